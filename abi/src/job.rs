@@ -1,0 +1,347 @@
+//! Memory of a job: the read-only job page, each PE's read-only target table, the shared
+//! synchronisation page, and the segments.
+//!
+//! ```text
+//! heap arena    n slices of `heap_stride`: [internal area | symmetric heap]   one memfd per job and host
+//! static arena  n slices of `static_stride`: the PEs' global variables        one memfd per job and host
+//! sync page     barrier words, one WaitCell per PE                            one memfd per job and host
+//! job page      geometry and PE table, written by the daemon                  one memfd per job, read-only
+//! target table  one state per PE as seen from this PE, written by the daemon  one memfd per PE, read-only
+//! counters      traffic rows                                                  one memfd per PE
+//! bounce        staging and completion words                                  one memfd per PE
+//! ```
+//!
+//! All PEs of a job may write each other's heaps, so the heaps of a job are one protection domain
+//! and one memfd; a client maps them with one call and reaches a peer with one multiplication.
+
+use crate::shm::{Mapping, PageKind, ShmError};
+use crate::torus::{Coords, DIMS_MAX, NodeId, Shape};
+use crate::wait::WaitCell;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+/// Bytes at the start of each heap slice that belong to the library (flags, collective staging).
+pub const INTERNAL_BYTES: usize = 1 << 20;
+/// Bytes of a bounce region: completion words, then staging.
+pub const BOUNCE_BYTES: usize = 1 << 20;
+/// Most PEs of one job.
+pub const PES_MAX: usize = 4096;
+/// Marks an absent tree or PE.
+pub const NONE: u32 = u32::MAX;
+
+/// Byte offsets in the job page.
+mod at {
+    pub(super) const PES: usize = 0x10;
+    pub(super) const NODES: usize = 0x14;
+    pub(super) const DIMS: usize = 0x18;
+    pub(super) const NDIMS: usize = 0x1c;
+    pub(super) const WRAP: usize = 0x20;
+    pub(super) const BARRIER: usize = 0x24;
+    pub(super) const COLLECTIVES: usize = 0x28;
+    pub(super) const STATE: usize = 0x2c;
+    pub(super) const ATTACHED: usize = 0x30;
+    pub(super) const CROWDED: usize = 0x34;
+    pub(super) const HEAP_STRIDE: usize = 0x40;
+    pub(super) const STATIC_STRIDE: usize = 0x48;
+    pub(super) const DAEMON_SLEEPS: usize = 0x80;
+    pub(super) const PE_TABLE: usize = 0x1000;
+    pub(super) const PE_BYTES: usize = 16;
+}
+
+/// How barriers are done for a job on the ring path.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[repr(u32)]
+pub enum Barrier {
+    /// On-host counter when every target is direct, else multiphase.
+    Auto = 0,
+    /// The adapter's multiphase barrier (paper 001).
+    Multiphase = 1,
+    /// Shared-memory counter; refused when a target is not on this host.
+    Counter = 2,
+    /// Dissemination by puts.
+    Dissemination = 3,
+}
+
+/// How collectives are done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[repr(u32)]
+pub enum Collectives {
+    /// Trees on the ring path where the operation allows, else point-to-point.
+    Auto = 0,
+    /// Trees wherever the operation allows.
+    Tree = 1,
+    /// Point-to-point only.
+    P2p = 2,
+}
+
+/// Whole-job state, set by the daemon.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u32)]
+pub enum JobState {
+    /// Running.
+    Running = 0,
+    /// Being ended: a PE failed, the launcher went away, or someone asked for it.
+    Ended = 1,
+}
+
+/// What everyone knows about a job.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Geometry {
+    /// Number of PEs.
+    pub pes: usize,
+    /// Shape of the network.
+    pub shape: Shape,
+    /// Bytes from one PE's heap slice to the next, internal area included.
+    pub heap_stride: usize,
+    /// Bytes from one PE's static slice to the next; 0 until the first PE attached.
+    pub static_stride: usize,
+    /// Barrier family.
+    pub barrier: Barrier,
+    /// Collective family.
+    pub collectives: Collectives,
+    /// More PEs than cores on this host: waiting must not spin.
+    pub crowded: bool,
+}
+
+/// Where a PE lives.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PeEntry {
+    /// Its node.
+    pub node: NodeId,
+    /// Coordinates of that node.
+    pub coords: Coords,
+    /// Its endpoint at that node.
+    pub endpoint: u16,
+    /// It has attached.
+    pub attached: bool,
+}
+
+/// The job page, from either side.
+pub struct JobPage {
+    map: Mapping,
+}
+
+impl JobPage {
+    /// Bytes of the page of a job of `pes` PEs.
+    pub fn bytes(pes: usize) -> usize {
+        at::PE_TABLE + pes * at::PE_BYTES
+    }
+
+    /// Daemon: lays out a fresh mapping.
+    pub fn init(map: Mapping, g: &Geometry, entries: &[PeEntry]) -> Result<JobPage, ShmError> {
+        map.require(Self::bytes(entries.len()))?;
+        let page = JobPage { map };
+        let mut dims = [1u8; DIMS_MAX];
+        dims[..g.shape.dims().len()].copy_from_slice(g.shape.dims());
+        for (offset, value) in [
+            (at::PES, g.pes as u32),
+            (at::NODES, g.shape.nodes() as u32),
+            (at::DIMS, u32::from_le_bytes(dims)),
+            (at::NDIMS, g.shape.dims().len() as u32),
+            (at::WRAP, g.shape.is_torus() as u32),
+            (at::BARRIER, g.barrier as u32),
+            (at::COLLECTIVES, g.collectives as u32),
+            (at::CROWDED, g.crowded as u32),
+        ] {
+            page.u32(offset).store(value, Ordering::Relaxed);
+        }
+        page.u64(at::HEAP_STRIDE).store(g.heap_stride as u64, Ordering::Relaxed);
+        page.u64(at::STATIC_STRIDE).store(g.static_stride as u64, Ordering::Relaxed);
+        for (pe, e) in entries.iter().enumerate() {
+            let base = at::PE_TABLE + pe * at::PE_BYTES;
+            page.u32(base).store(e.node, Ordering::Relaxed);
+            page.u32(base + 4).store(u32::from_le_bytes(e.coords.0), Ordering::Relaxed);
+            page.u32(base + 8).store(e.endpoint as u32, Ordering::Relaxed);
+            page.u32(base + 12).store(e.attached as u32, Ordering::Relaxed);
+        }
+        page.map.stamp_page(PageKind::Job, Self::bytes(entries.len()))?;
+        Ok(page)
+    }
+
+    /// Client: checks a mapped page.
+    pub fn open(map: Mapping) -> Result<JobPage, ShmError> {
+        map.expect_page(PageKind::Job)?;
+        let page = JobPage { map };
+        page.map.require(Self::bytes(page.u32(at::PES).load(Ordering::Relaxed) as usize))?;
+        Ok(page)
+    }
+
+    fn u32(&self, offset: usize) -> &AtomicU32 {
+        self.map.at(offset).expect("offset inside the page checked at construction")
+    }
+    fn u64(&self, offset: usize) -> &AtomicU64 {
+        self.map.at(offset).expect("offset inside the page checked at construction")
+    }
+
+    /// The geometry, or `None` if the page holds values this version does not know.
+    pub fn geometry(&self) -> Option<Geometry> {
+        let get = |offset| self.u32(offset).load(Ordering::Relaxed);
+        let dims = get(at::DIMS).to_le_bytes();
+        let shape = Shape::new(dims.get(..get(at::NDIMS) as usize)?, get(at::WRAP) != 0).ok()?;
+        Some(Geometry {
+            pes: get(at::PES) as usize,
+            shape,
+            heap_stride: self.u64(at::HEAP_STRIDE).load(Ordering::Relaxed) as usize,
+            static_stride: self.u64(at::STATIC_STRIDE).load(Ordering::Acquire) as usize,
+            barrier: [Barrier::Auto, Barrier::Multiphase, Barrier::Counter, Barrier::Dissemination]
+                .into_iter()
+                .find(|b| *b as u32 == get(at::BARRIER))?,
+            collectives: [Collectives::Auto, Collectives::Tree, Collectives::P2p]
+                .into_iter()
+                .find(|c| *c as u32 == get(at::COLLECTIVES))?,
+            crowded: get(at::CROWDED) != 0,
+        })
+    }
+
+    /// PE `pe`, which must be below the number of PEs.
+    pub fn pe(&self, pe: usize) -> PeEntry {
+        let base = at::PE_TABLE + pe * at::PE_BYTES;
+        let get = |offset| self.u32(offset).load(Ordering::Relaxed);
+        PeEntry {
+            node: get(base),
+            coords: Coords(get(base + 4).to_le_bytes()),
+            endpoint: get(base + 8) as u16,
+            attached: self.u32(base + 12).load(Ordering::Acquire) != 0,
+        }
+    }
+    /// Daemon: marks `pe` attached or gone, and counts.
+    pub fn set_attached(&self, pe: usize, attached: bool) {
+        let word = self.u32(at::PE_TABLE + pe * at::PE_BYTES + 12);
+        if (word.swap(attached as u32, Ordering::AcqRel) != 0) != attached {
+            let delta = if attached { 1 } else { u32::MAX };
+            self.u32(at::ATTACHED).fetch_add(delta, Ordering::AcqRel);
+        }
+    }
+    /// PEs attached now.
+    pub fn attached(&self) -> usize {
+        self.u32(at::ATTACHED).load(Ordering::Acquire) as usize
+    }
+    /// Daemon: fixes the static stride when the first PE attached.
+    pub fn set_static_stride(&self, bytes: usize) {
+        self.u64(at::STATIC_STRIDE).store(bytes as u64, Ordering::Release);
+    }
+    /// Whole-job state.
+    pub fn state(&self) -> JobState {
+        match self.u32(at::STATE).load(Ordering::Acquire) {
+            0 => JobState::Running,
+            _ => JobState::Ended,
+        }
+    }
+    /// Daemon: sets the whole-job state.
+    pub fn set_state(&self, state: JobState) {
+        self.u32(at::STATE).store(state as u32, Ordering::Release);
+    }
+    /// Non-zero while the data plane sleeps: a post must then ring the doorbell eventfd.
+    pub fn daemon_sleeps(&self) -> &AtomicU32 {
+        self.u32(at::DAEMON_SLEEPS)
+    }
+}
+
+/// How a PE reaches another one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u32)]
+pub enum Reach {
+    /// Map and store: the target's memory is on this host.
+    Direct = 0,
+    /// Post to the adapter.
+    Ring = 1,
+    /// Every route is dead, or the PE is gone.
+    Unreachable = 2,
+}
+
+/// The read-only target table of one PE.
+pub struct Targets {
+    map: Mapping,
+    pes: usize,
+}
+
+impl Targets {
+    /// Bytes of the table of a job of `pes` PEs.
+    pub fn bytes(pes: usize) -> usize {
+        pes * 4
+    }
+    /// Wraps a mapping of at least [`Targets::bytes`].
+    pub fn new(map: Mapping, pes: usize) -> Result<Targets, ShmError> {
+        map.require(Self::bytes(pes))?;
+        Ok(Targets { map, pes })
+    }
+    /// How to reach `pe`.
+    ///
+    /// # Panics
+    /// If `pe` is out of range.
+    #[inline]
+    pub fn get(&self, pe: usize) -> Reach {
+        match self.word(pe).load(Ordering::Relaxed) {
+            0 => Reach::Direct,
+            1 => Reach::Ring,
+            _ => Reach::Unreachable,
+        }
+    }
+    /// Daemon: changes how `pe` is reached.
+    pub fn set(&self, pe: usize, reach: Reach) {
+        self.word(pe).store(reach as u32, Ordering::Release);
+    }
+    #[inline]
+    fn word(&self, pe: usize) -> &AtomicU32 {
+        assert!(pe < self.pes, "PE {pe} out of range");
+        self.map.at(pe * 4).expect("bounds checked at construction")
+    }
+}
+
+/// The synchronisation page every PE of a job maps writable.
+pub struct SyncPage {
+    map: Mapping,
+}
+
+impl SyncPage {
+    const ARRIVED: usize = 0x080;
+    const GENERATION: usize = 0x100;
+    const BARRIER_CELL: usize = 0x180;
+    const CELLS: usize = 0x1000;
+
+    /// Bytes of the page of a job of `pes` PEs.
+    pub fn bytes(pes: usize) -> usize {
+        Self::CELLS + pes * size_of::<WaitCell>()
+    }
+    /// Daemon: lays out a fresh mapping.
+    pub fn init(map: Mapping, pes: usize) -> Result<SyncPage, ShmError> {
+        map.stamp_page(PageKind::Sync, Self::bytes(pes))?;
+        Ok(SyncPage { map })
+    }
+    /// Client: checks a mapped page.
+    pub fn open(map: Mapping, pes: usize) -> Result<SyncPage, ShmError> {
+        map.expect_page(PageKind::Sync)?;
+        map.require(Self::bytes(pes))?;
+        Ok(SyncPage { map })
+    }
+    /// PEs that have arrived at the on-host barrier.
+    pub fn arrived(&self) -> &AtomicU32 {
+        self.map.at(Self::ARRIVED).expect("constant offset inside the page")
+    }
+    /// Generation of the on-host barrier.
+    pub fn generation(&self) -> &AtomicU32 {
+        self.map.at(Self::GENERATION).expect("constant offset inside the page")
+    }
+    /// What PEs in the on-host barrier sleep on.
+    pub fn barrier_cell(&self) -> &WaitCell {
+        self.map.at(Self::BARRIER_CELL).expect("constant offset inside the page")
+    }
+    /// What PE `pe` sleeps on; whoever writes its memory notifies it.
+    #[inline]
+    pub fn cell(&self, pe: usize) -> &WaitCell {
+        self.map.at(Self::CELLS + pe * size_of::<WaitCell>()).expect("PE index checked by the caller")
+    }
+}
+
+/// Layout of a bounce region: 64 completion words, then staging.
+pub mod bounce {
+    /// Completion words (u64) at the start.
+    pub const COMPLETIONS: usize = 64;
+    /// Bytes of the words that take results of fetching atomics, one beside each completion word.
+    pub const RESULTS: usize = COMPLETIONS * 8;
+    /// First byte of staging.
+    pub const STAGING: usize = 4096;
+    /// Bytes of staging.
+    pub const STAGING_BYTES: usize = super::BOUNCE_BYTES - STAGING;
+}

@@ -1,0 +1,57 @@
+//! The contract between `fabricd` and everything that talks to it.
+//!
+//! A node's adapter is emulated as shared memory. This crate says what lies where (control and
+//! status registers, injection rings, descriptor queues, segments, read-only job pages), how a
+//! packet looks bit by bit, and which messages a client and the daemon exchange while setting
+//! that memory up. It is the only crate whose job is `unsafe` shared memory: the daemon and the
+//! driver reach every mapped word through the checked types in here.
+//!
+//! No public bit-level description of the Angara adapter exists. Facts (operations, virtual
+//! channels, 128-bit flits, CRC in the last flit, rings, DMA and CSR regions) come from the
+//! papers named in `docs/registers.md`; field positions are ours and are listed there.
+
+#[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
+compile_error!(
+    "the shared-memory protocols here rely on x86-64 total store order and on Linux memfds; \
+     on another platform they would be silently weaker, so this refuses to build"
+);
+
+pub mod account;
+#[cfg(not(loom))]
+pub mod channel;
+pub mod csr;
+pub mod desc;
+#[cfg(not(loom))]
+pub mod job;
+#[cfg(not(loom))]
+pub mod launch;
+#[cfg(not(loom))]
+pub mod msg;
+pub mod packet;
+pub mod queue;
+pub mod shm;
+mod sync;
+pub mod torus;
+pub mod wait;
+
+/// Version of every layout and message in this crate. Daemon and client must agree exactly.
+pub const ABI_VERSION: u32 = 1;
+/// First eight bytes of every page that starts with a [`shm::PageHeader`]: `ANGARA\0` and the page kind.
+pub const MAGIC: [u8; 7] = *b"ANGARA\0";
+/// Bytes in one flit (paper 000, section 2: 128 bits).
+pub const FLIT_BYTES: usize = 16;
+/// Most payload bytes in one packet (16 data flits; our choice, within the 4-bit field family of comparable chips).
+pub const PAYLOAD_MAX: usize = 256;
+/// Most flits in one packet: header, 16 data flits, tail.
+pub const PACKET_FLITS_MAX: usize = 18;
+/// Broadcast/reduce trees (paper 000, section 1).
+pub const TREES: usize = 16;
+/// Reduce packets a router holds at once per tree (paper 000, section 1).
+pub const REDUCES: usize = 16;
+/// Host page size every mapping is rounded to.
+pub const PAGE: usize = 4096;
+
+/// Rounds `n` up to whole pages; `None` on overflow.
+pub fn page_round(n: usize) -> Option<usize> {
+    n.checked_add(PAGE - 1).map(|n| n & !(PAGE - 1))
+}

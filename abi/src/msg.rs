@@ -1,0 +1,386 @@
+//! Messages between the daemon and its clients.
+//!
+//! Two unix sockets in the runtime directory. The *control* socket is a stream of JSON lines:
+//! one [`Request`] per line, one [`Reply`] line each, and [`Event`] lines in between for the
+//! connection that created a job; when that connection closes, its jobs end. The *adapter* socket
+//! is SEQPACKET: one JSON [`AdapterRequest`] per datagram, one [`AdapterReply`] back, file
+//! descriptors beside it. The connection is the client's life line: when it closes, its PE is gone.
+
+use crate::account::{Class, Load, Traffic};
+use crate::job::{Barrier, Collectives};
+use crate::torus::{NodeId, Shape};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Longest message either side accepts.
+pub const MESSAGE_MAX: usize = 1 << 20;
+/// Longest adapter datagram.
+pub const DATAGRAM_MAX: usize = 64 * 1024;
+
+/// Which engines a job may use.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Path {
+    /// Direct where the target is on this host, else ring.
+    #[default]
+    Auto,
+    /// Direct only.
+    Direct,
+    /// Everything through the rings and the emulated torus.
+    Ring,
+}
+
+/// Which node each PE is placed on.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Map {
+    /// PE i on node i / ppn.
+    #[default]
+    Linear,
+    /// A seeded random permutation of the nodes.
+    Random(u64),
+    /// Node of each PE.
+    List(Vec<NodeId>),
+}
+
+/// A new job.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct JobSpec {
+    /// Number of PEs.
+    pub pes: u32,
+    /// Most PEs on one node.
+    pub ppn: u32,
+    /// Placement.
+    pub map: Map,
+    /// Symmetric heap bytes per PE (the library's internal area comes on top).
+    pub heap: u64,
+    /// Engines.
+    pub path: Path,
+    /// Barrier family.
+    pub barrier: Barrier,
+    /// Collective family.
+    pub collectives: Collectives,
+    /// Name for status output.
+    pub name: String,
+}
+
+/// A control request.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(tag = "cmd", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Request {
+    /// Daemon, nodes, jobs.
+    Status,
+    /// Create a job owned by this connection. Answered by [`Reply::Job`].
+    JobCreate(JobSpec),
+    /// Take over the events of a job of the same user, such as after reconnecting.
+    JobAttach {
+        /// Job id.
+        job: u32,
+        /// Job key.
+        key: String,
+    },
+    /// Traffic so far. Answered by [`Reply::Report`].
+    JobReport {
+        /// Job id.
+        job: u32,
+    },
+    /// End a job and free everything. Answered by its last [`Reply::Report`].
+    JobDestroy {
+        /// Job id.
+        job: u32,
+    },
+    /// Counters of every link.
+    Counters,
+    /// Set faults: `link 0,0,0 +X down`, `link 0,0,0 +X corrupt=1%`, `node 1,0,0 down`, each
+    /// optionally followed by `@2ms` (after that time).
+    FaultSet {
+        /// Fault text.
+        spec: String,
+    },
+    /// Clear faults: the same text without effect (`link 0,0,0 +X`, `node 1,0,0`), or `all`.
+    FaultClear {
+        /// Fault text.
+        spec: String,
+    },
+    /// End every job and exit.
+    Shutdown,
+}
+
+/// Answer to a control request.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(tag = "reply", rename_all = "kebab-case")]
+pub enum Reply {
+    /// Done; nothing to say.
+    Ok,
+    /// The request failed.
+    Error(Failure),
+    /// Answer to [`Request::Status`].
+    Status(Status),
+    /// A job was created.
+    Job {
+        /// Its id.
+        job: u32,
+        /// Its key, for the PEs.
+        key: String,
+        /// Node of each PE.
+        placement: Vec<NodeId>,
+        /// First core for this job's PEs (round-robin offset across jobs).
+        core_offset: u32,
+    },
+    /// Traffic of a job.
+    Report(Report),
+    /// Link counters of the whole network.
+    Counters {
+        /// Links that carried anything or failed.
+        links: Vec<LinkReport>,
+    },
+}
+
+/// A failure with what to do about it.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Failure {
+    /// What went wrong, naming the value.
+    pub message: String,
+    /// What to do.
+    pub remedy: String,
+}
+
+/// Something the owner of a job should know.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "kebab-case")]
+pub enum Event {
+    /// PE `pe` asked to end the job.
+    Abort {
+        /// Job id.
+        job: u32,
+        /// PE.
+        pe: u32,
+        /// Exit status it wants.
+        status: i32,
+        /// Why.
+        reason: String,
+    },
+    /// The connection of PE `pe` closed without finalize.
+    PeLost {
+        /// Job id.
+        job: u32,
+        /// PE.
+        pe: u32,
+        /// Its node.
+        node: NodeId,
+    },
+    /// The adapter stopped serving a channel of `pe`.
+    ChannelError {
+        /// Job id.
+        job: u32,
+        /// PE.
+        pe: u32,
+        /// Why.
+        reason: String,
+    },
+}
+
+/// A line from the daemon on a control connection.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Line {
+    /// Answer to the oldest unanswered request.
+    Reply(Reply),
+    /// Unasked.
+    Event(Event),
+}
+
+/// Answer to [`Request::Status`].
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Status {
+    /// Daemon version.
+    pub version: String,
+    /// ABI version.
+    pub abi: u32,
+    /// Daemon process.
+    pub pid: u32,
+    /// Seconds since start.
+    pub uptime_s: f64,
+    /// Shape of the network.
+    pub shape: Shape,
+    /// Nodes hosted here.
+    pub nodes: u32,
+    /// CPU seconds of the data plane so far.
+    pub data_plane_cpu_s: f64,
+    /// Started by one `angara run` for itself.
+    pub private: bool,
+    /// Jobs.
+    pub jobs: Vec<JobStatus>,
+    /// Faults in force.
+    pub faults: Vec<String>,
+    /// Violations by clients since start.
+    pub violations: u64,
+}
+
+/// One job in a status.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct JobStatus {
+    /// Job id.
+    pub job: u32,
+    /// Name.
+    pub name: String,
+    /// User id.
+    pub uid: u32,
+    /// PEs.
+    pub pes: u32,
+    /// Attached PEs.
+    pub attached: u32,
+    /// Bytes of memory reserved.
+    pub memory: u64,
+    /// Seconds since creation.
+    pub age_s: f64,
+}
+
+/// Traffic of one link.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct LinkReport {
+    /// Node at the sending end.
+    pub node: NodeId,
+    /// Direction, such as `+X`.
+    pub dir: String,
+    /// Node at the receiving end.
+    pub to: NodeId,
+    /// Traffic by class (`put`, `get`, `amo`, `sync`).
+    pub load: BTreeMap<Class, Load>,
+    /// Packets received with a wrong CRC.
+    pub crc_errors: u64,
+    /// Packets sent again.
+    pub replays: u64,
+    /// Forwards traffic.
+    pub up: bool,
+}
+
+/// Traffic between two PEs.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct PairReport {
+    /// Source PE.
+    pub from: u32,
+    /// Target PE.
+    pub to: u32,
+    /// Class.
+    pub class: Class,
+    /// Operations and what they put on the network.
+    pub traffic: Traffic,
+}
+
+/// Everything known about a job's traffic.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Report {
+    /// Job id.
+    pub job: u32,
+    /// Name.
+    pub name: String,
+    /// Shape of the network.
+    pub shape: Shape,
+    /// Engines.
+    pub path: Path,
+    /// Node of each PE.
+    pub placement: Vec<NodeId>,
+    /// Seconds since creation.
+    pub wall_s: f64,
+    /// PE×PE traffic by class, zero pairs left out.
+    pub pairs: Vec<PairReport>,
+    /// Links with traffic of this job. On the direct path: the PEs' counters folded through the
+    /// route table. On the ring path: counted packet by packet on the link.
+    pub links: Vec<LinkReport>,
+    /// Violations, unreachable targets, things to know.
+    pub notes: Vec<String>,
+}
+
+/// What a client asks over the adapter socket.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(tag = "req", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum AdapterRequest {
+    /// Become PE `pe` of a job. First message on a connection.
+    Attach {
+        /// [`crate::ABI_VERSION`] of the client.
+        abi: u32,
+        /// Job id.
+        job: u32,
+        /// Job key.
+        key: String,
+        /// PE.
+        pe: u32,
+        /// Bytes of each symmetric static segment, page-rounded, in address order.
+        statics: Vec<u64>,
+    },
+    /// Build a tree over the nodes of `pes` and load it into the routers.
+    TreeOpen {
+        /// PE at whose node the root lies.
+        root: u32,
+        /// Participants.
+        pes: Vec<u32>,
+    },
+    /// Give a tree back.
+    TreeClose {
+        /// TreeId.
+        tree: u8,
+    },
+    /// End the whole job.
+    Abort {
+        /// Exit status for the launcher.
+        status: i32,
+        /// Why.
+        reason: String,
+    },
+    /// Orderly goodbye: closing the connection afterwards is not a failure.
+    Detach,
+}
+
+/// Roles of the descriptors that come with [`AdapterReply::Attached`], in this order.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FdRole {
+    /// Job page (read-only).
+    Job,
+    /// Target table (read-only).
+    Targets,
+    /// Synchronisation page.
+    Sync,
+    /// Heap arena.
+    Heap,
+    /// Static arena; absent if the client has no static segments.
+    Static,
+    /// Bounce region.
+    Bounce,
+    /// Counters.
+    Counters,
+    /// CSR page of the PE's node (read-only).
+    Csr,
+    /// Channel page.
+    ChannelPage,
+    /// Channel status page (read-only).
+    ChannelStatus,
+    /// Injection ring.
+    Ring,
+    /// Descriptor queue.
+    Dma,
+    /// Doorbell eventfd.
+    Doorbell,
+}
+
+/// Answer over the adapter socket.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(tag = "reply", rename_all = "kebab-case")]
+pub enum AdapterReply {
+    /// Done.
+    Ok,
+    /// Refused.
+    Error(Failure),
+    /// Attached. Descriptors come beside the message.
+    Attached {
+        /// What each descriptor is.
+        fds: Vec<FdRole>,
+    },
+    /// A tree is ready.
+    Tree {
+        /// TreeId.
+        tree: u8,
+    },
+}

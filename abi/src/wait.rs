@@ -1,0 +1,170 @@
+//! How a process waits for memory that another one writes, and how the writer wakes it.
+//!
+//! The sleep protocol makes a put free of fences. *Sleeper:* read `event`; raise `sleepers`;
+//! run a heavy barrier on every registered process (`membarrier(GLOBAL_EXPEDITED)`); check the
+//! condition again; sleep on the futex `event` for at most [`SLEEP_MAX`]. *Writer:* plain stores;
+//! compiler fence; read `sleepers`; if it is not 0, bump `event` and wake. Either the heavy
+//! barrier makes the writer's stores visible to the sleeper's check, or the writer's later load
+//! sees the raised `sleepers`. The time limit covers writers that never registered.
+
+use crate::sync::{AtomicU32, Ordering};
+
+/// Longest uninterrupted sleep. Never optional: raw stores through `shmem_ptr` wake nobody.
+pub const SLEEP_MAX: std::time::Duration = std::time::Duration::from_millis(1);
+
+/// The words a PE sleeps on, in memory every writer of the job maps.
+#[repr(C, align(128))]
+#[derive(Debug)]
+pub struct WaitCell {
+    event: AtomicU32,
+    sleepers: AtomicU32,
+    reserved: [u32; 30],
+}
+
+/// The two kernel services of the protocol, replaceable by a model checker.
+pub trait Kernel {
+    /// Orders this process's earlier stores before its later loads *and* acts as a full barrier
+    /// in every other registered process.
+    fn heavy_fence(&self);
+    /// Sleeps while `*word == value`, at most [`SLEEP_MAX`].
+    fn futex_wait(&self, word: &AtomicU32, value: u32);
+    /// Wakes everyone sleeping on `word`.
+    fn futex_wake(&self, word: &AtomicU32);
+    /// Keeps the compiler from moving the writer's stores below its load of `sleepers`.
+    fn light_fence(&self);
+}
+
+impl WaitCell {
+    /// The writer's side, after its stores.
+    #[inline]
+    pub fn notify(&self, kernel: &impl Kernel) {
+        kernel.light_fence();
+        if self.sleepers.load(Ordering::Relaxed) != 0 {
+            self.wake(kernel);
+        }
+    }
+
+    #[cold]
+    fn wake(&self, kernel: &impl Kernel) {
+        self.event.fetch_add(1, Ordering::SeqCst);
+        kernel.futex_wake(&self.event);
+    }
+
+    /// The sleeper's side: returns at once if `ready`, else after a wake-up or [`SLEEP_MAX`].
+    pub fn sleep(&self, kernel: &impl Kernel, ready: impl FnOnce() -> bool) {
+        let seen = self.event.load(Ordering::SeqCst);
+        self.sleepers.fetch_add(1, Ordering::SeqCst);
+        kernel.heavy_fence();
+        if !ready() {
+            kernel.futex_wait(&self.event, seen);
+        }
+        self.sleepers.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+#[cfg(not(loom))]
+mod linux {
+    use super::*;
+    use rustix::thread::futex;
+    use std::cell::Cell;
+    use std::sync::OnceLock;
+    use std::time::{Duration, Instant};
+
+    const _: () = assert!(size_of::<WaitCell>() == 128);
+    // SAFETY: `repr(C)`; two atomics and padding that is never read.
+    unsafe impl crate::shm::Shared for WaitCell {}
+
+    /// membarrier(2) commands (not wrapped by rustix).
+    const MEMBARRIER_GLOBAL_EXPEDITED: i32 = 1 << 1;
+    const MEMBARRIER_REGISTER_GLOBAL_EXPEDITED: i32 = 1 << 2;
+
+    fn membarrier(command: i32) -> bool {
+        // SAFETY: membarrier takes two integers and touches no memory of ours.
+        unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) == 0 }
+    }
+
+    /// Registers this process for heavy fences. Call before the first store others wait for.
+    /// False where the kernel or a seccomp filter forbids it: sleeping then relies on [`SLEEP_MAX`].
+    pub fn register() -> bool {
+        static DONE: OnceLock<bool> = OnceLock::new();
+        *DONE.get_or_init(|| membarrier(MEMBARRIER_REGISTER_GLOBAL_EXPEDITED))
+    }
+
+    /// The real kernel.
+    #[derive(Clone, Copy, Debug, Default)]
+    pub struct Linux;
+
+    impl Kernel for Linux {
+        fn heavy_fence(&self) {
+            membarrier(MEMBARRIER_GLOBAL_EXPEDITED);
+            std::sync::atomic::fence(Ordering::SeqCst);
+        }
+        fn futex_wait(&self, word: &AtomicU32, value: u32) {
+            let limit = futex::Timespec { tv_sec: 0, tv_nsec: SLEEP_MAX.as_nanos() as _ };
+            // Every outcome (woken, changed, timed out, interrupted) means: look again.
+            let _ = futex::wait(word, futex::Flags::empty(), value, Some(&limit));
+        }
+        fn futex_wake(&self, word: &AtomicU32) {
+            let _ = futex::wake(word, futex::Flags::empty(), i32::MAX as u32);
+        }
+        #[inline]
+        fn light_fence(&self) {
+            std::sync::atomic::compiler_fence(Ordering::SeqCst);
+        }
+    }
+
+    /// Pauses before the first yield when the machine has a core for every PE.
+    const SPINS: u32 = 200;
+    /// A yield that took longer means a compute-bound process shares the core.
+    const SLOW_YIELD: Duration = Duration::from_micros(50);
+    /// Waits that go straight to the futex after a slow yield.
+    const FUTEX_WAITS: u32 = 200;
+    /// Yields before sleeping anyway.
+    const YIELDS: u32 = 256;
+
+    thread_local! {
+        static FUTEX_BUDGET: Cell<u32> = const { Cell::new(0) };
+    }
+
+    /// Waits until `ready`, spinning, yielding and sleeping as measurements advise: spin briefly
+    /// (not at all when `crowded`: more PEs than cores), then timed yields, then the futex.
+    /// `give_up` is asked between sleeps (about every millisecond) and ends the wait with its error.
+    pub fn wait_until<E>(
+        cell: &WaitCell,
+        crowded: bool,
+        mut ready: impl FnMut() -> bool,
+        mut give_up: impl FnMut() -> Option<E>,
+    ) -> Result<(), E> {
+        if !crowded {
+            for _ in 0..SPINS {
+                if ready() {
+                    return Ok(());
+                }
+                std::hint::spin_loop();
+            }
+        }
+        let mut yields = 0;
+        loop {
+            if ready() {
+                return Ok(());
+            }
+            let budget = FUTEX_BUDGET.get();
+            if budget == 0 && yields < YIELDS {
+                yields += 1;
+                let before = Instant::now();
+                rustix::thread::sched_yield();
+                if before.elapsed() > SLOW_YIELD {
+                    FUTEX_BUDGET.set(FUTEX_WAITS);
+                }
+            } else {
+                FUTEX_BUDGET.set(budget.saturating_sub(1));
+                if let Some(e) = give_up() {
+                    return Err(e);
+                }
+                cell.sleep(&Linux, &mut ready);
+            }
+        }
+    }
+}
+#[cfg(not(loom))]
+pub use linux::{Linux, register, wait_until};
