@@ -6,10 +6,12 @@
 //! | q1 | `[31:0]` length · `[41:32]` endpoint · `[55:48]` atomic operation · `[63:56]` operand width |
 //! | q2 | local place: `[47:0]` offset · `[53:48]` region · `[63]` present |
 //! | q3 | remote place, same form |
-//! | q4 | `[31:0]` target coordinates · `[35:32]` TreeId · `[39:36]` ReduceId · `[43:40]` reduce operation · `[47:44]` element · `[48]` result to all |
+//! | q4 | `[31:0]` target coordinates · `[35:32]` TreeId · `[39:36]` ReduceId · `[43:40]` reduce operation · `[47:44]` element |
 //! | q5 | completion place, same form: receives the sequence as a u64 when the result is in memory |
 //! | q6 | operand, or inline data |
 //! | q7 | comparand |
+//!
+//! Bits no field owns must be zero, so that a later version can give them a meaning.
 
 use crate::account::{Class, READ_MAX};
 use crate::packet::{ReduceElem, ReduceOp, Vc};
@@ -239,6 +241,9 @@ pub enum DescError {
     /// Place word with undefined bits.
     #[error("place {0:#x} has undefined bits")]
     Place(u64),
+    /// A bit that no field owns is set.
+    #[error("descriptor word {0} has undefined bits {1:#x}")]
+    Reserved(usize, u64),
     /// Unknown reduce operation.
     #[error("unknown reduce operation {0}")]
     ReduceOp(u8),
@@ -297,6 +302,11 @@ impl Descriptor {
     /// Reads and validates words a client wrote. Everything that does not depend on the job
     /// (does the endpoint exist, is the range inside the region) is checked here.
     pub fn decode(w: &Words) -> Result<Descriptor, DescError> {
+        for (word, undefined) in [(1, 0x3f << 42), (4, 0xffff << 48)] {
+            if w[word] & undefined != 0 {
+                return Err(DescError::Reserved(word, w[word] & undefined));
+            }
+        }
         let op_bits = (w[0] >> 32) as u8;
         let op = Op::from_bits(op_bits).ok_or(DescError::Op(op_bits))?;
         let class_bits = (w[0] >> 40 & 15) as u8;

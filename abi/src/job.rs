@@ -29,22 +29,22 @@ pub const PES_MAX: usize = 4096;
 pub const NONE: u32 = u32::MAX;
 
 /// Byte offsets in the job page.
-mod at {
-    pub(super) const PES: usize = 0x10;
-    pub(super) const NODES: usize = 0x14;
-    pub(super) const DIMS: usize = 0x18;
-    pub(super) const NDIMS: usize = 0x1c;
-    pub(super) const WRAP: usize = 0x20;
-    pub(super) const BARRIER: usize = 0x24;
-    pub(super) const COLLECTIVES: usize = 0x28;
-    pub(super) const STATE: usize = 0x2c;
-    pub(super) const ATTACHED: usize = 0x30;
-    pub(super) const CROWDED: usize = 0x34;
-    pub(super) const HEAP_STRIDE: usize = 0x40;
-    pub(super) const STATIC_STRIDE: usize = 0x48;
-    pub(super) const DAEMON_SLEEPS: usize = 0x80;
-    pub(super) const PE_TABLE: usize = 0x1000;
-    pub(super) const PE_BYTES: usize = 16;
+pub(crate) mod at {
+    pub(crate) const PES: usize = 0x10;
+    pub(crate) const NODES: usize = 0x14;
+    pub(crate) const DIMS: usize = 0x18;
+    pub(crate) const NDIMS: usize = 0x1c;
+    pub(crate) const WRAP: usize = 0x20;
+    pub(crate) const BARRIER: usize = 0x24;
+    pub(crate) const COLLECTIVES: usize = 0x28;
+    pub(crate) const STATE: usize = 0x2c;
+    pub(crate) const ATTACHED: usize = 0x30;
+    pub(crate) const CROWDED: usize = 0x34;
+    pub(crate) const HEAP_STRIDE: usize = 0x40;
+    pub(crate) const STATIC_STRIDE: usize = 0x48;
+    pub(crate) const DAEMON_SLEEPS: usize = 0x80;
+    pub(crate) const PE_TABLE: usize = 0x1000;
+    pub(crate) const PE_BYTES: usize = 16;
 }
 
 /// How barriers are done for a job on the ring path.
@@ -295,10 +295,10 @@ pub struct SyncPage {
 }
 
 impl SyncPage {
-    const ARRIVED: usize = 0x080;
-    const GENERATION: usize = 0x100;
-    const BARRIER_CELL: usize = 0x180;
-    const CELLS: usize = 0x1000;
+    pub(crate) const ARRIVED: usize = 0x080;
+    pub(crate) const GENERATION: usize = 0x100;
+    pub(crate) const BARRIER_CELL: usize = 0x180;
+    pub(crate) const CELLS: usize = 0x1000;
 
     /// Bytes of the page of a job of `pes` PEs.
     pub fn bytes(pes: usize) -> usize {

@@ -25,10 +25,14 @@ pub mod desc;
 pub mod job;
 #[cfg(not(loom))]
 pub mod launch;
+#[cfg(all(loom, test))]
+mod models;
 #[cfg(not(loom))]
 pub mod msg;
 pub mod packet;
 pub mod queue;
+#[cfg(all(test, not(loom)))]
+mod registers;
 pub mod shm;
 mod sync;
 pub mod torus;

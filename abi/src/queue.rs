@@ -147,6 +147,14 @@ pub enum QueueError {
         /// Ring capacity.
         capacity: usize,
     },
+    /// A packet is visible whose turn can never come: the posts before it do not exist.
+    #[error("ring packet carries sequence {tag:#08x} where {want:#08x} is due and no descriptor fills the gap")]
+    Sequence {
+        /// Low 24 bits of the sequence the packet carries.
+        tag: u32,
+        /// Low 24 bits of the sequence that is due.
+        want: u32,
+    },
     /// The next ring packet cannot be decoded.
     #[error("ring packet: {0}")]
     Packet(#[from] PacketError),
@@ -182,16 +190,7 @@ impl Consumer {
 
     /// Takes the next post in sequence, if it is there.
     pub fn next(&mut self, mem: &impl QueueMemory) -> Result<Option<Post>, QueueError> {
-        let slot = self.dma_head as usize & (mem.dma_slots() - 1);
-        let first = mem.slot(slot, 0).load(Ordering::Acquire);
-        if first as u32 == self.seq {
-            let mut words = [first; 8];
-            for (i, word) in words.iter_mut().enumerate().skip(1) {
-                *word = mem.slot(slot, i).load(Ordering::Relaxed);
-            }
-            self.dma_head = self.dma_head.wrapping_add(1);
-            self.seq = next_seq(self.seq);
-            mem.dma_head().store(self.dma_head, Ordering::Release);
+        if let Some(words) = self.take_descriptor(mem) {
             return Ok(Some(Post::Descriptor(words)));
         }
         let tail = mem.tx_tail().load(Ordering::Acquire);
@@ -213,8 +212,15 @@ impl Consumer {
             return Err(PacketError::Length { have: ready, want: n + 2 }.into());
         }
         let tail = Tail::decode(flit(n + 1));
-        if tail.tag != self.seq & 0xff_ffff {
-            return Ok(None); // an earlier descriptor is still to come
+        let want = self.seq & 0xff_ffff;
+        if tail.tag != want {
+            // Descriptors posted before this packet became visible before the doorbell did, so one
+            // of them is due now. If none is, the packet would block the ring for ever and keep
+            // `has_work` true: the client broke the protocol.
+            return match self.take_descriptor(mem) {
+                Some(words) => Ok(Some(Post::Descriptor(words))),
+                None => Err(QueueError::Sequence { tag: tail.tag, want }),
+            };
         }
         let mut data = [0; 16];
         for (i, d) in data.iter_mut().enumerate().take(n) {
@@ -225,5 +231,21 @@ impl Consumer {
         self.seq = next_seq(seq);
         mem.tx_head().store(self.tx_head, Ordering::Release);
         Ok(Some(Post::Packet { seq, header, tail, data }))
+    }
+
+    fn take_descriptor(&mut self, mem: &impl QueueMemory) -> Option<Words> {
+        let slot = self.dma_head as usize & (mem.dma_slots() - 1);
+        let first = mem.slot(slot, 0).load(Ordering::Acquire);
+        if first as u32 != self.seq {
+            return None;
+        }
+        let mut words = [first; 8];
+        for (i, word) in words.iter_mut().enumerate().skip(1) {
+            *word = mem.slot(slot, i).load(Ordering::Relaxed);
+        }
+        self.dma_head = self.dma_head.wrapping_add(1);
+        self.seq = next_seq(self.seq);
+        mem.dma_head().store(self.dma_head, Ordering::Release);
+        Some(words)
     }
 }

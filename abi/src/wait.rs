@@ -35,6 +35,12 @@ pub trait Kernel {
 }
 
 impl WaitCell {
+    /// A cell nobody sleeps on, outside shared memory.
+    #[cfg(any(test, loom))]
+    pub(crate) fn detached() -> WaitCell {
+        WaitCell { event: AtomicU32::new(0), sleepers: AtomicU32::new(0), reserved: [0; 30] }
+    }
+
     /// The writer's side, after its stores.
     #[inline]
     pub fn notify(&self, kernel: &impl Kernel) {
