@@ -36,7 +36,7 @@ pub trait Kernel {
 
 impl WaitCell {
     /// A cell nobody sleeps on, outside shared memory.
-    #[cfg(any(test, loom))]
+    #[cfg(all(test, loom))]
     pub(crate) fn detached() -> WaitCell {
         WaitCell { event: AtomicU32::new(0), sleepers: AtomicU32::new(0), reserved: [0; 30] }
     }

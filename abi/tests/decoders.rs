@@ -1,0 +1,412 @@
+//! Properties of everything that decodes what another process or the network wrote: valid values
+//! survive a round trip, and no input makes a decoder panic or accept what it cannot name.
+#![cfg(not(loom))]
+
+use abi::account::{Class, Load, Traffic};
+use abi::desc::{AmoOp, DMA_MAX, Descriptor, OFFSET_MAX, Op, Place, Region, Words, flags};
+use abi::msg::{AdapterReply, AdapterRequest, JobSpec, Line, Map, Path, Request};
+use abi::packet::{
+    Address, Flit, Header, PacketError, PacketType, ReduceElem, ReduceOp, Tail, Vc, check, data_flits, pack, seal,
+};
+use abi::torus::{Coords, Direction, NODES_MAX, Shape};
+use proptest::prelude::*;
+use proptest::sample::select;
+
+fn direction() -> impl Strategy<Value = Direction> {
+    select(&Direction::ALL[..])
+}
+
+fn vc() -> impl Strategy<Value = Vc> {
+    select(&Vc::ALL[..])
+}
+
+fn reduce_op() -> impl Strategy<Value = ReduceOp> {
+    select(&[ReduceOp::Sum, ReduceOp::Max, ReduceOp::Min][..])
+}
+
+fn elem() -> impl Strategy<Value = ReduceElem> {
+    select(&[ReduceElem::I32, ReduceElem::U32, ReduceElem::I64, ReduceElem::U64][..])
+}
+
+fn kind_and_address() -> impl Strategy<Value = (PacketType, Address)> {
+    let memory = (0..1024u16, 0..64u8, 0..=OFFSET_MAX).prop_map(|(endpoint, region, offset)| Address::Memory {
+        endpoint,
+        region,
+        offset,
+    });
+    let tree = (0..16u8, 0..16u8, reduce_op(), elem(), any::<bool>(), 0..=OFFSET_MAX)
+        .prop_map(|(tree, reduce, op, elem, all, offset)| Address::Tree { tree, reduce, op, elem, all, offset });
+    (0..12u8, memory, tree).prop_map(|(bits, memory, tree)| {
+        let kind = PacketType::from_bits(bits).expect("twelve types");
+        (kind, if (6..10).contains(&bits) { tree } else { memory })
+    })
+}
+
+prop_compose! {
+    fn header()(
+        (kind, address) in kind_and_address(),
+        data_flits in 0..=16u8,
+        vc in vc(),
+        adaptive: bool,
+        notify: bool,
+        dirbits: u8,
+        first_step in proptest::option::of(direction()),
+        last_step in proptest::option::of(direction()),
+        dst: [u8; 4],
+    ) -> Header {
+        Header { kind, data_flits, vc, adaptive, notify, dirbits, first_step, last_step, dst: Coords(dst), address }
+    }
+}
+
+prop_compose! {
+    fn tail()(link_seq: u16, src: u16, first_byte in 0..16u8, last_byte in 0..16u8, end_crc: u32, tag in 0..1u32 << 24)
+        -> Tail
+    {
+        Tail { link_seq, src, first_byte, last_byte, end_crc, tag }
+    }
+}
+
+fn packet() -> impl Strategy<Value = (Header, Tail, Vec<Flit>)> {
+    (header(), tail(), proptest::collection::vec(any::<u128>(), 16)).prop_map(|(header, mut tail, data)| {
+        (tail.first_byte, tail.last_byte) = (tail.first_byte.min(tail.last_byte), tail.first_byte.max(tail.last_byte));
+        let mut flits = vec![header.encode()];
+        flits.extend(&data[..header.data_flits as usize]);
+        flits.push(tail.encode());
+        seal(&mut flits);
+        (header, tail, flits)
+    })
+}
+
+fn place(bounce: bool) -> impl Strategy<Value = Place> {
+    let regions: &[Region] =
+        if bounce { &[Region::Heap, Region::Static, Region::Bounce] } else { &[Region::Heap, Region::Static] };
+    (select(regions), 0..=OFFSET_MAX).prop_map(|(region, offset)| Place { region, offset })
+}
+
+prop_compose! {
+    fn target()(
+        seq: u32, endpoint in 0..1024u16, dst: [u8; 4], operand: u64, comparand: u64,
+        class in select(&Class::ALL[..]),
+        flags in 0..=flags::KNOWN,
+        remote in place(false), local in place(true), completion in proptest::option::of(place(true)),
+    ) -> Descriptor {
+        Descriptor {
+            seq, endpoint, dst: Coords(dst), operand, comparand, class, flags,
+            remote: Some(remote), local: Some(local), completion, ..Descriptor::new(Op::Nop)
+        }
+    }
+}
+
+/// Every operation with values it accepts.
+fn descriptor() -> impl Strategy<Value = Descriptor> {
+    let ops = 0..9u8;
+    let amo = (0..7u8, any::<bool>(), any::<bool>());
+    let collective = (0..16u8, 0..16u8, reduce_op(), elem());
+    (target(), ops, amo, collective, any::<bool>(), 0..=u32::MAX).prop_map(
+        |(base, op, (amo, wide, fetch), (tree, reduce, reduce_op, elem), response, size)| {
+            let op = Op::from_bits(op).expect("nine operations");
+            let mut d = Descriptor { op, tree, reduce, reduce_op, elem, ..base };
+            d.amo = AmoOp::from_bits(amo).expect("seven atomics");
+            match op {
+                Op::Put | Op::Get => d.len = 1 + size % DMA_MAX as u32,
+                Op::PutInline => d.len = 1 + size % 8,
+                Op::Reduce => d.len = elem.bytes() as u32 * (1 + size % (256 / elem.bytes() as u32)),
+                Op::Bcast => d.len = 1 + size % 256,
+                Op::Amo => {
+                    d.width = if wide { 8 } else { 4 };
+                    d.remote = d.remote.map(|p| Place { offset: p.offset & !7, ..p });
+                    d.local = d.local.filter(|_| fetch);
+                }
+                Op::Nop | Op::Fence | Op::Barrier => (d.local, d.remote) = (None, None),
+            }
+            if response && matches!(op, Op::Put | Op::PutInline) {
+                d.vc = Vc::Response;
+            }
+            d
+        },
+    )
+}
+
+proptest! {
+    #[test]
+    fn headers_round_trip(h in header()) {
+        prop_assert_eq!(Header::decode(h.encode()), Ok(h));
+    }
+
+    #[test]
+    fn an_accepted_header_is_the_encoding_of_what_it_was_decoded_to(flit: u128, clean: bool) {
+        // Half of the inputs get plausible low bits, so that decoding goes deep.
+        let flit = if clean { flit & !0xcff0 | (flit >> 60 & 0x0f) << 4 } else { flit };
+        if let Ok(h) = Header::decode(flit) {
+            prop_assert_eq!(h.encode(), flit);
+        }
+    }
+
+    #[test]
+    fn tails_round_trip(t in tail()) {
+        prop_assert_eq!(Tail::decode(t.encode()), t);
+    }
+
+    #[test]
+    fn any_tail_decodes_and_bounds_its_payload(flit: u128, data in 0..=16u8) {
+        let tail = Tail::decode(flit);
+        prop_assert_eq!(tail.encode(), flit & !0xffff_ffff);
+        if let Ok(n) = tail.payload_bytes(data) {
+            prop_assert!(n <= data as usize * 16);
+        }
+    }
+
+    #[test]
+    fn sealed_packets_check((header, tail, flits) in packet()) {
+        prop_assert_eq!(check(&flits), Ok((header, tail)));
+    }
+
+    #[test]
+    fn a_flipped_bit_anywhere_is_noticed((_, _, flits) in packet(), at: usize) {
+        let mut bad = flits.clone();
+        let at = at % (flits.len() * 128);
+        bad[at / 128] ^= 1 << (at % 128);
+        prop_assert!(check(&bad).is_err(), "bit {} of flit {} went unnoticed", at % 128, at / 128);
+        // A flip that leaves the header readable is the checksum's to find.
+        if at / 128 > 0 {
+            prop_assert_eq!(check(&bad), Err(PacketError::Crc));
+        }
+    }
+
+    #[test]
+    fn a_burst_of_up_to_32_bits_is_noticed((_, _, flits) in packet(), at: usize, burst in 1..=u32::MAX) {
+        let mut bad = flits.clone();
+        let at = 128 + at % ((flits.len() - 1) * 128 - 31);
+        for bit in (0..32).filter(|bit| burst >> bit & 1 != 0) {
+            bad[(at + bit) / 128] ^= 1 << ((at + bit) % 128);
+        }
+        // The checksum field itself is compared, not summed over, and lies before the rest of the tail: a burst
+        // across its start or end is two bursts.
+        let tail = (flits.len() - 1) * 128;
+        let straddles = |edge: usize| at < edge && at + 31 >= edge;
+        prop_assume!(!straddles(tail) && !straddles(tail + 32));
+        prop_assert!(check(&bad).is_err());
+    }
+
+    #[test]
+    fn random_flits_are_never_a_packet_by_accident_or_panic(flits in proptest::collection::vec(any::<u128>(), 0..20)) {
+        if check(&flits).is_ok() {
+            // One in 2^32 random inputs passes; then its length must at least be right.
+            prop_assert!((2..=18).contains(&flits.len()));
+        }
+    }
+
+    #[test]
+    fn payload_is_packed_from_byte_zero(payload in proptest::collection::vec(any::<u8>(), 0..=256)) {
+        let mut out = [0; 16];
+        let n = pack(&payload, &mut out);
+        prop_assert_eq!(n, data_flits(payload.len()));
+        let bytes: Vec<u8> = out[..n].iter().flat_map(|f| f.to_le_bytes()).collect();
+        prop_assert_eq!(&bytes[..payload.len()], &payload[..]);
+        prop_assert!(bytes[payload.len()..].iter().all(|&b| b == 0));
+        let last_byte = (payload.len() + 15) % 16;
+        if n > 0 {
+            let tail = Tail { last_byte: last_byte as u8, ..Tail::default() };
+            prop_assert_eq!(tail.payload_bytes(n as u8), Ok(payload.len()));
+        }
+    }
+
+    #[test]
+    fn descriptors_round_trip(d in descriptor()) {
+        prop_assert_eq!(Descriptor::decode(&d.encode()), Ok(d));
+    }
+
+    #[test]
+    fn an_accepted_descriptor_is_the_encoding_of_what_it_was_decoded_to(mut words: Words, tame: bool) {
+        if tame {
+            words[0] = words[0] & 0xffff_ffff | ((words[0] >> 32) % 9) << 32 | ((words[0] >> 40) % 4) << 40
+                | 1 << 44 | (words[0] >> 48 & 7) << 48;
+            words[1] = words[1] & 0x3ff_0000_00ff | 1 | ((words[1] >> 48) % 7) << 48 | (4 + (words[1] >> 63) * 4) << 56;
+            words[4] &= 0x3fff_ffff_ffff & !(3 << 40);
+            for i in [2, 3, 5] {
+                words[i] = words[i] & !(0x7fff << 48) & !7 | (words[i] >> 60 & 1) << 48 | 1 << 63;
+            }
+        }
+        if let Ok(d) = Descriptor::decode(&words) {
+            prop_assert_eq!(d.encode(), words);
+        }
+    }
+
+    #[test]
+    fn a_descriptor_with_any_one_bit_flipped_is_decoded_or_refused(d in descriptor(), at in 0..512usize) {
+        let mut words = d.encode();
+        words[at / 64] ^= 1 << (at % 64);
+        if let Ok(other) = Descriptor::decode(&words) {
+            prop_assert_ne!(other, d, "bit {} of word {} has no meaning", at % 64, at / 64);
+            prop_assert_eq!(other.encode(), words);
+        }
+    }
+
+    #[test]
+    fn shapes_round_trip_through_text(dims in proptest::collection::vec(1..=13u8, 1..=4), wrap: bool) {
+        let shape = Shape::new(&dims, wrap).expect("at most 13^4 nodes");
+        prop_assert_eq!(shape.to_string().parse::<Shape>(), Ok(shape));
+        let json = serde_json::to_string(&shape).expect("a string");
+        prop_assert_eq!(serde_json::from_str::<Shape>(&json).expect("own output"), shape);
+    }
+
+    #[test]
+    fn node_ids_and_coordinates_are_one_to_one(dims in proptest::collection::vec(1..=13u8, 1..=4), wrap: bool, at: u32) {
+        let shape = Shape::new(&dims, wrap).expect("at most 13^4 nodes");
+        let id = at % shape.nodes() as u32;
+        let coords = shape.coords(id);
+        prop_assert_eq!(shape.id(coords), Some(id));
+        prop_assert_eq!(shape.parse_coords(&shape.show(coords)), Ok(coords));
+    }
+
+    #[test]
+    fn neighbours_are_mutual_and_one_hop_away(dims in proptest::collection::vec(1..=9u8, 1..=4), wrap: bool, at: u32) {
+        let shape = Shape::new(&dims, wrap).expect("at most 9^4 nodes");
+        let id = at % shape.nodes() as u32;
+        for dir in Direction::ALL {
+            if let Some(next) = shape.neighbour(id, dir) {
+                prop_assert_eq!(shape.neighbour(next, dir.opposite()), Some(id));
+                prop_assert_eq!(shape.distance(id, next), 1);
+            } else {
+                prop_assert!(shape.size(dir.dim()) == 1 || !wrap);
+            }
+        }
+    }
+
+    #[test]
+    fn distance_is_a_metric(dims in proptest::collection::vec(1..=9u8, 1..=4), wrap: bool, at: [u32; 3]) {
+        let shape = Shape::new(&dims, wrap).expect("at most 9^4 nodes");
+        let [a, b, c] = at.map(|n| n % shape.nodes() as u32);
+        prop_assert_eq!(shape.distance(a, b), shape.distance(b, a));
+        prop_assert_eq!(shape.distance(a, b) == 0, a == b);
+        prop_assert!(shape.distance(a, c) <= shape.distance(a, b) + shape.distance(b, c));
+    }
+
+    #[test]
+    fn the_default_torus_has_room(nodes in 1..=NODES_MAX) {
+        let shape = Shape::most_cubic(nodes);
+        prop_assert!(shape.nodes() >= nodes && shape.is_torus());
+        prop_assert!(shape.dims().windows(2).all(|w| w[0] >= w[1]), "{} is not sorted", shape);
+    }
+
+    #[test]
+    fn directions_round_trip(d in direction()) {
+        prop_assert_eq!(d.to_string().parse::<Direction>(), Ok(d));
+        prop_assert_eq!(Direction::from_index(d.index()), Some(d));
+        prop_assert_eq!(Direction::new(d.dim(), d.is_plus()), d);
+        prop_assert_eq!(d.opposite().opposite(), d);
+        prop_assert_eq!(d.bit().trailing_zeros() as usize, d.index());
+    }
+
+    #[test]
+    fn no_text_makes_a_parser_panic(text in "\\PC{0,24}|[0-9x:,+meshtoru-]{0,24}") {
+        if let Ok(shape) = text.parse::<Shape>() {
+            prop_assert!(shape.nodes() <= NODES_MAX);
+        }
+        let _ = text.parse::<Direction>();
+        let _ = Shape::most_cubic(8).parse_coords(&text);
+    }
+
+    #[test]
+    fn no_bytes_make_a_message_parser_panic(bytes in proptest::collection::vec(any::<u8>(), 0..512)) {
+        let _ = serde_json::from_slice::<Request>(&bytes);
+        let _ = serde_json::from_slice::<AdapterRequest>(&bytes);
+        let _ = serde_json::from_slice::<AdapterReply>(&bytes);
+        let _ = serde_json::from_slice::<Line>(&bytes);
+    }
+
+    #[test]
+    fn a_damaged_message_is_refused_or_read_never_a_panic(
+        which in 0..6usize, at: usize, byte: u8, cut: usize, pes: u32, key in "\\PC{0,40}",
+    ) {
+        let text = message(which, pes, &key);
+        let mut bytes = text.into_bytes();
+        let len = bytes.len();
+        bytes[at % len] = byte;
+        bytes.truncate(1 + cut % len);
+        let _ = serde_json::from_slice::<Request>(&bytes);
+        let _ = serde_json::from_slice::<AdapterRequest>(&bytes);
+        let _ = serde_json::from_slice::<Line>(&bytes);
+    }
+
+    #[test]
+    fn messages_round_trip(pes: u32, key in "\\PC{0,40}") {
+        for which in 0..3 {
+            let text = message(which, pes, &key);
+            let request: Request = serde_json::from_str(&text).expect("own output");
+            prop_assert_eq!(serde_json::to_string(&request).expect("own input"), text);
+        }
+        for which in 3..6 {
+            let text = message(which, pes, &key);
+            let request: AdapterRequest = serde_json::from_str(&text).expect("own output");
+            prop_assert_eq!(serde_json::to_string(&request).expect("own input"), text);
+        }
+    }
+
+    #[test]
+    fn the_length_function_counts_what_packing_makes(bytes in 0..100_000usize) {
+        let mut sum = Load::default();
+        for at in (0..bytes).step_by(256) {
+            let n = (bytes - at).min(256);
+            sum.add(Load { packets: 1, flits: 2 + data_flits(n) as u64, bytes: n as u64 });
+        }
+        prop_assert_eq!(Load::payload(bytes), sum);
+        prop_assert_eq!(Traffic::put(bytes).out, sum);
+        prop_assert_eq!(Traffic::get(bytes).back, sum);
+    }
+}
+
+fn message(which: usize, pes: u32, key: &str) -> String {
+    let key = key.to_string();
+    let spec = JobSpec {
+        pes,
+        ppn: 1,
+        map: Map::Random(7),
+        heap: u64::MAX,
+        path: Path::Ring,
+        barrier: abi::job::Barrier::Multiphase,
+        collectives: abi::job::Collectives::P2p,
+        name: key.clone(),
+    };
+    let json = match which {
+        0 => serde_json::to_string(&Request::JobCreate(spec)),
+        1 => serde_json::to_string(&Request::JobAttach { job: pes, key }),
+        2 => serde_json::to_string(&Request::FaultSet { spec: key }),
+        3 => serde_json::to_string(&AdapterRequest::Attach {
+            abi: 1,
+            job: pes,
+            key,
+            pe: 0,
+            statics: vec![4096, u64::MAX],
+        }),
+        4 => serde_json::to_string(&AdapterRequest::TreeOpen { root: pes, pes: vec![0, pes] }),
+        _ => serde_json::to_string(&AdapterRequest::Abort { status: -1, reason: key }),
+    };
+    json.expect("plain data")
+}
+
+#[test]
+fn every_single_bit_flip_of_a_full_packet_is_noticed() {
+    let header = Header {
+        kind: PacketType::Write,
+        data_flits: 16,
+        vc: Vc::Request,
+        adaptive: false,
+        notify: false,
+        dirbits: 0,
+        first_step: None,
+        last_step: None,
+        dst: Coords([1, 2, 3, 0]),
+        address: Address::Memory { endpoint: 3, region: 0, offset: 0x1234 },
+    };
+    let mut flits = vec![header.encode()];
+    flits.extend((0..16u128).map(|i| i * 0x0123_4567_89ab_cdef_0011_2233_4455_6677));
+    flits.push(Tail { last_byte: 15, ..Tail::default() }.encode());
+    seal(&mut flits);
+    for bit in 0..flits.len() * 128 {
+        flits[bit / 128] ^= 1 << (bit % 128);
+        assert!(check(&flits).is_err(), "bit {} of flit {}", bit % 128, bit / 128);
+        flits[bit / 128] ^= 1 << (bit % 128);
+    }
+    assert!(check(&flits).is_ok());
+}
