@@ -1,0 +1,134 @@
+//! The data plane: one thread that owns the network and serves the injection channels.
+//!
+//! The control plane reaches it through [`Handle`]: closures that run on the data-plane thread
+//! between two rounds. Everything else the two share is memory behind `Arc`.
+
+mod engine;
+
+pub(crate) use engine::Engine;
+
+use crate::config::Options;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc;
+use std::thread;
+use tokio::sync::{mpsc as tokio_mpsc, oneshot};
+
+/// Work for the data-plane thread.
+enum Command {
+    /// Run this between two rounds.
+    Call(Box<dyn FnOnce(&mut Engine) + Send>),
+    /// End the thread.
+    Stop,
+}
+
+/// What the data plane tells the control plane unasked.
+#[derive(Debug)]
+pub(crate) enum Notice {
+    /// A channel was put into its sticky error state.
+    ChannelError {
+        /// Job.
+        job: u32,
+        /// PE.
+        pe: u32,
+        /// Why.
+        reason: String,
+    },
+}
+
+/// Figures both halves look at.
+#[derive(Default)]
+pub(crate) struct Gauges {
+    /// CPU time of the data-plane thread, nanoseconds.
+    pub(crate) cpu_ns: AtomicU64,
+    /// Violations by clients.
+    pub(crate) violations: AtomicU64,
+}
+
+/// The control plane's end.
+#[derive(Clone)]
+pub(crate) struct Handle {
+    commands: mpsc::Sender<Command>,
+    wake: Arc<OwnedFd>,
+    gauges: Arc<Gauges>,
+}
+
+/// The data-plane thread has ended.
+#[derive(Debug, thiserror::Error)]
+#[error("the data plane has stopped; see the daemon's log")]
+pub(crate) struct Dead;
+
+/// Starts the thread. The receiver resolves when it has ended, whatever the reason.
+pub(crate) fn start(
+    options: &Options,
+    notices: tokio_mpsc::UnboundedSender<Notice>,
+) -> io::Result<(Handle, thread::JoinHandle<()>, oneshot::Receiver<()>)> {
+    let (commands, receiver) = mpsc::channel();
+    let wake = Arc::new(rustix::event::eventfd(
+        0,
+        rustix::event::EventfdFlags::CLOEXEC | rustix::event::EventfdFlags::NONBLOCK,
+    )?);
+    let gauges = Arc::new(Gauges::default());
+    let engine = Engine::new(options, notices, wake.clone(), gauges.clone())?;
+    let (ended, on_end) = oneshot::channel();
+    let cores = options.cores.clone();
+    let thread = thread::Builder::new().name("data-plane".into()).spawn(move || {
+        // Dropped when this thread ends, also by a panic.
+        let _ended: oneshot::Sender<()> = ended;
+        pin(&cores);
+        engine.serve(&receiver);
+    })?;
+    Ok((Handle { commands, wake, gauges }, thread, on_end))
+}
+
+fn pin(cores: &[usize]) {
+    if cores.is_empty() {
+        return;
+    }
+    let mut set = rustix::thread::CpuSet::new();
+    for &core in cores.iter().filter(|&&c| c < rustix::thread::CpuSet::MAX_CPU) {
+        set.set(core);
+    }
+    if let Err(e) = rustix::thread::sched_setaffinity(None, &set) {
+        tracing::warn!(?cores, error = %e, "cannot bind the data plane; check --cores against `nproc`");
+    }
+}
+
+impl Handle {
+    /// Runs `f` on the data-plane thread and returns what it returns.
+    pub(crate) async fn call<R: Send + 'static>(
+        &self,
+        f: impl FnOnce(&mut Engine) -> R + Send + 'static,
+    ) -> Result<R, Dead> {
+        let (tx, rx) = oneshot::channel();
+        self.send(Command::Call(Box::new(move |engine| {
+            // The asker may have given up; the work is done all the same.
+            let _ = tx.send(f(engine));
+        })))?;
+        rx.await.map_err(|_| Dead)
+    }
+
+    /// Ends the thread.
+    pub(crate) fn stop(&self) {
+        // Fails only if it has already ended.
+        let _ = self.send(Command::Stop);
+    }
+
+    fn send(&self, command: Command) -> Result<(), Dead> {
+        self.commands.send(command).map_err(|_| Dead)?;
+        // Fails only when the counter is full, and then the thread is awake.
+        let _ = rustix::io::write(self.wake.as_ref(), &1u64.to_ne_bytes());
+        Ok(())
+    }
+
+    /// CPU seconds of the thread so far.
+    pub(crate) fn cpu_seconds(&self) -> f64 {
+        self.gauges.cpu_ns.load(Ordering::Relaxed) as f64 / 1e9
+    }
+    /// Violations by clients so far.
+    pub(crate) fn violations(&self) -> u64 {
+        self.gauges.violations.load(Ordering::Relaxed)
+    }
+}

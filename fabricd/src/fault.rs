@@ -1,0 +1,220 @@
+//! Faults as people write them.
+//!
+//! ```text
+//! link 0,0,0 +X down          the cable between 0,0,0 and its +X neighbour is cut, both ways
+//! link 0,0,0 +X corrupt=1%    packets sent over it in that direction are damaged with this probability
+//! node 1,0,0 down             the node stops forwarding; every link to it is cut
+//! … @2ms                      takes effect that long after it was set (ns, us, ms, s)
+//! ```
+
+use abi::torus::{Coords, Direction, NodeId, Shape};
+use std::fmt;
+use std::time::Duration;
+
+/// What fails.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Site {
+    /// The link of a node in a direction.
+    Link(NodeId, Direction),
+    /// A whole node.
+    Node(NodeId),
+}
+
+/// How it fails.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Failing {
+    /// Carries nothing.
+    Down,
+    /// Damages packets with this probability, parts per million.
+    Corrupt(u32),
+}
+
+/// A fault to set.
+#[derive(Clone, PartialEq, Debug)]
+pub struct FaultSpec {
+    /// Where.
+    pub site: Site,
+    /// What.
+    pub failing: Failing,
+    /// After how long.
+    pub after: Option<Duration>,
+    shape: Shape,
+}
+
+/// What to clear.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ClearSpec {
+    /// Every fault.
+    All,
+    /// The faults of one site.
+    Site(Site),
+}
+
+/// Why a fault text was refused.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("fault `{text}`: {why}; write {}", FORMS)]
+pub struct FaultError {
+    text: String,
+    why: String,
+}
+
+/// The accepted forms, for messages.
+pub const FORMS: &str = "`link 0,0,0 +X down`, `link 0,0,0 +X corrupt=1%` or `node 1,0,0 down`, \
+                         optionally followed by a delay such as `@2ms`";
+
+impl FaultSpec {
+    /// Reads a fault of a network of `shape`.
+    pub fn parse(text: &str, shape: Shape) -> Result<FaultSpec, FaultError> {
+        let fail = |why: String| FaultError { text: text.to_string(), why };
+        let mut words: Vec<&str> = text.split_whitespace().collect();
+        let after = match words.last().and_then(|w| w.strip_prefix('@')) {
+            Some(delay) => {
+                words.pop();
+                Some(parse_delay(delay).ok_or_else(|| fail(format!("`@{delay}` is not a delay")))?)
+            }
+            None => None,
+        };
+        let (site, rest) = parse_site(&words, shape).map_err(fail)?;
+        let failing = match (site, rest) {
+            (_, ["down"]) => Failing::Down,
+            (Site::Link(..), [effect]) if effect.starts_with("corrupt=") => {
+                let value = &effect["corrupt=".len()..];
+                Failing::Corrupt(
+                    parse_ppm(value).ok_or_else(|| fail(format!("`{value}` is not a percentage from 0 to 100")))?,
+                )
+            }
+            (_, []) => return Err(fail("what happens to it is missing".into())),
+            (_, other) => return Err(fail(format!("`{}` is not understood", other.join(" ")))),
+        };
+        Ok(FaultSpec { site, failing, after, shape })
+    }
+}
+
+impl ClearSpec {
+    /// Reads what to clear: `all`, or a fault with or without its effect.
+    pub fn parse(text: &str, shape: Shape) -> Result<ClearSpec, FaultError> {
+        let fail = |why: String| FaultError { text: text.to_string(), why };
+        let words: Vec<&str> = text.split_whitespace().collect();
+        if words == ["all"] {
+            return Ok(ClearSpec::All);
+        }
+        match parse_site(&words, shape).map_err(fail)? {
+            (site, []) => Ok(ClearSpec::Site(site)),
+            (site, _) => FaultSpec::parse(text, shape).map(|_| ClearSpec::Site(site)),
+        }
+    }
+}
+
+fn parse_site<'w, 't>(words: &'w [&'t str], shape: Shape) -> Result<(Site, &'w [&'t str]), String> {
+    let node = |text: &str| -> Result<NodeId, String> {
+        let at: Coords = shape.parse_coords(text).map_err(|e| e.to_string())?;
+        shape.id(at).ok_or_else(|| format!("{text} is not in {shape}"))
+    };
+    match words {
+        ["link", at, dir, rest @ ..] => {
+            let id = node(at)?;
+            let dir: Direction = dir.parse().map_err(|e: abi::torus::ShapeError| e.to_string())?;
+            if shape.neighbour(id, dir).is_none() {
+                return Err(format!("{at} has no link {dir} in {shape}"));
+            }
+            Ok((Site::Link(id, dir), rest))
+        }
+        ["node", at, rest @ ..] => Ok((Site::Node(node(at)?), rest)),
+        ["link" | "node", ..] => Err("coordinates or direction are missing".into()),
+        [] => Err("it is empty".into()),
+        [other, ..] => Err(format!("`{other}` is neither `link` nor `node`")),
+    }
+}
+
+fn parse_delay(text: &str) -> Option<Duration> {
+    let unit = text.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
+    let number: f64 = text[..text.len() - unit.len()].parse().ok()?;
+    let seconds =
+        number * [("ns", 1e-9), ("us", 1e-6), ("µs", 1e-6), ("ms", 1e-3), ("s", 1.0)].iter().find(|u| u.0 == unit)?.1;
+    // A day is longer than any run that waits for a fault and keeps later arithmetic exact.
+    (0.0..=86_400.0).contains(&seconds).then(|| Duration::from_secs_f64(seconds))
+}
+
+fn parse_ppm(text: &str) -> Option<u32> {
+    let (number, scale) = match text.strip_suffix('%') {
+        Some(n) => (n, 1e4),
+        None => (text, 1e6),
+    };
+    let ppm = number.trim().parse::<f64>().ok()? * scale;
+    (0.0..=1e6).contains(&ppm).then_some(ppm.round() as u32)
+}
+
+/// Writes `site` as it is typed.
+pub fn show_site(site: Site, shape: Shape) -> String {
+    match site {
+        Site::Link(id, dir) => format!("link {} {dir}", shape.show(shape.coords(id))),
+        Site::Node(id) => format!("node {}", shape.show(shape.coords(id))),
+    }
+}
+
+impl fmt::Display for FaultSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&show_site(self.site, self.shape))?;
+        match self.failing {
+            Failing::Down => f.write_str(" down")?,
+            Failing::Corrupt(ppm) => write!(f, " corrupt={}%", ppm as f64 / 1e4)?,
+        }
+        match self.after {
+            Some(after) => write!(f, " @{after:?}"),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn shape() -> Shape {
+        "4x2x2".parse().expect("shape")
+    }
+
+    #[test]
+    fn faults_print_as_they_are_typed() {
+        for text in ["link 0,0,0 +X down", "link 3,1,1 -Z corrupt=1%", "node 1,0,0 down", "link 0,1,0 +Y down @2ms"] {
+            assert_eq!(FaultSpec::parse(text, shape()).expect("valid").to_string(), text);
+        }
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        for (text, part) in [
+            ("", "it is empty"),
+            ("cable 0,0,0 +X down", "`cable` is neither"),
+            ("link 0,0,0", "missing"),
+            ("link 9,0,0 +X down", "9,0,0"),
+            ("link 0,0,0 +Q down", "+Q"),
+            ("link 0,0,0 +W down", "has no link +W"),
+            ("link 0,0,0 +X", "what happens to it is missing"),
+            ("link 0,0,0 +X up", "`up` is not understood"),
+            ("link 0,0,0 +X corrupt=200%", "`200%` is not a percentage"),
+            ("node 0,0,0 corrupt=1%", "`corrupt=1%` is not understood"),
+            ("node 0,0,0 down @soon", "`@soon` is not a delay"),
+        ] {
+            let message = FaultSpec::parse(text, shape()).expect_err("must be refused").to_string();
+            assert!(message.contains(part) && message.contains("node 1,0,0 down"), "{text}: {message}");
+        }
+    }
+
+    #[test]
+    fn clearing_takes_a_site_with_or_without_effect() {
+        let site = ClearSpec::parse("link 0,0,0 +X", shape()).expect("valid");
+        assert_eq!(ClearSpec::parse("link 0,0,0 +X down", shape()), Ok(site));
+        assert_eq!(ClearSpec::parse("all", shape()), Ok(ClearSpec::All));
+        assert!(ClearSpec::parse("link 0,0,0 +X sideways", shape()).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_read_or_refused(text in ".{0,60}") {
+            let _ = FaultSpec::parse(&text, shape());
+            let _ = ClearSpec::parse(&text, shape());
+        }
+    }
+}

@@ -1,0 +1,310 @@
+//! A job as the control plane sees it: its memory, its PEs, its owner.
+
+use crate::config::show_size;
+use crate::limits;
+use crate::memory::JobMemory;
+use crate::placement::{check_memory, failure, place};
+use crate::seqpacket::Connection;
+use abi::job::{Barrier, Geometry, INTERNAL_BYTES, JobState, PES_MAX, PeEntry};
+use abi::msg::{Event, Failure, JobSpec, JobStatus, Line, Path};
+use abi::torus::{NodeId, Shape};
+use abi::wait::Linux;
+use rustix::process::{Resource, Signal, getrlimit, pidfd_send_signal};
+use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Instant;
+use tokio::sync::mpsc;
+
+/// Descriptors the daemon keeps per PE: connection, pidfd, doorbell, counters.
+const FDS_PER_PE: u64 = 4;
+/// Descriptors kept free for connections, pages and jobs.
+const FDS_RESERVE: u64 = 128;
+
+/// One job.
+pub(crate) struct Job {
+    /// 32 hexadecimal digits.
+    pub(crate) key: String,
+    /// Who may attach.
+    pub(crate) uid: u32,
+    /// What was asked for.
+    pub(crate) spec: JobSpec,
+    /// Its memory.
+    pub(crate) memory: Arc<JobMemory>,
+    /// Its PEs.
+    pub(crate) pes: Vec<PeState>,
+    /// Control connection that gets its events and whose end ends it.
+    pub(crate) owner: Owner,
+    /// When it was created.
+    pub(crate) created: Instant,
+    /// Things to know, for the report.
+    pub(crate) notes: Vec<String>,
+}
+
+/// A control connection, as jobs see it.
+#[derive(Clone)]
+pub(crate) struct Owner {
+    pub(crate) connection: u64,
+    pub(crate) lines: mpsc::Sender<Line>,
+}
+
+/// A PE's life.
+pub(crate) enum PeState {
+    /// Not yet seen.
+    Waiting,
+    /// Attaching right now.
+    Attaching,
+    /// Connected.
+    Attached(Rc<Attached>),
+    /// Said goodbye, or was lost. Its counters live on in the data plane.
+    Gone,
+}
+
+/// An attached PE.
+pub(crate) struct Attached {
+    pub(crate) connection: Rc<Connection>,
+    pub(crate) process: Option<Rc<OwnedFd>>,
+}
+
+impl Job {
+    /// Node of each PE.
+    pub(crate) fn placement(&self) -> Vec<NodeId> {
+        self.memory.entries.iter().map(|e| e.node).collect()
+    }
+
+    /// Tells the owner; dropped if it does not read (its connection buffers thousands).
+    pub(crate) fn tell(&self, event: Event) {
+        if self.owner.lines.try_send(Line::Event(event)).is_err() {
+            tracing::debug!(job = self.memory.id, "owner does not take events");
+        }
+    }
+
+    /// Makes every library call of every PE end with an error.
+    pub(crate) fn set_ended(&self) {
+        self.memory.page.set_state(JobState::Ended);
+        for pe in 0..self.memory.pes {
+            self.memory.sync.cell(pe).notify(&Linux);
+        }
+        self.memory.sync.barrier_cell().notify(&Linux);
+    }
+
+    /// Kills every attached process and closes its connection.
+    pub(crate) fn kill(&self) {
+        for state in &self.pes {
+            if let PeState::Attached(a) = state {
+                if let Some(process) = &a.process {
+                    // Fails only if it is already gone.
+                    let _ = pidfd_send_signal(process.as_ref(), Signal::KILL);
+                }
+                a.connection.shutdown();
+            }
+        }
+    }
+
+    /// One line of `angara status`.
+    pub(crate) fn status(&self) -> JobStatus {
+        JobStatus {
+            job: self.memory.id,
+            name: self.spec.name.clone(),
+            uid: self.uid,
+            pes: self.spec.pes,
+            attached: self.memory.page.attached() as u32,
+            memory: self.memory.reserved(),
+            age_s: self.created.elapsed().as_secs_f64(),
+        }
+    }
+}
+
+/// Everything a new job needs that can be decided without touching the network.
+pub(crate) struct Plan {
+    pub(crate) geometry: Geometry,
+    pub(crate) entries: Vec<PeEntry>,
+}
+
+/// What the daemon knows when it plans a job.
+pub(crate) struct Site<'a> {
+    pub(crate) shape: Shape,
+    pub(crate) hosted: &'a [NodeId],
+    pub(crate) channels: u16,
+    pub(crate) memory_limit: Option<u64>,
+    /// PEs of the jobs that run already.
+    pub(crate) running: usize,
+}
+
+/// Checks a request and decides placement, endpoints and sizes.
+pub(crate) fn plan(site: &Site<'_>, spec: &JobSpec, endpoints: &mut Endpoints) -> Result<Plan, Failure> {
+    if spec.pes as usize > PES_MAX {
+        return Err(failure(
+            format!("{} PEs; a job has at most {PES_MAX}", spec.pes),
+            format!("start at most {PES_MAX} PEs"),
+        ));
+    }
+    if spec.ppn > site.channels as u32 {
+        return Err(failure(
+            format!("{} PEs per node, but a node has {} injection channels", spec.ppn, site.channels),
+            format!("use --ppn {} or start the daemon with --channels {}", site.channels, spec.ppn),
+        ));
+    }
+    let nodes = place(site.shape, site.hosted, spec.pes, spec.ppn, &spec.map)?;
+    let heap_stride = usize::try_from(spec.heap)
+        .ok()
+        .and_then(|heap| heap.checked_add(INTERNAL_BYTES))
+        .and_then(abi::page_round)
+        .filter(|&stride| spec.heap > 0 && (stride as u64) < abi::desc::OFFSET_MAX)
+        .ok_or_else(|| {
+            failure(
+                format!("a symmetric heap of {} bytes", spec.heap),
+                "give a size from 4K to 128T, such as --heap 64M",
+            )
+        })?;
+    check_memory(heap_stride as u64, spec.pes, &limits::memory_limits(site.memory_limit))?;
+    check_descriptors(site.running + spec.pes as usize)?;
+    let entries = endpoints.take(site.shape, &nodes, site.channels)?;
+    let cores = limits::cores();
+    let busy = site.running + spec.pes as usize + usize::from(spec.path == Path::Ring);
+    let geometry = Geometry {
+        pes: spec.pes as usize,
+        shape: site.shape,
+        heap_stride,
+        static_stride: 0,
+        barrier: barrier(spec),
+        collectives: spec.collectives,
+        crowded: busy > cores,
+    };
+    Ok(Plan { geometry, entries })
+}
+
+/// `auto` is decided here, once for all PEs: every target of a job is on this host.
+fn barrier(spec: &JobSpec) -> Barrier {
+    match (spec.barrier, spec.path) {
+        (Barrier::Auto, Path::Ring) => Barrier::Multiphase,
+        (Barrier::Auto, _) => Barrier::Counter,
+        (chosen, _) => chosen,
+    }
+}
+
+fn check_descriptors(pes: usize) -> Result<(), Failure> {
+    let need = pes as u64 * FDS_PER_PE + FDS_RESERVE;
+    match getrlimit(Resource::Nofile).current {
+        Some(limit) if need > limit => Err(failure(
+            format!("{pes} PEs need {need} file descriptors, the daemon may open {limit}"),
+            format!("raise the limit before starting the daemon (`ulimit -n {need}`)"),
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Endpoints in use at each node.
+#[derive(Default)]
+pub(crate) struct Endpoints {
+    used: BTreeMap<NodeId, Vec<bool>>,
+}
+
+impl Endpoints {
+    /// The lowest free endpoint at the node of each PE; all or nothing.
+    fn take(&mut self, shape: Shape, nodes: &[NodeId], channels: u16) -> Result<Vec<PeEntry>, Failure> {
+        let mut entries = Vec::with_capacity(nodes.len());
+        for &node in nodes {
+            let used = self.used.entry(node).or_insert_with(|| vec![false; channels as usize]);
+            let Some(endpoint) = used.iter().position(|&u| !u) else {
+                self.give_back(&entries);
+                return Err(failure(
+                    format!("node {node} has no free injection channel: all {channels} are in use"),
+                    "wait for another job to end, place PEs elsewhere, or start the daemon with more --channels",
+                ));
+            };
+            used[endpoint] = true;
+            let coords = shape.coords(node);
+            entries.push(PeEntry { node, coords, endpoint: endpoint as u16, attached: false });
+        }
+        Ok(entries)
+    }
+
+    /// Frees the endpoints of a job.
+    pub(crate) fn give_back(&mut self, entries: &[PeEntry]) {
+        for e in entries {
+            if let Some(used) = self.used.get_mut(&e.node) {
+                used[e.endpoint as usize] = false;
+            }
+        }
+    }
+}
+
+/// 128 random bits as hexadecimal digits.
+pub(crate) fn random_key() -> std::io::Result<String> {
+    let mut bytes = [0u8; 16];
+    let n = rustix::rand::getrandom(&mut bytes[..], rustix::rand::GetRandomFlags::empty())?;
+    if n != bytes.len() {
+        return Err(std::io::Error::other("the kernel gave too few random bytes"));
+    }
+    Ok(bytes.iter().map(|b| format!("{b:02x}")).collect())
+}
+
+/// One sentence about a PE's static segments.
+pub(crate) fn show_segments(segments: &[u64]) -> String {
+    match segments {
+        [] => "no symmetric static data".into(),
+        s => format!("static segments of {}", s.iter().map(|&b| show_size(b)).collect::<Vec<_>>().join(" + ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use abi::job::Collectives;
+    use abi::msg::Map;
+
+    fn spec(pes: u32, ppn: u32) -> JobSpec {
+        JobSpec {
+            pes,
+            ppn,
+            map: Map::Linear,
+            heap: 1 << 20,
+            path: Path::Auto,
+            barrier: Barrier::Auto,
+            collectives: Collectives::Auto,
+            name: "test".into(),
+        }
+    }
+
+    fn try_plan(spec: &JobSpec, endpoints: &mut Endpoints) -> Result<Plan, Failure> {
+        let hosted: Vec<NodeId> = (0..8).collect();
+        let shape = "2x2x2".parse().expect("shape");
+        plan(&Site { shape, hosted: &hosted, channels: 4, memory_limit: None, running: 0 }, spec, endpoints)
+    }
+
+    #[test]
+    fn endpoints_are_shared_out_and_given_back() {
+        let mut endpoints = Endpoints::default();
+        let first = try_plan(&spec(8, 2), &mut endpoints).expect("fits");
+        assert_eq!(first.entries.iter().map(|e| e.endpoint).collect::<Vec<_>>(), [0, 1, 0, 1, 0, 1, 0, 1]);
+        let second = try_plan(&spec(2, 2), &mut endpoints).expect("fits");
+        assert_eq!(second.entries.iter().map(|e| (e.node, e.endpoint)).collect::<Vec<_>>(), [(0, 2), (0, 3)]);
+        let full = try_plan(&spec(1, 1), &mut endpoints).err().expect("node 0 is full");
+        assert!(full.message.contains("all 4 are in use"), "{full:?}");
+        endpoints.give_back(&first.entries);
+        assert_eq!(try_plan(&spec(1, 1), &mut endpoints).expect("free again").entries[0].endpoint, 0);
+    }
+
+    #[test]
+    fn impossible_jobs_are_refused_with_a_remedy() {
+        let mut endpoints = Endpoints::default();
+        for (s, part) in [
+            (spec(5000, 1), "at most 4096"),
+            (spec(9, 1), "= 8"),
+            (spec(8, 5), "4 injection channels"),
+            (JobSpec { heap: u64::MAX, ..spec(1, 1) }, "symmetric heap"),
+            (JobSpec { heap: 1 << 46, ..spec(8, 1) }, "MemAvailable"),
+        ] {
+            let f = try_plan(&s, &mut endpoints).err().expect("must be refused");
+            assert!(f.message.contains(part) && !f.remedy.is_empty(), "{f:?}");
+        }
+    }
+
+    #[test]
+    fn keys_are_long_and_differ() {
+        let (a, b) = (random_key().expect("random"), random_key().expect("random"));
+        assert_eq!((a.len(), a == b), (32, false));
+    }
+}
