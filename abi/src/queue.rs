@@ -117,6 +117,8 @@ impl Producer {
 }
 
 /// One post taken from a channel.
+// A post lives on the data plane's stack for one iteration; boxing the packet would allocate there.
+#[allow(clippy::large_enum_variant)]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Post {
     /// A copy of a descriptor's words, not yet validated.

@@ -215,10 +215,8 @@ impl Shape {
     pub fn parse_coords(&self, text: &str) -> Result<Coords, ShapeError> {
         let bad = || ShapeError::Coords(text.to_string(), self.to_string());
         let mut c = [0; DIMS_MAX];
-        let mut parts = 0;
-        for part in text.split(',') {
-            *c.get_mut(parts).ok_or_else(bad)? = part.trim().parse().map_err(|_| bad())?;
-            parts += 1;
+        for (i, part) in text.split(',').enumerate() {
+            *c.get_mut(i).ok_or_else(bad)? = part.trim().parse().map_err(|_| bad())?;
         }
         self.id(Coords(c)).map(|_| Coords(c)).ok_or_else(bad)
     }

@@ -1,0 +1,60 @@
+/* Keeps every part of the library busy for a number of seconds (argument, default 60): puts into a
+ * ring, atomics on one PE, reductions, broadcasts, barriers. Every round checks itself. Tests kill
+ * pieces of such a job at random moments. */
+#include <shmem.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#define WORDS 512
+
+static long inbox[WORDS]; /* symmetric static data */
+static long total;
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec + t.tv_nsec * 1e-9;
+}
+
+int main(int argc, char **argv)
+{
+    double seconds = argc > 1 ? atof(argv[1]) : 60;
+    shmem_init();
+    int me = shmem_my_pe(), n = shmem_n_pes(), right = (me + 1) % n, left = (me + n - 1) % n;
+    long *out = shmem_malloc(WORDS * sizeof(long));
+    long *go = shmem_malloc(2 * sizeof(long));
+    double end = now() + seconds;
+    shmem_barrier_all();
+    if (me == 0) {
+        printf("churning\n");
+        fflush(stdout);
+    }
+    for (long round = 1;; round++) {
+        for (int i = 0; i < WORDS; i++)
+            out[i] = round * 1000003 + me * 1009 + i;
+        shmem_long_put(inbox, out, WORDS, right);
+        shmem_long_atomic_add(&total, 1, 0);
+        shmem_barrier_all();
+        for (int i = 0; i < WORDS; i++)
+            if (inbox[i] != round * 1000003 + left * 1009 + i) {
+                fprintf(stderr, "PE %d round %ld: inbox[%d] = %ld\n", me, round, i, inbox[i]);
+                return 1;
+            }
+        if (me == 0 && total != round * n) {
+            fprintf(stderr, "round %ld: %ld atomics of %ld\n", round, total, round * n);
+            return 1;
+        }
+        go[0] = me == 0 ? now() < end : 0;
+        shmem_long_sum_reduce(SHMEM_TEAM_WORLD, go + 1, go, 1);
+        if (!go[1])
+            break;
+        shmem_barrier_all();
+    }
+    shmem_barrier_all();
+    if (me == 0)
+        printf("churned\n");
+    shmem_finalize();
+    return 0;
+}

@@ -1,0 +1,250 @@
+//! An adapter client built on `abi` alone: it attaches like a PE and can then do everything a
+//! hostile program could, such as writing any bytes anywhere it may write.
+
+use crate::daemon::Job;
+use crate::process::{PATIENCE, wait_readable};
+use abi::ABI_VERSION;
+use abi::channel::{Channel, ChannelFds, DMA_BYTES, Fault, PAGE_BYTES, RING_BYTES, status};
+use abi::desc::{Descriptor, Op, Place, Region};
+use abi::job::{BOUNCE_BYTES, INTERNAL_BYTES, JobPage, SyncPage};
+use abi::launch::ADAPTER_SOCKET;
+use abi::msg::{AdapterReply, AdapterRequest, DATAGRAM_MAX, FdRole};
+use abi::packet::Flit;
+use abi::queue::{Full, Producer};
+use abi::shm::Mapping;
+use abi::torus::Coords;
+use rustix::io::IoSlice;
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
+    SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, recvmsg, sendmsg, socket_with,
+};
+use std::io::IoSliceMut;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// A connection to the adapter socket.
+pub struct Socket {
+    fd: OwnedFd,
+}
+
+impl Socket {
+    /// Connects to the daemon of `dir`.
+    pub fn connect(dir: &Path) -> Socket {
+        let fd = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).expect("a socket");
+        let path = dir.join(ADAPTER_SOCKET);
+        connect(&fd, &SocketAddrUnix::new(&path).expect("a short path"))
+            .unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+        Socket { fd }
+    }
+    /// Sends one datagram with descriptors beside it. Fails when the daemon has closed its end.
+    pub fn send(&self, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> rustix::io::Result<()> {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(8))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        if !fds.is_empty() {
+            assert!(control.push(SendAncillaryMessage::ScmRights(fds)), "at most eight descriptors");
+        }
+        sendmsg(&self.fd, &[IoSlice::new(bytes)], &mut control, SendFlags::NOSIGNAL).map(drop)
+    }
+    /// The next answer and its descriptors, or `None` when the daemon hung up.
+    pub fn receive(&self) -> Option<(AdapterReply, Vec<OwnedFd>)> {
+        assert!(wait_readable(&self.fd, PATIENCE), "no answer on the adapter socket within {PATIENCE:?}");
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(32))];
+        let mut control = RecvAncillaryBuffer::new(&mut space);
+        let mut bytes = vec![0; DATAGRAM_MAX];
+        let got = recvmsg(&self.fd, &mut [IoSliceMut::new(&mut bytes)], &mut control, RecvFlags::CMSG_CLOEXEC);
+        let n = got.map_or(0, |m| m.bytes);
+        let mut fds = Vec::new();
+        for message in control.drain() {
+            if let RecvAncillaryMessage::ScmRights(rights) = message {
+                fds.extend(rights);
+            }
+        }
+        if n == 0 {
+            return None;
+        }
+        let reply = serde_json::from_slice(&bytes[..n]);
+        let reply = reply.unwrap_or_else(|e| panic!("daemon said {:?}: {e}", String::from_utf8_lossy(&bytes[..n])));
+        Some((reply, fds))
+    }
+    /// Asks and waits for the answer. A daemon that hangs up instead gives an error of its own.
+    pub fn ask(&self, request: &AdapterRequest) -> Option<(AdapterReply, Vec<OwnedFd>)> {
+        self.send(&serde_json::to_vec(request).expect("plain data"), &[]).ok()?;
+        self.receive()
+    }
+}
+
+/// What an attached PE asks for, to be changed by tests before it is sent.
+pub fn attach_request(job: &Job, pe: u32) -> AdapterRequest {
+    AdapterRequest::Attach { abi: ABI_VERSION, job: job.id, key: job.key.clone(), pe, statics: vec![] }
+}
+
+/// An attached PE and everything the daemon gave it.
+pub struct Client {
+    /// Life line.
+    pub socket: Socket,
+    /// Its PE.
+    pub pe: u32,
+    /// Descriptors by role.
+    pub fds: Vec<(FdRole, OwnedFd)>,
+    /// Its channel.
+    pub channel: Channel,
+    /// The client's end of its queues.
+    pub producer: Producer,
+    /// Job page.
+    pub job: JobPage,
+    /// Heaps of all PEs.
+    pub heap: Mapping,
+    /// Own bounce region.
+    pub bounce: Mapping,
+    /// Bytes from one heap slice to the next.
+    pub stride: usize,
+}
+
+impl Client {
+    /// Attaches as `pe` of `job` to the daemon of `dir`.
+    pub fn attach(dir: &Path, job: &Job, pe: u32) -> Result<Client, String> {
+        abi::wait::register();
+        let socket = Socket::connect(dir);
+        match socket.ask(&attach_request(job, pe)) {
+            Some((AdapterReply::Attached { fds: roles }, fds)) => Client::map(socket, pe, roles, fds),
+            Some((AdapterReply::Error(failure), _)) => Err(format!("{}; {}", failure.message, failure.remedy)),
+            other => Err(format!("unexpected answer to attach: {:?}", other.map(|(reply, _)| reply))),
+        }
+    }
+
+    fn map(socket: Socket, pe: u32, roles: Vec<FdRole>, fds: Vec<OwnedFd>) -> Result<Client, String> {
+        assert_eq!(roles.len(), fds.len(), "one descriptor per role: {roles:?}");
+        let fds: Vec<_> = roles.into_iter().zip(fds).collect();
+        let io = |e: std::io::Error| e.to_string();
+        let of = |role: FdRole| {
+            let found = fds.iter().find(|(r, _)| *r == role).map(|(_, fd)| fd);
+            found.ok_or(format!("no descriptor for {role:?}"))
+        };
+        let copy = |role| of(role)?.try_clone().map_err(io);
+        let size = |role| rustix::fs::fstat(of(role)?).map(|s| s.st_size as usize).map_err(|e| e.to_string());
+        let channel = Channel::map(&ChannelFds {
+            page: copy(FdRole::ChannelPage)?,
+            status: copy(FdRole::ChannelStatus)?,
+            ring: copy(FdRole::Ring)?,
+            dma: copy(FdRole::Dma)?,
+        });
+        let job = JobPage::open(Mapping::map_read_only(of(FdRole::Job)?, size(FdRole::Job)?).map_err(io)?);
+        let job = job.map_err(|e| e.to_string())?;
+        let stride = job.geometry().ok_or("unknown geometry")?.heap_stride;
+        Ok(Client {
+            channel: channel.map_err(io)?,
+            producer: Producer::default(),
+            heap: Mapping::map(of(FdRole::Heap)?, size(FdRole::Heap)?).map_err(io)?,
+            bounce: Mapping::map(of(FdRole::Bounce)?, BOUNCE_BYTES).map_err(io)?,
+            job,
+            stride,
+            socket,
+            pe,
+            fds,
+        })
+    }
+
+    /// The descriptor of a role.
+    pub fn fd(&self, role: FdRole) -> BorrowedFd<'_> {
+        let found = self.fds.iter().find(|(r, _)| *r == role);
+        found.unwrap_or_else(|| panic!("no descriptor for {role:?}")).1.as_fd()
+    }
+    /// Every page the client may write, as `(mapping, bytes)`: for scribbling.
+    pub fn writable(&self, role: FdRole) -> Mapping {
+        let len = match role {
+            FdRole::ChannelPage => PAGE_BYTES,
+            FdRole::Ring => RING_BYTES,
+            FdRole::Dma => DMA_BYTES,
+            FdRole::Bounce => BOUNCE_BYTES,
+            FdRole::Sync => SyncPage::bytes(self.pes()),
+            other => panic!("{other:?} is not for scribbling"),
+        };
+        Mapping::map(self.fd(role), len).expect("the daemon handed it out writable")
+    }
+    /// PEs of the job.
+    pub fn pes(&self) -> usize {
+        self.job.geometry().expect("checked at attach").pes
+    }
+    /// Coordinates and endpoint of a PE.
+    pub fn address(&self, pe: usize) -> (Coords, u16) {
+        let entry = self.job.pe(pe);
+        (entry.coords, entry.endpoint)
+    }
+    /// A descriptor of `op` for PE `pe`.
+    pub fn descriptor(&self, op: Op, pe: usize) -> Descriptor {
+        let (dst, endpoint) = self.address(pe);
+        Descriptor { dst, endpoint, ..Descriptor::new(op) }
+    }
+    /// Byte offset in the heap arena of `offset` in the user part of PE `pe`'s heap.
+    pub fn user(&self, pe: usize, offset: usize) -> usize {
+        pe * self.stride + INTERNAL_BYTES + offset
+    }
+
+    /// Wakes the data plane if it sleeps, as every client must after a post.
+    pub fn ring_doorbell(&self) {
+        std::sync::atomic::fence(Ordering::SeqCst);
+        if self.job.daemon_sleeps().load(Ordering::Relaxed) != 0 {
+            let _ = rustix::io::write(self.fd(FdRole::Doorbell), &1u64.to_ne_bytes());
+        }
+    }
+    /// Posts a descriptor.
+    pub fn post(&mut self, d: &Descriptor) -> Result<u32, Full> {
+        let posted = self.producer.post(&self.channel, d.encode());
+        self.ring_doorbell();
+        posted
+    }
+    /// Posts a raw packet.
+    pub fn inject(&mut self, flits: &[Flit]) -> Result<u32, Full> {
+        let posted = self.producer.inject(&self.channel, flits);
+        self.ring_doorbell();
+        posted
+    }
+    /// Waits until `done` holds, at most `limit`; rings the doorbell now and then.
+    pub fn wait(&self, limit: Duration, mut done: impl FnMut(&Client) -> bool) -> bool {
+        let end = Instant::now() + limit;
+        while !done(self) {
+            if Instant::now() >= end {
+                return false;
+            }
+            self.ring_doorbell();
+            std::thread::yield_now();
+        }
+        true
+    }
+    /// Writes `value` to the heap of `pe` through the rings and waits until it is there, using a
+    /// read of the same word as the acknowledgement.
+    pub fn put_and_quiet(&mut self, pe: usize, offset: usize, value: u64) -> Result<(), String> {
+        let place = |region, offset: usize| Some(Place { region, offset: offset as u64 });
+        let remote = place(Region::Heap, INTERNAL_BYTES + offset);
+        let mut put = self.descriptor(Op::PutInline, pe);
+        (put.len, put.operand, put.remote) = (8, value, remote);
+        self.post(&put).map_err(|_| "queue full")?;
+        let mut get = self.descriptor(Op::Get, pe);
+        (get.len, get.remote, get.local) = (8, remote, place(Region::Bounce, 4096));
+        get.completion = place(Region::Bounce, 0);
+        let seq = self.post(&get).map_err(|_| "queue full")?;
+        let word = |at| self.bounce.at::<AtomicU64>(at).expect("inside").load(Ordering::Acquire);
+        if !self.wait(PATIENCE, |c| word(0) == seq as u64 || c.channel.error().is_some()) {
+            return Err(format!("post {seq} did not complete within {PATIENCE:?}"));
+        }
+        match self.channel.error() {
+            Some((fault, at)) => Err(format!("{fault:?} at post {at}")),
+            None if word(4096) == value => Ok(()),
+            None => Err(format!("read back {:#x} instead of {value:#x}", word(4096))),
+        }
+    }
+    /// The sticky error, once there is one.
+    pub fn expect_error(&self) -> (Fault, u32) {
+        let there = self.wait(PATIENCE, |c| c.channel.error().is_some());
+        assert!(there, "no sticky error within {PATIENCE:?}; head {:?}", self.head());
+        self.channel.error().expect("just seen")
+    }
+    /// Posts and flits taken so far.
+    pub fn head(&self) -> (u32, u32) {
+        let word = |at| self.channel.status_u32(at).load(Ordering::Acquire);
+        (word(status::DMA_HEAD), word(status::TX_HEAD))
+    }
+}

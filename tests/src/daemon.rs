@@ -1,0 +1,176 @@
+//! A `fabricd` of a test, and a control connection to it.
+
+use crate::process::{PATIENCE, Process, Running, Test};
+use crate::tools;
+use abi::job::{Barrier, Collectives};
+use abi::launch::CONTROL_SOCKET;
+use abi::msg::{Event, Failure, JobSpec, Line, Map, Path, Reply, Report, Request, Status};
+use std::io::{BufRead, BufReader, ErrorKind, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{self, PathBuf};
+use std::time::{Duration, Instant};
+
+/// A running daemon. Killed when dropped.
+pub struct Daemon {
+    /// The process.
+    pub process: Running,
+    dir: PathBuf,
+}
+
+impl Daemon {
+    /// Starts `fabricd` in the test's runtime directory, where `angara run` finds it, and waits
+    /// until it says that its sockets are ready.
+    pub fn start(test: &Test, args: &[&str]) -> Daemon {
+        let dir = test.runtime_dir();
+        let mut command = test.command(tools::tool("fabricd"));
+        command.arg("--runtime-dir").arg(&dir).args(args);
+        let process = test.spawn(command);
+        // Readiness is one JSON line.
+        process.expect_line("{");
+        Daemon { process, dir }
+    }
+    /// Its runtime directory.
+    pub fn dir(&self) -> &path::Path {
+        &self.dir
+    }
+    /// A new control connection.
+    pub fn control(&self) -> Control {
+        Control::connect(&self.dir)
+    }
+    /// Its state.
+    pub fn status(&self) -> Status {
+        self.control().status()
+    }
+    /// Asks it to end, checks that it does so cleanly and removes its sockets.
+    pub fn shutdown(self) {
+        self.control().ask(&Request::Shutdown).expect("a daemon obeys");
+        self.process.wait(PATIENCE).success();
+        for name in [CONTROL_SOCKET, abi::launch::ADAPTER_SOCKET, abi::launch::LOCK_FILE] {
+            assert!(!self.dir.join(name).exists(), "{name} survived the shutdown");
+        }
+    }
+    /// Its main process.
+    pub fn pid(&self) -> Process {
+        self.process.process()
+    }
+}
+
+/// A job specification with small memory and everything else as `angara run` has it by default.
+pub fn spec(pes: u32, path: Path) -> JobSpec {
+    JobSpec {
+        pes,
+        ppn: 1,
+        map: Map::Linear,
+        heap: 1 << 20,
+        path,
+        barrier: Barrier::Auto,
+        collectives: Collectives::Auto,
+        name: "test".into(),
+    }
+}
+
+/// A control connection.
+pub struct Control {
+    stream: BufReader<UnixStream>,
+    /// Events that arrived between replies.
+    pub events: Vec<Event>,
+}
+
+/// A job as its creator knows it.
+#[derive(Clone, Debug)]
+pub struct Job {
+    /// Id.
+    pub id: u32,
+    /// Key.
+    pub key: String,
+    /// Node of each PE.
+    pub placement: Vec<u32>,
+}
+
+impl Control {
+    /// Connects to the daemon of `dir`.
+    pub fn connect(dir: &path::Path) -> Control {
+        let path = dir.join(CONTROL_SOCKET);
+        let stream = UnixStream::connect(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+        stream.set_read_timeout(Some(PATIENCE)).expect("a socket takes a timeout");
+        stream.set_write_timeout(Some(PATIENCE)).expect("a socket takes a timeout");
+        Control { stream: BufReader::new(stream), events: Vec::new() }
+    }
+    /// Sends bytes as they are.
+    pub fn send(&mut self, bytes: &[u8]) -> std::io::Result<()> {
+        self.stream.get_mut().write_all(bytes)
+    }
+    /// The next line, or `None` when the daemon closed the connection.
+    pub fn line(&mut self) -> Option<Line> {
+        let mut text = String::new();
+        match self.stream.read_line(&mut text) {
+            Ok(0) => None,
+            Ok(_) => Some(serde_json::from_str(&text).unwrap_or_else(|e| panic!("daemon said {text:?}: {e}"))),
+            Err(e) if matches!(e.kind(), ErrorKind::ConnectionReset | ErrorKind::BrokenPipe) => None,
+            Err(e) => panic!("no answer from the daemon within {PATIENCE:?}: {e}"),
+        }
+    }
+    /// The next reply; events go aside.
+    pub fn reply(&mut self) -> Option<Reply> {
+        loop {
+            match self.line()? {
+                Line::Reply(reply) => return Some(reply),
+                Line::Event(event) => self.events.push(event),
+            }
+        }
+    }
+    /// Asks and waits for the answer.
+    pub fn ask(&mut self, request: &Request) -> Result<Reply, Failure> {
+        let mut text = serde_json::to_vec(request).expect("plain data");
+        text.push(b'\n');
+        self.send(&text).expect("the daemon reads its control socket");
+        match self.reply().unwrap_or_else(|| panic!("the daemon closed the connection after {request:?}")) {
+            Reply::Error(failure) => Err(failure),
+            reply => Ok(reply),
+        }
+    }
+    /// The next event that `wanted` accepts.
+    pub fn event(&mut self, wanted: impl Fn(&Event) -> bool) -> Event {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            if let Some(at) = self.events.iter().position(&wanted) {
+                return self.events.remove(at);
+            }
+            assert!(Instant::now() < end, "no such event within {PATIENCE:?}; got {:?}", self.events);
+            match self.line() {
+                Some(Line::Event(event)) => self.events.push(event),
+                Some(Line::Reply(reply)) => panic!("unexpected {reply:?}"),
+                None => panic!("the daemon closed the connection"),
+            }
+        }
+    }
+    /// Daemon, nodes, jobs.
+    pub fn status(&mut self) -> Status {
+        match self.ask(&Request::Status).expect("status is always answered") {
+            Reply::Status(status) => status,
+            other => panic!("unexpected {other:?}"),
+        }
+    }
+    /// Creates a job owned by this connection.
+    pub fn create(&mut self, spec: JobSpec) -> Result<Job, Failure> {
+        match self.ask(&Request::JobCreate(spec))? {
+            Reply::Job { job, key, placement, .. } => Ok(Job { id: job, key, placement }),
+            other => panic!("unexpected {other:?}"),
+        }
+    }
+    /// Traffic of a job.
+    pub fn report(&mut self, job: u32) -> Report {
+        match self.ask(&Request::JobReport { job }).expect("the job exists") {
+            Reply::Report(report) => report,
+            other => panic!("unexpected {other:?}"),
+        }
+    }
+    /// Ends a job.
+    pub fn destroy(&mut self, job: u32) {
+        self.ask(&Request::JobDestroy { job }).expect("the job exists");
+    }
+    /// Limits how long answers may take.
+    pub fn set_patience(&mut self, limit: Duration) {
+        self.stream.get_ref().set_read_timeout(Some(limit)).expect("a socket takes a timeout");
+    }
+}
