@@ -1,1 +1,51 @@
-//! To come.
+//! User-space driver of the Angara adapter.
+//!
+//! Three levels, each built on the one before and each usable alone:
+//!
+//! * [`driver`]: the adapter itself. Map its memory, read and write registers, put packets into
+//!   the injection ring, post descriptors, poll. Write your own middleware here.
+//! * [`Job`] and [`Ctx`]: a SHMEM-like programming interface. Put, get, atomics, fence, quiet,
+//!   barrier between the PEs of a job. Where the target's memory is on this host and the job
+//!   allows it, an operation is a plain copy by the calling thread ("direct"); else it is posted
+//!   to the adapter and travels the emulated torus ("ring").
+//! * [`tree`]: reductions and broadcasts by the collective subnet in the routers.
+//!
+//! ```
+//! use angara::{Class, Job};
+//! let job = Job::from_env(1 << 20)?; // under `angara run` the whole job, else one PE
+//! let next = (job.my_pe() + 1) % job.n_pes();
+//! let place = job.locate(job.heap(), 8).expect("the heap is symmetric");
+//! let value = job.my_pe() as u64;
+//! // SAFETY: `value` is 8 readable bytes.
+//! unsafe { job.ctx().put(Class::Put, next, place, (&raw const value).cast(), 8)? };
+//! job.ctx().quiet()?;
+//! job.barrier(false)?;
+//! # Ok::<(), angara::Error>(())
+//! ```
+//!
+//! The C form of the same is `include/angara.h`.
+
+mod barrier;
+pub mod capi;
+mod connection;
+mod ctx;
+mod direct;
+pub mod driver;
+mod error;
+mod fork;
+mod job;
+mod memory;
+mod ring;
+mod stage;
+pub mod tree;
+mod wait;
+
+pub use abi;
+pub use abi::account::Class;
+pub use abi::desc::{AmoOp, Place, Region};
+pub use abi::job::{Geometry, PeEntry, Reach};
+pub use abi::launch::Launch;
+pub use ctx::Ctx;
+pub use error::{Error, Result};
+pub use job::{INTERNAL_FREE, Job};
+pub use memory::StaticSegment;

@@ -1,0 +1,144 @@
+//! Barriers, with exactly the guarantees of paper 001.
+//!
+//! The guarantees are about operations called before the barrier: (1) every PE has entered it;
+//! (2) all data of this PE has been injected; (3) data of all PEs has been received; (4) what is
+//! sent afterwards is received after what was sent before; (5) all operations this PE called are
+//! complete. A *half-barrier* gives 1 and 3 (hence 4) to every participant, a *barrier* gives 1, 3
+//! and 5.
+//!
+//! | family | half | full | what else it needs |
+//! |---|---|---|---|
+//! | multiphase | K phases: 1, 3, 4 | 2K phases: 1, 3, 4, 5 | nothing: specials flush every data channel of every link |
+//! | counter | 1; 3 and 5 for direct targets | same | targets behind the ring are made quiet before arriving, which gives 3, 4, 5 |
+//! | dissemination | 1; 3 and 5 for direct targets | same | as the counter |
+//!
+//! K is the longest route in use, counted by the adapter. A direct store is complete when it is
+//! made, and both the arrival (a locked instruction) and the post of a descriptor come after it.
+
+use crate::driver::Adapter;
+use crate::error::Result;
+use crate::job::{INTERNAL_FREE, Job};
+use crate::tree::RESULT_BYTES;
+use abi::account::Class;
+use abi::desc::{Descriptor, Op, Place, Region, flags};
+use abi::job::{Barrier, Reach};
+use abi::wait::Linux;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Where dissemination flags lie in the heap slice: one u64 per round.
+const FLAGS: u64 = (INTERNAL_FREE + RESULT_BYTES) as u64;
+
+/// What a job's barriers remember.
+pub(crate) struct Barriers {
+    family: Barrier,
+    /// Some targets are reached through the ring.
+    ring: bool,
+    /// ... and some directly.
+    mixed: bool,
+    /// Dissemination barriers entered.
+    entered: AtomicU64,
+}
+
+impl Barriers {
+    pub(crate) fn new(adapter: &Adapter) -> Barriers {
+        let reach = |r| (0..adapter.n_pes()).any(|pe| adapter.memory.peers.reach(pe) == r);
+        let (ring, direct) = (reach(Reach::Ring), reach(Reach::Direct));
+        let family = match adapter.geometry().barrier {
+            Barrier::Auto if ring => Barrier::Multiphase,
+            Barrier::Auto => Barrier::Counter,
+            // Without a channel there is no adapter to ask.
+            Barrier::Multiphase if adapter.channel().is_err() => Barrier::Counter,
+            family => family,
+        };
+        Barriers { family, ring, mixed: ring && direct, entered: AtomicU64::new(0) }
+    }
+}
+
+impl Job {
+    /// Enters the job's barrier and returns when this PE may leave: with `half` a half-barrier,
+    /// else a full one; guarantees in the table of this module's documentation. The family is
+    /// [`abi::job::Geometry::barrier`]; one thread per PE may be in a barrier at a time.
+    pub fn barrier(&self, half: bool) -> Result<()> {
+        let barriers = &self.barriers;
+        match barriers.family {
+            Barrier::Multiphase => {
+                // Stores on this host are not flushed by specials, posts are; on a mixed job both
+                // must be done before the first special leaves.
+                if barriers.mixed {
+                    self.ctx().quiet()?;
+                }
+                self.multiphase(half)
+            }
+            family => {
+                if barriers.ring {
+                    self.ctx().quiet()?;
+                }
+                if family == Barrier::Dissemination { self.dissemination() } else { self.counter() }
+            }
+        }
+    }
+
+    /// The adapter's multiphase barrier.
+    fn multiphase(&self, half: bool) -> Result<()> {
+        let adapter = &self.adapter;
+        let slot = adapter.wait_slot()?;
+        let me = adapter.pe_entry(self.my_pe());
+        let d = Descriptor {
+            flags: if half { flags::HALF } else { 0 },
+            dst: me.coords,
+            endpoint: me.endpoint,
+            completion: Some(slot.completion()),
+            ..Descriptor::new(Op::Barrier)
+        };
+        let seq = adapter.post(&d, self.my_pe())?;
+        adapter.wait(|| adapter.completed(slot, seq), &|| self.missing())?;
+        adapter.release_slot(slot);
+        Ok(())
+    }
+
+    /// Central sense-reversing counter in the synchronisation page: one locked add per PE, and
+    /// one context switch per PE where PEs share cores.
+    fn counter(&self) -> Result<()> {
+        let sync = &self.adapter.memory.sync;
+        let generation = sync.generation().load(Ordering::Acquire);
+        let arrived = sync.arrived().fetch_add(1, Ordering::AcqRel) + 1;
+        if arrived as usize >= self.n_pes() {
+            sync.arrived().store(0, Ordering::Relaxed);
+            sync.generation().store(generation.wrapping_add(1), Ordering::Release);
+            sync.barrier_cell().notify(&Linux);
+            return Ok(());
+        }
+        let left = || sync.generation().load(Ordering::Acquire) != generation;
+        self.adapter.wait_on(sync.barrier_cell(), left, &|| self.missing())
+    }
+
+    /// ⌈log2 n⌉ rounds; in round r this PE tells PE me + 2^r and hears from PE me − 2^r.
+    fn dissemination(&self) -> Result<()> {
+        let (me, n) = (self.my_pe(), self.n_pes());
+        let count = self.barriers.entered.fetch_add(1, Ordering::Relaxed) + 1;
+        let mut round = 0;
+        while 1usize << round < n {
+            let place = Place { region: Region::Heap, offset: FLAGS + 8 * round };
+            let to = (me + (1 << round)) % n;
+            // SAFETY: the source is a local of 8 bytes; the flag lies in the internal area.
+            unsafe { self.ctx().put(Class::Sync, to, place, (&raw const count).cast(), 8)? };
+            let flag = self.local(place) as *mut u64;
+            // SAFETY: an aligned word of this PE's slice, which lives as long as the job; peers
+            // write it by single stores.
+            let flag = unsafe { AtomicU64::from_ptr(flag) };
+            // A fast PE may already have announced its next barrier.
+            self.wait(|| flag.load(Ordering::Acquire) >= count, &|| self.missing())?;
+            round += 1;
+        }
+        Ok(())
+    }
+
+    fn missing(&self) -> String {
+        let job = &self.adapter.memory.job;
+        let gone: Vec<_> = (0..self.n_pes()).filter(|&pe| !job.pe(pe).attached).map(|pe| pe.to_string()).collect();
+        match gone.len() {
+            0 => "all PEs to enter the barrier".into(),
+            n => format!("all PEs to enter the barrier ({n} not attached: PE {})", gone.join(", ")),
+        }
+    }
+}

@@ -1,0 +1,1 @@
+//! The C interface; see `include/angara.h`.

@@ -1,0 +1,252 @@
+//! Contexts: puts, gets and atomics, ordering and completion.
+//!
+//! One front for two engines. The state of the target, one load, decides: `Direct` copies here
+//! and now, anything else takes the slow path out of line (ring, or an error that says why not).
+
+use crate::direct;
+use crate::driver::Adapter;
+use crate::error::{Error, Result};
+use crate::memory::Peers;
+use crate::ring::Ring;
+use abi::account::{Class, Traffic};
+use abi::desc::{AmoOp, Place};
+use abi::job::Reach;
+use std::sync::Arc;
+use std::sync::atomic::{Ordering, fence};
+
+/// An ordered stream of communication. May be used from several threads.
+///
+/// Ordering and completion are OpenSHMEM's: a put returns when its source may be reused;
+/// [`Ctx::fence`] orders what comes before it against what comes after it, per target;
+/// [`Ctx::quiet`] returns when everything issued before has taken effect.
+pub struct Ctx {
+    peers: Peers,
+    adapter: Arc<Adapter>,
+    ring: Ring,
+}
+
+impl Ctx {
+    pub(crate) fn new(adapter: Arc<Adapter>) -> Ctx {
+        Ctx { peers: adapter.memory.peers.clone(), ring: Ring::new(adapter.clone()), adapter }
+    }
+
+    /// Writes `len` bytes at `src` to `dst` of `pe`. Returns when `src` may be reused.
+    ///
+    /// # Safety
+    /// `src` is readable for `len` bytes and does not partly overlap the destination.
+    #[inline]
+    pub unsafe fn put(&self, class: Class, pe: usize, dst: Place, src: *const u8, len: usize) -> Result<()> {
+        match self.peers.direct(pe, dst, len) {
+            Some(p) => {
+                // SAFETY: `direct` checked the destination, the caller vouches for the source.
+                unsafe { direct::store(p, src, len) };
+                self.peers.row(pe, class).count(Traffic::put(len));
+                self.peers.notify(pe);
+                Ok(())
+            }
+            // SAFETY: passed on.
+            None => unsafe { self.put_slow(class, pe, dst, src, len, true) },
+        }
+    }
+
+    /// Like [`Ctx::put`], but may return before `src` may be reused if `src` is symmetric memory;
+    /// [`Ctx::quiet`] ends that.
+    ///
+    /// # Safety
+    /// As [`Ctx::put`], and `src` stays valid and unchanged until the next quiet.
+    #[inline]
+    pub unsafe fn put_nbi(&self, class: Class, pe: usize, dst: Place, src: *const u8, len: usize) -> Result<()> {
+        match self.peers.direct(pe, dst, len) {
+            Some(p) => {
+                // SAFETY: as in `put`.
+                unsafe { direct::store(p, src, len) };
+                self.peers.row(pe, class).count(Traffic::put(len));
+                self.peers.notify(pe);
+                Ok(())
+            }
+            // SAFETY: passed on.
+            None => unsafe { self.put_slow(class, pe, dst, src, len, false) },
+        }
+    }
+
+    /// Reads `len` bytes at `src` of `pe` into `dst`.
+    ///
+    /// # Safety
+    /// `dst` is writable for `len` bytes and does not partly overlap the source.
+    #[inline]
+    pub unsafe fn get(&self, class: Class, pe: usize, dst: *mut u8, src: Place, len: usize) -> Result<()> {
+        match self.peers.direct(pe, src, len) {
+            Some(p) => {
+                // SAFETY: `direct` checked the source, the caller vouches for the destination.
+                unsafe { direct::load(dst, p, len) };
+                self.peers.row(pe, class).count(Traffic::get(len));
+                Ok(())
+            }
+            // SAFETY: passed on.
+            None => unsafe { self.get_slow(class, pe, dst, src, len, true) },
+        }
+    }
+
+    /// Like [`Ctx::get`], but the data is there only after the next quiet.
+    ///
+    /// # Safety
+    /// As [`Ctx::get`], and `dst` stays valid until the next quiet.
+    #[inline]
+    pub unsafe fn get_nbi(&self, class: Class, pe: usize, dst: *mut u8, src: Place, len: usize) -> Result<()> {
+        match self.peers.direct(pe, src, len) {
+            Some(p) => {
+                // SAFETY: as in `get`.
+                unsafe { direct::load(dst, p, len) };
+                self.peers.row(pe, class).count(Traffic::get(len));
+                Ok(())
+            }
+            // SAFETY: passed on.
+            None => unsafe { self.get_slow(class, pe, dst, src, len, false) },
+        }
+    }
+
+    /// One atomic on the word of `width` (4 or 8) bytes at `at` of `pe`. Returns the old value
+    /// if `fetch`, else 0.
+    #[inline]
+    #[allow(clippy::too_many_arguments)]
+    pub fn amo(
+        &self,
+        class: Class,
+        pe: usize,
+        at: Place,
+        op: AmoOp,
+        width: u8,
+        operand: u64,
+        comparand: u64,
+        fetch: bool,
+    ) -> Result<u64> {
+        match self.peers.direct(pe, at, width as usize) {
+            Some(p) if matches!(width, 4 | 8) && (p as usize).is_multiple_of(width as usize) => {
+                // SAFETY: inside the target's slice and aligned; others reach the word the same way.
+                let old = unsafe { direct::amo(p, op, width, operand, comparand) };
+                let native = op.is_native() && !fetch;
+                self.peers.row(pe, class).count(Traffic::amo(width as usize, native, fetch));
+                if op != AmoOp::Fetch {
+                    self.peers.notify(pe);
+                }
+                Ok(if fetch { old } else { 0 })
+            }
+            _ => self.amo_slow(class, pe, at, op, width, [operand, comparand], fetch),
+        }
+    }
+
+    /// Puts and atomics issued before are delivered to each target before those issued after.
+    #[inline]
+    pub fn fence(&self) -> Result<()> {
+        // Direct stores are ordered by the processor (total store order); the compiler must not undo it.
+        std::sync::atomic::compiler_fence(Ordering::SeqCst);
+        if self.ring.idle() { Ok(()) } else { self.ring.fence() }
+    }
+
+    /// Returns when everything issued before has taken effect at its target, and every get has
+    /// delivered its data.
+    #[inline]
+    pub fn quiet(&self) -> Result<()> {
+        fence(Ordering::SeqCst);
+        if self.ring.idle() { Ok(()) } else { self.ring.quiet(None) }
+    }
+
+    /// [`Ctx::quiet`] with respect to one target (the form of paper 001).
+    pub fn quiet_pe(&self, pe: usize) -> Result<()> {
+        fence(Ordering::SeqCst);
+        self.check(pe)?;
+        if self.ring.idle() { Ok(()) } else { self.ring.quiet(Some(pe)) }
+    }
+
+    /// Posts a collective descriptor with its data staged.
+    pub(crate) fn post_staged(&self, d: &abi::desc::Descriptor, data: &[u8], pe: usize) -> Result<u32> {
+        self.ring.post_staged(d, data, pe)
+    }
+
+    fn check(&self, pe: usize) -> Result<()> {
+        self.adapter.check_target(pe)
+    }
+
+    /// Refuses a target or a range that cannot be.
+    fn check_range(&self, pe: usize, place: Place, len: usize) -> Result<()> {
+        self.check(pe)?;
+        if self.peers.address(pe, place, len).is_none() {
+            let room = self.peers.window(place.region).len;
+            let Place { region, offset } = place;
+            let what = format!("{len} bytes at offset {offset:#x} of region {region:?}");
+            return Err(Error::invalid(format!("{what} are not inside its {room} symmetric bytes")));
+        }
+        Ok(())
+    }
+
+    #[cold]
+    #[inline(never)]
+    unsafe fn put_slow(
+        &self,
+        class: Class,
+        pe: usize,
+        dst: Place,
+        src: *const u8,
+        len: usize,
+        block: bool,
+    ) -> Result<()> {
+        if len == 0 {
+            return self.check(pe);
+        }
+        self.check_range(pe, dst, len)?;
+        self.peers.row(pe, class).count(Traffic::put(len));
+        // SAFETY: passed on.
+        unsafe { self.ring.put(class, pe, dst, src, len, block) }
+    }
+
+    #[cold]
+    #[inline(never)]
+    unsafe fn get_slow(
+        &self,
+        class: Class,
+        pe: usize,
+        dst: *mut u8,
+        src: Place,
+        len: usize,
+        block: bool,
+    ) -> Result<()> {
+        if len == 0 {
+            return self.check(pe);
+        }
+        self.check_range(pe, src, len)?;
+        self.peers.row(pe, class).count(Traffic::get(len));
+        // SAFETY: passed on.
+        unsafe { self.ring.get(class, pe, dst, src, len, block) }
+    }
+
+    #[cold]
+    #[inline(never)]
+    #[allow(clippy::too_many_arguments)]
+    fn amo_slow(
+        &self,
+        class: Class,
+        pe: usize,
+        at: Place,
+        op: AmoOp,
+        width: u8,
+        operands: [u64; 2],
+        fetch: bool,
+    ) -> Result<u64> {
+        if !matches!(width, 4 | 8) {
+            return Err(Error::invalid(format!("an atomic on {width} bytes: only 4 and 8 are possible")));
+        }
+        self.check_range(pe, at, width as usize)?;
+        if !at.offset.is_multiple_of(width as u64) {
+            let offset = at.offset;
+            return Err(Error::invalid(format!("an atomic at offset {offset:#x} is not aligned to {width} bytes")));
+        }
+        let native = op.is_native() && !fetch;
+        self.peers.row(pe, class).count(Traffic::amo(width as usize, native, fetch));
+        self.ring.amo(class, pe, at, op, width, operands, fetch)
+    }
+
+    /// How `pe` is reached now.
+    pub fn reach(&self, pe: usize) -> Reach {
+        self.peers.reach(pe)
+    }
+}

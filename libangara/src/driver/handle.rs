@@ -1,0 +1,242 @@
+//! Handles: how far a posted operation has come.
+
+use super::posts::{Slot, reached};
+use super::{Adapter, packet};
+use crate::error::{Error, Result};
+use abi::account::{Class, Traffic};
+use abi::desc::{AmoOp, Descriptor, Op, Place, Region};
+use abi::job::Reach;
+use abi::packet::Flit;
+use std::sync::atomic::Ordering;
+
+/// The seven states of a communication operation (paper 001). They are ordered: an operation
+/// that is [`OpState::Injected`] has also been copied.
+///
+/// What a program can observe is less than what exists. The adapter reports *copied* and
+/// *injected* in its status page. It acknowledges nothing, so *received* and *written* are known
+/// only when something that travelled behind the operation on the same path has come back: a
+/// flush (a read on vc1 to the same PE) or the operation's own answer. [`Handle::state`] then
+/// goes from `Injected` to `Complete` at once, and `>= Received` and `>= Written` become true
+/// together with it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
+#[repr(u8)]
+pub enum OpState {
+    /// Not posted.
+    NotCalled = 0,
+    /// Posted; the adapter may not have looked at it.
+    Called = 1,
+    /// Source data has been copied: the source may be reused.
+    Copied = 2,
+    /// Every packet has entered the network (guarantee 2).
+    Injected = 3,
+    /// Every packet has left the network.
+    Received = 4,
+    /// The target's memory holds the data.
+    Written = 5,
+    /// Nothing of the operation remains.
+    Complete = 6,
+}
+
+/// One posted operation. Dropping it does not cancel anything.
+#[derive(Debug)]
+pub struct Handle {
+    pe: usize,
+    seq: u32,
+    slot: Option<Slot>,
+    /// Completing it proves that everything before it to the same PE is complete.
+    flushes: bool,
+}
+
+impl Handle {
+    /// Position in the channel's post sequence.
+    pub fn seq(&self) -> u32 {
+        self.seq
+    }
+    /// The target.
+    pub fn pe(&self) -> usize {
+        self.pe
+    }
+
+    /// How far the operation has come, as far as can be known (see [`OpState`]).
+    pub fn state(&self, adapter: &Adapter) -> OpState {
+        if self.slot.is_some_and(|slot| adapter.completed(slot, self.seq)) {
+            if self.flushes {
+                adapter.note_flush(self.pe, self.seq);
+            }
+            return OpState::Complete;
+        }
+        let flushed = adapter.flushed[self.pe].load(Ordering::Acquire);
+        if self.slot.is_none() && flushed != 0 && reached(flushed, self.seq) {
+            OpState::Complete
+        } else if adapter.injected(self.seq) {
+            OpState::Injected
+        } else if adapter.copied(self.seq) {
+            OpState::Copied
+        } else {
+            OpState::Called
+        }
+    }
+
+    /// Waits until the operation has come at least as far as `state`.
+    ///
+    /// A write or an atomic without result reaches the states after [`OpState::Injected`] only
+    /// through a later [`Adapter::flush`] of its target; without one the wait does not end.
+    pub fn wait_for(&self, adapter: &Adapter, state: OpState) -> Result<()> {
+        let Handle { pe, seq, .. } = self;
+        adapter.wait(|| self.state(adapter) >= state, &|| format!("post {seq} to PE {pe} to be {state:?}"))
+    }
+
+    /// Waits for completion of an operation that is answered (read, fetching atomic, flush) and
+    /// returns the old value of an atomic or the value read by a flush.
+    pub fn wait(self, adapter: &Adapter) -> Result<u64> {
+        let Some(slot) = self.slot else {
+            return Err(Error::invalid("a write is not answered: flush its target, then look at the handle's state"));
+        };
+        self.wait_for(adapter, OpState::Complete)?;
+        let value = adapter.result(slot);
+        adapter.release_slot(slot);
+        Ok(value)
+    }
+}
+
+impl Adapter {
+    /// Puts a packet for `pe` into the injection ring as it is ([`packet`] builds them). The
+    /// adapter fills in source, route and checksum.
+    pub fn inject(&self, pe: usize, packet: &[Flit]) -> Result<Handle> {
+        self.check_target(pe)?;
+        if packet.len() < 2 || packet.len() > abi::PACKET_FLITS_MAX {
+            return Err(Error::invalid(format!("a packet has 2 to 18 flits, not {}", packet.len())));
+        }
+        let bytes = packet::payload_bytes(packet);
+        self.count(pe, Class::Put, Traffic::put(bytes));
+        let seq = self.push_packet(packet, pe, bytes)?;
+        Ok(Handle { pe, seq, slot: None, flushes: false })
+    }
+
+    /// Posts `descriptor` for `pe`: its target node and endpoint are filled in, and for an
+    /// operation with an answer also the completion place.
+    pub fn post_descriptor(&self, pe: usize, descriptor: &Descriptor) -> Result<Handle> {
+        self.check_target(pe)?;
+        let entry = self.memory.job.pe(pe);
+        let mut d = Descriptor { dst: entry.coords, endpoint: entry.endpoint, ..*descriptor };
+        let answered = matches!(d.op, Op::Get | Op::Barrier) || d.op == Op::Amo && d.local.is_some();
+        let slot = if answered { Some(self.wait_slot()?) } else { None };
+        d.completion = slot.map(Slot::completion).or(d.completion);
+        let traffic = match d.op {
+            Op::Put | Op::PutInline => Traffic::put(d.len as usize),
+            Op::Get => Traffic::get(d.len as usize),
+            Op::Amo => Traffic::amo(d.width as usize, d.amo.is_native() && d.local.is_none(), d.local.is_some()),
+            _ => Traffic::default(),
+        };
+        if traffic.ops != 0 {
+            self.count(pe, d.class, traffic);
+        }
+        let seq = self.post(&d, pe)?;
+        Ok(Handle { pe, seq, slot, flushes: false })
+    }
+
+    /// Posts an atomic on the word at `at` of `pe`; with `fetch`, [`Handle::wait`] returns the old value.
+    pub fn post_atomic(
+        &self,
+        pe: usize,
+        at: Place,
+        op: AmoOp,
+        operand: [u64; 2],
+        width: u8,
+        fetch: bool,
+    ) -> Result<Handle> {
+        self.check_target(pe)?;
+        let entry = self.memory.job.pe(pe);
+        let slot = if fetch { Some(self.wait_slot()?) } else { None };
+        let d = Descriptor {
+            class: Class::Amo,
+            dst: entry.coords,
+            endpoint: entry.endpoint,
+            amo: op,
+            width,
+            operand: operand[0],
+            comparand: operand[1],
+            remote: Some(at),
+            local: slot.map(Slot::result),
+            completion: slot.map(Slot::completion),
+            ..Descriptor::new(Op::Amo)
+        };
+        self.count(pe, Class::Amo, Traffic::amo(width as usize, op.is_native() && !fetch, fetch));
+        let seq = self.post(&d, pe)?;
+        Ok(Handle { pe, seq, slot, flushes: false })
+    }
+
+    /// Posts a read of 8 bytes behind everything sent to `pe` on vc1: when it completes, every
+    /// earlier write and atomic on vc1 to `pe` is complete (quiet with respect to one target).
+    /// Writes on vc0 or the adaptive channel are not covered: they travel another way.
+    pub fn flush(&self, pe: usize) -> Result<Handle> {
+        self.check_target(pe)?;
+        self.flush_with(pe, self.wait_slot()?)
+    }
+
+    /// A flush that completes through `slot`.
+    pub(crate) fn flush_with(&self, pe: usize, slot: Slot) -> Result<Handle> {
+        self.count(pe, Class::Sync, Traffic::get(8));
+        let seq = self.post_read(pe, slot, Class::Sync, Place { region: Region::Heap, offset: 0 }, slot.result(), 8)?;
+        Ok(Handle { pe, seq, slot: Some(slot), flushes: true })
+    }
+
+    pub(crate) fn post_read(
+        &self,
+        pe: usize,
+        slot: Slot,
+        class: Class,
+        remote: Place,
+        local: Place,
+        len: usize,
+    ) -> Result<u32> {
+        let entry = self.memory.job.pe(pe);
+        let d = Descriptor {
+            class,
+            len: len as u32,
+            dst: entry.coords,
+            endpoint: entry.endpoint,
+            local: Some(local),
+            remote: Some(remote),
+            completion: Some(slot.completion()),
+            ..Descriptor::new(Op::Get)
+        };
+        self.post(&d, pe)
+    }
+
+    pub(crate) fn count(&self, pe: usize, class: Class, traffic: Traffic) {
+        self.memory.peers.row(pe, class).count(traffic);
+    }
+
+    /// Records that every post up to `seq` is complete at `pe`.
+    pub(crate) fn note_flush(&self, pe: usize, seq: u32) {
+        let newer = |old: u32| (old == 0 || reached(seq, old)).then_some(seq);
+        let _ = self.flushed[pe].fetch_update(Ordering::AcqRel, Ordering::Acquire, newer);
+    }
+
+    /// A completion word, waiting while all are in use.
+    pub(crate) fn wait_slot(&self) -> Result<Slot> {
+        let mut slot = self.take_slot();
+        if slot.is_none() {
+            let free = || {
+                slot = self.take_slot();
+                slot.is_some()
+            };
+            self.wait(free, &|| "one of 64 completion words (wait for earlier handles)".into())?;
+        }
+        slot.ok_or(Error::JobEnded)
+    }
+
+    pub(crate) fn check_target(&self, pe: usize) -> Result<()> {
+        if pe >= self.n_pes() {
+            return Err(Error::invalid(format!("PE {pe} does not exist: the job has {} PEs", self.n_pes())));
+        }
+        if self.guard.forked() {
+            return Err(Error::Forked);
+        }
+        match self.memory.peers.reach(pe) {
+            Reach::Unreachable => Err(self.unreachable(pe)),
+            _ => Ok(()),
+        }
+    }
+}

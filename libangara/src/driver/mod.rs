@@ -1,0 +1,240 @@
+//! The adapter itself: what a driver of the chip would do with three mapped BARs.
+//!
+//! An [`Adapter`] is one PE's window into its node: the CSR page (read by loads, written through
+//! the channel's mailbox), the injection ring (packets of 16-byte flits), the descriptor queue,
+//! and memory that the network reads and writes. Everything above (contexts, barriers, trees)
+//! uses only what is here, and so can another middleware.
+//!
+//! ```no_run
+//! use angara::driver::{Adapter, packet};
+//! use abi::{csr, desc::{Place, Region}};
+//! let adapter = Adapter::from_env()?;
+//! println!("node {} of a torus", adapter.csr_read(csr::NODE)?);
+//! let to = Place { region: Region::Heap, offset: abi::job::INTERNAL_BYTES as u64 };
+//! let write = adapter.inject(1, &packet::write(adapter.pe_entry(1), to, b"hello")?)?;
+//! adapter.flush(1)?.wait(&adapter)?; // a read behind the write on the same path
+//! assert!(write.state(&adapter) == angara::driver::OpState::Complete);
+//! # Ok::<(), angara::Error>(())
+//! ```
+
+mod handle;
+pub mod packet;
+mod posts;
+
+pub use handle::{Handle, OpState};
+pub(crate) use posts::{Slot, reached};
+
+use crate::error::{Error, Result};
+use crate::fork::Guard;
+use crate::memory::{Device, Memory, StaticSegment};
+use abi::channel::{Channel, Fault, status};
+use abi::job::{Geometry, PeEntry};
+use abi::launch::{ADAPTER_SOCKET, ENV_TIMEOUT, Launch, LaunchError};
+use abi::msg::{AdapterReply, AdapterRequest};
+use posts::Posts;
+use std::os::fd::OwnedFd;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
+
+/// One PE's adapter: its mapped memory, its injection channel and its connection to the daemon.
+pub struct Adapter {
+    pub(crate) memory: Memory,
+    device: Option<Device>,
+    pub(crate) guard: Box<Guard>,
+    pub(crate) timeout: Option<Duration>,
+    posts: Mutex<Posts>,
+    /// Free completion words, one bit each.
+    free: AtomicU64,
+    /// Per PE: every post up to this sequence is complete there.
+    flushed: Box<[AtomicU32]>,
+    left: AtomicBool,
+}
+
+impl Adapter {
+    /// Opens the adapter the launch environment names (see `angara run`).
+    pub fn from_env() -> Result<Adapter> {
+        Adapter::open(&Launch::from_env()?, &[])
+    }
+
+    /// Attaches to the job `launch` names and maps everything. `statics` are the page ranges of
+    /// this process that shall be symmetric; they are announced, not touched.
+    pub fn open(launch: &Launch, statics: &[StaticSegment]) -> Result<Adapter> {
+        let socket = launch.runtime_dir.join(ADAPTER_SOCKET);
+        let connection = crate::connection::Connection::open(&socket)?;
+        Adapter::over(connection, launch, statics)
+    }
+
+    pub(crate) fn over(
+        connection: crate::connection::Connection,
+        launch: &Launch,
+        statics: &[StaticSegment],
+    ) -> Result<Adapter> {
+        // Before the daemon lets others wait for our stores.
+        abi::wait::register();
+        let request = AdapterRequest::Attach {
+            abi: abi::ABI_VERSION,
+            job: launch.job,
+            key: launch.key.clone(),
+            pe: launch.pe,
+            statics: statics.iter().map(|s| s.len as u64).collect(),
+        };
+        let (reply, fds) = connection.ask(&request)?;
+        let AdapterReply::Attached { fds: roles } = reply else {
+            return Err(Error::Daemon(format!("unexpected answer to attach: {reply:?}")));
+        };
+        let (memory, device) = Memory::map(launch.pe as usize, launch.pes as usize, &roles, fds, statics)?;
+        Ok(Adapter::build(memory, Some(device), Some(connection)))
+    }
+
+    /// A job of one PE without daemon, ring or network.
+    pub(crate) fn solo(heap: usize, statics: &[StaticSegment]) -> Result<Adapter> {
+        abi::wait::register();
+        Ok(Adapter::build(Memory::solo(heap, statics)?, None, None))
+    }
+
+    fn build(memory: Memory, device: Option<Device>, connection: Option<crate::connection::Connection>) -> Adapter {
+        let guard = Guard::new(memory.table, connection);
+        let seconds = std::env::var(ENV_TIMEOUT).ok().and_then(|v| v.parse::<f64>().ok()).filter(|s| *s > 0.0);
+        let flushed = (0..memory.geometry.pes).map(|_| AtomicU32::new(0)).collect();
+        Adapter {
+            memory,
+            device,
+            guard,
+            timeout: seconds.and_then(|s| Duration::try_from_secs_f64(s).ok()),
+            posts: Mutex::new(Posts::default()),
+            free: AtomicU64::new(u64::MAX),
+            flushed,
+            left: AtomicBool::new(false),
+        }
+    }
+
+    /// This PE.
+    pub fn my_pe(&self) -> usize {
+        self.memory.me
+    }
+    /// Number of PEs of the job.
+    pub fn n_pes(&self) -> usize {
+        self.memory.geometry.pes
+    }
+    /// Shape of the network and how the job is to use it.
+    pub fn geometry(&self) -> &Geometry {
+        &self.memory.geometry
+    }
+    /// Where `pe` lives.
+    ///
+    /// # Panics
+    /// If there is no such PE.
+    pub fn pe_entry(&self, pe: usize) -> PeEntry {
+        assert!(pe < self.n_pes(), "PE {pe} of {}", self.n_pes());
+        self.memory.job.pe(pe)
+    }
+
+    fn device(&self) -> Result<&Device> {
+        self.device.as_ref().ok_or(Error::NotLaunched(LaunchError::NoLauncher))
+    }
+    pub(crate) fn channel(&self) -> Result<&Channel> {
+        self.device().map(|d| &d.channel)
+    }
+
+    /// The register at byte offset `csr` (see [`abi::csr`]) of this PE's node.
+    pub fn csr_read(&self, csr: u32) -> Result<u64> {
+        if !abi::csr::exists(csr) {
+            return Err(no_register(csr));
+        }
+        let word: &AtomicU64 = self.device()?.csr.at(csr as usize).map_err(|_| no_register(csr))?;
+        Ok(word.load(Ordering::Acquire))
+    }
+
+    /// Writes register `csr`: a command in the channel's mailbox, executed and acknowledged by
+    /// the adapter. Most registers are refused; [`abi::csr::client_writable`] names the others.
+    pub fn csr_write(&self, csr: u32, value: u64) -> Result<()> {
+        let device = self.device()?;
+        // One mailbox per channel: the next command may be written when this one is answered.
+        let _mailbox = self.posts.lock().unwrap_or_else(|e| e.into_inner());
+        let seq = device.channel.csr_command(csr, value);
+        self.ring_doorbell(device);
+        let mut reply = None;
+        let done = || {
+            reply = device.channel.csr_reply(seq);
+            reply.is_some()
+        };
+        self.wait(done, &|| format!("the adapter to write register {csr:#06x}"))?;
+        match reply {
+            Some(Err(Fault::BadCsr)) => Err(no_register(csr)),
+            Some(Err(fault)) => Err(Error::Channel { fault, post: format!("write of register {csr:#06x}") }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Ring flits and descriptors the adapter has taken so far (both run freely over u32).
+    pub fn heads(&self) -> Result<(u32, u32)> {
+        let channel = self.channel()?;
+        let load = |at| channel.status_u32(at).load(Ordering::Acquire);
+        Ok((load(status::TX_HEAD), load(status::DMA_HEAD)))
+    }
+
+    /// The sticky error of the channel, naming the post that caused it.
+    pub fn channel_error(&self) -> Option<Error> {
+        let (fault, seq) = self.device.as_ref()?.channel.error()?;
+        let posts = self.posts.try_lock();
+        let note = posts.ok().and_then(|p| p.note(seq));
+        if let (Fault::Unreachable, Some(note)) = (fault, note) {
+            return Some(self.unreachable(note.pe as usize));
+        }
+        let post = note.map_or_else(|| format!("post {seq}"), |n| format!("post {seq}: {n}"));
+        Some(Error::Channel { fault, post })
+    }
+
+    /// The error that says `pe` cannot be reached.
+    #[cold]
+    pub(crate) fn unreachable(&self, pe: usize) -> Error {
+        let entry = self.memory.job.pe(pe.min(self.n_pes() - 1));
+        Error::Unreachable { pe, node: entry.node, coords: self.memory.geometry.shape.show(entry.coords) }
+    }
+
+    /// After a post: wakes the adapter if it sleeps. The adapter raises `daemon_sleeps`, runs a
+    /// heavy fence and looks at every channel again, so no fence is needed on this side.
+    fn ring_doorbell(&self, device: &Device) {
+        std::sync::atomic::compiler_fence(Ordering::SeqCst);
+        if self.memory.job.daemon_sleeps().load(Ordering::Relaxed) != 0 {
+            // EAGAIN means the counter is already non-zero: the bell has been rung.
+            let _ = rustix::io::write(&device.doorbell, &1u64.to_ne_bytes());
+        }
+    }
+
+    /// A request over the socket.
+    pub(crate) fn ask(&self, request: &AdapterRequest) -> Result<(AdapterReply, Vec<OwnedFd>)> {
+        let connection = self.guard.connection().ok_or(Error::NotLaunched(LaunchError::NoLauncher))?;
+        connection.ask(request)
+    }
+
+    /// Asks the daemon to end the whole job with `status`. Without a daemon nothing happens; in
+    /// both cases the caller still has to exit.
+    pub fn abort(&self, status: i32, reason: &str) {
+        if let Some(connection) = self.guard.connection() {
+            let _ = connection.tell(&AdapterRequest::Abort { status, reason: reason.into() });
+        }
+    }
+
+    /// Says goodbye: the connection closing from now on is not a failure. Idempotent.
+    pub fn detach(&self) {
+        let Some(connection) = self.guard.connection() else { return };
+        if !self.guard.forked() && !self.left.swap(true, Ordering::AcqRel) {
+            let _ = connection.ask(&AdapterRequest::Detach);
+        }
+    }
+}
+
+impl Drop for Adapter {
+    fn drop(&mut self) {
+        // A panic is a failure of this PE, and the daemon shall see it as one.
+        if !std::thread::panicking() {
+            self.detach();
+        }
+    }
+}
+
+fn no_register(csr: u32) -> Error {
+    Error::invalid(format!("register {csr:#06x} does not exist or may not be written; see docs/registers.md"))
+}

@@ -1,0 +1,98 @@
+//! What can go wrong between a program and its adapter, each with the value and the remedy.
+
+use abi::channel::Fault;
+use abi::launch::LaunchError;
+use abi::msg::Failure;
+use std::io;
+use std::path::PathBuf;
+
+/// Result of this crate.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Why an operation failed.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The process was not started as part of a job.
+    #[error(transparent)]
+    NotLaunched(#[from] LaunchError),
+    /// The daemon's socket cannot be reached.
+    #[error("cannot reach fabricd at {}: {source}; start the job with `angara run`, or see `angara status`", path.display())]
+    Connect {
+        /// The adapter socket.
+        path: PathBuf,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// The daemon went away, or answered something this version does not understand.
+    #[error("fabricd: {0}")]
+    Daemon(String),
+    /// The daemon refused, and says what to do.
+    #[error("{}; {}", .0.message, .0.remedy)]
+    Refused(Failure),
+    /// A page the daemon handed over is not what it should be.
+    #[error("the {what} from fabricd cannot be used: {why}; rebuild so that daemon and library have one version")]
+    Layout {
+        /// Which page.
+        what: &'static str,
+        /// Why not.
+        why: String,
+    },
+    /// The kernel refused something.
+    #[error("{what}: {source}")]
+    System {
+        /// What was tried.
+        what: &'static str,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// No route to the target, or the target is gone.
+    #[error(
+        "PE {pe} at node {node} ({coords}) is unreachable: every route is dead or the PE is gone; \
+         see `angara status`, clear the fault or place the job elsewhere with --map"
+    )]
+    Unreachable {
+        /// Target PE.
+        pe: usize,
+        /// Its node.
+        node: u32,
+        /// Coordinates of that node.
+        coords: String,
+    },
+    /// The adapter stopped serving this process's injection channel (its sticky error state).
+    #[error("the adapter stopped this PE's injection channel: {} ({post})", fault.describe())]
+    Channel {
+        /// Why.
+        fault: Fault,
+        /// Which post.
+        post: String,
+    },
+    /// The job is being ended: another PE failed, or the launcher went away.
+    #[error("the job is being ended by its launcher or by another PE")]
+    JobEnded,
+    /// Nothing happened for longer than `ANGARA_TIMEOUT`.
+    #[error("timeout: no progress for {seconds} s while waiting for {what} (limit set by ANGARA_TIMEOUT)")]
+    Timeout {
+        /// What was waited for.
+        what: String,
+        /// The limit.
+        seconds: u64,
+    },
+    /// The caller asked for something that cannot be.
+    #[error("{0}")]
+    Invalid(String),
+    /// A forked child used its parent's job.
+    #[error("a forked child process cannot communicate through its parent's adapter; start it with `angara run`")]
+    Forked,
+}
+
+impl Error {
+    pub(crate) fn system(what: &'static str, source: impl Into<io::Error>) -> Error {
+        Error::System { what, source: source.into() }
+    }
+    pub(crate) fn layout(what: &'static str, why: impl ToString) -> Error {
+        Error::Layout { what, why: why.to_string() }
+    }
+    pub(crate) fn invalid(text: impl Into<String>) -> Error {
+        Error::Invalid(text.into())
+    }
+}

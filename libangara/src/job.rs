@@ -1,0 +1,211 @@
+//! A job as one of its PEs sees it: the SHMEM-like level of this crate.
+//!
+//! A process is one PE. It attaches once ([`Job::attach`] under a launcher, [`Job::solo`] without
+//! one), then names remote memory by (PE, [`Place`]): a region and an offset that mean the same
+//! on every PE. [`Job::locate`] turns an address of a symmetric object into its place.
+
+use crate::ctx::Ctx;
+use crate::driver::Adapter;
+use crate::error::{Error, Result};
+use crate::memory::StaticSegment;
+use crate::tree::{Tree, Trees};
+use abi::desc::{Place, Region};
+use abi::job::{Geometry, INTERNAL_BYTES, PeEntry, Reach};
+use abi::launch::Launch;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+
+/// Bytes at the start of the internal area ([`Job::internal`]) that a library on top of this one
+/// may use; the rest of the area belongs to barriers and trees.
+pub const INTERNAL_FREE: usize = INTERNAL_BYTES - 128 * 1024;
+
+/// One PE's view of its job. Shared by all threads of the process.
+pub struct Job {
+    pub(crate) adapter: Arc<Adapter>,
+    ctx: Ctx,
+    pub(crate) trees: Trees,
+    pub(crate) barriers: crate::barrier::Barriers,
+}
+
+impl Job {
+    /// Attaches to the job `launch` names: connects to the daemon, maps everything, and registers
+    /// this process for the sleep protocol. `statics` are the page ranges of this process whose
+    /// contents shall be symmetric; their pages are not touched (see [`Job::static_fd`]).
+    pub fn attach(launch: &Launch, statics: &[StaticSegment]) -> Result<Job> {
+        Ok(Job::over(Adapter::open(launch, statics)?))
+    }
+
+    /// Attaches if a launcher started this process, else makes a job of one PE with `heap` bytes.
+    pub fn from_env(heap: usize) -> Result<Job> {
+        match Launch::from_env() {
+            Ok(launch) => Job::attach(&launch, &[]),
+            Err(abi::launch::LaunchError::NoLauncher) => Job::solo(heap, &[]),
+            Err(e) => Err(e.into()),
+        }
+    }
+
+    /// A job of one PE without launcher or daemon, with `heap` bytes of symmetric heap.
+    pub fn solo(heap: usize, statics: &[StaticSegment]) -> Result<Job> {
+        Ok(Job::over(Adapter::solo(heap, statics)?))
+    }
+
+    pub(crate) fn over(adapter: Adapter) -> Job {
+        let adapter = Arc::new(adapter);
+        let barriers = crate::barrier::Barriers::new(&adapter);
+        Job { ctx: Ctx::new(adapter.clone()), trees: Trees::default(), barriers, adapter }
+    }
+
+    /// This PE.
+    #[inline]
+    pub fn my_pe(&self) -> usize {
+        self.adapter.memory.me
+    }
+    /// Number of PEs.
+    #[inline]
+    pub fn n_pes(&self) -> usize {
+        self.adapter.memory.geometry.pes
+    }
+    /// Shape of the network, strides, barrier and collective family.
+    pub fn geometry(&self) -> &Geometry {
+        &self.adapter.memory.geometry
+    }
+    /// Node, coordinates and endpoint of `pe`.
+    ///
+    /// # Panics
+    /// If there is no such PE.
+    pub fn pe_entry(&self, pe: usize) -> PeEntry {
+        self.adapter.pe_entry(pe)
+    }
+    /// Links between this PE's node and that of `pe` on a minimal route.
+    ///
+    /// # Panics
+    /// If there is no such PE.
+    pub fn hops(&self, pe: usize) -> u32 {
+        self.geometry().shape.distance(self.pe_entry(self.my_pe()).node, self.pe_entry(pe).node)
+    }
+    /// The driver level of the same channel. Its posts share this job's sequence.
+    pub fn adapter(&self) -> &Adapter {
+        &self.adapter
+    }
+
+    fn slice(&self) -> *mut u8 {
+        let w = self.adapter.memory.peers.window(Region::Heap);
+        w.base.wrapping_add(self.my_pe() * w.stride)
+    }
+    /// My symmetric heap.
+    pub fn heap(&self) -> *mut u8 {
+        self.slice().wrapping_add(INTERNAL_BYTES)
+    }
+    /// Bytes of [`Job::heap`].
+    pub fn heap_len(&self) -> usize {
+        self.geometry().heap_stride - INTERNAL_BYTES
+    }
+    /// My internal area: symmetric memory outside the program's heap. The first
+    /// [`INTERNAL_FREE`] bytes are for a library on top of this one.
+    pub fn internal(&self) -> *mut u8 {
+        self.slice()
+    }
+
+    /// Static data of `pe` in this process's mapping of the arena; null without static segments.
+    ///
+    /// # Panics
+    /// If there is no such PE.
+    pub fn static_slice(&self, pe: usize) -> *mut u8 {
+        assert!(pe < self.n_pes(), "PE {pe} of {}", self.n_pes());
+        let w = self.adapter.memory.peers.window(Region::Static);
+        if w.len == 0 { std::ptr::null_mut() } else { w.base.wrapping_add(pe * w.stride) }
+    }
+    /// The memory that holds static data, to be mapped over this process's own pages: segment by
+    /// segment in the order given, starting at file offset [`Job::static_offset`].
+    pub fn static_fd(&self) -> Option<BorrowedFd<'_>> {
+        self.adapter.memory.static_fd.as_ref().map(|fd| fd.as_fd())
+    }
+    /// Where my slice starts in [`Job::static_fd`].
+    pub fn static_offset(&self) -> u64 {
+        (self.my_pe() * self.geometry().static_stride) as u64
+    }
+
+    /// The place of a symmetric object of this process, if `len` bytes from `p` are symmetric.
+    #[inline]
+    pub fn locate(&self, p: *const u8, len: usize) -> Option<Place> {
+        self.adapter.memory.locate(p, len)
+    }
+    /// My own address of `place`; null if there is none.
+    pub fn local(&self, place: Place) -> *mut u8 {
+        self.adapter.memory.local(place)
+    }
+    /// Address of `place` of `pe`, if plain loads and stores reach it. After raw stores call
+    /// [`Job::notify`], or the peer may notice them up to a millisecond later.
+    pub fn peer(&self, place: Place, pe: usize) -> Option<*mut u8> {
+        if pe == self.my_pe() && self.adapter.memory.peers.direct(pe, place, 1).is_some() {
+            return Some(self.local(place));
+        }
+        self.adapter.memory.peers.direct(pe, place, 1)
+    }
+
+    /// The default context.
+    #[inline]
+    pub fn ctx(&self) -> &Ctx {
+        &self.ctx
+    }
+
+    /// Waits until `ready` returns true, without keeping a core from those who need it. `ready`
+    /// is asked often and must only look. Errors: the job ends, the daemon dies, the channel is
+    /// in error, or nothing happened for `ANGARA_TIMEOUT` seconds; `what` then names the wait.
+    #[inline]
+    pub fn wait(&self, mut ready: impl FnMut() -> bool, what: &dyn Fn() -> String) -> Result<()> {
+        if ready() { Ok(()) } else { self.adapter.wait(ready, what) }
+    }
+
+    /// Wakes `pe` if it sleeps, after raw stores to its memory.
+    ///
+    /// # Panics
+    /// If there is no such PE.
+    #[inline]
+    pub fn notify(&self, pe: usize) {
+        assert!(pe < self.n_pes(), "PE {pe} of {}", self.n_pes());
+        self.adapter.memory.peers.notify(pe);
+    }
+
+    /// Any PE is reached only through the ring.
+    pub fn uses_ring(&self) -> bool {
+        (0..self.n_pes()).any(|pe| self.adapter.memory.peers.reach(pe) == Reach::Ring)
+    }
+
+    /// Asks the daemon to end the whole job with exit status `status`; the caller still has to exit.
+    pub fn abort(&self, status: i32, reason: &str) {
+        self.adapter.abort(status, reason);
+    }
+    /// Orderly goodbye: this process may exit from now on. Idempotent.
+    pub fn detach(&self) {
+        self.adapter.detach();
+    }
+
+    /// Builds a tree over the nodes of `pes` with its root at the node of `root_pe` and loads it
+    /// into the routers. Call on one PE and share the id: every participant uses it.
+    pub fn tree_open(&self, root_pe: usize, pes: &[usize]) -> Result<u8> {
+        self.trees.open(&self.adapter, root_pe, pes)
+    }
+    /// Gives a tree back, after every participant is done with it. Call on one PE.
+    pub fn tree_close(&self, id: u8) -> Result<()> {
+        self.trees.close(&self.adapter, id)
+    }
+    /// The tree `id`. Participants must call its operations in the same order.
+    ///
+    /// # Panics
+    /// If `id` is not below 16.
+    pub fn tree(&self, id: u8) -> Tree<'_> {
+        assert!((id as usize) < abi::TREES, "tree {id}: there are {} trees", abi::TREES);
+        Tree::new(self, id)
+    }
+}
+
+impl Error {
+    /// Exit status a program ended by this error should use.
+    pub fn exit_status(&self) -> i32 {
+        match self {
+            Error::JobEnded => 143,
+            _ => 1,
+        }
+    }
+}

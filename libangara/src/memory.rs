@@ -1,0 +1,387 @@
+//! Everything a PE maps: arenas, tables, counters, and the way from (PE, place) to an address.
+//!
+//! A PE reaches a peer's memory with one multiplication: all slices of a job lie in one arena
+//! with a fixed stride. [`Peers`] holds exactly what that takes and nothing else, so that a put
+//! touches one cache line of it, the target's state, the counters row and the data.
+
+use crate::error::{Error, Result};
+use abi::account::{Class, Counters, Row};
+use abi::channel::{Channel, ChannelFds, DMA_BYTES, PAGE_BYTES, RING_BYTES};
+use abi::csr::CSR_BYTES;
+use abi::desc::{Place, Region};
+use abi::job::{
+    BOUNCE_BYTES, Barrier, Collectives, Geometry, INTERNAL_BYTES, JobPage, PES_MAX, PeEntry, Reach, SyncPage, Targets,
+};
+use abi::msg::FdRole;
+use abi::shm::{Access, Mapping, PageKind};
+use abi::torus::Shape;
+use abi::wait::{Linux, WaitCell};
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// A page-aligned range of this process whose contents are symmetric (`.data`, `.bss`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct StaticSegment {
+    /// First byte.
+    pub start: usize,
+    /// Bytes, a multiple of the page size.
+    pub len: usize,
+}
+
+/// Where the slices of one region lie.
+#[derive(Clone, Copy)]
+pub(crate) struct Window {
+    pub(crate) base: *mut u8,
+    pub(crate) stride: usize,
+    /// Bytes of a slice that may be accessed; 0 for a region peers cannot name.
+    pub(crate) len: usize,
+}
+
+/// What the direct path needs, copied into each context.
+#[derive(Clone)]
+pub(crate) struct Peers {
+    pub(crate) pes: usize,
+    targets: *const AtomicU32,
+    cells: *const WaitCell,
+    rows: *const Row,
+    windows: [Window; 3],
+}
+
+// SAFETY: the pointers lead into shared mappings that outlive the context (it holds the memory);
+// all access is through atomics, counters with one relaxed writer, or copies.
+unsafe impl Send for Peers {}
+// SAFETY: as above.
+unsafe impl Sync for Peers {}
+
+impl Peers {
+    /// Address of `len` ≥ 1 bytes at `place` of `pe` if `pe` is reached directly and the range is inside.
+    #[inline(always)]
+    pub(crate) fn direct(&self, pe: usize, place: Place, len: usize) -> Option<*mut u8> {
+        if pe >= self.pes {
+            return None;
+        }
+        // SAFETY: the table has one word per PE and `pe` is below their number.
+        if unsafe { &*self.targets.add(pe) }.load(Ordering::Relaxed) != Reach::Direct as u32 {
+            return None;
+        }
+        self.address(pe, place, len)
+    }
+
+    /// The same without asking how `pe` is reached. `pe` must be below the number of PEs.
+    #[inline(always)]
+    pub(crate) fn address(&self, pe: usize, place: Place, len: usize) -> Option<*mut u8> {
+        let w = &self.windows[place.region as usize];
+        let room = w.len.saturating_sub(place.offset as usize);
+        // One comparison refuses a length of 0 and one that does not fit.
+        if len.wrapping_sub(1) >= room {
+            return None;
+        }
+        // SAFETY: offset + len ≤ slice length, and the arena holds `pes` slices.
+        Some(unsafe { w.base.add(pe * w.stride + place.offset as usize) })
+    }
+
+    pub(crate) fn window(&self, region: Region) -> Window {
+        self.windows[region as usize]
+    }
+
+    /// How `pe` is reached now.
+    #[inline]
+    pub(crate) fn reach(&self, pe: usize) -> Reach {
+        assert!(pe < self.pes, "PE {pe} out of range");
+        // SAFETY: index checked above.
+        match unsafe { &*self.targets.add(pe) }.load(Ordering::Relaxed) {
+            0 => Reach::Direct,
+            1 => Reach::Ring,
+            _ => Reach::Unreachable,
+        }
+    }
+
+    /// Counter row for traffic of `class` to `pe`, which must be below the number of PEs.
+    #[inline(always)]
+    pub(crate) fn row(&self, pe: usize, class: Class) -> &Row {
+        debug_assert!(pe < self.pes);
+        // SAFETY: slot 0 has `pes` × CLASSES rows.
+        unsafe { &*self.rows.add(pe * abi::account::CLASSES + class as usize) }
+    }
+
+    /// What `pe`, which must be below the number of PEs, sleeps on.
+    #[inline(always)]
+    pub(crate) fn cell(&self, pe: usize) -> &WaitCell {
+        debug_assert!(pe < self.pes);
+        // SAFETY: the synchronisation page holds one cell per PE.
+        unsafe { &*self.cells.add(pe) }
+    }
+
+    /// Tells `pe` that its memory changed.
+    #[inline(always)]
+    pub(crate) fn notify(&self, pe: usize) {
+        self.cell(pe).notify(&Linux);
+    }
+}
+
+/// All mapped memory of one PE except its channel.
+pub(crate) struct Memory {
+    pub(crate) me: usize,
+    pub(crate) geometry: Geometry,
+    pub(crate) job: JobPage,
+    pub(crate) sync: SyncPage,
+    pub(crate) bounce: Mapping,
+    pub(crate) peers: Peers,
+    pub(crate) segments: Vec<StaticSegment>,
+    pub(crate) static_fd: Option<OwnedFd>,
+    /// Address and bytes of the target table, for the fork handler.
+    pub(crate) table: (*mut u8, usize),
+    /// Kept mapped: `peers` points into them.
+    _targets: Targets,
+    _counters: Counters,
+    _heap: Mapping,
+    _statics: Option<Mapping>,
+}
+
+// SAFETY: `table` is only used by the fork handler; the mappings are `Send` themselves.
+unsafe impl Send for Memory {}
+// SAFETY: as above.
+unsafe impl Sync for Memory {}
+
+/// What is mapped once per channel.
+pub(crate) struct Device {
+    pub(crate) channel: Channel,
+    pub(crate) csr: Mapping,
+    pub(crate) doorbell: OwnedFd,
+}
+
+struct Parts {
+    job: JobPage,
+    targets: Mapping,
+    sync: Mapping,
+    heap: Mapping,
+    statics: Option<(OwnedFd, Mapping)>,
+    bounce: Mapping,
+    counters: Mapping,
+}
+
+impl Memory {
+    fn build(me: usize, parts: Parts, segments: &[StaticSegment]) -> Result<Memory> {
+        let geometry = parts.job.geometry().ok_or_else(|| Error::layout("job page", "unknown values"))?;
+        let pes = geometry.pes;
+        let table = (parts.targets.as_ptr(), parts.targets.len());
+        let rows = parts.counters.as_ptr() as *const Row;
+        let windows = [
+            Window { base: parts.heap.as_ptr(), stride: geometry.heap_stride, len: geometry.heap_stride },
+            match &parts.statics {
+                Some((_, map)) => {
+                    Window { base: map.as_ptr(), stride: geometry.static_stride, len: geometry.static_stride }
+                }
+                None => Window { base: std::ptr::null_mut(), stride: 0, len: 0 },
+            },
+            Window { base: std::ptr::null_mut(), stride: 0, len: 0 },
+        ];
+        let sync = SyncPage::open(parts.sync, pes).map_err(|e| Error::layout("synchronisation page", e))?;
+        let targets = Targets::new(parts.targets, pes).map_err(|e| Error::layout("target table", e))?;
+        let counters = Counters::new(parts.counters, pes).map_err(|e| Error::layout("counter region", e))?;
+        let peers = Peers { pes, targets: table.0 as *const AtomicU32, cells: sync.cell(0), rows, windows };
+        let (static_fd, statics) = parts.statics.unzip();
+        Ok(Memory {
+            me,
+            geometry,
+            job: parts.job,
+            sync,
+            bounce: parts.bounce,
+            peers,
+            segments: segments.to_vec(),
+            static_fd,
+            table,
+            _targets: targets,
+            _counters: counters,
+            _heap: parts.heap,
+            _statics: statics,
+        })
+    }
+
+    /// Memory of a job of one PE, made here.
+    pub(crate) fn solo(heap: usize, segments: &[StaticSegment]) -> Result<Memory> {
+        let failed = |source| Error::System { what: "memory for a job of one PE", source };
+        let too_big = || Error::invalid(format!("a symmetric heap of {heap} bytes is too large"));
+        let heap_stride = heap.checked_add(INTERNAL_BYTES).and_then(abi::page_round).ok_or_else(too_big)?;
+        let static_stride = static_bytes(segments)?;
+        let shape = Shape::new(&[1], true).expect("one node is a shape");
+        let geometry = Geometry {
+            pes: 1,
+            shape,
+            heap_stride,
+            static_stride,
+            barrier: Barrier::Auto,
+            collectives: Collectives::P2p,
+            crowded: false,
+        };
+        let make = |name, len| Mapping::create(name, len, Access::Shared).map(|(_, map)| map).map_err(failed);
+        let entry = PeEntry { node: 0, coords: shape.coords(0), endpoint: 0, attached: true };
+        let job = JobPage::init(make("angara-job", JobPage::bytes(1))?, &geometry, &[entry])
+            .map_err(|e| Error::layout("job page", e))?;
+        let sync = make("angara-sync", SyncPage::bytes(1))?;
+        sync.stamp_page(PageKind::Sync, SyncPage::bytes(1)).map_err(|e| Error::layout("synchronisation page", e))?;
+        let statics = match static_stride {
+            0 => None,
+            n => Some(Mapping::create("angara-static", n, Access::Shared).map_err(failed)?),
+        };
+        let parts = Parts {
+            job,
+            targets: make("angara-targets", Targets::bytes(1))?,
+            sync,
+            heap: make("angara-heap", heap_stride)?,
+            statics,
+            bounce: make("angara-bounce", BOUNCE_BYTES)?,
+            counters: make("angara-counters", Counters::bytes(1))?,
+        };
+        Memory::build(0, parts, segments)
+    }
+
+    /// Maps what the daemon handed over for PE `me` of `pes` and checks every header and size.
+    pub(crate) fn map(
+        me: usize,
+        pes: usize,
+        roles: &[FdRole],
+        fds: Vec<OwnedFd>,
+        segments: &[StaticSegment],
+    ) -> Result<(Memory, Device)> {
+        if roles.len() != fds.len() {
+            let why = format!("announced {} descriptors, sent {}", roles.len(), fds.len());
+            return Err(Error::Daemon(why));
+        }
+        if pes == 0 || pes > PES_MAX || me >= pes {
+            return Err(Error::invalid(format!("PE {me} of {pes}: at most {PES_MAX} PEs make a job")));
+        }
+        let mut given = Given(roles.iter().copied().zip(fds.into_iter().map(Some)).collect());
+        let job = given.read_only(FdRole::Job, "job page", JobPage::bytes(pes))?;
+        let job = JobPage::open(job).map_err(|e| Error::layout("job page", e))?;
+        let geometry = job.geometry().ok_or_else(|| Error::layout("job page", "unknown values"))?;
+        if geometry.pes != pes {
+            let why = format!("it describes {} PEs where the launcher announced {pes}", geometry.pes);
+            return Err(Error::layout("job page", why));
+        }
+        let total = |stride: usize, what: &'static str| {
+            stride.checked_mul(pes).ok_or_else(|| Error::layout(what, format!("stride {stride} too large")))
+        };
+        let own = static_bytes(segments)?;
+        if geometry.static_stride != own && own != 0 {
+            let why = format!("static stride is {} where this process has {own} bytes", geometry.static_stride);
+            return Err(Error::layout("static arena", why));
+        }
+        let statics = match own {
+            0 => None,
+            _ => {
+                let fd = given.take(FdRole::Static, "static arena")?;
+                let map = map_shared(&fd, "static arena", total(geometry.static_stride, "static arena")?)?;
+                Some((fd, map))
+            }
+        };
+        let parts = Parts {
+            targets: given.read_only(FdRole::Targets, "target table", Targets::bytes(pes))?,
+            sync: given.shared(FdRole::Sync, "synchronisation page", SyncPage::bytes(pes))?,
+            heap: given.shared(FdRole::Heap, "heap arena", total(geometry.heap_stride, "heap arena")?)?,
+            statics,
+            bounce: given.shared(FdRole::Bounce, "bounce region", BOUNCE_BYTES)?,
+            counters: given.shared(FdRole::Counters, "counter region", Counters::bytes(pes))?,
+            job,
+        };
+        let csr = given.read_only(FdRole::Csr, "CSR page", CSR_BYTES)?;
+        csr.expect_page(PageKind::Csr).map_err(|e| Error::layout("CSR page", e))?;
+        let channel = ChannelFds {
+            page: given.sized(FdRole::ChannelPage, "channel page", PAGE_BYTES)?,
+            status: given.sized(FdRole::ChannelStatus, "channel status page", PAGE_BYTES)?,
+            ring: given.sized(FdRole::Ring, "injection ring", RING_BYTES)?,
+            dma: given.sized(FdRole::Dma, "descriptor queue", DMA_BYTES)?,
+        };
+        let channel = Channel::map(&channel).map_err(|e| Error::layout("injection channel", e))?;
+        let doorbell = given.take(FdRole::Doorbell, "doorbell")?;
+        Ok((Memory::build(me, parts, segments)?, Device { channel, csr, doorbell }))
+    }
+
+    /// The symmetric place of address `p` of this process if `len` bytes from it are symmetric.
+    #[inline]
+    pub(crate) fn locate(&self, p: *const u8, len: usize) -> Option<Place> {
+        let heap = self.peers.window(Region::Heap);
+        let offset = (p as usize).wrapping_sub(heap.base as usize + self.me * heap.stride);
+        if offset < heap.len && len <= heap.len - offset {
+            return Some(Place { region: Region::Heap, offset: offset as u64 });
+        }
+        self.locate_static(p as usize, len)
+    }
+
+    fn locate_static(&self, p: usize, len: usize) -> Option<Place> {
+        let place = |offset: usize| Some(Place { region: Region::Static, offset: offset as u64 });
+        let mut before = 0;
+        for s in &self.segments {
+            let offset = p.wrapping_sub(s.start);
+            if offset < s.len {
+                return if len <= s.len - offset { place(before + offset) } else { None };
+            }
+            before += s.len;
+        }
+        let arena = self.peers.window(Region::Static);
+        let offset = p.wrapping_sub((arena.base as usize).wrapping_add(self.me * arena.stride));
+        if offset < arena.len && len <= arena.len - offset { place(offset) } else { None }
+    }
+
+    /// This process's own address of `place`: for static data the program's variable itself.
+    pub(crate) fn local(&self, place: Place) -> *mut u8 {
+        if place.region == Region::Static {
+            let mut rest = place.offset as usize;
+            for s in &self.segments {
+                if rest < s.len {
+                    return (s.start + rest) as *mut u8;
+                }
+                rest -= s.len;
+            }
+        }
+        self.peers.address(self.me, place, 1).unwrap_or(std::ptr::null_mut())
+    }
+}
+
+/// Bytes of all segments; each must be whole pages.
+fn static_bytes(segments: &[StaticSegment]) -> Result<usize> {
+    let mut sum = 0usize;
+    for s in segments {
+        if s.start % abi::PAGE != 0 || s.len % abi::PAGE != 0 || s.len == 0 {
+            return Err(Error::invalid(format!("static segment {:#x}+{:#x} is not whole pages", s.start, s.len)));
+        }
+        sum = sum.checked_add(s.len).ok_or_else(|| Error::invalid("static segments too large"))?;
+    }
+    Ok(sum)
+}
+
+fn map_shared(fd: &OwnedFd, what: &'static str, len: usize) -> Result<Mapping> {
+    check_size(fd, what, len)?;
+    Mapping::map(fd, len).map_err(|source| Error::System { what, source })
+}
+
+/// A mapping longer than its file would end this process with SIGBUS on first touch.
+fn check_size(fd: &OwnedFd, what: &'static str, len: usize) -> Result<()> {
+    let stat = rustix::fs::fstat(fd.as_fd()).map_err(|e| Error::system(what, e))?;
+    if (stat.st_size as u64) < len as u64 {
+        return Err(Error::layout(what, format!("{} bytes where {len} are needed", stat.st_size)));
+    }
+    Ok(())
+}
+
+/// Descriptors that came with the attach answer, taken out one by one.
+struct Given(Vec<(FdRole, Option<OwnedFd>)>);
+
+impl Given {
+    fn take(&mut self, role: FdRole, what: &'static str) -> Result<OwnedFd> {
+        let slot = self.0.iter_mut().find(|(r, fd)| *r == role && fd.is_some());
+        slot.and_then(|(_, fd)| fd.take()).ok_or_else(|| Error::layout(what, "descriptor missing"))
+    }
+    fn sized(&mut self, role: FdRole, what: &'static str, len: usize) -> Result<OwnedFd> {
+        let fd = self.take(role, what)?;
+        check_size(&fd, what, len)?;
+        Ok(fd)
+    }
+    fn shared(&mut self, role: FdRole, what: &'static str, len: usize) -> Result<Mapping> {
+        map_shared(&self.take(role, what)?, what, len)
+    }
+    fn read_only(&mut self, role: FdRole, what: &'static str, len: usize) -> Result<Mapping> {
+        let fd = self.sized(role, what, len)?;
+        Mapping::map_read_only(&fd, len).map_err(|source| Error::System { what, source })
+    }
+}
