@@ -1,6 +1,7 @@
 /* A fixed pattern of operations from every PE to every other one, without waiting loops, so that
  * the traffic of a run is the same on every engine. Checks what it moves. */
 #include <shmem.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +12,7 @@ static const size_t sizes[] = {1, 2, 3, 8, 15, 16, 17, 100, 255, 256, 257, 511, 
 #define SIZES (sizeof sizes / sizeof *sizes)
 
 long words[8]; /* symmetric static data */
+int64_t bits[2];
 
 static unsigned char pattern(int from, int to, size_t i)
 {
@@ -45,22 +47,22 @@ int main(void)
                 bad += own[i] != pattern(me, pe, i);
         }
         shmem_long_atomic_add(&words[0], me + 1, pe);
-        shmem_long_atomic_xor(&words[1], 1L << (me % 60), pe);
+        shmem_int64_atomic_xor(&bits[0], INT64_C(1) << (me % 60), pe);
         shmem_long_atomic_inc(&words[2], pe);
         shmem_long_atomic_fetch_add(&words[3], 2, pe);
-        shmem_long_atomic_or(&words[4], 1L << (me % 60), pe);
+        shmem_int64_atomic_or(&bits[1], INT64_C(1) << (me % 60), pe);
     }
     shmem_barrier_all();
-    long xors = 0, ors = 0;
+    int64_t xors = 0, ors = 0;
     for (int from = 0; from < n; from++) {
-        xors ^= 1L << (from % 60);
-        ors |= 1L << (from % 60);
+        xors ^= INT64_C(1) << (from % 60);
+        ors |= INT64_C(1) << (from % 60);
     }
     bad += words[0] != (long)n * (n + 1) / 2;
-    bad += words[1] != xors;
+    bad += bits[0] != xors;
     bad += words[2] != n;
     bad += words[3] != 2L * n;
-    bad += words[4] != ors;
+    bad += bits[1] != ors;
     if (bad)
         fprintf(stderr, "PE %d: %d values are wrong\n", me, bad);
     shmem_barrier_all();

@@ -335,6 +335,14 @@ impl Running {
             panic!("{} printed no line with `{part}` within {PATIENCE:?}\n{}", self.shown, self.so_far())
         })
     }
+    /// Whether a line on standard output contains `part`, now or within `limit`.
+    pub fn has_line(&self, part: &str, limit: Duration) -> bool {
+        self.stdout.line(limit, |l| l.contains(part)).is_some()
+    }
+    /// The other end of its standard input, if the command asked for a pipe.
+    pub fn take_stdin(&mut self) -> std::process::ChildStdin {
+        self.child.stdin.take().expect("the command was given `Stdio::piped()` for standard input")
+    }
     /// What both outputs hold so far, and what the processes are doing.
     pub fn so_far(&self) -> String {
         format!(
@@ -354,9 +362,9 @@ impl Running {
         })
     }
     /// Waits for its end, at most `limit`; gives itself back if it still runs.
-    pub fn try_wait(mut self, limit: Duration) -> Result<Finished, Running> {
+    pub fn try_wait(mut self, limit: Duration) -> Result<Finished, Box<Running>> {
         if !self.process().wait_exit(limit) {
-            return Err(self);
+            return Err(Box::new(self));
         }
         let status = self.child.wait().expect("a child of this process");
         let stdout = self.stdout.finish(Duration::from_secs(10));

@@ -20,13 +20,13 @@ pub fn profile_dir() -> &'static Path {
         let exe = std::env::current_exe().expect("this test program has a path");
         let dir = exe.ancestors().nth(2).expect("test programs lie in target/PROFILE/deps").to_owned();
         if std::env::var_os("ANGARA_TEST_NO_BUILD").is_none() {
-            build(&dir);
+            build(&dir, &[]);
         }
         dir
     })
 }
 
-fn build(dir: &Path) {
+fn build(dir: &Path, what: &[&str]) {
     let profile = match dir.file_name().and_then(|n| n.to_str()) {
         Some("debug") => "dev",
         Some(name) => name,
@@ -37,6 +37,7 @@ fn build(dir: &Path) {
     let done = Command::new(cargo)
         .args(["build", "--quiet", "--profile", profile, "--target-dir"])
         .arg(target)
+        .args(what)
         .current_dir(root())
         .stdin(Stdio::null())
         .output()
@@ -104,4 +105,16 @@ pub fn compile_with(source: &str, flags: &[&str]) -> PathBuf {
     );
     std::fs::rename(&aside, &output).expect("same directory");
     output
+}
+
+/// A Rust example of the workspace, built by `cargo build --examples`.
+pub fn example(name: &str) -> PathBuf {
+    static BUILT: OnceLock<()> = OnceLock::new();
+    let dir = profile_dir();
+    BUILT.get_or_init(|| {
+        if std::env::var_os("ANGARA_TEST_NO_BUILD").is_none() {
+            build(dir, &["--examples"]);
+        }
+    });
+    tool(&format!("examples/{name}"))
 }
