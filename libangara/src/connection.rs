@@ -61,17 +61,11 @@ impl Connection {
         }
     }
 
-    /// Sends without waiting for an answer; errors mean the daemon is gone already.
-    pub(crate) fn tell(&self, request: &AdapterRequest) -> Result<()> {
-        let text = serde_json::to_vec(request).map_err(|e| Error::Daemon(e.to_string()))?;
-        send(self.fd()?, &text, SendFlags::NOSIGNAL).map_err(gone)?;
-        Ok(())
-    }
-
     /// Sends `request` and waits for its answer.
     pub(crate) fn ask(&self, request: &AdapterRequest) -> Result<(AdapterReply, Vec<OwnedFd>)> {
         let _one_at_a_time = self.lock.lock().unwrap_or_else(|e| e.into_inner());
-        self.tell(request)?;
+        let text = serde_json::to_vec(request).map_err(|e| Error::Daemon(e.to_string()))?;
+        send(self.fd()?, &text, SendFlags::NOSIGNAL).map_err(gone)?;
         let mut text = vec![0; DATAGRAM_MAX];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS_MAX))];
         let mut control = RecvAncillaryBuffer::new(&mut space);

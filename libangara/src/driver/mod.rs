@@ -213,7 +213,7 @@ impl Adapter {
     /// both cases the caller still has to exit.
     pub fn abort(&self, status: i32, reason: &str) {
         if let Some(connection) = self.guard.connection() {
-            let _ = connection.tell(&AdapterRequest::Abort { status, reason: reason.into() });
+            let _ = connection.ask(&AdapterRequest::Abort { status, reason: reason.into() });
         }
     }
 

@@ -1,0 +1,318 @@
+//! The ring engine, barriers and trees over a stand-in for the daemon that applies posts at once.
+
+mod fake;
+
+use abi::channel::Fault;
+use abi::desc::Op;
+use abi::job::{Barrier, Reach};
+use angara::driver::{OpState, packet};
+use angara::tree::ReduceOp;
+use angara::{AmoOp, Class, Error, Job, Place};
+use fake::{Fake, is_unreachable};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+const HEAP: usize = 4 << 20;
+
+fn at(job: &Job, offset: usize) -> Place {
+    job.locate(job.heap().wrapping_add(offset), 1).expect("inside the heap")
+}
+
+fn word(job: &Job, offset: usize) -> &AtomicU64 {
+    // SAFETY: an aligned word of this PE's heap, which lives as long as the job.
+    unsafe { AtomicU64::from_ptr(job.heap().wrapping_add(offset).cast()) }
+}
+
+fn pattern(len: usize, seed: usize) -> Vec<u8> {
+    (0..len).map(|i| (i * 31 + seed * 17 + (i >> 8)) as u8).collect()
+}
+
+fn put(job: &Job, pe: usize, offset: usize, data: &[u8]) -> angara::Result<()> {
+    // SAFETY: `data` is a live slice of its own length.
+    unsafe { job.ctx().put(Class::Put, pe, at(job, offset), data.as_ptr(), data.len()) }
+}
+
+fn get(job: &Job, pe: usize, offset: usize, len: usize) -> angara::Result<Vec<u8>> {
+    let mut back = vec![0; len];
+    // SAFETY: `back` holds `len` bytes.
+    unsafe { job.ctx().get(Class::Get, pe, back.as_mut_ptr(), at(job, offset), len)? };
+    Ok(back)
+}
+
+#[test]
+fn every_length_arrives_by_descriptor_packet_and_dma() {
+    let fake = Fake::start(2, HEAP, Barrier::Auto, Reach::Ring);
+    fake.run(|job| {
+        let peer = 1 - job.my_pe();
+        for len in [1, 3, 8, 9, 100, 256, 257, 4096, 65536, 1_000_003, 3 << 20] {
+            let data = pattern(len, job.my_pe());
+            put(job, peer, 24, &data).unwrap();
+            job.ctx().quiet().unwrap();
+            assert_eq!(get(job, peer, 24, len).unwrap(), data, "{len} bytes");
+            job.barrier(false).unwrap();
+            // SAFETY: this PE's own heap, quiescent after the barrier.
+            let mine = unsafe { std::slice::from_raw_parts(job.heap().add(24), len) };
+            assert_eq!(mine, pattern(len, peer));
+            job.barrier(true).unwrap();
+        }
+    });
+    assert!(fake.taken(Op::PutInline) >= 6 && fake.packets() >= 6 && fake.taken(Op::Put) >= 10);
+}
+
+#[test]
+fn symmetric_memory_is_read_and_written_in_place() {
+    let fake = Fake::start(2, HEAP, Barrier::Auto, Reach::Ring);
+    fake.run(|job| {
+        let peer = 1 - job.my_pe();
+        let len = 1 << 20;
+        let data = pattern(len, job.my_pe() + 5);
+        // SAFETY: disjoint parts of the own heap.
+        unsafe {
+            std::ptr::copy_nonoverlapping(data.as_ptr(), job.heap(), len);
+            job.ctx().put_nbi(Class::Put, peer, at(job, len), job.heap(), len).unwrap();
+            job.ctx().quiet().unwrap();
+            job.ctx().get_nbi(Class::Get, peer, job.heap().add(2 * len), at(job, len), len).unwrap();
+            job.ctx().quiet().unwrap();
+            assert_eq!(std::slice::from_raw_parts(job.heap().add(2 * len), len), data);
+            job.ctx().put(Class::Put, peer, at(job, len), job.heap(), len).unwrap();
+        }
+    });
+    let gets = fake.taken(Op::Get) - 2; // one flush per quiet that followed a put
+    assert_eq!((fake.taken(Op::Put), gets), (4, 2), "one descriptor each, no staging");
+}
+
+#[test]
+fn many_gets_share_64_completion_words() {
+    let fake = Fake::start(2, HEAP, Barrier::Auto, Reach::Ring);
+    fake.run(|job| {
+        let peer = 1 - job.my_pe();
+        for i in 0..200 {
+            word(job, 8 * i).store((job.my_pe() * 1000 + i) as u64, Ordering::Relaxed);
+        }
+        job.barrier(false).unwrap();
+        let mut got = [0u64; 200];
+        for (i, g) in got.iter_mut().enumerate() {
+            // SAFETY: `g` is 8 bytes that live until the quiet below.
+            unsafe { job.ctx().get_nbi(Class::Get, peer, (&raw mut *g).cast(), at(job, 8 * i), 8).unwrap() };
+        }
+        job.ctx().quiet().unwrap();
+        assert!(got.iter().enumerate().all(|(i, g)| *g == (peer * 1000 + i) as u64));
+        job.barrier(false).unwrap();
+    });
+}
+
+#[test]
+fn atomics_are_applied_once_each() {
+    let fake = Fake::start(3, HEAP, Barrier::Auto, Reach::Ring);
+    fake.run(|job| {
+        for i in 0..300u64 {
+            let fetch = i % 3 == 0;
+            job.ctx().amo(Class::Amo, 0, at(job, 0), AmoOp::Add, 8, 1, 0, fetch).unwrap();
+            job.ctx().amo(Class::Amo, 0, at(job, 8), AmoOp::Add, 4, u64::MAX, 0, false).unwrap();
+        }
+        job.ctx().quiet().unwrap();
+        job.barrier(false).unwrap();
+        let fetch = |o, width| job.ctx().amo(Class::Amo, 0, at(job, o), AmoOp::Fetch, width, 0, 0, true).unwrap();
+        assert_eq!(fetch(0, 8), 900);
+        assert_eq!(fetch(8, 4), 0u32.wrapping_sub(900) as u64);
+        assert_eq!(fetch(8, 8), 0u32.wrapping_sub(900) as u64, "a 4-byte atomic touches 4 bytes");
+        let old = job.ctx().amo(Class::Amo, 0, at(job, 8), AmoOp::CompareSwap, 8, 1, 77, true).unwrap();
+        assert_ne!(old, 77);
+        job.barrier(false).unwrap();
+    });
+}
+
+#[test]
+fn a_full_queue_waits_instead_of_losing_posts() {
+    let fake = Fake::start(1, HEAP, Barrier::Auto, Reach::Ring);
+    fake.run(|job| {
+        fake.hold.store(true, Ordering::Relaxed);
+        std::thread::scope(|s| {
+            s.spawn(|| {
+                for i in 0..3000u64 {
+                    put(job, 0, 8 * i as usize, &i.to_le_bytes()).unwrap();
+                }
+                job.ctx().quiet().unwrap();
+            });
+            // The queue holds 1024: once it is full the poster waits for the adapter.
+            job.wait(|| job.adapter().heads().unwrap().1 == 0, &|| "start".into()).unwrap();
+            fake.hold.store(false, Ordering::Relaxed);
+        });
+        assert!((0..3000).all(|i| word(job, 8 * i).load(Ordering::Relaxed) == i as u64));
+    });
+}
+
+#[test]
+fn threads_share_a_context() {
+    let fake = Fake::start(2, HEAP, Barrier::Auto, Reach::Ring);
+    fake.run(|job| {
+        let peer = 1 - job.my_pe();
+        std::thread::scope(|s| {
+            for t in 0..4usize {
+                s.spawn(move || {
+                    for i in 0..200 {
+                        let data = pattern(1 + (i * 37) % 700, t);
+                        put(job, peer, t << 16, &data).unwrap();
+                        job.ctx().quiet().unwrap();
+                        assert_eq!(get(job, peer, t << 16, data.len()).unwrap(), data);
+                        job.ctx().amo(Class::Amo, peer, at(job, 1 << 20), AmoOp::Add, 8, 1, 0, i % 2 == 0).unwrap();
+                    }
+                });
+            }
+        });
+        job.ctx().quiet().unwrap();
+        job.barrier(false).unwrap();
+        assert_eq!(word(job, 1 << 20).load(Ordering::Relaxed), 800);
+    });
+}
+
+#[test]
+fn barriers_of_every_family_hold_everyone_back() {
+    use Barrier::*;
+    for (family, reach) in [
+        (Multiphase, Reach::Ring),
+        (Counter, Reach::Direct),
+        (Counter, Reach::Ring),
+        (Dissemination, Reach::Direct),
+        (Dissemination, Reach::Ring),
+        (Auto, Reach::Direct),
+    ] {
+        let fake = Fake::start(5, HEAP, family, reach);
+        let entered = AtomicU64::new(0);
+        fake.run(|job| {
+            for round in 1..=40u64 {
+                put(job, (job.my_pe() + 1) % 5, 0, &round.to_le_bytes()).unwrap();
+                entered.fetch_add(1, Ordering::SeqCst);
+                job.barrier(round % 2 == 0).unwrap();
+                assert!(entered.load(Ordering::SeqCst) >= 5 * round, "{family:?} over {reach:?}, round {round}");
+                assert!(word(job, 0).load(Ordering::Relaxed) >= round, "a put before the barrier is here after it");
+                job.barrier(true).unwrap();
+            }
+        });
+        let posted = fake.taken(Op::Barrier);
+        assert_eq!(posted != 0, family == Multiphase, "{family:?} over {reach:?} posted {posted} barriers");
+    }
+}
+
+#[test]
+fn a_mixed_job_is_quiet_before_it_arrives() {
+    let fake = Fake::start_mixed(2, HEAP, Barrier::Auto, vec![Reach::Direct, Reach::Ring]);
+    fake.run(|job| {
+        for round in 1..50u64 {
+            for pe in 0..2 {
+                put(job, pe, 8 * job.my_pe(), &round.to_le_bytes()).unwrap();
+            }
+            job.barrier(false).unwrap();
+            assert!((0..2).all(|i| word(job, 8 * i).load(Ordering::Relaxed) >= round));
+            job.barrier(false).unwrap();
+        }
+    });
+}
+
+#[test]
+fn trees_reduce_and_broadcast_more_than_16_packets() {
+    let fake = Fake::start(3, HEAP, Barrier::Auto, Reach::Ring);
+    fake.run(|job| {
+        let me = job.my_pe();
+        if me == 0 {
+            assert_eq!(job.tree_open(0, &[0, 1, 2]).unwrap(), 0);
+        }
+        job.barrier(false).unwrap();
+        let tree = job.tree(0);
+        for n in [1usize, 5, 32, 33, 1000, 3000] {
+            let mine: Vec<i64> = (0..n as i64).map(|i| i * (me as i64 + 1) - 7).collect();
+            let want: Vec<i64> = (0..n as i64).map(|i| i * 6 - 21).collect();
+            assert_eq!(tree.all_reduce(ReduceOp::Sum, &mine).unwrap(), want, "{n} elements");
+        }
+        let low: Vec<u32> = vec![7 + me as u32, u32::MAX - me as u32];
+        assert_eq!(tree.all_reduce(ReduceOp::Min, &low).unwrap(), [7, u32::MAX - 2]);
+        assert_eq!(tree.all_reduce(ReduceOp::Max, &[-(me as i32)]).unwrap(), [0]);
+        // Results that come to one PE only: the others learn of them through the driver's own packets.
+        for i in 0..100u64 {
+            let to = (i % 2) as usize;
+            let sum = tree.reduce(ReduceOp::Sum, to, &[i, me as u64]).unwrap();
+            let want: &[u64] = if me == to { &[3 * i, 3] } else { &[] };
+            assert_eq!(sum, want);
+        }
+        let pending: Vec<_> =
+            (0..10).map(|i| tree.all_reduce_nb(ReduceOp::Sum, &[i as u64 + me as u64]).unwrap()).collect();
+        for (i, p) in pending.into_iter().enumerate().rev() {
+            assert_eq!(p.wait().unwrap(), [3 * i as u64 + 3]);
+        }
+        for (round, from) in [0usize, 2, 1, 1, 0].into_iter().enumerate() {
+            let data = pattern(2000 + round, from);
+            // SAFETY: `data` is a live slice.
+            unsafe { tree.broadcast(from, at(job, round * 4096), data.as_ptr(), data.len()).unwrap() };
+            // SAFETY: this PE's own heap; nobody broadcasts there again.
+            let got = unsafe { std::slice::from_raw_parts(job.heap().add(round * 4096), data.len()) };
+            assert_eq!(got, data, "broadcast {round} from PE {from}");
+        }
+        job.barrier(false).unwrap();
+        job.tree_close(0).unwrap();
+    });
+}
+
+#[test]
+fn a_handle_passes_through_the_observable_states() {
+    let fake = Fake::start(2, HEAP, Barrier::Auto, Reach::Ring);
+    fake.run(|job| {
+        let adapter = job.adapter();
+        let peer = 1 - job.my_pe();
+        if job.my_pe() == 0 {
+            let held = fake.hold.swap(true, Ordering::SeqCst);
+            assert!(!held);
+            let bytes = packet::write(job.pe_entry(peer), at(job, 0), b"a packet").unwrap();
+            let write = adapter.inject(peer, &bytes).unwrap();
+            fake.hold.store(false, Ordering::SeqCst);
+            write.wait_for(adapter, OpState::Injected).unwrap();
+            assert_eq!(write.state(adapter), OpState::Injected, "nothing acknowledges a write");
+            adapter.flush(peer).unwrap().wait(adapter).unwrap();
+            assert_eq!(write.state(adapter), OpState::Complete);
+            let add = adapter.post_atomic(peer, at(job, 64), AmoOp::Add, [5, 0], 8, true).unwrap();
+            assert_eq!(add.wait(adapter).unwrap(), 0);
+            assert!(write.wait(adapter).is_err(), "a write has no answer to wait for");
+        }
+        job.barrier(false).unwrap();
+        if job.my_pe() == 1 {
+            assert_eq!(word(job, 0).load(Ordering::Relaxed), u64::from_le_bytes(*b"a packet"));
+            assert_eq!(word(job, 64).load(Ordering::Relaxed), 5);
+        }
+        adapter.csr_write(abi::csr::SCRATCH, 0x1234).unwrap();
+        assert_eq!(adapter.csr_read(abi::csr::SCRATCH).unwrap(), 0x1234);
+        assert!(matches!(adapter.csr_write(abi::csr::NODE, 1), Err(Error::Invalid(_))));
+        assert!(adapter.csr_read(3).is_err());
+    });
+}
+
+#[test]
+fn failures_name_the_target_the_post_and_the_wait() {
+    let fake = Fake::start(2, HEAP, Barrier::Auto, Reach::Ring);
+    fake.run(|job| {
+        if job.my_pe() != 0 {
+            return;
+        }
+        job.wait(|| job.pe_entry(1).attached, &|| "the other PE".into()).unwrap();
+        fake.set_reach(0, 1, Reach::Unreachable);
+        let e = put(job, 1, 0, &[1; 8]).unwrap_err();
+        assert!(is_unreachable(&e, 1) && e.to_string().contains("node 1"), "{e}");
+        fake.set_reach(0, 1, Reach::Ring);
+        put(job, 1, 0, &[1; 300]).unwrap();
+        fake.set_error(0, Fault::BadRange, 1);
+        let e = put(job, 1, 0, &[1; 8]).unwrap_err();
+        assert!(e.to_string().contains("post 1: put of 300 bytes, PE 1"), "{e}");
+        let e = job.wait(|| false, &|| "nothing".into()).unwrap_err();
+        assert!(matches!(e, Error::Channel { fault: Fault::BadRange, .. }), "{e}");
+        job.abort(3, "enough");
+        assert_eq!(fake.aborted(), Some((3, "enough".into())));
+    });
+}
+
+#[test]
+fn waits_end_with_the_job_and_with_the_daemon() {
+    let fake = Fake::start(1, HEAP, Barrier::Auto, Reach::Direct);
+    fake.run(|job| {
+        fake.end_job();
+        assert!(matches!(job.wait(|| false, &|| "never".into()), Err(Error::JobEnded)));
+    });
+    let none = Job::attach(&fake.launch(0), &[]);
+    assert!(matches!(none, Err(Error::Connect { .. })));
+}
