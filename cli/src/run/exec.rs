@@ -1,0 +1,85 @@
+//! What must happen in a PE's process between fork and exec, done by a hidden mode of this program.
+//!
+//! Rust's standard library can only run code there through an `unsafe` hook, and code between fork
+//! and exec may not allocate. So the launcher starts itself again in this mode; it asks to be killed
+//! when the launcher dies, sets the affinity, and becomes the program. One extra exec costs about a
+//! millisecond.
+
+use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
+use rustix::thread::{CpuSet, sched_setaffinity};
+use std::ffi::{OsStr, OsString};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, exit};
+
+/// First argument that selects this mode.
+pub(crate) const MODE: &str = "__exec";
+
+/// What to become and how.
+pub(crate) struct Exec<'a> {
+    /// Sent when the launcher dies.
+    pub(crate) death: Signal,
+    /// Cores to run on; `None` leaves the affinity alone.
+    pub(crate) cores: Option<&'a [usize]>,
+    /// File to execute.
+    pub(crate) file: &'a Path,
+    /// Its `argv`, from `argv[0]` on.
+    pub(crate) argv: &'a [OsString],
+}
+
+impl Exec<'_> {
+    /// A command that does it. The caller must be the process whose death counts.
+    pub(crate) fn command(&self) -> std::io::Result<Command> {
+        let cores = match self.cores {
+            Some(cores) => cores.iter().map(usize::to_string).collect::<Vec<_>>().join(","),
+            None => "-".into(),
+        };
+        let mut command = Command::new(std::env::current_exe()?);
+        command
+            .arg(MODE)
+            .arg(self.death.as_raw().to_string())
+            .arg(std::process::id().to_string())
+            .arg(cores)
+            .arg(self.file)
+            .args(self.argv);
+        Ok(command)
+    }
+}
+
+/// Becomes the program. `args` are those after [`MODE`].
+pub(crate) fn main(args: &[OsString]) -> ! {
+    let [death, parent, cores, file, argv0, rest @ ..] = args else {
+        eprintln!("angara: `{MODE}` is internal; use `angara run`");
+        exit(2)
+    };
+    let number = |s: &OsStr| s.to_str().and_then(|s| s.parse::<i32>().ok());
+    let death = number(death).and_then(Signal::from_named_raw);
+    if let Err(e) = set_parent_process_death_signal(death) {
+        eprintln!("angara: cannot tie this process to its launcher: {e}");
+    }
+    // The launcher may have died before the line above: then nobody is going to send the signal.
+    if getppid().map(Pid::as_raw_pid) != number(parent) {
+        exit(1)
+    }
+    if let Some(cores) = cores.to_str().filter(|c| *c != "-") {
+        let mut set = CpuSet::new();
+        cores.split(',').filter_map(|c| c.parse().ok()).filter(|&c| c < CpuSet::MAX_CPU).for_each(|c| set.set(c));
+        // A core that went offline since is no reason to fail.
+        let _ = sched_setaffinity(None, &set);
+    }
+    let error = Command::new(PathBuf::from(file)).arg0(argv0).args(rest).exec();
+    let shown = Path::new(file).display();
+    // ENOENT for a file that was there a moment ago means its interpreter is missing.
+    eprintln!("angara: cannot execute {shown}: {error}{}", hint(&error, Path::new(file)));
+    exit(if error.kind() == std::io::ErrorKind::NotFound && !Path::new(file).exists() { 127 } else { 126 })
+}
+
+fn hint(error: &std::io::Error, file: &Path) -> &'static str {
+    match error.kind() {
+        std::io::ErrorKind::NotFound if file.exists() => "; the interpreter it names does not exist",
+        _ if error.raw_os_error() == Some(rustix::io::Errno::NOEXEC.raw_os_error()) => {
+            "; it is no program for this machine, or a script without `#!` line"
+        }
+        _ => "",
+    }
+}

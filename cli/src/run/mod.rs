@@ -1,0 +1,151 @@
+//! `angara run`: a job from the first check to the last cleanup.
+//!
+//! 1. `options` turns the command line into a plan and finds the program;
+//! 2. `place` finds a daemon whose torus fits, or starts a private one, and creates the job;
+//! 3. `spawn` starts one process per PE through `exec`, on the cores `bind` chose, its output
+//!    collected by `forward`;
+//! 4. `supervise` waits for processes, daemon messages, signals and the timeout, and decides with
+//!    `outcome` why the job ended;
+//! 5. then everything is taken down: processes, the job, the private daemon, its directory.
+
+pub(crate) mod bind;
+pub(crate) mod exec;
+pub(crate) mod forward;
+pub(crate) mod options;
+pub(crate) mod outcome;
+mod place;
+mod signals;
+mod spawn;
+mod supervise;
+
+use crate::error::Failed;
+use crate::{daemon, report};
+use abi::launch::Launch;
+use abi::msg::{Reply, Request};
+use forward::Output;
+use options::{Plan, RunArgs};
+use outcome::Cause;
+use place::Place;
+use signals::{Signals, Wish};
+use spawn::Processes;
+use std::fs::File;
+use std::os::fd::AsFd;
+use supervise::supervise;
+
+/// Runs a job; the result is the exit code.
+pub(crate) fn main(args: RunArgs) -> Result<u8, Failed> {
+    let plan = Plan::new(&args)?;
+    if let Some(file) = &args.report {
+        report::check_writable(file)?;
+    }
+    spawn::raise_file_limit(args.pes);
+    // Orphans of the PEs become our children, so that none is left behind.
+    let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
+    daemon::runtime()?.block_on(async {
+        let mut signals = Signals::new()?;
+        let place = loop {
+            tokio::select! {
+                place = place::find(&args, &plan) => break place?,
+                wish = signals.next() => if let Wish::End(signal) = wish {
+                    return Ok(Cause::Signal(signal).code());
+                },
+            }
+        };
+        run_on(place, &args, &plan, &mut signals).await
+    })
+}
+
+/// Runs the job on the daemon in `place`.
+async fn run_on(mut place: Place, args: &RunArgs, plan: &Plan, signals: &mut Signals) -> Result<u8, Failed> {
+    let result = match create(&mut place, args, plan).await {
+        Ok(job) => job,
+        Err(e) => {
+            place.leave().await;
+            return Err(e);
+        }
+    };
+    let Created { job, key, placement, core_offset } = result;
+    let out = Output::start(own(std::io::stdout().as_fd())?);
+    let err = Output::start(own(std::io::stderr().as_fd())?);
+    let cores = bind::assign(args.bind, &bind::Cores::here(), args.pes as usize, core_offset as usize);
+    let mut processes = Processes::new();
+    let mut cause = None;
+    for pe in 0..args.pes {
+        let launch = Launch { runtime_dir: place.dir.clone(), job, key: key.clone(), pe, pes: args.pes };
+        let own = cores.as_ref().map(|c| &c[pe as usize][..]);
+        if let Err(e) = processes.spawn(args, plan, &launch, own, (&out, &err)) {
+            cause = Some(Cause::Spawn(pe, e.to_string()));
+            break;
+        }
+    }
+    let Output { lines: out_lines, done: mut out_done } = out;
+    let Output { lines: err_lines, done: err_done } = err;
+    drop((out_lines, err_lines));
+    let cause = supervise(&mut processes, &mut place, args, signals, &mut out_done, cause).await;
+
+    spawn::kill_descendants(place.private.as_ref().and_then(|p| p.pid()));
+    tokio::select! {
+        // A slow reader may take its time; only the user ends the wait.
+        _ = async { processes.drained().await; let _ = err_done.await; if !out_done.is_terminated() { let _ = out_done.await; } } => {}
+        _ = signals.next() => {}
+    }
+    if let Some(text) = cause.as_ref().and_then(|c| c.explain(place.shape, &placement)) {
+        eprintln!("angara: {text}");
+    }
+    let traffic = match place.alive {
+        true => match place.control.request(&Request::JobDestroy { job }).await {
+            Ok(Reply::Report(report)) => Some(report),
+            Ok(_) => None,
+            Err(e) => {
+                e.print("angara");
+                None
+            }
+        },
+        false => None,
+    };
+    place.leave().await;
+    let code = cause.as_ref().map_or(0, Cause::code);
+    if let Some(file) = &args.report {
+        let outcome = cause.and_then(|c| c.explain(place_shape(&traffic), &placement)).unwrap_or_else(|| "ok".into());
+        match traffic {
+            Some(traffic) => report::write(file, args, plan, traffic, code, outcome)?,
+            None => {
+                let remedy = "run again; the report comes from the daemon";
+                Failed::runtime(format!("no report written to {}: the daemon went away", file.display()), remedy)
+                    .print("angara");
+                return Ok(code.max(1));
+            }
+        }
+    }
+    Ok(code)
+}
+
+/// Shape for messages after the place is gone.
+fn place_shape(traffic: &Option<abi::msg::Report>) -> abi::torus::Shape {
+    traffic.as_ref().map_or(abi::torus::Shape::most_cubic(1), |t| t.shape)
+}
+
+/// The daemon's answer to a job request.
+struct Created {
+    job: u32,
+    key: String,
+    placement: Vec<abi::torus::NodeId>,
+    core_offset: u32,
+}
+
+/// Sets the faults and creates the job.
+async fn create(place: &mut Place, args: &RunArgs, plan: &Plan) -> Result<Created, Failed> {
+    place.set_faults(&args.faults).await?;
+    let spec = plan.job(args, place.shape)?;
+    match place.control.request(&Request::JobCreate(spec)).await? {
+        Reply::Job { job, key, placement, core_offset } => Ok(Created { job, key, placement, core_offset }),
+        other => Err(daemon::unexpected(&other)),
+    }
+}
+
+/// A file of our own for one of our outputs, without the standard library's buffering.
+fn own(fd: std::os::fd::BorrowedFd<'_>) -> Result<File, Failed> {
+    let failed =
+        |e| Failed::runtime(format!("cannot duplicate an output: {e}"), "raise the limit on open files (ulimit -n)");
+    fd.try_clone_to_owned().map(File::from).map_err(failed)
+}

@@ -1,0 +1,452 @@
+//! Options of `angara run`, and the plan they make: everything decided before anything is started.
+
+use crate::error::Failed;
+use abi::job::{Barrier, Collectives, PES_MAX};
+use abi::launch::ENV_TIMEOUT;
+use abi::msg::{JobSpec, Map, Path as EnginePath};
+use abi::torus::{NodeId, Shape};
+use clap::{Args, ValueEnum};
+use serde::{Deserialize, Serialize};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::time::Duration;
+
+/// Symmetric heap per PE unless told otherwise.
+const DEFAULT_HEAP: u64 = 64 << 20;
+/// Environment variable of the OpenSHMEM specification for the symmetric heap size.
+const ENV_HEAP: &str = "SHMEM_SYMMETRIC_SIZE";
+
+/// What the user asked for.
+#[derive(Args, Clone)]
+#[command(after_help = "The exit code is that of the first PE that fails, 128+N if signal N killed it, 124 after \
+--timeout, 2 for wrong usage, 1 if the job could not be run. A link fault is written `link 0,0,0 +X down` or \
+`link 0,0,0 +X corrupt=1%`, a node fault `node 1,0,0 down`, each optionally followed by `@2ms`.")]
+pub(crate) struct RunArgs {
+    /// Number of PEs (processes); -np is understood too
+    #[arg(short = 'n', long = "np", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=PES_MAX as i64))]
+    pub(crate) pes: u32,
+    /// Torus to run on, such as 2x2x2 [default: the most cubic one that holds the PEs]
+    #[arg(long, value_name = "SHAPE", value_parser = torus, group = "network")]
+    pub(crate) torus: Option<Shape>,
+    /// Mesh (no wrap-around links) to run on, such as 4x4
+    #[arg(long, value_name = "SHAPE", value_parser = mesh, group = "network")]
+    pub(crate) mesh: Option<Shape>,
+    /// A known machine: desmos (4x2x2x2) or angara-k1 (3x3x4)
+    #[arg(long, value_name = "NAME", value_parser = machine, group = "network")]
+    pub(crate) machine: Option<Shape>,
+    /// Most PEs on one node
+    #[arg(long, value_name = "K", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub(crate) ppn: u32,
+    /// Placement of PEs on nodes: linear, random:SEED, or file:F with one node (`1,0,1` or a number) per PE and line
+    #[arg(long, value_name = "MAP", default_value = "linear")]
+    pub(crate) map: MapArg,
+    /// Processor affinity of the PEs: auto (own core each if there are at least as many PEs as cores, else an equal
+    /// share of the cores; an affinity set by you is kept), core (one core each), none
+    #[arg(long, value_enum, default_value_t = Bind::Auto)]
+    pub(crate) bind: Bind,
+    /// Engine: direct (the PE's own thread stores into the peer's memory), ring (everything through the emulated
+    /// adapters and links), auto (direct where the target is on this host)
+    #[arg(long, value_name = "PATH", default_value = "auto", value_parser = path)]
+    pub(crate) path: EnginePath,
+    /// Collectives: auto, tree (collective subnet) or p2p (puts)
+    #[arg(long, value_name = "HOW", default_value = "auto", value_parser = collectives)]
+    pub(crate) collectives: Collectives,
+    /// Barrier: auto, multiphase (the adapter's), counter (shared memory) or dissemination (puts)
+    #[arg(long, value_name = "HOW", default_value = "auto", value_parser = barrier)]
+    pub(crate) barrier: Barrier,
+    /// Symmetric heap per PE, such as 64M or 1G [default: $SHMEM_SYMMETRIC_SIZE or 64M]
+    #[arg(long, value_name = "BYTES", value_parser = size)]
+    pub(crate) heap: Option<u64>,
+    /// Break something: `link 0,0,0 +X down`, `link 0,0,0 +X corrupt=1%`, `node 1,0,0 down`; may be repeated
+    #[arg(long = "fault", value_name = "SPEC")]
+    pub(crate) faults: Vec<String>,
+    /// Prefix each line of output with the number of the PE that wrote it
+    #[arg(long)]
+    pub(crate) label: bool,
+    /// End the job after this many seconds
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub(crate) timeout: Option<Duration>,
+    /// Write placement, PE×PE traffic and link traffic to this file; `angara report FILE` shows it
+    #[arg(long, value_name = "FILE.json")]
+    pub(crate) report: Option<PathBuf>,
+    /// Set an environment variable for the PEs; may be repeated
+    #[arg(short = 'x', value_name = "VAR=VAL", value_parser = assignment)]
+    pub(crate) env: Vec<(OsString, OsString)>,
+    /// Use the daemon that listens in this directory, and no other
+    #[arg(long, value_name = "DIR")]
+    pub(crate) runtime_dir: Option<PathBuf>,
+    /// Say nothing about what is started; errors are still reported
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+    /// Program and its arguments
+    #[arg(value_name = "PROG [ARGS]", required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    pub(crate) command: Vec<OsString>,
+}
+
+/// `--bind`.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Bind {
+    /// By the number of PEs and cores.
+    Auto,
+    /// One core each.
+    Core,
+    /// Leave it to the scheduler.
+    None,
+}
+
+/// `--map` before the torus is known.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum MapArg {
+    /// In order.
+    Linear,
+    /// Seeded permutation.
+    Random(u64),
+    /// A file with one node per line.
+    File(PathBuf),
+}
+
+impl FromStr for MapArg {
+    type Err = String;
+    fn from_str(s: &str) -> Result<MapArg, String> {
+        match s.split_once(':') {
+            None if s == "linear" => Ok(MapArg::Linear),
+            None if s == "random" => Err("random needs a seed, such as random:1".into()),
+            Some(("random", seed)) => match seed.parse() {
+                Ok(seed) => Ok(MapArg::Random(seed)),
+                Err(_) => Err(format!("`{seed}` is not a seed; write a whole number, such as random:1")),
+            },
+            Some(("file", file)) if !file.is_empty() => Ok(MapArg::File(file.into())),
+            _ => Err("use linear, random:SEED or file:F".into()),
+        }
+    }
+}
+
+fn torus(s: &str) -> Result<Shape, String> {
+    let shape: Shape = s.parse().map_err(|e: abi::torus::ShapeError| e.to_string())?;
+    if shape.is_torus() { Ok(shape) } else { Err("this is a mesh; use --mesh".into()) }
+}
+
+fn mesh(s: &str) -> Result<Shape, String> {
+    let sizes = s.strip_prefix("mesh:").unwrap_or(s);
+    format!("mesh:{sizes}").parse().map_err(|e: abi::torus::ShapeError| e.to_string())
+}
+
+/// Machines with published shapes: Desmos and Angara-K1 (paper 002, section 3).
+fn machine(s: &str) -> Result<Shape, String> {
+    let dims: &[u8] = match s.to_ascii_lowercase().as_str() {
+        "desmos" => &[4, 2, 2, 2],
+        "angara-k1" => &[3, 3, 4],
+        _ => return Err("known machines are desmos (4x2x2x2) and angara-k1 (3x3x4); or give --torus".into()),
+    };
+    Ok(Shape::new(dims, true).expect("published sizes are within limits"))
+}
+
+fn path(s: &str) -> Result<EnginePath, String> {
+    word(s, "auto, direct or ring")
+}
+fn collectives(s: &str) -> Result<Collectives, String> {
+    word(s, "auto, tree or p2p")
+}
+fn barrier(s: &str) -> Result<Barrier, String> {
+    word(s, "auto, multiphase, counter or dissemination")
+}
+
+/// Reads a word the way the messages spell it.
+fn word<T: for<'a> Deserialize<'a>>(s: &str, known: &str) -> Result<T, String> {
+    serde_json::from_value(serde_json::Value::from(s)).map_err(|_| format!("use {known}"))
+}
+
+/// Bytes with an optional suffix K, M, G or T (powers of 1024); the number may have a fraction,
+/// as the specification allows for `SHMEM_SYMMETRIC_SIZE`.
+pub(crate) fn size(s: &str) -> Result<u64, String> {
+    let bad = || format!("`{s}` is not a size; write bytes with an optional K, M, G or T, such as 64M");
+    let text = s.trim();
+    let text = text.strip_suffix(['b', 'B']).map_or(text, |t| t.strip_suffix('i').unwrap_or(t));
+    let shift = match text.chars().last().ok_or_else(bad)?.to_ascii_lowercase() {
+        'k' => 10,
+        'm' => 20,
+        'g' => 30,
+        't' => 40,
+        c if c.is_ascii_digit() => 0,
+        _ => return Err(bad()),
+    };
+    let digits = if shift == 0 { text } else { &text[..text.len() - 1] };
+    if !digits.starts_with(|c: char| c.is_ascii_digit()) || digits.contains(['e', 'E']) {
+        return Err(bad());
+    }
+    let n: f64 = digits.parse().map_err(|_| bad())?;
+    let bytes = (n * (1u64 << shift) as f64).ceil();
+    if bytes < 1.0 {
+        return Err(format!("`{s}` is too small; give at least one byte"));
+    }
+    if bytes > (1u64 << 46) as f64 {
+        Err(format!("`{s}` is more than a process can map; give less"))
+    } else {
+        Ok(bytes as u64)
+    }
+}
+
+fn seconds(s: &str) -> Result<Duration, String> {
+    let bad = || format!("`{s}` is not a time; write seconds above 0, such as 30 or 0.5");
+    let n: f64 = s.strip_suffix('s').unwrap_or(s).parse().map_err(|_| bad())?;
+    if n > 0.0 { Duration::try_from_secs_f64(n).map_err(|_| bad()) } else { Err(bad()) }
+}
+
+fn assignment(s: &str) -> Result<(OsString, OsString), String> {
+    match s.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.into(), value.into())),
+        Some(_) => Err("write VAR=VALUE".into()),
+        None => match std::env::var_os(s) {
+            Some(value) => Ok((s.into(), value)),
+            None => Err(format!("{s} is not set here; write {s}=VALUE")),
+        },
+    }
+}
+
+/// A job that makes sense, not yet tied to a daemon.
+pub(crate) struct Plan {
+    /// Shape the user named; a daemon must then have exactly this one.
+    pub(crate) wanted: Option<Shape>,
+    /// Shape of a private daemon.
+    pub(crate) shape: Shape,
+    /// Nodes the job needs.
+    pub(crate) nodes: u32,
+    /// Heap per PE.
+    pub(crate) heap: u64,
+    /// The program's file, found and executable.
+    pub(crate) program: PathBuf,
+    /// Environment on top of the launcher's own.
+    pub(crate) env: Vec<(OsString, OsString)>,
+}
+
+impl Plan {
+    /// Checks what can be checked without a daemon.
+    pub(crate) fn new(args: &RunArgs) -> Result<Plan, Failed> {
+        let wanted = args.torus.or(args.mesh).or(args.machine);
+        let nodes = args.pes.div_ceil(args.ppn);
+        let shape = wanted.unwrap_or_else(|| Shape::most_cubic(nodes as usize));
+        if nodes as usize > shape.nodes() {
+            return Err(too_many(args.pes, args.ppn, shape));
+        }
+        let heap = match (args.heap, std::env::var(ENV_HEAP)) {
+            (Some(heap), _) => heap,
+            (None, Ok(text)) if !text.is_empty() => size(&text)
+                .map_err(|e| Failed::usage(format!("{ENV_HEAP}: {e}"), "correct the variable, or give --heap"))?,
+            _ => DEFAULT_HEAP,
+        };
+        let mut env = args.env.clone();
+        if let Some(t) = args.timeout {
+            env.push((ENV_TIMEOUT.into(), (t.as_secs_f64().ceil() as u64).to_string().into()));
+        }
+        let program = find_program(&args.command[0], std::env::var_os("PATH"))?;
+        Ok(Plan { wanted, shape, nodes, heap, program, env })
+    }
+
+    /// The request for a daemon whose network has `shape`.
+    pub(crate) fn job(&self, args: &RunArgs, shape: Shape) -> Result<JobSpec, Failed> {
+        let map = match &args.map {
+            MapArg::Linear => Map::Linear,
+            MapArg::Random(seed) => Map::Random(*seed),
+            MapArg::File(file) => Map::List(read_map(file, args.pes, args.ppn, shape)?),
+        };
+        let name = Path::new(&args.command[0]).file_name().unwrap_or(&args.command[0]).to_string_lossy().into_owned();
+        Ok(JobSpec {
+            pes: args.pes,
+            ppn: args.ppn,
+            map,
+            heap: self.heap,
+            path: args.path,
+            barrier: args.barrier,
+            collectives: args.collectives,
+            name,
+        })
+    }
+}
+
+fn too_many(pes: u32, ppn: u32, shape: Shape) -> Failed {
+    let nodes = shape.nodes() as u32;
+    let enough = pes.div_ceil(nodes);
+    Failed::usage(
+        format!(
+            "{pes} PEs do not fit {shape}: {nodes} nodes with at most {ppn} PE{} each",
+            if ppn == 1 { "" } else { "s" }
+        ),
+        format!(
+            "give --ppn {enough}, or a torus of at least {} nodes such as --torus {}",
+            pes.div_ceil(ppn),
+            Shape::most_cubic(pes.div_ceil(ppn) as usize)
+        ),
+    )
+}
+
+/// Reads a placement: one node per PE and line, as coordinates or as a number; `#` starts a comment.
+fn read_map(file: &Path, pes: u32, ppn: u32, shape: Shape) -> Result<Vec<NodeId>, Failed> {
+    let shown = file.display();
+    let text = std::fs::read_to_string(file).map_err(|e| {
+        Failed::usage(format!("cannot read the map {shown}: {e}"), "give --map file:F with a readable text file")
+    })?;
+    parse_map(&text, pes, ppn, shape).map_err(|e| {
+        Failed::usage(format!("map {shown}: {e}"), "write one node per PE and line, such as `1,0,1` or `5`")
+    })
+}
+
+fn parse_map(text: &str, pes: u32, ppn: u32, shape: Shape) -> Result<Vec<NodeId>, String> {
+    let mut nodes = Vec::new();
+    let mut used = vec![0u32; shape.nodes()];
+    for (i, line) in text.lines().enumerate() {
+        let line = line.split('#').next().unwrap_or_default().trim();
+        if line.is_empty() {
+            continue;
+        }
+        let node = match line.parse::<u32>() {
+            Ok(id) => id,
+            Err(_) => {
+                let at = shape.parse_coords(line).map_err(|e| format!("line {}: {e}", i + 1))?;
+                shape.id(at).expect("parse_coords checked it")
+            }
+        };
+        let slot = used
+            .get_mut(node as usize)
+            .ok_or_else(|| format!("line {}: node {node} is not in {shape} (0 to {})", i + 1, shape.nodes() - 1))?;
+        *slot += 1;
+        if *slot > ppn {
+            return Err(format!("line {}: node {node} gets {slot} PEs, but --ppn is {ppn}", i + 1));
+        }
+        nodes.push(node);
+    }
+    if nodes.len() < pes as usize {
+        return Err(format!("{} nodes for {pes} PEs", nodes.len()));
+    }
+    nodes.truncate(pes as usize);
+    Ok(nodes)
+}
+
+/// Finds the program as a shell would. Exit codes 127 (not found) and 126 (not executable).
+pub(crate) fn find_program(name: &OsString, path: Option<OsString>) -> Result<PathBuf, Failed> {
+    let shown = Path::new(name).display();
+    if name.is_empty() {
+        return Err(Failed::usage("the program's name is empty", "name a program after the options"));
+    }
+    if name.as_encoded_bytes().contains(&b'/') {
+        return executable(Path::new(name));
+    }
+    let mut found = None;
+    for dir in std::env::split_paths(&path.unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into())) {
+        let file = if dir.as_os_str().is_empty() { Path::new(".").join(name) } else { dir.join(name) };
+        match executable(&file) {
+            Ok(file) => return Ok(file),
+            Err(e) if e.code == 126 && file.is_file() => found = found.or(Some(e)),
+            Err(_) => {}
+        }
+    }
+    if let Some(e) = found {
+        return Err(e);
+    }
+    let here = Path::new(".").join(name);
+    let remedy = if here.is_file() {
+        format!("there is one in this directory: write ./{shown}")
+    } else if here.with_extension("c").is_file() {
+        format!("compile it first: oshcc {shown}.c -o {shown}, then run ./{shown}")
+    } else {
+        "check the spelling, or give the path to it".into()
+    };
+    Err(Failed::runtime(format!("no program `{shown}` in PATH"), remedy).with_code(127))
+}
+
+fn executable(file: &Path) -> Result<PathBuf, Failed> {
+    let shown = file.display();
+    let not = |what: String, remedy: String| Failed::runtime(what, remedy).with_code(126);
+    match std::fs::metadata(file) {
+        Err(e) if e.kind() == std::io::ErrorKind::PermissionDenied => {
+            Err(not(format!("no permission to reach {shown}"), "check the permissions of its directories".into()))
+        }
+        Err(_) => Err(Failed::runtime(format!("no program {shown}"), "check the path; compile C programs with oshcc")
+            .with_code(127)),
+        Ok(m) if m.is_dir() => Err(not(format!("{shown} is a directory"), "name a program in it".into())),
+        Ok(_) => match rustix::fs::access(file, rustix::fs::Access::EXEC_OK) {
+            Ok(()) => Ok(file.to_path_buf()),
+            Err(_) => Err(not(
+                format!("{shown} is not executable"),
+                if file.extension().is_some_and(|e| e == "c" || e == "cpp") {
+                    format!("it looks like source: compile it with oshcc {shown}")
+                } else {
+                    format!("chmod +x {shown}, or name its interpreter: angara run … python3 {shown}")
+                },
+            )),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_follow_the_specification() {
+        assert_eq!(size("64M"), Ok(64 << 20));
+        assert_eq!(size("1.5g"), Ok(3 << 29));
+        assert_eq!(size("4096"), Ok(4096));
+        assert_eq!(size("2KiB"), Ok(2048));
+        assert_eq!(size("0.3k"), Ok(308));
+        for bad in ["", "M", "-1", "64Q", "1e9", "0", "nan", "inf", "0x10", "999999999T"] {
+            assert!(size(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn words_are_those_of_the_messages() {
+        assert_eq!(path("ring"), Ok(EnginePath::Ring));
+        assert_eq!(barrier("dissemination"), Ok(Barrier::Dissemination));
+        assert_eq!(collectives("p2p"), Ok(Collectives::P2p));
+        assert_eq!(barrier("fast").unwrap_err(), "use auto, multiphase, counter or dissemination");
+    }
+
+    #[test]
+    fn machines_and_shapes() {
+        assert_eq!(machine("Desmos").unwrap().to_string(), "4x2x2x2");
+        assert_eq!(machine("angara-k1").unwrap().nodes(), 36);
+        assert!(machine("cray").unwrap_err().contains("desmos"));
+        assert!(mesh("4x4").is_ok_and(|s| !s.is_torus()));
+        assert!(torus("mesh:4x4").is_err());
+    }
+
+    #[test]
+    fn maps_are_checked_line_by_line() {
+        let shape: Shape = "2x2".parse().unwrap();
+        assert_eq!(parse_map("# two PEs\n1,1\n0\n", 2, 1, shape), Ok(vec![3, 0]));
+        assert_eq!(parse_map("0\n0\n", 2, 2, shape), Ok(vec![0, 0]));
+        assert!(parse_map("0\n0\n", 2, 1, shape).unwrap_err().contains("--ppn is 1"));
+        assert!(parse_map("4\n", 1, 1, shape).unwrap_err().contains("node 4"));
+        assert!(parse_map("0,2\n", 1, 1, shape).unwrap_err().contains("line 1"));
+        assert!(parse_map("0\n", 2, 1, shape).unwrap_err().contains("1 nodes for 2 PEs"));
+    }
+
+    #[test]
+    fn times_and_maps() {
+        assert_eq!(seconds("0.5"), Ok(Duration::from_millis(500)));
+        assert!(seconds("0").is_err() && seconds("x").is_err() && seconds("inf").is_err());
+        assert_eq!("random:7".parse(), Ok(MapArg::Random(7)));
+        assert!("random".parse::<MapArg>().unwrap_err().contains("seed"));
+        assert!("file:".parse::<MapArg>().is_err());
+    }
+
+    #[test]
+    fn programs_are_found_as_in_a_shell() {
+        let path = Some(OsString::from("/nonexistent:/bin:/usr/bin"));
+        assert!(find_program(&"sh".into(), path.clone()).is_ok());
+        assert_eq!(find_program(&"/nonexistent/x".into(), path.clone()).unwrap_err().code, 127);
+        assert_eq!(find_program(&"no-such-program-here".into(), path.clone()).unwrap_err().code, 127);
+        assert_eq!(find_program(&"/etc/passwd".into(), path.clone()).unwrap_err().code, 126);
+        assert_eq!(find_program(&"/tmp".into(), path).unwrap_err().code, 126);
+    }
+
+    #[test]
+    fn a_job_that_does_not_fit_names_both_ways_out() {
+        let e = too_many(9, 1, "2x2x2".parse().unwrap());
+        assert_eq!(e.code, 2);
+        assert!(e.message.contains("9 PEs do not fit 2x2x2"), "{}", e.message);
+        assert!(e.remedy.contains("--ppn 2") && e.remedy.contains("--torus 3x"), "{}", e.remedy);
+    }
+}

@@ -1,0 +1,208 @@
+//! Why a job ended, what to say about it, and the exit code.
+
+use abi::torus::{NodeId, Shape};
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+
+/// Something that may be the reason for a failure, in the order it was noticed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Seen {
+    /// A PE's process ended with a failure.
+    Exit(u32, ExitStatus),
+    /// A PE asked to end the job: shmem_global_exit, or an error the library met.
+    Abort(u32, i32, String),
+    /// A PE's connection to the daemon closed without finalize.
+    Lost(u32),
+}
+
+/// Why a job ended before all PEs had left with exit code 0.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Cause {
+    /// A PE's process failed.
+    Exit(u32, ExitStatus),
+    /// A PE ended the job.
+    Abort(u32, i32, String),
+    /// A PE left the job without finalize while others went on.
+    Lost(u32),
+    /// The user ended it.
+    Signal(i32),
+    /// `--timeout`, with the PEs that still ran.
+    Timeout(f64, Vec<u32>),
+    /// The daemon went away.
+    Daemon(String),
+    /// Nobody takes our output any more.
+    OutputClosed,
+    /// A PE could not be started.
+    Spawn(u32, String),
+}
+
+/// Chooses the reason among what was noticed within a moment. When one PE fails, others fail
+/// because of it, and the messages race. A process killed by a signal is never a consequence; a
+/// lost connection before any request to end names the PE the others ran into; otherwise the
+/// first one counts. A PE that asked to end the job and then exits is one failure, not two.
+pub(crate) fn decide(seen: &[Seen]) -> Option<Cause> {
+    let aborted = |pe: u32| seen.iter().find(|s| matches!(s, Seen::Abort(p, ..) if *p == pe));
+    let failed = |pe: u32| seen.iter().find_map(|s| matches!(s, Seen::Exit(p, _) if *p == pe).then_some(s));
+    let cause = |s: &Seen| match s {
+        Seen::Exit(pe, status) => match aborted(*pe) {
+            Some(Seen::Abort(pe, status, why)) => Cause::Abort(*pe, *status, why.clone()),
+            _ => Cause::Exit(*pe, *status),
+        },
+        Seen::Abort(pe, status, why) => Cause::Abort(*pe, *status, why.clone()),
+        Seen::Lost(pe) => Cause::Lost(*pe),
+    };
+    if let Some(killed) = seen.iter().find(|s| matches!(s, Seen::Exit(_, status) if status.signal().is_some())) {
+        return Some(cause(killed));
+    }
+    let first = seen.iter().find(|s| !matches!(s, Seen::Exit(..)));
+    if let Some(Seen::Lost(pe)) = first
+        && let Some(exit) = failed(*pe)
+    {
+        return Some(cause(exit));
+    }
+    seen.iter().find(|s| !matches!(s, Seen::Lost(_))).or(seen.first()).map(cause)
+}
+
+impl Cause {
+    /// Exit code of the launcher.
+    pub(crate) fn code(&self) -> u8 {
+        match self {
+            Cause::Exit(_, status) => exit_code(*status),
+            Cause::Abort(_, 0, _) => 0,
+            Cause::Abort(_, status, _) => (*status as u8).max(1),
+            Cause::Signal(signal) => 128 + *signal as u8,
+            Cause::Timeout(..) => 124,
+            Cause::OutputClosed => 128 + 13,
+            Cause::Lost(_) | Cause::Daemon(_) | Cause::Spawn(..) => 1,
+        }
+    }
+
+    /// One sentence, naming PE, node and reason; `None` where nothing needs saying.
+    pub(crate) fn explain(&self, shape: Shape, placement: &[NodeId]) -> Option<String> {
+        let who = |pe: &u32| match placement.get(*pe as usize) {
+            Some(node) => format!("PE {pe} on node ({})", shape.show(shape.coords(*node))),
+            None => format!("PE {pe}"),
+        };
+        Some(match self {
+            Cause::Exit(pe, status) => match (status.signal(), status.code()) {
+                (Some(signal), _) => format!(
+                    "{} was killed by signal {signal}{}{}; the job was ended",
+                    who(pe),
+                    signal_name(signal),
+                    if status.core_dumped() { ", core dumped" } else { "" }
+                ),
+                (None, code) => format!("{} exited with code {}; the job was ended", who(pe), code.unwrap_or(1)),
+            },
+            Cause::Abort(_, 0, _) => return None,
+            Cause::Abort(pe, status, why) if why.is_empty() => {
+                format!("{} ended the job with status {status}", who(pe))
+            }
+            Cause::Abort(pe, status, why) => format!("{} ended the job with status {status}: {why}", who(pe)),
+            Cause::Lost(pe) => {
+                format!("{} left the job without shmem_finalize while others went on; the job was ended", who(pe))
+            }
+            Cause::Signal(signal) => format!("ended by signal {signal}{}", signal_name(*signal)),
+            Cause::Timeout(seconds, running) => format!(
+                "timeout after {seconds} s; still running: PE{} {}; the job was ended",
+                if running.len() == 1 { "" } else { "s" },
+                crate::table::ranges(running)
+            ),
+            Cause::Daemon(why) => format!("{why}; the job was ended"),
+            Cause::OutputClosed => return None,
+            Cause::Spawn(pe, why) => format!("cannot start {}: {why}; the job was ended", who(pe)),
+        })
+    }
+}
+
+/// The exit code a shell would show.
+pub(crate) fn exit_code(status: ExitStatus) -> u8 {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => code as u8,
+        (None, Some(signal)) => 128 + signal as u8,
+        (None, None) => 1,
+    }
+}
+
+/// ` (SIGSEGV, segmentation fault)`, or nothing for an unusual one.
+fn signal_name(signal: i32) -> &'static str {
+    match signal {
+        1 => " (SIGHUP, terminal closed)",
+        2 => " (SIGINT, interrupted)",
+        3 => " (SIGQUIT, quit)",
+        4 => " (SIGILL, illegal instruction)",
+        5 => " (SIGTRAP, breakpoint)",
+        6 => " (SIGABRT, aborted)",
+        7 => " (SIGBUS, bus error)",
+        8 => " (SIGFPE, arithmetic error)",
+        9 => " (SIGKILL, killed, perhaps out of memory)",
+        11 => " (SIGSEGV, segmentation fault)",
+        13 => " (SIGPIPE, broken pipe)",
+        15 => " (SIGTERM, terminated)",
+        24 => " (SIGXCPU, CPU time limit)",
+        31 => " (SIGSYS, forbidden system call)",
+        _ => "",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn code(n: i32) -> ExitStatus {
+        ExitStatus::from_raw(n << 8)
+    }
+    fn killed(n: i32) -> ExitStatus {
+        ExitStatus::from_raw(n)
+    }
+
+    #[test]
+    fn the_first_failure_counts_unless_it_is_a_consequence() {
+        use Seen::*;
+        let why = || "unreachable".to_string();
+        assert_eq!(decide(&[]), None);
+        assert_eq!(decide(&[Exit(2, code(7)), Exit(0, code(1))]), Some(Cause::Exit(2, code(7))));
+        // shmem_global_exit(3): the exit is seen before the daemon's message.
+        assert_eq!(decide(&[Exit(2, code(3)), Abort(2, 3, why())]), Some(Cause::Abort(2, 3, why())));
+        // PE 5 segfaults; PE 1 notices and aborts, and its message comes first.
+        assert_eq!(
+            decide(&[Lost(5), Abort(1, 1, why()), Exit(1, code(1)), Exit(5, killed(11))]),
+            Some(Cause::Exit(5, killed(11)))
+        );
+        // PE 5 exits with 7 without finalize; PE 1 runs into it.
+        assert_eq!(
+            decide(&[Exit(1, code(1)), Lost(5), Abort(1, 1, why()), Exit(5, code(7))]),
+            Some(Cause::Exit(5, code(7)))
+        );
+        // PE 5 leaves with 0 and without finalize; the PE that ran into it says so.
+        assert_eq!(decide(&[Lost(5), Abort(1, 1, why())]), Some(Cause::Abort(1, 1, why())));
+        assert_eq!(decide(&[Lost(5)]), Some(Cause::Lost(5)));
+    }
+
+    #[test]
+    fn exit_codes_are_the_programs() {
+        assert_eq!(Cause::Exit(0, code(7)).code(), 7);
+        assert_eq!(Cause::Exit(0, killed(11)).code(), 139);
+        assert_eq!(Cause::Abort(0, 0, String::new()).code(), 0);
+        assert_eq!(Cause::Abort(0, 256, String::new()).code(), 1);
+        assert_eq!(Cause::Signal(2).code(), 130);
+    }
+
+    #[test]
+    fn messages_name_pe_node_and_reason() {
+        let shape: Shape = "2x2x2".parse().unwrap();
+        let placement: Vec<u32> = (0..8).collect();
+        let text = |c: Cause| c.explain(shape, &placement);
+        assert_eq!(
+            text(Cause::Exit(3, code(7))).unwrap(),
+            "PE 3 on node (1,1,0) exited with code 7; the job was ended"
+        );
+        assert!(
+            text(Cause::Exit(5, killed(11))).unwrap().contains("PE 5 on node (1,0,1) was killed by signal 11 (SIGSEGV")
+        );
+        assert_eq!(
+            text(Cause::Timeout(1.5, vec![0, 1, 2, 7])).unwrap(),
+            "timeout after 1.5 s; still running: PEs 0-2,7; the job was ended"
+        );
+        assert_eq!(text(Cause::Abort(1, 0, "x".into())), None);
+    }
+}

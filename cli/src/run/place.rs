@@ -1,0 +1,134 @@
+//! The daemon a job runs on: a running one whose torus fits, or a private one.
+
+use super::options::{Plan, RunArgs};
+use crate::daemon::{Control, Private, runtime_dir};
+use crate::error::Failed;
+use abi::msg::{Request, Status};
+use abi::torus::Shape;
+use std::path::PathBuf;
+
+/// Where the job runs.
+pub(crate) struct Place {
+    /// Control connection; the job ends when it closes.
+    pub(crate) control: Control,
+    /// Runtime directory.
+    pub(crate) dir: PathBuf,
+    /// Shape of the network.
+    pub(crate) shape: Shape,
+    /// Process id of the daemon.
+    pub(crate) pid: u32,
+    /// The daemon, if it is ours.
+    pub(crate) private: Option<Private>,
+    /// The connection is open.
+    pub(crate) alive: bool,
+    /// Faults we set on a daemon that is not ours, as texts that clear them.
+    faults: Vec<String>,
+}
+
+/// Finds or starts the daemon.
+pub(crate) async fn find(args: &RunArgs, plan: &Plan) -> Result<Place, Failed> {
+    let dir = runtime_dir(&args.runtime_dir);
+    if args.runtime_dir.is_some() {
+        let mut control = Control::connect(&dir).await?;
+        let status = control.status().await?;
+        return match misfit(&status, plan) {
+            None => Ok(place(control, dir, &status, None)),
+            Some(why) => Err(Failed::usage(
+                format!("the daemon in {} {why}", dir.display()),
+                "leave --runtime-dir out to get a private daemon, or start one with that torus",
+            )),
+        };
+    }
+    // A fault would hit every job of a shared daemon, so a job with faults gets its own.
+    if args.faults.is_empty()
+        && let Some(mut control) = Control::find(&dir).await?
+    {
+        let status = control.status().await?;
+        match misfit(&status, plan) {
+            None => {
+                say(
+                    args,
+                    format!("using the daemon in {} (pid {}, torus {})", dir.display(), status.pid, status.shape),
+                );
+                return Ok(place(control, dir, &status, None));
+            }
+            Some(why) => say(args, format!("the daemon in {} {why}", dir.display())),
+        }
+    }
+    let mut private = Private::start(plan.shape).await?;
+    let dir = private.dir.clone();
+    let mut control = match Control::connect(&dir).await {
+        Ok(control) => control,
+        Err(_) => return Err(private.failed("does not listen").await),
+    };
+    let status = control.status().await?;
+    say(args, format!("started a private fabricd for this run (pid {}, torus {})", status.pid, status.shape));
+    Ok(place(control, dir, &status, Some(private)))
+}
+
+fn say(args: &RunArgs, text: String) {
+    if !args.quiet {
+        eprintln!("angara: {text}");
+    }
+}
+
+/// Why a daemon cannot take this job.
+fn misfit(status: &Status, plan: &Plan) -> Option<String> {
+    match plan.wanted {
+        Some(wanted) if wanted != status.shape => Some(format!("has torus {}, not {wanted}", status.shape)),
+        _ if status.nodes < plan.nodes => Some(format!("has {} nodes, the job needs {}", status.nodes, plan.nodes)),
+        _ => None,
+    }
+}
+
+fn place(control: Control, dir: PathBuf, status: &Status, private: Option<Private>) -> Place {
+    Place { control, dir, shape: status.shape, pid: status.pid, private, alive: true, faults: Vec::new() }
+}
+
+impl Place {
+    /// Sets the faults of this run.
+    pub(crate) async fn set_faults(&mut self, faults: &[String]) -> Result<(), Failed> {
+        for spec in faults {
+            self.control
+                .request(&Request::FaultSet { spec: spec.clone() })
+                .await
+                .map_err(|e| Failed { code: 2, ..e })?;
+            self.faults.push(without_effect(spec));
+        }
+        Ok(())
+    }
+
+    /// Clears our faults, closes the connection (which ends the job if it still exists) and waits
+    /// for a private daemon to go.
+    pub(crate) async fn leave(mut self) {
+        if self.alive && self.private.is_none() {
+            for spec in std::mem::take(&mut self.faults) {
+                if let Err(e) = self.control.request(&Request::FaultClear { spec }).await {
+                    e.print("angara");
+                }
+            }
+        }
+        drop(self.control);
+        if let Some(private) = self.private {
+            private.stop().await;
+        }
+    }
+}
+
+/// `link 0,0,0 +X down @2ms` names `link 0,0,0 +X`.
+fn without_effect(spec: &str) -> String {
+    let words: Vec<&str> = spec.split_whitespace().collect();
+    let names = if words.first() == Some(&"link") { 3 } else { 2 };
+    words[..names.min(words.len())].join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fault_is_cleared_by_its_name() {
+        assert_eq!(without_effect("link 0,0,0  +X corrupt=1% @2ms"), "link 0,0,0 +X");
+        assert_eq!(without_effect("node 1,0,0 down"), "node 1,0,0");
+    }
+}

@@ -1,0 +1,198 @@
+//! Watching a running job: processes, messages of the daemon, signals, the timeout.
+
+use super::options::RunArgs;
+use super::outcome::{Cause, Seen, decide, exit_code};
+use super::place::Place;
+use super::signals::{Signals, Wish};
+use super::spawn::Processes;
+use abi::msg::Event;
+use rustix::process::Signal;
+use std::collections::HashSet;
+use std::time::Duration;
+use tokio::sync::oneshot;
+use tokio::time::{Instant, sleep_until};
+
+/// After a failure, other messages about it arrive within this time.
+const SETTLE: Duration = Duration::from_millis(100);
+/// A PE that left without finalize may be the last line of a job that ends anyway.
+const LOST: Duration = Duration::from_secs(1);
+/// Time between asking processes to end and killing them.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// How far along the end of a job is.
+enum Phase {
+    Running,
+    /// Something failed; at the instant the reason is decided.
+    Settling(Instant),
+    /// Processes were asked to end; at the instant they are killed.
+    Ending(Instant),
+    Killed,
+}
+
+struct Watch<'a> {
+    processes: &'a mut Processes,
+    place: &'a mut Place,
+    phase: Phase,
+    seen: Vec<Seen>,
+    clean_exits: HashSet<u32>,
+    cause: Option<Cause>,
+}
+
+/// Waits until every process has ended. Returns why the job failed, if it did.
+pub(crate) async fn supervise(
+    processes: &mut Processes,
+    place: &mut Place,
+    args: &RunArgs,
+    signals: &mut Signals,
+    output: &mut oneshot::Receiver<std::io::Result<()>>,
+    failed: Option<Cause>,
+) -> Option<Cause> {
+    let mut watch =
+        Watch { processes, place, phase: Phase::Running, seen: Vec::new(), clean_exits: HashSet::new(), cause: None };
+    if let Some(cause) = failed {
+        watch.end(cause);
+    }
+    let timeout = args.timeout.map(|t| (t, Instant::now() + t));
+    let mut output_open = true;
+    while !watch.processes.all_done() {
+        let timer = match watch.phase {
+            Phase::Running => timeout.map(|t| t.1),
+            Phase::Settling(at) | Phase::Ending(at) => Some(at),
+            Phase::Killed => None,
+        };
+        let alive = watch.place.alive;
+        tokio::select! {
+            biased;
+            Some((pe, status)) = watch.processes.next_exit() => watch.exited(pe, status),
+            wish = signals.next() => watch.wish(wish),
+            event = watch.place.control.event(), if alive => watch.event(event).await,
+            result = &mut *output, if output_open => {
+                output_open = false;
+                if let Ok(Err(_)) = result {
+                    watch.end(Cause::OutputClosed);
+                }
+            }
+            () = sleep_until(timer.unwrap_or_else(Instant::now)), if timer.is_some() => match watch.phase {
+                Phase::Running => {
+                    let running = watch.processes.still_running();
+                    watch.end(Cause::Timeout(timeout.map_or(0.0, |t| t.0.as_secs_f64()), running));
+                }
+                Phase::Settling(_) => watch.settled(),
+                Phase::Ending(_) | Phase::Killed => watch.kill(),
+            },
+        }
+    }
+    watch.last_words().await;
+    watch.cause
+}
+
+impl Watch<'_> {
+    /// A failure was noticed: decide why after `wait`, or earlier if already waiting for less.
+    fn settle(&mut self, wait: Duration) {
+        let at = Instant::now() + wait;
+        self.phase = match self.phase {
+            Phase::Running => Phase::Settling(at),
+            Phase::Settling(earlier) => Phase::Settling(earlier.min(at)),
+            Phase::Ending(at) => Phase::Ending(at),
+            Phase::Killed => Phase::Killed,
+        };
+    }
+
+    fn settled(&mut self) {
+        match decide(&self.seen) {
+            Some(cause) => self.end(cause),
+            None => self.phase = Phase::Running,
+        }
+    }
+
+    /// Asks every process to end. The first cause is the one that is reported.
+    fn end(&mut self, cause: Cause) {
+        if self.cause.is_none() {
+            self.cause = Some(cause);
+            self.processes.signal(Signal::TERM);
+            // A stopped process acts on SIGTERM only when it goes on.
+            self.processes.signal(Signal::CONT);
+            self.phase = Phase::Ending(Instant::now() + GRACE);
+        }
+    }
+
+    fn kill(&mut self) {
+        self.processes.signal(Signal::KILL);
+        self.phase = Phase::Killed;
+    }
+
+    fn exited(&mut self, pe: u32, status: std::process::ExitStatus) {
+        if status.success() {
+            self.clean_exits.insert(pe);
+        } else if self.cause.is_none() {
+            self.seen.push(Seen::Exit(pe, status));
+            self.settle(SETTLE);
+        }
+        debug_assert!(status.success() || exit_code(status) != 0);
+    }
+
+    fn wish(&mut self, wish: Wish) {
+        match wish {
+            Wish::End(_) if self.cause.is_some() => self.kill(),
+            Wish::End(signal) => self.end(Cause::Signal(signal)),
+            Wish::Stop => {
+                self.processes.signal(Signal::STOP);
+                let _ = rustix::process::kill_process(rustix::process::getpid(), Signal::STOP);
+                // Here again after `fg` or SIGCONT.
+                self.processes.signal(Signal::CONT);
+            }
+        }
+    }
+
+    async fn event(&mut self, event: Option<Event>) {
+        match event {
+            None => {
+                self.place.alive = false;
+                if self.cause.is_none() {
+                    let pid = self.place.pid;
+                    let why = match &mut self.place.private {
+                        Some(private) => private.failed("went away").await.message,
+                        None => format!("the daemon (pid {pid}) went away"),
+                    };
+                    self.end(Cause::Daemon(why));
+                }
+            }
+            Some(Event::Abort { pe, status, reason, .. }) => {
+                self.seen.push(Seen::Abort(pe, status, reason));
+                self.settle(SETTLE);
+            }
+            Some(Event::PeLost { pe, .. }) => {
+                self.seen.push(Seen::Lost(pe));
+                self.settle(LOST);
+            }
+            Some(Event::ChannelError { pe, reason, .. }) => {
+                eprintln!("angara: the adapter stopped serving PE {pe}: {reason}");
+            }
+        }
+    }
+
+    /// All processes have ended. The daemon's words about it may still be on their way; without a
+    /// failing exit a lost connection alone means nothing: every process left with code 0.
+    async fn last_words(&mut self) {
+        if self.cause.is_some() || self.seen.is_empty() {
+            return;
+        }
+        if self.seen.iter().any(|s| matches!(s, Seen::Exit(..)))
+            && !self.seen.iter().any(|s| matches!(s, Seen::Abort(..)))
+        {
+            let until = Instant::now() + SETTLE;
+            while self.place.alive {
+                tokio::select! {
+                    event = self.place.control.event() => match event {
+                        Some(Event::Abort { pe, status, reason, .. }) => self.seen.push(Seen::Abort(pe, status, reason)),
+                        Some(_) => {}
+                        None => self.place.alive = false,
+                    },
+                    () = sleep_until(until) => break,
+                }
+            }
+        }
+        self.seen.retain(|s| !matches!(s, Seen::Lost(pe) if self.clean_exits.contains(pe)));
+        self.cause = decide(&self.seen);
+    }
+}
