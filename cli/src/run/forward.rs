@@ -192,7 +192,6 @@ pub(crate) async fn copy_input(mut to: ChildStdin) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::fd::OwnedFd;
 
     #[test]
     fn only_whole_lines_go_out_until_the_end() {
@@ -219,7 +218,7 @@ mod tests {
     fn lines_of_two_pes_never_mix() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let (reader, writer) = rustix::pipe::pipe().unwrap();
-        let out = Output::start(File::from(OwnedFd::from(writer)));
+        let out = Output::start(File::from(writer));
         let lines = 5000;
         let text = |c: char| {
             (0..lines).flat_map(|i| format!("{}{i}\n", c.to_string().repeat(50)).into_bytes()).collect::<Vec<u8>>()
@@ -248,7 +247,7 @@ mod tests {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let (reader, writer) = rustix::pipe::pipe().unwrap();
         drop(reader);
-        let out = Output::start(File::from(OwnedFd::from(writer)));
+        let out = Output::start(File::from(writer));
         let result = runtime.block_on(async move {
             pump(&b"text\n"[..], out.lines, 0, None).await;
             out.done.await.unwrap()

@@ -42,7 +42,7 @@ pub(crate) enum Cause {
 /// first one counts. A PE that asked to end the job and then exits is one failure, not two.
 pub(crate) fn decide(seen: &[Seen]) -> Option<Cause> {
     let aborted = |pe: u32| seen.iter().find(|s| matches!(s, Seen::Abort(p, ..) if *p == pe));
-    let failed = |pe: u32| seen.iter().find_map(|s| matches!(s, Seen::Exit(p, _) if *p == pe).then_some(s));
+    let failed = |pe: u32| seen.iter().find(|s| matches!(s, Seen::Exit(p, _) if *p == pe));
     let cause = |s: &Seen| match s {
         Seen::Exit(pe, status) => match aborted(*pe) {
             Some(Seen::Abort(pe, status, why)) => Cause::Abort(*pe, *status, why.clone()),
