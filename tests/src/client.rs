@@ -39,6 +39,10 @@ impl Socket {
             .unwrap_or_else(|e| panic!("{}: {e}", path.display()));
         Socket { fd }
     }
+    /// Makes [`Socket::send`] fail instead of waiting for a daemon that takes no more.
+    pub fn nonblocking(&self) {
+        rustix::io::ioctl_fionbio(&self.fd, true).expect("a socket");
+    }
     /// Sends one datagram with descriptors beside it. Fails when the daemon has closed its end.
     pub fn send(&self, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> rustix::io::Result<()> {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(8))];

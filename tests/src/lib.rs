@@ -11,6 +11,7 @@
 
 pub mod client;
 pub mod daemon;
+pub mod hostile;
 pub mod process;
 pub mod rng;
 pub mod tools;

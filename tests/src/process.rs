@@ -192,6 +192,18 @@ impl Process {
     }
 }
 
+/// Asks again and again until `done`, for what no event announces; false after [`PATIENCE`].
+pub fn poll_until(mut done: impl FnMut() -> bool) -> bool {
+    let end = Instant::now() + PATIENCE;
+    while !done() {
+        if Instant::now() > end {
+            return false;
+        }
+        std::thread::park_timeout(Duration::from_millis(5));
+    }
+    true
+}
+
 /// Waits until `fd` is readable or hung up; false after `limit`.
 pub fn wait_readable(fd: impl AsFd, limit: Duration) -> bool {
     let end = Instant::now() + limit;

@@ -1,0 +1,202 @@
+//! Mistakes people make: each gets one clear error that names the value and says what to do, the
+//! documented exit code, and leaves nothing behind. (Mistakes programs make on purpose are in
+//! `hostile.rs`.)
+
+use angara_tests::daemon::{Daemon, spec};
+use angara_tests::process::PATIENCE;
+use angara_tests::{Finished, Test, tools};
+
+/// Runs `angara` with `args`; it must fail with `code` and name every one of `parts`.
+fn refused(args: &[&str], code: i32, parts: &[&str]) -> Finished {
+    let test = Test::new("bad");
+    let done = test.run(test.angara(args)).failure(parts);
+    assert_eq!(done.code(), code, "{done}");
+    short(&done);
+    test.assert_clean();
+    done
+}
+
+/// One error, not a page of them. (Wrong flags get a usage hint from the parser as well.)
+fn short(done: &Finished) {
+    let lines = done.stderr.lines().filter(|l| !l.trim().is_empty()).count();
+    assert!((1..=8).contains(&lines), "{lines} lines of error: {done}");
+}
+
+#[test]
+fn more_pes_than_fit() {
+    refused(&["run", "-n", "9", "--torus", "2x2x2", "true"], 2, &["9 PEs", "2x2x2", "--ppn 2"]);
+    refused(&["run", "-n", "33", "--ppn", "2", "--torus", "4x2x2", "true"], 2, &["33 PEs", "4x2x2", "--ppn 3"]);
+    refused(&["run", "-n", "0", "true"], 2, &["0"]);
+    refused(&["run", "-n", "many", "true"], 2, &["many"]);
+}
+
+#[test]
+fn more_pes_than_fit_a_running_daemon() {
+    let test = Test::new("bad-shared");
+    let daemon = Daemon::start(&test, &["--torus", "2x2"]);
+    let done = test.run(test.angara(["run", "-n", "5", "--torus", "2x2", "true"])).failure(&["5 PEs", "--ppn 2"]);
+    short(&done);
+    let failure = daemon.control().create(spec(5, abi::msg::Path::Auto)).expect_err("five PEs on four nodes");
+    assert!(failure.message.contains('5') && failure.remedy.contains("ppn"), "{failure:?}");
+    daemon.shutdown();
+    test.assert_clean();
+}
+
+#[test]
+fn an_unknown_machine_or_shape() {
+    refused(&["run", "-n", "2", "--machine", "cray", "true"], 2, &["cray", "desmos", "angara-k1"]);
+    refused(&["run", "-n", "2", "--torus", "2x2x2x2x2", "true"], 2, &["2x2x2x2x2", "1 to 4"]);
+    refused(&["run", "-n", "2", "--torus", "0x2", "true"], 2, &["0x2", "1 to 255"]);
+    refused(&["run", "-n", "2", "--torus", "255x255x255", "true"], 2, &["255x255x255", "32768"]);
+    refused(&["run", "-n", "2", "--mesh", "axb", "true"], 2, &["axb", "4x2x2"]);
+}
+
+#[test]
+fn a_missing_or_impossible_program() {
+    refused(&["run", "-n", "2", "./no-such-program"], 127, &["no-such-program"]);
+    refused(&["run", "-n", "2", "no-such-program-in-path"], 127, &["no-such-program-in-path", "PATH"]);
+    refused(&["run", "-n", "2", "/tmp"], 126, &["/tmp", "directory"]);
+    refused(&["run", "-n", "2", "/etc/passwd"], 126, &["/etc/passwd", "not executable"]);
+    refused(&["run", "-n", "2"], 2, &["PROG"]);
+}
+
+#[test]
+fn a_program_that_is_not_for_this_job() {
+    // Not an OpenSHMEM program: it runs, and its exit code is the run's.
+    let test = Test::new("bad-plain");
+    let done = test.run(test.angara(["run", "-n", "3", "--", "sh", "-c", "exit 7"])).failure(&["PE ", "7"]);
+    assert_eq!(done.code(), 7, "{done}");
+    test.assert_clean();
+    // An OpenSHMEM program whose PE returns without a word after init ends the job for all.
+    let done =
+        test.run(test.angara(["run", "-n", "2", "--", "sh", "-c", "kill -SEGV $$"])).failure(&["PE ", "SIGSEGV"]);
+    assert_eq!(done.code(), 128 + 11, "{done}");
+    test.assert_clean();
+}
+
+#[test]
+fn no_c_compiler() {
+    let test = Test::new("bad-cc");
+    std::fs::write(test.file("a.c"), "int main(void) { return 0; }\n").expect("scratch file");
+    let mut command = test.command(tools::tool("oshcc"));
+    command.env("PATH", "/nonexistent").env_remove("CC").args(["a.c", "-o", "a"]);
+    let done = test.run(command).failure(&["cc", "install"]);
+    short(&done);
+    let mut command = test.command(tools::tool("oshcc"));
+    command.env("CC", "no-such-cc").args(["a.c", "-o", "a"]);
+    test.run(command).failure(&["no-such-cc"]);
+}
+
+#[test]
+fn an_unreadable_or_wrong_config_file() {
+    let test = Test::new("bad-config");
+    let fabricd = |args: &[&str]| {
+        let mut command = test.command(tools::tool("fabricd"));
+        command.args(args);
+        test.run(command)
+    };
+    let done = fabricd(&["--config", "/nonexistent/fabricd.toml"]).failure(&["/nonexistent/fabricd.toml", "--config"]);
+    assert_eq!(done.code(), 2, "{done}");
+    let path = test.file("f.toml");
+    let name = path.to_str().expect("a plain path");
+    for (text, parts) in [
+        ("torus = \"2x2\"\nheap = 1\n", &["f.toml:2", "heap"][..]),
+        ("torus = 2x2\n", &["f.toml:1"]),
+        ("machine = \"cray\"\n", &["cray", "desmos"]),
+        ("torus = \"2x2\"\nfault = [\"link 9,9 +X down\"]\n", &["9,9"]),
+        ("torus = \"2x2\"\nchannels = 5000\n", &["5000", "1024"]),
+    ] {
+        std::fs::write(&path, text).expect("scratch file");
+        for extra in [&["--check-config"][..], &[]] {
+            let done = fabricd(&[&["--config", name], extra].concat()).failure(parts);
+            assert_eq!(done.code(), 2, "{done}");
+            short(&done);
+        }
+    }
+    let good = "torus = \"2x2\"\ncores = \"0\"\nmemory-limit = \"1G\"\n";
+    std::fs::write(&path, good).expect("scratch file");
+    fabricd(&["--config", name, "--check-config"]).success();
+    test.assert_clean();
+}
+
+#[test]
+fn a_heap_beyond_the_machine() {
+    refused(&["run", "-n", "8", "--heap", "4T", "true"], 1, &["32", "MemAvailable", "--heap"]);
+    refused(&["run", "-n", "2", "--heap", "lots", "true"], 2, &["lots", "64M"]);
+    let mut command_test = Test::new("bad-heap");
+    let mut command = command_test.angara(["run", "-n", "2", "true"]);
+    command.env("SHMEM_SYMMETRIC_SIZE", "many");
+    command_test.run(command).failure(&["SHMEM_SYMMETRIC_SIZE", "many"]);
+    command_test = Test::new("bad-limit");
+    let daemon = Daemon::start(&command_test, &["--torus", "2x2", "--memory-limit", "64M"]);
+    let done = command_test.run(command_test.angara(["run", "-n", "4", "--heap", "64M", "--torus", "2x2", "true"]));
+    short(&done.failure(&["--memory-limit", "64M", "heap"]));
+    daemon.shutdown();
+    command_test.assert_clean();
+}
+
+#[test]
+fn a_second_daemon_on_the_same_socket() {
+    let test = Test::new("bad-second");
+    let daemon = Daemon::start(&test, &["--torus", "2"]);
+    let mut command = test.command(tools::tool("fabricd"));
+    command.arg("--runtime-dir").arg(daemon.dir()).args(["--torus", "2"]);
+    let pid = daemon.status().pid.to_string();
+    let done = test.run(command).failure(&[&pid, "--runtime-dir"]);
+    assert_eq!(done.code(), 3, "{done}");
+    short(&done);
+    assert_eq!(daemon.status().pid.to_string(), pid, "the first daemon still serves");
+    daemon.shutdown();
+    test.assert_clean();
+}
+
+#[test]
+fn a_runtime_directory_that_cannot_be_used() {
+    let test = Test::new("bad-dir");
+    let file = test.file("occupied");
+    std::fs::write(&file, "a file").expect("scratch file");
+    let mut command = test.command(tools::tool("fabricd"));
+    command.arg("--runtime-dir").arg(&file).args(["--torus", "2"]);
+    test.run(command).failure(&["occupied"]);
+    let mut command = test.angara(["run", "-n", "2", "--runtime-dir"]);
+    command.arg(test.file("nobody-there")).arg("true");
+    test.run(command).failure(&["nobody-there", "fabricd"]);
+    test.assert_clean();
+}
+
+#[test]
+fn wrong_faults_and_options() {
+    refused(&["run", "-n", "2", "--fault", "link 0 +Q down", "true"], 2, &["+Q"]);
+    refused(&["run", "-n", "2", "--torus", "2x2", "--fault", "link 7,7 +X down", "true"], 2, &["7,7"]);
+    refused(&["run", "-n", "2", "--fault", "link 0 +X corrupt=200%", "true"], 2, &["200"]);
+    refused(&["run", "-n", "2", "--fault", "the moon is full", "true"], 2, &["the moon is full"]);
+    refused(&["run", "-n", "2", "--path", "teleport", "true"], 2, &["teleport", "direct"]);
+    refused(&["run", "-n", "2", "--barrier", "fast", "true"], 2, &["fast", "multiphase"]);
+    refused(&["run", "-n", "2", "--map", "random", "true"], 2, &["random:1"]);
+    refused(&["run", "-n", "2", "--map", "file:/nonexistent", "true"], 2, &["/nonexistent"]);
+    refused(&["run", "-n", "2", "--timeout", "never", "true"], 2, &["never"]);
+    refused(&["report", "/nonexistent.json"], 2, &["/nonexistent.json"]);
+}
+
+#[test]
+fn a_program_that_runs_too_long() {
+    let test = Test::new("bad-timeout");
+    let mut command = test.angara(["run", "-n", "2", "--timeout", "1", "--"]);
+    command.arg(tools::compile("tests/c/churn.c")).arg("100");
+    let done = test.run(command).failure(&["--timeout", "1"]);
+    assert_eq!(done.code(), 124, "{done}");
+    test.assert_clean();
+}
+
+#[test]
+fn a_program_outside_a_launcher_runs_as_one_pe() {
+    let test = Test::new("bad-solo");
+    let mut command = test.command(tools::compile("tests/c/churn.c"));
+    command.arg("0.1");
+    let done = test.spawn(command).wait(PATIENCE).success();
+    assert!(done.stdout.contains("churned"), "{done}");
+    let mut command = test.command(tools::compile("tests/c/churn.c"));
+    command.env("ANGARA_JOB", "7").arg("0.1");
+    test.run(command).failure(&["ANGARA_", "angara run"]);
+    test.assert_clean();
+}

@@ -1,0 +1,406 @@
+//! A million random inputs to a live daemon: descriptors, ring packets, doorbells, CSR commands,
+//! control lines and adapter datagrams. The daemon must not panic, must not reach outside a
+//! client's memory, and must leave the checksummed memory of a second job alone.
+//!
+//! `ANGARA_FUZZ_INPUTS=N` changes the number of inputs.
+
+use abi::account::Class;
+use abi::desc::{AmoOp, Descriptor, Op, Place, Region, Words};
+use abi::msg::{AdapterRequest, JobSpec, Map, Path, Request};
+use abi::packet::{Address, Header, PacketType, ReduceElem, ReduceOp, Tail, Vc};
+use abi::queue::QueueMemory;
+use abi::torus::Coords;
+use abi::{channel::status, csr, msg::FdRole};
+use angara_tests::client::{Client, Socket, attach_request};
+use angara_tests::daemon::{Control, Daemon, Job, spec};
+use angara_tests::hostile::Victim;
+use angara_tests::process::poll_until;
+use angara_tests::{Rng, Test};
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// PEs of an attacking job, all on a few nodes so that endpoints are dense.
+const ATTACKERS: u32 = 16;
+
+fn inputs() -> u64 {
+    std::env::var("ANGARA_FUZZ_INPUTS").ok().and_then(|n| n.parse().ok()).unwrap_or(1_000_000)
+}
+
+/// A daemon under attack and the job that must not notice.
+struct Arena {
+    victim: Victim,
+    control: Control,
+    daemon: Daemon,
+    test: Test,
+    rng: Rng,
+}
+
+impl Arena {
+    fn new(name: &str, seed: u64) -> Arena {
+        let test = Test::new(name);
+        let daemon = Daemon::start(&test, &["--torus", "2x2x2", "--channels", "64", "--log", "off"]);
+        let victim = Victim::start(&daemon);
+        let control = daemon.control();
+        Arena { victim, control, daemon, test, rng: Rng::for_test("fuzz", seed) }
+    }
+    fn job(&mut self) -> Job {
+        let spec = JobSpec { ppn: 8, heap: 64 << 10, ..spec(ATTACKERS, Path::Ring) };
+        self.control.create(spec).expect("a plain job")
+    }
+    /// Nothing panicked, nobody was harmed, everything is given back.
+    fn finish(mut self) {
+        self.victim.check("at the end");
+        self.victim.end();
+        drop(self.control);
+        assert!(poll_until(|| self.daemon.status().jobs.is_empty()), "jobs outlive their owners");
+        let said = self.daemon.process.so_far();
+        assert!(!said.contains("panicked"), "{said}");
+        self.daemon.shutdown();
+        self.test.assert_clean();
+    }
+}
+
+/// A value near the edges that matter, or anything.
+fn number(rng: &mut Rng, edges: &[u64]) -> u64 {
+    match rng.below(4) {
+        0 => rng.u64(),
+        1 => rng.pick(edges).wrapping_add(rng.below(17)).wrapping_sub(8),
+        _ => rng.below(rng.clone().pick(edges).max(1)),
+    }
+}
+
+fn place(rng: &mut Rng, client: &Client) -> Place {
+    let region = rng.pick(&[Region::Heap, Region::Heap, Region::Heap, Region::Static, Region::Bounce]);
+    let edges = [4096, client.stride as u64, 1 << 20, 1 << 32, 1 << 48];
+    Place { region, offset: number(rng, &edges) & abi::desc::OFFSET_MAX }
+}
+
+/// A target: usually a PE of the own job, sometimes one of the victim, sometimes nonsense.
+fn target(rng: &mut Rng, client: &Client, victim: &[(Coords, u16)]) -> (Coords, u16) {
+    match rng.below(8) {
+        0 => (Coords(rng.u32().to_le_bytes()), rng.below(1024) as u16),
+        1 => rng.pick(victim),
+        _ => client.address(rng.below(ATTACKERS as u64) as usize),
+    }
+}
+
+/// Plausible descriptors: most pass the decoder, many reach memory.
+fn descriptor(rng: &mut Rng, client: &Client, victim: &[(Coords, u16)]) -> Words {
+    let op =
+        rng.pick(&[Op::Put, Op::Put, Op::PutInline, Op::PutInline, Op::Get, Op::Amo, Op::Reduce, Op::Bcast, Op::Nop]);
+    let (dst, endpoint) = target(rng, client, victim);
+    let amo = AmoOp::from_bits(rng.below(7) as u8).expect("seven atomics");
+    let mut d = Descriptor { dst, endpoint, amo, ..Descriptor::new(op) };
+    d.class = rng.pick(&Class::ALL);
+    d.width = rng.pick(&[4, 8]);
+    d.len = number(rng, &[8, 256, 4096, client.stride as u64, 1 << 30]) as u32;
+    if op == Op::PutInline {
+        d.len = 1 + d.len % 8;
+    }
+    d.remote = Some(place(rng, client));
+    d.local = (!rng.one_in(8)).then(|| place(rng, client));
+    d.completion = rng.one_in(2).then(|| place(rng, client));
+    d.flags = if rng.one_in(16) { rng.u32() as u16 } else { 0 };
+    d.vc = if rng.one_in(16) { rng.pick(&Vc::ALL) } else { Vc::Request };
+    (d.tree, d.reduce) = (rng.below(16) as u8, rng.below(16) as u8);
+    (d.operand, d.comparand) = (rng.u64(), rng.u64());
+    let mut words = d.encode();
+    if rng.one_in(16) {
+        let bit = rng.below(512) as usize;
+        words[bit / 64] ^= 1 << (bit % 64);
+    }
+    if rng.one_in(64) {
+        words = std::array::from_fn(|_| rng.u64());
+    }
+    words
+}
+
+/// Plausible packets.
+fn packet(rng: &mut Rng, client: &Client, victim: &[(Coords, u16)]) -> Vec<u128> {
+    let kind = PacketType::from_bits(rng.below(12) as u8).expect("twelve types");
+    let kind = if rng.one_in(2) { PacketType::Write } else { kind };
+    let (dst, endpoint) = target(rng, client, victim);
+    let offset = place(rng, client).offset;
+    let address = match kind {
+        PacketType::BcastUp | PacketType::BcastDown | PacketType::Reduce | PacketType::CollCredit => Address::Tree {
+            tree: rng.below(16) as u8,
+            reduce: rng.below(16) as u8,
+            op: rng.pick(&[ReduceOp::Sum, ReduceOp::Max, ReduceOp::Min]),
+            elem: rng.pick(&[ReduceElem::I32, ReduceElem::U64]),
+            all: rng.one_in(2),
+            offset,
+        },
+        _ => Address::Memory { endpoint, region: rng.below(4) as u8, offset },
+    };
+    let data_flits = rng.below(17) as u8;
+    let header = Header {
+        kind,
+        data_flits,
+        vc: if rng.one_in(8) { rng.pick(&Vc::ALL) } else { Vc::Request },
+        adaptive: rng.one_in(4),
+        notify: rng.one_in(4),
+        dirbits: rng.u32() as u8,
+        first_step: None,
+        last_step: None,
+        dst,
+        address,
+    };
+    let mut flits = vec![header.encode()];
+    flits.extend((0..data_flits).map(|_| (rng.u64() as u128) << 64 | rng.u64() as u128));
+    let bytes = rng.u32().to_le_bytes();
+    flits.push(Tail { first_byte: bytes[0] & 3, last_byte: bytes[1], ..Tail::default() }.encode());
+    if rng.one_in(32) {
+        let bit = rng.below(flits.len() as u64 * 128) as usize;
+        flits[bit / 128] ^= 1 << (bit % 128);
+    }
+    flits
+}
+
+/// Posts until the queue is full or enough, and says how many posts that were.
+fn flood(rng: &mut Rng, client: &mut Client, victim: &[(Coords, u16)]) -> u32 {
+    let style = rng.below(20);
+    let mut posted = 0;
+    for _ in 0..1 + rng.below(48) {
+        let done = match style {
+            // One style of attack per client, so that some last long.
+            0..12 => client.producer.post(&client.channel, descriptor(rng, client, victim)),
+            12..18 => client.producer.inject(&client.channel, &packet(rng, client, victim)),
+            _ if rng.one_in(2) => client.producer.post(&client.channel, descriptor(rng, client, victim)),
+            _ => client.producer.inject(&client.channel, &packet(rng, client, victim)),
+        };
+        if done.is_err() {
+            break;
+        }
+        posted += 1;
+    }
+    if style == 19 {
+        let roles = [FdRole::ChannelPage, FdRole::Ring, FdRole::Dma, FdRole::Bounce, FdRole::Sync];
+        let memory = client.writable(rng.pick(&roles));
+        let at = rng.below(memory.len() as u64) as usize;
+        let len = rng.below((memory.len() - at) as u64) as usize;
+        memory.write(at, &rng.bytes(len)).expect("inside");
+        client.channel.tx_tail().store(rng.u32(), Ordering::Release);
+        posted += 1;
+    }
+    client.ring_doorbell();
+    posted
+}
+
+#[test]
+fn random_posts_harm_nobody() {
+    let mut arena = Arena::new("fuzz-posts", 0xf022_0001);
+    let victim: Vec<_> = (0..3).map(|pe| arena.victim.clients[0].address(pe)).collect();
+    let (want, begin) = (inputs() * 6 / 10, Instant::now());
+    let (mut judged, mut jobs, mut faults) = (0u64, 0u64, std::collections::BTreeMap::new());
+    while judged < want {
+        let job = arena.job();
+        jobs += 1;
+        let dir = arena.daemon.dir().to_owned();
+        let mut clients: Vec<Client> =
+            (0..ATTACKERS).map(|pe| Client::attach(&dir, &job, pe).expect("attach")).collect();
+        // Rounds go on with those that are still served.
+        for _ in 0..40 {
+            let mut waiting = Vec::new();
+            for client in clients.iter_mut().filter(|c| c.channel.error().is_none()) {
+                let first = client.producer.next_seq();
+                let posted = flood(&mut arena.rng, client, &victim);
+                waiting.push((client.pe as usize, first, posted));
+            }
+            if waiting.is_empty() {
+                break;
+            }
+            for (pe, first, posted) in waiting {
+                let client = &clients[pe];
+                let last = first + posted - 1;
+                let copied = |c: &Client| c.channel.status_u32(status::COPIED).load(Ordering::Acquire);
+                // A post may legitimately never finish (a barrier nobody joins): then go on without it.
+                client.wait(Duration::from_millis(100), |c| c.channel.error().is_some() || copied(c) >= last);
+                judged += match client.channel.error() {
+                    Some((fault, seq)) => {
+                        *faults.entry(format!("{fault:?}")).or_insert(0u64) += 1;
+                        u64::from(seq.clamp(first, last) - first + 1)
+                    }
+                    None => u64::from(copied(client).clamp(first - 1, last) - (first - 1)),
+                };
+            }
+        }
+        drop(clients);
+        arena.control.events.clear();
+        arena.control.destroy(job.id);
+        if jobs % 16 == 0 {
+            arena.victim.check("beside random posts");
+        }
+    }
+    println!("{judged} posts judged in {jobs} jobs, {:?}, sticky errors: {faults:?}", begin.elapsed());
+    assert!(faults.len() >= 3, "the inputs are too tame or too wild: {faults:?}");
+    arena.finish();
+}
+
+#[test]
+fn random_csr_commands_harm_nobody() {
+    let mut arena = Arena::new("fuzz-csr", 0xf022_0002);
+    let (want, begin) = (inputs() * 2 / 10, Instant::now());
+    let (mut answered, mut done, mut job) = (0u64, 0u64, arena.job());
+    let mut clients: Vec<Client> = Vec::new();
+    while answered < want {
+        clients.retain(|c| c.channel.error().is_none());
+        if clients.is_empty() {
+            arena.control.events.clear();
+            arena.control.destroy(job.id);
+            job = arena.job();
+            clients.extend((0..ATTACKERS).map(|pe| Client::attach(arena.daemon.dir(), &job, pe).expect("attach")));
+        }
+        let rng = &mut arena.rng;
+        let sent: Vec<(usize, u32)> = clients
+            .iter()
+            .enumerate()
+            .map(|(i, client)| {
+                let known = [csr::SCRATCH, csr::ERRORS, csr::ID, csr::NODE, csr::LINK_BASE, csr::TREE_BASE];
+                let register = match rng.below(4) {
+                    0 => rng.u32(),
+                    1 => rng.below(csr::CSR_BYTES as u64) as u32,
+                    _ => rng.pick(&known),
+                };
+                let seq = client.channel.csr_command(register, rng.u64());
+                client.ring_doorbell();
+                (i, seq)
+            })
+            .collect();
+        for (i, seq) in sent {
+            let mut reply = None;
+            let there = clients[i].wait(angara_tests::process::PATIENCE, |c| {
+                reply = c.channel.csr_reply(seq);
+                reply.is_some() || c.channel.error().is_some()
+            });
+            assert!(there, "CSR command {seq} was never answered");
+            answered += 1;
+            done += u64::from(reply == Some(Ok(())));
+        }
+    }
+    println!("{answered} CSR commands answered, {done} executed, {:?}", begin.elapsed());
+    assert!(done > 0 && done < answered);
+    clients.clear();
+    arena.victim.check("beside random CSR commands");
+    arena.finish();
+}
+
+/// Control lines that must not do what an operator is allowed to (shut down, set real faults).
+fn control_line(rng: &mut Rng, own_job: u32) -> Vec<u8> {
+    let job = if rng.one_in(2) { own_job } else { 1_000_000 + rng.below(1000) as u32 };
+    let text = |rng: &mut Rng| -> String {
+        let alphabet: Vec<char> = "link node down corrupt=@+X-0,9%ä{}\"\\\u{7}".chars().collect();
+        let random: String = (0..rng.below(40)).map(|_| rng.pick(&alphabet)).collect();
+        format!("?{random}")
+    };
+    let request = match rng.below(8) {
+        0 => Request::Status,
+        1 => Request::JobReport { job },
+        2 => Request::JobAttach { job: job + 1_000_000, key: text(rng) },
+        3 => Request::FaultSet { spec: text(rng) },
+        4 => Request::FaultClear { spec: text(rng) },
+        5 => Request::Counters,
+        6 => Request::JobDestroy { job: 1_000_000 },
+        _ => Request::JobCreate(JobSpec {
+            // Always one thing wrong, so that no jobs pile up.
+            pes: rng.pick(&[0, 1, 5000, u32::MAX]),
+            ppn: rng.pick(&[0, u32::MAX]),
+            map: if rng.one_in(2) { Map::List(vec![rng.u32(); rng.below(9) as usize]) } else { Map::Random(rng.u64()) },
+            heap: rng.pick(&[0, 1 << 60, u64::MAX]),
+            name: text(rng),
+            ..spec(1, Path::Auto)
+        }),
+    };
+    let mut line = serde_json::to_vec(&request).expect("plain data");
+    if rng.one_in(2) {
+        for _ in 0..1 + rng.below(4) {
+            let at = rng.below(line.len() as u64) as usize;
+            line[at] = rng.u32() as u8;
+        }
+    }
+    if rng.one_in(8) {
+        line.truncate(rng.below(line.len() as u64) as usize);
+    }
+    line.retain(|&b| b != b'\n');
+    line.push(b'\n');
+    line
+}
+
+#[test]
+fn random_control_lines_harm_nobody() {
+    let mut arena = Arena::new("fuzz-control", 0xf022_0003);
+    let (want, begin) = (inputs() / 10, Instant::now());
+    let job = arena.job();
+    let (mut answered, mut errors) = (0u64, 0u64);
+    while answered < want {
+        let mut control = arena.daemon.control();
+        for _ in 0..50 {
+            let lines: Vec<u8> = (0..100).flat_map(|_| control_line(&mut arena.rng, job.id)).collect();
+            control.send(&lines).expect("the daemon reads");
+            for _ in 0..100 {
+                match control.reply() {
+                    Some(abi::msg::Reply::Error(_)) => errors += 1,
+                    Some(_) => {}
+                    None => panic!("the daemon closed the connection after bad lines"),
+                }
+                answered += 1;
+            }
+        }
+        arena.victim.check("beside random control lines");
+    }
+    println!("{answered} control lines answered, {errors} with an error, {:?}", begin.elapsed());
+    assert!(errors > 0 && errors < answered);
+    arena.finish();
+}
+
+#[test]
+fn random_adapter_datagrams_harm_nobody() {
+    let mut arena = Arena::new("fuzz-adapter", 0xf022_0004);
+    let (want, begin) = (inputs() / 10, Instant::now());
+    let mut answered = 0u64;
+    'all: loop {
+        let job = arena.job();
+        // Half of the connections are attached, so that requests of a PE are reached.
+        let seat = arena.rng.below(ATTACKERS as u64) as u32;
+        let attached = Client::attach(arena.daemon.dir(), &job, seat).ok();
+        let socket = Socket::connect(arena.daemon.dir());
+        for _ in 0..2000 {
+            let rng = &mut arena.rng;
+            let wrong = Job { key: format!("{:032x}", rng.u64()), ..job.clone() };
+            let request = match rng.below(5) {
+                0 => attach_request(&wrong, rng.below(20) as u32),
+                1 => AdapterRequest::TreeOpen { root: rng.below(20) as u32, pes: (0..rng.below(20) as u32).collect() },
+                2 => AdapterRequest::TreeOpen { root: rng.u32(), pes: vec![rng.u32(); rng.below(40) as usize] },
+                3 => AdapterRequest::TreeClose { tree: rng.u32() as u8 },
+                _ => AdapterRequest::Attach {
+                    abi: rng.u32(),
+                    job: rng.u32(),
+                    key: String::new(),
+                    pe: 0,
+                    statics: vec![rng.u64(); 100],
+                },
+            };
+            let mut bytes = serde_json::to_vec(&request).expect("plain data");
+            if rng.one_in(2) {
+                let at = rng.below(bytes.len() as u64) as usize;
+                bytes[at] = rng.u32() as u8;
+            }
+            if rng.one_in(50) {
+                let len = 1 + rng.below(2000) as usize;
+                bytes = rng.bytes(len);
+            }
+            let to = attached.as_ref().filter(|_| rng.one_in(2)).map_or(&socket, |c| &c.socket);
+            to.send(&bytes, &[]).expect("the daemon listens");
+            assert!(to.receive().is_some(), "the daemon hung up on {:?}", String::from_utf8_lossy(&bytes));
+            answered += 1;
+            if answered >= want {
+                break 'all;
+            }
+        }
+        drop((attached, socket));
+        arena.control.events.clear();
+        arena.control.destroy(job.id);
+    }
+    println!("{answered} adapter datagrams answered, {:?}", begin.elapsed());
+    arena.victim.check("beside random adapter datagrams");
+    arena.finish();
+}
