@@ -48,6 +48,13 @@ pub struct Handle {
 }
 
 impl Handle {
+    /// The parts a C program keeps.
+    pub(crate) fn into_raw(self) -> (usize, u32, Option<u8>, bool) {
+        (self.pe, self.seq, self.slot.map(Slot::index), self.flushes)
+    }
+    pub(crate) fn from_raw(pe: usize, seq: u32, slot: Option<u8>, flushes: bool) -> Handle {
+        Handle { pe, seq, slot: slot.map(Slot::from_index), flushes }
+    }
     /// Position in the channel's post sequence.
     pub fn seq(&self) -> u32 {
         self.seq
@@ -99,6 +106,11 @@ impl Handle {
     }
 }
 
+/// Whether the adapter answers `d`, so that its completion can be waited for.
+pub(crate) fn answered(d: &Descriptor) -> bool {
+    matches!(d.op, Op::Get | Op::Barrier) || d.op == Op::Amo && d.local.is_some()
+}
+
 impl Adapter {
     /// Puts a packet for `pe` into the injection ring as it is ([`packet`] builds them). The
     /// adapter fills in source, route and checksum.
@@ -119,8 +131,7 @@ impl Adapter {
         self.check_target(pe)?;
         let entry = self.memory.job.pe(pe);
         let mut d = Descriptor { dst: entry.coords, endpoint: entry.endpoint, ..*descriptor };
-        let answered = matches!(d.op, Op::Get | Op::Barrier) || d.op == Op::Amo && d.local.is_some();
-        let slot = if answered { Some(self.wait_slot()?) } else { None };
+        let slot = if answered(&d) { Some(self.wait_slot()?) } else { None };
         d.completion = slot.map(Slot::completion).or(d.completion);
         let traffic = match d.op {
             Op::Put | Op::PutInline => Traffic::put(d.len as usize),

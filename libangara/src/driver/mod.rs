@@ -21,6 +21,7 @@ mod handle;
 pub mod packet;
 mod posts;
 
+pub(crate) use handle::answered;
 pub use handle::{Handle, OpState};
 pub(crate) use posts::{Slot, reached};
 

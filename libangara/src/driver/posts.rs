@@ -63,6 +63,14 @@ pub(crate) fn reached(a: u32, b: u32) -> bool {
 pub(crate) struct Slot(u8);
 
 impl Slot {
+    pub(super) fn index(self) -> u8 {
+        self.0
+    }
+    /// `index` is below 64.
+    pub(super) fn from_index(index: u8) -> Slot {
+        debug_assert!(index < 64);
+        Slot(index)
+    }
     pub(crate) fn completion(self) -> Place {
         Place { region: Region::Bounce, offset: self.0 as u64 * 8 }
     }

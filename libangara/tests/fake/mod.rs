@@ -133,9 +133,14 @@ impl Fake {
             let threads: Vec<_> = (0..self.pes).map(pe).collect();
             threads.into_iter().map(|t| t.join()).collect::<Vec<_>>()
         });
+        self.finish();
+        results.into_iter().map(|r| r.unwrap_or_else(|p| std::panic::resume_unwind(p))).collect()
+    }
+
+    /// Ends the stand-in when the PEs were processes.
+    pub(crate) fn finish(&self) {
         self.stop.store(true, Ordering::Relaxed);
         let _ = std::fs::remove_dir_all(&self.dir);
-        results.into_iter().map(|r| r.unwrap_or_else(|p| std::panic::resume_unwind(p))).collect()
     }
 
     pub(crate) fn end_job(&self) {
@@ -179,9 +184,9 @@ impl Fake {
             match serde_json::from_slice(&text[..n]).unwrap() {
                 AdapterRequest::Attach { pe, .. } => {
                     let (fds, roles, seat) = self.seat();
-                    say(&AdapterReply::Attached { fds: roles }, &fds.iter().collect::<Vec<_>>()[..]);
                     *self.seats[pe as usize].lock().unwrap() = Some(seat);
                     self.page.1.set_attached(pe as usize, true);
+                    say(&AdapterReply::Attached { fds: roles }, &fds.iter().collect::<Vec<_>>()[..]);
                 }
                 AdapterRequest::TreeOpen { .. } => {
                     say(&AdapterReply::Tree { tree: trees }, &[]);
