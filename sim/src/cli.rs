@@ -1,0 +1,231 @@
+//! The subcommands of `angara plan`, as a library: the command line tool forwards to [`plan`].
+
+use crate::Error;
+use crate::plan::barrier::{Costs, Mode};
+use crate::plan::barrier_report;
+use crate::plan::matmul::analysis::Units;
+use crate::plan::matmul::machine::TorusNode;
+use crate::plan::matmul::report as matmul_report;
+use crate::plot::Chart;
+use abi::torus::Shape;
+use clap::{Args, Subcommand};
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+
+/// `angara plan …`
+#[derive(Args, Debug)]
+pub struct PlanArgs {
+    #[command(subcommand)]
+    what: Plan,
+}
+
+#[derive(Subcommand, Debug)]
+enum Plan {
+    /// Which barrier is fastest on which torus (cost formulas of paper 001)
+    Barrier(BarrierArgs),
+    /// What a matrix multiplication demands from a hierarchical network (paper 003)
+    Matmul(MatmulArgs),
+}
+
+#[derive(Args, Debug)]
+struct Output {
+    /// Print JSON instead of tables
+    #[arg(long)]
+    json: bool,
+    /// Draw a chart into FILE
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+}
+
+impl Output {
+    fn print(&self, report: &impl Serialize, text: impl FnOnce() -> String) {
+        if self.json {
+            println!("{}", serde_json::to_string_pretty(report).expect("reports hold only numbers and names"));
+        } else {
+            print!("{}", text());
+        }
+    }
+    fn draw(&self, chart: impl FnOnce() -> Chart) -> Result<(), Error> {
+        self.svg.as_deref().map_or(Ok(()), |path| write_chart(path, &chart()))
+    }
+}
+
+fn write_chart(path: &Path, chart: &Chart) -> Result<(), Error> {
+    std::fs::write(path, chart.svg()?).map_err(|source| Error::File { path: path.into(), source })
+}
+
+#[derive(Args, Debug)]
+struct BarrierArgs {
+    /// Reading of the formulas; all when not given
+    #[arg(long, value_enum, value_delimiter = ',')]
+    mode: Vec<Mode>,
+    /// Numbers of torus dimensions
+    #[arg(long, value_delimiter = ',', default_value = "2,3,4", value_name = "DIMS")]
+    dims: Vec<u32>,
+    /// Nodes per dimension
+    #[arg(long, value_delimiter = ',', default_value = "2,4,6,8,12,16", value_name = "N")]
+    sizes: Vec<u32>,
+    /// Also evaluate this shape with true link loads; may be repeated
+    #[arg(long, value_name = "SHAPE")]
+    torus: Vec<Shape>,
+    /// Router and link of one hop, ns
+    #[arg(long, default_value_t = 129.0, value_name = "NS")]
+    lat_hop: f64,
+    /// Advancing to the next phase, ns
+    #[arg(long, default_value_t = 10.0, value_name = "NS")]
+    lat_inc: f64,
+    /// Time per packet on a link, ns
+    #[arg(long, default_value_t = 4.0, value_name = "NS")]
+    rate_link: f64,
+    /// Time per packet of an injector, ns
+    #[arg(long, default_value_t = 4.0, value_name = "NS")]
+    rate_inj: f64,
+    /// Time per packet of an ejector, ns [default: the same as --rate-inj]
+    #[arg(long, value_name = "NS")]
+    rate_ej: Option<f64>,
+    /// From the host into the network, ns
+    #[arg(long, default_value_t = 300.0, value_name = "NS")]
+    lat_inj: f64,
+    /// From the network to the host, ns
+    #[arg(long, default_value_t = 300.0, value_name = "NS")]
+    lat_ej: f64,
+    #[command(flatten)]
+    output: Output,
+}
+
+#[derive(Args, Debug)]
+struct MatmulArgs {
+    /// Order of the matrices of the level table
+    #[arg(long, default_value_t = 1024, value_name = "N")]
+    n: u64,
+    /// Orders of the size table
+    #[arg(long, value_delimiter = ',', default_value = "256,512,1024,2048,4096,8192", value_name = "N")]
+    sizes: Vec<u64>,
+    /// Units of times: the paper's round binary ones, or SI
+    #[arg(long, value_enum, default_value_t = Units::Binary)]
+    units: Units,
+    /// Torus analysed beside Merrimac
+    #[arg(long, default_value = "8x8x8", value_name = "SHAPE")]
+    torus: Shape,
+    /// Cores of one torus node
+    #[arg(long, default_value_t = TorusNode::default().cores)]
+    cores: u64,
+    /// Peak of one core, GF/s
+    #[arg(long, default_value_t = TorusNode::default().gflops, value_name = "GFLOPS")]
+    core_gflops: f64,
+    /// Memory bandwidth of a node, GB/s
+    #[arg(long, default_value_t = TorusNode::default().memory, value_name = "GBS")]
+    memory_gbs: f64,
+    /// Host interface of a node, GB/s
+    #[arg(long, default_value_t = TorusNode::default().injection, value_name = "GBS")]
+    injection_gbs: f64,
+    /// One direction of a link, GB/s
+    #[arg(long, default_value_t = TorusNode::default().link, value_name = "GBS")]
+    link_gbs: f64,
+    /// Order of the matrices whose zip3 placement is counted (a power of two up to 256)
+    #[arg(long, default_value_t = 16, value_name = "N")]
+    zip3_n: u32,
+    /// Seed of the random placement
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Draw the k-section bandwidth into FILE
+    #[arg(long, value_name = "FILE")]
+    k_section_svg: Option<PathBuf>,
+    #[command(flatten)]
+    output: Output,
+}
+
+/// Runs an `angara plan` subcommand, printing to standard output.
+///
+/// # Errors
+/// A parameter outside the model, or a file that cannot be written.
+pub fn plan(args: PlanArgs) -> Result<(), Error> {
+    match args.what {
+        Plan::Barrier(args) => barrier(args),
+        Plan::Matmul(args) => matmul(args),
+    }
+}
+
+fn barrier(args: BarrierArgs) -> Result<(), Error> {
+    let modes = if args.mode.is_empty() { vec![Mode::Paper, Mode::Corrected, Mode::Exact] } else { args.mode };
+    let costs = Costs {
+        lat_hop: args.lat_hop,
+        lat_inc: args.lat_inc,
+        rate_link: args.rate_link,
+        rate_inj: args.rate_inj,
+        rate_ej: args.rate_ej.unwrap_or(args.rate_inj),
+        lat_inj: args.lat_inj,
+        lat_ej: args.lat_ej,
+    };
+    let request = barrier_report::Request { costs, modes, dims: args.dims, sizes: args.sizes, shapes: args.torus };
+    let report = barrier_report::report(&request)?;
+    args.output.draw(|| report.chart())?;
+    args.output.print(&report, || report.text());
+    Ok(())
+}
+
+fn matmul(args: MatmulArgs) -> Result<(), Error> {
+    let request = matmul_report::Request {
+        n: args.n,
+        sizes: args.sizes,
+        units: args.units,
+        torus: args.torus,
+        node: TorusNode {
+            cores: args.cores,
+            gflops: args.core_gflops,
+            memory: args.memory_gbs,
+            injection: args.injection_gbs,
+            link: args.link_gbs,
+        },
+        zip3_n: args.zip3_n,
+        seed: args.seed,
+    };
+    let report = matmul_report::report(&request)?;
+    if let Some(path) = &args.k_section_svg {
+        write_chart(path, &report.k_section_chart())?;
+    }
+    args.output.draw(|| report.performance_chart())?;
+    args.output.print(&report, || report.text());
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Top {
+        #[command(flatten)]
+        plan: PlanArgs,
+    }
+
+    #[test]
+    fn the_commands_are_well_formed() {
+        use clap::CommandFactory;
+        Top::command().debug_assert();
+    }
+
+    #[test]
+    fn charts_land_in_the_named_files() {
+        let dir = std::env::temp_dir().join(format!("angara-plan-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        for (line, file) in
+            [("barrier --dims 3 --svg", "b.svg"), ("matmul --svg", "m.svg"), ("matmul --k-section-svg", "k.svg")]
+        {
+            let path = dir.join(file);
+            let words = ["plan"].into_iter().chain(line.split(' ')).map(String::from);
+            let top = Top::try_parse_from(words.chain([path.display().to_string()])).unwrap();
+            plan(top.plan).unwrap();
+            assert!(std::fs::read_to_string(&path).unwrap().starts_with("<svg"));
+        }
+        std::fs::remove_dir_all(dir).unwrap();
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_written_is_named() {
+        let top = Top::try_parse_from(["plan", "barrier", "--svg", "/nonexistent/b.svg"]).unwrap();
+        let e = plan(top.plan).unwrap_err().to_string();
+        assert!(e.starts_with("/nonexistent/b.svg: "), "{e}");
+    }
+}

@@ -1,0 +1,36 @@
+//! What can go wrong, each with the value at fault and what to do about it.
+
+use std::path::PathBuf;
+
+/// Why a command of this crate failed.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A parameter is outside what the model is defined for.
+    #[error("{what} is {value}: {remedy}")]
+    Invalid {
+        /// Name of the parameter as the user types it.
+        what: String,
+        /// The value given.
+        value: String,
+        /// What would be accepted.
+        remedy: String,
+    },
+    /// A file could not be read or written.
+    #[error("{path}: {source}")]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// A chart could not be drawn.
+    #[error("cannot draw the chart: {0}")]
+    Plot(String),
+}
+
+impl Error {
+    /// An [`Error::Invalid`].
+    pub fn invalid(what: &str, value: impl ToString, remedy: impl Into<String>) -> Error {
+        Error::Invalid { what: what.into(), value: value.to_string(), remedy: remedy.into() }
+    }
+}

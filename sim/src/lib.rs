@@ -1,0 +1,17 @@
+//! Questions about an Angara network answered without running a program on it.
+//!
+//! [`plan`] holds the closed cost models of two papers: barriers on a torus (paper 001) and the
+//! communication of a matrix multiplication on a hierarchical machine (paper 003). Each model is a
+//! set of pure functions with the papers' names and equation numbers, an analysis that fills
+//! serialisable tables, and a report that prints them as text, as JSON or as an SVG plot.
+//! [`cli`] declares the `angara plan` subcommands; the `angara` program only forwards to it.
+#![forbid(unsafe_code)]
+
+pub mod cli;
+pub mod error;
+pub mod plan;
+pub mod plot;
+pub mod rng;
+pub mod table;
+
+pub use error::Error;
