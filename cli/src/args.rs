@@ -34,6 +34,8 @@ enum Sub {
     Demo(demo::DemoArgs),
     /// Measure put, get and barrier on both paths, next to this machine's own floors
     Bench(bench::BenchArgs),
+    /// Evaluate the papers' cost models: barriers, matrix multiplication
+    Plan(sim::cli::PlanArgs),
 }
 
 /// Which daemon a command talks to.
@@ -74,6 +76,7 @@ pub(crate) fn dispatch(args: Vec<OsString>) -> Result<u8, Failed> {
         Sub::Doctor(args) => doctor::main(args),
         Sub::Demo(args) => demo::main(args),
         Sub::Bench(args) => bench::main(args),
+        Sub::Plan(args) => Ok(sim::cli::plan(args).map(|()| 0)?),
     }
 }
 

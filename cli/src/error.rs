@@ -45,3 +45,10 @@ impl From<Failure> for Failed {
         Failed::runtime(f.message, f.remedy)
     }
 }
+
+impl From<sim::Error> for Failed {
+    fn from(e: sim::Error) -> Failed {
+        let (message, remedy, usage) = e.parts();
+        if usage { Failed::usage(message, remedy) } else { Failed::runtime(message, remedy) }
+    }
+}

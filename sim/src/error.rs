@@ -33,4 +33,13 @@ impl Error {
     pub fn invalid(what: &str, value: impl ToString, remedy: impl Into<String>) -> Error {
         Error::Invalid { what: what.into(), value: value.to_string(), remedy: remedy.into() }
     }
+
+    /// What went wrong, what to do about it (may be empty), and whether the user's input is to
+    /// blame rather than the machine.
+    pub fn parts(&self) -> (String, String, bool) {
+        match self {
+            Error::Invalid { what, value, remedy } => (format!("{what} is {value}"), remedy.clone(), true),
+            Error::File { .. } | Error::Plot(_) => (self.to_string(), String::new(), false),
+        }
+    }
 }
