@@ -1,0 +1,768 @@
+//! The `generic` router: input queues, separable input-first allocation, everything at cycle edges.
+//!
+//! One cycle is two phases. First whatever is due is applied: flits' credits, tails that free ports,
+//! heads that reach an input. These touch one channel each and commute. Then every source with a
+//! packet injects and every router with a request allocates, and what they send is due at least two
+//! cycles later, so the order of routers within a cycle cannot matter either.
+
+use super::config::Generic as Params;
+use super::packet::{NIL, Queue, Slab};
+use super::rng::{Purpose, draw};
+use super::topology::{Class, End, PORTS_MAX, Topology};
+use super::{Counters, Delivery, Engine, Inconsistent, Packet, Tick};
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+/// From a switch grant to the head's arrival at the next router: crossbar 1, link 2 (one in flight,
+/// one to be written and read).
+const GRANT_TO_ARRIVAL: usize = 3;
+/// From a switch grant to its credit being usable upstream: channel 2, processing 2.
+const GRANT_TO_CREDIT: usize = 4;
+/// From a switch grant to an ejection channel until its credit is back: 3 to the endpoint, then 4.
+const EJECT_TO_CREDIT: usize = 7;
+/// From a source's decision to the head's arrival at its router.
+const SOURCE_TO_ARRIVAL: usize = 2;
+/// From a switch grant to its credit being usable by the source.
+const GRANT_TO_SOURCE_CREDIT: usize = 2;
+
+const NO_OWNER: u16 = u16::MAX;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+enum State {
+    /// No packet.
+    Idle,
+    /// Its head wants an output virtual channel.
+    Allocating,
+    /// Its head owns one and wants the switch, or waits for credits.
+    Active,
+    /// Its packet is streaming; the tail has not left.
+    Streaming,
+}
+
+/// An input virtual channel.
+#[derive(Clone, Copy)]
+struct InVc {
+    queue: Queue,
+    /// Output the packet at the head wants; allowed channels there; the one it got.
+    out_port: u8,
+    allowed: u8,
+    out_vc: u8,
+    state: State,
+    /// Round robin over (output port, channel).
+    turn: u16,
+    flits: u16,
+}
+
+/// An output virtual channel: what is known of the buffer at the other end.
+#[derive(Clone, Copy)]
+struct OutVc {
+    credits: u16,
+    /// Credits its owner waits for; 0 if it does not wait.
+    wanted: u16,
+    /// Input channel (local number) that owns it.
+    owner: u16,
+    /// Round robin over input channels.
+    turn: u16,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Wire {
+    Open,
+    Router,
+    Endpoint,
+}
+
+/// One port, input and output side.
+#[derive(Clone, Copy)]
+struct Port {
+    /// Base of the far port's channels, or the endpoint.
+    peer: u32,
+    wire: Wire,
+    /// Input channels that want an output channel / the switch.
+    allocating: u8,
+    ready: u8,
+    /// Output channels without owner.
+    free: u8,
+    /// Input side: next channel for an output; next output. Output side: next input.
+    vc_turn: u8,
+    out_turn: u8,
+    in_turn: u8,
+}
+
+/// Ports of a router with something to do, and ports a packet streams through.
+#[derive(Clone, Copy, Default)]
+struct Summary {
+    allocating: u64,
+    ready: u64,
+    in_busy: u64,
+    out_busy: u64,
+}
+
+#[derive(Clone, Copy)]
+struct Source {
+    queue: Queue,
+    last_vc: u8,
+    /// First cycle at which it may send again.
+    free_at: u64,
+    sequence: u64,
+}
+
+/// What is due in one cycle.
+#[derive(Default)]
+struct Due {
+    /// (input channel, packet)
+    arrivals: Vec<(u32, u32)>,
+    /// (output channel, flits)
+    credits: Vec<(u32, u32)>,
+    /// (source channel, flits)
+    source_credits: Vec<(u32, u32)>,
+    /// Input channels whose packet's tail has left.
+    tails: Vec<u32>,
+    /// Sources to look at.
+    sources: Vec<u32>,
+    deliveries: Vec<u32>,
+}
+
+/// A set of small numbers, visited in order.
+struct Bits(Vec<u64>);
+
+impl Bits {
+    fn new(n: usize) -> Bits {
+        Bits(vec![0; n.div_ceil(64)])
+    }
+    #[inline(always)]
+    fn set(&mut self, i: u32) {
+        self.0[i as usize >> 6] |= 1 << (i & 63);
+    }
+    fn any(&self) -> bool {
+        self.0.iter().any(|&w| w != 0)
+    }
+}
+
+/// Per-cycle working space of the allocators.
+struct Scratch {
+    /// Best input channel per output channel.
+    best: Vec<u16>,
+    /// Output channels with a request.
+    touched: Vec<u16>,
+    /// Input channels that got an output channel in this cycle.
+    allocated: Vec<u16>,
+    requests: [u64; PORTS_MAX],
+    chosen: [u8; PORTS_MAX],
+    pick: [u8; PORTS_MAX],
+}
+
+/// All routers, sources and links of a network of `generic` routers.
+pub(super) struct Routers<T> {
+    topology: T,
+    seed: u64,
+    cycle: Tick,
+    vcs: u32,
+    buffer: u16,
+    packet_max: u16,
+    /// log2 of channels per port and of ports per router, both rounded up.
+    vc_shift: u32,
+    port_shift: u32,
+    now: u64,
+    slab: Slab,
+    inputs: Vec<InVc>,
+    outputs: Vec<OutVc>,
+    ports: Vec<Port>,
+    summary: Vec<Summary>,
+    awake: Bits,
+    sources: Vec<Source>,
+    source_credits: Vec<u16>,
+    sources_awake: Bits,
+    wheel: Vec<Due>,
+    far: BinaryHeap<Reverse<(u64, u32)>>,
+    scratch: Scratch,
+    delivered: VecDeque<Delivery>,
+    counters: Counters,
+}
+
+/// Distance of `i` from round-robin pointer `turn`, going up and around.
+#[inline(always)]
+fn after(i: u32, turn: u32) -> u32 {
+    if i >= turn { i - turn } else { i + (1 << 16) - turn }
+}
+
+/// The first set bit at or after `turn`, else the first of all. `mask` is not 0.
+#[inline(always)]
+fn round_robin(mask: u64, turn: u32) -> u32 {
+    let above = if turn >= 64 { 0 } else { mask & (u64::MAX << turn) };
+    if above != 0 { above.trailing_zeros() } else { mask.trailing_zeros() }
+}
+
+impl<T: Topology> Routers<T> {
+    pub(super) fn new(topology: T, p: &Params, seed: u64) -> Routers<T> {
+        let vc_shift = (p.vcs as u32).next_power_of_two().trailing_zeros();
+        let port_shift = (topology.ports() as u32).next_power_of_two().trailing_zeros();
+        let (routers, endpoints) = (topology.routers(), topology.endpoints());
+        let channels = routers << (port_shift + vc_shift);
+        let all = ((1u32 << p.vcs) - 1) as u8;
+        let mut ports = Vec::with_capacity(routers << port_shift);
+        for r in 0..routers as u32 {
+            for q in 0..1u32 << port_shift {
+                let end = if (q as usize) < topology.ports() { topology.output(r, q as u8) } else { End::Open };
+                let (peer, wire) = match end {
+                    End::Router { router, port } => ((router << port_shift | port as u32) << vc_shift, Wire::Router),
+                    End::Endpoint(e) => (e, Wire::Endpoint),
+                    End::Open => (0, Wire::Open),
+                };
+                ports.push(Port {
+                    peer,
+                    wire,
+                    allocating: 0,
+                    ready: 0,
+                    free: all,
+                    vc_turn: 0,
+                    out_turn: 0,
+                    in_turn: 0,
+                });
+            }
+        }
+        let idle =
+            InVc { queue: Queue::EMPTY, out_port: 0, allowed: 0, out_vc: 0, state: State::Idle, turn: 0, flits: 0 };
+        let out = OutVc { credits: p.buffer_flits, wanted: 0, owner: NO_OWNER, turn: 0 };
+        let source = Source { queue: Queue::EMPTY, last_vc: p.vcs - 1, free_at: 0, sequence: 0 };
+        let slots = (p.packet_flits_max as usize + EJECT_TO_CREDIT + 1).next_power_of_two();
+        Routers {
+            seed,
+            cycle: p.cycle,
+            vcs: p.vcs as u32,
+            buffer: p.buffer_flits,
+            packet_max: p.packet_flits_max,
+            vc_shift,
+            port_shift,
+            now: 0,
+            slab: Slab::new(),
+            inputs: vec![idle; channels],
+            outputs: vec![out; channels],
+            ports,
+            summary: vec![Summary::default(); routers],
+            awake: Bits::new(routers),
+            sources: vec![source; endpoints],
+            source_credits: vec![p.buffer_flits; endpoints * p.vcs as usize],
+            sources_awake: Bits::new(endpoints),
+            wheel: (0..slots).map(|_| Due::default()).collect(),
+            far: BinaryHeap::new(),
+            scratch: Scratch {
+                best: vec![NO_OWNER; 1 << (port_shift + vc_shift)],
+                touched: Vec::new(),
+                allocated: Vec::new(),
+                requests: [0; PORTS_MAX],
+                chosen: [0; PORTS_MAX],
+                pick: [0; PORTS_MAX],
+            },
+            delivered: VecDeque::new(),
+            counters: Counters::default(),
+            topology,
+        }
+    }
+
+    #[inline(always)]
+    fn due(&mut self, delay: usize) -> &mut Due {
+        let slot = (self.now as usize + delay) & (self.wheel.len() - 1);
+        &mut self.wheel[slot]
+    }
+
+    /// One cycle.
+    fn step(&mut self) {
+        while let Some(&Reverse((t, e))) = self.far.peek() {
+            if t > self.now {
+                break;
+            }
+            self.far.pop();
+            self.sources_awake.set(e);
+        }
+        let slot = self.now as usize & (self.wheel.len() - 1);
+        let mut due = std::mem::take(&mut self.wheel[slot]);
+        self.apply_credits(&mut due);
+        for &i in &due.tails {
+            self.tail_left(i);
+        }
+        due.tails.clear();
+        for &(i, packet) in &due.arrivals {
+            self.arrive(i, packet);
+        }
+        due.arrivals.clear();
+        for &e in &due.sources {
+            self.sources_awake.set(e);
+        }
+        due.sources.clear();
+        self.deliver(&mut due.deliveries);
+        self.wheel[slot] = due;
+        for w in 0..self.sources_awake.0.len() {
+            let mut m = std::mem::take(&mut self.sources_awake.0[w]);
+            while m != 0 {
+                self.send((w * 64) as u32 + m.trailing_zeros());
+                m &= m - 1;
+            }
+        }
+        for w in 0..self.awake.0.len() {
+            let mut m = self.awake.0[w];
+            let mut keep = m;
+            while m != 0 {
+                let b = m.trailing_zeros();
+                m &= m - 1;
+                if !self.allocate((w * 64) as u32 + b) {
+                    keep &= !(1 << b);
+                }
+            }
+            self.awake.0[w] = keep;
+        }
+    }
+
+    fn apply_credits(&mut self, due: &mut Due) {
+        for &(o, flits) in &due.credits {
+            let out = &mut self.outputs[o as usize];
+            out.credits += flits as u16;
+            if out.wanted != 0 && out.credits >= out.wanted {
+                out.wanted = 0;
+                let owner = out.owner as u32;
+                let router = o >> (self.port_shift + self.vc_shift);
+                let (p, v) = (owner >> self.vc_shift, owner & ((1 << self.vc_shift) - 1));
+                self.ports[(router << self.port_shift | p) as usize].ready |= 1 << v;
+                self.summary[router as usize].ready |= 1 << p;
+                self.awake.set(router);
+            }
+        }
+        due.credits.clear();
+        for &(s, flits) in &due.source_credits {
+            self.source_credits[s as usize] += flits as u16;
+            let e = s / self.vcs;
+            if self.sources[e as usize].queue.head != NIL {
+                self.sources_awake.set(e);
+            }
+        }
+        due.source_credits.clear();
+    }
+
+    /// The head of `packet` is at input channel `i`: decide its output; compete if nobody is before it.
+    #[inline(always)]
+    fn arrive(&mut self, i: u32, packet: u32) {
+        let router = i >> (self.port_shift + self.vc_shift);
+        let hot = &mut self.slab.hot[packet as usize];
+        let hop = self.topology.next(router, &mut hot.route);
+        hot.mark = hop.port as u32 | (hop.class as u32) << 8;
+        hot.routers += 1;
+        let input = &mut self.inputs[i as usize];
+        input.queue.push(&mut self.slab, packet);
+        if input.state == State::Idle {
+            self.compete(i);
+        }
+    }
+
+    /// The packet at the head of input channel `i` asks for an output channel.
+    #[inline(always)]
+    fn compete(&mut self, i: u32) {
+        let input = &mut self.inputs[i as usize];
+        let hot = &self.slab.hot[input.queue.head as usize];
+        let all = (1u32 << self.vcs) - 1;
+        let lower = (1u32 << (self.vcs / 2)) - 1;
+        input.out_port = hot.mark as u8;
+        input.allowed = match hot.mark >> 8 {
+            c if c == Class::Lower as u32 => lower,
+            c if c == Class::Upper as u32 => all & !lower,
+            _ => all,
+        } as u8;
+        input.flits = hot.flits;
+        input.state = State::Allocating;
+        let router = i >> (self.port_shift + self.vc_shift);
+        let p = (i >> self.vc_shift) & ((1 << self.port_shift) - 1);
+        self.ports[(i >> self.vc_shift) as usize].allocating |= 1 << (i & ((1 << self.vc_shift) - 1));
+        self.summary[router as usize].allocating |= 1 << p;
+        self.awake.set(router);
+    }
+
+    /// The tail of a packet of several flits has left input channel `i`.
+    fn tail_left(&mut self, i: u32) {
+        let router = i >> (self.port_shift + self.vc_shift);
+        let p = (i >> self.vc_shift) & ((1 << self.port_shift) - 1);
+        let input = &mut self.inputs[i as usize];
+        let (op, ov) = (input.out_port as u32, input.out_vc as u32);
+        input.state = State::Idle;
+        let waiting = input.queue.head != NIL;
+        let base = router << self.port_shift;
+        self.outputs[((base | op) << self.vc_shift | ov) as usize].owner = NO_OWNER;
+        self.ports[(base | op) as usize].free |= 1 << ov;
+        let s = &mut self.summary[router as usize];
+        s.in_busy &= !(1 << p);
+        s.out_busy &= !(1 << op);
+        if s.allocating | s.ready != 0 {
+            self.awake.set(router);
+        }
+        if waiting {
+            self.compete(i);
+        }
+    }
+
+    fn deliver(&mut self, packets: &mut Vec<u32>) {
+        // One endpoint receives at most one tail per cycle, so this order is total.
+        packets.sort_unstable_by_key(|&h| self.slab.cold[h as usize].dst);
+        for h in packets.drain(..) {
+            let d = self.slab.remove(h, self.now * self.cycle);
+            self.counters.delivered += 1;
+            self.counters.delivered_flits += d.flits as u64;
+            self.delivered.push_back(d);
+        }
+    }
+
+    /// Source `e` sends the packet at the head of its queue, if it is time and a channel has room.
+    #[inline(always)]
+    fn send(&mut self, e: u32) {
+        let source = &mut self.sources[e as usize];
+        let h = source.queue.head;
+        if h == NIL || source.free_at > self.now {
+            return;
+        }
+        let ready = self.slab.cold[h as usize].at.div_ceil(self.cycle);
+        if ready > self.now {
+            self.far.push(Reverse((ready, e)));
+            return;
+        }
+        let flits = self.slab.hot[h as usize].flits;
+        let first = e * self.vcs;
+        let mut vc = source.last_vc as u32;
+        let mut left = self.vcs;
+        loop {
+            if left == 0 {
+                return; // a credit will wake it
+            }
+            left -= 1;
+            vc = if vc + 1 == self.vcs { 0 } else { vc + 1 };
+            if self.source_credits[(first + vc) as usize] >= flits {
+                break;
+            }
+        }
+        self.source_credits[(first + vc) as usize] -= flits;
+        source.last_vc = vc as u8;
+        source.free_at = self.now + flits as u64;
+        source.queue.pop(&self.slab);
+        let more = source.queue.head != NIL;
+        let (router, port) = self.topology.attach(e);
+        let input = (router << self.port_shift | port as u32) << self.vc_shift | vc;
+        self.due(SOURCE_TO_ARRIVAL).arrivals.push((input, h));
+        if more {
+            self.due(flits as usize).sources.push(e);
+        }
+    }
+
+    /// One cycle of router `r`; whether it may have something to decide in the next one even if
+    /// nothing arrives.
+    #[inline(always)]
+    fn allocate(&mut self, r: u32) -> bool {
+        let mut again = false;
+        self.scratch.allocated.clear();
+        let before = self.summary[r as usize];
+        if before.allocating != 0 {
+            again |= self.allocate_channels(r);
+        }
+        if before.ready != 0 {
+            again |= self.allocate_switch(r);
+        }
+        // Channels allocated in this cycle compete for the switch from the next one.
+        for n in 0..self.scratch.allocated.len() {
+            let i = self.scratch.allocated[n] as u32;
+            let p = i >> self.vc_shift;
+            let base = r << self.port_shift;
+            let input = &self.inputs[(base << self.vc_shift | i) as usize];
+            let out =
+                &mut self.outputs[((base | input.out_port as u32) << self.vc_shift | input.out_vc as u32) as usize];
+            if out.credits >= input.flits {
+                self.ports[(base | p) as usize].ready |= 1 << (i & ((1 << self.vc_shift) - 1));
+                self.summary[r as usize].ready |= 1 << p;
+                again = true;
+            } else {
+                out.wanted = input.flits;
+            }
+        }
+        again
+    }
+
+    /// Virtual-channel allocation: each input channel asks for one free output channel, each output
+    /// channel takes one of those that ask. Returns whether someone lost.
+    #[inline(always)]
+    fn allocate_channels(&mut self, r: u32) -> bool {
+        let vs = self.vc_shift;
+        let base = (r << self.port_shift) as usize;
+        let ports = &mut self.ports[base..base + (1 << self.port_shift)];
+        let channels = base << vs..(base + (1 << self.port_shift)) << vs;
+        let inputs = &mut self.inputs[channels.clone()];
+        let outputs = &mut self.outputs[channels];
+        let scratch = &mut self.scratch;
+        let mut lost = false;
+        let mut pm = self.summary[r as usize].allocating;
+        while pm != 0 {
+            let p = pm.trailing_zeros();
+            pm &= pm - 1;
+            let mut vm = ports[p as usize].allocating;
+            while vm != 0 {
+                let i = p << vs | vm.trailing_zeros();
+                vm &= vm - 1;
+                let input = &inputs[i as usize];
+                let open = input.allowed & ports[input.out_port as usize].free;
+                if open == 0 {
+                    continue;
+                }
+                let first = (input.out_port as u32) << vs;
+                let turn = (input.turn as u32).wrapping_sub(first);
+                let o = first + round_robin(open as u64, if turn < 1 << vs { turn } else { 0 });
+                let best = &mut scratch.best[o as usize];
+                if *best == NO_OWNER {
+                    *best = i as u16;
+                    scratch.touched.push(o as u16);
+                } else {
+                    lost = true;
+                    let turn = outputs[o as usize].turn as u32;
+                    if after(i, turn) < after(*best as u32, turn) {
+                        *best = i as u16;
+                    }
+                }
+            }
+        }
+        for o in scratch.touched.drain(..) {
+            let i = std::mem::replace(&mut scratch.best[o as usize], NO_OWNER);
+            let out = &mut outputs[o as usize];
+            out.owner = i;
+            out.turn = i + 1;
+            let input = &mut inputs[i as usize];
+            input.out_vc = (o & ((1 << vs) - 1)) as u8;
+            input.turn = o + 1;
+            input.state = State::Active;
+            ports[input.out_port as usize].free &= !(1 << input.out_vc);
+            let p = i as usize >> vs;
+            ports[p].allocating &= !(1 << (i & ((1 << vs) - 1)));
+            if ports[p].allocating == 0 {
+                self.summary[r as usize].allocating &= !(1 << p);
+            }
+            scratch.allocated.push(i);
+        }
+        lost
+    }
+
+    /// Switch allocation: each input port nominates one channel, each output port takes one input.
+    /// Returns whether something in reach of the next cycle remains.
+    #[inline(always)]
+    fn allocate_switch(&mut self, r: u32) -> bool {
+        let vs = self.vc_shift;
+        let base = (r << self.port_shift) as usize;
+        let ports = &self.ports[base..base + (1 << self.port_shift)];
+        let inputs = &self.inputs[base << vs..(base + (1 << self.port_shift)) << vs];
+        let scratch = &mut self.scratch;
+        let s = self.summary[r as usize];
+        let mut outs = 0u64;
+        let mut lost = false;
+        let mut pm = s.ready & !s.in_busy;
+        while pm != 0 {
+            let p = pm.trailing_zeros();
+            pm &= pm - 1;
+            let port = &ports[p as usize];
+            let mut vm = port.ready;
+            let single = vm & (vm - 1) == 0;
+            let mut mine = 0u64;
+            while vm != 0 {
+                let v = vm.trailing_zeros();
+                vm &= vm - 1;
+                let o = inputs[(p << vs | v) as usize].out_port;
+                if s.out_busy >> o & 1 != 0 {
+                    continue;
+                }
+                let turn = port.vc_turn as u32;
+                if mine >> o & 1 == 0 || after(v, turn) < after(scratch.pick[o as usize] as u32, turn) {
+                    scratch.pick[o as usize] = v as u8;
+                }
+                mine |= 1 << o;
+            }
+            if mine == 0 {
+                continue;
+            }
+            let o = round_robin(mine, port.out_turn as u32);
+            scratch.chosen[p as usize] = scratch.pick[o as usize];
+            lost |= !single || outs >> o & 1 != 0;
+            if outs >> o & 1 == 0 {
+                scratch.requests[o as usize] = 0;
+                outs |= 1 << o;
+            }
+            scratch.requests[o as usize] |= 1 << p;
+        }
+        let mut freed = false;
+        while outs != 0 {
+            let o = outs.trailing_zeros();
+            outs &= outs - 1;
+            let p = round_robin(self.scratch.requests[o as usize], self.ports[base + o as usize].in_turn as u32);
+            freed |= self.grant(r, p, self.scratch.chosen[p as usize] as u32, o);
+        }
+        lost || freed && self.summary[r as usize].allocating != 0
+    }
+
+    /// The packet at input channel (p, v) of router `r` starts through output `o`. Returns whether an
+    /// output channel became free or another packet of the same input channel may start at once.
+    #[inline(always)]
+    fn grant(&mut self, r: u32, p: u32, v: u32, o: u32) -> bool {
+        let vs = self.vc_shift;
+        let base = r << self.port_shift;
+        let i = (base | p) << vs | v;
+        let input = &mut self.inputs[i as usize];
+        let flits = input.flits;
+        let h = input.queue.pop(&self.slab);
+        let ov = input.out_vc as u32;
+        input.state = State::Streaming;
+        let out = &mut self.outputs[((base | o) << vs | ov) as usize];
+        out.credits -= flits;
+        let mask = self.wheel.len() - 1;
+        let now = self.now as usize;
+        let far = &mut self.ports[(base | o) as usize];
+        far.in_turn = (p + 1) as u8;
+        match far.wire {
+            Wire::Router => self.wheel[(now + GRANT_TO_ARRIVAL) & mask].arrivals.push((far.peer + ov, h)),
+            _ => {
+                let o = (base | o) << vs | ov;
+                self.wheel[(now + GRANT_TO_ARRIVAL + flits as usize - 1) & mask].deliveries.push(h);
+                self.wheel[(now + EJECT_TO_CREDIT) & mask].credits.push((o, flits as u32));
+            }
+        }
+        let near = &mut self.ports[(base | p) as usize];
+        near.vc_turn = if v + 1 == self.vcs { 0 } else { v as u8 + 1 };
+        near.out_turn = (o + 1) as u8;
+        near.ready &= !(1 << v);
+        let summary = &mut self.summary[r as usize];
+        if near.ready == 0 {
+            summary.ready &= !(1 << p);
+        }
+        // Every flit's credit goes back when it leaves; as flits leave without a gap and a packet
+        // that uses them also comes one flit per cycle, all may be counted from the first on.
+        match near.wire {
+            Wire::Router => {
+                self.wheel[(now + GRANT_TO_CREDIT) & mask].credits.push((near.peer + v, flits as u32));
+            }
+            _ => {
+                let s = near.peer * self.vcs + v;
+                self.wheel[(now + GRANT_TO_SOURCE_CREDIT) & mask].source_credits.push((s, flits as u32));
+            }
+        }
+        self.counters.packet_hops += 1;
+        self.counters.flit_hops += flits as u64;
+        if flits > 1 {
+            summary.in_busy |= 1 << p;
+            summary.out_busy |= 1 << o;
+            self.wheel[(now + flits as usize) & mask].tails.push(i);
+            return false;
+        }
+        out.owner = NO_OWNER;
+        self.ports[(base | o) as usize].free |= 1 << ov;
+        self.inputs[i as usize].state = State::Idle;
+        if self.inputs[i as usize].queue.head != NIL {
+            self.compete(i);
+        }
+        true
+    }
+
+    fn wheel_due(&self) -> Option<u64> {
+        (0..self.wheel.len() as u64).map(|d| self.now + d).find(|&t| {
+            let d = &self.wheel[t as usize & (self.wheel.len() - 1)];
+            !(d.arrivals.is_empty()
+                && d.credits.is_empty()
+                && d.source_credits.is_empty()
+                && d.tails.is_empty()
+                && d.sources.is_empty()
+                && d.deliveries.is_empty())
+        })
+    }
+    /// The next cycle in which anything happens.
+    fn next_cycle(&self) -> Option<u64> {
+        if self.awake.any() || self.sources_awake.any() {
+            return Some(self.now);
+        }
+        let far = self.far.peek().map(|&Reverse((t, _))| t.max(self.now));
+        self.wheel_due().into_iter().chain(far).min()
+    }
+}
+
+impl<T: Topology> Engine for Routers<T> {
+    fn inject(&mut self, p: Packet) {
+        assert!(
+            (1..=self.packet_max).contains(&p.flits),
+            "packet of {} flits; packet_flits_max is {}",
+            p.flits,
+            self.packet_max
+        );
+        let source = &mut self.sources[p.src as usize];
+        let random = draw(self.seed, p.src as u64, Purpose::Route, source.sequence);
+        source.sequence += 1;
+        let route = self.topology.start(p.src, p.dst, random);
+        let h = self.slab.insert(&p, route, 0);
+        if source.queue.push(&mut self.slab, h) {
+            self.sources_awake.set(p.src);
+        }
+        self.counters.injected += 1;
+    }
+
+    /// `now` is the next cycle to be processed; cycle c happens at c·cycle picoseconds.
+    fn advance(&mut self, to: Tick) {
+        let end = to / self.cycle;
+        while self.now <= end {
+            match self.next_cycle() {
+                Some(t) if t <= end => {
+                    self.now = t;
+                    self.step();
+                    self.now += 1;
+                }
+                _ => self.now = end + 1,
+            }
+        }
+    }
+    fn now(&self) -> Tick {
+        self.now.saturating_sub(1) * self.cycle
+    }
+    fn next_event(&self) -> Option<Tick> {
+        self.next_cycle().map(|c| c * self.cycle)
+    }
+    fn deliveries(&mut self) -> &mut VecDeque<Delivery> {
+        &mut self.delivered
+    }
+    fn counters(&self) -> Counters {
+        self.counters
+    }
+    fn check_idle(&self) -> Result<(), Inconsistent> {
+        let fail = |what: String| Err(Inconsistent(what));
+        if self.slab.live() != 0 || self.counters.injected != self.counters.delivered {
+            return fail(format!("{} packets never arrived", self.slab.live()));
+        }
+        for (o, out) in self.outputs.iter().enumerate() {
+            if out.credits != self.buffer || out.owner != NO_OWNER || out.wanted != 0 {
+                return fail(format!(
+                    "output channel {o}: {} of {} credits, owner {}",
+                    out.credits, self.buffer, out.owner
+                ));
+            }
+        }
+        for (i, input) in self.inputs.iter().enumerate() {
+            if input.state != State::Idle || input.queue.head != NIL {
+                return fail(format!("input channel {i} is {:?}", input.state));
+            }
+        }
+        for (s, &c) in self.source_credits.iter().enumerate() {
+            if c != self.buffer {
+                return fail(format!("source channel {s}: {c} of {} credits", self.buffer));
+            }
+        }
+        Ok(())
+    }
+    fn memory_bytes(&self) -> usize {
+        let due = |d: &Due| {
+            (d.arrivals.capacity() + d.credits.capacity() + d.source_credits.capacity()) * 8
+                + (d.tails.capacity() + d.sources.capacity() + d.deliveries.capacity()) * 4
+        };
+        size_of::<InVc>() * self.inputs.len()
+            + size_of::<OutVc>() * self.outputs.len()
+            + size_of::<Port>() * self.ports.len()
+            + size_of::<Summary>() * self.summary.len()
+            + size_of::<Source>() * self.sources.len()
+            + 2 * self.source_credits.len()
+            + self.wheel.iter().map(due).sum::<usize>()
+            + self.delivered.capacity() * size_of::<Delivery>()
+            + self.slab.memory_bytes()
+    }
+}

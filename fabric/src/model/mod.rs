@@ -1,0 +1,201 @@
+//! The network model: flit-exact timing at the cost of one event per packet and hop.
+//!
+//! A [`Network`] is a machine without sockets, threads or clocks. You hand it packets
+//! ([`Network::inject`]), tell it how far time may go ([`Network::advance`]) and collect what
+//! arrived ([`Network::poll_delivery`]). A packet that wins an output streams its flits without a gap,
+//! so one head time, a rate and a length give the time of every flit, and only packets cost work.
+//! Two kinds of router exist ([`Profile`]): `generic`, a textbook router comparable with BookSim, and
+//! `angara`, the EC8430. `docs/model.md` states every rule both follow.
+//!
+//! Nothing depends on the order in which simultaneous events were put in: everything that happens at
+//! one instant first updates state (arrivals, credits, timers), then every router that has something
+//! to decide decides, in order of node number. Random choices are functions of (seed, packet).
+//!
+//! ```
+//! use fabric::model::{Config, Generic, Network, Packet, Profile};
+//! let config = Config { shape: "torus:4x4".parse()?, profile: Profile::Generic(Generic::default()), seed: 1 };
+//! let mut net = Network::new(&config)?;
+//! net.inject(Packet { src: 0, dst: 5, flits: 1, at: 0, tag: 7, ..Packet::default() });
+//! net.run_until_idle();
+//! let d = net.poll_delivery().expect("an empty network delivers");
+//! // Two hops pass three routers of four cycles each; entering and leaving takes two more.
+//! assert_eq!((d.tag, d.routers, d.tail / net.cycle()), (7, 3, 14));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+pub mod config;
+mod generic;
+mod packet;
+pub mod rng;
+pub mod topology;
+
+pub use config::{Angara, Config, ConfigError, Generic, Profile, Rate};
+pub use topology::{Shape, Topology};
+
+/// Model time in picoseconds.
+pub type Tick = u64;
+
+/// Traffic class of a packet: which deterministic virtual channel of the angara router it belongs to.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Hash)]
+pub enum TrafficClass {
+    /// vc0: responses, and writes that need no order with requests.
+    Response,
+    /// vc1: requests, atomics, ordered writes.
+    #[default]
+    Request,
+}
+
+/// A packet to inject.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Packet {
+    /// Source endpoint.
+    pub src: u32,
+    /// Destination endpoint.
+    pub dst: u32,
+    /// Length in flits, at least 1 (`angara`: at most 18).
+    pub flits: u16,
+    /// `angara`: which deterministic channel.
+    pub class: TrafficClass,
+    /// `angara`: may use the adaptive channel.
+    pub adaptive: bool,
+    /// When its source has it ready. Packets of one source must be injected in order of `at`, and
+    /// `at` must not be before [`Network::now`].
+    pub at: Tick,
+    /// Returned with the delivery.
+    pub tag: u64,
+}
+
+/// A packet that has reached its destination.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Delivery {
+    /// When its last flit was received.
+    pub tail: Tick,
+    /// Source endpoint.
+    pub src: u32,
+    /// Destination endpoint.
+    pub dst: u32,
+    /// As injected.
+    pub tag: u64,
+    /// As injected.
+    pub at: Tick,
+    /// Length in flits.
+    pub flits: u16,
+    /// Routers passed, those of source and destination included.
+    pub routers: u16,
+}
+
+/// What a network has done since it was built.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Counters {
+    /// Packets handed to [`Network::inject`].
+    pub injected: u64,
+    /// Packets delivered.
+    pub delivered: u64,
+    /// Flits delivered.
+    pub delivered_flits: u64,
+    /// Packets that left a router (through a link or to an endpoint).
+    pub packet_hops: u64,
+    /// Flits that left a router.
+    pub flit_hops: u64,
+}
+
+/// A broken conservation law, found by [`Network::check_idle`]: always a bug of the model.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("model inconsistency: {0}")]
+pub struct Inconsistent(pub String);
+
+/// The engine behind a network: one implementation per profile and topology, called coarsely.
+trait Engine: Send {
+    fn inject(&mut self, packet: Packet);
+    /// Processes every event at or before `to`, then sets the time to `to`.
+    fn advance(&mut self, to: Tick);
+    fn now(&self) -> Tick;
+    /// When the next event is due; it may be earlier than anything visible.
+    fn next_event(&self) -> Option<Tick>;
+    fn deliveries(&mut self) -> &mut std::collections::VecDeque<Delivery>;
+    fn counters(&self) -> Counters;
+    fn check_idle(&self) -> Result<(), Inconsistent>;
+    fn memory_bytes(&self) -> usize;
+}
+
+/// A simulated network. See the module's documentation.
+pub struct Network {
+    engine: Box<dyn Engine>,
+    endpoints: usize,
+    routers: usize,
+    cycle: Tick,
+}
+
+impl Network {
+    /// Builds the network `config` describes.
+    pub fn new(config: &Config) -> Result<Network, ConfigError> {
+        config.validate()?;
+        fn build<T: Topology + 'static>(topology: T, config: &Config) -> Network {
+            let (endpoints, routers) = (topology.endpoints(), topology.routers());
+            match &config.profile {
+                Profile::Generic(g) => {
+                    let engine = Box::new(generic::Routers::new(topology, g, config.seed));
+                    Network { engine, endpoints, routers, cycle: g.cycle }
+                }
+                Profile::Angara(_) => unreachable!("refused below"),
+            }
+        }
+        Ok(match &config.shape {
+            Shape::Grid { dims, wrap } => build(topology::Grid::new(dims, *wrap), config),
+            Shape::FatTree { arity, levels } => build(topology::FatTree::new(*arity, *levels), config),
+        })
+    }
+    /// Sources and sinks of packets, numbered from 0.
+    pub fn endpoints(&self) -> usize {
+        self.endpoints
+    }
+    /// Routers.
+    pub fn routers(&self) -> usize {
+        self.routers
+    }
+    /// Length of one router cycle, in picoseconds.
+    pub fn cycle(&self) -> Tick {
+        self.cycle
+    }
+    /// Gives a packet to its source's queue. Panics if the packet is longer than the profile allows
+    /// or an endpoint does not exist: callers generate packets, users do not.
+    pub fn inject(&mut self, packet: Packet) {
+        assert!((packet.src.max(packet.dst) as usize) < self.endpoints, "endpoint of {packet:?} does not exist");
+        self.engine.inject(packet);
+    }
+    /// The time up to which everything has happened.
+    pub fn now(&self) -> Tick {
+        self.engine.now()
+    }
+    /// Lets everything happen that is due at or before `to`.
+    pub fn advance(&mut self, to: Tick) {
+        self.engine.advance(to);
+    }
+    /// A time before which nothing will happen, or `None` if nothing is under way.
+    pub fn next_event(&self) -> Option<Tick> {
+        self.engine.next_event()
+    }
+    /// Advances until nothing is under way. Deliveries accumulate.
+    pub fn run_until_idle(&mut self) {
+        while let Some(t) = self.engine.next_event() {
+            self.engine.advance(t);
+        }
+    }
+    /// The next packet that arrived, in order of (time of its tail, then as documented by the profile).
+    pub fn poll_delivery(&mut self) -> Option<Delivery> {
+        self.engine.deliveries().pop_front()
+    }
+    /// What has happened so far.
+    pub fn counters(&self) -> Counters {
+        self.engine.counters()
+    }
+    /// With nothing under way: every buffer is empty, every credit and slot is back, every packet
+    /// arrived.
+    pub fn check_idle(&self) -> Result<(), Inconsistent> {
+        self.engine.check_idle()
+    }
+    /// Bytes held by the model's tables and queues.
+    pub fn memory_bytes(&self) -> usize {
+        self.engine.memory_bytes()
+    }
+}
