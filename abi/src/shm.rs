@@ -236,7 +236,7 @@ impl PageKind {
 }
 
 /// Above this many bytes a plain `memcpy` moves the middle.
-const WORDWISE_MAX: usize = 512;
+const WORDWISE_MAX: usize = 64;
 
 /// Copies `len` bytes; every naturally aligned 1/2/4/8-byte element of the destination is written
 /// by one store (x86 stores of up to 8 aligned bytes are single-copy atomic).

@@ -16,7 +16,7 @@
 //! made, and both the arrival (a locked instruction) and the post of a descriptor come after it.
 
 use crate::driver::Adapter;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::job::{INTERNAL_FREE, Job};
 use crate::tree::RESULT_BYTES;
 use abi::account::Class;
@@ -59,6 +59,9 @@ impl Job {
     /// else a full one; guarantees in the table of this module's documentation. The family is
     /// [`abi::job::Geometry::barrier`]; one thread per PE may be in a barrier at a time.
     pub fn barrier(&self, half: bool) -> Result<()> {
+        if self.adapter.guard.forked() {
+            return Err(Error::Forked);
+        }
         let barriers = &self.barriers;
         match barriers.family {
             Barrier::Multiphase => {

@@ -6,6 +6,16 @@ use abi::desc::AmoOp;
 use abi::shm::copy_elements;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
 
+/// [`copy_elements`] out of line: the inlined path of a put then needs no registers saved.
+///
+/// # Safety
+/// As [`copy_elements`].
+#[inline(never)]
+unsafe fn bulk(src: *const u8, dst: *mut u8, len: usize) {
+    // SAFETY: passed on.
+    unsafe { copy_elements(src, dst, len) }
+}
+
 /// Copies into a peer: an aligned element of up to 8 bytes by one store.
 ///
 /// # Safety
@@ -19,7 +29,7 @@ pub(crate) unsafe fn store(dst: *mut u8, src: *const u8, len: usize) {
         } else if len == 4 && (dst as usize).is_multiple_of(4) {
             (dst as *mut u32).write_volatile((src as *const u32).read_unaligned());
         } else {
-            copy_elements(src, dst, len);
+            bulk(src, dst, len);
         }
     }
 }
@@ -37,7 +47,7 @@ pub(crate) unsafe fn load(dst: *mut u8, src: *const u8, len: usize) {
         } else if len == 4 && (src as usize).is_multiple_of(4) {
             (dst as *mut u32).write_unaligned((src as *const u32).read_volatile());
         } else {
-            copy_elements(src, dst, len);
+            bulk(src, dst, len);
         }
     }
 }

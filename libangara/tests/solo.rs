@@ -112,7 +112,8 @@ fn a_forked_child_gets_an_error_instead_of_the_job() {
     if child == 0 {
         // SAFETY: `value` is 8 readable bytes.
         let r = unsafe { job.ctx().put(Class::Put, 0, place, (&raw const value).cast(), 8) };
-        let code = if matches!(r, Err(Error::Forked)) { 0 } else { 1 };
+        let barrier = job.barrier(false);
+        let code = if matches!((r, barrier), (Err(Error::Forked), Err(Error::Forked))) { 0 } else { 1 };
         // SAFETY: ends the child without running the parent's destructors.
         unsafe { libc::_exit(code) };
     }
