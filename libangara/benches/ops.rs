@@ -44,10 +44,13 @@ fn small(job: &Job, pe: usize, place: Place) {
     let mut back = 0u64;
     let dst = (&raw mut back).cast::<u8>();
     let show = |what: &str, ns: f64| println!("{what:<34} {ns:>10.1} ns");
-    // SAFETY (all closures below): `value` and `back` are live words, `place` is in the heap.
+    // SAFETY: `value` is a live word, `place` is in the heap.
     let put = |len: usize| unsafe { ctx.put(Class::Put, black_box(pe), black_box(place), src, len) }.expect("put");
+    // SAFETY: `back` is a live word, `place` is in the heap.
     let get = |dst, len| unsafe { ctx.get(Class::Get, black_box(pe), dst, black_box(place), len) }.expect("get");
-    let amo = |op, fetch| ctx.amo(Class::Amo, black_box(pe), place, op, 8, 1, 0, fetch).expect("amo");
+    let amo = |op, fetch| {
+        black_box(ctx.amo(Class::Amo, black_box(pe), place, op, 8, 1, 0, fetch).expect("amo"));
+    };
     show("put 8 B", time(|| put(8)));
     show("put 4 B", time(|| put(4)));
     let p = job.heap();
@@ -68,9 +71,9 @@ fn small(job: &Job, pe: usize, place: Place) {
         }),
     );
     show("get 8 B", time(|| get(black_box(dst), 8)));
-    show("atomic add", time(|| drop(amo(AmoOp::Add, false))));
-    show("atomic fetch-add", time(|| drop(black_box(amo(AmoOp::Add, true)))));
-    show("atomic fetch", time(|| drop(black_box(amo(AmoOp::Fetch, true)))));
+    show("atomic add", time(|| amo(AmoOp::Add, false)));
+    show("atomic fetch-add", time(|| amo(AmoOp::Add, true)));
+    show("atomic fetch", time(|| amo(AmoOp::Fetch, true)));
     ctx.quiet().expect("quiet");
     show("fence", time(|| ctx.fence().expect("fence")));
 }

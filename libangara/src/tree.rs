@@ -59,13 +59,9 @@ macro_rules! element {
 }
 element!(i32 => I32, u32 => U32, i64 => I64, u64 => U64);
 
-/// One reduce packet whose result is not known to be finished.
-struct Reduce {
-    /// Result count of this PE's channel at which its result is here; `None` if it goes elsewhere.
-    due: Option<u32>,
-    /// Where the result goes: operation, offset, bytes.
-    to: Option<(Arc<Mutex<Sum>>, usize, usize)>,
-}
+/// One reduce packet not known to be finished: where its result goes (operation, offset, bytes)
+/// if it comes to this PE.
+type Reduce = Option<(Arc<Mutex<Sum>>, usize, usize)>;
 
 /// Result of one operation, filled packet by packet.
 struct Sum {
@@ -73,18 +69,16 @@ struct Sum {
     missing: usize,
 }
 
+/// All counts start at 0 when the daemon loads the tree, and so do its own in the status page.
 #[derive(Default)]
 struct State {
-    /// Reduce packets posted on this tree.
+    /// Reduce packets posted.
     sent: u64,
-    /// Results delivered to this channel for this TreeId so far, by this PE's reckoning.
-    results: u32,
-    /// Broadcast packets likewise, and how many of them this PE did not originate.
+    /// The latest of them, as far as they are not known to be finished.
+    window: VecDeque<Reduce>,
+    /// Broadcast packets, and how many had passed when another PE last originated one.
     broadcasts: u32,
     foreign: u32,
-    window: VecDeque<Reduce>,
-    /// Packets since the last whose result comes to every participant.
-    unheard: usize,
     /// Opened by this PE, which has to close it.
     mine: bool,
 }
@@ -110,7 +104,7 @@ impl Trees {
         let pes = pes.iter().map(|&pe| pe as u32).collect();
         match adapter.ask(&AdapterRequest::TreeOpen { root: root as u32, pes })?.0 {
             AdapterReply::Tree { tree } if (tree as usize) < TREES => {
-                self.lock(tree).mine = true;
+                *self.lock(tree) = State { mine: true, ..State::default() };
                 Ok(tree)
             }
             other => Err(Error::Daemon(format!("unexpected answer to tree-open: {other:?}"))),
@@ -121,11 +115,7 @@ impl Trees {
         if id as usize >= TREES {
             return Err(Error::invalid(format!("tree {id}: there are {TREES} trees")));
         }
-        let mut state = self.lock(id);
-        let State { results, broadcasts, mine, .. } = *state;
-        // The daemon's delivery counts run on across owners of a TreeId; everything else restarts.
-        *state = State { results, broadcasts, foreign: broadcasts, ..State::default() };
-        drop(state);
+        let State { mine, .. } = std::mem::take(&mut *self.lock(id));
         if mine {
             adapter.ask(&AdapterRequest::TreeClose { tree: id })?;
         }
@@ -214,13 +204,8 @@ impl<'a> Tree<'a> {
         elem: ReduceElem,
         to: Option<usize>,
         packet: &[u8],
-        into: Option<(Arc<Mutex<Sum>>, usize, usize)>,
+        into: Reduce,
     ) -> Result<()> {
-        // A PE learns that packets sent to another PE are finished only from a later result of
-        // its own: after 15 such packets everyone adds one all-reduce.
-        if to.is_some() && state.unheard == REDUCES - 1 {
-            self.post(state, ReduceOp::Max, ReduceElem::U64, None, &[0; 8], None)?;
-        }
         let room = || {
             self.progress(state);
             state.window.len() < REDUCES
@@ -242,10 +227,7 @@ impl<'a> Tree<'a> {
         };
         self.job.ctx().post_staged(&base, packet, to.unwrap_or(self.job.my_pe()))?;
         state.sent += 1;
-        let here = to.is_none_or(|pe| pe == self.job.my_pe());
-        state.results = state.results.wrapping_add(here as u32);
-        state.unheard = if to.is_none() { 0 } else { state.unheard + 1 };
-        state.window.push_back(Reduce { due: here.then_some(state.results), to: into });
+        state.window.push_back(into);
         Ok(())
     }
 
@@ -254,16 +236,18 @@ impl<'a> Tree<'a> {
         Place { region: Region::Heap, offset: (INTERNAL_FREE + index * PAYLOAD_MAX) as u64 }
     }
 
-    /// Takes delivered results out of the window.
+    /// Takes finished reductions out of the window. The status page counts them in sequence,
+    /// those included whose result went to another PE.
     fn progress(&self, state: &mut State) {
         let Ok(channel) = self.adapter().channel() else { return };
         let now = channel.status_u32(status::TREE_RESULTS + 4 * self.id as usize).load(Ordering::Acquire);
-        // Results arrive in the order of posts: one that is here finishes everything before it.
-        let here = |r: &Reduce| r.due.is_some_and(|due| reached(now, due));
-        let Some(last) = state.window.iter().rposition(here) else { return };
         let first = state.sent - state.window.len() as u64;
-        for (i, reduce) in state.window.drain(..=last).enumerate() {
-            let Some((sum, at, len)) = reduce.to else { continue };
+        let finished = (now.wrapping_sub(first as u32) as usize).min(state.window.len());
+        if !reached(now, first as u32) {
+            return;
+        }
+        for (i, reduce) in state.window.drain(..finished).enumerate() {
+            let Some((sum, at, len)) = reduce else { continue };
             let id = ((first + i as u64) % REDUCES as u64) as u8;
             let from = self.job.local(self.result_place(id));
             let mut sum = lock(&sum);

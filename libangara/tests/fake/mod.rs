@@ -393,8 +393,10 @@ impl Network {
         }
         let slot = self.slots.remove(&(d.tree, d.reduce)).unwrap();
         let all = d.flags & flags::ALL != 0;
-        for pe in (0..fake.pes).filter(|pe| all || *pe == fake.pe_at(d)) {
-            fake.write(pe, None, d.remote.unwrap(), &slot.data);
+        for pe in 0..fake.pes {
+            if all || pe == fake.pe_at(d) {
+                fake.write(pe, None, d.remote.unwrap(), &slot.data);
+            }
             self.counts.push((pe, status::TREE_RESULTS + 4 * d.tree as usize));
         }
     }
