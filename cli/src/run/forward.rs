@@ -25,6 +25,8 @@ const QUEUE: usize = 16;
 pub(crate) struct Chunk {
     pe: u32,
     bytes: Vec<u8>,
+    /// The pipe closed inside a line: a line of another PE must not be glued to it.
+    unfinished: bool,
 }
 
 /// An output of this process, written by its own thread.
@@ -47,7 +49,8 @@ impl Output {
     }
 }
 
-/// Writes chunks in order. If a PE's text ended inside a line, the next PE's starts on a new one.
+/// Writes chunks in order. If a PE's output ended inside a line, the next PE's starts on a new one;
+/// else no byte is added.
 fn write_chunks(mut file: File, mut chunks: mpsc::Receiver<Chunk>) -> std::io::Result<()> {
     let mut open_line: Option<u32> = None;
     while let Some(chunk) = chunks.blocking_recv() {
@@ -55,7 +58,7 @@ fn write_chunks(mut file: File, mut chunks: mpsc::Receiver<Chunk>) -> std::io::R
             write_all(&mut file, b"\n")?;
         }
         write_all(&mut file, &chunk.bytes)?;
-        open_line = (chunk.bytes.last() != Some(&b'\n')).then_some(chunk.pe);
+        open_line = chunk.unfinished.then_some(chunk.pe);
     }
     Ok(())
 }
@@ -135,13 +138,13 @@ pub(crate) async fn pump(mut from: impl AsyncRead + Unpin, to: mpsc::Sender<Chun
             Ok(0) | Err(_) => break,
             Ok(n) => lines.push(&buffer[..n]),
         };
-        if !bytes.is_empty() && to.send(Chunk { pe, bytes }).await.is_err() {
+        if !bytes.is_empty() && to.send(Chunk { pe, bytes, unfinished: false }).await.is_err() {
             return;
         }
     }
     let bytes = lines.finish();
     if !bytes.is_empty() {
-        let _ = to.send(Chunk { pe, bytes }).await;
+        let _ = to.send(Chunk { pe, bytes, unfinished: true }).await;
     }
 }
 

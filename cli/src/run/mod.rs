@@ -21,7 +21,7 @@ mod supervise;
 use crate::error::Failed;
 use crate::{daemon, report};
 use abi::launch::Launch;
-use abi::msg::{Reply, Request};
+use abi::msg::{Reply, Report, Request};
 use forward::Output;
 use options::{Plan, RunArgs};
 use outcome::Cause;
@@ -57,14 +57,13 @@ pub(crate) fn main(args: RunArgs) -> Result<u8, Failed> {
 
 /// Runs the job on the daemon in `place`.
 async fn run_on(mut place: Place, args: &RunArgs, plan: &Plan, signals: &mut Signals) -> Result<u8, Failed> {
-    let result = match create(&mut place, args, plan).await {
-        Ok(job) => job,
+    let Created { job, key, placement, core_offset } = match create(&mut place, args, plan).await {
+        Ok(created) => created,
         Err(e) => {
             place.leave().await;
             return Err(e);
         }
     };
-    let Created { job, key, placement, core_offset } = result;
     let out = Output::start(own(std::io::stdout().as_fd())?);
     let err = Output::start(own(std::io::stderr().as_fd())?);
     let cores = bind::assign(args.bind, &bind::Cores::here(), args.pes as usize, core_offset as usize);
@@ -89,40 +88,44 @@ async fn run_on(mut place: Place, args: &RunArgs, plan: &Plan, signals: &mut Sig
         _ = async { processes.drained().await; let _ = err_done.await; if !out_done.is_terminated() { let _ = out_done.await; } } => {}
         _ = signals.next() => {}
     }
-    if let Some(text) = cause.as_ref().and_then(|c| c.explain(place.shape, &placement)) {
-        eprintln!("angara: {text}");
-    }
-    let traffic = match place.alive {
-        true => match place.control.request(&Request::JobDestroy { job }).await {
-            Ok(Reply::Report(report)) => Some(report),
-            Ok(_) => None,
-            Err(e) => {
-                e.print("angara");
-                None
-            }
-        },
-        false => None,
-    };
-    place.leave().await;
     let code = cause.as_ref().map_or(0, Cause::code);
-    if let Some(file) = &args.report {
-        let outcome = cause.and_then(|c| c.explain(place_shape(&traffic), &placement)).unwrap_or_else(|| "ok".into());
-        match traffic {
-            Some(traffic) => report::write(file, args, plan, traffic, code, outcome)?,
-            None => {
-                let remedy = "run again; the report comes from the daemon";
-                Failed::runtime(format!("no report written to {}: the daemon went away", file.display()), remedy)
-                    .print("angara");
-                return Ok(code.max(1));
-            }
+    let outcome = match cause.as_ref().map(|c| c.explain(place.shape, &placement)) {
+        None => "ok".to_string(),
+        Some(None) => "ended early".into(),
+        Some(Some(text)) => {
+            eprintln!("angara: {text}");
+            text
+        }
+    };
+    let traffic = last_report(&mut place, job).await;
+    place.leave().await;
+    match (&args.report, traffic) {
+        (None, _) => Ok(code),
+        (Some(file), Some(traffic)) => report::write(file, args, plan, traffic, code, outcome).map(|()| code),
+        (Some(file), None) => {
+            let what = format!("no report in {}: the daemon that counts went away", file.display());
+            Failed::runtime(what, "run again").print("angara");
+            Ok(code.max(1))
         }
     }
-    Ok(code)
 }
 
-/// Shape for messages after the place is gone.
-fn place_shape(traffic: &Option<abi::msg::Report>) -> abi::torus::Shape {
-    traffic.as_ref().map_or(abi::torus::Shape::most_cubic(1), |t| t.shape)
+/// Ends the job; its traffic comes with the daemon's goodbye.
+async fn last_report(place: &mut Place, job: u32) -> Option<Report> {
+    if !place.alive {
+        return None;
+    }
+    match place.control.request(&Request::JobDestroy { job }).await {
+        Ok(Reply::Report(report)) => Some(report),
+        Ok(other) => {
+            daemon::unexpected(&other).print("angara");
+            None
+        }
+        Err(e) => {
+            e.print("angara");
+            None
+        }
+    }
 }
 
 /// The daemon's answer to a job request.
