@@ -59,6 +59,7 @@ pub(crate) fn main(args: &[OsString]) -> Result<u8, Failed> {
     let show = |a: &OsString| matches!(a.to_str(), Some("-show" | "--show" | "-showme" | "--showme"));
     let only =
         |a: &OsString, what: &str| a.to_str().is_some_and(|a| a.trim_start_matches('-') == format!("showme:{what}"));
+    let compiler = compiler(language)?;
     let flags = Flags::find()?;
     if user.iter().any(|a| only(a, "compile")) {
         println!("{}", shown(&flags.compile));
@@ -69,7 +70,7 @@ pub(crate) fn main(args: &[OsString]) -> Result<u8, Failed> {
         return Ok(0);
     }
     let rest: Vec<OsString> = user.iter().filter(|a| !show(a)).cloned().collect();
-    let command = command(&compiler(language)?, &flags, &rest);
+    let command = command(&compiler, &flags, &rest);
     if user.iter().any(show) {
         println!("{}", shown(&command));
         return Ok(0);

@@ -103,7 +103,7 @@ impl Cause {
             }
             Cause::Signal(signal) => format!("ended by signal {signal}{}", signal_name(*signal)),
             Cause::Timeout(seconds, running) => format!(
-                "timeout after {seconds} s; still running: PE{} {}; the job was ended",
+                "--timeout {seconds} s is over; still running: PE{} {}; the job was ended",
                 if running.len() == 1 { "" } else { "s" },
                 crate::table::ranges(running)
             ),
@@ -201,7 +201,7 @@ mod tests {
         );
         assert_eq!(
             text(Cause::Timeout(1.5, vec![0, 1, 2, 7])).unwrap(),
-            "timeout after 1.5 s; still running: PEs 0-2,7; the job was ended"
+            "--timeout 1.5 s is over; still running: PEs 0-2,7; the job was ended"
         );
         assert_eq!(text(Cause::Abort(1, 0, "x".into())), None);
     }
