@@ -36,6 +36,7 @@ mod fork;
 mod job;
 mod memory;
 mod ring;
+mod slice;
 mod stage;
 pub mod tree;
 mod wait;

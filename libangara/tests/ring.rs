@@ -276,6 +276,12 @@ fn a_handle_passes_through_the_observable_states() {
             assert_eq!(word(job, 0).load(Ordering::Relaxed), u64::from_le_bytes(*b"a packet"));
             assert_eq!(word(job, 64).load(Ordering::Relaxed), 5);
         }
+        for bar in adapter.bars().unwrap() {
+            // SAFETY: a mapped window starts with at least one aligned word; it is only read.
+            let first = unsafe { (bar.base as *const u64).read_volatile() };
+            let headed = bar.name.ends_with("page");
+            assert!(bar.len >= 4096 && (!headed || first.to_le_bytes().starts_with(&abi::MAGIC)), "{bar:?}");
+        }
         adapter.csr_write(abi::csr::SCRATCH, 0x1234).unwrap();
         assert_eq!(adapter.csr_read(abi::csr::SCRATCH).unwrap(), 0x1234);
         assert!(matches!(adapter.csr_write(abi::csr::NODE, 1), Err(Error::Invalid(_))));

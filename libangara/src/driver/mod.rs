@@ -28,15 +28,29 @@ pub(crate) use posts::{Slot, reached};
 use crate::error::{Error, Result};
 use crate::fork::Guard;
 use crate::memory::{Device, Memory, StaticSegment};
-use abi::channel::{Channel, Fault, status};
-use abi::job::{Geometry, PeEntry};
+use abi::channel::{Channel, DMA_BYTES, Fault, PAGE_BYTES, RING_BYTES, page, status};
+use abi::job::{Geometry, PeEntry, Reach};
 use abi::launch::{ADAPTER_SOCKET, ENV_TIMEOUT, Launch, LaunchError};
 use abi::msg::{AdapterReply, AdapterRequest};
+use abi::queue::QueueMemory;
 use posts::Posts;
 use std::os::fd::OwnedFd;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
+
+/// A mapped window of the adapter.
+#[derive(Clone, Copy, Debug)]
+pub struct Bar {
+    /// What it is, as in `docs/registers.md`.
+    pub name: &'static str,
+    /// First byte.
+    pub base: *const u8,
+    /// Bytes.
+    pub len: usize,
+    /// The client may write it.
+    pub writable: bool,
+}
 
 /// One PE's adapter: its mapped memory, its injection channel and its connection to the daemon.
 pub struct Adapter {
@@ -73,6 +87,7 @@ impl Adapter {
     ) -> Result<Adapter> {
         // Before the daemon lets others wait for our stores.
         abi::wait::register();
+        crate::slice::shorten();
         let request = AdapterRequest::Attach {
             abi: abi::ABI_VERSION,
             job: launch.job,
@@ -168,6 +183,23 @@ impl Adapter {
         }
     }
 
+    /// The mapped windows of this PE, for inspection. What is posted goes through
+    /// [`Adapter::inject`] and [`Adapter::post_descriptor`], which own the tails.
+    pub fn bars(&self) -> Result<[Bar; 5]> {
+        let device = self.device()?;
+        let c = &device.channel;
+        let status = c.status_u32(0).as_ptr() as *const u8;
+        let page = (c.tx_tail().as_ptr() as *const u8).wrapping_sub(page::TX_TAIL);
+        let bar = |name, base, len, writable| Bar { name, base, len, writable };
+        Ok([
+            bar("CSR page", device.csr.as_ptr().cast_const(), device.csr.len(), false),
+            bar("channel page", page, PAGE_BYTES, true),
+            bar("channel status page", status, PAGE_BYTES, false),
+            bar("injection ring", c.flit(0, 0).as_ptr() as *const u8, RING_BYTES, true),
+            bar("descriptor queue", c.slot(0, 0).as_ptr() as *const u8, DMA_BYTES, true),
+        ])
+    }
+
     /// Ring flits and descriptors the adapter has taken so far (both run freely over u32).
     pub fn heads(&self) -> Result<(u32, u32)> {
         let channel = self.channel()?;
@@ -181,7 +213,12 @@ impl Adapter {
         let posts = self.posts.try_lock();
         let note = posts.ok().and_then(|p| p.note(seq));
         if let (Fault::Unreachable, Some(note)) = (fault, note) {
-            return Some(self.unreachable(note.pe as usize));
+            // A write is lost after its post has long been taken; the table knows the target then.
+            let dead = |pe: &usize| self.memory.peers.reach(*pe) == Reach::Unreachable;
+            let named = (0..self.n_pes()).find(|pe| *pe == note.pe as usize && dead(pe));
+            if let Some(pe) = named.or_else(|| (0..self.n_pes()).find(dead)) {
+                return Some(self.unreachable(pe));
+            }
         }
         let post = note.map_or_else(|| format!("post {seq}"), |n| format!("post {seq}: {n}"));
         Some(Error::Channel { fault, post })
