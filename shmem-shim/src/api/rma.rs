@@ -1,0 +1,121 @@
+//! Put, get and their strided, block-strided, single-element and non-blocking forms.
+
+use crate::ctypes::*;
+use crate::rt::rma;
+
+macro_rules! typed {
+    ($($n:ident $T:ident),*) => { ::pastey::paste! {
+        $(api_ctx! { [<LIST_ $n:upper>], ctx;
+            current fn [<$n _put>](dest: *mut $T, source: *const $T, nelems: size_t, pe: int) = rma::put(ctx, dest.cast(), source.cast(), nelems, size_of::<$T>(), pe);
+            current fn [<$n _get>](dest: *mut $T, source: *const $T, nelems: size_t, pe: int) = rma::get(ctx, dest.cast(), source.cast(), nelems, size_of::<$T>(), pe);
+            current fn [<$n _put_nbi>](dest: *mut $T, source: *const $T, nelems: size_t, pe: int) = rma::put_nbi(ctx, dest.cast(), source.cast(), nelems, size_of::<$T>(), pe);
+            current fn [<$n _get_nbi>](dest: *mut $T, source: *const $T, nelems: size_t, pe: int) = rma::get_nbi(ctx, dest.cast(), source.cast(), nelems, size_of::<$T>(), pe);
+            current fn [<$n _iput>](dest: *mut $T, source: *const $T, dst: ptrdiff_t, sst: ptrdiff_t, nelems: size_t, pe: int) = rma::ibput(ctx, dest.cast(), source.cast(), dst, sst, 1, nelems, size_of::<$T>(), pe);
+            current fn [<$n _iget>](dest: *mut $T, source: *const $T, dst: ptrdiff_t, sst: ptrdiff_t, nelems: size_t, pe: int) = rma::ibget(ctx, dest.cast(), source.cast(), dst, sst, 1, nelems, size_of::<$T>(), pe);
+            current fn [<$n _ibput>](dest: *mut $T, source: *const $T, dst: ptrdiff_t, sst: ptrdiff_t, bsize: size_t, nblocks: size_t, pe: int) = rma::ibput(ctx, dest.cast(), source.cast(), dst, sst, bsize, nblocks, size_of::<$T>(), pe);
+            current fn [<$n _ibget>](dest: *mut $T, source: *const $T, dst: ptrdiff_t, sst: ptrdiff_t, bsize: size_t, nblocks: size_t, pe: int) = rma::ibget(ctx, dest.cast(), source.cast(), dst, sst, bsize, nblocks, size_of::<$T>(), pe);
+        })*
+        #[cfg(test)]
+        const TYPED: &[&[crate::api::Sig]] = &[$([<LIST_ $n:upper>]),*];
+    }};
+}
+for_std_rma!(typed);
+
+macro_rules! value {
+    ($($n:ident $T:ident),*) => { ::pastey::paste! {
+        $(api_ctx! { [<VALUE_ $n:upper>], ctx;
+            current fn [<$n _p>](dest: *mut $T, value: $T, pe: int) = rma::put(ctx, dest.cast(), (&raw const value).cast(), 1, size_of::<$T>(), pe);
+            current fn [<$n _g>](source: *const $T, pe: int) -> $T = rma::g(ctx, source, pe);
+        })*
+        #[cfg(test)]
+        const VALUE: &[&[crate::api::Sig]] = &[$([<VALUE_ $n:upper>]),*];
+    }};
+}
+for_value_rma!(value);
+
+api_ctx! { LONGDOUBLE_P, ctx;
+    current fn longdouble_p(dest: *mut longdouble, value: longdouble_arg, pe: int) = rma::put(ctx, dest.cast(), (&raw const value).cast(), 1, size_of::<longdouble>(), pe);
+}
+
+/// `long double` results travel in st(0), which Rust cannot return: fetch into memory, then `fld`.
+macro_rules! longdouble_g {
+    ($list:ident; $($name:ident ( $($a:ident : $t:ty),* ) via $inner:ident, out $reg:literal;)*) => { ::pastey::paste! {
+        $(
+            #[unsafe(no_mangle)]
+            #[unsafe(naked)]
+            unsafe extern "C" fn $name($($a: $t),*) {
+                core::arch::naked_asm!(
+                    "sub rsp, 24",
+                    concat!("mov ", $reg, ", rsp"),
+                    "call {inner}",
+                    "fld tbyte ptr [rsp]",
+                    "add rsp, 24",
+                    "ret",
+                    inner = sym $inner
+                )
+            }
+            #[unsafe(no_mangle)]
+            #[unsafe(naked)]
+            unsafe extern "C" fn [<p $name>]($($a: $t),*) {
+                core::arch::naked_asm!(
+                    "sub rsp, 24",
+                    concat!("mov ", $reg, ", rsp"),
+                    "call {inner}",
+                    "fld tbyte ptr [rsp]",
+                    "add rsp, 24",
+                    "ret",
+                    inner = sym $inner
+                )
+            }
+        )*
+        #[cfg(test)]
+        const $list: &[crate::api::Sig] = &[$(crate::api::Sig {
+            name: stringify!($name),
+            deprecated: false,
+            args: &[$((stringify!($a), stringify!($t))),*],
+            ret: "longdouble",
+        }),*];
+    }};
+}
+
+unsafe extern "C" fn longdouble_g_into(source: *const longdouble, pe: int, out: *mut longdouble) {
+    let ctx = crate::rt::team::CTX_DEFAULT;
+    // SAFETY: `out` is the caller's stack slot of 16 bytes; the source is checked.
+    unsafe { rma::get(&"shmem_longdouble_g", ctx, out.cast(), source.cast(), 1, size_of::<longdouble>(), pe) }
+}
+unsafe extern "C" fn ctx_longdouble_g_into(ctx: shmem_ctx_t, source: *const longdouble, pe: int, out: *mut longdouble) {
+    // SAFETY: as above.
+    unsafe { rma::get(&"shmem_ctx_longdouble_g", ctx, out.cast(), source.cast(), 1, size_of::<longdouble>(), pe) }
+}
+longdouble_g! { LONGDOUBLE_G;
+    shmem_longdouble_g(source: *const longdouble, pe: int) via longdouble_g_into, out "rdx";
+    shmem_ctx_longdouble_g(ctx: shmem_ctx_t, source: *const longdouble, pe: int) via ctx_longdouble_g_into, out "rcx";
+}
+
+macro_rules! sized {
+    ($($n:literal $bytes:literal),*) => { ::pastey::paste! {
+        $(api_ctx! { [<SIZED_ $n>], ctx;
+            current fn [<put $n>](dest: *mut void, source: *const void, nelems: size_t, pe: int) = rma::put(ctx, dest.cast(), source.cast(), nelems, $bytes, pe);
+            current fn [<get $n>](dest: *mut void, source: *const void, nelems: size_t, pe: int) = rma::get(ctx, dest.cast(), source.cast(), nelems, $bytes, pe);
+            current fn [<put $n _nbi>](dest: *mut void, source: *const void, nelems: size_t, pe: int) = rma::put_nbi(ctx, dest.cast(), source.cast(), nelems, $bytes, pe);
+            current fn [<get $n _nbi>](dest: *mut void, source: *const void, nelems: size_t, pe: int) = rma::get_nbi(ctx, dest.cast(), source.cast(), nelems, $bytes, pe);
+            current fn [<iput $n>](dest: *mut void, source: *const void, dst: ptrdiff_t, sst: ptrdiff_t, nelems: size_t, pe: int) = rma::ibput(ctx, dest.cast(), source.cast(), dst, sst, 1, nelems, $bytes, pe);
+            current fn [<iget $n>](dest: *mut void, source: *const void, dst: ptrdiff_t, sst: ptrdiff_t, nelems: size_t, pe: int) = rma::ibget(ctx, dest.cast(), source.cast(), dst, sst, 1, nelems, $bytes, pe);
+            current fn [<ibput $n>](dest: *mut void, source: *const void, dst: ptrdiff_t, sst: ptrdiff_t, bsize: size_t, nblocks: size_t, pe: int) = rma::ibput(ctx, dest.cast(), source.cast(), dst, sst, bsize, nblocks, $bytes, pe);
+            current fn [<ibget $n>](dest: *mut void, source: *const void, dst: ptrdiff_t, sst: ptrdiff_t, bsize: size_t, nblocks: size_t, pe: int) = rma::ibget(ctx, dest.cast(), source.cast(), dst, sst, bsize, nblocks, $bytes, pe);
+        })*
+        #[cfg(test)]
+        const SIZED: &[&[crate::api::Sig]] = &[$([<SIZED_ $n>]),*];
+    }};
+}
+for_sizes!(sized);
+
+api_ctx! { MEM, ctx;
+    current fn putmem(dest: *mut void, source: *const void, nelems: size_t, pe: int) = rma::put(ctx, dest.cast(), source.cast(), nelems, 1, pe);
+    current fn getmem(dest: *mut void, source: *const void, nelems: size_t, pe: int) = rma::get(ctx, dest.cast(), source.cast(), nelems, 1, pe);
+    current fn putmem_nbi(dest: *mut void, source: *const void, nelems: size_t, pe: int) = rma::put_nbi(ctx, dest.cast(), source.cast(), nelems, 1, pe);
+    current fn getmem_nbi(dest: *mut void, source: *const void, nelems: size_t, pe: int) = rma::get_nbi(ctx, dest.cast(), source.cast(), nelems, 1, pe);
+}
+
+#[cfg(test)]
+pub(crate) const LISTS: &[&[&[crate::api::Sig]]] = &[TYPED, VALUE, &[LONGDOUBLE_P, LONGDOUBLE_G], SIZED, &[MEM]];

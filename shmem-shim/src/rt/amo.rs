@@ -1,0 +1,53 @@
+//! Cores of the atomics: any 4 or 8 byte type as bits.
+
+use super::{ok, rma::aligned, state};
+use crate::ctypes::*;
+use abi::account::Class;
+use abi::desc::AmoOp;
+
+#[inline]
+fn amo<T: Word>(name: Name, ctx: shmem_ctx_t, at: *mut T, op: AmoOp, bits: (u64, u64), fetch: bool, pe: int) -> u64 {
+    let s = state(name);
+    let pe = s.target(name, ctx, pe);
+    let place = aligned(s, name, at.cast(), size_of::<T>());
+    let width = size_of::<T>() as u8;
+    ok(name, Some(pe), s.job.ctx().amo(Class::Amo, pe, place, op, width, bits.0, bits.1, fetch))
+}
+
+/// An atomic without result.
+pub(crate) fn apply<T: Word>(name: Name, ctx: shmem_ctx_t, dest: *mut T, op: AmoOp, operand: u64, pe: int) {
+    amo(name, ctx, dest, op, (operand, 0), false, pe);
+}
+
+/// An atomic that returns the old value.
+pub(crate) fn fetch<T: Word>(
+    name: Name,
+    ctx: shmem_ctx_t,
+    dest: *mut T,
+    op: AmoOp,
+    operand: u64,
+    comparand: u64,
+    pe: int,
+) -> T {
+    T::from_bits(amo(name, ctx, dest, op, (operand, comparand), true, pe))
+}
+
+/// An atomic whose old value is stored by the next quiet at the latest; here, at once.
+///
+/// # Safety
+/// `result` is writable.
+#[allow(clippy::too_many_arguments)]
+pub(crate) unsafe fn fetch_nbi<T: Word>(
+    name: Name,
+    ctx: shmem_ctx_t,
+    result: *mut T,
+    dest: *mut T,
+    op: AmoOp,
+    operand: u64,
+    comparand: u64,
+    pe: int,
+) {
+    let old = fetch::<T>(name, ctx, dest, op, operand, comparand, pe);
+    // SAFETY: the caller's contract.
+    unsafe { result.write(old) };
+}

@@ -1,0 +1,373 @@
+//! Life of the job in this process: before `main`, init, finalize, exit.
+//!
+//! A program linked with this library joins its job in a library constructor, because that is the
+//! last moment at which its global variables can be moved unnoticed. What goes wrong there is kept
+//! and reported by `shmem_init`. A program that loads the library later (an interpreter) joins in
+//! init, and its globals stay private.
+
+use super::{STATE, State, die, elf, fork, lock, memory, ok, p2p, state, statics, team, trees, try_state};
+use crate::ctypes::*;
+use abi::launch::{Launch, LaunchError};
+use angara::{Job, Reach};
+use std::os::fd::AsRawFd;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
+
+const MAJOR: int = 1;
+const MINOR: int = 6;
+const VENDOR: &str = concat!("Angara OpenSHMEM ", env!("CARGO_PKG_VERSION"));
+/// `SHMEM_THREAD_SERIALIZED`: the most this library provides. Concurrent collectives of one PE
+/// would mix up the counted signals of [`p2p`].
+const THREAD_MOST: int = 2;
+/// Symmetric heap without a launcher.
+const SOLO_HEAP: usize = 64 << 20;
+
+/// How far joining the job has come before init.
+#[allow(clippy::large_enum_variant)] // there is one
+enum Boot {
+    /// Not tried: the library was loaded late.
+    Later,
+    /// Joined.
+    Joined(Job),
+    /// Failed, and why.
+    Failed(String),
+    /// The job is in [`STATE`], or over.
+    Taken,
+}
+
+static BOOT: Mutex<Boot> = Mutex::new(Boot::Later);
+static FINALIZED: AtomicBool = AtomicBool::new(false);
+/// Started by `start_pes`, whose programs never call finalize.
+static OLD_STYLE: AtomicBool = AtomicBool::new(false);
+
+#[used]
+#[unsafe(link_section = ".init_array")]
+static CONSTRUCTOR: extern "C" fn() = constructor;
+
+unsafe extern "C" {
+    /// glibc: like `atexit`, and the handler learns the exit status.
+    fn on_exit(handler: extern "C" fn(status: i32, data: *mut void), data: *mut void) -> i32;
+}
+
+extern "C" fn constructor() {
+    // SAFETY: errno of this thread; a program's first view of it must be undisturbed.
+    let errno = unsafe { *libc::__errno_location() };
+    if let Some(segments) = elf::symmetric_segments() {
+        let boot = std::panic::catch_unwind(|| join(segments));
+        *lock(&BOOT) = match boot {
+            Ok(Ok(job)) => Boot::Joined(job),
+            Ok(Err(why)) => Boot::Failed(why),
+            Err(_) => Boot::Failed("internal error while joining the job (see above)".into()),
+        };
+    }
+    // SAFETY: a handler of the right type in a library that is never unloaded; errno as above.
+    unsafe {
+        on_exit(at_exit, std::ptr::null_mut());
+        *libc::__errno_location() = errno;
+    }
+}
+
+/// Joins the job of the launcher, or makes one of a single PE, with `segments` symmetric.
+fn join(segments: Vec<elf::Segment>) -> Result<Job, String> {
+    let described = statics::describe(&segments);
+    let job = match Launch::from_env() {
+        Ok(launch) => Job::attach(&launch, &described),
+        Err(LaunchError::NoLauncher) => Job::solo(solo_heap()?, &described),
+        Err(e) => return Err(e.to_string()),
+    };
+    let job = job.map_err(|e| e.to_string())?;
+    if !segments.is_empty() {
+        statics::adopt(&job, &segments).map_err(|e| format!("cannot make global variables symmetric: {e}"))?;
+        let fd = job.static_fd().map_or(-1, |fd| fd.as_raw_fd());
+        fork::register(segments, fd, job.static_offset());
+    }
+    core_dumps(&job);
+    Ok(job)
+}
+
+/// A core dump shall hold this PE's globals and heap, and not the memory of all its peers.
+fn core_dumps(job: &Job) {
+    let geometry = *job.geometry();
+    let (me, pes) = (job.my_pe(), geometry.pes);
+    let arena = |first: *mut u8, stride: usize, keep_mine: bool| {
+        for pe in (0..pes).filter(|pe| !(keep_mine && *pe == me)) {
+            // SAFETY: advice about a slice of a mapping of this process; it changes no content.
+            unsafe { libc::madvise(first.wrapping_add(pe * stride).cast(), stride, libc::MADV_DONTDUMP) };
+        }
+    };
+    arena(job.internal().wrapping_sub(me * geometry.heap_stride), geometry.heap_stride, true);
+    // The program's own view of its globals is dumped; the arena is the same memory again.
+    let first = job.static_slice(0);
+    if !first.is_null() {
+        arena(first, geometry.static_stride, false);
+    }
+    // Bit 1: anonymous shared memory, bit 3: shared file mappings. Which of the two a memfd is has
+    // changed between kernels.
+    let path = "/proc/self/coredump_filter";
+    if let Some(now) = std::fs::read_to_string(path).ok().and_then(|t| u32::from_str_radix(t.trim(), 16).ok()) {
+        let _ = std::fs::write(path, format!("{:#x}", now | 0b1010));
+    }
+}
+
+/// `SHMEM_SYMMETRIC_SIZE` without a launcher; with one, the launcher has applied it.
+fn solo_heap() -> Result<usize, String> {
+    match std::env::var("SHMEM_SYMMETRIC_SIZE").or_else(|_| std::env::var("SMA_SYMMETRIC_SIZE")) {
+        Ok(text) => parse_size(&text).ok_or_else(|| {
+            format!("SHMEM_SYMMETRIC_SIZE is {text:?}; write a number of bytes, optionally with k, m, g or t")
+        }),
+        Err(_) => Ok(SOLO_HEAP),
+    }
+}
+
+/// A size with an optional binary suffix: `65536`, `64m`, `1.5G`.
+fn parse_size(text: &str) -> Option<usize> {
+    let text = text.trim();
+    let last = text.chars().last()?.to_ascii_lowercase();
+    let shift = match last {
+        'k' => 10,
+        'm' => 20,
+        'g' => 30,
+        't' => 40,
+        _ => 0,
+    };
+    let digits = if shift > 0 { &text[..text.len() - 1] } else { text };
+    let value: f64 = digits.trim().parse().ok().filter(|v: &f64| v.is_finite() && *v > 0.0)?;
+    let bytes = value * (1u64 << shift) as f64;
+    (bytes < (1u64 << 46) as f64).then_some(bytes as usize)
+}
+
+/// Runs after `main` returned or `exit` was called.
+extern "C" fn at_exit(status: i32, _: *mut void) {
+    if fork::in_child() || status != 0 {
+        // A failing PE leaves without a goodbye: the daemon notices, and the launcher ends the job.
+        return;
+    }
+    match try_state() {
+        Some(_) if OLD_STYLE.load(Ordering::Relaxed) => finalize(&"start_pes (at exit)"),
+        Some(s) => s.job.detach(),
+        None => {
+            if let Boot::Joined(job) = &*lock(&BOOT) {
+                job.detach();
+            }
+        }
+    }
+}
+
+/// Starts, or counts one more start. Errors are for the caller to report.
+fn start(name: Name, level: int) -> Result<(), String> {
+    let mut boot = lock(&BOOT);
+    if let Some(s) = try_state() {
+        s.inits.fetch_add(1, Ordering::Relaxed);
+        return Ok(());
+    }
+    if FINALIZED.load(Ordering::Relaxed) {
+        return Err("shmem_finalize has ended the job; it cannot be started again in the same process".into());
+    }
+    let job = match std::mem::replace(&mut *boot, Boot::Taken) {
+        Boot::Joined(job) => job,
+        Boot::Later => join(Vec::new())?,
+        Boot::Failed(why) => {
+            *boot = Boot::Failed(why.clone());
+            return Err(why);
+        }
+        Boot::Taken => return Err("the job is being started by another thread".into()),
+    };
+    let (me, n) = (job.my_pe(), job.n_pes());
+    let shared = (0..n).all(|pe| job.ctx().reach(pe) == Reach::Direct);
+    let state = Box::leak(Box::new(State {
+        heap: Mutex::new(memory::heap_of(&job)),
+        job,
+        me,
+        n,
+        p2p: p2p::P2p::new(n),
+        teams: team::Table::new(me, n, shared),
+        trees: trees::Trees::default(),
+        thread_level: AtomicI32::new(level),
+        inits: AtomicUsize::new(1),
+    }));
+    STATE.store(state, Ordering::Release);
+    ok(name, None, state.job.barrier(false));
+    state.open_tree(name);
+    if me == 0 {
+        greet(state);
+    }
+    Ok(())
+}
+
+/// `SHMEM_VERSION` and `SHMEM_INFO` print at start.
+fn greet(s: &State) {
+    let set = |name| std::env::var_os(name).is_some_and(|v| !v.is_empty() && v != "0");
+    if set("SHMEM_VERSION") {
+        println!("{VENDOR}, OpenSHMEM {MAJOR}.{MINOR}");
+    }
+    if set("SHMEM_INFO") {
+        println!(
+            "{VENDOR}, OpenSHMEM {MAJOR}.{MINOR}\n\
+             SHMEM_SYMMETRIC_SIZE  bytes of symmetric heap per PE, with k, m, g, t (now {})\n\
+             SHMEM_PREFAULT        1: populate large blocks when they are allocated\n\
+             SHMEM_VERSION         print the version at start\n\
+             SHMEM_INFO            print this",
+            s.job.heap_len()
+        );
+    }
+}
+
+pub(crate) fn init(name: Name) {
+    if let Err(why) = start(name, 0) {
+        die(name, None, why);
+    }
+}
+
+/// # Safety
+/// `provided` is null or writable.
+pub(crate) unsafe fn init_thread(name: Name, requested: int, provided: *mut int) -> int {
+    let level = requested.clamp(0, THREAD_MOST);
+    let status = match start(name, level) {
+        Ok(()) => 0,
+        Err(why) => {
+            eprintln!("angara: {name}: {why}");
+            1
+        }
+    };
+    if let (Some(s), false) = (try_state(), provided.is_null()) {
+        // SAFETY: the caller's contract.
+        unsafe { provided.write(s.thread_level.load(Ordering::Relaxed)) };
+    }
+    status
+}
+
+/// # Safety
+/// `provided` is writable.
+pub(crate) unsafe fn query_thread(name: Name, provided: *mut int) {
+    // SAFETY: the caller's contract.
+    unsafe { provided.write(state(name).thread_level.load(Ordering::Relaxed)) };
+}
+
+/// # Safety
+/// `initialized` is writable.
+pub(crate) unsafe fn query_initialized(_name: Name, initialized: *mut int) {
+    // SAFETY: the caller's contract.
+    unsafe { initialized.write(try_state().is_some() as int) };
+}
+
+pub(crate) fn finalize(name: Name) {
+    let s = state(name);
+    if s.inits.fetch_sub(1, Ordering::Relaxed) > 1 {
+        return;
+    }
+    ok(name, None, s.job.ctx().quiet());
+    ok(name, None, s.job.barrier(false));
+    s.close_tree();
+    s.job.detach();
+    FINALIZED.store(true, Ordering::Relaxed);
+    STATE.store(std::ptr::null_mut(), Ordering::Release);
+}
+
+pub(crate) fn global_exit(name: Name, status: int) {
+    let s = state(name);
+    // SAFETY: flushes the program's streams; the process ends by the next call.
+    unsafe { libc::fflush(std::ptr::null_mut()) };
+    s.job.abort(status, &format!("PE {} called {name}({status})", s.me));
+    // SAFETY: ends the process. Not `exit`: handlers of a program that is being torn down could wait
+    // for PEs that are gone.
+    unsafe { libc::_exit(status) }
+}
+
+pub(crate) fn start_pes(name: Name, _npes: int) {
+    if try_state().is_none() {
+        OLD_STYLE.store(true, Ordering::Relaxed);
+        init(name);
+    }
+}
+
+/// Why a routine finds no job.
+pub(super) fn why_no_state() -> String {
+    if FINALIZED.load(Ordering::Relaxed) {
+        return "called after shmem_finalize".into();
+    }
+    match &*lock(&BOOT) {
+        Boot::Failed(why) => format!("the job could not be joined: {why}"),
+        _ => "called before shmem_init".into(),
+    }
+}
+
+pub(crate) fn my_pe(name: Name) -> int {
+    state(name).me as int
+}
+
+pub(crate) fn n_pes(name: Name) -> int {
+    state(name).n as int
+}
+
+/// # Safety
+/// Both are writable.
+pub(crate) unsafe fn version(_name: Name, major: *mut int, minor: *mut int) {
+    // SAFETY: the caller's contract.
+    unsafe {
+        major.write(MAJOR);
+        minor.write(MINOR);
+    }
+}
+
+/// # Safety
+/// `name` has room for `SHMEM_MAX_NAME_LEN` (256) bytes.
+pub(crate) unsafe fn name(_name: Name, name: *mut char) {
+    // SAFETY: the text is shorter than that.
+    unsafe {
+        std::ptr::copy_nonoverlapping(VENDOR.as_ptr().cast(), name, VENDOR.len());
+        name.add(VENDOR.len()).write(0);
+    }
+}
+
+/// Profiling control: there is no profiler inside the library; one that interposes sees the call.
+pub(crate) fn pcontrol(_name: Name, _level: int) {}
+
+/// Coordinates of the node of `pe`, one `int` per dimension; returns how many, or -1.
+///
+/// # Safety
+/// `coords` has room for 4.
+pub(crate) unsafe fn coords(name: Name, pe: int, coords: *mut int) -> int {
+    let s = state(name);
+    let Some(pe) = usize::try_from(pe).ok().filter(|pe| *pe < s.n) else { return -1 };
+    let dims = s.job.geometry().shape.dims().len();
+    for (i, c) in s.job.pe_entry(pe).coords.0[..dims].iter().enumerate() {
+        // SAFETY: at most four dimensions.
+        unsafe { coords.add(i).write(*c as int) };
+    }
+    dims as int
+}
+
+/// Nodes along each dimension; returns how many dimensions there are.
+///
+/// # Safety
+/// `dims` has room for 4.
+pub(crate) unsafe fn dims(name: Name, dims: *mut int) -> int {
+    let shape = state(name).job.geometry().shape;
+    for (i, n) in shape.dims().iter().enumerate() {
+        // SAFETY: at most four dimensions.
+        unsafe { dims.add(i).write(*n as int) };
+    }
+    shape.dims().len() as int
+}
+
+/// Links between the caller's node and that of `pe`, or -1.
+pub(crate) fn hops(name: Name, pe: int) -> int {
+    let s = state(name);
+    usize::try_from(pe).ok().filter(|pe| *pe < s.n).map_or(-1, |pe| s.job.hops(pe) as int)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_read_as_the_specification_says() {
+        assert_eq!(parse_size("65536"), Some(65536));
+        assert_eq!(parse_size("64M"), Some(64 << 20));
+        assert_eq!(parse_size("1.5g"), Some(3 << 29));
+        assert_eq!(parse_size(" 2 k "), Some(2048));
+        for bad in ["", "k", "-1", "0", "12q", "nan", "99999t"] {
+            assert_eq!(parse_size(bad), None, "{bad:?}");
+        }
+    }
+}

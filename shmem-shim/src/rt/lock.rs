@@ -1,0 +1,106 @@
+//! Distributed locks: first come, first served, each waiter on its own PE's memory.
+//!
+//! A lock is a symmetric `long`, 0 when free. Its low half at the *home* PE (chosen by address)
+//! names the last PE in the queue, plus one. The high half at each PE is that PE's place in the
+//! queue: bit 31 "waiting", the rest the PE behind it, plus one. Taking the lock swaps oneself in
+//! as last; if there was someone, one links oneself behind and waits on one's own word. Releasing
+//! swaps the home word back to 0 if nobody came, else clears the waiting bit of the next PE.
+
+use super::{State, ok, rma::aligned, state};
+use crate::ctypes::*;
+use angara::{AmoOp, Class, Place};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+const WAITING: u32 = 1 << 31;
+
+struct Lock<'a> {
+    s: &'a State,
+    name: Name,
+    home: usize,
+    tail: Place,
+    node: Place,
+    /// My place in the queue.
+    own: &'a AtomicU32,
+}
+
+impl<'a> Lock<'a> {
+    /// # Safety
+    /// `lock` points to a live `long`.
+    unsafe fn at(name: Name, lock: *mut long) -> Lock<'a> {
+        let s = state(name);
+        let tail = aligned(s, name, lock.cast(), 8);
+        // Neighbouring locks get different homes.
+        let home = (tail.offset as usize / 8) % s.n;
+        // SAFETY: the high half of an aligned 8-byte word that peers access as 4-byte words.
+        let own = unsafe { AtomicU32::from_ptr(lock.cast::<u32>().add(1)) };
+        Lock { s, name, home, tail, node: Place { offset: tail.offset + 4, ..tail }, own }
+    }
+
+    fn amo(&self, pe: usize, at: Place, op: AmoOp, operand: u32, comparand: u32, fetch: bool) -> u32 {
+        let result = self.s.job.ctx().amo(Class::Sync, pe, at, op, 4, operand as u64, comparand as u64, fetch);
+        ok(self.name, Some(pe), result) as u32
+    }
+
+    fn me(&self) -> u32 {
+        self.s.me as u32 + 1
+    }
+
+    fn wait(&self, ready: impl FnMut() -> bool, what: &str) {
+        let name = self.name;
+        ok(name, None, self.s.job.wait(ready, &|| format!("{name}: {what} (home PE {})", self.home)));
+    }
+}
+
+/// # Safety
+/// `lock` points to a live `long`.
+pub(crate) unsafe fn set(name: Name, lock: *mut long) {
+    // SAFETY: passed on.
+    let l = unsafe { Lock::at(name, lock) };
+    l.own.store(WAITING, Ordering::SeqCst);
+    let before = l.amo(l.home, l.tail, AmoOp::Swap, l.me(), 0, true);
+    if before == 0 {
+        l.own.fetch_and(!WAITING, Ordering::SeqCst);
+        return;
+    }
+    if before == l.me() {
+        super::die(name, None, "this PE already holds the lock; waiting for itself would never end");
+    }
+    l.amo(before as usize - 1, l.node, AmoOp::Or, l.me(), 0, false);
+    l.wait(|| l.own.load(Ordering::Acquire) & WAITING == 0, "the lock, held by another PE");
+}
+
+/// # Safety
+/// As [`set`].
+pub(crate) unsafe fn test(name: Name, lock: *mut long) -> int {
+    // SAFETY: passed on.
+    let l = unsafe { Lock::at(name, lock) };
+    // My place in the queue is empty unless I hold the lock, and then this fails.
+    let taken = l.amo(l.home, l.tail, AmoOp::CompareSwap, l.me(), 0, true) != 0;
+    if taken && l.s.job.geometry().crowded {
+        std::thread::yield_now();
+    }
+    taken as int
+}
+
+/// # Safety
+/// As [`set`].
+pub(crate) unsafe fn clear(name: Name, lock: *mut long) {
+    // SAFETY: passed on.
+    let l = unsafe { Lock::at(name, lock) };
+    // What was done under the lock must be complete before the next PE gets it.
+    ok(name, None, l.s.job.ctx().quiet());
+    let next = || l.own.load(Ordering::Acquire) & !WAITING;
+    if next() == 0 {
+        let last = l.amo(l.home, l.tail, AmoOp::CompareSwap, 0, l.me(), true);
+        if last == l.me() {
+            return;
+        }
+        if last == 0 {
+            super::die(name, None, "the lock is not held");
+        }
+        l.wait(|| next() != 0, "the PE behind in the queue to link itself");
+    }
+    let successor = next();
+    l.own.store(0, Ordering::SeqCst);
+    l.amo(successor as usize - 1, l.node, AmoOp::And, !WAITING, 0, false);
+}

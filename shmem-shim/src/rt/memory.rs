@@ -1,0 +1,152 @@
+//! Cores of the symmetric heap routines and of address queries.
+
+use super::{State, die, heap, lock, ok, state};
+use crate::ctypes::*;
+use std::sync::OnceLock;
+
+/// Blocks up to this size get their pages at once: a first touch inside a timed loop costs more.
+const POPULATE_MAX: usize = 1 << 20;
+/// Every defined bit of the hints of `shmem_malloc_with_hints`.
+const HINTS: long = 3;
+
+/// `SHMEM_PREFAULT=1`: large blocks too.
+fn prefault() -> bool {
+    static SET: OnceLock<bool> = OnceLock::new();
+    *SET.get_or_init(|| std::env::var("SHMEM_PREFAULT").is_ok_and(|v| v != "0" && !v.is_empty()))
+}
+
+impl State {
+    fn allocate(&self, size: usize, align: usize) -> Option<*mut u8> {
+        let offset = lock(&self.heap).alloc(size, align)?;
+        // SAFETY: the allocator hands out offsets inside the heap.
+        let p = unsafe { self.job.heap().add(offset) };
+        if size <= POPULATE_MAX || prefault() {
+            let page = abi::PAGE;
+            let start = p as usize & !(page - 1);
+            let len = (p as usize + size).next_multiple_of(page) - start;
+            // SAFETY: asks for the pages of a range of this process's own mapping. An old kernel
+            // refuses; then pages come with the first touch.
+            unsafe { libc::madvise(start as *mut _, len, libc::MADV_POPULATE_WRITE) };
+        }
+        Some(p)
+    }
+
+    fn offset_of(&self, name: Name, p: *mut u8) -> usize {
+        let offset = (p as usize).wrapping_sub(self.job.heap() as usize);
+        if lock(&self.heap).size_of(offset).is_none() {
+            die(name, None, format_args!("{p:p} is not the start of a block of the symmetric heap (freed before?)"));
+        }
+        offset
+    }
+
+    fn barrier(&self, name: Name) {
+        ok(name, None, self.job.ctx().quiet());
+        ok(name, None, self.job.barrier(false));
+    }
+}
+
+fn allocate(name: Name, size: usize, align: usize) -> *mut void {
+    let s = state(name);
+    if size == 0 {
+        return std::ptr::null_mut();
+    }
+    let p = s.allocate(size, align);
+    // Every PE fails or none does: they run the same allocator.
+    s.barrier(name);
+    p.map_or(std::ptr::null_mut(), |p| p.cast())
+}
+
+pub(crate) fn malloc(name: Name, size: usize) -> *mut void {
+    allocate(name, size, 1)
+}
+
+pub(crate) fn malloc_with_hints(name: Name, size: usize, hints: long) -> *mut void {
+    if hints & !HINTS != 0 {
+        die(name, None, format_args!("unknown hints {hints:#x}"));
+    }
+    allocate(name, size, 1)
+}
+
+pub(crate) fn calloc(name: Name, count: usize, size: usize) -> *mut void {
+    let s = state(name);
+    let Some(len) = count.checked_mul(size).filter(|n| *n > 0) else { return std::ptr::null_mut() };
+    let p = s.allocate(len, 1);
+    if let Some(p) = p {
+        // SAFETY: a block of `len` bytes; nobody else knows it before the barrier.
+        unsafe { std::ptr::write_bytes(p, 0, len) };
+    }
+    s.barrier(name);
+    p.map_or(std::ptr::null_mut(), |p| p.cast())
+}
+
+pub(crate) fn align(name: Name, alignment: usize, size: usize) -> *mut void {
+    if !alignment.is_power_of_two() || !alignment.is_multiple_of(size_of::<*mut u8>()) {
+        return std::ptr::null_mut();
+    }
+    // Heaps start at a page, and not all PEs' at a multiple of more: beyond that, equal offsets would
+    // not be equally aligned addresses.
+    if alignment > abi::PAGE {
+        return std::ptr::null_mut();
+    }
+    allocate(name, size, alignment)
+}
+
+pub(crate) fn realloc(name: Name, ptr: *mut void, size: usize) -> *mut void {
+    if ptr.is_null() {
+        return allocate(name, size, 1);
+    }
+    let s = state(name);
+    if size == 0 {
+        free(name, ptr);
+        return std::ptr::null_mut();
+    }
+    let offset = s.offset_of(name, ptr.cast());
+    s.barrier(name);
+    let old = lock(&s.heap).size_of(offset).unwrap_or(0);
+    if lock(&s.heap).resize(offset, size) {
+        s.barrier(name);
+        return ptr;
+    }
+    let new = s.allocate(size, 1);
+    if let Some(p) = new {
+        // SAFETY: two different blocks of at least this many bytes.
+        unsafe { std::ptr::copy_nonoverlapping(ptr.cast::<u8>(), p, old.min(size)) };
+        lock(&s.heap).free(offset);
+    }
+    s.barrier(name);
+    new.map_or(std::ptr::null_mut(), |p| p.cast())
+}
+
+pub(crate) fn free(name: Name, ptr: *mut void) {
+    let s = state(name);
+    if ptr.is_null() {
+        return;
+    }
+    let offset = s.offset_of(name, ptr.cast());
+    // Nobody may still be using the block when it becomes free here.
+    s.barrier(name);
+    lock(&s.heap).free(offset);
+}
+
+pub(crate) fn ptr(name: Name, dest: *const u8, pe: int) -> *mut void {
+    let s = state(name);
+    let known = usize::try_from(pe).ok().filter(|pe| *pe < s.n);
+    let address = known.and_then(|pe| s.job.peer(s.job.locate(dest, 1)?, pe));
+    address.map_or(std::ptr::null_mut(), |p| p.cast())
+}
+
+pub(crate) fn addr_accessible(name: Name, addr: *const u8, pe: int) -> int {
+    let s = state(name);
+    (pe_accessible(name, pe) != 0 && s.job.locate(addr, 1).is_some()) as int
+}
+
+pub(crate) fn pe_accessible(name: Name, pe: int) -> int {
+    let s = state(name);
+    let known = usize::try_from(pe).ok().filter(|pe| *pe < s.n);
+    known.is_some_and(|pe| s.job.ctx().reach(pe) != angara::Reach::Unreachable) as int
+}
+
+/// The allocator over the heap of a job.
+pub(crate) fn heap_of(job: &angara::Job) -> heap::Heap {
+    heap::Heap::new(job.heap_len())
+}

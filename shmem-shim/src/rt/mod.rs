@@ -1,0 +1,181 @@
+//! What the exported routines do, on bytes: the job's state, addresses, errors, and one module per
+//! kind of routine.
+//!
+//! A routine of the API has no way to return an error, so whatever fails (a PE that does not
+//! exist, an address that is not symmetric, a target every route to which is dead) ends the job
+//! with one message that names PE, routine and reason: see [`die`].
+
+pub(crate) mod amo;
+pub(crate) mod coll;
+mod elf;
+mod fork;
+mod heap;
+pub(crate) mod init;
+pub(crate) mod lock;
+pub(crate) mod memory;
+pub(crate) mod ops;
+mod p2p;
+pub(crate) mod reduce;
+pub(crate) mod rma;
+mod statics;
+pub(crate) mod team;
+mod trees;
+pub(crate) mod wait;
+
+use crate::ctypes::*;
+use abi::desc::Place;
+use angara::{Error, Job};
+use std::fmt::Display;
+use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// A started job.
+pub(crate) struct State {
+    pub(crate) job: Job,
+    pub(crate) me: usize,
+    pub(crate) n: usize,
+    pub(crate) heap: Mutex<heap::Heap>,
+    pub(crate) p2p: p2p::P2p,
+    pub(crate) teams: team::Table,
+    pub(crate) trees: trees::Trees,
+    pub(crate) thread_level: AtomicI32,
+    /// Calls of init that no finalize has matched yet.
+    pub(crate) inits: AtomicUsize,
+}
+
+/// The job between init and the last finalize. A state is never freed: a thread may still use it.
+static STATE: AtomicPtr<State> = AtomicPtr::new(std::ptr::null_mut());
+
+/// The job, or the end of the program when there is none.
+#[inline]
+pub(crate) fn state(name: Name) -> &'static State {
+    match try_state() {
+        Some(s) => s,
+        None => die(name, None, init::why_no_state()),
+    }
+}
+
+/// The job, if init has been called and finalize has not.
+#[inline]
+pub(crate) fn try_state() -> Option<&'static State> {
+    // SAFETY: null, or a leaked box stored by init.
+    unsafe { STATE.load(Ordering::Acquire).as_ref() }
+}
+
+/// Locks, also after another thread panicked: the data is plain and the panic ends the process anyway.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Ends the job: one line on stderr, the daemon told, exit status 1.
+#[cold]
+#[inline(never)]
+pub(crate) fn die(name: Name, target: Option<usize>, why: impl Display) -> ! {
+    let to = target.map_or(String::new(), |pe| format!(" to PE {pe}"));
+    let line = match try_state() {
+        Some(s) => format!("angara: PE {} ({}): {name}{to}: {why}\n", s.me, node(s, s.me)),
+        None => format!("angara: {name}{to}: {why}\n"),
+    };
+    quit(1, &line)
+}
+
+/// Writes `line` in one piece, tells the daemon, ends the process.
+fn quit(status: i32, line: &str) -> ! {
+    // SAFETY: flushes the program's own output first; writes a live buffer.
+    unsafe {
+        libc::fflush(std::ptr::null_mut());
+        libc::write(2, line.as_ptr().cast(), line.len());
+    }
+    if let Some(s) = try_state()
+        && !fork::in_child()
+    {
+        s.job.abort(status, line.trim_end());
+    }
+    // SAFETY: ends the process without destructors, which could wait for PEs that are gone.
+    unsafe { libc::_exit(status) }
+}
+
+/// "node 1,0,0" of `pe`.
+fn node(s: &State, pe: usize) -> String {
+    let coords = s.job.pe_entry(pe).coords;
+    let dims = s.job.geometry().shape.dims().len();
+    let text: Vec<String> = coords.0[..dims].iter().map(u8::to_string).collect();
+    format!("node {}", text.join(","))
+}
+
+/// Passes success on; anything else ends the job. A job that is already ending says nothing more:
+/// whoever ended it has spoken.
+#[inline]
+pub(crate) fn ok<T>(name: Name, pe: Option<usize>, result: Result<T, Error>) -> T {
+    match result {
+        Ok(v) => v,
+        Err(e) => fail(name, pe, e),
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn fail(name: Name, pe: Option<usize>, error: Error) -> ! {
+    if let Error::JobEnded = error {
+        // SAFETY: as in `quit`.
+        unsafe { libc::_exit(error.exit_status()) }
+    }
+    die(name, pe, error)
+}
+
+impl State {
+    /// The place of `len` bytes at `p`, which must be symmetric. A range of no bytes may lie anywhere.
+    #[inline]
+    pub(crate) fn place(&self, name: Name, p: *const u8, len: usize) -> Place {
+        match self.job.locate(p, len) {
+            Some(place) => place,
+            None => self.not_symmetric(name, p, len),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn not_symmetric(&self, name: Name, p: *const u8, len: usize) -> ! {
+        let start = self.job.heap() as usize;
+        let why = match self.job.locate(p, 1) {
+            Some(_) if (p as usize) >= start => {
+                format!(
+                    "it runs over the end of the symmetric heap or of a global variable ({} heap bytes are left from there)",
+                    (start + self.job.heap_len()).saturating_sub(p as usize)
+                )
+            }
+            _ => "it lies neither in the symmetric heap nor in a global variable of the program; \
+                  use memory from shmem_malloc, or a global or static variable"
+                .into(),
+        };
+        die(name, None, format_args!("the address {p:p} ({len} bytes) is not symmetric: {why}"))
+    }
+
+    /// `pe` of context `ctx` as a PE of the job.
+    #[inline]
+    pub(crate) fn target(&self, name: Name, ctx: shmem_ctx_t, pe: int) -> usize {
+        if ctx == team::CTX_DEFAULT && (pe as usize) < self.n { pe as usize } else { self.target_slow(name, ctx, pe) }
+    }
+
+    #[cold]
+    fn target_slow(&self, name: Name, ctx: shmem_ctx_t, pe: int) -> usize {
+        let group = self.teams.of_context(self, name, ctx);
+        match group.pe(pe) {
+            Some(world) => world,
+            None => die(
+                name,
+                None,
+                format_args!("PE {pe} does not exist: {} PEs 0 to {}", group.noun(self.n), group.size - 1),
+            ),
+        }
+    }
+}
+
+/// `nelems` elements of `size` bytes, in bytes.
+#[inline]
+pub(crate) fn bytes(name: Name, nelems: usize, size: usize) -> usize {
+    match nelems.checked_mul(size) {
+        Some(n) if n <= isize::MAX as usize => n,
+        _ => die(name, None, format_args!("{nelems} elements of {size} bytes do not fit into the address space")),
+    }
+}

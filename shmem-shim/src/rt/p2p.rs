@@ -1,0 +1,199 @@
+//! How PEs of a collective talk: counted signals and small messages in the library's own area.
+//!
+//! Each PE has, in its internal area, one word per other PE for signals and a two-slot mailbox per
+//! other PE. A signal or message carries the count of those sent before it on the same pair, so
+//! the receiver knows which one it sees, nothing is ever reset, and nothing depends on teams:
+//! collectives of overlapping teams work because two PEs that belong to both call them in one
+//! order. Everything goes through put, so the same code runs on every engine.
+//!
+//! ```text
+//! 0        4096       +8n        +8n        +8n
+//! | words | signals | mail in | mail read | mailboxes: per PE two slots of `slot` bytes |
+//! ```
+
+use super::{State, ok};
+use crate::ctypes::Name;
+use angara::{Class, INTERNAL_FREE, Place, Region};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Byte offsets of single words at the start of the area.
+pub(crate) mod word {
+    /// TreeId + 1 of the world tree, written by PE 0.
+    pub(crate) const TREE: usize = 64;
+}
+
+const TABLES: usize = 4096;
+/// Largest mailbox slot.
+const SLOT_MAX: usize = 16 * 1024;
+/// Messages of a pair that may be under way.
+const SLOTS: usize = 2;
+
+/// Where everything lies, for a job of `n` PEs.
+#[derive(Clone, Copy, Debug)]
+struct Layout {
+    n: usize,
+    slot: usize,
+}
+
+impl Layout {
+    fn new(n: usize) -> Layout {
+        let room = INTERNAL_FREE - TABLES - 3 * 8 * n - 64;
+        let slot = ((room / (SLOTS * n)) & !63).min(SLOT_MAX);
+        assert!(slot >= 64, "the internal area is too small for {n} PEs");
+        Layout { n, slot }
+    }
+    fn signal(&self, from: usize) -> usize {
+        TABLES + from * 8
+    }
+    fn mail_in(&self, from: usize) -> usize {
+        TABLES + (self.n + from) * 8
+    }
+    fn mail_read(&self, by: usize) -> usize {
+        TABLES + (2 * self.n + by) * 8
+    }
+    fn mailbox(&self, from: usize, count: u64) -> usize {
+        let boxes = (TABLES + 3 * self.n * 8).next_multiple_of(64);
+        boxes + (from * SLOTS + count as usize % SLOTS) * self.slot
+    }
+}
+
+/// What this PE has sent to and seen from each other one.
+struct Pair {
+    signals_sent: AtomicU64,
+    signals_seen: AtomicU64,
+    mail_sent: AtomicU64,
+    mail_seen: AtomicU64,
+}
+
+/// Counters of all pairs this PE is part of.
+pub(crate) struct P2p {
+    layout: Layout,
+    pairs: Box<[Pair]>,
+}
+
+fn next(counter: &AtomicU64) -> u64 {
+    counter.fetch_add(1, Ordering::Relaxed) + 1
+}
+
+fn internal(offset: usize) -> Place {
+    Place { region: Region::Heap, offset: offset as u64 }
+}
+
+impl P2p {
+    pub(crate) fn new(n: usize) -> P2p {
+        let pair = |_| Pair {
+            signals_sent: AtomicU64::new(0),
+            signals_seen: AtomicU64::new(0),
+            mail_sent: AtomicU64::new(0),
+            mail_seen: AtomicU64::new(0),
+        };
+        P2p { layout: Layout::new(n), pairs: (0..n).map(pair).collect() }
+    }
+    /// Most bytes of one message.
+    pub(crate) fn message_max(&self) -> usize {
+        self.layout.slot
+    }
+}
+
+impl State {
+    /// A word of this PE's internal area.
+    pub(crate) fn word(&self, offset: usize) -> &AtomicU64 {
+        debug_assert!(offset.is_multiple_of(8) && offset + 8 <= INTERNAL_FREE);
+        // SAFETY: inside the internal area, which stays mapped for the life of the process; aligned;
+        // peers write it by single stores only.
+        unsafe { AtomicU64::from_ptr(self.job.internal().add(offset).cast()) }
+    }
+
+    /// Stores `value` in a word of the internal area of `pe`.
+    pub(crate) fn put_word(&self, name: Name, pe: usize, offset: usize, value: u64) {
+        if pe == self.me {
+            self.word(offset).store(value, Ordering::Release);
+            return;
+        }
+        // SAFETY: the source is a local of 8 bytes.
+        let result = unsafe { self.job.ctx().put(Class::Sync, pe, internal(offset), (&raw const value).cast(), 8) };
+        ok(name, Some(pe), result);
+    }
+
+    /// Puts on behalf of the library.
+    ///
+    /// # Safety
+    /// `source` is readable for `len` bytes.
+    pub(crate) unsafe fn put_sync(&self, name: Name, pe: usize, to: Place, source: *const u8, len: usize) {
+        if len > 0 {
+            // SAFETY: passed on.
+            ok(name, Some(pe), unsafe { self.job.ctx().put(Class::Sync, pe, to, source, len) });
+        }
+    }
+
+    /// Waits until a word of this PE's area has reached `count`.
+    fn await_word(&self, name: Name, offset: usize, count: u64, what: &str, pe: usize) {
+        let word = self.word(offset);
+        // Without this check the closure for the message would be built on every call.
+        if word.load(Ordering::Acquire) < count {
+            let what = || format!("{name}: {what} PE {pe} (number {count})");
+            ok(name, Some(pe), self.job.wait(|| word.load(Ordering::Acquire) >= count, &what));
+        }
+    }
+
+    /// Tells `pe` that this PE got here. Everything put to `pe` before is ordered before it only
+    /// after [`State::order`].
+    pub(crate) fn signal(&self, name: Name, pe: usize) {
+        let count = next(&self.p2p.pairs[pe].signals_sent);
+        self.put_word(name, pe, self.p2p.layout.signal(self.me), count);
+    }
+
+    /// Waits for the next signal of `pe`.
+    pub(crate) fn await_signal(&self, name: Name, pe: usize) {
+        let count = next(&self.p2p.pairs[pe].signals_seen);
+        self.await_word(name, self.p2p.layout.signal(pe), count, "a signal of", pe);
+    }
+
+    /// Orders what was put before against what is put after.
+    pub(crate) fn order(&self, name: Name) {
+        ok(name, None, self.job.ctx().fence());
+    }
+
+    /// Sends at most [`P2p::message_max`] bytes to another PE. Waits while two earlier messages to it are unread.
+    ///
+    /// # Safety
+    /// `data` is readable for `len` bytes.
+    pub(crate) unsafe fn send(&self, name: Name, pe: usize, data: *const u8, len: usize) {
+        debug_assert!(len <= self.p2p.layout.slot && pe != self.me);
+        let layout = &self.p2p.layout;
+        let count = next(&self.p2p.pairs[pe].mail_sent);
+        let unread = count.saturating_sub(SLOTS as u64);
+        self.await_word(name, layout.mail_read(pe), unread, "room in the mailbox at", pe);
+        // SAFETY: passed on; the slot has room for the message.
+        unsafe { self.put_sync(name, pe, internal(layout.mailbox(self.me, count)), data, len) };
+        self.order(name);
+        self.put_word(name, pe, layout.mail_in(self.me), count);
+    }
+
+    /// Waits for the next message of `pe` and hands it to `read`.
+    pub(crate) fn receive<R>(&self, name: Name, pe: usize, read: impl FnOnce(*const u8) -> R) -> R {
+        let layout = &self.p2p.layout;
+        let count = next(&self.p2p.pairs[pe].mail_seen);
+        self.await_word(name, layout.mail_in(pe), count, "a message of", pe);
+        // SAFETY: the slot is inside the internal area.
+        let value = read(unsafe { self.job.internal().add(layout.mailbox(pe, count)) });
+        self.put_word(name, pe, layout.mail_read(self.me), count);
+        value
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_area_holds_tables_and_mailboxes_of_every_job_size() {
+        for n in [1, 2, 3, 7, 8, 64, 65, 1000, abi::job::PES_MAX] {
+            let l = Layout::new(n);
+            let last = l.mailbox(n - 1, 1) + l.slot;
+            assert!(last <= INTERNAL_FREE, "{n} PEs: {l:?} ends at {last}");
+            assert!(l.mail_read(n - 1) + 8 <= l.mailbox(0, 0));
+            assert!(l.slot.is_multiple_of(64));
+        }
+    }
+}

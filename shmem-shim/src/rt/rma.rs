@@ -1,0 +1,282 @@
+//! Cores of put and get.
+
+use super::{State, bytes, die, ok, state, team};
+use crate::ctypes::*;
+use abi::account::Class;
+use abi::desc::{AmoOp, Place};
+
+/// `SHMEM_SIGNAL_SET`.
+pub(crate) const SIGNAL_SET: int = 0;
+/// `SHMEM_SIGNAL_ADD`.
+pub(crate) const SIGNAL_ADD: int = 1;
+
+/// # Safety
+/// `source` is readable for the elements.
+pub(crate) unsafe fn put(
+    name: Name,
+    ctx: shmem_ctx_t,
+    dest: *mut u8,
+    source: *const u8,
+    nelems: usize,
+    size: usize,
+    pe: int,
+) {
+    let s = state(name);
+    let (pe, len) = (s.target(name, ctx, pe), bytes(name, nelems, size));
+    if len > 0 {
+        let place = s.place(name, dest, len);
+        // SAFETY: the caller vouches for the source; the destination was located.
+        ok(name, Some(pe), unsafe { s.job.ctx().put(Class::Put, pe, place, source, len) });
+    }
+}
+
+/// # Safety
+/// As [`put`], and `source` stays valid until the next quiet.
+pub(crate) unsafe fn put_nbi(
+    name: Name,
+    ctx: shmem_ctx_t,
+    dest: *mut u8,
+    source: *const u8,
+    nelems: usize,
+    size: usize,
+    pe: int,
+) {
+    let s = state(name);
+    let (pe, len) = (s.target(name, ctx, pe), bytes(name, nelems, size));
+    if len > 0 {
+        let place = s.place(name, dest, len);
+        // SAFETY: as in `put`.
+        ok(name, Some(pe), unsafe { s.job.ctx().put_nbi(Class::Put, pe, place, source, len) });
+    }
+}
+
+/// # Safety
+/// `dest` is writable for the elements.
+pub(crate) unsafe fn get(
+    name: Name,
+    ctx: shmem_ctx_t,
+    dest: *mut u8,
+    source: *const u8,
+    nelems: usize,
+    size: usize,
+    pe: int,
+) {
+    let s = state(name);
+    let (pe, len) = (s.target(name, ctx, pe), bytes(name, nelems, size));
+    if len > 0 {
+        let place = s.place(name, source, len);
+        // SAFETY: the caller vouches for the destination; the source was located.
+        ok(name, Some(pe), unsafe { s.job.ctx().get(Class::Get, pe, dest, place, len) });
+    }
+}
+
+/// # Safety
+/// As [`get`], and `dest` stays valid until the next quiet.
+pub(crate) unsafe fn get_nbi(
+    name: Name,
+    ctx: shmem_ctx_t,
+    dest: *mut u8,
+    source: *const u8,
+    nelems: usize,
+    size: usize,
+    pe: int,
+) {
+    let s = state(name);
+    let (pe, len) = (s.target(name, ctx, pe), bytes(name, nelems, size));
+    if len > 0 {
+        let place = s.place(name, source, len);
+        // SAFETY: as in `get`.
+        ok(name, Some(pe), unsafe { s.job.ctx().get_nbi(Class::Get, pe, dest, place, len) });
+    }
+}
+
+/// One element.
+///
+/// # Safety
+/// None beyond what is checked; unsafe for uniformity with the other cores.
+pub(crate) unsafe fn g<T: Copy>(name: Name, ctx: shmem_ctx_t, source: *const T, pe: int) -> T {
+    let mut value = std::mem::MaybeUninit::<T>::uninit();
+    // SAFETY: `value` has room for one element, and `get` fills it or ends the program.
+    unsafe {
+        get(name, ctx, value.as_mut_ptr().cast(), source.cast(), 1, size_of::<T>(), pe);
+        value.assume_init()
+    }
+}
+
+/// A strided side: blocks of `bsize` elements whose starts are `stride` elements apart.
+#[derive(Clone, Copy)]
+pub(crate) struct Strided {
+    pub(crate) block: usize,
+    pub(crate) step: usize,
+    pub(crate) extent: usize,
+}
+
+/// Checks strides; `None` when there is nothing to move.
+fn strides(name: Name, stride: isize, side: &str, bsize: usize, nblocks: usize, size: usize) -> Option<Strided> {
+    if bsize == 0 || nblocks == 0 {
+        return None;
+    }
+    if stride < 1 {
+        die(name, None, format_args!("the {side} stride is {stride}; it must be at least 1"));
+    }
+    let (block, step) = (bytes(name, bsize, size), bytes(name, stride as usize, size));
+    let extent = bytes(name, nblocks - 1, step).saturating_add(block);
+    Some(Strided { block, step, extent })
+}
+
+fn at(place: Place, offset: usize) -> Place {
+    Place { offset: place.offset + offset as u64, ..place }
+}
+
+/// Puts `nblocks` blocks of `bsize` elements; block i of the source starts `sst * i` elements in,
+/// block i of the destination `dst * i`.
+///
+/// # Safety
+/// `source` is readable for the elements the strides reach.
+#[allow(clippy::too_many_arguments)]
+pub(crate) unsafe fn ibput(
+    name: Name,
+    ctx: shmem_ctx_t,
+    dest: *mut u8,
+    source: *const u8,
+    dst: isize,
+    sst: isize,
+    bsize: usize,
+    nblocks: usize,
+    size: usize,
+    pe: int,
+) {
+    let s = state(name);
+    let pe = s.target(name, ctx, pe);
+    let Some(to) = strides(name, dst, "destination", bsize, nblocks, size) else { return };
+    let Some(from) = strides(name, sst, "source", bsize, nblocks, size) else { return };
+    let place = s.place(name, dest, to.extent);
+    for i in 0..nblocks {
+        // SAFETY: both offsets are inside the extents.
+        let result =
+            unsafe { s.job.ctx().put(Class::Put, pe, at(place, i * to.step), source.add(i * from.step), to.block) };
+        ok(name, Some(pe), result);
+    }
+}
+
+/// The reverse of [`ibput`].
+///
+/// # Safety
+/// `dest` is writable for the elements the strides reach.
+#[allow(clippy::too_many_arguments)]
+pub(crate) unsafe fn ibget(
+    name: Name,
+    ctx: shmem_ctx_t,
+    dest: *mut u8,
+    source: *const u8,
+    dst: isize,
+    sst: isize,
+    bsize: usize,
+    nblocks: usize,
+    size: usize,
+    pe: int,
+) {
+    let s = state(name);
+    let pe = s.target(name, ctx, pe);
+    let Some(to) = strides(name, dst, "destination", bsize, nblocks, size) else { return };
+    let Some(from) = strides(name, sst, "source", bsize, nblocks, size) else { return };
+    let place = s.place(name, source, from.extent);
+    for i in 0..nblocks {
+        // SAFETY: both offsets are inside the extents.
+        let result =
+            unsafe { s.job.ctx().get(Class::Get, pe, dest.add(i * to.step), at(place, i * from.step), to.block) };
+        ok(name, Some(pe), result);
+    }
+}
+
+/// Puts data, then updates the signal word at the same PE so that whoever sees it sees the data.
+///
+/// # Safety
+/// As [`put`].
+#[allow(clippy::too_many_arguments)]
+pub(crate) unsafe fn put_signal(
+    name: Name,
+    ctx: shmem_ctx_t,
+    dest: *mut u8,
+    source: *const u8,
+    nelems: usize,
+    size: usize,
+    sig_addr: *mut u64,
+    value: u64,
+    sig_op: int,
+    pe: int,
+) {
+    // SAFETY: passed on.
+    unsafe { put(name, ctx, dest, source, nelems, size, pe) };
+    if nelems > 0 {
+        fence(name, ctx);
+    }
+    signal(name, ctx, sig_addr, value, sig_op, pe);
+}
+
+/// Sets or adds to a signal word.
+pub(crate) fn signal(name: Name, ctx: shmem_ctx_t, sig_addr: *mut u64, value: u64, sig_op: int, pe: int) {
+    let s = state(name);
+    let pe = s.target(name, ctx, pe);
+    let place = aligned(s, name, sig_addr.cast(), 8);
+    let result = match sig_op {
+        // SAFETY: the source is a local of 8 bytes.
+        SIGNAL_SET => unsafe { s.job.ctx().put(Class::Put, pe, place, (&raw const value).cast(), 8) },
+        SIGNAL_ADD => s.job.ctx().amo(Class::Amo, pe, place, AmoOp::Add, 8, value, 0, false).map(drop),
+        other => die(
+            name,
+            Some(pe),
+            format_args!("signal operation {other} is neither SHMEM_SIGNAL_SET nor SHMEM_SIGNAL_ADD"),
+        ),
+    };
+    ok(name, Some(pe), result);
+}
+
+/// The place of one word of `width` bytes, which must be symmetric and aligned.
+#[inline]
+pub(crate) fn aligned(s: &State, name: Name, p: *mut u8, width: usize) -> Place {
+    if !(p as usize).is_multiple_of(width) {
+        die(name, None, format_args!("the address {p:p} is not aligned to the {width} bytes of its type"));
+    }
+    s.place(name, p, width)
+}
+
+/// Orders earlier puts and atomics before later ones, per target.
+pub(crate) fn fence(name: Name, ctx: shmem_ctx_t) {
+    let s = state(name);
+    if ctx != team::CTX_DEFAULT {
+        s.teams.of_context(s, name, ctx);
+    }
+    ok(name, None, s.job.ctx().fence());
+}
+
+/// Waits until everything issued before has taken effect.
+pub(crate) fn quiet(name: Name, ctx: shmem_ctx_t) {
+    let s = state(name);
+    if ctx != team::CTX_DEFAULT {
+        s.teams.of_context(s, name, ctx);
+    }
+    ok(name, None, s.job.ctx().quiet());
+}
+
+/// [`quiet`] towards some PEs.
+///
+/// # Safety
+/// `target_pes` is readable for `npes` elements.
+pub(crate) unsafe fn pe_quiet(name: Name, ctx: shmem_ctx_t, target_pes: *const int, npes: usize) {
+    let s = state(name);
+    for i in 0..npes {
+        // SAFETY: `i < npes`.
+        let pe = s.target(name, ctx, unsafe { *target_pes.add(i) });
+        ok(name, Some(pe), s.job.ctx().quiet_pe(pe));
+    }
+}
+
+/// Old cache routines: caches are coherent.
+pub(crate) fn coherent(_name: Name) {
+    std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
+}
+/// The same for one line.
+pub(crate) fn coherent_line(name: Name, _dest: *mut void) {
+    coherent(name);
+}

@@ -1,0 +1,409 @@
+//! Teams, contexts and active sets: which PEs an operation is about.
+//!
+//! A team is `start + i * stride` for `i < size` in PEs of the job; a strided part of a strided
+//! part is one again, so splitting needs no communication and no memory at other PEs. Handles are
+//! small integers in pointer clothes. All contexts share one injection channel: ordering and
+//! completion on one context then cover the others too, which OpenSHMEM allows.
+
+use super::{State, die, lock, memory, state};
+use crate::ctypes::*;
+use std::sync::Mutex;
+
+/// `SHMEM_TEAM_WORLD`; 0 is `SHMEM_TEAM_INVALID`.
+pub(crate) const TEAM_WORLD: shmem_team_t = 1;
+/// `SHMEM_TEAM_SHARED`.
+const TEAM_SHARED: shmem_team_t = 2;
+const TEAM_INVALID: shmem_team_t = 0;
+/// `SHMEM_CTX_DEFAULT`; 0 is `SHMEM_CTX_INVALID`.
+pub(crate) const CTX_DEFAULT: shmem_ctx_t = 1;
+const CTX_INVALID: shmem_ctx_t = 0;
+/// `SHMEM_TEAM_NUM_CONTEXTS`.
+const NUM_CONTEXTS: long = 1;
+/// Handles of one kind alive at a time; a program that leaks them learns it here.
+const HANDLES_MAX: usize = 1 << 16;
+
+/// Some PEs of the job, numbered from 0.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Group {
+    pub(crate) start: usize,
+    pub(crate) stride: isize,
+    pub(crate) size: usize,
+}
+
+impl Group {
+    /// PE `i` of the group as a PE of the job.
+    #[inline]
+    pub(crate) fn world(&self, i: usize) -> usize {
+        debug_assert!(i < self.size);
+        self.start.wrapping_add_signed(self.stride.wrapping_mul(i as isize))
+    }
+    /// The same for a number that may not be one.
+    pub(crate) fn pe(&self, i: int) -> Option<usize> {
+        usize::try_from(i).ok().filter(|i| *i < self.size).map(|i| self.world(i))
+    }
+    /// The number of a PE of the job in the group.
+    pub(crate) fn index(&self, world: usize) -> Option<usize> {
+        if self.size == 1 || self.stride == 0 {
+            return (world == self.start).then_some(0);
+        }
+        let distance = world as isize - self.start as isize;
+        let i = distance / self.stride;
+        (distance % self.stride == 0 && i >= 0 && (i as usize) < self.size).then_some(i as usize)
+    }
+    /// `size` members from `start` in steps of `stride`, if all of them exist.
+    fn part(&self, start: int, stride: int, size: int) -> Option<Group> {
+        let (first, count) = (self.pe(start)?, usize::try_from(size).ok().filter(|n| *n > 0)?);
+        let last = start as i64 + (count as i64 - 1) * stride as i64;
+        self.pe(int::try_from(last).ok()?)?;
+        if stride == 0 && count > 1 {
+            return None;
+        }
+        Some(Group { start: first, stride: self.stride * stride as isize, size: count })
+    }
+    /// "the job has" or "the team has".
+    pub(crate) fn noun(&self, n: usize) -> &'static str {
+        if self.size == n { "the job has" } else { "the team has" }
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Team {
+    group: Group,
+    config: shmem_team_config_t,
+}
+
+#[derive(Clone, Copy)]
+struct Context {
+    team: shmem_team_t,
+    group: Group,
+}
+
+/// Handles this PE has given out. Index 0 is the first handle after the predefined ones.
+struct Handles<T>(Vec<Option<T>>);
+
+impl<T: Copy> Handles<T> {
+    fn insert(&mut self, value: T, first: usize) -> Option<usize> {
+        let index = match self.0.iter().position(Option::is_none) {
+            Some(free) => free,
+            None if self.0.len() < HANDLES_MAX => {
+                self.0.push(None);
+                self.0.len() - 1
+            }
+            None => return None,
+        };
+        self.0[index] = Some(value);
+        Some(index + first)
+    }
+    fn get(&self, handle: usize, first: usize) -> Option<T> {
+        handle.checked_sub(first).and_then(|i| self.0.get(i).copied().flatten())
+    }
+    fn remove(&mut self, handle: usize, first: usize) -> Option<T> {
+        handle.checked_sub(first).and_then(|i| self.0.get_mut(i)).and_then(Option::take)
+    }
+}
+
+const FIRST_TEAM: usize = TEAM_SHARED + 1;
+const FIRST_CTX: usize = CTX_DEFAULT + 1;
+
+/// Teams and contexts of this PE.
+pub(crate) struct Table {
+    world: Group,
+    shared: Group,
+    teams: Mutex<Handles<Team>>,
+    contexts: Mutex<Handles<Context>>,
+}
+
+impl Table {
+    /// `shared`: every PE of the job can be reached with plain loads and stores.
+    pub(crate) fn new(me: usize, n: usize, shared: bool) -> Table {
+        let world = Group { start: 0, stride: 1, size: n };
+        Table {
+            world,
+            shared: if shared { world } else { Group { start: me, stride: 1, size: 1 } },
+            teams: Mutex::new(Handles(Vec::new())),
+            contexts: Mutex::new(Handles(Vec::new())),
+        }
+    }
+
+    fn team(&self, team: shmem_team_t) -> Option<Team> {
+        let config = shmem_team_config_t { num_contexts: int::MAX };
+        match team {
+            TEAM_INVALID => None,
+            TEAM_WORLD => Some(Team { group: self.world, config }),
+            TEAM_SHARED => Some(Team { group: self.shared, config }),
+            _ => lock(&self.teams).get(team, FIRST_TEAM),
+        }
+    }
+
+    /// The group of a team, for a collective.
+    pub(crate) fn of_team(&self, name: Name, team: shmem_team_t) -> Group {
+        match self.team(team) {
+            Some(t) => t.group,
+            None => {
+                die(name, None, format_args!("{team:#x} is not a team of this PE (destroyed, or SHMEM_TEAM_INVALID)"))
+            }
+        }
+    }
+
+    /// The group a context numbers its PEs in.
+    pub(crate) fn of_context(&self, _s: &State, name: Name, ctx: shmem_ctx_t) -> Group {
+        match ctx {
+            CTX_DEFAULT => self.world,
+            _ => match lock(&self.contexts).get(ctx, FIRST_CTX) {
+                Some(c) => c.group,
+                None => die(
+                    name,
+                    None,
+                    format_args!("{ctx:#x} is not a context of this PE (destroyed, or SHMEM_CTX_INVALID)"),
+                ),
+            },
+        }
+    }
+}
+
+/// A deprecated active set, as the caller gave it.
+#[derive(Clone, Copy)]
+pub(crate) struct Set {
+    start: int,
+    log_stride: int,
+    size: int,
+}
+
+impl Set {
+    pub(crate) fn active(start: int, log_stride: int, size: int) -> Set {
+        Set { start, log_stride, size }
+    }
+    /// The group, which must consist of PEs of the job and include this one.
+    pub(crate) fn group(&self, s: &State, name: Name) -> Group {
+        let world = Group { start: 0, stride: 1, size: s.n };
+        let stride = u32::try_from(self.log_stride).ok().and_then(|l| 1i32.checked_shl(l)).filter(|v| *v > 0);
+        let group = stride.and_then(|stride| world.part(self.start, stride, self.size));
+        match group {
+            Some(g) if g.index(s.me).is_some() => g,
+            _ => die(
+                name,
+                None,
+                format_args!(
+                    "the active set (PE_start {}, logPE_stride {}, PE_size {}) must consist of PEs 0 to {} \
+                     and include the caller",
+                    self.start,
+                    self.log_stride,
+                    self.size,
+                    s.n - 1
+                ),
+            ),
+        }
+    }
+}
+
+pub(crate) fn my_pe(name: Name, team: shmem_team_t) -> int {
+    let s = state(name);
+    s.teams.team(team).and_then(|t| t.group.index(s.me)).map_or(-1, |i| i as int)
+}
+
+pub(crate) fn n_pes(name: Name, team: shmem_team_t) -> int {
+    state(name).teams.team(team).map_or(-1, |t| t.group.size as int)
+}
+
+/// # Safety
+/// `config` is null or writable.
+pub(crate) unsafe fn get_config(name: Name, team: shmem_team_t, mask: long, config: *mut shmem_team_config_t) -> int {
+    match state(name).teams.team(team) {
+        Some(t) if !config.is_null() && mask & NUM_CONTEXTS != 0 => {
+            // SAFETY: the caller's contract.
+            unsafe { config.write(t.config) };
+            0
+        }
+        Some(_) => 0,
+        None => -1,
+    }
+}
+
+pub(crate) fn translate(name: Name, from: shmem_team_t, pe: int, to: shmem_team_t) -> int {
+    let teams = &state(name).teams;
+    let world = teams.team(from).and_then(|t| t.group.pe(pe));
+    world.and_then(|w| teams.team(to)?.group.index(w)).map_or(-1, |i| i as int)
+}
+
+/// # Safety
+/// `config` is null or readable, `new_team` writable.
+unsafe fn create(
+    s: &State,
+    group: Group,
+    config: *const shmem_team_config_t,
+    mask: long,
+    new_team: *mut shmem_team_t,
+) -> int {
+    let mut team = Team { group, config: shmem_team_config_t::default() };
+    if mask & NUM_CONTEXTS != 0 && !config.is_null() {
+        // SAFETY: the caller's contract.
+        team.config = unsafe { *config };
+    }
+    let handle = match group.index(s.me) {
+        Some(_) => lock(&s.teams.teams).insert(team, FIRST_TEAM),
+        None => Some(TEAM_INVALID),
+    };
+    // SAFETY: the caller's contract.
+    unsafe { new_team.write(handle.unwrap_or(TEAM_INVALID)) };
+    if handle.is_some() { 0 } else { -1 }
+}
+
+/// # Safety
+/// `config` is null or readable, `new_team` writable.
+#[allow(clippy::too_many_arguments)]
+pub(crate) unsafe fn split_strided(
+    name: Name,
+    parent: shmem_team_t,
+    start: int,
+    stride: int,
+    size: int,
+    config: *const shmem_team_config_t,
+    mask: long,
+    new_team: *mut shmem_team_t,
+) -> int {
+    let s = state(name);
+    // SAFETY: the caller's contract.
+    unsafe {
+        new_team.write(TEAM_INVALID);
+        match s.teams.team(parent).and_then(|p| p.group.part(start, stride, size)) {
+            Some(group) => create(s, group, config, mask, new_team),
+            None => -1,
+        }
+    }
+}
+
+/// Rows of `xrange` PEs along x, the rest along y.
+///
+/// # Safety
+/// The configurations are null or readable, both team pointers writable.
+#[allow(clippy::too_many_arguments)]
+pub(crate) unsafe fn split_2d(
+    name: Name,
+    parent: shmem_team_t,
+    xrange: int,
+    xconfig: *const shmem_team_config_t,
+    xmask: long,
+    xteam: *mut shmem_team_t,
+    yconfig: *const shmem_team_config_t,
+    ymask: long,
+    yteam: *mut shmem_team_t,
+) -> int {
+    let s = state(name);
+    // SAFETY: the caller's contract.
+    unsafe {
+        xteam.write(TEAM_INVALID);
+        yteam.write(TEAM_INVALID);
+    }
+    let Some(parent) = s.teams.team(parent).map(|t| t.group) else { return -1 };
+    let Some(me) = parent.index(s.me).map(|i| i as int) else { return -1 };
+    if xrange < 1 {
+        return -1;
+    }
+    let (n, width) = (parent.size as int, xrange.min(parent.size as int));
+    let (x, y) = (me % width, me / width);
+    let row = parent.part(y * width, 1, width.min(n - y * width));
+    let column = parent.part(x, width, (n - x + width - 1) / width);
+    let (Some(row), Some(column)) = (row, column) else { return -1 };
+    // SAFETY: the caller's contract.
+    unsafe { create(s, row, xconfig, xmask, xteam) | create(s, column, yconfig, ymask, yteam) }
+}
+
+pub(crate) fn destroy(name: Name, team: shmem_team_t) {
+    let s = state(name);
+    match team {
+        TEAM_INVALID => {}
+        TEAM_WORLD | TEAM_SHARED => die(name, None, "a predefined team cannot be destroyed"),
+        _ => {
+            if lock(&s.teams.teams).remove(team, FIRST_TEAM).is_none() {
+                die(name, None, format_args!("{team:#x} is not a team of this PE"));
+            }
+            for c in &mut lock(&s.teams.contexts).0 {
+                if c.is_some_and(|c| c.team == team) {
+                    *c = None;
+                }
+            }
+        }
+    }
+}
+
+pub(crate) fn ptr(name: Name, team: shmem_team_t, dest: *const u8, pe: int) -> *mut void {
+    match state(name).teams.team(team).and_then(|t| t.group.pe(pe)) {
+        Some(world) => memory::ptr(name, dest, world as int),
+        None => std::ptr::null_mut(),
+    }
+}
+
+/// # Safety
+/// `ctx` is writable.
+pub(crate) unsafe fn ctx_create(name: Name, team: shmem_team_t, _options: long, ctx: *mut shmem_ctx_t) -> int {
+    let s = state(name);
+    let made = s.teams.team(team).and_then(|t| {
+        let context = Context { team, group: t.group };
+        lock(&s.teams.contexts).insert(context, FIRST_CTX)
+    });
+    // SAFETY: the caller's contract.
+    unsafe { ctx.write(made.unwrap_or(CTX_INVALID)) };
+    if made.is_some() { 0 } else { -1 }
+}
+
+pub(crate) fn ctx_destroy(name: Name, ctx: shmem_ctx_t) {
+    let s = state(name);
+    match ctx {
+        CTX_INVALID => {}
+        CTX_DEFAULT => die(name, None, "the default context cannot be destroyed"),
+        _ => {
+            // Destroying a context completes what was issued on it.
+            super::rma::quiet(name, ctx);
+            lock(&s.teams.contexts).remove(ctx, FIRST_CTX);
+        }
+    }
+}
+
+/// # Safety
+/// `team` is writable.
+pub(crate) unsafe fn ctx_team(name: Name, ctx: shmem_ctx_t, team: *mut shmem_team_t) -> int {
+    let s = state(name);
+    let found = match ctx {
+        CTX_DEFAULT => Some(TEAM_WORLD),
+        _ => lock(&s.teams.contexts).get(ctx, FIRST_CTX).map(|c| c.team),
+    };
+    // SAFETY: the caller's contract.
+    unsafe { team.write(found.unwrap_or(TEAM_INVALID)) };
+    if found.is_some() { 0 } else { -1 }
+}
+
+/// A session announces a batch of operations on a context; nothing here is faster for knowing.
+pub(crate) fn session(
+    name: Name,
+    ctx: shmem_ctx_t,
+    _options: long,
+    _config: *const shmem_ctx_session_config_t,
+    _mask: long,
+) {
+    let s = state(name);
+    s.teams.of_context(s, name, ctx);
+}
+/// Ends a session.
+pub(crate) fn session_stop(name: Name, ctx: shmem_ctx_t) {
+    let s = state(name);
+    s.teams.of_context(s, name, ctx);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_of_parts_number_their_pes() {
+        let world = Group { start: 0, stride: 1, size: 12 };
+        let odd = world.part(1, 2, 6).unwrap();
+        let back = odd.part(5, -2, 3).unwrap();
+        assert_eq!((0..3).map(|i| back.world(i)).collect::<Vec<_>>(), [11, 7, 3]);
+        assert_eq!((back.index(7), back.index(5), back.index(0)), (Some(1), None, None));
+        assert_eq!(world.part(8, 3, 3), None);
+        assert_eq!(world.part(0, 0, 2), None);
+        assert_eq!(odd.part(2, 0, 1).unwrap().index(5), Some(0));
+        assert!(world.part(-1, 1, 1).is_none() && world.part(0, 1, 0).is_none());
+        assert!(world.part(0, i32::MAX, i32::MAX).is_none());
+    }
+}

@@ -1,0 +1,313 @@
+//! Cores of wait and test: one comparison on one or several symmetric variables of this PE.
+
+use super::{State, die, ok, state};
+use crate::ctypes::*;
+use std::fmt::Display;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// `SHMEM_CMP_EQ` and so on, as in `shmem.h`.
+pub(crate) const CMP_EQ: int = 1;
+pub(crate) const CMP_NE: int = 2;
+pub(crate) const CMP_GT: int = 3;
+pub(crate) const CMP_GE: int = 4;
+pub(crate) const CMP_LT: int = 5;
+pub(crate) const CMP_LE: int = 6;
+
+/// Types one can wait on.
+pub(crate) trait Waitable: Copy + PartialOrd + Display {}
+impl<T: Copy + PartialOrd + Display> Waitable for T {}
+
+/// The comparands of a group: one for all, or one each.
+#[derive(Clone, Copy)]
+pub(crate) enum Values<T> {
+    /// The same for every variable.
+    One(T),
+    /// A vector of the same length.
+    Each(*const T),
+}
+
+#[inline]
+fn holds<T: Waitable>(name: Name, value: T, cmp: int, with: T) -> bool {
+    match cmp {
+        CMP_EQ => value == with,
+        CMP_NE => value != with,
+        CMP_GT => value > with,
+        CMP_GE => value >= with,
+        CMP_LT => value < with,
+        CMP_LE => value <= with,
+        other => die(name, None, format_args!("comparison {other} is not one of SHMEM_CMP_EQ, NE, GT, GE, LT, LE")),
+    }
+}
+
+fn sign(cmp: int) -> &'static str {
+    ["?", "==", "!=", ">", ">=", "<", "<="].get(cmp as usize).unwrap_or(&"?")
+}
+
+/// Nothing can ever change a variable peers cannot reach: waiting for it would never end.
+fn check<T>(s: &State, name: Name, p: *mut T) {
+    if !(p as usize).is_multiple_of(size_of::<T>()) {
+        die(name, None, format_args!("the address {p:p} is not aligned to the {} bytes of its type", size_of::<T>()));
+    }
+    s.place(name, p.cast(), size_of::<T>());
+}
+
+/// # Safety
+/// `ivar` points to a live variable.
+pub(crate) unsafe fn until<T: Waitable>(name: Name, ivar: *mut T, cmp: int, value: T) {
+    let s = state(name);
+    // SAFETY: the caller's contract; volatile because a peer writes it.
+    if holds(name, unsafe { ivar.read_volatile() }, cmp, value) {
+        return;
+    }
+    check(s, name, ivar);
+    let what = || {
+        // SAFETY: as above.
+        let now = unsafe { ivar.read_volatile() };
+        format!("{name}: the variable at {ivar:p} {} {value} (it is {now})", sign(cmp))
+    };
+    // SAFETY: as above.
+    let ready = || holds(name, unsafe { ivar.read_volatile() }, cmp, value);
+    ok(name, None, s.job.wait(ready, &what));
+}
+
+/// Failed tests since the last success: a program that polls must not keep a core from the PE that
+/// would make its test succeed.
+static FAILED: AtomicU32 = AtomicU32::new(0);
+
+#[inline]
+fn tested(s: &State, success: bool) -> bool {
+    if success {
+        FAILED.store(0, Ordering::Relaxed);
+    } else {
+        let failed = FAILED.load(Ordering::Relaxed).wrapping_add(1);
+        FAILED.store(failed, Ordering::Relaxed);
+        if s.job.geometry().crowded || failed > 100 {
+            std::thread::yield_now();
+        }
+    }
+    success
+}
+
+/// # Safety
+/// As [`until`].
+pub(crate) unsafe fn test<T: Waitable>(name: Name, ivar: *mut T, cmp: int, value: T) -> int {
+    let s = state(name);
+    // SAFETY: the caller's contract.
+    tested(s, holds(name, unsafe { ivar.read_volatile() }, cmp, value)) as int
+}
+
+/// A group of variables; those with a non-zero status are left out.
+struct Group<T> {
+    name: Name,
+    ivars: *mut T,
+    nelems: usize,
+    status: *const int,
+    cmp: int,
+    values: Values<T>,
+}
+
+impl<T: Waitable> Group<T> {
+    /// # Safety
+    /// `i < nelems`; the arrays given by the caller are live.
+    unsafe fn included(&self, i: usize) -> bool {
+        // SAFETY: inside the status array.
+        self.status.is_null() || unsafe { *self.status.add(i) } == 0
+    }
+    /// # Safety
+    /// As [`Group::included`].
+    unsafe fn ready(&self, i: usize) -> bool {
+        // SAFETY: inside the arrays.
+        unsafe {
+            let with = match self.values {
+                Values::One(v) => v,
+                Values::Each(p) => *p.add(i),
+            };
+            holds(self.name, self.ivars.add(i).read_volatile(), self.cmp, with)
+        }
+    }
+    /// Indices that take part.
+    ///
+    /// # Safety
+    /// As [`Group::included`] for every index.
+    unsafe fn members(&self) -> impl Iterator<Item = usize> + '_ {
+        // SAFETY: indices below nelems.
+        (0..self.nelems).filter(|i| unsafe { self.included(*i) })
+    }
+    /// # Safety
+    /// As [`Group::members`].
+    unsafe fn first(&self) -> Option<usize> {
+        // SAFETY: as above.
+        unsafe { self.members().find(|i| self.ready(*i)) }
+    }
+    /// # Safety
+    /// As [`Group::members`].
+    unsafe fn all(&self) -> bool {
+        // SAFETY: as above.
+        unsafe { self.members().all(|i| self.ready(i)) }
+    }
+    /// # Safety
+    /// As [`Group::members`], and `indices` has room for `nelems`.
+    unsafe fn collect(&self, indices: *mut usize) -> usize {
+        let mut n = 0;
+        // SAFETY: as above; `n` stays below nelems.
+        unsafe {
+            for i in self.members().filter(|i| self.ready(*i)) {
+                indices.add(n).write(i);
+                n += 1;
+            }
+        }
+        n
+    }
+    /// Waits until `ready`; false at once if no variable takes part.
+    ///
+    /// # Safety
+    /// As [`Group::members`].
+    unsafe fn wait(&self, s: &State, mut ready: impl FnMut() -> bool) -> bool {
+        // SAFETY: as above.
+        if unsafe { self.members().next() }.is_none() {
+            return false;
+        }
+        if !ready() {
+            check(s, self.name, self.ivars);
+            let what = || format!("{}: {} variables at {:p}", self.name, self.nelems, self.ivars);
+            ok(self.name, None, s.job.wait(ready, &what));
+        }
+        true
+    }
+}
+
+/// # Safety
+/// The arrays hold `nelems` elements; `status` may be null.
+pub(crate) unsafe fn until_all<T: Waitable>(
+    name: Name,
+    ivars: *mut T,
+    nelems: usize,
+    status: *const int,
+    cmp: int,
+    values: Values<T>,
+) {
+    let s = state(name);
+    let g = Group { name, ivars, nelems, status, cmp, values };
+    // SAFETY: the caller's contract.
+    unsafe { g.wait(s, || g.all()) };
+}
+
+/// # Safety
+/// As [`until_all`].
+pub(crate) unsafe fn until_any<T: Waitable>(
+    name: Name,
+    ivars: *mut T,
+    nelems: usize,
+    status: *const int,
+    cmp: int,
+    values: Values<T>,
+) -> usize {
+    let s = state(name);
+    let g = Group { name, ivars, nelems, status, cmp, values };
+    let mut found = None;
+    // SAFETY: the caller's contract.
+    unsafe {
+        g.wait(s, || {
+            found = g.first();
+            found.is_some()
+        })
+    };
+    found.unwrap_or(usize::MAX)
+}
+
+/// # Safety
+/// As [`until_all`], and `indices` has room for `nelems`.
+pub(crate) unsafe fn until_some<T: Waitable>(
+    name: Name,
+    ivars: *mut T,
+    nelems: usize,
+    indices: *mut usize,
+    status: *const int,
+    cmp: int,
+    values: Values<T>,
+) -> usize {
+    let s = state(name);
+    let g = Group { name, ivars, nelems, status, cmp, values };
+    // SAFETY: the caller's contract.
+    unsafe { if g.wait(s, || g.first().is_some()) { g.collect(indices) } else { 0 } }
+}
+
+/// # Safety
+/// As [`until_all`].
+pub(crate) unsafe fn test_all<T: Waitable>(
+    name: Name,
+    ivars: *mut T,
+    nelems: usize,
+    status: *const int,
+    cmp: int,
+    values: Values<T>,
+) -> int {
+    let s = state(name);
+    let g = Group { name, ivars, nelems, status, cmp, values };
+    // SAFETY: the caller's contract.
+    tested(s, unsafe { g.all() }) as int
+}
+
+/// # Safety
+/// As [`until_all`].
+pub(crate) unsafe fn test_any<T: Waitable>(
+    name: Name,
+    ivars: *mut T,
+    nelems: usize,
+    status: *const int,
+    cmp: int,
+    values: Values<T>,
+) -> usize {
+    let s = state(name);
+    let g = Group { name, ivars, nelems, status, cmp, values };
+    // SAFETY: the caller's contract.
+    let found = unsafe { g.first() };
+    tested(s, found.is_some());
+    found.unwrap_or(usize::MAX)
+}
+
+/// # Safety
+/// As [`until_some`].
+pub(crate) unsafe fn test_some<T: Waitable>(
+    name: Name,
+    ivars: *mut T,
+    nelems: usize,
+    indices: *mut usize,
+    status: *const int,
+    cmp: int,
+    values: Values<T>,
+) -> usize {
+    let s = state(name);
+    let g = Group { name, ivars, nelems, status, cmp, values };
+    // SAFETY: the caller's contract.
+    let found = unsafe { g.collect(indices) };
+    tested(s, found > 0);
+    found
+}
+
+/// # Safety
+/// `sig_addr` points to a live word.
+pub(crate) unsafe fn signal_fetch(_name: Name, sig_addr: *const u64) -> u64 {
+    // SAFETY: the caller's contract.
+    unsafe { sig_addr.read_volatile() }
+}
+
+/// Waits as [`until`] and returns the value that satisfied the comparison.
+///
+/// # Safety
+/// As [`until`].
+pub(crate) unsafe fn signal_until(name: Name, sig_addr: *mut u64, cmp: int, value: u64) -> u64 {
+    let s = state(name);
+    let mut seen = 0;
+    let mut ready = || {
+        // SAFETY: the caller's contract.
+        seen = unsafe { sig_addr.read_volatile() };
+        holds(name, seen, cmp, value)
+    };
+    if !ready() {
+        check(s, name, sig_addr);
+        let what = || format!("{name}: the signal at {sig_addr:p} {} {value}", sign(cmp));
+        ok(name, None, s.job.wait(ready, &what));
+    }
+    seen
+}
