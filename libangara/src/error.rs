@@ -74,8 +74,8 @@ pub enum Error {
     Timeout {
         /// What was waited for.
         what: String,
-        /// The limit.
-        seconds: u64,
+        /// The limit in seconds.
+        seconds: f64,
     },
     /// The caller asked for something that cannot be.
     #[error("{0}")]

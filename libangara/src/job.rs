@@ -9,6 +9,7 @@ use crate::driver::Adapter;
 use crate::error::{Error, Result};
 use crate::memory::StaticSegment;
 use crate::tree::{Tree, Trees};
+use abi::account::{Class, Traffic};
 use abi::desc::{Place, Region};
 use abi::job::{Geometry, INTERNAL_BYTES, PeEntry, Reach};
 use abi::launch::Launch;
@@ -170,6 +171,14 @@ impl Job {
     /// Any PE is reached only through the ring.
     pub fn uses_ring(&self) -> bool {
         (0..self.n_pes()).any(|pe| self.adapter.memory.peers.reach(pe) == Reach::Ring)
+    }
+
+    /// What this PE has sent to `pe` in `class` so far, on either engine.
+    ///
+    /// # Panics
+    /// If there is no such PE.
+    pub fn traffic(&self, pe: usize, class: Class) -> Traffic {
+        self.adapter.memory.counters.sum(pe, class)
     }
 
     /// Asks the daemon to end the whole job with exit status `status`; the caller still has to exit.

@@ -126,6 +126,7 @@ pub(crate) struct Memory {
     pub(crate) job: JobPage,
     pub(crate) sync: SyncPage,
     pub(crate) bounce: Mapping,
+    pub(crate) counters: Counters,
     pub(crate) peers: Peers,
     pub(crate) segments: Vec<StaticSegment>,
     pub(crate) static_fd: Option<OwnedFd>,
@@ -133,7 +134,6 @@ pub(crate) struct Memory {
     pub(crate) table: (*mut u8, usize),
     /// Kept mapped: `peers` points into them.
     _targets: Targets,
-    _counters: Counters,
     _heap: Mapping,
     _statics: Option<Mapping>,
 }
@@ -187,12 +187,12 @@ impl Memory {
             job: parts.job,
             sync,
             bounce: parts.bounce,
+            counters,
             peers,
             segments: segments.to_vec(),
             static_fd,
             table,
             _targets: targets,
-            _counters: counters,
             _heap: parts.heap,
             _statics: statics,
         })

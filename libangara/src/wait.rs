@@ -49,6 +49,6 @@ impl Adapter {
             });
         }
         let limit = self.timeout.filter(|limit| now - start > *limit)?;
-        Some(Error::Timeout { what: what(), seconds: limit.as_secs() })
+        Some(Error::Timeout { what: what(), seconds: limit.as_secs_f64() })
     }
 }

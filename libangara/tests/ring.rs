@@ -319,6 +319,12 @@ fn waits_end_with_the_job_and_with_the_daemon() {
         fake.end_job();
         assert!(matches!(job.wait(|| false, &|| "never".into()), Err(Error::JobEnded)));
     });
+    let dying = Fake::start(1, HEAP, Barrier::Auto, Reach::Ring);
+    dying.run(|job| {
+        dying.die();
+        let e = job.wait(|| false, &|| "never".into()).unwrap_err();
+        assert!(matches!(e, Error::Daemon(_)), "{e}");
+    });
     let none = Job::attach(&fake.launch(0), &[]);
     assert!(matches!(none, Err(Error::Connect { .. })));
 }

@@ -52,6 +52,7 @@ pub(crate) struct Fake {
     pub(crate) stop: AtomicBool,
     /// While set, posts are not taken.
     pub(crate) hold: AtomicBool,
+    connections: Mutex<Vec<OwnedFd>>,
     aborted: Mutex<Option<(i32, String)>>,
     posts: Mutex<Vec<Op>>,
     packets: AtomicU32,
@@ -95,6 +96,7 @@ impl Fake {
             reach,
             stop: AtomicBool::new(false),
             hold: AtomicBool::new(false),
+            connections: Mutex::new(Vec::new()),
             aborted: Mutex::new(None),
             posts: Mutex::new(Vec::new()),
             packets: AtomicU32::new(0),
@@ -107,6 +109,7 @@ impl Fake {
         std::thread::spawn(move || {
             for _ in 0..server.pes {
                 let connection = net::accept(&listener).unwrap();
+                server.connections.lock().unwrap().push(connection.try_clone().unwrap());
                 let server = server.clone();
                 std::thread::spawn(move || server.serve(connection));
             }
@@ -143,6 +146,12 @@ impl Fake {
         let _ = std::fs::remove_dir_all(&self.dir);
     }
 
+    /// Closes every connection, as a daemon that dies does.
+    pub(crate) fn die(&self) {
+        for connection in self.connections.lock().unwrap().iter() {
+            net::shutdown(connection, net::Shutdown::Both).unwrap();
+        }
+    }
     pub(crate) fn end_job(&self) {
         self.page.1.set_state(JobState::Ended);
     }
