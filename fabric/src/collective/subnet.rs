@@ -1,0 +1,488 @@
+//! Moving collective packets: what a router does with each kind, credits, results.
+
+use super::reducer::{Slot, combine};
+use super::{CREDIT_EVERY, Member, TELL_CYCLES, TELL_EVERY, Tree, TreeError, TreeRows, validate};
+use crate::Fabric;
+use crate::event::Kind;
+use crate::ops::Doing;
+use crate::router::{OUT_EJECT, Q_CREDIT, Q_INJECT, vc_of};
+use crate::slab::{Detail, NO_OP, NO_QUEUE, Packet, flag};
+use crate::topology::NONE;
+use crate::types::*;
+use abi::packet::{PacketType, Vc};
+use abi::torus::NodeId;
+use abi::{REDUCES, TREES};
+use std::collections::BTreeMap;
+
+const UP: usize = Vc::Up as usize;
+const DOWN: usize = Vc::Down as usize;
+
+impl Fabric {
+    /// Builds a tree over the links that work now; see [`super::build`].
+    pub fn build_tree(&self, root: NodeId, members: &[Port]) -> Result<TreeRows, TreeError> {
+        super::build(&self.routes, root, members)
+    }
+
+    /// Writes a tree into the tables of its nodes, after checking it.
+    pub fn load_tree(&mut self, tree: u8, job: JobId, rows: &TreeRows) -> Result<(), TreeError> {
+        let id = tree as usize;
+        if id >= TREES {
+            return Err(TreeError::NoTree(tree));
+        }
+        if let Some(t) = &self.trees.loaded[id] {
+            return Err(TreeError::Loaded(tree, t.job));
+        }
+        validate(&self.net.shape, rows)?;
+        for (node, row) in &rows.rows {
+            let up = row.to_root.map(|dir| Link { node: *node, dir });
+            if let Some(link) = up.filter(|l| !self.routes.link_up(*l)) {
+                return Err(TreeError::DeadLink(link));
+            }
+        }
+        let ours = |p: &Port| self.port_index(*p).filter(|i| self.ports[*i].job == job);
+        if let Some(port) = rows.ports.iter().find(|p| ours(p).is_none()) {
+            return Err(TreeError::NotInJob(*port));
+        }
+        let mut members = BTreeMap::new();
+        for (node, row) in &rows.rows {
+            let ports = super::ports_at(&rows.ports, *node);
+            let member = Member {
+                row: *row,
+                ports: ports.iter().filter_map(ours).map(|i| (i as u32, 0)).collect(),
+                slots: vec![Slot::EMPTY; REDUCES],
+                emitted: 0,
+                window: if row.is_root { u64::MAX } else { REDUCES as u64 },
+                pending: Default::default(),
+                done: 0,
+                told: 0,
+                bcasts: 0,
+            };
+            members.insert(*node, member);
+        }
+        self.trees.generations[id] += 1;
+        self.trees.loaded[id] = Some(Box::new(Tree { job, rows: rows.clone(), members }));
+        Ok(())
+    }
+
+    /// Takes a tree out of the tables. Its packets are discarded, operations on it fail.
+    pub fn unload_tree(&mut self, tree: u8) {
+        let Some(gone) = self.trees.loaded.get_mut(tree as usize).and_then(Option::take) else { return };
+        self.trees.generations[tree as usize] += 1;
+        for slot in gone.members.values().flat_map(|m| &m.slots) {
+            if slot.packet != NONE {
+                self.free_packet(slot.packet);
+            }
+        }
+        for h in self.packets.handles() {
+            let p = &self.packets[h];
+            let of_tree = matches!(p.detail, Detail::Tree { tree: t, .. } if t == tree);
+            if of_tree && p.queue != NO_QUEUE && vc_of(p.queue as usize) >= UP {
+                self.detach(h);
+                self.unlink(h);
+                self.free_packet(h);
+            }
+        }
+        // Contributions that waited for a slot find out that the tree has gone.
+        for (port, _) in gone.members.values().flat_map(|m| &m.ports) {
+            self.schedule_pump(*port as usize, self.now);
+        }
+    }
+
+    /// The rows of a loaded tree.
+    pub fn tree(&self, tree: u8) -> Option<&TreeRows> {
+        self.trees.loaded.get(tree as usize)?.as_ref().map(|t| &t.rows)
+    }
+
+    /// Results sent and broadcasts delivered by a node on a tree, as its CSRs show them.
+    pub fn tree_counters(&self, tree: u8, node: NodeId) -> (u64, u64) {
+        let member = self.trees.loaded.get(tree as usize).and_then(Option::as_ref).and_then(|t| t.members.get(&node));
+        member.map_or((0, 0), |m| (m.emitted, m.bcasts))
+    }
+
+    pub(crate) fn unload_trees_of(&mut self, job: JobId) {
+        for tree in 0..TREES {
+            if self.trees.loaded[tree].as_ref().is_some_and(|t| t.job == job) {
+                self.unload_tree(tree as u8);
+            }
+        }
+    }
+
+    /// Unloads the trees that use what has just failed, and tells their participants.
+    pub(crate) fn break_trees(&mut self, blame: Blame) {
+        for tree in 0..TREES as u8 {
+            let Some(t) = &self.trees.loaded[tree as usize] else { continue };
+            let cut = t.rows.rows.iter().any(|(node, row)| {
+                !self.routes.node_up(*node)
+                    || row.to_root.is_some_and(|dir| !self.routes.link_up(Link { node: *node, dir }))
+            });
+            if !cut {
+                continue;
+            }
+            let (job, ports) = (t.job, t.rows.ports.clone());
+            self.unload_tree(tree);
+            for at in ports {
+                if !self.owns(at.node) {
+                    continue;
+                }
+                let what = NetError::TreeDown { tree, blame };
+                self.effect(Effect::Error { at, job, what, time: self.now });
+            }
+        }
+    }
+
+    pub(crate) fn check_tree(&self, tree: u8, job: JobId, from: Port) -> Result<(), InjectError> {
+        let loaded = self.trees.loaded.get(tree as usize).and_then(Option::as_ref);
+        let ok = loaded.is_some_and(|t| t.job == job && t.rows.ports.contains(&from));
+        if ok { Ok(()) } else { Err(InjectError::NoTree(tree)) }
+    }
+
+    /// Turns a posted reduction or broadcast into a packet. False if it must wait.
+    pub(crate) fn step_tree(&mut self, port: usize, op: u32) -> bool {
+        let node = self.ports[port].port.node;
+        let (Doing::Reduce { tree, source, .. } | Doing::Bcast { tree, source, .. }) = self.ops[op].doing else {
+            unreachable!("caller matched")
+        };
+        let Some(member) = self.trees.member(tree, node) else {
+            self.give_up(op, OpFault::NoTree(tree));
+            return true;
+        };
+        let root = member.row.is_root;
+        let emitted = member.emitted;
+        let mut p = Packet::new(PacketType::BcastUp);
+        match self.ops[op].doing {
+            Doing::Reduce { reduce, op: rop, elem, to, place, .. } => {
+                let Some(made) = member.ports.iter_mut().find(|m| m.0 == port as u32).map(|m| &mut m.1) else {
+                    self.give_up(op, OpFault::NoTree(tree));
+                    return true;
+                };
+                let expected = (*made % REDUCES as u64) as u8;
+                if reduce != expected {
+                    let what = NetError::ReduceOrder { tree, got: reduce, expected };
+                    let (at, job) = (self.ports[port].port, self.ports[port].job);
+                    self.effect(Effect::Error { at, job, what, time: self.now });
+                    self.give_up(op, OpFault::ReduceOrder { got: reduce, expected });
+                    return true;
+                }
+                if *made >= emitted + REDUCES as u64 {
+                    return false; // its slot here is still in use
+                }
+                *made += 1;
+                let to_port = to.unwrap_or(self.ports[port].port);
+                p = self.packet_of(port, op, PacketType::Reduce, to_port, place);
+                p.flags |= if to.is_none() { flag::ALL } else { 0 };
+                p.vc = UP as u8;
+                p.detail = self.tree_detail(tree, reduce, rop, elem);
+            }
+            Doing::Bcast { place, .. } => {
+                let kind = if root { PacketType::BcastDown } else { PacketType::BcastUp };
+                p = self.packet_of(port, op, kind, self.ports[port].port, place);
+                p.vc = if root { DOWN } else { UP } as u8;
+                p.detail = self.tree_detail(tree, 0, abi::packet::ReduceOp::Sum, abi::packet::ReduceElem::I32);
+            }
+            _ => p.flags |= flag::DEAD,
+        }
+        p.class = abi::account::Class::Sync as u8;
+        let len = self.ops[op].len;
+        self.fill(&mut p, op, len as u16, source.is_some());
+        self.ops[op].done = len;
+        self.stage(port, p, source);
+        true
+    }
+
+    fn tree_detail(&self, tree: u8, reduce: u8, op: abi::packet::ReduceOp, elem: abi::packet::ReduceElem) -> Detail {
+        Detail::Tree { tree, reduce, op, elem, generation: self.trees.generation(tree) }
+    }
+
+    /// Fails an operation that is at the front of its port's queue; the caller takes it out.
+    fn give_up(&mut self, op: u32, fault: OpFault) {
+        self.complete(op, OpState::Failed(fault));
+        let payload = self.ops[op].payload;
+        self.payloads.release(payload);
+        self.ops.free(op);
+    }
+
+    /// A packet stops belonging to the port that posted it: from here on the subnet owns it.
+    fn detach(&mut self, h: u32) {
+        self.injected(h);
+        let port = std::mem::replace(&mut self.packets[h].port, NONE);
+        if port != NONE && !self.packets[h].is(flag::DEAD | flag::FOREIGN) {
+            self.ports[port as usize].outstanding -= 1;
+            self.schedule_pump(port as usize, self.now);
+        }
+        self.packets[h].op = NO_OP;
+    }
+
+    /// A collective packet is whole at the front of a queue: its outputs, or it is consumed.
+    pub(crate) fn tree_head(&mut self, node: u32, queue: usize, h: u32) -> Option<u16> {
+        if (Q_INJECT..Q_CREDIT).contains(&queue) {
+            self.detach(h);
+        }
+        let p = self.packets[h];
+        let Detail::Tree { tree, generation, .. } = p.detail else {
+            self.discard_front(node, queue);
+            return None;
+        };
+        let current = self.trees.generation(tree) == generation;
+        let Some(row) = self.trees.member(tree, node).filter(|_| current).map(|m| m.row) else {
+            self.discard_front(node, queue);
+            return None;
+        };
+        let up = row.to_root.map_or(0, |d| 1u16 << d.index());
+        match p.kind {
+            PacketType::Reduce if p.is(flag::RESULT) && queue >= Q_INJECT => Some(up),
+            PacketType::Reduce => {
+                self.pop(node, queue, self.now);
+                self.reduce(node, tree, h);
+                None
+            }
+            PacketType::BcastUp if !row.is_root => Some(up),
+            PacketType::BcastUp => {
+                self.pop(node, queue, self.now);
+                self.packets[h].kind = PacketType::BcastDown;
+                self.pass(node, DOWN, h);
+                None
+            }
+            PacketType::BcastDown => {
+                let here = if row.contributors > 0 { 1 << OUT_EJECT } else { 0 };
+                let want = row.down as u16 | here;
+                if want == 0 {
+                    self.discard_front(node, queue);
+                    return None;
+                }
+                Some(want)
+            }
+            PacketType::CollCredit if queue >= Q_CREDIT => Some(row.down as u16),
+            _ => {
+                self.discard_front(node, queue);
+                if let Some(m) = self.trees.member(tree, node) {
+                    m.window = m.window.saturating_add(CREDIT_EVERY);
+                }
+                self.emit_ready(node, tree);
+                None
+            }
+        }
+    }
+
+    /// Puts a packet of the subnet into the node's own queue of a channel, without the host interface.
+    fn pass(&mut self, node: u32, vc: usize, h: u32) {
+        let p = &mut self.packets[h];
+        p.vc = vc as u8;
+        (p.head, p.tail) = (self.now, self.now);
+        self.append(node, Q_INJECT + vc, h);
+    }
+
+    /// The Reducer takes a contribution.
+    fn reduce(&mut self, node: u32, tree: u8, h: u32) {
+        let p = self.packets[h];
+        self.packets[h].flags &= !flag::RESULT;
+        let Detail::Tree { reduce, op, elem, .. } = p.detail else { return self.free_packet(h) };
+        let Some(member) = self.trees.member(tree, node) else { return self.free_packet(h) };
+        let expected = member.row.expected();
+        let slot = &mut member.slots[reduce as usize];
+        if slot.count == 0 {
+            slot.packet = h;
+        } else {
+            let first = self.packets[slot.packet];
+            let receiver = |p: &Packet| (p.is(flag::ALL), (!p.is(flag::ALL)).then_some((p.dst, p.dst_ep)));
+            let same = first.bytes == p.bytes
+                && first.detail == p.detail
+                && receiver(&first) == receiver(&p)
+                && first.place() == p.place()
+                && !slot.complete;
+            if !same {
+                let held = std::mem::replace(slot, Slot::EMPTY).packet;
+                self.free_packet(held);
+                self.free_packet(h);
+                return self.mismatch(node, tree, reduce);
+            }
+            if self.carry {
+                let data = *self.payloads.get_mut(p.payload);
+                let acc = self.payloads.get_mut(first.payload);
+                combine(op, elem, &mut acc[..p.bytes as usize], &data[..p.bytes as usize]);
+            }
+            self.free_packet(h);
+        }
+        let Some(member) = self.trees.member(tree, node) else { return };
+        let slot = &mut member.slots[reduce as usize];
+        slot.count += 1;
+        slot.complete = slot.count == expected;
+        if slot.complete {
+            self.emit_ready(node, tree);
+        }
+    }
+
+    fn mismatch(&mut self, node: u32, tree: u8, reduce: u8) {
+        let Some(t) = &self.trees.loaded[tree as usize] else { return };
+        let (job, all) = (t.job, t.rows.ports.clone());
+        let here = super::ports_at(&all, node);
+        let told = if here.is_empty() { all[..1].to_vec() } else { here };
+        for at in told {
+            let what = NetError::ReduceMismatch { tree, reduce, node };
+            self.effect(Effect::Error { at, job, what, time: self.now });
+        }
+    }
+
+    /// Sends on every reduction that is complete, in sequence, as far as the parent's credits go.
+    fn emit_ready(&mut self, node: u32, tree: u8) {
+        loop {
+            let Some(m) = self.trees.member(tree, node) else { return };
+            let reduce = (m.emitted % REDUCES as u64) as usize;
+            if !m.slots[reduce].complete || m.emitted >= m.window {
+                return;
+            }
+            let h = std::mem::replace(&mut m.slots[reduce], Slot::EMPTY).packet;
+            let (row, emitted) = (m.row, m.emitted + 1);
+            m.emitted = emitted;
+            let p = self.packets[h];
+            let comes_here = p.is(flag::ALL) || p.dst == node;
+            m.pending.push_back((reduce as u8, !comes_here));
+            if m.ports.is_empty() {
+                m.pending.clear();
+            }
+            let ports: Vec<u32> = m.ports.iter().map(|p| p.0).collect();
+            self.emit(node, h, row.is_root);
+            if row.down != 0 && emitted.is_multiple_of(CREDIT_EVERY) {
+                self.send_credit(node, tree, p.job);
+            }
+            self.advance_done(node, tree);
+            ports.into_iter().for_each(|port| self.schedule_pump(port as usize, self.now));
+        }
+    }
+
+    /// A finished reduction leaves: up, as a broadcast, or straight to its receiver.
+    fn emit(&mut self, node: u32, h: u32, root: bool) {
+        let p = &mut self.packets[h];
+        p.src = node;
+        if !root {
+            p.flags |= flag::RESULT;
+            return self.pass(node, UP, h);
+        }
+        if p.is(flag::ALL) {
+            p.kind = PacketType::BcastDown;
+            return self.pass(node, DOWN, h);
+        }
+        p.kind = PacketType::Write;
+        p.flags |= flag::RESULT | flag::LAST;
+        self.pass(node, Vc::Request as usize, h);
+    }
+
+    /// Tells the children that eight more reductions fit.
+    fn send_credit(&mut self, node: u32, tree: u8, job: JobId) {
+        let mut p = Packet::new(PacketType::CollCredit);
+        (p.src, p.dst, p.job, p.flits) = (node, node, job, 3);
+        p.vc = DOWN as u8;
+        (p.head, p.tail) = (self.now, self.now);
+        p.detail = self.tree_detail(tree, 0, abi::packet::ReduceOp::Sum, abi::packet::ReduceElem::I32);
+        let h = self.packets.alloc(p);
+        self.append(node, Q_CREDIT, h);
+    }
+
+    /// Counts reductions whose results are where they belong; plans a credit to the processor.
+    fn advance_done(&mut self, node: u32, tree: u8) {
+        let Some(m) = self.trees.member(tree, node) else { return };
+        let mut news = 0;
+        while let Some((_, true)) = m.pending.front() {
+            m.pending.pop_front();
+            m.done += 1;
+            news += 1;
+        }
+        if m.done == m.told || news == 0 || m.ports.is_empty() {
+            return;
+        }
+        let at = self.now + TELL_CYCLES * self.params.cycle_ps;
+        let known = self.trees.timers.contains_key(&node);
+        let timer = self.trees.timers.entry(node).or_insert((at, 0));
+        timer.1 += news;
+        if timer.1 >= TELL_EVERY {
+            timer.0 = self.now;
+            self.tell_processor(node);
+        } else if !known {
+            self.events.push(at, Kind::TreeTimer, node, 0);
+        }
+    }
+
+    /// [`Kind::TreeTimer`]: 4096 cycles have passed since the first result not told of.
+    pub(crate) fn on_tree_timer(&mut self, node: u32) {
+        if self.trees.timers.get(&node).is_some_and(|t| t.0 <= self.now) {
+            self.tell_processor(node);
+        }
+    }
+
+    fn tell_processor(&mut self, node: u32) {
+        self.trees.timers.remove(&node);
+        for tree in 0..TREES as u8 {
+            let Some(job) = self.trees.loaded[tree as usize].as_ref().map(|t| t.job) else { continue };
+            let Some(m) = self.trees.member(tree, node).filter(|m| m.done > m.told) else { continue };
+            m.told = m.done;
+            let (count, ports) = (m.done, m.ports.clone());
+            for (port, _) in ports {
+                let at = self.ports[port as usize].port;
+                self.effect(Effect::TreeCredit { at, job, tree, count, time: self.now });
+            }
+        }
+    }
+
+    /// A broadcast or the result of an all-reduce has reached the host.
+    pub(crate) fn tree_delivered(&mut self, node: u32, h: u32) {
+        let p = self.packets[h];
+        let Detail::Tree { tree, reduce, generation, .. } = p.detail else { return self.free_packet(h) };
+        let bcast = !p.is(flag::ALL);
+        let current = self.trees.generation(tree) == generation;
+        let Some(m) = self.trees.member(tree, node).filter(|_| current) else { return self.free_packet(h) };
+        let count = if bcast {
+            m.bcasts += 1;
+            m.bcasts
+        } else {
+            m.told = mark_done(m, reduce);
+            m.told
+        };
+        let ports = m.ports.clone();
+        for (port, _) in ports {
+            let at = self.ports[port as usize].port;
+            self.payloads.retain(p.payload);
+            let data = PayloadRef { slot: p.payload, len: p.bytes };
+            let (job, place, time) = (p.job, p.place(), self.now);
+            self.effect(Effect::TreeResult { at, job, tree, place, data, bcast, count, time });
+        }
+        self.free_packet(h);
+    }
+
+    /// The result of a reduction to one node has reached that node's host.
+    pub(crate) fn tree_result_arrived(&mut self, h: u32) {
+        let p = self.packets[h];
+        let at = Port { node: p.dst, endpoint: p.dst_ep };
+        let data = PayloadRef { slot: p.payload, len: p.bytes };
+        let (job, place, time) = (p.job, p.place(), self.now);
+        let port = self.port_index(at).map_or(NONE, |i| i as u32);
+        self.packets.free(h); // the payload now belongs to the effect
+        if let Detail::Tree { tree, reduce, generation, .. } = p.detail {
+            let current = self.trees.generation(tree) == generation;
+            if let Some(m) = self.trees.member(tree, p.dst).filter(|_| current) {
+                let count = mark_done(m, reduce);
+                let participant = m.ports.iter().any(|x| x.0 == port);
+                if participant && m.ports.len() == 1 {
+                    m.told = count;
+                }
+                if participant {
+                    self.effect(Effect::TreeResult { at, job, tree, place, data, bcast: false, count, time });
+                } else {
+                    self.effect(Effect::Write { at, job, place, data, time, last: true });
+                }
+                return self.tell_processor(p.dst); // the other participants of this node
+            }
+        }
+        self.effect(Effect::Write { at, job, place, data, time, last: true });
+    }
+}
+
+/// Marks a reduction's result as arrived and returns how many are finished in sequence.
+fn mark_done(m: &mut Member, reduce: u8) -> u64 {
+    if let Some(entry) = m.pending.iter_mut().find(|e| e.0 == reduce && !e.1) {
+        entry.1 = true;
+    }
+    while let Some((_, true)) = m.pending.front() {
+        m.pending.pop_front();
+        m.done += 1;
+    }
+    m.done
+}

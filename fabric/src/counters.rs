@@ -1,0 +1,78 @@
+//! Counters per link, job and class. A packet is counted once on every link it crosses, so the
+//! links of a run sum to hops × flits; a packet whose source and target are one node is on none.
+
+use crate::types::{JobId, LinkCounters};
+use abi::account::{CLASSES, Load};
+use std::collections::BTreeMap;
+
+/// Events worth knowing that belong to no link.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct NodeCounters {
+    /// Packets dropped at ejection: no such endpoint, or an endpoint of another job.
+    pub foreign_drops: u64,
+    /// Packets dropped because no route was left.
+    pub unreachable_drops: u64,
+    /// Packets delivered to the host.
+    pub ejected: u64,
+}
+
+#[derive(Debug)]
+pub(crate) struct Counters {
+    links: Vec<LinkCounters>,
+    jobs: BTreeMap<JobId, Vec<[Load; CLASSES]>>,
+    /// The job counted last, taken out of `jobs`: most packets in a row belong to one job.
+    hot: Option<(JobId, Vec<[Load; CLASSES]>)>,
+    pub(crate) nodes: Vec<NodeCounters>,
+}
+
+impl Counters {
+    pub(crate) fn new(nodes: usize) -> Counters {
+        Counters {
+            links: vec![LinkCounters::default(); nodes * 8],
+            jobs: BTreeMap::new(),
+            hot: None,
+            nodes: vec![NodeCounters::default(); nodes],
+        }
+    }
+    pub(crate) fn open(&mut self, job: JobId) {
+        self.close(job);
+        self.jobs.insert(job, vec![[Load::default(); CLASSES]; self.links.len()]);
+    }
+    pub(crate) fn close(&mut self, job: JobId) {
+        if self.hot.as_ref().is_some_and(|(j, _)| *j == job) {
+            self.hot = None;
+        }
+        self.jobs.remove(&job);
+    }
+    #[inline]
+    pub(crate) fn count_sent(&mut self, job: JobId, link: usize, class: u8, flits: u8, bytes: u16) {
+        let load = Load { packets: 1, flits: flits as u64, bytes: bytes as u64 };
+        self.links[link].tx[class as usize].add(load);
+        if self.hot.as_ref().is_none_or(|(j, _)| *j != job) {
+            let next = self.jobs.remove(&job).map(|loads| (job, loads));
+            if let Some((old, loads)) = std::mem::replace(&mut self.hot, next) {
+                self.jobs.insert(old, loads);
+            }
+        }
+        if let Some((_, loads)) = &mut self.hot {
+            loads[link][class as usize].add(load);
+        }
+    }
+    #[inline]
+    pub(crate) fn count_received(&mut self, link: usize) {
+        self.links[link].rx_packets += 1;
+    }
+    pub(crate) fn link_mut(&mut self, link: usize) -> &mut LinkCounters {
+        &mut self.links[link]
+    }
+    pub(crate) fn link(&self, link: usize) -> LinkCounters {
+        self.links[link]
+    }
+    pub(crate) fn job_link(&self, job: JobId, link: usize) -> [Load; CLASSES] {
+        let loads = match &self.hot {
+            Some((j, loads)) if *j == job => Some(loads),
+            _ => self.jobs.get(&job),
+        };
+        loads.map_or([Load::default(); CLASSES], |l| l[link])
+    }
+}

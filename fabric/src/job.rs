@@ -1,0 +1,136 @@
+//! Jobs: which ports belong together, and how everything of a job is forgotten.
+
+use crate::Fabric;
+use crate::adapter::PortState;
+use crate::barrier::{Group, Member};
+use crate::slab::{NO_QUEUE, flag};
+use crate::topology::NONE;
+use crate::types::*;
+use abi::torus::NodeId;
+
+/// An open job.
+#[derive(Debug)]
+pub(crate) struct Job {
+    pub(crate) ports: Vec<Port>,
+    /// Its nodes, sorted, once each.
+    pub(crate) nodes: Vec<NodeId>,
+    pub(crate) group: Group,
+}
+
+impl Fabric {
+    pub(crate) fn job(&self, job: JobId) -> Option<&Job> {
+        self.jobs.get(job as usize)?.as_ref()
+    }
+    /// How often the slot had been opened before the present job.
+    pub(crate) fn generation(&self, job: JobId) -> u16 {
+        self.generations.get(job as usize).copied().unwrap_or(0)
+    }
+
+    /// Opens a job with these ports: its barrier group, its counters, its right to inject. A
+    /// fabric that models part of the network is told all ports, also those elsewhere.
+    pub fn open_job(&mut self, job: JobId, ports: &[Port]) -> Result<(), JobError> {
+        if job as usize >= JOBS_MAX {
+            return Err(JobError::Slot(job));
+        }
+        if self.job(job).is_some() {
+            return Err(JobError::Open(job));
+        }
+        let mut sorted = ports.to_vec();
+        sorted.sort_unstable();
+        if sorted.is_empty() || sorted.windows(2).any(|w| w[0] == w[1]) {
+            return Err(JobError::Ports);
+        }
+        for port in &sorted {
+            if port.node as usize >= self.net.nodes || port.endpoint as usize >= ENDPOINTS_MAX {
+                return Err(JobError::NoPort(*port));
+            }
+            if let Some(i) = self.port_index(*port) {
+                return Err(JobError::Port(*port, self.ports[i].job));
+            }
+        }
+        if self.jobs.len() <= job as usize {
+            self.jobs.resize_with(job as usize + 1, || None);
+            self.generations.resize(job as usize + 1, 0);
+        }
+        self.generations[job as usize] = self.generations[job as usize].wrapping_add(1);
+        let mut group = Group { index: vec![NONE; self.net.nodes], ..Group::default() };
+        let mut nodes: Vec<NodeId> = sorted.iter().map(|p| p.node).collect();
+        nodes.dedup();
+        for node in &nodes {
+            group.index[*node as usize] = group.members.len() as u32;
+            group.members.push(Member::new(sorted.iter().filter(|p| p.node == *node).count() as u32));
+            group.nodes.push(*node);
+        }
+        for port in ports {
+            self.open_port(*port, job);
+        }
+        self.jobs[job as usize] = Some(Job { ports: ports.to_vec(), nodes, group });
+        self.counters.open(job);
+        Ok(())
+    }
+
+    fn open_port(&mut self, port: Port, job: JobId) {
+        let state = PortState::new(port, job);
+        let index = match self.free_ports.pop() {
+            Some(i) => {
+                self.ports[i as usize] = state;
+                i
+            }
+            None => {
+                self.ports.push(state);
+                self.ports.len() as u32 - 1
+            }
+        };
+        let at_node = &mut self.port_of[port.node as usize];
+        if at_node.len() <= port.endpoint as usize {
+            at_node.resize(port.endpoint as usize + 1, NONE);
+        }
+        at_node[port.endpoint as usize] = index;
+    }
+
+    /// Closes a job: its operations are forgotten without report, its packets are discarded where
+    /// they are met next, its trees are unloaded, its counters are gone.
+    pub fn close_job(&mut self, job: JobId) {
+        if self.job(job).is_none() {
+            return;
+        }
+        self.unload_trees_of(job);
+        for h in self.packets.handles() {
+            let p = &self.packets[h];
+            if p.job != job || p.is(flag::DEAD) {
+                continue;
+            }
+            let (waits, staged) = (p.is(flag::AWAIT), p.queue == NO_QUEUE && !p.is(flag::INJECTED));
+            let staged = staged && p.port != NONE && !p.is(flag::FOREIGN) && self.is_staged(h);
+            if waits {
+                self.waiting -= 1;
+            }
+            if waits || staged {
+                self.free_packet(h);
+            } else {
+                self.packets[h].flags |= flag::DEAD;
+            }
+        }
+        for op in self.ops.of_job(job) {
+            let payload = self.ops[op].payload;
+            self.payloads.release(payload);
+            self.ops.free(op);
+        }
+        let Some(closed) = self.jobs[job as usize].take() else { return };
+        for port in closed.ports {
+            let Some(i) = self.port_index(port) else { continue };
+            self.port_of[port.node as usize][port.endpoint as usize] = NONE;
+            let state = &mut self.ports[i];
+            state.ops.clear();
+            state.staging.clear();
+            state.blocked = true;
+            self.free_ports.push(i as u32);
+        }
+        self.completions.retain(|(_, c)| c.job != job);
+        self.counters.close(job);
+    }
+
+    fn is_staged(&self, h: u32) -> bool {
+        self.ports[self.packets[h].port as usize].staging.contains(&h)
+    }
+}

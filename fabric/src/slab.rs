@@ -1,0 +1,277 @@
+//! Packets and payloads in reusable slots, named by `u32` handles.
+//!
+//! Nothing is allocated per packet once the slabs have grown to the traffic they see.
+
+use crate::routes::Cursor;
+use crate::topology::NONE;
+use crate::types::Tick;
+use abi::PAYLOAD_MAX;
+use abi::desc::{AmoOp, Place, Region};
+use abi::packet::{PacketType, ReduceElem, ReduceOp};
+
+/// Bits of [`Packet::flags`].
+pub(crate) mod flag {
+    /// Still free to leave its deterministic route.
+    pub(crate) const ADAPTIVE: u16 = 1 << 0;
+    /// Its job is gone: discard where it is met next.
+    pub(crate) const DEAD: u16 = 1 << 1;
+    /// Sent before a route change its pair waits for.
+    pub(crate) const OLD: u16 = 1 << 2;
+    /// Last packet of its operation (or of one read request).
+    pub(crate) const LAST: u16 = 1 << 3;
+    /// Waits for memory.
+    pub(crate) const AWAIT: u16 = 1 << 4;
+    /// The target answers with the old value.
+    pub(crate) const ANSWER: u16 = 1 << 5;
+    /// Counted as injected.
+    pub(crate) const INJECTED: u16 = 1 << 6;
+    /// Not a packet: flushes an injection queue for a barrier.
+    pub(crate) const MARKER: u16 = 1 << 7;
+    /// Result of a reduction goes to every participant.
+    pub(crate) const ALL: u16 = 1 << 8;
+    /// Barrier of 2K phases.
+    pub(crate) const FULL: u16 = 1 << 9;
+    /// Parity of the barrier.
+    pub(crate) const ODD: u16 = 1 << 10;
+    /// Result of a reduction on its way to one node.
+    pub(crate) const RESULT: u16 = 1 << 11;
+    /// May use the adaptive channel, as posted.
+    pub(crate) const MAY_ADAPT: u16 = 1 << 12;
+    /// Came over a boundary link from a node modelled elsewhere.
+    pub(crate) const FOREIGN: u16 = 1 << 13;
+}
+
+/// A packet on its way. Hot fields first.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Packet {
+    /// When its header is at the front stage of the queue it is in.
+    pub(crate) head: Tick,
+    /// When its last flit is there.
+    pub(crate) tail: Tick,
+    pub(crate) next: u32,
+    pub(crate) dst: u32,
+    pub(crate) payload: u32,
+    /// Outputs asked for.
+    pub(crate) want: u16,
+    pub(crate) flags: u16,
+    pub(crate) job: u16,
+    pub(crate) bytes: u16,
+    pub(crate) kind: PacketType,
+    /// Class channel: response or request, or a collective one.
+    pub(crate) vc: u8,
+    pub(crate) flits: u8,
+    pub(crate) class: u8,
+    pub(crate) cursor: Cursor,
+    /// Outputs on a minimal route (adaptive packets).
+    pub(crate) profit: u8,
+    /// Output of the escape route (adaptive packets).
+    pub(crate) escape: u8,
+    pub(crate) queue: u8,
+    pub(crate) region: Region,
+    pub(crate) node: u32,
+    pub(crate) src: u32,
+    /// Index of the posting port, [`NONE`] for answers and for the network's own packets.
+    pub(crate) port: u32,
+    pub(crate) src_ep: u16,
+    pub(crate) dst_ep: u16,
+    pub(crate) offset: u64,
+    /// Operation (index and generation) that waits for the answer or for the injection.
+    pub(crate) op: u64,
+    /// Order of creation.
+    pub(crate) serial: u64,
+    pub(crate) detail: Detail,
+    pub(crate) generation: u32,
+}
+
+/// What only some kinds of packet carry.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Detail {
+    None,
+    /// Read request: where the answer goes, and how many bytes.
+    Read {
+        back: Place,
+        len: u32,
+    },
+    /// Atomic.
+    Amo {
+        op: AmoOp,
+        width: u8,
+        operand: u64,
+        comparand: u64,
+        back: Option<Place>,
+    },
+    /// Collective.
+    Tree {
+        tree: u8,
+        reduce: u8,
+        op: ReduceOp,
+        elem: ReduceElem,
+        generation: u32,
+    },
+}
+
+impl Packet {
+    pub(crate) fn new(kind: PacketType) -> Packet {
+        Packet {
+            head: 0,
+            tail: 0,
+            next: NONE,
+            dst: 0,
+            payload: NONE,
+            want: 0,
+            flags: 0,
+            job: 0,
+            bytes: 0,
+            kind,
+            vc: 1,
+            flits: 2,
+            class: 3,
+            cursor: Cursor::default(),
+            profit: 0,
+            escape: 0,
+            queue: NO_QUEUE,
+            region: Region::Heap,
+            node: NONE,
+            src: 0,
+            port: NONE,
+            src_ep: 0,
+            dst_ep: 0,
+            offset: 0,
+            op: NO_OP,
+            serial: 0,
+            detail: Detail::None,
+            generation: 0,
+        }
+    }
+    #[inline]
+    pub(crate) fn is(&self, flag: u16) -> bool {
+        self.flags & flag != 0
+    }
+    pub(crate) fn place(&self) -> Place {
+        Place { region: self.region, offset: self.offset }
+    }
+}
+
+/// Not in a queue.
+pub(crate) const NO_QUEUE: u8 = u8::MAX;
+/// Belongs to no operation.
+pub(crate) const NO_OP: u64 = u64::MAX;
+
+/// All live packets.
+#[derive(Default, Debug)]
+pub(crate) struct Packets {
+    slots: Vec<Packet>,
+    live: Vec<bool>,
+    free: Vec<u32>,
+    serial: u64,
+}
+
+impl Packets {
+    /// Stores `packet` and gives it the next serial number.
+    #[inline]
+    pub(crate) fn alloc(&mut self, mut packet: Packet) -> u32 {
+        self.serial += 1;
+        packet.serial = self.serial;
+        if let Some(h) = self.free.pop() {
+            packet.generation = self.slots[h as usize].generation;
+            self.slots[h as usize] = packet;
+            self.live[h as usize] = true;
+            return h;
+        }
+        self.slots.push(packet);
+        self.live.push(true);
+        self.slots.len() as u32 - 1
+    }
+    #[inline]
+    pub(crate) fn free(&mut self, h: u32) {
+        debug_assert!(self.live[h as usize], "packet {h} freed twice");
+        let slot = &mut self.slots[h as usize];
+        slot.generation = slot.generation.wrapping_add(1);
+        self.live[h as usize] = false;
+        self.free.push(h);
+    }
+    /// The packet a token names, unless it has gone.
+    pub(crate) fn by_token(&self, token: u64) -> Option<u32> {
+        let h = token as u32;
+        let ok = self.live.get(h as usize).is_some_and(|l| *l)
+            && self.slots[h as usize].generation == (token >> 32) as u32
+            && self.slots[h as usize].is(flag::AWAIT);
+        ok.then_some(h)
+    }
+    pub(crate) fn token(&self, h: u32) -> u64 {
+        h as u64 | (self.slots[h as usize].generation as u64) << 32
+    }
+    /// Handles of live packets, in order of handle.
+    pub(crate) fn handles(&self) -> Vec<u32> {
+        (0..self.slots.len() as u32).filter(|h| self.live[*h as usize]).collect()
+    }
+    pub(crate) fn in_flight(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+}
+
+impl std::ops::Index<u32> for Packets {
+    type Output = Packet;
+    #[inline]
+    fn index(&self, h: u32) -> &Packet {
+        &self.slots[h as usize]
+    }
+}
+
+impl std::ops::IndexMut<u32> for Packets {
+    #[inline]
+    fn index_mut(&mut self, h: u32) -> &mut Packet {
+        &mut self.slots[h as usize]
+    }
+}
+
+/// 256-byte payload slots with a count of users.
+#[derive(Default, Debug)]
+pub(crate) struct Payloads {
+    data: Vec<[u8; PAYLOAD_MAX]>,
+    users: Vec<u16>,
+    free: Vec<u32>,
+}
+
+impl Payloads {
+    /// A slot with one user; its old contents are still in it.
+    #[inline]
+    pub(crate) fn alloc(&mut self) -> u32 {
+        if let Some(slot) = self.free.pop() {
+            self.users[slot as usize] = 1;
+            return slot;
+        }
+        self.data.push([0; PAYLOAD_MAX]);
+        self.users.push(1);
+        self.data.len() as u32 - 1
+    }
+    #[inline]
+    pub(crate) fn retain(&mut self, slot: u32) {
+        if slot != NONE {
+            self.users[slot as usize] += 1;
+        }
+    }
+    #[inline]
+    pub(crate) fn release(&mut self, slot: u32) {
+        if slot == NONE {
+            return;
+        }
+        let users = &mut self.users[slot as usize];
+        debug_assert!(*users > 0, "payload {slot} released twice");
+        *users -= 1;
+        if *users == 0 {
+            self.free.push(slot);
+        }
+    }
+    #[inline]
+    pub(crate) fn get(&self, slot: u32, len: usize) -> &[u8] {
+        if slot == NONE { &[] } else { &self.data[slot as usize][..len] }
+    }
+    #[inline]
+    pub(crate) fn get_mut(&mut self, slot: u32) -> &mut [u8; PAYLOAD_MAX] {
+        &mut self.data[slot as usize]
+    }
+    pub(crate) fn in_use(&self) -> usize {
+        self.data.len() - self.free.len()
+    }
+}

@@ -1,0 +1,96 @@
+//! Writes, reads, atomics, fences: intact, in order, counted.
+
+use super::driver::*;
+use crate::*;
+use abi::account::{Class, Load, Traffic};
+use abi::desc::AmoOp;
+use abi::packet::Vc;
+
+#[test]
+fn a_write_takes_the_published_time() {
+    let mut w = World::new("8");
+    let tag = w.put(port(0), port(1), 0, &[7; 16]);
+    w.finish();
+    let Effect::Write { time, last: true, .. } = w.effects[0] else { panic!("{:?}", w.effects) };
+    // 300 + 129 + 300 ns, and three flits at 7.5 GB/s behind the header.
+    assert_eq!(time, 729_000 + 3 * 6400 / 3);
+    assert_eq!(w.states(tag), [OpState::Injected]);
+}
+
+#[test]
+fn a_hop_costs_129_ns() {
+    let mut times = Vec::new();
+    for target in 0..4 {
+        let mut w = World::new("8");
+        w.put(port(0), port(target), 0, &[7; 16]);
+        w.finish();
+        let Effect::Write { time, .. } = w.effects[0] else { panic!("{:?}", w.effects) };
+        times.push(time);
+    }
+    assert_eq!(times[2] - times[1], 129_000);
+    assert_eq!(times[3] - times[2], 129_000);
+}
+
+#[test]
+fn reads_and_atomics_return_what_was_there() {
+    let mut w = World::new("2x2x2");
+    w.memory.get_mut(&port(7)).unwrap()[..8].copy_from_slice(&41u64.to_le_bytes());
+    let add = Op::Amo {
+        to: port(7),
+        place: heap(0),
+        op: AmoOp::Add,
+        width: 8,
+        operand: 1,
+        comparand: 0,
+        result: Some(heap(64)),
+    };
+    let amo = w.must_post(port(0), Class::Amo, add);
+    let read = Op::Read { to: port(7), remote: heap(0), local: heap(128), len: 8 };
+    let get = w.must_post(port(0), Class::Get, read);
+    w.finish();
+    assert_eq!(w.memory[&port(0)][64], 41);
+    assert_eq!(w.memory[&port(0)][128], 42);
+    assert_eq!(w.states(amo), [OpState::Complete]);
+    assert_eq!(w.states(get), [OpState::Complete]);
+}
+
+#[test]
+fn traffic_is_hops_times_what_accounting_says() {
+    let mut w = World::new("4x3x2");
+    let mut put = Load::default();
+    let mut get = Load::default();
+    let mut amo = Load::default();
+    let scaled = |l: Load, n: u64| Load { packets: l.packets * n, flits: l.flits * n, bytes: l.bytes * n };
+    let mut dice = Dice(5);
+    for _ in 0..200 {
+        let (a, b) = (dice.below(24) as u32, dice.below(24) as u32);
+        let len = 1 + dice.below(40_000) as usize;
+        let (out, back) = (w.fabric.hops(a, b).unwrap() as u64, w.fabric.hops(b, a).unwrap() as u64);
+        let source = Source::Memory { place: heap(0), len: len as u32 };
+        w.must_post(
+            port(a),
+            Class::Put,
+            Op::Write { to: port(b), place: heap(50_000), source, vc: Vc::Request, adaptive: false },
+        );
+        put.add(scaled(Traffic::put(len).out, out));
+        w.must_post(
+            port(a),
+            Class::Get,
+            Op::Read { to: port(b), remote: heap(0), local: heap(50_000), len: len as u32 },
+        );
+        get.add(scaled(Traffic::get(len).out, out));
+        get.add(scaled(Traffic::get(len).back, back));
+        for (op, result) in [(AmoOp::Add, None), (AmoOp::Add, Some(heap(100_000))), (AmoOp::Swap, None)] {
+            let amo_op = Op::Amo { to: port(b), place: heap(0), op, width: 8, operand: 1, comparand: 0, result };
+            w.must_post(port(a), Class::Amo, amo_op);
+            let t = Traffic::amo(8, op.is_native() && result.is_none(), result.is_some());
+            amo.add(scaled(t.out, out));
+            amo.add(scaled(t.back, back));
+        }
+    }
+    w.finish();
+    assert_eq!(w.sent(Class::Put), put);
+    assert_eq!(w.sent(Class::Get), get);
+    assert_eq!(w.sent(Class::Amo), amo);
+    assert_eq!(w.sent(Class::Sync), Load::default());
+}

@@ -1,0 +1,599 @@
+//! The words of the public interface: what goes into a [`crate::Fabric`] and what comes out.
+//!
+//! Everything here is plain data. Times are [`Tick`]s, picoseconds since the fabric was made.
+
+use abi::account::{CLASSES, Load};
+use abi::desc::{AmoOp, Place};
+use abi::packet::{ReduceElem, ReduceOp, Vc};
+use abi::torus::{Direction, NodeId, Shape};
+use std::fmt;
+
+/// A time or a length of time in picoseconds.
+pub type Tick = u64;
+
+/// A job's slot in the network; names its barrier group and its counters.
+pub type JobId = u16;
+
+/// Most jobs open at once.
+pub const JOBS_MAX: usize = 1024;
+
+/// Most endpoints of one node (the packet's endpoint field has 10 bits).
+pub const ENDPOINTS_MAX: usize = 1024;
+
+/// An injection/ejection channel of a node.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
+pub struct Port {
+    /// The node.
+    pub node: NodeId,
+    /// The channel at that node, below [`ENDPOINTS_MAX`].
+    pub endpoint: u16,
+}
+
+/// One direction of one cable: the link that leaves `node` towards `dir`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
+pub struct Link {
+    /// Sending node.
+    pub node: NodeId,
+    /// Direction it sends in.
+    pub dir: Direction,
+}
+
+impl Link {
+    /// The same link in the words of `shape`: `0,1,0 +X`.
+    pub fn show(&self, shape: &Shape) -> String {
+        format!("{} {}", shape.show(shape.coords(self.node)), self.dir)
+    }
+}
+
+/// Time one flit takes, as a fraction of picoseconds so that no rounding accumulates.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FlitTime {
+    /// Picoseconds ...
+    pub num: u64,
+    /// ... per this many flits.
+    pub den: u64,
+}
+
+impl FlitTime {
+    /// Time of `flits` flits, rounded up once.
+    pub fn of(self, flits: u64) -> Tick {
+        (flits * self.num).div_ceil(self.den)
+    }
+}
+
+/// Timing and buffer sizes of the modelled chip.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Params {
+    /// Host to router (paper 000, parameter table: 300 ns).
+    pub inject_ps: Tick,
+    /// Router to host (300 ns).
+    pub eject_ps: Tick,
+    /// Router and link together, head to head (129 ns).
+    pub hop_ps: Tick,
+    /// Link alone; also the way of a credit or an acknowledgement back (80 ns).
+    pub link_ps: Tick,
+    /// One flit on a link: 16 bytes at 7.5 GB/s.
+    pub link_flit: FlitTime,
+    /// One flit inside the chip: 16 bytes at 8 GB/s.
+    pub core_flit: FlitTime,
+    /// Added by the adapter at each barrier phase.
+    pub barrier_ps: Tick,
+    /// Router clock period; credits to the processor go every 4096 of them.
+    pub cycle_ps: Tick,
+    /// Packet slots of each data virtual channel's buffer (2..=8).
+    pub slots: u8,
+    /// Packet slots of each collective virtual channel's buffer (2..=8).
+    pub collective_slots: u8,
+    /// Posted operations a port may queue before [`InjectError::Busy`].
+    pub ops_per_port: u16,
+    /// Packets of a port on their way from memory into the network.
+    pub staged_per_port: u16,
+    /// Unanswered read requests of a port.
+    pub reads_per_port: u16,
+}
+
+impl Default for Params {
+    /// The EC8430 as published; buffer sizes are ours.
+    fn default() -> Params {
+        Params {
+            inject_ps: 300_000,
+            eject_ps: 300_000,
+            hop_ps: 129_000,
+            link_ps: 80_000,
+            link_flit: FlitTime { num: 6400, den: 3 },
+            core_flit: FlitTime { num: 2000, den: 1 },
+            barrier_ps: 10_000,
+            cycle_ps: 2_000,
+            slots: 4,
+            collective_slots: 2,
+            ops_per_port: 64,
+            staged_per_port: 16,
+            reads_per_port: 4,
+        }
+    }
+}
+
+/// What a [`crate::Fabric`] models.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The whole network.
+    pub shape: Shape,
+    /// Nodes modelled here; `None` means all. Links to other nodes become boundary links.
+    pub owned: Option<Vec<NodeId>>,
+    /// Seed of everything random (only links with an error rate draw numbers).
+    pub seed: u64,
+    /// Timing and buffers.
+    pub params: Params,
+    /// Carry data. Without it packets have lengths only and [`Source::Length`] is the source to use.
+    pub payload: bool,
+}
+
+impl Config {
+    /// All nodes of `shape` with data and the chip's timing.
+    pub fn new(shape: Shape) -> Config {
+        Config { shape, owned: None, seed: 1, params: Params::default(), payload: true }
+    }
+}
+
+/// Why a configuration was refused.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// A node outside the shape.
+    #[error("node {0} is not one of the {1} nodes of the network")]
+    Node(NodeId, usize),
+    /// Slots outside 2..=8.
+    #[error("{0} slots: a virtual channel needs 2 to 8 packet slots for the bubble rule")]
+    Slots(u8),
+    /// A rate or limit that is zero.
+    #[error("parameter {0} must not be zero")]
+    Zero(&'static str),
+}
+
+/// Why a job could not be opened.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum JobError {
+    /// Slot number too large.
+    #[error("job slot {0} is beyond the {JOBS_MAX} this network keeps")]
+    Slot(JobId),
+    /// Slot taken.
+    #[error("job slot {0} is open already; close it first")]
+    Open(JobId),
+    /// Port taken by another job.
+    #[error("endpoint {} of node {} belongs to job {} already", .0.endpoint, .0.node, .1)]
+    Port(Port, JobId),
+    /// Port that does not exist.
+    #[error("endpoint {} of node {} does not exist", .0.endpoint, .0.node)]
+    NoPort(Port),
+    /// The same port twice, or no port at all.
+    #[error("a job needs at least one port and every port once")]
+    Ports,
+}
+
+/// Where the bytes of a write, reduction or broadcast come from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Source<'a> {
+    /// At most 256 bytes, copied now.
+    Inline(&'a [u8]),
+    /// Memory of the injecting port, asked for packet by packet with [`Effect::Fetch`].
+    Memory {
+        /// First byte.
+        place: Place,
+        /// Bytes.
+        len: u32,
+    },
+    /// No data, only a length (simulation).
+    Length(u32),
+}
+
+impl Source<'_> {
+    /// Bytes.
+    pub fn len(&self) -> u32 {
+        match *self {
+            Source::Inline(b) => b.len() as u32,
+            Source::Memory { len, .. } | Source::Length(len) => len,
+        }
+    }
+    /// No bytes at all.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// An operation a port posts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Op<'a> {
+    /// Write memory at `to`; unacknowledged.
+    Write {
+        /// Target.
+        to: Port,
+        /// Where, at the target.
+        place: Place,
+        /// The bytes.
+        source: Source<'a>,
+        /// [`Vc::Request`] (ordered behind other requests) or [`Vc::Response`].
+        vc: Vc,
+        /// Packets may take the adaptive channel and then arrive in any order.
+        adaptive: bool,
+    },
+    /// Read `len` bytes at `remote` of `to` into `local`.
+    Read {
+        /// Target.
+        to: Port,
+        /// First byte at the target.
+        remote: Place,
+        /// First byte here.
+        local: Place,
+        /// Bytes.
+        len: u32,
+    },
+    /// Atomic on one word. Add and xor without a result are the chip's own; the others are the
+    /// service-processor extension.
+    Amo {
+        /// Target.
+        to: Port,
+        /// The word.
+        place: Place,
+        /// What to do.
+        op: AmoOp,
+        /// 4 or 8 bytes.
+        width: u8,
+        /// Operand.
+        operand: u64,
+        /// Comparand of [`AmoOp::CompareSwap`].
+        comparand: u64,
+        /// Where the old value goes here, if wanted.
+        result: Option<Place>,
+    },
+    /// Later posts of this port wait until everything it posted before has been ejected.
+    Fence,
+    /// Enter the job's barrier. Later posts of this port wait until it may leave.
+    Barrier {
+        /// Half-barrier: K phases instead of 2K.
+        half: bool,
+    },
+    /// Contribute to a reduction. ReduceIds of one tree must be used in sequence 0, 1 .. 15, 0 ..
+    Reduce {
+        /// TreeId.
+        tree: u8,
+        /// ReduceId.
+        reduce: u8,
+        /// Operation.
+        op: ReduceOp,
+        /// Element type.
+        elem: ReduceElem,
+        /// Result to every participant.
+        all: bool,
+        /// Receiver of the result if not `all`.
+        to: Option<Port>,
+        /// Where the result goes at each receiver.
+        place: Place,
+        /// At most 256 bytes, a multiple of the element size.
+        source: Source<'a>,
+    },
+    /// Broadcast to every participant of a tree, this port included.
+    Bcast {
+        /// TreeId.
+        tree: u8,
+        /// Where the data goes at each participant.
+        place: Place,
+        /// At most 256 bytes.
+        source: Source<'a>,
+    },
+}
+
+/// What stands between two nodes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Blame {
+    /// A link that is down.
+    Link(Link),
+    /// A node that is down.
+    Node(NodeId),
+}
+
+impl fmt::Display for Blame {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Blame::Link(l) => write!(f, "link {} of node {} is down", l.dir, l.node),
+            Blame::Node(n) => write!(f, "node {n} is down"),
+        }
+    }
+}
+
+/// Why an operation was not accepted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum InjectError {
+    /// The port's queue is full; try again after some completions or [`crate::Fabric::advance`].
+    #[error("the port's operation queue is full")]
+    Busy,
+    /// No route to the target.
+    #[error("node {from} cannot reach node {to}: {blame}")]
+    Unreachable {
+        /// Injecting node.
+        from: NodeId,
+        /// Target node.
+        to: NodeId,
+        /// What is broken on the default route.
+        blame: Blame,
+    },
+    /// The port is not open, or open for another job.
+    #[error("endpoint {} of node {} is not a port of this job", .0.endpoint, .0.node)]
+    NotOpen(Port),
+    /// The tree is not loaded, belongs to another job, or this port is not a participant.
+    #[error("tree {0} is not loaded for this port")]
+    NoTree(u8),
+    /// A length, width, channel or target outside what the operation takes.
+    #[error("{0}")]
+    Invalid(&'static str),
+}
+
+/// Names data that came with an effect.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PayloadRef {
+    pub(crate) slot: u32,
+    pub(crate) len: u16,
+}
+
+impl PayloadRef {
+    /// Bytes.
+    pub fn len(&self) -> usize {
+        self.len as usize
+    }
+    /// No bytes.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+}
+
+/// Names memory the fabric waits for. Stale tokens are ignored.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub struct FetchToken(pub(crate) u64);
+
+/// What the network does to memory. The driver applies effects strictly in the order polled.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Effect {
+    /// Store `data` at `place` of `at`.
+    Write {
+        /// Owner of the memory.
+        at: Port,
+        /// Its job.
+        job: JobId,
+        /// First byte.
+        place: Place,
+        /// The bytes; see [`crate::Fabric::payload`].
+        data: PayloadRef,
+        /// When.
+        time: Tick,
+        /// Last packet of its operation.
+        last: bool,
+    },
+    /// Read `len` bytes at `place` of `at` and hand them to [`crate::Fabric::supply`]. At the
+    /// injecting port (source of a write; ≤ 256 bytes) or at the target of a read (≤ 32 KiB).
+    Fetch {
+        /// Owner of the memory.
+        at: Port,
+        /// Its job.
+        job: JobId,
+        /// First byte.
+        place: Place,
+        /// Bytes.
+        len: u32,
+        /// For [`crate::Fabric::supply`] or [`crate::Fabric::refuse`].
+        token: FetchToken,
+        /// When.
+        time: Tick,
+    },
+    /// Change one word atomically; hand the old value (8 bytes, little-endian) to
+    /// [`crate::Fabric::supply`] if there is a token.
+    Amo {
+        /// Owner of the memory.
+        at: Port,
+        /// Its job.
+        job: JobId,
+        /// The word.
+        place: Place,
+        /// What to do.
+        op: AmoOp,
+        /// 4 or 8.
+        width: u8,
+        /// Operand.
+        operand: u64,
+        /// Comparand.
+        comparand: u64,
+        /// Where the old value goes, if it is wanted.
+        token: Option<FetchToken>,
+        /// When.
+        time: Tick,
+    },
+    /// Store the result of a collective at `place` of `at`, then show `count` as the tree's
+    /// number of finished reductions (or broadcasts) of this participant.
+    TreeResult {
+        /// Participant.
+        at: Port,
+        /// Its job.
+        job: JobId,
+        /// TreeId.
+        tree: u8,
+        /// First byte.
+        place: Place,
+        /// The bytes.
+        data: PayloadRef,
+        /// A broadcast, not a reduction.
+        bcast: bool,
+        /// Broadcasts delivered, or reductions finished in sequence, on this tree since it was loaded.
+        count: u64,
+        /// When.
+        time: Tick,
+    },
+    /// Credit to the processor (paper 000, section 2.4): reductions whose result goes elsewhere
+    /// are finished as far as this participant is concerned. Show `count` like a result's.
+    TreeCredit {
+        /// Participant.
+        at: Port,
+        /// Its job.
+        job: JobId,
+        /// TreeId.
+        tree: u8,
+        /// Reductions finished in sequence on this tree since it was loaded.
+        count: u64,
+        /// When.
+        time: Tick,
+    },
+    /// Something a port's job must hear of.
+    Error {
+        /// The port concerned: the injector of a lost packet, a participant of a tree.
+        at: Port,
+        /// Its job.
+        job: JobId,
+        /// What happened.
+        what: NetError,
+        /// When.
+        time: Tick,
+    },
+    /// The network itself took a link (both directions) out of service after 16 replays without
+    /// success. Routes have been rebuilt: look at [`crate::Fabric::reachable`] again.
+    LinkDown {
+        /// The direction that failed.
+        link: Link,
+        /// When.
+        time: Tick,
+    },
+}
+
+/// What an [`Effect::Error`] reports.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum NetError {
+    /// A packet was dropped because no route is left. Never for pairs that are reachable.
+    #[error("a packet from node {from} to node {to} was dropped: {blame}")]
+    Unreachable {
+        /// Source node.
+        from: NodeId,
+        /// Target node.
+        to: NodeId,
+        /// What is broken.
+        blame: Blame,
+    },
+    /// Contributions of one reduction disagree in operation, element, length or receiver. The slot was reset.
+    #[error("contributions to reduction {reduce} of tree {tree} disagree at node {node}; the slot was reset")]
+    ReduceMismatch {
+        /// TreeId.
+        tree: u8,
+        /// ReduceId.
+        reduce: u8,
+        /// Where it was noticed.
+        node: NodeId,
+    },
+    /// A ReduceId out of sequence; the contribution was dropped.
+    #[error("reduction {got} of tree {tree} posted where {expected} comes next; it was dropped")]
+    ReduceOrder {
+        /// TreeId.
+        tree: u8,
+        /// Posted ReduceId.
+        got: u8,
+        /// The one due.
+        expected: u8,
+    },
+    /// A fault broke the tree; it has been unloaded.
+    #[error("tree {tree} was unloaded: {blame}")]
+    TreeDown {
+        /// TreeId.
+        tree: u8,
+        /// What is broken.
+        blame: Blame,
+    },
+    /// Some nodes entered a half-barrier, others a full one.
+    #[error("node {node} entered another kind of barrier than its neighbour")]
+    BarrierMismatch {
+        /// Where it was noticed.
+        node: NodeId,
+    },
+    /// Members of the job can no longer reach each other: no barrier can complete.
+    #[error("the barrier cannot complete: node {from} cannot reach node {to}: {blame}")]
+    BarrierCut {
+        /// One member.
+        from: NodeId,
+        /// Another.
+        to: NodeId,
+        /// What is broken.
+        blame: Blame,
+    },
+}
+
+/// States of an operation (paper 001) that the adapter reports.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum OpState {
+    /// All source bytes have been read ([`Source::Memory`] only; otherwise true when posted).
+    Copied,
+    /// Every packet is in the network. The last state of a write and of an atomic without result.
+    Injected,
+    /// The result is in memory; a fence or barrier is passed.
+    Complete,
+    /// It failed and nothing more will be reported.
+    Failed(OpFault),
+}
+
+/// Why an operation failed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum OpFault {
+    /// A packet of it was dropped.
+    #[error("node {to} became unreachable: {blame}")]
+    Unreachable {
+        /// Target node.
+        to: NodeId,
+        /// What is broken.
+        blame: Blame,
+    },
+    /// The memory at one end was refused by its owner ([`crate::Fabric::refuse`]) or has gone.
+    #[error("the memory named is not there")]
+    Refused,
+    /// The tree is gone.
+    #[error("tree {0} is gone")]
+    NoTree(u8),
+    /// The ReduceId was not the next one.
+    #[error("reduction {got} posted where {expected} comes next")]
+    ReduceOrder {
+        /// Posted.
+        got: u8,
+        /// Due.
+        expected: u8,
+    },
+    /// The barrier cannot complete any more.
+    #[error("the barrier was broken: {0}")]
+    Barrier(Blame),
+}
+
+/// A state an operation reached.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Completion {
+    /// The port that posted it.
+    pub from: Port,
+    /// Its job.
+    pub job: JobId,
+    /// The tag given to [`crate::Fabric::inject`].
+    pub tag: u64,
+    /// What was reached.
+    pub state: OpState,
+    /// When.
+    pub time: Tick,
+}
+
+/// Counters of one link.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct LinkCounters {
+    /// Sent, by class; replayed packets count once.
+    pub tx: [Load; CLASSES],
+    /// Packets accepted at the far end.
+    pub rx_packets: u64,
+    /// Packets whose CRC-32C failed at the far end.
+    pub crc_errors: u64,
+    /// Packets sent again.
+    pub replays: u64,
+}
+
+impl LinkCounters {
+    /// Sum over the classes.
+    pub fn total(&self) -> Load {
+        let mut sum = Load::default();
+        self.tx.iter().for_each(|l| sum.add(*l));
+        sum
+    }
+}

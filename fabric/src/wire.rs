@@ -1,0 +1,416 @@
+//! Packets as flits: what lossy links really send and what crosses a boundary.
+//!
+//! Inside, a packet is a slab entry; on a link whose checksum matters it is the exact sequence of
+//! flits `abi::packet` defines. A boundary frame carries those flits and, beside them, what the
+//! header has no bits for (job, class, source endpoint, timing).
+
+use crate::Fabric;
+use crate::event::Kind;
+use crate::link::{REPLAYS_MAX, random};
+use crate::router::VCS;
+use crate::slab::{Detail, Packet, flag};
+use crate::topology::{NONE, link_index};
+use crate::types::{Blame, Effect, JobId, Link, Tick};
+use abi::FLIT_BYTES;
+use abi::PACKET_FLITS_MAX;
+use abi::desc::{AmoOp, Place, Region};
+use abi::packet::{self, Address, Flit, Header, PacketType, ReduceElem, ReduceOp, Tail, Vc};
+use abi::torus::{Coords, Direction};
+use bytes::Bytes;
+
+const CORRUPT: u64 = 1;
+const WHICH_BIT: u64 = 2;
+
+/// What crosses a boundary link.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Frame {
+    /// A packet; the time beside it is when its header reaches the far router.
+    Packet {
+        /// Virtual channel whose buffer it occupies there.
+        vc: Vc,
+        /// What the flits have no room for.
+        meta: Meta,
+        /// The flits, sealed, little-endian.
+        flits: Bytes,
+    },
+    /// One slot of a virtual channel's buffer is free again at the time beside it.
+    Credit {
+        /// The channel.
+        vc: Vc,
+    },
+}
+
+/// Travels beside a boundary packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Meta {
+    /// Job.
+    pub job: JobId,
+    /// How often that job slot had been opened before.
+    pub generation: u16,
+    /// Accounting class.
+    pub class: u8,
+    /// Source endpoint.
+    pub src_endpoint: u16,
+    /// Target endpoint (collective headers have no field for it).
+    pub dst_endpoint: u16,
+    /// Target region (collective headers have no field for it).
+    pub region: u8,
+    /// Internal flags.
+    pub flags: u16,
+    /// Payload bytes, as counted.
+    pub bytes: u16,
+    /// Posting port's operation, returned with the answer.
+    pub op: u64,
+    /// Port index at the source's fabric.
+    pub port: u32,
+    /// Picoseconds from the header's arrival to the last flit's.
+    pub tail_ps: u64,
+}
+
+/// Why a frame was not taken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum FrameError {
+    /// Not a boundary link of this fabric in that direction.
+    #[error("{0:?} is not a boundary link into this fabric for such a frame")]
+    Link(Link),
+    /// The flits are not a packet.
+    #[error("boundary packet: {0}")]
+    Packet(#[from] packet::PacketError),
+    /// A field contradicts another.
+    #[error("boundary packet: {0}")]
+    Content(&'static str),
+}
+
+fn place_bits(p: Place) -> u128 {
+    p.region as u128 | (p.offset as u128) << 16
+}
+
+fn place_of(bits: u128) -> Option<Place> {
+    Some(Place { region: Region::from_bits(bits as u8 & 63)?, offset: (bits >> 16) as u64 & abi::desc::OFFSET_MAX })
+}
+
+impl Fabric {
+    /// The packet as flits, sealed, with `sequence` as its link sequence number.
+    pub(crate) fn encode(&self, h: u32, sequence: u16) -> ([Flit; PACKET_FLITS_MAX], usize) {
+        let p = &self.packets[h];
+        let mut flits = [0; PACKET_FLITS_MAX];
+        let detour = |step: u8| (step != 0).then(|| Direction::ALL[(step & 7) as usize]);
+        let address = match p.detail {
+            Detail::Tree { tree, reduce, op, elem, .. } if p.kind != PacketType::Write => {
+                Address::Tree { tree, reduce, op, elem, all: p.is(flag::ALL), offset: p.offset }
+            }
+            _ => Address::Memory { endpoint: p.dst_ep, region: p.region as u8, offset: p.offset },
+        };
+        let header = Header {
+            kind: p.kind,
+            data_flits: p.flits - 2,
+            vc: Vc::ALL[p.vc as usize],
+            adaptive: p.is(flag::ADAPTIVE),
+            notify: false,
+            dirbits: p.cursor.dirbits,
+            first_step: detour(p.cursor.first),
+            last_step: detour(p.cursor.last),
+            dst: Coords(self.net.coords(p.dst)),
+            address,
+        };
+        flits[0] = header.encode();
+        let source = u32::from_le_bytes(self.net.coords(p.src)) as u128 | (p.src_ep as u128) << 32;
+        match p.detail {
+            Detail::Read { back, len } => {
+                flits[1] = source | place_bits(back) << 42 | (len as u128 & 0xffff) << 106;
+            }
+            Detail::Amo { op, width, operand, comparand, back } => {
+                if p.kind == PacketType::Service {
+                    let back = back.map_or(0, |b| place_bits(b) | 32);
+                    flits[1] = source | back << 42 | (op as u128) << 106 | (width as u128) << 112;
+                    flits[2] = operand as u128 | (comparand as u128) << 64;
+                } else {
+                    flits[1] = operand as u128 | (width as u128) << 64;
+                }
+            }
+            _ => {
+                packet::pack(self.payloads.get(p.payload, p.bytes as usize), &mut flits[1..17]);
+            }
+        }
+        let n = p.flits as usize;
+        let tail = Tail {
+            link_seq: sequence,
+            src: p.src as u16,
+            first_byte: 0,
+            last_byte: if p.payload == NONE || p.bytes == 0 { 15 } else { (p.bytes as usize - 1) as u8 & 15 },
+            end_crc: 0,
+            tag: p.serial as u32,
+        };
+        flits[n - 1] = tail.encode();
+        packet::seal(&mut flits[..n]);
+        (flits, n)
+    }
+
+    /// Rebuilds a packet from boundary flits.
+    fn decode(&mut self, meta: &Meta, bytes: &[u8]) -> Result<Packet, FrameError> {
+        let mut flits = [0; PACKET_FLITS_MAX];
+        let n = bytes.len() / FLIT_BYTES;
+        if n > PACKET_FLITS_MAX || !bytes.len().is_multiple_of(FLIT_BYTES) {
+            return Err(FrameError::Content("not a whole number of flits, or too many"));
+        }
+        for (flit, chunk) in flits.iter_mut().zip(bytes.chunks_exact(FLIT_BYTES)) {
+            *flit = Flit::from_le_bytes(chunk.try_into().expect("chunks are one flit long"));
+        }
+        let (header, tail) = packet::check(&flits[..n])?;
+        let mut p = Packet::new(header.kind);
+        p.dst = self.net.shape.id(header.dst).ok_or(FrameError::Content("target outside the network"))?;
+        p.src = tail.src as u32;
+        if p.src as usize >= self.net.nodes || meta.class >= abi::account::CLASSES as u8 {
+            return Err(FrameError::Content("source outside the network or unknown class"));
+        }
+        p.vc = header.vc as u8;
+        p.flits = n as u8;
+        p.class = meta.class;
+        p.job = meta.job;
+        p.flags = meta.flags | flag::FOREIGN;
+        p.bytes = meta.bytes;
+        p.src_ep = meta.src_endpoint;
+        p.dst_ep = meta.dst_endpoint;
+        p.op = meta.op;
+        p.port = meta.port;
+        let step = |d: packet::Detour| d.map_or(0, |d| 8 | d.index() as u8);
+        let end = header.last_step.map_or(p.dst, |d| self.net.neighbour(p.dst, d.opposite().index()));
+        if end == NONE {
+            return Err(FrameError::Content("last step over a link that does not exist"));
+        }
+        p.cursor.target = self.net.coords(end);
+        p.cursor.dirbits = header.dirbits;
+        (p.cursor.first, p.cursor.last) = (step(header.first_step), step(header.last_step));
+        p.region = Region::from_bits(meta.region).ok_or(FrameError::Content("unknown region"))?;
+        self.decode_address(&mut p, &header, &flits, meta)?;
+        Ok(p)
+    }
+
+    fn decode_address(
+        &mut self,
+        p: &mut Packet,
+        header: &Header,
+        flits: &[Flit],
+        meta: &Meta,
+    ) -> Result<(), FrameError> {
+        match header.address {
+            Address::Memory { offset, .. } => p.offset = offset,
+            Address::Tree { tree, reduce, op, elem, offset, .. } => {
+                p.offset = offset;
+                let generation = self.trees.generation(tree);
+                p.detail = Detail::Tree { tree, reduce, op, elem, generation };
+            }
+        }
+        let back = |bits: u128| place_of(bits).ok_or(FrameError::Content("unknown return region"));
+        match p.kind {
+            PacketType::ReadReq => {
+                p.detail = Detail::Read { back: back(flits[1] >> 42)?, len: (flits[1] >> 106) as u32 & 0xffff };
+            }
+            PacketType::Service => {
+                let op = AmoOp::from_bits((flits[1] >> 106) as u8 & 63).ok_or(FrameError::Content("unknown atomic"))?;
+                let place = flits[1] >> 42;
+                let back = if place & 32 != 0 { Some(back(place & !32)?) } else { None };
+                let (operand, comparand) = (flits[2] as u64, (flits[2] >> 64) as u64);
+                p.detail = Detail::Amo { op, width: (flits[1] >> 112) as u8, operand, comparand, back };
+            }
+            PacketType::AtomicAdd | PacketType::AtomicXor => {
+                let op = if p.kind == PacketType::AtomicAdd { AmoOp::Add } else { AmoOp::Xor };
+                let width = (flits[1] >> 64) as u8;
+                p.detail = Detail::Amo { op, width, operand: flits[1] as u64, comparand: 0, back: None };
+            }
+            _ if self.carry && meta.bytes > 0 => {
+                if meta.bytes as usize > (p.flits as usize - 2) * FLIT_BYTES {
+                    return Err(FrameError::Content("fewer data flits than payload bytes"));
+                }
+                p.payload = self.payloads.alloc();
+                let data = self.payloads.get_mut(p.payload);
+                for (chunk, flit) in data.chunks_exact_mut(FLIT_BYTES).zip(&flits[1..p.flits as usize - 1]) {
+                    chunk.copy_from_slice(&flit.to_le_bytes());
+                }
+                if p.is(flag::RESULT) && p.kind == PacketType::Write {
+                    // The reduction a point-to-point result belongs to travels in the operation word.
+                    let (tree, reduce) = ((meta.op >> 4) as u8 & 15, meta.op as u8 & 15);
+                    let generation = self.trees.generation(tree);
+                    let (op, elem) = (ReduceOp::Sum, ReduceElem::I32);
+                    p.detail = Detail::Tree { tree, reduce, op, elem, generation };
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// A packet leaves on a link with an error rate.
+    pub(crate) fn send_lossy(&mut self, node: u32, out: usize, vc: usize, h: u32, end: Tick) {
+        let link = link_index(node, out);
+        let at = end + self.params.hop_ps;
+        let l = self.links.lossy(link);
+        l.unacked.push_back((h, vc as u8));
+        l.wire.push_back((h, l.tx_epoch));
+        self.events.push(at, Kind::Arrive, node, out as u32);
+    }
+
+    /// [`Kind::Arrive`]: the receiver of a lossy link has a whole packet and checks it.
+    pub(crate) fn on_arrive(&mut self, node: u32, out: usize) {
+        let link = link_index(node, out);
+        let l = self.links.lossy(link);
+        let Some((h, epoch)) = l.wire.pop_front() else { return };
+        if epoch != l.rx_epoch || l.unacked.front().is_none_or(|u| u.0 != h) {
+            return; // follows a wrong one: the receiver expects another sequence number
+        }
+        let (rate, sequence, drawn) = (l.per_million as u64, l.sequence, l.drawn);
+        l.drawn += 1;
+        let (mut flits, n) = self.encode(h, sequence);
+        if random(self.seed, link as u64, CORRUPT, drawn) % 1_000_000 < rate {
+            let bit = random(self.seed, link as u64, WHICH_BIT, drawn) as usize % (n * 128);
+            flits[bit / 128] ^= 1 << (bit % 128);
+        }
+        if packet::check(&flits[..n]).is_err() {
+            return self.lossy_error(node, out);
+        }
+        let l = self.links.lossy(link);
+        let (_, vc) = l.unacked.pop_front().expect("checked above");
+        l.sequence = l.sequence.wrapping_add(1);
+        l.failures = 0;
+        self.counters.count_received(link);
+        let p = &mut self.packets[h];
+        (p.head, p.tail) = (self.now, self.now);
+        self.schedule_arbitration(node, out, self.now);
+        let far = self.net.neighbour(node, out);
+        if self.owned[far as usize] {
+            self.append(far, out * VCS + vc as usize, h);
+        } else {
+            self.send_boundary(node, out, vc as usize, h);
+        }
+    }
+
+    fn lossy_error(&mut self, node: u32, out: usize) {
+        let link = link_index(node, out);
+        self.counters.link_mut(link).crc_errors += 1;
+        let l = self.links.lossy(link);
+        l.failures += 1;
+        l.rx_epoch += 1;
+        if l.failures >= REPLAYS_MAX {
+            let link = Link { node, dir: Direction::ALL[out] };
+            self.effect(Effect::LinkDown { link, time: self.now });
+            self.fail(Blame::Link(link));
+            return;
+        }
+        let at = self.now + self.params.link_ps;
+        self.events.push(at, Kind::Replay, node, out as u32);
+    }
+
+    /// [`Kind::Replay`]: the sender starts again from the oldest unacknowledged packet.
+    pub(crate) fn on_replay(&mut self, node: u32, out: usize) {
+        let link = link_index(node, out);
+        let mut at = self.now.max(self.routers.out_busy(node, out));
+        let l = self.links.lossy(link);
+        if l.tx_epoch == l.rx_epoch {
+            return;
+        }
+        l.tx_epoch = l.rx_epoch;
+        for i in 0..l.unacked.len() {
+            let h = l.unacked[i].0;
+            at += self.link_time[self.packets[h].flits as usize];
+            l.wire.push_back((h, l.tx_epoch));
+            self.events.push(at + self.params.hop_ps, Kind::Arrive, node, out as u32);
+        }
+        self.counters.link_mut(link).replays += l.unacked.len() as u64;
+        self.routers.set_out_busy(node, out, at);
+    }
+
+    /// A packet leaves this fabric over a boundary link.
+    pub(crate) fn send_boundary(&mut self, node: u32, out: usize, vc: usize, h: u32) {
+        let (flits, n) = self.encode(h, 0);
+        let p = self.packets[h];
+        let op = match p.detail {
+            Detail::Tree { tree, reduce, .. } if p.kind == PacketType::Write => (tree as u64) << 4 | reduce as u64,
+            _ => p.op,
+        };
+        let meta = Meta {
+            job: p.job,
+            generation: self.generation(p.job),
+            class: p.class,
+            src_endpoint: p.src_ep,
+            dst_endpoint: p.dst_ep,
+            region: p.region as u8,
+            flags: p.flags & !(flag::OLD | flag::AWAIT),
+            bytes: p.bytes,
+            op,
+            port: p.port,
+            tail_ps: p.tail - p.head,
+        };
+        let mut bytes = Vec::with_capacity(n * FLIT_BYTES);
+        flits[..n].iter().for_each(|f| bytes.extend_from_slice(&f.to_le_bytes()));
+        let frame = Frame::Packet { vc: Vc::ALL[vc], meta, flits: bytes.into() };
+        self.boundary.entry(link_index(node, out)).or_default().push_back((p.head, frame));
+        self.left(h);
+        self.free_packet(h);
+    }
+
+    /// A slot of a boundary link into this fabric has become free.
+    pub(crate) fn return_boundary_credit(&mut self, sender: u32, dir: usize, vc: usize, at: Tick) {
+        let frames = self.boundary.entry(link_index(sender, dir)).or_default();
+        frames.push_back((at, Frame::Credit { vc: Vc::ALL[vc] }));
+    }
+
+    /// Links with exactly one end here, as their senders name them. [`Fabric::poll_transmit`]
+    /// gives packets on those that leave and credits on those that arrive.
+    pub fn boundary_links(&self) -> Vec<Link> {
+        let mut links = Vec::new();
+        for node in 0..self.net.nodes as u32 {
+            for dir in Direction::ALL {
+                let far = self.net.neighbour(node, dir.index());
+                if far != NONE && self.owned[node as usize] != self.owned[far as usize] {
+                    links.push(Link { node, dir });
+                }
+            }
+        }
+        links
+    }
+
+    /// The next frame for the other end of a boundary link: when it arrives there, and what.
+    pub fn poll_transmit(&mut self, link: Link) -> Option<(Tick, Frame)> {
+        self.boundary.get_mut(&link_index(link.node, link.dir.index()))?.pop_front()
+    }
+
+    /// Takes a frame from the other end of a boundary link. A time in the past counts as now.
+    pub fn handle_frame(&mut self, link: Link, time: Tick, frame: Frame) -> Result<(), FrameError> {
+        let far = self.net.neighbour(link.node, link.dir.index());
+        if link.node as usize >= self.net.nodes || far == NONE {
+            return Err(FrameError::Link(link));
+        }
+        let at = time.max(self.now);
+        let index = link_index(link.node, link.dir.index());
+        match frame {
+            Frame::Credit { vc } => {
+                if !self.owned[link.node as usize] || self.owned[far as usize] {
+                    return Err(FrameError::Link(link));
+                }
+                if !self.links.owes(index, vc as usize) {
+                    return Err(FrameError::Content("a credit for a slot that is not in use"));
+                }
+                self.links.give(index, vc as usize, at);
+                self.schedule_arbitration(link.node, link.dir.index(), at);
+            }
+            Frame::Packet { vc, meta, flits } => {
+                if self.owned[link.node as usize] || !self.owned[far as usize] {
+                    return Err(FrameError::Link(link));
+                }
+                let mut p = self.decode(&meta, &flits).inspect_err(|e| {
+                    if matches!(e, FrameError::Packet(packet::PacketError::Crc)) {
+                        self.counters.link_mut(index).crc_errors += 1;
+                    }
+                })?;
+                (p.head, p.tail) = (at, at + meta.tail_ps);
+                if self.generation(p.job) != meta.generation {
+                    p.flags |= flag::DEAD;
+                }
+                self.counters.count_received(index);
+                let h = self.packets.alloc(p);
+                self.append(far, link.dir.index() * VCS + vc as usize, h);
+            }
+        }
+        Ok(())
+    }
+}
