@@ -108,6 +108,10 @@ impl Place {
                 }
             }
         }
+        if self.alive && self.private.is_some() {
+            // It ends by itself after a job; this run may have failed before it made one.
+            let _ = self.control.request(&Request::Shutdown).await;
+        }
         drop(self.control);
         if let Some(private) = self.private {
             private.stop().await;
