@@ -70,11 +70,11 @@ impl Load {
     pub fn bare(packets: u64, data_flits: u64) -> Load {
         Load { packets, flits: (2 + data_flits) * packets, bytes: 0 }
     }
-    /// Adds `other`.
+    /// Adds `other`. Stops at the top: the figures may come from memory a client wrote.
     pub fn add(&mut self, other: Load) {
-        self.packets += other.packets;
-        self.flits += other.flits;
-        self.bytes += other.bytes;
+        self.packets = self.packets.saturating_add(other.packets);
+        self.flits = self.flits.saturating_add(other.flits);
+        self.bytes = self.bytes.saturating_add(other.bytes);
     }
 }
 
@@ -106,7 +106,7 @@ impl Traffic {
     }
     /// Adds `other`.
     pub fn add(&mut self, other: Traffic) {
-        self.ops += other.ops;
+        self.ops = self.ops.saturating_add(other.ops);
         self.out.add(other.out);
         self.back.add(other.back);
     }

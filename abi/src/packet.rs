@@ -422,6 +422,62 @@ pub fn data_flits(bytes: usize) -> usize {
     bytes.div_ceil(FLIT_BYTES)
 }
 
+/// The data flit of a READ_REQ a driver writes into its injection ring: `[47:0]` return offset,
+/// `[53:48]` return region, `[79:64]` length in bytes. The adapter adds who asks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ReadOperand {
+    /// Where the answer goes at the reader.
+    pub offset: u64,
+    /// Region of that place (see [`crate::desc::Region`]).
+    pub region: u8,
+    /// Bytes to read.
+    pub len: u16,
+}
+
+impl ReadOperand {
+    /// The data flit.
+    pub fn encode(&self) -> Flit {
+        let mut d = 0;
+        put(&mut d, 0, 48, self.offset as u128);
+        put(&mut d, 48, 6, self.region as u128);
+        put(&mut d, 64, 16, self.len as u128);
+        d
+    }
+    /// Reads a data flit, refusing reserved bits.
+    pub fn decode(d: Flit) -> Result<ReadOperand, PacketError> {
+        if take(d, 54, 10) != 0 || take(d, 80, 48) != 0 {
+            return Err(PacketError::Reserved);
+        }
+        Ok(ReadOperand { offset: take(d, 0, 48) as u64, region: take(d, 48, 6) as u8, len: take(d, 64, 16) as u16 })
+    }
+}
+
+/// The data flit of an atomic in the injection ring: `[63:0]` operand, `[67:64]` width (4 or 8).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct AtomicOperand {
+    /// Operand.
+    pub operand: u64,
+    /// Bytes of the word.
+    pub width: u8,
+}
+
+impl AtomicOperand {
+    /// The data flit.
+    pub fn encode(&self) -> Flit {
+        let mut d = 0;
+        put(&mut d, 0, 64, self.operand as u128);
+        put(&mut d, 64, 4, self.width as u128);
+        d
+    }
+    /// Reads a data flit, refusing reserved bits.
+    pub fn decode(d: Flit) -> Result<AtomicOperand, PacketError> {
+        if take(d, 68, 60) != 0 {
+            return Err(PacketError::Reserved);
+        }
+        Ok(AtomicOperand { operand: d as u64, width: take(d, 64, 4) as u8 })
+    }
+}
+
 /// Packs `payload` (at most 256 bytes) into data flits from byte 0 and returns how many.
 pub fn pack(payload: &[u8], out: &mut [Flit]) -> usize {
     let n = data_flits(payload.len());

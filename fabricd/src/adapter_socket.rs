@@ -48,6 +48,7 @@ struct Client {
     daemon: Rc<Daemon>,
     connection: Rc<Connection>,
     uid: u32,
+    pid: i32,
     /// Readable once the process has ended, also if a forked child keeps the connection open.
     process: Option<Rc<OwnedFd>>,
     seat: Option<Seat>,
@@ -66,8 +67,8 @@ impl Client {
     async fn serve(daemon: Rc<Daemon>, connection: Connection) -> io::Result<()> {
         let peer = connection.peer()?;
         let process = pidfd_open(peer.pid, PidfdFlags::empty()).ok().map(Rc::new);
-        let mut client =
-            Client { daemon, connection: Rc::new(connection), uid: peer.uid.as_raw(), process, seat: None };
+        let (uid, pid) = (peer.uid.as_raw(), peer.pid.as_raw_nonzero().get());
+        let mut client = Client { daemon, connection: Rc::new(connection), uid, pid, process, seat: None };
         let result = client.converse().await;
         client.leave().await;
         result
@@ -278,7 +279,8 @@ impl Client {
             Err(dead) => return Ok(Err(failure(dead.to_string(), "restart the daemon"))),
         };
         // The job may have ended while the data plane was busy.
-        let attached = Rc::new(Attached { connection: self.connection.clone(), process: self.process.clone() });
+        let attached =
+            Rc::new(Attached { connection: self.connection.clone(), process: self.process.clone(), pid: self.pid });
         self.with_job(job.id, |j| j.pes[pe.pe] = PeState::Attached(attached));
         job.page.set_attached(pe.pe, true);
         tracing::debug!(job = job.id, pe = pe.pe, "attached");

@@ -38,13 +38,14 @@ pub(crate) async fn listen(daemon: Rc<Daemon>, listener: UnixListener) {
 }
 
 async fn serve(daemon: &Rc<Daemon>, connection: u64, stream: UnixStream) {
-    let uid = stream.peer_cred().map(|c| c.uid());
+    let peer = stream.peer_cred();
     let (read, write) = stream.into_split();
     let (lines, queue) = mpsc::channel(BACKLOG);
     let writer = tokio::task::spawn_local(write_lines(write, queue));
-    match uid {
-        Ok(uid) => {
-            let client = Client { daemon, uid, owner: Owner { connection, lines } };
+    match peer {
+        Ok(peer) => {
+            let owner = Owner { connection, pid: peer.pid(), lines };
+            let client = Client { daemon, uid: peer.uid(), owner };
             client.read_requests(BufReader::new(read)).await;
         }
         Err(e) => tracing::warn!(error = %e, "cannot tell who connected to the control socket"),

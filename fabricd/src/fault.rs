@@ -38,7 +38,7 @@ pub struct FaultSpec {
     pub failing: Failing,
     /// After how long.
     pub after: Option<Duration>,
-    shape: Shape,
+    pub(crate) shape: Shape,
 }
 
 /// What to clear.

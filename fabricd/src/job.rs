@@ -46,6 +46,8 @@ pub(crate) struct Job {
 #[derive(Clone)]
 pub(crate) struct Owner {
     pub(crate) connection: u64,
+    /// Process at its other end; never killed for its own job's end.
+    pub(crate) pid: Option<i32>,
     pub(crate) lines: mpsc::Sender<Line>,
 }
 
@@ -65,6 +67,7 @@ pub(crate) enum PeState {
 pub(crate) struct Attached {
     pub(crate) connection: Rc<Connection>,
     pub(crate) process: Option<Rc<OwnedFd>>,
+    pub(crate) pid: i32,
 }
 
 impl Job {
@@ -89,11 +92,12 @@ impl Job {
         self.memory.sync.barrier_cell().notify(&Linux);
     }
 
-    /// Kills every attached process and closes its connection.
+    /// Kills every attached process and closes its connection. A process that created the job
+    /// itself only loses the connection.
     pub(crate) fn kill(&self) {
         for state in &self.pes {
             if let PeState::Attached(a) = state {
-                if let Some(process) = &a.process {
+                if let Some(process) = a.process.as_ref().filter(|_| self.owner.pid != Some(a.pid)) {
                     // Fails only if it is already gone.
                     let _ = pidfd_send_signal(process.as_ref(), Signal::KILL);
                 }

@@ -259,12 +259,12 @@ impl PeMemory {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use abi::job::{Barrier, Collectives};
     use abi::torus::Shape;
 
-    fn job(pes: usize) -> JobMemory {
+    pub(crate) fn job(pes: usize) -> JobMemory {
         let shape: Shape = "2x2".parse().expect("shape");
         let geometry = Geometry {
             pes,

@@ -1,82 +1,249 @@
-//! State of the data-plane thread: jobs, channels, and the network between them.
+//! State of the data-plane thread: the network, the jobs in it, and the channels being served.
 
-use super::{Command, Gauges, Notice};
+use super::faults::FaultBook;
+use super::lane::Lane;
+use super::ports::{Flights, Owner, Ports};
+use super::registers::Registers;
+use super::traffic::Account;
+use super::{Gauges, Notice};
 use crate::config::Options;
-use crate::fault::{ClearSpec, FaultSpec};
 use crate::memory::{JobMemory, PeMemory};
+use abi::channel::Fault;
 use abi::job::Reach;
-use abi::msg::{LinkReport, PairReport};
+use abi::torus::{NodeId, Shape};
+use fabric::{Fabric, Port, Routes};
+use rustix::event::epoll;
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::mpsc::Receiver;
+use std::sync::atomic::Ordering;
 use tokio::sync::mpsc::UnboundedSender;
 
+/// Rounds a departing PE's channel is served on, so that its last posts are not lost.
+const DRAIN_ROUNDS: usize = 1024;
+
+/// Everything the data-plane thread owns.
 pub(crate) struct Engine {
-    jobs: BTreeMap<u16, EngineJob>,
+    pub(super) shape: Shape,
+    pub(super) channels: u16,
+    pub(super) fabric: Fabric,
+    /// The route tables as they were when traffic was last counted into links.
+    pub(super) routes: Routes,
+    pub(super) ports: Ports,
+    pub(super) jobs: BTreeMap<u16, EngineJob>,
+    pub(super) lanes: Vec<Option<Lane>>,
+    /// Indices of the lanes in use.
+    pub(super) active: Vec<usize>,
+    pub(super) flights: Flights,
+    pub(super) registers: BTreeMap<NodeId, Registers>,
+    /// Counters changed since the register pages were written.
+    pub(super) stale: bool,
+    pub(super) faults: FaultBook,
+    /// Owner of each tree.
+    pub(super) trees: [Option<u16>; abi::TREES],
+    /// Holds one packet or one read's worth of bytes on its way between memory and network.
+    pub(super) scratch: Vec<u8>,
+    pub(super) epoll: OwnedFd,
+    pub(super) gauges: Arc<Gauges>,
     notices: UnboundedSender<Notice>,
-    wake: Arc<OwnedFd>,
-    gauges: Arc<Gauges>,
+    _wake: Arc<OwnedFd>,
 }
 
-struct EngineJob {
-    memory: Arc<JobMemory>,
-    pes: BTreeMap<usize, Arc<PeMemory>>,
+/// A job in the network.
+pub(super) struct EngineJob {
+    pub(super) memory: Arc<JobMemory>,
+    /// Memory of every PE that has ever attached; counters outlive their PE.
+    pub(super) pes: Vec<Option<Arc<PeMemory>>>,
+    /// Lane of each attached PE.
+    pub(super) lanes: Vec<Option<usize>>,
+    /// PEs that went without a goodbye.
+    pub(super) lost: Vec<bool>,
+    pub(super) account: Account,
 }
 
 impl Engine {
     pub(super) fn new(
-        _options: &Options,
+        options: &Options,
         notices: UnboundedSender<Notice>,
         wake: Arc<OwnedFd>,
         gauges: Arc<Gauges>,
     ) -> io::Result<Engine> {
-        Ok(Engine { jobs: BTreeMap::new(), notices, wake, gauges })
-    }
-    pub(super) fn serve(mut self, commands: &Receiver<Command>) {
-        while let Ok(Command::Call(f)) = commands.recv() {
-            f(&mut self);
+        let config =
+            fabric::Config { owned: options.nodes.clone(), seed: options.seed, ..fabric::Config::new(options.shape) };
+        let fabric = Fabric::new(config).map_err(io::Error::other)?;
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        epoll::add(&epoll, &wake, epoll::EventData::new_u64(0), epoll::EventFlags::IN | epoll::EventFlags::ET)?;
+        let mut engine = Engine {
+            shape: options.shape,
+            channels: options.channels,
+            routes: fabric.routes().clone(),
+            fabric,
+            ports: Ports::default(),
+            jobs: BTreeMap::new(),
+            lanes: Vec::new(),
+            active: Vec::new(),
+            flights: Flights::default(),
+            registers: BTreeMap::new(),
+            stale: false,
+            faults: FaultBook::default(),
+            trees: [None; abi::TREES],
+            scratch: vec![0; abi::account::READ_MAX],
+            epoll,
+            gauges,
+            notices,
+            _wake: wake,
+        };
+        for fault in &options.faults {
+            engine.set_fault(fault.clone()).map_err(io::Error::other)?;
         }
+        Ok(engine)
     }
+
+    /// Enters a job into the network.
     pub(crate) fn open_job(&mut self, memory: Arc<JobMemory>) -> Result<(), String> {
-        self.jobs.insert(memory.slot, EngineJob { memory, pes: BTreeMap::new() });
+        let ports: Vec<Port> = memory.entries.iter().map(|e| Port { node: e.node, endpoint: e.endpoint }).collect();
+        self.fabric.open_job(memory.slot, &ports).map_err(|e| e.to_string())?;
+        for (pe, &port) in ports.iter().enumerate() {
+            self.ports.set(port, Some(Owner { slot: memory.slot, pe: pe as u32 }));
+        }
+        let pes = memory.pes;
+        let job = EngineJob {
+            memory,
+            pes: (0..pes).map(|_| None).collect(),
+            lanes: vec![None; pes],
+            lost: vec![false; pes],
+            account: Account::default(),
+        };
+        self.jobs.insert(job.memory.slot, job);
         Ok(())
     }
+
+    /// Removes a job and all it has in the network.
     pub(crate) fn close_job(&mut self, slot: u16) {
-        self.jobs.remove(&slot);
+        let Some(job) = self.jobs.remove(&slot) else { return };
+        for lane in job.lanes.iter().flatten() {
+            self.drop_lane(*lane);
+        }
+        for tree in 0..abi::TREES {
+            if self.trees[tree] == Some(slot) {
+                self.trees[tree] = None;
+                self.fabric.unload_tree(tree as u8);
+            }
+        }
+        self.fabric.close_job(slot);
+        for e in &job.memory.entries {
+            self.ports.set(Port { node: e.node, endpoint: e.endpoint }, None);
+        }
+        self.faults.job_closed(self.jobs.values().any(EngineJob::complete));
     }
+
     /// Serves a PE's channel from now on; returns its node's register page.
     pub(crate) fn attach(&mut self, slot: u16, pe: Arc<PeMemory>) -> io::Result<OwnedFd> {
-        let job = self.jobs.get_mut(&slot).ok_or(io::ErrorKind::NotFound)?;
-        for target in 0..job.memory.pes {
-            pe.targets.set(target, if job.memory.ring_only { Reach::Ring } else { Reach::Direct });
+        let gone = || io::Error::other("the job has ended");
+        let entry = self.jobs.get(&slot).ok_or_else(gone)?.memory.entries[pe.pe];
+        let page = self.register_page(entry.node)?;
+        let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
+        epoll::add(&self.epoll, &pe.doorbell, epoll::EventData::new_u64(0), flags)?;
+        let job = self.jobs.get_mut(&slot).ok_or_else(gone)?;
+        let port = Port { node: entry.node, endpoint: entry.endpoint };
+        let lane = Lane::new(port, job.memory.clone(), pe.clone());
+        let index = self.lanes.iter().position(Option::is_none).unwrap_or_else(|| {
+            self.lanes.push(None);
+            self.lanes.len() - 1
+        });
+        self.lanes[index] = Some(lane);
+        self.active.push(index);
+        job.lanes[pe.pe] = Some(index);
+        job.pes[pe.pe] = Some(pe.clone());
+        if job.complete() {
+            self.faults.job_complete();
         }
-        job.pes.insert(pe.pe, pe);
-        let (fd, map) = abi::shm::Mapping::create("angara-csr", abi::csr::CSR_BYTES, abi::shm::Access::ReadOnly)?;
-        map.stamp_page(abi::shm::PageKind::Csr, abi::csr::CSR_BYTES)?;
-        Ok(fd)
+        self.show_reach(slot, Some(pe.pe));
+        Ok(page)
     }
-    pub(crate) fn detach(&mut self, _slot: u16, _pe: usize, _lost: bool) {}
-    pub(crate) fn report(&mut self, _slot: u16) -> (Vec<PairReport>, Vec<LinkReport>, Vec<String>) {
-        (vec![], vec![], vec![])
+
+    /// Stops serving a PE's channel. `lost`: it did not say goodbye.
+    pub(crate) fn detach(&mut self, slot: u16, pe: usize, lost: bool) {
+        let lane = self.jobs.get(&slot).and_then(|j| *j.lanes.get(pe)?);
+        let Some(lane) = lane else { return };
+        if !lost {
+            for _ in 0..DRAIN_ROUNDS {
+                if !self.poll_lane(lane) && !self.run_network() {
+                    break;
+                }
+            }
+        }
+        self.drop_lane(lane);
+        let Some(job) = self.jobs.get_mut(&slot) else { return };
+        job.lanes[pe] = None;
+        if lost {
+            job.lost[pe] = true;
+            self.show_reach(slot, None);
+        }
     }
-    pub(crate) fn counters(&mut self) -> Vec<LinkReport> {
-        vec![]
+
+    fn drop_lane(&mut self, index: usize) {
+        if let Some(lane) = self.lanes[index].take() {
+            // The client may hold the same eventfd open, so closing ours would not remove it.
+            if let Err(e) = epoll::delete(&self.epoll, &lane.memory.doorbell) {
+                tracing::warn!(error = %e, "cannot stop watching a doorbell");
+            }
+        }
+        self.flights.drop_lane(index);
+        self.active.retain(|&i| i != index);
     }
-    pub(crate) fn set_fault(&mut self, _f: FaultSpec) -> Result<(), String> {
-        Ok(())
+
+    /// Puts a channel into its sticky error state: nothing more is taken from it.
+    pub(super) fn break_lane(&mut self, index: usize, fault: Fault, seq: u32, why: &str) {
+        let Some(lane) = self.lanes.get_mut(index).and_then(Option::as_mut).filter(|l| !l.broken) else { return };
+        lane.broken = true;
+        lane.pending = None;
+        lane.memory.channel.set_error(fault, seq);
+        lane.notify();
+        let (job, pe, node) = (lane.job.id, lane.pe as u32, lane.port.node);
+        let reason = format!("{} (post {seq}): {why}", fault.describe());
+        if fault != Fault::Unreachable {
+            self.count_violation(node);
+        }
+        tracing::warn!(job, pe, node, reason, "channel stopped");
+        // Fails only while the daemon ends.
+        let _ = self.notices.send(Notice::ChannelError { job, pe, reason });
     }
-    pub(crate) fn clear_fault(&mut self, _f: ClearSpec) -> Result<(), String> {
-        Ok(())
+
+    pub(super) fn count_violation(&mut self, node: NodeId) {
+        self.gauges.violations.fetch_add(1, Ordering::Relaxed);
+        if let Some(registers) = self.registers.get_mut(&node) {
+            registers.count_error();
+        }
     }
-    pub(crate) fn faults(&self) -> Vec<String> {
-        vec![]
+
+    /// The lane behind a port.
+    pub(super) fn lane_at(&self, port: Port) -> Option<usize> {
+        let owner = self.ports.get(port)?;
+        *self.jobs.get(&owner.slot)?.lanes.get(owner.pe as usize)?
     }
-    pub(crate) fn tree_open(&mut self, _slot: u16, _root: usize, _pes: &[u32]) -> Result<u8, String> {
-        Err("no".into())
+
+    /// Writes how PEs reach each other: `only` one PE's table, or all of a job.
+    pub(super) fn show_reach(&self, slot: u16, only: Option<usize>) {
+        let Some(job) = self.jobs.get(&slot) else { return };
+        let usual = if job.memory.ring_only { Reach::Ring } else { Reach::Direct };
+        for pe in job.pes.iter().flatten().filter(|pe| only.is_none_or(|o| o == pe.pe)) {
+            let here = job.memory.entries[pe.pe].node;
+            for (target, entry) in job.memory.entries.iter().enumerate() {
+                let both_ways = self.fabric.reachable(here, entry.node) && self.fabric.reachable(entry.node, here);
+                let reach = if job.lost[target] || !both_ways { Reach::Unreachable } else { usual };
+                if pe.targets.get(target) != reach {
+                    pe.targets.set(target, reach);
+                }
+            }
+        }
     }
-    pub(crate) fn tree_close(&mut self, _slot: u16, _tree: u8) -> Result<(), String> {
-        Err("no".into())
+}
+
+impl EngineJob {
+    /// Every PE has attached at some time.
+    pub(super) fn complete(&self) -> bool {
+        self.pes.iter().all(Option::is_some)
     }
 }

@@ -3,7 +3,16 @@
 //! The control plane reaches it through [`Handle`]: closures that run on the data-plane thread
 //! between two rounds. Everything else the two share is memory behind `Arc`.
 
+mod effects;
 mod engine;
+mod faults;
+mod lane;
+mod ports;
+mod post;
+mod registers;
+mod serve;
+mod traffic;
+mod trees;
 
 pub(crate) use engine::Engine;
 

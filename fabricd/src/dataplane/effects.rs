@@ -1,0 +1,183 @@
+//! What the network does to memory, done.
+//!
+//! Effects are applied strictly in the order they are polled. Places were checked when the post
+//! was taken; they are resolved again here against the memory's owner, so a mistake elsewhere can
+//! at worst lose a packet.
+
+use super::engine::{Engine, EngineJob};
+use abi::channel::{Fault, status};
+use abi::desc::{AmoOp, Place};
+use abi::shm::Mapping;
+use abi::wait::Linux;
+use fabric::{Completion, Effect, NetError, OpFault, OpState, Port};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+impl EngineJob {
+    fn memory(&self, pe: usize, place: Place, len: usize) -> Option<(&Mapping, usize)> {
+        let bounce = self.pes[pe].as_ref().map(|p| &p.bounce);
+        self.memory.resolve(pe, place, len, bounce)
+    }
+
+    fn notify(&self, pe: usize) {
+        self.memory.sync.cell(pe).notify(&Linux);
+    }
+}
+
+impl Engine {
+    pub(super) fn apply(&mut self, effect: Effect) {
+        match effect {
+            Effect::Write { at, place, data, .. } => {
+                let Some((job, pe)) = owner(&self.ports, &self.jobs, at) else { return };
+                if let Some((map, offset)) = job.memory(pe, place, data.len()) {
+                    // `resolve` checked the range.
+                    let _ = map.write(offset, self.fabric.payload(data));
+                    job.notify(pe);
+                }
+            }
+            Effect::Fetch { at, place, len, token, .. } => {
+                let len = len as usize;
+                let found = owner(&self.ports, &self.jobs, at).and_then(|(job, pe)| job.memory(pe, place, len));
+                let Some(bytes) = self.scratch.get_mut(..len) else { return self.fabric.refuse(token) };
+                match found.map(|(map, offset)| map.read(offset, bytes)) {
+                    Some(Ok(())) => self.fabric.supply(token, bytes),
+                    _ => self.fabric.refuse(token),
+                }
+            }
+            Effect::Amo { at, place, op, width, operand, comparand, token, .. } => {
+                let found = owner(&self.ports, &self.jobs, at);
+                let old = found.and_then(|(job, pe)| {
+                    let (map, offset) = job.memory(pe, place, width as usize)?;
+                    let old = atomic(map, offset, op, width, operand, comparand)?;
+                    job.notify(pe);
+                    Some(old)
+                });
+                match (token, old) {
+                    (Some(token), Some(old)) => self.fabric.supply(token, &old.to_le_bytes()),
+                    (Some(token), None) => self.fabric.refuse(token),
+                    (None, _) => {}
+                }
+            }
+            Effect::TreeResult { at, tree, place, data, bcast, count, .. } => {
+                let Some((job, pe)) = owner(&self.ports, &self.jobs, at) else { return };
+                if let Some((map, offset)) = job.memory(pe, place, data.len()) {
+                    // `resolve` checked the range.
+                    let _ = map.write(offset, self.fabric.payload(data));
+                }
+                self.show_tree(at, tree, bcast, count);
+            }
+            Effect::TreeCredit { at, tree, count, .. } => self.show_tree(at, tree, false, count),
+            Effect::Error { at, what, .. } => self.net_error(at, what),
+            Effect::LinkDown { link, .. } => self.link_failed(link),
+        }
+    }
+
+    fn show_tree(&self, at: Port, tree: u8, bcast: bool, count: u64) {
+        let Some((job, pe)) = owner(&self.ports, &self.jobs, at) else { return };
+        let base = if bcast { status::TREE_BCASTS } else { status::TREE_RESULTS };
+        if let Some(memory) = &job.pes[pe] {
+            let word = memory.channel.status_u32(base + (tree as usize & 15) * 4);
+            word.store(count as u32, Ordering::Release);
+        }
+        job.notify(pe);
+    }
+
+    pub(super) fn finish(&mut self, c: Completion) {
+        let Some(flight) = self.flights.get_mut(c.tag).map(|f| *f) else { return };
+        let Some(lane) = self.lanes[flight.lane].as_mut() else { return };
+        match c.state {
+            OpState::Copied => lane.reached(flight.number, false),
+            OpState::Injected if flight.answered => lane.reached(flight.number, true),
+            OpState::Injected | OpState::Complete => {
+                lane.reached(flight.number, true);
+                lane.complete(flight.completion, flight.seq);
+                self.flights.remove(c.tag);
+                return;
+            }
+            OpState::Failed(why) => {
+                self.flights.remove(c.tag);
+                let fault = match why {
+                    OpFault::Unreachable { .. } | OpFault::Barrier(_) => Fault::Unreachable,
+                    OpFault::Refused => Fault::BadRange,
+                    OpFault::NoTree(_) => Fault::BadTarget,
+                    OpFault::ReduceOrder { .. } => Fault::BadReduce,
+                };
+                return self.break_lane(flight.lane, fault, flight.seq, &why.to_string());
+            }
+        }
+        lane.notify();
+    }
+
+    fn net_error(&mut self, at: Port, what: NetError) {
+        let Some(index) = self.lane_at(at) else { return };
+        let seq = self.lanes[index].as_ref().map_or(0, |l| l.consumer.expected().wrapping_sub(1));
+        let fault = match what {
+            NetError::Unreachable { .. } | NetError::BarrierCut { .. } | NetError::TreeDown { .. } => {
+                Fault::Unreachable
+            }
+            NetError::ReduceMismatch { .. } | NetError::ReduceOrder { .. } => Fault::BadReduce,
+            NetError::BarrierMismatch { .. } => Fault::BadDescriptor,
+        };
+        self.break_lane(index, fault, seq, &what.to_string());
+    }
+}
+
+fn owner<'j>(
+    ports: &super::ports::Ports,
+    jobs: &'j std::collections::BTreeMap<u16, EngineJob>,
+    at: Port,
+) -> Option<(&'j EngineJob, usize)> {
+    let owner = ports.get(at)?;
+    Some((jobs.get(&owner.slot)?, owner.pe as usize))
+}
+
+/// One lock-prefixed operation on a word that programs use the same way; the old value.
+fn atomic(map: &Mapping, offset: usize, op: AmoOp, width: u8, operand: u64, comparand: u64) -> Option<u64> {
+    macro_rules! on {
+        ($atomic:ty, $int:ty) => {{
+            let word: &$atomic = map.at(offset).ok()?;
+            let value = operand as $int;
+            let old = match op {
+                AmoOp::Add => word.fetch_add(value, Ordering::SeqCst),
+                AmoOp::Xor => word.fetch_xor(value, Ordering::SeqCst),
+                AmoOp::And => word.fetch_and(value, Ordering::SeqCst),
+                AmoOp::Or => word.fetch_or(value, Ordering::SeqCst),
+                AmoOp::Swap => word.swap(value, Ordering::SeqCst),
+                AmoOp::CompareSwap => {
+                    let r = word.compare_exchange(comparand as $int, value, Ordering::SeqCst, Ordering::SeqCst);
+                    r.unwrap_or_else(|old| old)
+                }
+                AmoOp::Fetch => word.load(Ordering::SeqCst),
+            };
+            Some(old as u64)
+        }};
+    }
+    match width {
+        4 => on!(AtomicU32, u32),
+        8 => on!(AtomicU64, u64),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use abi::shm::Access;
+
+    #[test]
+    fn atomics_return_the_old_value_and_leave_the_new() {
+        let (_fd, map) = Mapping::create("test", 64, Access::Shared).expect("memory");
+        let run = |op, width, operand, comparand| atomic(&map, 8, op, width, operand, comparand);
+        assert_eq!(run(AmoOp::Swap, 8, 5, 0), Some(0));
+        assert_eq!(run(AmoOp::Add, 8, 3, 0), Some(5));
+        assert_eq!(run(AmoOp::Xor, 8, 0xf, 0), Some(8));
+        assert_eq!(run(AmoOp::And, 8, 5, 0), Some(7));
+        assert_eq!(run(AmoOp::Or, 8, 2, 0), Some(5));
+        assert_eq!(run(AmoOp::CompareSwap, 8, 9, 1), Some(7));
+        assert_eq!(run(AmoOp::CompareSwap, 8, u64::MAX, 7), Some(7));
+        assert_eq!(run(AmoOp::Fetch, 8, 0, 0), Some(u64::MAX));
+        assert_eq!(run(AmoOp::Add, 4, 1, 0), Some(0xffff_ffff));
+        assert_eq!(run(AmoOp::Fetch, 8, 0, 0), Some(0xffff_ffff_0000_0000));
+        assert_eq!(atomic(&map, 4, AmoOp::Add, 8, 1, 0), None, "misaligned");
+        assert_eq!(atomic(&map, 64, AmoOp::Add, 4, 1, 0), None, "outside");
+    }
+}

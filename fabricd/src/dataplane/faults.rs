@@ -1,0 +1,141 @@
+//! Faults in force and faults still to come.
+
+use super::engine::Engine;
+use crate::fault::{ClearSpec, Failing, FaultSpec, Site, show_site};
+use fabric::{Fault, Link};
+use std::time::Instant;
+
+/// The faults of this daemon.
+#[derive(Default)]
+pub(super) struct FaultBook {
+    in_force: Vec<FaultSpec>,
+    /// Links the network itself took out of service.
+    given_up: Vec<Link>,
+    /// `None`: counted from the moment the first job is complete.
+    waiting: Vec<(Option<Instant>, FaultSpec)>,
+    running: bool,
+}
+
+impl FaultBook {
+    /// All PEs of a job are there. Delays of faults set before any job ran count from now: a run
+    /// with `@2ms` fails two milliseconds into the program, however long the start took.
+    pub(super) fn job_complete(&mut self) {
+        if std::mem::replace(&mut self.running, true) {
+            return;
+        }
+        let now = Instant::now();
+        for (due, fault) in &mut self.waiting {
+            due.get_or_insert(now + fault.after.unwrap_or_default());
+        }
+    }
+
+    /// A job has gone; `others`: another complete one still runs.
+    pub(super) fn job_closed(&mut self, others: bool) {
+        self.running = others;
+    }
+
+    /// When the next fault takes effect.
+    pub(super) fn next_due(&self) -> Option<Instant> {
+        self.waiting.iter().filter_map(|(due, _)| *due).min()
+    }
+}
+
+impl Engine {
+    /// Puts a fault in force, now or when its time comes.
+    pub(crate) fn set_fault(&mut self, fault: FaultSpec) -> Result<(), String> {
+        match fault.after {
+            None => self.apply_fault(fault),
+            Some(after) => {
+                let due = self.faults.running.then(|| Instant::now() + after);
+                tracing::info!(%fault, "fault set for later");
+                self.faults.waiting.push((due, fault));
+                Ok(())
+            }
+        }
+    }
+
+    fn apply_fault(&mut self, fault: FaultSpec) -> Result<(), String> {
+        self.fabric.set_fault(network_fault(&fault)).map_err(|e| e.to_string())?;
+        tracing::info!(%fault, "fault in force");
+        let same_kind =
+            |f: &FaultSpec| f.site == fault.site && (f.failing == Failing::Down) == (fault.failing == Failing::Down);
+        self.faults.in_force.retain(|f| !same_kind(f));
+        self.faults.in_force.push(FaultSpec { after: None, ..fault });
+        self.routes_changed();
+        Ok(())
+    }
+
+    /// Puts faults in force whose time has come; whether there were any.
+    pub(super) fn faults_due(&mut self) -> bool {
+        if self.faults.waiting.is_empty() {
+            return false;
+        }
+        let now = Instant::now();
+        let (due, later) =
+            std::mem::take(&mut self.faults.waiting).into_iter().partition(|(due, _)| due.is_some_and(|d| d <= now));
+        self.faults.waiting = later;
+        let due: Vec<(Option<Instant>, FaultSpec)> = due;
+        for (_, fault) in &due {
+            if let Err(why) = self.apply_fault(fault.clone()) {
+                tracing::warn!(%fault, why, "fault refused");
+            }
+        }
+        !due.is_empty()
+    }
+
+    /// Takes faults out of force and forgets those still to come.
+    pub(crate) fn clear_fault(&mut self, what: ClearSpec) -> Result<(), String> {
+        let meant = |site: Site| what == ClearSpec::All || what == ClearSpec::Site(site);
+        let (cleared, kept): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.faults.in_force).into_iter().partition(|f| meant(f.site));
+        self.faults.in_force = kept;
+        let before = self.faults.waiting.len();
+        self.faults.waiting.retain(|(_, f)| !meant(f.site));
+        let mut any = !cleared.is_empty() || self.faults.waiting.len() < before;
+        for fault in &cleared {
+            self.fabric.clear_fault(network_fault(fault)).map_err(|e| e.to_string())?;
+            tracing::info!(%fault, "fault cleared");
+        }
+        let (again, down): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.faults.given_up).into_iter().partition(|l| meant(Site::Link(l.node, l.dir)));
+        self.faults.given_up = down;
+        for link in again {
+            any = true;
+            self.fabric.clear_fault(Fault::LinkDown(link)).map_err(|e| e.to_string())?;
+        }
+        match (any, what) {
+            (false, ClearSpec::Site(site)) => Err(format!("no fault is set on {}", show_site(site, self.shape))),
+            _ => {
+                self.routes_changed();
+                Ok(())
+            }
+        }
+    }
+
+    /// The network gave a link up.
+    pub(super) fn link_failed(&mut self, link: Link) {
+        let text = link.show(&self.shape);
+        tracing::warn!(link = text, "link taken out of service after repeated CRC errors");
+        self.faults.given_up.push(link);
+        self.routes_changed();
+    }
+
+    /// Every fault as text.
+    pub(crate) fn faults(&self) -> Vec<String> {
+        let now = Instant::now();
+        let coming = self.faults.waiting.iter().map(|(due, f)| match due {
+            Some(due) => format!("{f} (in {:?})", due.saturating_duration_since(now)),
+            None => format!("{f} (after the next job has started)"),
+        });
+        let failed = self.faults.given_up.iter().map(|l| format!("link {} down (gave up)", l.show(&self.shape)));
+        self.faults.in_force.iter().map(FaultSpec::to_string).chain(failed).chain(coming).collect()
+    }
+}
+
+fn network_fault(fault: &FaultSpec) -> Fault {
+    match (fault.site, fault.failing) {
+        (Site::Link(node, dir), Failing::Down) => Fault::LinkDown(Link { node, dir }),
+        (Site::Link(node, dir), Failing::Corrupt(ppm)) => Fault::Corrupt { link: Link { node, dir }, ppm },
+        (Site::Node(node), _) => Fault::NodeDown(node),
+    }
+}

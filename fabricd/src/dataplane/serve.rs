@@ -1,0 +1,266 @@
+//! The loop of the data-plane thread, and how it rests.
+//!
+//! Each round takes a bounded number of posts from every channel, so no client can keep the
+//! others waiting, then lets the network run. Without work the thread first spins or yields for a
+//! moment, then sleeps: it raises `daemon_sleeps` in every job page, makes every client's earlier
+//! posts visible with a heavy fence, looks once more, and waits for a doorbell or a command. A
+//! client that posts afterwards sees the flag and rings. The time limit covers clients that could
+//! not register for the fence.
+
+use super::Command;
+use super::engine::Engine;
+use super::lane::Lane;
+use super::ports::Flight;
+use super::post::{Context, Posted, Violation};
+use abi::channel::Fault;
+use abi::wait::{Kernel, Linux};
+use fabric::{InjectError, Port};
+use rustix::event::{Timespec, epoll};
+use rustix::time::{ClockId, clock_gettime};
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, TryRecvError};
+use std::time::{Duration, Instant};
+
+/// Posts taken from one channel per round.
+const POSTS_PER_ROUND: usize = 64;
+/// Network runs per round; a huge transfer goes on in the next one.
+const RUNS_PER_ROUND: usize = 64;
+/// Pauses before the first yield when there is a core to spare.
+const SPINS: u32 = 200;
+/// How long the thread stays awake without work.
+const AWAKE: Duration = Duration::from_micros(200);
+/// Longest sleep while PEs are attached, with and without heavy fences.
+const NAP: Duration = Duration::from_millis(20);
+const NAP_UNFENCED: Duration = abi::wait::SLEEP_MAX;
+/// Longest sleep with nobody attached.
+const SLEEP: Duration = Duration::from_secs(60);
+/// Rounds between two looks at the clock while there is work.
+const HOUSEKEEPING_ROUNDS: u32 = 256;
+/// How old register pages may be while there is work.
+const REGISTERS_AGE: Duration = Duration::from_millis(1);
+
+impl Engine {
+    /// Serves until told to stop or until nobody can tell any more.
+    pub(super) fn serve(mut self, commands: &Receiver<Command>) {
+        let mut idle = Idle::new();
+        let mut rounds = 0u32;
+        while self.run_commands(commands) {
+            let mut work = self.faults_due();
+            for i in 0..self.active.len() {
+                work |= self.poll_lane(self.active[i]);
+            }
+            work |= self.run_network();
+            if work {
+                idle.reset();
+                rounds = rounds.wrapping_add(1);
+                if rounds.is_multiple_of(HOUSEKEEPING_ROUNDS) {
+                    self.housekeeping(&mut idle);
+                }
+            } else {
+                self.rest(&mut idle);
+            }
+        }
+    }
+
+    /// Runs what the control plane asked for; false when the thread should end.
+    fn run_commands(&mut self, commands: &Receiver<Command>) -> bool {
+        loop {
+            match commands.try_recv() {
+                Ok(Command::Call(f)) => f(self),
+                Ok(Command::Stop) | Err(TryRecvError::Disconnected) => return false,
+                Err(TryRecvError::Empty) => return true,
+            }
+        }
+    }
+
+    /// Takes posts and CSR commands from one channel; whether there were any.
+    pub(super) fn poll_lane(&mut self, index: usize) -> bool {
+        let mut work = self.poll_mailbox(index);
+        for _ in 0..POSTS_PER_ROUND {
+            match self.take_post(index) {
+                Ok(true) => work = true,
+                Ok(false) => break,
+                Err(v) => {
+                    self.break_lane(index, v.fault, v.seq, &v.why);
+                    return true;
+                }
+            }
+        }
+        if work && let Some(lane) = &self.lanes[index] {
+            // A client that found its queue full waits for the heads.
+            lane.notify();
+        }
+        work
+    }
+
+    fn take_post(&mut self, index: usize) -> Result<bool, Violation> {
+        let Some(lane) = self.lanes[index].as_mut().filter(|l| !l.broken) else { return Ok(false) };
+        let posted = match lane.pending.take() {
+            Some(posted) => posted,
+            None => {
+                let seq = lane.consumer.expected();
+                let next = lane.consumer.next(&lane.memory.channel);
+                let next = next.map_err(|e| Violation { fault: Fault::BadPacket, seq, why: e.to_string() })?;
+                let Some(post) = next else { return Ok(false) };
+                let (ports, slot) = (&self.ports, lane.slot);
+                let member = |port: Port| ports.get(port).is_some_and(|o| o.slot == slot);
+                Context { job: &lane.job, shape: &self.shape, member: &member }.check(post)?
+            }
+        };
+        self.submit(index, posted)
+    }
+
+    /// Gives a checked post to the network; false if it has no room now.
+    fn submit(&mut self, index: usize, posted: Posted) -> Result<bool, Violation> {
+        let Some(lane) = self.lanes[index].as_mut() else { return Ok(false) };
+        let Some(op) = posted.op() else {
+            let number = lane.enter(posted.seq, true);
+            lane.reached(number, true);
+            lane.complete(posted.completion, posted.seq);
+            return Ok(true);
+        };
+        let flight = Flight {
+            lane: index,
+            seq: posted.seq,
+            completion: posted.completion,
+            number: 0,
+            answered: posted.is_answered(),
+        };
+        let tag = self.flights.insert(flight);
+        let now = self.fabric.now();
+        match self.fabric.inject(lane.port, lane.slot, posted.class, op, now, tag) {
+            Ok(()) => {
+                let number = lane.enter(posted.seq, !posted.reads_memory());
+                if let Some(flight) = self.flights.get_mut(tag) {
+                    flight.number = number;
+                }
+                Ok(true)
+            }
+            Err(e) => {
+                self.flights.remove(tag);
+                let fault = match e {
+                    InjectError::Busy => {
+                        lane.pending = Some(posted);
+                        return Ok(false);
+                    }
+                    InjectError::Unreachable { .. } => Fault::Unreachable,
+                    InjectError::NotOpen(_) | InjectError::NoTree(_) => Fault::BadTarget,
+                    InjectError::Invalid(_) => Fault::BadDescriptor,
+                };
+                Err(Violation { fault, seq: posted.seq, why: e.to_string() })
+            }
+        }
+    }
+
+    /// Lets the network run and applies what it does; whether it did anything.
+    pub(super) fn run_network(&mut self) -> bool {
+        let mut work = false;
+        for _ in 0..RUNS_PER_ROUND {
+            self.fabric.run_free();
+            let mut any = false;
+            while let Some(effect) = self.fabric.poll_effect() {
+                any = true;
+                self.apply(effect);
+            }
+            while let Some(completion) = self.fabric.poll_completion() {
+                any = true;
+                self.finish(completion);
+            }
+            if !any {
+                break;
+            }
+            work = true;
+        }
+        self.stale |= work;
+        work
+    }
+
+    fn housekeeping(&mut self, idle: &mut Idle) {
+        let now = Instant::now();
+        if now.duration_since(idle.kept) >= REGISTERS_AGE {
+            idle.kept = now;
+            self.refresh_registers();
+            self.show_cpu_time();
+        }
+    }
+
+    fn show_cpu_time(&self) {
+        let t = clock_gettime(ClockId::ThreadCPUTime);
+        self.gauges.cpu_ns.store(t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64, Ordering::Relaxed);
+    }
+
+    fn rest(&mut self, idle: &mut Idle) {
+        idle.rounds += 1;
+        let crowded = self.active.len() >= idle.cores;
+        if !idle.slept && !self.active.is_empty() {
+            if !crowded && idle.rounds <= SPINS {
+                std::hint::spin_loop();
+                return;
+            }
+            let since = *idle.since.get_or_insert_with(Instant::now);
+            if since.elapsed() < AWAKE {
+                rustix::thread::sched_yield();
+                return;
+            }
+        }
+        self.refresh_registers();
+        self.show_cpu_time();
+        self.sleep(idle);
+        idle.slept = true;
+    }
+
+    fn sleep(&self, idle: &Idle) {
+        let announce = |asleep: u32| {
+            for job in self.jobs.values() {
+                job.memory.page.daemon_sleeps().store(asleep, Ordering::SeqCst);
+            }
+        };
+        announce(1);
+        Linux.heavy_fence();
+        let mut lanes = self.active.iter().filter_map(|&i| self.lanes[i].as_ref());
+        if !lanes.any(Lane::has_work) {
+            let nap = match (self.active.is_empty(), idle.fenced) {
+                (true, _) => SLEEP,
+                (false, true) => NAP,
+                (false, false) => NAP_UNFENCED,
+            };
+            let limit =
+                self.faults.next_due().map_or(nap, |due| nap.min(due.saturating_duration_since(Instant::now())));
+            let timeout = Timespec { tv_sec: limit.as_secs() as _, tv_nsec: limit.subsec_nanos() as _ };
+            let mut events = [std::mem::MaybeUninit::uninit(); 64];
+            // Every outcome (doorbell, command, timeout, interruption) means: look again.
+            let _ = epoll::wait(&self.epoll, &mut events[..], Some(&timeout));
+        }
+        announce(0);
+    }
+}
+
+/// How long there has been nothing to do.
+struct Idle {
+    rounds: u32,
+    since: Option<Instant>,
+    /// Slept since the last work: a timeout alone is no reason to stay awake.
+    slept: bool,
+    kept: Instant,
+    cores: usize,
+    fenced: bool,
+}
+
+impl Idle {
+    fn new() -> Idle {
+        Idle {
+            rounds: 0,
+            since: None,
+            slept: false,
+            kept: Instant::now(),
+            cores: crate::limits::cores(),
+            fenced: abi::wait::register(),
+        }
+    }
+
+    fn reset(&mut self) {
+        self.rounds = 0;
+        self.since = None;
+        self.slept = false;
+    }
+}
