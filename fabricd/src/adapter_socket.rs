@@ -316,17 +316,20 @@ impl Client {
             job.pes[pe] = PeState::Gone;
             job.memory.page.set_attached(pe, false);
             if lost {
-                let node = job.memory.entries[pe].node;
-                tracing::info!(job = id, pe, node, "PE lost");
-                job.notes.push(format!("PE {pe} on node {node} was lost"));
                 job.set_ended();
-                job.tell(Event::PeLost { job: id, pe: pe as u32, node });
-            } else {
-                tracing::debug!(job = id, pe, "detached");
             }
         });
         if self.daemon.data.call(move |engine| engine.detach(slot, pe, lost)).await.is_err() {
             tracing::debug!(job = id, pe, "the data plane is gone");
+        }
+        tracing::debug!(job = id, pe, lost, "detached");
+        if lost {
+            self.with_job(id, |job| {
+                let node = job.memory.entries[pe].node;
+                tracing::info!(job = id, pe, node, "PE lost");
+                job.notes.push(format!("PE {pe} on node {node} was lost"));
+                job.tell(Event::PeLost { job: id, pe: pe as u32, node });
+            });
         }
     }
 

@@ -148,7 +148,7 @@ impl Daemon {
 
     fn free_slot(&self) -> Result<u16, Failure> {
         let jobs = self.jobs.borrow();
-        (0..u16::MAX)
+        (0..fabric::JOBS_MAX as u16)
             .find(|s| jobs.values().all(|j| j.memory.slot != *s))
             .ok_or_else(|| failure("no job slot is free", "wait for another job to end"))
     }

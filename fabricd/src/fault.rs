@@ -3,6 +3,7 @@
 //! ```text
 //! link 0,0,0 +X down          the cable between 0,0,0 and its +X neighbour is cut, both ways
 //! link 0,0,0 +X corrupt=1%    packets sent over it in that direction are damaged with this probability
+//! corrupt=0.1%                every link damages packets with this probability
 //! node 1,0,0 down             the node stops forwarding; every link to it is cut
 //! … @2ms                      takes effect that long after it was set (ns, us, ms, s)
 //! ```
@@ -18,6 +19,8 @@ pub enum Site {
     Link(NodeId, Direction),
     /// A whole node.
     Node(NodeId),
+    /// Every link; only corruption.
+    Everywhere,
 }
 
 /// How it fails.
@@ -59,7 +62,7 @@ pub struct FaultError {
 }
 
 /// The accepted forms, for messages.
-pub const FORMS: &str = "`link 0,0,0 +X down`, `link 0,0,0 +X corrupt=1%` or `node 1,0,0 down`, \
+pub const FORMS: &str = "`link 0,0,0 +X down`, `link 0,0,0 +X corrupt=1%`, `corrupt=0.1%` (every link) or `node 1,0,0 down`, \
                          optionally followed by a delay such as `@2ms`";
 
 impl FaultSpec {
@@ -76,8 +79,8 @@ impl FaultSpec {
         };
         let (site, rest) = parse_site(&words, shape).map_err(fail)?;
         let failing = match (site, rest) {
-            (_, ["down"]) => Failing::Down,
-            (Site::Link(..), [effect]) if effect.starts_with("corrupt=") => {
+            (Site::Link(..) | Site::Node(_), ["down"]) => Failing::Down,
+            (Site::Link(..) | Site::Everywhere, [effect]) if effect.starts_with("corrupt=") => {
                 let value = &effect["corrupt=".len()..];
                 Failing::Corrupt(
                     parse_ppm(value).ok_or_else(|| fail(format!("`{value}` is not a percentage from 0 to 100")))?,
@@ -119,6 +122,7 @@ fn parse_site<'w, 't>(words: &'w [&'t str], shape: Shape) -> Result<(Site, &'w [
             }
             Ok((Site::Link(id, dir), rest))
         }
+        [effect, ..] if effect.starts_with("corrupt=") => Ok((Site::Everywhere, words)),
         ["node", at, rest @ ..] => Ok((Site::Node(node(at)?), rest)),
         ["link" | "node", ..] => Err("coordinates or direction are missing".into()),
         [] => Err("it is empty".into()),
@@ -149,15 +153,18 @@ pub fn show_site(site: Site, shape: Shape) -> String {
     match site {
         Site::Link(id, dir) => format!("link {} {dir}", shape.show(shape.coords(id))),
         Site::Node(id) => format!("node {}", shape.show(shape.coords(id))),
+        Site::Everywhere => "every link".into(),
     }
 }
 
 impl fmt::Display for FaultSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&show_site(self.site, self.shape))?;
+        if self.site != Site::Everywhere {
+            write!(f, "{} ", show_site(self.site, self.shape))?;
+        }
         match self.failing {
-            Failing::Down => f.write_str(" down")?,
-            Failing::Corrupt(ppm) => write!(f, " corrupt={}%", ppm as f64 / 1e4)?,
+            Failing::Down => f.write_str("down")?,
+            Failing::Corrupt(ppm) => write!(f, "corrupt={}%", ppm as f64 / 1e4)?,
         }
         match self.after {
             Some(after) => write!(f, " @{after:?}"),
@@ -177,7 +184,13 @@ mod tests {
 
     #[test]
     fn faults_print_as_they_are_typed() {
-        for text in ["link 0,0,0 +X down", "link 3,1,1 -Z corrupt=1%", "node 1,0,0 down", "link 0,1,0 +Y down @2ms"] {
+        for text in [
+            "link 0,0,0 +X down",
+            "link 3,1,1 -Z corrupt=1%",
+            "node 1,0,0 down",
+            "link 0,1,0 +Y down @2ms",
+            "corrupt=0.1%",
+        ] {
             assert_eq!(FaultSpec::parse(text, shape()).expect("valid").to_string(), text);
         }
     }
@@ -187,6 +200,7 @@ mod tests {
         for (text, part) in [
             ("", "it is empty"),
             ("cable 0,0,0 +X down", "`cable` is neither"),
+            ("corrupt=1% down", "`corrupt=1% down` is not understood"),
             ("link 0,0,0", "missing"),
             ("link 9,0,0 +X down", "9,0,0"),
             ("link 0,0,0 +Q down", "+Q"),

@@ -90,6 +90,10 @@ impl Engine {
             OpState::Injected | OpState::Complete => {
                 lane.reached(flight.number, true);
                 lane.complete(flight.completion, flight.seq);
+                if let Some(half) = flight.barrier {
+                    let (slot, node) = (lane.slot, lane.port.node);
+                    self.barrier_left(slot, node, half);
+                }
                 self.flights.remove(c.tag);
                 return;
             }
@@ -105,6 +109,13 @@ impl Engine {
             }
         }
         lane.notify();
+    }
+
+    /// Counts a barrier in the node's registers: K phases for a half one, 2K for a full one.
+    fn barrier_left(&mut self, slot: u16, node: u32, half: bool) {
+        let longest = self.fabric.longest_route(slot) as u64;
+        let (done, phases) = self.barriers.entry(node).or_default();
+        (*done, *phases) = (*done + 1, if half { longest } else { 2 * longest });
     }
 
     fn net_error(&mut self, at: Port, what: NetError) {

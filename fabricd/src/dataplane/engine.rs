@@ -37,6 +37,8 @@ pub(crate) struct Engine {
     pub(super) active: Vec<usize>,
     pub(super) flights: Flights,
     pub(super) registers: BTreeMap<NodeId, Registers>,
+    /// Barriers left and phases of the latest one, by node.
+    pub(super) barriers: BTreeMap<NodeId, (u64, u64)>,
     /// Counters changed since the register pages were written.
     pub(super) stale: bool,
     pub(super) faults: FaultBook,
@@ -85,6 +87,7 @@ impl Engine {
             active: Vec::new(),
             flights: Flights::default(),
             registers: BTreeMap::new(),
+            barriers: BTreeMap::new(),
             stale: false,
             faults: FaultBook::default(),
             trees: [None; abi::TREES],

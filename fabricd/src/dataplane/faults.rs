@@ -2,7 +2,7 @@
 
 use super::engine::Engine;
 use crate::fault::{ClearSpec, Failing, FaultSpec, Site, show_site};
-use fabric::{Fault, Link};
+use fabric::{Fault, FaultKind, Link};
 use std::time::Instant;
 
 /// The faults of this daemon.
@@ -55,7 +55,7 @@ impl Engine {
     }
 
     fn apply_fault(&mut self, fault: FaultSpec) -> Result<(), String> {
-        self.fabric.set_fault(network_fault(&fault)).map_err(|e| e.to_string())?;
+        self.fabric.set_fault(Fault { kind: network_fault(&fault), at: None }).map_err(|e| e.to_string())?;
         tracing::info!(%fault, "fault in force");
         let same_kind =
             |f: &FaultSpec| f.site == fault.site && (f.failing == Failing::Down) == (fault.failing == Failing::Down);
@@ -93,7 +93,7 @@ impl Engine {
         self.faults.waiting.retain(|(_, f)| !meant(f.site));
         let mut any = !cleared.is_empty() || self.faults.waiting.len() < before;
         for fault in &cleared {
-            self.fabric.clear_fault(network_fault(fault)).map_err(|e| e.to_string())?;
+            self.fabric.clear_fault(network_fault(fault));
             tracing::info!(%fault, "fault cleared");
         }
         let (again, down): (Vec<_>, Vec<_>) =
@@ -101,7 +101,7 @@ impl Engine {
         self.faults.given_up = down;
         for link in again {
             any = true;
-            self.fabric.clear_fault(Fault::LinkDown(link)).map_err(|e| e.to_string())?;
+            self.fabric.clear_fault(FaultKind::LinkDown(link));
         }
         match (any, what) {
             (false, ClearSpec::Site(site)) => Err(format!("no fault is set on {}", show_site(site, self.shape))),
@@ -132,10 +132,14 @@ impl Engine {
     }
 }
 
-fn network_fault(fault: &FaultSpec) -> Fault {
+fn network_fault(fault: &FaultSpec) -> FaultKind {
     match (fault.site, fault.failing) {
-        (Site::Link(node, dir), Failing::Down) => Fault::LinkDown(Link { node, dir }),
-        (Site::Link(node, dir), Failing::Corrupt(ppm)) => Fault::Corrupt { link: Link { node, dir }, ppm },
-        (Site::Node(node), _) => Fault::NodeDown(node),
+        (Site::Link(node, dir), Failing::Down) => FaultKind::LinkDown(Link { node, dir }),
+        (Site::Node(node), _) => FaultKind::NodeDown(node),
+        (Site::Link(node, dir), Failing::Corrupt(ppm)) => {
+            FaultKind::Corrupt { link: Some(Link { node, dir }), per_million: ppm }
+        }
+        (Site::Everywhere, Failing::Corrupt(ppm)) => FaultKind::Corrupt { link: None, per_million: ppm },
+        (Site::Everywhere, Failing::Down) => unreachable!("the parser gives every link only a rate"),
     }
 }

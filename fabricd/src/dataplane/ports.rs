@@ -45,6 +45,8 @@ pub(super) struct Flight {
     pub(super) number: u64,
     /// Ends with the network's completion, not with injection.
     pub(super) answered: bool,
+    /// A barrier, and whether a half one.
+    pub(super) barrier: Option<bool>,
 }
 
 /// Posts on their way, by tag. A tag is used once: completions of closed jobs find nothing.
@@ -100,7 +102,7 @@ mod tests {
     #[test]
     fn tags_of_finished_posts_find_nothing() {
         let mut flights = Flights::default();
-        let f = Flight { lane: 0, seq: 1, completion: None, number: 0, answered: true };
+        let f = Flight { lane: 0, seq: 1, completion: None, number: 0, answered: true, barrier: None };
         let first = flights.insert(f);
         assert_eq!(flights.remove(first).map(|f| f.seq), Some(1));
         let second = flights.insert(Flight { seq: 2, lane: 7, ..f });

@@ -99,6 +99,14 @@ impl Posted {
         matches!(self.kind, Kind::Write { memory: Some(_), .. } | Kind::Reduce(_) | Kind::Bcast { .. })
     }
 
+    /// Whether this is a barrier, and a half one.
+    pub(super) fn barrier(&self) -> Option<bool> {
+        match self.kind {
+            Kind::Barrier { half } => Some(half),
+            _ => None,
+        }
+    }
+
     /// The network reports completion; the others end when their packets are injected.
     pub(super) fn is_answered(&self) -> bool {
         match self.kind {

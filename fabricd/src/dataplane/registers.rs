@@ -47,7 +47,7 @@ impl Registers {
         Ok(registers)
     }
 
-    fn set(&self, register: u32, value: u64) {
+    pub(super) fn set(&self, register: u32, value: u64) {
         if let Ok(word) = self.map.at::<AtomicU64>(register as usize) {
             word.store(value, Ordering::Relaxed);
         }
@@ -92,7 +92,7 @@ impl Engine {
         }
         let up = self.fabric.routes().link_up(link);
         page.set(register(csr::LINK_STATE), if up { LINK_UP } else { LINK_DOWN });
-        let Some(counters) = self.fabric.link_counters(link) else { return };
+        let counters = self.fabric.link_counters(link);
         let sent = counters.total();
         page.set(register(csr::LINK_TX_PACKETS), sent.packets);
         page.set(register(csr::LINK_TX_FLITS), sent.flits);

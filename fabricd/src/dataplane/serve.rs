@@ -25,6 +25,8 @@ use std::time::{Duration, Instant};
 const POSTS_PER_ROUND: usize = 64;
 /// Network runs per round; a huge transfer goes on in the next one.
 const RUNS_PER_ROUND: usize = 64;
+/// Moments of network time per run.
+const TICKS_PER_RUN: usize = 256;
 /// Pauses before the first yield when there is a core to spare.
 const SPINS: u32 = 200;
 /// How long the thread stays awake without work.
@@ -125,6 +127,7 @@ impl Engine {
             completion: posted.completion,
             number: 0,
             answered: posted.is_answered(),
+            barrier: posted.barrier(),
         };
         let tag = self.flights.insert(flight);
         let now = self.fabric.now();
@@ -156,8 +159,8 @@ impl Engine {
     pub(super) fn run_network(&mut self) -> bool {
         let mut work = false;
         for _ in 0..RUNS_PER_ROUND {
-            self.fabric.run_free();
-            let mut any = false;
+            let quiet = self.fabric.run_some(TICKS_PER_RUN);
+            let mut any = !quiet;
             while let Some(effect) = self.fabric.poll_effect() {
                 any = true;
                 self.apply(effect);

@@ -103,7 +103,7 @@ impl Engine {
     /// Links of the whole network that carried anything, failed, or are down.
     pub(crate) fn counters(&mut self) -> Vec<LinkReport> {
         let links = self.links().filter_map(|link| {
-            let loads = self.fabric.link_counters(link).map_or(Loads::default(), |c| c.tx);
+            let loads = self.fabric.link_counters(link).tx;
             self.link_report(link, loads)
         });
         links.collect()
@@ -117,7 +117,7 @@ impl Engine {
     }
 
     fn link_report(&self, link: Link, loads: Loads) -> Option<LinkReport> {
-        let counters = self.fabric.link_counters(link).unwrap_or_default();
+        let counters = self.fabric.link_counters(link);
         let up = self.fabric.routes().link_up(link);
         let idle = loads.iter().all(|l| *l == Load::default());
         if idle && up && counters.crc_errors == 0 && counters.replays == 0 {
