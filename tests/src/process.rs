@@ -79,7 +79,8 @@ impl Test {
 
     /// Starts a command; its output is collected.
     pub fn spawn(&self, mut command: Command) -> Running {
-        let shown = format!("{command:?}");
+        let words = std::iter::once(command.get_program()).chain(command.get_args());
+        let shown = words.map(|w| w.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ");
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap_or_else(|e| panic!("cannot start {shown}: {e}"));
         let stdout = Output::collect(child.stdout.take().expect("piped"));

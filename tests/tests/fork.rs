@@ -59,7 +59,19 @@ fn values(pe: usize) -> [String; 3] {
     [format!("= {}", 31_415_000 + (pe + 2) % 3), "= 7000000".into(), "= 7002999".into()]
 }
 
-const PRINT: [&str; 8] = ["-batch", "-nx", "-ex", "print marker", "-ex", "print table[0]", "-ex", "print table[2999]"];
+// A PE stopped inside the library is in a Rust frame, where C names would not be found.
+const PRINT: [&str; 10] = [
+    "-batch",
+    "-nx",
+    "-ex",
+    "set language c",
+    "-ex",
+    "print marker",
+    "-ex",
+    "print table[0]",
+    "-ex",
+    "print table[2999]",
+];
 
 #[test]
 fn gdb_and_a_core_dump_of_a_living_pe_show_the_globals() {

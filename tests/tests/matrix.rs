@@ -33,7 +33,7 @@ fn rows() -> Vec<Row> {
 fn program(example: &str) -> (PathBuf, &'static [&'static str]) {
     match example {
         "rust-heat" => (tools::example("heat"), &[]),
-        name => (tools::compile(&format!("examples/{name}.c")), &[]),
+        name => (tools::compile(&format!("examples/c/{name}.c")), &[]),
     }
 }
 

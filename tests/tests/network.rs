@@ -102,14 +102,14 @@ fn same_on_both_paths(program: &Path, rest: &[&str], network: &[&str]) {
 
 #[test]
 fn heat2d_reports_the_same_links_on_both_paths() {
-    same_on_both_paths(&tools::compile("examples/heat2d.c"), &[], &["-n", "8", "--torus", "2x2x2"]);
-    same_on_both_paths(&tools::compile("examples/heat2d.c"), &[], &["-n", "12", "--machine", "angara-k1"]);
+    same_on_both_paths(&tools::compile("examples/c/heat2d.c"), &[], &["-n", "8", "--torus", "2x2x2"]);
+    same_on_both_paths(&tools::compile("examples/c/heat2d.c"), &[], &["-n", "12", "--machine", "angara-k1"]);
 }
 
 #[test]
 fn isort_reports_the_same_links_on_both_paths() {
-    same_on_both_paths(&tools::compile("examples/isort.c"), &[], &["-n", "8", "--torus", "4x2"]);
-    same_on_both_paths(&tools::compile("examples/isort.c"), &[], &["-n", "16", "--torus", "4x2", "--ppn", "2"]);
+    same_on_both_paths(&tools::compile("examples/c/isort.c"), &[], &["-n", "8", "--torus", "4x2"]);
+    same_on_both_paths(&tools::compile("examples/c/isort.c"), &[], &["-n", "16", "--torus", "4x2", "--ppn", "2"]);
 }
 
 #[test]
