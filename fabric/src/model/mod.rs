@@ -28,6 +28,7 @@ mod generic;
 mod packet;
 pub mod rng;
 pub mod topology;
+pub mod traffic;
 
 pub use config::{Angara, Config, ConfigError, Generic, Profile, Rate};
 pub use topology::{Shape, Topology};
