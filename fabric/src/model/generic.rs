@@ -440,11 +440,12 @@ impl<T: Topology> Routers<T> {
         source.last_vc = vc as u8;
         source.free_at = self.now + flits as u64;
         source.queue.pop(&self.slab);
-        let more = source.queue.head != NIL;
+        // A packet given while it is busy finds the queue empty and wakes it too early.
+        let look_again = source.queue.head != NIL || flits > 1;
         let (router, port) = self.topology.attach(e);
         let input = (router << self.port_shift | port as u32) << self.vc_shift | vc;
         self.due(SOURCE_TO_ARRIVAL).arrivals.push((input, h));
-        if more {
+        if look_again {
             self.due(flits as usize).sources.push(e);
         }
     }

@@ -23,18 +23,25 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod angara;
+mod angara_arbiter;
 pub mod config;
 mod generic;
 mod packet;
 pub mod rng;
 pub mod topology;
 pub mod traffic;
+mod wheel;
 
 pub use config::{Angara, Config, ConfigError, Generic, Profile, Rate};
 pub use topology::{Shape, Topology};
 
 /// Model time in picoseconds.
 pub type Tick = u64;
+
+/// Cycle of the EC8430's router clock, 500 MHz; loads and latencies of the `angara` profile are
+/// quoted in it.
+const ANGARA_CYCLE: Tick = 2_000;
 
 /// Traffic class of a packet: which deterministic virtual channel of the angara router it belongs to.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Hash)]
@@ -131,22 +138,29 @@ impl Network {
     /// Builds the network `config` describes.
     pub fn new(config: &Config) -> Result<Network, ConfigError> {
         config.validate()?;
-        fn build<T: Topology + 'static>(topology: T, config: &Config) -> Network {
+        fn generic<T: Topology + 'static>(topology: T, g: &Generic, seed: u64) -> Network {
             let (endpoints, routers) = (topology.endpoints(), topology.routers());
-            match &config.profile {
-                Profile::Generic(g) => {
-                    let engine = Box::new(generic::Routers::new(topology, g, config.seed));
-                    Network { engine, endpoints, routers, cycle: g.cycle }
-                }
-                Profile::Angara(_) => unreachable!("refused below"),
-            }
+            let engine = Box::new(generic::Routers::new(topology, g, seed));
+            Network { engine, endpoints, routers, cycle: g.cycle }
         }
-        Ok(match &config.shape {
-            Shape::Grid { dims, wrap } => build(topology::Grid::new(dims, *wrap), config),
-            Shape::FatTree { arity, levels } => build(topology::FatTree::new(*arity, *levels), config),
+        Ok(match (&config.shape, &config.profile) {
+            (Shape::Grid { dims, wrap }, Profile::Generic(g)) => {
+                generic(topology::Grid::new(dims, *wrap), g, config.seed)
+            }
+            (Shape::FatTree { arity, levels }, Profile::Generic(g)) => {
+                generic(topology::FatTree::new(*arity, *levels), g, config.seed)
+            }
+            (Shape::Grid { dims, wrap }, Profile::Angara(a)) => {
+                let grid = topology::Grid::new(dims, *wrap);
+                let routers = grid.routers();
+                let endpoints = routers * a.channels as usize;
+                Network { engine: Box::new(angara::Nodes::new(grid, a)), endpoints, routers, cycle: ANGARA_CYCLE }
+            }
+            (shape, Profile::Angara(_)) => return Err(ConfigError::NotAGrid(shape.clone())),
         })
     }
-    /// Sources and sinks of packets, numbered from 0.
+    /// Sources and sinks of packets, numbered from 0. `angara`: channel c of node n is endpoint
+    /// n·channels + c.
     pub fn endpoints(&self) -> usize {
         self.endpoints
     }
