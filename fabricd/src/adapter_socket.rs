@@ -9,6 +9,7 @@ use crate::limits;
 use crate::memory::{JobMemory, PeFds, PeMemory, StaticsError};
 use crate::placement::{check_memory, failure};
 use crate::seqpacket::{Connection, Datagram, Listener, watch};
+use crate::strict;
 use abi::ABI_VERSION;
 use abi::msg::{AdapterReply, AdapterRequest, DATAGRAM_MAX, Event, Failure, FdRole};
 use rustix::process::{PidfdFlags, pidfd_open};
@@ -96,7 +97,7 @@ impl Client {
                     format!("a message came with {n} file descriptors; they were closed"),
                     "send none: all shared memory is made by the daemon",
                 )),
-                Datagram::Message(text) => match serde_json::from_slice(&text) {
+                Datagram::Message(text) => match strict::from_slice(&text) {
                     Ok(request) => self.answer(request).await?,
                     Err(e) => Err(failure(
                         format!("this is not an adapter request: {e}"),

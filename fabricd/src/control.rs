@@ -7,6 +7,7 @@ use crate::daemon::Daemon;
 use crate::fault::{ClearSpec, FaultSpec};
 use crate::job::Owner;
 use crate::placement::failure;
+use crate::strict;
 use abi::msg::{Failure, Line, MESSAGE_MAX, Reply, Request};
 use std::rc::Rc;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
@@ -106,7 +107,7 @@ impl Client<'_> {
     }
 
     async fn answer(&self, line: &[u8]) -> Result<Reply, Failure> {
-        let request: Request = serde_json::from_slice(line).map_err(|e| {
+        let request: Request = strict::from_slice(line).map_err(|e| {
             failure(
                 format!("this is not a control request: {e}"),
                 "send one JSON object with a `cmd`, such as {\"cmd\":\"status\"}; \

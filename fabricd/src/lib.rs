@@ -24,6 +24,7 @@ mod memory;
 mod placement;
 mod runtime_dir;
 mod seqpacket;
+mod strict;
 
 pub use config::{Options, Ready};
 pub use daemon::{RunError, Started, run, run_with};

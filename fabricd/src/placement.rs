@@ -82,7 +82,7 @@ fn check_list(shape: Shape, hosted: &[NodeId], pes: u32, ppn: u32, list: &[NodeI
 
 /// What a job would reserve and what there is; an error names both.
 pub(crate) fn check_memory(per_pe: u64, pes: u32, limits: &[(String, u64)]) -> Result<u64, Failure> {
-    let need = per_pe.checked_mul(pes as u64).unwrap_or(u64::MAX);
+    let need = per_pe.saturating_mul(pes as u64);
     match limits.iter().find(|(_, limit)| need > *limit) {
         None => Ok(need),
         Some((what, limit)) => {

@@ -172,5 +172,6 @@ impl Control {
     /// Limits how long answers may take.
     pub fn set_patience(&mut self, limit: Duration) {
         self.stream.get_ref().set_read_timeout(Some(limit)).expect("a socket takes a timeout");
+        self.stream.get_ref().set_write_timeout(Some(limit)).expect("a socket takes a timeout");
     }
 }

@@ -110,7 +110,9 @@ impl Engine {
         let result = match register {
             _ if !csr::exists(register) || !csr::client_writable(register) => Err(Fault::BadCsr),
             csr::SCRATCH => {
-                self.registers.get(&node).map(|r| r.set(csr::SCRATCH, value));
+                if let Some(page) = self.registers.get(&node) {
+                    page.set(csr::SCRATCH, value);
+                }
                 Ok(())
             }
             // The other writable register counts errors; only clearing it means something.
