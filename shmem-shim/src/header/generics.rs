@@ -1,29 +1,30 @@
-//! The C11 type-generic macros: `shmem_put(dest, ...)` picks `shmem_int_put` by the type of one
-//! argument, with or without a context in front.
+//! The type-generic forms: `shmem_put(dest, ...)` means `shmem_int_put` or another by the type of one
+//! argument, with or without a context in front. Macros in C11, overloads in C++.
 
-use super::c_base;
+use super::{c_base, prototype};
 use crate::api::Sig;
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// Types `_Generic` can tell apart; the fixed-width names are some of these on this platform.
-const DISTINCT: [&str; 16] = [
-    "float",
-    "double",
-    "longdouble",
-    "char",
-    "schar",
-    "short",
-    "int",
-    "long",
-    "longlong",
-    "uchar",
-    "ushort",
-    "uint",
-    "ulong",
-    "ulonglong",
-    "complexd",
-    "complexf",
+/// Types the language can tell apart, each with the other type names that mean it on this platform:
+/// the bitwise atomics exist for `int32`, not for `int`.
+const DISTINCT: [(&str, &[&str]); 16] = [
+    ("float", &["float"]),
+    ("double", &["double"]),
+    ("longdouble", &["longdouble"]),
+    ("char", &["char"]),
+    ("schar", &["schar", "int8"]),
+    ("short", &["short", "int16"]),
+    ("int", &["int", "int32"]),
+    ("long", &["long", "int64", "ptrdiff"]),
+    ("longlong", &["longlong"]),
+    ("uchar", &["uchar", "uint8"]),
+    ("ushort", &["ushort", "uint16"]),
+    ("uint", &["uint", "uint32"]),
+    ("ulong", &["ulong", "uint64", "size"]),
+    ("ulonglong", &["ulonglong"]),
+    ("complexd", &["complexd"]),
+    ("complexf", &["complexf"]),
 ];
 
 /// Routines with a generic form, by what follows the type name.
@@ -115,10 +116,47 @@ fn cases(out: &mut String, t: &str, function: &str) {
     }
 }
 
+/// One generic: its name, and for each distinct type the typed routine.
+struct Generic<'a> {
+    stem: &'static str,
+    routines: Vec<(&'static str, &'a Sig)>,
+}
+
+impl Generic<'_> {
+    /// The argument whose type decides: the second where a team comes first.
+    fn position(&self) -> usize {
+        if self.routines[0].1.args.first().is_some_and(|a| a.0 == "team") { 2 } else { 1 }
+    }
+}
+
+fn with_ctx(sig: &Sig) -> String {
+    sig.name.replacen("shmem_", "shmem_ctx_", 1)
+}
+
+fn generics<'a>(sigs: &BTreeMap<&str, &'a Sig>) -> Vec<Generic<'a>> {
+    let routine =
+        |stem: &str, names: &[&str]| names.iter().find_map(|n| sigs.get(format!("shmem_{n}_{stem}").as_str()).copied());
+    let all: Vec<Generic> = GENERICS
+        .iter()
+        .map(|stem| Generic {
+            stem,
+            routines: DISTINCT.iter().filter_map(|(t, names)| Some((*t, routine(stem, names)?))).collect(),
+        })
+        .collect();
+    assert!(all.iter().all(|g| !g.routines.is_empty()), "every generic stands for some routine");
+    all
+}
+
 pub(super) fn print(out: &mut String, sigs: &[Sig]) {
-    let names: BTreeSet<&str> = sigs.iter().map(|s| s.name).collect();
+    let by_name: BTreeMap<&str, &Sig> = sigs.iter().map(|s| (s.name, s)).collect();
+    let generics = generics(&by_name);
+    print_c11(out, &generics, &by_name);
+    print_cxx(out, &generics, &by_name);
+}
+
+fn print_c11(out: &mut String, generics: &[Generic], by_name: &BTreeMap<&str, &Sig>) {
     out.push_str(
-        "/* Type-generic forms. C only: a macro named like a function would get in the way of C++ code. */\n\
+        "/* Type-generic forms for C: macros. */\n\
          #if !defined(__cplusplus) && defined(__STDC_VERSION__) && __STDC_VERSION__ >= 201112L\n\n\
          /* Chosen where no argument has a type the routine exists for; calling it fails to compile. */\n\
          typedef struct shmem_no_routine_for_this_type *shmem_no_routine_for_this_type_t;\n\
@@ -128,24 +166,16 @@ pub(super) fn print(out: &mut String, sigs: &[Sig]) {
          #define SHMEM_ARG2_(...) SHMEM_ARG2_OF_(__VA_ARGS__, 0, 0)\n\
          #define SHMEM_ARG2_OF_(a, b, ...) (b)\n\n",
     );
-    for generic in GENERICS {
-        let types: Vec<&str> =
-            DISTINCT.into_iter().filter(|t| names.contains(format!("shmem_{t}_{generic}").as_str())).collect();
-        assert!(!types.is_empty(), "no routine for the generic shmem_{generic}");
-        let with_ctx = names.contains(format!("shmem_ctx_{}_{generic}", types[0]).as_str());
-        let team = sigs.iter().any(|s| {
-            s.name == format!("shmem_{}_{generic}", types[0]) && s.args.first().is_some_and(|a| a.0 == "team")
-        });
-        let position = if team { 2 } else { 1 };
-        write!(out, "#define shmem_{generic}(...) _Generic(SHMEM_ARG{position}_(__VA_ARGS__),").unwrap();
-        for t in &types {
-            cases(out, t, &format!("shmem_{t}_{generic}"));
+    for g in generics {
+        write!(out, "#define shmem_{}(...) _Generic(SHMEM_ARG{}_(__VA_ARGS__),", g.stem, g.position()).unwrap();
+        for (t, sig) in &g.routines {
+            cases(out, t, sig.name);
         }
-        if with_ctx {
+        if by_name.contains_key(with_ctx(g.routines[0].1).as_str()) {
             // With a context in front the second argument decides.
             out.push_str(" \\\n    shmem_ctx_t: _Generic(SHMEM_ARG2_(__VA_ARGS__),");
-            for t in &types {
-                cases(out, t, &format!("shmem_ctx_{t}_{generic}"));
+            for (t, sig) in &g.routines {
+                cases(out, t, &with_ctx(sig));
             }
             out.push_str(" \\\n    default: shmem_no_routine_for_this_type),");
         }
@@ -153,6 +183,34 @@ pub(super) fn print(out: &mut String, sigs: &[Sig]) {
         out.push_str(" \\\n    default: shmem_no_routine_for_this_type)(__VA_ARGS__)\n\n");
     }
     out.push_str(FIXED);
+    out.push_str("\n#endif\n\n");
+}
+
+/// C++ gets the same names as overloads.
+fn print_cxx(out: &mut String, generics: &[Generic], by_name: &BTreeMap<&str, &Sig>) {
+    out.push_str("/* Type-generic forms for C++: overloads. */\n#ifdef __cplusplus\n\n");
+    let mut overload = |name: &str, sig: &Sig| {
+        let values: Vec<&str> = sig.args.iter().map(|a| a.0).collect();
+        let give = if sig.ret.is_empty() { "" } else { "return " };
+        writeln!(out, "static inline {} {{ {give}{}({}); }}", prototype(sig, name), sig.name, values.join(", "))
+            .unwrap();
+    };
+    for g in generics {
+        let name = format!("shmem_{}", g.stem);
+        let taken = by_name.get(name.as_str());
+        for (_, sig) in &g.routines {
+            // C++ cannot overload a C function with the same parameters.
+            if taken.is_none_or(|t| prototype(t, "") != prototype(sig, "")) {
+                overload(&name, sig);
+            }
+            if let Some(sig) = by_name.get(with_ctx(sig).as_str()) {
+                overload(&name, sig);
+            }
+        }
+    }
+    overload("shmem_signal_set", by_name["shmem_ctx_signal_set"]);
+    overload("shmem_signal_add", by_name["shmem_ctx_signal_add"]);
+    overload("shmem_sync", by_name["shmem_team_sync"]);
     out.push_str("\n#endif\n");
 }
 

@@ -5,7 +5,7 @@
 //! mailboxes. All of it is counted as class `sync`.
 
 use super::team::{Group, Set};
-use super::{State, bytes, die, ok, state};
+use super::{State, bytes, collective, die, ok};
 use crate::ctypes::*;
 use angara::Place;
 
@@ -202,17 +202,17 @@ impl State {
 }
 
 pub(crate) fn barrier_all(name: Name) {
-    let s = state(name);
+    let s = collective(name);
     ok(name, None, s.job.ctx().quiet());
     ok(name, None, s.job.barrier(false));
 }
 
 pub(crate) fn sync_all(name: Name) {
-    ok(name, None, state(name).job.barrier(false));
+    ok(name, None, collective(name).job.barrier(false));
 }
 
 pub(crate) fn team_sync(name: Name, team: shmem_team_t) -> int {
-    let s = state(name);
+    let s = collective(name);
     // A PE outside the team holds SHMEM_TEAM_INVALID, for which this does nothing.
     if team != 0 {
         s.group_sync(name, &s.teams.of_team(name, team));
@@ -231,7 +231,7 @@ pub(crate) unsafe fn broadcast(
     size: usize,
     root: int,
 ) -> int {
-    let s = state(name);
+    let s = collective(name);
     let group = s.teams.of_team(name, team);
     let (len, root) = (bytes(name, nelems, size), root_of(name, &group, root));
     if len == 0 {
@@ -270,7 +270,7 @@ pub(crate) unsafe fn fcollect(
     nelems: usize,
     size: usize,
 ) -> int {
-    let s = state(name);
+    let s = collective(name);
     // SAFETY: the caller's contract.
     unsafe { s.gather(name, &s.teams.of_team(name, team), dest, source, bytes(name, nelems, size)) };
     0
@@ -286,7 +286,7 @@ pub(crate) unsafe fn collect(
     nelems: usize,
     size: usize,
 ) -> int {
-    let s = state(name);
+    let s = collective(name);
     // SAFETY: the caller's contract.
     unsafe { s.gather_any(name, &s.teams.of_team(name, team), dest, source, bytes(name, nelems, size)) };
     0
@@ -319,20 +319,20 @@ pub(crate) unsafe fn alltoalls(
     nelems: usize,
     size: usize,
 ) -> int {
-    let s = state(name);
+    let s = collective(name);
     // SAFETY: the caller's contract.
     unsafe { s.exchange(name, &s.teams.of_team(name, team), dest, source, dst, sst, nelems, size) };
     0
 }
 
 pub(crate) fn set_barrier(name: Name, set: Set, _psync: *mut long) {
-    let s = state(name);
-    s.all_done(name, &set.group(s, name));
+    let s = collective(name);
+    s.all_done(name, &set.group(&s, name));
 }
 
 pub(crate) fn set_sync(name: Name, set: Set, _psync: *mut long) {
-    let s = state(name);
-    s.group_sync(name, &set.group(s, name));
+    let s = collective(name);
+    s.group_sync(name, &set.group(&s, name));
 }
 
 /// # Safety
@@ -348,8 +348,8 @@ pub(crate) unsafe fn set_broadcast(
     root: int,
     _psync: *mut long,
 ) {
-    let s = state(name);
-    let group = set.group(s, name);
+    let s = collective(name);
+    let group = set.group(&s, name);
     // SAFETY: the caller's contract.
     unsafe { s.spread(name, &group, dest, source, bytes(name, nelems, size), root_of(name, &group, root)) };
 }
@@ -365,9 +365,9 @@ pub(crate) unsafe fn set_fcollect(
     size: usize,
     _psync: *mut long,
 ) {
-    let s = state(name);
+    let s = collective(name);
     // SAFETY: the caller's contract.
-    unsafe { s.gather(name, &set.group(s, name), dest, source, bytes(name, nelems, size)) };
+    unsafe { s.gather(name, &set.group(&s, name), dest, source, bytes(name, nelems, size)) };
 }
 
 /// # Safety
@@ -381,9 +381,9 @@ pub(crate) unsafe fn set_collect(
     size: usize,
     _psync: *mut long,
 ) {
-    let s = state(name);
+    let s = collective(name);
     // SAFETY: the caller's contract.
-    unsafe { s.gather_any(name, &set.group(s, name), dest, source, bytes(name, nelems, size)) };
+    unsafe { s.gather_any(name, &set.group(&s, name), dest, source, bytes(name, nelems, size)) };
 }
 
 /// # Safety
@@ -415,7 +415,7 @@ pub(crate) unsafe fn set_alltoalls(
     size: usize,
     _psync: *mut long,
 ) {
-    let s = state(name);
+    let s = collective(name);
     // SAFETY: the caller's contract.
-    unsafe { s.exchange(name, &set.group(s, name), dest, source, dst, sst, nelems, size) };
+    unsafe { s.exchange(name, &set.group(&s, name), dest, source, dst, sst, nelems, size) };
 }

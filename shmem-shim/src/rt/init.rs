@@ -16,9 +16,9 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
 const MAJOR: int = 1;
 const MINOR: int = 6;
 const VENDOR: &str = concat!("Angara OpenSHMEM ", env!("CARGO_PKG_VERSION"));
-/// `SHMEM_THREAD_SERIALIZED`: the most this library provides. Concurrent collectives of one PE
-/// would mix up the counted signals of [`p2p`].
-const THREAD_MOST: int = 2;
+/// `SHMEM_THREAD_MULTIPLE`. Puts, gets, atomics and waits of several threads may run at once;
+/// collectives one at a time, see [`super::collective`].
+const THREAD_MOST: int = 3;
 /// Symmetric heap without a launcher.
 const SOLO_HEAP: usize = 64 << 20;
 
@@ -183,6 +183,7 @@ fn start(name: Name, level: int) -> Result<(), String> {
         teams: team::Table::new(me, n, shared),
         trees: trees::Trees::default(),
         thread_level: AtomicI32::new(level),
+        in_collective: AtomicBool::new(false),
         inits: AtomicUsize::new(1),
     }));
     STATE.store(state, Ordering::Release);

@@ -1,13 +1,11 @@
 //! Cores of the symmetric heap routines and of address queries.
 
-use super::{State, die, heap, lock, ok, state};
+use super::{State, collective, die, heap, lock, ok, state};
 use crate::ctypes::*;
 use std::sync::OnceLock;
 
 /// Blocks up to this size get their pages at once: a first touch inside a timed loop costs more.
 const POPULATE_MAX: usize = 1 << 20;
-/// Every defined bit of the hints of `shmem_malloc_with_hints`.
-const HINTS: long = 3;
 
 /// `SHMEM_PREFAULT=1`: large blocks too.
 fn prefault() -> bool {
@@ -39,9 +37,10 @@ impl State {
         offset
     }
 
-    fn barrier(&self, name: Name) {
-        ok(name, None, self.job.ctx().quiet());
-        ok(name, None, self.job.barrier(false));
+    fn heap_barrier(name: Name) {
+        let s = collective(name);
+        ok(name, None, s.job.ctx().quiet());
+        ok(name, None, s.job.barrier(false));
     }
 }
 
@@ -52,7 +51,7 @@ fn allocate(name: Name, size: usize, align: usize) -> *mut void {
     }
     let p = s.allocate(size, align);
     // Every PE fails or none does: they run the same allocator.
-    s.barrier(name);
+    State::heap_barrier(name);
     p.map_or(std::ptr::null_mut(), |p| p.cast())
 }
 
@@ -60,10 +59,8 @@ pub(crate) fn malloc(name: Name, size: usize) -> *mut void {
     allocate(name, size, 1)
 }
 
-pub(crate) fn malloc_with_hints(name: Name, size: usize, hints: long) -> *mut void {
-    if hints & !HINTS != 0 {
-        die(name, None, format_args!("unknown hints {hints:#x}"));
-    }
+/// Hints say what the memory will be used for; all of it is equally good for everything.
+pub(crate) fn malloc_with_hints(name: Name, size: usize, _hints: long) -> *mut void {
     allocate(name, size, 1)
 }
 
@@ -75,12 +72,12 @@ pub(crate) fn calloc(name: Name, count: usize, size: usize) -> *mut void {
         // SAFETY: a block of `len` bytes; nobody else knows it before the barrier.
         unsafe { std::ptr::write_bytes(p, 0, len) };
     }
-    s.barrier(name);
+    State::heap_barrier(name);
     p.map_or(std::ptr::null_mut(), |p| p.cast())
 }
 
 pub(crate) fn align(name: Name, alignment: usize, size: usize) -> *mut void {
-    if !alignment.is_power_of_two() || !alignment.is_multiple_of(size_of::<*mut u8>()) {
+    if !alignment.is_power_of_two() {
         return std::ptr::null_mut();
     }
     // Heaps start at a page, and not all PEs' at a multiple of more: beyond that, equal offsets would
@@ -101,10 +98,10 @@ pub(crate) fn realloc(name: Name, ptr: *mut void, size: usize) -> *mut void {
         return std::ptr::null_mut();
     }
     let offset = s.offset_of(name, ptr.cast());
-    s.barrier(name);
+    State::heap_barrier(name);
     let old = lock(&s.heap).size_of(offset).unwrap_or(0);
     if lock(&s.heap).resize(offset, size) {
-        s.barrier(name);
+        State::heap_barrier(name);
         return ptr;
     }
     let new = s.allocate(size, 1);
@@ -113,7 +110,7 @@ pub(crate) fn realloc(name: Name, ptr: *mut void, size: usize) -> *mut void {
         unsafe { std::ptr::copy_nonoverlapping(ptr.cast::<u8>(), p, old.min(size)) };
         lock(&s.heap).free(offset);
     }
-    s.barrier(name);
+    State::heap_barrier(name);
     new.map_or(std::ptr::null_mut(), |p| p.cast())
 }
 
@@ -124,7 +121,7 @@ pub(crate) fn free(name: Name, ptr: *mut void) {
     }
     let offset = s.offset_of(name, ptr.cast());
     // Nobody may still be using the block when it becomes free here.
-    s.barrier(name);
+    State::heap_barrier(name);
     lock(&s.heap).free(offset);
 }
 

@@ -26,7 +26,7 @@ use crate::ctypes::*;
 use abi::desc::Place;
 use angara::{Error, Job};
 use std::fmt::Display;
-use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// A started job.
@@ -39,6 +39,8 @@ pub(crate) struct State {
     pub(crate) teams: team::Table,
     pub(crate) trees: trees::Trees,
     pub(crate) thread_level: AtomicI32,
+    /// A thread of this PE is in a collective.
+    pub(crate) in_collective: AtomicBool,
     /// Calls of init that no finalize has matched yet.
     pub(crate) inits: AtomicUsize,
 }
@@ -60,6 +62,37 @@ pub(crate) fn state(name: Name) -> &'static State {
 pub(crate) fn try_state() -> Option<&'static State> {
     // SAFETY: null, or a leaked box stored by init.
     unsafe { STATE.load(Ordering::Acquire).as_ref() }
+}
+
+/// The job, for the duration of a collective.
+pub(crate) struct Collective(&'static State);
+
+impl std::ops::Deref for Collective {
+    type Target = State;
+    fn deref(&self) -> &State {
+        self.0
+    }
+}
+
+impl Drop for Collective {
+    fn drop(&mut self) {
+        self.0.in_collective.store(false, Ordering::Release);
+    }
+}
+
+/// [`state`] for a collective, of which a PE can be in one at a time: two threads in two of them
+/// would take each other's signals, which is refused rather than left to chance.
+pub(crate) fn collective(name: Name) -> Collective {
+    let s = state(name);
+    if s.in_collective.swap(true, Ordering::Acquire) {
+        die(
+            name,
+            None,
+            "another thread of this PE is in a collective routine (barrier, allocation, broadcast, ...); \
+             let one thread at a time call them",
+        );
+    }
+    Collective(s)
 }
 
 /// Locks, also after another thread panicked: the data is plain and the panic ends the process anyway.

@@ -8,7 +8,7 @@
 
 use super::ops::Op;
 use super::team::{Group, Set};
-use super::{State, bytes, die, ok, state};
+use super::{State, bytes, collective, die, ok};
 use crate::ctypes::*;
 use angara::{Class, Place};
 
@@ -196,7 +196,7 @@ pub(crate) unsafe fn team(
     n: usize,
     op: &'static Op,
 ) -> int {
-    let s = state(name);
+    let s = collective(name);
     // SAFETY: passed on.
     unsafe { s.reduce(name, &s.teams.of_team(name, team), dest, source, n, op) };
     0
@@ -215,10 +215,10 @@ pub(crate) unsafe fn active_set(
     _pwrk: *mut u8,
     _psync: *mut long,
 ) {
-    let s = state(name);
+    let s = collective(name);
     let Ok(n) = usize::try_from(n) else { die(name, None, format_args!("nreduce is {n}; it must not be negative")) };
     // SAFETY: passed on.
-    unsafe { s.reduce(name, &set.group(s, name), dest, source, n, op) };
+    unsafe { s.reduce(name, &set.group(&s, name), dest, source, n, op) };
 }
 
 /// # Safety
@@ -232,7 +232,7 @@ pub(crate) unsafe fn scan(
     op: &'static Op,
     inclusive: bool,
 ) -> int {
-    let s = state(name);
+    let s = collective(name);
     bytes(name, n, op.size);
     // SAFETY: passed on.
     unsafe { s.prefix(name, &s.teams.of_team(name, team), dest, source, n, op, inclusive) };

@@ -1,6 +1,6 @@
 //! Cores of put and get.
 
-use super::{State, bytes, die, ok, state, team};
+use super::{State, bytes, die, ok, state};
 use crate::ctypes::*;
 use abi::account::Class;
 use abi::desc::{AmoOp, Place};
@@ -244,19 +244,17 @@ pub(crate) fn aligned(s: &State, name: Name, p: *mut u8, width: usize) -> Place 
 /// Orders earlier puts and atomics before later ones, per target.
 pub(crate) fn fence(name: Name, ctx: shmem_ctx_t) {
     let s = state(name);
-    if ctx != team::CTX_DEFAULT {
-        s.teams.of_context(s, name, ctx);
+    if s.teams.is_live(s, name, ctx) {
+        ok(name, None, s.job.ctx().fence());
     }
-    ok(name, None, s.job.ctx().fence());
 }
 
 /// Waits until everything issued before has taken effect.
 pub(crate) fn quiet(name: Name, ctx: shmem_ctx_t) {
     let s = state(name);
-    if ctx != team::CTX_DEFAULT {
-        s.teams.of_context(s, name, ctx);
+    if s.teams.is_live(s, name, ctx) {
+        ok(name, None, s.job.ctx().quiet());
     }
-    ok(name, None, s.job.ctx().quiet());
 }
 
 /// [`quiet`] towards some PEs.

@@ -145,6 +145,14 @@ impl Table {
         }
     }
 
+    /// True for a context, false for `SHMEM_CTX_INVALID`, on which fence and quiet do nothing.
+    pub(crate) fn is_live(&self, s: &State, name: Name, ctx: shmem_ctx_t) -> bool {
+        if ctx > CTX_DEFAULT {
+            self.of_context(s, name, ctx);
+        }
+        ctx != CTX_INVALID
+    }
+
     /// The group a context numbers its PEs in.
     pub(crate) fn of_context(&self, _s: &State, name: Name, ctx: shmem_ctx_t) -> Group {
         match ctx {

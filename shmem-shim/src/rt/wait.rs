@@ -3,7 +3,7 @@
 use super::{State, die, ok, state};
 use crate::ctypes::*;
 use std::fmt::Display;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 /// `SHMEM_CMP_EQ` and so on, as in `shmem.h`.
 pub(crate) const CMP_EQ: int = 1;
@@ -96,6 +96,9 @@ pub(crate) unsafe fn test<T: Waitable>(name: Name, ivar: *mut T, cmp: int, value
     tested(s, holds(name, unsafe { ivar.read_volatile() }, cmp, value)) as int
 }
 
+/// Where the next search for any ready variable starts.
+static NEXT: AtomicUsize = AtomicUsize::new(0);
+
 /// A group of variables; those with a non-zero status are left out.
 struct Group<T> {
     name: Name,
@@ -133,11 +136,19 @@ impl<T: Waitable> Group<T> {
         // SAFETY: indices below nelems.
         (0..self.nelems).filter(|i| unsafe { self.included(*i) })
     }
+    /// A variable that is ready. The search starts behind the last one found, so that repeated
+    /// calls report all that are ready in turn.
+    ///
     /// # Safety
     /// As [`Group::members`].
     unsafe fn first(&self) -> Option<usize> {
-        // SAFETY: as above.
-        unsafe { self.members().find(|i| self.ready(*i)) }
+        let start = NEXT.load(Ordering::Relaxed).min(self.nelems);
+        // SAFETY: as above; indices below nelems.
+        let found = (start..self.nelems).chain(0..start).find(|i| unsafe { self.included(*i) && self.ready(*i) });
+        if let Some(i) = found {
+            NEXT.store(i + 1, Ordering::Relaxed);
+        }
+        found
     }
     /// # Safety
     /// As [`Group::members`].
