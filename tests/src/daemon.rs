@@ -169,8 +169,9 @@ impl Control {
     pub fn destroy(&mut self, job: u32) {
         self.ask(&Request::JobDestroy { job }).expect("the job exists");
     }
-    /// Limits how long answers may take.
+    /// Limits how long the daemon may take to read and to answer.
     pub fn set_patience(&mut self, limit: Duration) {
+        self.stream.get_ref().set_write_timeout(Some(limit)).expect("a socket takes a timeout");
         self.stream.get_ref().set_read_timeout(Some(limit)).expect("a socket takes a timeout");
         self.stream.get_ref().set_write_timeout(Some(limit)).expect("a socket takes a timeout");
     }

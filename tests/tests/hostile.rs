@@ -223,7 +223,14 @@ fn clients_that_stop_reading_hold_up_nobody() {
 fn overlong_and_broken_requests_are_refused() {
     let mut arena = Arena::new("requests");
     let mut control = arena.daemon.control();
-    for bad in ["\n", "{}\n", "[]\n", "{\"cmd\":\"nonsense\"}\n", "{\"cmd\":\"status\",\"x\":1}\n", "\u{0}\u{1}\n"] {
+    for bad in [
+        "\n",
+        "{}\n",
+        "[]\n",
+        "{\"cmd\":\"nonsense\"}\n",
+        "{\"cmd\":\"job-destroy\",\"job\":1,\"x\":1}\n",
+        "\u{0}\u{1}\n",
+    ] {
         control.send(bad.as_bytes()).expect("the daemon reads");
         match control.reply() {
             Some(abi::msg::Reply::Error(f)) => assert!(!f.message.is_empty() && !f.remedy.is_empty(), "{bad:?}: {f:?}"),
