@@ -10,12 +10,13 @@ use abi::msg::{AdapterRequest, JobSpec, Map, Path, Request};
 use abi::packet::{Address, Header, PacketType, ReduceElem, ReduceOp, Tail, Vc};
 use abi::queue::QueueMemory;
 use abi::torus::Coords;
-use abi::{channel::status, csr, msg::FdRole};
+use abi::{csr, msg::FdRole};
 use angara_tests::client::{Client, Socket, attach_request};
 use angara_tests::daemon::{Control, Daemon, Job, spec};
 use angara_tests::hostile::Victim;
 use angara_tests::process::poll_until;
 use angara_tests::{Rng, Test};
+use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -156,34 +157,107 @@ fn packet(rng: &mut Rng, client: &Client, victim: &[(Coords, u16)]) -> Vec<u128>
     flits
 }
 
-/// Posts until the queue is full or enough, and says how many posts that were.
-fn flood(rng: &mut Rng, client: &mut Client, victim: &[(Coords, u16)]) -> u32 {
-    let style = rng.below(20);
-    let mut posted = 0;
-    for _ in 0..1 + rng.below(48) {
-        let done = match style {
-            // One style of attack per client, so that some last long.
-            0..12 => client.producer.post(&client.channel, descriptor(rng, client, victim)),
-            12..18 => client.producer.inject(&client.channel, &packet(rng, client, victim)),
-            _ if rng.one_in(2) => client.producer.post(&client.channel, descriptor(rng, client, victim)),
-            _ => client.producer.inject(&client.channel, &packet(rng, client, victim)),
+/// A descriptor an honest program could post: everything in range, the target in the own job.
+fn honest(rng: &mut Rng, client: &Client, tree: Option<u8>) -> Words {
+    let op = match tree {
+        Some(_) if rng.one_in(8) => rng.pick(&[Op::Reduce, Op::Bcast]),
+        _ => rng.pick(&[Op::Put, Op::PutInline, Op::PutInline, Op::Get, Op::Amo, Op::Amo, Op::Nop, Op::Fence]),
+    };
+    let mut d = client.descriptor(op, rng.below(ATTACKERS as u64) as usize);
+    let room = client.stride as u64 - 512;
+    let inside = |rng: &mut Rng| Some(Place { region: Region::Heap, offset: rng.below(room) & !7 });
+    (d.remote, d.local) = (inside(rng), inside(rng));
+    d.completion = rng.one_in(4).then(|| Place { region: Region::Bounce, offset: rng.below(64) * 8 });
+    d.class = rng.pick(&Class::ALL);
+    d.amo = AmoOp::from_bits(rng.below(7) as u8).expect("seven atomics");
+    (d.operand, d.comparand, d.width) = (rng.u64(), rng.u64(), rng.pick(&[4, 8]));
+    d.len = match op {
+        Op::PutInline => 1 + rng.below(8) as u32,
+        Op::Reduce => 8 * (1 + rng.below(32) as u32),
+        Op::Bcast => 1 + rng.below(256) as u32,
+        _ => 1 + rng.below(500) as u32,
+    };
+    d.tree = tree.unwrap_or(0);
+    d.reduce = rng.below(16) as u8;
+    d.encode()
+}
+
+/// An attacking client with its habits.
+struct Attacker {
+    client: Client,
+    /// One post in so many is wild.
+    wild_once_in: u64,
+    /// Packets rather than descriptors, one in so many.
+    packet_once_in: u64,
+    descriptors: u32,
+    /// Its last post waits for something, such as a reduction nobody else joins.
+    stalled: bool,
+}
+
+impl Attacker {
+    fn new(rng: &mut Rng, client: Client) -> Attacker {
+        let wild_once_in = rng.pick(&[1, 20, 100, 400, 400, 2000]);
+        Attacker { client, wild_once_in, packet_once_in: rng.pick(&[1, 3, 50]), descriptors: 0, stalled: false }
+    }
+    fn served(&self) -> bool {
+        !self.stalled && self.client.channel.error().is_none()
+    }
+    /// Everything posted has been taken.
+    fn drained(&self) -> bool {
+        let (dma, tx) = self.client.head();
+        dma == self.descriptors && tx == self.client.channel.tx_tail().load(Ordering::Relaxed)
+    }
+    fn honest_packet(rng: &mut Rng, client: &Client) -> Vec<u128> {
+        let (dst, endpoint) = client.address(rng.below(ATTACKERS as u64) as usize);
+        let offset = rng.below(client.stride as u64 - 512);
+        let address = Address::Memory { endpoint, region: Region::Heap as u8, offset };
+        let mut flits = packet(rng, client, &[(dst, endpoint)]);
+        let data_flits = (flits.len() - 2) as u8;
+        let header = Header {
+            kind: PacketType::Write,
+            data_flits,
+            vc: Vc::Request,
+            adaptive: false,
+            notify: false,
+            dirbits: 0,
+            first_step: None,
+            last_step: None,
+            dst,
+            address,
         };
-        if done.is_err() {
-            break;
+        flits[0] = header.encode();
+        flits[data_flits as usize + 1] = Tail { last_byte: 15, ..Tail::default() }.encode();
+        flits
+    }
+    /// Posts some and says how many posts that were.
+    fn flood(&mut self, rng: &mut Rng, victim: &[(Coords, u16)], tree: Option<u8>) -> u32 {
+        let mut posted = 0;
+        for _ in 0..1 + rng.below(64) {
+            let client = &mut self.client;
+            let (wild, ring) = (rng.one_in(self.wild_once_in), rng.one_in(self.packet_once_in));
+            let done = match (ring, wild) {
+                (false, false) => client.producer.post(&client.channel, honest(rng, client, tree)),
+                (false, true) => client.producer.post(&client.channel, descriptor(rng, client, victim)),
+                (true, false) => client.producer.inject(&client.channel, &Self::honest_packet(rng, client)),
+                (true, true) => client.producer.inject(&client.channel, &packet(rng, client, victim)),
+            };
+            if done.is_err() {
+                break;
+            }
+            self.descriptors += u32::from(!ring);
+            posted += 1;
         }
-        posted += 1;
+        if rng.one_in(self.wild_once_in * 4) {
+            let roles = [FdRole::ChannelPage, FdRole::Ring, FdRole::Dma, FdRole::Bounce, FdRole::Sync];
+            let memory = self.client.writable(rng.pick(&roles));
+            let at = rng.below(memory.len() as u64) as usize;
+            let len = rng.below((memory.len() - at) as u64) as usize;
+            memory.write(at, &rng.bytes(len)).expect("inside");
+            self.client.channel.tx_tail().store(rng.u32(), Ordering::Release);
+        }
+        self.client.ring_doorbell();
+        posted
     }
-    if style == 19 {
-        let roles = [FdRole::ChannelPage, FdRole::Ring, FdRole::Dma, FdRole::Bounce, FdRole::Sync];
-        let memory = client.writable(rng.pick(&roles));
-        let at = rng.below(memory.len() as u64) as usize;
-        let len = rng.below((memory.len() - at) as u64) as usize;
-        memory.write(at, &rng.bytes(len)).expect("inside");
-        client.channel.tx_tail().store(rng.u32(), Ordering::Release);
-        posted += 1;
-    }
-    client.ring_doorbell();
-    posted
 }
 
 #[test]
@@ -191,49 +265,66 @@ fn random_posts_harm_nobody() {
     let mut arena = Arena::new("fuzz-posts", 0xf022_0001);
     let victim: Vec<_> = (0..3).map(|pe| arena.victim.clients[0].address(pe)).collect();
     let (want, begin) = (inputs() * 6 / 10, Instant::now());
-    let (mut judged, mut jobs, mut faults) = (0u64, 0u64, std::collections::BTreeMap::new());
+    let (mut judged, mut jobs, mut stalled, mut faults) = (0u64, 0u64, 0, BTreeMap::new());
     while judged < want {
         let job = arena.job();
         jobs += 1;
         let dir = arena.daemon.dir().to_owned();
-        let mut clients: Vec<Client> =
-            (0..ATTACKERS).map(|pe| Client::attach(&dir, &job, pe).expect("attach")).collect();
+        let mut attackers: Vec<Attacker> = (0..ATTACKERS)
+            .map(|pe| Attacker::new(&mut arena.rng, Client::attach(&dir, &job, pe).expect("attach")))
+            .collect();
+        let tree = open_tree(&mut arena.rng, &attackers[0].client);
         // Rounds go on with those that are still served.
-        for _ in 0..40 {
+        for _ in 0..60 {
             let mut waiting = Vec::new();
-            for client in clients.iter_mut().filter(|c| c.channel.error().is_none()) {
-                let first = client.producer.next_seq();
-                let posted = flood(&mut arena.rng, client, &victim);
-                waiting.push((client.pe as usize, first, posted));
+            for (i, attacker) in attackers.iter_mut().enumerate().filter(|(_, a)| a.served()) {
+                let first = attacker.client.producer.next_seq();
+                waiting.push((i, first, attacker.flood(&mut arena.rng, &victim, tree)));
             }
             if waiting.is_empty() {
                 break;
             }
-            for (pe, first, posted) in waiting {
-                let client = &clients[pe];
-                let last = first + posted - 1;
-                let copied = |c: &Client| c.channel.status_u32(status::COPIED).load(Ordering::Acquire);
-                // A post may legitimately never finish (a barrier nobody joins): then go on without it.
-                client.wait(Duration::from_millis(100), |c| c.channel.error().is_some() || copied(c) >= last);
-                judged += match client.channel.error() {
+            let deadline = Instant::now() + Duration::from_millis(50);
+            for (i, first, posted) in waiting {
+                let attacker = &mut attackers[i];
+                let left = deadline.saturating_duration_since(Instant::now());
+                let taken = attacker.client.wait(left, |_| !attacker.served() || attacker.drained());
+                attacker.stalled = !taken;
+                judged += match attacker.client.channel.error() {
                     Some((fault, seq)) => {
                         *faults.entry(format!("{fault:?}")).or_insert(0u64) += 1;
-                        u64::from(seq.clamp(first, last) - first + 1)
+                        u64::from(seq.clamp(first, first + posted - 1) - first + 1)
                     }
-                    None => u64::from(copied(client).clamp(first - 1, last) - (first - 1)),
+                    None if taken => u64::from(posted),
+                    None => 0,
                 };
             }
         }
-        drop(clients);
+        stalled += attackers.iter().filter(|a| a.stalled).count();
+        drop(attackers);
         arena.control.events.clear();
         arena.control.destroy(job.id);
-        if jobs % 16 == 0 {
+        if jobs.is_multiple_of(16) {
             arena.victim.check("beside random posts");
         }
     }
-    println!("{judged} posts judged in {jobs} jobs, {:?}, sticky errors: {faults:?}", begin.elapsed());
+    println!(
+        "{judged} posts judged in {jobs} jobs, {stalled} channels left waiting, {:?}, sticky errors: {faults:?}",
+        begin.elapsed()
+    );
     assert!(faults.len() >= 3, "the inputs are too tame or too wild: {faults:?}");
     arena.finish();
+}
+
+/// Every other job has a tree, so that collective posts go deep.
+fn open_tree(rng: &mut Rng, client: &Client) -> Option<u8> {
+    if rng.one_in(2) {
+        return None;
+    }
+    match client.socket.ask(&AdapterRequest::TreeOpen { root: 0, pes: (0..ATTACKERS).collect() }) {
+        Some((abi::msg::AdapterReply::Tree { tree }, _)) => Some(tree),
+        other => panic!("no tree for a fresh job: {:?}", other.map(|(reply, _)| reply)),
+    }
 }
 
 #[test]
