@@ -132,7 +132,7 @@ mod linux {
         static FUTEX_BUDGET: Cell<u32> = const { Cell::new(0) };
     }
 
-    /// Waits until `ready`, spinning, yielding and sleeping as measurements advise: spin briefly
+    /// Waits until `ready` (which is not asked again once it said yes), spinning, yielding and sleeping as measurements advise: spin briefly
     /// (not at all when `crowded`: more PEs than cores), then timed yields, then the futex.
     /// `give_up` is asked between sleeps (about every millisecond) and ends the wait with its error.
     pub fn wait_until<E>(
@@ -167,7 +167,15 @@ mod linux {
                 if let Some(e) = give_up() {
                     return Err(e);
                 }
-                cell.sleep(&Linux, &mut ready);
+                // `ready` may act (a post into a queue that had no room), so its answer is final.
+                let mut done = false;
+                cell.sleep(&Linux, || {
+                    done = ready();
+                    done
+                });
+                if done {
+                    return Ok(());
+                }
             }
         }
     }
