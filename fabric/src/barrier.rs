@@ -125,6 +125,14 @@ impl Fabric {
         self.job(job).and_then(|j| j.group.phases).unwrap_or(0)
     }
 
+    /// Makes barriers of `job` unsafe by leaving phases out, for the test that shows they are needed.
+    #[cfg(test)]
+    pub(crate) fn set_short_by(&mut self, job: JobId, phases: u32) {
+        if let Some(j) = self.jobs[job as usize].as_mut() {
+            j.group.short_by = phases;
+        }
+    }
+
     /// Computes K and the transit nodes if a route change or a new job made that necessary.
     pub(crate) fn prepare_group(&mut self, job: JobId) {
         let Some(j) = self.jobs.get_mut(job as usize).and_then(Option::as_mut) else { return };

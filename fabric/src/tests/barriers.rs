@@ -1,0 +1,235 @@
+//! Barriers: nobody leaves early, no packet arrives late, several at once, faults on the way.
+
+use super::driver::*;
+use crate::*;
+use abi::account::Class;
+use abi::packet::Vc;
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+
+/// A run of `rounds` barriers: before each, every port sends writes (and reads if `full`) to random
+/// members, adaptive ones among them. Returns (early exits, late arrivals).
+fn rounds(config: Config, ports: &[Port], half: bool, seed: u64, rounds: u64, short_by: u32) -> (u64, u64) {
+    let mut w = World::with(config, ports);
+    w.fabric.longest_route(0);
+    w.fabric.set_short_by(0, short_by);
+    let mut dice = Dice(seed);
+    let mut early = 0;
+    let mut late = 0;
+    let mut round_of: BTreeMap<Port, u64> = ports.iter().map(|p| (*p, 0)).collect();
+    let mut entered: BTreeMap<u64, u64> = BTreeMap::new();
+    for p in ports {
+        post_round(&mut w, &mut dice, ports, *p, 0, half);
+    }
+    while round_of.values().any(|r| *r < rounds) {
+        let before = w.effects.len();
+        let Some(next) = w.fabric.poll_timeout() else { panic!("stuck, seed {seed}") };
+        w.fabric.advance(next);
+        w.apply();
+        for i in before..w.effects.len() {
+            // A write of round r may not arrive at a port that has already left barrier r.
+            if let Effect::Write { at, .. } = w.effects[i]
+                && w.data[i].len() == 40
+                && u64::from_le_bytes(w.data[i][..8].try_into().unwrap()) < round_of[&at]
+            {
+                late += 1;
+            }
+        }
+        for c in std::mem::take(&mut w.completions) {
+            let round = c.tag / 1000;
+            if c.tag % 1000 == 1 {
+                *entered.entry(round).or_default() += 1; // everything before the barrier is injected
+            }
+            if c.tag % 1000 == 2 {
+                assert_eq!(c.state, OpState::Complete, "seed {seed}");
+                if entered.get(&round).copied().unwrap_or(0) < ports.len() as u64 {
+                    early += 1;
+                }
+                *round_of.get_mut(&c.from).unwrap() = round + 1;
+                if round + 1 < rounds {
+                    post_round(&mut w, &mut dice, ports, c.from, round + 1, half);
+                }
+            }
+        }
+    }
+    w.finish();
+    (early, late)
+}
+
+fn post_round(w: &mut World, dice: &mut Dice, ports: &[Port], from: Port, round: u64, half: bool) {
+    // Ports reach the barrier at very different times.
+    let mut issue = w.fabric.now() + dice.below(4_000_000);
+    let mut bytes = [0; 40];
+    bytes[..8].copy_from_slice(&round.to_le_bytes());
+    for i in 0..8 {
+        issue += dice.below(20_000);
+        let to = ports[dice.below(ports.len() as u64) as usize];
+        let vc = [Vc::Request, Vc::Response][(i % 2) as usize];
+        let op = Op::Write { to, place: heap(0), source: Source::Inline(&bytes), vc, adaptive: dice.below(3) == 0 };
+        w.fabric.inject(from, 0, Class::Put, op, issue, round * 1000).unwrap();
+        if !half && i % 4 == 0 {
+            let op = Op::Read { to, remote: heap(64), local: heap(64), len: 700 };
+            w.fabric.inject(from, 0, Class::Get, op, issue, round * 1000 + 3).unwrap();
+        }
+    }
+    // A fetching atomic to oneself shows when this port has reached its barrier.
+    let op = Op::Write { to: from, place: heap(0), source: Source::Inline(&[0; 1]), vc: Vc::Request, adaptive: false };
+    w.fabric.inject(from, 0, Class::Sync, op, issue, round * 1000 + 1).unwrap();
+    w.fabric.inject(from, 0, Class::Sync, Op::Barrier { half }, issue, round * 1000 + 2).unwrap();
+}
+
+fn one_port_each(shape: &str) -> (Config, Vec<Port>) {
+    let config = Config::new(shape.parse().unwrap());
+    let ports = (0..config.shape.nodes() as u32).map(port).collect();
+    (config, ports)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(30))]
+
+    #[test]
+    fn nobody_leaves_early_and_nothing_arrives_late(shape in 0..7usize, half: bool, seed: u64) {
+        let shape = ["8", "4x4", "2x2x2", "3x3", "4x2x2x2", "mesh:3x2", "2"][shape];
+        let (config, ports) = one_port_each(shape);
+        prop_assert_eq!(rounds(config, &ports, half, seed, 4, 0), (0, 0));
+    }
+
+    #[test]
+    fn subsets_with_transit_nodes_and_several_ports_per_node(half: bool, seed: u64) {
+        let config = Config::new("4x4x2".parse().unwrap());
+        let mut dice = Dice(seed);
+        let nodes: Vec<u32> = (0..32).filter(|_| dice.below(4) == 0).collect();
+        let mut ports: Vec<Port> = Vec::new();
+        for node in nodes {
+            ports.extend((0..1 + dice.below(3) as u16).map(|endpoint| Port { node, endpoint }));
+        }
+        if !ports.is_empty() {
+            prop_assert_eq!(rounds(config, &ports, half, seed, 4, 0), (0, 0));
+        }
+    }
+}
+
+#[test]
+fn one_phase_less_is_not_enough() {
+    let (mut early, mut late) = (0, 0);
+    for seed in 0..12 {
+        let (config, ports) = one_port_each("8");
+        let (e, l) = rounds(config, &ports, true, seed, 4, 1);
+        early += e;
+        late += l;
+    }
+    assert!(early > 0 && late > 0, "K-1 phases: {early} early exits, {late} late packets");
+}
+
+#[test]
+fn an_idle_barrier_takes_the_time_of_the_cost_model() {
+    // Multiphase K and 2K of FACTS section 7: T = K(129 + 10) + 300 + 300 ns. Ours adds the time the
+    // three specials of a phase need on the link, and a second pass through the adapter at 2K.
+    for (shape, k) in [("2x2x2", 3), ("4x4x4", 6)] {
+        let (config, ports) = one_port_each(shape);
+        let mut w = World::with(config, &ports);
+        for p in &ports {
+            w.must_post(*p, Class::Sync, Op::Barrier { half: true });
+        }
+        w.finish();
+        assert_eq!(w.fabric.longest_route(0), k);
+        let done = w.completions.iter().map(|c| c.time).max().unwrap();
+        let model = k as u64 * 139_000 + 600_000;
+        assert!((model..model + k as u64 * 15_000).contains(&done), "{shape}: {done} ps, model {model}");
+    }
+}
+
+#[test]
+fn a_group_of_one_node_leaves_without_the_network() {
+    let config = Config::new("4x2".parse().unwrap());
+    let ports: Vec<Port> = (0..3).map(|endpoint| Port { node: 5, endpoint }).collect();
+    let mut w = World::with(config, &ports);
+    for p in &ports[..2] {
+        w.must_post(*p, Class::Sync, Op::Barrier { half: false });
+    }
+    w.settle();
+    assert!(w.completions.is_empty(), "the third port has not entered");
+    w.must_post(ports[2], Class::Sync, Op::Barrier { half: false });
+    w.finish();
+    assert_eq!(w.completions.len(), 3);
+    assert_eq!(w.sent(Class::Sync).packets, 0);
+}
+
+#[test]
+fn specials_are_counted_as_sync_traffic() {
+    // Three specials per phase, link and direction: 2 dimensions, 16 nodes, K = 4.
+    let mut w = World::new("4x4");
+    for p in 0..16 {
+        w.must_post(port(p), Class::Sync, Op::Barrier { half: true });
+    }
+    w.finish();
+    let sent = w.sent(Class::Sync);
+    assert_eq!((sent.packets, sent.flits, sent.bytes), (3 * 4 * 16 * 4, 2 * 3 * 4 * 16 * 4, 0));
+}
+
+#[test]
+fn barriers_of_several_jobs_do_not_mix() {
+    let config = Config::new("4x2x2".parse().unwrap());
+    let all = |endpoint| (0..16).map(move |node| Port { node, endpoint }).collect::<Vec<_>>();
+    let mut w = World::with(config, &all(0));
+    w.fabric.open_job(1, &all(1)).unwrap();
+    w.fabric.open_job(2, &[Port { node: 0, endpoint: 2 }, Port { node: 15, endpoint: 2 }]).unwrap();
+    let enter = |w: &mut World, job: JobId, node: u32, half: bool| {
+        let op = Op::Barrier { half };
+        w.fabric.inject(Port { node, endpoint: job }, job, Class::Sync, op, 0, job as u64).unwrap();
+    };
+    for node in 0..15 {
+        enter(&mut w, 0, node, false);
+        enter(&mut w, 1, node, true);
+    }
+    enter(&mut w, 2, 0, false);
+    enter(&mut w, 2, 15, false);
+    w.settle();
+    let left = |w: &World, job| w.completions.iter().filter(|c| c.job == job).count();
+    assert_eq!((left(&w, 0), left(&w, 1), left(&w, 2)), (0, 0, 2));
+    enter(&mut w, 1, 15, true);
+    w.settle();
+    assert_eq!((left(&w, 0), left(&w, 1)), (0, 16));
+    enter(&mut w, 0, 15, false);
+    w.finish();
+    assert_eq!(left(&w, 0), 16);
+}
+
+#[test]
+fn a_route_change_during_a_barrier_neither_hangs_nor_frees_anyone_early() {
+    for at in (0..3_000_000).step_by(90_000) {
+        for full in [false, true] {
+            let mut w = World::new("4x2x2");
+            let link = Link { node: 1, dir: abi::torus::Direction::new(0, true) };
+            w.fabric.set_fault(Fault { kind: FaultKind::LinkDown(link), at: Some(at) }).unwrap();
+            for node in 0..15 {
+                w.must_post(port(node), Class::Sync, Op::Barrier { half: !full });
+                w.must_post(port(node), Class::Sync, Op::Barrier { half: !full });
+            }
+            w.must_post(port(15), Class::Sync, Op::Fence);
+            let late = 1_000_000;
+            for tag in [500, 501] {
+                let op = Op::Barrier { half: !full };
+                w.fabric.inject(port(15), 0, Class::Sync, op, late, tag).unwrap();
+            }
+            w.finish();
+            let barriers: Vec<_> = w.completions.iter().filter(|c| c.from != port(15) || c.tag >= 500).collect();
+            assert_eq!(barriers.len(), 32, "fault at {at}");
+            assert!(barriers.iter().all(|c| c.state == OpState::Complete && c.time > late));
+        }
+    }
+}
+
+#[test]
+fn a_barrier_whose_members_are_cut_off_fails_by_name() {
+    let mut w = World::new("mesh:4");
+    let link = Link { node: 1, dir: abi::torus::Direction::new(0, true) };
+    w.must_post(port(0), Class::Sync, Op::Barrier { half: false });
+    w.settle();
+    w.fabric.set_fault(Fault { kind: FaultKind::LinkDown(link), at: None }).unwrap();
+    let tag = w.must_post(port(2), Class::Sync, Op::Barrier { half: false });
+    w.finish();
+    let failed = OpState::Failed(OpFault::Barrier(Blame::Link(link)));
+    assert_eq!(w.completions.iter().map(|c| c.state).collect::<Vec<_>>(), [failed; 2]);
+    assert_eq!(w.states(tag), [failed]);
+}

@@ -1,0 +1,199 @@
+//! Two fabrics joined by their boundary links behave as one.
+
+use super::driver::*;
+use crate::*;
+use abi::account::Class;
+use abi::packet::Vc;
+use abi::torus::Direction;
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+
+/// What is visible from outside, in canonical order.
+type Trace = Vec<(Tick, Port, String)>;
+
+/// A network made of one or several fabrics.
+struct Joined {
+    parts: Vec<Fabric>,
+    ports: Vec<Port>,
+    memory: BTreeMap<Port, Vec<u8>>,
+    trace: Trace,
+}
+
+/// A frame sent at t arrives no earlier than this much later.
+const LOOKAHEAD: Tick = 80_000;
+
+impl Joined {
+    fn new(shape: &str, parts: usize, ports: &[Port]) -> Joined {
+        let config = Config::new(shape.parse().unwrap());
+        let nodes = config.shape.nodes() as u32;
+        let fabrics = (0..parts as u32)
+            .map(|part| {
+                let owned = (0..nodes).filter(|n| n * parts as u32 / nodes == part).collect();
+                let mut f = Fabric::new(Config { owned: Some(owned), ..config.clone() }).unwrap();
+                f.open_job(0, ports).unwrap();
+                f
+            })
+            .collect();
+        let memory = ports.iter().map(|p| (*p, vec![p.node as u8; MEMORY])).collect();
+        Joined { parts: fabrics, ports: ports.to_vec(), memory, trace: Vec::new() }
+    }
+    fn part(&mut self, node: u32) -> &mut Fabric {
+        self.parts.iter_mut().find(|f| f.owns(node)).unwrap()
+    }
+    fn run(&mut self) {
+        loop {
+            let Some(next) = self.parts.iter().filter_map(Fabric::poll_timeout).min() else { return };
+            let horizon = next + LOOKAHEAD - 1;
+            for i in 0..self.parts.len() {
+                while self.parts[i].advance(horizon) < horizon {
+                    self.apply(i);
+                }
+                self.apply(i);
+            }
+            for i in 0..self.parts.len() {
+                for link in self.parts[i].boundary_links() {
+                    while let Some((time, frame)) = self.parts[i].poll_transmit(link) {
+                        assert!(time > horizon, "the lookahead is safe");
+                        let far = self.parts[i].shape().neighbour(link.node, link.dir).unwrap();
+                        let to = if self.parts[i].owns(link.node) { far } else { link.node };
+                        self.part(to).handle_frame(link, time, frame).unwrap();
+                    }
+                }
+            }
+        }
+    }
+    fn apply(&mut self, i: usize) {
+        let f = &mut self.parts[i];
+        while let Some(effect) = f.poll_effect() {
+            match effect {
+                Effect::Write { at, place, data, time, last, .. } => {
+                    let bytes = f.payload(data).to_vec();
+                    let start = place.offset as usize;
+                    self.memory.get_mut(&at).unwrap()[start..start + bytes.len()].copy_from_slice(&bytes);
+                    self.trace.push((time, at, format!("write {place:?} {last} {bytes:?}")));
+                }
+                Effect::TreeResult { at, place, data, time, count, bcast, .. } => {
+                    let bytes = f.payload(data).to_vec();
+                    self.trace.push((time, at, format!("tree {place:?} {count} {bcast} {bytes:?}")));
+                }
+                Effect::Fetch { at, place, len, token, time, .. } => {
+                    let start = place.offset as usize;
+                    f.supply(token, &self.memory[&at][start..start + len as usize]);
+                    self.trace.push((time, at, format!("fetch {place:?} {len}")));
+                }
+                Effect::Amo { at, place, op, operand, token, time, .. } => {
+                    if let Some(token) = token {
+                        f.supply(token, &[7; 8]);
+                    }
+                    self.trace.push((time, at, format!("amo {place:?} {op:?} {operand}")));
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+        while let Some(c) = f.poll_completion() {
+            self.trace.push((c.time, c.from, format!("{} {:?}", c.tag, c.state)));
+        }
+    }
+    fn finish(mut self, shape: &str) -> (Trace, Vec<LinkCounters>) {
+        self.run();
+        self.trace.sort();
+        let nodes = shape.parse::<abi::torus::Shape>().unwrap().nodes() as u32;
+        let mut links = Vec::new();
+        for node in 0..nodes {
+            for dir in Direction::ALL {
+                let mut sum = LinkCounters::default();
+                for f in &self.parts {
+                    let c = f.link_counters(Link { node, dir });
+                    (0..4).for_each(|i| sum.tx[i].add(c.tx[i]));
+                    sum.rx_packets += c.rx_packets;
+                }
+                links.push(sum);
+            }
+        }
+        for f in &self.parts {
+            assert_eq!(f.in_flight(), (0, 0));
+        }
+        (self.trace, links)
+    }
+}
+
+fn everything(shape: &str, parts: usize, seed: u64) -> (Trace, Vec<LinkCounters>) {
+    let nodes = shape.parse::<abi::torus::Shape>().unwrap().nodes() as u32;
+    let ports: Vec<Port> = (0..nodes).map(port).collect();
+    let mut j = Joined::new(shape, parts, &ports);
+    let rows = j.parts[0].build_tree(1, &ports).unwrap();
+    j.parts.iter_mut().for_each(|f| f.load_tree(2, 0, &rows).unwrap());
+    let mut dice = Dice(seed);
+    let mut tag = 0;
+    for p in j.ports.clone() {
+        for s in 0..20u64 {
+            let to = ports[dice.below(nodes as u64) as usize];
+            let issue = dice.below(3_000_000);
+            let bytes = dice.bytes(256);
+            let value = (s as i64 + p.node as i64).to_le_bytes();
+            let op = match (s % 10, dice.below(4)) {
+                (9, _) => Op::Barrier { half: s == 19 },
+                (5, _) => Op::Reduce {
+                    tree: 2, reduce: (s / 10) as u8, op: abi::packet::ReduceOp::Sum, elem: abi::packet::ReduceElem::I64,
+                    all: s == 5, to: Some(ports[3]), place: heap(0), source: Source::Inline(&value),
+                },
+                (7, 0) => Op::Bcast { tree: 2, place: heap(8), source: Source::Inline(&bytes[..16]) },
+                (_, 0) => Op::Read { to, remote: heap(0), local: heap(4096), len: 1 + dice.below(5000) as u32 },
+                (_, 1) => Op::Amo {
+                    to, place: heap(8), op: abi::desc::AmoOp::Swap, width: 8, operand: s, comparand: 0, result: Some(heap(0)),
+                },
+                (_, 2) => Op::Write {
+                    to, place: heap(64), source: Source::Memory { place: heap(0), len: 2000 }, vc: Vc::Request, adaptive: false,
+                },
+                _ => Op::Write {
+                    to, place: heap(64), source: Source::Inline(&bytes), vc: Vc::Response, adaptive: dice.below(2) == 0,
+                },
+            };
+            tag += 1;
+            j.part(p.node).inject(p, 0, Class::Put, op, issue, tag).unwrap();
+        }
+    }
+    j.finish(shape)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(16))]
+
+    #[test]
+    fn joined_fabrics_equal_one(shape in 0..4usize, seed: u64) {
+        let shape = ["8", "4x4", "2x2x2", "3x2x2"][shape];
+        let (one, links) = everything(shape, 1, seed);
+        for parts in [2, 4] {
+            let (trace, l) = everything(shape, parts, seed);
+            let first = one.iter().zip(&trace).find(|(a, b)| a != b);
+            prop_assert!(first.is_none() && one.len() == trace.len(), "{parts} parts: {:?}", first);
+            prop_assert_eq!(&l, &links);
+        }
+    }
+}
+
+#[test]
+fn damaged_frames_and_wrong_links_are_refused() {
+    let ports = [port(0), port(1)];
+    let mut j = Joined::new("2", 2, &ports);
+    let op = Op::Write { to: port(1), place: heap(0), source: Source::Inline(&[1; 32]), vc: Vc::Request, adaptive: false };
+    j.parts[0].inject(port(0), 0, Class::Put, op, 0, 1).unwrap();
+    j.parts[0].run_free();
+    let link = Link { node: 0, dir: Direction::new(0, true) };
+    let (time, frame) = j.parts[0].poll_transmit(link).unwrap();
+    let Frame::Packet { vc, meta, flits } = frame.clone() else { panic!("{frame:?}") };
+    for bit in 0..flits.len() * 8 {
+        let mut bytes = flits.to_vec();
+        bytes[bit / 8] ^= 1 << (bit % 8);
+        let bad = Frame::Packet { vc, meta, flits: bytes.into() };
+        assert!(matches!(j.parts[1].handle_frame(link, time, bad), Err(FrameError::Packet(_))), "bit {bit}");
+    }
+    assert!(j.parts[1].link_counters(link).crc_errors > 0);
+    let backwards = Link { node: 1, dir: Direction::new(0, false) };
+    assert!(matches!(j.parts[1].handle_frame(backwards, time, frame.clone()), Err(FrameError::Link(_))));
+    let credit = Frame::Credit { vc };
+    assert!(matches!(j.parts[1].handle_frame(backwards, time, credit), Err(FrameError::Content(_))));
+    j.parts[1].handle_frame(link, time, frame).unwrap();
+    j.run();
+    assert!(j.trace.iter().any(|t| t.2.starts_with("write")));
+}
