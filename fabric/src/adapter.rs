@@ -476,21 +476,25 @@ impl Fabric {
 
     /// The operation behind a request or an answer that got lost fails, and its window reopens.
     pub(crate) fn fail_request(&mut self, h: u32, fault: OpFault) {
-        let p = &self.packets[h];
-        let (op, kind, last) = (p.op, p.kind, p.is(flag::LAST));
-        if let Some(op) = self.ops.by_key(op) {
-            if !self.ops[op].answered {
-                return;
-            }
-            let port = self.ops[op].port as usize;
-            let read = matches!(self.ops[op].doing, Doing::Read { .. });
-            if read && (kind == PacketType::ReadReq || last) {
-                self.ports[port].reads = self.ports[port].reads.saturating_sub(1);
-            }
+        let p = self.packets[h];
+        let window = match p.kind {
+            PacketType::ReadReq => Some(Port { node: p.src, endpoint: p.src_ep }),
+            PacketType::ReadRsp if p.is(flag::READ) => Some(Port { node: p.dst, endpoint: p.dst_ep }),
+            _ => None,
+        };
+        if let Some(at) = window {
+            self.reopen_reads(at);
+        }
+        if let Some(op) = self.ops.by_key(p.op).filter(|op| self.ops[*op].answered) {
             self.fail_op(op, fault);
-        } else if kind == PacketType::ReadReq && p.port != NONE && !p.is(flag::FOREIGN) {
-            let port = p.port as usize;
+        }
+    }
+
+    /// One read request of a port is finished.
+    fn reopen_reads(&mut self, at: Port) {
+        if let Some(port) = self.port_index(at).filter(|_| self.owned[at.node as usize]) {
             self.ports[port].reads = self.ports[port].reads.saturating_sub(1);
+            self.schedule_pump(port, self.now);
         }
     }
 
@@ -498,10 +502,10 @@ impl Fabric {
     fn answer(&mut self, h: u32, data: &[u8]) {
         let request = self.packets[h];
         self.service_done(h);
-        let (back, len) = match request.detail {
-            Detail::Read { back, len } => (back, len as usize),
-            Detail::Amo { width, back: Some(back), .. } => (back, width as usize),
-            _ => (Place { region: Region::Heap, offset: 0 }, 0),
+        let (back, len, last) = match request.detail {
+            Detail::Read { back, len } => (back, len as usize, flag::LAST | flag::READ),
+            Detail::Amo { width, back: Some(back), .. } => (back, width as usize, flag::LAST),
+            _ => (Place { region: Region::Heap, offset: 0 }, 0, 0),
         };
         let mut done = 0;
         while done < len {
@@ -514,7 +518,7 @@ impl Fabric {
             (p.region, p.offset) = (back.region, back.offset.wrapping_add(done as u64));
             p.bytes = n as u16;
             p.flits = 2 + data_flits(n) as u8;
-            p.flags = if done + n == len { flag::LAST } else { 0 };
+            p.flags = if done + n == len { last } else { 0 };
             if self.carry {
                 p.payload = self.payloads.alloc();
                 let slot = self.payloads.get_mut(p.payload);
@@ -534,30 +538,24 @@ impl Fabric {
     fn deliver_answer(&mut self, h: u32) {
         let p = self.packets[h];
         let at = Port { node: p.dst, endpoint: p.dst_ep };
+        if p.is(flag::READ) {
+            self.reopen_reads(at);
+        }
         let op = self.ops.by_key(p.op).filter(|op| self.ops[*op].answered);
         let Some(op) = op.filter(|op| self.ports[self.ops[*op].port as usize].port == at) else {
-            if let (Some(port), true) = (self.port_index(at), p.is(flag::LAST)) {
-                self.ports[port].reads = self.ports[port].reads.saturating_sub(1);
-                self.schedule_pump(port, self.now);
-            }
-            return self.free_packet(h);
+            return self.free_packet(h); // the operation has failed meanwhile
         };
         let o = &mut self.ops[op];
         o.to_receive = o.to_receive.saturating_sub(p.bytes as u32);
-        let (port, finished) = (o.port as usize, o.to_receive == 0);
-        let read = matches!(o.doing, Doing::Read { .. });
+        let finished = o.to_receive == 0;
         let data = PayloadRef { slot: p.payload, len: p.bytes };
         let (job, place, time) = (p.job, p.place(), self.now);
         self.effect(Effect::Write { at, job, place, data, time, last: finished });
         self.packets.free(h);
-        if read && p.is(flag::LAST) {
-            self.ports[port].reads -= 1;
-        }
         if finished {
             self.complete(op, OpState::Complete);
             self.ops.free(op);
         }
-        self.schedule_pump(port, self.now);
     }
 
     /// Drops the front packet of a queue because its target cannot be reached any more.

@@ -39,6 +39,8 @@ pub(crate) mod flag {
     pub(crate) const MAY_ADAPT: u16 = 1 << 12;
     /// Came over a boundary link from a node modelled elsewhere.
     pub(crate) const FOREIGN: u16 = 1 << 13;
+    /// Last answer to a read request: reopens the requester's window.
+    pub(crate) const READ: u16 = 1 << 14;
 }
 
 /// A packet on its way. Hot fields first.

@@ -87,6 +87,9 @@ impl Joined {
                     }
                     self.trace.push((time, at, format!("amo {place:?} {op:?} {operand}")));
                 }
+                Effect::TreeCredit { at, tree, count, time, .. } => {
+                    self.trace.push((time, at, format!("credit {tree} {count}")));
+                }
                 other => panic!("{other:?}"),
             }
         }
@@ -134,19 +137,39 @@ fn everything(shape: &str, parts: usize, seed: u64) -> (Trace, Vec<LinkCounters>
             let op = match (s % 10, dice.below(4)) {
                 (9, _) => Op::Barrier { half: s == 19 },
                 (5, _) => Op::Reduce {
-                    tree: 2, reduce: (s / 10) as u8, op: abi::packet::ReduceOp::Sum, elem: abi::packet::ReduceElem::I64,
-                    all: s == 5, to: Some(ports[3]), place: heap(0), source: Source::Inline(&value),
+                    tree: 2,
+                    reduce: (s / 10) as u8,
+                    op: abi::packet::ReduceOp::Sum,
+                    elem: abi::packet::ReduceElem::I64,
+                    all: s == 5,
+                    to: Some(ports[3]),
+                    place: heap(0),
+                    source: Source::Inline(&value),
                 },
                 (7, 0) => Op::Bcast { tree: 2, place: heap(8), source: Source::Inline(&bytes[..16]) },
                 (_, 0) => Op::Read { to, remote: heap(0), local: heap(4096), len: 1 + dice.below(5000) as u32 },
                 (_, 1) => Op::Amo {
-                    to, place: heap(8), op: abi::desc::AmoOp::Swap, width: 8, operand: s, comparand: 0, result: Some(heap(0)),
+                    to,
+                    place: heap(8),
+                    op: abi::desc::AmoOp::Swap,
+                    width: 8,
+                    operand: s,
+                    comparand: 0,
+                    result: Some(heap(0)),
                 },
                 (_, 2) => Op::Write {
-                    to, place: heap(64), source: Source::Memory { place: heap(0), len: 2000 }, vc: Vc::Request, adaptive: false,
+                    to,
+                    place: heap(64),
+                    source: Source::Memory { place: heap(0), len: 2000 },
+                    vc: Vc::Request,
+                    adaptive: false,
                 },
                 _ => Op::Write {
-                    to, place: heap(64), source: Source::Inline(&bytes), vc: Vc::Response, adaptive: dice.below(2) == 0,
+                    to,
+                    place: heap(64),
+                    source: Source::Inline(&bytes),
+                    vc: Vc::Response,
+                    adaptive: dice.below(2) == 0,
                 },
             };
             tag += 1;
@@ -176,7 +199,8 @@ proptest! {
 fn damaged_frames_and_wrong_links_are_refused() {
     let ports = [port(0), port(1)];
     let mut j = Joined::new("2", 2, &ports);
-    let op = Op::Write { to: port(1), place: heap(0), source: Source::Inline(&[1; 32]), vc: Vc::Request, adaptive: false };
+    let op =
+        Op::Write { to: port(1), place: heap(0), source: Source::Inline(&[1; 32]), vc: Vc::Request, adaptive: false };
     j.parts[0].inject(port(0), 0, Class::Put, op, 0, 1).unwrap();
     j.parts[0].run_free();
     let link = Link { node: 0, dir: Direction::new(0, true) };

@@ -113,7 +113,8 @@ fn all_reduces(shape: &str, ports: &[Port], trees: u8, total: u64, seed: u64) {
         w.fabric.load_tree(tree, 0, &rows).unwrap();
     }
     let mut posted: BTreeMap<(Port, u8), u64> = BTreeMap::new();
-    let value = |p: &Port, tree: u8, s: u64| (p.node as i64 + 1) * (p.endpoint as i64 + 1) + s as i64 * 1000 + tree as i64;
+    let value =
+        |p: &Port, tree: u8, s: u64| (p.node as i64 + 1) * (p.endpoint as i64 + 1) + s as i64 * 1000 + tree as i64;
     loop {
         let mut open = Vec::new();
         for p in ports {
@@ -127,7 +128,12 @@ fn all_reduces(shape: &str, ports: &[Port], trees: u8, total: u64, seed: u64) {
             break;
         }
         let (p, tree) = open[dice.below(open.len() as u64) as usize];
+        // The driver's rule: at most 16 beyond the results seen.
+        let seen = results(&w).get(&(p, tree)).map_or(0, Vec::len) as u64;
         for _ in 0..1 + dice.below(5) {
+            if posted.get(&(p, tree)).copied().unwrap_or(0) >= seen + 16 {
+                break;
+            }
             let s = posted.entry((p, tree)).or_default();
             let bytes = value(&p, tree, *s).to_le_bytes();
             if *s < total && w.post(p, Class::Sync, sum(tree, *s, true, None, &bytes)).is_ok() {
@@ -248,7 +254,14 @@ fn contributions_that_disagree_are_reported_and_the_slot_is_reset() {
     for node in 0..8 {
         let elem = if node == 6 { ReduceElem::U64 } else { ReduceElem::I64 };
         let op = Op::Reduce {
-            tree: 0, reduce: 0, op: ReduceOp::Sum, elem, all: true, to: None, place: heap(0), source: Source::Inline(&eight),
+            tree: 0,
+            reduce: 0,
+            op: ReduceOp::Sum,
+            elem,
+            all: true,
+            to: None,
+            place: heap(0),
+            source: Source::Inline(&eight),
         };
         w.must_post(port(node), Class::Sync, op);
     }

@@ -112,7 +112,7 @@ fn packets_waiting_for_a_link_that_dies_take_another_way() {
     for _ in 0..50 {
         streams.post(&mut w, &mut dice, port(1), port(4), Vc::Request, false);
     }
-    w.fabric.advance(1_000_000);
+    w.fabric.advance(1_400_000);
     w.apply();
     let before = w.effects.len();
     assert!(before > 5 && before < 45, "{before} of 50 through before the link dies");
@@ -134,13 +134,16 @@ fn with_every_route_dead_the_put_fails_with_its_name() {
     for link in cut {
         w.fabric.set_fault(down(link)).unwrap();
     }
-    let refused = Op::Write {
-        to: port(2), place: heap(0), source: Source::Inline(&[1]), vc: Vc::Request, adaptive: false,
-    };
+    let refused =
+        Op::Write { to: port(2), place: heap(0), source: Source::Inline(&[1]), vc: Vc::Request, adaptive: false };
     let error = w.post(port(0), Class::Put, refused).unwrap_err();
-    assert!(matches!(error, InjectError::Unreachable { from: 0, to: 2, blame: Blame::Link(l) } if l.node == 0 || l.node == 3));
+    assert!(
+        matches!(error, InjectError::Unreachable { from: 0, to: 2, blame: Blame::Link(l) } if l.node == 0 || l.node == 3)
+    );
     w.finish();
-    let Effect::Error { at, .. } = w.effects.iter().find(|e| matches!(e, Effect::Error { .. })).unwrap() else { panic!() };
+    let Effect::Error { at, .. } = w.effects.iter().find(|e| matches!(e, Effect::Error { .. })).unwrap() else {
+        panic!()
+    };
     assert!(*at == port(0) || *at == port(1));
     assert!(w.errors().iter().all(|e| matches!(e, NetError::Unreachable { blame: Blame::Link(_), .. })));
     assert!(matches!(w.states(read)[..], [OpState::Failed(OpFault::Unreachable { .. })]));

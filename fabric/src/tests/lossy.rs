@@ -60,12 +60,24 @@ fn every_operation_works_over_a_bad_link_and_traffic_is_counted_once() {
                 let to = port((node + 1) % 4);
                 w.must_post(port(node), Class::Get, Op::Read { to, remote: heap(0), local: heap(64), len: 1000 });
                 let amo = Op::Amo {
-                    to, place: heap(0), op: abi::desc::AmoOp::Add, width: 8, operand: 1, comparand: 0, result: Some(heap(32)),
+                    to,
+                    place: heap(0),
+                    op: abi::desc::AmoOp::Add,
+                    width: 8,
+                    operand: 1,
+                    comparand: 0,
+                    result: Some(heap(32)),
                 };
                 w.must_post(port(node), Class::Amo, amo);
                 let reduce = Op::Reduce {
-                    tree: 0, reduce: (round % 16) as u8, op: abi::packet::ReduceOp::Sum, elem: abi::packet::ReduceElem::I64,
-                    all: true, to: None, place: heap(2000), source: Source::Inline(&1i64.to_le_bytes()),
+                    tree: 0,
+                    reduce: (round % 16) as u8,
+                    op: abi::packet::ReduceOp::Sum,
+                    elem: abi::packet::ReduceElem::I64,
+                    all: true,
+                    to: None,
+                    place: heap(2000),
+                    source: Source::Inline(&1i64.to_le_bytes()),
                 };
                 w.must_post(port(node), Class::Sync, reduce);
                 w.must_post(port(node), Class::Sync, Op::Barrier { half: false });
@@ -97,10 +109,14 @@ fn the_error_pattern_depends_on_the_seed_alone() {
             w.put(port(i % 4), port((i + 1) % 4), 0, &[1; 64]);
         }
         w.finish();
-        let times: Vec<Tick> = w.effects.iter().filter_map(|e| match e {
-            Effect::Write { time, .. } => Some(*time),
-            _ => None,
-        }).collect();
+        let times: Vec<Tick> = w
+            .effects
+            .iter()
+            .filter_map(|e| match e {
+                Effect::Write { time, .. } => Some(*time),
+                _ => None,
+            })
+            .collect();
         (totals(&w), times)
     };
     assert_eq!(run(3), run(3));
