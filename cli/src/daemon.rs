@@ -213,7 +213,7 @@ impl Private {
         let log = File::from(log);
         // SIGTERM lets it remove what it made if this process is killed.
         let exec = Exec { death: Signal::TERM, cores: None, file: &file, argv: &argv };
-        let mut command = tokio::process::Command::from(exec.command().map_err(start)?);
+        let mut command = tokio::process::Command::from(exec.command());
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log.try_clone().map_err(start)?).process_group(0);
         let mut child = command.spawn().map_err(start)?;
         let ready = child.stdout.take().expect("requested above");

@@ -163,14 +163,14 @@ fn compare(direct: &Report, ring: &Report) -> String {
 }
 
 fn next(bin: &Path, source: &Path) {
-    let dir = match std::env::current_dir().ok().and_then(|d| bin.strip_prefix(d).ok().map(Path::to_path_buf)) {
-        Some(relative) => relative,
-        None => bin.to_path_buf(),
+    let here = std::env::current_dir().unwrap_or_default();
+    let (path, source) = match (bin.strip_prefix(&here), source.strip_prefix(&here)) {
+        (Ok(bin), Ok(source)) => (format!("$PWD/{}", bin.display()), source.display()),
+        _ => (bin.display().to_string(), source.display()),
     };
-    let (dir, source) = (dir.display(), source.display());
     println!(
         "\n== what to try next\n\
-         export PATH=$PWD/{dir}:$PATH                 # angara, oshcc, oshrun, fabricd\n\
+         export PATH={path}:$PATH                 # angara, oshcc, oshrun, fabricd\n\
          oshcc -O2 {source} -o heat2d -lm\n\
          angara run -n 32 --machine desmos --report out.json ./heat2d && angara report out.json\n\
          angara run -n 8 --path ring --fault 'link 0,0,0 +X down' ./heat2d      # traffic takes another way\n\

@@ -32,11 +32,24 @@ struct Spec {
     at: WhereArgs,
 }
 
+impl Spec {
+    /// Words such as `-X` must not be taken for options, so an option that follows them is among them.
+    fn split(mut self, request: impl Fn(String) -> Request) -> (WhereArgs, Request) {
+        if let Some(at) = self.spec.iter().position(|w| w == "--runtime-dir")
+            && at + 1 < self.spec.len()
+        {
+            self.at.runtime_dir = Some(self.spec.remove(at + 1).into());
+            self.spec.remove(at);
+        }
+        (self.at, request(self.spec.join(" ")))
+    }
+}
+
 /// Does it.
 pub(crate) fn main(args: FaultArgs) -> Result<u8, Failed> {
     let (at, request) = match args.action {
-        Action::Set(Spec { spec, at }) => (at, Request::FaultSet { spec: spec.join(" ") }),
-        Action::Clear(Spec { spec, at }) => (at, Request::FaultClear { spec: spec.join(" ") }),
+        Action::Set(spec) => spec.split(|spec| Request::FaultSet { spec }),
+        Action::Clear(spec) => spec.split(|spec| Request::FaultClear { spec }),
         Action::List(at) => (at, Request::Status),
     };
     block_on(async {

@@ -78,8 +78,12 @@ pub(crate) struct Hot {
 
 /// Fails early if the file cannot be written: not after an hour's run.
 pub(crate) fn check_writable(file: &Path) -> Result<(), Failed> {
-    let opened = std::fs::OpenOptions::new().create(true).append(true).open(file);
-    opened.map(drop).map_err(|e| cannot_write(file, e))
+    let existed = file.exists();
+    std::fs::OpenOptions::new().create(true).append(true).open(file).map_err(|e| cannot_write(file, e))?;
+    if !existed {
+        let _ = std::fs::remove_file(file);
+    }
+    Ok(())
 }
 
 fn cannot_write(file: &Path, e: std::io::Error) -> Failed {

@@ -29,12 +29,13 @@ pub(crate) struct Exec<'a> {
 
 impl Exec<'_> {
     /// A command that does it. The caller must be the process whose death counts.
-    pub(crate) fn command(&self) -> std::io::Result<Command> {
+    pub(crate) fn command(&self) -> Command {
         let cores = match self.cores {
             Some(cores) => cores.iter().map(usize::to_string).collect::<Vec<_>>().join(","),
             None => "-".into(),
         };
-        let mut command = Command::new(std::env::current_exe()?);
+        // Not the path of our executable, which may have been replaced by a newer build meanwhile.
+        let mut command = Command::new("/proc/self/exe");
         command
             .arg(MODE)
             .arg(self.death.as_raw().to_string())
@@ -42,7 +43,7 @@ impl Exec<'_> {
             .arg(cores)
             .arg(self.file)
             .args(self.argv);
-        Ok(command)
+        command
     }
 }
 

@@ -34,7 +34,7 @@ impl Processes {
         outputs: (&Output, &Output),
     ) -> std::io::Result<()> {
         let exec = Exec { death: Signal::KILL, cores, file: &plan.program, argv: &args.command };
-        let mut command = Command::from(exec.command()?);
+        let mut command = Command::from(exec.command());
         let input = if launch.pe == 0 { Input::here() } else { Input::Nothing };
         command
             .envs(launch.to_env())
