@@ -1,0 +1,49 @@
+/* Each argument names a mistake; the last PE makes it, the others wait in a barrier. */
+#include "check.h"
+
+int main(int argc, char **argv)
+{
+    const char *what = argc > 1 ? argv[1] : "";
+    static long global, lock;
+    long local = 0;
+    if (!strcmp(what, "before-init"))
+        return shmem_my_pe();
+    start();
+    long *heap = shmem_malloc(64);
+    shmem_barrier_all();
+    if (me == n - 1) {
+        if (!strcmp(what, "no-such-pe"))
+            shmem_long_p(heap, 1, n);
+        if (!strcmp(what, "negative-pe"))
+            shmem_long_get(&local, heap, 1, -1);
+        if (!strcmp(what, "not-symmetric"))
+            shmem_long_p(&local, 1, 0);
+        if (!strcmp(what, "past-the-heap"))
+            shmem_putmem((char *)heap, heap, (size_t)1 << 40, 0);
+        if (!strcmp(what, "misaligned"))
+            shmem_long_atomic_inc((long *)((char *)heap + 4), 0);
+        if (!strcmp(what, "wait-on-local"))
+            shmem_long_wait_until(&local, SHMEM_CMP_EQ, 1);
+        if (!strcmp(what, "bad-comparison"))
+            shmem_long_wait_until(&global, 77, 1);
+        if (!strcmp(what, "bad-free"))
+            shmem_free((char *)heap + 8);
+        if (!strcmp(what, "bad-stride"))
+            shmem_long_iput(heap, heap, 0, 1, 2, 0);
+        if (!strcmp(what, "bad-root"))
+            shmem_long_broadcast(SHMEM_TEAM_WORLD, heap, heap, 1, n);
+        if (!strcmp(what, "bad-team"))
+            shmem_long_sum_reduce((shmem_team_t)99, heap, heap, 1);
+        if (!strcmp(what, "bad-context"))
+            shmem_ctx_long_p((shmem_ctx_t)99, heap, 1, 0);
+        if (!strcmp(what, "not-held"))
+            shmem_clear_lock(&lock);
+        if (!strcmp(what, "global-exit"))
+            shmem_global_exit(23);
+        fprintf(stderr, "PE %d: nothing happened\n", me);
+        shmem_global_exit(99);
+    }
+    shmem_barrier_all();
+    shmem_finalize();
+    return 98;
+}

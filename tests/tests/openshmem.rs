@@ -1,0 +1,167 @@
+//! Conformance of the OpenSHMEM library: C programs that check their own results, on one PE without
+//! a launcher and on several over both engines; what a mistake of the program is answered with;
+//! what pkg-config and C++ users need.
+
+use angara_tests::process::PATIENCE;
+use angara_tests::{Test, tools};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// (path, PEs): few and many, powers of two and not, alone and crowded.
+const RUNS: [(&str, &str); 5] = [("direct", "1"), ("direct", "2"), ("direct", "7"), ("ring", "3"), ("ring", "8")];
+
+fn source(name: &str) -> String {
+    format!("tests/c/openshmem/{name}")
+}
+
+fn run(program: &Path, path: &str, pes: &str) {
+    let test = Test::new("openshmem");
+    let mut command = test.angara(["run", "-n", pes, "--path", path, "--timeout", "100", "--"]);
+    command.arg(program);
+    let done = test.run(command).success();
+    assert!(done.stdout.contains(" passed"), "{done}");
+    test.assert_clean();
+}
+
+fn everywhere(program: &Path) {
+    let alone = Test::new("openshmem-solo");
+    let done = alone.run(alone.command(program)).success();
+    assert!(done.stdout.contains(" passed"), "{done}");
+    for (path, pes) in RUNS {
+        run(program, path, pes);
+    }
+}
+
+macro_rules! programs {
+    ($($test:ident $file:literal;)*) => {$(
+        #[test]
+        fn $test() {
+            everywhere(&tools::compile(&source($file)));
+        }
+    )*};
+}
+
+programs! {
+    put_and_get_of_every_type "rma.c";
+    atomics_of_every_type "amo.c";
+    waiting_signals_fences_and_locks "sync.c";
+    collectives_of_every_type_and_size "collectives.c";
+    teams_and_contexts "teams.c";
+    profiling_tools_interpose "interpose.c";
+    generics_are_macros_in_c "generics.c";
+}
+
+#[test]
+fn generics_are_overloads_in_cxx() {
+    if !tools::have("c++") {
+        println!("skipped: no C++ compiler");
+        return;
+    }
+    let out = tools::profile_dir().join("angara-tests/generics-cxx");
+    std::fs::create_dir_all(out.parent().expect("a directory")).expect("target directory is writable");
+    let mut command = Command::new(tools::tool("oshc++"));
+    command.args(["-x", "c++", "-O1"]).arg(tools::root().join(source("generics.c"))).arg("-o").arg(&out);
+    let done = command.output().expect("oshc++ starts");
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    run(&out, "direct", "4");
+}
+
+/// The program and a shared library of it; both have globals.
+fn with_library() -> PathBuf {
+    let dir = tools::profile_dir().join("angara-tests");
+    std::fs::create_dir_all(&dir).expect("target directory is writable");
+    let library = dir.join("libstatics.so");
+    let lib_source = tools::root().join(source("statics_lib.c"));
+    let mut command = Command::new(tools::tool("oshcc"));
+    command.args(["-shared", "-fPIC"]).arg(lib_source).arg("-o").arg(&library);
+    let done = command.output().expect("oshcc starts");
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    dir
+}
+
+#[test]
+fn globals_of_executables_and_their_libraries_are_symmetric() {
+    let dir = with_library();
+    let (search, run) = (format!("-L{}", dir.display()), format!("-Wl,-rpath,{}", dir.display()));
+    // Position-independent or not, and with lazy binding, whose tables are writable data too.
+    for kind in ["-pie", "-no-pie", "-Wl,-z,lazy"] {
+        let position = if kind == "-no-pie" { "-fno-pie" } else { "-fPIE" };
+        let all = ["-Wl,--no-as-needed", search.as_str(), "-lstatics", run.as_str(), kind, position];
+        everywhere(&tools::compile_with(&source("memory.c"), &all));
+    }
+}
+
+#[test]
+fn mistakes_end_the_job_with_one_clear_message() {
+    let program = tools::compile(&source("errors.c"));
+    let cases = [
+        ("before-init", "shmem_my_pe: called before shmem_init"),
+        ("no-such-pe", "shmem_long_p: PE 3 does not exist: the job has PEs 0 to 2"),
+        ("negative-pe", "shmem_long_get: PE -1 does not exist"),
+        ("not-symmetric", "is not symmetric: it lies neither in the symmetric heap nor in a global variable"),
+        ("past-the-heap", "it runs over the end of the symmetric heap"),
+        ("misaligned", "is not aligned to the 8 bytes of its type"),
+        ("wait-on-local", "shmem_long_wait_until: the address"),
+        ("bad-comparison", "comparison 77 is not one of"),
+        ("bad-free", "is not the start of a block of the symmetric heap"),
+        ("bad-stride", "the destination stride is 0"),
+        ("bad-root", "root PE 3 does not exist"),
+        ("bad-team", "0x63 is not a team of this PE"),
+        ("bad-context", "0x63 is not a context of this PE"),
+        ("not-held", "the lock is not held"),
+    ];
+    for (mistake, message) in cases {
+        let test = Test::new("openshmem-errors");
+        let mut command = test.angara(["run", "-n", "3", "--timeout", "60", "--"]);
+        command.arg(&program).arg(mistake);
+        let done = test.run(command);
+        assert_eq!(done.code(), 1, "{mistake}: {done}");
+        assert!(done.stderr.contains(message), "{mistake}: expected {message:?}\n{done}");
+        assert!(!done.stderr.contains("nothing happened"), "{mistake}: {done}");
+        test.assert_clean();
+    }
+}
+
+#[test]
+fn global_exit_ends_everybody_with_its_status() {
+    let program = tools::compile(&source("errors.c"));
+    let test = Test::new("openshmem-global-exit");
+    let mut command = test.angara(["run", "-n", "4", "--timeout", "60", "--"]);
+    command.arg(&program).arg("global-exit");
+    let done = test.run(command);
+    assert_eq!(done.code(), 23, "{done}");
+    test.assert_clean();
+}
+
+#[test]
+fn an_init_that_fails_says_why() {
+    let program = tools::compile(&source("interpose.c"));
+    let test = Test::new("openshmem-init");
+    let mut command = test.command(&program);
+    command.env("ANGARA_JOB", "1").env("ANGARA_KEY", "00").env("ANGARA_PE", "0").env("ANGARA_NPES", "1");
+    let done = test.run(command);
+    assert_eq!(done.code(), 1, "{done}");
+    assert!(done.stderr.contains("shmem_init") && done.stderr.contains("angara run"), "{done}");
+}
+
+#[test]
+fn pkg_config_knows_how_to_compile() {
+    if !tools::have("pkg-config") {
+        println!("skipped: no pkg-config");
+        return;
+    }
+    let dir = tools::profile_dir();
+    let mut ask = Command::new("pkg-config");
+    ask.args(["--cflags", "--libs", "sma"]).env("PKG_CONFIG_PATH", dir.join("lib/pkgconfig"));
+    let answer = ask.output().expect("pkg-config starts");
+    assert!(answer.status.success(), "{}", String::from_utf8_lossy(&answer.stderr));
+    let flags = String::from_utf8(answer.stdout).expect("flags are text");
+    let out = dir.join("angara-tests/pkgconfig");
+    std::fs::create_dir_all(out.parent().expect("a directory")).expect("target directory is writable");
+    let mut compile = Command::new("cc");
+    compile.arg(tools::root().join(source("interpose.c"))).args(flags.split_whitespace()).arg("-o").arg(&out);
+    let done = compile.output().expect("cc starts");
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    let test = Test::new("openshmem-pkgconfig");
+    test.spawn(test.command(&out)).wait(PATIENCE).success();
+}
