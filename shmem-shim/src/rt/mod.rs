@@ -109,11 +109,12 @@ pub(crate) fn die(name: Name, target: Option<usize>, why: impl Display) -> ! {
         Some(s) => format!("angara: PE {} ({}): {name}{to}: {why}\n", s.me, node(s, s.me)),
         None => format!("angara: {name}{to}: {why}\n"),
     };
-    quit(1, &line)
+    // The launcher names this PE itself; the whole story is on stderr.
+    quit(1, &line, &format!("{name}{to} failed"))
 }
 
-/// Writes `line` in one piece, tells the daemon, ends the process.
-fn quit(status: i32, line: &str) -> ! {
+/// Writes `line` in one piece, tells the daemon the reason, ends the process.
+fn quit(status: i32, line: &str, reason: &str) -> ! {
     // SAFETY: flushes the program's own output first; writes a live buffer.
     unsafe {
         libc::fflush(std::ptr::null_mut());
@@ -122,7 +123,7 @@ fn quit(status: i32, line: &str) -> ! {
     if let Some(s) = try_state()
         && !fork::in_child()
     {
-        s.job.abort(status, line.trim_end());
+        s.job.abort(status, reason);
     }
     // SAFETY: ends the process without destructors, which could wait for PEs that are gone.
     unsafe { libc::_exit(status) }
@@ -135,6 +136,9 @@ fn node(s: &State, pe: usize) -> String {
     let text: Vec<String> = coords.0[..dims].iter().map(u8::to_string).collect();
     format!("node {}", text.join(","))
 }
+
+/// How long a PE of an ending job waits to be ended; then its launcher must be gone.
+const LAUNCHER_PATIENCE: std::time::Duration = std::time::Duration::from_secs(3);
 
 /// Passes success on; anything else ends the job. A job that is already ending says nothing more:
 /// whoever ended it has spoken.
@@ -150,6 +154,8 @@ pub(crate) fn ok<T>(name: Name, pe: Option<usize>, result: Result<T, Error>) -> 
 #[inline(never)]
 fn fail(name: Name, pe: Option<usize>, error: Error) -> ! {
     if let Error::JobEnded = error {
+        // The launcher is ending this process. Leaving first would look like the failure itself.
+        std::thread::sleep(LAUNCHER_PATIENCE);
         // SAFETY: as in `quit`.
         unsafe { libc::_exit(error.exit_status()) }
     }
