@@ -13,5 +13,6 @@ pub mod plan;
 pub mod plot;
 pub mod rng;
 pub mod table;
+pub mod traffic;
 
 pub use error::Error;

@@ -1,0 +1,295 @@
+//! Where messages go.
+
+use super::layout::{Kind, Layout};
+use crate::Error;
+use crate::rng::{Purpose, Stream};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+use std::fmt;
+use std::str::FromStr;
+
+/// A destination pattern as written by the user.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum Pattern {
+    /// Any endpoint, the source included (as BookSim has it).
+    Uniform,
+    /// Any endpoint but the source.
+    Others,
+    /// Just less than half way round in every dimension.
+    Tornado,
+    /// The endpoint with the complemented number.
+    BitComplement,
+    /// Digits in reverse order: (x, y) to (y, x).
+    Transpose,
+    /// Bits of the number in reverse order.
+    BitReverse,
+    /// Bits of the number rotated by one.
+    Shuffle,
+    /// One step up in every dimension.
+    Neighbour,
+    /// A random permutation, the same for the whole run.
+    Permutation,
+    /// This share of all messages to one endpoint, the others uniform.
+    Hotspot {
+        /// The endpoint.
+        node: u32,
+        /// Share of every source's messages.
+        share: f64,
+    },
+    /// This share of messages within a radius, the others uniform.
+    Local {
+        /// Hops on a grid, subtree height in a tree.
+        radius: u32,
+        /// Share of local messages.
+        share: f64,
+    },
+    /// First exchange of a 3D FFT on P-column rows: all others in the row.
+    FftRow(u32),
+    /// Second exchange: all others in the column.
+    FftColumn(u32),
+}
+
+const FORMS: &str = "use uniform, others, tornado, bitcomp, transpose, bitrev, shuffle, neighbor, permutation, \
+                     hotspot:NODE,SHARE, local:RADIUS,SHARE, fftrow:COLUMNS or fftcol:COLUMNS";
+
+impl FromStr for Pattern {
+    type Err = Error;
+    fn from_str(text: &str) -> Result<Pattern, Error> {
+        let bad = || Error::invalid("pattern", text, FORMS);
+        let (name, arguments) = text.split_once(':').map_or((text, None), |(n, a)| (n, Some(a)));
+        let parts: Vec<&str> = arguments.map_or(Vec::new(), |a| a.split(',').map(str::trim).collect());
+        let whole = |s: &str| s.parse::<u32>().map_err(|_| bad());
+        let share = |s: &str| match s.parse::<f64>() {
+            Ok(share) if (0.0..=1.0).contains(&share) => Ok(share),
+            _ => Err(Error::invalid("pattern", text, "a share is a number from 0 to 1")),
+        };
+        match (name, &parts[..]) {
+            ("uniform", []) => Ok(Pattern::Uniform),
+            ("others", []) => Ok(Pattern::Others),
+            ("tornado", []) => Ok(Pattern::Tornado),
+            ("bitcomp", []) => Ok(Pattern::BitComplement),
+            ("transpose", []) => Ok(Pattern::Transpose),
+            ("bitrev", []) => Ok(Pattern::BitReverse),
+            ("shuffle", []) => Ok(Pattern::Shuffle),
+            ("neighbor", []) => Ok(Pattern::Neighbour),
+            ("permutation", []) => Ok(Pattern::Permutation),
+            ("hotspot", [node, s]) => Ok(Pattern::Hotspot { node: whole(node)?, share: share(s)? }),
+            ("local", [radius, s]) => Ok(Pattern::Local { radius: whole(radius)?, share: share(s)? }),
+            ("fftrow", [p]) => Ok(Pattern::FftRow(whole(p)?)),
+            ("fftcol", [p]) => Ok(Pattern::FftColumn(whole(p)?)),
+            _ => Err(bad()),
+        }
+    }
+}
+
+impl fmt::Display for Pattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Pattern::Uniform => f.write_str("uniform"),
+            Pattern::Others => f.write_str("others"),
+            Pattern::Tornado => f.write_str("tornado"),
+            Pattern::BitComplement => f.write_str("bitcomp"),
+            Pattern::Transpose => f.write_str("transpose"),
+            Pattern::BitReverse => f.write_str("bitrev"),
+            Pattern::Shuffle => f.write_str("shuffle"),
+            Pattern::Neighbour => f.write_str("neighbor"),
+            Pattern::Permutation => f.write_str("permutation"),
+            Pattern::Hotspot { node, share } => write!(f, "hotspot:{node},{share}"),
+            Pattern::Local { radius, share } => write!(f, "local:{radius},{share}"),
+            Pattern::FftRow(p) => write!(f, "fftrow:{p}"),
+            Pattern::FftColumn(p) => write!(f, "fftcol:{p}"),
+        }
+    }
+}
+
+impl TryFrom<String> for Pattern {
+    type Error = Error;
+    fn try_from(text: String) -> Result<Pattern, Error> {
+        text.parse()
+    }
+}
+
+impl From<Pattern> for String {
+    fn from(pattern: Pattern) -> String {
+        pattern.to_string()
+    }
+}
+
+/// A pattern made ready for one layout.
+#[derive(Clone, Debug)]
+pub struct Destinations {
+    endpoints: u32,
+    kind: Prepared,
+}
+
+#[derive(Clone, Debug)]
+enum Prepared {
+    Uniform,
+    Others,
+    Fixed(Vec<u32>),
+    Hotspot { node: u32, share: f64 },
+    Sphere { share: f64, layout: Layout, offsets: Vec<Vec<i32>> },
+    Subtree { share: f64, leaves: u32 },
+    Row(u32),
+    Column(u32),
+}
+
+impl Pattern {
+    /// Makes the pattern ready for `layout`; `seed` decides the random permutation.
+    ///
+    /// # Errors
+    /// A pattern that does not fit the layout.
+    pub fn prepare(&self, layout: &Layout, seed: u64) -> Result<Destinations, Error> {
+        let n = layout.endpoints();
+        let refuse = |why: String| Err(Error::invalid("pattern", self, why));
+        let bits = n.ilog2();
+        let kind = match *self {
+            Pattern::Uniform => Prepared::Uniform,
+            Pattern::Others => Prepared::Others,
+            Pattern::Tornado => fixed(layout, |d, size| (d + (size - 1) / 2) % size),
+            Pattern::Neighbour => fixed(layout, |d, size| (d + 1) % size),
+            Pattern::BitComplement => Prepared::Fixed((0..n).map(|i| n - 1 - i).collect()),
+            Pattern::Transpose => {
+                if layout.sizes.iter().ne(layout.sizes.iter().rev()) {
+                    return refuse(format!("sizes {:?} must read the same backwards", layout.sizes));
+                }
+                let turned = |i| {
+                    let mut digits = layout.digits(i);
+                    digits.reverse();
+                    layout.id(&digits)
+                };
+                Prepared::Fixed((0..n).map(turned).collect())
+            }
+            Pattern::BitReverse | Pattern::Shuffle if !n.is_power_of_two() || n == 1 => {
+                return refuse(format!("the number of endpoints, {n}, must be a power of two"));
+            }
+            Pattern::BitReverse => Prepared::Fixed((0..n).map(|i| i.reverse_bits() >> (32 - bits)).collect()),
+            Pattern::Shuffle => Prepared::Fixed((0..n).map(|i| (i << 1 | i >> (bits - 1)) & (n - 1)).collect()),
+            Pattern::Permutation => {
+                let mut all: Vec<u32> = (0..n).collect();
+                Stream::new(seed, 0, Purpose::Placement).shuffle(&mut all);
+                Prepared::Fixed(all)
+            }
+            Pattern::Hotspot { node, .. } if node >= n => {
+                return refuse(format!("node {node} does not exist; the last one is {}", n - 1));
+            }
+            Pattern::Hotspot { node, share } => Prepared::Hotspot { node, share },
+            Pattern::Local { radius: 0, .. } => return refuse("give a radius of at least 1".into()),
+            Pattern::Local { radius, share } if layout.kind == Kind::Tree => {
+                let leaves = layout.sizes.iter().take(radius as usize).product();
+                Prepared::Subtree { share, leaves }
+            }
+            Pattern::Local { radius, share } => {
+                Prepared::Sphere { share, offsets: sphere(layout, radius), layout: layout.clone() }
+            }
+            Pattern::FftRow(p) | Pattern::FftColumn(p) if p == 0 || !n.is_multiple_of(p) => {
+                return refuse(format!("{p} columns do not divide {n} endpoints"));
+            }
+            Pattern::FftRow(p) => Prepared::Row(p),
+            Pattern::FftColumn(p) => Prepared::Column(p),
+        };
+        Ok(Destinations { endpoints: n, kind })
+    }
+}
+
+/// The permutation that applies `f` to every digit.
+fn fixed(layout: &Layout, f: impl Fn(u32, u32) -> u32) -> Prepared {
+    let to = |i| {
+        let digits: Vec<u32> = layout.digits(i).iter().zip(&layout.sizes).map(|(&d, &size)| f(d, size)).collect();
+        layout.id(&digits)
+    };
+    Prepared::Fixed((0..layout.endpoints()).map(to).collect())
+}
+
+/// Offsets of all endpoints within `radius` hops but 0: on a torus each endpoint once; on a mesh
+/// some may lead outside, depending on the source.
+fn sphere(layout: &Layout, radius: u32) -> Vec<Vec<i32>> {
+    let mut found = BTreeSet::new();
+    let mut prefixes: Vec<(Vec<i32>, u32)> = vec![(Vec::new(), 0)];
+    for &size in &layout.sizes {
+        let reach = |size: u32| match layout.kind {
+            // Both ways round, meeting half way: −⌊(n−1)/2⌋ ..= ⌊n/2⌋.
+            Kind::Torus => (-((size as i32 - 1) / 2), size as i32 / 2),
+            _ => (1 - size as i32, size as i32 - 1),
+        };
+        let (low, high) = reach(size);
+        let grow = |(prefix, used): &(Vec<i32>, u32)| {
+            let (prefix, used) = (prefix.clone(), *used);
+            (low..=high).filter(move |o| used + o.unsigned_abs() <= radius).map(move |o| {
+                let mut next = prefix.clone();
+                next.push(o);
+                (next, used + o.unsigned_abs())
+            })
+        };
+        prefixes = prefixes.iter().flat_map(grow).collect();
+    }
+    found.extend(prefixes.into_iter().map(|(offset, _)| offset).filter(|o| o.iter().any(|&d| d != 0)));
+    found.into_iter().collect()
+}
+
+impl Destinations {
+    /// Where the next message of `from` goes; `None` if it has nobody to send to.
+    #[inline]
+    pub fn pick(&self, from: u32, stream: &mut Stream) -> Option<u32> {
+        let n = u64::from(self.endpoints);
+        let uniform = |stream: &mut Stream| stream.below(n) as u32;
+        match &self.kind {
+            Prepared::Uniform => Some(uniform(stream)),
+            Prepared::Others => other(from, 0, self.endpoints, 1, stream),
+            Prepared::Fixed(to) => Some(to[from as usize]),
+            Prepared::Hotspot { node, share } => Some(if stream.chance(*share) { *node } else { uniform(stream) }),
+            Prepared::Sphere { share, layout, offsets } => {
+                if !offsets.is_empty() && stream.chance(*share) {
+                    near(layout, offsets, from, stream)
+                } else {
+                    Some(uniform(stream))
+                }
+            }
+            Prepared::Subtree { share, leaves } => {
+                if stream.chance(*share) {
+                    other(from, from / leaves * leaves, *leaves, 1, stream)
+                } else {
+                    Some(uniform(stream))
+                }
+            }
+            Prepared::Row(p) => other(from, from / p * p, *p, 1, stream),
+            Prepared::Column(p) => other(from, from % p, self.endpoints / p, *p, stream),
+        }
+    }
+}
+
+/// One of the `count` endpoints first, first + step, … other than `from`, which is one of them.
+fn other(from: u32, first: u32, count: u32, step: u32, stream: &mut Stream) -> Option<u32> {
+    if count < 2 {
+        return None;
+    }
+    let own = (from - first) / step;
+    let pick = stream.below(u64::from(count) - 1) as u32;
+    Some(first + step * if pick < own { pick } else { pick + 1 })
+}
+
+/// An endpoint of the sphere around `from`; offsets that leave a mesh are drawn again.
+fn near(layout: &Layout, offsets: &[Vec<i32>], from: u32, stream: &mut Stream) -> Option<u32> {
+    let digits = layout.digits(from);
+    // In a mesh at least one neighbour of every endpoint exists, so some offset stays inside.
+    loop {
+        let offset = &offsets[stream.below(offsets.len() as u64) as usize];
+        let mut to = Vec::with_capacity(digits.len());
+        for ((&digit, &o), &size) in digits.iter().zip(offset).zip(&layout.sizes) {
+            let moved = digit as i32 + o;
+            match layout.kind {
+                Kind::Torus => to.push(moved.rem_euclid(size as i32) as u32),
+                _ if (0..size as i32).contains(&moved) => to.push(moved as u32),
+                _ => break,
+            }
+        }
+        if to.len() == digits.len() {
+            return Some(layout.id(&to));
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "pattern_tests.rs"]
+mod tests;
