@@ -36,6 +36,8 @@ enum Sub {
     Bench(bench::BenchArgs),
     /// Evaluate the papers' cost models: barriers, matrix multiplication
     Plan(sim::cli::PlanArgs),
+    /// Simulate networks: one load, sweeps, prepared machines
+    Sim(sim::cli::SimArgs),
 }
 
 /// Which daemon a command talks to.
@@ -77,6 +79,7 @@ pub(crate) fn dispatch(args: Vec<OsString>) -> Result<u8, Failed> {
         Sub::Demo(args) => demo::main(args),
         Sub::Bench(args) => bench::main(args),
         Sub::Plan(args) => Ok(sim::cli::plan(args).map(|()| 0)?),
+        Sub::Sim(args) => Ok(sim::cli::sim(args).map(|()| 0)?),
     }
 }
 

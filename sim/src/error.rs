@@ -23,6 +23,19 @@ pub enum Error {
         /// What the system said.
         source: std::io::Error,
     },
+    /// A line of a file is wrong.
+    #[error("{path}:{line}: {message}")]
+    Setting {
+        /// The file.
+        path: PathBuf,
+        /// Its line, counted from 1.
+        line: usize,
+        /// What is wrong and what would be right.
+        message: String,
+    },
+    /// The network cannot be built like this.
+    #[error("{0}")]
+    Network(String),
     /// A chart could not be drawn.
     #[error("cannot draw the chart: {0}")]
     Plot(String),
@@ -39,6 +52,7 @@ impl Error {
     pub fn parts(&self) -> (String, String, bool) {
         match self {
             Error::Invalid { what, value, remedy } => (format!("{what} is {value}"), remedy.clone(), true),
+            Error::Setting { .. } | Error::Network(_) => (self.to_string(), String::new(), true),
             Error::File { .. } | Error::Plot(_) => (self.to_string(), String::new(), false),
         }
     }

@@ -12,6 +12,8 @@ pub mod error;
 pub mod plan;
 pub mod plot;
 pub mod rng;
+pub mod run;
+pub mod sweep;
 pub mod table;
 pub mod traffic;
 

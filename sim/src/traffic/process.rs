@@ -50,6 +50,11 @@ impl Rate {
             Err(Error::invalid("message rate", per_cycle, remedy))
         }
     }
+
+    /// Messages per cycle.
+    pub fn per_cycle(self) -> f64 {
+        self.0
+    }
 }
 
 /// The creation times of one node's messages.

@@ -1,5 +1,6 @@
-//! The subcommands of `angara plan`, as a library: the command line tool forwards to [`plan`].
+//! `angara plan`: the papers' cost models.
 
+use super::output::{print, write_chart};
 use crate::Error;
 use crate::plan::barrier::{Costs, Mode};
 use crate::plan::barrier_report;
@@ -10,7 +11,7 @@ use crate::plot::Chart;
 use abi::torus::Shape;
 use clap::{Args, Subcommand};
 use serde::Serialize;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// `angara plan …`
 #[derive(Args, Debug)]
@@ -39,19 +40,11 @@ struct Output {
 
 impl Output {
     fn print(&self, report: &impl Serialize, text: impl FnOnce() -> String) {
-        if self.json {
-            println!("{}", serde_json::to_string_pretty(report).expect("reports hold only numbers and names"));
-        } else {
-            print!("{}", text());
-        }
+        print(self.json, report, text);
     }
     fn draw(&self, chart: impl FnOnce() -> Chart) -> Result<(), Error> {
         self.svg.as_deref().map_or(Ok(()), |path| write_chart(path, &chart()))
     }
-}
-
-fn write_chart(path: &Path, chart: &Chart) -> Result<(), Error> {
-    std::fs::write(path, chart.svg()?).map_err(|source| Error::File { path: path.into(), source })
 }
 
 #[derive(Args, Debug)]

@@ -1,0 +1,435 @@
+//! The loop of a simulation: create messages, let the network run, look at what arrives.
+//!
+//! Time is cut into batches. Until the mean latency of successive batches stops drifting the run
+//! warms up; then it measures until the confidence interval is as narrow as asked. A network whose
+//! backlog keeps growing is saturated; that is said as soon as it is clear, and the rest of the
+//! run measures how much it accepts.
+
+use super::experiment::Experiment;
+use super::outcome::{Outcome, Percentiles, ProbeOutcome, peak_rss_bytes};
+use super::stats::{Batch, Batches, Histogram};
+use crate::Error;
+use crate::traffic::Source;
+use fabric::model::{Network, Packet, TrafficClass};
+use std::time::Instant;
+
+/// Cycles between two looks at the network; sources are served this far ahead.
+const STEP: u64 = 16;
+/// Cycles the calendar of sources covers; later ones are filed again.
+const CALENDAR: u64 = 1024;
+/// Batches before anything is concluded.
+const BATCHES_MIN: usize = 10;
+/// Cycles before saturation by growth is concluded.
+const CYCLES_MIN: u64 = 2000;
+/// Messages a source may have under way; a source with more is hopelessly behind, and creates no
+/// more until some arrive, so that a saturated run does not eat all memory.
+const OUTSTANDING_MAX: u32 = 2000;
+/// The same for all sources together.
+const OUTSTANDING_TOTAL: u64 = 16_000_000;
+/// Tag of the probe's packets.
+const PROBE: u64 = 1;
+
+/// How far a run has come, for a progress bar.
+#[derive(Clone, Copy, Debug)]
+pub struct Progress {
+    /// Cycles simulated.
+    pub cycle: u64,
+    /// Cycles the run will take if the present estimate holds.
+    pub cycles_expected: u64,
+    /// Still warming up.
+    pub warming_up: bool,
+    /// Found to be saturated.
+    pub saturated: bool,
+}
+
+/// Runs `experiment` to its end.
+///
+/// # Errors
+/// The network cannot be built.
+pub fn run(experiment: &Experiment, mut progress: impl FnMut(Progress)) -> Result<Outcome, Error> {
+    let started = Instant::now();
+    let mut state = State::new(experiment)?;
+    let mut warmup = Batches::default();
+    let mut saturated = false;
+    // Settling by itself gets half of the time at most, a given warm-up all it needs.
+    let limit = experiment.schedule.warmup.unwrap_or(experiment.schedule.cycles_max / 2);
+    while !saturated && !state.warm(&warmup) && state.cycle < limit {
+        warmup.push(state.batch(experiment.schedule.warmup.map(|end| end - state.cycle)));
+        saturated = state.saturated(&warmup);
+        progress(state.progress(true, saturated, None));
+    }
+    let warmup_cycles = state.cycle;
+    state.histogram = Histogram::default();
+    let mut measured = Batches::default();
+    while !state.measured_enough(&measured, warmup_cycles, saturated) {
+        let left = experiment.schedule.measure.map(|cycles| warmup_cycles + cycles - state.cycle);
+        measured.push(state.batch(left));
+        saturated |= state.saturated(&measured);
+        progress(state.progress(false, saturated, Some((&measured, warmup_cycles))));
+    }
+    Ok(state.outcome(&measured, warmup_cycles, saturated, started.elapsed().as_secs_f64()))
+}
+
+struct State<'a> {
+    experiment: &'a Experiment,
+    network: Network,
+    sources: Vec<Source>,
+    /// Ranks by the cycle of their next message, modulo [`CALENDAR`].
+    calendar: Vec<Vec<u32>>,
+    /// Messages under way per endpoint.
+    outstanding: Vec<u32>,
+    backlog: u64,
+    /// A source was held back.
+    held: bool,
+    /// Every cycle before this one has happened.
+    cycle: u64,
+    batch_cycles: u64,
+    histogram: Histogram,
+    probe: Probing,
+}
+
+#[derive(Default)]
+struct Probing {
+    messages: u64,
+    sum: u128,
+    min: u64,
+    max: u64,
+}
+
+impl<'a> State<'a> {
+    fn new(experiment: &'a Experiment) -> Result<State<'a>, Error> {
+        let network = Network::new(&experiment.network).map_err(|e| Error::Network(e.to_string()))?;
+        let ranks = experiment.placement.len() as u32;
+        let source = |rank| Source::new(experiment.seed, rank, experiment.process, experiment.rate);
+        let mut state = State {
+            sources: (0..ranks).map(source).collect(),
+            calendar: vec![Vec::new(); CALENDAR as usize],
+            outstanding: vec![0; ranks as usize],
+            backlog: 0,
+            held: false,
+            cycle: 0,
+            batch_cycles: batch_cycles(experiment),
+            histogram: Histogram::default(),
+            probe: Probing { min: u64::MAX, ..Probing::default() },
+            network,
+            experiment,
+        };
+        (0..ranks).for_each(|rank| state.file(rank));
+        Ok(state)
+    }
+
+    /// Puts `rank` where its next message will be found, or as far ahead as the calendar goes.
+    #[inline]
+    fn file(&mut self, rank: u32) {
+        let next = self.sources[rank as usize].next_cycle();
+        if next != u64::MAX {
+            let at = next.clamp(self.cycle, self.cycle + CALENDAR - 1);
+            self.calendar[(at % CALENDAR) as usize].push(rank);
+        }
+    }
+
+    /// Simulates one batch, or `limit` cycles if that is less.
+    fn batch(&mut self, limit: Option<u64>) -> Batch {
+        let end = self.cycle + limit.map_or(self.batch_cycles, |l| l.min(self.batch_cycles));
+        let mut batch = Batch::default();
+        while self.cycle < end {
+            let until = (self.cycle + STEP).min(end);
+            while self.cycle < until {
+                self.create(&mut batch);
+            }
+            self.network.advance(until * self.network.cycle() - 1);
+            self.collect(&mut batch);
+        }
+        batch.backlog = self.backlog;
+        batch
+    }
+
+    /// Creates the messages of the next cycle.
+    fn create(&mut self, batch: &mut Batch) {
+        let now = self.cycle;
+        let at = now * self.network.cycle();
+        if let Some(probe) = self.experiment.probe
+            && now.is_multiple_of(probe.period)
+        {
+            let flits = self.experiment.lengths.mean().round() as u16;
+            self.inject(probe.from, probe.to, flits, at, PROBE);
+        }
+        let mut due = std::mem::take(&mut self.calendar[(now % CALENDAR) as usize]);
+        self.cycle += 1;
+        for rank in due.drain(..) {
+            self.serve(rank, now, at, batch);
+            self.file(rank);
+        }
+        // Give the list its memory back, unless somebody was filed a whole round ahead.
+        let slot = &mut self.calendar[(now % CALENDAR) as usize];
+        if slot.is_empty() {
+            *slot = due;
+        }
+    }
+
+    /// Creates the messages of `rank` that are due in cycle `now`, which begins at `at`.
+    #[inline]
+    fn serve(&mut self, rank: u32, now: u64, at: u64, batch: &mut Batch) {
+        let experiment = self.experiment;
+        let from = experiment.placement[rank as usize];
+        while self.sources[rank as usize].next_cycle() <= now {
+            if self.outstanding[from as usize] >= OUTSTANDING_MAX || self.backlog >= OUTSTANDING_TOTAL {
+                self.held = true;
+                return;
+            }
+            let source = &mut self.sources[rank as usize];
+            let Some(message) = source.take(&experiment.destinations, &experiment.lengths) else { continue };
+            batch.created += 1;
+            batch.created_flits += u64::from(message.flits);
+            self.outstanding[from as usize] += 1;
+            self.backlog += 1;
+            self.inject(from, experiment.placement[message.to as usize], message.flits, at, 0);
+        }
+    }
+
+    #[inline]
+    fn inject(&mut self, src: u32, dst: u32, flits: u16, at: u64, tag: u64) {
+        let adaptive = self.experiment.adaptive;
+        self.network.inject(Packet { src, dst, flits, class: TrafficClass::Request, adaptive, at, tag });
+    }
+
+    fn collect(&mut self, batch: &mut Batch) {
+        let cycle = self.network.cycle();
+        while let Some(d) = self.network.poll_delivery() {
+            let latency = d.tail - d.at;
+            if d.tag == PROBE {
+                let p = &mut self.probe;
+                p.messages += 1;
+                p.sum += u128::from(latency);
+                (p.min, p.max) = (p.min.min(latency), p.max.max(latency));
+                continue;
+            }
+            self.outstanding[d.src as usize] -= 1;
+            self.backlog -= 1;
+            batch.arrived += 1;
+            batch.flits += u64::from(d.flits);
+            batch.latency += u128::from(latency);
+            batch.routers += u64::from(d.routers);
+            self.histogram.record(latency.div_ceil(cycle));
+        }
+    }
+
+    /// Warm-up is over.
+    fn warm(&self, batches: &Batches) -> bool {
+        match self.experiment.schedule.warmup {
+            Some(end) => self.cycle >= end,
+            None => settled(&batches.complete().iter().filter_map(Batch::mean).collect::<Vec<_>>()),
+        }
+    }
+
+    fn measured_enough(&self, batches: &Batches, from: u64, saturated: bool) -> bool {
+        let schedule = &self.experiment.schedule;
+        let measured = self.cycle - from;
+        if let Some(cycles) = schedule.measure {
+            return measured >= cycles;
+        }
+        if self.cycle >= schedule.cycles_max && measured > 0 {
+            return true;
+        }
+        if saturated {
+            return batches.len() >= BATCHES_MIN && measured >= CYCLES_MIN;
+        }
+        let Some(interval) = batches.latency() else { return false };
+        // A window shorter than a few latencies would see the fast messages of its beginning only.
+        let long = measured as f64 * self.network.cycle() as f64 > 5.0 * interval.mean;
+        long && batches.len() >= BATCHES_MIN && interval.half_width <= schedule.precision * interval.mean
+    }
+
+    /// The backlog grows without end.
+    fn saturated(&self, batches: &Batches) -> bool {
+        self.held || self.cycle >= CYCLES_MIN && growing(batches.complete())
+    }
+
+    fn progress(&self, warming_up: bool, saturated: bool, measured: Option<(&Batches, u64)>) -> Progress {
+        let schedule = &self.experiment.schedule;
+        let expected = match (measured, schedule.warmup, schedule.measure) {
+            (_, Some(warmup), Some(measure)) => warmup + measure,
+            (Some((_, from)), _, Some(measure)) => from + measure,
+            (Some((batches, from)), _, None) => {
+                // The interval narrows with the square root of the time measured.
+                let wider = batches.latency().map_or(2.0, |i| i.half_width / (schedule.precision * i.mean));
+                let measured = (self.cycle - from) as f64;
+                from + (measured * wider.powi(2).max(1.0)) as u64
+            }
+            (None, ..) => 3 * self.cycle,
+        };
+        Progress {
+            cycle: self.cycle,
+            cycles_expected: expected.min(schedule.cycles_max).max(self.cycle),
+            warming_up,
+            saturated,
+        }
+    }
+
+    fn outcome(&self, batches: &Batches, warmup_cycles: u64, saturated: bool, wall_s: f64) -> Outcome {
+        let total = batches.total();
+        let cycle = self.network.cycle();
+        let cycles = |ps: f64| ps / cycle as f64;
+        let measured_cycles = self.cycle - warmup_cycles;
+        let per_node = |flits: u64| flits as f64 / (self.outstanding.len() as f64 * measured_cycles.max(1) as f64);
+        let h = &self.histogram;
+        let percentile = |q| h.quantile(q) as f64;
+        let counters = self.network.counters();
+        let p = &self.probe;
+        Outcome {
+            settings: self.experiment.settings.clone(),
+            packet_latency_cycles: total.mean().map(cycles),
+            confidence: batches.latency().map(|i| cycles(i.half_width)),
+            packet_latency_ns: total.mean().map(|ps| ps / 1000.0),
+            latency_percentiles_cycles: Percentiles {
+                p50: percentile(0.5),
+                p95: percentile(0.95),
+                p99: percentile(0.99),
+                max: h.max() as f64,
+            },
+            accepted_flits_per_node_cycle: per_node(total.flits),
+            offered_flits_per_node_cycle: per_node(total.created_flits),
+            mean_routers_visited: (total.arrived > 0).then(|| total.routers as f64 / total.arrived as f64),
+            saturated,
+            packets: total.arrived,
+            probe: (p.messages > 0).then(|| ProbeOutcome {
+                messages: p.messages,
+                mean_cycles: cycles(p.sum as f64 / p.messages as f64),
+                min_cycles: cycles(p.min as f64),
+                max_cycles: cycles(p.max as f64),
+            }),
+            warmup_cycles,
+            measured_cycles,
+            cycle_ps: cycle,
+            packet_hops: counters.packet_hops,
+            flit_hops: counters.flit_hops,
+            threads: 1,
+            wall_s,
+            packet_hops_per_s: counters.packet_hops as f64 / wall_s,
+            flit_hops_per_s: counters.flit_hops as f64 / wall_s,
+            peak_rss_bytes: peak_rss_bytes(),
+            model_bytes: self.network.memory_bytes() as u64,
+            histogram: h.clone(),
+        }
+    }
+}
+
+/// Long enough for about a thousand messages, and not so short that every batch is special.
+fn batch_cycles(experiment: &Experiment) -> u64 {
+    let per_cycle = experiment.rate.per_cycle() * experiment.placement.len() as f64;
+    let cycles = if per_cycle > 0.0 { (1000.0 / per_cycle) as u64 } else { u64::MAX };
+    cycles.clamp(100, 10_000)
+}
+
+/// The latter half of `means` shows no trend: its two halves differ by no more than chance allows,
+/// or by less than 1 %.
+fn settled(means: &[f64]) -> bool {
+    if means.len() < BATCHES_MIN {
+        return false;
+    }
+    let late = &means[means.len() / 2..];
+    let (a, b) = late.split_at(late.len() / 2);
+    let mean = |v: &[f64]| v.iter().sum::<f64>() / v.len() as f64;
+    let variance =
+        |v: &[f64]| v.iter().map(|x| (x - mean(v)).powi(2)).sum::<f64>() / (v.len() - 1) as f64 / v.len() as f64;
+    let apart = (mean(b) - mean(a)).abs();
+    apart <= 0.01 * mean(late) || apart <= (variance(a) + variance(b)).sqrt()
+}
+
+/// In the latter half of the batches the backlog grew by more than 2 % of what was created, nearly
+/// every time.
+fn growing(batches: &[Batch]) -> bool {
+    if batches.len() < BATCHES_MIN {
+        return false;
+    }
+    let late = &batches[batches.len() / 2..];
+    let ups = late.windows(2).filter(|w| w[1].backlog > w[0].backlog).count();
+    let created: u64 = late[1..].iter().map(|b| b.created).sum();
+    let grown = late[late.len() - 1].backlog as f64 - late[0].backlog as f64;
+    ups * 5 >= (late.len() - 1) * 4 && grown > 0.02 * created as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::Keys;
+
+    fn simulate(text: &str) -> Outcome {
+        let keys: Keys = toml::from_str(text).unwrap();
+        run(&keys.resolve().map_err(|e| e.0).unwrap(), |_| {}).unwrap()
+    }
+
+    const SMALL: &str = "topology = \"torus:4x4\"\nrouter = \"generic\"\n";
+
+    #[test]
+    fn a_light_load_has_the_latency_of_an_empty_network() {
+        let o = simulate(&format!("{SMALL}load = 0.02\n"));
+        // T0 = 4 R + 2 cycles for single flits; the mean of R on a 4x4 torus is 3.
+        let (latency, routers) = (o.packet_latency_cycles.unwrap(), o.mean_routers_visited.unwrap());
+        assert!((routers - 3.0).abs() < 0.05, "{routers}");
+        assert!((latency - (4.0 * routers + 2.0)).abs() < 0.3, "{latency}");
+        assert!(!o.saturated && o.confidence.unwrap() <= 0.01 * latency);
+        assert!((o.accepted_flits_per_node_cycle - 0.02).abs() < 0.002);
+    }
+
+    #[test]
+    fn the_same_seed_gives_the_same_numbers_and_another_one_others() {
+        let numbers = |seed| {
+            let o = simulate(&format!("{SMALL}load = 0.2\nseed = {seed}\nwarmup = 500\ncycles = 2000\n"));
+            (o.packet_latency_cycles, o.packets, o.packet_hops)
+        };
+        assert_eq!(numbers(1), numbers(1));
+        assert_ne!(numbers(1), numbers(2));
+    }
+
+    #[test]
+    fn fixed_lengths_of_time_are_kept() {
+        let o = simulate(&format!("{SMALL}load = 0.1\nwarmup = 333\ncycles = 1234\n"));
+        assert_eq!((o.warmup_cycles, o.measured_cycles), (333, 1234));
+        let o = simulate(&format!("{SMALL}load = 0.1\nwarmup = 0\ncycles = 50\n"));
+        assert_eq!((o.warmup_cycles, o.measured_cycles), (0, 50));
+    }
+
+    #[test]
+    fn too_much_load_is_called_saturated_and_measured() {
+        let o = simulate(&format!("{SMALL}pattern = \"hotspot:5,0.5\"\nload = 0.5\n"));
+        assert!(o.saturated);
+        // The hot node takes one flit per cycle and gets (0.5 + 0.5/16) of all.
+        let bound = 1.0 / (16.0 * (0.5 + 0.5 / 16.0));
+        assert!((o.accepted_flits_per_node_cycle / bound - 1.0).abs() < 0.1, "{}", o.accepted_flits_per_node_cycle);
+        assert!(o.warmup_cycles + o.measured_cycles < 100_000, "said early");
+    }
+
+    #[test]
+    fn no_load_is_no_trouble() {
+        let o = simulate(&format!("{SMALL}load = 0.0\ncycles-max = 1000\n"));
+        assert_eq!((o.packets, o.packet_latency_cycles, o.saturated), (0, None, false));
+        assert!(o.text().contains("nothing arrived"));
+    }
+
+    #[test]
+    fn a_probe_is_measured_alone() {
+        let o = simulate(&format!("{SMALL}load = 0.0\nprobe = \"0,5,100\"\ncycles-max = 1000\n"));
+        let p = o.probe.unwrap();
+        // Two hops pass three routers: 14 cycles.
+        assert_eq!((p.mean_cycles, p.min_cycles, p.max_cycles, o.packets), (14.0, 14.0, 14.0, 0));
+    }
+
+    #[test]
+    fn a_mapping_changes_who_talks_to_whom() {
+        let run = |map| simulate(&format!("{SMALL}pattern = \"fftrow:4\"\nload = 0.05\nmap = \"{map}\"\n"));
+        let (linear, random) = (run("linear"), run("random"));
+        assert!(linear.mean_routers_visited < random.mean_routers_visited);
+    }
+
+    #[test]
+    fn verdicts() {
+        assert!(!settled(&[1.0; 5]), "too few");
+        assert!(settled(&[1.0; 20]));
+        assert!(!settled(&(0..20).map(f64::from).collect::<Vec<_>>()), "drifting");
+        let batch = |backlog| Batch { created: 1000, backlog, ..Batch::default() };
+        assert!(growing(&(0..20).map(|i| batch(100 * i)).collect::<Vec<_>>()));
+        assert!(!growing(&(0..20).map(|i| batch(10 * i)).collect::<Vec<_>>()), "1 %");
+        assert!(!growing(&(0..20).map(|i| batch(100 + i % 3)).collect::<Vec<_>>()));
+    }
+}

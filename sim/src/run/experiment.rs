@@ -1,0 +1,336 @@
+//! Settings turned into a network and a workload, with everything checked.
+
+use super::keys::{Deadlock, Keys, Probe, Router, Routing};
+use crate::Error;
+use crate::traffic::{Destinations, Layout, Lengths, Mapping, Pattern, Process, Rate};
+use fabric::model::config::ANGARA_FLITS_MAX;
+use fabric::model::{Angara, Config, Generic, Profile, Shape, Tick};
+use serde::Serialize;
+
+/// Dimensions of the chip's torus; the angara router has ports for no more.
+const ANGARA_DIMS: usize = 4;
+
+/// How long to run.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Schedule {
+    /// Cycles before measuring; `None` to find out.
+    pub warmup: Option<u64>,
+    /// Cycles measured; `None` until `precision` is reached.
+    pub measure: Option<u64>,
+    /// Wanted relative half-width of the confidence interval.
+    pub precision: f64,
+    /// Most cycles in all.
+    pub cycles_max: u64,
+}
+
+/// Everything a run needs.
+#[derive(Clone, Debug)]
+pub struct Experiment {
+    /// The network.
+    pub network: Config,
+    /// Packets may be routed adaptively.
+    pub adaptive: bool,
+    /// Where messages go, by rank.
+    pub destinations: Destinations,
+    /// How long they are.
+    pub lengths: Lengths,
+    /// When they are created.
+    pub process: Process,
+    /// Messages per node and cycle.
+    pub rate: Rate,
+    /// Endpoint of every rank.
+    pub placement: Vec<u32>,
+    /// Extra messages.
+    pub probe: Option<Probe>,
+    /// How long to run.
+    pub schedule: Schedule,
+    /// Decides everything random.
+    pub seed: u64,
+    /// The settings, with defaults filled in.
+    pub settings: Settings,
+}
+
+/// The settings a result belongs to.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Settings {
+    /// Shape.
+    pub topology: String,
+    /// Kind of router.
+    pub router: Router,
+    /// Virtual channels per port; the angara router has its own five.
+    pub vcs: u8,
+    /// Flits (generic) or packet slots (angara) per virtual channel.
+    pub buffer: u16,
+    /// Rule in rings.
+    pub deadlock: Deadlock,
+    /// Routing.
+    pub routing: Routing,
+    /// Message lengths.
+    pub length: String,
+    /// Flits per node and cycle.
+    pub load: f64,
+    /// Destinations.
+    pub pattern: Pattern,
+    /// Arrivals.
+    pub process: Process,
+    /// Placement.
+    pub map: Mapping,
+    /// Seed.
+    pub seed: u64,
+}
+
+/// An error and the setting it is about.
+type Blamed<T> = Result<T, (Error, &'static str)>;
+
+fn blame<T>(result: Result<T, Error>, key: &'static str) -> Blamed<T> {
+    result.map_err(|e| (e, key))
+}
+
+impl Keys {
+    /// Fills in defaults and checks everything.
+    ///
+    /// # Errors
+    /// What does not fit together, and the setting to change.
+    pub fn resolve(&self) -> Blamed<Experiment> {
+        let shape = self.topology.clone().unwrap_or(Shape::Grid { dims: vec![8, 8, 8], wrap: true });
+        let grid = match &shape {
+            Shape::Grid { dims, .. } => Some(dims.len()),
+            Shape::FatTree { .. } => None,
+        };
+        let router = match self.router {
+            Some(router) => router,
+            None if grid.is_some_and(|dims| dims <= ANGARA_DIMS) => Router::Angara,
+            None => Router::Generic,
+        };
+        let (deadlock, routing) = (self.deadlock_rule(router)?, self.routing_rule(router, grid.is_some())?);
+        let default_length = if router == Router::Angara { ANGARA_FLITS_MAX } else { 1 };
+        let lengths = match &self.length {
+            Some(lengths) => lengths.clone(),
+            None => default_length.to_string().parse().expect("a plain number is a length"),
+        };
+        let (profile, buffer, vcs) = match router {
+            Router::Generic => self.generic(&lengths)?,
+            Router::Angara => self.angara(&lengths)?,
+        };
+        let seed = self.seed.unwrap_or(1);
+        let network = Config { shape: shape.clone(), profile, seed };
+        network.validate().map_err(|e| (Error::Network(e.to_string()), network_key(&e.to_string())))?;
+
+        let layout = layout(&shape);
+        let load = self.load.unwrap_or(0.1);
+        let rate = blame(Rate::messages(load / lengths.mean()), "load")?;
+        let pattern = self.pattern.clone().unwrap_or(Pattern::Uniform);
+        let map = self.map.unwrap_or_default();
+        let process = self.process.unwrap_or(Process::Bernoulli);
+        if let Some(p) = self.probe
+            && p.from.max(p.to) >= layout.endpoints()
+        {
+            let what = format!("nodes are numbered 0 to {}", layout.endpoints() - 1);
+            return Err((Error::invalid("probe", format!("{},{}", p.from, p.to), what), "probe"));
+        }
+        Ok(Experiment {
+            settings: Settings {
+                topology: shape.to_string(),
+                router,
+                vcs,
+                buffer,
+                deadlock,
+                routing,
+                length: lengths.to_string(),
+                load,
+                pattern: pattern.clone(),
+                process,
+                map,
+                seed,
+            },
+            adaptive: routing == Routing::Adaptive,
+            destinations: blame(pattern.prepare(&layout, seed), "pattern")?,
+            lengths,
+            process,
+            rate,
+            placement: blame(map.endpoints(&layout, seed), "map")?,
+            probe: self.probe,
+            schedule: self.schedule()?,
+            seed,
+            network,
+        })
+    }
+
+    fn deadlock_rule(&self, router: Router) -> Blamed<Deadlock> {
+        let own = if router == Router::Angara { Deadlock::Bubble } else { Deadlock::Dateline };
+        match self.deadlock {
+            Some(given) if given != own => {
+                let why = "bubble goes with router angara (packet slots), dateline with router generic (flits)";
+                Err((Error::invalid("deadlock", format!("{given:?}").to_lowercase(), why), "deadlock"))
+            }
+            _ => Ok(own),
+        }
+    }
+
+    fn routing_rule(&self, router: Router, grid: bool) -> Blamed<Routing> {
+        let own = if grid { Routing::Dor } else { Routing::Nca };
+        match self.routing {
+            Some(Routing::Adaptive) if router == Router::Angara && grid => Ok(Routing::Adaptive),
+            Some(given) if given != own => {
+                let why = "a torus or mesh takes dor, with router angara also adaptive; a fat tree takes nca";
+                Err((Error::invalid("routing", format!("{given:?}").to_lowercase(), why), "routing"))
+            }
+            _ => Ok(own),
+        }
+    }
+
+    fn generic(&self, lengths: &Lengths) -> Blamed<(Profile, u16, u8)> {
+        let timing = [
+            ("injection-ns", self.injection_ns),
+            ("ejection-ns", self.ejection_ns),
+            ("router-ns", self.router_ns),
+            ("link-ns", self.link_ns),
+            ("credit-ns", self.credit_ns),
+            ("escape-ns", self.escape_ns),
+        ];
+        if let Some((name, value)) = timing.into_iter().find_map(|(name, v)| v.map(|v| (name, v))) {
+            let why = "router generic counts in cycles; use cycle-ns, or router angara";
+            return Err((Error::invalid(name, value, why), name));
+        }
+        let default = Generic::default();
+        let generic = Generic {
+            vcs: self.vcs.unwrap_or(default.vcs),
+            buffer_flits: self.buffer.unwrap_or(default.buffer_flits.max(lengths.max())),
+            packet_flits_max: lengths.max(),
+            cycle: self.cycle_ns.map_or(Ok(default.cycle), |ns| picoseconds(ns, "cycle-ns"))?,
+        };
+        let (buffer, vcs) = (generic.buffer_flits, generic.vcs);
+        Ok((Profile::Generic(generic), buffer, vcs))
+    }
+
+    fn angara(&self, lengths: &Lengths) -> Blamed<(Profile, u16, u8)> {
+        if lengths.max() > ANGARA_FLITS_MAX {
+            let why =
+                format!("an angara packet has at most {ANGARA_FLITS_MAX} flits; use router generic for longer ones");
+            return Err((Error::invalid("length", lengths, why), "length"));
+        }
+        if let Some(vcs) = self.vcs {
+            let why = "router angara always has its five virtual channels; leave it out, or use router generic";
+            return Err((Error::invalid("vcs", vcs, why), "vcs"));
+        }
+        if let Some(ns) = self.cycle_ns {
+            let why = "router angara counts in nanoseconds; use router-ns and link-ns, or router generic";
+            return Err((Error::invalid("cycle-ns", ns, why), "cycle-ns"));
+        }
+        let default = Angara::default();
+        let time = |ns: Option<f64>, default: Tick, name| ns.map_or(Ok(default), |ns| picoseconds(ns, name));
+        let slots = self.buffer.unwrap_or(u16::from(default.slots));
+        let slots = u8::try_from(slots).unwrap_or(u8::MAX);
+        let angara = Angara {
+            injection: time(self.injection_ns, default.injection, "injection-ns")?,
+            ejection: time(self.ejection_ns, default.ejection, "ejection-ns")?,
+            router: time(self.router_ns, default.router, "router-ns")?,
+            link: time(self.link_ns, default.link, "link-ns")?,
+            credit: time(self.credit_ns, default.credit, "credit-ns")?,
+            escape: time(self.escape_ns, default.escape, "escape-ns")?,
+            slots,
+            ..default
+        };
+        Ok((Profile::Angara(angara), u16::from(slots), 5))
+    }
+
+    fn schedule(&self) -> Blamed<Schedule> {
+        let precision = self.precision.unwrap_or(0.01);
+        if !(precision > 0.0 && precision < 1.0) {
+            let e = Error::invalid("precision", precision, "give a share between 0 and 1, such as 0.01");
+            return Err((e, "precision"));
+        }
+        if self.cycles == Some(0) {
+            return Err((Error::invalid("cycles", 0, "measure at least one cycle"), "cycles"));
+        }
+        let fixed = self.warmup.unwrap_or(0).saturating_add(self.cycles.unwrap_or(0));
+        let cycles_max = self.cycles_max.unwrap_or(400_000);
+        if self.cycles_max.is_some() && fixed > cycles_max {
+            let e = Error::invalid("cycles-max", cycles_max, format!("warmup and cycles alone take {fixed}"));
+            return Err((e, "cycles-max"));
+        }
+        let cycles_max = cycles_max.max(fixed);
+        Ok(Schedule { warmup: self.warmup, measure: self.cycles, precision, cycles_max })
+    }
+}
+
+/// Nanoseconds as a model time.
+fn picoseconds(ns: f64, name: &'static str) -> Blamed<Tick> {
+    if (0.0..=1e9).contains(&ns) {
+        Ok((ns * 1000.0).round() as Tick)
+    } else {
+        Err((Error::invalid(name, ns, "give a time from 0 to 1e9 ns"), name))
+    }
+}
+
+/// The setting a refusal of the network is about; its messages begin with the parameter's name.
+fn network_key(message: &str) -> &'static str {
+    let names =
+        [("vcs", "vcs"), ("buffer", "buffer"), ("slots", "buffer"), ("cycle", "cycle-ns"), ("router angara", "router")];
+    names.iter().find(|(start, _)| message.starts_with(start)).map_or("topology", |(_, key)| key)
+}
+
+fn layout(shape: &Shape) -> Layout {
+    match shape {
+        Shape::Grid { dims, wrap } => {
+            let sizes: Vec<u32> = dims.iter().map(|&d| u32::from(d)).collect();
+            if *wrap { Layout::torus(&sizes) } else { Layout::mesh(&sizes) }
+        }
+        Shape::FatTree { arity, levels } => Layout::tree(u32::from(*arity), u32::from(*levels)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn resolve(text: &str) -> Blamed<Experiment> {
+        toml::from_str::<Keys>(text).unwrap().resolve()
+    }
+
+    fn refused(text: &str) -> (String, &'static str) {
+        let (e, key) = resolve(text).unwrap_err();
+        (e.to_string(), key)
+    }
+
+    #[test]
+    fn defaults_follow_the_topology() {
+        let torus = resolve("").unwrap().settings;
+        assert_eq!((torus.router, torus.deadlock, torus.routing), (Router::Angara, Deadlock::Bubble, Routing::Dor));
+        assert_eq!((torus.length.as_str(), torus.buffer), ("18", 4));
+        let tree = resolve("topology = \"fat-tree:4,2\"").unwrap().settings;
+        assert_eq!((tree.router, tree.deadlock, tree.routing), (Router::Generic, Deadlock::Dateline, Routing::Nca));
+        assert_eq!((tree.length.as_str(), tree.buffer, tree.vcs), ("1", 8, 4));
+    }
+
+    #[test]
+    fn buffers_grow_with_the_packets_unless_given() {
+        assert_eq!(resolve("router = \"generic\"\nlength = 32").unwrap().settings.buffer, 32);
+        let (e, key) = refused("router = \"generic\"\nlength = 32\nbuffer = 8");
+        assert!(e.contains("never fit") && key == "buffer", "{e} {key}");
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused_with_its_setting() {
+        for (text, key, part) in [
+            ("router = \"angara\"\ndeadlock = \"dateline\"", "deadlock", "packet slots"),
+            ("router = \"generic\"\nrouting = \"adaptive\"", "routing", "takes dor"),
+            ("topology = \"fat-tree:4,2\"\nrouter = \"angara\"", "router", "direction order"),
+            ("length = 32", "length", "at most 18 flits"),
+            ("vcs = 4", "vcs", "five virtual channels"),
+            ("buffer = 1", "buffer", "bubble rule"),
+            ("router = \"generic\"\nvcs = 3", "vcs", "even number"),
+            ("router = \"generic\"\nlink-ns = 10.0", "link-ns", "cycles"),
+            ("load = 19.0", "load", "0 to 1 messages"),
+            ("load = -0.1", "load", "0 to 1 messages"),
+            ("pattern = \"hotspot:512,0.1\"", "pattern", "the last one is 511"),
+            ("topology = \"torus:3x4\"\nmap = \"hilbert\"", "map", "use morton"),
+            ("probe = \"0,512\"", "probe", "0 to 511"),
+            ("precision = 0.0", "precision", "between 0 and 1"),
+            ("cycles = 1000\ncycles-max = 500", "cycles-max", "alone take 1000"),
+        ] {
+            let (e, blamed) = refused(text);
+            assert!(blamed == key && e.contains(part), "{text}: {blamed}: {e}");
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! The settings of a simulation, by the same names in a TOML file and on the command line.
+
+use crate::traffic::{Lengths, Mapping, Pattern, Process};
+use clap::{Args, ValueEnum};
+use fabric::model::Shape;
+use serde::{Deserialize, Deserializer, Serialize};
+use std::fmt::Display;
+use std::str::FromStr;
+
+/// Kind of router.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Router {
+    /// The Angara EC8430.
+    Angara,
+    /// A textbook input-queued router, comparable with BookSim.
+    Generic,
+}
+
+/// How rings are kept from deadlock.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Deadlock {
+    /// Bubble flow control in packet slots (angara).
+    Bubble,
+    /// Two classes of virtual channels (generic).
+    Dateline,
+}
+
+/// How packets find their way.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Routing {
+    /// Dimension or direction order (torus, mesh).
+    Dor,
+    /// Minimal adaptive with escape (angara).
+    Adaptive,
+    /// Nearest common ancestor, random up (fat tree).
+    Nca,
+}
+
+/// Reads a value written as text.
+fn text<'de, D, T>(from: D) -> Result<Option<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: FromStr<Err: Display>,
+{
+    let text = String::deserialize(from)?;
+    text.parse().map(Some).map_err(serde::de::Error::custom)
+}
+
+/// Declares the settings once: fields, and how two sets are laid over each other.
+macro_rules! keys {
+    ($($(#[$meta:meta])* $name:ident: $type:ty,)*) => {
+        /// Settings of a simulation; what is not given has a default.
+        #[derive(Args, Deserialize, Clone, Debug, Default, PartialEq)]
+        #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+        pub struct Keys {
+            $($(#[$meta])* pub $name: Option<$type>,)*
+        }
+
+        impl Keys {
+            /// These settings, and those of `base` where none is given here.
+            pub fn over(self, base: Keys) -> Keys {
+                Keys { $($name: self.$name.or(base.$name),)* }
+            }
+            /// Names of all settings, as in a file.
+            pub fn names() -> Vec<String> {
+                vec![$(stringify!($name).replace('_', "-"),)*]
+            }
+        }
+    };
+}
+
+keys! {
+    /// torus:8x8x8, mesh:4x4 (up to six sizes) or fat-tree:ARITY,LEVELS [default: torus:8x8x8]
+    #[arg(long, value_name = "SHAPE")]
+    #[serde(deserialize_with = "text")]
+    topology: Shape,
+    /// Kind of router [default: angara on a torus or mesh of up to four sizes, otherwise generic]
+    #[arg(long, value_enum)]
+    router: Router,
+    /// Virtual channels per port (generic) [default: 4]
+    #[arg(long, value_name = "N")]
+    vcs: u8,
+    /// Buffer of a virtual channel: flits (generic) [default: 8, or the longest packet] or packet slots (angara) [default: 4]
+    #[arg(long, value_name = "N")]
+    buffer: u16,
+    /// How rings are kept from deadlock; bubble belongs to angara, dateline to generic
+    #[arg(long, value_enum)]
+    deadlock: Deadlock,
+    /// dor, adaptive (angara) or nca (fat tree) [default: dor, nca in a tree]
+    #[arg(long, value_enum)]
+    routing: Routing,
+    /// Flits per message, or a mixture LENGTH:SHARE,… [default: 1 (generic), 18 (angara)]
+    #[arg(long, value_name = "LENGTHS")]
+    length: Lengths,
+    /// Offered flits per node and cycle [default: 0.1]
+    #[arg(long, value_name = "FLITS")]
+    load: f64,
+    /// uniform, others, tornado, bitcomp, transpose, bitrev, shuffle, neighbor, permutation, hotspot:NODE,SHARE, local:RADIUS,SHARE, fftrow:COLUMNS, fftcol:COLUMNS [default: uniform]
+    #[arg(long, value_name = "PATTERN")]
+    pattern: Pattern,
+    /// bernoulli, poisson, batch-poisson[:SIZE] or on-off:ON,OFF [default: bernoulli]
+    #[arg(long, value_name = "PROCESS")]
+    process: Process,
+    /// Which rank of the pattern runs on which node [default: linear]
+    #[arg(long, value_enum)]
+    map: Mapping,
+    /// Extra messages between two nodes, measured alone: FROM,TO or FROM,TO,PERIOD in cycles
+    #[arg(long, value_name = "PROBE")]
+    #[serde(deserialize_with = "text")]
+    probe: Probe,
+    /// Decides everything random [default: 1]
+    #[arg(long)]
+    seed: u64,
+    /// Threads; results do not depend on them [default: 1]
+    #[arg(long, value_name = "N")]
+    threads: usize,
+    /// Cycles before measuring [default: until the latency has settled]
+    #[arg(long, value_name = "CYCLES")]
+    warmup: u64,
+    /// Cycles measured [default: until the mean latency is known to --precision]
+    #[arg(long, value_name = "CYCLES")]
+    cycles: u64,
+    /// Wanted relative half-width of the 95 % confidence interval of the mean latency [default: 0.01]
+    #[arg(long, value_name = "SHARE")]
+    precision: f64,
+    /// Most cycles of a run in all [default: 400000]
+    #[arg(long, value_name = "CYCLES")]
+    cycles_max: u64,
+    /// Length of a router cycle, ns (generic) [default: 2]
+    #[arg(long, value_name = "NS")]
+    cycle_ns: f64,
+    /// Host to router, ns (angara) [default: 300]
+    #[arg(long, value_name = "NS")]
+    injection_ns: f64,
+    /// Router to host, ns (angara) [default: 300]
+    #[arg(long, value_name = "NS")]
+    ejection_ns: f64,
+    /// Head flit through a router, ns (angara) [default: 49]
+    #[arg(long, value_name = "NS")]
+    router_ns: f64,
+    /// Flight time of a link, ns (angara) [default: 80]
+    #[arg(long, value_name = "NS")]
+    link_ns: f64,
+    /// Until a freed buffer slot is known upstream, ns (angara) [default: 80]
+    #[arg(long, value_name = "NS")]
+    credit_ns: f64,
+    /// Wait of an adaptive packet before it may escape, ns (angara) [default: 64]
+    #[arg(long, value_name = "NS")]
+    escape_ns: f64,
+}
+
+/// Extra messages from one node to another.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub struct Probe {
+    /// Source endpoint.
+    pub from: u32,
+    /// Destination endpoint.
+    pub to: u32,
+    /// Cycles between messages.
+    pub period: u64,
+}
+
+impl FromStr for Probe {
+    type Err = crate::Error;
+    fn from_str(text: &str) -> Result<Probe, crate::Error> {
+        let bad = || {
+            crate::Error::invalid("probe", text, "write FROM,TO or FROM,TO,PERIOD with a period of at least 1 cycle")
+        };
+        let numbers: Result<Vec<u64>, _> = text.split(',').map(|n| n.trim().parse()).collect();
+        let node = |n: u64| u32::try_from(n).map_err(|_| bad());
+        match numbers.map_err(|_| bad())?[..] {
+            [from, to] => Ok(Probe { from: node(from)?, to: node(to)?, period: 1000 }),
+            [from, to, period] if period > 0 => Ok(Probe { from: node(from)?, to: node(to)?, period }),
+            _ => Err(bad()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::{CommandFactory, Parser};
+
+    #[derive(Parser)]
+    struct Flags {
+        #[command(flatten)]
+        keys: Keys,
+    }
+
+    #[test]
+    fn every_key_is_a_flag_of_the_same_name() {
+        let command = Flags::command();
+        for name in Keys::names() {
+            assert!(command.get_arguments().any(|a| a.get_long() == Some(&name)), "--{name}");
+        }
+    }
+
+    #[test]
+    fn a_file_and_a_command_line_say_the_same() {
+        let file: Keys = toml::from_str(
+            "topology = \"torus:4x4\"\nrouter = \"generic\"\nlength = \"4:0.5,8:0.5\"\nload = 0.2\npattern = \
+             \"hotspot:3,0.1\"\nprobe = \"0,5\"\ncycle-ns = 1.5",
+        )
+        .unwrap();
+        let line = "x --topology torus:4x4 --router generic --length 4:0.5,8:0.5 --load 0.2 --pattern hotspot:3,0.1 \
+                    --probe 0,5 --cycle-ns 1.5";
+        assert_eq!(file, Flags::try_parse_from(line.split_whitespace()).unwrap().keys);
+    }
+
+    #[test]
+    fn a_number_is_a_length_too() {
+        assert_eq!(toml::from_str::<Keys>("length = 16").unwrap().length, Some("16".parse().unwrap()));
+    }
+
+    #[test]
+    fn flags_win_over_the_file() {
+        let file: Keys = toml::from_str("load = 0.2\nseed = 7").unwrap();
+        let flags = Keys { load: Some(0.5), ..Keys::default() };
+        let both = flags.over(file);
+        assert_eq!((both.load, both.seed), (Some(0.5), Some(7)));
+    }
+
+    #[test]
+    fn probes() {
+        assert_eq!("1,2".parse::<Probe>().unwrap(), Probe { from: 1, to: 2, period: 1000 });
+        assert!("1".parse::<Probe>().is_err() && "1,2,0".parse::<Probe>().is_err());
+    }
+}

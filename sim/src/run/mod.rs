@@ -1,0 +1,18 @@
+//! One simulation: a network, traffic on it, and what was measured.
+//!
+//! [`keys`] are the user's settings, the same names in a TOML file and on the command line;
+//! [`experiment`] turns them into a network of `fabric::model` and a workload; [`driver`] lets it
+//! run until it has settled, measures until the mean latency is known well enough, and says so
+//! early when the network is saturated; [`outcome`] is what comes out.
+
+pub mod driver;
+pub mod experiment;
+pub mod keys;
+pub mod outcome;
+pub mod presets;
+pub mod stats;
+pub mod toml_file;
+
+pub use experiment::Experiment;
+pub use keys::Keys;
+pub use outcome::Outcome;

@@ -1,0 +1,178 @@
+//! What a simulation measured.
+
+use super::experiment::Settings;
+use super::stats::Histogram;
+use crate::plot::Chart;
+use serde::Serialize;
+use std::fmt::Write;
+
+/// The result of one run. Latencies count from a message's creation to its last flit's arrival,
+/// waiting at the source included; `null` where nothing arrived.
+#[derive(Clone, Debug, Serialize)]
+pub struct Outcome {
+    /// What was simulated.
+    pub settings: Settings,
+    /// Mean latency, router cycles.
+    pub packet_latency_cycles: Option<f64>,
+    /// Half-width of its 95 % confidence interval, router cycles.
+    pub confidence: Option<f64>,
+    /// Mean latency, ns.
+    pub packet_latency_ns: Option<f64>,
+    /// Half, 95 % and 99 % of the latencies are at most this, and the largest; router cycles.
+    pub latency_percentiles_cycles: Percentiles,
+    /// Flits that arrived per node and cycle.
+    pub accepted_flits_per_node_cycle: f64,
+    /// Flits that were created per node and cycle.
+    pub offered_flits_per_node_cycle: f64,
+    /// Routers a packet passed, those of source and destination included.
+    pub mean_routers_visited: Option<f64>,
+    /// The network does not carry the offered load: latency has no limit and only says how long
+    /// the run was.
+    pub saturated: bool,
+    /// Messages measured.
+    pub packets: u64,
+    /// Latency of the probe's messages, router cycles.
+    pub probe: Option<ProbeOutcome>,
+    /// Cycles before measuring.
+    pub warmup_cycles: u64,
+    /// Cycles measured.
+    pub measured_cycles: u64,
+    /// One router cycle, ps.
+    pub cycle_ps: u64,
+    /// Packets that left a router, whole run.
+    pub packet_hops: u64,
+    /// Flits that left a router, whole run.
+    pub flit_hops: u64,
+    /// Threads that simulated.
+    pub threads: usize,
+    /// Time simulated took, s.
+    pub wall_s: f64,
+    /// Speed: packet_hops / wall_s.
+    pub packet_hops_per_s: f64,
+    /// Speed: flit_hops / wall_s.
+    pub flit_hops_per_s: f64,
+    /// Largest resident memory of the process so far, bytes; 0 where the system does not say.
+    pub peak_rss_bytes: u64,
+    /// Bytes of the network's tables and queues at the end.
+    pub model_bytes: u64,
+    /// All latencies, router cycles.
+    #[serde(skip)]
+    pub histogram: Histogram,
+}
+
+/// Points of the latency distribution, router cycles.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Percentiles {
+    /// Median.
+    pub p50: f64,
+    /// 95 %.
+    pub p95: f64,
+    /// 99 %.
+    pub p99: f64,
+    /// Largest.
+    pub max: f64,
+}
+
+/// What the probe's messages saw.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct ProbeOutcome {
+    /// Messages that arrived.
+    pub messages: u64,
+    /// Mean latency, router cycles.
+    pub mean_cycles: f64,
+    /// Smallest latency, router cycles.
+    pub min_cycles: f64,
+    /// Largest latency, router cycles.
+    pub max_cycles: f64,
+}
+
+impl Outcome {
+    /// Share of messages over their latency.
+    pub fn histogram_chart(&self) -> Chart {
+        let total = self.packets.max(1) as f64;
+        let mut below = 0;
+        let mut points = Vec::new();
+        for (value, count) in self.histogram.buckets() {
+            // Wider buckets hold more: show messages per cycle of latency.
+            points.push((value as f64, count as f64 / total / (value - below).max(1) as f64));
+            below = value;
+        }
+        Chart {
+            title: format!(
+                "Latency: {}, load {}, {}",
+                self.settings.topology, self.settings.load, self.settings.pattern
+            ),
+            x: "latency, cycles".into(),
+            y: "share of messages per cycle".into(),
+            x_log: true,
+            y_log: true,
+            curves: vec![("latency".into(), points)],
+        }
+    }
+
+    /// The result for people.
+    pub fn text(&self) -> String {
+        let s = &self.settings;
+        let mut out = format!(
+            "{} · router {:?}, {} · {} · length {} · load {} · {}\n",
+            s.topology,
+            s.router,
+            format!("{:?}", s.routing).to_lowercase(),
+            s.pattern,
+            s.length,
+            s.load,
+            s.process
+        );
+        let mut line = |name: &str, value: String| {
+            let _ = writeln!(out, "  {name:<22}{value}");
+        };
+        if self.saturated {
+            line("SATURATED", "the network does not carry this load; latency depends on the run's length".into());
+        }
+        match (self.packet_latency_cycles, self.packet_latency_ns) {
+            (Some(cycles), Some(ns)) => {
+                let sure = self.confidence.map_or(String::new(), |c| format!(" ± {c:.2}"));
+                line("latency", format!("{cycles:.2}{sure} cycles ({ns:.1} ns)"));
+                let p = &self.latency_percentiles_cycles;
+                line(
+                    "",
+                    format!("half {:.0}, 95 % {:.0}, 99 % {:.0}, largest {:.0} cycles", p.p50, p.p95, p.p99, p.max),
+                );
+            }
+            _ => line("latency", "nothing arrived".into()),
+        }
+        let (accepted, offered) = (self.accepted_flits_per_node_cycle, self.offered_flits_per_node_cycle);
+        line("accepted", format!("{accepted:.4} of {offered:.4} flits per node and cycle"));
+        if let Some(routers) = self.mean_routers_visited {
+            line("routers visited", format!("{routers:.3}"));
+        }
+        if let Some(p) = &self.probe {
+            let text = format!(
+                "{:.1} cycles ({:.0} to {:.0}), {} messages",
+                p.mean_cycles, p.min_cycles, p.max_cycles, p.messages
+            );
+            line("probe", text);
+        }
+        line(
+            "measured",
+            format!("{} messages in {} cycles after {}", self.packets, self.measured_cycles, self.warmup_cycles),
+        );
+        let speed = format!(
+            "{:.2} s, {:.2} M packet hops/s, {:.2} M flit hops/s, {:.0} MiB",
+            self.wall_s,
+            self.packet_hops_per_s / 1e6,
+            self.flit_hops_per_s / 1e6,
+            self.peak_rss_bytes as f64 / f64::from(1 << 20)
+        );
+        line("simulated in", speed);
+        out
+    }
+}
+
+/// Largest resident memory of this process, bytes; 0 if the system does not say.
+pub fn peak_rss_bytes() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:"));
+    let kib = line.and_then(|l| l.trim().trim_end_matches("kB").trim().parse::<u64>().ok());
+    kib.unwrap_or(0) * 1024
+}

@@ -1,0 +1,87 @@
+//! Networks that exist or that others have simulated, ready to run.
+
+use super::Keys;
+use crate::Error;
+
+/// A named set of settings.
+#[derive(Clone, Copy, Debug)]
+pub struct Preset {
+    /// Name on the command line.
+    pub name: &'static str,
+    /// What it is.
+    pub about: &'static str,
+    /// The settings, as in a file.
+    pub toml: &'static str,
+}
+
+/// Every preset.
+pub const PRESETS: [Preset; 8] = [
+    Preset {
+        name: "desmos",
+        about: "Desmos: 32 nodes, Angara 4x2x2x2 (paper 002, section 3)",
+        toml: "topology = \"torus:4x2x2x2\"\nrouter = \"angara\"\nlength = 18\nload = 0.1\n",
+    },
+    Preset {
+        name: "angara-k1",
+        about: "Angara-K1: 36 nodes, 3x3x4 (paper 002, section 3)",
+        toml: "topology = \"torus:3x3x4\"\nrouter = \"angara\"\nlength = 18\nload = 0.1\n",
+    },
+    Preset {
+        name: "angara-8x8x8",
+        about: "512 Angara nodes, full packets",
+        toml: "topology = \"torus:8x8x8\"\nrouter = \"angara\"\nlength = 18\nload = 0.3\n",
+    },
+    Preset {
+        name: "angara-32k",
+        about: "The largest Angara: 32768 nodes, 16x16x16x8, lightly loaded",
+        toml: "topology = \"torus:16x16x16x8\"\nrouter = \"angara\"\nlength = 18\nload = 0.05\n",
+    },
+    Preset {
+        name: "booksim-torus",
+        about: "8-ary 3-cube as BookSim 2 has it: 4 channels of 8 flits, dateline, single flits",
+        toml: "topology = \"torus:8x8x8\"\nrouter = \"generic\"\nvcs = 4\nbuffer = 8\ndeadlock = \"dateline\"\nlength = 1\nload = 0.3\n",
+    },
+    Preset {
+        name: "booksim-torus-vct",
+        about: "The same with 16-flit packets, buffers of 64 flits and virtual cut-through",
+        toml: "topology = \"torus:8x8x8\"\nrouter = \"generic\"\nvcs = 4\nbuffer = 64\ndeadlock = \"dateline\"\nlength = 16\nload = 0.3\n",
+    },
+    Preset {
+        name: "booksim-fat-tree",
+        about: "8-ary 3-tree as BookSim 2 has it: nearest common ancestor, random up",
+        toml: "topology = \"fat-tree:8,3\"\nrouter = \"generic\"\nvcs = 4\nbuffer = 8\nlength = 1\nload = 0.3\n",
+    },
+    Preset {
+        name: "fft-4096",
+        about: "First exchange of a 3D FFT on 4096 nodes, 32-flit messages, Poisson (paper 004)",
+        toml: "topology = \"torus:16x16x16\"\nrouter = \"generic\"\nvcs = 4\nbuffer = 64\nlength = 32\nload = 0.1\npattern = \"fftrow:64\"\nprocess = \"poisson\"\n",
+    },
+];
+
+/// The settings of preset `name`.
+///
+/// # Errors
+/// No such preset.
+pub fn find(name: &str) -> Result<Keys, Error> {
+    let names = || PRESETS.iter().map(|p| p.name).collect::<Vec<_>>().join(", ");
+    let preset = PRESETS.iter().find(|p| p.name == name);
+    let preset = preset.ok_or_else(|| Error::invalid("--preset", name, format!("there are {}", names())))?;
+    Ok(toml::from_str(preset.toml).expect("presets are checked by a test"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_preset_is_a_valid_experiment() {
+        for preset in PRESETS {
+            find(preset.name).unwrap().resolve().map_err(|(e, key)| format!("{}: {key}: {e}", preset.name)).unwrap();
+        }
+    }
+
+    #[test]
+    fn an_unknown_preset_is_answered_with_the_known_ones() {
+        assert!(find("desmo").unwrap_err().to_string().contains("desmos, angara-k1"));
+    }
+}

@@ -1,0 +1,108 @@
+//! Reading TOML files so that every complaint names file and line.
+
+use crate::Error;
+use serde::de::DeserializeOwned;
+use std::path::{Path, PathBuf};
+
+/// A file that was read, kept to find lines in.
+#[derive(Clone, Debug)]
+pub struct TomlFile {
+    path: PathBuf,
+    text: String,
+}
+
+impl TomlFile {
+    /// Reads `path`.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn read(path: &Path) -> Result<TomlFile, Error> {
+        match std::fs::read_to_string(path) {
+            Ok(text) => Ok(TomlFile { path: path.into(), text }),
+            Err(source) => Err(Error::File { path: path.into(), source }),
+        }
+    }
+
+    /// The contents as a `T`.
+    ///
+    /// # Errors
+    /// Bad syntax, an unknown key or a bad value, with its line.
+    pub fn parse<T: DeserializeOwned>(&self) -> Result<T, Error> {
+        toml::from_str(&self.text).map_err(|e| {
+            let line = e.span().map_or(1, |span| self.line_at(span.start));
+            self.error(line, e.message().trim_end())
+        })
+    }
+
+    /// The file with the table `[name]` left empty, all lines in their places.
+    pub fn without_table(&self, name: &str) -> TomlFile {
+        let header = format!("[{name}]");
+        let mut inside = false;
+        let keep = |line: &str| {
+            if line.trim_start().starts_with('[') {
+                inside = line.trim() == header;
+            }
+            if inside { "\n".to_string() } else { format!("{line}\n") }
+        };
+        TomlFile { path: self.path.clone(), text: self.text.lines().map(keep).collect() }
+    }
+
+    /// `error` with the line of the setting it is about, where it can be told.
+    pub fn locate(&self, error: Error, key: Option<&str>) -> Error {
+        let (message, remedy, _) = error.parts();
+        let text = if remedy.is_empty() { message } else { format!("{message}: {remedy}") };
+        match key.and_then(|key| self.line_of(key)) {
+            Some(line) => self.error(line, &text),
+            None => error,
+        }
+    }
+
+    /// Line of the setting `key`, counted from 1.
+    fn line_of(&self, key: &str) -> Option<usize> {
+        let sets = |line: &str| line.split_once('=').is_some_and(|(name, _)| name.trim().trim_matches('"') == key);
+        self.text.lines().position(sets).map(|i| i + 1)
+    }
+
+    fn line_at(&self, offset: usize) -> usize {
+        self.text.as_bytes()[..offset.min(self.text.len())].iter().filter(|&&b| b == b'\n').count() + 1
+    }
+
+    fn error(&self, line: usize, message: &str) -> Error {
+        Error::Setting { path: self.path.clone(), line, message: message.replace('\n', "; ") }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::Keys;
+
+    fn parse(text: &str) -> String {
+        let file = TomlFile { path: "exp.toml".into(), text: text.into() };
+        file.parse::<Keys>().unwrap_err().to_string()
+    }
+
+    #[test]
+    fn unknown_keys_are_refused_with_their_line() {
+        let e = parse("load = 0.1\nlode = 0.2\n");
+        assert!(e.starts_with("exp.toml:2: unknown field `lode`"), "{e}");
+        assert!(e.contains("`load`"), "says what exists: {e}");
+    }
+
+    #[test]
+    fn bad_values_and_bad_syntax_are_refused_with_their_line() {
+        let e = parse("\ntopology = \"torus:8y8\"");
+        assert!(e.starts_with("exp.toml:2: topology `torus:8y8`"), "{e}");
+        assert!(parse("load = \"much\"").starts_with("exp.toml:1: "));
+        assert!(parse("load = 0.1\nseed = = 2").starts_with("exp.toml:2: "));
+        let e = parse("length = \"4:0.5\"");
+        assert!(e.starts_with("exp.toml:1: ") && e.contains("add up to 0.5"), "{e}");
+    }
+
+    #[test]
+    fn a_later_complaint_finds_its_line() {
+        let file = TomlFile { path: "exp.toml".into(), text: "seed = 1\nload = 9.0\n".into() };
+        let e = file.locate(Error::invalid("load", 9.0, "give less"), Some("load"));
+        assert_eq!(e.to_string(), "exp.toml:2: load is 9: give less");
+    }
+}
