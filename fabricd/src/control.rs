@@ -5,17 +5,18 @@
 
 use crate::daemon::Daemon;
 use crate::fault::{ClearSpec, FaultSpec};
-use crate::job::Owner;
+use crate::job::{Outgoing, Owner};
 use crate::placement::failure;
 use crate::strict;
 use abi::msg::{Failure, Line, MESSAGE_MAX, Reply, Request};
+use std::cell::Cell;
 use std::rc::Rc;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{UnixListener, UnixStream};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 
-/// Lines kept for a connection that does not read.
+/// Events kept for a connection that does not read.
 const BACKLOG: usize = 4096;
 
 /// Accepts connections for ever.
@@ -46,7 +47,7 @@ async fn serve(daemon: &Rc<Daemon>, connection: u64, stream: UnixStream) {
     match peer {
         Ok(peer) => {
             let owner = Owner { connection, pid: peer.pid(), lines };
-            let client = Client { daemon, uid: peer.uid(), owner };
+            let client = Client { daemon, uid: peer.uid(), owner, shutdown: Cell::new(false) };
             client.read_requests(BufReader::new(read)).await;
         }
         Err(e) => tracing::warn!(error = %e, "cannot tell who connected to the control socket"),
@@ -55,8 +56,8 @@ async fn serve(daemon: &Rc<Daemon>, connection: u64, stream: UnixStream) {
     writer.abort();
 }
 
-async fn write_lines(mut stream: OwnedWriteHalf, mut queue: mpsc::Receiver<Line>) {
-    while let Some(line) = queue.recv().await {
+async fn write_lines(mut stream: OwnedWriteHalf, mut queue: mpsc::Receiver<Outgoing>) {
+    while let Some(Outgoing { line, written }) = queue.recv().await {
         let mut text = match serde_json::to_vec(&line) {
             Ok(text) => text,
             Err(e) => {
@@ -68,6 +69,10 @@ async fn write_lines(mut stream: OwnedWriteHalf, mut queue: mpsc::Receiver<Line>
         if stream.write_all(&text).await.is_err() {
             return;
         }
+        if let Some(written) = written {
+            // The reader may have gone meanwhile.
+            let _ = written.send(());
+        }
     }
 }
 
@@ -75,6 +80,8 @@ struct Client<'d> {
     daemon: &'d Rc<Daemon>,
     uid: u32,
     owner: Owner,
+    /// Shut down once the answer is written.
+    shutdown: Cell<bool>,
 }
 
 impl Client<'_> {
@@ -94,13 +101,17 @@ impl Client<'_> {
                 )),
                 false => self.answer(&line).await,
             };
-            let reply = reply.unwrap_or_else(Reply::Error);
-            if self.owner.lines.send(Line::Reply(reply)).await.is_err() {
+            // The next request is read when this answer is written: a client that does not read
+            // makes the daemon keep one answer, not thousands.
+            let (written, on_written) = oneshot::channel();
+            let out = Outgoing { line: Line::Reply(reply.unwrap_or_else(Reply::Error)), written: Some(written) };
+            if self.owner.lines.send(out).await.is_err() || on_written.await.is_err() {
                 return;
             }
+            if self.shutdown.get() {
+                self.daemon.stop.notify_one();
+            }
             if too_long {
-                // Give the writer the one turn it needs for the refusal.
-                tokio::task::yield_now().await;
                 return;
             }
         }
@@ -145,7 +156,7 @@ impl Client<'_> {
             }
             Request::Shutdown => {
                 self.check_operator("shut the daemon down")?;
-                daemon.stop.notify_one();
+                self.shutdown.set(true);
                 Ok(Reply::Ok)
             }
         }

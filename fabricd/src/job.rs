@@ -15,7 +15,7 @@ use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 
 /// Descriptors the daemon keeps per PE: connection, pidfd, doorbell, counters.
 const FDS_PER_PE: u64 = 4;
@@ -48,7 +48,14 @@ pub(crate) struct Owner {
     pub(crate) connection: u64,
     /// Process at its other end; never killed for its own job's end.
     pub(crate) pid: Option<i32>,
-    pub(crate) lines: mpsc::Sender<Line>,
+    pub(crate) lines: mpsc::Sender<Outgoing>,
+}
+
+/// A line for a control connection.
+pub(crate) struct Outgoing {
+    pub(crate) line: Line,
+    /// Told when the line has been written.
+    pub(crate) written: Option<oneshot::Sender<()>>,
 }
 
 /// A PE's life.
@@ -78,7 +85,7 @@ impl Job {
 
     /// Tells the owner; dropped if it does not read (its connection buffers thousands).
     pub(crate) fn tell(&self, event: Event) {
-        if self.owner.lines.try_send(Line::Event(event)).is_err() {
+        if self.owner.lines.try_send(Outgoing { line: Line::Event(event), written: None }).is_err() {
             tracing::debug!(job = self.memory.id, "owner does not take events");
         }
     }

@@ -26,12 +26,15 @@ impl EngineJob {
 impl Engine {
     pub(super) fn apply(&mut self, effect: Effect) {
         match effect {
-            Effect::Write { at, place, data, .. } => {
+            Effect::Write { at, place, data, last, .. } => {
                 let Some((job, pe)) = owner(&self.ports, &self.jobs, at) else { return };
                 if let Some((map, offset)) = job.memory(pe, place, data.len()) {
                     // `resolve` checked the range.
                     let _ = map.write(offset, self.fabric.payload(data));
-                    job.notify(pe);
+                    // Once per operation: a sleeper woken for every packet would only look and sleep.
+                    if last {
+                        job.notify(pe);
+                    }
                 }
             }
             Effect::Fetch { at, place, len, token, .. } => {

@@ -78,9 +78,11 @@ impl Engine {
     /// Takes posts and CSR commands from one channel; whether there were any.
     pub(super) fn poll_lane(&mut self, index: usize) -> bool {
         let mut work = self.poll_mailbox(index);
-        for _ in 0..POSTS_PER_ROUND {
+        let waited = self.lanes[index].as_ref().is_some_and(|l| l.pending.is_some());
+        let mut taken = 0;
+        while taken < POSTS_PER_ROUND {
             match self.take_post(index) {
-                Ok(true) => work = true,
+                Ok(true) => taken += 1,
                 Ok(false) => break,
                 Err(v) => {
                     self.break_lane(index, v.fault, v.seq, &v.why);
@@ -88,8 +90,11 @@ impl Engine {
                 }
             }
         }
-        if work && let Some(lane) = &self.lanes[index] {
-            // A client that found its queue full waits for the heads.
+        work |= taken > 0;
+        // A client that found its queue full waits for the heads; that takes more posts than one
+        // round serves, or a network without room. Otherwise waking it now would be too early.
+        let was_full = taken == POSTS_PER_ROUND || waited && taken > 0;
+        if was_full && let Some(lane) = &self.lanes[index] {
             lane.notify();
         }
         work
