@@ -6,6 +6,7 @@
 //! The paper has one processor per node; here a node's row counts its local contributor ports,
 //! and the expected number of packets of a reduction is children + local contributors.
 
+mod mend;
 mod reducer;
 mod subnet;
 mod tree;
@@ -39,9 +40,24 @@ struct Member {
     pending: VecDeque<(u8, bool)>,
     /// Reductions finished in sequence as the local participants may see them.
     done: u64,
+    /// Reductions in `done` that the tree carries out again after it was moved.
+    repeated: u64,
     /// The `done` they have been told.
     told: u64,
     bcasts: u64,
+}
+
+impl Member {
+    /// A reduction is finished for the local participants; false if they know already.
+    fn count_done(&mut self) -> bool {
+        let new = self.repeated == 0;
+        if new {
+            self.done += 1;
+        } else {
+            self.repeated -= 1;
+        }
+        new
+    }
 }
 
 /// A loaded tree.

@@ -54,6 +54,7 @@ impl Fabric {
                 window: if row.is_root { u64::MAX } else { REDUCES as u64 },
                 pending: Default::default(),
                 done: 0,
+                repeated: 0,
                 told: 0,
                 bcasts: 0,
             };
@@ -107,7 +108,8 @@ impl Fabric {
         }
     }
 
-    /// Unloads the trees that use what has just failed, and tells their participants.
+    /// Moves the trees that use what has just failed to other links. One that cannot be moved is
+    /// unloaded, and its participants are told.
     pub(crate) fn break_trees(&mut self, blame: Blame) {
         for tree in 0..TREES as u8 {
             let Some(t) = &self.trees.loaded[tree as usize] else { continue };
@@ -115,9 +117,10 @@ impl Fabric {
                 !self.routes.node_up(*node)
                     || row.to_root.is_some_and(|dir| !self.routes.link_up(Link { node: *node, dir }))
             });
-            if !cut {
+            if !cut || self.mend_tree(tree) {
                 continue;
             }
+            let Some(t) = &self.trees.loaded[tree as usize] else { continue };
             let (job, ports) = (t.job, t.rows.ports.clone());
             self.unload_tree(tree);
             for at in ports {
@@ -323,7 +326,7 @@ impl Fabric {
     }
 
     /// Sends on every reduction that is complete, in sequence, as far as the parent's credits go.
-    fn emit_ready(&mut self, node: u32, tree: u8) {
+    pub(super) fn emit_ready(&mut self, node: u32, tree: u8) {
         loop {
             let Some(m) = self.trees.member(tree, node) else { return };
             let reduce = (m.emitted % REDUCES as u64) as usize;
@@ -383,8 +386,7 @@ impl Fabric {
         let mut news = 0;
         while let Some((_, true)) = m.pending.front() {
             m.pending.pop_front();
-            m.done += 1;
-            news += 1;
+            news += u32::from(m.count_done());
         }
         if m.done == m.told || news == 0 || m.ports.is_empty() {
             return;
@@ -482,7 +484,7 @@ fn mark_done(m: &mut Member, reduce: u8) -> u64 {
     }
     while let Some((_, true)) = m.pending.front() {
         m.pending.pop_front();
-        m.done += 1;
+        m.count_done();
     }
     m.done
 }

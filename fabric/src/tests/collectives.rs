@@ -309,3 +309,49 @@ fn a_dead_link_unloads_the_trees_that_use_it() {
     w.finish();
     assert!(all(16).iter().all(|p| results(&w)[&(*p, 0)] == [(32, 1)]));
 }
+
+#[test]
+fn a_quiet_tree_moves_to_other_links_with_everything_contributed_so_far() {
+    for (all_reduce, rounds) in [(true, 3u64), (true, 20), (false, 20)] {
+        let mut w = World::new("4x2x2");
+        let rows = w.fabric.build_tree(0, &all(16)).unwrap();
+        w.fabric.load_tree(0, 0, &rows).unwrap();
+        let to = (!all_reduce).then(|| port(5));
+        let mut contribute = |w: &mut World, s: u64, nodes: &[u32]| {
+            for &node in nodes {
+                w.must_post(
+                    port(node),
+                    Class::Sync,
+                    sum(0, s, all_reduce, to, &(node as i64 + s as i64).to_le_bytes()),
+                );
+            }
+            w.settle();
+        };
+        let everyone: Vec<u32> = (0..16).collect();
+        let (early, late) = everyone.split_at(9);
+        (0..rounds).for_each(|s| contribute(&mut w, s, &everyone));
+        // Two more reductions have begun when a link of the tree dies.
+        contribute(&mut w, rounds, early);
+        contribute(&mut w, rounds + 1, early);
+        let (child, row) = *rows.rows.iter().find(|r| r.1.to_root.is_some()).unwrap();
+        let link = Link { node: child, dir: row.to_root.unwrap() };
+        w.fabric.set_fault(Fault { kind: FaultKind::LinkDown(link), at: None }).unwrap();
+        w.settle();
+        assert!(w.errors().is_empty(), "{:?}", w.errors());
+        contribute(&mut w, rounds, late);
+        contribute(&mut w, rounds + 1, late);
+        (rounds + 2..rounds + 20).for_each(|s| contribute(&mut w, s, &everyone));
+        let moved = w.fabric.tree(0).unwrap().clone();
+        validate(&w.fabric.shape(), &moved).unwrap();
+        assert!(moved.rows.iter().all(|(n, r)| *n != link.node || r.to_root != Some(link.dir)));
+        w.fabric.unload_tree(0);
+        w.finish();
+        let sums: Vec<i64> = (0..rounds + 20).map(|s| 120 + 16 * s as i64).collect();
+        let receivers = if all_reduce { all(16) } else { vec![port(5)] };
+        for p in receivers {
+            let got: Vec<(i64, u64)> = results(&w)[&(p, 0)].clone();
+            assert_eq!(got.iter().map(|g| g.0).collect::<Vec<_>>(), sums);
+            assert!(got.iter().zip(1..).all(|(g, n)| g.1 == n), "counts go up one by one: {got:?}");
+        }
+    }
+}

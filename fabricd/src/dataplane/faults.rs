@@ -5,6 +5,9 @@ use crate::fault::{ClearSpec, Failing, FaultSpec, Site, show_site};
 use fabric::{Fault, FaultKind, Link};
 use std::time::Instant;
 
+/// Rounds the network gets to come to rest before routes change.
+const SETTLE_ROUNDS: usize = 1024;
+
 /// The faults of this daemon.
 #[derive(Default)]
 pub(super) struct FaultBook {
@@ -55,6 +58,12 @@ impl Engine {
     }
 
     fn apply_fault(&mut self, fault: FaultSpec) -> Result<(), String> {
+        // A tree moves to other links only between two packets.
+        for _ in 0..SETTLE_ROUNDS {
+            if !self.run_network() {
+                break;
+            }
+        }
         self.fabric.set_fault(Fault { kind: network_fault(&fault), at: None }).map_err(|e| e.to_string())?;
         tracing::info!(%fault, "fault in force");
         let same_kind =
