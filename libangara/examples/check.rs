@@ -234,7 +234,8 @@ fn threads(job: &Job) -> Result<()> {
 fn main() -> Result<()> {
     let job = Job::from_env(4 << 20)?;
     let launched = job.adapter().heads().is_ok();
-    let mut checks: Vec<(&str, fn(&Job) -> Result<()>)> = vec![
+    type Check = fn(&Job) -> Result<()>;
+    let mut checks: Vec<(&str, Check)> = vec![
         ("lengths", lengths),
         ("bulk", bulk),
         ("fence", fence),
