@@ -266,9 +266,11 @@ fn sleep_model(heavy: bool, light: bool, writers: usize) {
             })
             .collect();
         let ready = || data.0.load(Ordering::Relaxed) == 1 && (writers < 2 || data.1.load(Ordering::Relaxed) == 1);
+        let mut sleeper = shared.0.sleeper(&shared.1);
         while !ready() {
-            shared.0.sleep(&shared.1, ready);
+            sleeper.sleep(ready);
         }
+        drop(sleeper);
         for thread in threads {
             thread.join().expect("writer thread");
         }

@@ -56,15 +56,40 @@ impl WaitCell {
         kernel.futex_wake(&self.event);
     }
 
-    /// The sleeper's side: returns at once if `ready`, else after a wake-up or [`SLEEP_MAX`].
-    pub fn sleep(&self, kernel: &impl Kernel, ready: impl FnOnce() -> bool) {
-        let seen = self.event.load(Ordering::SeqCst);
-        self.sleepers.fetch_add(1, Ordering::SeqCst);
-        kernel.heavy_fence();
-        if !ready() {
-            kernel.futex_wait(&self.event, seen);
+    /// The sleeper's side. Costs nothing until it sleeps.
+    pub fn sleeper<'c, K: Kernel>(&'c self, kernel: &'c K) -> Sleeper<'c, K> {
+        Sleeper { cell: self, kernel, counted: false }
+    }
+}
+
+/// One wait on a [`WaitCell`], of any number of sleeps. It stays counted from the first sleep on,
+/// so that only that one pays for the heavy fence: a writer that comes later finds it counted.
+pub struct Sleeper<'c, K: Kernel> {
+    cell: &'c WaitCell,
+    kernel: &'c K,
+    counted: bool,
+}
+
+impl<K: Kernel> Sleeper<'_, K> {
+    /// Returns at once if `ready`, else after a wake-up or [`SLEEP_MAX`].
+    pub fn sleep(&mut self, ready: impl FnOnce() -> bool) {
+        let seen = self.cell.event.load(Ordering::SeqCst);
+        if !self.counted {
+            self.counted = true;
+            self.cell.sleepers.fetch_add(1, Ordering::SeqCst);
+            self.kernel.heavy_fence();
         }
-        self.sleepers.fetch_sub(1, Ordering::SeqCst);
+        if !ready() {
+            self.kernel.futex_wait(&self.cell.event, seen);
+        }
+    }
+}
+
+impl<K: Kernel> Drop for Sleeper<'_, K> {
+    fn drop(&mut self) {
+        if self.counted {
+            self.cell.sleepers.fetch_sub(1, Ordering::SeqCst);
+        }
     }
 }
 
@@ -132,8 +157,8 @@ mod linux {
         static FUTEX_BUDGET: Cell<u32> = const { Cell::new(0) };
     }
 
-    /// Waits until `ready` (which is not asked again once it said yes), spinning, yielding and sleeping as measurements advise: spin briefly
-    /// (not at all when `crowded`: more PEs than cores), then timed yields, then the futex.
+    /// Waits until `ready` (which is not asked again once it said yes), spinning, yielding and
+    /// sleeping as measurements advise: spin briefly (not at all when `crowded`: more PEs than cores), then timed yields, then the futex.
     /// `give_up` is asked between sleeps (about every millisecond) and ends the wait with its error.
     pub fn wait_until<E>(
         cell: &WaitCell,
@@ -150,6 +175,7 @@ mod linux {
             }
         }
         let mut yields = 0;
+        let mut sleeper = cell.sleeper(&Linux);
         loop {
             if ready() {
                 return Ok(());
@@ -169,7 +195,7 @@ mod linux {
                 }
                 // `ready` may act (a post into a queue that had no room), so its answer is final.
                 let mut done = false;
-                cell.sleep(&Linux, || {
+                sleeper.sleep(|| {
                     done = ready();
                     done
                 });

@@ -37,7 +37,9 @@ pub enum OpState {
     Complete = 6,
 }
 
-/// One posted operation. Dropping it does not cancel anything.
+/// One posted operation. Dropping it does not cancel anything. An operation that is answered
+/// (read, fetching atomic, barrier, flush) holds one of 64 completion words until [`Handle::wait`].
+#[must_use = "an answered operation holds a completion word until it is waited for"]
 #[derive(Debug)]
 pub struct Handle {
     pe: usize,
