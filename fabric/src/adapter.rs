@@ -14,10 +14,12 @@ use crate::routes::Cursor;
 use crate::slab::{Detail, Packet, flag};
 use crate::topology::NONE;
 use crate::types::*;
+use crate::wire::Note;
 use abi::PAYLOAD_MAX;
 use abi::account::{Class, READ_MAX};
 use abi::desc::{Place, Region};
 use abi::packet::{PacketType, Vc, data_flits};
+use abi::torus::NodeId;
 use std::collections::VecDeque;
 
 /// An open injection/ejection channel.
@@ -339,22 +341,25 @@ impl Fabric {
         self.completions.push_back((self.effects_made, c));
     }
 
-    /// A packet is out of the network: ejected, dropped or gone over a boundary for good.
-    pub(crate) fn left(&mut self, h: u32) {
-        let p = &self.packets[h];
-        let (port, old) = (p.port, p.is(flag::OLD));
-        if old {
+    /// A packet is out of the network: ejected or dropped. `at` is where.
+    pub(crate) fn left(&mut self, at: NodeId, h: u32) {
+        let p = self.packets[h];
+        if p.is(flag::OLD) {
             self.old_left(p.src, p.dst);
         }
-        let p = &self.packets[h];
-        let ours = match p.is(flag::FOREIGN) {
-            true if self.owned[p.src as usize] => self.port_index(Port { node: p.src, endpoint: p.src_ep }),
-            true => None,
-            false if port == NONE || p.is(flag::DEAD) => None,
-            false => Some(port as usize),
+        if p.port == NONE || matches!(p.kind, PacketType::ReadRsp | PacketType::Barrier) {
+            return;
+        }
+        let from = Port { node: p.src, endpoint: p.src_ep };
+        let port = match p.is(flag::FOREIGN) {
+            true if !self.owned[p.src as usize] => {
+                return self.send_note(at, from, p.job, self.generation(p.job), Note::Gone);
+            }
+            _ if p.is(flag::DEAD) => None,
+            true => self.port_index(from),
+            false => Some(p.port as usize),
         };
-        let counted = !matches!(p.kind, PacketType::ReadRsp | PacketType::Barrier) && p.port != NONE;
-        if let Some(port) = ours.filter(|_| counted) {
+        if let Some(port) = port {
             self.ports[port].outstanding = self.ports[port].outstanding.saturating_sub(1);
             self.schedule_pump(port, self.now);
         }
@@ -362,7 +367,7 @@ impl Fabric {
 
     /// [`Kind::Deliver`]: a packet has reached the host of its target.
     pub(crate) fn on_deliver(&mut self, node: u32, h: u32) {
-        self.left(h);
+        self.left(node, h);
         let p = self.packets[h];
         if p.is(flag::DEAD) {
             return self.free_packet(h);
@@ -449,7 +454,7 @@ impl Fabric {
         let at_target = matches!(p.kind, PacketType::ReadReq | PacketType::Service);
         if at_target {
             self.service_done(h);
-            self.fail_request(h, OpFault::Refused);
+            self.fail_request(p.dst, h, OpFault::Refused);
             return self.free_packet(h);
         }
         if let Some(op) = self.ops.by_key(p.op) {
@@ -475,17 +480,28 @@ impl Fabric {
     }
 
     /// The operation behind a request or an answer that got lost fails, and its window reopens.
-    pub(crate) fn fail_request(&mut self, h: u32, fault: OpFault) {
+    /// Returns whether the requester is modelled elsewhere and has been sent a note.
+    pub(crate) fn fail_request(&mut self, at: NodeId, h: u32, fault: OpFault) -> bool {
         let p = self.packets[h];
-        let window = match p.kind {
-            PacketType::ReadReq => Some(Port { node: p.src, endpoint: p.src_ep }),
-            PacketType::ReadRsp if p.is(flag::READ) => Some(Port { node: p.dst, endpoint: p.dst_ep }),
-            _ => None,
+        let (to, window) = match p.kind {
+            PacketType::ReadRsp => (Port { node: p.dst, endpoint: p.dst_ep }, p.is(flag::READ)),
+            _ => (Port { node: p.src, endpoint: p.src_ep }, p.kind == PacketType::ReadReq),
         };
-        if let Some(at) = window {
-            self.reopen_reads(at);
+        if !self.owned[to.node as usize] {
+            let note = Note::Lost { op: p.op, window, from: p.src, fault };
+            self.send_note(at, to, p.job, self.generation(p.job), note);
+            return true;
         }
-        if let Some(op) = self.ops.by_key(p.op).filter(|op| self.ops[*op].answered) {
+        self.fail_answer(to, p.op, window, fault);
+        false
+    }
+
+    /// The port `to` will get no answer for operation `op`.
+    pub(crate) fn fail_answer(&mut self, to: Port, op: u64, window: bool, fault: OpFault) {
+        if window {
+            self.reopen_reads(to);
+        }
+        if let Some(op) = self.ops.by_key(op).filter(|op| self.ops[*op].answered) {
             self.fail_op(op, fault);
         }
     }
@@ -563,13 +579,13 @@ impl Fabric {
         let h = self.routers.front(node, queue);
         let end = self.now.max(self.packets[h].tail);
         self.pop(node, queue, end);
-        self.drop_unreachable(h);
+        self.drop_unreachable(node, h);
     }
 
-    /// Drops a packet that is in no queue and tells its injector.
-    pub(crate) fn drop_unreachable(&mut self, h: u32) {
+    /// Drops a packet that is in no queue and tells its injector. `node` is where.
+    pub(crate) fn drop_unreachable(&mut self, node: NodeId, h: u32) {
         let p = self.packets[h];
-        self.counters.nodes[p.src as usize].unreachable_drops += 1;
+        self.counters.nodes[node as usize].unreachable_drops += 1;
         let blame = self.routes.blame(p.src, p.dst);
         let (from, to) = (p.src, p.dst);
         // The injector of an answer is the target of the request; it is the requester who must know.
@@ -577,11 +593,10 @@ impl Fabric {
             PacketType::ReadRsp => Port { node: p.dst, endpoint: p.dst_ep },
             _ => Port { node: p.src, endpoint: p.src_ep },
         };
-        self.left(h);
-        if !p.is(flag::DEAD) {
+        self.left(node, h);
+        if !p.is(flag::DEAD) && !self.fail_request(node, h, OpFault::Unreachable { to, blame }) {
             let what = NetError::Unreachable { from, to, blame };
             self.effect(Effect::Error { at, job: p.job, what, time: self.now });
-            self.fail_request(h, OpFault::Unreachable { to, blame });
         }
         self.free_packet(h);
     }

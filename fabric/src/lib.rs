@@ -57,7 +57,7 @@ pub use counters::NodeCounters;
 pub use fault::{Fault, FaultError, FaultKind};
 pub use routes::{Route, Routes};
 pub use types::*;
-pub use wire::{Frame, FrameError, Meta};
+pub use wire::{Frame, FrameError, Meta, Note};
 
 use abi::PACKET_FLITS_MAX;
 use abi::account::{CLASSES, Load};

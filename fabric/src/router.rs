@@ -211,6 +211,11 @@ impl Fabric {
             return Some(profit as u16 | 1 << escape);
         }
         let out = p.cursor.peek(&self.net, node).unwrap_or(OUT_EJECT);
+        if out != OUT_EJECT && self.routes.blocked(node, out) {
+            // Only from another fabric that does not know of the fault yet.
+            self.take_back(h);
+            return None;
+        }
         Some(1 << out)
     }
 
@@ -276,9 +281,8 @@ impl Fabric {
         }
         match winner {
             Some((queue, vc, class)) => {
-                for c in 0..4 {
+                for (c, age) in self.routers.age[i].iter_mut().enumerate() {
                     let passed_over = c != class && requests & CLASS_QUEUES[c] != 0;
-                    let age = &mut self.routers.age[i][c];
                     *age = if passed_over { age.saturating_add(1) } else { 0 };
                 }
                 self.routers.last_granted[i][class] = queue as u8;

@@ -10,12 +10,12 @@ use crate::link::{REPLAYS_MAX, random};
 use crate::router::VCS;
 use crate::slab::{Detail, Packet, flag};
 use crate::topology::{NONE, link_index};
-use crate::types::{Blame, Effect, JobId, Link, Tick};
+use crate::types::{Blame, Effect, JobId, Link, NetError, OpFault, Port, Tick};
 use abi::FLIT_BYTES;
 use abi::PACKET_FLITS_MAX;
 use abi::desc::{AmoOp, Place, Region};
 use abi::packet::{self, Address, Flit, Header, PacketType, ReduceElem, ReduceOp, Tail, Vc};
-use abi::torus::{Coords, Direction};
+use abi::torus::{Coords, Direction, NodeId};
 use bytes::Bytes;
 
 const CORRUPT: u64 = 1;
@@ -37,6 +37,36 @@ pub enum Frame {
     Credit {
         /// The channel.
         vc: Vc,
+    },
+    /// What became of a packet, for the port that posted it. The chip has no such message: it
+    /// stands for the knowledge a single fabric has of its own packets, and is not traffic.
+    Note {
+        /// The port to tell.
+        to: Port,
+        /// Its job.
+        job: JobId,
+        /// As in [`Meta`].
+        generation: u16,
+        /// What to tell.
+        note: Note,
+    },
+}
+
+/// What became of a packet that left its fabric.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Note {
+    /// It is out of the network; fences stop waiting for it.
+    Gone,
+    /// It was dropped, or the memory it asked for was refused.
+    Lost {
+        /// Operation that waits for an answer, as in [`Meta`].
+        op: u64,
+        /// A read request (or its last answer) that counted against the port's window.
+        window: bool,
+        /// Source of the packet.
+        from: NodeId,
+        /// Why.
+        fault: OpFault,
     },
 }
 
@@ -344,8 +374,45 @@ impl Fabric {
         flits[..n].iter().for_each(|f| bytes.extend_from_slice(&f.to_le_bytes()));
         let frame = Frame::Packet { vc: Vc::ALL[vc], meta, flits: bytes.into() };
         self.boundary.entry(link_index(node, out)).or_default().push_back((p.head, frame));
-        self.left(h);
+        if self.packets[h].is(flag::OLD) {
+            self.old_left(p.src, p.dst);
+        }
         self.free_packet(h);
+    }
+
+    /// Sends a note to a port of another fabric: over the first boundary link on the way from `at`.
+    pub(crate) fn send_note(&mut self, at: NodeId, to: Port, job: JobId, generation: u16, note: Note) {
+        let path = self.routes.path(at, to.node).unwrap_or_default();
+        let leaves = |l: &&Link| {
+            let far = self.net.neighbour(l.node, l.dir.index());
+            self.owned[l.node as usize] && !self.owned[far as usize]
+        };
+        // With no route left the note is lost, as the packets of that port are.
+        let Some(link) = path.iter().find(leaves) else { return };
+        let time = self.now + self.params.hop_ps;
+        let frames = self.boundary.entry(link_index(link.node, link.dir.index())).or_default();
+        frames.push_back((time, Frame::Note { to, job, generation, note }));
+    }
+
+    fn take_note(&mut self, at: NodeId, to: Port, job: JobId, generation: u16, note: Note) {
+        if !self.owned[to.node as usize] {
+            return self.send_note(at, to, job, generation, note);
+        }
+        let port = self.port_index(to).filter(|i| self.ports[*i].job == job && self.generation(job) == generation);
+        let Some(port) = port else { return };
+        match note {
+            Note::Gone => {
+                self.ports[port].outstanding = self.ports[port].outstanding.saturating_sub(1);
+                self.schedule_pump(port, self.now);
+            }
+            Note::Lost { op, window, from, fault } => {
+                if let OpFault::Unreachable { to: target, blame } = fault {
+                    let what = NetError::Unreachable { from, to: target, blame };
+                    self.effect(Effect::Error { at: to, job, what, time: self.now });
+                }
+                self.fail_answer(to, op, window, fault);
+            }
+        }
     }
 
     /// A slot of a boundary link into this fabric has become free.
@@ -383,6 +450,12 @@ impl Fabric {
         let at = time.max(self.now);
         let index = link_index(link.node, link.dir.index());
         match frame {
+            Frame::Note { to, job, generation, note } => {
+                if self.owned[link.node as usize] || !self.owned[far as usize] || to.node as usize >= self.net.nodes {
+                    return Err(FrameError::Link(link));
+                }
+                self.take_note(far, to, job, generation, note);
+            }
             Frame::Credit { vc } => {
                 if !self.owned[link.node as usize] || self.owned[far as usize] {
                     return Err(FrameError::Link(link));

@@ -221,3 +221,51 @@ fn damaged_frames_and_wrong_links_are_refused() {
     j.run();
     assert!(j.trace.iter().any(|t| t.2.starts_with("write")));
 }
+
+#[test]
+fn a_fence_waits_for_packets_in_another_fabric() {
+    let ports: Vec<Port> = (0..8).map(port).collect();
+    for parts in [1, 2, 4] {
+        let mut j = Joined::new("8", parts, &ports);
+        for i in 0..20u64 {
+            let vc = [Vc::Request, Vc::Response][(i % 2) as usize];
+            let op = Op::Write { to: port(4), place: heap(0), source: Source::Inline(&[1; 200]), vc, adaptive: true };
+            j.parts[0].inject(port(0), 0, Class::Put, op, 0, 1).unwrap();
+        }
+        j.parts[0].inject(port(0), 0, Class::Put, Op::Fence, 0, 77).unwrap();
+        j.run();
+        let fenced = j.trace.iter().find(|t| t.2.starts_with("77")).unwrap().0;
+        let writes: Vec<Tick> = j.trace.iter().filter(|t| t.2.starts_with("write")).map(|t| t.0).collect();
+        assert_eq!(writes.len(), 20);
+        assert!(writes.iter().all(|t| *t <= fenced), "{parts} parts");
+    }
+}
+
+#[test]
+fn a_packet_lost_in_another_fabric_is_reported_at_home() {
+    let ports: Vec<Port> = (0..4).map(port).collect();
+    let mut j = Joined::new("mesh:4", 2, &ports);
+    // The far fabric already knows that node 3 is cut off, the near one not yet.
+    let link = Link { node: 2, dir: Direction::new(0, true) };
+    j.parts[1].set_fault(Fault { kind: FaultKind::LinkDown(link), at: None }).unwrap();
+    let read = Op::Read { to: port(3), remote: heap(0), local: heap(0), len: 8 };
+    j.parts[0].inject(port(0), 0, Class::Get, read, 0, 5).unwrap();
+    let mut reported = false;
+    for _ in 0..40 {
+        for i in 0..2 {
+            j.parts[i].run_free();
+            while let Some(effect) = j.parts[i].poll_effect() {
+                assert!(matches!(effect, Effect::Error { at: Port { node: 0, .. }, .. }), "{effect:?}");
+                assert_eq!(i, 0, "told where the port lives");
+                reported = true;
+            }
+            for l in j.parts[i].boundary_links() {
+                while let Some((time, frame)) = j.parts[i].poll_transmit(l) {
+                    j.parts[1 - i].handle_frame(l, time, frame).unwrap();
+                }
+            }
+        }
+    }
+    let c = j.parts[0].poll_completion().unwrap();
+    assert!(reported && matches!(c.state, OpState::Failed(OpFault::Unreachable { to: 3, .. })), "{c:?}");
+}

@@ -1,0 +1,130 @@
+//! Cost of the network in host time: `cargo bench -p angara-fabric`.
+//!
+//! Prints nanoseconds per packet-hop (adapter work included) for loads the live daemon sees:
+//! one operation at a time, and bursts from every node. Figures to compare on one machine, no test.
+
+use abi::account::Class;
+use abi::desc::{Place, Region};
+use abi::packet::Vc;
+use fabric::{Config, Effect, Fabric, InjectError, Op, Port, Source};
+
+/// CPU time of this thread, so that other programs on the machine do not count.
+fn cpu_ns() -> u64 {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").expect("Linux with schedstats");
+    text.split_whitespace().next().and_then(|w| w.parse().ok()).expect("first word is nanoseconds")
+}
+
+fn heap(offset: u64) -> Place {
+    Place { region: Region::Heap, offset }
+}
+
+/// Polls everything; returns delivered writes.
+fn drain(fabric: &mut Fabric) -> u64 {
+    let mut writes = 0;
+    while let Some(effect) = fabric.poll_effect() {
+        match effect {
+            Effect::Write { data, .. } => {
+                std::hint::black_box(fabric.payload(data));
+                writes += 1;
+            }
+            Effect::Fetch { token, len, .. } => fabric.supply(token, &[0; 32768][..len as usize]),
+            _ => {}
+        }
+    }
+    while fabric.poll_completion().is_some() {}
+    writes
+}
+
+fn show(what: &str, start: u64, packets: u64, hops: u64) {
+    let ns = (cpu_ns() - start) as f64;
+    let (p, h) = (ns / packets as f64, if hops > 0 { ns / hops as f64 } else { 0.0 });
+    println!("{what:<58} {p:>8.1} ns/packet {h:>8.1} ns/packet-hop");
+}
+
+/// One write at a time from node 0 to a node `hops` away.
+fn single(shape: &str, to: u32, bytes: usize) {
+    let mut fabric = Fabric::new(Config::new(shape.parse().expect("shape"))).expect("fabric");
+    let ports: Vec<Port> = (0..fabric.shape().nodes() as u32).map(|node| Port { node, endpoint: 0 }).collect();
+    fabric.open_job(0, &ports).expect("job");
+    let data = vec![1; bytes];
+    let hops = fabric.hops(0, to).expect("reachable") as u64;
+    let rounds = 200_000;
+    let start = cpu_ns();
+    for i in 0..rounds {
+        let (to, place, source) = (ports[to as usize], heap(0), Source::Inline(&data));
+        let op = Op::Write { to, place, source, vc: Vc::Request, adaptive: false };
+        fabric.inject(ports[0], 0, Class::Put, op, 0, i).expect("idle port");
+        fabric.run_free();
+        drain(&mut fabric);
+    }
+    show(&format!("{shape}: one {bytes}-byte write, {hops} hops"), start, rounds, rounds * hops);
+}
+
+/// Every node posts `burst` writes to pseudo-random nodes, then everything runs to the end.
+fn bursts(shape: &str, burst: u32, bytes: usize, payload: bool) {
+    let config = Config { payload, ..Config::new(shape.parse().expect("shape")) };
+    let mut fabric = Fabric::new(config).expect("fabric");
+    let n = fabric.shape().nodes() as u32;
+    let ports: Vec<Port> = (0..n).map(|node| Port { node, endpoint: 0 }).collect();
+    fabric.open_job(0, &ports).expect("job");
+    let data = vec![1; bytes];
+    let (mut packets, mut hops, mut dice) = (0u64, 0u64, 1u64);
+    let start = cpu_ns();
+    while packets < 400_000 {
+        for from in 0..n {
+            for _ in 0..burst {
+                dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                let to = (dice >> 33) as u32 % n;
+                let source = if payload { Source::Inline(&data) } else { Source::Length(bytes as u32) };
+                let op = Op::Write { to: ports[to as usize], place: heap(0), source, vc: Vc::Request, adaptive: false };
+                match fabric.inject(ports[from as usize], 0, Class::Put, op, 0, 0) {
+                    Ok(()) => hops += fabric.hops(from, to).expect("reachable") as u64,
+                    Err(InjectError::Busy) => continue,
+                    Err(e) => panic!("{e}"),
+                }
+                packets += 1;
+            }
+        }
+        fabric.run_free();
+        drain(&mut fabric);
+    }
+    let carries = if payload { "" } else { " (no payload)" };
+    show(&format!("{shape}: {burst} x {bytes}-byte writes per node{carries}"), start, packets, hops);
+}
+
+/// One port reads `bytes` at a time.
+fn reads(bytes: u32) {
+    let mut fabric = Fabric::new(Config::new("2x2x2".parse().expect("shape"))).expect("fabric");
+    let ports = [Port { node: 0, endpoint: 0 }, Port { node: 7, endpoint: 0 }];
+    fabric.open_job(0, &ports).expect("job");
+    let rounds = 40_000_000 / (bytes as u64 + 2000);
+    let start = cpu_ns();
+    let mut packets = 0;
+    for i in 0..rounds {
+        let op = Op::Read { to: ports[1], remote: heap(0), local: heap(0), len: bytes };
+        fabric.inject(ports[0], 0, Class::Get, op, 0, i).expect("idle port");
+        loop {
+            fabric.run_free();
+            let writes = drain(&mut fabric);
+            packets += writes + 1;
+            if fabric.poll_timeout().is_none() {
+                break;
+            }
+        }
+    }
+    show(&format!("2x2x2: one {bytes}-byte read, 3 hops"), start, packets, packets * 3);
+}
+
+fn main() {
+    for (to, bytes) in [(0, 8), (1, 8), (7, 8), (7, 256)] {
+        single("2x2x2", to, bytes);
+    }
+    for burst in [1, 16] {
+        bursts("2x2x2", burst, 8, true);
+        bursts("4x4x4", burst, 8, true);
+    }
+    bursts("4x4x4", 16, 256, true);
+    bursts("16x16x16", 4, 256, false);
+    reads(8);
+    reads(30_000);
+}
