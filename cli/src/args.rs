@@ -34,7 +34,7 @@ enum Sub {
     Demo(demo::DemoArgs),
     /// Measure put, get and barrier on both paths, next to this machine's own floors
     Bench(bench::BenchArgs),
-    /// Evaluate the papers' cost models: barriers, matrix multiplication
+    /// Plan without running: barrier and matrix costs, route tables, collective trees
     Plan(sim::cli::PlanArgs),
     /// Simulate networks: one load, sweeps, prepared machines
     Sim(sim::cli::SimArgs),

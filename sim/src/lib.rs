@@ -15,6 +15,7 @@ pub mod rng;
 pub mod run;
 pub mod sweep;
 pub mod table;
+pub mod toml_file;
 pub mod traffic;
 
 pub use error::Error;

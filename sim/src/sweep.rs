@@ -16,8 +16,8 @@
 use crate::Error;
 use crate::plot::Chart;
 use crate::run::outcome::Outcome;
-use crate::run::toml_file::TomlFile;
 use crate::run::{Experiment, Keys, driver};
+use crate::toml_file::TomlFile;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::sync::Mutex;

@@ -1,4 +1,4 @@
-//! `angara plan`: the papers' cost models.
+//! `angara plan`: the papers' cost models, route tables and collective trees.
 
 use super::output::{print, write_chart};
 use crate::Error;
@@ -7,8 +7,10 @@ use crate::plan::barrier_report;
 use crate::plan::matmul::analysis::Units;
 use crate::plan::matmul::machine::TorusNode;
 use crate::plan::matmul::report as matmul_report;
+use crate::plan::{routes, tree};
 use crate::plot::Chart;
-use abi::torus::Shape;
+use crate::toml_file::TomlFile;
+use abi::torus::{NodeId, Shape};
 use clap::{Args, Subcommand};
 use serde::Serialize;
 use std::path::PathBuf;
@@ -26,6 +28,10 @@ enum Plan {
     Barrier(BarrierArgs),
     /// What a matrix multiplication demands from a hierarchical network (paper 003)
     Matmul(MatmulArgs),
+    /// Route tables: hops, link loads, deadlock check, with failed links and nodes
+    Routes(RoutesArgs),
+    /// Build, check and draw a collective tree
+    Tree(TreeArgs),
 }
 
 #[derive(Args, Debug)]
@@ -128,6 +134,50 @@ struct MatmulArgs {
     output: Output,
 }
 
+#[derive(Args, Debug)]
+struct RoutesArgs {
+    /// Torus or mesh
+    #[arg(long, default_value = "4x2x2x2", value_name = "SHAPE")]
+    torus: Shape,
+    /// A dead link or node, such as 'link 0,0,0 +X down' or 'node 1,0,0 down'; may be repeated
+    #[arg(long, value_name = "FAULT")]
+    fault: Vec<String>,
+    /// Show the routes from this node
+    #[arg(long, value_name = "NODE")]
+    from: Option<String>,
+    /// Show the routes to this node
+    #[arg(long, value_name = "NODE")]
+    to: Option<String>,
+    /// Check a table read from FILE instead (torus = "4x4", then [[route]] tables with from, to and path)
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["torus", "fault", "from", "to"])]
+    check: Option<PathBuf>,
+    /// Print JSON instead of tables
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Args, Debug)]
+struct TreeArgs {
+    /// Torus or mesh
+    #[arg(long, default_value = "4x2x2x2", value_name = "SHAPE")]
+    torus: Shape,
+    /// Root node [default: the participant from which the tree is lowest]
+    #[arg(long, value_name = "NODE")]
+    root: Option<String>,
+    /// A participating node; may be repeated [default: all]
+    #[arg(long, value_name = "NODE")]
+    member: Vec<String>,
+    /// A dead link or node; may be repeated
+    #[arg(long, value_name = "FAULT")]
+    fault: Vec<String>,
+    /// Check a tree read from FILE instead (torus = "4x4", then [[row]] tables with node, root, to_root and down)
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["torus", "root", "member", "fault"])]
+    check: Option<PathBuf>,
+    /// Print JSON instead of a drawing
+    #[arg(long)]
+    json: bool,
+}
+
 /// Runs an `angara plan` subcommand, printing to standard output.
 ///
 /// # Errors
@@ -136,7 +186,40 @@ pub fn plan(args: PlanArgs) -> Result<(), Error> {
     match args.what {
         Plan::Barrier(args) => barrier(args),
         Plan::Matmul(args) => matmul(args),
+        Plan::Routes(args) => routes_report(args),
+        Plan::Tree(args) => tree_report(args),
     }
+}
+
+/// The node named by coordinates.
+fn node(shape: &Shape, text: &str) -> Result<NodeId, Error> {
+    let at = shape.parse_coords(text).map_err(|e| Error::Network(e.to_string()))?;
+    Ok(shape.id(at).expect("parsed coordinates are inside"))
+}
+
+fn routes_report(args: RoutesArgs) -> Result<(), Error> {
+    let report = match &args.check {
+        Some(path) => routes::check_file(&TomlFile::read(path)?)?,
+        None => {
+            let named = |text: &Option<String>| text.as_deref().map(|t| node(&args.torus, t)).transpose();
+            routes::report(&args.torus, &args.fault, named(&args.from)?, named(&args.to)?)?
+        }
+    };
+    print(args.json, &report, || report.text());
+    Ok(())
+}
+
+fn tree_report(args: TreeArgs) -> Result<(), Error> {
+    let report = match &args.check {
+        Some(path) => tree::check_file(&TomlFile::read(path)?)?,
+        None => {
+            let root = args.root.as_deref().map(|t| node(&args.torus, t)).transpose()?;
+            let members = args.member.iter().map(|t| node(&args.torus, t)).collect::<Result<Vec<_>, _>>()?;
+            tree::report(&args.torus, &args.fault, root, &members)?
+        }
+    };
+    print(args.json, &report, || report.text());
+    Ok(())
 }
 
 fn barrier(args: BarrierArgs) -> Result<(), Error> {

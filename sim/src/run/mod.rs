@@ -11,7 +11,6 @@ pub mod keys;
 pub mod outcome;
 pub mod presets;
 pub mod stats;
-pub mod toml_file;
 
 pub use experiment::Experiment;
 pub use keys::Keys;

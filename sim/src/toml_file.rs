@@ -57,6 +57,11 @@ impl TomlFile {
         }
     }
 
+    /// A complaint about what stands at byte `offset`.
+    pub fn error_at(&self, offset: usize, message: &str) -> Error {
+        self.error(self.line_at(offset), message)
+    }
+
     /// Line of the setting `key`, counted from 1.
     fn line_of(&self, key: &str) -> Option<usize> {
         let sets = |line: &str| line.split_once('=').is_some_and(|(name, _)| name.trim().trim_matches('"') == key);
