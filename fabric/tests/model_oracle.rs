@@ -1,0 +1,140 @@
+//! The model against brute-force simulators written from `docs/model.md`: every packet's arrival
+//! time and router count, exactly, on random small networks with random traffic.
+
+mod oracle;
+
+use fabric::model::rng::{Purpose, below, draw, mix};
+use fabric::model::{Angara, Config, Generic, Network, Packet, Profile, Rate, Shape, TrafficClass};
+use oracle::{Grid, Received, Sent};
+use proptest::prelude::*;
+
+fn run_model(config: &Config, sent: &[Sent], step: u64) -> Vec<Received> {
+    let mut net = Network::new(config).unwrap();
+    let mut received = Vec::new();
+    let mut collect = |net: &mut Network| {
+        while let Some(d) = net.poll_delivery() {
+            received.push((d.tag as usize, d.tail, d.routers as u64));
+        }
+    };
+    // Packets may be handed in in any order between sources, at any time before they are due.
+    let mut order: Vec<usize> = (0..sent.len()).collect();
+    order.sort_by_key(|&i| (sent[i].at / step, mix(sent[i].src as u64), i));
+    for i in order {
+        let s = &sent[i];
+        if s.at / step * step > net.now() + 1 {
+            net.advance(s.at / step * step - 1);
+            collect(&mut net);
+        }
+        let class = if s.request { TrafficClass::Request } else { TrafficClass::Response };
+        let (flits, tag) = (s.flits as u16, i as u64);
+        net.inject(Packet { src: s.src, dst: s.dst, flits, class, adaptive: s.adaptive, at: s.at, tag });
+    }
+    net.run_until_idle();
+    collect(&mut net);
+    net.check_idle().unwrap();
+    received.sort();
+    received
+}
+
+/// Random packets: `gap` is the mean time between two of one source.
+fn traffic(seed: u64, endpoints: u64, count: u64, lengths: &[u64], gap: u64, hot: bool) -> Vec<Sent> {
+    let mut sent: Vec<Sent> = (0..count)
+        .map(|i| {
+            let r = |n: u64| mix(seed ^ mix(8 * i + n));
+            let to_hot = hot && r(7) % 3 == 0;
+            Sent {
+                src: below(r(0), endpoints) as u32,
+                dst: if to_hot { 0 } else { below(r(1), endpoints) as u32 },
+                flits: lengths[below(r(2), lengths.len() as u64) as usize],
+                at: 1 + below(r(3), gap * count / endpoints + 1),
+                request: r(4) % 2 == 0,
+                adaptive: r(5) % 2 == 0,
+            }
+        })
+        .collect();
+    sent.sort_by_key(|s| (s.at, s.src));
+    sent
+}
+
+fn grid_shape() -> impl Strategy<Value = Shape> {
+    (prop::collection::vec(1u16..6, 1..4), any::<bool>())
+        .prop_filter("small", |(d, _)| d.iter().map(|&x| x as u32).product::<u32>() <= 36)
+        .prop_map(|(dims, wrap)| Shape::Grid { dims, wrap })
+}
+
+fn any_shape() -> impl Strategy<Value = Shape> {
+    let tree = (2u16..4, 1u8..4).prop_map(|(arity, levels)| Shape::FatTree { arity, levels });
+    prop_oneof![3 => grid_shape(), 1 => tree]
+}
+
+fn oracle_grid(dims: &[u16], wrap: bool) -> Grid {
+    Grid { sizes: dims.iter().map(|&d| d as u32).collect(), wrap }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 150, ..ProptestConfig::default() })]
+
+    #[test]
+    fn generic_router_agrees_with_the_oracle(
+        shape in any_shape(),
+        half_vcs in 1u8..4,
+        longest in prop::sample::select(vec![1u64, 1, 2, 5, 16]),
+        spare in 0u16..12,
+        load in 1u64..12,
+        hot in any::<bool>(),
+        seed in any::<u64>(),
+    ) {
+        let lengths: Vec<u64> = (1..=longest).collect();
+        let vcs = 2 * half_vcs;
+        let buffer = longest as u16 + spare;
+        let g = Generic { vcs, buffer_flits: buffer, packet_flits_max: longest as u16, cycle: 1000 };
+        let config = Config { shape: shape.clone(), profile: Profile::Generic(g), seed };
+        let endpoints = shape.endpoints() as u64;
+        let sent = traffic(seed, endpoints, 40 * endpoints.min(20), &lengths, longest * 1000 * 6 / load, hot);
+        let mut sequence = vec![0; endpoints as usize];
+        let words = sent.iter().map(|s| {
+            let n = &mut sequence[s.src as usize];
+            *n += 1;
+            draw(seed, s.src as u64, Purpose::Route, *n - 1)
+        }).collect();
+        let net = match &shape {
+            Shape::Grid { dims, wrap } => oracle::generic::Net::Grid(oracle_grid(dims, *wrap)),
+            Shape::FatTree { arity, levels } => oracle::generic::Net::Tree { k: *arity as u32, n: *levels as u32 },
+        };
+        let p = oracle::generic::Parameters { net, vcs: vcs as usize, buffer: buffer as i64, words };
+        let want = oracle::generic::run(&p, &sent, 1000);
+        prop_assert_eq!(run_model(&config, &sent, 1000), want);
+    }
+
+    #[test]
+    fn angara_router_agrees_with_the_oracle(
+        shape in grid_shape(),
+        slots in 2u8..5,
+        channels in 1u8..3,
+        load in 1u64..12,
+        hot in any::<bool>(),
+        escape in prop::sample::select(vec![1_000u64, 30_000, 64_000, 400_000]),
+        age_limit in prop::sample::select(vec![1u8, 3, 64]),
+        coarse in any::<bool>(),
+        seed in any::<u64>(),
+    ) {
+        // Coarse times make simultaneous events common.
+        let defaults = Angara { slots, channels, escape, age_limit, ..Angara::default() };
+        let p = if coarse {
+            let flit = Rate { num: 1000, den: 1 };
+            Angara { injection: 3000, ejection: 5000, router: 2000, link: 1000, credit: 1000, flit_link: flit,
+                     flit_internal: flit, ..defaults }
+        } else {
+            defaults
+        };
+        let config = Config { shape: shape.clone(), profile: Profile::Angara(p.clone()), seed };
+        let Shape::Grid { dims, wrap } = &shape else { unreachable!() };
+        let endpoints = shape.endpoints() as u64 * channels as u64;
+        let mut sent = traffic(seed, endpoints, 12 * endpoints.min(24), &[1, 2, 5, 18], 100_000 / load, hot);
+        if coarse {
+            sent.iter_mut().for_each(|s| s.at = s.at.div_ceil(1000) * 1000);
+        }
+        let want = oracle::angara::run(&oracle_grid(dims, *wrap), &p, &sent);
+        prop_assert_eq!(run_model(&config, &sent, 1000), want);
+    }
+}
