@@ -9,6 +9,7 @@
 
 use memmap2::{MmapOptions, MmapRaw};
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
+use rustix::mm::{MapFlags, ProtFlags, mmap};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
@@ -81,7 +82,10 @@ unsafe impl Shared for crate::account::Row {}
 
 /// A mapped region.
 pub struct Mapping {
+    /// Owns the address range, which may be larger than what is mapped.
     raw: MmapRaw,
+    skip: usize,
+    len: usize,
 }
 
 impl Mapping {
@@ -102,22 +106,36 @@ impl Mapping {
     /// Maps `len` bytes of `fd` readable and writable.
     pub fn map(fd: impl AsFd, len: usize) -> io::Result<Mapping> {
         let raw = MmapOptions::new().len(len).map_raw(&fd.as_fd())?;
-        Ok(Mapping { raw })
+        Ok(Mapping { raw, skip: 0, len })
+    }
+
+    /// Maps `len` bytes of `fd` readable and writable, byte `at` of them (a multiple of the page
+    /// size) at an address that is a multiple of `align`, a power of two of at least a page.
+    pub fn map_aligned(fd: impl AsFd, len: usize, at: usize, align: usize) -> io::Result<Mapping> {
+        let room = len.checked_add(align).ok_or(io::ErrorKind::InvalidInput)?;
+        let raw = MmapRaw::from(MmapOptions::new().len(room).no_reserve_swap().map_anon()?);
+        let first = raw.as_mut_ptr() as usize;
+        let skip = (first + at).next_multiple_of(align) - at - first;
+        let (prot, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED | MapFlags::FIXED);
+        // SAFETY: `skip` is below `align`, so the new mapping replaces part of the fresh one that
+        // `raw` owns and nobody uses yet.
+        unsafe { mmap((first + skip) as *mut _, len, prot, flags, fd.as_fd(), 0)? };
+        Ok(Mapping { raw, skip, len })
     }
 
     /// Maps `len` bytes of `fd` readable. Atomic *loads* only; a store faults.
     pub fn map_read_only(fd: impl AsFd, len: usize) -> io::Result<Mapping> {
         let raw = MmapOptions::new().len(len).map_raw_read_only(&fd.as_fd())?;
-        Ok(Mapping { raw })
+        Ok(Mapping { raw, skip: 0, len })
     }
 
     /// First byte. Dereferencing it is the caller's `unsafe`.
     pub fn as_ptr(&self) -> *mut u8 {
-        self.raw.as_mut_ptr()
+        self.raw.as_mut_ptr().wrapping_add(self.skip)
     }
     /// Bytes mapped.
     pub fn len(&self) -> usize {
-        self.raw.len()
+        self.len
     }
     /// Nothing mapped (never true for a region that was created).
     pub fn is_empty(&self) -> bool {

@@ -49,4 +49,4 @@ pub use abi::launch::Launch;
 pub use ctx::Ctx;
 pub use error::{Error, Result};
 pub use job::{INTERNAL_FREE, Job};
-pub use memory::StaticSegment;
+pub use memory::{HEAP_ALIGN, StaticSegment};

@@ -19,6 +19,10 @@ use abi::wait::{Linux, WaitCell};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, Ordering};
 
+/// Every PE's own heap slice starts at a multiple of this, so that equal offsets are equally aligned
+/// addresses everywhere: the largest alignment symmetric memory can have.
+pub const HEAP_ALIGN: usize = 64 << 20;
+
 /// A page-aligned range of this process whose contents are symmetric (`.data`, `.bss`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StaticSegment {
@@ -228,7 +232,9 @@ impl Memory {
             job,
             targets: make("angara-targets", Targets::bytes(1))?,
             sync,
-            heap: make("angara-heap", heap_stride)?,
+            heap: Mapping::create("angara-heap", heap_stride, Access::Shared)
+                .and_then(|(fd, _)| Mapping::map_aligned(fd, heap_stride, 0, HEAP_ALIGN))
+                .map_err(failed)?,
             statics,
             bounce: make("angara-bounce", BOUNCE_BYTES)?,
             counters: make("angara-counters", Counters::bytes(1))?,
@@ -278,7 +284,7 @@ impl Memory {
         let parts = Parts {
             targets: given.read_only(FdRole::Targets, "target table", Targets::bytes(pes))?,
             sync: given.shared(FdRole::Sync, "synchronisation page", SyncPage::bytes(pes))?,
-            heap: given.shared(FdRole::Heap, "heap arena", total(geometry.heap_stride, "heap arena")?)?,
+            heap: given.heap(total(geometry.heap_stride, "heap arena")?, me * geometry.heap_stride)?,
             statics,
             bounce: given.shared(FdRole::Bounce, "bounce region", BOUNCE_BYTES)?,
             counters: given.shared(FdRole::Counters, "counter region", Counters::bytes(pes))?,
@@ -379,6 +385,13 @@ impl Given {
     }
     fn shared(&mut self, role: FdRole, what: &'static str, len: usize) -> Result<Mapping> {
         map_shared(&self.take(role, what)?, what, len)
+    }
+    /// The heap arena, with the slice at byte `mine` aligned to [`HEAP_ALIGN`].
+    fn heap(&mut self, len: usize, mine: usize) -> Result<Mapping> {
+        let what = "heap arena";
+        let fd = self.take(FdRole::Heap, what)?;
+        check_size(&fd, what, len)?;
+        Mapping::map_aligned(&fd, len, mine, HEAP_ALIGN).map_err(|source| Error::System { what, source })
     }
     fn read_only(&mut self, role: FdRole, what: &'static str, len: usize) -> Result<Mapping> {
         let fd = self.sized(role, what, len)?;

@@ -18,12 +18,15 @@ pub(crate) struct Heap {
     used: BTreeMap<usize, usize>,
     free: BTreeMap<usize, usize>,
     by_size: BTreeSet<(usize, usize)>,
+    /// Distance of offset 0 from an address with every alignment there is.
+    bias: usize,
 }
 
 impl Heap {
-    /// An empty heap of `len` bytes.
-    pub(crate) fn new(len: usize) -> Heap {
-        let mut heap = Heap { used: BTreeMap::new(), free: BTreeMap::new(), by_size: BTreeSet::new() };
+    /// An empty heap of `len` bytes that starts `bias` bytes (a multiple of the page size) behind a
+    /// well aligned address.
+    pub(crate) fn new(len: usize, bias: usize) -> Heap {
+        let mut heap = Heap { bias, used: BTreeMap::new(), free: BTreeMap::new(), by_size: BTreeSet::new() };
         heap.insert_free(0, len & !(GRANULE - 1));
         heap
     }
@@ -40,12 +43,12 @@ impl Heap {
         size
     }
 
-    /// Reserves `size` bytes (not 0) at a multiple of `align`, a power of two.
+    /// Reserves `size` bytes (not 0) at an address that is a multiple of `align`, a power of two.
     pub(crate) fn alloc(&mut self, size: usize, align: usize) -> Option<usize> {
         let size = size.checked_add(GRANULE - 1)? & !(GRANULE - 1);
         let align = align.max(if size >= LINE { LINE } else { GRANULE });
         let fits = |&(have, at): &(usize, usize)| {
-            let start = at.checked_next_multiple_of(align)?;
+            let start = (at + self.bias).checked_next_multiple_of(align)? - self.bias;
             (start.checked_add(size)? <= at + have).then_some((at, start))
         };
         let (block, start) = self.by_size.range((size, 0)..).find_map(fits)?;
@@ -128,7 +131,7 @@ mod tests {
     #[test]
     fn two_heaps_with_the_same_calls_agree() {
         for seed in 0..20 {
-            let (mut a, mut b) = (Heap::new(1 << 16), Heap::new(1 << 16));
+            let (mut a, mut b) = (Heap::new(1 << 16, 4096), Heap::new(1 << 16, 4096));
             let (mut rng, mut live) = (Rng(seed), Vec::new());
             for _ in 0..2000 {
                 let r = rng.next() as usize;
@@ -138,7 +141,7 @@ mod tests {
                         let got = a.alloc(size, align);
                         assert_eq!(got, b.alloc(size, align), "seed {seed}");
                         if let Some(o) = got {
-                            assert!(o.is_multiple_of(align.max(GRANULE)));
+                            assert!((o + 4096).is_multiple_of(align.max(GRANULE)));
                             live.push(o);
                         }
                     }
@@ -161,7 +164,7 @@ mod tests {
 
     #[test]
     fn impossible_requests_and_strange_frees_are_refused() {
-        let mut h = Heap::new(1000);
+        let mut h = Heap::new(1000, 0);
         assert_eq!(h.alloc(usize::MAX, 16), None);
         assert_eq!(h.alloc(2000, 16), None);
         assert_eq!(h.alloc(16, 1 << 40), Some(0));

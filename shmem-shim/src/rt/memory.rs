@@ -80,9 +80,8 @@ pub(crate) fn align(name: Name, alignment: usize, size: usize) -> *mut void {
     if !alignment.is_power_of_two() {
         return std::ptr::null_mut();
     }
-    // Heaps start at a page, and not all PEs' at a multiple of more: beyond that, equal offsets would
-    // not be equally aligned addresses.
-    if alignment > abi::PAGE {
+    // Beyond that, equal offsets are not equally aligned addresses on every PE.
+    if alignment > angara::HEAP_ALIGN {
         return std::ptr::null_mut();
     }
     allocate(name, size, alignment)
@@ -149,5 +148,6 @@ pub(crate) fn pe_accessible(name: Name, pe: int) -> int {
 
 /// The allocator over the heap of a job.
 pub(crate) fn heap_of(job: &angara::Job) -> heap::Heap {
-    heap::Heap::new(job.heap_len())
+    // Slices are aligned, and the heap starts behind the library's part of the slice.
+    heap::Heap::new(job.heap_len(), job.heap() as usize - job.internal() as usize)
 }

@@ -32,13 +32,15 @@ static void heap(void)
 {
     CHECK(shmem_malloc(0) == NULL && shmem_calloc(0, 8) == NULL);
     shmem_free(NULL);
-    void *a = shmem_malloc(100), *b = shmem_calloc(3, 100), *c = shmem_align(4096, 64), *d = shmem_malloc(3 << 20);
-    CHECK(a && b && c && d && (size_t)c % 4096 == 0);
+    void *a = shmem_malloc(100), *b = shmem_calloc(3, 100), *c = shmem_align(4096, 64), *e = shmem_align(1 << 21, 100), *d = shmem_malloc(3 << 20);
+    CHECK(a && b && c && d && e && (size_t)c % 4096 == 0 && (size_t)e % (1 << 21) == 0);
     for (int i = 0; i < 300; i++)
         CHECK(((char *)b)[i] == 0);
     check_block(a, 96);
     check_block(b, 296);
     check_block(c, 64);
+    check_block(e, 96);
+    shmem_free(e);
     check_block(d, 3 << 20);
     memset(a, 'x', 100);
     a = shmem_realloc(a, 5000);
