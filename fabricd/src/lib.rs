@@ -11,6 +11,7 @@
 //! memory. They talk through one command queue; memory is the only other thing they share.
 //!
 //! Everything a client writes is hostile until checked: see `docs/architecture.md`.
+#![forbid(unsafe_code)]
 
 mod adapter_socket;
 pub mod config;

@@ -231,3 +231,30 @@ fn direct_traffic_is_folded_into_the_links_it_would_have_crossed() {
     assert_eq!(place, heap(USER));
     pes.iter_mut().for_each(Pe::detach);
 }
+
+/// Prints what the ring path costs here and now; nothing is asserted, other work may run beside.
+#[test]
+fn ring_costs_are_printed() {
+    let daemon = Daemon::start(&["--torus", "2x2x2"]);
+    let mut control = daemon.control();
+    let (_, mut pes) = job(&daemon, &mut control, &spec(8, 1, Path::Ring));
+    let mut measure = |what: &str, target: usize, f: &mut dyn FnMut(&mut Pe)| {
+        let mut times: Vec<_> = (0..501)
+            .map(|_| {
+                let begin = std::time::Instant::now();
+                f(&mut pes[0]);
+                pes[0].quiet(target);
+                begin.elapsed()
+            })
+            .collect();
+        times.sort_unstable();
+        println!("{what}: least {:?}, median {:?}", times[0], times[times.len() / 2]);
+    };
+    measure("put of 8 bytes and quiet, 1 hop", 1, &mut |pe| put8(pe, 1, USER, 1));
+    measure("put of 8 bytes and quiet, 3 hops", 7, &mut |pe| put8(pe, 7, USER, 1));
+    measure("put of 512 KiB and quiet, 1 hop", 1, &mut |pe| {
+        let put = Descriptor { class: Class::Put, len: 1 << 19, local: Some(heap(USER)), ..pe.aim(Op::Put, 1, USER) };
+        pe.post(&put);
+    });
+    pes.iter_mut().for_each(Pe::detach);
+}
