@@ -17,6 +17,7 @@ struct Cli {
 }
 
 #[derive(Subcommand)]
+#[allow(clippy::large_enum_variant)] // one value per process
 enum Sub {
     /// Run a program as N processes (PEs) on a torus
     Run(RunArgs),

@@ -186,7 +186,7 @@ impl Generic {
             return Err(ConfigError::Vcs(self.vcs));
         }
         let ring = matches!(shape, Shape::Grid { dims, wrap: true } if dims.iter().any(|&d| d > 1));
-        if ring && self.vcs % 2 != 0 {
+        if ring && !self.vcs.is_multiple_of(2) {
             return Err(ConfigError::Dateline { vcs: self.vcs, shape: shape.clone() });
         }
         for (what, value) in [("packet_flits_max", self.packet_flits_max as u64), ("cycle", self.cycle)] {

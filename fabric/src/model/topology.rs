@@ -296,7 +296,7 @@ impl Topology for Grid {
             // The whole leg in a dimension stays in one class: towards plus the legs that cross
             // the dateline (between size-1 and 0) are the upper ones, towards minus those that do not,
             // which loads both classes alike. No chain of either class closes around the ring.
-            if self.wrap && ((o > 0 && from > to) || (o < 0 && to < from)) {
+            if self.wrap && o != 0 && from > to {
                 upper |= 1 << d;
             }
         }

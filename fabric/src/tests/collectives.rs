@@ -317,7 +317,7 @@ fn a_quiet_tree_moves_to_other_links_with_everything_contributed_so_far() {
         let rows = w.fabric.build_tree(0, &all(16)).unwrap();
         w.fabric.load_tree(0, 0, &rows).unwrap();
         let to = (!all_reduce).then(|| port(5));
-        let mut contribute = |w: &mut World, s: u64, nodes: &[u32]| {
+        let contribute = |w: &mut World, s: u64, nodes: &[u32]| {
             for &node in nodes {
                 w.must_post(
                     port(node),
