@@ -53,7 +53,8 @@ impl Joined {
             for i in 0..self.parts.len() {
                 for link in self.parts[i].boundary_links() {
                     while let Some((time, frame)) = self.parts[i].poll_transmit(link) {
-                        assert!(time > horizon, "the lookahead is safe");
+                        let note = matches!(frame, Frame::Note { .. });
+                        assert!(time > horizon || note, "the lookahead is safe");
                         let far = self.parts[i].shape().neighbour(link.node, link.dir).unwrap();
                         let to = if self.parts[i].owns(link.node) { far } else { link.node };
                         self.part(to).handle_frame(link, time, frame).unwrap();
