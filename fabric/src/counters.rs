@@ -18,6 +18,7 @@ pub struct NodeCounters {
 
 #[derive(Debug)]
 pub(crate) struct Counters {
+    /// Per link: everything but what open jobs have sent.
     links: Vec<LinkCounters>,
     jobs: BTreeMap<JobId, Vec<[Load; CLASSES]>>,
     /// The job counted last, taken out of `jobs`: most packets in a row belong to one job.
@@ -39,23 +40,24 @@ impl Counters {
         self.jobs.insert(job, vec![[Load::default(); CLASSES]; self.links.len()]);
     }
     pub(crate) fn close(&mut self, job: JobId) {
-        if self.hot.as_ref().is_some_and(|(j, _)| *j == job) {
-            self.hot = None;
+        let hot = self.hot.take_if(|(j, _)| *j == job).map(|(_, loads)| loads);
+        let Some(loads) = hot.or_else(|| self.jobs.remove(&job)) else { return };
+        for (link, loads) in self.links.iter_mut().zip(loads) {
+            link.tx.iter_mut().zip(loads).for_each(|(sum, load)| sum.add(load));
         }
-        self.jobs.remove(&job);
     }
     #[inline]
     pub(crate) fn count_sent(&mut self, job: JobId, link: usize, class: u8, flits: u8, bytes: u16) {
         let load = Load { packets: 1, flits: flits as u64, bytes: bytes as u64 };
-        self.links[link].tx[class as usize].add(load);
         if self.hot.as_ref().is_none_or(|(j, _)| *j != job) {
             let next = self.jobs.remove(&job).map(|loads| (job, loads));
             if let Some((old, loads)) = std::mem::replace(&mut self.hot, next) {
                 self.jobs.insert(old, loads);
             }
         }
-        if let Some((_, loads)) = &mut self.hot {
-            loads[link][class as usize].add(load);
+        match &mut self.hot {
+            Some((_, loads)) => loads[link][class as usize].add(load),
+            None => self.links[link].tx[class as usize].add(load),
         }
     }
     #[inline]
@@ -66,7 +68,12 @@ impl Counters {
         &mut self.links[link]
     }
     pub(crate) fn link(&self, link: usize) -> LinkCounters {
-        self.links[link]
+        let mut sum = self.links[link];
+        let hot = self.hot.iter().map(|(_, loads)| loads);
+        for loads in self.jobs.values().chain(hot) {
+            sum.tx.iter_mut().zip(loads[link]).for_each(|(sum, load)| sum.add(load));
+        }
+        sum
     }
     pub(crate) fn job_link(&self, job: JobId, link: usize) -> [Load; CLASSES] {
         let loads = match &self.hot {

@@ -207,7 +207,7 @@ impl Fabric {
     /// earlier time of an effect that needs [`Fabric::supply`] before time may go on.
     pub fn advance(&mut self, to: Tick) -> Tick {
         self.return_lent();
-        while let Some(next) = self.events.next_time().filter(|t| *t <= to) {
+        while let Some(next) = self.events.peek().filter(|t| *t <= to) {
             if self.waiting > 0 && next > self.now {
                 return self.now;
             }
@@ -223,7 +223,7 @@ impl Fabric {
     /// that need memory do not stop it; what depends on them goes on when it is supplied.
     pub fn run_free(&mut self) {
         self.return_lent();
-        while let Some(next) = self.events.next_time() {
+        while let Some(next) = self.events.peek() {
             self.run_tick(next);
         }
     }
@@ -233,7 +233,7 @@ impl Fabric {
     pub fn run_some(&mut self, ticks: usize) -> bool {
         self.return_lent();
         for _ in 0..ticks {
-            match self.events.next_time() {
+            match self.events.peek() {
                 Some(next) => self.run_tick(next),
                 None => return true,
             }

@@ -73,45 +73,54 @@ const CLASS_QUEUES: [u64; 4] = {
     masks
 };
 
-/// State of all routers, one array per quantity.
+/// One input queue: packets linked through [`crate::slab::Packet::next`].
+#[derive(Clone, Copy, Debug)]
+struct Queue {
+    front: u32,
+    back: u32,
+    /// The last flit of the packet before has left.
+    busy: Tick,
+}
+
+/// One output; what an arbitration looks at lies in one cache line.
+#[derive(Clone, Copy, Debug)]
+struct Output {
+    /// Queues whose front packet asks for it.
+    requests: u64,
+    busy: Tick,
+    /// Earliest planned arbitration.
+    arbitrate_at: Tick,
+    /// Per class: the queue served last, and how often the class has been passed over since.
+    last_granted: [u8; 4],
+    age: [u8; 4],
+}
+
+/// State of all routers.
 #[derive(Debug)]
 pub(crate) struct Routers {
-    front: Vec<u32>,
-    back: Vec<u32>,
-    busy: Vec<Tick>,
-    requests: Vec<u64>,
-    out_busy: Vec<Tick>,
-    arbitrate_at: Vec<Tick>,
-    last_granted: Vec<[u8; 4]>,
-    age: Vec<[u8; 4]>,
+    queues: Vec<Queue>,
+    outputs: Vec<Output>,
 }
 
 impl Routers {
     pub(crate) fn new(nodes: usize) -> Routers {
-        Routers {
-            front: vec![NONE; nodes * QUEUES],
-            back: vec![NONE; nodes * QUEUES],
-            busy: vec![0; nodes * QUEUES],
-            requests: vec![0; nodes * OUTS],
-            out_busy: vec![0; nodes * OUTS],
-            arbitrate_at: vec![NEVER; nodes * OUTS],
-            last_granted: vec![[0; 4]; nodes * OUTS],
-            age: vec![[0; 4]; nodes * OUTS],
-        }
+        let queue = Queue { front: NONE, back: NONE, busy: 0 };
+        let output = Output { requests: 0, busy: 0, arbitrate_at: NEVER, last_granted: [0; 4], age: [0; 4] };
+        Routers { queues: vec![queue; nodes * QUEUES], outputs: vec![output; nodes * OUTS] }
     }
     #[inline]
     pub(crate) fn front(&self, node: u32, queue: usize) -> u32 {
-        self.front[node as usize * QUEUES + queue]
+        self.queues[node as usize * QUEUES + queue].front
     }
     #[cfg(test)]
     pub(crate) fn requested(&self, node: u32, out: usize) -> bool {
-        self.requests[node as usize * OUTS + out] != 0
+        self.outputs[node as usize * OUTS + out].requests != 0
     }
     pub(crate) fn set_out_busy(&mut self, node: u32, out: usize, until: Tick) {
-        self.out_busy[node as usize * OUTS + out] = until;
+        self.outputs[node as usize * OUTS + out].busy = until;
     }
     pub(crate) fn out_busy(&self, node: u32, out: usize) -> Tick {
-        self.out_busy[node as usize * OUTS + out]
+        self.outputs[node as usize * OUTS + out].busy
     }
 }
 
@@ -125,14 +134,14 @@ impl Fabric {
         p.node = node;
         p.queue = queue as u8;
         p.want = 0;
-        if self.routers.front[i] == NONE {
-            self.routers.front[i] = h;
-            self.routers.back[i] = h;
+        if self.routers.queues[i].front == NONE {
+            self.routers.queues[i].front = h;
+            self.routers.queues[i].back = h;
             self.schedule_head(node, queue);
         } else {
-            let back = self.routers.back[i];
+            let back = self.routers.queues[i].back;
             self.packets[back].next = h;
-            self.routers.back[i] = h;
+            self.routers.queues[i].back = h;
         }
     }
 
@@ -145,7 +154,7 @@ impl Fabric {
         }
         let p = &self.packets[h];
         let arrived = if vc_of(queue) >= UP { p.tail } else { p.head };
-        Some(arrived.max(self.routers.busy[node as usize * QUEUES + queue]))
+        Some(arrived.max(self.routers.queues[node as usize * QUEUES + queue].busy))
     }
     #[inline]
     pub(crate) fn schedule_head(&mut self, node: u32, queue: usize) {
@@ -180,7 +189,7 @@ impl Fabric {
             while bits != 0 {
                 let out = bits.trailing_zeros() as usize;
                 bits &= bits - 1;
-                self.routers.requests[node as usize * OUTS + out] |= 1 << queue;
+                self.routers.outputs[node as usize * OUTS + out].requests |= 1 << queue;
                 self.dirty.push(node * 16 + out as u32);
             }
         }
@@ -249,7 +258,7 @@ impl Fabric {
             self.dirty.push(node * 16 + out as u32);
             return;
         }
-        let planned = &mut self.routers.arbitrate_at[node as usize * OUTS + out];
+        let planned = &mut self.routers.outputs[node as usize * OUTS + out].arbitrate_at;
         if *planned > at || *planned <= self.now {
             *planned = at;
             self.events.push(at, Kind::Arbitrate, node, out as u32);
@@ -259,36 +268,37 @@ impl Fabric {
     /// Gives an idle output to one of its askers.
     pub(crate) fn arbitrate(&mut self, node: u32, out: usize) {
         let i = node as usize * OUTS + out;
-        let requests = self.routers.requests[i];
+        let requests = self.routers.outputs[i].requests;
         if requests == 0 {
             return;
         }
-        if self.routers.out_busy[i] > self.now {
-            let at = self.routers.out_busy[i];
+        if self.routers.outputs[i].busy > self.now {
+            let at = self.routers.outputs[i].busy;
             return self.schedule_arbitration(node, out, at);
         }
         let mut order = [0usize, 1, 2, 3];
-        if let Some(old) = (0..4).find(|c| self.routers.age[i][*c] >= AGE_MAX) {
+        if let Some(old) = (0..4).find(|c| self.routers.outputs[i].age[*c] >= AGE_MAX) {
             order[..=old].rotate_right(1);
         }
         let mut winner = None;
         for class in order {
             let asking = requests & CLASS_QUEUES[class];
             if asking != 0 && winner.is_none() {
-                winner =
-                    self.pick(node, out, asking, self.routers.last_granted[i][class]).map(|(q, vc)| (q, vc, class));
+                winner = self
+                    .pick(node, out, asking, self.routers.outputs[i].last_granted[class])
+                    .map(|(q, vc)| (q, vc, class));
             }
         }
         match winner {
             Some((queue, vc, class)) => {
-                for (c, age) in self.routers.age[i].iter_mut().enumerate() {
+                for (c, age) in self.routers.outputs[i].age.iter_mut().enumerate() {
                     let passed_over = c != class && requests & CLASS_QUEUES[c] != 0;
                     *age = if passed_over { age.saturating_add(1) } else { 0 };
                 }
-                self.routers.last_granted[i][class] = queue as u8;
+                self.routers.outputs[i].last_granted[class] = queue as u8;
                 self.grant(node, queue, out, vc);
-                if self.routers.requests[i] != 0 {
-                    let at = self.routers.out_busy[i];
+                if self.routers.outputs[i].requests != 0 {
+                    let at = self.routers.outputs[i].busy;
                     self.schedule_arbitration(node, out, at);
                 }
             }
@@ -349,7 +359,7 @@ impl Fabric {
         let flits = p.flits as usize;
         let serial = if out == OUT_EJECT { self.core_time[flits] } else { self.link_time[flits] };
         let end = (self.now + serial).max(p.tail);
-        self.routers.out_busy[node as usize * OUTS + out] = end;
+        self.routers.outputs[node as usize * OUTS + out].busy = end;
         let many = vc_of(queue) >= UP || queue >= Q_CREDIT;
         let rest = if many { p.want & !(1 << out) } else { 0 };
         let clear = if many { 1 << out } else { p.want };
@@ -357,14 +367,14 @@ impl Fabric {
         while bits != 0 {
             let o = bits.trailing_zeros() as usize;
             bits &= bits - 1;
-            self.routers.requests[node as usize * OUTS + o] &= !(1 << queue);
+            self.routers.outputs[node as usize * OUTS + o].requests &= !(1 << queue);
         }
         let sent = if rest == 0 {
             self.pop(node, queue, end);
             h
         } else {
             let i = node as usize * QUEUES + queue;
-            self.routers.busy[i] = self.routers.busy[i].max(end);
+            self.routers.queues[i].busy = self.routers.queues[i].busy.max(end);
             p.want = rest;
             let copy = *p;
             self.payloads.retain(copy.payload);
@@ -406,15 +416,15 @@ impl Fabric {
     /// Takes the front packet out of its queue; its last flit leaves at `end`.
     pub(crate) fn pop(&mut self, node: u32, queue: usize, end: Tick) {
         let i = node as usize * QUEUES + queue;
-        let h = self.routers.front[i];
+        let h = self.routers.queues[i].front;
         let p = &mut self.packets[h];
         p.want = 0;
         let next = p.next;
-        self.routers.front[i] = next;
+        self.routers.queues[i].front = next;
         if next == NONE {
-            self.routers.back[i] = NONE;
+            self.routers.queues[i].back = NONE;
         }
-        self.routers.busy[i] = self.routers.busy[i].max(end);
+        self.routers.queues[i].busy = self.routers.queues[i].busy.max(end);
         if queue < Q_INJECT {
             self.give_back(node, queue, end);
         } else if queue < Q_CREDIT {
@@ -434,7 +444,7 @@ impl Fabric {
             return self.return_boundary_credit(sender, dir, vc, at);
         }
         self.links.give(link_index(sender, dir), vc, at);
-        if self.routers.requests[sender as usize * OUTS + dir] != 0 {
+        if self.routers.outputs[sender as usize * OUTS + dir].requests != 0 {
             self.schedule_arbitration(sender, dir, at);
         }
     }
@@ -461,24 +471,24 @@ impl Fabric {
     pub(crate) fn unlink(&mut self, h: u32) {
         let (node, queue) = (self.packets[h].node, self.packets[h].queue as usize);
         let i = node as usize * QUEUES + queue;
-        if self.routers.front[i] == h {
+        if self.routers.queues[i].front == h {
             for out in 0..OUTS {
-                self.routers.requests[node as usize * OUTS + out] &= !(1 << queue);
+                self.routers.outputs[node as usize * OUTS + out].requests &= !(1 << queue);
             }
             self.packets[h].want = 0;
-            self.routers.front[i] = self.packets[h].next;
-            if self.routers.front[i] == NONE {
-                self.routers.back[i] = NONE;
+            self.routers.queues[i].front = self.packets[h].next;
+            if self.routers.queues[i].front == NONE {
+                self.routers.queues[i].back = NONE;
             }
             self.schedule_head(node, queue);
         } else {
-            let mut before = self.routers.front[i];
+            let mut before = self.routers.queues[i].front;
             while self.packets[before].next != h {
                 before = self.packets[before].next;
             }
             self.packets[before].next = self.packets[h].next;
-            if self.routers.back[i] == h {
-                self.routers.back[i] = before;
+            if self.routers.queues[i].back == h {
+                self.routers.queues[i].back = before;
             }
         }
         self.packets[h].next = NONE;
@@ -493,7 +503,7 @@ impl Fabric {
     pub(crate) fn insert_by_serial(&mut self, node: u32, queue: usize, h: u32) {
         let i = node as usize * QUEUES + queue;
         let serial = self.packets[h].serial;
-        let (mut before, mut at) = (NONE, self.routers.front[i]);
+        let (mut before, mut at) = (NONE, self.routers.queues[i].front);
         while at != NONE && self.packets[at].serial < serial {
             (before, at) = (at, self.packets[at].next);
         }
@@ -507,10 +517,10 @@ impl Fabric {
             return;
         }
         for out in 0..OUTS {
-            self.routers.requests[node as usize * OUTS + out] &= !(1 << queue);
+            self.routers.outputs[node as usize * OUTS + out].requests &= !(1 << queue);
         }
         self.packets[at].want = 0;
-        self.routers.front[i] = h;
+        self.routers.queues[i].front = h;
         self.schedule_head(node, queue);
     }
 
@@ -518,7 +528,7 @@ impl Fabric {
     pub(crate) fn ask_again(&mut self, node: u32) {
         for queue in Q_INJECT..Q_CREDIT {
             for out in 0..OUTS {
-                self.routers.requests[node as usize * OUTS + out] &= !(1 << queue);
+                self.routers.outputs[node as usize * OUTS + out].requests &= !(1 << queue);
             }
             let h = self.routers.front(node, queue);
             if h != NONE {
