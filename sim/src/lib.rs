@@ -4,13 +4,17 @@
 //! communication of a matrix multiplication on a hierarchical machine (paper 003). Each model is a
 //! set of pure functions with the papers' names and equation numbers, an analysis that fills
 //! serialisable tables, and a report that prints them as text, as JSON or as an SVG plot.
-//! [`cli`] declares the `angara plan` subcommands; the `angara` program only forwards to it.
+//! Networks themselves are simulated by `fabric::model`: [`traffic`] says who sends what, [`run`]
+//! does one simulation, [`sweep`] many, [`reproduce`] those another simulator has done.
+//!
+//! [`cli`] declares the `angara plan` and `angara sim` subcommands; the `angara` program only forwards to it.
 #![forbid(unsafe_code)]
 
 pub mod cli;
 pub mod error;
 pub mod plan;
 pub mod plot;
+pub mod reproduce;
 pub mod rng;
 pub mod run;
 pub mod sweep;

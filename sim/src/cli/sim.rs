@@ -2,6 +2,7 @@
 
 use super::output::{print, write, write_chart};
 use crate::Error;
+use crate::reproduce;
 use crate::run::driver::{self, Progress};
 use crate::run::presets::{self, PRESETS};
 use crate::run::{Keys, Outcome};
@@ -25,6 +26,8 @@ enum Sim {
     Run(RunArgs),
     /// Simulate every combination of the values a file lists; writes CSV, JSON and SVG charts
     Sweep(SweepArgs),
+    /// Repeat what BookSim 2 simulated and compare
+    Reproduce(ReproduceArgs),
     /// List the prepared networks, or print one as a file to start from
     Presets(PresetsArgs),
 }
@@ -61,6 +64,15 @@ struct SweepArgs {
 }
 
 #[derive(Args, Debug)]
+struct ReproduceArgs {
+    /// Only cases whose name contains one of these, such as t8x3_L1 or hot
+    case: Vec<String>,
+    /// Print JSON instead of a table
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Args, Debug)]
 struct PresetsArgs {
     /// Print this one as TOML
     name: Option<String>,
@@ -74,6 +86,7 @@ pub fn sim(args: SimArgs) -> Result<(), Error> {
     match args.what {
         Sim::Run(args) => run(args),
         Sim::Sweep(args) => sweep(args),
+        Sim::Reproduce(args) => reproduce(args),
         Sim::Presets(args) => presets(args),
     }
 }
@@ -172,6 +185,25 @@ fn summary(sweep: &Sweep, outcomes: &[Outcome], out: &Path) -> String {
         table.row(&cells);
     }
     format!("{}\nsweep.csv, sweep.json and charts are in {}\n", table.render(), out.display())
+}
+
+fn reproduce(args: ReproduceArgs) -> Result<(), Error> {
+    let mut cases = reproduce::references();
+    if let Some(none) = args.case.iter().find(|text| !cases.iter().any(|r| r.case.contains(text.as_str()))) {
+        return Err(Error::invalid("case", none, "no case has this in its name; without any, all are repeated"));
+    }
+    cases.retain(|r| args.case.is_empty() || args.case.iter().any(|text| r.case.contains(text.as_str())));
+    let bar = bar("{msg:26} [{bar:40}] {pos}/{len} cases, {eta} left");
+    bar.set_length(cases.len() as u64);
+    let mut rows = Vec::new();
+    for case in &cases {
+        bar.set_message(case.case.clone());
+        rows.push(reproduce::repeat(case)?);
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    print(args.json, &rows, || reproduce::text(&rows));
+    Ok(())
 }
 
 fn presets(args: PresetsArgs) -> Result<(), Error> {
