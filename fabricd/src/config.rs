@@ -102,7 +102,7 @@ pub struct Args {
     /// A machine that was built: desmos (4x2x2x2) or angara-k1 (3x3x4)
     #[arg(long, value_name = "NAME")]
     machine: Option<String>,
-    /// Nodes hosted here, such as 0-3,7 [default: all]
+    /// Nodes that PEs may be placed on, such as 0-3,7; the others only forward [default: all]
     #[arg(long, value_name = "LIST")]
     nodes: Option<String>,
     /// Read these options from a TOML file; flags win

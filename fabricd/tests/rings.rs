@@ -258,3 +258,17 @@ fn ring_costs_are_printed() {
     });
     pes.iter_mut().for_each(Pe::detach);
 }
+
+#[test]
+fn hosted_nodes_reach_each_other_through_the_others() {
+    let daemon = Daemon::start(&["--torus", "5", "--nodes", "0,2"]);
+    let mut control = daemon.control();
+    let (id, mut pes) = job(&daemon, &mut control, &spec(2, 1, Path::Ring));
+    put8(&mut pes[0], 1, USER, 3);
+    pes[0].quiet(1);
+    assert_eq!(pes[1].heap_word(1, USER).load(Ordering::Relaxed), 3);
+    let r = report(&mut control, id);
+    assert_eq!(r.placement, [0, 2]);
+    assert!(r.links.iter().any(|l| l.node == 1), "{:?}", r.links);
+    pes.iter_mut().for_each(Pe::detach);
+}

@@ -71,8 +71,9 @@ impl Engine {
         wake: Arc<OwnedFd>,
         gauges: Arc<Gauges>,
     ) -> io::Result<Engine> {
-        let config =
-            fabric::Config { owned: options.nodes.clone(), seed: options.seed, ..fabric::Config::new(options.shape) };
+        // PEs live on hosted nodes only, but the routers of all nodes are emulated here: traffic
+        // between hosted nodes crosses the others, and no trunk to another host exists yet.
+        let config = fabric::Config { seed: options.seed, ..fabric::Config::new(options.shape) };
         let fabric = Fabric::new(config).map_err(io::Error::other)?;
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         epoll::add(&epoll, &wake, epoll::EventData::new_u64(0), epoll::EventFlags::IN | epoll::EventFlags::ET)?;
