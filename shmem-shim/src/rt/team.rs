@@ -5,7 +5,7 @@
 //! small integers in pointer clothes. All contexts share one injection channel: ordering and
 //! completion on one context then cover the others too, which OpenSHMEM allows.
 
-use super::{State, die, lock, memory, state};
+use super::{State, collective, die, lock, memory, state};
 use crate::ctypes::*;
 use std::sync::Mutex;
 
@@ -269,14 +269,17 @@ pub(crate) unsafe fn split_strided(
     mask: long,
     new_team: *mut shmem_team_t,
 ) -> int {
-    let s = state(name);
+    let s = collective(name);
     // SAFETY: the caller's contract.
-    unsafe {
-        new_team.write(TEAM_INVALID);
-        match s.teams.team(parent).and_then(|p| p.group.part(start, stride, size)) {
-            Some(group) => create(s, group, config, mask, new_team),
-            None => -1,
-        }
+    unsafe { new_team.write(TEAM_INVALID) };
+    let Some(parent) = s.teams.team(parent).map(|t| t.group) else { return -1 };
+    // Nothing needs it here, but programs rely on a collective of the whole parent team to order
+    // what they did before against what members of the new team do next.
+    s.group_sync(name, &parent);
+    match parent.part(start, stride, size) {
+        // SAFETY: the caller's contract.
+        Some(group) => unsafe { create(&s, group, config, mask, new_team) },
+        None => -1,
     }
 }
 
@@ -296,7 +299,7 @@ pub(crate) unsafe fn split_2d(
     ymask: long,
     yteam: *mut shmem_team_t,
 ) -> int {
-    let s = state(name);
+    let s = collective(name);
     // SAFETY: the caller's contract.
     unsafe {
         xteam.write(TEAM_INVALID);
@@ -304,6 +307,7 @@ pub(crate) unsafe fn split_2d(
     }
     let Some(parent) = s.teams.team(parent).map(|t| t.group) else { return -1 };
     let Some(me) = parent.index(s.me).map(|i| i as int) else { return -1 };
+    s.group_sync(name, &parent);
     if xrange < 1 {
         return -1;
     }
@@ -313,7 +317,7 @@ pub(crate) unsafe fn split_2d(
     let column = parent.part(x, width, (n - x + width - 1) / width);
     let (Some(row), Some(column)) = (row, column) else { return -1 };
     // SAFETY: the caller's contract.
-    unsafe { create(s, row, xconfig, xmask, xteam) | create(s, column, yconfig, ymask, yteam) }
+    unsafe { create(&s, row, xconfig, xmask, xteam) | create(&s, column, yconfig, ymask, yteam) }
 }
 
 pub(crate) fn destroy(name: Name, team: shmem_team_t) {
