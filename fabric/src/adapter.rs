@@ -16,7 +16,7 @@ use crate::topology::NONE;
 use crate::types::*;
 use crate::wire::Note;
 use abi::PAYLOAD_MAX;
-use abi::account::{Class, READ_MAX};
+use abi::account::READ_MAX;
 use abi::desc::{Place, Region};
 use abi::packet::{PacketType, Vc, data_flits};
 use abi::torus::NodeId;
@@ -599,102 +599,5 @@ impl Fabric {
             self.effect(Effect::Error { at, job: p.job, what, time: self.now });
         }
         self.free_packet(h);
-    }
-
-    /// Checks an operation against what the adapter accepts.
-    pub(crate) fn check_op(&self, from: Port, job: JobId, op: &Op) -> Result<(), InjectError> {
-        let target = |to: Port| {
-            if to.node as usize >= self.net.nodes || to.endpoint as usize >= ENDPOINTS_MAX {
-                return Err(InjectError::Invalid("the target port does not exist"));
-            }
-            if self.port_index(to).is_some_and(|i| self.ports[i].job != job) {
-                return Err(InjectError::Invalid("the target port belongs to another job"));
-            }
-            match self.routes.route(from.node, to.node) {
-                Some(_) => Ok(()),
-                None => {
-                    let blame = self.routes.blame(from.node, to.node);
-                    Err(InjectError::Unreachable { from: from.node, to: to.node, blame })
-                }
-            }
-        };
-        let sourced = |source: &Source| match source {
-            Source::Length(_) if self.carry => {
-                Err(InjectError::Invalid("a length without bytes needs a fabric without payload"))
-            }
-            _ => Ok(()),
-        };
-        let small = |source: &Source| match source.len() {
-            1..=256 => Ok(()),
-            _ => Err(InjectError::Invalid("a collective packet carries 1 to 256 bytes")),
-        };
-        match *op {
-            Op::Write { to, source, vc, .. } => {
-                if !matches!(vc, Vc::Request | Vc::Response) {
-                    return Err(InjectError::Invalid("a write goes on vc0 or vc1"));
-                }
-                if source.is_empty() || matches!(source, Source::Inline(b) if b.len() > PAYLOAD_MAX) {
-                    return Err(InjectError::Invalid("a write needs at least 1 byte, and at most 256 inline"));
-                }
-                sourced(&source)?;
-                target(to)
-            }
-            Op::Read { len: 0, .. } => Err(InjectError::Invalid("a read needs at least 1 byte")),
-            Op::Read { to, .. } => target(to),
-            Op::Amo { width, .. } if width != 4 && width != 8 => {
-                Err(InjectError::Invalid("an atomic is 4 or 8 bytes wide"))
-            }
-            Op::Amo { to, .. } => target(to),
-            Op::Fence | Op::Barrier { .. } => Ok(()),
-            Op::Reduce { tree, elem, all, to, source, .. } => {
-                sourced(&source)?;
-                small(&source)?;
-                if !(source.len() as usize).is_multiple_of(elem.bytes()) {
-                    return Err(InjectError::Invalid("a reduction needs whole elements"));
-                }
-                self.check_tree(tree, job, from)?;
-                match (all, to) {
-                    (true, _) => Ok(()),
-                    (false, Some(to)) => target(to),
-                    (false, None) => Err(InjectError::Invalid("a reduction to one node needs that node")),
-                }
-            }
-            Op::Bcast { tree, source, .. } => {
-                sourced(&source)?;
-                small(&source)?;
-                self.check_tree(tree, job, from)
-            }
-        }
-    }
-
-    /// Posts an operation on port `from` at `issue` (a time in the past counts as now).
-    /// `tag` comes back in the operation's completions.
-    pub fn inject(
-        &mut self,
-        from: Port,
-        job: JobId,
-        class: Class,
-        op: Op,
-        issue: Tick,
-        tag: u64,
-    ) -> Result<(), InjectError> {
-        let port = self.port_index(from).filter(|i| self.ports[*i].job == job);
-        let port = port.filter(|_| self.owned[from.node as usize]).ok_or(InjectError::NotOpen(from))?;
-        if self.ports[port].ops.len() >= self.params.ops_per_port as usize || self.ops.is_full() {
-            return Err(InjectError::Busy);
-        }
-        self.check_op(from, job, &op)?;
-        let mut record = OpRecord::new(port as u32, job, class, tag, issue.max(self.now));
-        if let Some(bytes) = record.take(op, self.carry) {
-            record.payload = self.payloads.alloc();
-            self.payloads.get_mut(record.payload)[..bytes.len()].copy_from_slice(bytes);
-        }
-        let issue = record.issue;
-        let op = self.ops.alloc(record);
-        self.ports[port].ops.push_back(op);
-        if self.ports[port].ops.len() == 1 {
-            self.schedule_pump(port, issue);
-        }
-        Ok(())
     }
 }

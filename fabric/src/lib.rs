@@ -43,6 +43,7 @@ mod job;
 mod link;
 pub mod model;
 mod ops;
+mod post;
 mod router;
 pub mod routes;
 mod slab;
