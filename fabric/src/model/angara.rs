@@ -74,6 +74,9 @@ pub(super) struct Nodes {
     pub(super) slab: Slab,
     /// Link ports, input channels and outputs per node.
     pub(super) links: usize,
+    /// log2 of link ports per virtual channel, rounded up: input channel (vc, port) is vc << it | port,
+    /// injection channels follow.
+    pub(super) port_shift: u32,
     pub(super) channels: usize,
     pub(super) outs: usize,
     neighbours: Vec<u32>,
@@ -90,7 +93,8 @@ pub(super) struct Nodes {
     /// Outputs to look at, per node; nodes with any are in `dirty`.
     pub(super) look: Vec<u32>,
     dirty: Vec<u32>,
-    /// Last time given for each injection channel's head.
+    /// Adaptive requests posted at this instant.
+    fresh: Vec<(u32, u8)>,
     delivered: VecDeque<Delivery>,
     arriving: std::collections::BinaryHeap<std::cmp::Reverse<(Tick, u32, u32)>>,
     counters: Counters,
@@ -108,7 +112,8 @@ impl Nodes {
     pub(super) fn new(grid: Grid, p: &Angara) -> Nodes {
         let nodes = grid.routers();
         let links = 2 * grid.ndims();
-        let channels = VCS * links + p.channels as usize;
+        let port_shift = (links as u32).next_power_of_two().trailing_zeros();
+        let channels = (VCS << port_shift) + p.channels as usize;
         let outs = links + p.channels as usize;
         let rates = [p.flit_internal, p.flit_link, p.flit_internal.slower(p.flit_link)];
         let same = |a: Rate, b: Rate| a.num as u64 * b.den as u64 == b.num as u64 * a.den as u64;
@@ -145,6 +150,7 @@ impl Nodes {
             wheel: Wheel::new(reach),
             slab: Slab::new(),
             links,
+            port_shift,
             channels,
             outs,
             neighbours,
@@ -156,6 +162,7 @@ impl Nodes {
             busy: vec![0; nodes],
             look: vec![0; nodes],
             dirty: Vec::new(),
+            fresh: Vec::new(),
             delivered: VecDeque::new(),
             arriving: Default::default(),
             counters: Counters::default(),
@@ -168,21 +175,30 @@ impl Nodes {
         }
     }
 
+    /// Number of the first injection channel among a node's input channels.
+    #[inline(always)]
+    pub(super) fn injectors(&self) -> usize {
+        VCS << self.port_shift
+    }
+
     pub(super) fn age_limit(&self) -> u32 {
         self.p.age_limit as u32
     }
 
-    /// The output of a packet at a node by direction order (+X +Y … −X −Y …), the ejector last.
+    /// The output of a packet by direction order (+X +Y … −X −Y …), none at its target.
     #[inline(always)]
-    fn direction_order(&self, route: &Route, ejector: u8) -> u8 {
-        let mut negative = ejector;
+    fn direction_order(&self, route: &Route) -> Option<u8> {
+        if route.lo | route.hi == 0 {
+            return None;
+        }
+        let mut negative = None;
         for d in 0..self.links / 2 {
             let left = Grid::remaining(route, d);
             if left > 0 {
-                return 2 * d as u8;
+                return Some(2 * d as u8);
             }
-            if left < 0 && negative == ejector {
-                negative = 2 * d as u8 + 1;
+            if left < 0 && negative.is_none() {
+                negative = Some(2 * d as u8 + 1);
             }
         }
         negative
@@ -206,10 +222,10 @@ impl Nodes {
     /// The request bit and the mask index of input channel `local` for virtual channel `vc`.
     #[inline(always)]
     pub(super) fn bit(&self, local: usize, vc: usize) -> u32 {
-        if local >= VCS * self.links {
-            return INJECT_BIT + (local - VCS * self.links) as u32;
+        if local >= self.injectors() {
+            return INJECT_BIT + (local - self.injectors()) as u32;
         }
-        let (from, port) = (local / self.links, (local % self.links) as u32);
+        let (from, port) = (local >> self.port_shift, (local & ((1 << self.port_shift) - 1)) as u32);
         if from == vc { port } else { ESCAPE_BIT + port }
     }
 
@@ -218,13 +234,18 @@ impl Nodes {
     fn post(&mut self, node: u32, local: usize) {
         let i = node as usize * self.channels + local;
         let hot = self.slab.hot[self.inputs[i].queue.head as usize];
-        // Ejection channel c of a node is output links+c; packets go to the channel of their endpoint.
-        let dst = self.slab.cold[self.inputs[i].queue.head as usize].dst;
-        let ejector = self.links as u8 + (dst % self.p.channels as u32) as u8;
-        let straight = self.direction_order(&hot.route, ejector);
+        let straight = match self.direction_order(&hot.route) {
+            Some(o) => o,
+            // Ejection channel c of a node is output links+c; packets go to their endpoint's.
+            None if self.p.channels == 1 => self.links as u8,
+            None => {
+                let dst = self.slab.cold[self.inputs[i].queue.head as usize].dst;
+                self.links as u8 + (dst % self.p.channels as u32) as u8
+            }
+        };
         let class = (hot.mark & MARK_REQUEST) as usize;
-        let in_adaptive = local < VCS * self.links && local / self.links == ADAPTIVE;
-        let injected = local >= VCS * self.links;
+        let in_adaptive = local < self.injectors() && local >> self.port_shift == ADAPTIVE;
+        let injected = local >= self.injectors();
         let adaptive = (in_adaptive || (injected && hot.mark & MARK_ADAPTIVE != 0)) && (straight as usize) < self.links;
         let (vc, wants) = match adaptive {
             true => (ADAPTIVE, self.profitable(&hot.route)),
@@ -241,7 +262,6 @@ impl Nodes {
         input.straight = straight;
         input.vc = class as u8;
         input.since = since;
-        let head = input.queue.head;
         let mut w = wants;
         while w != 0 {
             let o = w.trailing_zeros() as usize;
@@ -249,7 +269,7 @@ impl Nodes {
             self.requests[(node as usize * self.outs + o) * VCS + vc] |= 1 << bit;
         }
         if adaptive {
-            self.wheel.push(self.now + self.p.escape, ESCAPE, node, local as u8, head);
+            self.fresh.push((node, local as u8));
         }
         self.touch(node, wants);
     }
@@ -277,7 +297,7 @@ impl Nodes {
             Grid::step(&mut hot.route, o / 2, o & 1 != 0);
             let to = self.neighbours[n * self.links + o];
             self.free[(n * self.links + o) * VCS + vc] -= unit;
-            let far = (vc * self.links + (o ^ 1)) as u8;
+            let far = (vc << self.port_shift | o ^ 1) as u8;
             self.wheel.push(head + self.p.link + self.p.router, READY, to, far, h);
         } else {
             let tail = head + self.p.ejection - self.p.router + self.spans[rate as usize][flits - 1];
@@ -293,7 +313,7 @@ impl Nodes {
         let class = if p.class == TrafficClass::Request { MARK_REQUEST } else { 0 };
         let mark = class | if p.adaptive { MARK_ADAPTIVE } else { 0 };
         let h = self.slab.insert(&p, route, mark);
-        let local = VCS * self.links + channel as usize;
+        let local = self.injectors() + channel as usize;
         let i = node as usize * self.channels + local;
         if self.inputs[i].queue.push(&mut self.slab, h) && self.inputs[i].state == State::Idle {
             let ready = (p.at + self.p.injection + self.p.router).max(self.now + 1);
@@ -307,7 +327,7 @@ impl Nodes {
         let i = e.node as usize * self.channels + local;
         match e.kind {
             READY => {
-                if local < VCS * self.links {
+                if local < self.injectors() {
                     self.inputs[i].queue.push(&mut self.slab, e.packet);
                 } else if self.inputs[i].queue.head != e.packet {
                     return;
@@ -321,9 +341,9 @@ impl Nodes {
                 self.busy[e.node as usize] &= !(1 << o);
                 self.touch(e.node, 1 << o);
                 self.inputs[i].state = State::Idle;
-                if local < VCS * self.links {
+                if local < self.injectors() {
                     // The router at the other end of this input's link learns of the free space.
-                    let (vc, port) = (local / self.links, local % self.links);
+                    let (vc, port) = (local >> self.port_shift, local & ((1 << self.port_shift) - 1));
                     let up = self.neighbours[e.node as usize * self.links + port];
                     let slot = ((port ^ 1) * VCS + vc) as u8;
                     self.wheel.push(self.now + self.p.credit, CREDIT, up, slot, holds as u32);
@@ -332,7 +352,7 @@ impl Nodes {
                 if head == NIL {
                     return;
                 }
-                if local < VCS * self.links {
+                if local < self.injectors() {
                     self.post(e.node, local);
                 } else {
                     self.begin_injection(e.node, local, head);
@@ -413,6 +433,13 @@ impl Engine for Nodes {
                 self.arbitrate(node);
             }
             self.dirty = dirty;
+            // Adaptive packets that got nothing at once may escape later.
+            while let Some((node, local)) = self.fresh.pop() {
+                let input = &self.inputs[node as usize * self.channels + local as usize];
+                if input.state == State::Waiting && input.posted == t {
+                    self.wheel.push(t + self.p.escape, ESCAPE, node, local, input.queue.head);
+                }
+            }
         }
         self.now = self.now.max(to);
         self.deliver_until(to);

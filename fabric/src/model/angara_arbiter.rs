@@ -91,11 +91,11 @@ impl Nodes {
     #[inline(always)]
     fn local(&self, bit: u32, vc: usize) -> usize {
         if bit >= INJECT_BIT {
-            VCS * self.links + (bit - INJECT_BIT) as usize
+            self.injectors() + (bit - INJECT_BIT) as usize
         } else if bit >= ESCAPE_BIT {
-            ADAPTIVE * self.links + (bit - ESCAPE_BIT) as usize
+            (ADAPTIVE << self.port_shift) + (bit - ESCAPE_BIT) as usize
         } else {
-            vc * self.links + bit as usize
+            (vc << self.port_shift) + bit as usize
         }
     }
 
@@ -135,7 +135,7 @@ impl Nodes {
     /// Takes back every request of input channel `local`.
     fn withdraw(&mut self, n: usize, local: usize) {
         let input = self.inputs[n * self.channels + local];
-        let from_adaptive = local < VCS * self.links && local / self.links == ADAPTIVE;
+        let from_adaptive = local < self.injectors() && local >> self.port_shift == ADAPTIVE;
         let straight = input.straight as usize;
         let mut rest = input.wants;
         while rest != 0 {

@@ -15,21 +15,21 @@ use std::collections::{BinaryHeap, VecDeque};
 
 /// From a switch grant to the head's arrival at the next router: crossbar 1, link 2 (one in flight,
 /// one to be written and read).
-const GRANT_TO_ARRIVAL: usize = 3;
+pub(super) const GRANT_TO_ARRIVAL: usize = 3;
 /// From a switch grant to its credit being usable upstream: channel 2, processing 2.
-const GRANT_TO_CREDIT: usize = 4;
+pub(super) const GRANT_TO_CREDIT: usize = 4;
 /// From a switch grant to an ejection channel until its credit is back: 3 to the endpoint, then 4.
-const EJECT_TO_CREDIT: usize = 7;
+pub(super) const EJECT_TO_CREDIT: usize = 7;
 /// From a source's decision to the head's arrival at its router.
 const SOURCE_TO_ARRIVAL: usize = 2;
 /// From a switch grant to its credit being usable by the source.
-const GRANT_TO_SOURCE_CREDIT: usize = 2;
+pub(super) const GRANT_TO_SOURCE_CREDIT: usize = 2;
 
-const NO_OWNER: u16 = u16::MAX;
+pub(super) const NO_OWNER: u16 = u16::MAX;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
-enum State {
+pub(super) enum State {
     /// No packet.
     Idle,
     /// Its head wants an output virtual channel.
@@ -42,32 +42,32 @@ enum State {
 
 /// An input virtual channel.
 #[derive(Clone, Copy)]
-struct InVc {
-    queue: Queue,
+pub(super) struct InVc {
+    pub(super) queue: Queue,
     /// Output the packet at the head wants; allowed channels there; the one it got.
-    out_port: u8,
-    allowed: u8,
-    out_vc: u8,
-    state: State,
+    pub(super) out_port: u8,
+    pub(super) allowed: u8,
+    pub(super) out_vc: u8,
+    pub(super) state: State,
     /// Round robin over (output port, channel).
-    turn: u16,
-    flits: u16,
+    pub(super) turn: u16,
+    pub(super) flits: u16,
 }
 
 /// An output virtual channel: what is known of the buffer at the other end.
 #[derive(Clone, Copy)]
-struct OutVc {
-    credits: u16,
+pub(super) struct OutVc {
+    pub(super) credits: u16,
     /// Credits its owner waits for; 0 if it does not wait.
-    wanted: u16,
+    pub(super) wanted: u16,
     /// Input channel (local number) that owns it.
-    owner: u16,
+    pub(super) owner: u16,
     /// Round robin over input channels.
-    turn: u16,
+    pub(super) turn: u16,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Wire {
+pub(super) enum Wire {
     Open,
     Router,
     Endpoint,
@@ -75,32 +75,32 @@ enum Wire {
 
 /// One port, input and output side.
 #[derive(Clone, Copy)]
-struct Port {
+pub(super) struct Port {
     /// Base of the far port's channels, or the endpoint.
-    peer: u32,
-    wire: Wire,
+    pub(super) peer: u32,
+    pub(super) wire: Wire,
     /// Input channels that want an output channel / the switch.
-    allocating: u8,
-    ready: u8,
+    pub(super) allocating: u8,
+    pub(super) ready: u8,
     /// Output channels without owner.
-    free: u8,
+    pub(super) free: u8,
     /// Input side: next channel for an output; next output. Output side: next input.
-    vc_turn: u8,
-    out_turn: u8,
-    in_turn: u8,
+    pub(super) vc_turn: u8,
+    pub(super) out_turn: u8,
+    pub(super) in_turn: u8,
 }
 
 /// Ports of a router with something to do, and ports a packet streams through.
 #[derive(Clone, Copy, Default)]
-struct Summary {
-    allocating: u64,
-    ready: u64,
-    in_busy: u64,
-    out_busy: u64,
+pub(super) struct Summary {
+    pub(super) allocating: u64,
+    pub(super) ready: u64,
+    pub(super) in_busy: u64,
+    pub(super) out_busy: u64,
 }
 
 #[derive(Clone, Copy)]
-struct Source {
+pub(super) struct Source {
     queue: Queue,
     last_vc: u8,
     /// First cycle at which it may send again.
@@ -110,22 +110,22 @@ struct Source {
 
 /// What is due in one cycle.
 #[derive(Default)]
-struct Due {
+pub(super) struct Due {
     /// (input channel, packet)
-    arrivals: Vec<(u32, u32)>,
+    pub(super) arrivals: Vec<(u32, u32)>,
     /// (output channel, flits)
-    credits: Vec<(u32, u32)>,
+    pub(super) credits: Vec<(u32, u32)>,
     /// (source channel, flits)
-    source_credits: Vec<(u32, u32)>,
+    pub(super) source_credits: Vec<(u32, u32)>,
     /// Input channels whose packet's tail has left.
-    tails: Vec<u32>,
+    pub(super) tails: Vec<u32>,
     /// Sources to look at.
-    sources: Vec<u32>,
-    deliveries: Vec<u32>,
+    pub(super) sources: Vec<u32>,
+    pub(super) deliveries: Vec<u32>,
 }
 
 /// A set of small numbers, visited in order.
-struct Bits(Vec<u64>);
+pub(super) struct Bits(Vec<u64>);
 
 impl Bits {
     fn new(n: usize) -> Bits {
@@ -141,57 +141,44 @@ impl Bits {
 }
 
 /// Per-cycle working space of the allocators.
-struct Scratch {
+pub(super) struct Scratch {
     /// Best input channel per output channel.
-    best: Vec<u16>,
+    pub(super) best: Vec<u16>,
     /// Output channels with a request.
-    touched: Vec<u16>,
+    pub(super) touched: Vec<u16>,
     /// Input channels that got an output channel in this cycle.
-    allocated: Vec<u16>,
-    requests: [u64; PORTS_MAX],
-    chosen: [u8; PORTS_MAX],
-    pick: [u8; PORTS_MAX],
+    pub(super) allocated: Vec<u16>,
+    pub(super) requests: [u64; PORTS_MAX],
+    pub(super) chosen: [u8; PORTS_MAX],
+    pub(super) pick: [u8; PORTS_MAX],
 }
 
 /// All routers, sources and links of a network of `generic` routers.
 pub(super) struct Routers<T> {
-    topology: T,
-    seed: u64,
-    cycle: Tick,
-    vcs: u32,
-    buffer: u16,
-    packet_max: u16,
+    pub(super) topology: T,
+    pub(super) seed: u64,
+    pub(super) cycle: Tick,
+    pub(super) vcs: u32,
+    pub(super) buffer: u16,
+    pub(super) packet_max: u16,
     /// log2 of channels per port and of ports per router, both rounded up.
-    vc_shift: u32,
-    port_shift: u32,
-    now: u64,
-    slab: Slab,
-    inputs: Vec<InVc>,
-    outputs: Vec<OutVc>,
-    ports: Vec<Port>,
-    summary: Vec<Summary>,
-    awake: Bits,
-    sources: Vec<Source>,
-    source_credits: Vec<u16>,
-    sources_awake: Bits,
-    wheel: Vec<Due>,
-    far: BinaryHeap<Reverse<(u64, u32)>>,
-    scratch: Scratch,
-    delivered: VecDeque<Delivery>,
-    counters: Counters,
-}
-
-/// Distance of `i` from round-robin pointer `turn`, going up and around.
-#[inline(always)]
-fn after(i: u32, turn: u32) -> u32 {
-    if i >= turn { i - turn } else { i + (1 << 16) - turn }
-}
-
-/// The first set bit at or after `turn`, else the first of all. `mask` is not 0.
-#[inline(always)]
-fn round_robin(mask: u64, turn: u32) -> u32 {
-    let above = if turn >= 64 { 0 } else { mask & (u64::MAX << turn) };
-    if above != 0 { above.trailing_zeros() } else { mask.trailing_zeros() }
+    pub(super) vc_shift: u32,
+    pub(super) port_shift: u32,
+    pub(super) now: u64,
+    pub(super) slab: Slab,
+    pub(super) inputs: Vec<InVc>,
+    pub(super) outputs: Vec<OutVc>,
+    pub(super) ports: Vec<Port>,
+    pub(super) summary: Vec<Summary>,
+    pub(super) awake: Bits,
+    pub(super) sources: Vec<Source>,
+    pub(super) source_credits: Vec<u16>,
+    pub(super) sources_awake: Bits,
+    pub(super) wheel: Vec<Due>,
+    pub(super) far: BinaryHeap<Reverse<(u64, u32)>>,
+    pub(super) scratch: Scratch,
+    pub(super) delivered: VecDeque<Delivery>,
+    pub(super) counters: Counters,
 }
 
 impl<T: Topology> Routers<T> {
@@ -356,7 +343,7 @@ impl<T: Topology> Routers<T> {
 
     /// The packet at the head of input channel `i` asks for an output channel.
     #[inline(always)]
-    fn compete(&mut self, i: u32) {
+    pub(super) fn compete(&mut self, i: u32) {
         let input = &mut self.inputs[i as usize];
         let hot = &self.slab.hot[input.queue.head as usize];
         let all = (1u32 << self.vcs) - 1;
@@ -448,216 +435,6 @@ impl<T: Topology> Routers<T> {
         if look_again {
             self.due(flits as usize).sources.push(e);
         }
-    }
-
-    /// One cycle of router `r`; whether it may have something to decide in the next one even if
-    /// nothing arrives.
-    #[inline(always)]
-    fn allocate(&mut self, r: u32) -> bool {
-        let mut again = false;
-        self.scratch.allocated.clear();
-        let before = self.summary[r as usize];
-        if before.allocating != 0 {
-            again |= self.allocate_channels(r);
-        }
-        if before.ready != 0 {
-            again |= self.allocate_switch(r);
-        }
-        // Channels allocated in this cycle compete for the switch from the next one.
-        for n in 0..self.scratch.allocated.len() {
-            let i = self.scratch.allocated[n] as u32;
-            let p = i >> self.vc_shift;
-            let base = r << self.port_shift;
-            let input = &self.inputs[(base << self.vc_shift | i) as usize];
-            let out =
-                &mut self.outputs[((base | input.out_port as u32) << self.vc_shift | input.out_vc as u32) as usize];
-            if out.credits >= input.flits {
-                self.ports[(base | p) as usize].ready |= 1 << (i & ((1 << self.vc_shift) - 1));
-                self.summary[r as usize].ready |= 1 << p;
-                again = true;
-            } else {
-                out.wanted = input.flits;
-            }
-        }
-        again
-    }
-
-    /// Virtual-channel allocation: each input channel asks for one free output channel, each output
-    /// channel takes one of those that ask. Returns whether someone lost.
-    #[inline(always)]
-    fn allocate_channels(&mut self, r: u32) -> bool {
-        let vs = self.vc_shift;
-        let base = (r << self.port_shift) as usize;
-        let ports = &mut self.ports[base..base + (1 << self.port_shift)];
-        let channels = base << vs..(base + (1 << self.port_shift)) << vs;
-        let inputs = &mut self.inputs[channels.clone()];
-        let outputs = &mut self.outputs[channels];
-        let scratch = &mut self.scratch;
-        let mut lost = false;
-        let mut pm = self.summary[r as usize].allocating;
-        while pm != 0 {
-            let p = pm.trailing_zeros();
-            pm &= pm - 1;
-            let mut vm = ports[p as usize].allocating;
-            while vm != 0 {
-                let i = p << vs | vm.trailing_zeros();
-                vm &= vm - 1;
-                let input = &inputs[i as usize];
-                let open = input.allowed & ports[input.out_port as usize].free;
-                if open == 0 {
-                    continue;
-                }
-                let first = (input.out_port as u32) << vs;
-                let turn = (input.turn as u32).wrapping_sub(first);
-                let o = first + round_robin(open as u64, if turn < 1 << vs { turn } else { 0 });
-                let best = &mut scratch.best[o as usize];
-                if *best == NO_OWNER {
-                    *best = i as u16;
-                    scratch.touched.push(o as u16);
-                } else {
-                    lost = true;
-                    let turn = outputs[o as usize].turn as u32;
-                    if after(i, turn) < after(*best as u32, turn) {
-                        *best = i as u16;
-                    }
-                }
-            }
-        }
-        for o in scratch.touched.drain(..) {
-            let i = std::mem::replace(&mut scratch.best[o as usize], NO_OWNER);
-            let out = &mut outputs[o as usize];
-            out.owner = i;
-            out.turn = i + 1;
-            let input = &mut inputs[i as usize];
-            input.out_vc = (o & ((1 << vs) - 1)) as u8;
-            input.turn = o + 1;
-            input.state = State::Active;
-            ports[input.out_port as usize].free &= !(1 << input.out_vc);
-            let p = i as usize >> vs;
-            ports[p].allocating &= !(1 << (i & ((1 << vs) - 1)));
-            if ports[p].allocating == 0 {
-                self.summary[r as usize].allocating &= !(1 << p);
-            }
-            scratch.allocated.push(i);
-        }
-        lost
-    }
-
-    /// Switch allocation: each input port nominates one channel, each output port takes one input.
-    /// Returns whether something in reach of the next cycle remains.
-    #[inline(always)]
-    fn allocate_switch(&mut self, r: u32) -> bool {
-        let vs = self.vc_shift;
-        let base = (r << self.port_shift) as usize;
-        let ports = &self.ports[base..base + (1 << self.port_shift)];
-        let inputs = &self.inputs[base << vs..(base + (1 << self.port_shift)) << vs];
-        let scratch = &mut self.scratch;
-        let s = self.summary[r as usize];
-        let mut outs = 0u64;
-        let mut lost = false;
-        let mut pm = s.ready & !s.in_busy;
-        while pm != 0 {
-            let p = pm.trailing_zeros();
-            pm &= pm - 1;
-            let port = &ports[p as usize];
-            let mut vm = port.ready;
-            let single = vm & (vm - 1) == 0;
-            let mut mine = 0u64;
-            while vm != 0 {
-                let v = vm.trailing_zeros();
-                vm &= vm - 1;
-                let o = inputs[(p << vs | v) as usize].out_port;
-                if s.out_busy >> o & 1 != 0 {
-                    continue;
-                }
-                let turn = port.vc_turn as u32;
-                if mine >> o & 1 == 0 || after(v, turn) < after(scratch.pick[o as usize] as u32, turn) {
-                    scratch.pick[o as usize] = v as u8;
-                }
-                mine |= 1 << o;
-            }
-            if mine == 0 {
-                continue;
-            }
-            let o = round_robin(mine, port.out_turn as u32);
-            scratch.chosen[p as usize] = scratch.pick[o as usize];
-            lost |= !single || outs >> o & 1 != 0;
-            if outs >> o & 1 == 0 {
-                scratch.requests[o as usize] = 0;
-                outs |= 1 << o;
-            }
-            scratch.requests[o as usize] |= 1 << p;
-        }
-        let mut freed = false;
-        while outs != 0 {
-            let o = outs.trailing_zeros();
-            outs &= outs - 1;
-            let p = round_robin(self.scratch.requests[o as usize], self.ports[base + o as usize].in_turn as u32);
-            freed |= self.grant(r, p, self.scratch.chosen[p as usize] as u32, o);
-        }
-        lost || freed && self.summary[r as usize].allocating != 0
-    }
-
-    /// The packet at input channel (p, v) of router `r` starts through output `o`. Returns whether an
-    /// output channel became free or another packet of the same input channel may start at once.
-    #[inline(always)]
-    fn grant(&mut self, r: u32, p: u32, v: u32, o: u32) -> bool {
-        let vs = self.vc_shift;
-        let base = r << self.port_shift;
-        let i = (base | p) << vs | v;
-        let input = &mut self.inputs[i as usize];
-        let flits = input.flits;
-        let h = input.queue.pop(&self.slab);
-        let ov = input.out_vc as u32;
-        input.state = State::Streaming;
-        let out = &mut self.outputs[((base | o) << vs | ov) as usize];
-        out.credits -= flits;
-        let mask = self.wheel.len() - 1;
-        let now = self.now as usize;
-        let far = &mut self.ports[(base | o) as usize];
-        far.in_turn = (p + 1) as u8;
-        match far.wire {
-            Wire::Router => self.wheel[(now + GRANT_TO_ARRIVAL) & mask].arrivals.push((far.peer + ov, h)),
-            _ => {
-                let o = (base | o) << vs | ov;
-                self.wheel[(now + GRANT_TO_ARRIVAL + flits as usize - 1) & mask].deliveries.push(h);
-                self.wheel[(now + EJECT_TO_CREDIT) & mask].credits.push((o, flits as u32));
-            }
-        }
-        let near = &mut self.ports[(base | p) as usize];
-        near.vc_turn = if v + 1 == self.vcs { 0 } else { v as u8 + 1 };
-        near.out_turn = (o + 1) as u8;
-        near.ready &= !(1 << v);
-        let summary = &mut self.summary[r as usize];
-        if near.ready == 0 {
-            summary.ready &= !(1 << p);
-        }
-        // Every flit's credit goes back when it leaves; as flits leave without a gap and a packet
-        // that uses them also comes one flit per cycle, all may be counted from the first on.
-        match near.wire {
-            Wire::Router => {
-                self.wheel[(now + GRANT_TO_CREDIT) & mask].credits.push((near.peer + v, flits as u32));
-            }
-            _ => {
-                let s = near.peer * self.vcs + v;
-                self.wheel[(now + GRANT_TO_SOURCE_CREDIT) & mask].source_credits.push((s, flits as u32));
-            }
-        }
-        self.counters.packet_hops += 1;
-        self.counters.flit_hops += flits as u64;
-        if flits > 1 {
-            summary.in_busy |= 1 << p;
-            summary.out_busy |= 1 << o;
-            self.wheel[(now + flits as usize) & mask].tails.push(i);
-            return false;
-        }
-        out.owner = NO_OWNER;
-        self.ports[(base | o) as usize].free |= 1 << ov;
-        self.inputs[i as usize].state = State::Idle;
-        if self.inputs[i as usize].queue.head != NIL {
-            self.compete(i);
-        }
-        true
     }
 
     fn wheel_due(&self) -> Option<u64> {

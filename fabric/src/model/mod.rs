@@ -27,6 +27,7 @@ mod angara;
 mod angara_arbiter;
 pub mod config;
 mod generic;
+mod generic_allocators;
 mod packet;
 pub mod rng;
 pub mod topology;
