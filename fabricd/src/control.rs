@@ -207,7 +207,7 @@ impl Client<'_> {
 }
 
 fn bad_fault(e: crate::fault::FaultError) -> Failure {
-    failure(e.to_string(), format!("write {}", crate::fault::FORMS))
+    failure(e.brief(), format!("write {}", crate::fault::FORMS))
 }
 
 fn unknown_job(id: u32) -> Failure {

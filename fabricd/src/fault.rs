@@ -61,6 +61,13 @@ pub struct FaultError {
     why: String,
 }
 
+impl FaultError {
+    /// What is wrong, without the accepted [`FORMS`].
+    pub fn brief(&self) -> String {
+        format!("fault `{}`: {}", self.text, self.why)
+    }
+}
+
 /// The accepted forms, for messages.
 pub const FORMS: &str = "`link 0,0,0 +X down`, `link 0,0,0 +X corrupt=1%`, `corrupt=0.1%` (every link) or `node 1,0,0 down`, \
                          optionally followed by a delay such as `@2ms`";
