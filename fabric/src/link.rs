@@ -27,6 +27,8 @@ struct Credit {
     free: u8,
     first: u8,
     count: u8,
+    /// When the slots given back become usable: a ring of `count` times from `first`.
+    returns: [Tick; SLOTS_MAX],
 }
 
 /// Sender and receiver of one link with an error rate.
@@ -53,7 +55,6 @@ pub(crate) struct Lossy {
 #[derive(Debug)]
 pub(crate) struct Links {
     credits: Vec<Credit>,
-    returns: Vec<Tick>,
     slots: [u8; VCS],
     lossy: BTreeMap<usize, Lossy>,
     has_lossy: Vec<bool>,
@@ -62,9 +63,10 @@ pub(crate) struct Links {
 impl Links {
     pub(crate) fn new(links: usize, data_slots: u8, collective_slots: u8) -> Links {
         let slots = [data_slots, data_slots, data_slots, collective_slots, collective_slots];
-        let credits = (0..links * VCS).map(|i| Credit { free: slots[i % VCS], first: 0, count: 0 }).collect();
-        let returns = vec![0; links * VCS * SLOTS_MAX];
-        Links { credits, returns, slots, lossy: BTreeMap::new(), has_lossy: vec![false; links] }
+        let credits = (0..links * VCS)
+            .map(|i| Credit { free: slots[i % VCS], first: 0, count: 0, returns: [0; SLOTS_MAX] })
+            .collect();
+        Links { credits, slots, lossy: BTreeMap::new(), has_lossy: vec![false; links] }
     }
 
     /// Free slots at the far end of `link` on `vc` at `now`.
@@ -72,7 +74,7 @@ impl Links {
     pub(crate) fn free(&mut self, link: usize, vc: usize, now: Tick) -> u8 {
         let i = link * VCS + vc;
         let c = &mut self.credits[i];
-        while c.count > 0 && self.returns[i * SLOTS_MAX + c.first as usize] <= now {
+        while c.count > 0 && c.returns[c.first as usize] <= now {
             c.first = (c.first + 1) % SLOTS_MAX as u8;
             c.count -= 1;
             c.free += 1;
@@ -91,9 +93,9 @@ impl Links {
         let i = link * VCS + vc;
         let c = &mut self.credits[i];
         debug_assert!(c.free + c.count < self.slots[vc], "more credits than slots");
-        let nth = |n: u8| i * SLOTS_MAX + (c.first as usize + n as usize) % SLOTS_MAX;
-        let after = if c.count > 0 { self.returns[nth(c.count - 1)] } else { 0 };
-        self.returns[nth(c.count)] = at.max(after);
+        let nth = |n: u8| (c.first as usize + n as usize) % SLOTS_MAX;
+        let after = if c.count > 0 { c.returns[nth(c.count - 1)] } else { 0 };
+        c.returns[nth(c.count)] = at.max(after);
         c.count += 1;
     }
     /// Whether some slot of the channel is in use, so that a credit may come back for it.
@@ -103,9 +105,9 @@ impl Links {
     }
     /// The earliest return later than `now` on any channel of `link`.
     pub(crate) fn next_return(&self, link: usize, now: Tick) -> Option<Tick> {
-        (link * VCS..link * VCS + VCS)
-            .filter(|i| self.credits[*i].count > 0)
-            .map(|i| self.returns[i * SLOTS_MAX + self.credits[i].first as usize])
+        (self.credits[link * VCS..link * VCS + VCS].iter())
+            .filter(|c| c.count > 0)
+            .map(|c| c.returns[c.first as usize])
             .filter(|t| *t > now)
             .min()
     }
