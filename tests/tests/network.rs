@@ -158,6 +158,21 @@ fn a_dead_link_is_avoided() {
     test.assert_clean();
 }
 
+#[test]
+fn a_link_that_dies_under_load_costs_time_but_no_data() {
+    let program = tools::compile("tests/c/churn.c");
+    for (collectives, barrier) in [("auto", "auto"), ("p2p", "dissemination"), ("tree", "multiphase")] {
+        let test = Test::new("dies");
+        let mut command = test.angara(["run", "-n", "8", "--torus", "4x2", "--path", "ring", "--timeout", "50"]);
+        command.args(["--collectives", collectives, "--barrier", barrier]);
+        command.args(["--fault", "link 0,0 +X down @150ms", "--fault", "link 2,1 -X down @300ms"]);
+        command.args(["--fault", "link 1,0 +Y corrupt=2%"]).arg("--").arg(&program).arg("0.8");
+        let done = test.run(command).success();
+        assert!(done.stdout.contains("churned"), "{done}");
+        test.assert_clean();
+    }
+}
+
 /// A job that does what it is told, on a daemon of its own.
 struct Stepper {
     // Order matters: the job goes before the daemon.
