@@ -289,9 +289,9 @@ impl Topology for Grid {
     fn start(&self, src: u32, dst: u32, random: u64) -> Route {
         let mut offsets = [0i16; DIMS_MAX];
         let mut upper = 0u64;
-        for d in 0..self.dims.len() {
+        for (d, offset) in offsets.iter_mut().enumerate().take(self.dims.len()) {
             let o = self.offset(src, dst, d, random >> d & 1 != 0);
-            offsets[d] = o;
+            *offset = o;
             let (from, to) = (self.coordinate(src, d), self.coordinate(dst, d));
             // The whole leg in a dimension stays in one class: towards plus the legs that cross
             // the dateline (between size-1 and 0) are the upper ones, towards minus those that do not,
