@@ -21,6 +21,9 @@ const CALENDAR: u64 = 1024;
 const BATCHES_MIN: usize = 10;
 /// Cycles before saturation by growth is concluded.
 const CYCLES_MIN: u64 = 2000;
+/// Cycles a saturated network warms up and is measured at least: what it accepts falls for a while,
+/// until its unfairness has spread.
+const SATURATED_MIN: u64 = 5000;
 /// Messages a source may have under way; a source with more is hopelessly behind, and creates no
 /// more until some arrive, so that a saturated run does not eat all memory.
 const OUTSTANDING_MAX: u32 = 2000;
@@ -53,9 +56,13 @@ pub fn run(experiment: &Experiment, mut progress: impl FnMut(Progress)) -> Resul
     let mut saturated = false;
     // Settling by itself gets half of the time at most, a given warm-up all it needs.
     let limit = experiment.schedule.warmup.unwrap_or(experiment.schedule.cycles_max / 2);
-    while !saturated && !state.warm(&warmup) && state.cycle < limit {
+    let done = |state: &State, batches: &Batches, saturated: bool| match saturated {
+        true => state.cycle >= experiment.schedule.warmup.unwrap_or(SATURATED_MIN),
+        false => state.warm(batches),
+    };
+    while state.cycle < limit && !done(&state, &warmup, saturated) {
         warmup.push(state.batch(experiment.schedule.warmup.map(|end| end - state.cycle)));
-        saturated = state.saturated(&warmup);
+        saturated |= state.saturated(&warmup);
         progress(state.progress(true, saturated, None));
     }
     let warmup_cycles = state.cycle;
@@ -232,7 +239,7 @@ impl<'a> State<'a> {
             return true;
         }
         if saturated {
-            return batches.len() >= BATCHES_MIN && measured >= CYCLES_MIN;
+            return batches.len() >= BATCHES_MIN && measured >= SATURATED_MIN;
         }
         let Some(interval) = batches.latency() else { return false };
         // A window shorter than a few latencies would see the fast messages of its beginning only.
@@ -386,6 +393,8 @@ mod tests {
     fn fixed_lengths_of_time_are_kept() {
         let o = simulate(&format!("{SMALL}load = 0.1\nwarmup = 333\ncycles = 1234\n"));
         assert_eq!((o.warmup_cycles, o.measured_cycles), (333, 1234));
+        let o = simulate(&format!("{SMALL}load = 1.0\nwarmup = 7000\ncycles = 1000\n"));
+        assert_eq!((o.warmup_cycles, o.measured_cycles, o.saturated), (7000, 1000, true));
         let o = simulate(&format!("{SMALL}load = 0.1\nwarmup = 0\ncycles = 50\n"));
         assert_eq!((o.warmup_cycles, o.measured_cycles), (0, 50));
     }
