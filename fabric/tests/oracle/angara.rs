@@ -13,8 +13,7 @@ struct Stay {
     /// None for injection channels.
     port: Option<usize>,
     vc: usize,
-    /// When its slot was taken, and when its request may be ready if nobody is before it.
-    taken: u64,
+    /// When its request may be ready if nobody is before it.
     ready: u64,
     /// When its request was posted; grants of its straight output then, and at its escape.
     posted: Option<(u64, u64)>,
@@ -199,8 +198,7 @@ impl World<'_> {
             self.instants.insert(ready);
             let node = self.grid.step(s.node, o);
             let (port, routers) = (Some(o ^ 1), s.routers + 1);
-            let fresh =
-                Stay { node, port, vc, taken: g, ready, posted: None, escaped: None, left: None, rate, routers, ..s };
+            let fresh = Stay { node, port, vc, ready, posted: None, escaped: None, left: None, rate, routers, ..s };
             self.stays.push(fresh);
         } else {
             let last = g + (self.p.ejection - self.p.router) + span(flits - 1, rate);
@@ -232,7 +230,6 @@ pub(crate) fn run(grid: &Grid, p: &Angara, sent: &[Sent]) -> Vec<Received> {
             node: s.src / p.channels as u32,
             port: None,
             vc: 9,
-            taken: s.at,
             ready,
             posted: None,
             escaped: None,

@@ -56,9 +56,9 @@ impl Grid {
         let mut c = self.coords(node);
         let (d, k) = (port / 2, self.sizes[port / 2]);
         if !self.wrap {
-            assert!(if port % 2 == 0 { c[d] + 1 < k } else { c[d] > 0 }, "left the mesh");
+            assert!(if port.is_multiple_of(2) { c[d] + 1 < k } else { c[d] > 0 }, "left the mesh");
         }
-        c[d] = if port % 2 == 0 { (c[d] + 1) % k } else { (c[d] + k - 1) % k };
+        c[d] = if port.is_multiple_of(2) { (c[d] + 1) % k } else { (c[d] + k - 1) % k };
         self.id(&c)
     }
 }
