@@ -24,6 +24,8 @@ const CYCLES_MIN: u64 = 2000;
 /// Cycles a saturated network warms up and is measured at least: what it accepts falls for a while,
 /// until its unfairness has spread.
 const SATURATED_MIN: u64 = 5000;
+/// Share of the created flits that a network which is not saturated accepts.
+const CARRIED: f64 = 0.98;
 /// Messages a source may have under way; a source with more is hopelessly behind, and creates no
 /// more until some arrive, so that a saturated run does not eat all memory.
 const OUTSTANDING_MAX: u32 = 2000;
@@ -74,6 +76,9 @@ pub fn run(experiment: &Experiment, mut progress: impl FnMut(Progress)) -> Resul
         saturated |= state.saturated(&measured);
         progress(state.progress(false, saturated, Some((&measured, warmup_cycles))));
     }
+    // A network may only have been slow to fill: what it accepted in the end decides.
+    let total = measured.total();
+    saturated &= state.held || (total.flits as f64) < CARRIED * total.created_flits as f64;
     Ok(state.outcome(&measured, warmup_cycles, saturated, started.elapsed().as_secs_f64()))
 }
 
