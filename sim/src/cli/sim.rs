@@ -96,7 +96,14 @@ fn run(args: RunArgs) -> Result<(), Error> {
     let from_file = file.as_ref().map(TomlFile::parse::<Keys>).transpose()?.unwrap_or_default();
     let preset = args.preset.as_deref().map(presets::find).transpose()?.unwrap_or_default();
     let keys = args.keys.over(from_file.over(preset));
-    threads(&keys)?;
+    if threads(&keys)? > 1 {
+        let asked = keys.threads.unwrap_or(1);
+        return Err(Error::invalid(
+            "threads",
+            asked,
+            "one simulation runs on one thread; `sweep` runs several at once",
+        ));
+    }
     let experiment = keys.resolve().map_err(|(e, key)| match &file {
         Some(file) => file.locate(e, Some(key)),
         None => e,
@@ -112,7 +119,7 @@ fn run(args: RunArgs) -> Result<(), Error> {
     Ok(())
 }
 
-/// The number of threads asked for. One simulation runs on one thread; results never depend on it.
+/// The number of threads asked for; results never depend on it.
 fn threads(keys: &Keys) -> Result<usize, Error> {
     match keys.threads.unwrap_or(1) {
         0 => Err(Error::invalid("threads", 0, "give at least 1")),
