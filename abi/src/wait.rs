@@ -146,15 +146,20 @@ mod linux {
 
     /// Pauses before the first yield when the machine has a core for every PE.
     const SPINS: u32 = 200;
-    /// A yield that took longer means a compute-bound process shares the core.
+    /// A yield that took longer means a compute-bound process shares the core. With more PEs than
+    /// cores a yield comes back only after the other PEs of the core have had their turn.
     const SLOW_YIELD: Duration = Duration::from_micros(50);
-    /// Waits that go straight to the futex after a slow yield.
+    const SLOW_YIELD_CROWDED: Duration = Duration::from_millis(1);
+    /// After a slow yield, this many waits go straight to the futex, but no longer than this: 64
+    /// PEs that all sleep in a barrier need a millisecond for what yielding does in 60 us.
     const FUTEX_WAITS: u32 = 200;
+    const FUTEX_TIME: Duration = Duration::from_millis(10);
     /// Yields before sleeping anyway.
     const YIELDS: u32 = 256;
 
     thread_local! {
         static FUTEX_BUDGET: Cell<u32> = const { Cell::new(0) };
+        static FUTEX_SINCE: Cell<Option<Instant>> = const { Cell::new(None) };
     }
 
     /// Waits until `ready` (which is not asked again once it said yes), spinning, yielding and
@@ -174,6 +179,7 @@ mod linux {
                 std::hint::spin_loop();
             }
         }
+        let slow = if crowded { SLOW_YIELD_CROWDED } else { SLOW_YIELD };
         let mut yields = 0;
         let mut sleeper = cell.sleeper(&Linux);
         loop {
@@ -185,11 +191,13 @@ mod linux {
                 yields += 1;
                 let before = Instant::now();
                 rustix::thread::sched_yield();
-                if before.elapsed() > SLOW_YIELD {
+                if before.elapsed() > slow {
                     FUTEX_BUDGET.set(FUTEX_WAITS);
+                    FUTEX_SINCE.set(Some(Instant::now()));
                 }
             } else {
-                FUTEX_BUDGET.set(budget.saturating_sub(1));
+                let over = FUTEX_SINCE.get().is_some_and(|since| since.elapsed() > FUTEX_TIME);
+                FUTEX_BUDGET.set(if over { 0 } else { budget.saturating_sub(1) });
                 if let Some(e) = give_up() {
                     return Err(e);
                 }
