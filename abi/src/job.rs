@@ -292,6 +292,7 @@ impl Targets {
 /// The synchronisation page every PE of a job maps writable.
 pub struct SyncPage {
     map: Mapping,
+    pes: usize,
 }
 
 impl SyncPage {
@@ -302,18 +303,18 @@ impl SyncPage {
 
     /// Bytes of the page of a job of `pes` PEs.
     pub fn bytes(pes: usize) -> usize {
-        Self::CELLS + pes * size_of::<WaitCell>()
+        Self::CELLS + 2 * pes * size_of::<WaitCell>()
     }
     /// Daemon: lays out a fresh mapping.
     pub fn init(map: Mapping, pes: usize) -> Result<SyncPage, ShmError> {
         map.stamp_page(PageKind::Sync, Self::bytes(pes))?;
-        Ok(SyncPage { map })
+        Ok(SyncPage { map, pes })
     }
     /// Client: checks a mapped page.
     pub fn open(map: Mapping, pes: usize) -> Result<SyncPage, ShmError> {
         map.expect_page(PageKind::Sync)?;
         map.require(Self::bytes(pes))?;
-        Ok(SyncPage { map })
+        Ok(SyncPage { map, pes })
     }
     /// PEs that have arrived at the on-host barrier.
     pub fn arrived(&self) -> &AtomicU32 {
@@ -327,10 +328,15 @@ impl SyncPage {
     pub fn barrier_cell(&self) -> &WaitCell {
         self.map.at(Self::BARRIER_CELL).expect("constant offset inside the page")
     }
-    /// What PE `pe` sleeps on; whoever writes its memory notifies it.
+    /// What PE `pe` sleeps on while it waits for its memory; whoever writes that notifies it.
     #[inline]
     pub fn cell(&self, pe: usize) -> &WaitCell {
         self.map.at(Self::CELLS + pe * size_of::<WaitCell>()).expect("PE index checked by the caller")
+    }
+    /// What PE `pe` sleeps on while it waits for its adapter (answers, room, a hardware barrier).
+    /// Apart from [`SyncPage::cell`], or every put to a PE that sits in a barrier would wake it.
+    pub fn answers(&self, pe: usize) -> &WaitCell {
+        self.map.at(Self::CELLS + (self.pes + pe) * size_of::<WaitCell>()).expect("PE index checked by the caller")
     }
 }
 

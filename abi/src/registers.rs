@@ -349,7 +349,11 @@ fn sync_table() -> String {
             (hex(SyncPage::ARRIVED), "u32 PEs that have arrived at the on-host barrier"),
             (hex(SyncPage::GENERATION), "u32 its generation"),
             (hex(SyncPage::BARRIER_CELL), "wait cell of the barrier: u32 event (futex), u32 sleepers"),
-            (format!("{} + {}·pe", hex(SyncPage::CELLS), size_of::<crate::wait::WaitCell>()), "wait cell of a PE"),
+            (
+                format!("{} + {}·pe", hex(SyncPage::CELLS), size_of::<crate::wait::WaitCell>()),
+                "wait cell of a PE: its memory",
+            ),
+            (format!("after those, {}·pe", size_of::<crate::wait::WaitCell>()), "wait cell of a PE: its adapter"),
         ],
     )
 }

@@ -155,7 +155,7 @@ impl Job {
     /// in error, or nothing happened for `ANGARA_TIMEOUT` seconds; `what` then names the wait.
     #[inline]
     pub fn wait(&self, mut ready: impl FnMut() -> bool, what: &dyn Fn() -> String) -> Result<()> {
-        if ready() { Ok(()) } else { self.adapter.wait(ready, what) }
+        if ready() { Ok(()) } else { self.adapter.wait_memory(ready, what) }
     }
 
     /// Wakes `pe` if it sleeps, after raw stores to its memory.

@@ -9,8 +9,13 @@ use abi::wait::{WaitCell, wait_until};
 use std::time::Instant;
 
 impl Adapter {
-    /// Waits until `ready`, sleeping on this PE's own cell. `what` names it in a timeout message.
+    /// Waits for something the adapter does until `ready`. `what` names it in a timeout message.
     pub(crate) fn wait(&self, ready: impl FnMut() -> bool, what: &dyn Fn() -> String) -> Result<()> {
+        self.wait_on(self.memory.sync.answers(self.memory.me), ready, what)
+    }
+
+    /// Waits for this PE's memory, which peers and the adapter write.
+    pub(crate) fn wait_memory(&self, ready: impl FnMut() -> bool, what: &dyn Fn() -> String) -> Result<()> {
         self.wait_on(self.memory.peers.cell(self.memory.me), ready, what)
     }
 

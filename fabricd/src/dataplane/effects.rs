@@ -6,7 +6,7 @@
 
 use super::engine::{Engine, EngineJob};
 use abi::channel::{Fault, status};
-use abi::desc::{AmoOp, Place};
+use abi::desc::{AmoOp, Place, Region};
 use abi::shm::Mapping;
 use abi::wait::Linux;
 use fabric::{Completion, Effect, NetError, OpFault, OpState, Port};
@@ -18,8 +18,12 @@ impl EngineJob {
         self.memory.resolve(pe, place, len, bounce)
     }
 
-    fn notify(&self, pe: usize) {
-        self.memory.sync.cell(pe).notify(&Linux);
+    /// Wakes `pe` after a write to `region` of its memory. What it awaits in its bounce region is
+    /// announced by a completion word, whose write wakes it.
+    fn notify(&self, pe: usize, region: Region) {
+        if region != Region::Bounce {
+            self.memory.sync.cell(pe).notify(&Linux);
+        }
     }
 }
 
@@ -33,7 +37,7 @@ impl Engine {
                     let _ = map.write(offset, self.fabric.payload(data));
                     // Once per operation: a sleeper woken for every packet would only look and sleep.
                     if last {
-                        job.notify(pe);
+                        job.notify(pe, place.region);
                     }
                 }
             }
@@ -51,7 +55,7 @@ impl Engine {
                 let old = found.and_then(|(job, pe)| {
                     let (map, offset) = job.memory(pe, place, width as usize)?;
                     let old = atomic(map, offset, op, width, operand, comparand)?;
-                    job.notify(pe);
+                    job.notify(pe, place.region);
                     Some(old)
                 });
                 match (token, old) {
@@ -81,7 +85,8 @@ impl Engine {
             let word = memory.channel.status_u32(base + (tree as usize & 15) * 4);
             word.store(count as u32, Ordering::Release);
         }
-        job.notify(pe);
+        job.notify(pe, Region::Heap);
+        job.memory.sync.answers(pe).notify(&Linux);
     }
 
     pub(super) fn finish(&mut self, c: Completion) {

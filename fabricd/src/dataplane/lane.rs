@@ -50,9 +50,9 @@ impl Lane {
         channel.csr_pending().is_some() || (!self.broken && self.pending.is_none() && self.consumer.has_work(channel))
     }
 
-    /// Wakes the PE behind the channel.
+    /// Wakes the PE behind the channel if it waits for its adapter.
     pub(super) fn notify(&self) {
-        self.job.sync.cell(self.pe).notify(&Linux);
+        self.job.sync.answers(self.pe).notify(&Linux);
     }
 
     /// Enters a post that the network accepted; returns its number for [`Lane::reached`].

@@ -271,6 +271,7 @@ impl Fake {
             _ => self.heap.1.write(pe * self.stride + place.offset as usize, data).unwrap(),
         }
         self.sync.1.cell(pe).notify(&Linux);
+        self.sync.1.answers(pe).notify(&Linux);
     }
     fn pe_at(&self, d: &Descriptor) -> usize {
         (0..self.pes).find(|&pe| self.page.1.pe(pe).coords == d.dst).unwrap()
@@ -317,6 +318,7 @@ impl Network {
                     let guard = fake.seats[pe].lock().unwrap();
                     guard.as_ref().unwrap().channel.status_u32(at).fetch_add(1, Ordering::AcqRel);
                     fake.sync.1.cell(pe).notify(&Linux);
+                    fake.sync.1.answers(pe).notify(&Linux);
                 }
             }
             if idle {
@@ -453,6 +455,7 @@ fn amo(fake: &Fake, to: usize, d: &Descriptor) -> u64 {
     }
     let old = if d.width == 4 { run!(AtomicU32, u32) } else { run!(AtomicU64, u64) };
     fake.sync.1.cell(to).notify(&Linux);
+    fake.sync.1.answers(to).notify(&Linux);
     old
 }
 
