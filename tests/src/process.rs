@@ -175,6 +175,20 @@ impl Process {
             let _ = kill_process(pid, signal);
         }
     }
+    /// Stops it and returns once every one of its threads has stopped: a signal stops them one by one.
+    pub fn stop(&self) {
+        self.signal(Signal::STOP);
+        let give_up = Instant::now() + PATIENCE;
+        let stopped = |stat: &str| stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with('T'));
+        loop {
+            let tasks = std::fs::read_dir(format!("/proc/{}/task", self.pid)).into_iter().flatten().flatten();
+            if tasks.filter_map(|t| std::fs::read_to_string(t.path().join("stat")).ok()).all(|stat| stopped(&stat)) {
+                return;
+            }
+            assert!(Instant::now() < give_up, "process {} did not stop within {PATIENCE:?}", self.pid);
+            std::thread::yield_now();
+        }
+    }
     /// Waits until it has exited; false after `limit`.
     pub fn wait_exit(&self, limit: Duration) -> bool {
         let Some(pid) = Pid::from_raw(self.pid) else { return true };

@@ -217,7 +217,7 @@ impl Stepper {
 fn stopping_the_data_plane_stops_ring_traffic() {
     let mut s = Stepper::start("stopped-ring", &["--torus", "2x2"], &["-n", "4", "--path", "ring"]);
     s.step("put 3 7", "put 3 7");
-    s.daemon.process.signal(Signal::STOP);
+    s.daemon.process.process().stop();
     s.tell("put 3 8");
     // Nothing can arrive however long we look; a moment is enough to notice a shortcut.
     assert!(!s.job.has_line("put 3 8", Duration::from_millis(700)), "a put completed without the data plane");
@@ -230,7 +230,7 @@ fn stopping_the_data_plane_stops_ring_traffic() {
 #[test]
 fn stopping_the_data_plane_does_not_stop_direct_traffic() {
     let mut s = Stepper::start("stopped-direct", &["--torus", "2x2"], &["-n", "4", "--path", "direct"]);
-    s.daemon.process.signal(Signal::STOP);
+    s.daemon.process.process().stop();
     s.step("put 3 8", "put 3 8");
     s.step("add 3 5", "add 3 5");
     s.step("get 3 0", "get 3 = 13");
