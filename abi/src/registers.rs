@@ -353,7 +353,10 @@ fn sync_table() -> String {
                 format!("{} + {}·pe", hex(SyncPage::CELLS), size_of::<crate::wait::WaitCell>()),
                 "wait cell of a PE: its memory",
             ),
-            (format!("after those, {}·pe", size_of::<crate::wait::WaitCell>()), "wait cell of a PE: its adapter"),
+            (
+                format!("{} + {}·(PEs + pe)", hex(SyncPage::CELLS), size_of::<crate::wait::WaitCell>()),
+                "wait cell of a PE: its adapter",
+            ),
         ],
     )
 }

@@ -163,7 +163,8 @@ mod linux {
     }
 
     /// Waits until `ready` (which is not asked again once it said yes), spinning, yielding and
-    /// sleeping as measurements advise: spin briefly (not at all when `crowded`: more PEs than cores), then timed yields, then the futex.
+    /// sleeping as measurements advise: spin briefly (not at all when `crowded`: more PEs than
+    /// cores), then timed yields, then the futex.
     /// `give_up` is asked between sleeps (about every millisecond) and ends the wait with its error.
     pub fn wait_until<E>(
         cell: &WaitCell,

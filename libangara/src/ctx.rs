@@ -36,17 +36,8 @@ impl Ctx {
     /// `src` is readable for `len` bytes and does not partly overlap the destination.
     #[inline]
     pub unsafe fn put(&self, class: Class, pe: usize, dst: Place, src: *const u8, len: usize) -> Result<()> {
-        match self.peers.direct(pe, dst, len) {
-            Some(p) => {
-                // SAFETY: `direct` checked the destination, the caller vouches for the source.
-                unsafe { direct::store(p, src, len) };
-                self.peers.row(pe, class).count(Traffic::put(len));
-                self.peers.notify(pe);
-                Ok(())
-            }
-            // SAFETY: passed on.
-            None => unsafe { self.put_slow(class, pe, dst, src, len, true) },
-        }
+        // SAFETY: passed on.
+        unsafe { self.put_with(class, pe, dst, src, len, true) }
     }
 
     /// Like [`Ctx::put`], but may return before `src` may be reused if `src` is symmetric memory;
@@ -56,17 +47,8 @@ impl Ctx {
     /// As [`Ctx::put`], and `src` stays valid and unchanged until the next quiet.
     #[inline]
     pub unsafe fn put_nbi(&self, class: Class, pe: usize, dst: Place, src: *const u8, len: usize) -> Result<()> {
-        match self.peers.direct(pe, dst, len) {
-            Some(p) => {
-                // SAFETY: as in `put`.
-                unsafe { direct::store(p, src, len) };
-                self.peers.row(pe, class).count(Traffic::put(len));
-                self.peers.notify(pe);
-                Ok(())
-            }
-            // SAFETY: passed on.
-            None => unsafe { self.put_slow(class, pe, dst, src, len, false) },
-        }
+        // SAFETY: passed on.
+        unsafe { self.put_with(class, pe, dst, src, len, false) }
     }
 
     /// Reads `len` bytes at `src` of `pe` into `dst`.
@@ -75,16 +57,8 @@ impl Ctx {
     /// `dst` is writable for `len` bytes and does not partly overlap the source.
     #[inline]
     pub unsafe fn get(&self, class: Class, pe: usize, dst: *mut u8, src: Place, len: usize) -> Result<()> {
-        match self.peers.direct(pe, src, len) {
-            Some(p) => {
-                // SAFETY: `direct` checked the source, the caller vouches for the destination.
-                unsafe { direct::load(dst, p, len) };
-                self.peers.row(pe, class).count(Traffic::get(len));
-                Ok(())
-            }
-            // SAFETY: passed on.
-            None => unsafe { self.get_slow(class, pe, dst, src, len, true) },
-        }
+        // SAFETY: passed on.
+        unsafe { self.get_with(class, pe, dst, src, len, true) }
     }
 
     /// Like [`Ctx::get`], but the data is there only after the next quiet.
@@ -93,15 +67,56 @@ impl Ctx {
     /// As [`Ctx::get`], and `dst` stays valid until the next quiet.
     #[inline]
     pub unsafe fn get_nbi(&self, class: Class, pe: usize, dst: *mut u8, src: Place, len: usize) -> Result<()> {
+        // SAFETY: passed on.
+        unsafe { self.get_with(class, pe, dst, src, len, false) }
+    }
+
+    /// # Safety
+    /// As [`Ctx::put`], or as [`Ctx::put_nbi`] unless `block`.
+    #[inline(always)]
+    unsafe fn put_with(
+        &self,
+        class: Class,
+        pe: usize,
+        dst: Place,
+        src: *const u8,
+        len: usize,
+        block: bool,
+    ) -> Result<()> {
+        match self.peers.direct(pe, dst, len) {
+            Some(p) => {
+                // SAFETY: `direct` checked the destination, the caller vouches for the source.
+                unsafe { direct::store(p, src, len) };
+                self.peers.row(pe, class).count(Traffic::put(len));
+                self.peers.notify(pe);
+                Ok(())
+            }
+            // SAFETY: passed on.
+            None => unsafe { self.put_slow(class, pe, dst, src, len, block) },
+        }
+    }
+
+    /// # Safety
+    /// As [`Ctx::get`], or as [`Ctx::get_nbi`] unless `block`.
+    #[inline(always)]
+    unsafe fn get_with(
+        &self,
+        class: Class,
+        pe: usize,
+        dst: *mut u8,
+        src: Place,
+        len: usize,
+        block: bool,
+    ) -> Result<()> {
         match self.peers.direct(pe, src, len) {
             Some(p) => {
-                // SAFETY: as in `get`.
+                // SAFETY: `direct` checked the source, the caller vouches for the destination.
                 unsafe { direct::load(dst, p, len) };
                 self.peers.row(pe, class).count(Traffic::get(len));
                 Ok(())
             }
             // SAFETY: passed on.
-            None => unsafe { self.get_slow(class, pe, dst, src, len, false) },
+            None => unsafe { self.get_slow(class, pe, dst, src, len, block) },
         }
     }
 
