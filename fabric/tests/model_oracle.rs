@@ -27,7 +27,7 @@ fn run_model(config: &Config, sent: &[Sent], step: u64) -> Vec<Received> {
         }
         let class = if s.request { TrafficClass::Request } else { TrafficClass::Response };
         let (flits, tag) = (s.flits as u16, i as u64);
-        net.inject(Packet { src: s.src, dst: s.dst, flits, class, adaptive: s.adaptive, at: s.at, tag });
+        net.inject(Packet { src: s.src, dst: s.dst, flits, class, adaptive: s.adaptive, at: s.at, tag, traced: false });
     }
     net.run_until_idle();
     collect(&mut net);

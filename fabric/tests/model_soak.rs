@@ -73,6 +73,7 @@ fn soak(number: u64) -> Result<(), String> {
             class: d.pick(&[TrafficClass::Request, TrafficClass::Response]),
             adaptive: d.roll(3) == 0,
             tag: 0,
+            traced: false,
         })
         .collect();
     packets.sort_by_key(|p| p.at);

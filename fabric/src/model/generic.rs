@@ -9,6 +9,7 @@ use super::config::Generic as Params;
 use super::packet::{NIL, Queue, Slab};
 use super::rng::{Purpose, draw};
 use super::topology::{Class, End, PORTS_MAX, Topology};
+use super::trace::{LinkLoad, Stage, TraceEvent, Tracer};
 use super::{Counters, Delivery, Engine, Inconsistent, Packet, Tick};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -179,6 +180,9 @@ pub(super) struct Routers<T> {
     pub(super) scratch: Scratch,
     pub(super) delivered: VecDeque<Delivery>,
     pub(super) counters: Counters,
+    pub(super) tracer: Tracer,
+    /// Per port; empty unless somebody asked.
+    pub(super) link_loads: Vec<LinkLoad>,
 }
 
 impl<T: Topology> Routers<T> {
@@ -244,6 +248,8 @@ impl<T: Topology> Routers<T> {
             },
             delivered: VecDeque::new(),
             counters: Counters::default(),
+            tracer: Tracer::default(),
+            link_loads: Vec::new(),
             topology,
         }
     }
@@ -252,6 +258,15 @@ impl<T: Topology> Routers<T> {
     fn due(&mut self, delay: usize) -> &mut Due {
         let slot = (self.now as usize + delay) & (self.wheel.len() - 1);
         &mut self.wheel[slot]
+    }
+
+    /// A traced packet at `channel` (a number of [`Routers::inputs`] or [`Routers::outputs`]), in this cycle.
+    #[inline(always)]
+    pub(super) fn trace(&mut self, packet: u32, channel: u32, stage: Stage) {
+        let port = channel >> self.vc_shift;
+        let (router, vc) = (port >> self.port_shift, channel & ((1 << self.vc_shift) - 1));
+        let place = (router, port & ((1 << self.port_shift) - 1), vc);
+        self.tracer.note(packet, self.now * self.cycle, place, stage);
     }
 
     /// One cycle.
@@ -334,6 +349,7 @@ impl<T: Topology> Routers<T> {
         let hop = self.topology.next(router, &mut hot.route);
         hot.mark = hop.port as u32 | (hop.class as u32) << 8;
         hot.routers += 1;
+        self.trace(packet, i, Stage::Arrived);
         let input = &mut self.inputs[i as usize];
         input.queue.push(&mut self.slab, packet);
         if input.state == State::Idle {
@@ -390,6 +406,9 @@ impl<T: Topology> Routers<T> {
         packets.sort_unstable_by_key(|&h| self.slab.cold[h as usize].dst);
         for h in packets.drain(..) {
             let d = self.slab.remove(h, self.now * self.cycle);
+            let (router, port) = self.topology.attach(d.dst);
+            self.trace(h, (router << self.port_shift | u32::from(port)) << self.vc_shift, Stage::Delivered);
+            self.tracer.end(h);
             self.counters.delivered += 1;
             self.counters.delivered_flits += d.flits as u64;
             self.delivered.push_back(d);
@@ -431,6 +450,7 @@ impl<T: Topology> Routers<T> {
         let look_again = source.queue.head != NIL || flits > 1;
         let (router, port) = self.topology.attach(e);
         let input = (router << self.port_shift | port as u32) << self.vc_shift | vc;
+        self.trace(h, input, Stage::Injected);
         self.due(SOURCE_TO_ARRIVAL).arrivals.push((input, h));
         if look_again {
             self.due(flits as usize).sources.push(e);
@@ -474,6 +494,11 @@ impl<T: Topology> Engine for Routers<T> {
         if source.queue.push(&mut self.slab, h) {
             self.sources_awake.set(p.src);
         }
+        if p.traced {
+            let (router, port) = self.topology.attach(p.src);
+            self.tracer.begin(h, p.tag);
+            self.tracer.note(h, p.at, (router, u32::from(port), 0), Stage::Created);
+        }
         self.counters.injected += 1;
     }
 
@@ -502,6 +527,17 @@ impl<T: Topology> Engine for Routers<T> {
     }
     fn counters(&self) -> Counters {
         self.counters
+    }
+    fn take_trace(&mut self) -> Vec<TraceEvent> {
+        self.tracer.take()
+    }
+    fn count_links(&mut self) {
+        self.link_loads = vec![LinkLoad::default(); self.ports.len()];
+    }
+    fn link_load(&self, router: u32, port: u8) -> LinkLoad {
+        let exists = u32::from(port) < 1 << self.port_shift;
+        let load = self.link_loads.get((router << self.port_shift | u32::from(port)) as usize);
+        load.filter(|_| exists).copied().unwrap_or_default()
     }
     fn check_idle(&self) -> Result<(), Inconsistent> {
         let fail = |what: String| Err(Inconsistent(what));
@@ -541,6 +577,7 @@ impl<T: Topology> Engine for Routers<T> {
             + 2 * self.source_credits.len()
             + self.wheel.iter().map(due).sum::<usize>()
             + self.delivered.capacity() * size_of::<Delivery>()
+            + self.link_loads.capacity() * size_of::<LinkLoad>()
             + self.slab.memory_bytes()
     }
 }

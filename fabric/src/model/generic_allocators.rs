@@ -8,6 +8,10 @@ use super::generic::{
 };
 use super::packet::NIL;
 use super::topology::Topology;
+use super::trace::Stage;
+
+/// From a switch grant until the head is on the link or on its way to the endpoint.
+const CROSSBAR: u64 = 1;
 
 /// Distance of `i` from round-robin pointer `turn`, going up and around.
 #[inline(always)]
@@ -41,6 +45,11 @@ impl<T: Topology> Routers<T> {
             let i = self.scratch.allocated[n] as u32;
             let p = i >> self.vc_shift;
             let base = r << self.port_shift;
+            if self.tracer.on() {
+                let input = &self.inputs[(base << self.vc_shift | i) as usize];
+                let channel = (base | input.out_port as u32) << self.vc_shift | input.out_vc as u32;
+                self.trace(input.queue.head, channel, Stage::ChannelGranted);
+            }
             let input = &self.inputs[(base << self.vc_shift | i) as usize];
             let out =
                 &mut self.outputs[((base | input.out_port as u32) << self.vc_shift | input.out_vc as u32) as usize];
@@ -216,15 +225,27 @@ impl<T: Topology> Routers<T> {
                 self.wheel[(now + GRANT_TO_SOURCE_CREDIT) & mask].source_credits.push((s, flits as u32));
             }
         }
+        if self.tracer.on() {
+            let channel = (base | o) << vs | ov;
+            self.trace(h, channel, Stage::SwitchGranted);
+            let leaves =
+                if self.ports[(base | o) as usize].wire == Wire::Router { Stage::LinkEntered } else { Stage::Ejected };
+            self.tracer.note(h, (self.now + CROSSBAR) * self.cycle, (r, o, ov), leaves);
+        }
+        if let Some(load) = self.link_loads.get_mut((base | o) as usize) {
+            load.packets += 1;
+            load.flits += flits as u64;
+        }
         self.counters.packet_hops += 1;
         self.counters.flit_hops += flits as u64;
         if flits > 1 {
+            let summary = &mut self.summary[r as usize];
             summary.in_busy |= 1 << p;
             summary.out_busy |= 1 << o;
             self.wheel[(now + flits as usize) & mask].tails.push(i);
             return false;
         }
-        out.owner = NO_OWNER;
+        self.outputs[((base | o) << vs | ov) as usize].owner = NO_OWNER;
         self.ports[(base | o) as usize].free |= 1 << ov;
         self.inputs[i as usize].state = State::Idle;
         if self.inputs[i as usize].queue.head != NIL {

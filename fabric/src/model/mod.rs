@@ -31,11 +31,13 @@ mod generic_allocators;
 mod packet;
 pub mod rng;
 pub mod topology;
+pub mod trace;
 pub mod traffic;
 mod wheel;
 
 pub use config::{Angara, Config, ConfigError, Generic, Profile, Rate};
 pub use topology::{Shape, Topology};
+pub use trace::{LinkLoad, Stage, TraceEvent};
 
 /// Model time in picoseconds.
 pub type Tick = u64;
@@ -72,6 +74,8 @@ pub struct Packet {
     pub at: Tick,
     /// Returned with the delivery.
     pub tag: u64,
+    /// Everything that happens to it is noted for [`Network::take_trace`].
+    pub traced: bool,
 }
 
 /// A packet that has reached its destination.
@@ -123,6 +127,15 @@ trait Engine: Send {
     fn next_event(&self) -> Option<Tick>;
     fn deliveries(&mut self) -> &mut std::collections::VecDeque<Delivery>;
     fn counters(&self) -> Counters;
+    /// What happened to traced packets since the last call.
+    fn take_trace(&mut self) -> Vec<TraceEvent> {
+        Vec::new()
+    }
+    /// Begins to count what leaves through every port.
+    fn count_links(&mut self) {}
+    fn link_load(&self, _router: u32, _port: u8) -> LinkLoad {
+        LinkLoad::default()
+    }
     fn check_idle(&self) -> Result<(), Inconsistent>;
     fn memory_bytes(&self) -> usize;
 }
@@ -204,6 +217,19 @@ impl Network {
     /// What has happened so far.
     pub fn counters(&self) -> Counters {
         self.engine.counters()
+    }
+    /// What happened to traced packets since the last call, in order of time.
+    pub fn take_trace(&mut self) -> Vec<TraceEvent> {
+        self.engine.take_trace()
+    }
+    /// Begins to count what leaves every router through every port; see [`Network::link_load`].
+    pub fn count_links(&mut self) {
+        self.engine.count_links();
+    }
+    /// What left `router` through `port` since [`Network::count_links`]; ports are numbered as the
+    /// topology does. Nothing for a port that does not exist.
+    pub fn link_load(&self, router: u32, port: u8) -> LinkLoad {
+        self.engine.link_load(router, port)
     }
     /// With nothing under way: every buffer is empty, every credit and slot is back, every packet
     /// arrived.

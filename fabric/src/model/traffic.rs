@@ -178,7 +178,7 @@ impl Generator {
             }
         };
         self.generated += 1;
-        net.inject(Packet { src: e, dst, flits, at, class: w.class, adaptive: w.adaptive, tag: 0 });
+        net.inject(Packet { src: e, dst, flits, at, class: w.class, adaptive: w.adaptive, tag: 0, traced: false });
     }
 }
 
