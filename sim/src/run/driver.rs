@@ -202,7 +202,7 @@ impl<'a> State<'a> {
     #[inline]
     fn inject(&mut self, src: u32, dst: u32, flits: u16, at: u64, tag: u64) {
         let adaptive = self.experiment.adaptive;
-        self.network.inject(Packet { src, dst, flits, class: TrafficClass::Request, adaptive, at, tag });
+        self.network.inject(Packet { src, dst, flits, class: TrafficClass::Request, adaptive, at, tag, traced: false });
     }
 
     fn collect(&mut self, batch: &mut Batch) {
