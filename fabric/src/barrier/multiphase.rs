@@ -1,0 +1,184 @@
+//! Phases, the specials they send, and the markers that let the first one begin.
+
+use super::Stage;
+use crate::Fabric;
+use crate::event::Kind;
+use crate::router::{OUT_EJECT, Q_CREDIT, Q_INJECT, Q_SPECIAL, VCS};
+use crate::slab::{Packet, flag};
+use crate::topology::DIRS;
+use crate::types::*;
+use abi::packet::PacketType;
+use abi::torus::NodeId;
+
+/// Data channels a special goes out on: response, request, adaptive.
+pub(super) const DATA_VCS: usize = 3;
+
+impl Fabric {
+    /// Sends markers through the injection queues.
+    pub(super) fn barrier_flush(&mut self, job: JobId, node: NodeId) {
+        let Some(m) = self.member(job, node) else { return };
+        if m.ports == 0 {
+            m.stage = Stage::Phase(0);
+            return self.barrier_send(job, node);
+        }
+        m.stage = Stage::Flush(DATA_VCS as u8);
+        let start = self.now.max(self.inject_busy[node as usize]);
+        for vc in 0..DATA_VCS {
+            let mut p = Packet::new(PacketType::Barrier);
+            (p.src, p.dst, p.job, p.vc) = (node, node, job, vc as u8);
+            p.flags = flag::MARKER;
+            p.op = self.epoch;
+            (p.head, p.tail) = (start + self.params.inject_ps, start + self.params.inject_ps);
+            let h = self.packets.alloc(p);
+            self.append(node, Q_INJECT + vc, h);
+        }
+    }
+
+    /// A barrier packet is at the front of a queue: the outputs it wants, or it is consumed.
+    pub(crate) fn barrier_head(&mut self, node: u32, queue: usize, h: u32) -> Option<u16> {
+        let p = self.packets[h];
+        if queue >= Q_SPECIAL {
+            let dirs = self.member(p.job, node).map_or(0, |m| m.dirs);
+            if dirs == 0 {
+                self.discard_front(node, queue);
+                return None;
+            }
+            return Some(dirs as u16);
+        }
+        let stale = p.op != self.epoch;
+        self.discard_front(node, queue);
+        if stale {
+            return None;
+        }
+        if (Q_INJECT..Q_CREDIT).contains(&queue) {
+            self.barrier_marker(p.job, node);
+        } else {
+            self.barrier_special(&p, node, queue / VCS, queue % VCS);
+        }
+        None
+    }
+
+    fn barrier_marker(&mut self, job: JobId, node: NodeId) {
+        let Some(m) = self.member(job, node) else { return };
+        if let Stage::Flush(left) = m.stage {
+            m.stage = Stage::Flush(left - 1);
+            if left == 1 {
+                m.stage = Stage::Phase(0);
+                self.barrier_send(job, node);
+            }
+        }
+    }
+
+    fn barrier_special(&mut self, p: &Packet, node: NodeId, dir: usize, vc: usize) {
+        self.prepare_group(p.job);
+        let Some(m) = self.member(p.job, node) else { return };
+        let odd = p.is(flag::ODD);
+        m.got[odd as usize][dir][vc] += 1;
+        m.seen_full[odd as usize] = p.is(flag::FULL);
+        let starts = m.stage == Stage::Idle && (m.ports == 0 || m.rerun);
+        if starts && m.odd() == odd {
+            m.full = p.is(flag::FULL);
+            m.second = false;
+            self.barrier_flush(p.job, node);
+        } else if m.stage != Stage::Idle && m.odd() == odd && m.full != p.is(flag::FULL) && m.ports > 0 {
+            let at = Port { node, endpoint: self.first_endpoint(p.job, node) };
+            let what = NetError::BarrierMismatch { node };
+            self.effect(Effect::Error { at, job: p.job, what, time: self.now });
+        }
+        self.barrier_check(p.job, node);
+    }
+
+    /// Sends this phase's specials, or goes straight on if there are no phases.
+    pub(super) fn barrier_send(&mut self, job: JobId, node: NodeId) {
+        self.prepare_group(job);
+        let epoch = self.epoch;
+        let phases = self.phases_of(job);
+        let Some(m) = self.member(job, node) else { return };
+        if phases == 0 {
+            return self.barrier_half_done(job, node);
+        }
+        let bits = if m.full { flag::FULL } else { 0 } | if m.odd() { flag::ODD } else { 0 };
+        for vc in 0..DATA_VCS {
+            let mut p = Packet::new(PacketType::Barrier);
+            (p.src, p.dst, p.job, p.vc) = (node, node, job, vc as u8);
+            (p.head, p.tail) = (self.now, self.now);
+            p.flags = bits;
+            p.op = epoch;
+            let h = self.packets.alloc(p);
+            self.append(node, Q_SPECIAL + vc, h);
+        }
+        self.barrier_check(job, node);
+    }
+
+    pub(super) fn phases_of(&self, job: JobId) -> u32 {
+        self.job(job).map_or(0, |j| j.group.phases.unwrap_or(0).saturating_sub(j.group.short_by))
+    }
+
+    /// Goes on to the next phase if every neighbour's specials are here.
+    fn barrier_check(&mut self, job: JobId, node: NodeId) {
+        let Some(m) = self.member(job, node) else { return };
+        let Stage::Phase(phase) = m.stage else { return };
+        let (dirs, got) = (m.dirs, &mut m.got[(m.done % 2) as usize]);
+        let from = |dir: usize| dirs >> (dir ^ 4) & 1 != 0;
+        if (0..DIRS).any(|dir| from(dir) && got[dir].contains(&0)) {
+            return;
+        }
+        for dir in (0..DIRS).filter(|d| from(*d)) {
+            got[dir].iter_mut().for_each(|n| *n -= 1);
+        }
+        m.stage = Stage::Next(phase + 1);
+        let at = self.now + self.params.barrier_ps;
+        self.barrier_wake(job, node, at);
+    }
+
+    fn barrier_wake(&mut self, job: JobId, node: NodeId, at: Tick) {
+        let Some(m) = self.member(job, node) else { return };
+        m.due = at;
+        self.events.push(at, Kind::Phase, node, job as u32);
+    }
+
+    /// [`Kind::Phase`]: the next phase, the end of a half, or the end of settling.
+    pub(crate) fn on_phase(&mut self, node: NodeId, job: JobId) {
+        let (now, phases) = (self.now, self.phases_of(job));
+        let Some(m) = self.member(job, node) else { return };
+        match m.stage {
+            _ if m.due != now => {}
+            Stage::Next(phase) if phase < phases => {
+                m.stage = Stage::Phase(phase);
+                self.barrier_send(job, node);
+            }
+            Stage::Next(_) => self.barrier_half_done(job, node),
+            Stage::Settle if m.full && !m.second => {
+                m.stage = Stage::Service;
+                self.barrier_serviced(job, node);
+            }
+            Stage::Settle => self.barrier_leave(job, node),
+            _ => {}
+        }
+    }
+
+    /// Everything sent to this node before is ejected or on its way from the ejector to the host.
+    fn barrier_half_done(&mut self, job: JobId, node: NodeId) {
+        let at = self.now.max(self.routers.out_busy(node, OUT_EJECT)) + self.params.eject_ps;
+        let Some(m) = self.member(job, node) else { return };
+        if m.ports == 0 && m.full && !m.second {
+            m.second = true;
+            m.stage = Stage::Phase(0);
+            return self.barrier_send(job, node);
+        }
+        if m.ports == 0 {
+            return self.barrier_leave(job, node);
+        }
+        m.stage = Stage::Settle;
+        self.barrier_wake(job, node, at);
+    }
+
+    /// The second half starts once no ejected request is unanswered.
+    pub(super) fn barrier_serviced(&mut self, job: JobId, node: NodeId) {
+        let Some(m) = self.member(job, node) else { return };
+        if m.stage == Stage::Service && m.service == 0 {
+            m.second = true;
+            self.barrier_flush(job, node);
+        }
+    }
+}
