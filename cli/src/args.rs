@@ -33,7 +33,7 @@ enum Sub {
     Doctor(doctor::DoctorArgs),
     /// Compile an example, run it on 8 PEs over a 2x2x2 torus on both paths, show the traffic
     Demo(demo::DemoArgs),
-    /// Measure put, get and barrier on both paths, next to this machine's own floors
+    /// Measure latency, bandwidth and collectives, next to floors and to other libraries
     Bench(bench::BenchArgs),
     /// Plan without running: barrier and matrix costs, route tables, collective trees
     Plan(sim::cli::PlanArgs),

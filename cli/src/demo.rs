@@ -176,6 +176,6 @@ fn next(bin: &Path, source: &Path) {
          angara run -n 8 --path ring --fault 'link 0,0,0 +X down' ./heat2d      # traffic takes another way\n\
          angara run -n 8 --path ring --fault 'link 0,0,0 +X corrupt=1%' --report out.json ./heat2d\n\
          angara doctor                                # what this machine offers\n\
-         angara bench                                 # put, get and barrier figures on this machine"
+         angara bench --repeat 3                      # what puts, gets and collectives cost on this machine"
     );
 }

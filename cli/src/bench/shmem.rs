@@ -1,0 +1,272 @@
+//! `angara bench shmem`: this OpenSHMEM library beside others, in alternating runs.
+//!
+//! One C program (`examples/c/bench_shmem.c`) measures everything there is to measure; this
+//! command compiles it with the `oshcc` of each library and runs it under each library in turn,
+//! again and again, so that whatever disturbs the machine disturbs all of them alike. The figures
+//! are put together by [`super::compare`].
+
+use super::compare::{Outcome, Results};
+use crate::demo::{Temporary, build, compile, example};
+use crate::error::Failed;
+use crate::install;
+use clap::Args;
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// The program that measures, below `examples/c`.
+const PROGRAM: &str = "bench_shmem.c";
+/// Symmetric heap of each PE, for every library.
+const HEAP: &str = "32M";
+/// How long a launcher may take to end its processes when told to.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// Arguments of `angara bench shmem`.
+#[derive(Args)]
+pub(crate) struct ShmemArgs {
+    /// Compare with another library: its name, compiler wrapper and launcher, and options of the
+    /// launcher if it needs some. May be given several times; goals are ratios to the first one.
+    /// Example: 'oshmem=/usr/bin/oshcc,/usr/bin/oshrun,--oversubscribe --mca osc ucx'
+    #[arg(long = "peer", value_name = "NAME=OSHCC,OSHRUN[,ARGS]")]
+    peers: Vec<Peer>,
+    /// Numbers of PEs
+    #[arg(long, value_delimiter = ',', value_name = "N,N...", default_value = "2,4,8,64",
+          value_parser = clap::value_parser!(u32).range(2..=1024))]
+    pes: Vec<u32>,
+    /// Paths of our own library to measure; ratios are those of the first one
+    #[arg(long, value_delimiter = ',', value_name = "PATH,PATH", default_value = "direct,ring",
+          value_parser = ["direct", "ring"])]
+    path: Vec<String>,
+    /// Runs of each library and number of PEs
+    #[arg(long, default_value_t = 7, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    repeat: u32,
+    /// Time for each quantity in a run
+    #[arg(long, default_value_t = 10, value_name = "MS", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    time: u32,
+    /// Only quantities whose name contains one of these words
+    #[arg(long, value_name = "WORD")]
+    only: Vec<String>,
+    /// A run that takes longer than this counts as not done
+    #[arg(long, default_value_t = 60, value_name = "S", value_parser = clap::value_parser!(u64).range(1..=3600))]
+    limit: u64,
+    /// Write every sample to a file
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+/// Another library, as given on the command line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Peer {
+    name: String,
+    oshcc: PathBuf,
+    oshrun: PathBuf,
+    args: Vec<OsString>,
+}
+
+impl std::str::FromStr for Peer {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Peer, String> {
+        let bad = || format!("`{text}` is not NAME=OSHCC,OSHRUN[,ARGS]; write oshmem=/usr/bin/oshcc,/usr/bin/oshrun");
+        let (name, tools) = text.split_once('=').filter(|(name, _)| !name.is_empty()).ok_or_else(bad)?;
+        let mut tools = tools.splitn(3, ',');
+        let mut tool = || tools.next().filter(|t| !t.is_empty()).ok_or_else(bad);
+        let (oshcc, oshrun) = (tool()?.into(), tool()?.into());
+        let args = tools.next().unwrap_or_default().split_whitespace().map(OsString::from).collect();
+        Ok(Peer { name: name.into(), oshcc, oshrun, args })
+    }
+}
+
+/// A library ready to run the program.
+struct Library {
+    name: String,
+    /// Launcher with its options, the number of PEs excepted.
+    launch: Vec<OsString>,
+    program: PathBuf,
+}
+
+impl Library {
+    fn ours(bin: &Path, program: &Path, path: &str) -> Library {
+        let mut launch = vec![bin.join("angara").into_os_string()];
+        launch.extend(["run", "-q", "--path", path, "--heap", HEAP].map(OsString::from));
+        Library { name: path.into(), launch, program: program.into() }
+    }
+
+    fn peer(peer: &Peer, source: &Path, dir: &Path) -> Result<Library, Failed> {
+        let program = dir.join(&peer.name);
+        let shown = peer.oshcc.display();
+        let done = Command::new(&peer.oshcc).args(["-O2", "-w", "-o"]).arg(&program).arg(source).status();
+        let done = done.map_err(|e| {
+            Failed::usage(format!("cannot start {shown}: {e}"), format!("give the path of {}'s oshcc", peer.name))
+        })?;
+        if !done.success() {
+            return Err(Failed::runtime(format!("{shown} failed ({done})"), "see its messages above"));
+        }
+        let mut launch = vec![peer.oshrun.clone().into_os_string()];
+        launch.extend(peer.args.iter().cloned());
+        Ok(Library { name: peer.name.clone(), launch, program })
+    }
+
+    /// One run: what it printed, and how long it took from launch to exit; or why it is not done.
+    fn run(&self, pes: u32, args: &[String], limit: Duration) -> Result<(String, Duration), String> {
+        let started = Instant::now();
+        let child = Command::new(&self.launch[0])
+            .args(&self.launch[1..])
+            .args(["-np", &pes.to_string()])
+            .arg(&self.program)
+            .args(args)
+            .env("SHMEM_SYMMETRIC_SIZE", HEAP)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(0)
+            .spawn()
+            .map_err(|e| format!("cannot start {}: {e}", self.launch[0].display()))?;
+        let (text, errors, ended) = finish(child, limit);
+        let took = started.elapsed();
+        match ended {
+            None => Err(format!("not done after {} s", limit.as_secs())),
+            Some(status) if !status.success() => {
+                let line = errors.lines().find(|l| !l.trim().is_empty()).unwrap_or("nothing on standard error");
+                Err(format!("{status}: {line}"))
+            }
+            Some(_) => Ok((text, took)),
+        }
+    }
+}
+
+/// Reads what `child` prints until it ends; a child that outlives `limit` is ended, and has no status.
+fn finish(mut child: Child, limit: Duration) -> (String, String, Option<std::process::ExitStatus>) {
+    let read = |pipe: Option<Box<dyn std::io::Read + Send>>| {
+        std::thread::spawn(move || {
+            let mut bytes = Vec::new();
+            if let Some(mut pipe) = pipe {
+                // A pipe that breaks ends the text; the exit status tells the rest.
+                let _ = pipe.read_to_end(&mut bytes);
+            }
+            String::from_utf8_lossy(&bytes).into_owned()
+        })
+    };
+    let out = read(child.stdout.take().map(|p| Box::new(p) as _));
+    let errors = read(child.stderr.take().map(|p| Box::new(p) as _));
+    let status = wait(&mut child, limit);
+    if status.is_none() {
+        signal(&child, rustix::process::Signal::TERM);
+        if wait(&mut child, GRACE).is_none() {
+            signal(&child, rustix::process::Signal::KILL);
+            let _ = child.wait();
+        }
+    }
+    let text = |reader: std::thread::JoinHandle<String>| reader.join().unwrap_or_default();
+    (text(out), text(errors), status)
+}
+
+/// The launcher and its processes are one process group.
+fn signal(child: &Child, signal: rustix::process::Signal) {
+    // The group may be gone already.
+    let _ = rustix::process::kill_process_group(rustix::process::Pid::from_child(child), signal);
+}
+
+fn wait(child: &mut Child, limit: Duration) -> Option<std::process::ExitStatus> {
+    let pidfd =
+        rustix::process::pidfd_open(rustix::process::Pid::from_child(child), rustix::process::PidfdFlags::empty());
+    if let Ok(pidfd) = pidfd {
+        let mut fds = [rustix::event::PollFd::new(&pidfd, rustix::event::PollFlags::IN)];
+        let timeout = rustix::event::Timespec { tv_sec: limit.as_secs() as i64, tv_nsec: 0 };
+        // An interrupted wait counts as over: the status below decides.
+        let _ = rustix::event::poll(&mut fds, Some(&timeout));
+    }
+    child.try_wait().ok().flatten()
+}
+
+/// Measures and shows.
+pub(crate) fn main(args: ShmemArgs) -> Result<u8, Failed> {
+    let bin = install::bin_dir()?;
+    build(&bin)?;
+    let source = example(&bin, PROGRAM)?;
+    let temporary = Temporary::new("bench")?;
+    let program = temporary.0.join("angara");
+    compile(&bin, &source, &program)?;
+    let mut libraries: Vec<Library> = args.path.iter().map(|p| Library::ours(&bin, &program, p)).collect();
+    for peer in &args.peers {
+        if libraries.iter().any(|l| l.name == peer.name) {
+            let remedy = "give every --peer a name of its own";
+            return Err(Failed::usage(format!("two libraries are called `{}`", peer.name), remedy));
+        }
+        libraries.push(Library::peer(peer, &source, &temporary.0)?);
+    }
+    let names = libraries.iter().map(|l| l.name.clone()).collect();
+    let mut results = Results::new(names, args.path.len());
+    for round in 1..=args.repeat {
+        for &pes in &args.pes {
+            eprintln!("angara: run {round} of {}, {pes} PEs", args.repeat);
+            for (i, library) in libraries.iter().enumerate() {
+                once(&args, library, i, pes, &mut results);
+            }
+        }
+    }
+    println!("{}", results.render(args.repeat));
+    if let Some(file) = &args.json {
+        let text = serde_json::to_string_pretty(&results.json(args.repeat)).expect("plain values are JSON");
+        std::fs::write(file, text + "\n").map_err(|e| {
+            Failed::runtime(format!("cannot write {}: {e}", file.display()), "give --json a file you can write")
+        })?;
+    }
+    Ok(0)
+}
+
+/// One library's runs of a round: start-up alone, then everything.
+fn once(args: &ShmemArgs, library: &Library, index: usize, pes: u32, results: &mut Results) {
+    if results.failed(index, pes) {
+        return;
+    }
+    let limit = Duration::from_secs(args.limit);
+    let startup = |word: &String| "init finalize launch to exit".contains(word.as_str());
+    if args.only.is_empty() || args.only.iter().any(startup) {
+        match library.run(pes, &["0".into()], limit) {
+            Ok((text, took)) => {
+                results.add(index, pes, &text);
+                results.add(index, pes, &format!("sample ms {} launch to exit", took.as_secs_f64() * 1e3));
+            }
+            Err(why) => return results.fail(index, pes, Outcome { what: "start-up", why }),
+        }
+    }
+    let words: Vec<String> = std::iter::once(args.time.to_string()).chain(args.only.iter().cloned()).collect();
+    match library.run(pes, &words, limit) {
+        Ok((text, _)) => results.add(index, pes, &text),
+        Err(why) => results.fail(index, pes, Outcome { what: "the benchmark", why }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_peer_is_a_name_two_programs_and_options() {
+        let peer: Peer = "oshmem=/usr/bin/oshcc,/usr/bin/oshrun,--oversubscribe --mca osc ucx".parse().unwrap();
+        assert_eq!((peer.name.as_str(), peer.oshcc.to_str()), ("oshmem", Some("/usr/bin/oshcc")));
+        assert_eq!(peer.args, ["--oversubscribe", "--mca", "osc", "ucx"].map(OsString::from));
+        assert_eq!("x=a,b".parse::<Peer>().unwrap().args.len(), 0);
+        for bad in ["", "x", "=a,b", "x=a", "x=,b", "x=a,"] {
+            assert!(bad.parse::<Peer>().unwrap_err().contains("NAME=OSHCC"), "{bad}");
+        }
+    }
+
+    fn shell(script: &str) -> Library {
+        // The script sees the number of PEs as $2.
+        let launch = ["/bin/sh", "-c", script].map(OsString::from).to_vec();
+        Library { name: "shell".into(), launch, program: "program".into() }
+    }
+
+    #[test]
+    fn a_run_that_hangs_or_fails_says_so_and_leaves_nothing() {
+        let limit = Duration::from_secs(1);
+        let (text, _) = shell("echo n=$1; echo noise >&2").run(3, &[], Duration::from_secs(60)).unwrap();
+        assert_eq!(text, "n=3\n");
+        assert_eq!(shell("sleep 1000 & wait").run(2, &[], limit).unwrap_err(), "not done after 1 s");
+        let failed = shell("echo broken >&2; exit 3").run(2, &[], Duration::from_secs(60)).unwrap_err();
+        assert!(failed.contains('3') && failed.contains("broken"), "{failed}");
+    }
+}
