@@ -4,8 +4,8 @@
 //! communication of a matrix multiplication on a hierarchical machine (paper 003). Each model is a
 //! set of pure functions with the papers' names and equation numbers, an analysis that fills
 //! serialisable tables, and a report that prints them as text, as JSON or as an SVG plot.
-//! Networks themselves are simulated by `fabric::model`: [`traffic`] says who sends what, [`run`]
-//! does one simulation, [`sweep`] many, [`reproduce`] those another simulator has done.
+//! Networks themselves are simulated by `fabric::model`: [`traffic`] says who sends what, [`workload`]
+//! what nodes do beyond that, [`run`] does one simulation, [`sweep`] many, [`reproduce`] those another simulator has done.
 //!
 //! [`cli`] declares the `angara plan` and `angara sim` subcommands; the `angara` program only forwards to it.
 #![forbid(unsafe_code)]
@@ -21,5 +21,6 @@ pub mod sweep;
 pub mod table;
 pub mod toml_file;
 pub mod traffic;
+pub mod workload;
 
 pub use error::Error;

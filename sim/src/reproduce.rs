@@ -184,7 +184,7 @@ pub struct Repeated {
 /// A case that is not understood.
 pub fn repeat(reference: &Reference) -> Result<Repeated, Error> {
     let experiment = reference.keys()?.resolve().map_err(|(e, _)| e)?;
-    Ok(judge(reference, &driver::run(&experiment, |_| {})?))
+    Ok(judge(reference, &driver::run(&experiment, &mut |_| std::ops::ControlFlow::Continue(()))?))
 }
 
 fn judge(reference: &Reference, o: &Outcome) -> Repeated {

@@ -70,7 +70,7 @@ impl Sweep {
         let work = || {
             while let Some((_, experiment)) = self.points.get(next.fetch_add(1, Ordering::Relaxed)) {
                 let index = self.index_of(experiment);
-                let outcome = driver::run(experiment, |_| {});
+                let outcome = driver::run(experiment, &mut |_| std::ops::ControlFlow::Continue(()));
                 results.lock().expect("no thread panics while it holds the lock")[index] = Some(outcome);
                 done();
             }

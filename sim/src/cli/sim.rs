@@ -3,7 +3,7 @@
 use super::output::{print, write, write_chart};
 use crate::Error;
 use crate::reproduce;
-use crate::run::driver::{self, Progress};
+use crate::run::Progress;
 use crate::run::presets::{self, PRESETS};
 use crate::run::{Keys, Outcome};
 use crate::sweep::{self, Sweep};
@@ -11,6 +11,7 @@ use crate::table::{Table, number};
 use crate::toml_file::TomlFile;
 use clap::{Args, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 /// `angara sim …`
@@ -109,13 +110,16 @@ fn run(args: RunArgs) -> Result<(), Error> {
         None => e,
     })?;
     let bar = bar("{msg:12} [{bar:40}] {pos}/{len} cycles");
-    let outcome = driver::run(&experiment, |p| show(&bar, p));
+    let report = experiment.workload.workload.run(&experiment, &mut |p| show(&bar, p));
     bar.finish_and_clear();
-    let outcome = outcome?;
+    let report = report?;
     if let Some(path) = &args.histogram {
-        write_chart(path, &outcome.histogram_chart())?;
+        let Some((_, chart)) = report.charts.iter().find(|(name, _)| name == "histogram") else {
+            return Err(Error::invalid("--histogram", path.display(), "this workload has none; leave it out"));
+        };
+        write_chart(path, chart)?;
     }
-    print(args.json, &outcome, || outcome.text());
+    print(args.json, &report.json, || report.text.clone());
     Ok(())
 }
 
@@ -132,14 +136,11 @@ fn bar(template: &str) -> ProgressBar {
     ProgressBar::new(1).with_style(ProgressStyle::with_template(template).expect("templates here are well formed"))
 }
 
-fn show(bar: &ProgressBar, p: Progress) {
-    bar.set_length(p.cycles_expected);
-    bar.set_position(p.cycle);
-    bar.set_message(match (p.saturated, p.warming_up) {
-        (true, _) => "saturated",
-        (_, true) => "warming up",
-        _ => "measuring",
-    });
+fn show(bar: &ProgressBar, p: Progress) -> ControlFlow<()> {
+    bar.set_length(p.of);
+    bar.set_position(p.done);
+    bar.set_message(p.doing);
+    ControlFlow::Continue(())
 }
 
 fn sweep(args: SweepArgs) -> Result<(), Error> {

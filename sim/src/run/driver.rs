@@ -5,11 +5,13 @@
 //! backlog keeps growing is saturated; that is said as soon as it is clear, and the rest of the
 //! run measures how much it accepts.
 
+use super::Progress;
 use super::experiment::Experiment;
 use super::outcome::{Outcome, Percentiles, ProbeOutcome, peak_rss_bytes};
 use super::stats::{Batch, Batches, Histogram};
 use crate::Error;
 use crate::traffic::Source;
+use crate::workload::Watch;
 use fabric::model::{Network, Packet, TrafficClass};
 use std::time::Instant;
 
@@ -34,24 +36,11 @@ const OUTSTANDING_TOTAL: u64 = 16_000_000;
 /// Tag of the probe's packets.
 const PROBE: u64 = 1;
 
-/// How far a run has come, for a progress bar.
-#[derive(Clone, Copy, Debug)]
-pub struct Progress {
-    /// Cycles simulated.
-    pub cycle: u64,
-    /// Cycles the run will take if the present estimate holds.
-    pub cycles_expected: u64,
-    /// Still warming up.
-    pub warming_up: bool,
-    /// Found to be saturated.
-    pub saturated: bool,
-}
-
 /// Runs `experiment` to its end.
 ///
 /// # Errors
 /// The network cannot be built.
-pub fn run(experiment: &Experiment, mut progress: impl FnMut(Progress)) -> Result<Outcome, Error> {
+pub fn run(experiment: &Experiment, watch: &mut Watch<'_>) -> Result<Outcome, Error> {
     let started = Instant::now();
     let mut state = State::new(experiment)?;
     let mut warmup = Batches::default();
@@ -65,7 +54,9 @@ pub fn run(experiment: &Experiment, mut progress: impl FnMut(Progress)) -> Resul
     while state.cycle < limit && !done(&state, &warmup, saturated) {
         warmup.push(state.batch(experiment.schedule.warmup.map(|end| end - state.cycle)));
         saturated |= state.saturated(&warmup);
-        progress(state.progress(true, saturated, None));
+        if watch(state.progress(true, saturated, None)).is_break() {
+            return Err(Error::Interrupted);
+        }
     }
     let warmup_cycles = state.cycle;
     state.histogram = Histogram::default();
@@ -74,7 +65,9 @@ pub fn run(experiment: &Experiment, mut progress: impl FnMut(Progress)) -> Resul
         let left = experiment.schedule.measure.map(|cycles| warmup_cycles + cycles - state.cycle);
         measured.push(state.batch(left));
         saturated |= state.saturated(&measured);
-        progress(state.progress(false, saturated, Some((&measured, warmup_cycles))));
+        if watch(state.progress(false, saturated, Some((&measured, warmup_cycles)))).is_break() {
+            break;
+        }
     }
     // A network may only have been slow to fill: what it accepted in the end decides.
     let total = measured.total();
@@ -110,7 +103,7 @@ struct Probing {
 
 impl<'a> State<'a> {
     fn new(experiment: &'a Experiment) -> Result<State<'a>, Error> {
-        let network = Network::new(&experiment.network).map_err(|e| Error::Network(e.to_string()))?;
+        let network = experiment.build()?;
         let ranks = experiment.placement.len() as u32;
         let source = |rank| Source::new(experiment.seed, rank, experiment.process, experiment.rate);
         let mut state = State {
@@ -270,12 +263,12 @@ impl<'a> State<'a> {
             }
             (None, ..) => 3 * self.cycle,
         };
-        Progress {
-            cycle: self.cycle,
-            cycles_expected: expected.min(schedule.cycles_max).max(self.cycle),
-            warming_up,
-            saturated,
-        }
+        let doing = match (saturated, warming_up) {
+            (true, _) => "saturated",
+            (_, true) => "warming up",
+            _ => "measuring",
+        };
+        Progress { doing, done: self.cycle, of: expected.min(schedule.cycles_max).max(self.cycle) }
     }
 
     fn outcome(&self, batches: &Batches, warmup_cycles: u64, saturated: bool, wall_s: f64) -> Outcome {
@@ -365,10 +358,11 @@ fn growing(batches: &[Batch]) -> bool {
 mod tests {
     use super::*;
     use crate::run::Keys;
+    use std::ops::ControlFlow;
 
     fn simulate(text: &str) -> Outcome {
         let keys: Keys = toml::from_str(text).unwrap();
-        run(&keys.resolve().map_err(|e| e.0).unwrap(), |_| {}).unwrap()
+        run(&keys.resolve().map_err(|e| e.0).unwrap(), &mut |_| ControlFlow::Continue(())).unwrap()
     }
 
     const SMALL: &str = "topology = \"torus:4x4\"\nrouter = \"generic\"\n";

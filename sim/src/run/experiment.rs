@@ -3,8 +3,9 @@
 use super::keys::{Deadlock, Keys, Probe, Router, Routing};
 use crate::Error;
 use crate::traffic::{Destinations, Layout, Lengths, Mapping, Pattern, Process, Rate};
+use crate::workload::Chosen;
 use fabric::model::config::ANGARA_FLITS_MAX;
-use fabric::model::{Angara, Config, Generic, Profile, Shape, Tick};
+use fabric::model::{Angara, Config, Generic, Network, Profile, Shape, Tick};
 use serde::Serialize;
 
 /// Dimensions of the chip's torus; the angara router has ports for no more.
@@ -42,6 +43,10 @@ pub struct Experiment {
     pub placement: Vec<u32>,
     /// Extra messages.
     pub probe: Option<Probe>,
+    /// What the nodes do.
+    pub workload: Chosen,
+    /// How the nodes are arranged.
+    pub layout: Layout,
     /// How long to run.
     pub schedule: Schedule,
     /// Decides everything random.
@@ -65,6 +70,8 @@ pub struct Settings {
     pub deadlock: Deadlock,
     /// Routing.
     pub routing: Routing,
+    /// What the nodes do.
+    pub workload: Chosen,
     /// Message lengths.
     pub length: String,
     /// Flits per node and cycle.
@@ -77,6 +84,29 @@ pub struct Settings {
     pub map: Mapping,
     /// Seed.
     pub seed: u64,
+}
+
+impl Experiment {
+    /// Builds the network.
+    ///
+    /// # Errors
+    /// It cannot be built.
+    pub fn build(&self) -> Result<Network, Error> {
+        Network::new(&self.network).map_err(|e| Error::Network(e.to_string()))
+    }
+    /// Rank of every endpoint.
+    pub fn ranks(&self) -> Vec<u32> {
+        let mut ranks = vec![0; self.placement.len()];
+        for (rank, &endpoint) in (0..).zip(&self.placement) {
+            ranks[endpoint as usize] = rank;
+        }
+        ranks
+    }
+    /// The machine in a few words.
+    pub fn title(&self) -> String {
+        let s = &self.settings;
+        format!("{} · router {:?}, {:?}", s.topology, s.router, s.routing).to_lowercase()
+    }
 }
 
 /// An error and the setting it is about.
@@ -103,10 +133,18 @@ impl Keys {
             None => Router::Generic,
         };
         let (deadlock, routing) = (self.deadlock_rule(router)?, self.routing_rule(router, grid.is_some())?);
+        let workload = self.workload.clone().unwrap_or_default();
+        self.refuse_unused(&workload)?;
         let default_length = if router == Router::Angara { ANGARA_FLITS_MAX } else { 1 };
         let lengths = match &self.length {
             Some(lengths) => lengths.clone(),
-            None => default_length.to_string().parse().expect("a plain number is a length"),
+            None => workload
+                .workload
+                .packet_flits_max()
+                .unwrap_or(default_length)
+                .to_string()
+                .parse()
+                .expect("a plain number is a length"),
         };
         let (profile, buffer, vcs) = match router {
             Router::Generic => self.generic(&lengths)?,
@@ -128,7 +166,7 @@ impl Keys {
             let what = format!("nodes are numbered 0 to {}", layout.endpoints() - 1);
             return Err((Error::invalid("probe", format!("{},{}", p.from, p.to), what), "probe"));
         }
-        Ok(Experiment {
+        let experiment = Experiment {
             settings: Settings {
                 topology: shape.to_string(),
                 router,
@@ -136,6 +174,7 @@ impl Keys {
                 buffer,
                 deadlock,
                 routing,
+                workload: workload.clone(),
                 length: lengths.to_string(),
                 load,
                 pattern: pattern.clone(),
@@ -153,7 +192,34 @@ impl Keys {
             schedule: self.schedule()?,
             seed,
             network,
-        })
+            layout,
+            workload,
+        };
+        blame(experiment.workload.workload.check(&experiment), "workload")?;
+        Ok(experiment)
+    }
+
+    /// Settings the workload does not read are mistakes.
+    fn refuse_unused(&self, chosen: &Chosen) -> Blamed<()> {
+        let given = [
+            ("length", self.length.is_some()),
+            ("load", self.load.is_some()),
+            ("pattern", self.pattern.is_some()),
+            ("process", self.process.is_some()),
+            ("probe", self.probe.is_some()),
+            ("warmup", self.warmup.is_some()),
+            ("cycles", self.cycles.is_some()),
+            ("precision", self.precision.is_some()),
+            ("cycles-max", self.cycles_max.is_some()),
+        ];
+        let used = chosen.workload.keys();
+        match given.into_iter().find(|(key, given)| *given && !used.contains(key)) {
+            Some((key, _)) => {
+                let what = format!("workload {chosen} does not read it; leave it out");
+                Err((Error::invalid(key, "given", what), key))
+            }
+            None => Ok(()),
+        }
     }
 
     fn deadlock_rule(&self, router: Router) -> Blamed<Deadlock> {

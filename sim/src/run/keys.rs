@@ -1,6 +1,7 @@
 //! The settings of a simulation, by the same names in a TOML file and on the command line.
 
 use crate::traffic::{Lengths, Mapping, Pattern, Process};
+use crate::workload::Chosen;
 use clap::{Args, ValueEnum};
 use fabric::model::Shape;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -92,6 +93,9 @@ keys! {
     /// dor, adaptive (angara) or nca (fat tree) [default: dor, nca in a tree]
     #[arg(long, value_enum)]
     routing: Routing,
+    /// What nodes do: open-loop, all-to-all:BYTES, request-reply:WINDOW,REQUEST_FLITS,REPLY_FLITS [default: open-loop]
+    #[arg(long, value_name = "WORKLOAD")]
+    workload: Chosen,
     /// Flits per message, or a mixture LENGTH:SHARE,… [default: 1 (generic), 18 (angara)]
     #[arg(long, value_name = "LENGTHS")]
     length: Lengths,

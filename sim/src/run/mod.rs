@@ -15,3 +15,14 @@ pub mod stats;
 pub use experiment::Experiment;
 pub use keys::Keys;
 pub use outcome::Outcome;
+
+/// How far a run has come, for a progress bar.
+#[derive(Clone, Copy, Debug)]
+pub struct Progress {
+    /// What it is at.
+    pub doing: &'static str,
+    /// Steps behind it.
+    pub done: u64,
+    /// Steps in all if the present estimate holds.
+    pub of: u64,
+}

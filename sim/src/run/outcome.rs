@@ -3,6 +3,7 @@
 use super::experiment::Settings;
 use super::stats::Histogram;
 use crate::plot::Chart;
+use crate::workload::Report;
 use serde::Serialize;
 use std::fmt::Write;
 
@@ -87,6 +88,16 @@ pub struct ProbeOutcome {
 }
 
 impl Outcome {
+    /// The result as that of a workload.
+    pub fn report(&self) -> Report {
+        let json = match serde_json::to_value(self) {
+            Ok(serde_json::Value::Object(fields)) => fields,
+            _ => unreachable!("outcomes are objects of numbers and names"),
+        };
+        let charts = vec![("histogram".to_string(), self.histogram_chart())];
+        Report { text: self.text(), json, charts }
+    }
+
     /// Share of messages over their latency.
     pub fn histogram_chart(&self) -> Chart {
         let total = self.packets.max(1) as f64;

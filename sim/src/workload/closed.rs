@@ -1,0 +1,149 @@
+//! Programs on a network: nodes that send when something has arrived.
+//!
+//! [`Closed`] hands out what arrives one delivery at a time, in order of time, and takes what the
+//! program sends in answer. The answer may be for later (a node computes for a while); packets of one
+//! node then leave in order of the times the program gave.
+
+use super::{Report, Watch};
+use crate::Error;
+use crate::run::outcome::peak_rss_bytes;
+use crate::run::{Experiment, Progress};
+use fabric::model::config::ANGARA_FLITS_MAX;
+use fabric::model::{Delivery, Network, Packet, Profile, Tick};
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::time::Instant;
+
+/// Bytes of a flit.
+const FLIT_BYTES: u64 = 16;
+/// Flits of an angara packet that carry no payload: header and tail.
+const ANGARA_OVERHEAD: u16 = 2;
+/// Deliveries between two calls of a watch.
+const LOOK: u64 = 4096;
+
+/// A network driven by a program.
+pub struct Closed {
+    network: Network,
+    /// To be injected when their time has come, in order of (time, number).
+    waiting: BinaryHeap<Reverse<(Tick, u64, Waiting)>>,
+    sent: u64,
+    seen: u64,
+    arrived: VecDeque<Delivery>,
+    started: Instant,
+}
+
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Waiting {
+    src: u32,
+    dst: u32,
+    flits: u16,
+    class: fabric::model::TrafficClass,
+    adaptive: bool,
+    traced: bool,
+    tag: u64,
+}
+
+impl Closed {
+    /// The network of `experiment`, idle.
+    ///
+    /// # Errors
+    /// The network cannot be built.
+    pub fn new(experiment: &Experiment) -> Result<Closed, Error> {
+        Ok(Closed {
+            network: experiment.build()?,
+            waiting: BinaryHeap::new(),
+            sent: 0,
+            seen: 0,
+            arrived: VecDeque::new(),
+            started: Instant::now(),
+        })
+    }
+
+    /// The network.
+    pub fn network(&self) -> &Network {
+        &self.network
+    }
+
+    /// The network, to take a trace or count links.
+    pub fn network_mut(&mut self) -> &mut Network {
+        &mut self.network
+    }
+
+    /// Sends `packet` at its time `at`, or at once if that has passed.
+    pub fn send(&mut self, packet: Packet) {
+        let Packet { src, dst, flits, class, adaptive, at, tag, traced } = packet;
+        let waiting = Waiting { src, dst, flits, class, adaptive, traced, tag };
+        self.waiting.push(Reverse((at.max(self.network.now()), self.sent, waiting)));
+        self.sent += 1;
+    }
+
+    /// Packets given to [`Closed::send`] so far.
+    pub fn sent(&self) -> u64 {
+        self.sent
+    }
+
+    /// The next packet that arrives; `None` when nothing is under way any more.
+    pub fn next_delivery(&mut self) -> Option<Delivery> {
+        loop {
+            if let Some(d) = self.arrived.pop_front() {
+                return Some(d);
+            }
+            let due = self.waiting.peek().map(|Reverse((at, ..))| *at);
+            match (due, self.network.next_event()) {
+                (Some(at), event) if event.is_none_or(|e| at <= e) => {
+                    let Some(Reverse((at, _, w))) = self.waiting.pop() else { return None };
+                    let Waiting { src, dst, flits, class, adaptive, traced, tag } = w;
+                    self.network.inject(Packet { src, dst, flits, class, adaptive, at, tag, traced });
+                }
+                (_, Some(event)) => {
+                    self.network.advance(event);
+                    while let Some(d) = self.network.poll_delivery() {
+                        self.arrived.push_back(d);
+                    }
+                }
+                (_, None) => return None,
+            }
+        }
+    }
+
+    /// Tells `watch` now and then that `done` of `of` steps are behind us.
+    ///
+    /// # Errors
+    /// The user wants the run to end.
+    pub fn look(&mut self, watch: &mut Watch<'_>, doing: &'static str, done: u64, of: u64) -> Result<(), Error> {
+        self.seen += 1;
+        if self.seen.is_multiple_of(LOOK) && watch(Progress { doing, done, of }).is_break() {
+            return Err(Error::Interrupted);
+        }
+        Ok(())
+    }
+
+    /// Adds what every workload reports: settings, work done, time and memory taken.
+    pub fn finish(&self, experiment: &Experiment, report: &mut Report) {
+        let counters = self.network.counters();
+        let wall_s = self.started.elapsed().as_secs_f64();
+        report.set("settings", &experiment.settings);
+        report.set("packets", counters.delivered);
+        report.set("packet_hops", counters.packet_hops);
+        report.set("flit_hops", counters.flit_hops);
+        report.set("wall_s", wall_s);
+        report.set("peak_rss_bytes", peak_rss_bytes());
+        report.line(
+            "simulated in",
+            format!("{wall_s:.2} s, {:.2} M packet hops/s", counters.packet_hops as f64 / wall_s / 1e6),
+        );
+    }
+}
+
+/// Lengths in flits of the packets that carry `bytes`, at least one: full ones, then a shorter one.
+/// An angara packet adds a header and a tail flit to up to 256 bytes; a packet of the generic router is
+/// all payload, as long as `length` allows.
+pub fn packets_for(experiment: &Experiment, bytes: u64) -> impl Iterator<Item = u16> + use<> {
+    let (longest, overhead) = match experiment.network.profile {
+        Profile::Angara(_) => (ANGARA_FLITS_MAX - ANGARA_OVERHEAD, ANGARA_OVERHEAD),
+        Profile::Generic(_) => (experiment.lengths.max(), 0),
+    };
+    let flits = bytes.div_ceil(FLIT_BYTES).max(1);
+    let count = flits.div_ceil(u64::from(longest));
+    (0..count).map(move |i| overhead + (flits - i * u64::from(longest)).min(u64::from(longest)) as u16)
+}

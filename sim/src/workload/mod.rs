@@ -1,0 +1,168 @@
+//! Workloads: what the nodes of a simulated machine do.
+//!
+//! The usual question, "what latency at what load", is the workload `open-loop`: every node sends
+//! whatever its arrival process creates, and nobody waits for anybody. All others are programs: nodes
+//! react to what arrives, and the run ends when the program does. A workload is written
+//! `NAME[:ARGUMENTS]`; [`KINDS`] lists them, [`Workload`] is what one must be able to do.
+//! To add one, implement the trait in a file of its own and add a line to [`KINDS`].
+
+mod all_to_all;
+pub mod closed;
+mod open_loop;
+mod report;
+mod request_reply;
+
+pub use closed::Closed;
+pub use report::Report;
+
+use crate::Error;
+use crate::run::{Experiment, Progress};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::ops::ControlFlow;
+use std::str::FromStr;
+use std::sync::Arc;
+
+/// Told how far a run has come; breaks when the user wants it to end.
+pub type Watch<'a> = dyn FnMut(Progress) -> ControlFlow<()> + 'a;
+
+/// A workload with its arguments.
+pub trait Workload: fmt::Debug + Send + Sync {
+    /// The traffic settings it reads, among those of [`TRAFFIC_KEYS`]; giving another one is an error.
+    fn keys(&self) -> &'static [&'static str];
+
+    /// Its longest packet in flits, if `length` does not say that: the buffers of a generic network
+    /// must hold it.
+    fn packet_flits_max(&self) -> Option<u16> {
+        None
+    }
+
+    /// Refuses a machine it cannot run on; called before [`Workload::run`].
+    ///
+    /// # Errors
+    /// What does not fit and what would.
+    fn check(&self, _experiment: &Experiment) -> Result<(), Error> {
+        Ok(())
+    }
+
+    /// Runs to its end.
+    ///
+    /// # Errors
+    /// A network that cannot be built, or [`Error::Interrupted`] if `watch` broke and there is nothing
+    /// worth reporting.
+    fn run(&self, experiment: &Experiment, watch: &mut Watch<'_>) -> Result<Report, Error>;
+}
+
+/// Settings that describe traffic rather than the machine.
+pub const TRAFFIC_KEYS: [&str; 9] =
+    ["length", "load", "pattern", "process", "probe", "warmup", "cycles", "precision", "cycles-max"];
+
+/// A kind of workload.
+pub struct Kind {
+    /// What stands before the colon.
+    pub name: &'static str,
+    /// How it is written, with its arguments.
+    pub form: &'static str,
+    /// What it does, in a line.
+    pub about: &'static str,
+    /// Reads the arguments, the text behind the colon; empty without one.
+    pub parse: fn(&str) -> Result<Arc<dyn Workload>, Error>,
+}
+
+/// Every kind.
+pub const KINDS: &[Kind] = &[open_loop::KIND, all_to_all::KIND, request_reply::KIND];
+
+/// A workload as the user chose it.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(try_from = "String")]
+pub struct Chosen {
+    text: String,
+    /// What was chosen.
+    pub workload: Arc<dyn Workload>,
+}
+
+impl Default for Chosen {
+    fn default() -> Chosen {
+        "open-loop".parse().expect("a kind without arguments")
+    }
+}
+
+impl PartialEq for Chosen {
+    fn eq(&self, other: &Chosen) -> bool {
+        self.text == other.text
+    }
+}
+
+impl Serialize for Chosen {
+    fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(&self.text)
+    }
+}
+
+impl fmt::Display for Chosen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl TryFrom<String> for Chosen {
+    type Error = Error;
+    fn try_from(text: String) -> Result<Chosen, Error> {
+        text.parse()
+    }
+}
+
+impl FromStr for Chosen {
+    type Err = Error;
+    fn from_str(text: &str) -> Result<Chosen, Error> {
+        let (name, arguments) = text.split_once(':').unwrap_or((text, ""));
+        let Some(kind) = KINDS.iter().find(|k| k.name == name) else {
+            let forms: Vec<&str> = KINDS.iter().map(|k| k.form).collect();
+            return Err(Error::invalid("workload", text, format!("use {}", forms.join(", "))));
+        };
+        let workload = (kind.parse)(arguments).map_err(|e| match e {
+            Error::Invalid { remedy, .. } => {
+                Error::invalid("workload", text, format!("{remedy}; it is written {}", kind.form))
+            }
+            other => other,
+        })?;
+        Ok(Chosen { text: text.into(), workload })
+    }
+}
+
+/// Exactly `N` whole numbers separated by commas, the arguments of many a workload.
+///
+/// # Errors
+/// Another number of them, or something else between the commas.
+pub fn numbers<const N: usize>(arguments: &str) -> Result<[u64; N], Error> {
+    let parts: Result<Vec<u64>, _> = arguments.split(',').map(|n| n.trim().parse()).collect();
+    let parts = parts.ok().and_then(|p| <[u64; N]>::try_from(p).ok());
+    parts.ok_or_else(|| {
+        Error::invalid("workload", arguments, format!("give {N} whole number{}", if N == 1 { "" } else { "s" }))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn workloads_are_read_and_refused() {
+        for text in ["open-loop", "all-to-all:4096", "request-reply:4,2,18"] {
+            assert_eq!(text.parse::<Chosen>().unwrap().to_string(), text);
+        }
+        let refused = |text: &str| text.parse::<Chosen>().unwrap_err().to_string();
+        assert!(refused("none").contains("use open-loop, all-to-all:BYTES"), "{}", refused("none"));
+        assert!(refused("all-to-all").contains("it is written all-to-all:BYTES"), "{}", refused("all-to-all"));
+        assert!(refused("request-reply:1,2").contains("give 3 whole numbers"));
+        assert!(refused("open-loop:3").contains("open-loop takes no arguments"));
+    }
+}
+
+/// Runs settings written as in a file, for tests of workloads.
+#[cfg(test)]
+pub(crate) fn simulate(settings: &str) -> Report {
+    let keys: crate::run::Keys = toml::from_str(settings).unwrap();
+    let experiment = keys.resolve().map_err(|e| e.0).unwrap();
+    experiment.workload.workload.run(&experiment, &mut |_| ControlFlow::Continue(())).unwrap()
+}

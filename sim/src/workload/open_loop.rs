@@ -1,0 +1,28 @@
+//! Open-loop traffic: every node sends what its arrival process creates, whatever the network does.
+
+use super::{Kind, Report, TRAFFIC_KEYS, Watch, Workload};
+use crate::Error;
+use crate::run::{Experiment, driver};
+use std::sync::Arc;
+
+pub(super) const KIND: Kind = Kind {
+    name: "open-loop",
+    form: "open-loop",
+    about: "messages by --pattern, --process and --load; the default",
+    parse: |arguments| match arguments {
+        "" => Ok(Arc::new(OpenLoop)),
+        _ => Err(Error::invalid("workload", arguments, "open-loop takes no arguments")),
+    },
+};
+
+#[derive(Debug)]
+struct OpenLoop;
+
+impl Workload for OpenLoop {
+    fn keys(&self) -> &'static [&'static str] {
+        &TRAFFIC_KEYS
+    }
+    fn run(&self, experiment: &Experiment, watch: &mut Watch<'_>) -> Result<Report, Error> {
+        driver::run(experiment, watch).map(|outcome| outcome.report())
+    }
+}

@@ -1,0 +1,42 @@
+//! What a workload reports: text for people, an object for programs, charts for both.
+
+use crate::plot::Chart;
+use crate::table::Table;
+use serde::Serialize;
+use serde_json::{Map, Value};
+use std::fmt::Write;
+
+/// The result of a workload.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// For people; whole lines.
+    pub text: String,
+    /// For programs.
+    pub json: Map<String, Value>,
+    /// File name without extension, and chart.
+    pub charts: Vec<(String, Chart)>,
+}
+
+impl Report {
+    /// A report that begins with the line `title`.
+    pub fn new(title: &str) -> Report {
+        Report { text: format!("{title}\n"), ..Report::default() }
+    }
+    /// Adds a line `name   value` for people.
+    pub fn line(&mut self, name: &str, value: impl std::fmt::Display) {
+        let _ = writeln!(self.text, "  {name:<22}{value}");
+    }
+    /// Adds a table for people.
+    pub fn table(&mut self, table: &Table) {
+        self.text.push_str(&table.render());
+    }
+    /// Adds a field for programs.
+    pub fn set(&mut self, name: &str, value: impl Serialize) {
+        let value = serde_json::to_value(value).expect("reports hold only numbers, names and lists of them");
+        self.json.insert(name.into(), value);
+    }
+    /// Adds a chart.
+    pub fn chart(&mut self, name: &str, chart: Chart) {
+        self.charts.push((name.into(), chart));
+    }
+}
