@@ -3,8 +3,8 @@
 
 mod oracle;
 
-use fabric::model::rng::{Purpose, below, draw, mix};
 use fabric::model::{Angara, Config, Generic, Network, Packet, Profile, Rate, Shape, TrafficClass};
+use oracle::random::{ROUTES, below, mix, word};
 use oracle::{Grid, Received, Sent};
 use proptest::prelude::*;
 
@@ -95,7 +95,7 @@ proptest! {
         let words = sent.iter().map(|s| {
             let n = &mut sequence[s.src as usize];
             *n += 1;
-            draw(seed, s.src as u64, Purpose::Route, *n - 1)
+            word(seed, s.src as u64, ROUTES, *n - 1)
         }).collect();
         let net = match &shape {
             Shape::Grid { dims, wrap } => oracle::generic::Net::Grid(oracle_grid(dims, *wrap)),

@@ -1,51 +1,28 @@
 //! Random numbers that depend on what they are for, not on when they are drawn.
 //!
-//! A [`Stream`] is addressed by (seed, node, purpose); its i-th number is a hash of the address
-//! and i. Two nodes can therefore be simulated in any order, on any number of threads, and draw
+//! A [`Stream`] walks through the words of `fabric::model::rng` that are addressed by (seed, node,
+//! purpose). Two nodes can therefore be simulated in any order, on any number of threads, and draw
 //! the same numbers; a stream can be restarted at any point by its counter alone.
 
-/// What a stream of random numbers is used for. Two purposes never share numbers.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[repr(u64)]
-pub enum Purpose {
-    /// When the next message is created.
-    Arrival = 1,
-    /// Where a message goes.
-    Destination = 2,
-    /// How long a message is.
-    Length = 3,
-    /// Random placements and permutations.
-    Placement = 4,
-}
+use fabric::model::rng as words;
+pub use fabric::model::rng::Purpose;
 
-/// A counter-based stream of random numbers.
+/// A stream of random numbers and a place in it.
 #[derive(Clone, Debug)]
 pub struct Stream {
-    key: u64,
+    words: words::Stream,
     counter: u64,
 }
-
-/// The finaliser of SplitMix64: every input bit changes every output bit with probability 1/2.
-fn mix(mut z: u64) -> u64 {
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
-}
-
-/// Odd, with no pattern in its bits (2^64 divided by the golden ratio).
-const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
 impl Stream {
     /// The stream of `node` for `purpose`, from its first number.
     pub fn new(seed: u64, node: u32, purpose: Purpose) -> Stream {
-        let address = (u64::from(node) << 8) | purpose as u64;
-        let key = mix(mix(seed.wrapping_add(STEP)).wrapping_add(address.wrapping_mul(STEP)).wrapping_add(STEP));
-        Stream { key, counter: 0 }
+        Stream { words: words::Stream::new(seed, u64::from(node), purpose), counter: 0 }
     }
 
     /// The `index`-th number of the stream, wherever the stream stands.
     pub fn at(&self, index: u64) -> u64 {
-        mix(self.key.wrapping_add(index.wrapping_add(1).wrapping_mul(STEP)))
+        self.words.at(index)
     }
 
     /// The next number.

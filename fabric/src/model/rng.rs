@@ -17,8 +17,8 @@ pub enum Purpose {
     Route = 4,
     /// Link errors.
     Error = 5,
-    /// Anything a workload wants.
-    Workload = 6,
+    /// Random placements and permutations.
+    Placement = 6,
 }
 
 /// The finaliser of SplitMix64: every input bit changes every output bit with probability one half.

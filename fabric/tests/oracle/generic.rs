@@ -1,6 +1,6 @@
 //! Section 3 of `docs/model.md`, cycle by cycle, everything looked at in every cycle.
 
-use super::{Grid, Received, Sent};
+use super::{Grid, Received, Sent, random};
 use std::collections::VecDeque;
 
 pub(crate) enum Net {
@@ -137,8 +137,8 @@ impl Net {
                 let port = if place / group == dst / serves {
                     dst % serves / group
                 } else {
-                    packet.word = fabric::model::rng::mix(packet.word.wrapping_add(0x9e37_79b9_7f4a_7c15));
-                    k + ((packet.word as u128 * *k as u128) >> 64) as u32
+                    packet.word = random::next(packet.word);
+                    k + random::below(packet.word, *k as u64) as u32
                 };
                 (port as usize, 0, vcs - 1)
             }

@@ -1,8 +1,8 @@
-//! Slow, obvious simulators written from `docs/model.md`. They share no code with the model; the
-//! random words that decide free choices are borrowed from it, as that page says.
+//! Slow, obvious simulators written from `docs/model.md`. They share no code with the model.
 
 pub(crate) mod angara;
 pub(crate) mod generic;
+pub(crate) mod random;
 
 /// A packet to send, and when it was received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

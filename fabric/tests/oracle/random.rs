@@ -1,0 +1,34 @@
+//! Random words as `docs/model.md` section 1 defines them.
+
+/// 2^64 divided by the golden ratio, made odd.
+const GAMMA: u64 = 0x9e37_79b9_7f4a_7c15;
+/// Purpose of the words that decide free choices of routes.
+pub(crate) const ROUTES: u64 = 4;
+
+/// x XOR x shifted right.
+fn fold(x: u64, by: u32) -> u64 {
+    x ^ (x >> by)
+}
+
+/// The finaliser of SplitMix64.
+pub(crate) fn mix(x: u64) -> u64 {
+    let x = fold(x, 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    fold(fold(x, 27).wrapping_mul(0x94d0_49bb_1331_11eb), 31)
+}
+
+/// Word `n` of (seed, node, purpose).
+pub(crate) fn word(seed: u64, node: u64, purpose: u64, n: u64) -> u64 {
+    let address = node.wrapping_mul(GAMMA).wrapping_add(purpose << 56);
+    let key = mix(mix(seed.wrapping_add(GAMMA)) ^ address);
+    mix(key.wrapping_add(n.wrapping_mul(GAMMA)))
+}
+
+/// A number below `k` from word `w`.
+pub(crate) fn below(w: u64, k: u64) -> u64 {
+    (u128::from(w) * u128::from(k) >> 64) as u64
+}
+
+/// The next word of a packet that climbs a tree.
+pub(crate) fn next(w: u64) -> u64 {
+    mix(w.wrapping_add(GAMMA))
+}
