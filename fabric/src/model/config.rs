@@ -157,6 +157,9 @@ pub enum ConfigError {
     /// The angara router routes by direction order, which only a torus or mesh has.
     #[error("router angara on {0}: it routes by direction order; use torus:… or mesh:…")]
     NotAGrid(Shape),
+    /// Only the generic profile is simulated by several threads.
+    #[error("threads = {0}: router angara runs on one thread; several points of a sweep run at once")]
+    Threads(usize),
     /// A delay outside what the event wheel covers.
     #[error("{what} = {value} ps: must be at most {max} ps")]
     Delay {

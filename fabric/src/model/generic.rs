@@ -6,13 +6,15 @@
 //! cycles later, so the order of routers within a cycle cannot matter either.
 
 use super::config::Generic as Params;
-use super::packet::{NIL, Queue, Slab};
+use super::packet::{Cold, Hot, NIL, Queue, Slab};
+use super::parallel::{Part, part_of};
 use super::rng::{Purpose, draw};
 use super::topology::{Class, End, PORTS_MAX, Topology};
 use super::trace::{LinkLoad, Stage, TraceEvent, Tracer};
 use super::{Counters, Delivery, Engine, Inconsistent, Packet, Tick};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
+use std::sync::Arc;
 
 /// From a switch grant to the head's arrival at the next router: crossbar 1, link 2 (one in flight,
 /// one to be written and read).
@@ -25,6 +27,9 @@ pub(super) const EJECT_TO_CREDIT: usize = 7;
 const SOURCE_TO_ARRIVAL: usize = 2;
 /// From a switch grant to its credit being usable by the source.
 pub(super) const GRANT_TO_SOURCE_CREDIT: usize = 2;
+
+/// Most parts of a network.
+pub(super) const PARTS_MAX: usize = u8::MAX as usize;
 
 pub(super) const NO_OWNER: u16 = u16::MAX;
 
@@ -72,14 +77,18 @@ pub(super) enum Wire {
     Open,
     Router,
     Endpoint,
+    /// A router of another part.
+    Away,
 }
 
 /// One port, input and output side.
 #[derive(Clone, Copy)]
 pub(super) struct Port {
-    /// Base of the far port's channels, or the endpoint.
+    /// Base of the far port's channels (in its part), or the endpoint.
     pub(super) peer: u32,
     pub(super) wire: Wire,
+    /// The part of the far port.
+    pub(super) part: u8,
     /// Input channels that want an output channel / the switch.
     pub(super) allocating: u8,
     pub(super) ready: u8,
@@ -107,6 +116,28 @@ pub(super) struct Source {
     /// First cycle at which it may send again.
     free_at: u64,
     sequence: u64,
+}
+
+/// What crosses from part to part. Channels are numbered as in the receiving part.
+pub(super) enum Message {
+    /// The head of a packet arrives.
+    Arrival {
+        /// Input channel.
+        channel: u32,
+        /// The packet.
+        hot: Hot,
+        /// The packet.
+        cold: Cold,
+        /// It is traced.
+        traced: bool,
+    },
+    /// Credits return.
+    Credit {
+        /// Output channel.
+        channel: u32,
+        /// How many.
+        flits: u16,
+    },
 }
 
 /// What is due in one cycle.
@@ -154,9 +185,30 @@ pub(super) struct Scratch {
     pub(super) pick: [u8; PORTS_MAX],
 }
 
-/// All routers, sources and links of a network of `generic` routers.
+/// Which routers, and the endpoints attached to them, are simulated here: all, or one part of several.
+#[derive(Clone)]
+pub(super) struct Range {
+    /// First router of every part.
+    pub(super) cuts: Arc<[u32]>,
+    /// First endpoint of every part.
+    pub(super) endpoint_cuts: Arc<[u32]>,
+    /// Number of this part.
+    pub(super) part: usize,
+}
+
+impl Range {
+    fn of(cuts: &[u32], part: usize, all: usize) -> std::ops::Range<u32> {
+        cuts[part]..cuts.get(part + 1).copied().unwrap_or(all as u32)
+    }
+}
+
+/// Routers, sources and links of a network of `generic` routers, or of a part of it. Routers, channels and
+/// endpoints are numbered from 0 within the part.
 pub(super) struct Routers<T> {
     pub(super) topology: T,
+    pub(super) first_router: u32,
+    first_endpoint: u32,
+    pub(super) outgoing: Vec<(u8, u64, Message)>,
     pub(super) seed: u64,
     pub(super) cycle: Tick,
     pub(super) vcs: u32,
@@ -186,24 +238,31 @@ pub(super) struct Routers<T> {
 }
 
 impl<T: Topology> Routers<T> {
-    pub(super) fn new(topology: T, p: &Params, seed: u64) -> Routers<T> {
+    pub(super) fn new(topology: T, p: &Params, seed: u64, range: &Range) -> Routers<T> {
         let vc_shift = (p.vcs as u32).next_power_of_two().trailing_zeros();
         let port_shift = (topology.ports() as u32).next_power_of_two().trailing_zeros();
-        let (routers, endpoints) = (topology.routers(), topology.endpoints());
+        let here = Range::of(&range.cuts, range.part, topology.routers());
+        let endpoints = Range::of(&range.endpoint_cuts, range.part, topology.endpoints());
+        let routers = here.len();
         let channels = routers << (port_shift + vc_shift);
         let all = ((1u32 << p.vcs) - 1) as u8;
         let mut ports = Vec::with_capacity(routers << port_shift);
-        for r in 0..routers as u32 {
+        for r in here.clone() {
             for q in 0..1u32 << port_shift {
                 let end = if (q as usize) < topology.ports() { topology.output(r, q as u8) } else { End::Open };
-                let (peer, wire) = match end {
-                    End::Router { router, port } => ((router << port_shift | port as u32) << vc_shift, Wire::Router),
-                    End::Endpoint(e) => (e, Wire::Endpoint),
-                    End::Open => (0, Wire::Open),
+                let (peer, wire, part) = match end {
+                    End::Router { router, port } => {
+                        let part = part_of(&range.cuts, router);
+                        let wire = if part == range.part { Wire::Router } else { Wire::Away };
+                        (((router - range.cuts[part]) << port_shift | port as u32) << vc_shift, wire, part)
+                    }
+                    End::Endpoint(e) => (e - endpoints.start, Wire::Endpoint, range.part),
+                    End::Open => (0, Wire::Open, range.part),
                 };
                 ports.push(Port {
                     peer,
                     wire,
+                    part: part as u8,
                     allocating: 0,
                     ready: 0,
                     free: all,
@@ -219,6 +278,9 @@ impl<T: Topology> Routers<T> {
         let source = Source { queue: Queue::EMPTY, last_vc: p.vcs - 1, free_at: 0, sequence: 0 };
         let slots = (p.packet_flits_max as usize + EJECT_TO_CREDIT + 1).next_power_of_two();
         Routers {
+            first_router: here.start,
+            first_endpoint: endpoints.start,
+            outgoing: Vec::new(),
             seed,
             cycle: p.cycle,
             vcs: p.vcs as u32,
@@ -233,9 +295,9 @@ impl<T: Topology> Routers<T> {
             ports,
             summary: vec![Summary::default(); routers],
             awake: Bits::new(routers),
-            sources: vec![source; endpoints],
-            source_credits: vec![p.buffer_flits; endpoints * p.vcs as usize],
-            sources_awake: Bits::new(endpoints),
+            sources: vec![source; endpoints.len()],
+            source_credits: vec![p.buffer_flits; endpoints.len() * p.vcs as usize],
+            sources_awake: Bits::new(endpoints.len()),
             wheel: (0..slots).map(|_| Due::default()).collect(),
             far: BinaryHeap::new(),
             scratch: Scratch {
@@ -265,7 +327,7 @@ impl<T: Topology> Routers<T> {
     pub(super) fn trace(&mut self, packet: u32, channel: u32, stage: Stage) {
         let port = channel >> self.vc_shift;
         let (router, vc) = (port >> self.port_shift, channel & ((1 << self.vc_shift) - 1));
-        let place = (router, port & ((1 << self.port_shift) - 1), vc);
+        let place = (self.first_router + router, port & ((1 << self.port_shift) - 1), vc);
         self.tracer.note(packet, self.now * self.cycle, place, stage);
     }
 
@@ -346,7 +408,7 @@ impl<T: Topology> Routers<T> {
     fn arrive(&mut self, i: u32, packet: u32) {
         let router = i >> (self.port_shift + self.vc_shift);
         let hot = &mut self.slab.hot[packet as usize];
-        let hop = self.topology.next(router, &mut hot.route);
+        let hop = self.topology.next(self.first_router + router, &mut hot.route);
         hot.mark = hop.port as u32 | (hop.class as u32) << 8;
         hot.routers += 1;
         self.trace(packet, i, Stage::Arrived);
@@ -407,7 +469,7 @@ impl<T: Topology> Routers<T> {
         for h in packets.drain(..) {
             let d = self.slab.remove(h, self.now * self.cycle);
             let (router, port) = self.topology.attach(d.dst);
-            self.trace(h, (router << self.port_shift | u32::from(port)) << self.vc_shift, Stage::Delivered);
+            self.tracer.note(h, d.tail, (router, u32::from(port), 0), Stage::Delivered);
             self.tracer.end(h);
             self.counters.delivered += 1;
             self.counters.delivered_flits += d.flits as u64;
@@ -448,8 +510,8 @@ impl<T: Topology> Routers<T> {
         source.queue.pop(&self.slab);
         // A packet given while it is busy finds the queue empty and wakes it too early.
         let look_again = source.queue.head != NIL || flits > 1;
-        let (router, port) = self.topology.attach(e);
-        let input = (router << self.port_shift | port as u32) << self.vc_shift | vc;
+        let (router, port) = self.topology.attach(self.first_endpoint + e);
+        let input = ((router - self.first_router) << self.port_shift | port as u32) << self.vc_shift | vc;
         self.trace(h, input, Stage::Injected);
         self.due(SOURCE_TO_ARRIVAL).arrivals.push((input, h));
         if look_again {
@@ -486,13 +548,14 @@ impl<T: Topology> Engine for Routers<T> {
             p.flits,
             self.packet_max
         );
-        let source = &mut self.sources[p.src as usize];
+        let e = p.src - self.first_endpoint;
+        let source = &mut self.sources[e as usize];
         let random = draw(self.seed, p.src as u64, Purpose::Route, source.sequence);
         source.sequence += 1;
         let route = self.topology.start(p.src, p.dst, random);
         let h = self.slab.insert(&p, route, 0);
         if source.queue.push(&mut self.slab, h) {
-            self.sources_awake.set(p.src);
+            self.sources_awake.set(e);
         }
         if p.traced {
             let (router, port) = self.topology.attach(p.src);
@@ -536,12 +599,14 @@ impl<T: Topology> Engine for Routers<T> {
     }
     fn link_load(&self, router: u32, port: u8) -> LinkLoad {
         let exists = u32::from(port) < 1 << self.port_shift;
-        let load = self.link_loads.get((router << self.port_shift | u32::from(port)) as usize);
+        // Of another part, it has no number here.
+        let router = router.wrapping_sub(self.first_router) as usize;
+        let load = self.link_loads.get(router << self.port_shift | usize::from(port));
         load.filter(|_| exists).copied().unwrap_or_default()
     }
     fn check_idle(&self) -> Result<(), Inconsistent> {
         let fail = |what: String| Err(Inconsistent(what));
-        if self.slab.live() != 0 || self.counters.injected != self.counters.delivered {
+        if self.slab.live() != 0 {
             return fail(format!("{} packets never arrived", self.slab.live()));
         }
         for (o, out) in self.outputs.iter().enumerate() {
@@ -579,5 +644,31 @@ impl<T: Topology> Engine for Routers<T> {
             + self.delivered.capacity() * size_of::<Delivery>()
             + self.link_loads.capacity() * size_of::<LinkLoad>()
             + self.slab.memory_bytes()
+    }
+}
+
+impl<T: Topology + 'static> Part for Routers<T> {
+    type Message = Message;
+    fn lookahead(&self) -> Tick {
+        GRANT_TO_ARRIVAL.min(GRANT_TO_CREDIT) as Tick * self.cycle
+    }
+    fn take_outgoing(&mut self, post: &mut dyn FnMut(usize, Tick, Message)) {
+        for (part, due, message) in self.outgoing.drain(..) {
+            post(part as usize, due * self.cycle, message);
+        }
+    }
+    fn accept(&mut self, due: Tick, message: Message) {
+        let slot = (due / self.cycle) as usize & (self.wheel.len() - 1);
+        let due = &mut self.wheel[slot];
+        match message {
+            Message::Arrival { channel, hot, cold, traced } => {
+                let h = self.slab.put(hot, cold);
+                due.arrivals.push((channel, h));
+                if traced {
+                    self.tracer.begin(h, cold.tag);
+                }
+            }
+            Message::Credit { channel, flits } => due.credits.push((channel, flits as u32)),
+        }
     }
 }

@@ -4,7 +4,7 @@
 //! round-robin arbiters whose pointers move only with a grant. `docs/model.md`, section 3.
 
 use super::generic::{
-    EJECT_TO_CREDIT, GRANT_TO_ARRIVAL, GRANT_TO_CREDIT, GRANT_TO_SOURCE_CREDIT, NO_OWNER, Routers, State, Wire,
+    EJECT_TO_CREDIT, GRANT_TO_ARRIVAL, GRANT_TO_CREDIT, GRANT_TO_SOURCE_CREDIT, Message, NO_OWNER, Routers, State, Wire,
 };
 use super::packet::NIL;
 use super::topology::Topology;
@@ -196,10 +196,12 @@ impl<T: Topology> Routers<T> {
         out.credits -= flits;
         let mask = self.wheel.len() - 1;
         let now = self.now as usize;
+        let mut away = None;
         let far = &mut self.ports[(base | o) as usize];
         far.in_turn = (p + 1) as u8;
         match far.wire {
             Wire::Router => self.wheel[(now + GRANT_TO_ARRIVAL) & mask].arrivals.push((far.peer + ov, h)),
+            Wire::Away => away = Some((far.part, far.peer + ov)),
             _ => {
                 let o = (base | o) << vs | ov;
                 self.wheel[(now + GRANT_TO_ARRIVAL + flits as usize - 1) & mask].deliveries.push(h);
@@ -220,6 +222,10 @@ impl<T: Topology> Routers<T> {
             Wire::Router => {
                 self.wheel[(now + GRANT_TO_CREDIT) & mask].credits.push((near.peer + v, flits as u32));
             }
+            Wire::Away => {
+                let message = Message::Credit { channel: near.peer + v, flits };
+                self.outgoing.push((near.part, (now + GRANT_TO_CREDIT) as u64, message));
+            }
             _ => {
                 let s = near.peer * self.vcs + v;
                 self.wheel[(now + GRANT_TO_SOURCE_CREDIT) & mask].source_credits.push((s, flits as u32));
@@ -228,9 +234,19 @@ impl<T: Topology> Routers<T> {
         if self.tracer.on() {
             let channel = (base | o) << vs | ov;
             self.trace(h, channel, Stage::SwitchGranted);
-            let leaves =
-                if self.ports[(base | o) as usize].wire == Wire::Router { Stage::LinkEntered } else { Stage::Ejected };
-            self.tracer.note(h, (self.now + CROSSBAR) * self.cycle, (r, o, ov), leaves);
+            let leaves = if self.ports[(base | o) as usize].wire == Wire::Endpoint {
+                Stage::Ejected
+            } else {
+                Stage::LinkEntered
+            };
+            let router = self.first_router + r;
+            self.tracer.note(h, (self.now + CROSSBAR) * self.cycle, (router, o, ov), leaves);
+        }
+        if let Some((part, channel)) = away {
+            let (hot, cold) = self.slab.take(h);
+            let traced = self.tracer.end(h);
+            let message = Message::Arrival { channel, hot, cold, traced };
+            self.outgoing.push((part, (now + GRANT_TO_ARRIVAL) as u64, message));
         }
         if let Some(load) = self.link_loads.get_mut((base | o) as usize) {
             load.packets += 1;

@@ -29,6 +29,7 @@ pub mod config;
 mod generic;
 mod generic_allocators;
 mod packet;
+mod parallel;
 pub mod rng;
 pub mod topology;
 pub mod trace;
@@ -140,6 +141,25 @@ trait Engine: Send {
     fn memory_bytes(&self) -> usize;
 }
 
+/// A network of `generic` routers, cut into as many ranges as there are threads.
+fn generic_network<T: Topology + Clone + 'static>(topology: T, g: &Generic, seed: u64, threads: usize) -> Network {
+    let (endpoints, routers) = (topology.endpoints(), topology.routers());
+    let cuts = parallel::cuts(routers, threads.clamp(1, routers.min(generic::PARTS_MAX)));
+    // Endpoints are attached in ascending order, so those of a range of routers are a range, too.
+    let attached: Vec<u32> = (0..endpoints as u32).map(|e| topology.attach(e).0).collect();
+    let endpoint_cuts: Vec<u32> = cuts.iter().map(|&cut| attached.partition_point(|&r| r < cut) as u32).collect();
+    let part = |part| {
+        let range =
+            generic::Range { cuts: cuts.as_slice().into(), endpoint_cuts: endpoint_cuts.as_slice().into(), part };
+        generic::Routers::new(topology.clone(), g, seed, &range)
+    };
+    let engine: Box<dyn Engine> = match cuts.len() {
+        1 => Box::new(part(0)),
+        n => Box::new(parallel::Parallel::new((0..n).map(part).collect(), endpoint_cuts.clone())),
+    };
+    Network { engine, endpoints, routers, cycle: g.cycle }
+}
+
 /// A simulated network. See the module's documentation.
 pub struct Network {
     engine: Box<dyn Engine>,
@@ -151,19 +171,21 @@ pub struct Network {
 impl Network {
     /// Builds the network `config` describes.
     pub fn new(config: &Config) -> Result<Network, ConfigError> {
+        Network::with_threads(config, 1)
+    }
+    /// Like [`Network::new`], simulated by `threads` threads (fewer if there are not as many routers). Results do not
+    /// depend on their number.
+    pub fn with_threads(config: &Config, threads: usize) -> Result<Network, ConfigError> {
         config.validate()?;
-        fn generic<T: Topology + 'static>(topology: T, g: &Generic, seed: u64) -> Network {
-            let (endpoints, routers) = (topology.endpoints(), topology.routers());
-            let engine = Box::new(generic::Routers::new(topology, g, seed));
-            Network { engine, endpoints, routers, cycle: g.cycle }
-        }
+        let seed = config.seed;
         Ok(match (&config.shape, &config.profile) {
             (Shape::Grid { dims, wrap }, Profile::Generic(g)) => {
-                generic(topology::Grid::new(dims, *wrap), g, config.seed)
+                generic_network(topology::Grid::new(dims, *wrap), g, seed, threads)
             }
             (Shape::FatTree { arity, levels }, Profile::Generic(g)) => {
-                generic(topology::FatTree::new(*arity, *levels), g, config.seed)
+                generic_network(topology::FatTree::new(*arity, *levels), g, seed, threads)
             }
+            (_, Profile::Angara(_)) if threads > 1 => return Err(ConfigError::Threads(threads)),
             (Shape::Grid { dims, wrap }, Profile::Angara(a)) => {
                 let grid = topology::Grid::new(dims, *wrap);
                 let routers = grid.routers();

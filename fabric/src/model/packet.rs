@@ -45,7 +45,11 @@ impl Slab {
     #[inline]
     pub(crate) fn insert(&mut self, p: &Packet, route: Route, mark: u32) -> u32 {
         let hot = Hot { route, next: NIL, flits: p.flits, routers: 0, mark };
-        let cold = Cold { at: p.at, tag: p.tag, src: p.src, dst: p.dst };
+        self.put(hot, Cold { at: p.at, tag: p.tag, src: p.src, dst: p.dst })
+    }
+    /// Stores a packet that another slab held.
+    #[inline]
+    pub(crate) fn put(&mut self, hot: Hot, cold: Cold) -> u32 {
         self.live += 1;
         if self.free != NIL {
             let h = self.free;
@@ -69,6 +73,15 @@ impl Slab {
         self.free = h;
         self.live -= 1;
         delivery
+    }
+    /// Forgets packet `h` and returns it, to be put into another slab.
+    #[inline]
+    pub(crate) fn take(&mut self, h: u32) -> (Hot, Cold) {
+        let packet = (self.hot[h as usize], self.cold[h as usize]);
+        self.hot[h as usize].next = self.free;
+        self.free = h;
+        self.live -= 1;
+        packet
     }
     pub(crate) fn live(&self) -> usize {
         self.live

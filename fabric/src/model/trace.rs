@@ -98,12 +98,14 @@ impl Tracer {
             self.events.push(TraceEvent { time, tag, stage, router, port: port as u8, vc: vc as u8 });
         }
     }
-    /// The packet has left the network, its handle will be reused.
+    /// The packet has left this engine, its handle will be reused. Whether it was followed.
     #[inline(always)]
-    pub(crate) fn end(&mut self, handle: u32) {
-        if !self.live.is_empty() {
+    pub(crate) fn end(&mut self, handle: u32) -> bool {
+        let before = self.live.len();
+        if before != 0 {
             self.live.retain(|l| l.0 != handle);
         }
+        self.live.len() != before
     }
     /// Everything noted since the last call, in order of time.
     pub(crate) fn take(&mut self) -> Vec<TraceEvent> {

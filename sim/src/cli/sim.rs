@@ -97,18 +97,12 @@ fn run(args: RunArgs) -> Result<(), Error> {
     let from_file = file.as_ref().map(TomlFile::parse::<Keys>).transpose()?.unwrap_or_default();
     let preset = args.preset.as_deref().map(presets::find).transpose()?.unwrap_or_default();
     let keys = args.keys.over(from_file.over(preset));
-    if threads(&keys)? > 1 {
-        let asked = keys.threads.unwrap_or(1);
-        return Err(Error::invalid(
-            "threads",
-            asked,
-            "one simulation runs on one thread; `sweep` runs several at once",
-        ));
-    }
-    let experiment = keys.resolve().map_err(|(e, key)| match &file {
+    let threads = threads(&keys)?;
+    let mut experiment = keys.resolve().map_err(|(e, key)| match &file {
         Some(file) => file.locate(e, Some(key)),
         None => e,
     })?;
+    experiment.threads = threads;
     let bar = bar("{msg:12} [{bar:40}] {pos}/{len} cycles");
     let report = experiment.workload.workload.run(&experiment, &mut |p| show(&bar, p));
     bar.finish_and_clear();

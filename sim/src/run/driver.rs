@@ -308,7 +308,7 @@ impl<'a> State<'a> {
             cycle_ps: cycle,
             packet_hops: counters.packet_hops,
             flit_hops: counters.flit_hops,
-            threads: 1,
+            threads: self.experiment.threads,
             wall_s,
             packet_hops_per_s: counters.packet_hops as f64 / wall_s,
             flit_hops_per_s: counters.flit_hops as f64 / wall_s,

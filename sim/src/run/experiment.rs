@@ -49,6 +49,8 @@ pub struct Experiment {
     pub layout: Layout,
     /// How long to run.
     pub schedule: Schedule,
+    /// Threads that simulate it; results do not depend on them.
+    pub threads: usize,
     /// Decides everything random.
     pub seed: u64,
     /// The settings, with defaults filled in.
@@ -92,7 +94,7 @@ impl Experiment {
     /// # Errors
     /// It cannot be built.
     pub fn build(&self) -> Result<Network, Error> {
-        Network::new(&self.network).map_err(|e| Error::Network(e.to_string()))
+        Network::with_threads(&self.network, self.threads).map_err(|e| Error::Network(e.to_string()))
     }
     /// Rank of every endpoint.
     pub fn ranks(&self) -> Vec<u32> {
@@ -189,6 +191,7 @@ impl Keys {
             rate,
             placement: blame(map.endpoints(&layout, seed), "map")?,
             probe: self.probe,
+            threads: 1,
             schedule: self.schedule()?,
             seed,
             network,

@@ -1,0 +1,86 @@
+//! One, two and three threads simulate the same network to the last bit: every delivery in the same
+//! order, every counter, at every step.
+
+use fabric::model::rng::{below, mix};
+use fabric::model::{Config, Counters, Delivery, Generic, LinkLoad, Network, Packet, Profile, Shape, TraceEvent};
+use proptest::prelude::*;
+
+/// Everything visible from outside.
+#[derive(PartialEq, Debug, Default)]
+struct Seen {
+    deliveries: Vec<Delivery>,
+    counters: Vec<Counters>,
+    loads: Vec<LinkLoad>,
+    trace: Vec<TraceEvent>,
+}
+
+/// Runs random traffic in steps of random size.
+fn run(config: &Config, threads: usize, seed: u64, flits: u16) -> Seen {
+    let mut net = Network::with_threads(config, threads).unwrap();
+    net.count_links();
+    let n = net.endpoints() as u64;
+    let mut seen = Seen::default();
+    let mut now = 0;
+    for step in 0..30 {
+        let until = now + 1 + below(mix(seed ^ step), 20_000);
+        let mut packets: Vec<Packet> = (0..3 * n)
+            .map(|i| {
+                let r = |k: u64| mix(seed ^ mix(step << 32 | i << 8 | k));
+                let at = now + 1 + below(r(0), until - now);
+                let (src, dst) = (below(r(1), n) as u32, below(r(2), n) as u32);
+                let (flits, tag) = (1 + below(r(3), flits as u64) as u16, step << 32 | i);
+                Packet { src, dst, flits, at, tag, traced: i % 16 == 0, ..Packet::default() }
+            })
+            .collect();
+        packets.sort_by_key(|p| p.at);
+        packets.into_iter().for_each(|p| net.inject(p));
+        net.advance(until);
+        assert!(net.now() <= until);
+        now = until;
+        seen.deliveries.extend(std::iter::from_fn(|| net.poll_delivery()));
+        seen.counters.push(net.counters());
+        seen.trace.extend(net.take_trace());
+    }
+    net.run_until_idle();
+    net.check_idle().unwrap();
+    seen.deliveries.extend(std::iter::from_fn(|| net.poll_delivery()));
+    seen.counters.push(net.counters());
+    seen.trace.extend(net.take_trace());
+    seen.loads =
+        (0..net.routers() as u32).flat_map(|r| (0..8).map(move |p| (r, p))).map(|(r, p)| net.link_load(r, p)).collect();
+    seen
+}
+
+fn shape() -> impl Strategy<Value = Shape> {
+    let grid = (prop::collection::vec(1u16..6, 1..4), any::<bool>())
+        .prop_filter("small", |(d, _)| (2..=40).contains(&d.iter().map(|&x| x as u32).product::<u32>()))
+        .prop_map(|(dims, wrap)| Shape::Grid { dims, wrap });
+    let tree = (2u16..4, 1u8..4).prop_map(|(arity, levels)| Shape::FatTree { arity, levels });
+    prop_oneof![2 => grid, 1 => tree]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_number_of_threads_changes_nothing(
+        shape in shape(),
+        half_vcs in 1u8..3,
+        flits in prop::sample::select(vec![1u16, 2, 9]),
+        seed in any::<u64>(),
+    ) {
+        let g = Generic { vcs: 2 * half_vcs, buffer_flits: flits + 3, packet_flits_max: flits, cycle: 1000 };
+        let config = Config { shape, profile: Profile::Generic(g), seed };
+        let alone = run(&config, 1, seed, flits);
+        prop_assert!(alone.trace.len() > 100 && alone.deliveries.is_sorted_by_key(|d| (d.tail, d.dst)));
+        for threads in [2, 3] {
+            prop_assert_eq!(&run(&config, threads, seed, flits), &alone);
+        }
+    }
+}
+
+#[test]
+fn more_threads_than_routers_are_as_good_as_one() {
+    let config = Config { shape: "torus:2".parse().unwrap(), profile: Profile::Generic(Generic::default()), seed: 1 };
+    assert_eq!(run(&config, 8, 3, 1), run(&config, 1, 3, 1));
+}
