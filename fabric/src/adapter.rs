@@ -7,6 +7,7 @@
 //! target they are executed in the order ejected. Reads and fetching atomics are answered on vc0.
 
 use crate::Fabric;
+use crate::barrier::BarrierFamily;
 use crate::event::Kind;
 use crate::ops::{Doing, OpRecord};
 use crate::router::Q_INJECT;
@@ -40,6 +41,14 @@ pub(crate) struct PortState {
     /// In a barrier.
     pub(crate) blocked: bool,
     pub(crate) pump_at: Tick,
+    /// How the job's barriers are done.
+    pub(crate) family: BarrierFamily,
+    /// Barriers left, as packets carry it.
+    pub(crate) stamp: u16,
+    /// Channels data went on since the last barrier, as bits.
+    pub(crate) channels: u8,
+    /// When the last acknowledgement is back (families that rest on them).
+    pub(crate) acknowledged: Tick,
 }
 
 impl PortState {
@@ -54,6 +63,10 @@ impl PortState {
             reads: 0,
             blocked: false,
             pump_at: Tick::MAX,
+            family: BarrierFamily::default(),
+            stamp: 0,
+            channels: 0,
+            acknowledged: 0,
         }
     }
 }
@@ -123,7 +136,7 @@ impl Fabric {
                 Step::Next
             }
             Doing::Barrier { half } => {
-                if !self.ports[port].staging.is_empty() {
+                if !self.barrier_may_enter(port, half) {
                     return Step::Wait;
                 }
                 self.ports[port].blocked = true;
@@ -171,6 +184,8 @@ impl Fabric {
             let at = Place { region: place.region, offset: place.offset.wrapping_add(done as u64) };
             let mut p = self.packet_of(port, op, PacketType::Write, to, at);
             p.vc = vc as u8;
+            // The order that an all-to-all barrier rests on needs one way per pair.
+            let adaptive = adaptive && self.ports[port].family != BarrierFamily::AllToAll;
             p.flags |= if adaptive { flag::MAY_ADAPT } else { 0 };
             p.flags |= if done + n == len { flag::LAST } else { 0 };
             self.fill(&mut p, op, n as u16, source.is_some());
@@ -242,6 +257,13 @@ impl Fabric {
         let source = source.filter(|_| self.carry);
         if source.is_some() {
             p.flags |= flag::AWAIT;
+        }
+        if !matches!(p.detail, Detail::Tree { .. }) {
+            p.flags |= self.ports[port].stamp;
+            self.ports[port].channels |= 1 << p.vc;
+            if self.counting && self.ports[port].family == BarrierFamily::Counting {
+                self.count_sent(job, p.src, p.dst);
+            }
         }
         let op = p.op as u32;
         let h = self.packets.alloc(p);
@@ -350,6 +372,9 @@ impl Fabric {
         if p.port == NONE || matches!(p.kind, PacketType::ReadRsp | PacketType::Barrier) {
             return;
         }
+        if self.counting && !p.is(flag::DEAD) {
+            self.count_delivered(h);
+        }
         let from = Port { node: p.src, endpoint: p.src_ep };
         let port = match p.is(flag::FOREIGN) {
             true if !self.owned[p.src as usize] => {
@@ -360,6 +385,12 @@ impl Fabric {
             false => Some(p.port as usize),
         };
         if let Some(port) = port {
+            if self.ports[port].family.acknowledges() {
+                // The acknowledgement goes back among adapters; it takes time but no room.
+                let back = self.routes.hops(at, p.src).unwrap_or(0) as Tick * self.params.hop_ps;
+                let last = &mut self.ports[port].acknowledged;
+                *last = (*last).max(self.now + back);
+            }
             self.ports[port].outstanding = self.ports[port].outstanding.saturating_sub(1);
             self.schedule_pump(port, self.now);
         }
@@ -367,6 +398,9 @@ impl Fabric {
 
     /// [`Kind::Deliver`]: a packet has reached the host of its target.
     pub(crate) fn on_deliver(&mut self, node: u32, h: u32) {
+        if self.packets[h].kind == PacketType::Barrier {
+            return self.message_here(node, h);
+        }
         self.left(node, h);
         let p = self.packets[h];
         if p.is(flag::DEAD) {
@@ -376,9 +410,12 @@ impl Fabric {
             return self.tree_delivered(node, h);
         }
         let at = Port { node, endpoint: p.dst_ep };
-        if self.port_index(at).is_none_or(|i| self.ports[i].job != p.job) {
+        let Some(port) = self.port_index(at).filter(|i| self.ports[*i].job == p.job) else {
             self.counters.nodes[node as usize].foreign_drops += 1;
             return self.free_packet(h);
+        };
+        if p.kind != PacketType::ReadRsp && (p.flags ^ self.ports[port].stamp) & (flag::FULL | flag::ODD) != 0 {
+            self.check_late(port, h);
         }
         self.counters.nodes[node as usize].ejected += 1;
         let (job, place, time) = (p.job, p.place(), self.now);
@@ -569,8 +606,10 @@ impl Fabric {
         self.effect(Effect::Write { at, job, place, data, time, last: finished });
         self.packets.free(h);
         if finished {
+            let port = self.ops[op].port as usize;
             self.complete(op, OpState::Complete);
             self.ops.free(op);
+            self.schedule_pump(port, self.now); // a barrier may wait for it
         }
     }
 

@@ -299,11 +299,12 @@ impl Fabric {
         }
     }
 
-    /// Removes barrier specials that wait for outputs.
+    /// Removes barrier specials and messages that wait for outputs.
     fn take_out_specials(&mut self) {
         for h in self.packets.handles() {
             let p = &self.packets[h];
-            if p.kind == PacketType::Barrier && p.queue != NO_QUEUE && p.queue as usize >= Q_SPECIAL {
+            if p.kind == PacketType::Barrier && p.queue != NO_QUEUE && (p.queue as usize >= Q_SPECIAL || p.src != p.dst)
+            {
                 self.unlink(h);
                 self.free_packet(h);
             }

@@ -2,7 +2,7 @@
 
 use crate::Fabric;
 use crate::adapter::PortState;
-use crate::barrier::{Group, Member};
+use crate::barrier::{BarrierFamily, Group, Member};
 use crate::slab::{NO_QUEUE, flag};
 use crate::topology::NONE;
 use crate::types::*;
@@ -53,14 +53,14 @@ impl Fabric {
             self.generations.resize(job as usize + 1, 0);
         }
         self.generations[job as usize] = self.generations[job as usize].wrapping_add(1);
-        let mut group = Group { index: vec![NONE; self.net.nodes], ..Group::default() };
-        let mut nodes: Vec<NodeId> = sorted.iter().map(|p| p.node).collect();
-        nodes.dedup();
-        for node in &nodes {
-            group.index[*node as usize] = group.members.len() as u32;
-            group.members.push(Member::new(sorted.iter().filter(|p| p.node == *node).count() as u32));
-            group.nodes.push(*node);
+        let mut group = Group::new(self.net.nodes);
+        for here in sorted.chunk_by(|a, b| a.node == b.node) {
+            group.index[here[0].node as usize] = group.members.len() as u32;
+            group.members.push(Member::new(here.len() as u32));
+            group.nodes.push(here[0].node);
+            group.here += u32::from(self.owned[here[0].node as usize]);
         }
+        let nodes = group.nodes.clone();
         for port in ports {
             self.open_port(*port, job);
         }
@@ -127,6 +127,7 @@ impl Fabric {
             self.free_ports.push(i as u32);
         }
         self.completions.retain(|(_, c)| c.job != job);
+        self.counting = self.jobs.iter().flatten().any(|j| j.group.family == BarrierFamily::Counting);
         self.counters.close(job);
     }
 

@@ -53,6 +53,7 @@ mod topology;
 mod types;
 mod wire;
 
+pub use barrier::{BarrierCheck, BarrierFamily};
 pub use collective::{TreeError, TreeRow, TreeRows};
 pub use counters::NodeCounters;
 pub use fault::{Fault, FaultError, FaultKind};
@@ -105,6 +106,8 @@ pub struct Fabric {
     jobs: Vec<Option<job::Job>>,
     generations: Vec<u16>,
     trees: collective::Trees,
+    /// Some job's barriers count packets.
+    counting: bool,
     boundary: BTreeMap<usize, VecDeque<(Tick, Frame)>>,
     /// Effects waiting for memory to be supplied.
     waiting: usize,
@@ -175,6 +178,7 @@ impl Fabric {
             jobs: Vec::new(),
             generations: Vec::new(),
             trees: collective::Trees::default(),
+            counting: false,
             boundary: BTreeMap::new(),
             waiting: 0,
             effects: VecDeque::new(),

@@ -150,6 +150,8 @@ impl OpRecord {
 pub(crate) struct Ops {
     slots: Vec<OpRecord>,
     free: Vec<u32>,
+    /// Per port: live operations that end with an answer.
+    answered: Vec<u32>,
 }
 
 impl Ops {
@@ -157,6 +159,13 @@ impl Ops {
         self.free.is_empty() && self.slots.len() >= OPS_MAX
     }
     pub(crate) fn alloc(&mut self, mut record: OpRecord) -> u32 {
+        if record.answered {
+            let port = record.port as usize;
+            if self.answered.len() <= port {
+                self.answered.resize(port + 1, 0);
+            }
+            self.answered[port] += 1;
+        }
         if let Some(i) = self.free.pop() {
             record.generation = self.slots[i as usize].generation;
             self.slots[i as usize] = record;
@@ -169,6 +178,9 @@ impl Ops {
         let slot = &mut self.slots[op as usize];
         debug_assert!(slot.live, "operation {op} freed twice");
         slot.live = false;
+        if slot.answered {
+            self.answered[slot.port as usize] -= 1;
+        }
         slot.generation = slot.generation.wrapping_add(1);
         self.free.push(op);
     }
@@ -179,6 +191,10 @@ impl Ops {
     pub(crate) fn by_key(&self, key: u64) -> Option<u32> {
         let slot = self.slots.get(key as u32 as usize)?;
         (slot.live && slot.generation == (key >> 32) as u32).then_some(key as u32)
+    }
+    /// Operations of a port that are posted and end with an answer.
+    pub(crate) fn answered_of(&self, port: u32) -> u32 {
+        self.answered.get(port as usize).copied().unwrap_or(0)
     }
     /// Live operations of a job.
     pub(crate) fn of_job(&self, job: JobId) -> Vec<u32> {

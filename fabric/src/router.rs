@@ -15,7 +15,7 @@
 
 use crate::Fabric;
 use crate::event::Kind;
-use crate::slab::{NO_QUEUE, flag};
+use crate::slab::{NO_QUEUE, Packet, flag};
 use crate::topology::{DIRS, NONE, link_index};
 use crate::types::Tick;
 use abi::packet::{PacketType, Vc};
@@ -197,7 +197,7 @@ impl Fabric {
 
     /// Outputs of a data packet; `None` if it stays put or has been consumed.
     #[inline]
-    fn data_head(&mut self, node: u32, queue: usize, h: u32) -> Option<u16> {
+    pub(crate) fn data_head(&mut self, node: u32, queue: usize, h: u32) -> Option<u16> {
         if queue >= Q_INJECT && !self.leave_adapter(node, h) {
             return None;
         }
@@ -381,7 +381,9 @@ impl Fabric {
             self.packets.alloc(copy)
         };
         if out == OUT_EJECT {
-            let at = end + self.params.eject_ps;
+            // A barrier's message is for the adapter, not for its host.
+            let host = if self.packets[sent].kind == PacketType::Barrier { 0 } else { self.params.eject_ps };
+            let at = end + host;
             self.packets[sent].queue = NO_QUEUE;
             self.events.push(at, Kind::Deliver, node, sent);
         } else {
@@ -419,14 +421,16 @@ impl Fabric {
         let h = self.routers.queues[i].front;
         let p = &mut self.packets[h];
         p.want = 0;
-        let next = p.next;
+        let (next, marker) = (p.next, p.is(flag::MARKER));
         self.routers.queues[i].front = next;
         if next == NONE {
             self.routers.queues[i].back = NONE;
         }
         self.routers.queues[i].busy = self.routers.queues[i].busy.max(end);
         if queue < Q_INJECT {
-            self.give_back(node, queue, end);
+            if !marker {
+                self.give_back(node, queue, end);
+            }
         } else if queue < Q_CREDIT {
             self.injected(h);
         }
@@ -493,7 +497,7 @@ impl Fabric {
         }
         self.packets[h].next = NONE;
         self.packets[h].queue = NO_QUEUE;
-        if queue < Q_INJECT {
+        if queue < Q_INJECT && !self.packets[h].is(flag::MARKER) {
             let end = self.now;
             self.give_back(node, queue, end);
         }
@@ -522,6 +526,26 @@ impl Fabric {
         self.packets[at].want = 0;
         self.routers.queues[i].front = h;
         self.schedule_head(node, queue);
+    }
+
+    /// Puts a barrier's marker behind the packets of a link queue that arrived before `marker.head`.
+    /// False if there are none and nothing was put.
+    pub(crate) fn mark(&mut self, node: u32, queue: usize, mut marker: Packet) -> bool {
+        let i = node as usize * QUEUES + queue;
+        let (mut before, mut at) = (NONE, self.routers.queues[i].front);
+        while at != NONE && self.packets[at].head < marker.head {
+            (before, at) = (at, self.packets[at].next);
+        }
+        if before == NONE {
+            return false;
+        }
+        (marker.node, marker.queue, marker.next) = (node, queue as u8, at);
+        let h = self.packets.alloc(marker);
+        self.packets[before].next = h;
+        if at == NONE {
+            self.routers.queues[i].back = h;
+        }
+        true
     }
 
     /// Withdraws the requests of the injector's queues at `node`, so that routes are looked up again.

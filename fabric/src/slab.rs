@@ -25,11 +25,11 @@ pub(crate) mod flag {
     pub(crate) const ANSWER: u16 = 1 << 5;
     /// Counted as injected.
     pub(crate) const INJECTED: u16 = 1 << 6;
-    /// Not a packet: flushes an injection queue for a barrier.
+    /// Not a packet: flushes a queue for a barrier and takes no slot in it.
     pub(crate) const MARKER: u16 = 1 << 7;
     /// Result of a reduction goes to every participant.
     pub(crate) const ALL: u16 = 1 << 8;
-    /// Barrier of 2K phases.
+    /// Full barrier. On data, with `ODD`: barriers its sender had left, modulo 4.
     pub(crate) const FULL: u16 = 1 << 9;
     /// Parity of the barrier.
     pub(crate) const ODD: u16 = 1 << 10;

@@ -164,6 +164,12 @@ pub enum JobError {
     /// Port that does not exist.
     #[error("endpoint {} of node {} does not exist", .0.endpoint, .0.node)]
     NoPort(Port),
+    /// No such job.
+    #[error("job slot {0} is not open")]
+    NotOpen(JobId),
+    /// Barriers of another kind may be under way.
+    #[error("job {0} has used its barrier; choose the kind before the first one")]
+    BarrierUsed(JobId),
     /// The same port twice, or no port at all.
     #[error("a job needs at least one port and every port once")]
     Ports,
@@ -504,6 +510,26 @@ pub enum NetError {
     #[error("node {node} entered another kind of barrier than its neighbour")]
     BarrierMismatch {
         /// Where it was noticed.
+        node: NodeId,
+    },
+    /// A barrier let a node go before all had entered: an error of the barrier, not of the program.
+    #[error("node {node} left a barrier that not all nodes had entered")]
+    EarlyExit {
+        /// The node.
+        node: NodeId,
+    },
+    /// A barrier let a node go before a packet sent to it earlier had arrived.
+    #[error("a packet from node {from} came to node {to} after the barrier it was sent before")]
+    LatePacket {
+        /// Sender.
+        from: NodeId,
+        /// Target.
+        to: NodeId,
+    },
+    /// A full barrier let a node go before all it had sent was delivered and answered.
+    #[error("node {node} left a barrier before all it had sent was delivered and answered")]
+    Unfinished {
+        /// The node.
         node: NodeId,
     },
     /// Members of the job can no longer reach each other: no barrier can complete.

@@ -1,6 +1,6 @@
 //! Who takes part in a job's barriers: its nodes, the nodes between them, and how far they are apart.
 
-use super::Member;
+use super::{BarrierFamily, Member};
 use crate::Fabric;
 use crate::topology::{DIRS, NONE};
 use crate::types::JobId;
@@ -8,7 +8,7 @@ use abi::torus::NodeId;
 
 /// Above this many nodes of a job (and for jobs that fill the network) the group is every node.
 const GROUP_EXACT: usize = 128;
-/// Above this many nodes of a job K is the diameter, which no fault-free route exceeds.
+/// Above this many nodes of a job K is not the longest route but a bound for it.
 const LONGEST_EXACT: usize = 2048;
 
 impl Fabric {
@@ -18,14 +18,21 @@ impl Fabric {
         if j.group.phases.is_some() {
             return;
         }
-        let nodes = j.nodes.clone();
-        let (longest, cut) = self.longest_among(&nodes);
-        let inside = self.inside(&nodes);
+        let (nodes, family) = (j.nodes.clone(), j.group.family);
+        let (longest, cut) = match family == BarrierFamily::Multiphase || self.routes.any_dead() {
+            true => self.longest_among(&nodes),
+            false => (0, None),
+        };
+        let inside = if family == BarrierFamily::Multiphase { self.inside(&nodes) } else { Vec::new() };
         let (net, routes) = (self.net.clone(), &self.routes);
         let Some(j) = self.jobs[job as usize].as_mut() else { return };
         let group = &mut j.group;
         group.phases = Some(longest);
         group.cut = cut;
+        group.checked &= cut.is_none();
+        if family != BarrierFamily::Multiphase {
+            return self.prepare_messages(job);
+        }
         let barrier = group.members.iter().filter(|m| m.ports > 0).map(|m| m.done).min().unwrap_or(0);
         for node in 0..net.nodes as u32 {
             let member = nodes.binary_search(&node).is_ok() || (inside[node as usize] && routes.node_up(node));
@@ -43,15 +50,18 @@ impl Fabric {
                 far != NONE && !routes.blocked(node, *dir) && takes_part(node) && takes_part(far)
             };
             // Nodes that dropped out of the group keep their place but have no neighbours in it.
-            group.members[i].dirs = (0..DIRS).filter(near).fold(0, |bits, dir| bits | 1 << dir);
+            group.members[i].dirs = (0..DIRS).filter(near).fold(0, |bits, dir| bits | 1u16 << dir);
         }
     }
 
     fn longest_among(&self, nodes: &[NodeId]) -> (u32, Option<(NodeId, NodeId)>) {
-        if nodes.len() > LONGEST_EXACT && !self.routes.any_dead() {
-            let shape = &self.net.shape;
-            let half = |size: usize| if shape.is_torus() { size / 2 } else { size - 1 };
-            return ((0..4).map(|d| half(shape.size(d)) as u32).sum(), None);
+        if nodes.len() > LONGEST_EXACT {
+            // A detour may go the long way round in every dimension, with a first and a last step.
+            let (shape, whole) = (&self.net.shape, !self.routes.any_dead());
+            let reach = |size: usize| if whole && shape.is_torus() { size / 2 } else { size - 1 };
+            let hops: usize = shape.dims().iter().map(|size| reach(*size as usize)).sum();
+            let dead = nodes.iter().find(|n| !self.routes.node_up(**n));
+            return (hops as u32 + if whole { 0 } else { 2 }, dead.map(|n| (nodes[0], *n)));
         }
         let mut longest = 0;
         for &a in nodes {

@@ -1,28 +1,31 @@
-//! The multiphase barrier (paper 001) with aggregation in the adapter.
+//! Barriers, done by the adapters (paper 001).
 //!
-//! K is the longest route in use among the job's nodes. Once all ports of a node have entered, the
-//! adapter sends a marker through every injection queue; when those have come out, all earlier
-//! packets of the node are in the network and phase 0 starts: one *special* to each neighbour of
-//! the group, on each data channel, then wait for theirs, K times. A special is taken out of an
-//! input queue only when everything before it there has left the router, and it enters a link
-//! behind what was granted before, so it overtakes nothing: after K phases every packet sent to
-//! this node before the barrier has been ejected here (half-barrier). A full barrier then settles
-//! (ejected requests are executed, answers go into the network behind a second set of markers) and
-//! does K more phases, after which everything this node sent has been delivered and answered.
-//!
-//! The group is the job's nodes and every node on a route between them; nodes without a port of
-//! the job take part from the first special they see. Consecutive barriers alternate in parity, so
-//! a neighbour that is one barrier ahead is not mistaken. A route change starts the phases of
-//! unfinished barriers again: its specials carry the number of the change and others are ignored.
+//! A node enters a barrier once all ports of the job at the node have. What the adapters then do
+//! among themselves depends on the job's [`BarrierFamily`]; the host is told once, when the node
+//! may leave. Either specials go from neighbour to neighbour and flush every channel of every link
+//! (`multiphase`), or messages are routed like data from node to node (`messages`). Consecutive
+//! barriers alternate in parity, so a node that is one barrier ahead is not mistaken. A route change
+//! starts unfinished barriers again: messages carry the number of the change and older ones are
+//! ignored. `check` watches that the guarantees hold.
 
+mod check;
+mod family;
 mod group;
+mod messages;
 mod multiphase;
 
+pub use check::BarrierCheck;
+pub(crate) use check::{stamp, stamp_of};
+pub use family::BarrierFamily;
+
 use crate::Fabric;
+use crate::event::Kind;
 use crate::topology::DIRS;
 use crate::types::*;
 use abi::torus::NodeId;
+use messages::{Bulk, Heard};
 use multiphase::DATA_VCS;
+use std::collections::BTreeMap;
 
 /// Where a node stands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -35,7 +38,11 @@ pub(crate) enum Stage {
     Phase(u32),
     /// Goes into this phase (or ends the half) when the adapter's increment is over.
     Next(u32),
-    /// All phases done: waits for what is on its way to the host.
+    /// The host's word is on its way to the adapter.
+    Enter,
+    /// At this step of exchanging messages.
+    Talk(u8),
+    /// The adapters are done: waits for what is on its way to the host.
     Settle,
     /// First half of a full barrier done: waits for the answers to ejected requests.
     Service,
@@ -50,21 +57,39 @@ pub(crate) struct Member {
     pub(crate) waiting: Vec<(u32, u32)>,
     pub(crate) stage: Stage,
     pub(crate) second: bool,
+    /// The barrier under way is a full one, the one the ports wait in is, the one left last was.
     pub(crate) full: bool,
+    asked_full: bool,
+    left_full: bool,
     /// What the latest specials of each parity said about `full`.
     pub(crate) seen_full: [bool; 2],
     /// Had left the barrier that a route change started again; takes part without waiting ports.
     pub(crate) rerun: bool,
     /// Group neighbours, one bit per direction.
-    pub(crate) dirs: u8,
+    pub(crate) dirs: u16,
     /// Specials not yet used, by parity, travel direction and channel.
     pub(crate) got: [[[u8; DATA_VCS]; DIRS]; 2],
     /// Requests of the job ejected here and not yet answered.
     pub(crate) service: u32,
-    /// Barriers left.
+    /// Barriers left, as the adapters count: a route change may take one back.
     pub(crate) done: u64,
-    /// When the event that ends `Next` or `Settle` is due.
+    /// Barriers left, as the ports count.
+    pub(crate) left: u64,
+    /// When the event that ends `Next`, `Enter` or `Settle` is due.
     pub(crate) due: Tick,
+    /// Messages not yet used, by parity.
+    heard: [Heard; 2],
+    /// Messages being sent to many, one after the other.
+    bulk: Option<Bulk>,
+    /// The adapter's way into the network is in use until then.
+    unit_busy: Tick,
+    /// Packets delivered here, by parity of the barrier they were sent before (counting only).
+    delivered: [u64; 2],
+    /// Channels the ports had put data on before the barrier, as bits (all-to-all only).
+    channels: u8,
+    /// Packets sent since the last barrier, and before it, by target (counting only).
+    sent: BTreeMap<NodeId, u32>,
+    said: BTreeMap<NodeId, u32>,
 }
 
 impl Member {
@@ -75,13 +100,23 @@ impl Member {
             stage: Stage::Idle,
             second: false,
             full: false,
+            asked_full: false,
+            left_full: false,
             seen_full: [false; 2],
             rerun: false,
             dirs: 0,
             got: Default::default(),
             service: 0,
             done: 0,
+            left: 0,
             due: 0,
+            heard: Default::default(),
+            bulk: None,
+            unit_busy: 0,
+            delivered: [0; 2],
+            channels: 0,
+            sent: BTreeMap::new(),
+            said: BTreeMap::new(),
         }
     }
     /// Parity of the barrier the node is in or will enter next.
@@ -93,16 +128,36 @@ impl Member {
 /// The barrier group of a job.
 #[derive(Debug, Default)]
 pub(crate) struct Group {
-    /// Per node of the network: its place in `members`, or [`NONE`].
+    pub(crate) family: BarrierFamily,
+    /// Per node of the network: its place in `members`, or [`crate::topology::NONE`]. The job's own
+    /// nodes come first, sorted.
     pub(crate) index: Vec<u32>,
     pub(crate) members: Vec<Member>,
     pub(crate) nodes: Vec<NodeId>,
+    /// How many nodes of the job are modelled here.
+    pub(crate) here: u32,
     /// K, once known for the present routes.
     pub(crate) phases: Option<u32>,
     /// Members that cannot reach each other.
     pub(crate) cut: Option<(NodeId, NodeId)>,
-    /// Phases fewer than K, for the test that shows they are needed.
-    pub(crate) short_by: u32,
+    /// Phases left out on purpose.
+    short_by: u32,
+    /// Who hears from whom in a tree or from a master.
+    tree: messages::Upwards,
+    /// Offsets from a node to all others, the nearest first.
+    order: Vec<NodeId>,
+    check: BarrierCheck,
+    checked: bool,
+    /// Nodes that have entered and left the barrier of each number modulo 4.
+    entered: [u32; 4],
+    gone: [u32; 4],
+}
+
+impl Group {
+    /// A group for `nodes` nodes of the network, empty so far.
+    pub(crate) fn new(nodes: usize) -> Group {
+        Group { index: vec![crate::topology::NONE; nodes], checked: true, ..Group::default() }
+    }
 }
 
 impl Fabric {
@@ -118,12 +173,64 @@ impl Fabric {
         self.job(job).and_then(|j| j.group.phases).unwrap_or(0)
     }
 
-    /// Makes barriers of `job` unsafe by leaving phases out, for the test that shows they are needed.
-    #[cfg(test)]
-    pub(crate) fn set_short_by(&mut self, job: JobId, phases: u32) {
-        if let Some(j) = self.jobs[job as usize].as_mut() {
+    /// Chooses how the job's barriers are done. Before the first of them only.
+    pub fn set_barrier_family(&mut self, job: JobId, family: BarrierFamily) -> Result<(), JobError> {
+        let Some(j) = self.jobs.get_mut(job as usize).and_then(Option::as_mut) else {
+            return Err(JobError::NotOpen(job));
+        };
+        let used = |m: &Member| m.left > 0 || !m.waiting.is_empty() || m.stage != Stage::Idle;
+        if j.group.members.iter().any(used) {
+            return Err(JobError::BarrierUsed(job));
+        }
+        j.group.family = family;
+        j.group.phases = None;
+        for port in j.ports.clone() {
+            if let Some(i) = self.port_index(port) {
+                self.ports[i].family = family;
+            }
+        }
+        self.counting = self.jobs.iter().flatten().any(|j| j.group.family == BarrierFamily::Counting);
+        Ok(())
+    }
+
+    /// How the job's barriers are done.
+    pub fn barrier_family(&self, job: JobId) -> BarrierFamily {
+        self.job(job).map_or_else(BarrierFamily::default, |j| j.group.family)
+    }
+
+    /// Leaves `phases` phases out of each half of the job's multiphase barriers, which makes them
+    /// unsafe: to show that K are needed, and that the model notices.
+    pub fn shorten_barrier(&mut self, job: JobId, phases: u32) {
+        if let Some(j) = self.jobs.get_mut(job as usize).and_then(Option::as_mut) {
             j.group.short_by = phases;
         }
+    }
+
+    /// May the barrier at the front of a port's queue be entered now? Families that rest on
+    /// acknowledgements wait for those of everything the port has sent.
+    pub(crate) fn barrier_may_enter(&mut self, port: usize, half: bool) -> bool {
+        let p = &self.ports[port];
+        if !p.staging.is_empty() {
+            return false;
+        }
+        let family = p.family;
+        let answers = !half && !family.two_halves();
+        if family.acknowledges() {
+            let (out, at) = (p.outstanding > 0 || p.staged > 0, p.acknowledged);
+            if out || at > self.now {
+                if !out {
+                    self.schedule_pump(port, at);
+                }
+                return false;
+            }
+        }
+        !(answers && self.unanswered(port) > 0)
+    }
+
+    /// Operations of a port that are under way and end with an answer.
+    pub(crate) fn unanswered(&self, port: usize) -> u32 {
+        let waiting = self.ports[port].ops.iter().filter(|op| self.ops[**op].answered).count() as u32;
+        self.ops.answered_of(port as u32) - waiting
     }
 
     /// A port has entered; the node starts when all its ports have.
@@ -138,13 +245,16 @@ impl Fabric {
             return;
         }
         let member = self.member(job, at.node).expect("a port's node is in its job's group");
-        if !member.waiting.is_empty() && member.full == half {
+        if !member.waiting.is_empty() && member.asked_full == half {
             let what = NetError::BarrierMismatch { node: at.node };
             self.effect(Effect::Error { at, job, what, time: self.now });
         }
         let member = self.member(job, at.node).expect("looked up above");
-        member.full = if member.waiting.is_empty() { !half } else { member.full };
+        member.asked_full = if member.waiting.is_empty() { !half } else { member.asked_full };
         member.waiting.push((port as u32, op));
+        if member.waiting.len() as u32 == member.ports {
+            self.check_entry(job, at.node);
+        }
         self.barrier_try_start(job, at.node);
     }
 
@@ -152,21 +262,67 @@ impl Fabric {
         let Some(m) = self.member(job, node) else { return };
         if m.stage == Stage::Idle && !m.rerun && m.ports > 0 && m.waiting.len() as u32 == m.ports {
             m.second = false;
-            self.barrier_flush(job, node);
+            m.full = m.asked_full;
+            self.barrier_begin(job, node);
+        }
+    }
+
+    /// Begins a half of the barrier.
+    fn barrier_begin(&mut self, job: JobId, node: NodeId) {
+        match self.barrier_family(job) {
+            BarrierFamily::Multiphase => self.barrier_flush(job, node),
+            _ => self.barrier_announce(job, node),
+        }
+    }
+
+    fn barrier_wake(&mut self, job: JobId, node: NodeId, at: Tick) {
+        let Some(m) = self.member(job, node) else { return };
+        m.due = at;
+        self.events.push(at, Kind::Phase, node, job as u32);
+    }
+
+    /// [`Kind::Phase`]: the next phase, the end of a half, or the end of settling.
+    pub(crate) fn on_phase(&mut self, node: NodeId, job: JobId) {
+        let now = self.now;
+        let Some(group) = self.job(job).map(|j| &j.group) else { return };
+        let (phases, two_halves) = (self.phases_of(job), group.family.two_halves());
+        let Some(m) = self.member(job, node) else { return };
+        match m.stage {
+            _ if m.due != now => {}
+            Stage::Next(phase) if phase < phases => {
+                m.stage = Stage::Phase(phase);
+                self.barrier_send(job, node);
+            }
+            Stage::Next(_) => self.barrier_half_done(job, node),
+            Stage::Enter => {
+                m.stage = Stage::Talk(0);
+                self.barrier_talk(job, node, false);
+            }
+            Stage::Settle if m.full && !m.second && two_halves => {
+                m.stage = Stage::Service;
+                self.barrier_serviced(job, node);
+            }
+            Stage::Settle => self.barrier_leave(job, node),
+            _ => {}
+        }
+    }
+
+    /// The second half starts once no ejected request is unanswered.
+    fn barrier_serviced(&mut self, job: JobId, node: NodeId) {
+        let Some(m) = self.member(job, node) else { return };
+        if m.stage == Stage::Service && m.service == 0 {
+            m.second = true;
+            self.barrier_begin(job, node);
         }
     }
 
     fn barrier_leave(&mut self, job: JobId, node: NodeId) {
         let Some(m) = self.member(job, node) else { return };
         m.stage = Stage::Idle;
+        m.heard[(m.done % 2) as usize] = Heard::default();
         m.done += 1;
-        let again = std::mem::take(&mut m.rerun);
-        let leaving = if again { Vec::new() } else { std::mem::take(&mut m.waiting) };
-        for (port, op) in leaving {
-            self.complete(op, OpState::Complete);
-            self.ops.free(op);
-            self.ports[port as usize].blocked = false;
-            self.schedule_pump(port as usize, self.now);
+        if !std::mem::take(&mut m.rerun) {
+            self.barrier_release(job, node);
         }
         let Some(m) = self.member(job, node) else { return };
         let next = m.odd() as usize;
@@ -177,6 +333,28 @@ impl Fabric {
             self.barrier_flush(job, node);
         } else {
             self.barrier_try_start(job, node);
+        }
+    }
+
+    /// The ports of a node leave the barrier.
+    fn barrier_release(&mut self, job: JobId, node: NodeId) {
+        let Some(m) = self.member(job, node) else { return };
+        if m.ports == 0 {
+            m.left += 1;
+            return;
+        }
+        m.delivered[(m.left % 2) as usize] = 0;
+        m.left_full = m.full;
+        let (full, leaving) = (m.full, std::mem::take(&mut m.waiting));
+        self.check_exit(job, node, &leaving, full);
+        let left = self.member(job, node).map_or(0, |m| m.left);
+        for (port, op) in leaving {
+            self.complete(op, OpState::Complete);
+            self.ops.free(op);
+            let p = &mut self.ports[port as usize];
+            p.blocked = false;
+            p.stamp = stamp(left);
+            self.schedule_pump(port as usize, self.now);
         }
     }
 
@@ -216,6 +394,8 @@ impl Fabric {
                 m.stage = Stage::Idle;
                 m.second = false;
                 m.got = Default::default();
+                m.heard = Default::default();
+                m.bulk = None;
                 m.due = 0;
             }
             let nodes = j.group.nodes.clone();
@@ -225,6 +405,7 @@ impl Fabric {
             self.prepare_group(job);
             for node in nodes {
                 self.barrier_fail_if_cut(job, node);
+                self.barrier_rerun(job, node);
                 self.barrier_try_start(job, node);
             }
         }

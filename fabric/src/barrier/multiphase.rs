@@ -1,8 +1,21 @@
-//! Phases, the specials they send, and the markers that let the first one begin.
+//! The multiphase barrier: phases, the specials they send, and the markers that let the first begin.
+//!
+//! K is the longest route in use among the job's nodes. Once all ports of a node have entered, the
+//! adapter sends a marker through every injection queue; when those have come out, all earlier
+//! packets of the node are in the network and phase 0 starts: one *special* to each neighbour of
+//! the group, then wait for theirs, K times. A special enters a link behind everything granted
+//! before. At the far end it counts once everything that came over the link before it, on any data
+//! channel, has left the router: it waits in its own channel and has markers wait in the others
+//! (they take no buffer slot). So it overtakes nothing, and after K phases every packet sent to this
+//! node before the barrier has been ejected here (half-barrier). A full barrier then settles
+//! (ejected requests are executed, answers go into the network behind a second set of markers) and
+//! does K more phases, after which everything this node sent has been delivered and answered.
+//!
+//! The group is the job's nodes and every node on a route between them; nodes without a port of
+//! the job take part from the first special they see.
 
 use super::Stage;
 use crate::Fabric;
-use crate::event::Kind;
 use crate::router::{OUT_EJECT, Q_CREDIT, Q_INJECT, Q_SPECIAL, VCS};
 use crate::slab::{Packet, flag};
 use crate::topology::DIRS;
@@ -37,19 +50,22 @@ impl Fabric {
     /// A barrier packet is at the front of a queue: the outputs it wants, or it is consumed.
     pub(crate) fn barrier_head(&mut self, node: u32, queue: usize, h: u32) -> Option<u16> {
         let p = self.packets[h];
+        if p.op != self.epoch {
+            self.discard_front(node, queue);
+            return None;
+        }
+        if p.src != p.dst {
+            return self.message_head(node, queue, h);
+        }
         if queue >= Q_SPECIAL {
             let dirs = self.member(p.job, node).map_or(0, |m| m.dirs);
             if dirs == 0 {
                 self.discard_front(node, queue);
                 return None;
             }
-            return Some(dirs as u16);
+            return Some(dirs);
         }
-        let stale = p.op != self.epoch;
         self.discard_front(node, queue);
-        if stale {
-            return None;
-        }
         if (Q_INJECT..Q_CREDIT).contains(&queue) {
             self.barrier_marker(p.job, node);
         } else {
@@ -71,8 +87,20 @@ impl Fabric {
 
     fn barrier_special(&mut self, p: &Packet, node: NodeId, dir: usize, vc: usize) {
         self.prepare_group(p.job);
-        let Some(m) = self.member(p.job, node) else { return };
         let odd = p.is(flag::ODD);
+        // What came over the link before the special has left channel `vc`. In the other channels a
+        // marker waits behind what came before.
+        for other in (0..DATA_VCS).filter(|other| *other != vc && !p.is(flag::MARKER)) {
+            let mut marker = *p;
+            marker.flags |= flag::MARKER;
+            (marker.src, marker.dst, marker.vc, marker.want) = (node, node, other as u8, 0);
+            if !self.mark(node, dir * VCS + other, marker)
+                && let Some(m) = self.member(p.job, node)
+            {
+                m.got[odd as usize][dir][other] += 1;
+            }
+        }
+        let Some(m) = self.member(p.job, node) else { return };
         m.got[odd as usize][dir][vc] += 1;
         m.seen_full[odd as usize] = p.is(flag::FULL);
         let starts = m.stage == Stage::Idle && (m.ports == 0 || m.rerun);
@@ -85,7 +113,7 @@ impl Fabric {
             let what = NetError::BarrierMismatch { node };
             self.effect(Effect::Error { at, job: p.job, what, time: self.now });
         }
-        self.barrier_check(p.job, node);
+        self.phase_check(p.job, node);
     }
 
     /// Sends this phase's specials, or goes straight on if there are no phases.
@@ -98,16 +126,14 @@ impl Fabric {
             return self.barrier_half_done(job, node);
         }
         let bits = if m.full { flag::FULL } else { 0 } | if m.odd() { flag::ODD } else { 0 };
-        for vc in 0..DATA_VCS {
-            let mut p = Packet::new(PacketType::Barrier);
-            (p.src, p.dst, p.job, p.vc) = (node, node, job, vc as u8);
-            (p.head, p.tail) = (self.now, self.now);
-            p.flags = bits;
-            p.op = epoch;
-            let h = self.packets.alloc(p);
-            self.append(node, Q_SPECIAL + vc, h);
-        }
-        self.barrier_check(job, node);
+        let mut p = Packet::new(PacketType::Barrier);
+        (p.src, p.dst, p.job, p.vc) = (node, node, job, 0);
+        (p.head, p.tail) = (self.now, self.now);
+        p.flags = bits;
+        p.op = epoch;
+        let h = self.packets.alloc(p);
+        self.append(node, Q_SPECIAL, h);
+        self.phase_check(job, node);
     }
 
     pub(super) fn phases_of(&self, job: JobId) -> u32 {
@@ -115,7 +141,7 @@ impl Fabric {
     }
 
     /// Goes on to the next phase if every neighbour's specials are here.
-    fn barrier_check(&mut self, job: JobId, node: NodeId) {
+    fn phase_check(&mut self, job: JobId, node: NodeId) {
         let Some(m) = self.member(job, node) else { return };
         let Stage::Phase(phase) = m.stage else { return };
         let (dirs, got) = (m.dirs, &mut m.got[(m.done % 2) as usize]);
@@ -131,34 +157,8 @@ impl Fabric {
         self.barrier_wake(job, node, at);
     }
 
-    fn barrier_wake(&mut self, job: JobId, node: NodeId, at: Tick) {
-        let Some(m) = self.member(job, node) else { return };
-        m.due = at;
-        self.events.push(at, Kind::Phase, node, job as u32);
-    }
-
-    /// [`Kind::Phase`]: the next phase, the end of a half, or the end of settling.
-    pub(crate) fn on_phase(&mut self, node: NodeId, job: JobId) {
-        let (now, phases) = (self.now, self.phases_of(job));
-        let Some(m) = self.member(job, node) else { return };
-        match m.stage {
-            _ if m.due != now => {}
-            Stage::Next(phase) if phase < phases => {
-                m.stage = Stage::Phase(phase);
-                self.barrier_send(job, node);
-            }
-            Stage::Next(_) => self.barrier_half_done(job, node),
-            Stage::Settle if m.full && !m.second => {
-                m.stage = Stage::Service;
-                self.barrier_serviced(job, node);
-            }
-            Stage::Settle => self.barrier_leave(job, node),
-            _ => {}
-        }
-    }
-
     /// Everything sent to this node before is ejected or on its way from the ejector to the host.
-    fn barrier_half_done(&mut self, job: JobId, node: NodeId) {
+    pub(super) fn barrier_half_done(&mut self, job: JobId, node: NodeId) {
         let at = self.now.max(self.routers.out_busy(node, OUT_EJECT)) + self.params.eject_ps;
         let Some(m) = self.member(job, node) else { return };
         if m.ports == 0 && m.full && !m.second {
@@ -171,14 +171,5 @@ impl Fabric {
         }
         m.stage = Stage::Settle;
         self.barrier_wake(job, node, at);
-    }
-
-    /// The second half starts once no ejected request is unanswered.
-    pub(super) fn barrier_serviced(&mut self, job: JobId, node: NodeId) {
-        let Some(m) = self.member(job, node) else { return };
-        if m.stage == Stage::Service && m.service == 0 {
-            m.second = true;
-            self.barrier_flush(job, node);
-        }
     }
 }

@@ -7,12 +7,26 @@ use abi::packet::Vc;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
-/// A run of `rounds` barriers: before each, every port sends writes (and reads if `full`) to random
-/// members, adaptive ones among them. Returns (early exits, late arrivals).
+/// A run of `rounds` barriers: before each, every port sends writes (and reads and fetching atomics if
+/// `full`) to random members, adaptive ones among them. Returns (early exits, late arrivals); the
+/// model's own check must have seen them too.
 fn rounds(config: Config, ports: &[Port], half: bool, seed: u64, rounds: u64, short_by: u32) -> (u64, u64) {
+    rounds_of(BarrierFamily::Multiphase, config, ports, half, seed, rounds, short_by)
+}
+
+fn rounds_of(
+    family: BarrierFamily,
+    config: Config,
+    ports: &[Port],
+    half: bool,
+    seed: u64,
+    rounds: u64,
+    short_by: u32,
+) -> (u64, u64) {
+    let nodes = ports.iter().map(|p| p.node).collect::<std::collections::BTreeSet<_>>().len() as u64;
     let mut w = World::with(config, ports);
-    w.fabric.longest_route(0);
-    w.fabric.set_short_by(0, short_by);
+    w.fabric.set_barrier_family(0, family).unwrap();
+    w.fabric.shorten_barrier(0, short_by);
     let mut dice = Dice(seed);
     let mut early = 0;
     let mut late = 0;
@@ -53,6 +67,11 @@ fn rounds(config: Config, ports: &[Port], half: bool, seed: u64, rounds: u64, sh
         }
     }
     w.finish();
+    let check = w.fabric.barrier_check(0);
+    assert_eq!(check.left, nodes * rounds, "{family} seed {seed}");
+    assert!(check.late >= late, "{family} seed {seed}: the model sees every kind of packet");
+    assert!(check.early <= early, "{family} seed {seed}: {check:?}");
+    assert_eq!(check.held(), w.errors().is_empty(), "{family} seed {seed}: {:?}", w.errors());
     (early, late)
 }
 
@@ -70,6 +89,9 @@ fn post_round(w: &mut World, dice: &mut Dice, ports: &[Port], from: Port, round:
         if !half && i % 4 == 0 {
             let op = Op::Read { to, remote: heap(64), local: heap(64), len: 700 };
             w.fabric.inject(from, 0, Class::Get, op, issue, round * 1000 + 3).unwrap();
+            let (op, place, result) = (abi::desc::AmoOp::Fetch, heap(128), Some(heap(136)));
+            let op = Op::Amo { to, place, op, width: 8, operand: 0, comparand: 0, result };
+            w.fabric.inject(from, 0, Class::Amo, op, issue, round * 1000 + 3).unwrap();
         }
     }
     // A fetching atomic to oneself shows when this port has reached its barrier.
@@ -95,7 +117,14 @@ proptest! {
     }
 
     #[test]
-    fn subsets_with_transit_nodes_and_several_ports_per_node(half: bool, seed: u64) {
+    fn every_family_keeps_the_guarantees(family in 0..6usize, shape in 0..7usize, half: bool, seed: u64) {
+        let shape = ["8", "4x4", "2x2x2", "3x3", "4x2x2x2", "mesh:3x2", "2"][shape];
+        let (config, ports) = one_port_each(shape);
+        prop_assert_eq!(rounds_of(BarrierFamily::ALL[family], config, &ports, half, seed, 5, 0), (0, 0));
+    }
+
+    #[test]
+    fn subsets_with_transit_nodes_and_several_ports_per_node(family in 0..6usize, half: bool, seed: u64) {
         let config = Config::new("4x4x2".parse().unwrap());
         let mut dice = Dice(seed);
         let nodes: Vec<u32> = (0..32).filter(|_| dice.below(4) == 0).collect();
@@ -104,13 +133,15 @@ proptest! {
             ports.extend((0..1 + dice.below(3) as u16).map(|endpoint| Port { node, endpoint }));
         }
         if !ports.is_empty() {
-            prop_assert_eq!(rounds(config, &ports, half, seed, 4, 0), (0, 0));
+            prop_assert_eq!(rounds_of(BarrierFamily::ALL[family], config, &ports, half, seed, 4, 0), (0, 0));
         }
     }
 }
 
 #[test]
 fn one_phase_less_is_not_enough() {
+    // Lemma 2 with phases from 0: a packet meets phase n - 1 at most at its nth hop. `rounds` asserts
+    // that the model's own check sees what arrives late.
     let (mut early, mut late) = (0, 0);
     for seed in 0..12 {
         let (config, ports) = one_port_each("8");
@@ -123,8 +154,7 @@ fn one_phase_less_is_not_enough() {
 
 #[test]
 fn an_idle_barrier_takes_the_time_of_the_cost_model() {
-    // Multiphase K and 2K of FACTS section 7: T = K(129 + 10) + 300 + 300 ns. Ours adds the time the
-    // three specials of a phase need on the link, and a second pass through the adapter at 2K.
+    // Paper 001: T = K(lat_hop + lat_inc) + lat_inj + lat_ej.
     for (shape, k) in [("2x2x2", 3), ("4x4x4", 6)] {
         let (config, ports) = one_port_each(shape);
         let mut w = World::with(config, &ports);
@@ -134,9 +164,75 @@ fn an_idle_barrier_takes_the_time_of_the_cost_model() {
         w.finish();
         assert_eq!(w.fabric.longest_route(0), k);
         let done = w.completions.iter().map(|c| c.time).max().unwrap();
-        let model = k as u64 * 139_000 + 600_000;
-        assert!((model..model + k as u64 * 15_000).contains(&done), "{shape}: {done} ps, model {model}");
+        assert_eq!(done, k as u64 * 139_000 + 600_000, "{shape}");
     }
+}
+
+/// Time of one barrier of `family` on an idle network, with one port per node.
+fn idle(family: BarrierFamily, shape: &str, half: bool) -> Tick {
+    let (config, ports) = one_port_each(shape);
+    let mut w = World::with(config, &ports);
+    w.fabric.set_barrier_family(0, family).unwrap();
+    for p in &ports {
+        w.must_post(*p, Class::Sync, Op::Barrier { half });
+    }
+    w.finish();
+    assert!(w.fabric.barrier_check(0).held());
+    w.completions.iter().map(|c| c.time).max().unwrap()
+}
+
+#[test]
+fn idle_times_of_the_other_families_follow_from_their_messages() {
+    // Host to adapter and back; a message pays its two flits at the ejector (4 ns) and 129 ns a hop.
+    let (host, hop, message) = (600_000, 129_000, 4_267);
+    let step = |hops: u64| hops * hop + message;
+    // 8 nodes in a cube: a round of the hypercube and an edge of the tree are one hop each.
+    assert_eq!(idle(BarrierFamily::Hypercube, "2x2x2", true), host + 3 * step(1));
+    let tree = idle(BarrierFamily::Tree, "2x2x2", true);
+    assert!((host + 6 * step(1)..host + 6 * step(1) + 12 * 4_267).contains(&tree), "{tree}");
+    let master = idle(BarrierFamily::Master, "2x2x2", true);
+    assert!((host + 2 * step(3)..host + 2 * step(3) + 14 * 4_267).contains(&master), "{master}");
+    // All-to-all: formula (1), bound by the injector; the last message goes K hops. The excess is the
+    // wait for slots: a link has 4 of them, each back after 213 ns, and entering a ring takes 2.
+    for (shape, n, k) in [("2x2x2", 8, 3), ("4x4x4", 64, 6)] {
+        let bound = (n - 1) * 4_000 + k * hop + host;
+        let half = idle(BarrierFamily::AllToAll, shape, true);
+        assert!(half >= bound, "{shape}: {half} ps, bound {bound}");
+        let full = idle(BarrierFamily::AllToAll, shape, false);
+        assert!(full > half + bound - host, "{shape}: two halves, {full} ps");
+        assert!(idle(BarrierFamily::Counting, shape, true) >= bound, "{shape}: an announcement has a flit more");
+    }
+}
+
+#[test]
+fn families_that_rest_on_acknowledgements_wait_for_them() {
+    for family in [BarrierFamily::Master, BarrierFamily::Tree, BarrierFamily::Hypercube] {
+        let (config, ports) = one_port_each("8");
+        let mut w = World::with(config, &ports);
+        w.fabric.set_barrier_family(0, family).unwrap();
+        w.put(port(0), port(4), 0, &[1; 8]);
+        for p in &ports {
+            w.must_post(*p, Class::Sync, Op::Barrier { half: true });
+        }
+        w.finish();
+        // There and back over four hops before node 0 enters.
+        let least = 600_000 + 2 * 4 * 129_000 + 600_000;
+        assert!(w.completions.iter().filter(|c| c.state == OpState::Complete).all(|c| c.time > least), "{family}");
+    }
+}
+
+#[test]
+fn the_family_is_chosen_before_the_first_barrier() {
+    let mut w = World::new("2");
+    assert_eq!(w.fabric.set_barrier_family(3, BarrierFamily::Tree), Err(JobError::NotOpen(3)));
+    w.fabric.set_barrier_family(0, BarrierFamily::Counting).unwrap();
+    w.fabric.set_barrier_family(0, BarrierFamily::Tree).unwrap();
+    assert_eq!(w.fabric.barrier_family(0), BarrierFamily::Tree);
+    w.must_post(port(0), Class::Sync, Op::Barrier { half: true });
+    w.settle();
+    assert_eq!(w.fabric.set_barrier_family(0, BarrierFamily::Master), Err(JobError::BarrierUsed(0)));
+    assert!("trees".parse::<BarrierFamily>().unwrap_err().contains("multiphase, all-to-all"));
+    assert!(BarrierFamily::ALL.iter().all(|f| f.name().parse() == Ok(*f)));
 }
 
 #[test]
@@ -157,14 +253,14 @@ fn a_group_of_one_node_leaves_without_the_network() {
 
 #[test]
 fn specials_are_counted_as_sync_traffic() {
-    // Three specials per phase, link and direction: 2 dimensions, 16 nodes, K = 4.
+    // One special per phase, link and direction: 2 dimensions, 16 nodes, K = 4.
     let mut w = World::new("4x4");
     for p in 0..16 {
         w.must_post(port(p), Class::Sync, Op::Barrier { half: true });
     }
     w.finish();
     let sent = w.sent(Class::Sync);
-    assert_eq!((sent.packets, sent.flits, sent.bytes), (3 * 4 * 16 * 4, 2 * 3 * 4 * 16 * 4, 0));
+    assert_eq!((sent.packets, sent.flits, sent.bytes), (4 * 16 * 4, 2 * 4 * 16 * 4, 0));
 }
 
 #[test]
@@ -197,9 +293,10 @@ fn barriers_of_several_jobs_do_not_mix() {
 
 #[test]
 fn a_route_change_during_a_barrier_neither_hangs_nor_frees_anyone_early() {
-    for at in (0..3_000_000).step_by(90_000) {
+    for (at, family) in (0..3_000_000).step_by(90_000).flat_map(|at| BarrierFamily::ALL.map(|f| (at, f))) {
         for full in [false, true] {
             let mut w = World::new("4x2x2");
+            w.fabric.set_barrier_family(0, family).unwrap();
             let link = Link { node: 1, dir: abi::torus::Direction::new(0, true) };
             w.fabric.set_fault(Fault { kind: FaultKind::LinkDown(link), at: Some(at) }).unwrap();
             for node in 0..15 {
@@ -214,7 +311,8 @@ fn a_route_change_during_a_barrier_neither_hangs_nor_frees_anyone_early() {
             }
             w.finish();
             let barriers: Vec<_> = w.completions.iter().filter(|c| c.from != port(15) || c.tag >= 500).collect();
-            assert_eq!(barriers.len(), 32, "fault at {at}");
+            assert_eq!(barriers.len(), 32, "{family}, fault at {at}");
+            assert!(w.fabric.barrier_check(0).held(), "{family}, fault at {at}: {:?}", w.errors());
             assert!(barriers.iter().all(|c| c.state == OpState::Complete && c.time > late));
         }
     }
@@ -222,7 +320,12 @@ fn a_route_change_during_a_barrier_neither_hangs_nor_frees_anyone_early() {
 
 #[test]
 fn a_barrier_whose_members_are_cut_off_fails_by_name() {
+    BarrierFamily::ALL.into_iter().for_each(cut_off_by_name);
+}
+
+fn cut_off_by_name(family: BarrierFamily) {
     let mut w = World::new("mesh:4");
+    w.fabric.set_barrier_family(0, family).unwrap();
     let link = Link { node: 1, dir: abi::torus::Direction::new(0, true) };
     w.must_post(port(0), Class::Sync, Op::Barrier { half: false });
     w.settle();
