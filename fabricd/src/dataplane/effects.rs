@@ -127,11 +127,6 @@ impl Engine {
     }
 
     fn net_error(&mut self, at: Port, what: NetError) {
-        if let NetError::EarlyExit { .. } | NetError::LatePacket { .. } | NetError::Unfinished { .. } = what {
-            // The barrier's mistake, not the program's: counted, and shown in the job's report.
-            tracing::error!(%what, "a barrier did not keep its guarantee");
-            return;
-        }
         let Some(index) = self.lane_at(at) else { return };
         let seq = self.lanes[index].as_ref().map_or(0, |l| l.consumer.expected().wrapping_sub(1));
         let fault = match what {
@@ -139,10 +134,11 @@ impl Engine {
                 Fault::Unreachable
             }
             NetError::ReduceMismatch { .. } | NetError::ReduceOrder { .. } => Fault::BadReduce,
-            NetError::BarrierMismatch { .. }
-            | NetError::EarlyExit { .. }
-            | NetError::LatePacket { .. }
-            | NetError::Unfinished { .. } => Fault::BadDescriptor,
+            NetError::BarrierMismatch { .. } => Fault::BadDescriptor,
+            NetError::EarlyExit { .. } | NetError::LatePacket { .. } | NetError::Unfinished { .. } => {
+                // The barrier's mistake, not the program's; the job's report counts it.
+                return tracing::error!(%what, "a barrier did not keep its guarantee");
+            }
         };
         self.break_lane(index, fault, seq, &what.to_string());
     }
