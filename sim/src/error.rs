@@ -36,9 +36,9 @@ pub enum Error {
     /// The network cannot be built like this.
     #[error("{0}")]
     Network(String),
-    /// The user ended a run before there was anything to report.
-    #[error("interrupted: nothing was saved")]
-    Interrupted,
+    /// The user ended a run; what became of the results.
+    #[error("interrupted: {0}")]
+    Interrupted(&'static str),
     /// A chart could not be drawn.
     #[error("cannot draw the chart: {0}")]
     Plot(String),
@@ -56,7 +56,7 @@ impl Error {
         match self {
             Error::Invalid { what, value, remedy } => (format!("{what} is {value}"), remedy.clone(), true),
             Error::Setting { .. } | Error::Network(_) => (self.to_string(), String::new(), true),
-            Error::File { .. } | Error::Plot(_) | Error::Interrupted => (self.to_string(), String::new(), false),
+            Error::File { .. } | Error::Plot(_) | Error::Interrupted(_) => (self.to_string(), String::new(), false),
         }
     }
 }

@@ -12,6 +12,7 @@
 
 pub mod cli;
 pub mod error;
+pub mod observe;
 pub mod plan;
 pub mod plot;
 pub mod reproduce;

@@ -40,6 +40,15 @@ pub struct Chart {
 }
 
 impl Chart {
+    /// The points as CSV: curve, x, y.
+    pub fn csv(&self) -> String {
+        let mut out = format!("curve,\"{}\",\"{}\"\n", self.x, self.y);
+        for (name, points) in &self.curves {
+            points.iter().for_each(|(x, y)| out.push_str(&format!("\"{name}\",{x},{y}\n")));
+        }
+        out
+    }
+
     /// The chart as an SVG document.
     ///
     /// # Errors
@@ -157,6 +166,11 @@ mod tests {
             assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"));
             assert!(svg.matches("<polyline").count() >= 2, "two curves");
         }
+    }
+
+    #[test]
+    fn points_are_numbers_too() {
+        assert!(chart().csv().starts_with("curve,\"nodes\",\"us\"\n\"a\",0,1\n\"a\",8,2\n\"b\",1,3\n"));
     }
 
     #[test]

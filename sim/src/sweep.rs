@@ -15,13 +15,16 @@
 
 use crate::Error;
 use crate::plot::Chart;
-use crate::run::outcome::Outcome;
-use crate::run::{Experiment, Keys, driver};
+use crate::run::{Experiment, Keys};
+use crate::table::{Table, number};
 use crate::toml_file::TomlFile;
+use crate::workload::{Plot, Report};
 use serde::Serialize;
+use serde_json::{Map, Value};
 use std::collections::BTreeMap;
-use std::sync::Mutex;
+use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, OnceLock};
 
 /// Most points of a sweep; more are a mistake.
 const POINTS_MAX: usize = 10_000;
@@ -36,11 +39,12 @@ pub struct Sweep {
 }
 
 impl Sweep {
-    /// Reads a sweep file; `flags` win over its settings.
+    /// Reads a sweep file; `flags` win over its settings. Also the number of threads asked for: points are run
+    /// side by side, each on one thread.
     ///
     /// # Errors
     /// What is wrong with the file or with a point, with the line where it can be told.
-    pub fn read(file: &TomlFile, flags: &Keys) -> Result<Sweep, Error> {
+    pub fn read(file: &TomlFile, flags: &Keys) -> Result<(Sweep, usize), Error> {
         let mut base: toml::Table = file.parse()?;
         let axes = match base.remove("sweep") {
             Some(toml::Value::Table(axes)) => axes,
@@ -48,7 +52,8 @@ impl Sweep {
             None => toml::Table::new(),
         };
         // Names and values of the plain settings are checked where they stand.
-        file.without_table("sweep").parse::<Keys>()?;
+        let plain = file.without_table("sweep").parse::<Keys>()?;
+        let threads = flags.threads.or(plain.threads).unwrap_or(1);
         let axes = ordered(file, axes)?;
         let total = axes.iter().map(|(_, values)| values.len()).product();
         if total == 0 || total > POINTS_MAX {
@@ -56,39 +61,62 @@ impl Sweep {
             return Err(file.locate(e, Some("sweep")));
         }
         let points = (0..total).map(|index| point(file, &base, &axes, flags, index)).collect::<Result<_, _>>()?;
-        Ok(Sweep { names: axes.into_iter().map(|(name, _)| name).collect(), points })
+        Ok((Sweep { names: axes.into_iter().map(|(name, _)| name).collect(), points }, threads))
     }
 
-    /// Runs all points on `threads` threads; `done` is called after each one.
+    /// Runs all points on `threads` threads; `done` gets each as soon as it is there. `None` if `stop` broke.
     ///
     /// # Errors
-    /// A network that cannot be built.
-    pub fn run(&self, threads: usize, done: impl Fn() + Sync) -> Result<Vec<Outcome>, Error> {
+    /// A network that cannot be built, or what `done` said.
+    pub fn run(
+        &self,
+        threads: usize,
+        stop: &(dyn Fn() -> ControlFlow<()> + Sync),
+        done: &mut (dyn FnMut(Row) -> Result<(), Error> + Send),
+    ) -> Result<Option<Vec<Report>>, Error> {
         let next = AtomicUsize::new(0);
-        let results: Mutex<Vec<Option<Result<Outcome, Error>>>> =
-            Mutex::new(self.points.iter().map(|_| None).collect());
+        let results: Vec<OnceLock<Report>> = self.points.iter().map(|_| OnceLock::new()).collect();
+        let told = Mutex::new((done, None));
         let work = || {
-            while let Some((_, experiment)) = self.points.get(next.fetch_add(1, Ordering::Relaxed)) {
-                let index = self.index_of(experiment);
-                let outcome = driver::run(experiment, &mut |_| std::ops::ControlFlow::Continue(()));
-                results.lock().expect("no thread panics while it holds the lock")[index] = Some(outcome);
-                done();
+            while let Some((index, point)) = claim(&next, &self.points) {
+                let (_, experiment) = point;
+                let result = experiment.workload.workload.run(experiment, &mut |_| stop());
+                let mut told = told.lock().expect("no thread panics while it holds the lock");
+                let unfinished = |r: &Report| r.json.get("interrupted") == Some(&Value::Bool(true));
+                let said = match result {
+                    Ok(report) if unfinished(&report) => return,
+                    Ok(report) => (told.0)(row(self, point, results[index].get_or_init(|| report))),
+                    Err(Error::Interrupted(_)) => return,
+                    Err(e) => Err(e),
+                };
+                if let Err(e) = said {
+                    told.1.get_or_insert(e);
+                }
+                if told.1.is_some() || stop().is_break() {
+                    return;
+                }
             }
         };
         std::thread::scope(|scope| (0..threads.clamp(1, self.points.len())).for_each(|_| drop(scope.spawn(work))));
-        let results = results.into_inner().expect("all threads have ended");
-        results.into_iter().map(|r| r.expect("every point was run")).collect()
+        match told.into_inner().expect("all threads have ended").1 {
+            Some(e) => Err(e),
+            None => Ok(results.into_iter().map(OnceLock::into_inner).collect()),
+        }
     }
+}
 
-    fn index_of(&self, experiment: &Experiment) -> usize {
-        let at = |(_, e): &(Vec<String>, Experiment)| std::ptr::eq(e, experiment);
-        self.points.iter().position(at).expect("the experiment is one of the points")
-    }
+type Point = (Vec<String>, Experiment);
+
+/// The next point nobody has taken.
+fn claim<'a>(next: &AtomicUsize, points: &'a [Point]) -> Option<(usize, &'a Point)> {
+    let index = next.fetch_add(1, Ordering::Relaxed);
+    points.get(index).map(|p| (index, p))
 }
 
 type Axis = (String, Vec<toml::Value>);
 
-/// The axes with load last, so that the points of one curve follow each other.
+/// The axes with numbers last, and of those first all others, then the size of the network, then load: the
+/// last one is the horizontal axis of the charts.
 fn ordered(file: &TomlFile, axes: toml::Table) -> Result<Vec<Axis>, Error> {
     let names = Keys::names();
     let mut found = Vec::new();
@@ -107,9 +135,16 @@ fn ordered(file: &TomlFile, axes: toml::Table) -> Result<Vec<Axis>, Error> {
                 return Err(file.locate(Error::Network(e.message().trim_end().into()), Some(&name)));
             }
         }
-        found.push((name == "load", place, (name, values)));
+        let number = values.iter().all(|v| v.is_float() || v.is_integer());
+        let rank = match name.as_str() {
+            "load" => 3,
+            "topology" => 2,
+            "seed" => 0,
+            _ => u8::from(number || name == "workload"),
+        };
+        found.push((rank, place, (name, values)));
     }
-    found.sort_by_key(|(load, place, _)| (*load, *place));
+    found.sort_by_key(|(rank, place, _)| (*rank, *place));
     Ok(found.into_iter().map(|(_, _, axis)| axis).collect())
 }
 
@@ -131,109 +166,157 @@ fn point(
     }
     let keys: Keys = table.try_into().expect("every setting was checked alone");
     let keys = flags.clone().over(keys);
-    let experiment = keys.resolve().map_err(|(e, key)| file.locate(e, Some(key)))?;
+    let mut experiment = keys.resolve().map_err(|(e, key)| match flags.gives(key) {
+        true => e,
+        false => file.locate(e, Some(key)),
+    })?;
+    experiment.threads = 1;
     Ok((values, experiment))
 }
 
-/// The results of a sweep, without what differs from run to run.
+/// The result of a point, without what differs from run to run.
 #[derive(Debug, Serialize)]
-pub struct Row<'a> {
+pub struct Row {
     /// The swept settings.
-    pub swept: BTreeMap<&'a str, &'a str>,
+    pub swept: BTreeMap<String, String>,
     /// The result.
     #[serde(flatten)]
-    pub result: serde_json::Value,
+    pub result: Map<String, Value>,
 }
 
-/// Fields of an outcome that depend on the machine and the moment.
+/// Fields of a report that depend on the machine and the moment.
 const VOLATILE: [&str; 6] =
     ["wall_s", "packet_hops_per_s", "flit_hops_per_s", "peak_rss_bytes", "model_bytes", "threads"];
 
-/// The results as rows.
-pub fn rows<'a>(sweep: &'a Sweep, outcomes: &[Outcome]) -> Vec<Row<'a>> {
-    let row = |((values, _), outcome): (&'a (Vec<String>, Experiment), &Outcome)| {
-        let mut result = serde_json::to_value(outcome).expect("outcomes hold only numbers and names");
-        if let Some(fields) = result.as_object_mut() {
-            fields.retain(|name, _| !VOLATILE.contains(&name.as_str()));
-        }
-        let swept = sweep.names.iter().map(String::as_str).zip(values.iter().map(String::as_str)).collect();
-        Row { swept, result }
-    };
-    sweep.points.iter().zip(outcomes).map(row).collect()
+fn row(sweep: &Sweep, (values, _): &Point, report: &Report) -> Row {
+    let mut result = report.json.clone();
+    result.retain(|name, _| !VOLATILE.contains(&name.as_str()));
+    Row { swept: sweep.names.iter().cloned().zip(values.iter().cloned()).collect(), result }
 }
 
-/// The results as CSV.
-pub fn csv(sweep: &Sweep, outcomes: &[Outcome]) -> String {
+/// The results as rows.
+pub fn rows(sweep: &Sweep, reports: &[Report]) -> Vec<Row> {
+    sweep.points.iter().zip(reports).map(|(point, report)| row(sweep, point, report)).collect()
+}
+
+/// Numbers, truth values and texts of a result by name; those inside an object as `object.name`.
+/// The settings, which are the same or swept, are left out.
+fn scalars(result: &Map<String, Value>) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    for (name, value) in result.iter().filter(|(name, _)| *name != "settings") {
+        match value {
+            Value::Object(inner) => {
+                found.extend(scalars(inner).into_iter().map(|(inner, text)| (format!("{name}.{inner}"), text)));
+            }
+            Value::Array(_) => {}
+            Value::Null => found.push((name.clone(), String::new())),
+            Value::String(text) => found.push((name.clone(), text.clone())),
+            other => found.push((name.clone(), other.to_string())),
+        }
+    }
+    found
+}
+
+/// The results as CSV: the swept settings, then every field any point has.
+pub fn csv(sweep: &Sweep, rows: &[Row]) -> String {
     let quoted =
         |text: &str| if text.contains([',', '"']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.into() };
-    let columns = "offered_flits_per_node_cycle,accepted_flits_per_node_cycle,packet_latency_cycles,confidence,p50,p95,p99,\
-                   max,mean_routers_visited,saturated,packets,warmup_cycles,measured_cycles";
-    let mut out: String = sweep.names.iter().map(|n| format!("{n},")).collect();
-    out.push_str(columns);
-    out.push('\n');
-    let number = |v: Option<f64>| v.map_or(String::new(), |v| format!("{v:.4}"));
-    for ((values, _), o) in sweep.points.iter().zip(outcomes) {
-        let p = &o.latency_percentiles_cycles;
-        out.extend(values.iter().map(|v| quoted(v) + ","));
-        out.push_str(&format!(
-            "{:.5},{:.5},{},{},{},{},{},{},{},{},{},{},{}\n",
-            o.offered_flits_per_node_cycle,
-            o.accepted_flits_per_node_cycle,
-            number(o.packet_latency_cycles),
-            number(o.confidence),
-            p.p50,
-            p.p95,
-            p.p99,
-            p.max,
-            number(o.mean_routers_visited),
-            o.saturated,
-            o.packets,
-            o.warmup_cycles,
-            o.measured_cycles
-        ));
+    let rows: Vec<(&Row, BTreeMap<String, String>)> =
+        rows.iter().map(|r| (r, scalars(&r.result).into_iter().collect())).collect();
+    let mut columns: Vec<String> = Vec::new();
+    for (row, _) in &rows {
+        for (name, _) in scalars(&row.result) {
+            if !columns.contains(&name) {
+                columns.push(name);
+            }
+        }
+    }
+    let line = |cells: Vec<String>| cells.iter().map(|c| quoted(c)).collect::<Vec<_>>().join(",") + "\n";
+    let mut out = line(sweep.names.iter().chain(&columns).cloned().collect());
+    for (row, fields) in &rows {
+        let swept = sweep.names.iter().map(|n| row.swept[n].clone());
+        out.push_str(&line(swept.chain(columns.iter().map(|c| fields.get(c).cloned().unwrap_or_default())).collect()));
     }
     out
 }
 
-/// Latency (unsaturated points) and accepted load over the last swept setting, one curve for every
-/// combination of the others; `None` if that setting is not a number.
-pub fn charts(sweep: &Sweep, outcomes: &[Outcome]) -> Option<[Chart; 2]> {
-    let (x_name, others) = sweep.names.split_last()?;
-    let mut latency: Vec<(String, Vec<(f64, f64)>)> = Vec::new();
-    let mut accepted = latency.clone();
-    for ((values, _), o) in sweep.points.iter().zip(outcomes) {
-        let (x, rest) = values.split_last()?;
-        let x: f64 = x.parse().ok()?;
-        let label = rest
-            .iter()
-            .zip(others)
-            .map(|(v, n)| if v.contains(|c: char| c.is_alphabetic()) { v.clone() } else { format!("{n} {v}") });
-        let label = label.collect::<Vec<_>>().join(", ");
-        if latency.last().is_none_or(|(last, _)| *last != label) {
-            latency.push((label.clone(), Vec::new()));
-            accepted.push((label, Vec::new()));
-        }
-        if let (Some(cycles), false) = (o.packet_latency_cycles, o.saturated)
-            && let Some((_, points)) = latency.last_mut()
-        {
-            points.push((x, cycles));
-        }
-        if let Some((_, points)) = accepted.last_mut() {
-            points.push((x, o.accepted_flits_per_node_cycle));
+fn saturated(report: &Report) -> bool {
+    report.json.get("saturated") == Some(&Value::Bool(true))
+}
+
+/// The results for people: swept settings and what is worth plotting.
+pub fn summary(sweep: &Sweep, reports: &[Report]) -> String {
+    let mut fields: Vec<&str> = Vec::new();
+    for plot in reports.iter().flat_map(|r| &r.plots) {
+        if !fields.contains(&plot.field) {
+            fields.push(plot.field);
         }
     }
-    let x = if x_name == "load" { "offered load, flits per node and cycle".to_string() } else { x_name.clone() };
-    let chart = |title: &str, y: &str, curves| Chart {
-        title: title.into(),
-        x: x.clone(),
-        y: y.into(),
-        curves,
-        ..Chart::default()
+    let right: Vec<String> = fields.iter().map(|f| format!(">{f}")).collect();
+    let mut titles: Vec<&str> = sweep.names.iter().map(String::as_str).collect();
+    titles.extend(right.iter().map(String::as_str));
+    titles.push("");
+    let mut table = Table::new(&titles);
+    for ((values, _), report) in sweep.points.iter().zip(reports) {
+        let show = |field: &&str| report.json.get(*field).and_then(Value::as_f64).map_or("-".into(), |v| number(v, 5));
+        let mut cells = values.clone();
+        cells.extend(fields.iter().map(show));
+        cells.push(if saturated(report) { "saturated" } else { "" }.into());
+        table.row(&cells);
+    }
+    table.render()
+}
+
+/// Place of a swept value on an axis: its number, the nodes of a topology, or the first number in
+/// something like `hotspot:3,0.2`.
+fn abscissa(name: &str, value: &str, experiment: &Experiment) -> Option<f64> {
+    match name {
+        "topology" => Some(experiment.placement.len() as f64),
+        _ => value.rsplit(':').next()?.split(',').next()?.parse().ok(),
+    }
+}
+
+/// A chart per plot of the workload over the last swept setting, one curve for every combination of
+/// the others; none if that setting has no numbers. Times of saturated points are left out.
+pub fn charts(sweep: &Sweep, reports: &[Report]) -> Vec<(String, Chart)> {
+    let Some((x_name, others)) = sweep.names.split_last() else { return Vec::new() };
+    let mut charts: Vec<(String, Chart)> = Vec::new();
+    for ((values, experiment), report) in sweep.points.iter().zip(reports) {
+        let Some((x, rest)) = values.split_last() else { continue };
+        let Some(x) = abscissa(x_name, x, experiment) else { continue };
+        let names = |v: &String| v.contains(|c: char| c.is_alphabetic());
+        let label = rest.iter().zip(others).map(|(v, n)| if names(v) { v.clone() } else { format!("{n} {v}") });
+        let label = label.collect::<Vec<_>>().join(", ");
+        for plot in &report.plots {
+            let at = charts.iter().position(|(file, _)| file == plot.file).unwrap_or_else(|| {
+                charts.push((plot.file.into(), chart(x_name, plot)));
+                charts.len() - 1
+            });
+            let curves = &mut charts[at].1.curves;
+            let curve = curves.iter().position(|(name, _)| *name == label).unwrap_or_else(|| {
+                curves.push((label.clone(), Vec::new()));
+                curves.len() - 1
+            });
+            let is_time = plot.axis.ends_with("cycles") || plot.axis.ends_with("ns");
+            if let Some(y) = report.json.get(plot.field).and_then(Value::as_f64)
+                && !(is_time && saturated(report))
+            {
+                curves[curve].1.push((x, y));
+            }
+        }
+    }
+    charts
+}
+
+/// An empty chart of `plot` over `x_name`.
+fn chart(x_name: &str, plot: &Plot) -> Chart {
+    let x = match x_name {
+        "load" => "offered load, flits per node and cycle",
+        "topology" => "nodes",
+        other => other,
     };
-    Some([
-        chart("Latency", "mean latency, cycles", latency),
-        chart("Throughput", "accepted load, flits per node and cycle", accepted),
-    ])
+    let title = plot.file[..1].to_uppercase() + &plot.file[1..];
+    Chart { title, x: x.into(), y: plot.axis.into(), ..Chart::default() }
 }
 
 #[cfg(test)]

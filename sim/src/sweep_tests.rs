@@ -14,7 +14,11 @@ fn file(name: &str, text: &str) -> TomlFile {
 const BASE: &str = "topology = \"torus:4x4\"\nrouter = \"generic\"\nwarmup = 100\ncycles = 300\n";
 
 fn read(name: &str, sweep: &str) -> Result<Sweep, Error> {
-    Sweep::read(&file(name, &format!("{BASE}{sweep}")), &Keys::default())
+    Sweep::read(&file(name, &format!("{BASE}{sweep}")), &Keys::default()).map(|(sweep, _)| sweep)
+}
+
+fn run(sweep: &Sweep, threads: usize) -> Vec<Report> {
+    sweep.run(threads, &|| ControlFlow::Continue(()), &mut |_| Ok(())).unwrap().unwrap()
 }
 
 #[test]
@@ -29,8 +33,8 @@ fn every_combination_is_a_point_and_load_varies_fastest() {
 fn results_do_not_depend_on_threads() {
     let sweep = read("threads", "[sweep]\nload = [0.05, 0.1, 0.2]\nseed = [1, 2]\n").unwrap();
     let result = |threads| {
-        let outcomes = sweep.run(threads, || ()).unwrap();
-        (csv(&sweep, &outcomes), serde_json::to_string(&rows(&sweep, &outcomes)).unwrap())
+        let rows = rows(&sweep, &run(&sweep, threads));
+        (csv(&sweep, &rows), serde_json::to_string(&rows).unwrap())
     };
     assert_eq!(result(1), result(3));
     assert_eq!(result(1).0.lines().count(), 7);
@@ -39,12 +43,13 @@ fn results_do_not_depend_on_threads() {
 #[test]
 fn charts_have_a_curve_per_combination() {
     let sweep = read("charts", "[sweep]\nload = [0.05, 0.1]\npattern = [\"uniform\", \"hotspot:3,0.2\"]\n").unwrap();
-    let outcomes = sweep.run(1, || ()).unwrap();
-    let [latency, accepted] = charts(&sweep, &outcomes).unwrap();
-    let names: Vec<&str> = accepted.curves.iter().map(|c| c.0.as_str()).collect();
+    let reports = run(&sweep, 1);
+    let charts = charts(&sweep, &reports);
+    assert_eq!(charts.iter().map(|(file, _)| file.as_str()).collect::<Vec<_>>(), ["latency", "throughput"]);
+    let names: Vec<&str> = charts[1].1.curves.iter().map(|c| c.0.as_str()).collect();
     assert_eq!(names, ["uniform", "hotspot:3,0.2"]);
-    assert!(latency.svg().is_ok() && accepted.svg().is_ok());
-    assert!(csv(&sweep, &outcomes).contains("\n\"hotspot:3,0.2\",0.05,"));
+    assert!(charts.iter().all(|(_, chart)| chart.svg().is_ok()));
+    assert!(csv(&sweep, &rows(&sweep, &reports)).contains("\n\"hotspot:3,0.2\",0.05,"));
 }
 
 #[test]
@@ -60,4 +65,31 @@ fn mistakes_are_shown_with_their_line() {
     assert!(e.contains(".toml:6: message rate is 7"), "{e}");
     let e = refused("empty", "[sweep]\nload = []\n");
     assert!(e.contains("number of points is 0"), "{e}");
+}
+
+#[test]
+fn sizes_and_workloads_are_swept_too() {
+    let text = "topology = [\"torus:2x2\", \"torus:3x3\"]\nworkload = [\"all-to-all:64\", \"request-reply:1,1,1\"]\n";
+    let sweep =
+        Sweep::read(&file("size", &format!("router = \"generic\"\n[sweep]\n{text}")), &Keys::default()).unwrap().0;
+    assert_eq!(sweep.names, ["workload", "topology"]);
+    let reports = run(&sweep, 2);
+    let charts = charts(&sweep, &reports);
+    let time = &charts.iter().find(|(file, _)| file == "time").unwrap().1;
+    let points: Vec<f64> = time.curves[0].1.iter().map(|p| p.0).collect();
+    assert_eq!((time.x.as_str(), time.curves[0].0.as_str(), points), ("nodes", "all-to-all:64", vec![4.0, 9.0]));
+    assert!(summary(&sweep, &reports).contains("round_trip_cycles"));
+}
+
+#[test]
+fn an_ended_sweep_hands_out_what_was_finished() {
+    let sweep = read("ended", "[sweep]\nload = [0.05, 0.1, 0.2]\n").unwrap();
+    let finished = Mutex::new(Vec::new());
+    let stop = || if finished.lock().unwrap().is_empty() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) };
+    let all = sweep.run(1, &stop, &mut |row| {
+        finished.lock().unwrap().push(row.swept["load"].clone());
+        Ok(())
+    });
+    assert!(all.unwrap().is_none());
+    assert_eq!(*finished.lock().unwrap(), ["0.05"]);
 }

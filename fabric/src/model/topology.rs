@@ -134,6 +134,13 @@ impl Shape {
         };
         if nodes > NODES_MAX { Err(ShapeError::Nodes(self.to_string(), nodes)) } else { Ok(()) }
     }
+    /// The network of this shape, which must be valid.
+    pub fn topology(&self) -> Box<dyn Topology> {
+        match self {
+            Shape::Grid { dims, wrap } => Box::new(Grid::new(dims, *wrap)),
+            Shape::FatTree { arity, levels } => Box::new(FatTree::new(*arity, *levels)),
+        }
+    }
     /// Number of endpoints.
     pub fn endpoints(&self) -> usize {
         match self {

@@ -1,9 +1,13 @@
 //! The subcommands `angara plan` and `angara sim`, as a library: the command line tool forwards
 //! to [`plan()`] and [`sim()`].
 
+mod interrupt;
 mod output;
 mod plan;
+mod progress;
+mod run;
 mod sim;
+mod sweep;
 
 pub use plan::{PlanArgs, plan};
 pub use sim::{SimArgs, sim};

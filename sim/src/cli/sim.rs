@@ -1,18 +1,14 @@
 //! `angara sim`: simulations of networks.
 
-use super::output::{print, write, write_chart};
+use super::output::print;
+use super::progress::bar;
+use super::run::{RunArgs, run};
+use super::sweep::{SweepArgs, sweep};
 use crate::Error;
 use crate::reproduce;
-use crate::run::Progress;
 use crate::run::presets::{self, PRESETS};
-use crate::run::{Keys, Outcome};
-use crate::sweep::{self, Sweep};
-use crate::table::{Table, number};
-use crate::toml_file::TomlFile;
+use crate::table::Table;
 use clap::{Args, Subcommand};
-use indicatif::{ProgressBar, ProgressStyle};
-use std::ops::ControlFlow;
-use std::path::{Path, PathBuf};
 
 /// `angara sim …`
 #[derive(Args, Debug)]
@@ -31,37 +27,6 @@ enum Sim {
     Reproduce(ReproduceArgs),
     /// List the prepared networks, or print one as a file to start from
     Presets(PresetsArgs),
-}
-
-#[derive(Args, Debug)]
-struct RunArgs {
-    /// TOML file with settings, the same names as the options below without the dashes
-    file: Option<PathBuf>,
-    /// Start from a prepared network (see `angara sim presets`); file and options win over it
-    #[arg(long, value_name = "NAME")]
-    preset: Option<String>,
-    #[command(flatten)]
-    keys: Keys,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
-    /// Draw the distribution of latencies into FILE
-    #[arg(long, value_name = "FILE")]
-    histogram: Option<PathBuf>,
-}
-
-#[derive(Args, Debug)]
-struct SweepArgs {
-    /// TOML file with settings and a [sweep] table of lists
-    file: PathBuf,
-    /// Directory for sweep.csv, sweep.json, latency.svg and throughput.svg [default: the file's name without .toml]
-    #[arg(long, value_name = "DIR")]
-    out: Option<PathBuf>,
-    #[command(flatten)]
-    keys: Keys,
-    /// Print the results as JSON instead of a table
-    #[arg(long)]
-    json: bool,
 }
 
 #[derive(Args, Debug)]
@@ -90,103 +55,6 @@ pub fn sim(args: SimArgs) -> Result<(), Error> {
         Sim::Reproduce(args) => reproduce(args),
         Sim::Presets(args) => presets(args),
     }
-}
-
-fn run(args: RunArgs) -> Result<(), Error> {
-    let file = args.file.as_deref().map(TomlFile::read).transpose()?;
-    let from_file = file.as_ref().map(TomlFile::parse::<Keys>).transpose()?.unwrap_or_default();
-    let preset = args.preset.as_deref().map(presets::find).transpose()?.unwrap_or_default();
-    let keys = args.keys.over(from_file.over(preset));
-    let threads = threads(&keys)?;
-    let mut experiment = keys.resolve().map_err(|(e, key)| match &file {
-        Some(file) => file.locate(e, Some(key)),
-        None => e,
-    })?;
-    experiment.threads = threads;
-    let bar = bar("{msg:12} [{bar:40}] {pos}/{len} cycles");
-    let report = experiment.workload.workload.run(&experiment, &mut |p| show(&bar, p));
-    bar.finish_and_clear();
-    let report = report?;
-    if let Some(path) = &args.histogram {
-        let Some((_, chart)) = report.charts.iter().find(|(name, _)| name == "histogram") else {
-            return Err(Error::invalid("--histogram", path.display(), "this workload has none; leave it out"));
-        };
-        write_chart(path, chart)?;
-    }
-    print(args.json, &report.json, || report.text.clone());
-    Ok(())
-}
-
-/// The number of threads asked for; results never depend on it.
-fn threads(keys: &Keys) -> Result<usize, Error> {
-    match keys.threads.unwrap_or(1) {
-        0 => Err(Error::invalid("threads", 0, "give at least 1")),
-        n => Ok(n),
-    }
-}
-
-fn bar(template: &str) -> ProgressBar {
-    // Draws on a terminal only, and on standard error.
-    ProgressBar::new(1).with_style(ProgressStyle::with_template(template).expect("templates here are well formed"))
-}
-
-fn show(bar: &ProgressBar, p: Progress) -> ControlFlow<()> {
-    bar.set_length(p.of);
-    bar.set_position(p.done);
-    bar.set_message(p.doing);
-    ControlFlow::Continue(())
-}
-
-fn sweep(args: SweepArgs) -> Result<(), Error> {
-    let file = TomlFile::read(&args.file)?;
-    let threads = threads(&args.keys)?;
-    let sweep = Sweep::read(&file, &args.keys)?;
-    let out = args.out.unwrap_or_else(|| args.file.with_extension(""));
-    if out == args.file {
-        return Err(Error::invalid("--out", out.display(), "the file has no extension to leave out; name a directory"));
-    }
-    std::fs::create_dir_all(&out).map_err(|source| Error::File { path: out.clone(), source })?;
-    let bar = bar("simulating   [{bar:40}] {pos}/{len} points, {eta} left");
-    bar.set_length(sweep.points.len() as u64);
-    let outcomes = sweep.run(threads, || bar.inc(1));
-    bar.finish_and_clear();
-    let outcomes = outcomes?;
-    let rows = sweep::rows(&sweep, &outcomes);
-    write(&out.join("sweep.csv"), &sweep::csv(&sweep, &outcomes))?;
-    write(&out.join("sweep.json"), &serde_json::to_string_pretty(&rows).expect("rows hold only numbers and names"))?;
-    if let Some(charts) = sweep::charts(&sweep, &outcomes) {
-        for (chart, name) in charts.iter().zip(["latency.svg", "throughput.svg"]) {
-            // With every point saturated there is no latency to draw.
-            if chart.curves.iter().any(|(_, points)| !points.is_empty()) {
-                write_chart(&out.join(name), chart)?;
-            }
-        }
-    }
-    print(args.json, &rows, || summary(&sweep, &outcomes, &out));
-    Ok(())
-}
-
-fn summary(sweep: &Sweep, outcomes: &[Outcome], out: &Path) -> String {
-    let titles = ["offered", "accepted", "latency", "±", "99 %", "routers"];
-    let titles: Vec<String> = sweep.names.iter().cloned().chain(titles.map(|t| format!(">{t}"))).collect();
-    let mut titles: Vec<&str> = titles.iter().map(String::as_str).collect();
-    titles.push("");
-    let mut table = Table::new(&titles);
-    for ((values, _), o) in sweep.points.iter().zip(outcomes) {
-        let show = |v: Option<f64>| v.map_or("-".into(), |v| number(v, 5));
-        let mut cells = values.clone();
-        cells.extend([
-            format!("{:.4}", o.offered_flits_per_node_cycle),
-            format!("{:.4}", o.accepted_flits_per_node_cycle),
-            show(o.packet_latency_cycles),
-            show(o.confidence),
-            number(o.latency_percentiles_cycles.p99, 6),
-            show(o.mean_routers_visited),
-            if o.saturated { "saturated" } else { "" }.into(),
-        ]);
-        table.row(&cells);
-    }
-    format!("{}\nsweep.csv, sweep.json and charts are in {}\n", table.render(), out.display())
 }
 
 fn reproduce(args: ReproduceArgs) -> Result<(), Error> {

@@ -9,7 +9,9 @@ use super::Progress;
 use super::experiment::Experiment;
 use super::outcome::{Outcome, Percentiles, ProbeOutcome, peak_rss_bytes};
 use super::stats::{Batch, Batches, Histogram};
+use super::verdict::{BATCHES_MIN, growing, settled};
 use crate::Error;
+use crate::observe::{Follower, Links, Observed};
 use crate::traffic::Source;
 use crate::workload::Watch;
 use fabric::model::{Network, Packet, TrafficClass};
@@ -19,8 +21,6 @@ use std::time::Instant;
 const STEP: u64 = 16;
 /// Cycles the calendar of sources covers; later ones are filed again.
 const CALENDAR: u64 = 1024;
-/// Batches before anything is concluded.
-const BATCHES_MIN: usize = 10;
 /// Cycles before saturation by growth is concluded.
 const CYCLES_MIN: u64 = 2000;
 /// Cycles a saturated network warms up and is measured at least: what it accepts falls for a while,
@@ -33,8 +33,10 @@ const CARRIED: f64 = 0.98;
 const OUTSTANDING_MAX: u32 = 2000;
 /// The same for all sources together.
 const OUTSTANDING_TOTAL: u64 = 16_000_000;
-/// Tag of the probe's packets.
-const PROBE: u64 = 1;
+/// Bit in the tag of the probe's packets; the rest of a tag is the packet's number.
+const PROBE: u64 = 1 << 63;
+/// Cycles a run is continued, without new messages, for followed packets to arrive.
+const FOLLOW_MAX: u64 = 100_000;
 
 /// Runs `experiment` to its end.
 ///
@@ -55,24 +57,39 @@ pub fn run(experiment: &Experiment, watch: &mut Watch<'_>) -> Result<Outcome, Er
         warmup.push(state.batch(experiment.schedule.warmup.map(|end| end - state.cycle)));
         saturated |= state.saturated(&warmup);
         if watch(state.progress(true, saturated, None)).is_break() {
-            return Err(Error::Interrupted);
+            return Err(Error::Interrupted("nothing was measured yet"));
         }
     }
     let warmup_cycles = state.cycle;
+    state.steady = true;
+    if experiment.observe.links {
+        state.network.count_links();
+    }
     state.histogram = Histogram::default();
     let mut measured = Batches::default();
+    let mut interrupted = false;
     while !state.measured_enough(&measured, warmup_cycles, saturated) {
         let left = experiment.schedule.measure.map(|cycles| warmup_cycles + cycles - state.cycle);
         measured.push(state.batch(left));
         saturated |= state.saturated(&measured);
         if watch(state.progress(false, saturated, Some((&measured, warmup_cycles)))).is_break() {
+            interrupted = true;
             break;
         }
     }
     // A network may only have been slow to fill: what it accepted in the end decides.
     let total = measured.total();
     saturated &= state.held || (total.flits as f64) < CARRIED * total.created_flits as f64;
-    Ok(state.outcome(&measured, warmup_cycles, saturated, started.elapsed().as_secs_f64()))
+    let wall_s = started.elapsed().as_secs_f64();
+    let mut outcome = state.outcome(&measured, warmup_cycles, wall_s);
+    outcome.interrupted = interrupted;
+    outcome.saturated = saturated;
+    if saturated {
+        outcome.saturated_because = Some(state.why_saturated(&outcome));
+    }
+    outcome.observed = state.observed(outcome.measured_cycles);
+    outcome.links = outcome.observed.links.as_ref().map(Links::summary);
+    Ok(outcome)
 }
 
 struct State<'a> {
@@ -91,6 +108,11 @@ struct State<'a> {
     batch_cycles: u64,
     histogram: Histogram,
     probe: Probing,
+    /// Packets created.
+    created: u64,
+    /// Warm-up is over.
+    steady: bool,
+    follower: Follower,
 }
 
 #[derive(Default)]
@@ -116,6 +138,9 @@ impl<'a> State<'a> {
             batch_cycles: batch_cycles(experiment),
             histogram: Histogram::default(),
             probe: Probing { min: u64::MAX, ..Probing::default() },
+            created: 0,
+            steady: false,
+            follower: Follower::new(experiment.observe.packets.as_ref()),
             network,
             experiment,
         };
@@ -193,16 +218,22 @@ impl<'a> State<'a> {
     }
 
     #[inline]
-    fn inject(&mut self, src: u32, dst: u32, flits: u16, at: u64, tag: u64) {
+    fn inject(&mut self, src: u32, dst: u32, flits: u16, at: u64, probe: u64) {
         let adaptive = self.experiment.adaptive;
-        self.network.inject(Packet { src, dst, flits, class: TrafficClass::Request, adaptive, at, tag, traced: false });
+        let traced = self.follower.wants(self.created, (src, dst, flits), self.steady);
+        let tag = probe | self.created;
+        self.created += 1;
+        self.network.inject(Packet { src, dst, flits, class: TrafficClass::Request, adaptive, at, tag, traced });
     }
 
     fn collect(&mut self, batch: &mut Batch) {
+        if self.follower.open() {
+            self.follower.note(self.network.take_trace(), |tag| tag & !PROBE);
+        }
         let cycle = self.network.cycle();
         while let Some(d) = self.network.poll_delivery() {
             let latency = d.tail - d.at;
-            if d.tag == PROBE {
+            if d.tag & PROBE != 0 {
                 let p = &mut self.probe;
                 p.messages += 1;
                 p.sum += u128::from(latency);
@@ -271,7 +302,7 @@ impl<'a> State<'a> {
         Progress { doing, done: self.cycle, of: expected.min(schedule.cycles_max).max(self.cycle) }
     }
 
-    fn outcome(&self, batches: &Batches, warmup_cycles: u64, saturated: bool, wall_s: f64) -> Outcome {
+    fn outcome(&self, batches: &Batches, warmup_cycles: u64, wall_s: f64) -> Outcome {
         let total = batches.total();
         let cycle = self.network.cycle();
         let cycles = |ps: f64| ps / cycle as f64;
@@ -295,7 +326,9 @@ impl<'a> State<'a> {
             accepted_flits_per_node_cycle: per_node(total.flits),
             offered_flits_per_node_cycle: per_node(total.created_flits),
             mean_routers_visited: (total.arrived > 0).then(|| total.routers as f64 / total.arrived as f64),
-            saturated,
+            saturated: false,
+            saturated_because: None,
+            interrupted: false,
             packets: total.arrived,
             probe: (p.messages > 0).then(|| ProbeOutcome {
                 messages: p.messages,
@@ -315,7 +348,39 @@ impl<'a> State<'a> {
             peak_rss_bytes: peak_rss_bytes(),
             model_bytes: self.network.memory_bytes() as u64,
             histogram: h.clone(),
+            links: None,
+            observed: Observed::default(),
         }
+    }
+
+    /// What showed that the load is too high, and what could be done.
+    fn why_saturated(&self, outcome: &Outcome) -> String {
+        let accepted = outcome.accepted_flits_per_node_cycle;
+        let seen = match self.held {
+            true => format!("a source had {OUTSTANDING_MAX} messages waiting, so none were created for a while"),
+            false => format!("messages pile up, {} at the end", self.backlog),
+        };
+        format!(
+            "{seen}; the network carries {accepted:.4} flits per node and cycle of the {:.4} asked for: give a load below \
+             that, or change routing, buffers or pattern",
+            self.experiment.settings.load
+        )
+    }
+
+    /// Lets followed packets arrive and gathers what was watched.
+    fn observed(mut self, measured_cycles: u64) -> Observed {
+        let observe = &self.experiment.observe;
+        let shape = &self.experiment.network.shape;
+        let links = observe.links.then(|| Links::collect(&self.network, shape, measured_cycles));
+        let end = self.cycle + FOLLOW_MAX;
+        while self.follower.open() && self.cycle < end && self.network.next_event().is_some() {
+            self.cycle += STEP;
+            self.network.advance(self.cycle * self.network.cycle());
+            while self.network.poll_delivery().is_some() {}
+            self.follower.note(self.network.take_trace(), |tag| tag & !PROBE);
+        }
+        let (ways, missing) = self.follower.finish();
+        Observed { ways, missing, links }
     }
 }
 
@@ -324,34 +389,6 @@ fn batch_cycles(experiment: &Experiment) -> u64 {
     let per_cycle = experiment.rate.per_cycle() * experiment.placement.len() as f64;
     let cycles = if per_cycle > 0.0 { (1000.0 / per_cycle) as u64 } else { u64::MAX };
     cycles.clamp(100, 10_000)
-}
-
-/// The latter half of `means` shows no trend: its two halves differ by no more than chance allows,
-/// or by less than 1 %.
-fn settled(means: &[f64]) -> bool {
-    if means.len() < BATCHES_MIN {
-        return false;
-    }
-    let late = &means[means.len() / 2..];
-    let (a, b) = late.split_at(late.len() / 2);
-    let mean = |v: &[f64]| v.iter().sum::<f64>() / v.len() as f64;
-    let variance =
-        |v: &[f64]| v.iter().map(|x| (x - mean(v)).powi(2)).sum::<f64>() / (v.len() - 1) as f64 / v.len() as f64;
-    let apart = (mean(b) - mean(a)).abs();
-    apart <= 0.01 * mean(late) || apart <= (variance(a) + variance(b)).sqrt()
-}
-
-/// In the latter half of the batches the backlog grew by more than 2 % of what was created, nearly
-/// every time.
-fn growing(batches: &[Batch]) -> bool {
-    if batches.len() < BATCHES_MIN {
-        return false;
-    }
-    let late = &batches[batches.len() / 2..];
-    let ups = late.windows(2).filter(|w| w[1].backlog > w[0].backlog).count();
-    let created: u64 = late[1..].iter().map(|b| b.created).sum();
-    let grown = late[late.len() - 1].backlog as f64 - late[0].backlog as f64;
-    ups * 5 >= (late.len() - 1) * 4 && grown > 0.02 * created as f64
 }
 
 #[cfg(test)]
@@ -428,16 +465,5 @@ mod tests {
         let run = |map| simulate(&format!("{SMALL}pattern = \"fftrow:4\"\nload = 0.05\nmap = \"{map}\"\n"));
         let (linear, random) = (run("linear"), run("random"));
         assert!(linear.mean_routers_visited < random.mean_routers_visited);
-    }
-
-    #[test]
-    fn verdicts() {
-        assert!(!settled(&[1.0; 5]), "too few");
-        assert!(settled(&[1.0; 20]));
-        assert!(!settled(&(0..20).map(f64::from).collect::<Vec<_>>()), "drifting");
-        let batch = |backlog| Batch { created: 1000, backlog, ..Batch::default() };
-        assert!(growing(&(0..20).map(|i| batch(100 * i)).collect::<Vec<_>>()));
-        assert!(!growing(&(0..20).map(|i| batch(10 * i)).collect::<Vec<_>>()), "1 %");
-        assert!(!growing(&(0..20).map(|i| batch(100 + i % 3)).collect::<Vec<_>>()));
     }
 }

@@ -2,8 +2,9 @@
 
 use super::keys::{Deadlock, Keys, Probe, Router, Routing};
 use crate::Error;
+use crate::observe::Observe;
 use crate::traffic::{Destinations, Layout, Lengths, Mapping, Pattern, Process, Rate};
-use crate::workload::Chosen;
+use crate::workload::{Chosen, TRAFFIC_KEYS};
 use fabric::model::config::ANGARA_FLITS_MAX;
 use fabric::model::{Angara, Config, Generic, Network, Profile, Shape, Tick};
 use serde::Serialize;
@@ -47,6 +48,8 @@ pub struct Experiment {
     pub workload: Chosen,
     /// How the nodes are arranged.
     pub layout: Layout,
+    /// What to watch.
+    pub observe: Observe,
     /// How long to run.
     pub schedule: Schedule,
     /// Threads that simulate it; results do not depend on them.
@@ -168,6 +171,17 @@ impl Keys {
             let what = format!("nodes are numbered 0 to {}", layout.endpoints() - 1);
             return Err((Error::invalid("probe", format!("{},{}", p.from, p.to), what), "probe"));
         }
+        if let Some(last) = self.trace.as_ref().and_then(|t| t.largest_endpoint()).filter(|&e| e >= layout.endpoints())
+        {
+            let what = format!("there is no node {last}; nodes are numbered 0 to {}", layout.endpoints() - 1);
+            let text = self.trace.as_ref().map(ToString::to_string).unwrap_or_default();
+            return Err((Error::invalid("trace", text, what), "trace"));
+        }
+        let observe = Observe { packets: self.trace.clone(), links: false };
+        let threads = match self.threads.unwrap_or(1) {
+            0 => return Err((Error::invalid("threads", 0, "give at least 1"), "threads")),
+            n => n,
+        };
         let experiment = Experiment {
             settings: Settings {
                 topology: shape.to_string(),
@@ -191,7 +205,8 @@ impl Keys {
             rate,
             placement: blame(map.endpoints(&layout, seed), "map")?,
             probe: self.probe,
-            threads: 1,
+            threads,
+            observe,
             schedule: self.schedule()?,
             seed,
             network,
@@ -204,20 +219,9 @@ impl Keys {
 
     /// Settings the workload does not read are mistakes.
     fn refuse_unused(&self, chosen: &Chosen) -> Blamed<()> {
-        let given = [
-            ("length", self.length.is_some()),
-            ("load", self.load.is_some()),
-            ("pattern", self.pattern.is_some()),
-            ("process", self.process.is_some()),
-            ("probe", self.probe.is_some()),
-            ("warmup", self.warmup.is_some()),
-            ("cycles", self.cycles.is_some()),
-            ("precision", self.precision.is_some()),
-            ("cycles-max", self.cycles_max.is_some()),
-        ];
         let used = chosen.workload.keys();
-        match given.into_iter().find(|(key, given)| *given && !used.contains(key)) {
-            Some((key, _)) => {
+        match TRAFFIC_KEYS.into_iter().find(|key| self.gives(key) && !used.contains(key)) {
+            Some(key) => {
                 let what = format!("workload {chosen} does not read it; leave it out");
                 Err((Error::invalid(key, "given", what), key))
             }

@@ -1,5 +1,6 @@
 //! The settings of a simulation, by the same names in a TOML file and on the command line.
 
+use crate::observe::Selection;
 use crate::traffic::{Lengths, Mapping, Pattern, Process};
 use crate::workload::Chosen;
 use clap::{Args, ValueEnum};
@@ -65,6 +66,10 @@ macro_rules! keys {
             pub fn over(self, base: Keys) -> Keys {
                 Keys { $($name: self.$name.or(base.$name),)* }
             }
+            /// Whether the setting `name`, as in a file, is given.
+            pub fn gives(&self, name: &str) -> bool {
+                $((stringify!($name).replace('_', "-") == name && self.$name.is_some()) ||)* false
+            }
             /// Names of all settings, as in a file.
             pub fn names() -> Vec<String> {
                 vec![$(stringify!($name).replace('_', "-"),)*]
@@ -115,6 +120,9 @@ keys! {
     #[arg(long, value_name = "PROBE")]
     #[serde(deserialize_with = "text")]
     probe: Probe,
+    /// Packets to follow: a number in order of creation (7), several (0..20), SRC->DST (the first after warm-up)
+    #[arg(long, value_name = "PACKETS")]
+    trace: Selection,
     /// Decides everything random [default: 1]
     #[arg(long)]
     seed: u64,

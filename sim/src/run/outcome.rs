@@ -2,8 +2,9 @@
 
 use super::experiment::Settings;
 use super::stats::Histogram;
+use crate::observe::{Observed, links};
 use crate::plot::Chart;
-use crate::workload::Report;
+use crate::workload::{Plot, Report};
 use serde::Serialize;
 use std::fmt::Write;
 
@@ -30,6 +31,11 @@ pub struct Outcome {
     /// The network does not carry the offered load: latency has no limit and only says how long
     /// the run was.
     pub saturated: bool,
+    /// What showed that, and what to do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub saturated_because: Option<String>,
+    /// The user ended the run before it was as precise as asked.
+    pub interrupted: bool,
     /// Messages measured.
     pub packets: u64,
     /// Latency of the probe's messages, router cycles.
@@ -59,6 +65,12 @@ pub struct Outcome {
     /// All latencies, router cycles.
     #[serde(skip)]
     pub histogram: Histogram,
+    /// Loads of the links, if they were counted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub links: Option<links::Summary>,
+    /// What was watched.
+    #[serde(skip)]
+    pub observed: Observed,
 }
 
 /// Points of the latency distribution, router cycles.
@@ -95,7 +107,11 @@ impl Outcome {
             _ => unreachable!("outcomes are objects of numbers and names"),
         };
         let charts = vec![("histogram".to_string(), self.histogram_chart())];
-        Report { text: self.text(), json, charts }
+        let plots = vec![
+            Plot::new("latency", "packet_latency_cycles", "mean latency, cycles"),
+            Plot::new("throughput", "accepted_flits_per_node_cycle", "accepted load, flits per node and cycle"),
+        ];
+        Report { text: self.text(), json, charts, plots, observed: self.observed.clone() }
     }
 
     /// Share of messages over their latency.
@@ -137,8 +153,12 @@ impl Outcome {
         let mut line = |name: &str, value: String| {
             let _ = writeln!(out, "  {name:<22}{value}");
         };
-        if self.saturated {
-            line("SATURATED", "the network does not carry this load; latency depends on the run's length".into());
+        if let Some(why) = &self.saturated_because {
+            line("SATURATED", why.clone());
+            line("", "latency grows with the length of the run".into());
+        }
+        if self.interrupted {
+            line("INTERRUPTED", "results of the cycles simulated so far".into());
         }
         match (self.packet_latency_cycles, self.packet_latency_ns) {
             (Some(cycles), Some(ns)) => {
@@ -163,6 +183,17 @@ impl Outcome {
                 p.mean_cycles, p.min_cycles, p.max_cycles, p.messages
             );
             line("probe", text);
+        }
+        if let Some(l) = &self.links {
+            let busiest = l.busiest.first().map_or(String::new(), |b| format!(" ({})", b.link));
+            let text = format!(
+                "mean {:.4}, largest {:.4} flits per cycle{busiest}",
+                l.mean_flits_per_cycle, l.max_flits_per_cycle
+            );
+            line("links", text);
+            if l.crc_errors + l.replays > 0 {
+                line("", format!("{} packets with a wrong checksum, {} sent again", l.crc_errors, l.replays));
+            }
         }
         line(
             "measured",

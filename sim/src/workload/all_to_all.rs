@@ -83,6 +83,8 @@ impl Workload for AllToAll {
         report.set("time_ns", end as f64 / 1000.0);
         report.set("time_cycles", end.div_ceil(cycle));
         report.set("bytes_per_node", sent);
+        report.plot("time", "time_ns", "time, ns");
+        report.plot("bandwidth", "gigabytes_per_s_per_node", "GB/s per node");
         report.set("gigabytes_per_s_per_node", rate);
         closed.finish(experiment, &mut report);
         Ok(report)

@@ -6,18 +6,21 @@
 
 use super::{Report, Watch};
 use crate::Error;
+use crate::observe::{Follower, Links};
 use crate::run::outcome::peak_rss_bytes;
 use crate::run::{Experiment, Progress};
 use fabric::model::config::ANGARA_FLITS_MAX;
 use fabric::model::{Delivery, Network, Packet, Profile, Tick};
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::{BinaryHeap, HashMap, VecDeque};
 use std::time::Instant;
 
 /// Bytes of a flit.
 const FLIT_BYTES: u64 = 16;
 /// Flits of an angara packet that carry no payload: header and tail.
 const ANGARA_OVERHEAD: u16 = 2;
+/// Bit of the tag with which a followed packet travels; the rest is its number.
+const FOLLOWED: u64 = 1 << 62;
 /// Deliveries between two calls of a watch.
 const LOOK: u64 = 4096;
 
@@ -30,6 +33,10 @@ pub struct Closed {
     seen: u64,
     arrived: VecDeque<Delivery>,
     started: Instant,
+    follower: Follower,
+    /// Tags that followed packets had, by the number they travel with.
+    followed: HashMap<u64, u64>,
+    injected: u64,
 }
 
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
@@ -39,7 +46,6 @@ struct Waiting {
     flits: u16,
     class: fabric::model::TrafficClass,
     adaptive: bool,
-    traced: bool,
     tag: u64,
 }
 
@@ -50,12 +56,21 @@ impl Closed {
     /// The network cannot be built.
     pub fn new(experiment: &Experiment) -> Result<Closed, Error> {
         Ok(Closed {
-            network: experiment.build()?,
+            network: {
+                let mut network = experiment.build()?;
+                if experiment.observe.links {
+                    network.count_links();
+                }
+                network
+            },
             waiting: BinaryHeap::new(),
             sent: 0,
             seen: 0,
             arrived: VecDeque::new(),
             started: Instant::now(),
+            follower: Follower::new(experiment.observe.packets.as_ref()),
+            followed: HashMap::new(),
+            injected: 0,
         })
     }
 
@@ -64,15 +79,11 @@ impl Closed {
         &self.network
     }
 
-    /// The network, to take a trace or count links.
-    pub fn network_mut(&mut self) -> &mut Network {
-        &mut self.network
-    }
-
-    /// Sends `packet` at its time `at`, or at once if that has passed.
+    /// Sends `packet` at its time `at`, or at once if that has passed. Tags are below 2^62;
+    /// whether the packet is followed is decided here.
     pub fn send(&mut self, packet: Packet) {
-        let Packet { src, dst, flits, class, adaptive, at, tag, traced } = packet;
-        let waiting = Waiting { src, dst, flits, class, adaptive, traced, tag };
+        let Packet { src, dst, flits, class, adaptive, at, tag, .. } = packet;
+        let waiting = Waiting { src, dst, flits, class, adaptive, tag };
         self.waiting.push(Reverse((at.max(self.network.now()), self.sent, waiting)));
         self.sent += 1;
     }
@@ -92,12 +103,25 @@ impl Closed {
             match (due, self.network.next_event()) {
                 (Some(at), event) if event.is_none_or(|e| at <= e) => {
                     let Some(Reverse((at, _, w))) = self.waiting.pop() else { return None };
-                    let Waiting { src, dst, flits, class, adaptive, traced, tag } = w;
+                    let Waiting { src, dst, flits, class, adaptive, mut tag } = w;
+                    let traced = self.follower.wants(self.injected, (src, dst, flits), true);
+                    if traced {
+                        let number = FOLLOWED | self.injected;
+                        self.followed.insert(number, tag);
+                        tag = number;
+                    }
+                    self.injected += 1;
                     self.network.inject(Packet { src, dst, flits, class, adaptive, at, tag, traced });
                 }
                 (_, Some(event)) => {
                     self.network.advance(event);
-                    while let Some(d) = self.network.poll_delivery() {
+                    if self.follower.open() {
+                        self.follower.note(self.network.take_trace(), |tag| tag & !FOLLOWED);
+                    }
+                    while let Some(mut d) = self.network.poll_delivery() {
+                        if d.tag & FOLLOWED != 0 {
+                            d.tag = self.followed.remove(&d.tag).unwrap_or(d.tag);
+                        }
                         self.arrived.push_back(d);
                     }
                 }
@@ -113,19 +137,26 @@ impl Closed {
     pub fn look(&mut self, watch: &mut Watch<'_>, doing: &'static str, done: u64, of: u64) -> Result<(), Error> {
         self.seen += 1;
         if self.seen.is_multiple_of(LOOK) && watch(Progress { doing, done, of }).is_break() {
-            return Err(Error::Interrupted);
+            return Err(Error::Interrupted("a program that has not ended has no result"));
         }
         Ok(())
     }
 
     /// Adds what every workload reports: settings, work done, time and memory taken.
-    pub fn finish(&self, experiment: &Experiment, report: &mut Report) {
+    pub fn finish(self, experiment: &Experiment, report: &mut Report) {
         let counters = self.network.counters();
         let wall_s = self.started.elapsed().as_secs_f64();
         report.set("settings", &experiment.settings);
         report.set("packets", counters.delivered);
         report.set("packet_hops", counters.packet_hops);
         report.set("flit_hops", counters.flit_hops);
+        if experiment.observe.links {
+            let cycles = self.network.now() / self.network.cycle();
+            let links = Links::collect(&self.network, &experiment.network.shape, cycles);
+            report.set("links", links.summary());
+            report.observed.links = Some(links);
+        }
+        (report.observed.ways, report.observed.missing) = self.follower.finish();
         report.set("wall_s", wall_s);
         report.set("peak_rss_bytes", peak_rss_bytes());
         report.line(

@@ -13,7 +13,7 @@ mod report;
 mod request_reply;
 
 pub use closed::Closed;
-pub use report::Report;
+pub use report::{Plot, Report};
 
 use crate::Error;
 use crate::run::{Experiment, Progress};

@@ -1,5 +1,6 @@
 //! What a workload reports: text for people, an object for programs, charts for both.
 
+use crate::observe::Observed;
 use crate::plot::Chart;
 use crate::table::Table;
 use serde::Serialize;
@@ -15,6 +16,29 @@ pub struct Report {
     pub json: Map<String, Value>,
     /// File name without extension, and chart.
     pub charts: Vec<(String, Chart)>,
+    /// What a sweep should plot.
+    pub plots: Vec<Plot>,
+    /// What was watched.
+    pub observed: Observed,
+}
+
+/// A field worth a curve over a sweep. Points whose report has `saturated` set are left out of curves of
+/// times.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Plot {
+    /// File name without extension.
+    pub file: &'static str,
+    /// Field of [`Report::json`].
+    pub field: &'static str,
+    /// Name and unit of the axis.
+    pub axis: &'static str,
+}
+
+impl Plot {
+    /// A plot of `field` in `file`.svg.
+    pub fn new(file: &'static str, field: &'static str, axis: &'static str) -> Plot {
+        Plot { file, field, axis }
+    }
 }
 
 impl Report {
@@ -34,6 +58,10 @@ impl Report {
     pub fn set(&mut self, name: &str, value: impl Serialize) {
         let value = serde_json::to_value(value).expect("reports hold only numbers, names and lists of them");
         self.json.insert(name.into(), value);
+    }
+    /// Says that a sweep should plot the number `field` in `file`.svg.
+    pub fn plot(&mut self, file: &'static str, field: &'static str, axis: &'static str) {
+        self.plots.push(Plot::new(file, field, axis));
     }
     /// Adds a chart.
     pub fn chart(&mut self, name: &str, chart: Chart) {

@@ -33,7 +33,7 @@ pub(super) const KIND: Kind = Kind {
 /// Round trips per rank if `cycles` does not say how long to run.
 const TRIPS: u64 = 200;
 /// Tag of a reply; a request's tag is the time it was sent.
-const REPLY: u64 = 1 << 63;
+const REPLY: u64 = 1 << 61;
 
 #[derive(Debug)]
 struct RequestReply {
@@ -182,6 +182,8 @@ impl Trips {
         report.set("round_trip_ns", mean.map(|ps| ps / 1000.0));
         report.set("confidence", sure);
         report.set("round_trips", total.arrived);
+        report.plot("round-trip", "round_trip_cycles", "mean round trip, cycles");
+        report.plot("throughput", "accepted_flits_per_node_cycle", "accepted load, flits per node and cycle");
         report.set("round_trips_per_node_cycle", per_cycle);
         report.set("accepted_flits_per_node_cycle", per_cycle * flits as f64);
     }

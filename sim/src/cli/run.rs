@@ -1,0 +1,134 @@
+//! `angara sim run`: one simulation and everything it can show.
+
+use super::output::{print, write, write_chart};
+use super::{interrupt, progress};
+use crate::Error;
+use crate::observe::{heat, timeline};
+use crate::run::{Experiment, Keys, presets};
+use crate::toml_file::TomlFile;
+use crate::workload::Report;
+use clap::Args;
+use serde_json::json;
+use std::path::{Path, PathBuf};
+
+#[derive(Args, Debug)]
+pub(super) struct RunArgs {
+    /// TOML file with settings, the same names as the options below without the dashes
+    file: Option<PathBuf>,
+    /// Start from a prepared network (see `angara sim presets`); file and options win over it
+    #[arg(long, value_name = "NAME")]
+    preset: Option<String>,
+    #[command(flatten)]
+    keys: Keys,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten, next_help_heading = "Files to write")]
+    files: Files,
+}
+
+#[derive(Args, Debug)]
+struct Files {
+    /// Everything into a directory: result.json, charts, and links.svg and links.csv
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Distribution of latencies, SVG or (FILE.csv) numbers
+    #[arg(long, value_name = "FILE")]
+    histogram: Option<PathBuf>,
+    /// Load of every link, SVG or (FILE.csv) numbers
+    #[arg(long, value_name = "FILE")]
+    heat_map: Option<PathBuf>,
+    /// Ways of the packets followed with --trace, for chrome://tracing or Perfetto
+    #[arg(long, value_name = "FILE")]
+    chrome_trace: Option<PathBuf>,
+}
+
+/// Runs one simulation.
+pub(super) fn run(args: RunArgs) -> Result<(), Error> {
+    let file = args.file.as_deref().map(TomlFile::read).transpose()?;
+    let from_file = file.as_ref().map(TomlFile::parse::<Keys>).transpose()?.unwrap_or_default();
+    let preset = args.preset.as_deref().map(presets::find).transpose()?.unwrap_or_default();
+    let flags = args.keys.clone();
+    let keys = args.keys.over(from_file.over(preset));
+    let mut experiment = keys.resolve().map_err(|(e, key)| match &file {
+        // What an option says is not the file's fault.
+        Some(file) if !flags.gives(key) => file.locate(e, Some(key)),
+        _ => e,
+    })?;
+    let files = args.files;
+    if files.chrome_trace.is_some() && experiment.observe.packets.is_none() {
+        return Err(Error::invalid("--chrome-trace", "given", "name the packets to follow, such as --trace 0..10"));
+    }
+    experiment.observe.links = files.heat_map.is_some() || files.out.is_some();
+    if let Some(dir) = &files.out {
+        std::fs::create_dir_all(dir).map_err(|source| Error::File { path: dir.clone(), source })?;
+    }
+    interrupt::watch();
+    let bar = progress::bar("{msg:12} [{bar:40}] {percent:>3} %, {eta} left");
+    let report = experiment.workload.workload.run(&experiment, &mut |p| {
+        progress::show(&bar, p);
+        interrupt::asked()
+    });
+    bar.finish_and_clear();
+    let mut report = report?;
+    show_ways(&experiment, &mut report);
+    save(&files, &experiment, &report)?;
+    print(args.json, &report.json, || report.text.clone());
+    match report.json.get("interrupted") {
+        Some(serde_json::Value::Bool(true)) => Err(Error::Interrupted("the results are those of the cycles simulated")),
+        _ => Ok(()),
+    }
+}
+
+/// Adds the ways of followed packets to the text and the object.
+fn show_ways(experiment: &Experiment, report: &mut Report) {
+    let shape = &experiment.network.shape;
+    let ways = std::mem::take(&mut report.observed.ways);
+    for way in &ways {
+        report.text.push('\n');
+        report.text.push_str(&timeline::text(shape, way));
+    }
+    if let Some(missing) = &report.observed.missing {
+        report.line("NOT FOLLOWED", format!("{missing}: no such packet was sent"));
+    }
+    if experiment.observe.packets.is_some() {
+        let way = |w: &crate::observe::Way| {
+            let event = |e: &fabric::model::TraceEvent| json!({"time_ns": e.time as f64 / 1000.0, "stage": format!("{:?}", e.stage), "router": e.router, "port": e.port, "vc": e.vc});
+            json!({"packet": w.number, "from": w.src, "to": w.dst, "flits": w.flits, "events": w.events.iter().map(event).collect::<Vec<_>>()})
+        };
+        report.set("trace", ways.iter().map(way).collect::<Vec<_>>());
+    }
+    report.observed.ways = ways;
+}
+
+fn save(files: &Files, experiment: &Experiment, report: &Report) -> Result<(), Error> {
+    let is_csv = |path: &Path| path.extension().is_some_and(|e| e == "csv");
+    if let Some(path) = &files.histogram {
+        let Some((_, chart)) = report.charts.iter().find(|(name, _)| name == "histogram") else {
+            return Err(Error::invalid("--histogram", path.display(), "this workload has none; leave it out"));
+        };
+        if is_csv(path) { write(path, &chart.csv())? } else { write_chart(path, chart)? }
+    }
+    if let (Some(path), Some(links)) = (&files.heat_map, &report.observed.links) {
+        write(path, &if is_csv(path) { links.csv() } else { heat::svg(links) })?;
+    }
+    if let Some(path) = &files.chrome_trace {
+        let trace = timeline::chrome(&experiment.network.shape, &report.observed.ways);
+        write(path, &serde_json::to_string(&trace).expect("a trace holds only numbers and names"))?;
+    }
+    let Some(dir) = &files.out else { return Ok(()) };
+    let json = serde_json::to_string_pretty(&report.json).expect("reports hold only numbers and names");
+    write(&dir.join("result.json"), &json)?;
+    for (name, chart) in &report.charts {
+        // A run in which nothing arrived has nothing to draw.
+        if chart.curves.iter().any(|(_, points)| !points.is_empty()) {
+            write_chart(&dir.join(format!("{name}.svg")), chart)?;
+            write(&dir.join(format!("{name}.csv")), &chart.csv())?;
+        }
+    }
+    if let Some(links) = &report.observed.links {
+        write(&dir.join("links.svg"), &heat::svg(links))?;
+        write(&dir.join("links.csv"), &links.csv())?;
+    }
+    Ok(())
+}

@@ -1,0 +1,141 @@
+//! What every link carried.
+
+use super::names;
+use fabric::model::topology::End;
+use fabric::model::{LinkLoad, Network, Shape};
+use serde::Serialize;
+
+/// Links named in a report.
+const BUSIEST: usize = 5;
+
+/// Loads of all outputs that lead somewhere, over some time.
+#[derive(Clone, Debug)]
+pub struct Links {
+    /// The network.
+    pub shape: Shape,
+    /// Cycles counted.
+    pub cycles: u64,
+    /// By router, then port.
+    pub outputs: Vec<Output>,
+}
+
+/// One output of a router.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Output {
+    /// The router.
+    pub router: u32,
+    /// Its port.
+    pub port: u8,
+    /// It leads to an endpoint, not to another router.
+    pub to_endpoint: bool,
+    /// What left through it.
+    pub load: LinkLoad,
+}
+
+/// Loads of the links between routers in a few numbers.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Summary {
+    /// Mean, flits per cycle and link.
+    pub mean_flits_per_cycle: f64,
+    /// Of the busiest link.
+    pub max_flits_per_cycle: f64,
+    /// The busiest links.
+    pub busiest: Vec<Busy>,
+    /// Packets sent again.
+    pub replays: u64,
+    /// Packets that arrived with a wrong checksum.
+    pub crc_errors: u64,
+}
+
+/// A busy link.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Busy {
+    /// Its router and port by name.
+    pub link: String,
+    /// Flits per cycle.
+    pub flits_per_cycle: f64,
+}
+
+impl Links {
+    /// What `network`, of shape `shape`, counted in `cycles` cycles.
+    pub fn collect(network: &Network, shape: &Shape, cycles: u64) -> Links {
+        let topology = shape.topology();
+        let mut outputs = Vec::new();
+        for router in 0..topology.routers() as u32 {
+            for port in 0..topology.ports() as u8 {
+                let to_endpoint = match topology.output(router, port) {
+                    End::Open => continue,
+                    End::Router { .. } => false,
+                    End::Endpoint(_) => true,
+                };
+                outputs.push(Output { router, port, to_endpoint, load: network.link_load(router, port) });
+            }
+        }
+        Links { shape: shape.clone(), cycles: cycles.max(1), outputs }
+    }
+
+    /// Flits per cycle of `output`.
+    pub fn rate(&self, output: &Output) -> f64 {
+        output.load.flits as f64 / self.cycles as f64
+    }
+
+    /// Name of `output`: its router, then its port.
+    pub fn name(&self, output: &Output) -> String {
+        format!("{} {}", names::router(&self.shape, output.router), names::port(&self.shape, output.port))
+    }
+
+    /// The links between routers in a few numbers.
+    pub fn summary(&self) -> Summary {
+        let mut links: Vec<&Output> = self.outputs.iter().filter(|o| !o.to_endpoint).collect();
+        links.sort_by_key(|o| (std::cmp::Reverse(o.load.flits), o.router, o.port));
+        let total: f64 = links.iter().map(|o| self.rate(o)).sum();
+        let busy = |o: &&Output| Busy { link: self.name(o), flits_per_cycle: self.rate(o) };
+        Summary {
+            mean_flits_per_cycle: total / links.len().max(1) as f64,
+            max_flits_per_cycle: links.first().map_or(0.0, |o| self.rate(o)),
+            busiest: links.iter().take(BUSIEST).map(busy).collect(),
+            replays: links.iter().map(|o| o.load.replays).sum(),
+            crc_errors: links.iter().map(|o| o.load.crc_errors).sum(),
+        }
+    }
+
+    /// Every output as a line of CSV.
+    pub fn csv(&self) -> String {
+        let mut out = String::from("router,port,name,to,packets,flits,flits_per_cycle,replays,crc_errors\n");
+        for o in &self.outputs {
+            let LinkLoad { packets, flits, replays, crc_errors } = o.load;
+            let to = if o.to_endpoint { "endpoint" } else { "router" };
+            let (name, rate) = (self.name(o), self.rate(o));
+            out.push_str(&format!(
+                "{},{},\"{name}\",{to},{packets},{flits},{rate:.6},{replays},{crc_errors}\n",
+                o.router, o.port
+            ));
+        }
+        out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fabric::model::{Config, Generic, Packet, Profile};
+
+    #[test]
+    fn loads_are_counted_where_packets_went() {
+        let shape: Shape = "mesh:3x2".parse().unwrap();
+        let profile = Profile::Generic(Generic { packet_flits_max: 4, ..Generic::default() });
+        let mut net = Network::new(&Config { shape: shape.clone(), profile, seed: 1 }).unwrap();
+        net.count_links();
+        net.inject(Packet { src: 0, dst: 5, flits: 4, ..Packet::default() });
+        net.run_until_idle();
+        let links = Links::collect(&net, &shape, 10);
+        // 4 + 3 inner links of both directions, and 6 to endpoints.
+        assert_eq!(links.outputs.len(), 2 * 7 + 6);
+        let used: Vec<String> = links.outputs.iter().filter(|o| o.load.flits == 4).map(|o| links.name(o)).collect();
+        assert_eq!(used, ["(0,0) +X", "(1,0) +X", "(2,0) +Y", "(2,1) node"]);
+        let summary = links.summary();
+        assert_eq!((summary.max_flits_per_cycle, summary.busiest[0].link.as_str()), (0.4, "(0,0) +X"));
+        assert!((summary.mean_flits_per_cycle - 12.0 / 140.0).abs() < 1e-12);
+        assert!(links.csv().contains("\n2,2,\"(2,0) +Y\",router,1,4,0.400000,0,0\n"), "{}", links.csv());
+    }
+}

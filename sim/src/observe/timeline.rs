@@ -1,0 +1,170 @@
+//! The way of one packet through every block: as text, and for a trace viewer.
+//!
+//! Between two events a packet is in one block (a queue, the crossbar, a link); the block and how long
+//! it was there is what one wants to see. [`text`] draws a line per block with a bar over the whole
+//! time; [`chrome`] writes the JSON that chrome://tracing and Perfetto load.
+
+use super::{Way, names};
+use fabric::model::{Shape, Stage, TraceEvent};
+use serde_json::{Value, json};
+use std::fmt::Write;
+
+/// Columns of the bar of a text diagram.
+const COLUMNS: u64 = 40;
+
+/// Where a packet is after `stage` happened, and whether it waits there for others.
+fn block(stage: Stage) -> (&'static str, bool) {
+    match stage {
+        Stage::Created => ("source queue", true),
+        Stage::Injected => ("injection", false),
+        Stage::Arrived => ("input buffer", true),
+        Stage::Requested => ("waits for an output", true),
+        Stage::Escaping => ("waits, may escape", true),
+        Stage::ChannelGranted => ("switch allocation", true),
+        Stage::SwitchGranted => ("crossbar", false),
+        Stage::LinkEntered => ("link", false),
+        Stage::Replayed => ("link, once more", false),
+        Stage::Ejected => ("ejection", false),
+        Stage::Dropped => ("dropped", false),
+        Stage::Delivered => ("delivered", false),
+    }
+}
+
+/// A stay in one block.
+struct Stay<'a> {
+    event: &'a TraceEvent,
+    /// How long, ps; 0 for the last one.
+    span: u64,
+}
+
+/// Stays of a way; where several things happen at one instant the last one tells the block, but what
+/// was granted is still shown.
+fn stays(way: &Way) -> Vec<Stay<'_>> {
+    let ends = way.events.iter().skip(1).map(|e| e.time).chain(way.events.last().map(|e| e.time));
+    way.events.iter().zip(ends).map(|(event, end)| Stay { event, span: end - event.time }).collect()
+}
+
+fn place(shape: &Shape, e: &TraceEvent) -> String {
+    let way = match e.stage {
+        Stage::Created | Stage::Injected | Stage::Arrived | Stage::Requested | Stage::Escaping => "in",
+        _ => "out",
+    };
+    format!("{} {way} {} vc{}", names::router(shape, e.router), names::port(shape, e.port), e.vc)
+}
+
+/// A diagram of `way` with a line per block; times in ns.
+pub fn text(shape: &Shape, way: &Way) -> String {
+    let mut out = format!("packet {}: node {} to node {}, {} flits\n", way.number, way.src, way.dst, way.flits);
+    let (Some(first), Some(last)) = (way.events.first(), way.events.last()) else {
+        out.push_str("  still in its source's queue\n");
+        return out;
+    };
+    let (from, whole) = (first.time, (last.time - first.time).max(1));
+    let places: Vec<String> = way.events.iter().map(|e| place(shape, e)).collect();
+    let width = places.iter().map(String::len).max().unwrap_or(0).max(5);
+    let _ =
+        writeln!(out, "{:>12} {:>10}  {:width$}  {:21} 0 … {} ns", "ns", "stays", "where", "in", nanoseconds(whole));
+    for (stay, place) in stays(way).iter().zip(&places) {
+        let (block, waits) = block(stay.event.stage);
+        let column = |time: u64| ((time - from) * COLUMNS / whole) as usize;
+        let (a, b) = (column(stay.event.time), column(stay.event.time + stay.span));
+        let mark = if waits { "·" } else { "█" };
+        let bar = match stay.span {
+            0 => format!("{}|", " ".repeat(a)),
+            _ => format!("{}{}", " ".repeat(a.min(COLUMNS as usize - 1)), mark.repeat((b - a).max(1))),
+        };
+        let (at, span) = (nanoseconds(stay.event.time - from), nanoseconds(stay.span));
+        let _ = writeln!(out, "{at:>12} {span:>10}  {place:width$}  {block:21} {bar}");
+    }
+    let waiting: u64 = stays(way).iter().filter(|s| block(s.event.stage).1).map(|s| s.span).sum();
+    let share = 100.0 * waiting as f64 / whole as f64;
+    let end = if last.stage == Stage::Delivered { "delivered after" } else { "not delivered within" };
+    let _ = writeln!(
+        out,
+        "  {end} {} ns, {} ns of them ({share:.0} %) in queues and allocators",
+        nanoseconds(whole),
+        nanoseconds(waiting)
+    );
+    out
+}
+
+fn nanoseconds(ps: u64) -> String {
+    format!("{}.{}", ps / 1000, ps % 1000 / 100)
+}
+
+/// All `ways` as a Chrome trace: a process per packet, a thread per router it visits.
+pub fn chrome(shape: &Shape, ways: &[Way]) -> Value {
+    let mut events = Vec::new();
+    for way in ways {
+        let name = format!("packet {}: {} → {}, {} flits", way.number, way.src, way.dst, way.flits);
+        let meta = |what: &str, thread: usize, name: &str| json!({"ph": "M", "name": what, "pid": way.number, "tid": thread, "args": {"name": name}});
+        events.push(meta("process_name", 0, &name));
+        let mut thread = 0;
+        let mut router = None;
+        for stay in stays(way) {
+            let e = stay.event;
+            if router != Some(e.router) {
+                router = Some(e.router);
+                thread += 1;
+                events.push(meta("thread_name", thread, &names::router(shape, e.router)));
+            }
+            let (block, waits) = block(e.stage);
+            let micro = |ps: u64| ps as f64 / 1e6;
+            events.push(json!({
+                "ph": "X", "name": block, "cat": if waits { "waiting" } else { "moving" },
+                "pid": way.number, "tid": thread, "ts": micro(e.time), "dur": micro(stay.span),
+                "args": {"port": names::port(shape, e.port), "vc": e.vc, "stage": format!("{:?}", e.stage)},
+            }));
+        }
+    }
+    json!({"displayTimeUnit": "ns", "traceEvents": events})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fabric::model::{Config, Generic, Network, Packet, Profile};
+
+    fn way() -> (Shape, Way) {
+        let shape: Shape = "torus:4x4".parse().unwrap();
+        let profile = Profile::Generic(Generic::default());
+        let mut net = Network::new(&Config { shape: shape.clone(), profile, seed: 1 }).unwrap();
+        net.inject(Packet { src: 0, dst: 1, flits: 1, traced: true, ..Packet::default() });
+        net.run_until_idle();
+        (shape, Way { number: 0, src: 0, dst: 1, flits: 1, events: net.take_trace() })
+    }
+
+    #[test]
+    fn a_diagram_shows_every_block() {
+        let (shape, way) = way();
+        let expected = "\
+packet 0: node 0 to node 1, 1 flits
+          ns      stays  where               in                    0 … 20.0 ns
+         0.0        0.0  (0,0) in node vc0   source queue          |
+         0.0        4.0  (0,0) in node vc0   injection             ████████
+         4.0        0.0  (0,0) in node vc0   input buffer                  |
+         4.0        2.0  (0,0) out +X vc0    switch allocation             ····
+         6.0        2.0  (0,0) out +X vc0    crossbar                          ████
+         8.0        4.0  (0,0) out +X vc0    link                                  ████████
+        12.0        0.0  (1,0) in -X vc0     input buffer                                  |
+        12.0        2.0  (1,0) out node vc0  switch allocation                             ····
+        14.0        2.0  (1,0) out node vc0  crossbar                                          ████
+        16.0        4.0  (1,0) out node vc0  ejection                                              ████████
+        20.0        0.0  (1,0) out node vc0  delivered                                                     |
+  delivered after 20.0 ns, 4.0 ns of them (20 %) in queues and allocators
+";
+        assert_eq!(text(&shape, &way), expected);
+    }
+
+    #[test]
+    fn a_chrome_trace_covers_the_whole_time() {
+        let (shape, way) = way();
+        let trace = chrome(&shape, &[way]);
+        let events = trace["traceEvents"].as_array().unwrap();
+        let spans: f64 = events.iter().filter_map(|e| e["dur"].as_f64()).sum();
+        assert!((spans - 0.020).abs() < 1e-9, "microseconds");
+        let threads: Vec<&str> =
+            events.iter().filter(|e| e["name"] == "thread_name").filter_map(|e| e["args"]["name"].as_str()).collect();
+        assert_eq!(threads, ["(0,0)", "(1,0)"]);
+    }
+}
