@@ -406,6 +406,10 @@ impl Fabric {
         if p.is(flag::DEAD) {
             return self.free_packet(h);
         }
+        if p.kind == PacketType::CollCredit {
+            self.free_packet(h);
+            return self.processor_credited(node);
+        }
         if p.kind == PacketType::BcastDown {
             return self.tree_delivered(node, h);
         }

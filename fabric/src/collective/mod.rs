@@ -68,6 +68,9 @@ struct Tree {
     members: BTreeMap<u32, Member>,
 }
 
+/// Finished reductions of a node: TreeId, generation of the tree, count.
+type Finished = Vec<(u8, u32, u64)>;
+
 /// The tree tables of all nodes.
 #[derive(Debug)]
 pub(crate) struct Trees {
@@ -75,11 +78,18 @@ pub(crate) struct Trees {
     generations: [u32; TREES],
     /// Per node with a planned credit to the processor: when, and results since the last one.
     timers: BTreeMap<u32, (Tick, u32)>,
+    /// Counters on their way to the processors, by node, oldest first.
+    credits: BTreeMap<u32, VecDeque<Finished>>,
 }
 
 impl Default for Trees {
     fn default() -> Trees {
-        Trees { loaded: std::array::from_fn(|_| None), generations: [0; TREES], timers: BTreeMap::new() }
+        Trees {
+            loaded: std::array::from_fn(|_| None),
+            generations: [0; TREES],
+            timers: BTreeMap::new(),
+            credits: BTreeMap::new(),
+        }
     }
 }
 
@@ -93,7 +103,7 @@ impl Trees {
     }
 }
 
-/// The port among `ports` at a node, sorted.
+/// The ports among `ports` at a node, sorted.
 fn ports_at(ports: &[Port], node: u32) -> Vec<Port> {
     let mut here: Vec<Port> = ports.iter().filter(|p| p.node == node).copied().collect();
     here.sort_unstable();

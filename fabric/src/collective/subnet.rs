@@ -1,7 +1,7 @@
 //! Moving collective packets: what a router does with each kind, credits, results.
 
 use super::reducer::{Slot, combine};
-use super::{CREDIT_EVERY, Member, TELL_CYCLES, TELL_EVERY, Tree, TreeError, TreeRows, validate};
+use super::{CREDIT_EVERY, Finished, Member, TELL_CYCLES, TELL_EVERY, Tree, TreeError, TreeRows, validate};
 use crate::Fabric;
 use crate::event::Kind;
 use crate::ops::Doing;
@@ -12,7 +12,7 @@ use crate::types::*;
 use abi::packet::{PacketType, Vc};
 use abi::torus::NodeId;
 use abi::{REDUCES, TREES};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 const UP: usize = Vc::Up as usize;
 const DOWN: usize = Vc::Down as usize;
@@ -43,9 +43,12 @@ impl Fabric {
         if let Some(port) = rows.ports.iter().find(|p| ours(p).is_none()) {
             return Err(TreeError::NotInJob(*port));
         }
+        let mut here: BTreeMap<NodeId, Vec<Port>> = BTreeMap::new();
+        rows.ports.iter().for_each(|p| here.entry(p.node).or_default().push(*p));
         let mut members = BTreeMap::new();
         for (node, row) in &rows.rows {
-            let ports = super::ports_at(&rows.ports, *node);
+            let mut ports = here.remove(node).unwrap_or_default();
+            ports.sort_unstable();
             let member = Member {
                 row: *row,
                 ports: ports.iter().filter_map(ours).map(|i| (i as u32, 0)).collect(),
@@ -135,8 +138,9 @@ impl Fabric {
 
     pub(crate) fn check_tree(&self, tree: u8, job: JobId, from: Port) -> Result<(), InjectError> {
         let loaded = self.trees.loaded.get(tree as usize).and_then(Option::as_ref);
-        let ok = loaded.is_some_and(|t| t.job == job && t.rows.ports.contains(&from));
-        if ok { Ok(()) } else { Err(InjectError::NoTree(tree)) }
+        let port = self.port_index(from).unwrap_or(usize::MAX) as u32;
+        let here = |t: &Tree| t.members.get(&from.node).is_some_and(|m| m.ports.iter().any(|p| p.0 == port));
+        if loaded.is_some_and(|t| t.job == job && here(t)) { Ok(()) } else { Err(InjectError::NoTree(tree)) }
     }
 
     /// Turns a posted reduction or broadcast into a packet. False if it must wait.
@@ -222,6 +226,9 @@ impl Fabric {
         }
         let p = self.packets[h];
         let Detail::Tree { tree, generation, .. } = p.detail else {
+            if p.kind == PacketType::CollCredit && queue == Q_CREDIT {
+                return Some(1 << OUT_EJECT);
+            }
             self.discard_front(node, queue);
             return None;
         };
@@ -254,7 +261,7 @@ impl Fabric {
                 }
                 Some(want)
             }
-            PacketType::CollCredit if queue >= Q_CREDIT => Some(row.down as u16),
+            PacketType::CollCredit if queue == Q_CREDIT => Some(row.down as u16),
             _ => {
                 self.discard_front(node, queue);
                 if let Some(m) = self.trees.member(tree, node) {
@@ -348,6 +355,9 @@ impl Fabric {
                 self.send_credit(node, tree, p.job);
             }
             self.advance_done(node, tree);
+            if !ports.is_empty() {
+                self.count_result(node);
+            }
             ports.into_iter().for_each(|port| self.schedule_pump(port as usize, self.now));
         }
     }
@@ -380,24 +390,24 @@ impl Fabric {
         self.append(node, Q_CREDIT, h);
     }
 
-    /// Counts reductions whose results are where they belong; plans a credit to the processor.
+    /// Counts reductions whose results are where they belong.
     fn advance_done(&mut self, node: u32, tree: u8) {
         let Some(m) = self.trees.member(tree, node) else { return };
-        let mut news = 0;
         while let Some((_, true)) = m.pending.front() {
             m.pending.pop_front();
-            news += u32::from(m.count_done());
+            m.count_done();
         }
-        if m.done == m.told || news == 0 || m.ports.is_empty() {
-            return;
-        }
+    }
+
+    /// A result has left the node: the processor hears of it by a credit after 128 results over all
+    /// trees, or 4096 cycles after the first it has not heard of.
+    fn count_result(&mut self, node: u32) {
         let at = self.now + TELL_CYCLES * self.params.cycle_ps;
         let known = self.trees.timers.contains_key(&node);
         let timer = self.trees.timers.entry(node).or_insert((at, 0));
-        timer.1 += news;
+        timer.1 += 1;
         if timer.1 >= TELL_EVERY {
-            timer.0 = self.now;
-            self.tell_processor(node);
+            self.credit_processor(node);
         } else if !known {
             self.events.push(at, Kind::TreeTimer, node, 0);
         }
@@ -406,17 +416,44 @@ impl Fabric {
     /// [`Kind::TreeTimer`]: 4096 cycles have passed since the first result not told of.
     pub(crate) fn on_tree_timer(&mut self, node: u32) {
         if self.trees.timers.get(&node).is_some_and(|t| t.0 <= self.now) {
-            self.tell_processor(node);
+            self.credit_processor(node);
         }
     }
 
-    fn tell_processor(&mut self, node: u32) {
+    /// Sends the processor the sixteen counters of finished reductions, through the Broadcaster.
+    fn credit_processor(&mut self, node: u32) {
         self.trees.timers.remove(&node);
-        for tree in 0..TREES as u8 {
+        let counters = self.finished_at(node);
+        self.trees.credits.entry(node).or_default().push_back(counters);
+        let mut p = Packet::new(PacketType::CollCredit);
+        (p.src, p.dst, p.job, p.flits) = (node, node, JobId::MAX, 4);
+        p.vc = DOWN as u8;
+        (p.head, p.tail) = (self.now, self.now);
+        let h = self.packets.alloc(p);
+        self.append(node, Q_CREDIT, h);
+    }
+
+    /// How many reductions are finished at a node, by tree.
+    fn finished_at(&self, node: u32) -> Finished {
+        let at = |tree: usize| Some(self.trees.loaded[tree].as_ref()?.members.get(&node)?.done);
+        let of = |tree: usize| Some((tree as u8, self.trees.generations[tree], at(tree)?));
+        (0..TREES).filter_map(of).collect()
+    }
+
+    /// A credit has reached the processor: the participants of the node see its counters.
+    pub(crate) fn processor_credited(&mut self, node: u32) {
+        if let Some(counters) = self.trees.credits.get_mut(&node).and_then(VecDeque::pop_front) {
+            self.tell_processor(node, counters);
+        }
+    }
+
+    fn tell_processor(&mut self, node: u32, counters: Finished) {
+        for (tree, generation, count) in counters {
+            let current = self.trees.generation(tree) == generation;
             let Some(job) = self.trees.loaded[tree as usize].as_ref().map(|t| t.job) else { continue };
-            let Some(m) = self.trees.member(tree, node).filter(|m| m.done > m.told) else { continue };
-            m.told = m.done;
-            let (count, ports) = (m.done, m.ports.clone());
+            let Some(m) = self.trees.member(tree, node).filter(|m| current && count > m.told) else { continue };
+            m.told = count;
+            let ports = m.ports.clone();
             for (port, _) in ports {
                 let at = self.ports[port as usize].port;
                 self.effect(Effect::TreeCredit { at, job, tree, count, time: self.now });
@@ -470,7 +507,8 @@ impl Fabric {
                 } else {
                     self.effect(Effect::Write { at, job, place, data, time, last: true });
                 }
-                return self.tell_processor(p.dst); // the other participants of this node
+                let counters = self.finished_at(p.dst);
+                return self.tell_processor(p.dst, counters); // the other participants of this node
             }
         }
         self.effect(Effect::Write { at, job, place, data, time, last: true });

@@ -1,6 +1,5 @@
 //! Trees: their tables, how one is built over links that work, and what makes one valid.
 
-use super::ports_at;
 use crate::routes::Routes;
 use crate::topology::{DIRS, NONE};
 use crate::types::{JobId, Link, Port};
@@ -63,33 +62,54 @@ pub enum TreeError {
     /// No participants, or one named twice or outside the network.
     #[error("a tree needs participants inside the network, each named once")]
     Members,
-    /// Not exactly one root, or a root with a parent: criteria (a), (g).
-    #[error("{0} roots, or a root with a parent: there must be one root and it has none")]
-    Root(usize),
-    /// Criterion (b) or (d): parent and child disagree.
-    #[error("node {node}: the neighbour towards {dir} does not say the same about their edge")]
-    Edge {
+    /// Criterion (a): no root.
+    #[error("criterion (a): no node is the root, there must be exactly one")]
+    NoRoot,
+    /// Criterion (a): more than one root.
+    #[error("criterion (a): node {node} is a root like node {first}, there must be exactly one")]
+    TwoRoots {
+        /// The root with the lowest number.
+        first: NodeId,
+        /// Another one.
+        node: NodeId,
+    },
+    /// Criterion (b): a direction down does not lead to a child.
+    #[error("criterion (b): node {node}: its neighbour down {dir} is not in the tree or has another parent")]
+    Child {
         /// Where.
         node: NodeId,
-        /// Which edge.
+        /// Which direction.
         dir: Direction,
     },
     /// Criterion (c): a direction down that may close a cycle of waiting packets.
-    #[error("node {node}: direction {dir} down is neither opposite to the root nor in a later dimension")]
+    #[error(
+        "criterion (c): node {node}: direction {dir} down is neither opposite to the root nor in a later dimension"
+    )]
     Order {
         /// Where.
         node: NodeId,
         /// Which direction.
         dir: Direction,
     },
+    /// Criterion (d): the parent does not know this child.
+    #[error("criterion (d): node {node}: its parent towards {dir} is not in the tree or does not lead down to it")]
+    Parent {
+        /// Where.
+        node: NodeId,
+        /// Direction of the parent.
+        dir: Direction,
+    },
     /// Criterion (e): following the parents does not lead to the root.
-    #[error("node {0}: following the directions to the root does not reach it")]
+    #[error("criterion (e): node {0}: following the directions to the root does not reach it")]
     Detached(NodeId),
     /// Criterion (f): the count of directions down is wrong.
-    #[error("node {0}: the number of directions down is wrong")]
+    #[error("criterion (f): node {0}: the number of directions down is wrong")]
     Count(NodeId),
+    /// Criterion (g): the root has a parent.
+    #[error("criterion (g): node {0} is the root and has a direction to the root")]
+    RootParent(NodeId),
     /// Criterion (h): a leaf without contributors would never finish a reduction.
-    #[error("node {0}: a leaf needs a local participant")]
+    #[error("criterion (h): node {0}: a leaf needs a local participant")]
     EmptyLeaf(NodeId),
     /// The rows do not match the participants.
     #[error("node {0}: the row does not count the participants named")]
@@ -122,43 +142,58 @@ pub fn build(routes: &Routes, root: NodeId, members: &[Port]) -> Result<TreeRows
         return Err(TreeError::Members);
     }
     // Sweep dimension by dimension; in each ring the tree grows both ways from the one node reached.
-    let mut parent: BTreeMap<NodeId, Option<usize>> = BTreeMap::from([(root, None)]);
-    for dim in 0..4 {
-        let mut front: Vec<NodeId> = parent.keys().copied().collect();
+    let mut parent = vec![UNSEEN; net.nodes];
+    parent[root as usize] = ROOT;
+    let mut reached = vec![root];
+    for dim in 0..DIRS / 2 {
+        let mut front = reached.clone();
         while !front.is_empty() {
             let mut next = Vec::new();
             for node in front {
-                for dir in [dim, dim + 4] {
+                for dir in [dim, dim + DIRS / 2] {
                     let far = net.neighbour(node, dir);
-                    if far != NONE && !routes.blocked(node, dir) && !parent.contains_key(&far) {
-                        parent.insert(far, Some(dir ^ 4));
+                    if far != NONE && !routes.blocked(node, dir) && parent[far as usize] == UNSEEN {
+                        parent[far as usize] = opposite(dir) as u8;
                         next.push(far);
                     }
                 }
             }
+            next.sort_unstable();
+            reached.extend_from_slice(&next);
             front = next;
         }
+        reached.sort_unstable();
     }
     let mut rows: BTreeMap<NodeId, TreeRow> = BTreeMap::new();
     rows.entry(root).or_default().is_root = true;
     for port in &ports {
-        rows.entry(port.node).or_default().contributors += 1;
         let mut at = port.node;
-        if !parent.contains_key(&at) || !routes.node_up(at) {
+        if parent[at as usize] == UNSEEN || !routes.node_up(at) {
             return Err(TreeError::Unreachable { root, member: at });
         }
-        while let Some(Some(up)) = parent.get(&at) {
-            let far = net.neighbour(at, *up);
-            rows.entry(at).or_default().to_root = Some(Direction::ALL[*up]);
-            let row = rows.entry(far).or_default();
-            row.down |= 1 << (up ^ 4);
-            row.down_sum = row.down.count_ones() as u8;
-            at = far;
+        rows.entry(at).or_default().contributors += 1;
+        // Joins the tree where one of its ancestors has already.
+        while parent[at as usize] != ROOT && rows.entry(at).or_default().to_root.is_none() {
+            let up = parent[at as usize] as usize;
+            rows.entry(at).or_default().to_root = Some(Direction::ALL[up]);
+            at = net.neighbour(at, up);
+            let row = rows.entry(at).or_default();
+            row.down |= 1 << opposite(up);
+            row.down_sum += 1;
         }
     }
     let mut tree = TreeRows { rows: rows.into_iter().collect(), ports };
     drop_idle_root(&net.shape, &mut tree);
     Ok(tree)
+}
+
+/// In a list of parents: not reached, the root.
+const UNSEEN: u8 = u8::MAX;
+const ROOT: u8 = u8::MAX - 1;
+
+/// Number of the direction opposite to `dir`.
+fn opposite(dir: usize) -> usize {
+    Direction::ALL[dir].opposite().index()
 }
 
 /// A root without participants that has a single child passes its office down to it.
@@ -184,28 +219,36 @@ pub fn validate(shape: &Shape, tree: &TreeRows) -> Result<(), TreeError> {
     if rows.len() != tree.rows.len() || rows.keys().any(|n| *n as usize >= shape.nodes()) {
         return Err(TreeError::Members);
     }
-    let roots = rows.values().filter(|r| r.is_root).count();
-    if roots != 1 || rows.values().any(|r| r.is_root && r.to_root.is_some()) {
-        return Err(TreeError::Root(roots)); // (a), (g)
+    let mut roots = rows.iter().filter(|(_, r)| r.is_root).map(|(n, _)| *n);
+    match (roots.next(), roots.next()) {
+        (None, _) => return Err(TreeError::NoRoot),
+        (Some(first), Some(node)) => return Err(TreeError::TwoRoots { first, node }),
+        (Some(root), None) if rows[&root].to_root.is_some() => return Err(TreeError::RootParent(root)),
+        _ => {}
     }
+    let mut contributors: BTreeMap<NodeId, usize> = BTreeMap::new();
+    tree.ports.iter().for_each(|p| *contributors.entry(p.node).or_default() += 1);
+    let mut attached: BTreeSet<NodeId> = BTreeSet::new();
     for (&node, row) in &rows {
         check_row(shape, &rows, node, row)?;
-        if row.contributors as usize != ports_at(&tree.ports, node).len() {
+        if row.contributors as usize != contributors.remove(&node).unwrap_or(0) {
             return Err(TreeError::Contributors(node));
         }
-        // (e): more steps than nodes means a cycle.
-        let (mut at, mut steps) = (node, 0);
-        while let Some(up) = rows.get(&at).and_then(|r| r.to_root) {
-            steps += 1;
-            let far = shape.neighbour(at, up).filter(|_| steps <= rows.len());
-            at = far.ok_or(TreeError::Detached(node))?;
+        // (e): up to the root or to a node known to lead there; more steps than nodes are a cycle.
+        let (mut at, mut path) = (node, Vec::new());
+        while !attached.contains(&at) {
+            path.push(at);
+            match rows.get(&at) {
+                Some(r) if r.is_root => break,
+                Some(TreeRow { to_root: Some(up), .. }) if path.len() <= rows.len() => {
+                    at = shape.neighbour(at, *up).ok_or(TreeError::Detached(node))?;
+                }
+                _ => return Err(TreeError::Detached(node)),
+            }
         }
-        if !rows.get(&at).is_some_and(|r| r.is_root) {
-            return Err(TreeError::Detached(node));
-        }
+        attached.extend(path);
     }
-    let named: BTreeSet<NodeId> = tree.ports.iter().map(|p| p.node).collect();
-    match named.iter().find(|n| !rows.contains_key(n)) {
+    match contributors.keys().next() {
         Some(node) => Err(TreeError::Contributors(*node)),
         None => Ok(()),
     }
@@ -221,7 +264,7 @@ fn check_row(shape: &Shape, rows: &BTreeMap<NodeId, TreeRow>, node: NodeId, row:
     for dir in Direction::ALL.into_iter().take(DIRS).filter(|d| row.down & d.bit() != 0) {
         let child = shape.neighbour(node, dir).and_then(|n| rows.get(&n));
         if child.is_none_or(|c| c.to_root != Some(dir.opposite())) {
-            return Err(TreeError::Edge { node, dir }); // (b)
+            return Err(TreeError::Child { node, dir }); // (b)
         }
         let allowed = row.to_root.is_none_or(|up| dir.dim() > up.dim() || dir == up.opposite());
         if !allowed {
@@ -231,7 +274,7 @@ fn check_row(shape: &Shape, rows: &BTreeMap<NodeId, TreeRow>, node: NodeId, row:
     if let Some(dir) = row.to_root {
         let parent = shape.neighbour(node, dir).and_then(|n| rows.get(&n));
         if parent.is_none_or(|p| p.down & dir.opposite().bit() == 0) {
-            return Err(TreeError::Edge { node, dir }); // (d)
+            return Err(TreeError::Parent { node, dir }); // (d)
         }
     }
     Ok(())

@@ -63,13 +63,15 @@ fn the_validator_finds_every_kind_of_mistake() {
     };
     type NodeIdAlias = u32;
     let plus_x = Direction::new(0, true);
-    assert!(matches!(broken(&|r| r.is_root = true, 0), TreeError::Root(_)), "(a)");
-    assert!(matches!(broken(&|r| r.is_root = false, 5), TreeError::Root(0)), "(a)");
-    assert!(matches!(broken(&|r| r.to_root = Some(plus_x), 5), TreeError::Root(1)), "(g)");
+    assert!(matches!(broken(&|r| r.is_root = true, 0), TreeError::TwoRoots { first: 0, node: 5 }), "(a)");
+    assert!(matches!(broken(&|r| r.is_root = false, 5), TreeError::NoRoot), "(a)");
+    assert!(matches!(broken(&|r| r.to_root = Some(plus_x), 5), TreeError::RootParent(5)), "(g)");
     assert!(matches!(broken(&|r| r.down_sum += 1, 5), TreeError::Count(5)), "(f)");
-    assert!(matches!(broken(&|r| (r.down, r.down_sum) = (0, 0), 5), TreeError::Edge { .. }), "(d)");
-    assert!(matches!(broken(&|r| r.contributors = 2, 5), TreeError::Contributors(5)));
+    assert!(matches!(broken(&|r| (r.down, r.down_sum) = (0, 0), 5), TreeError::Parent { .. }), "(d)");
+    let down = |r: &mut TreeRow| (r.down, r.down_sum) = (r.down | plus_x.opposite().bit() | plus_x.bit(), 2);
     let leaf = good.rows.iter().find(|r| r.1.down == 0).unwrap().0;
+    assert!(matches!(broken(&down, leaf), TreeError::Child { node, .. } if node == leaf), "(b)");
+    assert!(matches!(broken(&|r| r.contributors = 2, 5), TreeError::Contributors(5)));
     assert!(matches!(broken(&|r| r.contributors = 0, leaf), TreeError::EmptyLeaf(_)), "(h)");
     // (b) and (e): a closed ring beside the tree, which the paper's three criteria accept.
     let mut ring = build(f.routes(), 0, &[port(0)]).unwrap();
@@ -211,6 +213,119 @@ fn a_reduction_to_one_node_reaches_that_port_and_credits_the_others() {
             assert_eq!(credits[&port(node)], 100, "node {node}");
         }
     }
+}
+
+/// Packets sent over the link from `node` towards `dir`.
+fn crossed(w: &World, node: u32, dir: Direction) -> u64 {
+    w.fabric.link_counters(Link { node, dir }).total().packets
+}
+
+/// Two nodes in a row, node 0 the root of tree 0, and the directions from 0 to 1 and back.
+fn pair() -> (World, Direction, Direction) {
+    let mut w = World::new("mesh:2");
+    let rows = w.fabric.build_tree(0, &all(2)).unwrap();
+    w.fabric.load_tree(0, 0, &rows).unwrap();
+    let down = Direction::new(0, true);
+    (w, down, down.opposite())
+}
+
+#[test]
+fn children_get_a_credit_for_every_eighth_result() {
+    let (mut w, down, up) = pair();
+    for s in 0..43 {
+        for node in 0..2 {
+            // The result goes to the root's own host, so credits are all that goes down.
+            w.must_post(port(node), Class::Sync, sum(0, s, false, Some(port(0)), &[1; 8]));
+        }
+    }
+    w.finish();
+    assert_eq!((crossed(&w, 1, up), crossed(&w, 0, down)), (43, 43 / 8));
+}
+
+#[test]
+fn a_child_sends_sixteen_reductions_and_eight_more_per_credit() {
+    let (mut w, _, up) = pair();
+    for s in 0..40 {
+        w.must_post(port(1), Class::Sync, sum(0, s, true, None, &[1; 8]));
+    }
+    // The root's own contributions decide how many are finished.
+    for (finished, sent) in [(0, 16), (7, 16), (8, 24), (15, 24), (16, 32), (23, 32), (24, 40)] {
+        let made = w.next_tag;
+        for s in (made - 40)..finished {
+            w.must_post(port(0), Class::Sync, sum(0, s, true, None, &[1; 8]));
+        }
+        w.settle();
+        assert_eq!(crossed(&w, 1, up), sent, "{finished} finished");
+    }
+}
+
+/// The processor's first credits at `at`: their time and the reductions they tell of.
+fn first_credits(w: &World, at: Port) -> (Tick, u64) {
+    let mut seen = (0, 0);
+    for e in &w.effects {
+        match e {
+            Effect::TreeCredit { at: to, count, time, .. } if *to == at && (seen.0 == 0 || seen.0 == *time) => {
+                seen = (*time, seen.1 + count);
+            }
+            _ => {}
+        }
+    }
+    seen
+}
+
+#[test]
+fn the_processor_is_told_after_128_results_over_all_trees() {
+    let mut config = Config::new("mesh:2".parse().unwrap());
+    config.params.ops_per_port = 256; // so that all is posted before time passes
+    let members = [Port { node: 0, endpoint: 0 }, Port { node: 0, endpoint: 1 }];
+    let mut w = World::with(config, &[members[0], members[1], port(1)]);
+    for tree in 0..16 {
+        let rows = w.fabric.build_tree(0, &members).unwrap();
+        w.fabric.load_tree(tree, 0, &rows).unwrap();
+    }
+    for s in 0..10 {
+        for tree in 0..16 {
+            for at in members {
+                w.must_post(at, Class::Sync, sum(tree, s, false, Some(port(1)), &[1; 8]));
+            }
+        }
+    }
+    w.finish();
+    let (time, told) = first_credits(&w, members[1]);
+    assert!(time < 4096 * 2_000, "not by the timer: {time} ps");
+    assert_eq!(told, 128);
+}
+
+#[test]
+fn the_processor_is_told_4096_cycles_after_the_first_result() {
+    let (mut w, _, _) = pair();
+    for s in 0..3 {
+        for node in 0..2 {
+            w.must_post(port(node), Class::Sync, sum(0, s, false, Some(port(0)), &[1; 8]));
+        }
+    }
+    w.finish();
+    let (time, told) = first_credits(&w, port(1));
+    // Its own contribution reaches the Reducer with its tail: 300 ns and three flits.
+    let result = 300_000 + 3 * 2_000;
+    let ejected = 4 * 2_000 + 300_000;
+    assert_eq!((time, told), (result + 4096 * 2_000 + ejected, 3));
+}
+
+#[test]
+fn a_broadcast_waits_for_the_whole_packet_at_every_node() {
+    // Eight nodes in a row, the root at one end: 18 flits behind each other at every hop.
+    let mut w = World::new("mesh:8");
+    let rows = w.fabric.build_tree(0, &all(8)).unwrap();
+    w.fabric.load_tree(0, 0, &rows).unwrap();
+    w.must_post(port(0), Class::Sync, Op::Bcast { tree: 0, place: heap(0), source: Source::Inline(&[1; 256]) });
+    w.finish();
+    let far = w.effects.iter().find_map(|e| match e {
+        Effect::TreeResult { at, time, .. } if *at == port(7) => Some(*time),
+        _ => None,
+    });
+    let (at_core, at_link) = (18 * 2_000, 18 * 6_400 / 3);
+    assert_eq!(far, Some(300_000 + at_core + 7 * (129_000 + at_link) + at_core + 300_000));
 }
 
 #[test]

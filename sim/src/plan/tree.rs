@@ -149,13 +149,24 @@ fn explain(e: &TreeError, shape: &Shape) -> String {
         _ => node.to_string(),
     };
     match e {
-        TreeError::Root(n) => {
-            format!("criteria (a), (g): {n} roots, or a root with a parent; exactly one node is the root and has none")
+        TreeError::TwoRoots { first, node } => {
+            format!("criterion (a): node {} is a root like node {}; there must be one", at(*node), at(*first))
         }
-        TreeError::Edge { node, dir } => {
+        TreeError::RootParent(node) => {
+            format!("criterion (g): node {} is the root and names a direction to the root", at(*node))
+        }
+        TreeError::Child { node, dir } => {
             format!(
-                "criteria (b), (d): node {} and its neighbour towards {dir} must name each other as parent and child",
-                at(*node)
+                "criterion (b): node {}: its neighbour down {dir} must be in the tree with {} to the root",
+                at(*node),
+                dir.opposite()
+            )
+        }
+        TreeError::Parent { node, dir } => {
+            format!(
+                "criterion (d): node {}: its parent towards {dir} must be in the tree with {} among its directions down",
+                at(*node),
+                dir.opposite()
             )
         }
         TreeError::Order { node, dir } => {
@@ -238,8 +249,11 @@ pub fn check_file(file: &TomlFile) -> Result<Report, Error> {
     tree.ports.sort_unstable();
     validate(&shape, &tree).map_err(|e| {
         let node = match &e {
-            TreeError::Edge { node, .. } | TreeError::Order { node, .. } => Some(*node),
-            TreeError::Detached(n) | TreeError::Count(n) | TreeError::EmptyLeaf(n) => Some(*n),
+            TreeError::Child { node, .. } | TreeError::Parent { node, .. } => Some(*node),
+            TreeError::Order { node, .. } | TreeError::TwoRoots { node, .. } => Some(*node),
+            TreeError::Detached(n) | TreeError::Count(n) | TreeError::EmptyLeaf(n) | TreeError::RootParent(n) => {
+                Some(*n)
+            }
             _ => None,
         };
         let start = lines.iter().find(|(n, _)| Some(*n) == node).map_or(0, |(_, s)| *s);
@@ -343,8 +357,14 @@ mod tests {
             check(name, &good.replacen(from, to, 1)).unwrap_err().to_string()
         };
         let e = refused("b", "to_root = \"-Y\"", "to_root = \"+X\"");
-        assert!(e.contains(".toml:7: criteria (b), (d): node 1,0"), "{e}");
-        assert!(refused("a", "root = true\n", "\n").contains("criteria (a), (g): 0 roots"));
+        assert!(e.contains(".toml:7: criterion (b): node 1,0"), "{e}");
+        assert!(refused("a", "root = true\n", "\n").contains("criterion (a): no node is the root"));
+        let e = refused("aa", "node = \"1,0\"\n", "node = \"1,0\"\nroot = true\n");
+        assert!(e.contains(".toml:7: criterion (a): node 1,0 is a root like node 0,0"), "{e}");
+        let e = refused("g", "root = true\n", "root = true\nto_root = \"+Y\"\n");
+        assert!(e.contains(".toml:3: criterion (g): node 0,0"), "{e}");
+        let e = refused("d", "down = [\"+Y\"]", "down = []");
+        assert!(e.contains("criterion (d): node 1,1"), "{e}");
         let e = refused("h", "to_root = \"-Y\"", "to_root = \"-Y\"\ncontributors = 0");
         assert!(e.contains(".toml:11: criterion (h): node 1,1"), "{e}");
         assert!(refused("two", "node = \"1,1\"", "node = \"1,0\"").contains(".toml:11: node 1,0 has two rows"));
