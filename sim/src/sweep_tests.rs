@@ -62,7 +62,7 @@ fn mistakes_are_shown_with_their_line() {
     let e = refused("value", "[sweep]\npattern = [\"zigzag\"]\n");
     assert!(e.contains(".toml:6: pattern is zigzag"), "{e}");
     let e = refused("load", "[sweep]\nload = [0.1, 7.0]\n");
-    assert!(e.contains(".toml:6: message rate is 7"), "{e}");
+    assert!(e.contains(".toml:6: load is 7"), "{e}");
     let e = refused("empty", "[sweep]\nload = []\n");
     assert!(e.contains("number of points is 0"), "{e}");
 }

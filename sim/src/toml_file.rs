@@ -62,9 +62,12 @@ impl TomlFile {
         self.error(self.line_at(offset), message)
     }
 
-    /// Line of the setting `key`, counted from 1.
+    /// Line of the setting or table `key`, counted from 1.
     fn line_of(&self, key: &str) -> Option<usize> {
-        let sets = |line: &str| line.split_once('=').is_some_and(|(name, _)| name.trim().trim_matches('"') == key);
+        let sets = |line: &str| {
+            line.trim() == format!("[{key}]")
+                || line.split_once('=').is_some_and(|(name, _)| name.trim().trim_matches('"') == key)
+        };
         self.text.lines().position(sets).map(|i| i + 1)
     }
 

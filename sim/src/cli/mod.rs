@@ -9,5 +9,8 @@ mod run;
 mod sim;
 mod sweep;
 
+#[cfg(test)]
+mod bad_input_tests;
+
 pub use plan::{PlanArgs, plan};
 pub use sim::{SimArgs, sim};

@@ -161,7 +161,13 @@ impl Keys {
 
         let layout = layout(&shape);
         let load = self.load.unwrap_or(0.1);
-        let rate = blame(Rate::messages(load / lengths.mean()), "load")?;
+        let mean = lengths.mean();
+        let rate = Rate::messages(load / mean).map_err(|_| {
+            let why = format!(
+                "a node creates at most one message per cycle, here of {mean} flits: give a load from 0 to {mean}"
+            );
+            (Error::invalid("load", load, why), "load")
+        })?;
         let pattern = self.pattern.clone().unwrap_or(Pattern::Uniform);
         let map = self.map.unwrap_or_default();
         let process = self.process.unwrap_or(Process::Bernoulli);
@@ -394,8 +400,8 @@ mod tests {
             ("buffer = 1", "buffer", "bubble rule"),
             ("router = \"generic\"\nvcs = 3", "vcs", "even number"),
             ("router = \"generic\"\nlink-ns = 10.0", "link-ns", "cycles"),
-            ("load = 19.0", "load", "0 to 1 messages"),
-            ("load = -0.1", "load", "0 to 1 messages"),
+            ("load = 19.0", "load", "from 0 to 18"),
+            ("load = -0.1", "load", "load is -0.1"),
             ("pattern = \"hotspot:512,0.1\"", "pattern", "the last one is 511"),
             ("topology = \"torus:3x4\"\nmap = \"hilbert\"", "map", "use morton"),
             ("probe = \"0,512\"", "probe", "0 to 511"),

@@ -98,7 +98,7 @@ keys! {
     /// dor, adaptive (angara) or nca (fat tree) [default: dor, nca in a tree]
     #[arg(long, value_enum)]
     routing: Routing,
-    /// What nodes do: open-loop, all-to-all:BYTES, request-reply:WINDOW,REQUEST_FLITS,REPLY_FLITS [default: open-loop]
+    /// What nodes do: open-loop, or a program such as all-to-all:BYTES; `angara sim workloads` lists them [default: open-loop]
     #[arg(long, value_name = "WORKLOAD")]
     workload: Chosen,
     /// Flits per message, or a mixture LENGTH:SHARE,… [default: 1 (generic), 18 (angara)]
@@ -107,7 +107,7 @@ keys! {
     /// Offered flits per node and cycle [default: 0.1]
     #[arg(long, value_name = "FLITS")]
     load: f64,
-    /// uniform, others, tornado, bitcomp, transpose, bitrev, shuffle, neighbor, permutation, hotspot:NODE,SHARE, local:RADIUS,SHARE, fftrow:COLUMNS, fftcol:COLUMNS [default: uniform]
+    /// uniform, others, tornado, bitcomp, transpose, bitrev, shuffle, butterfly, opposite, neighbor, halo, permutation, hotspot:NODE,SHARE, local:RADIUS,SHARE, fftrow:COLUMNS, fftcol:COLUMNS [default: uniform]
     #[arg(long, value_name = "PATTERN")]
     pattern: Pattern,
     /// bernoulli, poisson, batch-poisson[:SIZE] or on-off:ON,OFF [default: bernoulli]

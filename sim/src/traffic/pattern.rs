@@ -26,8 +26,14 @@ pub enum Pattern {
     BitReverse,
     /// Bits of the number rotated by one.
     Shuffle,
+    /// First and last bit of the number exchanged.
+    Butterfly,
+    /// Half way round in every dimension.
+    Opposite,
     /// One step up in every dimension.
     Neighbour,
+    /// A random one of those one hop away (grid) or under the same router (tree), as in halo exchanges.
+    Halo,
     /// A random permutation, the same for the whole run.
     Permutation,
     /// This share of all messages to one endpoint, the others uniform.
@@ -50,7 +56,8 @@ pub enum Pattern {
     FftColumn(u32),
 }
 
-const FORMS: &str = "use uniform, others, tornado, bitcomp, transpose, bitrev, shuffle, neighbor, permutation, \
+const FORMS: &str = "use uniform, others, tornado, bitcomp, transpose, bitrev, shuffle, butterfly, opposite, \
+                     neighbor, halo, permutation, \
                      hotspot:NODE,SHARE, local:RADIUS,SHARE, fftrow:COLUMNS or fftcol:COLUMNS";
 
 impl FromStr for Pattern {
@@ -72,6 +79,9 @@ impl FromStr for Pattern {
             ("transpose", []) => Ok(Pattern::Transpose),
             ("bitrev", []) => Ok(Pattern::BitReverse),
             ("shuffle", []) => Ok(Pattern::Shuffle),
+            ("butterfly", []) => Ok(Pattern::Butterfly),
+            ("opposite", []) => Ok(Pattern::Opposite),
+            ("halo", []) => Ok(Pattern::Halo),
             ("neighbor", []) => Ok(Pattern::Neighbour),
             ("permutation", []) => Ok(Pattern::Permutation),
             ("hotspot", [node, s]) => Ok(Pattern::Hotspot { node: whole(node)?, share: share(s)? }),
@@ -93,6 +103,9 @@ impl fmt::Display for Pattern {
             Pattern::Transpose => f.write_str("transpose"),
             Pattern::BitReverse => f.write_str("bitrev"),
             Pattern::Shuffle => f.write_str("shuffle"),
+            Pattern::Butterfly => f.write_str("butterfly"),
+            Pattern::Opposite => f.write_str("opposite"),
+            Pattern::Halo => f.write_str("halo"),
             Pattern::Neighbour => f.write_str("neighbor"),
             Pattern::Permutation => f.write_str("permutation"),
             Pattern::Hotspot { node, share } => write!(f, "hotspot:{node},{share}"),
@@ -149,6 +162,8 @@ impl Pattern {
             Pattern::Others => Prepared::Others,
             Pattern::Tornado => fixed(layout, |d, size| (d + (size - 1) / 2) % size),
             Pattern::Neighbour => fixed(layout, |d, size| (d + 1) % size),
+            Pattern::Opposite => fixed(layout, |d, size| (d + size / 2) % size),
+            Pattern::Halo => return Pattern::Local { radius: 1, share: 1.0 }.prepare(layout, seed),
             Pattern::BitComplement => Prepared::Fixed((0..n).map(|i| n - 1 - i).collect()),
             Pattern::Transpose => {
                 if layout.sizes.iter().ne(layout.sizes.iter().rev()) {
@@ -161,11 +176,16 @@ impl Pattern {
                 };
                 Prepared::Fixed((0..n).map(turned).collect())
             }
-            Pattern::BitReverse | Pattern::Shuffle if !n.is_power_of_two() || n == 1 => {
+            Pattern::BitReverse | Pattern::Shuffle | Pattern::Butterfly if !n.is_power_of_two() || n == 1 => {
                 return refuse(format!("the number of endpoints, {n}, must be a power of two"));
             }
             Pattern::BitReverse => Prepared::Fixed((0..n).map(|i| i.reverse_bits() >> (32 - bits)).collect()),
             Pattern::Shuffle => Prepared::Fixed((0..n).map(|i| (i << 1 | i >> (bits - 1)) & (n - 1)).collect()),
+            Pattern::Butterfly => {
+                let swapped = |i: u32| (i & !(1 | 1 << (bits - 1))) | (i & 1) << (bits - 1) | i >> (bits - 1);
+                // With a single bit, first and last are the same.
+                Prepared::Fixed((0..n).map(|i| if bits == 1 { i } else { swapped(i) }).collect())
+            }
             Pattern::Permutation => {
                 let mut all: Vec<u32> = (0..n).collect();
                 Stream::new(seed, 0, Purpose::Placement).shuffle(&mut all);

@@ -136,3 +136,17 @@ fn forms_are_checked_and_shown_again() {
     }
     assert!("hotspot:1,1.5".parse::<Pattern>().unwrap_err().to_string().contains("from 0 to 1"));
 }
+
+#[test]
+fn more_permutations() {
+    let (grid, tree) = (Layout::torus(&[4, 4]), Layout::tree(4, 2));
+    assert_eq!((to("opposite", &grid, 0), to("opposite", &grid, 5)), (10, 15));
+    assert_eq!((to("butterfly", &grid, 0b1000), to("butterfly", &grid, 0b0101)), (0b0001, 0b1100));
+    assert_eq!(to("butterfly", &Layout::torus(&[2]), 1), 1);
+    assert_eq!(chosen(&prepared("halo", &grid), 0), BTreeSet::from([1, 3, 4, 12]));
+    assert_eq!(chosen(&prepared("halo", &tree), 5), BTreeSet::from([4, 6, 7]));
+    for text in ["opposite", "butterfly", "tornado", "shuffle", "bitrev", "transpose", "bitcomp", "neighbor"] {
+        let all: BTreeSet<u32> = (0..16).map(|from| to(text, &grid, from)).collect();
+        assert_eq!(all.len(), 16, "{text} is a permutation");
+    }
+}

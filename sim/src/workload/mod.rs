@@ -9,6 +9,7 @@
 mod all_to_all;
 pub mod closed;
 mod open_loop;
+mod pair_probe;
 mod report;
 mod request_reply;
 
@@ -70,7 +71,7 @@ pub struct Kind {
 }
 
 /// Every kind.
-pub const KINDS: &[Kind] = &[open_loop::KIND, all_to_all::KIND, request_reply::KIND];
+pub const KINDS: &[Kind] = &[open_loop::KIND, all_to_all::KIND, request_reply::KIND, pair_probe::KIND];
 
 /// A workload as the user chose it.
 #[derive(Clone, Debug, Deserialize)]

@@ -1,0 +1,164 @@
+//! Everything a user can get wrong: one error each, that names the value and says what would do.
+
+use super::plan::{PlanArgs, plan};
+use super::sim::{SimArgs, sim};
+use crate::Error;
+use clap::Parser;
+use std::path::PathBuf;
+
+#[derive(Parser)]
+#[command(name = "angara")]
+enum Top {
+    Sim(SimArgs),
+    Plan(PlanArgs),
+}
+
+/// What a command line answers, `FILE` standing for a file with this text. An error is one line; the
+/// command line parser's own refusals count, too.
+fn refused(name: &str, line: &str, file: &str) -> String {
+    let path: PathBuf = std::env::temp_dir().join(format!("angara-bad-{}-{name}.toml", std::process::id()));
+    std::fs::write(&path, file).unwrap();
+    let words = line.split_whitespace().map(|w| if w == "FILE" { path.to_str().unwrap() } else { w });
+    let result = match Top::try_parse_from(["angara"].into_iter().chain(words)) {
+        Ok(Top::Sim(args)) => sim(args),
+        Ok(Top::Plan(args)) => plan(args),
+        Err(e) => Err(Error::Network(e.to_string().lines().next().unwrap_or_default().into())),
+    };
+    std::fs::remove_file(&path).unwrap();
+    let e = result.expect_err(&format!("`{line}` with `{file}` must be refused"));
+    let shown = e.to_string().replace(path.to_str().unwrap(), "FILE");
+    assert!(!shown.trim_end().contains('\n'), "`{line}`: one line, not `{shown}`");
+    shown
+}
+
+/// Name of the case, options of `sim run`, parts of the answer.
+const RUN: &[(&str, &str, &[&str])] = &[
+    ("topology", "--topology ring:8", &["ring:8", "torus:8x8x8"]),
+    ("zero", "--topology torus:0x4", &["torus:0x4", "from 1 to 4096"]),
+    ("dims", "--topology torus:2x2x2x2x2x2x2", &["1 to 6 sizes"]),
+    ("huge", "--topology torus:4096x4096x4096", &["at most 16777216"]),
+    ("tree", "--topology fat-tree:1,3", &["fat-tree:1,3", "2 to 32"]),
+    ("router", "--router cray", &["cray", "--router"]),
+    ("tree-router", "--topology fat-tree:4,2 --router angara", &["fat-tree:4,2", "use torus:"]),
+    ("bubble", "--buffer 1", &["slots = 1", "2 free packet slots"]),
+    ("buffer", "--router generic --length 32 --buffer 8", &["buffer = 8", "buffer >= 32"]),
+    ("vcs", "--router generic --vcs 3", &["vcs = 3", "even number"]),
+    ("vcs-0", "--router generic --vcs 0", &["vcs = 0", "1 to 8"]),
+    ("vcs-angara", "--vcs 4", &["vcs is 4", "five virtual channels"]),
+    ("deadlock", "--router generic --deadlock bubble", &["deadlock is bubble", "dateline with router generic"]),
+    ("dateline", "--router angara --deadlock dateline", &["deadlock is dateline", "bubble goes with router angara"]),
+    ("nca", "--routing nca", &["routing is nca", "a torus or mesh takes dor"]),
+    ("adaptive", "--router generic --routing adaptive", &["routing is adaptive", "with router angara also adaptive"]),
+    ("dor", "--topology fat-tree:4,2 --routing dor", &["routing is dor", "a fat tree takes nca"]),
+    ("length", "--length 32", &["length is 32", "at most 18 flits"]),
+    ("length-0", "--length 0", &["length is 0", "4:0.1,32:0.9"]),
+    ("shares", "--length 4:0.5,8:0.6", &["length is 4:0.5,8:0.6", "add up to 1.1"]),
+    ("load", "--router generic --load 1.5", &["load is 1.5", "from 0 to 1"]),
+    ("load-angara", "--load 19", &["load is 19", "from 0 to 18"]),
+    ("load-negative", "--load=-0.1", &["load is -0.1"]),
+    ("load-text", "--load much", &["much", "--load"]),
+    ("pattern", "--pattern zigzag", &["zigzag", "hotspot:NODE,SHARE"]),
+    ("node", "--pattern hotspot:512,0.1", &["hotspot:512,0.1", "the last one is 511"]),
+    ("share", "--pattern hotspot:1,1.5", &["from 0 to 1"]),
+    ("transpose", "--topology torus:4x2 --pattern transpose", &["transpose", "read the same backwards"]),
+    ("bitrev", "--topology torus:6x6 --pattern bitrev", &["bitrev", "36, must be a power of two"]),
+    ("fft", "--pattern fftrow:7", &["fftrow:7", "do not divide 512"]),
+    ("process", "--process gauss", &["gauss", "on-off:ON,OFF"]),
+    ("on-off", "--process on-off:0,1", &["on-off:0,1"]),
+    ("map", "--topology torus:3x4 --map hilbert", &["hilbert", "use morton"]),
+    ("map-name", "--map spiral", &["spiral", "--map"]),
+    ("probe", "--probe 0,512", &["probe is 0,512", "0 to 511"]),
+    ("trace", "--trace x", &["trace", "SRC->DST"]),
+    ("trace-node", "--trace 0->600", &["0->600", "0 to 511"]),
+    ("chrome", "--chrome-trace /tmp/none", &["--chrome-trace", "--trace 0..10"]),
+    ("threads", "--threads 0", &["threads is 0", "at least 1"]),
+    ("seed", "--seed x", &["--seed"]),
+    ("precision", "--precision 2", &["precision is 2", "between 0 and 1"]),
+    ("cycles", "--cycles 0", &["cycles is 0", "at least one"]),
+    ("most", "--cycles 1000 --cycles-max 500", &["cycles-max is 500", "alone take 1000"]),
+    ("time", "--router-ns=-5", &["router-ns is -5", "0 to 1e9 ns"]),
+    ("delay", "--link-ns 1000000", &["link = 1000000000 ps", "at most"]),
+    ("unit", "--router generic --link-ns 10", &["link-ns is 10", "counts in cycles"]),
+    ("cycle", "--cycle-ns 1", &["cycle-ns is 1", "router angara counts in nanoseconds"]),
+    ("cycle-0", "--router generic --cycle-ns 0", &["cycle = 0", "at least 1"]),
+    ("workload", "--workload sleep", &["workload is sleep", "all-to-all:BYTES"]),
+    ("bytes", "--workload all-to-all:0", &["all-to-all:0", "at least 1 byte"]),
+    ("numbers", "--workload request-reply:1", &["request-reply:1", "give 3 whole numbers"]),
+    ("rank", "--workload pair-probe:0,600", &["pair-probe:0,600", "0 to 511"]),
+    ("unused", "--workload all-to-all:8 --load 0.1", &["load is given", "does not read it"]),
+    ("long-request", "--workload request-reply:1,1,19", &["19", "at most 18 flits"]),
+    ("too-much", "--topology torus:64x64x8 --workload all-to-all:1048576", &["more than 100000000"]),
+    ("preset", "--preset none", &["none", "desmos"]),
+    ("flag", "--lode 1", &["--lode"]),
+    (
+        "histogram",
+        "--topology torus:2x2 --workload all-to-all:8 --histogram /tmp/none.svg",
+        &["this workload has none"],
+    ),
+];
+
+#[test]
+fn options_are_checked() {
+    let mut wrong = Vec::new();
+    for (name, options, parts) in RUN {
+        let said = refused(name, &format!("sim run {options}"), "");
+        wrong.extend(parts.iter().filter(|p| !said.contains(**p)).map(|p| format!("{options}: `{said}` lacks `{p}`")));
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// Name, command line, file, and how the answer begins and what else it says.
+const FILES: &[(&str, &str, &str, &str, &str)] = &[
+    ("key", "sim run FILE", "seed = 1\nlode = 0.1\n", "FILE:2: unknown field `lode`", "`load`"),
+    ("syntax", "sim run FILE", "load = 0.1\nseed = = 2\n", "FILE:2: ", ""),
+    ("type", "sim run FILE", "load = \"much\"\n", "FILE:1: ", ""),
+    ("range", "sim run FILE", "\n\ntopology = \"torus:9y9\"\n", "FILE:3: topology `torus:9y9`", "torus:8x8x8"),
+    ("late", "sim run FILE", "# a comment\nrouter = \"generic\"\nvcs = 3\n", "FILE:3: vcs = 3", "even number"),
+    ("bubble", "sim run FILE", "topology = \"torus:4x4\"\nbuffer = 1\n", "FILE:2: slots = 1", "2 free packet slots"),
+    ("load", "sim run FILE", "router = \"generic\"\nload = 1.5\n", "FILE:2: load is 1.5", "from 0 to 1"),
+    (
+        "work",
+        "sim run FILE",
+        "workload = \"all-to-all:1\"\npattern = \"tornado\"\n",
+        "FILE:2: pattern is given",
+        "leave it out",
+    ),
+    ("flag", "sim run FILE --load 7 --router generic", "load = 0.1\n", "load is 7", "from 0 to 1"),
+    ("none", "sim run /nonexistent/x.toml", "", "/nonexistent/x.toml: No such file", ""),
+    ("sweep-key", "sim sweep FILE", "[sweep]\nlode = [1]\n", "FILE:2: swept setting is lode", "load"),
+    (
+        "sweep-value",
+        "sim sweep FILE",
+        "[sweep]\npattern = [\"uniform\", \"zigzag\"]\n",
+        "FILE:2: pattern is zigzag",
+        "",
+    ),
+    ("sweep-empty", "sim sweep FILE", "seed = 1\n[sweep]\nload = []\n", "FILE:2: number of points is 0", ""),
+    ("sweep-many", "sim sweep FILE --threads 0", "[sweep]\nload = [0.1]\n", "threads is 0", "at least 1"),
+    ("tree-cycle", "plan tree --check FILE", TREE, "FILE:3: criteria (b), (d): node 0,0", "+Y"),
+    ("routes-cycle", "plan routes --check FILE", ROUTES, "FILE", "cycle"),
+    ("fault", "plan routes --torus 4x4 --fault link", "", "fault `link`", "+X down"),
+];
+
+/// The root's child names another parent.
+const TREE: &str = "torus = \"3x3\"\n[[row]]\nnode = \"0,0\"\nroot = true\ndown = [\"+Y\"]\n[[row]]\nnode = \"0,1\"\n\
+                    to_root = \"+X\"\ncontributors = 1\n";
+
+/// Four packets that wait for each other around a square.
+const ROUTES: &str = "torus = \"4x4\"\n\
+    [[route]]\nfrom = \"0,0\"\nto = \"1,1\"\npath = [\"+X\", \"+Y\"]\n\
+    [[route]]\nfrom = \"1,0\"\nto = \"0,1\"\npath = [\"+Y\", \"-X\"]\n\
+    [[route]]\nfrom = \"1,1\"\nto = \"0,0\"\npath = [\"-X\", \"-Y\"]\n\
+    [[route]]\nfrom = \"0,1\"\nto = \"1,0\"\npath = [\"-Y\", \"+X\"]\n";
+
+#[test]
+fn files_are_checked_with_their_lines() {
+    let mut wrong = Vec::new();
+    for (name, line, file, begins, part) in FILES {
+        let said = refused(name, line, file);
+        if !(said.starts_with(begins) && said.contains(part)) {
+            wrong.push(format!("{name}: `{said}`"));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
