@@ -72,8 +72,9 @@ pub(super) fn run(args: RunArgs) -> Result<(), Error> {
     bar.finish_and_clear();
     let mut report = report?;
     show_ways(&experiment, &mut report);
-    save(&files, &experiment, &report)?;
+    // A file that cannot be written must not cost the result of a long run.
     print(args.json, &report.json, || report.text.clone());
+    save(&files, &experiment, &report)?;
     match report.json.get("interrupted") {
         Some(serde_json::Value::Bool(true)) => Err(Error::Interrupted("the results are those of the cycles simulated")),
         _ => Ok(()),
