@@ -188,7 +188,7 @@ impl Nodes {
     /// The output of a packet by direction order (+X +Y … −X −Y …), none at its target.
     #[inline(always)]
     fn direction_order(&self, route: &Route) -> Option<u8> {
-        if route.lo | route.hi == 0 {
+        if route.lo | route.hi as u32 as u64 == 0 {
             return None;
         }
         let mut negative = None;
@@ -294,7 +294,7 @@ impl Nodes {
         self.grants[n * self.outs + o] += 1;
         let head = self.now;
         if link {
-            Grid::step(&mut hot.route, o / 2, o & 1 != 0);
+            Grid::step(&mut hot.route, o / 2);
             let to = self.neighbours[n * self.links + o];
             self.free[(n * self.links + o) * VCS + vc] -= unit;
             let far = (vc << self.port_shift | o ^ 1) as u8;
@@ -417,7 +417,7 @@ impl Engine for Nodes {
         // Ties between two ways around a ring depend on the pair only: packets of a pair keep order.
         let ties = mix((p.src as u64) << 32 | p.dst as u64);
         let route = self.grid.start(node, p.dst / per_node, ties);
-        self.enqueue(p, node, channel, Route { hi: route.hi & 0xffff_ffff, ..route });
+        self.enqueue(p, node, channel, route);
     }
     fn advance(&mut self, to: Tick) {
         while let Some(t) = self.wheel.peek(to).filter(|&t| t <= to) {

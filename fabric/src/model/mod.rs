@@ -27,7 +27,6 @@ mod angara;
 mod angara_arbiter;
 pub mod config;
 mod generic;
-mod generic_allocators;
 mod packet;
 mod parallel;
 pub mod rng;
@@ -141,23 +140,10 @@ trait Engine: Send {
     fn memory_bytes(&self) -> usize;
 }
 
-/// A network of `generic` routers, cut into as many ranges as there are threads.
+/// A network of `generic` routers.
 fn generic_network<T: Topology + Clone + 'static>(topology: T, g: &Generic, seed: u64, threads: usize) -> Network {
     let (endpoints, routers) = (topology.endpoints(), topology.routers());
-    let cuts = parallel::cuts(routers, threads.clamp(1, routers.min(generic::PARTS_MAX)));
-    // Endpoints are attached in ascending order, so those of a range of routers are a range, too.
-    let attached: Vec<u32> = (0..endpoints as u32).map(|e| topology.attach(e).0).collect();
-    let endpoint_cuts: Vec<u32> = cuts.iter().map(|&cut| attached.partition_point(|&r| r < cut) as u32).collect();
-    let part = |part| {
-        let range =
-            generic::Range { cuts: cuts.as_slice().into(), endpoint_cuts: endpoint_cuts.as_slice().into(), part };
-        generic::Routers::new(topology.clone(), g, seed, &range)
-    };
-    let engine: Box<dyn Engine> = match cuts.len() {
-        1 => Box::new(part(0)),
-        n => Box::new(parallel::Parallel::new((0..n).map(part).collect(), endpoint_cuts.clone())),
-    };
-    Network { engine, endpoints, routers, cycle: g.cycle }
+    Network { engine: generic::engine(topology, g, seed, threads), endpoints, routers, cycle: g.cycle }
 }
 
 /// A simulated network. See the module's documentation.

@@ -191,8 +191,10 @@ pub struct Grid {
     wrap: bool,
 }
 
-/// Bit of `Route::hi` (from bit 32): dimension d travels in the upper class.
+/// Bits of `Route::hi` from here on: dimension d travels in the upper class.
 const UPPER_SHIFT: u32 = 32;
+/// Bits of `Route::hi` from here on: dimension d travels towards minus.
+const MINUS_SHIFT: u32 = 40;
 
 impl Grid {
     /// A grid of validated sizes.
@@ -240,34 +242,41 @@ impl Grid {
     }
     /// Signed hops from `from` to `to` in dimension `d`; `tie` decides between two halves of a ring.
     pub fn offset(&self, from: u32, to: u32, d: usize, tie: bool) -> i16 {
-        let size = self.dims[d] as i32;
-        let straight = self.coordinate(to, d) as i32 - self.coordinate(from, d) as i32;
+        self.signed(self.coordinate(from, d), self.coordinate(to, d), self.size(d), tie)
+    }
+    /// Signed hops between two coordinates.
+    fn signed(&self, from: u32, to: u32, size: u32, tie: bool) -> i16 {
         if !self.wrap {
-            return straight as i16;
+            return (to as i32 - from as i32) as i16;
         }
-        let plus = straight.rem_euclid(size);
+        let plus = if to >= from { to - from } else { to + size - from };
         let minus = size - plus;
         if plus < minus || (plus == minus && (tie || size == 2)) { plus as i16 } else { -(minus as i16) }
     }
     /// The remaining signed hops of `route` in dimension `d`.
     #[inline(always)]
-    pub fn remaining(route: &Route, d: usize) -> i16 {
-        if d < 4 { (route.lo >> (16 * d)) as i16 } else { (route.hi >> (16 * (d - 4))) as i16 }
+    pub(crate) fn remaining(route: &Route, d: usize) -> i16 {
+        let hops = if d < 4 { (route.lo >> (16 * d)) as i16 } else { (route.hi >> (16 * (d - 4))) as i16 };
+        if route.hi >> (MINUS_SHIFT as usize + d) & 1 != 0 { -hops } else { hops }
     }
-    /// Takes one hop of dimension `d` off `route`.
+    /// Takes one hop of dimension `d`, in which hops remain, off `route`.
     #[inline(always)]
-    pub(crate) fn step(route: &mut Route, d: usize, minus: bool) {
+    pub(crate) fn step(route: &mut Route, d: usize) {
         let word = if d < 4 { &mut route.lo } else { &mut route.hi };
-        let shift = 16 * (d as u32 & 3);
-        let lane = ((*word >> shift) as u16).wrapping_sub(if minus { 0xffff } else { 1 });
-        *word = (*word & !(0xffff << shift)) | (lane as u64) << shift;
+        *word -= 1 << (16 * (d & 3));
     }
     /// A route with the given signed hops and no dateline classes.
+    #[cfg(test)]
     pub(crate) fn route_of(offsets: &[i16]) -> Route {
         let mut route = Route::default();
         for (d, &o) in offsets.iter().enumerate() {
-            let lane = (o as u16 as u64) << (16 * (d & 3));
-            if d < 4 { route.lo |= lane } else { route.hi |= lane }
+            let lane = (o.unsigned_abs() as u64) << (16 * (d & 3));
+            if d < 4 {
+                route.lo |= lane
+            } else {
+                route.hi |= lane
+            }
+            route.hi |= ((o < 0) as u64) << (MINUS_SHIFT as usize + d);
         }
         route
     }
@@ -294,40 +303,47 @@ impl Topology for Grid {
         (endpoint, 2 * self.dims.len() as u8)
     }
     fn start(&self, src: u32, dst: u32, random: u64) -> Route {
-        let mut offsets = [0i16; DIMS_MAX];
-        let mut upper = 0u64;
-        for (d, offset) in offsets.iter_mut().enumerate().take(self.dims.len()) {
-            let o = self.offset(src, dst, d, random >> d & 1 != 0);
-            *offset = o;
-            let (from, to) = (self.coordinate(src, d), self.coordinate(dst, d));
+        let mut route = Route::default();
+        let (mut from_left, mut to_left) = (src, dst);
+        for (d, &size) in self.dims.iter().enumerate() {
+            let size = size as u32;
+            let (from, to) = (from_left % size, to_left % size);
+            (from_left, to_left) = (from_left / size, to_left / size);
+            let o = self.signed(from, to, size, random >> d & 1 != 0);
+            let lane = (o.unsigned_abs() as u64) << (16 * (d & 3));
+            if d < 4 {
+                route.lo |= lane
+            } else {
+                route.hi |= lane
+            }
             // The whole leg in a dimension stays in one class: towards plus the legs that cross
             // the dateline (between size-1 and 0) are the upper ones, towards minus those that do not,
             // which loads both classes alike. No chain of either class closes around the ring.
-            if self.wrap && o != 0 && from > to {
-                upper |= 1 << d;
-            }
+            let upper = self.wrap && o != 0 && from > to;
+            route.hi |= (upper as u64) << (UPPER_SHIFT as usize + d) | ((o < 0) as u64) << (MINUS_SHIFT as usize + d);
         }
-        let mut route = Grid::route_of(&offsets[..self.dims.len()]);
-        route.hi |= upper << UPPER_SHIFT;
         route
     }
     #[inline(always)]
     fn next(&self, _router: u32, route: &mut Route) -> Hop {
         let d = if route.lo != 0 {
-            route.lo.trailing_zeros() as usize / 16
+            let d = route.lo.trailing_zeros() / 16;
+            route.lo -= 1 << (16 * d);
+            d
         } else if route.hi as u32 != 0 {
-            4 + route.hi.trailing_zeros() as usize / 16
+            let d = route.hi.trailing_zeros() / 16;
+            route.hi -= 1 << (16 * d);
+            4 + d
         } else {
             return Hop { port: 2 * self.dims.len() as u8, class: Class::Any };
         };
-        let minus = Grid::remaining(route, d) < 0;
-        Grid::step(route, d, minus);
-        let class = match (self.wrap, route.hi >> (UPPER_SHIFT as usize + d) & 1) {
+        let bits = route.hi >> d;
+        let class = match (self.wrap, bits >> UPPER_SHIFT & 1) {
             (false, _) => Class::Any,
             (true, 0) => Class::Lower,
             (true, _) => Class::Upper,
         };
-        Hop { port: (2 * d) as u8 | minus as u8, class }
+        Hop { port: (2 * d) as u8 | (bits >> MINUS_SHIFT & 1) as u8, class }
     }
     fn needs_dateline(&self) -> bool {
         self.wrap && self.dims.iter().any(|&d| d > 1)
