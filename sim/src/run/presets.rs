@@ -15,7 +15,7 @@ pub struct Preset {
 }
 
 /// Every preset.
-pub const PRESETS: [Preset; 8] = [
+pub const PRESETS: [Preset; 15] = [
     Preset {
         name: "desmos",
         about: "Desmos: 32 nodes, Angara 4x2x2x2 (paper 002, section 3)",
@@ -30,6 +30,21 @@ pub const PRESETS: [Preset; 8] = [
         name: "angara-8x8x8",
         about: "512 Angara nodes, full packets",
         toml: "topology = \"torus:8x8x8\"\nrouter = \"angara\"\nlength = 18\nload = 0.3\n",
+    },
+    Preset {
+        name: "angara-2k",
+        about: "2048 Angara nodes, 8x8x8x4: the size of the SpMV comparison (paper 000, section 3.2)",
+        toml: "topology = \"torus:8x8x8x4\"\nrouter = \"angara\"\nlength = 18\nload = 0.1\n",
+    },
+    Preset {
+        name: "angara-8k",
+        about: "8192 Angara nodes, 8x8x8x16: the size of the broadcast comparison (paper 000, section 3.1)",
+        toml: "topology = \"torus:8x8x8x16\"\nrouter = \"angara\"\nlength = 18\nload = 0.05\n",
+    },
+    Preset {
+        name: "all-to-all-desmos",
+        about: "Every Desmos node sends 4 KiB to every other one",
+        toml: "topology = \"torus:4x2x2x2\"\nrouter = \"angara\"\nworkload = \"all-to-all:4096\"\n",
     },
     Preset {
         name: "angara-32k",
@@ -55,6 +70,26 @@ pub const PRESETS: [Preset; 8] = [
         name: "fft-4096",
         about: "First exchange of a 3D FFT on 4096 nodes, 32-flit messages, Poisson (paper 004)",
         toml: "topology = \"torus:16x16x16\"\nrouter = \"generic\"\nvcs = 4\nbuffer = 64\nlength = 32\nload = 0.1\npattern = \"fftrow:64\"\nprocess = \"poisson\"\n",
+    },
+    Preset {
+        name: "fft-4096-tree",
+        about: "The same exchange in a fat tree of 4096 nodes (paper 004)",
+        toml: "topology = \"fat-tree:16,3\"\nrouter = \"generic\"\nvcs = 4\nbuffer = 64\nlength = 32\nload = 0.1\npattern = \"fftrow:64\"\nprocess = \"poisson\"\n",
+    },
+    Preset {
+        name: "hotspot-512",
+        about: "512 nodes, 30 % of all 8-flit messages go to one node, Poisson (paper 004)",
+        toml: "topology = \"torus:8x8x8\"\nrouter = \"generic\"\nvcs = 4\nbuffer = 8\nlength = 8\nload = 0.005\npattern = \"hotspot:219,0.3\"\nprocess = \"poisson\"\n",
+    },
+    Preset {
+        name: "locality-512",
+        about: "512 nodes, 60 % of all 8-flit messages stay within two hops, Poisson (paper 004)",
+        toml: "topology = \"torus:8x8x8\"\nrouter = \"generic\"\nvcs = 4\nbuffer = 64\nlength = 8\nload = 0.3\npattern = \"local:2,0.6\"\nprocess = \"poisson\"\n",
+    },
+    Preset {
+        name: "bimodal-512",
+        about: "Fat tree of 512 nodes, one message in ten of 4 flits, the others of 32 (paper 004)",
+        toml: "topology = \"fat-tree:8,3\"\nrouter = \"generic\"\nvcs = 4\nbuffer = 64\nlength = \"4:0.1,32:0.9\"\nload = 0.3\n",
     },
 ];
 

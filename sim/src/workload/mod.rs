@@ -147,9 +147,34 @@ pub fn numbers<const N: usize>(arguments: &str) -> Result<[u64; N], Error> {
 mod tests {
     use super::*;
 
+    /// Everything a run shows but time and memory, with all packets followed and all links counted.
+    fn everything(settings: &str, threads: usize) -> String {
+        let keys: crate::run::Keys = toml::from_str(settings).unwrap();
+        let mut experiment = keys.resolve().map_err(|e| e.0).unwrap();
+        experiment.threads = threads;
+        experiment.observe.links = true;
+        let mut report = experiment.workload.workload.run(&experiment, &mut |_| ControlFlow::Continue(())).unwrap();
+        for name in ["wall_s", "packet_hops_per_s", "flit_hops_per_s", "peak_rss_bytes", "model_bytes", "threads"] {
+            report.json.remove(name);
+        }
+        assert!(report.observed.ways.iter().all(|w| w.events.last().unwrap().stage == fabric::model::Stage::Delivered));
+        format!("{:#?} {:?} {}", report.json, report.observed.ways, report.observed.links.unwrap().csv())
+    }
+
+    #[test]
+    fn nothing_a_run_shows_depends_on_threads() {
+        let network = "topology = \"torus:4x4\"\nrouter = \"generic\"\nlength = 3\ntrace = \"0..20,0->5\"\n";
+        for workload in ["load = 0.3\nwarmup = 200\ncycles = 500", "workload = \"all-to-all:100\""] {
+            let settings = format!("{network}{workload}");
+            let alone = everything(&settings, 1);
+            assert!(alone.contains("Delivered"));
+            assert_eq!(alone, everything(&settings, 3), "{workload}");
+        }
+    }
+
     #[test]
     fn workloads_are_read_and_refused() {
-        for text in ["open-loop", "all-to-all:4096", "request-reply:4,2,18"] {
+        for text in ["open-loop", "all-to-all:4096", "request-reply:4,2,18", "pair-probe:0,1"] {
             assert_eq!(text.parse::<Chosen>().unwrap().to_string(), text);
         }
         let refused = |text: &str| text.parse::<Chosen>().unwrap_err().to_string();
