@@ -3,7 +3,8 @@
 //! One panel per direction: on a torus or mesh every node is a cell in planes X by Y, the planes side by
 //! side along Z and below each other along the other dimensions; in a tree a panel shows the up- or
 //! down-links of one rank, routers from left to right and ports from top to bottom. A cell's colour is
-//! the load of the link that leaves this node in the panel's direction.
+//! the load of the link that leaves this node in the panel's direction. Links between routers share one
+//! scale; those to endpoints, which a hot spot loads far more, have their own.
 
 use super::links::{Links, Output};
 use super::names;
@@ -31,18 +32,22 @@ struct Panel {
 /// The picture as an SVG document.
 pub fn svg(links: &Links) -> String {
     let panels = panels(links);
-    let top = links.outputs.iter().map(|o| links.rate(o)).fold(0.0, f64::max);
+    let top = |endpoints: bool| {
+        links.outputs.iter().filter(|o| o.to_endpoint == endpoints).map(|o| links.rate(o)).fold(0.0, f64::max)
+    };
+    let tops = [top(false), top(true)];
     let widest = panels.iter().map(|p| p.columns).max().unwrap_or(1);
     let side = (WIDTH / 2 / widest.max(1)).clamp(2, 24);
     let labelled = links.outputs.len() <= LABELLED_MAX;
     let mut body = String::new();
-    let (mut x, mut y, mut below) = (10, 60, 60);
+    let (mut x, mut y, mut below, mut right) = (10, 60, 60, 420);
     for panel in &panels {
         let (w, h) = ((panel.columns * side).max(90), panel.rows * side + 30);
         if x > 10 && x + w > WIDTH {
             (x, y) = (10, below);
         }
-        draw(&mut body, panel, links, (x, y, side), top, labelled);
+        draw(&mut body, panel, links, (x, y, side), tops, labelled);
+        right = right.max(x + w);
         x += w + 20;
         below = below.max(y + h + 12);
     }
@@ -50,7 +55,7 @@ pub fn svg(links: &Links) -> String {
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{}\" height=\"{}\" font-family=\"sans-serif\" font-size=\"13\">\n\
          <rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n<text x=\"10\" y=\"20\" font-size=\"16\">{}: flits per \
          cycle of every link, {} cycles</text>\n",
-        WIDTH + 40,
+        right + 20,
         below + 10,
         links.shape,
         links.cycles
@@ -67,13 +72,23 @@ pub fn svg(links: &Links) -> String {
         out,
         "<text x=\"24\" y=\"41\">0</text>\n<text x=\"{}\" y=\"41\">{}</text>",
         46 + 4 * LEVELS,
-        number(top, 3)
+        number(tops[0], 3)
     );
     out + &body + "</svg>\n"
 }
 
-fn draw(out: &mut String, panel: &Panel, links: &Links, (x, y, side): (usize, usize, usize), top: f64, labelled: bool) {
-    let _ = writeln!(out, "<text x=\"{x}\" y=\"{}\">{}</text>", y + 14, panel.title);
+fn draw(
+    out: &mut String,
+    panel: &Panel,
+    links: &Links,
+    (x, y, side): (usize, usize, usize),
+    tops: [f64; 2],
+    labelled: bool,
+) {
+    let endpoints = panel.cells.iter().any(|c| c.2.to_endpoint);
+    let top = tops[usize::from(endpoints)];
+    let scale = if endpoints { format!(", 0 to {}", number(top, 3)) } else { String::new() };
+    let _ = writeln!(out, "<text x=\"{x}\" y=\"{}\">{}{scale}</text>", y + 14, panel.title);
     let level = |o: &Output| {
         let share = if top > 0.0 { links.rate(o) / top } else { 0.0 };
         ((share * (LEVELS - 1) as f64).round() as usize).min(LEVELS - 1)
