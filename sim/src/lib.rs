@@ -5,7 +5,7 @@
 //! set of pure functions with the papers' names and equation numbers, an analysis that fills
 //! serialisable tables, and a report that prints them as text, as JSON or as an SVG plot.
 //! Networks themselves are simulated by `fabric::model`: [`traffic`] says who sends what, [`workload`]
-//! what nodes do beyond that, [`run`] does one simulation, [`sweep`] many, [`reproduce`] those another simulator has done.
+//! what nodes do beyond that, [`run`] does one simulation, [`sweep`] many, [`reproduce`] what others measured or claimed.
 //!
 //! [`cli`] declares the `angara plan` and `angara sim` subcommands; the `angara` program only forwards to it.
 #![forbid(unsafe_code)]

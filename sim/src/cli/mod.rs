@@ -5,6 +5,7 @@ mod interrupt;
 mod output;
 mod plan;
 mod progress;
+mod reproduce;
 mod run;
 mod sim;
 mod sweep;

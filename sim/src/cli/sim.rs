@@ -1,11 +1,9 @@
 //! `angara sim`: simulations of networks.
 
-use super::output::print;
-use super::progress::bar;
+use super::reproduce::{ReproduceArgs, reproduce};
 use super::run::{RunArgs, run};
 use super::sweep::{SweepArgs, sweep};
 use crate::Error;
-use crate::reproduce;
 use crate::run::presets::{self, PRESETS};
 use crate::table::Table;
 use clap::{Args, Subcommand};
@@ -23,19 +21,10 @@ enum Sim {
     Run(RunArgs),
     /// Simulate every combination of the values a file lists; writes CSV, JSON and SVG charts
     Sweep(SweepArgs),
-    /// Repeat what BookSim 2 simulated and compare
+    /// Check what others measured or claimed: another simulator's numbers, five papers
     Reproduce(ReproduceArgs),
     /// List the prepared networks, or print one as a file to start from
     Presets(PresetsArgs),
-}
-
-#[derive(Args, Debug)]
-struct ReproduceArgs {
-    /// Only cases whose name contains one of these, such as t8x3_L1 or hot
-    case: Vec<String>,
-    /// Print JSON instead of a table
-    #[arg(long)]
-    json: bool,
 }
 
 #[derive(Args, Debug)]
@@ -55,25 +44,6 @@ pub fn sim(args: SimArgs) -> Result<(), Error> {
         Sim::Reproduce(args) => reproduce(args),
         Sim::Presets(args) => presets(args),
     }
-}
-
-fn reproduce(args: ReproduceArgs) -> Result<(), Error> {
-    let mut cases = reproduce::references();
-    if let Some(none) = args.case.iter().find(|text| !cases.iter().any(|r| r.case.contains(text.as_str()))) {
-        return Err(Error::invalid("case", none, "no case has this in its name; without any, all are repeated"));
-    }
-    cases.retain(|r| args.case.is_empty() || args.case.iter().any(|text| r.case.contains(text.as_str())));
-    let bar = bar("{msg:26} [{bar:40}] {pos}/{len} cases, {eta} left");
-    bar.set_length(cases.len() as u64);
-    let mut rows = Vec::new();
-    for case in &cases {
-        bar.set_message(case.case.clone());
-        rows.push(reproduce::repeat(case)?);
-        bar.inc(1);
-    }
-    bar.finish_and_clear();
-    print(args.json, &rows, || reproduce::text(&rows));
-    Ok(())
 }
 
 fn presets(args: PresetsArgs) -> Result<(), Error> {

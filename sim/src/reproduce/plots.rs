@@ -1,0 +1,215 @@
+//! The document's plots, drawn from what the claims' jobs found.
+
+use super::Results;
+use super::booksim::references;
+use super::complex::{FFT_LOADS, PROCESS_LOADS, SHARES, bimodal_cases, hot_cases};
+use crate::plan::matmul::ksection;
+use crate::plan::matmul::machine::{Machine, TorusNode};
+use crate::plot::Chart;
+
+type Curve = (String, Vec<(f64, f64)>);
+
+/// A plot.
+pub struct Plot {
+    /// File name.
+    pub file: &'static str,
+    /// What it shows, for the text under it.
+    pub about: &'static str,
+    draw: fn(&Results) -> Chart,
+}
+
+impl Plot {
+    /// The chart, of what `results` hold; without curves where they hold nothing.
+    pub fn chart(&self, results: &Results) -> Chart {
+        let mut chart = (self.draw)(results);
+        chart.curves.retain(|(_, points)| !points.is_empty());
+        chart
+    }
+}
+
+/// Every plot.
+pub const PLOTS: [Plot; 11] = [
+    Plot {
+        file: "booksim-L1.svg",
+        about: "Single flits, uniform: lines with dots are this program, the dots of the same case BookSim's.",
+        draw: |r| booksim(r, "Single flits, uniform traffic", &["t8x3_L1", "t4x4_L1", "t16x3_L1", "ft8x3_L1"]),
+    },
+    Plot {
+        file: "booksim-L16.svg",
+        about: "16 flits, virtual cut-through.",
+        draw: |r| booksim(r, "16 flits, virtual cut-through", &["vct_t8x3_L16", "vct_t4x4_L16", "vct_ft8x3_L16"]),
+    },
+    Plot {
+        file: "booksim-order.svg",
+        about: "Latency here over BookSim's, all cases that are not saturated there. The lower branch are the long \
+                packets, wormhole with 8-flit buffers there and virtual cut-through here.",
+        draw: ratios,
+    },
+    Plot {
+        file: "processes.svg",
+        about: "Arrivals: 4096 nodes, 32-flit messages.",
+        draw: |r| {
+            let curves = [("t16x3", "torus"), ("ft8x4", "fat tree")].into_iter().flat_map(|(n, name)| {
+                [("bern", "Bernoulli"), ("pois", "Poisson"), ("batch", "batches of 4")].map(|(p, process)| {
+                    let at = |load: &str| (load.to_string(), format!("{n}_L32_{p}_{load}"));
+                    curve(r, format!("{name}, {process}"), PROCESS_LOADS.iter().map(|l| at(l)))
+                })
+            });
+            chart("Arrival processes", LOAD, curves.collect())
+        },
+    },
+    Plot {
+        file: "uniform-4096.svg",
+        about: "Single flits on 4096 nodes.",
+        draw: |r| {
+            let of = |(n, name): (&str, &str)| {
+                let at = |load: &str| (load.to_string(), format!("{n}_L1_{load}"));
+                curve(r, name.into(), ["0.1", "0.2", "0.3"].iter().map(|l| at(l)))
+            };
+            chart("Uniform traffic, 4096 nodes", LOAD, [("t16x3", "torus"), ("ft16x3", "fat tree")].map(of).to_vec())
+        },
+    },
+    Plot {
+        file: "bimodal.svg",
+        about: "Lengths 4 and 32 at equal load in flits, 512 nodes.",
+        draw: |r| {
+            let of = |(n, name): (&str, &str)| {
+                let shares = ["0.1", "0.3", "0.5", "0.7", "0.9"].map(String::from);
+                curve(r, name.into(), shares.into_iter().zip(bimodal_cases(n)))
+            };
+            let curves = [("t8x3", "torus"), ("ft8x3", "fat tree")].map(of).to_vec();
+            chart("Two message lengths, load 0.35", "share of short messages", curves)
+        },
+    },
+    Plot {
+        file: "locality.svg",
+        about: "Local traffic, 512 nodes, load 0.5; share 0 is uniform traffic.",
+        draw: locality,
+    },
+    Plot {
+        file: "hotspot.svg",
+        about: "A hot spot at parts of the load its node can take, 512 nodes.",
+        draw: |r| {
+            let curves = [("t8x3", "torus"), ("ft8x3", "fat tree")].into_iter().flat_map(|(n, name)| {
+                ["0.5", "0.9"].map(|x| {
+                    let points = SHARES.iter().map(|s| s.to_string()).zip(hot_cases(n, x));
+                    curve(r, format!("{name}, {x} of the bound"), points)
+                })
+            });
+            chart("Hot spot", "share of all messages to one node", curves.collect())
+        },
+    },
+    Plot {
+        file: "fft-512.svg",
+        about: "The two exchanges of a 3D FFT on 512 nodes; saturated points are left out.",
+        draw: |r| fft(r, "3D FFT, 512 nodes", 16, [("t8x3", "torus"), ("ft8x3", "fat tree")]),
+    },
+    Plot {
+        file: "fft-4096.svg",
+        about: "The same on 4096 nodes.",
+        draw: |r| fft(r, "3D FFT, 4096 nodes", 64, [("t16x3", "torus"), ("ft8x4", "fat tree")]),
+    },
+    Plot {
+        file: "k-section.svg",
+        about: "Bandwidth out of one of k parts: a switched machine and a torus of 4096 nodes.",
+        draw: |_| k_section(),
+    },
+];
+
+const LOAD: &str = "offered load, flits per node and cycle";
+
+fn chart(title: &str, x: &str, curves: Vec<Curve>) -> Chart {
+    Chart { title: title.into(), x: x.into(), y: "mean latency, cycles".into(), curves, ..Chart::default() }
+}
+
+/// Latencies of unsaturated cases over a number.
+fn curve(results: &Results, name: String, points: impl Iterator<Item = (String, String)>) -> Curve {
+    let known = |(x, case): (String, String)| {
+        let latency = results.find(&case, "latency")?;
+        (results.find(&case, "saturated") == Some(0.0)).then_some((x.parse().ok()?, latency))
+    };
+    (name, points.filter_map(known).collect())
+}
+
+/// Cases called `prefix`_load, here and in the reference.
+fn booksim(results: &Results, title: &str, prefixes: &[&str]) -> Chart {
+    let mut curves = Vec::new();
+    for prefix in prefixes {
+        let all = references();
+        let family: Vec<_> = all
+            .iter()
+            .filter(|r| r.case.rsplit_once('_').is_some_and(|(name, load)| name == *prefix && load != "sat"))
+            .filter(|r| r.accepted >= 0.98 * r.offered && results.find(&r.case, "latency").is_some())
+            .collect();
+        let points = family.iter().map(|r| (r.offered.to_string(), r.case.clone()));
+        curves.push(curve(results, prefix.replace('_', " "), points));
+        curves.push((
+            format!("{}, BookSim", prefix.replace('_', " ")),
+            family.iter().map(|r| (r.offered, r.latency)).collect(),
+        ));
+    }
+    chart(title, LOAD, curves)
+}
+
+fn ratios(results: &Results) -> Chart {
+    let mut curves: [Curve; 2] =
+        [("judged by latency".into(), Vec::new()), ("judged by order only".into(), Vec::new())];
+    for r in references().iter().filter(|r| r.accepted >= 0.98 * r.offered) {
+        if let Some(latency) = results.find(&r.case, "latency") {
+            curves[usize::from(r.latency_tolerance.is_none())].1.push((r.latency, latency / r.latency));
+        }
+    }
+    curves.iter_mut().for_each(|(_, points)| points.sort_by(|a, b| a.0.total_cmp(&b.0)));
+    Chart {
+        title: "All cases".into(),
+        x: "latency in BookSim, cycles".into(),
+        y: "latency here over BookSim's".into(),
+        curves: curves.to_vec(),
+        ..Chart::default()
+    }
+}
+
+fn locality(results: &Results) -> Chart {
+    let of = |(n, name, radius, shares): (&str, &str, u32, &[&str])| {
+        let uniform = ("0".to_string(), format!("{n}_loc_u_0.5"));
+        let local = shares.iter().map(|share| (share.to_string(), format!("{n}_loc_{radius}_{share}_0.5")));
+        curve(results, format!("{name}, D = {radius}"), std::iter::once(uniform).chain(local))
+    };
+    let curves = [
+        ("t8x3", "torus", 4, &["0.3", "0.6"][..]),
+        ("t8x3", "torus", 2, &["0.3", "0.6"]),
+        ("ft8x3", "fat tree", 2, &["0.3", "0.6"]),
+        ("ft8x3", "fat tree", 1, &["0.3", "0.6", "0.9"]),
+    ];
+    chart("Local traffic, load 0.5", "R, share of local messages", curves.map(of).to_vec())
+}
+
+fn fft(results: &Results, title: &str, columns: u32, networks: [(&str, &str); 2]) -> Chart {
+    let mut curves = Vec::new();
+    for (n, name) in networks {
+        for (pattern, stage) in [("fftrow", "first"), ("fftcol", "second")] {
+            let points = FFT_LOADS.iter().map(|load| (load.to_string(), format!("{n}_{pattern}{columns}_{load}")));
+            curves.push(curve(results, format!("{name}, {stage} exchange"), points));
+        }
+    }
+    chart(title, LOAD, curves)
+}
+
+/// k-section bandwidth of Merrimac and of a torus with as many nodes.
+fn k_section() -> Chart {
+    let points = |p: Vec<ksection::Point>| p.iter().map(|p| (p.k as f64, p.gwords)).collect();
+    let torus = "16x16x16".parse().expect("a shape");
+    let node = TorusNode::default();
+    Chart {
+        title: "k-section bandwidth".into(),
+        x: "parts k".into(),
+        y: "Gwords/s out of one part".into(),
+        x_log: true,
+        y_log: true,
+        curves: vec![
+            ("Merrimac".into(), points(ksection::switched(&Machine::merrimac()))),
+            ("torus 16x16x16, links alone".into(), points(ksection::torus(&torus, &node, true))),
+            ("torus 16x16x16, with injection".into(), points(ksection::torus(&torus, &node, false))),
+        ],
+    }
+}

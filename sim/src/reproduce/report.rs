@@ -1,0 +1,146 @@
+//! The rows for people: a table for the terminal, and the document `docs/reproduction.md`.
+
+use super::{PLOTS, Reproduction, Row, Verdict};
+use crate::table::Table;
+use std::fmt::Write;
+
+/// Section numbers, titles and what stands under them.
+const SECTIONS: [(u8, &str, &str); 6] = [
+    (
+        1,
+        "BookSim 2 at the same parameters",
+        "Cases are named as in `sim/data/booksim.csv`: `t8x3` is an 8x8x8 torus, `ft8x3` a fat tree of 512 nodes, `L` flits per \
+         packet, `sat` far above saturation; then the offered load in flits per node and cycle. Router: 4 virtual channels of 8 \
+         flits (`vct`: 64 flits, virtual cut-through), dimension order with a dateline on the torus, nearest common ancestor \
+         with random up-ports in the tree. BookSim's rows of long packets with 8-flit buffers are wormhole; here packets are \
+         always buffered whole, so those rows are good for their order only. Latencies are mean packet latencies in cycles, \
+         waiting at the source included. T0 is the latency of an empty network, R the routers visited.",
+    ),
+    (
+        2,
+        "Complex workloads (paper 004)",
+        "The paper's figures are lost; its statements are checked as orderings with the parameters of section 1 and buffers \
+         of 8 flits or one packet, whichever is more.",
+    ),
+    (
+        3,
+        "Collective operations (paper 000)",
+        "500 MHz, injection and ejection 300 ns, hop 129 ns unless stated, 16-byte flits, links of 7.5 GB/s. *sw* is the software \
+         time of one point-to-point step.",
+    ),
+    (4, "Barriers (paper 001)", "Simulated barriers against the paper's formulas and their corrected readings."),
+    (
+        5,
+        "Published numbers (paper 002)",
+        "They are targets of real programs in virtual time; here is what the network alone says to them.",
+    ),
+    (
+        6,
+        "Matrix multiplication (paper 003)",
+        "Closed formulas; times are in the paper's binary units (µs = Mi words / (Ki components · Gwords/s)) unless stated.",
+    ),
+];
+
+/// The result for a terminal.
+pub fn text(rows: &[Row]) -> String {
+    let mut table = Table::new(&["row", "demand", "measured", "verdict"]);
+    for r in rows {
+        table.row(&[r.id.as_str(), &r.demand, &r.measured, r.verdict.name()]);
+    }
+    let mut out = table.render();
+    for r in rows.iter().filter(|r| r.verdict == Verdict::Deviates) {
+        let _ = writeln!(out, "\n{} deviates: {}\n  {}", r.id, r.claim, r.evidence);
+    }
+    let _ = writeln!(out, "\n{}", summary(rows));
+    out
+}
+
+/// How many rows met their demands.
+fn summary(rows: &[Row]) -> String {
+    let count = |v: Verdict| rows.iter().filter(|r| r.verdict == v).count();
+    let (met, deviates) = (count(Verdict::Met), count(Verdict::Deviates));
+    let mut out = format!("{met} of {} demands met, {deviates} not", met + deviates);
+    for (verdict, what) in
+        [(Verdict::Ordering, "only ordered within their family"), (Verdict::Programs, "left to real programs")]
+    {
+        if count(verdict) > 0 {
+            let _ = write!(out, "; {} {what}", count(verdict));
+        }
+    }
+    out
+}
+
+/// The document; its plots are in `plots/` beside it.
+pub fn markdown(of: &Reproduction) -> String {
+    let mut out = String::from(
+        "# What the model reproduces\n\n\
+         Written by `angara sim reproduce --out docs`; not to be edited. Every row is a statement of somebody else, what would \
+         have to come out, and what comes out here. *ordering* rows are judged only by their place in their family, which has \
+         a row of its own. A deviation is a finding; what is known about it stands below its table.\n",
+    );
+    let _ = writeln!(
+        out,
+        "\n| section | demands met | deviations | only ordered | left to programs |\n|---|---|---|---|---|"
+    );
+    for (number, title, _) in SECTIONS {
+        let rows: Vec<&Row> = of.rows.iter().filter(|r| r.section == number).collect();
+        let count = |v: Verdict| rows.iter().filter(|r| r.verdict == v).count();
+        if !rows.is_empty() {
+            let (met, deviates) = (count(Verdict::Met), count(Verdict::Deviates));
+            let _ = writeln!(
+                out,
+                "| {number}. {title} | {met} of {} | {deviates} | {} | {} |",
+                met + deviates,
+                count(Verdict::Ordering),
+                count(Verdict::Programs)
+            );
+        }
+    }
+    for (number, title, about) in SECTIONS {
+        let rows: Vec<&Row> = of.rows.iter().filter(|r| r.section == number).collect();
+        if !rows.is_empty() {
+            let _ = writeln!(out, "\n## {number}. {title}\n\n{about}\n");
+            section(&mut out, &rows);
+            plots(&mut out, &rows, of);
+        }
+    }
+    out
+}
+
+fn section(out: &mut String, rows: &[&Row]) {
+    let _ = writeln!(out, "| row | statement | demand | measured | verdict |\n|---|---|---|---|---|");
+    for r in rows {
+        let verdict = if r.verdict == Verdict::Deviates { "**deviates**" } else { r.verdict.name() };
+        let cells = [&r.claim, &r.demand, &r.measured].map(|c| c.replace('|', "\\|"));
+        let _ = writeln!(out, "| `{}` | {} | {} | {} | {verdict} |", r.id, cells[0], cells[1], cells[2]);
+    }
+    let mut told: Vec<&str> = Vec::new();
+    for r in rows.iter().filter(|r| !r.evidence.is_empty()) {
+        if told.contains(&r.evidence.as_str()) {
+            continue;
+        }
+        told.push(&r.evidence);
+        let same: Vec<String> =
+            rows.iter().filter(|o| o.evidence == r.evidence).map(|o| format!("`{}`", o.id)).collect();
+        let _ = writeln!(out, "\n{}: {}", same.join(", "), r.evidence);
+    }
+}
+
+fn plots(out: &mut String, rows: &[&Row], of: &Reproduction) {
+    for plot in PLOTS.iter().filter(|p| of.plots.iter().any(|(file, _)| *file == p.file)) {
+        if rows.iter().any(|r| r.plot == Some(plot.file)) {
+            let _ = writeln!(out, "\n![{}](plots/{})\n\n{}", plot.file.trim_end_matches(".svg"), plot.file, plot.about);
+        }
+    }
+}
+
+/// The rows of a document that [`markdown`] wrote: name, measured and verdict.
+pub fn parse(document: &str) -> Vec<(String, String, String)> {
+    let row = |line: &str| {
+        let cells: Vec<&str> = line.strip_prefix("| `")?.split(" | ").collect();
+        let [id, _, _, measured, verdict] = cells[..] else { return None };
+        let clean = |text: &str| text.trim_end_matches(" |").trim_matches(['`', '*']).replace("\\|", "|");
+        Some((clean(id), clean(measured), clean(verdict)))
+    };
+    document.lines().filter_map(row).collect()
+}
