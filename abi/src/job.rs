@@ -16,6 +16,7 @@
 
 use crate::shm::{Mapping, PageKind, ShmError};
 use crate::torus::{Coords, DIMS_MAX, NodeId, Shape};
+use crate::note::WaitNote;
 use crate::wait::WaitCell;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -299,11 +300,20 @@ impl SyncPage {
     pub(crate) const ARRIVED: usize = 0x080;
     pub(crate) const GENERATION: usize = 0x100;
     pub(crate) const BARRIER_CELL: usize = 0x180;
+    pub(crate) const GATHERED: usize = 0x200;
     pub(crate) const CELLS: usize = 0x1000;
+    /// Cores whose PEs can be gathered before they arrive at the on-host barrier as one.
+    pub const CORES: usize = (Self::CELLS - Self::GATHERED) / 128;
 
     /// Bytes of the page of a job of `pes` PEs.
     pub fn bytes(pes: usize) -> usize {
+        Self::homes(pes) + 4 * pes
+    }
+    pub(crate) fn notes(pes: usize) -> usize {
         Self::CELLS + 2 * pes * size_of::<WaitCell>()
+    }
+    pub(crate) fn homes(pes: usize) -> usize {
+        Self::notes(pes) + pes * size_of::<WaitNote>()
     }
     /// Daemon: lays out a fresh mapping.
     pub fn init(map: Mapping, pes: usize) -> Result<SyncPage, ShmError> {
@@ -319,6 +329,19 @@ impl SyncPage {
     /// PEs that have arrived at the on-host barrier.
     pub fn arrived(&self) -> &AtomicU32 {
         self.map.at(Self::ARRIVED).expect("constant offset inside the page")
+    }
+    /// PEs of the `core`-th core that have arrived there, `core` being below [`SyncPage::CORES`].
+    pub fn gathered(&self, core: usize) -> &AtomicU32 {
+        assert!(core < Self::CORES, "core {core} of {}", Self::CORES);
+        self.map.at(Self::GATHERED + 128 * core).expect("index checked above")
+    }
+    /// The core PE `pe` is bound to, plus one; 0 if it is free to move.
+    pub fn home(&self, pe: usize) -> &AtomicU32 {
+        self.map.at(Self::homes(self.pes) + 4 * pe).expect("PE index checked by the caller")
+    }
+    /// What PE `pe` has been waiting for.
+    pub fn note(&self, pe: usize) -> &WaitNote {
+        self.map.at(Self::notes(self.pes) + pe * size_of::<WaitNote>()).expect("PE index checked by the caller")
     }
     /// Generation of the on-host barrier.
     pub fn generation(&self) -> &AtomicU32 {

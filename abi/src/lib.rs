@@ -29,6 +29,8 @@ pub mod launch;
 mod models;
 #[cfg(not(loom))]
 pub mod msg;
+#[cfg(not(loom))]
+pub mod note;
 pub mod packet;
 pub mod queue;
 #[cfg(all(test, not(loom)))]

@@ -350,6 +350,10 @@ fn sync_table() -> String {
             (hex(SyncPage::GENERATION), "u32 its generation"),
             (hex(SyncPage::BARRIER_CELL), "wait cell of the barrier: u32 event (futex), u32 sleepers"),
             (
+                format!("{} + 128·core", hex(SyncPage::GATHERED)),
+                "u32 PEs of a core that have arrived, before one of them arrives for all",
+            ),
+            (
                 format!("{} + {}·pe", hex(SyncPage::CELLS), size_of::<crate::wait::WaitCell>()),
                 "wait cell of a PE: its memory",
             ),
@@ -357,6 +361,11 @@ fn sync_table() -> String {
                 format!("{} + {}·(PEs + pe)", hex(SyncPage::CELLS), size_of::<crate::wait::WaitCell>()),
                 "wait cell of a PE: its adapter",
             ),
+            (
+                format!("{} + 256·PEs + {}·pe", hex(SyncPage::CELLS), size_of::<crate::note::WaitNote>()),
+                "what a PE waits for: u64 since (ns, 0: nothing), u32 length, text",
+            ),
+            (format!("{} + 640·PEs + 4·pe", hex(SyncPage::CELLS)), "u32 core a PE is bound to, plus one"),
         ],
     )
 }

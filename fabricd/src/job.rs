@@ -180,17 +180,19 @@ pub(crate) fn plan(site: &Site<'_>, spec: &JobSpec, endpoints: &mut Endpoints) -
         shape: site.shape,
         heap_stride,
         static_stride: 0,
-        barrier: barrier(spec),
+        barrier: barrier(spec, busy > cores),
         collectives: spec.collectives,
         crowded: busy > cores,
     };
     Ok(Plan { geometry, entries })
 }
 
-/// `auto` is decided here, once for all PEs: every target of a job is on this host.
-fn barrier(spec: &JobSpec) -> Barrier {
+/// `auto` is decided here, once for all PEs: every target of a job is on this host. With a core for
+/// each PE, flags cross each other on their way; with fewer cores, fewer switches between PEs win.
+fn barrier(spec: &JobSpec, crowded: bool) -> Barrier {
     match (spec.barrier, spec.path) {
         (Barrier::Auto, Path::Ring) => Barrier::Multiphase,
+        (Barrier::Auto, _) if !crowded => Barrier::Dissemination,
         (Barrier::Auto, _) => Barrier::Counter,
         (chosen, _) => chosen,
     }

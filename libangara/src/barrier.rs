@@ -17,12 +17,12 @@
 
 use crate::driver::Adapter;
 use crate::error::{Error, Result};
+use crate::host::{Host, announce};
 use crate::job::{INTERNAL_FREE, Job};
 use crate::tree::RESULT_BYTES;
 use abi::account::Class;
 use abi::desc::{Descriptor, Op, Place, Region, flags};
 use abi::job::{Barrier, Reach};
-use abi::wait::Linux;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Where dissemination flags lie in the heap slice: one u64 per round.
@@ -37,6 +37,7 @@ pub(crate) struct Barriers {
     mixed: bool,
     /// Dissemination barriers entered.
     entered: AtomicU64,
+    host: Host,
 }
 
 impl Barriers {
@@ -50,7 +51,8 @@ impl Barriers {
             Barrier::Multiphase if adapter.channel().is_err() => Barrier::Counter,
             family => family,
         };
-        Barriers { family, ring, mixed: ring && direct, entered: AtomicU64::new(0) }
+        announce(adapter);
+        Barriers { family, ring, mixed: ring && direct, entered: AtomicU64::new(0), host: Host::default() }
     }
 }
 
@@ -99,20 +101,22 @@ impl Job {
         Ok(())
     }
 
-    /// Central sense-reversing counter in the synchronisation page: one locked add per PE, and
-    /// one context switch per PE where PEs share cores.
+    /// Central sense-reversing counters in the synchronisation page.
     fn counter(&self) -> Result<()> {
-        let sync = &self.adapter.memory.sync;
-        let generation = sync.generation().load(Ordering::Acquire);
-        let arrived = sync.arrived().fetch_add(1, Ordering::AcqRel) + 1;
-        if arrived as usize >= self.n_pes() {
-            sync.arrived().store(0, Ordering::Relaxed);
-            sync.generation().store(generation.wrapping_add(1), Ordering::Release);
-            sync.barrier_cell().notify(&Linux);
-            return Ok(());
+        self.barriers.host.barrier(&self.adapter, || Ok(()), &|| self.missing())
+    }
+
+    /// A barrier in which the last PE to arrive runs `last` while all the others wait: the cheapest
+    /// way to combine a little of everybody's memory where PEs share cores. `None`, without
+    /// waiting, if the job does not use that kind of barrier; the answer is the same on all PEs.
+    pub fn meet(&self, last: impl FnOnce() -> Result<()>) -> Result<Option<()>> {
+        if self.barriers.family != Barrier::Counter || self.barriers.ring {
+            return Ok(None);
         }
-        let left = || sync.generation().load(Ordering::Acquire) != generation;
-        self.adapter.wait_on(sync.barrier_cell(), left, &|| self.missing())
+        if self.adapter.guard.forked() {
+            return Err(Error::Forked);
+        }
+        self.barriers.host.barrier(&self.adapter, last, &|| self.missing()).map(Some)
     }
 
     /// ⌈log2 n⌉ rounds; in round r this PE tells PE me + 2^r and hears from PE me − 2^r.

@@ -33,6 +33,7 @@ mod direct;
 pub mod driver;
 mod error;
 mod fork;
+mod host;
 mod job;
 mod memory;
 mod ring;
