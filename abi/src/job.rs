@@ -14,9 +14,9 @@
 //! All PEs of a job may write each other's heaps, so the heaps of a job are one protection domain
 //! and one memfd; a client maps them with one call and reaches a peer with one multiplication.
 
+use crate::note::WaitNote;
 use crate::shm::{Mapping, PageKind, ShmError};
 use crate::torus::{Coords, DIMS_MAX, NodeId, Shape};
-use crate::note::WaitNote;
 use crate::wait::WaitCell;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 

@@ -181,7 +181,8 @@ mod linux {
             }
         }
         let slow = if crowded { SLOW_YIELD_CROWDED } else { SLOW_YIELD };
-        let mut yields = 0;
+        let (mut yields, mut slept) = (0, false);
+        let mut before = Instant::now();
         let mut sleeper = cell.sleeper(&Linux);
         loop {
             if ready() {
@@ -190,18 +191,20 @@ mod linux {
             let budget = FUTEX_BUDGET.get();
             if budget == 0 && yields < YIELDS {
                 yields += 1;
-                let before = Instant::now();
                 rustix::thread::sched_yield();
-                if before.elapsed() > slow {
+                let after = Instant::now();
+                if after - before > slow {
                     FUTEX_BUDGET.set(FUTEX_WAITS);
-                    FUTEX_SINCE.set(Some(Instant::now()));
+                    FUTEX_SINCE.set(Some(after));
                 }
+                before = after;
             } else {
                 let over = FUTEX_SINCE.get().is_some_and(|since| since.elapsed() > FUTEX_TIME);
                 FUTEX_BUDGET.set(if over { 0 } else { budget.saturating_sub(1) });
-                if let Some(e) = give_up() {
+                if slept && let Some(e) = give_up() {
                     return Err(e);
                 }
+                slept = true;
                 // `ready` may act (a post into a queue that had no room), so its answer is final.
                 let mut done = false;
                 sleeper.sleep(|| {
@@ -211,6 +214,7 @@ mod linux {
                 if done {
                     return Ok(());
                 }
+                before = Instant::now();
             }
         }
     }

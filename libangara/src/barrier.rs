@@ -20,10 +20,11 @@ use crate::error::{Error, Result};
 use crate::host::{Host, announce};
 use crate::job::{INTERNAL_FREE, Job};
 use crate::tree::RESULT_BYTES;
-use abi::account::Class;
+use abi::account::{Class, Traffic};
 use abi::desc::{Descriptor, Op, Place, Region, flags};
 use abi::job::{Barrier, Reach};
-use std::sync::atomic::{AtomicU64, Ordering};
+use abi::wait::Linux;
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 /// Where dissemination flags lie in the heap slice: one u64 per round.
 const FLAGS: u64 = (INTERNAL_FREE + RESULT_BYTES) as u64;
@@ -38,6 +39,8 @@ pub(crate) struct Barriers {
     /// Dissemination barriers entered.
     entered: AtomicU64,
     host: Host,
+    /// The routine that uses the barrier, for messages; null if not told.
+    routine: AtomicPtr<&'static str>,
 }
 
 impl Barriers {
@@ -52,11 +55,24 @@ impl Barriers {
             family => family,
         };
         announce(adapter);
-        Barriers { family, ring, mixed: ring && direct, entered: AtomicU64::new(0), host: Host::default() }
+        let routine = AtomicPtr::default();
+        Barriers { family, ring, mixed: ring && direct, entered: AtomicU64::new(0), host: Host::default(), routine }
+    }
+
+    /// `shmem_malloc: `, or nothing.
+    fn routine(&self) -> String {
+        // SAFETY: null, or a reference that lives as long as the program.
+        unsafe { self.routine.load(Ordering::Relaxed).as_ref() }.map_or(String::new(), |name| format!("{name}: "))
     }
 }
 
 impl Job {
+    /// Names the routine that will wait in barriers from now on, for whoever asks what a PE waits for.
+    #[inline]
+    pub fn entering(&self, routine: &'static &'static str) {
+        self.barriers.routine.store(std::ptr::from_ref(routine).cast_mut(), Ordering::Relaxed);
+    }
+
     /// Enters the job's barrier and returns when this PE may leave: with `half` a half-barrier,
     /// else a full one; guarantees in the table of this module's documentation. The family is
     /// [`abi::job::Geometry::barrier`]; one thread per PE may be in a barrier at a time.
@@ -106,35 +122,49 @@ impl Job {
         self.barriers.host.barrier(&self.adapter, || Ok(()), &|| self.missing())
     }
 
-    /// A barrier in which the last PE to arrive runs `last` while all the others wait: the cheapest
-    /// way to combine a little of everybody's memory where PEs share cores. `None`, without
-    /// waiting, if the job does not use that kind of barrier; the answer is the same on all PEs.
-    pub fn meet(&self, last: impl FnOnce() -> Result<()>) -> Result<Option<()>> {
-        if self.barriers.family != Barrier::Counter || self.barriers.ring {
-            return Ok(None);
+    /// Whether [`Job::meet`] is possible; the same answer on all PEs.
+    pub fn can_meet(&self) -> bool {
+        self.barriers.family == Barrier::Counter && !self.barriers.ring
+    }
+
+    /// A barrier in which the last PE to arrive runs `last` while all the others wait.
+    pub fn meet(&self, last: impl FnOnce() -> Result<()>) -> Result<()> {
+        if !self.can_meet() {
+            return Err(Error::invalid("PEs meet only at the on-host counter; use a barrier"));
         }
         if self.adapter.guard.forked() {
             return Err(Error::Forked);
         }
-        self.barriers.host.barrier(&self.adapter, last, &|| self.missing()).map(Some)
+        self.barriers.host.barrier(&self.adapter, last, &|| self.missing())
     }
 
     /// ⌈log2 n⌉ rounds; in round r this PE tells PE me + 2^r and hears from PE me − 2^r.
     fn dissemination(&self) -> Result<()> {
         let (me, n) = (self.my_pe(), self.n_pes());
         let count = self.barriers.entered.fetch_add(1, Ordering::Relaxed) + 1;
+        // A PE that sleeps in here must not be woken by every put to its memory. Flags stored by
+        // PEs of this host wake it through the cell that only waits like this one use; flags that
+        // come through the ring are memory like any other.
+        let (memory, one_host) = (&self.adapter.memory, !self.barriers.ring);
+        let cell = if one_host { memory.sync.answers(me) } else { memory.peers.cell(me) };
         let mut round = 0;
         while 1usize << round < n {
             let place = Place { region: Region::Heap, offset: FLAGS + 8 * round };
             let to = (me + (1 << round)) % n;
-            // SAFETY: the source is a local of 8 bytes; the flag lies in the internal area.
-            unsafe { self.ctx().put(Class::Sync, to, place, (&raw const count).cast(), 8)? };
-            let flag = self.local(place) as *mut u64;
-            // SAFETY: an aligned word of this PE's slice, which lives as long as the job; peers
-            // write it by single stores.
-            let flag = unsafe { AtomicU64::from_ptr(flag) };
+            match memory.peers.direct(to, place, 8).filter(|_| one_host) {
+                Some(flag) => {
+                    // SAFETY: an aligned word of the target's slice, accessed by single stores and loads.
+                    unsafe { AtomicU64::from_ptr(flag.cast()) }.store(count, Ordering::Release);
+                    memory.peers.row(to, Class::Sync).count(Traffic::put(8));
+                    memory.sync.answers(to).notify(&Linux);
+                }
+                // SAFETY: the source is a local of 8 bytes; the flag lies in the internal area.
+                None => unsafe { self.ctx().put(Class::Sync, to, place, (&raw const count).cast(), 8)? },
+            }
+            // SAFETY: as above, in this PE's slice, which lives as long as the job.
+            let flag = unsafe { AtomicU64::from_ptr(self.local(place).cast()) };
             // A fast PE may already have announced its next barrier.
-            self.wait(|| flag.load(Ordering::Acquire) >= count, &|| self.missing())?;
+            self.adapter.wait_on(cell, || flag.load(Ordering::Acquire) >= count, &|| self.missing())?;
             round += 1;
         }
         Ok(())
@@ -143,9 +173,10 @@ impl Job {
     fn missing(&self) -> String {
         let job = &self.adapter.memory.job;
         let gone: Vec<_> = (0..self.n_pes()).filter(|&pe| !job.pe(pe).attached).map(|pe| pe.to_string()).collect();
+        let routine = self.barriers.routine();
         match gone.len() {
-            0 => "all PEs to enter the barrier".into(),
-            n => format!("all PEs to enter the barrier ({n} not attached: PE {})", gone.join(", ")),
+            0 => format!("{routine}all PEs to enter the barrier"),
+            n => format!("{routine}all PEs to enter the barrier ({n} not attached: PE {})", gone.join(", ")),
         }
     }
 }

@@ -71,6 +71,61 @@ impl Ctx {
         unsafe { self.get_with(class, pe, dst, src, len, false) }
     }
 
+    /// [`Ctx::put`] to `dst`, an address of this PE's own heap slice, if the target is reached directly.
+    /// False, and nothing done, if that is not so; then use [`Ctx::put`].
+    ///
+    /// # Safety
+    /// As [`Ctx::put`].
+    #[inline(always)]
+    pub unsafe fn put_heap(&self, class: Class, pe: usize, dst: *mut u8, src: *const u8, len: usize) -> bool {
+        let Some(p) = self.peers.direct_heap(pe, dst, len) else { return false };
+        // SAFETY: `direct_heap` checked the destination, the caller vouches for the source.
+        unsafe { direct::store(p, src, len) };
+        self.peers.row(pe, class).count(Traffic::put(len));
+        self.peers.notify(pe);
+        true
+    }
+
+    /// [`Ctx::get`] in the cases of [`Ctx::put_heap`].
+    ///
+    /// # Safety
+    /// As [`Ctx::get`].
+    #[inline(always)]
+    pub unsafe fn get_heap(&self, class: Class, pe: usize, dst: *mut u8, src: *const u8, len: usize) -> bool {
+        let Some(p) = self.peers.direct_heap(pe, src, len) else { return false };
+        // SAFETY: `direct_heap` checked the source, the caller vouches for the destination.
+        unsafe { direct::load(dst, p, len) };
+        self.peers.row(pe, class).count(Traffic::get(len));
+        true
+    }
+
+    /// [`Ctx::amo`] in the cases of [`Ctx::put_heap`].
+    #[inline(always)]
+    #[allow(clippy::too_many_arguments)]
+    pub fn amo_heap(
+        &self,
+        class: Class,
+        pe: usize,
+        at: *mut u8,
+        op: AmoOp,
+        width: u8,
+        operand: u64,
+        comparand: u64,
+        fetch: bool,
+    ) -> Option<u64> {
+        let p = self.peers.direct_heap(pe, at, width as usize)?;
+        if !matches!(width, 4 | 8) || !(p as usize).is_multiple_of(width as usize) {
+            return None;
+        }
+        // SAFETY: inside the target's slice and aligned; others reach the word the same way.
+        let old = unsafe { direct::amo(p, op, width, operand, comparand) };
+        self.peers.row(pe, class).count(Traffic::amo(width as usize, op.is_native() && !fetch, fetch));
+        if op != AmoOp::Fetch {
+            self.peers.notify(pe);
+        }
+        Some(if fetch { old } else { 0 })
+    }
+
     /// # Safety
     /// As [`Ctx::put`], or as [`Ctx::put_nbi`] unless `block`.
     #[inline(always)]

@@ -6,7 +6,25 @@ use crate::driver::Adapter;
 use crate::error::{Error, Result};
 use abi::job::JobState;
 use abi::wait::{WaitCell, wait_until};
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+/// A wait shorter than this leaves no note.
+const NOTE_AFTER: Duration = Duration::from_millis(20);
+/// Values in a note are renewed so often.
+const NOTE_AGAIN: Duration = Duration::from_millis(200);
+
+/// A wait that has reached the stage of sleeping.
+#[derive(Default)]
+struct Long {
+    since: Option<Instant>,
+    noted: Option<Instant>,
+}
+
+/// CLOCK_MONOTONIC in nanoseconds, which means the same in the daemon.
+fn monotonic() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
 
 impl Adapter {
     /// Waits for something the adapter does until `ready`. `what` names it in a timeout message.
@@ -32,14 +50,23 @@ impl Adapter {
         if self.guard.forked() {
             return Err(Error::Forked);
         }
-        let mut since = None;
-        wait_until(cell, self.memory.geometry.crowded, ready, || self.give_up(&mut since, what))
+        let mut long = Long::default();
+        let result = wait_until(cell, self.memory.geometry.crowded, ready, || self.give_up(&mut long, what));
+        if long.noted.is_some() {
+            self.memory.sync.note(self.memory.me).clear();
+        }
+        result
     }
 
-    /// Asked about once per millisecond of waiting: why to stop.
-    fn give_up(&self, since: &mut Option<Instant>, what: &dyn Fn() -> String) -> Option<Error> {
+    /// Asked about once per millisecond of waiting: why to stop. Leaves a note of what this PE waits for.
+    fn give_up(&self, long: &mut Long, what: &dyn Fn() -> String) -> Option<Error> {
         let now = Instant::now();
-        let start = *since.get_or_insert(now);
+        let start = *long.since.get_or_insert(now);
+        if now - start > NOTE_AFTER && long.noted.is_none_or(|at| now - at > NOTE_AGAIN) {
+            long.noted = Some(now);
+            let waited = (now - start).as_nanos() as u64;
+            self.memory.sync.note(self.memory.me).write(monotonic().saturating_sub(waited).max(1), &what());
+        }
         if let Some(error) = self.channel_error() {
             return Some(error);
         }

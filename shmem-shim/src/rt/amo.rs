@@ -1,12 +1,36 @@
 //! Cores of the atomics: any 4 or 8 byte type as bits.
 
-use super::{ok, rma::aligned, state};
+use super::team::CTX_DEFAULT;
+use super::{ok, rma::aligned, state, try_state};
 use crate::ctypes::*;
 use abi::account::Class;
 use abi::desc::AmoOp;
 
-#[inline]
+#[inline(always)]
 fn amo<T: Word>(name: Name, ctx: shmem_ctx_t, at: *mut T, op: AmoOp, bits: (u64, u64), fetch: bool, pe: int) -> u64 {
+    let width = size_of::<T>() as u8;
+    if ctx == CTX_DEFAULT
+        && let Some(s) = try_state()
+        // A negative PE is a number too large.
+        && let Some(old) =
+            s.job.ctx().amo_heap(Class::Amo, pe as u32 as usize, at.cast(), op, width, bits.0, bits.1, fetch)
+    {
+        return old;
+    }
+    amo_any(name, ctx, at, op, bits, fetch, pe)
+}
+
+/// [`amo`] of every kind, and its errors.
+#[inline(never)]
+fn amo_any<T: Word>(
+    name: Name,
+    ctx: shmem_ctx_t,
+    at: *mut T,
+    op: AmoOp,
+    bits: (u64, u64),
+    fetch: bool,
+    pe: int,
+) -> u64 {
     let s = state(name);
     let pe = s.target(name, ctx, pe);
     let place = aligned(s, name, at.cast(), size_of::<T>());
@@ -15,11 +39,13 @@ fn amo<T: Word>(name: Name, ctx: shmem_ctx_t, at: *mut T, op: AmoOp, bits: (u64,
 }
 
 /// An atomic without result.
+#[inline(always)]
 pub(crate) fn apply<T: Word>(name: Name, ctx: shmem_ctx_t, dest: *mut T, op: AmoOp, operand: u64, pe: int) {
     amo(name, ctx, dest, op, (operand, 0), false, pe);
 }
 
 /// An atomic that returns the old value.
+#[inline(always)]
 pub(crate) fn fetch<T: Word>(
     name: Name,
     ctx: shmem_ctx_t,

@@ -4,11 +4,16 @@
 //! straight there by put and is followed by a signal; only sizes and partial sums travel through
 //! mailboxes. All of it is counted as class `sync`.
 
+use super::p2p::{internal, word};
 use super::team::{Group, Set};
 use super::{State, bytes, collective, die, ok};
 use crate::ctypes::*;
 use angara::Place;
+use std::sync::atomic::Ordering;
 
+/// On one host the root stores up to this many bytes, over all PEs, itself: a tree of PEs that have to
+/// wait for each other costs more turns on their cores than it saves copies.
+const FLAT: usize = 64 * 1024;
 /// Broadcasts are passed on in pieces of this many bytes, so that levels of the tree overlap.
 const PIECE: usize = 64 * 1024;
 
@@ -42,6 +47,21 @@ impl State {
         }
     }
 
+    /// Whether [`State::meet`] is the way to combine a little of every PE's memory: where PEs share
+    /// cores, one that does everything is faster than many that wait for each other.
+    pub(crate) fn meets(&self, group: &Group) -> bool {
+        self.one_host && group.size == self.n && self.job.geometry().crowded && self.job.can_meet()
+    }
+
+    /// A barrier of all PEs, the last of which to arrive runs `last`. Only if [`State::meets`].
+    pub(crate) fn meet(&self, name: Name, last: impl FnOnce()) {
+        let last = || {
+            last();
+            Ok(())
+        };
+        ok(name, None, self.job.meet(last));
+    }
+
     fn all_done(&self, name: Name, group: &Group) {
         ok(name, None, self.job.ctx().quiet());
         self.group_sync(name, group);
@@ -57,6 +77,18 @@ impl State {
             return;
         }
         let place = self.place(name, dest, len);
+        if self.one_host && len * n <= FLAT {
+            if me != root {
+                return self.await_signal(name, group.world(root));
+            }
+            for pe in (1..n).map(|i| group.world((root + i) % n)) {
+                // SAFETY: the caller's contract.
+                unsafe { self.put_sync(name, pe, place, source, len) };
+                self.order(name);
+                self.signal(name, pe);
+            }
+            return;
+        }
         let rank = (me + n - root) % n;
         let world = |rank: usize| group.world((rank + root) % n);
         // My parent differs in my lowest set bit; my children in the bits below it.
@@ -81,7 +113,7 @@ impl State {
         }
     }
 
-    /// Bruck's allgather in place: in round k each PE passes on the 2^k blocks it has.
+    /// On one host everybody puts its block everywhere. Else Bruck's allgather in place: in round k each PE passes on the 2^k blocks it has.
     ///
     /// # Safety
     /// `dest` is valid for `len` bytes per PE, `source` for `len`.
@@ -93,6 +125,13 @@ impl State {
         let place = self.place(name, dest, bytes(name, len, n));
         // SAFETY: my block of the destination.
         unsafe { std::ptr::copy(source, dest.add(me * len), len) };
+        if self.one_host {
+            for pe in (1..n).map(|i| group.world((me + i) % n)) {
+                // SAFETY: the caller's contract.
+                unsafe { self.put_sync(name, pe, shift(place, me * len), source, len) };
+            }
+            return self.all_done(name, group);
+        }
         let mut have = 1;
         while have < n {
             // The blocks me-have+1 ..= me, which may wrap around the end of the destination.
@@ -116,6 +155,19 @@ impl State {
     /// Sum of `value` over lower PEs of the group.
     fn sum_below(&self, name: Name, group: &Group, value: u64) -> u64 {
         let (n, me) = (group.size, self.my_index(name, group));
+        if self.meets(group) {
+            self.word(word::LENGTH).store(value, Ordering::Relaxed);
+            self.meet(name, || {
+                let (mut sum, mut length) = (0u64, 0u64);
+                for pe in (0..n).map(|i| group.world(i)) {
+                    self.put_word(name, pe, word::BELOW, sum);
+                    // SAFETY: a local of 8 bytes.
+                    unsafe { self.get_sync(name, pe, internal(word::LENGTH), (&raw mut length).cast(), 8) };
+                    sum += length;
+                }
+            });
+            return self.word(word::BELOW).load(Ordering::Relaxed);
+        }
         let (mut below, mut sum, mut distance) = (0u64, value, 1);
         while distance < n {
             if me + distance < n {

@@ -176,6 +176,7 @@ fn start(name: Name, level: int) -> Result<(), String> {
     let shared = (0..n).all(|pe| job.ctx().reach(pe) == Reach::Direct);
     let state = Box::leak(Box::new(State {
         heap: Mutex::new(memory::heap_of(&job)),
+        one_host: !job.uses_ring(),
         job,
         me,
         n,

@@ -34,6 +34,8 @@ pub(crate) struct State {
     pub(crate) job: Job,
     pub(crate) me: usize,
     pub(crate) n: usize,
+    /// Every PE is reached by plain loads and stores.
+    pub(crate) one_host: bool,
     pub(crate) heap: Mutex<heap::Heap>,
     pub(crate) p2p: p2p::P2p,
     pub(crate) teams: team::Table,
@@ -84,6 +86,7 @@ impl Drop for Collective {
 /// would take each other's signals, which is refused rather than left to chance.
 pub(crate) fn collective(name: Name) -> Collective {
     let s = state(name);
+    s.job.entering(name);
     if s.in_collective.swap(true, Ordering::Acquire) {
         die(
             name,

@@ -20,6 +20,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub(crate) mod word {
     /// TreeId + 1 of the world tree, written by PE 0.
     pub(crate) const TREE: usize = 64;
+    /// Bytes this PE contributes to a collect.
+    pub(crate) const LENGTH: usize = 72;
+    /// Bytes those before it contribute, written by the PE that adds them up.
+    pub(crate) const BELOW: usize = 80;
 }
 
 const TABLES: usize = 4096;
@@ -75,7 +79,8 @@ fn next(counter: &AtomicU64) -> u64 {
     counter.fetch_add(1, Ordering::Relaxed) + 1
 }
 
-fn internal(offset: usize) -> Place {
+/// A place in the internal area.
+pub(crate) fn internal(offset: usize) -> Place {
     Place { region: Region::Heap, offset: offset as u64 }
 }
 
@@ -124,6 +129,15 @@ impl State {
             // SAFETY: passed on.
             ok(name, Some(pe), unsafe { self.job.ctx().put(Class::Sync, pe, to, source, len) });
         }
+    }
+
+    /// Gets on behalf of the library.
+    ///
+    /// # Safety
+    /// `into` is writable for `len` bytes.
+    pub(crate) unsafe fn get_sync(&self, name: Name, pe: usize, from: Place, into: *mut u8, len: usize) {
+        // SAFETY: passed on.
+        ok(name, Some(pe), unsafe { self.job.ctx().get(Class::Sync, pe, into, from, len) });
     }
 
     /// Waits until a word of this PE's area has reached `count`.

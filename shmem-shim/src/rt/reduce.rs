@@ -1,7 +1,7 @@
 //! Reductions and prefix sums.
 //!
-//! Three ways, chosen by size and engine: the routers' tree where they know the operation;
-//! recursive doubling through mailboxes for what fits into one message; for long vectors each PE
+//! Four ways, chosen by size and engine: the routers' tree where they know the operation; one PE that
+//! reduces for all while they wait, where PEs share the cores of one host; recursive doubling through mailboxes for what fits into one message; for long vectors each PE
 //! reduces one slice, reading it from everybody and writing it to everybody. Floating-point
 //! results are the same on every PE and in every run: the order of operations depends only on
 //! the number of PEs and elements.
@@ -12,6 +12,8 @@ use super::{State, bytes, collective, die, ok};
 use crate::ctypes::*;
 use angara::{Class, Place};
 
+/// Up to this many bytes, over all PEs, one PE reduces alone if that saves waiting.
+const BY_ONE: usize = 64 * 1024;
 /// Bytes combined at a time in the sliced algorithm.
 const CHUNK: usize = 32 * 1024;
 
@@ -33,6 +35,8 @@ impl State {
                 std::ptr::copy(source, dest, len);
                 let buffer = std::slice::from_raw_parts_mut(dest, len);
                 ok(name, None, tree.all_reduce_raw(reduce, elem, buffer));
+            } else if len * group.size <= BY_ONE && self.meets(group) {
+                self.by_last(name, group, dest, source, n, op);
             } else if len <= self.p2p.message_max() {
                 std::ptr::copy(source, dest, len);
                 self.doubling(name, group, dest, n, op);
@@ -40,6 +44,31 @@ impl State {
                 self.sliced(name, group, dest, source, n, op);
             }
         }
+    }
+
+    /// The last PE to arrive reads everybody's source, in order, and writes everybody's destination.
+    ///
+    /// # Safety
+    /// As [`State::reduce`].
+    unsafe fn by_last(&self, name: Name, group: &Group, dest: *mut u8, source: *const u8, n: usize, op: &Op) {
+        let len = n * op.size;
+        let (to, from) = (self.place(name, dest, len), self.place(name, source, len));
+        self.meet(name, || {
+            let (mut acc, mut with) = (vec![0u8; len], vec![0u8; len]);
+            for i in 0..group.size {
+                let into = if i == 0 { acc.as_mut_ptr() } else { with.as_mut_ptr() };
+                // SAFETY: both buffers hold `n` elements, here and below.
+                unsafe { self.get_sync(name, group.world(i), from, into, len) };
+                if i > 0 {
+                    // SAFETY: as above.
+                    unsafe { (op.combine)(acc.as_mut_ptr(), with.as_ptr(), n) };
+                }
+            }
+            for i in 0..group.size {
+                // SAFETY: as above.
+                unsafe { self.put_sync(name, group.world(i), to, acc.as_ptr(), len) };
+            }
+        });
     }
 
     /// Recursive doubling. PEs beyond the largest power of two hand their vector to a partner

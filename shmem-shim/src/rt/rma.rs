@@ -1,6 +1,7 @@
 //! Cores of put and get.
 
-use super::{State, bytes, die, ok, state};
+use super::team::CTX_DEFAULT;
+use super::{State, bytes, die, ok, state, try_state};
 use crate::ctypes::*;
 use abi::account::Class;
 use abi::desc::{AmoOp, Place};
@@ -12,6 +13,7 @@ pub(crate) const SIGNAL_ADD: int = 1;
 
 /// # Safety
 /// `source` is readable for the elements.
+#[inline(always)]
 pub(crate) unsafe fn put(
     name: Name,
     ctx: shmem_ctx_t,
@@ -21,6 +23,21 @@ pub(crate) unsafe fn put(
     size: usize,
     pe: int,
 ) {
+    if ctx == CTX_DEFAULT
+        && let Some(s) = try_state()
+        && let Some(len) = nelems.checked_mul(size)
+        // SAFETY: the caller vouches for the source. A negative PE is a number too large.
+        && unsafe { s.job.ctx().put_heap(Class::Put, pe as u32 as usize, dest, source, len) }
+    {
+        return;
+    }
+    // SAFETY: passed on.
+    unsafe { put_any(name, ctx, dest, source, nelems, size, pe) }
+}
+
+/// [`put`] of every kind, and its errors.
+#[inline(never)]
+unsafe fn put_any(name: Name, ctx: shmem_ctx_t, dest: *mut u8, source: *const u8, nelems: usize, size: usize, pe: int) {
     let s = state(name);
     let (pe, len) = (s.target(name, ctx, pe), bytes(name, nelems, size));
     if len > 0 {
@@ -52,6 +69,7 @@ pub(crate) unsafe fn put_nbi(
 
 /// # Safety
 /// `dest` is writable for the elements.
+#[inline(always)]
 pub(crate) unsafe fn get(
     name: Name,
     ctx: shmem_ctx_t,
@@ -61,6 +79,21 @@ pub(crate) unsafe fn get(
     size: usize,
     pe: int,
 ) {
+    if ctx == CTX_DEFAULT
+        && let Some(s) = try_state()
+        && let Some(len) = nelems.checked_mul(size)
+        // SAFETY: the caller vouches for the destination. A negative PE is a number too large.
+        && unsafe { s.job.ctx().get_heap(Class::Get, pe as u32 as usize, dest, source, len) }
+    {
+        return;
+    }
+    // SAFETY: passed on.
+    unsafe { get_any(name, ctx, dest, source, nelems, size, pe) }
+}
+
+/// [`get`] of every kind, and its errors.
+#[inline(never)]
+unsafe fn get_any(name: Name, ctx: shmem_ctx_t, dest: *mut u8, source: *const u8, nelems: usize, size: usize, pe: int) {
     let s = state(name);
     let (pe, len) = (s.target(name, ctx, pe), bytes(name, nelems, size));
     if len > 0 {
