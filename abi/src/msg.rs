@@ -85,6 +85,11 @@ pub enum Request {
         /// Job id.
         job: u32,
     },
+    /// What each PE of a job waits for. Answered by [`Reply::Waits`].
+    JobWaits {
+        /// Job id.
+        job: u32,
+    },
     /// End a job and free everything. Answered by its last [`Reply::Report`].
     JobDestroy {
         /// Job id.
@@ -130,11 +135,27 @@ pub enum Reply {
     },
     /// Traffic of a job.
     Report(Report),
+    /// What PEs of a job have been waiting for; those that compute are not listed.
+    Waits {
+        /// At most one per PE, by PE.
+        waits: Vec<Wait>,
+    },
     /// Link counters of the whole network.
     Counters {
         /// Links that carried anything or failed.
         links: Vec<LinkReport>,
     },
+}
+
+/// What a PE waits for, by its own account.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Wait {
+    /// PE.
+    pub pe: u32,
+    /// Seconds since the wait began.
+    pub seconds: f64,
+    /// Routine, address, comparison, value: whatever the library knows.
+    pub what: String,
 }
 
 /// A failure with what to do about it.

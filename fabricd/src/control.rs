@@ -134,6 +134,10 @@ impl Client<'_> {
                 self.check_owner(job)?;
                 daemon.report(job).await.map(Reply::Report).ok_or_else(|| unknown_job(job))
             }
+            Request::JobWaits { job } => {
+                self.check_owner(job)?;
+                daemon.waits(job).map(|waits| Reply::Waits { waits }).ok_or_else(|| unknown_job(job))
+            }
             Request::JobDestroy { job } => {
                 self.check_owner(job)?;
                 let report = daemon.report(job).await.ok_or_else(|| unknown_job(job))?;

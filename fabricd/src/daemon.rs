@@ -13,7 +13,7 @@ use crate::memory::JobMemory;
 use crate::placement::failure;
 use crate::runtime_dir::{DirError, RuntimeDir};
 use crate::seqpacket::Listener;
-use abi::msg::{Event, Failure, JobSpec, Path, Reply, Report, Status};
+use abi::msg::{Event, Failure, JobSpec, Path, Reply, Report, Status, Wait};
 use abi::torus::NodeId;
 use serde::Serialize;
 use std::cell::{Cell, RefCell};
@@ -169,6 +169,19 @@ impl Daemon {
             self.endpoints.borrow_mut().give_back(&job.memory.entries);
             tracing::info!(job = id, "job ended");
         }
+    }
+
+    /// What PEs of a job have been waiting for; `None` if there is no such job.
+    pub(crate) fn waits(&self, id: u32) -> Option<Vec<Wait>> {
+        let jobs = self.jobs.borrow();
+        let memory = &jobs.get(&id)?.memory;
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+        let now = now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64;
+        let wait = |pe: usize| {
+            let (since, what) = memory.sync.note(pe).read()?;
+            Some(Wait { pe: pe as u32, seconds: now.saturating_sub(since) as f64 * 1e-9, what })
+        };
+        Some((0..memory.pes).filter_map(wait).collect())
     }
 
     /// Traffic of a job so far; `None` if there is no such job.

@@ -30,6 +30,10 @@ impl Ctx {
         Ctx { peers: adapter.memory.peers.clone(), ring: Ring::new(adapter.clone()), adapter }
     }
 
+    pub(crate) fn without_shortcut(&mut self) {
+        self.peers.without_shortcut();
+    }
+
     /// Writes `len` bytes at `src` to `dst` of `pe`. Returns when `src` may be reused.
     ///
     /// # Safety

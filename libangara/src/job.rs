@@ -56,6 +56,12 @@ impl Job {
         Job { ctx: Ctx::new(adapter.clone()), trees: Trees::default(), barriers, adapter }
     }
 
+    /// Closes the short paths [`Ctx::put_heap`] and its like: every operation then names a [`Place`],
+    /// which its caller can check.
+    pub fn look_closer(&mut self) {
+        self.ctx.without_shortcut();
+    }
+
     /// This PE.
     #[inline]
     pub fn my_pe(&self) -> usize {

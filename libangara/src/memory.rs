@@ -93,9 +93,8 @@ impl Peers {
     }
 
     /// Sends every operation through the long way, which can be told to look closer.
-    pub(crate) fn without_shortcut(mut self) -> Peers {
+    pub(crate) fn without_shortcut(&mut self) {
         self.own_len = 0;
-        self
     }
 
     /// The same without asking how `pe` is reached. `pe` must be below the number of PEs.

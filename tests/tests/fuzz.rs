@@ -383,7 +383,8 @@ fn control_line(rng: &mut Rng, own_job: u32) -> Vec<u8> {
         let random: String = (0..rng.below(40)).map(|_| rng.pick(&alphabet)).collect();
         format!("?{random}")
     };
-    let request = match rng.below(8) {
+    let request = match rng.below(9) {
+        8 => Request::JobWaits { job },
         0 => Request::Status,
         1 => Request::JobReport { job },
         2 => Request::JobAttach { job: job + 1_000_000, key: text(rng) },

@@ -123,6 +123,58 @@ fn mistakes_end_the_job_with_one_clear_message() {
 }
 
 #[test]
+fn a_closer_look_finds_more_mistakes_and_their_lines() {
+    let program = tools::compile_with(&source("errors.c"), &["-g"]);
+    let cases = [
+        ("overrun", "run 32 bytes over the end of their block, 64 bytes from heap+"),
+        ("freed", "are not allocated: freed before, or never"),
+        ("overlap", "shmem_putmem: the destination (16 bytes at "),
+        ("reduce-overlap", "shmem_long_sum_reduce: the destination (16 bytes at "),
+        ("other-routine", "PE 2 calls shmem_sync_all() at errors.c:"),
+        ("other-arguments", "nelems 2, PE_root 0) at errors.c:"),
+        ("no-such-pe", "shmem_long_p: PE 3 does not exist"),
+    ];
+    for (mistake, message) in cases {
+        let test = Test::new("openshmem-check");
+        let mut command = test.angara(["run", "-n", "3", "--check", "--timeout", "60", "--"]);
+        command.arg(&program).arg(mistake);
+        let done = test.run(command);
+        assert_eq!(done.code(), 1, "{mistake}: {done}");
+        assert!(done.stderr.contains(message), "{mistake}: expected {message:?}\n{done}");
+        assert!(done.stderr.contains("[called at errors.c:"), "{mistake}: no line of the program\n{done}");
+        test.assert_clean();
+    }
+}
+
+#[test]
+fn programs_without_mistakes_pass_the_closer_look() {
+    for file in ["collectives.c", "teams.c", "sync.c", "amo.c", "rma.c"] {
+        let test = Test::new("openshmem-check");
+        let mut command = test.angara(["run", "-n", "4", "--check", "--timeout", "100", "--"]);
+        command.arg(tools::compile(&source(file)));
+        let done = test.run(command).success();
+        assert!(done.stdout.contains(" passed"), "{file}: {done}");
+        test.assert_clean();
+    }
+}
+
+#[test]
+fn a_job_that_hangs_says_what_its_pes_wait_for() {
+    let program = tools::compile(&source("errors.c"));
+    for (mistake, message) in [("hang", "shmem_long_wait_until: the variable at 0x"), ("loop", "PE 2 did not wait")] {
+        let test = Test::new("openshmem-hang");
+        let mut command = test.angara(["run", "-n", "3", "--timeout", "2", "--"]);
+        command.arg(&program).arg(mistake);
+        let done = test.run(command);
+        assert_eq!(done.code(), 124, "{mistake}: {done}");
+        assert!(done.stderr.contains("PEs 0-1 waited for "), "{mistake}: {done}");
+        assert!(done.stderr.contains("s: shmem_barrier_all: all PEs to enter the barrier"), "{mistake}: {done}");
+        assert!(done.stderr.contains(message), "{mistake}: expected {message:?}\n{done}");
+        test.assert_clean();
+    }
+}
+
+#[test]
 fn global_exit_ends_everybody_with_its_status() {
     let program = tools::compile(&source("errors.c"));
     let test = Test::new("openshmem-global-exit");

@@ -80,7 +80,7 @@ async fn run_on(mut place: Place, args: &RunArgs, plan: &Plan, signals: &mut Sig
     let Output { lines: out_lines, done: mut out_done } = out;
     let Output { lines: err_lines, done: err_done } = err;
     drop((out_lines, err_lines));
-    let cause = supervise(&mut processes, &mut place, args, signals, &mut out_done, cause).await;
+    let cause = supervise(&mut processes, &mut place, job, args, signals, &mut out_done, cause).await;
 
     spawn::kill_descendants(place.private.as_ref().and_then(|p| p.pid()));
     tokio::select! {

@@ -14,6 +14,8 @@ use std::time::Duration;
 
 /// Symmetric heap per PE unless told otherwise.
 const DEFAULT_HEAP: u64 = 64 << 20;
+/// Makes the library look closer.
+const ENV_CHECK: &str = "SHMEM_DEBUG";
 /// Environment variable of the OpenSHMEM specification for the symmetric heap size.
 const ENV_HEAP: &str = "SHMEM_SYMMETRIC_SIZE";
 
@@ -64,9 +66,13 @@ pub(crate) struct RunArgs {
     /// Prefix each line of output with the number of the PE that wrote it
     #[arg(long)]
     pub(crate) label: bool,
-    /// End the job after this many seconds
+    /// End the job after this many seconds, and say what each PE waits for
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub(crate) timeout: Option<Duration>,
+    /// Look closer at what the program passes to the library, and end it with a message about the first mistake:
+    /// memory that is not allocated, overlapping ranges, collectives called differently by different PEs (slow)
+    #[arg(long)]
+    pub(crate) check: bool,
     /// Write placement, PE×PE traffic and link traffic to this file; `angara report FILE` shows it
     #[arg(long, value_name = "FILE.json")]
     pub(crate) report: Option<PathBuf>,
@@ -239,6 +245,9 @@ impl Plan {
         let mut env = args.env.clone();
         if let Some(t) = args.timeout {
             env.push((ENV_TIMEOUT.into(), (t.as_secs_f64().ceil() as u64).to_string().into()));
+        }
+        if args.check {
+            env.push((ENV_CHECK.into(), "1".into()));
         }
         let program = find_program(&args.command[0], std::env::var_os("PATH"))?;
         Ok(Plan { wanted, shape, nodes, heap, program, env })

@@ -1,5 +1,6 @@
 //! Why a job ended, what to say about it, and the exit code.
 
+use abi::msg::Wait;
 use abi::torus::{NodeId, Shape};
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
@@ -26,8 +27,8 @@ pub(crate) enum Cause {
     Lost(u32),
     /// The user ended it.
     Signal(i32),
-    /// `--timeout`, with the PEs that still ran.
-    Timeout(f64, Vec<u32>),
+    /// `--timeout`, with the PEs that still ran and what those of them wait for that do.
+    Timeout(f64, Vec<u32>, Vec<Wait>),
     /// The daemon went away.
     Daemon(String),
     /// Nobody takes our output any more.
@@ -102,16 +103,42 @@ impl Cause {
                 format!("{} left the job without shmem_finalize while others went on; the job was ended", who(pe))
             }
             Cause::Signal(signal) => format!("ended by signal {signal}{}", signal_name(*signal)),
-            Cause::Timeout(seconds, running) => format!(
-                "--timeout {seconds} s is over; still running: PE{} {}; the job was ended",
+            Cause::Timeout(seconds, running, waits) => format!(
+                "--timeout {seconds} s is over; still running: PE{} {}; the job was ended{}",
                 if running.len() == 1 { "" } else { "s" },
-                crate::table::ranges(running)
+                crate::table::ranges(running),
+                waiting(running, waits)
             ),
             Cause::Daemon(why) => format!("{why}; the job was ended"),
             Cause::OutputClosed => return None,
             Cause::Spawn(pe, why) => format!("cannot start {}: {why}; the job was ended", who(pe)),
         })
     }
+}
+
+/// One line per group of PEs that wait for the same, longest first, and one for those that do not wait.
+fn waiting(running: &[u32], waits: &[Wait]) -> String {
+    let mut groups: Vec<(&str, f64, Vec<u32>)> = Vec::new();
+    for wait in waits {
+        match groups.iter_mut().find(|g| g.0 == wait.what) {
+            Some(group) => {
+                group.1 = group.1.max(wait.seconds);
+                group.2.push(wait.pe);
+            }
+            None => groups.push((&wait.what, wait.seconds, vec![wait.pe])),
+        }
+    }
+    groups.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let who = |pes: &[u32]| format!("PE{} {}", if pes.len() == 1 { "" } else { "s" }, crate::table::ranges(pes));
+    let mut text = String::new();
+    for (what, seconds, pes) in &groups {
+        text += &format!("\nangara: {} waited for {seconds:.1} s: {what}", who(pes));
+    }
+    let busy: Vec<u32> = running.iter().copied().filter(|pe| waits.iter().all(|w| w.pe != *pe)).collect();
+    if !busy.is_empty() {
+        text += &format!("\nangara: {} did not wait in the library", who(&busy));
+    }
+    text
 }
 
 /// The exit code a shell would show.
@@ -200,8 +227,17 @@ mod tests {
             text(Cause::Exit(5, killed(11))).unwrap().contains("PE 5 on node (1,0,1) was killed by signal 11 (SIGSEGV")
         );
         assert_eq!(
-            text(Cause::Timeout(1.5, vec![0, 1, 2, 7])).unwrap(),
-            "--timeout 1.5 s is over; still running: PEs 0-2,7; the job was ended"
+            text(Cause::Timeout(1.5, vec![1], vec![])).unwrap(),
+            "--timeout 1.5 s is over; still running: PE 1; the job was ended\nangara: PE 1 did not wait in the library"
+        );
+        let wait = |pe, seconds, what: &str| Wait { pe, seconds, what: what.into() };
+        let waits = vec![wait(0, 1.0, "shmem_barrier_all: all PEs"), wait(1, 1.2, "x == 5"), wait(7, 1.25, "x == 5")];
+        assert_eq!(
+            text(Cause::Timeout(1.5, vec![0, 1, 2, 7], waits)).unwrap(),
+            "--timeout 1.5 s is over; still running: PEs 0-2,7; the job was ended\n\
+             angara: PEs 1,7 waited for 1.2 s: x == 5\n\
+             angara: PE 0 waited for 1.0 s: shmem_barrier_all: all PEs\n\
+             angara: PE 2 did not wait in the library"
         );
         assert_eq!(text(Cause::Abort(1, 0, "x".into())), None);
     }

@@ -3,7 +3,7 @@
 use super::options::{Plan, RunArgs};
 use crate::daemon::{Control, Private, runtime_dir};
 use crate::error::Failed;
-use abi::msg::{Request, Status};
+use abi::msg::{Reply, Request, Status, Wait};
 use abi::torus::Shape;
 use std::path::PathBuf;
 
@@ -96,6 +96,14 @@ impl Place {
             self.faults.push(without_effect(spec));
         }
         Ok(())
+    }
+
+    /// What the PEs of `job` wait for; nothing if the daemon does not say.
+    pub(crate) async fn waits(&mut self, job: u32) -> Vec<Wait> {
+        match self.control.request(&Request::JobWaits { job }).await {
+            Ok(Reply::Waits { waits }) if self.alive => waits,
+            _ => Vec::new(),
+        }
     }
 
     /// Clears our faults, closes the connection (which ends the job if it still exists) and waits

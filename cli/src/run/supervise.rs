@@ -42,6 +42,7 @@ struct Watch<'a> {
 pub(crate) async fn supervise(
     processes: &mut Processes,
     place: &mut Place,
+    job: u32,
     args: &RunArgs,
     signals: &mut Signals,
     output: &mut oneshot::Receiver<std::io::Result<()>>,
@@ -75,7 +76,8 @@ pub(crate) async fn supervise(
             () = sleep_until(timer.unwrap_or_else(Instant::now)), if timer.is_some() => match watch.phase {
                 Phase::Running => {
                     let running = watch.processes.still_running();
-                    watch.end(Cause::Timeout(timeout.map_or(0.0, |t| t.0.as_secs_f64()), running));
+                    let waits = watch.place.waits(job).await;
+                    watch.end(Cause::Timeout(timeout.map_or(0.0, |t| t.0.as_secs_f64()), running, waits));
                 }
                 Phase::Settling(_) => watch.settled(),
                 Phase::Ending(_) | Phase::Killed => watch.kill(),

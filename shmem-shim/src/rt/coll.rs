@@ -4,6 +4,7 @@
 //! straight there by put and is followed by a signal; only sizes and partial sums travel through
 //! mailboxes. All of it is counted as class `sync`.
 
+use super::check::{list, shown};
 use super::p2p::{internal, word};
 use super::team::{Group, Set};
 use super::{State, bytes, collective, die, ok};
@@ -45,6 +46,33 @@ impl State {
             self.await_signal(name, group.world((me + n - distance) % n));
             distance *= 2;
         }
+    }
+
+    /// All PEs.
+    pub(crate) fn world(&self) -> Group {
+        Group { start: 0, stride: 1, size: self.n }
+    }
+
+    fn agree_on_gather(&self, name: Name, group: &Group, dest: *mut u8, nelems: Option<usize>) {
+        self.agree(name, group, || match nelems {
+            Some(n) => list(&[("dest", &shown(self, dest)), ("nelems", &n)]),
+            None => list(&[("dest", &shown(self, dest))]),
+        });
+    }
+
+    fn agree_on_exchange(
+        &self,
+        name: Name,
+        group: &Group,
+        dest: *mut u8,
+        source: *const u8,
+        nelems: usize,
+        strides: (isize, isize),
+    ) {
+        self.agree(name, group, || {
+            let (to, from) = (shown(self, dest), shown(self, source));
+            list(&[("dest", &to), ("source", &from), ("dst", &strides.0), ("sst", &strides.1), ("nelems", &nelems)])
+        });
     }
 
     /// Whether [`State::meet`] is the way to combine a little of every PE's memory: where PEs share
@@ -255,19 +283,24 @@ impl State {
 
 pub(crate) fn barrier_all(name: Name) {
     let s = collective(name);
+    s.agree(name, &s.world(), String::new);
     ok(name, None, s.job.ctx().quiet());
     ok(name, None, s.job.barrier(false));
 }
 
 pub(crate) fn sync_all(name: Name) {
-    ok(name, None, collective(name).job.barrier(false));
+    let s = collective(name);
+    s.agree(name, &s.world(), String::new);
+    ok(name, None, s.job.barrier(false));
 }
 
 pub(crate) fn team_sync(name: Name, team: shmem_team_t) -> int {
     let s = collective(name);
     // A PE outside the team holds SHMEM_TEAM_INVALID, for which this does nothing.
     if team != 0 {
-        s.group_sync(name, &s.teams.of_team(name, team));
+        let group = s.teams.of_team(name, team);
+        s.agree(name, &group, String::new);
+        s.group_sync(name, &group);
     }
     0
 }
@@ -286,6 +319,10 @@ pub(crate) unsafe fn broadcast(
     let s = collective(name);
     let group = s.teams.of_team(name, team);
     let (len, root) = (bytes(name, nelems, size), root_of(name, &group, root));
+    s.agree(name, &group, || list(&[("dest", &shown(&s, dest)), ("nelems", &nelems), ("PE_root", &root)]));
+    if group.world(root) == s.me {
+        s.check_overlap(name, dest, len, source, len);
+    }
     if len == 0 {
         return 0;
     }
@@ -323,8 +360,10 @@ pub(crate) unsafe fn fcollect(
     size: usize,
 ) -> int {
     let s = collective(name);
+    let group = s.teams.of_team(name, team);
+    s.agree_on_gather(name, &group, dest, Some(nelems));
     // SAFETY: the caller's contract.
-    unsafe { s.gather(name, &s.teams.of_team(name, team), dest, source, bytes(name, nelems, size)) };
+    unsafe { s.gather(name, &group, dest, source, bytes(name, nelems, size)) };
     0
 }
 
@@ -339,8 +378,10 @@ pub(crate) unsafe fn collect(
     size: usize,
 ) -> int {
     let s = collective(name);
+    let group = s.teams.of_team(name, team);
+    s.agree_on_gather(name, &group, dest, None);
     // SAFETY: the caller's contract.
-    unsafe { s.gather_any(name, &s.teams.of_team(name, team), dest, source, bytes(name, nelems, size)) };
+    unsafe { s.gather_any(name, &group, dest, source, bytes(name, nelems, size)) };
     0
 }
 
@@ -372,19 +413,25 @@ pub(crate) unsafe fn alltoalls(
     size: usize,
 ) -> int {
     let s = collective(name);
+    let group = s.teams.of_team(name, team);
+    s.agree_on_exchange(name, &group, dest, source, nelems, (dst, sst));
     // SAFETY: the caller's contract.
-    unsafe { s.exchange(name, &s.teams.of_team(name, team), dest, source, dst, sst, nelems, size) };
+    unsafe { s.exchange(name, &group, dest, source, dst, sst, nelems, size) };
     0
 }
 
 pub(crate) fn set_barrier(name: Name, set: Set, _psync: *mut long) {
     let s = collective(name);
-    s.all_done(name, &set.group(&s, name));
+    let group = set.group(&s, name);
+    s.agree(name, &group, String::new);
+    s.all_done(name, &group);
 }
 
 pub(crate) fn set_sync(name: Name, set: Set, _psync: *mut long) {
     let s = collective(name);
-    s.group_sync(name, &set.group(&s, name));
+    let group = set.group(&s, name);
+    s.agree(name, &group, String::new);
+    s.group_sync(name, &group);
 }
 
 /// # Safety
@@ -402,8 +449,10 @@ pub(crate) unsafe fn set_broadcast(
 ) {
     let s = collective(name);
     let group = set.group(&s, name);
+    let root = root_of(name, &group, root);
+    s.agree(name, &group, || list(&[("dest", &shown(&s, dest)), ("nelems", &nelems), ("PE_root", &root)]));
     // SAFETY: the caller's contract.
-    unsafe { s.spread(name, &group, dest, source, bytes(name, nelems, size), root_of(name, &group, root)) };
+    unsafe { s.spread(name, &group, dest, source, bytes(name, nelems, size), root) };
 }
 
 /// # Safety
@@ -418,8 +467,10 @@ pub(crate) unsafe fn set_fcollect(
     _psync: *mut long,
 ) {
     let s = collective(name);
+    let group = set.group(&s, name);
+    s.agree_on_gather(name, &group, dest, Some(nelems));
     // SAFETY: the caller's contract.
-    unsafe { s.gather(name, &set.group(&s, name), dest, source, bytes(name, nelems, size)) };
+    unsafe { s.gather(name, &group, dest, source, bytes(name, nelems, size)) };
 }
 
 /// # Safety
@@ -434,8 +485,10 @@ pub(crate) unsafe fn set_collect(
     _psync: *mut long,
 ) {
     let s = collective(name);
+    let group = set.group(&s, name);
+    s.agree_on_gather(name, &group, dest, None);
     // SAFETY: the caller's contract.
-    unsafe { s.gather_any(name, &set.group(&s, name), dest, source, bytes(name, nelems, size)) };
+    unsafe { s.gather_any(name, &group, dest, source, bytes(name, nelems, size)) };
 }
 
 /// # Safety
@@ -468,6 +521,8 @@ pub(crate) unsafe fn set_alltoalls(
     _psync: *mut long,
 ) {
     let s = collective(name);
+    let group = set.group(&s, name);
+    s.agree_on_exchange(name, &group, dest, source, nelems, (dst, sst));
     // SAFETY: the caller's contract.
-    unsafe { s.exchange(name, &set.group(&s, name), dest, source, dst, sst, nelems, size) };
+    unsafe { s.exchange(name, &group, dest, source, dst, sst, nelems, size) };
 }

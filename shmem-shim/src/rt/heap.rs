@@ -64,6 +64,12 @@ impl Heap {
         self.used.get(&offset).copied()
     }
 
+    /// Start and bytes of the used block that holds `offset`.
+    pub(crate) fn block_of(&self, offset: usize) -> Option<(usize, usize)> {
+        let (&start, &size) = self.used.range(..=offset).next_back()?;
+        (offset - start < size).then_some((start, size))
+    }
+
     /// Gives a block back; false if none starts there.
     pub(crate) fn free(&mut self, offset: usize) -> bool {
         let Some(mut size) = self.used.remove(&offset) else { return false };
@@ -169,6 +175,7 @@ mod tests {
         assert_eq!(h.alloc(2000, 16), None);
         assert_eq!(h.alloc(16, 1 << 40), Some(0));
         assert_eq!(h.alloc(16, 1 << 40), None);
+        assert_eq!((h.block_of(0), h.block_of(15), h.block_of(16)), (Some((0, 16)), Some((0, 16)), None));
         assert!(!h.free(16) && !h.free(8) && h.free(0) && !h.free(0));
     }
 }

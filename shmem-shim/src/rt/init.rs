@@ -5,7 +5,7 @@
 //! and reported by `shmem_init`. A program that loads the library later (an interpreter) joins in
 //! init, and its globals stay private.
 
-use super::{STATE, State, die, elf, fork, lock, memory, ok, p2p, state, statics, team, trees, try_state};
+use super::{STATE, State, check, die, elf, fork, lock, memory, ok, p2p, state, statics, team, trees, try_state};
 use crate::ctypes::*;
 use abi::launch::{Launch, LaunchError};
 use angara::{Job, Reach};
@@ -172,10 +172,16 @@ fn start(name: Name, level: int) -> Result<(), String> {
         }
         Boot::Taken => return Err("the job is being started by another thread".into()),
     };
+    let mut job = job;
+    let checking = check::wanted();
+    if checking {
+        job.look_closer();
+    }
     let (me, n) = (job.my_pe(), job.n_pes());
     let shared = (0..n).all(|pe| job.ctx().reach(pe) == Reach::Direct);
     let state = Box::leak(Box::new(State {
         heap: Mutex::new(memory::heap_of(&job)),
+        checking,
         one_host: !job.uses_ring(),
         job,
         me,
@@ -207,6 +213,7 @@ fn greet(s: &State) {
             "{VENDOR}, OpenSHMEM {MAJOR}.{MINOR}\n\
              SHMEM_SYMMETRIC_SIZE  bytes of symmetric heap per PE, with k, m, g, t (now {})\n\
              SHMEM_PREFAULT        1: populate large blocks when they are allocated\n\
+             SHMEM_DEBUG           1: check memory, overlaps and arguments of collectives\n\
              SHMEM_VERSION         print the version at start\n\
              SHMEM_INFO            print this",
             s.job.heap_len()

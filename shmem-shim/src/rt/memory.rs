@@ -1,7 +1,9 @@
 //! Cores of the symmetric heap routines and of address queries.
 
+use super::check::{list, shown};
 use super::{State, collective, die, heap, lock, ok, state};
 use crate::ctypes::*;
+use std::fmt::Display;
 use std::sync::OnceLock;
 
 /// Blocks up to this size get their pages at once: a first touch inside a timed loop costs more.
@@ -37,8 +39,10 @@ impl State {
         offset
     }
 
-    fn heap_barrier(name: Name) {
+    /// Returns when every PE has called the routine, with the same arguments if that is checked.
+    fn heap_barrier(name: Name, args: &[(&str, &dyn Display)]) {
         let s = collective(name);
+        s.agree(name, &s.world(), || list(args));
         ok(name, None, s.job.ctx().quiet());
         ok(name, None, s.job.barrier(false));
     }
@@ -51,7 +55,7 @@ fn allocate(name: Name, size: usize, align: usize) -> *mut void {
     }
     let p = s.allocate(size, align);
     // Every PE fails or none does: they run the same allocator.
-    State::heap_barrier(name);
+    State::heap_barrier(name, &[("size", &size), ("alignment", &align)]);
     p.map_or(std::ptr::null_mut(), |p| p.cast())
 }
 
@@ -72,7 +76,7 @@ pub(crate) fn calloc(name: Name, count: usize, size: usize) -> *mut void {
         // SAFETY: a block of `len` bytes; nobody else knows it before the barrier.
         unsafe { std::ptr::write_bytes(p, 0, len) };
     }
-    State::heap_barrier(name);
+    State::heap_barrier(name, &[("count", &count), ("size", &size)]);
     p.map_or(std::ptr::null_mut(), |p| p.cast())
 }
 
@@ -97,10 +101,10 @@ pub(crate) fn realloc(name: Name, ptr: *mut void, size: usize) -> *mut void {
         return std::ptr::null_mut();
     }
     let offset = s.offset_of(name, ptr.cast());
-    State::heap_barrier(name);
+    State::heap_barrier(name, &[("ptr", &shown(s, ptr.cast())), ("size", &size)]);
     let old = lock(&s.heap).size_of(offset).unwrap_or(0);
     if lock(&s.heap).resize(offset, size) {
-        State::heap_barrier(name);
+        State::heap_barrier(name, &[]);
         return ptr;
     }
     let new = s.allocate(size, 1);
@@ -109,7 +113,7 @@ pub(crate) fn realloc(name: Name, ptr: *mut void, size: usize) -> *mut void {
         unsafe { std::ptr::copy_nonoverlapping(ptr.cast::<u8>(), p, old.min(size)) };
         lock(&s.heap).free(offset);
     }
-    State::heap_barrier(name);
+    State::heap_barrier(name, &[]);
     new.map_or(std::ptr::null_mut(), |p| p.cast())
 }
 
@@ -120,7 +124,7 @@ pub(crate) fn free(name: Name, ptr: *mut void) {
     }
     let offset = s.offset_of(name, ptr.cast());
     // Nobody may still be using the block when it becomes free here.
-    State::heap_barrier(name);
+    State::heap_barrier(name, &[("ptr", &shown(s, ptr.cast()))]);
     lock(&s.heap).free(offset);
 }
 

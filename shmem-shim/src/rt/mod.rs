@@ -6,6 +6,7 @@
 //! with one message that names PE, routine and reason: see [`die`].
 
 pub(crate) mod amo;
+mod check;
 pub(crate) mod coll;
 mod elf;
 mod fork;
@@ -36,6 +37,8 @@ pub(crate) struct State {
     pub(crate) n: usize,
     /// Every PE is reached by plain loads and stores.
     pub(crate) one_host: bool,
+    /// Look closer at what the program passes ([`check`]).
+    pub(crate) checking: bool,
     pub(crate) heap: Mutex<heap::Heap>,
     pub(crate) p2p: p2p::P2p,
     pub(crate) teams: team::Table,
@@ -108,9 +111,10 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[inline(never)]
 pub(crate) fn die(name: Name, target: Option<usize>, why: impl Display) -> ! {
     let to = target.map_or(String::new(), |pe| format!(" to PE {pe}"));
+    let at = check::caller().map_or(String::new(), |place| format!(" [called at {place}]"));
     let line = match try_state() {
-        Some(s) => format!("angara: PE {} ({}): {name}{to}: {why}\n", s.me, node(s, s.me)),
-        None => format!("angara: {name}{to}: {why}\n"),
+        Some(s) => format!("angara: PE {} ({}): {name}{to}: {why}{at}\n", s.me, node(s, s.me)),
+        None => format!("angara: {name}{to}: {why}{at}\n"),
     };
     // The launcher names this PE itself; the whole story is on stderr.
     quit(1, &line, &format!("{name}{to} failed"))
@@ -170,7 +174,12 @@ impl State {
     #[inline]
     pub(crate) fn place(&self, name: Name, p: *const u8, len: usize) -> Place {
         match self.job.locate(p, len) {
-            Some(place) => place,
+            Some(place) => {
+                if self.checking {
+                    self.check_block(name, p, len);
+                }
+                place
+            }
             None => self.not_symmetric(name, p, len),
         }
     }

@@ -6,6 +6,7 @@
 //! results are the same on every PE and in every run: the order of operations depends only on
 //! the number of PEs and elements.
 
+use super::check::{list, shown};
 use super::ops::Op;
 use super::team::{Group, Set};
 use super::{State, bytes, collective, die, ok};
@@ -22,9 +23,11 @@ impl State {
     /// `dest` and `source` are valid for `n` elements, and equal or apart.
     unsafe fn reduce(&self, name: Name, group: &Group, dest: *mut u8, source: *const u8, n: usize, op: &Op) {
         let len = bytes(name, n, op.size);
+        self.agree(name, group, || list(&[("dest", &shown(self, dest)), ("source", &shown(self, source)), ("n", &n)]));
         if len == 0 {
             return;
         }
+        self.check_overlap(name, dest, len, source, len);
         // SAFETY: the caller's contract.
         unsafe {
             if group.size == 1 {
@@ -169,6 +172,8 @@ impl State {
         inclusive: bool,
     ) {
         let (size, me) = (group.size, self.my_index(name, group));
+        self.agree(name, group, || list(&[("dest", &shown(self, dest)), ("source", &shown(self, source)), ("n", &n)]));
+        self.check_overlap(name, dest, n * op.size, source, n * op.size);
         let step = (self.p2p.message_max() / op.size).max(1);
         // `sum` covers me and those below heard of so far, `below` only the latter.
         let mut sum = vec![0u8; step * op.size];

@@ -42,6 +42,7 @@ unsafe fn put_any(name: Name, ctx: shmem_ctx_t, dest: *mut u8, source: *const u8
     let (pe, len) = (s.target(name, ctx, pe), bytes(name, nelems, size));
     if len > 0 {
         let place = s.place(name, dest, len);
+        s.check_transfer(name, pe, dest, source, len);
         // SAFETY: the caller vouches for the source; the destination was located.
         ok(name, Some(pe), unsafe { s.job.ctx().put(Class::Put, pe, place, source, len) });
     }
@@ -62,6 +63,7 @@ pub(crate) unsafe fn put_nbi(
     let (pe, len) = (s.target(name, ctx, pe), bytes(name, nelems, size));
     if len > 0 {
         let place = s.place(name, dest, len);
+        s.check_transfer(name, pe, dest, source, len);
         // SAFETY: as in `put`.
         ok(name, Some(pe), unsafe { s.job.ctx().put_nbi(Class::Put, pe, place, source, len) });
     }
@@ -98,6 +100,7 @@ unsafe fn get_any(name: Name, ctx: shmem_ctx_t, dest: *mut u8, source: *const u8
     let (pe, len) = (s.target(name, ctx, pe), bytes(name, nelems, size));
     if len > 0 {
         let place = s.place(name, source, len);
+        s.check_transfer(name, pe, source, dest, len);
         // SAFETY: the caller vouches for the destination; the source was located.
         ok(name, Some(pe), unsafe { s.job.ctx().get(Class::Get, pe, dest, place, len) });
     }
@@ -118,6 +121,7 @@ pub(crate) unsafe fn get_nbi(
     let (pe, len) = (s.target(name, ctx, pe), bytes(name, nelems, size));
     if len > 0 {
         let place = s.place(name, source, len);
+        s.check_transfer(name, pe, source, dest, len);
         // SAFETY: as in `get`.
         ok(name, Some(pe), unsafe { s.job.ctx().get_nbi(Class::Get, pe, dest, place, len) });
     }

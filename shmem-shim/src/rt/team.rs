@@ -5,6 +5,7 @@
 //! small integers in pointer clothes. All contexts share one injection channel: ordering and
 //! completion on one context then cover the others too, which OpenSHMEM allows.
 
+use super::check::list;
 use super::{State, collective, die, lock, memory, state};
 use crate::ctypes::*;
 use std::sync::Mutex;
@@ -275,6 +276,7 @@ pub(crate) unsafe fn split_strided(
     let Some(parent) = s.teams.team(parent).map(|t| t.group) else { return -1 };
     // Nothing needs it here, but programs rely on a collective of the whole parent team to order
     // what they did before against what members of the new team do next.
+    s.agree(name, &parent, || list(&[("start", &start), ("stride", &stride), ("size", &size)]));
     s.group_sync(name, &parent);
     match parent.part(start, stride, size) {
         // SAFETY: the caller's contract.

@@ -1,5 +1,6 @@
 /* Each argument names a mistake; the last PE makes it, the others wait in a barrier. */
 #include "check.h"
+#include <sched.h>
 
 int main(int argc, char **argv)
 {
@@ -10,8 +11,10 @@ int main(int argc, char **argv)
         return shmem_my_pe();
     start();
     long *heap = shmem_malloc(64);
-    shmem_barrier_all();
-    if (me == n - 1) {
+    long *freed = shmem_malloc(64);
+    shmem_free(freed);
+    int all = !strcmp(what, "other-arguments") || !strcmp(what, "reduce-overlap");
+    if (me == n - 1 && !all) {
         if (!strcmp(what, "no-such-pe"))
             shmem_long_p(heap, 1, n);
         if (!strcmp(what, "negative-pe"))
@@ -38,11 +41,28 @@ int main(int argc, char **argv)
             shmem_ctx_long_p((shmem_ctx_t)99, heap, 1, 0);
         if (!strcmp(what, "not-held"))
             shmem_clear_lock(&lock);
+        /* Found with SHMEM_DEBUG=1. */
+        if (!strcmp(what, "overrun"))
+            shmem_putmem(heap + 4, &local, 8 * sizeof(long), 0);
+        if (!strcmp(what, "freed"))
+            shmem_long_p(freed, 1, 0);
+        if (!strcmp(what, "overlap"))
+            shmem_putmem(heap, heap + 1, 16, me);
+        if (!strcmp(what, "other-routine"))
+            shmem_sync_all();
+        if (!strcmp(what, "hang"))
+            shmem_long_wait_until(&global, SHMEM_CMP_EQ, 5);
+        if (!strcmp(what, "loop"))
+            for (;;) sched_yield();
         if (!strcmp(what, "global-exit"))
             shmem_global_exit(23);
         fprintf(stderr, "PE %d: nothing happened\n", me);
         shmem_global_exit(99);
     }
+    if (!strcmp(what, "other-arguments"))
+        shmem_long_broadcast(SHMEM_TEAM_WORLD, heap, heap, me == 1 ? 2 : 1, 0);
+    if (!strcmp(what, "reduce-overlap"))
+        shmem_long_sum_reduce(SHMEM_TEAM_WORLD, heap, heap + 1, 2);
     shmem_barrier_all();
     shmem_finalize();
     return 98;
