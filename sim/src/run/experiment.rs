@@ -91,6 +91,13 @@ pub struct Settings {
     pub seed: u64,
 }
 
+impl Settings {
+    /// The machine in a few words.
+    pub fn machine(&self) -> String {
+        format!("{} · router {:?}, {:?}", self.topology, self.router, self.routing).to_lowercase()
+    }
+}
+
 impl Experiment {
     /// Builds the network.
     ///
@@ -109,8 +116,7 @@ impl Experiment {
     }
     /// The machine in a few words.
     pub fn title(&self) -> String {
-        let s = &self.settings;
-        format!("{} · router {:?}, {:?}", s.topology, s.router, s.routing).to_lowercase()
+        self.settings.machine()
     }
 }
 

@@ -140,16 +140,8 @@ impl Outcome {
     /// The result for people.
     pub fn text(&self) -> String {
         let s = &self.settings;
-        let mut out = format!(
-            "{} · router {:?}, {} · {} · length {} · load {} · {}\n",
-            s.topology,
-            s.router,
-            format!("{:?}", s.routing).to_lowercase(),
-            s.pattern,
-            s.length,
-            s.load,
-            s.process
-        );
+        let mut out =
+            format!("{} · {} · length {} · load {} · {}\n", s.machine(), s.pattern, s.length, s.load, s.process);
         let mut line = |name: &str, value: String| {
             let _ = writeln!(out, "  {name:<22}{value}");
         };
@@ -217,4 +209,50 @@ pub fn peak_rss_bytes() -> u64 {
     let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:"));
     let kib = line.and_then(|l| l.trim().trim_end_matches("kB").trim().parse::<u64>().ok());
     kib.unwrap_or(0) * 1024
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::workload::simulate;
+
+    #[test]
+    fn people_read_this() {
+        let report = simulate(
+            "topology = \"torus:4x4\"\nrouter = \"generic\"\nload = 0.0\nprobe = \"0,5,100\"\nwarmup = 0\ncycles = 1000\n",
+        );
+        let (stable, speed) = report.text.rsplit_once("  simulated in").unwrap();
+        let expected = "\
+torus:4x4 · router generic, dor · uniform · length 1 · load 0 · bernoulli
+  latency               nothing arrived
+  accepted              0.0000 of 0.0000 flits per node and cycle
+  probe                 14.0 cycles (14 to 14), 10 messages
+  measured              0 messages in 1000 cycles after 0
+";
+        assert_eq!(stable, expected);
+        assert!(speed.contains("M packet hops/s"));
+        let keys: Vec<&str> = [
+            "packet_latency_cycles",
+            "accepted_flits_per_node_cycle",
+            "mean_routers_visited",
+            "packet_hops",
+            "flit_hops",
+            "wall_s",
+            "peak_rss_bytes",
+            "saturated",
+            "confidence",
+        ]
+        .into_iter()
+        .filter(|key| !report.json.contains_key(*key))
+        .collect();
+        assert!(keys.is_empty(), "{keys:?} are missing");
+    }
+
+    #[test]
+    fn saturation_is_explained() {
+        let report =
+            simulate("topology = \"torus:4x4\"\nrouter = \"generic\"\npattern = \"hotspot:5,0.5\"\nload = 0.5\n");
+        assert_eq!(report.json["saturated"], true);
+        let line = report.text.lines().nth(1).unwrap();
+        assert!(line.contains("SATURATED") && line.contains("of the 0.5000 asked for: give a load below"), "{line}");
+    }
 }
