@@ -6,6 +6,7 @@ use super::sweep::{SweepArgs, sweep};
 use crate::Error;
 use crate::run::presets::{self, PRESETS};
 use crate::table::Table;
+use crate::workload::KINDS;
 use clap::{Args, Subcommand};
 
 /// `angara sim …`
@@ -25,6 +26,8 @@ enum Sim {
     Reproduce(ReproduceArgs),
     /// List the prepared networks, or print one as a file to start from
     Presets(PresetsArgs),
+    /// List the workloads and how they are written
+    Workloads,
 }
 
 #[derive(Args, Debug)]
@@ -43,6 +46,10 @@ pub fn sim(args: SimArgs) -> Result<(), Error> {
         Sim::Sweep(args) => sweep(args),
         Sim::Reproduce(args) => reproduce(args),
         Sim::Presets(args) => presets(args),
+        Sim::Workloads => {
+            workloads();
+            Ok(())
+        }
     }
 }
 
@@ -57,6 +64,14 @@ fn presets(args: PresetsArgs) -> Result<(), Error> {
     PRESETS.iter().for_each(|p| table.row(&[p.name, p.about]));
     print!("{}", table.render());
     Ok(())
+}
+
+fn workloads() {
+    let mut table = Table::new(&["workload", "what nodes do"]);
+    for kind in KINDS {
+        table.row(&[kind.form, kind.about]);
+    }
+    print!("{}", table.render());
 }
 
 #[cfg(test)]
