@@ -16,6 +16,11 @@ fn main() {
         "small" => ("torus:8x8x8", 1, 0.3, 500, 4000),
         "long" => ("torus:8x8x8", 32, 0.3, 500, 20000),
         "tree" => ("fat-tree:8,3", 1, 0.3, 500, 4000),
+        s if s.contains(':') => {
+            let l: f64 = args[2].parse().unwrap();
+            let c: u64 = args[3].parse().unwrap();
+            (s, 1, l, c / 4, c)
+        }
         _ => return,
     };
     let profile =

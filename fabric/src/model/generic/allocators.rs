@@ -220,7 +220,7 @@ impl<T: Topology, const N: usize, const P: usize, const W: usize> Routers<T, N, 
         if streams {
             router.in_busy |= 1 << p;
             router.out_busy |= 1 << o;
-            self.calendar.after(flits as usize, base).tails.push(base | i);
+            self.calendar.later(flits as usize, base).tails.push(base | i);
         } else {
             output.owner = NO_OWNER;
             router.free.set(oc);
@@ -233,7 +233,7 @@ impl<T: Topology, const N: usize, const P: usize, const W: usize> Routers<T, N, 
         match near.wire {
             Wire::Router => {
                 let channel = near.peer + v;
-                self.calendar.after(GRANT_TO_CREDIT, channel).credits.push((channel, flits as u32));
+                self.calendar.soon(GRANT_TO_CREDIT, channel).credits.push((channel, flits as u32));
             }
             Wire::Away => {
                 let message = Message::Credit { channel: near.peer + v, flits };
@@ -241,7 +241,7 @@ impl<T: Topology, const N: usize, const P: usize, const W: usize> Routers<T, N, 
             }
             _ => {
                 let s = near.peer * self.vcs + v;
-                self.calendar.after(GRANT_TO_SOURCE_CREDIT, base).source_credits.push((s, flits as u32));
+                self.calendar.soon(GRANT_TO_SOURCE_CREDIT, base).source_credits.push((s, flits as u32));
             }
         }
         if self.tracer.on() {
@@ -252,12 +252,12 @@ impl<T: Topology, const N: usize, const P: usize, const W: usize> Routers<T, N, 
         }
         let channel = far.peer + ov;
         match far.wire {
-            Wire::Router => self.calendar.after(GRANT_TO_ARRIVAL, channel).arrivals.push((channel, h)),
+            Wire::Router => self.calendar.soon(GRANT_TO_ARRIVAL, channel).arrivals.push((channel, h)),
             Wire::Away => self.send_away(h, far.part, channel),
             _ => {
                 let last = GRANT_TO_ARRIVAL + flits as usize - 1;
-                self.calendar.after(last, base).deliveries.push(h);
-                self.calendar.after(EJECT_TO_CREDIT, base).credits.push((base | oc, flits as u32));
+                self.calendar.later(last, base).deliveries.push(h);
+                self.calendar.soon(EJECT_TO_CREDIT, base).credits.push((base | oc, flits as u32));
             }
         }
         if let Some(load) = self.link_loads.get_mut(r as usize * P + o as usize) {

@@ -23,11 +23,29 @@ impl<T: Topology, const N: usize, const P: usize, const W: usize> Routers<T, N, 
     /// Takes block `b` through the cycles from `first` to `last`.
     fn run_block(&mut self, b: usize, first: u64, last: u64) {
         std::mem::swap(&mut self.here, &mut self.blocks[b]);
+        if self.blocks.len() > 1 {
+            self.fetch();
+        }
         for cycle in first..=last {
             self.calendar.now = cycle;
             self.step(b, (cycle - first) as usize);
         }
         std::mem::swap(&mut self.here, &mut self.blocks[b]);
+    }
+    /// Touches all of the block's routers in the order of memory, which the processor can do at the full rate of a
+    /// distant cache; the order in which a cycle needs them it cannot foresee.
+    fn fetch(&self) {
+        let first = self.here.first_router as usize;
+        let last = self.routers.len().min(first + self.here.awake.0.len() * 64);
+        let mut sum = 0u64;
+        for router in &self.routers[first..last] {
+            sum ^= router.in_busy;
+            // One of every cache line.
+            sum ^= router.ports.iter().step_by(5).fold(0, |s, p| s ^ p.peer as u64);
+            sum ^= router.outputs.iter().step_by(8).fold(0, |s, o| s ^ o.credits as u64);
+            sum ^= router.inputs.iter().step_by(4).fold(0, |s, i| s ^ i.out as u64);
+        }
+        std::hint::black_box(sum);
     }
 }
 
@@ -149,13 +167,13 @@ impl<T: Topology + 'static, const N: usize, const P: usize, const W: usize> Part
         match message {
             Message::Arrival { channel, hot, cold, traced } => {
                 let h = self.slab.put(hot, cold);
-                self.calendar.at(cycle, channel).arrivals.push((channel, h));
+                self.calendar.soon_at(cycle, channel).arrivals.push((channel, h));
                 if traced {
                     self.tracer.begin(h, cold.tag);
                 }
             }
             Message::Credit { channel, flits } => {
-                self.calendar.at(cycle, channel).credits.push((channel, flits as u32));
+                self.calendar.soon_at(cycle, channel).credits.push((channel, flits as u32));
             }
         }
     }

@@ -22,7 +22,7 @@ use super::trace::{LinkLoad, Stage, Tracer};
 use super::{Counters, Delivery, Engine};
 use allocators::Scratch;
 use state::{
-    Arrived, Bits, Block, Calendar, Clock, Due, InVc, Mask, Message, OutVc, Port, Router, Source, State, Wire,
+    Arrived, Bits, Block, Calendar, Clock, InVc, Mask, Message, OutVc, Port, Router, Soon, Source, State, Wire,
 };
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -249,17 +249,17 @@ impl<T: Topology, const N: usize, const P: usize, const W: usize> Routers<T, N, 
             self.here.far.pop();
             self.here.wake_source(e);
         }
-        let mut due = self.calendar.take(b);
-        self.apply_credits(&mut due);
-        for i in due.tails.drain(..) {
+        let (mut soon, mut later) = self.calendar.take(b);
+        self.apply_credits(&mut soon);
+        for i in later.tails.drain(..) {
             self.tail_left(i);
         }
-        self.arrive(&mut due);
-        for e in due.sources.drain(..) {
+        self.arrive(&mut soon);
+        for e in later.sources.drain(..) {
             self.here.wake_source(e);
         }
-        self.deliver(&mut due.deliveries, offset);
-        self.calendar.give_back(b, due);
+        self.deliver(&mut later.deliveries, offset);
+        self.calendar.give_back(b, (soon, later));
         for w in 0..self.here.sources.0.len() {
             let mut m = std::mem::take(&mut self.here.sources.0[w]);
             while m != 0 {
@@ -281,7 +281,7 @@ impl<T: Topology, const N: usize, const P: usize, const W: usize> Routers<T, N, 
         }
     }
 
-    fn apply_credits(&mut self, due: &mut Due) {
+    fn apply_credits(&mut self, due: &mut Soon) {
         for (o, flits) in due.credits.drain(..) {
             let r = o >> Self::ROUTER;
             let router = &mut self.routers[r as usize];
@@ -304,7 +304,7 @@ impl<T: Topology, const N: usize, const P: usize, const W: usize> Routers<T, N, 
     }
 
     /// Heads reach input channels: decide their outputs; those with nobody before them compete.
-    fn arrive(&mut self, due: &mut Due) {
+    fn arrive(&mut self, due: &mut Soon) {
         // Packets are strewn over memory. Touching all of them first, without depending on anything
         // else, lets the processor fetch many at once.
         for &(i, packet) in &due.arrivals {
@@ -373,8 +373,8 @@ impl<T: Topology, const N: usize, const P: usize, const W: usize> Routers<T, N, 
         }
         let ready = self.clock.from(self.slab.cold[h as usize].at);
         if ready > now {
-            match self.calendar.reaches(ready) {
-                true => self.calendar.at(ready, source.channel).sources.push(e),
+            match self.calendar.reaches(ready - now) {
+                true => self.calendar.later((ready - now) as usize, source.channel).sources.push(e),
                 false => self.here.far.push(Reverse((ready, e))),
             }
             return;
@@ -401,9 +401,9 @@ impl<T: Topology, const N: usize, const P: usize, const W: usize> Routers<T, N, 
         let look_again = source.queue.head != NIL || flits > 1;
         let input = source.channel | vc;
         self.trace(h, input, Stage::Injected);
-        self.calendar.after(SOURCE_TO_ARRIVAL, input).arrivals.push((input, h));
+        self.calendar.soon(SOURCE_TO_ARRIVAL, input).arrivals.push((input, h));
         if look_again {
-            self.calendar.after(flits as usize, input).sources.push(e);
+            self.calendar.later(flits as usize, input).sources.push(e);
         }
     }
 }

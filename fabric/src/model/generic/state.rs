@@ -237,15 +237,20 @@ pub(in crate::model) enum Message {
     },
 }
 
-/// What is due in one cycle in one block.
+/// What is due in one cycle in one block a fixed and short time after its cause.
 #[derive(Default)]
-pub(super) struct Due {
+pub(super) struct Soon {
     /// (input channel, packet)
     pub(super) arrivals: Vec<(u32, u32)>,
     /// (output channel, flits)
     pub(super) credits: Vec<(u32, u32)>,
     /// (source channel, flits)
     pub(super) source_credits: Vec<(u32, u32)>,
+}
+
+/// What is due in one cycle in one block, perhaps a packet's length after its cause.
+#[derive(Default)]
+pub(super) struct Later {
     /// Input channels whose packet's tail has left.
     pub(super) tails: Vec<u32>,
     /// Sources to look at.
@@ -253,27 +258,36 @@ pub(super) struct Due {
     pub(super) deliveries: Vec<u32>,
 }
 
-impl Due {
+impl Soon {
     fn is_empty(&self) -> bool {
-        self.arrivals.is_empty()
-            && self.credits.is_empty()
-            && self.source_credits.is_empty()
-            && self.tails.is_empty()
-            && self.sources.is_empty()
-            && self.deliveries.is_empty()
+        self.arrivals.is_empty() && self.credits.is_empty() && self.source_credits.is_empty()
     }
     fn memory_bytes(&self) -> usize {
-        (self.arrivals.capacity() + self.credits.capacity() + self.source_credits.capacity()) * 8
-            + (self.tails.capacity() + self.sources.capacity() + self.deliveries.capacity()) * 4
+        (self.arrivals.capacity() + self.credits.capacity() + self.source_credits.capacity()) * 8 + size_of::<Soon>()
     }
 }
 
+impl Later {
+    fn is_empty(&self) -> bool {
+        self.tails.is_empty() && self.sources.is_empty() && self.deliveries.is_empty()
+    }
+    fn memory_bytes(&self) -> usize {
+        (self.tails.capacity() + self.sources.capacity() + self.deliveries.capacity()) * 4 + size_of::<Later>()
+    }
+}
+
+/// Cycles for which [`Soon`] is kept: no more than necessary, so that its lists stay in a cache. Another block
+/// may be a window behind the one that makes an entry.
+const SOON: usize = (super::EJECT_TO_CREDIT + 1).next_power_of_two();
+const _: () = assert!(super::GRANT_TO_CREDIT + super::WINDOW as usize <= SOON);
+
 /// Everything that is due, by cycle and block.
 pub(super) struct Calendar {
-    due: Vec<Due>,
+    soon: Vec<Soon>,
+    later: Vec<Later>,
     /// The cycle being processed, or the next one.
     pub(super) now: u64,
-    /// Cycles it covers, less 1: a power of two less 1.
+    /// Cycles `later` covers, less 1: a power of two less 1.
     mask: usize,
     blocks: usize,
     /// log2 of the channels of a block.
@@ -284,48 +298,63 @@ impl Calendar {
     /// For delays below `reach` cycles.
     pub(super) fn new(reach: usize, blocks: usize, block_shift: u32) -> Calendar {
         let cycles = reach.next_power_of_two();
-        let due = (0..cycles * blocks).map(|_| Due::default()).collect();
-        Calendar { due, now: 0, mask: cycles - 1, blocks, block_shift }
-    }
-    #[inline(always)]
-    fn slot(&self, cycle: u64, block: usize) -> usize {
-        (cycle as usize & self.mask) * self.blocks + block
+        let soon = (0..SOON * blocks).map(|_| Soon::default()).collect();
+        let later = (0..cycles * blocks).map(|_| Later::default()).collect();
+        Calendar { soon, later, now: 0, mask: cycles - 1, blocks, block_shift }
     }
     #[inline(always)]
     pub(super) fn block(&self, channel: u32) -> usize {
         (channel >> self.block_shift) as usize
     }
+    #[inline(always)]
+    fn soon_slot(&self, cycle: u64, block: usize) -> usize {
+        (cycle as usize % SOON) * self.blocks + block
+    }
+    #[inline(always)]
+    fn later_slot(&self, cycle: u64, block: usize) -> usize {
+        (cycle as usize & self.mask) * self.blocks + block
+    }
     /// What is due at `channel`'s block, `delay` cycles from now.
     #[inline(always)]
-    pub(super) fn after(&mut self, delay: usize, channel: u32) -> &mut Due {
-        self.at(self.now + delay as u64, channel)
-    }
-    /// Whether `cycle` is near enough to be entered here.
-    pub(super) fn reaches(&self, cycle: u64) -> bool {
-        cycle - self.now <= self.mask as u64
+    pub(super) fn soon(&mut self, delay: usize, channel: u32) -> &mut Soon {
+        self.soon_at(self.now + delay as u64, channel)
     }
     /// What is due at `channel`'s block in `cycle`.
     #[inline(always)]
-    pub(super) fn at(&mut self, cycle: u64, channel: u32) -> &mut Due {
-        let slot = self.slot(cycle, self.block(channel));
-        &mut self.due[slot]
+    pub(super) fn soon_at(&mut self, cycle: u64, channel: u32) -> &mut Soon {
+        let slot = self.soon_slot(cycle, self.block(channel));
+        &mut self.soon[slot]
+    }
+    /// What is due at `channel`'s block, `delay` cycles from now.
+    #[inline(always)]
+    pub(super) fn later(&mut self, delay: usize, channel: u32) -> &mut Later {
+        let slot = self.later_slot(self.now + delay as u64, self.block(channel));
+        &mut self.later[slot]
+    }
+    /// Whether a delay is short enough to be entered here.
+    pub(super) fn reaches(&self, delay: u64) -> bool {
+        delay <= self.mask as u64
     }
     /// Takes what is due now in `block`; give the lists back when they have been worked off.
-    pub(super) fn take(&mut self, block: usize) -> Due {
-        let slot = self.slot(self.now, block);
-        std::mem::take(&mut self.due[slot])
+    pub(super) fn take(&mut self, block: usize) -> (Soon, Later) {
+        let (soon, later) = (self.soon_slot(self.now, block), self.later_slot(self.now, block));
+        (std::mem::take(&mut self.soon[soon]), std::mem::take(&mut self.later[later]))
     }
-    pub(super) fn give_back(&mut self, block: usize, due: Due) {
-        let slot = self.slot(self.now, block);
-        self.due[slot] = due;
+    pub(super) fn give_back(&mut self, block: usize, (soon, later): (Soon, Later)) {
+        let slots = (self.soon_slot(self.now, block), self.later_slot(self.now, block));
+        (self.soon[slots.0], self.later[slots.1]) = (soon, later);
     }
     /// The next cycle in which something is due.
     pub(super) fn next(&self) -> Option<u64> {
-        (self.now..=self.now + self.mask as u64)
-            .find(|&t| (0..self.blocks).any(|b| !self.due[self.slot(t, b)].is_empty()))
+        let soon = |t, b| !self.soon[self.soon_slot(t, b)].is_empty();
+        let later = |t, b| !self.later[self.later_slot(t, b)].is_empty();
+        let near = self.now + SOON as u64;
+        let mut cycles = self.now..=self.now + self.mask as u64;
+        cycles.find(|&t| (0..self.blocks).any(|b| t < near && soon(t, b) || later(t, b)))
     }
     pub(super) fn memory_bytes(&self) -> usize {
-        self.due.iter().map(|d| d.memory_bytes() + size_of::<Due>()).sum()
+        self.soon.iter().map(Soon::memory_bytes).sum::<usize>()
+            + self.later.iter().map(Later::memory_bytes).sum::<usize>()
     }
 }
 
