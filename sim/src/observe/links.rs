@@ -74,6 +74,17 @@ impl Links {
         Links { shape: shape.clone(), cycles: cycles.max(1), outputs }
     }
 
+    /// What was carried after `earlier`, which counted the same network before.
+    pub fn since(mut self, earlier: &Links) -> Links {
+        for (now, before) in self.outputs.iter_mut().zip(&earlier.outputs) {
+            now.load.packets -= before.load.packets;
+            now.load.flits -= before.load.flits;
+            now.load.replays -= before.load.replays;
+            now.load.crc_errors -= before.load.crc_errors;
+        }
+        self
+    }
+
     /// Flits per cycle of `output`.
     pub fn rate(&self, output: &Output) -> f64 {
         output.load.flits as f64 / self.cycles as f64

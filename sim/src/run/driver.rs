@@ -64,6 +64,7 @@ pub fn run(experiment: &Experiment, watch: &mut Watch<'_>) -> Result<Outcome, Er
     state.steady = true;
     if experiment.observe.links {
         state.network.count_links();
+        state.links_before = Some(Links::collect(&state.network, &experiment.network.shape, state.cycle));
     }
     state.histogram = Histogram::default();
     let mut measured = Batches::default();
@@ -113,6 +114,8 @@ struct State<'a> {
     /// Warm-up is over.
     steady: bool,
     follower: Follower,
+    /// What links had carried when measuring began.
+    links_before: Option<Links>,
 }
 
 #[derive(Default)]
@@ -141,6 +144,7 @@ impl<'a> State<'a> {
             created: 0,
             steady: false,
             follower: Follower::new(experiment.observe.packets.as_ref()),
+            links_before: None,
             network,
             experiment,
         };
@@ -369,9 +373,9 @@ impl<'a> State<'a> {
 
     /// Lets followed packets arrive and gathers what was watched.
     fn observed(mut self, measured_cycles: u64) -> Observed {
-        let observe = &self.experiment.observe;
         let shape = &self.experiment.network.shape;
-        let links = observe.links.then(|| Links::collect(&self.network, shape, measured_cycles));
+        let count = |before: &Links| Links::collect(&self.network, shape, measured_cycles).since(before);
+        let links = self.links_before.as_ref().map(count);
         let end = self.cycle + FOLLOW_MAX;
         while self.follower.open() && self.cycle < end && self.network.next_event().is_some() {
             self.cycle += STEP;

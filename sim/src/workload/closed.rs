@@ -4,7 +4,7 @@
 //! program sends in answer. The answer may be for later (a node computes for a while); packets of one
 //! node then leave in order of the times the program gave.
 
-use super::{Report, Watch};
+use super::{Report, TRAFFIC_KEYS, Watch};
 use crate::Error;
 use crate::observe::{Follower, Links};
 use crate::run::outcome::peak_rss_bytes;
@@ -146,7 +146,13 @@ impl Closed {
     pub fn finish(self, experiment: &Experiment, report: &mut Report) {
         let counters = self.network.counters();
         let wall_s = self.started.elapsed().as_secs_f64();
-        report.set("settings", &experiment.settings);
+        let mut settings = serde_json::to_value(&experiment.settings).expect("settings are numbers and names");
+        if let Some(fields) = settings.as_object_mut() {
+            // Defaults of what the workload does not read would only mislead.
+            let read = experiment.workload.workload.keys();
+            fields.retain(|name, _| !TRAFFIC_KEYS.contains(&name.as_str()) || read.contains(&name.as_str()));
+        }
+        report.set("settings", settings);
         report.set("packets", counters.delivered);
         report.set("packet_hops", counters.packet_hops);
         report.set("flit_hops", counters.flit_hops);
