@@ -8,10 +8,12 @@
 
 mod all_to_all;
 pub mod closed;
+pub mod collective;
 mod open_loop;
 mod pair_probe;
 mod report;
 mod request_reply;
+pub mod script;
 
 pub use closed::Closed;
 pub use report::{Plot, Report};
@@ -71,7 +73,16 @@ pub struct Kind {
 }
 
 /// Every kind.
-pub const KINDS: &[Kind] = &[open_loop::KIND, all_to_all::KIND, request_reply::KIND, pair_probe::KIND];
+pub const KINDS: &[Kind] = &[
+    open_loop::KIND,
+    all_to_all::KIND,
+    request_reply::KIND,
+    pair_probe::KIND,
+    collective::BROADCAST,
+    collective::REDUCE,
+    collective::ALL_REDUCE,
+    collective::ALL_GATHER,
+];
 
 /// A workload as the user chose it.
 #[derive(Clone, Debug, Deserialize)]
