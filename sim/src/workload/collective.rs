@@ -289,10 +289,16 @@ struct Scripted {
 }
 
 fn parse(what: Collective, arguments: &str) -> Result<Arc<dyn Workload>, Error> {
+    let (bytes, rest) = arguments.split_once(',').unwrap_or((arguments, "trees"));
+    let bytes = bytes.trim().parse().map_err(|_| Error::invalid("workload", bytes, "give a number of bytes"))?;
+    let (how, overhead_ns) = method(what, rest)?;
+    Ok(Arc::new(Scripted { plan: Plan { what, how, bytes }, overhead_ns }))
+}
+
+/// Reads `METHOD[,SW]`.
+pub(super) fn method(what: Collective, arguments: &str) -> Result<(Method, f64), Error> {
     let mut parts = arguments.split(',').map(str::trim);
     let bad = |value: &str, why: String| Error::invalid("workload", value, why);
-    let bytes = parts.next().unwrap_or_default();
-    let bytes = bytes.parse().map_err(|_| bad(bytes, "give a number of bytes".into()))?;
     let how = parts.next().unwrap_or("trees");
     let methods = what.methods();
     let how =
@@ -304,7 +310,7 @@ fn parse(what: Collective, arguments: &str) -> Result<Arc<dyn Workload>, Error> 
     let overhead_ns = overhead_ns.ok_or_else(|| bad(sw, "give SW in ns".into()))?;
     match parts.next() {
         Some(more) => Err(bad(more, "that is one argument too many".into())),
-        None => Ok(Arc::new(Scripted { plan: Plan { what, how, bytes }, overhead_ns })),
+        None => Ok((how, overhead_ns)),
     }
 }
 

@@ -7,13 +7,16 @@
 //! To add one, implement the trait in a file of its own and add a line to [`KINDS`].
 
 mod all_to_all;
+pub mod barrier;
 pub mod closed;
 pub mod collective;
+pub mod heat;
 mod open_loop;
 mod pair_probe;
 mod report;
 mod request_reply;
 pub mod script;
+pub mod spmv;
 
 pub use closed::Closed;
 pub use report::{Plot, Report};
@@ -82,6 +85,9 @@ pub const KINDS: &[Kind] = &[
     collective::REDUCE,
     collective::ALL_REDUCE,
     collective::ALL_GATHER,
+    spmv::KIND,
+    heat::KIND,
+    barrier::KIND,
 ];
 
 /// A workload as the user chose it.

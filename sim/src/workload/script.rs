@@ -14,7 +14,9 @@ use abi::desc::{Place, Region};
 use abi::packet::{ReduceElem, ReduceOp, Vc};
 use abi::torus::{NodeId, Shape};
 use fabric::model::{Profile, Tick};
-use fabric::{BarrierCheck, BarrierFamily, Completion, Config, Effect, Fabric, Op, OpState, Params, Port, Source};
+use fabric::{
+    BarrierCheck, BarrierFamily, Completion, Config, Effect, Fabric, NetError, Op, OpState, Params, Port, Source,
+};
 use std::collections::VecDeque;
 
 /// Bytes of a collective packet.
@@ -276,6 +278,11 @@ impl Stage {
                 }
                 // Who does not get a result has nothing to wait for.
                 Effect::TreeCredit { .. } => {}
+                // Counted, see `Ran::barriers`.
+                Effect::Error {
+                    what: NetError::EarlyExit { .. } | NetError::LatePacket { .. } | NetError::Unfinished { .. },
+                    ..
+                } => {}
                 Effect::Error { what, .. } => return Err(Error::Network(what.to_string())),
                 other => return Err(Error::Network(format!("unexpected: {other:?}"))),
             }
