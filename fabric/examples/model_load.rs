@@ -25,7 +25,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     };
     let shape = args.first().ok_or("give a topology such as torus:8x8x8")?.parse()?;
     let seed = value("--seed", "1").parse()?;
-    let mut net = Network::new(&Config { shape, profile, seed })?;
+    let mut net = Network::new(&Config { shape, profile, seed, faults: Vec::new() })?;
     let idle = net.memory_bytes() / net.endpoints();
     let workload = Workload {
         pattern: uniform(net.endpoints()),

@@ -10,10 +10,9 @@ use crate::Fabric;
 use crate::barrier::BarrierFamily;
 use crate::event::Kind;
 use crate::ops::{Doing, OpRecord};
-use crate::router::Q_INJECT;
-use crate::routes::Cursor;
+use crate::layout::Q_INJECT;
 use crate::slab::{Detail, Packet, flag};
-use crate::topology::NONE;
+use crate::topology::{NONE, Way};
 use crate::types::*;
 use crate::wire::Note;
 use abi::PAYLOAD_MAX;
@@ -299,31 +298,34 @@ impl Fabric {
 
     /// A packet goes over the host interface to the injection queue of its channel.
     pub(crate) fn enter_adapter(&mut self, node: u32, h: u32) {
-        let time = self.core_time[self.packets[h].flits as usize];
         let start = self.now.max(self.inject_busy[node as usize]);
-        self.inject_busy[node as usize] = start + time;
         let p = &mut self.packets[h];
-        p.head = start + self.params.inject_ps;
-        p.tail = p.head + time;
-        let vc = if p.is(flag::MAY_ADAPT) && !self.routes.any_dead() { Vc::Adaptive as usize } else { p.vc as usize };
+        self.inject_busy[node as usize] = start + self.timing.core(p.flits);
+        p.ready = start + self.params.inject_ps + self.params.router_ps;
+        let vc = if p.is(flag::MAY_ADAPT) && !self.any_dead { Vc::Adaptive as usize } else { p.vc as usize };
         self.append(node, Q_INJECT + vc, h);
     }
 
     /// The front packet of an injection queue looks up its route. False if it stays or is gone.
     pub(crate) fn leave_adapter(&mut self, node: u32, h: u32) -> bool {
-        let dst = self.packets[h].dst;
-        if self.is_held(self.packets[h].src, dst) {
+        let (src, dst, queue) = (self.packets[h].src, self.packets[h].dst, self.packets[h].queue as usize);
+        if self.is_held(src, dst) {
             return false;
         }
-        let Some(route) = self.routes.route(node, dst) else {
-            let queue = self.packets[h].queue as usize;
-            self.drop_front(node, queue);
-            return false;
+        let way = match self.any_dead {
+            false if self.epoch == 0 && self.packets[h].is(flag::RAW) => self.packets[h].way, // as injected
+            false => Way::plain(&self.net, node, dst),
+            true => match self.routes.route(node, dst) {
+                Some(route) => Way::along(&self.net, node, &route, dst),
+                None => {
+                    self.drop_front(node, queue);
+                    return false;
+                }
+            },
         };
         let p = &mut self.packets[h];
-        p.cursor = Cursor::new(&self.net, &route, dst);
-        let adapt = p.is(flag::MAY_ADAPT) && p.queue as usize == Q_INJECT + Vc::Adaptive as usize;
-        if adapt {
+        p.way = way;
+        if p.is(flag::MAY_ADAPT) && self.lay.vc(queue) == Vc::Adaptive as usize {
             p.flags |= flag::ADAPTIVE;
         } else {
             p.flags &= !flag::ADAPTIVE;
@@ -387,7 +389,7 @@ impl Fabric {
         if let Some(port) = port {
             if self.ports[port].family.acknowledges() {
                 // The acknowledgement goes back among adapters; it takes time but no room.
-                let back = self.routes.hops(at, p.src).unwrap_or(0) as Tick * self.params.hop_ps;
+                let back = self.routes.hops(at, p.src).unwrap_or(0) as Tick * self.hop_ps;
                 let last = &mut self.ports[port].acknowledged;
                 *last = (*last).max(self.now + back);
             }
@@ -398,6 +400,9 @@ impl Fabric {
 
     /// [`Kind::Deliver`]: a packet has reached the host of its target.
     pub(crate) fn on_deliver(&mut self, node: u32, h: u32) {
+        if self.packets[h].is(flag::RAW) {
+            return self.deliver_raw(h);
+        }
         if self.packets[h].kind == PacketType::Barrier {
             return self.message_here(node, h);
         }
@@ -619,15 +624,17 @@ impl Fabric {
 
     /// Drops the front packet of a queue because its target cannot be reached any more.
     pub(crate) fn drop_front(&mut self, node: u32, queue: usize) {
-        let h = self.routers.front(node, queue);
-        let end = self.now.max(self.packets[h].tail);
-        self.pop(node, queue, end);
+        let h = self.front(node, queue);
+        self.pop(node, queue, self.now);
         self.drop_unreachable(node, h);
     }
 
     /// Drops a packet that is in no queue and tells its injector. `node` is where.
     pub(crate) fn drop_unreachable(&mut self, node: NodeId, h: u32) {
         let p = self.packets[h];
+        if p.is(flag::RAW) {
+            return self.drop_raw(h);
+        }
         self.counters.nodes[node as usize].unreachable_drops += 1;
         let blame = self.routes.blame(p.src, p.dst);
         let (from, to) = (p.src, p.dst);

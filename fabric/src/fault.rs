@@ -1,27 +1,11 @@
 //! Faults and what follows from them: dead links and nodes, links that corrupt packets.
-//!
-//! **Route changes lose and reorder nothing.** When routes change, every packet whose way is now
-//! blocked is taken out of the network and put back into its source's injection queue (the source
-//! still has its copy, as a sender that retransmits would), together with all later packets of the
-//! same source, target and channel, in their old order. New packets of a pair whose route changed,
-//! or that had packets taken back, are held at the injector until its older packets have left the
-//! network. If the old or the new table has a route that breaks direction order, every injector
-//! waits until the whole network has drained, because the two tables together might deadlock.
-//! Packets of pairs that are no longer reachable are dropped and their injector is told.
-//!
-//! Where the source is modelled by another fabric (a boundary link away), a packet is put back at
-//! the node where it was met; such pairs may then be reordered by a second fault.
+//! What happens to packets under way is in [`crate::reroute`].
 
 use crate::Fabric;
 use crate::event::Kind;
-use crate::router::{Q_CREDIT, Q_INJECT, Q_SPECIAL, VCS};
-use crate::routes::Routes;
-use crate::slab::{NO_QUEUE, flag};
-use crate::topology::{DIRS, NONE, link_index};
+use crate::topology::{DIRS, NONE};
 use crate::types::{Blame, Link, Tick};
-use abi::packet::{PacketType, Vc};
 use abi::torus::{Direction, NodeId, Shape};
-use std::collections::BTreeSet;
 use std::fmt;
 
 /// Something that is wrong with the network.
@@ -211,7 +195,7 @@ impl Fabric {
             for dir in 0..DIRS {
                 let this = Link { node, dir: Direction::ALL[dir] };
                 if self.net.neighbour(node, dir) != NONE && link.is_none_or(|l| l == this) {
-                    self.links.set_error_rate(link_index(node, dir), per_million);
+                    self.set_error_rate(node, dir, per_million);
                 }
             }
         }
@@ -249,186 +233,5 @@ impl Fabric {
         };
         self.remember(kind);
         self.change_routes(what, true);
-    }
-
-    fn change_routes(&mut self, what: Blame, dead: bool) {
-        let before = self.routes.clone();
-        self.routes.set(what, dead);
-        self.epoch += 1;
-        self.settle_lossy_links();
-        self.take_out_specials();
-        if dead {
-            self.break_trees(what);
-        }
-        let taken = self.take_back_blocked();
-        self.hold_changed(&before, &taken);
-        for node in 0..self.net.nodes as u32 {
-            if self.owned[node as usize] {
-                self.ask_again(node);
-            }
-        }
-        self.barriers_restart();
-    }
-
-    /// Ends the crossing of packets on lossy links: on a working link they are accepted as they
-    /// are, on a dead one they go back to their source.
-    fn settle_lossy_links(&mut self) {
-        for node in 0..self.net.nodes as u32 {
-            for dir in 0..DIRS {
-                let link = link_index(node, dir);
-                if !self.links.is_lossy(link) {
-                    continue;
-                }
-                let l = self.links.lossy(link);
-                let crossing: Vec<(u32, u8)> = l.unacked.drain(..).collect();
-                l.wire.clear();
-                l.rx_epoch += 1;
-                l.tx_epoch = l.rx_epoch;
-                l.failures = 0;
-                l.sequence = l.sequence.wrapping_add(crossing.len() as u16);
-                let far = self.net.neighbour(node, dir);
-                for (h, vc) in crossing {
-                    if !self.owned[far as usize] {
-                        self.send_boundary(node, dir, vc as usize, h);
-                        continue;
-                    }
-                    // On a dead link this only gives the packet a place to be taken back from.
-                    self.append(far, dir * VCS + vc as usize, h);
-                }
-            }
-        }
-    }
-
-    /// Removes barrier specials and messages that wait for outputs.
-    fn take_out_specials(&mut self) {
-        for h in self.packets.handles() {
-            let p = &self.packets[h];
-            if p.kind == PacketType::Barrier && p.queue != NO_QUEUE && (p.queue as usize >= Q_SPECIAL || p.src != p.dst)
-            {
-                self.unlink(h);
-                self.free_packet(h);
-            }
-        }
-    }
-
-    /// Is this packet in a router's link queue with a way ahead (or behind) that is blocked?
-    fn is_blocked(&self, h: u32) -> bool {
-        let p = &self.packets[h];
-        let (node, dir) = (p.node, p.queue as usize / VCS);
-        let sender = self.net.neighbour(node, dir ^ 4);
-        if !self.routes.node_up(node) || (p.tail > self.now && self.routes.blocked(sender, dir)) {
-            return true;
-        }
-        if p.is(flag::ADAPTIVE) {
-            return self.routes.any_dead();
-        }
-        let (mut cursor, mut at) = (p.cursor, node);
-        while let Some(dir) = cursor.peek(&self.net, at) {
-            if self.routes.blocked(at, dir) {
-                return true;
-            }
-            cursor.taken();
-            at = self.net.neighbour(at, dir);
-        }
-        false
-    }
-
-    fn in_network(&self, h: u32) -> bool {
-        let p = &self.packets[h];
-        (p.queue as usize) < Q_INJECT && p.kind != PacketType::Barrier && p.queue as usize % VCS < Vc::Up as usize
-    }
-
-    /// Puts blocked packets, and later ones of the same pair and channel, back at their sources.
-    /// Returns the pairs concerned.
-    fn take_back_blocked(&mut self) -> BTreeSet<(u32, u32)> {
-        let mut inside: Vec<u32> = self.packets.handles().into_iter().filter(|h| self.in_network(*h)).collect();
-        inside.sort_by_key(|h| self.packets[*h].serial);
-        let mut streams = BTreeSet::new();
-        let mut pairs = BTreeSet::new();
-        for h in inside {
-            let p = &self.packets[h];
-            let ordered = !p.is(flag::MAY_ADAPT);
-            let stream = (p.src, p.dst, p.vc);
-            let behind = ordered && streams.contains(&stream);
-            if behind || self.is_blocked(h) {
-                if ordered {
-                    streams.insert(stream);
-                }
-                pairs.insert((stream.0, stream.1));
-                self.take_back(h);
-            }
-        }
-        pairs
-    }
-
-    /// Moves one packet from the network to the injection queue it came from.
-    pub(crate) fn take_back(&mut self, h: u32) {
-        if self.packets[h].queue != NO_QUEUE {
-            self.unlink(h);
-        }
-        let p = &self.packets[h];
-        if p.is(flag::OLD) {
-            let pair = (p.src, p.dst);
-            self.old_left(pair.0, pair.1);
-        }
-        let p = &mut self.packets[h];
-        p.flags &= !(flag::OLD | flag::ADAPTIVE);
-        let node = if self.owned[p.src as usize] { p.src } else { p.node };
-        let vc = if p.is(flag::MAY_ADAPT) && !self.routes.any_dead() { Vc::Adaptive as usize } else { p.vc as usize };
-        (p.head, p.tail) = (self.now, self.now + self.core_time[p.flits as usize]);
-        self.insert_by_serial(node, Q_INJECT + vc, h);
-    }
-
-    /// Marks what a new packet must not overtake, pair by pair.
-    fn hold_changed(&mut self, before: &Routes, taken: &BTreeSet<(u32, u32)>) {
-        self.drain_all |= before.out_of_order() || self.routes.out_of_order();
-        for h in self.packets.handles() {
-            if !self.in_network(h) || self.packets[h].is(flag::OLD) {
-                continue;
-            }
-            let (src, dst) = (self.packets[h].src, self.packets[h].dst);
-            let changed = before.route(src, dst) != self.routes.route(src, dst);
-            if self.drain_all || changed || taken.contains(&(src, dst)) {
-                self.packets[h].flags |= flag::OLD;
-                *self.held.entry((src, dst)).or_default() += 1;
-            }
-        }
-        self.drain_all &= !self.held.is_empty();
-    }
-
-    /// Must a packet of this pair wait at the injector?
-    #[inline]
-    pub(crate) fn is_held(&self, src: u32, dst: u32) -> bool {
-        !self.held.is_empty() && (self.drain_all || self.held.contains_key(&(src, dst)))
-    }
-
-    /// A packet that new ones wait for has left the network.
-    pub(crate) fn old_left(&mut self, src: u32, dst: u32) {
-        let Some(left) = self.held.get_mut(&(src, dst)) else { return };
-        *left -= 1;
-        if *left > 0 {
-            return;
-        }
-        self.held.remove(&(src, dst));
-        if !self.drain_all {
-            return self.wake_injector(src);
-        }
-        if self.held.is_empty() {
-            self.drain_all = false;
-            (0..self.net.nodes as u32).for_each(|n| self.wake_injector(n));
-        }
-    }
-
-    fn wake_injector(&mut self, node: u32) {
-        if self.owned[node as usize] {
-            (Q_INJECT..Q_CREDIT).for_each(|queue| self.schedule_head(node, queue));
-        }
-    }
-
-    /// Nothing asks for an output that is blocked; checked by tests after every fault.
-    #[cfg(test)]
-    pub(crate) fn no_request_on_dead_links(&self) -> bool {
-        (0..self.net.nodes as u32)
-            .all(|n| (0..DIRS).all(|d| !self.routes.blocked(n, d) || !self.routers.requested(n, d)))
     }
 }

@@ -28,27 +28,33 @@
 //! assert_eq!(fabric.poll_completion().unwrap().state, OpState::Injected);
 //! ```
 //!
-//! Modules: [`routes`] (which way), `router` (queues, outputs, bubble rule), `link` (credits,
-//! checksums, replay), `wire` (flits, boundary links), `adapter` (packets ↔ operations),
-//! `barrier`, [`collective`], [`fault`]. `docs/fabric.md` states the model's rules.
+//! Modules: [`routes`] (which way), `router` (queues and outputs), `arbiter` (who may go), `link` (slots,
+//! checksums, replay), `wire` (flits, boundary links), `adapter` (packets ↔ operations), `raw` (packets
+//! of simulations, without operations), `barrier`, [`collective`], [`fault`]. `docs/model.md` and
+//! `docs/fabric.md` state the rules.
 #![forbid(unsafe_code)]
 
 mod adapter;
+mod arbiter;
 mod barrier;
 pub mod collective;
 mod counters;
 mod event;
 pub mod fault;
 mod job;
+mod layout;
 mod link;
 pub mod model;
 mod ops;
 mod post;
+mod raw;
+mod reroute;
 mod router;
 pub mod routes;
 mod slab;
 #[cfg(test)]
 mod tests;
+mod timing;
 mod topology;
 mod types;
 mod wire;
@@ -61,13 +67,31 @@ pub use routes::{Route, Routes};
 pub use types::*;
 pub use wire::{Frame, FrameError, Meta, Note};
 
-use abi::PACKET_FLITS_MAX;
 use abi::account::{CLASSES, Load};
 use abi::torus::{NodeId, Shape};
 use event::{Events, Kind};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-use topology::{DIRS, NONE, Net, link_index};
+use topology::{NONE, Net, link_index};
+
+/// Everything a network is built from.
+struct Machine {
+    net: Arc<Net>,
+    params: Params,
+    seed: u64,
+    owned: Option<Vec<NodeId>>,
+    carry: bool,
+    /// With the chip's adapter: jobs, operations, collectives.
+    adapter: bool,
+    channels: usize,
+    units_are_flits: bool,
+}
+
+impl Machine {
+    fn new(net: Arc<Net>, params: Params, seed: u64) -> Machine {
+        Machine { net, params, seed, owned: None, carry: true, adapter: true, channels: 1, units_are_flits: false }
+    }
+}
 
 /// The network. See the crate's documentation for how to drive it.
 #[derive(Debug)]
@@ -78,19 +102,24 @@ pub struct Fabric {
     /// Packets carry data.
     carry: bool,
     owned: Vec<bool>,
-    /// Time of 0..=18 flits on a link and inside the chip.
-    link_time: [Tick; PACKET_FLITS_MAX + 1],
-    core_time: [Tick; PACKET_FLITS_MAX + 1],
+    lay: layout::Layout,
+    timing: timing::Timing,
+    /// Router and link.
+    hop_ps: Tick,
+    /// Slots are counted in flits and a packet needs this many; 1 otherwise.
+    unit: usize,
+    units_are_flits: bool,
     now: Tick,
     events: Events,
-    /// Outputs to arbitrate at this tick: node × 16 + output.
-    dirty: Vec<u32>,
     packets: slab::Packets,
     payloads: slab::Payloads,
     routers: router::Routers,
-    links: link::Links,
+    slots: link::Slots,
+    lossy: link::LossyLinks,
     counters: counters::Counters,
     routes: Routes,
+    /// Something is out of service.
+    any_dead: bool,
     /// Number of route changes.
     epoch: u64,
     /// Pairs whose new packets wait, with the number of packets they wait for.
@@ -101,7 +130,10 @@ pub struct Fabric {
     ports: Vec<adapter::PortState>,
     free_ports: Vec<u32>,
     port_of: Vec<Vec<u32>>,
+    /// Until when each injection channel's host interface is busy.
     inject_busy: Vec<Tick>,
+    raw: raw::Raw,
+    tracer: model::trace::Tracer,
     ops: ops::Ops,
     jobs: Vec<Option<job::Job>>,
     generations: Vec<u16>,
@@ -124,7 +156,6 @@ impl Fabric {
     /// Builds the network, idle and without faults, at time 0.
     pub fn new(config: Config) -> Result<Fabric, ConfigError> {
         let params = config.params;
-        let nodes = config.shape.nodes();
         for slots in [params.slots, params.collective_slots] {
             if !(2..=link::SLOTS_MAX as u8).contains(&slots) {
                 return Err(ConfigError::Slots(slots));
@@ -133,7 +164,7 @@ impl Fabric {
         for (name, value) in [
             ("link_flit.den", params.link_flit.den),
             ("core_flit.den", params.core_flit.den),
-            ("hop_ps", params.hop_ps),
+            ("router_ps", params.router_ps),
             ("cycle_ps", params.cycle_ps),
             ("ops_per_port", params.ops_per_port as u64),
             ("staged_per_port", params.staged_per_port as u64),
@@ -143,28 +174,46 @@ impl Fabric {
                 return Err(ConfigError::Zero(name));
             }
         }
-        let mut owned = vec![config.owned.is_none(); nodes];
-        for node in config.owned.into_iter().flatten() {
-            *owned.get_mut(node as usize).ok_or(ConfigError::Node(node, nodes))? = true;
+        if params.eject_ps < params.router_ps {
+            return Err(ConfigError::Ejection(params.eject_ps, params.router_ps));
+        }
+        let nodes = config.shape.nodes();
+        if let Some(node) = config.owned.iter().flatten().find(|n| **n as usize >= nodes) {
+            return Err(ConfigError::Node(*node, nodes));
         }
         let net = Arc::new(Net::new(config.shape));
-        let times = |flit: FlitTime| std::array::from_fn(|n| flit.of(n as u64));
-        Ok(Fabric {
+        let machine = Machine { owned: config.owned, carry: config.payload, ..Machine::new(net, params, config.seed) };
+        Ok(Fabric::build(machine))
+    }
+
+    /// Puts a checked machine together.
+    fn build(machine: Machine) -> Fabric {
+        let Machine { net, params, .. } = machine;
+        let nodes = net.nodes;
+        let mut owned = vec![machine.owned.is_none(); nodes];
+        machine.owned.iter().flatten().for_each(|node| owned[*node as usize] = true);
+        let lay = layout::Layout::new(net.dirs, machine.channels, machine.adapter);
+        let unit = if machine.units_are_flits { abi::PACKET_FLITS_MAX } else { 1 };
+        let (data, tree) = (params.slots as usize * unit, params.collective_slots as usize);
+        let tree = if machine.adapter { tree } else { 0 };
+        Fabric {
             params,
-            seed: config.seed,
-            carry: config.payload,
-            owned,
-            link_time: times(params.link_flit),
-            core_time: times(params.core_flit),
+            seed: machine.seed,
+            carry: machine.carry,
+            timing: timing::Timing::new(params.core_flit, params.link_flit),
+            hop_ps: params.link_ps + params.router_ps,
+            unit,
+            units_are_flits: machine.units_are_flits,
             now: 0,
             events: Events::default(),
-            dirty: Vec::new(),
             packets: slab::Packets::default(),
             payloads: slab::Payloads::default(),
-            routers: router::Routers::new(nodes),
-            links: link::Links::new(nodes * DIRS, params.slots, params.collective_slots),
+            routers: router::Routers::new(&net, &lay, &owned),
+            slots: link::Slots::new(nodes * net.dirs, [data, data, data, tree, tree]),
+            lossy: BTreeMap::new(),
             counters: counters::Counters::new(nodes),
             routes: Routes::new(net.clone()),
+            any_dead: false,
             epoch: 0,
             held: BTreeMap::new(),
             drain_all: false,
@@ -172,8 +221,10 @@ impl Fabric {
             planned: Vec::new(),
             ports: Vec::new(),
             free_ports: Vec::new(),
-            port_of: vec![Vec::new(); nodes],
-            inject_busy: vec![0; nodes],
+            port_of: vec![Vec::new(); if machine.adapter { nodes } else { 0 }],
+            inject_busy: vec![0; nodes * machine.channels],
+            raw: raw::Raw::default(),
+            tracer: model::trace::Tracer::default(),
             ops: ops::Ops::default(),
             jobs: Vec::new(),
             generations: Vec::new(),
@@ -186,8 +237,10 @@ impl Fabric {
             effects_polled: 0,
             lent: NONE,
             completions: VecDeque::new(),
+            owned,
+            lay,
             net,
-        })
+        }
     }
 
     /// The whole network's shape.
@@ -212,15 +265,14 @@ impl Fabric {
     /// earlier time of an effect that needs [`Fabric::supply`] before time may go on.
     pub fn advance(&mut self, to: Tick) -> Tick {
         self.return_lent();
-        while let Some(next) = self.events.peek().filter(|t| *t <= to) {
-            if self.waiting > 0 && next > self.now {
+        loop {
+            if self.waiting > 0 && self.events.next_time().is_none_or(|t| t > self.now) {
                 return self.now;
             }
+            let Some(next) = self.events.peek(to) else { break };
             self.run_tick(next);
         }
-        if self.waiting == 0 {
-            self.now = self.now.max(to);
-        }
+        self.now = self.now.max(to);
         self.now
     }
 
@@ -228,7 +280,7 @@ impl Fabric {
     /// that need memory do not stop it; what depends on them goes on when it is supplied.
     pub fn run_free(&mut self) {
         self.return_lent();
-        while let Some(next) = self.events.peek() {
+        while let Some(next) = self.events.peek(Tick::MAX) {
             self.run_tick(next);
         }
     }
@@ -238,7 +290,7 @@ impl Fabric {
     pub fn run_some(&mut self, ticks: usize) -> bool {
         self.return_lent();
         for _ in 0..ticks {
-            match self.events.peek() {
+            match self.events.peek(Tick::MAX) {
                 Some(next) => self.run_tick(next),
                 None => return true,
             }
@@ -246,37 +298,35 @@ impl Fabric {
         self.events.next_time().is_none()
     }
 
-    /// All events of one tick: updates, then arbitration in canonical order, until none is left.
+    /// All events of one tick: updates, then decisions in order of node, until none is left.
     fn run_tick(&mut self, time: Tick) {
         self.now = time;
         loop {
             while let Some(event) = self.events.pop_at(time) {
                 match event.kind {
-                    Kind::Fault => self.on_fault(event.arg),
                     Kind::Head => self.on_head(event.node, event.arg as usize),
-                    Kind::Pump => self.on_pump(event.arg as usize),
+                    Kind::Wake => self.look_at(event.node, 1 << event.arg),
                     Kind::Deliver => self.on_deliver(event.node, event.arg),
-                    Kind::Arrive => self.on_arrive(event.node, event.arg as usize),
-                    Kind::Replay => self.on_replay(event.node, event.arg as usize),
+                    Kind::Escape => self.on_escape(event.node, event.arg as usize),
+                    Kind::Pump => self.on_pump(event.arg as usize),
+                    Kind::Fault => self.on_fault(event.arg),
+                    Kind::Heard => self.on_heard(event.node, event.arg as usize),
                     Kind::TreeTimer => self.on_tree_timer(event.node),
                     Kind::Phase => self.on_phase(event.node, event.arg as JobId),
-                    Kind::Arbitrate => self.dirty.push(event.node * 16 + event.arg),
                 }
             }
-            if self.dirty.is_empty() {
+            if self.routers.dirty.is_empty() {
                 return;
             }
-            let mut dirty = std::mem::take(&mut self.dirty);
+            let mut dirty = std::mem::take(&mut self.routers.dirty);
             if dirty.len() > 1 {
                 dirty.sort_unstable();
-                dirty.dedup();
             }
-            for output in dirty.drain(..) {
-                self.arbitrate(output / 16, (output % 16) as usize);
+            for node in dirty.drain(..) {
+                self.decide(node);
             }
-            if self.dirty.is_empty() {
-                self.dirty = dirty; // keep the allocation
-            }
+            self.routers.dirty = dirty; // keep the allocation; deciding makes no node dirty
+            self.plan_escapes();
         }
     }
 
@@ -335,10 +385,23 @@ impl Fabric {
 
     /// Counters of a link; zero for one that does not exist.
     pub fn link_counters(&self, link: Link) -> LinkCounters {
-        if link.node as usize >= self.net.nodes {
+        let far = match (link.node as usize) < self.net.nodes {
+            true => self.net.neighbour(link.node, link.dir.index()),
+            false => NONE,
+        };
+        if far == NONE {
             return LinkCounters::default();
         }
-        self.counters.link(link_index(link.node, link.dir.index()))
+        let index = link_index(link.node, link.dir.index());
+        let mut counters = LinkCounters { tx: self.counters.link(index), ..LinkCounters::default() };
+        let (packets, _) = self.routers.load(link.node, link.dir.index());
+        counters.rx_packets = if self.owned[far as usize] { packets } else { 0 };
+        if let Some(lossy) = self.lossy.get(&index) {
+            (counters.crc_errors, counters.replays) = (lossy.crc_errors, lossy.replays);
+            counters.rx_packets = counters.rx_packets.saturating_sub(lossy.unreceived.len() as u64);
+        }
+        counters.crc_errors += self.counters.damaged(index);
+        counters
     }
     /// What a job sent over a link since it was opened, by class.
     pub fn job_link_counters(&self, job: JobId, link: Link) -> [Load; CLASSES] {

@@ -1,143 +1,242 @@
-//! Links: credits of the far buffer, and numbering, checksums and replay where errors occur.
+//! Links: slots of the far buffer, and numbering, checksums and replay where errors occur.
 //!
-//! A credit stands for one free packet slot of a virtual channel's buffer at the far end. A slot
-//! given back becomes usable some time later; those returns are kept as times beside the counter,
-//! so a credit costs no event unless somebody waits for it.
+//! A slot of a virtual channel's buffer is known by the time from which it is free: in the past, in
+//! the future once the packet in it has been granted its way on, never while that is open. So a
+//! credit costs no event unless somebody waits for it.
 //!
 //! A clean link is cut through and computes no checksum. A link with an error rate works by
-//! receive-then-forward: every transmission is encoded into flits with a sequence number and a
-//! CRC-32C, the error flips a bit of them, and the receiver decides by checking. A wrong packet
-//! and all that follow it are discarded; the sender hears of it one link delay later and sends
-//! everything unacknowledged again (go-back-N). After [`REPLAYS_MAX`] failures in a row the link
-//! is taken out of service.
+//! receive-then-forward. Whether a transmission is wrong is decided when it begins; a wrong one and
+//! all that follow it are discarded by the receiver until the sender hears of it and sends
+//! everything not received again (go-back-N). Such packets stand in the far queue already, with no time
+//! from which they may ask. After [`FAILURES_MAX`] failures in a row the link is taken out of service.
+//! `docs/model.md` has the rules.
 
-use crate::types::Tick;
+use crate::Fabric;
+use crate::event::Kind;
+use crate::layout::VCS;
+use crate::model::rng::{Purpose, below, draw};
+use crate::slab::{flag, rate};
+use crate::types::{Blame, Effect, Link, Tick};
+use abi::packet;
+use abi::torus::Direction;
 use std::collections::{BTreeMap, VecDeque};
 
 /// Failures in a row after which a link goes down.
-pub(crate) const REPLAYS_MAX: u32 = 16;
-/// Unacknowledged packets a lossy link holds.
-pub(crate) const REPLAY_BUFFER: usize = 8;
+const FAILURES_MAX: u32 = 16;
 /// Most slots of a virtual channel.
-pub(crate) const SLOTS_MAX: usize = 8;
-const VCS: usize = 5;
+pub(crate) const SLOTS_MAX: usize = 16;
+/// Not known yet.
+pub(crate) const NEVER: Tick = Tick::MAX;
 
-#[derive(Clone, Copy, Debug)]
-struct Credit {
-    free: u8,
-    first: u8,
-    count: u8,
-    /// When the slots given back become usable: a ring of `count` times from `first`.
-    returns: [Tick; SLOTS_MAX],
-}
-
-/// Sender and receiver of one link with an error rate.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Lossy {
-    /// Errors per million packets.
-    pub(crate) per_million: u32,
-    /// Sent and not yet accepted, with the virtual channel they use; oldest first.
-    pub(crate) unacked: VecDeque<(u32, u8)>,
-    /// On the wire: packet and the sender's epoch; arrivals come in this order.
-    pub(crate) wire: VecDeque<(u32, u32)>,
-    /// Bumped by the receiver at each error, by the sender when it hears of it.
-    pub(crate) rx_epoch: u32,
-    pub(crate) tx_epoch: u32,
-    /// Errors in a row.
-    pub(crate) failures: u32,
-    /// Sequence number of the oldest unacknowledged packet.
-    pub(crate) sequence: u16,
-    /// Transmissions so far: counter of the random numbers.
-    pub(crate) drawn: u64,
-}
-
-/// All links, indexed by [`crate::topology::link_index`].
+/// Buffer slots at the far ends of all links, in units: packets, or flits in the variant that shows
+/// why packets are counted.
 #[derive(Debug)]
-pub(crate) struct Links {
-    credits: Vec<Credit>,
-    slots: [u8; VCS],
-    lossy: BTreeMap<usize, Lossy>,
-    has_lossy: Vec<bool>,
+pub(crate) struct Slots {
+    /// Per link and virtual channel the times from which its slots are free.
+    free_from: Vec<Tick>,
+    per_link: usize,
+    first: [usize; VCS + 1],
 }
 
-impl Links {
-    pub(crate) fn new(links: usize, data_slots: u8, collective_slots: u8) -> Links {
-        let slots = [data_slots, data_slots, data_slots, collective_slots, collective_slots];
-        let credits = (0..links * VCS)
-            .map(|i| Credit { free: slots[i % VCS], first: 0, count: 0, returns: [0; SLOTS_MAX] })
-            .collect();
-        Links { credits, slots, lossy: BTreeMap::new(), has_lossy: vec![false; links] }
+impl Slots {
+    /// `counts` are units per virtual channel.
+    pub(crate) fn new(links: usize, counts: [usize; VCS]) -> Slots {
+        let mut first = [0; VCS + 1];
+        (0..VCS).for_each(|vc| first[vc + 1] = first[vc] + counts[vc]);
+        Slots { free_from: vec![0; links * first[VCS]], per_link: first[VCS], first }
     }
-
-    /// Free slots at the far end of `link` on `vc` at `now`.
-    #[inline]
-    pub(crate) fn free(&mut self, link: usize, vc: usize, now: Tick) -> u8 {
-        let i = link * VCS + vc;
-        let c = &mut self.credits[i];
-        while c.count > 0 && c.returns[c.first as usize] <= now {
-            c.first = (c.first + 1) % SLOTS_MAX as u8;
-            c.count -= 1;
-            c.free += 1;
-        }
-        c.free
+    #[inline(always)]
+    fn of(&self, link: usize, vc: usize) -> std::ops::Range<usize> {
+        let base = link * self.per_link;
+        base + self.first[vc]..base + self.first[vc + 1]
     }
-    #[inline]
-    pub(crate) fn take(&mut self, link: usize, vc: usize) {
-        let c = &mut self.credits[link * VCS + vc];
-        debug_assert!(c.free > 0, "no credit to take");
-        c.free -= 1;
+    /// Free units at the far end of `link` on `vc` at `now`.
+    #[inline(always)]
+    pub(crate) fn free(&self, link: usize, vc: usize, now: Tick) -> usize {
+        self.free_from[self.of(link, vc)].iter().map(|t| usize::from(*t <= now)).sum()
     }
-    /// A slot will be free again from `at` on; never before one given back earlier.
-    #[inline]
-    pub(crate) fn give(&mut self, link: usize, vc: usize, at: Tick) {
-        let i = link * VCS + vc;
-        let c = &mut self.credits[i];
-        debug_assert!(c.free + c.count < self.slots[vc], "more credits than slots");
-        let nth = |n: u8| (c.first as usize + n as usize) % SLOTS_MAX;
-        let after = if c.count > 0 { c.returns[nth(c.count - 1)] } else { 0 };
-        c.returns[nth(c.count)] = at.max(after);
-        c.count += 1;
+    #[inline(always)]
+    pub(crate) fn take(&mut self, link: usize, vc: usize, units: usize, now: Tick) {
+        let range = self.of(link, vc);
+        let free = self.free_from[range].iter_mut().filter(|t| **t <= now);
+        let taken = free.take(units).map(|t| *t = NEVER).count();
+        debug_assert_eq!(taken, units, "no slot to take");
+    }
+    /// Units are free again from `at` on.
+    #[inline(always)]
+    pub(crate) fn give(&mut self, link: usize, vc: usize, units: usize, at: Tick) {
+        let range = self.of(link, vc);
+        let taken = self.free_from[range].iter_mut().filter(|t| **t == NEVER);
+        let given = taken.take(units).map(|t| *t = at).count();
+        debug_assert_eq!(given, units, "more slots given back than taken");
     }
     /// Whether some slot of the channel is in use, so that a credit may come back for it.
     pub(crate) fn owes(&self, link: usize, vc: usize) -> bool {
-        let c = &self.credits[link * VCS + vc];
-        c.free + c.count < self.slots[vc]
+        self.free_from[self.of(link, vc)].contains(&NEVER)
     }
-    /// The earliest return later than `now` on any channel of `link`.
+    /// The earliest known time after `now` at which a slot of `link` becomes free.
+    #[inline]
     pub(crate) fn next_return(&self, link: usize, now: Tick) -> Option<Tick> {
-        (self.credits[link * VCS..link * VCS + VCS].iter())
-            .filter(|c| c.count > 0)
-            .map(|c| c.returns[c.first as usize])
-            .filter(|t| *t > now)
-            .min()
+        let all = &self.free_from[link * self.per_link..][..self.per_link];
+        all.iter().copied().filter(|t| *t > now && *t != NEVER).min()
     }
+    /// The first link with a slot that is not free at `now`.
+    pub(crate) fn unreturned(&self, now: Tick) -> Option<usize> {
+        self.free_from.iter().position(|t| *t > now).map(|i| i / self.per_link)
+    }
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.free_from.capacity() * size_of::<Tick>()
+    }
+}
 
-    pub(crate) fn set_error_rate(&mut self, link: usize, per_million: u32) {
+/// The sender of one link with an error rate.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Lossy {
+    /// Errors per million packets.
+    per_million: u32,
+    /// Granted and not received right, with the virtual channel they use; oldest first.
+    pub(crate) unreceived: VecDeque<(u32, u8)>,
+    /// A transmission was wrong and the sender does not know yet.
+    out_of_step: bool,
+    /// Errors in a row.
+    failures: u32,
+    /// Sequence number of the next packet to be received.
+    sequence: u16,
+    /// Random numbers drawn so far.
+    drawn: u64,
+    pub(crate) crc_errors: u64,
+    pub(crate) replays: u64,
+}
+
+/// The links that have or had an error rate, by link number (node · directions + direction).
+pub(crate) type LossyLinks = BTreeMap<usize, Lossy>;
+
+impl Fabric {
+    pub(crate) fn set_error_rate(&mut self, node: u32, dir: usize, per_million: u32) {
+        let link = self.link(node, dir);
         match self.lossy.get_mut(&link) {
             Some(l) => l.per_million = per_million,
             None if per_million > 0 => {
                 self.lossy.insert(link, Lossy { per_million, ..Lossy::default() });
-                self.has_lossy[link] = true;
+                self.routers.set_lossy(node, dir);
             }
             None => {}
         }
     }
-    #[inline]
-    pub(crate) fn is_lossy(&self, link: usize) -> bool {
-        self.has_lossy[link]
+
+    /// One transmission of packet `h` that begins at `start`: when it ends, and whether it is
+    /// received right. If so the packet's time to ask is set.
+    fn transmit(&mut self, node: u32, dir: usize, vc: usize, h: u32, start: Tick) -> (Tick, bool) {
+        let link = self.link(node, dir);
+        let p = &self.packets[h];
+        let end = start + self.timing.span(p.rate, p.flits);
+        let (raw, bits) = (p.is(flag::RAW), p.flits as u64 * 128);
+        let seed = self.seed;
+        let l = self.lossy.get_mut(&link).expect("caller knows the link has errors");
+        if l.out_of_step {
+            return (end, false);
+        }
+        let (node_dir, k) = (16 * node as u64 + dir as u64, l.drawn);
+        l.drawn += 1;
+        let number = draw(seed, node_dir, Purpose::Error, k);
+        let mut wrong = below(number, 1_000_000) < l.per_million as u64;
+        if !raw {
+            let sequence = l.sequence;
+            let (mut flits, n) = self.encode(h, sequence);
+            if wrong {
+                let bit = (number % bits) as usize;
+                flits[bit / 128] ^= 1 << (bit % 128);
+            }
+            wrong = packet::check(&flits[..n]).is_err();
+        }
+        let (link_ps, router_ps) = (self.params.link_ps, self.params.router_ps);
+        let l = self.lossy.get_mut(&link).expect("looked up above");
+        if wrong {
+            l.failures += 1;
+            l.crc_errors += 1;
+            l.out_of_step = true;
+            self.events.push(end + 2 * link_ps, Kind::Heard, node, dir as u32);
+            return (end, false);
+        }
+        l.failures = 0;
+        l.sequence = l.sequence.wrapping_add(1);
+        let p = &mut self.packets[h];
+        p.ready = end + link_ps + router_ps;
+        p.rate = rate::WHOLE;
+        if self.tracer.on() {
+            self.note_arrived(node, dir, vc, h);
+        }
+        (end, true)
     }
-    pub(crate) fn lossy(&mut self, link: usize) -> &mut Lossy {
-        self.lossy.get_mut(&link).expect("caller asked is_lossy")
+
+    /// A granted packet begins to cross a link with an error rate.
+    pub(crate) fn send_lossy(&mut self, node: u32, dir: usize, vc: usize, h: u32) {
+        self.packets[h].ready = NEVER;
+        let (_, right) = self.transmit(node, dir, vc, h, self.now);
+        let far = self.net.neighbour(node, dir);
+        if self.owned[far as usize] {
+            self.append(far, self.lay.arrival(dir, vc), h);
+        } else if right {
+            self.send_boundary(node, dir, vc, h);
+        }
+        if !right {
+            let link = self.link(node, dir);
+            let l = self.lossy.get_mut(&link).expect("caller knows the link has errors");
+            l.unreceived.push_back((h, vc as u8));
+        }
     }
-    /// Room in the replay buffer.
-    #[inline]
-    pub(crate) fn may_send(&self, link: usize) -> bool {
-        !self.has_lossy[link] || self.lossy[&link].unacked.len() < REPLAY_BUFFER
+
+    /// A packet in the queue of a link is taken out: it will not be repeated.
+    pub(crate) fn forget_replay(&mut self, node: u32, dir: usize, h: u32) {
+        if !self.lossy.is_empty() {
+            let sender = self.net.neighbour(node, self.net.opposite(dir));
+            let link = self.link(sender, dir);
+            if let Some(lossy) = self.lossy.get_mut(&link) {
+                lossy.unreceived.retain(|u| u.0 != h);
+            }
+        }
+    }
+
+    /// [`Kind::Heard`]: the sender knows of an error and repeats everything not received.
+    pub(crate) fn on_heard(&mut self, node: u32, dir: usize) {
+        let link = self.link(node, dir);
+        let l = self.lossy.get_mut(&link).expect("only links with errors hear of them");
+        l.out_of_step = false;
+        if l.failures >= FAILURES_MAX {
+            l.failures = 0;
+            let link = Link { node, dir: Direction::ALL[dir] };
+            self.effect(Effect::LinkDown { link, time: self.now });
+            return self.fail(Blame::Link(link));
+        }
+        let again = std::mem::take(&mut l.unreceived);
+        if again.is_empty() {
+            return;
+        }
+        l.replays += again.len() as u64;
+        let mut start = self.now.max(self.routers.out_busy(node, dir));
+        let far = self.net.neighbour(node, dir);
+        let mut left = VecDeque::new();
+        for (h, vc) in again {
+            self.note_replay(node, dir, vc, h, start);
+            let (end, right) = self.transmit(node, dir, vc as usize, h, start);
+            start = end;
+            if !right {
+                left.push_back((h, vc));
+            } else if self.owned[far as usize] {
+                self.arrived(far, self.lay.arrival(dir, vc as usize), h);
+            } else {
+                self.send_boundary(node, dir, vc as usize, h);
+            }
+        }
+        self.lossy.get_mut(&link).expect("looked up above").unreceived = left;
+        self.routers.set_out_busy(node, dir, start);
+        self.look_at(node, 1 << dir);
     }
 }
 
-/// Counter-based random number: a function of its arguments only (SplitMix64 finaliser, applied
-/// to each argument in turn).
+/// Counter-based random number for test data: a function of its arguments only (SplitMix64
+/// finaliser, applied to each argument in turn).
+#[cfg(test)]
 pub(crate) fn random(seed: u64, link: u64, purpose: u64, counter: u64) -> u64 {
     [seed, link, purpose, counter].into_iter().fold(0x9e37_79b9_7f4a_7c15, |state: u64, word| {
         let mut z = state.wrapping_add(word).wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(0x9e37_79b9_7f4a_7c15);

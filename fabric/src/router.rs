@@ -1,468 +1,510 @@
-//! Routers: queues in, outputs out, and who may go.
+//! Routers: queues in, outputs out, and what a packet does between them.
 //!
-//! Every node has input queues (one per travel direction and virtual channel, one per channel for
-//! the injector, and a few for the node's own credit and barrier units) and nine outputs (eight
-//! links and the ejector). Packets are the unit: a packet that wins an output streams its flits
-//! without a gap, so the times of its header and its last flit say everything.
-//!
-//! * A queue's front packet asks for outputs once its header has arrived (collective channels:
-//!   once all of it has, paper 000 section 2.1).
-//! * An output that is idle picks among the askers that have credit: collective before vc0 before
-//!   vc1 before adaptive, round robin inside a class, and a class passed over 64 times goes first.
-//! * Bubble rule: going on in the same ring needs one free slot at the far end, entering a ring
-//!   (injection, turn, escape, first and last step) needs two. The adaptive channel needs one; its
-//!   packets can always leave it for their class channel.
+//! Packets are the unit: a packet that wins an output streams its flits without a gap, so when it was
+//! granted, its rate and its length say everything. Usually one event per packet and hop is enough:
+//! its time to ask at the next router, where it is queued from the grant on. When an output is
+//! idle again and when slots are free again are times that are looked at only if somebody waits.
+//! [`crate::layout`] numbers queues and outputs, [`crate::arbiter`] decides who gets an output, and
+//! `docs/model.md`, section 4, states the rules.
 
 use crate::Fabric;
 use crate::event::Kind;
-use crate::slab::{NO_QUEUE, Packet, flag};
-use crate::topology::{DIRS, NONE, link_index};
+use crate::layout::{ADAPTIVE, LANE_ADAPTIVE, LANES, Layout, UP};
+use crate::link::NEVER;
+use crate::slab::{NO_QUEUE, Packet, flag, rate};
+use crate::topology::{NONE, Net};
 use crate::types::Tick;
-use abi::packet::{PacketType, Vc};
+use abi::packet::PacketType;
 
-/// Virtual channels of a link.
-pub(crate) const VCS: usize = 5;
-/// First of the injector's queues, one per channel.
-pub(crate) const Q_INJECT: usize = DIRS * VCS;
-/// Credit packets of the node's collective unit, on the Down channel.
-pub(crate) const Q_CREDIT: usize = Q_INJECT + VCS;
-/// First of the barrier unit's queues, one per data channel.
-pub(crate) const Q_SPECIAL: usize = Q_CREDIT + 1;
-/// Queues of a node.
-pub(crate) const QUEUES: usize = Q_SPECIAL + 3;
-/// Outputs of a node.
-pub(crate) const OUTS: usize = DIRS + 1;
-/// The ejector.
-pub(crate) const OUT_EJECT: usize = DIRS;
-
-const ADAPTIVE: usize = Vc::Adaptive as usize;
-const UP: usize = Vc::Up as usize;
-const AGE_MAX: u8 = 64;
-const NEVER: Tick = Tick::MAX;
-
-/// Channel of a queue.
-#[inline]
-pub(crate) fn vc_of(queue: usize) -> usize {
-    if queue < Q_CREDIT {
-        queue % VCS
-    } else if queue == Q_CREDIT {
-        Vc::Down as usize
-    } else {
-        queue - Q_SPECIAL
-    }
+/// What the front packet of a queue does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Asks {
+    /// Nothing (yet).
+    No,
+    /// Asks for outputs.
+    Yes,
+    /// As before, and for the channel of its class, too.
+    Escaping,
 }
 
-/// Queues of each priority class, as bits.
-const CLASS_QUEUES: [u64; 4] = {
-    let mut masks = [0; 4];
-    let mut q = 0;
-    while q < QUEUES {
-        let class = if q >= Q_CREDIT {
-            0
-        } else {
-            match q % VCS {
-                0 => 1,
-                1 => 2,
-                2 => 3,
-                _ => 0,
-            }
-        };
-        masks[class] |= 1 << q;
-        q += 1;
-    }
-    masks
-};
-
-/// One input queue: packets linked through [`crate::slab::Packet::next`].
+/// One input of the crossbar: packets linked through [`crate::slab::Packet::next`], and what the
+/// front one asks for.
 #[derive(Clone, Copy, Debug)]
-struct Queue {
-    front: u32,
+pub(crate) struct Input {
+    pub(crate) front: u32,
     back: u32,
-    /// The last flit of the packet before has left.
-    busy: Tick,
+    /// Until then the tail of the packet before is leaving.
+    pub(crate) busy: Tick,
+    /// When the front packet asked.
+    posted: Tick,
+    /// Grants of `straight` then (or when it began to escape).
+    pub(crate) since: u32,
+    /// Outputs asked for.
+    pub(crate) wants: u16,
+    /// Output of its deterministic route.
+    straight: u8,
+    pub(crate) asks: Asks,
 }
 
-/// One output; what an arbitration looks at lies in one cache line.
+/// One output, in one cache line.
 #[derive(Clone, Copy, Debug)]
-struct Output {
-    /// Queues whose front packet asks for it.
-    requests: u64,
-    busy: Tick,
-    /// Earliest planned arbitration.
-    arbitrate_at: Tick,
-    /// Per class: the queue served last, and how often the class has been passed over since.
-    last_granted: [u8; 4],
-    age: [u8; 4],
+#[repr(C, align(64))]
+pub(crate) struct Output {
+    /// Request numbers by lane.
+    pub(crate) requests: [u32; LANES],
+    pub(crate) busy: Tick,
+    /// Earliest planned decision.
+    wake: Tick,
+    /// Granted so far.
+    pub(crate) packets: u64,
+    pub(crate) flits: u64,
+    /// Round robin: the first number to look at, by lane.
+    pub(crate) turns: [u8; LANES],
+    /// The node its link leads to.
+    peer: u32,
+    pub(crate) is_ring: bool,
+    lossy: bool,
+    /// The peer is modelled elsewhere.
+    remote: bool,
 }
 
 /// State of all routers.
 #[derive(Debug)]
 pub(crate) struct Routers {
-    queues: Vec<Queue>,
-    outputs: Vec<Output>,
+    pub(crate) inputs: Vec<Input>,
+    pub(crate) outputs: Vec<Output>,
+    /// Outputs to decide at this tick, per node; nodes with any are in `dirty`.
+    pub(crate) look: Vec<u16>,
+    pub(crate) dirty: Vec<u32>,
+    /// Queues whose adaptive packet has asked at this tick.
+    fresh: Vec<(u32, u8)>,
+    outs: usize,
 }
 
 impl Routers {
-    pub(crate) fn new(nodes: usize) -> Routers {
-        let queue = Queue { front: NONE, back: NONE, busy: 0 };
-        let output = Output { requests: 0, busy: 0, arbitrate_at: NEVER, last_granted: [0; 4], age: [0; 4] };
-        Routers { queues: vec![queue; nodes * QUEUES], outputs: vec![output; nodes * OUTS] }
+    pub(crate) fn new(net: &Net, lay: &Layout, owned: &[bool]) -> Routers {
+        let idle =
+            Input { front: NONE, back: NONE, busy: 0, posted: 0, since: 0, wants: 0, straight: 0, asks: Asks::No };
+        let output = |i: usize| {
+            let (node, o) = (i / lay.outs, i % lay.outs);
+            let peer = if o < lay.dirs { net.neighbour(node as u32, o) } else { NONE };
+            Output {
+                requests: [0; LANES],
+                busy: 0,
+                wake: NEVER,
+                packets: 0,
+                flits: 0,
+                turns: [0; LANES],
+                peer,
+                is_ring: o < lay.dirs && net.is_ring(o),
+                lossy: false,
+                remote: peer != NONE && !owned[peer as usize],
+            }
+        };
+        Routers {
+            inputs: vec![idle; net.nodes * lay.queues],
+            outputs: (0..net.nodes * lay.outs).map(output).collect(),
+            look: vec![0; net.nodes],
+            dirty: Vec::new(),
+            fresh: Vec::new(),
+            outs: lay.outs,
+        }
     }
-    #[inline]
-    pub(crate) fn front(&self, node: u32, queue: usize) -> u32 {
-        self.queues[node as usize * QUEUES + queue].front
-    }
-    #[cfg(test)]
-    pub(crate) fn requested(&self, node: u32, out: usize) -> bool {
-        self.outputs[node as usize * OUTS + out].requests != 0
+    #[inline(always)]
+    pub(crate) fn output(&mut self, node: u32, out: usize) -> &mut Output {
+        &mut self.outputs[node as usize * self.outs + out]
     }
     pub(crate) fn set_out_busy(&mut self, node: u32, out: usize, until: Tick) {
-        self.outputs[node as usize * OUTS + out].busy = until;
+        self.output(node, out).busy = until;
     }
     pub(crate) fn out_busy(&self, node: u32, out: usize) -> Tick {
-        self.outputs[node as usize * OUTS + out].busy
+        self.outputs[node as usize * self.outs + out].busy
+    }
+    pub(crate) fn set_lossy(&mut self, node: u32, out: usize) {
+        self.output(node, out).lossy = true;
+    }
+    /// Packets and flits granted an output so far.
+    pub(crate) fn load(&self, node: u32, out: usize) -> (u64, u64) {
+        let o = &self.outputs[node as usize * self.outs + out];
+        (o.packets, o.flits)
+    }
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.inputs.capacity() * size_of::<Input>()
+            + self.outputs.capacity() * size_of::<Output>()
+            + self.look.capacity() * 2
     }
 }
 
 impl Fabric {
-    /// Puts a packet whose `head` and `tail` are set at the back of a queue.
+    /// Number of the link leaving `node` in direction `dir`.
+    #[inline(always)]
+    pub(crate) fn link(&self, node: u32, dir: usize) -> usize {
+        node as usize * self.lay.dirs + dir
+    }
+    #[inline(always)]
+    pub(crate) fn input(&mut self, node: u32, queue: usize) -> &mut Input {
+        &mut self.routers.inputs[node as usize * self.lay.queues + queue]
+    }
+    #[inline]
+    pub(crate) fn front(&self, node: u32, queue: usize) -> u32 {
+        self.routers.inputs[node as usize * self.lay.queues + queue].front
+    }
+
+    /// Puts a packet whose `ready` is set at the back of a queue.
     #[inline]
     pub(crate) fn append(&mut self, node: u32, queue: usize, h: u32) {
-        let i = node as usize * QUEUES + queue;
         let p = &mut self.packets[h];
-        p.next = NONE;
-        p.node = node;
-        p.queue = queue as u8;
-        p.want = 0;
-        if self.routers.queues[i].front == NONE {
-            self.routers.queues[i].front = h;
-            self.routers.queues[i].back = h;
-            self.schedule_head(node, queue);
-        } else {
-            let back = self.routers.queues[i].back;
+        (p.next, p.node, p.queue) = (NONE, node, queue as u8);
+        let ready = p.ready;
+        let input = &mut self.routers.inputs[node as usize * self.lay.queues + queue];
+        let back = std::mem::replace(&mut input.back, h);
+        if input.front != NONE {
             self.packets[back].next = h;
-            self.routers.queues[i].back = h;
+            return;
+        }
+        input.front = h;
+        if ready != NEVER {
+            let at = ready.max(input.busy).max(self.now);
+            self.events.push(at, Kind::Head, node, queue as u32);
         }
     }
 
-    /// When the front packet of a queue may ask for outputs.
-    #[inline]
-    fn head_time(&self, node: u32, queue: usize) -> Option<Tick> {
-        let h = self.routers.front(node, queue);
-        if h == NONE {
-            return None;
+    /// The packet `h` in a queue has got its `ready` time.
+    pub(crate) fn arrived(&mut self, node: u32, queue: usize, h: u32) {
+        if self.front(node, queue) == h {
+            self.schedule_head(node, queue);
         }
-        let p = &self.packets[h];
-        let arrived = if vc_of(queue) >= UP { p.tail } else { p.head };
-        Some(arrived.max(self.routers.queues[node as usize * QUEUES + queue].busy))
     }
+
+    /// Lets the front packet of a queue ask when its time has come.
     #[inline]
     pub(crate) fn schedule_head(&mut self, node: u32, queue: usize) {
-        if let Some(at) = self.head_time(node, queue) {
-            self.events.push(at.max(self.now), Kind::Head, node, queue as u32);
+        let input = &self.routers.inputs[node as usize * self.lay.queues + queue];
+        if input.front == NONE {
+            return;
+        }
+        let ready = self.packets[input.front].ready;
+        if ready != NEVER {
+            self.events.push(ready.max(input.busy).max(self.now), Kind::Head, node, queue as u32);
         }
     }
 
     /// [`Kind::Head`]: the front packet asks for its outputs.
+    #[inline]
     pub(crate) fn on_head(&mut self, node: u32, queue: usize) {
-        let Some(at) = self.head_time(node, queue) else { return };
-        let h = self.routers.front(node, queue);
-        if self.packets[h].want != 0 {
-            return;
-        }
-        if at > self.now {
-            self.events.push(at, Kind::Head, node, queue as u32);
+        let input = &self.routers.inputs[node as usize * self.lay.queues + queue];
+        let (h, busy) = (input.front, input.busy);
+        if h == NONE || input.asks != Asks::No {
             return;
         }
         let p = &self.packets[h];
+        if p.ready.max(busy) > self.now {
+            return self.schedule_head(node, queue);
+        }
         if p.is(flag::DEAD) {
             return self.discard_front(node, queue);
         }
-        let want = match p.kind {
+        let wants = match p.kind {
             PacketType::Barrier => self.barrier_head(node, queue, h),
-            _ if vc_of(queue) >= UP => self.tree_head(node, queue, h),
-            _ => self.data_head(node, queue, h),
+            _ if self.lay.vc(queue) >= UP => self.tree_head(node, queue, h),
+            _ => return self.data_head(node, queue, h),
         };
-        if let Some(want) = want {
-            self.packets[h].want = want;
-            let mut bits = want;
-            while bits != 0 {
-                let out = bits.trailing_zeros() as usize;
-                bits &= bits - 1;
-                self.routers.outputs[node as usize * OUTS + out].requests |= 1 << queue;
-                self.dirty.push(node * 16 + out as u32);
-            }
+        if let Some(wants) = wants {
+            let (lane, number) = self.lay.request(queue);
+            self.post(node, queue, wants, wants.trailing_zeros() as usize, lane, number);
         }
     }
 
-    /// Outputs of a data packet; `None` if it stays put or has been consumed.
+    /// A data packet at the front of a queue asks, stays, or is consumed.
     #[inline]
-    pub(crate) fn data_head(&mut self, node: u32, queue: usize, h: u32) -> Option<u16> {
-        if queue >= Q_INJECT && !self.leave_adapter(node, h) {
-            return None;
-        }
-        let p = &mut self.packets[h];
-        if p.is(flag::ADAPTIVE) {
-            if p.dst == node {
-                return Some(1 << OUT_EJECT);
-            }
-            let dst = p.dst;
-            let profit = self.profitable(node, dst);
-            let Some(route) = self.routes.route(node, dst) else {
-                self.drop_front(node, queue);
-                return None;
-            };
-            let p = &mut self.packets[h];
-            p.cursor = crate::routes::Cursor::new(&self.net, &route, dst);
-            let escape = p.cursor.peek(&self.net, node).expect("the target is another node");
-            p.profit = profit;
-            p.escape = escape as u8;
-            return Some(profit as u16 | 1 << escape);
-        }
-        let out = p.cursor.peek(&self.net, node).unwrap_or(OUT_EJECT);
-        if out != OUT_EJECT && self.routes.blocked(node, out) {
-            // Only from another fabric that does not know of the fault yet.
-            self.take_back(h);
-            return None;
-        }
-        Some(1 << out)
-    }
-
-    /// Outputs on some minimal route, as bits.
-    fn profitable(&self, node: u32, dst: u32) -> u8 {
-        let (a, b) = (self.net.coords(node), self.net.coords(dst));
-        let mut bits = 0;
-        for dim in 0..4 {
-            if a[dim] == b[dim] {
-                continue;
-            }
-            let size = self.net.shape.size(dim);
-            let plus = if b[dim] >= a[dim] { (b[dim] - a[dim]) as usize } else { size - (a[dim] - b[dim]) as usize };
-            let up = b[dim] > a[dim];
-            let (take_plus, take_minus) = match self.net.shape.is_torus() {
-                true => (plus * 2 <= size, plus * 2 >= size),
-                false => (up, !up),
-            };
-            for (take, dir) in [(take_plus, dim), (take_minus, dim + 4)] {
-                if take && !self.routes.blocked(node, dir) {
-                    bits |= 1 << dir;
-                }
-            }
-        }
-        bits
-    }
-
-    /// Asks for an arbitration of `out` at `at`.
-    pub(crate) fn schedule_arbitration(&mut self, node: u32, out: usize, at: Tick) {
-        if at <= self.now {
-            self.dirty.push(node * 16 + out as u32);
+    pub(crate) fn data_head(&mut self, node: u32, queue: usize, h: u32) {
+        let injected = self.lay.dir(queue).is_none();
+        if injected && !self.leave_adapter(node, h) {
             return;
         }
-        let planned = &mut self.routers.outputs[node as usize * OUTS + out].arbitrate_at;
-        if *planned > at || *planned <= self.now {
+        let p = &mut self.packets[h];
+        let way = &p.way;
+        let Some(straight) = way.next() else {
+            let out = self.lay.dirs + p.to_channel as usize;
+            let (lane, number) = self.lay.request(queue);
+            return self.post(node, queue, 1 << out, out, lane, number);
+        };
+        if self.lay.vc(queue) != ADAPTIVE {
+            if self.any_dead && self.routes.blocked(node, straight) {
+                // Only from another fabric that does not know of the fault yet.
+                return self.take_back(h);
+            }
+            let (lane, number) = self.lay.request(queue);
+            return self.post(node, queue, 1 << straight, straight, lane, number);
+        }
+        if self.any_dead {
+            p.flags &= !flag::ADAPTIVE;
+            let (lane, number) = self.lay.leaving(queue, p.vc as usize);
+            return self.post(node, queue, 1 << straight, straight, lane, number);
+        }
+        let dirs = way.dirs;
+        let (lane, number) = self.lay.request(queue);
+        self.post(node, queue, dirs, straight, lane, number);
+        self.routers.fresh.push((node, queue as u8));
+    }
+
+    /// Enters the requests of a queue's front packet.
+    #[inline(always)]
+    fn post(&mut self, node: u32, queue: usize, wants: u16, straight: usize, lane: usize, number: u32) {
+        let (n, outs) = (node as usize, self.lay.outs);
+        let since = self.routers.outputs[n * outs + straight].packets as u32;
+        let input = &mut self.routers.inputs[n * self.lay.queues + queue];
+        input.posted = self.now;
+        input.since = since;
+        input.wants = wants;
+        input.straight = straight as u8;
+        input.asks = Asks::Yes;
+        let mut rest = wants;
+        while rest != 0 {
+            let o = rest.trailing_zeros() as usize;
+            rest &= rest - 1;
+            self.routers.outputs[n * outs + o].requests[lane] |= 1 << number;
+        }
+        if self.tracer.on() {
+            self.note_requested(node, queue);
+        }
+        self.look_at(node, wants);
+    }
+
+    /// Decide these outputs at this tick.
+    #[inline(always)]
+    pub(crate) fn look_at(&mut self, node: u32, outputs: u16) {
+        let look = &mut self.routers.look[node as usize];
+        if *look == 0 {
+            self.routers.dirty.push(node);
+        }
+        *look |= outputs;
+    }
+
+    /// Takes back every request of a queue.
+    #[inline]
+    pub(crate) fn withdraw(&mut self, node: u32, queue: usize) {
+        let (n, outs) = (node as usize, self.lay.outs);
+        let input = &mut self.routers.inputs[n * self.lay.queues + queue];
+        let asks = std::mem::replace(&mut input.asks, Asks::No);
+        if asks == Asks::No {
+            return;
+        }
+        let (mut rest, straight, front) = (std::mem::take(&mut input.wants), input.straight as usize, input.front);
+        let (lane, number) = self.lay.request(queue);
+        while rest != 0 {
+            let o = rest.trailing_zeros() as usize;
+            rest &= rest - 1;
+            self.routers.outputs[n * outs + o].requests[lane] &= !(1 << number);
+        }
+        if lane == LANE_ADAPTIVE {
+            let (lane, number) = self.lay.leaving(queue, self.packets[front].vc as usize);
+            self.routers.outputs[n * outs + straight].requests[lane] &= !(1 << number);
+        }
+    }
+
+    /// After the decisions of a tick: adaptive packets that got nothing at once may escape later.
+    pub(crate) fn plan_escapes(&mut self) {
+        while let Some((node, queue)) = self.routers.fresh.pop() {
+            let input = &self.routers.inputs[node as usize * self.lay.queues + queue as usize];
+            if input.asks == Asks::Yes && input.posted == self.now {
+                self.events.push(self.now + self.params.escape_ps, Kind::Escape, node, queue as u32);
+            }
+        }
+    }
+
+    /// [`Kind::Escape`]: a packet that still waits may leave the adaptive channel.
+    pub(crate) fn on_escape(&mut self, node: u32, queue: usize) {
+        let (now, wait) = (self.now, self.params.escape_ps);
+        let input = self.input(node, queue);
+        if input.asks != Asks::Yes || input.posted + wait != now {
+            return;
+        }
+        input.asks = Asks::Escaping;
+        let (h, straight) = (input.front, input.straight as usize);
+        let vc = self.packets[h].vc as usize;
+        let (lane, number) = self.lay.leaving(queue, vc);
+        let out = self.routers.output(node, straight);
+        out.requests[lane] |= 1 << number;
+        let grants = out.packets as u32;
+        self.input(node, queue).since = grants;
+        self.note_escaping(node, queue, h);
+        self.look_at(node, 1 << straight);
+    }
+
+    /// Asks for a decision of `out` at `at`, in the future.
+    #[inline]
+    pub(crate) fn wake_at(&mut self, node: u32, out: usize, at: Tick) {
+        let now = self.now;
+        let planned = &mut self.routers.output(node, out).wake;
+        if *planned > at || *planned <= now {
             *planned = at;
-            self.events.push(at, Kind::Arbitrate, node, out as u32);
+            self.events.push(at, Kind::Wake, node, out as u32);
         }
     }
 
-    /// Gives an idle output to one of its askers.
-    pub(crate) fn arbitrate(&mut self, node: u32, out: usize) {
-        let i = node as usize * OUTS + out;
-        let requests = self.routers.outputs[i].requests;
-        if requests == 0 {
-            return;
-        }
-        if self.routers.outputs[i].busy > self.now {
-            let at = self.routers.outputs[i].busy;
-            return self.schedule_arbitration(node, out, at);
-        }
-        let mut order = [0usize, 1, 2, 3];
-        if let Some(old) = (0..4).find(|c| self.routers.outputs[i].age[*c] >= AGE_MAX) {
-            order[..=old].rotate_right(1);
-        }
-        let mut winner = None;
-        for class in order {
-            let asking = requests & CLASS_QUEUES[class];
-            if asking != 0 && winner.is_none() {
-                winner = self
-                    .pick(node, out, asking, self.routers.outputs[i].last_granted[class])
-                    .map(|(q, vc)| (q, vc, class));
-            }
-        }
-        match winner {
-            Some((queue, vc, class)) => {
-                for (c, age) in self.routers.outputs[i].age.iter_mut().enumerate() {
-                    let passed_over = c != class && requests & CLASS_QUEUES[c] != 0;
-                    *age = if passed_over { age.saturating_add(1) } else { 0 };
-                }
-                self.routers.outputs[i].last_granted[class] = queue as u8;
-                self.grant(node, queue, out, vc);
-                if self.routers.outputs[i].requests != 0 {
-                    let at = self.routers.outputs[i].busy;
-                    self.schedule_arbitration(node, out, at);
-                }
-            }
-            None => {
-                if let Some(at) = self.links.next_return(link_index(node, out), self.now) {
-                    self.schedule_arbitration(node, out, at);
-                }
-            }
-        }
-    }
-
-    /// The next asker after `last` that has credit, and the channel it gets.
+    /// The front packet of `queue`, or one copy of it, leaves through `o` on channel `vc`.
     #[inline]
-    fn pick(&mut self, node: u32, out: usize, asking: u64, last: u8) -> Option<(usize, usize)> {
-        let after = asking & !(u64::MAX >> (63 - last as u32));
-        for mut bits in [after, asking & !after] {
-            while bits != 0 {
-                let queue = bits.trailing_zeros() as usize;
-                bits &= bits - 1;
-                if let Some(vc) = self.channel_for(node, queue, out) {
-                    return Some((queue, vc));
-                }
-            }
-        }
-        None
-    }
-
-    /// The channel on which the front packet of `queue` may leave through `out` now.
-    #[inline]
-    fn channel_for(&mut self, node: u32, queue: usize, out: usize) -> Option<usize> {
-        let vc = vc_of(queue);
-        if out == OUT_EJECT {
-            return Some(vc);
-        }
-        let link = link_index(node, out);
-        if !self.links.may_send(link) {
-            return None;
-        }
-        let p = &self.packets[self.routers.front(node, queue)];
-        if vc == ADAPTIVE {
-            if !p.is(flag::ADAPTIVE) {
-                return (self.links.free(link, vc, self.now) >= 1).then_some(vc);
-            }
-            if p.profit >> out & 1 != 0 && self.links.free(link, vc, self.now) >= 1 {
-                return Some(vc);
-            }
-            let class = p.vc as usize;
-            return (p.escape as usize == out && self.links.free(link, class, self.now) >= 2).then_some(class);
-        }
-        let goes_on = queue < Q_INJECT && queue / VCS == out;
-        (self.links.free(link, vc, self.now) >= if goes_on { 1 } else { 2 }).then_some(vc)
-    }
-
-    /// The front packet of `queue`, or one copy of it, leaves through `out` on channel `vc`.
-    fn grant(&mut self, node: u32, queue: usize, out: usize, vc: usize) {
-        let h = self.routers.front(node, queue);
+    pub(crate) fn grant(&mut self, node: u32, queue: usize, o: usize, vc: usize) {
+        let is_link = o < self.lay.dirs;
+        let h = self.front(node, queue);
         let p = &mut self.packets[h];
-        let flits = p.flits as usize;
-        let serial = if out == OUT_EJECT { self.core_time[flits] } else { self.link_time[flits] };
-        let end = (self.now + serial).max(p.tail);
-        self.routers.outputs[node as usize * OUTS + out].busy = end;
-        let many = vc_of(queue) >= UP || queue >= Q_CREDIT;
-        let rest = if many { p.want & !(1 << out) } else { 0 };
-        let clear = if many { 1 << out } else { p.want };
-        let mut bits = clear;
-        while bits != 0 {
-            let o = bits.trailing_zeros() as usize;
-            bits &= bits - 1;
-            self.routers.outputs[node as usize * OUTS + o].requests &= !(1 << queue);
-        }
-        let sent = if rest == 0 {
-            self.pop(node, queue, end);
-            h
-        } else {
-            let i = node as usize * QUEUES + queue;
-            self.routers.queues[i].busy = self.routers.queues[i].busy.max(end);
-            p.want = rest;
-            let copy = *p;
-            self.payloads.retain(copy.payload);
-            self.packets.alloc(copy)
+        let (flits, after) = (p.flits, self.timing.after(p.rate, is_link));
+        let end = self.now + self.timing.span(after, flits);
+        let out = self.routers.output(node, o);
+        out.busy = end;
+        out.packets += 1;
+        out.flits += flits as u64;
+        let sent = match self.lay.request(queue).0 {
+            0 => self.take_copy(node, queue, o, end),
+            _ => {
+                self.withdraw(node, queue);
+                self.pop(node, queue, end);
+                h
+            }
         };
-        if out == OUT_EJECT {
-            // A barrier's message is for the adapter, not for its host.
-            let host = if self.packets[sent].kind == PacketType::Barrier { 0 } else { self.params.eject_ps };
-            let at = end + host;
-            self.packets[sent].queue = NO_QUEUE;
-            self.events.push(at, Kind::Deliver, node, sent);
+        let p = &mut self.packets[sent];
+        p.rate = after;
+        p.routers += 1;
+        if p.is(flag::RAW) {
+            self.raw.counters.hop(flits);
+        }
+        if self.tracer.on() {
+            self.note_granted(node, o, vc, sent);
+        }
+        if is_link {
+            self.send(node, o, vc, sent, end);
         } else {
-            self.send(node, out, vc, sent, end);
+            let p = &mut self.packets[sent];
+            p.queue = NO_QUEUE;
+            let at = match p.kind {
+                PacketType::Barrier => end, // a barrier's message is for the adapter, not for its host
+                _ => self.now + self.params.eject_ps + self.timing.span(after, flits - 1) - self.params.router_ps,
+            };
+            self.events.push(at, Kind::Deliver, node, sent);
         }
     }
 
-    /// Puts a granted packet on a link.
-    fn send(&mut self, node: u32, out: usize, vc: usize, h: u32, end: Tick) {
-        let link = link_index(node, out);
-        self.links.take(link, vc);
+    /// A packet of the collective lane goes through `o`: the packet itself if that was the last
+    /// output it asked for, else a copy.
+    fn take_copy(&mut self, node: u32, queue: usize, o: usize, end: Tick) -> u32 {
+        let (_, number) = self.lay.request(queue);
+        self.routers.output(node, o).requests[0] &= !(1 << number);
+        let input = self.input(node, queue);
+        input.wants &= !(1 << o);
+        input.busy = input.busy.max(end);
+        let (h, end) = (input.front, input.busy);
+        if input.wants == 0 {
+            input.asks = Asks::No;
+            self.pop(node, queue, end);
+            return h;
+        }
+        let copy = self.packets[h];
+        self.payloads.retain(copy.payload);
+        self.packets.alloc(copy)
+    }
+
+    /// Puts a granted packet on a link; its last flit leaves at `end`.
+    #[inline(always)]
+    fn send(&mut self, node: u32, o: usize, vc: usize, h: u32, end: Tick) {
+        let (link, dim) = (self.link(node, o), self.net.dim(o));
         let p = &mut self.packets[h];
-        self.counters.count_sent(p.job, link, p.class, p.flits, p.bytes);
+        let raw = p.is(flag::RAW);
         if vc != ADAPTIVE {
             p.flags &= !flag::ADAPTIVE;
-            p.cursor.taken();
+        }
+        if vc < UP {
+            p.way.taken(o, dim);
+            p.ready = self.now + self.hop_ps;
+        } else {
+            p.ready = end + self.hop_ps;
+            p.rate = rate::WHOLE;
         }
         p.queue = NO_QUEUE;
-        p.head = self.now + self.params.hop_ps;
-        p.tail = end + self.params.hop_ps;
-        let far = self.net.neighbour(node, out);
-        if self.links.is_lossy(link) {
-            self.send_lossy(node, out, vc, h, end);
-        } else if !self.owned[far as usize] {
-            self.send_boundary(node, out, vc, h);
+        let units = if self.units_are_flits { p.flits as usize } else { 1 };
+        if !raw {
+            self.counters.count_sent(p.job, link, p.class, p.flits, p.bytes);
+        }
+        self.slots.take(link, vc, units, self.now);
+        let far = self.routers.output(node, o).peer;
+        if self.tracer.on() && !self.routers.output(node, o).lossy {
+            self.note_arrived(node, o, vc, h);
+        }
+        let out = self.routers.output(node, o);
+        if out.lossy {
+            self.send_lossy(node, o, vc, h);
+        } else if out.remote {
+            self.send_boundary(node, o, vc, h);
         } else {
-            self.counters.count_received(link);
-            self.append(far, out * VCS + vc, h);
+            self.append(far, self.lay.arrival(o, vc), h);
         }
     }
 
     /// Takes the front packet out of its queue; its last flit leaves at `end`.
+    #[inline]
     pub(crate) fn pop(&mut self, node: u32, queue: usize, end: Tick) {
-        let i = node as usize * QUEUES + queue;
-        let h = self.routers.queues[i].front;
-        let p = &mut self.packets[h];
-        p.want = 0;
+        let i = node as usize * self.lay.queues + queue;
+        let h = self.routers.inputs[i].front;
+        let p = &self.packets[h];
         let (next, marker) = (p.next, p.is(flag::MARKER));
-        self.routers.queues[i].front = next;
-        if next == NONE {
-            self.routers.queues[i].back = NONE;
-        }
-        self.routers.queues[i].busy = self.routers.queues[i].busy.max(end);
-        if queue < Q_INJECT {
-            if !marker {
-                self.give_back(node, queue, end);
-            }
-        } else if queue < Q_CREDIT {
-            self.injected(h);
+        let units = if self.units_are_flits { p.flits as usize } else { 1 };
+        let input = &mut self.routers.inputs[i];
+        input.front = next;
+        input.busy = input.busy.max(end);
+        match self.lay.dir(queue) {
+            Some(_) if marker => {}
+            Some(dir) => self.give_back(node, dir, self.lay.vc(queue), units, end),
+            None => self.injected(h),
         }
         if next != NONE {
             self.schedule_head(node, queue);
         }
     }
 
-    /// Returns a slot of a link queue to the sender, `link_ps` after `end`.
-    pub(crate) fn give_back(&mut self, node: u32, queue: usize, end: Tick) {
-        let (dir, vc) = (queue / VCS, queue % VCS);
-        let at = end + self.params.link_ps;
-        let sender = self.net.neighbour(node, dir ^ 4);
-        if !self.owned[sender as usize] {
-            return self.return_boundary_credit(sender, dir, vc, at);
+    /// Returns the slot of a packet that travelled in direction `dir` and whose last flit leaves at
+    /// `end`; the sender knows `credit` later.
+    #[inline]
+    pub(crate) fn give_back(&mut self, node: u32, dir: usize, vc: usize, units: usize, end: Tick) {
+        let at = end + self.params.credit_ps;
+        let back = self.net.opposite(dir);
+        let came_from = self.routers.outputs[node as usize * self.lay.outs + back];
+        let sender = came_from.peer;
+        if came_from.remote {
+            return self.return_boundary_credit(sender, dir, vc, units, at);
         }
-        self.links.give(link_index(sender, dir), vc, at);
-        if self.routers.outputs[sender as usize * OUTS + dir].requests != 0 {
-            self.schedule_arbitration(sender, dir, at);
+        let link = self.link(sender, dir);
+        self.slots.give(link, vc, units, at);
+        self.credit_wakes(sender, dir, vc, at);
+    }
+
+    /// A slot of a link will be free at `at`: that may decide its output if it is idle by then.
+    #[inline]
+    pub(crate) fn credit_wakes(&mut self, node: u32, dir: usize, vc: usize, at: Tick) {
+        let out = self.routers.output(node, dir);
+        let asking = out.requests[0] | out.requests.get(vc + 1).copied().unwrap_or(0);
+        if asking != 0 && out.busy < at {
+            self.wake_at(node, dir, at);
         }
     }
 
     /// Throws the front packet away.
     pub(crate) fn discard_front(&mut self, node: u32, queue: usize) {
-        let h = self.routers.front(node, queue);
-        let end = self.now.max(self.packets[h].tail);
+        let h = self.front(node, queue);
+        let end = if self.lay.dir(queue).is_some() { self.now.max(self.whole_at(h)) } else { self.now };
+        self.withdraw(node, queue);
         self.pop(node, queue, end);
         if self.packets[h].is(flag::OLD) {
             let (src, dst) = (self.packets[h].src, self.packets[h].dst);
             self.old_left(src, dst);
         }
         self.free_packet(h);
+    }
+
+    /// When the last flit of a packet in a link's queue is there.
+    pub(crate) fn whole_at(&self, h: u32) -> Tick {
+        let p = &self.packets[h];
+        let rest = if p.rate == rate::WHOLE { 0 } else { self.timing.span(p.rate, p.flits) };
+        p.ready.saturating_add(rest)
     }
 
     /// Frees a packet and its payload.
@@ -473,41 +515,35 @@ impl Fabric {
 
     /// Takes a packet out of the middle of a queue (faults only). Its requests are withdrawn.
     pub(crate) fn unlink(&mut self, h: u32) {
-        let (node, queue) = (self.packets[h].node, self.packets[h].queue as usize);
-        let i = node as usize * QUEUES + queue;
-        if self.routers.queues[i].front == h {
-            for out in 0..OUTS {
-                self.routers.outputs[node as usize * OUTS + out].requests &= !(1 << queue);
-            }
-            self.packets[h].want = 0;
-            self.routers.queues[i].front = self.packets[h].next;
-            if self.routers.queues[i].front == NONE {
-                self.routers.queues[i].back = NONE;
-            }
+        let p = &self.packets[h];
+        let (node, queue, next) = (p.node, p.queue as usize, p.next);
+        let units = if self.units_are_flits { p.flits as usize } else { 1 };
+        if self.front(node, queue) == h {
+            self.withdraw(node, queue);
+            self.input(node, queue).front = next;
             self.schedule_head(node, queue);
         } else {
-            let mut before = self.routers.queues[i].front;
+            let mut before = self.front(node, queue);
             while self.packets[before].next != h {
                 before = self.packets[before].next;
             }
-            self.packets[before].next = self.packets[h].next;
-            if self.routers.queues[i].back == h {
-                self.routers.queues[i].back = before;
+            self.packets[before].next = next;
+            if next == NONE {
+                self.input(node, queue).back = before;
             }
         }
-        self.packets[h].next = NONE;
-        self.packets[h].queue = NO_QUEUE;
-        if queue < Q_INJECT && !self.packets[h].is(flag::MARKER) {
-            let end = self.now;
-            self.give_back(node, queue, end);
+        let p = &mut self.packets[h];
+        (p.next, p.queue) = (NONE, NO_QUEUE);
+        if let Some(dir) = self.lay.dir(queue).filter(|_| !p.is(flag::MARKER)) {
+            self.forget_replay(node, dir, h);
+            self.give_back(node, dir, self.lay.vc(queue), units, self.now);
         }
     }
 
     /// Puts a packet into an injection queue in front of all that were made after it (faults only).
     pub(crate) fn insert_by_serial(&mut self, node: u32, queue: usize, h: u32) {
-        let i = node as usize * QUEUES + queue;
         let serial = self.packets[h].serial;
-        let (mut before, mut at) = (NONE, self.routers.queues[i].front);
+        let (mut before, mut at) = (NONE, self.front(node, queue));
         while at != NONE && self.packets[at].serial < serial {
             (before, at) = (at, self.packets[at].next);
         }
@@ -515,25 +551,21 @@ impl Fabric {
             return self.append(node, queue, h);
         }
         let p = &mut self.packets[h];
-        (p.node, p.queue, p.want, p.next) = (node, queue as u8, 0, at);
+        (p.node, p.queue, p.next) = (node, queue as u8, at);
         if before != NONE {
             self.packets[before].next = h;
             return;
         }
-        for out in 0..OUTS {
-            self.routers.outputs[node as usize * OUTS + out].requests &= !(1 << queue);
-        }
-        self.packets[at].want = 0;
-        self.routers.queues[i].front = h;
+        self.withdraw(node, queue);
+        self.input(node, queue).front = h;
         self.schedule_head(node, queue);
     }
 
-    /// Puts a barrier's marker behind the packets of a link queue that arrived before `marker.head`.
+    /// Puts a barrier's marker behind the packets of a link queue that arrived before it.
     /// False if there are none and nothing was put.
     pub(crate) fn mark(&mut self, node: u32, queue: usize, mut marker: Packet) -> bool {
-        let i = node as usize * QUEUES + queue;
-        let (mut before, mut at) = (NONE, self.routers.queues[i].front);
-        while at != NONE && self.packets[at].head < marker.head {
+        let (mut before, mut at) = (NONE, self.front(node, queue));
+        while at != NONE && self.packets[at].ready < marker.ready {
             (before, at) = (at, self.packets[at].next);
         }
         if before == NONE {
@@ -543,22 +575,16 @@ impl Fabric {
         let h = self.packets.alloc(marker);
         self.packets[before].next = h;
         if at == NONE {
-            self.routers.queues[i].back = h;
+            self.input(node, queue).back = h;
         }
         true
     }
 
-    /// Withdraws the requests of the injector's queues at `node`, so that routes are looked up again.
+    /// Withdraws the requests of the injection queues at `node`, so that routes are looked up again.
     pub(crate) fn ask_again(&mut self, node: u32) {
-        for queue in Q_INJECT..Q_CREDIT {
-            for out in 0..OUTS {
-                self.routers.outputs[node as usize * OUTS + out].requests &= !(1 << queue);
-            }
-            let h = self.routers.front(node, queue);
-            if h != NONE {
-                self.packets[h].want = 0;
-                self.schedule_head(node, queue);
-            }
+        for queue in (0..self.lay.queues).filter(|q| self.lay.is_injection(*q)).collect::<Vec<_>>() {
+            self.withdraw(node, queue);
+            self.schedule_head(node, queue);
         }
     }
 }

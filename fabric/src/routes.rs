@@ -3,9 +3,7 @@
 //! A route is `[first step] · hops in direction order · [last step]` (paper 002, section 2). The
 //! hops visit the directions +X +Y +Z +W −X −Y −Z −W in that order, at most one sign per
 //! dimension, as said by the direction bits. Coordinates are compared with those of the node one
-//! last step short of the target. Without faults every route is minimal; at exactly half a ring
-//! the sign alternates with the parity of source and target, so that both halves carry the same
-//! load; a dimension of size 2 uses + because both signs reach the same neighbour.
+//! last step short of the target. Without faults every route is minimal.
 //!
 //! **Detours.** A pair whose route crosses a dead link or node gets the shortest live route among
 //! all sign choices and all first and last steps. Routes that keep direction order throughout
@@ -14,7 +12,7 @@
 //! pairs that have none a route that breaks the order is tried, and kept if that graph stays
 //! acyclic. With the bubble rule inside each ring this makes every table free of deadlock.
 
-use crate::topology::{DIRS, NONE, Net, link_index};
+use crate::topology::{DIRS, NONE, Net, Way, link_index};
 use crate::types::{Blame, Link};
 use abi::packet::Detour;
 use abi::torus::{Direction, NodeId};
@@ -46,7 +44,7 @@ pub struct Routes {
     net: Arc<Net>,
     dead_links: BTreeSet<Link>,
     dead_nodes: BTreeSet<NodeId>,
-    /// Per directed link: cannot be used (no neighbour, dead, or an end is dead).
+    /// Per directed link: cannot be used (no neighbour, dead, or an end is dead). Empty while nothing is dead.
     blocked: Vec<bool>,
     table: Vec<Option<Route>>,
     out_of_order: bool,
@@ -54,16 +52,14 @@ pub struct Routes {
 
 impl Routes {
     pub(crate) fn new(net: Arc<Net>) -> Routes {
-        let mut routes = Routes {
+        Routes {
             net,
             dead_links: BTreeSet::new(),
             dead_nodes: BTreeSet::new(),
             blocked: Vec::new(),
             table: Vec::new(),
             out_of_order: false,
-        };
-        routes.rebuild();
-        routes
+        }
     }
 
     /// Takes a cable (both directions) or a node out of service or back and rebuilds the tables.
@@ -104,10 +100,13 @@ impl Routes {
     }
     /// Whether the link exists and it and both its ends work.
     pub fn link_up(&self, link: Link) -> bool {
-        !self.blocked[link_index(link.node, link.dir.index())]
+        !self.blocked(link.node, link.dir.index())
     }
     pub(crate) fn blocked(&self, node: NodeId, dir: usize) -> bool {
-        self.blocked[link_index(node, dir)]
+        match self.blocked.get(link_index(node, dir)) {
+            Some(blocked) => *blocked,
+            None => self.net.neighbour(node, dir) == NONE,
+        }
     }
 
     /// The route from `src` to `dst`; `None` if the pair is unreachable.
@@ -164,42 +163,20 @@ impl Routes {
         }
         let (a, b) = (self.net.coords(src), self.net.coords(dst));
         let mut route = LOCAL;
-        for dim in 0..4 {
-            if a[dim] == b[dim] {
-                continue;
-            }
-            let (plus, hops) = self.shorter(a, b, dim);
+        for dim in (0..4).filter(|d| a[*d] != b[*d]) {
+            let (plus, hops) = self.net.shorter(src, dst, dim);
             route.dirbits |= 1 << if plus { dim } else { dim + 4 };
             route.hops += hops;
         }
         route
     }
 
-    /// Sign and length of the shorter way along `dim`.
-    fn shorter(&self, a: [u8; 4], b: [u8; 4], dim: usize) -> (bool, u16) {
-        let size = self.net.shape.size(dim) as u16;
-        let (from, to) = (a[dim] as u16, b[dim] as u16);
-        if !self.net.shape.is_torus() {
-            return (to > from, to.abs_diff(from));
-        }
-        let plus = if to >= from { to - from } else { to + size - from };
-        let minus = size - plus;
-        if plus == minus {
-            // Size 2: always +. Otherwise alternate so that both halves of the ring share the load.
-            let sum: u32 = a.iter().map(|&c| c as u32).sum::<u32>()
-                + b.iter().enumerate().filter(|&(d, _)| d != dim).map(|(_, &c)| c as u32).sum::<u32>();
-            (size == 2 || sum.is_multiple_of(2), plus)
-        } else {
-            (plus < minus, plus.min(minus))
-        }
-    }
-
     /// Calls `visit` for each link of `route` until it returns false. Returns whether the target was reached.
     fn walk(&self, src: NodeId, dst: NodeId, route: &Route, mut visit: impl FnMut(Link) -> bool) -> bool {
         let mut at = src;
-        let mut cursor = Cursor::new(&self.net, route, dst);
-        while let Some(dir) = cursor.peek(&self.net, at) {
-            cursor.taken();
+        let mut way = Way::along(&self.net, src, route, dst);
+        while let Some(dir) = way.next() {
+            way.taken(dir, dir & 3);
             let far = self.net.neighbour(at, dir);
             if far == NONE || !visit(Link { node: at, dir: direction(dir) }) {
                 return false;
@@ -210,12 +187,13 @@ impl Routes {
     }
 
     fn alive(&self, src: NodeId, dst: NodeId, route: &Route) -> bool {
-        self.walk(src, dst, route, |l| !self.blocked[link_index(l.node, l.dir.index())])
+        self.walk(src, dst, route, |l| !self.blocked(l.node, l.dir.index()))
     }
 
     fn rebuild(&mut self) {
         let net = self.net.clone();
-        self.blocked = (0..net.nodes as u32)
+        let nodes = if self.any_dead() { net.nodes as u32 } else { 0 };
+        self.blocked = (0..nodes)
             .flat_map(|n| (0..DIRS).map(move |d| (n, d)))
             .map(|(node, dir)| {
                 let far = net.neighbour(node, dir);
@@ -308,11 +286,9 @@ impl Routes {
             let mut possible = true;
             for (i, &dim) in differ.iter().enumerate() {
                 let plus = signs >> i & 1 == 0;
-                let size = self.net.shape.size(dim) as u16;
-                let (from, to) = if plus { (a[dim] as u16, b[dim] as u16) } else { (b[dim] as u16, a[dim] as u16) };
-                possible &= torus || to > from;
+                possible &= torus || (b[dim] > a[dim]) == plus;
                 route.dirbits |= 1 << if plus { dim } else { dim + 4 };
-                route.hops += if to >= from { to - from } else { to + size - from };
+                route.hops += self.net.hops_towards(start, end, dim, plus);
             }
             let sequence = sequence(&route);
             let reverses = sequence.windows(2).any(|w| w[0] ^ 4 == w[1]);
@@ -339,7 +315,7 @@ impl Routes {
 
     /// Index of the unidirectional ring (or mesh line) a link belongs to.
     fn ring(&self, link: Link) -> u32 {
-        let mut at = self.net.coords(link.node);
+        let mut at = self.net.header_coords(link.node);
         at[link.dir.dim()] = 0;
         let base = self.net.shape.id(abi::torus::Coords(at)).expect("a coordinate set to 0 is inside");
         base * DIRS as u32 + link.dir.index() as u32
@@ -400,57 +376,6 @@ fn sequence(route: &Route) -> Vec<u8> {
 
 fn direction(index: usize) -> Direction {
     Direction::ALL[index]
-}
-
-/// The part of a header that routing reads and changes at each hop.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Cursor {
-    /// Coordinates of the node one last step short of the target.
-    pub(crate) target: [u8; 4],
-    pub(crate) dirbits: u8,
-    /// Direction index + 8 if pending, else 0, as in the header flit.
-    pub(crate) first: u8,
-    pub(crate) last: u8,
-}
-
-impl Cursor {
-    pub(crate) fn new(net: &Net, route: &Route, dst: NodeId) -> Cursor {
-        let step = |d: Detour| d.map_or(0, |d| 8 | d.index() as u8);
-        let end = route.last_step.map_or(dst, |d| net.neighbour(dst, d.opposite().index()));
-        Cursor {
-            target: net.coords(end),
-            dirbits: route.dirbits,
-            first: step(route.first_step),
-            last: step(route.last_step),
-        }
-    }
-    /// The direction to leave `at` in, `None` at the target. Clears the bits of finished directions.
-    #[inline]
-    pub(crate) fn peek(&mut self, net: &Net, at: NodeId) -> Option<usize> {
-        if self.first != 0 {
-            return Some((self.first & 7) as usize);
-        }
-        if self.dirbits != 0 {
-            let here = net.coords(at);
-            while self.dirbits != 0 {
-                let dir = self.dirbits.trailing_zeros() as usize;
-                if here[dir & 3] != self.target[dir & 3] {
-                    return Some(dir);
-                }
-                self.dirbits &= self.dirbits - 1;
-            }
-        }
-        (self.last != 0).then_some((self.last & 7) as usize)
-    }
-    /// The hop last peeked has been made.
-    #[inline]
-    pub(crate) fn taken(&mut self) {
-        if self.first != 0 {
-            self.first = 0;
-        } else if self.dirbits == 0 {
-            self.last = 0;
-        }
-    }
 }
 
 /// Graph of turns between rings.

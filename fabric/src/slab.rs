@@ -2,8 +2,7 @@
 //!
 //! Nothing is allocated per packet once the slabs have grown to the traffic they see.
 
-use crate::routes::Cursor;
-use crate::topology::NONE;
+use crate::topology::{NONE, Way};
 use crate::types::Tick;
 use abi::PAYLOAD_MAX;
 use abi::desc::{AmoOp, Place, Region};
@@ -41,48 +40,60 @@ pub(crate) mod flag {
     pub(crate) const FOREIGN: u16 = 1 << 13;
     /// Last answer to a read request: reopens the requester's window.
     pub(crate) const READ: u16 = 1 << 14;
+    /// Simulated: length only, no operation and no contents; see [`super::Detail::Raw`].
+    pub(crate) const RAW: u16 = 1 << 15;
 }
 
-/// A packet on its way. Hot fields first.
+/// Rates at which a packet's flits follow each other; see [`crate::timing`].
+pub(crate) mod rate {
+    pub(crate) const INTERNAL: u8 = 0;
+    pub(crate) const LINK: u8 = 1;
+    /// Internal again, all flits being there.
+    pub(crate) const WHOLE: u8 = 2;
+    pub(crate) const COUNT: usize = 3;
+}
+
+/// A packet on its way. What every hop needs is the first cache line.
 #[derive(Clone, Copy, Debug)]
+#[repr(C, align(64))]
 pub(crate) struct Packet {
-    /// When its header is at the front stage of the queue it is in.
-    pub(crate) head: Tick,
-    /// When its last flit is there.
-    pub(crate) tail: Tick,
+    pub(crate) way: Way,
+    /// From when it may ask for outputs in the queue it is in, if it is in front.
+    pub(crate) ready: Tick,
     pub(crate) next: u32,
+    /// Node of that queue.
+    pub(crate) node: u32,
     pub(crate) dst: u32,
+    pub(crate) src: u32,
     pub(crate) payload: u32,
-    /// Outputs asked for.
-    pub(crate) want: u16,
     pub(crate) flags: u16,
     pub(crate) job: u16,
     pub(crate) bytes: u16,
+    /// Routers passed.
+    pub(crate) routers: u16,
     pub(crate) kind: PacketType,
     /// Class channel: response or request, or a collective one.
     pub(crate) vc: u8,
     pub(crate) flits: u8,
-    pub(crate) class: u8,
-    pub(crate) cursor: Cursor,
-    /// Outputs on a minimal route (adaptive packets).
-    pub(crate) profit: u8,
-    /// Output of the escape route (adaptive packets).
-    pub(crate) escape: u8,
+    pub(crate) rate: u8,
     pub(crate) queue: u8,
+    pub(crate) class: u8,
     pub(crate) region: Region,
-    pub(crate) node: u32,
-    pub(crate) src: u32,
-    /// Index of the posting port, [`NONE`] for answers and for the network's own packets.
-    pub(crate) port: u32,
+    /// Injection and ejection channels of a simulated packet.
+    pub(crate) from_channel: u8,
+    pub(crate) to_channel: u8,
+    live: bool,
+    generation: u32,
     pub(crate) src_ep: u16,
     pub(crate) dst_ep: u16,
+    /// Index of the posting port, [`NONE`] for answers and for the network's own packets.
+    pub(crate) port: u32,
     pub(crate) offset: u64,
     /// Operation (index and generation) that waits for the answer or for the injection.
     pub(crate) op: u64,
     /// Order of creation.
     pub(crate) serial: u64,
     pub(crate) detail: Detail,
-    pub(crate) generation: u32,
 }
 
 /// What only some kinds of packet carry.
@@ -102,6 +113,11 @@ pub(crate) enum Detail {
         comparand: u64,
         back: Option<Place>,
     },
+    /// Simulated packet: what its sender calls it, and when it was ready.
+    Raw {
+        tag: u64,
+        at: Tick,
+    },
     /// Collective.
     Tree {
         tree: u8,
@@ -115,34 +131,35 @@ pub(crate) enum Detail {
 impl Packet {
     pub(crate) fn new(kind: PacketType) -> Packet {
         Packet {
-            head: 0,
-            tail: 0,
+            way: Way::default(),
+            ready: 0,
             next: NONE,
+            node: NONE,
             dst: 0,
+            src: 0,
             payload: NONE,
-            want: 0,
             flags: 0,
             job: 0,
             bytes: 0,
+            routers: 0,
             kind,
             vc: 1,
             flits: 2,
-            class: 3,
-            cursor: Cursor::default(),
-            profit: 0,
-            escape: 0,
+            rate: rate::INTERNAL,
             queue: NO_QUEUE,
+            class: 3,
             region: Region::Heap,
-            node: NONE,
-            src: 0,
-            port: NONE,
+            from_channel: 0,
+            to_channel: 0,
+            live: true,
+            generation: 0,
             src_ep: 0,
             dst_ep: 0,
+            port: NONE,
             offset: 0,
             op: NO_OP,
             serial: 0,
             detail: Detail::None,
-            generation: 0,
         }
     }
     #[inline]
@@ -163,7 +180,6 @@ pub(crate) const NO_OP: u64 = u64::MAX;
 #[derive(Default, Debug)]
 pub(crate) struct Packets {
     slots: Vec<Packet>,
-    live: Vec<bool>,
     free: Vec<u32>,
     serial: u64,
 }
@@ -174,38 +190,38 @@ impl Packets {
     pub(crate) fn alloc(&mut self, mut packet: Packet) -> u32 {
         self.serial += 1;
         packet.serial = self.serial;
+        packet.live = true;
         if let Some(h) = self.free.pop() {
             packet.generation = self.slots[h as usize].generation;
             self.slots[h as usize] = packet;
-            self.live[h as usize] = true;
             return h;
         }
         self.slots.push(packet);
-        self.live.push(true);
         self.slots.len() as u32 - 1
     }
     #[inline]
     pub(crate) fn free(&mut self, h: u32) {
-        debug_assert!(self.live[h as usize], "packet {h} freed twice");
         let slot = &mut self.slots[h as usize];
+        debug_assert!(slot.live, "packet {h} freed twice");
         slot.generation = slot.generation.wrapping_add(1);
-        self.live[h as usize] = false;
+        slot.live = false;
         self.free.push(h);
     }
     /// The packet a token names, unless it has gone.
     pub(crate) fn by_token(&self, token: u64) -> Option<u32> {
         let h = token as u32;
-        let ok = self.live.get(h as usize).is_some_and(|l| *l)
-            && self.slots[h as usize].generation == (token >> 32) as u32
-            && self.slots[h as usize].is(flag::AWAIT);
-        ok.then_some(h)
+        let slot = self.slots.get(h as usize)?;
+        (slot.live && slot.generation == (token >> 32) as u32 && slot.is(flag::AWAIT)).then_some(h)
     }
     pub(crate) fn token(&self, h: u32) -> u64 {
         h as u64 | (self.slots[h as usize].generation as u64) << 32
     }
     /// Handles of live packets, in order of handle.
     pub(crate) fn handles(&self) -> Vec<u32> {
-        (0..self.slots.len() as u32).filter(|h| self.live[*h as usize]).collect()
+        (0..self.slots.len() as u32).filter(|h| self.slots[*h as usize].live).collect()
+    }
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.slots.capacity() * size_of::<Packet>() + self.free.capacity() * 4
     }
     pub(crate) fn in_flight(&self) -> usize {
         self.slots.len() - self.free.len()

@@ -68,10 +68,16 @@ pub struct Params {
     pub inject_ps: Tick,
     /// Router to host (300 ns).
     pub eject_ps: Tick,
-    /// Router and link together, head to head (129 ns).
-    pub hop_ps: Tick,
-    /// Link alone; also the way of a credit or an acknowledgement back (80 ns).
+    /// From a header's arrival at a router until it may leave (129 ns per hop less the link).
+    pub router_ps: Tick,
+    /// Flight time of a link; also of an acknowledgement back (80 ns).
     pub link_ps: Tick,
+    /// From a packet's last flit leaving a buffer until the router before knows its slot is free.
+    pub credit_ps: Tick,
+    /// How long an adaptive packet waits before it may also leave on its deterministic channel.
+    pub escape_ps: Tick,
+    /// Grants of an output a waiting packet may see go elsewhere before it precedes everyone.
+    pub age_limit: u8,
     /// One flit on a link: 16 bytes at 7.5 GB/s.
     pub link_flit: FlitTime,
     /// One flit inside the chip: 16 bytes at 8 GB/s.
@@ -80,9 +86,9 @@ pub struct Params {
     pub barrier_ps: Tick,
     /// Router clock period; credits to the processor go every 4096 of them.
     pub cycle_ps: Tick,
-    /// Packet slots of each data virtual channel's buffer (2..=8).
+    /// Packet slots of each data virtual channel's buffer (2..=16).
     pub slots: u8,
-    /// Packet slots of each collective virtual channel's buffer (2..=8).
+    /// Packet slots of each collective virtual channel's buffer (2..=16).
     pub collective_slots: u8,
     /// Posted operations a port may queue before [`InjectError::Busy`].
     pub ops_per_port: u16,
@@ -98,8 +104,11 @@ impl Default for Params {
         Params {
             inject_ps: 300_000,
             eject_ps: 300_000,
-            hop_ps: 129_000,
+            router_ps: 49_000,
             link_ps: 80_000,
+            credit_ps: 80_000,
+            escape_ps: 64_000,
+            age_limit: 64,
             link_flit: FlitTime { num: 6400, den: 3 },
             core_flit: FlitTime { num: 2000, den: 1 },
             barrier_ps: 10_000,
@@ -141,9 +150,12 @@ pub enum ConfigError {
     /// A node outside the shape.
     #[error("node {0} is not one of the {1} nodes of the network")]
     Node(NodeId, usize),
-    /// Slots outside 2..=8.
-    #[error("{0} slots: a virtual channel needs 2 to 8 packet slots for the bubble rule")]
+    /// Slots outside 2..=16.
+    #[error("{0} slots: a virtual channel needs 2 to 16 packet slots for the bubble rule")]
     Slots(u8),
+    /// An ejection shorter than the router it contains.
+    #[error("eject_ps = {0} is less than router_ps = {1}, which it contains")]
+    Ejection(Tick, Tick),
     /// A rate or limit that is zero.
     #[error("parameter {0} must not be zero")]
     Zero(&'static str),

@@ -5,12 +5,9 @@
 //! header has no bits for (job, class, source endpoint, timing).
 
 use crate::Fabric;
-use crate::event::Kind;
-use crate::link::{REPLAYS_MAX, random};
-use crate::router::VCS;
-use crate::slab::{Detail, Packet, flag};
-use crate::topology::{NONE, link_index};
-use crate::types::{Blame, Effect, JobId, Link, NetError, OpFault, Port, Tick};
+use crate::slab::{Detail, Packet, flag, rate};
+use crate::topology::{NONE, Way, link_index};
+use crate::types::{Effect, JobId, Link, NetError, OpFault, Port, Tick};
 use abi::FLIT_BYTES;
 use abi::PACKET_FLITS_MAX;
 use abi::desc::{AmoOp, Place, Region};
@@ -18,13 +15,10 @@ use abi::packet::{self, Address, Flit, Header, PacketType, ReduceElem, ReduceOp,
 use abi::torus::{Coords, Direction, NodeId};
 use bytes::Bytes;
 
-const CORRUPT: u64 = 1;
-const WHICH_BIT: u64 = 2;
-
 /// What crosses a boundary link.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Frame {
-    /// A packet; the time beside it is when its header reaches the far router.
+    /// A packet; the time beside it is when it may ask for an output of the far router.
     Packet {
         /// Virtual channel whose buffer it occupies there.
         vc: Vc,
@@ -93,8 +87,9 @@ pub struct Meta {
     pub op: u64,
     /// Port index at the source's fabric.
     pub port: u32,
-    /// Picoseconds from the header's arrival to the last flit's.
-    pub tail_ps: u64,
+    /// At which rate its flits follow each other: 0 the chip's, 1 the link's, 2 the chip's and all
+    /// flits are there when the packet may ask.
+    pub rate: u8,
 }
 
 /// Why a frame was not taken.
@@ -137,14 +132,14 @@ impl Fabric {
             vc: Vc::ALL[p.vc as usize],
             adaptive: p.is(flag::ADAPTIVE),
             notify: false,
-            dirbits: p.cursor.dirbits,
-            first_step: detour(p.cursor.first),
-            last_step: detour(p.cursor.last),
-            dst: Coords(self.net.coords(p.dst)),
+            dirbits: p.way.dirs as u8,
+            first_step: detour(p.way.first),
+            last_step: detour(p.way.last),
+            dst: Coords(self.net.header_coords(p.dst)),
             address,
         };
         flits[0] = header.encode();
-        let source = u32::from_le_bytes(self.net.coords(p.src)) as u128 | (p.src_ep as u128) << 32;
+        let source = u32::from_le_bytes(self.net.header_coords(p.src)) as u128 | (p.src_ep as u128) << 32;
         match p.detail {
             Detail::Read { back, len } => {
                 flits[1] = source | place_bits(back) << 42 | (len as u128 & 0xffff) << 106;
@@ -176,8 +171,8 @@ impl Fabric {
         (flits, n)
     }
 
-    /// Rebuilds a packet from boundary flits.
-    fn decode(&mut self, meta: &Meta, bytes: &[u8]) -> Result<Packet, FrameError> {
+    /// Rebuilds a packet from boundary flits that arrive at node `at`.
+    fn decode(&mut self, at: NodeId, meta: &Meta, bytes: &[u8]) -> Result<Packet, FrameError> {
         let mut flits = [0; PACKET_FLITS_MAX];
         let n = bytes.len() / FLIT_BYTES;
         if n > PACKET_FLITS_MAX || !bytes.len().is_multiple_of(FLIT_BYTES) {
@@ -204,13 +199,15 @@ impl Fabric {
         p.op = meta.op;
         p.port = meta.port;
         let step = |d: packet::Detour| d.map_or(0, |d| 8 | d.index() as u8);
-        let end = header.last_step.map_or(p.dst, |d| self.net.neighbour(p.dst, d.opposite().index()));
-        if end == NONE {
-            return Err(FrameError::Content("last step over a link that does not exist"));
+        let (first, last) = (step(header.first_step), step(header.last_step));
+        let exists = |node: NodeId, d: packet::Detour, back: bool| {
+            d.is_none_or(|d| self.net.neighbour(node, if back { d.opposite() } else { d }.index()) != NONE)
+        };
+        if !exists(at, header.first_step, false) || !exists(p.dst, header.last_step, true) {
+            return Err(FrameError::Content("a step over a link that does not exist"));
         }
-        p.cursor.target = self.net.coords(end);
-        p.cursor.dirbits = header.dirbits;
-        (p.cursor.first, p.cursor.last) = (step(header.first_step), step(header.last_step));
+        p.way = Way::resume(&self.net, at, p.dst, header.dirbits, first, last);
+        p.rate = meta.rate.min(rate::WHOLE);
         p.region = Region::from_bits(meta.region).ok_or(FrameError::Content("unknown region"))?;
         self.decode_address(&mut p, &header, &flits, meta)?;
         Ok(p)
@@ -270,87 +267,11 @@ impl Fabric {
         Ok(())
     }
 
-    /// A packet leaves on a link with an error rate.
-    pub(crate) fn send_lossy(&mut self, node: u32, out: usize, vc: usize, h: u32, end: Tick) {
-        let link = link_index(node, out);
-        let at = end + self.params.hop_ps;
-        let l = self.links.lossy(link);
-        l.unacked.push_back((h, vc as u8));
-        l.wire.push_back((h, l.tx_epoch));
-        self.events.push(at, Kind::Arrive, node, out as u32);
-    }
-
-    /// [`Kind::Arrive`]: the receiver of a lossy link has a whole packet and checks it.
-    pub(crate) fn on_arrive(&mut self, node: u32, out: usize) {
-        let link = link_index(node, out);
-        let l = self.links.lossy(link);
-        let Some((h, epoch)) = l.wire.pop_front() else { return };
-        if epoch != l.rx_epoch || l.unacked.front().is_none_or(|u| u.0 != h) {
-            return; // follows a wrong one: the receiver expects another sequence number
-        }
-        let (rate, sequence, drawn) = (l.per_million as u64, l.sequence, l.drawn);
-        l.drawn += 1;
-        let (mut flits, n) = self.encode(h, sequence);
-        if random(self.seed, link as u64, CORRUPT, drawn) % 1_000_000 < rate {
-            let bit = random(self.seed, link as u64, WHICH_BIT, drawn) as usize % (n * 128);
-            flits[bit / 128] ^= 1 << (bit % 128);
-        }
-        if packet::check(&flits[..n]).is_err() {
-            return self.lossy_error(node, out);
-        }
-        let l = self.links.lossy(link);
-        let (_, vc) = l.unacked.pop_front().expect("checked above");
-        l.sequence = l.sequence.wrapping_add(1);
-        l.failures = 0;
-        self.counters.count_received(link);
-        let p = &mut self.packets[h];
-        (p.head, p.tail) = (self.now, self.now);
-        self.schedule_arbitration(node, out, self.now);
-        let far = self.net.neighbour(node, out);
-        if self.owned[far as usize] {
-            self.append(far, out * VCS + vc as usize, h);
-        } else {
-            self.send_boundary(node, out, vc as usize, h);
-        }
-    }
-
-    fn lossy_error(&mut self, node: u32, out: usize) {
-        let link = link_index(node, out);
-        self.counters.link_mut(link).crc_errors += 1;
-        let l = self.links.lossy(link);
-        l.failures += 1;
-        l.rx_epoch += 1;
-        if l.failures >= REPLAYS_MAX {
-            let link = Link { node, dir: Direction::ALL[out] };
-            self.effect(Effect::LinkDown { link, time: self.now });
-            self.fail(Blame::Link(link));
-            return;
-        }
-        let at = self.now + self.params.link_ps;
-        self.events.push(at, Kind::Replay, node, out as u32);
-    }
-
-    /// [`Kind::Replay`]: the sender starts again from the oldest unacknowledged packet.
-    pub(crate) fn on_replay(&mut self, node: u32, out: usize) {
-        let link = link_index(node, out);
-        let mut at = self.now.max(self.routers.out_busy(node, out));
-        let l = self.links.lossy(link);
-        if l.tx_epoch == l.rx_epoch {
-            return;
-        }
-        l.tx_epoch = l.rx_epoch;
-        for i in 0..l.unacked.len() {
-            let h = l.unacked[i].0;
-            at += self.link_time[self.packets[h].flits as usize];
-            l.wire.push_back((h, l.tx_epoch));
-            self.events.push(at + self.params.hop_ps, Kind::Arrive, node, out as u32);
-        }
-        self.counters.link_mut(link).replays += l.unacked.len() as u64;
-        self.routers.set_out_busy(node, out, at);
-    }
-
     /// A packet leaves this fabric over a boundary link.
     pub(crate) fn send_boundary(&mut self, node: u32, out: usize, vc: usize, h: u32) {
+        if self.packets[h].is(flag::RAW) {
+            return self.send_raw(node, out, vc, h);
+        }
         let (flits, n) = self.encode(h, 0);
         let p = self.packets[h];
         let op = match p.detail {
@@ -368,12 +289,12 @@ impl Fabric {
             bytes: p.bytes,
             op,
             port: p.port,
-            tail_ps: p.tail - p.head,
+            rate: p.rate,
         };
         let mut bytes = Vec::with_capacity(n * FLIT_BYTES);
         flits[..n].iter().for_each(|f| bytes.extend_from_slice(&f.to_le_bytes()));
         let frame = Frame::Packet { vc: Vc::ALL[vc], meta, flits: bytes.into() };
-        self.boundary.entry(link_index(node, out)).or_default().push_back((p.head, frame));
+        self.boundary.entry(link_index(node, out)).or_default().push_back((p.ready, frame));
         if self.packets[h].is(flag::OLD) {
             self.old_left(p.src, p.dst);
         }
@@ -389,7 +310,7 @@ impl Fabric {
         };
         // With no route left the note is lost, as the packets of that port are.
         let Some(link) = path.iter().find(leaves) else { return };
-        let time = self.now + self.params.hop_ps;
+        let time = self.now + self.hop_ps;
         let frames = self.boundary.entry(link_index(link.node, link.dir.index())).or_default();
         frames.push_back((time, Frame::Note { to, job, generation, note }));
     }
@@ -416,9 +337,19 @@ impl Fabric {
     }
 
     /// A slot of a boundary link into this fabric has become free.
-    pub(crate) fn return_boundary_credit(&mut self, sender: u32, dir: usize, vc: usize, at: Tick) {
+    pub(crate) fn return_boundary_credit(&mut self, sender: u32, dir: usize, vc: usize, units: usize, at: Tick) {
+        if !self.adapter() {
+            return self.return_raw_credit(sender, dir, vc, units, at);
+        }
         let frames = self.boundary.entry(link_index(sender, dir)).or_default();
         frames.push_back((at, Frame::Credit { vc: Vc::ALL[vc] }));
+    }
+
+    /// A packet has come over a boundary link into this fabric.
+    pub(crate) fn count_received(&mut self, node: u32, dir: usize, flits: u8) {
+        let out = self.routers.output(node, dir);
+        out.packets += 1;
+        out.flits += flits as u64;
     }
 
     /// Links with exactly one end here, as their senders name them. [`Fabric::poll_transmit`]
@@ -460,28 +391,28 @@ impl Fabric {
                 if !self.owned[link.node as usize] || self.owned[far as usize] {
                     return Err(FrameError::Link(link));
                 }
-                if !self.links.owes(index, vc as usize) {
+                if !self.slots.owes(index, vc as usize) {
                     return Err(FrameError::Content("a credit for a slot that is not in use"));
                 }
-                self.links.give(index, vc as usize, at);
-                self.schedule_arbitration(link.node, link.dir.index(), at);
+                self.slots.give(index, vc as usize, 1, at);
+                self.credit_wakes(link.node, link.dir.index(), vc as usize, at);
             }
             Frame::Packet { vc, meta, flits } => {
                 if self.owned[link.node as usize] || !self.owned[far as usize] {
                     return Err(FrameError::Link(link));
                 }
-                let mut p = self.decode(&meta, &flits).inspect_err(|e| {
+                let mut p = self.decode(far, &meta, &flits).inspect_err(|e| {
                     if matches!(e, FrameError::Packet(packet::PacketError::Crc)) {
-                        self.counters.link_mut(index).crc_errors += 1;
+                        self.counters.count_damaged(index);
                     }
                 })?;
-                (p.head, p.tail) = (at, at + meta.tail_ps);
+                p.ready = at;
                 if self.generation(p.job) != meta.generation {
                     p.flags |= flag::DEAD;
                 }
-                self.counters.count_received(index);
+                self.count_received(link.node, link.dir.index(), p.flits);
                 let h = self.packets.alloc(p);
-                self.append(far, link.dir.index() * VCS + vc as usize, h);
+                self.append(far, self.lay.arrival(link.dir.index(), vc as usize), h);
             }
         }
         Ok(())

@@ -88,7 +88,7 @@ proptest! {
         let vcs = 2 * half_vcs;
         let buffer = longest as u16 + spare;
         let g = Generic { vcs, buffer_flits: buffer, packet_flits_max: longest as u16, cycle: 1000 };
-        let config = Config { shape: shape.clone(), profile: Profile::Generic(g), seed };
+        let config = Config { shape: shape.clone(), profile: Profile::Generic(g), seed, faults: Vec::new() };
         let endpoints = shape.endpoints() as u64;
         let sent = traffic(seed, endpoints, 40 * endpoints.min(20), &lengths, longest * 1000 * 6 / load, hot);
         let mut sequence = vec![0; endpoints as usize];
@@ -127,7 +127,7 @@ proptest! {
         } else {
             defaults
         };
-        let config = Config { shape: shape.clone(), profile: Profile::Angara(p.clone()), seed };
+        let config = Config { shape: shape.clone(), profile: Profile::Angara(p.clone()), seed, faults: Vec::new() };
         let Shape::Grid { dims, wrap } = &shape else { unreachable!() };
         let endpoints = shape.endpoints() as u64 * channels as u64;
         let mut sent = traffic(seed, endpoints, 12 * endpoints.min(24), &[1, 2, 5, 18], 100_000 / load, hot);

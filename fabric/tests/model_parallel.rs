@@ -2,7 +2,9 @@
 //! order, every counter, at every step.
 
 use fabric::model::rng::{below, mix};
-use fabric::model::{Config, Counters, Delivery, Generic, LinkLoad, Network, Packet, Profile, Shape, TraceEvent};
+use fabric::model::{
+    Angara, Config, Counters, Delivery, Generic, LinkLoad, Network, Packet, Profile, Rate, Shape, TraceEvent,
+};
 use proptest::prelude::*;
 
 /// Everything visible from outside.
@@ -29,7 +31,7 @@ fn run(config: &Config, threads: usize, seed: u64, flits: u16) -> Seen {
                 let at = now + 1 + below(r(0), until - now);
                 let (src, dst) = (below(r(1), n) as u32, below(r(2), n) as u32);
                 let (flits, tag) = (1 + below(r(3), flits as u64) as u16, step << 32 | i);
-                Packet { src, dst, flits, at, tag, traced: i % 16 == 0, ..Packet::default() }
+                Packet { src, dst, flits, at, tag, traced: i % 16 == 0, adaptive: i % 3 == 0, ..Packet::default() }
             })
             .collect();
         packets.sort_by_key(|p| p.at);
@@ -70,7 +72,7 @@ proptest! {
         seed in any::<u64>(),
     ) {
         let g = Generic { vcs: 2 * half_vcs, buffer_flits: flits + 3, packet_flits_max: flits, cycle: 1000 };
-        let config = Config { shape, profile: Profile::Generic(g), seed };
+        let config = Config { shape, profile: Profile::Generic(g), seed, faults: Vec::new() };
         let alone = run(&config, 1, seed, flits);
         prop_assert!(alone.trace.len() > 100 && alone.deliveries.is_sorted_by_key(|d| (d.tail, d.dst)));
         for threads in [2, 3] {
@@ -79,8 +81,37 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 12, ..ProptestConfig::default() })]
+
+    #[test]
+    fn nor_in_the_angara_profile(
+        dims in prop::collection::vec(1u16..6, 1..4).prop_filter("small", |d| (2..=40).contains(&d.iter().product::<u16>())),
+        wrap in any::<bool>(),
+        slots in 2u8..5,
+        channels in 1u8..3,
+        coarse in any::<bool>(),
+        seed in any::<u64>(),
+    ) {
+        let base = Angara { slots, channels, ..Angara::default() };
+        let flit = Rate { num: 1000, den: 1 };
+        let p = match coarse {
+            true => Angara { router: 1000, link: 1, credit: 1, flit_link: flit, flit_internal: flit, ..base },
+            false => base,
+        };
+        let shape = Shape::Grid { dims, wrap };
+        let config = Config { shape, profile: Profile::Angara(p), seed, faults: Vec::new() };
+        let alone = run(&config, 1, seed, 18);
+        prop_assert!(alone.trace.len() > 100 && alone.deliveries.is_sorted_by_key(|d| (d.tail, d.dst)));
+        for threads in [2, 3] {
+            prop_assert_eq!(&run(&config, threads, seed, 18), &alone);
+        }
+    }
+}
+
 #[test]
 fn more_threads_than_routers_are_as_good_as_one() {
-    let config = Config { shape: "torus:2".parse().unwrap(), profile: Profile::Generic(Generic::default()), seed: 1 };
+    let config = Config { shape: "torus:2".parse().unwrap(), profile: Profile::Generic(Generic::default()), seed: 1,
+        faults: Vec::new() };
     assert_eq!(run(&config, 8, 3, 1), run(&config, 1, 3, 1));
 }

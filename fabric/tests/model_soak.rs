@@ -44,7 +44,7 @@ fn configuration(d: &mut Dice) -> (Config, Vec<u16>) {
             _ => base,
         };
         return (
-            Config { shape, profile: Profile::Angara(p), seed },
+            Config { shape, profile: Profile::Angara(p), seed, faults: Vec::new() },
             d.pick(&[&[1, 18][..], &[2, 3, 7, 18], &[18], &[1]]).to_vec(),
         );
     }
@@ -52,7 +52,7 @@ fn configuration(d: &mut Dice) -> (Config, Vec<u16>) {
     let longest = *lengths.iter().max().unwrap();
     let buffer = longest + d.pick(&[0, 0, 1, 8]);
     let g = Generic { vcs: d.pick(&[2, 4, 6, 8]), buffer_flits: buffer, packet_flits_max: longest, cycle: 2000 };
-    (Config { shape, profile: Profile::Generic(g), seed }, lengths)
+    (Config { shape, profile: Profile::Generic(g), seed, faults: Vec::new() }, lengths)
 }
 
 fn soak(number: u64) -> Result<(), String> {

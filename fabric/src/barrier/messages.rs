@@ -16,7 +16,7 @@
 
 use super::{BarrierFamily, Stage};
 use crate::Fabric;
-use crate::router::Q_INJECT;
+use crate::layout::Q_INJECT;
 use crate::slab::{Packet, flag};
 use crate::topology::NONE;
 use crate::types::*;
@@ -358,30 +358,27 @@ impl Fabric {
         p.flits = if counting { 3 } else { 2 };
         let second = m.second || matches!(m.stage, Stage::Talk(2..)) && counting;
         p.offset = word as u64 | u64::from(second) << 4 | number << 8;
-        let time = self.core_time[p.flits as usize];
-        p.head = self.now.max(m.unit_busy);
-        p.tail = p.head + time;
-        m.unit_busy = p.tail;
+        p.ready = self.now.max(m.unit_busy);
+        m.unit_busy = p.ready + self.timing.core(p.flits);
         let h = self.packets.alloc(p);
         self.append(node, Q_INJECT + vc as usize, h);
     }
 
-    /// A message is at the front of a queue: the output it wants.
-    pub(super) fn message_head(&mut self, node: NodeId, queue: usize, h: u32) -> Option<u16> {
+    /// A message is at the front of a queue and asks for the output it wants.
+    pub(super) fn message_head(&mut self, node: NodeId, queue: usize, h: u32) {
         let (job, dst) = (self.packets[h].job, self.packets[h].dst);
         if self.routes.any_dead() && self.routes.route(node, dst).is_none() {
             self.discard_front(node, queue);
-            return None; // the barrier fails by name
+            return; // the barrier fails by name
         }
-        let want = self.data_head(node, queue, h);
-        let me = self.job(job).map(|j| j.group.index[node as usize]).filter(|_| queue >= Q_INJECT);
+        self.data_head(node, queue, h);
+        let me = self.job(job).map(|j| j.group.index[node as usize]).filter(|_| self.lay.dir(queue).is_none());
         if let Some(me) = me.filter(|me| !self.bulk_done(job, *me)) {
             self.bulk_next(job, me);
             if self.bulk_done(job, me) {
                 self.barrier_talk(job, node, false);
             }
         }
-        want
     }
 
     /// A message has come to the adapter it is for.

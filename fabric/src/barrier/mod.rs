@@ -20,11 +20,11 @@ pub use family::BarrierFamily;
 
 use crate::Fabric;
 use crate::event::Kind;
+use crate::layout::DATA_VCS;
 use crate::topology::DIRS;
 use crate::types::*;
 use abi::torus::NodeId;
 use messages::{Bulk, Heard};
-use multiphase::DATA_VCS;
 use std::collections::BTreeMap;
 
 /// Where a node stands.

@@ -16,15 +16,12 @@
 
 use super::Stage;
 use crate::Fabric;
-use crate::router::{OUT_EJECT, Q_CREDIT, Q_INJECT, Q_SPECIAL, VCS};
+use crate::layout::{DATA_VCS, OUT_EJECT, Q_INJECT, Q_SPECIAL};
 use crate::slab::{Packet, flag};
 use crate::topology::DIRS;
 use crate::types::*;
 use abi::packet::PacketType;
 use abi::torus::NodeId;
-
-/// Data channels a special goes out on: response, request, adaptive.
-pub(super) const DATA_VCS: usize = 3;
 
 impl Fabric {
     /// Sends markers through the injection queues.
@@ -41,7 +38,7 @@ impl Fabric {
             (p.src, p.dst, p.job, p.vc) = (node, node, job, vc as u8);
             p.flags = flag::MARKER;
             p.op = self.epoch;
-            (p.head, p.tail) = (start + self.params.inject_ps, start + self.params.inject_ps);
+            p.ready = start + self.params.inject_ps; // goes through no router
             let h = self.packets.alloc(p);
             self.append(node, Q_INJECT + vc, h);
         }
@@ -55,7 +52,8 @@ impl Fabric {
             return None;
         }
         if p.src != p.dst {
-            return self.message_head(node, queue, h);
+            self.message_head(node, queue, h);
+            return None;
         }
         if queue >= Q_SPECIAL {
             let dirs = self.member(p.job, node).map_or(0, |m| m.dirs);
@@ -66,10 +64,9 @@ impl Fabric {
             return Some(dirs);
         }
         self.discard_front(node, queue);
-        if (Q_INJECT..Q_CREDIT).contains(&queue) {
-            self.barrier_marker(p.job, node);
-        } else {
-            self.barrier_special(&p, node, queue / VCS, queue % VCS);
+        match self.lay.dir(queue) {
+            None => self.barrier_marker(p.job, node),
+            Some(dir) => self.barrier_special(&p, node, dir, self.lay.vc(queue)),
         }
         None
     }
@@ -93,8 +90,8 @@ impl Fabric {
         for other in (0..DATA_VCS).filter(|other| *other != vc && !p.is(flag::MARKER)) {
             let mut marker = *p;
             marker.flags |= flag::MARKER;
-            (marker.src, marker.dst, marker.vc, marker.want) = (node, node, other as u8, 0);
-            if !self.mark(node, dir * VCS + other, marker)
+            (marker.src, marker.dst, marker.vc) = (node, node, other as u8);
+            if !self.mark(node, self.lay.arrival(dir, other), marker)
                 && let Some(m) = self.member(p.job, node)
             {
                 m.got[odd as usize][dir][other] += 1;
@@ -128,7 +125,7 @@ impl Fabric {
         let bits = if m.full { flag::FULL } else { 0 } | if m.odd() { flag::ODD } else { 0 };
         let mut p = Packet::new(PacketType::Barrier);
         (p.src, p.dst, p.job, p.vc) = (node, node, job, 0);
-        (p.head, p.tail) = (self.now, self.now);
+        p.ready = self.now;
         p.flags = bits;
         p.op = epoch;
         let h = self.packets.alloc(p);

@@ -5,8 +5,8 @@ use super::{CREDIT_EVERY, Finished, Member, TELL_CYCLES, TELL_EVERY, Tree, TreeE
 use crate::Fabric;
 use crate::event::Kind;
 use crate::ops::Doing;
-use crate::router::{OUT_EJECT, Q_CREDIT, Q_INJECT, vc_of};
-use crate::slab::{Detail, NO_OP, NO_QUEUE, Packet, flag};
+use crate::layout::{OUT_EJECT, Q_CREDIT, Q_INJECT};
+use crate::slab::{Detail, NO_OP, NO_QUEUE, Packet, flag, rate};
 use crate::topology::NONE;
 use crate::types::*;
 use abi::packet::{PacketType, Vc};
@@ -80,7 +80,7 @@ impl Fabric {
         for h in self.packets.handles() {
             let p = &self.packets[h];
             let of_tree = matches!(p.detail, Detail::Tree { tree: t, .. } if t == tree);
-            if of_tree && p.queue != NO_QUEUE && vc_of(p.queue as usize) >= UP {
+            if of_tree && p.queue != NO_QUEUE && self.lay.vc(p.queue as usize) >= UP {
                 self.detach(h);
                 self.unlink(h);
                 self.free_packet(h);
@@ -239,7 +239,7 @@ impl Fabric {
         };
         let up = row.to_root.map_or(0, |d| 1u16 << d.index());
         match p.kind {
-            PacketType::Reduce if p.is(flag::RESULT) && queue >= Q_INJECT => Some(up),
+            PacketType::Reduce if p.is(flag::RESULT) && self.lay.dir(queue).is_none() => Some(up),
             PacketType::Reduce => {
                 self.pop(node, queue, self.now);
                 self.reduce(node, tree, h);
@@ -277,7 +277,8 @@ impl Fabric {
     fn pass(&mut self, node: u32, vc: usize, h: u32) {
         let p = &mut self.packets[h];
         p.vc = vc as u8;
-        (p.head, p.tail) = (self.now, self.now);
+        p.rate = rate::INTERNAL;
+        p.ready = self.now;
         self.append(node, Q_INJECT + vc, h);
     }
 
@@ -384,7 +385,7 @@ impl Fabric {
         let mut p = Packet::new(PacketType::CollCredit);
         (p.src, p.dst, p.job, p.flits) = (node, node, job, 3);
         p.vc = DOWN as u8;
-        (p.head, p.tail) = (self.now, self.now);
+        p.ready = self.now;
         p.detail = self.tree_detail(tree, 0, abi::packet::ReduceOp::Sum, abi::packet::ReduceElem::I32);
         let h = self.packets.alloc(p);
         self.append(node, Q_CREDIT, h);

@@ -2,6 +2,8 @@
 
 use super::Tick;
 use super::topology::{Shape, ShapeError};
+use crate::FaultError;
+use crate::layout::CHANNELS_MAX;
 
 /// A network to simulate.
 #[derive(Clone, PartialEq, Debug)]
@@ -12,6 +14,8 @@ pub struct Config {
     pub profile: Profile,
     /// Decides every free choice (ties between routes, link errors).
     pub seed: u64,
+    /// `angara`: what is or becomes broken, as [`crate::Fault::parse`] reads it.
+    pub faults: Vec<String>,
 }
 
 /// Kind of router. `docs/model.md` has every rule of each.
@@ -66,7 +70,7 @@ pub struct Angara {
     pub slots: u8,
     /// Grants of an output that a waiting packet may see go elsewhere before it precedes everyone.
     pub age_limit: u8,
-    /// Injection channels (and ejection channels) per node, 1..=16.
+    /// Injection channels (and ejection channels) per node, 1..=4.
     pub channels: u8,
     /// Count free buffer space in flits instead of slots. Wrong on purpose: deadlocks with mixed
     /// lengths; kept so that a test can show it.
@@ -152,15 +156,27 @@ pub enum ConfigError {
     #[error("slots = {0}: entering a ring takes 2 free packet slots (bubble rule); give 2 to 16")]
     Slots(u8),
     /// Too many channels.
-    #[error("channels = {0}: give 1 to 16 injection channels per node")]
+    #[error("channels = {0}: give 1 to {CHANNELS_MAX} injection channels per node")]
     Channels(u8),
     /// The angara router routes by direction order, which only a torus or mesh has.
     #[error("router angara on {0}: it routes by direction order; use torus:… or mesh:…")]
     NotAGrid(Shape),
-    /// Only the generic profile is simulated by several threads.
-    #[error("threads = {0}: router angara runs on one thread; several points of a sweep run at once")]
+    /// Faults in the wrong place.
+    #[error("faults with the generic router: only the angara router has links that fail or corrupt packets")]
+    FaultProfile,
+    /// Faults of a network larger than the chip's addresses.
+    #[error("faults on {0}: give at most 4 dimensions of at most 255 and 32768 nodes")]
+    FaultShape(Shape),
+    /// A failure changes the routes of all parts at once, which windows of time do not allow.
+    #[error("threads = {0} with faults: give 1; several points of a sweep run at once")]
     Threads(usize),
-    /// A delay outside what the event wheel covers.
+    /// A fault that cannot be.
+    #[error(transparent)]
+    Fault(#[from] FaultError),
+    /// An ejection shorter than the router it contains.
+    #[error("ejection = {0} ps is less than router = {1} ps, which it contains")]
+    Ejection(Tick, Tick),
+    /// A delay that would make the simulation slow.
     #[error("{what} = {value} ps: must be at most {max} ps")]
     Delay {
         /// Parameter.
@@ -177,6 +193,7 @@ impl Config {
     pub fn validate(&self) -> Result<(), ConfigError> {
         self.shape.validate()?;
         match &self.profile {
+            Profile::Generic(_) if !self.faults.is_empty() => Err(ConfigError::FaultProfile),
             Profile::Generic(g) => g.validate(&self.shape),
             Profile::Angara(a) => a.validate(&self.shape),
         }
@@ -215,13 +232,19 @@ impl Angara {
         if !(2..=16).contains(&self.slots) {
             return Err(ConfigError::Slots(self.slots));
         }
-        if !(1..=16).contains(&self.channels) {
+        if !(1..=CHANNELS_MAX as u8).contains(&self.channels) {
             return Err(ConfigError::Channels(self.channels));
         }
         for (what, rate) in [("flit_internal", self.flit_internal), ("flit_link", self.flit_link)] {
             if rate.num == 0 || rate.den == 0 {
                 return Err(ConfigError::Zero(what));
             }
+        }
+        if self.router == 0 {
+            return Err(ConfigError::Zero("router"));
+        }
+        if self.ejection < self.router {
+            return Err(ConfigError::Ejection(self.ejection, self.router));
         }
         for (what, value) in [
             ("injection", self.injection),
@@ -260,6 +283,7 @@ mod tests {
             shape: "torus:4x4".parse().unwrap(),
             profile: Profile::Generic(Generic { vcs: 3, ..Generic::default() }),
             seed: 1,
+            faults: Vec::new(),
         };
         assert!(config.validate().unwrap_err().to_string().contains("even number"));
         config.profile = Profile::Generic(Generic { packet_flits_max: 16, ..Generic::default() });

@@ -13,7 +13,8 @@
 //!
 //! ```
 //! use fabric::model::{Config, Generic, Network, Packet, Profile};
-//! let config = Config { shape: "torus:4x4".parse()?, profile: Profile::Generic(Generic::default()), seed: 1 };
+//! let config = Config { shape: "torus:4x4".parse()?, profile: Profile::Generic(Generic::default()), seed: 1,
+//!     faults: Vec::new() };
 //! let mut net = Network::new(&config)?;
 //! net.inject(Packet { src: 0, dst: 5, flits: 1, at: 0, tag: 7, ..Packet::default() });
 //! net.run_until_idle();
@@ -24,7 +25,6 @@
 //! ```
 
 mod angara;
-mod angara_arbiter;
 pub mod config;
 mod generic;
 mod packet;
@@ -33,7 +33,6 @@ pub mod rng;
 pub mod topology;
 pub mod trace;
 pub mod traffic;
-mod wheel;
 
 pub use config::{Angara, Config, ConfigError, Generic, Profile, Rate};
 pub use topology::{Shape, Topology};
@@ -110,6 +109,30 @@ pub struct Counters {
     pub packet_hops: u64,
     /// Flits that left a router.
     pub flit_hops: u64,
+    /// Packets dropped because no route was left.
+    pub lost: u64,
+}
+
+impl Counters {
+    /// A packet left a router.
+    #[inline(always)]
+    pub(crate) fn hop(&mut self, flits: u8) {
+        self.packet_hops += 1;
+        self.flit_hops += flits as u64;
+    }
+}
+
+/// A packet that was dropped because no route to its destination was left (`angara` with faults).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Lost {
+    /// When.
+    pub time: Tick,
+    /// Source endpoint.
+    pub src: u32,
+    /// Destination endpoint.
+    pub dst: u32,
+    /// As injected.
+    pub tag: u64,
 }
 
 /// A broken conservation law, found by [`Network::check_idle`]: always a bug of the model.
@@ -126,6 +149,10 @@ trait Engine: Send {
     /// When the next event is due; it may be earlier than anything visible.
     fn next_event(&self) -> Option<Tick>;
     fn deliveries(&mut self) -> &mut std::collections::VecDeque<Delivery>;
+    /// The next packet that was dropped.
+    fn lost(&mut self) -> Option<Lost> {
+        None
+    }
     fn counters(&self) -> Counters;
     /// What happened to traced packets since the last call.
     fn take_trace(&mut self) -> Vec<TraceEvent> {
@@ -171,12 +198,10 @@ impl Network {
             (Shape::FatTree { arity, levels }, Profile::Generic(g)) => {
                 generic_network(topology::FatTree::new(*arity, *levels), g, seed, threads)
             }
-            (_, Profile::Angara(_)) if threads > 1 => return Err(ConfigError::Threads(threads)),
             (Shape::Grid { dims, wrap }, Profile::Angara(a)) => {
-                let grid = topology::Grid::new(dims, *wrap);
-                let routers = grid.routers();
+                let routers = topology::Grid::new(dims, *wrap).routers();
                 let endpoints = routers * a.channels as usize;
-                Network { engine: Box::new(angara::Nodes::new(grid, a)), endpoints, routers, cycle: ANGARA_CYCLE }
+                Network { engine: angara::engine(config, a, threads)?, endpoints, routers, cycle: ANGARA_CYCLE }
             }
             (shape, Profile::Angara(_)) => return Err(ConfigError::NotAGrid(shape.clone())),
         })
@@ -221,6 +246,10 @@ impl Network {
     /// The next packet that arrived, in order of (time of its tail, then as documented by the profile).
     pub fn poll_delivery(&mut self) -> Option<Delivery> {
         self.engine.deliveries().pop_front()
+    }
+    /// The next packet that was dropped because no route was left, in order of time.
+    pub fn poll_lost(&mut self) -> Option<Lost> {
+        self.engine.lost()
     }
     /// What has happened so far.
     pub fn counters(&self) -> Counters {

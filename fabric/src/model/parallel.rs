@@ -277,6 +277,7 @@ impl<P: Part> Engine for Parallel<P> {
             delivered_flits: a.delivered_flits + b.delivered_flits,
             packet_hops: a.packet_hops + b.packet_hops,
             flit_hops: a.flit_hops + b.flit_hops,
+            lost: a.lost + b.lost,
         })
     }
     fn take_trace(&mut self) -> Vec<TraceEvent> {

@@ -68,7 +68,7 @@ pub struct LinkLoad {
 }
 
 /// Traced packets under way and what happened to them.
-#[derive(Default)]
+#[derive(Default, Debug)]
 pub(crate) struct Tracer {
     /// (handle, tag)
     live: Vec<(u32, u64)>,
@@ -84,6 +84,10 @@ impl Tracer {
     #[inline(always)]
     pub(crate) fn on(&self) -> bool {
         !self.live.is_empty()
+    }
+    /// Whether the packet `handle` is being followed.
+    pub(crate) fn follows(&self, handle: u32) -> bool {
+        self.live.iter().any(|l| l.0 == handle)
     }
     /// Something may have happened to a traced packet.
     #[inline(always)]
@@ -122,7 +126,7 @@ mod tests {
     #[test]
     fn a_traced_packet_tells_its_whole_way_and_links_count() {
         let shape = "torus:4x4".parse().unwrap();
-        let mut net = Network::new(&Config { shape, profile: Profile::Generic(Generic::default()), seed: 1 }).unwrap();
+        let mut net = Network::new(&Config { shape, profile: Profile::Generic(Generic::default()), seed: 1, faults: Vec::new() }).unwrap();
         net.count_links();
         net.inject(Packet { src: 0, dst: 5, flits: 1, at: 0, tag: 7, traced: true, ..Packet::default() });
         net.inject(Packet { src: 5, dst: 0, flits: 1, at: 0, tag: 8, ..Packet::default() });

@@ -12,8 +12,8 @@ fn a_write_takes_the_published_time() {
     let tag = w.put(port(0), port(1), 0, &[7; 16]);
     w.finish();
     let Effect::Write { time, last: true, .. } = w.effects[0] else { panic!("{:?}", w.effects) };
-    // 300 + 129 + 300 ns, and three flits at 7.5 GB/s behind the header.
-    assert_eq!(time, 729_000 + 3 * 6400 / 3);
+    // The header after 300 + 129 + 300 ns, and two more flits at 7.5 GB/s.
+    assert_eq!(time, 729_000 + (2u64 * 6400).div_ceil(3));
     assert_eq!(w.states(tag), [OpState::Injected]);
 }
 

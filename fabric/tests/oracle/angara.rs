@@ -10,8 +10,9 @@ use std::collections::BTreeSet;
 struct Stay {
     packet: usize,
     node: u32,
-    /// None for injection channels.
-    port: Option<usize>,
+    /// Direction of travel, as in `Grid`; none in an injection queue.
+    travels: Option<usize>,
+    /// Virtual channel, also of an injection queue.
     vc: usize,
     /// When its request may be ready if nobody is before it.
     ready: u64,
@@ -48,18 +49,26 @@ impl World<'_> {
     fn node_of(&self, endpoint: u32) -> u32 {
         endpoint / self.p.channels as u32
     }
+    /// Half-way around a ring: does the packet go towards plus in dimension `d`?
+    fn tie(&self, from: &[u32], to: &[u32], d: usize) -> bool {
+        let others: u32 = to.iter().enumerate().filter(|(i, _)| *i != d).map(|(_, c)| c).sum();
+        (from.iter().sum::<u32>() + others).is_multiple_of(2)
+    }
     /// Link outputs that bring the packet nearer, in direction order.
     fn useful(&self, s: &Stay) -> Vec<usize> {
         let m = &self.sent[s.packet];
-        let ties = fabric::model::rng::mix((m.src as u64) << 32 | m.dst as u64);
         let (from, to, here) =
             (self.grid.coords(self.node_of(m.src)), self.grid.coords(self.node_of(m.dst)), self.grid.coords(s.node));
-        let plus = |d: usize| self.grid.towards_plus(from[d], to[d], d, ties >> d & 1 == 1);
+        let plus = |d: usize| self.grid.towards_plus(from[d], to[d], d, self.tie(&from, &to, d));
         let left = |d: &usize| here[*d] != to[*d];
         let dims = 0..here.len();
         let ups = dims.clone().filter(left).filter(|&d| plus(d)).map(|d| 2 * d);
         let downs = dims.filter(left).filter(|&d| !plus(d)).map(|d| 2 * d + 1);
         ups.chain(downs).collect()
+    }
+    /// Place of an output in routing order: + of each dimension, then − of each, then ejection channels.
+    fn order(&self, o: usize) -> usize {
+        if o < self.links() { o % 2 * self.links() / 2 + o / 2 } else { o }
     }
     fn straight(&self, s: &Stay) -> usize {
         let eject = self.links() + (self.sent[s.packet].dst % self.p.channels as u32) as usize;
@@ -70,8 +79,7 @@ impl World<'_> {
     }
     /// Asks for adaptive channels (it may also have escaped).
     fn roams(&self, s: &Stay) -> bool {
-        let adaptive = if s.port.is_some() { s.vc == 2 } else { self.sent[s.packet].adaptive };
-        adaptive && !self.useful(s).is_empty()
+        s.vc == 2 && !self.useful(s).is_empty()
     }
     fn busy(&self, node: u32, o: usize) -> bool {
         self.stays.iter().any(|s| {
@@ -83,7 +91,7 @@ impl World<'_> {
         let held: u64 = self
             .stays
             .iter()
-            .filter(|s| s.node == to && s.port == Some(o ^ 1) && s.vc == vc)
+            .filter(|s| s.node == to && s.travels == Some(o) && s.vc == vc)
             .filter(|s| s.left.is_none_or(|(_, tail, _)| self.now < tail + self.p.credit))
             .map(|s| if self.p.bubble_in_flits { self.sent[s.packet].flits } else { 1 })
             .sum();
@@ -95,32 +103,32 @@ impl World<'_> {
         }
         let unit = if self.p.bubble_in_flits { 18 } else { 1 };
         let ring = self.grid.wrap && self.grid.sizes[o / 2] > 1;
-        let continues = s.port == Some(o ^ 1) && s.vc == vc;
+        let continues = s.travels == Some(o) && s.vc == vc;
         let need = if vc == 2 || !ring || continues { unit } else { 2 * unit };
         self.free(s.node, o, vc) >= need
     }
     fn number(&self, s: &Stay, vc: usize) -> u32 {
-        match s.port {
-            None => 32 + self.sent[s.packet].src % self.p.channels as u32,
-            Some(p) if s.vc == vc => p as u32,
-            Some(p) => 16 + p as u32,
-        }
+        let own = match s.travels {
+            None => 12 + self.sent[s.packet].src % self.p.channels as u32,
+            Some(t) => self.order(t) as u32,
+        };
+        if s.vc == vc { own } else { 16 + own }
     }
     /// The first packet of an input channel that has not begun to leave, if its predecessor's tail left.
     fn is_front(&self, i: usize) -> bool {
         let s = &self.stays[i];
         let same = |t: &Stay| {
             t.node == s.node
-                && t.port == s.port
+                && t.travels == s.travels
                 && t.vc == s.vc
-                && (s.port.is_some() || self.sent[t.packet].src == self.sent[s.packet].src)
+                && (s.travels.is_some() || self.sent[t.packet].src == self.sent[s.packet].src)
         };
         self.stays[..i].iter().filter(|t| same(t)).all(|t| t.left.is_some_and(|(_, tail, _)| tail <= self.now))
     }
     fn preferred(&self, s: &Stay) -> Option<usize> {
         let unit = if self.p.bubble_in_flits { 18 } else { 1 };
         let mut outs = self.useful(s);
-        outs.sort();
+        outs.sort_by_key(|&o| self.order(o));
         outs.retain(|&o| !self.busy(s.node, o) && self.free(s.node, o, 2) >= unit);
         let most = outs.iter().map(|&o| self.free(s.node, o, 2)).max()?;
         outs.into_iter().find(|&o| self.free(s.node, o, 2) == most)
@@ -142,19 +150,19 @@ impl World<'_> {
                     list.push((aged(since), self.class(s), self.number(s, self.class(s)), i));
                 }
             } else if self.straight(s) == o {
-                let vc = if s.port.is_some() { s.vc } else { self.class(s) };
-                if self.fits(s, o, vc) {
-                    list.push((aged(since), vc, self.number(s, vc), i));
+                if self.fits(s, o, s.vc) {
+                    list.push((aged(since), s.vc, self.number(s, s.vc), i));
                 }
             }
         }
         list
     }
     fn decide(&mut self, node: u32) {
-        let outs = self.links() + self.p.channels as usize;
+        let mut outs: Vec<usize> = (0..self.links() + self.p.channels as usize).collect();
+        outs.sort_by_key(|&o| self.order(o));
         loop {
             let mut granted = false;
-            for o in 0..outs {
+            for &o in &outs {
                 let link = o < self.links();
                 if link && !self.grid.wrap {
                     let c = self.grid.coords(node)[o / 2];
@@ -197,8 +205,8 @@ impl World<'_> {
             let ready = g + self.p.link + self.p.router;
             self.instants.insert(ready);
             let node = self.grid.step(s.node, o);
-            let (port, routers) = (Some(o ^ 1), s.routers + 1);
-            let fresh = Stay { node, port, vc, ready, posted: None, escaped: None, left: None, rate, routers, ..s };
+            let (travels, routers) = (Some(o), s.routers + 1);
+            let fresh = Stay { node, travels, vc, ready, posted: None, escaped: None, left: None, rate, routers, ..s };
             self.stays.push(fresh);
         } else {
             let last = g + (self.p.ejection - self.p.router) + span(flits - 1, rate);
@@ -221,15 +229,18 @@ pub(crate) fn run(grid: &Grid, p: &Angara, sent: &[Sent]) -> Vec<Received> {
         received: Vec::new(),
         now: 0,
     };
+    let rate = (p.flit_internal.num as u64, p.flit_internal.den as u64);
+    let mut interfaces = vec![0; nodes * p.channels as usize];
     for (packet, s) in sent.iter().enumerate() {
-        let ready = s.at + p.injection + p.router;
-        let rate = (p.flit_internal.num as u64, p.flit_internal.den as u64);
+        let begins = s.at.max(interfaces[s.src as usize]);
+        interfaces[s.src as usize] = begins + span(s.flits, rate);
+        let ready = begins + p.injection + p.router;
         w.instants.insert(ready);
         w.stays.push(Stay {
             packet,
             node: s.src / p.channels as u32,
-            port: None,
-            vc: 9,
+            travels: None,
+            vc: if s.adaptive { 2 } else { s.request as usize },
             ready,
             posted: None,
             escaped: None,

@@ -135,7 +135,7 @@ mod tests {
     fn loads_are_counted_where_packets_went() {
         let shape: Shape = "mesh:3x2".parse().unwrap();
         let profile = Profile::Generic(Generic { packet_flits_max: 4, ..Generic::default() });
-        let mut net = Network::new(&Config { shape: shape.clone(), profile, seed: 1 }).unwrap();
+        let mut net = Network::new(&Config { shape: shape.clone(), profile, seed: 1, faults: Vec::new() }).unwrap();
         net.count_links();
         net.inject(Packet { src: 0, dst: 5, flits: 4, ..Packet::default() });
         net.run_until_idle();

@@ -128,7 +128,7 @@ mod tests {
     fn way() -> (Shape, Way) {
         let shape: Shape = "torus:4x4".parse().unwrap();
         let profile = Profile::Generic(Generic::default());
-        let mut net = Network::new(&Config { shape: shape.clone(), profile, seed: 1 }).unwrap();
+        let mut net = Network::new(&Config { shape: shape.clone(), profile, seed: 1, faults: Vec::new() }).unwrap();
         net.inject(Packet { src: 0, dst: 1, flits: 1, traced: true, ..Packet::default() });
         net.run_until_idle();
         (shape, Way { number: 0, src: 0, dst: 1, flits: 1, events: net.take_trace() })

@@ -162,7 +162,7 @@ impl Keys {
             Router::Angara => self.angara(&lengths)?,
         };
         let seed = self.seed.unwrap_or(1);
-        let network = Config { shape: shape.clone(), profile, seed };
+        let network = Config { shape: shape.clone(), profile, seed, faults: Vec::new() };
         network.validate().map_err(|e| (Error::Network(e.to_string()), network_key(&e.to_string())))?;
 
         let layout = layout(&shape);

@@ -1,0 +1,204 @@
+//! What becomes of packets under way when a link or node fails or comes back.
+//!
+//! **Route changes lose and reorder nothing.** When routes change, every packet whose way is now
+//! blocked is taken out of the network and put back into its source's injection queue (the source
+//! still has its copy, as a sender that retransmits would), together with all later packets of the
+//! same source, target and channel, in their old order. New packets of a pair whose route changed,
+//! or that had packets taken back, are held at the injector until its older packets have left the
+//! network. If the old or the new table has a route that breaks direction order, every injector
+//! waits until the whole network has drained, because the two tables together might deadlock.
+//! Packets of pairs that are no longer reachable are dropped and their injector is told.
+//! `docs/model.md`, section 4, "Failures", has every rule.
+//!
+//! Where the source is modelled by another fabric (a boundary link away), a packet is put back at
+//! the node where it was met; such pairs may then be reordered by a second fault.
+
+use crate::Fabric;
+use crate::layout::{DATA_VCS, Q_SPECIAL};
+use crate::routes::Routes;
+use crate::slab::{NO_QUEUE, flag, rate};
+use crate::types::Blame;
+use abi::packet::{PacketType, Vc};
+use std::collections::BTreeSet;
+
+impl Fabric {
+    pub(crate) fn change_routes(&mut self, what: Blame, dead: bool) {
+        let before = self.routes.clone();
+        self.routes.set(what, dead);
+        self.any_dead = self.routes.any_dead();
+        self.epoch += 1;
+        self.hand_over_lossy();
+        self.take_out_specials();
+        if dead {
+            self.break_trees(what);
+        }
+        let taken = self.take_back_blocked();
+        self.hold_changed(&before, &taken);
+        for node in 0..self.net.nodes as u32 {
+            if self.owned[node as usize] {
+                self.ask_again(node);
+            }
+        }
+        self.barriers_restart();
+    }
+
+    /// Packets that wait at this end of a boundary link to be sent again are handed over as they
+    /// are: only queues that are here can be searched for what is blocked.
+    fn hand_over_lossy(&mut self) {
+        let links: Vec<usize> = self.lossy.keys().copied().collect();
+        for link in links {
+            let (node, dir) = ((link / self.lay.dirs) as u32, link % self.lay.dirs);
+            if self.owned[self.net.neighbour(node, dir) as usize] {
+                continue;
+            }
+            let waiting = self.lossy.get_mut(&link).map(|l| std::mem::take(&mut l.unreceived)).unwrap_or_default();
+            for (h, vc) in waiting {
+                self.packets[h].ready = self.now + self.hop_ps;
+                self.packets[h].rate = rate::WHOLE;
+                self.send_boundary(node, dir, vc as usize, h);
+            }
+        }
+    }
+
+    /// Removes barrier specials and messages that wait for outputs.
+    fn take_out_specials(&mut self) {
+        for h in self.packets.handles() {
+            let p = &self.packets[h];
+            if p.kind == PacketType::Barrier && p.queue != NO_QUEUE && (p.queue as usize >= Q_SPECIAL || p.src != p.dst)
+            {
+                self.unlink(h);
+                self.free_packet(h);
+            }
+        }
+    }
+
+    /// Is this packet in a router's link queue with a way ahead (or behind) that is blocked?
+    fn is_blocked(&self, h: u32) -> bool {
+        let p = &self.packets[h];
+        let (node, queue) = (p.node, p.queue as usize);
+        let Some(dir) = self.lay.dir(queue) else { return false };
+        let sender = self.net.neighbour(node, self.net.opposite(dir));
+        if !self.routes.node_up(node) || (self.whole_at(h) > self.now && self.routes.blocked(sender, dir)) {
+            return true;
+        }
+        if p.is(flag::ADAPTIVE) {
+            return self.any_dead;
+        }
+        let (mut way, mut at) = (p.way, node);
+        while let Some(dir) = way.next() {
+            if self.routes.blocked(at, dir) {
+                return true;
+            }
+            way.taken(dir, self.net.dim(dir));
+            at = self.net.neighbour(at, dir);
+        }
+        false
+    }
+
+    fn in_network(&self, h: u32) -> bool {
+        let p = &self.packets[h];
+        let queue = p.queue as usize;
+        p.queue != NO_QUEUE
+            && p.kind != PacketType::Barrier
+            && self.lay.dir(queue).is_some()
+            && self.lay.vc(queue) < DATA_VCS
+    }
+
+    /// Puts blocked packets, and later ones of the same pair and channel, back at their sources.
+    /// Returns the pairs concerned.
+    fn take_back_blocked(&mut self) -> BTreeSet<(u32, u32)> {
+        let mut inside: Vec<u32> = self.packets.handles().into_iter().filter(|h| self.in_network(*h)).collect();
+        inside.sort_by_key(|h| self.packets[*h].serial);
+        let mut streams = BTreeSet::new();
+        let mut pairs = BTreeSet::new();
+        for h in inside {
+            let p = &self.packets[h];
+            let ordered = !p.is(flag::MAY_ADAPT);
+            let (pair, stream) = ((p.src, p.dst), (p.src, p.from_channel, p.dst, p.vc));
+            let behind = ordered && streams.contains(&stream);
+            if behind || self.is_blocked(h) {
+                if ordered {
+                    streams.insert(stream);
+                }
+                pairs.insert(pair);
+                self.take_back(h);
+            }
+        }
+        pairs
+    }
+
+    /// Moves one packet from the network to the injection queue it came from.
+    pub(crate) fn take_back(&mut self, h: u32) {
+        if self.packets[h].queue != NO_QUEUE {
+            self.unlink(h);
+        }
+        let p = &self.packets[h];
+        if p.is(flag::OLD) {
+            let pair = (p.src, p.dst);
+            self.old_left(pair.0, pair.1);
+        }
+        let p = &mut self.packets[h];
+        p.flags &= !(flag::OLD | flag::ADAPTIVE);
+        (p.ready, p.rate, p.routers) = (self.now + self.params.router_ps, rate::INTERNAL, 0);
+        let node = if self.owned[p.src as usize] { p.src } else { p.node };
+        let vc = if p.is(flag::MAY_ADAPT) && !self.any_dead { Vc::Adaptive as usize } else { p.vc as usize };
+        let queue = self.lay.injection(p.from_channel as usize, vc);
+        self.insert_by_serial(node, queue, h);
+    }
+
+    /// Marks what a new packet must not overtake, pair by pair.
+    fn hold_changed(&mut self, before: &Routes, taken: &BTreeSet<(u32, u32)>) {
+        self.drain_all |= before.out_of_order() || self.routes.out_of_order();
+        for h in self.packets.handles() {
+            if !self.in_network(h) || self.packets[h].is(flag::OLD) {
+                continue;
+            }
+            let (src, dst) = (self.packets[h].src, self.packets[h].dst);
+            let changed = before.route(src, dst) != self.routes.route(src, dst);
+            if self.drain_all || changed || taken.contains(&(src, dst)) {
+                self.packets[h].flags |= flag::OLD;
+                *self.held.entry((src, dst)).or_default() += 1;
+            }
+        }
+        self.drain_all &= !self.held.is_empty();
+    }
+
+    /// Must a packet of this pair wait at the injector?
+    #[inline]
+    pub(crate) fn is_held(&self, src: u32, dst: u32) -> bool {
+        !self.held.is_empty() && (self.drain_all || self.held.contains_key(&(src, dst)))
+    }
+
+    /// A packet that new ones wait for has left the network.
+    pub(crate) fn old_left(&mut self, src: u32, dst: u32) {
+        let Some(left) = self.held.get_mut(&(src, dst)) else { return };
+        *left -= 1;
+        if *left > 0 {
+            return;
+        }
+        self.held.remove(&(src, dst));
+        if !self.drain_all {
+            return self.wake_injector(src);
+        }
+        if self.held.is_empty() {
+            self.drain_all = false;
+            (0..self.net.nodes as u32).for_each(|n| self.wake_injector(n));
+        }
+    }
+
+    fn wake_injector(&mut self, node: u32) {
+        if self.owned[node as usize] {
+            let queues = (0..self.lay.queues).filter(|q| self.lay.is_injection(*q));
+            queues.collect::<Vec<_>>().into_iter().for_each(|queue| self.schedule_head(node, queue));
+        }
+    }
+
+    /// Nothing asks for an output that is blocked; checked by tests after every fault.
+    #[cfg(test)]
+    pub(crate) fn no_request_on_dead_links(&self) -> bool {
+        let requested = |n: u32, d: usize| {
+            self.routers.outputs[n as usize * self.lay.outs + d].requests != [0; crate::layout::LANES]
+        };
+        (0..self.net.nodes as u32).all(|n| (0..self.lay.dirs).all(|d| !self.routes.blocked(n, d) || !requested(n, d)))
+    }
+}
