@@ -10,8 +10,8 @@ use crate::Fabric;
 use crate::barrier::BarrierFamily;
 use crate::event::Kind;
 use crate::ops::{Doing, OpRecord};
-use crate::layout::Q_INJECT;
-use crate::slab::{Detail, Packet, flag};
+use crate::layout::{Q_INJECT, UP};
+use crate::slab::{Detail, Packet, flag, rate};
 use crate::topology::{NONE, Way};
 use crate::types::*;
 use crate::wire::Note;
@@ -302,6 +302,10 @@ impl Fabric {
         let p = &mut self.packets[h];
         self.inject_busy[node as usize] = start + self.timing.core(p.flits);
         p.ready = start + self.params.inject_ps + self.params.router_ps;
+        if p.vc as usize >= UP {
+            p.ready += self.timing.core(p.flits); // collective channels wait for the whole packet
+            p.rate = rate::WHOLE;
+        }
         let vc = if p.is(flag::MAY_ADAPT) && !self.any_dead { Vc::Adaptive as usize } else { p.vc as usize };
         self.append(node, Q_INJECT + vc, h);
     }

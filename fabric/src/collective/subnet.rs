@@ -429,7 +429,7 @@ impl Fabric {
         let mut p = Packet::new(PacketType::CollCredit);
         (p.src, p.dst, p.job, p.flits) = (node, node, JobId::MAX, 4);
         p.vc = DOWN as u8;
-        (p.head, p.tail) = (self.now, self.now);
+        p.ready = self.now;
         let h = self.packets.alloc(p);
         self.append(node, Q_CREDIT, h);
     }

@@ -308,7 +308,7 @@ fn the_processor_is_told_4096_cycles_after_the_first_result() {
     let (time, told) = first_credits(&w, port(1));
     // Its own contribution reaches the Reducer with its tail: 300 ns and three flits.
     let result = 300_000 + 3 * 2_000;
-    let ejected = 4 * 2_000 + 300_000;
+    let ejected = 3 * 2_000 + 300_000; // the last of four flits
     assert_eq!((time, told), (result + 4096 * 2_000 + ejected, 3));
 }
 
@@ -325,7 +325,7 @@ fn a_broadcast_waits_for_the_whole_packet_at_every_node() {
         _ => None,
     });
     let (at_core, at_link) = (18 * 2_000, 18 * 6_400 / 3);
-    assert_eq!(far, Some(300_000 + at_core + 7 * (129_000 + at_link) + at_core + 300_000));
+    assert_eq!(far, Some(300_000 + at_core + 7 * (129_000 + at_link) + 300_000 + 17 * 2_000));
 }
 
 #[test]
