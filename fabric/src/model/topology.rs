@@ -253,33 +253,6 @@ impl Grid {
         let minus = size - plus;
         if plus < minus || (plus == minus && (tie || size == 2)) { plus as i16 } else { -(minus as i16) }
     }
-    /// The remaining signed hops of `route` in dimension `d`.
-    #[inline(always)]
-    pub(crate) fn remaining(route: &Route, d: usize) -> i16 {
-        let hops = if d < 4 { (route.lo >> (16 * d)) as i16 } else { (route.hi >> (16 * (d - 4))) as i16 };
-        if route.hi >> (MINUS_SHIFT as usize + d) & 1 != 0 { -hops } else { hops }
-    }
-    /// Takes one hop of dimension `d`, in which hops remain, off `route`.
-    #[inline(always)]
-    pub(crate) fn step(route: &mut Route, d: usize) {
-        let word = if d < 4 { &mut route.lo } else { &mut route.hi };
-        *word -= 1 << (16 * (d & 3));
-    }
-    /// A route with the given signed hops and no dateline classes.
-    #[cfg(test)]
-    pub(crate) fn route_of(offsets: &[i16]) -> Route {
-        let mut route = Route::default();
-        for (d, &o) in offsets.iter().enumerate() {
-            let lane = (o.unsigned_abs() as u64) << (16 * (d & 3));
-            if d < 4 {
-                route.lo |= lane
-            } else {
-                route.hi |= lane
-            }
-            route.hi |= ((o < 0) as u64) << (MINUS_SHIFT as usize + d);
-        }
-        route
-    }
 }
 
 impl Topology for Grid {
