@@ -14,26 +14,32 @@ use crate::{Fabric, Fault, Machine};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+impl Angara {
+    /// The same chip as a [`Fabric`] describes it.
+    pub fn params(&self) -> Params {
+        let time = |r: Rate| FlitTime { num: r.num as u64, den: r.den as u64 };
+        Params {
+            inject_ps: self.injection,
+            eject_ps: self.ejection,
+            router_ps: self.router,
+            link_ps: self.link,
+            credit_ps: self.credit,
+            escape_ps: self.escape,
+            age_limit: self.age_limit,
+            slots: self.slots,
+            link_flit: time(self.flit_link),
+            core_flit: time(self.flit_internal),
+            ..Params::default()
+        }
+    }
+}
+
 /// Builds the network of `config`, or the part of it made of the nodes `owned`.
 pub(super) fn build(config: &Config, p: &Angara, owned: Option<Vec<u32>>) -> Result<Fabric, ConfigError> {
     let Shape::Grid { dims, wrap } = &config.shape else {
         return Err(ConfigError::NotAGrid(config.shape.clone()));
     };
     let net = Arc::new(Net::of_sizes(dims, *wrap));
-    let time = |r: Rate| FlitTime { num: r.num as u64, den: r.den as u64 };
-    let params = Params {
-        inject_ps: p.injection,
-        eject_ps: p.ejection,
-        router_ps: p.router,
-        link_ps: p.link,
-        credit_ps: p.credit,
-        escape_ps: p.escape,
-        age_limit: p.age_limit,
-        slots: p.slots,
-        link_flit: time(p.flit_link),
-        core_flit: time(p.flit_internal),
-        ..Params::default()
-    };
     let (shape, nodes) = (net.shape, net.nodes);
     let mut fabric = Fabric::build(Machine {
         owned,
@@ -41,7 +47,7 @@ pub(super) fn build(config: &Config, p: &Angara, owned: Option<Vec<u32>>) -> Res
         adapter: false,
         channels: p.channels as usize,
         units_are_flits: p.bubble_in_flits,
-        ..Machine::new(net, params, config.seed)
+        ..Machine::new(net, p.params(), config.seed)
     });
     if !config.faults.is_empty() && shape.nodes() != nodes {
         return Err(ConfigError::FaultShape(config.shape.clone()));

@@ -86,7 +86,7 @@ pub fn formula_ns(config: &Config, plan: &Plan) -> Option<f64> {
     let two_flits = |t: fabric::FlitTime| t.of(2) as f64 / 1000.0;
     let ns = |t: u64| t as f64 / 1000.0;
     let costs = Costs {
-        lat_hop: ns(p.hop_ps),
+        lat_hop: ns(p.router_ps + p.link_ps),
         lat_inc: ns(p.barrier_ps),
         rate_link: two_flits(p.link_flit),
         rate_inj: two_flits(p.core_flit),

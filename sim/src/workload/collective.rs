@@ -226,7 +226,7 @@ impl Plan {
         if self.how == Method::Trees {
             // Every node waits for the whole packet.
             let deep = (0..n as u32).map(|to| u64::from(shape.distance(at(0), to))).max()?;
-            let edge = p.hop_ps + link;
+            let edge = p.router_ps + p.link_ps + link;
             let (once, ways) =
                 (overhead + p.inject_ps + 2 * core + p.eject_ps, u64::from(self.what != Collective::AllReduce));
             let up_and_down = if ways == 1 { deep } else { 2 * deep };
@@ -234,7 +234,7 @@ impl Plan {
             return (self.what != Collective::Reduce).then_some(once + up_and_down * edge);
         }
         let step = |a: usize, b: usize| {
-            overhead + p.inject_ps + u64::from(shape.distance(at(a), at(b))) * p.hop_ps + link.max(core) + p.eject_ps
+            overhead + p.inject_ps + u64::from(shape.distance(at(a), at(b))) * (p.router_ps + p.link_ps) + link.max(core) + p.eject_ps
         };
         // The rank whose bits are all set is the last: every round's message is on its way there.
         let far = |bits: u32| (0..bits).map(|bit| step(n - 1, (n - 1) & !(1 << bit))).sum::<Tick>();

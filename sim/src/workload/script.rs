@@ -15,7 +15,7 @@ use abi::packet::{ReduceElem, ReduceOp, Vc};
 use abi::torus::{NodeId, Shape};
 use fabric::model::{Profile, Tick};
 use fabric::{
-    BarrierCheck, BarrierFamily, Completion, Config, Effect, Fabric, NetError, Op, OpState, Params, Port, Source,
+    BarrierCheck, BarrierFamily, Completion, Config, Effect, Fabric, NetError, Op, OpState, Port, Source,
 };
 use std::collections::VecDeque;
 
@@ -148,15 +148,7 @@ pub fn chip(experiment: &Experiment) -> Result<Config, Error> {
     let text = experiment.settings.topology.clone();
     let shape: Shape =
         text.strip_prefix("torus:").unwrap_or(&text).parse().map_err(|_| Error::invalid("topology", &text, needs))?;
-    let params = Params {
-        inject_ps: a.injection,
-        eject_ps: a.ejection,
-        hop_ps: a.router + a.link,
-        link_ps: a.link,
-        slots: a.slots,
-        ..Params::default()
-    };
-    Ok(Config { params, payload: false, seed: experiment.seed, ..Config::new(shape) })
+    Ok(Config { params: a.params(), payload: false, seed: experiment.seed, ..Config::new(shape) })
 }
 
 /// Nanoseconds as ps.
