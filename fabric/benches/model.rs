@@ -25,8 +25,13 @@ fn main() {
     };
     let profile =
         Generic { vcs: 4, buffer_flits: if flits > 1 { 64 } else { 8 }, packet_flits_max: flits, ..Generic::default() };
-    let mut net =
-        Network::new(&Config { shape: shape.parse().unwrap(), profile: Profile::Generic(profile), seed: 1, faults: Vec::new() }).unwrap();
+    let mut net = Network::new(&Config {
+        shape: shape.parse().unwrap(),
+        profile: Profile::Generic(profile),
+        seed: 1,
+        faults: Vec::new(),
+    })
+    .unwrap();
     println!("idle {} B/node", net.memory_bytes() / net.routers());
     let workload = Workload {
         pattern: uniform(net.endpoints()),

@@ -9,8 +9,8 @@
 use crate::Fabric;
 use crate::barrier::BarrierFamily;
 use crate::event::Kind;
-use crate::ops::{Doing, OpRecord};
 use crate::layout::{Q_INJECT, UP};
+use crate::ops::{Doing, OpRecord};
 use crate::slab::{Detail, Packet, flag, rate};
 use crate::topology::{NONE, Way};
 use crate::types::*;

@@ -80,7 +80,8 @@ impl Layout {
             l.queues = Q_COLLECTIVE + 2 * dirs;
             for vc in [UP, UP + 1] {
                 l.set(Q_INJECT + vc, vc, NO_DIR, 0, 13 + vc);
-                (0..dirs).for_each(|d| l.set(Q_COLLECTIVE + (vc - UP) * dirs + d, vc, d as u8, 0, (vc - UP) * dirs + d));
+                (0..dirs)
+                    .for_each(|d| l.set(Q_COLLECTIVE + (vc - UP) * dirs + d, vc, d as u8, 0, (vc - UP) * dirs + d));
             }
             l.set(Q_CREDIT, UP + 1, NO_DIR, 0, 18);
             (0..DATA_VCS).for_each(|vc| l.set(Q_SPECIAL + vc, vc, NO_DIR, 0, 19 + vc));
@@ -122,7 +123,8 @@ impl Layout {
     #[inline(always)]
     pub(crate) fn is_injection(&self, queue: usize) -> bool {
         let first = self.dirs * DATA_VCS;
-        (first..first + self.channels * DATA_VCS).contains(&queue) || (self.queues > Q_COLLECTIVE && (Q_INJECT..Q_CREDIT).contains(&queue))
+        (first..first + self.channels * DATA_VCS).contains(&queue)
+            || (self.queues > Q_COLLECTIVE && (Q_INJECT..Q_CREDIT).contains(&queue))
     }
     /// Lane and number of a queue's requests for its own channel.
     #[inline(always)]

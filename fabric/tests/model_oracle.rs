@@ -64,15 +64,49 @@ fn grid_shape() -> impl Strategy<Value = Shape> {
 
 fn any_shape() -> impl Strategy<Value = Shape> {
     let tree = (2u16..4, 1u8..4).prop_map(|(arity, levels)| Shape::FatTree { arity, levels });
-    prop_oneof![3 => grid_shape(), 1 => tree]
+    let clos =
+        (1u16..4, 1u16..4, 1u16..6).prop_map(|(spines, endpoints, leaves)| Shape::Clos { spines, endpoints, leaves });
+    prop_oneof![6 => grid_shape(), 2 => tree, 2 => clos, 2 => abelian(), 1 => permutations()]
+}
+
+/// The Cayley graph of a text, if it is one and 8 virtual channels are enough.
+fn cayley(text: String) -> Option<Shape> {
+    text.parse().ok().filter(|shape: &Shape| shape.topology().classes() <= 8)
+}
+
+fn join<T: ToString>(items: impl IntoIterator<Item = T>, by: &str) -> String {
+    items.into_iter().map(|i| i.to_string()).collect::<Vec<_>>().join(by)
+}
+
+fn abelian() -> impl Strategy<Value = Shape> {
+    let group = prop::collection::vec(1u16..8, 1..4).prop_filter("small", |m| m.iter().product::<u16>() <= 30);
+    let generators = prop::collection::vec(prop::collection::vec(-3i32..4, 3), 1..4);
+    (group, generators).prop_filter_map("one network, not too wide", |(moduli, generators)| {
+        let generators = generators.iter().map(|g| join(&g[..moduli.len()], "."));
+        cayley(format!("cayley:{}:{}", join(&moduli, "x"), join(generators, ",")))
+    })
+}
+
+fn permutations() -> impl Strategy<Value = Shape> {
+    let digits = |n: u8| Just((1..=n).collect::<Vec<_>>()).prop_shuffle();
+    let generators = (3u8..5).prop_flat_map(move |n| (Just(n), prop::collection::vec(digits(n), 1..4)));
+    generators.prop_filter_map("not too wide", |(n, generators)| {
+        cayley(format!("cayley:s{n}:{}", join(generators.iter().map(|g| join(g, "")), ",")))
+    })
 }
 
 fn oracle_grid(dims: &[u16], wrap: bool) -> Grid {
     Grid { sizes: dims.iter().map(|&d| d as u32).collect(), wrap }
 }
 
+/// As many as PROPTEST_CASES says, else `count`.
+fn cases(count: u32) -> ProptestConfig {
+    let asked = std::env::var("PROPTEST_CASES").ok().and_then(|n| n.parse().ok());
+    ProptestConfig::with_cases(asked.unwrap_or(count))
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 150, ..ProptestConfig::default() })]
+    #![proptest_config(cases(150))]
 
     #[test]
     fn generic_router_agrees_with_the_oracle(
@@ -85,7 +119,7 @@ proptest! {
         seed in any::<u64>(),
     ) {
         let lengths: Vec<u64> = (1..=longest).collect();
-        let vcs = 2 * half_vcs;
+        let vcs = shape.topology().classes().max(2 * half_vcs as u32) as u8;
         let buffer = longest as u16 + spare;
         let g = Generic { vcs, buffer_flits: buffer, packet_flits_max: longest as u16, cycle: 1000 };
         let config = Config { shape: shape.clone(), profile: Profile::Generic(g), seed, faults: Vec::new() };
@@ -100,6 +134,12 @@ proptest! {
         let net = match &shape {
             Shape::Grid { dims, wrap } => oracle::generic::Net::Grid(oracle_grid(dims, *wrap)),
             Shape::FatTree { arity, levels } => oracle::generic::Net::Tree { k: *arity as u32, n: *levels as u32 },
+            Shape::Clos { spines, endpoints, leaves } => oracle::generic::Net::Clos {
+                spines: *spines as usize,
+                endpoints: *endpoints as usize,
+                leaves: *leaves as usize,
+            },
+            Shape::Cayley(p) => oracle::generic::Net::Cayley(oracle::cayley::Cayley::new(&p.to_string())),
         };
         let p = oracle::generic::Parameters { net, vcs: vcs as usize, buffer: buffer as i64, words };
         let want = oracle::generic::run(&p, &sent, 1000);

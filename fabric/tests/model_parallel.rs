@@ -58,7 +58,9 @@ fn shape() -> impl Strategy<Value = Shape> {
         .prop_filter("small", |(d, _)| (2..=40).contains(&d.iter().map(|&x| x as u32).product::<u32>()))
         .prop_map(|(dims, wrap)| Shape::Grid { dims, wrap });
     let tree = (2u16..4, 1u8..4).prop_map(|(arity, levels)| Shape::FatTree { arity, levels });
-    prop_oneof![2 => grid, 1 => tree]
+    let others = ["clos:2,3,5", "clos:1,1,1", "cayley:13:1,5", "cayley:s3:213,321", "cayley:3x4:1.1,0.1"];
+    let other = prop::sample::select(others.to_vec()).prop_map(|text| text.parse().unwrap());
+    prop_oneof![4 => grid, 2 => tree, 2 => other]
 }
 
 proptest! {
@@ -67,11 +69,12 @@ proptest! {
     #[test]
     fn the_number_of_threads_changes_nothing(
         shape in shape(),
-        half_vcs in 1u8..3,
+        half_vcs in 1u8..4,
         flits in prop::sample::select(vec![1u16, 2, 9]),
         seed in any::<u64>(),
     ) {
-        let g = Generic { vcs: 2 * half_vcs, buffer_flits: flits + 3, packet_flits_max: flits, cycle: 1000 };
+        let vcs = shape.topology().classes().max(2 * half_vcs as u32) as u8;
+        let g = Generic { vcs, buffer_flits: flits + 3, packet_flits_max: flits, cycle: 1000 };
         let config = Config { shape, profile: Profile::Generic(g), seed, faults: Vec::new() };
         let alone = run(&config, 1, seed, flits);
         prop_assert!(alone.trace.len() > 100 && alone.deliveries.is_sorted_by_key(|d| (d.tail, d.dst)));
@@ -111,7 +114,11 @@ proptest! {
 
 #[test]
 fn more_threads_than_routers_are_as_good_as_one() {
-    let config = Config { shape: "torus:2".parse().unwrap(), profile: Profile::Generic(Generic::default()), seed: 1,
-        faults: Vec::new() };
+    let config = Config {
+        shape: "torus:2".parse().unwrap(),
+        profile: Profile::Generic(Generic::default()),
+        seed: 1,
+        faults: Vec::new(),
+    };
     assert_eq!(run(&config, 8, 3, 1), run(&config, 1, 3, 1));
 }

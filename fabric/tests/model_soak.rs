@@ -22,7 +22,10 @@ impl Dice {
 
 fn shape(d: &mut Dice, grid: bool) -> Shape {
     if !grid && d.roll(4) == 0 {
-        return Shape::FatTree { arity: d.pick(&[2, 3, 4]), levels: d.pick(&[1, 2, 3]) };
+        return match d.roll(3) {
+            0 => d.pick(&["clos:3,4,6", "clos:1,2,9", "cayley:13:1,5", "cayley:4x4:1.0,0.1,1.1,1.-1"]).parse().unwrap(),
+            _ => Shape::FatTree { arity: d.pick(&[2, 3, 4]), levels: d.pick(&[1, 2, 3]) },
+        };
     }
     loop {
         let dims: Vec<u16> = (0..1 + d.roll(4)).map(|_| 1 + d.roll(7) as u16).collect();

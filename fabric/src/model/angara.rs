@@ -3,8 +3,8 @@
 //! This file only translates: parameters and faults into a [`Fabric`]'s, packets in, deliveries out.
 //! The router itself is in `crate::router` and `crate::arbiter`.
 
-use super::parallel::{Parallel, Part, cuts, part_of};
 use super::config::{ANGARA_FLITS_MAX, Angara, Config, ConfigError, Rate};
+use super::parallel::{Parallel, Part, cuts, part_of};
 use super::topology::Shape;
 use super::{Counters, Delivery, Engine, Inconsistent, LinkLoad, Lost, Packet, Tick, TraceEvent};
 use crate::raw::Crossing;

@@ -139,6 +139,18 @@ pub enum ConfigError {
         /// The shape.
         shape: Shape,
     },
+    /// No room for a class per hop.
+    #[error(
+        "vcs = {vcs} on {shape}: the longest route has {hops} hops, and without deadlock each needs a virtual channel of its own; give vcs >= {hops} (at most 8), or add generators"
+    )]
+    Steps {
+        /// Virtual channels asked for.
+        vcs: u8,
+        /// Hops of the longest route.
+        hops: u32,
+        /// The shape.
+        shape: Shape,
+    },
     /// Packets longer than a buffer.
     #[error(
         "buffer = {buffer} flits: packets of {packet} flits never fit (virtual cut-through); give buffer >= {packet}"
@@ -205,9 +217,12 @@ impl Generic {
         if !(1..=8).contains(&self.vcs) {
             return Err(ConfigError::Vcs(self.vcs));
         }
-        let ring = matches!(shape, Shape::Grid { dims, wrap: true } if dims.iter().any(|&d| d > 1));
-        if ring && !self.vcs.is_multiple_of(2) {
+        let classes = shape.topology().classes();
+        if matches!(shape, Shape::Grid { .. }) && !u32::from(self.vcs).is_multiple_of(classes) {
             return Err(ConfigError::Dateline { vcs: self.vcs, shape: shape.clone() });
+        }
+        if u32::from(self.vcs) < classes {
+            return Err(ConfigError::Steps { vcs: self.vcs, hops: classes, shape: shape.clone() });
         }
         for (what, value) in [("packet_flits_max", self.packet_flits_max as u64), ("cycle", self.cycle)] {
             if value == 0 {

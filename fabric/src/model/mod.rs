@@ -198,6 +198,10 @@ impl Network {
             (Shape::FatTree { arity, levels }, Profile::Generic(g)) => {
                 generic_network(topology::FatTree::new(*arity, *levels), g, seed, threads)
             }
+            (Shape::Clos { spines, endpoints, leaves }, Profile::Generic(g)) => {
+                generic_network(topology::Clos::new(*spines, *endpoints, *leaves), g, seed, threads)
+            }
+            (Shape::Cayley(p), Profile::Generic(g)) => generic_network(topology::Cayley::new(p)?, g, seed, threads),
             (Shape::Grid { dims, wrap }, Profile::Angara(a)) => {
                 let routers = topology::Grid::new(dims, *wrap).routers();
                 let endpoints = routers * a.channels as usize;

@@ -126,7 +126,9 @@ mod tests {
     #[test]
     fn a_traced_packet_tells_its_whole_way_and_links_count() {
         let shape = "torus:4x4".parse().unwrap();
-        let mut net = Network::new(&Config { shape, profile: Profile::Generic(Generic::default()), seed: 1, faults: Vec::new() }).unwrap();
+        let mut net =
+            Network::new(&Config { shape, profile: Profile::Generic(Generic::default()), seed: 1, faults: Vec::new() })
+                .unwrap();
         net.count_links();
         net.inject(Packet { src: 0, dst: 5, flits: 1, at: 0, tag: 7, traced: true, ..Packet::default() });
         net.inject(Packet { src: 5, dst: 0, flits: 1, at: 0, tag: 8, ..Packet::default() });

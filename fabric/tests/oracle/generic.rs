@@ -1,11 +1,14 @@
 //! Section 3 of `docs/model.md`, cycle by cycle, everything looked at in every cycle.
 
+use super::cayley::Cayley;
 use super::{Grid, Received, Sent, random};
 use std::collections::VecDeque;
 
 pub(crate) enum Net {
     Grid(Grid),
     Tree { k: u32, n: u32 },
+    Clos { spines: usize, endpoints: usize, leaves: usize },
+    Cayley(Cayley),
 }
 
 pub(crate) struct Parameters {
@@ -24,6 +27,14 @@ struct Packet {
     upper: Vec<bool>,
     word: u64,
     routers: u64,
+}
+
+impl Packet {
+    /// The next random number below `n`.
+    fn draw(&mut self, n: usize) -> usize {
+        self.word = random::next(self.word);
+        random::below(self.word, n as u64) as usize
+    }
 }
 
 #[derive(Default)]
@@ -71,24 +82,32 @@ impl Net {
         match self {
             Net::Grid(g) => g.nodes() as usize,
             Net::Tree { k, n } => (n * k.pow(n - 1)) as usize,
+            Net::Clos { spines, leaves, .. } => spines + leaves,
+            Net::Cayley(c) => c.links.len(),
         }
     }
     fn ports(&self) -> usize {
         match self {
             Net::Grid(g) => 2 * g.sizes.len() + 1,
             Net::Tree { k, .. } => 2 * *k as usize,
+            Net::Clos { spines, endpoints, leaves } => (spines + endpoints).max(*leaves),
+            Net::Cayley(c) => c.degree() + 1,
         }
     }
     pub(crate) fn endpoints(&self) -> usize {
         match self {
             Net::Grid(g) => g.nodes() as usize,
             Net::Tree { k, n } => k.pow(*n) as usize,
+            Net::Clos { endpoints, leaves, .. } => endpoints * leaves,
+            Net::Cayley(c) => c.links.len(),
         }
     }
     fn attach(&self, e: usize) -> (usize, usize) {
         match self {
             Net::Grid(g) => (e, 2 * g.sizes.len()),
             Net::Tree { k, n } => (((n - 1) * k.pow(n - 1)) as usize + e / *k as usize, e % *k as usize),
+            Net::Clos { endpoints, .. } => (e / endpoints, e % endpoints),
+            Net::Cayley(c) => (e, c.degree()),
         }
     }
     /// Tree routers are named by rank and n-1 digits; a link between rank l and l+1 changes digit l.
@@ -111,6 +130,16 @@ impl Net {
                 let moved = place + (port % k) * weight - old * weight;
                 let rank = if down { rank + 1 } else { rank - 1 };
                 Far::Router(rank * per_rank + moved, if down { k + old } else { old })
+            }
+            Net::Clos { endpoints, leaves, .. } if router < *leaves => match port.checked_sub(*endpoints) {
+                None => Far::Endpoint(router * endpoints + port),
+                Some(spine) => Far::Router(leaves + spine, router),
+            },
+            Net::Clos { endpoints, leaves, .. } => Far::Router(port, endpoints + router - leaves),
+            Net::Cayley(c) if port == c.degree() => Far::Endpoint(router),
+            Net::Cayley(c) => {
+                let to = c.links[router][port];
+                Far::Router(to, c.links[to].iter().position(|&back| back == router).unwrap())
             }
         }
     }
@@ -137,10 +166,29 @@ impl Net {
                 let port = if place / group == dst / serves {
                     dst % serves / group
                 } else {
-                    packet.word = random::next(packet.word);
-                    k + random::below(packet.word, *k as u64) as u32
+                    k + packet.draw(*k as usize) as u32
                 };
                 (port as usize, 0, vcs - 1)
+            }
+            Net::Clos { spines, endpoints, leaves } => {
+                let dst = dst as usize;
+                let port = if router >= *leaves {
+                    dst / endpoints
+                } else if router == dst / endpoints {
+                    dst % endpoints
+                } else {
+                    endpoints + packet.draw(*spines)
+                };
+                (port, 0, vcs - 1)
+            }
+            Net::Cayley(c) if router == dst as usize => (c.degree(), 0, vcs - 1),
+            Net::Cayley(c) => {
+                let left = |from: usize| c.distance[from][dst as usize];
+                let nearer: Vec<usize> = (0..c.degree()).filter(|&p| left(c.links[router][p]) < left(router)).collect();
+                let port = if nearer.len() == 1 { nearer[0] } else { nearer[packet.draw(nearer.len())] };
+                let hop = packet.routers as usize - 1;
+                let class: Vec<usize> = (0..vcs).filter(|v| v * c.diameter() / vcs == hop).collect();
+                (port, class[0], class[class.len() - 1])
             }
         }
     }

@@ -1,6 +1,7 @@
 //! Slow, obvious simulators written from `docs/model.md`. They share no code with the model.
 
 pub(crate) mod angara;
+pub(crate) mod cayley;
 pub(crate) mod generic;
 pub(crate) mod random;
 

@@ -135,6 +135,24 @@ fn panels(links: &Links) -> Vec<Panel> {
                 let title = format!("rank {rank}, {}", if up { "up" } else { "down" });
                 ((rank, u32::from(up)), title, per_rank as usize, k as usize, place as usize, port as usize)
             }
+            // A panel of leaves and one of spines: a column per switch, a row per port.
+            Shape::Clos { spines, endpoints, leaves } => {
+                let (n, leaves) = (usize::from(*endpoints), usize::from(*leaves));
+                let ports = n + usize::from(*spines);
+                let (router, port) = (output.router as usize, usize::from(output.port));
+                match router.checked_sub(leaves) {
+                    None => ((0, 0), "leaves".to_string(), leaves, ports, router, port),
+                    Some(spine) => ((1, 0), "spines".to_string(), ports - n, leaves, spine, port),
+                }
+            }
+            // A panel per generator, routers line by line.
+            Shape::Cayley(_) => {
+                let routers = links.shape.endpoints();
+                let columns = routers.isqrt().max(1);
+                let title = format!("{} links", names::port(&links.shape, output.port));
+                let (router, rows) = (output.router as usize, routers.div_ceil(columns));
+                ((u32::from(output.port), 0), title, columns, rows, router % columns, router / columns)
+            }
         };
         let panel = panels.entry(key).or_insert_with(|| Panel { title, columns, rows, cells: Vec::new() });
         panel.cells.push((column, row, *output));

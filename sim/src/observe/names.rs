@@ -14,6 +14,11 @@ pub fn router(shape: &Shape, router: u32) -> String {
             let per_rank = u32::from(*arity).pow(u32::from(*levels) - 1);
             format!("rank {} router {}", router / per_rank, router % per_rank)
         }
+        Shape::Clos { leaves, .. } => match router.checked_sub(u32::from(*leaves)) {
+            None => format!("leaf {router}"),
+            Some(spine) => format!("spine {spine}"),
+        },
+        Shape::Cayley(_) => format!("router {router}"),
     }
 }
 
@@ -26,6 +31,7 @@ pub fn port(shape: &Shape, port: u8) -> String {
         Shape::Grid { .. } => "node".into(),
         Shape::FatTree { arity, .. } if u16::from(port) < *arity => format!("down {port}"),
         Shape::FatTree { arity, .. } => format!("up {}", u16::from(port) - arity),
+        Shape::Clos { .. } | Shape::Cayley(_) => format!("port {port}"),
     }
 }
 

@@ -3,9 +3,11 @@
 use super::keys::{Deadlock, Keys, Probe, Router, Routing};
 use crate::Error;
 use crate::observe::Observe;
+use crate::traffic::layout::Kind;
 use crate::traffic::{Destinations, Layout, Lengths, Mapping, Pattern, Process, Rate};
 use crate::workload::{Chosen, TRAFFIC_KEYS};
 use fabric::model::config::ANGARA_FLITS_MAX;
+use fabric::model::topology::Group;
 use fabric::model::{Angara, Config, Generic, Network, Profile, Shape, Tick};
 use serde::Serialize;
 
@@ -136,7 +138,7 @@ impl Keys {
         let shape = self.topology.clone().unwrap_or(Shape::Grid { dims: vec![8, 8, 8], wrap: true });
         let grid = match &shape {
             Shape::Grid { dims, .. } => Some(dims.len()),
-            Shape::FatTree { .. } => None,
+            Shape::FatTree { .. } | Shape::Clos { .. } | Shape::Cayley(_) => None,
         };
         let router = match self.router {
             Some(router) => router,
@@ -362,6 +364,14 @@ fn layout(shape: &Shape) -> Layout {
             if *wrap { Layout::torus(&sizes) } else { Layout::mesh(&sizes) }
         }
         Shape::FatTree { arity, levels } => Layout::tree(u32::from(*arity), u32::from(*levels)),
+        Shape::Clos { endpoints, leaves, .. } => {
+            Layout { sizes: vec![u32::from(*endpoints), u32::from(*leaves)], kind: Kind::Tree }
+        }
+        // Patterns see vectors as a torus, whatever the generators, and permutations as a ring.
+        Shape::Cayley(p) => match p.group() {
+            Group::Abelian(moduli) => Layout::torus(&moduli.iter().map(|&m| u32::from(m)).collect::<Vec<_>>()),
+            Group::Permutations(_) => Layout::torus(&[shape.endpoints() as u32]),
+        },
     }
 }
 

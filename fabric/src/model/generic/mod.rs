@@ -96,8 +96,8 @@ pub(super) struct Routers<T, const N: usize, const P: usize, const W: usize> {
     vcs: u32,
     buffer: u16,
     packet_max: u16,
-    /// Channels a packet may use, by [`Class`].
-    allowed: [u32; 3],
+    /// Channels a packet may use, by [`Class::index`].
+    allowed: [u32; Class::COUNT],
     slab: Slab,
     routers: Vec<Router<N, P, W>>,
     sources: Vec<Source>,
@@ -197,12 +197,6 @@ impl<T: Topology, const N: usize, const P: usize, const W: usize> Routers<T, N, 
         let blocks: Vec<Block> = (0..here.len()).step_by(per_block).map(block).collect();
         let reach = (p.packet_flits_max as usize + EJECT_TO_CREDIT + 1).max(REACH_MIN);
         let block_shift = per_block.trailing_zeros() + Self::ROUTER;
-        let all = (1 << p.vcs) - 1;
-        let lower = (1 << (p.vcs / 2)) - 1;
-        let mut allowed = [0; 3];
-        allowed[Class::Lower as usize] = lower;
-        allowed[Class::Upper as usize] = all & !lower;
-        allowed[Class::Any as usize] = all;
         Routers {
             first_router: here.start,
             first_endpoint: endpoints.start,
@@ -211,7 +205,7 @@ impl<T: Topology, const N: usize, const P: usize, const W: usize> Routers<T, N, 
             vcs: p.vcs as u32,
             buffer: p.buffer_flits,
             packet_max: p.packet_flits_max,
-            allowed,
+            allowed: Class::channels(p.vcs as u32, topology.classes()),
             slab: Slab::new(),
             routers: here.clone().map(router).collect(),
             source_credits: vec![p.buffer_flits; sources.len() * p.vcs as usize],
@@ -310,7 +304,7 @@ impl<T: Topology, const N: usize, const P: usize, const W: usize> Routers<T, N, 
         for &(i, packet) in &due.arrivals {
             let hot = &mut self.slab.hot[packet as usize];
             let hop = self.topology.next(self.first_router + (i >> Self::ROUTER), &mut hot.route);
-            hot.mark = (hop.port as u32) << Self::PORT | self.allowed[hop.class as usize] << 16;
+            hot.mark = (hop.port as u32) << Self::PORT | self.allowed[hop.class.index() % Class::COUNT] << 16;
             hot.routers += 1;
         }
         for (i, packet) in due.arrivals.drain(..) {
