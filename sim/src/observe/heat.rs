@@ -183,7 +183,8 @@ mod tests {
 
     fn picture(shape: &str) -> (Links, String) {
         let shape: Shape = shape.parse().unwrap();
-        let config = Config { shape: shape.clone(), profile: Profile::Generic(Generic::default()), seed: 1, faults: Vec::new() };
+        let config =
+            Config { shape: shape.clone(), profile: Profile::Generic(Generic::default()), seed: 1, faults: Vec::new() };
         let mut net = Network::new(&config).unwrap();
         net.count_links();
         net.inject(Packet { src: 0, dst: 1, flits: 1, ..Packet::default() });

@@ -57,7 +57,7 @@ const FOLLOWED_MAX: u64 = 1000;
 /// Packets to follow: `7`, `0..20`, `3->9` (the first from node 3 to node 9 after warm-up), or several of
 /// these separated by commas.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[serde(try_from = "Written", into = "String")]
 pub struct Selection(Vec<Packets>);
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -111,10 +111,21 @@ impl fmt::Display for Selection {
     }
 }
 
-impl TryFrom<String> for Selection {
+/// In a file a single packet may be written as a number.
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "a packet's number, or text such as \"0..20\" or \"3->9\"")]
+enum Written {
+    Number(u64),
+    Text(String),
+}
+
+impl TryFrom<Written> for Selection {
     type Error = Error;
-    fn try_from(text: String) -> Result<Selection, Error> {
-        text.parse()
+    fn try_from(written: Written) -> Result<Selection, Error> {
+        match written {
+            Written::Number(n) => n.to_string().parse(),
+            Written::Text(text) => text.parse(),
+        }
     }
 }
 

@@ -167,4 +167,18 @@ packet 0: node 0 to node 1, 1 flits
             events.iter().filter(|e| e["name"] == "thread_name").filter_map(|e| e["args"]["name"].as_str()).collect();
         assert_eq!(threads, ["(0,0)", "(1,0)"]);
     }
+
+    #[test]
+    fn the_angara_router_tells_its_way_too() {
+        let report = crate::workload::simulate(
+            "topology = \"torus:4x4\"\nrouter = \"angara\"\nload = 0.0\nprobe = \"0,5,100\"\nwarmup = 0\ncycles = 1000\ntrace = 0\n",
+        );
+        let way = &report.observed.ways[0];
+        let shown = text(&"torus:4x4".parse().unwrap(), way);
+        let blocks: Vec<Stage> = way.events.iter().map(|e| e.stage).collect();
+        assert_eq!(blocks.iter().filter(|s| **s == Stage::LinkEntered).count(), 2, "{shown}");
+        assert_eq!((blocks.first(), blocks.last()), (Some(&Stage::Created), Some(&Stage::Delivered)), "{shown}");
+        // Two hops of 129 ns, in and out 300 ns each, 17 more flits.
+        assert!(shown.contains("delivered after 89"), "{shown}");
+    }
 }

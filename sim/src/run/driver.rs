@@ -80,7 +80,8 @@ pub fn run(experiment: &Experiment, watch: &mut Watch<'_>) -> Result<Outcome, Er
     }
     // A network may only have been slow to fill: what it accepted in the end decides.
     let total = measured.total();
-    saturated &= state.held || (total.flits as f64) < CARRIED * total.created_flits as f64;
+    saturated &= state.held
+        || total.flits as f64 + total.lost as f64 * experiment.lengths.mean() < CARRIED * total.created_flits as f64;
     let wall_s = started.elapsed().as_secs_f64();
     let mut outcome = state.outcome(&measured, warmup_cycles, wall_s);
     outcome.interrupted = interrupted;
@@ -235,6 +236,7 @@ impl<'a> State<'a> {
             self.follower.note(self.network.take_trace(), |tag| tag & !PROBE);
         }
         let cycle = self.network.cycle();
+        self.collect_lost(batch);
         while let Some(d) = self.network.poll_delivery() {
             let latency = d.tail - d.at;
             if d.tag & PROBE != 0 {
@@ -251,6 +253,17 @@ impl<'a> State<'a> {
             batch.latency += u128::from(latency);
             batch.routers += u64::from(d.routers);
             self.histogram.record(latency.div_ceil(cycle));
+        }
+    }
+
+    /// Packets dropped for want of a route are nobody's backlog.
+    fn collect_lost(&mut self, batch: &mut Batch) {
+        while let Some(lost) = self.network.poll_lost() {
+            if lost.tag & PROBE == 0 {
+                self.outstanding[lost.src as usize] -= 1;
+                self.backlog -= 1;
+                batch.lost += 1;
+            }
         }
     }
 
@@ -334,6 +347,7 @@ impl<'a> State<'a> {
             saturated_because: None,
             interrupted: false,
             packets: total.arrived,
+            unreachable: total.lost,
             probe: (p.messages > 0).then(|| ProbeOutcome {
                 messages: p.messages,
                 mean_cycles: cycles(p.sum as f64 / p.messages as f64),
@@ -469,5 +483,30 @@ mod tests {
         let run = |map| simulate(&format!("{SMALL}pattern = \"fftrow:4\"\nload = 0.05\nmap = \"{map}\"\n"));
         let (linear, random) = (run("linear"), run("random"));
         assert!(linear.mean_routers_visited < random.mean_routers_visited);
+    }
+
+    #[test]
+    fn link_errors_are_repaired_and_counted() {
+        let settings = "topology = \"torus:4x4\"\nrouter = \"angara\"\nload = 0.1\nerror-rate = \"2%\"\nwarmup = 1000\ncycles = 5000\n";
+        let keys: Keys = toml::from_str(settings).unwrap();
+        let mut experiment = keys.resolve().map_err(|e| e.0).unwrap();
+        experiment.observe.links = true;
+        let o = run(&experiment, &mut |_| ControlFlow::Continue(())).unwrap();
+        let links = o.links.unwrap();
+        assert!(links.crc_errors > 0 && links.replays >= links.crc_errors, "{links:?}");
+        let clean = simulate(&settings.replace("2%", "0%"));
+        assert!(o.packet_latency_cycles > clean.packet_latency_cycles);
+        assert_eq!((o.unreachable, o.saturated), (0, false));
+    }
+
+    #[test]
+    fn what_goes_to_a_dead_node_is_dropped_and_said() {
+        let o = simulate(
+            "topology = \"torus:4x4\"\nrouter = \"angara\"\nload = 0.1\nfault = \"node 1,1 down\"\nwarmup = 1000\ncycles = 5000\n",
+        );
+        // The dead node's own messages and one in 16 of everybody else's.
+        let share = o.unreachable as f64 / (o.packets + o.unreachable) as f64;
+        assert!((0.08..0.16).contains(&share) && !o.saturated, "{share}");
+        assert!(o.text().contains("messages dropped: no route was left"));
     }
 }

@@ -6,6 +6,7 @@ use crate::observe::Observe;
 use crate::traffic::layout::Kind;
 use crate::traffic::{Destinations, Layout, Lengths, Mapping, Pattern, Process, Rate};
 use crate::workload::{Chosen, TRAFFIC_KEYS};
+use fabric::Fault;
 use fabric::model::config::ANGARA_FLITS_MAX;
 use fabric::model::topology::Group;
 use fabric::model::{Angara, Config, Generic, Network, Profile, Shape, Tick};
@@ -89,6 +90,9 @@ pub struct Settings {
     pub process: Process,
     /// Placement.
     pub map: Mapping,
+    /// What fails or corrupts packets.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub fault: Vec<String>,
     /// Seed.
     pub seed: u64,
 }
@@ -164,7 +168,8 @@ impl Keys {
             Router::Angara => self.angara(&lengths)?,
         };
         let seed = self.seed.unwrap_or(1);
-        let network = Config { shape: shape.clone(), profile, seed, faults: Vec::new() };
+        let faults = self.faults(&shape, router)?;
+        let network = Config { shape: shape.clone(), profile, seed, faults: faults.clone() };
         network.validate().map_err(|e| (Error::Network(e.to_string()), network_key(&e.to_string())))?;
 
         let layout = layout(&shape);
@@ -210,6 +215,7 @@ impl Keys {
                 pattern: pattern.clone(),
                 process,
                 map,
+                fault: faults,
                 seed,
             },
             adaptive: routing == Routing::Adaptive,
@@ -319,6 +325,34 @@ impl Keys {
             ..default
         };
         Ok((Profile::Angara(angara), u16::from(slots), 5))
+    }
+
+    /// All faults as the fabric reads them.
+    fn faults(&self, shape: &Shape, router: Router) -> Blamed<Vec<String>> {
+        let mut faults = Vec::new();
+        for text in self.fault.iter().flatten() {
+            faults.push((text.clone(), "fault"));
+        }
+        if let Some(rate) = &self.error_rate {
+            faults.push((format!("corrupt={rate}"), "error-rate"));
+        }
+        let Some(&(ref text, key)) = faults.first() else { return Ok(Vec::new()) };
+        let Shape::Grid { dims, .. } = shape else {
+            let why = "only router angara, on a torus or mesh, has links that fail or corrupt packets";
+            return Err((Error::invalid(key, text, why), key));
+        };
+        if router != Router::Angara {
+            let why = "router generic has no faults and no link errors; use router angara";
+            return Err((Error::invalid(key, text, why), key));
+        }
+        let sizes: Vec<String> = dims.iter().map(u16::to_string).collect();
+        let live: abi::torus::Shape = sizes.join("x").parse().map_err(|e: abi::torus::ShapeError| {
+            (Error::invalid(key, text, format!("faults need a network a live ring can have: {e}")), key)
+        })?;
+        for (text, key) in &faults {
+            Fault::parse(text, &live).map_err(|e| (Error::Network(e.to_string()), *key))?;
+        }
+        Ok(faults.into_iter().map(|(text, _)| text).collect())
     }
 
     fn schedule(&self) -> Blamed<Schedule> {

@@ -51,6 +51,20 @@ where
     text.parse().map(Some).map_err(serde::de::Error::custom)
 }
 
+/// Reads a text or a list of them.
+fn list<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Vec<String>>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged, expecting = "text, or a list of texts")]
+    enum Written {
+        One(String),
+        Many(Vec<String>),
+    }
+    Ok(Some(match Written::deserialize(from)? {
+        Written::One(text) => vec![text],
+        Written::Many(texts) => texts,
+    }))
+}
+
 /// Declares the settings once: fields, and how two sets are laid over each other.
 macro_rules! keys {
     ($($(#[$meta:meta])* $name:ident: $type:ty,)*) => {
@@ -120,6 +134,13 @@ keys! {
     #[arg(long, value_name = "PROBE")]
     #[serde(deserialize_with = "text")]
     probe: Probe,
+    /// What fails (angara), may be repeated: 'link 0,0,0 +X down', 'node 1,0,0 down', 'link 0,0 +X corrupt=1%', each also later: '… @2us'
+    #[arg(long, value_name = "FAULT")]
+    #[serde(deserialize_with = "list")]
+    fault: Vec<String>,
+    /// Share of packets that every link corrupts (angara), such as 0.1% or 50ppm
+    #[arg(long, value_name = "RATE")]
+    error_rate: String,
     /// Packets to follow: a number in order of creation (7), several (0..20), SRC->DST (the first after warm-up)
     #[arg(long, value_name = "PACKETS")]
     trace: Selection,
@@ -225,6 +246,17 @@ mod tests {
     #[test]
     fn a_number_is_a_length_too() {
         assert_eq!(toml::from_str::<Keys>("length = 16").unwrap().length, Some("16".parse().unwrap()));
+    }
+
+    #[test]
+    fn faults_are_a_list_in_a_file_and_repeated_on_a_command_line() {
+        let file: Keys = toml::from_str("fault = [\"link 0,0 +X down\", \"node 1,1 down @2us\"]").unwrap();
+        let line = ["x", "--fault", "link 0,0 +X down", "--fault", "node 1,1 down @2us"];
+        assert_eq!(file, Flags::try_parse_from(line).unwrap().keys);
+        assert_eq!(
+            toml::from_str::<Keys>("fault = \"node 1,1 down\"").unwrap().fault,
+            Some(vec!["node 1,1 down".into()])
+        );
     }
 
     #[test]

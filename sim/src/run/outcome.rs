@@ -38,6 +38,8 @@ pub struct Outcome {
     pub interrupted: bool,
     /// Messages measured.
     pub packets: u64,
+    /// Messages dropped because faults had left no route.
+    pub unreachable: u64,
     /// Latency of the probe's messages, router cycles.
     pub probe: Option<ProbeOutcome>,
     /// Cycles before measuring.
@@ -168,6 +170,9 @@ impl Outcome {
         line("accepted", format!("{accepted:.4} of {offered:.4} flits per node and cycle"));
         if let Some(routers) = self.mean_routers_visited {
             line("routers visited", format!("{routers:.3}"));
+        }
+        if self.unreachable > 0 {
+            line("unreachable", format!("{} messages dropped: no route was left", self.unreachable));
         }
         if let Some(p) = &self.probe {
             let text = format!(

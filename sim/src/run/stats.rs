@@ -82,6 +82,8 @@ pub struct Batch {
     pub latency: u128,
     /// Sum of the routers they passed.
     pub routers: u64,
+    /// Messages dropped because no route to their destination was left.
+    pub lost: u64,
     /// Messages created.
     pub created: u64,
     /// Their flits.
@@ -102,6 +104,7 @@ impl Batch {
             flits: self.flits + next.flits,
             latency: self.latency + next.latency,
             routers: self.routers + next.routers,
+            lost: self.lost + next.lost,
             created: self.created + next.created,
             created_flits: self.created_flits + next.created_flits,
             backlog: next.backlog,

@@ -67,7 +67,7 @@ impl Workload for AllToAll {
             }
         }
         let (mut arrived, mut end) = (0, 0);
-        while let Some(d) = closed.next_delivery() {
+        while let Some(d) = closed.next_delivery()? {
             arrived += 1;
             end = end.max(d.tail);
             let rank = rank_of[d.src as usize] as usize;

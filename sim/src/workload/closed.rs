@@ -94,15 +94,18 @@ impl Closed {
     }
 
     /// The next packet that arrives; `None` when nothing is under way any more.
-    pub fn next_delivery(&mut self) -> Option<Delivery> {
+    ///
+    /// # Errors
+    /// A packet was dropped for want of a route.
+    pub fn next_delivery(&mut self) -> Result<Option<Delivery>, Error> {
         loop {
             if let Some(d) = self.arrived.pop_front() {
-                return Some(d);
+                return Ok(Some(d));
             }
             let due = self.waiting.peek().map(|Reverse((at, ..))| *at);
             match (due, self.network.next_event()) {
                 (Some(at), event) if event.is_none_or(|e| at <= e) => {
-                    let Some(Reverse((at, _, w))) = self.waiting.pop() else { return None };
+                    let Some(Reverse((at, _, w))) = self.waiting.pop() else { return Ok(None) };
                     let Waiting { src, dst, flits, class, adaptive, mut tag } = w;
                     let traced = self.follower.wants(self.injected, (src, dst, flits), true);
                     if traced {
@@ -115,6 +118,12 @@ impl Closed {
                 }
                 (_, Some(event)) => {
                     self.network.advance(event);
+                    if let Some(lost) = self.network.poll_lost() {
+                        let why = format!("faults have left no route from node {} to node {}", lost.src, lost.dst);
+                        return Err(Error::Network(format!(
+                            "{why}: a program that waits for it cannot end; give fewer faults"
+                        )));
+                    }
                     if self.follower.open() {
                         self.follower.note(self.network.take_trace(), |tag| tag & !FOLLOWED);
                     }
@@ -125,7 +134,7 @@ impl Closed {
                         self.arrived.push_back(d);
                     }
                 }
-                (_, None) => return None,
+                (_, None) => return Ok(None),
             }
         }
     }

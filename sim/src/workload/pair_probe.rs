@@ -75,7 +75,7 @@ impl Workload for PairProbe {
                 });
             }
             let (mut time, mut routers) = (0, 0);
-            while let Some(d) = closed.next_delivery() {
+            while let Some(d) = closed.next_delivery()? {
                 (time, routers) = (d.tail - at, routers.max(d.routers));
                 closed.look(watch, "probing", done, SIZES.len() as u64)?;
             }

@@ -78,7 +78,7 @@ impl Workload for RequestReply {
             }
         }
         let mut trips = Trips::default();
-        while let Some(d) = closed.next_delivery() {
+        while let Some(d) = closed.next_delivery()? {
             if d.tag & REPLY == 0 {
                 closed.send(Packet {
                     src: d.dst,
