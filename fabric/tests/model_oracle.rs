@@ -1,21 +1,27 @@
 //! The model against brute-force simulators written from `docs/model.md`: every packet's arrival
-//! time and router count, exactly, on random small networks with random traffic.
+//! time and router count, exactly, on random small networks with random traffic. In the angara
+//! profile also with links that corrupt packets and cables and nodes that fail: which packets are
+//! dropped and when, and every link's wrong and repeated transmissions.
+//!
+//! `PROPTEST_CASES=5000 cargo test --release -p angara-fabric --test model_oracle` tries more networks.
 
 mod oracle;
 
 use fabric::model::{Angara, Config, Generic, Network, Packet, Profile, Rate, Shape, TrafficClass};
+use oracle::angara::{Fate, Fault};
 use oracle::random::{ROUTES, below, mix, word};
 use oracle::{Grid, Received, Sent};
 use proptest::prelude::*;
 
 fn run_model(config: &Config, sent: &[Sent], step: u64) -> Vec<Received> {
+    let fate = fate_in_model(config, sent, step);
+    assert!(fate.dropped.is_empty(), "nothing is dropped without faults");
+    fate.received
+}
+
+fn fate_in_model(config: &Config, sent: &[Sent], step: u64) -> Fate {
     let mut net = Network::new(config).unwrap();
-    let mut received = Vec::new();
-    let mut collect = |net: &mut Network| {
-        while let Some(d) = net.poll_delivery() {
-            received.push((d.tag as usize, d.tail, d.routers as u64));
-        }
-    };
+    let mut fate = Fate::default();
     // Packets may be handed in in any order between sources, at any time before they are due.
     let mut order: Vec<usize> = (0..sent.len()).collect();
     order.sort_by_key(|&i| (sent[i].at / step, mix(sent[i].src as u64), i));
@@ -23,17 +29,35 @@ fn run_model(config: &Config, sent: &[Sent], step: u64) -> Vec<Received> {
         let s = &sent[i];
         if s.at / step * step > net.now() + 1 {
             net.advance(s.at / step * step - 1);
-            collect(&mut net);
+            collect(&mut net, &mut fate);
         }
         let class = if s.request { TrafficClass::Request } else { TrafficClass::Response };
         let (flits, tag) = (s.flits as u16, i as u64);
         net.inject(Packet { src: s.src, dst: s.dst, flits, class, adaptive: s.adaptive, at: s.at, tag, traced: false });
     }
     net.run_until_idle();
-    collect(&mut net);
+    collect(&mut net, &mut fate);
     net.check_idle().unwrap();
-    received.sort();
-    received
+    fate.received.sort();
+    fate.dropped.sort();
+    if let Shape::Grid { dims, .. } = &config.shape {
+        for (node, port) in (0..net.routers() as u32).flat_map(|n| (0..2 * dims.len()).map(move |p| (n, p))) {
+            let load = net.link_load(node, port as u8);
+            if load.crc_errors + load.replays > 0 {
+                fate.links.push((node, port, load.crc_errors, load.replays));
+            }
+        }
+    }
+    fate
+}
+
+fn collect(net: &mut Network, fate: &mut Fate) {
+    while let Some(d) = net.poll_delivery() {
+        fate.received.push((d.tag as usize, d.tail, d.routers as u64));
+    }
+    while let Some(l) = net.poll_lost() {
+        fate.dropped.push((l.tag as usize, l.time));
+    }
 }
 
 /// Random packets: `gap` is the mean time between two of one source.
@@ -103,6 +127,48 @@ fn oracle_grid(dims: &[u16], wrap: bool) -> Grid {
 fn cases(count: u32) -> ProptestConfig {
     let asked = std::env::var("PROPTEST_CASES").ok().and_then(|n| n.parse().ok());
     ProptestConfig::with_cases(asked.unwrap_or(count))
+}
+
+/// What goes wrong in a network, and the same in the model's words.
+fn faults(grid: &Grid, seed: u64, count: u64, until: u64, coarse: bool) -> (Vec<(u64, Fault)>, Vec<String>) {
+    let cables: Vec<(u32, usize)> = (0..grid.nodes())
+        .flat_map(|node| (0..2 * grid.sizes.len()).map(move |port| (node, port)))
+        .filter(|&(node, port)| {
+            let (size, c) = (grid.sizes[port / 2], grid.coords(node)[port / 2]);
+            size > 1 && (grid.wrap || if port % 2 == 0 { c + 1 < size } else { c > 0 })
+        })
+        .collect();
+    let (mut list, mut texts) = (Vec::new(), Vec::new());
+    let place = |node: u32| grid.coords(node).iter().map(u32::to_string).collect::<Vec<_>>().join(",");
+    let direction = |port: usize| format!("{}{}", ["+", "-"][port % 2], ["X", "Y", "Z", "W"][port / 2]);
+    let mut times: Vec<u64> = (0..count).map(|i| 1 + below(mix(seed ^ mix(64 * i)), until)).collect();
+    times.sort_unstable();
+    for (i, at) in times.into_iter().enumerate() {
+        let r = |n: u64| mix(seed ^ mix(64 * i as u64 + n));
+        let at = if coarse { at.div_ceil(1000) * 1000 } else { at };
+        let per_million = [0, 1_000, 100_000, 500_000, 950_000, 1_000_000][below(r(2), 6) as usize];
+        let Some(&(node, port)) = cables.get(below(r(3), cables.len() as u64) as usize) else { continue };
+        texts.push(match below(r(1), 8) {
+            0..3 => {
+                list.push((at, Fault::Cable { node, port }));
+                format!("link {} {} down @{at}ps", place(node), direction(port))
+            }
+            3 => {
+                list.push((at, Fault::Node(node)));
+                format!("node {} down @{at}ps", place(node))
+            }
+            4..7 => {
+                list.push((at, Fault::Errors { node, port, per_million }));
+                format!("link {} {} corrupt={per_million}ppm @{at}ps", place(node), direction(port))
+            }
+            _ => {
+                let per_million = per_million.min(100_000);
+                list.extend(cables.iter().map(|&(node, port)| (at, Fault::Errors { node, port, per_million })));
+                format!("corrupt={per_million}ppm @{at}ps")
+            }
+        });
+    }
+    (list, texts)
 }
 
 proptest! {
@@ -176,5 +242,40 @@ proptest! {
         }
         let want = oracle::angara::run(&oracle_grid(dims, *wrap), &p, &sent);
         prop_assert_eq!(run_model(&config, &sent, 1000), want);
+    }
+
+    #[test]
+    fn angara_router_with_faults_agrees_with_the_oracle(
+        shape in grid_shape(),
+        slots in 2u8..5,
+        channels in 1u8..3,
+        load in 1u64..12,
+        hot in any::<bool>(),
+        count in 1u64..6,
+        age_limit in prop::sample::select(vec![1u8, 3, 64]),
+        coarse in any::<bool>(),
+        seed in any::<u64>(),
+    ) {
+        let defaults = Angara { slots, channels, age_limit, ..Angara::default() };
+        let p = if coarse {
+            let flit = Rate { num: 1000, den: 1 };
+            Angara { injection: 3000, ejection: 5000, router: 2000, link: 1000, credit: 1000, escape: 4000,
+                     flit_link: flit, flit_internal: flit, ..defaults }
+        } else {
+            defaults
+        };
+        let Shape::Grid { dims, wrap } = &shape else { unreachable!() };
+        let grid = oracle_grid(dims, *wrap);
+        let endpoints = shape.endpoints() as u64 * channels as u64;
+        let packets = 12 * endpoints.min(20);
+        let mut sent = traffic(seed, endpoints, packets, &[1, 2, 5, 18], 100_000 / load, hot);
+        if coarse {
+            sent.iter_mut().for_each(|s| s.at = s.at.div_ceil(1000) * 1000);
+        }
+        let until = sent.last().map_or(1, |s| s.at) + if coarse { 10_000 } else { 1_000_000 };
+        let (faults, texts) = faults(&grid, seed, count, until, coarse);
+        let config = Config { shape: shape.clone(), profile: Profile::Angara(p.clone()), seed, faults: texts };
+        let want = oracle::angara::run_with_faults(&grid, &p, &sent, &faults, seed);
+        prop_assert_eq!(fate_in_model(&config, &sent, 1000), want);
     }
 }

@@ -4,6 +4,8 @@
 const GAMMA: u64 = 0x9e37_79b9_7f4a_7c15;
 /// Purpose of the words that decide free choices of routes.
 pub(crate) const ROUTES: u64 = 4;
+/// Purpose of the words that decide whether a transmission is wrong.
+pub(crate) const ERRORS: u64 = 5;
 
 /// x XOR x shifted right.
 fn fold(x: u64, by: u32) -> u64 {

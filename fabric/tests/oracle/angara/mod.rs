@@ -1,9 +1,45 @@
 //! Section 4 of `docs/model.md`. Nothing is counted: what is free, idle or allowed at an instant is
 //! found by looking through every packet's times again.
 
+mod errors;
+mod failures;
+mod routes;
+
 use super::{Grid, Received, Sent};
+use errors::Link;
 use fabric::model::Angara;
-use std::collections::BTreeSet;
+use routes::{Dead, Routes};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Not known yet.
+const NEVER: u64 = u64::MAX;
+
+/// What goes wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// The cable at a port of a node fails.
+    Cable {
+        node: u32,
+        port: usize,
+    },
+    Node(u32),
+    /// A link gets an error rate, per million.
+    Errors {
+        node: u32,
+        port: usize,
+        per_million: u64,
+    },
+}
+
+/// What becomes of the packets.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Fate {
+    pub(crate) received: Vec<Received>,
+    /// Packet index and time of those whose pair was unreachable.
+    pub(crate) dropped: Vec<(usize, u64)>,
+    /// Wrong and repeated transmissions of every link that has any: node, port, wrong, repeated.
+    pub(crate) links: Vec<(u32, usize, u64, u64)>,
+}
 
 /// One packet at one place: an input channel of a node.
 #[derive(Clone, Debug)]
@@ -19,9 +55,13 @@ struct Stay {
     /// When its request was posted; grants of its straight output then, and at its escape.
     posted: Option<(u64, u64)>,
     escaped: Option<(u64, u64)>,
+    /// Ports still to leave through, in this order where the route is fixed.
+    route: Vec<usize>,
     /// Grant: (time, when its tail left, output).
     left: Option<(u64, u64, usize)>,
     rate: (u64, u64),
+    /// All its flits are here from the first on (it came over a link with errors).
+    whole: bool,
     routers: u64,
 }
 
@@ -33,12 +73,23 @@ struct World<'a> {
     grid: &'a Grid,
     p: &'a Angara,
     sent: &'a [Sent],
+    seed: u64,
     stays: Vec<Stay>,
     /// Per node and output and channel.
     pointers: Vec<Vec<[u32; 3]>>,
     grants: Vec<Vec<u64>>,
     instants: BTreeSet<u64>,
-    received: Vec<Received>,
+    /// Packets being ejected: when the last flit is received, and routers passed.
+    ejected: Vec<Received>,
+    fate: Fate,
+    dead: Dead,
+    routes: Routes,
+    /// Packets that new ones of their pair wait for.
+    old: BTreeSet<usize>,
+    /// New packets of all pairs wait for them.
+    drain: bool,
+    /// Links that have or had an error rate, by node and port.
+    lossy: BTreeMap<(u32, usize), Link>,
     now: u64,
 }
 
@@ -49,22 +100,8 @@ impl World<'_> {
     fn node_of(&self, endpoint: u32) -> u32 {
         endpoint / self.p.channels as u32
     }
-    /// Half-way around a ring: does the packet go towards plus in dimension `d`?
-    fn tie(&self, from: &[u32], to: &[u32], d: usize) -> bool {
-        let others: u32 = to.iter().enumerate().filter(|(i, _)| *i != d).map(|(_, c)| c).sum();
-        (from.iter().sum::<u32>() + others).is_multiple_of(2)
-    }
-    /// Link outputs that bring the packet nearer, in direction order.
-    fn useful(&self, s: &Stay) -> Vec<usize> {
-        let m = &self.sent[s.packet];
-        let (from, to, here) =
-            (self.grid.coords(self.node_of(m.src)), self.grid.coords(self.node_of(m.dst)), self.grid.coords(s.node));
-        let plus = |d: usize| self.grid.towards_plus(from[d], to[d], d, self.tie(&from, &to, d));
-        let left = |d: &usize| here[*d] != to[*d];
-        let dims = 0..here.len();
-        let ups = dims.clone().filter(left).filter(|&d| plus(d)).map(|d| 2 * d);
-        let downs = dims.filter(left).filter(|&d| !plus(d)).map(|d| 2 * d + 1);
-        ups.chain(downs).collect()
+    fn pair(&self, packet: usize) -> (u32, u32) {
+        (self.node_of(self.sent[packet].src), self.node_of(self.sent[packet].dst))
     }
     /// Place of an output in routing order: + of each dimension, then − of each, then ejection channels.
     fn order(&self, o: usize) -> usize {
@@ -72,19 +109,20 @@ impl World<'_> {
     }
     fn straight(&self, s: &Stay) -> usize {
         let eject = self.links() + (self.sent[s.packet].dst % self.p.channels as u32) as usize;
-        self.useful(s).first().copied().unwrap_or(eject)
+        s.route.first().copied().unwrap_or(eject)
     }
     fn class(&self, s: &Stay) -> usize {
         self.sent[s.packet].request as usize
     }
     /// Asks for adaptive channels (it may also have escaped).
     fn roams(&self, s: &Stay) -> bool {
-        s.vc == 2 && !self.useful(s).is_empty()
+        s.vc == 2 && !s.route.is_empty() && !self.dead.any()
     }
     fn busy(&self, node: u32, o: usize) -> bool {
-        self.stays.iter().any(|s| {
+        let streaming = self.stays.iter().any(|s| {
             s.node == node && s.left.is_some_and(|(g, tail, out)| out == o && g <= self.now && self.now < tail)
-        })
+        });
+        streaming || self.lossy.get(&(node, o)).is_some_and(|l| self.now < l.repeating_until)
     }
     fn free(&self, node: u32, o: usize, vc: usize) -> i64 {
         let to = self.grid.step(node, o);
@@ -114,7 +152,8 @@ impl World<'_> {
         };
         if s.vc == vc { own } else { 16 + own }
     }
-    /// The first packet of an input channel that has not begun to leave, if its predecessor's tail left.
+    /// It is the first waiting packet of its input channel or queue, and the tail of every packet
+    /// that left has left. An injection queue is in the order of injection, a channel in that of arrival.
     fn is_front(&self, i: usize) -> bool {
         let s = &self.stays[i];
         let same = |t: &Stay| {
@@ -123,12 +162,17 @@ impl World<'_> {
                 && t.vc == s.vc
                 && (s.travels.is_some() || self.sent[t.packet].src == self.sent[s.packet].src)
         };
-        self.stays[..i].iter().filter(|t| same(t)).all(|t| t.left.is_some_and(|(_, tail, _)| tail <= self.now))
+        let before = |j: usize, t: &Stay| if s.travels.is_some() { j < i } else { t.packet < s.packet };
+        self.stays.iter().enumerate().filter(|(_, t)| same(t)).all(|(j, t)| match t.left {
+            Some((_, tail, _)) => tail <= self.now,
+            None => j == i || !before(j, t),
+        })
     }
     fn preferred(&self, s: &Stay) -> Option<usize> {
         let unit = if self.p.bubble_in_flits { 18 } else { 1 };
-        let mut outs = self.useful(s);
+        let mut outs = s.route.clone();
         outs.sort_by_key(|&o| self.order(o));
+        outs.dedup();
         outs.retain(|&o| !self.busy(s.node, o) && self.free(s.node, o, 2) >= unit);
         let most = outs.iter().map(|&o| self.free(s.node, o, 2)).max()?;
         outs.into_iter().find(|&o| self.free(s.node, o, 2) == most)
@@ -139,20 +183,17 @@ impl World<'_> {
         for (i, s) in self.stays.iter().enumerate() {
             let Some((_, since)) = s.posted.filter(|_| s.node == node && s.left.is_none()) else { continue };
             let aged = |since: u64| self.grants[node as usize][o] - since >= self.p.age_limit as u64;
-            if self.roams(s) {
-                if self.preferred(s) == Some(o) {
-                    list.push((false, 2, self.number(s, 2), i));
-                }
-                if let Some((_, since)) = s.escaped
-                    && self.straight(s) == o
-                    && self.fits(s, o, self.class(s))
-                {
-                    list.push((aged(since), self.class(s), self.number(s, self.class(s)), i));
-                }
-            } else if self.straight(s) == o {
-                if self.fits(s, o, s.vc) {
-                    list.push((aged(since), s.vc, self.number(s, s.vc), i));
-                }
+            if self.roams(s) && self.preferred(s) == Some(o) {
+                list.push((false, 2, self.number(s, 2), i));
+            }
+            let since = if self.roams(s) { s.escaped.map(|e| e.1) } else { Some(since) };
+            // A packet of the adaptive channel goes on in that of its class, except to an endpoint.
+            let vc = if s.vc == 2 && !s.route.is_empty() { self.class(s) } else { s.vc };
+            if let Some(since) = since
+                && self.straight(s) == o
+                && self.fits(s, o, vc)
+            {
+                list.push((aged(since), vc, self.number(s, vc), i));
             }
         }
         list
@@ -163,13 +204,6 @@ impl World<'_> {
         loop {
             let mut granted = false;
             for &o in &outs {
-                let link = o < self.links();
-                if link && !self.grid.wrap {
-                    let c = self.grid.coords(node)[o / 2];
-                    if c == if o % 2 == 0 { self.grid.sizes[o / 2] - 1 } else { 0 } {
-                        continue;
-                    }
-                }
                 if self.busy(node, o) {
                     continue;
                 }
@@ -195,38 +229,124 @@ impl World<'_> {
         let flits = self.sent[self.stays[i].packet].flits;
         let stage = if o < self.links() { self.p.flit_link } else { self.p.flit_internal };
         let stage = (stage.num as u64, stage.den as u64);
-        let s = self.stays[i].clone();
+        let mut s = self.stays[i].clone();
         let rate = if s.rate.0 * stage.1 >= stage.0 * s.rate.1 { s.rate } else { stage };
         let tail = g + span(flits, rate);
         self.stays[i].left = Some((g, tail, o));
         self.grants[s.node as usize][o] += 1;
         self.instants.extend([tail, tail + self.p.credit]);
-        if o < self.links() {
-            let ready = g + self.p.link + self.p.router;
-            self.instants.insert(ready);
-            let node = self.grid.step(s.node, o);
-            let (travels, routers) = (Some(o), s.routers + 1);
-            let fresh = Stay { node, travels, vc, ready, posted: None, escaped: None, left: None, rate, routers, ..s };
-            self.stays.push(fresh);
-        } else {
+        if o >= self.links() {
             let last = g + (self.p.ejection - self.p.router) + span(flits - 1, rate);
-            self.received.push((s.packet, last, s.routers + 1));
+            self.instants.insert(last);
+            self.ejected.push((s.packet, last, s.routers + 1));
+            return;
         }
+        let crossed = s.route.iter().position(|&port| port == o).unwrap();
+        s.route.remove(crossed);
+        let ready = g + self.p.link + self.p.router;
+        let from = s.node;
+        let stay = Stay {
+            node: self.grid.step(from, o),
+            travels: Some(o),
+            vc,
+            ready,
+            posted: None,
+            escaped: None,
+            left: None,
+            rate,
+            whole: false,
+            routers: s.routers + 1,
+            ..s
+        };
+        self.stays.push(stay);
+        if self.lossy.contains_key(&(from, o)) {
+            self.send_over_errors((from, o));
+        } else {
+            self.instants.insert(ready);
+        }
+    }
+    /// Requests that become possible now, and packets without a route.
+    fn ask(&mut self) {
+        loop {
+            let mut again = false;
+            for i in 0..self.stays.len() {
+                let s = &self.stays[i];
+                if s.posted.is_some() || s.left.is_some() || s.ready > self.now || !self.is_front(i) {
+                    continue;
+                }
+                if s.travels.is_none() {
+                    if self.is_held(s.packet) {
+                        continue;
+                    }
+                    let (from, to) = self.pair(s.packet);
+                    let Some(route) = self.routes.get(from, to) else {
+                        self.fate.dropped.push((s.packet, self.now));
+                        self.stays.remove(i);
+                        again = true;
+                        break;
+                    };
+                    self.stays[i].route = route;
+                }
+                let s = &self.stays[i];
+                let (grants, roams) = (self.grants[s.node as usize][self.straight(s)], self.roams(s));
+                self.stays[i].posted = Some((self.now, grants));
+                if roams {
+                    self.instants.insert(self.now + self.p.escape);
+                }
+            }
+            if !again {
+                return;
+            }
+        }
+    }
+    fn escape(&mut self) {
+        for i in 0..self.stays.len() {
+            let s = &self.stays[i];
+            let due = s.posted.is_some_and(|(t, _)| t + self.p.escape == self.now);
+            if s.left.is_none() && self.roams(s) && due {
+                self.stays[i].escaped = Some((self.now, self.grants[s.node as usize][self.straight(s)]));
+            }
+        }
+    }
+    /// Packets whose last flit is received now.
+    fn receive(&mut self) {
+        let now = self.now;
+        let (arrived, later) = std::mem::take(&mut self.ejected).into_iter().partition(|e| e.1 <= now);
+        self.ejected = later;
+        for e in arrived {
+            self.old.remove(&e.0);
+            self.fate.received.push(e);
+        }
+        self.drain &= !self.old.is_empty();
     }
 }
 
 pub(crate) fn run(grid: &Grid, p: &Angara, sent: &[Sent]) -> Vec<Received> {
+    let fate = run_with_faults(grid, p, sent, &[], 0);
+    assert!(fate.dropped.is_empty(), "nothing is dropped without faults");
+    fate.received
+}
+
+/// `faults` happen at their times, those of one instant in the order given.
+pub(crate) fn run_with_faults(grid: &Grid, p: &Angara, sent: &[Sent], faults: &[(u64, Fault)], seed: u64) -> Fate {
     let outs = 2 * grid.sizes.len() + p.channels as usize;
     let nodes = grid.nodes() as usize;
     let mut w = World {
         grid,
         p,
         sent,
+        seed,
         stays: Vec::new(),
         pointers: vec![vec![[0; 3]; outs]; nodes],
         grants: vec![vec![0; outs]; nodes],
         instants: BTreeSet::new(),
-        received: Vec::new(),
+        ejected: Vec::new(),
+        fate: Fate::default(),
+        routes: Routes::new(grid, &Dead::default()),
+        dead: Dead::default(),
+        old: BTreeSet::new(),
+        drain: false,
+        lossy: BTreeMap::new(),
         now: 0,
     };
     let rate = (p.flit_internal.num as u64, p.flit_internal.den as u64);
@@ -244,34 +364,35 @@ pub(crate) fn run(grid: &Grid, p: &Angara, sent: &[Sent]) -> Vec<Received> {
             ready,
             posted: None,
             escaped: None,
+            route: Vec::new(),
             left: None,
             rate,
+            whole: false,
             routers: 0,
         });
     }
+    w.instants.extend(faults.iter().map(|f| f.0));
     while let Some(now) = w.instants.pop_first() {
         w.now = now;
         // Those that can matter no more: their slot is known to be free.
-        let dead = |s: &Stay| s.left.is_some_and(|(_, tail, _)| tail + p.credit <= now);
-        w.stays.retain(|s| !dead(s));
-        for i in 0..w.stays.len() {
-            if w.stays[i].posted.is_none() && w.stays[i].ready <= now && w.is_front(i) {
-                let grants = w.grants[w.stays[i].node as usize][w.straight(&w.stays[i])];
-                w.stays[i].posted = Some((now, grants));
-                if w.roams(&w.stays[i]) {
-                    w.instants.insert(now + p.escape);
-                }
-            }
-            let s = &w.stays[i];
-            if s.left.is_none() && w.roams(s) && s.posted.is_some_and(|(t, _)| t + p.escape == now) {
-                w.stays[i].escaped = Some((now, w.grants[s.node as usize][w.straight(s)]));
-            }
+        let gone = |s: &Stay| s.left.is_some_and(|(_, tail, _)| tail + p.credit <= now);
+        w.stays.retain(|s| !gone(s));
+        for (_, fault) in faults.iter().filter(|f| f.0 == now) {
+            w.fail(*fault);
         }
+        w.hear();
+        w.receive();
+        w.escape();
+        w.ask();
         for node in 0..nodes as u32 {
             w.decide(node);
         }
     }
-    assert_eq!(w.received.len(), sent.len(), "the oracle deadlocked");
-    w.received.sort();
-    w.received
+    let mut fate = w.fate;
+    let counts = w.lossy.iter().map(|(link, l)| (link.0, link.1, l.wrong, l.repeated));
+    fate.links = counts.filter(|l| l.2 + l.3 > 0).collect();
+    assert_eq!(fate.received.len() + fate.dropped.len(), sent.len(), "the oracle deadlocked");
+    fate.received.sort();
+    fate.dropped.sort();
+    fate
 }

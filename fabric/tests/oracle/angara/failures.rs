@@ -1,0 +1,107 @@
+//! Cables and nodes that fail, and what becomes of packets under way.
+
+use super::routes::Routes;
+use super::{Fault, NEVER, Stay, World, span};
+use std::collections::BTreeSet;
+
+impl World<'_> {
+    pub(super) fn fail(&mut self, fault: Fault) {
+        match fault {
+            Fault::Cable { node, port } => self.cut((node, port)),
+            Fault::Node(node) => {
+                self.dead.nodes.insert(node);
+                self.reroute();
+            }
+            Fault::Errors { node, port, per_million } => {
+                self.lossy.entry((node, port)).or_default().per_million = per_million;
+            }
+        }
+    }
+
+    /// A cable fails: both directions.
+    pub(super) fn cut(&mut self, (node, port): (u32, usize)) {
+        let far = self.grid.step(node, port);
+        self.dead.links.extend([(node, port), (far, port ^ 1)]);
+        self.reroute();
+    }
+
+    /// New packets of this packet's pair wait for older ones.
+    pub(super) fn is_held(&self, packet: usize) -> bool {
+        let pair = self.pair(packet);
+        self.old.iter().any(|&o| self.drain || self.pair(o) == pair)
+    }
+
+    fn in_network(s: &Stay) -> bool {
+        s.travels.is_some() && s.left.is_none()
+    }
+
+    fn is_blocked(&self, s: &Stay) -> bool {
+        let crossed = s.travels.unwrap();
+        let sender = self.grid.step(s.node, crossed ^ 1);
+        let behind = if s.whole { 0 } else { span(self.sent[s.packet].flits, s.rate) };
+        let crossing = s.ready == NEVER || s.ready + behind > self.now;
+        self.dead.nodes.contains(&s.node)
+            || (crossing && !self.dead.usable(self.grid, sender, crossed))
+            || s.vc == 2
+            || !self.dead.clear(self.grid, s.node, &s.route)
+    }
+
+    /// What happens to packets when something more is dead.
+    fn reroute(&mut self) {
+        let before = std::mem::replace(&mut self.routes, Routes::new(self.grid, &self.dead));
+        let taken = self.take_back();
+        self.drain &= !self.old.is_empty();
+        self.drain |= before.out_of_order || self.routes.out_of_order;
+        for s in self.stays.iter().filter(|s| World::in_network(s)) {
+            let (from, to) = self.pair(s.packet);
+            let changed = before.get(from, to) != self.routes.get(from, to);
+            if self.drain || changed || taken.contains(&(from, to)) {
+                self.old.insert(s.packet);
+            }
+        }
+        self.drain &= !self.old.is_empty();
+        for s in self.stays.iter_mut().filter(|s| s.travels.is_none() && s.left.is_none()) {
+            (s.posted, s.escaped) = (None, None);
+        }
+    }
+
+    /// Puts blocked packets, and later ones of the same source endpoint, target node and class that must
+    /// keep their order, back into their sources' queues. Returns the pairs concerned.
+    fn take_back(&mut self) -> BTreeSet<(u32, u32)> {
+        let mut inside: Vec<usize> = (0..self.stays.len()).filter(|&i| World::in_network(&self.stays[i])).collect();
+        inside.sort_by_key(|&i| self.stays[i].packet);
+        let (mut streams, mut pairs) = (BTreeSet::new(), BTreeSet::new());
+        for i in inside {
+            let s = self.stays[i].clone();
+            let m = &self.sent[s.packet];
+            let stream = (m.src, self.node_of(m.dst), m.request);
+            if !self.is_blocked(&s) && (m.adaptive || !streams.contains(&stream)) {
+                continue;
+            }
+            if !m.adaptive {
+                streams.insert(stream);
+            }
+            pairs.insert(self.pair(s.packet));
+            self.old.remove(&s.packet);
+            // It leaves its channel at once, through no output.
+            self.stays[i].left = Some((self.now, self.now, usize::MAX));
+            let ready = self.now + self.p.router;
+            self.instants.extend([self.now + self.p.credit, ready]);
+            self.stays.push(Stay {
+                packet: s.packet,
+                node: self.node_of(m.src),
+                travels: None,
+                vc: m.request as usize,
+                ready,
+                posted: None,
+                escaped: None,
+                route: Vec::new(),
+                left: None,
+                rate: (self.p.flit_internal.num as u64, self.p.flit_internal.den as u64),
+                whole: false,
+                routers: 0,
+            });
+        }
+        pairs
+    }
+}
