@@ -306,7 +306,7 @@ impl Fabric {
             p.ready += self.timing.core(p.flits); // collective channels wait for the whole packet
             p.rate = rate::WHOLE;
         }
-        let vc = if p.is(flag::MAY_ADAPT) && !self.any_dead { Vc::Adaptive as usize } else { p.vc as usize };
+        let vc = if p.is(flag::MAY_ADAPT) { Vc::Adaptive as usize } else { p.vc as usize };
         self.append(node, Q_INJECT + vc, h);
     }
 

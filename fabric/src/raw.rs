@@ -89,7 +89,7 @@ impl Fabric {
         let start = packet.at.max(*interface);
         *interface = start + self.timing.core(p.flits);
         p.ready = start + self.params.inject_ps + self.params.router_ps;
-        let vc = if packet.adaptive && !self.any_dead { crate::layout::ADAPTIVE } else { p.vc as usize };
+        let vc = if packet.adaptive { crate::layout::ADAPTIVE } else { p.vc as usize };
         let queue = self.lay.injection(from as usize, vc);
         let h = self.packets.alloc(p);
         self.raw.counters.injected += 1;

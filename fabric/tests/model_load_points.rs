@@ -40,13 +40,7 @@ fn rows() -> Vec<Row> {
 
 fn network(topology: &str, flits: u16, buffer: u16) -> Network {
     let profile = Generic { vcs: 4, buffer_flits: buffer, packet_flits_max: flits, ..Generic::default() };
-    Network::new(&Config {
-        shape: topology.parse().unwrap(),
-        profile: Profile::Generic(profile),
-        seed: 1,
-        faults: Vec::new(),
-    })
-    .unwrap()
+    Network::new(&Config { shape: topology.parse().unwrap(), profile: Profile::Generic(profile), seed: 1, faults: Vec::new() }).unwrap()
 }
 
 #[test]

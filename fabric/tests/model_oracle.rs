@@ -8,7 +8,7 @@
 mod oracle;
 
 use fabric::model::{Angara, Config, Generic, Network, Packet, Profile, Rate, Shape, TrafficClass};
-use oracle::angara::{Fate, Fault};
+use oracle::angara::{Fate, Fault, Met};
 use oracle::random::{ROUTES, below, mix, word};
 use oracle::{Grid, Received, Sent};
 use proptest::prelude::*;
@@ -127,6 +127,24 @@ fn oracle_grid(dims: &[u16], wrap: bool) -> Grid {
 fn cases(count: u32) -> ProptestConfig {
     let asked = std::env::var("PROPTEST_CASES").ok().and_then(|n| n.parse().ok());
     ProptestConfig::with_cases(asked.unwrap_or(count))
+}
+
+/// Where two fates differ.
+fn differences(sent: &[Sent], got: &Fate, want: &Fate) -> String {
+    let mut text = String::new();
+    for i in 0..sent.len() {
+        let of = |f: &Fate| {
+            let received = f.received.iter().find(|r| r.0 == i).copied();
+            (received, f.dropped.iter().find(|d| d.0 == i).copied())
+        };
+        if of(got) != of(want) {
+            text += &format!("{:?}: {:?} in the model, {:?} in the oracle\n", sent[i], of(got), of(want));
+        }
+    }
+    if got.links != want.links {
+        text += &format!("links: {:?} in the model, {:?} in the oracle\n", got.links, want.links);
+    }
+    text
 }
 
 /// What goes wrong in a network, and the same in the model's words.
@@ -256,26 +274,73 @@ proptest! {
         coarse in any::<bool>(),
         seed in any::<u64>(),
     ) {
-        let defaults = Angara { slots, channels, age_limit, ..Angara::default() };
+        let case = Faulty::new(shape, Angara { slots, channels, age_limit, ..Angara::default() }, load, hot, count, coarse, seed);
+        let (want, _) = case.fate_in_oracle();
+        let got = fate_in_model(&case.config, &case.sent, 1000);
+        prop_assert!(got == want, "{:?}\n{}", case.config.faults, differences(&case.sent, &got, &want));
+    }
+}
+
+/// A network that breaks and its traffic.
+struct Faulty {
+    config: Config,
+    p: Angara,
+    sent: Vec<Sent>,
+    grid: Grid,
+    faults: Vec<(u64, Fault)>,
+}
+
+impl Faulty {
+    fn new(shape: Shape, defaults: Angara, load: u64, hot: bool, count: u64, coarse: bool, seed: u64) -> Faulty {
         let p = if coarse {
             let flit = Rate { num: 1000, den: 1 };
-            Angara { injection: 3000, ejection: 5000, router: 2000, link: 1000, credit: 1000, escape: 4000,
-                     flit_link: flit, flit_internal: flit, ..defaults }
+            Angara {
+                injection: 3000,
+                ejection: 5000,
+                router: 2000,
+                link: 1000,
+                credit: 1000,
+                escape: 4000,
+                flit_link: flit,
+                flit_internal: flit,
+                ..defaults
+            }
         } else {
             defaults
         };
         let Shape::Grid { dims, wrap } = &shape else { unreachable!() };
         let grid = oracle_grid(dims, *wrap);
-        let endpoints = shape.endpoints() as u64 * channels as u64;
-        let packets = 12 * endpoints.min(20);
-        let mut sent = traffic(seed, endpoints, packets, &[1, 2, 5, 18], 100_000 / load, hot);
+        let endpoints = shape.endpoints() as u64 * p.channels as u64;
+        let mut sent = traffic(seed, endpoints, 12 * endpoints.min(20), &[1, 2, 5, 18], 100_000 / load, hot);
         if coarse {
             sent.iter_mut().for_each(|s| s.at = s.at.div_ceil(1000) * 1000);
         }
         let until = sent.last().map_or(1, |s| s.at) + if coarse { 10_000 } else { 1_000_000 };
         let (faults, texts) = faults(&grid, seed, count, until, coarse);
-        let config = Config { shape: shape.clone(), profile: Profile::Angara(p.clone()), seed, faults: texts };
-        let want = oracle::angara::run_with_faults(&grid, &p, &sent, &faults, seed);
-        prop_assert_eq!(fate_in_model(&config, &sent, 1000), want);
+        let config = Config { shape, profile: Profile::Angara(p.clone()), seed, faults: texts };
+        Faulty { config, p, sent, grid, faults }
     }
+    fn fate_in_oracle(&self) -> (Fate, Met) {
+        oracle::angara::run_with_faults(&self.grid, &self.p, &self.sent, &self.faults, self.config.seed)
+    }
+}
+
+#[test]
+fn random_faults_need_every_rule() {
+    let mut all = Met::default();
+    let mut dropped = 0;
+    for seed in 0..40u64 {
+        let dims = [vec![4, 4], vec![3, 5], vec![5], vec![2, 3, 3], vec![4, 2]][seed as usize % 5].clone();
+        let shape = Shape::Grid { dims, wrap: seed % 3 != 0 };
+        let case = Faulty::new(shape, Angara::default(), 6, seed % 2 == 0, 5, seed % 4 == 0, mix(seed));
+        let (fate, met) = case.fate_in_oracle();
+        all.taken_back += met.taken_back;
+        all.held += met.held;
+        all.detours += met.detours;
+        all.out_of_order += met.out_of_order;
+        all.worn_out += met.worn_out;
+        dropped += fate.dropped.len();
+    }
+    let each = [all.taken_back, all.held, all.detours, all.out_of_order, all.worn_out, dropped as u64];
+    assert!(each.iter().all(|n| *n > 0), "{all:?}, {dropped} dropped");
 }

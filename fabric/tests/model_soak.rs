@@ -1,5 +1,7 @@
 //! Random networks under random load: nothing is lost, duplicated or reordered, nothing deadlocks, and
-//! in the end every slot and credit is back.
+//! in the end every slot and credit is back. Half of the angara networks have links that corrupt
+//! packets and cables and nodes that fail while packets are under way; then packets may be dropped, but
+//! each is reported, none is delivered as well, and nothing of the same stream arrives after it.
 //!
 //! `MODEL_SOAK=10000 cargo test --release -p angara-fabric --test model_soak` runs that many
 //! configurations; a failure names the one to repeat with `MODEL_SOAK_FIRST=<n> MODEL_SOAK=1`.
@@ -28,7 +30,7 @@ fn shape(d: &mut Dice, grid: bool) -> Shape {
         };
     }
     loop {
-        let dims: Vec<u16> = (0..1 + d.roll(4)).map(|_| 1 + d.roll(7) as u16).collect();
+        let dims: Vec<u16> = (0..1 + d.roll(6)).map(|_| 1 + d.roll(7) as u16).collect();
         if (2..=150).contains(&dims.iter().map(|&x| x as u32).product::<u32>()) {
             return Shape::Grid { dims, wrap: d.roll(4) != 0 };
         }
@@ -58,14 +60,45 @@ fn configuration(d: &mut Dice) -> (Config, Vec<u16>) {
     (Config { shape, profile: Profile::Generic(g), seed, faults: Vec::new() }, lengths)
 }
 
-fn soak(number: u64) -> Result<(), String> {
+/// Up to five faults of a network of at most four dimensions, before `until`.
+fn faults(d: &mut Dice, shape: &Shape, until: u64) -> Vec<String> {
+    let Shape::Grid { dims, wrap } = shape else { return Vec::new() };
+    if dims.len() > 4 || d.roll(2) == 0 {
+        return Vec::new();
+    }
+    let place = |c: &[u16]| c.iter().map(u16::to_string).collect::<Vec<_>>().join(",");
+    let mut list = Vec::new();
+    for _ in 0..1 + d.roll(5) {
+        let node: Vec<u16> = dims.iter().map(|&size| d.roll(size as u64) as u16).collect();
+        let (dim, plus) = (d.roll(dims.len() as u64) as usize, d.roll(2) == 0);
+        let at = d.roll(until);
+        let edge = if plus { node[dim] + 1 == dims[dim] } else { node[dim] == 0 };
+        if dims[dim] == 1 || (!wrap && edge) {
+            continue;
+        }
+        let link = format!("link {} {}{}", place(&node), if plus { '+' } else { '-' }, ["X", "Y", "Z", "W"][dim]);
+        list.push(match d.roll(8) {
+            0..3 => format!("{link} down @{at}ps"),
+            3 => format!("node {} down @{at}ps", place(&node)),
+            4..7 => format!("{link} corrupt={}% @{at}ps", d.pick(&[0.1, 10.0, 50.0, 95.0, 100.0])),
+            _ => format!("corrupt={}% @{at}ps", d.pick(&[0.0, 0.1, 5.0, 30.0])),
+        });
+    }
+    list
+}
+
+fn soak(number: u64, seen: &mut Seen) -> Result<(), String> {
     let mut d = Dice(mix(number));
-    let (config, lengths) = configuration(&mut d);
-    let mut net = Network::new(&config).map_err(|e| e.to_string())?;
-    let n = net.endpoints() as u64;
+    let (mut config, lengths) = configuration(&mut d);
+    let endpoints_per_node = if let Profile::Angara(p) = &config.profile { p.channels as u64 } else { 1 };
+    let n = config.shape.endpoints() as u64 * endpoints_per_node;
     let count = 40 * n.min(100);
     // From light load to far above saturation, uniform or with a hot spot.
-    let window = count * d.pick(&[0, 1, 10, 60]) * net.cycle() / n + 1;
+    let window = count * d.pick(&[0, 1, 10, 60]) * 2000 / n + 1;
+    if matches!(config.profile, Profile::Angara(_)) {
+        config.faults = faults(&mut d, &config.shape, window + 2_000_000);
+    }
+    let mut net = Network::new(&config).map_err(|e| format!("{e}; {config:?}"))?;
     let hot = d.roll(3) == 0;
     let mut packets: Vec<Packet> = (0..count)
         .map(|_| Packet {
@@ -85,41 +118,80 @@ fn soak(number: u64) -> Result<(), String> {
         net.inject(*p);
     }
     net.run_until_idle();
-    let fail = |what: String| Err(format!("{what}; {config:?}"));
-    let mut seen = vec![false; packets.len()];
-    let mut last: HashMap<(u32, u32, TrafficClass), Delivery> = HashMap::new();
-    let angara = matches!(config.profile, Profile::Angara(_));
+    check(&mut net, &config, &packets).map_err(|what| format!("{what}; {config:?}"))?;
+    seen.faulty += u64::from(!config.faults.is_empty());
+    seen.dropped += net.counters().lost;
+    Ok(())
+}
+
+/// What became of every packet.
+fn check(net: &mut Network, config: &Config, packets: &[Packet]) -> Result<(), String> {
+    let mut ended = vec![false; packets.len()];
+    let mut end = |tag: u64| match std::mem::replace(&mut ended[tag as usize], true) {
+        true => Err(format!("{:?} was delivered or dropped twice", packets[tag as usize])),
+        false => Ok(()),
+    };
+    // Deterministic packets of one pair and class keep their order, and a pair cut off stays cut off.
+    type Stream = (u32, u32, TrafficClass);
+    let ordered = matches!(config.profile, Profile::Angara(_));
+    let stream = |p: &Packet| -> Option<Stream> { (ordered && !p.adaptive).then_some((p.src, p.dst, p.class)) };
+    let mut first_lost: HashMap<Stream, u64> = HashMap::new();
+    let mut losses = 0;
+    while let Some(lost) = net.poll_lost() {
+        let p = &packets[lost.tag as usize];
+        end(lost.tag)?;
+        losses += 1;
+        if config.faults.is_empty() || (lost.src, lost.dst) != (p.src, p.dst) {
+            return Err(format!("{p:?} was dropped as {lost:?}"));
+        }
+        if let Some(stream) = stream(p) {
+            let first = first_lost.entry(stream).or_insert(lost.tag);
+            *first = lost.tag.min(*first);
+        }
+    }
+    let mut last: HashMap<Stream, Delivery> = HashMap::new();
     while let Some(got) = net.poll_delivery() {
         let p = &packets[got.tag as usize];
-        if std::mem::replace(&mut seen[got.tag as usize], true) {
-            return fail(format!("{p:?} was delivered twice"));
-        }
+        end(got.tag)?;
         if (got.src, got.dst, got.flits, got.at) != (p.src, p.dst, p.flits, p.at) {
-            return fail(format!("{p:?} became {got:?}"));
+            return Err(format!("{p:?} became {got:?}"));
         }
-        // Deterministic packets of one pair and class keep their order.
-        if angara && !p.adaptive {
-            let before = last.insert((p.src, p.dst, p.class), got);
-            if let Some(b) = before.filter(|b| b.tag > got.tag) {
-                return fail(format!("{b:?} overtook {got:?}"));
-            }
+        let Some(stream) = stream(p) else { continue };
+        if let Some(b) = last.insert(stream, got).filter(|b| b.tag > got.tag) {
+            return Err(format!("{b:?} overtook {got:?}"));
+        }
+        if let Some(lost) = first_lost.get(&stream).filter(|lost| **lost < got.tag) {
+            return Err(format!("{got:?} arrived although packet {lost} before it was dropped"));
         }
     }
-    if let Some(i) = seen.iter().position(|s| !s) {
-        return fail(format!("{:?} never arrived: deadlock", packets[i]));
+    if let Some(i) = ended.iter().position(|s| !s) {
+        return Err(format!("{:?} never arrived: deadlock", packets[i]));
     }
-    net.check_idle().or_else(|e| fail(e.to_string()))
+    if losses != net.counters().lost {
+        return Err(format!("{losses} packets were reported lost, {} counted", net.counters().lost));
+    }
+    net.check_idle().map_err(|e| e.to_string())
+}
+
+/// What the configurations had in them.
+#[derive(Default, Debug)]
+struct Seen {
+    faulty: u64,
+    dropped: u64,
 }
 
 #[test]
 fn random_networks_deliver_everything_once_in_order_and_end_empty() {
     let number = |name: &str, default| std::env::var(name).ok().and_then(|v| v.parse().ok()).unwrap_or(default);
     let (first, count) = (number("MODEL_SOAK_FIRST", 0), number("MODEL_SOAK", 300));
+    let mut seen = Seen::default();
     for i in first..first + count {
-        if let Err(e) = soak(i) {
+        if let Err(e) = soak(i, &mut seen) {
             panic!(
                 "configuration {i}: {e}\nrepeat: MODEL_SOAK_FIRST={i} MODEL_SOAK=1 cargo test -p angara-fabric --test model_soak"
             );
         }
     }
+    println!("{count} configurations from {first}: {seen:?}");
+    assert!(count < 100 || (seen.faulty > count / 10 && seen.dropped > 0), "too few faults: {seen:?}");
 }

@@ -76,6 +76,7 @@ impl World<'_> {
             l.heard_at = None;
             if l.failures >= 16 {
                 l.failures = 0;
+                self.met.worn_out += 1;
                 self.cut(link);
                 continue;
             }

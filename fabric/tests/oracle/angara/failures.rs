@@ -12,6 +12,8 @@ impl World<'_> {
                 self.dead.nodes.insert(node);
                 self.reroute();
             }
+            // Rate 0 is no news to a link that never had another.
+            Fault::Errors { node, port, per_million: 0 } if !self.lossy.contains_key(&(node, port)) => {}
             Fault::Errors { node, port, per_million } => {
                 self.lossy.entry((node, port)).or_default().per_million = per_million;
             }
@@ -50,6 +52,7 @@ impl World<'_> {
     fn reroute(&mut self) {
         let before = std::mem::replace(&mut self.routes, Routes::new(self.grid, &self.dead));
         let taken = self.take_back();
+        self.met.out_of_order += u64::from(self.routes.out_of_order);
         self.drain &= !self.old.is_empty();
         self.drain |= before.out_of_order || self.routes.out_of_order;
         for s in self.stays.iter().filter(|s| World::in_network(s)) {
@@ -82,6 +85,7 @@ impl World<'_> {
                 streams.insert(stream);
             }
             pairs.insert(self.pair(s.packet));
+            self.met.taken_back += 1;
             self.old.remove(&s.packet);
             // It leaves its channel at once, through no output.
             self.stays[i].left = Some((self.now, self.now, usize::MAX));

@@ -41,6 +41,21 @@ pub(crate) struct Fate {
     pub(crate) links: Vec<(u32, usize, u64, u64)>,
 }
 
+/// How often the rules about faults were needed.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Met {
+    /// Packets taken back from the network.
+    pub(crate) taken_back: u64,
+    /// Packets that waited because their pair was held.
+    pub(crate) held: u64,
+    /// Packets sent on a route with a first or last step, or the longer way around a ring.
+    pub(crate) detours: u64,
+    /// Failures after which some route left routing order.
+    pub(crate) out_of_order: u64,
+    /// Cables taken out of service after 16 errors in a row.
+    pub(crate) worn_out: u64,
+}
+
 /// One packet at one place: an input channel of a node.
 #[derive(Clone, Debug)]
 struct Stay {
@@ -82,6 +97,7 @@ struct World<'a> {
     /// Packets being ejected: when the last flit is received, and routers passed.
     ejected: Vec<Received>,
     fate: Fate,
+    met: Met,
     dead: Dead,
     routes: Routes,
     /// Packets that new ones of their pair wait for.
@@ -276,6 +292,7 @@ impl World<'_> {
                 }
                 if s.travels.is_none() {
                     if self.is_held(s.packet) {
+                        self.met.held += 1;
                         continue;
                     }
                     let (from, to) = self.pair(s.packet);
@@ -285,6 +302,7 @@ impl World<'_> {
                         again = true;
                         break;
                     };
+                    self.met.detours += u64::from(route != routes::own(self.grid, from, to));
                     self.stays[i].route = route;
                 }
                 let s = &self.stays[i];
@@ -322,13 +340,19 @@ impl World<'_> {
 }
 
 pub(crate) fn run(grid: &Grid, p: &Angara, sent: &[Sent]) -> Vec<Received> {
-    let fate = run_with_faults(grid, p, sent, &[], 0);
+    let (fate, _) = run_with_faults(grid, p, sent, &[], 0);
     assert!(fate.dropped.is_empty(), "nothing is dropped without faults");
     fate.received
 }
 
 /// `faults` happen at their times, those of one instant in the order given.
-pub(crate) fn run_with_faults(grid: &Grid, p: &Angara, sent: &[Sent], faults: &[(u64, Fault)], seed: u64) -> Fate {
+pub(crate) fn run_with_faults(
+    grid: &Grid,
+    p: &Angara,
+    sent: &[Sent],
+    faults: &[(u64, Fault)],
+    seed: u64,
+) -> (Fate, Met) {
     let outs = 2 * grid.sizes.len() + p.channels as usize;
     let nodes = grid.nodes() as usize;
     let mut w = World {
@@ -342,6 +366,7 @@ pub(crate) fn run_with_faults(grid: &Grid, p: &Angara, sent: &[Sent], faults: &[
         instants: BTreeSet::new(),
         ejected: Vec::new(),
         fate: Fate::default(),
+        met: Met::default(),
         routes: Routes::new(grid, &Dead::default()),
         dead: Dead::default(),
         old: BTreeSet::new(),
@@ -394,5 +419,5 @@ pub(crate) fn run_with_faults(grid: &Grid, p: &Angara, sent: &[Sent], faults: &[
     assert_eq!(fate.received.len() + fate.dropped.len(), sent.len(), "the oracle deadlocked");
     fate.received.sort();
     fate.dropped.sort();
-    fate
+    (fate, w.met)
 }
