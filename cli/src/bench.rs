@@ -2,6 +2,7 @@
 
 mod compare;
 mod shmem;
+mod sim;
 
 use crate::error::Failed;
 use clap::{Args, Subcommand};
@@ -20,6 +21,8 @@ pub(crate) struct BenchArgs {
 enum Which {
     /// OpenSHMEM: latency, message rate, bandwidth, collectives and start-up (what `angara bench` alone does)
     Shmem(shmem::ShmemArgs),
+    /// The network model: speed, memory and threads of simulations, each with the accuracy of the same run
+    Sim(sim::SimArgs),
 }
 
 /// Measures and shows.
@@ -27,5 +30,6 @@ pub(crate) fn main(args: BenchArgs) -> Result<u8, Failed> {
     match args.which {
         None => shmem::main(args.shmem),
         Some(Which::Shmem(args)) => shmem::main(args),
+        Some(Which::Sim(args)) => sim::main(args),
     }
 }
