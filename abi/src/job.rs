@@ -61,6 +61,30 @@ pub enum Barrier {
     Counter = 2,
     /// Dissemination by puts.
     Dissemination = 3,
+    /// The adapters: everybody sends to everybody.
+    AllToAll = 4,
+    /// The adapters: along a tree in the torus and back.
+    Tree = 5,
+    /// The adapters: pairwise exchanges.
+    Hypercube = 6,
+    /// The adapters: gather to one node, release from there.
+    Master = 7,
+    /// The adapters: everybody waits for the announced number of packets.
+    Counting = 8,
+}
+
+impl Barrier {
+    /// Every choice.
+    pub const ALL: [Barrier; 9] = {
+        use Barrier::*;
+        [Auto, Multiphase, Counter, Dissemination, AllToAll, Tree, Hypercube, Master, Counting]
+    };
+
+    /// Done by the adapters, through the network.
+    pub fn by_adapter(self) -> bool {
+        use Barrier::*;
+        matches!(self, Multiphase | AllToAll | Tree | Hypercube | Master | Counting)
+    }
 }
 
 /// How collectives are done.
@@ -185,9 +209,7 @@ impl JobPage {
             shape,
             heap_stride: self.u64(at::HEAP_STRIDE).load(Ordering::Relaxed) as usize,
             static_stride: self.u64(at::STATIC_STRIDE).load(Ordering::Acquire) as usize,
-            barrier: [Barrier::Auto, Barrier::Multiphase, Barrier::Counter, Barrier::Dissemination]
-                .into_iter()
-                .find(|b| *b as u32 == get(at::BARRIER))?,
+            barrier: Barrier::ALL.into_iter().find(|b| *b as u32 == get(at::BARRIER))?,
             collectives: [Collectives::Auto, Collectives::Tree, Collectives::P2p]
                 .into_iter()
                 .find(|c| *c as u32 == get(at::COLLECTIVES))?,

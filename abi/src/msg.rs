@@ -310,8 +310,25 @@ pub struct Report {
     /// Links with traffic of this job. On the direct path: the PEs' counters folded through the
     /// route table. On the ring path: counted packet by packet on the link.
     pub links: Vec<LinkReport>,
+    /// Barriers of the job.
+    pub barriers: BarrierReport,
     /// Violations, unreachable targets, things to know.
     pub notes: Vec<String>,
+}
+
+/// How a job does barriers, and what the network saw of those its adapters did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct BarrierReport {
+    /// How.
+    pub family: Barrier,
+    /// Times a node left a barrier.
+    pub left: u64,
+    /// ... before every node had entered it; always 0 unless the network model is wrong.
+    pub early: u64,
+    /// ... before what it had sent was delivered and answered, though it asked for that; as `early`.
+    pub unfinished: u64,
+    /// Packets that came after the barrier they were sent before; as `early`.
+    pub late: u64,
 }
 
 /// What a client asks over the adapter socket.

@@ -351,7 +351,7 @@ pub(crate) fn heat(t: &Report, colour: bool) -> String {
 mod tests {
     use super::*;
     use abi::account::Traffic;
-    use abi::msg::{PairReport, Path as EnginePath};
+    use abi::msg::{BarrierReport, PairReport, Path as EnginePath};
 
     fn sample() -> RunReport {
         let shape: Shape = "2x2".parse().unwrap();
@@ -389,6 +389,7 @@ mod tests {
                 wall_s: 0.25,
                 pairs: vec![PairReport { from: 0, to: 1, class: Class::Put, traffic: Traffic::put(4096) }],
                 links,
+                barriers: BarrierReport { family: Barrier::Auto, left: 0, early: 0, unfinished: 0, late: 0 },
                 notes: vec!["one note".into()],
             },
         }

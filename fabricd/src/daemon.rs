@@ -13,7 +13,7 @@ use crate::memory::JobMemory;
 use crate::placement::failure;
 use crate::runtime_dir::{DirError, RuntimeDir};
 use crate::seqpacket::Listener;
-use abi::msg::{Event, Failure, JobSpec, Path, Reply, Report, Status, Wait};
+use abi::msg::{BarrierReport, Event, Failure, JobSpec, Path, Reply, Report, Status, Wait};
 use abi::torus::NodeId;
 use serde::Serialize;
 use std::cell::{Cell, RefCell};
@@ -187,11 +187,11 @@ impl Daemon {
     /// Traffic of a job so far; `None` if there is no such job.
     pub(crate) async fn report(&self, id: u32) -> Option<Report> {
         let slot = self.jobs.borrow().get(&id)?.memory.slot;
-        let (pairs, links, mut notes) = self
+        let (pairs, links, check, mut notes) = self
             .data
             .call(move |engine| engine.report(slot))
             .await
-            .unwrap_or_else(|e| (vec![], vec![], vec![e.to_string()]));
+            .unwrap_or_else(|e| (vec![], vec![], Default::default(), vec![e.to_string()]));
         let jobs = self.jobs.borrow();
         let job = jobs.get(&id)?;
         notes.splice(0..0, job.notes.iter().cloned());
@@ -204,6 +204,13 @@ impl Daemon {
             wall_s: job.created.elapsed().as_secs_f64(),
             pairs,
             links,
+            barriers: BarrierReport {
+                family: job.memory.page.geometry().map_or(job.spec.barrier, |g| g.barrier),
+                left: check.left,
+                early: check.early,
+                unfinished: check.unfinished,
+                late: check.late,
+            },
             notes,
         })
     }

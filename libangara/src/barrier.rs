@@ -9,10 +9,11 @@
 //! | family | half | full | what else it needs |
 //! |---|---|---|---|
 //! | multiphase | K phases: 1, 3, 4 | 2K phases: 1, 3, 4, 5 | nothing: specials flush every data channel of every link |
+//! | all-to-all, tree, hypercube, master, counting | 1, 3, 4 | 1, 3, 4, 5 | nothing: the adapters order, acknowledge or count the packets |
 //! | counter | 1; 3 and 5 for direct targets | same | targets behind the ring are made quiet before arriving, which gives 3, 4, 5 |
 //! | dissemination | 1; 3 and 5 for direct targets | same | as the counter |
 //!
-//! K is the longest route in use, counted by the adapter. A direct store is complete when it is
+//! The first two rows are the adapters' work; K is the longest route in use. A direct store is complete when it is
 //! made, and both the arrival (a locked instruction) and the post of a descriptor come after it.
 
 use crate::driver::Adapter;
@@ -51,7 +52,7 @@ impl Barriers {
             Barrier::Auto if ring => Barrier::Multiphase,
             Barrier::Auto => Barrier::Counter,
             // Without a channel there is no adapter to ask.
-            Barrier::Multiphase if adapter.channel().is_err() => Barrier::Counter,
+            family if family.by_adapter() && adapter.channel().is_err() => Barrier::Counter,
             family => family,
         };
         announce(adapter);
@@ -82,13 +83,13 @@ impl Job {
         }
         let barriers = &self.barriers;
         match barriers.family {
-            Barrier::Multiphase => {
+            family if family.by_adapter() => {
                 // Stores on this host are not flushed by specials, posts are; on a mixed job both
                 // must be done before the first special leaves.
                 if barriers.mixed {
                     self.ctx().quiet()?;
                 }
-                self.multiphase(half)
+                self.adapter_barrier(half)
             }
             family => {
                 if barriers.ring {
@@ -99,8 +100,8 @@ impl Job {
         }
     }
 
-    /// The adapter's multiphase barrier.
-    fn multiphase(&self, half: bool) -> Result<()> {
+    /// The adapters' barrier; which of theirs, they know from the job.
+    fn adapter_barrier(&self, half: bool) -> Result<()> {
         let adapter = &self.adapter;
         let slot = adapter.wait_slot()?;
         let me = adapter.pe_entry(self.my_pe());

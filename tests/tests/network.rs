@@ -3,6 +3,7 @@
 //! plane stands still. And both paths report the same traffic for the same program.
 
 use abi::account::{Class, Load};
+use abi::job::Barrier;
 use abi::msg::{LinkReport, Report, Request};
 use angara_tests::daemon::Daemon;
 use angara_tests::process::PATIENCE;
@@ -98,6 +99,20 @@ fn same_on_both_paths(program: &Path, rest: &[&str], network: &[&str]) {
         assert_eq!(d, r, "{shown} {network:?}: link {} {} class {:?}, direct left, ring right", key.0, key.1, key.2);
     }
     test.assert_clean();
+}
+
+#[test]
+fn every_barrier_of_the_adapters_runs_on_the_ring_path() {
+    let test = Test::new("network-barriers");
+    let program = tools::compile("examples/c/ring.c");
+    for family in Barrier::ALL.into_iter().filter(|b| b.by_adapter()) {
+        let name = serde_json::to_value(family).unwrap();
+        let network = ["-n", "7", "--torus", "2x2x2", "--path", "ring", "--barrier", name.as_str().unwrap()];
+        let (_, report) = run(&test, &network, &program, &[]);
+        let b = report.barriers;
+        assert_eq!((b.family, b.early, b.unfinished, b.late), (family, 0, 0, 0));
+        assert!(b.left > 0 && b.left % 7 == 0, "{family:?}: {} exits of 7 nodes", b.left);
+    }
 }
 
 #[test]

@@ -54,7 +54,8 @@ pub(crate) struct RunArgs {
     /// Collectives: auto, tree (collective subnet) or p2p (puts)
     #[arg(long, value_name = "HOW", default_value = "auto", value_parser = collectives)]
     pub(crate) collectives: Collectives,
-    /// Barrier: auto, multiphase (the adapter's), counter (shared memory) or dissemination (puts)
+    /// Barrier: auto; multiphase, all-to-all, tree, hypercube, master or counting (the adapters');
+    /// counter (shared memory) or dissemination (puts)
     #[arg(long, value_name = "HOW", default_value = "auto", value_parser = barrier)]
     pub(crate) barrier: Barrier,
     /// Symmetric heap per PE, such as 64M or 1G [default: $SHMEM_SYMMETRIC_SIZE or 64M]
@@ -156,7 +157,7 @@ fn collectives(s: &str) -> Result<Collectives, String> {
     word(s, "auto, tree or p2p")
 }
 fn barrier(s: &str) -> Result<Barrier, String> {
-    word(s, "auto, multiphase, counter or dissemination")
+    word(s, "auto, multiphase, all-to-all, tree, hypercube, master, counting, counter or dissemination")
 }
 
 /// Reads a word the way the messages spell it.
@@ -409,7 +410,10 @@ mod tests {
         assert_eq!(path("ring"), Ok(EnginePath::Ring));
         assert_eq!(barrier("dissemination"), Ok(Barrier::Dissemination));
         assert_eq!(collectives("p2p"), Ok(Collectives::P2p));
-        assert_eq!(barrier("fast").unwrap_err(), "use auto, multiphase, counter or dissemination");
+        assert_eq!(
+            barrier("fast").unwrap_err(),
+            "use auto, multiphase, all-to-all, tree, hypercube, master, counting, counter or dissemination"
+        );
     }
 
     #[test]

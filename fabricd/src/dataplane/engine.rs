@@ -9,9 +9,9 @@ use super::{Gauges, Notice};
 use crate::config::Options;
 use crate::memory::{JobMemory, PeMemory};
 use abi::channel::Fault;
-use abi::job::Reach;
+use abi::job::{Barrier, Reach};
 use abi::torus::{NodeId, Shape};
-use fabric::{Fabric, Port, Routes};
+use fabric::{BarrierFamily, Fabric, Port, Routes};
 use rustix::event::epoll;
 use std::collections::BTreeMap;
 use std::io;
@@ -108,6 +108,8 @@ impl Engine {
     pub(crate) fn open_job(&mut self, memory: Arc<JobMemory>) -> Result<(), String> {
         let ports: Vec<Port> = memory.entries.iter().map(|e| Port { node: e.node, endpoint: e.endpoint }).collect();
         self.fabric.open_job(memory.slot, &ports).map_err(|e| e.to_string())?;
+        let family = memory.page.geometry().and_then(|g| family(g.barrier)).unwrap_or_default();
+        self.fabric.set_barrier_family(memory.slot, family).map_err(|e| e.to_string())?;
         for (pe, &port) in ports.iter().enumerate() {
             self.ports.set(port, Some(Owner { slot: memory.slot, pe: pe as u32 }));
         }
@@ -250,4 +252,17 @@ impl EngineJob {
     pub(super) fn complete(&self) -> bool {
         self.pes.iter().all(Option::is_some)
     }
+}
+
+/// What the adapters do; `None` for barriers that are none of theirs.
+fn family(barrier: Barrier) -> Option<BarrierFamily> {
+    Some(match barrier {
+        Barrier::Multiphase => BarrierFamily::Multiphase,
+        Barrier::AllToAll => BarrierFamily::AllToAll,
+        Barrier::Tree => BarrierFamily::Tree,
+        Barrier::Hypercube => BarrierFamily::Hypercube,
+        Barrier::Master => BarrierFamily::Master,
+        Barrier::Counting => BarrierFamily::Counting,
+        Barrier::Auto | Barrier::Counter | Barrier::Dissemination => return None,
+    })
 }

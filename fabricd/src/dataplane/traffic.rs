@@ -9,7 +9,7 @@ use super::engine::{Engine, EngineJob};
 use abi::account::{CLASSES, Class, Load, Traffic};
 use abi::msg::{LinkReport, PairReport};
 use abi::torus::Direction;
-use fabric::{Link, Routes};
+use fabric::{BarrierCheck, Link, Routes};
 use std::collections::BTreeMap;
 
 /// Loads by class.
@@ -74,7 +74,7 @@ fn since(now: Traffic, before: Traffic) -> Traffic {
 
 impl Engine {
     /// Pairs, links and remarks of a job.
-    pub(crate) fn report(&mut self, slot: u16) -> (Vec<PairReport>, Vec<LinkReport>, Vec<String>) {
+    pub(crate) fn report(&mut self, slot: u16) -> (Vec<PairReport>, Vec<LinkReport>, BarrierCheck, Vec<String>) {
         let Some(job) = self.jobs.get_mut(&slot) else { return Default::default() };
         job.fold(&self.routes);
         let job = &self.jobs[&slot];
@@ -97,7 +97,11 @@ impl Engine {
         if stranded > 0 {
             notes.push(format!("{stranded} packets of pairs without a route are in no link's figures"));
         }
-        (pairs, links.collect(), notes)
+        let check = self.fabric.barrier_check(slot);
+        if !check.held() {
+            notes.push("the model's barriers did not keep their guarantee; see the counters".into());
+        }
+        (pairs, links.collect(), check, notes)
     }
 
     /// Links of the whole network that carried anything, failed, or are down.
