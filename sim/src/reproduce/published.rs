@@ -35,7 +35,8 @@ pub(super) fn claims() -> Vec<Claim> {
 
 fn network(slots: u8) -> Result<Network, Error> {
     let shape = "torus:8x4".parse().expect("a shape");
-    let config = Config { shape, profile: Profile::Angara(Angara { slots, ..Angara::default() }), seed: 1, faults: Vec::new() };
+    let config =
+        Config { shape, profile: Profile::Angara(Angara { slots, ..Angara::default() }), seed: 1, faults: Vec::new() };
     Network::new(&config).map_err(|e| Error::Network(e.to_string()))
 }
 

@@ -234,7 +234,11 @@ impl Plan {
             return (self.what != Collective::Reduce).then_some(once + up_and_down * edge);
         }
         let step = |a: usize, b: usize| {
-            overhead + p.inject_ps + u64::from(shape.distance(at(a), at(b))) * (p.router_ps + p.link_ps) + link.max(core) + p.eject_ps
+            overhead
+                + p.inject_ps
+                + u64::from(shape.distance(at(a), at(b))) * (p.router_ps + p.link_ps)
+                + link.max(core)
+                + p.eject_ps
         };
         // The rank whose bits are all set is the last: every round's message is on its way there.
         let far = |bits: u32| (0..bits).map(|bit| step(n - 1, (n - 1) & !(1 << bit))).sum::<Tick>();

@@ -14,9 +14,7 @@ use abi::desc::{Place, Region};
 use abi::packet::{ReduceElem, ReduceOp, Vc};
 use abi::torus::{NodeId, Shape};
 use fabric::model::{Profile, Tick};
-use fabric::{
-    BarrierCheck, BarrierFamily, Completion, Config, Effect, Fabric, NetError, Op, OpState, Port, Source,
-};
+use fabric::{BarrierCheck, BarrierFamily, Completion, Config, Effect, Fabric, NetError, Op, OpState, Port, Source};
 use std::collections::VecDeque;
 
 /// Bytes of a collective packet.
