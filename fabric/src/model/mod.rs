@@ -32,7 +32,6 @@ mod parallel;
 pub mod rng;
 pub mod topology;
 pub mod trace;
-pub mod traffic;
 
 pub use config::{Angara, Config, ConfigError, Generic, Profile, Rate};
 pub use topology::{Shape, Topology};

@@ -60,12 +60,6 @@ pub fn below(bits: u64, n: u64) -> u64 {
     ((bits as u128 * n as u128) >> 64) as u64
 }
 
-/// Maps 64 random bits to (0, 1].
-#[inline(always)]
-pub fn unit(bits: u64) -> f64 {
-    ((bits >> 11) + 1) as f64 / (1u64 << 53) as f64
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

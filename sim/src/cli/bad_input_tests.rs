@@ -77,6 +77,7 @@ const RUN: &[(&str, &str, &[&str])] = &[
     ("generic-fault", "--router generic --error-rate 1%", &["error-rate is corrupt=1%", "use router angara"]),
     ("tree-fault", "--topology fat-tree:4,2 --error-rate 1%", &["error-rate", "on a torus or mesh"]),
     ("fault-dims", "--topology torus:2x2x2x2x2 --router angara --error-rate 1%", &["live ring"]),
+    ("threads-faults", "--topology torus:4x4 --threads 2 --error-rate 1%", &["threads is 2", "one thread"]),
     ("threads", "--threads 0", &["threads is 0", "at least 1"]),
     ("seed", "--seed x", &["--seed"]),
     ("precision", "--precision 2", &["precision is 2", "between 0 and 1"]),

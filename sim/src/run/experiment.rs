@@ -199,6 +199,10 @@ impl Keys {
         let observe = Observe { packets: self.trace.clone(), links: false };
         let threads = match self.threads.unwrap_or(1) {
             0 => return Err((Error::invalid("threads", 0, "give at least 1"), "threads")),
+            n if n > 1 && !network.faults.is_empty() => {
+                let why = "a network with faults is simulated by one thread; points of a sweep run at once";
+                return Err((Error::invalid("threads", n, why), "threads"));
+            }
             n => n,
         };
         let experiment = Experiment {

@@ -180,12 +180,14 @@ mod tests {
 
     #[test]
     fn nothing_a_run_shows_depends_on_threads() {
-        let network = "topology = \"torus:4x4\"\nrouter = \"generic\"\nlength = 3\ntrace = \"0..20,0->5\"\n";
-        for workload in ["load = 0.3\nwarmup = 200\ncycles = 500", "workload = \"all-to-all:100\""] {
-            let settings = format!("{network}{workload}");
-            let alone = everything(&settings, 1);
-            assert!(alone.contains("Delivered"));
-            assert_eq!(alone, everything(&settings, 3), "{workload}");
+        let network = "topology = \"torus:4x4\"\nlength = 3\ntrace = \"0..20,0->5\"\n";
+        for router in ["router = \"generic\"\n", "router = \"angara\"\nrouting = \"adaptive\"\n"] {
+            for workload in ["load = 0.3\nwarmup = 200\ncycles = 500", "workload = \"all-to-all:100\""] {
+                let settings = format!("{network}{router}{workload}");
+                let alone = everything(&settings, 1);
+                assert!(alone.contains("Delivered"));
+                assert_eq!(alone, everything(&settings, 3), "{settings}");
+            }
         }
     }
 
