@@ -9,7 +9,7 @@ use std::path::PathBuf;
 #[derive(Parser)]
 #[command(name = "angara")]
 enum Top {
-    Sim(SimArgs),
+    Sim(Box<SimArgs>),
     Plan(PlanArgs),
 }
 
@@ -20,7 +20,7 @@ fn refused(name: &str, line: &str, file: &str) -> String {
     std::fs::write(&path, file).unwrap();
     let words = line.split_whitespace().map(|w| if w == "FILE" { path.to_str().unwrap() } else { w });
     let result = match Top::try_parse_from(["angara"].into_iter().chain(words)) {
-        Ok(Top::Sim(args)) => sim(args),
+        Ok(Top::Sim(args)) => sim(*args),
         Ok(Top::Plan(args)) => plan(args),
         Err(e) => Err(Error::Network(e.to_string().lines().next().unwrap_or_default().into())),
     };

@@ -152,17 +152,7 @@ impl Keys {
         let (deadlock, routing) = (self.deadlock_rule(router)?, self.routing_rule(router, grid.is_some())?);
         let workload = self.workload.clone().unwrap_or_default();
         self.refuse_unused(&workload)?;
-        let default_length = if router == Router::Angara { ANGARA_FLITS_MAX } else { 1 };
-        let lengths = match &self.length {
-            Some(lengths) => lengths.clone(),
-            None => workload
-                .workload
-                .packet_flits_max()
-                .unwrap_or(default_length)
-                .to_string()
-                .parse()
-                .expect("a plain number is a length"),
-        };
+        let lengths = self.lengths(router, &workload);
         let (profile, buffer, vcs) = match router {
             Router::Generic => self.generic(&lengths)?,
             Router::Angara => self.angara(&lengths)?,
@@ -174,37 +164,13 @@ impl Keys {
 
         let layout = layout(&shape);
         let load = self.load.unwrap_or(0.1);
-        let mean = lengths.mean();
-        let rate = Rate::messages(load / mean).map_err(|_| {
-            let why = format!(
-                "a node creates at most one message per cycle, here of {mean} flits: give a load from 0 to {mean}"
-            );
-            (Error::invalid("load", load, why), "load")
-        })?;
+        let rate = rate(load, lengths.mean())?;
         let pattern = self.pattern.clone().unwrap_or(Pattern::Uniform);
         let map = self.map.unwrap_or_default();
         let process = self.process.unwrap_or(Process::Bernoulli);
-        if let Some(p) = self.probe
-            && p.from.max(p.to) >= layout.endpoints()
-        {
-            let what = format!("nodes are numbered 0 to {}", layout.endpoints() - 1);
-            return Err((Error::invalid("probe", format!("{},{}", p.from, p.to), what), "probe"));
-        }
-        if let Some(last) = self.trace.as_ref().and_then(|t| t.largest_endpoint()).filter(|&e| e >= layout.endpoints())
-        {
-            let what = format!("there is no node {last}; nodes are numbered 0 to {}", layout.endpoints() - 1);
-            let text = self.trace.as_ref().map(ToString::to_string).unwrap_or_default();
-            return Err((Error::invalid("trace", text, what), "trace"));
-        }
+        self.check_nodes(&layout)?;
         let observe = Observe { packets: self.trace.clone(), links: false };
-        let threads = match self.threads.unwrap_or(1) {
-            0 => return Err((Error::invalid("threads", 0, "give at least 1"), "threads")),
-            n if n > 1 && !network.faults.is_empty() => {
-                let why = "a network with faults is simulated by one thread; points of a sweep run at once";
-                return Err((Error::invalid("threads", n, why), "threads"));
-            }
-            n => n,
-        };
+        let threads = self.thread_count(&network)?;
         let experiment = Experiment {
             settings: Settings {
                 topology: shape.to_string(),
@@ -250,6 +216,39 @@ impl Keys {
                 Err((Error::invalid(key, "given", what), key))
             }
             None => Ok(()),
+        }
+    }
+
+    /// The lengths asked for, else what the workload sends, else those usual with the router.
+    fn lengths(&self, router: Router, chosen: &Chosen) -> Lengths {
+        let usual = if router == Router::Angara { ANGARA_FLITS_MAX } else { 1 };
+        let own = || chosen.workload.packet_flits_max().unwrap_or(usual);
+        self.length.clone().unwrap_or_else(|| own().to_string().parse().expect("a plain number is a length"))
+    }
+
+    /// Probe and followed pairs are among the nodes that exist.
+    fn check_nodes(&self, layout: &Layout) -> Blamed<()> {
+        let last = layout.endpoints() - 1;
+        let why = format!("nodes are numbered 0 to {last}");
+        match (self.probe, &self.trace) {
+            (Some(p), _) if p.from.max(p.to) > last => {
+                Err((Error::invalid("probe", format!("{},{}", p.from, p.to), why), "probe"))
+            }
+            (_, Some(trace)) if trace.largest_endpoint().is_some_and(|e| e > last) => {
+                Err((Error::invalid("trace", trace, why), "trace"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn thread_count(&self, network: &Config) -> Blamed<usize> {
+        let refuse = |n: usize, why: &str| Err((Error::invalid("threads", n, why), "threads"));
+        match self.threads.unwrap_or(1) {
+            0 => refuse(0, "give at least 1"),
+            n if n > 1 && !network.faults.is_empty() => {
+                refuse(n, "a network with faults is simulated by one thread; points of a sweep run at once")
+            }
+            n => Ok(n),
         }
     }
 
@@ -377,6 +376,15 @@ impl Keys {
         let cycles_max = cycles_max.max(fixed);
         Ok(Schedule { warmup: self.warmup, measure: self.cycles, precision, cycles_max })
     }
+}
+
+/// Messages of `mean` flits per node and cycle that make `load`.
+fn rate(load: f64, mean: f64) -> Blamed<Rate> {
+    Rate::messages(load / mean).map_err(|_| {
+        let why =
+            format!("a node creates at most one message per cycle, here of {mean} flits: give a load from 0 to {mean}");
+        (Error::invalid("load", load, why), "load")
+    })
 }
 
 /// Nanoseconds as a model time.

@@ -160,6 +160,14 @@ pub fn numbers<const N: usize>(arguments: &str) -> Result<[u64; N], Error> {
     })
 }
 
+/// Runs settings written as in a file, for tests of workloads.
+#[cfg(test)]
+pub(crate) fn simulate(settings: &str) -> Report {
+    let keys: crate::run::Keys = toml::from_str(settings).unwrap();
+    let experiment = keys.resolve().map_err(|e| e.0).unwrap();
+    experiment.workload.workload.run(&experiment, &mut |_| ControlFlow::Continue(())).unwrap()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -202,12 +210,4 @@ mod tests {
         assert!(refused("request-reply:1,2").contains("give 3 whole numbers"));
         assert!(refused("open-loop:3").contains("open-loop takes no arguments"));
     }
-}
-
-/// Runs settings written as in a file, for tests of workloads.
-#[cfg(test)]
-pub(crate) fn simulate(settings: &str) -> Report {
-    let keys: crate::run::Keys = toml::from_str(settings).unwrap();
-    let experiment = keys.resolve().map_err(|e| e.0).unwrap();
-    experiment.workload.workload.run(&experiment, &mut |_| ControlFlow::Continue(())).unwrap()
 }
