@@ -54,6 +54,10 @@ impl Sweep {
         // Names and values of the plain settings are checked where they stand.
         let plain = file.without_table("sweep").parse::<Keys>()?;
         let threads = flags.threads.or(plain.threads).unwrap_or(1);
+        if threads == 0 {
+            let e = Error::invalid("threads", 0, "give at least 1");
+            return Err(if flags.gives("threads") { e } else { file.locate(e, Some("threads")) });
+        }
         let axes = ordered(file, axes)?;
         let total = axes.iter().map(|(_, values)| values.len()).product();
         if total == 0 || total > POINTS_MAX {
@@ -165,12 +169,12 @@ fn point(
         table.insert(name.clone(), value.clone());
     }
     let keys: Keys = table.try_into().expect("every setting was checked alone");
-    let keys = flags.clone().over(keys);
-    let mut experiment = keys.resolve().map_err(|(e, key)| match flags.gives(key) {
+    // Threads take points; each is simulated by one.
+    let keys = Keys { threads: None, ..flags.clone().over(keys) };
+    let experiment = keys.resolve().map_err(|(e, key)| match flags.gives(key) {
         true => e,
         false => file.locate(e, Some(key)),
     })?;
-    experiment.threads = 1;
     Ok((values, experiment))
 }
 

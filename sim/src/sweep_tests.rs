@@ -93,3 +93,11 @@ fn an_ended_sweep_hands_out_what_was_finished() {
     assert!(all.unwrap().is_none());
     assert_eq!(*finished.lock().unwrap(), ["0.05"]);
 }
+
+#[test]
+fn threads_take_points_also_of_networks_that_have_only_one() {
+    let text = "topology = \"torus:2x2\"\nthreads = 2\nerror-rate = \"1%\"\nwarmup = 10\ncycles = 100\n[sweep]\nload = [0.1, 0.2]\n";
+    let (sweep, threads) = Sweep::read(&file("faults", text), &Keys::default()).unwrap();
+    assert_eq!((threads, sweep.points.iter().all(|(_, e)| e.threads == 1)), (2, true));
+    assert_eq!(run(&sweep, threads).len(), 2);
+}

@@ -110,7 +110,14 @@ fn save(files: &Files, experiment: &Experiment, report: &Report) -> Result<(), E
         };
         if is_csv(path) { write(path, &chart.csv())? } else { write_chart(path, chart)? }
     }
-    if let (Some(path), Some(links)) = (&files.heat_map, &report.observed.links) {
+    if let Some(path) = &files.heat_map {
+        let Some(links) = &report.observed.links else {
+            return Err(Error::invalid(
+                "--heat-map",
+                path.display(),
+                "this workload does not count links; leave it out",
+            ));
+        };
         write(path, &if is_csv(path) { links.csv() } else { heat::svg(links) })?;
     }
     if let Some(path) = &files.chrome_trace {

@@ -143,10 +143,29 @@ pub fn chip(experiment: &Experiment) -> Result<Config, Error> {
     let Profile::Angara(a) = &experiment.network.profile else {
         return Err(Error::invalid("router", "generic", needs));
     };
+    refuse_ignored(experiment)?;
     let text = experiment.settings.topology.clone();
     let shape: Shape =
         text.strip_prefix("torus:").unwrap_or(&text).parse().map_err(|_| Error::invalid("topology", &text, needs))?;
     Ok(Config { params: a.params(), payload: false, seed: experiment.seed, ..Config::new(shape) })
+}
+
+/// What a script would silently do without is refused.
+fn refuse_ignored(experiment: &Experiment) -> Result<(), Error> {
+    let settings = &experiment.settings;
+    let ignored = [
+        ("fault", settings.fault.first().cloned(), !settings.fault.is_empty()),
+        ("routing", Some("adaptive".into()), experiment.adaptive),
+        ("trace", experiment.observe.packets.as_ref().map(ToString::to_string), experiment.observe.packets.is_some()),
+        ("threads", Some(experiment.threads.to_string()), experiment.threads > 1),
+    ];
+    match ignored.into_iter().find(|(.., given)| *given) {
+        Some((key, value, _)) => {
+            let why = "collectives, barriers and applications run without it; leave it out";
+            Err(Error::invalid(key, value.unwrap_or_default(), why))
+        }
+        None => Ok(()),
+    }
 }
 
 /// Nanoseconds as ps.
