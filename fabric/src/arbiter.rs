@@ -7,6 +7,8 @@
 
 use crate::Fabric;
 use crate::layout::{ADAPTIVE, LANE_ADAPTIVE, LANES, UP};
+use crate::link::NEVER;
+use crate::types::Tick;
 
 impl Fabric {
     /// Grants outputs of `node` until none of those to look at can be granted. One pass is in
@@ -14,19 +16,21 @@ impl Fabric {
     #[inline]
     pub(crate) fn decide(&mut self, node: u32) {
         let n = node as usize;
+        // Nobody else adds outputs while the node is decided.
+        let mut look = std::mem::take(&mut self.routers.look[n]);
         let mut passed = 0u16;
-        loop {
-            let rest = self.routers.look[n] & !passed;
+        // Alone and first, the output is the one that its adaptive packets prefer: had another they
+        // ask for come to be idle and to have room at this instant, it would be looked at, too.
+        let mut alone = look.is_power_of_two();
+        while look != 0 {
+            let rest = look & !passed;
             if rest == 0 {
-                if self.routers.look[n] == 0 {
-                    return;
-                }
                 passed = 0;
                 continue;
             }
             let o = rest.trailing_zeros() as usize;
             passed = ((2u32 << o) - 1) as u16;
-            self.routers.look[n] &= !(1 << o);
+            look &= !(1 << o);
             let out = &self.routers.outputs[n * self.lay.outs + o];
             if out.requests == [0; LANES] {
                 continue;
@@ -36,66 +40,59 @@ impl Fabric {
                 self.wake_at(node, o, at);
                 continue;
             }
-            match self.choose(n, o) {
-                Some((lane, number)) => {
-                    self.give_output(node, o, lane, number);
-                }
-                None if o < self.lay.dirs => {
-                    let link = self.link(node, o);
-                    if let Some(at) = self.slots.next_return(link, self.now) {
-                        self.wake_at(node, o, at);
-                    }
-                }
+            let mut short = NEVER;
+            match self.choose(n, o, alone, &mut short) {
+                Some((lane, number)) => look |= self.give_output(node, o, lane, number),
+                None if short != NEVER => self.wake_at(node, o, short),
                 None => {}
             }
+            alone = false;
         }
     }
 
+    /// Grants a request. Returns the outputs that are worth looking at again.
     #[inline(always)]
-    fn give_output(&mut self, node: u32, o: usize, lane: usize, number: u32) {
+    fn give_output(&mut self, node: u32, o: usize, lane: usize, number: u32) -> u16 {
         let queue = self.lay.queue(lane, number);
-        let own = self.lay.vc(queue);
         // A packet that leaves the adaptive channel is asking in the lane of its class.
-        let vc = if lane == 0 || o >= self.lay.dirs { own } else { lane - 1 };
-        self.routers.output(node, o).turns[lane] = number as u8 + 1;
+        let vc = if lane == 0 || o >= self.lay.dirs { self.lay.vc(queue) } else { lane - 1 };
         self.grant(node, queue, o, vc);
         let out = self.routers.output(node, o);
+        out.turns[lane] = number as u8 + 1;
         if out.requests == [0; LANES] {
-            return;
+            return 0;
         }
         let (at, mut adaptive) = (out.busy, out.requests[LANE_ADAPTIVE]);
         self.wake_at(node, o, at);
-        if o >= self.lay.dirs {
-            return;
-        }
+        let mut again = 0;
         // Adaptive packets that preferred this output may now prefer another.
-        while adaptive != 0 {
+        while adaptive != 0 && o < self.lay.dirs {
             let queue = self.lay.queue(LANE_ADAPTIVE, adaptive.trailing_zeros());
             adaptive &= adaptive - 1;
-            let wants = self.input(node, queue).wants;
-            self.look_at_more(node, wants & !(1 << o));
+            again |= self.ask_everywhere(node, queue);
         }
+        again & !(1 << o)
     }
 
-    /// As `look_at` for a node that is being decided.
+    /// Free slots of a channel behind output `o`.
     #[inline(always)]
-    fn look_at_more(&mut self, node: u32, outputs: u16) {
-        self.routers.look[node as usize] |= outputs;
+    fn free(&mut self, n: usize, o: usize, vc: usize) -> usize {
+        let out = &mut self.routers.outputs[n * self.lay.outs + o];
+        self.slots.free(&mut out.credits, n * self.lay.dirs + o, vc, self.now)
     }
 
-    /// Requests for output `o` in a lane that fit downstream.
+    /// Requests for output `o` in a lane that fit downstream. If some do not, `short` is not after
+    /// the next time at which they may.
     #[inline(always)]
-    fn eligible(&self, n: usize, o: usize, lane: usize, asking: u32) -> u32 {
+    fn eligible(&mut self, n: usize, o: usize, lane: usize, asking: u32, alone: bool, short: &mut Tick) -> u32 {
         if asking == 0 || o >= self.lay.dirs {
             return asking;
         }
-        let link = n * self.lay.dirs + o;
-        let is_ring = self.routers.outputs[n * self.lay.outs + o].is_ring;
         match lane {
-            0 => self.eligible_first(link, o, is_ring, asking),
-            LANE_ADAPTIVE => {
-                if self.slots.free(link, ADAPTIVE, self.now) < self.unit {
-                    return 0;
+            0 => return self.eligible_first(n, o, asking, short),
+            LANE_ADAPTIVE if self.free(n, o, ADAPTIVE) >= self.unit => {
+                if alone {
+                    return asking;
                 }
                 let (mut mask, mut rest) = (0, asking);
                 while rest != 0 {
@@ -103,62 +100,96 @@ impl Fabric {
                     rest &= rest - 1;
                     let queue = self.lay.queue(lane, number);
                     let wants = self.routers.inputs[n * self.lay.queues + queue].wants;
-                    if wants == 1 << o || self.preferred(n, wants) == o {
+                    if self.preferred(n, wants) == Some(o) {
                         mask |= 1 << number;
                     }
                 }
-                mask
+                return mask;
             }
+            LANE_ADAPTIVE => {}
             _ => {
-                let free = self.slots.free(link, lane - 1, self.now);
+                let free = self.free(n, o, lane - 1);
+                let is_ring = self.routers.outputs[n * self.lay.outs + o].is_ring;
                 if free >= 2 * self.unit || (!is_ring && free >= self.unit) {
-                    asking
-                } else if free >= self.unit {
-                    asking & 1 << o // going on in the same direction
-                } else {
-                    0
+                    return asking;
+                }
+                let goes_on = asking & 1 << o; // in the same direction
+                if free >= self.unit && goes_on != 0 {
+                    return goes_on;
                 }
             }
         }
+        *short = (*short).min(self.routers.outputs[n * self.lay.outs + o].credits.next[lane - 1]);
+        0
     }
 
     /// The collective lane: each request has its own channel.
-    fn eligible_first(&self, link: usize, o: usize, is_ring: bool, asking: u32) -> u32 {
-        let fits = |number: &u32| {
-            let queue = self.lay.queue(0, *number);
+    fn eligible_first(&mut self, n: usize, o: usize, asking: u32, short: &mut Tick) -> u32 {
+        let (mut mask, mut rest) = (0, asking);
+        let is_ring = self.routers.outputs[n * self.lay.outs + o].is_ring;
+        while rest != 0 {
+            let number = rest.trailing_zeros();
+            rest &= rest - 1;
+            let queue = self.lay.queue(0, number);
             let vc = self.lay.vc(queue);
             let goes_on = self.lay.dir(queue) == Some(o) && vc >= UP;
             let need = if goes_on || !is_ring || vc == ADAPTIVE { 1 } else { 2 };
-            self.slots.free(link, vc, self.now) >= need * self.unit
-        };
-        (0..32).filter(|number| asking >> number & 1 != 0).filter(fits).fold(0, |mask, number| mask | 1 << number)
+            if self.free(n, o, vc) >= need * self.unit {
+                mask |= 1 << number;
+            } else {
+                *short = (*short).min(self.routers.outputs[n * self.lay.outs + o].credits.next[vc]);
+            }
+        }
+        mask
     }
 
     /// Among idle outputs with room on the adaptive channel the one with most room, the lowest if equal.
-    fn preferred(&self, n: usize, wants: u16) -> usize {
-        let mut best = (0, usize::MAX);
+    #[inline(always)]
+    pub(crate) fn preferred(&mut self, n: usize, wants: u16) -> Option<usize> {
+        let (now, first_link) = (self.now, n * self.lay.dirs);
+        let outputs = &mut self.routers.outputs[n * self.lay.outs..][..self.lay.outs];
+        let (mut most, mut best) = (self.unit - 1, None);
         let mut rest = wants;
         while rest != 0 {
             let o = rest.trailing_zeros() as usize;
             rest &= rest - 1;
-            if self.routers.outputs[n * self.lay.outs + o].busy > self.now {
+            let out = &mut outputs[o];
+            if out.busy > now {
                 continue;
             }
-            let free = self.slots.free(n * self.lay.dirs + o, ADAPTIVE, self.now);
-            if free >= self.unit && free > best.0 {
-                best = (free, o);
+            let free = self.slots.free(&mut out.credits, first_link + o, ADAPTIVE, now);
+            if free > most {
+                (most, best) = (free, Some(o));
             }
         }
-        best.1
+        best
     }
 
-    /// Lane and number of the next grant of `o`.
+    /// Lane and number of the next grant of `o`; if none, when slots that are missing may be there.
     #[inline(always)]
-    fn choose(&self, n: usize, o: usize) -> Option<(usize, u32)> {
-        let out = &self.routers.outputs[n * self.lay.outs + o];
+    fn choose(&mut self, n: usize, o: usize, alone: bool, short: &mut Tick) -> Option<(usize, u32)> {
+        let asking = self.routers.outputs[n * self.lay.outs + o].requests;
+        let lane = match asking {
+            [0, _, 0, 0] => 1,
+            [0, 0, _, 0] => 2,
+            [0, 0, 0, _] => 3,
+            _ => return self.choose_among(n, o, alone, short),
+        };
+        let mask = self.eligible(n, o, lane, asking[lane], alone, short);
+        match mask {
+            0 => None,
+            _ if mask.is_power_of_two() => Some((lane, mask.trailing_zeros())),
+            _ => self.choose_among(n, o, alone, short),
+        }
+    }
+
+    /// As `choose`, with several requests.
+    #[inline(never)]
+    fn choose_among(&mut self, n: usize, o: usize, alone: bool, short: &mut Tick) -> Option<(usize, u32)> {
+        let asking = self.routers.outputs[n * self.lay.outs + o].requests;
         let mut first = None;
-        for (lane, asking) in out.requests.into_iter().enumerate() {
-            let mask = self.eligible(n, o, lane, asking);
+        for (lane, asking) in asking.into_iter().enumerate() {
+            let mask = self.eligible(n, o, lane, asking, alone, short);
             if mask == 0 {
                 continue;
             }
@@ -173,7 +204,7 @@ impl Fabric {
             }
         }
         let (lane, mask) = first?;
-        let turn = out.turns[lane] as u32;
+        let turn = self.routers.outputs[n * self.lay.outs + o].turns[lane] as u32;
         let above = if turn >= 32 { 0 } else { mask & (u32::MAX << turn) };
         Some((lane, if above != 0 { above.trailing_zeros() } else { mask.trailing_zeros() }))
     }

@@ -39,6 +39,9 @@ const LEAVING: usize = 16;
 pub(crate) const CHANNELS_MAX: usize = 4;
 
 const QUEUES_MAX: usize = 64;
+/// Masks keep table look-ups free of range checks.
+const QUEUE_MASK: usize = QUEUES_MAX - 1;
+const LANE_MASK: usize = LANES - 1;
 const NO_DIR: u8 = u8::MAX;
 
 /// What the queue and output numbers of one network mean.
@@ -111,12 +114,12 @@ impl Layout {
     /// Virtual channel of a queue.
     #[inline(always)]
     pub(crate) fn vc(&self, queue: usize) -> usize {
-        self.vc[queue] as usize
+        self.vc[queue & QUEUE_MASK] as usize
     }
     /// Direction in which the packets of a link's queue travel; `None` for the node's own queues.
     #[inline(always)]
     pub(crate) fn dir(&self, queue: usize) -> Option<usize> {
-        let dir = self.dir[queue];
+        let dir = self.dir[queue & QUEUE_MASK];
         (dir != NO_DIR).then_some(dir as usize)
     }
     /// The queue belongs to an injection channel.
@@ -129,17 +132,17 @@ impl Layout {
     /// Lane and number of a queue's requests for its own channel.
     #[inline(always)]
     pub(crate) fn request(&self, queue: usize) -> (usize, u32) {
-        (self.lane[queue] as usize, self.number[queue] as u32)
+        (self.lane[queue & QUEUE_MASK] as usize & LANE_MASK, self.number[queue & QUEUE_MASK] as u32)
     }
     /// Lane and number of the requests of an adaptive queue's packet for the channel `vc` of its class.
     #[inline(always)]
     pub(crate) fn leaving(&self, queue: usize, vc: usize) -> (usize, u32) {
-        (vc + 1, LEAVING as u32 + self.number[queue] as u32)
+        ((vc + 1) & LANE_MASK, LEAVING as u32 + self.number[queue & QUEUE_MASK] as u32)
     }
     /// The queue behind a request.
     #[inline(always)]
     pub(crate) fn queue(&self, lane: usize, number: u32) -> usize {
-        self.queue[lane][number as usize & 31] as usize
+        self.queue[lane & LANE_MASK][number as usize & 31] as usize
     }
 }
 

@@ -196,6 +196,7 @@ impl Fabric {
         let unit = if machine.units_are_flits { abi::PACKET_FLITS_MAX } else { 1 };
         let (data, tree) = (params.slots as usize * unit, params.collective_slots as usize);
         let tree = if machine.adapter { tree } else { 0 };
+        let slots = link::Slots::new(nodes * net.dirs, [data, data, data, tree, tree]);
         Fabric {
             params,
             seed: machine.seed,
@@ -208,8 +209,8 @@ impl Fabric {
             events: Events::default(),
             packets: slab::Packets::default(),
             payloads: slab::Payloads::default(),
-            routers: router::Routers::new(&net, &lay, &owned),
-            slots: link::Slots::new(nodes * net.dirs, [data, data, data, tree, tree]),
+            routers: router::Routers::new(&net, &lay, &owned, slots.all_free()),
+            slots,
             lossy: BTreeMap::new(),
             counters: counters::Counters::new(nodes),
             routes: Routes::new(net.clone()),

@@ -1,8 +1,8 @@
 //! Links: slots of the far buffer, and numbering, checksums and replay where errors occur.
 //!
-//! A slot of a virtual channel's buffer is known by the time from which it is free: in the past, in
-//! the future once the packet in it has been granted its way on, never while that is open. So a
-//! credit costs no event unless somebody waits for it.
+//! When a slot of a virtual channel's buffer will be free is known as soon as the packet in it has
+//! been granted its way on. Such times are kept beside the number of free slots and counted when
+//! somebody asks for that number, so a credit costs no event unless somebody waits for it.
 //!
 //! A clean link is cut through and computes no checksum. A link with an error rate works by
 //! receive-then-forward. Whether a transmission is wrong is decided when it begins; a wrong one and
@@ -28,12 +28,21 @@ pub(crate) const SLOTS_MAX: usize = 16;
 /// Not known yet.
 pub(crate) const NEVER: Tick = Tick::MAX;
 
-/// Buffer slots at the far ends of all links, in units: packets, or flits in the variant that shows
-/// why packets are counted.
+/// What the sender of a link knows of the slots at the far end, in units: packets, or flits in the
+/// variant that shows why packets are counted. Those counted as free are; others may have become so since.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Credits {
+    /// The earliest time at which a slot that is not counted yet is free, by virtual channel.
+    pub(crate) next: [Tick; VCS],
+    free: [u8; VCS],
+    /// Slots whose time is known but not counted yet.
+    pending: [u8; VCS],
+}
+
+/// The times at which slots become free, once known, of all links.
 #[derive(Debug)]
 pub(crate) struct Slots {
-    /// Per link and virtual channel the times from which its slots are free.
-    free_from: Vec<Tick>,
+    returns: Vec<Tick>,
     per_link: usize,
     first: [usize; VCS + 1],
 }
@@ -43,49 +52,59 @@ impl Slots {
     pub(crate) fn new(links: usize, counts: [usize; VCS]) -> Slots {
         let mut first = [0; VCS + 1];
         (0..VCS).for_each(|vc| first[vc + 1] = first[vc] + counts[vc]);
-        Slots { free_from: vec![0; links * first[VCS]], per_link: first[VCS], first }
+        Slots { returns: vec![0; links * first[VCS]], per_link: first[VCS], first }
     }
-    #[inline(always)]
-    fn of(&self, link: usize, vc: usize) -> std::ops::Range<usize> {
-        let base = link * self.per_link;
-        base + self.first[vc]..base + self.first[vc + 1]
+    /// The state of a link none of whose slots is in use.
+    pub(crate) fn all_free(&self) -> Credits {
+        let free = std::array::from_fn(|vc| (self.first[vc + 1] - self.first[vc]) as u8);
+        Credits { next: [NEVER; VCS], free, pending: [0; VCS] }
     }
     /// Free units at the far end of `link` on `vc` at `now`.
     #[inline(always)]
-    pub(crate) fn free(&self, link: usize, vc: usize, now: Tick) -> usize {
-        self.free_from[self.of(link, vc)].iter().map(|t| usize::from(*t <= now)).sum()
+    pub(crate) fn free(&mut self, c: &mut Credits, link: usize, vc: usize, now: Tick) -> usize {
+        if c.next[vc] <= now {
+            self.count(c, link, vc, now);
+        }
+        c.free[vc] as usize
     }
+    /// Counts the slots that are free by `now`.
+    fn count(&mut self, c: &mut Credits, link: usize, vc: usize, now: Tick) {
+        let times = &mut self.returns[link * self.per_link + self.first[vc]..][..c.pending[vc] as usize];
+        let (mut kept, mut next) = (0, NEVER);
+        for i in 0..times.len() {
+            let at = times[i];
+            if at > now {
+                times[kept] = at;
+                kept += 1;
+                next = next.min(at);
+            }
+        }
+        c.free[vc] += c.pending[vc] - kept as u8;
+        c.pending[vc] = kept as u8;
+        c.next[vc] = next;
+    }
+    /// Takes units that are free.
     #[inline(always)]
-    pub(crate) fn take(&mut self, link: usize, vc: usize, units: usize, now: Tick) {
-        let range = self.of(link, vc);
-        let free = self.free_from[range].iter_mut().filter(|t| **t <= now);
-        let taken = free.take(units).map(|t| *t = NEVER).count();
-        debug_assert_eq!(taken, units, "no slot to take");
+    pub(crate) fn take(c: &mut Credits, vc: usize, units: usize) {
+        c.free[vc] -= units as u8;
     }
     /// Units are free again from `at` on.
     #[inline(always)]
-    pub(crate) fn give(&mut self, link: usize, vc: usize, units: usize, at: Tick) {
-        let range = self.of(link, vc);
-        let taken = self.free_from[range].iter_mut().filter(|t| **t == NEVER);
-        let given = taken.take(units).map(|t| *t = at).count();
-        debug_assert_eq!(given, units, "more slots given back than taken");
+    pub(crate) fn give(&mut self, c: &mut Credits, link: usize, vc: usize, units: usize, at: Tick) {
+        let base = link * self.per_link + self.first[vc];
+        let pending = c.pending[vc] as usize;
+        debug_assert!(self.owes(c, vc, units), "more slots given back than taken");
+        self.returns[base + pending..base + pending + units].fill(at);
+        c.pending[vc] += units as u8;
+        c.next[vc] = c.next[vc].min(at);
     }
-    /// Whether some slot of the channel is in use, so that a credit may come back for it.
-    pub(crate) fn owes(&self, link: usize, vc: usize) -> bool {
-        self.free_from[self.of(link, vc)].contains(&NEVER)
-    }
-    /// The earliest known time after `now` at which a slot of `link` becomes free.
-    #[inline]
-    pub(crate) fn next_return(&self, link: usize, now: Tick) -> Option<Tick> {
-        let all = &self.free_from[link * self.per_link..][..self.per_link];
-        all.iter().copied().filter(|t| *t > now && *t != NEVER).min()
-    }
-    /// The first link with a slot that is not free at `now`.
-    pub(crate) fn unreturned(&self, now: Tick) -> Option<usize> {
-        self.free_from.iter().position(|t| *t > now).map(|i| i / self.per_link)
+    /// Whether so many units are in use with no time known, so that a credit may come back for them.
+    pub(crate) fn owes(&self, c: &Credits, vc: usize, units: usize) -> bool {
+        let known = c.free[vc] as usize + c.pending[vc] as usize;
+        known + units <= self.first[vc + 1] - self.first[vc]
     }
     pub(crate) fn memory_bytes(&self) -> usize {
-        self.free_from.capacity() * size_of::<Tick>()
+        self.returns.capacity() * size_of::<Tick>()
     }
 }
 

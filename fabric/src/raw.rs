@@ -9,7 +9,6 @@
 
 use crate::Fabric;
 use crate::layout::Layout;
-use crate::link::NEVER;
 use crate::model::{self, Delivery, Inconsistent, LinkLoad, Stage};
 use crate::slab::{Detail, NO_QUEUE, Packet, flag};
 use crate::topology::{NONE, Way};
@@ -207,9 +206,7 @@ impl Fabric {
         debug_assert!(crossing.at > self.now, "{crossing:?} comes too late");
         match crossing.what {
             What::Credit { units } => {
-                let link = self.link(to, dir);
-                self.slots.give(link, vc, units as usize, crossing.at);
-                self.credit_wakes(to, dir, vc, crossing.at);
+                self.give_slots(to, dir, vc, units as usize, crossing.at);
             }
             What::Packet(raw) => {
                 let mut p = Packet::new(PacketType::Write);
@@ -257,8 +254,9 @@ impl Fabric {
         if let Some(i) = self.routers.outputs.iter().position(|o| o.requests.iter().any(|r| *r != 0)) {
             return fail(format!("output {} of node {} has requests", i % outs, i / outs));
         }
-        if let Some(i) = self.slots.unreturned(NEVER - 1) {
-            return fail(format!("link {} of node {} lacks a slot", i % dirs, i / dirs));
+        let lacks = |o: &crate::router::Output| (0..crate::layout::VCS).any(|vc| self.slots.owes(&o.credits, vc, 1));
+        if let Some(i) = self.routers.outputs.iter().position(lacks) {
+            return fail(format!("output {} of node {} lacks a slot", i % outs, i / outs));
         }
         if let Some((i, _)) = self.lossy.iter().find(|(_, l)| !l.unreceived.is_empty()) {
             return fail(format!("link {} of node {} has packets to repeat", i % dirs, i / dirs));

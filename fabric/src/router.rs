@@ -10,7 +10,7 @@
 use crate::Fabric;
 use crate::event::Kind;
 use crate::layout::{ADAPTIVE, LANE_ADAPTIVE, LANES, Layout, UP};
-use crate::link::NEVER;
+use crate::link::{Credits, NEVER, Slots};
 use crate::slab::{NO_QUEUE, Packet, flag, rate};
 use crate::topology::{NONE, Net};
 use crate::types::Tick;
@@ -21,6 +21,8 @@ use abi::packet::PacketType;
 pub(crate) enum Asks {
     /// Nothing (yet).
     No,
+    /// Asks only the output it prefers; the others are asked if it does not get that one.
+    Once,
     /// Asks for outputs.
     Yes,
     /// As before, and for the channel of its class, too.
@@ -46,26 +48,27 @@ pub(crate) struct Input {
     pub(crate) asks: Asks,
 }
 
-/// One output, in one cache line.
+/// One output, in two cache lines.
 #[derive(Clone, Copy, Debug)]
-#[repr(C, align(64))]
+#[repr(C, align(128))]
 pub(crate) struct Output {
     /// Request numbers by lane.
     pub(crate) requests: [u32; LANES],
     pub(crate) busy: Tick,
     /// Earliest planned decision.
     wake: Tick,
-    /// Granted so far.
-    pub(crate) packets: u64,
-    pub(crate) flits: u64,
-    /// Round robin: the first number to look at, by lane.
-    pub(crate) turns: [u8; LANES],
     /// The node its link leads to.
     peer: u32,
+    /// Round robin: the first number to look at, by lane.
+    pub(crate) turns: [u8; LANES],
     pub(crate) is_ring: bool,
     lossy: bool,
     /// The peer is modelled elsewhere.
     remote: bool,
+    pub(crate) credits: Credits,
+    /// Granted so far.
+    pub(crate) packets: u64,
+    pub(crate) flits: u64,
 }
 
 /// State of all routers.
@@ -82,7 +85,7 @@ pub(crate) struct Routers {
 }
 
 impl Routers {
-    pub(crate) fn new(net: &Net, lay: &Layout, owned: &[bool]) -> Routers {
+    pub(crate) fn new(net: &Net, lay: &Layout, owned: &[bool], credits: Credits) -> Routers {
         let idle =
             Input { front: NONE, back: NONE, busy: 0, posted: 0, since: 0, wants: 0, straight: 0, asks: Asks::No };
         let output = |i: usize| {
@@ -99,6 +102,7 @@ impl Routers {
                 is_ring: o < lay.dirs && net.is_ring(o),
                 lossy: false,
                 remote: peer != NONE && !owned[peer as usize],
+                credits,
             }
         };
         Routers {
@@ -212,6 +216,7 @@ impl Fabric {
         if let Some(wants) = wants {
             let (lane, number) = self.lay.request(queue);
             self.post(node, queue, wants, wants.trailing_zeros() as usize, lane, number);
+            self.look_at(node, wants);
         }
     }
 
@@ -227,7 +232,7 @@ impl Fabric {
         let Some(straight) = way.next() else {
             let out = self.lay.dirs + p.to_channel as usize;
             let (lane, number) = self.lay.request(queue);
-            return self.post(node, queue, 1 << out, out, lane, number);
+            return self.post_one(node, queue, out, lane, number);
         };
         if self.lay.vc(queue) != ADAPTIVE {
             if self.any_dead && self.routes.blocked(node, straight) {
@@ -235,17 +240,74 @@ impl Fabric {
                 return self.take_back(h);
             }
             let (lane, number) = self.lay.request(queue);
-            return self.post(node, queue, 1 << straight, straight, lane, number);
+            return self.post_one(node, queue, straight, lane, number);
         }
         if self.any_dead {
             p.flags &= !flag::ADAPTIVE;
             let (lane, number) = self.lay.leaving(queue, p.vc as usize);
-            return self.post(node, queue, 1 << straight, straight, lane, number);
+            return self.post_one(node, queue, straight, lane, number);
         }
         let dirs = way.dirs;
         let (lane, number) = self.lay.request(queue);
-        self.post(node, queue, dirs, straight, lane, number);
-        self.routers.fresh.push((node, queue as u8));
+        // It counts only where it prefers to go; if nowhere, when one of its outputs changes.
+        match self.preferred(node as usize, dirs) {
+            Some(out) => {
+                self.post(node, queue, 1 << out, straight, lane, number);
+                let input = self.input(node, queue);
+                (input.wants, input.asks) = (dirs, Asks::Once);
+                self.routers.fresh.push((node, queue as u8));
+                self.look_at(node, 1 << out);
+            }
+            None => {
+                self.post(node, queue, dirs, straight, lane, number);
+                self.wait_for(node, dirs);
+                self.events.push(self.now + self.params.escape_ps, Kind::Escape, node, queue as u32);
+            }
+        }
+    }
+
+    /// An adaptive packet did not get the output it prefers: it asks all it may take. Returns them.
+    #[inline]
+    pub(crate) fn ask_everywhere(&mut self, node: u32, queue: usize) -> u16 {
+        let (n, outs) = (node as usize, self.lay.outs);
+        let input = &mut self.routers.inputs[n * self.lay.queues + queue];
+        if input.asks == Asks::Once {
+            input.asks = Asks::Yes;
+            let (lane, number) = self.lay.request(queue);
+            let outputs = &mut self.routers.outputs[n * outs..][..outs];
+            let mut rest = input.wants;
+            while rest != 0 {
+                outputs[rest.trailing_zeros() as usize].requests[lane] |= 1 << number;
+                rest &= rest - 1;
+            }
+        }
+        input.wants
+    }
+
+    /// Plans a decision for when each of these outputs, none of which has room for an adaptive
+    /// packet now, may have.
+    fn wait_for(&mut self, node: u32, mut outputs: u16) {
+        while outputs != 0 {
+            let o = outputs.trailing_zeros() as usize;
+            outputs &= outputs - 1;
+            let out = self.routers.output(node, o);
+            let at = if out.busy > self.now { out.busy } else { out.credits.next[ADAPTIVE] };
+            if at != NEVER {
+                self.wake_at(node, o, at);
+            }
+        }
+    }
+
+    /// Enters the request of a queue's front packet for one output.
+    #[inline(always)]
+    fn post_one(&mut self, node: u32, queue: usize, out: usize, lane: usize, number: u32) {
+        self.post(node, queue, 1 << out, out, lane, number);
+        let busy = self.routers.output(node, out).busy;
+        if busy > self.now {
+            self.wake_at(node, out, busy);
+        } else {
+            self.look_at(node, 1 << out);
+        }
     }
 
     /// Enters the requests of a queue's front packet.
@@ -268,7 +330,6 @@ impl Fabric {
         if self.tracer.on() {
             self.note_requested(node, queue);
         }
-        self.look_at(node, wants);
     }
 
     /// Decide these outputs at this tick.
@@ -282,7 +343,7 @@ impl Fabric {
     }
 
     /// Takes back every request of a queue.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn withdraw(&mut self, node: u32, queue: usize) {
         let (n, outs) = (node as usize, self.lay.outs);
         let input = &mut self.routers.inputs[n * self.lay.queues + queue];
@@ -292,14 +353,15 @@ impl Fabric {
         }
         let (mut rest, straight, front) = (std::mem::take(&mut input.wants), input.straight as usize, input.front);
         let (lane, number) = self.lay.request(queue);
+        let outputs = &mut self.routers.outputs[n * outs..][..outs];
         while rest != 0 {
             let o = rest.trailing_zeros() as usize;
             rest &= rest - 1;
-            self.routers.outputs[n * outs + o].requests[lane] &= !(1 << number);
+            outputs[o].requests[lane] &= !(1 << number);
         }
         if lane == LANE_ADAPTIVE {
             let (lane, number) = self.lay.leaving(queue, self.packets[front].vc as usize);
-            self.routers.outputs[n * outs + straight].requests[lane] &= !(1 << number);
+            outputs[straight].requests[lane] &= !(1 << number);
         }
     }
 
@@ -355,10 +417,18 @@ impl Fabric {
         out.busy = end;
         out.packets += 1;
         out.flits += flits as u64;
-        let sent = match self.lay.request(queue).0 {
-            0 => self.take_copy(node, queue, o, end),
-            _ => {
-                self.withdraw(node, queue);
+        let sent = match self.lay.request(queue) {
+            (0, _) => self.take_copy(node, queue, o, end),
+            (lane, number) => {
+                let any_dead = self.any_dead;
+                let input = self.input(node, queue);
+                let one = input.wants.is_power_of_two() && input.asks == Asks::Yes && !any_dead;
+                if input.asks == Asks::Once || one {
+                    (input.asks, input.wants) = (Asks::No, 0);
+                    self.routers.output(node, o).requests[lane] &= !(1 << number);
+                } else {
+                    self.withdraw(node, queue);
+                }
                 self.pop(node, queue, end);
                 h
             }
@@ -425,7 +495,7 @@ impl Fabric {
         if !raw {
             self.counters.count_sent(p.job, link, p.class, p.flits, p.bytes);
         }
-        self.slots.take(link, vc, units, self.now);
+        Slots::take(&mut self.routers.output(node, o).credits, vc, units);
         let far = self.routers.output(node, o).peer;
         if self.tracer.on() && !self.routers.output(node, o).lossy {
             self.note_arrived(node, o, vc, h);
@@ -441,12 +511,12 @@ impl Fabric {
     }
 
     /// Takes the front packet out of its queue; its last flit leaves at `end`.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn pop(&mut self, node: u32, queue: usize, end: Tick) {
         let i = node as usize * self.lay.queues + queue;
         let h = self.routers.inputs[i].front;
         let p = &self.packets[h];
-        let (next, marker) = (p.next, p.is(flag::MARKER));
+        let (next, marker, raw) = (p.next, p.is(flag::MARKER), p.is(flag::RAW));
         let units = if self.units_are_flits { p.flits as usize } else { 1 };
         let input = &mut self.routers.inputs[i];
         input.front = next;
@@ -454,6 +524,7 @@ impl Fabric {
         match self.lay.dir(queue) {
             Some(_) if marker => {}
             Some(dir) => self.give_back(node, dir, self.lay.vc(queue), units, end),
+            None if raw => {}
             None => self.injected(h),
         }
         if next != NONE {
@@ -467,20 +538,20 @@ impl Fabric {
     pub(crate) fn give_back(&mut self, node: u32, dir: usize, vc: usize, units: usize, end: Tick) {
         let at = end + self.params.credit_ps;
         let back = self.net.opposite(dir);
-        let came_from = self.routers.outputs[node as usize * self.lay.outs + back];
-        let sender = came_from.peer;
-        if came_from.remote {
+        let came_from = &self.routers.outputs[node as usize * self.lay.outs + back];
+        let (sender, remote) = (came_from.peer, came_from.remote);
+        if remote {
             return self.return_boundary_credit(sender, dir, vc, units, at);
         }
-        let link = self.link(sender, dir);
-        self.slots.give(link, vc, units, at);
-        self.credit_wakes(sender, dir, vc, at);
+        self.give_slots(sender, dir, vc, units, at);
     }
 
-    /// A slot of a link will be free at `at`: that may decide its output if it is idle by then.
+    /// Slots of a link will be free at `at`: that may decide its output if it is idle by then.
     #[inline]
-    pub(crate) fn credit_wakes(&mut self, node: u32, dir: usize, vc: usize, at: Tick) {
-        let out = self.routers.output(node, dir);
+    pub(crate) fn give_slots(&mut self, node: u32, dir: usize, vc: usize, units: usize, at: Tick) {
+        let link = self.link(node, dir);
+        let out = &mut self.routers.outputs[node as usize * self.lay.outs + dir];
+        self.slots.give(&mut out.credits, link, vc, units, at);
         let asking = out.requests[0] | out.requests.get(vc + 1).copied().unwrap_or(0);
         if asking != 0 && out.busy < at {
             self.wake_at(node, dir, at);

@@ -391,11 +391,11 @@ impl Fabric {
                 if !self.owned[link.node as usize] || self.owned[far as usize] {
                     return Err(FrameError::Link(link));
                 }
-                if !self.slots.owes(index, vc as usize) {
+                let credits = self.routers.output(link.node, link.dir.index()).credits;
+                if !self.slots.owes(&credits, vc as usize, 1) {
                     return Err(FrameError::Content("a credit for a slot that is not in use"));
                 }
-                self.slots.give(index, vc as usize, 1, at);
-                self.credit_wakes(link.node, link.dir.index(), vc as usize, at);
+                self.give_slots(link.node, link.dir.index(), vc as usize, 1, at);
             }
             Frame::Packet { vc, meta, flits } => {
                 if self.owned[link.node as usize] || !self.owned[far as usize] {

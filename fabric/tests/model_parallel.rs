@@ -114,7 +114,11 @@ proptest! {
 
 #[test]
 fn more_threads_than_routers_are_as_good_as_one() {
-    let config = Config { shape: "torus:2".parse().unwrap(), profile: Profile::Generic(Generic::default()), seed: 1,
-        faults: Vec::new() };
+    let config = Config {
+        shape: "torus:2".parse().unwrap(),
+        profile: Profile::Generic(Generic::default()),
+        seed: 1,
+        faults: Vec::new(),
+    };
     assert_eq!(run(&config, 8, 3, 1), run(&config, 1, 3, 1));
 }

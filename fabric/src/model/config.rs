@@ -244,7 +244,8 @@ impl Angara {
         if !matches!(shape, Shape::Grid { .. }) {
             return Err(ConfigError::NotAGrid(shape.clone()));
         }
-        if !(2..=16).contains(&self.slots) {
+        let most = if self.bubble_in_flits { 14 } else { 16 };
+        if !(2..=most).contains(&self.slots) {
             return Err(ConfigError::Slots(self.slots));
         }
         if !(1..=CHANNELS_MAX as u8).contains(&self.channels) {
