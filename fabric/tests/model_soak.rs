@@ -1,7 +1,8 @@
 //! Random networks under random load: nothing is lost, duplicated or reordered, nothing deadlocks, and
 //! in the end every slot and credit is back. Half of the angara networks have links that corrupt
 //! packets and cables and nodes that fail while packets are under way; then packets may be dropped, but
-//! each is reported, none is delivered as well, and nothing of the same stream arrives after it.
+//! each is reported, none is delivered as well, and after a single failure nothing of the same stream arrives
+//! after it.
 //!
 //! `MODEL_SOAK=10000 cargo test --release -p angara-fabric --test model_soak` runs that many
 //! configurations; a failure names the one to repeat with `MODEL_SOAK_FIRST=<n> MODEL_SOAK=1`.
@@ -131,7 +132,9 @@ fn check(net: &mut Network, config: &Config, packets: &[Packet]) -> Result<(), S
         true => Err(format!("{:?} was delivered or dropped twice", packets[tag as usize])),
         false => Ok(()),
     };
-    // Deterministic packets of one pair and class keep their order, and a pair cut off stays cut off.
+    // Deterministic packets of one pair and class keep their order, and a pair cut off stays cut off:
+    // unless something else fails, after which other routes that leave routing order may be admitted.
+    let once = config.faults.len() == 1;
     type Stream = (u32, u32, TrafficClass);
     let ordered = matches!(config.profile, Profile::Angara(_));
     let stream = |p: &Packet| -> Option<Stream> { (ordered && !p.adaptive).then_some((p.src, p.dst, p.class)) };
@@ -160,7 +163,7 @@ fn check(net: &mut Network, config: &Config, packets: &[Packet]) -> Result<(), S
         if let Some(b) = last.insert(stream, got).filter(|b| b.tag > got.tag) {
             return Err(format!("{b:?} overtook {got:?}"));
         }
-        if let Some(lost) = first_lost.get(&stream).filter(|lost| **lost < got.tag) {
+        if let Some(lost) = first_lost.get(&stream).filter(|lost| once && **lost < got.tag) {
             return Err(format!("{got:?} arrived although packet {lost} before it was dropped"));
         }
     }
