@@ -94,6 +94,11 @@ pub(crate) fn dispatch_oshrun(args: Vec<OsString>) -> Result<u8, Failed> {
     run::main(oshrun.run)
 }
 
+/// Parses a command line of `angara run`, its name included; an error is text.
+pub(crate) fn run_args(args: Vec<OsString>) -> Result<RunArgs, String> {
+    Oshrun::try_parse_from(args).map(|o| o.run).map_err(|e| e.to_string())
+}
+
 /// Turns `-np` into `-n`, but only among the launcher's own options: the first word that is
 /// neither an option nor an option's value is the program, and what follows belongs to it.
 fn rewrite_np(command: &Command, args: &[OsString]) -> Vec<OsString> {

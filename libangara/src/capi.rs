@@ -23,7 +23,7 @@ const EPANIC: c_int = -10;
 fn code(e: &Error) -> c_int {
     match e {
         Error::Invalid(_) => -1,
-        Error::NotLaunched(_) => -2,
+        Error::NotLaunched(_) | Error::Launcher(_) => -2,
         Error::Daemon(_) | Error::Refused(_) | Error::Connect { .. } | Error::Layout { .. } => -3,
         Error::System { .. } => -4,
         Error::Unreachable { .. } => -5,

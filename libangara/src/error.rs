@@ -15,6 +15,9 @@ pub enum Error {
     /// The process was not started as part of a job.
     #[error(transparent)]
     NotLaunched(#[from] LaunchError),
+    /// The launcher that started this process does not keep to its protocol, or the job could not be made.
+    #[error("{0}")]
+    Launcher(String),
     /// The daemon's socket cannot be reached.
     #[error("cannot reach fabricd at {}: {source}; start the job with `angara run`, or see `angara status`", path.display())]
     Connect {

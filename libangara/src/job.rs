@@ -38,9 +38,18 @@ impl Job {
 
     /// Attaches if a launcher started this process, else makes a job of one PE with `heap` bytes.
     pub fn from_env(heap: usize) -> Result<Job> {
+        Job::start(&[], || Ok(heap))
+    }
+
+    /// [`Job::from_env`] with static segments; `heap` is only asked without a launcher. The launcher
+    /// is `angara run`, or one that speaks PMI-1 ([`crate::pmi`]).
+    pub fn start(statics: &[StaticSegment], heap: impl FnOnce() -> Result<usize>) -> Result<Job> {
         match Launch::from_env() {
-            Ok(launch) => Job::attach(&launch, &[]),
-            Err(abi::launch::LaunchError::NoLauncher) => Job::solo(heap, &[]),
+            Ok(launch) => Job::attach(&launch, statics),
+            Err(abi::launch::LaunchError::NoLauncher) => match crate::pmi::launch()? {
+                Some(launch) => Job::attach(&launch, statics),
+                None => Job::solo(heap()?, statics),
+            },
             Err(e) => Err(e.into()),
         }
     }

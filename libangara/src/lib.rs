@@ -36,6 +36,7 @@ mod fork;
 mod host;
 mod job;
 mod memory;
+pub mod pmi;
 mod ring;
 mod slice;
 mod stage;

@@ -11,6 +11,7 @@
 pub(crate) mod bind;
 pub(crate) mod exec;
 pub(crate) mod forward;
+pub(crate) mod host;
 pub(crate) mod options;
 pub(crate) mod outcome;
 mod place;

@@ -7,7 +7,6 @@
 
 use super::{STATE, State, check, die, elf, fork, lock, memory, ok, p2p, state, statics, team, trees, try_state};
 use crate::ctypes::*;
-use abi::launch::{Launch, LaunchError};
 use angara::{Job, Reach};
 use std::os::fd::AsRawFd;
 use std::sync::Mutex;
@@ -70,12 +69,7 @@ extern "C" fn constructor() {
 /// Joins the job of the launcher, or makes one of a single PE, with `segments` symmetric.
 fn join(segments: Vec<elf::Segment>) -> Result<Job, String> {
     let described = statics::describe(&segments);
-    let job = match Launch::from_env() {
-        Ok(launch) => Job::attach(&launch, &described),
-        Err(LaunchError::NoLauncher) => Job::solo(solo_heap()?, &described),
-        Err(e) => return Err(e.to_string()),
-    };
-    let job = job.map_err(|e| e.to_string())?;
+    let job = Job::start(&described, || solo_heap().map_err(angara::Error::Invalid)).map_err(|e| e.to_string())?;
     if !segments.is_empty() {
         statics::adopt(&job, &segments).map_err(|e| format!("cannot make global variables symmetric: {e}"))?;
         let fd = job.static_fd().map_or(-1, |fd| fd.as_raw_fd());

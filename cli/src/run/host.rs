@@ -1,0 +1,127 @@
+//! A job whose processes another launcher starts, such as `mpiexec`: a hidden mode of this program that
+//! creates the job for them and keeps it until they have gone.
+//!
+//! PE 0 starts it, see `angara::pmi`. It starts itself again and leaves, so that PE 0 has no child to
+//! wait for; the second one prints where the job is and lives as long as its standard input is open.
+//! `ANGARA_OPTIONS` may hold options of `angara run` (`--torus 4x4 --path ring --report out.json`).
+
+use super::options::Plan;
+use super::{Created, create, last_report, own, place};
+use crate::args::run_args;
+use crate::error::Failed;
+use crate::{daemon, report};
+use abi::msg::{Event, Reply, Request};
+use std::ffi::OsString;
+use std::io::Write;
+use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, exit};
+use std::time::Duration;
+use tokio::io::AsyncReadExt;
+use tokio::net::unix::pipe::Receiver;
+use tokio::time::{Instant, sleep};
+
+/// First argument that selects this mode, followed by the number of PEs.
+pub(crate) const MODE: &str = "__host";
+/// Second argument of the process that stays.
+const STAY: &str = "stay";
+/// Options of the job.
+const ENV_OPTIONS: &str = "ANGARA_OPTIONS";
+/// How long PEs may take to say goodbye after PE 0 has gone.
+const GOODBYE: Duration = Duration::from_secs(5);
+/// How long they may take after a failure: the launcher ends them too, and sees the status of the one that failed.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// Never returns.
+pub(crate) fn main(args: &[OsString]) -> ! {
+    let result = match args {
+        [pes, stay] if stay == STAY => stay_for(pes),
+        [pes] => start_again(pes),
+        _ => Err(Failed::usage("this mode is for programs started by mpiexec", "see `angara run --help`")),
+    };
+    match result {
+        Ok(()) => exit(0),
+        Err(e) => {
+            e.print("angara");
+            exit(e.code.into())
+        }
+    }
+}
+
+/// A process group of its own: an interrupt from the terminal is for the PEs, whose end is noticed.
+fn start_again(pes: &OsString) -> Result<(), Failed> {
+    let started = Command::new("/proc/self/exe").arg(MODE).arg(pes).arg(STAY).process_group(0).spawn();
+    started.map(drop).map_err(|e| Failed::runtime(format!("cannot start angara again: {e}"), "see `ulimit -u`"))
+}
+
+fn stay_for(pes: &OsString) -> Result<(), Failed> {
+    let options = std::env::var(ENV_OPTIONS).unwrap_or_default();
+    let mut line: Vec<OsString> = ["angara", "-q", "-n"].map(OsString::from).to_vec();
+    line.push(pes.clone());
+    line.extend(options.split_whitespace().map(OsString::from));
+    line.extend(["--", "/proc/self/exe"].map(OsString::from));
+    let args = run_args(line).map_err(|e| {
+        Failed::usage(format!("{ENV_OPTIONS}: {e}"), "give options of `angara run`, separated by blanks")
+    })?;
+    let plan = Plan::new(&args)?;
+    daemon::runtime()?.block_on(async {
+        let mut input = Receiver::from_file(own(std::io::stdin().as_fd())?)
+            .map_err(|e| Failed::usage(format!("standard input is no pipe: {e}"), "start the program with mpiexec"))?;
+        let mut place = place::find(&args, &plan).await?;
+        let Created { job, key, .. } = match create(&mut place, &args, &plan).await {
+            Ok(created) => created,
+            Err(e) => {
+                place.leave().await;
+                return Err(e);
+            }
+        };
+        let dir: String = place.dir.as_os_str().as_bytes().iter().map(|b| format!("{b:02x}")).collect();
+        // PE 0 reads the line, or is gone; then its end of the other pipe is closed too.
+        let _ = writeln!(std::io::stdout(), "{job}:{key}:{dir}");
+        keep(&mut place, job, &mut input).await;
+        let traffic = last_report(&mut place, job).await;
+        place.leave().await;
+        match (&args.report, traffic) {
+            (Some(file), Some(traffic)) => report::write(file, &args, &plan, traffic, 0, "ok".into()),
+            _ => Ok(()),
+        }
+    })
+}
+
+/// Returns when the PEs have gone, or are to be ended.
+async fn keep(place: &mut place::Place, job: u32, input: &mut Receiver) {
+    let mut byte = [0u8];
+    let patience = loop {
+        tokio::select! {
+            _ = input.read(&mut byte) => break GOODBYE,
+            event = place.control.event() => match event {
+                Some(Event::Abort { pe, status, reason, .. }) => {
+                    let why = if reason.is_empty() { String::new() } else { format!(": {reason}") };
+                    eprintln!("angara: PE {pe} ended the job with status {status}{why}");
+                    break GRACE;
+                }
+                Some(Event::PeLost { pe, .. }) => {
+                    eprintln!("angara: PE {pe} left the job without shmem_finalize; the job was ended");
+                    break GRACE;
+                }
+                Some(Event::ChannelError { pe, reason, .. }) => {
+                    eprintln!("angara: the adapter stopped serving PE {pe}: {reason}");
+                }
+                None => {
+                    place.alive = false;
+                    return;
+                }
+            },
+        }
+    };
+    let until = Instant::now() + patience;
+    while Instant::now() < until {
+        let Ok(Reply::Status(status)) = place.control.request(&Request::Status).await else { return };
+        if status.jobs.iter().all(|j| j.job != job || j.attached == 0) {
+            return;
+        }
+        // The daemon tells nobody of a PE that leaves in order.
+        sleep(Duration::from_millis(5)).await;
+    }
+}
