@@ -143,6 +143,21 @@ impl Row {
             bump(&self.back_bytes, t.back.bytes);
         }
     }
+    /// Counts one operation of one of several threads that write this row.
+    pub fn count_shared(&self, t: Traffic) {
+        let bump = |c: &AtomicU64, n: u64| {
+            if n > 0 {
+                c.fetch_add(n, Relaxed);
+            }
+        };
+        bump(&self.ops, t.ops);
+        bump(&self.out_packets, t.out.packets);
+        bump(&self.out_flits, t.out.flits);
+        bump(&self.out_bytes, t.out.bytes);
+        bump(&self.back_packets, t.back.packets);
+        bump(&self.back_flits, t.back.flits);
+        bump(&self.back_bytes, t.back.bytes);
+    }
     /// What has been counted.
     pub fn read(&self) -> Traffic {
         Traffic {

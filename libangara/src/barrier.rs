@@ -156,7 +156,7 @@ impl Job {
                 Some(flag) => {
                     // SAFETY: an aligned word of the target's slice, accessed by single stores and loads.
                     unsafe { AtomicU64::from_ptr(flag.cast()) }.store(count, Ordering::Release);
-                    memory.peers.row(to, Class::Sync).count(Traffic::put(8));
+                    self.ctx().count(to, Class::Sync, Traffic::put(8));
                     memory.sync.answers(to).notify(&Linux);
                 }
                 // SAFETY: the source is a local of 8 bytes; the flag lies in the internal area.

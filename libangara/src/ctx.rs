@@ -34,6 +34,10 @@ impl Ctx {
         self.peers.without_shortcut();
     }
 
+    pub(crate) fn with_threads(&mut self) {
+        self.peers.with_threads();
+    }
+
     /// Writes `len` bytes at `src` to `dst` of `pe`. Returns when `src` may be reused.
     ///
     /// # Safety
@@ -85,7 +89,7 @@ impl Ctx {
         let Some(p) = self.peers.direct_heap(pe, dst, len) else { return false };
         // SAFETY: `direct_heap` checked the destination, the caller vouches for the source.
         unsafe { direct::store(p, src, len) };
-        self.peers.row(pe, class).count(Traffic::put(len));
+        self.peers.count_alone(pe, class, Traffic::put(len));
         self.peers.notify(pe);
         true
     }
@@ -99,7 +103,7 @@ impl Ctx {
         let Some(p) = self.peers.direct_heap(pe, src, len) else { return false };
         // SAFETY: `direct_heap` checked the source, the caller vouches for the destination.
         unsafe { direct::load(dst, p, len) };
-        self.peers.row(pe, class).count(Traffic::get(len));
+        self.peers.count_alone(pe, class, Traffic::get(len));
         true
     }
 
@@ -123,7 +127,7 @@ impl Ctx {
         }
         // SAFETY: inside the target's slice and aligned; others reach the word the same way.
         let old = unsafe { direct::amo(p, op, width, operand, comparand) };
-        self.peers.row(pe, class).count(Traffic::amo(width as usize, op.is_native() && !fetch, fetch));
+        self.peers.count_alone(pe, class, Traffic::amo(width as usize, op.is_native() && !fetch, fetch));
         if op != AmoOp::Fetch {
             self.peers.notify(pe);
         }
@@ -146,7 +150,7 @@ impl Ctx {
             Some(p) => {
                 // SAFETY: `direct` checked the destination, the caller vouches for the source.
                 unsafe { direct::store(p, src, len) };
-                self.peers.row(pe, class).count(Traffic::put(len));
+                self.peers.count(pe, class, Traffic::put(len));
                 self.peers.notify(pe);
                 Ok(())
             }
@@ -171,7 +175,7 @@ impl Ctx {
             Some(p) => {
                 // SAFETY: `direct` checked the source, the caller vouches for the destination.
                 unsafe { direct::load(dst, p, len) };
-                self.peers.row(pe, class).count(Traffic::get(len));
+                self.peers.count(pe, class, Traffic::get(len));
                 Ok(())
             }
             // SAFETY: passed on.
@@ -199,7 +203,7 @@ impl Ctx {
                 // SAFETY: inside the target's slice and aligned; others reach the word the same way.
                 let old = unsafe { direct::amo(p, op, width, operand, comparand) };
                 let native = op.is_native() && !fetch;
-                self.peers.row(pe, class).count(Traffic::amo(width as usize, native, fetch));
+                self.peers.count(pe, class, Traffic::amo(width as usize, native, fetch));
                 if op != AmoOp::Fetch {
                     self.peers.notify(pe);
                 }
@@ -230,6 +234,11 @@ impl Ctx {
         fence(Ordering::SeqCst);
         self.check(pe)?;
         if self.ring.idle() { Ok(()) } else { self.ring.quiet(Some(pe)) }
+    }
+
+    /// Counts an operation that went another way.
+    pub(crate) fn count(&self, pe: usize, class: Class, traffic: Traffic) {
+        self.peers.count(pe, class, traffic);
     }
 
     /// Posts a collective descriptor with its data staged.
@@ -268,7 +277,7 @@ impl Ctx {
             return self.check(pe);
         }
         self.check_range(pe, dst, len)?;
-        self.peers.row(pe, class).count(Traffic::put(len));
+        self.peers.count(pe, class, Traffic::put(len));
         // SAFETY: passed on.
         unsafe { self.ring.put(class, pe, dst, src, len, block) }
     }
@@ -288,7 +297,7 @@ impl Ctx {
             return self.check(pe);
         }
         self.check_range(pe, src, len)?;
-        self.peers.row(pe, class).count(Traffic::get(len));
+        self.peers.count(pe, class, Traffic::get(len));
         // SAFETY: passed on.
         unsafe { self.ring.get(class, pe, dst, src, len, block) }
     }
@@ -315,7 +324,7 @@ impl Ctx {
             return Err(Error::invalid(format!("an atomic at offset {offset:#x} is not aligned to {width} bytes")));
         }
         let native = op.is_native() && !fetch;
-        self.peers.row(pe, class).count(Traffic::amo(width as usize, native, fetch));
+        self.peers.count(pe, class, Traffic::amo(width as usize, native, fetch));
         self.ring.amo(class, pe, at, op, width, operands, fetch)
     }
 

@@ -71,6 +71,11 @@ impl Job {
         self.ctx.without_shortcut();
     }
 
+    /// Several threads will use this job at once: each counts its traffic apart from the others.
+    pub fn with_threads(&mut self) {
+        self.ctx.with_threads();
+    }
+
     /// This PE.
     #[inline]
     pub fn my_pe(&self) -> usize {

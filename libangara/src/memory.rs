@@ -5,7 +5,7 @@
 //! touches one cache line of it, the target's state, the counters row and the data.
 
 use crate::error::{Error, Result};
-use abi::account::{Class, Counters, Row};
+use abi::account::{CLASSES, CONTEXTS, Class, Counters, Row, Traffic};
 use abi::channel::{Channel, ChannelFds, DMA_BYTES, PAGE_BYTES, RING_BYTES};
 use abi::csr::CSR_BYTES;
 use abi::desc::{Place, Region};
@@ -17,7 +17,7 @@ use abi::shm::{Access, Mapping, PageKind};
 use abi::torus::Shape;
 use abi::wait::{Linux, WaitCell};
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 /// Every PE's own heap slice starts at a multiple of this, so that equal offsets are equally aligned
 /// addresses everywhere: the largest alignment symmetric memory can have.
@@ -49,6 +49,8 @@ pub(crate) struct Peers {
     own: usize,
     /// Bytes of it that [`Peers::direct_heap`] covers; 0 if it shall not be used.
     own_len: usize,
+    /// Several threads communicate at once.
+    threads: bool,
     targets: *const AtomicU32,
     cells: *const WaitCell,
     rows: *const Row,
@@ -126,12 +128,44 @@ impl Peers {
         }
     }
 
-    /// Counter row for traffic of `class` to `pe`, which must be below the number of PEs.
+    /// From now on several threads may communicate at once.
+    pub(crate) fn with_threads(&mut self) {
+        self.threads = true;
+        // The short path counts without asking for the thread.
+        self.own_len = 0;
+    }
+
+    /// Counts an operation of `class` on `pe`, which must be below the number of PEs.
     #[inline(always)]
-    pub(crate) fn row(&self, pe: usize, class: Class) -> &Row {
-        debug_assert!(pe < self.pes);
-        // SAFETY: slot 0 has `pes` × CLASSES rows.
-        unsafe { &*self.rows.add(pe * abi::account::CLASSES + class as usize) }
+    pub(crate) fn count(&self, pe: usize, class: Class, traffic: Traffic) {
+        if self.threads { self.count_of_thread(pe, class, traffic) } else { self.count_alone(pe, class, traffic) }
+    }
+
+    /// [`Peers::count`] where only one thread communicates.
+    #[inline(always)]
+    pub(crate) fn count_alone(&self, pe: usize, class: Class, traffic: Traffic) {
+        self.row(0, pe, class).count(traffic);
+    }
+
+    /// Every thread has rows of its own, as long as there are some; the rest share the last ones.
+    #[inline(never)]
+    fn count_of_thread(&self, pe: usize, class: Class, traffic: Traffic) {
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        thread_local! {
+            static SLOT: usize = NEXT.fetch_add(1, Ordering::Relaxed).min(CONTEXTS - 1);
+        }
+        // A thread that is being torn down has lost its slot.
+        match SLOT.try_with(|slot| *slot).unwrap_or(CONTEXTS - 1) {
+            slot if slot == CONTEXTS - 1 => self.row(slot, pe, class).count_shared(traffic),
+            slot => self.row(slot, pe, class).count(traffic),
+        }
+    }
+
+    #[inline(always)]
+    fn row(&self, slot: usize, pe: usize, class: Class) -> &Row {
+        debug_assert!(slot < CONTEXTS && pe < self.pes);
+        // SAFETY: the region holds `CONTEXTS` slots of `pes` × CLASSES rows.
+        unsafe { &*self.rows.add((slot * self.pes + pe) * CLASSES + class as usize) }
     }
 
     /// What `pe`, which must be below the number of PEs, sleeps on.
@@ -211,8 +245,16 @@ impl Memory {
         let counters = Counters::new(parts.counters, pes).map_err(|e| Error::layout("counter region", e))?;
         let own = parts.heap.as_ptr() as usize + me * geometry.heap_stride;
         let own_len = geometry.heap_stride;
-        let peers =
-            Peers { pes, own, own_len, targets: table.0 as *const AtomicU32, cells: sync.cell(0), rows, windows };
+        let peers = Peers {
+            pes,
+            own,
+            own_len,
+            threads: false,
+            targets: table.0 as *const AtomicU32,
+            cells: sync.cell(0),
+            rows,
+            windows,
+        };
         let (static_fd, statics) = parts.statics.unzip();
         Ok(Memory {
             me,

@@ -172,10 +172,12 @@ impl<'a> Tree<'a> {
     /// [`Tree::all_reduce`] on raw elements, for callers that carry their type at run time.
     /// `buffer` holds this PE's elements and receives the result.
     pub fn all_reduce_raw(&self, op: ReduceOp, elem: ReduceElem, buffer: &mut [u8]) -> Result<()> {
-        let sum = self.reduce_bytes(op, elem, None, buffer)?;
-        self.finish(&sum)?;
-        buffer.copy_from_slice(&lock(&sum).bytes);
-        Ok(())
+        self.all_reduce_raw_nb(op, elem, buffer)?.wait(buffer)
+    }
+
+    /// [`Tree::all_reduce_raw`] without waiting; `source` may be reused at once.
+    pub fn all_reduce_raw_nb(&self, op: ReduceOp, elem: ReduceElem, source: &[u8]) -> Result<PendingRaw<'a>> {
+        Ok(PendingRaw { tree: *self, sum: self.reduce_bytes(op, elem, None, source)? })
     }
 
     fn reduce_bytes(&self, op: ReduceOp, elem: ReduceElem, to: Option<usize>, bytes: &[u8]) -> Result<Arc<Mutex<Sum>>> {
@@ -350,6 +352,29 @@ impl<T: Element> Pending<'_, T> {
     pub fn wait(self) -> Result<Vec<T>> {
         self.tree.finish(&self.sum)?;
         Ok(lock(&self.sum).bytes.chunks(size_of::<T>()).map(T::from_bytes).collect())
+    }
+}
+
+/// A reduction of raw elements on its way.
+#[must_use = "a reduction is finished by wait or test"]
+pub struct PendingRaw<'a> {
+    tree: Tree<'a>,
+    sum: Arc<Mutex<Sum>>,
+}
+
+impl PendingRaw<'_> {
+    /// Whether the result is here.
+    pub fn test(&self) -> bool {
+        self.tree.done(&self.sum)
+    }
+    /// Waits for the result and copies it to `into`, which is as long as the source was.
+    ///
+    /// # Panics
+    /// If it is not.
+    pub fn wait(self, into: &mut [u8]) -> Result<()> {
+        self.tree.finish(&self.sum)?;
+        into.copy_from_slice(&lock(&self.sum).bytes);
+        Ok(())
     }
 }
 

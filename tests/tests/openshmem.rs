@@ -49,6 +49,19 @@ programs! {
     teams_and_contexts "teams.c";
     profiling_tools_interpose "interpose.c";
     generics_are_macros_in_c "generics.c";
+    extensions_for_the_torus "extensions.c";
+}
+
+#[test]
+fn threads_of_a_pe_communicate_at_once() {
+    let program = tools::compile_with(&source("threads.c"), &["-pthread"]);
+    run(&program, "direct", "4");
+    run(&program, "ring", "3");
+}
+
+#[test]
+fn many_pes_on_few_cores_finish_in_little_memory() {
+    run(&tools::compile(&source("many.c")), "direct", "256");
 }
 
 #[test]

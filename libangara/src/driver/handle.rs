@@ -218,7 +218,7 @@ impl Adapter {
     }
 
     pub(crate) fn count(&self, pe: usize, class: Class, traffic: Traffic) {
-        self.memory.peers.row(pe, class).count(traffic);
+        self.memory.peers.count(pe, class, traffic);
     }
 
     /// Records that every post up to `seq` is complete at `pe`.

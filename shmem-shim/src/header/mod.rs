@@ -90,7 +90,13 @@ fn shmemx_h() -> String {
          *\n \
          * Generated from the tables in shmem-shim/src/api; do not edit.\n \
          */\n#ifndef SHMEMX_H\n#define SHMEMX_H\n\n#include <shmem.h>\n\n#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n\
-         /* Room for the coordinates of any network. */\n#define SHMEMX_DIMS_MAX 4\n\n",
+         /* Room for the coordinates of any network. */\n#define SHMEMX_DIMS_MAX 4\n\n\
+         /* Classes of traffic. */\n\
+         #define SHMEMX_PUT 0\n#define SHMEMX_GET 1\n#define SHMEMX_AMO 2\n#define SHMEMX_SYNC 3\n\n\
+         /* Trees of routers: -1 is none. PEs of the team start the same operations in the same order; a request\n \
+         * is ended by one shmemx_wait, which writes the result of a reduction. Elements are integers. */\n\
+         #define SHMEMX_SUM 0\n#define SHMEMX_MAX 1\n#define SHMEMX_MIN 2\n\
+         #define SHMEMX_INT32 0\n#define SHMEMX_UINT32 1\n#define SHMEMX_INT64 2\n#define SHMEMX_UINT64 3\n\n",
     );
     prototypes(&mut out, &extensions());
     out.push_str("#ifdef __cplusplus\n}\n#endif\n#endif\n");

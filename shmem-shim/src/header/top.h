@@ -18,6 +18,11 @@ extern "C" {
 #define SHMEM_MAX_NAME_LEN 256
 #define SHMEM_VENDOR_STRING "Angara OpenSHMEM @VERSION@"
 
+/* Libraries that tell implementations apart (shmem4py is one) do so by private macros, and take nothing
+ * for granted where they know none. These two promise a complete version 1.5 or newer. */
+#define SHMEM_DEF_H 1
+#define SHMEM_FUNCTION_ATTRIBUTES
+
 typedef struct shmem_team_impl *shmem_team_t;
 typedef struct shmem_ctx_impl *shmem_ctx_t;
 

@@ -171,6 +171,9 @@ fn start(name: Name, level: int) -> Result<(), String> {
     if checking {
         job.look_closer();
     }
+    if level >= THREAD_MOST {
+        job.with_threads();
+    }
     let (me, n) = (job.my_pe(), job.n_pes());
     let shared = (0..n).all(|pe| job.ctx().reach(pe) == Reach::Direct);
     let state = Box::leak(Box::new(State {

@@ -18,6 +18,7 @@ pub(crate) mod ops;
 mod p2p;
 pub(crate) mod reduce;
 pub(crate) mod rma;
+pub(crate) mod shmemx;
 mod statics;
 pub(crate) mod team;
 mod trees;

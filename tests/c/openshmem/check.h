@@ -15,7 +15,7 @@ static int me, n, bad;
             fprintf(stderr, "PE %d of %d: %s:%d: %s\n", me, n, __FILE__, __LINE__, #condition);                        \
     } while (0)
 
-static void start(void)
+__attribute__((unused)) static void start(void)
 {
     shmem_init();
     me = shmem_my_pe();

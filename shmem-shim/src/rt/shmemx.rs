@@ -1,0 +1,182 @@
+//! Cores of the extensions that use the chip beyond OpenSHMEM: half-barriers, and collectives carried
+//! out by the routers while the program does something else.
+//!
+//! A tree is a number, the same on every PE of the team that opened it. All of them start the same
+//! operations on it in the same order; an operation that was started is a request, which exactly one
+//! call of wait ends.
+
+use super::{State, collective, die, lock, ok, state};
+use crate::ctypes::*;
+use angara::tree::{Arrival, PendingRaw, ReduceElem, ReduceOp};
+use std::sync::Mutex;
+
+/// An operation under way.
+enum Request {
+    Reduce(PendingRaw<'static>, usize),
+    Broadcast(Arrival<'static>),
+}
+
+/// Requests not waited for yet; a handle is the index plus one.
+static REQUESTS: Mutex<Vec<Option<Request>>> = Mutex::new(Vec::new());
+
+fn keep(request: Request) -> long {
+    let mut requests = lock(&REQUESTS);
+    let index = requests.iter().position(Option::is_none).unwrap_or(requests.len());
+    if index == requests.len() {
+        requests.push(None);
+    }
+    requests[index] = Some(request);
+    index as long + 1
+}
+
+/// Every PE has entered, and data sent before has been received everywhere.
+pub(crate) fn half_barrier_all(name: Name) {
+    let s = collective(name);
+    s.agree(name, &s.world(), String::new);
+    ok(name, None, s.job.barrier(true));
+}
+
+/// What this PE has sent to `pe` so far in class 0 put, 1 get, 2 atomics, 3 the library's own.
+///
+/// # Safety
+/// The pointers are null or writable.
+pub(crate) unsafe fn traffic(
+    name: Name,
+    pe: int,
+    class: int,
+    ops: *mut size_t,
+    packets: *mut size_t,
+    bytes: *mut size_t,
+) -> int {
+    let s = state(name);
+    let known = usize::try_from(pe).ok().filter(|pe| *pe < s.n);
+    let class = u8::try_from(class).ok().and_then(angara::Class::from_bits);
+    let (Some(pe), Some(class)) = (known, class) else { return -1 };
+    let t = s.job.traffic(pe, class);
+    let both = |f: fn(&abi::account::Load) -> u64| (f(&t.out) + f(&t.back)) as size_t;
+    for (to, value) in [(ops, t.ops as size_t), (packets, both(|l| l.packets)), (bytes, both(|l| l.bytes))] {
+        if !to.is_null() {
+            // SAFETY: the caller's contract.
+            unsafe { to.write(value) };
+        }
+    }
+    0
+}
+
+/// Opens a tree over the team, rooted at PE `root` of it; -1 if all trees are taken. Collective.
+pub(crate) fn tree_open(name: Name, team: shmem_team_t, root: int) -> int {
+    let s = collective(name);
+    let group = s.teams.of_team(name, team);
+    let Some(root) = group.pe(root) else { die(name, None, format_args!("the team has no PE {root}")) };
+    s.agree(name, &group, || format!("root {root}"));
+    let mut id = -1i64;
+    if group.world(0) == s.me {
+        let pes: Vec<usize> = (0..group.size).map(|i| group.world(i)).collect();
+        // No tree left is no error: there are 16 for all jobs of the network.
+        id = s.job.tree_open(root, &pes).map_or(-1, i64::from);
+        for pe in &pes[1..] {
+            // SAFETY: a local of 8 bytes.
+            unsafe { s.send(name, *pe, (&raw const id).cast(), 8) };
+        }
+    } else {
+        let read = |p: *const u8| {
+            // SAFETY: messages of this exchange have 8 bytes.
+            unsafe { p.cast::<i64>().read_volatile() }
+        };
+        id = s.receive(name, group.world(0), read);
+    }
+    id as int
+}
+
+/// Gives a tree back; nothing may be under way on it. Collective over the team that opened it.
+pub(crate) fn tree_close(name: Name, team: shmem_team_t, tree: int) {
+    let s = collective(name);
+    let tree = tree_id(name, tree);
+    s.group_sync(name, &s.teams.of_team(name, team));
+    ok(name, None, s.job.tree_close(tree));
+}
+
+fn tree_id(name: Name, tree: int) -> u8 {
+    match u8::try_from(tree) {
+        Ok(id) if (id as usize) < abi::TREES => id,
+        _ => die(name, None, format_args!("{tree} is not a tree")),
+    }
+}
+
+/// Starts combining `nelems` integers of all PEs of the tree elementwise.
+///
+/// # Safety
+/// `source` is readable for the elements.
+pub(crate) unsafe fn tree_reduce_nb(
+    name: Name,
+    tree: int,
+    op: int,
+    elem: int,
+    source: *const u8,
+    nelems: usize,
+) -> long {
+    let s: &'static State = state(name);
+    let op = u8::try_from(op).ok().and_then(ReduceOp::from_bits);
+    let elem = u8::try_from(elem).ok().and_then(ReduceElem::from_bits);
+    let (Some(op), Some(elem)) = (op, elem) else {
+        die(name, None, "the operation or the type of elements is none of those in shmemx.h")
+    };
+    let len = super::bytes(name, nelems, elem.bytes());
+    // SAFETY: the caller's contract; a pointer to nothing may be null.
+    let source = if len == 0 { &[] } else { unsafe { std::slice::from_raw_parts(source, len) } };
+    let pending = ok(name, None, s.job.tree(tree_id(name, tree)).all_reduce_raw_nb(op, elem, source));
+    keep(Request::Reduce(pending, len))
+}
+
+/// Starts writing `nelems` bytes at `source` of PE `pe` to `dest` of every PE of the tree.
+///
+/// # Safety
+/// At `pe`, `source` is readable for the bytes.
+pub(crate) unsafe fn tree_broadcast_nb(
+    name: Name,
+    tree: int,
+    dest: *mut u8,
+    source: *const u8,
+    nelems: usize,
+    pe: int,
+) -> long {
+    let s: &'static State = state(name);
+    let Some(from) = usize::try_from(pe).ok().filter(|pe| *pe < s.n) else {
+        die(name, None, format_args!("PE {pe} does not exist: the job has PEs 0 to {}", s.n - 1))
+    };
+    let place = s.place(name, dest, nelems);
+    // SAFETY: the caller's contract.
+    let arrival = ok(name, None, unsafe { s.job.tree(tree_id(name, tree)).broadcast_nb(from, place, source, nelems) });
+    keep(Request::Broadcast(arrival))
+}
+
+fn no_request(name: Name, request: long) -> ! {
+    die(name, None, format_args!("{request} is not a request under way"))
+}
+
+/// 1 if waiting for the request would not wait.
+pub(crate) fn test(name: Name, request: long) -> int {
+    let requests = lock(&REQUESTS);
+    match usize::try_from(request - 1).ok().and_then(|i| requests.get(i)?.as_ref()) {
+        Some(Request::Reduce(pending, _)) => pending.test() as int,
+        Some(Request::Broadcast(arrival)) => arrival.test() as int,
+        None => no_request(name, request),
+    }
+}
+
+/// Waits for the request and ends it; the result of a reduction is written to `dest`.
+///
+/// # Safety
+/// `dest` is writable for the elements of a reduction.
+pub(crate) unsafe fn wait(name: Name, request: long, dest: *mut u8) {
+    let taken = usize::try_from(request - 1).ok().and_then(|i| lock(&REQUESTS).get_mut(i)?.take());
+    match taken {
+        Some(Request::Reduce(pending, len)) => {
+            // SAFETY: the caller's contract; a pointer to nothing may be null.
+            let into = if len == 0 { &mut [] } else { unsafe { std::slice::from_raw_parts_mut(dest, len) } };
+            ok(name, None, pending.wait(into));
+        }
+        Some(Request::Broadcast(arrival)) => ok(name, None, arrival.wait()),
+        None => no_request(name, request),
+    }
+}

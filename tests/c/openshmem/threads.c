@@ -1,0 +1,64 @@
+/* SHMEM_THREAD_MULTIPLE: 4 threads of each PE at once, on the default context and on contexts of
+ * their own: nothing is lost, neither data nor counts. */
+#include "check.h"
+#include <pthread.h>
+#include <shmemx.h>
+
+enum { THREADS = 4, ROUNDS = 500 };
+
+static long hits, slots[64 * THREADS], ready[THREADS], swapped;
+
+static void *work(void *arg)
+{
+    int t = (int)(long)arg, next = (me + 1) % n;
+    shmem_ctx_t own;
+    CHECK(shmem_ctx_create(t % 2 ? SHMEM_CTX_PRIVATE : SHMEM_CTX_SERIALIZED, &own) == 0);
+    for (int i = 1; i <= ROUNDS; i++) {
+        for (int pe = 0; pe < n; pe++) {
+            shmem_long_atomic_inc(&hits, pe);
+            shmem_ctx_long_atomic_fetch_add(own, &hits, 2, pe);
+            shmem_long_p(&slots[me * THREADS + t], i, pe);
+        }
+        shmem_ctx_long_put(own, &slots[me * THREADS + t], &(long){ 2 * i }, 1, next);
+        shmem_ctx_quiet(own);
+        CHECK(shmem_ctx_long_g(own, &slots[me * THREADS + t], next) == 2 * i);
+    }
+    for (;;) { /* a counter that only compare-and-swap moves */
+        long now = shmem_long_atomic_fetch(&swapped, 0);
+        if (shmem_long_atomic_compare_swap(&swapped, now, now + 1, 0) == now)
+            break;
+    }
+    /* Threads wait for each other's signals side by side. */
+    shmem_long_atomic_inc(&ready[t], next);
+    shmem_long_wait_until(&ready[t], SHMEM_CMP_EQ, 1);
+    shmem_ctx_destroy(own);
+    return NULL;
+}
+
+int main(void)
+{
+    int level;
+    pthread_t threads[THREADS];
+    size_t ops[3][64], now;
+    CHECK(shmem_init_thread(SHMEM_THREAD_MULTIPLE, &level) == 0 && level == SHMEM_THREAD_MULTIPLE);
+    me = shmem_my_pe();
+    n = shmem_n_pes();
+    for (int pe = 0; pe < n; pe++)
+        for (int c = SHMEMX_PUT; c <= SHMEMX_AMO; c++) CHECK(shmemx_pe_traffic(pe, c, &ops[c][pe], NULL, NULL) == 0);
+    shmem_barrier_all();
+    for (long t = 0; t < THREADS; t++) pthread_create(&threads[t], NULL, work, (void *)t);
+    for (int t = 0; t < THREADS; t++) pthread_join(threads[t], NULL);
+    shmem_barrier_all();
+    CHECK(hits == 3L * ROUNDS * THREADS * n);
+    if (me == 0) CHECK(swapped == (long)THREADS * n);
+    for (int pe = 0; pe < n; pe++) {
+        size_t to_next = pe == (me + 1) % n ? THREADS * ROUNDS : 0;
+        CHECK(shmemx_pe_traffic(pe, SHMEMX_PUT, &now, NULL, NULL) == 0 && now - ops[0][pe] == THREADS * ROUNDS + to_next);
+        CHECK(shmemx_pe_traffic(pe, SHMEMX_GET, &now, NULL, NULL) == 0 && now - ops[1][pe] == to_next);
+        /* Compare-and-swap to PE 0 may need any number of tries. */
+        CHECK(shmemx_pe_traffic(pe, SHMEMX_AMO, &now, NULL, NULL) == 0);
+        CHECK(now - ops[2][pe] >= 2 * THREADS * ROUNDS);
+        if (pe > 0) CHECK(now - ops[2][pe] == 2 * THREADS * ROUNDS + (pe == (me + 1) % n ? THREADS : 0));
+    }
+    return finish("threads");
+}
