@@ -69,22 +69,22 @@ pub(crate) fn tree_open(name: Name, team: shmem_team_t, root: int) -> int {
     let group = s.teams.of_team(name, team);
     let Some(root) = group.pe(root) else { die(name, None, format_args!("the team has no PE {root}")) };
     s.agree(name, &group, || format!("root {root}"));
-    let mut id = -1i64;
-    if group.world(0) == s.me {
+    let id: i64 = if group.world(0) == s.me {
         let pes: Vec<usize> = (0..group.size).map(|i| group.world(i)).collect();
         // No tree left is no error: there are 16 for all jobs of the network.
-        id = s.job.tree_open(root, &pes).map_or(-1, i64::from);
+        let id = s.job.tree_open(root, &pes).map_or(-1, i64::from);
         for pe in &pes[1..] {
             // SAFETY: a local of 8 bytes.
             unsafe { s.send(name, *pe, (&raw const id).cast(), 8) };
         }
+        id
     } else {
         let read = |p: *const u8| {
             // SAFETY: messages of this exchange have 8 bytes.
             unsafe { p.cast::<i64>().read_volatile() }
         };
-        id = s.receive(name, group.world(0), read);
-    }
+        s.receive(name, group.world(0), read)
+    };
     id as int
 }
 
