@@ -149,7 +149,7 @@ impl Keys {
             None if grid.is_some_and(|dims| dims <= ANGARA_DIMS) => Router::Angara,
             None => Router::Generic,
         };
-        let (deadlock, routing) = (self.deadlock_rule(router)?, self.routing_rule(router, grid.is_some())?);
+        let (deadlock, routing) = (self.deadlock_rule(router)?, self.routing_rule(router, &shape)?);
         let workload = self.workload.clone().unwrap_or_default();
         self.refuse_unused(&workload)?;
         let lengths = self.lengths(router, &workload);
@@ -263,12 +263,16 @@ impl Keys {
         }
     }
 
-    fn routing_rule(&self, router: Router, grid: bool) -> Blamed<Routing> {
-        let own = if grid { Routing::Dor } else { Routing::Nca };
+    fn routing_rule(&self, router: Router, shape: &Shape) -> Blamed<Routing> {
+        let own = match shape {
+            Shape::Grid { .. } => Routing::Dor,
+            Shape::FatTree { .. } | Shape::Clos { .. } => Routing::Nca,
+            Shape::Cayley(_) => Routing::Minimal,
+        };
         match self.routing {
-            Some(Routing::Adaptive) if router == Router::Angara && grid => Ok(Routing::Adaptive),
+            Some(Routing::Adaptive) if router == Router::Angara && own == Routing::Dor => Ok(Routing::Adaptive),
             Some(given) if given != own => {
-                let why = "a torus or mesh takes dor, with router angara also adaptive; a fat tree takes nca";
+                let why = "a torus or mesh takes dor, with router angara also adaptive; a fat tree takes nca, a clos too; a cayley graph takes minimal";
                 Err((Error::invalid("routing", format!("{given:?}").to_lowercase(), why), "routing"))
             }
             _ => Ok(own),

@@ -37,8 +37,10 @@ pub enum Routing {
     Dor,
     /// Minimal adaptive with escape (angara).
     Adaptive,
-    /// Nearest common ancestor, random up (fat tree).
+    /// Nearest common ancestor, random up (fat tree, folded Clos).
     Nca,
+    /// Minimal, one of several next hops drawn at random (Cayley graph).
+    Minimal,
 }
 
 /// Reads a value written as text.
@@ -93,7 +95,7 @@ macro_rules! keys {
 }
 
 keys! {
-    /// torus:8x8x8, mesh:4x4 (up to six sizes) or fat-tree:ARITY,LEVELS [default: torus:8x8x8]
+    /// torus:8x8x8, mesh:4x4 (up to six sizes), fat-tree:ARITY,LEVELS, clos:SPINES,ENDPOINTS,LEAVES or cayley:GROUP:GENERATORS (cayley:13:1,5, cayley:8x8:1.0,0.1, cayley:s4:2134,3214) [default: torus:8x8x8]
     #[arg(long, value_name = "SHAPE")]
     #[serde(deserialize_with = "text")]
     topology: Shape,
@@ -109,7 +111,7 @@ keys! {
     /// How rings are kept from deadlock; bubble belongs to angara, dateline to generic
     #[arg(long, value_enum)]
     deadlock: Deadlock,
-    /// dor, adaptive (angara) or nca (fat tree) [default: dor, nca in a tree]
+    /// dor, adaptive (angara), nca (fat tree, clos) or minimal (cayley) [default: what the topology takes; dor on a torus]
     #[arg(long, value_enum)]
     routing: Routing,
     /// What nodes do: open-loop, or a program such as all-to-all:BYTES; `angara sim workloads` lists them [default: open-loop]
