@@ -1,8 +1,50 @@
-//! Cost of the network model in host time, under uniform Bernoulli traffic.
+//! What the network model costs: `cargo bench -p angara-fabric --bench model`.
+//!
+//! Processor time says how fast it is here and now and differs from run to run; the number of
+//! instructions does not, and is guarded. For every case below the bench counts instructions per
+//! packet-hop with callgrind and fails if they are more than 10 % off the recorded budget: above it something got
+//! slower, below it the budget is out of date. Without valgrind it says so and only shows times.
 
 use fabric::model::rng::{Purpose, Stream, below};
-use fabric::model::{Config, Generic, Network, Packet, Profile};
+use fabric::model::{Angara, Config, Generic, Network, Packet, Profile};
+use std::process::{Command, ExitCode};
 
+struct Case {
+    name: &'static str,
+    shape: &'static str,
+    angara: bool,
+    flits: u16,
+    adaptive: bool,
+    load: f64,
+    /// Cycles measured.
+    cycles: u64,
+    /// Instructions per packet-hop, sources included, as counted with rustc 1.95 on x86-64.
+    budget: f64,
+}
+
+const CASES: [Case; 6] = [
+    generic("generic-8^3", "torus:8x8x8", 1, 0.3, 4_000, 650.0),
+    generic("generic-8^3-long", "torus:8x8x8", 32, 0.3, 20_000, 890.0),
+    generic("generic-tree", "fat-tree:8,3", 1, 0.3, 4_000, 670.0),
+    generic("generic-32^3", "torus:32x32x32", 1, 0.05, 100, 590.0),
+    angara("angara-8^3-dor", false, 1300.0),
+    angara("angara-8^3-adaptive", true, 1540.0),
+];
+
+const fn generic(name: &'static str, shape: &'static str, flits: u16, load: f64, cycles: u64, budget: f64) -> Case {
+    Case { name, shape, angara: false, flits, adaptive: false, load, cycles, budget }
+}
+
+const fn angara(name: &'static str, adaptive: bool, budget: f64) -> Case {
+    Case { name, shape: "torus:8x8x8", angara: true, flits: 18, adaptive, load: 0.15, cycles: 8_000, budget }
+}
+
+/// Cycles before those counted.
+const WARMUP: u64 = 100;
+/// Share by which a count may be off its budget.
+const TOLERANCE: f64 = 0.1;
+
+/// CPU time of this thread, so that other programs on the machine do not count.
 fn cpu_ns() -> u64 {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").expect("Linux with schedstats");
     text.split_whitespace().next().and_then(|w| w.parse().ok()).expect("first word is nanoseconds")
@@ -16,6 +58,7 @@ const STEP: u64 = 16;
 /// Endpoints that create a packet to anybody with a fixed probability per cycle.
 struct Sources {
     flits: u16,
+    adaptive: bool,
     /// ln(1 - probability).
     log_quiet: f64,
     /// Cycle of every endpoint's next packet, and packets so far.
@@ -24,10 +67,12 @@ struct Sources {
 }
 
 impl Sources {
-    fn new(endpoints: usize, flits: u16, load: f64) -> Sources {
+    fn new(endpoints: usize, case: &Case) -> Sources {
+        let flits = case.flits;
         let mut sources = Sources {
             flits,
-            log_quiet: (-load / flits as f64).ln_1p(),
+            adaptive: case.adaptive,
+            log_quiet: (-case.load / flits as f64).ln_1p(),
             next: vec![(0, 0); endpoints],
             calendar: vec![Vec::new(); CALENDAR as usize],
         };
@@ -56,7 +101,8 @@ impl Sources {
                 let bits = Stream::new(2, e as u64, Purpose::Destination).at(drawn);
                 let dst = below(bits, self.next.len() as u64) as u32;
                 let at = at * net.cycle();
-                net.inject(Packet { src: e, dst, flits: self.flits, at, ..Packet::default() });
+                let (flits, adaptive) = (self.flits, self.adaptive);
+                net.inject(Packet { src: e, dst, flits, adaptive, at, ..Packet::default() });
                 self.draw(e, cycle + 1);
             }
             self.file(e, cycle + 1);
@@ -64,65 +110,80 @@ impl Sources {
     }
 }
 
-/// Mean latency in cycles and mean routers of what arrives in the `cycles` after `warm`.
-fn measure(net: &mut Network, mut sources: Sources, warm: u64, cycles: u64) -> (f64, f64) {
-    let (mut packets, mut latency, mut routers) = (0u64, 0u64, 0u64);
+/// Simulates `case` for 1/`part` of its cycles; packet-hops.
+fn simulate(case: &Case, part: u64) -> u64 {
+    let buffer = if case.flits > 8 { 64 } else { 8 };
+    let generic = Generic { vcs: 4, buffer_flits: buffer, packet_flits_max: case.flits, ..Generic::default() };
+    let profile = if case.angara { Profile::Angara(Angara::default()) } else { Profile::Generic(generic) };
+    let shape = case.shape.parse().expect("a shape");
+    let mut net = Network::new(&Config { shape, profile, seed: 1, faults: Vec::new() }).expect("a network");
+    let mut sources = Sources::new(net.endpoints(), case);
     let mut now = 0;
-    while now < warm + cycles {
-        let until = now + STEP;
-        (now..until).for_each(|cycle| sources.fill(net, cycle));
-        net.advance(until * net.cycle() - 1);
-        while let Some(d) = net.poll_delivery() {
-            if now >= warm {
-                packets += 1;
-                latency += d.tail - d.at;
-                routers += d.routers as u64;
-            }
-        }
-        now = until;
+    while now < WARMUP + case.cycles / part {
+        (now..now + STEP).for_each(|cycle| sources.fill(&mut net, cycle));
+        now += STEP;
+        net.advance(now * net.cycle() - 1);
+        while net.poll_delivery().is_some() {}
     }
-    let mean = |sum: u64| sum as f64 / packets.max(1) as f64;
-    (mean(latency) / net.cycle() as f64, mean(routers))
+    net.counters().packet_hops
 }
 
-fn main() {
-    let args: Vec<String> = std::env::args().collect();
-    let case = args.get(1).map(|s| s.as_str()).unwrap_or("big");
-    let (shape, flits, load, warm, cycles) = match case {
-        "big" => ("torus:32x32x32", 1, 0.05, 150, 250),
-        "small" => ("torus:8x8x8", 1, 0.3, 500, 4000),
-        "long" => ("torus:8x8x8", 32, 0.3, 500, 20000),
-        "tree" => ("fat-tree:8,3", 1, 0.3, 500, 4000),
-        s if s.contains(':') => {
-            let l: f64 = args[2].parse().unwrap();
-            let c: u64 = args[3].parse().unwrap();
-            (s, 1, l, c / 4, c)
+/// Instructions and packet-hops of 1/`part` of `case`, in a process of its own under callgrind.
+fn count(case: &Case, part: u64) -> Result<(f64, f64), String> {
+    let me = std::env::current_exe().map_err(|e| format!("this program's own path: {e}"))?;
+    let output = Command::new("valgrind")
+        .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
+        .arg(me)
+        .args(["simulate", case.name, &part.to_string()])
+        .output()
+        .map_err(|e| format!("valgrind: {e}"))?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    // ==1234== Collected : 4870452926
+    let number = |line: &str| line.rsplit(':').next().and_then(|n| n.trim().parse::<f64>().ok());
+    let instructions = said.lines().filter(|l| l.contains("Collected")).find_map(number);
+    let hops = String::from_utf8_lossy(&output.stdout).trim().parse().ok();
+    instructions.zip(hops).ok_or_else(|| format!("valgrind: {}", said.lines().last().unwrap_or("no output")))
+}
+
+/// Instructions per packet-hop: what a longer run has more of, which leaves building the network out.
+fn per_hop(case: &Case) -> Result<f64, String> {
+    let ((short, few), (long, many)) = (count(case, 8)?, count(case, 4)?);
+    Ok((long - short) / (many - few))
+}
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    if let [what, name, part] = &words[..]
+        && what == "simulate"
+    {
+        let case = CASES.iter().find(|c| c.name == name).expect("one of the cases");
+        println!("{}", simulate(case, part.parse().expect("a number")));
+        return ExitCode::SUCCESS;
+    }
+    let valgrind = Command::new("valgrind").arg("--version").output().is_ok();
+    if !valgrind {
+        println!("no valgrind here: instructions are not counted and no budget is checked");
+    }
+    let mut kept = true;
+    for case in &CASES {
+        let start = cpu_ns();
+        let hops = simulate(case, 1);
+        let ns = (cpu_ns() - start) as f64 / hops as f64;
+        print!("{:<20} {ns:>7.1} ns/packet-hop {:>6.1} M flit-hops/s", case.name, 1e3 / ns * case.flits as f64);
+        match valgrind.then(|| per_hop(case)) {
+            None => println!(),
+            Some(Err(why)) => {
+                println!("   {why}");
+                kept = false;
+            }
+            Some(Ok(count)) => {
+                let off = count / case.budget - 1.0;
+                let good = off.abs() <= TOLERANCE;
+                let verdict = if good { "" } else { "  <- not within 10 %" };
+                println!("{count:>8.0} instructions, budget {:.0} ({:+.1} %){verdict}", case.budget, 100.0 * off);
+                kept &= good;
+            }
         }
-        _ => return,
-    };
-    let profile =
-        Generic { vcs: 4, buffer_flits: if flits > 1 { 64 } else { 8 }, packet_flits_max: flits, ..Generic::default() };
-    let mut net = Network::new(&Config {
-        shape: shape.parse().unwrap(),
-        profile: Profile::Generic(profile),
-        seed: 1,
-        faults: Vec::new(),
-    })
-    .unwrap();
-    println!("idle {} B/node", net.memory_bytes() / net.routers());
-    let sources = Sources::new(net.endpoints(), flits, load);
-    let start = cpu_ns();
-    let (latency, routers) = measure(&mut net, sources, warm, cycles);
-    let s = (cpu_ns() - start) as f64 / 1e9;
-    let c = net.counters();
-    println!(
-        "{case}: latency {:.3} routers {:.3} hops {} {:.2} s CPU {:.2} M hops/s {:.2} M flits/s, {} MB",
-        latency,
-        routers,
-        c.packet_hops,
-        s,
-        c.packet_hops as f64 / s / 1e6,
-        c.flit_hops as f64 / s / 1e6,
-        net.memory_bytes() >> 20
-    );
+    }
+    if kept { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
