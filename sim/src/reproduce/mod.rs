@@ -4,14 +4,17 @@
 //! a judge. Claims need [`Job`]s, mostly simulations; a job that several claims need runs once. [`run`]
 //! does the jobs on some threads and lets the judges speak; each claim becomes a [`Row`]. The
 //! sections are those of `docs/reproduction.md`, which [`report`] writes: [`booksim`] another simulator's
-//! numbers, [`complex`] paper 004, [`published`] paper 002, [`matmul`] paper 003.
+//! numbers, [`complex`] paper 004, [`collective`] paper 000, [`barriers`] paper 001, [`published`] paper 002,
+//! [`matmul`] paper 003.
 //!
 //! A deviation is a finding: it stands beside the demand with what is known about it. Nothing that
 //! depends on the machine or the moment gets into a row, so that the same program writes the same
 //! document everywhere.
 
+mod barriers;
 pub mod booksim;
 mod booksim_claims;
+mod collective;
 mod complex;
 mod matmul;
 mod plots;
@@ -236,6 +239,8 @@ impl Claim {
 pub fn claims() -> Vec<Claim> {
     let mut all = booksim_claims::claims();
     all.extend(complex::claims());
+    all.extend(collective::claims());
+    all.extend(barriers::claims());
     all.extend(published::claims());
     all.extend(matmul::claims());
     all

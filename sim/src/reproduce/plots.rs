@@ -1,11 +1,14 @@
 //! The document's plots, drawn from what the claims' jobs found.
 
-use super::Results;
 use super::booksim::references;
 use super::complex::{FFT_LOADS, PROCESS_LOADS, SHARES, bimodal_cases, hot_cases};
+use super::{Results, collective};
 use crate::plan::matmul::ksection;
 use crate::plan::matmul::machine::{Machine, TorusNode};
 use crate::plot::Chart;
+use crate::workload::collective::{Collective, Method};
+use crate::workload::heat;
+use fabric::BarrierFamily;
 
 type Curve = (String, Vec<(f64, f64)>);
 
@@ -28,7 +31,7 @@ impl Plot {
 }
 
 /// Every plot.
-pub const PLOTS: [Plot; 11] = [
+pub const PLOTS: [Plot; 14] = [
     Plot {
         file: "booksim-L1.svg",
         about: "Single flits, uniform: lines with dots are this program, the dots of the same case BookSim's.",
@@ -109,6 +112,18 @@ pub const PLOTS: [Plot; 11] = [
         about: "The same on 4096 nodes.",
         draw: |r| fft(r, "3D FFT, 4096 nodes", 64, [("t16x3", "torus"), ("ft8x4", "fat tree")]),
     },
+    Plot {
+        file: "collectives.svg",
+        about: "8 bytes on 4D tori, idle network, by the collective trees and by messages between pairs with 700 ns of \
+                software per step.",
+        draw: collectives,
+    },
+    Plot {
+        file: "heat.svg",
+        about: "Heat equation: speed with trees over that with recursive doubling and 700 ns of software per step.",
+        draw: heat_gain,
+    },
+    Plot { file: "barriers.svg", about: "Barriers on empty 3D tori, simulated and by formula.", draw: barriers },
     Plot {
         file: "k-section.svg",
         about: "Bandwidth out of one of k parts: a switched machine and a torus of 4096 nodes.",
@@ -193,6 +208,57 @@ fn fft(results: &Results, title: &str, columns: u32, networks: [(&str, &str); 2]
         }
     }
     chart(title, LOAD, curves)
+}
+
+fn over_nodes(title: &str, y: &str, curves: Vec<Curve>) -> Chart {
+    let (title, x, y) = (title.into(), "nodes".into(), y.into());
+    Chart { title, x, y, x_log: true, curves, ..Chart::default() }
+}
+
+fn collectives(results: &Results) -> Chart {
+    let kinds = [
+        (Collective::Broadcast, Method::Trees, "broadcast, trees"),
+        (Collective::Broadcast, Method::PointToPoint, "broadcast, pairs"),
+        (Collective::AllReduce, Method::Trees, "all-reduce, trees"),
+        (Collective::AllReduce, Method::ReduceBroadcast, "reduce and broadcast, pairs"),
+    ];
+    let curves = kinds.map(|(what, how, name)| {
+        let sw = if how == Method::Trees { 0.0 } else { collective::SW };
+        let at = |&n: &usize| {
+            let job = collective::timed(what, how, n, sw, 129.0).name;
+            Some((n as f64, results.find(&job, "ns")? / 1000.0))
+        };
+        (name.to_string(), collective::SIZES.iter().filter_map(at).collect())
+    });
+    Chart { y_log: true, ..over_nodes("Collectives, 8 bytes", "time, µs", curves.to_vec()) }
+}
+
+fn heat_gain(results: &Results) -> Chart {
+    let of = |cells: u64| {
+        let at = |&n: &usize| Some((n as f64, collective::heat_ratio(results, cells, n)?));
+        let points = collective::HEAT_SIZES.iter().filter_map(at).collect();
+        (format!("{:.2} M cells", cells as f64 / 1e6), points)
+    };
+    over_nodes("Heat equation", "trees over recursive doubling", heat::GRIDS.map(of).to_vec())
+}
+
+fn barriers(results: &Results) -> Chart {
+    let kinds = [
+        (BarrierFamily::Multiphase, true, "multiphase half"),
+        (BarrierFamily::Multiphase, false, "multiphase full"),
+        (BarrierFamily::AllToAll, true, "all-to-all half"),
+    ];
+    let mut curves = Vec::new();
+    for (family, half, name) in kinds {
+        for (value, what) in [("ns", "simulated"), ("formula", "formula")] {
+            let at = |n: u32| {
+                let job = super::barriers::timed(family, half, super::barriers::shape(n, 3)).name;
+                Some((f64::from(n.pow(3)), results.find(&job, value)? / 1000.0))
+            };
+            curves.push((format!("{name}, {what}"), [2, 4, 8, 16].into_iter().filter_map(at).collect()));
+        }
+    }
+    Chart { y_log: true, ..over_nodes("Barriers, 3D tori", "time, µs", curves) }
 }
 
 /// k-section bandwidth of Merrimac and of a torus with as many nodes.
