@@ -35,13 +35,27 @@ struct Stay<'a> {
     event: &'a TraceEvent,
     /// How long, ps; 0 for the last one.
     span: u64,
+    /// The next thing is that it asks for an output.
+    routing: bool,
+}
+
+impl Stay<'_> {
+    /// In which block, and whether it waits there for others.
+    fn block(&self) -> (&'static str, bool) {
+        if self.routing { ("routing", false) } else { block(self.event.stage) }
+    }
 }
 
 /// Stays of a way; where several things happen at one instant the last one tells the block, but what
 /// was granted is still shown.
 fn stays(way: &Way) -> Vec<Stay<'_>> {
     let ends = way.events.iter().skip(1).map(|e| e.time).chain(way.events.last().map(|e| e.time));
-    way.events.iter().zip(ends).map(|(event, end)| Stay { event, span: end - event.time }).collect()
+    let asks = way.events.iter().skip(1).map(|e| e.stage == Stage::Requested).chain([false]);
+    let stay = |((event, end), asks)| {
+        let event: &TraceEvent = event;
+        Stay { event, span: end - event.time, routing: asks && event.stage == Stage::Arrived }
+    };
+    way.events.iter().zip(ends).zip(asks).map(stay).collect()
 }
 
 fn place(shape: &Shape, e: &TraceEvent) -> String {
@@ -65,7 +79,7 @@ pub fn text(shape: &Shape, way: &Way) -> String {
     let _ =
         writeln!(out, "{:>12} {:>10}  {:width$}  {:21} 0 … {} ns", "ns", "stays", "where", "in", nanoseconds(whole));
     for (stay, place) in stays(way).iter().zip(&places) {
-        let (block, waits) = block(stay.event.stage);
+        let (block, waits) = stay.block();
         let column = |time: u64| ((time - from) * COLUMNS / whole) as usize;
         let (a, b) = (column(stay.event.time), column(stay.event.time + stay.span));
         let mark = if waits { "·" } else { "█" };
@@ -76,7 +90,7 @@ pub fn text(shape: &Shape, way: &Way) -> String {
         let (at, span) = (nanoseconds(stay.event.time - from), nanoseconds(stay.span));
         let _ = writeln!(out, "{at:>12} {span:>10}  {place:width$}  {block:21} {bar}");
     }
-    let waiting: u64 = stays(way).iter().filter(|s| block(s.event.stage).1).map(|s| s.span).sum();
+    let waiting: u64 = stays(way).iter().filter(|s| s.block().1).map(|s| s.span).sum();
     let share = 100.0 * waiting as f64 / whole as f64;
     let end = if last.stage == Stage::Delivered { "delivered after" } else { "not delivered within" };
     let _ = writeln!(
@@ -108,7 +122,7 @@ pub fn chrome(shape: &Shape, ways: &[Way]) -> Value {
                 thread += 1;
                 events.push(meta("thread_name", thread, &names::router(shape, e.router)));
             }
-            let (block, waits) = block(e.stage);
+            let (block, waits) = stay.block();
             let micro = |ps: u64| ps as f64 / 1e6;
             events.push(json!({
                 "ph": "X", "name": block, "cat": if waits { "waiting" } else { "moving" },
@@ -179,6 +193,6 @@ packet 0: node 0 to node 1, 1 flits
         assert_eq!(blocks.iter().filter(|s| **s == Stage::LinkEntered).count(), 2, "{shown}");
         assert_eq!((blocks.first(), blocks.last()), (Some(&Stage::Created), Some(&Stage::Delivered)), "{shown}");
         // Two hops of 129 ns, in and out 300 ns each, 17 more flits.
-        assert!(shown.contains("delivered after 89"), "{shown}");
+        assert!(shown.contains("delivered after 89") && shown.contains("49.0  (1,0) in -X vc1     routing"), "{shown}");
     }
 }
