@@ -11,7 +11,7 @@ use crate::Fabric;
 use crate::event::Kind;
 use crate::layout::{ADAPTIVE, LANE_ADAPTIVE, LANES, Layout, UP};
 use crate::link::{Credits, NEVER, Slots};
-use crate::slab::{NO_QUEUE, Packet, flag, rate};
+use crate::slab::{NO_QUEUE, flag, rate};
 use crate::topology::{NONE, Net};
 use crate::types::Tick;
 use abi::packet::PacketType;
@@ -34,7 +34,7 @@ pub(crate) enum Asks {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Input {
     pub(crate) front: u32,
-    back: u32,
+    pub(crate) back: u32,
     /// Until then the tail of the packet before is leaving.
     pub(crate) busy: Tick,
     /// When the front packet asked.
@@ -582,80 +582,5 @@ impl Fabric {
     pub(crate) fn free_packet(&mut self, h: u32) {
         self.payloads.release(self.packets[h].payload);
         self.packets.free(h);
-    }
-
-    /// Takes a packet out of the middle of a queue (faults only). Its requests are withdrawn.
-    pub(crate) fn unlink(&mut self, h: u32) {
-        let p = &self.packets[h];
-        let (node, queue, next) = (p.node, p.queue as usize, p.next);
-        let units = if self.units_are_flits { p.flits as usize } else { 1 };
-        if self.front(node, queue) == h {
-            self.withdraw(node, queue);
-            self.input(node, queue).front = next;
-            self.schedule_head(node, queue);
-        } else {
-            let mut before = self.front(node, queue);
-            while self.packets[before].next != h {
-                before = self.packets[before].next;
-            }
-            self.packets[before].next = next;
-            if next == NONE {
-                self.input(node, queue).back = before;
-            }
-        }
-        let p = &mut self.packets[h];
-        (p.next, p.queue) = (NONE, NO_QUEUE);
-        if let Some(dir) = self.lay.dir(queue).filter(|_| !p.is(flag::MARKER)) {
-            self.forget_replay(node, dir, h);
-            self.give_back(node, dir, self.lay.vc(queue), units, self.now);
-        }
-    }
-
-    /// Puts a packet into an injection queue in front of all that were made after it (faults only).
-    pub(crate) fn insert_by_serial(&mut self, node: u32, queue: usize, h: u32) {
-        let serial = self.packets[h].serial;
-        let (mut before, mut at) = (NONE, self.front(node, queue));
-        while at != NONE && self.packets[at].serial < serial {
-            (before, at) = (at, self.packets[at].next);
-        }
-        if at == NONE {
-            return self.append(node, queue, h);
-        }
-        let p = &mut self.packets[h];
-        (p.node, p.queue, p.next) = (node, queue as u8, at);
-        if before != NONE {
-            self.packets[before].next = h;
-            return;
-        }
-        self.withdraw(node, queue);
-        self.input(node, queue).front = h;
-        self.schedule_head(node, queue);
-    }
-
-    /// Puts a barrier's marker behind the packets of a link queue that arrived before it.
-    /// False if there are none and nothing was put.
-    pub(crate) fn mark(&mut self, node: u32, queue: usize, mut marker: Packet) -> bool {
-        let (mut before, mut at) = (NONE, self.front(node, queue));
-        while at != NONE && self.packets[at].ready < marker.ready {
-            (before, at) = (at, self.packets[at].next);
-        }
-        if before == NONE {
-            return false;
-        }
-        (marker.node, marker.queue, marker.next) = (node, queue as u8, at);
-        let h = self.packets.alloc(marker);
-        self.packets[before].next = h;
-        if at == NONE {
-            self.input(node, queue).back = h;
-        }
-        true
-    }
-
-    /// Withdraws the requests of the injection queues at `node`, so that routes are looked up again.
-    pub(crate) fn ask_again(&mut self, node: u32) {
-        for queue in (0..self.lay.queues).filter(|q| self.lay.is_injection(*q)).collect::<Vec<_>>() {
-            self.withdraw(node, queue);
-            self.schedule_head(node, queue);
-        }
     }
 }
