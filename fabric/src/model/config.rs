@@ -88,7 +88,7 @@ impl Default for Angara {
             flit_link: Rate { num: 6_400, den: 3 },
             credit: 80_000,
             escape: 64_000,
-            slots: 4,
+            slots: 8,
             age_limit: 64,
             channels: 1,
             bubble_in_flits: false,

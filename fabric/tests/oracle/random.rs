@@ -27,7 +27,7 @@ pub(crate) fn word(seed: u64, node: u64, purpose: u64, n: u64) -> u64 {
 
 /// A number below `k` from word `w`.
 pub(crate) fn below(w: u64, k: u64) -> u64 {
-    (u128::from(w) * u128::from(k) >> 64) as u64
+    ((u128::from(w) * u128::from(k)) >> 64) as u64
 }
 
 /// The next word of a packet that climbs a tree.

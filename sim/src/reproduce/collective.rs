@@ -42,7 +42,7 @@ pub(super) fn claims() -> Vec<Claim> {
         growing("3.broadcast.grows", Collective::Broadcast, Method::PointToPoint),
         growing("3.allreduce.grows", Collective::AllReduce, Method::ReduceBroadcast),
     ];
-    all.extend(heat::GRIDS.map(|cells| heat_large(cells)));
+    all.extend(heat::GRIDS.map(heat_large));
     all.push(heat_order());
     all.push(heat_small());
     all

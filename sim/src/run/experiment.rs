@@ -442,7 +442,7 @@ mod tests {
     fn defaults_follow_the_topology() {
         let torus = resolve("").unwrap().settings;
         assert_eq!((torus.router, torus.deadlock, torus.routing), (Router::Angara, Deadlock::Bubble, Routing::Dor));
-        assert_eq!((torus.length.as_str(), torus.buffer), ("18", 4));
+        assert_eq!((torus.length.as_str(), torus.buffer), ("18", 8));
         let tree = resolve("topology = \"fat-tree:4,2\"").unwrap().settings;
         assert_eq!((tree.router, tree.deadlock, tree.routing), (Router::Generic, Deadlock::Dateline, Routing::Nca));
         assert_eq!((tree.length.as_str(), tree.buffer, tree.vcs), ("1", 8, 4));

@@ -105,7 +105,7 @@ keys! {
     /// Virtual channels per port (generic) [default: 4]
     #[arg(long, value_name = "N")]
     vcs: u8,
-    /// Buffer of a virtual channel: flits (generic) [default: 8, or the longest packet] or packet slots (angara) [default: 4]
+    /// Buffer of a virtual channel: flits (generic) [default: 8, or the longest packet] or packet slots (angara) [default: 8]
     #[arg(long, value_name = "N")]
     buffer: u16,
     /// How rings are kept from deadlock; bubble belongs to angara, dateline to generic

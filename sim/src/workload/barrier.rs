@@ -204,12 +204,13 @@ mod tests {
                     if half { (ratio - 1.0).abs() < 1e-9 } else { (1.0..1.6).contains(&ratio) },
                     "{shape} {half}: {ratio}"
                 );
+                // Formula (1) lets the last packet go the longest way; a node that sends to the far ones
+                // first is a packet or two faster.
                 let plan = Plan::empty(BarrierFamily::AllToAll, half);
-                assert!(
-                    measure(config(shape), plan).unwrap().time as f64 / 1000.0
-                        >= formula_ns(&config(shape), &plan).unwrap(),
-                    "{shape}"
-                );
+                let ratio = measure(config(shape), plan).unwrap().time as f64
+                    / 1000.0
+                    / formula_ns(&config(shape), &plan).unwrap();
+                assert!(ratio > 0.98, "{shape} {half}: {ratio}");
             }
         }
     }

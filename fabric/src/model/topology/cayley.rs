@@ -116,7 +116,7 @@ impl Group {
         match self {
             Group::Abelian(moduli) => moduli.iter().enumerate().fold(0, |p, (d, &m)| {
                 let at = COMPONENT * d as u32;
-                p | ((a >> at & 0xffff) + (b >> at & 0xffff)) % m as u64 * (1 << at)
+                p | (((a >> at & 0xffff) + (b >> at & 0xffff)) % m as u64 * (1 << at))
             }),
             Group::Permutations(n) => {
                 (0..*n as u64).fold(0, |p, i| p << IMAGE | Group::image(*n, a, Group::image(*n, b, i)))
@@ -127,7 +127,7 @@ impl Group {
         match self {
             Group::Abelian(moduli) => moduli.iter().enumerate().fold(0, |p, (d, &m)| {
                 let at = COMPONENT * d as u32;
-                p | (m as u64 - (a >> at & 0xffff)) % m as u64 * (1 << at)
+                p | ((m as u64 - (a >> at & 0xffff)) % m as u64 * (1 << at))
             }),
             Group::Permutations(n) => {
                 (0..*n as u64).fold(0, |p, i| p | i << (IMAGE as u64 * (*n as u64 - 1 - Group::image(*n, a, i))))
