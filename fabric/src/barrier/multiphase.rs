@@ -18,7 +18,7 @@ use super::Stage;
 use crate::Fabric;
 use crate::layout::{DATA_VCS, OUT_EJECT, Q_INJECT, Q_SPECIAL};
 use crate::slab::{Packet, flag};
-use crate::topology::DIRS;
+use crate::topology::{DIRS, NONE};
 use crate::types::*;
 use abi::packet::PacketType;
 use abi::torus::NodeId;
@@ -155,10 +155,15 @@ impl Fabric {
     }
 
     /// Everything sent to this node before is ejected or on its way from the ejector to the host.
+    ///
+    /// Between the halves of a full barrier requests are executed and answers let into the network. A node
+    /// at whose host nothing is left to arrive, to be answered or to be injected goes straight on.
     pub(super) fn barrier_half_done(&mut self, job: JobId, node: NodeId) {
-        let at = self.now.max(self.routers.out_busy(node, OUT_EJECT)) + self.params.eject_ps;
+        let ejected = self.routers.out_busy(node, OUT_EJECT) + self.params.eject_ps;
+        let at = ejected.max(self.now + self.params.eject_ps);
+        let quiet = ejected <= self.now && (0..DATA_VCS).all(|vc| self.front(node, Q_INJECT + vc) == NONE);
         let Some(m) = self.member(job, node) else { return };
-        if m.ports == 0 && m.full && !m.second {
+        if m.full && !m.second && (m.ports == 0 || (quiet && m.service == 0)) {
             m.second = true;
             m.stage = Stage::Phase(0);
             return self.barrier_send(job, node);
