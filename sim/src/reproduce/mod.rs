@@ -4,7 +4,7 @@
 //! a judge. Claims need [`Job`]s, mostly simulations; a job that several claims need runs once. [`run`]
 //! does the jobs on some threads and lets the judges speak; each claim becomes a [`Row`]. The
 //! sections are those of `docs/reproduction.md`, which [`report`] writes: [`booksim`] another simulator's
-//! numbers, [`complex`] paper 004, [`collective`] paper 000, [`barriers`] paper 001, [`published`] paper 002,
+//! numbers, [`complex`] paper 004, [`collective`] and [`spmv`] paper 000, [`barriers`] paper 001, [`published`] paper 002,
 //! [`matmul`] paper 003.
 //!
 //! A deviation is a finding: it stands beside the demand with what is known about it. Nothing that
@@ -20,6 +20,7 @@ mod matmul;
 mod plots;
 mod published;
 pub mod report;
+mod spmv;
 
 use crate::Error;
 use crate::run::{Keys, driver};
@@ -240,6 +241,7 @@ pub fn claims() -> Vec<Claim> {
     let mut all = booksim_claims::claims();
     all.extend(complex::claims());
     all.extend(collective::claims());
+    all.extend(spmv::claims());
     all.extend(barriers::claims());
     all.extend(published::claims());
     all.extend(matmul::claims());

@@ -2,7 +2,7 @@
 
 use super::booksim::references;
 use super::complex::{FFT_LOADS, PROCESS_LOADS, SHARES, bimodal_cases, hot_cases};
-use super::{Results, collective};
+use super::{Results, collective, spmv};
 use crate::plan::matmul::ksection;
 use crate::plan::matmul::machine::{Machine, TorusNode};
 use crate::plot::Chart;
@@ -31,7 +31,7 @@ impl Plot {
 }
 
 /// Every plot.
-pub const PLOTS: [Plot; 14] = [
+pub const PLOTS: [Plot; 15] = [
     Plot {
         file: "booksim-L1.svg",
         about: "Single flits, uniform: lines with dots are this program, the dots of the same case BookSim's.",
@@ -122,6 +122,17 @@ pub const PLOTS: [Plot; 14] = [
         file: "heat.svg",
         about: "Heat equation: speed with trees over that with recursive doubling and 700 ns of software per step.",
         draw: heat_gain,
+    },
+    Plot {
+        file: "spmv.svg",
+        about: "Sparse matrix times vector: speed with 16 trees over that with recursive doubling, idle 4D tori.",
+        draw: |r| {
+            over_nodes(
+                "Sparse matrix times vector",
+                "trees over recursive doubling",
+                vec![("20.48 M rows".into(), spmv::points(r))],
+            )
+        },
     },
     Plot { file: "barriers.svg", about: "Barriers on empty 3D tori, simulated and by formula.", draw: barriers },
     Plot {
