@@ -145,7 +145,7 @@ fn types_table() -> String {
         "contribution to a reduction",
         "collective credits",
         "service-processor extension: the atomics the chip lacks",
-        "multiphase-barrier special",
+        "special or message of a barrier",
     ];
     let rows: Vec<_> = (0..16)
         .filter_map(|code| PacketType::from_bits(code).map(|t| (format!("{code} {t:?}"), meaning[code as usize])))
@@ -324,7 +324,10 @@ fn job_table() -> String {
             (hex(at::DIMS), "u8 × 4 sizes of the network"),
             (hex(at::NDIMS), "u32 dimensions in use"),
             (hex(at::WRAP), "u32 1 torus, 0 mesh"),
-            (hex(at::BARRIER), "u32 barrier family: 0 auto, 1 multiphase, 2 counter, 3 dissemination"),
+            (
+                hex(at::BARRIER),
+                "u32 barrier family: 0 auto, 1 multiphase, 2 counter, 3 dissemination, 4 all-to-all, 5 tree, 6 hypercube, 7 master, 8 counting",
+            ),
             (hex(at::COLLECTIVES), "u32 collectives: 0 auto, 1 tree, 2 point-to-point"),
             (hex(at::STATE), "u32 0 running, 1 ended"),
             (hex(at::ATTACHED), "u32 PEs attached"),
