@@ -85,7 +85,7 @@ struct Row {
 
 const GENERIC_8: &str = "--topology torus:8x8x8 --router generic --vcs 4 --deadlock dateline";
 const GENERIC_32: &str = "--topology torus:32x32x32 --router generic --vcs 4 --buffer 8 --deadlock dateline --load 0.05 --warmup 150 --cycles 250";
-const ANGARA_8: &str = "--topology torus:8x8x8 --router angara --length 18 --load 0.3 --warmup 2000 --cycles 8000";
+const ANGARA_8: &str = "--topology torus:8x8x8 --router angara --length 18 --load 0.3 --warmup 2000 --cycles 150000";
 const ANGARA_32: &str = "--topology torus:32x32x32 --router angara --length 18 --load 0.05 --warmup 1000 --cycles 1500";
 
 /// BookSim 2 at the same parameters on one core of such a machine, and CAMINOS, million flit-hops per second.
