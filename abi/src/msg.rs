@@ -108,6 +108,8 @@ pub enum Request {
         /// Fault text.
         spec: String,
     },
+    /// The other hosts of the cluster, as seen from here. Answered by [`Reply::Cluster`].
+    Cluster,
     /// End every job and exit.
     Shutdown,
 }
@@ -145,6 +147,71 @@ pub enum Reply {
         /// Links that carried anything or failed.
         links: Vec<LinkReport>,
     },
+    /// Answer to [`Request::Cluster`].
+    Cluster(ClusterStatus),
+}
+
+/// A daemon's view of its cluster.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct ClusterStatus {
+    /// Cluster file.
+    pub file: String,
+    /// Name of this host.
+    pub host: String,
+    /// This daemon's epoch: a new one at every start.
+    pub epoch: u64,
+    /// Microseconds since the daemon's start when these figures were taken, to make rates of two answers.
+    pub at_us: u64,
+    /// Which socket engine carries the trunks (`syscall`, `uring`).
+    pub engine: String,
+    /// Every other host, in the order of the cluster file.
+    pub peers: Vec<PeerStatus>,
+    /// Datagrams from nobody in the cluster file.
+    pub strangers: u64,
+}
+
+/// One trunk: what a host knows of another one.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct PeerStatus {
+    /// Its name.
+    pub host: String,
+    /// Its address in use.
+    pub address: String,
+    /// Torus links that cross to it.
+    pub links: u32,
+    /// It answers.
+    pub up: bool,
+    /// Seconds since `up` changed.
+    pub since_s: f64,
+    /// Why it is down; empty if it is not, or nobody knows yet.
+    pub why: String,
+    /// Its epoch; 0 before it was heard of.
+    pub epoch: u64,
+    /// Smoothed round-trip time in microseconds; 0 before it was measured.
+    pub rtt_us: f64,
+    /// Datagrams sent that were lost, as a fraction.
+    pub loss: f64,
+    /// Largest IP packet sent to it.
+    pub mtu: u32,
+    /// Datagrams and bytes sent.
+    pub sent: Flow,
+    /// Datagrams and bytes accepted.
+    pub received: Flow,
+    /// Datagrams whose contents were sent again.
+    pub replays: u64,
+    /// Bytes sent and not yet acknowledged, or waiting to be sent.
+    pub backlog: u64,
+    /// Datagrams dropped, by cause (`forged`, `replayed`, `malformed`, `unknown key`, …).
+    pub refused: BTreeMap<String, u64>,
+}
+
+/// Datagrams and their bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Flow {
+    /// Datagrams.
+    pub datagrams: u64,
+    /// Bytes in them.
+    pub bytes: u64,
 }
 
 /// What a PE waits for, by its own account.

@@ -3,6 +3,7 @@
 //! A flag on the command line wins over the file, the file over the default. Unknown keys and
 //! impossible values are refused with the file and line they stand on.
 
+use crate::cluster::{Cluster, ClusterError};
 use crate::fault::FaultSpec;
 use abi::launch::default_runtime_dir;
 use abi::torus::{NodeId, Shape};
@@ -27,6 +28,15 @@ pub enum Ready {
     Silent,
 }
 
+/// A place in a cluster.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Membership {
+    /// The cluster file.
+    pub cluster: Cluster,
+    /// Index of this host in it.
+    pub host: usize,
+}
+
 /// A complete, checked configuration.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Options {
@@ -34,6 +44,8 @@ pub struct Options {
     pub shape: Shape,
     /// Nodes hosted here, ascending; `None`: all.
     pub nodes: Option<Vec<NodeId>>,
+    /// The cluster this daemon is a part of.
+    pub cluster: Option<Membership>,
     /// Directory of the sockets.
     pub runtime_dir: PathBuf,
     /// Cores the data plane may run on; empty: any.
@@ -58,6 +70,7 @@ impl Options {
         Options {
             shape,
             nodes: None,
+            cluster: None,
             runtime_dir: runtime_dir.into(),
             cores: Vec::new(),
             seed: 0,
@@ -84,6 +97,7 @@ EXAMPLES:
   fabricd --torus 2x2x2
   fabricd --machine desmos --cores 1 --fault 'link 0,0,0,0 +X corrupt=1%'
   fabricd --config /etc/angara/fabricd.toml --check-config
+  fabricd --cluster /etc/angara/cluster.toml --host node1
 
 CONFIG FILE: TOML with the long flags as keys, for example
   torus = \"4x2x2\"
@@ -105,6 +119,12 @@ pub struct Args {
     /// Nodes that PEs may be placed on, such as 0-3,7; the others only forward [default: all]
     #[arg(long, value_name = "LIST")]
     nodes: Option<String>,
+    /// Be one host of the cluster in this file, which `angara cluster init` writes
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["torus", "mesh", "machine", "nodes"])]
+    cluster: Option<PathBuf>,
+    /// Which host of the cluster to be [default: this machine's name]
+    #[arg(long, value_name = "NAME")]
+    host: Option<String>,
     /// Read these options from a TOML file; flags win
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -151,6 +171,8 @@ struct File {
     mesh: Option<String>,
     machine: Option<String>,
     nodes: Option<String>,
+    cluster: Option<PathBuf>,
+    host: Option<String>,
     runtime_dir: Option<PathBuf>,
     cores: Option<String>,
     seed: Option<u64>,
@@ -184,6 +206,9 @@ pub enum ConfigError {
         /// What is wrong.
         message: String,
     },
+    /// The cluster file has a mistake.
+    #[error(transparent)]
+    Cluster(#[from] ClusterError),
     /// A value has a mistake.
     #[error("{key}: {message}")]
     Value {
@@ -214,14 +239,17 @@ impl Args {
     pub fn resolve(&self) -> Result<Options, ConfigError> {
         let file = self.file()?;
         let in_flags = self.torus.is_some() || self.mesh.is_some() || self.machine.is_some();
-        let shape = match in_flags {
-            true => shape(&self.torus, &self.mesh, &self.machine)?,
-            false => shape(&file.torus, &file.mesh, &file.machine)?,
+        let cluster = self.membership(&file, in_flags)?;
+        let shape = match (&cluster, in_flags) {
+            (Some(member), _) => member.cluster.shape,
+            (None, true) => shape(&self.torus, &self.mesh, &self.machine)?,
+            (None, false) => shape(&file.torus, &file.mesh, &file.machine)?,
         };
         let private = self.private || file.private.unwrap_or(false);
-        let nodes = match self.nodes.as_ref().or(file.nodes.as_ref()) {
-            None => None,
-            Some(text) => Some(node_list(text, shape)?),
+        let nodes = match (&cluster, self.nodes.as_ref().or(file.nodes.as_ref())) {
+            (Some(member), _) => Some(member.cluster.hosts[member.host].nodes.clone()),
+            (None, None) => None,
+            (None, Some(text)) => Some(node_list(text, shape)?),
         };
         let cores = match self.cores.as_ref().or(file.cores.as_ref()) {
             None => Vec::new(),
@@ -243,6 +271,7 @@ impl Args {
         Ok(Options {
             shape,
             nodes,
+            cluster,
             runtime_dir: self.runtime_dir.clone().or(file.runtime_dir).unwrap_or_else(default_runtime_dir),
             cores,
             seed: self.seed.or(file.seed).unwrap_or(0),
@@ -252,6 +281,30 @@ impl Args {
             private,
             ready: self.ready_fd.or(file.ready_fd).map_or(Ready::Stdout, Ready::Fd),
         })
+    }
+}
+
+impl Args {
+    /// The cluster file, flag over file; a network in the flags sets one in the config file aside.
+    fn membership(&self, file: &File, in_flags: bool) -> Result<Option<Membership>, ConfigError> {
+        let host = self.host.as_ref().or(file.host.as_ref());
+        let path = match &self.cluster {
+            Some(path) => Some(path),
+            None => file.cluster.as_ref().filter(|_| !in_flags),
+        };
+        let Some(path) = path else {
+            return match &self.host {
+                Some(name) => Err(bad("host")(format!("`{name}` is a host of no cluster; give --cluster FILE too"))),
+                None => Ok(None),
+            };
+        };
+        if self.cluster.is_none() && (file.torus.is_some() || file.mesh.is_some() || file.machine.is_some()) {
+            return Err(bad("cluster")("the cluster file names the network; remove torus, mesh and machine"));
+        }
+        let cluster = Cluster::load(path)?;
+        let own = || rustix::system::uname().nodename().to_string_lossy().into_owned();
+        let host = cluster.host(&host.cloned().unwrap_or_else(own))?;
+        Ok(Some(Membership { cluster, host }))
     }
 }
 

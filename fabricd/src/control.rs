@@ -158,6 +158,10 @@ impl Client<'_> {
                 let what = ClearSpec::parse(&spec, daemon.options.shape).map_err(bad_fault)?;
                 self.engine_says(daemon.data.call(move |engine| engine.clear_fault(what)).await)
             }
+            Request::Cluster => Err(failure(
+                "this daemon is no part of a cluster",
+                "start it with --cluster FILE --host NAME; `angara cluster init` writes the file",
+            )),
             Request::Shutdown => {
                 self.check_operator("shut the daemon down")?;
                 self.shutdown.set(true);

@@ -14,6 +14,7 @@
 #![forbid(unsafe_code)]
 
 mod adapter_socket;
+pub mod cluster;
 pub mod config;
 mod control;
 mod daemon;

@@ -1,7 +1,8 @@
 //! The `fabricd` program: reads its options, sets up logging, runs the daemon.
 
 use clap::Parser;
-use fabricd::config::{Args, show_size};
+use fabricd::cluster::check::{Severity, check};
+use fabricd::config::{Args, Membership, show_size};
 use fabricd::{Options, run};
 use std::io::IsTerminal;
 use std::process::ExitCode;
@@ -17,8 +18,7 @@ fn main() -> ExitCode {
         Err(e) => return fail(&e, USAGE),
     };
     if args.check_config {
-        describe(&options);
-        return ExitCode::SUCCESS;
+        return describe(&options);
     }
     let (filter, json) = args.log_filter();
     if let Err(e) = start_logging(&filter, json) {
@@ -49,7 +49,8 @@ fn start_logging(filter: &str, json: bool) -> Result<(), String> {
     Ok(())
 }
 
-fn describe(o: &Options) {
+/// Says what the options mean and what the machine says to them.
+fn describe(o: &Options) -> ExitCode {
     let memory = o.memory_limit.map_or("none".into(), show_size);
     println!("network       {} ({} nodes, {} hosted here)", o.shape, o.shape.nodes(), o.hosted().len());
     println!("channels      {} per node", o.channels);
@@ -60,5 +61,19 @@ fn describe(o: &Options) {
     for fault in &o.faults {
         println!("fault         {fault}");
     }
+    let mut worst = Severity::Fine;
+    if let Some(Membership { cluster, host }) = &o.cluster {
+        println!("cluster       {} (hosts: {})", cluster.path.display(), cluster.hosts.len());
+        println!("host          {}", cluster.hosts[*host].name);
+        println!("crossing      {} links", cluster.crossings().len() / 2);
+        for finding in check(cluster, *host) {
+            println!("{finding}");
+            worst = worst.max(finding.severity);
+        }
+    }
+    if worst == Severity::Error {
+        return fail(&"the configuration is well formed, but will not work here: see the errors above", USAGE);
+    }
     println!("configuration is valid");
+    ExitCode::SUCCESS
 }
