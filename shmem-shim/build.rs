@@ -24,13 +24,14 @@ fn main() -> Result<(), String> {
 /// Copies headers and the pkg-config file, and links the C++ compiler wrapper to the C one.
 fn stage(here: &Path, target: &Path) -> io::Result<()> {
     let (include, pkgconfig) = (target.join("include"), target.join("lib/pkgconfig"));
-    fs::create_dir_all(&include)?;
+    fs::create_dir_all(include.join("mpp"))?;
     fs::create_dir_all(&pkgconfig)?;
-    let headers =
-        [here.join("include/shmem.h"), here.join("include/shmemx.h"), here.join("../libangara/include/angara.h")];
-    for header in headers {
+    // Every header of the specification is also found as <mpp/...>, as programs for SGI's library include it.
+    let own = ["shmem.h", "shmemx.h", "pshmem.h", "mpp/shmem.h", "mpp/shmemx.h", "mpp/pshmem.h"];
+    let own = own.map(|name| (here.join("include").join(name), name));
+    for (header, name) in own.into_iter().chain([(here.join("../libangara/include/angara.h"), "angara.h")]) {
         println!("cargo:rerun-if-changed={}", header.display());
-        if let (Some(name), true) = (header.file_name(), header.exists()) {
+        if header.exists() {
             fs::copy(&header, include.join(name))?;
         }
     }

@@ -109,6 +109,8 @@ void shmem_info_get_version(int *major, int *minor);
 void shmem_info_get_name(char *name);
 void shmem_pcontrol(int level, ...);
 void start_pes(int npes); /* deprecated */
+int _my_pe(void); /* deprecated */
+int _num_pes(void); /* deprecated */
 
 /* Symmetric memory */
 void *shmem_malloc(size_t size);
@@ -117,6 +119,10 @@ void *shmem_calloc(size_t count, size_t size);
 void *shmem_align(size_t alignment, size_t size);
 void *shmem_realloc(void *ptr, size_t size);
 void shmem_free(void *ptr);
+void *shmalloc(size_t size); /* deprecated */
+void *shmemalign(size_t alignment, size_t size); /* deprecated */
+void *shrealloc(void *ptr, size_t size); /* deprecated */
+void shfree(void *ptr); /* deprecated */
 void *shmem_ptr(const void *dest, int pe);
 int shmem_addr_accessible(const void *addr, int pe);
 int shmem_pe_accessible(int pe);
@@ -2025,12 +2031,18 @@ void pshmem_info_get_version(int *major, int *minor);
 void pshmem_info_get_name(char *name);
 void pshmem_pcontrol(int level, ...);
 void pstart_pes(int npes);
+int p_my_pe(void);
+int p_num_pes(void);
 void *pshmem_malloc(size_t size);
 void *pshmem_malloc_with_hints(size_t size, long hints);
 void *pshmem_calloc(size_t count, size_t size);
 void *pshmem_align(size_t alignment, size_t size);
 void *pshmem_realloc(void *ptr, size_t size);
 void pshmem_free(void *ptr);
+void *pshmalloc(size_t size);
+void *pshmemalign(size_t alignment, size_t size);
+void *pshrealloc(void *ptr, size_t size);
+void pshfree(void *ptr);
 void *pshmem_ptr(const void *dest, int pe);
 int pshmem_addr_accessible(const void *addr, int pe);
 int pshmem_pe_accessible(int pe);

@@ -16,6 +16,8 @@ api! { SETUP;
     current fn shmem_info_get_name(name: *mut char) = init::name(name);
     current fn shmem_pcontrol(level: int) = init::pcontrol(level);
     deprecated fn start_pes(npes: int) = init::start_pes(npes);
+    deprecated fn _my_pe() -> int = init::my_pe();
+    deprecated fn _num_pes() -> int = init::n_pes();
 }
 #[cfg(test)]
 pub(crate) const LISTS: &[&[&[crate::api::Sig]]] = &[&[SETUP]];

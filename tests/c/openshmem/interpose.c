@@ -1,4 +1,8 @@
 /* A profiling tool: its own shmem_long_put counts and calls pshmem_long_put. */
+#include <pshmem.h>
+#include <mpp/shmem.h>
+#include <mpp/shmemx.h>
+#include <mpp/pshmem.h>
 #include "check.h"
 
 static int calls;

@@ -60,6 +60,14 @@ static void heap(void)
     void *again = shmem_malloc(2 << 20);
     CHECK(again != NULL);
     shmem_free(again);
+    /* As it was called before version 1.2. */
+    CHECK(_my_pe() == me && _num_pes() == n);
+    void *old = shmalloc(100), *aligned = shmemalign(4096, 64);
+    CHECK((size_t)aligned % 4096 == 0);
+    old = shrealloc(old, 5000);
+    check_block(old, 5000);
+    shfree(aligned);
+    shfree(old);
 }
 
 static void queries(void)
