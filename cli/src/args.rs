@@ -3,7 +3,7 @@
 
 use crate::error::Failed;
 use crate::run::options::RunArgs;
-use crate::{bench, demo, doctor, fault, report, run, status};
+use crate::{bench, cluster, demo, doctor, fault, report, run, status};
 use clap::{Args, Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -27,6 +27,8 @@ enum Sub {
     Report(report::ReportArgs),
     /// Break links and nodes of a running daemon, or mend them
     Fault(fault::FaultArgs),
+    /// Write a cluster file, or show the trunks of a daemon to the other hosts
+    Cluster(cluster::ClusterArgs),
     /// End a running daemon and every job on it
     Shutdown(WhereArgs),
     /// Say what this machine's kernel offers and which fallback is used where it does not
@@ -47,6 +49,13 @@ pub(crate) struct WhereArgs {
     /// Runtime directory of the daemon [default: $ANGARA_RUNTIME_DIR, $XDG_RUNTIME_DIR/angara or /tmp/angara-UID]
     #[arg(long, value_name = "DIR")]
     pub(crate) runtime_dir: Option<PathBuf>,
+}
+
+impl WhereArgs {
+    /// The same for an `angara run` that is started.
+    pub(crate) fn to_args(&self) -> Vec<OsString> {
+        self.runtime_dir.iter().flat_map(|dir| ["--runtime-dir".into(), dir.into()]).collect()
+    }
 }
 
 /// The same options as `angara run`.
@@ -75,6 +84,7 @@ pub(crate) fn dispatch(args: Vec<OsString>) -> Result<u8, Failed> {
         Sub::Status(args) => status::main(args),
         Sub::Report(args) => report::main(args),
         Sub::Fault(args) => fault::main(args),
+        Sub::Cluster(args) => cluster::main(args),
         Sub::Shutdown(args) => status::shutdown(args),
         Sub::Doctor(args) => doctor::main(args),
         Sub::Demo(args) => demo::main(args),

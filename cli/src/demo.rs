@@ -4,6 +4,7 @@
 //! torus, once with direct stores and once through the emulated adapters and links, and shows
 //! result, time and the traffic on each link.
 
+use crate::args::WhereArgs;
 use crate::error::Failed;
 use crate::{heatmap, install, oshcc, report};
 use abi::account::Class;
@@ -22,6 +23,8 @@ pub(crate) struct DemoArgs {
     /// Do not call cargo even in a source checkout
     #[arg(long)]
     no_build: bool,
+    #[command(flatten)]
+    at: WhereArgs,
 }
 
 /// A directory that is removed again.
@@ -68,6 +71,7 @@ pub(crate) fn main(args: DemoArgs) -> Result<u8, Failed> {
         let status = Command::new(bin.join("angara"))
             .args(["run", "-n", "8", "--torus", "2x2x2", "--path", path, "--timeout", "120", "--report"])
             .arg(&file)
+            .args(args.at.to_args())
             .arg("--")
             .arg(&program)
             .stdin(Stdio::null())

@@ -1,5 +1,6 @@
 //! `angara doctor`: what this machine offers, what uses it, and what happens without it.
 
+use crate::args::WhereArgs;
 use crate::error::Failed;
 use crate::run::bind::Cores;
 use crate::table::{bytes, ranges};
@@ -19,6 +20,8 @@ pub(crate) struct DoctorArgs {
     /// Machine-readable
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    at: WhereArgs,
 }
 
 /// One finding.
@@ -44,7 +47,10 @@ enum State {
 
 /// Looks and tells. Exit code 1 if something indispensable is missing.
 pub(crate) fn main(args: DoctorArgs) -> Result<u8, Failed> {
-    let findings: Vec<Finding> = [kernel(), networking(), machine(), tools()].into_iter().flatten().collect();
+    let findings: Vec<Finding> = [kernel(), networking(), machine(&daemon::runtime_dir(&args.at.runtime_dir)), tools()]
+        .into_iter()
+        .flatten()
+        .collect();
     if args.json {
         println!("{}", serde_json::to_string_pretty(&findings).expect("findings are plain data"));
     } else {
@@ -217,7 +223,7 @@ fn namespaces() -> Result<String, String> {
     }
 }
 
-fn machine() -> Vec<Finding> {
+fn machine(dir: &Path) -> Vec<Finding> {
     let cores = Cores::here();
     let list: Vec<u32> = cores.allowed.iter().map(|&c| c as u32).collect();
     let by = if cores.by_user { "an affinity set by you, which is kept" } else { "PEs are bound to them" };
@@ -227,7 +233,7 @@ fn machine() -> Vec<Finding> {
         optional("cgroup memory limit", cgroup_limit(), ""),
         needed(
             "runtime directory",
-            runtime_dir(),
+            runtime_dir(dir),
             "set XDG_RUNTIME_DIR or ANGARA_RUNTIME_DIR to a directory you can write to",
         ),
         optional("/dev/shm", shm(), "nothing: memory comes from memfd, whose size only the memory limits bound"),
@@ -267,9 +273,8 @@ fn cgroup_limit() -> Result<String, String> {
     }
 }
 
-fn runtime_dir() -> Result<String, String> {
-    let dir = daemon::runtime_dir(&None);
-    let parent = if dir.exists() { dir.as_path() } else { dir.parent().unwrap_or(Path::new("/")) };
+fn runtime_dir(dir: &Path) -> Result<String, String> {
+    let parent = if dir.exists() { dir } else { dir.parent().unwrap_or(Path::new("/")) };
     match rustix::fs::access(parent, rustix::fs::Access::WRITE_OK) {
         Ok(()) => Ok(dir.display().to_string()),
         Err(e) => Err(format!("{}: {e}", parent.display())),

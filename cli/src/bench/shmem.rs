@@ -6,6 +6,7 @@
 //! are put together by [`super::compare`].
 
 use super::compare::{Outcome, Results};
+use crate::args::WhereArgs;
 use crate::demo::{Temporary, build, compile, example};
 use crate::error::Failed;
 use crate::install;
@@ -54,6 +55,8 @@ pub(crate) struct ShmemArgs {
     /// Write every sample to a file
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    #[command(flatten)]
+    at: WhereArgs,
 }
 
 /// Another library, as given on the command line.
@@ -87,9 +90,10 @@ struct Library {
 }
 
 impl Library {
-    fn ours(bin: &Path, program: &Path, path: &str) -> Library {
+    fn ours(bin: &Path, program: &Path, path: &str, at: &WhereArgs) -> Library {
         let mut launch = vec![bin.join("angara").into_os_string()];
         launch.extend(["run", "-q", "--path", path, "--heap", HEAP].map(OsString::from));
+        launch.extend(at.to_args());
         Library { name: path.into(), launch, program: program.into() }
     }
 
@@ -188,7 +192,7 @@ pub(crate) fn main(args: ShmemArgs) -> Result<u8, Failed> {
     let temporary = Temporary::new("bench")?;
     let program = temporary.0.join("angara");
     compile(&bin, &source, &program)?;
-    let mut libraries: Vec<Library> = args.path.iter().map(|p| Library::ours(&bin, &program, p)).collect();
+    let mut libraries: Vec<Library> = args.path.iter().map(|p| Library::ours(&bin, &program, p, &args.at)).collect();
     for peer in &args.peers {
         if libraries.iter().any(|l| l.name == peer.name) {
             let remedy = "give every --peer a name of its own";
