@@ -1,0 +1,142 @@
+//! How a session begins: three messages, each showing that its sender knows the key and is alive now.
+//!
+//! ```text
+//! A (no session)                    B (any state)
+//!   init(Na)            ──────────►   answers whatever is genuine, changes nothing
+//!                       ◄──────────   challenge(Nb, echo Na)
+//!   session (Na, Nb)
+//!   proof(Na, echo Nb)  ──────────►   session (Na, Nb): Up, or Restarted if there was another
+//! ```
+//! A recorded init makes B answer A, who ignores a challenge it did not ask for; a recorded challenge or proof
+//! echoes a nonce that is no longer valid. Answers are as long as what they answer.
+
+use super::session::Session;
+use super::{Association, Event};
+use crate::clock::Nanos;
+use crate::frame::{HEADER, HELLO, Header, Hello, Kind, TAG};
+use crate::keys::{Nonces, Random};
+use crate::rtt::MILLIS;
+use crate::stats::Refused;
+
+const INTERVAL_MIN: Nanos = 10 * MILLIS;
+pub(super) const INTERVAL_MAX: Nanos = 500 * MILLIS;
+
+pub(super) struct Handshake {
+    random: Random,
+    /// Of the next session.
+    nonce: [u8; 16],
+    epoch: u32,
+    /// When to send the next init, or proof while the peer has not confirmed the session.
+    next: Nanos,
+    interval: Nanos,
+    /// What to send in answer, with which echo.
+    answer: Option<(Kind, [u8; 16])>,
+}
+
+impl Handshake {
+    pub(super) fn new(mut random: Random) -> Self {
+        Handshake { nonce: random.draw(), random, epoch: 1, next: 0, interval: INTERVAL_MIN, answer: None }
+    }
+
+    /// Looks for the peer, beginning now.
+    pub(super) fn restart(&mut self, now: Nanos) {
+        (self.next, self.interval) = (now, INTERVAL_MIN);
+    }
+
+    fn wait(&mut self, now: Nanos) {
+        self.next = now + self.interval;
+        self.interval = (2 * self.interval).min(INTERVAL_MAX);
+    }
+
+    pub(super) fn deadline(&self, session: Option<&Session>) -> Option<Nanos> {
+        if self.answer.is_some() {
+            return Some(0);
+        }
+        session.is_none_or(|s| !s.confirmed).then_some(self.next)
+    }
+}
+
+impl Association {
+    pub(super) fn handle_hello(&mut self, now: Nanos, header: &Header, datagram: &[u8]) -> Result<(), Refused> {
+        if !self.address.keys.hello_is_genuine(header.key, datagram) {
+            return Err(Refused::Tag);
+        }
+        let hello = Hello::decode(&datagram[HEADER..]).ok_or(Refused::Foreign)?;
+        let current = self.session.as_ref().map(|s| *s.nonces());
+        let of_this_session = current.is_some_and(|n| (n.local, n.peer) == (hello.echo, hello.nonce));
+        let from_this_session = current.is_some_and(|n| n.peer == hello.nonce);
+        match header.kind {
+            // We are up by what the peer sent, but it has not heard so.
+            Kind::Init if from_this_session => match &self.session {
+                Some(session) if !session.confirmed => self.handshake.answer = Some((Kind::Proof, hello.nonce)),
+                _ => return Err(Refused::Replay),
+            },
+            Kind::Init => self.handshake.answer = Some((Kind::Challenge, hello.nonce)),
+            // We are up already; the peer may not be.
+            Kind::Challenge if of_this_session => self.handshake.answer = Some((Kind::Proof, hello.nonce)),
+            Kind::Proof if of_this_session => {
+                if let Some(session) = &mut self.session {
+                    session.ping();
+                }
+            }
+            Kind::Challenge if self.session.is_none() && hello.echo == self.handshake.nonce => {
+                self.begin(now, header, &hello);
+                self.handshake.answer = Some((Kind::Proof, hello.nonce));
+            }
+            Kind::Proof if hello.echo == self.handshake.nonce => self.begin(now, header, &hello),
+            _ => return Err(Refused::Replay),
+        }
+        Ok(())
+    }
+
+    fn begin(&mut self, now: Nanos, header: &Header, hello: &Hello) {
+        let epoch = self.handshake.epoch.max(header.epoch);
+        let nonces = Nonces { epoch, local: self.handshake.nonce, peer: hello.nonce };
+        let session = Box::new(Session::new(&self.config, nonces, hello.window, hello.mtu, now));
+        let event = if self.session.is_some() { Event::Restarted { epoch } } else { Event::Up { epoch } };
+        self.session = Some(session);
+        self.events.push_back(event);
+        self.stats.sessions += 1;
+        // The nonce is spent: an old proof begins nothing.
+        self.handshake.nonce = self.handshake.random.draw();
+        self.handshake.epoch = epoch.saturating_add(1);
+        self.handshake.restart(now);
+        if let Some(session) = &mut self.session {
+            session.ping();
+        }
+    }
+
+    /// Appends a handshake message, if one is due.
+    pub(super) fn emit_hello(&mut self, now: Nanos, out: &mut Vec<u8>) -> Option<usize> {
+        let unconfirmed = self.session.as_ref().filter(|s| !s.confirmed).map(|s| *s.nonces());
+        let (kind, echo) = if let Some(answer) = self.handshake.answer.take() {
+            answer
+        } else if self.closed || self.handshake.next > now {
+            return None;
+        } else if let Some(nonces) = unconfirmed {
+            (Kind::Proof, nonces.peer)
+        } else if self.session.is_none() {
+            (Kind::Init, [0; 16])
+        } else {
+            return None;
+        };
+        // A proof belongs to the session that has begun, the others to the next one.
+        let current = self.session.as_ref().map(|s| *s.nonces()).filter(|_| kind == Kind::Proof);
+        let (nonce, epoch) = current.map_or((self.handshake.nonce, self.handshake.epoch), |n| (n.local, n.epoch));
+        if kind != Kind::Challenge {
+            self.handshake.wait(now);
+        }
+        let start = out.len();
+        let (local, peer, cluster) = (self.address.local, self.address.peer, self.address.cluster);
+        let key = self.address.keys.active();
+        Header { kind, key, from: local, to: peer, cluster, epoch, number: 0 }.encode(out);
+        let window = self.config.receive_window as u32;
+        Hello { nonce, echo, window, mtu: self.config.mtu_max as u32 }.encode(out);
+        self.address.keys.tag_hello(start, out);
+        debug_assert_eq!(out.len() - start, HELLO);
+        debug_assert_eq!(HELLO, HEADER + 40 + TAG);
+        self.stats.frames_sent += 1;
+        self.stats.bytes_sent += HELLO as u64;
+        Some(HELLO)
+    }
+}

@@ -1,0 +1,46 @@
+//! UDP sockets that move batches of datagrams.
+
+mod syscall;
+
+use rustix::fd::BorrowedFd;
+use std::io;
+use std::net::SocketAddr;
+
+/// A non-blocking UDP socket.
+pub trait Socket: Send {
+    /// Sends a batch of datagrams of `segment` bytes each, the last perhaps shorter. `WouldBlock`: nothing was
+    /// sent, and may be tried again. A datagram the network refuses (too large for the path, no route, filtered)
+    /// counts as sent and lost.
+    fn send(&mut self, to: SocketAddr, batch: &[u8], segment: usize) -> io::Result<()>;
+
+    /// Hands over what has arrived, datagram by datagram; returns how many, zero if there is nothing more.
+    fn recv(&mut self, f: &mut dyn FnMut(SocketAddr, &mut [u8])) -> io::Result<usize>;
+
+    /// Readable when [`Socket::recv`] has something.
+    fn readiness(&self) -> BorrowedFd<'_>;
+
+    /// Where it is bound.
+    fn local_addr(&self) -> io::Result<SocketAddr>;
+
+    /// Bytes the kernel keeps for it before it drops datagrams.
+    fn receive_buffer(&self) -> usize;
+
+    /// Which engine this is.
+    fn kind(&self) -> Kind;
+}
+
+/// Which engine moves the datagrams.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// Whichever is faster here.
+    Auto,
+    /// `sendmsg` and `recvmmsg`.
+    Syscall,
+}
+
+/// Opens a socket bound to `addr`.
+pub fn open(addr: SocketAddr, kind: Kind) -> io::Result<Box<dyn Socket>> {
+    match kind {
+        Kind::Auto | Kind::Syscall => Ok(Box::new(syscall::Plain::open(addr)?)),
+    }
+}

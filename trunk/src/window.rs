@@ -1,0 +1,84 @@
+//! How much may be under way, and how fast it may leave.
+//!
+//! A LAN loses frames because a buffer overflowed, because a cable is bad, or because somebody asked for it
+//! with `angara fault`. The window answers the first like TCP does (slow start, additive increase, once
+//! per round trip a decrease by 0.7) and never falls below a floor that keeps the line busy under the
+//! others; only repeated silence gets below that.
+
+use crate::clock::Nanos;
+use crate::rtt::Rtt;
+
+/// Bytes of one GSO batch.
+pub(crate) const BATCH: usize = 65_507;
+const START: usize = 4 * BATCH;
+const LARGEST: usize = 64 << 20;
+
+#[derive(Debug)]
+pub(crate) struct Window {
+    size: usize,
+    /// Below it the window doubles per round trip.
+    threshold: usize,
+    /// Losses of what was sent before do not count again.
+    recovery: Nanos,
+    /// Bytes that may leave at once, and when that was so.
+    allowance: f64,
+    counted: Nanos,
+}
+
+impl Window {
+    pub(crate) fn new(now: Nanos) -> Self {
+        Window { size: START, threshold: LARGEST, recovery: 0, allowance: 2.0 * BATCH as f64, counted: now }
+    }
+
+    pub(crate) fn size(&self) -> usize {
+        self.size
+    }
+
+    fn floor(mtu: usize) -> usize {
+        (16 * mtu).min(2 * BATCH).max(2 * mtu)
+    }
+
+    /// `bytes` have arrived; `limited`: the window was what kept more from being sent.
+    pub(crate) fn acknowledged(&mut self, bytes: usize, sent: Nanos, mtu: usize, limited: bool) {
+        if !limited || sent < self.recovery {
+            return;
+        }
+        let more = if self.size < self.threshold { bytes } else { (bytes * mtu / self.size).max(1) };
+        self.size = (self.size + more).min(LARGEST);
+    }
+
+    /// A frame sent at `sent` is lost.
+    pub(crate) fn lost(&mut self, now: Nanos, sent: Nanos, mtu: usize) {
+        if sent < self.recovery {
+            return;
+        }
+        self.recovery = now;
+        self.size = (self.size * 7 / 10).max(Self::floor(mtu));
+        self.threshold = self.size;
+    }
+
+    /// Several timeouts in a row: whatever is between us, start from the bottom.
+    pub(crate) fn silence(&mut self, mtu: usize) {
+        self.threshold = (self.size / 2).max(Self::floor(mtu));
+        self.size = 2 * mtu;
+    }
+
+    /// Bytes per nanosecond, and how many may leave at once.
+    fn pace(&self, rtt: &Rtt) -> (f64, f64) {
+        let rate = 2.0 * self.size as f64 / rtt.smoothed.max(1) as f64;
+        (rate, 2.0 * BATCH as f64 + rate * 100_000.0)
+    }
+
+    /// When the next batch may leave.
+    pub(crate) fn release(&mut self, now: Nanos, rtt: &Rtt) -> Nanos {
+        let (rate, burst) = self.pace(rtt);
+        self.allowance = (self.allowance + (now - self.counted) as f64 * rate).min(burst);
+        self.counted = now;
+        if self.allowance >= 0.0 { now } else { now + (-self.allowance / rate) as Nanos + 1 }
+    }
+
+    /// Something left.
+    pub(crate) fn left(&mut self, bytes: usize) {
+        self.allowance -= bytes as f64;
+    }
+}
