@@ -8,15 +8,23 @@ use std::ops::Range;
 const LADDER: [usize; 7] = [1_452, 1_472, 4_048, 8_952, 8_972, 16_336, 65_448];
 const TRIES: u8 = 3;
 const SEARCH_AGAIN: Nanos = 60_000 * MILLIS;
-const AFTER_BLACK_HOLE: Nanos = 1_000 * MILLIS;
+const AFTER_BLACK_HOLE: Nanos = 20 * MILLIS;
+
+#[derive(Debug)]
+struct Probe {
+    number: u64,
+    size: usize,
+    sent: Nanos,
+    deadline: Nanos,
+}
 
 #[derive(Debug)]
 pub(crate) struct Mtu {
     floor: usize,
     max: usize,
     current: usize,
-    /// Number, size and deadline of the probe under way.
-    probe: Option<(u64, usize, Nanos)>,
+    /// Under way.
+    probe: Option<Probe>,
     tries: u8,
     search_at: Nanos,
 }
@@ -39,7 +47,7 @@ impl Mtu {
     /// When something is to be done.
     pub(crate) fn deadline(&self) -> Option<Nanos> {
         self.larger()?;
-        Some(self.probe.map_or(self.search_at, |(_, _, deadline)| deadline))
+        Some(self.probe.as_ref().map_or(self.search_at, |p| p.deadline))
     }
 
     /// The size of a probe to send now.
@@ -47,29 +55,31 @@ impl Mtu {
         if self.probe.is_some() || self.search_at > now { None } else { self.larger() }
     }
 
-    pub(crate) fn sent(&mut self, number: u64, size: usize, deadline: Nanos) {
-        self.probe = Some((number, size, deadline));
+    pub(crate) fn sent(&mut self, number: u64, size: usize, sent: Nanos, deadline: Nanos) {
+        self.probe = Some(Probe { number, size, sent, deadline });
     }
 
     pub(crate) fn acknowledged(&mut self, numbers: &[Range<u64>]) {
-        if let Some((probe, size, _)) = self.probe
-            && numbers.iter().any(|r| r.contains(&probe))
-        {
-            self.current = size.max(self.current);
-            (self.probe, self.tries) = (None, 0);
+        if let Some(probe) = self.probe.take_if(|p| numbers.iter().any(|r| r.contains(&p.number))) {
+            self.current = probe.size.max(self.current);
+            self.tries = 0;
         }
     }
 
-    /// A probe that has not come back in time did not fit, or was lost like any frame.
-    pub(crate) fn expire(&mut self, now: Nanos) {
-        if self.probe.is_some_and(|(_, _, deadline)| deadline <= now) {
-            self.probe = None;
-            self.tries += 1;
-            if self.tries == TRIES {
-                self.tries = 0;
-                self.search_at = now + SEARCH_AGAIN;
-            }
+    /// Gives up a probe that has not come back in time. If the peer was heard meanwhile, it did not fit, or was
+    /// lost like any frame, and a few of them decide; if not, it says nothing. Returns whether to ask the peer
+    /// for a sign of life, so that the next one does.
+    pub(crate) fn expire(&mut self, now: Nanos, heard: Nanos) -> bool {
+        let Some(probe) = self.probe.take_if(|p| p.deadline <= now) else { return false };
+        if heard <= probe.sent {
+            return true;
         }
+        self.tries += 1;
+        if self.tries == TRIES {
+            self.tries = 0;
+            self.search_at = now + SEARCH_AGAIN;
+        }
+        false
     }
 
     /// Nothing comes through any more: perhaps only small datagrams do.
@@ -90,12 +100,12 @@ mod tests {
     fn search(mtu: &mut Mtu, limit: usize, mut now: Nanos) {
         for number in 0..100 {
             if let Some(size) = mtu.due(now) {
-                mtu.sent(number, size, now + MILLIS);
+                mtu.sent(number, size, now, now + MILLIS);
                 if size <= limit {
                     mtu.acknowledged(std::slice::from_ref(&(number..number + 1)));
                 } else {
                     now += MILLIS;
-                    mtu.expire(now);
+                    mtu.expire(now, now);
                 }
             }
         }
@@ -117,6 +127,11 @@ mod tests {
         assert_eq!(mtu.current(), 9_000);
         mtu.black_hole(5 * MILLIS);
         assert_eq!((mtu.current(), mtu.due(6 * MILLIS)), (1_200, None));
+        for number in 0..20 {
+            let now = (30 + number) * MILLIS;
+            mtu.sent(number, mtu.due(now).expect("silence decides nothing"), now, now + MILLIS);
+            assert!(mtu.expire(now + MILLIS, 5 * MILLIS), "a sign of life is wanted");
+        }
         search(&mut mtu, 1_472, 2_000 * MILLIS);
         assert_eq!(mtu.current(), 1_472);
     }

@@ -3,7 +3,8 @@
 //! A LAN loses frames because a buffer overflowed, because a cable is bad, or because somebody asked for it
 //! with `angara fault`. The window answers the first like TCP does (slow start, additive increase, once
 //! per round trip a decrease by 0.7) and never falls below a floor that keeps the line busy under the
-//! others; only repeated silence gets below that.
+//! others. Silence does not shrink it: then only a frame or two leave per timeout anyway, and on a busy machine
+//! the peer is mostly just not running.
 
 use crate::clock::Nanos;
 use crate::rtt::Rtt;
@@ -55,12 +56,6 @@ impl Window {
         self.recovery = now;
         self.size = (self.size * 7 / 10).max(Self::floor(mtu));
         self.threshold = self.size;
-    }
-
-    /// Several timeouts in a row: whatever is between us, start from the bottom.
-    pub(crate) fn silence(&mut self, mtu: usize) {
-        self.threshold = (self.size / 2).max(Self::floor(mtu));
-        self.size = 2 * mtu;
     }
 
     /// Bytes per nanosecond, and how many may leave at once.

@@ -65,20 +65,19 @@ impl Association {
         let current = self.session.as_ref().map(|s| *s.nonces());
         let of_this_session = current.is_some_and(|n| (n.local, n.peer) == (hello.echo, hello.nonce));
         let from_this_session = current.is_some_and(|n| n.peer == hello.nonce);
+        let confirmed = self.session.as_ref().is_some_and(|s| s.confirmed);
         match header.kind {
-            // We are up by what the peer sent, but it has not heard so.
-            Kind::Init if from_this_session => match &self.session {
-                Some(session) if !session.confirmed => self.handshake.answer = Some((Kind::Proof, hello.nonce)),
+            // We are up by what the peer sent, but it has not heard so. Later it is an old one played again.
+            Kind::Init if from_this_session && confirmed => return Err(Refused::Replay),
+            Kind::Init if from_this_session => self.handshake.answer = Some((Kind::Proof, hello.nonce)),
+            Kind::Init => self.handshake.answer = Some((Kind::Challenge, hello.nonce)),
+            Kind::Challenge if of_this_session && !confirmed => {
+                self.handshake.answer = Some((Kind::Proof, hello.nonce));
+            }
+            Kind::Proof if of_this_session => match &mut self.session {
+                Some(session) if !session.acknowledged => session.ping(),
                 _ => return Err(Refused::Replay),
             },
-            Kind::Init => self.handshake.answer = Some((Kind::Challenge, hello.nonce)),
-            // We are up already; the peer may not be.
-            Kind::Challenge if of_this_session => self.handshake.answer = Some((Kind::Proof, hello.nonce)),
-            Kind::Proof if of_this_session => {
-                if let Some(session) = &mut self.session {
-                    session.ping();
-                }
-            }
             Kind::Challenge if self.session.is_none() && hello.echo == self.handshake.nonce => {
                 self.begin(now, header, &hello);
                 self.handshake.answer = Some((Kind::Proof, hello.nonce));

@@ -8,6 +8,7 @@ mod session;
 use crate::clock::{Clock, Nanos, nanos};
 use crate::config::{Config, ConfigError, RECORD_MAX};
 use crate::frame::{Header, Kind};
+use crate::impair::{Impaired, Impairment};
 use crate::keys::{KeyRing, Keys, Random};
 use crate::stats::{Refused, Stats};
 use bytes::Bytes;
@@ -63,6 +64,8 @@ pub struct Association {
     closed: bool,
     events: VecDeque<Event>,
     stats: Stats,
+    impaired: Option<Impaired>,
+    scratch: Vec<u8>,
 }
 
 impl Association {
@@ -86,6 +89,8 @@ impl Association {
             closed: false,
             events: VecDeque::new(),
             stats: Stats::default(),
+            impaired: None,
+            scratch: Vec::new(),
             config,
         })
     }
@@ -166,6 +171,26 @@ impl Association {
     /// returned. To be called until it returns `None`, after anything that may have made something to send.
     pub fn poll_transmit(&mut self, now: Duration, out: &mut Vec<u8>) -> Option<usize> {
         let now = self.clock.observe(now);
+        if self.impaired.is_none() {
+            return self.emit(now, out);
+        }
+        let mut scratch = std::mem::take(&mut self.scratch);
+        while let Some(segment) = self.emit(now, &mut scratch) {
+            if let Some(line) = &mut self.impaired {
+                scratch.chunks(segment).for_each(|datagram| line.admit(now, datagram));
+            }
+            scratch.clear();
+        }
+        self.scratch = scratch;
+        let line = self.impaired.as_mut()?;
+        let released = line.release(now, out);
+        if line.is_over() {
+            self.impaired = None;
+        }
+        released
+    }
+
+    fn emit(&mut self, now: Nanos, out: &mut Vec<u8>) -> Option<usize> {
         if let Some(size) = self.emit_hello(now, out) {
             return Some(size);
         }
@@ -174,13 +199,14 @@ impl Association {
 
     /// When [`Association::handle_timeout`] and [`Association::poll_transmit`] want to be called at the latest.
     pub fn poll_timeout(&self) -> Option<Duration> {
+        let line = self.impaired.as_ref().and_then(Impaired::deadline);
         if self.closed && self.session.is_none() {
-            return None;
+            return line.map(|at| self.clock.outside(at));
         }
         let now = self.clock.now();
         let hello = self.handshake.deadline(self.session.as_deref());
         let session = self.session.as_ref().map(|s| s.deadline(now));
-        hello.into_iter().chain(session).min().map(|at| self.clock.outside(at))
+        hello.into_iter().chain(session).chain(line).min().map(|at| self.clock.outside(at))
     }
 
     /// Does what time demands.
@@ -227,6 +253,14 @@ impl Association {
         self.closed = true;
         if let Some(session) = &mut self.session {
             session.say_goodbye();
+        }
+    }
+
+    /// Makes the way to the peer bad, or good again with [`Impairment::default`].
+    pub fn impair(&mut self, what: Impairment) {
+        match &mut self.impaired {
+            Some(line) => line.change(what),
+            None => self.impaired = Some(Impaired::new(what)),
         }
     }
 

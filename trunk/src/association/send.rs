@@ -285,9 +285,6 @@ impl Sender {
         self.backoff += 1;
         self.last_eliciting = now;
         self.probes = 2;
-        if self.backoff >= 3 {
-            window.silence(mtu);
-        }
         // The oldest bytes are what the peer waits for.
         let oldest = self.sent.iter().filter(|s| s.state == State::UnderWay && s.data.end > self.start).take(2);
         for data in oldest.map(|s| s.data.start.max(self.start)..s.data.end).collect::<Vec<_>>() {

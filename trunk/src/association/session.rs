@@ -69,6 +69,8 @@ pub(super) struct Session {
     pub(super) heard: Nanos,
     /// The peer has shown that it has this session, too.
     pub(super) confirmed: bool,
+    /// The peer knows that we have it.
+    pub(super) acknowledged: bool,
 }
 
 /// What the next frame is to carry.
@@ -94,6 +96,7 @@ impl Session {
             last_sent: now,
             heard: now,
             confirmed: false,
+            acknowledged: false,
         }
     }
 
@@ -160,6 +163,7 @@ impl Session {
                     let mtu = self.mtu.current();
                     let acked = self.send.acknowledge(&ack, now, &mut self.rtt, &mut self.window, mtu, stats);
                     acked.map_err(Refused::Violation)?;
+                    self.acknowledged = true;
                     self.mtu.acknowledged(&ack.ranges);
                 }
                 Block::Data { flags, offset, bytes } => {
@@ -272,7 +276,7 @@ impl Session {
         }
         if let Some(size) = plan.probe {
             out.resize(start + size - TAG, 0);
-            self.mtu.sent(number, size, now + 2 * self.rtt.timeout(0));
+            self.mtu.sent(number, size, now, now + 2 * self.rtt.timeout(self.send.backoff));
         }
         self.frame_keys.seal(&address.keys, number, start, out);
         let size = out.len() - start;
@@ -306,7 +310,7 @@ impl Session {
         if self.send.waiting_since().is_some_and(|since| since + 2 * self.dead_after <= now) {
             return Some(Why::NoProgress);
         }
-        self.mtu.expire(now);
+        self.ping |= self.mtu.expire(now, self.heard);
         let mtu = self.mtu.current();
         if self.send.on_timeout(now, &self.rtt, &mut self.window, mtu, stats) {
             self.ping = true;

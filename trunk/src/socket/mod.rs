@@ -38,6 +38,18 @@ pub enum Kind {
     Syscall,
 }
 
+impl std::str::FromStr for Kind {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Kind, String> {
+        match name {
+            "auto" => Ok(Kind::Auto),
+            "syscall" => Ok(Kind::Syscall),
+            _ => Err(format!("{name:?} is not a UDP engine; there are auto and syscall")),
+        }
+    }
+}
+
 /// Opens a socket bound to `addr`.
 pub fn open(addr: SocketAddr, kind: Kind) -> io::Result<Box<dyn Socket>> {
     match kind {

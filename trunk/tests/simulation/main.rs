@@ -4,20 +4,18 @@
 //! `TRUNK_SCHEDULES=100000 cargo test --release -p angara-trunk --test simulation` runs more of them,
 //! `TRUNK_SEED=… TRUNK_SCHEDULES=1` one again.
 
+#[path = "../net/mod.rs"]
 mod net;
+mod world;
 
-use net::{Random, World};
-
-fn number(variable: &str, otherwise: u64) -> u64 {
-    std::env::var(variable)
-        .map_or(otherwise, |v| v.parse().unwrap_or_else(|_| panic!("{variable}={v} is not a number")))
-}
+use net::{Random, number};
+use world::{Seen, World};
 
 #[test]
 fn every_schedule_ends_with_all_records_in_order() {
     let first = number("TRUNK_SEED", 1);
     let schedules = number("TRUNK_SCHEDULES", 2_000);
-    let mut total = net::Seen::default();
+    let mut total = Seen::default();
     for seed in first..first + schedules {
         let run = std::panic::catch_unwind(|| {
             let mut world = World::new(Random(seed));

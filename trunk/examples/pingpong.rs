@@ -1,0 +1,291 @@
+//! What a trunk costs beside plain UDP: round trip, message rate and bandwidth between two busy threads.
+//!
+//! `cargo run --release -p angara-trunk --example pingpong [-- --engine auto|syscall --address 127.0.0.1 --runs 7]`
+//! Each run measures floor and trunk in turn, and takes the median of many short intervals, so that turns in which
+//! the other thread had to wait for a processor do not count. Printed are median, lowest and highest of the runs.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+use trunk::socket::{Kind, Socket, open};
+use trunk::{Association, Config, KeyRing};
+
+const ECHO: u16 = 0;
+const SINK: u16 = 1;
+const MARK: u16 = 2;
+const PATIENCE: Duration = Duration::from_secs(30);
+
+struct Options {
+    engine: Kind,
+    address: IpAddr,
+    runs: usize,
+}
+
+fn options() -> Result<Options, String> {
+    let mut options = Options { engine: Kind::Auto, address: IpAddr::from([127, 0, 0, 1]), runs: 7 };
+    let mut args = std::env::args().skip(1);
+    while let Some(name) = args.next() {
+        let value = args.next().ok_or(format!("{name} needs a value"))?;
+        match name.as_str() {
+            "--engine" => options.engine = value.parse()?,
+            "--address" => options.address = value.parse().map_err(|e| format!("{value}: {e}"))?,
+            "--runs" => options.runs = value.parse().map_err(|e| format!("{value}: {e}"))?,
+            _ => return Err(format!("{name}: not an option; there are --engine, --address and --runs")),
+        }
+    }
+    Ok(options)
+}
+
+fn bind_to(core: usize) {
+    let mut set = rustix::thread::CpuSet::new();
+    set.set(core);
+    // On a machine with one core both share it.
+    let _ = rustix::thread::sched_setaffinity(None, &set);
+}
+
+/// One end of a trunk with its socket.
+struct End {
+    trunk: Association,
+    socket: Box<dyn Socket>,
+    peer: SocketAddr,
+    batch: Vec<u8>,
+    start: Instant,
+}
+
+impl End {
+    fn turn(&mut self) {
+        let (trunk, now) = (&mut self.trunk, self.start.elapsed());
+        self.socket
+            .recv(&mut |_, datagram| {
+                let _ = trunk.handle_datagram(now, datagram);
+            })
+            .expect("receiving");
+        trunk.handle_timeout(now);
+    }
+
+    fn flush(&mut self) {
+        let now = self.start.elapsed();
+        loop {
+            self.batch.clear();
+            let Some(segment) = self.trunk.poll_transmit(now, &mut self.batch) else { break };
+            let _ = self.socket.send(self.peer, &self.batch, segment);
+        }
+    }
+
+    /// Turns until the mark comes back.
+    fn wait_for_record(&mut self) {
+        let since = Instant::now();
+        loop {
+            self.flush();
+            self.turn();
+            if self.trunk.poll_record().is_some() {
+                break;
+            }
+            assert!(since.elapsed() < PATIENCE, "no answer: {:?}", self.trunk.stats());
+        }
+    }
+
+    fn serve(&mut self, stop: &AtomicBool) {
+        while !stop.load(Ordering::Relaxed) {
+            self.turn();
+            while let Some((channel, record)) = self.trunk.poll_record() {
+                if channel != SINK {
+                    self.trunk.send(channel, &record).expect("answers fit");
+                }
+            }
+            self.flush();
+        }
+    }
+
+    /// Microseconds per echo.
+    fn round_trip(&mut self, count: u32) -> f64 {
+        let mut samples = Samples::new();
+        for _ in 0..count {
+            self.trunk.send(ECHO, &[1; 8]).expect("one at a time fits");
+            self.wait_for_record();
+            samples.lap();
+        }
+        samples.median() * 1e6
+    }
+
+    /// Records per second.
+    fn stream(&mut self, size: usize, count: usize) -> f64 {
+        let record = vec![7; size];
+        // Long enough to hold several acknowledgements.
+        let slice = (1 << 20) / (size + 4);
+        let mut samples = Samples::new();
+        let (mut sent, mut arrived) = (0, 0);
+        while sent < count {
+            while sent < count && self.trunk.backlog() < 1 << 20 {
+                // What comes together in one turn of a daemon.
+                for _ in 0..32.min(count - sent) {
+                    self.trunk.send(SINK, &record).expect("the backlog is watched");
+                    sent += 1;
+                }
+                self.flush();
+            }
+            self.turn();
+            self.flush();
+            if sent - self.trunk.backlog() / (size + 4) >= arrived + slice {
+                arrived += slice;
+                samples.lap();
+            }
+            assert!(samples.last.elapsed() < PATIENCE, "stuck: {:?}", self.trunk.stats());
+        }
+        self.trunk.send(MARK, &[2; 8]).expect("room for a mark");
+        self.wait_for_record();
+        slice as f64 / samples.median()
+    }
+}
+
+/// Lengths of intervals.
+struct Samples {
+    last: Instant,
+    seconds: Vec<f64>,
+}
+
+impl Samples {
+    fn new() -> Samples {
+        Samples { last: Instant::now(), seconds: Vec::new() }
+    }
+
+    fn lap(&mut self) {
+        self.seconds.push(self.last.elapsed().as_secs_f64());
+        self.last = Instant::now();
+    }
+
+    fn median(&mut self) -> f64 {
+        self.seconds.sort_by(f64::total_cmp);
+        self.seconds[self.seconds.len() / 2]
+    }
+}
+
+fn sockets(options: &Options) -> std::io::Result<[(Box<dyn Socket>, SocketAddr); 2]> {
+    let any = SocketAddr::new(options.address, 0);
+    let (a, b) = (open(any, options.engine)?, open(any, options.engine)?);
+    let (to_a, to_b) = (a.local_addr()?, b.local_addr()?);
+    Ok([(a, to_b), (b, to_a)])
+}
+
+/// Microseconds; millions of 8-byte records, GB/s of 320-byte and 16 KiB records.
+fn trunk_run(options: &Options) -> std::io::Result<[f64; 4]> {
+    let start = Instant::now();
+    let mut local = 0;
+    let ends = sockets(options)?.map(|(socket, peer)| {
+        let keys = KeyRing::new(1, &[42; 32]).expect("a long key");
+        let mut config = Config::new(local, 1 - local, [1; 16], keys, [local as u8; 32]);
+        config.receive_window = config.receive_window.min(socket.receive_buffer()).max(256 << 10);
+        local += 1;
+        let trunk = Association::new(config, start.elapsed()).expect("a good configuration");
+        End { trunk, socket, peer, batch: Vec::new(), start }
+    });
+    let [mut client, mut server] = ends;
+    let stop = AtomicBool::new(false);
+    let result = thread::scope(|scope| {
+        scope.spawn(|| {
+            bind_to(1);
+            server.serve(&stop);
+        });
+        bind_to(0);
+        while !client.trunk.is_up() {
+            client.turn();
+            client.flush();
+            assert!(start.elapsed() < PATIENCE, "no handshake");
+        }
+        client.round_trip(2_000);
+        let result = [
+            client.round_trip(10_000),
+            client.stream(8, 1_000_000) / 1e6,
+            client.stream(320, 500_000) * 320.0 / 1e9,
+            client.stream(16 << 10, 20_000) * f64::from(16 << 10) / 1e9,
+        ];
+        stop.store(true, Ordering::Relaxed);
+        result
+    });
+    if std::env::var_os("PINGPONG_STATS").is_some() {
+        eprintln!("client {:?}\nserver {:?}", client.trunk.stats(), server.trunk.stats());
+    }
+    Ok(result)
+}
+
+/// Plain UDP through the same engine: microseconds per echo, GB/s of GSO batches, counted by the receiver.
+fn floor_run(options: &Options) -> std::io::Result<[f64; 2]> {
+    const SEGMENT: usize = 8_188;
+    const WINDOW: u64 = 512 << 10;
+    const TOTAL: u64 = 320 << 20;
+    let [(mut client, to_server), (mut server, to_client)] = sockets(options)?;
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            bind_to(1);
+            let (mut bytes, mut told) = (0u64, 0u64);
+            while !stop.load(Ordering::Relaxed) {
+                let mut small = false;
+                let got = server.recv(&mut |_, d| {
+                    bytes += d.len() as u64;
+                    small |= d.len() == 8;
+                });
+                if got.expect("receiving") > 0 && (small || bytes - told >= WINDOW / 4) {
+                    told = bytes;
+                    let _ = server.send(to_client, &bytes.to_le_bytes(), 8);
+                }
+            }
+        });
+        bind_to(0);
+        let since = Instant::now();
+        let wait = |client: &mut Box<dyn Socket>, known: &mut u64| {
+            let before = *known;
+            while *known == before {
+                let told = |_, d: &mut [u8]| *known = d.first_chunk().map_or(*known, |b| u64::from_le_bytes(*b));
+                client.recv(&mut { told }).expect("receiving");
+                assert!(since.elapsed() < PATIENCE, "a datagram was lost; the floor has no remedy");
+            }
+        };
+        let mut known = 0;
+        let mut echoes = Samples::new();
+        for _ in 0..10_000 {
+            client.send(to_server, &[1; 8], 8)?;
+            wait(&mut client, &mut known);
+            echoes.lap();
+        }
+        let batch = vec![3; 8 * SEGMENT];
+        let (mut sent, mut slice) = (known, known);
+        let mut slices = Samples::new();
+        while known < TOTAL {
+            while sent - known < WINDOW && sent < TOTAL + WINDOW {
+                client.send(to_server, &batch, SEGMENT)?;
+                sent += batch.len() as u64;
+            }
+            wait(&mut client, &mut known);
+            if known >= slice + (1 << 20) {
+                slice += 1 << 20;
+                slices.lap();
+            }
+        }
+        stop.store(true, Ordering::Relaxed);
+        Ok([echoes.median() * 1e6, f64::from(1 << 20) / slices.median() / 1e9])
+    })
+}
+
+fn print(name: &str, unit: &str, mut values: Vec<f64>) {
+    values.sort_by(f64::total_cmp);
+    let (low, high) = (values[0], values[values.len() - 1]);
+    println!("{name:<34} {:>8.2} {unit:<6} ({low:.2} .. {high:.2})", values[values.len() / 2]);
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let options = options()?;
+    let (mut floors, mut trunks) = (Vec::new(), Vec::new());
+    for _ in 0..options.runs.max(1) {
+        floors.push(floor_run(&options)?);
+        trunks.push(trunk_run(&options)?);
+    }
+    print("UDP round trip, 8 B", "us", floors.iter().map(|f| f[0]).collect());
+    print("trunk round trip, 8 B", "us", trunks.iter().map(|t| t[0]).collect());
+    print("trunk rate, 8 B records", "M/s", trunks.iter().map(|t| t[1]).collect());
+    print("UDP bandwidth, GSO + GRO, 8 KiB", "GB/s", floors.iter().map(|f| f[1]).collect());
+    print("trunk bandwidth, 320 B records", "GB/s", trunks.iter().map(|t| t[2]).collect());
+    print("trunk bandwidth, 16 KiB records", "GB/s", trunks.iter().map(|t| t[3]).collect());
+    Ok(())
+}
