@@ -6,6 +6,7 @@ use crate::run::exec::Exec;
 use abi::launch::{CONTROL_SOCKET, default_runtime_dir};
 use abi::msg::{Event, Line, Reply, Request, Status};
 use abi::torus::Shape;
+use fabricd::runtime_dir::PRIVATE_PREFIX;
 use rustix::process::Signal;
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -164,9 +165,6 @@ pub(crate) fn runtime() -> Result<tokio::runtime::Runtime, Failed> {
 pub(crate) fn runtime_dir(given: &Option<PathBuf>) -> PathBuf {
     given.clone().unwrap_or_else(default_runtime_dir)
 }
-
-/// Start of the names of private daemons' directories.
-pub(crate) const PRIVATE_PREFIX: &str = "angara-run-";
 
 /// Where private daemons put their directories: short paths, because socket names are limited to 107 bytes.
 pub(crate) fn private_parent() -> PathBuf {

@@ -1,13 +1,14 @@
 //! `angara status` and `angara shutdown`.
 
 use crate::args::WhereArgs;
-use crate::daemon::{Control, PRIVATE_PREFIX, block_on, private_parent, runtime_dir, unexpected};
+use crate::daemon::{Control, block_on, private_parent, runtime_dir, unexpected};
 use crate::error::Failed;
 use crate::table::{Table, bytes};
 use crate::{heatmap, report};
 use abi::launch::CONTROL_SOCKET;
 use abi::msg::{LinkReport, Reply, Request, Status};
 use clap::Args;
+use fabricd::runtime_dir::PRIVATE_PREFIX;
 use serde::Serialize;
 use std::path::PathBuf;
 

@@ -11,8 +11,9 @@ use crate::job::{Endpoints, Job, Owner, PeState, Site, plan, random_key};
 use crate::limits;
 use crate::memory::JobMemory;
 use crate::placement::failure;
-use crate::runtime_dir::{DirError, RuntimeDir};
+use crate::runtime_dir::{self, DirError, RuntimeDir};
 use crate::seqpacket::Listener;
+use crate::service;
 use abi::msg::{BarrierReport, Event, Failure, JobSpec, Path, Reply, Report, Status, Wait};
 use abi::torus::NodeId;
 use serde::Serialize;
@@ -276,19 +277,29 @@ pub fn run_with(options: Options, ready: impl FnOnce(&Started)) -> Result<(), Ru
     tokio::task::LocalSet::new().block_on(&runtime, serve(options, ready))
 }
 
+/// The two sockets: those of the service manager, which also decided who may connect, or new ones for
+/// our own user.
+fn listen(dir: &RuntimeDir, handed: Option<service::Sockets>) -> io::Result<(Listener, UnixListener)> {
+    if let Some(sockets) = handed {
+        return Ok((Listener::new(sockets.adapter)?, UnixListener::from_std(sockets.control)?));
+    }
+    let sockets = (Listener::bind(&dir.adapter())?, UnixListener::bind(dir.control())?);
+    for path in [dir.adapter(), dir.control()] {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
+    }
+    Ok(sockets)
+}
+
 async fn serve(options: Options, ready: impl FnOnce(&Started)) -> Result<(), RunError> {
     limits::raise_descriptor_limit();
     if !abi::wait::register() {
         tracing::warn!("membarrier is not available; sleeping processes are woken by a 1 ms timeout instead");
     }
-    let dir = RuntimeDir::claim(&options.runtime_dir)?;
+    let handed = start("cannot take over the service manager's sockets", service::sockets())?;
+    let dir = RuntimeDir::claim(&options.runtime_dir, handed.is_some())?;
+    runtime_dir::sweep(&runtime_dir::private_parents());
     let mut signals = start("cannot catch signals", Signals::new(options.private))?;
-    let adapter = start("cannot listen on the adapter socket", Listener::bind(&dir.adapter()))?;
-    let control = start("cannot listen on the control socket", UnixListener::bind(dir.control()))?;
-    for path in [dir.adapter(), dir.control()] {
-        let mode = std::fs::Permissions::from_mode(0o600);
-        start("cannot protect a socket", std::fs::set_permissions(path, mode))?;
-    }
+    let (adapter, control) = start("cannot listen", listen(&dir, handed))?;
     let (notices, mut incoming) = mpsc::unbounded_channel();
     let started = dataplane::start(&options, notices);
     let (data, thread, mut data_ended) = start("cannot start the data plane", started)?;
@@ -301,6 +312,8 @@ async fn serve(options: Options, ready: impl FnOnce(&Started)) -> Result<(), Run
     }
     start("cannot say that the daemon is ready", say_ready(daemon.options.ready, &line))?;
     tracing::info!(shape = %line.shape, nodes = line.nodes, dir = %line.runtime_dir.display(), "ready");
+    service::ready(&format!("{} of {} nodes of {}", line.nodes, line.shape.nodes(), line.shape));
+    tokio::task::spawn_local(service::watchdog(data.clone()));
     ready(&line);
     let result = loop {
         tokio::select! {
@@ -310,6 +323,7 @@ async fn serve(options: Options, ready: impl FnOnce(&Started)) -> Result<(), Run
             Some(notice) = incoming.recv() => daemon.take_notice(notice),
         }
     };
+    service::stopping();
     let ids: Vec<u32> = daemon.jobs.borrow().keys().copied().collect();
     for id in ids {
         daemon.end_job(id).await;

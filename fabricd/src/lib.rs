@@ -24,8 +24,9 @@ mod job;
 mod limits;
 mod memory;
 mod placement;
-mod runtime_dir;
+pub mod runtime_dir;
 mod seqpacket;
+mod service;
 mod strict;
 
 pub use config::{Options, Ready};

@@ -1,7 +1,8 @@
 //! The directory with the daemon's sockets and its lock.
 //!
 //! One daemon per directory: it holds a lock on a file there as long as it lives. Sockets found
-//! while holding the lock belong to a daemon that was killed and are removed.
+//! while holding the lock belong to a daemon that was killed and are removed. So are the directories
+//! of private daemons that were killed together with their launcher.
 
 use abi::launch::{ADAPTER_SOCKET, CONTROL_SOCKET, LOCK_FILE};
 use rustix::fs::{FlockOperation, Mode, OFlags, flock, fstat, open};
@@ -9,11 +10,19 @@ use std::fs::{self, DirBuilder, Permissions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Start of the names of private daemons' directories, which `angara run` chooses.
+pub const PRIVATE_PREFIX: &str = "angara-run-";
+/// A private directory that changed more recently than this may belong to a daemon that is just starting.
+const SETTLED: Duration = Duration::from_secs(10);
 
 /// A locked runtime directory; dropping it removes what the daemon made there.
 pub(crate) struct RuntimeDir {
     path: PathBuf,
     made_dir: bool,
+    /// The sockets are the service manager's, which made and will remove them.
+    handed: bool,
     _lock: fs::File,
 }
 
@@ -41,6 +50,16 @@ pub enum DirError {
         /// Us.
         me: u32,
     },
+    /// Others could put their own sockets there.
+    #[error(
+        "{dir} has mode {mode:04o}, so others may write to it; run `chmod go-w {dir}` or choose another --runtime-dir"
+    )]
+    Open {
+        /// The directory.
+        dir: PathBuf,
+        /// Its permission bits.
+        mode: u32,
+    },
     /// Socket paths are limited to 107 bytes.
     #[error("{dir} is too long for a socket path ({len} bytes, at most 107); choose a shorter --runtime-dir")]
     TooLong {
@@ -60,8 +79,9 @@ pub enum DirError {
 }
 
 impl RuntimeDir {
-    /// Creates the directory (mode 0700) if need be, locks it, and removes stale sockets.
-    pub(crate) fn claim(path: &Path) -> Result<RuntimeDir, DirError> {
+    /// Creates the directory (mode 0700) if need be, locks it, and removes stale sockets unless they were
+    /// `handed` over.
+    pub(crate) fn claim(path: &Path, handed: bool) -> Result<RuntimeDir, DirError> {
         let dir = path.to_owned();
         let io = |error: io::Error| DirError::Io { dir: path.to_owned(), error };
         let len = path.join(ADAPTER_SOCKET).as_os_str().len();
@@ -82,9 +102,11 @@ impl RuntimeDir {
         }
         if made_dir {
             fs::set_permissions(path, Permissions::from_mode(0o700)).map_err(io)?;
+        } else if meta.mode() & 0o022 != 0 {
+            return Err(DirError::Open { dir, mode: meta.mode() & 0o7777 });
         }
         let lock = lock(path).map_err(io)?.map_err(|pid| DirError::Busy { dir, pid })?;
-        let claimed = RuntimeDir { path: path.to_owned(), made_dir, _lock: lock };
+        let claimed = RuntimeDir { path: path.to_owned(), made_dir, handed, _lock: lock };
         claimed.remove_sockets();
         Ok(claimed)
     }
@@ -99,6 +121,9 @@ impl RuntimeDir {
     }
 
     fn remove_sockets(&self) {
+        if self.handed {
+            return;
+        }
         for path in [self.control(), self.adapter()] {
             match fs::remove_file(&path) {
                 Err(e) if e.kind() != io::ErrorKind::NotFound => {
@@ -107,6 +132,47 @@ impl RuntimeDir {
                 _ => {}
             }
         }
+    }
+}
+
+/// Where private daemons may have left directories.
+pub(crate) fn private_parents() -> Vec<PathBuf> {
+    let own = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+    own.into_iter().filter(|d| d.is_absolute()).chain([PathBuf::from("/tmp")]).collect()
+}
+
+/// Removes what killed private daemons of this user left in `parents`.
+pub(crate) fn sweep(parents: &[PathBuf]) {
+    for entry in parents.iter().filter_map(|p| fs::read_dir(p).ok()).flatten().flatten() {
+        let is_private = entry.file_name().to_string_lossy().starts_with(PRIVATE_PREFIX);
+        if is_private && leftover(&entry.path()).unwrap_or(false) {
+            remove_leftover(&entry.path());
+        }
+    }
+}
+
+/// Whether the directory is ours, and nobody has held its lock or changed it for a while.
+fn leftover(path: &Path) -> io::Result<bool> {
+    let meta = fs::symlink_metadata(path)?;
+    let settled = meta.modified()?.elapsed().is_ok_and(|age| age > SETTLED);
+    if !meta.is_dir() || meta.uid() != rustix::process::geteuid().as_raw() || !settled {
+        return Ok(false);
+    }
+    match open(path.join(LOCK_FILE), OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW, Mode::empty()) {
+        Ok(fd) => Ok(flock(&fd, FlockOperation::NonBlockingLockExclusive).is_ok()),
+        Err(rustix::io::Errno::NOENT) => Ok(true),
+        Err(e) => Err(e.into()),
+    }
+}
+
+/// Removes what a daemon makes, and nothing else: a directory with more in it stays.
+fn remove_leftover(path: &Path) {
+    for name in [CONTROL_SOCKET, ADAPTER_SOCKET, LOCK_FILE] {
+        let _ = fs::remove_file(path.join(name));
+    }
+    match fs::remove_dir(path) {
+        Ok(()) => tracing::info!(dir = %path.display(), "removed what a killed private daemon left"),
+        Err(error) => tracing::warn!(dir = %path.display(), %error, "cannot remove what a killed private daemon left"),
     }
 }
 
@@ -162,10 +228,10 @@ mod tests {
     #[test]
     fn a_second_daemon_is_told_who_is_there() {
         let dir = fresh("second");
-        let first = RuntimeDir::claim(&dir).expect("first claim");
+        let first = RuntimeDir::claim(&dir, false).expect("first claim");
         let mode = fs::metadata(&dir).expect("made").mode() & 0o777;
         assert_eq!(mode, 0o700);
-        let text = RuntimeDir::claim(&dir).err().expect("second claim refused").to_string();
+        let text = RuntimeDir::claim(&dir, false).err().expect("second claim refused").to_string();
         assert!(text.contains(&std::process::id().to_string()), "{text}");
         drop(first);
         assert!(!dir.exists());
@@ -178,7 +244,7 @@ mod tests {
         for name in [CONTROL_SOCKET, ADAPTER_SOCKET, LOCK_FILE] {
             fs::write(dir.join(name), "1").expect("leftover");
         }
-        let claimed = RuntimeDir::claim(&dir).expect("lock is free");
+        let claimed = RuntimeDir::claim(&dir, false).expect("lock is free");
         assert!(!claimed.control().exists() && !claimed.adapter().exists());
         drop(claimed);
         assert!(dir.exists(), "a directory we did not make stays");
@@ -187,7 +253,62 @@ mod tests {
 
     #[test]
     fn long_paths_are_refused_with_their_length() {
-        let text = RuntimeDir::claim(&fresh(&"x".repeat(120))).err().expect("too long").to_string();
+        let text = RuntimeDir::claim(&fresh(&"x".repeat(120)), false).err().expect("too long").to_string();
         assert!(text.contains("at most 107"), "{text}");
+    }
+
+    #[test]
+    fn a_directory_that_others_may_write_to_is_refused() {
+        let dir = fresh("open");
+        fs::create_dir_all(&dir).expect("directory");
+        fs::set_permissions(&dir, Permissions::from_mode(0o770)).expect("ours");
+        let text = RuntimeDir::claim(&dir, false).err().expect("refused").to_string();
+        assert!(text.contains("mode 0770") && text.contains("chmod go-w"), "{text}");
+        // A group that may only look is what a shared service needs.
+        fs::set_permissions(&dir, Permissions::from_mode(0o750)).expect("ours");
+        drop(RuntimeDir::claim(&dir, false).expect("fine"));
+        fs::remove_dir_all(dir).expect("cleanup");
+    }
+
+    #[test]
+    fn sockets_of_a_service_manager_stay() {
+        let dir = fresh("handed");
+        fs::create_dir_all(&dir).expect("directory");
+        fs::write(dir.join(CONTROL_SOCKET), "").expect("stands for a socket");
+        drop(RuntimeDir::claim(&dir, true).expect("free"));
+        assert!(dir.join(CONTROL_SOCKET).exists() && !dir.join(LOCK_FILE).exists());
+        fs::remove_dir_all(dir).expect("cleanup");
+    }
+
+    #[test]
+    fn only_what_killed_private_daemons_left_is_swept() {
+        let parent = fresh("sweep");
+        let long_ago = fs::FileTimes::new().set_modified(std::time::SystemTime::now() - 2 * SETTLED);
+        let make = |name: &str, files: &[&str], old: bool| {
+            let dir = parent.join(name);
+            fs::create_dir_all(&dir).expect("directory");
+            files.iter().for_each(|f| fs::write(dir.join(f), "1").expect("leftover"));
+            if old {
+                fs::File::open(&dir).and_then(|d| d.set_times(long_ago)).expect("ours");
+            }
+            dir
+        };
+        let all = [CONTROL_SOCKET, ADAPTER_SOCKET, LOCK_FILE];
+        let dead = make("angara-run-dead", &all, true);
+        let unborn = make("angara-run-unborn", &[], true);
+        let new = make("angara-run-new", &all, false);
+        let other = make("other", &all, true);
+        let full = make("angara-run-full", &["mine.txt", LOCK_FILE], true);
+        let alive = make("angara-run-alive", &all, true);
+        let held = fs::OpenOptions::new().write(true).open(alive.join(LOCK_FILE)).expect("there");
+        flock(&held, FlockOperation::LockExclusive).expect("free");
+        let link = parent.join("angara-run-link");
+        std::os::unix::fs::symlink(&other, &link).expect("a link");
+        sweep(&[parent.clone(), parent.join("none")]);
+        let stays = |p: &PathBuf| p.symlink_metadata().is_ok();
+        assert_eq!([&dead, &unborn].map(stays), [false; 2]);
+        assert_eq!([&new, &other, &full, &alive, &link].map(stays), [true; 5]);
+        assert!(full.join("mine.txt").exists() && alive.join(CONTROL_SOCKET).exists());
+        fs::remove_dir_all(parent).expect("cleanup");
     }
 }

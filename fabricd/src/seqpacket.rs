@@ -51,6 +51,11 @@ impl Listener {
         let fd = rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
         rustix::net::bind(&fd, &SocketAddrUnix::new(path)?)?;
         rustix::net::listen(&fd, 4096)?;
+        Listener::new(fd)
+    }
+
+    /// Takes over a listening SEQPACKET socket that does not block.
+    pub(crate) fn new(fd: OwnedFd) -> io::Result<Listener> {
         Ok(Listener { fd: watch(fd, Interest::READABLE)? })
     }
 

@@ -1,0 +1,223 @@
+//! Putting files in place, and taking them away again.
+
+use crate::man;
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+
+/// The list of what was installed, below the prefix.
+const MANIFEST: &str = "share/angara/manifest";
+
+/// What to install and where.
+pub(crate) struct Plan {
+    pub(crate) root: PathBuf,
+    pub(crate) from: PathBuf,
+    pub(crate) prefix: PathBuf,
+    pub(crate) destdir: Option<PathBuf>,
+    pub(crate) sysconfdir: PathBuf,
+    pub(crate) systemd: bool,
+}
+
+enum Content {
+    Copy(PathBuf),
+    Text(String),
+    Link(&'static str),
+}
+
+struct Item {
+    /// Where it will be used from, without the destdir.
+    path: PathBuf,
+    content: Content,
+    mode: u32,
+    /// Belongs to the administrator once it is there.
+    config: bool,
+}
+
+impl Plan {
+    /// Does it; the result is what to tell the user.
+    pub(crate) fn install(&self) -> Result<String, String> {
+        let items = self.items()?;
+        let manifest = self.prefix.join(MANIFEST);
+        // Directories made by an earlier install are still ours.
+        let earlier = fs::read_to_string(staged(self.destdir.as_deref(), &manifest)).unwrap_or_default();
+        let mut made: BTreeSet<PathBuf> =
+            earlier.lines().filter_map(|l| l.strip_prefix("dir ")).map(PathBuf::from).collect();
+        let mut list = String::new();
+        for item in &items {
+            self.make_parents(&item.path, &mut made)?;
+            let to = staged(self.destdir.as_deref(), &item.path);
+            if item.config && to.exists() {
+                continue;
+            }
+            put(item, &to).map_err(|e| cannot("install", &to, &e))?;
+            if !item.config {
+                list.push_str(&format!("file {}\n", item.path.display()));
+            }
+        }
+        self.make_parents(&manifest, &mut made)?;
+        list.push_str(&format!("file {}\n", manifest.display()));
+        made.iter().rev().for_each(|dir| list.push_str(&format!("dir {}\n", dir.display())));
+        let text = Item { path: manifest.clone(), content: Content::Text(list), mode: 0o644, config: false };
+        let to = staged(self.destdir.as_deref(), &manifest);
+        put(&text, &to).map_err(|e| cannot("write", &to, &e))?;
+        Ok(self.told(items.len() + 1))
+    }
+
+    fn items(&self) -> Result<Vec<Item>, String> {
+        let mut items = Vec::new();
+        let mut add = |path: PathBuf, content, mode| items.push(Item { path, content, mode, config: false });
+        let below = |dir: &str| self.prefix.join(dir);
+        for program in ["angara", "fabricd", "oshrun", "oshcc"] {
+            add(below("bin").join(program), Content::Copy(self.from.join(program)), 0o755);
+        }
+        add(below("bin/oshc++"), Content::Link("oshcc"), 0);
+        for library in ["libsma.so", "libangara.so"] {
+            add(below("lib").join(library), Content::Copy(self.from.join(library)), 0o755);
+        }
+        add(below("lib/pkgconfig/sma.pc"), Content::Copy(self.from.join("lib/pkgconfig/sma.pc")), 0o644);
+        for (from, to, ending) in [
+            ("shmem-shim/include", "include", "h"),
+            ("shmem-shim/include/mpp", "include/mpp", "h"),
+            ("libangara/include", "include", "h"),
+            ("examples/c", "share/angara/examples/c", "c"),
+            ("docs", "share/doc/angara", "md"),
+        ] {
+            for file in files(&self.root.join(from), ending)? {
+                let name = file.file_name().unwrap_or_default().to_owned();
+                add(below(to).join(name), Content::Copy(file), 0o644);
+            }
+        }
+        for name in ["README.md", "LICENSE-APACHE", "LICENSE-MIT"] {
+            add(below("share/doc/angara").join(name), Content::Copy(self.root.join(name)), 0o644);
+        }
+        for (name, text) in man::pages(&self.from)? {
+            add(below("share/man/man1").join(name), Content::Text(text), 0o644);
+        }
+        if self.systemd {
+            for (file, to) in [
+                ("fabricd.service", "lib/systemd/system/fabricd.service"),
+                ("fabricd@.service", "lib/systemd/system/fabricd@.service"),
+                ("fabricd.socket", "lib/systemd/system/fabricd.socket"),
+                ("sysusers.conf", "lib/sysusers.d/angara.conf"),
+                ("tmpfiles.conf", "lib/tmpfiles.d/angara.conf"),
+            ] {
+                add(below(to), Content::Text(self.filled_in(file)?), 0o644);
+            }
+            let path = self.sysconfdir.join("angara/fabricd.toml");
+            let content = Content::Text(self.filled_in("fabricd.toml")?);
+            items.push(Item { path, content, mode: 0o644, config: true });
+        }
+        Ok(items)
+    }
+
+    /// A file of `systemd/` with this installation's directories.
+    fn filled_in(&self, name: &str) -> Result<String, String> {
+        let file = self.root.join("systemd").join(name);
+        let text = fs::read_to_string(&file).map_err(|e| cannot("read", &file, &e))?;
+        let text = text.replace("@bindir@", &self.prefix.join("bin").to_string_lossy());
+        Ok(text.replace("@sysconfdir@", &self.sysconfdir.to_string_lossy()))
+    }
+
+    fn make_parents(&self, path: &Path, made: &mut BTreeSet<PathBuf>) -> Result<(), String> {
+        let missing = path.ancestors().skip(1).take_while(|dir| !staged(self.destdir.as_deref(), dir).exists());
+        let missing: Vec<&Path> = missing.collect();
+        for dir in missing.into_iter().rev() {
+            let to = staged(self.destdir.as_deref(), dir);
+            fs::create_dir_all(&to).map_err(|e| cannot("make", &to, &e))?;
+            made.insert(dir.to_path_buf());
+        }
+        Ok(())
+    }
+
+    fn told(&self, files: usize) -> String {
+        let mut out = format!("installed {files} files for {}\n", self.prefix.display());
+        if self.systemd {
+            let lib = self.prefix.join("lib");
+            out.push_str(&format!(
+                "as root, once:\n  systemd-sysusers {0}/sysusers.d/angara.conf\n  systemd-tmpfiles --create {0}/tmpfiles.d/angara.conf\n",
+                lib.display()
+            ));
+            if !self.prefix.starts_with("/usr") {
+                out.push_str(&format!("  systemctl link {}/systemd/system/fabricd*\n", lib.display()));
+            }
+            out.push_str(&format!(
+                "  systemctl daemon-reload; systemctl enable --now fabricd.socket fabricd     # options: {}\n",
+                self.sysconfdir.join("angara/fabricd.toml").display()
+            ));
+        }
+        out
+    }
+}
+
+/// Takes away what the manifest names; the result is what to tell the user.
+pub(crate) fn uninstall(prefix: &Path, destdir: Option<&Path>) -> Result<String, String> {
+    let manifest = staged(destdir, &prefix.join(MANIFEST));
+    let list = fs::read_to_string(&manifest).map_err(|e| {
+        format!("{}; is this the --prefix (and --destdir) it was installed with?", cannot("read", &manifest, &e))
+    })?;
+    let (mut files, mut kept) = (0, Vec::new());
+    for line in list.lines() {
+        let Some((kind, path)) = line.split_once(' ') else { continue };
+        let at = staged(destdir, Path::new(path));
+        match kind {
+            "file" => match fs::remove_file(&at) {
+                Ok(()) => files += 1,
+                Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+                Err(e) => return Err(cannot("remove", &at, &e)),
+            },
+            // What somebody else put there stays, and so does the directory.
+            "dir" if fs::remove_dir(&at).is_err() && at.exists() => kept.push(path.to_string()),
+            _ => {}
+        }
+    }
+    let mut out = format!("removed {files} files of {}\n", prefix.display());
+    kept.iter().for_each(|dir| out.push_str(&format!("kept {dir}: it is not empty\n")));
+    Ok(out)
+}
+
+fn cannot(what: &str, path: &Path, e: &io::Error) -> String {
+    format!("cannot {what} {}: {e}", path.display())
+}
+
+/// Where `path` lies while a package is made.
+fn staged(destdir: Option<&Path>, path: &Path) -> PathBuf {
+    match destdir {
+        Some(destdir) => destdir.join(path.strip_prefix("/").unwrap_or(path)),
+        None => path.to_path_buf(),
+    }
+}
+
+/// Regular files of a directory with this ending, in order.
+fn files(dir: &Path, ending: &str) -> Result<Vec<PathBuf>, String> {
+    let entries = fs::read_dir(dir).map_err(|e| cannot("read", dir, &e))?;
+    let mut files: Vec<PathBuf> = entries.flatten().map(|e| e.path()).collect();
+    files.retain(|f| f.is_file() && f.extension().is_some_and(|e| e == ending));
+    files.sort();
+    Ok(files)
+}
+
+/// Replaces `to` in one step: a program that runs keeps its old file.
+fn put(item: &Item, to: &Path) -> io::Result<()> {
+    let mut name = to.file_name().unwrap_or_default().to_owned();
+    name.push(".new");
+    let new = to.with_file_name(name);
+    match fs::remove_file(&new) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
+        _ => {}
+    }
+    match &item.content {
+        Content::Copy(from) => {
+            fs::copy(from, &new)
+                .map_err(|e| io::Error::new(e.kind(), format!("{}: {e}; build it first", from.display())))?;
+        }
+        Content::Text(text) => fs::write(&new, text)?,
+        Content::Link(target) => {
+            symlink(target, &new)?;
+            return fs::rename(new, to);
+        }
+    }
+    fs::set_permissions(&new, fs::Permissions::from_mode(item.mode))?;
+    fs::rename(new, to)
+}
