@@ -124,10 +124,13 @@ fn command(compiler: &[OsString], flags: &Flags, user: &[OsString]) -> Vec<OsStr
 
 /// The compiler's command: from the environment, which may hold options too (`ccache gcc`), or the first one in PATH.
 fn compiler(language: Language) -> Result<Vec<OsString>, Failed> {
+    let own = std::env::current_exe().and_then(std::fs::canonicalize).ok();
     for variable in language.variables {
         if let Some(value) = std::env::var(variable).ok().filter(|v| !v.trim().is_empty()) {
             let words: Vec<OsString> = value.split_whitespace().map(OsString::from).collect();
             return match in_path(&words[0]) {
+                // `make CC=oshcc` exports the variable: the wrapper does not wrap itself.
+                Some(found) if own.is_some() && std::fs::canonicalize(&found).ok() == own => continue,
                 Some(_) => Ok(words),
                 None => Err(Failed::runtime(
                     format!("{variable} names the compiler `{}`, which does not exist", words[0].display()),

@@ -22,6 +22,8 @@ extern "C" {
  * for granted where they know none. These two promise a complete version 1.5 or newer. */
 #define SHMEM_DEF_H 1
 #define SHMEM_FUNCTION_ATTRIBUTES
+/* Programs for Open MPI (its own examples) ask for the version so. */
+#define OSHMEM_SPEC_VERSION (SHMEM_MAJOR_VERSION * 10000 + SHMEM_MINOR_VERSION * 100)
 
 typedef struct shmem_team_impl *shmem_team_t;
 typedef struct shmem_ctx_impl *shmem_ctx_t;

@@ -210,6 +210,21 @@ fn an_init_that_fails_says_why() {
 }
 
 #[test]
+fn the_compiler_wrapper_does_not_wrap_itself() {
+    // `make CC=oshcc` exports what it was given, and so do scripts.
+    let test = Test::new("openshmem-make");
+    for (wrapper, variables) in [("oshcc", ["CC", "OSHCC_CC"]), ("oshc++", ["CXX", "OSHCXX_CXX"])] {
+        let wrapper = tools::tool(wrapper);
+        for variable in variables {
+            let mut command = test.command(&wrapper);
+            command.arg("-show").env(variable, format!("{} -g", wrapper.display()));
+            let done = test.run(command).success();
+            assert!(!done.stdout.contains("oshc"), "{variable}: {done}");
+        }
+    }
+}
+
+#[test]
 fn pkg_config_knows_how_to_compile() {
     if !tools::have("pkg-config") {
         println!("skipped: no pkg-config");
