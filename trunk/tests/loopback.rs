@@ -108,3 +108,14 @@ fn records_come_back_over_ipv4() {
 fn records_come_back_over_ipv6() {
     echo("[::1]:0", Kind::Syscall);
 }
+
+#[test]
+fn records_come_back_through_io_uring() {
+    echo("127.0.0.1:0", Kind::Uring);
+    echo("[::1]:0", Kind::Uring);
+}
+
+#[test]
+fn there_is_always_an_engine() {
+    echo("127.0.0.1:0", Kind::Auto);
+}

@@ -1,6 +1,8 @@
 //! UDP sockets that move batches of datagrams.
 
+mod choose;
 mod syscall;
+mod uring;
 
 use rustix::fd::BorrowedFd;
 use std::io;
@@ -36,6 +38,8 @@ pub enum Kind {
     Auto,
     /// `sendmsg` and `recvmmsg`.
     Syscall,
+    /// io_uring. All calls must come from one thread, the one that makes the first.
+    Uring,
 }
 
 impl std::str::FromStr for Kind {
@@ -45,7 +49,8 @@ impl std::str::FromStr for Kind {
         match name {
             "auto" => Ok(Kind::Auto),
             "syscall" => Ok(Kind::Syscall),
-            _ => Err(format!("{name:?} is not a UDP engine; there are auto and syscall")),
+            "uring" => Ok(Kind::Uring),
+            _ => Err(format!("{name:?} is not a UDP engine; there are auto, syscall and uring")),
         }
     }
 }
@@ -53,6 +58,8 @@ impl std::str::FromStr for Kind {
 /// Opens a socket bound to `addr`.
 pub fn open(addr: SocketAddr, kind: Kind) -> io::Result<Box<dyn Socket>> {
     match kind {
-        Kind::Auto | Kind::Syscall => Ok(Box::new(syscall::Plain::open(addr)?)),
+        Kind::Auto => open(addr, choose::faster()),
+        Kind::Syscall => Ok(Box::new(syscall::Plain::open(addr)?)),
+        Kind::Uring => Ok(Box::new(uring::Uring::open(addr)?)),
     }
 }

@@ -20,6 +20,14 @@ const BUFFER: libc::c_int = 8 << 20;
 #[derive(Clone, Copy)]
 pub(super) struct Control([u8; 24]);
 
+impl Control {
+    pub(super) const EMPTY: Control = Control([0; 24]);
+
+    pub(super) fn as_mut_ptr(&mut self) -> *mut libc::c_void {
+        self.0.as_mut_ptr().cast()
+    }
+}
+
 pub(super) struct Plain {
     socket: UdpSocket,
     gso: bool,
@@ -160,7 +168,7 @@ impl Plain {
     fn send_message(&self, to: SocketAddr, bytes: &[u8], segment: Option<u16>) -> io::Result<()> {
         let (mut name, name_len) = encode(to);
         let mut iov = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
-        let mut control = Control([0; 24]);
+        let mut control = Control::EMPTY;
         // SAFETY: all-zero bytes are a valid `msghdr`.
         let mut message: libc::msghdr = unsafe { zeroed() };
         message.msg_name = (&raw mut name).cast();
@@ -169,7 +177,7 @@ impl Plain {
         message.msg_iovlen = 1;
         if let Some(segment) = segment {
             message.msg_controllen = encode_segment(&mut control, segment);
-            message.msg_control = control.0.as_mut_ptr().cast();
+            message.msg_control = control.as_mut_ptr();
         }
         loop {
             // SAFETY: everything the header points to lives until the call returns, and sendmsg only reads it.
@@ -208,7 +216,7 @@ impl Socket for Plain {
         let mut messages: [libc::mmsghdr; SLOTS] = unsafe { zeroed() };
         // SAFETY: as above.
         let mut iovs: [libc::iovec; SLOTS] = unsafe { zeroed() };
-        let mut controls = [Control([0; 24]); SLOTS];
+        let mut controls = [Control::EMPTY; SLOTS];
         for i in 0..SLOTS {
             iovs[i].iov_base = self.slots[i * SLOT..].as_mut_ptr().cast();
             iovs[i].iov_len = SLOT;
@@ -217,7 +225,7 @@ impl Socket for Plain {
             header.msg_namelen = size_of::<libc::sockaddr_storage>() as libc::socklen_t;
             header.msg_iov = &raw mut iovs[i];
             header.msg_iovlen = 1;
-            header.msg_control = controls[i].0.as_mut_ptr().cast();
+            header.msg_control = controls[i].as_mut_ptr();
             header.msg_controllen = 24;
         }
         let fd = self.socket.as_raw_fd();
