@@ -33,6 +33,8 @@ pub(super) struct Plain {
     gso: bool,
     receive_buffer: usize,
     slots: Box<[u8]>,
+    /// Messages to ask for: one while they come one by one, as each costs time even if it is not there.
+    expected: usize,
 }
 
 fn set(socket: &UdpSocket, level: libc::c_int, name: libc::c_int, value: libc::c_int) -> io::Result<()> {
@@ -162,7 +164,7 @@ pub(super) fn is_loss(e: &io::Error) -> bool {
 impl Plain {
     pub(super) fn open(addr: SocketAddr) -> io::Result<Plain> {
         let (socket, receive_buffer) = bind(addr)?;
-        Ok(Plain { socket, gso: true, receive_buffer, slots: vec![0; SLOT * SLOTS].into() })
+        Ok(Plain { socket, gso: true, receive_buffer, slots: vec![0; SLOT * SLOTS].into(), expected: 1 })
     }
 
     fn send_message(&self, to: SocketAddr, bytes: &[u8], segment: Option<u16>) -> io::Result<()> {
@@ -217,7 +219,7 @@ impl Socket for Plain {
         // SAFETY: as above.
         let mut iovs: [libc::iovec; SLOTS] = unsafe { zeroed() };
         let mut controls = [Control::EMPTY; SLOTS];
-        for i in 0..SLOTS {
+        for i in 0..self.expected {
             iovs[i].iov_base = self.slots[i * SLOT..].as_mut_ptr().cast();
             iovs[i].iov_len = SLOT;
             let header = &mut messages[i].msg_hdr;
@@ -231,12 +233,16 @@ impl Socket for Plain {
         let fd = self.socket.as_raw_fd();
         // SAFETY: each header points to a name, a control buffer and a slot of its own, all of which outlive
         // the call and have the stated lengths.
-        let received = unsafe { libc::recvmmsg(fd, messages.as_mut_ptr(), SLOTS as u32, 0, std::ptr::null_mut()) };
+        let received =
+            unsafe { libc::recvmmsg(fd, messages.as_mut_ptr(), self.expected as u32, 0, std::ptr::null_mut()) };
         if received < 0 {
+            self.expected = 1;
             let error = io::Error::last_os_error();
             let nothing = matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted);
             return if nothing || is_loss(&error) { Ok(0) } else { Err(error) };
         }
+        let full = received as usize == self.expected;
+        self.expected = if full { (2 * self.expected).min(SLOTS) } else { (received as usize).max(1) };
         let mut count = 0;
         for (i, message) in messages.iter().enumerate().take(received as usize) {
             let Some(from) = decode(&names[i]) else { continue };
