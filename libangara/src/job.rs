@@ -42,11 +42,11 @@ impl Job {
     }
 
     /// [`Job::from_env`] with static segments; `heap` is only asked without a launcher. The launcher
-    /// is `angara run`, or one that speaks PMI-1 ([`crate::pmi`]).
+    /// is `angara run`, or one of MPI's ([`crate::launcher`]).
     pub fn start(statics: &[StaticSegment], heap: impl FnOnce() -> Result<usize>) -> Result<Job> {
         match Launch::from_env() {
             Ok(launch) => Job::attach(&launch, statics),
-            Err(abi::launch::LaunchError::NoLauncher) => match crate::pmi::launch()? {
+            Err(abi::launch::LaunchError::NoLauncher) => match crate::launcher::launch()? {
                 Some(launch) => Job::attach(&launch, statics),
                 None => Job::solo(heap()?, statics),
             },

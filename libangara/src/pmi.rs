@@ -1,39 +1,57 @@
-//! Start-up under the launchers of MPI: `mpiexec` of MPICH and its kin, `srun --mpi=pmi2`.
-//!
-//! Such a launcher starts the processes and offers each of them, on a descriptor named in `PMI_FD`,
-//! a place to exchange short texts (PMI-1: lines of `key=value` words). It knows nothing of fabricd, so
-//! PE 0 has `angara` create the job and publishes where it is; the others read that and attach.
-//! `angara` stays until PE 0 has gone, as `angara run` would, and then ends the job.
+//! PMI-1, the protocol of MPICH's `mpiexec` and its kin, and of `srun --mpi=pmi2`: lines of `key=value` words on
+//! a descriptor named in `PMI_FD`.
 
-use crate::error::{Error, Result};
-use abi::launch::Launch;
-use std::ffi::OsString;
+use crate::error::Result;
+use crate::launcher::{KeySpace, failed};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::fd::{FromRawFd, RawFd};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::sync::Mutex;
 
-/// First argument of `angara` that makes it create a job and keep it, as in its `run::host`.
-const HOST_MODE: &str = "__host";
 /// Key of the one text published.
 const KEY: &str = "angara-job";
 
-/// Standard input of the `angara` that keeps the job: it ends the job when this closes, with the process.
-static KEEPER: Mutex<Option<std::process::ChildStdin>> = Mutex::new(None);
-
-fn failed(what: impl Into<String>) -> Error {
-    Error::Launcher(what.into())
+/// A conversation with the launcher.
+pub(crate) struct Pmi<S: Read + Write> {
+    stream: BufReader<S>,
+    pe: u32,
+    pes: u32,
+    /// Name of the job's key space.
+    name: String,
 }
 
-/// A conversation with the launcher.
-struct Pmi<S: Read + Write> {
-    stream: BufReader<S>,
+impl Pmi<File> {
+    /// The launcher the environment names.
+    pub(crate) fn from_env() -> Result<Option<Pmi<File>>> {
+        let number = |name: &'static str| -> Result<Option<u32>> {
+            match std::env::var(name) {
+                Err(_) => Ok(None),
+                Ok(text) => {
+                    text.parse().map(Some).map_err(|_| failed(format!("{name} is {text:?}, which is no number")))
+                }
+            }
+        };
+        let (Some(fd), Some(pe), Some(pes)) = (number("PMI_FD")?, number("PMI_RANK")?, number("PMI_SIZE")?) else {
+            return Ok(None);
+        };
+        // SAFETY: asks about a descriptor.
+        if unsafe { libc::fcntl(fd as RawFd, libc::F_GETFD) } < 0 {
+            return Err(failed(format!("PMI_FD is {fd}, which is not open in this process")));
+        }
+        // SAFETY: the launcher opened the descriptor for this conversation, which ends here; MPI in the
+        // same process would need it too, but a process is started by one library only.
+        let stream = unsafe { File::from_raw_fd(fd as RawFd) };
+        Pmi::new(stream, pe, pes).map(Some)
+    }
 }
 
 impl<S: Read + Write> Pmi<S> {
+    fn new(stream: S, pe: u32, pes: u32) -> Result<Pmi<S>> {
+        let mut pmi = Pmi { stream: BufReader::new(stream), pe, pes, name: String::new() };
+        pmi.ask("cmd=init pmi_version=1 pmi_subversion=1", "response_to_init")?;
+        pmi.name = pmi.value("cmd=get_my_kvsname", "my_kvsname", "kvsname")?;
+        Ok(pmi)
+    }
+
     /// Sends a line, checks that the answer is `cmd=expected` without an error, and returns its words.
     fn ask(&mut self, line: &str, expected: &str) -> Result<Vec<(String, String)>> {
         let lost = |e: std::io::Error| failed(format!("the launcher's PMI connection is lost ({e})"));
@@ -58,127 +76,34 @@ impl<S: Read + Write> Pmi<S> {
         let found = words.into_iter().find(|w| w.0 == key).map(|w| w.1);
         found.ok_or_else(|| failed(format!("the launcher's answer to `{line}` has no `{key}`")))
     }
-
-    /// Finds the job: PE 0 has `create` make it and tells the others.
-    fn join(&mut self, pe: u32, pes: u32, create: impl FnOnce() -> Result<Launch>) -> Result<Launch> {
-        self.ask("cmd=init pmi_version=1 pmi_subversion=1", "response_to_init")?;
-        let name = self.value("cmd=get_my_kvsname", "my_kvsname", "kvsname")?;
-        // An error of PE 0 is told to the others, who would wait for ever.
-        let created = if pe == 0 { Some(create()) } else { None };
-        if let Some(created) = &created {
-            let text = match created {
-                Ok(launch) => encode(launch),
-                Err(_) => "none".into(),
-            };
-            self.ask(&format!("cmd=put kvsname={name} key={KEY} value={text}"), "put_result")?;
-        }
-        self.ask("cmd=barrier_in", "barrier_out")?;
-        let launch = match created {
-            Some(created) => created?,
-            None => {
-                let text = self.value(&format!("cmd=get kvsname={name} key={KEY}"), "get_result", "value")?;
-                let all = || failed("PE 0 could not create the job; see its message");
-                decode(&text, pe, pes).ok_or_else(all)?
-            }
-        };
-        // Nothing more is exchanged; a launcher takes a process that ends without this for crashed.
-        self.ask("cmd=finalize", "finalize_ack")?;
-        Ok(launch)
-    }
 }
 
-/// Job, key and directory without blanks.
-fn encode(launch: &Launch) -> String {
-    let hex: String = launch.runtime_dir.as_os_str().as_bytes().iter().map(|b| format!("{b:02x}")).collect();
-    format!("{}:{}:{hex}", launch.job, launch.key)
-}
-
-fn decode(text: &str, pe: u32, pes: u32) -> Option<Launch> {
-    let mut parts = text.splitn(3, ':');
-    let (job, key, hex) = (parts.next()?.parse().ok()?, parts.next()?, parts.next()?);
-    let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
-    if hex.len() % 2 != 0 {
-        return None;
+impl<S: Read + Write> KeySpace for Pmi<S> {
+    fn place(&self) -> (u32, u32) {
+        (self.pe, self.pes)
     }
-    let bytes: Option<Vec<u8>> = hex.as_bytes().chunks(2).map(byte).collect();
-    Some(Launch { runtime_dir: PathBuf::from(OsString::from_vec(bytes?)), job, key: key.into(), pe, pes })
-}
-
-/// The place in a job a PMI launcher gives this process; `None` if there is no such launcher. Creates
-/// the job if this is PE 0. To be called once.
-pub fn launch() -> Result<Option<Launch>> {
-    let number = |name: &'static str| -> Result<Option<u32>> {
-        match std::env::var(name) {
-            Err(_) => Ok(None),
-            Ok(text) => text.parse().map(Some).map_err(|_| failed(format!("{name} is {text:?}, which is no number"))),
-        }
-    };
-    let (Some(fd), Some(pe), Some(pes)) = (number("PMI_FD")?, number("PMI_RANK")?, number("PMI_SIZE")?) else {
-        return Ok(None);
-    };
-    if pe >= pes {
-        return Err(failed(format!("PMI_RANK is {pe} of PMI_SIZE {pes}")));
+    fn publish(&mut self, text: &str) -> Result<()> {
+        self.ask(&format!("cmd=put kvsname={} key={KEY} value={text}", self.name), "put_result").map(drop)
     }
-    // SAFETY: asks about a descriptor.
-    if unsafe { libc::fcntl(fd as RawFd, libc::F_GETFD) } < 0 {
-        return Err(failed(format!("PMI_FD is {fd}, which is not open in this process")));
+    fn fence(&mut self) -> Result<()> {
+        self.ask("cmd=barrier_in", "barrier_out").map(drop)
     }
-    // SAFETY: the launcher opened the descriptor for this conversation, which ends here; MPI in the
-    // same process would need it too, but a process is started by one library only.
-    let stream = unsafe { File::from_raw_fd(fd as RawFd) };
-    Pmi { stream: BufReader::new(stream) }.join(pe, pes, || create(pes)).map(Some)
-}
-
-/// Has `angara` create a job of `pes` PEs.
-fn create(pes: u32) -> Result<Launch> {
-    let angara = angara_program().ok_or_else(|| {
-        failed("no `angara` beside this library nor in PATH to create the job; set ANGARA_BIN to its directory")
-    })?;
-    let cannot = |e: std::io::Error| failed(format!("cannot start {}: {e}", angara.display()));
-    let mut child = Command::new(&angara)
-        .arg(HOST_MODE)
-        .arg(pes.to_string())
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .map_err(cannot)?;
-    let keeper = child.stdin.take();
-    let mut line = String::new();
-    if let Some(out) = child.stdout.take() {
-        // Nothing to read means that it failed, and said why.
-        let _ = BufReader::new(out).read_line(&mut line);
+    fn read(&mut self) -> Result<String> {
+        self.value(&format!("cmd=get kvsname={} key={KEY}", self.name), "get_result", "value")
     }
-    // The one that keeps the job is its child; this one has ended.
-    let _ = child.wait();
-    *KEEPER.lock().unwrap_or_else(|e| e.into_inner()) = keeper;
-    decode(line.trim(), 0, pes).ok_or_else(|| failed(format!("{} could not create the job", angara.display())))
-}
-
-/// `angara`: in `ANGARA_BIN`, beside the library or program that holds this code, in `../bin`, in `PATH`.
-fn angara_program() -> Option<PathBuf> {
-    let mut places: Vec<PathBuf> = std::env::var_os("ANGARA_BIN").map(PathBuf::from).into_iter().collect();
-    // SAFETY: plain data, filled in by dladdr with a string that lives as long as the module.
-    let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
-    // SAFETY: as above.
-    if unsafe { libc::dladdr(angara_program as *const libc::c_void, &raw mut info) } != 0 && !info.dli_fname.is_null() {
-        // SAFETY: as above.
-        let file = unsafe { std::ffi::CStr::from_ptr(info.dli_fname) };
-        let file = Path::new(std::ffi::OsStr::from_bytes(file.to_bytes()));
-        if let Some(dir) = file.canonicalize().ok().and_then(|f| f.parent().map(Path::to_path_buf)) {
-            places.push(dir.clone());
-            places.push(dir.join("../bin"));
-        }
+    fn leave(&mut self) -> Result<()> {
+        self.ask("cmd=finalize", "finalize_ack").map(drop)
     }
-    places.extend(std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()));
-    places.into_iter().map(|dir| dir.join("angara")).find(|f| f.is_file())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::launcher::join;
+    use abi::launch::Launch;
     use std::collections::BTreeMap;
     use std::os::unix::net::UnixStream;
-    use std::sync::{Arc, Barrier};
+    use std::sync::{Arc, Barrier, Mutex};
 
     fn job() -> Launch {
         Launch { runtime_dir: "/tmp/a b=c".into(), job: 7, key: "0f".repeat(16), pe: 0, pes: 3 }
@@ -221,14 +146,14 @@ mod tests {
         }
     }
 
-    fn start(create: fn() -> Result<Launch>) -> Vec<(Result<Launch>, Vec<String>)> {
+    fn start(create: fn(u32) -> Result<Launch>) -> Vec<(Result<Launch>, Vec<String>)> {
         let (store, all) = (Arc::new(Mutex::new(BTreeMap::new())), Arc::new(Barrier::new(3)));
         let processes: Vec<_> = (0..3)
             .map(|pe| {
                 let (mine, theirs) = UnixStream::pair().unwrap();
                 let (store, all) = (store.clone(), all.clone());
                 let server = std::thread::spawn(move || serve(theirs, store, all));
-                let client = std::thread::spawn(move || Pmi { stream: BufReader::new(mine) }.join(pe, 3, create));
+                let client = std::thread::spawn(move || join(&mut Pmi::new(mine, pe, 3)?, create));
                 (client, server)
             })
             .collect();
@@ -237,7 +162,7 @@ mod tests {
 
     #[test]
     fn everybody_learns_where_the_job_is() {
-        for (pe, (launch, lines)) in start(|| Ok(job())).into_iter().enumerate() {
+        for (pe, (launch, lines)) in start(|_| Ok(job())).into_iter().enumerate() {
             assert_eq!(launch.unwrap(), Launch { pe: pe as u32, ..job() });
             assert!(lines[0].starts_with("cmd=init ") && lines.last().unwrap() == "cmd=finalize\n", "{lines:?}");
         }
@@ -245,7 +170,7 @@ mod tests {
 
     #[test]
     fn a_job_that_cannot_be_created_fails_everywhere() {
-        let results = start(|| Err(failed("no daemon")));
+        let results = start(|_| Err(failed("no daemon")));
         assert!(results[0].0.as_ref().unwrap_err().to_string().contains("no daemon"));
         for (launch, _) in &results[1..] {
             assert!(launch.as_ref().unwrap_err().to_string().contains("PE 0 could not create the job"));
@@ -260,10 +185,8 @@ mod tests {
             theirs.write_all(b"cmd=response_to_init rc=-1\n").unwrap();
             theirs
         });
-        let error = Pmi { stream: BufReader::new(mine) }.join(1, 2, || unreachable!()).unwrap_err().to_string();
+        let error = Pmi::new(mine, 1, 2).err().expect("refused").to_string();
         assert!(error.contains("rc=-1") && error.contains("cmd=response_to_init` is due"), "{error}");
         drop(server.join());
-        assert_eq!(decode("x:y:z", 0, 1), None);
-        assert_eq!(decode("1:k:2", 0, 1), None);
     }
 }

@@ -1,12 +1,15 @@
-//! Jobs whose processes an MPI launcher starts: a stand-in that speaks PMI-1 as MPICH's does, and MPICH's
-//! own `mpiexec.hydra` where it is installed.
+//! Jobs whose processes an MPI launcher starts: a stand-in that speaks PMI-1 as MPICH's does, and, where they
+//! are installed, MPICH's own `mpiexec.hydra` and those that speak PMIx: Open MPI's `mpirun` and `prterun`.
 
 use angara_tests::{Test, process::PATIENCE, tools};
 use rustix::io::{FdFlags, fcntl_setfd};
+use rustix::process::Signal;
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::Command;
 use std::sync::{Arc, Barrier, Mutex};
 use std::thread::JoinHandle;
 
@@ -73,23 +76,87 @@ fn processes_of_a_pmi_launcher_are_one_job() {
     test.assert_clean();
 }
 
-#[test]
-fn mpiexec_starts_a_job_and_a_failing_pe_ends_it() {
-    if !tools::have("mpiexec.hydra") {
+/// A launcher that is installed, with the options it needs here.
+fn launchers() -> Vec<Vec<&'static str>> {
+    let mut found = Vec::new();
+    if tools::have("mpiexec.hydra") {
+        found.push(vec!["mpiexec.hydra"]);
+    } else {
         println!("skipped: no mpiexec.hydra (Debian: apt-get install mpich)");
-        return;
     }
-    let test = Test::new("hydra");
-    let start = |program: &std::path::Path, argument: &str| {
-        let mut command = test.command("mpiexec.hydra");
-        command.args(["-n", "4"]).arg(program).arg(argument);
-        test.run(command)
-    };
-    let done = start(&tools::compile("tests/c/openshmem/collectives.c"), "").success();
-    assert!(done.stdout.contains(" passed"), "{done}");
-    let done = start(&tools::compile("tests/c/openshmem/errors.c"), "no-such-pe");
+    // `mpirun` alone may be anybody's.
+    for name in ["mpirun.openmpi", "prterun"] {
+        if tools::have(name) {
+            found.push(vec![name, "--allow-run-as-root", "--oversubscribe"]);
+        } else {
+            println!("skipped: no {name} (Debian: apt-get install openmpi-bin for the first)");
+        }
+    }
+    found
+}
+
+fn launch(test: &Test, launcher: &[&str], pes: &str, program: &Path, arguments: &[&str]) -> Command {
+    let mut command = test.command(launcher[0]);
+    command.args(&launcher[1..]).args(["-n", pes]).arg(program).args(arguments);
+    command
+}
+
+#[test]
+fn mpi_launchers_start_jobs_and_a_failing_pe_ends_them() {
+    for launcher in launchers() {
+        println!("{launcher:?}");
+        let test = Test::new("launcher");
+        let collectives = tools::compile("tests/c/openshmem/collectives.c");
+        for options in ["", "--path ring --torus 2x2", "--collectives p2p"] {
+            let mut command = launch(&test, &launcher, "4", &collectives, &[]);
+            command.env("ANGARA_OPTIONS", options);
+            let done = test.run(command).success();
+            assert!(done.stdout.contains(" passed"), "{launcher:?} {options}: {done}");
+        }
+        let errors = tools::compile("tests/c/openshmem/errors.c");
+        let done = test.run(launch(&test, &launcher, "4", &errors, &["no-such-pe"]));
+        assert_ne!(done.code(), 0, "{launcher:?}: {done}");
+        assert!(done.stderr.contains("PE 4 does not exist"), "{launcher:?}: {done}");
+        // A job that cannot be created ends everywhere, with the reason.
+        let mut command = launch(&test, &launcher, "4", &collectives, &[]);
+        command.env("ANGARA_OPTIONS", "--torus 2");
+        let done = test.run(command);
+        assert_ne!(done.code(), 0, "{launcher:?}: {done}");
+        assert!(done.stderr.contains("do not fit"), "{launcher:?}: {done}");
+        test.wait_gone(PATIENCE).expect("nothing is left");
+        test.assert_clean();
+    }
+}
+
+#[test]
+fn a_daemon_that_dies_ends_the_job_of_an_mpi_launcher() {
+    for launcher in launchers() {
+        for path in ["direct", "ring"] {
+            println!("{launcher:?} {path}");
+            let test = Test::new("launcher-daemon");
+            let mut command = launch(&test, &launcher, "3", &tools::compile("tests/c/churn.c"), &["90"]);
+            command.env("ANGARA_OPTIONS", format!("--path {path} --heap 4M"));
+            let job = test.spawn(command);
+            job.expect_line("churning");
+            let daemon = test.named("fabricd");
+            assert_eq!(daemon.len(), 1, "one private daemon: {daemon:?}");
+            daemon[0].signal(Signal::KILL);
+            let done = job.wait(PATIENCE);
+            assert_ne!(done.code(), 0, "{launcher:?} {path}: {done}");
+            assert!(done.stderr.contains("daemon"), "{launcher:?} {path}: {done}");
+            test.wait_gone(PATIENCE).expect("nothing is left");
+        }
+    }
+}
+
+#[test]
+fn a_pmix_launcher_without_its_library_is_named() {
+    let test = Test::new("pmix-none");
+    let mut command = test.command(tools::compile("tests/c/openshmem/collectives.c"));
+    // A server that does not exist: either the library is missing, or it says that it reaches nobody.
+    command.env("PMIX_NAMESPACE", "none").env("PMIX_RANK", "0");
+    let done = test.run(command);
     assert_ne!(done.code(), 0, "{done}");
-    assert!(done.stderr.contains("PE 4 does not exist"), "{done}");
-    test.wait_gone(PATIENCE).expect("nothing is left");
+    assert!(done.stderr.contains("angara run"), "{done}");
     test.assert_clean();
 }

@@ -109,6 +109,7 @@ async fn keep(place: &mut place::Place, job: u32, input: &mut Receiver) {
                     eprintln!("angara: the adapter stopped serving PE {pe}: {reason}");
                 }
                 None => {
+                    eprintln!("angara: the daemon of this job has ended, and the job with it; see its log");
                     place.alive = false;
                     return;
                 }

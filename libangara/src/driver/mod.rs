@@ -259,6 +259,7 @@ impl Adapter {
     pub fn detach(&self) {
         let Some(connection) = self.guard.connection() else { return };
         if !self.guard.forked() && !self.left.swap(true, Ordering::AcqRel) {
+            crate::launcher::left();
             let _ = connection.ask(&AdapterRequest::Detach);
         }
     }

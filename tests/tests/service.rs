@@ -1,0 +1,218 @@
+//! A daemon under a service manager: sockets that it hands over, readiness, the watchdog, and users who
+//! share the daemon but not their jobs.
+
+use abi::launch::{ADAPTER_SOCKET, CONTROL_SOCKET};
+use abi::msg::{AdapterReply, Failure, FdRole, Path as Engine, Request};
+use angara_tests::client::{Client, Socket, attach_request};
+use angara_tests::daemon::{Control, Job, spec};
+use angara_tests::{Running, Test, process::PATIENCE, tools};
+use rustix::io::{FdFlags, fcntl_setfd};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with};
+use rustix::process::Signal;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::net::{UnixDatagram, UnixListener};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+
+/// Numbers of users that exist nowhere.
+const DAEMON: u32 = 65_001;
+const ALICE: u32 = 65_002;
+const BOB: u32 = 65_003;
+
+/// What stands for the service manager: it holds the sockets while daemons come and go.
+struct Manager {
+    test: Test,
+    dir: PathBuf,
+    control: UnixListener,
+    adapter: OwnedFd,
+    notify: UnixDatagram,
+    fabricd: PathBuf,
+    /// User of the daemon.
+    user: Option<u32>,
+}
+
+impl Manager {
+    fn new(name: &str, user: Option<u32>) -> Manager {
+        let test = Test::new(name);
+        let dir = test.runtime_dir();
+        std::fs::create_dir_all(&dir).expect("a directory");
+        let control = UnixListener::bind(dir.join(CONTROL_SOCKET)).expect("a socket");
+        let adapter = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None);
+        let adapter = adapter.expect("a socket");
+        bind(&adapter, &SocketAddrUnix::new(dir.join(ADAPTER_SOCKET)).expect("short")).expect("free");
+        listen(&adapter, 64).expect("bound");
+        for name in [CONTROL_SOCKET, ADAPTER_SOCKET] {
+            std::fs::set_permissions(dir.join(name), PermissionsExt::from_mode(0o666)).expect("ours");
+        }
+        if let Some(user) = user {
+            chown(&dir, Some(user), Some(user)).expect("we are root");
+        }
+        let address = test.file("notify");
+        let notify = UnixDatagram::bind(&address).expect("a socket");
+        std::fs::set_permissions(&address, PermissionsExt::from_mode(0o666)).expect("ours");
+        notify.set_read_timeout(Some(PATIENCE)).expect("a socket");
+        // Where other users reach it, wherever the repository lies.
+        let fabricd = test.file("fabricd");
+        std::fs::copy(tools::tool("fabricd"), &fabricd).expect("copied");
+        Manager { test, dir, control, adapter, notify, fabricd, user }
+    }
+
+    /// Starts a daemon as a `Type=notify` service with a watchdog is.
+    fn start(&self) -> Running {
+        let (control, adapter) = (self.control.as_raw_fd(), self.adapter.as_raw_fd());
+        for fd in [&self.adapter, &OwnedFd::from(self.control.try_clone().expect("a descriptor"))] {
+            fcntl_setfd(fd, FdFlags::empty()).expect("inherited");
+        }
+        fcntl_setfd(&self.control, FdFlags::empty()).expect("inherited");
+        let mut command = self.test.command("bash");
+        // The numbers 3 and 4 may be in use here; LISTEN_PID is that of the process that becomes fabricd.
+        let script = format!(r#"exec 13<&{control} 14<&{adapter}; exec 3<&13 4<&14; LISTEN_PID=$$ exec "$0" "$@""#);
+        command.args(["-c", &script]).arg(&self.fabricd).args(["--torus", "2x2x2", "--runtime-dir"]).arg(&self.dir);
+        command.env("LISTEN_FDS", "2").env("NOTIFY_SOCKET", self.test.file("notify"));
+        command.env("WATCHDOG_USEC", "300000");
+        if let Some(user) = self.user {
+            command.uid(user).gid(user);
+        }
+        self.test.spawn(command)
+    }
+
+    /// Waits until the daemon says `word`.
+    fn hear(&self, word: &str) -> String {
+        let mut buffer = [0; 4096];
+        loop {
+            let n = self.notify.recv(&mut buffer).unwrap_or_else(|e| panic!("never heard {word}: {e}"));
+            let said = String::from_utf8_lossy(&buffer[..n]).into_owned();
+            if said.lines().any(|line| line.starts_with(word)) {
+                return said;
+            }
+        }
+    }
+}
+
+#[test]
+fn sockets_of_a_service_manager_outlive_the_daemon() {
+    let manager = Manager::new("service", None);
+    let daemon = manager.start();
+    let said = manager.hear("READY=1");
+    assert!(said.contains("STATUS=8 of 8 nodes of 2x2x2"), "{said}");
+    manager.hear("WATCHDOG=1");
+    let test = &manager.test;
+    let mut run = test.angara(["run", "-n", "2", "--timeout", "60"]);
+    run.arg(tools::compile("tests/c/openshmem/collectives.c"));
+    test.run(run).success();
+    daemon.signal(Signal::KILL);
+    assert_eq!(daemon.wait(PATIENCE).code(), 128 + 9);
+    // Who connects now waits for the next one.
+    let status = test.spawn(test.angara(["status", "--runtime-dir", manager.dir.to_str().expect("utf-8")]));
+    let daemon = manager.start();
+    manager.hear("READY=1");
+    assert!(status.wait(PATIENCE).success().stdout.contains("2x2x2, 8 of 8 nodes"));
+    test.run(test.angara(["shutdown"])).success();
+    manager.hear("STOPPING=1");
+    daemon.wait(PATIENCE).success();
+    for name in [CONTROL_SOCKET, ADAPTER_SOCKET] {
+        assert!(manager.dir.join(name).exists(), "{name} is the service manager's and must stay");
+    }
+}
+
+#[test]
+fn half_a_hand_over_is_refused() {
+    let manager = Manager::new("service-half", None);
+    let mut command = manager.test.command("bash");
+    let fd = manager.control.as_raw_fd();
+    fcntl_setfd(&manager.control, FdFlags::empty()).expect("inherited");
+    let script = format!(r#"exec 13<&{fd}; exec 3<&13; LISTEN_PID=$$ exec "$0" "$@""#);
+    command.args(["-c", &script]).arg(&manager.fabricd).args(["--torus", "2", "--runtime-dir"]).arg(&manager.dir);
+    command.env("LISTEN_FDS", "1");
+    manager.test.run(command).failure(&["passed 1 sockets", "ListenSequentialPacket="]);
+}
+
+/// Runs `f` in a thread of that user: what it connects to sees the user's id.
+fn as_user<T: Send>(user: u32, f: impl FnOnce() -> T + Send) -> T {
+    let body = move || {
+        rustix::thread::set_thread_uid(rustix::process::Uid::from_raw(user)).expect("we are root");
+        f()
+    };
+    std::thread::scope(|s| s.spawn(body).join()).unwrap_or_else(|e| std::panic::resume_unwind(e))
+}
+
+fn foreign(answer: Result<abi::msg::Reply, Failure>, part: &str) {
+    let failure = answer.expect_err("must be refused");
+    assert!(failure.message.contains(part) && !failure.remedy.is_empty(), "`{part}` is not in: {failure:?}");
+}
+
+/// Inodes of what belongs to a job: all but the register pages of nodes, which are read-only and shared.
+fn inodes(client: &Client) -> Vec<u64> {
+    let own = client.fds.iter().filter(|(role, _)| *role != FdRole::Csr && *role != FdRole::Doorbell);
+    own.map(|(_, fd)| rustix::fs::fstat(fd).expect("open").st_ino).collect()
+}
+
+#[test]
+fn users_share_a_daemon_but_never_reach_each_others_jobs() {
+    if !rustix::process::geteuid().is_root() {
+        println!("skipped: only root can be several users");
+        return;
+    }
+    let manager = Manager::new("users", Some(DAEMON));
+    let daemon = manager.start();
+    manager.hear("READY=1");
+    let dir: &Path = &manager.dir;
+    let start = |user| {
+        as_user(user, || {
+            let mut control = Control::connect(dir);
+            let job = control.create(spec(2, Engine::Ring)).expect("every user may have jobs");
+            (control, job)
+        })
+    };
+    let (mut alices, job): (Control, Job) = start(ALICE);
+    let (mut bobs, bobs_job) = start(BOB);
+
+    // Control socket: nothing about a job of somebody else, and nothing that concerns all.
+    for request in [
+        Request::JobReport { job: job.id },
+        Request::JobWaits { job: job.id },
+        Request::JobDestroy { job: job.id },
+        Request::JobAttach { job: job.id, key: job.key.clone() },
+    ] {
+        foreign(bobs.ask(&request), "belongs to user 65002, not to user 65003");
+    }
+    foreign(bobs.ask(&Request::FaultSet { spec: "node 0,0,0 down".into() }), "user 65003 may not set faults");
+    foreign(bobs.ask(&Request::FaultClear { spec: "all".into() }), "user 65003 may not clear faults");
+    foreign(bobs.ask(&Request::Shutdown), "user 65003 may not shut the daemon down");
+
+    // Adapter socket: not even with the right key.
+    let stolen = as_user(BOB, || Socket::connect(dir).ask(&attach_request(&job, 0)));
+    match stolen {
+        Some((AdapterReply::Error(failure), fds)) => {
+            assert!(failure.message.contains("belongs to user 65002, this process to user 65003"), "{failure:?}");
+            assert!(fds.is_empty());
+        }
+        other => panic!("Bob got {:?}", other.map(|o| o.0)),
+    }
+    // Nor with the wrong job's key, as its own user.
+    let confused = as_user(BOB, || {
+        Socket::connect(dir).ask(&attach_request(&Job { key: job.key.clone(), ..bobs_job.clone() }, 0))
+    });
+    assert!(matches!(confused, Some((AdapterReply::Error(_), _))), "a key opens its own job only");
+
+    // Memory: no descriptor leads into another job's.
+    let alice = as_user(ALICE, || Client::attach(dir, &job, 0)).expect("her own job");
+    let bob = as_user(BOB, || Client::attach(dir, &bobs_job, 0)).expect("his own job");
+    let (a, b) = (inodes(&alice), inodes(&bob));
+    assert!(!a.is_empty() && a.iter().all(|i| !b.contains(i)), "shared memory between jobs: {a:?} {b:?}");
+    let fds = format!("/proc/{}/fd", daemon.process().pid);
+    let peek = as_user(BOB, || std::fs::read_dir(&fds).map(drop)).expect_err("the daemon's own");
+    assert_eq!(peek.kind(), std::io::ErrorKind::PermissionDenied);
+
+    // The daemon's user may look after everybody's jobs.
+    let mut operator = as_user(DAEMON, || Control::connect(dir));
+    let users: Vec<u32> = operator.status().jobs.iter().map(|j| j.uid).collect();
+    assert_eq!(users, [ALICE, BOB]);
+    operator.destroy(bobs_job.id);
+    drop((bob, alice));
+    alices.destroy(job.id);
+    drop((alices, bobs));
+    operator.ask(&Request::Shutdown).expect("its own daemon");
+    daemon.wait(PATIENCE).success();
+}
