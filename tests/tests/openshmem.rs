@@ -56,7 +56,24 @@ programs! {
 fn threads_of_a_pe_communicate_at_once() {
     let program = tools::compile_with(&source("threads.c"), &["-pthread"]);
     run(&program, "direct", "4");
-    run(&program, "ring", "3");
+    run(&program, "ring", "4");
+}
+
+#[test]
+fn jobs_run_under_valgrind() {
+    if !tools::have("valgrind") {
+        println!("skipped: no valgrind");
+        return;
+    }
+    let program = tools::compile(&source("teams.c"));
+    for path in ["direct", "ring"] {
+        let test = Test::new("openshmem-valgrind");
+        let mut command = test.angara(["run", "-n", "3", "--path", path, "--timeout", "100", "--"]);
+        command.args(["valgrind", "--quiet", "--error-exitcode=9"]).arg(&program);
+        let done = test.run(command).success();
+        assert!(done.stdout.contains(" passed"), "{done}");
+        test.assert_clean();
+    }
 }
 
 #[test]

@@ -1,12 +1,13 @@
-/* SHMEM_THREAD_MULTIPLE: 4 threads of each PE at once, on the default context and on contexts of
- * their own: nothing is lost, neither data nor counts. */
+/* SHMEM_THREAD_MULTIPLE: 4 threads of each PE at once, on the default context, on one they share and on
+ * contexts of their own: nothing is lost, neither data nor counts. */
 #include "check.h"
 #include <pthread.h>
 #include <shmemx.h>
 
 enum { THREADS = 4, ROUNDS = 500 };
 
-static long hits, slots[64 * THREADS], ready[THREADS], swapped;
+static long hits, shared_hits, slots[64 * THREADS], shared_slots[64 * THREADS], ready[THREADS], swapped;
+static shmem_ctx_t shared;
 
 static void *work(void *arg)
 {
@@ -17,11 +18,16 @@ static void *work(void *arg)
         for (int pe = 0; pe < n; pe++) {
             shmem_long_atomic_inc(&hits, pe);
             shmem_ctx_long_atomic_fetch_add(own, &hits, 2, pe);
+            shmem_ctx_long_atomic_inc(shared, &shared_hits, pe);
             shmem_long_p(&slots[me * THREADS + t], i, pe);
         }
         shmem_ctx_long_put(own, &slots[me * THREADS + t], &(long){ 2 * i }, 1, next);
         shmem_ctx_quiet(own);
         CHECK(shmem_ctx_long_g(own, &slots[me * THREADS + t], next) == 2 * i);
+        /* A quiet ends the puts of this thread whatever the others have on the same context meanwhile. */
+        shmem_ctx_long_p(shared, &shared_slots[me * THREADS + t], 3 * i, next);
+        shmem_ctx_quiet(shared);
+        CHECK(shmem_ctx_long_g(shared, &shared_slots[me * THREADS + t], next) == 3 * i);
     }
     for (;;) { /* a counter that only compare-and-swap moves */
         long now = shmem_long_atomic_fetch(&swapped, 0);
@@ -45,20 +51,22 @@ int main(void)
     n = shmem_n_pes();
     for (int pe = 0; pe < n; pe++)
         for (int c = SHMEMX_PUT; c <= SHMEMX_AMO; c++) CHECK(shmemx_pe_traffic(pe, c, &ops[c][pe], NULL, NULL) == 0);
+    CHECK(shmem_ctx_create(0, &shared) == 0);
     shmem_barrier_all();
     for (long t = 0; t < THREADS; t++) pthread_create(&threads[t], NULL, work, (void *)t);
     for (int t = 0; t < THREADS; t++) pthread_join(threads[t], NULL);
     shmem_barrier_all();
-    CHECK(hits == 3L * ROUNDS * THREADS * n);
+    shmem_ctx_destroy(shared);
+    CHECK(hits == 3L * ROUNDS * THREADS * n && shared_hits == (long)ROUNDS * THREADS * n);
     if (me == 0) CHECK(swapped == (long)THREADS * n);
     for (int pe = 0; pe < n; pe++) {
-        size_t to_next = pe == (me + 1) % n ? THREADS * ROUNDS : 0;
+        size_t to_next = pe == (me + 1) % n ? 2 * THREADS * ROUNDS : 0;
         CHECK(shmemx_pe_traffic(pe, SHMEMX_PUT, &now, NULL, NULL) == 0 && now - ops[0][pe] == THREADS * ROUNDS + to_next);
         CHECK(shmemx_pe_traffic(pe, SHMEMX_GET, &now, NULL, NULL) == 0 && now - ops[1][pe] == to_next);
         /* Compare-and-swap to PE 0 may need any number of tries. */
         CHECK(shmemx_pe_traffic(pe, SHMEMX_AMO, &now, NULL, NULL) == 0);
-        CHECK(now - ops[2][pe] >= 2 * THREADS * ROUNDS);
-        if (pe > 0) CHECK(now - ops[2][pe] == 2 * THREADS * ROUNDS + (pe == (me + 1) % n ? THREADS : 0));
+        CHECK(now - ops[2][pe] >= 3 * THREADS * ROUNDS);
+        if (pe > 0) CHECK(now - ops[2][pe] == 3 * THREADS * ROUNDS + (pe == (me + 1) % n ? THREADS : 0));
     }
     return finish("threads");
 }
