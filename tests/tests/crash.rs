@@ -159,7 +159,7 @@ fn a_killed_daemon_ends_its_jobs_with_an_error() {
                 private[0].signal(Signal::KILL);
             }
         }
-        end(&test, job).failure(&["daemon"]);
+        end(&test, job).failure(&["daemon", "went away"]);
         if let Some(daemon) = daemon {
             // Its sockets lie there, as after any kill -9; a new daemon must take their place.
             drop(daemon);
@@ -169,6 +169,39 @@ fn a_killed_daemon_ends_its_jobs_with_an_error() {
             shared.assert_clean();
         }
     }
+}
+
+#[test]
+fn the_next_daemon_sweeps_up_after_killed_ones() {
+    let test = Test::new("sweep");
+    let mut rng = Rng::for_test("crash", 0x5eed_0005);
+    let job = churn(&test, &mut rng, None);
+    job.expect_line("churning");
+    let private = test.named("fabricd");
+    assert_eq!(private.len(), 1, "one private daemon: {private:?}");
+    // Both at once, so that neither can clean up after the other.
+    job.signal(Signal::STOP);
+    private[0].signal(Signal::KILL);
+    job.signal(Signal::KILL);
+    assert_eq!(job.wait(LIMIT).code(), 128 + 9);
+    test.wait_gone(LIMIT).expect("PEs die with their launcher");
+    let parent = test.runtime_dir().parent().expect("a directory of the test").to_owned();
+    let left = || -> Vec<std::path::PathBuf> {
+        let entries = std::fs::read_dir(&parent).expect("there").flatten().map(|e| e.path());
+        entries.filter(|p| p.file_name().is_some_and(|n| n.to_string_lossy().starts_with("angara-run-"))).collect()
+    };
+    let dirs = left();
+    assert_eq!(dirs.len(), 1, "what the killed daemon could not remove: {dirs:?}");
+    let start = || Daemon::start(&test, &["--torus", "2"]).shutdown();
+    // It has just changed, and could belong to a daemon that is starting.
+    start();
+    assert_eq!(left(), dirs);
+    let long_ago = std::time::SystemTime::now() - Duration::from_secs(60);
+    let times = std::fs::FileTimes::new().set_modified(long_ago);
+    std::fs::File::open(&dirs[0]).and_then(|dir| dir.set_times(times)).expect("ours");
+    start();
+    assert!(left().is_empty(), "{:?}", left());
+    test.assert_clean();
 }
 
 #[test]

@@ -145,6 +145,29 @@ fn punching_holes_into_own_memory_hurts_nobody() {
 }
 
 #[test]
+fn what_clients_may_only_read_they_cannot_write() {
+    let mut arena = Arena::new("read-only");
+    let job = arena.job(1);
+    let client = arena.attach(&job, 0);
+    let read_only = [FdRole::Job, FdRole::Targets, FdRole::Csr, FdRole::ChannelStatus];
+    for role in read_only {
+        let (_, fd) = client.fds.iter().find(|(r, _)| *r == role).expect("every client gets it");
+        let before = rustix::io::pread(fd, [0u8; 64].as_mut_slice(), 0).expect("readable");
+        assert!(before >= 4, "{role:?} has {before} bytes");
+        assert!(rustix::io::pwrite(fd, &[0xff; 4], 0).is_err(), "{role:?} takes writes");
+        // A descriptor that is only open for reading can be opened again for writing: the seal must hold.
+        let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(fd));
+        if let Ok(again) = std::fs::OpenOptions::new().read(true).write(true).open(path) {
+            assert!(rustix::io::pwrite(&again, &[0xff; 4], 0).is_err(), "{role:?} takes writes when opened again");
+            let mapped = Mapping::map(&again, 4096).is_ok();
+            assert!(!mapped, "{role:?} can be mapped for writing");
+        }
+    }
+    drop(client);
+    arena.finish();
+}
+
+#[test]
 fn a_channel_in_error_stays_so_alone() {
     let mut arena = Arena::new("sticky");
     let job = arena.job(3);
