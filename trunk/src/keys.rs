@@ -7,6 +7,7 @@
 //! The frame keys depend on both hosts' nonces, the epoch, the hosts, the direction and the key id, so each is
 //! used in one session by one sender, whose packet numbers are the nonces.
 
+use crate::frame::HEADER;
 use aws_lc_rs::aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use aws_lc_rs::{hkdf, hmac};
 use std::fmt;
@@ -229,18 +230,19 @@ impl FrameKeys {
         self.open.clear();
     }
 
-    /// Appends the tag of the frame that is all of `out` from `start` on.
+    /// Encrypts the body of the frame that is all of `out` from `start` on, and appends the tag of header and body.
     pub(crate) fn seal(&mut self, keys: &Keys, number: u64, start: usize, out: &mut Vec<u8>) {
         if self.seal.is_none() {
             let key = keys.frame_key(keys.active, true, &self.nonces).expect("the active key is in the ring");
             self.seal = Some((keys.active, key));
         }
         let (_, key) = self.seal.as_ref().expect("derived above");
-        let tag = key.seal_in_place_separate_tag(nonce(number), Aad::from(&out[start..]), &mut []);
+        let (header, body) = out[start..].split_at_mut(HEADER);
+        let tag = key.seal_in_place_separate_tag(nonce(number), Aad::from(header), body);
         out.extend_from_slice(tag.expect("a frame is far below the cipher's limit").as_ref());
     }
 
-    /// Whether a frame is the peer's. `id` is known.
+    /// Whether a frame is the peer's; if so, its body is now plain.
     pub(crate) fn open(&mut self, keys: &Keys, id: u8, number: u64, frame: &mut [u8]) -> bool {
         let found = self.open.iter().position(|(known, _)| *known == id);
         let at = match found {
@@ -251,7 +253,7 @@ impl FrameKeys {
                 self.open.len() - 1
             }
         };
-        let Some((message, tag)) = frame.split_last_chunk_mut::<16>() else { return false };
-        self.open[at].1.open_in_place(nonce(number), Aad::from(&*message), tag).is_ok()
+        let Some((header, body)) = frame.split_at_mut_checked(HEADER) else { return false };
+        self.open[at].1.open_in_place(nonce(number), Aad::from(&*header), body).is_ok()
     }
 }
