@@ -7,8 +7,8 @@ pub(crate) const MILLIS: Nanos = 1_000_000;
 
 /// Longest an acknowledgement waits for data to travel with.
 pub(crate) const ACK_DELAY: Nanos = 100 * MICROS;
-/// A timeout shorter than a scheduler's slice would mostly hit peers that are merely not running.
-const TIMEOUT_MIN: Nanos = MILLIS;
+/// Much less, and most timeouts would hit peers that are merely not running.
+const TIMEOUT_MIN: Nanos = 400 * MICROS;
 const TIMEOUT_MAX: Nanos = 100 * MILLIS;
 
 #[derive(Clone, Copy, Debug)]

@@ -93,7 +93,7 @@ pub struct Stats {
     pub rtt_variation: Duration,
     /// Shortest round trip of the session.
     pub rtt_min: Duration,
-    /// Share of frames lost, moving average over about 256 frames.
+    /// Share of the bytes sent of late (the last MiB or two windows, roughly) that was lost.
     pub loss: f64,
     /// Datagram size in use.
     pub mtu: usize,

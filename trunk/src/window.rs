@@ -2,9 +2,9 @@
 //!
 //! A LAN loses frames because a buffer overflowed, because a cable is bad, or because somebody asked for it
 //! with `angara fault`. The window answers the first like TCP does (slow start, additive increase, once
-//! per round trip a decrease by 0.7) and never falls below a floor that keeps the line busy under the
-//! others. Silence does not shrink it: then only a frame or two leave per timeout anyway, and on a busy machine
-//! the peer is mostly just not running.
+//! per round trip a decrease by 0.7), takes losses of up to 2 % for the second and third, and never falls below
+//! a floor that keeps the line busy under any of them. Silence does not shrink it: then only a frame or two leave
+//! per timeout anyway, and on a busy machine the peer is mostly just not running.
 
 use crate::clock::Nanos;
 use crate::rtt::Rtt;
@@ -13,6 +13,9 @@ use crate::rtt::Rtt;
 pub(crate) const BATCH: usize = 65_507;
 const START: usize = 4 * BATCH;
 const LARGEST: usize = 64 << 20;
+const SMALLEST: usize = BATCH;
+/// Losses are counted over this many bytes, or two windows if that is more.
+const SAMPLE: usize = 1 << 20;
 
 #[derive(Debug)]
 pub(crate) struct Window {
@@ -21,6 +24,9 @@ pub(crate) struct Window {
     threshold: usize,
     /// Losses of what was sent before do not count again.
     recovery: Nanos,
+    /// Bytes of late whose fate is known, and how many of them were lost; both halved now and then.
+    settled: usize,
+    lost: usize,
     /// Bytes that may leave at once, and when that was so.
     allowance: f64,
     counted: Nanos,
@@ -28,19 +34,33 @@ pub(crate) struct Window {
 
 impl Window {
     pub(crate) fn new(now: Nanos) -> Self {
-        Window { size: START, threshold: LARGEST, recovery: 0, allowance: 2.0 * BATCH as f64, counted: now }
+        Window {
+            size: START,
+            threshold: LARGEST,
+            recovery: 0,
+            settled: 0,
+            lost: 0,
+            allowance: 2.0 * BATCH as f64,
+            counted: now,
+        }
     }
 
     pub(crate) fn size(&self) -> usize {
         self.size
     }
 
+    /// Share of bytes lost of late.
+    pub(crate) fn loss(&self) -> f64 {
+        self.lost as f64 / self.settled.max(1) as f64
+    }
+
     fn floor(mtu: usize) -> usize {
-        (16 * mtu).min(2 * BATCH).max(2 * mtu)
+        SMALLEST.max(2 * mtu)
     }
 
     /// `bytes` have arrived; `limited`: the window was what kept more from being sent.
     pub(crate) fn acknowledged(&mut self, bytes: usize, sent: Nanos, mtu: usize, limited: bool) {
+        self.settle(bytes);
         if !limited || sent < self.recovery {
             return;
         }
@@ -48,9 +68,20 @@ impl Window {
         self.size = (self.size + more).min(LARGEST);
     }
 
+    fn settle(&mut self, bytes: usize) {
+        self.settled += bytes;
+        if self.settled > SAMPLE.max(2 * self.size) {
+            self.settled /= 2;
+            self.lost /= 2;
+        }
+    }
+
     /// A frame sent at `sent` is lost.
-    pub(crate) fn lost(&mut self, now: Nanos, sent: Nanos, mtu: usize) {
-        if sent < self.recovery {
+    pub(crate) fn lost(&mut self, now: Nanos, bytes: usize, sent: Nanos, mtu: usize) {
+        self.lost += bytes;
+        self.settle(bytes);
+        let enough = self.settled >= SAMPLE / 2;
+        if sent < self.recovery || (enough && self.lost * 50 < self.settled) {
             return;
         }
         self.recovery = now;

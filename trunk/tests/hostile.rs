@@ -4,8 +4,11 @@
 //! `TRUNK_HOSTILE=1000000 cargo test --release -p angara-trunk --test hostile` sends more, `TRUNK_SEED=…` others.
 
 mod net;
+#[path = "net/number.rs"]
+mod number;
 
-use net::{Random, number};
+use net::Random;
+use number::number;
 use std::time::Duration;
 use trunk::{Association, Config, Event, KeyRing, Refused};
 

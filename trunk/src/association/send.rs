@@ -205,7 +205,6 @@ impl Sender {
                     rtt.sample(now.saturating_sub(sent.at), Nanos::from(ack.delay_us) * MICROS);
                 }
                 window.acknowledged(sent.size as usize, sent.at, mtu, limited);
-                stats.loss -= stats.loss / 256.0;
                 self.again.remove(sent.data.clone());
             }
         }
@@ -248,8 +247,7 @@ impl Sender {
                 let data = sent.data.start.max(self.start)..sent.data.end;
                 self.again.insert(data);
                 stats.lost += 1;
-                stats.loss += (1.0 - stats.loss) / 256.0;
-                window.lost(now, sent.at, mtu);
+                window.lost(now, sent.size as usize, sent.at, mtu);
             }
         }
         self.forget_settled();

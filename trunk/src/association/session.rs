@@ -332,6 +332,7 @@ impl Session {
             stats.rtt_min = duration(self.rtt.minimum);
         }
         stats.mtu = self.mtu.current();
+        stats.loss = self.window.loss();
         stats.window = self.window.size();
     }
 }

@@ -1,11 +1,5 @@
 //! What the tests share.
 
-/// A number from the environment.
-pub(crate) fn number(variable: &str, otherwise: u64) -> u64 {
-    std::env::var(variable)
-        .map_or(otherwise, |v| v.parse().unwrap_or_else(|_| panic!("{variable}={v} is not a number")))
-}
-
 /// splitmix64
 #[derive(Clone)]
 pub(crate) struct Random(pub(crate) u64);

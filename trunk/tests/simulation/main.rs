@@ -6,9 +6,12 @@
 
 #[path = "../net/mod.rs"]
 mod net;
+#[path = "../net/number.rs"]
+mod number;
 mod world;
 
-use net::{Random, number};
+use net::Random;
+use number::number;
 use world::{Seen, World};
 
 #[test]
