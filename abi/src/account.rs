@@ -39,6 +39,16 @@ impl Class {
     pub fn from_bits(bits: u8) -> Option<Class> {
         Class::ALL.get(bits as usize).copied()
     }
+    /// The operation of this class that programs do most, on 8 bytes: a put, a get, a fetching atomic, a
+    /// signal. [`Row`] counts it with one increment.
+    #[inline(always)]
+    pub const fn usual(self) -> Traffic {
+        match self {
+            Class::Put | Class::Sync => Traffic::put(8),
+            Class::Get => Traffic::get(8),
+            Class::Amo => Traffic::amo(8, false, true),
+        }
+    }
     /// Lower-case name, as in reports.
     pub fn name(self) -> &'static str {
         ["put", "get", "amo", "sync"][self as usize]
@@ -57,17 +67,21 @@ pub struct Load {
 }
 
 impl Load {
+    /// Nothing.
+    pub const NONE: Load = Load { packets: 0, flits: 0, bytes: 0 };
     /// The adapter's length function: `bytes` payload split into packets of at most 256 bytes.
     /// An operation without payload still needs no packet here; see [`Load::bare`].
-    pub fn payload(bytes: usize) -> Load {
+    #[inline(always)]
+    pub const fn payload(bytes: usize) -> Load {
         let full = bytes / PAYLOAD_MAX;
         let rest = bytes % PAYLOAD_MAX;
-        let packets = full + usize::from(rest > 0);
+        let packets = full + (rest > 0) as usize;
         let flits = full * (2 + PAYLOAD_MAX / crate::FLIT_BYTES) + if rest > 0 { 2 + data_flits(rest) } else { 0 };
         Load { packets: packets as u64, flits: flits as u64, bytes: bytes as u64 }
     }
     /// `packets` packets of `data_flits` flits of operands or addresses each, no payload.
-    pub fn bare(packets: u64, data_flits: u64) -> Load {
+    #[inline(always)]
+    pub const fn bare(packets: u64, data_flits: u64) -> Load {
         Load { packets, flits: (2 + data_flits) * packets, bytes: 0 }
     }
     /// Adds `other`. Stops at the top: the figures may come from memory a client wrote.
@@ -91,18 +105,30 @@ pub struct Traffic {
 
 impl Traffic {
     /// A put of `bytes`.
-    pub fn put(bytes: usize) -> Traffic {
-        Traffic { ops: 1, out: Load::payload(bytes), back: Load::default() }
+    #[inline(always)]
+    pub const fn put(bytes: usize) -> Traffic {
+        Traffic { ops: 1, out: Load::payload(bytes), back: Load::NONE }
     }
     /// A get of `bytes`: read requests of at most [`READ_MAX`], responses of 256-byte packets.
-    pub fn get(bytes: usize) -> Traffic {
+    #[inline(always)]
+    pub const fn get(bytes: usize) -> Traffic {
         Traffic { ops: 1, out: Load::bare(bytes.div_ceil(READ_MAX) as u64, 1), back: Load::payload(bytes) }
     }
     /// An atomic on a word of `width` bytes (4 or 8). The chip's own add and xor (`native`) carry
     /// one operand flit; service-processor atomics carry a second one and are answered if `fetch`.
-    pub fn amo(width: usize, native: bool, fetch: bool) -> Traffic {
+    #[inline(always)]
+    pub const fn amo(width: usize, native: bool, fetch: bool) -> Traffic {
         let out = Load { bytes: width as u64, ..Load::bare(1, if native { 1 } else { 2 }) };
-        Traffic { ops: 1, out, back: if fetch { Load::payload(width) } else { Load::default() } }
+        Traffic { ops: 1, out, back: if fetch { Load::payload(width) } else { Load::NONE } }
+    }
+    /// The same `n` times. Stops at the top, as [`Load::add`].
+    pub fn times(self, n: u64) -> Traffic {
+        let load = |l: Load| Load {
+            packets: l.packets.saturating_mul(n),
+            flits: l.flits.saturating_mul(n),
+            bytes: l.bytes.saturating_mul(n),
+        };
+        Traffic { ops: self.ops.saturating_mul(n), out: load(self.out), back: load(self.back) }
     }
     /// Adds `other`.
     pub fn add(&mut self, other: Traffic) {
@@ -112,7 +138,8 @@ impl Traffic {
     }
 }
 
-/// One row of counters: 64 bytes, the four most used words first.
+/// One row of counters: 64 bytes. [`Class::usual`] operations have a word of their own, so that a put of 8
+/// bytes costs one increment and not four.
 #[repr(C, align(64))]
 #[derive(Debug)]
 pub struct Row {
@@ -123,7 +150,7 @@ pub struct Row {
     back_packets: AtomicU64,
     back_flits: AtomicU64,
     back_bytes: AtomicU64,
-    reserved: AtomicU64,
+    usual: AtomicU64,
 }
 
 const _: () = assert!(size_of::<Row>() == 64);
@@ -143,6 +170,11 @@ impl Row {
             bump(&self.back_bytes, t.back.bytes);
         }
     }
+    /// Counts one [`Class::usual`] operation of the row's class. Only one thread writes a row.
+    #[inline]
+    pub fn count_usual(&self) {
+        self.usual.store(self.usual.load(Relaxed).wrapping_add(1), Relaxed);
+    }
     /// Counts one operation of one of several threads that write this row.
     pub fn count_shared(&self, t: Traffic) {
         let bump = |c: &AtomicU64, n: u64| {
@@ -158,9 +190,10 @@ impl Row {
         bump(&self.back_flits, t.back.flits);
         bump(&self.back_bytes, t.back.bytes);
     }
-    /// What has been counted.
-    pub fn read(&self) -> Traffic {
-        Traffic {
+    /// What has been counted in this row, which belongs to `class`.
+    pub fn read(&self, class: Class) -> Traffic {
+        let mut sum = class.usual().times(self.usual.load(Relaxed));
+        sum.add(Traffic {
             ops: self.ops.load(Relaxed),
             out: Load {
                 packets: self.out_packets.load(Relaxed),
@@ -172,7 +205,8 @@ impl Row {
                 flits: self.back_flits.load(Relaxed),
                 bytes: self.back_bytes.load(Relaxed),
             },
-        }
+        });
+        sum
     }
 }
 
@@ -206,7 +240,7 @@ impl Counters {
     pub fn sum(&self, pe: usize, class: Class) -> Traffic {
         let mut sum = Traffic::default();
         for slot in 0..CONTEXTS {
-            sum.add(self.row(slot, pe, class).read());
+            sum.add(self.row(slot, pe, class).read(class));
         }
         sum
     }

@@ -15,7 +15,7 @@ use crate::packet::{Address, Header, PacketType, Tail, Vc, seal};
 use crate::queue::{Consumer, FIRST_SEQ, Full, Post, Producer, QueueError, QueueMemory};
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use crate::torus::Coords;
-use crate::wait::{Kernel, WaitCell};
+use crate::wait::{Fenced, Kernel, WaitCell};
 use loom::sync::{Arc, Condvar, Mutex};
 
 fn check(preemptions: usize, f: impl Fn() + Sync + Send + 'static) {
@@ -252,8 +252,12 @@ impl Kernel for Model {
 }
 
 fn sleep_model(heavy: bool, light: bool, writers: usize) {
+    sleep_model_of(move || Model::new(heavy, light), writers);
+}
+
+fn sleep_model_of<K: Kernel + Send + Sync + 'static>(kernel: impl Fn() -> K + Send + Sync + 'static, writers: usize) {
     check(3, move || {
-        let shared = Arc::new((WaitCell::detached(), Model::new(heavy, light)));
+        let shared = Arc::new((WaitCell::detached(), kernel()));
         let data = Arc::new((AtomicU32::new(0), AtomicU32::new(0)));
         let threads: Vec<_> = (0..writers)
             .map(|w| {
@@ -280,6 +284,11 @@ fn sleep_model(heavy: bool, light: bool, writers: usize) {
 #[test]
 fn no_wake_up_is_lost() {
     sleep_model(true, true, 1);
+}
+
+#[test]
+fn no_wake_up_is_lost_where_writers_fence() {
+    sleep_model_of(|| Fenced(Model::new(false, false)), 1);
 }
 
 #[test]

@@ -427,6 +427,11 @@ pub enum AdapterRequest {
         /// TreeId.
         tree: u8,
     },
+    /// What links have carried for this PE's job so far.
+    Links {
+        /// One link: the node at its sending end and a direction such as `+X`; all together if absent.
+        only: Option<(NodeId, String)>,
+    },
     /// End the whole job.
     Abort {
         /// Exit status for the launcher.
@@ -482,6 +487,11 @@ pub enum AdapterReply {
     Attached {
         /// What each descriptor is.
         fds: Vec<FdRole>,
+    },
+    /// What links have carried.
+    Links {
+        /// All classes.
+        load: Load,
     },
     /// A tree is ready.
     Tree {

@@ -417,7 +417,7 @@ pub fn check(flits: &[Flit]) -> Result<(Header, Tail), PacketError> {
 }
 
 /// Data flits that `bytes` payload bytes occupy (`bytes` ≤ 256).
-pub fn data_flits(bytes: usize) -> usize {
+pub const fn data_flits(bytes: usize) -> usize {
     debug_assert!(bytes <= PAYLOAD_MAX);
     bytes.div_ceil(FLIT_BYTES)
 }

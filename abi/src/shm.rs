@@ -255,6 +255,31 @@ impl PageKind {
 
 /// Above this many bytes a plain `memcpy` moves the middle.
 const WORDWISE_MAX: usize = 64;
+/// From here to there string instructions do, where the processor is good at them: what no longer fits the
+/// caches of a core is copied without being read for ownership first. `memcpy` of glibc 2.36 goes back to
+/// vector loads and stores at 1 MiB (51 against 61 GB/s, measured on Zen 5), and beyond to non-temporal
+/// stores, which are left to it.
+const STRING: std::ops::Range<usize> = 512 << 10..16 << 20;
+
+/// Copies `len` bytes, a multiple of 8, by string instructions if that pays. False if it does not.
+///
+/// # Safety
+/// As [`copy_elements`].
+#[inline(never)]
+unsafe fn copy_string(src: *const u8, dst: *mut u8, len: usize) -> bool {
+    if !std::arch::is_x86_feature_detected!("ermsb") {
+        return false;
+    }
+    // SAFETY: the ranges are valid and do not overlap; the direction flag is clear by the calling convention.
+    unsafe {
+        std::arch::asm!(
+            "rep movsq",
+            inout("rcx") len / 8 => _, inout("rsi") src => _, inout("rdi") dst => _,
+            options(nostack, preserves_flags)
+        );
+    }
+    true
+}
 
 /// Copies `len` bytes; every naturally aligned 1/2/4/8-byte element of the destination is written
 /// by one store (x86 stores of up to 8 aligned bytes are single-copy atomic).
@@ -276,10 +301,12 @@ pub unsafe fn copy_elements(src: *const u8, dst: *mut u8, len: usize) {
             i += store_largest(src, dst, i, len);
         }
         if len - i > WORDWISE_MAX {
-            // Vector stores on x86 never split an aligned 8-byte element; head and tail of the
-            // middle are 8-byte aligned here.
+            // Vector stores on x86 never split an aligned 8-byte element, nor do string instructions on
+            // such elements; head and tail of the middle are 8-byte aligned here.
             let middle = (len - i) & !7;
-            std::ptr::copy_nonoverlapping(src.add(i), dst.add(i), middle);
+            if !(STRING.contains(&middle) && copy_string(src.add(i), dst.add(i), middle)) {
+                std::ptr::copy_nonoverlapping(src.add(i), dst.add(i), middle);
+            }
             i += middle;
         }
         while len - i >= 8 {

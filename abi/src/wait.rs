@@ -7,7 +7,7 @@
 //! barrier makes the writer's stores visible to the sleeper's check, or the writer's later load
 //! sees the raised `sleepers`. The time limit covers writers that never registered.
 
-use crate::sync::{AtomicU32, Ordering};
+use crate::sync::{AtomicU32, Ordering, fence};
 
 /// Longest uninterrupted sleep. Never optional: raw stores through `shmem_ptr` wake nobody.
 pub const SLEEP_MAX: std::time::Duration = std::time::Duration::from_millis(1);
@@ -93,6 +93,26 @@ impl<K: Kernel> Drop for Sleeper<'_, K> {
     }
 }
 
+/// [`Kernel`] of a cell all whose writers can pay for a fence: it saves the sleepers the heavy one, which
+/// interrupts every core.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Fenced<K>(pub K);
+
+impl<K: Kernel> Kernel for Fenced<K> {
+    fn heavy_fence(&self) {
+        fence(Ordering::SeqCst);
+    }
+    fn futex_wait(&self, word: &AtomicU32, value: u32) {
+        self.0.futex_wait(word, value);
+    }
+    fn futex_wake(&self, word: &AtomicU32) {
+        self.0.futex_wake(word);
+    }
+    fn light_fence(&self) {
+        fence(Ordering::SeqCst);
+    }
+}
+
 #[cfg(not(loom))]
 mod linux {
     use super::*;
@@ -165,9 +185,11 @@ mod linux {
     /// Waits until `ready` (which is not asked again once it said yes), spinning, yielding and
     /// sleeping as measurements advise: spin briefly (not at all when `crowded`: more PEs than
     /// cores), then timed yields, then the futex.
+    /// `kernel` is the one the cell's writers notify with.
     /// `give_up` is asked between sleeps (about every millisecond) and ends the wait with its error.
     pub fn wait_until<E>(
         cell: &WaitCell,
+        kernel: &impl Kernel,
         crowded: bool,
         mut ready: impl FnMut() -> bool,
         mut give_up: impl FnMut() -> Option<E>,
@@ -183,7 +205,7 @@ mod linux {
         let slow = if crowded { SLOW_YIELD_CROWDED } else { SLOW_YIELD };
         let (mut yields, mut slept) = (0, false);
         let mut before = Instant::now();
-        let mut sleeper = cell.sleeper(&Linux);
+        let mut sleeper = cell.sleeper(kernel);
         loop {
             if ready() {
                 return Ok(());

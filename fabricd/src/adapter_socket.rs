@@ -11,7 +11,8 @@ use crate::placement::{check_memory, failure};
 use crate::seqpacket::{Connection, Datagram, Listener, watch};
 use crate::strict;
 use abi::ABI_VERSION;
-use abi::msg::{AdapterReply, AdapterRequest, DATAGRAM_MAX, Event, Failure, FdRole};
+use abi::account::Load;
+use abi::msg::{AdapterReply, AdapterRequest, DATAGRAM_MAX, Event, Failure, FdRole, LinkReport};
 use rustix::process::{PidfdFlags, pidfd_open};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -142,6 +143,14 @@ impl Client {
             AdapterRequest::TreeClose { tree } => {
                 let closed = self.daemon.data.call(move |engine| engine.tree_close(slot, tree)).await;
                 closed.unwrap_or_else(|e| Err(e.to_string())).map(|()| AdapterReply::Ok)
+            }
+            AdapterRequest::Links { only } => {
+                let report = self.daemon.report(seat.job).await;
+                let links = report.map_or(vec![], |report| report.links);
+                let mut load = Load::NONE;
+                let asked = |l: &&LinkReport| only.as_ref().is_none_or(|(node, dir)| l.node == *node && l.dir == *dir);
+                links.iter().filter(asked).flat_map(|l| l.load.values()).for_each(|l| load.add(*l));
+                Ok(AdapterReply::Links { load })
             }
             AdapterRequest::Abort { status, mut reason } => {
                 truncate(&mut reason, REASON_MAX);

@@ -230,7 +230,7 @@ impl PeMemory {
         for (start, end) in self.data_extents() {
             for index in start / block..end.div_ceil(block).min(CONTEXTS * self.pes) {
                 for class in Class::ALL {
-                    let t = self.counters.row(index / self.pes, index % self.pes, class).read();
+                    let t = self.counters.row(index / self.pes, index % self.pes, class).read(class);
                     if t.ops != 0 {
                         sums.entry((index % self.pes, class)).or_default().add(t);
                     }

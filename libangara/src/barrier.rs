@@ -51,6 +51,8 @@ impl Barriers {
         let family = match adapter.geometry().barrier {
             Barrier::Auto if ring => Barrier::Multiphase,
             Barrier::Auto => Barrier::Counter,
+            // The counter is memory of one host.
+            Barrier::Counter if ring && direct => Barrier::Dissemination,
             // Without a channel there is no adapter to ask.
             family if family.by_adapter() && adapter.channel().is_err() => Barrier::Counter,
             family => family,
@@ -165,7 +167,7 @@ impl Job {
             // SAFETY: as above, in this PE's slice, which lives as long as the job.
             let flag = unsafe { AtomicU64::from_ptr(self.local(place).cast()) };
             // A fast PE may already have announced its next barrier.
-            self.adapter.wait_on(cell, || flag.load(Ordering::Acquire) >= count, &|| self.missing())?;
+            self.adapter.wait_on(cell, &Linux, || flag.load(Ordering::Acquire) >= count, &|| self.missing())?;
             round += 1;
         }
         Ok(())

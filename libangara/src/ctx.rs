@@ -94,6 +94,45 @@ impl Ctx {
         true
     }
 
+    /// [`Ctx::put_heap`] of one element of `N` bytes, 4 or 8. The shortest way there is: without a call, so
+    /// that the caller needs no registers saved.
+    #[inline(always)]
+    pub fn put_element<const N: usize>(&self, class: Class, pe: usize, dst: *mut u8, bits: u64) -> bool {
+        let Some(p) = self.peers.direct_element::<N>(pe, dst) else { return false };
+        // SAFETY: an aligned element inside the target's slice.
+        unsafe {
+            if N == 8 {
+                p.cast::<u64>().write_volatile(bits);
+            } else {
+                p.cast::<u32>().write_volatile(bits as u32);
+            }
+        }
+        self.count_element::<N>(pe, class, Traffic::put(N));
+        self.peers.notify(pe);
+        true
+    }
+
+    /// [`Ctx::get_heap`] of one element of `N` bytes, 4 or 8.
+    #[inline(always)]
+    pub fn get_element<const N: usize>(&self, class: Class, pe: usize, src: *const u8) -> Option<u64> {
+        let p = self.peers.direct_element::<N>(pe, src)?;
+        // SAFETY: an aligned element inside the target's slice.
+        let bits =
+            unsafe { if N == 8 { p.cast::<u64>().read_volatile() } else { p.cast::<u32>().read_volatile() as u64 } };
+        self.count_element::<N>(pe, class, Traffic::get(N));
+        Some(bits)
+    }
+
+    #[inline(always)]
+    fn count_element<const N: usize>(&self, pe: usize, class: Class, traffic: Traffic) {
+        const { assert!(N == 4 || N == 8, "elements have 4 or 8 bytes") };
+        if traffic == class.usual() {
+            self.peers.count_usual(pe, class);
+        } else {
+            self.peers.count_alone(pe, class, traffic);
+        }
+    }
+
     /// [`Ctx::get`] in the cases of [`Ctx::put_heap`].
     ///
     /// # Safety
@@ -107,27 +146,23 @@ impl Ctx {
         true
     }
 
-    /// [`Ctx::amo`] in the cases of [`Ctx::put_heap`].
+    /// [`Ctx::amo`] on an element of `N` bytes in the cases of [`Ctx::put_heap`].
     #[inline(always)]
     #[allow(clippy::too_many_arguments)]
-    pub fn amo_heap(
+    pub fn amo_heap<const N: usize>(
         &self,
         class: Class,
         pe: usize,
         at: *mut u8,
         op: AmoOp,
-        width: u8,
         operand: u64,
         comparand: u64,
         fetch: bool,
     ) -> Option<u64> {
-        let p = self.peers.direct_heap(pe, at, width as usize)?;
-        if !matches!(width, 4 | 8) || !(p as usize).is_multiple_of(width as usize) {
-            return None;
-        }
+        let p = self.peers.direct_element::<N>(pe, at)?;
         // SAFETY: inside the target's slice and aligned; others reach the word the same way.
-        let old = unsafe { direct::amo(p, op, width, operand, comparand) };
-        self.peers.count_alone(pe, class, Traffic::amo(width as usize, op.is_native() && !fetch, fetch));
+        let old = unsafe { direct::amo(p, op, N as u8, operand, comparand) };
+        self.count_element::<N>(pe, class, Traffic::amo(N, op.is_native() && !fetch, fetch));
         if op != AmoOp::Fetch {
             self.peers.notify(pe);
         }

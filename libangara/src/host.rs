@@ -11,7 +11,6 @@
 use crate::driver::Adapter;
 use crate::error::Result;
 use abi::job::SyncPage;
-use abi::wait::Linux;
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -92,7 +91,7 @@ impl Host {
             last()?;
             sync.arrived().store(0, Ordering::Relaxed);
             sync.generation().store(generation.wrapping_add(1), Ordering::Release);
-            sync.barrier_cell().notify(&Linux);
+            adapter.notify_barrier();
             self.met.store(true, Ordering::Relaxed);
             return Ok(());
         }
@@ -108,7 +107,7 @@ impl Host {
     }
 
     fn wait(&self, adapter: &Adapter, left: impl FnMut() -> bool, missing: &dyn Fn() -> String) -> Result<()> {
-        adapter.wait_on(adapter.memory.sync.barrier_cell(), left, missing)?;
+        adapter.wait_barrier(left, missing)?;
         self.met.store(true, Ordering::Relaxed);
         Ok(())
     }

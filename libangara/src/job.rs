@@ -9,10 +9,12 @@ use crate::driver::Adapter;
 use crate::error::{Error, Result};
 use crate::memory::StaticSegment;
 use crate::tree::{Tree, Trees};
-use abi::account::{Class, Traffic};
+use abi::account::{Class, Load, Traffic};
 use abi::desc::{Place, Region};
 use abi::job::{Geometry, INTERNAL_BYTES, PeEntry, Reach};
 use abi::launch::Launch;
+use abi::msg::{AdapterReply, AdapterRequest};
+use abi::torus::{Direction, NodeId};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
@@ -199,6 +201,19 @@ impl Job {
     /// If there is no such PE.
     pub fn traffic(&self, pe: usize, class: Class) -> Traffic {
         self.adapter.memory.counters.sum(pe, class)
+    }
+
+    /// What the links have carried for this job so far, all PEs and classes together: the link that leaves
+    /// `node` in a direction, or all links. Asks the daemon: some 100 us. Nothing without one.
+    pub fn link_traffic(&self, only: Option<(NodeId, Direction)>) -> Result<Load> {
+        if self.adapter.guard.connection().is_none() {
+            return Ok(Load::NONE);
+        }
+        let only = only.map(|(node, dir)| (node, dir.to_string()));
+        match self.adapter.ask(&AdapterRequest::Links { only })?.0 {
+            AdapterReply::Links { load } => Ok(load),
+            other => Err(Error::Daemon(format!("unexpected answer about links: {other:?}"))),
+        }
     }
 
     /// Asks the daemon to end the whole job with exit status `status`; the caller still has to exit.

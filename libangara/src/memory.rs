@@ -49,6 +49,8 @@ pub(crate) struct Peers {
     own: usize,
     /// Bytes of it that [`Peers::direct_heap`] covers; 0 if it shall not be used.
     own_len: usize,
+    /// Offsets at which an element of up to 8 bytes may start; 0 as above.
+    own_elements: usize,
     /// Several threads communicate at once.
     threads: bool,
     targets: *const AtomicU32,
@@ -94,9 +96,25 @@ impl Peers {
         Some(unsafe { w.base.add(pe * w.stride + offset) })
     }
 
+    /// [`Peers::direct_heap`] for an aligned element of `N` bytes.
+    #[inline(always)]
+    pub(crate) fn direct_element<const N: usize>(&self, pe: usize, p: *const u8) -> Option<*mut u8> {
+        let offset = (p as usize).wrapping_sub(self.own);
+        if pe >= self.pes || offset >= self.own_elements || !(p as usize).is_multiple_of(N) {
+            return None;
+        }
+        // SAFETY: the table has one word per PE and `pe` is below their number.
+        if unsafe { &*self.targets.add(pe) }.load(Ordering::Relaxed) != Reach::Direct as u32 {
+            return None;
+        }
+        let w = &self.windows[Region::Heap as usize];
+        // SAFETY: offset + 8 ≤ slice length, and the arena holds `pes` slices.
+        Some(unsafe { w.base.add(pe * w.stride + offset) })
+    }
+
     /// Sends every operation through the long way, which can be told to look closer.
     pub(crate) fn without_shortcut(&mut self) {
-        self.own_len = 0;
+        (self.own_len, self.own_elements) = (0, 0);
     }
 
     /// The same without asking how `pe` is reached. `pe` must be below the number of PEs.
@@ -132,7 +150,7 @@ impl Peers {
     pub(crate) fn with_threads(&mut self) {
         self.threads = true;
         // The short path counts without asking for the thread.
-        self.own_len = 0;
+        self.without_shortcut();
     }
 
     /// Counts an operation of `class` on `pe`, which must be below the number of PEs.
@@ -145,6 +163,12 @@ impl Peers {
     #[inline(always)]
     pub(crate) fn count_alone(&self, pe: usize, class: Class, traffic: Traffic) {
         self.row(0, pe, class).count(traffic);
+    }
+
+    /// Counts a [`Class::usual`] operation where only one thread communicates.
+    #[inline(always)]
+    pub(crate) fn count_usual(&self, pe: usize, class: Class) {
+        self.row(0, pe, class).count_usual();
     }
 
     /// Every thread has rows of its own, as long as there are some; the rest share the last ones.
@@ -249,6 +273,7 @@ impl Memory {
             pes,
             own,
             own_len,
+            own_elements: own_len.saturating_sub(7),
             threads: false,
             targets: table.0 as *const AtomicU32,
             cells: sync.cell(0),

@@ -5,7 +5,7 @@
 use crate::driver::Adapter;
 use crate::error::{Error, Result};
 use abi::job::JobState;
-use abi::wait::{WaitCell, wait_until};
+use abi::wait::{Fenced, Kernel, Linux, WaitCell, wait_until};
 use std::time::{Duration, Instant};
 
 /// A wait shorter than this leaves no note.
@@ -32,18 +32,36 @@ fn monotonic() -> u64 {
 impl Adapter {
     /// Waits for something the adapter does until `ready`. `what` names it in a timeout message.
     pub(crate) fn wait(&self, ready: impl FnMut() -> bool, what: &dyn Fn() -> String) -> Result<()> {
-        self.wait_on(self.memory.sync.answers(self.memory.me), ready, what)
+        self.wait_on(self.memory.sync.answers(self.memory.me), &Linux, ready, what)
     }
 
     /// Waits for this PE's memory, which peers and the adapter write.
     pub(crate) fn wait_memory(&self, ready: impl FnMut() -> bool, what: &dyn Fn() -> String) -> Result<()> {
-        self.wait_on(self.memory.peers.cell(self.memory.me), ready, what)
+        self.wait_on(self.memory.peers.cell(self.memory.me), &Linux, ready, what)
     }
 
-    /// The same, sleeping on `cell`.
+    /// Waits in the on-host barrier. Only its last PE writes what the others wait for; with more PEs than
+    /// cores it pays a fence, because many may sleep and a heavy fence of each interrupts all cores.
+    pub(crate) fn wait_barrier(&self, ready: impl FnMut() -> bool, what: &dyn Fn() -> String) -> Result<()> {
+        let cell = self.memory.sync.barrier_cell();
+        if self.memory.geometry.crowded {
+            self.wait_on(cell, &Fenced(Linux), ready, what)
+        } else {
+            self.wait_on(cell, &Linux, ready, what)
+        }
+    }
+
+    /// Tells those in [`Adapter::wait_barrier`], after the store they wait for.
+    pub(crate) fn notify_barrier(&self) {
+        let cell = self.memory.sync.barrier_cell();
+        if self.memory.geometry.crowded { cell.notify(&Fenced(Linux)) } else { cell.notify(&Linux) }
+    }
+
+    /// The same, sleeping on `cell` whose writers notify by `kernel`.
     pub(crate) fn wait_on(
         &self,
         cell: &WaitCell,
+        kernel: &impl Kernel,
         mut ready: impl FnMut() -> bool,
         what: &dyn Fn() -> String,
     ) -> Result<()> {
@@ -54,7 +72,7 @@ impl Adapter {
             return Err(Error::Forked);
         }
         let mut long = Long::default();
-        let result = wait_until(cell, self.memory.geometry.crowded, ready, || self.give_up(&mut long, what));
+        let result = wait_until(cell, kernel, self.memory.geometry.crowded, ready, || self.give_up(&mut long, what));
         if long.noted.is_some() {
             self.memory.sync.note(self.memory.me).clear();
         }

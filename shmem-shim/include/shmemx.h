@@ -34,6 +34,7 @@ extern "C" {
 int shmemx_pe_coords(int pe, int *coords);
 int shmemx_torus_dims(int *dims);
 int shmemx_pe_hops(int pe);
+int shmemx_link_traffic(const int *coords, int dimension, int direction, size_t *packets, size_t *bytes);
 int shmemx_pe_traffic(int pe, int traffic_class, size_t *ops, size_t *packets, size_t *bytes);
 void shmemx_half_barrier_all(void);
 int shmemx_tree_open(shmem_team_t team, int PE_root);
@@ -47,6 +48,7 @@ void shmemx_wait(long request, void *dest);
 int pshmemx_pe_coords(int pe, int *coords);
 int pshmemx_torus_dims(int *dims);
 int pshmemx_pe_hops(int pe);
+int pshmemx_link_traffic(const int *coords, int dimension, int direction, size_t *packets, size_t *bytes);
 int pshmemx_pe_traffic(int pe, int traffic_class, size_t *ops, size_t *packets, size_t *bytes);
 void pshmemx_half_barrier_all(void);
 int pshmemx_tree_open(shmem_team_t team, int PE_root);

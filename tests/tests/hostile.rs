@@ -71,7 +71,9 @@ fn attach_is_refused_for_wrong_versions_keys_and_seats() {
         let request = AdapterRequest::Attach { abi, job: job.id, key: key.into(), pe, statics };
         Socket::connect(&dir).ask(&request)
     };
-    refused(attach(ABI_VERSION + 1, &job, &job.key, 0, vec![]), &["2", "1", "version"]);
+    let speaks = |abi| format!("the program speaks ABI version {abi}, the daemon {ABI_VERSION}");
+    refused(attach(ABI_VERSION + 1, &job, &job.key, 0, vec![]), &[&speaks(ABI_VERSION + 1)]);
+    refused(attach(ABI_VERSION - 1, &job, &job.key, 0, vec![]), &[&speaks(ABI_VERSION - 1)]);
     refused(attach(0, &job, &job.key, 0, vec![]), &["version 0"]);
     refused(attach(ABI_VERSION, &job, "", 0, vec![]), &["key"]);
     refused(attach(ABI_VERSION, &job, &arena.victim.job.key, 0, vec![]), &["key"]);

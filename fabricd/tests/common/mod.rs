@@ -305,7 +305,8 @@ impl Pe {
     pub fn wait(&self, what: &str, ready: impl FnMut() -> bool) {
         let end = Instant::now() + PATIENCE;
         let late = || (Instant::now() > end).then(|| format!("gave up waiting for {what}"));
-        wait_until(self.sync.cell(self.pe), true, ready, late).unwrap_or_else(|e: String| panic!("{e}"));
+        wait_until(self.sync.cell(self.pe), &abi::wait::Linux, true, ready, late)
+            .unwrap_or_else(|e: String| panic!("{e}"));
     }
 
     /// Posts and waits for the completion word.

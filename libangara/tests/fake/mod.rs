@@ -4,6 +4,7 @@
 
 #![allow(dead_code)] // each test file uses its part
 
+use abi::account::Load;
 use abi::channel::{Channel, ChannelFds, Fault, status};
 use abi::desc::{AmoOp, Descriptor, Op, Place, Region, flags};
 use abi::job::{BOUNCE_BYTES, Barrier, Collectives, Geometry, JobPage, JobState, PeEntry, Reach, SyncPage, Targets};
@@ -205,6 +206,7 @@ impl Fake {
                     *self.aborted.lock().unwrap() = Some((status, reason));
                     say(&AdapterReply::Ok, &[]);
                 }
+                AdapterRequest::Links { .. } => say(&AdapterReply::Links { load: Load::NONE }, &[]),
                 AdapterRequest::TreeClose { .. } | AdapterRequest::Detach => say(&AdapterReply::Ok, &[]),
             }
         }

@@ -24,7 +24,7 @@ for_std_rma!(typed);
 macro_rules! value {
     ($($n:ident $T:ident),*) => { ::pastey::paste! {
         $(api_ctx! { [<VALUE_ $n:upper>], ctx;
-            current fn [<$n _p>](dest: *mut $T, value: $T, pe: int) = rma::put(ctx, dest.cast(), (&raw const value).cast(), 1, size_of::<$T>(), pe);
+            current fn [<$n _p>](dest: *mut $T, value: $T, pe: int) = rma::p(ctx, dest, value, pe);
             current fn [<$n _g>](source: *const $T, pe: int) -> $T = rma::g(ctx, source, pe);
         })*
         #[cfg(test)]

@@ -8,14 +8,19 @@ use abi::desc::AmoOp;
 
 #[inline(always)]
 fn amo<T: Word>(name: Name, ctx: shmem_ctx_t, at: *mut T, op: AmoOp, bits: (u64, u64), fetch: bool, pe: int) -> u64 {
-    let width = size_of::<T>() as u8;
     if ctx == CTX_DEFAULT
         && let Some(s) = try_state()
-        // A negative PE is a number too large.
-        && let Some(old) =
-            s.job.ctx().amo_heap(Class::Amo, pe as u32 as usize, at.cast(), op, width, bits.0, bits.1, fetch)
     {
-        return old;
+        // A negative PE is a number too large.
+        let (to, pe, at) = (s.job.ctx(), pe as u32 as usize, at.cast());
+        let old = if size_of::<T>() == 8 {
+            to.amo_heap::<8>(Class::Amo, pe, at, op, bits.0, bits.1, fetch)
+        } else {
+            to.amo_heap::<4>(Class::Amo, pe, at, op, bits.0, bits.1, fetch)
+        };
+        if let Some(old) = old {
+            return old;
+        }
     }
     amo_any(name, ctx, at, op, bits, fetch, pe)
 }

@@ -146,7 +146,7 @@ impl State {
     /// The first PE of the group compares what all of them say and lets them go on.
     #[cold]
     fn compare(&self, name: Name, group: &Group, call: String) {
-        let len = self.p2p.message_max().min(CALL_MAX);
+        let len = self.p2p().message_max(group.lane).min(CALL_MAX);
         let cut = |text: &str| text.bytes().take(len / 2 - 1).collect::<Vec<u8>>();
         let (call, place) = (cut(&call), cut(&caller().unwrap_or_default()));
         if group.world(0) != self.me {
@@ -154,13 +154,13 @@ impl State {
             message[..call.len()].copy_from_slice(&call);
             message[len / 2..len / 2 + place.len()].copy_from_slice(&place);
             // SAFETY: a buffer of `len` bytes.
-            unsafe { self.send(name, group.world(0), message.as_ptr(), len) };
-            self.receive(name, group.world(0), |_| ());
+            unsafe { self.send(name, group.lane, group.world(0), message.as_ptr(), len) };
+            self.receive(name, group.lane, group.world(0), |_| ());
             return;
         }
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes.split(|b| *b == 0).next().unwrap_or(&[])).into_owned();
         for pe in (1..group.size).map(|i| group.world(i)) {
-            let theirs = self.receive(name, pe, |p| {
+            let theirs = self.receive(name, group.lane, pe, |p| {
                 // SAFETY: a mailbox slot of at least `len` bytes, written before the signal that ended the wait.
                 unsafe { std::slice::from_raw_parts(p, len) }.to_vec()
             });
@@ -172,7 +172,7 @@ impl State {
         }
         for pe in (1..group.size).map(|i| group.world(i)) {
             // SAFETY: one byte.
-            unsafe { self.send(name, pe, [0u8].as_ptr(), 1) };
+            unsafe { self.send(name, group.lane, pe, [0u8].as_ptr(), 1) };
         }
     }
 }

@@ -7,7 +7,7 @@
 use super::check::{list, shown};
 use super::p2p::{internal, word};
 use super::team::{Group, Set};
-use super::{State, bytes, collective, die, ok};
+use super::{State, bytes, collective, collective_of, die, ok};
 use crate::ctypes::*;
 use angara::Place;
 use std::sync::atomic::Ordering;
@@ -34,7 +34,7 @@ impl State {
     /// Returns when every PE of the group has arrived.
     pub(crate) fn group_sync(&self, name: Name, group: &Group) {
         let n = group.size;
-        if n == self.n {
+        if self.is_world(group) {
             ok(name, None, self.job.barrier(false));
             return;
         }
@@ -42,15 +42,21 @@ impl State {
         // Dissemination: after round k each PE has heard, directly or not, of 2^(k+1) PEs.
         let mut distance = 1;
         while distance < n {
-            self.signal(name, group.world((me + distance) % n));
-            self.await_signal(name, group.world((me + n - distance) % n));
+            self.signal(name, group.lane, group.world((me + distance) % n));
+            self.await_signal(name, group.lane, group.world((me + n - distance) % n));
             distance *= 2;
         }
     }
 
     /// All PEs.
     pub(crate) fn world(&self) -> Group {
-        Group { start: 0, stride: 1, size: self.n }
+        Group { start: 0, stride: 1, size: self.n, lane: 0 }
+    }
+
+    /// The group may use what exists once: the job's barrier and the routers' tree. Another thread may be
+    /// in a collective of another team of all PEs.
+    pub(crate) fn is_world(&self, group: &Group) -> bool {
+        group.size == self.n && group.lane == 0
     }
 
     fn agree_on_gather(&self, name: Name, group: &Group, dest: *mut u8, nelems: Option<usize>) {
@@ -78,7 +84,7 @@ impl State {
     /// Whether [`State::meet`] is the way to combine a little of every PE's memory: where PEs share
     /// cores, one that does everything is faster than many that wait for each other.
     pub(crate) fn meets(&self, group: &Group) -> bool {
-        self.one_host && group.size == self.n && self.job.geometry().crowded && self.job.can_meet()
+        self.one_host && self.is_world(group) && self.job.geometry().crowded && self.job.can_meet()
     }
 
     /// A barrier of all PEs, the last of which to arrive runs `last`. Only if [`State::meets`].
@@ -107,13 +113,13 @@ impl State {
         let place = self.place(name, dest, len);
         if self.one_host && len * n <= FLAT {
             if me != root {
-                return self.await_signal(name, group.world(root));
+                return self.await_signal(name, group.lane, group.world(root));
             }
             for pe in (1..n).map(|i| group.world((root + i) % n)) {
                 // SAFETY: the caller's contract.
                 unsafe { self.put_sync(name, pe, place, source, len) };
                 self.order(name);
-                self.signal(name, pe);
+                self.signal(name, group.lane, pe);
             }
             return;
         }
@@ -128,14 +134,14 @@ impl State {
             let from = if rank == 0 {
                 source
             } else {
-                self.await_signal(name, world(rank - lowest));
+                self.await_signal(name, group.lane, world(rank - lowest));
                 dest.cast_const()
             };
             for child in children().filter(|bit| rank + bit < n).map(|bit| world(rank + bit)) {
                 // SAFETY: `done + piece` is within `len`.
                 unsafe { self.put_sync(name, child, shift(place, done), from.add(done), piece) };
                 self.order(name);
-                self.signal(name, child);
+                self.signal(name, group.lane, child);
             }
             done += piece;
         }
@@ -174,8 +180,8 @@ impl State {
                 unsafe { self.put_sync(name, to, shift(place, block * len), from, blocks * len) };
             }
             self.order(name);
-            self.signal(name, to);
-            self.await_signal(name, group.world((me + n - have) % n));
+            self.signal(name, group.lane, to);
+            self.await_signal(name, group.lane, group.world((me + n - have) % n));
             have *= 2;
         }
     }
@@ -200,14 +206,14 @@ impl State {
         while distance < n {
             if me + distance < n {
                 // SAFETY: a local of 8 bytes.
-                unsafe { self.send(name, group.world(me + distance), (&raw const sum).cast(), 8) };
+                unsafe { self.send(name, group.lane, group.world(me + distance), (&raw const sum).cast(), 8) };
             }
             if me >= distance {
                 let read = |p: *const u8| {
                     // SAFETY: messages of this exchange have 8 bytes.
                     unsafe { p.cast::<u64>().read_volatile() }
                 };
-                let part = self.receive(name, group.world(me - distance), read);
+                let part = self.receive(name, group.lane, group.world(me - distance), read);
                 (below, sum) = (below + part, sum + part);
             }
             distance *= 2;
@@ -295,10 +301,9 @@ pub(crate) fn sync_all(name: Name) {
 }
 
 pub(crate) fn team_sync(name: Name, team: shmem_team_t) -> int {
-    let s = collective(name);
     // A PE outside the team holds SHMEM_TEAM_INVALID, for which this does nothing.
     if team != 0 {
-        let group = s.teams.of_team(name, team);
+        let (s, group) = collective_of(name, |s| s.teams.of_team(s, name, team));
         s.agree(name, &group, String::new);
         s.group_sync(name, &group);
     }
@@ -316,8 +321,7 @@ pub(crate) unsafe fn broadcast(
     size: usize,
     root: int,
 ) -> int {
-    let s = collective(name);
-    let group = s.teams.of_team(name, team);
+    let (s, group) = collective_of(name, |s| s.teams.of_team(s, name, team));
     let (len, root) = (bytes(name, nelems, size), root_of(name, &group, root));
     s.agree(name, &group, || list(&[("dest", &shown(&s, dest)), ("nelems", &nelems), ("PE_root", &root)]));
     if group.world(root) == s.me {
@@ -359,8 +363,7 @@ pub(crate) unsafe fn fcollect(
     nelems: usize,
     size: usize,
 ) -> int {
-    let s = collective(name);
-    let group = s.teams.of_team(name, team);
+    let (s, group) = collective_of(name, |s| s.teams.of_team(s, name, team));
     s.agree_on_gather(name, &group, dest, Some(nelems));
     // SAFETY: the caller's contract.
     unsafe { s.gather(name, &group, dest, source, bytes(name, nelems, size)) };
@@ -377,8 +380,7 @@ pub(crate) unsafe fn collect(
     nelems: usize,
     size: usize,
 ) -> int {
-    let s = collective(name);
-    let group = s.teams.of_team(name, team);
+    let (s, group) = collective_of(name, |s| s.teams.of_team(s, name, team));
     s.agree_on_gather(name, &group, dest, None);
     // SAFETY: the caller's contract.
     unsafe { s.gather_any(name, &group, dest, source, bytes(name, nelems, size)) };
@@ -412,8 +414,7 @@ pub(crate) unsafe fn alltoalls(
     nelems: usize,
     size: usize,
 ) -> int {
-    let s = collective(name);
-    let group = s.teams.of_team(name, team);
+    let (s, group) = collective_of(name, |s| s.teams.of_team(s, name, team));
     s.agree_on_exchange(name, &group, dest, source, nelems, (dst, sst));
     // SAFETY: the caller's contract.
     unsafe { s.exchange(name, &group, dest, source, dst, sst, nelems, size) };
@@ -421,15 +422,13 @@ pub(crate) unsafe fn alltoalls(
 }
 
 pub(crate) fn set_barrier(name: Name, set: Set, _psync: *mut long) {
-    let s = collective(name);
-    let group = set.group(&s, name);
+    let (s, group) = collective_of(name, |s| set.group(s, name));
     s.agree(name, &group, String::new);
     s.all_done(name, &group);
 }
 
 pub(crate) fn set_sync(name: Name, set: Set, _psync: *mut long) {
-    let s = collective(name);
-    let group = set.group(&s, name);
+    let (s, group) = collective_of(name, |s| set.group(s, name));
     s.agree(name, &group, String::new);
     s.group_sync(name, &group);
 }
@@ -447,8 +446,7 @@ pub(crate) unsafe fn set_broadcast(
     root: int,
     _psync: *mut long,
 ) {
-    let s = collective(name);
-    let group = set.group(&s, name);
+    let (s, group) = collective_of(name, |s| set.group(s, name));
     let root = root_of(name, &group, root);
     s.agree(name, &group, || list(&[("dest", &shown(&s, dest)), ("nelems", &nelems), ("PE_root", &root)]));
     // SAFETY: the caller's contract.
@@ -466,8 +464,7 @@ pub(crate) unsafe fn set_fcollect(
     size: usize,
     _psync: *mut long,
 ) {
-    let s = collective(name);
-    let group = set.group(&s, name);
+    let (s, group) = collective_of(name, |s| set.group(s, name));
     s.agree_on_gather(name, &group, dest, Some(nelems));
     // SAFETY: the caller's contract.
     unsafe { s.gather(name, &group, dest, source, bytes(name, nelems, size)) };
@@ -484,8 +481,7 @@ pub(crate) unsafe fn set_collect(
     size: usize,
     _psync: *mut long,
 ) {
-    let s = collective(name);
-    let group = set.group(&s, name);
+    let (s, group) = collective_of(name, |s| set.group(s, name));
     s.agree_on_gather(name, &group, dest, None);
     // SAFETY: the caller's contract.
     unsafe { s.gather_any(name, &group, dest, source, bytes(name, nelems, size)) };
@@ -520,8 +516,7 @@ pub(crate) unsafe fn set_alltoalls(
     size: usize,
     _psync: *mut long,
 ) {
-    let s = collective(name);
-    let group = set.group(&s, name);
+    let (s, group) = collective_of(name, |s| set.group(s, name));
     s.agree_on_exchange(name, &group, dest, source, nelems, (dst, sst));
     // SAFETY: the caller's contract.
     unsafe { s.exchange(name, &group, dest, source, dst, sst, nelems, size) };

@@ -5,18 +5,20 @@
 //! and reported by `shmem_init`. A program that loads the library later (an interpreter) joins in
 //! init, and its globals stay private.
 
-use super::{STATE, State, check, die, elf, fork, lock, memory, ok, p2p, state, statics, team, trees, try_state};
+use super::{
+    STATE, State, check, die, elf, fork, lanes, lock, memory, ok, p2p, state, statics, team, trees, try_state,
+};
 use crate::ctypes::*;
 use angara::{Job, Reach};
 use std::os::fd::AsRawFd;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
+use std::sync::{Mutex, OnceLock};
 
 const MAJOR: int = 1;
 const MINOR: int = 6;
 const VENDOR: &str = concat!("Angara OpenSHMEM ", env!("CARGO_PKG_VERSION"));
-/// `SHMEM_THREAD_MULTIPLE`. Puts, gets, atomics and waits of several threads may run at once;
-/// collectives one at a time, see [`super::collective`].
+/// `SHMEM_THREAD_MULTIPLE`. Puts, gets, atomics and waits of several threads may run at once, and
+/// collectives of different teams, see [`lanes`].
 const THREAD_MOST: int = 3;
 /// Symmetric heap without a launcher.
 const SOLO_HEAP: usize = 64 << 20;
@@ -175,7 +177,7 @@ fn start(name: Name, level: int) -> Result<(), String> {
         job.with_threads();
     }
     let (me, n) = (job.my_pe(), job.n_pes());
-    let shared = (0..n).all(|pe| job.ctx().reach(pe) == Reach::Direct);
+    let shared: Vec<usize> = (0..n).filter(|pe| job.ctx().reach(*pe) == Reach::Direct).collect();
     let state = Box::leak(Box::new(State {
         heap: Mutex::new(memory::heap_of(&job)),
         checking,
@@ -183,15 +185,22 @@ fn start(name: Name, level: int) -> Result<(), String> {
         job,
         me,
         n,
-        p2p: p2p::P2p::new(n),
-        teams: team::Table::new(me, n, shared),
+        p2p: OnceLock::new(),
+        teams: team::Table::new(me, n, &shared),
         trees: trees::Trees::default(),
         thread_level: AtomicI32::new(level),
-        in_collective: AtomicBool::new(false),
+        in_collective: Default::default(),
+        lanes: lanes::Lanes::default(),
         inits: AtomicUsize::new(1),
     }));
     STATE.store(state, Ordering::Release);
+    if level >= THREAD_MOST {
+        (0..n).for_each(|pe| state.put_word(name, pe, p2p::word::THREADS, 1));
+        ok(name, None, state.job.ctx().quiet());
+    }
     ok(name, None, state.job.barrier(false));
+    let threads = state.word(p2p::word::THREADS).load(Ordering::Acquire) != 0;
+    let _ = state.p2p.set(p2p::P2p::new(n, threads));
     state.open_tree(name);
     if me == 0 {
         greet(state);

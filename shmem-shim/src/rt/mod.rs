@@ -12,6 +12,7 @@ mod elf;
 mod fork;
 mod heap;
 pub(crate) mod init;
+mod lanes;
 pub(crate) mod lock;
 pub(crate) mod memory;
 pub(crate) mod ops;
@@ -29,7 +30,8 @@ use abi::desc::Place;
 use angara::{Error, Job};
 use std::fmt::Display;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use team::Group;
 
 /// A started job.
 pub(crate) struct State {
@@ -41,12 +43,13 @@ pub(crate) struct State {
     /// Look closer at what the program passes ([`check`]).
     pub(crate) checking: bool,
     pub(crate) heap: Mutex<heap::Heap>,
-    pub(crate) p2p: p2p::P2p,
+    p2p: OnceLock<p2p::P2p>,
     pub(crate) teams: team::Table,
     pub(crate) trees: trees::Trees,
     pub(crate) thread_level: AtomicI32,
-    /// A thread of this PE is in a collective.
-    pub(crate) in_collective: AtomicBool,
+    /// A thread of this PE is in a collective, by lane.
+    in_collective: [AtomicBool; p2p::LANES],
+    lanes: lanes::Lanes,
     /// Calls of init that no finalize has matched yet.
     pub(crate) inits: AtomicUsize,
 }
@@ -71,7 +74,7 @@ pub(crate) fn try_state() -> Option<&'static State> {
 }
 
 /// The job, for the duration of a collective.
-pub(crate) struct Collective(&'static State);
+pub(crate) struct Collective(&'static State, usize);
 
 impl std::ops::Deref for Collective {
     type Target = State;
@@ -82,24 +85,39 @@ impl std::ops::Deref for Collective {
 
 impl Drop for Collective {
     fn drop(&mut self) {
-        self.0.in_collective.store(false, Ordering::Release);
+        self.0.in_collective[self.1].store(false, Ordering::Release);
     }
 }
 
-/// [`state`] for a collective, of which a PE can be in one at a time: two threads in two of them
-/// would take each other's signals, which is refused rather than left to chance.
+/// [`state`] for a collective of all PEs.
 pub(crate) fn collective(name: Name) -> Collective {
+    enter(name, state(name), 0)
+}
+
+/// [`state`] for a collective of the group that `find` finds.
+pub(crate) fn collective_of(name: Name, find: impl FnOnce(&State) -> Group) -> (Collective, Group) {
     let s = state(name);
+    let group = find(s);
+    (enter(name, s, group.lane), group)
+}
+
+/// On each lane a PE can be in one collective at a time: two threads would take each other's signals,
+/// which is refused rather than left to chance.
+fn enter(name: Name, s: &'static State, lane: usize) -> Collective {
     s.job.entering(name);
-    if s.in_collective.swap(true, Ordering::Acquire) {
+    if s.in_collective[lane].swap(true, Ordering::Acquire) {
         die(
             name,
             None,
-            "another thread of this PE is in a collective routine (barrier, allocation, broadcast, ...); \
-             let one thread at a time call them",
+            format_args!(
+                "another thread of this PE is in a collective routine of the same team (allocation belongs to the \
+                 team of all PEs, and so do active sets to each other); let one thread at a time call them, after \
+                 shmem_init_thread with SHMEM_THREAD_MULTIPLE, and keep at most {} teams",
+                s.p2p().lanes().saturating_sub(lanes::FIRST + 1)
+            ),
         );
     }
-    Collective(s)
+    Collective(s, lane)
 }
 
 /// Locks, also after another thread panicked: the data is plain and the panic ends the process anyway.
@@ -171,6 +189,12 @@ fn fail(name: Name, pe: Option<usize>, error: Error) -> ! {
 }
 
 impl State {
+    /// How PEs talk in collectives. There from the first barrier of init on.
+    #[inline]
+    pub(crate) fn p2p(&self) -> &p2p::P2p {
+        self.p2p.get().expect("set by init before any collective")
+    }
+
     /// The place of `len` bytes at `p`, which must be symmetric. A range of no bytes may lie anywhere.
     #[inline]
     pub(crate) fn place(&self, name: Name, p: *const u8, len: usize) -> Place {

@@ -9,7 +9,7 @@
 use super::check::{list, shown};
 use super::ops::Op;
 use super::team::{Group, Set};
-use super::{State, bytes, collective, die, ok};
+use super::{State, bytes, collective_of, die, ok};
 use crate::ctypes::*;
 use angara::{Class, Place};
 
@@ -40,7 +40,7 @@ impl State {
                 ok(name, None, tree.all_reduce_raw(reduce, elem, buffer));
             } else if len * group.size <= BY_ONE && self.meets(group) {
                 self.by_last(name, group, dest, source, n, op);
-            } else if len <= self.p2p.message_max() {
+            } else if len <= self.p2p().message_max(group.lane) {
                 std::ptr::copy(source, dest, len);
                 self.doubling(name, group, dest, n, op);
             } else {
@@ -58,6 +58,11 @@ impl State {
         let (to, from) = (self.place(name, dest, len), self.place(name, source, len));
         self.meet(name, || {
             let (mut acc, mut with) = (vec![0u8; len], vec![0u8; len]);
+            for p in (0..group.size).filter_map(|i| self.job.peer(from, group.world(i))) {
+                // SAFETY: a hint. Every source lies in the cache of another core, and reading one after the
+                // other would wait for each.
+                unsafe { core::arch::x86_64::_mm_prefetch::<{ core::arch::x86_64::_MM_HINT_T0 }>(p.cast()) };
+            }
             for i in 0..group.size {
                 let into = if i == 0 { acc.as_mut_ptr() } else { with.as_mut_ptr() };
                 // SAFETY: both buffers hold `n` elements, here and below.
@@ -79,19 +84,19 @@ impl State {
     ///
     /// # Safety
     /// `acc` is valid for `n` elements, which fit into one message.
-    unsafe fn doubling(&self, name: Name, group: &Group, acc: *mut u8, n: usize, op: &Op) {
+    pub(super) unsafe fn doubling(&self, name: Name, group: &Group, acc: *mut u8, n: usize, op: &Op) {
         let (size, me, len) = (group.size, self.my_index(name, group), n * op.size);
         let power = 1 << size.ilog2();
         let send = |to: usize| {
             // SAFETY: `acc` holds `n` elements, and so does a message of this exchange, here and below.
-            unsafe { self.send(name, group.world(to), acc, len) }
+            unsafe { self.send(name, group.lane, group.world(to), acc, len) }
         };
         let combine = |from: usize| {
             let read = |p: *const u8| {
                 // SAFETY: as above.
                 unsafe { (op.combine)(acc, p, n) }
             };
-            self.receive(name, group.world(from), read);
+            self.receive(name, group.lane, group.world(from), read);
         };
         if me >= power {
             send(me - power);
@@ -99,7 +104,7 @@ impl State {
                 // SAFETY: as above.
                 unsafe { std::ptr::copy_nonoverlapping(p, acc, len) }
             };
-            self.receive(name, group.world(me - power), read);
+            self.receive(name, group.lane, group.world(me - power), read);
             return;
         }
         let extra = me + power < size;
@@ -174,7 +179,7 @@ impl State {
         let (size, me) = (group.size, self.my_index(name, group));
         self.agree(name, group, || list(&[("dest", &shown(self, dest)), ("source", &shown(self, source)), ("n", &n)]));
         self.check_overlap(name, dest, n * op.size, source, n * op.size);
-        let step = (self.p2p.message_max() / op.size).max(1);
+        let step = (self.p2p().message_max(group.lane) / op.size).max(1);
         // `sum` covers me and those below heard of so far, `below` only the latter.
         let mut sum = vec![0u8; step * op.size];
         let mut below = vec![0u8; step * op.size];
@@ -189,7 +194,7 @@ impl State {
             while distance < size {
                 if me + distance < size {
                     // SAFETY: `sum` holds a step of elements.
-                    unsafe { self.send(name, group.world(me + distance), sum.as_ptr(), bytes) };
+                    unsafe { self.send(name, group.lane, group.world(me + distance), sum.as_ptr(), bytes) };
                 }
                 if me >= distance {
                     let read = |p: *const u8| {
@@ -203,7 +208,7 @@ impl State {
                             (op.combine)(sum.as_mut_ptr(), p, count);
                         }
                     };
-                    self.receive(name, group.world(me - distance), read);
+                    self.receive(name, group.lane, group.world(me - distance), read);
                     heard = true;
                 }
                 distance *= 2;
@@ -230,9 +235,9 @@ pub(crate) unsafe fn team(
     n: usize,
     op: &'static Op,
 ) -> int {
-    let s = collective(name);
+    let (s, group) = collective_of(name, |s| s.teams.of_team(s, name, team));
     // SAFETY: passed on.
-    unsafe { s.reduce(name, &s.teams.of_team(name, team), dest, source, n, op) };
+    unsafe { s.reduce(name, &group, dest, source, n, op) };
     0
 }
 
@@ -249,10 +254,10 @@ pub(crate) unsafe fn active_set(
     _pwrk: *mut u8,
     _psync: *mut long,
 ) {
-    let s = collective(name);
+    let (s, group) = collective_of(name, |s| set.group(s, name));
     let Ok(n) = usize::try_from(n) else { die(name, None, format_args!("nreduce is {n}; it must not be negative")) };
     // SAFETY: passed on.
-    unsafe { s.reduce(name, &set.group(&s, name), dest, source, n, op) };
+    unsafe { s.reduce(name, &group, dest, source, n, op) };
 }
 
 /// # Safety
@@ -266,9 +271,9 @@ pub(crate) unsafe fn scan(
     op: &'static Op,
     inclusive: bool,
 ) -> int {
-    let s = collective(name);
+    let (s, group) = collective_of(name, |s| s.teams.of_team(s, name, team));
     bytes(name, n, op.size);
     // SAFETY: passed on.
-    unsafe { s.prefix(name, &s.teams.of_team(name, team), dest, source, n, op, inclusive) };
+    unsafe { s.prefix(name, &group, dest, source, n, op, inclusive) };
     0
 }

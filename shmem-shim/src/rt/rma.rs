@@ -11,6 +11,18 @@ pub(crate) const SIGNAL_SET: int = 0;
 /// `SHMEM_SIGNAL_ADD`.
 pub(crate) const SIGNAL_ADD: int = 1;
 
+/// The job, if `ctx` is its default context: only then there is a short path.
+#[inline(always)]
+fn default_of(ctx: shmem_ctx_t) -> Option<&'static State> {
+    if ctx == CTX_DEFAULT { try_state() } else { None }
+}
+
+/// `nelems` elements of `size` bytes are one of `N` bytes.
+#[inline(always)]
+fn are_one<const N: usize>(nelems: usize, size: usize) -> bool {
+    size <= N && nelems == N / size
+}
+
 /// # Safety
 /// `source` is readable for the elements.
 #[inline(always)]
@@ -23,29 +35,85 @@ pub(crate) unsafe fn put(
     size: usize,
     pe: int,
 ) {
-    if ctx == CTX_DEFAULT
-        && let Some(s) = try_state()
-        && let Some(len) = nelems.checked_mul(size)
+    if let Some(s) = default_of(ctx) {
+        // A negative PE is a number too large.
+        let (to, world) = (s.job.ctx(), pe as u32 as usize);
+        // SAFETY: the caller vouches for the source, here and below.
+        let long = || unsafe { source.cast::<u64>().read_unaligned() };
+        if are_one::<8>(nelems, size) && to.put_element::<8>(Class::Put, world, dest, long()) {
+            return;
+        }
+        // SAFETY: as above.
+        let int = || unsafe { source.cast::<u32>().read_unaligned() } as u64;
+        if are_one::<4>(nelems, size) && to.put_element::<4>(Class::Put, world, dest, int()) {
+            return;
+        }
+    }
+    // SAFETY: passed on.
+    unsafe { put_any(name, ctx, dest, source, product(nelems, size), pe) }
+}
+
+/// `nelems` elements of `size` bytes in bytes, or more than there can be.
+#[inline(always)]
+fn product(nelems: usize, size: usize) -> usize {
+    nelems.saturating_mul(size)
+}
+
+fn fit(name: Name, len: usize) -> usize {
+    if len > isize::MAX as usize {
+        die(name, None, "that many elements do not fit into the address space");
+    }
+    len
+}
+
+/// [`put`] of every kind, and its errors. No more than six parameters: the call is then a jump.
+///
+/// # Safety
+/// As [`put`].
+#[inline(never)]
+unsafe fn put_any(name: Name, ctx: shmem_ctx_t, dest: *mut u8, source: *const u8, len: usize, pe: int) {
+    if let Some(s) = default_of(ctx)
         // SAFETY: the caller vouches for the source. A negative PE is a number too large.
         && unsafe { s.job.ctx().put_heap(Class::Put, pe as u32 as usize, dest, source, len) }
     {
         return;
     }
-    // SAFETY: passed on.
-    unsafe { put_any(name, ctx, dest, source, nelems, size, pe) }
-}
-
-/// [`put`] of every kind, and its errors.
-#[inline(never)]
-unsafe fn put_any(name: Name, ctx: shmem_ctx_t, dest: *mut u8, source: *const u8, nelems: usize, size: usize, pe: int) {
     let s = state(name);
-    let (pe, len) = (s.target(name, ctx, pe), bytes(name, nelems, size));
+    let (pe, len) = (s.target(name, ctx, pe), fit(name, len));
     if len > 0 {
         let place = s.place(name, dest, len);
         s.check_transfer(name, pe, dest, source, len);
         // SAFETY: the caller vouches for the source; the destination was located.
         ok(name, Some(pe), unsafe { s.job.ctx().put(Class::Put, pe, place, source, len) });
     }
+}
+
+/// [`put`] of one element by value.
+///
+/// # Safety
+/// None beyond what is checked; unsafe for uniformity with the other cores.
+#[inline(always)]
+pub(crate) unsafe fn p<T: Copy>(name: Name, ctx: shmem_ctx_t, dest: *mut T, value: T, pe: int) {
+    if let Some(s) = default_of(ctx) {
+        let (to, world, at) = (s.job.ctx(), pe as u32 as usize, dest.cast());
+        // SAFETY: `T` has as many bytes, here and below.
+        let long = || unsafe { std::mem::transmute_copy::<T, u64>(&value) };
+        if size_of::<T>() == 8 && to.put_element::<8>(Class::Put, world, at, long()) {
+            return;
+        }
+        // SAFETY: as above.
+        let int = || unsafe { std::mem::transmute_copy::<T, u32>(&value) } as u64;
+        if size_of::<T>() == 4 && to.put_element::<4>(Class::Put, world, at, int()) {
+            return;
+        }
+    }
+    p_any(name, ctx, dest, value, pe);
+}
+
+#[inline(never)]
+fn p_any<T: Copy>(name: Name, ctx: shmem_ctx_t, dest: *mut T, value: T, pe: int) {
+    // SAFETY: `value` is one element.
+    unsafe { put_any(name, ctx, dest.cast(), (&raw const value).cast(), size_of::<T>(), pe) }
 }
 
 /// # Safety
@@ -81,23 +149,40 @@ pub(crate) unsafe fn get(
     size: usize,
     pe: int,
 ) {
-    if ctx == CTX_DEFAULT
-        && let Some(s) = try_state()
-        && let Some(len) = nelems.checked_mul(size)
+    if let Some(s) = default_of(ctx) {
+        // A negative PE is a number too large.
+        let (from, world) = (s.job.ctx(), pe as u32 as usize);
+        if are_one::<8>(nelems, size)
+            && let Some(bits) = from.get_element::<8>(Class::Get, world, source)
+        {
+            // SAFETY: the caller vouches for the destination, here and below.
+            return unsafe { dest.cast::<u64>().write_unaligned(bits) };
+        }
+        if are_one::<4>(nelems, size)
+            && let Some(bits) = from.get_element::<4>(Class::Get, world, source)
+        {
+            // SAFETY: as above.
+            return unsafe { dest.cast::<u32>().write_unaligned(bits as u32) };
+        }
+    }
+    // SAFETY: passed on.
+    unsafe { get_any(name, ctx, dest, source, product(nelems, size), pe) }
+}
+
+/// [`get`] of every kind, and its errors. No more than six parameters: the call is then a jump.
+///
+/// # Safety
+/// As [`get`].
+#[inline(never)]
+unsafe fn get_any(name: Name, ctx: shmem_ctx_t, dest: *mut u8, source: *const u8, len: usize, pe: int) {
+    if let Some(s) = default_of(ctx)
         // SAFETY: the caller vouches for the destination. A negative PE is a number too large.
         && unsafe { s.job.ctx().get_heap(Class::Get, pe as u32 as usize, dest, source, len) }
     {
         return;
     }
-    // SAFETY: passed on.
-    unsafe { get_any(name, ctx, dest, source, nelems, size, pe) }
-}
-
-/// [`get`] of every kind, and its errors.
-#[inline(never)]
-unsafe fn get_any(name: Name, ctx: shmem_ctx_t, dest: *mut u8, source: *const u8, nelems: usize, size: usize, pe: int) {
     let s = state(name);
-    let (pe, len) = (s.target(name, ctx, pe), bytes(name, nelems, size));
+    let (pe, len) = (s.target(name, ctx, pe), fit(name, len));
     if len > 0 {
         let place = s.place(name, source, len);
         s.check_transfer(name, pe, source, dest, len);
@@ -131,11 +216,32 @@ pub(crate) unsafe fn get_nbi(
 ///
 /// # Safety
 /// None beyond what is checked; unsafe for uniformity with the other cores.
+#[inline(always)]
 pub(crate) unsafe fn g<T: Copy>(name: Name, ctx: shmem_ctx_t, source: *const T, pe: int) -> T {
+    if let Some(s) = default_of(ctx) {
+        let (from, world, at) = (s.job.ctx(), pe as u32 as usize, source.cast());
+        if size_of::<T>() == 8
+            && let Some(bits) = from.get_element::<8>(Class::Get, world, at)
+        {
+            // SAFETY: `T` has as many bytes, here and below; a peer stored it as a `T`.
+            return unsafe { std::mem::transmute_copy::<u64, T>(&bits) };
+        }
+        if size_of::<T>() == 4
+            && let Some(bits) = from.get_element::<4>(Class::Get, world, at)
+        {
+            // SAFETY: as above.
+            return unsafe { std::mem::transmute_copy::<u32, T>(&(bits as u32)) };
+        }
+    }
+    g_any(name, ctx, source, pe)
+}
+
+#[inline(never)]
+fn g_any<T: Copy>(name: Name, ctx: shmem_ctx_t, source: *const T, pe: int) -> T {
     let mut value = std::mem::MaybeUninit::<T>::uninit();
-    // SAFETY: `value` has room for one element, and `get` fills it or ends the program.
+    // SAFETY: `value` has room for one element, and `get_any` fills it or ends the program.
     unsafe {
-        get(name, ctx, value.as_mut_ptr().cast(), source.cast(), 1, size_of::<T>(), pe);
+        get_any(name, ctx, value.as_mut_ptr().cast(), source.cast(), size_of::<T>(), pe);
         value.assume_init()
     }
 }

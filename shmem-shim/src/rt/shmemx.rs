@@ -5,8 +5,9 @@
 //! operations on it in the same order; an operation that was started is a request, which exactly one
 //! call of wait ends.
 
-use super::{State, collective, die, lock, ok, state};
+use super::{State, collective, collective_of, die, lock, ok, state};
 use crate::ctypes::*;
+use abi::torus::{Coords, Direction};
 use angara::tree::{Arrival, PendingRaw, ReduceElem, ReduceOp};
 use std::sync::Mutex;
 
@@ -63,10 +64,51 @@ pub(crate) unsafe fn traffic(
     0
 }
 
+/// What links have carried for the job so far: the link that leaves the node at `coords` along `dimension`
+/// towards larger coordinates if `direction` is positive, else smaller ones; all links if `coords` is null.
+/// -1 if there is no such link.
+///
+/// # Safety
+/// `coords` is null or readable for as many as the network has dimensions, the others null or writable.
+pub(crate) unsafe fn link_traffic(
+    name: Name,
+    coords: *const int,
+    dimension: int,
+    direction: int,
+    packets: *mut size_t,
+    bytes: *mut size_t,
+) -> int {
+    let s = state(name);
+    let shape = s.job.geometry().shape;
+    let mut only = None;
+    if !coords.is_null() {
+        let mut at = Coords::default();
+        for (i, c) in at.0.iter_mut().enumerate().take(shape.dims().len()) {
+            // SAFETY: the caller's contract.
+            let Ok(given) = u8::try_from(unsafe { *coords.add(i) }) else { return -1 };
+            *c = given;
+        }
+        let dim = usize::try_from(dimension).ok().filter(|d| *d < shape.dims().len() && direction != 0);
+        let (Some(node), Some(dim)) = (shape.id(at), dim) else { return -1 };
+        let link = (node, Direction::new(dim, direction > 0));
+        if shape.neighbour(link.0, link.1).is_none() {
+            return -1;
+        }
+        only = Some(link);
+    }
+    let load = ok(name, None, s.job.link_traffic(only));
+    for (to, value) in [(packets, load.packets), (bytes, load.bytes)] {
+        if !to.is_null() {
+            // SAFETY: the caller's contract.
+            unsafe { to.write(value as size_t) };
+        }
+    }
+    0
+}
+
 /// Opens a tree over the team, rooted at PE `root` of it; -1 if all trees are taken. Collective.
 pub(crate) fn tree_open(name: Name, team: shmem_team_t, root: int) -> int {
-    let s = collective(name);
-    let group = s.teams.of_team(name, team);
+    let (s, group) = collective_of(name, |s| s.teams.of_team(s, name, team));
     let Some(root) = group.pe(root) else { die(name, None, format_args!("the team has no PE {root}")) };
     s.agree(name, &group, || format!("root {root}"));
     let id: i64 = if group.world(0) == s.me {
@@ -75,7 +117,7 @@ pub(crate) fn tree_open(name: Name, team: shmem_team_t, root: int) -> int {
         let id = s.job.tree_open(root, &pes).map_or(-1, i64::from);
         for pe in &pes[1..] {
             // SAFETY: a local of 8 bytes.
-            unsafe { s.send(name, *pe, (&raw const id).cast(), 8) };
+            unsafe { s.send(name, group.lane, *pe, (&raw const id).cast(), 8) };
         }
         id
     } else {
@@ -83,16 +125,16 @@ pub(crate) fn tree_open(name: Name, team: shmem_team_t, root: int) -> int {
             // SAFETY: messages of this exchange have 8 bytes.
             unsafe { p.cast::<i64>().read_volatile() }
         };
-        s.receive(name, group.world(0), read)
+        s.receive(name, group.lane, group.world(0), read)
     };
     id as int
 }
 
 /// Gives a tree back; nothing may be under way on it. Collective over the team that opened it.
 pub(crate) fn tree_close(name: Name, team: shmem_team_t, tree: int) {
-    let s = collective(name);
+    let (s, group) = collective_of(name, |s| s.teams.of_team(s, name, team));
     let tree = tree_id(name, tree);
-    s.group_sync(name, &s.teams.of_team(name, team));
+    s.group_sync(name, &group);
     ok(name, None, s.job.tree_close(tree));
 }
 

@@ -6,7 +6,7 @@
 //! completion on one context then cover the others too, which OpenSHMEM allows.
 
 use super::check::list;
-use super::{State, collective, die, lock, memory, state};
+use super::{State, collective_of, die, lanes, lock, memory, state};
 use crate::ctypes::*;
 use std::sync::Mutex;
 
@@ -29,6 +29,8 @@ pub(crate) struct Group {
     pub(crate) start: usize,
     pub(crate) stride: isize,
     pub(crate) size: usize,
+    /// Where its collectives talk ([`super::lanes`]).
+    pub(crate) lane: usize,
 }
 
 impl Group {
@@ -51,6 +53,13 @@ impl Group {
         let i = distance / self.stride;
         (distance % self.stride == 0 && i >= 0 && (i as usize) < self.size).then_some(i as usize)
     }
+    /// The group of these PEs, if they are evenly spaced.
+    fn of(pes: &[usize], lane: usize) -> Option<Group> {
+        let start = *pes.first()?;
+        let stride = pes.get(1).map_or(1, |second| *second as isize - start as isize);
+        let group = Group { start, stride, size: pes.len(), lane };
+        pes.iter().enumerate().all(|(i, pe)| group.world(i) == *pe).then_some(group)
+    }
     /// `size` members from `start` in steps of `stride`, if all of them exist.
     fn part(&self, start: int, stride: int, size: int) -> Option<Group> {
         let (first, count) = (self.pe(start)?, usize::try_from(size).ok().filter(|n| *n > 0)?);
@@ -59,7 +68,7 @@ impl Group {
         if stride == 0 && count > 1 {
             return None;
         }
-        Some(Group { start: first, stride: self.stride * stride as isize, size: count })
+        Some(Group { start: first, stride: self.stride * stride as isize, size: count, lane: self.lane })
     }
     /// "the job has" or "the team has".
     pub(crate) fn noun(&self, n: usize) -> &'static str {
@@ -115,12 +124,11 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// `shared`: every PE of the job can be reached with plain loads and stores.
-    pub(crate) fn new(me: usize, n: usize, shared: bool) -> Table {
-        let world = Group { start: 0, stride: 1, size: n };
+    /// `shared`: PEs reached with plain loads and stores, in order.
+    pub(crate) fn new(me: usize, n: usize, shared: &[usize]) -> Table {
         Table {
-            world,
-            shared: if shared { world } else { Group { start: me, stride: 1, size: 1 } },
+            world: Group { start: 0, stride: 1, size: n, lane: 0 },
+            shared: Group::of(shared, 0).unwrap_or(Group { start: me, stride: 1, size: 1, lane: 0 }),
             teams: Mutex::new(Handles(Vec::new())),
             contexts: Mutex::new(Handles(Vec::new())),
         }
@@ -137,8 +145,9 @@ impl Table {
     }
 
     /// The group of a team, for a collective.
-    pub(crate) fn of_team(&self, name: Name, team: shmem_team_t) -> Group {
+    pub(crate) fn of_team(&self, s: &State, name: Name, team: shmem_team_t) -> Group {
         match self.team(team) {
+            Some(t) if team == TEAM_SHARED => Group { lane: s.lane(lanes::SHARED), ..t.group },
             Some(t) => t.group,
             None => {
                 die(name, None, format_args!("{team:#x} is not a team of this PE (destroyed, or SHMEM_TEAM_INVALID)"))
@@ -184,7 +193,7 @@ impl Set {
     }
     /// The group, which must consist of PEs of the job and include this one.
     pub(crate) fn group(&self, s: &State, name: Name) -> Group {
-        let world = Group { start: 0, stride: 1, size: s.n };
+        let world = Group { lane: s.lane(lanes::ACTIVE_SETS), ..s.world() };
         let stride = u32::try_from(self.log_stride).ok().and_then(|l| 1i32.checked_shl(l)).filter(|v| *v > 0);
         let group = stride.and_then(|stride| world.part(self.start, stride, self.size));
         match group {
@@ -250,7 +259,10 @@ unsafe fn create(
     }
     let handle = match group.index(s.me) {
         Some(_) => lock(&s.teams.teams).insert(team, FIRST_TEAM),
-        None => Some(TEAM_INVALID),
+        None => {
+            s.lanes.give_back(group.lane);
+            Some(TEAM_INVALID)
+        }
     };
     // SAFETY: the caller's contract.
     unsafe { new_team.write(handle.unwrap_or(TEAM_INVALID)) };
@@ -270,18 +282,21 @@ pub(crate) unsafe fn split_strided(
     mask: long,
     new_team: *mut shmem_team_t,
 ) -> int {
-    let s = collective(name);
     // SAFETY: the caller's contract.
     unsafe { new_team.write(TEAM_INVALID) };
-    let Some(parent) = s.teams.team(parent).map(|t| t.group) else { return -1 };
-    // Nothing needs it here, but programs rely on a collective of the whole parent team to order
-    // what they did before against what members of the new team do next.
+    if state(name).teams.team(parent).is_none() {
+        return -1;
+    }
+    let (s, parent) = collective_of(name, |s| s.teams.of_team(s, name, parent));
     s.agree(name, &parent, || list(&[("start", &start), ("stride", &stride), ("size", &size)]));
-    s.group_sync(name, &parent);
+    let [lane, _] = s.new_lanes(name, &parent, 1);
     match parent.part(start, stride, size) {
         // SAFETY: the caller's contract.
-        Some(group) => unsafe { create(&s, group, config, mask, new_team) },
-        None => -1,
+        Some(group) => unsafe { create(&s, Group { lane, ..group }, config, mask, new_team) },
+        None => {
+            s.lanes.give_back(lane);
+            -1
+        }
     }
 }
 
@@ -301,16 +316,21 @@ pub(crate) unsafe fn split_2d(
     ymask: long,
     yteam: *mut shmem_team_t,
 ) -> int {
-    let s = collective(name);
     // SAFETY: the caller's contract.
     unsafe {
         xteam.write(TEAM_INVALID);
         yteam.write(TEAM_INVALID);
     }
-    let Some(parent) = s.teams.team(parent).map(|t| t.group) else { return -1 };
-    let Some(me) = parent.index(s.me).map(|i| i as int) else { return -1 };
-    s.group_sync(name, &parent);
+    if state(name).teams.team(parent).is_none() {
+        return -1;
+    }
+    let (s, parent) = collective_of(name, |s| s.teams.of_team(s, name, parent));
+    let me = s.my_index(name, &parent) as int;
+    // Rows have no PE in common, so one lane serves all of them; columns likewise.
+    let [lane_x, lane_y] = s.new_lanes(name, &parent, 2);
     if xrange < 1 {
+        s.lanes.give_back(lane_x);
+        s.lanes.give_back(lane_y);
         return -1;
     }
     let (n, width) = (parent.size as int, xrange.min(parent.size as int));
@@ -319,7 +339,10 @@ pub(crate) unsafe fn split_2d(
     let column = parent.part(x, width, (n - x + width - 1) / width);
     let (Some(row), Some(column)) = (row, column) else { return -1 };
     // SAFETY: the caller's contract.
-    unsafe { create(&s, row, xconfig, xmask, xteam) | create(&s, column, yconfig, ymask, yteam) }
+    unsafe {
+        create(&s, Group { lane: lane_x, ..row }, xconfig, xmask, xteam)
+            | create(&s, Group { lane: lane_y, ..column }, yconfig, ymask, yteam)
+    }
 }
 
 pub(crate) fn destroy(name: Name, team: shmem_team_t) {
@@ -328,8 +351,10 @@ pub(crate) fn destroy(name: Name, team: shmem_team_t) {
         TEAM_INVALID => {}
         TEAM_WORLD | TEAM_SHARED => die(name, None, "a predefined team cannot be destroyed"),
         _ => {
-            if lock(&s.teams.teams).remove(team, FIRST_TEAM).is_none() {
-                die(name, None, format_args!("{team:#x} is not a team of this PE"));
+            let gone = lock(&s.teams.teams).remove(team, FIRST_TEAM);
+            match gone {
+                Some(gone) => s.lanes.give_back(gone.group.lane),
+                None => die(name, None, format_args!("{team:#x} is not a team of this PE")),
             }
             for c in &mut lock(&s.teams.contexts).0 {
                 if c.is_some_and(|c| c.team == team) {
@@ -409,7 +434,7 @@ mod tests {
 
     #[test]
     fn parts_of_parts_number_their_pes() {
-        let world = Group { start: 0, stride: 1, size: 12 };
+        let world = Group { start: 0, stride: 1, size: 12, lane: 0 };
         let odd = world.part(1, 2, 6).unwrap();
         let back = odd.part(5, -2, 3).unwrap();
         assert_eq!((0..3).map(|i| back.world(i)).collect::<Vec<_>>(), [11, 7, 3]);
@@ -419,5 +444,13 @@ mod tests {
         assert_eq!(odd.part(2, 0, 1).unwrap().index(5), Some(0));
         assert!(world.part(-1, 1, 1).is_none() && world.part(0, 1, 0).is_none());
         assert!(world.part(0, i32::MAX, i32::MAX).is_none());
+    }
+
+    #[test]
+    fn pes_of_a_host_are_a_group_if_they_are_evenly_spaced() {
+        assert_eq!(Group::of(&[2, 3, 4], 0), Some(Group { start: 2, stride: 1, size: 3, lane: 0 }));
+        assert_eq!(Group::of(&[1, 4, 7], 0), Some(Group { start: 1, stride: 3, size: 3, lane: 0 }));
+        assert_eq!(Group::of(&[5], 1), Some(Group { start: 5, stride: 1, size: 1, lane: 1 }));
+        assert_eq!((Group::of(&[], 0), Group::of(&[0, 1, 3], 0)), (None, None));
     }
 }

@@ -22,7 +22,7 @@ const AUTO_MAX: usize = 16 * 1024;
 impl State {
     /// Opens the world tree. Collective, at the end of init.
     pub(crate) fn open_tree(&self, name: Name) {
-        let world = Group { start: 0, stride: 1, size: self.n };
+        let world = self.world();
         let mut share = [0u64];
         if self.me == 0 {
             share[0] = self.try_open().map_or(0, |id| id as u64 + 1);
@@ -52,7 +52,7 @@ impl State {
     /// The tree for a collective of `group` moving `bytes`, if one is to be used.
     pub(crate) fn tree_for(&self, group: &Group, bytes: usize) -> Option<Tree<'_>> {
         let id = (*self.trees.world.get()?)?;
-        if group.size != self.n {
+        if !self.is_world(group) {
             return None;
         }
         let forced = self.job.geometry().collectives == Collectives::Tree;

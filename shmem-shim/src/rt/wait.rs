@@ -53,12 +53,20 @@ fn check<T>(s: &State, name: Name, p: *mut T) {
 
 /// # Safety
 /// `ivar` points to a live variable.
+#[inline(always)]
 pub(crate) unsafe fn until<T: Waitable>(name: Name, ivar: *mut T, cmp: int, value: T) {
     let s = state(name);
     // SAFETY: the caller's contract; volatile because a peer writes it.
-    if holds(name, unsafe { ivar.read_volatile() }, cmp, value) {
-        return;
+    if !holds(name, unsafe { ivar.read_volatile() }, cmp, value) {
+        // SAFETY: passed on.
+        unsafe { wait_for(s, name, ivar, cmp, value) }
     }
+}
+
+/// # Safety
+/// As [`until`].
+#[inline(never)]
+unsafe fn wait_for<T: Waitable>(s: &State, name: Name, ivar: *mut T, cmp: int, value: T) {
     check(s, name, ivar);
     let what = || {
         // SAFETY: as above.

@@ -5,6 +5,32 @@
 
 static long value;
 
+/* What all links together and, if they exist, the first node's links have carried. */
+static void links(size_t *packets, size_t *bytes)
+{
+    int zero[SHMEMX_DIMS_MAX] = { 0 }, dims[SHMEMX_DIMS_MAX], nd = shmemx_torus_dims(dims);
+    size_t p, b, sum = 0;
+    CHECK(shmemx_link_traffic(NULL, 0, 0, packets, bytes) == 0);
+    CHECK(shmemx_link_traffic(zero, nd, 1, &p, &b) == -1);
+    CHECK(shmemx_link_traffic(zero, 0, 0, &p, &b) == -1);
+    CHECK(shmemx_link_traffic((int[SHMEMX_DIMS_MAX]){ dims[0] }, 0, 1, &p, &b) == -1);
+    int at[SHMEMX_DIMS_MAX] = { 0 };
+    for (int node = 0, more = 1; more; node++) {
+        for (int d = 0; d < nd; d++)
+            for (int way = -1; way <= 1; way += 2)
+                if (shmemx_link_traffic(at, d, way, &p, NULL) == 0) sum += p;
+        more = 0;
+        for (int d = 0; d < nd && !more; d++) {
+            more = ++at[d] < dims[d];
+            if (!more) at[d] = 0;
+        }
+    }
+    /* Others may have sent meanwhile. */
+    size_t later;
+    CHECK(shmemx_link_traffic(NULL, 0, 0, &later, NULL) == 0);
+    CHECK(*packets <= sum && sum <= later);
+}
+
 int main(void)
 {
     start();
@@ -18,6 +44,21 @@ int main(void)
     CHECK(after == before + 1 && packets >= 3 && bytes >= 600);
     CHECK(shmemx_pe_traffic(n, SHMEMX_PUT, &after, NULL, NULL) == -1);
     CHECK(shmemx_pe_traffic(0, 4, &after, NULL, NULL) == -1);
+
+    /* 600 bytes are three packets on each link of their way. Only this PE sends. */
+    size_t p0, b0, p1, b1, hops = shmemx_pe_hops(next);
+    for (int turn = 0; turn < n; turn++) {
+        shmem_barrier_all();
+        if (turn == me) {
+            links(&p0, &b0);
+            shmem_putmem(to, own, 600, next);
+            shmem_quiet();
+            links(&p1, &b1);
+            CHECK(p1 - p0 >= 3 * hops && b1 - b0 >= 600 * hops);
+            if (n == 1) CHECK(p1 == 0 && b1 == 0);
+        }
+    }
+    shmem_barrier_all();
 
     /* A half-barrier orders what was put before it against what is read after it, on every PE. */
     for (long i = 1; i <= 20; i++) {

@@ -1,5 +1,6 @@
 /* SHMEM_THREAD_MULTIPLE: 4 threads of each PE at once, on the default context, on one they share and on
- * contexts of their own: nothing is lost, neither data nor counts. */
+ * contexts of their own: nothing is lost, neither data nor counts. Then in collectives of
+ * different teams. */
 #include "check.h"
 #include <pthread.h>
 #include <shmemx.h>
@@ -41,6 +42,56 @@ static void *work(void *arg)
     return NULL;
 }
 
+/* Each thread has a team of its own, made by it out of a team of its own: all of them are in
+ * collectives at once, and the PEs' threads run in different orders. */
+static shmem_team_t mine[THREADS];
+static long from[THREADS][300], to[THREADS][300 * 64];
+
+static void *collect(void *arg)
+{
+    int t = (int)(long)arg;
+    shmem_team_t team = mine[t], part;
+    for (int i = 0; i < 50; i++) {
+        int size = shmem_team_n_pes(team), rank = shmem_team_my_pe(team), len = i % 3 ? 1 + i : 300;
+        for (int k = 0; k < len; k++) from[t][k] = 1000 * t + rank + k;
+        shmem_team_sync(team);
+        shmem_long_sum_reduce(team, to[t], from[t], len);
+        for (int k = 0; k < len; k++) CHECK(to[t][k] == (1000L * t + k) * size + size * (size - 1) / 2);
+        shmem_team_sync(team);
+        shmem_long_fcollect(team, to[t], from[t], len);
+        for (int pe = 0; pe < size; pe++) CHECK(to[t][pe * len + len - 1] == 1000 * t + pe + len - 1);
+        shmem_team_sync(team);
+        shmem_long_broadcast(team, to[t], from[t], len, i % size);
+        CHECK(to[t][len - 1] == 1000 * t + i % size + len - 1);
+        if (i % 10 == 0) {
+            CHECK(shmem_team_split_strided(team, 0, 1, size, NULL, 0, &part) == 0);
+            shmem_team_sync(part);
+            shmem_team_destroy(part);
+        }
+        shmem_team_sync(team);
+    }
+    return NULL;
+}
+
+static void collectives_at_once(void)
+{
+    pthread_t threads[THREADS];
+    for (int t = 0; t < THREADS; t++)
+        CHECK(shmem_team_split_strided(SHMEM_TEAM_WORLD, t % 2 ? n - 1 : 0, t % 2 ? -1 : 1, n, NULL, 0, &mine[t]) == 0);
+    for (long i = 0; i < THREADS; i++) {
+        long t = me % 2 ? THREADS - 1 - i : i;
+        pthread_create(&threads[t], NULL, collect, (void *)t);
+    }
+    /* The main thread is in collectives of all PEs meanwhile. */
+    for (int i = 0; i < 20; i++) {
+        shmem_barrier_all();
+        shmem_free(shmem_malloc(100));
+    }
+    for (int t = 0; t < THREADS; t++) pthread_join(threads[t], NULL);
+    for (int t = 0; t < THREADS; t++) shmem_team_destroy(mine[t]);
+    shmem_barrier_all();
+}
+
 int main(void)
 {
     int level;
@@ -68,5 +119,6 @@ int main(void)
         CHECK(now - ops[2][pe] >= 3 * THREADS * ROUNDS);
         if (pe > 0) CHECK(now - ops[2][pe] == 3 * THREADS * ROUNDS + (pe == (me + 1) % n ? THREADS : 0));
     }
+    collectives_at_once();
     return finish("threads");
 }
