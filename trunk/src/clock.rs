@@ -26,6 +26,11 @@ impl Clock {
         Clock { outside: nanos(now), inside: 0, step_max }
     }
 
+    /// No call is expected to come later after the last than this.
+    pub(crate) fn set_step_max(&mut self, step_max: Nanos) {
+        self.step_max = step_max;
+    }
+
     /// The caller's clock shows `now`: attended time.
     pub(crate) fn observe(&mut self, now: Duration) -> Nanos {
         let outside = nanos(now);

@@ -91,7 +91,8 @@ impl Window {
 
     /// Bytes per nanosecond, and how many may leave at once.
     fn pace(&self, rtt: &Rtt) -> (f64, f64) {
-        let rate = 2.0 * self.size as f64 / rtt.smoothed.max(1) as f64;
+        // The shortest round trip, as the others contain waits for a processor at either end.
+        let rate = 2.0 * self.size as f64 / rtt.minimum.min(rtt.smoothed).max(1) as f64;
         (rate, 2.0 * BATCH as f64 + rate * 100_000.0)
     }
 

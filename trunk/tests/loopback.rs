@@ -119,3 +119,29 @@ fn records_come_back_through_io_uring() {
 fn there_is_always_an_engine() {
     echo("127.0.0.1:0", Kind::Auto);
 }
+
+#[test]
+fn a_socket_says_when_something_has_come() {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    for kind in [Kind::Syscall, Kind::Uring] {
+        let any: SocketAddr = "127.0.0.1:0".parse().unwrap();
+        let (Ok(mut a), Ok(mut b)) = (open(any, kind), open(any, kind)) else {
+            eprintln!("skipped: the kernel has no {kind:?}");
+            continue;
+        };
+        let to = b.local_addr().unwrap();
+        let readable = |b: &dyn Socket, seconds| {
+            let timeout = Timespec { tv_sec: seconds, tv_nsec: 0 };
+            poll(&mut [PollFd::from_borrowed_fd(b.readiness(), PollFlags::IN)], Some(&timeout)).unwrap() > 0
+        };
+        for round in 0..100u8 {
+            assert_eq!(b.recv(&mut |_, _| panic!("nothing was sent")).unwrap(), 0);
+            assert!(!readable(&*b, 0), "{kind:?}, round {round}: nothing was sent");
+            a.send(to, &[round; 2_500], 1_000).unwrap();
+            assert!(readable(&*b, 10), "{kind:?}, round {round}: nothing has come");
+            let mut sizes = Vec::new();
+            while b.recv(&mut |_, datagram| sizes.push((datagram[0], datagram.len()))).unwrap() > 0 {}
+            assert_eq!(sizes, [(round, 1_000), (round, 1_000), (round, 500)], "{kind:?}");
+        }
+    }
+}

@@ -12,14 +12,16 @@
 
 use super::session::Session;
 use super::{Association, Event};
-use crate::clock::Nanos;
+use crate::clock::{Nanos, nanos};
 use crate::frame::{HEADER, HELLO, Header, Hello, Kind, TAG};
 use crate::keys::{Nonces, Random};
 use crate::rtt::MILLIS;
 use crate::stats::Refused;
 
 const INTERVAL_MIN: Nanos = 10 * MILLIS;
-pub(super) const INTERVAL_MAX: Nanos = 500 * MILLIS;
+const INTERVAL_MAX: Nanos = 500 * MILLIS;
+/// Longest time between two calls that counts while there is no session.
+pub(super) const STEP_MAX: Nanos = 2 * INTERVAL_MAX;
 
 pub(super) struct Handshake {
     random: Random,
@@ -100,6 +102,8 @@ impl Association {
         self.handshake.nonce = self.handshake.random.draw();
         self.handshake.epoch = epoch.saturating_add(1);
         self.handshake.restart(now);
+        // Whoever attends to a session calls at every heartbeat.
+        self.clock.set_step_max(2 * nanos(self.config.heartbeat));
         if let Some(session) = &mut self.session {
             session.ping();
         }

@@ -5,7 +5,7 @@ mod receive;
 mod send;
 mod session;
 
-use crate::clock::{Clock, Nanos, nanos};
+use crate::clock::{Clock, Nanos};
 use crate::config::{Config, ConfigError, RECORD_MAX};
 use crate::frame::{Header, Kind};
 use crate::impair::{Impaired, Impairment};
@@ -72,8 +72,6 @@ impl Association {
     /// An association that begins to look for its peer at the next [`Association::poll_transmit`].
     pub fn new(config: Config, now: Duration) -> Result<Association, ConfigError> {
         config.check()?;
-        // Whoever is alive calls at least every heartbeat, or every handshake interval without a session.
-        let step_max = 2 * nanos(config.heartbeat).max(handshake::INTERVAL_MAX);
         let mut cluster = [0; 4];
         cluster.copy_from_slice(&config.cluster[..4]);
         Ok(Association {
@@ -83,7 +81,7 @@ impl Association {
                 peer: config.peer,
                 cluster: u32::from_le_bytes(cluster),
             },
-            clock: Clock::new(now, step_max),
+            clock: Clock::new(now, handshake::STEP_MAX),
             handshake: Handshake::new(Random::new(&config.seed)),
             session: None,
             closed: false,
@@ -119,7 +117,8 @@ impl Association {
         self.session.is_some()
     }
 
-    /// The next record that has arrived. Handing it out is what gives the peer room for more.
+    /// The next record that has arrived. Handing it out is what gives the peer room for more. It shares memory with
+    /// the others that came in the same datagram: to keep a small one for long, copy it.
     pub fn poll_record(&mut self) -> Option<(u16, Bytes)> {
         let record = self.session.as_mut()?.record()?;
         self.stats.records_received += 1;
@@ -275,6 +274,7 @@ impl Association {
             let since = self.clock.outside(self.clock.now()).saturating_sub(Duration::from_nanos(ago));
             self.events.push_back(Event::Down { why, since });
             self.handshake.restart(self.clock.now());
+            self.clock.set_step_max(handshake::STEP_MAX);
         }
     }
 }

@@ -70,6 +70,8 @@ struct Path {
 enum Fault {
     /// The process ends and starts again.
     Restart(usize),
+    /// It starts again with another key, and later with the right one.
+    Mismatch(usize),
     /// The host's clock is set.
     Jump(usize, i64),
     /// The other key becomes the active one.
@@ -143,8 +145,9 @@ impl World {
         let mut faults = BTreeMap::new();
         for _ in 0..random.below(4) {
             let host = random.below(2) as usize;
-            let fault = match random.below(5) {
+            let fault = match random.below(6) {
                 0 => Fault::Restart(host),
+                4 => Fault::Mismatch(host),
                 1 => Fault::Jump(host, random.below(20_000_000_000) as i64 - 10_000_000_000),
                 2 => Fault::Rotate(host),
                 3 => Fault::Impair(host, impairment(&mut random)),
@@ -239,19 +242,29 @@ impl World {
 
     fn befall(&mut self, fault: Fault) {
         match fault {
-            Fault::Restart(i) => {
-                let clock = (self.now as i64 + self.hosts[i].offset) as u64;
-                let association = association(i as u16, &self.keys[0], clock, &mut self.random);
-                let host = &mut self.hosts[i];
-                self.seen.sessions += host.association.stats().sessions;
-                host.association = association;
-                host.begin(None);
+            Fault::Restart(i) => self.restart(i, &self.keys[0].clone()),
+            Fault::Mismatch(i) => {
+                self.restart(i, &KeyRing::new(1, b"not the key of this cluster").unwrap());
+                let mut at = self.now + self.random.below(FAULTS_UNTIL.saturating_sub(self.now).max(1));
+                while at >= FAULTS_UNTIL - 2 || self.faults.contains_key(&at) {
+                    at -= 1;
+                }
+                self.faults.insert(at, Fault::Restart(i));
             }
             Fault::Jump(i, by) => self.hosts[i].offset = (self.hosts[i].offset + by).max(0),
             Fault::Rotate(i) => self.hosts[i].association.set_keys(&self.keys[1]),
             Fault::Impair(i, what) => self.hosts[i].association.impair(what),
             Fault::Freeze(i, nanos) => self.hosts[i].frozen_until = self.now + nanos,
         }
+    }
+
+    fn restart(&mut self, i: usize, keys: &KeyRing) {
+        let clock = (self.now as i64 + self.hosts[i].offset) as u64;
+        let association = association(i as u16, keys, clock, &mut self.random);
+        let host = &mut self.hosts[i];
+        self.seen.sessions += host.association.stats().sessions;
+        host.association = association;
+        host.begin(None);
     }
 
     fn arrive(&mut self, to: usize, mut datagram: Vec<u8>) {
