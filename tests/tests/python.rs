@@ -6,17 +6,23 @@
 use angara_tests::{Test, tools};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 /// The version whose tests are known to pass; it does not work with numpy 2.
 const PACKAGE: &str = "shmem4py==1.0.0";
 const NUMPY: &str = "numpy<2";
+/// 110 tests in Python on every PE take seconds, and minutes on a machine that does much else.
+const LIMIT: Duration = Duration::from_secs(200);
 
 /// Runs a step of the installation; what it said if it failed.
 fn step(program: impl AsRef<std::ffi::OsStr>, args: &[&str], dir: &Path) -> Result<(), String> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let ours = tools::profile_dir().to_path_buf();
     let path = std::env::join_paths(std::iter::once(ours).chain(std::env::split_paths(&path))).expect("a search path");
-    let done = Command::new(program).args(args).current_dir(dir).env("PATH", path).stdin(Stdio::null()).output();
+    let mut command = Command::new(program);
+    // The interface is one C file of which an optimising compiler makes minutes of work.
+    command.args(args).current_dir(dir).env("PATH", path).env("CFLAGS", "-O0").stdin(Stdio::null());
+    let done = command.output();
     let done = done.map_err(|e| e.to_string())?;
     if done.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&done.stderr).into_owned()) }
 }
@@ -56,11 +62,11 @@ fn environment() -> Option<(PathBuf, PathBuf)> {
 #[test]
 fn shmem4py_builds_passes_its_tests_and_runs_the_example() {
     let Some((python, tests)) = environment() else { return };
-    for (path, pes) in [("direct", "2"), ("ring", "3")] {
+    for (path, pes) in [("direct", "2"), ("ring", "2")] {
         let test = Test::new("shmem4py");
-        let mut command = test.angara(["run", "-n", pes, "--path", path, "--timeout", "150", "--"]);
+        let mut command = test.angara(["run", "-n", pes, "--path", path, "--timeout", "180", "--"]);
         command.arg(&python).args(["-m", "unittest", "discover", "-s"]).arg(&tests);
-        let done = test.run(command).success();
+        let done = test.spawn(command).wait(LIMIT).success();
         let ran = done.stderr.lines().filter(|l| l.starts_with("Ran ")).count();
         assert_eq!(ran.to_string(), pes, "every PE reports: {done}");
         test.assert_clean();
