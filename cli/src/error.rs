@@ -1,6 +1,6 @@
 //! How a command fails: what went wrong, what to do about it, and the exit code.
 //!
-//! Exit codes: 2 for wrong usage, 1 for a failure at run time, 126 and 127 for a program that
+//! Exit codes: 2 for wrong usage, 1 for a failure at run time, 130 for work ended with Ctrl-C, 126 and 127 for a program that
 //! cannot be executed or does not exist (as in a shell), 124 for a timeout (as `timeout(1)`),
 //! otherwise the program's own.
 
@@ -49,6 +49,10 @@ impl From<Failure> for Failed {
 impl From<sim::Error> for Failed {
     fn from(e: sim::Error) -> Failed {
         let (message, remedy, usage) = e.parts();
+        if matches!(e, sim::Error::Interrupted(_)) {
+            // As a shell shows what SIGINT has ended.
+            return Failed::runtime(message, remedy).with_code(130);
+        }
         if usage { Failed::usage(message, remedy) } else { Failed::runtime(message, remedy) }
     }
 }

@@ -3,7 +3,7 @@
 
 use fabric::model::rng::{below, mix};
 use fabric::model::{
-    Angara, Config, Counters, Delivery, Generic, LinkLoad, Network, Packet, Profile, Rate, Shape, TraceEvent,
+    Angara, Config, Counters, Delivery, Generic, LinkLoad, Lost, Network, Packet, Profile, Rate, Shape, TraceEvent,
 };
 use proptest::prelude::*;
 
@@ -13,6 +13,8 @@ struct Seen {
     deliveries: Vec<Delivery>,
     counters: Vec<Counters>,
     loads: Vec<LinkLoad>,
+    /// Those of one instant have no order.
+    lost: Vec<Lost>,
     trace: Vec<TraceEvent>,
 }
 
@@ -40,12 +42,16 @@ fn run(config: &Config, threads: usize, seed: u64, flits: u16) -> Seen {
         assert!(net.now() <= until);
         now = until;
         seen.deliveries.extend(std::iter::from_fn(|| net.poll_delivery()));
+        seen.lost.extend(std::iter::from_fn(|| net.poll_lost()));
         seen.counters.push(net.counters());
         seen.trace.extend(net.take_trace());
     }
     net.run_until_idle();
     net.check_idle().unwrap();
     seen.deliveries.extend(std::iter::from_fn(|| net.poll_delivery()));
+    seen.lost.extend(std::iter::from_fn(|| net.poll_lost()));
+    assert!(seen.lost.is_sorted_by_key(|l| l.time));
+    seen.lost.sort();
     seen.counters.push(net.counters());
     seen.trace.extend(net.take_trace());
     seen.loads =
@@ -109,6 +115,33 @@ proptest! {
         for threads in [2, 3] {
             prop_assert_eq!(&run(&config, threads, seed, 18), &alone);
         }
+    }
+}
+
+#[test]
+fn nor_where_links_and_nodes_are_down_from_the_beginning() {
+    let network = |shape: &str, faults: &[&str]| Config {
+        shape: shape.parse().unwrap(),
+        profile: Profile::Angara(Angara::default()),
+        seed: 1,
+        faults: faults.iter().map(|f| f.to_string()).collect(),
+    };
+    for (shape, faults) in [
+        ("torus:4x4", &["link 0,0 +X down", "node 2,1 down"][..]),
+        ("mesh:3x3", &["link 1,0 +Y down @0ps"]),
+        ("torus:3x5x2", &["node 1,1,1 down", "link 0,2,0 -Y down", "link 2,2,0 +X down"]),
+    ] {
+        let config = network(shape, faults);
+        let alone = run(&config, 1, 7, 18);
+        let dead = faults.iter().any(|f| f.starts_with("node"));
+        assert!(alone.deliveries.len() > 500 && alone.lost.is_empty() != dead, "{shape}");
+        for threads in [2, 3] {
+            assert_eq!(run(&config, threads, 7, 18), alone, "{shape}, {threads} threads");
+        }
+    }
+    for fault in ["corrupt=1%", "link 0,0 +X corrupt=1%", "link 0,0 +X down @1us"] {
+        let refused = Network::with_threads(&network("torus:4x4", &[fault]), 2).err().unwrap().to_string();
+        assert!(refused.contains(fault) && refused.contains("give 1"), "{refused}");
     }
 }
 

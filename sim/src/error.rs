@@ -56,6 +56,9 @@ impl Error {
         match self {
             Error::Invalid { what, value, remedy } => (format!("{what} is {value}"), remedy.clone(), true),
             Error::Setting { .. } | Error::Network(_) => (self.to_string(), String::new(), true),
+            Error::File { source, .. } if source.kind() == std::io::ErrorKind::NotFound => {
+                (self.to_string(), "give a path that exists".into(), true)
+            }
             Error::File { .. } | Error::Plot(_) | Error::Interrupted(_) => (self.to_string(), String::new(), false),
         }
     }

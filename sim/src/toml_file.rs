@@ -51,10 +51,14 @@ impl TomlFile {
     pub fn locate(&self, error: Error, key: Option<&str>) -> Error {
         let (message, remedy, _) = error.parts();
         let text = if remedy.is_empty() { message } else { format!("{message}: {remedy}") };
-        match key.and_then(|key| self.line_of(key)) {
-            Some(line) => self.error(line, &text),
-            None => error,
+        let Some(mut line) = key.and_then(|key| self.line_of(key)) else { return error };
+        // A list may go on over several lines.
+        if let Error::Invalid { value, .. } = &error {
+            let rest = self.text.lines().skip(line - 1).enumerate();
+            let mut list = rest.take_while(|(i, l)| *i == 0 || l.trim_start().starts_with(['"', '\'']));
+            line += list.find(|(_, l)| l.contains(value.as_str())).map_or(0, |(i, _)| i);
         }
+        self.error(line, &text)
     }
 
     /// A complaint about what stands at byte `offset`.
@@ -105,6 +109,14 @@ mod tests {
         assert!(parse("load = 0.1\nseed = = 2").starts_with("exp.toml:2: "));
         let e = parse("length = \"4:0.5\"");
         assert!(e.starts_with("exp.toml:1: ") && e.contains("add up to 0.5"), "{e}");
+    }
+
+    #[test]
+    fn a_complaint_about_one_of_a_list_finds_its_line() {
+        let text = "fault = [\n  \"link 0,0 +X down\",\n  \"node 9,9 down\",\n]\n";
+        let file = TomlFile { path: "exp.toml".into(), text: text.into() };
+        let e = file.locate(Error::invalid("fault", "node 9,9 down", "no such node"), Some("fault"));
+        assert!(e.to_string().starts_with("exp.toml:3: "), "{e}");
     }
 
     #[test]

@@ -64,9 +64,7 @@ pub(super) fn engine(config: &Config, p: &Angara, threads: usize) -> Result<Box<
     if threads <= 1 {
         return Ok(Box::new(build(config, p, None)?));
     }
-    if !config.faults.is_empty() {
-        return Err(ConfigError::Threads(threads));
-    }
+    config.check_threads(threads)?;
     let nodes = config.shape.endpoints();
     let cuts = cuts(nodes, threads.min(nodes));
     let last = |part: usize| cuts.get(part + 1).copied().unwrap_or(nodes as u32);

@@ -2,8 +2,8 @@
 
 use super::Tick;
 use super::topology::{Shape, ShapeError};
-use crate::FaultError;
 use crate::layout::CHANNELS_MAX;
+use crate::{Fault, FaultError, FaultKind};
 
 /// A network to simulate.
 #[derive(Clone, PartialEq, Debug)]
@@ -179,9 +179,12 @@ pub enum ConfigError {
     /// Faults of a network larger than the chip's addresses.
     #[error("faults on {0}: give at most 4 dimensions of at most 255 and 32768 nodes")]
     FaultShape(Shape),
-    /// A failure changes the routes of all parts at once, which windows of time do not allow.
-    #[error("threads = {0} with faults: give 1; several points of a sweep run at once")]
-    Threads(usize),
+    /// A failure under way changes the routes of all parts at once, and a repeated packet is at both ends of its link:
+    /// windows of time do not allow either.
+    #[error(
+        "threads = {0} with fault `{1}`: several threads take only links and nodes that are down from the beginning; give 1 (points of a sweep run at once)"
+    )]
+    Threads(usize, String),
     /// A fault that cannot be.
     #[error(transparent)]
     Fault(#[from] FaultError),
@@ -209,6 +212,23 @@ impl Config {
             Profile::Generic(g) => g.validate(&self.shape),
             Profile::Angara(a) => a.validate(&self.shape),
         }
+    }
+
+    /// Refuses faults that `threads` threads cannot simulate.
+    pub fn check_threads(&self, threads: usize) -> Result<(), ConfigError> {
+        let Shape::Grid { dims, wrap } = &self.shape else { return Ok(()) };
+        if threads <= 1 || self.faults.is_empty() {
+            return Ok(());
+        }
+        let shape = crate::topology::Net::of_sizes(dims, *wrap).shape;
+        for text in &self.faults {
+            let fault = Fault::parse(text, &shape)?;
+            let lasting = !matches!(fault.kind, FaultKind::Corrupt { .. }) && fault.at.unwrap_or(0) == 0;
+            if !lasting {
+                return Err(ConfigError::Threads(threads, text.clone()));
+            }
+        }
+        Ok(())
     }
 }
 

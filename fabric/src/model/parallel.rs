@@ -12,7 +12,7 @@
 //! messages from several parts are accepted.
 
 use super::trace::{LinkLoad, TraceEvent};
-use super::{Counters, Delivery, Engine, Inconsistent, Packet, Tick};
+use super::{Counters, Delivery, Engine, Inconsistent, Lost, Packet, Tick};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -186,6 +186,7 @@ pub(crate) struct Parallel<P: Part> {
     shared: Arc<Shared<P>>,
     workers: Vec<JoinHandle<()>>,
     delivered: VecDeque<Delivery>,
+    lost: VecDeque<Lost>,
 }
 
 impl<P: Part> Parallel<P> {
@@ -217,6 +218,7 @@ impl<P: Part> Parallel<P> {
             shared,
             workers,
             delivered: VecDeque::new(),
+            lost: VecDeque::new(),
         }
     }
     fn parts(&self) -> impl Iterator<Item = &P> {
@@ -234,6 +236,9 @@ impl<P: Part> Parallel<P> {
             delivered.extend(queues[first].pop_front());
         }
         self.delivered = delivered;
+        let mut lost: Vec<Lost> = self.parts_mut().flat_map(|p| std::iter::from_fn(|| p.lost())).collect();
+        lost.sort_unstable();
+        self.lost.extend(lost);
     }
 }
 
@@ -270,6 +275,9 @@ impl<P: Part> Engine for Parallel<P> {
     fn deliveries(&mut self) -> &mut VecDeque<Delivery> {
         &mut self.delivered
     }
+    fn lost(&mut self) -> Option<Lost> {
+        self.lost.pop_front()
+    }
     fn counters(&self) -> Counters {
         self.parts().map(Engine::counters).fold(Counters::default(), |a, b| Counters {
             injected: a.injected + b.injected,
@@ -290,17 +298,12 @@ impl<P: Part> Engine for Parallel<P> {
     }
     fn link_load(&self, router: u32, port: u8) -> LinkLoad {
         // All but one know nothing of it.
-        self.parts().map(|p| p.link_load(router, port)).fold(LinkLoad::default(), |a, b| LinkLoad {
-            packets: a.packets + b.packets,
-            flits: a.flits + b.flits,
-            replays: a.replays + b.replays,
-            crc_errors: a.crc_errors + b.crc_errors,
-        })
+        self.parts().map(|p| p.link_load(router, port)).find(|load| *load != LinkLoad::default()).unwrap_or_default()
     }
     fn check_idle(&self) -> Result<(), Inconsistent> {
-        let Counters { injected, delivered, .. } = self.counters();
-        if injected != delivered {
-            return Err(Inconsistent(format!("{injected} packets injected, {delivered} delivered")));
+        let Counters { injected, delivered, lost, .. } = self.counters();
+        if injected != delivered + lost {
+            return Err(Inconsistent(format!("{injected} packets injected, {delivered} delivered, {lost} dropped")));
         }
         self.parts().try_for_each(Engine::check_idle)
     }

@@ -55,7 +55,9 @@ const RUN: &[(&str, &str, &[&str])] = &[
     ("shares", "--length 4:0.5,8:0.6", &["length is 4:0.5,8:0.6", "add up to 1.1"]),
     ("load", "--router generic --load 1.5", &["load is 1.5", "from 0 to 1"]),
     ("load-angara", "--load 19", &["load is 19", "from 0 to 18"]),
-    ("load-negative", "--load=-0.1", &["load is -0.1"]),
+    ("load-negative", "--load -0.1", &["load is -0.1"]),
+    ("load-nan", "--load nan", &["load is NaN", "from 0 to 18"]),
+    ("twice", "--length 4:0.5,4:0.5", &["length is 4:0.5,4:0.5", "4 is given twice"]),
     ("load-text", "--load much", &["much", "--load"]),
     ("pattern", "--pattern zigzag", &["zigzag", "hotspot:NODE,SHARE"]),
     ("node", "--pattern hotspot:512,0.1", &["hotspot:512,0.1", "the last one is 511"]),
@@ -71,17 +73,25 @@ const RUN: &[(&str, &str, &[&str])] = &[
     ("trace", "--trace x", &["trace", "SRC->DST"]),
     ("trace-node", "--trace 0->600", &["0->600", "0 to 511"]),
     ("chrome", "--chrome-trace /tmp/none", &["--chrome-trace", "--trace 0..10"]),
-    ("fault", "--fault link", &["fault `link`", "+X down"]),
+    ("fault", "--fault link", &["fault is link", "+X down"]),
     ("rate", "--error-rate x", &["corrupt=x", "corrupt=0.1%"]),
     ("rate-2", "--error-rate 200%", &["corrupt=200%"]),
     ("generic-fault", "--router generic --error-rate 1%", &["error-rate is corrupt=1%", "use router angara"]),
     ("tree-fault", "--topology fat-tree:4,2 --error-rate 1%", &["error-rate", "on a torus or mesh"]),
-    ("fault-dims", "--topology torus:2x2x2x2x2 --router angara --error-rate 1%", &["live ring"]),
-    ("chip-fault", "--topology torus:2x2 --workload broadcast:8 --error-rate 1%", &["fault is corrupt=1%"]),
+    ("fault-dims", "--topology torus:2x2x2x2x2 --router angara --error-rate 1%", &["up to 4 sizes"]),
+    (
+        "chip-generic",
+        "--topology torus:2x2 --workload broadcast:8 --router generic",
+        &["router is generic", "router angara"],
+    ),
+    ("chip-adaptive", "--topology torus:2x2 --workload broadcast:8 --routing adaptive", &["routing is adaptive"]),
+    ("chip-words", "--topology torus:2x2 --workload allreduce:12", &["allreduce on 4 nodes", "words of 8 bytes"]),
+    ("chip-power", "--topology torus:3x3 --workload allreduce:8,p2p", &["allreduce on 9 nodes", "use ring or trees"]),
     ("chip-trace", "--topology torus:2x2 --workload broadcast:8 --trace 0", &["trace is 0", "leave it out"]),
     ("chip-threads", "--topology torus:2x2 --workload broadcast:8 --threads 2", &["threads is 2"]),
     ("chip-links", "--topology torus:2x2 --workload broadcast:8 --heat-map /tmp/none", &["does not count links"]),
-    ("threads-faults", "--topology torus:4x4 --threads 2 --error-rate 1%", &["threads is 2", "one thread"]),
+    ("threads-faults", "--topology torus:4x4 --threads 2 --error-rate 1%", &["threads = 2", "corrupt=1%", "give 1"]),
+    ("no-directory", "--topology torus:4x4 --heat-map /nonexistent/x.svg", &["--heat-map", "directory that exists"]),
     ("threads", "--threads 0", &["threads is 0", "at least 1"]),
     ("seed", "--seed x", &["--seed"]),
     ("precision", "--precision 2", &["precision is 2", "between 0 and 1"]),
@@ -139,9 +149,29 @@ const FILES: &[(&str, &str, &str, &str, &str)] = &[
         "fault-node",
         "sim run FILE",
         "topology = \"torus:4x4\"\nfault = \"link 9,9 +X down\"\n",
-        "FILE:2: fault `link 9,9 +X down`",
-        "corrupt=1%",
+        "FILE:2: fault is link 9,9 +X down",
+        "`9,9` are not in 4x4",
     ),
+    (
+        "fault-list",
+        "sim run FILE",
+        "topology = \"mesh:4x4\"\nfault = [\n  \"link 0,0 +X down\",\n  \"link 3,0 +X down\",\n]\n",
+        "FILE:4: fault is link 3,0 +X down",
+        "no link leads +X from there",
+    ),
+    (
+        "fault-dead",
+        "sim run FILE",
+        "topology = \"torus:4x4\"\nworkload = \"broadcast:8\"\nfault = \"node 1,1 down\"\n",
+        "FILE:3: fault is node 1,1 down",
+        "let links fail",
+    ),
+    ("threads-0", "sim run FILE", "load = 0.1\nthreads = 0\n", "FILE:2: threads is 0", "at least 1"),
+    ("threads-type", "sim run FILE", "threads = -1\n", "FILE:1: ", "-1"),
+    ("vcs-type", "sim run FILE", "load = 0.1\nvcs = 300\n", "FILE:2: ", "300"),
+    ("buffer-type", "sim run FILE", "buffer = 1.5\n", "FILE:1: ", "1.5"),
+    ("dims", "sim run FILE", "topology = \"torus:2x2x2x2x2x2x2\"\n", "FILE:1: topology", "1 to 6 sizes"),
+    ("key-twice", "sim run FILE", "load = 0.1\nload = 0.2\n", "FILE:2: ", "duplicate"),
     ("none", "sim run /nonexistent/x.toml", "", "/nonexistent/x.toml: No such file", ""),
     ("sweep-key", "sim sweep FILE", "[sweep]\nlode = [1]\n", "FILE:2: swept setting is lode", "load"),
     (
@@ -155,12 +185,27 @@ const FILES: &[(&str, &str, &str, &str, &str)] = &[
     ("sweep-many", "sim sweep FILE --threads 0", "[sweep]\nload = [0.1]\n", "threads is 0", "at least 1"),
     ("tree-cycle", "plan tree --check FILE", TREE, "FILE:3: criteri", "node 0,0"),
     ("routes-cycle", "plan routes --check FILE", ROUTES, "FILE", "cycle"),
+    ("tree-a", "plan tree --check FILE", "torus = \"3x3\"\n", "FILE:1: criterion (a)", "no node is the root"),
+    ("tree-e", "plan tree --check FILE", LOOP, "FILE:", "criterion (e): from node"),
+    (
+        "tree-f",
+        "plan tree --check FILE",
+        "torus = \"3\"\n[[row]]\nnode = \"0\"\nroot = true\ndown = [\"+X\", \"+X\"]\n[[row]]\nnode = \"1\"\nto_root = \"-X\"\n",
+        "FILE:3: criterion (f): node 0",
+        "",
+    ),
     ("fault", "plan routes --torus 4x4 --fault link", "", "fault `link`", "+X down"),
 ];
 
 /// The root's child names another parent.
 const TREE: &str = "torus = \"3x3\"\n[[row]]\nnode = \"0,0\"\nroot = true\ndown = [\"+Y\"]\n[[row]]\nnode = \"0,1\"\n\
                     to_root = \"+X\"\ncontributors = 1\n";
+
+/// A root, and a ring in which everybody's parent is the next node.
+const LOOP: &str = "torus = \"3x2\"\n[[row]]\nnode = \"0,1\"\nroot = true\n\
+                    [[row]]\nnode = \"0,0\"\nto_root = \"+X\"\ndown = [\"-X\"]\n\
+                    [[row]]\nnode = \"1,0\"\nto_root = \"+X\"\ndown = [\"-X\"]\n\
+                    [[row]]\nnode = \"2,0\"\nto_root = \"+X\"\ndown = [\"-X\"]\n";
 
 /// Four packets that wait for each other around a square.
 const ROUTES: &str = "torus = \"4x4\"\n\

@@ -3,14 +3,26 @@
 use crate::Error;
 use crate::plot::Chart;
 use serde::Serialize;
+use std::io::Write;
 use std::path::Path;
 
 /// Prints `report` as JSON or, for people, as `text`.
-pub(super) fn print(json: bool, report: &impl Serialize, text: impl FnOnce() -> String) {
+pub(super) fn print(json: bool, report: &impl Serialize, text: impl FnOnce() -> String) -> Result<(), Error> {
     if json {
-        println!("{}", serde_json::to_string_pretty(report).expect("reports hold only numbers and names"));
+        say(&(serde_json::to_string_pretty(report).expect("reports hold only numbers and names") + "\n"))
     } else {
-        print!("{}", text());
+        say(&text())
+    }
+}
+
+/// Prints text. A reader that has seen enough, such as `head`, is no error.
+pub(super) fn say(text: &str) -> Result<(), Error> {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(Error::File { path: "standard output".into(), source: e })
+        }
+        _ => Ok(()),
     }
 }
 

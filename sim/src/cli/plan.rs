@@ -45,8 +45,8 @@ struct Output {
 }
 
 impl Output {
-    fn print(&self, report: &impl Serialize, text: impl FnOnce() -> String) {
-        print(self.json, report, text);
+    fn print(&self, report: &impl Serialize, text: impl FnOnce() -> String) -> Result<(), Error> {
+        print(self.json, report, text)
     }
     fn draw(&self, chart: impl FnOnce() -> Chart) -> Result<(), Error> {
         self.svg.as_deref().map_or(Ok(()), |path| write_chart(path, &chart()))
@@ -205,8 +205,7 @@ fn routes_report(args: RoutesArgs) -> Result<(), Error> {
             routes::report(&args.torus, &args.fault, named(&args.from)?, named(&args.to)?)?
         }
     };
-    print(args.json, &report, || report.text());
-    Ok(())
+    print(args.json, &report, || report.text())
 }
 
 fn tree_report(args: TreeArgs) -> Result<(), Error> {
@@ -218,8 +217,7 @@ fn tree_report(args: TreeArgs) -> Result<(), Error> {
             tree::report(&args.torus, &args.fault, root, &members)?
         }
     };
-    print(args.json, &report, || report.text());
-    Ok(())
+    print(args.json, &report, || report.text())
 }
 
 fn barrier(args: BarrierArgs) -> Result<(), Error> {
@@ -236,8 +234,7 @@ fn barrier(args: BarrierArgs) -> Result<(), Error> {
     let request = barrier_report::Request { costs, modes, dims: args.dims, sizes: args.sizes, shapes: args.torus };
     let report = barrier_report::report(&request)?;
     args.output.draw(|| report.chart())?;
-    args.output.print(&report, || report.text());
-    Ok(())
+    args.output.print(&report, || report.text())
 }
 
 fn matmul(args: MatmulArgs) -> Result<(), Error> {
@@ -261,8 +258,7 @@ fn matmul(args: MatmulArgs) -> Result<(), Error> {
         write_chart(path, &report.k_section_chart())?;
     }
     args.output.draw(|| report.performance_chart())?;
-    args.output.print(&report, || report.text());
-    Ok(())
+    args.output.print(&report, || report.text())
 }
 
 #[cfg(test)]

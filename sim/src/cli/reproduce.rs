@@ -43,8 +43,7 @@ pub(super) fn reproduce(args: ReproduceArgs) -> Result<(), Error> {
     if let Some(dir) = &args.out {
         save(dir, &result)?;
     }
-    print(args.json, &result.rows, || report::text(&result.rows));
-    Ok(())
+    print(args.json, &result.rows, || report::text(&result.rows))
 }
 
 fn save(dir: &Path, result: &Reproduction) -> Result<(), Error> {

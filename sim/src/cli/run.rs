@@ -6,7 +6,7 @@ use crate::Error;
 use crate::observe::{heat, timeline};
 use crate::run::{Experiment, Keys, presets};
 use crate::toml_file::TomlFile;
-use crate::workload::Report;
+use crate::workload::{Report, TRAFFIC_KEYS};
 use clap::Args;
 use serde_json::json;
 use std::path::{Path, PathBuf};
@@ -47,9 +47,15 @@ struct Files {
 pub(super) fn run(args: RunArgs) -> Result<(), Error> {
     let file = args.file.as_deref().map(TomlFile::read).transpose()?;
     let from_file = file.as_ref().map(TomlFile::parse::<Keys>).transpose()?.unwrap_or_default();
-    let preset = args.preset.as_deref().map(presets::find).transpose()?.unwrap_or_default();
+    let mut preset = args.preset.as_deref().map(presets::find).transpose()?.unwrap_or_default();
     let flags = args.keys.clone();
-    let keys = args.keys.over(from_file.over(preset));
+    let given = args.keys.over(from_file);
+    if let Some(chosen) = &given.workload {
+        // A preset's traffic is not the user's mistake.
+        let unread = TRAFFIC_KEYS.into_iter().filter(|key| !chosen.workload.keys().contains(key));
+        preset = unread.fold(preset, Keys::without);
+    }
+    let keys = given.over(preset);
     let mut experiment = keys.resolve().map_err(|(e, key)| match &file {
         // What an option says is not the file's fault.
         Some(file) if !flags.gives(key) => file.locate(e, Some(key)),
@@ -59,6 +65,7 @@ pub(super) fn run(args: RunArgs) -> Result<(), Error> {
     if files.chrome_trace.is_some() && experiment.observe.packets.is_none() {
         return Err(Error::invalid("--chrome-trace", "given", "name the packets to follow, such as --trace 0..10"));
     }
+    check_files(&files, &experiment)?;
     experiment.observe.links = files.heat_map.is_some() || files.out.is_some();
     if let Some(dir) = &files.out {
         std::fs::create_dir_all(dir).map_err(|source| Error::File { path: dir.clone(), source })?;
@@ -73,12 +80,33 @@ pub(super) fn run(args: RunArgs) -> Result<(), Error> {
     let mut report = report?;
     show_ways(&experiment, &mut report);
     // A file that cannot be written must not cost the result of a long run.
-    print(args.json, &report.json, || report.text.clone());
+    print(args.json, &report.json, || report.text.clone())?;
     save(&files, &experiment, &report)?;
     match report.json.get("interrupted") {
         Some(serde_json::Value::Bool(true)) => Err(Error::Interrupted("the results are those of the cycles simulated")),
         _ => Ok(()),
     }
+}
+
+/// Refuses, before the run, files that it could not write in the end.
+fn check_files(files: &Files, experiment: &Experiment) -> Result<(), Error> {
+    let shown = experiment.workload.workload.shows();
+    let asked = [
+        ("--histogram", &files.histogram, shown.histogram, "this workload has none; leave it out"),
+        ("--heat-map", &files.heat_map, shown.links, "this workload does not count links; leave it out"),
+        ("--chrome-trace", &files.chrome_trace, true, ""),
+    ];
+    for (option, path, can, why) in asked {
+        let Some(path) = path else { continue };
+        if !can {
+            return Err(Error::invalid(option, path.display(), why));
+        }
+        let directory = path.parent().filter(|d| !d.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        if !directory.is_dir() || path.is_dir() {
+            return Err(Error::invalid(option, path.display(), "give a file in a directory that exists"));
+        }
+    }
+    Ok(())
 }
 
 /// Adds the ways of followed packets to the text and the object.
@@ -105,19 +133,11 @@ fn show_ways(experiment: &Experiment, report: &mut Report) {
 fn save(files: &Files, experiment: &Experiment, report: &Report) -> Result<(), Error> {
     let is_csv = |path: &Path| path.extension().is_some_and(|e| e == "csv");
     if let Some(path) = &files.histogram {
-        let Some((_, chart)) = report.charts.iter().find(|(name, _)| name == "histogram") else {
-            return Err(Error::invalid("--histogram", path.display(), "this workload has none; leave it out"));
-        };
+        let chart = &report.charts.iter().find(|(name, _)| name == "histogram").expect("checked before the run").1;
         if is_csv(path) { write(path, &chart.csv())? } else { write_chart(path, chart)? }
     }
     if let Some(path) = &files.heat_map {
-        let Some(links) = &report.observed.links else {
-            return Err(Error::invalid(
-                "--heat-map",
-                path.display(),
-                "this workload does not count links; leave it out",
-            ));
-        };
+        let links = report.observed.links.as_ref().expect("checked before the run");
         write(path, &if is_csv(path) { links.csv() } else { heat::svg(links) })?;
     }
     if let Some(path) = &files.chrome_trace {

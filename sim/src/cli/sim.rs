@@ -1,5 +1,6 @@
 //! `angara sim`: simulations of networks.
 
+use super::output::say;
 use super::reproduce::{ReproduceArgs, reproduce};
 use super::run::{RunArgs, run};
 use super::sweep::{SweepArgs, sweep};
@@ -19,8 +20,10 @@ pub struct SimArgs {
 #[derive(Subcommand, Debug)]
 enum Sim {
     /// Simulate one network under one load
+    #[command(allow_negative_numbers = true)]
     Run(RunArgs),
     /// Simulate every combination of the values a file lists; writes CSV, JSON and SVG charts
+    #[command(allow_negative_numbers = true)]
     Sweep(SweepArgs),
     /// Check what others measured or claimed: another simulator's numbers, five papers
     Reproduce(ReproduceArgs),
@@ -46,10 +49,7 @@ pub fn sim(args: SimArgs) -> Result<(), Error> {
         Sim::Sweep(args) => sweep(args),
         Sim::Reproduce(args) => reproduce(args),
         Sim::Presets(args) => presets(args),
-        Sim::Workloads => {
-            workloads();
-            Ok(())
-        }
+        Sim::Workloads => workloads(),
     }
 }
 
@@ -57,21 +57,19 @@ fn presets(args: PresetsArgs) -> Result<(), Error> {
     if let Some(name) = args.name {
         presets::find(&name)?;
         let preset = PRESETS.iter().find(|p| p.name == name).expect("found above");
-        print!("# {}\n{}", preset.about, preset.toml);
-        return Ok(());
+        return say(&format!("# {}\n{}", preset.about, preset.toml));
     }
     let mut table = Table::new(&["preset", "what it is"]);
     PRESETS.iter().for_each(|p| table.row(&[p.name, p.about]));
-    print!("{}", table.render());
-    Ok(())
+    say(&table.render())
 }
 
-fn workloads() {
+fn workloads() -> Result<(), Error> {
     let mut table = Table::new(&["workload", "what nodes do"]);
     for kind in KINDS {
         table.row(&[kind.form, kind.about]);
     }
-    print!("{}", table.render());
+    say(&table.render())
 }
 
 #[cfg(test)]
@@ -107,6 +105,12 @@ mod tests {
             assert!(dir.join("small").join(name).metadata().unwrap().len() > 0, "{name}");
         }
         std::fs::remove_dir_all(dir).unwrap();
+    }
+
+    #[test]
+    fn another_workload_on_a_presets_machine() {
+        sim_line(&["run", "--preset", "desmos", "--workload", "all-to-all:64"]).unwrap();
+        sim_line(&["run", "--preset", "angara-k1", "--workload", "request-reply:2,1,3"]).unwrap();
     }
 
     #[test]

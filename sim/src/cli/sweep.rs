@@ -66,6 +66,5 @@ pub(super) fn sweep(args: SweepArgs) -> Result<(), Error> {
     std::fs::remove_file(&partial).map_err(failed(&partial))?;
     print(args.json, &rows, || {
         format!("{}\nsweep.csv, sweep.json and charts are in {}\n", sweep::summary(&sweep, &reports), out.display())
-    });
-    Ok(())
+    })
 }

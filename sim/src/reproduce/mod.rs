@@ -4,13 +4,14 @@
 //! a judge. Claims need [`Job`]s, mostly simulations; a job that several claims need runs once. [`run`]
 //! does the jobs on some threads and lets the judges speak; each claim becomes a [`Row`]. The
 //! sections are those of `docs/reproduction.md`, which [`report`] writes: [`booksim`] another simulator's
-//! numbers, [`complex`] paper 004, [`collective`] and [`spmv`] paper 000, [`barriers`] paper 001, [`published`] paper 002,
+//! numbers, [`complex`] paper 004, [`collective`], [`spmv`] and [`allgather`] paper 000, [`barriers`] paper 001, [`published`] paper 002,
 //! [`matmul`] paper 003.
 //!
 //! A deviation is a finding: it stands beside the demand with what is known about it. Nothing that
 //! depends on the machine or the moment gets into a row, so that the same program writes the same
 //! document everywhere.
 
+pub mod allgather;
 mod barriers;
 pub mod booksim;
 mod booksim_claims;
@@ -242,6 +243,7 @@ pub fn claims() -> Vec<Claim> {
     all.extend(complex::claims());
     all.extend(collective::claims());
     all.extend(spmv::claims());
+    all.extend(allgather::claims());
     all.extend(barriers::claims());
     all.extend(published::claims());
     all.extend(matmul::claims());

@@ -274,19 +274,11 @@ fn barriers(results: &Results) -> Chart {
 
 /// k-section bandwidth of Merrimac and of a torus with as many nodes.
 fn k_section() -> Chart {
-    let points = |p: Vec<ksection::Point>| p.iter().map(|p| (p.k as f64, p.gwords)).collect();
     let torus = "16x16x16".parse().expect("a shape");
     let node = TorusNode::default();
-    Chart {
-        title: "k-section bandwidth".into(),
-        x: "parts k".into(),
-        y: "Gwords/s out of one part".into(),
-        x_log: true,
-        y_log: true,
-        curves: vec![
-            ("Merrimac".into(), points(ksection::switched(&Machine::merrimac()))),
-            ("torus 16x16x16, links alone".into(), points(ksection::torus(&torus, &node, true))),
-            ("torus 16x16x16, with injection".into(), points(ksection::torus(&torus, &node, false))),
-        ],
-    }
+    ksection::chart(vec![
+        ("Merrimac".into(), ksection::switched(&Machine::merrimac())),
+        ("torus 16x16x16, links alone".into(), ksection::torus(&torus, &node, true)),
+        ("torus 16x16x16, with injection".into(), ksection::torus(&torus, &node, false)),
+    ])
 }

@@ -6,10 +6,10 @@ use crate::observe::Observe;
 use crate::traffic::layout::Kind;
 use crate::traffic::{Destinations, Layout, Lengths, Mapping, Pattern, Process, Rate};
 use crate::workload::{Chosen, TRAFFIC_KEYS};
-use fabric::Fault;
 use fabric::model::config::ANGARA_FLITS_MAX;
 use fabric::model::topology::Group;
 use fabric::model::{Angara, Config, Generic, Network, Profile, Shape, Tick};
+use fabric::{Fault, FaultKind};
 use serde::Serialize;
 
 /// Dimensions of the chip's torus; the angara router has ports for no more.
@@ -203,7 +203,12 @@ impl Keys {
             layout,
             workload,
         };
-        blame(experiment.workload.workload.check(&experiment), "workload")?;
+        // What a workload minds is itself or the setting it names.
+        experiment.workload.workload.check(&experiment).map_err(|e| {
+            let named = ["router", "topology", "fault", "routing", "trace", "threads"];
+            let key = named.into_iter().find(|key| matches!(&e, Error::Invalid { what, .. } if what == key));
+            (e, key.filter(|key| self.gives(key)).unwrap_or("workload"))
+        })?;
         Ok(experiment)
     }
 
@@ -242,14 +247,12 @@ impl Keys {
     }
 
     fn thread_count(&self, network: &Config) -> Blamed<usize> {
-        let refuse = |n: usize, why: &str| Err((Error::invalid("threads", n, why), "threads"));
-        match self.threads.unwrap_or(1) {
-            0 => refuse(0, "give at least 1"),
-            n if n > 1 && !network.faults.is_empty() => {
-                refuse(n, "a network with faults is simulated by one thread; points of a sweep run at once")
-            }
-            n => Ok(n),
+        let threads = self.threads.unwrap_or(1);
+        if threads == 0 {
+            return Err((Error::invalid("threads", 0, "give at least 1"), "threads"));
         }
+        network.check_threads(threads).map_err(|e| (Error::Network(e.to_string()), "threads"))?;
+        Ok(threads)
     }
 
     fn deadlock_rule(&self, router: Router) -> Blamed<Deadlock> {
@@ -352,12 +355,14 @@ impl Keys {
             let why = "router generic has no faults and no link errors; use router angara";
             return Err((Error::invalid(key, text, why), key));
         }
-        let sizes: Vec<String> = dims.iter().map(u16::to_string).collect();
-        let live: abi::torus::Shape = sizes.join("x").parse().map_err(|e: abi::torus::ShapeError| {
-            (Error::invalid(key, text, format!("faults need a network a live ring can have: {e}")), key)
+        // Sizes above 255 are refused as if they were 0.
+        let sizes: Vec<u8> = dims.iter().map(|&d| u8::try_from(d).unwrap_or(0)).collect();
+        let live = abi::torus::Shape::new(&sizes, matches!(shape, Shape::Grid { wrap: true, .. })).map_err(|_| {
+            let why = "routes around faults are the chip's, for up to 4 sizes of up to 255 and 32768 nodes";
+            (Error::invalid(key, text, why), key)
         })?;
         for (text, key) in &faults {
-            Fault::parse(text, &live).map_err(|e| (Error::Network(e.to_string()), *key))?;
+            check_fault(text, &live).map_err(|why| (Error::invalid(key, text, why), *key))?;
         }
         Ok(faults.into_iter().map(|(text, _)| text).collect())
     }
@@ -379,6 +384,26 @@ impl Keys {
         }
         let cycles_max = cycles_max.max(fixed);
         Ok(Schedule { warmup: self.warmup, measure: self.cycles, precision, cycles_max })
+    }
+}
+
+/// Why a fault cannot be in a network of this shape.
+fn check_fault(text: &str, shape: &abi::torus::Shape) -> Result<(), String> {
+    let mut words = text.split_whitespace();
+    if let (Some("link" | "node"), Some(node)) = (words.next(), words.next()) {
+        shape.parse_coords(node).map_err(|e| e.to_string())?;
+    }
+    let fault = Fault::parse(text, shape).map_err(|e| {
+        let why = e.to_string();
+        why.strip_prefix(&format!("fault `{text}`: ")).unwrap_or(&why).to_string()
+    })?;
+    match fault.kind {
+        FaultKind::LinkDown(link) | FaultKind::Corrupt { link: Some(link), .. }
+            if shape.neighbour(link.node, link.dir).is_none() =>
+        {
+            Err(format!("no link leads {} from there in {shape}", link.dir))
+        }
+        _ => Ok(()),
     }
 }
 

@@ -86,6 +86,11 @@ macro_rules! keys {
             pub fn gives(&self, name: &str) -> bool {
                 $((stringify!($name).replace('_', "-") == name && self.$name.is_some()) ||)* false
             }
+            /// These settings without `name`, as in a file.
+            pub fn without(mut self, name: &str) -> Keys {
+                $(if stringify!($name).replace('_', "-") == name { self.$name = None; })*
+                self
+            }
             /// Names of all settings, as in a file.
             pub fn names() -> Vec<String> {
                 vec![$(stringify!($name).replace('_', "-"),)*]

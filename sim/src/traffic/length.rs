@@ -70,6 +70,9 @@ impl FromStr for Lengths {
             if !(share > 0.0 && share <= 1.0) {
                 return Err(bad("a share is above 0 and at most 1"));
             }
+            if parts.iter().any(|&(other, _)| other == flits) {
+                return Err(bad(&format!("length {flits} is given twice")));
+            }
             parts.push((flits, share));
         }
         let sum: f64 = parts.iter().map(|p| p.1).sum();

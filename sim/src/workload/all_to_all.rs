@@ -4,7 +4,7 @@
 //! rank is everybody's first destination.
 
 use super::closed::{Closed, packets_for};
-use super::{Kind, Report, Watch, Workload, numbers};
+use super::{Kind, Report, Shows, Watch, Workload, numbers};
 use crate::Error;
 use crate::run::Experiment;
 use crate::table::number;
@@ -42,6 +42,10 @@ impl AllToAll {
 impl Workload for AllToAll {
     fn keys(&self) -> &'static [&'static str] {
         &["length"]
+    }
+
+    fn shows(&self) -> Shows {
+        Shows { links: true, ..Shows::default() }
     }
 
     fn check(&self, experiment: &Experiment) -> Result<(), Error> {

@@ -7,7 +7,7 @@
 //! node's exit, of the first barrier. The model watches the guarantee itself (`docs/fabric.md`).
 
 use super::collective::report_time;
-use super::script::{Program, Ran, Stage, Step, chip, ns};
+use super::script::{Chip, Program, Ran, Stage, Step, chip, ns};
 use super::{Kind, Report, Watch, Workload};
 use crate::Error;
 use crate::plan::barrier::{Costs, ShapeBound};
@@ -67,11 +67,11 @@ impl Plan {
 /// # Errors
 /// What cannot be run.
 pub fn measure(config: Config, plan: Plan) -> Result<Ran, Error> {
-    measure_watched(config, plan, &mut |_| ControlFlow::Continue(()))
+    measure_watched(config.into(), plan, &mut |_| ControlFlow::Continue(()))
 }
 
-fn measure_watched(config: Config, plan: Plan, watch: &mut Watch<'_>) -> Result<Ran, Error> {
-    let mut stage = Stage::new(config, 0)?;
+fn measure_watched(chip: Chip, plan: Plan, watch: &mut Watch<'_>) -> Result<Ran, Error> {
+    let mut stage = Stage::new(chip, 0)?;
     stage.set_barrier(plan.family)?;
     stage.fabric().shorten_barrier(0, plan.short_by);
     let nodes = stage.nodes() as u32;
@@ -144,7 +144,7 @@ impl Workload for Barrier {
     }
 
     fn check(&self, experiment: &Experiment) -> Result<(), Error> {
-        let nodes = chip(experiment)?.shape.nodes();
+        let nodes = chip(experiment)?.config.shape.nodes();
         let everybody = matches!(self.plan.family, BarrierFamily::AllToAll | BarrierFamily::Counting);
         if everybody && nodes * nodes > MESSAGES_MAX {
             let why =
@@ -156,10 +156,11 @@ impl Workload for Barrier {
 
     fn run(&self, experiment: &Experiment, watch: &mut Watch<'_>) -> Result<Report, Error> {
         let started = Instant::now();
-        let config = chip(experiment)?;
+        let chip = chip(experiment)?;
         let plan = Plan { seed: experiment.seed, ..self.plan };
-        let formula = formula_ns(&config, &plan).filter(|_| plan.packets == 0 && plan.skew_ns == 0.0);
-        let ran = measure_watched(config, plan, watch)?;
+        let idle = plan.packets == 0 && plan.skew_ns == 0.0 && chip.faults.is_empty();
+        let formula = formula_ns(&chip.config, &plan).filter(|_| idle);
+        let ran = measure_watched(chip, plan, watch)?;
         let kind = if plan.half { "half" } else { "full" };
         let title =
             format!("{} · {kind} barrier, {}, {} packets before", experiment.title(), plan.family, plan.packets);

@@ -7,7 +7,7 @@
 //! ring. SW is the software's time per post in ns: per message point-to-point, once per node on trees.
 //! Where an idle network allows it a closed form stands beside the simulated time.
 
-use super::script::{Program, Ran, Stage, Step, chip, ns, tree_packets};
+use super::script::{Chip, Program, Ran, Stage, Step, chip, ns, tree_packets};
 use super::{Kind, Report, Watch, Workload};
 use crate::Error;
 use crate::run::Experiment;
@@ -145,18 +145,18 @@ impl Plan {
     /// # Errors
     /// What to change.
     pub fn check(&self, n: usize) -> Result<(), Error> {
-        let bad = |value: &dyn ToString, why: &str| Err(Error::invalid("workload", value.to_string(), why));
-        if self.bytes == 0 || self.bytes * n as u64 > u32::MAX as u64 {
-            return bad(&self.bytes, "give at least 1 byte, and less than 4 GiB for all nodes together");
+        let bad = |why: &str| Err(Error::invalid("workload", format!("{} on {n} nodes", self.what.name()), why));
+        if self.bytes == 0 || self.bytes.saturating_mul(n as u64) > u32::MAX as u64 {
+            return bad("give at least 1 byte, and less than 4 GiB for all nodes together");
         }
         let doubles = matches!(self.what, Collective::AllReduce | Collective::AllGather);
         if self.how == Method::PointToPoint && doubles && !n.is_power_of_two() {
-            return bad(&n, "recursive doubling needs a power of two of nodes; use ring or trees");
+            return bad("recursive doubling needs a power of two of nodes; use ring or trees");
         }
         if self.how == Method::Trees && self.what != Collective::AllGather && self.what != Collective::Broadcast {
             // A reduction works on whole 8-byte words.
             if !self.bytes.is_multiple_of(8) {
-                return bad(&self.bytes, "a reduction on trees needs whole words of 8 bytes");
+                return bad("a reduction on trees needs whole words of 8 bytes");
             }
         }
         Ok(())
@@ -258,18 +258,18 @@ impl Plan {
 ///
 /// # Errors
 /// What cannot be run, or was interrupted.
-pub fn measure(config: Config, plan: Plan, overhead_ns: f64) -> Result<Ran, Error> {
-    measure_at(config, plan, ns(overhead_ns), &|rank| rank as NodeId, &mut |_| ControlFlow::Continue(()))
+pub fn measure(chip: impl Into<Chip>, plan: Plan, overhead_ns: f64) -> Result<Ran, Error> {
+    measure_at(chip.into(), plan, ns(overhead_ns), &|rank| rank as NodeId, &mut |_| ControlFlow::Continue(()))
 }
 
-fn measure_at(
-    config: Config,
+pub(super) fn measure_at(
+    chip: Chip,
     plan: Plan,
     overhead: Tick,
     at: &dyn Fn(usize) -> NodeId,
     watch: &mut Watch<'_>,
 ) -> Result<Ran, Error> {
-    let mut stage = Stage::new(config, overhead)?;
+    let mut stage = Stage::new(chip, overhead)?;
     let n = stage.nodes();
     plan.check(n)?;
     plan.plant(&mut stage, at)?;
@@ -359,10 +359,10 @@ impl Workload for Scripted {
 
     fn run(&self, experiment: &Experiment, watch: &mut Watch<'_>) -> Result<Report, Error> {
         let started = Instant::now();
-        let (config, overhead) = (chip(experiment)?, ns(self.overhead_ns));
+        let (chip, overhead) = (chip(experiment)?, ns(self.overhead_ns));
         let at = |rank: usize| experiment.placement[rank];
-        let closed = self.plan.closed_form(&config, overhead, &at);
-        let ran = measure_at(config, self.plan, overhead, &at, watch)?;
+        let closed = self.plan.closed_form(&chip.config, overhead, &at).filter(|_| chip.faults.is_empty());
+        let ran = measure_at(chip, self.plan, overhead, &at, watch)?;
         let Plan { what, how, bytes } = self.plan;
         let title = format!(
             "{} · {}, {bytes} bytes, {}, {} ns of software",
@@ -431,6 +431,33 @@ mod tests {
                     );
                 }
             }
+        }
+    }
+
+    #[test]
+    fn collectives_end_where_links_fail_or_corrupt_packets() {
+        let all = [
+            "broadcast:1000",
+            "broadcast:1000,p2p",
+            "reduce:800",
+            "allreduce:8",
+            "allreduce:4000,ring",
+            "allgather:600",
+        ];
+        let others = ["barrier:multiphase", "barrier:tree,full,3", "heat:10000", "spmv:p2p,0,2"];
+        for workload in all.into_iter().chain(others) {
+            let ends = |fault: &str| {
+                let settings = format!("topology = \"torus:4x4\"\nworkload = \"{workload}\"\n{fault}");
+                let json = crate::workload::simulate(&settings).json;
+                let fields = ["time_ns", "packets", "flit_hops"].map(|f| json[f].as_f64().unwrap());
+                assert!(json.get("late_packets").is_none_or(|n| n == 0), "{settings}");
+                (fields, json.contains_key("closed_form_ns") || json.contains_key("formula_ns"))
+            };
+            let (whole, _) = ends("");
+            let (down, formula) = ends("fault = [\"link 0,0 +X down\", \"link 1,1 -Y down\"]");
+            assert!(whole != down && !formula, "{workload}: {whole:?} {down:?}");
+            let (wrong, formula) = ends("error-rate = \"10%\"");
+            assert!(whole[0] != wrong[0] && whole[1] == wrong[1] && !formula, "{workload}: {whole:?} {wrong:?}");
         }
     }
 

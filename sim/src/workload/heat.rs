@@ -9,14 +9,13 @@
 //! given by the node's speed, as the paper measured it on a processor; T_max is simulated alone, and
 //! the whole step once more.
 
-use super::collective::{Collective, Method, Plan, measure, report_time};
-use super::script::{Program, Ran, Stage, Step, chip, ns};
+use super::collective::{Collective, Method, Plan, measure_at, report_time};
+use super::script::{Chip, Program, Ran, Stage, Step, chip, ns};
 use super::{Kind, Report, Watch, Workload};
 use crate::Error;
 use crate::run::Experiment;
 use crate::table::number;
 use abi::torus::NodeId;
-use fabric::Config;
 use fabric::model::Tick;
 use std::sync::Arc;
 use std::time::Instant;
@@ -45,8 +44,9 @@ pub fn speed(cells: u64, nodes: usize, all_reduce_s: f64) -> f64 {
 ///
 /// # Errors
 /// See [`measure`].
-pub fn all_reduce(config: Config, how: Method, overhead_ns: f64) -> Result<Ran, Error> {
-    measure(config, Plan { what: Collective::AllReduce, how, bytes: CELL_BYTES }, overhead_ns)
+pub fn all_reduce(chip: Chip, how: Method, overhead_ns: f64, watch: &mut Watch<'_>) -> Result<Ran, Error> {
+    let plan = Plan { what: Collective::AllReduce, how, bytes: CELL_BYTES };
+    measure_at(chip, plan, ns(overhead_ns), &|rank| rank as NodeId, watch)
 }
 
 /// Columns and rows of the grid of nodes: as near to a square as `n` allows.
@@ -101,8 +101,8 @@ impl Heat {
         Plan { what: Collective::AllReduce, how: self.how, bytes: CELL_BYTES }
     }
 
-    fn step(&self, config: Config, at: &dyn Fn(usize) -> NodeId, watch: &mut Watch<'_>) -> Result<Ran, Error> {
-        let mut stage = Stage::new(config, ns(self.overhead_ns))?;
+    fn step(&self, chip: Chip, at: &dyn Fn(usize) -> NodeId, watch: &mut Watch<'_>) -> Result<Ran, Error> {
+        let mut stage = Stage::new(chip, ns(self.overhead_ns))?;
         let n = stage.nodes();
         self.plan().plant(&mut stage, at)?;
         let (columns, rows) = grid(n);
@@ -131,10 +131,10 @@ impl Workload for Heat {
 
     fn run(&self, experiment: &Experiment, watch: &mut Watch<'_>) -> Result<Report, Error> {
         let started = Instant::now();
-        let (config, n) = (chip(experiment)?, experiment.placement.len());
+        let (chip, n) = (chip(experiment)?, experiment.placement.len());
         let at = |rank: usize| experiment.placement[rank];
-        let alone = all_reduce(config.clone(), self.how, self.overhead_ns)?.time as f64 / 1e12;
-        let whole = self.step(config, &at, watch)?;
+        let alone = all_reduce(chip.clone(), self.how, self.overhead_ns, watch)?.time as f64 / 1e12;
+        let whole = self.step(chip, &at, watch)?;
         let us = |s: f64| format!("{} us", number(s * 1e6, 5));
         let Heat { cells, how, overhead_ns } = self;
         let title = format!("{} · heat equation, {cells} cells, {}, {overhead_ns} ns", experiment.title(), how.name());
@@ -154,6 +154,8 @@ impl Workload for Heat {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fabric::Config;
+    use std::ops::ControlFlow;
 
     #[test]
     fn rims_meet_their_neighbours() {
@@ -181,7 +183,10 @@ mod tests {
     fn few_nodes_compute_and_many_agree() {
         let ratio = |n: usize| {
             let config = Config { payload: false, ..Config::new(super::super::collective::torus_4d(n)) };
-            let time = |how| all_reduce(config.clone(), how, 0.0).unwrap().time as f64 / 1e12;
+            let time = |how| {
+                all_reduce(config.clone().into(), how, 0.0, &mut |_| ControlFlow::Continue(())).unwrap().time as f64
+                    / 1e12
+            };
             let (trees, messages) = (time(Method::Trees), time(Method::ReduceBroadcast));
             speed(GRIDS[0], n, trees) / speed(GRIDS[0], n, messages)
         };

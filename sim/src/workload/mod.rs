@@ -43,6 +43,11 @@ pub trait Workload: fmt::Debug + Send + Sync {
         None
     }
 
+    /// What can be drawn of it.
+    fn shows(&self) -> Shows {
+        Shows::default()
+    }
+
     /// Refuses a machine it cannot run on; called before [`Workload::run`].
     ///
     /// # Errors
@@ -57,6 +62,15 @@ pub trait Workload: fmt::Debug + Send + Sync {
     /// A network that cannot be built, or [`Error::Interrupted`] if `watch` broke and there is nothing
     /// worth reporting.
     fn run(&self, experiment: &Experiment, watch: &mut Watch<'_>) -> Result<Report, Error>;
+}
+
+/// What can be drawn of a workload.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Shows {
+    /// The distribution of latencies.
+    pub histogram: bool,
+    /// The load of every link.
+    pub links: bool,
 }
 
 /// Settings that describe traffic rather than the machine.
@@ -189,7 +203,11 @@ mod tests {
     #[test]
     fn nothing_a_run_shows_depends_on_threads() {
         let network = "topology = \"torus:4x4\"\nlength = 3\ntrace = \"0..20,0->5\"\n";
-        for router in ["router = \"generic\"\n", "router = \"angara\"\nrouting = \"adaptive\"\n"] {
+        for router in [
+            "router = \"generic\"\n",
+            "router = \"angara\"\nrouting = \"adaptive\"\n",
+            "router = \"angara\"\nfault = [\"link 1,0 +Y down\", \"link 2,2 -X down\"]\n",
+        ] {
             for workload in ["load = 0.3\nwarmup = 200\ncycles = 500", "workload = \"all-to-all:100\""] {
                 let settings = format!("{network}{router}{workload}");
                 let alone = everything(&settings, 1);

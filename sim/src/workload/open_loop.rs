@@ -1,6 +1,6 @@
 //! Open-loop traffic: every node sends what its arrival process creates, whatever the network does.
 
-use super::{Kind, Report, TRAFFIC_KEYS, Watch, Workload};
+use super::{Kind, Report, Shows, TRAFFIC_KEYS, Watch, Workload};
 use crate::Error;
 use crate::run::{Experiment, driver};
 use std::sync::Arc;
@@ -21,6 +21,9 @@ struct OpenLoop;
 impl Workload for OpenLoop {
     fn keys(&self) -> &'static [&'static str] {
         &TRAFFIC_KEYS
+    }
+    fn shows(&self) -> Shows {
+        Shows { histogram: true, links: true }
     }
     fn run(&self, experiment: &Experiment, watch: &mut Watch<'_>) -> Result<Report, Error> {
         driver::run(experiment, watch).map(|outcome| outcome.report())

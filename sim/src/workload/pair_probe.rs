@@ -4,7 +4,7 @@
 //! (`--probe` measures a pair under the load of everybody else.)
 
 use super::closed::{Closed, packets_for};
-use super::{Kind, Report, Watch, Workload, numbers};
+use super::{Kind, Report, Shows, Watch, Workload, numbers};
 use crate::Error;
 use crate::plot::Chart;
 use crate::run::Experiment;
@@ -45,6 +45,10 @@ struct Row {
 impl Workload for PairProbe {
     fn keys(&self) -> &'static [&'static str] {
         &["length"]
+    }
+
+    fn shows(&self) -> Shows {
+        Shows { links: true, ..Shows::default() }
     }
 
     fn check(&self, experiment: &Experiment) -> Result<(), Error> {

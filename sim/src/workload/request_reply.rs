@@ -5,7 +5,7 @@
 //! without that, buffers full of requests that wait for replies would stop everything.
 
 use super::closed::Closed;
-use super::{Kind, Report, Watch, Workload, numbers};
+use super::{Kind, Report, Shows, Watch, Workload, numbers};
 use crate::Error;
 use crate::rng::{Purpose, Stream};
 use crate::run::Experiment;
@@ -45,6 +45,10 @@ struct RequestReply {
 impl Workload for RequestReply {
     fn keys(&self) -> &'static [&'static str] {
         &["pattern", "warmup", "cycles"]
+    }
+
+    fn shows(&self) -> Shows {
+        Shows { links: true, ..Shows::default() }
     }
 
     fn packet_flits_max(&self) -> Option<u16> {

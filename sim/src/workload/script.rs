@@ -14,7 +14,10 @@ use abi::desc::{Place, Region};
 use abi::packet::{ReduceElem, ReduceOp, Vc};
 use abi::torus::{NodeId, Shape};
 use fabric::model::{Profile, Tick};
-use fabric::{BarrierCheck, BarrierFamily, Completion, Config, Effect, Fabric, NetError, Op, OpState, Port, Source};
+use fabric::{
+    BarrierCheck, BarrierFamily, Completion, Config, Effect, Fabric, Fault, FaultKind, NetError, Op, OpState, Port,
+    Source,
+};
 use std::collections::VecDeque;
 
 /// Bytes of a collective packet.
@@ -134,38 +137,71 @@ pub struct Ran {
     pub barriers: BarrierCheck,
 }
 
+/// The chip's network, and what is or goes wrong with it.
+#[derive(Clone, Debug)]
+pub struct Chip {
+    /// The network.
+    pub config: Config,
+    /// Links that fail or corrupt packets.
+    pub faults: Vec<Fault>,
+}
+
+impl From<Config> for Chip {
+    fn from(config: Config) -> Chip {
+        Chip { config, faults: Vec::new() }
+    }
+}
+
 /// The chip's network that `experiment` describes, without data.
 ///
 /// # Errors
 /// A network without the chip's adapters and trees.
-pub fn chip(experiment: &Experiment) -> Result<Config, Error> {
+pub fn chip(experiment: &Experiment) -> Result<Chip, Error> {
     let needs = "this workload uses the chip's adapters; give a torus or mesh of up to four sizes and router angara";
     let Profile::Angara(a) = &experiment.network.profile else {
         return Err(Error::invalid("router", "generic", needs));
     };
-    refuse_ignored(experiment)?;
+    refuse_impossible(experiment)?;
     let text = experiment.settings.topology.clone();
     let shape: Shape =
         text.strip_prefix("torus:").unwrap_or(&text).parse().map_err(|_| Error::invalid("topology", &text, needs))?;
-    Ok(Config { params: a.params(), payload: false, seed: experiment.seed, ..Config::new(shape) })
+    let faults = &experiment.settings.fault;
+    let faults = faults.iter().map(|text| Fault::parse(text, &shape)).collect::<Result<Vec<_>, _>>();
+    let faults = faults.map_err(|e| Error::Network(e.to_string()))?;
+    if let Some(dead) = faults.iter().find(|f| matches!(f.kind, FaultKind::NodeDown(_))) {
+        let why = "every node has its part in a collective, barrier or application; let links fail instead";
+        return Err(Error::invalid("fault", dead.show(&shape), why));
+    }
+    Ok(Chip {
+        config: Config { params: a.params(), payload: false, seed: experiment.seed, ..Config::new(shape) },
+        faults,
+    })
 }
 
-/// What a script would silently do without is refused.
-fn refuse_ignored(experiment: &Experiment) -> Result<(), Error> {
-    let settings = &experiment.settings;
-    let ignored = [
-        ("fault", settings.fault.first().cloned(), !settings.fault.is_empty()),
-        ("routing", Some("adaptive".into()), experiment.adaptive),
-        ("trace", experiment.observe.packets.as_ref().map(ToString::to_string), experiment.observe.packets.is_some()),
-        ("threads", Some(experiment.threads.to_string()), experiment.threads > 1),
-    ];
-    match ignored.into_iter().find(|(.., given)| *given) {
-        Some((key, value, _)) => {
-            let why = "collectives, barriers and applications run without it; leave it out";
-            Err(Error::invalid(key, value.unwrap_or_default(), why))
-        }
-        None => Ok(()),
+/// What a script cannot do is refused.
+fn refuse_impossible(experiment: &Experiment) -> Result<(), Error> {
+    let refuse = |key, value: &dyn ToString, why: &str| {
+        Err(Error::invalid(
+            key,
+            value.to_string(),
+            format!("collectives, barriers and applications {why}; leave it out"),
+        ))
+    };
+    if experiment.adaptive {
+        return refuse("routing", &"adaptive", "know a message's end by its last packet, which must not be overtaken");
     }
+    if let Some(packets) = &experiment.observe.packets {
+        return refuse(
+            "trace",
+            packets,
+            "make their packets in the adapter, where none has a number to be followed by",
+        );
+    }
+    if experiment.threads > 1 {
+        let why = "have trees and barriers that span all parts of the network and are simulated by one thread";
+        return refuse("threads", &experiment.threads, why);
+    }
+    Ok(())
 }
 
 /// Nanoseconds as ps.
@@ -178,10 +214,12 @@ impl Stage {
     ///
     /// # Errors
     /// A network that cannot be built.
-    pub fn new(config: Config, overhead: Tick) -> Result<Stage, Error> {
+    pub fn new(chip: impl Into<Chip>, overhead: Tick) -> Result<Stage, Error> {
+        let Chip { config, faults } = chip.into();
         let nodes = config.shape.nodes();
         let broken = |e: &dyn std::fmt::Display| Error::Network(e.to_string());
         let mut fabric = Fabric::new(config).map_err(|e| broken(&e))?;
+        faults.into_iter().try_for_each(|f| fabric.set_fault(f)).map_err(|e| broken(&e))?;
         let ports: Vec<Port> = (0..nodes as u32).map(|node| Port { node, endpoint: 0 }).collect();
         fabric.open_job(0, &ports).map_err(|e| broken(&e))?;
         Ok(Stage {
@@ -252,7 +290,8 @@ impl Stage {
             let stuck = (0..self.cpus.len()).find(|n| self.cpus[*n].next < self.programs[*n].len());
             let node = stuck.unwrap_or(0);
             let step = self.programs[node].get(self.cpus[node].next);
-            return Err(Error::Network(format!("node {node} waits for ever at {step:?}")));
+            let step = step.map_or("the end".into(), |s| format!("{s:?}"));
+            return Err(Error::Network(format!("node {node} waits for ever at {step}")));
         }
         let (mut packet_hops, mut flit_hops) = (0, 0);
         for node in 0..self.nodes() as u32 {

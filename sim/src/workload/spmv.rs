@@ -9,13 +9,13 @@
 //! twice as many packets per part; both times are reported, and the whole follows from them as a
 //! straight line: a long all-gather moves one packet of every part in a time of its own.
 
-use super::collective::{Collective, Method, Plan, measure, report_time};
-use super::script::{Ran, chip};
+use super::collective::{Collective, Method, Plan, measure_at, report_time};
+use super::script::{Chip, Ran, chip, ns};
 use super::{Kind, Report, Watch, Workload};
 use crate::Error;
 use crate::run::Experiment;
 use crate::table::number;
-use fabric::Config;
+use abi::torus::NodeId;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -56,16 +56,22 @@ pub struct Gathered {
     pub ran: Ran,
 }
 
-/// Simulates the all-gather on `config`, with `packets` and twice as many packets per part, or whole.
+/// Simulates the all-gather on `chip`, with `packets` and twice as many packets per part, or whole.
 ///
 /// # Errors
-/// See [`measure`].
-pub fn gather(config: &Config, how: Method, overhead_ns: f64, packets: Option<u64>) -> Result<Gathered, Error> {
-    let nodes = config.shape.nodes();
+/// See [`super::collective::measure`].
+pub fn gather(
+    chip: &Chip,
+    how: Method,
+    overhead_ns: f64,
+    packets: Option<u64>,
+    watch: &mut Watch<'_>,
+) -> Result<Gathered, Error> {
+    let nodes = chip.config.shape.nodes();
     let whole = part_packets(nodes);
-    let run = |packets: u64| {
+    let mut run = |packets: u64| {
         let plan = Plan { what: Collective::AllGather, how, bytes: packets * PACKET_BYTES };
-        let ran = measure(config.clone(), plan, overhead_ns)?;
+        let ran = measure_at(chip.clone(), plan, ns(overhead_ns), &|rank| rank as NodeId, watch)?;
         Ok::<_, Error>((ran.time as f64 / 1e12, ran))
     };
     let Some(packets) = packets else {
@@ -109,7 +115,7 @@ impl Workload for Spmv {
     }
 
     fn check(&self, experiment: &Experiment) -> Result<(), Error> {
-        let nodes = chip(experiment)?.shape.nodes();
+        let nodes = chip(experiment)?.config.shape.nodes();
         if self.packets.is_some_and(|p| 2 * p > part_packets(nodes)) {
             let why = format!("a whole part has {} packets; give at most half of that", part_packets(nodes));
             return Err(Error::invalid("workload", experiment.settings.workload.to_string(), why));
@@ -117,11 +123,11 @@ impl Workload for Spmv {
         Plan { what: Collective::AllGather, how: self.how, bytes: PACKET_BYTES }.check(nodes)
     }
 
-    fn run(&self, experiment: &Experiment, _watch: &mut Watch<'_>) -> Result<Report, Error> {
+    fn run(&self, experiment: &Experiment, watch: &mut Watch<'_>) -> Result<Report, Error> {
         let started = Instant::now();
-        let config = chip(experiment)?;
-        let nodes = config.shape.nodes();
-        let g = gather(&config, self.how, self.overhead_ns, self.packets.or_else(|| sample(nodes)))?;
+        let chip = chip(experiment)?;
+        let nodes = chip.config.shape.nodes();
+        let g = gather(&chip, self.how, self.overhead_ns, self.packets.or_else(|| sample(nodes)), watch)?;
         let ms = |s: f64| format!("{} ms", number(s * 1e3, 5));
         let title = format!("{} · sparse matrix times vector, {}", experiment.title(), self.how.name());
         let mut report = Report::new(&title);
@@ -143,13 +149,16 @@ impl Workload for Spmv {
 
 #[cfg(test)]
 mod tests {
+    use super::super::collective::measure;
     use super::*;
+    use fabric::Config;
+    use std::ops::ControlFlow;
 
     #[test]
     fn two_short_runs_foretell_a_longer_one() {
         let config = Config { payload: false, ..Config::new("4x2x2".parse().unwrap()) };
         for how in [Method::Trees, Method::PointToPoint] {
-            let short = gather(&config, how, 0.0, Some(20)).unwrap();
+            let short = gather(&config.clone().into(), how, 0.0, Some(20), &mut |_| ControlFlow::Continue(())).unwrap();
             let (v, t) = (short.simulated[0], short.simulated[1]);
             let plan = Plan { what: Collective::AllGather, how, bytes: 120 * PACKET_BYTES };
             let long = measure(config.clone(), plan, 0.0).unwrap().time as f64 / 1e12;

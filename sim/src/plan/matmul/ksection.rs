@@ -5,6 +5,7 @@
 //! function of k it says what a machine's network is worth to programs of any locality.
 
 use super::machine::{Machine, TorusNode, WORD};
+use crate::plot::Chart;
 use abi::torus::Shape;
 use serde::Serialize;
 
@@ -15,6 +16,19 @@ pub struct Point {
     pub k: u64,
     /// Gwords/s out of one part.
     pub gwords: f64,
+}
+
+/// Curves by name as a chart.
+pub fn chart(curves: Vec<(String, Vec<Point>)>) -> Chart {
+    let points = |p: Vec<Point>| p.iter().map(|p| (p.k as f64, p.gwords)).collect();
+    Chart {
+        title: "k-section bandwidth".into(),
+        x: "parts k".into(),
+        y: "Gwords/s out of one part".into(),
+        x_log: true,
+        y_log: true,
+        curves: curves.into_iter().map(|(name, p)| (name, points(p))).collect(),
+    }
 }
 
 /// The curve of a machine whose levels are switches: k = 2, 4, 8, … up to its elements.

@@ -225,22 +225,14 @@ impl Report {
 
     /// k-section bandwidth of every machine.
     pub fn k_section_chart(&self) -> Chart {
-        let points = |p: &[Point]| p.iter().map(|p| (p.k as f64, p.gwords)).collect::<Vec<_>>();
         let mut curves = Vec::new();
         for m in &self.machines {
-            curves.push((m.machine.name.clone(), points(&m.k_section)));
+            curves.push((m.machine.name.clone(), m.k_section.clone()));
             if let Some(links) = &m.k_section_links {
-                curves.push((format!("{}, links alone", m.machine.name), points(links)));
+                curves.push((format!("{}, links alone", m.machine.name), links.clone()));
             }
         }
-        Chart {
-            title: "k-section bandwidth".into(),
-            x: "parts k".into(),
-            y: "Gwords/s out of one part".into(),
-            x_log: true,
-            y_log: true,
-            curves,
-        }
+        ksection::chart(curves)
     }
 }
 
