@@ -1,6 +1,6 @@
 //! What a trunk costs beside plain UDP: round trip, message rate and bandwidth between two busy threads.
 //!
-//! `cargo run --release -p angara-trunk --example pingpong [-- --engine auto|syscall --address 127.0.0.1 --runs 7]`
+//! `cargo run --release -p angara-trunk --example pingpong [-- --engine auto|syscall|uring --address 127.0.0.1 --runs 7 --segment 8188]`
 //! Each run measures floor and trunk in turn, and takes the median of many short intervals, so that turns in which
 //! the other thread had to wait for a processor do not count. Printed are median, lowest and highest of the runs.
 
@@ -20,10 +20,12 @@ struct Options {
     engine: Kind,
     address: IpAddr,
     runs: usize,
+    /// Datagram size of the floor; the trunk finds its own.
+    segment: usize,
 }
 
 fn options() -> Result<Options, String> {
-    let mut options = Options { engine: Kind::Auto, address: IpAddr::from([127, 0, 0, 1]), runs: 7 };
+    let mut options = Options { engine: Kind::Auto, address: IpAddr::from([127, 0, 0, 1]), runs: 7, segment: 8_188 };
     let mut args = std::env::args().skip(1);
     while let Some(name) = args.next() {
         let value = args.next().ok_or(format!("{name} needs a value"))?;
@@ -31,7 +33,8 @@ fn options() -> Result<Options, String> {
             "--engine" => options.engine = value.parse()?,
             "--address" => options.address = value.parse().map_err(|e| format!("{value}: {e}"))?,
             "--runs" => options.runs = value.parse().map_err(|e| format!("{value}: {e}"))?,
-            _ => return Err(format!("{name}: not an option; there are --engine, --address and --runs")),
+            "--segment" => options.segment = value.parse().map_err(|e| format!("{value}: {e}"))?,
+            _ => return Err(format!("{name}: not an option; there are --engine, --address, --runs and --segment")),
         }
     }
     Ok(options)
@@ -211,7 +214,6 @@ fn trunk_run(options: &Options) -> std::io::Result<[f64; 4]> {
 
 /// Plain UDP through the same engine: microseconds per echo, GB/s of GSO batches, counted by the receiver.
 fn floor_run(options: &Options) -> std::io::Result<[f64; 2]> {
-    const SEGMENT: usize = 8_188;
     const WINDOW: u64 = 512 << 10;
     const TOTAL: u64 = 320 << 20;
     let [(mut client, to_server), (mut server, to_client)] = sockets(options)?;
@@ -249,12 +251,12 @@ fn floor_run(options: &Options) -> std::io::Result<[f64; 2]> {
             wait(&mut client, &mut known);
             echoes.lap();
         }
-        let batch = vec![3; 8 * SEGMENT];
+        let batch = vec![3; (65_000 / options.segment).clamp(1, 64) * options.segment];
         let (mut sent, mut slice) = (known, known);
         let mut slices = Samples::new();
         while known < TOTAL {
             while sent - known < WINDOW && sent < TOTAL + WINDOW {
-                client.send(to_server, &batch, SEGMENT)?;
+                client.send(to_server, &batch, options.segment)?;
                 sent += batch.len() as u64;
             }
             wait(&mut client, &mut known);
@@ -284,7 +286,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     print("UDP round trip, 8 B", "us", floors.iter().map(|f| f[0]).collect());
     print("trunk round trip, 8 B", "us", trunks.iter().map(|t| t[0]).collect());
     print("trunk rate, 8 B records", "M/s", trunks.iter().map(|t| t[1]).collect());
-    print("UDP bandwidth, GSO + GRO, 8 KiB", "GB/s", floors.iter().map(|f| f[1]).collect());
+    let name = format!("UDP bandwidth, GSO + GRO, {} B", options.segment);
+    print(&name, "GB/s", floors.iter().map(|f| f[1]).collect());
     print("trunk bandwidth, 320 B records", "GB/s", trunks.iter().map(|t| t[2]).collect());
     print("trunk bandwidth, 16 KiB records", "GB/s", trunks.iter().map(|t| t[3]).collect());
     Ok(())

@@ -9,8 +9,9 @@
 use crate::clock::Nanos;
 use crate::rtt::Rtt;
 
-/// Bytes of one GSO batch.
-pub(crate) const BATCH: usize = 65_507;
+/// Bytes of one GSO batch: with all headers less than 64 KiB, or the kernel cuts it before it is delivered, which
+/// costs loopback nine tenths of its speed.
+pub(crate) const BATCH: usize = 65_400;
 const START: usize = 4 * BATCH;
 const LARGEST: usize = 64 << 20;
 const SMALLEST: usize = BATCH;

@@ -7,7 +7,7 @@ use crate::ranges::Ranges;
 use crate::ring::Ring;
 use crate::rtt::{MICROS, Rtt};
 use crate::stats::Stats;
-use crate::window::Window;
+use crate::window::{BATCH, Window};
 use std::collections::VecDeque;
 use std::ops::Range;
 
@@ -50,6 +50,8 @@ pub(super) struct Sender {
     /// Number of the first of `sent`.
     first: u64,
     in_flight: usize,
+    /// The window was full, and is not yet so empty that a batch is worth its while.
+    closed: bool,
     eliciting: usize,
     last_eliciting: Nanos,
     /// Highest number acknowledged, and when the next of those below it counts as lost.
@@ -74,6 +76,7 @@ impl Sender {
             sent: VecDeque::new(),
             first: 0,
             in_flight: 0,
+            closed: false,
             eliciting: 0,
             last_eliciting: now,
             largest: 0,
@@ -119,8 +122,15 @@ impl Sender {
         self.again.is_empty() && self.fresh < self.end && self.fresh >= self.limit
     }
 
-    pub(super) fn window_is_open(&self, window: &Window) -> bool {
-        (self.in_flight < window.size() && self.sent.len() < SENT_MAX) || self.probes > 0
+    pub(super) fn window_is_open(&self) -> bool {
+        (!self.closed && self.sent.len() < SENT_MAX) || self.probes > 0
+    }
+
+    /// To be called when the bytes under way or the window have changed. A full window opens again for a batch, not
+    /// for a frame: else every acknowledgement would let one frame go that asks for the next one.
+    fn open_or_close(&mut self, window: &Window) {
+        let room = window.size().saturating_sub(self.in_flight);
+        self.closed = room == 0 || (self.closed && room < BATCH.min(window.size() / 4));
     }
 
     pub(super) fn in_flight(&self) -> usize {
@@ -143,7 +153,7 @@ impl Sender {
     }
 
     /// A frame left. `eliciting`: it will be acknowledged.
-    pub(super) fn left(&mut self, now: Nanos, data: Range<u64>, size: usize, eliciting: bool) {
+    pub(super) fn left(&mut self, now: Nanos, data: Range<u64>, size: usize, eliciting: bool, window: &Window) {
         if eliciting {
             if self.eliciting == 0 {
                 self.progress_at = self.progress_at.max(now);
@@ -156,6 +166,7 @@ impl Sender {
         self.again.remove(data.clone());
         let size = if data.is_empty() { 0 } else { size };
         self.in_flight += size;
+        self.open_or_close(window);
         let state = if eliciting { State::UnderWay } else { State::Settled };
         self.sent.push_back(Sent { at: now, data, size: size as u32, state });
         self.forget_settled();
@@ -250,6 +261,7 @@ impl Sender {
                 window.lost(now, sent.size as usize, sent.at, mtu);
             }
         }
+        self.open_or_close(window);
         self.forget_settled();
     }
 

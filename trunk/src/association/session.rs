@@ -219,7 +219,7 @@ impl Session {
         }
         let head = HEADER + TAG + DATA;
         let space = limit.saturating_sub(head + self.ack_space());
-        let open = self.send.window_is_open(&self.window);
+        let open = self.send.window_is_open();
         let data = if open && space > 0 { self.send.next_data(space) } else { None };
         if data.is_some() {
             self.release = self.window.release(now, &self.rtt);
@@ -266,7 +266,7 @@ impl Session {
         if let Some((range, again)) = plan.data {
             // Whoever cannot go on before this is acknowledged says so.
             let len = (range.end - range.start) as usize;
-            let stuck = self.send.in_flight() + 2 * limit >= self.window.size() || self.send.fills_limit(range.end);
+            let stuck = self.send.in_flight() + limit >= self.window.size() || self.send.fills_limit(range.end);
             frame::encode_data(if stuck { ACK_NOW } else { 0 }, range.start, len, out);
             let (a, b) = self.send.bytes(range.clone());
             out.extend_from_slice(a);
@@ -281,7 +281,7 @@ impl Session {
         self.frame_keys.seal(&address.keys, number, start, out);
         let size = out.len() - start;
         // A probe has its own timer: its loss says nothing about the path.
-        self.send.left(now, carried, size, eliciting && plan.probe.is_none());
+        self.send.left(now, carried, size, eliciting && plan.probe.is_none(), &self.window);
         self.window.left(size);
         self.last_sent = now;
         stats.frames_sent += 1;
@@ -294,7 +294,7 @@ impl Session {
         if self.ping || self.goodbyes > 0 {
             at = now;
         }
-        let sendable = self.send.next_data(1).is_some() && self.send.window_is_open(&self.window);
+        let sendable = self.send.next_data(1).is_some() && self.send.window_is_open();
         let release = sendable.then_some(if self.send.probes > 0 { now } else { self.release.max(now) });
         for next in [release, self.receive.ack_at(), self.send.deadline(&self.rtt), self.mtu.deadline()] {
             at = at.min(next.unwrap_or(at));
