@@ -188,14 +188,17 @@ impl Session {
         out: &mut Vec<u8>,
     ) -> Option<usize> {
         let start = out.len();
+        let mtu = self.mtu.current();
         let mut segment = 0;
         for _ in 0..SEGMENTS_MAX {
-            let used = out.len() - start;
-            let limit = if segment == 0 { self.mtu.current() } else { segment.min(BATCH.saturating_sub(used)) };
-            let Some(plan) = self.plan(now, segment, limit) else { break };
+            // Only whole datagrams follow a whole one; whatever is shorter is the last.
+            if segment > 0 && (segment < mtu || out.len() - start + segment > BATCH) {
+                break;
+            }
+            let Some(plan) = self.plan(now, segment, mtu) else { break };
             let alone = plan.probe.is_some();
             let before = out.len();
-            self.emit(address, plan, limit, now, stats, out);
+            self.emit(address, plan, mtu, now, stats, out);
             let size = out.len() - before;
             if segment == 0 {
                 segment = size;
