@@ -57,8 +57,9 @@ impl Fabric {
         // A packet that leaves the adaptive channel is asking in the lane of its class.
         let vc = if lane == 0 || o >= self.lay.dirs { self.lay.vc(queue) } else { lane - 1 };
         self.grant(node, queue, o, vc);
-        let out = self.routers.output(node, o);
-        out.turns[lane] = number as u8 + 1;
+        let i = node as usize * self.lay.outs + o;
+        self.routers.granted[i].turns[lane] = number as u8 + 1;
+        let out = &self.routers.outputs[i];
         if out.requests == [0; LANES] {
             return 0;
         }
@@ -77,8 +78,7 @@ impl Fabric {
     /// Free slots of a channel behind output `o`.
     #[inline(always)]
     fn free(&mut self, n: usize, o: usize, vc: usize) -> usize {
-        let out = &mut self.routers.outputs[n * self.lay.outs + o];
-        self.slots.free(&mut out.credits, n * self.lay.dirs + o, vc, self.now)
+        self.slots.free(self.routers.credits(n as u32, o, vc), n * self.lay.dirs + o, vc, self.now)
     }
 
     /// Requests for output `o` in a lane that fit downstream. If some do not, `short` is not after
@@ -109,7 +109,7 @@ impl Fabric {
             LANE_ADAPTIVE => {}
             _ => {
                 let free = self.free(n, o, lane - 1);
-                let is_ring = self.routers.outputs[n * self.lay.outs + o].is_ring;
+                let is_ring = self.routers.rings & 1 << o != 0;
                 if free >= 2 * self.unit || (!is_ring && free >= self.unit) {
                     return asking;
                 }
@@ -119,14 +119,14 @@ impl Fabric {
                 }
             }
         }
-        *short = (*short).min(self.routers.outputs[n * self.lay.outs + o].credits.next[lane - 1]);
+        *short = (*short).min(self.routers.outputs[n * self.lay.outs + o].credits.next(lane - 1));
         0
     }
 
     /// The collective lane: each request has its own channel.
     fn eligible_first(&mut self, n: usize, o: usize, asking: u32, short: &mut Tick) -> u32 {
         let (mut mask, mut rest) = (0, asking);
-        let is_ring = self.routers.outputs[n * self.lay.outs + o].is_ring;
+        let is_ring = self.routers.rings & 1 << o != 0;
         while rest != 0 {
             let number = rest.trailing_zeros();
             rest &= rest - 1;
@@ -137,7 +137,7 @@ impl Fabric {
             if self.free(n, o, vc) >= need * self.unit {
                 mask |= 1 << number;
             } else {
-                *short = (*short).min(self.routers.outputs[n * self.lay.outs + o].credits.next[vc]);
+                *short = (*short).min(self.routers.credits(n as u32, o, vc).next(vc));
             }
         }
         mask
@@ -204,7 +204,7 @@ impl Fabric {
             }
         }
         let (lane, mask) = first?;
-        let turn = self.routers.outputs[n * self.lay.outs + o].turns[lane] as u32;
+        let turn = self.routers.granted[n * self.lay.outs + o].turns[lane] as u32;
         let above = if turn >= 32 { 0 } else { mask & (u32::MAX << turn) };
         Some((lane, if above != 0 { above.trailing_zeros() } else { mask.trailing_zeros() }))
     }
@@ -212,7 +212,7 @@ impl Fabric {
     /// Those among the requests `mask` that have seen too many grants.
     #[inline(always)]
     fn aged(&self, n: usize, o: usize, lane: usize, mask: u32) -> u32 {
-        let grants = self.routers.outputs[n * self.lay.outs + o].packets as u32;
+        let grants = self.routers.granted[n * self.lay.outs + o].packets as u32;
         let (mut aged, mut rest) = (0, mask);
         while rest != 0 {
             let number = rest.trailing_zeros();

@@ -3,7 +3,8 @@
 //! Events at one tick come out by kind, node and argument: faults first, then everything that
 //! updates state. An event is one word, so that sorting and moving them is cheap. Those of the next
 //! half microsecond wait in a wheel of 256 ps buckets that are sorted when they open; nearly every
-//! delay of the network is shorter than that. Later ones wait in a heap.
+//! delay of the network is shorter than that. Later ones wait in a heap. Buckets are lists of chunks of
+//! one cache line, and the chunk freed last is used first: what is pushed stays in the nearest cache.
 
 use crate::types::Tick;
 use std::cmp::Reverse;
@@ -33,7 +34,8 @@ pub(crate) enum Kind {
     Phase = 8,
 }
 
-const KINDS: [Kind; 9] = [
+/// By number; more than there are, so that none is out of range.
+const KINDS: [Kind; 16] = [
     Kind::Fault,
     Kind::Heard,
     Kind::Head,
@@ -42,6 +44,13 @@ const KINDS: [Kind; 9] = [
     Kind::Pump,
     Kind::Deliver,
     Kind::TreeTimer,
+    Kind::Phase,
+    Kind::Phase,
+    Kind::Phase,
+    Kind::Phase,
+    Kind::Phase,
+    Kind::Phase,
+    Kind::Phase,
     Kind::Phase,
 ];
 
@@ -61,15 +70,32 @@ const KEY: u64 = u64::MAX >> SHIFT;
 /// Buckets of the wheel.
 const BUCKETS: usize = 2048;
 const WORDS: usize = BUCKETS / 64;
+/// Events of a chunk.
+const CHUNK: usize = 7;
+const NO_CHUNK: u32 = u32::MAX;
+
+/// Some events of a bucket. Later chunks of it precede earlier ones, and in a chunk later events precede earlier
+/// ones, since buckets are emptied from the back.
+#[derive(Clone, Copy, Debug)]
+#[repr(C, align(64))]
+struct Chunk {
+    words: [u64; CHUNK],
+    next: u32,
+    /// Free places, at the front.
+    free: u32,
+}
 
 /// Events by time and key.
 #[derive(Debug)]
 pub(crate) struct Events {
-    /// The open bucket from `next` on, in order.
+    /// What is left of the open bucket, the next event last.
     current: Vec<u64>,
-    next: usize,
     open: u64,
-    buckets: Vec<Vec<u64>>,
+    /// First chunk of every bucket.
+    buckets: Box<[u32; BUCKETS]>,
+    chunks: Vec<Chunk>,
+    /// First of the chunks in no bucket.
+    spare: u32,
     /// One bit per bucket that is not empty.
     filled: [u64; WORDS],
     /// What was beyond the wheel's reach when it was pushed.
@@ -78,11 +104,19 @@ pub(crate) struct Events {
 
 impl Default for Events {
     fn default() -> Events {
-        let buckets = (0..BUCKETS).map(|_| Vec::new()).collect();
-        Events { current: Vec::new(), next: 0, open: 0, buckets, filled: [0; WORDS], far: BinaryHeap::new() }
+        Events {
+            current: Vec::new(),
+            open: 0,
+            buckets: Box::new([NO_CHUNK; BUCKETS]),
+            chunks: Vec::new(),
+            spare: NO_CHUNK,
+            filled: [0; WORDS],
+            far: BinaryHeap::new(),
+        }
     }
 }
 
+#[inline(always)]
 fn word(time: Tick, key: u64) -> u64 {
     time << (64 - SHIFT) | key
 }
@@ -96,17 +130,49 @@ impl Events {
         let bucket = time >> SHIFT;
         debug_assert!(bucket >= self.open, "event at {time}, bucket {} is open", self.open);
         let ahead = bucket.wrapping_sub(self.open);
-        if ahead.wrapping_sub(1) < BUCKETS as u64 - 1 {
-            let slot = bucket as usize % BUCKETS;
-            self.buckets[slot].push(word(time, key));
-            self.filled[slot / 64] |= 1 << (slot % 64);
-        } else if ahead == 0 {
+        if ahead.wrapping_sub(1) >= BUCKETS as u64 - 1 {
+            return self.push_elsewhere(time, key);
+        }
+        let slot = bucket as usize % BUCKETS;
+        let chunk = match self.chunks.get_mut(self.buckets[slot] as usize) {
+            Some(chunk) if chunk.free > 0 => chunk,
+            _ => self.grow(slot),
+        };
+        chunk.free -= 1;
+        chunk.words[chunk.free as usize] = word(time, key);
+    }
+
+    /// Adds an event of the open bucket or beyond the wheel.
+    #[inline(never)]
+    fn push_elsewhere(&mut self, time: Tick, key: u64) {
+        if time >> SHIFT == self.open {
             let entry = word(time, key);
-            let at = self.next + self.current[self.next..].partition_point(|e| *e <= entry);
+            let at = self.current.partition_point(|e| *e > entry);
             self.current.insert(at, entry);
         } else {
             self.far.push(Reverse((time, key)));
         }
+    }
+
+    /// Gives a bucket whose first chunk is full, or which has none, another one.
+    #[inline(never)]
+    fn grow(&mut self, slot: usize) -> &mut Chunk {
+        let next = self.buckets[slot];
+        let new = match self.spare {
+            NO_CHUNK => {
+                self.chunks.push(Chunk { words: [0; CHUNK], next, free: CHUNK as u32 });
+                self.chunks.len() as u32 - 1
+            }
+            spare => spare,
+        };
+        let chunk = &mut self.chunks[new as usize];
+        if new == self.spare {
+            self.spare = std::mem::replace(&mut chunk.next, next);
+            chunk.free = CHUNK as u32;
+        }
+        self.buckets[slot] = new;
+        self.filled[slot / 64] |= 1 << (slot % 64);
+        chunk
     }
 
     /// The next bucket after the open one that has events.
@@ -129,32 +195,36 @@ impl Events {
     }
 
     /// Opens the next bucket that has events, unless it starts after `limit`.
+    #[inline(never)]
     fn refill(&mut self, limit: Tick) {
         let near = self.next_bucket();
         let far = self.far.peek().map(|e| e.0.0 >> SHIFT);
         let Some(bucket) = near.into_iter().chain(far).min().filter(|b| b << SHIFT <= limit) else { return };
         self.open = bucket;
-        self.current.clear();
-        self.next = 0;
         if near == Some(bucket) {
             let slot = bucket as usize % BUCKETS;
-            std::mem::swap(&mut self.current, &mut self.buckets[slot]);
             self.filled[slot / 64] &= !(1 << (slot % 64));
+            let mut at = std::mem::replace(&mut self.buckets[slot], NO_CHUNK);
+            while let Some(chunk) = self.chunks.get_mut(at as usize) {
+                self.current.extend_from_slice(&chunk.words[chunk.free as usize..]);
+                let next = std::mem::replace(&mut chunk.next, self.spare);
+                self.spare = std::mem::replace(&mut at, next);
+            }
         }
         while let Some(Reverse((time, key))) = self.far.peek().copied().filter(|e| e.0.0 >> SHIFT == bucket) {
             self.far.pop();
             self.current.push(word(time, key));
         }
-        self.current.sort_unstable();
+        self.current.sort_unstable_by(|a, b| b.cmp(a));
     }
 
     /// When the next event is due, if it is due by `limit`.
     #[inline]
     pub(crate) fn peek(&mut self, limit: Tick) -> Option<Tick> {
-        if self.next == self.current.len() {
+        if self.current.is_empty() {
             self.refill(limit);
         }
-        let entry = *self.current.get(self.next)?;
+        let entry = *self.current.last()?;
         let time = self.open << SHIFT | entry >> (64 - SHIFT);
         (time <= limit).then_some(time)
     }
@@ -162,33 +232,38 @@ impl Events {
     /// When the next event is due, without opening a bucket.
     pub(crate) fn next_time(&self) -> Option<Tick> {
         let time = |bucket: u64, entry: u64| bucket << SHIFT | entry >> (64 - SHIFT);
-        if let Some(e) = self.current.get(self.next) {
+        if let Some(e) = self.current.last() {
             return Some(time(self.open, *e));
         }
-        let near = self.next_bucket();
-        let near = near.and_then(|b| self.buckets[b as usize % BUCKETS].iter().map(|e| time(b, *e)).min());
+        let near = self.next_bucket().and_then(|bucket| {
+            let first = self.chunks.get(self.buckets[bucket as usize % BUCKETS] as usize);
+            let chunks = std::iter::successors(first, |chunk| self.chunks.get(chunk.next as usize));
+            chunks.flat_map(|c| &c.words[c.free as usize..]).min().map(|e| time(bucket, *e))
+        });
         near.into_iter().chain(self.far.peek().map(|e| e.0.0)).min()
     }
 
     /// The next event if it is due at `time`, which must be what `peek` returned.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn pop_at(&mut self, time: Tick) -> Option<Event> {
-        let top = *self.current.get(self.next)?;
+        let top = *self.current.last()?;
         if top >> (64 - SHIFT) != time & ((1 << SHIFT) - 1) {
             return None;
         }
-        self.next += 1;
+        self.current.pop();
         let key = top & KEY;
         Some(Event {
-            kind: KINDS[(key >> (NODE_BITS + ARG_BITS)) as usize],
+            kind: KINDS[(key >> (NODE_BITS + ARG_BITS)) as usize & (KINDS.len() - 1)],
             node: (key >> ARG_BITS) as u32 & ((1 << NODE_BITS) - 1),
             arg: key as u32 & ((1 << ARG_BITS) - 1),
         })
     }
 
     pub(crate) fn memory_bytes(&self) -> usize {
-        let buckets = self.buckets.iter().map(|b| b.capacity() * 8 + size_of::<Vec<u64>>()).sum::<usize>();
-        buckets + self.current.capacity() * 8 + self.far.capacity() * 16
+        self.chunks.capacity() * size_of::<Chunk>()
+            + size_of_val(&*self.buckets)
+            + self.current.capacity() * 8
+            + self.far.capacity() * 16
     }
 }
 

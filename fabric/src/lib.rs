@@ -209,7 +209,7 @@ impl Fabric {
             events: Events::default(),
             packets: slab::Packets::default(),
             payloads: slab::Payloads::default(),
-            routers: router::Routers::new(&net, &lay, &owned, slots.all_free()),
+            routers: router::Routers::new(&net, &lay, &slots, machine.adapter),
             slots,
             lossy: BTreeMap::new(),
             counters: counters::Counters::new(nodes),

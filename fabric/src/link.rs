@@ -13,7 +13,7 @@
 
 use crate::Fabric;
 use crate::event::Kind;
-use crate::layout::VCS;
+use crate::layout::{DATA_VCS, VCS};
 use crate::model::rng::{Purpose, below, draw};
 use crate::slab::{flag, rate};
 use crate::types::{Blame, Effect, Link, Tick};
@@ -28,18 +28,41 @@ pub(crate) const SLOTS_MAX: usize = 16;
 /// Not known yet.
 pub(crate) const NEVER: Tick = Tick::MAX;
 
+/// Channels a [`Credits`] is for: those of data, or the collective ones.
+const GROUP: usize = DATA_VCS;
+
+/// Place of a channel in its [`Credits`].
+#[inline(always)]
+fn place(vc: usize) -> usize {
+    if vc < GROUP { vc } else { vc - GROUP }
+}
+
 /// What the sender of a link knows of the slots at the far end, in units: packets, or flits in the
 /// variant that shows why packets are counted. Those counted as free are; others may have become so since.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Credits {
-    /// The earliest time at which a slot that is not counted yet is free, by virtual channel.
-    pub(crate) next: [Tick; VCS],
-    free: [u8; VCS],
+    /// The earliest time at which a slot that is not counted yet is free, by channel.
+    next: [Tick; GROUP],
+    free: [u8; GROUP],
     /// Slots whose time is known but not counted yet.
-    pending: [u8; VCS],
+    pending: [u8; GROUP],
 }
 
-/// The times at which slots become free, once known, of all links.
+impl Credits {
+    /// The earliest time at which a slot that is not counted yet is free.
+    #[inline(always)]
+    pub(crate) fn next(&self, vc: usize) -> Tick {
+        self.next[place(vc)]
+    }
+    /// Takes units that are free.
+    #[inline(always)]
+    pub(crate) fn take(&mut self, vc: usize, units: usize) {
+        self.free[place(vc)] -= units as u8;
+    }
+}
+
+/// The times at which slots become free, once known, of all links: all but the earliest, which is in the
+/// channel's [`Credits`], in no order.
 #[derive(Debug)]
 pub(crate) struct Slots {
     returns: Vec<Tick>,
@@ -54,53 +77,65 @@ impl Slots {
         (0..VCS).for_each(|vc| first[vc + 1] = first[vc] + counts[vc]);
         Slots { returns: vec![0; links * first[VCS]], per_link: first[VCS], first }
     }
-    /// The state of a link none of whose slots is in use.
-    pub(crate) fn all_free(&self) -> Credits {
-        let free = std::array::from_fn(|vc| (self.first[vc + 1] - self.first[vc]) as u8);
-        Credits { next: [NEVER; VCS], free, pending: [0; VCS] }
+    /// The state of a link none of whose slots is in use, for the channels from `vc` on.
+    pub(crate) fn all_free(&self, vc: usize) -> Credits {
+        let units = |vc: usize| if vc < VCS { self.first[vc + 1] - self.first[vc] } else { 0 };
+        Credits { next: [NEVER; GROUP], free: std::array::from_fn(|i| units(vc + i) as u8), pending: [0; GROUP] }
     }
     /// Free units at the far end of `link` on `vc` at `now`.
     #[inline(always)]
     pub(crate) fn free(&mut self, c: &mut Credits, link: usize, vc: usize, now: Tick) -> usize {
-        if c.next[vc] <= now {
+        if c.next[place(vc)] <= now {
             self.count(c, link, vc, now);
         }
-        c.free[vc] as usize
+        c.free[place(vc)] as usize
     }
-    /// Counts the slots that are free by `now`.
+    /// Counts the slots that are free by `now`, at least the earliest.
+    #[inline]
     fn count(&mut self, c: &mut Credits, link: usize, vc: usize, now: Tick) {
-        let times = &mut self.returns[link * self.per_link + self.first[vc]..][..c.pending[vc] as usize];
-        let (mut kept, mut next) = (0, NEVER);
-        for i in 0..times.len() {
-            let at = times[i];
+        let i = place(vc);
+        let pending = std::mem::take(&mut c.pending[i]);
+        c.free[i] += pending;
+        c.next[i] = NEVER;
+        if pending > 1 {
+            self.keep_pending(c, link, vc, pending as usize - 1, now);
+        }
+    }
+    /// Of the `later` returns those after `now` are still pending.
+    fn keep_pending(&mut self, c: &mut Credits, link: usize, vc: usize, later: usize, now: Tick) {
+        let i = place(vc);
+        let base = link * self.per_link + self.first[vc];
+        for k in base..base + later {
+            let at = self.returns[k];
             if at > now {
-                times[kept] = at;
-                kept += 1;
-                next = next.min(at);
+                c.free[i] -= 1;
+                self.file(c, link, vc, at);
             }
         }
-        c.free[vc] += c.pending[vc] - kept as u8;
-        c.pending[vc] = kept as u8;
-        c.next[vc] = next;
     }
-    /// Takes units that are free.
+    /// Another slot is known to be free from `at` on.
     #[inline(always)]
-    pub(crate) fn take(c: &mut Credits, vc: usize, units: usize) {
-        c.free[vc] -= units as u8;
+    fn file(&mut self, c: &mut Credits, link: usize, vc: usize, at: Tick) {
+        let i = place(vc);
+        let pending = c.pending[i] as usize;
+        c.pending[i] += 1;
+        let earliest = c.next[i];
+        c.next[i] = earliest.min(at);
+        if pending > 0 {
+            self.returns[link * self.per_link + self.first[vc] + pending - 1] = earliest.max(at);
+        }
     }
     /// Units are free again from `at` on.
     #[inline(always)]
     pub(crate) fn give(&mut self, c: &mut Credits, link: usize, vc: usize, units: usize, at: Tick) {
-        let base = link * self.per_link + self.first[vc];
-        let pending = c.pending[vc] as usize;
         debug_assert!(self.owes(c, vc, units), "more slots given back than taken");
-        self.returns[base + pending..base + pending + units].fill(at);
-        c.pending[vc] += units as u8;
-        c.next[vc] = c.next[vc].min(at);
+        for _ in 0..units {
+            self.file(c, link, vc, at);
+        }
     }
     /// Whether so many units are in use with no time known, so that a credit may come back for them.
     pub(crate) fn owes(&self, c: &Credits, vc: usize, units: usize) -> bool {
-        let known = c.free[vc] as usize + c.pending[vc] as usize;
+        let known = c.free[place(vc)] as usize + c.pending[place(vc)] as usize;
         known + units <= self.first[vc + 1] - self.first[vc]
     }
     pub(crate) fn memory_bytes(&self) -> usize {
@@ -137,7 +172,6 @@ impl Fabric {
             Some(l) => l.per_million = per_million,
             None if per_million > 0 => {
                 self.lossy.insert(link, Lossy { per_million, ..Lossy::default() });
-                self.routers.set_lossy(node, dir);
             }
             None => {}
         }

@@ -254,8 +254,7 @@ impl Fabric {
         if let Some(i) = self.routers.outputs.iter().position(|o| o.requests.iter().any(|r| *r != 0)) {
             return fail(format!("output {} of node {} has requests", i % outs, i / outs));
         }
-        let lacks = |o: &crate::router::Output| (0..crate::layout::VCS).any(|vc| self.slots.owes(&o.credits, vc, 1));
-        if let Some(i) = self.routers.outputs.iter().position(lacks) {
+        if let Some(i) = self.routers.first_short(&self.slots) {
             return fail(format!("output {} of node {} lacks a slot", i % outs, i / outs));
         }
         if let Some((i, _)) = self.lossy.iter().find(|(_, l)| !l.unreceived.is_empty()) {

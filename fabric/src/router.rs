@@ -9,7 +9,7 @@
 
 use crate::Fabric;
 use crate::event::Kind;
-use crate::layout::{ADAPTIVE, LANE_ADAPTIVE, LANES, Layout, UP};
+use crate::layout::{ADAPTIVE, LANE_ADAPTIVE, LANES, Layout, UP, VCS};
 use crate::link::{Credits, NEVER, Slots};
 use crate::slab::{NO_QUEUE, flag, rate};
 use crate::topology::{NONE, Net};
@@ -32,6 +32,7 @@ pub(crate) enum Asks {
 /// One input of the crossbar: packets linked through [`crate::slab::Packet::next`], and what the
 /// front one asks for.
 #[derive(Clone, Copy, Debug)]
+#[repr(align(32))]
 pub(crate) struct Input {
     pub(crate) front: u32,
     pub(crate) back: u32,
@@ -48,27 +49,26 @@ pub(crate) struct Input {
     pub(crate) asks: Asks,
 }
 
-/// One output, in two cache lines.
+/// One output, in one cache line.
 #[derive(Clone, Copy, Debug)]
-#[repr(C, align(128))]
+#[repr(C, align(64))]
 pub(crate) struct Output {
     /// Request numbers by lane.
     pub(crate) requests: [u32; LANES],
     pub(crate) busy: Tick,
     /// Earliest planned decision.
     wake: Tick,
-    /// The node its link leads to.
-    peer: u32,
-    /// Round robin: the first number to look at, by lane.
-    pub(crate) turns: [u8; LANES],
-    pub(crate) is_ring: bool,
-    lossy: bool,
-    /// The peer is modelled elsewhere.
-    remote: bool,
+    /// Of the data channels.
     pub(crate) credits: Credits,
-    /// Granted so far.
+}
+
+/// What an output has granted.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Granted {
     pub(crate) packets: u64,
     pub(crate) flits: u64,
+    /// Round robin: the first number to look at, by lane.
+    pub(crate) turns: [u8; LANES],
 }
 
 /// State of all routers.
@@ -76,6 +76,11 @@ pub(crate) struct Output {
 pub(crate) struct Routers {
     pub(crate) inputs: Vec<Input>,
     pub(crate) outputs: Vec<Output>,
+    pub(crate) granted: Vec<Granted>,
+    /// Credits of the collective channels, by output; none without adapters.
+    collective: Vec<Credits>,
+    /// Outputs whose links close to rings.
+    pub(crate) rings: u16,
     /// Outputs to decide at this tick, per node; nodes with any are in `dirty`.
     pub(crate) look: Vec<u16>,
     pub(crate) dirty: Vec<u32>,
@@ -85,29 +90,17 @@ pub(crate) struct Routers {
 }
 
 impl Routers {
-    pub(crate) fn new(net: &Net, lay: &Layout, owned: &[bool], credits: Credits) -> Routers {
-        let idle =
+    pub(crate) fn new(net: &Net, lay: &Layout, slots: &Slots, adapter: bool) -> Routers {
+        let input =
             Input { front: NONE, back: NONE, busy: 0, posted: 0, since: 0, wants: 0, straight: 0, asks: Asks::No };
-        let output = |i: usize| {
-            let (node, o) = (i / lay.outs, i % lay.outs);
-            let peer = if o < lay.dirs { net.neighbour(node as u32, o) } else { NONE };
-            Output {
-                requests: [0; LANES],
-                busy: 0,
-                wake: NEVER,
-                packets: 0,
-                flits: 0,
-                turns: [0; LANES],
-                peer,
-                is_ring: o < lay.dirs && net.is_ring(o),
-                lossy: false,
-                remote: peer != NONE && !owned[peer as usize],
-                credits,
-            }
-        };
+        let output = Output { requests: [0; LANES], busy: 0, wake: NEVER, credits: slots.all_free(0) };
+        let outputs = net.nodes * lay.outs;
         Routers {
-            inputs: vec![idle; net.nodes * lay.queues],
-            outputs: (0..net.nodes * lay.outs).map(output).collect(),
+            inputs: vec![input; net.nodes * lay.queues],
+            outputs: vec![output; outputs],
+            granted: vec![Granted::default(); outputs],
+            collective: vec![slots.all_free(UP); if adapter { outputs } else { 0 }],
+            rings: (0..lay.dirs).filter(|o| net.is_ring(*o)).fold(0, |rings, o| rings | 1 << o),
             look: vec![0; net.nodes],
             dirty: Vec::new(),
             fresh: Vec::new(),
@@ -118,23 +111,40 @@ impl Routers {
     pub(crate) fn output(&mut self, node: u32, out: usize) -> &mut Output {
         &mut self.outputs[node as usize * self.outs + out]
     }
+    /// What is known of the slots behind an output.
+    #[inline(always)]
+    pub(crate) fn credits(&mut self, node: u32, out: usize, vc: usize) -> &mut Credits {
+        let i = node as usize * self.outs + out;
+        if vc < UP { &mut self.outputs[i].credits } else { &mut self.collective[i] }
+    }
     pub(crate) fn set_out_busy(&mut self, node: u32, out: usize, until: Tick) {
         self.output(node, out).busy = until;
     }
     pub(crate) fn out_busy(&self, node: u32, out: usize) -> Tick {
         self.outputs[node as usize * self.outs + out].busy
     }
-    pub(crate) fn set_lossy(&mut self, node: u32, out: usize) {
-        self.output(node, out).lossy = true;
+    /// Counts a packet that an output has sent (or, over a boundary link, would have).
+    #[inline(always)]
+    pub(crate) fn count(&mut self, node: u32, out: usize, flits: u8) {
+        let granted = &mut self.granted[node as usize * self.outs + out];
+        granted.packets += 1;
+        granted.flits += flits as u64;
     }
     /// Packets and flits granted an output so far.
     pub(crate) fn load(&self, node: u32, out: usize) -> (u64, u64) {
-        let o = &self.outputs[node as usize * self.outs + out];
-        (o.packets, o.flits)
+        let granted = &self.granted[node as usize * self.outs + out];
+        (granted.packets, granted.flits)
+    }
+    /// The first output that lacks a slot or its time.
+    pub(crate) fn first_short(&self, slots: &Slots) -> Option<usize> {
+        let owes = |c: &Credits, first: usize, last: usize| (first..last).any(|vc| slots.owes(c, vc, 1));
+        let data = self.outputs.iter().position(|o| owes(&o.credits, 0, UP));
+        data.or_else(|| self.collective.iter().position(|c| owes(c, UP, VCS)))
     }
     pub(crate) fn memory_bytes(&self) -> usize {
         self.inputs.capacity() * size_of::<Input>()
             + self.outputs.capacity() * size_of::<Output>()
+            + self.granted.capacity() * size_of::<Granted>()
             + self.look.capacity() * 2
     }
 }
@@ -291,7 +301,7 @@ impl Fabric {
             let o = outputs.trailing_zeros() as usize;
             outputs &= outputs - 1;
             let out = self.routers.output(node, o);
-            let at = if out.busy > self.now { out.busy } else { out.credits.next[ADAPTIVE] };
+            let at = if out.busy > self.now { out.busy } else { out.credits.next(ADAPTIVE) };
             if at != NEVER {
                 self.wake_at(node, o, at);
             }
@@ -314,7 +324,7 @@ impl Fabric {
     #[inline(always)]
     fn post(&mut self, node: u32, queue: usize, wants: u16, straight: usize, lane: usize, number: u32) {
         let (n, outs) = (node as usize, self.lay.outs);
-        let since = self.routers.outputs[n * outs + straight].packets as u32;
+        let since = self.routers.granted[n * outs + straight].packets as u32;
         let input = &mut self.routers.inputs[n * self.lay.queues + queue];
         input.posted = self.now;
         input.since = since;
@@ -386,10 +396,9 @@ impl Fabric {
         let (h, straight) = (input.front, input.straight as usize);
         let vc = self.packets[h].vc as usize;
         let (lane, number) = self.lay.leaving(queue, vc);
-        let out = self.routers.output(node, straight);
-        out.requests[lane] |= 1 << number;
-        let grants = out.packets as u32;
-        self.input(node, queue).since = grants;
+        self.routers.output(node, straight).requests[lane] |= 1 << number;
+        let (grants, _) = self.routers.load(node, straight);
+        self.input(node, queue).since = grants as u32;
         self.note_escaping(node, queue, h);
         self.look_at(node, 1 << straight);
     }
@@ -406,33 +415,31 @@ impl Fabric {
     }
 
     /// The front packet of `queue`, or one copy of it, leaves through `o` on channel `vc`.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn grant(&mut self, node: u32, queue: usize, o: usize, vc: usize) {
-        let is_link = o < self.lay.dirs;
-        let h = self.front(node, queue);
-        let p = &mut self.packets[h];
+        let (n, now, is_link) = (node as usize, self.now, o < self.lay.dirs);
+        let input = &mut self.routers.inputs[n * self.lay.queues + queue];
+        let h = input.front;
+        let p = &self.packets[h];
         let (flits, after) = (p.flits, self.timing.after(p.rate, is_link));
-        let end = self.now + self.timing.span(after, flits);
-        let out = self.routers.output(node, o);
-        out.busy = end;
-        out.packets += 1;
-        out.flits += flits as u64;
-        let sent = match self.lay.request(queue) {
-            (0, _) => self.take_copy(node, queue, o, end),
-            (lane, number) => {
-                let any_dead = self.any_dead;
-                let input = self.input(node, queue);
-                let one = input.wants.is_power_of_two() && input.asks == Asks::Yes && !any_dead;
-                if input.asks == Asks::Once || one {
-                    (input.asks, input.wants) = (Asks::No, 0);
-                    self.routers.output(node, o).requests[lane] &= !(1 << number);
-                } else {
-                    self.withdraw(node, queue);
-                }
-                self.pop(node, queue, end);
-                h
+        let end = now + self.timing.span(after, flits);
+        let (lane, number) = self.lay.request(queue);
+        let output = &mut self.routers.outputs[n * self.lay.outs + o];
+        output.busy = end;
+        let sent = if lane == 0 {
+            self.take_copy(node, queue, o, end)
+        } else {
+            let one = input.wants.is_power_of_two() && input.asks == Asks::Yes && !self.any_dead;
+            if input.asks == Asks::Once || one {
+                (input.asks, input.wants) = (Asks::No, 0);
+                output.requests[lane] &= !(1 << number);
+            } else {
+                self.withdraw(node, queue);
             }
+            self.pop(node, queue, end);
+            h
         };
+        self.routers.count(node, o, flits);
         let p = &mut self.packets[sent];
         p.rate = after;
         p.routers += 1;
@@ -443,20 +450,20 @@ impl Fabric {
             self.note_granted(node, o, vc, sent);
         }
         if is_link {
-            self.send(node, o, vc, sent, end);
-        } else {
-            let p = &mut self.packets[sent];
-            p.queue = NO_QUEUE;
-            let at = match p.kind {
-                PacketType::Barrier => end, // a barrier's message is for the adapter, not for its host
-                _ => self.now + self.params.eject_ps + self.timing.span(after, flits - 1) - self.params.router_ps,
-            };
-            self.events.push(at, Kind::Deliver, node, sent);
+            return self.send(node, o, vc, sent, end);
         }
+        let p = &mut self.packets[sent];
+        p.queue = NO_QUEUE;
+        let at = match p.kind {
+            PacketType::Barrier => end, // a barrier's message is for the adapter, not for its host
+            _ => now + self.params.eject_ps + self.timing.span(after, flits - 1) - self.params.router_ps,
+        };
+        self.events.push(at, Kind::Deliver, node, sent);
     }
 
     /// A packet of the collective lane goes through `o`: the packet itself if that was the last
     /// output it asked for, else a copy.
+    #[inline(never)]
     fn take_copy(&mut self, node: u32, queue: usize, o: usize, end: Tick) -> u32 {
         let (_, number) = self.lay.request(queue);
         self.routers.output(node, o).requests[0] &= !(1 << number);
@@ -490,23 +497,24 @@ impl Fabric {
             p.ready = end + self.hop_ps;
             p.rate = rate::WHOLE;
         }
-        p.queue = NO_QUEUE;
         let units = if self.units_are_flits { p.flits as usize } else { 1 };
         if !raw {
             self.counters.count_sent(p.job, link, p.class, p.flits, p.bytes);
         }
-        Slots::take(&mut self.routers.output(node, o).credits, vc, units);
-        let far = self.routers.output(node, o).peer;
-        if self.tracer.on() && !self.routers.output(node, o).lossy {
+        self.routers.credits(node, o, vc).take(vc, units);
+        let far = self.net.neighbour(node, o);
+        if !self.lossy.is_empty() && self.lossy.contains_key(&link) {
+            self.packets[h].queue = NO_QUEUE;
+            return self.send_lossy(node, o, vc, h);
+        }
+        if self.tracer.on() {
             self.note_arrived(node, o, vc, h);
         }
-        let out = self.routers.output(node, o);
-        if out.lossy {
-            self.send_lossy(node, o, vc, h);
-        } else if out.remote {
-            self.send_boundary(node, o, vc, h);
-        } else {
+        if self.owned[far as usize] {
             self.append(far, self.lay.arrival(o, vc), h);
+        } else {
+            self.packets[h].queue = NO_QUEUE;
+            self.send_boundary(node, o, vc, h);
         }
     }
 
@@ -537,10 +545,8 @@ impl Fabric {
     #[inline]
     pub(crate) fn give_back(&mut self, node: u32, dir: usize, vc: usize, units: usize, end: Tick) {
         let at = end + self.params.credit_ps;
-        let back = self.net.opposite(dir);
-        let came_from = &self.routers.outputs[node as usize * self.lay.outs + back];
-        let (sender, remote) = (came_from.peer, came_from.remote);
-        if remote {
+        let sender = self.net.neighbour(node, self.net.opposite(dir));
+        if !self.owned[sender as usize] {
             return self.return_boundary_credit(sender, dir, vc, units, at);
         }
         self.give_slots(sender, dir, vc, units, at);
@@ -550,8 +556,8 @@ impl Fabric {
     #[inline]
     pub(crate) fn give_slots(&mut self, node: u32, dir: usize, vc: usize, units: usize, at: Tick) {
         let link = self.link(node, dir);
-        let out = &mut self.routers.outputs[node as usize * self.lay.outs + dir];
-        self.slots.give(&mut out.credits, link, vc, units, at);
+        self.slots.give(self.routers.credits(node, dir, vc), link, vc, units, at);
+        let out = self.routers.output(node, dir);
         let asking = out.requests[0] | out.requests.get(vc + 1).copied().unwrap_or(0);
         if asking != 0 && out.busy < at {
             self.wake_at(node, dir, at);

@@ -347,9 +347,7 @@ impl Fabric {
 
     /// A packet has come over a boundary link into this fabric.
     pub(crate) fn count_received(&mut self, node: u32, dir: usize, flits: u8) {
-        let out = self.routers.output(node, dir);
-        out.packets += 1;
-        out.flits += flits as u64;
+        self.routers.count(node, dir, flits);
     }
 
     /// Links with exactly one end here, as their senders name them. [`Fabric::poll_transmit`]
@@ -391,8 +389,8 @@ impl Fabric {
                 if !self.owned[link.node as usize] || self.owned[far as usize] {
                     return Err(FrameError::Link(link));
                 }
-                let credits = self.routers.output(link.node, link.dir.index()).credits;
-                if !self.slots.owes(&credits, vc as usize, 1) {
+                let credits = self.routers.credits(link.node, link.dir.index(), vc as usize);
+                if !self.slots.owes(credits, vc as usize, 1) {
                     return Err(FrameError::Content("a credit for a slot that is not in use"));
                 }
                 self.give_slots(link.node, link.dir.index(), vc as usize, 1, at);
