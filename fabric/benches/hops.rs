@@ -35,14 +35,16 @@ fn drain(fabric: &mut Fabric) -> u64 {
     writes
 }
 
-fn show(what: &str, start: u64, packets: u64, hops: u64) {
+/// Prints and returns nanoseconds per packet.
+fn show(what: &str, start: u64, packets: u64, hops: u64) -> f64 {
     let ns = (cpu_ns() - start) as f64;
     let (p, h) = (ns / packets as f64, if hops > 0 { ns / hops as f64 } else { 0.0 });
     println!("{what:<58} {p:>8.1} ns/packet {h:>8.1} ns/packet-hop");
+    p
 }
 
-/// One write at a time from node 0 to a node `hops` away.
-fn single(shape: &str, to: u32, bytes: usize) {
+/// One write at a time from node 0 to a node `hops` away; nanoseconds per write.
+fn single(shape: &str, to: u32, bytes: usize) -> f64 {
     let mut fabric = Fabric::new(Config::new(shape.parse().expect("shape"))).expect("fabric");
     let ports: Vec<Port> = (0..fabric.shape().nodes() as u32).map(|node| Port { node, endpoint: 0 }).collect();
     fabric.open_job(0, &ports).expect("job");
@@ -57,11 +59,19 @@ fn single(shape: &str, to: u32, bytes: usize) {
         fabric.run_free();
         drain(&mut fabric);
     }
-    show(&format!("{shape}: one {bytes}-byte write, {hops} hops"), start, rounds, rounds * hops);
+    show(&format!("{shape}: one {bytes}-byte write, {hops} hops"), start, rounds, rounds * hops)
 }
 
-/// Every node posts `burst` writes to pseudo-random nodes, then everything runs to the end.
-fn bursts(shape: &str, burst: u32, bytes: usize, payload: bool) {
+/// Where the writes of a burst go.
+#[derive(Clone, Copy, PartialEq)]
+enum To {
+    Anywhere,
+    /// The node itself: adapters only.
+    Self_,
+}
+
+/// Every node posts `burst` writes, then everything runs to the end. Nanoseconds per write, and hops of one.
+fn bursts(shape: &str, burst: u32, bytes: usize, payload: bool, to: To) -> (f64, f64) {
     let config = Config { payload, ..Config::new(shape.parse().expect("shape")) };
     let mut fabric = Fabric::new(config).expect("fabric");
     let n = fabric.shape().nodes() as u32;
@@ -74,7 +84,7 @@ fn bursts(shape: &str, burst: u32, bytes: usize, payload: bool) {
         for from in 0..n {
             for _ in 0..burst {
                 dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-                let to = (dice >> 33) as u32 % n;
+                let to = if to == To::Self_ { from } else { (dice >> 33) as u32 % n };
                 let source = if payload { Source::Inline(&data) } else { Source::Length(bytes as u32) };
                 let op = Op::Write { to: ports[to as usize], place: heap(0), source, vc: Vc::Request, adaptive: false };
                 match fabric.inject(ports[from as usize], 0, Class::Put, op, 0, 0) {
@@ -89,7 +99,9 @@ fn bursts(shape: &str, burst: u32, bytes: usize, payload: bool) {
         drain(&mut fabric);
     }
     let carries = if payload { "" } else { " (no payload)" };
-    show(&format!("{shape}: {burst} x {bytes}-byte writes per node{carries}"), start, packets, hops);
+    let whom = if to == To::Self_ { " to itself" } else { "" };
+    let what = format!("{shape}: {burst} x {bytes}-byte writes per node{whom}{carries}");
+    (show(&what, start, packets, hops), hops as f64 / packets as f64)
 }
 
 /// One port reads `bytes` at a time.
@@ -115,16 +127,30 @@ fn reads(bytes: u32) {
     show(&format!("2x2x2: one {bytes}-byte read, 3 hops"), start, packets, packets * 3);
 }
 
+/// What one more hop costs: of a write alone, and of one in a burst, which is what is not spent in adapters.
+fn marginal() {
+    let (near, far) = (single("16x1x1", 1, 8), single("16x1x1", 8, 8));
+    println!("{:<58} {:>45.1} ns/packet-hop", "  one more hop of a write alone", (far - near) / 7.0);
+    let (own, _) = bursts("4x4x4", 16, 8, true, To::Self_);
+    let (all, hops) = bursts("4x4x4", 16, 8, true, To::Anywhere);
+    println!("{:<58} {:>45.1} ns/packet-hop", "  one more hop in a burst", (all - own) / hops);
+}
+
 fn main() {
+    // `marginal` runs only that part, for profilers.
+    if std::env::args().any(|word| word == "marginal") {
+        return marginal();
+    }
     for (to, bytes) in [(0, 8), (1, 8), (7, 8), (7, 256)] {
         single("2x2x2", to, bytes);
     }
+    marginal();
     for burst in [1, 16] {
-        bursts("2x2x2", burst, 8, true);
-        bursts("4x4x4", burst, 8, true);
+        bursts("2x2x2", burst, 8, true, To::Anywhere);
     }
-    bursts("4x4x4", 16, 256, true);
-    bursts("16x16x16", 4, 256, false);
+    bursts("4x4x4", 1, 8, true, To::Anywhere);
+    bursts("4x4x4", 16, 256, true, To::Anywhere);
+    bursts("16x16x16", 4, 256, false, To::Anywhere);
     reads(8);
     reads(30_000);
 }

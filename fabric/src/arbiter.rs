@@ -78,7 +78,7 @@ impl Fabric {
     /// Free slots of a channel behind output `o`.
     #[inline(always)]
     fn free(&mut self, n: usize, o: usize, vc: usize) -> usize {
-        self.slots.free(self.routers.credits(n as u32, o, vc), n * self.lay.dirs + o, vc, self.now)
+        self.slots.free(self.routers.credits(n as u32, o, vc), n * self.lay.outs + o, vc, self.now)
     }
 
     /// Requests for output `o` in a lane that fit downstream. If some do not, `short` is not after
@@ -146,8 +146,8 @@ impl Fabric {
     /// Among idle outputs with room on the adaptive channel the one with most room, the lowest if equal.
     #[inline(always)]
     pub(crate) fn preferred(&mut self, n: usize, wants: u16) -> Option<usize> {
-        let (now, first_link) = (self.now, n * self.lay.dirs);
-        let outputs = &mut self.routers.outputs[n * self.lay.outs..][..self.lay.outs];
+        let (now, first) = (self.now, n * self.lay.outs);
+        let outputs = &mut self.routers.outputs[first..][..self.lay.outs];
         let (mut most, mut best) = (self.unit - 1, None);
         let mut rest = wants;
         while rest != 0 {
@@ -157,7 +157,7 @@ impl Fabric {
             if out.busy > now {
                 continue;
             }
-            let free = self.slots.free(&mut out.credits, first_link + o, ADAPTIVE, now);
+            let free = self.slots.free(&mut out.credits, first + o, ADAPTIVE, now);
             if free > most {
                 (most, best) = (free, Some(o));
             }

@@ -243,6 +243,13 @@ impl Events {
         near.into_iter().chain(self.far.peek().map(|e| e.0.0)).min()
     }
 
+    /// Whether the next event is a head at `node` and due at `time`, the time of the last one taken.
+    #[inline(always)]
+    pub(crate) fn next_is_head(&self, time: Tick, node: u32) -> bool {
+        let head = (Kind::Head as u64) << (NODE_BITS + ARG_BITS) | (node as u64) << ARG_BITS;
+        self.current.last().is_some_and(|next| (next ^ word(time, head)) >> ARG_BITS == 0)
+    }
+
     /// The next event if it is due at `time`, which must be what `peek` returned.
     #[inline(always)]
     pub(crate) fn pop_at(&mut self, time: Tick) -> Option<Event> {

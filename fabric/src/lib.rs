@@ -120,6 +120,8 @@ pub struct Fabric {
     routes: Routes,
     /// Something is out of service.
     any_dead: bool,
+    /// Barriers or trees may be at work, or part of the network is modelled elsewhere.
+    special: bool,
     /// Number of route changes.
     epoch: u64,
     /// Pairs whose new packets wait, with the number of packets they wait for.
@@ -196,7 +198,7 @@ impl Fabric {
         let unit = if machine.units_are_flits { abi::PACKET_FLITS_MAX } else { 1 };
         let (data, tree) = (params.slots as usize * unit, params.collective_slots as usize);
         let tree = if machine.adapter { tree } else { 0 };
-        let slots = link::Slots::new(nodes * net.dirs, [data, data, data, tree, tree]);
+        let slots = link::Slots::new(nodes * lay.outs, [data, data, data, tree, tree]);
         Fabric {
             params,
             seed: machine.seed,
@@ -215,6 +217,7 @@ impl Fabric {
             counters: counters::Counters::new(nodes),
             routes: Routes::new(net.clone()),
             any_dead: false,
+            special: machine.adapter && owned.contains(&false),
             epoch: 0,
             held: BTreeMap::new(),
             drain_all: false,
@@ -273,6 +276,7 @@ impl Fabric {
             let Some(next) = self.events.peek(to) else { break };
             self.run_tick(next);
         }
+        self.rest();
         self.now = self.now.max(to);
         self.now
     }
@@ -284,6 +288,7 @@ impl Fabric {
         while let Some(next) = self.events.peek(Tick::MAX) {
             self.run_tick(next);
         }
+        self.rest();
     }
 
     /// Like [`Fabric::run_free`] for at most `ticks` different times, so that a driver with other
@@ -293,10 +298,18 @@ impl Fabric {
         for _ in 0..ticks {
             match self.events.peek(Tick::MAX) {
                 Some(next) => self.run_tick(next),
-                None => return true,
+                None => break,
             }
         }
+        self.rest();
         self.events.next_time().is_none()
+    }
+
+    /// With nothing under way no barrier or tree is at work until somebody posts to it.
+    fn rest(&mut self) {
+        if self.special && self.packets.in_flight() == 0 && self.events.next_time().is_none() {
+            self.special = self.owned.contains(&false);
+        }
     }
 
     /// All events of one tick: updates, then decisions in order of node, until none is left.

@@ -61,82 +61,87 @@ impl Credits {
     }
 }
 
-/// The times at which slots become free, once known, of all links: all but the earliest, which is in the
+/// The times at which slots become free, once known, behind all outputs: all but the earliest, which is in the
 /// channel's [`Credits`], in no order.
 #[derive(Debug)]
 pub(crate) struct Slots {
     returns: Vec<Tick>,
-    per_link: usize,
-    first: [usize; VCS + 1],
+    per_output: usize,
+    first: [usize; VCS],
+    units: [usize; VCS],
 }
 
 impl Slots {
-    /// `counts` are units per virtual channel.
-    pub(crate) fn new(links: usize, counts: [usize; VCS]) -> Slots {
-        let mut first = [0; VCS + 1];
-        (0..VCS).for_each(|vc| first[vc + 1] = first[vc] + counts[vc]);
-        Slots { returns: vec![0; links * first[VCS]], per_link: first[VCS], first }
+    /// `units` per virtual channel.
+    pub(crate) fn new(outputs: usize, units: [usize; VCS]) -> Slots {
+        let (mut first, mut next) = ([0; VCS], 0);
+        for vc in 0..VCS {
+            first[vc] = next;
+            next += units[vc].saturating_sub(1);
+        }
+        Slots { returns: vec![0; outputs * next], per_output: next, first, units }
     }
     /// The state of a link none of whose slots is in use, for the channels from `vc` on.
     pub(crate) fn all_free(&self, vc: usize) -> Credits {
-        let units = |vc: usize| if vc < VCS { self.first[vc + 1] - self.first[vc] } else { 0 };
-        Credits { next: [NEVER; GROUP], free: std::array::from_fn(|i| units(vc + i) as u8), pending: [0; GROUP] }
+        let free = std::array::from_fn(|i| self.units.get(vc + i).map_or(0, |units| *units as u8));
+        Credits { next: [NEVER; GROUP], free, pending: [0; GROUP] }
     }
-    /// Free units at the far end of `link` on `vc` at `now`.
+    /// Free units behind `output` on `vc` at `now`.
     #[inline(always)]
-    pub(crate) fn free(&mut self, c: &mut Credits, link: usize, vc: usize, now: Tick) -> usize {
+    pub(crate) fn free(&mut self, c: &mut Credits, output: usize, vc: usize, now: Tick) -> usize {
         if c.next[place(vc)] <= now {
-            self.count(c, link, vc, now);
+            self.count(c, output, vc, now);
         }
         c.free[place(vc)] as usize
     }
     /// Counts the slots that are free by `now`, at least the earliest.
     #[inline]
-    fn count(&mut self, c: &mut Credits, link: usize, vc: usize, now: Tick) {
+    fn count(&mut self, c: &mut Credits, output: usize, vc: usize, now: Tick) {
         let i = place(vc);
         let pending = std::mem::take(&mut c.pending[i]);
         c.free[i] += pending;
         c.next[i] = NEVER;
         if pending > 1 {
-            self.keep_pending(c, link, vc, pending as usize - 1, now);
+            self.keep_pending(c, output, vc, pending as usize - 1, now);
         }
     }
     /// Of the `later` returns those after `now` are still pending.
-    fn keep_pending(&mut self, c: &mut Credits, link: usize, vc: usize, later: usize, now: Tick) {
+    #[inline(never)]
+    fn keep_pending(&mut self, c: &mut Credits, output: usize, vc: usize, later: usize, now: Tick) {
         let i = place(vc);
-        let base = link * self.per_link + self.first[vc];
+        let base = output * self.per_output + self.first[vc];
         for k in base..base + later {
             let at = self.returns[k];
             if at > now {
                 c.free[i] -= 1;
-                self.file(c, link, vc, at);
+                self.file(c, output, vc, at);
             }
         }
     }
     /// Another slot is known to be free from `at` on.
     #[inline(always)]
-    fn file(&mut self, c: &mut Credits, link: usize, vc: usize, at: Tick) {
+    fn file(&mut self, c: &mut Credits, output: usize, vc: usize, at: Tick) {
         let i = place(vc);
         let pending = c.pending[i] as usize;
         c.pending[i] += 1;
         let earliest = c.next[i];
         c.next[i] = earliest.min(at);
         if pending > 0 {
-            self.returns[link * self.per_link + self.first[vc] + pending - 1] = earliest.max(at);
+            self.returns[output * self.per_output + self.first[vc] + pending - 1] = earliest.max(at);
         }
     }
     /// Units are free again from `at` on.
     #[inline(always)]
-    pub(crate) fn give(&mut self, c: &mut Credits, link: usize, vc: usize, units: usize, at: Tick) {
+    pub(crate) fn give(&mut self, c: &mut Credits, output: usize, vc: usize, units: usize, at: Tick) {
         debug_assert!(self.owes(c, vc, units), "more slots given back than taken");
         for _ in 0..units {
-            self.file(c, link, vc, at);
+            self.file(c, output, vc, at);
         }
     }
     /// Whether so many units are in use with no time known, so that a credit may come back for them.
     pub(crate) fn owes(&self, c: &Credits, vc: usize, units: usize) -> bool {
         let known = c.free[place(vc)] as usize + c.pending[place(vc)] as usize;
-        known + units <= self.first[vc + 1] - self.first[vc]
+        known + units <= self.units[vc]
     }
     pub(crate) fn memory_bytes(&self) -> usize {
         self.returns.capacity() * size_of::<Tick>()

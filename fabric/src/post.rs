@@ -91,6 +91,7 @@ impl Fabric {
             return Err(InjectError::Busy);
         }
         self.check_op(from, job, &op)?;
+        self.special |= matches!(op, Op::Barrier { .. } | Op::Reduce { .. } | Op::Bcast { .. });
         let mut record = OpRecord::new(port as u32, job, class, tag, issue.max(self.now));
         if let Some(bytes) = record.take(op, self.carry) {
             record.payload = self.payloads.alloc();

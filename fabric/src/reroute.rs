@@ -28,6 +28,7 @@ impl Fabric {
         self.routes.set(what, dead);
         self.any_dead = self.routes.any_dead();
         self.epoch += 1;
+        self.special |= self.adapter(); // barriers begin again
         self.hand_over_lossy();
         self.take_out_specials();
         if dead {

@@ -81,6 +81,8 @@ pub(crate) struct Routers {
     collective: Vec<Credits>,
     /// Outputs whose links close to rings.
     pub(crate) rings: u16,
+    /// Per node: adaptive queues whose packet asks.
+    adaptive: Vec<u8>,
     /// Outputs to decide at this tick, per node; nodes with any are in `dirty`.
     pub(crate) look: Vec<u16>,
     pub(crate) dirty: Vec<u32>,
@@ -101,6 +103,7 @@ impl Routers {
             granted: vec![Granted::default(); outputs],
             collective: vec![slots.all_free(UP); if adapter { outputs } else { 0 }],
             rings: (0..lay.dirs).filter(|o| net.is_ring(*o)).fold(0, |rings, o| rings | 1 << o),
+            adaptive: vec![0; net.nodes],
             look: vec![0; net.nodes],
             dirty: Vec::new(),
             fresh: Vec::new(),
@@ -145,6 +148,7 @@ impl Routers {
         self.inputs.capacity() * size_of::<Input>()
             + self.outputs.capacity() * size_of::<Output>()
             + self.granted.capacity() * size_of::<Granted>()
+            + self.adaptive.capacity()
             + self.look.capacity() * 2
     }
 }
@@ -241,16 +245,22 @@ impl Fabric {
         let way = &p.way;
         let Some(straight) = way.next() else {
             let out = self.lay.dirs + p.to_channel as usize;
-            let (lane, number) = self.lay.request(queue);
-            return self.post_one(node, queue, out, lane, number);
+            if !self.pass_at_once(node, queue, out) {
+                let (lane, number) = self.lay.request(queue);
+                self.post_one(node, queue, out, lane, number);
+            }
+            return;
         };
         if self.lay.vc(queue) != ADAPTIVE {
             if self.any_dead && self.routes.blocked(node, straight) {
                 // Only from another fabric that does not know of the fault yet.
                 return self.take_back(h);
             }
-            let (lane, number) = self.lay.request(queue);
-            return self.post_one(node, queue, straight, lane, number);
+            if !self.pass_at_once(node, queue, straight) {
+                let (lane, number) = self.lay.request(queue);
+                self.post_one(node, queue, straight, lane, number);
+            }
+            return;
         }
         if self.any_dead {
             p.flags &= !flag::ADAPTIVE;
@@ -261,6 +271,7 @@ impl Fabric {
         let (lane, number) = self.lay.request(queue);
         // It counts only where it prefers to go; if nowhere, when one of its outputs changes.
         match self.preferred(node as usize, dirs) {
+            Some(out) if self.pass_at_once(node, queue, out) => {}
             Some(out) => {
                 self.post(node, queue, 1 << out, straight, lane, number);
                 let input = self.input(node, queue);
@@ -274,6 +285,41 @@ impl Fabric {
                 self.events.push(self.now + self.params.escape_ps, Kind::Escape, node, queue as u32);
             }
         }
+    }
+
+    /// Grants `out` at once to the front packet of a data channel's queue, which would ask for it now, if nothing else
+    /// that may happen at this instant can have a say: a grant at the end of the instant would be the same.
+    #[inline(always)]
+    fn pass_at_once(&mut self, node: u32, queue: usize, out: usize) -> bool {
+        let (n, vc, dir) = (node as usize, self.lay.vc(queue), self.lay.dir(queue));
+        // Faults, barriers and trees act on whole nodes; grants at an injector are heard of by its host.
+        if self.any_dead || !self.held.is_empty() || self.special || self.tracer.on() {
+            return false;
+        }
+        if dir.is_none() && self.adapter() {
+            return false;
+        }
+        let i = n * self.lay.outs + out;
+        let output = &mut self.routers.outputs[i];
+        // Other requests, of now or before.
+        if output.requests != [0; LANES] || output.busy > self.now || self.events.next_is_head(self.now, node) {
+            return false;
+        }
+        // Adaptive packets may prefer this output to another.
+        if self.routers.adaptive[n] != 0 || self.routers.look[n] != 0 {
+            return false;
+        }
+        if out < self.lay.dirs {
+            let enters = vc != ADAPTIVE && dir != Some(out) && self.routers.rings & 1 << out != 0;
+            let need = if enters { 2 * self.unit } else { self.unit };
+            if self.slots.free(&mut output.credits, i, vc, self.now) < need {
+                return false;
+            }
+        }
+        let (lane, number) = self.lay.request(queue);
+        self.routers.granted[i].turns[lane] = number as u8 + 1;
+        self.depart(node, queue, out, vc);
+        true
     }
 
     /// An adaptive packet did not get the output it prefers: it asks all it may take. Returns them.
@@ -331,6 +377,9 @@ impl Fabric {
         input.wants = wants;
         input.straight = straight as u8;
         input.asks = Asks::Yes;
+        if self.lay.vc(queue) == ADAPTIVE {
+            self.routers.adaptive[n] += 1;
+        }
         let mut rest = wants;
         while rest != 0 {
             let o = rest.trailing_zeros() as usize;
@@ -368,6 +417,9 @@ impl Fabric {
             let o = rest.trailing_zeros() as usize;
             rest &= rest - 1;
             outputs[o].requests[lane] &= !(1 << number);
+        }
+        if self.lay.vc(queue) == ADAPTIVE {
+            self.routers.adaptive[n] -= 1;
         }
         if lane == LANE_ADAPTIVE {
             let (lane, number) = self.lay.leaving(queue, self.packets[front].vc as usize);
@@ -417,68 +469,93 @@ impl Fabric {
     /// The front packet of `queue`, or one copy of it, leaves through `o` on channel `vc`.
     #[inline(always)]
     pub(crate) fn grant(&mut self, node: u32, queue: usize, o: usize, vc: usize) {
-        let (n, now, is_link) = (node as usize, self.now, o < self.lay.dirs);
-        let input = &mut self.routers.inputs[n * self.lay.queues + queue];
-        let h = input.front;
-        let p = &self.packets[h];
-        let (flits, after) = (p.flits, self.timing.after(p.rate, is_link));
-        let end = now + self.timing.span(after, flits);
+        let n = node as usize;
         let (lane, number) = self.lay.request(queue);
-        let output = &mut self.routers.outputs[n * self.lay.outs + o];
-        output.busy = end;
-        let sent = if lane == 0 {
-            self.take_copy(node, queue, o, end)
-        } else {
-            let one = input.wants.is_power_of_two() && input.asks == Asks::Yes && !self.any_dead;
-            if input.asks == Asks::Once || one {
-                (input.asks, input.wants) = (Asks::No, 0);
-                output.requests[lane] &= !(1 << number);
-            } else {
-                self.withdraw(node, queue);
+        if lane == 0 {
+            return self.grant_copy(node, queue, o, vc);
+        }
+        let input = &mut self.routers.inputs[n * self.lay.queues + queue];
+        let one = input.wants.is_power_of_two() && input.asks == Asks::Yes && !self.any_dead;
+        if input.asks == Asks::Once || one {
+            (input.asks, input.wants) = (Asks::No, 0);
+            self.routers.outputs[n * self.lay.outs + o].requests[lane] &= !(1 << number);
+            if self.lay.vc(queue) == ADAPTIVE {
+                self.routers.adaptive[n] -= 1;
             }
-            self.pop(node, queue, end);
-            h
-        };
-        self.routers.count(node, o, flits);
-        let p = &mut self.packets[sent];
-        p.rate = after;
+        } else {
+            self.withdraw(node, queue);
+        }
+        self.depart(node, queue, o, vc);
+    }
+
+    /// Rate at which the packet `h` goes through `o`, and when its last flit has.
+    #[inline(always)]
+    fn stream(&self, h: u32, o: usize) -> (u8, Tick) {
+        let p = &self.packets[h];
+        let rate = self.timing.after(p.rate, o < self.lay.dirs);
+        (rate, self.now + self.timing.span(rate, p.flits))
+    }
+
+    /// The front packet of `queue`, which asks for nothing any more, leaves through `o` on channel `vc`.
+    #[inline(always)]
+    fn depart(&mut self, node: u32, queue: usize, o: usize, vc: usize) {
+        let h = self.front(node, queue);
+        let (rate, end) = self.stream(h, o);
+        self.routers.output(node, o).busy = end;
+        self.pop(node, queue, end);
+        self.leave_router(node, o, vc, h, rate, end);
+    }
+
+    /// A packet that is in no queue any more goes through `o`.
+    #[inline(always)]
+    fn leave_router(&mut self, node: u32, o: usize, vc: usize, h: u32, rate: u8, end: Tick) {
+        let p = &mut self.packets[h];
+        p.rate = rate;
         p.routers += 1;
-        if p.is(flag::RAW) {
+        let (flits, raw, kind) = (p.flits, p.is(flag::RAW), p.kind);
+        self.routers.count(node, o, flits);
+        if raw {
             self.raw.counters.hop(flits);
         }
         if self.tracer.on() {
-            self.note_granted(node, o, vc, sent);
+            self.note_granted(node, o, vc, h);
         }
-        if is_link {
-            return self.send(node, o, vc, sent, end);
+        if o < self.lay.dirs {
+            return self.send(node, o, vc, h, end);
         }
-        let p = &mut self.packets[sent];
-        p.queue = NO_QUEUE;
-        let at = match p.kind {
+        self.packets[h].queue = NO_QUEUE;
+        let at = match kind {
             PacketType::Barrier => end, // a barrier's message is for the adapter, not for its host
-            _ => now + self.params.eject_ps + self.timing.span(after, flits - 1) - self.params.router_ps,
+            _ => self.now + self.params.eject_ps + self.timing.span(rate, flits - 1) - self.params.router_ps,
         };
-        self.events.push(at, Kind::Deliver, node, sent);
+        self.events.push(at, Kind::Deliver, node, h);
     }
 
     /// A packet of the collective lane goes through `o`: the packet itself if that was the last
     /// output it asked for, else a copy.
     #[inline(never)]
-    fn take_copy(&mut self, node: u32, queue: usize, o: usize, end: Tick) -> u32 {
+    fn grant_copy(&mut self, node: u32, queue: usize, o: usize, vc: usize) {
         let (_, number) = self.lay.request(queue);
-        self.routers.output(node, o).requests[0] &= !(1 << number);
+        let (rate, end) = self.stream(self.front(node, queue), o);
+        let output = self.routers.output(node, o);
+        output.busy = end;
+        output.requests[0] &= !(1 << number);
         let input = self.input(node, queue);
         input.wants &= !(1 << o);
         input.busy = input.busy.max(end);
-        let (h, end) = (input.front, input.busy);
+        let (mut h, last) = (input.front, input.busy);
         if input.wants == 0 {
             input.asks = Asks::No;
-            self.pop(node, queue, end);
-            return h;
+            if self.lay.vc(queue) == ADAPTIVE {
+                self.routers.adaptive[node as usize] -= 1;
+            }
+            self.pop(node, queue, last);
+        } else {
+            let copy = self.packets[h];
+            self.payloads.retain(copy.payload);
+            h = self.packets.alloc(copy);
         }
-        let copy = self.packets[h];
-        self.payloads.retain(copy.payload);
-        self.packets.alloc(copy)
+        self.leave_router(node, o, vc, h, rate, end);
     }
 
     /// Puts a granted packet on a link; its last flit leaves at `end`.
@@ -542,7 +619,7 @@ impl Fabric {
 
     /// Returns the slot of a packet that travelled in direction `dir` and whose last flit leaves at
     /// `end`; the sender knows `credit` later.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn give_back(&mut self, node: u32, dir: usize, vc: usize, units: usize, end: Tick) {
         let at = end + self.params.credit_ps;
         let sender = self.net.neighbour(node, self.net.opposite(dir));
@@ -553,11 +630,11 @@ impl Fabric {
     }
 
     /// Slots of a link will be free at `at`: that may decide its output if it is idle by then.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn give_slots(&mut self, node: u32, dir: usize, vc: usize, units: usize, at: Tick) {
-        let link = self.link(node, dir);
-        self.slots.give(self.routers.credits(node, dir, vc), link, vc, units, at);
-        let out = self.routers.output(node, dir);
+        let i = node as usize * self.lay.outs + dir;
+        self.slots.give(self.routers.credits(node, dir, vc), i, vc, units, at);
+        let out = &self.routers.outputs[i];
         let asking = out.requests[0] | out.requests.get(vc + 1).copied().unwrap_or(0);
         if asking != 0 && out.busy < at {
             self.wake_at(node, dir, at);
