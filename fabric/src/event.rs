@@ -69,7 +69,9 @@ const ARG_BITS: u32 = 28;
 const KEY: u64 = u64::MAX >> SHIFT;
 /// Buckets of the wheel.
 const BUCKETS: usize = 2048;
+/// As many as bits in the word that says which of them are not zero.
 const WORDS: usize = BUCKETS / 64;
+const _: () = assert!(WORDS == u32::BITS as usize);
 /// Events of a chunk.
 const CHUNK: usize = 7;
 const NO_CHUNK: u32 = u32::MAX;
@@ -98,6 +100,8 @@ pub(crate) struct Events {
     spare: u32,
     /// One bit per bucket that is not empty.
     filled: [u64; WORDS],
+    /// One bit per word of `filled` that is not zero.
+    filled_words: u32,
     /// What was beyond the wheel's reach when it was pushed.
     far: BinaryHeap<Reverse<(Tick, u64)>>,
 }
@@ -111,6 +115,7 @@ impl Default for Events {
             chunks: Vec::new(),
             spare: NO_CHUNK,
             filled: [0; WORDS],
+            filled_words: 0,
             far: BinaryHeap::new(),
         }
     }
@@ -172,26 +177,26 @@ impl Events {
         }
         self.buckets[slot] = new;
         self.filled[slot / 64] |= 1 << (slot % 64);
+        self.filled_words |= 1 << (slot / 64);
         chunk
     }
 
     /// The next bucket after the open one that has events.
     fn next_bucket(&self) -> Option<u64> {
         let start = (self.open as usize + 1) % BUCKETS;
-        (0..=WORDS).find_map(|k| {
-            let w = (start / 64 + k) % WORDS;
-            let mask = u64::MAX << (start % 64);
-            let word = self.filled[w]
-                & if k == 0 {
-                    mask
-                } else if k == WORDS {
-                    !mask
-                } else {
-                    u64::MAX
-                };
-            let slot = w * 64 + word.trailing_zeros() as usize;
-            (word != 0).then(|| self.open + 1 + ((slot + BUCKETS - start) % BUCKETS) as u64)
-        })
+        let here = self.filled[start / 64] & u64::MAX << (start % 64);
+        let slot = if here != 0 {
+            start / 64 * 64 + here.trailing_zeros() as usize
+        } else {
+            // The words behind this one, then those before it, itself last.
+            let behind = self.filled_words.rotate_right((start / 64 + 1) as u32 % WORDS as u32);
+            if behind == 0 {
+                return None;
+            }
+            let w = (start / 64 + 1 + behind.trailing_zeros() as usize) % WORDS;
+            w * 64 + self.filled[w].trailing_zeros() as usize
+        };
+        Some(self.open + 1 + ((slot + BUCKETS - start) % BUCKETS) as u64)
     }
 
     /// Opens the next bucket that has events, unless it starts after `limit`.
@@ -204,6 +209,7 @@ impl Events {
         if near == Some(bucket) {
             let slot = bucket as usize % BUCKETS;
             self.filled[slot / 64] &= !(1 << (slot % 64));
+            self.filled_words &= !(u32::from(self.filled[slot / 64] == 0) << (slot / 64));
             let mut at = std::mem::replace(&mut self.buckets[slot], NO_CHUNK);
             while let Some(chunk) = self.chunks.get_mut(at as usize) {
                 self.current.extend_from_slice(&chunk.words[chunk.free as usize..]);
@@ -227,6 +233,27 @@ impl Events {
         let entry = *self.current.last()?;
         let time = self.open << SHIFT | entry >> (64 - SHIFT);
         (time <= limit).then_some(time)
+    }
+
+    /// Whether the open bucket is used up, so that [`Events::peek`] will open another.
+    #[inline(always)]
+    pub(crate) fn is_used_up(&self) -> bool {
+        self.current.is_empty()
+    }
+
+    /// Events left in the open bucket.
+    pub(crate) fn open_events(&self) -> usize {
+        self.current.len()
+    }
+
+    /// Node and queue of the heads in the open bucket.
+    pub(crate) fn heads(&self) -> impl Iterator<Item = (usize, usize)> {
+        let kind = |word: u64| (word & KEY) >> (NODE_BITS + ARG_BITS);
+        let heads = self.current.iter().filter(move |word| kind(**word) == Kind::Head as u64);
+        heads.map(|word| {
+            let (node, arg) = (word >> ARG_BITS & ((1 << NODE_BITS) - 1), word & ((1 << ARG_BITS) - 1));
+            (node as usize, arg as usize)
+        })
     }
 
     /// When the next event is due, without opening a bucket.

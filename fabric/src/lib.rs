@@ -29,7 +29,7 @@
 //! ```
 //!
 //! Modules: [`routes`] (which way), `router` (queues and outputs), `arbiter` (who may go), `link` (slots,
-//! checksums, replay), `wire` (flits, boundary links), `adapter` (packets ↔ operations), `raw` (packets
+//! checksums, replay), `wire` (flits, boundary links), `adapter` and `eject` (operations ↔ packets), `raw` (packets
 //! of simulations, without operations), `barrier`, [`collective`], [`fault`]. `docs/model.md` and
 //! `docs/fabric.md` state the rules.
 #![forbid(unsafe_code)]
@@ -38,7 +38,9 @@ mod adapter;
 mod arbiter;
 mod barrier;
 pub mod collective;
+mod config;
 mod counters;
+mod eject;
 mod event;
 pub mod fault;
 mod job;
@@ -61,6 +63,7 @@ mod wire;
 
 pub use barrier::{BarrierCheck, BarrierFamily};
 pub use collective::{TreeError, TreeRow, TreeRows};
+pub use config::{Config, ConfigError, FlitTime, Params};
 pub use counters::NodeCounters;
 pub use fault::{Fault, FaultError, FaultKind};
 pub use routes::{Route, Routes};
@@ -73,6 +76,9 @@ use event::{Events, Kind};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use topology::{NONE, Net, link_index};
+
+/// With fewer events at hand, little can be fetched side by side.
+const TOUCH_MIN: usize = 4;
 
 /// Everything a network is built from.
 struct Machine {
@@ -273,7 +279,7 @@ impl Fabric {
             if self.waiting > 0 && self.events.next_time().is_none_or(|t| t > self.now) {
                 return self.now;
             }
-            let Some(next) = self.events.peek(to) else { break };
+            let Some(next) = self.peek(to) else { break };
             self.run_tick(next);
         }
         self.rest();
@@ -285,7 +291,7 @@ impl Fabric {
     /// that need memory do not stop it; what depends on them goes on when it is supplied.
     pub fn run_free(&mut self) {
         self.return_lent();
-        while let Some(next) = self.events.peek(Tick::MAX) {
+        while let Some(next) = self.peek(Tick::MAX) {
             self.run_tick(next);
         }
         self.rest();
@@ -296,13 +302,40 @@ impl Fabric {
     pub fn run_some(&mut self, ticks: usize) -> bool {
         self.return_lent();
         for _ in 0..ticks {
-            match self.events.peek(Tick::MAX) {
+            match self.peek(Tick::MAX) {
                 Some(next) => self.run_tick(next),
                 None => break,
             }
         }
         self.rest();
         self.events.next_time().is_none()
+    }
+
+    /// When the next event is due, if it is due by `limit`.
+    #[inline(always)]
+    fn peek(&mut self, limit: Tick) -> Option<Tick> {
+        if self.events.is_used_up() {
+            let next = self.events.peek(limit);
+            if self.events.open_events() >= TOUCH_MIN {
+                self.touch();
+            }
+            return next;
+        }
+        self.events.peek(limit)
+    }
+
+    /// Reads what the heads of the next few hundred picoseconds will need: packets are spread over memory, and the
+    /// processor fetches them side by side here, one after the other when their turn comes.
+    fn touch(&self) {
+        let mut sum = 0;
+        for (node, queue) in self.events.heads() {
+            let front = self.routers.inputs[node * self.lay.queues + queue].front;
+            if let Some(p) = self.packets.get(front) {
+                let out = p.way.next().unwrap_or(self.lay.dirs);
+                sum ^= self.routers.outputs[node * self.lay.outs + out].busy;
+            }
+        }
+        std::hint::black_box(sum);
     }
 
     /// With nothing under way no barrier or tree is at work until somebody posts to it.
@@ -394,7 +427,7 @@ impl Fabric {
     }
     /// Whether packets can go from one node to the other.
     pub fn reachable(&self, from: NodeId, to: NodeId) -> bool {
-        self.routes.route(from, to).is_some()
+        !self.any_dead || self.routes.route(from, to).is_some()
     }
 
     /// Counters of a link; zero for one that does not exist.

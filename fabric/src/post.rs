@@ -17,13 +17,11 @@ impl Fabric {
             if self.port_index(to).is_some_and(|i| self.ports[i].job != job) {
                 return Err(InjectError::Invalid("the target port belongs to another job"));
             }
-            match self.routes.route(from.node, to.node) {
-                Some(_) => Ok(()),
-                None => {
-                    let blame = self.routes.blame(from.node, to.node);
-                    Err(InjectError::Unreachable { from: from.node, to: to.node, blame })
-                }
+            if self.reachable(from.node, to.node) {
+                return Ok(());
             }
+            let blame = self.routes.blame(from.node, to.node);
+            Err(InjectError::Unreachable { from: from.node, to: to.node, blame })
         };
         let sourced = |source: &Source| match source {
             Source::Length(_) if self.carry => {

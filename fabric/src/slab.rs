@@ -207,6 +207,11 @@ impl Packets {
         slot.live = false;
         self.free.push(h);
     }
+    /// The packet in a slot, if there is such a slot.
+    #[inline(always)]
+    pub(crate) fn get(&self, h: u32) -> Option<&Packet> {
+        self.slots.get(h as usize)
+    }
     /// The packet a token names, unless it has gone.
     pub(crate) fn by_token(&self, token: u64) -> Option<u32> {
         let h = token as u32;

@@ -1,7 +1,8 @@
 //! Flit times: how long packets of each length occupy a stage at each rate.
 
+use crate::config::FlitTime;
 use crate::slab::rate;
-use crate::types::{FlitTime, Tick};
+use crate::types::Tick;
 use abi::PACKET_FLITS_MAX;
 
 /// Tables of what happens most often.

@@ -1,0 +1,120 @@
+//! What a [`crate::Fabric`] is made of: shape, timing and buffers, and why they are refused.
+
+use crate::types::Tick;
+use abi::torus::{NodeId, Shape};
+
+/// Time one flit takes, as a fraction of picoseconds so that no rounding accumulates.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FlitTime {
+    /// Picoseconds ...
+    pub num: u64,
+    /// ... per this many flits.
+    pub den: u64,
+}
+
+impl FlitTime {
+    /// Time of `flits` flits, rounded up once.
+    pub fn of(self, flits: u64) -> Tick {
+        (flits * self.num).div_ceil(self.den)
+    }
+}
+
+/// Timing and buffer sizes of the modelled chip.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Params {
+    /// Host to router (paper 000, parameter table: 300 ns).
+    pub inject_ps: Tick,
+    /// Router to host (300 ns).
+    pub eject_ps: Tick,
+    /// From a header's arrival at a router until it may leave (129 ns per hop less the link).
+    pub router_ps: Tick,
+    /// Flight time of a link; also of an acknowledgement back (80 ns).
+    pub link_ps: Tick,
+    /// From a packet's last flit leaving a buffer until the router before knows its slot is free.
+    pub credit_ps: Tick,
+    /// How long an adaptive packet waits before it may also leave on its deterministic channel.
+    pub escape_ps: Tick,
+    /// Grants of an output a waiting packet may see go elsewhere before it precedes everyone.
+    pub age_limit: u8,
+    /// One flit on a link: 16 bytes at 7.5 GB/s.
+    pub link_flit: FlitTime,
+    /// One flit inside the chip: 16 bytes at 8 GB/s.
+    pub core_flit: FlitTime,
+    /// Added by the adapter at each barrier phase.
+    pub barrier_ps: Tick,
+    /// Router clock period; credits to the processor go every 4096 of them.
+    pub cycle_ps: Tick,
+    /// Packet slots of each data virtual channel's buffer (2..=16).
+    pub slots: u8,
+    /// Packet slots of each collective virtual channel's buffer (2..=16).
+    pub collective_slots: u8,
+    /// Posted operations a port may queue before [`InjectError::Busy`].
+    pub ops_per_port: u16,
+    /// Packets of a port on their way from memory into the network.
+    pub staged_per_port: u16,
+    /// Unanswered read requests of a port.
+    pub reads_per_port: u16,
+}
+
+impl Default for Params {
+    /// The EC8430 as published; buffer sizes are ours.
+    fn default() -> Params {
+        Params {
+            inject_ps: 300_000,
+            eject_ps: 300_000,
+            router_ps: 49_000,
+            link_ps: 80_000,
+            credit_ps: 80_000,
+            escape_ps: 64_000,
+            age_limit: 64,
+            link_flit: FlitTime { num: 6400, den: 3 },
+            core_flit: FlitTime { num: 2000, den: 1 },
+            barrier_ps: 10_000,
+            cycle_ps: 2_000,
+            slots: 8,
+            collective_slots: 8,
+            ops_per_port: 64,
+            staged_per_port: 16,
+            reads_per_port: 4,
+        }
+    }
+}
+
+/// What a [`crate::Fabric`] models.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The whole network.
+    pub shape: Shape,
+    /// Nodes modelled here; `None` means all. Links to other nodes become boundary links.
+    pub owned: Option<Vec<NodeId>>,
+    /// Seed of everything random (only links with an error rate draw numbers).
+    pub seed: u64,
+    /// Timing and buffers.
+    pub params: Params,
+    /// Carry data. Without it packets have lengths only and [`Source::Length`] is the source to use.
+    pub payload: bool,
+}
+
+impl Config {
+    /// All nodes of `shape` with data and the chip's timing.
+    pub fn new(shape: Shape) -> Config {
+        Config { shape, owned: None, seed: 1, params: Params::default(), payload: true }
+    }
+}
+
+/// Why a configuration was refused.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// A node outside the shape.
+    #[error("node {0} is not one of the {1} nodes of the network")]
+    Node(NodeId, usize),
+    /// Slots outside 2..=16.
+    #[error("{0} slots: a virtual channel needs 2 to 16 packet slots for the bubble rule")]
+    Slots(u8),
+    /// An ejection shorter than the router it contains.
+    #[error("eject_ps = {0} is less than router_ps = {1}, which it contains")]
+    Ejection(Tick, Tick),
+    /// A rate or limit that is zero.
+    #[error("parameter {0} must not be zero")]
+    Zero(&'static str),
+}
