@@ -27,8 +27,8 @@ const CASES: [Case; 6] = [
     generic("generic-8^3-long", "torus:8x8x8", 32, 0.3, 20_000, 890.0),
     generic("generic-tree", "fat-tree:8,3", 1, 0.3, 4_000, 670.0),
     generic("generic-32^3", "torus:32x32x32", 1, 0.05, 100, 590.0),
-    angara("angara-8^3-dor", false, 1300.0),
-    angara("angara-8^3-adaptive", true, 1540.0),
+    angara("angara-8^3-dor", false, 960.0),
+    angara("angara-8^3-adaptive", true, 1040.0),
 ];
 
 const fn generic(name: &'static str, shape: &'static str, flits: u16, load: f64, cycles: u64, budget: f64) -> Case {

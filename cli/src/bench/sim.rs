@@ -320,55 +320,98 @@ fn thread_ns() -> i64 {
     time.tv_sec * 1_000_000_000 + time.tv_nsec
 }
 
-/// Nanoseconds per packet and hop of a ring as live jobs use it, adapters, payload and effects included.
-fn live_hop() -> Result<f64, Failed> {
-    let failed = |what: String| failure(format!("ring of 4x4x4: {what}"));
-    let shape = "4x4x4".parse().map_err(|e| failed(format!("{e:?}")))?;
-    let mut ring = Fabric::new(Config::new(shape)).map_err(|e| failed(e.to_string()))?;
-    let ports: Vec<Port> = (0..64).map(|node| Port { node, endpoint: 0 }).collect();
-    ring.open_job(0, &ports).map_err(|e| failed(format!("{e:?}")))?;
-    let data = [1u8; 8];
-    let place = abi::desc::Place { region: abi::desc::Region::Heap, offset: 0 };
-    let (mut hops, mut dice) = (0u64, 1u64);
-    let started = thread_ns();
-    let mut packets = 0;
-    while packets < 300_000 {
-        for from in 0..64 {
-            for _ in 0..16 {
-                dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-                let to = (dice >> 33) as u32 % 64;
-                let source = Source::Inline(&data);
-                let op =
-                    Op::Write { to: ports[to as usize], place, source, vc: abi::packet::Vc::Request, adaptive: false };
-                match ring.inject(ports[from], 0, abi::account::Class::Put, op, 0, 0) {
-                    Ok(()) => hops += u64::from(ring.hops(from as u32, to).unwrap_or(0)),
-                    Err(InjectError::Busy) => continue,
-                    Err(e) => return Err(failed(e.to_string())),
-                }
-                packets += 1;
-            }
-        }
-        ring.run_free();
-        while let Some(effect) = ring.poll_effect() {
-            if let Effect::Write { data, .. } = effect {
-                std::hint::black_box(ring.payload(data));
-            }
-        }
-        while ring.poll_completion().is_some() {}
-    }
-    Ok((thread_ns() - started) as f64 / hops as f64)
+/// A ring as live jobs use it, adapters, payload and effects included.
+struct Live {
+    ring: Fabric,
+    ports: Vec<Port>,
 }
+
+impl Live {
+    fn new(shape: &str) -> Result<Live, Failed> {
+        let failed = |what: String| failure(format!("ring of {shape}: {what}"));
+        let shape = shape.parse().map_err(|e| failed(format!("{e:?}")))?;
+        let mut ring = Fabric::new(Config::new(shape)).map_err(|e| failed(e.to_string()))?;
+        let ports: Vec<Port> = (0..shape.nodes() as u32).map(|node| Port { node, endpoint: 0 }).collect();
+        ring.open_job(0, &ports).map_err(|e| failed(format!("{e:?}")))?;
+        Ok(Live { ring, ports })
+    }
+    fn hops(&self, from: usize, to: usize) -> u64 {
+        self.ring.hops(from as u32, to as u32).unwrap_or(0).into()
+    }
+    /// Posts a write of 8 bytes; false if the port is busy.
+    fn post(&mut self, from: usize, to: usize) -> Result<bool, Failed> {
+        let place = abi::desc::Place { region: abi::desc::Region::Heap, offset: 0 };
+        let (to, source, vc) = (self.ports[to], Source::Inline(&[1; 8]), abi::packet::Vc::Request);
+        let op = Op::Write { to, place, source, vc, adaptive: false };
+        match self.ring.inject(self.ports[from], 0, abi::account::Class::Put, op, 0, 0) {
+            Ok(()) => Ok(true),
+            Err(InjectError::Busy) => Ok(false),
+            Err(e) => Err(failure(format!("a write on a ring: {e}"))),
+        }
+    }
+    fn finish(&mut self) {
+        self.ring.run_free();
+        while let Some(effect) = self.ring.poll_effect() {
+            if let Effect::Write { data, .. } = effect {
+                std::hint::black_box(self.ring.payload(data));
+            }
+        }
+        while self.ring.poll_completion().is_some() {}
+    }
+}
+
+/// Bursts of 16 writes of every node of 4x4x4, to anybody or each to itself: nanoseconds and hops of a write.
+fn live_burst(to_itself: bool) -> Result<(f64, f64), Failed> {
+    let mut live = Live::new("4x4x4")?;
+    let distance: Vec<u64> = (0..64 * 64).map(|i| live.hops(i / 64, i % 64)).collect();
+    let (mut packets, mut hops, mut dice) = (0u64, 0u64, 1u64);
+    let started = thread_ns();
+    while packets < 300_000 {
+        for (from, _) in (0..64).flat_map(|from| (0..16).map(move |i| (from, i))) {
+            dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let to = if to_itself { from } else { (dice >> 33) as usize % 64 };
+            if live.post(from, to)? {
+                packets += 1;
+                hops += distance[64 * from + to];
+            }
+        }
+        live.finish();
+    }
+    Ok(((thread_ns() - started) as f64 / packets as f64, hops as f64 / packets as f64))
+}
+
+/// Nanoseconds of a write on an idle ring of 16 nodes, from the first to another.
+fn live_alone(to: usize) -> Result<f64, Failed> {
+    let mut live = Live::new("16")?;
+    let writes = 100_000;
+    let started = thread_ns();
+    for _ in 0..writes {
+        live.post(0, to)?;
+        live.finish();
+    }
+    Ok((thread_ns() - started) as f64 / writes as f64)
+}
+
+/// What a packet's hop on a live ring costs: a name, and how to measure it.
+type LiveRow = (&'static str, fn() -> Result<f64, Failed>);
+
+const LIVE: [LiveRow; 3] = [
+    ("live ring 4x4x4, 16 writes of 8 bytes per node", || live_burst(false).map(|(ns, hops)| ns / hops)),
+    ("live ring, the same without adapters", || {
+        let (own, (all, hops)) = (live_burst(true)?.0, live_burst(false)?);
+        Ok((all - own) / hops)
+    }),
+    ("live ring, one more hop of a write alone", || Ok((live_alone(8)? - live_alone(1)?) / 7.0)),
+];
 
 fn digits(x: f64) -> String {
     if x >= 100.0 { format!("{x:.0}") } else { format!("{x:.2}") }
 }
 
-const LIVE: &str = "live ring 4x4x4, 16 writes of 8 bytes per node";
-
 /// Measures and shows.
 pub(crate) fn main(args: SimArgs) -> Result<u8, Failed> {
     let wanted = |name: &str| args.only.as_ref().is_none_or(|text| name.contains(text.as_str()));
-    let names: Vec<&str> = ROWS.iter().map(|row| row.name).chain([LIVE]).collect();
+    let names: Vec<&str> = ROWS.iter().map(|row| row.name).chain(LIVE.map(|row| row.0)).collect();
     if !names.iter().any(|name| wanted(name)) {
         let what = format!("--only is {}: no row has this in its name", args.only.unwrap_or_default());
         return Err(Failed::usage(what, format!("there are {}", names.join("; "))));
@@ -418,9 +461,9 @@ pub(crate) fn main(args: SimArgs) -> Result<u8, Failed> {
         let (unit, less) = (row.figure.unit(), row.figure.smaller_is_better());
         add(row.name, flags(row), figures, unit, row.demand, less, row.others, checked);
     }
-    if wanted(LIVE) {
-        let figures = (0..args.runs).map(|_| live_hop()).collect::<Result<Vec<_>, _>>()?;
-        add(LIVE, String::new(), figures, "ns/packet-hop", 60.0, true, "", (String::new(), true));
+    for (name, figure) in LIVE.into_iter().filter(|(name, _)| wanted(name)) {
+        let figures = (0..args.runs).map(|_| figure()).collect::<Result<Vec<_>, _>>()?;
+        add(name, String::new(), figures, "ns/packet-hop", 60.0, true, "", (String::new(), true));
     }
     if args.json {
         println!("{}", serde_json::to_string_pretty(&rows).expect("rows hold only numbers and names"));
