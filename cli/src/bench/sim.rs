@@ -382,7 +382,7 @@ fn live_burst(to_itself: bool) -> Result<(f64, f64), Failed> {
 
 /// Nanoseconds of a write on an idle ring of 16 nodes, from the first to another.
 fn live_alone(to: usize) -> Result<f64, Failed> {
-    let mut live = Live::new("16")?;
+    let mut live = Live::new("16x1x1")?;
     let writes = 100_000;
     let started = thread_ns();
     for _ in 0..writes {
