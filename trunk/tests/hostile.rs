@@ -237,3 +237,14 @@ fn different_keys_never_meet() {
         }
     }
 }
+
+#[test]
+fn records_cannot_be_read_on_the_way() {
+    let mut line = Line::new(KEY, 1, 60);
+    line.begin();
+    let text = b"what nobody between the hosts shall read";
+    line.exchange(text);
+    let datagrams = || line.carried.iter().flatten();
+    assert!(datagrams().any(|d| d.len() > text.len()), "the record was on the way");
+    assert!(!datagrams().any(|d| d.windows(8).any(|w| text.windows(8).any(|t| t == w))));
+}
