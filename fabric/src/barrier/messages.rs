@@ -160,7 +160,8 @@ impl Fabric {
             return self.barrier_talk(job, node, false);
         }
         m.stage = Stage::Enter;
-        if !m.rerun {
+        // What it has said stands when a route change starts the barrier again.
+        if !m.rerun && !std::mem::replace(&mut m.told, true) {
             m.said = std::mem::take(&mut m.sent);
             m.channels = 0;
             for (port, _) in m.waiting.clone() {

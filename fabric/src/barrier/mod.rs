@@ -90,6 +90,8 @@ pub(crate) struct Member {
     /// Packets sent since the last barrier, and before it, by target (counting only).
     sent: BTreeMap<NodeId, u32>,
     said: BTreeMap<NodeId, u32>,
+    /// `said` and `channels` are those of the barrier the ports wait in.
+    told: bool,
 }
 
 impl Member {
@@ -117,6 +119,7 @@ impl Member {
             channels: 0,
             sent: BTreeMap::new(),
             said: BTreeMap::new(),
+            told: false,
         }
     }
     /// Parity of the barrier the node is in or will enter next.
@@ -345,6 +348,7 @@ impl Fabric {
         }
         m.delivered[(m.left % 2) as usize] = 0;
         m.left_full = m.full;
+        m.told = false;
         let (full, leaving) = (m.full, std::mem::take(&mut m.waiting));
         self.check_exit(job, node, &leaving, full);
         let left = self.member(job, node).map_or(0, |m| m.left);
@@ -417,7 +421,16 @@ impl Fabric {
         let blame = self.routes.blame(a, b);
         let Some(m) = self.member(job, node) else { return };
         m.rerun = false;
+        let mut channels = 0;
+        if std::mem::take(&mut m.told) {
+            // A later barrier is behind these packets, too.
+            channels = m.channels;
+            for (to, count) in std::mem::take(&mut m.said) {
+                *m.sent.entry(to).or_default() += count;
+            }
+        }
         for (port, op) in std::mem::take(&mut m.waiting) {
+            self.ports[port as usize].channels |= channels;
             self.complete(op, OpState::Failed(OpFault::Barrier(blame)));
             self.ops.free(op);
             self.ports[port as usize].blocked = false;

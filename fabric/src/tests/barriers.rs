@@ -319,6 +319,30 @@ fn a_route_change_during_a_barrier_neither_hangs_nor_frees_anyone_early() {
 }
 
 #[test]
+fn a_route_change_behind_data_under_way_does_not_make_a_barrier_forget_it() {
+    for (at, family) in (0..2_000_000).step_by(200_000).flat_map(|at| BarrierFamily::ALL.map(|f| (at, f))) {
+        for half in [false, true] {
+            let mut w = World::new("4x4");
+            w.fabric.set_barrier_family(0, family).unwrap();
+            let link = Link { node: 0, dir: abi::torus::Direction::new(0, true) };
+            w.fabric.set_fault(Fault { kind: FaultKind::LinkDown(link), at: Some(at) }).unwrap();
+            for round in 0..3 {
+                for node in 0..16 {
+                    for to in [node ^ 1, (node + 5) % 16, (node + 15) % 16] {
+                        w.put(port(node), port(to), 64 * node as u64, &[round; 40]);
+                    }
+                    w.must_post(port(node), Class::Sync, Op::Barrier { half });
+                }
+            }
+            w.finish();
+            let check = w.fabric.barrier_check(0);
+            assert_eq!(check.left, 3 * 16, "{family}, half {half}, fault at {at}");
+            assert!(check.held(), "{family}, half {half}, fault at {at}: {check:?}");
+        }
+    }
+}
+
+#[test]
 fn a_barrier_whose_members_are_cut_off_fails_by_name() {
     BarrierFamily::ALL.into_iter().for_each(cut_off_by_name);
 }
