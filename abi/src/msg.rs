@@ -85,6 +85,14 @@ pub enum Request {
         /// Job id.
         job: u32,
     },
+    /// Start the launcher's other half on another host for the PEs of a job there. After [`Reply::Ok`] the
+    /// connection is a byte stream to its standard input and from its standard output.
+    JobAgent {
+        /// Job id.
+        job: u32,
+        /// Name of the host.
+        host: String,
+    },
     /// What each PE of a job waits for. Answered by [`Reply::Waits`].
     JobWaits {
         /// Job id.
@@ -134,6 +142,9 @@ pub enum Reply {
         placement: Vec<NodeId>,
         /// First core for this job's PEs (round-robin offset across jobs).
         core_offset: u32,
+        /// PEs that live on other hosts.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        remote: Vec<JobHost>,
     },
     /// Traffic of a job.
     Report(Report),
@@ -214,6 +225,17 @@ pub struct Flow {
     pub bytes: u64,
 }
 
+/// The PEs of a job on another host.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct JobHost {
+    /// Name of the host.
+    pub host: String,
+    /// Its PEs.
+    pub pes: Vec<u32>,
+    /// First core for them there.
+    pub core_offset: u32,
+}
+
 /// What a PE waits for, by its own account.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Wait {
@@ -257,6 +279,15 @@ pub enum Event {
         pe: u32,
         /// Its node.
         node: NodeId,
+    },
+    /// The job cannot go on without a host, which does not answer.
+    HostLost {
+        /// Job id.
+        job: u32,
+        /// Name of the host.
+        host: String,
+        /// Since when, its nodes, and why that ends the job.
+        reason: String,
     },
     /// The adapter stopped serving a channel of `pe`.
     ChannelError {

@@ -65,6 +65,11 @@ impl Control {
         })
     }
 
+    /// The connection as a byte stream, after an answer that made it one.
+    pub(crate) fn into_stream(self) -> (BufReader<OwnedReadHalf>, OwnedWriteHalf) {
+        (self.reader, self.writer)
+    }
+
     /// Sends a request and waits for its answer; events that come first are kept.
     pub(crate) async fn request(&mut self, request: &Request) -> Result<Reply, Failed> {
         let mut text = serde_json::to_string(request).expect("requests are plain data");

@@ -29,6 +29,12 @@ impl Fabric {
     /// Opens a job with these ports: its barrier group, its counters, its right to inject. A
     /// fabric that models part of the network is told all ports, also those elsewhere.
     pub fn open_job(&mut self, job: JobId, ports: &[Port]) -> Result<(), JobError> {
+        self.open_job_as(job, self.generation(job).wrapping_add(1), ports)
+    }
+
+    /// [`Fabric::open_job`] with a generation all parts of the network agree on: packets of another
+    /// one are those of an earlier job in the same slot, and are discarded.
+    pub fn open_job_as(&mut self, job: JobId, generation: u16, ports: &[Port]) -> Result<(), JobError> {
         if job as usize >= JOBS_MAX {
             return Err(JobError::Slot(job));
         }
@@ -52,7 +58,7 @@ impl Fabric {
             self.jobs.resize_with(job as usize + 1, || None);
             self.generations.resize(job as usize + 1, 0);
         }
-        self.generations[job as usize] = self.generations[job as usize].wrapping_add(1);
+        self.generations[job as usize] = generation;
         let mut group = Group::new(self.net.nodes);
         for here in sorted.chunk_by(|a, b| a.node == b.node) {
             group.index[here[0].node as usize] = group.members.len() as u32;

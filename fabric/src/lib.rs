@@ -149,6 +149,8 @@ pub struct Fabric {
     /// Some job's barriers count packets.
     counting: bool,
     boundary: BTreeMap<usize, VecDeque<(Tick, Frame)>>,
+    /// When the latest packet came over each boundary link.
+    arrived: BTreeMap<usize, Tick>,
     /// Effects waiting for memory to be supplied.
     waiting: usize,
     effects: VecDeque<Effect>,
@@ -241,6 +243,7 @@ impl Fabric {
             trees: collective::Trees::default(),
             counting: false,
             boundary: BTreeMap::new(),
+            arrived: BTreeMap::new(),
             waiting: 0,
             effects: VecDeque::new(),
             effects_made: 0,

@@ -23,6 +23,17 @@ use abi::packet::{PacketType, Vc};
 use std::collections::BTreeSet;
 
 impl Fabric {
+    /// Route changes so far. Parts of one network count alike.
+    pub fn route_epoch(&self) -> u64 {
+        self.epoch
+    }
+    /// Counts as the other parts do, after being brought to their state. Unfinished barriers start again.
+    pub fn agree_on_epoch(&mut self, epoch: u64) {
+        self.epoch = epoch;
+        self.take_out_specials();
+        self.barriers_restart();
+    }
+
     pub(crate) fn change_routes(&mut self, what: Blame, dead: bool) {
         let before = self.routes.clone();
         self.routes.set(what, dead);

@@ -5,6 +5,8 @@
 //! header has no bits for (job, class, source endpoint, timing).
 
 use crate::Fabric;
+use crate::event::Kind;
+use crate::layout::UP;
 use crate::slab::{Detail, Packet, flag, rate};
 use crate::topology::{NONE, Way, link_index};
 use crate::types::{Effect, JobId, Link, NetError, OpFault, Port, Tick};
@@ -365,18 +367,37 @@ impl Fabric {
         links
     }
 
+    /// The network at the other end of a boundary link has started anew: nothing is under way on the link, and
+    /// every slot at its far end is free.
+    pub fn reset_boundary(&mut self, link: Link) {
+        let (index, far) = (link_index(link.node, link.dir.index()), self.shape().neighbour(link.node, link.dir));
+        let Some(far) = far.filter(|far| self.owned[link.node as usize] != self.owned[*far as usize]) else { return };
+        self.boundary.remove(&index);
+        self.arrived.remove(&index);
+        if self.owned[far as usize] {
+            return;
+        }
+        for first in [0, UP] {
+            *self.routers.credits(link.node, link.dir.index(), first) = self.slots.all_free(first);
+        }
+        self.events.push(self.now, Kind::Wake, link.node, link.dir.index() as u32);
+    }
+
     /// The next frame for the other end of a boundary link: when it arrives there, and what.
     pub fn poll_transmit(&mut self, link: Link) -> Option<(Tick, Frame)> {
         self.boundary.get_mut(&link_index(link.node, link.dir.index()))?.pop_front()
     }
 
-    /// Takes a frame from the other end of a boundary link. A time in the past counts as now.
+    /// Takes a frame from the other end of a boundary link. A time that is not in the future counts as
+    /// the next moment, but packets of one link keep their order in time: what flushes a link must be later than
+    /// what it flushes.
     pub fn handle_frame(&mut self, link: Link, time: Tick, frame: Frame) -> Result<(), FrameError> {
         let far = self.net.neighbour(link.node, link.dir.index());
         if link.node as usize >= self.net.nodes || far == NONE {
             return Err(FrameError::Link(link));
         }
-        let at = time.max(self.now);
+        // What is due now has been done already.
+        let at = time.max(self.now + 1);
         let index = link_index(link.node, link.dir.index());
         match frame {
             Frame::Note { to, job, generation, note } => {
@@ -404,7 +425,9 @@ impl Fabric {
                         self.counters.count_damaged(index);
                     }
                 })?;
-                p.ready = at;
+                let latest = self.arrived.entry(index).or_default();
+                p.ready = if time > self.now { time } else { at.max(*latest + 1) };
+                *latest = p.ready;
                 if self.generation(p.job) != meta.generation {
                     p.flags |= flag::DEAD;
                 }

@@ -9,6 +9,7 @@ use crate::limits;
 use crate::memory::{JobMemory, PeFds, PeMemory, StaticsError};
 use crate::placement::{check_memory, failure};
 use crate::seqpacket::{Connection, Datagram, Listener, watch};
+use crate::span::{Ask, Tell};
 use crate::strict;
 use abi::ABI_VERSION;
 use abi::account::Load;
@@ -133,15 +134,19 @@ impl Client {
             return Ok(Err(failure("this connection is not attached to a job", "send an attach request first")));
         };
         let (slot, pe) = (seat.slot, seat.pe);
-        let dead = |e: crate::dataplane::Dead| Err(e.to_string());
         let done = match request {
             AdapterRequest::Attach { .. } => unreachable!("handled above"),
             AdapterRequest::TreeOpen { root, pes } => {
-                let made = self.daemon.data.call(move |engine| engine.tree_open(slot, root as usize, &pes)).await;
-                made.unwrap_or_else(dead).map(|tree| AdapterReply::Tree { tree })
+                let job = seat.job;
+                self.daemon.tree_open(job, slot, root, pes).await.map(|tree| AdapterReply::Tree { tree })
             }
             AdapterRequest::TreeClose { tree } => {
+                let job = seat.job;
                 let closed = self.daemon.data.call(move |engine| engine.tree_close(slot, tree)).await;
+                if let (Ok(Ok(())), Some(span)) = (&closed, &self.daemon.span) {
+                    let hosts = self.daemon.jobs.borrow().get(&job).map_or_else(Vec::new, |j| j.hosts.clone());
+                    span.tell(&hosts, &Tell::TreeClose(job, tree));
+                }
                 closed.unwrap_or_else(|e| Err(e.to_string())).map(|()| AdapterReply::Ok)
             }
             AdapterRequest::Links { only } => {
@@ -159,8 +164,8 @@ impl Client {
                     tracing::info!(job, pe, status, reason, "a PE asked to end the job");
                     j.notes.push(format!("PE {pe} ended the job with status {status}: {reason}"));
                     j.set_ended();
-                    j.tell(Event::Abort { job, pe: pe as u32, status, reason });
                 });
+                self.daemon.spread(job, Event::Abort { job, pe: pe as u32, status, reason });
                 Ok(AdapterReply::Ok)
             }
             AdapterRequest::Detach => {
@@ -218,6 +223,12 @@ impl Client {
                     format!("use PE 0 to {}", pes - 1),
                 ));
             }
+            Some(PeState::Waiting) if !job.memory.here[index] => {
+                return Err(failure(
+                    format!("PE {pe} of job {id} lives on another host"),
+                    "start it there (`angara run` does)",
+                ));
+            }
             Some(PeState::Waiting) => {}
             Some(PeState::Attaching | PeState::Attached(_)) => {
                 return Err(failure(
@@ -232,7 +243,11 @@ impl Client {
                 ));
             }
         }
+        let first = job.memory.statics().is_none();
         self.check_statics(&job.memory, statics)?;
+        if let Some(span) = self.daemon.span.as_ref().filter(|_| first) {
+            span.tell(&job.hosts, &Tell::Statics(id, statics.to_vec()));
+        }
         let (memory, fds) = PeMemory::create(&job.memory, index).map_err(|e| {
             failure(
                 format!("cannot create the memory of PE {pe}: {e}"),
@@ -253,7 +268,7 @@ impl Client {
         }
         let stride = statics.iter().fold(0u64, |sum, &s| sum.saturating_add(s));
         let limits = limits::memory_limits(self.daemon.options.memory_limit);
-        let bytes = check_memory(stride, memory.pes as u32, &limits)?;
+        let bytes = check_memory(stride, memory.pes_here() as u32, &limits)?;
         memory.set_statics(statics, bytes).map_err(|e| match e {
             StaticsError::Malformed => failure(
                 format!("{} are not whole pages", show_segments(statics)),
@@ -293,6 +308,7 @@ impl Client {
             Rc::new(Attached { connection: self.connection.clone(), process: self.process.clone(), pid: self.pid });
         self.with_job(job.id, |j| j.pes[pe.pe] = PeState::Attached(attached));
         job.page.set_attached(pe.pe, true);
+        self.daemon.tell_attached(job.id, pe.pe, true);
         tracing::debug!(job = job.id, pe = pe.pe, "attached");
         let mut roles = vec![FdRole::Job, FdRole::Targets, FdRole::Sync, FdRole::Heap];
         let mut send = vec![job.page_fd().as_fd(), fds.targets.as_fd(), job.sync_fd().as_fd(), job.heap_fd().as_fd()];
@@ -329,6 +345,7 @@ impl Client {
                 job.set_ended();
             }
         });
+        self.daemon.tell_attached(id, pe, false);
         if self.daemon.data.call(move |engine| engine.detach(slot, pe, lost)).await.is_err() {
             tracing::debug!(job = id, pe, "the data plane is gone");
         }
@@ -338,14 +355,50 @@ impl Client {
                 let node = job.memory.entries[pe].node;
                 tracing::info!(job = id, pe, node, "PE lost");
                 job.notes.push(format!("PE {pe} on node {node} was lost"));
-                job.tell(Event::PeLost { job: id, pe: pe as u32, node });
             });
+            let node = self.daemon.jobs.borrow().get(&id).map_or(0, |j| j.memory.entries[pe].node);
+            self.daemon.spread(id, Event::PeLost { job: id, pe: pe as u32, node });
         }
     }
 
     async fn leave(&mut self) {
         if self.seat.as_ref().is_some_and(|s| !s.orderly) {
             self.unseat(true).await;
+        }
+    }
+}
+
+impl Daemon {
+    /// Builds a tree and loads it on every host of the job; its TreeId. A tree another host has given to
+    /// another job meanwhile is passed over.
+    async fn tree_open(&self, job: u32, slot: u16, root: u32, pes: Vec<u32>) -> Result<u8, String> {
+        let hosts = self.jobs.borrow().get(&job).map_or_else(Vec::new, |j| j.hosts.clone());
+        let mut first = 0;
+        'next: loop {
+            let own = pes.clone();
+            let load = move |engine: &mut crate::dataplane::Engine| {
+                let tree = engine.tree_free(first)?;
+                engine.tree_load(slot, tree, root as usize, &own).map(|()| tree)
+            };
+            let tree = self.data.call(load).await.unwrap_or_else(|e| Err(e.to_string()))?;
+            let Some(span) = self.span.as_ref() else { return Ok(tree) };
+            for (asked, host) in hosts.iter().enumerate() {
+                if let Err(f) = span.ask(*host, Ask::TreeLoad(job, tree, root, pes.clone())).await {
+                    tracing::debug!(job, tree, host = span.name(*host), why = f.message, "tree refused");
+                    span.tell(&hosts[..asked], &Tell::TreeClose(job, tree));
+                    self.data.spawn(move |engine| drop(engine.tree_close(slot, tree)));
+                    first = tree + 1;
+                    continue 'next;
+                }
+            }
+            return Ok(tree);
+        }
+    }
+
+    /// Tells the other hosts of a job that a PE has come or gone.
+    fn tell_attached(&self, job: u32, pe: usize, on: bool) {
+        if let (Some(span), Some(job_)) = (&self.span, self.jobs.borrow().get(&job)) {
+            span.tell(&job_.hosts, &Tell::Attached(job, pe as u32, on));
         }
     }
 }

@@ -46,6 +46,8 @@ pub struct Options {
     pub nodes: Option<Vec<NodeId>>,
     /// The cluster this daemon is a part of.
     pub cluster: Option<Membership>,
+    /// How the trunks' socket is served.
+    pub udp_engine: trunk::socket::Kind,
     /// Directory of the sockets.
     pub runtime_dir: PathBuf,
     /// Cores the data plane may run on; empty: any.
@@ -71,6 +73,7 @@ impl Options {
             shape,
             nodes: None,
             cluster: None,
+            udp_engine: trunk::socket::Kind::Auto,
             runtime_dir: runtime_dir.into(),
             cores: Vec::new(),
             seed: 0,
@@ -125,6 +128,9 @@ pub struct Args {
     /// Which host of the cluster to be [default: this machine's name]
     #[arg(long, value_name = "NAME")]
     host: Option<String>,
+    /// How the socket to the other hosts is served: auto (what the kernel allows and what is faster), syscall or uring
+    #[arg(long, value_name = "ENGINE")]
+    udp_engine: Option<String>,
     /// Read these options from a TOML file; flags win
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -173,6 +179,7 @@ struct File {
     nodes: Option<String>,
     cluster: Option<PathBuf>,
     host: Option<String>,
+    udp_engine: Option<String>,
     runtime_dir: Option<PathBuf>,
     cores: Option<String>,
     seed: Option<u64>,
@@ -272,6 +279,7 @@ impl Args {
             shape,
             nodes,
             cluster,
+            udp_engine: udp_engine(self.udp_engine.as_ref().or(file.udp_engine.as_ref()))?,
             runtime_dir: self.runtime_dir.clone().or(file.runtime_dir).unwrap_or_else(default_runtime_dir),
             cores,
             seed: self.seed.or(file.seed).unwrap_or(0),
@@ -306,6 +314,10 @@ impl Args {
         let host = cluster.host(&host.cloned().unwrap_or_else(own))?;
         Ok(Some(Membership { cluster, host }))
     }
+}
+
+fn udp_engine(word: Option<&String>) -> Result<trunk::socket::Kind, ConfigError> {
+    word.map_or(Ok(trunk::socket::Kind::Auto), |word| word.parse().map_err(bad("udp-engine")))
 }
 
 fn read_file(path: &Path) -> Result<File, ConfigError> {

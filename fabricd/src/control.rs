@@ -4,9 +4,9 @@
 //! a client that stops reading holds up nobody but itself.
 
 use crate::daemon::Daemon;
-use crate::fault::{ClearSpec, FaultSpec};
-use crate::job::{Outgoing, Owner};
+use crate::job::{Outgoing, Owner, Words};
 use crate::placement::failure;
+use crate::span::{Ask, Tell};
 use crate::strict;
 use abi::msg::{Failure, Line, MESSAGE_MAX, Reply, Request};
 use std::cell::Cell;
@@ -47,7 +47,7 @@ async fn serve(daemon: &Rc<Daemon>, connection: u64, stream: UnixStream) {
     match peer {
         Ok(peer) => {
             let owner = Owner { connection, pid: peer.pid(), lines };
-            let client = Client { daemon, uid: peer.uid(), owner, shutdown: Cell::new(false) };
+            let client = Client { daemon, uid: peer.uid(), owner, shutdown: Cell::new(false), relay: Cell::new(None) };
             client.read_requests(BufReader::new(read)).await;
         }
         Err(e) => tracing::warn!(error = %e, "cannot tell who connected to the control socket"),
@@ -57,15 +57,20 @@ async fn serve(daemon: &Rc<Daemon>, connection: u64, stream: UnixStream) {
 }
 
 async fn write_lines(mut stream: OwnedWriteHalf, mut queue: mpsc::Receiver<Outgoing>) {
-    while let Some(Outgoing { line, written }) = queue.recv().await {
-        let mut text = match serde_json::to_vec(&line) {
-            Ok(text) => text,
-            Err(e) => {
-                tracing::error!(error = %e, "cannot encode a reply");
-                continue;
-            }
+    while let Some(Outgoing { words, written }) = queue.recv().await {
+        let text = match words {
+            Words::Raw(bytes) => bytes,
+            Words::Line(line) => match serde_json::to_vec(&line) {
+                Ok(mut text) => {
+                    text.push(b'\n');
+                    text
+                }
+                Err(e) => {
+                    tracing::error!(error = %e, "cannot encode a reply");
+                    continue;
+                }
+            },
         };
-        text.push(b'\n');
         if stream.write_all(&text).await.is_err() {
             return;
         }
@@ -82,6 +87,15 @@ struct Client<'d> {
     owner: Owner,
     /// Shut down once the answer is written.
     shutdown: Cell<bool>,
+    /// Become a stream once the answer is written.
+    relay: Cell<Option<Relay>>,
+}
+
+/// A stream to another host that a connection is about to become.
+struct Relay {
+    host: u16,
+    stream: u64,
+    incoming: mpsc::UnboundedReceiver<Vec<u8>>,
 }
 
 impl Client<'_> {
@@ -104,15 +118,67 @@ impl Client<'_> {
             // The next request is read when this answer is written: a client that does not read
             // makes the daemon keep one answer, not thousands.
             let (written, on_written) = oneshot::channel();
-            let out = Outgoing { line: Line::Reply(reply.unwrap_or_else(Reply::Error)), written: Some(written) };
+            let line = Line::Reply(reply.unwrap_or_else(Reply::Error));
+            let out = Outgoing { words: Words::Line(line), written: Some(written) };
             if self.owner.lines.send(out).await.is_err() || on_written.await.is_err() {
                 return;
             }
             if self.shutdown.get() {
                 self.daemon.stop.notify_one();
             }
+            if let Some(relay) = self.relay.take() {
+                return self.relay(relay, stream).await;
+            }
             if too_long {
                 return;
+            }
+        }
+    }
+
+    /// Passes bytes between this connection and another host until both sides have ended.
+    async fn relay(&self, mut relay: Relay, from: BufReader<OwnedReadHalf>) {
+        let Some(span) = &self.daemon.span else { return };
+        let (host, id) = (relay.host, relay.stream);
+        let back = async {
+            while let Some(bytes) = relay.incoming.recv().await {
+                let taken = bytes.len() as u32;
+                let (written, on_written) = oneshot::channel();
+                let out = Outgoing { words: Words::Raw(bytes), written: Some(written) };
+                if self.owner.lines.send(out).await.is_err() || on_written.await.is_err() {
+                    return;
+                }
+                span.tell(&[host], &Tell::StreamTaken(id, taken));
+            }
+        };
+        let there = async {
+            self.daemon.streams.send_all(span, id, from).await;
+            // The other side still has its last words.
+            std::future::pending().await
+        };
+        tokio::select! {
+            () = back => {}
+            () = there => {}
+        }
+        span.tell(&[host], &Tell::StreamEnd(id));
+        self.daemon.streams.close(id);
+    }
+
+    async fn start_agent(&self, job: u32, name: &str) -> Result<Reply, Failure> {
+        let span = self.daemon.span.as_ref();
+        let found = span.and_then(|s| Some((s, s.index(name)?))).filter(|(s, host)| *host != s.me);
+        let (span, host) = found.ok_or_else(|| {
+            failure(format!("`{name}` is no other host of a cluster"), "see `angara cluster status` for the hosts")
+        })?;
+        let stream = span.fresh();
+        let incoming = self.daemon.streams.open(stream, host);
+        match span.ask(host, Ask::Agent(job, stream)).await {
+            Ok(_) => {
+                self.relay.set(Some(Relay { host, stream, incoming }));
+                Ok(Reply::Ok)
+            }
+            Err(f) => {
+                self.daemon.streams.close(stream);
+                Err(Failure { message: format!("host {name}: {}", f.message), ..f })
             }
         }
     }
@@ -130,18 +196,22 @@ impl Client<'_> {
             Request::Status => Ok(Reply::Status(daemon.status().await)),
             Request::JobCreate(spec) => daemon.create_job(self.uid, self.owner.clone(), spec).await,
             Request::JobAttach { job, key } => self.take_over(job, &key),
+            Request::JobAgent { job, host } => {
+                self.check_owner(job)?;
+                self.start_agent(job, &host).await
+            }
             Request::JobReport { job } => {
                 self.check_owner(job)?;
-                daemon.report(job).await.map(Reply::Report).ok_or_else(|| unknown_job(job))
+                daemon.full_report(job).await.map(Reply::Report).ok_or_else(|| unknown_job(job))
             }
             Request::JobWaits { job } => {
                 self.check_owner(job)?;
-                daemon.waits(job).map(|waits| Reply::Waits { waits }).ok_or_else(|| unknown_job(job))
+                daemon.all_waits(job).await.map(|waits| Reply::Waits { waits }).ok_or_else(|| unknown_job(job))
             }
             Request::JobDestroy { job } => {
                 self.check_owner(job)?;
-                let report = daemon.report(job).await.ok_or_else(|| unknown_job(job))?;
-                daemon.end_job(job).await;
+                let report = daemon.full_report(job).await.ok_or_else(|| unknown_job(job))?;
+                daemon.end_job_everywhere(job).await;
                 Ok(Reply::Report(report))
             }
             Request::Counters => {
@@ -150,31 +220,23 @@ impl Client<'_> {
             }
             Request::FaultSet { spec } => {
                 self.check_operator("set faults")?;
-                let fault = FaultSpec::parse(&spec, daemon.options.shape).map_err(bad_fault)?;
-                self.engine_says(daemon.data.call(move |engine| engine.set_fault(fault)).await)
+                daemon.set_fault(&spec).await.map(|()| Reply::Ok)
             }
             Request::FaultClear { spec } => {
                 self.check_operator("clear faults")?;
-                let what = ClearSpec::parse(&spec, daemon.options.shape).map_err(bad_fault)?;
-                self.engine_says(daemon.data.call(move |engine| engine.clear_fault(what)).await)
+                daemon.clear_fault(&spec).await.map(|()| Reply::Ok)
             }
-            Request::Cluster => Err(failure(
-                "this daemon is no part of a cluster",
-                "start it with --cluster FILE --host NAME; `angara cluster init` writes the file",
-            )),
+            Request::Cluster => daemon.cluster_status().await.map(Reply::Cluster).ok_or_else(|| {
+                failure(
+                    "this daemon is no part of a cluster",
+                    "start it with --cluster FILE --host NAME; `angara cluster init` writes the file",
+                )
+            }),
             Request::Shutdown => {
                 self.check_operator("shut the daemon down")?;
                 self.shutdown.set(true);
                 Ok(Reply::Ok)
             }
-        }
-    }
-
-    fn engine_says(&self, r: Result<Result<(), String>, crate::dataplane::Dead>) -> Result<Reply, Failure> {
-        match r {
-            Ok(Ok(())) => Ok(Reply::Ok),
-            Ok(Err(why)) => Err(failure(why, "see `angara status` for the faults in force")),
-            Err(dead) => Err(failure(dead.to_string(), "restart the daemon")),
         }
     }
 
@@ -212,10 +274,6 @@ impl Client<'_> {
             false => Err(failure(format!("user {} may not {what}", self.uid), "ask as the user who runs the daemon")),
         }
     }
-}
-
-fn bad_fault(e: crate::fault::FaultError) -> Failure {
-    failure(e.brief(), format!("write {}", crate::fault::FORMS))
 }
 
 fn unknown_job(id: u32) -> Failure {

@@ -4,17 +4,19 @@
 //! `await`.
 
 use crate::adapter_socket;
+use crate::agree::Change;
 use crate::config::{Options, Ready};
 use crate::control;
+use crate::create::Reservation;
 use crate::dataplane::{self, Handle, Notice};
-use crate::job::{Endpoints, Job, Owner, PeState, Site, plan, random_key};
+use crate::job::{Endpoints, Job, random_key};
 use crate::limits;
-use crate::memory::JobMemory;
-use crate::placement::failure;
 use crate::runtime_dir::{self, DirError, RuntimeDir};
 use crate::seqpacket::Listener;
 use crate::service;
-use abi::msg::{BarrierReport, Event, Failure, JobSpec, Path, Reply, Report, Status, Wait};
+use crate::span::{Answer, Ask, Span, Tell};
+use crate::streams::Streams;
+use abi::msg::{BarrierReport, Event, Report, Status, Wait};
 use abi::torus::NodeId;
 use serde::Serialize;
 use std::cell::{Cell, RefCell};
@@ -23,7 +25,6 @@ use std::io::{self, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::net::UnixListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -85,75 +86,27 @@ pub(crate) struct Daemon {
     pub(crate) data: Handle,
     pub(crate) jobs: RefCell<BTreeMap<u32, Job>>,
     pub(crate) stop: Notify,
-    endpoints: RefCell<Endpoints>,
-    next_job: Cell<u32>,
-    next_core: Cell<usize>,
+    /// The other hosts, if this daemon is one of a cluster.
+    pub(crate) span: Option<Span>,
+    pub(crate) streams: Streams,
+    /// Held by who changes faults on all hosts.
+    pub(crate) turn: tokio::sync::Mutex<()>,
+    /// Jobs being made.
+    pub(crate) reservations: RefCell<BTreeMap<u32, Reservation>>,
+    pub(crate) endpoints: RefCell<Endpoints>,
+    pub(crate) next_job: Cell<u32>,
+    pub(crate) next_generation: Cell<u16>,
+    pub(crate) next_core: Cell<usize>,
     connections: Cell<usize>,
     /// Someone asked for a job, granted or not.
-    had_jobs: Cell<bool>,
-    cores: usize,
-    started: Instant,
+    pub(crate) had_jobs: Cell<bool>,
+    pub(crate) cores: usize,
+    /// Another one at every start: seconds since 1970.
+    pub(crate) epoch: u64,
+    pub(crate) started: Instant,
 }
 
 impl Daemon {
-    /// Creates a job owned by a control connection.
-    pub(crate) async fn create_job(&self, uid: u32, owner: Owner, spec: JobSpec) -> Result<Reply, Failure> {
-        self.had_jobs.set(true);
-        let slot = self.free_slot()?;
-        let running = self.jobs.borrow().values().map(|j| j.memory.pes).sum();
-        let site = Site {
-            shape: self.options.shape,
-            hosted: &self.hosted,
-            channels: self.options.channels,
-            memory_limit: self.options.memory_limit,
-            running,
-        };
-        let plan = plan(&site, &spec, &mut self.endpoints.borrow_mut())?;
-        let id = self.next_job.get();
-        self.next_job.set(id.wrapping_add(1).max(1));
-        let entries = plan.entries.clone();
-        let give_back = || self.endpoints.borrow_mut().give_back(&entries);
-        let system = |e: io::Error| {
-            give_back();
-            failure(
-                format!("cannot create the memory of the job: {e}"),
-                "free memory or descriptors, or start fewer PEs",
-            )
-        };
-        let key = random_key().map_err(system)?;
-        let ring_only = spec.path == Path::Ring;
-        let memory = JobMemory::create(id, slot, &plan.geometry, plan.entries, ring_only).map_err(system)?;
-        let memory = Arc::new(memory);
-        let placement = memory.entries.iter().map(|e| e.node).collect();
-        let pes = (0..memory.pes).map(|_| PeState::Waiting).collect();
-        let core_offset = self.next_core.get() as u32;
-        self.next_core.set((self.next_core.get() + memory.pes) % self.cores);
-        tracing::info!(job = id, name = spec.name, pes = spec.pes, path = ?spec.path, uid, "job created");
-        let created = Instant::now();
-        let for_engine = memory.clone();
-        let job = Job { key: key.clone(), uid, spec, memory, pes, owner, created, notes: Vec::new() };
-        // Entered before the await so that the slot is taken.
-        self.jobs.borrow_mut().insert(id, job);
-        let opened = self.data.call(move |engine| engine.open_job(for_engine)).await;
-        let refused = match opened {
-            Ok(Ok(())) => return Ok(Reply::Job { job: id, key, placement, core_offset }),
-            Ok(Err(why)) => why,
-            Err(dead) => dead.to_string(),
-        };
-        self.end_job(id).await;
-        Err(failure(
-            format!("the network refused the job: {refused}"),
-            "clear faults (`angara fault clear all`) or restart the daemon",
-        ))
-    }
-
-    fn free_slot(&self) -> Result<u16, Failure> {
-        let jobs = self.jobs.borrow();
-        (0..fabric::JOBS_MAX as u16)
-            .find(|s| jobs.values().all(|j| j.memory.slot != *s))
-            .ok_or_else(|| failure("no job slot is free", "wait for another job to end"))
-    }
-
     /// Ends a job: its processes are killed and everything it had is freed.
     pub(crate) async fn end_job(&self, id: u32) {
         let Some(job) = self.jobs.borrow().get(&id).map(|j| {
@@ -172,7 +125,57 @@ impl Daemon {
         }
     }
 
-    /// What PEs of a job have been waiting for; `None` if there is no such job.
+    /// Ends a job that was created here, on every host.
+    pub(crate) async fn end_job_everywhere(&self, id: u32) {
+        let hosts = self.jobs.borrow().get(&id).map_or_else(Vec::new, |j| j.hosts.clone());
+        if let Some(span) = &self.span {
+            span.tell(&hosts, &Tell::Close(id));
+        }
+        self.end_job(id).await;
+    }
+
+    /// Tells the owner of a job what happened to one of its PEs here, wherever it is, and all hosts of the job.
+    pub(crate) fn spread(&self, id: u32, event: Event) {
+        let jobs = self.jobs.borrow();
+        let Some(job) = jobs.get(&id) else { return };
+        if let Some(span) = &self.span {
+            span.tell(&job.hosts, &Tell::Event(event.clone()));
+        }
+        job.tell(event);
+    }
+
+    /// What PEs of a job have been waiting for, on all hosts.
+    pub(crate) async fn all_waits(&self, id: u32) -> Option<Vec<Wait>> {
+        let mut all = self.waits(id)?;
+        if let Some(span) = &self.span {
+            let hosts = self.jobs.borrow().get(&id)?.hosts.clone();
+            for host in hosts {
+                if let Ok(Answer::Waits(waits)) = span.ask(host, Ask::Waits(id)).await {
+                    all.extend(waits);
+                }
+            }
+        }
+        all.sort_by_key(|w| w.pe);
+        Some(all)
+    }
+
+    /// Traffic of a job so far, on all hosts.
+    pub(crate) async fn full_report(&self, id: u32) -> Option<Report> {
+        let mut all = self.report(id).await?;
+        if let Some(span) = &self.span {
+            let hosts = self.jobs.borrow().get(&id)?.hosts.clone();
+            for host in hosts {
+                match span.ask(host, Ask::Report(id)).await {
+                    Ok(Answer::Report(part)) => crate::merge::merge(&mut all, *part, span.name(host)),
+                    Ok(_) => all.notes.push(format!("host {} gave no traffic", span.name(host))),
+                    Err(f) => all.notes.push(format!("traffic of host {} is missing: {}", span.name(host), f.message)),
+                }
+            }
+        }
+        Some(all)
+    }
+
+    /// What PEs of a job here have been waiting for; `None` if there is no such job.
     pub(crate) fn waits(&self, id: u32) -> Option<Vec<Wait>> {
         let jobs = self.jobs.borrow();
         let memory = &jobs.get(&id)?.memory;
@@ -182,10 +185,10 @@ impl Daemon {
             let (since, what) = memory.sync.note(pe).read()?;
             Some(Wait { pe: pe as u32, seconds: now.saturating_sub(since) as f64 * 1e-9, what })
         };
-        Some((0..memory.pes).filter_map(wait).collect())
+        Some((0..memory.pes).filter(|pe| memory.here[*pe]).filter_map(wait).collect())
     }
 
-    /// Traffic of a job so far; `None` if there is no such job.
+    /// Traffic of a job so far, as this host has counted it; `None` if there is no such job.
     pub(crate) async fn report(&self, id: u32) -> Option<Report> {
         let slot = self.jobs.borrow().get(&id)?.memory.slot;
         let (pairs, links, check, mut notes) = self
@@ -225,7 +228,7 @@ impl Daemon {
             pid: std::process::id(),
             uptime_s: self.started.elapsed().as_secs_f64(),
             shape: self.options.shape,
-            nodes: self.hosted.len() as u32,
+            nodes: self.span.as_ref().map_or(self.hosted.len(), |s| s.nodes_up().len()) as u32,
             data_plane_cpu_s: self.data.cpu_seconds(),
             private: self.options.private,
             jobs: self.jobs.borrow().values().map(Job::status).collect(),
@@ -241,11 +244,13 @@ impl Daemon {
 
     /// A control connection went: its jobs end, and with it a private daemon.
     pub(crate) async fn connection_closed(&self, connection: u64) {
-        let owned: Vec<u32> =
-            self.jobs.borrow().iter().filter(|(_, j)| j.owner.connection == connection).map(|(&id, _)| id).collect();
+        let owned: Vec<u32> = {
+            let jobs = self.jobs.borrow();
+            jobs.iter().filter(|(_, j)| j.home.is_none() && j.owner.connection == connection).map(|j| *j.0).collect()
+        };
         for id in owned {
             tracing::info!(job = id, "its control connection closed");
-            self.end_job(id).await;
+            self.end_job_everywhere(id).await;
         }
         self.connections.set(self.connections.get() - 1);
         if self.options.private && self.connections.get() == 0 && self.had_jobs.get() {
@@ -253,13 +258,32 @@ impl Daemon {
         }
     }
 
-    fn take_notice(&self, notice: Notice) {
+    fn take_notice(self: &Rc<Self>, notice: Notice) {
         match notice {
-            Notice::ChannelError { job, pe, reason } => {
-                if let Some(job) = self.jobs.borrow_mut().get_mut(&job) {
+            Notice::ChannelError { job: id, pe, reason } => {
+                if let Some(job) = self.jobs.borrow_mut().get_mut(&id) {
                     job.notes.push(format!("PE {pe}: {reason}"));
-                    job.tell(Event::ChannelError { job: job.memory.id, pe, reason });
                 }
+                self.spread(id, Event::ChannelError { job: id, pe, reason });
+            }
+            Notice::Trunk(word) => self.take_word(word),
+            Notice::GaveUp(link) => {
+                let Some(span) = &self.span else { return };
+                let ids: Vec<u32> = self.jobs.borrow().keys().copied().collect();
+                for id in ids {
+                    let reason = format!("link {link} was taken out of service after repeated CRC errors");
+                    self.jobs.borrow_mut().get_mut(&id).into_iter().for_each(|job| {
+                        job.notes.push(reason.clone());
+                        job.set_ended();
+                    });
+                    self.spread(id, Event::Abort { job: id, pe: 0, status: 1, reason });
+                }
+                let (daemon, change) = (self.clone(), Change::GaveUp(span.me, format!("link {link} down")));
+                tokio::task::spawn_local(async move {
+                    if let Err(f) = daemon.change_faults(change).await {
+                        tracing::warn!(link, why = f.message, "the others were not told of a link that failed");
+                    }
+                });
             }
         }
     }
@@ -326,7 +350,7 @@ async fn serve(options: Options, ready: impl FnOnce(&Started)) -> Result<(), Run
     service::stopping();
     let ids: Vec<u32> = daemon.jobs.borrow().keys().copied().collect();
     for id in ids {
-        daemon.end_job(id).await;
+        daemon.end_job_everywhere(id).await;
     }
     data.stop();
     // An error is a panic of that thread, which the panic hook has printed.
@@ -338,8 +362,15 @@ async fn serve(options: Options, ready: impl FnOnce(&Started)) -> Result<(), Run
 
 impl Daemon {
     fn new(options: Options, data: Handle) -> Daemon {
+        // Differs from start to start: packets of an earlier life must not be taken for those of a job.
+        let generation = random_key().ok().and_then(|k| u16::from_str_radix(&k[..4], 16).ok());
         Daemon {
             hosted: options.hosted(),
+            span: options.cluster.clone().map(|member| Span::new(member, data.clone())),
+            streams: Streams::default(),
+            turn: tokio::sync::Mutex::default(),
+            reservations: RefCell::default(),
+            next_generation: Cell::new(generation.unwrap_or_default()),
             options,
             data,
             jobs: RefCell::default(),
@@ -350,6 +381,7 @@ impl Daemon {
             connections: Cell::new(0),
             had_jobs: Cell::new(false),
             cores: limits::cores(),
+            epoch: std::time::SystemTime::UNIX_EPOCH.elapsed().map_or(0, |d| d.as_secs()),
             started: Instant::now(),
         }
     }

@@ -137,7 +137,7 @@ fn parse_site<'w, 't>(words: &'w [&'t str], shape: Shape) -> Result<(Site, &'w [
     }
 }
 
-fn parse_delay(text: &str) -> Option<Duration> {
+pub(crate) fn parse_delay(text: &str) -> Option<Duration> {
     let unit = text.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
     let number: f64 = text[..text.len() - unit.len()].parse().ok()?;
     let seconds =
@@ -146,7 +146,7 @@ fn parse_delay(text: &str) -> Option<Duration> {
     (0.0..=86_400.0).contains(&seconds).then(|| Duration::from_secs_f64(seconds))
 }
 
-fn parse_ppm(text: &str) -> Option<u32> {
+pub(crate) fn parse_ppm(text: &str) -> Option<u32> {
     let (number, scale) = match text.strip_suffix('%') {
         Some(n) => (n, 1e4),
         None => (text, 1e6),

@@ -5,7 +5,7 @@ use crate::limits;
 use crate::memory::JobMemory;
 use crate::placement::{check_memory, failure, place};
 use crate::seqpacket::Connection;
-use abi::job::{Barrier, Geometry, INTERNAL_BYTES, JobState, PES_MAX, PeEntry};
+use abi::job::{Barrier, INTERNAL_BYTES, JobState, PES_MAX, PeEntry};
 use abi::msg::{Event, Failure, JobSpec, JobStatus, Line, Path};
 use abi::torus::{NodeId, Shape};
 use abi::wait::Linux;
@@ -40,6 +40,10 @@ pub(crate) struct Job {
     pub(crate) created: Instant,
     /// Things to know, for the report.
     pub(crate) notes: Vec<String>,
+    /// Host whose daemon created the job, if it is another one.
+    pub(crate) home: Option<u16>,
+    /// Other hosts that know the job.
+    pub(crate) hosts: Vec<u16>,
 }
 
 /// A control connection, as jobs see it.
@@ -51,10 +55,17 @@ pub(crate) struct Owner {
     pub(crate) lines: mpsc::Sender<Outgoing>,
 }
 
-/// A line for a control connection.
+/// What is written to a control connection.
+pub(crate) enum Words {
+    Line(Line),
+    /// Of a stream.
+    Raw(Vec<u8>),
+}
+
+/// Something for a control connection.
 pub(crate) struct Outgoing {
-    pub(crate) line: Line,
-    /// Told when the line has been written.
+    pub(crate) words: Words,
+    /// Told when it has been written.
     pub(crate) written: Option<oneshot::Sender<()>>,
 }
 
@@ -85,7 +96,7 @@ impl Job {
 
     /// Tells the owner; dropped if it does not read (its connection buffers thousands).
     pub(crate) fn tell(&self, event: Event) {
-        if self.owner.lines.try_send(Outgoing { line: Line::Event(event), written: None }).is_err() {
+        if self.owner.lines.try_send(Outgoing { words: Words::Line(Line::Event(event)), written: None }).is_err() {
             tracing::debug!(job = self.memory.id, "owner does not take events");
         }
     }
@@ -128,15 +139,29 @@ impl Job {
     }
 }
 
-/// Everything a new job needs that can be decided without touching the network.
-pub(crate) struct Plan {
-    pub(crate) geometry: Geometry,
+/// What all hosts must agree on.
+pub(crate) struct Layout {
+    /// Node of each PE.
+    pub(crate) nodes: Vec<NodeId>,
+    /// Bytes from one heap slice to the next.
+    pub(crate) heap_stride: usize,
+}
+
+/// This host's part of a new job: everything that can be decided without touching the network.
+#[derive(Debug)]
+pub(crate) struct Share {
+    /// The PEs that live here ...
+    pub(crate) pes: Vec<usize>,
+    /// ... and where.
     pub(crate) entries: Vec<PeEntry>,
+    /// More processes than cores.
+    pub(crate) crowded: bool,
 }
 
 /// What the daemon knows when it plans a job.
 pub(crate) struct Site<'a> {
     pub(crate) shape: Shape,
+    /// Nodes of this host.
     pub(crate) hosted: &'a [NodeId],
     pub(crate) channels: u16,
     pub(crate) memory_limit: Option<u64>,
@@ -144,8 +169,8 @@ pub(crate) struct Site<'a> {
     pub(crate) running: usize,
 }
 
-/// Checks a request and decides placement, endpoints and sizes.
-pub(crate) fn plan(site: &Site<'_>, spec: &JobSpec, endpoints: &mut Endpoints) -> Result<Plan, Failure> {
+/// Checks a request and decides what all hosts must agree on. PEs are placed on nodes of `available`.
+pub(crate) fn layout(site: &Site<'_>, spec: &JobSpec, available: &[NodeId]) -> Result<Layout, Failure> {
     if spec.pes as usize > PES_MAX {
         return Err(failure(
             format!("{} PEs; a job has at most {PES_MAX}", spec.pes),
@@ -158,7 +183,7 @@ pub(crate) fn plan(site: &Site<'_>, spec: &JobSpec, endpoints: &mut Endpoints) -
             format!("use --ppn {} or start the daemon with --channels {}", site.channels, spec.ppn),
         ));
     }
-    let nodes = place(site.shape, site.hosted, spec.pes, spec.ppn, &spec.map)?;
+    let nodes = place(site.shape, available, spec.pes, spec.ppn, &spec.map)?;
     let heap_stride = usize::try_from(spec.heap)
         .ok()
         .and_then(|heap| heap.checked_add(INTERNAL_BYTES))
@@ -170,32 +195,50 @@ pub(crate) fn plan(site: &Site<'_>, spec: &JobSpec, endpoints: &mut Endpoints) -
                 "give a size from 4K to 128T, such as --heap 64M",
             )
         })?;
-    check_memory(heap_stride as u64, spec.pes, &limits::memory_limits(site.memory_limit))?;
-    check_descriptors(site.running + spec.pes as usize)?;
-    let entries = endpoints.take(site.shape, &nodes, site.channels)?;
-    let cores = limits::cores();
-    let busy = site.running + spec.pes as usize + usize::from(spec.path == Path::Ring);
-    let geometry = Geometry {
-        pes: spec.pes as usize,
-        shape: site.shape,
-        heap_stride,
-        static_stride: 0,
-        barrier: barrier(spec, busy > cores),
-        collectives: spec.collectives,
-        crowded: busy > cores,
-    };
-    Ok(Plan { geometry, entries })
+    Ok(Layout { nodes, heap_stride })
 }
 
-/// `auto` is decided here, once for all PEs: every target of a job is on this host. With a core for
-/// each PE, flags cross each other on their way; with fewer cores, fewer switches between PEs win.
-fn barrier(spec: &JobSpec, crowded: bool) -> Barrier {
-    match (spec.barrier, spec.path) {
+/// Takes endpoints and checks memory and descriptors for the PEs that live on this host.
+pub(crate) fn reserve(
+    site: &Site<'_>,
+    spec: &JobSpec,
+    layout: &Layout,
+    endpoints: &mut Endpoints,
+) -> Result<Share, Failure> {
+    let pes: Vec<usize> =
+        (0..layout.nodes.len()).filter(|pe| site.hosted.binary_search(&layout.nodes[*pe]).is_ok()).collect();
+    check_memory(layout.heap_stride as u64, pes.len() as u32, &limits::memory_limits(site.memory_limit))?;
+    check_descriptors(site.running + pes.len())?;
+    let nodes: Vec<NodeId> = pes.iter().map(|pe| layout.nodes[*pe]).collect();
+    let entries = endpoints.take(site.shape, &nodes, site.channels)?;
+    let ring = spec.path == Path::Ring || pes.len() < layout.nodes.len();
+    let crowded = site.running + pes.len() + usize::from(ring) > limits::cores();
+    Ok(Share { pes, entries, crowded })
+}
+
+/// `auto` is decided here, once for all PEs. Where some targets are behind the network (`spans`: on other
+/// hosts), so is the barrier. Else, with a core for each PE, flags cross each other on their way; with fewer
+/// cores, fewer switches between PEs win.
+pub(crate) fn barrier(spec: &JobSpec, crowded: bool, spans: bool) -> Result<Barrier, Failure> {
+    Ok(match (spec.barrier, spec.path) {
+        (Barrier::Counter, _) if spans => {
+            return Err(failure(
+                "the counter barrier is in shared memory, but the job spans hosts",
+                "leave --barrier out, use multiphase or dissemination, or start fewer PEs",
+            ));
+        }
+        (_, Path::Direct) if spans => {
+            return Err(failure(
+                "--path direct reaches only PEs of the same host, but the job spans hosts",
+                "leave --path out, or start fewer PEs",
+            ));
+        }
         (Barrier::Auto, Path::Ring) => Barrier::Multiphase,
+        (Barrier::Auto, _) if spans => Barrier::Multiphase,
         (Barrier::Auto, _) if !crowded => Barrier::Dissemination,
         (Barrier::Auto, _) => Barrier::Counter,
         (chosen, _) => chosen,
-    }
+    })
 }
 
 fn check_descriptors(pes: usize) -> Result<(), Failure> {
@@ -282,10 +325,27 @@ mod tests {
         }
     }
 
-    fn try_plan(spec: &JobSpec, endpoints: &mut Endpoints) -> Result<Plan, Failure> {
+    fn try_plan(spec: &JobSpec, endpoints: &mut Endpoints) -> Result<Share, Failure> {
         let hosted: Vec<NodeId> = (0..8).collect();
         let shape = "2x2x2".parse().expect("shape");
-        plan(&Site { shape, hosted: &hosted, channels: 4, memory_limit: None, running: 0 }, spec, endpoints)
+        let site = Site { shape, hosted: &hosted, channels: 4, memory_limit: None, running: 0 };
+        reserve(&site, spec, &layout(&site, spec, &hosted)?, endpoints)
+    }
+
+    #[test]
+    fn a_host_takes_endpoints_for_its_own_pes_only() {
+        let shape: Shape = "2x2x2".parse().expect("shape");
+        let (all, hosted): (Vec<NodeId>, Vec<NodeId>) = ((0..8).collect(), (4..8).collect());
+        let site = Site { shape, hosted: &hosted, channels: 4, memory_limit: None, running: 0 };
+        let spec = spec(6, 1);
+        let layout = layout(&site, &spec, &all).expect("fits");
+        let share = reserve(&site, &spec, &layout, &mut Endpoints::default()).expect("fits");
+        assert_eq!((share.pes, share.entries.len()), (vec![4, 5], 2));
+        assert_eq!(barrier(&spec, false, true), Ok(Barrier::Multiphase));
+        for refused in [JobSpec { path: Path::Direct, ..spec.clone() }, JobSpec { barrier: Barrier::Counter, ..spec }] {
+            let f = barrier(&refused, false, true).expect_err("not across hosts");
+            assert!(f.message.contains("spans hosts"), "{f:?}");
+        }
     }
 
     #[test]
@@ -295,7 +355,7 @@ mod tests {
         assert_eq!(first.entries.iter().map(|e| e.endpoint).collect::<Vec<_>>(), [0, 1, 0, 1, 0, 1, 0, 1]);
         let second = try_plan(&spec(2, 2), &mut endpoints).expect("fits");
         assert_eq!(second.entries.iter().map(|e| (e.node, e.endpoint)).collect::<Vec<_>>(), [(0, 2), (0, 3)]);
-        let full = try_plan(&spec(1, 1), &mut endpoints).err().expect("node 0 is full");
+        let full = try_plan(&spec(1, 1), &mut endpoints).expect_err("node 0 is full");
         assert!(full.message.contains("all 4 are in use"), "{full:?}");
         endpoints.give_back(&first.entries);
         assert_eq!(try_plan(&spec(1, 1), &mut endpoints).expect("free again").entries[0].endpoint, 0);
@@ -311,7 +371,7 @@ mod tests {
             (JobSpec { heap: u64::MAX, ..spec(1, 1) }, "symmetric heap"),
             (JobSpec { heap: 1 << 46, ..spec(8, 1) }, "MemAvailable"),
         ] {
-            let f = try_plan(&s, &mut endpoints).err().expect("must be refused");
+            let f = try_plan(&s, &mut endpoints).expect_err("must be refused");
             assert!(f.message.contains(part) && !f.remedy.is_empty(), "{f:?}");
         }
     }

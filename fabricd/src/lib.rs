@@ -14,19 +14,26 @@
 #![forbid(unsafe_code)]
 
 mod adapter_socket;
+mod agree;
 pub mod cluster;
 pub mod config;
 mod control;
+mod create;
 mod daemon;
 mod dataplane;
 pub mod fault;
+mod impair;
 mod job;
 mod limits;
 mod memory;
+mod merge;
+mod peers;
 mod placement;
 pub mod runtime_dir;
 mod seqpacket;
 mod service;
+mod span;
+mod streams;
 mod strict;
 
 pub use config::{Options, Ready};

@@ -21,10 +21,14 @@ pub(crate) struct JobMemory {
     pub(crate) id: u32,
     /// Slot in the fabric.
     pub(crate) slot: u16,
+    /// Tells this job from earlier ones in the same slot, on every host.
+    pub(crate) generation: u16,
     /// Number of PEs.
     pub(crate) pes: usize,
     /// Where each PE lives.
     pub(crate) entries: Vec<PeEntry>,
+    /// Whether it lives on this host.
+    pub(crate) here: Vec<bool>,
     /// Daemon's view of the job page.
     pub(crate) page: JobPage,
     /// Wake-up cells.
@@ -47,6 +51,17 @@ struct StaticArena {
     memory: Option<(OwnedFd, Mapping)>,
 }
 
+/// What names a job.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Identity {
+    /// Job id.
+    pub(crate) id: u32,
+    /// Slot in the fabric.
+    pub(crate) slot: u16,
+    /// As in [`JobMemory`].
+    pub(crate) generation: u16,
+}
+
 /// Why a PE's static segments were refused.
 #[derive(Debug)]
 pub(crate) enum StaticsError {
@@ -61,10 +76,10 @@ pub(crate) enum StaticsError {
 impl JobMemory {
     /// Creates heap, synchronisation page and job page.
     pub(crate) fn create(
-        id: u32,
-        slot: u16,
+        Identity { id, slot, generation }: Identity,
         geometry: &Geometry,
         entries: Vec<PeEntry>,
+        here: Vec<bool>,
         ring_only: bool,
     ) -> io::Result<JobMemory> {
         let pes = geometry.pes;
@@ -76,7 +91,9 @@ impl JobMemory {
         Ok(JobMemory {
             id,
             slot,
+            generation,
             pes,
+            here,
             page: JobPage::init(page, geometry, &entries)?,
             sync: SyncPage::init(sync, pes)?,
             heap_stride: geometry.heap_stride,
@@ -91,7 +108,7 @@ impl JobMemory {
     }
 
     /// Fixes the static segments at the first call, checks them at later ones. `limit` bounds the
-    /// bytes of the whole arena.
+    /// bytes of this host's PEs.
     pub(crate) fn set_statics(&self, segments: &[u64], limit: u64) -> Result<(), StaticsError> {
         if let Some(arena) = self.statics.get() {
             return if arena.segments == segments {
@@ -102,7 +119,8 @@ impl JobMemory {
         }
         let page = abi::PAGE as u64;
         let sum = segments.iter().try_fold(0u64, |sum, &s| if s % page == 0 { sum.checked_add(s) } else { None });
-        let bytes = sum.and_then(|s| s.checked_mul(self.pes as u64)).filter(|&b| b <= limit);
+        let here = sum.and_then(|s| s.checked_mul(self.pes_here() as u64)).filter(|&b| b <= limit);
+        let bytes = here.and(sum).and_then(|s| s.checked_mul(self.pes as u64));
         let (Some(stride), Some(bytes)) = (sum, bytes) else { return Err(StaticsError::Malformed) };
         let memory = match bytes {
             0 => None,
@@ -115,6 +133,20 @@ impl JobMemory {
         self.statics.set(arena).unwrap_or_else(|_| unreachable!("only the control plane sets it, once"));
         self.page.set_static_stride(stride as usize);
         Ok(())
+    }
+
+    /// Whether PEs of this host reach `pe` without the network.
+    pub(crate) fn direct(&self, pe: usize) -> bool {
+        self.here[pe] && !self.ring_only
+    }
+    /// PEs on this host.
+    pub(crate) fn pes_here(&self) -> usize {
+        self.here.iter().filter(|h| **h).count()
+    }
+
+    /// The static segments, once known.
+    pub(crate) fn statics(&self) -> Option<&[u64]> {
+        self.statics.get().map(|s| &s.segments[..])
     }
 
     /// Bytes of one PE's slice of `region`.
@@ -171,9 +203,9 @@ impl JobMemory {
     pub(crate) fn static_fd(&self) -> Option<&OwnedFd> {
         self.statics.get()?.memory.as_ref().map(|m| &m.0)
     }
-    /// Bytes reserved for the job so far.
+    /// Bytes reserved for the job on this host so far. Slices of PEs elsewhere stay holes.
     pub(crate) fn reserved(&self) -> u64 {
-        (self.heap.len() + self.region_bytes(Region::Static) * self.pes) as u64
+        ((self.heap_stride + self.region_bytes(Region::Static)) * self.pes_here()) as u64
     }
 }
 
@@ -276,7 +308,8 @@ pub(crate) mod tests {
             crowded: false,
         };
         let entry = PeEntry { node: 0, coords: shape.coords(0), endpoint: 0, attached: false };
-        JobMemory::create(1, 0, &geometry, vec![entry; pes], false).expect("memory")
+        let identity = Identity { id: 1, slot: 0, generation: 1 };
+        JobMemory::create(identity, &geometry, vec![entry; pes], vec![true; pes], false).expect("memory")
     }
 
     #[test]

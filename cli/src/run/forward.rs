@@ -23,10 +23,10 @@ const QUEUE: usize = 16;
 
 /// Lines from one PE on their way out.
 pub(crate) struct Chunk {
-    pe: u32,
-    bytes: Vec<u8>,
+    pub(crate) pe: u32,
+    pub(crate) bytes: Vec<u8>,
     /// The pipe closed inside a line: a line of another PE must not be glued to it.
-    unfinished: bool,
+    pub(crate) unfinished: bool,
 }
 
 /// An output of this process, written by its own thread.

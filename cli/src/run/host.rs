@@ -105,6 +105,10 @@ async fn keep(place: &mut place::Place, job: u32, input: &mut Receiver) {
                     eprintln!("angara: PE {pe} left the job without shmem_finalize; the job was ended");
                     break GRACE;
                 }
+                Some(Event::HostLost { host, reason, .. }) => {
+                    eprintln!("angara: host {host} was lost: {reason}; the job was ended");
+                    break GRACE;
+                }
                 Some(Event::ChannelError { pe, reason, .. }) => {
                     eprintln!("angara: the adapter stopped serving PE {pe}: {reason}");
                 }

@@ -15,6 +15,7 @@ pub(crate) mod host;
 pub(crate) mod options;
 pub(crate) mod outcome;
 mod place;
+pub(crate) mod remote;
 mod signals;
 mod spawn;
 mod supervise;
@@ -23,12 +24,13 @@ use crate::error::Failed;
 use crate::{daemon, report};
 use abi::launch::Launch;
 use abi::msg::{Reply, Report, Request};
-use forward::Output;
+use forward::{Input, Output, copy_input};
 use options::{Plan, RunArgs};
 use outcome::Cause;
 use place::Place;
+use remote::Start;
 use signals::{Signals, Wish};
-use spawn::Processes;
+use spawn::{Processes, Program};
 use std::fs::File;
 use std::os::fd::AsFd;
 use supervise::supervise;
@@ -58,7 +60,7 @@ pub(crate) fn main(args: RunArgs) -> Result<u8, Failed> {
 
 /// Runs the job on the daemon in `place`.
 async fn run_on(mut place: Place, args: &RunArgs, plan: &Plan, signals: &mut Signals) -> Result<u8, Failed> {
-    let Created { job, key, placement, core_offset } = match create(&mut place, args, plan).await {
+    let Created { job, key, placement, core_offset, remote: others } = match create(&mut place, args, plan).await {
         Ok(created) => created,
         Err(e) => {
             place.leave().await;
@@ -67,15 +69,38 @@ async fn run_on(mut place: Place, args: &RunArgs, plan: &Plan, signals: &mut Sig
     };
     let out = Output::start(own(std::io::stdout().as_fd())?);
     let err = Output::start(own(std::io::stderr().as_fd())?);
-    let cores = bind::assign(args.bind, &bind::Cores::here(), args.pes as usize, core_offset as usize);
+    let here: Vec<u32> = (0..args.pes).filter(|pe| others.iter().all(|h| !h.pes.contains(pe))).collect();
+    let cores = bind::assign(args.bind, &bind::Cores::here(), here.len(), core_offset as usize);
+    let program = Program {
+        file: plan.program.clone(),
+        argv: args.command.clone(),
+        env: plan.env.clone(),
+        directory: None,
+        label: args.label,
+    };
     let mut processes = Processes::new();
     let mut cause = None;
-    for pe in 0..args.pes {
-        let launch = Launch { runtime_dir: place.dir.clone(), job, key: key.clone(), pe, pes: args.pes };
-        let own = cores.as_ref().map(|c| &c[pe as usize][..]);
-        if let Err(e) = processes.spawn(args, plan, &launch, own, (&out, &err)) {
-            cause = Some(Cause::Spawn(pe, e.to_string()));
+    for host in &others {
+        let start = Start::new(&program, args.bind, job, &key, args.pes);
+        if let Err(e) = remote::start(&place.dir, start, host, (&out, &err), &mut processes).await {
+            cause = Some(Cause::Spawn(host.pes[0], format!("{}: {}", e.message, e.remedy)));
             break;
+        }
+    }
+    for (index, &pe) in here.iter().enumerate().filter(|_| cause.is_none()) {
+        let launch = Launch { runtime_dir: place.dir.clone(), job, key: key.clone(), pe, pes: args.pes };
+        let own = cores.as_ref().map(|c| &c[index][..]);
+        let input = if pe == 0 { Input::here() } else { Input::Nothing };
+        match processes.spawn(&program, &launch, own, input, (&out.lines, &err.lines)) {
+            Ok(stdin) => {
+                if let Some(stdin) = stdin {
+                    tokio::spawn(copy_input(stdin));
+                }
+            }
+            Err(e) => {
+                cause = Some(Cause::Spawn(pe, e.to_string()));
+                break;
+            }
         }
     }
     let Output { lines: out_lines, done: mut out_done } = out;
@@ -83,6 +108,7 @@ async fn run_on(mut place: Place, args: &RunArgs, plan: &Plan, signals: &mut Sig
     drop((out_lines, err_lines));
     let cause = supervise(&mut processes, &mut place, job, args, signals, &mut out_done, cause).await;
 
+    processes.release_hosts();
     spawn::kill_descendants(place.private.as_ref().and_then(|p| p.pid()));
     tokio::select! {
         // A slow reader may take its time; only the user ends the wait.
@@ -135,6 +161,8 @@ struct Created {
     key: String,
     placement: Vec<abi::torus::NodeId>,
     core_offset: u32,
+    /// PEs on other hosts.
+    remote: Vec<abi::msg::JobHost>,
 }
 
 /// Sets the faults and creates the job.
@@ -142,7 +170,9 @@ async fn create(place: &mut Place, args: &RunArgs, plan: &Plan) -> Result<Create
     place.set_faults(&args.faults).await?;
     let spec = plan.job(args, place.shape)?;
     match place.control.request(&Request::JobCreate(spec)).await? {
-        Reply::Job { job, key, placement, core_offset } => Ok(Created { job, key, placement, core_offset }),
+        Reply::Job { job, key, placement, core_offset, remote } => {
+            Ok(Created { job, key, placement, core_offset, remote })
+        }
         other => Err(daemon::unexpected(&other)),
     }
 }

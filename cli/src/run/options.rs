@@ -83,6 +83,9 @@ pub(crate) struct RunArgs {
     /// Use the daemon that listens in this directory, and no other
     #[arg(long, value_name = "DIR")]
     pub(crate) runtime_dir: Option<PathBuf>,
+    /// Run on the cluster of this file, through the daemon of this host
+    #[arg(long, value_name = "FILE", conflicts_with = "network")]
+    pub(crate) cluster: Option<PathBuf>,
     /// Say nothing about what is started; errors are still reported
     #[arg(short, long)]
     pub(crate) quiet: bool,

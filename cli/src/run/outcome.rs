@@ -14,6 +14,8 @@ pub(crate) enum Seen {
     Abort(u32, i32, String),
     /// A PE's connection to the daemon closed without finalize.
     Lost(u32),
+    /// A host with PEs of the job does not answer any more; why.
+    Host(String, String),
 }
 
 /// Why a job ended before all PEs had left with exit code 0.
@@ -25,6 +27,8 @@ pub(crate) enum Cause {
     Abort(u32, i32, String),
     /// A PE left the job without finalize while others went on.
     Lost(u32),
+    /// A host was lost.
+    Host(String, String),
     /// The user ended it.
     Signal(i32),
     /// `--timeout`, with the PEs that still ran and what those of them wait for that do.
@@ -38,7 +42,7 @@ pub(crate) enum Cause {
 }
 
 /// Chooses the reason among what was noticed within a moment. When one PE fails, others fail
-/// because of it, and the messages race. A process killed by a signal is never a consequence; a
+/// because of it, and the messages race. A host that was lost explains everything else. A process killed by a signal is never a consequence; a
 /// lost connection before any request to end names the PE the others ran into; otherwise the
 /// first one counts. A PE that asked to end the job and then exits is one failure, not two.
 pub(crate) fn decide(seen: &[Seen]) -> Option<Cause> {
@@ -51,7 +55,13 @@ pub(crate) fn decide(seen: &[Seen]) -> Option<Cause> {
         },
         Seen::Abort(pe, status, why) => Cause::Abort(*pe, *status, why.clone()),
         Seen::Lost(pe) => Cause::Lost(*pe),
+        Seen::Host(host, why) => Cause::Host(host.clone(), why.clone()),
     };
+    // The daemon's word, if there is one, says more than the end of the agent's.
+    let hosts = seen.iter().filter(|s| matches!(s, Seen::Host(..)));
+    if let Some(host) = hosts.max_by_key(|s| if let Seen::Host(_, why) = s { why.len() } else { 0 }) {
+        return Some(cause(host));
+    }
     if let Some(killed) = seen.iter().find(|s| matches!(s, Seen::Exit(_, status) if status.signal().is_some())) {
         return Some(cause(killed));
     }
@@ -74,7 +84,7 @@ impl Cause {
             Cause::Signal(signal) => 128 + *signal as u8,
             Cause::Timeout(..) => 124,
             Cause::OutputClosed => 128 + 13,
-            Cause::Lost(_) | Cause::Daemon(_) | Cause::Spawn(..) => 1,
+            Cause::Lost(_) | Cause::Host(..) | Cause::Daemon(_) | Cause::Spawn(..) => 1,
         }
     }
 
@@ -102,6 +112,7 @@ impl Cause {
             Cause::Lost(pe) => {
                 format!("{} left the job without shmem_finalize while others went on; the job was ended", who(pe))
             }
+            Cause::Host(host, why) => format!("host {host} was lost: {why}; the job was ended"),
             Cause::Signal(signal) => format!("ended by signal {signal}{}", signal_name(*signal)),
             Cause::Timeout(seconds, running, waits) => format!(
                 "--timeout {seconds} s is over; still running: PE{} {}; the job was ended{}",

@@ -1,11 +1,11 @@
 //! The daemon a job runs on: a running one whose torus fits, or a private one.
 
 use super::options::{Plan, RunArgs};
-use crate::daemon::{Control, Private, runtime_dir};
+use crate::daemon::{Control, Private, runtime_dir, unexpected};
 use crate::error::Failed;
 use abi::msg::{Reply, Request, Status, Wait};
 use abi::torus::Shape;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Where the job runs.
 pub(crate) struct Place {
@@ -28,6 +28,9 @@ pub(crate) struct Place {
 /// Finds or starts the daemon.
 pub(crate) async fn find(args: &RunArgs, plan: &Plan) -> Result<Place, Failed> {
     let dir = runtime_dir(&args.runtime_dir);
+    if let Some(file) = &args.cluster {
+        return in_cluster(file, dir, plan).await;
+    }
     if args.runtime_dir.is_some() {
         let mut control = Control::connect(&dir).await?;
         let status = control.status().await?;
@@ -64,6 +67,42 @@ pub(crate) async fn find(args: &RunArgs, plan: &Plan) -> Result<Place, Failed> {
     let status = control.status().await?;
     say(args, format!("started a private fabricd for this run (pid {}, torus {})", status.pid, status.shape));
     Ok(place(control, dir, &status, Some(private)))
+}
+
+/// The daemon in `dir`, which must be one of the cluster that `file` describes.
+async fn in_cluster(file: &Path, dir: PathBuf, plan: &Plan) -> Result<Place, Failed> {
+    let mut control = Control::connect(&dir).await.map_err(|e| {
+        let start = format!("start one: fabricd --cluster {} --runtime-dir {}", file.display(), dir.display());
+        Failed { remedy: start, ..e }
+    })?;
+    let status = control.status().await?;
+    let cluster = match control.request(&Request::Cluster).await? {
+        Reply::Cluster(cluster) => cluster,
+        other => return Err(unexpected(&other)),
+    };
+    let real = |p: &Path| std::fs::canonicalize(p).unwrap_or_else(|_| p.into());
+    if real(file) != real(Path::new(&cluster.file)) {
+        return Err(Failed::usage(
+            format!(
+                "the daemon in {} is one of the cluster of {}, not of {}",
+                dir.display(),
+                cluster.file,
+                file.display()
+            ),
+            "give that file, or the --runtime-dir of another daemon",
+        ));
+    }
+    match misfit(&status, plan) {
+        None => Ok(place(control, dir, &status, None)),
+        Some(why) => {
+            let down: Vec<&str> = cluster.peers.iter().filter(|p| !p.up).map(|p| &p.host[..]).collect();
+            let remedy = match down.is_empty() {
+                true => "start fewer PEs, or more on each node (--ppn)".into(),
+                false => format!("start fabricd on {}, or fewer PEs; see `angara cluster status`", down.join(", ")),
+            };
+            Err(Failed::usage(format!("the cluster {why}"), remedy))
+        }
+    }
 }
 
 fn say(args: &RunArgs, text: String) {

@@ -1,44 +1,86 @@
 //! Starting the PEs' processes and taking them down, with everything they started themselves.
 
 use super::exec::Exec;
-use super::forward::{Input, Output, copy_input, pump};
-use super::options::{Plan, RunArgs};
+use super::forward::{Chunk, Input, pump};
+use super::remote::signal_frame;
 use abi::launch::Launch;
 use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, kill_process_group, setrlimit};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
+use std::ffi::OsString;
+use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
 use std::process::{ExitStatus, Stdio};
-use tokio::process::{Child, Command};
+use tokio::process::{Child, ChildStdin, Command};
+use tokio::sync::mpsc;
 use tokio::task::JoinSet;
+
+/// The program every PE runs.
+pub(crate) struct Program {
+    /// Its file.
+    pub(crate) file: PathBuf,
+    /// Its `argv`, from `argv[0]` on.
+    pub(crate) argv: Vec<OsString>,
+    /// Environment: on top of this process's own, or the whole of it where `directory` is given.
+    pub(crate) env: Vec<(OsString, OsString)>,
+    /// Where to run it, if not here.
+    pub(crate) directory: Option<PathBuf>,
+    /// Put the PE's number before each line of output.
+    pub(crate) label: bool,
+}
+
+/// Where a process runs.
+#[derive(Clone, Copy)]
+enum Running {
+    /// Here; the process id is also its process group.
+    Here(Pid),
+    /// On another host.
+    There,
+}
+
+/// What became of a process.
+#[derive(Debug)]
+pub(crate) enum End {
+    /// It ended.
+    Exit(ExitStatus),
+    /// It could not be started.
+    NotStarted(String),
+    /// Its host does not answer any more.
+    Lost(String),
+}
 
 /// The processes of a job.
 pub(crate) struct Processes {
-    /// Process id of each PE, which is also its process group; `None` once it ended.
-    running: Vec<Option<Pid>>,
-    waits: JoinSet<(u32, std::io::Result<ExitStatus>)>,
+    running: BTreeMap<u32, Running>,
+    /// Agents on other hosts, which take frames.
+    hosts: Vec<mpsc::Sender<(u8, Vec<u8>)>>,
+    waits: JoinSet<(u32, End)>,
     pumps: JoinSet<()>,
 }
 
 impl Processes {
     /// Nothing yet.
     pub(crate) fn new() -> Processes {
-        Processes { running: Vec::new(), waits: JoinSet::new(), pumps: JoinSet::new() }
+        Processes { running: BTreeMap::new(), hosts: Vec::new(), waits: JoinSet::new(), pumps: JoinSet::new() }
     }
 
-    /// Starts PE `launch.pe`. It leads a process group of its own, so that its children die with it.
+    /// Starts PE `launch.pe`. It leads a process group of its own, so that its children die with it. Returns the
+    /// pipe to its standard input, if `input` asks for one.
     pub(crate) fn spawn(
         &mut self,
-        args: &RunArgs,
-        plan: &Plan,
+        program: &Program,
         launch: &Launch,
         cores: Option<&[usize]>,
-        outputs: (&Output, &Output),
-    ) -> std::io::Result<()> {
-        let exec = Exec { death: Signal::KILL, cores, file: &plan.program, argv: &args.command };
+        input: Input,
+        outputs: (&mpsc::Sender<Chunk>, &mpsc::Sender<Chunk>),
+    ) -> std::io::Result<Option<ChildStdin>> {
+        let exec = Exec { death: Signal::KILL, cores, file: &program.file, argv: &program.argv };
         let mut command = Command::from(exec.command());
-        let input = if launch.pe == 0 { Input::here() } else { Input::Nothing };
+        if let Some(directory) = &program.directory {
+            command.env_clear().current_dir(directory);
+        }
         command
+            .envs(program.env.iter().map(|(k, v)| (k, v)))
             .envs(launch.to_env())
-            .envs(plan.env.iter().map(|(k, v)| (k, v)))
             .stdin(match input {
                 Input::Inherit => Stdio::inherit(),
                 Input::Copy => Stdio::piped(),
@@ -49,24 +91,42 @@ impl Processes {
             .process_group(0);
         let mut child: Child = command.spawn()?;
         let pe = launch.pe;
-        let label = args.label.then(|| format!("[{pe}] "));
-        if let Some(stdin) = child.stdin.take() {
-            tokio::spawn(copy_input(stdin));
-        }
+        let label = program.label.then(|| format!("[{pe}] "));
         let (out, err) = (child.stdout.take().expect("piped above"), child.stderr.take().expect("piped above"));
-        self.pumps.spawn(pump(out, outputs.0.lines.clone(), pe, label.clone()));
-        self.pumps.spawn(pump(err, outputs.1.lines.clone(), pe, label));
-        self.running.push(child.id().and_then(|id| Pid::from_raw(id as i32)));
-        self.waits.spawn(async move { (pe, child.wait().await) });
-        Ok(())
+        self.pumps.spawn(pump(out, outputs.0.clone(), pe, label.clone()));
+        self.pumps.spawn(pump(err, outputs.1.clone(), pe, label));
+        if let Some(pid) = child.id().and_then(|id| Pid::from_raw(id as i32)) {
+            self.running.insert(pe, Running::Here(pid));
+        }
+        let stdin = child.stdin.take();
+        self.waits.spawn(async move {
+            // Waiting for a child of ours cannot fail unless someone else reaped it; take that as a kill.
+            (pe, End::Exit(child.wait().await.unwrap_or_else(|_| ExitStatusExt::from_raw(9))))
+        });
+        Ok(stdin)
+    }
+
+    /// An agent that starts processes on another host.
+    pub(crate) fn add_host(&mut self, frames: mpsc::Sender<(u8, Vec<u8>)>) {
+        self.hosts.push(frames);
+    }
+
+    /// PE `pe` runs on another host until `end` says what became of it.
+    pub(crate) fn expect(&mut self, pe: u32, end: impl Future<Output = End> + Send + 'static) {
+        self.running.insert(pe, Running::There);
+        self.waits.spawn(async move { (pe, end.await) });
+    }
+
+    /// Output that is waited for at the end.
+    pub(crate) fn pump(&mut self, task: impl Future<Output = ()> + Send + 'static) {
+        self.pumps.spawn(task);
     }
 
     /// The next PE that ended; `None` when all have. May be cancelled.
-    pub(crate) async fn next_exit(&mut self) -> Option<(u32, ExitStatus)> {
-        let (pe, status) = self.waits.join_next().await?.expect("waiting does not panic");
-        self.running[pe as usize] = None;
-        // Waiting for a child of ours cannot fail unless someone else reaped it; take that as a kill.
-        Some((pe, status.unwrap_or_else(|_| std::os::unix::process::ExitStatusExt::from_raw(9))))
+    pub(crate) async fn next_end(&mut self) -> Option<(u32, End)> {
+        let (pe, end) = self.waits.join_next().await?.expect("waiting does not panic");
+        self.running.remove(&pe);
+        Some((pe, end))
     }
 
     /// All processes have ended.
@@ -76,14 +136,25 @@ impl Processes {
 
     /// PEs that still run.
     pub(crate) fn still_running(&self) -> Vec<u32> {
-        (0..self.running.len() as u32).filter(|&pe| self.running[pe as usize].is_some()).collect()
+        self.running.keys().copied().collect()
     }
 
     /// Sends a signal to every PE that still runs and its process group.
-    pub(crate) fn signal(&self, signal: Signal) {
-        for pid in self.running.iter().flatten() {
-            let _ = kill_process_group(*pid, signal);
+    pub(crate) async fn signal(&self, signal: Signal) {
+        for running in self.running.values() {
+            if let Running::Here(pid) = running {
+                let _ = kill_process_group(*pid, signal);
+            }
         }
+        for host in &self.hosts {
+            // An agent that is gone has ended its processes; one that does not listen will, with its stream.
+            let _ = host.try_send(signal_frame(signal));
+        }
+    }
+
+    /// No more is sent to the agents; each ends what it has started.
+    pub(crate) fn release_hosts(&mut self) {
+        self.hosts.clear();
     }
 
     /// Waits until all output has been handed to the writers.

@@ -4,7 +4,7 @@ use super::options::RunArgs;
 use super::outcome::{Cause, Seen, decide, exit_code};
 use super::place::Place;
 use super::signals::{Signals, Wish};
-use super::spawn::Processes;
+use super::spawn::{End, Processes};
 use abi::msg::Event;
 use rustix::process::Signal;
 use std::collections::HashSet;
@@ -51,7 +51,7 @@ pub(crate) async fn supervise(
     let mut watch =
         Watch { processes, place, phase: Phase::Running, seen: Vec::new(), clean_exits: HashSet::new(), cause: None };
     if let Some(cause) = failed {
-        watch.end(cause);
+        watch.end(cause).await;
     }
     let timeout = args.timeout.map(|t| (t, Instant::now() + t));
     let mut output_open = true;
@@ -64,23 +64,23 @@ pub(crate) async fn supervise(
         let alive = watch.place.alive;
         tokio::select! {
             biased;
-            Some((pe, status)) = watch.processes.next_exit() => watch.exited(pe, status),
-            wish = signals.next() => watch.wish(wish),
+            Some((pe, end)) = watch.processes.next_end() => watch.ended(pe, end).await,
+            wish = signals.next() => watch.wish(wish).await,
             event = watch.place.control.event(), if alive => watch.event(event).await,
             result = &mut *output, if output_open => {
                 output_open = false;
                 if let Ok(Err(_)) = result {
-                    watch.end(Cause::OutputClosed);
+                    watch.end(Cause::OutputClosed).await;
                 }
             }
             () = sleep_until(timer.unwrap_or_else(Instant::now)), if timer.is_some() => match watch.phase {
                 Phase::Running => {
                     let running = watch.processes.still_running();
                     let waits = watch.place.waits(job).await;
-                    watch.end(Cause::Timeout(timeout.map_or(0.0, |t| t.0.as_secs_f64()), running, waits));
+                    watch.end(Cause::Timeout(timeout.map_or(0.0, |t| t.0.as_secs_f64()), running, waits)).await;
                 }
-                Phase::Settling(_) => watch.settled(),
-                Phase::Ending(_) | Phase::Killed => watch.kill(),
+                Phase::Settling(_) => watch.settled().await,
+                Phase::Ending(_) | Phase::Killed => watch.kill().await,
             },
         }
     }
@@ -100,30 +100,42 @@ impl Watch<'_> {
         };
     }
 
-    fn settled(&mut self) {
+    async fn settled(&mut self) {
         match decide(&self.seen) {
-            Some(cause) => self.end(cause),
+            Some(cause) => self.end(cause).await,
             None => self.phase = Phase::Running,
         }
     }
 
     /// Asks every process to end. The first cause is the one that is reported.
-    fn end(&mut self, cause: Cause) {
+    async fn end(&mut self, cause: Cause) {
         if self.cause.is_none() {
             self.cause = Some(cause);
-            self.processes.signal(Signal::TERM);
+            self.processes.signal(Signal::TERM).await;
             // A stopped process acts on SIGTERM only when it goes on.
-            self.processes.signal(Signal::CONT);
+            self.processes.signal(Signal::CONT).await;
             self.phase = Phase::Ending(Instant::now() + GRACE);
         }
     }
 
-    fn kill(&mut self) {
-        self.processes.signal(Signal::KILL);
+    async fn kill(&mut self) {
+        self.processes.signal(Signal::KILL).await;
         self.phase = Phase::Killed;
     }
 
-    fn exited(&mut self, pe: u32, status: std::process::ExitStatus) {
+    async fn ended(&mut self, pe: u32, end: End) {
+        let status = match end {
+            End::Exit(status) => status,
+            End::NotStarted(why) => return self.end(Cause::Spawn(pe, why)).await,
+            End::Lost(host) => {
+                if self.cause.is_none() {
+                    let why = "its launcher's other half ended".to_string();
+                    self.seen.push(Seen::Host(host, why));
+                    self.settle(SETTLE);
+                }
+                return;
+            }
+        };
         if status.success() {
             self.clean_exits.insert(pe);
         } else if self.cause.is_none() {
@@ -133,15 +145,15 @@ impl Watch<'_> {
         debug_assert!(status.success() || exit_code(status) != 0);
     }
 
-    fn wish(&mut self, wish: Wish) {
+    async fn wish(&mut self, wish: Wish) {
         match wish {
-            Wish::End(_) if self.cause.is_some() => self.kill(),
-            Wish::End(signal) => self.end(Cause::Signal(signal)),
+            Wish::End(_) if self.cause.is_some() => self.kill().await,
+            Wish::End(signal) => self.end(Cause::Signal(signal)).await,
             Wish::Stop => {
-                self.processes.signal(Signal::STOP);
+                self.processes.signal(Signal::STOP).await;
                 let _ = rustix::process::kill_process(rustix::process::getpid(), Signal::STOP);
                 // Here again after `fg` or SIGCONT.
-                self.processes.signal(Signal::CONT);
+                self.processes.signal(Signal::CONT).await;
             }
         }
     }
@@ -156,7 +168,7 @@ impl Watch<'_> {
                         Some(private) => private.failed("went away").await.message,
                         None => format!("the daemon (pid {pid}) went away"),
                     };
-                    self.end(Cause::Daemon(why));
+                    self.end(Cause::Daemon(why)).await;
                 }
             }
             Some(Event::Abort { pe, status, reason, .. }) => {
@@ -166,6 +178,10 @@ impl Watch<'_> {
             Some(Event::PeLost { pe, .. }) => {
                 self.seen.push(Seen::Lost(pe));
                 self.settle(LOST);
+            }
+            Some(Event::HostLost { host, reason, .. }) => {
+                self.seen.push(Seen::Host(host, reason));
+                self.settle(SETTLE);
             }
             Some(Event::ChannelError { pe, reason, .. }) => {
                 eprintln!("angara: the adapter stopped serving PE {pe}: {reason}");

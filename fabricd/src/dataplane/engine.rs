@@ -5,6 +5,7 @@ use super::lane::Lane;
 use super::ports::{Flights, Owner, Ports};
 use super::registers::Registers;
 use super::traffic::Account;
+use super::trunks::{Trunks, Word};
 use super::{Gauges, Notice};
 use crate::config::Options;
 use crate::memory::{JobMemory, PeMemory};
@@ -48,6 +49,10 @@ pub(crate) struct Engine {
     pub(super) scratch: Vec<u8>,
     pub(super) epoll: OwnedFd,
     pub(super) gauges: Arc<Gauges>,
+    /// To the other hosts of the cluster, if there are any.
+    pub(super) trunks: Option<Trunks>,
+    /// What the control plane is about to be told of trunks.
+    words: Vec<Word>,
     notices: UnboundedSender<Notice>,
     _wake: Arc<OwnedFd>,
 }
@@ -71,12 +76,16 @@ impl Engine {
         wake: Arc<OwnedFd>,
         gauges: Arc<Gauges>,
     ) -> io::Result<Engine> {
-        // PEs live on hosted nodes only, but the routers of all nodes are emulated here: traffic
-        // between hosted nodes crosses the others, and no trunk to another host exists yet.
-        let config = fabric::Config { seed: options.seed, ..fabric::Config::new(options.shape) };
+        // Without a cluster the routers of all nodes are emulated here, also of those that host no PE.
+        let owned = options.cluster.as_ref().map(|_| options.hosted());
+        let config = fabric::Config { seed: options.seed, owned, ..fabric::Config::new(options.shape) };
         let fabric = Fabric::new(config).map_err(io::Error::other)?;
+        let trunks = options.cluster.as_ref().map(|m| Trunks::open(m, options.udp_engine, &fabric)).transpose()?;
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         epoll::add(&epoll, &wake, epoll::EventData::new_u64(0), epoll::EventFlags::IN | epoll::EventFlags::ET)?;
+        if let Some(trunks) = &trunks {
+            epoll::add(&epoll, trunks.readiness(), epoll::EventData::new_u64(0), epoll::EventFlags::IN)?;
+        }
         let mut engine = Engine {
             shape: options.shape,
             channels: options.channels,
@@ -95,6 +104,8 @@ impl Engine {
             scratch: vec![0; abi::account::READ_MAX],
             epoll,
             gauges,
+            trunks,
+            words: Vec::new(),
             notices,
             _wake: wake,
         };
@@ -107,7 +118,7 @@ impl Engine {
     /// Enters a job into the network.
     pub(crate) fn open_job(&mut self, memory: Arc<JobMemory>) -> Result<(), String> {
         let ports: Vec<Port> = memory.entries.iter().map(|e| Port { node: e.node, endpoint: e.endpoint }).collect();
-        self.fabric.open_job(memory.slot, &ports).map_err(|e| e.to_string())?;
+        self.fabric.open_job_as(memory.slot, memory.generation, &ports).map_err(|e| e.to_string())?;
         let family = memory.page.geometry().and_then(|g| family(g.barrier)).unwrap_or_default();
         self.fabric.set_barrier_family(memory.slot, family).map_err(|e| e.to_string())?;
         for (pe, &port) in ports.iter().enumerate() {
@@ -224,6 +235,57 @@ impl Engine {
         }
     }
 
+    /// A PE on another host is gone: nobody reaches it any more.
+    pub(crate) fn lost_elsewhere(&mut self, slot: u16, pe: usize) {
+        if let Some(lost) = self.jobs.get_mut(&slot).and_then(|j| j.lost.get_mut(pe)) {
+            *lost = true;
+            self.show_reach(slot, None);
+        }
+    }
+
+    /// Takes what the trunks brought; whether there was anything.
+    pub(super) fn poll_trunks(&mut self) -> bool {
+        let Some(trunks) = &mut self.trunks else { return false };
+        let work = trunks.poll(&mut self.fabric, &mut self.words);
+        for word in self.words.drain(..) {
+            // Fails only while the daemon ends.
+            let _ = self.notices.send(Notice::Trunk(word));
+        }
+        work
+    }
+
+    /// Hands the trunks what leaves this host; whether there was anything.
+    pub(super) fn flush_trunks(&mut self) -> bool {
+        self.trunks.as_mut().is_some_and(|t| t.flush(&mut self.fabric))
+    }
+
+    pub(super) fn notice(&self, notice: Notice) {
+        // Fails only while the daemon ends.
+        let _ = self.notices.send(notice);
+    }
+
+    /// Makes trunks bad or good again; `None`: all of them.
+    pub(crate) fn impair(&mut self, host: Option<u16>, what: trunk::Impairment, text: &str) {
+        if let Some(trunks) = &mut self.trunks {
+            trunks.impair(host, what, text);
+        }
+    }
+
+    /// Sends a message to the daemon of another host.
+    pub(crate) fn tell(&mut self, host: u16, message: &[u8]) {
+        if let Some(trunks) = &mut self.trunks {
+            trunks.tell(host, message);
+        }
+    }
+
+    /// Figures of the trunks, datagrams and records refused, and the socket engine in use.
+    pub(crate) fn trunk_figures(&self) -> (Vec<super::TrunkFigures>, u64, u64, String) {
+        self.trunks.as_ref().map_or_else(Default::default, |t| {
+            let (strangers, nonsense) = t.refused();
+            (t.figures(), strangers, nonsense, t.engine())
+        })
+    }
+
     /// The lane behind a port.
     pub(super) fn lane_at(&self, port: Port) -> Option<usize> {
         let owner = self.ports.get(port)?;
@@ -233,11 +295,11 @@ impl Engine {
     /// Writes how PEs reach each other: `only` one PE's table, or all of a job.
     pub(super) fn show_reach(&self, slot: u16, only: Option<usize>) {
         let Some(job) = self.jobs.get(&slot) else { return };
-        let usual = if job.memory.ring_only { Reach::Ring } else { Reach::Direct };
         for pe in job.pes.iter().flatten().filter(|pe| only.is_none_or(|o| o == pe.pe)) {
             let here = job.memory.entries[pe.pe].node;
             for (target, entry) in job.memory.entries.iter().enumerate() {
                 let both_ways = self.fabric.reachable(here, entry.node) && self.fabric.reachable(entry.node, here);
+                let usual = if job.memory.direct(target) { Reach::Direct } else { Reach::Ring };
                 let reach = if job.lost[target] || !both_ways { Reach::Unreachable } else { usual };
                 if pe.targets.get(target) != reach {
                     pe.targets.set(target, reach);
@@ -248,9 +310,9 @@ impl Engine {
 }
 
 impl EngineJob {
-    /// Every PE has attached at some time.
+    /// Every PE of this host has attached at some time.
     pub(super) fn complete(&self) -> bool {
-        self.pes.iter().all(Option::is_some)
+        self.pes.iter().zip(&self.memory.here).all(|(pe, here)| pe.is_some() || !here)
     }
 }
 

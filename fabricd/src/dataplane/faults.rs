@@ -1,5 +1,6 @@
 //! Faults in force and faults still to come.
 
+use super::Notice;
 use super::engine::Engine;
 use crate::fault::{ClearSpec, Failing, FaultSpec, Site, show_site};
 use fabric::{Fault, FaultKind, Link};
@@ -126,7 +127,33 @@ impl Engine {
         let text = link.show(&self.shape);
         tracing::warn!(link = text, "link taken out of service after repeated CRC errors");
         self.faults.given_up.push(link);
+        self.notice(Notice::GaveUp(text));
         self.routes_changed();
+    }
+
+    /// The faults another host must have in force to agree with this one.
+    pub(crate) fn faults_in_force(&self) -> Vec<String> {
+        let failed = self.faults.given_up.iter().map(|l| format!("link {} down", l.show(&self.shape)));
+        self.faults.in_force.iter().map(FaultSpec::to_string).chain(failed).collect()
+    }
+
+    /// Has these faults in force and no others, and as many route changes behind it as the others.
+    pub(crate) fn adopt(&mut self, epoch: u64, faults: Vec<FaultSpec>) -> Result<(), String> {
+        if self.fabric.route_epoch() == epoch {
+            return Ok(());
+        }
+        // Refused only if there is nothing to clear.
+        let _ = self.clear_fault(ClearSpec::All);
+        for fault in faults {
+            self.apply_fault(fault)?;
+        }
+        self.fabric.agree_on_epoch(epoch);
+        Ok(())
+    }
+
+    /// Route changes so far.
+    pub(crate) fn route_epoch(&self) -> u64 {
+        self.fabric.route_epoch()
     }
 
     /// Every fault as text.
@@ -137,7 +164,8 @@ impl Engine {
             None => format!("{f} (after the next job has started)"),
         });
         let failed = self.faults.given_up.iter().map(|l| format!("link {} down (gave up)", l.show(&self.shape)));
-        self.faults.in_force.iter().map(FaultSpec::to_string).chain(failed).chain(coming).collect()
+        let trunks = self.trunks.as_ref().map_or(Vec::new(), |t| t.impaired());
+        self.faults.in_force.iter().map(FaultSpec::to_string).chain(failed).chain(coming).chain(trunks).collect()
     }
 }
 

@@ -6,6 +6,7 @@
 mod effects;
 mod engine;
 mod faults;
+mod frames;
 mod lane;
 mod ports;
 mod post;
@@ -13,8 +14,10 @@ mod registers;
 mod serve;
 mod traffic;
 mod trees;
+mod trunks;
 
 pub(crate) use engine::Engine;
+pub(crate) use trunks::{TrunkFigures, Word};
 
 use crate::config::Options;
 use std::io;
@@ -45,6 +48,10 @@ pub(crate) enum Notice {
         /// Why.
         reason: String,
     },
+    /// The network took a link out of service.
+    GaveUp(String),
+    /// Something came over a trunk, or became of one.
+    Trunk(Word),
 }
 
 /// Figures both halves look at.
@@ -117,6 +124,12 @@ impl Handle {
             let _ = tx.send(f(engine));
         })))?;
         rx.await.map_err(|_| Dead)
+    }
+
+    /// Runs `f` on the data-plane thread, some time.
+    pub(crate) fn spawn(&self, f: impl FnOnce(&mut Engine) + Send + 'static) {
+        // Fails only while the daemon ends.
+        let _ = self.send(Command::Call(Box::new(f)));
     }
 
     /// Ends the thread.

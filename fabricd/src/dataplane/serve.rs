@@ -48,10 +48,12 @@ impl Engine {
         let mut rounds = 0u32;
         while self.run_commands(commands) {
             let mut work = self.faults_due();
+            work |= self.poll_trunks();
             for i in 0..self.active.len() {
                 work |= self.poll_lane(self.active[i]);
             }
             work |= self.run_network();
+            work |= self.flush_trunks();
             if work {
                 idle.reset();
                 rounds = rounds.wrapping_add(1);
@@ -61,6 +63,9 @@ impl Engine {
             } else {
                 self.rest(&mut idle);
             }
+        }
+        if let Some(trunks) = &mut self.trunks {
+            trunks.close(&mut self.fabric);
         }
     }
 
@@ -200,7 +205,7 @@ impl Engine {
     fn rest(&mut self, idle: &mut Idle) {
         idle.rounds += 1;
         let crowded = self.active.len() >= idle.cores;
-        if !idle.slept && !self.active.is_empty() {
+        if !idle.slept && (!self.active.is_empty() || self.trunks.is_some()) {
             if !crowded && idle.rounds <= SPINS {
                 std::hint::spin_loop();
                 return;
@@ -213,6 +218,9 @@ impl Engine {
         }
         self.refresh_registers();
         self.show_cpu_time();
+        if let Some(trunks) = &mut self.trunks {
+            trunks.flush_acks(&mut self.fabric);
+        }
         self.sleep(idle);
         idle.slept = true;
     }
@@ -232,8 +240,9 @@ impl Engine {
                 (false, true) => NAP,
                 (false, false) => NAP_UNFENCED,
             };
-            let limit =
-                self.faults.next_due().map_or(nap, |due| nap.min(due.saturating_duration_since(Instant::now())));
+            let due = self.faults.next_due().map(|due| due.saturating_duration_since(Instant::now()));
+            let heartbeat = self.trunks.as_ref().and_then(super::trunks::Trunks::next_due);
+            let limit = [due, heartbeat].into_iter().flatten().fold(nap, Duration::min);
             let timeout = Timespec { tv_sec: limit.as_secs() as _, tv_nsec: limit.subsec_nanos() as _ };
             let mut events = [std::mem::MaybeUninit::uninit(); 64];
             // Every outcome (doorbell, command, timeout, interruption) means: look again.

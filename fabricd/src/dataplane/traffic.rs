@@ -30,7 +30,7 @@ impl EngineJob {
         for pe in self.pes.iter().flatten() {
             for (target, class, now) in pe.counted() {
                 let before = self.account.counted.insert((pe.pe, target, class), now).unwrap_or_default();
-                if self.memory.ring_only {
+                if !self.memory.direct(target) {
                     continue;
                 }
                 let (here, there) = (self.memory.entries[pe.pe].node, self.memory.entries[target].node);

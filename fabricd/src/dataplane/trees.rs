@@ -9,8 +9,14 @@ use fabric::{Port, TreeRow};
 use std::sync::atomic::Ordering;
 
 impl Engine {
-    /// Builds a tree over the nodes of `pes` and loads it; its TreeId.
-    pub(crate) fn tree_open(&mut self, slot: u16, root: usize, pes: &[u32]) -> Result<u8, String> {
+    /// A tree nobody uses, at or after `first`.
+    pub(crate) fn tree_free(&self, first: u8) -> Result<u8, String> {
+        let free = (first as usize..abi::TREES).find(|t| self.trees[*t].is_none());
+        free.map(|t| t as u8).ok_or_else(|| "all 16 trees are in use".into())
+    }
+
+    /// Builds tree `tree` over the nodes of `pes` and loads the rows of this host's nodes.
+    pub(crate) fn tree_load(&mut self, slot: u16, tree: u8, root: usize, pes: &[u32]) -> Result<(), String> {
         let job = self.jobs.get(&slot).ok_or("the job has ended")?;
         let count = job.memory.pes;
         let entry = |pe: usize| {
@@ -23,7 +29,12 @@ impl Engine {
         };
         let root = entry(root)?.node;
         let members = pes.iter().map(|&pe| entry(pe as usize)).collect::<Result<Vec<_>, _>>()?;
-        let tree = self.trees.iter().position(Option::is_none).ok_or("all 16 trees are in use")?;
+        let tree = tree as usize;
+        match self.trees.get(tree) {
+            Some(None) => {}
+            Some(Some(_)) => return Err(format!("tree {tree} is in use")),
+            None => return Err(format!("there is no tree {tree}")),
+        }
         let rows = self.fabric.build_tree(root, &members).map_err(|e| e.to_string())?;
         self.fabric.load_tree(tree as u8, slot, &rows).map_err(|e| e.to_string())?;
         self.trees[tree] = Some(slot);
@@ -36,7 +47,7 @@ impl Engine {
                 }
             }
         }
-        Ok(tree as u8)
+        Ok(())
     }
 
     /// Takes a tree of the job back.

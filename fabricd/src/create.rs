@@ -1,0 +1,267 @@
+//! Making a job: on this host alone, or on every host of the cluster that answers.
+//!
+//! Two phases. First every host reserves what the PEs on its nodes need (endpoints, memory, descriptors)
+//! and may refuse; then every host opens the job in its part of the network, under the same id, slot,
+//! generation and key. If anybody refuses, everybody forgets the job again. Hosts without a PE of the job
+//! take part, because its packets may pass through them.
+
+use crate::daemon::Daemon;
+use crate::job::{Job, Layout, Owner, PeState, Share, Site, barrier, layout, random_key, reserve};
+use crate::memory::{Identity, JobMemory};
+use crate::placement::failure;
+use crate::span::{Answer, Ask, NewJob, OpenJob, Tell};
+use abi::job::{Geometry, PeEntry};
+use abi::msg::{Failure, JobHost, JobSpec, Path, Reply};
+use std::io;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// What a job that is being made has here.
+pub(crate) struct Reservation {
+    /// Host that makes it, if it is another one.
+    pub(crate) home: Option<u16>,
+    new: NewJob,
+    share: Share,
+}
+
+impl Reservation {
+    pub(crate) fn slot(&self) -> u16 {
+        self.new.slot
+    }
+}
+
+/// A host's answer in the first phase.
+struct Offer {
+    host: u16,
+    endpoints: Vec<u16>,
+    crowded: bool,
+    core_offset: u32,
+}
+
+impl Daemon {
+    /// Creates a job owned by a control connection.
+    pub(crate) async fn create_job(&self, uid: u32, owner: Owner, spec: JobSpec) -> Result<Reply, Failure> {
+        self.had_jobs.set(true);
+        let available = match &self.span {
+            None => self.hosted.clone(),
+            // Packets may pass through any host, so all of them take part.
+            Some(span) => {
+                if let Some((host, why)) = span.first_down() {
+                    return Err(span.unreachable(host, &why));
+                }
+                (0..self.options.shape.nodes() as u32).collect()
+            }
+        };
+        let layout = layout(&self.site(), &spec, &available)?;
+        let system = |e: io::Error| {
+            failure(
+                format!("cannot create the memory of the job: {e}"),
+                "free memory or descriptors, or start fewer PEs",
+            )
+        };
+        let new = NewJob {
+            id: self.fresh_job(),
+            slot: self.free_slot()?,
+            generation: self.fresh_generation(),
+            uid,
+            key: random_key().map_err(system)?,
+            spec,
+            nodes: layout.nodes,
+            heap_stride: layout.heap_stride as u64,
+            epoch: self.data.call(|e| e.route_epoch()).await.unwrap_or_default(),
+        };
+        let others = self.span.as_ref().map_or_else(Vec::new, |s| s.others_up());
+        let made = self.make(&new, owner, &others).await;
+        if made.is_err() {
+            self.forget_reservation(new.id);
+            if let Some(span) = &self.span {
+                span.tell(&others, &Tell::Close(new.id));
+            }
+            self.end_job(new.id).await;
+        }
+        made
+    }
+
+    async fn make(&self, new: &NewJob, owner: Owner, others: &[u16]) -> Result<Reply, Failure> {
+        let me = self.span.as_ref().map_or(0, |s| s.me);
+        let (endpoints, crowded, core_offset) = self.reserve(None, new.clone())?;
+        let mut offers = vec![Offer { host: me, endpoints, crowded, core_offset }];
+        for &host in others {
+            let span = self.span.as_ref().expect("there are other hosts");
+            match span.ask(host, Ask::Reserve(new.clone())).await.map_err(|f| from_host(span.name(host), f))? {
+                Answer::Reserved { endpoints, crowded, core_offset } => {
+                    offers.push(Offer { host, endpoints, crowded, core_offset });
+                }
+                other => return Err(confused(span.name(host), &other)),
+            }
+        }
+        let owner_of = |pe: usize| self.span.as_ref().map_or(0, |s| s.owners[new.nodes[pe] as usize]);
+        let mut endpoints = vec![0u16; new.nodes.len()];
+        let mut remote = Vec::new();
+        for offer in &offers {
+            let pes: Vec<usize> = (0..new.nodes.len()).filter(|pe| owner_of(*pe) == offer.host).collect();
+            if pes.len() != offer.endpoints.len() {
+                return Err(failure(
+                    "the hosts disagree on who lives where",
+                    "give all hosts of the cluster the same cluster file",
+                ));
+            }
+            pes.iter().zip(&offer.endpoints).for_each(|(pe, endpoint)| endpoints[*pe] = *endpoint);
+            if let Some(span) = self.span.as_ref().filter(|_| offer.host != me && !pes.is_empty()) {
+                remote.push(JobHost {
+                    host: span.name(offer.host).into(),
+                    pes: pes.iter().map(|pe| *pe as u32).collect(),
+                    core_offset: offer.core_offset,
+                });
+            }
+        }
+        let spans = !remote.is_empty();
+        let barrier = barrier(&new.spec, offers.iter().any(|o| o.crowded), spans)?;
+        let hosts = offers.iter().map(|o| o.host).collect();
+        let open = OpenJob { id: new.id, endpoints, barrier, hosts };
+        for &host in others {
+            let span = self.span.as_ref().expect("there are other hosts");
+            span.ask(host, Ask::Open(open.clone())).await.map_err(|f| from_host(span.name(host), f))?;
+        }
+        self.open(owner, open).await?;
+        let (job, key, placement) = (new.id, new.key.clone(), new.nodes.clone());
+        Ok(Reply::Job { job, key, placement, core_offset, remote })
+    }
+
+    /// What this host has for jobs.
+    fn site(&self) -> Site<'_> {
+        Site {
+            shape: self.options.shape,
+            hosted: &self.hosted,
+            channels: self.options.channels,
+            memory_limit: self.options.memory_limit,
+            running: self.jobs.borrow().values().map(|j| j.memory.pes_here()).sum(),
+        }
+    }
+
+    /// First phase: endpoints of the PEs here, whether they are too many for the cores, first core.
+    pub(crate) fn reserve(&self, home: Option<u16>, new: NewJob) -> Result<(Vec<u16>, bool, u32), Failure> {
+        if let Some(node) = new.nodes.iter().find(|n| **n as usize >= self.options.shape.nodes()) {
+            return Err(failure(format!("there is no node {node}"), "give all hosts the same cluster file"));
+        }
+        if self.slot_taken(new.slot) || self.jobs.borrow().contains_key(&new.id) {
+            return Err(failure(format!("job {} or its slot is in use already", new.id), "try again"));
+        }
+        let layout = Layout { nodes: new.nodes.clone(), heap_stride: new.heap_stride as usize };
+        let share = reserve(&self.site(), &new.spec, &layout, &mut self.endpoints.borrow_mut())?;
+        let endpoints = share.entries.iter().map(|e| e.endpoint).collect();
+        let core_offset = self.next_core.get() as u32;
+        self.next_core.set((self.next_core.get() + share.pes.len()) % self.cores);
+        let crowded = share.crowded;
+        self.reservations.borrow_mut().insert(new.id, Reservation { home, new, share });
+        Ok((endpoints, crowded, core_offset))
+    }
+
+    /// Second phase: the job exists from now on.
+    pub(crate) async fn open(&self, owner: Owner, open: OpenJob) -> Result<(), Failure> {
+        let reservation = self.reservations.borrow_mut().remove(&open.id);
+        let Some(Reservation { home, new, share }) = reservation else {
+            return Err(failure(format!("nothing is reserved for job {}", open.id), "try again"));
+        };
+        let give_back = || self.endpoints.borrow_mut().give_back(&share.entries);
+        if open.endpoints.len() != new.nodes.len() {
+            give_back();
+            return Err(failure("not one endpoint for each PE", "use daemons of one version"));
+        }
+        let shape = self.options.shape;
+        let geometry = Geometry {
+            pes: new.nodes.len(),
+            shape,
+            heap_stride: new.heap_stride as usize,
+            static_stride: 0,
+            barrier: open.barrier,
+            collectives: new.spec.collectives,
+            crowded: share.crowded,
+        };
+        let entry =
+            |(&node, &endpoint): (&u32, &u16)| PeEntry { node, coords: shape.coords(node), endpoint, attached: false };
+        let entries: Vec<PeEntry> = new.nodes.iter().zip(&open.endpoints).map(entry).collect();
+        let mut here = vec![false; entries.len()];
+        share.pes.iter().for_each(|pe| here[*pe] = true);
+        let identity = Identity { id: new.id, slot: new.slot, generation: new.generation };
+        let memory = JobMemory::create(identity, &geometry, entries, here, new.spec.path == Path::Ring);
+        let memory = Arc::new(memory.map_err(|e| {
+            give_back();
+            failure(
+                format!("cannot create the memory of the job: {e}"),
+                "free memory or descriptors, or start fewer PEs",
+            )
+        })?);
+        let (id, uid) = (new.id, new.uid);
+        tracing::info!(job = id, name = new.spec.name, pes = new.spec.pes, path = ?new.spec.path, uid, "job created");
+        let me = self.span.as_ref().map_or(0, |s| s.me);
+        let job = Job {
+            key: new.key,
+            uid,
+            spec: new.spec,
+            pes: (0..memory.pes).map(|_| PeState::Waiting).collect(),
+            memory: memory.clone(),
+            owner,
+            created: Instant::now(),
+            notes: Vec::new(),
+            home,
+            hosts: open.hosts.into_iter().filter(|h| *h != me).collect(),
+        };
+        // Entered before the await so that the slot is taken.
+        self.jobs.borrow_mut().insert(id, job);
+        let opened = self.data.call(move |engine| engine.open_job(memory)).await;
+        let refused = match opened {
+            Ok(Ok(())) => return Ok(()),
+            Ok(Err(why)) => why,
+            Err(dead) => dead.to_string(),
+        };
+        self.end_job(id).await;
+        Err(failure(
+            format!("the network refused the job: {refused}"),
+            "clear faults (`angara fault clear all`) or restart the daemon",
+        ))
+    }
+
+    /// Gives back what was reserved for a job that will not be.
+    pub(crate) fn forget_reservation(&self, id: u32) {
+        if let Some(r) = self.reservations.borrow_mut().remove(&id) {
+            self.endpoints.borrow_mut().give_back(&r.share.entries);
+        }
+    }
+
+    fn slot_taken(&self, slot: u16) -> bool {
+        self.jobs.borrow().values().any(|j| j.memory.slot == slot)
+            || self.reservations.borrow().values().any(|r| r.slot() == slot)
+    }
+
+    /// A free slot that no other host gives away.
+    fn free_slot(&self) -> Result<u16, Failure> {
+        let (me, hosts) = self.span.as_ref().map_or((0, 1), |s| (s.me, s.hosts()));
+        (me..fabric::JOBS_MAX as u16)
+            .step_by(hosts)
+            .find(|s| !self.slot_taken(*s))
+            .ok_or_else(|| failure("no job slot is free", "wait for another job to end"))
+    }
+
+    /// An id that no other host gives away.
+    fn fresh_job(&self) -> u32 {
+        let n = self.next_job.get();
+        self.next_job.set(n.wrapping_add(1).max(1));
+        self.span.as_ref().map_or(n, |s| n.wrapping_mul(s.hosts() as u32).wrapping_add(s.me as u32))
+    }
+
+    fn fresh_generation(&self) -> u16 {
+        let n = self.next_generation.get().wrapping_add(1);
+        self.next_generation.set(n);
+        n
+    }
+}
+
+fn from_host(name: &str, f: Failure) -> Failure {
+    Failure { message: format!("host {name}: {}", f.message), ..f }
+}
+
+fn confused(name: &str, answer: &Answer) -> Failure {
+    tracing::warn!(host = name, ?answer, "an answer to another question");
+    failure(format!("host {name} gave an unexpected answer"), "use daemons of one version")
+}

@@ -1,0 +1,345 @@
+//! Frames of boundary links as bytes: what a trunk carries for a link.
+//!
+//! A record is the number of route changes its sender had made (64 bits), then a sequence of frames. The times `fabric` puts beside frames are left out: clocks of two
+//! hosts have nothing to do with each other, and what has arrived may go on at once. Everything is little-endian.
+//!
+//! ```text
+//! credit  0x00 | vc << 4   count:16                           so many slots of the channel are free again
+//! packet  0x01 | vc << 4   flits:8 job:16 generation:16 class:8 src:16 dst:16 region:8 flags:16
+//!                          bytes:16 op:64 port:32 rate:8, then the flits, 16 bytes each
+//! gone    0x02             node:32 endpoint:16 job:16 generation:16
+//! lost    0x03             as gone, then op:64 window:8 from:32 fault
+//! fault   0 unreachable (to:32 blame) · 1 refused · 2 no tree (tree:8) · 3 order (got:8 expected:8) · 4 barrier (blame)
+//! blame   0 link (node:32 direction:8) · 1 node (node:32)
+//! ```
+
+use abi::FLIT_BYTES;
+use abi::PACKET_FLITS_MAX;
+use abi::packet::Vc;
+use abi::torus::Direction;
+use bytes::Bytes;
+use fabric::{Blame, Frame, Link, Meta, Note, OpFault, Port};
+
+const CREDIT: u8 = 0;
+const PACKET: u8 = 1;
+const GONE: u8 = 2;
+const LOST: u8 = 3;
+/// Bytes before the frames of a record.
+const EPOCH: usize = 8;
+/// Longest frame.
+pub(super) const FRAME_MAX: usize = 32 + PACKET_FLITS_MAX * FLIT_BYTES;
+
+/// Frames of one record being put together.
+#[derive(Default)]
+pub(super) struct Writer {
+    bytes: Vec<u8>,
+    /// Channel of the credit at the end of `bytes`, to which another may be added.
+    credit: Option<u8>,
+}
+
+impl Writer {
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+    pub(super) fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+    /// Begins a record.
+    pub(super) fn begin(&mut self, epoch: u64) {
+        self.clear();
+        self.bytes.extend_from_slice(&epoch.to_le_bytes());
+    }
+    pub(super) fn clear(&mut self) {
+        self.bytes.clear();
+        self.credit = None;
+    }
+
+    /// Appends a frame.
+    pub(super) fn push(&mut self, frame: &Frame) {
+        let open = self.credit.take();
+        let out = &mut self.bytes;
+        match frame {
+            Frame::Credit { vc } => {
+                let vc = *vc as u8;
+                self.credit = Some(vc);
+                if open == Some(vc) {
+                    let at = out.len() - 2;
+                    let count = u16::from_le_bytes([out[at], out[at + 1]]);
+                    if let Some(more) = count.checked_add(1) {
+                        out[at..].copy_from_slice(&more.to_le_bytes());
+                        return;
+                    }
+                }
+                out.push(CREDIT | vc << 4);
+                out.extend_from_slice(&1u16.to_le_bytes());
+            }
+            Frame::Packet { vc, meta, flits } => {
+                out.push(PACKET | (*vc as u8) << 4);
+                out.push((flits.len() / FLIT_BYTES) as u8);
+                out.extend_from_slice(&meta.job.to_le_bytes());
+                out.extend_from_slice(&meta.generation.to_le_bytes());
+                out.push(meta.class);
+                out.extend_from_slice(&meta.src_endpoint.to_le_bytes());
+                out.extend_from_slice(&meta.dst_endpoint.to_le_bytes());
+                out.push(meta.region);
+                out.extend_from_slice(&meta.flags.to_le_bytes());
+                out.extend_from_slice(&meta.bytes.to_le_bytes());
+                out.extend_from_slice(&meta.op.to_le_bytes());
+                out.extend_from_slice(&meta.port.to_le_bytes());
+                out.push(meta.rate);
+                out.extend_from_slice(flits);
+            }
+            Frame::Note { to, job, generation, note } => {
+                out.push(if *note == Note::Gone { GONE } else { LOST });
+                out.extend_from_slice(&to.node.to_le_bytes());
+                out.extend_from_slice(&to.endpoint.to_le_bytes());
+                out.extend_from_slice(&job.to_le_bytes());
+                out.extend_from_slice(&generation.to_le_bytes());
+                if let Note::Lost { op, window, from, fault } = note {
+                    out.extend_from_slice(&op.to_le_bytes());
+                    out.push(*window as u8);
+                    out.extend_from_slice(&from.to_le_bytes());
+                    push_fault(out, fault);
+                }
+            }
+        }
+    }
+}
+
+fn push_fault(out: &mut Vec<u8>, fault: &OpFault) {
+    match *fault {
+        OpFault::Unreachable { to, blame } => {
+            out.push(0);
+            out.extend_from_slice(&to.to_le_bytes());
+            push_blame(out, blame);
+        }
+        OpFault::Refused => out.push(1),
+        OpFault::NoTree(tree) => out.extend_from_slice(&[2, tree]),
+        OpFault::ReduceOrder { got, expected } => out.extend_from_slice(&[3, got, expected]),
+        OpFault::Barrier(blame) => {
+            out.push(4);
+            push_blame(out, blame);
+        }
+    }
+}
+
+fn push_blame(out: &mut Vec<u8>, blame: Blame) {
+    match blame {
+        Blame::Link(link) => {
+            out.push(0);
+            out.extend_from_slice(&link.node.to_le_bytes());
+            out.push(link.dir.index() as u8);
+        }
+        Blame::Node(node) => {
+            out.push(1);
+            out.extend_from_slice(&node.to_le_bytes());
+        }
+    }
+}
+
+/// Why a record was not understood.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub(super) enum RecordError {
+    #[error("it ends inside a frame")]
+    Short,
+    #[error("unknown {0} {1}")]
+    Unknown(&'static str, u8),
+}
+
+/// Route changes before a record; `None` if it is too short to say.
+pub(super) fn epoch(record: &Bytes) -> Option<u64> {
+    record.first_chunk().map(|b| u64::from_le_bytes(*b))
+}
+
+/// Reads the frames of a record; credits come with their number.
+pub(super) struct Reader {
+    rest: Bytes,
+}
+
+impl Reader {
+    pub(super) fn new(record: Bytes) -> Reader {
+        let head = EPOCH.min(record.len());
+        Reader { rest: record.slice(head..) }
+    }
+
+    /// The next frame and how often it counts; `None` at the end.
+    pub(super) fn next(&mut self) -> Result<Option<(Frame, u16)>, RecordError> {
+        if self.rest.is_empty() {
+            return Ok(None);
+        }
+        let tag = self.u8()?;
+        let vc = || Vc::from_bits(tag >> 4).ok_or(RecordError::Unknown("channel", tag >> 4));
+        match tag & 15 {
+            CREDIT => Ok(Some((Frame::Credit { vc: vc()? }, self.u16()?))),
+            PACKET => {
+                let vc = vc()?;
+                let flits = self.u8()? as usize;
+                let meta = Meta {
+                    job: self.u16()?,
+                    generation: self.u16()?,
+                    class: self.u8()?,
+                    src_endpoint: self.u16()?,
+                    dst_endpoint: self.u16()?,
+                    region: self.u8()?,
+                    flags: self.u16()?,
+                    bytes: self.u16()?,
+                    op: self.u64()?,
+                    port: self.u32()?,
+                    rate: self.u8()?,
+                };
+                let flits = self.take(flits * FLIT_BYTES)?;
+                Ok(Some((Frame::Packet { vc, meta, flits }, 1)))
+            }
+            kind @ (GONE | LOST) => {
+                let to = Port { node: self.u32()?, endpoint: self.u16()? };
+                let (job, generation) = (self.u16()?, self.u16()?);
+                let note = match kind {
+                    GONE => Note::Gone,
+                    _ => {
+                        Note::Lost { op: self.u64()?, window: self.u8()? != 0, from: self.u32()?, fault: self.fault()? }
+                    }
+                };
+                Ok(Some((Frame::Note { to, job, generation, note }, 1)))
+            }
+            other => Err(RecordError::Unknown("frame", other)),
+        }
+    }
+
+    fn fault(&mut self) -> Result<OpFault, RecordError> {
+        Ok(match self.u8()? {
+            0 => OpFault::Unreachable { to: self.u32()?, blame: self.blame()? },
+            1 => OpFault::Refused,
+            2 => OpFault::NoTree(self.u8()?),
+            3 => OpFault::ReduceOrder { got: self.u8()?, expected: self.u8()? },
+            4 => OpFault::Barrier(self.blame()?),
+            other => return Err(RecordError::Unknown("fault", other)),
+        })
+    }
+
+    fn blame(&mut self) -> Result<Blame, RecordError> {
+        Ok(match self.u8()? {
+            0 => {
+                let (node, dir) = (self.u32()?, self.u8()?);
+                let dir = *Direction::ALL.get(dir as usize).ok_or(RecordError::Unknown("direction", dir))?;
+                Blame::Link(Link { node, dir })
+            }
+            1 => Blame::Node(self.u32()?),
+            other => return Err(RecordError::Unknown("blame", other)),
+        })
+    }
+
+    fn take(&mut self, n: usize) -> Result<Bytes, RecordError> {
+        if n > self.rest.len() {
+            return Err(RecordError::Short);
+        }
+        Ok(self.rest.split_to(n))
+    }
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], RecordError> {
+        let mut out = [0; N];
+        out.copy_from_slice(self.rest.get(..N).ok_or(RecordError::Short)?);
+        bytes::Buf::advance(&mut self.rest, N);
+        Ok(out)
+    }
+    fn u8(&mut self) -> Result<u8, RecordError> {
+        self.array::<1>().map(|b| b[0])
+    }
+    fn u16(&mut self) -> Result<u16, RecordError> {
+        self.array().map(u16::from_le_bytes)
+    }
+    fn u32(&mut self) -> Result<u32, RecordError> {
+        self.array().map(u32::from_le_bytes)
+    }
+    fn u64(&mut self) -> Result<u64, RecordError> {
+        self.array().map(u64::from_le_bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn blame() -> impl Strategy<Value = Blame> {
+        let link = (any::<u32>(), 0..Direction::ALL.len());
+        prop_oneof![
+            link.prop_map(|(node, dir)| Blame::Link(Link { node, dir: Direction::ALL[dir] })),
+            any::<u32>().prop_map(Blame::Node),
+        ]
+    }
+
+    fn fault() -> impl Strategy<Value = OpFault> {
+        prop_oneof![
+            (any::<u32>(), blame()).prop_map(|(to, blame)| OpFault::Unreachable { to, blame }),
+            Just(OpFault::Refused),
+            any::<u8>().prop_map(OpFault::NoTree),
+            any::<(u8, u8)>().prop_map(|(got, expected)| OpFault::ReduceOrder { got, expected }),
+            blame().prop_map(OpFault::Barrier),
+        ]
+    }
+
+    fn frame() -> impl Strategy<Value = Frame> {
+        let vc = (0..5usize).prop_map(|vc| Vc::ALL[vc]);
+        let note = prop_oneof![
+            Just(Note::Gone),
+            (any::<(u64, bool, u32)>(), fault()).prop_map(|((op, window, from), fault)| Note::Lost {
+                op,
+                window,
+                from,
+                fault
+            }),
+        ];
+        let meta = (any::<(u16, u16, u8, u16, u16, u8, u16, u16, u64)>(), any::<(u32, u8)>());
+        let flits = proptest::collection::vec(any::<u8>(), 0..PACKET_FLITS_MAX * FLIT_BYTES)
+            .prop_map(|v| v[..v.len() / FLIT_BYTES * FLIT_BYTES].to_vec());
+        prop_oneof![
+            vc.clone().prop_map(|vc| Frame::Credit { vc }),
+            (vc, meta, flits).prop_map(|(vc, (m, (port, rate)), flits)| Frame::Packet {
+                vc,
+                meta: Meta {
+                    job: m.0,
+                    generation: m.1,
+                    class: m.2,
+                    src_endpoint: m.3,
+                    dst_endpoint: m.4,
+                    region: m.5,
+                    flags: m.6,
+                    bytes: m.7,
+                    op: m.8,
+                    port,
+                    rate
+                },
+                flits: flits.into(),
+            }),
+            (any::<(u32, u16, u16, u16)>(), note).prop_map(|((node, endpoint, job, generation), note)| Frame::Note {
+                to: Port { node, endpoint },
+                job,
+                generation,
+                note
+            }),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn frames_read_back_as_written(frames in proptest::collection::vec(frame(), 0..20)) {
+            let mut writer = Writer::default();
+            writer.begin(77);
+            frames.iter().for_each(|f| writer.push(f));
+            prop_assert!(writer.bytes().len() <= EPOCH + frames.len() * FRAME_MAX);
+            let record = Bytes::copy_from_slice(writer.bytes());
+            prop_assert_eq!(epoch(&record), Some(77));
+            let mut reader = Reader::new(record);
+            let mut read = Vec::new();
+            while let Some((frame, count)) = reader.next().expect("well formed") {
+                read.extend(std::iter::repeat_n(frame, count as usize));
+            }
+            prop_assert_eq!(read, frames);
+        }
+
+        #[test]
+        fn any_bytes_are_read_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..2000)) {
+            let mut reader = Reader::new(bytes.into());
+            while let Ok(Some(_)) = reader.next() {}
+        }
+    }
+}

@@ -1,0 +1,433 @@
+//! Trunks: what the links of this host's nodes to other hosts run over.
+//!
+//! Per other host there is one association that carries every torus link between the two and the
+//! daemons' own messages. Channel 0 is for the messages, channel 1 + i for the i-th link of the two
+//! hosts in order of node and direction: packets one way, credits the other way, in the order in which
+//! `fabric` made them.
+//!
+//! **Slots.** A buffer of eight packets per virtual channel, as the chip has, would limit a link to eight
+//! packets per round trip. The receiver of a boundary link therefore has `slots` of them, of which the
+//! sender's router is shown at most its own eight: while more are free, a slot is given back to the router
+//! as soon as its packet is on the trunk. The router sees the same answers to "is one free, are two free" as if
+//! it counted all of them, so the bubble rule holds.
+
+use super::frames::{self, FRAME_MAX, Reader, Writer};
+use crate::cluster::Cluster;
+use crate::config::Membership;
+use bytes::Bytes;
+use fabric::{Fabric, Frame, Link};
+use std::collections::{BTreeMap, VecDeque};
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::BorrowedFd;
+use std::time::{Duration, Instant};
+use trunk::{Association, Event, SendError};
+
+/// Largest record.
+const RECORD_MAX: usize = 60 * 1024;
+/// Bytes waiting for a peer above which nothing more is taken from the network.
+const BACKLOG_MAX: usize = 4 << 20;
+/// Channel of the daemons' own messages.
+pub(super) const CONTROL: u16 = 0;
+/// Packet slots per virtual channel the sender's router counts itself.
+const ROUTER_SLOTS: u16 = 8;
+/// Packet slots of a boundary link per virtual channel: 64 KiB of payload under way.
+const SLOTS_DEFAULT: u16 = 256;
+/// Datagrams sent to one peer per round.
+const BATCHES_PER_ROUND: usize = 16;
+/// Virtual channels.
+const VCS: usize = abi::packet::Vc::ALL.len();
+
+/// What the control plane is told.
+#[derive(Debug)]
+pub(crate) enum Word {
+    /// A message from the daemon of a host.
+    Message(u16, Bytes),
+    /// A session with a host has begun: its epoch, and whether another one has just ended by that.
+    Up(u16, u32, bool),
+    /// The session with a host is over: why, and for how long nothing was heard.
+    Down(u16, String, Duration),
+}
+
+/// One torus link between this host and another.
+struct Crossing {
+    link: Link,
+    /// This host has the sending end.
+    sends: bool,
+    /// Packets in slots of the far end, by virtual channel.
+    taken: [u16; VCS],
+    /// ... of which the sender's router has not been given the slot back.
+    shown: [u16; VCS],
+    /// Records sent after a route change that has not been made here yet.
+    early: VecDeque<Bytes>,
+}
+
+/// Another host.
+struct Peer {
+    association: Association,
+    address: SocketAddr,
+    crossings: Vec<Crossing>,
+    /// Messages the association had no room for.
+    messages: VecDeque<Vec<u8>>,
+    /// Impairment in force, as text.
+    impaired: Option<String>,
+}
+
+/// Figures of one trunk.
+#[derive(Clone, Debug)]
+pub(crate) struct TrunkFigures {
+    pub(crate) host: u16,
+    pub(crate) up: bool,
+    pub(crate) address: SocketAddr,
+    pub(crate) links: usize,
+    pub(crate) backlog: usize,
+    pub(crate) stats: trunk::Stats,
+}
+
+/// All trunks of this host.
+pub(super) struct Trunks {
+    socket: Box<dyn trunk::socket::Socket>,
+    peers: BTreeMap<u16, Peer>,
+    me: u16,
+    origin: Instant,
+    slots: u16,
+    batch: Vec<u8>,
+    record: Writer,
+    /// Datagrams that do not even claim to be from another host of this cluster to this one.
+    strangers: u64,
+    /// Records or frames that were not understood.
+    nonsense: u64,
+}
+
+impl Trunks {
+    /// Opens the socket and makes an association for every other host.
+    pub(super) fn open(member: &Membership, kind: trunk::socket::Kind, fabric: &Fabric) -> io::Result<Trunks> {
+        let cluster = &member.cluster;
+        let keys = key_ring(cluster)?;
+        let address = |host: usize| {
+            let found = cluster.hosts[host].resolve().map_err(io::Error::other)?;
+            found.first().copied().ok_or_else(|| io::Error::other("a host without address"))
+        };
+        let socket = trunk::socket::open(address(member.host)?, kind)?;
+        let owners: Vec<u16> = cluster.owners().into_iter().map(|host| host as u16).collect();
+        let origin = Instant::now();
+        let mut peers = BTreeMap::new();
+        for host in (0..cluster.hosts.len()).filter(|h| *h != member.host) {
+            let index = host as u16;
+            let crossings = fabric.boundary_links().into_iter().filter_map(|link| {
+                let far = fabric.shape().neighbour(link.node, link.dir)?;
+                let sends = fabric.owns(link.node);
+                let other = owners[if sends { far } else { link.node } as usize];
+                let none = [0; VCS];
+                (other == index).then_some(Crossing { link, sends, taken: none, shown: none, early: VecDeque::new() })
+            });
+            let address = address(host)?;
+            let mut config = trunk::Config::new(member.host as u16, index, cluster.id, keys.clone(), random()?);
+            (config.heartbeat, config.dead_after) = (cluster.heartbeat, cluster.dead_after);
+            if let Some(mtu) = cluster.mtu {
+                let headers = if address.is_ipv4() { 28 } else { 48 };
+                config.mtu_max = (mtu as usize).saturating_sub(headers).max(config.mtu_start);
+            }
+            let association = Association::new(config, Duration::ZERO).map_err(io::Error::other)?;
+            let messages = VecDeque::new();
+            peers
+                .insert(index, Peer { association, address, crossings: crossings.collect(), messages, impaired: None });
+        }
+        Ok(Trunks {
+            socket,
+            peers,
+            me: member.host as u16,
+            origin,
+            slots: cluster.boundary_slots.unwrap_or(SLOTS_DEFAULT).max(ROUTER_SLOTS),
+            batch: Vec::new(),
+            record: Writer::default(),
+            strangers: 0,
+            nonsense: 0,
+        })
+    }
+
+    /// Becomes readable when a datagram has come.
+    pub(super) fn readiness(&self) -> BorrowedFd<'_> {
+        self.socket.readiness()
+    }
+
+    /// How long until an association wants to be looked at.
+    pub(super) fn next_due(&self) -> Option<Duration> {
+        let now = self.origin.elapsed();
+        self.peers.values().filter_map(|p| p.association.poll_timeout()).min().map(|due| due.saturating_sub(now))
+    }
+
+    /// Sends a message to the daemon of a host.
+    pub(super) fn tell(&mut self, host: u16, message: &[u8]) {
+        if let Some(peer) = self.peers.get_mut(&host) {
+            peer.messages.push_back(message.to_vec());
+            peer.send_messages();
+        }
+    }
+
+    /// Sets what befalls what this host sends; `None`: to all hosts. `text` says it to people.
+    pub(super) fn impair(&mut self, host: Option<u16>, what: trunk::Impairment, text: &str) {
+        let none = trunk::Impairment { seed: what.seed, ..trunk::Impairment::default() } == what;
+        for (to, peer) in self.peers.iter_mut().filter(|(h, _)| host.is_none_or(|only| only == **h)) {
+            // Trunks that fare the same shall not do so at the same moment.
+            let seed = what.seed ^ ((self.me as u64) << 16 | *to as u64) << 32;
+            peer.association.impair(trunk::Impairment { seed, ..what });
+            peer.impaired = (!none).then(|| text.to_string());
+        }
+    }
+
+    /// The impairments in force, each once.
+    pub(super) fn impaired(&self) -> Vec<String> {
+        let mut all: Vec<String> = self.peers.values().filter_map(|p| p.impaired.clone()).collect();
+        all.dedup();
+        all
+    }
+
+    /// Figures of every trunk.
+    pub(super) fn figures(&self) -> Vec<TrunkFigures> {
+        let figures = |(&host, p): (&u16, &Peer)| TrunkFigures {
+            host,
+            up: p.association.is_up(),
+            address: p.address,
+            backlog: p.association.backlog(),
+            links: p.crossings.len(),
+            stats: p.association.stats(),
+        };
+        self.peers.iter().map(figures).collect()
+    }
+
+    /// The socket engine in use.
+    pub(super) fn engine(&self) -> String {
+        format!("{:?}", self.socket.kind()).to_lowercase()
+    }
+
+    /// Datagrams of strangers and records nobody understood.
+    pub(super) fn refused(&self) -> (u64, u64) {
+        (self.strangers, self.nonsense)
+    }
+
+    /// One round: what has come goes into the network, what leaves it goes out. Whether anything but
+    /// the trunks' own housekeeping was done.
+    pub(super) fn poll(&mut self, fabric: &mut Fabric, words: &mut Vec<Word>) -> bool {
+        let now = self.origin.elapsed();
+        self.receive(now);
+        let mut work = false;
+        for (&host, peer) in &mut self.peers {
+            if peer.association.poll_timeout().is_some_and(|due| due <= now) {
+                peer.association.handle_timeout(now);
+            }
+            while let Some(event) = peer.association.poll_event() {
+                work = true;
+                match event {
+                    Event::Up { epoch } => {
+                        peer.begin(fabric);
+                        words.push(Word::Up(host, epoch, false));
+                    }
+                    Event::Restarted { epoch } => {
+                        peer.begin(fabric);
+                        words.push(Word::Up(host, epoch, true));
+                    }
+                    Event::Down { why, since } => {
+                        words.push(Word::Down(host, why.to_string(), now.saturating_sub(since)));
+                    }
+                }
+            }
+            while let Some((channel, record)) = peer.association.poll_record() {
+                work = true;
+                match channel {
+                    CONTROL => words.push(Word::Message(host, record)),
+                    n => match peer.crossings.get_mut(n as usize - 1) {
+                        Some(crossing) => crossing.early.push_back(record),
+                        None => self.nonsense += 1,
+                    },
+                }
+            }
+            for crossing in peer.crossings.iter_mut().filter(|c| !c.early.is_empty()) {
+                self.nonsense += crossing.take_due(fabric);
+            }
+        }
+        work
+    }
+
+    /// Hands what leaves the network to the trunks and sends what they have.
+    pub(super) fn flush(&mut self, fabric: &mut Fabric) -> bool {
+        let now = self.origin.elapsed();
+        let mut work = false;
+        let extra = self.slots - ROUTER_SLOTS;
+        let epoch = fabric.route_epoch();
+        for peer in self.peers.values_mut() {
+            peer.send_messages();
+            let up = peer.association.is_up();
+            for (index, crossing) in peer.crossings.iter_mut().enumerate().filter(|_| up) {
+                if peer.association.backlog() > BACKLOG_MAX {
+                    break;
+                }
+                while let Some((_, frame)) = fabric.poll_transmit(crossing.link) {
+                    if self.record.is_empty() {
+                        self.record.begin(epoch);
+                    }
+                    if let Frame::Packet { vc, .. } = frame {
+                        crossing.sent(fabric, vc, extra);
+                    }
+                    self.record.push(&frame);
+                    if self.record.bytes().len() + FRAME_MAX > RECORD_MAX {
+                        hand_over(&mut peer.association, index, &mut self.record);
+                    }
+                }
+                if !self.record.is_empty() {
+                    work = true;
+                    hand_over(&mut peer.association, index, &mut self.record);
+                }
+            }
+            for _ in 0..BATCHES_PER_ROUND {
+                self.batch.clear();
+                let Some(segment) = peer.association.poll_transmit(now, &mut self.batch) else { break };
+                if let Err(e) = self.socket.send(peer.address, &self.batch, segment) {
+                    // As good as lost on the way; the association sends it again.
+                    tracing::debug!(to = %peer.address, error = %e, "cannot send");
+                    break;
+                }
+            }
+        }
+        work
+    }
+
+    fn receive(&mut self, now: Duration) {
+        let (peers, me, strangers) = (&mut self.peers, self.me, &mut self.strangers);
+        let mut take = |_: SocketAddr, datagram: &mut [u8]| {
+            let claimed = trunk::hosts(datagram).filter(|(_, to)| *to == me);
+            match claimed.and_then(|(from, _)| peers.get_mut(&from)) {
+                // What it refuses, it counts by cause.
+                Some(peer) => drop(peer.association.handle_datagram(now, datagram)),
+                None => *strangers += 1,
+            }
+        };
+        if let Err(e) = self.socket.recv(&mut take) {
+            tracing::debug!(error = %e, "cannot receive");
+        }
+    }
+
+    /// Acknowledges everything now: the thread is about to sleep.
+    pub(super) fn flush_acks(&mut self, fabric: &mut Fabric) {
+        self.peers.values_mut().for_each(|p| p.association.flush_acks());
+        self.flush(fabric);
+    }
+
+    /// Says goodbye to everybody.
+    pub(super) fn close(&mut self, fabric: &mut Fabric) {
+        self.peers.values_mut().for_each(|p| p.association.close());
+        self.flush(fabric);
+    }
+}
+
+impl Peer {
+    /// A session has begun: nothing of an earlier one comes any more.
+    fn begin(&mut self, fabric: &mut Fabric) {
+        self.messages.clear();
+        for c in &mut self.crossings {
+            (c.taken, c.shown) = ([0; VCS], [0; VCS]);
+            c.early.clear();
+            fabric.reset_boundary(c.link);
+        }
+    }
+
+    fn send_messages(&mut self) {
+        while let Some(message) = self.messages.front() {
+            match self.association.send(CONTROL, message) {
+                Err(SendError::Full) => return,
+                // Down: whoever asked is told of it; nothing else is expected to arrive.
+                _ => drop(self.messages.pop_front()),
+            }
+        }
+    }
+}
+
+/// Gives a record of a boundary link to its trunk.
+fn hand_over(to: &mut Association, crossing: usize, record: &mut Writer) {
+    if let Err(e) = to.send(crossing as u16 + 1, record.bytes()) {
+        // Cannot be: there is a session, and its backlog was looked at.
+        tracing::error!(error = %e, "a trunk refused a record");
+    }
+    record.clear();
+}
+
+impl Crossing {
+    /// A packet has left over this link: while the far end has more slots than the router counts, the
+    /// router gets its slot back at once.
+    fn sent(&mut self, fabric: &mut Fabric, vc: abi::packet::Vc, extra: u16) {
+        let i = vc as usize;
+        self.taken[i] += 1;
+        if self.taken[i] - self.shown[i] <= extra {
+            // Refused only if the network was reset meanwhile; then all slots are free anyway.
+            let _ = fabric.handle_frame(self.link, 0, Frame::Credit { vc });
+        } else {
+            self.shown[i] += 1;
+        }
+    }
+
+    /// Takes the records whose route change has been made here: routes and barriers of the two ends
+    /// must be of one mind. The number of frames that were refused.
+    fn take_due(&mut self, fabric: &mut Fabric) -> u64 {
+        let mut refused = 0;
+        while let Some(record) = self.early.front() {
+            match frames::epoch(record) {
+                Some(epoch) if epoch > fabric.route_epoch() => break,
+                Some(_) => refused += self.early.pop_front().map_or(0, |record| self.take(fabric, record)),
+                None => {
+                    refused += 1;
+                    self.early.pop_front();
+                }
+            }
+        }
+        refused
+    }
+
+    /// Takes a record from the other end; the number of frames in it that were refused.
+    fn take(&mut self, fabric: &mut Fabric, record: Bytes) -> u64 {
+        let mut reader = Reader::new(record);
+        let mut refused = 0;
+        loop {
+            let (frame, count) = match reader.next() {
+                Ok(Some(next)) => next,
+                Ok(None) => return refused,
+                Err(e) => {
+                    tracing::warn!(link = ?self.link, error = %e, "a record of a boundary link was refused");
+                    return refused + 1;
+                }
+            };
+            if let Frame::Credit { vc } = frame {
+                if !self.sends {
+                    refused += 1;
+                    continue;
+                }
+                let i = vc as usize;
+                self.taken[i] = self.taken[i].saturating_sub(count);
+                for _ in 0..count.min(self.shown[i]) {
+                    self.shown[i] -= 1;
+                    let _ = fabric.handle_frame(self.link, 0, Frame::Credit { vc });
+                }
+            } else if let Err(e) = fabric.handle_frame(self.link, 0, frame) {
+                tracing::warn!(link = ?self.link, error = %e, "a frame of a boundary link was refused");
+                refused += 1;
+            }
+        }
+    }
+}
+
+fn key_ring(cluster: &Cluster) -> io::Result<trunk::KeyRing> {
+    let keys = cluster.load_keys().map_err(io::Error::other)?;
+    let current = &keys.all[&keys.current];
+    let mut ring = trunk::KeyRing::new(keys.current, current).map_err(io::Error::other)?;
+    for (id, key) in keys.all.iter().filter(|(id, _)| **id != keys.current) {
+        ring.add(*id, key).map_err(io::Error::other)?;
+    }
+    Ok(ring)
+}
+
+fn random() -> io::Result<[u8; 32]> {
+    let mut bytes = [0; 32];
+    match rustix::rand::getrandom(&mut bytes[..], rustix::rand::GetRandomFlags::empty())? {
+        32 => Ok(bytes),
+        _ => Err(io::Error::other("the kernel gave too few random bytes")),
+    }
+}

@@ -1,0 +1,360 @@
+//! What the daemons of other hosts ask and tell, done.
+
+use crate::daemon::Daemon;
+use crate::dataplane::{TrunkFigures, Word};
+use crate::job::{Job, Owner};
+use crate::limits;
+use crate::memory::StaticsError;
+use crate::placement::{check_memory, failure};
+use crate::span::{Answer, Ask, Incoming, Message, Standing, Tell};
+use abi::msg::{ClusterStatus, Event, Failure, Flow, PeerStatus};
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+use tokio::io::AsyncWriteExt;
+use tokio::process::Command;
+use tokio::sync::mpsc;
+
+/// First argument of the launcher's other half.
+const AGENT: &str = "__agent";
+
+impl Daemon {
+    /// Something came over a trunk, or became of one.
+    pub(crate) fn take_word(self: &Rc<Self>, word: Word) {
+        let Some(span) = &self.span else { return };
+        match word {
+            Word::Message(host, record) => match span.receive(host, &record) {
+                Some(Incoming::Message(message)) => self.take_message(host, message),
+                Some(Incoming::Stream(id, data)) => self.streams.data(host, id, data),
+                None => {}
+            },
+            Word::Up(host, epoch, anew) => {
+                if anew {
+                    self.host_lost(host, "its daemon was started again", Duration::ZERO);
+                }
+                tracing::info!(host = span.name(host), epoch, "trunk up");
+                let since = Instant::now();
+                span.set_standing(host, Standing { up: true, epoch, why: String::new(), since });
+                let daemon = self.clone();
+                tokio::task::spawn_local(async move { daemon.introduce(host).await });
+            }
+            Word::Down(host, why, silence) => {
+                tracing::warn!(host = span.name(host), why, ?silence, "trunk down");
+                self.host_lost(host, &why, silence);
+            }
+        }
+    }
+
+    /// Nothing more comes from a host: its jobs end here, and jobs it takes part in end everywhere.
+    fn host_lost(self: &Rc<Self>, host: u16, why: &str, silence: Duration) {
+        let Some(span) = &self.span else { return };
+        let since = Instant::now() - silence;
+        let epoch = span.standing(host).map_or(0, |s| s.epoch);
+        span.set_standing(host, Standing { up: false, epoch, why: why.into(), since });
+        self.streams.host_lost(host);
+        let reserved: Vec<u32> = {
+            let all = self.reservations.borrow();
+            all.iter().filter(|(_, r)| r.home == Some(host)).map(|(id, _)| *id).collect()
+        };
+        reserved.into_iter().for_each(|id| self.forget_reservation(id));
+        let (mut homeless, mut cut) = (Vec::new(), Vec::new());
+        for (id, job) in self.jobs.borrow().iter() {
+            if job.home == Some(host) {
+                homeless.push(*id);
+            } else if job.hosts.contains(&host) {
+                cut.push(*id);
+            }
+        }
+        for id in homeless {
+            tracing::info!(job = id, host = span.name(host), "the host that started the job is lost");
+            let daemon = self.clone();
+            tokio::task::spawn_local(async move { daemon.end_job(id).await });
+        }
+        for id in cut {
+            self.cut_off(id, host, why, silence);
+        }
+    }
+
+    /// A job cannot go on without a host.
+    fn cut_off(&self, id: u32, host: u16, why: &str, silence: Duration) {
+        let Some(span) = &self.span else { return };
+        let mut jobs = self.jobs.borrow_mut();
+        let Some(job) = jobs.get_mut(&id) else { return };
+        let there = |e: &&abi::job::PeEntry| span.owners[e.node as usize] == host;
+        let shape = self.options.shape;
+        let nodes: Vec<String> = job.memory.entries.iter().filter(there).map(|e| shape.show(e.coords)).collect();
+        let after = job.created.elapsed().as_secs_f64();
+        let reason = format!(
+            "{why}; heard last {:.1} s ago, noticed by host {} {after:.1} s after the job began; nodes of the job there: {}",
+            silence.as_secs_f64(),
+            span.name(span.me),
+            list(&nodes)
+        );
+        let host = span.name(host).to_string();
+        tracing::warn!(job = id, host, reason, "job cut off");
+        job.notes.push(format!("host {host} was lost: {reason}"));
+        job.set_ended();
+        drop(jobs);
+        self.spread(id, Event::HostLost { job: id, host, reason });
+    }
+
+    /// This daemon's view of its cluster; `None` if it is of none.
+    pub(crate) async fn cluster_status(&self) -> Option<ClusterStatus> {
+        let span = self.span.as_ref()?;
+        let (figures, strangers, nonsense, engine) = self.data.call(|e| e.trunk_figures()).await.unwrap_or_default();
+        let peer = |f: &TrunkFigures| {
+            let s = &f.stats;
+            let standing = span.standing(f.host);
+            let flow = |datagrams, bytes| Flow { datagrams, bytes };
+            let refused = [
+                ("foreign", s.refused.foreign),
+                ("unknown key", s.refused.key),
+                ("old epoch", s.refused.epoch),
+                ("forged", s.refused.tag),
+                ("replayed", s.refused.replay),
+                ("violation", s.refused.violation),
+            ];
+            PeerStatus {
+                host: span.name(f.host).into(),
+                address: f.address.to_string(),
+                links: f.links as u32,
+                up: f.up,
+                since_s: standing.as_ref().map_or(0.0, |s| s.since.elapsed().as_secs_f64()),
+                why: standing.as_ref().map_or(String::new(), |s| s.why.clone()),
+                epoch: standing.map_or(0, |s| s.epoch as u64),
+                rtt_us: s.rtt.as_secs_f64() * 1e6,
+                loss: s.loss,
+                mtu: s.mtu as u32,
+                sent: flow(s.frames_sent, s.bytes_sent),
+                received: flow(s.frames_received, s.bytes_received),
+                replays: s.retransmissions,
+                backlog: f.backlog as u64,
+                refused: refused.into_iter().filter(|r| r.1 > 0).map(|(why, n)| (why.to_string(), n)).collect(),
+            }
+        };
+        if nonsense > 0 {
+            tracing::warn!(nonsense, "records of boundary links were refused so far");
+        }
+        Some(ClusterStatus {
+            file: span.member.cluster.path.display().to_string(),
+            host: span.name(span.me).into(),
+            epoch: self.epoch,
+            at_us: self.started.elapsed().as_micros() as u64,
+            engine,
+            peers: figures.iter().map(peer).collect(),
+            strangers,
+        })
+    }
+
+    fn take_message(self: &Rc<Self>, from: u16, message: Message) {
+        let Some(span) = &self.span else { return };
+        match message {
+            Message::Answer(id, answer) => span.answered(from, id, answer),
+            Message::Tell(tell) => self.take_tell(from, tell),
+            Message::Ask(id, ask) => {
+                let daemon = self.clone();
+                tokio::task::spawn_local(async move {
+                    let answer = daemon.answer_host(from, ask).await;
+                    if let Some(span) = &daemon.span {
+                        span.say(from, &Message::Answer(id, answer));
+                    }
+                });
+            }
+        }
+    }
+
+    async fn answer_host(self: &Rc<Self>, from: u16, ask: Ask) -> Result<Answer, Failure> {
+        match ask {
+            Ask::Reserve(new) => {
+                let epoch = self.data.call(|e| e.route_epoch()).await.unwrap_or_default();
+                if epoch != new.epoch {
+                    return Err(failure(
+                        "it does not have the same faults in force",
+                        "try again; `angara fault clear all` if that does not help",
+                    ));
+                }
+                let (endpoints, crowded, core_offset) = self.reserve(Some(from), new)?;
+                Ok(Answer::Reserved { endpoints, crowded, core_offset })
+            }
+            Ask::Open(open) => self.open(Owner::elsewhere(), open).await.map(|()| Answer::Done),
+            Ask::Report(id) => {
+                let report = self.report(id).await.ok_or_else(|| unknown(id))?;
+                Ok(Answer::Report(Box::new(report)))
+            }
+            Ask::Waits(id) => self.waits(id).map(Answer::Waits).ok_or_else(|| unknown(id)),
+            Ask::TreeLoad(id, tree, root, pes) => {
+                let slot = self.slot_of(id).ok_or_else(|| unknown(id))?;
+                let loaded = self.data.call(move |e| e.tree_load(slot, tree, root as usize, &pes)).await;
+                let refused = |why: String| failure(why, "use point-to-point collectives (--collectives p2p)");
+                match loaded {
+                    Ok(Ok(())) => Ok(Answer::Done),
+                    Ok(Err(why)) => Err(refused(why)),
+                    Err(dead) => Err(refused(dead.to_string())),
+                }
+            }
+            Ask::Lead(change) => self.lead(change).await.map(|()| Answer::Done),
+            Ask::Change(before, change) => self.follow(before, change).await.map(|()| Answer::Done),
+            Ask::Adopt(epoch, faults) => self.adopt(epoch, faults).await.map(|()| Answer::Done),
+            Ask::Impair(text) => self.impair_here(None, &text).await.map(|()| Answer::Done),
+            Ask::Agent(id, stream) => self.start_agent(from, id, stream).map(|()| Answer::Done),
+        }
+    }
+
+    pub(crate) fn slot_of(&self, id: u32) -> Option<u16> {
+        self.jobs.borrow().get(&id).map(|j| j.memory.slot)
+    }
+
+    fn take_tell(self: &Rc<Self>, from: u16, tell: Tell) {
+        match tell {
+            Tell::Close(id) => {
+                self.forget_reservation(id);
+                let daemon = self.clone();
+                tokio::task::spawn_local(async move { daemon.end_job(id).await });
+            }
+            Tell::Event(event) => self.take_event(event),
+            Tell::Attached(id, pe, on) => {
+                if let Some(job) = self.jobs.borrow().get(&id).filter(|j| (pe as usize) < j.memory.pes) {
+                    job.memory.page.set_attached(pe as usize, on);
+                }
+            }
+            Tell::Statics(id, segments) => self.take_statics(from, id, &segments),
+            Tell::TreeClose(id, tree) => {
+                if let Some(slot) = self.slot_of(id) {
+                    // Refused only if it is not the job's any more.
+                    self.data.spawn(move |engine| drop(engine.tree_close(slot, tree)));
+                }
+            }
+            Tell::StreamTaken(id, bytes) => self.streams.taken(from, id, bytes),
+            Tell::StreamEnd(id) => self.streams.ended(from, id),
+        }
+    }
+
+    /// Something happened to a PE on another host.
+    fn take_event(&self, event: Event) {
+        let (id, lost) = match &event {
+            Event::Abort { job, .. } | Event::HostLost { job, .. } => (*job, None),
+            Event::PeLost { job, pe, .. } => (*job, Some(*pe as usize)),
+            Event::ChannelError { job, .. } => {
+                if let Some(job) = self.jobs.borrow().get(job) {
+                    job.tell(event);
+                }
+                return;
+            }
+        };
+        let jobs = self.jobs.borrow();
+        let Some(job) = jobs.get(&id) else { return };
+        job.set_ended();
+        if let Some(pe) = lost {
+            let slot = job.memory.slot;
+            self.data.spawn(move |engine| engine.lost_elsewhere(slot, pe));
+        }
+        job.tell(event);
+    }
+
+    /// All PEs must have the same static data: the layout of the first one holds everywhere.
+    fn take_statics(&self, from: u16, id: u32, segments: &[u64]) {
+        let jobs = self.jobs.borrow();
+        let Some(job) = jobs.get(&id) else { return };
+        let stride = segments.iter().fold(0u64, |sum, s| sum.saturating_add(*s));
+        let limits = limits::memory_limits(self.options.memory_limit);
+        let room = check_memory(stride, job.memory.pes_here() as u32, &limits).map_err(|f| f.message);
+        let result = room.and_then(|room| {
+            job.memory.set_statics(segments, room).map_err(|e| match e {
+                StaticsError::Mismatch(_) => "its PEs run a different executable than those here".into(),
+                StaticsError::Malformed => "its static segments are not whole pages or too large".into(),
+                StaticsError::Io(e) => format!("no memory for static data: {e}"),
+            })
+        });
+        if let Err(why) = result {
+            let host = self.span.as_ref().map_or("?", |s| s.name(from));
+            let reason = format!("host {host}: {why}; use the same executable on all hosts");
+            job.set_ended();
+            drop(jobs);
+            self.spread(id, Event::Abort { job: id, pe: 0, status: 1, reason });
+        }
+    }
+
+    /// Starts the launcher's other half for the PEs of a job that live here.
+    fn start_agent(self: &Rc<Self>, from: u16, id: u32, stream: u64) -> Result<(), Failure> {
+        let uid = self.jobs.borrow().get(&id).map(|j: &Job| j.uid).ok_or_else(|| unknown(id))?;
+        let me = rustix::process::geteuid().as_raw();
+        if uid != me {
+            return Err(failure(
+                format!(
+                    "the job belongs to user {uid}, fabricd here runs as user {me} and starts programs of nobody else"
+                ),
+                "run a fabricd of your own on every host (systemd: fabricd@USER)",
+            ));
+        }
+        let launcher = launcher()?;
+        let mut child = Command::new(&launcher)
+            .arg(AGENT)
+            .env(abi::launch::ENV_RUNTIME_DIR, &self.options.runtime_dir)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .process_group(0)
+            .kill_on_drop(true)
+            .spawn()
+            .map_err(|e| {
+                failure(
+                    format!("cannot start {}: {e}", launcher.display()),
+                    "install the angara command beside fabricd; see `ulimit -u`",
+                )
+            })?;
+        let (Some(mut input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
+            return Err(failure("the launcher has no pipes", "see `ulimit -n`"));
+        };
+        let mut incoming = self.streams.open(stream, from);
+        let daemon = self.clone();
+        tokio::task::spawn_local(async move {
+            let Some(span) = &daemon.span else { return };
+            let feed = async {
+                while let Some(bytes) = incoming.recv().await {
+                    if input.write_all(&bytes).await.is_err() {
+                        break;
+                    }
+                    span.tell(&[from], &Tell::StreamTaken(stream, bytes.len() as u32));
+                }
+                // Its end tells the agent to end everything.
+                drop(input);
+            };
+            tokio::join!(feed, async {
+                daemon.streams.send_all(span, stream, output).await;
+                daemon.streams.close(stream);
+            });
+            match child.wait().await {
+                Ok(status) if !status.success() => {
+                    tracing::warn!(job = id, %status, "the launcher's other half failed")
+                }
+                _ => {}
+            }
+        });
+        Ok(())
+    }
+}
+
+impl Owner {
+    /// Of a job that was created on another host.
+    pub(crate) fn elsewhere() -> Owner {
+        Owner { connection: 0, pid: None, lines: mpsc::channel(1).0 }
+    }
+}
+
+/// The `angara` command, which lies beside this program.
+fn launcher() -> Result<PathBuf, Failure> {
+    let here = std::env::current_exe().ok();
+    // A replaced executable is shown with a suffix; the new one is as good.
+    let dir = here.as_deref().and_then(std::path::Path::parent);
+    let file = dir.map(|d| d.join("angara")).filter(|f| f.is_file());
+    file.ok_or_else(|| failure("the angara command is not beside fabricd", "install both in one directory"))
+}
+
+fn list(nodes: &[String]) -> String {
+    let shown = nodes.iter().take(8).map(|n| format!("({n})")).collect::<Vec<_>>().join(" ");
+    if nodes.len() > 8 { format!("{shown} and {} more", nodes.len() - 8) } else { shown }
+}
+
+fn unknown(id: u32) -> Failure {
+    failure(format!("there is no job {id} here"), "see `angara status` for the jobs that run")
+}
