@@ -3,6 +3,7 @@
 mod compare;
 mod shmem;
 mod sim;
+mod tune;
 
 use crate::error::Failed;
 use clap::{Args, Subcommand};

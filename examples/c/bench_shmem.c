@@ -56,6 +56,7 @@ static void check(int good, const char *name) {
     shmem_global_exit(1);
 }
 
+static size_t room; /* bytes of `wide` and `sum` */
 /* Symmetric memory. */
 static long statics[16];
 static char *to, *from;     /* BIG bytes each */
@@ -326,6 +327,30 @@ static void collectives(void) {
     shmem_barrier_all();
 }
 
+/* One collective at growing sizes, to compare algorithms: `sweep` must be asked for. */
+static size_t sweep_n;
+static void sweep_broadcast(void) {
+    broadcast(sweep_n);
+    shmem_barrier_all();
+}
+static void sweep_reduce(void) { reduce(sweep_n); }
+static void sweep_fcollect(void) { fcollect(sweep_n); }
+
+static void sweep(void) {
+    static const struct {
+        const char *name;
+        void (*call)(void);
+    } all[] = { { "broadcast", sweep_broadcast }, { "reduce", sweep_reduce }, { "fcollect", sweep_fcollect } };
+    for (int c = 0; c < 3; c++)
+        for (size_t bytes = 8; bytes <= VECTOR; bytes *= 8) {
+            char name[64];
+            if (c == 2 && bytes * pes > room) continue;
+            sweep_n = bytes / sizeof(long);
+            snprintf(name, sizeof name, "sweep %s %zu", all[c].name, bytes);
+            together(name, all[c].call);
+        }
+}
+
 static void *symmetric(size_t bytes) {
     void *p = shmem_align(64, bytes);
     if (!p) {
@@ -345,7 +370,7 @@ int main(int argc, char **argv) {
     me = shmem_my_pe();
     pes = shmem_n_pes();
     if (target_s > 0) {
-        size_t room = (size_t)BLOCK * pes > VECTOR ? (size_t)BLOCK * pes : VECTOR;
+        room = (size_t)BLOCK * pes > VECTOR ? (size_t)BLOCK * pes : VECTOR;
         to = symmetric(BIG);
         from = symmetric(BIG);
         word_at = symmetric(64);
@@ -364,6 +389,7 @@ int main(int argc, char **argv) {
 #endif
         shmem_barrier_all();
         collectives();
+        if (words && wanted("sweep")) sweep();
         if (pes == 2) pair();
         shmem_barrier_all();
     }

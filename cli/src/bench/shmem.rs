@@ -6,6 +6,7 @@
 //! are put together by [`super::compare`].
 
 use super::compare::{Outcome, Results};
+use super::tune;
 use crate::args::WhereArgs;
 use crate::demo::{Temporary, build, compile, example};
 use crate::error::Failed;
@@ -35,23 +36,27 @@ pub(crate) struct ShmemArgs {
     /// Numbers of PEs
     #[arg(long, value_delimiter = ',', value_name = "N,N...", default_value = "2,4,8,64",
           value_parser = clap::value_parser!(u32).range(2..=1024))]
-    pes: Vec<u32>,
+    pub(super) pes: Vec<u32>,
     /// Paths of our own library to measure; ratios are those of the first one
     #[arg(long, value_delimiter = ',', value_name = "PATH,PATH", default_value = "direct,ring",
           value_parser = ["direct", "ring"])]
-    path: Vec<String>,
+    pub(super) path: Vec<String>,
     /// Runs of each library and number of PEs
     #[arg(long, default_value_t = 7, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
-    repeat: u32,
+    pub(super) repeat: u32,
     /// Time for each quantity in a run
     #[arg(long, default_value_t = 10, value_name = "MS", value_parser = clap::value_parser!(u32).range(1..=10_000))]
-    time: u32,
+    pub(super) time: u32,
     /// Only quantities whose name contains one of these words
     #[arg(long, value_name = "WORD")]
     only: Vec<String>,
     /// A run that takes longer than this counts as not done
     #[arg(long, default_value_t = 60, value_name = "S", value_parser = clap::value_parser!(u64).range(1..=3600))]
-    limit: u64,
+    pub(super) limit: u64,
+    /// Measure the algorithms of the collectives instead, and write a table of the fastest ones to a file, for
+    /// `angara run --collectives-table FILE`
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["peers", "only", "json"])]
+    write_table: Option<PathBuf>,
     /// Write every sample to a file
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -82,10 +87,10 @@ impl std::str::FromStr for Peer {
 }
 
 /// A library ready to run the program.
-struct Library {
+pub(super) struct Library {
     name: String,
     /// Launcher with its options, the number of PEs excepted.
-    launch: Vec<OsString>,
+    pub(super) launch: Vec<OsString>,
     program: PathBuf,
 }
 
@@ -113,7 +118,7 @@ impl Library {
     }
 
     /// One run: what it printed, and how long it took from launch to exit; or why it is not done.
-    fn run(&self, pes: u32, args: &[String], limit: Duration) -> Result<(String, Duration), String> {
+    pub(super) fn run(&self, pes: u32, args: &[String], limit: Duration) -> Result<(String, Duration), String> {
         let started = Instant::now();
         let child = Command::new(&self.launch[0])
             .args(&self.launch[1..])
@@ -192,6 +197,17 @@ pub(crate) fn main(args: ShmemArgs) -> Result<u8, Failed> {
     let temporary = Temporary::new("bench")?;
     let program = temporary.0.join("angara");
     compile(&bin, &source, &program)?;
+    if let Some(file) = &args.write_table {
+        let list: Vec<String> = args.pes.iter().map(u32::to_string).collect();
+        let command = format!(
+            "angara bench shmem --write-table FILE --pes {} --repeat {} --time {}",
+            list.join(","),
+            args.repeat,
+            args.time
+        );
+        let text = tune::table(&args, &|path| Library::ours(&bin, &program, path, &args.at), &temporary.0, &command)?;
+        return write(file, &text, "--write-table").map(|()| 0);
+    }
     let mut libraries: Vec<Library> = args.path.iter().map(|p| Library::ours(&bin, &program, p, &args.at)).collect();
     for peer in &args.peers {
         if libraries.iter().any(|l| l.name == peer.name) {
@@ -213,11 +229,15 @@ pub(crate) fn main(args: ShmemArgs) -> Result<u8, Failed> {
     println!("{}", results.render(args.repeat));
     if let Some(file) = &args.json {
         let text = serde_json::to_string_pretty(&results.json(args.repeat)).expect("plain values are JSON");
-        std::fs::write(file, text + "\n").map_err(|e| {
-            Failed::runtime(format!("cannot write {}: {e}", file.display()), "give --json a file you can write")
-        })?;
+        write(file, &(text + "\n"), "--json")?;
     }
     Ok(0)
+}
+
+fn write(file: &Path, text: &str, option: &str) -> Result<(), Failed> {
+    std::fs::write(file, text).map_err(|e| {
+        Failed::runtime(format!("cannot write {}: {e}", file.display()), format!("give {option} a file you can write"))
+    })
 }
 
 /// One library's runs of a round: start-up alone, then everything.

@@ -16,6 +16,8 @@ use std::time::Duration;
 const DEFAULT_HEAP: u64 = 64 << 20;
 /// Makes the library look closer.
 const ENV_CHECK: &str = "SHMEM_DEBUG";
+/// Names a table of collectives to the library.
+pub(crate) const ENV_TABLE: &str = "ANGARA_COLLECTIVES_TABLE";
 /// Environment variable of the OpenSHMEM specification for the symmetric heap size.
 const ENV_HEAP: &str = "SHMEM_SYMMETRIC_SIZE";
 
@@ -54,6 +56,9 @@ pub(crate) struct RunArgs {
     /// Collectives: auto, tree (collective subnet) or p2p (puts)
     #[arg(long, value_name = "HOW", default_value = "auto", value_parser = collectives)]
     pub(crate) collectives: Collectives,
+    /// Table of which collective uses which algorithm, as `angara bench shmem --write-table FILE` writes it
+    #[arg(long, value_name = "FILE")]
+    pub(crate) collectives_table: Option<PathBuf>,
     /// Barrier: auto; multiphase, all-to-all, tree, hypercube, master or counting (the adapters');
     /// counter (shared memory) or dissemination (puts)
     #[arg(long, value_name = "HOW", default_value = "auto", value_parser = barrier)]
@@ -252,6 +257,13 @@ impl Plan {
         }
         if args.check {
             env.push((ENV_CHECK.into(), "1".into()));
+        }
+        if let Some(file) = &args.collectives_table {
+            let found = std::fs::canonicalize(file).map_err(|e| {
+                let remedy = "write one with `angara bench shmem --write-table FILE`";
+                Failed::usage(format!("cannot find the table of collectives {}: {e}", file.display()), remedy)
+            })?;
+            env.push((ENV_TABLE.into(), found.into_os_string()));
         }
         let program = find_program(&args.command[0], std::env::var_os("PATH"))?;
         Ok(Plan { wanted, shape, nodes, heap, program, env })

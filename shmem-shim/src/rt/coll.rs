@@ -6,15 +6,13 @@
 
 use super::check::{list, shown};
 use super::p2p::{internal, word};
+use super::table::{How, What};
 use super::team::{Group, Set};
 use super::{State, bytes, collective, collective_of, die, ok};
 use crate::ctypes::*;
 use angara::Place;
 use std::sync::atomic::Ordering;
 
-/// On one host the root stores up to this many bytes, over all PEs, itself: a tree of PEs that have to
-/// wait for each other costs more turns on their cores than it saves copies.
-const FLAT: usize = 64 * 1024;
 /// Broadcasts are passed on in pieces of this many bytes, so that levels of the tree overlap.
 const PIECE: usize = 64 * 1024;
 
@@ -81,13 +79,18 @@ impl State {
         });
     }
 
-    /// Whether [`State::meet`] is the way to combine a little of every PE's memory: where PEs share
-    /// cores, one that does everything is faster than many that wait for each other.
-    pub(crate) fn meets(&self, group: &Group) -> bool {
-        self.one_host && self.is_world(group) && self.job.geometry().crowded && self.job.can_meet()
+    /// Whether the PEs of `group` can [`State::meet`].
+    pub(crate) fn can_meet(&self, group: &Group) -> bool {
+        self.one_host && self.is_world(group) && self.job.can_meet()
     }
 
-    /// A barrier of all PEs, the last of which to arrive runs `last`. Only if [`State::meets`].
+    /// Whether that is the way to combine a word of every PE: where PEs share cores, one that does everything is
+    /// faster than many that wait for each other.
+    fn meets(&self, group: &Group) -> bool {
+        self.can_meet(group) && self.job.geometry().crowded
+    }
+
+    /// A barrier of all PEs, the last of which to arrive runs `last`. Only if [`State::can_meet`].
     pub(crate) fn meet(&self, name: Name, last: impl FnOnce()) {
         let last = || {
             last();
@@ -101,7 +104,7 @@ impl State {
         self.group_sync(name, group);
     }
 
-    /// Binomial tree of puts from `root` into everybody's destination.
+    /// Puts from `root` into everybody's destination: by itself, or along a binomial tree.
     ///
     /// # Safety
     /// `source` at the root and `dest` are valid for `len` bytes.
@@ -111,7 +114,7 @@ impl State {
             return;
         }
         let place = self.place(name, dest, len);
-        if self.one_host && len * n <= FLAT {
+        if self.choose(What::Broadcast, group, len) == Some(How::Flat) {
             if me != root {
                 return self.await_signal(name, group.lane, group.world(root));
             }
@@ -147,7 +150,8 @@ impl State {
         }
     }
 
-    /// On one host everybody puts its block everywhere. Else Bruck's allgather in place: in round k each PE passes on the 2^k blocks it has.
+    /// Everybody puts its block everywhere, or Bruck's allgather in place: in round k each PE passes on the 2^k
+    /// blocks it has.
     ///
     /// # Safety
     /// `dest` is valid for `len` bytes per PE, `source` for `len`.
@@ -159,7 +163,7 @@ impl State {
         let place = self.place(name, dest, bytes(name, len, n));
         // SAFETY: my block of the destination.
         unsafe { std::ptr::copy(source, dest.add(me * len), len) };
-        if self.one_host {
+        if self.choose(What::Fcollect, group, len) == Some(How::Flat) {
             for pe in (1..n).map(|i| group.world((me + i) % n)) {
                 // SAFETY: the caller's contract.
                 unsafe { self.put_sync(name, pe, shift(place, me * len), source, len) };
@@ -332,7 +336,7 @@ pub(crate) unsafe fn broadcast(
     }
     // SAFETY: the caller's contract.
     unsafe {
-        match s.tree_for(&group, len) {
+        match s.tree_for(&group, s.choose(What::Broadcast, &group, len)) {
             Some(tree) => {
                 let place = s.place(name, dest, len);
                 ok(name, None, tree.broadcast(group.world(root), place, source, len));

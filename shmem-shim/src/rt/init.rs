@@ -6,7 +6,7 @@
 //! init, and its globals stay private.
 
 use super::{
-    STATE, State, check, die, elf, fork, lanes, lock, memory, ok, p2p, state, statics, team, trees, try_state,
+    STATE, State, check, die, elf, fork, lanes, lock, memory, ok, p2p, state, statics, table, team, trees, try_state,
 };
 use crate::ctypes::*;
 use angara::{Job, Reach};
@@ -169,6 +169,7 @@ fn start(name: Name, level: int) -> Result<(), String> {
         Boot::Taken => return Err("the job is being started by another thread".into()),
     };
     let mut job = job;
+    let table = table::Table::load(table::path(job.uses_ring(), job.geometry().crowded))?;
     let checking = check::wanted();
     if checking {
         job.look_closer();
@@ -188,6 +189,7 @@ fn start(name: Name, level: int) -> Result<(), String> {
         p2p: OnceLock::new(),
         teams: team::Table::new(me, n, &shared),
         trees: trees::Trees::default(),
+        table,
         thread_level: AtomicI32::new(level),
         in_collective: Default::default(),
         lanes: lanes::Lanes::default(),

@@ -21,6 +21,7 @@ pub(crate) mod reduce;
 pub(crate) mod rma;
 pub(crate) mod shmemx;
 mod statics;
+mod table;
 pub(crate) mod team;
 mod trees;
 pub(crate) mod wait;
@@ -46,6 +47,7 @@ pub(crate) struct State {
     p2p: OnceLock<p2p::P2p>,
     pub(crate) teams: team::Table,
     pub(crate) trees: trees::Trees,
+    table: table::Table,
     pub(crate) thread_level: AtomicI32,
     /// A thread of this PE is in a collective, by lane.
     in_collective: [AtomicBool; p2p::LANES],

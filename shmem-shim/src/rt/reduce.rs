@@ -1,20 +1,19 @@
 //! Reductions and prefix sums.
 //!
-//! Four ways, chosen by size and engine: the routers' tree where they know the operation; one PE that
-//! reduces for all while they wait, where PEs share the cores of one host; recursive doubling through mailboxes for what fits into one message; for long vectors each PE
-//! reduces one slice, reading it from everybody and writing it to everybody. Floating-point
-//! results are the same on every PE and in every run: the order of operations depends only on
-//! the number of PEs and elements.
+//! Four ways, chosen by [`super::table`]: the routers' tree where they know the operation; one PE that
+//! reduces for all while they wait, on one host; recursive doubling through mailboxes for what fits into one
+//! message; each PE reduces one slice, reading it from everybody and writing it to everybody. Floating-point
+//! results are the same on every PE and in every run with the same table: the order of operations depends
+//! only on it and the number of PEs and elements.
 
 use super::check::{list, shown};
 use super::ops::Op;
+use super::table::{How, What};
 use super::team::{Group, Set};
 use super::{State, bytes, collective_of, die, ok};
 use crate::ctypes::*;
 use angara::{Class, Place};
 
-/// Up to this many bytes, over all PEs, one PE reduces alone if that saves waiting.
-const BY_ONE: usize = 64 * 1024;
 /// Bytes combined at a time in the sliced algorithm.
 const CHUNK: usize = 32 * 1024;
 
@@ -28,19 +27,20 @@ impl State {
             return;
         }
         self.check_overlap(name, dest, len, source, len);
+        let how = self.choose(What::Reduce, group, len);
         // SAFETY: the caller's contract.
         unsafe {
             if group.size == 1 {
                 std::ptr::copy(source, dest, len);
             } else if let Some((reduce, elem, tree)) =
-                op.tree.and_then(|(reduce, elem)| Some((reduce, elem, self.tree_for(group, len)?)))
+                op.tree.and_then(|(reduce, elem)| Some((reduce, elem, self.tree_for(group, how)?)))
             {
                 std::ptr::copy(source, dest, len);
                 let buffer = std::slice::from_raw_parts_mut(dest, len);
                 ok(name, None, tree.all_reduce_raw(reduce, elem, buffer));
-            } else if len * group.size <= BY_ONE && self.meets(group) {
+            } else if how == Some(How::Last) && self.can_meet(group) {
                 self.by_last(name, group, dest, source, n, op);
-            } else if len <= self.p2p().message_max(group.lane) {
+            } else if how != Some(How::Sliced) && len <= self.p2p().message_max(group.lane) {
                 std::ptr::copy(source, dest, len);
                 self.doubling(name, group, dest, n, op);
             } else {

@@ -4,7 +4,7 @@
 //! tells the others its id. Without a tree (all 16 taken, `--collectives p2p`, everything on this
 //! host) the point-to-point algorithms do the same.
 
-use super::{State, p2p::word, team::Group};
+use super::{State, p2p::word, table::How, team::Group};
 use crate::ctypes::Name;
 use abi::job::Collectives;
 use angara::{Reach, tree::Tree};
@@ -15,9 +15,6 @@ use std::sync::OnceLock;
 pub(crate) struct Trees {
     world: OnceLock<Option<u8>>,
 }
-
-/// Above this many bytes a pipelined point-to-point algorithm beats 256-byte packets with 16 in flight.
-const AUTO_MAX: usize = 16 * 1024;
 
 impl State {
     /// Opens the world tree. Collective, at the end of init.
@@ -49,14 +46,14 @@ impl State {
         self.job.tree_open(0, &pes).ok()
     }
 
-    /// The tree for a collective of `group` moving `bytes`, if one is to be used.
-    pub(crate) fn tree_for(&self, group: &Group, bytes: usize) -> Option<Tree<'_>> {
+    /// The tree for a collective of `group`, if one is to be used: it was `chosen`, or is always to be used.
+    pub(crate) fn tree_for(&self, group: &Group, chosen: Option<How>) -> Option<Tree<'_>> {
         let id = (*self.trees.world.get()?)?;
         if !self.is_world(group) {
             return None;
         }
         let forced = self.job.geometry().collectives == Collectives::Tree;
-        (forced || bytes <= AUTO_MAX).then(|| self.job.tree(id))
+        (forced || chosen == Some(How::Routers)).then(|| self.job.tree(id))
     }
 
     /// Gives the tree back. Collective, at the start of the last finalize.
