@@ -104,6 +104,7 @@ pub(crate) fn write(
 ) -> Result<(), Failed> {
     let map = match &args.map {
         MapArg::Linear => "linear".into(),
+        MapArg::Nodes(_) => "by the launcher".into(),
         MapArg::Random(seed) => format!("random:{seed}"),
         MapArg::File(f) => format!("file:{}", f.display()),
     };

@@ -12,7 +12,7 @@ use fabricd::runtime_dir::PRIVATE_PREFIX;
 use serde::Serialize;
 use std::path::PathBuf;
 
-/// Where the service unit puts its sockets.
+/// Where the service unit puts its sockets; that of one user appends `-USER`.
 const SYSTEM_DIR: &str = "/run/angara";
 
 /// Arguments of `angara status`.
@@ -103,6 +103,7 @@ pub(crate) fn shutdown(args: WhereArgs) -> Result<u8, Failed> {
 /// Directories in which a daemon of this user may listen.
 fn candidates() -> Vec<PathBuf> {
     let mut dirs = vec![runtime_dir(&None), SYSTEM_DIR.into()];
+    dirs.extend(std::env::var("USER").ok().map(|user| format!("{SYSTEM_DIR}-{user}").into()));
     if let Ok(entries) = std::fs::read_dir(private_parent()) {
         let mut private: Vec<PathBuf> = entries
             .flatten()

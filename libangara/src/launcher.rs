@@ -3,20 +3,34 @@
 //! Such a launcher starts the processes and offers them a place to exchange short texts. It knows nothing
 //! of fabricd, so PE 0 has `angara` create the job and publishes where it is; the others read that and
 //! attach. `angara` stays until PE 0 has gone, as `angara run` would, and then ends the job.
+//!
+//! If the job's options name a cluster, the processes are on several hosts, and it is the launcher that decided
+//! who is where: each asks the daemon beside it which host that is, and PE 0 places the PEs accordingly.
 
 use crate::error::{Error, Result};
 use crate::{pmi, pmix};
-use abi::launch::{Launch, default_runtime_dir};
+use abi::launch::{CONTROL_SOCKET, Launch, default_runtime_dir};
+use abi::msg::{Line, Reply, Request};
 use std::ffi::OsString;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 /// First argument of `angara` that makes it create a job and keep it, as in its `run::host`.
 const HOST_MODE: &str = "__host";
+/// Key of where the job is, published by PE 0.
+const JOB_KEY: &str = "angara-job";
+/// Start of the key of a process's host.
+const HOST_KEY: &str = "angara-host";
+/// Options of the job, as in its `run::host`.
+const ENV_OPTIONS: &str = "ANGARA_OPTIONS";
+/// How long the daemon beside a process may take to say which host this is.
+const ANSWER_MAX: Duration = Duration::from_secs(30);
 /// Exit status of PE 0 when its job was ended from outside.
 const ENDED: libc::c_int = 1;
 
@@ -29,41 +43,91 @@ pub(crate) fn failed(what: impl Into<String>) -> Error {
     Error::Launcher(what.into())
 }
 
-/// What a launcher offers: one text that PE 0 publishes and everybody else reads after a fence.
+/// What a launcher offers: texts that each process publishes and the others read after a fence.
 pub(crate) trait KeySpace {
     /// Which process this is, and how many there are.
     fn place(&self) -> (u32, u32);
-    /// Publishes the text. Called by PE 0, once.
-    fn publish(&mut self, text: &str) -> Result<()>;
+    /// Publishes a text without blanks under a key that no other process uses.
+    fn publish(&mut self, key: &str, text: &str) -> Result<()>;
     /// Returns when every process has called it.
     fn fence(&mut self) -> Result<()>;
-    /// What PE 0 published.
-    fn read(&mut self) -> Result<String>;
+    /// What process `pe` published under `key` before the last fence.
+    fn read(&mut self, pe: u32, key: &str) -> Result<String>;
     /// Nothing more is exchanged; a launcher takes a process that ends without this for crashed.
     fn leave(&mut self) -> Result<()>;
 }
 
-/// Finds the job: PE 0 has `create` make it and tells the others.
-pub(crate) fn join(space: &mut dyn KeySpace, create: impl FnOnce(u32) -> Result<Launch>) -> Result<Launch> {
+/// Finds the job: PE 0 has `create` make it for so many processes on these hosts, and tells the others. `host` is
+/// this process's, in a job on a cluster.
+pub(crate) fn join(
+    space: &mut dyn KeySpace,
+    host: Option<String>,
+    create: impl FnOnce(u32, &[String]) -> Result<Launch>,
+) -> Result<Launch> {
     let (pe, pes) = space.place();
     if pe >= pes {
         return Err(failed(format!("the launcher says that this is process {pe} of {pes}")));
     }
+    let hosts = match &host {
+        Some(host) => gather(space, host)?,
+        None => Vec::new(),
+    };
     // An error of PE 0 is told to the others, who would wait for ever.
-    let created = if pe == 0 { Some(create(pes)) } else { None };
+    let created = if pe == 0 { Some(create(pes, &hosts)) } else { None };
     if let Some(created) = &created {
-        space.publish(&created.as_ref().map_or("none".into(), encode))?;
+        let text = match created {
+            // Elsewhere the daemon has another directory.
+            Ok(launch) if host.is_some() => encode(&Launch { runtime_dir: PathBuf::new(), ..launch.clone() }),
+            Ok(launch) => encode(launch),
+            Err(_) => "none".into(),
+        };
+        space.publish(JOB_KEY, &text)?;
     }
     space.fence()?;
     let launch = match created {
         Some(created) => created?,
         None => {
-            let text = space.read()?;
+            let text = space.read(0, JOB_KEY)?;
             decode(&text, pe, pes).ok_or_else(|| failed("PE 0 could not create the job; see its message"))?
         }
     };
     space.leave()?;
     Ok(launch)
+}
+
+/// Tells PE 0 (and nobody else) the hosts of all.
+fn gather(space: &mut dyn KeySpace, own: &str) -> Result<Vec<String>> {
+    let (pe, pes) = space.place();
+    let key = |pe| format!("{HOST_KEY}-{pe}");
+    space.publish(&key(pe), own)?;
+    space.fence()?;
+    match pe {
+        0 => (0..pes).map(|pe| space.read(pe, &key(pe))).collect(),
+        _ => Ok(Vec::new()),
+    }
+}
+
+/// Name of this host in the cluster that the job's options name, if they do: the daemon beside this process knows.
+fn own_host() -> Result<Option<String>> {
+    let options = std::env::var(ENV_OPTIONS).unwrap_or_default();
+    if !options.split_whitespace().any(|word| word == "--cluster" || word.starts_with("--cluster=")) {
+        return Ok(None);
+    }
+    let socket = default_runtime_dir().join(CONTROL_SOCKET);
+    let ask = || -> std::io::Result<String> {
+        let mut stream = UnixStream::connect(&socket)?;
+        stream.set_read_timeout(Some(ANSWER_MAX))?;
+        writeln!(stream, "{}", serde_json::to_string(&Request::Cluster)?)?;
+        let mut line = String::new();
+        BufReader::new(stream).read_line(&mut line)?;
+        Ok(line)
+    };
+    let line = ask().map_err(|source| Error::Connect { path: socket.clone(), source })?;
+    match serde_json::from_str(&line) {
+        Ok(Line::Reply(Reply::Cluster(cluster))) => Ok(Some(cluster.host)),
+        Ok(Line::Reply(Reply::Error(failure))) => Err(Error::Refused(failure)),
+        _ => Err(Error::Daemon(format!("gave no answer about its cluster: {line}"))),
+    }
 }
 
 /// Job, key and directory without blanks.
@@ -92,10 +156,10 @@ fn decode(text: &str, pe: u32, pes: u32) -> Option<Launch> {
 /// Creates the job if this is PE 0. To be called once.
 pub fn launch() -> Result<Option<Launch>> {
     if let Some(mut space) = pmi::Pmi::from_env()? {
-        return join(&mut space, create).map(Some);
+        return join(&mut space, own_host()?, create).map(Some);
     }
     match pmix::Pmix::from_env()? {
-        Some(mut space) => join(&mut space, create).map(Some),
+        Some(mut space) => join(&mut space, own_host()?, create).map(Some),
         None => Ok(None),
     }
 }
@@ -105,8 +169,8 @@ pub(crate) fn left() {
     LEFT.store(true, Ordering::Release);
 }
 
-/// Has `angara` create a job of `pes` PEs.
-fn create(pes: u32) -> Result<Launch> {
+/// Has `angara` create a job of `pes` PEs, on these hosts if there are any.
+fn create(pes: u32, hosts: &[String]) -> Result<Launch> {
     let angara = angara_program().ok_or_else(|| {
         failed("no `angara` beside this library nor in PATH to create the job; set ANGARA_BIN to its directory")
     })?;
@@ -114,6 +178,7 @@ fn create(pes: u32) -> Result<Launch> {
     let mut child = Command::new(&angara)
         .arg(HOST_MODE)
         .arg(pes.to_string())
+        .arg(hosts.join(","))
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()

@@ -7,9 +7,6 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::fd::{FromRawFd, RawFd};
 
-/// Key of the one text published.
-const KEY: &str = "angara-job";
-
 /// A conversation with the launcher.
 pub(crate) struct Pmi<S: Read + Write> {
     stream: BufReader<S>,
@@ -82,14 +79,14 @@ impl<S: Read + Write> KeySpace for Pmi<S> {
     fn place(&self) -> (u32, u32) {
         (self.pe, self.pes)
     }
-    fn publish(&mut self, text: &str) -> Result<()> {
-        self.ask(&format!("cmd=put kvsname={} key={KEY} value={text}", self.name), "put_result").map(drop)
+    fn publish(&mut self, key: &str, text: &str) -> Result<()> {
+        self.ask(&format!("cmd=put kvsname={} key={key} value={text}", self.name), "put_result").map(drop)
     }
     fn fence(&mut self) -> Result<()> {
         self.ask("cmd=barrier_in", "barrier_out").map(drop)
     }
-    fn read(&mut self) -> Result<String> {
-        self.value(&format!("cmd=get kvsname={} key={KEY}", self.name), "get_result", "value")
+    fn read(&mut self, _pe: u32, key: &str) -> Result<String> {
+        self.value(&format!("cmd=get kvsname={} key={key}", self.name), "get_result", "value")
     }
     fn leave(&mut self) -> Result<()> {
         self.ask("cmd=finalize", "finalize_ack").map(drop)
@@ -146,14 +143,15 @@ mod tests {
         }
     }
 
-    fn start(create: fn(u32) -> Result<Launch>) -> Vec<(Result<Launch>, Vec<String>)> {
+    fn start(on_hosts: bool, create: fn(u32, &[String]) -> Result<Launch>) -> Vec<(Result<Launch>, Vec<String>)> {
         let (store, all) = (Arc::new(Mutex::new(BTreeMap::new())), Arc::new(Barrier::new(3)));
         let processes: Vec<_> = (0..3)
             .map(|pe| {
                 let (mine, theirs) = UnixStream::pair().unwrap();
                 let (store, all) = (store.clone(), all.clone());
                 let server = std::thread::spawn(move || serve(theirs, store, all));
-                let client = std::thread::spawn(move || join(&mut Pmi::new(mine, pe, 3)?, create));
+                let host = on_hosts.then(|| format!("host{}", pe / 2));
+                let client = std::thread::spawn(move || join(&mut Pmi::new(mine, pe, 3)?, host, create));
                 (client, server)
             })
             .collect();
@@ -162,15 +160,30 @@ mod tests {
 
     #[test]
     fn everybody_learns_where_the_job_is() {
-        for (pe, (launch, lines)) in start(|_| Ok(job())).into_iter().enumerate() {
+        for (pe, (launch, lines)) in
+            start(false, |_, hosts| if hosts.is_empty() { Ok(job()) } else { unreachable!() }).into_iter().enumerate()
+        {
             assert_eq!(launch.unwrap(), Launch { pe: pe as u32, ..job() });
             assert!(lines[0].starts_with("cmd=init ") && lines.last().unwrap() == "cmd=finalize\n", "{lines:?}");
         }
     }
 
     #[test]
+    fn hosts_of_a_cluster_are_gathered_and_each_finds_its_own_daemon() {
+        let results = start(true, |pes, hosts| {
+            assert_eq!((pes, hosts), (3, &["host0", "host0", "host1"].map(String::from)[..]));
+            Ok(job())
+        });
+        for (pe, (launch, _)) in results.into_iter().enumerate() {
+            let launch = launch.unwrap();
+            let own = if pe == 0 { job().runtime_dir } else { abi::launch::default_runtime_dir() };
+            assert_eq!((launch.job, launch.pe, launch.runtime_dir), (7, pe as u32, own));
+        }
+    }
+
+    #[test]
     fn a_job_that_cannot_be_created_fails_everywhere() {
-        let results = start(|_| Err(failed("no daemon")));
+        let results = start(false, |_, _| Err(failed("no daemon")));
         assert!(results[0].0.as_ref().unwrap_err().to_string().contains("no daemon"));
         for (launch, _) in &results[1..] {
             assert!(launch.as_ref().unwrap_err().to_string().contains("PE 0 could not create the job"));

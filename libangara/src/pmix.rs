@@ -10,8 +10,6 @@ use std::ffi::{CStr, CString, c_char, c_int, c_void};
 
 /// What every version since 3 is called.
 const LIBRARY: &CStr = c"libpmix.so.2";
-/// Key of the one text published.
-const KEY: &CStr = c"angara-job";
 /// Number of processes of the job (`PMIX_JOB_SIZE`).
 const JOB_SIZE: &CStr = c"pmix.job.size";
 /// Stands for the whole job (`PMIX_RANK_WILDCARD`).
@@ -172,12 +170,13 @@ impl KeySpace for Pmix {
         (self.me.rank, self.pes)
     }
 
-    fn publish(&mut self, text: &str) -> Result<()> {
-        let text = CString::new(text).map_err(|_| failed("a zero byte in the place of the job"))?;
+    fn publish(&mut self, key: &str, text: &str) -> Result<()> {
+        let zero = |_| failed(format!("a zero byte in {key} or {text:?}"));
+        let (key, text) = (CString::new(key).map_err(zero)?, CString::new(text).map_err(zero)?);
         let mut value = Value { kind: STRING, data: Data { largest: [0; 3] } };
         value.data.string = text.as_ptr().cast_mut();
         // SAFETY: the library copies key and value before it returns, and does not write to the text.
-        let status = unsafe { (self.library.put)(SCOPE_GLOBAL, KEY.as_ptr(), &raw mut value) };
+        let status = unsafe { (self.library.put)(SCOPE_GLOBAL, key.as_ptr(), &raw mut value) };
         self.library.check("PMIx_Put", status)?;
         // SAFETY: takes nothing.
         let status = unsafe { (self.library.commit)() };
@@ -191,21 +190,22 @@ impl KeySpace for Pmix {
         self.library.check("PMIx_Fence", status)
     }
 
-    fn read(&mut self) -> Result<String> {
-        self.get(0, KEY, |value| {
+    fn read(&mut self, pe: u32, key: &str) -> Result<String> {
+        let key = CString::new(key).map_err(|_| failed(format!("a zero byte in {key}")))?;
+        self.get(pe, &key, |value| {
             // SAFETY: the type says which member was written; the text ends with a zero.
             match unsafe { (value.kind, value.data.string) } {
                 (STRING, text) if !text.is_null() => {
                     // SAFETY: as above.
                     Ok(unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned())
                 }
-                (kind, _) => Err(failed(format!("PE 0 published a value of type {kind} instead of a text"))),
+                (kind, _) => Err(failed(format!("process {pe} published a value of type {kind} instead of a text"))),
             }
         })
     }
 
     fn leave(&mut self) -> Result<()> {
-        // What PE 0 published must stay until everybody has read it.
+        // What was published must stay until everybody has read it.
         self.fence()?;
         // SAFETY: no directives.
         let status = unsafe { (self.library.finalize)(std::ptr::null(), 0) };

@@ -285,3 +285,44 @@ fn a_killed_daemon_ends_the_job_with_a_report_and_comes_back() {
     }
     test.assert_clean();
 }
+
+#[test]
+fn mpi_launchers_start_jobs_across_hosts() {
+    let test = Test::new("cluster-mpi");
+    let cluster = Cluster::start(&test, "4x2", 2);
+    let program = tools::compile("tests/c/openshmem/collectives.c");
+    let open_mpi = ["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe"];
+    for launcher in [&["mpiexec.hydra"][..], &open_mpi] {
+        if !tools::have(launcher[0]) {
+            println!("skipped: no {} (Debian: apt-get install mpich openmpi-bin)", launcher[0]);
+            continue;
+        }
+        // Which process is where is the launcher's choice, and need not follow the nodes: 3 on one host, 2 on the other.
+        let start = |options: &str| {
+            let mut command = test.command(launcher[0]);
+            command.args(&launcher[1..]);
+            for (host, pes) in [(1, "2"), (0, "3")] {
+                let dir = format!("{}={}", abi::launch::ENV_RUNTIME_DIR, cluster.dir(host).display());
+                if host == 0 {
+                    command.arg(":");
+                }
+                command.args(["-n", pes, "env", &dir]).arg(&program);
+            }
+            command.env("ANGARA_OPTIONS", format!("--cluster {} --heap 16M {options}", cluster.file.display()));
+            test.run(command)
+        };
+        let report = test.file(&format!("{}.json", launcher[0]));
+        let done = start(&format!("--report {}", report.display())).success();
+        assert!(done.stdout.contains(" passed"), "{launcher:?}: {done}");
+        let shown = test.run(test.angara(["report", report.to_str().expect("utf-8")])).success();
+        assert!(shown.stdout.contains("5 PEs"), "{shown}");
+        let text = std::fs::read_to_string(&report).expect("written");
+        let report: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+        // h1 has the right half of the torus: nodes 2, 3, 6, 7; h0 the left one.
+        assert_eq!(report["placement"], serde_json::json!([2, 3, 0, 1, 4]), "{launcher:?}");
+        let done = start("--ppn 1 --torus 2");
+        assert!(done.code() != 0, "{launcher:?}: a cluster and a torus exclude each other: {done}");
+    }
+    cluster.shutdown();
+    test.assert_clean();
+}

@@ -1,16 +1,18 @@
 //! A job whose processes another launcher starts, such as `mpiexec`: a hidden mode of this program that
 //! creates the job for them and keeps it until they have gone.
 //!
-//! PE 0 starts it, see `angara::pmi`. It starts itself again and leaves, so that PE 0 has no child to
+//! PE 0 starts it, see `angara::launcher`. It starts itself again and leaves, so that PE 0 has no child to
 //! wait for; the second one prints where the job is and lives as long as its standard input is open.
 //! `ANGARA_OPTIONS` may hold options of `angara run` (`--torus 4x4 --path ring --report out.json`).
 
-use super::options::Plan;
+use super::options::{MapArg, Plan};
 use super::{Created, create, last_report, own, place};
 use crate::args::run_args;
 use crate::error::Failed;
 use crate::{daemon, report};
 use abi::msg::{Event, Reply, Request};
+use abi::torus::NodeId;
+use fabricd::cluster::Cluster;
 use std::ffi::OsString;
 use std::io::Write;
 use std::os::fd::AsFd;
@@ -22,7 +24,8 @@ use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe::Receiver;
 use tokio::time::{Instant, sleep};
 
-/// First argument that selects this mode, followed by the number of PEs.
+/// First argument that selects this mode, followed by the number of PEs and the hosts of all, separated by commas
+/// (nothing for a job on one host).
 pub(crate) const MODE: &str = "__host";
 /// Second argument of the process that stays.
 const STAY: &str = "stay";
@@ -36,8 +39,8 @@ const GRACE: Duration = Duration::from_secs(1);
 /// Never returns.
 pub(crate) fn main(args: &[OsString]) -> ! {
     let result = match args {
-        [pes, stay] if stay == STAY => stay_for(pes),
-        [pes] => start_again(pes),
+        [pes, hosts, stay] if stay == STAY => stay_for(pes, hosts),
+        [pes, hosts] => start_again(pes, hosts),
         _ => Err(Failed::usage("this mode is for programs started by mpiexec", "see `angara run --help`")),
     };
     match result {
@@ -50,20 +53,24 @@ pub(crate) fn main(args: &[OsString]) -> ! {
 }
 
 /// A process group of its own: an interrupt from the terminal is for the PEs, whose end is noticed.
-fn start_again(pes: &OsString) -> Result<(), Failed> {
-    let started = Command::new("/proc/self/exe").arg(MODE).arg(pes).arg(STAY).process_group(0).spawn();
+fn start_again(pes: &OsString, hosts: &OsString) -> Result<(), Failed> {
+    let started = Command::new("/proc/self/exe").arg(MODE).arg(pes).arg(hosts).arg(STAY).process_group(0).spawn();
     started.map(drop).map_err(|e| Failed::runtime(format!("cannot start angara again: {e}"), "see `ulimit -u`"))
 }
 
-fn stay_for(pes: &OsString) -> Result<(), Failed> {
+fn stay_for(pes: &OsString, hosts: &OsString) -> Result<(), Failed> {
     let options = std::env::var(ENV_OPTIONS).unwrap_or_default();
     let mut line: Vec<OsString> = ["angara", "-q", "-n"].map(OsString::from).to_vec();
     line.push(pes.clone());
     line.extend(options.split_whitespace().map(OsString::from));
     line.extend(["--", "/proc/self/exe"].map(OsString::from));
-    let args = run_args(line).map_err(|e| {
+    let mut args = run_args(line).map_err(|e| {
         Failed::usage(format!("{ENV_OPTIONS}: {e}"), "give options of `angara run`, separated by blanks")
     })?;
+    if let (Some(file), Some(hosts)) = (&args.cluster, hosts.to_str().filter(|h| !h.is_empty())) {
+        let cluster = Cluster::load(file).map_err(|e| Failed::usage(e.to_string(), "mend the cluster file"))?;
+        args.map = MapArg::Nodes(nodes_of(&cluster, hosts, args.ppn)?);
+    }
     let plan = Plan::new(&args)?;
     daemon::runtime()?.block_on(async {
         let mut input = Receiver::from_file(own(std::io::stdin().as_fd())?)
@@ -87,6 +94,28 @@ fn stay_for(pes: &OsString) -> Result<(), Failed> {
             _ => Ok(()),
         }
     })
+}
+
+/// Nodes for PEs whose hosts the launcher has chosen: the nodes of each host in turn, `ppn` PEs on each.
+fn nodes_of(cluster: &Cluster, hosts: &str, ppn: u32) -> Result<Vec<NodeId>, Failed> {
+    let mut taken = vec![0; cluster.hosts.len()];
+    let mut nodes = Vec::new();
+    for name in hosts.split(',') {
+        let index = cluster.host(name).map_err(|e| {
+            Failed::usage(e.to_string(), "start the daemons with the same cluster file that ANGARA_OPTIONS names")
+        })?;
+        let own = &cluster.hosts[index].nodes;
+        let node = own.get(taken[index] / ppn as usize).ok_or_else(|| {
+            let pes = hosts.split(',').filter(|h| *h == name).count();
+            Failed::usage(
+                format!("the launcher put {pes} PEs on host {name}, which has {} nodes for {ppn} each", own.len()),
+                format!("add --ppn {} to ANGARA_OPTIONS, or start fewer there", pes.div_ceil(own.len())),
+            )
+        })?;
+        taken[index] += 1;
+        nodes.push(*node);
+    }
+    Ok(nodes)
 }
 
 /// Returns when the PEs have gone, or are to be ended.
@@ -128,5 +157,30 @@ async fn keep(place: &mut place::Place, job: u32, input: &mut Receiver) {
         }
         // The daemon tells nobody of a PE that leaves in order.
         sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fabricd::cluster::{blocks, create_key, render};
+
+    #[test]
+    fn pes_are_placed_on_the_hosts_where_the_launcher_started_them() {
+        let dir = std::env::temp_dir().join(format!("angara-host-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        let shape = "4x2".parse().unwrap();
+        let hosts = ["a", "b"].map(|h| (h.to_string(), h.parse().unwrap()));
+        let text = render(shape, &hosts, &blocks::cut(shape, 2).unwrap(), "k").unwrap();
+        std::fs::write(dir.join("c.toml"), text).unwrap();
+        create_key(&dir.join("k")).unwrap();
+        let cluster = Cluster::load(&dir.join("c.toml")).unwrap();
+        std::fs::remove_dir_all(dir).unwrap();
+        // Each host has one half of each row.
+        assert_eq!(nodes_of(&cluster, "a,a,b,b,a", 1).unwrap(), [0, 1, 2, 3, 4]);
+        assert_eq!(nodes_of(&cluster, "b,a,b,a,b", 2).unwrap(), [2, 0, 2, 0, 3]);
+        let e = nodes_of(&cluster, "a,a,a,a,a", 1).unwrap_err();
+        assert!(e.message.contains("5 PEs on host a, which has 4 nodes") && e.remedy.contains("--ppn 2"), "{e:?}");
+        assert!(nodes_of(&cluster, "c", 1).unwrap_err().message.contains("no host `c`"));
     }
 }

@@ -120,6 +120,8 @@ pub(crate) enum MapArg {
     Random(u64),
     /// A file with one node per line.
     File(PathBuf),
+    /// By where another launcher has put the PEs.
+    Nodes(Vec<NodeId>),
 }
 
 impl FromStr for MapArg {
@@ -273,6 +275,7 @@ impl Plan {
     pub(crate) fn job(&self, args: &RunArgs, shape: Shape) -> Result<JobSpec, Failed> {
         let map = match &args.map {
             MapArg::Linear => Map::Linear,
+            MapArg::Nodes(nodes) => Map::List(nodes.clone()),
             MapArg::Random(seed) => Map::Random(*seed),
             MapArg::File(file) => Map::List(read_map(file, args.pes, args.ppn, shape)?),
         };
