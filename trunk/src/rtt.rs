@@ -32,7 +32,7 @@ impl Rtt {
     /// A frame was acknowledged after `rtt`, of which the peer held the acknowledgement back `delay`.
     pub(crate) fn sample(&mut self, rtt: Nanos, delay: Nanos) {
         self.minimum = self.minimum.min(rtt);
-        let rtt = if rtt.saturating_sub(delay) >= self.minimum { rtt - delay } else { rtt };
+        let rtt = rtt.checked_sub(delay).filter(|rtt| *rtt >= self.minimum).unwrap_or(rtt);
         self.latest = rtt;
         if self.sampled {
             self.variation = (3 * self.variation + self.smoothed.abs_diff(rtt)) / 4;

@@ -33,6 +33,8 @@ pub(super) const CONTROL: u16 = 0;
 const ROUTER_SLOTS: u16 = 8;
 /// Packet slots of a boundary link per virtual channel: 64 KiB of payload under way.
 const SLOTS_DEFAULT: u16 = 256;
+/// Least an association wants to receive ahead of what was handed out.
+const RECEIVE_WINDOW_MIN: usize = 256 << 10;
 /// Datagrams sent to one peer per round.
 const BATCHES_PER_ROUND: usize = 16;
 /// Virtual channels.
@@ -109,6 +111,8 @@ impl Trunks {
             found.first().copied().ok_or_else(|| io::Error::other("a host without address"))
         };
         let socket = trunk::socket::open(address(member.host)?, kind)?;
+        // All peers together may have as much under way as the socket holds, or bursts would be lost in it.
+        let share = socket.receive_buffer() / (cluster.hosts.len() - 1).max(1);
         let owners: Vec<u16> = cluster.owners().into_iter().map(|host| host as u16).collect();
         let origin = Instant::now();
         let mut peers = BTreeMap::new();
@@ -124,6 +128,7 @@ impl Trunks {
             let address = address(host)?;
             let mut config = trunk::Config::new(member.host as u16, index, cluster.id, keys.clone(), random()?);
             (config.heartbeat, config.dead_after) = (cluster.heartbeat, cluster.dead_after);
+            config.receive_window = share.clamp(RECEIVE_WINDOW_MIN, config.receive_window);
             if let Some(mtu) = cluster.mtu {
                 let headers = if address.is_ipv4() { 28 } else { 48 };
                 config.mtu_max = (mtu as usize).saturating_sub(headers).max(config.mtu_start);

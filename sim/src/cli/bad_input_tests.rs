@@ -5,6 +5,7 @@ use super::sim::{SimArgs, sim};
 use crate::Error;
 use clap::Parser;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 #[derive(Parser)]
 #[command(name = "angara")]
@@ -16,7 +17,10 @@ enum Top {
 /// What a command line answers, `FILE` standing for a file with this text. An error is one line; the
 /// command line parser's own refusals count, too.
 fn refused(name: &str, line: &str, file: &str) -> String {
-    let path: PathBuf = std::env::temp_dir().join(format!("angara-bad-{}-{name}.toml", std::process::id()));
+    // Tests run side by side and share some names.
+    static FILES_MADE: AtomicU32 = AtomicU32::new(0);
+    let number = FILES_MADE.fetch_add(1, Ordering::Relaxed);
+    let path: PathBuf = std::env::temp_dir().join(format!("angara-bad-{}-{number}-{name}.toml", std::process::id()));
     std::fs::write(&path, file).unwrap();
     let words = line.split_whitespace().map(|w| if w == "FILE" { path.to_str().unwrap() } else { w });
     let result = match Top::try_parse_from(["angara"].into_iter().chain(words)) {
