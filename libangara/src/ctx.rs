@@ -146,10 +146,10 @@ impl Ctx {
         true
     }
 
-    /// [`Ctx::amo`] on an element of `N` bytes in the cases of [`Ctx::put_heap`].
+    /// [`Ctx::amo`] on an element of `N` bytes in the cases of [`Ctx::put_heap`], or of a global variable.
     #[inline(always)]
     #[allow(clippy::too_many_arguments)]
-    pub fn amo_heap<const N: usize>(
+    pub fn amo_element<const N: usize>(
         &self,
         class: Class,
         pe: usize,
@@ -159,7 +159,10 @@ impl Ctx {
         comparand: u64,
         fetch: bool,
     ) -> Option<u64> {
-        let p = self.peers.direct_element::<N>(pe, at)?;
+        let p = match self.peers.direct_element::<N>(pe, at) {
+            Some(p) => p,
+            None => self.static_element::<N>(pe, at)?,
+        };
         // SAFETY: inside the target's slice and aligned; others reach the word the same way.
         let old = unsafe { direct::amo(p, op, N as u8, operand, comparand) };
         self.count_element::<N>(pe, class, Traffic::amo(N, op.is_native() && !fetch, fetch));
@@ -167,6 +170,15 @@ impl Ctx {
             self.peers.notify(pe);
         }
         Some(if fetch { old } else { 0 })
+    }
+
+    /// [`Peers::direct_element`] for global variables.
+    #[inline(never)]
+    fn static_element<const N: usize>(&self, pe: usize, at: *const u8) -> Option<*mut u8> {
+        if !self.peers.has_shortcut() || !(at as usize).is_multiple_of(N) {
+            return None;
+        }
+        self.peers.direct(pe, self.adapter.memory.locate(at, N)?, N)
     }
 
     /// # Safety

@@ -117,7 +117,13 @@ impl Peers {
         (self.own_len, self.own_elements) = (0, 0);
     }
 
-    /// The same without asking how `pe` is reached. `pe` must be below the number of PEs.
+    /// Whether anything may take the short way.
+    #[inline(always)]
+    pub(crate) fn has_shortcut(&self) -> bool {
+        self.own_elements > 0
+    }
+
+    /// [`Peers::direct`] without asking how `pe` is reached. `pe` must be below the number of PEs.
     #[inline(always)]
     pub(crate) fn address(&self, pe: usize, place: Place, len: usize) -> Option<*mut u8> {
         let w = &self.windows[place.region as usize];

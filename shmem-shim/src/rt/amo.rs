@@ -14,9 +14,9 @@ fn amo<T: Word>(name: Name, ctx: shmem_ctx_t, at: *mut T, op: AmoOp, bits: (u64,
         // A negative PE is a number too large.
         let (to, pe, at) = (s.job.ctx(), pe as u32 as usize, at.cast());
         let old = if size_of::<T>() == 8 {
-            to.amo_heap::<8>(Class::Amo, pe, at, op, bits.0, bits.1, fetch)
+            to.amo_element::<8>(Class::Amo, pe, at, op, bits.0, bits.1, fetch)
         } else {
-            to.amo_heap::<4>(Class::Amo, pe, at, op, bits.0, bits.1, fetch)
+            to.amo_element::<4>(Class::Amo, pe, at, op, bits.0, bits.1, fetch)
         };
         if let Some(old) = old {
             return old;
