@@ -66,8 +66,9 @@ impl Manager {
         }
         fcntl_setfd(&self.control, FdFlags::empty()).expect("inherited");
         let mut command = self.test.command("bash");
-        // The numbers 3 and 4 may be in use here; LISTEN_PID is that of the process that becomes fabricd.
-        let script = format!(r#"exec 13<&{control} 14<&{adapter}; exec 3<&13 4<&14; LISTEN_PID=$$ exec "$0" "$@""#);
+        // Any number may be in use here, so bash chooses; LISTEN_PID is that of the process that becomes fabricd.
+        let script =
+            format!(r#"exec {{c}}<&{control} {{a}}<&{adapter}; exec 3<&$c 4<&$a; LISTEN_PID=$$ exec "$0" "$@""#);
         command.args(["-c", &script]).arg(&self.fabricd).args(["--torus", "2x2x2", "--runtime-dir"]).arg(&self.dir);
         command.env("LISTEN_FDS", "2").env("NOTIFY_SOCKET", self.test.file("notify"));
         command.env("WATCHDOG_USEC", "300000");

@@ -150,6 +150,11 @@ impl Results {
         self.failures.insert((library, pes), outcome);
     }
 
+    /// Nothing was measured and nothing failed.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.keys.is_empty() && self.failures.is_empty()
+    }
+
     /// A library that failed once with this number of PEs is not asked again.
     pub(crate) fn failed(&self, library: usize, pes: u32) -> bool {
         self.failures.contains_key(&(library, pes))

@@ -47,8 +47,8 @@ pub(crate) struct ShmemArgs {
     /// Time for each quantity in a run
     #[arg(long, default_value_t = 10, value_name = "MS", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(super) time: u32,
-    /// Only quantities whose name contains one of these words
-    #[arg(long, value_name = "WORD")]
+    /// Only quantities whose name contains one of these words, such as `barrier,sum 8`
+    #[arg(long, value_delimiter = ',', value_name = "WORD,WORD")]
     only: Vec<String>,
     /// A run that takes longer than this counts as not done
     #[arg(long, default_value_t = 60, value_name = "S", value_parser = clap::value_parser!(u64).range(1..=3600))]
@@ -223,6 +223,10 @@ pub(crate) fn main(args: ShmemArgs) -> Result<u8, Failed> {
             eprintln!("angara: run {round} of {}, {pes} PEs", args.repeat);
             for (i, library) in libraries.iter().enumerate() {
                 once(&args, library, i, pes, &mut results);
+            }
+            if results.is_empty() {
+                let what = format!("--only is {}: no quantity has this in its name", args.only.join(","));
+                return Err(Failed::usage(what, "run `angara bench shmem --repeat 1 --time 1` to see the names"));
             }
         }
     }
