@@ -105,8 +105,8 @@ pub enum Request {
     },
     /// Counters of every link.
     Counters,
-    /// Set faults: `link 0,0,0 +X down`, `link 0,0,0 +X corrupt=1%`, `node 1,0,0 down`, each
-    /// optionally followed by `@2ms` (after that time).
+    /// Make or end faults, as `angara fault` has them: `link 0,0,0 +X down`, `up`, `clear`, `corrupt=1% drop=1%`,
+    /// `node 1,0,0 down`, `trunk B delay=2ms`, `all clear`; links and nodes optionally followed by `@2ms` (after that time).
     FaultSet {
         /// Fault text.
         spec: String,

@@ -4,56 +4,67 @@ use crate::args::WhereArgs;
 use crate::daemon::{Control, block_on, runtime_dir, unexpected};
 use crate::error::Failed;
 use abi::msg::{Reply, Request};
-use clap::{Args, Subcommand};
+use clap::Args;
 
 /// Arguments of `angara fault`.
+///
+/// link COORDS DIR down|up|drop=1%|corrupt=1%|clear: a cable is cut or whole (both ways); packets sent over it that way
+/// are lost or damaged. node COORDS down|up|clear: a node and its links. trunk HOST|all
+/// down|up|drop=1%|corrupt=1%|delay=2ms|dup=1%|reorder=1%|rate=10M|clear: datagrams between this host and another one (both ways), or
+/// between all hosts. all clear: everything works again. list: what is broken. Several settings may follow each other.
 #[derive(Args)]
+#[command(verbatim_doc_comment)]
 pub(crate) struct FaultArgs {
-    #[command(subcommand)]
-    action: Action,
-}
-
-#[derive(Subcommand)]
-enum Action {
-    /// Set a fault: `link 0,0,0 +X down`, `link 0,0,0 +X corrupt=1%`, `node 1,0,0 down`, each with optional `@2ms`
-    Set(Spec),
-    /// Clear a fault: `link 0,0,0 +X`, `node 1,0,0` or `all`
-    Clear(Spec),
-    /// List the faults in force
-    List(WhereArgs),
-}
-
-#[derive(Args)]
-struct Spec {
-    /// The fault; the words need no quotes
-    #[arg(required = true, allow_hyphen_values = true, value_name = "SPEC")]
-    spec: Vec<String>,
+    /// What fails and how; the words need no quotes
+    #[arg(required = true, allow_hyphen_values = true, value_name = "link COORDS DIR|node COORDS|trunk HOST|all|list")]
+    words: Vec<String>,
+    /// Which datagrams of a trunk suffer follows from this number
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
     #[command(flatten)]
     at: WhereArgs,
 }
 
-impl Spec {
+impl FaultArgs {
     /// Words such as `-X` must not be taken for options, so an option that follows them is among them.
-    fn split(mut self, request: impl Fn(String) -> Request) -> (WhereArgs, Request) {
-        if let Some(at) = self.spec.iter().position(|w| w == "--runtime-dir")
-            && at + 1 < self.spec.len()
-        {
-            self.at.runtime_dir = Some(self.spec.remove(at + 1).into());
-            self.spec.remove(at);
+    fn options_among_words(&mut self) -> Result<(), Failed> {
+        let mut option = |name: &str| {
+            let at = self.words.iter().position(|w| w == name).filter(|at| at + 1 < self.words.len())?;
+            self.words.remove(at);
+            Some(self.words.remove(at))
+        };
+        let (dir, seed) = (option("--runtime-dir"), option("--seed"));
+        if let Some(dir) = dir {
+            self.at.runtime_dir = Some(dir.into());
         }
-        (self.at, request(self.spec.join(" ")))
+        if let Some(seed) = seed {
+            let wrong = |_| Failed::usage(format!("--seed {seed}: this is no number"), "write --seed 7");
+            self.seed = Some(seed.parse().map_err(wrong)?);
+        }
+        Ok(())
     }
 }
 
 /// Does it.
-pub(crate) fn main(args: FaultArgs) -> Result<u8, Failed> {
-    let (at, request) = match args.action {
-        Action::Set(spec) => spec.split(|spec| Request::FaultSet { spec }),
-        Action::Clear(spec) => spec.split(|spec| Request::FaultClear { spec }),
-        Action::List(at) => (at, Request::Status),
+pub(crate) fn main(mut args: FaultArgs) -> Result<u8, Failed> {
+    args.options_among_words()?;
+    let request = match args.words[..] == ["list"] {
+        true => Request::Status,
+        false => {
+            let trunk = args.words.first().is_some_and(|w| w == "trunk");
+            if let Some(seed) = args.seed.filter(|_| !trunk) {
+                return Err(Failed::usage(
+                    format!("--seed {seed} is for trunks"),
+                    "which packets of a link suffer follows from `fabricd --seed`",
+                ));
+            }
+            let seed = args.seed.map(|seed| format!("seed={seed}"));
+            let words: Vec<String> = args.words.into_iter().chain(seed).collect();
+            Request::FaultSet { spec: words.join(" ") }
+        }
     };
     block_on(async {
-        let mut control = Control::connect(&runtime_dir(&at.runtime_dir)).await?;
+        let mut control = Control::connect(&runtime_dir(&args.at.runtime_dir)).await?;
         control.status().await?;
         match control.request(&request).await? {
             Reply::Ok => {}

@@ -186,10 +186,10 @@ fn a_shared_daemon_serves_several_runs_and_stays() {
     assert!(done.stderr.contains("private") && done.stderr.contains("not 3"), "{done}");
     let done = test.run(test.angara(["status"])).success();
     assert!(done.stdout.contains(&format!("pid {pid}")) && done.stdout.contains("torus 2x2"), "{done}");
-    test.run(test.angara(["fault", "set", "link", "0,0", "+X", "down"])).success();
+    test.run(test.angara(["fault", "link", "0,0", "+X", "down"])).success();
     let done = test.run(test.angara(["status", "--json"])).success();
     assert!(done.stdout.contains("0,0 +X"), "{done}");
-    test.run(test.angara(["fault", "clear", "all"])).success();
+    test.run(test.angara(["fault", "all", "clear"])).success();
     let done = test.run(test.angara(["fault", "list"])).success();
     assert_eq!(done.stdout.trim(), "no faults");
     test.run(test.angara(["shutdown"])).success();

@@ -9,12 +9,13 @@
 
 use crate::daemon::Daemon;
 use crate::dataplane::Dead;
-use crate::fault::{ClearSpec, FaultSpec};
+use crate::fault::{self, Action, ClearSpec, FaultSpec};
 use crate::impair;
 use crate::placement::failure;
-use crate::span::{Answer, Ask};
+use crate::span::Ask;
 use abi::msg::Failure;
 use serde::{Deserialize, Serialize};
+use std::rc::Rc;
 
 /// A change of the faults in force, as text.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -29,31 +30,40 @@ pub(crate) enum Change {
 }
 
 impl Daemon {
-    /// Sets a fault; in a cluster on every host.
-    pub(crate) async fn set_fault(&self, text: &str) -> Result<(), Failure> {
+    /// Does what a fault command asks for; in a cluster on every host.
+    pub(crate) async fn set_fault(self: &Rc<Self>, text: &str) -> Result<(), Failure> {
         if impair::concerns(text) {
             return self.impair(text).await;
         }
-        let fault = FaultSpec::parse(text, self.options.shape).map_err(bad_fault)?;
-        if self.span.is_none() {
-            return engine_says(self.data.call(move |engine| engine.set_fault(fault)).await);
+        for action in fault::parse(text, self.options.shape).map_err(bad_fault)? {
+            match action {
+                Action::Clear(what) => self.clear(what, text).await?,
+                Action::Set(fault) if self.span.is_none() => {
+                    engine_says(self.data.call(move |engine| engine.set_fault(fault)).await)?
+                }
+                Action::Set(fault) if fault.after.is_some() => {
+                    return Err(failure(
+                        format!("fault `{text}`: in a cluster, faults begin at once"),
+                        "leave the delay out",
+                    ));
+                }
+                Action::Set(fault) => self.change_faults(Change::Set(fault.to_string())).await?,
+            }
         }
-        if fault.after.is_some() {
-            return Err(failure(
-                format!("fault `{text}`: in a cluster, faults of links and nodes change between jobs only"),
-                "leave the delay out and set it before the job",
-            ));
-        }
-        self.change_faults(Change::Set(fault.to_string())).await
+        Ok(())
     }
 
     /// Clears faults; in a cluster on every host.
-    pub(crate) async fn clear_fault(&self, text: &str) -> Result<(), Failure> {
+    pub(crate) async fn clear_fault(self: &Rc<Self>, text: &str) -> Result<(), Failure> {
         if impair::concerns(text) {
             let words: Vec<&str> = text.split_whitespace().take(2).collect();
             return self.impair(&format!("{} clear", words.join(" "))).await;
         }
         let what = ClearSpec::parse(text, self.options.shape).map_err(bad_fault)?;
+        self.clear(what, text).await
+    }
+
+    async fn clear(self: &Rc<Self>, what: ClearSpec, text: &str) -> Result<(), Failure> {
         if self.span.is_none() {
             return engine_says(self.data.call(move |engine| engine.clear_fault(what)).await);
         }
@@ -152,42 +162,9 @@ impl Daemon {
         let faults: Vec<FaultSpec> = faults.collect::<Result<_, _>>()?;
         engine_says(self.data.call(move |engine| engine.adopt(epoch, faults)).await)
     }
-
-    /// Makes trunks bad or good again. One trunk: what this host sends; all of them: what every host that
-    /// answers sends.
-    async fn impair(&self, text: &str) -> Result<(), Failure> {
-        let (name, what) = impair::parse(text)
-            .map_err(|why| failure(format!("fault `{text}`: {why}"), format!("write {}", impair::FORMS)))?;
-        let Some(span) = &self.span else {
-            return Err(failure("this daemon has no trunks", "start it with --cluster FILE --host NAME"));
-        };
-        let host = match &name {
-            None => None,
-            Some(name) => Some(span.index(name).filter(|h| *h != span.me).ok_or_else(|| {
-                failure(format!("`{name}` is no other host of the cluster"), "see `angara cluster status`")
-            })?),
-        };
-        // The others first: after that it may be hard to reach them.
-        for other in span.others_up().into_iter().filter(|_| host.is_none() && what.drop < 1.0) {
-            match span.ask(other, Ask::Impair(text.into())).await {
-                Ok(Answer::Done) => {}
-                Ok(_) => tracing::warn!(host = span.name(other), "an unexpected answer"),
-                Err(f) => tracing::warn!(host = span.name(other), why = f.message, "trunks not changed there"),
-            }
-        }
-        self.impair_here(host, text).await
-    }
-
-    /// As [`Daemon::impair`], for what this host sends.
-    pub(crate) async fn impair_here(&self, host: Option<u16>, text: &str) -> Result<(), Failure> {
-        let (_, what) = impair::parse(text).map_err(|why| failure(why, format!("write {}", impair::FORMS)))?;
-        tracing::info!(text, "trunks impaired");
-        let shown = text.to_string();
-        self.data.call(move |engine| engine.impair(host, what, &shown)).await.map_err(dead)
-    }
 }
 
-fn dead(e: Dead) -> Failure {
+pub(crate) fn dead(e: Dead) -> Failure {
     failure(e.to_string(), "restart the daemon")
 }
 

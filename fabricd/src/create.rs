@@ -218,7 +218,7 @@ impl Daemon {
         self.end_job(id).await;
         Err(failure(
             format!("the network refused the job: {refused}"),
-            "clear faults (`angara fault clear all`) or restart the daemon",
+            "clear faults (`angara fault all clear`) or restart the daemon",
         ))
     }
 

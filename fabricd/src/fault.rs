@@ -3,10 +3,16 @@
 //! ```text
 //! link 0,0,0 +X down          the cable between 0,0,0 and its +X neighbour is cut, both ways
 //! link 0,0,0 +X corrupt=1%    packets sent over it in that direction are damaged with this probability
+//! link 0,0,0 +X drop=1%       … or vanish; several settings may follow one another
 //! corrupt=0.1%                every link damages packets with this probability
 //! node 1,0,0 down             the node stops forwarding; every link to it is cut
 //! … @2ms                      takes effect that long after it was set (ns, us, ms, s)
+//! link 0,0,0 +X up            the cable is whole again; `clear` also ends what its packets suffered
+//! node 1,0,0 up               likewise
+//! all clear                   everything works again
 //! ```
+//!
+//! A link answers a lost packet as it answers a damaged one: the receiver takes nothing until it comes again.
 
 use abi::torus::{Coords, Direction, NodeId, Shape};
 use std::fmt;
@@ -19,7 +25,7 @@ pub enum Site {
     Link(NodeId, Direction),
     /// A whole node.
     Node(NodeId),
-    /// Every link; only corruption.
+    /// Every link; only damage and loss.
     Everywhere,
 }
 
@@ -30,6 +36,22 @@ pub enum Failing {
     Down,
     /// Damages packets with this probability, parts per million.
     Corrupt(u32),
+    /// Loses packets with this probability, parts per million.
+    Drop(u32),
+}
+
+impl Failing {
+    /// Two of one kind replace each other.
+    pub(crate) fn same_kind(self, other: Failing) -> bool {
+        std::mem::discriminant(&self) == std::mem::discriminant(&other)
+    }
+    /// Packets that do not arrive right, per million.
+    pub(crate) fn rate(self) -> u32 {
+        match self {
+            Failing::Down => 0,
+            Failing::Corrupt(ppm) | Failing::Drop(ppm) => ppm,
+        }
+    }
 }
 
 /// A fault to set.
@@ -51,6 +73,33 @@ pub enum ClearSpec {
     All,
     /// The faults of one site.
     Site(Site),
+    /// That a site is down; what else befalls its packets stays.
+    Up(Site),
+}
+
+impl ClearSpec {
+    /// Whether this ends that fault.
+    pub(crate) fn concerns(self, fault: &FaultSpec) -> bool {
+        match self {
+            ClearSpec::All => true,
+            ClearSpec::Site(site) => fault.site == site,
+            ClearSpec::Up(site) => fault.site == site && fault.failing == Failing::Down,
+        }
+    }
+    /// Where; `None`: everywhere.
+    pub(crate) fn site(self) -> Option<Site> {
+        match self {
+            ClearSpec::All => None,
+            ClearSpec::Site(site) | ClearSpec::Up(site) => Some(site),
+        }
+    }
+}
+
+/// One thing a command asks for.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) enum Action {
+    Set(FaultSpec),
+    Clear(ClearSpec),
 }
 
 /// Why a fault text was refused.
@@ -69,34 +118,58 @@ impl FaultError {
 }
 
 /// The accepted forms, for messages.
-pub const FORMS: &str = "`link 0,0,0 +X down`, `link 0,0,0 +X corrupt=1%`, `corrupt=0.1%` (every link) or `node 1,0,0 down`, \
-                         optionally followed by a delay such as `@2ms`";
+pub const FORMS: &str = "`link 0,0,0 +X down`, `up`, `clear` or `corrupt=1% drop=1%`, `node 1,0,0 down`, `up` or `clear`, \
+                         or `corrupt=0.1%` (every link), optionally followed by a delay such as `@2ms`";
 
 impl FaultSpec {
-    /// Reads a fault of a network of `shape`.
+    /// Reads one fault of a network of `shape`.
     pub fn parse(text: &str, shape: Shape) -> Result<FaultSpec, FaultError> {
-        let fail = |why: String| FaultError { text: text.to_string(), why };
-        let mut words: Vec<&str> = text.split_whitespace().collect();
-        let after = match words.last().and_then(|w| w.strip_prefix('@')) {
-            Some(delay) => {
-                words.pop();
-                Some(parse_delay(delay).ok_or_else(|| fail(format!("`@{delay}` is not a delay")))?)
+        match parse(text, shape)?.as_slice() {
+            [Action::Set(fault)] => Ok(fault.clone()),
+            _ => Err(FaultError { text: text.to_string(), why: "exactly one fault is expected here".into() }),
+        }
+    }
+}
+
+/// Reads what a command asks for; at least one thing.
+pub(crate) fn parse(text: &str, shape: Shape) -> Result<Vec<Action>, FaultError> {
+    let fail = |why: String| FaultError { text: text.to_string(), why };
+    let mut words: Vec<&str> = text.split_whitespace().collect();
+    let after = match words.last().and_then(|w| w.strip_prefix('@')) {
+        Some(delay) => {
+            words.pop();
+            Some(parse_delay(delay).ok_or_else(|| fail(format!("`@{delay}` is not a delay")))?)
+        }
+        None => None,
+    };
+    if words == ["all", "clear"] {
+        return Ok(vec![Action::Clear(ClearSpec::All)]);
+    }
+    let (site, effects) = parse_site(&words, shape).map_err(fail)?;
+    let mut actions = Vec::new();
+    for effect in effects {
+        let rate =
+            |value: &str| parse_ppm(value).ok_or_else(|| fail(format!("`{value}` is not a percentage from 0 to 100")));
+        let set = |failing| Action::Set(FaultSpec { site, failing, after, shape });
+        actions.push(match (site, effect.split_once('=')) {
+            (Site::Link(..) | Site::Node(_), None) if *effect == "down" => set(Failing::Down),
+            (Site::Link(..) | Site::Node(_), None) if *effect == "up" => Action::Clear(ClearSpec::Up(site)),
+            (Site::Link(..) | Site::Node(_), None) if *effect == "clear" => Action::Clear(ClearSpec::Site(site)),
+            (Site::Link(..) | Site::Everywhere, Some(("corrupt", value))) => set(Failing::Corrupt(rate(value)?)),
+            (Site::Link(..) | Site::Everywhere, Some(("drop", value))) => set(Failing::Drop(rate(value)?)),
+            (Site::Link(..), Some(("dup" | "reorder" | "delay" | "rate", _))) => {
+                let why = "a link of the torus keeps order and speed; set it on the trunk that carries the link";
+                return Err(fail(format!("`{effect}`: {why}")));
             }
-            None => None,
-        };
-        let (site, rest) = parse_site(&words, shape).map_err(fail)?;
-        let failing = match (site, rest) {
-            (Site::Link(..) | Site::Node(_), ["down"]) => Failing::Down,
-            (Site::Link(..) | Site::Everywhere, [effect]) if effect.starts_with("corrupt=") => {
-                let value = &effect["corrupt=".len()..];
-                Failing::Corrupt(
-                    parse_ppm(value).ok_or_else(|| fail(format!("`{value}` is not a percentage from 0 to 100")))?,
-                )
+            (Site::Node(_), Some(_)) => {
+                return Err(fail(format!("`{effect}`: a node fails as a whole; set it on its links")));
             }
-            (_, []) => return Err(fail("what happens to it is missing".into())),
-            (_, other) => return Err(fail(format!("`{}` is not understood", other.join(" ")))),
-        };
-        Ok(FaultSpec { site, failing, after, shape })
+            _ => return Err(fail(format!("`{effect}` is not understood"))),
+        });
+    }
+    match actions.is_empty() {
+        true => Err(fail("what happens to it is missing".into())),
+        false => Ok(actions),
     }
 }
 
@@ -105,12 +178,12 @@ impl ClearSpec {
     pub fn parse(text: &str, shape: Shape) -> Result<ClearSpec, FaultError> {
         let fail = |why: String| FaultError { text: text.to_string(), why };
         let words: Vec<&str> = text.split_whitespace().collect();
-        if words == ["all"] {
+        if words == ["all"] || words == ["all", "clear"] {
             return Ok(ClearSpec::All);
         }
         match parse_site(&words, shape).map_err(fail)? {
             (site, []) => Ok(ClearSpec::Site(site)),
-            (site, _) => FaultSpec::parse(text, shape).map(|_| ClearSpec::Site(site)),
+            (site, _) => parse(text, shape).map(|_| ClearSpec::Site(site)),
         }
     }
 }
@@ -129,7 +202,7 @@ fn parse_site<'w, 't>(words: &'w [&'t str], shape: Shape) -> Result<(Site, &'w [
             }
             Ok((Site::Link(id, dir), rest))
         }
-        [effect, ..] if effect.starts_with("corrupt=") => Ok((Site::Everywhere, words)),
+        [effect, ..] if effect.starts_with("corrupt=") || effect.starts_with("drop=") => Ok((Site::Everywhere, words)),
         ["node", at, rest @ ..] => Ok((Site::Node(node(at)?), rest)),
         ["link" | "node", ..] => Err("coordinates or direction are missing".into()),
         [] => Err("it is empty".into()),
@@ -172,6 +245,7 @@ impl fmt::Display for FaultSpec {
         match self.failing {
             Failing::Down => f.write_str("down")?,
             Failing::Corrupt(ppm) => write!(f, "corrupt={}%", ppm as f64 / 1e4)?,
+            Failing::Drop(ppm) => write!(f, "drop={}%", ppm as f64 / 1e4)?,
         }
         match self.after {
             Some(after) => write!(f, " @{after:?}"),
@@ -194,6 +268,7 @@ mod tests {
         for text in [
             "link 0,0,0 +X down",
             "link 3,1,1 -Z corrupt=1%",
+            "link 3,1,1 -Z drop=2.5%",
             "node 1,0,0 down",
             "link 0,1,0 +Y down @2ms",
             "corrupt=0.1%",
@@ -207,15 +282,18 @@ mod tests {
         for (text, part) in [
             ("", "it is empty"),
             ("cable 0,0,0 +X down", "`cable` is neither"),
-            ("corrupt=1% down", "`corrupt=1% down` is not understood"),
+            ("corrupt=1% down", "`down` is not understood"),
             ("link 0,0,0", "missing"),
             ("link 9,0,0 +X down", "9,0,0"),
             ("link 0,0,0 +Q down", "+Q"),
             ("link 0,0,0 +W down", "has no link +W"),
             ("link 0,0,0 +X", "what happens to it is missing"),
-            ("link 0,0,0 +X up", "`up` is not understood"),
+            ("link 0,0,0 +X up", "exactly one fault"),
+            ("link 0,0,0 +X sideways", "`sideways` is not understood"),
+            ("link 0,0,0 +X delay=1ms", "set it on the trunk"),
             ("link 0,0,0 +X corrupt=200%", "`200%` is not a percentage"),
-            ("node 0,0,0 corrupt=1%", "`corrupt=1%` is not understood"),
+            ("node 0,0,0 corrupt=1%", "a node fails as a whole"),
+            ("all clear", "exactly one fault"),
             ("node 0,0,0 down @soon", "`@soon` is not a delay"),
         ] {
             let message = FaultSpec::parse(text, shape()).expect_err("must be refused").to_string();
@@ -231,10 +309,34 @@ mod tests {
         assert!(ClearSpec::parse("link 0,0,0 +X sideways", shape()).is_err());
     }
 
+    #[test]
+    fn one_command_may_ask_for_several_things() {
+        let read = |text| parse(text, shape()).expect("valid");
+        let both = read("link 0,0,0 +X corrupt=1% drop=2%");
+        let shown: Vec<String> = both
+            .iter()
+            .map(|a| match a {
+                Action::Set(fault) => fault.to_string(),
+                Action::Clear(_) => panic!("nothing is cleared"),
+            })
+            .collect();
+        assert_eq!(shown, ["link 0,0,0 +X corrupt=1%", "link 0,0,0 +X drop=2%"]);
+        let down = FaultSpec::parse("link 0,0,0 +X down", shape()).expect("valid");
+        for (text, ends_down) in
+            [("link 0,0,0 +X up", true), ("link 0,0,0 +X clear", true), ("link 0,0,0 -X clear", false)]
+        {
+            let [Action::Clear(what)] = read(text)[..] else { panic!("{text}") };
+            assert_eq!(what.concerns(&down), ends_down, "{text}");
+        }
+        let [Action::Clear(up)] = read("link 0,0,0 +X up")[..] else { panic!("up") };
+        assert!(!both.iter().any(|a| matches!(a, Action::Set(f) if up.concerns(f))), "rates outlast `up`");
+        assert_eq!(read("all clear"), [Action::Clear(ClearSpec::All)]);
+    }
+
     proptest! {
         #[test]
         fn any_text_is_read_or_refused(text in ".{0,60}") {
-            let _ = FaultSpec::parse(&text, shape());
+            let _ = parse(&text, shape());
             let _ = ClearSpec::parse(&text, shape());
         }
     }

@@ -171,7 +171,7 @@ impl Daemon {
                 if epoch != new.epoch {
                     return Err(failure(
                         "it does not have the same faults in force",
-                        "try again; `angara fault clear all` if that does not help",
+                        "try again; `angara fault all clear` if that does not help",
                     ));
                 }
                 let (endpoints, crowded, core_offset) = self.reserve(Some(from), new)?;
@@ -196,7 +196,7 @@ impl Daemon {
             Ask::Lead(change) => self.lead(change).await.map(|()| Answer::Done),
             Ask::Change(before, change) => self.follow(before, change).await.map(|()| Answer::Done),
             Ask::Adopt(epoch, faults) => self.adopt(epoch, faults).await.map(|()| Answer::Done),
-            Ask::Impair(text) => self.impair_here(None, &text).await.map(|()| Answer::Done),
+            Ask::Impair(favour) => self.do_favour(favour).await.map(|()| Answer::Done),
             Ask::Agent(id, stream) => self.start_agent(from, id, stream).map(|()| Answer::Done),
         }
     }

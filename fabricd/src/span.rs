@@ -7,6 +7,7 @@
 use crate::agree::Change;
 use crate::config::Membership;
 use crate::dataplane::Handle;
+use crate::impair::Favour;
 use crate::placement::failure;
 use abi::job::Barrier;
 use abi::msg::{Event, Failure, JobSpec, Report, Wait};
@@ -62,8 +63,8 @@ pub(crate) enum Ask {
     Change(u64, Change),
     /// Have these faults in force and no others, and so many route changes behind you.
     Adopt(u64, Vec<String>),
-    /// Do this to what you send to all hosts.
-    Impair(String),
+    /// Do this to your trunks.
+    Impair(Favour),
     /// Start the launcher's other half for your PEs of a job; its input and output are this stream.
     Agent(u32, u64),
 }

@@ -138,11 +138,7 @@ impl<'t> Cluster<'t> {
 
     /// Makes every trunk bad, or good again.
     fn fault(&self, spec: &str) {
-        let (set, spec) = match spec.strip_suffix(" clear") {
-            None => ("set", spec),
-            Some(site) => ("clear", site),
-        };
-        let mut command = self.test.angara(["fault", set]);
+        let mut command = self.test.angara(["fault"]);
         command.args(spec.split_whitespace()).arg("--runtime-dir").arg(self.dir(0));
         self.test.run(command).success();
     }

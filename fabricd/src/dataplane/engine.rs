@@ -264,10 +264,10 @@ impl Engine {
         let _ = self.notices.send(notice);
     }
 
-    /// Makes trunks bad or good again; `None`: all of them.
-    pub(crate) fn impair(&mut self, host: Option<u16>, what: trunk::Impairment, text: &str) {
+    /// Makes the trunk to a host, or those to all but `except`, bad or good again.
+    pub(crate) fn impair(&mut self, host: Option<u16>, except: Option<u16>, change: crate::impair::Change) {
         if let Some(trunks) = &mut self.trunks {
-            trunks.impair(host, what, text);
+            trunks.impair(host, except, change);
         }
     }
 

@@ -65,12 +65,17 @@ impl Engine {
                 break;
             }
         }
-        self.fabric.set_fault(Fault { kind: network_fault(&fault), at: None }).map_err(|e| e.to_string())?;
+        let mut in_force = self.faults.in_force.clone();
+        in_force.retain(|f| !(f.site == fault.site && f.failing.same_kind(fault.failing)));
+        in_force.push(FaultSpec { after: None, ..fault.clone() });
+        let kind = match fault.failing {
+            Failing::Down => outage(fault.site),
+            Failing::Corrupt(_) | Failing::Drop(_) => Some(damage(fault.site, &in_force)),
+        };
+        let kind = kind.ok_or("every link down is no network")?;
+        self.fabric.set_fault(Fault { kind, at: None }).map_err(|e| e.to_string())?;
         tracing::info!(%fault, "fault in force");
-        let same_kind =
-            |f: &FaultSpec| f.site == fault.site && (f.failing == Failing::Down) == (fault.failing == Failing::Down);
-        self.faults.in_force.retain(|f| !same_kind(f));
-        self.faults.in_force.push(FaultSpec { after: None, ..fault });
+        self.faults.in_force = in_force;
         self.routes_changed();
         Ok(())
     }
@@ -95,26 +100,28 @@ impl Engine {
 
     /// Takes faults out of force and forgets those still to come.
     pub(crate) fn clear_fault(&mut self, what: ClearSpec) -> Result<(), String> {
-        let meant = |site: Site| what == ClearSpec::All || what == ClearSpec::Site(site);
         let (cleared, kept): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut self.faults.in_force).into_iter().partition(|f| meant(f.site));
+            std::mem::take(&mut self.faults.in_force).into_iter().partition(|f| what.concerns(f));
         self.faults.in_force = kept;
         let before = self.faults.waiting.len();
-        self.faults.waiting.retain(|(_, f)| !meant(f.site));
+        self.faults.waiting.retain(|(_, f)| !what.concerns(f));
         let mut any = !cleared.is_empty() || self.faults.waiting.len() < before;
         for fault in &cleared {
-            self.fabric.clear_fault(network_fault(fault));
+            match outage(fault.site).filter(|_| fault.failing == Failing::Down) {
+                Some(kind) => self.fabric.clear_fault(kind),
+                None => self.fabric.clear_fault(damage(fault.site, &[])),
+            }
             tracing::info!(%fault, "fault cleared");
         }
-        let (again, down): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut self.faults.given_up).into_iter().partition(|l| meant(Site::Link(l.node, l.dir)));
+        let meant = |link: &Link| what.site().is_none_or(|site| site == Site::Link(link.node, link.dir));
+        let (again, down): (Vec<_>, Vec<_>) = std::mem::take(&mut self.faults.given_up).into_iter().partition(meant);
         self.faults.given_up = down;
         for link in again {
             any = true;
             self.fabric.clear_fault(FaultKind::LinkDown(link));
         }
-        match (any, what) {
-            (false, ClearSpec::Site(site)) => Err(format!("no fault is set on {}", show_site(site, self.shape))),
+        match (any, what.site()) {
+            (false, Some(site)) => Err(format!("no fault is set on {}", show_site(site, self.shape))),
             _ => {
                 self.routes_changed();
                 Ok(())
@@ -169,14 +176,22 @@ impl Engine {
     }
 }
 
-fn network_fault(fault: &FaultSpec) -> FaultKind {
-    match (fault.site, fault.failing) {
-        (Site::Link(node, dir), Failing::Down) => FaultKind::LinkDown(Link { node, dir }),
-        (Site::Node(node), _) => FaultKind::NodeDown(node),
-        (Site::Link(node, dir), Failing::Corrupt(ppm)) => {
-            FaultKind::Corrupt { link: Some(Link { node, dir }), per_million: ppm }
-        }
-        (Site::Everywhere, Failing::Corrupt(ppm)) => FaultKind::Corrupt { link: None, per_million: ppm },
-        (Site::Everywhere, Failing::Down) => unreachable!("the parser gives every link only a rate"),
+/// A site that carries nothing.
+fn outage(site: Site) -> Option<FaultKind> {
+    match site {
+        Site::Link(node, dir) => Some(FaultKind::LinkDown(Link { node, dir })),
+        Site::Node(node) => Some(FaultKind::NodeDown(node)),
+        Site::Everywhere => None,
     }
+}
+
+/// What packets of a site suffer from all faults set there.
+fn damage(site: Site, faults: &[FaultSpec]) -> FaultKind {
+    let there = faults.iter().filter(|f| f.site == site);
+    let per_million = there.map(|f| f.failing.rate()).sum::<u32>().min(1_000_000);
+    let link = match site {
+        Site::Link(node, dir) => Some(Link { node, dir }),
+        Site::Node(_) | Site::Everywhere => None,
+    };
+    FaultKind::Corrupt { link, per_million }
 }

@@ -14,6 +14,7 @@
 use super::frames::{self, FRAME_MAX, Reader, Writer};
 use crate::cluster::Cluster;
 use crate::config::Membership;
+use crate::impair;
 use bytes::Bytes;
 use fabric::{Fabric, Frame, Link};
 use std::collections::{BTreeMap, VecDeque};
@@ -71,8 +72,9 @@ struct Peer {
     crossings: Vec<Crossing>,
     /// Messages the association had no room for.
     messages: VecDeque<Vec<u8>>,
-    /// Impairment in force, as text.
-    impaired: Option<String>,
+    /// What befalls its datagrams on purpose.
+    impaired: impair::State,
+    name: String,
 }
 
 /// Figures of one trunk.
@@ -134,9 +136,9 @@ impl Trunks {
                 config.mtu_max = (mtu as usize).saturating_sub(headers).max(config.mtu_start);
             }
             let association = Association::new(config, Duration::ZERO).map_err(io::Error::other)?;
-            let messages = VecDeque::new();
-            peers
-                .insert(index, Peer { association, address, crossings: crossings.collect(), messages, impaired: None });
+            let crossings = crossings.collect();
+            let (name, impaired) = (cluster.hosts[host].name.clone(), impair::State::default());
+            peers.insert(index, Peer { association, address, crossings, messages: VecDeque::new(), impaired, name });
         }
         Ok(Trunks {
             socket,
@@ -170,22 +172,25 @@ impl Trunks {
         }
     }
 
-    /// Sets what befalls what this host sends; `None`: to all hosts. `text` says it to people.
-    pub(super) fn impair(&mut self, host: Option<u16>, what: trunk::Impairment, text: &str) {
-        let none = trunk::Impairment { seed: what.seed, ..trunk::Impairment::default() } == what;
-        for (to, peer) in self.peers.iter_mut().filter(|(h, _)| host.is_none_or(|only| only == **h)) {
-            // Trunks that fare the same shall not do so at the same moment.
-            let seed = what.seed ^ ((self.me as u64) << 16 | *to as u64) << 32;
-            peer.association.impair(trunk::Impairment { seed, ..what });
-            peer.impaired = (!none).then(|| text.to_string());
+    /// Changes what befalls the trunk to a host, or those to all but `except`.
+    pub(super) fn impair(&mut self, host: Option<u16>, except: Option<u16>, change: impair::Change) {
+        for (to, peer) in self.peers.iter_mut() {
+            if host.is_some_and(|only| only != *to) || except == Some(*to) {
+                continue;
+            }
+            peer.impaired.change(change);
+            if let Some(what) = change.what {
+                // Trunks that fare the same shall not do so at the same moment.
+                let seed = what.seed ^ ((self.me as u64) << 16 | *to as u64) << 32;
+                peer.association.impair(trunk::Impairment { seed, ..what });
+            }
         }
     }
 
-    /// The impairments in force, each once.
+    /// The impairments in force.
     pub(super) fn impaired(&self) -> Vec<String> {
-        let mut all: Vec<String> = self.peers.values().filter_map(|p| p.impaired.clone()).collect();
-        all.dedup();
-        all
+        let bad = self.peers.values().filter(|p| !p.impaired.is_none());
+        bad.map(|p| format!("trunk {} {}", p.name, p.impaired)).collect()
     }
 
     /// Figures of every trunk.
@@ -287,6 +292,9 @@ impl Trunks {
             for _ in 0..BATCHES_PER_ROUND {
                 self.batch.clear();
                 let Some(segment) = peer.association.poll_transmit(now, &mut self.batch) else { break };
+                if peer.impaired.cut {
+                    continue;
+                }
                 if let Err(e) = self.socket.send(peer.address, &self.batch, segment) {
                     // As good as lost on the way; the association sends it again.
                     tracing::debug!(to = %peer.address, error = %e, "cannot send");
@@ -302,6 +310,7 @@ impl Trunks {
         let mut take = |_: SocketAddr, datagram: &mut [u8]| {
             let claimed = trunk::hosts(datagram).filter(|(_, to)| *to == me);
             match claimed.and_then(|(from, _)| peers.get_mut(&from)) {
+                Some(peer) if peer.impaired.cut => {}
                 // What it refuses, it counts by cause.
                 Some(peer) => drop(peer.association.handle_datagram(now, datagram)),
                 None => *strangers += 1,
