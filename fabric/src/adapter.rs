@@ -180,8 +180,8 @@ impl Fabric {
             let at = Place { region: place.region, offset: place.offset.wrapping_add(done as u64) };
             let mut p = self.packet_of(port, op, PacketType::Write, to, at);
             p.vc = vc as u8;
-            // The order that an all-to-all barrier rests on needs one way per pair.
-            let adaptive = adaptive && self.ports[port].family != BarrierFamily::AllToAll;
+            // The order that an all-to-all barrier rests on needs one way per pair, and so does mending a split network.
+            let adaptive = adaptive && !self.split && self.ports[port].family != BarrierFamily::AllToAll;
             p.flags |= if adaptive { flag::MAY_ADAPT } else { 0 };
             p.flags |= if done + n == len { flag::LAST } else { 0 };
             self.fill(&mut p, op, n as u16, source.is_some());

@@ -7,7 +7,6 @@ use crate::Fabric;
 use crate::slab::{Detail, Packet, flag};
 use crate::topology::NONE;
 use crate::types::*;
-use crate::wire::Note;
 use abi::PAYLOAD_MAX;
 use abi::desc::{Place, Region};
 use abi::packet::{PacketType, Vc, data_flits};
@@ -20,22 +19,17 @@ impl Fabric {
         if p.is(flag::OLD) {
             self.old_left(p.src, p.dst);
         }
-        if p.port == NONE || matches!(p.kind, PacketType::ReadRsp | PacketType::Barrier) {
+        if p.is(flag::FOREIGN) {
+            self.count_ejected(h);
+        }
+        if p.port == NONE || p.is(flag::DEAD) || matches!(p.kind, PacketType::ReadRsp | PacketType::Barrier) {
             return;
         }
-        if self.counting && !p.is(flag::DEAD) {
+        if self.counting {
             self.count_delivered(h);
         }
-        let from = Port { node: p.src, endpoint: p.src_ep };
-        let port = match p.is(flag::FOREIGN) {
-            true if !self.owned[p.src as usize] => {
-                return self.send_note(at, from, p.job, self.generation(p.job), Note::Gone);
-            }
-            _ if p.is(flag::DEAD) => None,
-            true => self.port_index(from),
-            false => Some(p.port as usize),
-        };
-        if let Some(port) = port {
+        if !p.is(flag::FOREIGN) {
+            let port = p.port as usize;
             if self.ports[port].family.acknowledges() {
                 // The acknowledgement goes back among adapters; it takes time but no room.
                 let back = self.routes.hops(at, p.src).unwrap_or(0) as Tick * self.hop_ps;
@@ -147,9 +141,12 @@ impl Fabric {
         let p = self.packets[h];
         self.packets[h].flags &= !flag::AWAIT;
         let at_target = matches!(p.kind, PacketType::ReadReq | PacketType::Service);
+        if at_target && !self.owned[p.src as usize] {
+            return self.answer_refused(h);
+        }
         if at_target {
             self.service_done(h);
-            self.fail_request(p.dst, h, OpFault::Refused);
+            self.fail_request(h, OpFault::Refused);
             return self.free_packet(h);
         }
         if let Some(op) = self.ops.by_key(p.op) {
@@ -175,24 +172,22 @@ impl Fabric {
     }
 
     /// The operation behind a request or an answer that got lost fails, and its window reopens.
-    /// Returns whether the requester is modelled elsewhere and has been sent a note.
-    pub(crate) fn fail_request(&mut self, at: NodeId, h: u32, fault: OpFault) -> bool {
+    /// False if the requester is modelled elsewhere; its fabric finds out by itself, when routes change.
+    fn fail_request(&mut self, h: u32, fault: OpFault) -> bool {
         let p = self.packets[h];
         let (to, window) = match p.kind {
             PacketType::ReadRsp => (Port { node: p.dst, endpoint: p.dst_ep }, p.is(flag::READ)),
             _ => (Port { node: p.src, endpoint: p.src_ep }, p.kind == PacketType::ReadReq),
         };
-        if !self.owned[to.node as usize] {
-            let note = Note::Lost { op: p.op, window, from: p.src, fault };
-            self.send_note(at, to, p.job, self.generation(p.job), note);
-            return true;
+        let here = self.owned[to.node as usize];
+        if here {
+            self.fail_answer(to, p.op, window, fault);
         }
-        self.fail_answer(to, p.op, window, fault);
-        false
+        here
     }
 
     /// The port `to` will get no answer for operation `op`.
-    pub(crate) fn fail_answer(&mut self, to: Port, op: u64, window: bool, fault: OpFault) {
+    fn fail_answer(&mut self, to: Port, op: u64, window: bool, fault: OpFault) {
         if window {
             self.reopen_reads(to);
         }
@@ -212,7 +207,6 @@ impl Fabric {
     /// Sends the answer to a read or fetching atomic and forgets the request.
     fn answer(&mut self, h: u32, data: &[u8]) {
         let request = self.packets[h];
-        self.service_done(h);
         let (back, len, last) = match request.detail {
             Detail::Read { back, len } => (back, len as usize, flag::LAST | flag::READ),
             Detail::Amo { width, back: Some(back), .. } => (back, width as usize, flag::LAST),
@@ -221,11 +215,7 @@ impl Fabric {
         let mut done = 0;
         while done < len {
             let n = (len - done).min(PAYLOAD_MAX);
-            let mut p = Packet::new(PacketType::ReadRsp);
-            p.vc = Vc::Response as u8;
-            (p.src, p.src_ep) = (request.dst, request.dst_ep);
-            (p.dst, p.dst_ep) = (request.src, request.src_ep);
-            (p.job, p.class, p.op) = (request.job, request.class, request.op);
+            let mut p = answer_to(&request);
             (p.region, p.offset) = (back.region, back.offset.wrapping_add(done as u64));
             p.bytes = n as u16;
             p.flits = 2 + data_flits(n) as u8;
@@ -242,6 +232,20 @@ impl Fabric {
             self.enter_adapter(node, answer);
             done += n;
         }
+        // Last: what a barrier that waits for this sends must be behind the answer.
+        self.service_done(h);
+        self.free_packet(h);
+    }
+
+    /// Tells a requester in another fabric that there is no such memory: an answer without data, on the
+    /// way all answers take.
+    fn answer_refused(&mut self, h: u32) {
+        let request = self.packets[h];
+        let mut p = answer_to(&request);
+        p.flags = flag::LAST | if request.kind == PacketType::ReadReq { flag::READ } else { 0 };
+        let answer = self.packets.alloc(p);
+        self.enter_adapter(request.dst, answer);
+        self.service_done(h);
         self.free_packet(h);
     }
 
@@ -249,6 +253,10 @@ impl Fabric {
     fn deliver_answer(&mut self, h: u32) {
         let p = self.packets[h];
         let at = Port { node: p.dst, endpoint: p.dst_ep };
+        if p.bytes == 0 {
+            self.fail_answer(at, p.op, p.is(flag::READ), OpFault::Refused);
+            return self.free_packet(h);
+        }
         if p.is(flag::READ) {
             self.reopen_reads(at);
         }
@@ -293,10 +301,20 @@ impl Fabric {
             _ => Port { node: p.src, endpoint: p.src_ep },
         };
         self.left(node, h);
-        if !p.is(flag::DEAD) && !self.fail_request(node, h, OpFault::Unreachable { to, blame }) {
+        if !p.is(flag::DEAD) && self.fail_request(h, OpFault::Unreachable { to, blame }) {
             let what = NetError::Unreachable { from, to, blame };
             self.effect(Effect::Error { at, job: p.job, what, time: self.now });
         }
         self.free_packet(h);
     }
+}
+
+/// An answer to `request` as yet without data.
+fn answer_to(request: &Packet) -> Packet {
+    let mut p = Packet::new(PacketType::ReadRsp);
+    p.vc = Vc::Response as u8;
+    (p.src, p.src_ep) = (request.dst, request.dst_ep);
+    (p.dst, p.dst_ep) = (request.src, request.src_ep);
+    (p.job, p.class, p.op) = (request.job, request.class, request.op);
+    p
 }

@@ -293,6 +293,16 @@ impl Events {
         })
     }
 
+    /// Takes out everything, in no order.
+    pub(crate) fn drain(&mut self) -> Vec<(Tick, Event)> {
+        let (open, mut all) = (self.open, Vec::new());
+        while let Some(time) = self.peek(Tick::MAX) {
+            all.extend(self.pop_at(time).map(|event| (time, event)));
+        }
+        self.open = open; // what is pushed next may be earlier than the last of these
+        all
+    }
+
     pub(crate) fn memory_bytes(&self) -> usize {
         self.chunks.capacity() * size_of::<Chunk>()
             + size_of_val(&*self.buckets)

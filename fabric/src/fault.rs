@@ -141,7 +141,7 @@ impl Fabric {
         Ok(())
     }
 
-    fn check_fault(&self, kind: &FaultKind) -> Result<(), FaultError> {
+    pub(crate) fn check_fault(&self, kind: &FaultKind) -> Result<(), FaultError> {
         let (nodes, shape) = (self.net.nodes, self.net.shape);
         let link_ok = |l: &Link| {
             if (l.node as usize) < nodes && self.net.neighbour(l.node, l.dir.index()) != NONE {

@@ -3,6 +3,7 @@
 use crate::Fabric;
 use crate::adapter::PortState;
 use crate::barrier::{BarrierFamily, Group, Member};
+use crate::keep::{Ejected, Kept, Streams};
 use crate::slab::{NO_QUEUE, flag};
 use crate::topology::NONE;
 use crate::types::*;
@@ -15,6 +16,10 @@ pub(crate) struct Job {
     /// Its nodes, sorted, once each.
     pub(crate) nodes: Vec<NodeId>,
     pub(crate) group: Group,
+    /// Packets that have gone to other parts of the network, at their sources here.
+    pub(crate) kept: Streams<Kept>,
+    /// Packets that have come from other parts, at their targets here.
+    pub(crate) ejected: Streams<Ejected>,
 }
 
 impl Fabric {
@@ -70,7 +75,8 @@ impl Fabric {
         for port in ports {
             self.open_port(*port, job);
         }
-        self.jobs[job as usize] = Some(Job { ports: ports.to_vec(), nodes, group });
+        self.jobs[job as usize] =
+            Some(Job { ports: ports.to_vec(), nodes, group, kept: Streams::default(), ejected: Streams::default() });
         self.counters.open(job);
         Ok(())
     }
@@ -101,6 +107,9 @@ impl Fabric {
             return;
         }
         self.unload_trees_of(job);
+        for h in self.take_kept(job) {
+            self.free_packet(h);
+        }
         for h in self.packets.handles() {
             let p = &self.packets[h];
             if p.job != job || p.is(flag::DEAD) {

@@ -44,8 +44,11 @@ mod eject;
 mod event;
 pub mod fault;
 mod job;
+mod keep;
 mod layout;
+mod ledger;
 mod link;
+mod mend;
 pub mod model;
 mod ops;
 mod post;
@@ -66,9 +69,10 @@ pub use collective::{TreeError, TreeRow, TreeRows};
 pub use config::{Config, ConfigError, FlitTime, Params};
 pub use counters::NodeCounters;
 pub use fault::{Fault, FaultError, FaultKind};
+pub use ledger::{Ledger, LedgerError};
 pub use routes::{Route, Routes};
 pub use types::*;
-pub use wire::{Frame, FrameError, Meta, Note};
+pub use wire::{Frame, FrameError, Meta};
 
 use abi::account::{CLASSES, Load};
 use abi::torus::{NodeId, Shape};
@@ -126,6 +130,10 @@ pub struct Fabric {
     routes: Routes,
     /// Something is out of service.
     any_dead: bool,
+    /// A chip network of which other nodes are modelled elsewhere.
+    split: bool,
+    /// Nothing moves; see [`Fabric::hold`].
+    on_hold: bool,
     /// Barriers or trees may be at work, or part of the network is modelled elsewhere.
     special: bool,
     /// Number of route changes.
@@ -203,6 +211,7 @@ impl Fabric {
         let mut owned = vec![machine.owned.is_none(); nodes];
         machine.owned.iter().flatten().for_each(|node| owned[*node as usize] = true);
         let lay = layout::Layout::new(net.dirs, machine.channels, machine.adapter);
+        let split = machine.adapter && owned.contains(&false);
         let unit = if machine.units_are_flits { abi::PACKET_FLITS_MAX } else { 1 };
         let (data, tree) = (params.slots as usize * unit, params.collective_slots as usize);
         let tree = if machine.adapter { tree } else { 0 };
@@ -225,7 +234,9 @@ impl Fabric {
             counters: counters::Counters::new(nodes),
             routes: Routes::new(net.clone()),
             any_dead: false,
-            special: machine.adapter && owned.contains(&false),
+            split,
+            on_hold: false,
+            special: split,
             epoch: 0,
             held: BTreeMap::new(),
             drain_all: false,
@@ -271,13 +282,16 @@ impl Fabric {
 
     /// When something happens next by itself, `None` if only a call can change anything.
     pub fn poll_timeout(&self) -> Option<Tick> {
-        self.events.next_time()
+        if self.on_hold { None } else { self.events.next_time() }
     }
 
     /// Runs every event up to and including `to` and returns the time reached: `to`, or the
     /// earlier time of an effect that needs [`Fabric::supply`] before time may go on.
     pub fn advance(&mut self, to: Tick) -> Tick {
         self.return_lent();
+        if self.on_hold {
+            return self.now;
+        }
         loop {
             if self.waiting > 0 && self.events.next_time().is_none_or(|t| t > self.now) {
                 return self.now;
@@ -294,6 +308,9 @@ impl Fabric {
     /// that need memory do not stop it; what depends on them goes on when it is supplied.
     pub fn run_free(&mut self) {
         self.return_lent();
+        if self.on_hold {
+            return;
+        }
         while let Some(next) = self.peek(Tick::MAX) {
             self.run_tick(next);
         }
@@ -304,6 +321,9 @@ impl Fabric {
     /// work can come back to it. Returns whether everything is quiet.
     pub fn run_some(&mut self, ticks: usize) -> bool {
         self.return_lent();
+        if self.on_hold {
+            return true;
+        }
         for _ in 0..ticks {
             match self.peek(Tick::MAX) {
                 Some(next) => self.run_tick(next),
@@ -344,7 +364,7 @@ impl Fabric {
     /// With nothing under way no barrier or tree is at work until somebody posts to it.
     fn rest(&mut self) {
         if self.special && self.packets.in_flight() == 0 && self.events.next_time().is_none() {
-            self.special = self.owned.contains(&false);
+            self.special = self.split;
         }
     }
 

@@ -15,7 +15,7 @@ use crate::Fabric;
 use crate::event::Kind;
 use crate::layout::{DATA_VCS, VCS};
 use crate::model::rng::{Purpose, below, draw};
-use crate::slab::{flag, rate};
+use crate::slab::{NO_QUEUE, flag, rate};
 use crate::types::{Blame, Effect, Link, Tick};
 use abi::packet;
 use abi::torus::Direction;
@@ -244,6 +244,16 @@ impl Fabric {
         }
     }
 
+    /// The routers have been emptied: no link has anything to repeat. Returns the packets that were in no queue either.
+    pub(crate) fn clear_lossy(&mut self) -> Vec<u32> {
+        let mut lost = Vec::new();
+        for l in self.lossy.values_mut() {
+            (l.out_of_step, l.failures) = (false, 0);
+            lost.extend(l.unreceived.drain(..).map(|u| u.0).filter(|h| self.packets[*h].queue == NO_QUEUE));
+        }
+        lost
+    }
+
     /// A packet in the queue of a link is taken out: it will not be repeated.
     pub(crate) fn forget_replay(&mut self, node: u32, dir: usize, h: u32) {
         if !self.lossy.is_empty() {
@@ -262,8 +272,13 @@ impl Fabric {
         l.out_of_step = false;
         if l.failures >= FAILURES_MAX {
             l.failures = 0;
+            // In a split network all parts must change routes together: until they do, this link says nothing more.
+            l.out_of_step = self.split;
             let link = Link { node, dir: Direction::ALL[dir] };
             self.effect(Effect::LinkDown { link, time: self.now });
+            if self.split {
+                return;
+            }
             return self.fail(Blame::Link(link));
         }
         let again = std::mem::take(&mut l.unreceived);

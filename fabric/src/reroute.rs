@@ -10,8 +10,8 @@
 //! Packets of pairs that are no longer reachable are dropped and their injector is told.
 //! `docs/model.md`, section 4, "Failures", has every rule.
 //!
-//! Where the source is modelled by another fabric (a boundary link away), a packet is put back at
-//! the node where it was met; such pairs may then be reordered by a second fault.
+//! This is what one fabric does that models the whole network. Parts of one cannot see each other's packets and
+//! change together: [`crate::mend`].
 
 use crate::Fabric;
 use crate::layout::{DATA_VCS, Q_SPECIAL};
@@ -31,16 +31,18 @@ impl Fabric {
     pub fn agree_on_epoch(&mut self, epoch: u64) {
         self.epoch = epoch;
         self.take_out_specials();
-        self.barriers_restart();
+        self.barriers_restart(|_| None);
     }
 
     pub(crate) fn change_routes(&mut self, what: Blame, dead: bool) {
+        if self.split {
+            return self.mend_alone();
+        }
         let before = self.routes.clone();
         self.routes.set(what, dead);
         self.any_dead = self.routes.any_dead();
         self.epoch += 1;
         self.special |= self.adapter(); // barriers begin again
-        self.hand_over_lossy();
         self.take_out_specials();
         if dead {
             self.break_trees(what);
@@ -52,33 +54,14 @@ impl Fabric {
                 self.ask_again(node);
             }
         }
-        self.barriers_restart();
-    }
-
-    /// Packets that wait at this end of a boundary link to be sent again are handed over as they
-    /// are: only queues that are here can be searched for what is blocked.
-    fn hand_over_lossy(&mut self) {
-        let links: Vec<usize> = self.lossy.keys().copied().collect();
-        for link in links {
-            let (node, dir) = ((link / self.lay.dirs) as u32, link % self.lay.dirs);
-            if self.owned[self.net.neighbour(node, dir) as usize] {
-                continue;
-            }
-            let waiting = self.lossy.get_mut(&link).map(|l| std::mem::take(&mut l.unreceived)).unwrap_or_default();
-            for (h, vc) in waiting {
-                self.packets[h].ready = self.now + self.hop_ps;
-                self.packets[h].rate = rate::WHOLE;
-                self.send_boundary(node, dir, vc as usize, h);
-            }
-        }
+        self.barriers_restart(|_| None);
     }
 
     /// Removes barrier specials and messages that wait for outputs.
     fn take_out_specials(&mut self) {
         for h in self.packets.handles() {
             let p = &self.packets[h];
-            if p.kind == PacketType::Barrier && p.queue != NO_QUEUE && (p.queue as usize >= Q_SPECIAL || p.src != p.dst)
-            {
+            if p.kind == PacketType::Barrier && p.is_queued() && (p.queue as usize >= Q_SPECIAL || p.src != p.dst) {
                 self.unlink(h);
                 self.free_packet(h);
             }
@@ -111,10 +94,7 @@ impl Fabric {
     fn in_network(&self, h: u32) -> bool {
         let p = &self.packets[h];
         let queue = p.queue as usize;
-        p.queue != NO_QUEUE
-            && p.kind != PacketType::Barrier
-            && self.lay.dir(queue).is_some()
-            && self.lay.vc(queue) < DATA_VCS
+        p.is_queued() && p.kind != PacketType::Barrier && self.lay.dir(queue).is_some() && self.lay.vc(queue) < DATA_VCS
     }
 
     /// Puts blocked packets, and later ones of the same pair and channel, back at their sources.
@@ -153,7 +133,7 @@ impl Fabric {
         let p = &mut self.packets[h];
         p.flags &= !(flag::OLD | flag::ADAPTIVE);
         (p.ready, p.rate, p.routers) = (self.now + self.params.router_ps, rate::INTERNAL, 0);
-        let node = if self.owned[p.src as usize] { p.src } else { p.node };
+        let node = p.src;
         let vc = if p.is(flag::MAY_ADAPT) && !self.any_dead { Vc::Adaptive as usize } else { p.vc as usize };
         let queue = self.lay.injection(p.from_channel as usize, vc);
         self.insert_by_serial(node, queue, h);

@@ -49,6 +49,11 @@ pub(crate) struct Input {
     pub(crate) asks: Asks,
 }
 
+impl Input {
+    const EMPTY: Input =
+        Input { front: NONE, back: NONE, busy: 0, posted: 0, since: 0, wants: 0, straight: 0, asks: Asks::No };
+}
+
 /// One output, in one cache line.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
@@ -60,6 +65,12 @@ pub(crate) struct Output {
     wake: Tick,
     /// Of the data channels.
     pub(crate) credits: Credits,
+}
+
+impl Output {
+    fn idle(slots: &Slots) -> Output {
+        Output { requests: [0; LANES], busy: 0, wake: NEVER, credits: slots.all_free(0) }
+    }
 }
 
 /// What an output has granted.
@@ -93,13 +104,10 @@ pub(crate) struct Routers {
 
 impl Routers {
     pub(crate) fn new(net: &Net, lay: &Layout, slots: &Slots, adapter: bool) -> Routers {
-        let input =
-            Input { front: NONE, back: NONE, busy: 0, posted: 0, since: 0, wants: 0, straight: 0, asks: Asks::No };
-        let output = Output { requests: [0; LANES], busy: 0, wake: NEVER, credits: slots.all_free(0) };
         let outputs = net.nodes * lay.outs;
         Routers {
-            inputs: vec![input; net.nodes * lay.queues],
-            outputs: vec![output; outputs],
+            inputs: vec![Input::EMPTY; net.nodes * lay.queues],
+            outputs: vec![Output::idle(slots); outputs],
             granted: vec![Granted::default(); outputs],
             collective: vec![slots.all_free(UP); if adapter { outputs } else { 0 }],
             rings: (0..lay.dirs).filter(|o| net.is_ring(*o)).fold(0, |rings, o| rings | 1 << o),
@@ -109,6 +117,16 @@ impl Routers {
             fresh: Vec::new(),
             outs: lay.outs,
         }
+    }
+    /// All queues are empty, nothing is asked for, all slots are free.
+    pub(crate) fn empty(&mut self, slots: &Slots) {
+        self.inputs.fill(Input::EMPTY);
+        self.outputs.fill(Output::idle(slots));
+        self.collective.fill(slots.all_free(UP));
+        self.adaptive.fill(0);
+        self.look.fill(0);
+        self.dirty.clear();
+        self.fresh.clear();
     }
     #[inline(always)]
     pub(crate) fn output(&mut self, node: u32, out: usize) -> &mut Output {
@@ -253,8 +271,8 @@ impl Fabric {
         };
         if self.lay.vc(queue) != ADAPTIVE {
             if self.any_dead && self.routes.blocked(node, straight) {
-                // Only from another fabric that does not know of the fault yet.
-                return self.take_back(h);
+                // Only from another fabric that is not of one mind with this one, which must not be.
+                return self.discard_front(node, queue);
             }
             if !self.pass_at_once(node, queue, straight) {
                 let (lane, number) = self.lay.request(queue);

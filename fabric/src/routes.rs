@@ -83,6 +83,19 @@ impl Routes {
         self.rebuild();
     }
 
+    /// Takes these cables and nodes out of service, and no others.
+    pub(crate) fn replace(&mut self, dead: &[Blame]) {
+        self.dead_links.clear();
+        self.dead_nodes.clear();
+        for what in dead {
+            match *what {
+                Blame::Link(link) => self.dead_links.extend([Some(link), self.net.reverse(link)].into_iter().flatten()),
+                Blame::Node(node) => drop(self.dead_nodes.insert(node)),
+            }
+        }
+        self.rebuild();
+    }
+
     pub(crate) fn net(&self) -> &Net {
         &self.net
     }

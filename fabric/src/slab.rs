@@ -166,6 +166,10 @@ impl Packet {
     pub(crate) fn is(&self, flag: u16) -> bool {
         self.flags & flag != 0
     }
+    /// Waits in a queue of a router.
+    pub(crate) fn is_queued(&self) -> bool {
+        self.queue < KEPT
+    }
     pub(crate) fn place(&self) -> Place {
         Place { region: self.region, offset: self.offset }
     }
@@ -173,6 +177,8 @@ impl Packet {
 
 /// Not in a queue.
 pub(crate) const NO_QUEUE: u8 = u8::MAX;
+/// In another part of the network; this is the source's copy. See [`crate::keep`].
+pub(crate) const KEPT: u8 = NO_QUEUE - 1;
 /// Belongs to no operation.
 pub(crate) const NO_OP: u64 = u64::MAX;
 

@@ -352,7 +352,8 @@ pub enum Effect {
         time: Tick,
     },
     /// The network itself took a link (both directions) out of service after 16 replays without
-    /// success. Routes have been rebuilt: look at [`crate::Fabric::reachable`] again.
+    /// success. Routes have been rebuilt: look at [`crate::Fabric::reachable`] again. In a fabric that is one
+    /// part of a network they have not: the link says nothing more until [`crate::Fabric::mend`].
     LinkDown {
         /// The direction that failed.
         link: Link,
@@ -401,6 +402,12 @@ pub enum NetError {
         tree: u8,
         /// What is broken.
         blame: Blame,
+    },
+    /// The network was mended while packets of the tree were under way; it has been unloaded.
+    #[error("tree {tree} was unloaded: routes changed while its packets were under way")]
+    TreeLost {
+        /// TreeId.
+        tree: u8,
     },
     /// Some nodes entered a half-barrier, others a full one.
     #[error("node {node} entered another kind of barrier than its neighbour")]

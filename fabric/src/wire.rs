@@ -9,7 +9,7 @@ use crate::event::Kind;
 use crate::layout::UP;
 use crate::slab::{Detail, Packet, flag, rate};
 use crate::topology::{NONE, Way, link_index};
-use crate::types::{Effect, JobId, Link, NetError, OpFault, Port, Tick};
+use crate::types::{JobId, Link, Tick};
 use abi::FLIT_BYTES;
 use abi::PACKET_FLITS_MAX;
 use abi::desc::{AmoOp, Place, Region};
@@ -34,35 +34,21 @@ pub enum Frame {
         /// The channel.
         vc: Vc,
     },
-    /// What became of a packet, for the port that posted it. The chip has no such message: it
+    /// Packets have been ejected, for the source that keeps copies of them. The chip has no such message: it
     /// stands for the knowledge a single fabric has of its own packets, and is not traffic.
-    Note {
-        /// The port to tell.
-        to: Port,
-        /// Its job.
+    Gone {
+        /// Their job.
         job: JobId,
         /// As in [`Meta`].
         generation: u16,
-        /// What to tell.
-        note: Note,
-    },
-}
-
-/// What became of a packet that left its fabric.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Note {
-    /// It is out of the network; fences stop waiting for it.
-    Gone,
-    /// It was dropped, or the memory it asked for was refused.
-    Lost {
-        /// Operation that waits for an answer, as in [`Meta`].
-        op: u64,
-        /// A read request (or its last answer) that counted against the port's window.
-        window: bool,
-        /// Source of the packet.
+        /// Their target.
         from: NodeId,
-        /// Why.
-        fault: OpFault,
+        /// Their source.
+        to: NodeId,
+        /// The channel of their class: 0 or 1.
+        vc: u8,
+        /// How many.
+        count: u16,
     },
 }
 
@@ -287,7 +273,7 @@ impl Fabric {
             src_endpoint: p.src_ep,
             dst_endpoint: p.dst_ep,
             region: p.region as u8,
-            flags: p.flags & !(flag::OLD | flag::AWAIT),
+            flags: p.flags & !flag::AWAIT,
             bytes: p.bytes,
             op,
             port: p.port,
@@ -297,45 +283,7 @@ impl Fabric {
         flits[..n].iter().for_each(|f| bytes.extend_from_slice(&f.to_le_bytes()));
         let frame = Frame::Packet { vc: Vc::ALL[vc], meta, flits: bytes.into() };
         self.boundary.entry(link_index(node, out)).or_default().push_back((p.ready, frame));
-        if self.packets[h].is(flag::OLD) {
-            self.old_left(p.src, p.dst);
-        }
-        self.free_packet(h);
-    }
-
-    /// Sends a note to a port of another fabric: over the first boundary link on the way from `at`.
-    pub(crate) fn send_note(&mut self, at: NodeId, to: Port, job: JobId, generation: u16, note: Note) {
-        let path = self.routes.path(at, to.node).unwrap_or_default();
-        let leaves = |l: &&Link| {
-            let far = self.net.neighbour(l.node, l.dir.index());
-            self.owned[l.node as usize] && !self.owned[far as usize]
-        };
-        // With no route left the note is lost, as the packets of that port are.
-        let Some(link) = path.iter().find(leaves) else { return };
-        let time = self.now + self.hop_ps;
-        let frames = self.boundary.entry(link_index(link.node, link.dir.index())).or_default();
-        frames.push_back((time, Frame::Note { to, job, generation, note }));
-    }
-
-    fn take_note(&mut self, at: NodeId, to: Port, job: JobId, generation: u16, note: Note) {
-        if !self.owned[to.node as usize] {
-            return self.send_note(at, to, job, generation, note);
-        }
-        let port = self.port_index(to).filter(|i| self.ports[*i].job == job && self.generation(job) == generation);
-        let Some(port) = port else { return };
-        match note {
-            Note::Gone => {
-                self.ports[port].outstanding = self.ports[port].outstanding.saturating_sub(1);
-                self.schedule_pump(port, self.now);
-            }
-            Note::Lost { op, window, from, fault } => {
-                if let OpFault::Unreachable { to: target, blame } = fault {
-                    let what = NetError::Unreachable { from, to: target, blame };
-                    self.effect(Effect::Error { at: to, job, what, time: self.now });
-                }
-                self.fail_answer(to, op, window, fault);
-            }
-        }
+        self.keep(h);
     }
 
     /// A slot of a boundary link into this fabric has become free.
@@ -385,6 +333,9 @@ impl Fabric {
 
     /// The next frame for the other end of a boundary link: when it arrives there, and what.
     pub fn poll_transmit(&mut self, link: Link) -> Option<(Tick, Frame)> {
+        if self.on_hold {
+            return None;
+        }
         self.boundary.get_mut(&link_index(link.node, link.dir.index()))?.pop_front()
     }
 
@@ -396,15 +347,21 @@ impl Fabric {
         if link.node as usize >= self.net.nodes || far == NONE {
             return Err(FrameError::Link(link));
         }
+        if self.on_hold {
+            return Ok(());
+        }
         // What is due now has been done already.
         let at = time.max(self.now + 1);
         let index = link_index(link.node, link.dir.index());
         match frame {
-            Frame::Note { to, job, generation, note } => {
-                if self.owned[link.node as usize] || !self.owned[far as usize] || to.node as usize >= self.net.nodes {
+            Frame::Gone { job, generation, from, to, vc, count } => {
+                if self.owned[link.node as usize] || !self.owned[far as usize] {
                     return Err(FrameError::Link(link));
                 }
-                self.take_note(far, to, job, generation, note);
+                if from.max(to) as usize >= self.net.nodes || vc > 1 {
+                    return Err(FrameError::Content("a node outside the network or no channel of packets"));
+                }
+                self.heard_gone(link, job, generation, (from, to, vc), count);
             }
             Frame::Credit { vc } => {
                 if !self.owned[link.node as usize] || self.owned[far as usize] {

@@ -416,12 +416,24 @@ impl Fabric {
         }
     }
 
+    /// A packet for another part of the network has been given up here: its target is not to wait for it.
+    fn count_unsent(&mut self, job: JobId, node: NodeId, to: NodeId) {
+        let Some(m) = self.member(job, node) else { return };
+        let counts = if m.told { &mut m.said } else { &mut m.sent };
+        if let Some(count) = counts.get_mut(&to) {
+            *count = count.saturating_sub(1);
+        }
+    }
+
     /// A packet has been delivered, or given up, that its target's barrier counts.
     pub(crate) fn count_delivered(&mut self, h: u32) {
         let p = &self.packets[h];
         let (job, node, odd) = (p.job, p.dst, super::stamp_of(p) & 1);
         if self.barrier_family(job) != BarrierFamily::Counting {
             return;
+        }
+        if !self.owned[node as usize] {
+            return self.count_unsent(job, self.packets[h].src, node);
         }
         if let Some(m) = self.member(job, node) {
             m.delivered[odd as usize] += 1;

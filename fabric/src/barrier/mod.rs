@@ -384,16 +384,24 @@ impl Fabric {
         self.job(job).and_then(|j| j.ports.iter().filter(at_node).min()).map_or(0, |p| p.endpoint)
     }
 
+    /// The least number of barriers that a node of the job that is modelled here has left.
+    pub(crate) fn barriers_left(&self, job: JobId) -> Option<u64> {
+        let group = &self.job(job)?.group;
+        let here = |(m, node): &(&Member, &NodeId)| m.ports > 0 && self.owned[**node as usize];
+        group.members.iter().zip(&group.nodes).filter(here).map(|(m, _)| m.done + u64::from(m.rerun)).min()
+    }
+
     /// After a route change: forget groups and specials, start the phases of unfinished barriers
-    /// again. Specials in the network carry an old epoch and are ignored.
-    pub(crate) fn barriers_restart(&mut self) {
+    /// again. Specials in the network carry an old epoch and are ignored. `least` says what
+    /// [`Fabric::barriers_left`] is over all parts of a split network.
+    pub(crate) fn barriers_restart(&mut self, least: impl Fn(JobId) -> Option<u64>) {
         for job in 0..self.jobs.len() as u16 {
+            let barrier = least(job).or_else(|| self.barriers_left(job)).unwrap_or(0);
             let Some(j) = self.jobs[job as usize].as_mut() else { continue };
             j.group.phases = None;
-            let barrier = j.group.members.iter().filter(|m| m.ports > 0).map(|m| m.done).min().unwrap_or(0);
-            for m in &mut j.group.members {
+            for (m, node) in j.group.members.iter_mut().zip(&j.group.nodes) {
                 // Who left the barrier others are still in (so all had entered it) takes part again.
-                m.rerun = m.ports > 0 && m.done > barrier;
+                m.rerun = m.ports > 0 && self.owned[*node as usize] && m.done + u64::from(m.rerun) > barrier;
                 m.done = barrier;
                 m.stage = Stage::Idle;
                 m.second = false;

@@ -44,6 +44,7 @@ impl Fabric {
                 repeated: done.saturating_sub(finished),
                 told: before.map_or(done, |m| m.told),
                 bcasts: before.map_or(0, |m| m.bcasts),
+                casts: before.map_or(0, |m| m.casts),
             };
             members.insert(*node, member);
         }

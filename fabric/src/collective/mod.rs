@@ -8,6 +8,7 @@
 
 mod mend;
 mod reducer;
+mod split;
 mod subnet;
 mod tree;
 
@@ -45,6 +46,8 @@ struct Member {
     /// The `done` they have been told.
     told: u64,
     bcasts: u64,
+    /// Broadcasts its local participants have posted.
+    casts: u64,
 }
 
 impl Member {

@@ -6,7 +6,7 @@ use crate::Fabric;
 use crate::event::Kind;
 use crate::layout::{OUT_EJECT, Q_CREDIT, Q_INJECT};
 use crate::ops::Doing;
-use crate::slab::{Detail, NO_OP, NO_QUEUE, Packet, flag, rate};
+use crate::slab::{Detail, NO_OP, Packet, flag, rate};
 use crate::topology::NONE;
 use crate::types::*;
 use abi::packet::{PacketType, Vc};
@@ -60,6 +60,7 @@ impl Fabric {
                 repeated: 0,
                 told: 0,
                 bcasts: 0,
+                casts: 0,
             };
             members.insert(*node, member);
         }
@@ -80,7 +81,7 @@ impl Fabric {
         for h in self.packets.handles() {
             let p = &self.packets[h];
             let of_tree = matches!(p.detail, Detail::Tree { tree: t, .. } if t == tree);
-            if of_tree && p.queue != NO_QUEUE && self.lay.vc(p.queue as usize) >= UP {
+            if of_tree && p.is_queued() && self.lay.vc(p.queue as usize) >= UP {
                 self.detach(h);
                 self.unlink(h);
                 self.free_packet(h);
@@ -181,6 +182,7 @@ impl Fabric {
                 p.detail = self.tree_detail(tree, reduce, rop, elem);
             }
             Doing::Bcast { place, .. } => {
+                member.casts += 1;
                 let kind = if root { PacketType::BcastDown } else { PacketType::BcastUp };
                 p = self.packet_of(port, op, kind, self.ports[port].port, place);
                 p.vc = if root { DOWN } else { UP } as u8;
@@ -448,7 +450,7 @@ impl Fabric {
         }
     }
 
-    fn tell_processor(&mut self, node: u32, counters: Finished) {
+    pub(super) fn tell_processor(&mut self, node: u32, counters: Finished) {
         for (tree, generation, count) in counters {
             let current = self.trees.generation(tree) == generation;
             let Some(job) = self.trees.loaded[tree as usize].as_ref().map(|t| t.job) else { continue };

@@ -41,9 +41,16 @@ impl Joined {
         self.parts.iter_mut().find(|f| f.owns(node)).unwrap()
     }
     fn run(&mut self) {
+        let mut moved = true;
         loop {
-            let Some(next) = self.parts.iter().filter_map(Fabric::poll_timeout).min() else { return };
-            let horizon = next + LOOKAHEAD - 1;
+            let next = self.parts.iter().filter_map(Fabric::poll_timeout).min();
+            if next.is_none() && !moved {
+                return;
+            }
+            // Without events only word of ejected packets is under way, which acts at once.
+            moved = false;
+            let now = self.parts.iter().map(Fabric::now).max().unwrap();
+            let horizon = next.unwrap_or(now) + LOOKAHEAD - 1;
             for i in 0..self.parts.len() {
                 while self.parts[i].advance(horizon) < horizon {
                     self.apply(i);
@@ -53,11 +60,12 @@ impl Joined {
             for i in 0..self.parts.len() {
                 for link in self.parts[i].boundary_links() {
                     while let Some((time, frame)) = self.parts[i].poll_transmit(link) {
-                        let note = matches!(frame, Frame::Note { .. });
+                        let note = matches!(frame, Frame::Gone { .. });
                         assert!(time > horizon || note, "the lookahead is safe");
                         let far = self.parts[i].shape().neighbour(link.node, link.dir).unwrap();
                         let to = if self.parts[i].owns(link.node) { far } else { link.node };
                         self.part(to).handle_frame(link, time, frame).unwrap();
+                        moved = true;
                     }
                 }
             }
@@ -174,7 +182,7 @@ fn everything(shape: &str, parts: usize, seed: u64) -> (Trace, Vec<LinkCounters>
                     place: heap(64),
                     source: Source::Inline(&bytes),
                     vc: Vc::Response,
-                    adaptive: dice.below(2) == 0,
+                    adaptive: false, // in a split network no packet is
                 },
             };
             tag += 1;
@@ -247,22 +255,19 @@ fn a_fence_waits_for_packets_in_another_fabric() {
 }
 
 #[test]
-fn a_packet_lost_in_another_fabric_is_reported_at_home() {
+fn a_read_of_memory_that_is_not_there_fails_in_another_fabric() {
     let ports: Vec<Port> = (0..4).map(port).collect();
     let mut j = Joined::new("mesh:4", 2, &ports);
-    // The far fabric already knows that node 3 is cut off, the near one not yet.
-    let link = Link { node: 2, dir: Direction::new(0, true) };
-    j.parts[1].set_fault(Fault { kind: FaultKind::LinkDown(link), at: None }).unwrap();
-    let read = Op::Read { to: port(3), remote: heap(0), local: heap(0), len: 8 };
-    j.parts[0].inject(port(0), 0, Class::Get, read, 0, 5).unwrap();
-    let mut reported = false;
-    for _ in 0..40 {
+    for tag in 0..10 {
+        let read = Op::Read { to: port(3), remote: heap(0), local: heap(0), len: 8 };
+        j.parts[0].inject(port(0), 0, Class::Get, read, 0, tag).unwrap();
+    }
+    for _ in 0..100 {
         for i in 0..2 {
             j.parts[i].run_free();
             while let Some(effect) = j.parts[i].poll_effect() {
-                assert!(matches!(effect, Effect::Error { at: Port { node: 0, .. }, .. }), "{effect:?}");
-                assert_eq!(i, 0, "told where the port lives");
-                reported = true;
+                let Effect::Fetch { token, .. } = effect else { panic!("{effect:?}") };
+                j.parts[i].refuse(token);
             }
             for l in j.parts[i].boundary_links() {
                 while let Some((time, frame)) = j.parts[i].poll_transmit(l) {
@@ -271,6 +276,9 @@ fn a_packet_lost_in_another_fabric_is_reported_at_home() {
             }
         }
     }
-    let c = j.parts[0].poll_completion().unwrap();
-    assert!(reported && matches!(c.state, OpState::Failed(OpFault::Unreachable { to: 3, .. })), "{c:?}");
+    for tag in 0..10 {
+        let c = j.parts[0].poll_completion().unwrap();
+        assert_eq!((c.tag, c.state), (tag, OpState::Failed(OpFault::Refused)));
+    }
+    j.parts.iter().for_each(|f| assert_eq!(f.in_flight(), (0, 0)));
 }

@@ -130,9 +130,10 @@ impl Engine {
         let Some(index) = self.lane_at(at) else { return };
         let seq = self.lanes[index].as_ref().map_or(0, |l| l.consumer.expected().wrapping_sub(1));
         let fault = match what {
-            NetError::Unreachable { .. } | NetError::BarrierCut { .. } | NetError::TreeDown { .. } => {
-                Fault::Unreachable
-            }
+            NetError::Unreachable { .. }
+            | NetError::BarrierCut { .. }
+            | NetError::TreeDown { .. }
+            | NetError::TreeLost { .. } => Fault::Unreachable,
             NetError::ReduceMismatch { .. } | NetError::ReduceOrder { .. } => Fault::BadReduce,
             NetError::BarrierMismatch { .. } => Fault::BadDescriptor,
             NetError::EarlyExit { .. } | NetError::LatePacket { .. } | NetError::Unfinished { .. } => {

@@ -7,23 +7,18 @@
 //! credit  0x00 | vc << 4   count:16                           so many slots of the channel are free again
 //! packet  0x01 | vc << 4   flits:8 job:16 generation:16 class:8 src:16 dst:16 region:8 flags:16
 //!                          bytes:16 op:64 port:32 rate:8, then the flits, 16 bytes each
-//! gone    0x02             node:32 endpoint:16 job:16 generation:16
-//! lost    0x03             as gone, then op:64 window:8 from:32 fault
-//! fault   0 unreachable (to:32 blame) · 1 refused · 2 no tree (tree:8) · 3 order (got:8 expected:8) · 4 barrier (blame)
-//! blame   0 link (node:32 direction:8) · 1 node (node:32)
+//! gone    0x02 | vc << 4   job:16 generation:16 from:32 to:32 count:16    packets of a stream have been ejected
 //! ```
 
 use abi::FLIT_BYTES;
 use abi::PACKET_FLITS_MAX;
 use abi::packet::Vc;
-use abi::torus::Direction;
 use bytes::Bytes;
-use fabric::{Blame, Frame, Link, Meta, Note, OpFault, Port};
+use fabric::{Frame, Meta};
 
 const CREDIT: u8 = 0;
 const PACKET: u8 = 1;
 const GONE: u8 = 2;
-const LOST: u8 = 3;
 /// Bytes before the frames of a record.
 const EPOCH: usize = 8;
 /// Longest frame.
@@ -89,50 +84,14 @@ impl Writer {
                 out.push(meta.rate);
                 out.extend_from_slice(flits);
             }
-            Frame::Note { to, job, generation, note } => {
-                out.push(if *note == Note::Gone { GONE } else { LOST });
-                out.extend_from_slice(&to.node.to_le_bytes());
-                out.extend_from_slice(&to.endpoint.to_le_bytes());
+            Frame::Gone { job, generation, from, to, vc, count } => {
+                out.push(GONE | vc << 4);
                 out.extend_from_slice(&job.to_le_bytes());
                 out.extend_from_slice(&generation.to_le_bytes());
-                if let Note::Lost { op, window, from, fault } = note {
-                    out.extend_from_slice(&op.to_le_bytes());
-                    out.push(*window as u8);
-                    out.extend_from_slice(&from.to_le_bytes());
-                    push_fault(out, fault);
-                }
+                out.extend_from_slice(&from.to_le_bytes());
+                out.extend_from_slice(&to.to_le_bytes());
+                out.extend_from_slice(&count.to_le_bytes());
             }
-        }
-    }
-}
-
-fn push_fault(out: &mut Vec<u8>, fault: &OpFault) {
-    match *fault {
-        OpFault::Unreachable { to, blame } => {
-            out.push(0);
-            out.extend_from_slice(&to.to_le_bytes());
-            push_blame(out, blame);
-        }
-        OpFault::Refused => out.push(1),
-        OpFault::NoTree(tree) => out.extend_from_slice(&[2, tree]),
-        OpFault::ReduceOrder { got, expected } => out.extend_from_slice(&[3, got, expected]),
-        OpFault::Barrier(blame) => {
-            out.push(4);
-            push_blame(out, blame);
-        }
-    }
-}
-
-fn push_blame(out: &mut Vec<u8>, blame: Blame) {
-    match blame {
-        Blame::Link(link) => {
-            out.push(0);
-            out.extend_from_slice(&link.node.to_le_bytes());
-            out.push(link.dir.index() as u8);
-        }
-        Blame::Node(node) => {
-            out.push(1);
-            out.extend_from_slice(&node.to_le_bytes());
         }
     }
 }
@@ -190,42 +149,12 @@ impl Reader {
                 let flits = self.take(flits * FLIT_BYTES)?;
                 Ok(Some((Frame::Packet { vc, meta, flits }, 1)))
             }
-            kind @ (GONE | LOST) => {
-                let to = Port { node: self.u32()?, endpoint: self.u16()? };
-                let (job, generation) = (self.u16()?, self.u16()?);
-                let note = match kind {
-                    GONE => Note::Gone,
-                    _ => {
-                        Note::Lost { op: self.u64()?, window: self.u8()? != 0, from: self.u32()?, fault: self.fault()? }
-                    }
-                };
-                Ok(Some((Frame::Note { to, job, generation, note }, 1)))
+            GONE => {
+                let (job, generation, from, to) = (self.u16()?, self.u16()?, self.u32()?, self.u32()?);
+                Ok(Some((Frame::Gone { job, generation, from, to, vc: tag >> 4, count: self.u16()? }, 1)))
             }
             other => Err(RecordError::Unknown("frame", other)),
         }
-    }
-
-    fn fault(&mut self) -> Result<OpFault, RecordError> {
-        Ok(match self.u8()? {
-            0 => OpFault::Unreachable { to: self.u32()?, blame: self.blame()? },
-            1 => OpFault::Refused,
-            2 => OpFault::NoTree(self.u8()?),
-            3 => OpFault::ReduceOrder { got: self.u8()?, expected: self.u8()? },
-            4 => OpFault::Barrier(self.blame()?),
-            other => return Err(RecordError::Unknown("fault", other)),
-        })
-    }
-
-    fn blame(&mut self) -> Result<Blame, RecordError> {
-        Ok(match self.u8()? {
-            0 => {
-                let (node, dir) = (self.u32()?, self.u8()?);
-                let dir = *Direction::ALL.get(dir as usize).ok_or(RecordError::Unknown("direction", dir))?;
-                Blame::Link(Link { node, dir })
-            }
-            1 => Blame::Node(self.u32()?),
-            other => return Err(RecordError::Unknown("blame", other)),
-        })
     }
 
     fn take(&mut self, n: usize) -> Result<Bytes, RecordError> {
@@ -259,35 +188,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn blame() -> impl Strategy<Value = Blame> {
-        let link = (any::<u32>(), 0..Direction::ALL.len());
-        prop_oneof![
-            link.prop_map(|(node, dir)| Blame::Link(Link { node, dir: Direction::ALL[dir] })),
-            any::<u32>().prop_map(Blame::Node),
-        ]
-    }
-
-    fn fault() -> impl Strategy<Value = OpFault> {
-        prop_oneof![
-            (any::<u32>(), blame()).prop_map(|(to, blame)| OpFault::Unreachable { to, blame }),
-            Just(OpFault::Refused),
-            any::<u8>().prop_map(OpFault::NoTree),
-            any::<(u8, u8)>().prop_map(|(got, expected)| OpFault::ReduceOrder { got, expected }),
-            blame().prop_map(OpFault::Barrier),
-        ]
-    }
-
     fn frame() -> impl Strategy<Value = Frame> {
         let vc = (0..5usize).prop_map(|vc| Vc::ALL[vc]);
-        let note = prop_oneof![
-            Just(Note::Gone),
-            (any::<(u64, bool, u32)>(), fault()).prop_map(|((op, window, from), fault)| Note::Lost {
-                op,
-                window,
-                from,
-                fault
-            }),
-        ];
         let meta = (any::<(u16, u16, u8, u16, u16, u8, u16, u16, u64)>(), any::<(u32, u8)>());
         let flits = proptest::collection::vec(any::<u8>(), 0..PACKET_FLITS_MAX * FLIT_BYTES)
             .prop_map(|v| v[..v.len() / FLIT_BYTES * FLIT_BYTES].to_vec());
@@ -310,11 +212,8 @@ mod tests {
                 },
                 flits: flits.into(),
             }),
-            (any::<(u32, u16, u16, u16)>(), note).prop_map(|((node, endpoint, job, generation), note)| Frame::Note {
-                to: Port { node, endpoint },
-                job,
-                generation,
-                note
+            (any::<(u16, u16, u32, u32, u16)>(), 0..2u8).prop_map(|((job, generation, from, to, count), vc)| {
+                Frame::Gone { job, generation, from, to, vc, count }
             }),
         ]
     }
