@@ -10,13 +10,13 @@ use crate::barrier::BarrierFamily;
 use crate::event::Kind;
 use crate::layout::{Q_INJECT, UP};
 use crate::ops::{Doing, OpRecord};
-use crate::slab::{Detail, Packet, flag, rate};
+use crate::slab::{Detail, Packet, flag, flits_for, rate};
 use crate::topology::{NONE, Way};
 use crate::types::*;
 use abi::PAYLOAD_MAX;
 use abi::account::READ_MAX;
 use abi::desc::Place;
-use abi::packet::{PacketType, Vc, data_flits};
+use abi::packet::{PacketType, Vc};
 use std::collections::VecDeque;
 
 /// An open injection/ejection channel.
@@ -176,7 +176,8 @@ impl Fabric {
                 return Step::Wait;
             }
             let done = self.ops[op].done;
-            let n = (len - done).min(PAYLOAD_MAX as u32);
+            let most = if source.is_some() { self.longest_unit() } else { PAYLOAD_MAX };
+            let n = (len - done).min(most as u32);
             let at = Place { region: place.region, offset: place.offset.wrapping_add(done as u64) };
             let mut p = self.packet_of(port, op, PacketType::Write, to, at);
             p.vc = vc as u8;
@@ -191,12 +192,17 @@ impl Fabric {
         Step::Next
     }
 
+    /// Bytes that may travel as one, if they come from memory.
+    pub(crate) fn longest_unit(&self) -> usize {
+        if self.trains && self.lossy.is_empty() { READ_MAX } else { PAYLOAD_MAX }
+    }
+
     /// Sets length and payload: the inline bytes of `op`, or an empty slot that memory will fill.
     pub(crate) fn fill(&mut self, p: &mut Packet, op: u32, bytes: u16, memory: bool) {
         p.bytes = bytes;
-        p.flits = 2 + data_flits(bytes as usize) as u8;
+        p.flits = flits_for(bytes as usize);
         if self.carry {
-            p.payload = if memory { self.payloads.alloc() } else { self.ops[op].payload };
+            p.payload = if memory { self.payloads.alloc_for(bytes as usize) } else { self.ops[op].payload };
             if !memory {
                 self.ops[op].payload = NONE;
             }

@@ -1,6 +1,7 @@
 //! Counters per link, job and class. A packet is counted once on every link it crosses, so the
 //! links of a run sum to hops × flits; a packet whose source and target are one node is on none.
 
+use crate::slab::packets_for;
 use crate::topology::DIRS;
 use crate::types::JobId;
 use abi::account::{CLASSES, Load};
@@ -57,8 +58,8 @@ impl Counters {
         }
     }
     #[inline]
-    pub(crate) fn count_sent(&mut self, job: JobId, link: usize, class: u8, flits: u8, bytes: u16) {
-        let load = Load { packets: 1, flits: flits as u64, bytes: bytes as u64 };
+    pub(crate) fn count_sent(&mut self, job: JobId, link: usize, class: u8, flits: u16, bytes: u16) {
+        let load = Load { packets: packets_for(bytes), flits: flits as u64, bytes: bytes as u64 };
         if self.hot.as_ref().is_none_or(|(j, _)| *j != job) {
             self.heat(job);
         }

@@ -4,12 +4,11 @@
 //! on vc0. Here is also what becomes of packets and operations that fail.
 
 use crate::Fabric;
-use crate::slab::{Detail, Packet, flag};
+use crate::slab::{Detail, Packet, flag, flits_for};
 use crate::topology::NONE;
 use crate::types::*;
-use abi::PAYLOAD_MAX;
 use abi::desc::{Place, Region};
-use abi::packet::{PacketType, Vc, data_flits};
+use abi::packet::{PacketType, Vc};
 use abi::torus::NodeId;
 
 impl Fabric {
@@ -69,7 +68,7 @@ impl Fabric {
         if p.kind != PacketType::ReadRsp && (p.flags ^ self.ports[port].stamp) & (flag::FULL | flag::ODD) != 0 {
             self.check_late(port, h);
         }
-        self.counters.nodes[node as usize].ejected += 1;
+        self.counters.nodes[node as usize].ejected += p.packets();
         let (job, place, time) = (p.job, p.place(), self.now);
         match p.kind {
             PacketType::Write if p.is(flag::RESULT) => self.tree_result_arrived(h),
@@ -118,10 +117,10 @@ impl Fabric {
             PacketType::ReadReq | PacketType::Service => self.answer(h, data),
             _ => {
                 let p = self.packets[h];
-                let slot = self.payloads.get_mut(p.payload);
-                let (want, have) = (p.bytes as usize, data.len().min(p.bytes as usize));
+                let slot = self.payloads.bytes_mut(p.payload, p.bytes as usize);
+                let have = data.len().min(slot.len());
                 slot[..have].copy_from_slice(&data[..have]);
-                slot[have..want].fill(0);
+                slot[have..].fill(0);
                 if let Some(op) = self.ops.by_key(p.op) {
                     self.ops[op].to_copy -= 1;
                     if self.ops[op].to_copy == 0 && self.ops[op].done == self.ops[op].len {
@@ -214,18 +213,18 @@ impl Fabric {
         };
         let mut done = 0;
         while done < len {
-            let n = (len - done).min(PAYLOAD_MAX);
+            let n = (len - done).min(self.longest_unit());
             let mut p = answer_to(&request);
             (p.region, p.offset) = (back.region, back.offset.wrapping_add(done as u64));
             p.bytes = n as u16;
-            p.flits = 2 + data_flits(n) as u8;
+            p.flits = flits_for(n);
             p.flags = if done + n == len { last } else { 0 };
             if self.carry {
-                p.payload = self.payloads.alloc();
-                let slot = self.payloads.get_mut(p.payload);
+                p.payload = self.payloads.alloc_for(n);
+                let slot = self.payloads.bytes_mut(p.payload, n);
                 let have = data.len().saturating_sub(done).min(n);
                 slot[..have].copy_from_slice(&data[done..done + have]);
-                slot[have..n].fill(0);
+                slot[have..].fill(0);
             }
             let node = p.src;
             let answer = self.packets.alloc(p);

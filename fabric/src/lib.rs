@@ -93,13 +93,15 @@ struct Machine {
     carry: bool,
     /// With the chip's adapter: jobs, operations, collectives.
     adapter: bool,
+    trains: bool,
     channels: usize,
     units_are_flits: bool,
 }
 
 impl Machine {
     fn new(net: Arc<Net>, params: Params, seed: u64) -> Machine {
-        Machine { net, params, seed, owned: None, carry: true, adapter: true, channels: 1, units_are_flits: false }
+        let (carry, adapter, trains) = (true, true, false);
+        Machine { net, params, seed, owned: None, carry, adapter, trains, channels: 1, units_are_flits: false }
     }
 }
 
@@ -111,6 +113,7 @@ pub struct Fabric {
     seed: u64,
     /// Packets carry data.
     carry: bool,
+    trains: bool,
     owned: Vec<bool>,
     lay: layout::Layout,
     timing: timing::Timing,
@@ -200,7 +203,12 @@ impl Fabric {
             return Err(ConfigError::Node(*node, nodes));
         }
         let net = Arc::new(Net::new(config.shape));
-        let machine = Machine { owned: config.owned, carry: config.payload, ..Machine::new(net, params, config.seed) };
+        let machine = Machine {
+            owned: config.owned,
+            carry: config.payload,
+            trains: config.trains,
+            ..Machine::new(net, params, config.seed)
+        };
         Ok(Fabric::build(machine))
     }
 
@@ -220,6 +228,7 @@ impl Fabric {
             params,
             seed: machine.seed,
             carry: machine.carry,
+            trains: machine.trains && machine.carry,
             timing: timing::Timing::new(params.core_flit, params.link_flit),
             hop_ps: params.link_ps + params.router_ps,
             unit,

@@ -188,7 +188,8 @@ impl Fabric {
         let link = self.link(node, dir);
         let p = &self.packets[h];
         let end = start + self.timing.span(p.rate, p.flits);
-        let (raw, bits) = (p.is(flag::RAW), p.flits as u64 * 128);
+        // Trains were under way when the link got its error rate.
+        let (raw, bits) = (p.is(flag::RAW) || p.is_train(), p.flits as u64 * 128);
         let seed = self.seed;
         let l = self.lossy.get_mut(&link).expect("caller knows the link has errors");
         if l.out_of_step {

@@ -79,7 +79,7 @@ impl Fabric {
         let mut p = Packet::new(PacketType::Write);
         (p.src, p.dst) = (src, packet.dst / channels);
         (p.from_channel, p.to_channel) = (from as u8, (packet.dst % channels) as u8);
-        p.flits = packet.flits as u8;
+        p.flits = packet.flits as u16;
         p.vc = packet.class as u8;
         p.flags = flag::RAW | if packet.adaptive { flag::MAY_ADAPT } else { 0 };
         p.detail = Detail::Raw { tag: packet.tag, at: packet.at };
@@ -181,7 +181,7 @@ impl Fabric {
             flags: p.flags,
             routers: p.routers,
             vc: p.vc,
-            flits: p.flits,
+            flits: p.flits as u8,
             rate: p.rate,
             from_channel: p.from_channel,
             to_channel: p.to_channel,
@@ -212,7 +212,7 @@ impl Fabric {
                 let mut p = Packet::new(PacketType::Write);
                 (p.way, p.src, p.dst) = (raw.way, raw.src, raw.dst);
                 (p.flags, p.routers, p.vc) = (raw.flags, raw.routers, raw.vc);
-                (p.flits, p.rate) = (raw.flits, raw.rate);
+                (p.flits, p.rate) = (raw.flits as u16, raw.rate);
                 (p.from_channel, p.to_channel) = (raw.from_channel, raw.to_channel);
                 p.detail = Detail::Raw { tag: raw.tag, at: raw.at };
                 p.ready = crossing.at;

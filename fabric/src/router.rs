@@ -146,7 +146,7 @@ impl Routers {
     }
     /// Counts a packet that an output has sent (or, over a boundary link, would have).
     #[inline(always)]
-    pub(crate) fn count(&mut self, node: u32, out: usize, flits: u8) {
+    pub(crate) fn count(&mut self, node: u32, out: usize, flits: u16) {
         let granted = &mut self.granted[node as usize * self.outs + out];
         granted.packets += 1;
         granted.flits += flits as u64;

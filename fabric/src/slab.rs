@@ -5,8 +5,9 @@
 use crate::topology::{NONE, Way};
 use crate::types::Tick;
 use abi::PAYLOAD_MAX;
+use abi::account::READ_MAX;
 use abi::desc::{AmoOp, Place, Region};
-use abi::packet::{PacketType, ReduceElem, ReduceOp};
+use abi::packet::{PacketType, ReduceElem, ReduceOp, data_flits};
 
 /// Bits of [`Packet::flags`].
 pub(crate) mod flag {
@@ -71,10 +72,11 @@ pub(crate) struct Packet {
     pub(crate) bytes: u16,
     /// Routers passed.
     pub(crate) routers: u16,
+    /// Of all its packets, if it is a train.
+    pub(crate) flits: u16,
     pub(crate) kind: PacketType,
     /// Class channel: response or request, or a collective one.
     pub(crate) vc: u8,
-    pub(crate) flits: u8,
     pub(crate) rate: u8,
     pub(crate) queue: u8,
     pub(crate) class: u8,
@@ -170,9 +172,32 @@ impl Packet {
     pub(crate) fn is_queued(&self) -> bool {
         self.queue < KEPT
     }
+    /// More than one packet, travelling as one: see [`crate::Config::trains`].
+    #[inline]
+    pub(crate) fn is_train(&self) -> bool {
+        self.bytes as usize > PAYLOAD_MAX
+    }
+    /// Packets the chip would send for it.
+    #[inline]
+    pub(crate) fn packets(&self) -> u64 {
+        packets_for(self.bytes)
+    }
     pub(crate) fn place(&self) -> Place {
         Place { region: self.region, offset: self.offset }
     }
+}
+
+/// Packets for so many bytes.
+#[inline]
+pub(crate) fn packets_for(bytes: u16) -> u64 {
+    (bytes as u64).div_ceil(PAYLOAD_MAX as u64).max(1)
+}
+
+/// Flits of the packets for `bytes` bytes.
+pub(crate) fn flits_for(bytes: usize) -> u16 {
+    let (whole, rest) = (bytes / PAYLOAD_MAX, bytes % PAYLOAD_MAX);
+    let last = if rest > 0 || whole == 0 { 2 + data_flits(rest) } else { 0 };
+    (whole * abi::PACKET_FLITS_MAX + last) as u16
 }
 
 /// Not in a queue.
@@ -254,13 +279,20 @@ impl std::ops::IndexMut<u32> for Packets {
     }
 }
 
-/// 256-byte payload slots with a count of users.
+/// Payload slots with a count of users: of 256 bytes, or, for trains, of [`READ_MAX`].
 #[derive(Default, Debug)]
 pub(crate) struct Payloads {
     data: Vec<[u8; PAYLOAD_MAX]>,
     users: Vec<u16>,
     free: Vec<u32>,
+    /// Contents of trains; their slots have [`TRAIN`] set.
+    trains: Vec<Box<[u8]>>,
+    train_users: Vec<u16>,
+    free_trains: Vec<u32>,
 }
+
+/// Marks slots of trains.
+const TRAIN: u32 = 1 << 30;
 
 impl Payloads {
     /// A slot with one user; its old contents are still in it.
@@ -274,10 +306,29 @@ impl Payloads {
         self.users.push(1);
         self.data.len() as u32 - 1
     }
+    /// A slot for `len` bytes.
+    #[inline]
+    pub(crate) fn alloc_for(&mut self, len: usize) -> u32 {
+        if len <= PAYLOAD_MAX { self.alloc() } else { self.alloc_train() }
+    }
+    #[inline(never)]
+    fn alloc_train(&mut self) -> u32 {
+        if let Some(slot) = self.free_trains.pop() {
+            self.train_users[slot as usize] = 1;
+            return slot | TRAIN;
+        }
+        self.trains.push(vec![0; READ_MAX].into());
+        self.train_users.push(1);
+        (self.trains.len() as u32 - 1) | TRAIN
+    }
+    #[inline]
+    fn users(&mut self, slot: u32) -> &mut u16 {
+        if slot & TRAIN == 0 { &mut self.users[slot as usize] } else { &mut self.train_users[(slot & !TRAIN) as usize] }
+    }
     #[inline]
     pub(crate) fn retain(&mut self, slot: u32) {
         if slot != NONE {
-            self.users[slot as usize] += 1;
+            *self.users(slot) += 1;
         }
     }
     #[inline]
@@ -285,22 +336,35 @@ impl Payloads {
         if slot == NONE {
             return;
         }
-        let users = &mut self.users[slot as usize];
+        let users = self.users(slot);
         debug_assert!(*users > 0, "payload {slot} released twice");
         *users -= 1;
         if *users == 0 {
-            self.free.push(slot);
+            if slot & TRAIN == 0 { self.free.push(slot) } else { self.free_trains.push(slot & !TRAIN) }
         }
     }
     #[inline]
     pub(crate) fn get(&self, slot: u32, len: usize) -> &[u8] {
-        if slot == NONE { &[] } else { &self.data[slot as usize][..len] }
+        match slot {
+            NONE => &[],
+            _ if slot & TRAIN == 0 => &self.data[slot as usize][..len],
+            _ => &self.trains[(slot & !TRAIN) as usize][..len],
+        }
     }
     #[inline]
     pub(crate) fn get_mut(&mut self, slot: u32) -> &mut [u8; PAYLOAD_MAX] {
         &mut self.data[slot as usize]
     }
+    /// The first `len` bytes of a slot made for at least as many.
+    #[inline]
+    pub(crate) fn bytes_mut(&mut self, slot: u32, len: usize) -> &mut [u8] {
+        if slot & TRAIN == 0 {
+            &mut self.data[slot as usize][..len]
+        } else {
+            &mut self.trains[(slot & !TRAIN) as usize][..len]
+        }
+    }
     pub(crate) fn in_use(&self) -> usize {
-        self.data.len() - self.free.len()
+        self.data.len() - self.free.len() + self.trains.len() - self.free_trains.len()
     }
 }

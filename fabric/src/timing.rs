@@ -10,6 +10,7 @@ use abi::PACKET_FLITS_MAX;
 pub(crate) struct Timing {
     /// By rate and flits.
     spans: [[Tick; PACKET_FLITS_MAX + 1]; rate::COUNT],
+    rates: [FlitTime; rate::COUNT],
     /// The rate of a packet after an internal stage and after a link.
     after: [[u8; 2]; rate::COUNT],
 }
@@ -21,13 +22,22 @@ impl Timing {
         let after = |r: usize, stage: usize| if slower(rates[r], rates[stage]) { r } else { stage } as u8;
         Timing {
             spans: rates.map(|r| std::array::from_fn(|n| r.of(n as u64))),
+            rates,
             after: std::array::from_fn(|r| [after(r, rate::INTERNAL as usize), after(r, rate::LINK as usize)]),
         }
     }
     /// Time of `flits` flits at a rate.
     #[inline(always)]
-    pub(crate) fn span(&self, rate: u8, flits: u8) -> Tick {
-        self.spans[rate as usize][flits as usize]
+    pub(crate) fn span(&self, rate: u8, flits: u16) -> Tick {
+        match self.spans[rate as usize].get(flits as usize) {
+            Some(span) => *span,
+            None => self.train(rate, flits),
+        }
+    }
+    /// The same for more flits than a packet has.
+    #[cold]
+    fn train(&self, rate: u8, flits: u16) -> Tick {
+        self.rates[rate as usize].of(flits as u64)
     }
     /// The slower of a packet's rate so far and that of the stage it enters.
     #[inline(always)]
@@ -35,7 +45,7 @@ impl Timing {
         self.after[rate as usize][link as usize]
     }
     /// Time of `flits` flits inside the chip.
-    pub(crate) fn core(&self, flits: u8) -> Tick {
+    pub(crate) fn core(&self, flits: u16) -> Tick {
         self.span(rate::INTERNAL, flits)
     }
 }

@@ -7,11 +7,13 @@
 use crate::Fabric;
 use crate::event::Kind;
 use crate::layout::UP;
-use crate::slab::{Detail, Packet, flag, rate};
+use crate::slab::{Detail, Packet, flag, flits_for, rate};
 use crate::topology::{NONE, Way, link_index};
 use crate::types::{JobId, Link, Tick};
 use abi::FLIT_BYTES;
 use abi::PACKET_FLITS_MAX;
+use abi::PAYLOAD_MAX;
+use abi::account::READ_MAX;
 use abi::desc::{AmoOp, Place, Region};
 use abi::packet::{self, Address, Flit, Header, PacketType, ReduceElem, ReduceOp, Tail, Vc};
 use abi::torus::{Coords, Direction, NodeId};
@@ -26,7 +28,8 @@ pub enum Frame {
         vc: Vc,
         /// What the flits have no room for.
         meta: Meta,
-        /// The flits, sealed, little-endian.
+        /// The flits, sealed, little-endian. Of a train, the flits of a packet without data, then the data, filled up to a
+        /// whole number of flits.
         flits: Bytes,
     },
     /// One slot of a virtual channel's buffer is free again at the time beside it.
@@ -104,8 +107,10 @@ fn place_of(bits: u128) -> Option<Place> {
 
 impl Fabric {
     /// The packet as flits, sealed, with `sequence` as its link sequence number.
+    /// Of a train, its header and tail.
     pub(crate) fn encode(&self, h: u32, sequence: u16) -> ([Flit; PACKET_FLITS_MAX], usize) {
         let p = &self.packets[h];
+        let n = if p.is_train() { 2 } else { p.flits as usize };
         let mut flits = [0; PACKET_FLITS_MAX];
         let detour = |step: u8| (step != 0).then(|| Direction::ALL[(step & 7) as usize]);
         let address = match p.detail {
@@ -116,7 +121,7 @@ impl Fabric {
         };
         let header = Header {
             kind: p.kind,
-            data_flits: p.flits - 2,
+            data_flits: (n - 2) as u8,
             vc: Vc::ALL[p.vc as usize],
             adaptive: p.is(flag::ADAPTIVE),
             notify: false,
@@ -141,11 +146,11 @@ impl Fabric {
                     flits[1] = operand as u128 | (width as u128) << 64;
                 }
             }
+            _ if p.is_train() => {}
             _ => {
                 packet::pack(self.payloads.get(p.payload, p.bytes as usize), &mut flits[1..17]);
             }
         }
-        let n = p.flits as usize;
         let tail = Tail {
             link_seq: sequence,
             src: p.src as u16,
@@ -161,6 +166,16 @@ impl Fabric {
 
     /// Rebuilds a packet from boundary flits that arrive at node `at`.
     fn decode(&mut self, at: NodeId, meta: &Meta, bytes: &[u8]) -> Result<Packet, FrameError> {
+        let (bytes, train) = if meta.bytes as usize > PAYLOAD_MAX {
+            let data = (2 * FLIT_BYTES..2 * FLIT_BYTES + meta.bytes as usize, meta.bytes as usize <= READ_MAX);
+            let data = bytes.get(data.0).filter(|_| data.1 && self.carry);
+            (
+                &bytes[..bytes.len().min(2 * FLIT_BYTES)],
+                Some(data.ok_or(FrameError::Content("a train of another length"))?),
+            )
+        } else {
+            (bytes, None)
+        };
         let mut flits = [0; PACKET_FLITS_MAX];
         let n = bytes.len() / FLIT_BYTES;
         if n > PACKET_FLITS_MAX || !bytes.len().is_multiple_of(FLIT_BYTES) {
@@ -177,7 +192,7 @@ impl Fabric {
             return Err(FrameError::Content("source outside the network or unknown class"));
         }
         p.vc = header.vc as u8;
-        p.flits = n as u8;
+        p.flits = n as u16;
         p.class = meta.class;
         p.job = meta.job;
         p.flags = meta.flags | flag::FOREIGN;
@@ -197,7 +212,21 @@ impl Fabric {
         p.way = Way::resume(&self.net, at, p.dst, header.dirbits, first, last);
         p.rate = meta.rate.min(rate::WHOLE);
         p.region = Region::from_bits(meta.region).ok_or(FrameError::Content("unknown region"))?;
-        self.decode_address(&mut p, &header, &flits, meta)?;
+        match train {
+            None => self.decode_address(&mut p, &header, &flits, meta)?,
+            Some(data) => {
+                let Address::Memory { offset, .. } = header.address else {
+                    return Err(FrameError::Content("a train for a tree"));
+                };
+                if !matches!(p.kind, PacketType::Write | PacketType::ReadRsp) || p.is(flag::RESULT) {
+                    return Err(FrameError::Content("a train that carries no data"));
+                }
+                p.offset = offset;
+                p.flits = flits_for(data.len());
+                p.payload = self.payloads.alloc_for(data.len());
+                self.payloads.bytes_mut(p.payload, data.len()).copy_from_slice(data);
+            }
+        }
         Ok(p)
     }
 
@@ -279,8 +308,11 @@ impl Fabric {
             port: p.port,
             rate: p.rate,
         };
-        let mut bytes = Vec::with_capacity(n * FLIT_BYTES);
+        let train = if p.is_train() { self.payloads.get(p.payload, p.bytes as usize) } else { &[] };
+        let mut bytes = Vec::with_capacity((n * FLIT_BYTES + train.len()).next_multiple_of(FLIT_BYTES));
         flits[..n].iter().for_each(|f| bytes.extend_from_slice(&f.to_le_bytes()));
+        bytes.extend_from_slice(train);
+        bytes.resize(bytes.len().next_multiple_of(FLIT_BYTES), 0);
         let frame = Frame::Packet { vc: Vc::ALL[vc], meta, flits: bytes.into() };
         self.boundary.entry(link_index(node, out)).or_default().push_back((p.ready, frame));
         self.keep(h);
@@ -296,7 +328,7 @@ impl Fabric {
     }
 
     /// A packet has come over a boundary link into this fabric.
-    pub(crate) fn count_received(&mut self, node: u32, dir: usize, flits: u8) {
+    pub(crate) fn count_received(&mut self, node: u32, dir: usize, flits: u16) {
         self.routers.count(node, dir, flits);
     }
 

@@ -211,8 +211,10 @@ pub(crate) fn reserve(
     check_descriptors(site.running + pes.len())?;
     let nodes: Vec<NodeId> = pes.iter().map(|pe| layout.nodes[*pe]).collect();
     let entries = endpoints.take(site.shape, &nodes, site.channels)?;
-    let ring = spec.path == Path::Ring || pes.len() < layout.nodes.len();
-    let crowded = site.running + pes.len() + usize::from(ring) > limits::cores();
+    let spans = pes.len() < layout.nodes.len();
+    // The daemon works beside the PEs of a ring, and the kernel beside a daemon with trunks.
+    let helpers = if spans { 2 } else { usize::from(spec.path == Path::Ring) };
+    let crowded = site.running + pes.len() + helpers > limits::cores();
     Ok(Share { pes, entries, crowded })
 }
 

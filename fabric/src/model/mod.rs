@@ -115,7 +115,7 @@ pub struct Counters {
 impl Counters {
     /// A packet left a router.
     #[inline(always)]
-    pub(crate) fn hop(&mut self, flits: u8) {
+    pub(crate) fn hop(&mut self, flits: u16) {
         self.packet_hops += 1;
         self.flit_hops += flits as u64;
     }

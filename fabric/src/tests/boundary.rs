@@ -24,7 +24,9 @@ const LOOKAHEAD: Tick = 80_000;
 
 impl Joined {
     fn new(shape: &str, parts: usize, ports: &[Port]) -> Joined {
-        let config = Config::new(shape.parse().unwrap());
+        Joined::with(Config::new(shape.parse().unwrap()), parts, ports)
+    }
+    fn with(config: Config, parts: usize, ports: &[Port]) -> Joined {
         let nodes = config.shape.nodes() as u32;
         let fabrics = (0..parts as u32)
             .map(|part| {
@@ -129,10 +131,10 @@ impl Joined {
     }
 }
 
-fn everything(shape: &str, parts: usize, seed: u64) -> (Trace, Vec<LinkCounters>) {
+fn everything(shape: &str, parts: usize, seed: u64, trains: bool) -> (Trace, Vec<LinkCounters>) {
     let nodes = shape.parse::<abi::torus::Shape>().unwrap().nodes() as u32;
     let ports: Vec<Port> = (0..nodes).map(port).collect();
-    let mut j = Joined::new(shape, parts, &ports);
+    let mut j = Joined::with(Config { trains, ..Config::new(shape.parse().unwrap()) }, parts, &ports);
     let rows = j.parts[0].build_tree(1, &ports).unwrap();
     j.parts.iter_mut().for_each(|f| f.load_tree(2, 0, &rows).unwrap());
     // Families that rest on acknowledgements hear of packets elsewhere by notes, at other times.
@@ -173,7 +175,7 @@ fn everything(shape: &str, parts: usize, seed: u64) -> (Trace, Vec<LinkCounters>
                 (_, 2) => Op::Write {
                     to,
                     place: heap(64),
-                    source: Source::Memory { place: heap(0), len: 2000 },
+                    source: Source::Memory { place: heap(0), len: if s == 4 { 40_000 } else { 2000 } },
                     vc: Vc::Request,
                     adaptive: false,
                 },
@@ -196,11 +198,11 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(16))]
 
     #[test]
-    fn joined_fabrics_equal_one(shape in 0..4usize, seed: u64) {
+    fn joined_fabrics_equal_one(shape in 0..4usize, seed: u64, trains: bool) {
         let shape = ["8", "4x4", "2x2x2", "3x2x2"][shape];
-        let (one, links) = everything(shape, 1, seed);
+        let (one, links) = everything(shape, 1, seed, trains);
         for parts in [2, 4] {
-            let (trace, l) = everything(shape, parts, seed);
+            let (trace, l) = everything(shape, parts, seed, trains);
             let first = one.iter().zip(&trace).find(|(a, b)| a != b);
             prop_assert!(first.is_none() && one.len() == trace.len(), "{parts} parts: {:?}", first);
             prop_assert_eq!(&l, &links);

@@ -94,3 +94,37 @@ fn traffic_is_hops_times_what_accounting_says() {
     assert_eq!(w.sent(Class::Amo), amo);
     assert_eq!(w.sent(Class::Sync), Load::default());
 }
+
+#[test]
+fn trains_carry_the_same_bytes_and_count_as_their_packets() {
+    let run = |trains: bool| {
+        let config = Config { trains, ..Config::new("4x2".parse().unwrap()) };
+        let ports: Vec<Port> = (0..8).map(port).collect();
+        let mut w = World::with(config, &ports);
+        let mut dice = Dice(7);
+        for p in &ports {
+            w.memory.insert(*p, dice.bytes(MEMORY));
+        }
+        // No two writes to one place, so the end does not depend on their order.
+        for (i, len) in [1, 256, 257, 4096, 9000, 32_768, 32_769, 60_000].into_iter().enumerate() {
+            let (from, to) = (port(i as u32), port(7 - i as u32));
+            let source = Source::Memory { place: heap(0), len };
+            let write = Op::Write { to, place: heap(65_536), source, vc: Vc::Request, adaptive: false };
+            w.must_post(from, Class::Put, write);
+            let local = heap(65_536 + 61_440);
+            w.must_post(from, Class::Get, Op::Read { to, remote: heap(8), local, len: len.min(4096) });
+        }
+        w.finish();
+        let links: Vec<_> = ports
+            .iter()
+            .flat_map(|p| abi::torus::Direction::ALL.map(|dir| Link { node: p.node, dir }))
+            .map(|link| w.fabric.link_counters(link).tx)
+            .collect();
+        (w.memory, links, w.effects.len())
+    };
+    let (memory, links, effects) = run(false);
+    let (memory_trains, links_trains, effects_trains) = run(true);
+    assert!(memory == memory_trains, "the bytes differ");
+    assert!(links == links_trains, "the links counted something else");
+    assert!(effects_trains < effects / 4, "{effects_trains} effects, {effects} without trains");
+}

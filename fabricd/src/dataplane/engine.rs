@@ -78,7 +78,7 @@ impl Engine {
     ) -> io::Result<Engine> {
         // Without a cluster the routers of all nodes are emulated here, also of those that host no PE.
         let owned = options.cluster.as_ref().map(|_| options.hosted());
-        let config = fabric::Config { seed: options.seed, owned, ..fabric::Config::new(options.shape) };
+        let config = fabric::Config { seed: options.seed, owned, trains: true, ..fabric::Config::new(options.shape) };
         let fabric = Fabric::new(config).map_err(io::Error::other)?;
         let trunks = options.cluster.as_ref().map(|m| Trunks::open(m, options.udp_engine, &fabric)).transpose()?;
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
@@ -255,8 +255,15 @@ impl Engine {
     }
 
     /// Hands the trunks what leaves this host; whether there was anything.
-    pub(super) fn flush_trunks(&mut self) -> bool {
-        self.trunks.as_mut().is_some_and(|t| t.flush(&mut self.fabric))
+    pub(super) fn gather_trunks(&mut self) -> bool {
+        self.trunks.as_mut().is_some_and(|t| t.gather(&mut self.fabric))
+    }
+
+    /// Sends what the trunks have.
+    pub(super) fn send_trunks(&mut self) {
+        if let Some(trunks) = &mut self.trunks {
+            trunks.send();
+        }
     }
 
     pub(super) fn notice(&self, notice: Notice) {

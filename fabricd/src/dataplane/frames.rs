@@ -5,13 +5,13 @@
 //!
 //! ```text
 //! credit  0x00 | vc << 4   count:16                           so many slots of the channel are free again
-//! packet  0x01 | vc << 4   flits:8 job:16 generation:16 class:8 src:16 dst:16 region:8 flags:16
-//!                          bytes:16 op:64 port:32 rate:8, then the flits, 16 bytes each
+//! packet  0x01 | vc << 4   flits:16 job:16 generation:16 class:8 src:16 dst:16 region:8 flags:16
+//!                          bytes:16 op:64 port:32 rate:8, then the flits, 16 bytes each (a train's contents, too)
 //! gone    0x02 | vc << 4   job:16 generation:16 from:32 to:32 count:16    packets of a stream have been ejected
 //! ```
 
 use abi::FLIT_BYTES;
-use abi::PACKET_FLITS_MAX;
+use abi::account::READ_MAX;
 use abi::packet::Vc;
 use bytes::Bytes;
 use fabric::{Frame, Meta};
@@ -21,8 +21,8 @@ const PACKET: u8 = 1;
 const GONE: u8 = 2;
 /// Bytes before the frames of a record.
 const EPOCH: usize = 8;
-/// Longest frame.
-pub(super) const FRAME_MAX: usize = 32 + PACKET_FLITS_MAX * FLIT_BYTES;
+/// Longest frame: a train.
+pub(super) const FRAME_MAX: usize = 64 + 2 * FLIT_BYTES + READ_MAX;
 
 /// Frames of one record being put together.
 #[derive(Default)]
@@ -70,7 +70,7 @@ impl Writer {
             }
             Frame::Packet { vc, meta, flits } => {
                 out.push(PACKET | (*vc as u8) << 4);
-                out.push((flits.len() / FLIT_BYTES) as u8);
+                out.extend_from_slice(&((flits.len() / FLIT_BYTES) as u16).to_le_bytes());
                 out.extend_from_slice(&meta.job.to_le_bytes());
                 out.extend_from_slice(&meta.generation.to_le_bytes());
                 out.push(meta.class);
@@ -132,7 +132,7 @@ impl Reader {
             CREDIT => Ok(Some((Frame::Credit { vc: vc()? }, self.u16()?))),
             PACKET => {
                 let vc = vc()?;
-                let flits = self.u8()? as usize;
+                let flits = self.u16()? as usize;
                 let meta = Meta {
                     job: self.u16()?,
                     generation: self.u16()?,
@@ -186,6 +186,7 @@ impl Reader {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use abi::PACKET_FLITS_MAX;
     use proptest::prelude::*;
 
     fn frame() -> impl Strategy<Value = Frame> {

@@ -25,6 +25,8 @@ use std::time::{Duration, Instant};
 const POSTS_PER_ROUND: usize = 64;
 /// Network runs per round; a huge transfer goes on in the next one.
 const RUNS_PER_ROUND: usize = 64;
+/// Turns of network and trunks per round.
+const GATHERS_PER_ROUND: usize = 16;
 /// Moments of network time per run.
 const TICKS_PER_RUN: usize = 256;
 /// Pauses before the first yield when there is a core to spare.
@@ -53,7 +55,15 @@ impl Engine {
                 work |= self.poll_lane(self.active[i]);
             }
             work |= self.run_network();
-            work |= self.flush_trunks();
+            // What has left over a trunk makes room for more in the same datagrams.
+            for _ in 0..GATHERS_PER_ROUND {
+                if !self.gather_trunks() {
+                    break;
+                }
+                work = true;
+                self.run_network();
+            }
+            self.send_trunks();
             if work {
                 idle.reset();
                 rounds = rounds.wrapping_add(1);
@@ -206,7 +216,8 @@ impl Engine {
         idle.rounds += 1;
         let crowded = self.active.len() >= idle.cores;
         if !idle.slept && (!self.active.is_empty() || self.trunks.is_some()) {
-            if !crowded && idle.rounds <= SPINS {
+            // A look at the socket costs more than a yield that finds nobody else.
+            if !crowded && self.trunks.is_none() && idle.rounds <= SPINS {
                 std::hint::spin_loop();
                 return;
             }

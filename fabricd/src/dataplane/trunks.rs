@@ -259,9 +259,8 @@ impl Trunks {
         work
     }
 
-    /// Hands what leaves the network to the trunks and sends what they have.
-    pub(super) fn flush(&mut self, fabric: &mut Fabric) -> bool {
-        let now = self.origin.elapsed();
+    /// Hands what leaves the network to the trunks. Whether there was anything; then routers may have slots again.
+    pub(super) fn gather(&mut self, fabric: &mut Fabric) -> bool {
         let mut work = false;
         let extra = self.slots - ROUTER_SLOTS;
         let epoch = fabric.route_epoch();
@@ -289,6 +288,14 @@ impl Trunks {
                     hand_over(&mut peer.association, index, &mut self.record);
                 }
             }
+        }
+        work
+    }
+
+    /// Sends what the trunks have.
+    pub(super) fn send(&mut self) {
+        let now = self.origin.elapsed();
+        for peer in self.peers.values_mut() {
             for _ in 0..BATCHES_PER_ROUND {
                 self.batch.clear();
                 let Some(segment) = peer.association.poll_transmit(now, &mut self.batch) else { break };
@@ -302,7 +309,6 @@ impl Trunks {
                 }
             }
         }
-        work
     }
 
     fn receive(&mut self, now: Duration) {
@@ -324,13 +330,15 @@ impl Trunks {
     /// Acknowledges everything now: the thread is about to sleep.
     pub(super) fn flush_acks(&mut self, fabric: &mut Fabric) {
         self.peers.values_mut().for_each(|p| p.association.flush_acks());
-        self.flush(fabric);
+        self.gather(fabric);
+        self.send();
     }
 
     /// Says goodbye to everybody.
     pub(super) fn close(&mut self, fabric: &mut Fabric) {
         self.peers.values_mut().for_each(|p| p.association.close());
-        self.flush(fabric);
+        self.gather(fabric);
+        self.send();
     }
 }
 
