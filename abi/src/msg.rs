@@ -118,6 +118,8 @@ pub enum Request {
     },
     /// The other hosts of the cluster, as seen from here. Answered by [`Reply::Cluster`].
     Cluster,
+    /// Read the cluster's keys again and use them from now on. Answered by [`Reply::Keys`].
+    KeysReload,
     /// End every job and exit.
     Shutdown,
 }
@@ -160,6 +162,13 @@ pub enum Reply {
     },
     /// Answer to [`Request::Cluster`].
     Cluster(ClusterStatus),
+    /// The keys in use from now on.
+    Keys {
+        /// Ids of those that are accepted.
+        accepted: Vec<u8>,
+        /// The one that is sent with.
+        current: u8,
+    },
 }
 
 /// A daemon's view of its cluster.

@@ -27,6 +27,27 @@ enum Action {
     Init(InitArgs),
     /// Show the trunks of a daemon to the other hosts: state, round-trip time, loss, replays, throughput
     Status(StatusArgs),
+    /// Make a key, or have a daemon read its keys again
+    Keys(KeysArgs),
+}
+
+/// Arguments of `angara cluster keys`.
+#[derive(Args)]
+struct KeysArgs {
+    #[command(subcommand)]
+    action: KeysAction,
+}
+
+#[derive(Subcommand)]
+enum KeysAction {
+    /// Write a new random key to a file of mode 0600
+    New {
+        /// The file, which must not exist yet
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
+    },
+    /// Have the daemon of this host read the cluster file's keys again and use them from now on
+    Reload(WhereArgs),
 }
 
 /// Arguments of `angara cluster init`.
@@ -77,6 +98,30 @@ pub(crate) fn main(args: ClusterArgs) -> Result<u8, Failed> {
     match args.action {
         Action::Init(args) => init(&args),
         Action::Status(args) => status(&args),
+        Action::Keys(KeysArgs { action: KeysAction::New { file } }) => new_key(&file),
+        Action::Keys(KeysArgs { action: KeysAction::Reload(at) }) => reload_keys(&at),
+    }
+}
+
+fn new_key(file: &Path) -> Result<u8, Failed> {
+    let shown = file.display();
+    match cluster::create_key(file) {
+        Ok(true) => Ok(0),
+        Ok(false) => Err(Failed::usage(format!("{shown} exists already"), "give the new key a file of its own")),
+        Err(e) => Err(Failed::runtime(format!("cannot write {shown}: {e}"), "give another FILE")),
+    }
+}
+
+fn reload_keys(at: &WhereArgs) -> Result<u8, Failed> {
+    let dir = runtime_dir(&at.runtime_dir);
+    let reply = block_on(async { Control::connect(&dir).await?.request(&Request::KeysReload).await })?;
+    match reply {
+        Reply::Keys { accepted, current } => {
+            let accepted: Vec<String> = accepted.iter().map(u8::to_string).collect();
+            println!("accepting keys {}, sending with {current}", accepted.join(", "));
+            Ok(0)
+        }
+        other => Err(unexpected(&other)),
     }
 }
 

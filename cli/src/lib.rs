@@ -39,6 +39,9 @@ pub fn main_angara() -> ! {
     if args.get(1).is_some_and(|a| a == run::host::MODE) {
         run::host::main(&args[2..]);
     }
+    if args.get(1).is_some_and(|a| a == run::user::MODE) {
+        run::user::main(&args[2..]);
+    }
     if args.get(1).is_some_and(|a| a == run::remote::MODE) {
         run::remote::main();
     }

@@ -183,6 +183,12 @@ impl Cluster {
         let keys = self.keys.iter().map(|k| Ok((k.id, read_key(&k.path)?)));
         Ok(Keys { current: self.current_key, all: keys.collect::<Result<_, _>>()? })
     }
+
+    /// Whether the other file differs in more than keys, which alone can change while a daemon runs.
+    pub fn differs_beside_keys(&self, other: &Cluster) -> bool {
+        let keys = (self.current_key, self.keys.clone());
+        *self != Cluster { current_key: keys.0, keys: keys.1, ..other.clone() }
+    }
 }
 
 impl Host {

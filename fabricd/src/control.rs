@@ -232,6 +232,10 @@ impl Client<'_> {
                     "start it with --cluster FILE --host NAME; `angara cluster init` writes the file",
                 )
             }),
+            Request::KeysReload => {
+                self.check_operator("change the keys")?;
+                daemon.reload_keys().await
+            }
             Request::Shutdown => {
                 self.check_operator("shut the daemon down")?;
                 self.shutdown.set(true);

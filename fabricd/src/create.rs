@@ -10,6 +10,7 @@ use crate::job::{Job, Layout, Owner, PeState, Share, Site, barrier, layout, rand
 use crate::memory::{Identity, JobMemory};
 use crate::placement::failure;
 use crate::span::{Answer, Ask, NewJob, OpenJob, Tell};
+use crate::user;
 use abi::job::{Geometry, PeEntry};
 use abi::msg::{Failure, JobHost, JobSpec, Path, Reply};
 use std::io;
@@ -64,6 +65,7 @@ impl Daemon {
             slot: self.free_slot()?,
             generation: self.fresh_generation(),
             uid,
+            user: if self.span.is_some() { user::name(uid).await } else { None },
             key: random_key().map_err(system)?,
             spec,
             nodes: layout.nodes,
@@ -198,6 +200,7 @@ impl Daemon {
         let job = Job {
             key: new.key,
             uid,
+            user: new.user,
             spec: new.spec,
             pes: (0..memory.pes).map(|_| PeState::Waiting).collect(),
             memory: memory.clone(),

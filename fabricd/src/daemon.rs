@@ -322,7 +322,7 @@ async fn serve(options: Options, ready: impl FnOnce(&Started)) -> Result<(), Run
     let handed = start("cannot take over the service manager's sockets", service::sockets())?;
     let dir = RuntimeDir::claim(&options.runtime_dir, handed.is_some())?;
     runtime_dir::sweep(&runtime_dir::private_parents());
-    let mut signals = start("cannot catch signals", Signals::new(options.private))?;
+    let mut signals = start("cannot catch signals", Signals::new(options.private, options.cluster.is_some()))?;
     let (adapter, control) = start("cannot listen", listen(&dir, handed))?;
     let (notices, mut incoming) = mpsc::unbounded_channel();
     let started = dataplane::start(&options, notices);
@@ -341,7 +341,14 @@ async fn serve(options: Options, ready: impl FnOnce(&Started)) -> Result<(), Run
     ready(&line);
     let result = loop {
         tokio::select! {
-            () = signals.next() => break Ok(()),
+            wish = signals.next() => match wish {
+                Wish::End => break Ok(()),
+                Wish::Reload => {
+                    // Who signals reads the answer in the log.
+                    let daemon = daemon.clone();
+                    tokio::task::spawn_local(async move { drop(daemon.reload_keys().await) });
+                }
+            },
             () = daemon.stop.notified() => break Ok(()),
             _ = &mut data_ended => break Err(RunError::DataPlane),
             Some(notice) = incoming.recv() => daemon.take_notice(notice),
@@ -422,30 +429,39 @@ fn say_ready(how: Ready, line: &Started) -> io::Result<()> {
     }
 }
 
-/// Signals that end the daemon. A private one leaves Ctrl-C to the launcher, which gets it too.
+/// What a signal asks for.
+enum Wish {
+    End,
+    Reload,
+}
+
+/// Signals to the daemon. A private one leaves Ctrl-C to the launcher, which gets it too; one of a cluster reads its
+/// keys again on SIGHUP.
 struct Signals {
     terminate: tokio::signal::unix::Signal,
     hangup: tokio::signal::unix::Signal,
     interrupt: tokio::signal::unix::Signal,
     private: bool,
+    keys: bool,
 }
 
 impl Signals {
-    fn new(private: bool) -> io::Result<Signals> {
+    fn new(private: bool, keys: bool) -> io::Result<Signals> {
         Ok(Signals {
             terminate: signal(SignalKind::terminate())?,
             hangup: signal(SignalKind::hangup())?,
             interrupt: signal(SignalKind::interrupt())?,
             private,
+            keys,
         })
     }
 
-    async fn next(&mut self) {
+    async fn next(&mut self) -> Wish {
         loop {
             tokio::select! {
-                _ = self.terminate.recv() => return,
-                _ = self.hangup.recv() => return,
-                _ = self.interrupt.recv() => if !self.private { return },
+                _ = self.terminate.recv() => return Wish::End,
+                _ = self.hangup.recv() => return if self.keys { Wish::Reload } else { Wish::End },
+                _ = self.interrupt.recv() => if !self.private { return Wish::End },
             }
         }
     }

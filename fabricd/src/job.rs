@@ -28,6 +28,8 @@ pub(crate) struct Job {
     pub(crate) key: String,
     /// Who may attach.
     pub(crate) uid: u32,
+    /// That user's name on the host where the job was created.
+    pub(crate) user: Option<String>,
     /// What was asked for.
     pub(crate) spec: JobSpec,
     /// Its memory.

@@ -14,6 +14,7 @@
 #![forbid(unsafe_code)]
 
 mod adapter_socket;
+mod agent;
 mod agree;
 pub mod cluster;
 pub mod config;
@@ -29,12 +30,14 @@ mod memory;
 mod merge;
 mod peers;
 mod placement;
+mod rotate;
 pub mod runtime_dir;
 mod seqpacket;
 mod service;
 mod span;
 mod streams;
 mod strict;
+mod user;
 
 pub use config::{Options, Ready};
 pub use daemon::{RunError, Started, run, run_with};

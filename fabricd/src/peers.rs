@@ -2,22 +2,15 @@
 
 use crate::daemon::Daemon;
 use crate::dataplane::{TrunkFigures, Word};
-use crate::job::{Job, Owner};
+use crate::job::Owner;
 use crate::limits;
 use crate::memory::StaticsError;
 use crate::placement::{check_memory, failure};
 use crate::span::{Answer, Ask, Incoming, Message, Standing, Tell};
 use abi::msg::{ClusterStatus, Event, Failure, Flow, PeerStatus};
-use std::path::PathBuf;
-use std::process::Stdio;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
-use tokio::io::AsyncWriteExt;
-use tokio::process::Command;
 use tokio::sync::mpsc;
-
-/// First argument of the launcher's other half.
-const AGENT: &str = "__agent";
 
 impl Daemon {
     /// Something came over a trunk, or became of one.
@@ -174,6 +167,7 @@ impl Daemon {
                         "try again; `angara fault all clear` if that does not help",
                     ));
                 }
+                crate::user::check_same(new.uid, new.user.as_deref()).await?;
                 let (endpoints, crowded, core_offset) = self.reserve(Some(from), new)?;
                 Ok(Answer::Reserved { endpoints, crowded, core_offset })
             }
@@ -197,7 +191,7 @@ impl Daemon {
             Ask::Change(before, change) => self.follow(before, change).await.map(|()| Answer::Done),
             Ask::Adopt(epoch, faults) => self.adopt(epoch, faults).await.map(|()| Answer::Done),
             Ask::Impair(favour) => self.do_favour(favour).await.map(|()| Answer::Done),
-            Ask::Agent(id, stream) => self.start_agent(from, id, stream).map(|()| Answer::Done),
+            Ask::Agent(id, stream) => self.start_agent(from, id, stream).await.map(|()| Answer::Done),
         }
     }
 
@@ -274,64 +268,6 @@ impl Daemon {
             self.spread(id, Event::Abort { job: id, pe: 0, status: 1, reason });
         }
     }
-
-    /// Starts the launcher's other half for the PEs of a job that live here.
-    fn start_agent(self: &Rc<Self>, from: u16, id: u32, stream: u64) -> Result<(), Failure> {
-        let uid = self.jobs.borrow().get(&id).map(|j: &Job| j.uid).ok_or_else(|| unknown(id))?;
-        let me = rustix::process::geteuid().as_raw();
-        if uid != me {
-            return Err(failure(
-                format!(
-                    "the job belongs to user {uid}, fabricd here runs as user {me} and starts programs of nobody else"
-                ),
-                "run a fabricd of your own on every host (systemd: fabricd@USER)",
-            ));
-        }
-        let launcher = launcher()?;
-        let mut child = Command::new(&launcher)
-            .arg(AGENT)
-            .env(abi::launch::ENV_RUNTIME_DIR, &self.options.runtime_dir)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .process_group(0)
-            .kill_on_drop(true)
-            .spawn()
-            .map_err(|e| {
-                failure(
-                    format!("cannot start {}: {e}", launcher.display()),
-                    "install the angara command beside fabricd; see `ulimit -u`",
-                )
-            })?;
-        let (Some(mut input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
-            return Err(failure("the launcher has no pipes", "see `ulimit -n`"));
-        };
-        let mut incoming = self.streams.open(stream, from);
-        let daemon = self.clone();
-        tokio::task::spawn_local(async move {
-            let Some(span) = &daemon.span else { return };
-            let feed = async {
-                while let Some(bytes) = incoming.recv().await {
-                    if input.write_all(&bytes).await.is_err() {
-                        break;
-                    }
-                    span.tell(&[from], &Tell::StreamTaken(stream, bytes.len() as u32));
-                }
-                // Its end tells the agent to end everything.
-                drop(input);
-            };
-            tokio::join!(feed, async {
-                daemon.streams.send_all(span, stream, output).await;
-                daemon.streams.close(stream);
-            });
-            match child.wait().await {
-                Ok(status) if !status.success() => {
-                    tracing::warn!(job = id, %status, "the launcher's other half failed")
-                }
-                _ => {}
-            }
-        });
-        Ok(())
-    }
 }
 
 impl Owner {
@@ -341,20 +277,11 @@ impl Owner {
     }
 }
 
-/// The `angara` command, which lies beside this program.
-fn launcher() -> Result<PathBuf, Failure> {
-    let here = std::env::current_exe().ok();
-    // A replaced executable is shown with a suffix; the new one is as good.
-    let dir = here.as_deref().and_then(std::path::Path::parent);
-    let file = dir.map(|d| d.join("angara")).filter(|f| f.is_file());
-    file.ok_or_else(|| failure("the angara command is not beside fabricd", "install both in one directory"))
-}
-
 fn list(nodes: &[String]) -> String {
     let shown = nodes.iter().take(8).map(|n| format!("({n})")).collect::<Vec<_>>().join(" ");
     if nodes.len() > 8 { format!("{shown} and {} more", nodes.len() - 8) } else { shown }
 }
 
-fn unknown(id: u32) -> Failure {
+pub(crate) fn unknown(id: u32) -> Failure {
     failure(format!("there is no job {id} here"), "see `angara status` for the jobs that run")
 }

@@ -76,6 +76,8 @@ pub(crate) struct NewJob {
     pub(crate) slot: u16,
     pub(crate) generation: u16,
     pub(crate) uid: u32,
+    /// Name of that user, where the job was asked for.
+    pub(crate) user: Option<String>,
     pub(crate) key: String,
     pub(crate) spec: JobSpec,
     pub(crate) nodes: Vec<NodeId>,

@@ -19,6 +19,7 @@ pub(crate) mod remote;
 mod signals;
 mod spawn;
 mod supervise;
+pub(crate) mod user;
 
 use crate::error::Failed;
 use crate::{daemon, report};

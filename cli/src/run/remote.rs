@@ -72,6 +72,8 @@ pub(crate) struct Start {
     argv: Vec<Vec<u8>>,
     env: Vec<(Vec<u8>, Vec<u8>)>,
     label: bool,
+    /// Mask of the launcher: files shall come out alike on all hosts.
+    umask: u32,
 }
 
 /// A process ended, or never began.
@@ -104,8 +106,16 @@ impl Start {
             argv: program.argv.iter().map(bytes).collect(),
             env: env.collect(),
             label: program.label,
+            umask: umask(),
         }
     }
+}
+
+/// This process's mask, read where reading does not change it.
+fn umask() -> u32 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let field = status.lines().find_map(|l| l.strip_prefix("Umask:"));
+    field.and_then(|f| u32::from_str_radix(f.trim(), 8).ok()).unwrap_or(0o022)
 }
 
 /// Starts the agent on `host` and tells it to start the PEs there, which are `processes` from then on.
@@ -250,6 +260,7 @@ async fn serve() -> Result<(), Failed> {
     };
     let start: Start = serde_json::from_slice(&bytes).map_err(|_| failed("speaks another version"))?;
     super::spawn::raise_file_limit(start.pes.len() as u32);
+    rustix::process::umask(rustix::fs::Mode::from_raw_mode(start.umask & 0o777));
     let (frames, mut queue) = mpsc::channel::<(u8, Vec<u8>)>(QUEUE);
     let writer = tokio::spawn(async move {
         while let Some((kind, bytes)) = queue.recv().await {

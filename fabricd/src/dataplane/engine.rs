@@ -278,6 +278,11 @@ impl Engine {
         }
     }
 
+    /// Other keys for the trunks from now on.
+    pub(crate) fn set_keys(&mut self, keys: &crate::cluster::Keys) -> io::Result<()> {
+        self.trunks.as_mut().map_or(Ok(()), |trunks| trunks.set_keys(keys))
+    }
+
     /// Sends a message to the daemon of another host.
     pub(crate) fn tell(&mut self, host: u16, message: &[u8]) {
         if let Some(trunks) = &mut self.trunks {

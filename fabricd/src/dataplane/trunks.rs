@@ -12,7 +12,7 @@
 //! it counted all of them, so the bubble rule holds.
 
 use super::frames::{self, FRAME_MAX, Reader, Writer};
-use crate::cluster::Cluster;
+use crate::cluster::Keys;
 use crate::config::Membership;
 use crate::impair;
 use bytes::Bytes;
@@ -107,7 +107,7 @@ impl Trunks {
     /// Opens the socket and makes an association for every other host.
     pub(super) fn open(member: &Membership, kind: trunk::socket::Kind, fabric: &Fabric) -> io::Result<Trunks> {
         let cluster = &member.cluster;
-        let keys = key_ring(cluster)?;
+        let keys = key_ring(&cluster.load_keys().map_err(io::Error::other)?)?;
         let address = |host: usize| {
             let found = cluster.hosts[host].resolve().map_err(io::Error::other)?;
             found.first().copied().ok_or_else(|| io::Error::other("a host without address"))
@@ -191,6 +191,13 @@ impl Trunks {
     pub(super) fn impaired(&self) -> Vec<String> {
         let bad = self.peers.values().filter(|p| !p.impaired.is_none());
         bad.map(|p| format!("trunk {} {}", p.name, p.impaired)).collect()
+    }
+
+    /// Other keys from now on; sessions go on.
+    pub(super) fn set_keys(&mut self, keys: &Keys) -> io::Result<()> {
+        let ring = key_ring(keys)?;
+        self.peers.values_mut().for_each(|p| p.association.set_keys(&ring));
+        Ok(())
     }
 
     /// Figures of every trunk.
@@ -436,8 +443,7 @@ impl Crossing {
     }
 }
 
-fn key_ring(cluster: &Cluster) -> io::Result<trunk::KeyRing> {
-    let keys = cluster.load_keys().map_err(io::Error::other)?;
+fn key_ring(keys: &Keys) -> io::Result<trunk::KeyRing> {
     let current = &keys.all[&keys.current];
     let mut ring = trunk::KeyRing::new(keys.current, current).map_err(io::Error::other)?;
     for (id, key) in keys.all.iter().filter(|(id, _)| **id != keys.current) {
