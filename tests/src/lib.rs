@@ -3,13 +3,14 @@
 //! The tests themselves lie in `tests/tests`, C programs they compile in `tests/c`. This library
 //! holds what they share: [`Test`] (a scratch directory, a private environment and the proof that
 //! nothing is left behind), [`Running`] (a process that cannot outlive its time limit),
-//! [`daemon::Daemon`] (a `fabricd` with its control connection) and [`client::Client`] (an adapter
+//! [`daemon::Daemon`] (a `fabricd` with its control connection), [`cluster::Cluster`] (several of them) and [`client::Client`] (an adapter
 //! client that speaks `abi` without `libangara`, so that it can misbehave).
 //!
 //! Nothing here assumes a spare core or a fast machine: every wait has a generous limit, ends on an
 //! event, and says on failure what it waited for and what the processes were doing.
 
 pub mod client;
+pub mod cluster;
 pub mod daemon;
 pub mod hostile;
 pub mod process;

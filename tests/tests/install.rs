@@ -5,6 +5,9 @@ use angara_tests::{Finished, Test, tools};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+const UNITS: [&str; 5] =
+    ["fabricd.service", "fabricd@root.service", "fabricd.socket", "fabricd-cluster.service", "fabricd-cluster.socket"];
+
 const HELLO: &str = r#"
 #include <shmem.h>
 #include <stdio.h>
@@ -128,7 +131,7 @@ fn systemd_finds_nothing_wrong_with_the_units() {
     xtask(&test, &["install", "--systemd", "--prefix", shown]).success();
     let units = prefix.join("lib/systemd/system");
     std::fs::copy(units.join("fabricd@.service"), units.join("fabricd@root.service")).expect("an instance");
-    for unit in ["fabricd.service", "fabricd@root.service", "fabricd.socket"] {
+    for unit in UNITS {
         let mut verify = test.command("systemd-analyze");
         verify
             .args(["verify", "--man=no"])

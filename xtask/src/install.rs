@@ -100,6 +100,8 @@ impl Plan {
                 ("fabricd.service", "lib/systemd/system/fabricd.service"),
                 ("fabricd@.service", "lib/systemd/system/fabricd@.service"),
                 ("fabricd.socket", "lib/systemd/system/fabricd.socket"),
+                ("fabricd-cluster.service", "lib/systemd/system/fabricd-cluster.service"),
+                ("fabricd-cluster.socket", "lib/systemd/system/fabricd-cluster.socket"),
                 ("sysusers.conf", "lib/sysusers.d/angara.conf"),
                 ("tmpfiles.conf", "lib/tmpfiles.d/angara.conf"),
             ] {
