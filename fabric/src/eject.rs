@@ -171,7 +171,7 @@ impl Fabric {
     }
 
     /// The operation behind a request or an answer that got lost fails, and its window reopens.
-    /// False if the requester is modelled elsewhere; its fabric finds out by itself, when routes change.
+    /// False if the requester is modelled elsewhere; its fabric finds out when routes change.
     fn fail_request(&mut self, h: u32, fault: OpFault) -> bool {
         let p = self.packets[h];
         let (to, window) = match p.kind {
@@ -181,6 +181,8 @@ impl Fabric {
         let here = self.owned[to.node as usize];
         if here {
             self.fail_answer(to, p.op, window, fault);
+        } else if let Some(j) = self.jobs.get_mut(p.job as usize).and_then(Option::as_mut) {
+            j.unanswered.insert((to, p.op));
         }
         here
     }

@@ -8,6 +8,7 @@ use crate::slab::{NO_QUEUE, flag};
 use crate::topology::NONE;
 use crate::types::*;
 use abi::torus::NodeId;
+use std::collections::BTreeSet;
 
 /// An open job.
 #[derive(Debug)]
@@ -20,6 +21,8 @@ pub(crate) struct Job {
     pub(crate) kept: Streams<Kept>,
     /// Packets that have come from other parts, at their targets here.
     pub(crate) ejected: Streams<Ejected>,
+    /// Ports elsewhere and their operations, by key, whose answers had to be given up here.
+    pub(crate) unanswered: BTreeSet<(Port, u64)>,
 }
 
 impl Fabric {
@@ -75,8 +78,14 @@ impl Fabric {
         for port in ports {
             self.open_port(*port, job);
         }
-        self.jobs[job as usize] =
-            Some(Job { ports: ports.to_vec(), nodes, group, kept: Streams::default(), ejected: Streams::default() });
+        self.jobs[job as usize] = Some(Job {
+            ports: ports.to_vec(),
+            nodes,
+            group,
+            kept: Streams::default(),
+            ejected: Streams::default(),
+            unanswered: BTreeSet::new(),
+        });
         self.counters.open(job);
         Ok(())
     }

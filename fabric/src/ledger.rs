@@ -4,7 +4,7 @@ use crate::collective::{TreeRow, TreeRows};
 use crate::types::{ENDPOINTS_MAX, JobId, Port};
 use abi::TREES;
 use abi::torus::{Direction, NodeId};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A job and how often its slot had been opened before.
 pub(crate) type JobName = (JobId, u16);
@@ -16,6 +16,8 @@ pub struct Ledger {
     pub(crate) ejected: BTreeMap<(JobName, NodeId, NodeId, u8), u64>,
     /// The least number of barriers that a node of the job has left.
     pub(crate) barriers: BTreeMap<JobName, u64>,
+    /// Ports and their operations, by key, whose answers have been given up.
+    pub(crate) unanswered: BTreeSet<(JobName, Port, u64)>,
     pub(crate) trees: BTreeMap<u8, TreeState>,
 }
 
@@ -112,6 +114,7 @@ impl Ledger {
             let mine = self.barriers.entry(*job).or_insert(*left);
             *mine = (*mine).min(*left);
         }
+        self.unanswered.extend(&other.unanswered);
         for (tree, state) in &other.trees {
             match self.trees.get_mut(tree) {
                 Some(mine) => mine.join(state),
@@ -140,6 +143,13 @@ impl Ledger {
         for (job, left) in &self.barriers {
             name(&mut out, *job);
             out.extend(left.to_le_bytes());
+        }
+        count(&mut out, self.unanswered.len());
+        for (job, port, op) in &self.unanswered {
+            name(&mut out, *job);
+            out.extend(port.node.to_le_bytes());
+            out.extend(port.endpoint.to_le_bytes());
+            out.extend(op.to_le_bytes());
         }
         count(&mut out, self.trees.len());
         for (tree, state) in &self.trees {
@@ -185,6 +195,9 @@ impl Ledger {
         }
         for _ in 0..r.u32()? {
             ledger.barriers.insert(r.name()?, r.count()?);
+        }
+        for _ in 0..r.u32()? {
+            ledger.unanswered.insert((r.name()?, r.port()?, r.u64()?));
         }
         for _ in 0..r.u32()? {
             let tree = r.u8()?;
@@ -248,6 +261,14 @@ impl Reader<'_> {
         }
     }
 
+    fn port(&mut self) -> Result<Port, LedgerError> {
+        let port = Port { node: self.u32()?, endpoint: self.u16()? };
+        match port.endpoint as usize {
+            0..ENDPOINTS_MAX => Ok(port),
+            other => Err(LedgerError::Value("an endpoint", other as u64)),
+        }
+    }
+
     fn tree(&mut self) -> Result<TreeState, LedgerError> {
         let mut state = TreeState {
             job: self.name()?,
@@ -270,11 +291,7 @@ impl Reader<'_> {
             state.rows.rows.push((node, row));
         }
         for _ in 0..self.u32()? {
-            let port = Port { node: self.u32()?, endpoint: self.u16()? };
-            if port.endpoint as usize >= ENDPOINTS_MAX {
-                return Err(LedgerError::Value("an endpoint", port.endpoint as u64));
-            }
-            state.rows.ports.push(port);
+            state.rows.ports.push(self.port()?);
         }
         Ok(state)
     }

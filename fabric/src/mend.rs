@@ -54,6 +54,7 @@ impl Fabric {
             for ((dst, src, vc), ejected) in &j.ejected.list {
                 ledger.ejected.insert((name, *src, *dst, *vc), ejected.count);
             }
+            ledger.unanswered.extend(j.unanswered.iter().map(|(to, op)| (name, *to, *op)));
             if let Some(left) = self.barriers_left(job) {
                 ledger.barriers.insert(name, left);
             }
@@ -89,7 +90,7 @@ impl Fabric {
         self.settle_trees(ledger);
         let again = self.empty_network(ledger);
         self.send_again(again);
-        self.fail_cut_off();
+        self.fail_cut_off(ledger);
         let generations = self.generations.clone();
         self.barriers_restart(|job| ledger.barriers.get(&(job, *generations.get(job as usize)?)).copied());
         (0..self.ports.len()).for_each(|port| self.schedule_pump(port, self.now));
@@ -181,6 +182,7 @@ impl Fabric {
             }
             (p.rate, p.routers) = (rate::INTERNAL, 0);
             if self.routes.route(src, dst).is_none() {
+                self.injected(h);
                 self.drop_unreachable(src, h);
             } else {
                 self.append(src, self.lay.injection(0, vc), h);
@@ -188,9 +190,9 @@ impl Fabric {
         }
     }
 
-    /// Fails the operations of this part whose target cannot be reached or cannot answer any more: their requests, or their
-    /// answers, may have been lost elsewhere.
-    fn fail_cut_off(&mut self) {
+    /// Fails the operations of this part whose target cannot be reached or cannot answer any more, or has not been able to
+    /// for a time that this part has not noticed: their requests, or their answers, may have been lost elsewhere.
+    fn fail_cut_off(&mut self, ledger: &Ledger) {
         for job in 0..self.jobs.len() as JobId {
             let mut reading = Vec::new();
             for op in self.ops.of_job(job) {
@@ -200,10 +202,11 @@ impl Fabric {
                 if !self.ops[op].answered {
                     continue;
                 }
+                let given_up = ((job, self.generation(job)), at, self.ops.key(op));
                 let blame = match (self.reachable(at.node, to.node), self.reachable(to.node, at.node)) {
-                    (true, true) => continue,
+                    (true, true) if !ledger.unanswered.contains(&given_up) => continue,
                     (false, _) => self.routes.blame(at.node, to.node),
-                    (true, false) => self.routes.blame(to.node, at.node),
+                    (true, _) => self.routes.blame(to.node, at.node),
                 };
                 let what = NetError::Unreachable { from: at.node, to: to.node, blame };
                 self.effect(Effect::Error { at, job, what, time: self.now });

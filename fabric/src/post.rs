@@ -6,6 +6,7 @@ use crate::types::*;
 use abi::PAYLOAD_MAX;
 use abi::account::Class;
 use abi::packet::Vc;
+use abi::torus::NodeId;
 
 impl Fabric {
     /// Checks an operation against what the adapter accepts.
@@ -17,11 +18,14 @@ impl Fabric {
             if self.port_index(to).is_some_and(|i| self.ports[i].job != job) {
                 return Err(InjectError::Invalid("the target port belongs to another job"));
             }
-            if self.reachable(from.node, to.node) {
-                return Ok(());
-            }
-            let blame = self.routes.blame(from.node, to.node);
-            Err(InjectError::Unreachable { from: from.node, to: to.node, blame })
+            let reach = |from: NodeId, to: NodeId| match self.reachable(from, to) {
+                true => Ok(()),
+                false => Err(InjectError::Unreachable { from, to, blame: self.routes.blame(from, to) }),
+            };
+            reach(from.node, to.node)?;
+            // Of an answer given up in another fabric nobody would hear before routes change again.
+            let answered = matches!(op, Op::Read { .. } | Op::Amo { result: Some(_), .. });
+            if self.split && answered { reach(to.node, from.node) } else { Ok(()) }
         };
         let sourced = |source: &Source| match source {
             Source::Length(_) if self.carry => {

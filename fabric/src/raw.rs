@@ -79,7 +79,7 @@ impl Fabric {
         let mut p = Packet::new(PacketType::Write);
         (p.src, p.dst) = (src, packet.dst / channels);
         (p.from_channel, p.to_channel) = (from as u8, (packet.dst % channels) as u8);
-        p.flits = packet.flits as u16;
+        p.flits = packet.flits;
         p.vc = packet.class as u8;
         p.flags = flag::RAW | if packet.adaptive { flag::MAY_ADAPT } else { 0 };
         p.detail = Detail::Raw { tag: packet.tag, at: packet.at };
@@ -153,7 +153,7 @@ impl Fabric {
             dst: p.dst * channels + p.to_channel as u32,
             tag,
             at,
-            flits: p.flits as u16,
+            flits: p.flits,
             routers: p.routers,
         };
         if old {

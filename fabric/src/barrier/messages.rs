@@ -162,8 +162,8 @@ impl Fabric {
         m.stage = Stage::Enter;
         // What it has said stands when a route change starts the barrier again.
         if !m.rerun && !std::mem::replace(&mut m.told, true) {
-            m.said = std::mem::take(&mut m.sent);
-            m.channels = 0;
+            let sent = std::mem::take(&mut m.sent);
+            m.before = (std::mem::replace(&mut m.said, sent), std::mem::take(&mut m.channels));
             for (port, _) in m.waiting.clone() {
                 let used = std::mem::take(&mut self.ports[port as usize].channels);
                 if let Some(m) = self.member(job, node) {
@@ -277,8 +277,8 @@ impl Fabric {
                     // Between the halves only answers have gone out.
                     (false, true) => RESPONSE,
                     // A node without data says so on one channel.
-                    (false, false) if m.channels == 0 => REQUEST,
-                    (false, false) => m.channels,
+                    (false, false) if m.announced().1 == 0 => REQUEST,
+                    (false, false) => m.announced().1,
                 };
                 self.begin_bulk(job, me, Word::Arrived, true, channels);
                 Some(step + 1)
@@ -340,7 +340,7 @@ impl Fabric {
         let count = match group.family {
             BarrierFamily::Counting => {
                 let target = group.nodes[to as usize];
-                group.members[me as usize].said.get(&target).copied().unwrap_or(0) as u64
+                group.members[me as usize].announced().0.get(&target).copied().unwrap_or(0) as u64
             }
             _ => 0,
         };

@@ -92,6 +92,8 @@ pub(crate) struct Member {
     said: BTreeMap<NodeId, u32>,
     /// `said` and `channels` are those of the barrier the ports wait in.
     told: bool,
+    /// Those of the barrier before that one.
+    before: (BTreeMap<NodeId, u32>, u8),
 }
 
 impl Member {
@@ -120,7 +122,13 @@ impl Member {
             sent: BTreeMap::new(),
             said: BTreeMap::new(),
             told: false,
+            before: Default::default(),
         }
+    }
+    /// Packets sent before the barrier under way, by target, and the channels they went on: a node that takes part once
+    /// more in a barrier it had left may have begun the next one.
+    fn announced(&self) -> (&BTreeMap<NodeId, u32>, u8) {
+        if self.rerun && self.told { (&self.before.0, self.before.1) } else { (&self.said, self.channels) }
     }
     /// Parity of the barrier the node is in or will enter next.
     fn odd(&self) -> bool {

@@ -2,10 +2,12 @@
 
 mod barriers;
 mod boundary;
+mod cluster;
 mod collectives;
 mod driver;
 mod faults;
 mod lossy;
 mod order;
 mod routing;
+mod split;
 mod traffic;

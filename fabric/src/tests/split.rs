@@ -1,0 +1,190 @@
+//! Split networks: barriers without a common clock, and mending while everything is in use.
+
+use super::cluster::Cluster;
+use super::driver::*;
+use crate::*;
+use abi::account::Class;
+use abi::torus::NodeId;
+
+/// How many schedules each test runs.
+fn schedules() -> u64 {
+    std::env::var("FABRIC_SCHEDULES").ok().and_then(|n| n.parse().ok()).unwrap_or(150)
+}
+
+/// Runs `test` for many seeds, or for the one that is asked for.
+fn for_seeds(name: &str, test: impl Fn(u64) + std::panic::RefUnwindSafe) {
+    let only = std::env::var("FABRIC_SEED").ok().and_then(|n| n.parse().ok());
+    let seeds = only.map_or(0..schedules(), |seed: u64| seed..seed + 1);
+    for seed in seeds {
+        if let Err(e) = std::panic::catch_unwind(|| test(seed)) {
+            eprintln!("seed {seed}: FABRIC_SEED={seed} cargo test --release -p angara-fabric --lib {name}");
+            std::panic::resume_unwind(e);
+        }
+    }
+}
+
+/// Shape, parts and kind of barrier of a seed; which part, if any, has no node in the job.
+fn setting(seed: u64) -> (&'static str, usize, BarrierFamily, Dice) {
+    let mut dice = Dice(seed.wrapping_mul(77));
+    let shape = ["4x4", "8", "2x2x2", "4x2", "mesh:4x4", "4x2x2"][dice.below(6) as usize];
+    let parts = [2, 3, 4][dice.below(3) as usize];
+    (shape, parts, BarrierFamily::ALL[dice.below(6) as usize], dice)
+}
+
+fn nodes_of(shape: &str, parts: usize, without: Option<usize>) -> Vec<NodeId> {
+    let nodes = shape.parse::<abi::torus::Shape>().unwrap().nodes();
+    (0..nodes as u32).filter(|n| Some(*n as usize * parts / nodes) != without).collect()
+}
+
+fn settle(c: &mut Cluster) {
+    assert!(c.settle(), "does not end\n{}", c.diagnosis());
+}
+
+#[test]
+fn barriers_need_no_common_clock() {
+    for_seeds("barriers_need_no_common_clock", |seed| {
+        let (shape, parts, family, _) = setting(seed);
+        let mut c = Cluster::new(shape, parts, family, seed, &nodes_of(shape, parts, None));
+        c.script(4);
+        (0..3000).for_each(|_| c.step());
+        settle(&mut c);
+        c.check(true);
+        assert_eq!(c.trees_lost, 0);
+    });
+}
+
+/// Links die and come back, trunks lose what is on its way, a part is lost and an empty one takes its place, changes are
+/// given up half-way: nothing of the job, which has no node in that part, is lost, doubled or reordered.
+#[test]
+fn mending_loses_doubles_and_reorders_nothing() {
+    for_seeds("mending_loses_doubles_and_reorders_nothing", |seed| {
+        let (shape, parts, family, mut dice) = setting(seed);
+        let victim = (dice.below(2) == 0).then(|| dice.below(parts as u64) as usize);
+        let without = victim.filter(|v| {
+            let nodes = nodes_of(shape, parts, None).len();
+            let of_victim = |n: u32| n as usize * parts / nodes == *v;
+            let dead: Vec<Blame> = (0..nodes as u32).filter(|n| of_victim(*n)).map(Blame::Node).collect();
+            Cluster::new(shape, parts, family, seed, &nodes_of(shape, parts, victim)).connected(&dead)
+        });
+        let mut c = Cluster::new(shape, parts, family, seed, &nodes_of(shape, parts, without));
+        c.script(6);
+        for _ in 0..8 {
+            (0..50 + c.below(800)).for_each(|_| c.step());
+            if c.changing() && c.below(3) > 0 {
+                continue;
+            }
+            let mut dead = c.dead();
+            let gone = without.filter(|v| c.parts[*v].is_none());
+            match (c.below(6), without, gone) {
+                (0 | 1, _, Some(part)) => dead = c.rejoin(part),
+                (0 | 1, Some(part), None) => {
+                    dead = c.lose_part(part);
+                    assert!(!dead.is_empty());
+                }
+                // A session between two parts breaks and begins anew.
+                (2, ..) => {
+                    let a = c.below(parts as u64) as usize;
+                    c.lose_frames(a, (a + 1) % parts);
+                }
+                (3, ..) if dead.iter().any(|d| matches!(d, Blame::Link(_))) => {
+                    let i = dead.iter().position(|d| matches!(d, Blame::Link(_))).unwrap();
+                    dead.remove(i);
+                }
+                _ => dead.push(c.random_link()),
+            }
+            // With a part gone the rest may need a link back.
+            while !c.connected(&dead) {
+                let Some(i) = dead.iter().rposition(|d| matches!(d, Blame::Link(_))) else { break };
+                dead.remove(i);
+            }
+            c.begin_change(dead);
+        }
+        settle(&mut c);
+        c.check(true);
+        assert!(c.mends > 0);
+    });
+}
+
+/// Anything may die, also parts with nodes of the job: everything ends, nothing comes twice or out of order.
+#[test]
+fn whatever_is_lost_everything_ends() {
+    for_seeds("whatever_is_lost_everything_ends", |seed| {
+        let (shape, parts, family, _) = setting(seed);
+        let nodes = nodes_of(shape, parts, None);
+        let mut c = Cluster::new(shape, parts, family, seed, &nodes);
+        c.gaps = true;
+        c.script(5);
+        for _ in 0..6 {
+            (0..50 + c.below(800)).for_each(|_| c.step());
+            let mut dead = c.dead();
+            match c.below(4) {
+                0 if c.parts.iter().flatten().count() > 1 => {
+                    let part = c.below(parts as u64) as usize;
+                    if c.parts[part].is_some() {
+                        dead = c.lose_part(part);
+                    }
+                }
+                1 => dead.push(Blame::Node(nodes[c.below(nodes.len() as u64) as usize])),
+                _ => dead.extend([c.random_link(), c.random_link()]),
+            }
+            let exists = |b: &Blame| match b {
+                Blame::Link(l) => shape.parse::<abi::torus::Shape>().unwrap().neighbour(l.node, l.dir).is_some(),
+                Blame::Node(_) => true,
+            };
+            dead.retain(exists);
+            c.begin_change(dead);
+        }
+        settle(&mut c);
+        c.check(false);
+    });
+}
+
+/// The answer to a read is behind nothing that the barrier after it sends, however late its memory is supplied.
+#[test]
+fn a_full_barrier_waits_for_answers_that_are_late() {
+    for family in [BarrierFamily::Multiphase, BarrierFamily::AllToAll] {
+        let mut w = World::new("4");
+        w.fabric.set_barrier_family(0, family).unwrap();
+        for node in 0..4 {
+            if node == 0 {
+                w.must_post(
+                    port(0),
+                    Class::Get,
+                    Op::Read { to: port(1), remote: heap(0), local: heap(0), len: 30_000 },
+                );
+            }
+            w.must_post(port(node), Class::Sync, Op::Barrier { half: false });
+        }
+        // Everything but the memory of the read has been seen to.
+        w.fabric.run_free();
+        w.finish();
+        assert!(w.fabric.barrier_check(0).held(), "{family}: {:?}", w.errors());
+        assert_eq!(w.fabric.barrier_check(0).left, 4);
+    }
+}
+
+#[test]
+fn any_bytes_are_a_ledger_or_refused_and_no_ledger_does_harm() {
+    for_seeds("any_bytes_are_a_ledger_or_refused_and_no_ledger_does_harm", |seed| {
+        let (shape, parts, family, mut dice) = setting(seed);
+        let mut c = Cluster::new(shape, parts, family, seed, &nodes_of(shape, parts, None));
+        c.script(2);
+        (0..1500).for_each(|_| c.step());
+        let f = c.parts[0].as_mut().unwrap();
+        f.hold();
+        let good = f.ledger().to_bytes();
+        assert!((0..good.len()).all(|n| Ledger::from_bytes(&good[..n]).is_err()));
+        for _ in 0..20 {
+            let mut bytes = good.clone();
+            for _ in 0..1 + dice.below(4) {
+                let at = dice.below(bytes.len() as u64) as usize;
+                bytes[at] = dice.below(256) as u8;
+            }
+            if let Ok(ledger) = Ledger::from_bytes(&bytes) {
+                f.mend(f.route_epoch() + 1, &[], &ledger).unwrap();
+                f.run_some(300);
+                while f.poll_effect().is_some() {}
+            }
+        }
+    });
+}
