@@ -14,6 +14,8 @@ const TREE: u8 = 3;
 /// Where answers of a port's operations go, by tag, so that each is recognised.
 const ANSWERS: u64 = 1 << 32;
 const ANSWER_ROOM: u64 = 1 << 16;
+/// From here on there is no memory.
+const NOWHERE: u64 = 1 << 37;
 /// Longest read.
 const READ: u64 = 40_000;
 
@@ -52,6 +54,8 @@ struct Posted {
 enum Kind {
     Write,
     Read(u32),
+    /// A read of memory that is not there.
+    Refused,
     Add,
     FetchAdd,
     Barrier,
@@ -82,6 +86,10 @@ pub(super) struct Cluster {
     dice: Dice,
     next_tag: u64,
     pub(super) mends: u32,
+    /// Links that failed by themselves and have not been seen to.
+    pub(super) failed: Vec<Link>,
+    /// Links that damage everything.
+    bad: Vec<Link>,
     /// Writes may be lost.
     pub(super) gaps: bool,
 }
@@ -102,7 +110,9 @@ impl Cluster {
         (config.seed, config.trains) = (seed, seed % 2 == 1);
         let nodes = config.shape.nodes();
         let owner = (0..nodes).map(|n| n * parts / nodes).collect();
-        let ports: Vec<Port> = here.iter().map(|n| port(*n)).collect();
+        // Every third node has two.
+        let endpoints = |node: u32| (0..=u16::from(node % 3 == 0)).map(move |endpoint| Port { node, endpoint });
+        let ports: Vec<Port> = here.iter().flat_map(|node| endpoints(*node)).collect();
         let mut cluster = Cluster {
             shape: config.shape,
             config,
@@ -125,6 +135,8 @@ impl Cluster {
             dice: Dice(seed),
             next_tag: 0,
             mends: 0,
+            failed: Vec::new(),
+            bad: Vec::new(),
             gaps: false,
         };
         cluster.parts = (0..parts).map(|part| Some(cluster.make_part(part))).collect();
@@ -270,6 +282,10 @@ impl Cluster {
                     source: Source::Inline(&one),
                 },
             ),
+            0 if self.dice.below(8) == 0 => (
+                Kind::Refused,
+                Op::Read { to, remote: heap(NOWHERE), local: back, len: 1 + self.dice.below(READ) as u32 },
+            ),
             0 => {
                 let len = 1 + self.dice.below(READ) as u32;
                 (Kind::Read(len), Op::Read { to, remote: heap(0), local: back, len })
@@ -281,6 +297,7 @@ impl Cluster {
                 data[0..4].copy_from_slice(&from.node.to_le_bytes());
                 data[4] = vc;
                 data[5..9].copy_from_slice(&number.to_le_bytes());
+                data[9] = from.endpoint as u8;
                 let fill = (*number as u8).wrapping_mul(3) ^ from.node as u8;
                 data[12..].fill(fill);
                 let adaptive = self.dice.below(2) == 0;
@@ -314,6 +331,16 @@ impl Cluster {
         self.posted.insert(tag, posted);
     }
 
+    /// Every port contributes to one more reduction.
+    pub(super) fn reduce(&mut self) {
+        for from in self.ports.clone() {
+            let script = self.scripts.get_mut(&from).unwrap();
+            (script.rounds, script.left) = (1, 3);
+            self.post(from);
+            self.scripts.get_mut(&from).unwrap().rounds = 0;
+        }
+    }
+
     fn supply(&mut self) {
         let Some((part, token, bytes)) = self.supplies.pop_front() else { return };
         if let Some(f) = &mut self.parts[part] {
@@ -340,7 +367,8 @@ impl Cluster {
                 }
                 Effect::Write { at, data, .. } => {
                     let bytes = f.payload(data);
-                    let from = port(u32::from_le_bytes(bytes[0..4].try_into().unwrap()));
+                    let node = u32::from_le_bytes(bytes[0..4].try_into().unwrap());
+                    let from = Port { node, endpoint: bytes[9] as u16 };
                     let number = u32::from_le_bytes(bytes[5..9].try_into().unwrap());
                     let next = self.arrived.entry((from, at, bytes[4])).or_default();
                     let ok = number == *next || self.gaps && number > *next;
@@ -349,6 +377,7 @@ impl Cluster {
                     assert!(bytes[12..].iter().all(|b| *b == fill), "damaged");
                     *next = number + 1;
                 }
+                Effect::Fetch { place, token, .. } if place.offset >= NOWHERE => f.refuse(token),
                 Effect::Fetch { at, place, len, token, .. } => {
                     self.supplies.push_back((part, token, memory(at, place.offset, len as usize)));
                 }
@@ -369,7 +398,8 @@ impl Cluster {
                     self.scripts.get_mut(&at).unwrap().tree_lost = true;
                 }
                 Effect::Error { what, .. } => self.errors.push(what),
-                Effect::TreeCredit { .. } | Effect::LinkDown { .. } => {}
+                Effect::LinkDown { link, .. } => self.failed.push(link),
+                Effect::TreeCredit { .. } => {}
             }
         }
         while let Some(c) = f.poll_completion() {
@@ -533,6 +563,25 @@ impl Cluster {
         Blame::Link(Link { node, dir: Direction::ALL[self.dice.below(8) as usize] })
     }
 
+    /// A link begins to damage everything that goes over it.
+    pub(super) fn spoil(&mut self, link: Link) {
+        let kind = FaultKind::Corrupt { link: Some(link), per_million: 1_000_000 };
+        if let Some(f) = &mut self.parts[self.owner[link.node as usize]]
+            && f.set_fault(Fault { kind, at: None }).is_ok()
+        {
+            self.bad.push(link);
+        }
+    }
+
+    /// No link damages anything from now on.
+    pub(super) fn unspoil(&mut self) {
+        for link in std::mem::take(&mut self.bad) {
+            if let Some(f) = &mut self.parts[self.owner[link.node as usize]] {
+                f.clear_fault(FaultKind::Corrupt { link: Some(link), per_million: 0 });
+            }
+        }
+    }
+
     pub(super) fn below(&mut self, n: u64) -> u64 {
         self.dice.below(n)
     }
@@ -548,7 +597,11 @@ impl Cluster {
         assert!(self.errors.is_empty(), "{:?}", self.errors);
         assert_eq!(self.sent, self.arrived.clone(), "writes");
         for (tag, p) in &self.posted {
-            assert!(p.ended && (!p.failed || p.kind == Kind::Reduce), "{tag} {p:?}");
+            let fails = match p.kind {
+                Kind::Reduce => p.failed,
+                kind => kind == Kind::Refused,
+            };
+            assert!(p.ended && p.failed == fails, "{tag} {p:?}");
             let (executed, answered) = match p.kind {
                 Kind::Read(len) => (0, len as u64),
                 Kind::Add => (1, 0),

@@ -53,7 +53,7 @@ fn barriers_need_no_common_clock() {
     });
 }
 
-/// Links die and come back, trunks lose what is on its way, a part is lost and an empty one takes its place, changes are
+/// Links die and come back, some by themselves, trunks lose what is on its way, a part is lost and an empty one takes its place, changes are
 /// given up half-way: nothing of the job, which has no node in that part, is lost, doubled or reordered.
 #[test]
 fn mending_loses_doubles_and_reorders_nothing() {
@@ -90,8 +90,15 @@ fn mending_loses_doubles_and_reorders_nothing() {
                     let i = dead.iter().position(|d| matches!(d, Blame::Link(_))).unwrap();
                     dead.remove(i);
                 }
+                (4, ..) => {
+                    if let Blame::Link(link) = c.random_link() {
+                        c.spoil(link);
+                    }
+                    continue;
+                }
                 _ => dead.push(c.random_link()),
             }
+            dead.extend(c.failed.drain(..).map(Blame::Link));
             // With a part gone the rest may need a link back.
             while !c.connected(&dead) {
                 let Some(i) = dead.iter().rposition(|d| matches!(d, Blame::Link(_))) else { break };
@@ -99,6 +106,10 @@ fn mending_loses_doubles_and_reorders_nothing() {
             }
             c.begin_change(dead);
         }
+        // Links that have failed say nothing more before routes change.
+        c.unspoil();
+        (0..100).for_each(|_| c.step());
+        c.begin_change(c.dead());
         settle(&mut c);
         c.check(true);
         assert!(c.mends > 0);
@@ -137,6 +148,48 @@ fn whatever_is_lost_everything_ends() {
         settle(&mut c);
         c.check(false);
     });
+}
+
+/// A tree on which nothing is under way moves to other links, through an empty part, too; a busy one is given up
+/// by all.
+#[test]
+fn trees_at_rest_move_and_busy_ones_are_given_up_everywhere() {
+    // Nodes 4 to 7 are a part that may be lost; 0 to 3 and 8 to 11 have the job.
+    let nodes: Vec<NodeId> = (0..4).chain(8..12).collect();
+    let mut c = Cluster::new("4x3", 3, BarrierFamily::Multiphase, 1, &nodes);
+    let up = |node: u32| Link { node, dir: "+Y".parse().unwrap() };
+    let change = |c: &mut Cluster, dead: Vec<Blame>| {
+        c.begin_change(dead);
+        settle(c);
+    };
+    let sums = |c: &mut Cluster| {
+        (0..20).for_each(|_| {
+            c.reduce();
+            settle(c);
+        });
+        assert_eq!(c.trees_lost, 0);
+        c.check(true);
+    };
+    sums(&mut c);
+    // The cables of the ring from 8..12 to 0..4; the other way leads through the middle part.
+    change(&mut c, (8..12).map(|n| Blame::Link(up(n))).collect());
+    let root = c.parts[0].as_ref().unwrap().tree(3).unwrap().clone();
+    assert!(root.rows.iter().any(|(n, _)| (4..8).contains(n)), "{root:?}");
+    sums(&mut c);
+    // Without the middle part only the cables will do.
+    let dead = c.lose_part(1).into_iter().filter(|b| matches!(b, Blame::Node(_))).collect();
+    change(&mut c, dead);
+    sums(&mut c);
+    let mut dead = c.rejoin(1);
+    dead.extend((8..12).map(|n| Blame::Link(up(n))));
+    change(&mut c, dead.clone());
+    sums(&mut c);
+    assert!(c.parts[1].as_ref().unwrap().tree(3).is_some());
+    c.reduce();
+    (0..40).for_each(|_| c.step());
+    change(&mut c, dead);
+    assert!(c.parts.iter().flatten().all(|f| f.tree(3).is_none()));
+    assert!(c.trees_lost > 0);
 }
 
 /// The answer to a read is behind nothing that the barrier after it sends, however late its memory is supplied.
