@@ -188,6 +188,16 @@ pub struct ClusterStatus {
     pub peers: Vec<PeerStatus>,
     /// Datagrams from nobody in the cluster file.
     pub strangers: u64,
+    /// Number of the latest change of hosts, trunks and faults that all hosts in reach have agreed on.
+    pub change: u64,
+    /// Host that decides about changes.
+    pub decides: String,
+    /// Seconds for which nothing has moved because a change is being agreed on.
+    pub holding_s: Option<f64>,
+    /// Nothing has to be agreed on.
+    pub settled: bool,
+    /// Pairs of hosts that take part and whose trunk carries nothing.
+    pub dead_trunks: Vec<[String; 2]>,
 }
 
 /// One trunk: what a host knows of another one.
@@ -195,6 +205,12 @@ pub struct ClusterStatus {
 pub struct PeerStatus {
     /// Its name.
     pub host: String,
+    /// Host over which its daemon is reached, if not directly.
+    pub via: Option<String>,
+    /// A way leads to it.
+    pub reached: bool,
+    /// Its nodes take part in the network.
+    pub member: bool,
     /// Its address in use.
     pub address: String,
     /// Torus links that cross to it.

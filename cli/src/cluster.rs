@@ -345,7 +345,7 @@ fn show(seen: &Seen) -> String {
         table.row(&[
             p.host.clone(),
             p.address.clone(),
-            format!("{} {:.0} s", if p.up { "up" } else { "DOWN" }, p.since_s),
+            format!("{} {:.0} s", state(p), p.since_s),
             p.links.to_string(),
             if p.rtt_us > 0.0 { format!("{:.0} us", p.rtt_us) } else { "-".into() },
             format!("{:.2} %", p.loss * 100.0),
@@ -357,11 +357,46 @@ fn show(seen: &Seen) -> String {
         ]);
     }
     out.push_str(&table.render());
+    out.push_str(&agreement(s));
     for p in &s.peers {
         out.push_str(&troubles(p));
     }
     if s.strangers > 0 {
         out.push_str(&format!("  {} datagrams came from nobody in the cluster file\n", count(s.strangers)));
+    }
+    out
+}
+
+/// What becomes of a trunk and the host at its end.
+fn state(p: &PeerStatus) -> &'static str {
+    match (p.up, p.reached, p.member) {
+        (true, _, true) => "up",
+        (true, ..) => "up, host waits",
+        (false, true, _) => "DOWN, host reached",
+        (false, false, _) => "DOWN",
+    }
+}
+
+/// What the hosts have agreed on, and what they do without.
+fn agreement(s: &ClusterStatus) -> String {
+    let mut out = format!("change {}, decided by {}", s.change, s.decides);
+    out.push_str(match s.settled {
+        true => ": all hosts in reach agree\n",
+        false => ": a new one is being agreed on\n",
+    });
+    if let Some(seconds) = s.holding_s {
+        out.push_str(&format!("  on hold for {seconds:.3} s: nothing moves until the hosts have agreed\n"));
+    }
+    for p in s.peers.iter().filter(|p| !p.member) {
+        out.push_str(&format!("  {} takes no part: its nodes are out of service\n", p.host));
+    }
+    for [a, b] in &s.dead_trunks {
+        out.push_str(&format!("  trunk {a} - {b} carries nothing: its links are out of service\n"));
+    }
+    for p in &s.peers {
+        if let Some(via) = &p.via {
+            out.push_str(&format!("  {} is reached over {via}\n", p.host));
+        }
     }
     out
 }
@@ -431,6 +466,9 @@ mod tests {
     fn peer(host: &str, bytes: u64) -> PeerStatus {
         PeerStatus {
             host: host.into(),
+            via: Some("c".into()),
+            reached: true,
+            member: true,
             address: "10.0.0.2:26290".into(),
             links: 8,
             up: false,
@@ -457,6 +495,11 @@ mod tests {
             engine: "uring".into(),
             peers: vec![peer("b", bytes)],
             strangers: 3,
+            change: 12,
+            decides: "a".into(),
+            holding_s: Some(0.25),
+            settled: false,
+            dead_trunks: vec![["a".into(), "b".into()]],
         }
     }
 
@@ -466,7 +509,20 @@ mod tests {
         let rates = throughput(&first, &second);
         assert_eq!(rates["b"], Throughput { sent: (2 << 20) as f64, received: 0.0 });
         let shown = show(&Seen { runtime_dir: "/run/angara".into(), status: second, throughput: rates, links: vec![] });
-        for part in ["DOWN 3 s", "1.50 %", "1 234", "2 MiB", "7 forged", "silent for 1 s", "3 datagrams came from"] {
+        for part in
+            ["change 12, decided by a", "on hold for 0.250 s", "trunk a - b carries nothing", "b is reached over c"]
+        {
+            assert!(shown.contains(part), "no {part} in\n{shown}");
+        }
+        for part in [
+            "DOWN, host reached 3 s",
+            "1.50 %",
+            "1 234",
+            "2 MiB",
+            "7 forged",
+            "silent for 1 s",
+            "3 datagrams came from",
+        ] {
             assert!(shown.contains(part), "no {part} in\n{shown}");
         }
         assert!(!shown.contains("0 replayed"), "{shown}");

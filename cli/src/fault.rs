@@ -6,14 +6,23 @@ use crate::error::Failed;
 use abi::msg::{Reply, Request};
 use clap::Args;
 
+/// What may be asked for.
+const FORMS: &str = "\
+  link COORDS DIR  down|up        cut a cable or mend it, both ways
+                   corrupt=1% drop=1%  damage or lose packets sent over it this way
+  node COORDS      down|up        take a node and its links out of service
+  trunk HOST|all   down|up        cut the trunk to a host, or all of the cluster
+                   drop=1% corrupt=1% delay=2ms dup=1% reorder=1% rate=10M  both ways
+  any of these     clear          end whatever was set there
+  all clear                       end everything
+  list                            show what is broken
+
+  angara fault link 0,0,0 +X down
+  angara fault trunk node2 drop=1% delay=2ms --seed 7";
+
 /// Arguments of `angara fault`.
-///
-/// link COORDS DIR down|up|drop=1%|corrupt=1%|clear: a cable is cut or whole (both ways); packets sent over it that way
-/// are lost or damaged. node COORDS down|up|clear: a node and its links. trunk HOST|all
-/// down|up|drop=1%|corrupt=1%|delay=2ms|dup=1%|reorder=1%|rate=10M|clear: datagrams between this host and another one (both ways), or
-/// between all hosts. all clear: everything works again. list: what is broken. Several settings may follow each other.
 #[derive(Args)]
-#[command(verbatim_doc_comment)]
+#[command(after_help = FORMS)]
 pub(crate) struct FaultArgs {
     /// What fails and how; the words need no quotes
     #[arg(required = true, allow_hyphen_values = true, value_name = "link COORDS DIR|node COORDS|trunk HOST|all|list")]

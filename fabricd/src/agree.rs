@@ -1,181 +1,466 @@
-//! Faults of links and nodes on all hosts of a cluster, in one order.
+//! Agreement of all hosts on what is out of service, while jobs run.
 //!
-//! Every host computes the routes of the whole network by itself, and barriers count route changes, so all
-//! hosts must make the same changes in the same order. The first host of the cluster file that answers
-//! decides the order: it makes a change and has each of the others make it before it takes the next one.
-//! A host that starts anew is given the state before it takes part in jobs. Who has left a barrier that others are
-//! still in is known only within one host, so no change is made while a job runs; if a link fails by itself, its
-//! jobs end.
+//! Every host computes the routes of the whole network by itself, so all of them must have the same faults in force, and change
+//! them at one point of everybody's traffic. Of the hosts that can reach each other the first one of the cluster file
+//! decides. When a trunk or a host goes or comes, or somebody makes or ends a fault, it
+//!
+//! 1. tells each host to *hold*: nothing moves any more. Each answers with its ledger (how much of what has arrived),
+//! 2. merges the ledgers and has each host *mend* its part: everything under way is thrown away, every source sends again what has
+//!    not arrived, over routes that avoid what is out of service.
+//!
+//! Each such change has a number, higher than any before; it is also the number of route changes that every record on a trunk
+//! carries. A host that has promised to hold for one change takes no part in an earlier one, so two hosts that both
+//! believe to decide do no harm, and if the one that decides is lost in the middle the next one begins again: ledgers
+//! stay true whether or not a host has mended.
 
+use crate::create::JobCard;
 use crate::daemon::Daemon;
 use crate::dataplane::Dead;
-use crate::fault::{self, Action, ClearSpec, FaultSpec};
-use crate::impair;
+use crate::fault::{self, FaultSpec};
+use crate::linkstate::Edge;
 use crate::placement::failure;
-use crate::span::Ask;
+use crate::span::{Answer, Ask, Tell};
 use abi::msg::Failure;
+use abi::torus::Direction;
+use fabric::{Blame, Ledger, Link};
 use serde::{Deserialize, Serialize};
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
+use std::time::{Duration, Instant};
+use tokio::sync::{Notify, oneshot};
 
-/// A change of the faults in force, as text.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum Change {
-    /// As [`FaultSpec::parse`] reads it, without a delay.
-    Set(String),
-    /// As [`ClearSpec::parse`] reads it.
-    Clear(String),
-    /// The links of host (number) took this one out of service; only the others have still to.
-    GaveUp(u16, String),
+/// Changes that come together are made together.
+const GATHER: Duration = Duration::from_millis(10);
+/// How often a host on hold looks whether somebody sees to it.
+const LOOK: Duration = Duration::from_millis(250);
+/// How long a request may take that needs everybody's agreement.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Number of a change, and the host that decides it.
+pub(crate) type Ballot = (u64, u16);
+
+/// What all hosts of a group have agreed on.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Agreed {
+    /// Of the change that made it so.
+    pub(crate) number: u64,
+    /// Hosts that take part, and the lives of their daemons.
+    pub(crate) members: BTreeMap<u16, u64>,
+    /// Trunks that carry links.
+    pub(crate) edges: BTreeSet<Edge>,
+    /// Daemons that did not answer in time.
+    pub(crate) expelled: BTreeSet<(u16, u64)>,
+    /// Faults of links and nodes, as text.
+    pub(crate) faults: Vec<String>,
+}
+
+/// A host's answer to "hold".
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Held {
+    agreed: Agreed,
+    ledger: Vec<u8>,
+    /// Jobs that were made on that host.
+    jobs: Vec<JobCard>,
+}
+
+/// How to go on.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Order {
+    ballot: Ballot,
+    agreed: Agreed,
+    ledger: Vec<u8>,
+    /// Every job of the group.
+    jobs: Vec<JobCard>,
+}
+
+/// A fault command that waits for agreement.
+struct Wish {
+    text: String,
+    done: oneshot::Sender<Result<(), Failure>>,
+}
+
+/// This host's part.
+#[derive(Default)]
+pub(crate) struct Agreement {
+    pub(crate) agreed: RefCell<Agreed>,
+    /// Nothing before this is listened to.
+    promised: Cell<Ballot>,
+    /// Since when nothing moves.
+    pub(crate) held: Cell<Option<Instant>>,
+    /// Another change is needed although nothing seems to have changed.
+    again: Cell<bool>,
+    wishes: RefCell<Vec<Wish>>,
+    /// Something may have to be agreed on.
+    pub(crate) wake: Notify,
+}
+
+impl Agreement {
+    pub(crate) fn new(faults: &[FaultSpec]) -> Agreement {
+        let faults = faults.iter().map(FaultSpec::to_string).collect();
+        Agreement { agreed: RefCell::new(Agreed { faults, ..Agreed::default() }), ..Agreement::default() }
+    }
+
+    pub(crate) fn number(&self) -> u64 {
+        self.agreed.borrow().number
+    }
+
+    /// The next change must have a higher number.
+    fn promise_above(&self, number: u64) {
+        let (n, host) = self.promised.get();
+        self.promised.set((n.max(number), host));
+    }
+}
+
+/// Why a change was not made.
+enum Failed {
+    /// Somebody has promised more, or cannot be reached: look again.
+    Again,
+    /// This one does not answer, or cannot follow.
+    Unfit(u16, u64),
 }
 
 impl Daemon {
-    /// Does what a fault command asks for; in a cluster on every host.
-    pub(crate) async fn set_fault(self: &Rc<Self>, text: &str) -> Result<(), Failure> {
-        if impair::concerns(text) {
-            return self.impair(text).await;
-        }
-        for action in fault::parse(text, self.options.shape).map_err(bad_fault)? {
-            match action {
-                Action::Clear(what) => self.clear(what, text).await?,
-                Action::Set(fault) if self.span.is_none() => {
-                    engine_says(self.data.call(move |engine| engine.set_fault(fault)).await)?
-                }
-                Action::Set(fault) if fault.after.is_some() => {
-                    return Err(failure(
-                        format!("fault `{text}`: in a cluster, faults begin at once"),
-                        "leave the delay out",
-                    ));
-                }
-                Action::Set(fault) => self.change_faults(Change::Set(fault.to_string())).await?,
-            }
-        }
-        Ok(())
-    }
-
-    /// Clears faults; in a cluster on every host.
-    pub(crate) async fn clear_fault(self: &Rc<Self>, text: &str) -> Result<(), Failure> {
-        if impair::concerns(text) {
-            let words: Vec<&str> = text.split_whitespace().take(2).collect();
-            return self.impair(&format!("{} clear", words.join(" "))).await;
-        }
-        let what = ClearSpec::parse(text, self.options.shape).map_err(bad_fault)?;
-        self.clear(what, text).await
-    }
-
-    async fn clear(self: &Rc<Self>, what: ClearSpec, text: &str) -> Result<(), Failure> {
-        if self.span.is_none() {
-            return engine_says(self.data.call(move |engine| engine.clear_fault(what)).await);
-        }
-        if what == ClearSpec::All {
-            self.impair("trunk all clear").await?;
-        }
-        self.change_faults(Change::Clear(text.into())).await
-    }
-
-    /// Has the host that decides the order make a change everywhere.
-    pub(crate) async fn change_faults(&self, change: Change) -> Result<(), Failure> {
+    /// Has the host that decides do a fault command everywhere.
+    pub(crate) async fn change_faults(self: &Rc<Self>, text: &str) -> Result<(), Failure> {
         let Some(span) = &self.span else { return Ok(()) };
-        match span.others_up().into_iter().min().filter(|first| *first < span.me) {
-            Some(first) => span.ask(first, Ask::Lead(change)).await.map(drop),
-            None => self.lead(change).await,
+        match span.group().into_keys().next().filter(|first| *first != span.me) {
+            Some(first) => span.ask(first, Ask::Lead(text.into())).await.map(drop),
+            None => self.lead(text).await,
         }
     }
 
-    /// Makes a change here and then on every other host.
-    pub(crate) async fn lead(&self, change: Change) -> Result<(), Failure> {
-        let Some(span) = &self.span else { return Ok(()) };
-        let _turn = self.turn.lock().await;
-        let idle = self.jobs.borrow().is_empty() && self.reservations.borrow().is_empty();
-        if !idle && !matches!(change, Change::GaveUp(..)) {
-            return Err(failure(
-                "jobs are running: in a cluster, faults of links and nodes change between jobs only",
-                "wait for them to end (`angara status`); faults of trunks may be set at any time",
-            ));
+    /// Does a fault command everywhere.
+    pub(crate) async fn lead(&self, text: &str) -> Result<(), Failure> {
+        // A mistake is told at once.
+        fault::apply(&self.agreement.agreed.borrow().faults, text, self.options.shape)?;
+        let (done, made) = oneshot::channel();
+        self.agreement.wishes.borrow_mut().push(Wish { text: text.into(), done });
+        self.agreement.wake.notify_one();
+        match tokio::time::timeout(PATIENCE, made).await {
+            Ok(Ok(result)) => result,
+            _ => Err(failure(
+                format!("fault `{text}`: the hosts have not agreed within {PATIENCE:?}"),
+                "see `angara cluster status` and the log",
+            )),
         }
-        let made = u64::from(matches!(change, Change::GaveUp(from, _) if from == span.me));
-        let before = self.epoch_now().await? - made;
-        self.make_change(change.clone()).await?;
-        for host in span.others_up() {
-            let made = span.ask(host, Ask::Change(before, change.clone())).await;
-            if let Err(f) = made {
-                tracing::warn!(
-                    host = span.name(host),
-                    why = f.message,
-                    "a host did not follow a fault; giving it the state"
-                );
-                self.introduce(host).await;
+    }
+
+    /// A link of this host's nodes failed by itself: has it taken out of service everywhere, however long that takes.
+    pub(crate) async fn report_link(self: &Rc<Self>, link: &str) {
+        let text = format!("link {link} down");
+        while let Err(f) = self.change_faults(&text).await {
+            tracing::warn!(link, why = f.message, "a link that failed is not out of service everywhere");
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    /// Waits until this host and all it can reach agree; the number of the latest change.
+    pub(crate) async fn agreed(&self) -> Result<u64, Failure> {
+        let until = Instant::now() + PATIENCE;
+        while !self.is_settled() {
+            if Instant::now() >= until {
+                return Err(failure(
+                    format!("the hosts of the cluster have not agreed within {PATIENCE:?}"),
+                    "see `angara cluster status` and the logs",
+                ));
             }
+            tokio::time::sleep(Duration::from_millis(5)).await;
         }
-        Ok(())
+        Ok(self.agreement.number())
     }
 
-    /// Follows the host that decides.
-    pub(crate) async fn follow(&self, before: u64, change: Change) -> Result<(), Failure> {
-        let me = self.span.as_ref().map_or(0, |s| s.me);
-        if matches!(change, Change::GaveUp(from, _) if from == me) {
-            return Ok(());
-        }
-        match self.epoch_now().await? {
-            mine if mine == before => self.make_change(change).await,
-            mine => Err(failure(format!("route change {mine} is not {before}"), "see the log")),
-        }
+    /// Nothing is on hold, and nothing has to be agreed on as far as is known here.
+    pub(crate) fn is_settled(&self) -> bool {
+        let Some(span) = &self.span else { return true };
+        let agreed = self.agreement.agreed.borrow();
+        let known = |host: &u16| agreed.members.contains_key(host) || agreed.expelled.iter().any(|e| e.0 == *host);
+        self.agreement.held.get().is_none()
+            && agreed.number > 0
+            && self.wanted() == *agreed
+            && span.neighbours().iter().all(known)
     }
 
-    async fn make_change(&self, change: Change) -> Result<(), Failure> {
-        let shape = self.options.shape;
-        let me = self.span.as_ref().map_or(0, |s| s.me);
-        match change {
-            Change::GaveUp(from, _) if from == me => Ok(()),
-            Change::Set(text) | Change::GaveUp(_, text) => {
-                let fault = FaultSpec::parse(&text, shape).map_err(bad_fault)?;
-                engine_says(self.data.call(move |engine| engine.set_fault(fault)).await)
-            }
-            Change::Clear(text) => {
-                let what = ClearSpec::parse(&text, shape).map_err(bad_fault)?;
-                engine_says(self.data.call(move |engine| engine.clear_fault(what)).await)
-            }
-        }
+    /// What should be agreed on, with the faults and the number that are.
+    fn wanted(&self) -> Agreed {
+        let agreed = self.agreement.agreed.borrow().clone();
+        let Some(span) = &self.span else { return agreed };
+        let mut expelled = agreed.expelled;
+        let members: BTreeMap<u16, u64> = span.group().into_iter().filter(|m| !expelled.contains(m)).collect();
+        // One that was started again counts as any other.
+        expelled.retain(|(host, _)| !members.contains_key(host));
+        let edges = span.edges(&members.keys().copied().collect());
+        Agreed { members, edges, expelled, ..agreed }
     }
 
-    async fn epoch_now(&self) -> Result<u64, Failure> {
-        self.data.call(|engine| engine.route_epoch()).await.map_err(dead)
-    }
-
-    /// Gives a host the state of faults, if this is the host that decides.
-    pub(crate) async fn introduce(&self, host: u16) {
+    /// Watches over agreement for as long as the daemon lives.
+    pub(crate) async fn agree(self: Rc<Self>) {
         let Some(span) = &self.span else { return };
-        if span.others_up().into_iter().any(|other| other < span.me) {
-            return;
-        }
-        let state = self.data.call(|engine| (engine.route_epoch(), engine.faults_in_force())).await;
-        let Ok((epoch, faults)) = state else { return };
-        if let Err(f) = span.ask(host, Ask::Adopt(epoch, faults)).await {
-            tracing::warn!(host = span.name(host), why = f.message, "a host did not take over the faults in force");
+        let a = &self.agreement;
+        // This host alone, to begin with.
+        a.wake.notify_one();
+        loop {
+            // The timeout is for what is on hold and what was lost on the way.
+            let _ = tokio::time::timeout(LOOK, a.wake.notified()).await;
+            span.send_again(false);
+            let wanted = self.wanted();
+            let decides = wanted.members.keys().next().copied().unwrap_or(span.me);
+            if decides != span.me {
+                if a.held.get().is_some_and(|since| since.elapsed() >= LOOK) {
+                    span.tell(&[decides], &Tell::Stuck(a.promised.get().0));
+                }
+                // Whoever asked gets the answer of the one that decides now.
+                for wish in a.wishes.take() {
+                    let daemon = self.clone();
+                    tokio::task::spawn_local(async move {
+                        // Who asked may have given up.
+                        let _ = wish.done.send(daemon.change_faults(&wish.text).await);
+                    });
+                }
+                continue;
+            }
+            let behind = a.held.get().is_some() || a.again.get();
+            if !behind && a.wishes.borrow().is_empty() && wanted == *a.agreed.borrow() {
+                continue;
+            }
+            tokio::time::sleep(GATHER).await;
+            a.again.set(false);
+            let wishes = a.wishes.take();
+            match self.make_change(&wishes).await {
+                Ok(results) => wishes.into_iter().zip(results).for_each(|(wish, result)| {
+                    // Who asked may have given up.
+                    let _ = wish.done.send(result);
+                }),
+                Err(why) => {
+                    a.again.set(true);
+                    a.wishes.borrow_mut().splice(0..0, wishes);
+                    if let Failed::Unfit(host, life) = why {
+                        self.expel(host, life);
+                    }
+                }
+            }
+            if a.again.get() {
+                a.wake.notify_one();
+            }
         }
     }
 
-    /// Takes over the faults and the number of route changes of the others.
-    pub(crate) async fn adopt(&self, epoch: u64, faults: Vec<String>) -> Result<(), Failure> {
+    /// A daemon is heard, but does not follow.
+    fn expel(&self, host: u16, life: u64) {
+        let Some(span) = &self.span else { return };
+        tracing::error!(host = span.name(host), "does not follow; the others go on without it");
+        if host == span.me {
+            return self.leave_cluster();
+        }
+        self.agreement.agreed.borrow_mut().expelled.insert((host, life));
+        span.tell(&[host], &Tell::Expelled);
+    }
+
+    /// The others go on without this host: it must begin anew.
+    pub(crate) fn leave_cluster(&self) {
+        self.expelled.set(true);
+        self.stop.notify_one();
+    }
+
+    /// One change; what became of each wish.
+    async fn make_change(self: &Rc<Self>, wishes: &[Wish]) -> Result<Vec<Result<(), Failure>>, Failed> {
+        let Some(span) = &self.span else { return Err(Failed::Again) };
+        let began = Instant::now();
+        let wanted = self.wanted();
+        let number = self.agreement.promised.get().0.max(self.agreement.number()) + 1;
+        let ballot = (number, span.me);
+        let mut ledger = Ledger::default();
+        let (mut latest, mut jobs) = (Agreed::default(), Vec::new());
+        for (host, answer) in self.ask_all(&wanted.members, Ask::Hold(ballot)).await? {
+            let unfit = Failed::Unfit(host, wanted.members[&host]);
+            let held = match answer {
+                Answer::Held(held) => held,
+                Answer::Refused((more, _)) => {
+                    self.agreement.promise_above(more);
+                    return Err(Failed::Again);
+                }
+                _ => return Err(unfit),
+            };
+            match Ledger::from_bytes(&held.ledger) {
+                Ok(part) => ledger.merge(&part),
+                Err(e) => {
+                    tracing::error!(host = span.name(host), error = %e, "an unreadable ledger; are all daemons of one version?");
+                    return Err(unfit);
+                }
+            }
+            jobs.extend(held.jobs);
+            if held.agreed.number > latest.number || latest.members.is_empty() {
+                latest = held.agreed;
+            }
+        }
+        let mut faults = latest.faults;
+        let mut made = Vec::new();
+        for wish in wishes {
+            let result = fault::apply(&faults, &wish.text, self.options.shape);
+            made.push(result.map(|after| faults = after));
+        }
+        let agreed = Agreed { number, faults, ..wanted };
+        let order = Order { ballot, agreed: agreed.clone(), ledger: ledger.to_bytes(), jobs };
+        for (host, answer) in self.ask_all(&agreed.members, Ask::Mend(Box::new(order))).await? {
+            match answer {
+                Answer::Done => {}
+                Answer::Refused(_) => return Err(Failed::Again),
+                _ => return Err(Failed::Unfit(host, agreed.members[&host])),
+            }
+        }
+        tracing::info!(number, hosts = agreed.members.len(), faults = ?agreed.faults, took = ?began.elapsed(), "agreed");
+        Ok(made)
+    }
+
+    /// Asks every member the same.
+    async fn ask_all(self: &Rc<Self>, members: &BTreeMap<u16, u64>, ask: Ask) -> Result<Vec<(u16, Answer)>, Failed> {
+        let Some(span) = &self.span else { return Err(Failed::Again) };
+        // A host whose daemon is heard, but does not answer, is lost like one that is not heard.
+        let limit = 2 * span.member.cluster.dead_after + Duration::from_secs(5);
+        let mut asked = Vec::new();
+        for (&host, &life) in members {
+            let (daemon, ask) = (self.clone(), ask.clone());
+            let answer = tokio::task::spawn_local(async move {
+                match &daemon.span {
+                    Some(span) if span.me != host => span.ask_within(host, ask, limit).await,
+                    _ => daemon.answer_host(host, ask).await,
+                }
+            });
+            asked.push((host, life, answer));
+        }
+        let began = Instant::now();
+        let mut answers = Vec::new();
+        let mut failed = None;
+        for (host, life, answer) in asked {
+            match answer.await {
+                Ok(Ok(answer)) => answers.push((host, answer)),
+                Ok(Err(f)) => {
+                    tracing::info!(host = span.name(host), why = f.message, "no agreement yet");
+                    let mute = began.elapsed() >= limit && span.is_up(host);
+                    failed = Some(if mute { Failed::Unfit(host, life) } else { Failed::Again });
+                }
+                Err(_) => failed = Some(Failed::Again),
+            }
+        }
+        failed.map_or(Ok(answers), Err)
+    }
+
+    /// Lets nothing move any more.
+    pub(crate) async fn hold(&self, ballot: Ballot) -> Answer {
+        let a = &self.agreement;
+        if ballot <= a.promised.get() {
+            return Answer::Refused(a.promised.get());
+        }
+        a.promised.set(ballot);
+        if a.held.get().is_none() {
+            a.held.set(Some(Instant::now()));
+        }
+        let Ok(ledger) = self.data.call(|engine| engine.hold()).await else { return Answer::Unable };
+        let jobs = self.jobs.borrow().values().filter(|j| j.home.is_none()).map(|j| j.card.clone()).collect();
+        let agreed = a.agreed.borrow().clone();
+        Answer::Held(Box::new(Held { agreed, ledger, jobs }))
+    }
+
+    /// Goes on as agreed.
+    pub(crate) async fn mend(self: &Rc<Self>, order: Order) -> Answer {
+        let (a, Some(span)) = (&self.agreement, &self.span) else { return Answer::Unable };
+        if order.ballot != a.promised.get() {
+            return Answer::Refused(a.promised.get());
+        }
+        self.know_jobs(&order).await;
+        let Order { ballot, agreed, ledger, .. } = order;
+        let faults = agreed.faults.iter().map(|text| FaultSpec::parse(text, self.options.shape)).collect();
+        let Ok(faults): Result<Vec<FaultSpec>, _> = faults else { return Answer::Unable };
+        let dead = self.without(&agreed);
+        let live = agreed.edges.iter().filter_map(|&(x, y, epoch)| match span.me {
+            me if me == x => Some((y, epoch)),
+            me if me == y => Some((x, epoch)),
+            _ => None,
+        });
+        let (number, live) = (agreed.number, live.collect());
+        // Looked at again right before the data plane is told: it takes this and a later hold in the same order.
+        if ballot != a.promised.get() {
+            return Answer::Refused(a.promised.get());
+        }
+        *a.agreed.borrow_mut() = agreed;
+        match self.data.call(move |engine| engine.mend(number, dead, faults, &ledger, live)).await {
+            Ok(Ok(())) => {}
+            Ok(Err(why)) => {
+                tracing::error!(number, why, "cannot mend the network");
+                return Answer::Unable;
+            }
+            Err(Dead) => return Answer::Unable,
+        }
+        if a.promised.get() == ballot {
+            a.held.set(None);
+        }
+        self.members_changed();
+        Answer::Done
+    }
+
+    /// What the group does without, apart from faults: nodes of hosts that take no part, links of trunks that are down.
+    fn without(&self, agreed: &Agreed) -> Vec<Blame> {
+        let Some(span) = &self.span else { return Vec::new() };
         let shape = self.options.shape;
-        let faults = faults.iter().map(|text| FaultSpec::parse(text, shape).map_err(bad_fault));
-        let faults: Vec<FaultSpec> = faults.collect::<Result<_, _>>()?;
-        engine_says(self.data.call(move |engine| engine.adopt(epoch, faults)).await)
+        let joined: BTreeSet<(u16, u16)> = agreed.edges.iter().map(|e| (e.0, e.1)).collect();
+        let mut dead = Vec::new();
+        for (node, host) in (0..).zip(&span.owners) {
+            if !agreed.members.contains_key(host) {
+                dead.push(Blame::Node(node));
+                continue;
+            }
+            for dir in Direction::ALL {
+                let Some(far) = shape.neighbour(node, dir) else { continue };
+                let other = &span.owners[far as usize];
+                let cut = host < other && agreed.members.contains_key(other) && !joined.contains(&(*host, *other));
+                if cut {
+                    dead.push(Blame::Link(Link { node, dir }));
+                }
+            }
+        }
+        dead
     }
-}
 
-pub(crate) fn dead(e: Dead) -> Failure {
-    failure(e.to_string(), "restart the daemon")
-}
-
-fn engine_says(r: Result<Result<(), String>, Dead>) -> Result<(), Failure> {
-    match r {
-        Ok(Ok(())) => Ok(()),
-        Ok(Err(why)) => Err(failure(why, "see `angara status` for the faults in force")),
-        Err(e) => Err(dead(e)),
+    /// Opens the jobs of the group that this host does not know, because it has just come, and ends those that the
+    /// group has ended without it.
+    async fn know_jobs(self: &Rc<Self>, order: &Order) {
+        let Some(span) = &self.span else { return };
+        let over: Vec<u32> = {
+            let jobs = self.jobs.borrow();
+            let over = jobs.iter().filter(|(id, job)| job.home.is_some() && !order.jobs.iter().any(|c| c.id() == **id));
+            over.map(|(id, _)| *id).collect()
+        };
+        for id in over {
+            tracing::info!(job = id, "the job had ended without this host");
+            self.end_job(id).await;
+        }
+        for card in order.jobs.iter().filter(|card| card.home != span.me && !card.over) {
+            if self.jobs.borrow().contains_key(&card.id()) {
+                continue;
+            }
+            // It may have been about to be opened.
+            self.forget_reservation(card.id());
+            if let Err(f) = self.open_from_card(card).await {
+                tracing::error!(
+                    job = card.id(),
+                    why = f.message,
+                    "cannot take part in a job; its packets cannot pass here"
+                );
+            }
+        }
     }
-}
 
-fn bad_fault(e: crate::fault::FaultError) -> Failure {
-    failure(e.brief(), format!("write {}", crate::fault::FORMS))
+    /// A host has been on hold for long.
+    pub(crate) fn stuck(&self, from: u16, number: u64) {
+        let (a, Some(span)) = (&self.agreement, &self.span) else { return };
+        let life = span.group().get(&from).copied();
+        if life.is_some_and(|life| a.agreed.borrow().expelled.contains(&(from, life))) {
+            return span.tell(&[from], &Tell::Expelled);
+        }
+        if number >= a.number() {
+            a.promise_above(number);
+            a.again.set(true);
+            a.wake.notify_one();
+        }
+    }
 }

@@ -1,9 +1,9 @@
-//! Making a job: on this host alone, or on every host of the cluster that answers.
+//! Making a job: on this host alone, or on every host of the cluster that takes part in the network.
 //!
 //! Two phases. First every host reserves what the PEs on its nodes need (endpoints, memory, descriptors)
 //! and may refuse; then every host opens the job in its part of the network, under the same id, slot,
 //! generation and key. If anybody refuses, everybody forgets the job again. Hosts without a PE of the job
-//! take part, because its packets may pass through them.
+//! take part, because its packets may pass through them; a host that comes later opens it then.
 
 use crate::daemon::Daemon;
 use crate::job::{Job, Layout, Owner, PeState, Share, Site, barrier, layout, random_key, reserve};
@@ -13,9 +13,14 @@ use crate::span::{Answer, Ask, NewJob, OpenJob, Tell};
 use crate::user;
 use abi::job::{Geometry, PeEntry};
 use abi::msg::{Failure, JobHost, JobSpec, Path, Reply};
+use serde::{Deserialize, Serialize};
 use std::io;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+/// How often a job is tried to be made while hosts come and go, and how long between.
+const ATTEMPTS: usize = 50;
+const PAUSE: Duration = Duration::from_millis(10);
 
 /// What a job that is being made has here.
 pub(crate) struct Reservation {
@@ -31,6 +36,22 @@ impl Reservation {
     }
 }
 
+/// All another host must know to let packets of a job pass.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub(crate) struct JobCard {
+    pub(crate) home: u16,
+    /// The job cannot go on and is about to end: nobody else needs to know it.
+    pub(crate) over: bool,
+    new: NewJob,
+    open: OpenJob,
+}
+
+impl JobCard {
+    pub(crate) fn id(&self) -> u32 {
+        self.new.id
+    }
+}
+
 /// A host's answer in the first phase.
 struct Offer {
     host: u16,
@@ -40,51 +61,79 @@ struct Offer {
 }
 
 impl Daemon {
-    /// Creates a job owned by a control connection.
+    /// Creates a job owned by a control connection, on this host and all that take part in the network.
     pub(crate) async fn create_job(&self, uid: u32, owner: Owner, spec: JobSpec) -> Result<Reply, Failure> {
         self.had_jobs.set(true);
-        let available = match &self.span {
-            None => self.hosted.clone(),
-            // Packets may pass through any host, so all of them take part.
+        for _ in 0..ATTEMPTS {
+            let number = self.agreed().await?;
+            let new = self.plan_job(number, uid, &spec).await?;
+            let others: Vec<u16> = self.agreement.agreed.borrow().members.keys().copied().collect();
+            let others: Vec<u16> =
+                others.into_iter().filter(|h| self.span.as_ref().is_some_and(|s| s.me != *h)).collect();
+            let made = self.make(&new, owner.clone(), &others).await;
+            // A host that comes in the middle would not know of the job.
+            let undisturbed = self.is_settled() && self.agreement.number() == number;
+            let refused = match made {
+                Ok(Some(reply)) if undisturbed => return Ok(reply),
+                Err(f) if undisturbed => Some(f),
+                _ => None,
+            };
+            self.forget_reservation(new.id);
+            if let Some(span) = &self.span {
+                span.tell(&others, &Tell::Close(new.id));
+            }
+            self.end_job(new.id).await;
+            if let Some(f) = refused {
+                return Err(f);
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+        Err(failure("hosts of the cluster come and go all the time", "see `angara cluster status`; try again"))
+    }
+
+    /// What all hosts must agree on.
+    async fn plan_job(&self, number: u64, uid: u32, spec: &JobSpec) -> Result<NewJob, Failure> {
+        let layout = match &self.span {
+            None => layout(&self.site(), spec, &self.hosted)?,
             Some(span) => {
-                if let Some((host, why)) = span.first_down() {
-                    return Err(span.unreachable(host, &why));
-                }
-                (0..self.options.shape.nodes() as u32).collect()
+                let members = self.agreement.agreed.borrow().members.clone();
+                let there = |node: &u32| members.contains_key(&span.owners[*node as usize]);
+                let available: Vec<u32> = (0..self.options.shape.nodes() as u32).filter(there).collect();
+                layout(&self.site(), spec, &available).map_err(|f| {
+                    let missing: Vec<&str> =
+                        (0..span.hosts() as u16).filter(|h| !members.contains_key(h)).map(|h| span.name(h)).collect();
+                    match missing.is_empty() {
+                        true => f,
+                        false => Failure {
+                            message: format!("{}; not in the network now: {}", f.message, missing.join(", ")),
+                            remedy: format!("start fabricd there or {}; see `angara cluster status`", f.remedy),
+                        },
+                    }
+                })?
             }
         };
-        let layout = layout(&self.site(), &spec, &available)?;
         let system = |e: io::Error| {
             failure(
                 format!("cannot create the memory of the job: {e}"),
                 "free memory or descriptors, or start fewer PEs",
             )
         };
-        let new = NewJob {
+        Ok(NewJob {
             id: self.fresh_job(),
             slot: self.free_slot()?,
             generation: self.fresh_generation(),
             uid,
             user: if self.span.is_some() { user::name(uid).await } else { None },
             key: random_key().map_err(system)?,
-            spec,
+            spec: spec.clone(),
             nodes: layout.nodes,
             heap_stride: layout.heap_stride as u64,
-            epoch: self.data.call(|e| e.route_epoch()).await.unwrap_or_default(),
-        };
-        let others = self.span.as_ref().map_or_else(Vec::new, |s| s.others_up());
-        let made = self.make(&new, owner, &others).await;
-        if made.is_err() {
-            self.forget_reservation(new.id);
-            if let Some(span) = &self.span {
-                span.tell(&others, &Tell::Close(new.id));
-            }
-            self.end_job(new.id).await;
-        }
-        made
+            number,
+        })
     }
 
-    async fn make(&self, new: &NewJob, owner: Owner, others: &[u16]) -> Result<Reply, Failure> {
+    /// `None`: another host is about to agree on something.
+    async fn make(&self, new: &NewJob, owner: Owner, others: &[u16]) -> Result<Option<Reply>, Failure> {
         let me = self.span.as_ref().map_or(0, |s| s.me);
         let (endpoints, crowded, core_offset) = self.reserve(None, new.clone())?;
         let mut offers = vec![Offer { host: me, endpoints, crowded, core_offset }];
@@ -94,6 +143,7 @@ impl Daemon {
                 Answer::Reserved { endpoints, crowded, core_offset } => {
                     offers.push(Offer { host, endpoints, crowded, core_offset });
                 }
+                Answer::Later => return Ok(None),
                 other => return Err(confused(span.name(host), &other)),
             }
         }
@@ -127,7 +177,7 @@ impl Daemon {
         }
         self.open(owner, open).await?;
         let (job, key, placement) = (new.id, new.key.clone(), new.nodes.clone());
-        Ok(Reply::Job { job, key, placement, core_offset, remote })
+        Ok(Some(Reply::Job { job, key, placement, core_offset, remote }))
     }
 
     /// What this host has for jobs.
@@ -139,6 +189,12 @@ impl Daemon {
             memory_limit: self.options.memory_limit,
             running: self.jobs.borrow().values().map(|j| j.memory.pes_here()).sum(),
         }
+    }
+
+    /// Takes part in a job that the others have had before this host came.
+    pub(crate) async fn open_from_card(&self, card: &JobCard) -> Result<(), Failure> {
+        self.reserve(Some(card.home), card.new.clone())?;
+        self.open(Owner::elsewhere(), card.open.clone()).await
     }
 
     /// First phase: endpoints of the PEs here, whether they are too many for the cores, first core.
@@ -197,7 +253,9 @@ impl Daemon {
         let (id, uid) = (new.id, new.uid);
         tracing::info!(job = id, name = new.spec.name, pes = new.spec.pes, path = ?new.spec.path, uid, "job created");
         let me = self.span.as_ref().map_or(0, |s| s.me);
+        let card = JobCard { home: home.unwrap_or(me), over: false, new: new.clone(), open: open.clone() };
         let job = Job {
+            card,
             key: new.key,
             uid,
             user: new.user,
@@ -232,7 +290,7 @@ impl Daemon {
         }
     }
 
-    fn slot_taken(&self, slot: u16) -> bool {
+    pub(crate) fn slot_taken(&self, slot: u16) -> bool {
         self.jobs.borrow().values().any(|j| j.memory.slot == slot)
             || self.reservations.borrow().values().any(|r| r.slot() == slot)
     }

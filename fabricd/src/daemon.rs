@@ -4,7 +4,7 @@
 //! `await`.
 
 use crate::adapter_socket;
-use crate::agree::Change;
+use crate::agree::Agreement;
 use crate::config::{Options, Ready};
 use crate::control;
 use crate::create::Reservation;
@@ -63,6 +63,9 @@ pub enum RunError {
     /// The data plane ended by itself.
     #[error("the data plane ended by itself; all jobs were ended. Please report this with the log")]
     DataPlane,
+    /// The cluster goes on without this host.
+    #[error("this daemon did not follow an agreement of its cluster, which goes on without it; start it again")]
+    Expelled,
 }
 
 impl RunError {
@@ -86,11 +89,13 @@ pub(crate) struct Daemon {
     pub(crate) data: Handle,
     pub(crate) jobs: RefCell<BTreeMap<u32, Job>>,
     pub(crate) stop: Notify,
+    /// The reason to stop is that the cluster goes on without this host.
+    pub(crate) expelled: Cell<bool>,
     /// The other hosts, if this daemon is one of a cluster.
     pub(crate) span: Option<Span>,
     pub(crate) streams: Streams,
-    /// Held by who changes faults on all hosts.
-    pub(crate) turn: tokio::sync::Mutex<()>,
+    /// What the hosts have agreed on.
+    pub(crate) agreement: Agreement,
     /// Jobs being made.
     pub(crate) reservations: RefCell<BTreeMap<u32, Reservation>>,
     pub(crate) endpoints: RefCell<Endpoints>,
@@ -228,7 +233,7 @@ impl Daemon {
             pid: std::process::id(),
             uptime_s: self.started.elapsed().as_secs_f64(),
             shape: self.options.shape,
-            nodes: self.span.as_ref().map_or(self.hosted.len(), |s| s.nodes_up().len()) as u32,
+            nodes: self.span.as_ref().map_or(self.hosted.len(), |s| s.nodes_up()) as u32,
             data_plane_cpu_s: self.data.cpu_seconds(),
             private: self.options.private,
             jobs: self.jobs.borrow().values().map(Job::status).collect(),
@@ -262,28 +267,18 @@ impl Daemon {
         match notice {
             Notice::ChannelError { job: id, pe, reason } => {
                 if let Some(job) = self.jobs.borrow_mut().get_mut(&id) {
+                    if job.card.over {
+                        // A host was lost, which says it all.
+                        return;
+                    }
                     job.notes.push(format!("PE {pe}: {reason}"));
                 }
                 self.spread(id, Event::ChannelError { job: id, pe, reason });
             }
             Notice::Trunk(word) => self.take_word(word),
             Notice::GaveUp(link) => {
-                let Some(span) = &self.span else { return };
-                let ids: Vec<u32> = self.jobs.borrow().keys().copied().collect();
-                for id in ids {
-                    let reason = format!("link {link} was taken out of service after repeated CRC errors");
-                    self.jobs.borrow_mut().get_mut(&id).into_iter().for_each(|job| {
-                        job.notes.push(reason.clone());
-                        job.set_ended();
-                    });
-                    self.spread(id, Event::Abort { job: id, pe: 0, status: 1, reason });
-                }
-                let (daemon, change) = (self.clone(), Change::GaveUp(span.me, format!("link {link} down")));
-                tokio::task::spawn_local(async move {
-                    if let Err(f) = daemon.change_faults(change).await {
-                        tracing::warn!(link, why = f.message, "the others were not told of a link that failed");
-                    }
-                });
+                let daemon = self.clone();
+                tokio::task::spawn_local(async move { daemon.report_link(&link).await });
             }
         }
     }
@@ -338,6 +333,7 @@ async fn serve(options: Options, ready: impl FnOnce(&Started)) -> Result<(), Run
     tracing::info!(shape = %line.shape, nodes = line.nodes, dir = %line.runtime_dir.display(), "ready");
     service::ready(&format!("{} of {} nodes of {}", line.nodes, line.shape.nodes(), line.shape));
     tokio::task::spawn_local(service::watchdog(data.clone()));
+    tokio::task::spawn_local(daemon.clone().agree());
     ready(&line);
     let result = loop {
         tokio::select! {
@@ -349,7 +345,7 @@ async fn serve(options: Options, ready: impl FnOnce(&Started)) -> Result<(), Run
                     tokio::task::spawn_local(async move { drop(daemon.reload_keys().await) });
                 }
             },
-            () = daemon.stop.notified() => break Ok(()),
+            () = daemon.stop.notified() => break if daemon.expelled.get() { Err(RunError::Expelled) } else { Ok(()) },
             _ = &mut data_ended => break Err(RunError::DataPlane),
             Some(notice) = incoming.recv() => daemon.take_notice(notice),
         }
@@ -370,18 +366,20 @@ async fn serve(options: Options, ready: impl FnOnce(&Started)) -> Result<(), Run
 impl Daemon {
     fn new(options: Options, data: Handle) -> Daemon {
         // Differs from start to start: packets of an earlier life must not be taken for those of a job.
-        let generation = random_key().ok().and_then(|k| u16::from_str_radix(&k[..4], 16).ok());
+        let random = random_key().ok().and_then(|k| u64::from_str_radix(&k[..16], 16).ok());
+        let life = random.unwrap_or_else(|| std::process::id().into());
         Daemon {
             hosted: options.hosted(),
-            span: options.cluster.clone().map(|member| Span::new(member, data.clone())),
+            span: options.cluster.clone().map(|member| Span::new(member, data.clone(), life)),
             streams: Streams::default(),
-            turn: tokio::sync::Mutex::default(),
+            agreement: Agreement::new(&options.faults),
             reservations: RefCell::default(),
-            next_generation: Cell::new(generation.unwrap_or_default()),
+            next_generation: Cell::new(life as u16),
             options,
             data,
             jobs: RefCell::default(),
             stop: Notify::new(),
+            expelled: Cell::new(false),
             endpoints: RefCell::default(),
             next_job: Cell::new(1),
             next_core: Cell::new(0),

@@ -14,6 +14,8 @@
 //!
 //! A link answers a lost packet as it answers a damaged one: the receiver takes nothing until it comes again.
 
+use crate::placement::failure;
+use abi::msg::Failure;
 use abi::torus::{Coords, Direction, NodeId, Shape};
 use std::fmt;
 use std::time::Duration;
@@ -171,6 +173,44 @@ pub(crate) fn parse(text: &str, shape: Shape) -> Result<Vec<Action>, FaultError>
         true => Err(fail("what happens to it is missing".into())),
         false => Ok(actions),
     }
+}
+
+/// The faults of a cluster after a command.
+pub(crate) fn apply(faults: &[String], text: &str, shape: Shape) -> Result<Vec<String>, Failure> {
+    let parsed = faults.iter().map(|text| FaultSpec::parse(text, shape)).collect::<Result<Vec<_>, _>>();
+    let mut all = parsed.map_err(refused)?;
+    for action in parse(text, shape).map_err(refused)? {
+        match action {
+            Action::Set(new) if new.after.is_some() => {
+                return Err(failure(
+                    format!("fault `{text}`: in a cluster, faults begin at once"),
+                    "leave the delay out",
+                ));
+            }
+            Action::Set(new) => {
+                all.retain(|f| !(f.site == new.site && f.failing.same_kind(new.failing)));
+                if new.failing == Failing::Down || new.failing.rate() > 0 {
+                    all.push(new);
+                }
+            }
+            Action::Clear(what) => {
+                let before = all.len();
+                all.retain(|f| !what.concerns(f));
+                if let Some(site) = what.site().filter(|_| all.len() == before) {
+                    return Err(failure(
+                        format!("no fault is set on {}", show_site(site, shape)),
+                        "see `angara fault list` for the faults in force",
+                    ));
+                }
+            }
+        }
+    }
+    Ok(all.iter().map(FaultSpec::to_string).collect())
+}
+
+/// As an answer to whoever wrote it.
+pub(crate) fn refused(e: FaultError) -> Failure {
+    failure(e.brief(), format!("write {FORMS}"))
 }
 
 impl ClearSpec {
@@ -331,6 +371,32 @@ mod tests {
         let [Action::Clear(up)] = read("link 0,0,0 +X up")[..] else { panic!("up") };
         assert!(!both.iter().any(|a| matches!(a, Action::Set(f) if up.concerns(f))), "rates outlast `up`");
         assert_eq!(read("all clear"), [Action::Clear(ClearSpec::All)]);
+    }
+
+    fn after(faults: &[&str], text: &str) -> Result<Vec<String>, Failure> {
+        let faults: Vec<String> = faults.iter().map(|f| f.to_string()).collect();
+        apply(&faults, text, "4x2".parse().expect("shape"))
+    }
+
+    #[test]
+    fn commands_change_the_list_of_faults() {
+        for (before, text, result) in [
+            (&[][..], "link 0,0 +X down", &["link 0,0 +X down"][..]),
+            (&["link 0,0 +X down"], "link 0,0 +X down", &["link 0,0 +X down"]),
+            (
+                &["link 0,0 +X corrupt=1%"],
+                "link 0,0 +X corrupt=2% drop=1%",
+                &["link 0,0 +X corrupt=2%", "link 0,0 +X drop=1%"],
+            ),
+            (&["link 0,0 +X corrupt=2%", "link 0,0 +X down"], "link 0,0 +X up", &["link 0,0 +X corrupt=2%"]),
+            (&["link 0,0 +X corrupt=2%", "node 1,1 down"], "link 0,0 +X clear", &["node 1,1 down"]),
+            (&["corrupt=2%", "node 1,1 down"], "corrupt=0% drop=0%", &["node 1,1 down"]),
+            (&["corrupt=2%", "node 1,1 down"], "all clear", &[]),
+        ] {
+            assert_eq!(after(before, text).expect(text), result, "{before:?} {text}");
+        }
+        assert!(after(&[], "node 1,1 up").expect_err("nothing is down").message.contains("no fault is set"));
+        assert!(after(&[], "node 1,1 down @2ms").expect_err("delays are refused").message.contains("at once"));
     }
 
     proptest! {

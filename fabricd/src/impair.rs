@@ -7,7 +7,6 @@
 //! trunk HOST clear            as if nothing had ever been set
 //! ```
 
-use crate::agree::dead;
 use crate::config::parse_size;
 use crate::daemon::Daemon;
 use crate::fault::{parse_delay, parse_ppm};
@@ -174,7 +173,7 @@ impl Daemon {
 
     async fn impair_here(&self, host: Option<u16>, except: Option<u16>, change: Change) -> Result<(), Failure> {
         tracing::info!(?host, ?change, "trunks impaired");
-        self.data.call(move |engine| engine.impair(host, except, change)).await.map_err(dead)
+        self.data.call(move |engine| engine.impair(host, except, change)).await.map_err(Failure::from)
     }
 }
 

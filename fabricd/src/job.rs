@@ -1,6 +1,7 @@
 //! A job as the control plane sees it: its memory, its PEs, its owner.
 
 use crate::config::show_size;
+use crate::create::JobCard;
 use crate::limits;
 use crate::memory::JobMemory;
 use crate::placement::{check_memory, failure, place};
@@ -46,6 +47,8 @@ pub(crate) struct Job {
     pub(crate) home: Option<u16>,
     /// Other hosts that know the job.
     pub(crate) hosts: Vec<u16>,
+    /// For hosts that come later.
+    pub(crate) card: JobCard,
 }
 
 /// A control connection, as jobs see it.

@@ -12,51 +12,90 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 
+/// How long the end of a job may take.
+const ENDING: Duration = Duration::from_secs(2);
+
 impl Daemon {
     /// Something came over a trunk, or became of one.
     pub(crate) fn take_word(self: &Rc<Self>, word: Word) {
         let Some(span) = &self.span else { return };
-        match word {
-            Word::Message(host, record) => match span.receive(host, &record) {
-                Some(Incoming::Message(message)) => self.take_message(host, message),
-                Some(Incoming::Stream(id, data)) => self.streams.data(host, id, data),
-                None => {}
-            },
-            Word::Up(host, epoch, anew) => {
-                if anew {
-                    self.host_lost(host, "its daemon was started again", Duration::ZERO);
+        let came = match word {
+            Word::Message(neighbour, record) => {
+                let before = span.changes();
+                let came = span.receive(neighbour, &record);
+                if span.changes() == before {
+                    return came.into_iter().for_each(|one| self.take_incoming(one));
                 }
+                came
+            }
+            Word::Up(host, epoch) => {
                 tracing::info!(host = span.name(host), epoch, "trunk up");
                 let since = Instant::now();
-                span.set_standing(host, Standing { up: true, epoch, why: String::new(), since });
-                let daemon = self.clone();
-                tokio::task::spawn_local(async move { daemon.introduce(host).await });
+                span.set_standing(host, Standing { up: true, epoch, why: String::new(), since })
             }
             Word::Down(host, why, silence) => {
                 tracing::warn!(host = span.name(host), why, ?silence, "trunk down");
-                self.host_lost(host, &why, silence);
+                let epoch = span.standing(host).map_or(0, |s| s.epoch);
+                span.set_standing(host, Standing { up: false, epoch, why, since: Instant::now() - silence })
             }
+        };
+        came.into_iter().for_each(|one| self.take_incoming(one));
+        self.agreement.wake.notify_one();
+    }
+
+    fn take_incoming(self: &Rc<Self>, incoming: Incoming) {
+        match incoming {
+            Incoming::Message(host, message) => self.take_message(host, message),
+            Incoming::Stream(host, id, data) => self.streams.data(host, id, data),
+            Incoming::Lost(host, why) => self.host_lost(host, why),
         }
     }
 
-    /// Nothing more comes from a host: its jobs end here, and jobs it takes part in end everywhere.
-    fn host_lost(self: &Rc<Self>, host: u16, why: &str, silence: Duration) {
+    /// Nothing more comes from a host: jobs that were made there end here, and jobs with PEs there end everywhere.
+    fn host_lost(self: &Rc<Self>, host: u16, why: &str) {
         let Some(span) = &self.span else { return };
-        let since = Instant::now() - silence;
-        let epoch = span.standing(host).map_or(0, |s| s.epoch);
-        span.set_standing(host, Standing { up: false, epoch, why: why.into(), since });
+        tracing::warn!(host = span.name(host), why, "host lost");
         self.streams.host_lost(host);
         let reserved: Vec<u32> = {
             let all = self.reservations.borrow();
             all.iter().filter(|(_, r)| r.home == Some(host)).map(|(id, _)| *id).collect()
         };
         reserved.into_iter().for_each(|id| self.forget_reservation(id));
+        self.without_host(host, why);
+        self.agreement.wake.notify_one();
+    }
+
+    /// Hosts have come or gone for the network.
+    pub(crate) fn members_changed(self: &Rc<Self>) {
+        let Some(span) = &self.span else { return };
+        let members = self.agreement.agreed.borrow().members.clone();
+        for job in self.jobs.borrow_mut().values_mut() {
+            job.hosts = members.keys().copied().filter(|h| *h != span.me).collect();
+        }
+        for host in (0..span.hosts() as u16).filter(|h| !members.contains_key(h)) {
+            self.without_host(host, "it takes no part in the network any more");
+        }
+    }
+
+    /// Jobs go on without a host, if they can.
+    fn without_host(self: &Rc<Self>, host: u16, why: &str) {
+        let Some(span) = &self.span else { return };
         let (mut homeless, mut cut) = (Vec::new(), Vec::new());
-        for (id, job) in self.jobs.borrow().iter() {
+        for (id, job) in self.jobs.borrow_mut().iter_mut() {
             if job.home == Some(host) {
                 homeless.push(*id);
-            } else if job.hosts.contains(&host) {
+            } else if job.memory.entries.iter().any(|e| span.owners[e.node as usize] == host) {
                 cut.push(*id);
+            } else if job.hosts.contains(&host) {
+                job.hosts.retain(|h| *h != host);
+                let after = job.created.elapsed().as_secs_f64();
+                if job.home.is_some() {
+                    continue;
+                }
+                job.notes.push(format!(
+                    "host {}, which passed packets on, was lost {after:.1} s after the job began ({why}); what its links carried is not counted",
+                    span.name(host)
+                ));
             }
         }
         for id in homeless {
@@ -65,26 +104,33 @@ impl Daemon {
             tokio::task::spawn_local(async move { daemon.end_job(id).await });
         }
         for id in cut {
-            self.cut_off(id, host, why, silence);
+            self.cut_off(id, host, why);
         }
     }
 
     /// A job cannot go on without a host.
-    fn cut_off(&self, id: u32, host: u16, why: &str, silence: Duration) {
+    fn cut_off(&self, id: u32, host: u16, why: &str) {
         let Some(span) = &self.span else { return };
         let mut jobs = self.jobs.borrow_mut();
-        let Some(job) = jobs.get_mut(&id) else { return };
+        let Some(job) = jobs.get_mut(&id).filter(|job| !job.card.over) else { return };
+        job.card.over = true;
         let there = |e: &&abi::job::PeEntry| span.owners[e.node as usize] == host;
         let shape = self.options.shape;
         let nodes: Vec<String> = job.memory.entries.iter().filter(there).map(|e| shape.show(e.coords)).collect();
         let after = job.created.elapsed().as_secs_f64();
+        let (me, name) = (span.name(span.me), span.name(host));
+        let cause = match span.standing(host).filter(|s| !s.up) {
+            Some(s) => {
+                let silence = s.since.elapsed().as_secs_f64();
+                format!("{} (trunk {me} - {name}, heard last {silence:.1} s ago); {why}", s.why)
+            }
+            None => why.to_string(),
+        };
         let reason = format!(
-            "{why}; heard last {:.1} s ago, noticed by host {} {after:.1} s after the job began; nodes of the job there: {}",
-            silence.as_secs_f64(),
-            span.name(span.me),
+            "{cause}; noticed by host {me} {after:.1} s after the job began; nodes of the job there: {}",
             list(&nodes)
         );
-        let host = span.name(host).to_string();
+        let host = name.to_string();
         tracing::warn!(job = id, host, reason, "job cut off");
         job.notes.push(format!("host {host} was lost: {reason}"));
         job.set_ended();
@@ -95,6 +141,7 @@ impl Daemon {
     /// This daemon's view of its cluster; `None` if it is of none.
     pub(crate) async fn cluster_status(&self) -> Option<ClusterStatus> {
         let span = self.span.as_ref()?;
+        let agreed = self.agreement.agreed.borrow().clone();
         let (figures, strangers, nonsense, engine) = self.data.call(|e| e.trunk_figures()).await.unwrap_or_default();
         let peer = |f: &TrunkFigures| {
             let s = &f.stats;
@@ -110,6 +157,9 @@ impl Daemon {
             ];
             PeerStatus {
                 host: span.name(f.host).into(),
+                via: span.via(f.host).filter(|via| *via != f.host).map(|via| span.name(via).into()),
+                reached: span.is_up(f.host),
+                member: agreed.members.contains_key(&f.host),
                 address: f.address.to_string(),
                 links: f.links as u32,
                 up: f.up,
@@ -126,6 +176,12 @@ impl Daemon {
                 refused: refused.into_iter().filter(|r| r.1 > 0).map(|(why, n)| (why.to_string(), n)).collect(),
             }
         };
+        let first = span.group().into_keys().next().unwrap_or(span.me);
+        let joined = |a, b| agreed.edges.iter().any(|e| (e.0, e.1) == (a, b));
+        let members: Vec<u16> = agreed.members.keys().copied().collect();
+        let pairs = members.iter().flat_map(|a| members.iter().filter(move |b| a < b).map(move |b| (*a, *b)));
+        let dead_trunks =
+            pairs.filter(|(a, b)| !joined(*a, *b)).map(|(a, b)| [span.name(a).into(), span.name(b).into()]);
         if nonsense > 0 {
             tracing::warn!(nonsense, "records of boundary links were refused so far");
         }
@@ -137,6 +193,11 @@ impl Daemon {
             engine,
             peers: figures.iter().map(peer).collect(),
             strangers,
+            change: agreed.number,
+            decides: span.name(first).into(),
+            holding_s: self.agreement.held.get().map(|since| since.elapsed().as_secs_f64()),
+            settled: self.is_settled(),
+            dead_trunks: dead_trunks.collect(),
         })
     }
 
@@ -157,17 +218,18 @@ impl Daemon {
         }
     }
 
-    async fn answer_host(self: &Rc<Self>, from: u16, ask: Ask) -> Result<Answer, Failure> {
+    pub(crate) async fn answer_host(self: &Rc<Self>, from: u16, ask: Ask) -> Result<Answer, Failure> {
         match ask {
             Ask::Reserve(new) => {
-                let epoch = self.data.call(|e| e.route_epoch()).await.unwrap_or_default();
-                if epoch != new.epoch {
-                    return Err(failure(
-                        "it does not have the same faults in force",
-                        "try again; `angara fault all clear` if that does not help",
-                    ));
-                }
                 crate::user::check_same(new.uid, new.user.as_deref()).await?;
+                // The job before it in its slot may still be ending here.
+                let until = Instant::now() + ENDING;
+                while self.slot_taken(new.slot) && Instant::now() < until {
+                    tokio::time::sleep(Duration::from_millis(1)).await;
+                }
+                if self.agreement.held.get().is_some() || self.agreement.number() != new.number {
+                    return Ok(Answer::Later);
+                }
                 let (endpoints, crowded, core_offset) = self.reserve(Some(from), new)?;
                 Ok(Answer::Reserved { endpoints, crowded, core_offset })
             }
@@ -187,9 +249,9 @@ impl Daemon {
                     Err(dead) => Err(refused(dead.to_string())),
                 }
             }
-            Ask::Lead(change) => self.lead(change).await.map(|()| Answer::Done),
-            Ask::Change(before, change) => self.follow(before, change).await.map(|()| Answer::Done),
-            Ask::Adopt(epoch, faults) => self.adopt(epoch, faults).await.map(|()| Answer::Done),
+            Ask::Lead(text) => self.lead(&text).await.map(|()| Answer::Done),
+            Ask::Hold(ballot) => Ok(self.hold(ballot).await),
+            Ask::Mend(order) => Ok(self.mend(*order).await),
             Ask::Impair(favour) => self.do_favour(favour).await.map(|()| Answer::Done),
             Ask::Agent(id, stream) => self.start_agent(from, id, stream).await.map(|()| Answer::Done),
         }
@@ -221,6 +283,8 @@ impl Daemon {
             }
             Tell::StreamTaken(id, bytes) => self.streams.taken(from, id, bytes),
             Tell::StreamEnd(id) => self.streams.ended(from, id),
+            Tell::Stuck(number) => self.stuck(from, number),
+            Tell::Expelled => self.leave_cluster(),
         }
     }
 
@@ -230,15 +294,16 @@ impl Daemon {
             Event::Abort { job, .. } | Event::HostLost { job, .. } => (*job, None),
             Event::PeLost { job, pe, .. } => (*job, Some(*pe as usize)),
             Event::ChannelError { job, .. } => {
-                if let Some(job) = self.jobs.borrow().get(job) {
+                if let Some(job) = self.jobs.borrow().get(job).filter(|job| !job.card.over) {
                     job.tell(event);
                 }
                 return;
             }
         };
-        let jobs = self.jobs.borrow();
-        let Some(job) = jobs.get(&id) else { return };
+        let mut jobs = self.jobs.borrow_mut();
+        let Some(job) = jobs.get_mut(&id) else { return };
         job.set_ended();
+        job.card.over |= matches!(event, Event::HostLost { .. });
         if let Some(pe) = lost {
             let slot = job.memory.slot;
             self.data.spawn(move |engine| engine.lost_elsewhere(slot, pe));

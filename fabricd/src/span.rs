@@ -1,20 +1,22 @@
 //! The daemons of a cluster among themselves: messages on channel 0 of the trunks.
 //!
-//! A trunk authenticates its peer and delivers every message once and in order, so there is no further
-//! handshake. A message is JSON ([`Message`]) or a piece of a byte stream ([`crate::streams`]); long ones
-//! are cut into records. A host whose trunk goes down fails every question it was asked.
+//! A message is JSON ([`Message`]) or a piece of a byte stream ([`crate::streams`]); long ones are cut into
+//! records. Records find their way over any trunks ([`crate::linkstate`]) and arrive once and in order
+//! ([`crate::relay`]). A host that no way leads to fails every question it was asked.
 
-use crate::agree::Change;
+use crate::agree::{Ballot, Held, Order};
 use crate::config::Membership;
 use crate::dataplane::Handle;
 use crate::impair::Favour;
+use crate::linkstate::{Announcement, Edge, LinkState};
 use crate::placement::failure;
+use crate::relay::{Body, Line, Packet};
 use abi::job::Barrier;
 use abi::msg::{Event, Failure, JobSpec, Report, Wait};
 use abi::torus::NodeId;
 use serde::{Deserialize, Serialize};
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
@@ -24,7 +26,9 @@ const ANSWER: Duration = Duration::from_secs(20);
 const PIECE: usize = 32 * 1024;
 /// Longest message another daemon may send.
 const MESSAGE_MAX: usize = 64 << 20;
-/// First byte of a record: more of the message follows, or this is its end.
+/// First byte of a record with announcements; see [`crate::relay`] for the others.
+const TRUNKS: u8 = 1;
+/// First byte of a piece: more of the message follows, or this is its end.
 const MORE: u8 = 1;
 const LAST: u8 = 0;
 /// First byte of a message.
@@ -57,12 +61,12 @@ pub(crate) enum Ask {
     Waits(u32),
     /// Load a tree of a job: (job, tree, root, PEs).
     TreeLoad(u32, u8, u32, Vec<u32>),
-    /// Make this change of faults everywhere: you decide the order.
-    Lead(Change),
-    /// Make this change, after so many route changes.
-    Change(u64, Change),
-    /// Have these faults in force and no others, and so many route changes behind you.
-    Adopt(u64, Vec<String>),
+    /// Have this fault command done everywhere: you decide the order.
+    Lead(String),
+    /// Let nothing move any more, and say what you know.
+    Hold(Ballot),
+    /// Go on like this.
+    Mend(Box<Order>),
     /// Do this to your trunks.
     Impair(Favour),
     /// Start the launcher's other half for your PEs of a job; its input and output are this stream.
@@ -70,7 +74,7 @@ pub(crate) enum Ask {
 }
 
 /// A job about to be made.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub(crate) struct NewJob {
     pub(crate) id: u32,
     pub(crate) slot: u16,
@@ -82,12 +86,12 @@ pub(crate) struct NewJob {
     pub(crate) spec: JobSpec,
     pub(crate) nodes: Vec<NodeId>,
     pub(crate) heap_stride: u64,
-    /// Route changes so far, which must be the same on all hosts.
-    pub(crate) epoch: u64,
+    /// Of the latest change, which must be the same on all hosts.
+    pub(crate) number: u64,
 }
 
 /// What is known when every host has reserved its share.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub(crate) struct OpenJob {
     pub(crate) id: u32,
     /// Endpoint of each PE.
@@ -110,6 +114,13 @@ pub(crate) enum Answer {
     },
     Report(Box<Report>),
     Waits(Vec<Wait>),
+    /// Not now: an agreement is under way.
+    Later,
+    Held(Box<Held>),
+    /// Another one has been promised more.
+    Refused(Ballot),
+    /// Cannot follow.
+    Unable,
 }
 
 /// A statement.
@@ -130,13 +141,23 @@ pub(crate) enum Tell {
     StreamTaken(u64, u32),
     /// No more bytes will come on this stream.
     StreamEnd(u64),
+    /// I have been on hold since this ballot.
+    Stuck(u64),
+    /// The others go on without you: you did not answer.
+    Expelled,
 }
 
-/// What came from another host, put together.
+/// What came from other hosts, or became of them.
 pub(crate) enum Incoming {
-    Message(Message),
-    Stream(u64, Vec<u8>),
+    Message(u16, Message),
+    Stream(u16, u64, Vec<u8>),
+    /// Nothing of what was said between us before holds any more.
+    Lost(u16, &'static str),
 }
+
+const NO_WAY: &str = "no trunk leads to it any more";
+const ANOTHER_LIFE: &str = "its daemon was started again";
+const GAVE_UP: &str = "it had lost touch with this host";
 
 /// State of a trunk, as the control plane knows it.
 #[derive(Clone, Debug)]
@@ -156,23 +177,38 @@ pub(crate) struct Span {
     pub(crate) me: u16,
     pub(crate) owners: Vec<u16>,
     data: Handle,
+    life: u64,
+    /// Trunks of this host.
     standings: RefCell<BTreeMap<u16, Standing>>,
+    links: RefCell<LinkState>,
+    /// Hosts that can be reached, and through which neighbour.
+    reach: RefCell<BTreeMap<u16, u16>>,
+    lines: RefCell<BTreeMap<u16, Line>>,
     /// Questions under way, by number.
     waiting: RefCell<BTreeMap<u64, Asked>>,
     pieces: RefCell<BTreeMap<u16, Vec<u8>>>,
     next: Cell<u64>,
+    /// Changes of trunks heard of.
+    changes: Cell<u64>,
 }
 
 impl Span {
-    pub(crate) fn new(member: Membership, data: Handle) -> Span {
+    /// `life` is random.
+    pub(crate) fn new(member: Membership, data: Handle, life: u64) -> Span {
         let (me, hosts) = (member.host as u16, member.cluster.hosts.len() as u16);
         let standing = Standing { up: false, epoch: 0, why: "not heard of yet".into(), since: Instant::now() };
+        let others = (0..hosts).filter(|h| *h != me);
         Span {
             owners: member.cluster.owners().into_iter().map(|h| h as u16).collect(),
-            standings: RefCell::new((0..hosts).filter(|h| *h != me).map(|h| (h, standing.clone())).collect()),
+            standings: RefCell::new(others.clone().map(|h| (h, standing.clone())).collect()),
+            links: RefCell::new(LinkState::new(me, life)),
+            reach: RefCell::default(),
+            lines: RefCell::new(others.map(|h| (h, Line::default())).collect()),
             waiting: RefCell::default(),
             pieces: RefCell::default(),
             next: Cell::new(1),
+            changes: Cell::new(0),
+            life,
             me,
             member,
             data,
@@ -193,19 +229,35 @@ impl Span {
         self.standings.borrow().get(&host).cloned()
     }
     pub(crate) fn is_up(&self, host: u16) -> bool {
-        host == self.me || self.standings.borrow().get(&host).is_some_and(|s| s.up)
+        host == self.me || self.reach.borrow().contains_key(&host)
     }
-    /// The other hosts that answer.
-    pub(crate) fn others_up(&self) -> Vec<u16> {
+    /// The neighbour through which a host is reached.
+    pub(crate) fn via(&self, host: u16) -> Option<u16> {
+        self.reach.borrow().get(&host).copied()
+    }
+    /// The hosts that can be reached and this one, with the life of each.
+    pub(crate) fn group(&self) -> BTreeMap<u16, u64> {
+        let links = self.links.borrow();
+        let reached = self.reach.borrow();
+        let others = reached.keys().filter_map(|h| Some((*h, links.life(*h)?)));
+        others.chain([(self.me, self.life)]).collect()
+    }
+    /// Trunks among hosts.
+    pub(crate) fn edges(&self, hosts: &BTreeSet<u16>) -> BTreeSet<Edge> {
+        self.links.borrow().edges(hosts)
+    }
+    /// Hosts at the other ends of trunks that are up.
+    pub(crate) fn neighbours(&self) -> Vec<u16> {
         self.standings.borrow().iter().filter(|(_, s)| s.up).map(|(h, _)| *h).collect()
     }
-    /// A host that does not answer, and why.
-    pub(crate) fn first_down(&self) -> Option<(u16, String)> {
-        self.standings.borrow().iter().find(|(_, s)| !s.up).map(|(h, s)| (*h, s.why.clone()))
+    /// Changes of trunks heard of so far.
+    pub(crate) fn changes(&self) -> u64 {
+        self.changes.get()
     }
-    /// Nodes of hosts that answer, this one's included.
-    pub(crate) fn nodes_up(&self) -> Vec<NodeId> {
-        (0..self.owners.len() as NodeId).filter(|n| self.is_up(self.owners[*n as usize])).collect()
+    /// Number of nodes on hosts that can be reached, this one's included.
+    pub(crate) fn nodes_up(&self) -> usize {
+        let neighbours = self.neighbours();
+        self.owners.iter().filter(|h| self.is_up(**h) || neighbours.contains(h)).count()
     }
     /// A number no other host uses.
     pub(crate) fn fresh(&self) -> u64 {
@@ -213,23 +265,80 @@ impl Span {
         n * self.hosts() as u64 + self.me as u64
     }
 
-    /// Notes what became of a trunk. What was asked over one that is down fails now.
-    pub(crate) fn set_standing(&self, host: u16, standing: Standing) {
-        let lost = !standing.up;
-        let why = standing.why.clone();
+    /// Notes what became of a trunk, and tells everybody.
+    pub(crate) fn set_standing(&self, host: u16, standing: Standing) -> Vec<Incoming> {
+        let epoch = standing.up.then_some(standing.epoch);
         self.standings.borrow_mut().insert(host, standing);
-        if !lost {
-            return;
+        let mine = self.links.borrow_mut().set(host, epoch);
+        if epoch.is_some() {
+            let all = self.links.borrow().all();
+            self.announce(host, &all);
         }
+        self.flood(host, &mine);
+        self.look_again(None)
+    }
+
+    fn announce(&self, to: u16, said: &[Announcement]) {
+        match serde_json::to_vec(said) {
+            Ok(json) => self.put(to, [&[TRUNKS][..], &json].concat()),
+            Err(e) => tracing::error!(error = %e, "cannot encode an announcement"),
+        }
+    }
+
+    /// Tells all neighbours but one.
+    fn flood(&self, except: u16, said: &Announcement) {
+        self.neighbours()
+            .into_iter()
+            .filter(|h| *h != except)
+            .for_each(|h| self.announce(h, std::slice::from_ref(said)));
+    }
+
+    /// Trunks have changed, or the daemon of `reborn` has: who can be reached now?
+    fn look_again(&self, reborn: Option<u16>) -> Vec<Incoming> {
+        self.changes.set(self.changes.get() + 1);
+        let now = self.links.borrow().reach();
+        let before = self.reach.replace(now.clone());
+        let mut lost = Vec::new();
+        if let Some(host) = reborn {
+            self.lines.borrow_mut().insert(host, Line::default());
+            lost.push(Incoming::Lost(host, ANOTHER_LIFE));
+            self.fail_questions(host, ANOTHER_LIFE);
+        }
+        for host in before.keys().filter(|h| !now.contains_key(h) && Some(**h) != reborn) {
+            let mut lines = self.lines.borrow_mut();
+            let line = lines.entry(*host).or_default();
+            line.break_off();
+            let said = self.links.borrow_mut().set_contact(*host, line.contact);
+            drop(lines);
+            self.flood(self.me, &said);
+            lost.push(Incoming::Lost(*host, NO_WAY));
+            self.fail_questions(*host, NO_WAY);
+        }
+        self.send_again(true);
+        lost
+    }
+
+    /// Nobody will answer what this host was asked.
+    fn fail_questions(&self, host: u16, why: &str) {
         self.pieces.borrow_mut().remove(&host);
         let mut waiting = self.waiting.borrow_mut();
         let asked: Vec<u64> = waiting.iter().filter(|(_, (h, _))| *h == host).map(|(id, _)| *id).collect();
         for id in asked {
             if let Some((_, sender)) = waiting.remove(&id) {
                 // Who asked may have given up.
-                let _ = sender.send(Err(self.unreachable(host, &why)));
+                let _ = sender.send(Err(self.unreachable(host, why)));
             }
         }
+    }
+
+    /// Sends again what may have been lost on the way: all of it if the trunks `changed`.
+    pub(crate) fn send_again(&self, changed: bool) {
+        let now = Instant::now();
+        let mut again = Vec::new();
+        for (host, line) in self.lines.borrow_mut().iter_mut().filter(|(h, _)| self.is_up(**h)) {
+            again.extend(line.again(now, changed).into_iter().map(|body| (*host, line.contact, body)));
+        }
+        again.into_iter().for_each(|(host, contact, body)| self.dispatch(host, contact, body));
     }
 
     pub(crate) fn unreachable(&self, host: u16, why: &str) -> Failure {
@@ -242,18 +351,23 @@ impl Span {
 
     /// Asks another daemon.
     pub(crate) async fn ask(&self, host: u16, ask: Ask) -> Result<Answer, Failure> {
-        if let Some(standing) = self.standing(host).filter(|s| !s.up) {
-            return Err(self.unreachable(host, &standing.why));
+        self.ask_within(host, ask, ANSWER).await
+    }
+
+    pub(crate) async fn ask_within(&self, host: u16, ask: Ask, limit: Duration) -> Result<Answer, Failure> {
+        if !self.is_up(host) {
+            let why = self.standing(host).filter(|s| !s.up).map_or(NO_WAY.into(), |s| s.why);
+            return Err(self.unreachable(host, &why));
         }
         let id = self.fresh();
         let (tx, rx) = oneshot::channel();
         self.waiting.borrow_mut().insert(id, (host, tx));
         self.say(host, &Message::Ask(id, ask));
-        let answer = tokio::time::timeout(ANSWER, rx).await;
+        let answer = tokio::time::timeout(limit, rx).await;
         self.waiting.borrow_mut().remove(&id);
         match answer {
             Ok(Ok(answer)) => answer,
-            _ => Err(self.unreachable(host, &format!("no answer within {} s", ANSWER.as_secs()))),
+            _ => Err(self.unreachable(host, &format!("no answer within {limit:?}"))),
         }
     }
 
@@ -293,21 +407,114 @@ impl Span {
     }
 
     fn send(&self, host: u16, message: Vec<u8>) {
-        self.data.spawn(move |engine| {
-            let mut pieces = message.chunks(PIECE).peekable();
-            let mut record = Vec::with_capacity(PIECE + 1);
-            while let Some(piece) = pieces.next() {
-                record.clear();
-                record.push(if pieces.peek().is_some() { MORE } else { LAST });
-                record.extend_from_slice(piece);
-                engine.tell(host, &record);
-            }
-        });
+        if !self.is_up(host) {
+            return;
+        }
+        let mut pieces = message.chunks(PIECE).peekable();
+        while let Some(piece) = pieces.next() {
+            let more = if pieces.peek().is_some() { MORE } else { LAST };
+            let piece = [&[more][..], piece].concat();
+            let mut lines = self.lines.borrow_mut();
+            let Some(line) = lines.get_mut(&host) else { return };
+            let (contact, body) = (line.contact, line.send(Instant::now(), piece));
+            drop(lines);
+            self.dispatch(host, contact, body);
+        }
     }
 
-    /// Takes a record; what it completed.
-    pub(crate) fn receive(&self, host: u16, record: &[u8]) -> Option<Incoming> {
-        let (more, piece) = record.split_first()?;
+    fn dispatch(&self, to: u16, contact: u64, body: Body) {
+        let Some(life) = self.links.borrow().life(to) else { return };
+        let packet = Packet { from: self.me, to, hops: 0, lives: (self.life, life), contact, body };
+        if let Some(next) = self.via(to) {
+            self.put(next, packet.encode());
+        }
+    }
+
+    /// Gives a record to the trunk of a neighbour.
+    fn put(&self, neighbour: u16, record: Vec<u8>) {
+        self.data.spawn(move |engine| engine.tell(neighbour, &record));
+    }
+
+    /// Takes a record that a neighbour sent; what it led to.
+    pub(crate) fn receive(&self, neighbour: u16, record: &[u8]) -> Vec<Incoming> {
+        if record.first() == Some(&TRUNKS) {
+            return match serde_json::from_slice::<Vec<Announcement>>(&record[1..]) {
+                Ok(all) => all.into_iter().flat_map(|said| self.hear(neighbour, said)).collect(),
+                Err(e) => {
+                    self.misunderstood(neighbour, &e.to_string());
+                    Vec::new()
+                }
+            };
+        }
+        let Some(mut packet) = Packet::decode(record) else {
+            self.misunderstood(neighbour, "an unknown record");
+            return Vec::new();
+        };
+        if packet.to == self.me {
+            return self.take(packet);
+        }
+        packet.hops = packet.hops.saturating_add(1);
+        if (packet.hops as usize) < self.hosts()
+            && let Some(next) = self.via(packet.to)
+        {
+            self.put(next, packet.encode());
+        }
+        Vec::new()
+    }
+
+    fn misunderstood(&self, host: u16, why: &str) {
+        tracing::warn!(host = self.name(host), why, "a message was not understood; are all daemons of one version?");
+    }
+
+    /// A host says which of its trunks are up.
+    fn hear(&self, neighbour: u16, said: Announcement) -> Vec<Incoming> {
+        let host = said.host;
+        let known = (host as usize) < self.hosts() && said.trunks.keys().all(|h| (*h as usize) < self.hosts());
+        if !known {
+            self.misunderstood(neighbour, "an announcement of a host that is not in the cluster file");
+            return Vec::new();
+        }
+        let before = self.links.borrow().life(host);
+        let Some(news) = self.links.borrow_mut().take(said) else { return Vec::new() };
+        let echo = news.host == self.me;
+        self.flood(if echo { self.me } else { neighbour }, &news);
+        let reborn = (!echo && before.is_some_and(|life| life != news.life)).then_some(host);
+        let mut lost = self.look_again(reborn);
+        let contact = self.links.borrow().contact(host);
+        if self.lines.borrow_mut().get_mut(&host).is_some_and(|line| line.adopt(contact)) {
+            self.fail_questions(host, GAVE_UP);
+            lost.push(Incoming::Lost(host, GAVE_UP));
+        }
+        lost
+    }
+
+    /// A packet that ends here.
+    fn take(&self, packet: Packet) -> Vec<Incoming> {
+        let from = packet.from;
+        // What belongs to another life of either is void; so is what comes before its sender was heard of: it comes again.
+        if packet.lives.1 != self.life || self.links.borrow().life(from) != Some(packet.lives.0) || !self.is_up(from) {
+            return Vec::new();
+        }
+        let mut lines = self.lines.borrow_mut();
+        let Some(line) = lines.get_mut(&from) else { return Vec::new() };
+        let outcome = line.take(packet.contact, packet.body);
+        let contact = line.contact;
+        drop(lines);
+        let mut all = Vec::new();
+        if outcome.broken {
+            self.fail_questions(from, GAVE_UP);
+            all.push(Incoming::Lost(from, GAVE_UP));
+        }
+        if let Some(answer) = outcome.answer {
+            self.dispatch(from, contact, answer);
+        }
+        all.extend(outcome.piece.and_then(|piece| self.assemble(from, &piece)));
+        all
+    }
+
+    /// Puts pieces of messages together.
+    fn assemble(&self, host: u16, piece: &[u8]) -> Option<Incoming> {
+        let (more, piece) = piece.split_first()?;
         let mut all = self.pieces.borrow_mut();
         let message = all.entry(host).or_default();
         if message.len() + piece.len() > MESSAGE_MAX {
@@ -323,15 +530,15 @@ impl Span {
         drop(all);
         match message.split_first() {
             Some((&JSON, json)) => match serde_json::from_slice(json) {
-                Ok(message) => Some(Incoming::Message(message)),
+                Ok(message) => Some(Incoming::Message(host, message)),
                 Err(e) => {
-                    tracing::warn!(host = self.name(host), error = %e, "a message was not understood; are all daemons of one version?");
+                    self.misunderstood(host, &e.to_string());
                     None
                 }
             },
             Some((&STREAM, rest)) => {
                 let (id, data) = rest.split_first_chunk::<8>()?;
-                Some(Incoming::Stream(u64::from_le_bytes(*id), data.to_vec()))
+                Some(Incoming::Stream(host, u64::from_le_bytes(*id), data.to_vec()))
             }
             _ => None,
         }

@@ -1,10 +1,11 @@
-/* Keeps every part of the library busy for a number of seconds (argument, default 60): puts into a
- * ring, atomics on one PE, reductions, broadcasts, barriers. Every round checks itself. Tests kill
+/* Keeps every part of the library busy for a number of seconds (first argument, default 60) or until a file is
+ * there (second argument): puts into a ring, atomics on one PE, reductions, broadcasts, barriers. Every round checks itself. Tests kill
  * pieces of such a job at random moments. */
 #include <shmem.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
+#include <unistd.h>
 
 #define WORDS 512
 
@@ -46,7 +47,7 @@ int main(int argc, char **argv)
             fprintf(stderr, "round %ld: %ld atomics of %ld\n", round, total, round * n);
             return 1;
         }
-        go[0] = me == 0 ? now() < end : 0;
+        go[0] = me == 0 ? now() < end && !(argc > 2 && access(argv[2], F_OK) == 0) : 0;
         shmem_long_sum_reduce(SHMEM_TEAM_WORLD, go + 1, go, 1);
         if (!go[1])
             break;

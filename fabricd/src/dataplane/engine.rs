@@ -109,7 +109,8 @@ impl Engine {
             notices,
             _wake: wake,
         };
-        for fault in &options.faults {
+        // A cluster agrees on them first.
+        for fault in options.faults.iter().filter(|_| engine.trunks.is_none()).collect::<Vec<_>>() {
             engine.set_fault(fault.clone()).map_err(io::Error::other)?;
         }
         Ok(engine)

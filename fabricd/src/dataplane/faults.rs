@@ -3,7 +3,8 @@
 use super::Notice;
 use super::engine::Engine;
 use crate::fault::{ClearSpec, Failing, FaultSpec, Site, show_site};
-use fabric::{Fault, FaultKind, Link};
+use fabric::{Blame, Fault, FaultKind, Ledger, Link};
+use std::collections::BTreeMap;
 use std::time::Instant;
 
 /// Rounds the network gets to come to rest before routes change.
@@ -133,34 +134,56 @@ impl Engine {
     pub(super) fn link_failed(&mut self, link: Link) {
         let text = link.show(&self.shape);
         tracing::warn!(link = text, "link taken out of service after repeated CRC errors");
+        if self.trunks.is_some() {
+            // All hosts take it out of service together.
+            return self.notice(Notice::GaveUp(text));
+        }
         self.faults.given_up.push(link);
-        self.notice(Notice::GaveUp(text));
         self.routes_changed();
     }
 
-    /// The faults another host must have in force to agree with this one.
-    pub(crate) fn faults_in_force(&self) -> Vec<String> {
-        let failed = self.faults.given_up.iter().map(|l| format!("link {} down", l.show(&self.shape)));
-        self.faults.in_force.iter().map(FaultSpec::to_string).chain(failed).collect()
+    /// In a cluster: lets nothing move any more; what the other hosts must know to mend the network.
+    pub(crate) fn hold(&mut self) -> Vec<u8> {
+        self.fabric.hold();
+        self.run_network();
+        self.fabric.ledger().to_bytes()
     }
 
-    /// Has these faults in force and no others, and as many route changes behind it as the others.
-    pub(crate) fn adopt(&mut self, epoch: u64, faults: Vec<FaultSpec>) -> Result<(), String> {
-        if self.fabric.route_epoch() == epoch {
-            return Ok(());
+    /// In a cluster: goes on with exactly these faults in force, without what is `dead` besides, over the trunks that are
+    /// `live` (host and epoch of the session). `ledger` is that of all hosts.
+    pub(crate) fn mend(
+        &mut self,
+        number: u64,
+        dead: Vec<Blame>,
+        faults: Vec<FaultSpec>,
+        ledger: &[u8],
+        live: BTreeMap<u16, u32>,
+    ) -> Result<(), String> {
+        let ledger = Ledger::from_bytes(ledger).map_err(|e| e.to_string())?;
+        let lossy = |all: &[FaultSpec]| -> Vec<FaultSpec> {
+            all.iter().filter(|f| f.failing != Failing::Down).cloned().collect()
+        };
+        let (before, after) = (lossy(&self.faults.in_force), lossy(&faults));
+        if before != after {
+            before.iter().for_each(|f| self.fabric.clear_fault(damage(f.site, &[])));
+            for fault in &after {
+                let fault = Fault { kind: damage(fault.site, &after), at: None };
+                self.fabric.set_fault(fault).map_err(|e| e.to_string())?;
+            }
         }
-        // Refused only if there is nothing to clear.
-        let _ = self.clear_fault(ClearSpec::All);
-        for fault in faults {
-            self.apply_fault(fault)?;
+        let down = faults.iter().filter(|f| f.failing == Failing::Down).filter_map(|f| match f.site {
+            Site::Link(node, dir) => Some(Blame::Link(Link { node, dir })),
+            Site::Node(node) => Some(Blame::Node(node)),
+            Site::Everywhere => None,
+        });
+        let dead: Vec<Blame> = dead.into_iter().chain(down).collect();
+        self.fabric.mend(number, &dead, &ledger).map_err(|e| e.to_string())?;
+        if let Some(trunks) = &mut self.trunks {
+            trunks.mended(&live);
         }
-        self.fabric.agree_on_epoch(epoch);
+        self.faults.in_force = faults;
+        self.routes_changed();
         Ok(())
-    }
-
-    /// Route changes so far.
-    pub(crate) fn route_epoch(&self) -> u64 {
-        self.fabric.route_epoch()
     }
 
     /// Every fault as text.

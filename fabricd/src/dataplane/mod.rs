@@ -76,6 +76,12 @@ pub(crate) struct Handle {
 #[error("the data plane has stopped; see the daemon's log")]
 pub(crate) struct Dead;
 
+impl From<Dead> for abi::msg::Failure {
+    fn from(dead: Dead) -> abi::msg::Failure {
+        crate::placement::failure(dead.to_string(), "restart the daemon")
+    }
+}
+
 /// Starts the thread. The receiver resolves when it has ended, whatever the reason.
 pub(crate) fn start(
     options: &Options,

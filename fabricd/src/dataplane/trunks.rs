@@ -46,8 +46,8 @@ const VCS: usize = abi::packet::Vc::ALL.len();
 pub(crate) enum Word {
     /// A message from the daemon of a host.
     Message(u16, Bytes),
-    /// A session with a host has begun: its epoch, and whether another one has just ended by that.
-    Up(u16, u32, bool),
+    /// A session with a host has begun: its epoch. It may have ended another one.
+    Up(u16, u32),
     /// The session with a host is over: why, and for how long nothing was heard.
     Down(u16, String, Duration),
 }
@@ -70,6 +70,10 @@ struct Peer {
     association: Association,
     address: SocketAddr,
     crossings: Vec<Crossing>,
+    /// Epoch of the session, while there is one.
+    session: Option<u32>,
+    /// All hosts have agreed that this session carries links; until then nothing of them goes out or comes in.
+    live: bool,
     /// Messages the association had no room for.
     messages: VecDeque<Vec<u8>>,
     /// What befalls its datagrams on purpose.
@@ -138,7 +142,8 @@ impl Trunks {
             let association = Association::new(config, Duration::ZERO).map_err(io::Error::other)?;
             let crossings = crossings.collect();
             let (name, impaired) = (cluster.hosts[host].name.clone(), impair::State::default());
-            peers.insert(index, Peer { association, address, crossings, messages: VecDeque::new(), impaired, name });
+            let (session, live, messages) = (None, false, VecDeque::new());
+            peers.insert(index, Peer { association, address, crossings, session, live, messages, impaired, name });
         }
         Ok(Trunks {
             socket,
@@ -200,6 +205,16 @@ impl Trunks {
         Ok(())
     }
 
+    /// The network was mended: `live` trunks carry links, if their sessions still are those.
+    pub(super) fn mended(&mut self, live: &BTreeMap<u16, u32>) {
+        for (host, peer) in &mut self.peers {
+            peer.live = peer.session.is_some() && live.get(host).copied() == peer.session;
+            for c in &mut peer.crossings {
+                (c.taken, c.shown) = ([0; VCS], [0; VCS]);
+            }
+        }
+    }
+
     /// Figures of every trunk.
     pub(super) fn figures(&self) -> Vec<TrunkFigures> {
         let figures = |(&host, p): (&u16, &Peer)| TrunkFigures {
@@ -237,14 +252,15 @@ impl Trunks {
                 work = true;
                 match event {
                     Event::Up { epoch } => {
-                        peer.begin(fabric);
-                        words.push(Word::Up(host, epoch, false));
+                        peer.begin(Some(epoch));
+                        words.push(Word::Up(host, epoch));
                     }
                     Event::Restarted { epoch } => {
-                        peer.begin(fabric);
-                        words.push(Word::Up(host, epoch, true));
+                        peer.begin(Some(epoch));
+                        words.push(Word::Up(host, epoch));
                     }
                     Event::Down { why, since } => {
+                        peer.begin(None);
                         words.push(Word::Down(host, why.to_string(), now.saturating_sub(since)));
                     }
                 }
@@ -259,7 +275,8 @@ impl Trunks {
                     },
                 }
             }
-            for crossing in peer.crossings.iter_mut().filter(|c| !c.early.is_empty()) {
+            let live = peer.live;
+            for crossing in peer.crossings.iter_mut().filter(|c| live && !c.early.is_empty()) {
                 self.nonsense += crossing.take_due(fabric);
             }
         }
@@ -273,8 +290,8 @@ impl Trunks {
         let epoch = fabric.route_epoch();
         for peer in self.peers.values_mut() {
             peer.send_messages();
-            let up = peer.association.is_up();
-            for (index, crossing) in peer.crossings.iter_mut().enumerate().filter(|_| up) {
+            let live = peer.live;
+            for (index, crossing) in peer.crossings.iter_mut().enumerate().filter(|_| live) {
                 if peer.association.backlog() > BACKLOG_MAX {
                     break;
                 }
@@ -350,14 +367,12 @@ impl Trunks {
 }
 
 impl Peer {
-    /// A session has begun: nothing of an earlier one comes any more.
-    fn begin(&mut self, fabric: &mut Fabric) {
+    /// A session has begun or ended: nothing of an earlier one comes any more, and what its links carried is lost until all
+    /// hosts mend the network.
+    fn begin(&mut self, session: Option<u32>) {
+        (self.session, self.live) = (session, false);
         self.messages.clear();
-        for c in &mut self.crossings {
-            (c.taken, c.shown) = ([0; VCS], [0; VCS]);
-            c.early.clear();
-            fabric.reset_boundary(c.link);
-        }
+        self.crossings.iter_mut().for_each(|c| c.early.clear());
     }
 
     fn send_messages(&mut self) {
@@ -401,6 +416,8 @@ impl Crossing {
         while let Some(record) = self.early.front() {
             match frames::epoch(record) {
                 Some(epoch) if epoch > fabric.route_epoch() => break,
+                // What was under way when the network was mended has been sent again.
+                Some(epoch) if epoch < fabric.route_epoch() => drop(self.early.pop_front()),
                 Some(_) => refused += self.early.pop_front().map_or(0, |record| self.take(fabric, record)),
                 None => {
                     refused += 1;
