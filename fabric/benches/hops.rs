@@ -127,6 +127,41 @@ fn reads(bytes: u32) {
     show(&format!("2x2x2: one {bytes}-byte read, 3 hops"), start, packets, packets * 3);
 }
 
+/// Writes of one fabric to another over a boundary link, frames handed over as they are.
+fn crossing(burst: u64, bytes: usize) {
+    let part = |node: u32| {
+        let mut fabric = Fabric::new(Config { owned: Some(vec![node]), ..Config::new("2".parse().expect("shape")) })
+            .expect("fabric");
+        let ports = [0, 1].map(|node| Port { node, endpoint: 0 });
+        fabric.open_job(0, &ports).expect("job");
+        fabric
+    };
+    let (mut parts, data, rounds) = ([part(0), part(1)], vec![1; bytes], 200_000 / burst);
+    let links = parts[0].boundary_links();
+    let (from, to) = (Port { node: 0, endpoint: 0 }, Port { node: 1, endpoint: 0 });
+    let start = cpu_ns();
+    for _ in 0..rounds {
+        for i in 0..burst {
+            let source = Source::Inline(&data);
+            let op = Op::Write { to, place: heap(0), source, vc: Vc::Request, adaptive: false };
+            parts[0].inject(from, 0, Class::Put, op, 0, i).expect("an idle port");
+        }
+        while parts.iter().any(|f| f.in_flight().0 > 0 || f.poll_timeout().is_some()) {
+            for i in [0, 1] {
+                parts[i].run_free();
+                drain(&mut parts[i]);
+                for link in &links {
+                    while let Some((time, frame)) = parts[i].poll_transmit(*link) {
+                        parts[1 - i].handle_frame(*link, time, frame).expect("a frame of the other part");
+                    }
+                }
+            }
+        }
+    }
+    let what = format!("2: {burst} x {bytes}-byte writes to another fabric");
+    show(&what, start, rounds * burst, rounds * burst);
+}
+
 /// What one more hop costs: of a write alone, and of one in a burst, which is what is not spent in adapters.
 fn marginal() {
     let (near, far) = (single("16x1x1", 1, 8), single("16x1x1", 8, 8));
@@ -137,14 +172,21 @@ fn marginal() {
 }
 
 fn main() {
-    // `marginal` runs only that part, for profilers.
-    if std::env::args().any(|word| word == "marginal") {
+    // `marginal` and `crossing` run only that part, for profilers.
+    let asked = |part: &str| std::env::args().any(|word| word == part);
+    if asked("marginal") {
         return marginal();
+    }
+    if asked("crossing") {
+        return crossing(16, 8);
     }
     for (to, bytes) in [(0, 8), (1, 8), (7, 8), (7, 256)] {
         single("2x2x2", to, bytes);
     }
     marginal();
+    for (burst, bytes) in [(1, 8), (16, 8), (16, 256)] {
+        crossing(burst, bytes);
+    }
     for burst in [1, 16] {
         bursts("2x2x2", burst, 8, true, To::Anywhere);
     }

@@ -111,7 +111,8 @@ impl Cluster {
         let nodes = config.shape.nodes();
         let owner = (0..nodes).map(|n| n * parts / nodes).collect();
         // Every third node has two.
-        let endpoints = |node: u32| (0..=u16::from(node % 3 == 0)).map(move |endpoint| Port { node, endpoint });
+        let endpoints =
+            |node: u32| (0..=u16::from(node.is_multiple_of(3))).map(move |endpoint| Port { node, endpoint });
         let ports: Vec<Port> = here.iter().flat_map(|node| endpoints(*node)).collect();
         let mut cluster = Cluster {
             shape: config.shape,
