@@ -150,6 +150,26 @@ fn whatever_is_lost_everything_ends() {
     });
 }
 
+#[test]
+fn a_link_that_fails_by_itself_waits_for_a_change() {
+    // Within a part, and between two.
+    for node in [1, 3] {
+        let link = Link { node, dir: "+X".parse().unwrap() };
+        for repaired in [false, true] {
+            let mut c = Cluster::new("8", 2, BarrierFamily::AllToAll, 3, &nodes_of("8", 2, None));
+            c.spoil(link);
+            c.script(2);
+            (0..20_000).for_each(|_| c.step());
+            assert_eq!(c.failed, [link], "said once");
+            assert_eq!(c.parts[0].as_ref().unwrap().route_epoch(), 0);
+            c.unspoil();
+            c.begin_change(if repaired { Vec::new() } else { vec![Blame::Link(link)] });
+            settle(&mut c);
+            c.check(true);
+        }
+    }
+}
+
 /// A tree on which nothing is under way moves to other links, through an empty part, too; a busy one is given up
 /// by all.
 #[test]
