@@ -30,7 +30,8 @@
 //!
 //! Modules: [`routes`] (which way), `router` (queues and outputs), `arbiter` (who may go), `link` (slots,
 //! checksums, replay), `wire` (flits, boundary links), `adapter` and `eject` (operations ↔ packets), `raw` (packets
-//! of simulations, without operations), `barrier`, [`collective`], [`fault`]. `docs/model.md` and
+//! of simulations, without operations), `barrier`, [`collective`], [`fault`], `reroute` (routes change in one
+//! fabric), `mend`, `keep`, `ledger` (they change in several that model one network). `docs/model.md` and
 //! `docs/fabric.md` state the rules.
 #![forbid(unsafe_code)]
 

@@ -27,13 +27,6 @@ impl Fabric {
     pub fn route_epoch(&self) -> u64 {
         self.epoch
     }
-    /// Counts as the other parts do, after being brought to their state. Unfinished barriers start again.
-    pub fn agree_on_epoch(&mut self, epoch: u64) {
-        self.epoch = epoch;
-        self.take_out_specials();
-        self.barriers_restart(|_| None);
-    }
-
     pub(crate) fn change_routes(&mut self, what: Blame, dead: bool) {
         if self.split {
             return self.mend_alone();

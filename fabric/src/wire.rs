@@ -5,8 +5,6 @@
 //! header has no bits for (job, class, source endpoint, timing).
 
 use crate::Fabric;
-use crate::event::Kind;
-use crate::layout::UP;
 use crate::slab::{Detail, Packet, flag, flits_for, rate};
 use crate::topology::{NONE, Way, link_index};
 use crate::types::{JobId, Link, Tick};
@@ -345,22 +343,6 @@ impl Fabric {
             }
         }
         links
-    }
-
-    /// The network at the other end of a boundary link has started anew: nothing is under way on the link, and
-    /// every slot at its far end is free.
-    pub fn reset_boundary(&mut self, link: Link) {
-        let (index, far) = (link_index(link.node, link.dir.index()), self.shape().neighbour(link.node, link.dir));
-        let Some(far) = far.filter(|far| self.owned[link.node as usize] != self.owned[*far as usize]) else { return };
-        self.boundary.remove(&index);
-        self.arrived.remove(&index);
-        if self.owned[far as usize] {
-            return;
-        }
-        for first in [0, UP] {
-            *self.routers.credits(link.node, link.dir.index(), first) = self.slots.all_free(first);
-        }
-        self.events.push(self.now, Kind::Wake, link.node, link.dir.index() as u32);
     }
 
     /// The next frame for the other end of a boundary link: when it arrives there, and what.
