@@ -77,6 +77,8 @@ pub(crate) struct Order {
 /// A fault command that waits for agreement.
 struct Wish {
     text: String,
+    /// Void after a later change than this one.
+    since: Option<u64>,
     done: oneshot::Sender<Result<(), Failure>>,
 }
 
@@ -122,20 +124,20 @@ enum Failed {
 
 impl Daemon {
     /// Has the host that decides do a fault command everywhere.
-    pub(crate) async fn change_faults(self: &Rc<Self>, text: &str) -> Result<(), Failure> {
+    pub(crate) async fn change_faults(self: &Rc<Self>, text: &str, since: Option<u64>) -> Result<(), Failure> {
         let Some(span) = &self.span else { return Ok(()) };
         match span.group().into_keys().next().filter(|first| *first != span.me) {
-            Some(first) => span.ask(first, Ask::Lead(text.into())).await.map(drop),
-            None => self.lead(text).await,
+            Some(first) => span.ask(first, Ask::Lead(text.into(), since)).await.map(drop),
+            None => self.lead(text, since).await,
         }
     }
 
     /// Does a fault command everywhere.
-    pub(crate) async fn lead(&self, text: &str) -> Result<(), Failure> {
+    pub(crate) async fn lead(&self, text: &str, since: Option<u64>) -> Result<(), Failure> {
         // A mistake is told at once.
         fault::apply(&self.agreement.agreed.borrow().faults, text, self.options.shape)?;
         let (done, made) = oneshot::channel();
-        self.agreement.wishes.borrow_mut().push(Wish { text: text.into(), done });
+        self.agreement.wishes.borrow_mut().push(Wish { text: text.into(), since, done });
         self.agreement.wake.notify_one();
         match tokio::time::timeout(PATIENCE, made).await {
             Ok(Ok(result)) => result,
@@ -147,9 +149,10 @@ impl Daemon {
     }
 
     /// A link of this host's nodes failed by itself: has it taken out of service everywhere, however long that takes.
-    pub(crate) async fn report_link(self: &Rc<Self>, link: &str) {
+    /// Unless a change has been made since: then the link is tried again, and fails again if it is no better.
+    pub(crate) async fn report_link(self: &Rc<Self>, link: &str, since: u64) {
         let text = format!("link {link} down");
-        while let Err(f) = self.change_faults(&text).await {
+        while let Err(f) = self.change_faults(&text, Some(since)).await {
             tracing::warn!(link, why = f.message, "a link that failed is not out of service everywhere");
             tokio::time::sleep(LOOK).await;
         }
@@ -214,7 +217,7 @@ impl Daemon {
                     let daemon = self.clone();
                     tokio::task::spawn_local(async move {
                         // Who asked may have given up.
-                        let _ = wish.done.send(daemon.change_faults(&wish.text).await);
+                        let _ = wish.done.send(daemon.change_faults(&wish.text, wish.since).await);
                     });
                 }
                 continue;
@@ -293,9 +296,13 @@ impl Daemon {
                 latest = held.agreed;
             }
         }
-        let mut faults = latest.faults;
+        let (mut faults, before) = (latest.faults, latest.number);
         let mut made = Vec::new();
         for wish in wishes {
+            if wish.since.is_some_and(|since| since < before) {
+                made.push(Ok(()));
+                continue;
+            }
             let result = fault::apply(&faults, &wish.text, self.options.shape);
             made.push(result.map(|after| faults = after));
         }

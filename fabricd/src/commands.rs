@@ -19,7 +19,7 @@ impl Daemon {
             if actions == [Action::Clear(ClearSpec::All)] {
                 self.impair("trunk all clear").await?;
             }
-            return self.change_faults(text).await;
+            return self.change_faults(text, None).await;
         }
         for action in actions {
             let done = self.data.call(move |engine| match action {

@@ -276,9 +276,9 @@ impl Daemon {
                 self.spread(id, Event::ChannelError { job: id, pe, reason });
             }
             Notice::Trunk(word) => self.take_word(word),
-            Notice::GaveUp(link) => {
+            Notice::GaveUp(link, since) => {
                 let daemon = self.clone();
-                tokio::task::spawn_local(async move { daemon.report_link(&link).await });
+                tokio::task::spawn_local(async move { daemon.report_link(&link, since).await });
             }
         }
     }

@@ -249,7 +249,7 @@ impl Daemon {
                     Err(dead) => Err(refused(dead.to_string())),
                 }
             }
-            Ask::Lead(text) => self.lead(&text).await.map(|()| Answer::Done),
+            Ask::Lead(text, since) => self.lead(&text, since).await.map(|()| Answer::Done),
             Ask::Hold(ballot) => Ok(self.hold(ballot).await),
             Ask::Mend(order) => Ok(self.mend(*order).await),
             Ask::Impair(favour) => self.do_favour(favour).await.map(|()| Answer::Done),

@@ -61,8 +61,8 @@ pub(crate) enum Ask {
     Waits(u32),
     /// Load a tree of a job: (job, tree, root, PEs).
     TreeLoad(u32, u8, u32, Vec<u32>),
-    /// Have this fault command done everywhere: you decide the order.
-    Lead(String),
+    /// Have this fault command done everywhere: you decide the order. It is void after a later change than the given one.
+    Lead(String, Option<u64>),
     /// Let nothing move any more, and say what you know.
     Hold(Ballot),
     /// Go on like this.

@@ -136,7 +136,7 @@ impl Engine {
         tracing::warn!(link = text, "link taken out of service after repeated CRC errors");
         if self.trunks.is_some() {
             // All hosts take it out of service together.
-            return self.notice(Notice::GaveUp(text));
+            return self.notice(Notice::GaveUp(text, self.fabric.route_epoch()));
         }
         self.faults.given_up.push(link);
         self.routes_changed();

@@ -48,8 +48,8 @@ pub(crate) enum Notice {
         /// Why.
         reason: String,
     },
-    /// The network took a link out of service.
-    GaveUp(String),
+    /// The network took a link out of service, after so many route changes.
+    GaveUp(String, u64),
     /// Something came over a trunk, or became of one.
     Trunk(Word),
 }
