@@ -15,7 +15,10 @@ const JOB_SIZE: &CStr = c"pmix.job.size";
 /// Stands for the whole job (`PMIX_RANK_WILDCARD`).
 const RANK_WILDCARD: u32 = u32::MAX - 1;
 const SUCCESS: c_int = 0;
-/// Types of values (`PMIX_STRING`, `PMIX_UINT32`).
+/// A fence that hands what was put to every process's server (`PMIX_COLLECT_DATA`).
+const COLLECT: &CStr = c"pmix.collect";
+/// Types of values (`PMIX_BOOL`, `PMIX_STRING`, `PMIX_UINT32`).
+const BOOL: u16 = 1;
 const STRING: u16 = 3;
 const UINT32: u16 = 14;
 /// For processes on every host (`PMIX_GLOBAL`).
@@ -38,20 +41,30 @@ struct Value {
 
 #[repr(C)]
 union Data {
+    flag: bool,
     string: *mut c_char,
     uint32: u32,
     largest: [usize; 3],
 }
 
+/// `pmix_info_t`: a key (a text with its zero, at most 512 bytes), flags, and a value.
+#[repr(C)]
+struct Info {
+    key: [c_char; 512],
+    flags: u32,
+    value: Value,
+}
+
+const _: () = assert!(size_of::<Info>() == 552 && std::mem::offset_of!(Info, value) == 520);
 const _: () = assert!(size_of::<Proc>() == 260 && size_of::<Value>() == 32 && std::mem::offset_of!(Value, data) == 8);
 
-/// The calls that are used. The arrays of `pmix_info_t` (here `*const c_void`) are always empty.
+/// The calls that are used. Arrays of `pmix_info_t` that are always empty are `*const c_void` here.
 struct Library {
     init: unsafe extern "C" fn(*mut Proc, *const c_void, usize) -> c_int,
     get: unsafe extern "C" fn(*const Proc, *const c_char, *const c_void, usize, *mut *mut Value) -> c_int,
     put: unsafe extern "C" fn(u8, *const c_char, *mut Value) -> c_int,
     commit: unsafe extern "C" fn() -> c_int,
-    fence: unsafe extern "C" fn(*const Proc, usize, *const c_void, usize) -> c_int,
+    fence: unsafe extern "C" fn(*const Proc, usize, *const Info, usize) -> c_int,
     finalize: unsafe extern "C" fn(*const c_void, usize) -> c_int,
     error_string: unsafe extern "C" fn(c_int) -> *const c_char,
 }
@@ -184,9 +197,13 @@ impl KeySpace for Pmix {
     }
 
     fn fence(&mut self) -> Result<()> {
-        // Over all processes of the job. What was put stays where it is until somebody asks for it.
-        // SAFETY: no arrays.
-        let status = unsafe { (self.library.fence)(std::ptr::null(), 0, std::ptr::null(), 0) };
+        // Over all processes of the job. What was put goes along: not every launcher can fetch it from another node later
+        // (Slurm 22.05 finds nothing there).
+        let mut info = Info { key: [0; 512], flags: 0, value: Value { kind: BOOL, data: Data { largest: [0; 3] } } };
+        info.key.iter_mut().zip(COLLECT.to_bytes()).for_each(|(to, byte)| *to = *byte as c_char);
+        info.value.data.flag = true;
+        // SAFETY: no array of processes, and one directive that outlives the call.
+        let status = unsafe { (self.library.fence)(std::ptr::null(), 0, &raw const info, 1) };
         self.library.check("PMIx_Fence", status)
     }
 
