@@ -253,3 +253,29 @@ fn what_is_missing_or_different_on_a_host_is_named() {
     cluster.shutdown();
     test.assert_clean();
 }
+
+#[test]
+fn a_killed_daemon_takes_all_programs_of_its_jobs_along() {
+    let test = Test::new("cluster-daemons");
+    let mut cluster = two(&test);
+    let there = format!("[ ${} -ge 2 ] && setsid sleep 1000 & exec sleep 1000", abi::launch::ENV_PE);
+    // The launcher's own daemon, and the one that only starts programs for it.
+    for (host, told) in [(0, "went away"), (1, "host h1 was lost")] {
+        let job = test.spawn(shell(&cluster, &["-n", "4"], &there));
+        running(&test, "sleep", 6, &job);
+        let daemon = cluster.take(host);
+        daemon.signal(Signal::KILL);
+        drop(daemon);
+        // Another one takes its place at once: what the first one left is no obstacle.
+        cluster.spawn(host);
+        let done = job.wait(PATIENCE);
+        assert!(done.code() == 1 && done.stderr.contains(told), "h{host}: {done}");
+        only_daemons(&test);
+        cluster.wait_up();
+        let empty = |host| poll_until(|| cluster.control(host).status().jobs.is_empty());
+        assert!(empty(0) && empty(1), "jobs are left");
+        test.run(shell(&cluster, &["-n", "4"], "exit 0")).success();
+    }
+    cluster.shutdown();
+    test.assert_clean();
+}

@@ -159,6 +159,13 @@ fn reach(cluster: &Cluster, own: &[IpAddr], peer: &Host, links: usize) -> Findin
         }
         match probe(own, at) {
             Ok((mtu, heard)) => return judge(cluster, &title, at, mtu, heard),
+            Err(e) if own.iter().all(IpAddr::is_loopback) && !at.ip().is_loopback() => {
+                last = format!(
+                    "{title}: {at} cannot be reached from this host's own address, which is a loopback one: {e}; \
+                     give it an address of the network that {} is in",
+                    at.ip()
+                );
+            }
             Err(e) => last = format!("{title}: {at} cannot be reached: {e}; see `ip route get {}`", at.ip()),
         }
     }
@@ -261,6 +268,8 @@ mod tests {
         let found = check(&c, 1);
         said(&found, Severity::Fine, "own address 127.0.0.2:9 can be bound");
         let hosts = vec![host("a", "192.0.2.1", &[0, 1, 4, 5]), host("b", "127.0.0.2:9", &[2, 3, 6, 7])];
+        let found = check(&cluster(hosts.clone(), None), 1);
+        said(&found, Severity::Error, "192.0.2.1:26290 cannot be reached from this host's own address");
         let found = check(&cluster(hosts, None), 0);
         said(&found, Severity::Error, "is not an address of this machine");
         said(&found, Severity::Error, "none of its addresses is of the same family");

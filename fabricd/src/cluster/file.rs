@@ -15,7 +15,7 @@ struct Raw {
     torus: Option<Spanned<String>>,
     mesh: Option<Spanned<String>>,
     current_key: Option<Spanned<u8>>,
-    mtu: Option<Spanned<u16>>,
+    mtu: Option<Spanned<i64>>,
     boundary_slots: Option<Spanned<u16>>,
     heartbeat: Option<Spanned<String>>,
     dead_after: Option<Spanned<String>>,
@@ -76,9 +76,11 @@ pub(super) fn parse(path: &Path, text: &str) -> Result<Cluster, Vec<(usize, Stri
     );
     let shape = shape(&raw, &mut wrong);
     let (current_key, keys) = key_files(&raw, path, &mut wrong);
-    let mtu = raw.mtu.as_ref().map(|m| *m.get_ref());
-    if let Some(place) = raw.mtu.as_ref().filter(|m| *m.get_ref() < MTU_MIN) {
-        wrong.at(place, format!("mtu {} is too small; give at least {MTU_MIN}, or leave it out", place.get_ref()));
+    let fitting = |m: &Spanned<i64>| u16::try_from(*m.get_ref()).ok().filter(|mtu| *mtu >= MTU_MIN);
+    let mtu = raw.mtu.as_ref().and_then(fitting);
+    if let Some(place) = raw.mtu.as_ref().filter(|m| fitting(m).is_none()) {
+        let max = u16::MAX;
+        wrong.at(place, format!("mtu {} does not fit; give {MTU_MIN} to {max}, or leave it out", place.get_ref()));
     }
     let boundary_slots = raw.boundary_slots.as_ref().map(|s| *s.get_ref());
     if let Some(place) = raw.boundary_slots.as_ref().filter(|s| !(2..=1024).contains(s.get_ref())) {
@@ -386,7 +388,8 @@ nodes = ["2,0..3,0", "2,1..3,1"]
     #[test]
     fn mistakes_name_file_line_and_remedy() {
         for (from, to, expected) in [
-            ("mtu = 1400", "mtu = 14", "cluster.toml:4: mtu 14 is too small"),
+            ("mtu = 1400", "mtu = 14", "cluster.toml:4: mtu 14 does not fit; give 576 to 65535"),
+            ("mtu = 1400", "mtu = 70000", "cluster.toml:4: mtu 70000 does not fit"),
             ("mtu = 1400", "mut = 1400", "cluster.toml:4: unknown field `mut`"),
             ("\"4x2\"", "\"4x\"", "cluster.toml:3: shape `4x`"),
             ("000102", "0001", "cluster.toml:2: id `0001"),
