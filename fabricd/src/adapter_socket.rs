@@ -150,7 +150,7 @@ impl Client {
                 closed.unwrap_or_else(|e| Err(e.to_string())).map(|()| AdapterReply::Ok)
             }
             AdapterRequest::Links { only } => {
-                let report = self.daemon.report(seat.job).await;
+                let report = self.daemon.full_report(seat.job).await;
                 let links = report.map_or(vec![], |report| report.links);
                 let mut load = Load::NONE;
                 let asked = |l: &&LinkReport| only.as_ref().is_none_or(|(node, dir)| l.node == *node && l.dir == *dir);

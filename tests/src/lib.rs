@@ -16,6 +16,7 @@ pub mod hostile;
 pub mod process;
 pub mod rng;
 pub mod tools;
+pub mod trunks;
 
 pub use process::{Finished, Running, Test};
 pub use rng::Rng;

@@ -14,6 +14,10 @@ impl Rng {
         println!("seed {seed}; repeat with: ANGARA_TEST_SEED={seed} cargo test -p angara-tests --test {program}");
         Rng { state: seed }
     }
+    /// The generator of a seed that the test has printed.
+    pub fn new(seed: u64) -> Rng {
+        Rng { state: seed }
+    }
     /// A generator independent of this one.
     pub fn split(&mut self) -> Rng {
         Rng { state: self.u64() }

@@ -38,6 +38,8 @@ const SLOTS_DEFAULT: u16 = 256;
 const RECEIVE_WINDOW_MIN: usize = 256 << 10;
 /// Datagrams sent to one peer per round.
 const BATCHES_PER_ROUND: usize = 16;
+/// How long an address may stay in use.
+const BIND_PATIENCE: Duration = Duration::from_secs(2);
 /// Virtual channels.
 const VCS: usize = abi::packet::Vc::ALL.len();
 
@@ -116,7 +118,7 @@ impl Trunks {
             let found = cluster.hosts[host].resolve().map_err(io::Error::other)?;
             found.first().copied().ok_or_else(|| io::Error::other("a host without address"))
         };
-        let socket = trunk::socket::open(address(member.host)?, kind)?;
+        let socket = bind(address(member.host)?, kind)?;
         // All peers together may have as much under way as the socket holds, or bursts would be lost in it.
         let share = socket.receive_buffer() / (cluster.hosts.len() - 1).max(1);
         let owners: Vec<u16> = cluster.owners().into_iter().map(|host| host as u16).collect();
@@ -456,6 +458,20 @@ impl Crossing {
                 tracing::warn!(link = ?self.link, error = %e, "a frame of a boundary link was refused");
                 refused += 1;
             }
+        }
+    }
+}
+
+/// Opens the socket, which the kernel may still hold for a daemon that was just killed: it takes io_urings apart in
+/// its own time.
+fn bind(address: SocketAddr, kind: trunk::socket::Kind) -> io::Result<Box<dyn trunk::socket::Socket>> {
+    let give_up = Instant::now() + BIND_PATIENCE;
+    loop {
+        match trunk::socket::open(address, kind) {
+            Err(e) if e.kind() == io::ErrorKind::AddrInUse && Instant::now() < give_up => {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            opened => return opened.map_err(|e| io::Error::new(e.kind(), format!("UDP address {address}: {e}"))),
         }
     }
 }

@@ -1,0 +1,184 @@
+//! 32 PEs on 4 hosts with 8 nodes each: the conformance programs and all examples, over good networks and
+//! bad ones. Results must be right, and the counters of the trunks must tell what the network did.
+//!
+//! Hosts are network namespaces joined by a bridge where that is allowed, and 127.0.0.1 to 127.0.0.4.
+//! `CLUSTER_MATRIX=all cargo test --release -p angara-tests --test cluster_matrix` runs every program on every network
+//! in both places. An ordinary run takes the networks named in the tests and deals the programs out to them; only the
+//! good network between namespaces gets all but `threads`, which has four of them in each PE.
+
+use abi::msg::ClusterStatus;
+use angara_tests::cluster::{Cluster, Hosts};
+use angara_tests::{Test, tools};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// A bit of everything.
+const MIXED: &str = "drop=1% reorder=1% dup=1% corrupt=1% delay=200us";
+/// What trunks do to datagrams, and what the counters must say afterwards.
+const NETWORKS: [(&str, Explained); 7] = [
+    ("", Explained { lost: 0.0, refused: 0.0, only: None }),
+    ("drop=1%", Explained { lost: 0.01, refused: 0.0, only: None }),
+    ("drop=10%", Explained { lost: 0.1, refused: 0.0, only: None }),
+    ("reorder=5%", Explained { lost: 0.0, refused: 0.0, only: None }),
+    ("dup=5%", Explained { lost: 0.0, refused: 0.05, only: Some("replayed") }),
+    // A bit of the header makes it a stranger's or another session's, any other a forgery.
+    ("corrupt=5%", Explained { lost: 0.05, refused: 0.05, only: None }),
+    (MIXED, Explained { lost: 0.02, refused: 0.02, only: None }),
+];
+/// Longest a program may take on a busy machine with a bad network.
+const LIMIT: Duration = Duration::from_secs(280);
+
+/// Shares of the datagrams sent.
+#[derive(Clone, Copy)]
+struct Explained {
+    lost: f64,
+    refused: f64,
+    /// The one cause of refusals.
+    only: Option<&'static str>,
+}
+
+/// A program with its arguments and what it says once if all is well.
+struct Program {
+    name: &'static str,
+    file: PathBuf,
+    arguments: &'static [&'static str],
+    says: &'static str,
+}
+
+fn programs() -> Vec<Program> {
+    let conformance = |name: &'static str| {
+        let flags: &[&str] = if name == "threads" { &["-pthread"] } else { &[] };
+        let file = tools::compile_with(&format!("tests/c/openshmem/{name}.c"), flags);
+        Program { name, file, arguments: &[], says: " passed" }
+    };
+    let names = ["rma", "amo", "sync", "collectives", "teams", "interpose", "generics", "extensions", "threads"];
+    let mut all: Vec<Program> = names.into_iter().map(conformance).collect();
+    for (name, arguments, says) in [
+        ("hello", &[][..], "PE 31 of 32"),
+        ("ring", &[], "rounds over 32 PEs"),
+        ("heat2d", &[], "on 32 PEs"),
+        ("isort", &[], "0 misplaced"),
+        ("gups", &["200"], "0 not restored"),
+        ("matmul", &[], "0 wrong elements"),
+        ("bench_shmem", &["1", "barrier"], "sample"),
+    ] {
+        all.push(Program { name, file: tools::compile(&format!("examples/c/{name}.c")), arguments, says });
+    }
+    all.push(Program { name: "rust heat", file: tools::example("heat"), arguments: &["16", "16"], says: " ok" });
+    all.push(Program { name: "rust check", file: tools::example("check"), arguments: &[], says: "ok" });
+    all
+}
+
+/// Sums over the trunks of all hosts.
+#[derive(Clone, Default, Debug)]
+struct Sums {
+    sent: u64,
+    received: u64,
+    replays: u64,
+    refused: BTreeMap<String, u64>,
+}
+
+impl Sums {
+    fn of(cluster: &Cluster<'_>) -> Sums {
+        let mut sums = Sums::default();
+        for host in 0..cluster.len() {
+            let status: ClusterStatus = cluster.status(host);
+            if status.strangers > 0 {
+                *sums.refused.entry("stranger".into()).or_default() += status.strangers;
+            }
+            for peer in status.peers {
+                sums.sent += peer.sent.datagrams;
+                sums.received += peer.received.datagrams;
+                sums.replays += peer.replays;
+                peer.refused.into_iter().for_each(|(why, n)| *sums.refused.entry(why).or_default() += n);
+            }
+        }
+        sums
+    }
+    fn since(&self, before: &Sums) -> Sums {
+        let refused = self.refused.iter().map(|(why, n)| (why.clone(), n - before.refused.get(why).unwrap_or(&0)));
+        Sums {
+            sent: self.sent - before.sent,
+            received: self.received - before.received,
+            replays: self.replays - before.replays,
+            refused: refused.filter(|(_, n)| *n > 0).collect(),
+        }
+    }
+}
+
+/// Whether a share is about what it should be: the network is random, and machines are busy.
+fn about(share: f64, wanted: f64) -> bool {
+    if wanted == 0.0 { share < 0.003 } else { share > wanted / 2.0 && share < wanted * 2.0 }
+}
+
+fn explain(network: &str, wanted: Explained, sums: &Sums) {
+    let sent = sums.sent as f64;
+    assert!(sums.sent > 1000, "`{network}`: hardly anything crossed: {sums:?}");
+    let refused: u64 = sums.refused.values().sum();
+    let lost = sums.sent as f64 - sums.received as f64;
+    assert!(about(lost / sent, wanted.lost), "`{network}`: {lost} of {sent} datagrams did not arrive: {sums:?}");
+    match wanted.refused {
+        0.0 => assert_eq!(refused, 0, "`{network}`: {sums:?}"),
+        share => assert!(about(refused as f64 / sent, share), "`{network}`: {refused} of {sent} refused: {sums:?}"),
+    }
+    if let Some(only) = wanted.only {
+        assert!(sums.refused.keys().all(|why| why == only), "`{network}`: {sums:?}");
+    }
+    assert!(wanted.lost == 0.0 || sums.replays as f64 > lost / 4.0, "`{network}`: who sent the lost again? {sums:?}");
+}
+
+fn run_networks(name: &str, hosts: Hosts, engine: &str, usual: &[&str]) {
+    let all = std::env::var("CLUSTER_MATRIX").is_ok_and(|v| v == "all");
+    let test = Test::new(name);
+    let cluster = Cluster::start(&test, "4x4x2", hosts, &["--udp-engine", engine]);
+    assert!((0..4).all(|host| cluster.status(host).engine == engine));
+    let programs = programs();
+    let networks: Vec<_> = NETWORKS.into_iter().filter(|(network, _)| all || usual.contains(network)).collect();
+    for (turn, (network, wanted)) in networks.iter().enumerate() {
+        let start = Instant::now();
+        if !network.is_empty() {
+            cluster.fault(&format!("trunk all {network} seed={turn}"));
+        }
+        let before = Sums::of(&cluster);
+        let whole = name == "matrix-netns" && network.is_empty();
+        // One asks the daemons for thousands of counters: slow over a bad network, and none of its business.
+        let fits = |p: &Program| p.name != "threads" && (network.is_empty() || p.name != "extensions");
+        let part = |(i, p): &(usize, &Program)| all || (fits(p) && (whole || i % networks.len() == turn));
+        let mut failures = Vec::new();
+        for (_, program) in programs.iter().enumerate().filter(part) {
+            let begun = Instant::now();
+            let mut command: Command = cluster.run(&["-n", "32", "--heap", "16M", "--timeout", "250"], &program.file);
+            command.args(program.arguments);
+            match test.spawn(command).try_wait(LIMIT) {
+                Ok(done) if done.code() == 0 && done.stdout.contains(program.says) => {}
+                Ok(done) => failures.push(done.to_string()),
+                Err(still) => failures.push(format!("{} hangs\n{}", program.name, still.so_far())),
+            }
+            println!("  `{network}` {}: {:.1?}", program.name, begun.elapsed());
+        }
+        assert!(failures.is_empty(), "`{network}`: {} runs failed:\n\n{}", failures.len(), failures.join("\n\n"));
+        let sums = Sums::of(&cluster).since(&before);
+        println!("`{network}`: {:.1?}, {sums:?}", start.elapsed());
+        explain(network, *wanted, &sums);
+        if !network.is_empty() {
+            cluster.fault("trunk all clear");
+        }
+    }
+    cluster.shutdown();
+    test.assert_clean();
+}
+
+#[test]
+fn between_network_namespaces_results_are_right_and_counters_explain() {
+    match Hosts::namespaces(4) {
+        Ok(hosts) => run_networks("matrix-netns", hosts, "syscall", &["", "drop=10%", "corrupt=5%"]),
+        Err(why) => println!("skipped: no network namespaces with veth and a bridge here: {why}"),
+    }
+}
+
+#[test]
+fn on_four_loopback_addresses_results_are_right_and_counters_explain() {
+    run_networks("matrix-loopback", Hosts::loopback(4), "uring", &["", MIXED]);
+}
