@@ -184,6 +184,19 @@ impl Mapping {
         Ok(())
     }
 
+    /// [`Mapping::read`] of `len` bytes into new memory.
+    pub fn read_vec(&self, offset: usize, len: usize) -> Result<Vec<u8>, ShmError> {
+        let src = self.range(offset, len)?;
+        let mut out = Vec::with_capacity(len);
+        // SAFETY: `range` checked the source; the vector has room for `len` bytes, all of which are written before they
+        // count as its contents.
+        unsafe {
+            copy_elements(src, out.as_mut_ptr(), len);
+            out.set_len(len);
+        }
+        Ok(out)
+    }
+
     /// Checks the header of a page of kind `kind`.
     pub fn expect_page(&self, kind: PageKind) -> Result<&PageHeader, ShmError> {
         let h: &PageHeader = self.at(0)?;

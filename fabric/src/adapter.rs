@@ -202,7 +202,7 @@ impl Fabric {
         p.bytes = bytes;
         p.flits = flits_for(bytes as usize);
         if self.carry {
-            p.payload = if memory { self.payloads.alloc_for(bytes as usize) } else { self.ops[op].payload };
+            p.payload = if memory { NONE } else { self.ops[op].payload }; // of memory: when it is supplied
             if !memory {
                 self.ops[op].payload = NONE;
             }

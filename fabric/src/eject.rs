@@ -7,9 +7,11 @@ use crate::Fabric;
 use crate::slab::{Detail, Packet, flag, flits_for};
 use crate::topology::NONE;
 use crate::types::*;
+use abi::PAYLOAD_MAX;
 use abi::desc::{Place, Region};
 use abi::packet::{PacketType, Vc};
 use abi::torus::NodeId;
+use bytes::Bytes;
 
 impl Fabric {
     /// A packet is out of the network: ejected or dropped. `at` is where.
@@ -81,7 +83,7 @@ impl Fabric {
             PacketType::ReadReq => {
                 let Detail::Read { len, .. } = p.detail else { return self.free_packet(h) };
                 if !self.carry {
-                    return self.answer(h, &[]);
+                    return self.answer(h, &[], None);
                 }
                 let token = self.await_memory(h);
                 self.effect(Effect::Fetch { at, job, place, len, token, time });
@@ -110,17 +112,26 @@ impl Fabric {
     /// the target of a read or atomic the answer is sent. Stale tokens are ignored; missing bytes
     /// count as zero.
     pub fn supply(&mut self, token: FetchToken, data: &[u8]) {
+        match data.len() {
+            0..=PAYLOAD_MAX => self.take_memory(token, data, None),
+            _ => self.supply_bytes(token, Bytes::copy_from_slice(data)),
+        }
+    }
+
+    /// [`Fabric::supply`] of memory that need not be copied again.
+    pub fn supply_bytes(&mut self, token: FetchToken, data: Bytes) {
+        self.take_memory(token, &data, Some(&data));
+    }
+
+    fn take_memory(&mut self, token: FetchToken, data: &[u8], shared: Option<&Bytes>) {
         let Some(h) = self.packets.by_token(token.0) else { return };
         self.waiting -= 1;
         self.packets[h].flags &= !flag::AWAIT;
         match self.packets[h].kind {
-            PacketType::ReadReq | PacketType::Service => self.answer(h, data),
+            PacketType::ReadReq | PacketType::Service => self.answer(h, data, shared),
             _ => {
                 let p = self.packets[h];
-                let slot = self.payloads.bytes_mut(p.payload, p.bytes as usize);
-                let have = data.len().min(slot.len());
-                slot[..have].copy_from_slice(&data[..have]);
-                slot[have..].fill(0);
+                self.packets[h].payload = self.fresh_payload(p.bytes as usize, data, shared);
                 if let Some(op) = self.ops.by_key(p.op) {
                     self.ops[op].to_copy -= 1;
                     if self.ops[op].to_copy == 0 && self.ops[op].done == self.ops[op].len {
@@ -130,6 +141,20 @@ impl Fabric {
                 self.drain_staging(p.port as usize);
             }
         }
+    }
+
+    /// A payload of `len` bytes with `data` in it; missing bytes are zero.
+    fn fresh_payload(&mut self, len: usize, data: &[u8], shared: Option<&Bytes>) -> u32 {
+        if len > PAYLOAD_MAX {
+            let contents = shared.filter(|b| b.len() >= len).map(|b| b.slice(..len));
+            let padded = || data.iter().copied().chain(std::iter::repeat(0)).take(len).collect();
+            return self.payloads.alloc_train(contents.unwrap_or_else(padded));
+        }
+        let payload = self.payloads.alloc();
+        let (slot, have) = (&mut self.payloads.get_mut(payload)[..len], data.len().min(len));
+        slot[..have].copy_from_slice(&data[..have]);
+        slot[have..].fill(0);
+        payload
     }
 
     /// The memory an effect asked for does not exist. At the source the operation fails; at the
@@ -206,7 +231,7 @@ impl Fabric {
     }
 
     /// Sends the answer to a read or fetching atomic and forgets the request.
-    fn answer(&mut self, h: u32, data: &[u8]) {
+    fn answer(&mut self, h: u32, data: &[u8], shared: Option<&Bytes>) {
         let request = self.packets[h];
         let (back, len, last) = match request.detail {
             Detail::Read { back, len } => (back, len as usize, flag::LAST | flag::READ),
@@ -222,11 +247,9 @@ impl Fabric {
             p.flits = flits_for(n);
             p.flags = if done + n == len { last } else { 0 };
             if self.carry {
-                p.payload = self.payloads.alloc_for(n);
-                let slot = self.payloads.bytes_mut(p.payload, n);
-                let have = data.len().saturating_sub(done).min(n);
-                slot[..have].copy_from_slice(&data[done..done + have]);
-                slot[have..].fill(0);
+                let part = done.min(data.len())..(done + n).min(data.len());
+                let shared = shared.map(|b| b.slice(part.clone()));
+                p.payload = self.fresh_payload(n, &data[part], shared.as_ref());
             }
             let node = p.src;
             let answer = self.packets.alloc(p);

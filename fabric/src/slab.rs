@@ -5,9 +5,9 @@
 use crate::topology::{NONE, Way};
 use crate::types::Tick;
 use abi::PAYLOAD_MAX;
-use abi::account::READ_MAX;
 use abi::desc::{AmoOp, Place, Region};
 use abi::packet::{PacketType, ReduceElem, ReduceOp, data_flits};
+use bytes::Bytes;
 
 /// Bits of [`Packet::flags`].
 pub(crate) mod flag {
@@ -279,14 +279,14 @@ impl std::ops::IndexMut<u32> for Packets {
     }
 }
 
-/// Payload slots with a count of users: of 256 bytes, or, for trains, of [`READ_MAX`].
+/// Payload slots with a count of users: of 256 bytes, or what a train carries.
 #[derive(Default, Debug)]
 pub(crate) struct Payloads {
     data: Vec<[u8; PAYLOAD_MAX]>,
     users: Vec<u16>,
     free: Vec<u32>,
     /// Contents of trains; their slots have [`TRAIN`] set.
-    trains: Vec<Box<[u8]>>,
+    trains: Vec<Bytes>,
     train_users: Vec<u16>,
     free_trains: Vec<u32>,
 }
@@ -306,29 +306,23 @@ impl Payloads {
         self.users.push(1);
         self.data.len() as u32 - 1
     }
-    /// A slot for `len` bytes.
-    #[inline]
-    pub(crate) fn alloc_for(&mut self, len: usize) -> u32 {
-        if len <= PAYLOAD_MAX { self.alloc() } else { self.alloc_train() }
-    }
-    #[inline(never)]
-    fn alloc_train(&mut self) -> u32 {
+    /// A slot for what a train carries, with one user.
+    pub(crate) fn alloc_train(&mut self, contents: Bytes) -> u32 {
         if let Some(slot) = self.free_trains.pop() {
-            self.train_users[slot as usize] = 1;
+            (self.trains[slot as usize], self.train_users[slot as usize]) = (contents, 1);
             return slot | TRAIN;
         }
-        self.trains.push(vec![0; READ_MAX].into());
+        self.trains.push(contents);
         self.train_users.push(1);
         (self.trains.len() as u32 - 1) | TRAIN
     }
     #[inline]
-    fn users(&mut self, slot: u32) -> &mut u16 {
-        if slot & TRAIN == 0 { &mut self.users[slot as usize] } else { &mut self.train_users[(slot & !TRAIN) as usize] }
-    }
-    #[inline]
     pub(crate) fn retain(&mut self, slot: u32) {
-        if slot != NONE {
-            *self.users(slot) += 1;
+        if slot == NONE {
+        } else if slot & TRAIN == 0 {
+            self.users[slot as usize] += 1;
+        } else {
+            self.train_users[(slot & !TRAIN) as usize] += 1;
         }
     }
     #[inline]
@@ -336,11 +330,24 @@ impl Payloads {
         if slot == NONE {
             return;
         }
-        let users = self.users(slot);
+        if slot & TRAIN != 0 {
+            return self.release_train(slot & !TRAIN);
+        }
+        let users = &mut self.users[slot as usize];
         debug_assert!(*users > 0, "payload {slot} released twice");
         *users -= 1;
         if *users == 0 {
-            if slot & TRAIN == 0 { self.free.push(slot) } else { self.free_trains.push(slot & !TRAIN) }
+            self.free.push(slot);
+        }
+    }
+    #[inline(never)]
+    fn release_train(&mut self, slot: u32) {
+        let users = &mut self.train_users[slot as usize];
+        debug_assert!(*users > 0, "train {slot} released twice");
+        *users -= 1;
+        if *users == 0 {
+            self.trains[slot as usize] = Bytes::new();
+            self.free_trains.push(slot);
         }
     }
     #[inline]
@@ -348,21 +355,16 @@ impl Payloads {
         match slot {
             NONE => &[],
             _ if slot & TRAIN == 0 => &self.data[slot as usize][..len],
-            _ => &self.trains[(slot & !TRAIN) as usize][..len],
+            _ => &self.train(slot)[..len],
         }
+    }
+    /// What a train carries.
+    pub(crate) fn train(&self, slot: u32) -> &Bytes {
+        &self.trains[(slot & !TRAIN) as usize]
     }
     #[inline]
     pub(crate) fn get_mut(&mut self, slot: u32) -> &mut [u8; PAYLOAD_MAX] {
         &mut self.data[slot as usize]
-    }
-    /// The first `len` bytes of a slot made for at least as many.
-    #[inline]
-    pub(crate) fn bytes_mut(&mut self, slot: u32, len: usize) -> &mut [u8] {
-        if slot & TRAIN == 0 {
-            &mut self.data[slot as usize][..len]
-        } else {
-            &mut self.trains[(slot & !TRAIN) as usize][..len]
-        }
     }
     pub(crate) fn in_use(&self) -> usize {
         self.data.len() - self.free.len() + self.trains.len() - self.free_trains.len()

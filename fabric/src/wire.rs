@@ -26,9 +26,10 @@ pub enum Frame {
         vc: Vc,
         /// What the flits have no room for.
         meta: Meta,
-        /// The flits, sealed, little-endian. Of a train, the flits of a packet without data, then the data, filled up to a
-        /// whole number of flits.
+        /// The flits, sealed, little-endian; of a train, those of a packet without data.
         flits: Bytes,
+        /// What a train carries.
+        train: Bytes,
     },
     /// One slot of a virtual channel's buffer is free again at the time beside it.
     Credit {
@@ -163,17 +164,7 @@ impl Fabric {
     }
 
     /// Rebuilds a packet from boundary flits that arrive at node `at`.
-    fn decode(&mut self, at: NodeId, meta: &Meta, bytes: &[u8]) -> Result<Packet, FrameError> {
-        let (bytes, train) = if meta.bytes as usize > PAYLOAD_MAX {
-            let data = (2 * FLIT_BYTES..2 * FLIT_BYTES + meta.bytes as usize, meta.bytes as usize <= READ_MAX);
-            let data = bytes.get(data.0).filter(|_| data.1 && self.carry);
-            (
-                &bytes[..bytes.len().min(2 * FLIT_BYTES)],
-                Some(data.ok_or(FrameError::Content("a train of another length"))?),
-            )
-        } else {
-            (bytes, None)
-        };
+    fn decode(&mut self, at: NodeId, meta: &Meta, bytes: &[u8], train: Bytes) -> Result<Packet, FrameError> {
         let mut flits = [0; PACKET_FLITS_MAX];
         let n = bytes.len() / FLIT_BYTES;
         if n > PACKET_FLITS_MAX || !bytes.len().is_multiple_of(FLIT_BYTES) {
@@ -210,21 +201,22 @@ impl Fabric {
         p.way = Way::resume(&self.net, at, p.dst, header.dirbits, first, last);
         p.rate = meta.rate.min(rate::WHOLE);
         p.region = Region::from_bits(meta.region).ok_or(FrameError::Content("unknown region"))?;
-        match train {
-            None => self.decode_address(&mut p, &header, &flits, meta)?,
-            Some(data) => {
-                let Address::Memory { offset, .. } = header.address else {
-                    return Err(FrameError::Content("a train for a tree"));
-                };
-                if !matches!(p.kind, PacketType::Write | PacketType::ReadRsp) || p.is(flag::RESULT) {
-                    return Err(FrameError::Content("a train that carries no data"));
-                }
-                p.offset = offset;
-                p.flits = flits_for(data.len());
-                p.payload = self.payloads.alloc_for(data.len());
-                self.payloads.bytes_mut(p.payload, data.len()).copy_from_slice(data);
-            }
+        if meta.bytes as usize <= PAYLOAD_MAX {
+            self.decode_address(&mut p, &header, &flits, meta)?;
+            return Ok(p);
         }
+        let Address::Memory { offset, .. } = header.address else {
+            return Err(FrameError::Content("a train for a tree"));
+        };
+        if !matches!(p.kind, PacketType::Write | PacketType::ReadRsp) || p.is(flag::RESULT) || !self.carry {
+            return Err(FrameError::Content("a train that carries no data"));
+        }
+        if train.len() != meta.bytes as usize || train.len() > READ_MAX {
+            return Err(FrameError::Content("a train of another length"));
+        }
+        p.offset = offset;
+        p.flits = flits_for(train.len());
+        p.payload = self.payloads.alloc_train(train);
         Ok(p)
     }
 
@@ -306,12 +298,10 @@ impl Fabric {
             port: p.port,
             rate: p.rate,
         };
-        let train = if p.is_train() { self.payloads.get(p.payload, p.bytes as usize) } else { &[] };
-        let mut bytes = Vec::with_capacity((n * FLIT_BYTES + train.len()).next_multiple_of(FLIT_BYTES));
+        let train = if p.is_train() { self.payloads.train(p.payload).clone() } else { Bytes::new() };
+        let mut bytes = Vec::with_capacity(n * FLIT_BYTES);
         flits[..n].iter().for_each(|f| bytes.extend_from_slice(&f.to_le_bytes()));
-        bytes.extend_from_slice(train);
-        bytes.resize(bytes.len().next_multiple_of(FLIT_BYTES), 0);
-        let frame = Frame::Packet { vc: Vc::ALL[vc], meta, flits: bytes.into() };
+        let frame = Frame::Packet { vc: Vc::ALL[vc], meta, flits: bytes.into(), train };
         self.boundary.entry(link_index(node, out)).or_default().push_back((p.ready, frame));
         self.keep(h);
     }
@@ -387,11 +377,11 @@ impl Fabric {
                 }
                 self.give_slots(link.node, link.dir.index(), vc as usize, 1, at);
             }
-            Frame::Packet { vc, meta, flits } => {
+            Frame::Packet { vc, meta, flits, train } => {
                 if self.owned[link.node as usize] || !self.owned[far as usize] {
                     return Err(FrameError::Link(link));
                 }
-                let mut p = self.decode(far, &meta, &flits).inspect_err(|e| {
+                let mut p = self.decode(far, &meta, &flits, train).inspect_err(|e| {
                     if matches!(e, FrameError::Packet(packet::PacketError::Crc)) {
                         self.counters.count_damaged(index);
                     }

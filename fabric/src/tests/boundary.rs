@@ -220,11 +220,11 @@ fn damaged_frames_and_wrong_links_are_refused() {
     j.parts[0].run_free();
     let link = Link { node: 0, dir: Direction::new(0, true) };
     let (time, frame) = j.parts[0].poll_transmit(link).unwrap();
-    let Frame::Packet { vc, meta, flits } = frame.clone() else { panic!("{frame:?}") };
+    let Frame::Packet { vc, meta, flits, train } = frame.clone() else { panic!("{frame:?}") };
     for bit in 0..flits.len() * 8 {
         let mut bytes = flits.to_vec();
         bytes[bit / 8] ^= 1 << (bit % 8);
-        let bad = Frame::Packet { vc, meta, flits: bytes.into() };
+        let bad = Frame::Packet { vc, meta, flits: bytes.into(), train: train.clone() };
         assert!(matches!(j.parts[1].handle_frame(link, time, bad), Err(FrameError::Packet(_))), "bit {bit}");
     }
     assert!(j.parts[1].link_counters(link).crc_errors > 0);

@@ -5,6 +5,7 @@
 //! at worst lose a packet.
 
 use super::engine::{Engine, EngineJob};
+use abi::PAYLOAD_MAX;
 use abi::channel::{Fault, status};
 use abi::desc::{AmoOp, Place, Region};
 use abi::shm::Mapping;
@@ -44,7 +45,14 @@ impl Engine {
             Effect::Fetch { at, place, len, token, .. } => {
                 let len = len as usize;
                 let found = owner(&self.ports, &self.jobs, at).and_then(|(job, pe)| job.memory(pe, place, len));
-                let Some(bytes) = self.scratch.get_mut(..len) else { return self.fabric.refuse(token) };
+                if len > PAYLOAD_MAX {
+                    let read = found.map(|(map, offset)| map.read_vec(offset, len));
+                    return match read {
+                        Some(Ok(bytes)) => self.fabric.supply_bytes(token, bytes.into()),
+                        _ => self.fabric.refuse(token),
+                    };
+                }
+                let bytes = &mut [0; PAYLOAD_MAX][..len];
                 match found.map(|(map, offset)| map.read(offset, bytes)) {
                     Some(Ok(())) => self.fabric.supply(token, bytes),
                     _ => self.fabric.refuse(token),

@@ -45,8 +45,6 @@ pub(crate) struct Engine {
     pub(super) faults: FaultBook,
     /// Owner of each tree.
     pub(super) trees: [Option<u16>; abi::TREES],
-    /// Holds one packet or one read's worth of bytes on its way between memory and network.
-    pub(super) scratch: Vec<u8>,
     pub(super) epoll: OwnedFd,
     pub(super) gauges: Arc<Gauges>,
     /// To the other hosts of the cluster, if there are any.
@@ -101,7 +99,6 @@ impl Engine {
             stale: false,
             faults: FaultBook::default(),
             trees: [None; abi::TREES],
-            scratch: vec![0; abi::account::READ_MAX],
             epoll,
             gauges,
             trunks,

@@ -6,13 +6,13 @@
 //! ```text
 //! credit  0x00 | vc << 4   count:16                           so many slots of the channel are free again
 //! packet  0x01 | vc << 4   flits:16 job:16 generation:16 class:8 src:16 dst:16 region:8 flags:16
-//!                          bytes:16 op:64 port:32 rate:8, then the flits, 16 bytes each (a train's contents, too)
+//!                          bytes:16 op:64 port:32 rate:8, then the flits, 16 bytes each, and what a train carries
 //! gone    0x02 | vc << 4   job:16 generation:16 from:32 to:32 count:16    packets of a stream have been ejected
 //! ```
 
-use abi::FLIT_BYTES;
 use abi::account::READ_MAX;
 use abi::packet::Vc;
+use abi::{FLIT_BYTES, PACKET_FLITS_MAX, PAYLOAD_MAX};
 use bytes::Bytes;
 use fabric::{Frame, Meta};
 
@@ -21,20 +21,35 @@ const PACKET: u8 = 1;
 const GONE: u8 = 2;
 /// Bytes before the frames of a record.
 const EPOCH: usize = 8;
-/// Longest frame: a train.
-pub(super) const FRAME_MAX: usize = 64 + 2 * FLIT_BYTES + READ_MAX;
+/// Longest frame, what a train carries excepted.
+const FRAME_MAX: usize = 64 + PACKET_FLITS_MAX * FLIT_BYTES;
+/// Longest record.
+const RECORD_MAX: usize = 60 * 1024;
+const _: () = assert!(EPOCH + FRAME_MAX + READ_MAX <= RECORD_MAX);
 
 /// Frames of one record being put together.
 #[derive(Default)]
 pub(super) struct Writer {
     bytes: Vec<u8>,
+    /// What a train carries: the end of its record.
+    train: Bytes,
     /// Channel of the credit at the end of `bytes`, to which another may be added.
     credit: Option<u8>,
 }
 
 impl Writer {
-    pub(super) fn bytes(&self) -> &[u8] {
-        &self.bytes
+    /// The record.
+    pub(super) fn parts(&self) -> [&[u8]; 2] {
+        [&self.bytes, &self.train]
+    }
+    /// The route changes it was begun with.
+    pub(super) fn epoch(&self) -> u64 {
+        self.bytes.first_chunk().map_or(0, |b| u64::from_le_bytes(*b))
+    }
+    /// Whether `frame` still fits.
+    pub(super) fn takes(&self, frame: &Frame) -> bool {
+        let train = if let Frame::Packet { train, .. } = frame { train.len() } else { 0 };
+        self.train.is_empty() && self.bytes.len() + FRAME_MAX + train <= RECORD_MAX
     }
     pub(super) fn is_empty(&self) -> bool {
         self.bytes.is_empty()
@@ -46,6 +61,7 @@ impl Writer {
     }
     pub(super) fn clear(&mut self) {
         self.bytes.clear();
+        self.train.clear();
         self.credit = None;
     }
 
@@ -68,7 +84,7 @@ impl Writer {
                 out.push(CREDIT | vc << 4);
                 out.extend_from_slice(&1u16.to_le_bytes());
             }
-            Frame::Packet { vc, meta, flits } => {
+            Frame::Packet { vc, meta, flits, train } => {
                 out.push(PACKET | (*vc as u8) << 4);
                 out.extend_from_slice(&((flits.len() / FLIT_BYTES) as u16).to_le_bytes());
                 out.extend_from_slice(&meta.job.to_le_bytes());
@@ -83,6 +99,7 @@ impl Writer {
                 out.extend_from_slice(&meta.port.to_le_bytes());
                 out.push(meta.rate);
                 out.extend_from_slice(flits);
+                self.train = train.clone();
             }
             Frame::Gone { job, generation, from, to, vc, count } => {
                 out.push(GONE | vc << 4);
@@ -147,7 +164,9 @@ impl Reader {
                     rate: self.u8()?,
                 };
                 let flits = self.take(flits * FLIT_BYTES)?;
-                Ok(Some((Frame::Packet { vc, meta, flits }, 1)))
+                let train = if meta.bytes as usize > PAYLOAD_MAX { meta.bytes as usize } else { 0 };
+                let train = self.take(train)?;
+                Ok(Some((Frame::Packet { vc, meta, flits, train }, 1)))
             }
             GONE => {
                 let (job, generation, from, to) = (self.u16()?, self.u16()?, self.u32()?, self.u32()?);
@@ -186,17 +205,17 @@ impl Reader {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use abi::PACKET_FLITS_MAX;
     use proptest::prelude::*;
 
     fn frame() -> impl Strategy<Value = Frame> {
         let vc = (0..5usize).prop_map(|vc| Vc::ALL[vc]);
         let meta = (any::<(u16, u16, u8, u16, u16, u8, u16, u16, u64)>(), any::<(u32, u8)>());
+        let train = prop_oneof![Just(0), PAYLOAD_MAX + 1..=READ_MAX];
         let flits = proptest::collection::vec(any::<u8>(), 0..PACKET_FLITS_MAX * FLIT_BYTES)
             .prop_map(|v| v[..v.len() / FLIT_BYTES * FLIT_BYTES].to_vec());
         prop_oneof![
             vc.clone().prop_map(|vc| Frame::Credit { vc }),
-            (vc, meta, flits).prop_map(|(vc, (m, (port, rate)), flits)| Frame::Packet {
+            (vc, meta, flits, train).prop_map(|(vc, (m, (port, rate)), flits, train)| Frame::Packet {
                 vc,
                 meta: Meta {
                     job: m.0,
@@ -206,12 +225,13 @@ mod tests {
                     dst_endpoint: m.4,
                     region: m.5,
                     flags: m.6,
-                    bytes: m.7,
+                    bytes: if train > 0 { train as u16 } else { m.7 % (PAYLOAD_MAX as u16 + 1) },
                     op: m.8,
                     port,
                     rate
                 },
                 flits: flits.into(),
+                train: vec![m.2; train].into(),
             }),
             (any::<(u16, u16, u32, u32, u16)>(), 0..2u8).prop_map(|((job, generation, from, to, count), vc)| {
                 Frame::Gone { job, generation, from, to, vc, count }
@@ -222,16 +242,27 @@ mod tests {
     proptest! {
         #[test]
         fn frames_read_back_as_written(frames in proptest::collection::vec(frame(), 0..20)) {
-            let mut writer = Writer::default();
-            writer.begin(77);
-            frames.iter().for_each(|f| writer.push(f));
-            prop_assert!(writer.bytes().len() <= EPOCH + frames.len() * FRAME_MAX);
-            let record = Bytes::copy_from_slice(writer.bytes());
-            prop_assert_eq!(epoch(&record), Some(77));
-            let mut reader = Reader::new(record);
+            let (mut writer, mut records) = (Writer::default(), Vec::new());
+            for frame in &frames {
+                if !writer.is_empty() && !writer.takes(frame) {
+                    records.push(writer.parts().concat());
+                    writer.clear();
+                }
+                if writer.is_empty() {
+                    writer.begin(77);
+                }
+                writer.push(frame);
+            }
+            records.push(writer.parts().concat());
             let mut read = Vec::new();
-            while let Some((frame, count)) = reader.next().expect("well formed") {
-                read.extend(std::iter::repeat_n(frame, count as usize));
+            for record in records {
+                prop_assert!(record.len() <= RECORD_MAX);
+                let record = Bytes::from(record);
+                prop_assert!(frames.is_empty() || epoch(&record) == Some(77));
+                let mut reader = Reader::new(record);
+                while let Some((frame, count)) = reader.next().expect("well formed") {
+                    read.extend(std::iter::repeat_n(frame, count as usize));
+                }
             }
             prop_assert_eq!(read, frames);
         }

@@ -11,7 +11,7 @@
 //! as soon as its packet is on the trunk. The router sees the same answers to "is one free, are two free" as if
 //! it counted all of them, so the bubble rule holds.
 
-use super::frames::{self, FRAME_MAX, Reader, Writer};
+use super::frames::{self, Reader, Writer};
 use crate::cluster::Keys;
 use crate::config::Membership;
 use crate::impair;
@@ -24,8 +24,6 @@ use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 use trunk::{Association, Event, SendError};
 
-/// Largest record.
-const RECORD_MAX: usize = 60 * 1024;
 /// Bytes waiting for a peer above which nothing more is taken from the network.
 const BACKLOG_MAX: usize = 4 << 20;
 /// Channel of the daemons' own messages.
@@ -36,6 +34,9 @@ const ROUTER_SLOTS: u16 = 8;
 const SLOTS_DEFAULT: u16 = 256;
 /// Least an association wants to receive ahead of what was handed out.
 const RECEIVE_WINDOW_MIN: usize = 256 << 10;
+/// Rounds for which credits and word of ejected packets wait for a packet that goes the same way. A datagram costs more than
+/// a round trip through everything else.
+const HELD_MAX: u8 = 3;
 /// Datagrams sent to one peer per round.
 const BATCHES_PER_ROUND: usize = 16;
 /// How long an address may stay in use.
@@ -65,6 +66,8 @@ struct Crossing {
     shown: [u16; VCS],
     /// Records sent after a route change that has not been made here yet.
     early: VecDeque<Bytes>,
+    /// Frames for the other end that are not on the trunk yet.
+    record: Writer,
 }
 
 /// Another host.
@@ -76,6 +79,8 @@ struct Peer {
     session: Option<u32>,
     /// All hosts have agreed that this session carries links; until then nothing of them goes out or comes in.
     live: bool,
+    /// Rounds for which credits and such have been held back.
+    held: u8,
     /// Messages the association had no room for.
     messages: VecDeque<Vec<u8>>,
     /// What befalls its datagrams on purpose.
@@ -102,7 +107,6 @@ pub(super) struct Trunks {
     origin: Instant,
     slots: u16,
     batch: Vec<u8>,
-    record: Writer,
     /// Datagrams that do not even claim to be from another host of this cluster to this one.
     strangers: u64,
     /// Records or frames that were not understood.
@@ -131,7 +135,8 @@ impl Trunks {
                 let sends = fabric.owns(link.node);
                 let other = owners[if sends { far } else { link.node } as usize];
                 let none = [0; VCS];
-                (other == index).then_some(Crossing { link, sends, taken: none, shown: none, early: VecDeque::new() })
+                let (early, record) = (VecDeque::new(), Writer::default());
+                (other == index).then_some(Crossing { link, sends, taken: none, shown: none, early, record })
             });
             let address = address(host)?;
             let mut config = trunk::Config::new(member.host as u16, index, cluster.id, keys.clone(), random()?);
@@ -144,8 +149,9 @@ impl Trunks {
             let association = Association::new(config, Duration::ZERO).map_err(io::Error::other)?;
             let crossings = crossings.collect();
             let (name, impaired) = (cluster.hosts[host].name.clone(), impair::State::default());
-            let (session, live, messages) = (None, false, VecDeque::new());
-            peers.insert(index, Peer { association, address, crossings, session, live, messages, impaired, name });
+            let (session, live, held, messages) = (None, false, 0, VecDeque::new());
+            let peer = Peer { association, address, crossings, session, live, held, messages, impaired, name };
+            peers.insert(index, peer);
         }
         Ok(Trunks {
             socket,
@@ -154,7 +160,6 @@ impl Trunks {
             origin,
             slots: cluster.boundary_slots.unwrap_or(SLOTS_DEFAULT).max(ROUTER_SLOTS),
             batch: Vec::new(),
-            record: Writer::default(),
             strangers: 0,
             nonsense: 0,
         })
@@ -287,32 +292,14 @@ impl Trunks {
 
     /// Hands what leaves the network to the trunks. Whether there was anything; then routers may have slots again.
     pub(super) fn gather(&mut self, fabric: &mut Fabric) -> bool {
-        let mut work = false;
         let extra = self.slots - ROUTER_SLOTS;
         let epoch = fabric.route_epoch();
+        let mut work = false;
         for peer in self.peers.values_mut() {
             peer.send_messages();
-            let live = peer.live;
-            for (index, crossing) in peer.crossings.iter_mut().enumerate().filter(|_| live) {
-                if peer.association.backlog() > BACKLOG_MAX {
-                    break;
-                }
-                while let Some((_, frame)) = fabric.poll_transmit(crossing.link) {
-                    if self.record.is_empty() {
-                        self.record.begin(epoch);
-                    }
-                    if let Frame::Packet { vc, .. } = frame {
-                        crossing.sent(fabric, vc, extra);
-                    }
-                    self.record.push(&frame);
-                    if self.record.bytes().len() + FRAME_MAX > RECORD_MAX {
-                        hand_over(&mut peer.association, index, &mut self.record);
-                    }
-                }
-                if !self.record.is_empty() {
-                    work = true;
-                    hand_over(&mut peer.association, index, &mut self.record);
-                }
+            if peer.live && peer.gather(fabric, epoch, extra) {
+                peer.hand_over();
+                work = true;
             }
         }
         work
@@ -322,6 +309,12 @@ impl Trunks {
     pub(super) fn send(&mut self) {
         let now = self.origin.elapsed();
         for peer in self.peers.values_mut() {
+            if peer.crossings.iter().any(|c| !c.record.is_empty()) {
+                peer.held += 1;
+                if peer.held > HELD_MAX {
+                    peer.hand_over();
+                }
+            }
             for _ in 0..BATCHES_PER_ROUND {
                 self.batch.clear();
                 let Some(segment) = peer.association.poll_transmit(now, &mut self.batch) else { break };
@@ -355,8 +348,11 @@ impl Trunks {
 
     /// Acknowledges everything now: the thread is about to sleep.
     pub(super) fn flush_acks(&mut self, fabric: &mut Fabric) {
-        self.peers.values_mut().for_each(|p| p.association.flush_acks());
         self.gather(fabric);
+        for peer in self.peers.values_mut() {
+            peer.hand_over();
+            peer.association.flush_acks();
+        }
         self.send();
     }
 
@@ -374,7 +370,44 @@ impl Peer {
     fn begin(&mut self, session: Option<u32>) {
         (self.session, self.live) = (session, false);
         self.messages.clear();
-        self.crossings.iter_mut().for_each(|c| c.early.clear());
+        for c in &mut self.crossings {
+            c.early.clear();
+            c.record.clear();
+        }
+    }
+
+    /// Takes what leaves the network for this peer; whether that includes a packet.
+    fn gather(&mut self, fabric: &mut Fabric, epoch: u64, extra: u16) -> bool {
+        let mut packets = false;
+        for (index, crossing) in self.crossings.iter_mut().enumerate() {
+            if crossing.record.epoch() != epoch {
+                crossing.record.clear(); // of routes that are no longer: the other end would drop it
+            }
+            while self.association.backlog() <= BACKLOG_MAX
+                && let Some((_, frame)) = fabric.poll_transmit(crossing.link)
+            {
+                if !crossing.record.is_empty() && !crossing.record.takes(&frame) {
+                    hand_over(&mut self.association, index, &mut crossing.record);
+                }
+                if crossing.record.is_empty() {
+                    crossing.record.begin(epoch);
+                }
+                if let Frame::Packet { vc, .. } = frame {
+                    crossing.sent(fabric, vc, extra);
+                    packets = true;
+                }
+                crossing.record.push(&frame);
+            }
+        }
+        packets
+    }
+
+    /// Gives everything gathered to the trunk.
+    fn hand_over(&mut self) {
+        self.held = 0;
+        for (index, crossing) in self.crossings.iter_mut().enumerate().filter(|(_, c)| !c.record.is_empty()) {
+            hand_over(&mut self.association, index, &mut crossing.record);
+        }
     }
 
     fn send_messages(&mut self) {
@@ -390,7 +423,7 @@ impl Peer {
 
 /// Gives a record of a boundary link to its trunk.
 fn hand_over(to: &mut Association, crossing: usize, record: &mut Writer) {
-    if let Err(e) = to.send(crossing as u16 + 1, record.bytes()) {
+    if let Err(e) = to.send_parts(crossing as u16 + 1, &record.parts()) {
         // Cannot be: there is a session, and its backlog was looked at.
         tracing::error!(error = %e, "a trunk refused a record");
     }

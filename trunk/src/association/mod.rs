@@ -95,14 +95,20 @@ impl Association {
 
     /// Queues a record. Records of a channel arrive in order and exactly once, or the session ends.
     pub fn send(&mut self, channel: u16, record: &[u8]) -> Result<(), SendError> {
-        if record.len() > RECORD_MAX {
-            return Err(SendError::Long(record.len()));
+        self.send_parts(channel, &[record])
+    }
+
+    /// [`Association::send`] of a record that lies in several places.
+    pub fn send_parts(&mut self, channel: u16, parts: &[&[u8]]) -> Result<(), SendError> {
+        let len = parts.iter().map(|p| p.len()).sum();
+        if len > RECORD_MAX {
+            return Err(SendError::Long(len));
         }
         let session = self.session.as_mut().filter(|_| !self.closed).ok_or(SendError::Down)?;
-        if session.backlog() + record.len() + receive::RECORD_HEAD > self.config.send_buffer {
+        if session.backlog() + len + receive::RECORD_HEAD > self.config.send_buffer {
             return Err(SendError::Full);
         }
-        session.push(channel, record);
+        session.push(channel, parts, len);
         self.stats.records_sent += 1;
         Ok(())
     }

@@ -188,13 +188,13 @@ impl Receiver {
             }
             let missing = wanted.unwrap_or(RECORD_HEAD) - self.pieces.len();
             let part = front.split_to(missing.min(front.len()));
+            self.pieces.reserve(wanted.unwrap_or(RECORD_HEAD) - self.pieces.len());
             self.pieces.extend_from_slice(&part);
             if front.is_empty() {
                 self.ready.pop_front();
             }
             if record_len(&self.pieces) == Some(self.pieces.len()) {
-                let mut record = Bytes::copy_from_slice(&self.pieces);
-                self.pieces.clear();
+                let mut record = std::mem::take(&mut self.pieces).into();
                 return Some(self.hand_out(&mut record));
             }
         }

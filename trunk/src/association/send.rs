@@ -92,15 +92,16 @@ impl Sender {
         (self.end - self.start) as usize
     }
 
-    pub(super) fn push(&mut self, channel: u16, record: &[u8]) {
-        let len = RECORD_HEAD + record.len();
-        self.ring.reserve(self.start..self.end, self.end..self.end + len as u64);
+    /// Appends a record of `len` bytes in all.
+    pub(super) fn push(&mut self, channel: u16, parts: &[&[u8]], len: usize) {
+        self.ring.reserve(self.start..self.end, self.end..self.end + (RECORD_HEAD + len) as u64);
         let mut head = [0; RECORD_HEAD];
         head[..2].copy_from_slice(&channel.to_le_bytes());
-        head[2..].copy_from_slice(&(record.len() as u16).to_le_bytes());
-        self.ring.put(self.end, &head);
-        self.ring.put(self.end + RECORD_HEAD as u64, record);
-        self.end += len as u64;
+        head[2..].copy_from_slice(&(len as u16).to_le_bytes());
+        for part in std::iter::once(&head[..]).chain(parts.iter().copied()) {
+            self.ring.put(self.end, part);
+            self.end += part.len() as u64;
+        }
     }
 
     /// The stream bytes to send next, at most `space` of them; whether for the second time.

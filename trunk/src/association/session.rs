@@ -112,8 +112,8 @@ impl Session {
         self.send.backlog()
     }
 
-    pub(super) fn push(&mut self, channel: u16, record: &[u8]) {
-        self.send.push(channel, record);
+    pub(super) fn push(&mut self, channel: u16, parts: &[&[u8]], len: usize) {
+        self.send.push(channel, parts, len);
     }
 
     pub(super) fn record(&mut self) -> Option<(u16, Bytes)> {
