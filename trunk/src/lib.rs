@@ -73,6 +73,7 @@ mod ring;
 mod rtt;
 pub mod socket;
 mod stats;
+mod stream;
 mod window;
 
 pub use association::{Association, Event, SendError, Why};

@@ -38,9 +38,12 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    /// The record.
-    pub(super) fn parts(&self) -> [&[u8]; 2] {
-        [&self.bytes, &self.train]
+    /// The record, without what a train at its end carries.
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+    pub(super) fn train(&self) -> Bytes {
+        self.train.clone()
     }
     /// The route changes it was begun with.
     pub(super) fn epoch(&self) -> u64 {
@@ -245,7 +248,7 @@ mod tests {
             let (mut writer, mut records) = (Writer::default(), Vec::new());
             for frame in &frames {
                 if !writer.is_empty() && !writer.takes(frame) {
-                    records.push(writer.parts().concat());
+                    records.push([writer.bytes(), &writer.train()].concat());
                     writer.clear();
                 }
                 if writer.is_empty() {
@@ -253,7 +256,7 @@ mod tests {
                 }
                 writer.push(frame);
             }
-            records.push(writer.parts().concat());
+            records.push([writer.bytes(), &writer.train()].concat());
             let mut read = Vec::new();
             for record in records {
                 prop_assert!(record.len() <= RECORD_MAX);

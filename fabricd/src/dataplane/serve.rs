@@ -50,20 +50,15 @@ impl Engine {
         let mut rounds = 0u32;
         while self.run_commands(commands) {
             let mut work = self.faults_due();
-            work |= self.poll_trunks();
             for i in 0..self.active.len() {
                 work |= self.poll_lane(self.active[i]);
             }
-            work |= self.run_network();
-            // What has left over a trunk makes room for more in the same datagrams.
-            for _ in 0..GATHERS_PER_ROUND {
-                if !self.gather_trunks() {
-                    break;
-                }
+            work |= self.carry();
+            // After what PEs have posted: a look at the socket takes longer than all of the above.
+            if self.poll_trunks() {
                 work = true;
-                self.run_network();
+                self.carry();
             }
-            self.send_trunks();
             if work {
                 idle.reset();
                 rounds = rounds.wrapping_add(1);
@@ -77,6 +72,21 @@ impl Engine {
         if let Some(trunks) = &mut self.trunks {
             trunks.close(&mut self.fabric);
         }
+    }
+
+    /// Lets the network run and sends what leaves this host; whether there was anything.
+    fn carry(&mut self) -> bool {
+        let mut work = self.run_network();
+        // What has left over a trunk makes room for more in the same datagrams.
+        for _ in 0..GATHERS_PER_ROUND {
+            if !self.gather_trunks() {
+                break;
+            }
+            work = true;
+            self.run_network();
+        }
+        self.send_trunks();
+        work
     }
 
     /// Runs what the control plane asked for; false when the thread should end.

@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 use trunk::{Association, Event, SendError};
 
 /// Bytes waiting for a peer above which nothing more is taken from the network.
-const BACKLOG_MAX: usize = 4 << 20;
+const BACKLOG_MAX: usize = 1 << 20;
 /// Channel of the daemons' own messages.
 pub(super) const CONTROL: u16 = 0;
 /// Packet slots per virtual channel the sender's router counts itself.
@@ -423,7 +423,7 @@ impl Peer {
 
 /// Gives a record of a boundary link to its trunk.
 fn hand_over(to: &mut Association, crossing: usize, record: &mut Writer) {
-    if let Err(e) = to.send_parts(crossing as u16 + 1, &record.parts()) {
+    if let Err(e) = to.send_with(crossing as u16 + 1, record.bytes(), record.train()) {
         // Cannot be: there is a session, and its backlog was looked at.
         tracing::error!(error = %e, "a trunk refused a record");
     }

@@ -95,12 +95,12 @@ impl Association {
 
     /// Queues a record. Records of a channel arrive in order and exactly once, or the session ends.
     pub fn send(&mut self, channel: u16, record: &[u8]) -> Result<(), SendError> {
-        self.send_parts(channel, &[record])
+        self.send_with(channel, record, Bytes::new())
     }
 
-    /// [`Association::send`] of a record that lies in several places.
-    pub fn send_parts(&mut self, channel: u16, parts: &[&[u8]]) -> Result<(), SendError> {
-        let len = parts.iter().map(|p| p.len()).sum();
+    /// [`Association::send`] of a record that ends with `rest`, which is not copied until it is put into frames.
+    pub fn send_with(&mut self, channel: u16, record: &[u8], rest: Bytes) -> Result<(), SendError> {
+        let len = record.len() + rest.len();
         if len > RECORD_MAX {
             return Err(SendError::Long(len));
         }
@@ -108,7 +108,7 @@ impl Association {
         if session.backlog() + len + receive::RECORD_HEAD > self.config.send_buffer {
             return Err(SendError::Full);
         }
-        session.push(channel, parts, len);
+        session.push(channel, record, rest);
         self.stats.records_sent += 1;
         Ok(())
     }

@@ -4,10 +4,11 @@ use super::receive::RECORD_HEAD;
 use crate::clock::Nanos;
 use crate::frame::Ack;
 use crate::ranges::Ranges;
-use crate::ring::Ring;
 use crate::rtt::{MICROS, Rtt};
 use crate::stats::Stats;
+use crate::stream::Stream;
 use crate::window::{BATCH, Window};
+use bytes::Bytes;
 use std::collections::VecDeque;
 use std::ops::Range;
 
@@ -36,13 +37,11 @@ struct Sent {
 
 #[derive(Debug)]
 pub(super) struct Sender {
-    ring: Ring,
+    stream: Stream,
     /// Everything below has arrived.
     start: u64,
     /// Nothing from here on has been sent.
     fresh: u64,
-    /// End of what was given to us.
-    end: u64,
     /// The peer takes bytes up to here.
     limit: u64,
     again: Ranges,
@@ -67,10 +66,9 @@ pub(super) struct Sender {
 impl Sender {
     pub(super) fn new(window: u32, now: Nanos) -> Self {
         Sender {
-            ring: Ring::default(),
+            stream: Stream::default(),
             start: 0,
             fresh: 0,
-            end: 0,
             limit: u64::from(window),
             again: Ranges::default(),
             sent: VecDeque::new(),
@@ -89,19 +87,17 @@ impl Sender {
 
     /// Bytes queued or unacknowledged.
     pub(super) fn backlog(&self) -> usize {
-        (self.end - self.start) as usize
+        (self.stream.end() - self.start) as usize
     }
 
-    /// Appends a record of `len` bytes in all.
-    pub(super) fn push(&mut self, channel: u16, parts: &[&[u8]], len: usize) {
-        self.ring.reserve(self.start..self.end, self.end..self.end + (RECORD_HEAD + len) as u64);
-        let mut head = [0; RECORD_HEAD];
-        head[..2].copy_from_slice(&channel.to_le_bytes());
-        head[2..].copy_from_slice(&(len as u16).to_le_bytes());
-        for part in std::iter::once(&head[..]).chain(parts.iter().copied()) {
-            self.ring.put(self.end, part);
-            self.end += part.len() as u64;
-        }
+    /// Appends a record: `head`, then `rest`.
+    pub(super) fn push(&mut self, channel: u16, head: &[u8], rest: Bytes) {
+        let mut start = [0; RECORD_HEAD];
+        start[..2].copy_from_slice(&channel.to_le_bytes());
+        start[2..].copy_from_slice(&((head.len() + rest.len()) as u16).to_le_bytes());
+        self.stream.push(&start);
+        self.stream.push(head);
+        self.stream.push_shared(rest);
     }
 
     /// The stream bytes to send next, at most `space` of them; whether for the second time.
@@ -110,17 +106,18 @@ impl Sender {
         if let Some(r) = self.again.first() {
             return Some((cut(r), true));
         }
-        let fresh = self.fresh..self.end.min(self.limit);
+        let fresh = self.fresh..self.stream.end().min(self.limit);
         (fresh.start < fresh.end).then(|| (cut(fresh), false))
     }
 
-    pub(super) fn bytes(&self, range: Range<u64>) -> (&[u8], &[u8]) {
-        self.ring.get(range)
+    /// Appends stream bytes to a frame.
+    pub(super) fn copy(&self, range: Range<u64>, out: &mut Vec<u8>) {
+        self.stream.copy(range, out);
     }
 
     /// Something is left to send, but the peer has no room for it.
     pub(super) fn blocked(&self) -> bool {
-        self.again.is_empty() && self.fresh < self.end && self.fresh >= self.limit
+        self.again.is_empty() && self.fresh < self.stream.end() && self.fresh >= self.limit
     }
 
     pub(super) fn window_is_open(&self) -> bool {
@@ -222,6 +219,7 @@ impl Sender {
         }
         if ack.next > self.start {
             self.start = ack.next;
+            self.stream.release(self.start);
             self.again.remove(0..self.start);
             progress = true;
         }
@@ -306,6 +304,6 @@ impl Sender {
 
     /// Bytes of memory held.
     pub(super) fn memory(&self) -> usize {
-        self.ring.capacity() + self.sent.len() * size_of::<Sent>()
+        self.stream.memory() + self.sent.len() * size_of::<Sent>()
     }
 }

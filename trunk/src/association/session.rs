@@ -112,8 +112,8 @@ impl Session {
         self.send.backlog()
     }
 
-    pub(super) fn push(&mut self, channel: u16, parts: &[&[u8]], len: usize) {
-        self.send.push(channel, parts, len);
+    pub(super) fn push(&mut self, channel: u16, head: &[u8], rest: Bytes) {
+        self.send.push(channel, head, rest);
     }
 
     pub(super) fn record(&mut self) -> Option<(u16, Bytes)> {
@@ -271,9 +271,7 @@ impl Session {
             let len = (range.end - range.start) as usize;
             let stuck = self.send.in_flight() + limit >= self.window.size() || self.send.fills_limit(range.end);
             frame::encode_data(if stuck { ACK_NOW } else { 0 }, range.start, len, out);
-            let (a, b) = self.send.bytes(range.clone());
-            out.extend_from_slice(a);
-            out.extend_from_slice(b);
+            self.send.copy(range.clone(), out);
             stats.retransmissions += u64::from(again);
             (carried, eliciting) = (range, true);
         }
