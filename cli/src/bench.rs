@@ -1,6 +1,7 @@
 //! `angara bench`: what this machine makes of the library, next to floors and to other libraries.
 
 mod compare;
+mod pair;
 mod shmem;
 mod sim;
 mod tune;

@@ -39,6 +39,8 @@ pub(crate) struct Results {
 enum Against {
     /// The first peer.
     First,
+    /// The second peer.
+    Second,
     /// The best of all peers.
     Best,
     /// The machine's own floor.
@@ -79,6 +81,16 @@ const GOALS: [Goal; 18] = [
     goal("barrier_all", 64, 100.0, Against::Value),
     goal("broadcast 8 B + barrier", 8, 0.5, Against::First),
     goal("sum 8 B", 8, 0.5, Against::First),
+];
+
+/// The same between two daemons (`--path udp`), set against Sandia OpenSHMEM over libfabric's tcp, the first peer, and OSHMEM
+/// over UCX's tcp, the second.
+const UDP_GOALS: [Goal; 5] = [
+    goal("put 8 B + quiet", 2, 1.2, Against::First),
+    goal("put 8 B + quiet", 2, 0.5, Against::Second),
+    goal("put 8 B rate", 2, 5.0, Against::First),
+    goal("put 8 B rate", 2, 5.0, Against::Second),
+    goal("put 1 MiB bandwidth", 2, 1.2, Against::Best),
 ];
 
 /// Name of the floor of a quantity.
@@ -190,6 +202,7 @@ impl Results {
         let ratios = || peers.clone().filter_map(|peer| self.ratio(key, 0, peer));
         let value = match goal.against {
             Against::First => self.ratio(key, 0, peers.clone().next()?)?,
+            Against::Second => self.ratio(key, 0, peers.clone().nth(1)?)?,
             Against::Best if more_is_better(unit) => ratios().reduce(f64::min)?,
             Against::Best => ratios().reduce(f64::max)?,
             Against::Floor => self.floor_ratio(key, unit)?,
@@ -206,13 +219,15 @@ impl Results {
             let limit = goal.limit;
             let to = match goal.against {
                 Against::First => format!("{limit}x {}", self.libraries[self.ours]),
+                Against::Second => format!("{limit}x {}", self.libraries[self.ours + 1]),
                 Against::Best => format!("{limit}x best peer"),
                 Against::Floor => format!("{limit}x floor"),
                 Against::Value => format!("{limit} {unit}"),
             };
             Some(format!("{sign} {to}: {verdict}"))
         };
-        let mine = GOALS.iter().filter(|g| g.name == key.name && g.pes == key.pes);
+        let all: &[Goal] = if self.libraries[0] == "udp" { &UDP_GOALS } else { &GOALS };
+        let mine = all.iter().filter(|g| g.name == key.name && g.pes == key.pes);
         mine.filter_map(text).collect::<Vec<_>>().join(", ")
     }
 

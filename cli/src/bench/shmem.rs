@@ -6,12 +6,14 @@
 //! are put together by [`super::compare`].
 
 use super::compare::{Outcome, Results};
+use super::pair::Pair;
 use super::tune;
 use crate::args::WhereArgs;
 use crate::demo::{Temporary, build, compile, example};
 use crate::error::Failed;
 use crate::install;
 use clap::Args;
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -20,6 +22,8 @@ use std::time::{Duration, Instant};
 
 /// The program that measures, below `examples/c`.
 const PROGRAM: &str = "bench_shmem.c";
+/// The path between daemons.
+const UDP: &str = "udp";
 /// Symmetric heap of each PE, for every library.
 const HEAP: &str = "32M";
 /// How long a launcher may take to end its processes when told to.
@@ -37,9 +41,10 @@ pub(crate) struct ShmemArgs {
     #[arg(long, value_delimiter = ',', value_name = "N,N...", default_value = "2,4,8,64",
           value_parser = clap::value_parser!(u32).range(2..=1024))]
     pub(super) pes: Vec<u32>,
-    /// Paths of our own library to measure; ratios are those of the first one
+    /// Paths of our own library to measure; ratios are those of the first one. `udp`: half of the PEs each on two daemons
+    /// that are started for it, with UDP over loopback between them; its first two peers should use TCP
     #[arg(long, value_delimiter = ',', value_name = "PATH,PATH", default_value = "direct,ring",
-          value_parser = ["direct", "ring"])]
+          value_parser = ["direct", "ring", UDP])]
     pub(super) path: Vec<String>,
     /// Runs of each library and number of PEs
     #[arg(long, default_value_t = 7, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
@@ -91,15 +96,31 @@ pub(super) struct Library {
     name: String,
     /// Launcher with its options, the number of PEs excepted.
     pub(super) launch: Vec<OsString>,
+    /// By number of PEs, the daemons it runs on, if not those of everybody.
+    pairs: BTreeMap<u32, Pair>,
     program: PathBuf,
 }
 
 impl Library {
     fn ours(bin: &Path, program: &Path, path: &str, at: &WhereArgs) -> Library {
         let mut launch = vec![bin.join("angara").into_os_string()];
-        launch.extend(["run", "-q", "--path", path, "--heap", HEAP].map(OsString::from));
-        launch.extend(at.to_args());
-        Library { name: path.into(), launch, program: program.into() }
+        launch.extend(["run", "-q", "--heap", HEAP].map(OsString::from));
+        if path != UDP {
+            launch.extend(["--path", path].map(OsString::from));
+            launch.extend(at.to_args());
+        }
+        Library { name: path.into(), launch, pairs: BTreeMap::new(), program: program.into() }
+    }
+
+    /// Starts the daemons that measuring needs.
+    fn prepare(mut self, bin: &Path, pes: &[u32]) -> Result<Library, Failed> {
+        if self.name == UDP {
+            let fabricd = install::fabricd()?;
+            for &n in pes {
+                self.pairs.insert(n, Pair::start(bin, &fabricd, n)?);
+            }
+        }
+        Ok(self)
     }
 
     fn peer(peer: &Peer, source: &Path, dir: &Path) -> Result<Library, Failed> {
@@ -114,7 +135,7 @@ impl Library {
         }
         let mut launch = vec![peer.oshrun.clone().into_os_string()];
         launch.extend(peer.args.iter().cloned());
-        Ok(Library { name: peer.name.clone(), launch, program })
+        Ok(Library { name: peer.name.clone(), launch, pairs: BTreeMap::new(), program })
     }
 
     /// One run: what it printed, and how long it took from launch to exit; or why it is not done.
@@ -122,6 +143,7 @@ impl Library {
         let started = Instant::now();
         let child = Command::new(&self.launch[0])
             .args(&self.launch[1..])
+            .args(self.pairs.get(&pes).map(Pair::to_args).unwrap_or_default())
             .args(["-np", &pes.to_string()])
             .arg(&self.program)
             .args(args)
@@ -208,7 +230,8 @@ pub(crate) fn main(args: ShmemArgs) -> Result<u8, Failed> {
         let text = tune::table(&args, &|path| Library::ours(&bin, &program, path, &args.at), &temporary.0, &command)?;
         return write(file, &text, "--write-table").map(|()| 0);
     }
-    let mut libraries: Vec<Library> = args.path.iter().map(|p| Library::ours(&bin, &program, p, &args.at)).collect();
+    let ours = args.path.iter().map(|p| Library::ours(&bin, &program, p, &args.at).prepare(&bin, &args.pes));
+    let mut libraries = ours.collect::<Result<Vec<Library>, Failed>>()?;
     for peer in &args.peers {
         if libraries.iter().any(|l| l.name == peer.name) {
             let remedy = "give every --peer a name of its own";
@@ -285,7 +308,7 @@ mod tests {
     fn shell(script: &str) -> Library {
         // The script sees the number of PEs as $2.
         let launch = ["/bin/sh", "-c", script].map(OsString::from).to_vec();
-        Library { name: "shell".into(), launch, program: "program".into() }
+        Library { name: "shell".into(), launch, pairs: BTreeMap::new(), program: "program".into() }
     }
 
     #[test]
