@@ -19,6 +19,7 @@ use crate::dataplane::Dead;
 use crate::fault::{self, FaultSpec};
 use crate::linkstate::Edge;
 use crate::placement::failure;
+use crate::relay::COUNT_MAX;
 use crate::span::{Answer, Ask, Tell};
 use abi::msg::Failure;
 use abi::torus::Direction;
@@ -110,7 +111,7 @@ impl Agreement {
     /// The next change must have a higher number.
     fn promise_above(&self, number: u64) {
         let (n, host) = self.promised.get();
-        self.promised.set((n.max(number), host));
+        self.promised.set((n.max(number.min(COUNT_MAX)), host));
     }
 }
 
@@ -355,7 +356,7 @@ impl Daemon {
     /// Lets nothing move any more.
     pub(crate) async fn hold(&self, ballot: Ballot) -> Answer {
         let a = &self.agreement;
-        if ballot <= a.promised.get() {
+        if ballot <= a.promised.get() || ballot.0 > 2 * COUNT_MAX {
             return Answer::Refused(a.promised.get());
         }
         a.promised.set(ballot);

@@ -4,6 +4,7 @@
 //! that has not sent it. A daemon that starts again begins with 1: its neighbours tell it what they remember of its
 //! earlier life, and it goes on above that. A trunk counts when both ends say that it is up.
 
+use crate::relay::COUNT_MAX;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -64,6 +65,9 @@ impl LinkState {
 
     /// Takes an announcement; what to pass on, if anything is new.
     pub(crate) fn take(&mut self, said: Announcement) -> Option<Announcement> {
+        if said.number > COUNT_MAX || said.contacts.values().any(|(_, contact)| *contact > COUNT_MAX) {
+            return None;
+        }
         let known = self.all.get_mut(&said.host);
         if said.host == self.me {
             // Of an earlier life, or an echo.

@@ -16,6 +16,8 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(1);
 /// Pieces sent again without a change of the trunks.
 const AGAIN: usize = 8;
+/// No honest host counts further, and adding to it does not overflow.
+pub(crate) const COUNT_MAX: u64 = 1 << 62;
 /// Bytes before what a record carries.
 const HEADER: usize = 1 + 2 + 2 + 1 + 8 + 8 + 8 + 8;
 
@@ -65,6 +67,9 @@ impl Packet {
         let (head, data) = record.split_first_chunk::<HEADER>()?;
         let short = |at: usize| u16::from_le_bytes([head[at], head[at + 1]]);
         let word = |at: usize| u64::from_le_bytes(std::array::from_fn(|i| head[at + i]));
+        if word(22) > COUNT_MAX || word(30) > COUNT_MAX {
+            return None;
+        }
         let body = match head[0] {
             PIECE => Body::Piece(word(30), data.to_vec()),
             TAKEN if data.is_empty() => Body::Taken(word(30)),
@@ -170,10 +175,11 @@ mod tests {
 
     fn packet() -> impl Strategy<Value = Packet> {
         let body = prop_oneof![
-            (any::<u64>(), proptest::collection::vec(any::<u8>(), 0..50)).prop_map(|(n, data)| Body::Piece(n, data)),
-            any::<u64>().prop_map(Body::Taken),
+            (0..=COUNT_MAX, proptest::collection::vec(any::<u8>(), 0..50)).prop_map(|(n, data)| Body::Piece(n, data)),
+            (0..=COUNT_MAX).prop_map(Body::Taken),
         ];
-        (any::<(u16, u16, u8, (u64, u64), u64)>(), body).prop_map(|((from, to, hops, lives, contact), body)| Packet {
+        let counts = (0..=COUNT_MAX, any::<(u64, u64)>());
+        (any::<(u16, u16, u8)>(), counts, body).prop_map(|((from, to, hops), (contact, lives), body)| Packet {
             from,
             to,
             hops,

@@ -63,6 +63,8 @@ pub(crate) fn stopping() {
 pub(crate) async fn watchdog(data: Handle) {
     let Some(limit) = sd_notify::watchdog_enabled().filter(|limit| *limit > Duration::ZERO) else { return };
     let mut turn = tokio::time::interval(limit / 3);
+    // After a standstill the turns missed are not made up for: nobody may be reading.
+    turn.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         turn.tick().await;
         if data.call(|_| ()).await.is_err() {

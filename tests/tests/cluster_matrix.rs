@@ -180,5 +180,5 @@ fn between_network_namespaces_results_are_right_and_counters_explain() {
 
 #[test]
 fn on_four_loopback_addresses_results_are_right_and_counters_explain() {
-    run_networks("matrix-loopback", Hosts::loopback(4), "uring", &["", MIXED]);
+    run_networks("matrix-loopback", Hosts::loopback(4), "syscall", &["", MIXED]);
 }

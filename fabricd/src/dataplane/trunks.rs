@@ -26,6 +26,9 @@ use trunk::{Association, Event, SendError};
 
 /// Bytes waiting for a peer above which nothing more is taken from the network.
 const BACKLOG_MAX: usize = 1 << 20;
+/// Records of a link kept until the route change they come after has been made. No honest host sends as many: each
+/// packet in them takes a slot, and each credit gives one back.
+const EARLY_MAX: usize = 4096;
 /// Channel of the daemons' own messages.
 pub(super) const CONTROL: u16 = 0;
 /// Packet slots per virtual channel the sender's router counts itself.
@@ -277,8 +280,8 @@ impl Trunks {
                 match channel {
                     CONTROL => words.push(Word::Message(host, record)),
                     n => match peer.crossings.get_mut(n as usize - 1) {
-                        Some(crossing) => crossing.early.push_back(record),
-                        None => self.nonsense += 1,
+                        Some(crossing) if crossing.early.len() < EARLY_MAX => crossing.early.push_back(record),
+                        _ => self.nonsense += 1,
                     },
                 }
             }
