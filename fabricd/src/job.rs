@@ -218,8 +218,8 @@ pub(crate) fn reserve(
     let entries = endpoints.take(site.shape, &nodes, site.channels)?;
     let spans = pes.len() < layout.nodes.len();
     // The daemon works beside the PEs of a ring, and the kernel beside a daemon with trunks.
-    let helpers = if spans { 2 } else { usize::from(spec.path == Path::Ring) };
-    let crowded = site.running + pes.len() + helpers > limits::cores();
+    let beside = if spans { 2 } else { usize::from(spec.path == Path::Ring) };
+    let crowded = site.running + pes.len() + beside > limits::cores();
     Ok(Share { pes, entries, crowded })
 }
 
