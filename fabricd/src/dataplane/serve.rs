@@ -255,7 +255,8 @@ impl Engine {
         announce(1);
         Linux.heavy_fence();
         let mut lanes = self.active.iter().filter_map(|&i| self.lanes[i].as_ref());
-        if !lanes.any(Lane::has_work) {
+        let received = self.trunks.as_ref().is_some_and(super::trunks::Trunks::has_received);
+        if !received && !lanes.any(Lane::has_work) {
             let nap = match (self.active.is_empty(), idle.fenced) {
                 (true, _) => SLEEP,
                 (false, true) => NAP,

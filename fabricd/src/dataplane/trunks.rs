@@ -173,6 +173,11 @@ impl Trunks {
         self.socket.readiness()
     }
 
+    /// Datagrams have been received and not been looked at.
+    pub(super) fn has_received(&self) -> bool {
+        self.socket.has_received()
+    }
+
     /// How long until an association wants to be looked at.
     pub(super) fn next_due(&self) -> Option<Duration> {
         let now = self.origin.elapsed();

@@ -18,8 +18,13 @@ pub trait Socket: Send {
     /// Hands over what has arrived, datagram by datagram; returns how many, zero if there is nothing more.
     fn recv(&mut self, f: &mut dyn FnMut(SocketAddr, &mut [u8])) -> io::Result<usize>;
 
-    /// Readable when [`Socket::recv`] has something.
+    /// Readable when [`Socket::recv`] has something, unless [`Socket::has_received`] says so already.
     fn readiness(&self) -> BorrowedFd<'_>;
+
+    /// A send came upon datagrams, which wait for the next [`Socket::recv`]: to be asked before waiting.
+    fn has_received(&self) -> bool {
+        false
+    }
 
     /// Where it is bound.
     fn local_addr(&self) -> io::Result<SocketAddr>;

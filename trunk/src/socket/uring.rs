@@ -283,6 +283,10 @@ impl Socket for Uring {
         unsafe { BorrowedFd::borrow_raw(self.ring.as_raw_fd()) }
     }
 
+    fn has_received(&self) -> bool {
+        !self.received.is_empty()
+    }
+
     fn local_addr(&self) -> io::Result<SocketAddr> {
         self.socket.local_addr()
     }
