@@ -40,7 +40,7 @@
 //!         let Some(segment) = trunk.poll_transmit(start.elapsed(), &mut batch) else { break };
 //!         let _ = socket.send(peer, &batch, segment); // a batch the kernel has no room for counts as lost
 //!     }
-//!     // 5. Unless `socket.has_received()`, wait for `socket.readiness()`, at most until `trunk.poll_timeout()` (and never
+//!     // 5. If `socket.is_empty()`, wait for `socket.readiness()`, at most until `trunk.poll_timeout()` (and never
 //!     //    much longer than the heartbeat: time that passes unattended is not counted as silence of the peer).
 //!     # break Ok(());
 //! }

@@ -241,6 +241,9 @@ impl Engine {
         self.show_cpu_time();
         if let Some(trunks) = &mut self.trunks {
             trunks.flush_acks(&mut self.fabric);
+            if !trunks.is_empty() {
+                return;
+            }
         }
         self.sleep(idle);
         idle.slept = true;
@@ -255,8 +258,7 @@ impl Engine {
         announce(1);
         Linux.heavy_fence();
         let mut lanes = self.active.iter().filter_map(|&i| self.lanes[i].as_ref());
-        let received = self.trunks.as_ref().is_some_and(super::trunks::Trunks::has_received);
-        if !received && !lanes.any(Lane::has_work) {
+        if !lanes.any(Lane::has_work) {
             let nap = match (self.active.is_empty(), idle.fenced) {
                 (true, _) => SLEEP,
                 (false, true) => NAP,

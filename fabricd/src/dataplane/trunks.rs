@@ -173,9 +173,9 @@ impl Trunks {
         self.socket.readiness()
     }
 
-    /// Datagrams have been received and not been looked at.
-    pub(super) fn has_received(&self) -> bool {
-        self.socket.has_received()
+    /// Nothing has been received and not been looked at; to be asked before waiting.
+    pub(super) fn is_empty(&mut self) -> bool {
+        self.socket.is_empty()
     }
 
     /// How long until an association wants to be looked at.

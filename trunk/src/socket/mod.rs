@@ -18,12 +18,13 @@ pub trait Socket: Send {
     /// Hands over what has arrived, datagram by datagram; returns how many, zero if there is nothing more.
     fn recv(&mut self, f: &mut dyn FnMut(SocketAddr, &mut [u8])) -> io::Result<usize>;
 
-    /// Readable when [`Socket::recv`] has something, unless [`Socket::has_received`] says so already.
+    /// Becomes readable when [`Socket::recv`] has something new. To be waited for only after [`Socket::is_empty`].
     fn readiness(&self) -> BorrowedFd<'_>;
 
-    /// A send came upon datagrams, which wait for the next [`Socket::recv`]: to be asked before waiting.
-    fn has_received(&self) -> bool {
-        false
+    /// Nothing has been received that [`Socket::recv`] does not know of: what comes from now on shows in
+    /// [`Socket::readiness`].
+    fn is_empty(&mut self) -> bool {
+        true
     }
 
     /// Where it is bound.

@@ -9,12 +9,13 @@ use super::syscall::{Control, bind, decode, decode_segment, encode, encode_segme
 use super::{Kind, Socket};
 use io_uring::types::{BufRingEntry, CancelBuilder, Fd, RecvMsgOut, Timespec};
 use io_uring::{IoUring, cqueue, opcode, squeue};
+use rustix::event::{EventfdFlags, eventfd};
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::collections::VecDeque;
 use std::io;
 use std::mem::{ManuallyDrop, size_of, zeroed};
 use std::net::{SocketAddr, UdpSocket};
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU16, Ordering};
 
@@ -136,6 +137,9 @@ pub(super) struct Uring {
     receiving: bool,
     /// Receptions found while something else was looked for: result and flags.
     received: VecDeque<(i32, u32)>,
+    /// Raised by the kernel when it has put work off or completed some. The ring's own descriptor would not do: with
+    /// work put off it wakes nobody.
+    arrival: OwnedFd,
     gso: bool,
 }
 
@@ -161,6 +165,8 @@ impl Uring {
         let address = shared.pool.base.as_ptr() as u64;
         // SAFETY: the pool has COUNT entries and is freed only when the ring is quiet.
         unsafe { ring.submitter().register_buf_ring_with_flags(address, COUNT, GROUP, 0)? };
+        let arrival = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        ring.submitter().register_eventfd(arrival.as_raw_fd())?;
         Ok(Uring {
             ring,
             socket,
@@ -169,6 +175,7 @@ impl Uring {
             enabled: false,
             receiving: false,
             received: VecDeque::new(),
+            arrival,
             gso: true,
         })
     }
@@ -279,12 +286,16 @@ impl Socket for Uring {
     }
 
     fn readiness(&self) -> BorrowedFd<'_> {
-        // SAFETY: the descriptor is the ring's own and open as long as `self` is.
-        unsafe { BorrowedFd::borrow_raw(self.ring.as_raw_fd()) }
+        self.arrival.as_fd()
     }
 
-    fn has_received(&self) -> bool {
-        !self.received.is_empty()
+    fn is_empty(&mut self) -> bool {
+        // Emptied first: whatever comes after the look below raises it again.
+        let _ = rustix::io::read(&self.arrival, &mut [0; 8]);
+        let queue = self.ring.submission();
+        let pending = queue.taskrun() || queue.cq_overflow();
+        drop(queue);
+        self.received.is_empty() && !pending && self.ring.completion().is_empty()
     }
 
     fn local_addr(&self) -> io::Result<SocketAddr> {
