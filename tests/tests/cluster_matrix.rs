@@ -1,4 +1,4 @@
-//! 32 PEs on 4 hosts with 8 nodes each: the conformance programs and all examples, over good networks and
+//! 32 PEs on 4 hosts with 8 nodes each: the conformance programs and the OpenSHMEM examples in C, over good networks and
 //! bad ones. Results must be right, and the counters of the trunks must tell what the network did.
 //!
 //! Hosts are network namespaces joined by a bridge where that is allowed, and 127.0.0.1 to 127.0.0.4.

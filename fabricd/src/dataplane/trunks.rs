@@ -33,12 +33,13 @@ const EARLY_MAX: usize = 4096;
 pub(super) const CONTROL: u16 = 0;
 /// Packet slots per virtual channel the sender's router counts itself.
 const ROUTER_SLOTS: u16 = 8;
-/// Packet slots of a boundary link per virtual channel: 64 KiB of payload under way.
+/// Packet slots of a boundary link per virtual channel: 64 KiB of payload under way, with trains up to 32 KiB per slot
+/// (then [`BACKLOG_MAX`] is what limits).
 const SLOTS_DEFAULT: u16 = 256;
 /// Least an association wants to receive ahead of what was handed out.
 const RECEIVE_WINDOW_MIN: usize = 256 << 10;
-/// Rounds for which credits and word of ejected packets wait for a packet that goes the same way. A datagram costs more than
-/// a round trip through everything else.
+/// Times [`Trunks::send`] leaves credits and word of ejected packets for a packet that goes the same way: a datagram costs
+/// more than everything else in a round.
 const HELD_MAX: u8 = 3;
 /// Datagrams sent to one peer per round.
 const BATCHES_PER_ROUND: usize = 16;
