@@ -2,7 +2,8 @@
 //!
 //! An announcement carries a number, and of one host only the highest is believed; it is passed on to every neighbour
 //! that has not sent it. A daemon that starts again begins with 1: its neighbours tell it what they remember of its
-//! earlier life, and it goes on above that. A trunk counts when both ends say that it is up.
+//! earlier life, and it goes on above that. Until then two lives may say the same number: all believe the greater life,
+//! and if that is the earlier one, its announcement finds the daemon, too. A trunk counts when both ends say that it is up.
 
 use crate::relay::COUNT_MAX;
 use serde::{Deserialize, Serialize};
@@ -75,7 +76,7 @@ impl LinkState {
             mine.number = said.number + 1;
             return Some(mine.clone());
         }
-        if known.is_some_and(|known| known.number >= said.number) {
+        if known.is_some_and(|known| (known.number, known.life) >= (said.number, said.life)) {
             return None;
         }
         self.all.insert(said.host, said.clone());
@@ -223,6 +224,27 @@ mod tests {
         w.settle(2);
         assert_eq!(w.hosts[0].life(1), Some(77));
         assert_eq!(w.hosts[0].reach(), [(1, 1)].into());
+    }
+
+    /// Host 2 begins again; 0 hears of its new life first and 3 of the old one, and both have the same number.
+    #[test]
+    fn two_lives_with_one_number_are_told_apart() {
+        for (old, new) in [(2, 77), (77, 2)] {
+            let mut w = World::new(4);
+            w.hosts[2] = LinkState::new(2, old);
+            w.toggle(1, 2, 1);
+            w.settle(1);
+            w.toggle(1, 2, 0);
+            w.toggle(1, 3, 2);
+            w.settle(1);
+            w.toggle(1, 3, 0);
+            w.restart(2, new);
+            w.toggle(0, 2, 3);
+            w.settle(1);
+            w.toggle(0, 3, 4);
+            w.settle(1);
+            assert_eq!(w.hosts[3].reach(), [(0, 0), (2, 0)].into());
+        }
     }
 
     proptest! {
