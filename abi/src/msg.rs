@@ -239,6 +239,8 @@ pub struct PeerStatus {
     pub backlog: u64,
     /// Datagrams dropped, by cause (`forged`, `replayed`, `malformed`, `unknown key`, …).
     pub refused: BTreeMap<String, u64>,
+    /// Frames of links and messages that it did send, with contents that cannot be; they were dropped, too.
+    pub nonsense: u64,
 }
 
 /// Datagrams and their bytes.

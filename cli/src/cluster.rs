@@ -406,6 +406,13 @@ fn troubles(p: &PeerStatus) -> String {
     if !p.up && !p.why.is_empty() {
         out.push_str(&format!("  {}: {}\n", p.host, p.why));
     }
+    if p.nonsense > 0 {
+        let n = count(p.nonsense);
+        out.push_str(&format!(
+            "  {}: frames and messages that make no sense: {n}; run one version of fabricd everywhere\n",
+            p.host
+        ));
+    }
     if p.refused.values().any(|&n| n > 0) {
         let causes = p.refused.iter().filter(|(_, n)| **n > 0);
         let causes: Vec<String> = causes.map(|(cause, &n)| format!("{} {cause}", count(n))).collect();
@@ -483,6 +490,7 @@ mod tests {
             replays: 1234,
             backlog: 0,
             refused: [("forged".to_string(), 7), ("replayed".to_string(), 0)].into(),
+            nonsense: 5,
         }
     }
 
@@ -520,6 +528,7 @@ mod tests {
             "1 234",
             "2 MiB",
             "7 forged",
+            "make no sense: 5",
             "silent for 1 s",
             "3 datagrams came from",
         ] {

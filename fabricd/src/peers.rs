@@ -142,7 +142,7 @@ impl Daemon {
     pub(crate) async fn cluster_status(&self) -> Option<ClusterStatus> {
         let span = self.span.as_ref()?;
         let agreed = self.agreement.agreed.borrow().clone();
-        let (figures, strangers, nonsense, engine) = self.data.call(|e| e.trunk_figures()).await.unwrap_or_default();
+        let (figures, strangers, engine) = self.data.call(|e| e.trunk_figures()).await.unwrap_or_default();
         let peer = |f: &TrunkFigures| {
             let s = &f.stats;
             let standing = span.standing(f.host);
@@ -173,6 +173,7 @@ impl Daemon {
                 received: flow(s.frames_received, s.bytes_received),
                 replays: s.retransmissions,
                 backlog: f.backlog as u64,
+                nonsense: f.nonsense + span.nonsense(f.host),
                 refused: refused.into_iter().filter(|r| r.1 > 0).map(|(why, n)| (why.to_string(), n)).collect(),
             }
         };
@@ -182,9 +183,6 @@ impl Daemon {
         let pairs = members.iter().flat_map(|a| members.iter().filter(move |b| a < b).map(move |b| (*a, *b)));
         let dead_trunks =
             pairs.filter(|(a, b)| !joined(*a, *b)).map(|(a, b)| [span.name(a).into(), span.name(b).into()]);
-        if nonsense > 0 {
-            tracing::warn!(nonsense, "records of boundary links were refused so far");
-        }
         Some(ClusterStatus {
             file: span.member.cluster.path.display().to_string(),
             host: span.name(span.me).into(),

@@ -187,6 +187,8 @@ pub(crate) struct Span {
     /// Questions under way, by number.
     waiting: RefCell<BTreeMap<u64, Asked>>,
     pieces: RefCell<BTreeMap<u16, Vec<u8>>>,
+    /// Messages of each host that were not understood.
+    nonsense: RefCell<BTreeMap<u16, u64>>,
     next: Cell<u64>,
     /// Changes of trunks heard of.
     changes: Cell<u64>,
@@ -206,6 +208,7 @@ impl Span {
             lines: RefCell::new(others.map(|h| (h, Line::default())).collect()),
             waiting: RefCell::default(),
             pieces: RefCell::default(),
+            nonsense: RefCell::default(),
             next: Cell::new(1),
             changes: Cell::new(0),
             life,
@@ -462,7 +465,13 @@ impl Span {
         Vec::new()
     }
 
+    /// Messages of a host that were not understood so far.
+    pub(crate) fn nonsense(&self, host: u16) -> u64 {
+        self.nonsense.borrow().get(&host).copied().unwrap_or(0)
+    }
+
     fn misunderstood(&self, host: u16, why: &str) {
+        *self.nonsense.borrow_mut().entry(host).or_default() += 1;
         tracing::warn!(host = self.name(host), why, "a message was not understood; are all daemons of one version?");
     }
 
@@ -518,8 +527,8 @@ impl Span {
         let mut all = self.pieces.borrow_mut();
         let message = all.entry(host).or_default();
         if message.len() + piece.len() > MESSAGE_MAX {
-            tracing::warn!(host = self.name(host), "a message longer than {MESSAGE_MAX} bytes was dropped");
             message.clear();
+            self.misunderstood(host, "longer than any message");
             return None;
         }
         message.extend_from_slice(piece);
@@ -528,19 +537,16 @@ impl Span {
         }
         let message = std::mem::take(message);
         drop(all);
-        match message.split_first() {
-            Some((&JSON, json)) => match serde_json::from_slice(json) {
-                Ok(message) => Some(Incoming::Message(host, message)),
-                Err(e) => {
-                    self.misunderstood(host, &e.to_string());
-                    None
-                }
-            },
-            Some((&STREAM, rest)) => {
-                let (id, data) = rest.split_first_chunk::<8>()?;
-                Some(Incoming::Stream(host, u64::from_le_bytes(*id), data.to_vec()))
+        let understood = match message.split_first() {
+            Some((&JSON, json)) => {
+                serde_json::from_slice(json).map(|m| Incoming::Message(host, m)).map_err(|e| e.to_string())
             }
-            _ => None,
-        }
+            Some((&STREAM, rest)) => match rest.split_first_chunk::<8>() {
+                Some((id, data)) => Ok(Incoming::Stream(host, u64::from_le_bytes(*id), data.to_vec())),
+                None => Err("a stream without a number".into()),
+            },
+            _ => Err("of an unknown kind".into()),
+        };
+        understood.map_err(|why| self.misunderstood(host, &why)).ok()
     }
 }

@@ -12,8 +12,10 @@
 pub mod client;
 pub mod cluster;
 pub mod daemon;
+pub mod freeze;
 pub mod hostile;
 pub mod process;
+pub mod python;
 pub mod rng;
 pub mod tools;
 pub mod trunks;

@@ -107,6 +107,23 @@ pub fn compile_with(source: &str, flags: &[&str]) -> PathBuf {
     output
 }
 
+/// The example of a driver in C, compiled as its first lines say.
+pub fn driver() -> PathBuf {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    let build = || {
+        let (dir, library) = (profile_dir().join("angara-tests"), tool("libangara.so"));
+        std::fs::create_dir_all(&dir).expect("target directory is writable");
+        let (output, lib) = (dir.join("driver"), library.parent().expect("a directory"));
+        let mut cc = Command::new(std::env::var_os("CC").unwrap_or_else(|| "cc".into()));
+        cc.arg(root().join("examples/c/driver.c")).arg("-I").arg(root().join("libangara/include"));
+        cc.arg("-L").arg(lib).arg("-langara").arg(format!("-Wl,-rpath,{}", lib.display())).arg("-o").arg(&output);
+        let done = cc.stdin(Stdio::null()).output().expect("a C compiler (set CC)");
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        output
+    };
+    BUILT.get_or_init(build).clone()
+}
+
 /// A Rust example of the workspace, built by `cargo build --examples`.
 pub fn example(name: &str) -> PathBuf {
     static BUILT: OnceLock<()> = OnceLock::new();

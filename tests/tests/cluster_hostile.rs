@@ -377,6 +377,11 @@ fn a_mad_host_with_the_key_harms_no_daemon() {
         }
     }
     println!("seed {seed}: {said} messages and {sent} records of links");
+    for host in 0..2 {
+        let status = cluster.status(host);
+        let counted = status.peers.iter().any(|p| p.host == "h2" && p.nonsense > 0);
+        assert!(counted, "h{host} took everything seriously: {status:?}");
+    }
     drop(mad);
     let grown = [0, 1].map(|h| memory(&process(h)).saturating_sub(sizes[h]));
     println!("grown by {grown:?} bytes; {:?}", cluster.status(0).peers);

@@ -1,14 +1,15 @@
-//! 32 PEs on 4 hosts with 8 nodes each: the conformance programs and the OpenSHMEM examples in C, over good networks and
-//! bad ones. Results must be right, and the counters of the trunks must tell what the network did.
+//! 32 PEs on 4 hosts with 8 nodes each: the conformance programs and all examples, over good networks and bad ones.
+//! Results must be right, and the counters of the trunks must tell what the network did.
 //!
 //! Hosts are network namespaces joined by a bridge where that is allowed, and 127.0.0.1 to 127.0.0.4.
 //! `CLUSTER_MATRIX=all cargo test --release -p angara-tests --test cluster_matrix` runs every program on every network
-//! in both places. An ordinary run takes the networks named in the tests and deals the programs out to them; only the
-//! good network between namespaces gets all but `threads`, which has four of them in each PE.
+//! in both places, `CLUSTER_MATRIX=drop=10%` on that one. An ordinary run takes the networks named in the tests and deals
+//! the programs out to them; only the good network between namespaces gets all but `threads`, which has four of them in
+//! each PE.
 
 use abi::msg::ClusterStatus;
 use angara_tests::cluster::{Cluster, Hosts};
-use angara_tests::{Test, tools};
+use angara_tests::{Test, python, tools};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::Command;
@@ -43,31 +44,49 @@ struct Explained {
 struct Program {
     name: &'static str,
     file: PathBuf,
-    arguments: &'static [&'static str],
+    arguments: Vec<String>,
+    /// PEs and where they are.
+    places: &'static str,
     says: &'static str,
+}
+
+impl Program {
+    fn new(name: &'static str, file: PathBuf, arguments: &str, says: &'static str) -> Program {
+        let arguments = arguments.split_whitespace().map(String::from).collect();
+        Program { name, file, arguments, places: "-n 32", says }
+    }
 }
 
 fn programs() -> Vec<Program> {
     let conformance = |name: &'static str| {
-        let flags: &[&str] = if name == "threads" { &["-pthread"] } else { &[] };
+        // 128 threads on a core or two: few rounds.
+        let flags: &[&str] = if name == "threads" { &["-pthread", "-DROUNDS=20"] } else { &[] };
         let file = tools::compile_with(&format!("tests/c/openshmem/{name}.c"), flags);
-        Program { name, file, arguments: &[], says: " passed" }
+        Program::new(name, file, "", " passed")
     };
     let names = ["rma", "amo", "sync", "collectives", "teams", "interpose", "generics", "extensions", "threads"];
     let mut all: Vec<Program> = names.into_iter().map(conformance).collect();
     for (name, arguments, says) in [
-        ("hello", &[][..], "PE 31 of 32"),
-        ("ring", &[], "rounds over 32 PEs"),
-        ("heat2d", &[], "on 32 PEs"),
-        ("isort", &[], "0 misplaced"),
-        ("gups", &["200"], "0 not restored"),
-        ("matmul", &[], "0 wrong elements"),
-        ("bench_shmem", &["1", "barrier"], "sample"),
+        ("hello", "", "PE 31 of 32"),
+        ("ring", "", "rounds over 32 PEs"),
+        ("heat2d", "", "on 32 PEs"),
+        ("isort", "", "0 misplaced"),
+        ("gups", "200", "0 not restored"),
+        ("matmul", "", "0 wrong elements"),
+        ("bench_shmem", "1 barrier", "sample"),
     ] {
-        all.push(Program { name, file: tools::compile(&format!("examples/c/{name}.c")), arguments, says });
+        all.push(Program::new(name, tools::compile(&format!("examples/c/{name}.c")), arguments, says));
     }
-    all.push(Program { name: "rust heat", file: tools::example("heat"), arguments: &["16", "16"], says: " ok" });
-    all.push(Program { name: "rust check", file: tools::example("check"), arguments: &[], says: "ok" });
+    all.push(Program::new("driver", tools::driver(), "", "from PE 30: ok"));
+    all.push(Program::new("rust heat", tools::example("heat"), "16 16", " ok"));
+    all.push(Program::new("rust check", tools::example("check"), "", "ok"));
+    if let Some((python, _)) = python::environment() {
+        let mut jacobi = Program::new("jacobi.py", python.clone(), "", "a straight line");
+        // Its steps grow with the square of the PEs: two nodes of every host are enough.
+        jacobi.places = "-n 8 --map file:places";
+        jacobi.arguments = vec![tools::root().join("examples/python/jacobi.py").display().to_string(), "1".into()];
+        all.push(jacobi);
+    }
     all
 }
 
@@ -130,12 +149,23 @@ fn explain(network: &str, wanted: Explained, sums: &Sums) {
 }
 
 fn run_networks(name: &str, hosts: Hosts, engine: &str, usual: &[&str]) {
-    let all = std::env::var("CLUSTER_MATRIX").is_ok_and(|v| v == "all");
+    let asked = std::env::var("CLUSTER_MATRIX").ok();
+    let all = asked.is_some();
     let test = Test::new(name);
     let cluster = Cluster::start(&test, "4x4x2", hosts, &["--udp-engine", engine]);
     assert!((0..4).all(|host| cluster.status(host).engine == engine));
     let programs = programs();
-    let networks: Vec<_> = NETWORKS.into_iter().filter(|(network, _)| all || usual.contains(network)).collect();
+    // Blocks are columns: neighbours on the wire are on different hosts.
+    let places: String = (0..4).chain(20..24).map(|node| format!("{node}\n")).collect();
+    std::fs::write(test.file("places"), places).expect("ours");
+    let networks: Vec<_> = NETWORKS
+        .into_iter()
+        .filter(|(network, _)| match asked.as_deref() {
+            None => usual.contains(network),
+            Some(one) => one == "all" || one == *network,
+        })
+        .collect();
+    assert!(!networks.is_empty(), "CLUSTER_MATRIX is `all` or one of {:?}", NETWORKS.map(|n| n.0));
     for (turn, (network, wanted)) in networks.iter().enumerate() {
         let start = Instant::now();
         if !network.is_empty() {
@@ -149,8 +179,10 @@ fn run_networks(name: &str, hosts: Hosts, engine: &str, usual: &[&str]) {
         let mut failures = Vec::new();
         for (_, program) in programs.iter().enumerate().filter(part) {
             let begun = Instant::now();
-            let mut command: Command = cluster.run(&["-n", "32", "--heap", "16M", "--timeout", "250"], &program.file);
-            command.args(program.arguments);
+            let mut options = vec!["--heap", "16M", "--timeout", "250"];
+            options.extend(program.places.split(' '));
+            let mut command: Command = cluster.run(&options, &program.file);
+            command.args(&program.arguments);
             match test.spawn(command).try_wait(LIMIT) {
                 Ok(done) if done.code() == 0 && done.stdout.contains(program.says) => {}
                 Ok(done) => failures.push(done.to_string()),

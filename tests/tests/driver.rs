@@ -2,7 +2,6 @@
 //! looks at, in jobs of different sizes, shapes, engines and barrier families.
 
 use angara_tests::{Test, tools};
-use std::process::Command;
 
 /// `angara run` options, one job each.
 const JOBS: [&str; 9] = [
@@ -56,16 +55,8 @@ fn the_rust_heat_example_agrees_with_itself() {
 #[test]
 fn the_c_driver_of_sixty_lines_sends_a_packet_round_the_ring() {
     let test = Test::new("driver-c");
-    let program = test.file("driver");
-    let lib = tools::tool("libangara.so");
-    let dir = lib.parent().expect("a directory");
-    let mut cc = Command::new(std::env::var_os("CC").unwrap_or_else(|| "cc".into()));
-    cc.arg(tools::root().join("examples/c/driver.c")).arg("-I").arg(tools::root().join("libangara/include"));
-    cc.arg("-L").arg(dir).arg("-langara").arg(format!("-Wl,-rpath,{}", dir.display())).arg("-o").arg(&program);
-    let built = cc.output().expect("a C compiler (set CC)");
-    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
     let mut run = test.angara(["run", "-n", "3", "--timeout", "50", "--"]);
-    run.arg(&program);
+    run.arg(tools::driver());
     let done = test.run(run).success();
     for pe in 0..3 {
         let want = format!("PE {pe} at node {pe} got \"hello, PE {pe}\" from PE {}: ok", (pe + 2) % 3);

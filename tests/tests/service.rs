@@ -2,9 +2,10 @@
 //! share the daemon but not their jobs.
 
 use abi::launch::{ADAPTER_SOCKET, CONTROL_SOCKET};
-use abi::msg::{AdapterReply, Failure, FdRole, Path as Engine, Request};
+use abi::msg::{AdapterReply, Failure, FdRole, Path as Engine, Reply, Request};
 use angara_tests::client::{Client, Socket, attach_request};
 use angara_tests::daemon::{Control, Job, spec};
+use angara_tests::freeze::Frozen;
 use angara_tests::{Running, Test, process::PATIENCE, tools};
 use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with};
@@ -14,11 +15,15 @@ use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::net::{UnixDatagram, UnixListener};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
 
 /// Numbers of users that exist nowhere.
 const DAEMON: u32 = 65_001;
 const ALICE: u32 = 65_002;
 const BOB: u32 = 65_003;
+/// Within which the daemon has to say that it lives.
+const WATCHDOG: Duration = Duration::from_millis(300);
 
 /// What stands for the service manager: it holds the sockets while daemons come and go.
 struct Manager {
@@ -26,7 +31,8 @@ struct Manager {
     dir: PathBuf,
     control: UnixListener,
     adapter: OwnedFd,
-    notify: UnixDatagram,
+    /// What daemons say, taken at once: the socket holds ten words, and a daemon waits until there is room.
+    said: Receiver<String>,
     fabricd: PathBuf,
     /// User of the daemon.
     user: Option<u32>,
@@ -51,11 +57,19 @@ impl Manager {
         let address = test.file("notify");
         let notify = UnixDatagram::bind(&address).expect("a socket");
         std::fs::set_permissions(&address, PermissionsExt::from_mode(0o666)).expect("ours");
-        notify.set_read_timeout(Some(PATIENCE)).expect("a socket");
+        let (words, said) = channel();
+        std::thread::spawn(move || {
+            let mut buffer = [0; 4096];
+            while let Ok(n) = notify.recv(&mut buffer) {
+                if words.send(String::from_utf8_lossy(&buffer[..n]).into_owned()).is_err() {
+                    return;
+                }
+            }
+        });
         // Where other users reach it, wherever the repository lies.
         let fabricd = test.file("fabricd");
         std::fs::copy(tools::tool("fabricd"), &fabricd).expect("copied");
-        Manager { test, dir, control, adapter, notify, fabricd, user }
+        Manager { test, dir, control, adapter, said, fabricd, user }
     }
 
     /// Starts a daemon as a `Type=notify` service with a watchdog is.
@@ -71,7 +85,7 @@ impl Manager {
             format!(r#"exec {{c}}<&{control} {{a}}<&{adapter}; exec 3<&$c 4<&$a; LISTEN_PID=$$ exec "$0" "$@""#);
         command.args(["-c", &script]).arg(&self.fabricd).args(["--torus", "2x2x2", "--runtime-dir"]).arg(&self.dir);
         command.env("LISTEN_FDS", "2").env("NOTIFY_SOCKET", self.test.file("notify"));
-        command.env("WATCHDOG_USEC", "300000");
+        command.env("WATCHDOG_USEC", WATCHDOG.as_micros().to_string());
         if let Some(user) = self.user {
             command.uid(user).gid(user);
         }
@@ -80,10 +94,8 @@ impl Manager {
 
     /// Waits until the daemon says `word`.
     fn hear(&self, word: &str) -> String {
-        let mut buffer = [0; 4096];
         loop {
-            let n = self.notify.recv(&mut buffer).unwrap_or_else(|e| panic!("never heard {word}: {e}"));
-            let said = String::from_utf8_lossy(&buffer[..n]).into_owned();
+            let said = self.said.recv_timeout(PATIENCE).unwrap_or_else(|e| panic!("never heard {word}: {e}"));
             if said.lines().any(|line| line.starts_with(word)) {
                 return said;
             }
@@ -118,6 +130,37 @@ fn sockets_of_a_service_manager_outlive_the_daemon() {
 }
 
 #[test]
+fn the_watchdog_hears_nothing_while_the_data_plane_hangs() {
+    let manager = Manager::new("service-watchdog", None);
+    let daemon = manager.start();
+    manager.hear("READY=1");
+    (0..3).for_each(|_| drop(manager.hear("WATCHDOG=1")));
+    let frozen = match Frozen::new(&daemon.process(), "data-plane") {
+        Ok(frozen) => frozen,
+        Err(why) => return println!("skipped: {why}"),
+    };
+    // What the data plane had answered before may still be said.
+    let end = Instant::now() + PATIENCE;
+    while let Ok(said) = manager.said.recv_timeout(4 * WATCHDOG) {
+        assert!(Instant::now() < end, "a daemon that carries nothing says that it lives: {said}");
+    }
+    // The other half of the daemon runs, and so its timer does: it alone could say that all is well.
+    let mut control = Control::connect(&manager.dir);
+    control.send(b"what?\n").expect("the daemon reads");
+    assert!(matches!(control.reply(), Some(Reply::Error(_))), "the control plane does not answer");
+    drop(frozen);
+    // A service manager would have killed it by now. One that is let live is well again.
+    (0..3).for_each(|_| drop(manager.hear("WATCHDOG=1")));
+    let test = &manager.test;
+    let mut run = test.angara(["run", "-n", "2", "--path", "ring", "--timeout", "60"]);
+    run.arg(tools::compile("tests/c/openshmem/rma.c"));
+    test.run(run).success();
+    test.run(test.angara(["shutdown"])).success();
+    manager.hear("STOPPING=1");
+    daemon.wait(PATIENCE).success();
+}
+
+#[test]
 fn half_a_hand_over_is_refused() {
     let manager = Manager::new("service-half", None);
     let mut command = manager.test.command("bash");
@@ -138,7 +181,7 @@ fn as_user<T: Send>(user: u32, f: impl FnOnce() -> T + Send) -> T {
     std::thread::scope(|s| s.spawn(body).join()).unwrap_or_else(|e| std::panic::resume_unwind(e))
 }
 
-fn foreign(answer: Result<abi::msg::Reply, Failure>, part: &str) {
+fn foreign(answer: Result<Reply, Failure>, part: &str) {
     let failure = answer.expect_err("must be refused");
     assert!(failure.message.contains(part) && !failure.remedy.is_empty(), "`{part}` is not in: {failure:?}");
 }

@@ -288,12 +288,9 @@ impl Engine {
         }
     }
 
-    /// Figures of the trunks, datagrams and records refused, and the socket engine in use.
-    pub(crate) fn trunk_figures(&self) -> (Vec<super::TrunkFigures>, u64, u64, String) {
-        self.trunks.as_ref().map_or_else(Default::default, |t| {
-            let (strangers, nonsense) = t.refused();
-            (t.figures(), strangers, nonsense, t.engine())
-        })
+    /// Figures of the trunks, datagrams of strangers, and the socket engine in use.
+    pub(crate) fn trunk_figures(&self) -> (Vec<super::TrunkFigures>, u64, String) {
+        self.trunks.as_ref().map_or_else(Default::default, |t| (t.figures(), t.strangers(), t.engine()))
     }
 
     /// The lane behind a port.

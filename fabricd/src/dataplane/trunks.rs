@@ -89,6 +89,8 @@ struct Peer {
     messages: VecDeque<Vec<u8>>,
     /// What befalls its datagrams on purpose.
     impaired: impair::State,
+    /// Records or frames of it that were not understood.
+    nonsense: u64,
     name: String,
 }
 
@@ -100,6 +102,8 @@ pub(crate) struct TrunkFigures {
     pub(crate) address: SocketAddr,
     pub(crate) links: usize,
     pub(crate) backlog: usize,
+    /// Records or frames of it that were not understood.
+    pub(crate) nonsense: u64,
     pub(crate) stats: trunk::Stats,
 }
 
@@ -113,8 +117,6 @@ pub(super) struct Trunks {
     batch: Vec<u8>,
     /// Datagrams that do not even claim to be from another host of this cluster to this one.
     strangers: u64,
-    /// Records or frames that were not understood.
-    nonsense: u64,
 }
 
 impl Trunks {
@@ -153,8 +155,9 @@ impl Trunks {
             let association = Association::new(config, Duration::ZERO).map_err(io::Error::other)?;
             let crossings = crossings.collect();
             let (name, impaired) = (cluster.hosts[host].name.clone(), impair::State::default());
-            let (session, live, held, messages) = (None, false, 0, VecDeque::new());
-            let peer = Peer { association, address, crossings, session, live, held, messages, impaired, name };
+            let (session, live, held, nonsense, messages) = (None, false, 0, 0, VecDeque::new());
+            let peer =
+                Peer { association, address, crossings, session, live, held, messages, impaired, nonsense, name };
             peers.insert(index, peer);
         }
         Ok(Trunks {
@@ -165,7 +168,6 @@ impl Trunks {
             slots: cluster.boundary_slots.unwrap_or(SLOTS_DEFAULT).max(ROUTER_SLOTS),
             batch: Vec::new(),
             strangers: 0,
-            nonsense: 0,
         })
     }
 
@@ -239,6 +241,7 @@ impl Trunks {
             address: p.address,
             backlog: p.association.backlog(),
             links: p.crossings.len(),
+            nonsense: p.nonsense,
             stats: p.association.stats(),
         };
         self.peers.iter().map(figures).collect()
@@ -249,9 +252,9 @@ impl Trunks {
         format!("{:?}", self.socket.kind()).to_lowercase()
     }
 
-    /// Datagrams of strangers and records nobody understood.
-    pub(super) fn refused(&self) -> (u64, u64) {
-        (self.strangers, self.nonsense)
+    /// Datagrams of strangers.
+    pub(super) fn strangers(&self) -> u64 {
+        self.strangers
     }
 
     /// One round: what has come goes into the network, what leaves it goes out. Whether anything but
@@ -287,13 +290,13 @@ impl Trunks {
                     CONTROL => words.push(Word::Message(host, record)),
                     n => match peer.crossings.get_mut(n as usize - 1) {
                         Some(crossing) if crossing.early.len() < EARLY_MAX => crossing.early.push_back(record),
-                        _ => self.nonsense += 1,
+                        _ => peer.nonsense += 1,
                     },
                 }
             }
             let live = peer.live;
             for crossing in peer.crossings.iter_mut().filter(|c| live && !c.early.is_empty()) {
-                self.nonsense += crossing.take_due(fabric);
+                peer.nonsense += crossing.take_due(fabric);
             }
         }
         work

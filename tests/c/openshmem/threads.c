@@ -5,7 +5,10 @@
 #include <pthread.h>
 #include <shmemx.h>
 
-enum { THREADS = 4, ROUNDS = 500 };
+#ifndef ROUNDS
+#define ROUNDS 500
+#endif
+enum { THREADS = 4 };
 
 static long hits, shared_hits, slots[64 * THREADS], shared_slots[64 * THREADS], ready[THREADS], swapped;
 static shmem_ctx_t shared;
