@@ -166,6 +166,8 @@ mod linux {
 
     /// Pauses before the first yield when the machine has a core for every PE.
     const SPINS: u32 = 200;
+    /// A wait that ends with so few yields might have ended while spinning.
+    const SHORT: u32 = 2;
     /// A yield that took longer means a compute-bound process shares the core. With more PEs than
     /// cores a yield comes back only after the other PEs of the core have had their turn.
     const SLOW_YIELD: Duration = Duration::from_micros(50);
@@ -178,12 +180,15 @@ mod linux {
     const YIELDS: u32 = 256;
 
     thread_local! {
+        /// Pauses that have paid lately: half as many after each wait they did not end. Whoever this thread waits for may
+        /// need its core, like a daemon that must send what was posted.
+        static SPIN_BUDGET: Cell<u32> = const { Cell::new(SPINS) };
         static FUTEX_BUDGET: Cell<u32> = const { Cell::new(0) };
         static FUTEX_SINCE: Cell<Option<Instant>> = const { Cell::new(None) };
     }
 
     /// Waits until `ready` (which is not asked again once it said yes), spinning, yielding and
-    /// sleeping as measurements advise: spin briefly (not at all when `crowded`: more PEs than
+    /// sleeping as measurements advise: spin briefly if that has paid lately (not at all when `crowded`: more PEs than
     /// cores), then timed yields, then the futex.
     /// `kernel` is the one the cell's writers notify with.
     /// `give_up` is asked between sleeps (about every millisecond) and ends the wait with its error.
@@ -195,12 +200,15 @@ mod linux {
         mut give_up: impl FnMut() -> Option<E>,
     ) -> Result<(), E> {
         if !crowded {
-            for _ in 0..SPINS {
+            let spins = SPIN_BUDGET.get();
+            for _ in 0..spins {
                 if ready() {
+                    SPIN_BUDGET.set(SPINS);
                     return Ok(());
                 }
                 std::hint::spin_loop();
             }
+            SPIN_BUDGET.set(spins / 2);
         }
         let slow = if crowded { SLOW_YIELD_CROWDED } else { SLOW_YIELD };
         let (mut yields, mut slept) = (0, false);
@@ -208,6 +216,9 @@ mod linux {
         let mut sleeper = cell.sleeper(kernel);
         loop {
             if ready() {
+                if yields <= SHORT && !slept {
+                    SPIN_BUDGET.set((2 * SPIN_BUDGET.get() + 1).min(SPINS));
+                }
                 return Ok(());
             }
             let budget = FUTEX_BUDGET.get();

@@ -60,7 +60,7 @@ impl End {
     fn turn(&mut self) {
         let (trunk, now) = (&mut self.trunk, self.start.elapsed());
         self.socket
-            .recv(&mut |_, datagram| {
+            .recv(&mut |datagram| {
                 let _ = trunk.handle_datagram(now, datagram);
             })
             .expect("receiving");
@@ -166,8 +166,10 @@ impl Samples {
 
 fn sockets(options: &Options) -> std::io::Result<[(Box<dyn Socket>, SocketAddr); 2]> {
     let any = SocketAddr::new(options.address, 0);
-    let (a, b) = (open(any, options.engine)?, open(any, options.engine)?);
-    let (to_a, to_b) = (a.local_addr()?, b.local_addr()?);
+    let (mut a, mut b) = (open(any, options.engine)?, open(any, options.engine)?);
+    let (to_a, to_b) = (a.local_addr(), b.local_addr());
+    a.connect(&[to_b])?;
+    b.connect(&[to_a])?;
     Ok([(a, to_b), (b, to_a)])
 }
 
@@ -224,7 +226,7 @@ fn floor_run(options: &Options) -> std::io::Result<[f64; 2]> {
             let (mut bytes, mut told) = (0u64, 0u64);
             while !stop.load(Ordering::Relaxed) {
                 let mut small = false;
-                let got = server.recv(&mut |_, d| {
+                let got = server.recv(&mut |d: &mut [u8]| {
                     bytes += d.len() as u64;
                     small |= d.len() == 8;
                 });
@@ -239,7 +241,7 @@ fn floor_run(options: &Options) -> std::io::Result<[f64; 2]> {
         let wait = |client: &mut Box<dyn Socket>, known: &mut u64| {
             let before = *known;
             while *known == before {
-                let told = |_, d: &mut [u8]| *known = d.first_chunk().map_or(*known, |b| u64::from_le_bytes(*b));
+                let told = |d: &mut [u8]| *known = d.first_chunk().map_or(*known, |b| u64::from_le_bytes(*b));
                 client.recv(&mut { told }).expect("receiving");
                 assert!(since.elapsed() < PATIENCE, "a datagram was lost; the floor has no remedy");
             }

@@ -1,6 +1,7 @@
 //! Two associations over real sockets on this machine.
 
 use std::net::SocketAddr;
+use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 use trunk::socket::{Kind, Socket, open};
 use trunk::{Association, Config, Event, Impairment, KeyRing};
@@ -16,7 +17,7 @@ impl End {
     fn turn(&mut self, now: Duration) {
         let association = &mut self.association;
         self.socket
-            .recv(&mut |_, datagram| {
+            .recv(&mut |datagram| {
                 // What is refused is counted, and looked at in the end.
                 let _ = association.handle_datagram(now, datagram);
             })
@@ -41,7 +42,7 @@ fn pair(address: &str, kind: Kind) -> Option<[End; 2]> {
             return None;
         }
     };
-    let addresses = [a.local_addr().unwrap(), b.local_addr().unwrap()];
+    let addresses = [a.local_addr(), b.local_addr()];
     let end = |local: u16, socket: Box<dyn Socket>, peer| {
         let keys = KeyRing::new(1, b"sixteen bytes or more").unwrap();
         let mut config = Config::new(local, 1 - local, [7; 16], keys, [local as u8; 32]);
@@ -131,28 +132,45 @@ fn there_is_always_an_engine() {
     echo("127.0.0.1:0", Kind::Auto, Impairment::default());
 }
 
+/// A socket of its own per peer, or one for all; to be woken by a datagram, by a doorbell, or by the time limit.
 #[test]
-fn a_socket_says_when_something_has_come() {
-    use rustix::event::{PollFd, PollFlags, Timespec, poll};
-    for kind in [Kind::Syscall, Kind::Uring] {
+fn a_sleeper_is_woken_by_datagrams_and_doorbells() {
+    use rustix::event::{EventfdFlags, eventfd};
+    let (soon, late) = (Duration::from_millis(2), Duration::from_secs(20));
+    let doorbell = eventfd(0, EventfdFlags::NONBLOCK).unwrap();
+    for (kind, connected) in [(Kind::Syscall, false), (Kind::Syscall, true), (Kind::Uring, false), (Kind::Uring, true)]
+    {
         let any: SocketAddr = "127.0.0.1:0".parse().unwrap();
         let (Ok(mut a), Ok(mut b)) = (open(any, kind), open(any, kind)) else {
             eprintln!("skipped: the kernel has no {kind:?}");
             continue;
         };
-        let to = b.local_addr().unwrap();
-        let readable = |b: &dyn Socket, seconds| {
-            let timeout = Timespec { tv_sec: seconds, tv_nsec: 0 };
-            poll(&mut [PollFd::from_borrowed_fd(b.readiness(), PollFlags::IN)], Some(&timeout)).unwrap() > 0
-        };
-        for round in 0..100u8 {
-            assert_eq!(b.recv(&mut |_, _| panic!("nothing was sent")).unwrap(), 0);
-            assert!(b.is_empty() && !readable(&*b, 0), "{kind:?}, round {round}: nothing was sent");
-            a.send(to, &[round; 2_500], 1_000).unwrap();
-            assert!(readable(&*b, 10), "{kind:?}, round {round}: nothing has come");
-            let mut sizes = Vec::new();
-            while b.recv(&mut |_, datagram| sizes.push((datagram[0], datagram.len()))).unwrap() > 0 {}
-            assert_eq!(sizes, [(round, 1_000), (round, 1_000), (round, 500)], "{kind:?}");
+        let (from, to) = (a.local_addr(), b.local_addr());
+        if connected {
+            a.connect(&[to]).unwrap();
+            b.connect(&[from]).unwrap();
+            assert!(open(to, kind).is_err(), "two sockets with one address");
+        }
+        let mut stranger = open(any, kind).unwrap();
+        for round in 0..50u8 {
+            let what = format!("{kind:?}, connected {connected}, round {round}");
+            assert_eq!(b.recv(&mut |_| panic!("nothing was sent")).unwrap(), 0);
+            b.wait(doorbell.as_fd(), soon).unwrap();
+            assert_eq!(b.recv(&mut |_| panic!("nothing was sent")).unwrap(), 0);
+            for sender in [&mut a, &mut stranger] {
+                sender.send(to, &[round; 2_500], 1_000).unwrap();
+                let before = Instant::now();
+                b.wait(doorbell.as_fd(), late).unwrap();
+                assert!(before.elapsed() < late, "{what}: nothing has come");
+                let mut sizes = Vec::new();
+                while b.recv(&mut |datagram| sizes.push((datagram[0], datagram.len()))).unwrap() > 0 {}
+                assert_eq!(sizes, [(round, 1_000), (round, 1_000), (round, 500)], "{what}");
+            }
+            rustix::io::write(&doorbell, &1u64.to_ne_bytes()).unwrap();
+            let before = Instant::now();
+            b.wait(doorbell.as_fd(), late).unwrap();
+            assert!(before.elapsed() < late, "{what}: the doorbell was not heard");
+            rustix::io::read(&doorbell, &mut [0; 8]).unwrap();
         }
     }
 }

@@ -81,9 +81,6 @@ impl Engine {
         let trunks = options.cluster.as_ref().map(|m| Trunks::open(m, options.udp_engine, &fabric)).transpose()?;
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         epoll::add(&epoll, &wake, epoll::EventData::new_u64(0), epoll::EventFlags::IN | epoll::EventFlags::ET)?;
-        if let Some(trunks) = &trunks {
-            epoll::add(&epoll, trunks.readiness(), epoll::EventData::new_u64(0), epoll::EventFlags::IN)?;
-        }
         let mut engine = Engine {
             shape: options.shape,
             channels: options.channels,

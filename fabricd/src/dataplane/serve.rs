@@ -17,6 +17,7 @@ use abi::wait::{Kernel, Linux};
 use fabric::{InjectError, Port};
 use rustix::event::{Timespec, epoll};
 use rustix::time::{ClockId, clock_gettime};
+use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::{Duration, Instant};
@@ -241,21 +242,13 @@ impl Engine {
         self.show_cpu_time();
         if let Some(trunks) = &mut self.trunks {
             trunks.flush_acks(&mut self.fabric);
-            if !trunks.is_empty() {
-                return;
-            }
         }
         self.sleep(idle);
         idle.slept = true;
     }
 
-    fn sleep(&self, idle: &Idle) {
-        let announce = |asleep: u32| {
-            for job in self.jobs.values() {
-                job.memory.page.daemon_sleeps().store(asleep, Ordering::SeqCst);
-            }
-        };
-        announce(1);
+    fn sleep(&mut self, idle: &Idle) {
+        self.announce(1);
         Linux.heavy_fence();
         let mut lanes = self.active.iter().filter_map(|&i| self.lanes[i].as_ref());
         if !lanes.any(Lane::has_work) {
@@ -266,13 +259,24 @@ impl Engine {
             };
             let due = self.faults.next_due().map(|due| due.saturating_duration_since(Instant::now()));
             let heartbeat = self.trunks.as_ref().and_then(super::trunks::Trunks::next_due);
-            let limit = [due, heartbeat].into_iter().flatten().fold(nap, Duration::min);
+            let mut limit = [due, heartbeat].into_iter().flatten().fold(nap, Duration::min);
+            if let Some(trunks) = &mut self.trunks {
+                trunks.wait(self.epoll.as_fd(), limit);
+                limit = Duration::ZERO;
+            }
             let timeout = Timespec { tv_sec: limit.as_secs() as _, tv_nsec: limit.subsec_nanos() as _ };
             let mut events = [std::mem::MaybeUninit::uninit(); 64];
             // Every outcome (doorbell, command, timeout, interruption) means: look again.
             let _ = epoll::wait(&self.epoll, &mut events[..], Some(&timeout));
         }
-        announce(0);
+        self.announce(0);
+    }
+
+    /// Tells clients whether their posts need a doorbell.
+    fn announce(&self, asleep: u32) {
+        for job in self.jobs.values() {
+            job.memory.page.daemon_sleeps().store(asleep, Ordering::SeqCst);
+        }
     }
 }
 

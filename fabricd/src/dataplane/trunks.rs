@@ -128,7 +128,7 @@ impl Trunks {
             let found = cluster.hosts[host].resolve().map_err(io::Error::other)?;
             found.first().copied().ok_or_else(|| io::Error::other("a host without address"))
         };
-        let socket = bind(address(member.host)?, kind)?;
+        let mut socket = bind(address(member.host)?, kind)?;
         // All peers together may have as much under way as the socket holds, or bursts would be lost in it.
         let share = socket.receive_buffer() / (cluster.hosts.len() - 1).max(1);
         let owners: Vec<u16> = cluster.owners().into_iter().map(|host| host as u16).collect();
@@ -160,6 +160,7 @@ impl Trunks {
                 Peer { association, address, crossings, session, live, held, messages, impaired, nonsense, name };
             peers.insert(index, peer);
         }
+        socket.connect(&peers.values().map(|p| p.address).collect::<Vec<_>>())?;
         Ok(Trunks {
             socket,
             peers,
@@ -171,14 +172,12 @@ impl Trunks {
         })
     }
 
-    /// Becomes readable when a datagram has come.
-    pub(super) fn readiness(&self) -> BorrowedFd<'_> {
-        self.socket.readiness()
-    }
-
-    /// Nothing has been received and not been looked at; to be asked before waiting.
-    pub(super) fn is_empty(&mut self) -> bool {
-        self.socket.is_empty()
+    /// Sleeps until a datagram comes, a doorbell rings or `limit` is over.
+    pub(super) fn wait(&mut self, doorbells: BorrowedFd<'_>, limit: Duration) {
+        // Whatever the outcome, the next round looks at everything.
+        if let Err(e) = self.socket.wait(doorbells, limit) {
+            tracing::debug!(error = %e, "cannot wait");
+        }
     }
 
     /// How long until an association wants to be looked at.
@@ -344,7 +343,7 @@ impl Trunks {
 
     fn receive(&mut self, now: Duration) {
         let (peers, me, strangers) = (&mut self.peers, self.me, &mut self.strangers);
-        let mut take = |_: SocketAddr, datagram: &mut [u8]| {
+        let mut take = |datagram: &mut [u8]| {
             let claimed = trunk::hosts(datagram).filter(|(_, to)| *to == me);
             match claimed.and_then(|(from, _)| peers.get_mut(&from)) {
                 Some(peer) if peer.impaired.cut => {}

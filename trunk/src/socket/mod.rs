@@ -1,34 +1,35 @@
 //! UDP sockets that move batches of datagrams.
 
 mod choose;
+mod lines;
 mod syscall;
 mod uring;
 
 use rustix::fd::BorrowedFd;
 use std::io;
 use std::net::SocketAddr;
+use std::time::Duration;
 
-/// A non-blocking UDP socket.
+/// A UDP socket that never blocks but in [`Socket::wait`].
 pub trait Socket: Send {
+    /// Makes a few peers cheaper to reach. The others are as before.
+    fn connect(&mut self, peers: &[SocketAddr]) -> io::Result<()>;
+
     /// Sends a batch of datagrams of `segment` bytes each, the last perhaps shorter. `WouldBlock`: nothing was
     /// sent, and may be tried again. A datagram the network refuses (too large for the path, no route, filtered)
     /// counts as sent and lost.
     fn send(&mut self, to: SocketAddr, batch: &[u8], segment: usize) -> io::Result<()>;
 
-    /// Hands over what has arrived, datagram by datagram; returns how many, zero if there is nothing more.
-    fn recv(&mut self, f: &mut dyn FnMut(SocketAddr, &mut [u8])) -> io::Result<usize>;
+    /// Hands over what has arrived, datagram by datagram; returns how many. Zero: there is nothing more, or only something
+    /// from strangers, who are looked for less often.
+    fn recv(&mut self, f: &mut dyn FnMut(&mut [u8])) -> io::Result<usize>;
 
-    /// Becomes readable when [`Socket::recv`] has something new. To be waited for only after [`Socket::is_empty`].
-    fn readiness(&self) -> BorrowedFd<'_>;
-
-    /// Nothing has been received that [`Socket::recv`] does not know of: what comes from now on shows in
-    /// [`Socket::readiness`].
-    fn is_empty(&mut self) -> bool {
-        true
-    }
+    /// Sleeps until there may be something to receive, `doorbells` is readable, or `limit` is over. The next [`Socket::recv`]
+    /// looks everywhere.
+    fn wait(&mut self, doorbells: BorrowedFd<'_>, limit: Duration) -> io::Result<()>;
 
     /// Where it is bound.
-    fn local_addr(&self) -> io::Result<SocketAddr>;
+    fn local_addr(&self) -> SocketAddr;
 
     /// Bytes the kernel keeps for it before it drops datagrams.
     fn receive_buffer(&self) -> usize;

@@ -1,31 +1,34 @@
 //! io_uring: a multishot receive into buffers the kernel picks, sends as submissions.
 //!
 //! The ring runs its work only when asked (`DEFER_TASKRUN`) and says in shared memory that there is some, so looking
-//! for datagrams costs no system call while there are none.
+//! for datagrams costs no system call while there are none. Doorbells are polled by the same ring while its owner sleeps in it,
+//! and the sleep ends by its timer.
 
 #![allow(unsafe_code)] // memory shared with the kernel, and requests that point to ours
 
-use super::syscall::{Control, bind, decode, decode_segment, encode, encode_segment, is_loss};
+use super::lines::{Control, Lines, decode_segment, encode, encode_segment, is_loss};
 use super::{Kind, Socket};
-use io_uring::types::{BufRingEntry, CancelBuilder, Fd, RecvMsgOut, Timespec};
+use io_uring::types::{BufRingEntry, CancelBuilder, Fd, RecvMsgOut, SubmitArgs, Timespec};
 use io_uring::{IoUring, cqueue, opcode, squeue};
-use rustix::event::{EventfdFlags, eventfd};
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::collections::VecDeque;
 use std::io;
-use std::mem::{ManuallyDrop, size_of, zeroed};
-use std::net::{SocketAddr, UdpSocket};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::mem::{ManuallyDrop, zeroed};
+use std::net::SocketAddr;
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU16, Ordering};
+use std::time::Duration;
 
-const RECEIVE: u64 = 1;
-const SEND: u64 = 2;
+/// What a completion is of: the upper half says of which kind, the lower one which of them.
+const RECEIVE: u64 = 1 << 32;
+const SEND: u64 = 2 << 32;
+const DOORBELLS: u64 = 3 << 32;
 const GROUP: u16 = 0;
 const PAGE: usize = 4_096;
 /// Buffers; a power of two.
 const COUNT: u16 = 32;
-/// Each takes the kernel's head, a name, a control message and the largest train of datagrams.
+/// Each takes the kernel's head, a control message and the largest train of datagrams.
 const SIZE: usize = 17 * PAGE;
 /// The ring of free buffers comes first.
 const HEAD: usize = PAGE;
@@ -105,14 +108,17 @@ impl Slot {
         Box::new(Slot { name, iov, control: Control::EMPTY, header, bytes: Vec::new(), busy: false })
     }
 
-    fn fill(&mut self, to: SocketAddr, batch: &[u8], segment: Option<u16>) {
+    /// Prepares a send to `to`, or over a connected socket.
+    fn fill(&mut self, to: Option<SocketAddr>, batch: &[u8], segment: Option<u16>) {
         self.bytes.clear();
         self.bytes.extend_from_slice(batch);
-        let (name, name_len) = encode(to);
-        self.name = name;
+        self.header.msg_namelen = 0;
+        self.header.msg_name = std::ptr::null_mut();
+        if let Some(to) = to {
+            (self.name, self.header.msg_namelen) = encode(to);
+            self.header.msg_name = (&raw mut self.name).cast();
+        }
         self.iov = libc::iovec { iov_base: self.bytes.as_mut_ptr().cast(), iov_len: self.bytes.len() };
-        self.header.msg_name = (&raw mut self.name).cast();
-        self.header.msg_namelen = name_len;
         self.header.msg_iov = &raw mut self.iov;
         self.header.msg_iovlen = 1;
         self.header.msg_controllen = segment.map_or(0, |segment| encode_segment(&mut self.control, segment));
@@ -124,22 +130,21 @@ impl Slot {
 struct Shared {
     pool: Pool,
     slots: [Box<Slot>; SENDS],
-    /// What names and control messages the receive asks for.
+    /// What control messages the receive asks for.
     shape: Box<libc::msghdr>,
 }
 
 pub(super) struct Uring {
     ring: IoUring,
-    socket: UdpSocket,
-    receive_buffer: usize,
+    lines: Lines,
     shared: ManuallyDrop<Shared>,
     enabled: bool,
-    receiving: bool,
+    /// Sockets whose receive runs.
+    receiving: Vec<bool>,
+    /// Doorbells are being polled.
+    polling: bool,
     /// Receptions found while something else was looked for: result and flags.
     received: VecDeque<(i32, u32)>,
-    /// Raised by the kernel when it has put work off or completed some. The ring's own descriptor would not do: with
-    /// work put off it wakes nobody.
-    arrival: OwnedFd,
     gso: bool,
 }
 
@@ -149,7 +154,7 @@ unsafe impl Send for Uring {}
 
 impl Uring {
     pub(super) fn open(addr: SocketAddr) -> io::Result<Uring> {
-        let (socket, receive_buffer) = bind(addr)?;
+        let lines = Lines::bind(addr)?;
         let ring = IoUring::builder()
             .setup_single_issuer()
             .setup_defer_taskrun()
@@ -159,41 +164,36 @@ impl Uring {
             .build(32)?;
         // SAFETY: all-zero bytes are a valid `msghdr`.
         let mut shape: Box<libc::msghdr> = Box::new(unsafe { zeroed() });
-        shape.msg_namelen = size_of::<libc::sockaddr_storage>() as libc::socklen_t;
         shape.msg_controllen = size_of::<Control>();
         let shared = Shared { pool: Pool::new(), slots: std::array::from_fn(|_| Slot::new()), shape };
         let address = shared.pool.base.as_ptr() as u64;
         // SAFETY: the pool has COUNT entries and is freed only when the ring is quiet.
         unsafe { ring.submitter().register_buf_ring_with_flags(address, COUNT, GROUP, 0)? };
-        let arrival = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        ring.submitter().register_eventfd(arrival.as_raw_fd())?;
         Ok(Uring {
             ring,
-            socket,
-            receive_buffer,
+            lines,
             shared: ManuallyDrop::new(shared),
             enabled: false,
-            receiving: false,
+            receiving: vec![false],
+            polling: false,
             received: VecDeque::new(),
-            arrival,
             gso: true,
         })
     }
 
-    /// Starts the receive, if it is not running.
+    /// Starts the receives that are not running.
     fn start(&mut self) -> io::Result<()> {
-        if self.receiving {
-            return Ok(());
-        }
         if !self.enabled {
             // Binds the ring to the calling thread.
             self.ring.submitter().register_enable_rings()?;
             self.enabled = true;
         }
-        let fd = Fd(self.socket.as_raw_fd());
-        let receive = opcode::RecvMsgMulti::new(fd, &raw const *self.shared.shape, GROUP).build().user_data(RECEIVE);
-        self.submit(&receive)?;
-        self.receiving = true;
+        while let Some(index) = self.receiving.iter().position(|running| !running) {
+            let fd = Fd(self.lines.sockets()[index].as_raw_fd());
+            let receive = opcode::RecvMsgMulti::new(fd, &raw const *self.shared.shape, GROUP).build();
+            self.submit(&receive.user_data(RECEIVE + index as u64))?;
+            self.receiving[index] = true;
+        }
         Ok(())
     }
 
@@ -219,15 +219,20 @@ impl Uring {
             }
         }
         for entry in self.ring.completion() {
-            if entry.user_data() == RECEIVE {
-                self.receiving &= cqueue::more(entry.flags());
-                self.received.push_back((entry.result(), entry.flags()));
-                continue;
-            }
-            self.shared.slots[(entry.user_data() - SEND) as usize].busy = false;
-            // The device cannot cut batches. Other failures are losses.
-            if matches!(-entry.result(), libc::EIO | libc::EOPNOTSUPP) {
-                self.gso = false;
+            let which = entry.user_data() as u32 as usize;
+            match entry.user_data() - which as u64 {
+                RECEIVE => {
+                    self.receiving[which] &= cqueue::more(entry.flags());
+                    self.received.push_back((entry.result(), entry.flags()));
+                }
+                SEND => {
+                    self.shared.slots[which].busy = false;
+                    // The device cannot cut batches. Other failures are losses.
+                    if matches!(-entry.result(), libc::EIO | libc::EOPNOTSUPP) {
+                        self.gso = false;
+                    }
+                }
+                _ => self.polling = false,
             }
         }
         Ok(())
@@ -239,16 +244,23 @@ impl Uring {
         }
         let free = self.shared.slots.iter().position(|s| !s.busy);
         let Some(index) = free else { return Err(io::ErrorKind::WouldBlock.into()) };
+        let (socket, name) = self.lines.towards(to);
         let slot = &mut self.shared.slots[index];
-        slot.fill(to, bytes, segment);
+        slot.fill(name, bytes, segment);
         slot.busy = true;
-        let (fd, header) = (Fd(self.socket.as_raw_fd()), &raw const slot.header);
+        let (fd, header) = (Fd(socket.as_raw_fd()), &raw const slot.header);
         let send = opcode::SendMsg::new(fd, header).flags(libc::MSG_NOSIGNAL as u32).build();
         self.submit(&send.user_data(SEND + index as u64))
     }
 }
 
 impl Socket for Uring {
+    fn connect(&mut self, peers: &[SocketAddr]) -> io::Result<()> {
+        self.lines.connect(peers)?;
+        self.receiving.resize(self.lines.sockets().len(), false);
+        Ok(())
+    }
+
     fn send(&mut self, to: SocketAddr, batch: &[u8], segment: usize) -> io::Result<()> {
         self.start()?;
         let result = if batch.len() <= segment {
@@ -263,7 +275,7 @@ impl Socket for Uring {
         result
     }
 
-    fn recv(&mut self, f: &mut dyn FnMut(SocketAddr, &mut [u8])) -> io::Result<usize> {
+    fn recv(&mut self, f: &mut dyn FnMut(&mut [u8])) -> io::Result<usize> {
         self.start()?;
         if self.received.is_empty() {
             self.harvest()?;
@@ -285,25 +297,29 @@ impl Socket for Uring {
         Ok(count)
     }
 
-    fn readiness(&self) -> BorrowedFd<'_> {
-        self.arrival.as_fd()
+    fn wait(&mut self, doorbells: BorrowedFd<'_>, limit: Duration) -> io::Result<()> {
+        self.start()?;
+        if !self.polling {
+            let poll = opcode::PollAdd::new(Fd(doorbells.as_raw_fd()), libc::POLLIN as u32).build();
+            self.submit(&poll.user_data(DOORBELLS))?;
+            self.polling = true;
+        }
+        if !self.received.is_empty() {
+            return Ok(());
+        }
+        let limit = Timespec::from(limit);
+        match self.ring.submitter().submit_with_args(1, &SubmitArgs::new().timespec(&limit)) {
+            Err(e) if !matches!(e.raw_os_error(), Some(libc::ETIME | libc::EINTR)) => Err(e),
+            _ => self.harvest(),
+        }
     }
 
-    fn is_empty(&mut self) -> bool {
-        // Emptied first: whatever comes after the look below raises it again.
-        let _ = rustix::io::read(&self.arrival, &mut [0; 8]);
-        let queue = self.ring.submission();
-        let pending = queue.taskrun() || queue.cq_overflow();
-        drop(queue);
-        self.received.is_empty() && !pending && self.ring.completion().is_empty()
-    }
-
-    fn local_addr(&self) -> io::Result<SocketAddr> {
-        self.socket.local_addr()
+    fn local_addr(&self) -> SocketAddr {
+        self.lines.local_addr()
     }
 
     fn receive_buffer(&self) -> usize {
-        self.receive_buffer
+        self.lines.receive_buffer()
     }
 
     fn kind(&self) -> Kind {
@@ -313,25 +329,21 @@ impl Socket for Uring {
 
 impl Shared {
     /// Hands over the datagrams of a filled buffer; at least one, so that it never looks like the end.
-    fn deliver(&mut self, id: u16, result: i32, f: &mut dyn FnMut(SocketAddr, &mut [u8])) -> usize {
+    fn deliver(&mut self, id: u16, result: i32, f: &mut dyn FnMut(&mut [u8])) -> usize {
         let len = usize::try_from(result).unwrap_or(0).min(SIZE);
         let buffer = &mut self.pool.buffer(id)[..len];
         let Ok(message) = RecvMsgOut::parse(buffer, &self.shape) else { return 1 };
         let segment = decode_segment(message.control_data());
-        // SAFETY: all-zero bytes are a valid `sockaddr_storage`.
-        let mut storage: libc::sockaddr_storage = unsafe { zeroed() };
-        let name = message.name_data();
-        let room = name.len().min(size_of::<libc::sockaddr_storage>());
-        // SAFETY: source and target are valid for `room` bytes and apart.
-        unsafe { std::ptr::copy_nonoverlapping(name.as_ptr(), (&raw mut storage).cast::<u8>(), room) };
         let (truncated, payload) = (message.is_payload_truncated(), message.payload_data().len());
-        let Some(from) = decode(&storage).filter(|_| !truncated) else { return 1 };
+        if truncated {
+            return 1;
+        }
         let start = buffer.len() - payload;
         let train = &mut buffer[start..];
         let segment = segment.unwrap_or(train.len()).max(1);
         let mut count = 0;
         for datagram in train.chunks_mut(segment) {
-            f(from, datagram);
+            f(datagram);
             count += 1;
         }
         count.max(1)
