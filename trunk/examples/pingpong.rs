@@ -8,7 +8,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
-use trunk::socket::{Kind, Socket, open};
+use trunk::socket::floor::{self, Samples, bind_to};
+use trunk::socket::{Kind, Socket};
 use trunk::{Association, Config, KeyRing};
 
 const ECHO: u16 = 0;
@@ -38,13 +39,6 @@ fn options() -> Result<Options, String> {
         }
     }
     Ok(options)
-}
-
-fn bind_to(core: usize) {
-    let mut set = rustix::thread::CpuSet::new();
-    set.set(core);
-    // On a machine with one core both share it.
-    let _ = rustix::thread::sched_setaffinity(None, &set);
 }
 
 /// One end of a trunk with its socket.
@@ -142,42 +136,11 @@ impl End {
     }
 }
 
-/// Lengths of intervals.
-struct Samples {
-    last: Instant,
-    seconds: Vec<f64>,
-}
-
-impl Samples {
-    fn new() -> Samples {
-        Samples { last: Instant::now(), seconds: Vec::new() }
-    }
-
-    fn lap(&mut self) {
-        self.seconds.push(self.last.elapsed().as_secs_f64());
-        self.last = Instant::now();
-    }
-
-    fn median(&mut self) -> f64 {
-        self.seconds.sort_by(f64::total_cmp);
-        self.seconds[self.seconds.len() / 2]
-    }
-}
-
-fn sockets(options: &Options) -> std::io::Result<[(Box<dyn Socket>, SocketAddr); 2]> {
-    let any = SocketAddr::new(options.address, 0);
-    let (mut a, mut b) = (open(any, options.engine)?, open(any, options.engine)?);
-    let (to_a, to_b) = (a.local_addr(), b.local_addr());
-    a.connect(&[to_b])?;
-    b.connect(&[to_a])?;
-    Ok([(a, to_b), (b, to_a)])
-}
-
 /// Microseconds; millions of 8-byte records, GB/s of 320-byte and 16 KiB records.
 fn trunk_run(options: &Options) -> std::io::Result<[f64; 4]> {
     let start = Instant::now();
     let mut local = 0;
-    let ends = sockets(options)?.map(|(socket, peer)| {
+    let ends = floor::pair(options.engine, options.address)?.map(|(socket, peer)| {
         let keys = KeyRing::new(1, &[42; 32]).expect("a long key");
         let mut config = Config::new(local, 1 - local, [1; 16], keys, [local as u8; 32]);
         config.receive_window = config.receive_window.min(socket.receive_buffer()).max(256 << 10);
@@ -214,64 +177,6 @@ fn trunk_run(options: &Options) -> std::io::Result<[f64; 4]> {
     Ok(result)
 }
 
-/// Plain UDP through the same engine: microseconds per echo, GB/s of GSO batches, counted by the receiver.
-fn floor_run(options: &Options) -> std::io::Result<[f64; 2]> {
-    const WINDOW: u64 = 512 << 10;
-    const TOTAL: u64 = 320 << 20;
-    let [(mut client, to_server), (mut server, to_client)] = sockets(options)?;
-    let stop = AtomicBool::new(false);
-    thread::scope(|scope| {
-        scope.spawn(|| {
-            bind_to(1);
-            let (mut bytes, mut told) = (0u64, 0u64);
-            while !stop.load(Ordering::Relaxed) {
-                let mut small = false;
-                let got = server.recv(&mut |d: &mut [u8]| {
-                    bytes += d.len() as u64;
-                    small |= d.len() == 8;
-                });
-                if got.expect("receiving") > 0 && (small || bytes - told >= WINDOW / 4) {
-                    told = bytes;
-                    let _ = server.send(to_client, &bytes.to_le_bytes(), 8);
-                }
-            }
-        });
-        bind_to(0);
-        let since = Instant::now();
-        let wait = |client: &mut Box<dyn Socket>, known: &mut u64| {
-            let before = *known;
-            while *known == before {
-                let told = |d: &mut [u8]| *known = d.first_chunk().map_or(*known, |b| u64::from_le_bytes(*b));
-                client.recv(&mut { told }).expect("receiving");
-                assert!(since.elapsed() < PATIENCE, "a datagram was lost; the floor has no remedy");
-            }
-        };
-        let mut known = 0;
-        let mut echoes = Samples::new();
-        for _ in 0..10_000 {
-            client.send(to_server, &[1; 8], 8)?;
-            wait(&mut client, &mut known);
-            echoes.lap();
-        }
-        let batch = vec![3; (65_000 / options.segment).clamp(1, 64) * options.segment];
-        let (mut sent, mut slice) = (known, known);
-        let mut slices = Samples::new();
-        while known < TOTAL {
-            while sent - known < WINDOW && sent < TOTAL + WINDOW {
-                client.send(to_server, &batch, options.segment)?;
-                sent += batch.len() as u64;
-            }
-            wait(&mut client, &mut known);
-            if known >= slice + (1 << 20) {
-                slice += 1 << 20;
-                slices.lap();
-            }
-        }
-        stop.store(true, Ordering::Relaxed);
-        Ok([echoes.median() * 1e6, f64::from(1 << 20) / slices.median() / 1e9])
-    })
-}
-
 fn print(name: &str, unit: &str, mut values: Vec<f64>) {
     values.sort_by(f64::total_cmp);
     let (low, high) = (values[0], values[values.len() - 1]);
@@ -282,14 +187,18 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let options = options()?;
     let (mut floors, mut trunks) = (Vec::new(), Vec::new());
     for _ in 0..options.runs.max(1) {
-        floors.push(floor_run(&options)?);
+        let (engine, address) = (options.engine, options.address);
+        let echo = floor::round_trip(engine, address)?;
+        let relayed = floor::relayed(engine, address)?;
+        floors.push([echo, relayed, floor::bandwidth(engine, address, options.segment)?]);
         trunks.push(trunk_run(&options)?);
     }
     print("UDP round trip, 8 B", "us", floors.iter().map(|f| f[0]).collect());
+    print("the same between two more threads", "us", floors.iter().map(|f| f[1]).collect());
     print("trunk round trip, 8 B", "us", trunks.iter().map(|t| t[0]).collect());
     print("trunk rate, 8 B records", "M/s", trunks.iter().map(|t| t[1]).collect());
     let name = format!("UDP bandwidth, GSO + GRO, {} B", options.segment);
-    print(&name, "GB/s", floors.iter().map(|f| f[1]).collect());
+    print(&name, "GB/s", floors.iter().map(|f| f[2]).collect());
     print("trunk bandwidth, 320 B records", "GB/s", trunks.iter().map(|t| t[2]).collect());
     print("trunk bandwidth, 16 KiB records", "GB/s", trunks.iter().map(|t| t[3]).collect());
     Ok(())

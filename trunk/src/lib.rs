@@ -16,7 +16,7 @@
 //! let mut batch = Vec::new();
 //! loop {
 //!     // 1. What has arrived. With several peers, `trunk::hosts(datagram)` tells whose it claims to be.
-//!     while socket.recv(&mut |_from, datagram| {
+//!     while socket.recv(&mut |datagram| {
 //!         let _ = trunk.handle_datagram(start.elapsed(), datagram); // refused ones are counted in `stats`
 //!     })? > 0 {}
 //!     // 2. Timers, and what happened.

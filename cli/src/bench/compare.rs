@@ -85,16 +85,26 @@ const GOALS: [Goal; 18] = [
 
 /// The same between two daemons (`--path udp`), set against Sandia OpenSHMEM over libfabric's tcp, the first peer, and OSHMEM
 /// over UCX's tcp, the second.
-const UDP_GOALS: [Goal; 5] = [
+const UDP_GOALS: [Goal; 6] = [
     goal("put 8 B + quiet", 2, 1.2, Against::First),
     goal("put 8 B + quiet", 2, 0.5, Against::Second),
     goal("put 8 B rate", 2, 5.0, Against::First),
     goal("put 8 B rate", 2, 5.0, Against::Second),
     goal("put 1 MiB bandwidth", 2, 1.2, Against::Best),
+    goal("put 1 MiB bandwidth", 2, 0.6, Against::Floor),
 ];
 
-/// Name of the floor of a quantity.
-fn floor_of(name: &str) -> Option<String> {
+/// Floors of the path between daemons: plain UDP.
+pub(super) const UDP_BANDWIDTH: &str = "floor: GSO and GRO";
+pub(super) const UDP_RELAYED: &str = "floor: relayed echo";
+
+/// Name of the floor of a quantity on the first path.
+fn floor_of(name: &str, udp: bool) -> Option<String> {
+    if udp {
+        let there_and_back = ["put 8 B + quiet", "get 8 B", "fetch-add, heap", "fetch-add, static"].contains(&name);
+        let bandwidth = name.ends_with("bandwidth").then_some(UDP_BANDWIDTH);
+        return bandwidth.or(there_and_back.then_some(UDP_RELAYED)).map(String::from);
+    }
     if name.ends_with("bandwidth") {
         return name.split_once(' ').map(|(_, size)| format!("floor: memcpy {size}"));
     }
@@ -185,7 +195,7 @@ impl Results {
 
     /// Floors are measured by the pair of the first library, whatever the number of PEs.
     fn floor(&self, key: &Key) -> Option<Vec<f64>> {
-        let floor = Key { pes: 2, name: floor_of(&key.name)? };
+        let floor = Key { pes: 2, name: floor_of(&key.name, self.libraries[0] == "udp")? };
         let values = self.of(&floor, 0);
         (!values.is_empty()).then(|| values.to_vec())
     }

@@ -1,5 +1,6 @@
 //! Two daemons on this machine that form one torus over UDP: what `--path udp` measures.
 
+use super::compare::{UDP_BANDWIDTH, UDP_RELAYED};
 use crate::demo::Temporary;
 use crate::error::Failed;
 use std::ffi::OsString;
@@ -7,11 +8,14 @@ use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
+use trunk::socket::floor;
 
 /// How long the daemons may take to find each other.
 const LIMIT: Duration = Duration::from_secs(20);
 /// Their names.
 const HOSTS: [&str; 2] = ["one", "two"];
+/// Bytes of a datagram whose batches move fastest: what fits into a packet of 9000 bytes.
+const SEGMENT: usize = 8_972;
 
 /// Both daemons, and where they are. They end with it.
 pub(super) struct Pair {
@@ -85,6 +89,14 @@ impl Drop for Pair {
             let _ = daemon.wait();
         }
     }
+}
+
+/// What plain UDP does here, in the form of the program that measures.
+pub(super) fn floors() -> Result<String, Failed> {
+    let (kind, here) = (trunk::socket::Kind::Syscall, std::net::IpAddr::from([127, 0, 0, 1]));
+    let relayed = floor::relayed(kind, here).map_err(|e| cannot("measure UDP", &e))?;
+    let bandwidth = floor::bandwidth(kind, here, SEGMENT).map_err(|e| cannot("measure UDP", &e))?;
+    Ok(format!("sample ns {} {UDP_RELAYED}\nsample GB/s {bandwidth} {UDP_BANDWIDTH}\n", relayed * 1e3))
 }
 
 fn cannot(what: &str, e: &std::io::Error) -> Failed {

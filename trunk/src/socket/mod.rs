@@ -1,6 +1,7 @@
 //! UDP sockets that move batches of datagrams.
 
 mod choose;
+pub mod floor;
 mod lines;
 mod syscall;
 mod uring;

@@ -23,17 +23,20 @@ struct Reception {
     messages: [libc::mmsghdr; SLOTS],
     iovs: [libc::iovec; SLOTS],
     controls: [Control; SLOTS],
-    slots: [[u8; SLOT]; SLOTS],
+    slots: Box<[u8]>,
 }
 
-// SAFETY: the pointers in the headers point into the same allocation, and the kernel uses them during calls only.
+// SAFETY: the pointers in the headers point into this and its slots, and the kernel uses them during calls only.
 unsafe impl Send for Reception {}
 
 impl Reception {
     fn new() -> Box<Reception> {
-        // SAFETY: all-zero bytes are valid for everything in it, and the box has room for it.
-        let mut all = unsafe { Box::<Reception>::new_zeroed().assume_init() };
+        // SAFETY: all-zero bytes are valid for both.
+        let (messages, iovs) = unsafe { (zeroed(), zeroed()) };
+        let slots = vec![0; SLOT * SLOTS].into();
+        let mut all = Box::new(Reception { messages, iovs, controls: [Control::EMPTY; SLOTS], slots });
         let Reception { messages, iovs, controls, slots } = &mut *all;
+        let slots = slots.chunks_mut(SLOT);
         for (((message, iov), control), slot) in messages.iter_mut().zip(iovs).zip(controls).zip(slots) {
             *iov = libc::iovec { iov_base: slot.as_mut_ptr().cast(), iov_len: SLOT };
             message.msg_hdr.msg_iov = &raw mut *iov;
@@ -117,6 +120,7 @@ impl Plain {
         *expected = if received == *expected { (2 * received).min(SLOTS) } else { received.max(1) };
         let Reception { messages, controls, slots, .. } = &mut *self.reception;
         let mut count = 0;
+        let slots = slots.chunks_mut(SLOT);
         for ((message, control), slot) in messages.iter().zip(controls).zip(slots).take(received) {
             if message.msg_hdr.msg_flags & libc::MSG_TRUNC != 0 {
                 continue;
