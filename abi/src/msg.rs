@@ -142,8 +142,8 @@ pub enum Reply {
         key: String,
         /// Node of each PE.
         placement: Vec<NodeId>,
-        /// First core for this job's PEs (round-robin offset across jobs).
-        core_offset: u32,
+        /// Advice on where to run this job's PEs.
+        cores: CoreAdvice,
         /// PEs that live on other hosts.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         remote: Vec<JobHost>,
@@ -259,8 +259,17 @@ pub struct JobHost {
     pub host: String,
     /// Its PEs.
     pub pes: Vec<u32>,
-    /// First core for them there.
-    pub core_offset: u32,
+    /// Advice on where to run them there.
+    pub cores: CoreAdvice,
+}
+
+/// Which cores of a host the PEs of a job should take.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct CoreAdvice {
+    /// The first one: round-robin offset across jobs.
+    pub first: u32,
+    /// The daemon's data plane, which carries what this job sends, is bound to these.
+    pub busy: Vec<usize>,
 }
 
 /// What a PE waits for, by its own account.

@@ -12,7 +12,7 @@ use crate::placement::failure;
 use crate::span::{Answer, Ask, NewJob, OpenJob, Tell};
 use crate::user;
 use abi::job::{Geometry, PeEntry};
-use abi::msg::{Failure, JobHost, JobSpec, Path, Reply};
+use abi::msg::{CoreAdvice, Failure, JobHost, JobSpec, Path, Reply};
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::sync::Arc;
@@ -57,7 +57,7 @@ struct Offer {
     host: u16,
     endpoints: Vec<u16>,
     crowded: bool,
-    core_offset: u32,
+    cores: CoreAdvice,
 }
 
 impl Daemon {
@@ -135,13 +135,13 @@ impl Daemon {
     /// `None`: another host is about to agree on something.
     async fn make(&self, new: &NewJob, owner: Owner, others: &[u16]) -> Result<Option<Reply>, Failure> {
         let me = self.span.as_ref().map_or(0, |s| s.me);
-        let (endpoints, crowded, core_offset) = self.reserve(None, new.clone())?;
-        let mut offers = vec![Offer { host: me, endpoints, crowded, core_offset }];
+        let (endpoints, crowded, cores) = self.reserve(None, new.clone())?;
+        let mut offers = vec![Offer { host: me, endpoints, crowded, cores: cores.clone() }];
         for &host in others {
             let span = self.span.as_ref().expect("there are other hosts");
             match span.ask(host, Ask::Reserve(new.clone())).await.map_err(|f| from_host(span.name(host), f))? {
-                Answer::Reserved { endpoints, crowded, core_offset } => {
-                    offers.push(Offer { host, endpoints, crowded, core_offset });
+                Answer::Reserved { endpoints, crowded, cores } => {
+                    offers.push(Offer { host, endpoints, crowded, cores });
                 }
                 Answer::Later => return Ok(None),
                 other => return Err(confused(span.name(host), &other)),
@@ -163,7 +163,7 @@ impl Daemon {
                 remote.push(JobHost {
                     host: span.name(offer.host).into(),
                     pes: pes.iter().map(|pe| *pe as u32).collect(),
-                    core_offset: offer.core_offset,
+                    cores: offer.cores.clone(),
                 });
             }
         }
@@ -177,7 +177,7 @@ impl Daemon {
         }
         self.open(owner, open).await?;
         let (job, key, placement) = (new.id, new.key.clone(), new.nodes.clone());
-        Ok(Some(Reply::Job { job, key, placement, core_offset, remote }))
+        Ok(Some(Reply::Job { job, key, placement, cores, remote }))
     }
 
     /// What this host has for jobs.
@@ -197,8 +197,8 @@ impl Daemon {
         self.open(Owner::elsewhere(), card.open.clone()).await
     }
 
-    /// First phase: endpoints of the PEs here, whether they are too many for the cores, first core.
-    pub(crate) fn reserve(&self, home: Option<u16>, new: NewJob) -> Result<(Vec<u16>, bool, u32), Failure> {
+    /// First phase: endpoints of the PEs here, whether they are too many for the cores, and which cores to take.
+    pub(crate) fn reserve(&self, home: Option<u16>, new: NewJob) -> Result<(Vec<u16>, bool, CoreAdvice), Failure> {
         if let Some(node) = new.nodes.iter().find(|n| **n as usize >= self.options.shape.nodes()) {
             return Err(failure(format!("there is no node {node}"), "give all hosts the same cluster file"));
         }
@@ -208,11 +208,13 @@ impl Daemon {
         let layout = Layout { nodes: new.nodes.clone(), heap_stride: new.heap_stride as usize };
         let share = reserve(&self.site(), &new.spec, &layout, &mut self.endpoints.borrow_mut())?;
         let endpoints = share.entries.iter().map(|e| e.endpoint).collect();
-        let core_offset = self.next_core.get() as u32;
+        let elsewhere = new.nodes.len() > share.pes.len();
+        let busy = if elsewhere || new.spec.path == Path::Ring { self.options.cores.clone() } else { Vec::new() };
+        let cores = CoreAdvice { first: self.next_core.get() as u32, busy };
         self.next_core.set((self.next_core.get() + share.pes.len()) % self.cores);
         let crowded = share.crowded;
         self.reservations.borrow_mut().insert(new.id, Reservation { home, new, share });
-        Ok((endpoints, crowded, core_offset))
+        Ok((endpoints, crowded, cores))
     }
 
     /// Second phase: the job exists from now on.

@@ -228,8 +228,8 @@ impl Daemon {
                 if self.agreement.held.get().is_some() || self.agreement.number() != new.number {
                     return Ok(Answer::Later);
                 }
-                let (endpoints, crowded, core_offset) = self.reserve(Some(from), new)?;
-                Ok(Answer::Reserved { endpoints, crowded, core_offset })
+                let (endpoints, crowded, cores) = self.reserve(Some(from), new)?;
+                Ok(Answer::Reserved { endpoints, crowded, cores })
             }
             Ask::Open(open) => self.open(Owner::elsewhere(), open).await.map(|()| Answer::Done),
             Ask::Report(id) => {

@@ -12,7 +12,7 @@ use crate::linkstate::{Announcement, Edge, LinkState};
 use crate::placement::failure;
 use crate::relay::{Body, Line, Packet};
 use abi::job::Barrier;
-use abi::msg::{Event, Failure, JobSpec, Report, Wait};
+use abi::msg::{CoreAdvice, Event, Failure, JobSpec, Report, Wait};
 use abi::torus::NodeId;
 use serde::{Deserialize, Serialize};
 use std::cell::{Cell, RefCell};
@@ -110,7 +110,7 @@ pub(crate) enum Answer {
         /// Endpoint of each PE that lives there, in order of PE.
         endpoints: Vec<u16>,
         crowded: bool,
-        core_offset: u32,
+        cores: CoreAdvice,
     },
     Report(Box<Report>),
     Waits(Vec<Wait>),

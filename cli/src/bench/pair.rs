@@ -3,6 +3,7 @@
 use super::compare::{UDP_BANDWIDTH, UDP_RELAYED};
 use crate::demo::Temporary;
 use crate::error::Failed;
+use crate::run::bind::Cores;
 use std::ffi::OsString;
 use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
@@ -39,8 +40,13 @@ impl Pair {
         init.args(["cluster", "init", "--torus", &nodes.to_string(), "--hosts", &hosts, "--out"]).arg(&file);
         run(init, "angara cluster init")?;
         let mut pair = Pair { daemons: Vec::new(), dir };
-        for name in HOSTS {
+        let cores = Cores::here().allowed;
+        for (name, core) in HOSTS.iter().zip(cores.iter().rev().map(Some).chain(std::iter::repeat(None))) {
             let mut daemon = Command::new(fabricd);
+            // A data plane each, and PEs elsewhere if there are cores left.
+            if let Some(core) = core.filter(|_| cores.len() >= HOSTS.len()) {
+                daemon.args(["--cores", &core.to_string()]);
+            }
             daemon.arg("--cluster").arg(&file).args(["--host", name, "--runtime-dir"]).arg(pair.at(name));
             let log = std::fs::File::create(pair.dir.0.join(format!("{name}.log"))).map_err(|e| cannot("log", &e))?;
             let child = daemon.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn();

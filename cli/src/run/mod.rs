@@ -61,7 +61,7 @@ pub(crate) fn main(args: RunArgs) -> Result<u8, Failed> {
 
 /// Runs the job on the daemon in `place`.
 async fn run_on(mut place: Place, args: &RunArgs, plan: &Plan, signals: &mut Signals) -> Result<u8, Failed> {
-    let Created { job, key, placement, core_offset, remote: others } = match create(&mut place, args, plan).await {
+    let Created { job, key, placement, cores, remote: others } = match create(&mut place, args, plan).await {
         Ok(created) => created,
         Err(e) => {
             place.leave().await;
@@ -71,7 +71,7 @@ async fn run_on(mut place: Place, args: &RunArgs, plan: &Plan, signals: &mut Sig
     let out = Output::start(own(std::io::stdout().as_fd())?);
     let err = Output::start(own(std::io::stderr().as_fd())?);
     let here: Vec<u32> = (0..args.pes).filter(|pe| others.iter().all(|h| !h.pes.contains(pe))).collect();
-    let cores = bind::assign(args.bind, &bind::Cores::here(), here.len(), core_offset as usize);
+    let cores = bind::assign(args.bind, &bind::Cores::here(), here.len(), &cores);
     let program = Program {
         file: plan.program.clone(),
         argv: args.command.clone(),
@@ -161,7 +161,7 @@ struct Created {
     job: u32,
     key: String,
     placement: Vec<abi::torus::NodeId>,
-    core_offset: u32,
+    cores: abi::msg::CoreAdvice,
     /// PEs on other hosts.
     remote: Vec<abi::msg::JobHost>,
 }
@@ -171,9 +171,7 @@ async fn create(place: &mut Place, args: &RunArgs, plan: &Plan) -> Result<Create
     place.set_faults(&args.faults).await?;
     let spec = plan.job(args, place.shape)?;
     match place.control.request(&Request::JobCreate(spec)).await? {
-        Reply::Job { job, key, placement, core_offset, remote } => {
-            Ok(Created { job, key, placement, core_offset, remote })
-        }
+        Reply::Job { job, key, placement, cores, remote } => Ok(Created { job, key, placement, cores, remote }),
         other => Err(daemon::unexpected(&other)),
     }
 }

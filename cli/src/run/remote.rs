@@ -14,7 +14,7 @@ use super::{bind, options::Bind, own};
 use crate::daemon::{Control, runtime};
 use crate::error::Failed;
 use abi::launch::Launch;
-use abi::msg::{JobHost, Request};
+use abi::msg::{CoreAdvice, JobHost, Request};
 use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -61,7 +61,7 @@ pub(crate) struct Start {
     host: String,
     /// The PEs it starts.
     pes: Vec<u32>,
-    core_offset: u32,
+    cores: CoreAdvice,
     bind: Bind,
     job: u32,
     key: String,
@@ -93,7 +93,7 @@ impl Start {
         Start {
             host: String::new(),
             pes: Vec::new(),
-            core_offset: 0,
+            cores: CoreAdvice::default(),
             bind,
             job,
             key: key.into(),
@@ -129,7 +129,7 @@ pub(crate) async fn start(
     let mut control = Control::connect(dir).await?;
     control.request(&Request::JobAgent { job: start.job, host: host.host.clone() }).await?;
     let (reader, mut writer) = control.into_stream();
-    (start.host, start.pes, start.core_offset) = (host.host.clone(), host.pes.clone(), host.core_offset);
+    (start.host, start.pes, start.cores) = (host.host.clone(), host.pes.clone(), host.cores.clone());
     let (frames, mut queue) = mpsc::channel::<(u8, Vec<u8>)>(QUEUE);
     let first = serde_json::to_vec(&start).expect("plain data");
     tokio::spawn(async move {
@@ -348,7 +348,7 @@ async fn begin(
         directory: Some(directory),
         label: start.label,
     };
-    let cores = bind::assign(start.bind, &bind::Cores::here(), start.pes.len(), start.core_offset as usize);
+    let cores = bind::assign(start.bind, &bind::Cores::here(), start.pes.len(), &start.cores);
     let mut stdin = None;
     for (index, &pe) in start.pes.iter().enumerate() {
         let runtime_dir = abi::launch::default_runtime_dir();
