@@ -325,6 +325,13 @@ pub enum Event {
         /// Since when, its nodes, and why that ends the job.
         reason: String,
     },
+    /// The daemon that made the job is about to end, and ends the job with it.
+    DaemonEnds {
+        /// Job id.
+        job: u32,
+        /// What the daemon does: "was shut down".
+        reason: String,
+    },
     /// The adapter stopped serving a channel of `pe`.
     ChannelError {
         /// Job id.

@@ -6,9 +6,11 @@ use crate::placement::failure;
 use crate::span::Tell;
 use crate::user::{self, Identity};
 use abi::msg::Failure;
+use rustix::process::{Pid, Signal, kill_process};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::rc::Rc;
+use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::Command;
 
@@ -18,6 +20,8 @@ const AGENT: &str = "__agent";
 const AS: &str = "__as";
 /// Bytes of its complaints that are logged.
 const COMPLAINT: u64 = 2048;
+/// How long it may take to end what it has started.
+const ENDING: Duration = Duration::from_secs(10);
 /// Where everything is looked for that names no directory.
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
@@ -41,17 +45,30 @@ impl Daemon {
         tracing::info!(job = id, uid, user = name.unwrap_or_default(), "starting programs for another host");
         let mut incoming = self.streams.open(stream, from);
         let daemon = self.clone();
+        let pid = child.id().and_then(|id| Pid::from_raw(id as i32));
+        // Fails only if it is already gone; it is waited for below, so the number is nobody else's.
+        let signal = move |signal| {
+            if let Some(pid) = pid {
+                let _ = kill_process(pid, signal);
+            }
+        };
         tokio::task::spawn_local(async move {
             let Some(span) = &daemon.span else { return };
-            let feed = async {
+            let feed = async move {
                 while let Some(bytes) = incoming.recv().await {
                     if input.write_all(&bytes).await.is_err() {
                         break;
                     }
                     span.tell(&[from], &Tell::StreamTaken(stream, bytes.len() as u32));
                 }
-                // Its end tells the agent to end everything.
+                // Its end tells the agent to end everything, which it cannot do while it is stopped.
                 drop(input);
+                signal(Signal::CONT);
+                tokio::time::sleep(ENDING).await;
+                tracing::warn!(job = id, "the launcher's other half did not end within {ENDING:?}; it is killed");
+                // The kernel kills its PEs with it.
+                signal(Signal::KILL);
+                std::future::pending().await
             };
             let mut complaint = Vec::new();
             let listen = async {
@@ -59,10 +76,14 @@ impl Daemon {
                 let _ = (&mut errors).take(COMPLAINT).read_to_end(&mut complaint).await;
                 let _ = tokio::io::copy(&mut errors, &mut tokio::io::sink()).await;
             };
-            tokio::join!(feed, listen, async {
+            let speak = async {
                 daemon.streams.send_all(span, stream, output).await;
                 daemon.streams.close(stream);
-            });
+            };
+            tokio::select! {
+                () = feed => {}
+                _ = async { tokio::join!(listen, speak) } => {}
+            }
             let status = child.wait().await.map_or_else(|e| e.to_string(), |s| s.to_string());
             let said = String::from_utf8_lossy(&complaint);
             if !said.is_empty() || !status.ends_with(": 0") {
@@ -86,8 +107,7 @@ fn command(launcher: &Path, identity: Option<&Identity>, runtime_dir: &Path) -> 
         .env(abi::launch::ENV_RUNTIME_DIR, runtime_dir)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .kill_on_drop(true);
+        .stderr(Stdio::piped());
     command
 }
 

@@ -89,6 +89,10 @@ pub(crate) struct Agreement {
     pub(crate) agreed: RefCell<Agreed>,
     /// Nothing before this is listened to.
     promised: Cell<Ballot>,
+    /// Latest change this host has made.
+    mended: Cell<Ballot>,
+    /// Jobs that are over although changes up to these may name them.
+    closed: RefCell<BTreeMap<u32, Ballot>>,
     /// Since when nothing moves.
     pub(crate) held: Cell<Option<Instant>>,
     /// Another change is needed although nothing seems to have changed.
@@ -106,6 +110,18 @@ impl Agreement {
 
     pub(crate) fn number(&self) -> u64 {
         self.agreed.borrow().number
+    }
+
+    pub(crate) fn promised(&self) -> Ballot {
+        self.promised.get()
+    }
+
+    /// The host that made a job has ended it, and names it for no change after `named`. One that it was named for may
+    /// still be on its way here, and must not bring the job back.
+    pub(crate) fn note_closed(&self, job: u32, named: Ballot) {
+        if named > self.mended.get() {
+            self.closed.borrow_mut().insert(job, named);
+        }
     }
 
     /// The next change must have a higher number.
@@ -399,9 +415,12 @@ impl Daemon {
             }
             Err(Dead) => return Answer::Unable,
         }
+        a.mended.set(ballot);
+        a.closed.borrow_mut().retain(|_, named| *named > ballot);
         if a.promised.get() == ballot {
             a.held.set(None);
         }
+        self.forget_reservations_before(number);
         self.members_changed();
         Answer::Done
     }
@@ -443,7 +462,7 @@ impl Daemon {
             self.end_job(id).await;
         }
         for card in order.jobs.iter().filter(|card| card.home != span.me && !card.over) {
-            if self.jobs.borrow().contains_key(&card.id()) {
+            if self.jobs.borrow().contains_key(&card.id()) || self.agreement.closed.borrow().contains_key(&card.id()) {
                 continue;
             }
             // It may have been about to be opened.

@@ -9,7 +9,7 @@ use crate::daemon::Daemon;
 use crate::job::{Job, Layout, Owner, PeState, Share, Site, barrier, layout, random_key, reserve};
 use crate::memory::{Identity, JobMemory};
 use crate::placement::failure;
-use crate::span::{Answer, Ask, NewJob, OpenJob, Tell};
+use crate::span::{Answer, Ask, NewJob, OpenJob};
 use crate::user;
 use abi::job::{Geometry, PeEntry};
 use abi::msg::{CoreAdvice, Failure, JobHost, JobSpec, Path, Reply};
@@ -79,9 +79,7 @@ impl Daemon {
                 _ => None,
             };
             self.forget_reservation(new.id);
-            if let Some(span) = &self.span {
-                span.tell(&others, &Tell::Close(new.id));
-            }
+            self.tell_closed(new.id, &others);
             self.end_job(new.id).await;
             if let Some(f) = refused {
                 return Err(f);
@@ -118,12 +116,14 @@ impl Daemon {
                 "free memory or descriptors, or start fewer PEs",
             )
         };
+        let user = if self.span.is_some() { user::name(uid).await } else { None };
+        // Nobody else is given the slot: there is no `await` from here until it is reserved.
         Ok(NewJob {
             id: self.fresh_job(),
             slot: self.free_slot()?,
             generation: self.fresh_generation(),
             uid,
-            user: if self.span.is_some() { user::name(uid).await } else { None },
+            user,
             key: random_key().map_err(system)?,
             spec: spec.clone(),
             nodes: layout.nodes,
@@ -290,6 +290,13 @@ impl Daemon {
         if let Some(r) = self.reservations.borrow_mut().remove(&id) {
             self.endpoints.borrow_mut().give_back(&r.share.entries);
         }
+    }
+
+    /// Jobs are made anew if hosts change meanwhile, so what was reserved before a change is of no use to anybody.
+    pub(crate) fn forget_reservations_before(&self, number: u64) {
+        let old: Vec<u32> =
+            self.reservations.borrow().iter().filter(|(_, r)| r.new.number < number).map(|(id, _)| *id).collect();
+        old.into_iter().for_each(|id| self.forget_reservation(id));
     }
 
     pub(crate) fn slot_taken(&self, slot: u16) -> bool {

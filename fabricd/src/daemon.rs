@@ -133,10 +133,35 @@ impl Daemon {
     /// Ends a job that was created here, on every host.
     pub(crate) async fn end_job_everywhere(&self, id: u32) {
         let hosts = self.jobs.borrow().get(&id).map_or_else(Vec::new, |j| j.hosts.clone());
-        if let Some(span) = &self.span {
-            span.tell(&hosts, &Tell::Close(id));
-        }
+        self.tell_closed(id, &hosts);
         self.end_job(id).await;
+    }
+
+    /// Tells other hosts that a job that was made here is over.
+    pub(crate) fn tell_closed(&self, id: u32, hosts: &[u16]) {
+        if let Some(job) = self.jobs.borrow_mut().get_mut(&id) {
+            job.card.over = true;
+        }
+        if let Some(span) = &self.span {
+            span.tell(hosts, &Tell::Close(id, self.agreement.promised()));
+        }
+    }
+
+    /// Ends all jobs because this daemon ends. Why is told before anybody can notice what becomes of the PEs.
+    async fn end_all_jobs(&self, why: &str) {
+        let ids: Vec<(u32, bool)> = self.jobs.borrow().iter().map(|(id, j)| (*id, j.home.is_none())).collect();
+        for (id, mine) in ids {
+            if mine {
+                if let Some(job) = self.jobs.borrow().get(&id) {
+                    job.tell(Event::DaemonEnds { job: id, reason: why.into() });
+                }
+                self.end_job_everywhere(id).await;
+            } else {
+                // Without a PE here the job can do without this host.
+                self.leave_job(id, &format!("its daemon {why}"));
+                self.end_job(id).await;
+            }
+        }
     }
 
     /// Tells the owner of a job what happened to one of its PEs here, wherever it is, and all hosts of the job.
@@ -351,10 +376,13 @@ async fn serve(options: Options, ready: impl FnOnce(&Started)) -> Result<(), Run
         }
     };
     service::stopping();
-    let ids: Vec<u32> = daemon.jobs.borrow().keys().copied().collect();
-    for id in ids {
-        daemon.end_job_everywhere(id).await;
-    }
+    daemon
+        .end_all_jobs(match &result {
+            Ok(()) => "was shut down",
+            Err(RunError::Expelled) => "did not follow an agreement of its cluster, which goes on without it",
+            Err(_) => "failed; see its log",
+        })
+        .await;
     data.stop();
     // An error is a panic of that thread, which the panic hook has printed.
     let _ = thread.join();

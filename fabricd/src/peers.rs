@@ -7,6 +7,7 @@ use crate::limits;
 use crate::memory::StaticsError;
 use crate::placement::{check_memory, failure};
 use crate::span::{Answer, Ask, Incoming, Message, Standing, Tell};
+use abi::job::JobState;
 use abi::msg::{ClusterStatus, Event, Failure, Flow, PeerStatus};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -105,6 +106,14 @@ impl Daemon {
         }
         for id in cut {
             self.cut_off(id, host, why);
+        }
+    }
+
+    /// This host leaves a job, which cannot go on if PEs are here.
+    pub(crate) fn leave_job(&self, id: u32, why: &str) {
+        let needed = self.jobs.borrow().get(&id).is_some_and(|j| j.memory.pes_here() > 0);
+        if let Some(span) = self.span.as_ref().filter(|_| needed) {
+            self.cut_off(id, span.me, why);
         }
     }
 
@@ -261,12 +270,13 @@ impl Daemon {
 
     fn take_tell(self: &Rc<Self>, from: u16, tell: Tell) {
         match tell {
-            Tell::Close(id) => {
+            Tell::Close(id, named) => {
                 self.forget_reservation(id);
+                self.agreement.note_closed(id, named);
                 let daemon = self.clone();
                 tokio::task::spawn_local(async move { daemon.end_job(id).await });
             }
-            Tell::Event(event) => self.take_event(event),
+            Tell::Event(event) => self.take_event(from, event),
             Tell::Attached(id, pe, on) => {
                 if let Some(job) = self.jobs.borrow().get(&id).filter(|j| (pe as usize) < j.memory.pes) {
                     job.memory.page.set_attached(pe as usize, on);
@@ -287,10 +297,12 @@ impl Daemon {
     }
 
     /// Something happened to a PE on another host.
-    fn take_event(&self, event: Event) {
+    fn take_event(&self, from: u16, event: Event) {
         let (id, lost) = match &event {
             Event::Abort { job, .. } | Event::HostLost { job, .. } => (*job, None),
             Event::PeLost { job, pe, .. } => (*job, Some(*pe as usize)),
+            // Between a daemon and its own launchers.
+            Event::DaemonEnds { .. } => return,
             Event::ChannelError { job, .. } => {
                 if let Some(job) = self.jobs.borrow().get(job).filter(|job| !job.card.over) {
                     job.tell(event);
@@ -300,8 +312,20 @@ impl Daemon {
         };
         let mut jobs = self.jobs.borrow_mut();
         let Some(job) = jobs.get_mut(&id) else { return };
+        let host_lost = matches!(event, Event::HostLost { .. });
+        if host_lost && job.card.over {
+            // Several hosts notice it, each in its own way.
+            return;
+        }
+        if let (JobState::Running, Some(span), Some(home)) = (job.memory.page.state(), &self.span, job.home) {
+            // PEs here end because of it: the launcher must hear why before it hears of them, and what was said to it
+            // directly may be late.
+            if home != from {
+                span.tell(&[home], &Tell::Event(event.clone()));
+            }
+        }
         job.set_ended();
-        job.card.over |= matches!(event, Event::HostLost { .. });
+        job.card.over |= host_lost;
         if let Some(pe) = lost {
             let slot = job.memory.slot;
             self.data.spawn(move |engine| engine.lost_elsewhere(slot, pe));

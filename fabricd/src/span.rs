@@ -127,8 +127,8 @@ pub(crate) enum Answer {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Tell {
-    /// A job is over, or will not be.
-    Close(u32),
+    /// A job of mine is over, or will not be. I have promised this ballot, and shall not name the job for a later one.
+    Close(u32, Ballot),
     /// Something happened to a PE of mine that ends the job or concerns its owner.
     Event(Event),
     /// PE of mine came (true) or went.

@@ -6,6 +6,7 @@ use angara_tests::cluster::{Cluster, Hosts};
 use angara_tests::process::{PATIENCE, poll_until};
 use angara_tests::{Test, tools};
 use rustix::process::Signal;
+use std::io::Write;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -156,6 +157,49 @@ fn mpi_launchers_start_jobs_across_hosts() {
         let done = start("--ppn 1 --torus 2");
         assert!(done.code() != 0, "{launcher:?}: a cluster and a torus exclude each other: {done}");
     }
+    cluster.shutdown();
+    test.assert_clean();
+}
+
+#[test]
+fn a_daemon_that_is_shut_down_is_named_and_jobs_without_a_pe_there_go_on() {
+    let test = Test::new("cluster-shut-down");
+    let mut cluster = Cluster::start(&test, "3x2x2", Hosts::loopback(3), &[]);
+    let steps = tools::compile("tests/c/steps.c");
+    let owners = fabricd::cluster::Cluster::load(&cluster.file(0)).expect("a cluster file").owners();
+    let nodes = owners.iter().enumerate().filter(|(_, host)| **host < 2).map(|(node, _)| format!("{node}\n"));
+    let map = test.file("map");
+    std::fs::write(&map, nodes.collect::<String>()).expect("ours");
+    let map = format!("file:{}", map.display());
+    let job = |cluster: &Cluster<'_>| {
+        let mut command = cluster.run(&["-n", "8", "--map", &map], &steps);
+        command.stdin(std::process::Stdio::piped());
+        let job = test.spawn(command);
+        job.expect_line("ready 8");
+        job
+    };
+    // A host without PEs of the job, one with, the launcher's.
+    let mut running = job(&cluster);
+    let end = |cluster: &mut Cluster<'_>, host| {
+        let daemon = cluster.take(host);
+        daemon.signal(Signal::TERM);
+        daemon.wait(PATIENCE).success();
+    };
+    end(&mut cluster, 2);
+    let without = || cluster.status(0).peers.iter().any(|p| p.host == "h2" && !p.member);
+    assert!(poll_until(without), "h2 is not left out: {:#?}", cluster.status(0));
+    writeln!(running.take_stdin(), "put 7 5\nget 7\nquit").expect("the job reads");
+    running.wait(PATIENCE).success();
+    for (host, told) in [(1, "host h1 was lost: its daemon was shut down"), (0, ") was shut down; the job was ended")] {
+        cluster.spawn(host + 1);
+        cluster.wait_up();
+        let running = job(&cluster);
+        end(&mut cluster, host);
+        let done = running.wait(PATIENCE);
+        assert!(done.code() == 1 && done.stderr.contains(told), "h{host}: {done}");
+    }
+    let left = || test.processes().iter().all(|p| p.comm == "fabricd");
+    assert!(poll_until(left), "left: {:?}", test.processes());
     cluster.shutdown();
     test.assert_clean();
 }

@@ -289,7 +289,7 @@ fn messages(rng: &mut Rng, job: u64) -> Value {
             ask(json!({"mend": order}))
         }
         10 => ask(json!({"agent": [id, n]})),
-        11 => tell(json!({"close": id + 1000})),
+        11 => tell(json!({"close": [id + 1000, [n, 0]]})),
         12 => tell(json!({"event": {"event": "pe-lost", "job": id + 1000, "pe": n, "reason": "mad"}})),
         13 => tell(json!({"attached": [id + 1000, n, true]})),
         14 => tell(json!({"statics": [id + 1000, [4096, 4096]]})),

@@ -255,27 +255,63 @@ fn what_is_missing_or_different_on_a_host_is_named() {
 }
 
 #[test]
-fn a_killed_daemon_takes_all_programs_of_its_jobs_along() {
+fn a_daemon_that_ends_takes_all_programs_of_its_jobs_along() {
     let test = Test::new("cluster-daemons");
     let mut cluster = two(&test);
     let there = format!("[ ${} -ge 2 ] && setsid sleep 1000 & exec sleep 1000", abi::launch::ENV_PE);
     // The launcher's own daemon, and the one that only starts programs for it.
-    for (host, told) in [(0, "went away"), (1, "host h1 was lost")] {
+    let cases = [
+        (0, Signal::KILL, "went away"),
+        (1, Signal::KILL, "host h1 was lost"),
+        (0, Signal::TERM, "was shut down"),
+        (1, Signal::TERM, "host h1 was lost: its daemon was shut down"),
+    ];
+    for (host, signal, told) in cases {
         let job = test.spawn(shell(&cluster, &["-n", "4"], &there));
         running(&test, "sleep", 6, &job);
         let daemon = cluster.take(host);
-        daemon.signal(Signal::KILL);
-        drop(daemon);
+        daemon.signal(signal);
+        daemon.wait(PATIENCE);
         // Another one takes its place at once: what the first one left is no obstacle.
         cluster.spawn(host);
         let done = job.wait(PATIENCE);
-        assert!(done.code() == 1 && done.stderr.contains(told), "h{host}: {done}");
+        assert!(done.code() == 1 && done.stderr.contains(told), "h{host} {signal:?}: {done}");
         only_daemons(&test);
         cluster.wait_up();
         let empty = |host| poll_until(|| cluster.control(host).status().jobs.is_empty());
         assert!(empty(0) && empty(1), "jobs are left");
         test.run(shell(&cluster, &["-n", "4"], "exit 0")).success();
     }
+    cluster.shutdown();
+    test.assert_clean();
+}
+
+#[test]
+fn what_does_not_answer_when_it_is_to_end_is_not_waited_for_for_ever() {
+    let test = Test::new("cluster-mute");
+    // A silent host is not taken for dead before the launcher gives up.
+    let mut cluster = Cluster::prepare(&test, "4x2", Hosts::loopback(2), "dead-after = \"60s\"", &[]);
+    (0..2).for_each(|host| cluster.spawn(host));
+    cluster.wait_up();
+    // A launcher's other half that was stopped goes on when it is to end.
+    let job = test.spawn(shell(&cluster, &["-n", "4"], "exec sleep 1000"));
+    running(&test, "sleep", 4, &job);
+    let agents: Vec<_> = test.processes().into_iter().filter(|p| p.args.iter().any(|a| a == "__agent")).collect();
+    assert_eq!(agents.len(), 1, "the other half on h1: {:?}", test.processes());
+    agents[0].stop();
+    job.signal(Signal::INT);
+    assert_eq!(job.wait(PATIENCE).code(), 130);
+    only_daemons(&test);
+    // A daemon that was stopped does not.
+    let job = test.spawn(shell(&cluster, &["-n", "4"], "exec sleep 1000"));
+    running(&test, "sleep", 4, &job);
+    let daemon = cluster.daemon(1).expect("runs");
+    daemon.process().stop();
+    job.signal(Signal::INT);
+    let done = job.wait(2 * PATIENCE);
+    assert!(done.code() == 130 && done.stderr.contains("PEs 2-3 on host h1 did not end"), "{done}");
+    daemon.signal(Signal::CONT);
+    only_daemons(&test);
     cluster.shutdown();
     test.assert_clean();
 }

@@ -1,19 +1,21 @@
 //! Random schedules of faults over real daemons while a job runs whose every byte is checked: daemons are killed,
 //! stopped and started again, trunks cut and made bad, links cut, keys wrong.
 //!
-//! Whatever happens: no wrong data; a job either ends well or says why not, soon after the last fault; afterwards the
-//! cluster heals, and neither processes nor jobs nor descriptors nor files are left.
+//! Whatever happens: no wrong data; a job whose PEs and launcher reach each other all the time, whatever becomes of other
+//! hosts, ends well; any other one does, or names what went wrong, soon after the last fault; afterwards the cluster heals,
+//! and neither processes nor jobs nor descriptors nor files are left.
 //!
 //! `CLUSTER_SCHEDULES=1000 CLUSTER_SEED=1 cargo test --release -p angara-tests --test cluster_schedules` runs more of them.
 //! Clocks that jump need no schedule of their own: daemons and trunks know only the monotonic clock, which cannot be
 //! set, and one that was stopped for a while sees exactly what a jump would show it.
 
-use abi::torus::{Direction, Shape};
+use abi::torus::{Direction, NodeId, Shape};
 use angara_tests::cluster::{Cluster, Hosts};
 use angara_tests::process::{PATIENCE, poll_until};
 use angara_tests::{Finished, Rng, Running, Test, tools};
+use fabric::{Config, Fabric, Fault, FaultKind, Link};
 use rustix::process::Signal;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -42,62 +44,146 @@ enum Act {
     Continue(usize),
 }
 
+/// Something that is gone for so long that the hosts notice.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Gone {
+    Host(usize),
+    Trunk(usize, usize),
+    Link(NodeId, Direction),
+}
+
+impl Gone {
+    /// Those that may seem lost because of it.
+    fn hosts(&self) -> Vec<usize> {
+        match *self {
+            Gone::Host(host) => vec![host],
+            Gone::Trunk(a, b) => vec![a, b],
+            Gone::Link(..) => Vec::new(),
+        }
+    }
+}
+
+/// The hosts, and what they have.
+struct Site {
+    shape: Shape,
+    hosts: usize,
+    /// Host of each node.
+    owners: Vec<usize>,
+}
+
+impl Site {
+    /// Whether packets can go from each of `nodes` to each other, and messages between their hosts and `home`, without `gone`.
+    fn works(&self, home: usize, nodes: &[NodeId], gone: &[Gone]) -> bool {
+        let cut = |a: usize, b: usize| {
+            let cuts = |g: &Gone| match *g {
+                Gone::Host(host) => host == a || host == b,
+                Gone::Trunk(x, y) => (x, y) == (a, b) || (y, x) == (a, b),
+                Gone::Link(..) => false,
+            };
+            gone.iter().any(cuts)
+        };
+        let mut reached = vec![home];
+        for at in 0.. {
+            let Some(&host) = reached.get(at) else { break };
+            let more = (0..self.hosts).filter(|h| !reached.contains(h) && !cut(host, *h));
+            reached.extend(more.collect::<Vec<_>>());
+        }
+        let takes_part = |host: usize| reached.contains(&host) && !gone.contains(&Gone::Host(host));
+        if !takes_part(home) || !nodes.iter().all(|n| takes_part(self.owners[*n as usize])) {
+            return false;
+        }
+        let mut network = Fabric::new(Config::new(self.shape)).expect("a network");
+        let mut down = |kind| network.set_fault(Fault { kind, at: None }).expect("it is there");
+        for (node, &host) in (0..).zip(&self.owners) {
+            if !takes_part(host) {
+                down(FaultKind::NodeDown(node));
+                continue;
+            }
+            for dir in Direction::ALL {
+                let cut = |far: NodeId| host != self.owners[far as usize] && cut(host, self.owners[far as usize]);
+                let gone = gone.contains(&Gone::Link(node, dir)) || self.shape.neighbour(node, dir).is_some_and(cut);
+                if gone {
+                    down(FaultKind::LinkDown(Link { node, dir }));
+                }
+            }
+        }
+        nodes.iter().all(|from| nodes.iter().all(|to| network.reachable(*from, *to)))
+    }
+}
+
 #[derive(Debug)]
 struct Schedule {
     seed: u64,
     home: usize,
-    pes: usize,
+    /// Of each PE.
+    nodes: Vec<NodeId>,
     millis: u64,
     options: Vec<String>,
     /// By time in milliseconds.
     acts: Vec<(u64, Act)>,
     /// Before the job: this host has a wrong key.
     wrong_key: Option<usize>,
-    /// The job may end because of what happens.
-    may_end: bool,
-    /// It may not begin: who asks for a job while routes change may be told to try again.
-    may_wait: bool,
+    gone: Vec<Gone>,
 }
 
 impl Schedule {
-    fn new(seed: u64, shape: Shape, hosts: usize) -> Schedule {
+    fn new(seed: u64, site: &Site) -> Schedule {
         let mut rng = Rng::new(seed);
-        let nodes = shape.nodes() as u64;
+        let hosts = site.hosts as u64;
+        // PEs are on some of the hosts, or on all.
+        let mut without: Vec<usize> = (0..rng.below(hosts)).map(|_| rng.below(hosts) as usize).collect();
+        if rng.one_in(2) {
+            without.clear();
+        }
+        let there = |n: &NodeId| !without.contains(&site.owners[*n as usize]);
+        let mut nodes: Vec<NodeId> = (0..site.shape.nodes() as NodeId).filter(there).collect();
+        (1..nodes.len()).for_each(|i| nodes.swap(i, rng.below(i as u64 + 1) as usize));
+        nodes.truncate(2 + rng.below(7) as usize);
         let mut s = Schedule {
             seed,
-            home: rng.below(hosts as u64) as usize,
-            pes: 2 + rng.below(nodes.min(8) - 1) as usize,
+            home: rng.below(hosts) as usize,
+            nodes,
             millis: 100 + rng.below(300),
             options: Vec::new(),
             acts: Vec::new(),
             wrong_key: None,
-            may_end: false,
-            may_wait: false,
+            gone: Vec::new(),
         };
-        s.options.push("--map".into());
-        s.options.push(format!("random:{}", rng.below(1000)));
         if rng.one_in(3) {
             s.options.extend(["--path", "ring"].map(String::from));
+            if rng.one_in(2) {
+                s.options.extend(["--collectives", "p2p"].map(String::from));
+            }
         }
         if rng.one_in(4) {
             let family = rng.pick(&["all-to-all", "tree", "hypercube", "master", "counting", "dissemination"]);
             s.options.extend(["--barrier".into(), family.into()]);
         }
         if rng.one_in(20) {
-            s.wrong_key = Some(rng.below(hosts as u64) as usize);
-            s.may_end = true;
+            let host = rng.below(hosts) as usize;
+            s.wrong_key = Some(host);
+            s.gone.extend((0..site.hosts).filter(|h| *h != host).map(|h| Gone::Trunk(host, h)));
         }
         for _ in 0..1 + rng.below(3) {
-            s.add(&mut rng, shape, hosts);
+            s.add(&mut rng, site);
         }
-        // Trees of the collective subnet do not outlive a change of routes while they are in use.
-        s.may_end |= s.may_wait && s.options.iter().any(|o| o == "ring");
         s.acts.sort_by_key(|(at, _)| *at);
         s
     }
 
+    /// Whether what happens may end the job: whatever of it is the case at some moment.
+    fn may_end(&self, site: &Site) -> bool {
+        let subsets = 0..1u32 << self.gone.len();
+        // Trees of the collective subnet do not outlive a change of routes while they are in use.
+        let trees = self.options.iter().any(|o| o == "ring") && !self.options.iter().any(|o| o == "p2p");
+        let of = |subset: u32| (0..).zip(&self.gone).filter(move |(i, _)| subset >> i & 1 == 1).map(|(_, g)| *g);
+        (trees && !self.gone.is_empty())
+            || subsets.into_iter().any(|s| !site.works(self.home, &self.nodes, &of(s).collect::<Vec<_>>()))
+    }
+
     /// Some trouble.
-    fn add(&mut self, rng: &mut Rng, shape: Shape, hosts: usize) {
+    fn add(&mut self, rng: &mut Rng, site: &Site) {
+        let (shape, hosts) = (site.shape, site.hosts);
         let host = rng.below(hosts as u64) as usize;
         let other = (host + 1 + rng.below(hosts as u64 - 1) as usize) % hosts;
         // Starting takes a while, too, and is a time to fail as good as any.
@@ -120,7 +206,10 @@ impl Schedule {
                 // Short: nobody is given up. Long: everybody is.
                 let long = rng.one_in(2);
                 let lasts = if long { 2500 + rng.below(1500) } else { 50 + rng.below(400) };
-                self.may_end |= long;
+                if long {
+                    let ends = (0..hosts).filter(|h| *h != host && (name == "all" || *h == other));
+                    self.gone.extend(ends.map(|h| Gone::Trunk(host, h)));
+                }
                 self.acts.push((at, Act::Fault(host, format!("trunk {name} down"))));
                 self.acts.push((at + lasts, Act::Fault(host, format!("trunk {name} up"))));
             }
@@ -128,17 +217,16 @@ impl Schedule {
                 let node = rng.below(shape.nodes() as u64) as u32;
                 let dirs: Vec<Direction> =
                     Direction::ALL.into_iter().filter(|d| shape.neighbour(node, *d).is_some()).collect();
-                let link = format!("link {} {}", shape.show(shape.coords(node)), rng.pick(&dirs));
-                // With several links gone there may be no way round that keeps deadlocks out.
-                self.may_wait = true;
-                self.may_end |= self.acts.iter().any(|(_, a)| matches!(a, Act::Fault(_, f) if f.starts_with("link")));
+                let dir = rng.pick(&dirs);
+                let link = format!("link {} {dir}", shape.show(shape.coords(node)));
+                self.gone.push(Gone::Link(node, dir));
                 self.acts.push((at, Act::Fault(host, format!("{link} down"))));
                 if rng.one_in(2) {
                     self.acts.push((at + 50 + rng.below(500), Act::Fault(other, format!("{link} up"))));
                 }
             }
             7 | 8 => {
-                self.may_end = true;
+                self.gone.push(Gone::Host(host));
                 self.acts.push((at, if rng.one_in(4) { Act::End(host) } else { Act::Kill(host) }));
                 if rng.one_in(2) {
                     self.acts.push((at + 20 + rng.below(600), Act::Start(host)));
@@ -147,7 +235,9 @@ impl Schedule {
             _ => {
                 let long = rng.one_in(3);
                 let lasts = if long { 2500 + rng.below(1000) } else { 10 + rng.below(600) };
-                self.may_end |= long;
+                if long {
+                    self.gone.push(Gone::Host(host));
+                }
                 self.acts.push((at, Act::Stop(host)));
                 self.acts.push((at + lasts, Act::Continue(host)));
             }
@@ -159,6 +249,8 @@ impl Schedule {
 #[derive(Default, Debug)]
 struct Tally {
     right: u64,
+    /// How many of them had to end well although something was gone for long.
+    spared: u64,
     /// Longest from the last act to the end of a job.
     slowest: Duration,
     reasons: BTreeMap<&'static str, u64>,
@@ -166,7 +258,7 @@ struct Tally {
 
 struct World<'t> {
     cluster: Cluster<'t>,
-    shape: Shape,
+    site: Site,
     program: PathBuf,
     stopped: Vec<bool>,
     /// Descriptors of each daemon when nothing ran, by process. Some are opened at their first use and stay.
@@ -182,10 +274,11 @@ impl World<'_> {
         let mut cluster = Cluster::prepare(test, torus, Hosts::loopback(hosts), &head, &["--udp-engine", engine]);
         (0..hosts).for_each(|host| cluster.spawn(host));
         cluster.wait_up();
-        let shape = torus.parse().expect("a shape");
+        let file = fabricd::cluster::Cluster::load(&cluster.file(0)).expect("a cluster file");
+        let site = Site { shape: torus.parse().expect("a shape"), hosts, owners: file.owners() };
         let program = tools::compile("tests/c/checked.c");
         let stopped = vec![false; hosts];
-        World { cluster, shape, program, stopped, descriptors: BTreeMap::new(), commands: Vec::new() }
+        World { cluster, site, program, stopped, descriptors: BTreeMap::new(), commands: Vec::new() }
     }
 
     fn act(&mut self, act: &Act) {
@@ -242,8 +335,11 @@ impl World<'_> {
     }
 
     fn start_job(&self, s: &Schedule) -> Running {
-        let pes = s.pes.to_string();
-        let mut args = vec!["-n", &pes, "--heap", "1M"];
+        let pes = s.nodes.len().to_string();
+        let map = self.cluster.test.file("map");
+        std::fs::write(&map, s.nodes.iter().map(|n| format!("{n}\n")).collect::<String>()).expect("ours");
+        let map = format!("file:{}", map.display());
+        let mut args = vec!["-n", &pes, "--heap", "1M", "--map", &map];
         args.extend(s.options.iter().map(String::as_str));
         let mut command = self.cluster.run_on(s.home, &args, &self.program);
         command.args([s.seed.to_string(), s.millis.to_string()]);
@@ -299,6 +395,7 @@ impl World<'_> {
         if done.code() == 0 {
             assert!(done.stdout.contains("all right"), "it ended well without a word: {done}");
             tally.right += 1;
+            tally.spared += u64::from(!s.gone.is_empty() && !s.may_end(&self.site));
             return;
         }
         // A job that could not begin, with what to do about it; else one that ended, with why.
@@ -311,8 +408,14 @@ impl World<'_> {
                     .unwrap_or_else(|| panic!("no clear report: {done}"))
             }
         };
-        let may = s.may_end || (s.may_wait && why == "could not begin");
-        assert!(may, "nothing happened that should have ended this job: {done}\n{}", self.log(s.home));
+        let logs = || self.cluster.running().iter().map(|h| self.log(*h)).collect::<String>();
+        assert!(s.may_end(&self.site), "nothing happened that should have ended this job: {done}\n{}", logs());
+        let suspects: BTreeSet<usize> = s.gone.iter().flat_map(Gone::hosts).collect();
+        let blamed = (0..self.site.hosts).find(|h| done.stderr.contains(&format!("host h{h} was lost")));
+        if let Some(host) = blamed.or(done.stderr.contains("the daemon (pid").then_some(s.home)) {
+            let right = suspects.contains(&host) || suspects.contains(&s.home);
+            assert!(right, "nothing happened to h{host}: {done}\n{}", logs());
+        }
         *tally.reasons.entry(why).or_default() += 1;
     }
 
@@ -381,7 +484,7 @@ fn jobs_end_well_or_say_why_whatever_fails() {
         let mut world = World::new(&test, torus, hosts, seed);
         world.heal();
         loop {
-            let schedule = Schedule::new(seed, world.shape, hosts);
+            let schedule = Schedule::new(seed, &world.site);
             println!("CLUSTER_SEED={seed} CLUSTER_SCHEDULES=1 repeats: {torus} {schedule:?}");
             world.run(&schedule, &mut tally);
             seed += 1;
@@ -389,13 +492,7 @@ fn jobs_end_well_or_say_why_whatever_fails() {
                 break;
             }
         }
-        let run = Schedule {
-            acts: Vec::new(),
-            wrong_key: None,
-            may_end: false,
-            may_wait: false,
-            ..Schedule::new(seed, world.shape, hosts)
-        };
+        let run = Schedule { acts: Vec::new(), wrong_key: None, gone: Vec::new(), ..Schedule::new(seed, &world.site) };
         world.run(&run, &mut tally);
         world.end();
         test.assert_clean();

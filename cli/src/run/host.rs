@@ -138,6 +138,11 @@ async fn keep(place: &mut place::Place, job: u32, input: &mut Receiver) {
                     eprintln!("angara: host {host} was lost: {reason}; the job was ended");
                     break GRACE;
                 }
+                Some(Event::DaemonEnds { reason, .. }) => {
+                    eprintln!("angara: the daemon of this job {reason}; the job was ended");
+                    place.alive = false;
+                    return;
+                }
                 Some(Event::ChannelError { pe, reason, .. }) => {
                     eprintln!("angara: the adapter stopped serving PE {pe}: {reason}");
                 }

@@ -27,7 +27,7 @@ use abi::launch::Launch;
 use abi::msg::{Reply, Report, Request};
 use forward::{Input, Output, copy_input};
 use options::{Plan, RunArgs};
-use outcome::Cause;
+use outcome::{Cause, Seen};
 use place::Place;
 use remote::Start;
 use signals::{Signals, Wish};
@@ -80,15 +80,15 @@ async fn run_on(mut place: Place, args: &RunArgs, plan: &Plan, signals: &mut Sig
         label: args.label,
     };
     let mut processes = Processes::new();
-    let mut cause = None;
+    let mut failed = None;
     for host in &others {
         let start = Start::new(&program, args.bind, job, &key, args.pes);
         if let Err(e) = remote::start(&place.dir, start, host, (&out, &err), &mut processes).await {
-            cause = Some(Cause::Spawn(host.pes[0], format!("{}: {}", e.message, e.remedy)));
+            failed = Some(Seen::NotStarted(host.pes[0], format!("{}: {}", e.message, e.remedy)));
             break;
         }
     }
-    for (index, &pe) in here.iter().enumerate().filter(|_| cause.is_none()) {
+    for (index, &pe) in here.iter().enumerate().filter(|_| failed.is_none()) {
         let launch = Launch { runtime_dir: place.dir.clone(), job, key: key.clone(), pe, pes: args.pes };
         let own = cores.as_ref().map(|c| &c[index][..]);
         let input = if pe == 0 { Input::here() } else { Input::Nothing };
@@ -99,7 +99,7 @@ async fn run_on(mut place: Place, args: &RunArgs, plan: &Plan, signals: &mut Sig
                 }
             }
             Err(e) => {
-                cause = Some(Cause::Spawn(pe, e.to_string()));
+                failed = Some(Seen::NotStarted(pe, e.to_string()));
                 break;
             }
         }
@@ -107,7 +107,7 @@ async fn run_on(mut place: Place, args: &RunArgs, plan: &Plan, signals: &mut Sig
     let Output { lines: out_lines, done: mut out_done } = out;
     let Output { lines: err_lines, done: err_done } = err;
     drop((out_lines, err_lines));
-    let cause = supervise(&mut processes, &mut place, job, args, signals, &mut out_done, cause).await;
+    let cause = supervise(&mut processes, &mut place, job, args, signals, &mut out_done, failed).await;
 
     processes.release_hosts();
     spawn::kill_descendants(place.private.as_ref().and_then(|p| p.pid()));

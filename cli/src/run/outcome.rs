@@ -16,6 +16,10 @@ pub(crate) enum Seen {
     Lost(u32),
     /// A host with PEs of the job does not answer any more; why.
     Host(String, String),
+    /// The launcher's other half on a host ended, without a word about the PEs there.
+    OtherHalf(String),
+    /// A PE could not be started; why.
+    NotStarted(u32, String),
 }
 
 /// Why a job ended before all PEs had left with exit code 0.
@@ -42,7 +46,8 @@ pub(crate) enum Cause {
 }
 
 /// Chooses the reason among what was noticed within a moment. When one PE fails, others fail
-/// because of it, and the messages race. A host that was lost explains everything else. A process killed by a signal is never a consequence; a
+/// because of it, and the messages race. A host that was lost explains everything else, a PE that could not be started
+/// all but that. A process killed by a signal is never a consequence; a
 /// lost connection before any request to end names the PE the others ran into; otherwise the
 /// first one counts. A PE that asked to end the job and then exits is one failure, not two.
 pub(crate) fn decide(seen: &[Seen]) -> Option<Cause> {
@@ -56,11 +61,13 @@ pub(crate) fn decide(seen: &[Seen]) -> Option<Cause> {
         Seen::Abort(pe, status, why) => Cause::Abort(*pe, *status, why.clone()),
         Seen::Lost(pe) => Cause::Lost(*pe),
         Seen::Host(host, why) => Cause::Host(host.clone(), why.clone()),
+        Seen::OtherHalf(host) => Cause::Host(host.clone(), "its launcher's other half ended".into()),
+        Seen::NotStarted(pe, why) => Cause::Spawn(*pe, why.clone()),
     };
-    // The daemon's word, if there is one, says more than the end of the agent's.
-    let hosts = seen.iter().filter(|s| matches!(s, Seen::Host(..)));
-    if let Some(host) = hosts.max_by_key(|s| if let Seen::Host(_, why) = s { why.len() } else { 0 }) {
-        return Some(cause(host));
+    let explains: [fn(&Seen) -> bool; 3] =
+        [|s| matches!(s, Seen::Host(..)), |s| matches!(s, Seen::OtherHalf(_)), |s| matches!(s, Seen::NotStarted(..))];
+    if let Some(first) = explains.iter().find_map(|e| seen.iter().find(|s| e(s))) {
+        return Some(cause(first));
     }
     if let Some(killed) = seen.iter().find(|s| matches!(s, Seen::Exit(_, status) if status.signal().is_some())) {
         return Some(cause(killed));
@@ -115,9 +122,8 @@ impl Cause {
             Cause::Host(host, why) => format!("host {host} was lost: {why}; the job was ended"),
             Cause::Signal(signal) => format!("ended by signal {signal}{}", signal_name(*signal)),
             Cause::Timeout(seconds, running, waits) => format!(
-                "--timeout {seconds} s is over; still running: PE{} {}; the job was ended{}",
-                if running.len() == 1 { "" } else { "s" },
-                crate::table::ranges(running),
+                "--timeout {seconds} s is over; still running: {}; the job was ended{}",
+                show_pes(running),
                 waiting(running, waits)
             ),
             Cause::Daemon(why) => format!("{why}; the job was ended"),
@@ -125,6 +131,11 @@ impl Cause {
             Cause::Spawn(pe, why) => format!("cannot start {}: {why}; the job was ended", who(pe)),
         })
     }
+}
+
+/// "PE 3", "PEs 0-2,7".
+pub(crate) fn show_pes(pes: &[u32]) -> String {
+    format!("PE{} {}", if pes.len() == 1 { "" } else { "s" }, crate::table::ranges(pes))
 }
 
 /// One line per group of PEs that wait for the same, longest first, and one for those that do not wait.
@@ -140,14 +151,13 @@ fn waiting(running: &[u32], waits: &[Wait]) -> String {
         }
     }
     groups.sort_by(|a, b| b.1.total_cmp(&a.1));
-    let who = |pes: &[u32]| format!("PE{} {}", if pes.len() == 1 { "" } else { "s" }, crate::table::ranges(pes));
     let mut text = String::new();
     for (what, seconds, pes) in &groups {
-        text += &format!("\nangara: {} waited for {seconds:.1} s: {what}", who(pes));
+        text += &format!("\nangara: {} waited for {seconds:.1} s: {what}", show_pes(pes));
     }
     let busy: Vec<u32> = running.iter().copied().filter(|pe| waits.iter().all(|w| w.pe != *pe)).collect();
     if !busy.is_empty() {
-        text += &format!("\nangara: {} did not wait in the library", who(&busy));
+        text += &format!("\nangara: {} did not wait in the library", show_pes(&busy));
     }
     text
 }
@@ -214,6 +224,11 @@ mod tests {
         // PE 5 leaves with 0 and without finalize; the PE that ran into it says so.
         assert_eq!(decide(&[Lost(5), Abort(1, 1, why())]), Some(Cause::Abort(1, 1, why())));
         assert_eq!(decide(&[Lost(5)]), Some(Cause::Lost(5)));
+        // The agents of a host that is shut down: all that is seen of its PEs comes of that.
+        let host = |why: &str| Host("h1".into(), why.into());
+        let all = [Exit(3, killed(9)), NotStarted(2, why()), OtherHalf("h1".into()), host("its daemon was shut down")];
+        assert_eq!(decide(&all), Some(Cause::Host("h1".into(), "its daemon was shut down".into())));
+        assert_eq!(decide(&all[..2]), Some(Cause::Spawn(2, why())));
     }
 
     #[test]

@@ -132,7 +132,7 @@ pub(crate) async fn start(
     (start.host, start.pes, start.cores) = (host.host.clone(), host.pes.clone(), host.cores.clone());
     let (frames, mut queue) = mpsc::channel::<(u8, Vec<u8>)>(QUEUE);
     let first = serde_json::to_vec(&start).expect("plain data");
-    tokio::spawn(async move {
+    let writer = tokio::spawn(async move {
         let mut next = Some((to::START, first));
         while let Some((kind, bytes)) = next {
             if write_frame(&mut writer, kind, &bytes).await.is_err() {
@@ -145,12 +145,12 @@ pub(crate) async fn start(
         forward_input(frames.downgrade());
     }
     let mut ends = BTreeMap::new();
-    processes.add_host(frames);
+    processes.add_host(frames, writer.abort_handle());
     for &pe in &host.pes {
         let (tell, end) = oneshot::channel();
         ends.insert(pe, tell);
         let name = host.host.clone();
-        processes.expect(pe, async move { end.await.unwrap_or(End::Lost(name)) });
+        processes.expect(pe, name.clone(), async move { end.await.unwrap_or(End::Lost(name)) });
     }
     processes.pump(collect(reader, ends, outputs.0.lines.clone(), outputs.1.lines.clone()));
     Ok(())

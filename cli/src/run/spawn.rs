@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::process::{ExitStatus, Stdio};
 use tokio::process::{Child, ChildStdin, Command};
 use tokio::sync::mpsc;
-use tokio::task::JoinSet;
+use tokio::task::{AbortHandle, JoinSet};
 
 /// The program every PE runs.
 pub(crate) struct Program {
@@ -29,12 +29,11 @@ pub(crate) struct Program {
 }
 
 /// Where a process runs.
-#[derive(Clone, Copy)]
 enum Running {
     /// Here; the process id is also its process group.
     Here(Pid),
-    /// On another host.
-    There,
+    /// On the host of this name.
+    There(String),
 }
 
 /// What became of a process.
@@ -51,8 +50,8 @@ pub(crate) enum End {
 /// The processes of a job.
 pub(crate) struct Processes {
     running: BTreeMap<u32, Running>,
-    /// Agents on other hosts, which take frames.
-    hosts: Vec<mpsc::Sender<(u8, Vec<u8>)>>,
+    /// Agents on other hosts, which take frames, and the tasks that pass them on.
+    hosts: Vec<(mpsc::Sender<(u8, Vec<u8>)>, AbortHandle)>,
     waits: JoinSet<(u32, End)>,
     pumps: JoinSet<()>,
 }
@@ -107,13 +106,13 @@ impl Processes {
     }
 
     /// An agent that starts processes on another host.
-    pub(crate) fn add_host(&mut self, frames: mpsc::Sender<(u8, Vec<u8>)>) {
-        self.hosts.push(frames);
+    pub(crate) fn add_host(&mut self, frames: mpsc::Sender<(u8, Vec<u8>)>, writer: AbortHandle) {
+        self.hosts.push((frames, writer));
     }
 
     /// PE `pe` runs on another host until `end` says what became of it.
-    pub(crate) fn expect(&mut self, pe: u32, end: impl Future<Output = End> + Send + 'static) {
-        self.running.insert(pe, Running::There);
+    pub(crate) fn expect(&mut self, pe: u32, host: String, end: impl Future<Output = End> + Send + 'static) {
+        self.running.insert(pe, Running::There(host));
         self.waits.spawn(async move { (pe, end.await) });
     }
 
@@ -146,15 +145,27 @@ impl Processes {
                 let _ = kill_process_group(*pid, signal);
             }
         }
-        for host in &self.hosts {
+        for (host, _) in &self.hosts {
             // An agent that is gone has ended its processes; one that does not listen will, with its stream.
             let _ = host.try_send(signal_frame(signal));
         }
     }
 
-    /// No more is sent to the agents; each ends what it has started.
+    /// Nothing more is sent to the agents, not even what they have not taken yet; each ends what it has started.
     pub(crate) fn release_hosts(&mut self) {
-        self.hosts.clear();
+        self.hosts.drain(..).for_each(|(_, writer)| writer.abort());
+    }
+
+    /// Nobody waits any more for what still runs, here (`None`) and on other hosts.
+    pub(crate) fn give_up(&mut self) -> BTreeMap<Option<String>, Vec<u32>> {
+        self.waits.abort_all();
+        self.pumps.abort_all();
+        let mut left: BTreeMap<Option<String>, Vec<u32>> = BTreeMap::new();
+        for (pe, running) in std::mem::take(&mut self.running) {
+            let host = if let Running::There(host) = running { Some(host) } else { None };
+            left.entry(host).or_default().push(pe);
+        }
+        left
     }
 
     /// Waits until all output has been handed to the writers.

@@ -1,7 +1,7 @@
 //! Watching a running job: processes, messages of the daemon, signals, the timeout.
 
 use super::options::RunArgs;
-use super::outcome::{Cause, Seen, decide, exit_code};
+use super::outcome::{self, Cause, Seen, decide, exit_code};
 use super::place::Place;
 use super::signals::{Signals, Wish};
 use super::spawn::{End, Processes};
@@ -18,6 +18,8 @@ const SETTLE: Duration = Duration::from_millis(100);
 const LOST: Duration = Duration::from_secs(1);
 /// Time between asking processes to end and killing them.
 const GRACE: Duration = Duration::from_secs(1);
+/// How long killed processes may take to be gone, those of other hosts included.
+const GONE: Duration = Duration::from_secs(15);
 
 /// How far along the end of a job is.
 enum Phase {
@@ -26,7 +28,8 @@ enum Phase {
     Settling(Instant),
     /// Processes were asked to end; at the instant they are killed.
     Ending(Instant),
-    Killed,
+    /// They were killed; at the instant those that nothing was heard of are given up.
+    Killed(Instant),
 }
 
 struct Watch<'a> {
@@ -38,7 +41,7 @@ struct Watch<'a> {
     cause: Option<Cause>,
 }
 
-/// Waits until every process has ended. Returns why the job failed, if it did.
+/// Waits until every process has ended, or was killed and given up. Returns why the job failed, if it did.
 pub(crate) async fn supervise(
     processes: &mut Processes,
     place: &mut Place,
@@ -46,20 +49,20 @@ pub(crate) async fn supervise(
     args: &RunArgs,
     signals: &mut Signals,
     output: &mut oneshot::Receiver<std::io::Result<()>>,
-    failed: Option<Cause>,
+    failed: Option<Seen>,
 ) -> Option<Cause> {
     let mut watch =
         Watch { processes, place, phase: Phase::Running, seen: Vec::new(), clean_exits: HashSet::new(), cause: None };
-    if let Some(cause) = failed {
-        watch.end(cause).await;
+    if let Some(why) = failed {
+        watch.seen.push(why);
+        watch.settle(SETTLE);
     }
     let timeout = args.timeout.map(|t| (t, Instant::now() + t));
     let mut output_open = true;
     while !watch.processes.all_done() {
         let timer = match watch.phase {
             Phase::Running => timeout.map(|t| t.1),
-            Phase::Settling(at) | Phase::Ending(at) => Some(at),
-            Phase::Killed => None,
+            Phase::Settling(at) | Phase::Ending(at) | Phase::Killed(at) => Some(at),
         };
         let alive = watch.place.alive;
         tokio::select! {
@@ -80,7 +83,11 @@ pub(crate) async fn supervise(
                     watch.end(Cause::Timeout(timeout.map_or(0.0, |t| t.0.as_secs_f64()), running, waits)).await;
                 }
                 Phase::Settling(_) => watch.settled().await,
-                Phase::Ending(_) | Phase::Killed => watch.kill().await,
+                Phase::Ending(_) => watch.kill().await,
+                Phase::Killed(_) => {
+                    watch.give_up();
+                    break;
+                }
             },
         }
     }
@@ -96,7 +103,7 @@ impl Watch<'_> {
             Phase::Running => Phase::Settling(at),
             Phase::Settling(earlier) => Phase::Settling(earlier.min(at)),
             Phase::Ending(at) => Phase::Ending(at),
-            Phase::Killed => Phase::Killed,
+            Phase::Killed(at) => Phase::Killed(at),
         };
     }
 
@@ -120,17 +127,34 @@ impl Watch<'_> {
 
     async fn kill(&mut self) {
         self.processes.signal(Signal::KILL).await;
-        self.phase = Phase::Killed;
+        // An agent that does not listen ends everything when its stream does.
+        self.processes.release_hosts();
+        if !matches!(self.phase, Phase::Killed(_)) {
+            self.phase = Phase::Killed(Instant::now() + GONE);
+        }
+    }
+
+    /// Says which processes may be left, and waits for them no more.
+    fn give_up(&mut self) {
+        let left = self.processes.give_up();
+        let left = left.iter().map(|(host, pes)| {
+            let place = host.as_ref().map_or("this host".into(), |host| format!("host {host}"));
+            format!("{} on {place}", outcome::show_pes(pes))
+        });
+        let left = left.collect::<Vec<_>>().join(", ");
+        eprintln!("angara: {left} did not end within {GONE:?} of being killed; look for what is left there");
     }
 
     async fn ended(&mut self, pe: u32, end: End) {
         let status = match end {
             End::Exit(status) => status,
-            End::NotStarted(why) => return self.end(Cause::Spawn(pe, why)).await,
+            End::NotStarted(why) => {
+                self.seen.push(Seen::NotStarted(pe, why));
+                return self.settle(SETTLE);
+            }
             End::Lost(host) => {
                 if self.cause.is_none() {
-                    let why = "its launcher's other half ended".to_string();
-                    self.seen.push(Seen::Host(host, why));
+                    self.seen.push(Seen::OtherHalf(host));
                     self.settle(SETTLE);
                 }
                 return;
@@ -183,6 +207,10 @@ impl Watch<'_> {
                 self.seen.push(Seen::Host(host, reason));
                 self.settle(SETTLE);
             }
+            Some(Event::DaemonEnds { reason, .. }) => {
+                self.place.alive = false;
+                self.end(Cause::Daemon(format!("the daemon (pid {}) {reason}", self.place.pid))).await;
+            }
             Some(Event::ChannelError { pe, reason, .. }) => {
                 eprintln!("angara: the adapter stopped serving PE {pe}: {reason}");
             }
@@ -192,23 +220,21 @@ impl Watch<'_> {
     /// All processes have ended. The daemon's words about it may still be on their way; without a
     /// failing exit a lost connection alone means nothing: every process left with code 0.
     async fn last_words(&mut self) {
-        if self.cause.is_some() || self.seen.is_empty() {
-            return;
-        }
-        if self.seen.iter().any(|s| matches!(s, Seen::Exit(..)))
-            && !self.seen.iter().any(|s| matches!(s, Seen::Abort(..)))
+        let unexplained = |s: &Seen| matches!(s, Seen::Exit(..) | Seen::NotStarted(..) | Seen::OtherHalf(_));
+        let explained = |s: &Seen| matches!(s, Seen::Abort(..) | Seen::Host(..));
+        let until = Instant::now() + SETTLE;
+        while self.place.alive
+            && self.cause.is_none()
+            && self.seen.iter().any(unexplained)
+            && !self.seen.iter().any(explained)
         {
-            let until = Instant::now() + SETTLE;
-            while self.place.alive {
-                tokio::select! {
-                    event = self.place.control.event() => match event {
-                        Some(Event::Abort { pe, status, reason, .. }) => self.seen.push(Seen::Abort(pe, status, reason)),
-                        Some(_) => {}
-                        None => self.place.alive = false,
-                    },
-                    () = sleep_until(until) => break,
-                }
+            tokio::select! {
+                event = self.place.control.event() => self.event(event).await,
+                () = sleep_until(until) => break,
             }
+        }
+        if self.cause.is_some() {
+            return;
         }
         self.seen.retain(|s| !matches!(s, Seen::Lost(pe) if self.clean_exits.contains(pe)));
         self.cause = decide(&self.seen);

@@ -72,6 +72,8 @@ impl Engine {
                 self.rest(&mut idle);
             }
         }
+        // What was said to other hosts last, such as why their jobs end, goes before the goodbye.
+        self.carry();
         if let Some(trunks) = &mut self.trunks {
             trunks.close(&mut self.fabric);
         }
