@@ -14,6 +14,9 @@ use tokio::process::{Child, ChildStdin, Command};
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinSet};
 
+/// Kind and contents of what is sent to an agent.
+pub(crate) type Frame = (u8, Vec<u8>);
+
 /// The program every PE runs.
 pub(crate) struct Program {
     /// Its file.
@@ -51,7 +54,7 @@ pub(crate) enum End {
 pub(crate) struct Processes {
     running: BTreeMap<u32, Running>,
     /// Agents on other hosts, which take frames, and the tasks that pass them on.
-    hosts: Vec<(mpsc::Sender<(u8, Vec<u8>)>, AbortHandle)>,
+    hosts: Vec<(mpsc::Sender<Frame>, AbortHandle)>,
     waits: JoinSet<(u32, End)>,
     pumps: JoinSet<()>,
 }
@@ -106,7 +109,7 @@ impl Processes {
     }
 
     /// An agent that starts processes on another host.
-    pub(crate) fn add_host(&mut self, frames: mpsc::Sender<(u8, Vec<u8>)>, writer: AbortHandle) {
+    pub(crate) fn add_host(&mut self, frames: mpsc::Sender<Frame>, writer: AbortHandle) {
         self.hosts.push((frames, writer));
     }
 
