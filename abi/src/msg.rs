@@ -414,6 +414,12 @@ pub struct LinkReport {
     pub crc_errors: u64,
     /// Packets sent again.
     pub replays: u64,
+    /// Packets that came a second time.
+    #[serde(default)]
+    pub duplicates: u64,
+    /// Packets that had overtaken another.
+    #[serde(default)]
+    pub reordered: u64,
     /// Forwards traffic.
     pub up: bool,
 }

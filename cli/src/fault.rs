@@ -9,8 +9,10 @@ use clap::Args;
 /// What may be asked for.
 const FORMS: &str = "\
   link COORDS DIR  down|up        cut a cable or mend it, both ways
-                   corrupt=1% drop=1%  damage or lose packets sent over it this way
+                   corrupt=1% drop=1% dup=1% reorder=1%  damage, lose, double or reorder
+                   delay=2us rate=10M  delay packets sent over it this way, or slow them down
   node COORDS      down|up        take a node and its links out of service
+                   corrupt=1% …   as for a link, on all links to and from it
   trunk HOST|all   down|up        cut the trunk to a host, or all of the cluster
                    drop=1% corrupt=1% delay=2ms dup=1% reorder=1% rate=10M  both ways
   any of these     clear          end whatever was set there
@@ -18,6 +20,7 @@ const FORMS: &str = "\
   list                            show what is broken
 
   angara fault link 0,0,0 +X down
+  angara fault link 0,0,0 +X dup=1% delay=500ns
   angara fault trunk node2 drop=1% delay=2ms --seed 7";
 
 /// Arguments of `angara fault`.

@@ -131,7 +131,7 @@ mod tests {
     fn link(shape: Shape, node: u32, dir: &str, flits: u64, up: bool) -> LinkReport {
         let to = shape.neighbour(node, dir.parse().unwrap()).unwrap();
         let load = [(Class::Put, Load { packets: 1, flits, bytes: 0 })].into();
-        LinkReport { node, dir: dir.into(), to, load, crc_errors: 0, replays: 0, up }
+        LinkReport { node, dir: dir.into(), to, load, crc_errors: 0, replays: 0, duplicates: 0, reordered: 0, up }
     }
 
     #[test]

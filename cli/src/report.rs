@@ -284,10 +284,14 @@ fn link_table(t: &Report, all: bool) -> String {
     if text.is_empty() { "  none: nothing left a node\n".into() } else { text }
 }
 
+/// Something was wrong with packets of the link.
+fn trouble(l: &LinkReport) -> bool {
+    l.crc_errors + l.replays + l.duplicates + l.reordered > 0
+}
+
 /// Links as a table; if there are more than `most`, the ones with most flits. Empty if none.
 pub(crate) fn links(shape: Shape, links: &[LinkReport], most: usize) -> String {
-    let mut shown: Vec<&LinkReport> =
-        links.iter().filter(|l| heatmap::flits(l) > 0 || !l.up || l.crc_errors + l.replays > 0).collect();
+    let mut shown: Vec<&LinkReport> = links.iter().filter(|l| heatmap::flits(l) > 0 || !l.up || trouble(l)).collect();
     if shown.is_empty() {
         return String::new();
     }
@@ -296,24 +300,19 @@ pub(crate) fn links(shape: Shape, links: &[LinkReport], most: usize) -> String {
         shown.sort_by_key(|l| (std::cmp::Reverse(heatmap::flits(l)), l.node, l.dir.clone()));
         shown.truncate(most);
     }
-    let mut table = Table::new(&[
-        "link",
-        "to",
-        ">packets",
-        ">flits",
-        ">bytes",
-        ">put flits",
-        ">get flits",
-        ">amo flits",
-        ">sync flits",
-        ">crc",
-        ">replays",
-        "state",
-    ]);
+    let mut head = vec!["link", "to", ">packets", ">flits", ">bytes"];
+    head.extend([">put flits", ">get flits", ">amo flits", ">sync flits", ">crc", ">replays"]);
+    // Only with `angara fault`.
+    let more = shown.iter().any(|l| l.duplicates + l.reordered > 0);
+    if more {
+        head.extend([">twice", ">early"]);
+    }
+    head.push("state");
+    let mut table = Table::new(&head);
     for l in shown {
         let sum = total(l);
         let class = |c: Class| l.load.get(&c).map_or(0, |l| l.flits);
-        table.row(&[
+        let mut row = vec![
             link_name(shape, l),
             shape.show(shape.coords(l.to)),
             count(sum.packets),
@@ -325,8 +324,12 @@ pub(crate) fn links(shape: Shape, links: &[LinkReport], most: usize) -> String {
             count(class(Class::Sync)),
             count(l.crc_errors),
             count(l.replays),
-            if l.up { "up" } else { "down" }.into(),
-        ]);
+        ];
+        if more {
+            row.extend([count(l.duplicates), count(l.reordered)]);
+        }
+        row.push(if l.up { "up" } else { "down" }.into());
+        table.row(&row);
     }
     let mut text = table.render();
     if left_out > 0 {
@@ -363,6 +366,8 @@ mod tests {
             load: [(Class::Put, Load::payload(n)), (Class::Sync, Load::payload(8))].into(),
             crc_errors: 0,
             replays: 0,
+            duplicates: 0,
+            reordered: 0,
             up: true,
         };
         let links = vec![link(0, "+X", 4096), link(1, "-X", 64)];

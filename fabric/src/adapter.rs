@@ -194,7 +194,7 @@ impl Fabric {
 
     /// Bytes that may travel as one, if they come from memory.
     pub(crate) fn longest_unit(&self) -> usize {
-        if self.trains && self.lossy.is_empty() { READ_MAX } else { PAYLOAD_MAX }
+        if self.trains && self.sound { READ_MAX } else { PAYLOAD_MAX }
     }
 
     /// Sets length and payload: the inline bytes of `op`, or an empty slot that memory will fill.

@@ -34,6 +34,7 @@ impl Fabric {
             if self.ports[port].family.acknowledges() {
                 // The acknowledgement goes back among adapters; it takes time but no room.
                 let back = self.routes.hops(at, p.src).unwrap_or(0) as Tick * self.hop_ps;
+                let back = back + self.delay_on_route(at, p.src);
                 let last = &mut self.ports[port].acknowledged;
                 *last = (*last).max(self.now + back);
             }

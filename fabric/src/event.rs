@@ -18,33 +18,35 @@ pub(crate) enum Kind {
     Fault = 0,
     /// The sender of the link with errors in direction (argument) has heard of one.
     Heard = 1,
+    /// Something is due on the impaired link in direction (argument).
+    Line = 2,
     /// The front packet of a queue (argument) may ask for outputs.
-    Head = 2,
+    Head = 3,
     /// The front packet of a queue (argument) may leave the adaptive channel, if it still asks.
-    Escape = 3,
+    Escape = 4,
     /// Decide output (argument).
-    Wake = 4,
+    Wake = 5,
     /// A port (argument) may go on with its operations.
-    Pump = 5,
+    Pump = 6,
     /// A packet (argument) has reached the host.
-    Deliver = 6,
+    Deliver = 7,
     /// Credits to the processor are due at this node.
-    TreeTimer = 7,
+    TreeTimer = 8,
     /// The adapter starts a barrier phase for job (argument).
-    Phase = 8,
+    Phase = 9,
 }
 
 /// By number; more than there are, so that none is out of range.
 const KINDS: [Kind; 16] = [
     Kind::Fault,
     Kind::Heard,
+    Kind::Line,
     Kind::Head,
     Kind::Escape,
     Kind::Wake,
     Kind::Pump,
     Kind::Deliver,
     Kind::TreeTimer,
-    Kind::Phase,
     Kind::Phase,
     Kind::Phase,
     Kind::Phase,

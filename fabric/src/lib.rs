@@ -28,8 +28,8 @@
 //! assert_eq!(fabric.poll_completion().unwrap().state, OpState::Injected);
 //! ```
 //!
-//! Modules: [`routes`] (which way), `router` (queues and outputs), `arbiter` (who may go), `link` (slots,
-//! checksums, replay), `wire` (flits, boundary links), `adapter` and `eject` (operations ↔ packets), `raw` (packets
+//! Modules: [`routes`] (which way), `router` (queues and outputs), `arbiter` (who may go), `link` (slots),
+//! `impaired` (checksums, replay, delay), `wire` (flits, boundary links), `adapter` and `eject` (operations ↔ packets), `raw` (packets
 //! of simulations, without operations), `barrier`, [`collective`], [`fault`], `reroute` (routes change in one
 //! fabric), `mend`, `keep`, `ledger` (they change in several that model one network). `docs/model.md` and
 //! `docs/fabric.md` state the rules.
@@ -44,6 +44,7 @@ mod counters;
 mod eject;
 mod event;
 pub mod fault;
+mod impaired;
 mod job;
 mod keep;
 mod layout;
@@ -69,7 +70,7 @@ pub use barrier::{BarrierCheck, BarrierFamily};
 pub use collective::{TreeError, TreeRow, TreeRows};
 pub use config::{Config, ConfigError, FlitTime, Params};
 pub use counters::NodeCounters;
-pub use fault::{Fault, FaultError, FaultKind};
+pub use fault::{Fault, FaultError, FaultKind, Impair, Impairment};
 pub use ledger::{Ledger, LedgerError};
 pub use routes::{Route, Routes};
 pub use types::*;
@@ -129,7 +130,13 @@ pub struct Fabric {
     payloads: slab::Payloads,
     routers: router::Routers,
     slots: link::Slots,
-    lossy: link::LossyLinks,
+    impaired: impaired::ImpairedLinks,
+    /// No link is impaired now.
+    sound: bool,
+    /// See [`Fabric::is_slow`].
+    slow: bool,
+    /// By node: it is modelled here, and credits for its links take no longer than usual.
+    prompt: Vec<bool>,
     counters: counters::Counters,
     routes: Routes,
     /// Something is out of service.
@@ -240,7 +247,10 @@ impl Fabric {
             payloads: slab::Payloads::default(),
             routers: router::Routers::new(&net, &lay, &slots, machine.adapter),
             slots,
-            lossy: BTreeMap::new(),
+            impaired: BTreeMap::new(),
+            sound: true,
+            slow: false,
+            prompt: owned.clone(),
             counters: counters::Counters::new(nodes),
             routes: Routes::new(net.clone()),
             any_dead: false,
@@ -344,6 +354,26 @@ impl Fabric {
         self.events.next_time().is_none()
     }
 
+    /// The same, but nothing that is due after `to`; returns whether all until then has happened. It is `to` then, unless an
+    /// effect waits for memory.
+    pub fn run_some_until(&mut self, to: Tick, ticks: usize) -> bool {
+        self.return_lent();
+        if self.on_hold {
+            return true;
+        }
+        for _ in 0..ticks {
+            match self.peek(to) {
+                Some(next) => self.run_tick(next),
+                None => {
+                    self.rest();
+                    self.now = if self.waiting == 0 { self.now.max(to) } else { self.now };
+                    return true;
+                }
+            }
+        }
+        false
+    }
+
     /// When the next event is due, if it is due by `limit`.
     #[inline(always)]
     fn peek(&mut self, limit: Tick) -> Option<Tick> {
@@ -391,6 +421,7 @@ impl Fabric {
                     Kind::Pump => self.on_pump(event.arg as usize),
                     Kind::Fault => self.on_fault(event.arg),
                     Kind::Heard => self.on_heard(event.node, event.arg as usize),
+                    Kind::Line => self.on_line(event.node, event.arg as usize),
                     Kind::TreeTimer => self.on_tree_timer(event.node),
                     Kind::Phase => self.on_phase(event.node, event.arg as JobId),
                 }
@@ -476,9 +507,10 @@ impl Fabric {
         let mut counters = LinkCounters { tx: self.counters.link(index), ..LinkCounters::default() };
         let (packets, _) = self.routers.load(link.node, link.dir.index());
         counters.rx_packets = if self.owned[far as usize] { packets } else { 0 };
-        if let Some(lossy) = self.lossy.get(&index) {
-            (counters.crc_errors, counters.replays) = (lossy.crc_errors, lossy.replays);
-            counters.rx_packets = counters.rx_packets.saturating_sub(lossy.unreceived.len() as u64);
+        if let Some(l) = self.impaired.get(&index) {
+            (counters.crc_errors, counters.replays) = (l.crc_errors, l.replays);
+            (counters.duplicates, counters.reordered) = (l.duplicates, l.reordered);
+            counters.rx_packets = counters.rx_packets.saturating_sub(l.unreceived.len() as u64);
         }
         counters.crc_errors += self.counters.damaged(index);
         counters

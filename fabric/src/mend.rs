@@ -64,7 +64,7 @@ impl Fabric {
 
     /// Ends a hold. From now on exactly what `dead` names is out of service, the number of route changes is `epoch`, which
     /// must be the same in all parts and greater than in any of them before; `ledger` is the merge of the ledgers
-    /// of all parts that take part. Error rates stay. Fails, and changes nothing, if something in `dead` does not exist.
+    /// of all parts that take part. Impairments stay. Fails, and changes nothing, if something in `dead` does not exist.
     pub fn mend(&mut self, epoch: u64, dead: &[Blame], ledger: &Ledger) -> Result<(), FaultError> {
         let kind = |what: &Blame| match *what {
             Blame::Link(link) => FaultKind::LinkDown(link),
@@ -75,7 +75,7 @@ impl Fabric {
         }
         let before = std::mem::take(&mut self.faults);
         let known = |k: FaultKind| before.iter().find(|f| f.kind == k).copied();
-        self.faults = before.iter().filter(|f| matches!(f.kind, FaultKind::Corrupt { .. })).copied().collect();
+        self.faults = before.iter().filter(|f| matches!(f.kind, FaultKind::Impaired { .. })).copied().collect();
         for what in dead {
             let fault = known(kind(what)).unwrap_or(Fault { kind: kind(what), at: Some(self.now) });
             if !self.faults.contains(&fault) {
@@ -102,7 +102,7 @@ impl Fabric {
         let blame = |f: &Fault| match f.kind {
             FaultKind::LinkDown(link) => Some(Blame::Link(link)),
             FaultKind::NodeDown(node) => Some(Blame::Node(node)),
-            FaultKind::Corrupt { .. } => None,
+            FaultKind::Impaired { .. } => None,
         };
         let dead: Vec<Blame> = self.faults.iter().filter_map(blame).collect();
         let ledger = self.ledger();
@@ -118,10 +118,10 @@ impl Fabric {
                 Kind::Deliver => moving.push(event.arg),
                 Kind::Fault | Kind::TreeTimer => self.events.push(time, event.kind, event.node, event.arg),
                 // Of routers that are empty now, of ports and barriers that are called below.
-                Kind::Heard | Kind::Head | Kind::Escape | Kind::Wake | Kind::Pump | Kind::Phase => {}
+                Kind::Heard | Kind::Line | Kind::Head | Kind::Escape | Kind::Wake | Kind::Pump | Kind::Phase => {}
             }
         }
-        moving.extend(self.clear_lossy());
+        moving.extend(self.clear_impaired());
         self.routers.empty(&self.slots);
         self.boundary.clear();
         self.arrived.clear();

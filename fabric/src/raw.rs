@@ -236,9 +236,12 @@ impl Fabric {
             return LinkLoad::default();
         }
         let (packets, flits) = self.routers.load(router, out);
-        let lossy = self.lossy.get(&self.link(router, out)).filter(|_| out < self.lay.dirs);
-        let (replays, crc_errors) = lossy.map_or((0, 0), |l| (l.replays, l.crc_errors));
-        LinkLoad { packets, flits, replays, crc_errors }
+        let mut load = LinkLoad { packets, flits, ..LinkLoad::default() };
+        if let Some(l) = self.impaired.get(&self.link(router, out)).filter(|_| out < self.lay.dirs) {
+            (load.replays, load.crc_errors) = (l.replays, l.crc_errors);
+            (load.duplicates, load.reordered) = (l.duplicates, l.reordered);
+        }
+        load
     }
 
     /// With nothing under way: every queue is empty, every slot is back or its time is known.
@@ -257,7 +260,7 @@ impl Fabric {
         if let Some(i) = self.routers.first_short(&self.slots) {
             return fail(format!("output {} of node {} lacks a slot", i % outs, i / outs));
         }
-        if let Some((i, _)) = self.lossy.iter().find(|(_, l)| !l.unreceived.is_empty()) {
+        if let Some((i, _)) = self.impaired.iter().find(|(_, l)| !l.unreceived.is_empty()) {
             return fail(format!("link {} of node {} has packets to repeat", i % dirs, i / dirs));
         }
         if !self.held.is_empty() || self.drain_all {

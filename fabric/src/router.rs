@@ -598,9 +598,9 @@ impl Fabric {
         }
         self.routers.credits(node, o, vc).take(vc, units);
         let far = self.net.neighbour(node, o);
-        if !self.lossy.is_empty() && self.lossy.contains_key(&link) {
+        if !self.impaired.is_empty() && self.impaired.contains_key(&link) {
             self.packets[h].queue = NO_QUEUE;
-            return self.send_lossy(node, o, vc, h);
+            return self.send_impaired(node, o, vc, h);
         }
         if self.tracer.on() {
             self.note_arrived(node, o, vc, h);
@@ -641,8 +641,8 @@ impl Fabric {
     pub(crate) fn give_back(&mut self, node: u32, dir: usize, vc: usize, units: usize, end: Tick) {
         let at = end + self.params.credit_ps;
         let sender = self.net.neighbour(node, self.net.opposite(dir));
-        if !self.owned[sender as usize] {
-            return self.return_boundary_credit(sender, dir, vc, units, at);
+        if !self.prompt[sender as usize] {
+            return self.give_back_elsewhere(sender, dir, vc, units, at);
         }
         self.give_slots(sender, dir, vc, units, at);
     }

@@ -516,6 +516,10 @@ pub struct LinkCounters {
     pub crc_errors: u64,
     /// Packets sent again.
     pub replays: u64,
+    /// Packets that came a second time and were discarded.
+    pub duplicates: u64,
+    /// Packets that had overtaken another and were discarded.
+    pub reordered: u64,
 }
 
 impl LinkCounters {

@@ -1,4 +1,4 @@
-//! Packets as flits: what lossy links really send and what crosses a boundary.
+//! Packets as flits: what links with errors really send and what crosses a boundary.
 //!
 //! Inside, a packet is a slab entry; on a link whose checksum matters it is the exact sequence of
 //! flits `abi::packet` defines. A boundary frame carries those flits and, beside them, what the
@@ -340,7 +340,12 @@ impl Fabric {
         if self.on_hold {
             return None;
         }
-        self.boundary.get_mut(&link_index(link.node, link.dir.index()))?.pop_front()
+        let index = link_index(link.node, link.dir.index());
+        let (time, _) = self.boundary.get(&index)?.front()?;
+        if self.waits(link, *time) {
+            return None;
+        }
+        self.boundary.get_mut(&index)?.pop_front()
     }
 
     /// Takes a frame from the other end of a boundary link. A time that is not in the future counts as

@@ -104,7 +104,7 @@ pub(crate) struct Agreement {
 
 impl Agreement {
     pub(crate) fn new(faults: &[FaultSpec]) -> Agreement {
-        let faults = faults.iter().map(FaultSpec::to_string).collect();
+        let faults = faults.iter().filter(|f| f.after.is_none()).map(FaultSpec::to_string).collect();
         Agreement { agreed: RefCell::new(Agreed { faults, ..Agreed::default() }), ..Agreement::default() }
     }
 
@@ -149,10 +149,15 @@ impl Daemon {
         }
     }
 
+    /// Whether a fault command makes sense after those that are known here.
+    pub(crate) fn makes_sense(&self, text: &str) -> Result<(), Failure> {
+        fault::apply(&self.agreement.agreed.borrow().faults, text, self.options.shape).map(drop)
+    }
+
     /// Does a fault command everywhere.
     pub(crate) async fn lead(&self, text: &str, since: Option<u64>) -> Result<(), Failure> {
         // A mistake is told at once.
-        fault::apply(&self.agreement.agreed.borrow().faults, text, self.options.shape)?;
+        self.makes_sense(text)?;
         let (done, made) = oneshot::channel();
         self.agreement.wishes.borrow_mut().push(Wish { text: text.into(), since, done });
         self.agreement.wake.notify_one();

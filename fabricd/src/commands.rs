@@ -16,10 +16,7 @@ impl Daemon {
         }
         let actions = fault::parse(text, self.options.shape).map_err(fault::refused)?;
         if self.span.is_some() {
-            if actions == [Action::Clear(ClearSpec::All)] {
-                self.impair("trunk all clear").await?;
-            }
-            return self.change_faults(text, None).await;
+            return self.set_fault_everywhere(text, actions).await;
         }
         for action in actions {
             let done = self.data.call(move |engine| match action {
@@ -29,6 +26,27 @@ impl Daemon {
             engine_says(done.await)?;
         }
         Ok(())
+    }
+
+    async fn set_fault_everywhere(self: &Rc<Self>, text: &str, actions: Vec<Action>) -> Result<(), Failure> {
+        if actions == [Action::Clear(ClearSpec::All)] {
+            self.impair("trunk all clear").await?;
+        }
+        let mut forgot = false;
+        // One text has one time: it comes later as a whole or not at all.
+        let later = actions.iter().all(|a| matches!(a, Action::Set(fault) if fault.after.is_some()));
+        for action in actions {
+            match action {
+                Action::Set(fault) if later => engine_says(self.data.call(|engine| engine.set_fault(fault)).await)?,
+                Action::Set(_) => {}
+                Action::Clear(what) => forgot |= self.data.call(move |engine| engine.forget_coming(what)).await?,
+            }
+        }
+        let nothing_else = || self.makes_sense(text).is_err();
+        if later || forgot && nothing_else() {
+            return Ok(());
+        }
+        self.change_faults(text, None).await
     }
 
     /// Clears what a text without effect names.
@@ -41,7 +59,9 @@ impl Daemon {
         match what.site() {
             _ if self.span.is_none() => engine_says(self.data.call(move |engine| engine.clear_fault(what)).await),
             None => self.set_fault("all clear").await,
-            Some(fault::Site::Everywhere) => self.set_fault("corrupt=0% drop=0%").await,
+            Some(fault::Site::Everywhere) => {
+                self.set_fault("corrupt=0% drop=0% dup=0% reorder=0% delay=0ns rate=0").await
+            }
             Some(site) => self.set_fault(&format!("{} clear", fault::show_site(site, self.options.shape))).await,
         }
     }

@@ -305,6 +305,14 @@ impl Daemon {
                 let daemon = self.clone();
                 tokio::task::spawn_local(async move { daemon.report_link(&link, since).await });
             }
+            Notice::Due(fault) => {
+                let daemon = self.clone();
+                tokio::task::spawn_local(async move {
+                    if let Err(f) = daemon.change_faults(&fault, None).await {
+                        tracing::warn!(fault, why = f.message, "a fault whose time has come is not in force");
+                    }
+                });
+            }
         }
     }
 }

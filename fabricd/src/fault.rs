@@ -3,8 +3,13 @@
 //! ```text
 //! link 0,0,0 +X down          the cable between 0,0,0 and its +X neighbour is cut, both ways
 //! link 0,0,0 +X corrupt=1%    packets sent over it in that direction are damaged with this probability
-//! link 0,0,0 +X drop=1%       … or vanish; several settings may follow one another
-//! corrupt=0.1%                every link damages packets with this probability
+//! link 0,0,0 +X drop=1%       … or vanish; several settings may follow one another:
+//!               dup=1%        … or are sent twice,
+//!               reorder=1%    … or are overtaken by the next one,
+//!               delay=2us     … or take that much longer, as does word of them the other way,
+//!               rate=10M      … or leave at no more than so many bytes per second
+//! node 1,0,0 corrupt=1%       the same on every link that begins or ends there
+//! corrupt=0.1%                the same on every link; what is said of a node counts more, what of the link most
 //! node 1,0,0 down             the node stops forwarding; every link to it is cut
 //! … @2ms                      takes effect that long after it was set (ns, us, ms, s)
 //! link 0,0,0 +X up            the cable is whole again; `clear` also ends what its packets suffered
@@ -17,6 +22,8 @@
 use crate::placement::failure;
 use abi::msg::Failure;
 use abi::torus::{Coords, Direction, NodeId, Shape};
+use fabric::{Impair, Impairment, Link};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
@@ -27,7 +34,7 @@ pub enum Site {
     Link(NodeId, Direction),
     /// A whole node.
     Node(NodeId),
-    /// Every link; only damage and loss.
+    /// Every link; these cannot all be down.
     Everywhere,
 }
 
@@ -36,23 +43,23 @@ pub enum Site {
 pub enum Failing {
     /// Carries nothing.
     Down,
-    /// Damages packets with this probability, parts per million.
-    Corrupt(u32),
     /// Loses packets with this probability, parts per million.
     Drop(u32),
+    /// Packets do not cross as they should.
+    Impaired(Impair),
 }
 
 impl Failing {
     /// Two of one kind replace each other.
     pub(crate) fn same_kind(self, other: Failing) -> bool {
-        std::mem::discriminant(&self) == std::mem::discriminant(&other)
-    }
-    /// Packets that do not arrive right, per million.
-    pub(crate) fn rate(self) -> u32 {
-        match self {
-            Failing::Down => 0,
-            Failing::Corrupt(ppm) | Failing::Drop(ppm) => ppm,
+        match (self, other) {
+            (Failing::Impaired(a), Failing::Impaired(b)) => a.none() == b.none(),
+            (a, b) => std::mem::discriminant(&a) == std::mem::discriminant(&b),
         }
+    }
+    /// Nothing is wrong.
+    pub(crate) fn is_none(self) -> bool {
+        self == Failing::Drop(0) || matches!(self, Failing::Impaired(how) if how == how.none())
     }
 }
 
@@ -120,8 +127,9 @@ impl FaultError {
 }
 
 /// The accepted forms, for messages.
-pub const FORMS: &str = "`link 0,0,0 +X down`, `up`, `clear` or `corrupt=1% drop=1%`, `node 1,0,0 down`, `up` or `clear`, \
-                         or `corrupt=0.1%` (every link), optionally followed by a delay such as `@2ms`";
+pub const FORMS: &str = "`link 0,0,0 +X down`, `up`, `clear` or any of `corrupt=1% drop=1% dup=1% reorder=1% delay=2us rate=10M`, \
+                         the same for `node 1,0,0 down`, or `corrupt=0.1%` and the like alone (every link); \
+                         what is set may end with when, such as `@2ms`";
 
 impl FaultSpec {
     /// Reads one fault of a network of `shape`.
@@ -144,34 +152,85 @@ pub(crate) fn parse(text: &str, shape: Shape) -> Result<Vec<Action>, FaultError>
         }
         None => None,
     };
-    if words == ["all", "clear"] {
+    if words == ["all", "clear"] && after.is_none() {
         return Ok(vec![Action::Clear(ClearSpec::All)]);
     }
     let (site, effects) = parse_site(&words, shape).map_err(fail)?;
     let mut actions = Vec::new();
     for effect in effects {
-        let rate =
-            |value: &str| parse_ppm(value).ok_or_else(|| fail(format!("`{value}` is not a percentage from 0 to 100")));
         let set = |failing| Action::Set(FaultSpec { site, failing, after, shape });
-        actions.push(match (site, effect.split_once('=')) {
-            (Site::Link(..) | Site::Node(_), None) if *effect == "down" => set(Failing::Down),
-            (Site::Link(..) | Site::Node(_), None) if *effect == "up" => Action::Clear(ClearSpec::Up(site)),
-            (Site::Link(..) | Site::Node(_), None) if *effect == "clear" => Action::Clear(ClearSpec::Site(site)),
-            (Site::Link(..) | Site::Everywhere, Some(("corrupt", value))) => set(Failing::Corrupt(rate(value)?)),
-            (Site::Link(..) | Site::Everywhere, Some(("drop", value))) => set(Failing::Drop(rate(value)?)),
-            (Site::Link(..), Some(("dup" | "reorder" | "delay" | "rate", _))) => {
-                let why = "a link of the torus keeps order and speed; set it on the trunk that carries the link";
-                return Err(fail(format!("`{effect}`: {why}")));
-            }
-            (Site::Node(_), Some(_)) => {
-                return Err(fail(format!("`{effect}`: a node fails as a whole; set it on its links")));
-            }
-            _ => return Err(fail(format!("`{effect}` is not understood"))),
+        let end = |what| match after {
+            None => Ok(Action::Clear(what)),
+            Some(_) => Err(fail(format!("`{effect}` is done at once; leave the time out"))),
+        };
+        actions.push(match (site, *effect) {
+            (Site::Link(..) | Site::Node(_), "down") => set(Failing::Down),
+            (Site::Link(..) | Site::Node(_), "up") => end(ClearSpec::Up(site))?,
+            (Site::Link(..) | Site::Node(_), "clear") => end(ClearSpec::Site(site))?,
+            _ => set(impairment(effect).map_err(fail)?),
         });
     }
     match actions.is_empty() {
         true => Err(fail("what happens to it is missing".into())),
         false => Ok(actions),
+    }
+}
+
+/// Reads what befalls packets.
+fn impairment(effect: &str) -> Result<Failing, String> {
+    let unknown = || format!("`{effect}` is not understood");
+    let (name, value) = effect.split_once('=').ok_or_else(unknown)?;
+    let failing = match name {
+        "drop" => parse_ppm(value).map(Failing::Drop),
+        _ => Impair::parse(effect).map(Failing::Impaired),
+    };
+    let mistake = || match name {
+        "drop" | "corrupt" | "dup" | "reorder" => format!("`{value}` is not a percentage from 0 to 100"),
+        "delay" => format!("`{value}` is not a delay such as 2us"),
+        "rate" => format!("`{value}` is not a rate in bytes per second such as 10M"),
+        _ => unknown(),
+    };
+    let failing = failing.ok_or_else(mistake)?;
+    if let Failing::Impaired(how) = failing {
+        Impairment::default().with(how).check().map_err(|e| e.to_string())?;
+    }
+    Ok(failing)
+}
+
+/// What befalls every link that one of these faults concerns. What is said of a link itself counts more than what
+/// is said of a node at one of its ends, and that more than what is said of all.
+pub(crate) fn impairments(faults: &[FaultSpec], shape: Shape) -> BTreeMap<Link, Impairment> {
+    let mut list: Vec<&FaultSpec> = faults.iter().filter(|f| f.failing != Failing::Down).collect();
+    list.sort_by_key(|f| match f.site {
+        Site::Everywhere => 0,
+        Site::Node(_) => 1,
+        Site::Link(..) => 2,
+    });
+    let mut links: BTreeMap<Link, (Impairment, u32)> = BTreeMap::new();
+    for fault in list {
+        for link in links_of(fault.site, shape) {
+            let (what, lost) = links.entry(link).or_default();
+            match fault.failing {
+                Failing::Down => {}
+                Failing::Drop(ppm) => *lost = ppm,
+                Failing::Impaired(how) => *what = what.with(how),
+            }
+        }
+    }
+    let both = |(what, lost): (Impairment, u32)| Impairment { wrong: (what.wrong + lost).min(1_000_000), ..what };
+    links.into_iter().map(|(link, said)| (link, both(said))).collect()
+}
+
+fn links_of(site: Site, shape: Shape) -> Vec<Link> {
+    let of = |node| {
+        Direction::ALL.into_iter().filter_map(move |dir| Some((Link { node, dir }, shape.neighbour(node, dir)?)))
+    };
+    match site {
+        Site::Link(node, dir) => vec![Link { node, dir }],
+        Site::Node(node) => {
+            of(node).flat_map(|(link, far)| [link, Link { node: far, dir: link.dir.opposite() }]).collect()
+        }
+        Site::Everywhere => (0..shape.nodes() as NodeId).flat_map(of).map(|(link, _)| link).collect(),
     }
 }
 
@@ -183,13 +242,13 @@ pub(crate) fn apply(faults: &[String], text: &str, shape: Shape) -> Result<Vec<S
         match action {
             Action::Set(new) if new.after.is_some() => {
                 return Err(failure(
-                    format!("fault `{text}`: in a cluster, faults begin at once"),
-                    "leave the delay out",
+                    format!("fault `{text}`: hosts agree on a fault when its time has come"),
+                    "leave the time out",
                 ));
             }
             Action::Set(new) => {
                 all.retain(|f| !(f.site == new.site && f.failing.same_kind(new.failing)));
-                if new.failing == Failing::Down || new.failing.rate() > 0 {
+                if !new.failing.is_none() {
                     all.push(new);
                 }
             }
@@ -242,7 +301,7 @@ fn parse_site<'w, 't>(words: &'w [&'t str], shape: Shape) -> Result<(Site, &'w [
             }
             Ok((Site::Link(id, dir), rest))
         }
-        [effect, ..] if effect.starts_with("corrupt=") || effect.starts_with("drop=") => Ok((Site::Everywhere, words)),
+        [effect, ..] if effect.contains('=') => Ok((Site::Everywhere, words)),
         ["node", at, rest @ ..] => Ok((Site::Node(node(at)?), rest)),
         ["link" | "node", ..] => Err("coordinates or direction are missing".into()),
         [] => Err("it is empty".into()),
@@ -284,7 +343,7 @@ impl fmt::Display for FaultSpec {
         }
         match self.failing {
             Failing::Down => f.write_str("down")?,
-            Failing::Corrupt(ppm) => write!(f, "corrupt={}%", ppm as f64 / 1e4)?,
+            Failing::Impaired(how) => write!(f, "{how}")?,
             Failing::Drop(ppm) => write!(f, "drop={}%", ppm as f64 / 1e4)?,
         }
         match self.after {
@@ -311,7 +370,13 @@ mod tests {
             "link 3,1,1 -Z drop=2.5%",
             "node 1,0,0 down",
             "link 0,1,0 +Y down @2ms",
+            "link 0,1,0 +Y dup=1%",
+            "link 0,1,0 +Y reorder=0.5%",
+            "link 0,1,0 +Y delay=1500ns",
+            "link 0,1,0 +Y rate=10M",
+            "node 1,0,0 delay=2us @1s",
             "corrupt=0.1%",
+            "rate=5000",
         ] {
             assert_eq!(FaultSpec::parse(text, shape()).expect("valid").to_string(), text);
         }
@@ -330,9 +395,13 @@ mod tests {
             ("link 0,0,0 +X", "what happens to it is missing"),
             ("link 0,0,0 +X up", "exactly one fault"),
             ("link 0,0,0 +X sideways", "`sideways` is not understood"),
-            ("link 0,0,0 +X delay=1ms", "set it on the trunk"),
+            ("link 0,0,0 +X slow=1ms", "`slow=1ms` is not understood"),
+            ("link 0,0,0 +X delay=1%", "`1%` is not a delay"),
+            ("link 0,0,0 +X delay=2s", "give at most 1s"),
+            ("link 0,0,0 +X rate=fast", "`fast` is not a rate"),
+            ("link 0,0,0 +X rate=10", "give at least 1000"),
+            ("link 0,0,0 +X up @2ms", "leave the time out"),
             ("link 0,0,0 +X corrupt=200%", "`200%` is not a percentage"),
-            ("node 0,0,0 corrupt=1%", "a node fails as a whole"),
             ("all clear", "exactly one fault"),
             ("node 0,0,0 down @soon", "`@soon` is not a delay"),
         ] {
@@ -391,12 +460,37 @@ mod tests {
             (&["link 0,0 +X corrupt=2%", "link 0,0 +X down"], "link 0,0 +X up", &["link 0,0 +X corrupt=2%"]),
             (&["link 0,0 +X corrupt=2%", "node 1,1 down"], "link 0,0 +X clear", &["node 1,1 down"]),
             (&["corrupt=2%", "node 1,1 down"], "corrupt=0% drop=0%", &["node 1,1 down"]),
+            (
+                &["node 0,0 delay=2us", "node 0,0 dup=1%"],
+                "node 0,0 delay=3us rate=10M dup=0%",
+                &["node 0,0 delay=3us", "node 0,0 rate=10M"],
+            ),
             (&["corrupt=2%", "node 1,1 down"], "all clear", &[]),
         ] {
             assert_eq!(after(before, text).expect(text), result, "{before:?} {text}");
         }
         assert!(after(&[], "node 1,1 up").expect_err("nothing is down").message.contains("no fault is set"));
-        assert!(after(&[], "node 1,1 down @2ms").expect_err("delays are refused").message.contains("at once"));
+        assert!(after(&[], "node 1,1 down @2ms").expect_err("not yet").message.contains("its time has come"));
+    }
+
+    #[test]
+    fn what_is_said_of_less_counts_more() {
+        let shape: Shape = "4x2".parse().expect("shape");
+        let said = ["link 1,0 +X drop=4%", "corrupt=1%", "delay=5ns", "node 0,0 corrupt=2%", "link 1,0 -X corrupt=3%"];
+        let faults: Vec<FaultSpec> = said.iter().map(|t| FaultSpec::parse(t, shape).expect("valid")).collect();
+        let links = impairments(&faults, shape);
+        assert_eq!(links.len(), 8 * 4, "every link: a dimension of size 2 has two cables");
+        let wrong = |text: &str| {
+            let Ok((Site::Link(node, dir), _)) = parse_site(&["link", &text[..3], &text[4..]], shape) else { panic!() };
+            let what = links[&Link { node, dir }];
+            assert_eq!(what.delay_ps, 5_000);
+            what.wrong
+        };
+        assert_eq!(wrong("2,0 +X"), 10_000, "as every link");
+        assert_eq!(wrong("0,0 +X"), 20_000, "leaves the node");
+        assert_eq!(wrong("0,1 +Y"), 20_000, "leads to the node");
+        assert_eq!(wrong("1,0 -X"), 30_000, "itself");
+        assert_eq!(wrong("1,0 +X"), 50_000, "lost, and damaged as on every link");
     }
 
     proptest! {

@@ -24,6 +24,8 @@ pub(crate) fn merge_links(mut all: Vec<LinkReport>, part: Vec<LinkReport>) -> Ve
                 }
                 known.crc_errors += link.crc_errors;
                 known.replays += link.replays;
+                known.duplicates += link.duplicates;
+                known.reordered += link.reordered;
                 known.up &= link.up;
             }
             None => all.push(link),
@@ -41,7 +43,17 @@ mod tests {
     fn link(node: u32, packets: u64, up: bool) -> LinkReport {
         let load = Load { packets, flits: packets * 3, bytes: packets * 8 };
         let load = [(Class::Put, load)].into();
-        LinkReport { node, dir: "+X".into(), to: node + 1, load, crc_errors: 1, replays: 0, up }
+        LinkReport {
+            node,
+            dir: "+X".into(),
+            to: node + 1,
+            load,
+            crc_errors: 1,
+            replays: 0,
+            duplicates: 0,
+            reordered: 2,
+            up,
+        }
     }
 
     #[test]
@@ -49,6 +61,6 @@ mod tests {
         let merged = merge_links(vec![link(3, 5, true)], vec![link(3, 2, false), link(1, 1, true)]);
         assert_eq!(merged.iter().map(|l| l.node).collect::<Vec<_>>(), [1, 3]);
         let both = &merged[1];
-        assert_eq!((both.load[&Class::Put].packets, both.crc_errors, both.up), (7, 2, false));
+        assert_eq!((both.load[&Class::Put].packets, both.crc_errors, both.reordered, both.up), (7, 2, 4, false));
     }
 }

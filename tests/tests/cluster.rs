@@ -76,17 +76,30 @@ fn ipv6_and_host_names_work_with_either_socket_engine() {
 fn link_faults_hold_on_every_host() {
     let test = Test::new("cluster-fault");
     let cluster = Cluster::start(&test, "4x2", Hosts::loopback(2), &[]);
-    for spec in ["link 0,0 +X down", "link 1,0 +X corrupt=20%", "node 2,1 down"] {
+    for spec in [
+        "link 0,0 +X down",
+        "link 1,0 +X corrupt=20% dup=5% reorder=5% delay=2us rate=200M",
+        "node 2,1 down",
+        "node 0,1 dup=1% delay=5us",
+    ] {
         cluster.fault(spec);
     }
     for host in 0..2 {
-        assert_eq!(cluster.control(host).status().faults.len(), 3, "host h{host}");
+        assert_eq!(cluster.control(host).status().faults.len(), 9, "host h{host}");
     }
     // Node 6 is down: PEs 0 to 5 are on nodes 0 to 5.
     run_all(&cluster, &["-n", "6"]);
     cluster.fault("all clear");
     assert!((0..2).all(|host| cluster.control(host).status().faults.is_empty()));
+    // What is to come is known where it was said, and holds everywhere when its time has come.
+    cluster.fault("link 0,0 +X down @1s");
+    cluster.fault("link 0,0 +X clear");
+    cluster.fault("link 0,0 +X reorder=2% @1ms");
+    let faults = |host| cluster.control(host).status().faults;
+    assert_eq!((faults(0).len(), faults(1).len()), (1, 0));
     run(&cluster, &programs()[..1], &["-n", "8"]);
+    let agreed = || (0..2).all(|host| faults(host) == ["link 0,0 +X reorder=2%"]);
+    assert!(poll_until(agreed), "on h0 {:?}, on h1 {:?}", faults(0), faults(1));
     cluster.shutdown();
     test.assert_clean();
 }

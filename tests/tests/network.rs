@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;
 use std::process::{ChildStdin, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Classes a program causes itself; `sync` is the library's own traffic and differs by engine.
 const PROGRAM: [Class; 3] = [Class::Put, Class::Get, Class::Amo];
@@ -133,15 +133,17 @@ fn every_operation_reports_the_same_links_on_both_paths() {
 }
 
 #[test]
-fn a_corrupting_link_replays_and_results_stay_right() {
+fn an_impaired_link_repairs_and_results_stay_right() {
     let test = Test::new("corrupt");
     let network = ["-n", "8", "--torus", "4x2", "--path", "ring"];
-    let fault = ["--fault", "link 0,0 +X corrupt=5%"];
+    let fault = ["--fault", "link 0,0 +X corrupt=5% dup=10% reorder=10% delay=3us rate=100M"];
     let (_, report) = run(&test, &[&network[..], &fault].concat(), &traffic(), &[]);
     for link in &report.links {
         let bad = link.node == 0 && link.dir == "+X";
         assert_eq!(link.crc_errors > 0, bad, "CRC errors of {link:?}");
         assert_eq!(link.replays > 0, bad, "replays of {link:?}");
+        assert_eq!(link.duplicates > 0, bad, "packets sent twice of {link:?}");
+        assert_eq!(link.reordered > 0, bad, "packets overtaken of {link:?}");
     }
     assert!(report.links.iter().any(|l| l.node == 0 && l.dir == "+X"), "the link is in the report");
     // Replays are repairs, not traffic: the program's packets are counted once.
@@ -226,6 +228,24 @@ impl Stepper {
         let request = Request::FaultSet { spec: spec.into() };
         self.daemon.control().ask(&request).unwrap_or_else(|e| panic!("{spec}: {}", e.message));
     }
+}
+
+#[test]
+fn a_slow_link_is_slow_for_programs() {
+    let mut s = Stepper::start("slow-link", &["--torus", "4"], &["-n", "4", "--path", "ring"]);
+    s.fault("link 0 +X delay=30ms");
+    // However loaded the machine is, less than the delay it cannot take.
+    let began = Instant::now();
+    s.step("put 1 5", "put 1 5");
+    s.step("get 1 0", "get 1 = 5");
+    assert!(began.elapsed() >= Duration::from_millis(30), "{:?} over a link of 30 ms", began.elapsed());
+    s.fault("link 0 +X delay=0ns");
+    s.fault("node 1 rate=1M");
+    s.step("block 1 100000", "block 1 whole");
+    assert_eq!(s.daemon.control().status().faults, ["node 1 rate=1M"]);
+    s.fault("node 1 clear");
+    s.step("put 1 6", "put 1 6");
+    s.finish();
 }
 
 #[test]

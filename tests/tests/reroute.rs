@@ -71,7 +71,7 @@ fn jobs_survive_trunks_and_links_that_come_and_go() {
             cluster.fault("trunk h1 up");
             wait(&cluster, 3, "the trunk h0 - h1 is used again", |s| s.settled && s.dead_trunks.is_empty());
             let at = if torus == RING { "3" } else { "0,0,0" };
-            for spec in ["down", "up", "down", "corrupt=5% drop=5%", "clear"] {
+            for spec in ["down", "up", "down", "corrupt=5% drop=5% dup=5% reorder=5% delay=50us rate=200M", "clear"] {
                 cluster.fault(&format!("link {at} +X {spec}"));
             }
             // A link that damages everything is given up, and all hosts take it out of service.

@@ -25,7 +25,8 @@ const ENV_HEAP: &str = "SHMEM_SYMMETRIC_SIZE";
 #[derive(Args, Clone)]
 #[command(after_help = "The exit code is that of the first PE that fails, 128+N if signal N killed it, 124 after \
 --timeout, 2 for wrong usage, 1 if the job could not be run. A link fault is written `link 0,0,0 +X down` or \
-`link 0,0,0 +X corrupt=1%`, a node fault `node 1,0,0 down`, each optionally followed by `@2ms`.")]
+`link 0,0,0 +X corrupt=1%` (or `drop=`, `dup=`, `reorder=`, `delay=2us`, `rate=10M`), a node fault `node 1,0,0 down`, \
+each optionally followed by `@2ms`.")]
 pub(crate) struct RunArgs {
     /// Number of PEs (processes); -np is understood too
     #[arg(short = 'n', long = "np", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=PES_MAX as i64))]

@@ -3,7 +3,7 @@
 use super::Tick;
 use super::topology::{Shape, ShapeError};
 use crate::layout::CHANNELS_MAX;
-use crate::{Fault, FaultError, FaultKind};
+use crate::{Fault, FaultError, FaultKind, FlitTime, Params};
 
 /// A network to simulate.
 #[derive(Clone, PartialEq, Debug)]
@@ -78,18 +78,21 @@ pub struct Angara {
 }
 
 impl Default for Angara {
+    /// The chip as [`Params`] has it.
     fn default() -> Angara {
+        let p = Params::default();
+        let rate = |flit: FlitTime| Rate { num: flit.num as u32, den: flit.den as u32 };
         Angara {
-            injection: 300_000,
-            ejection: 300_000,
-            router: 49_000,
-            link: 80_000,
-            flit_internal: Rate { num: 2_000, den: 1 },
-            flit_link: Rate { num: 6_400, den: 3 },
-            credit: 80_000,
-            escape: 64_000,
-            slots: 8,
-            age_limit: 64,
+            injection: p.inject_ps,
+            ejection: p.eject_ps,
+            router: p.router_ps,
+            link: p.link_ps,
+            flit_internal: rate(p.core_flit),
+            flit_link: rate(p.link_flit),
+            credit: p.credit_ps,
+            escape: p.escape_ps,
+            slots: p.slots,
+            age_limit: p.age_limit,
             channels: 1,
             bubble_in_flits: false,
         }
@@ -223,7 +226,7 @@ impl Config {
         let shape = crate::topology::Net::of_sizes(dims, *wrap).shape;
         for text in &self.faults {
             let fault = Fault::parse(text, &shape)?;
-            let lasting = !matches!(fault.kind, FaultKind::Corrupt { .. }) && fault.at.unwrap_or(0) == 0;
+            let lasting = !matches!(fault.kind, FaultKind::Impaired { .. }) && fault.at.unwrap_or(0) == 0;
             if !lasting {
                 return Err(ConfigError::Threads(threads, text.clone()));
             }

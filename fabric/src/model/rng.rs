@@ -19,6 +19,10 @@ pub enum Purpose {
     Error = 5,
     /// Random placements and permutations.
     Placement = 6,
+    /// Packets of a link that are overtaken.
+    Late = 7,
+    /// Packets that a link sends twice.
+    Twice = 8,
 }
 
 /// The finaliser of SplitMix64: every input bit changes every output bit with probability one half.

@@ -65,6 +65,10 @@ pub struct LinkLoad {
     pub replays: u64,
     /// Packets that arrived with a wrong checksum.
     pub crc_errors: u64,
+    /// Packets that arrived a second time.
+    pub duplicates: u64,
+    /// Packets that arrived before one sent earlier.
+    pub reordered: u64,
 }
 
 /// Traced packets under way and what happened to them.

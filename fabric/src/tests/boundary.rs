@@ -1,6 +1,7 @@
 //! Two fabrics joined by their boundary links behave as one.
 
 use super::driver::*;
+use super::impaired::impair_some;
 use crate::*;
 use abi::account::Class;
 use abi::packet::Vc;
@@ -120,6 +121,10 @@ impl Joined {
                     let c = f.link_counters(Link { node, dir });
                     (0..4).for_each(|i| sum.tx[i].add(c.tx[i]));
                     sum.rx_packets += c.rx_packets;
+                    sum.crc_errors += c.crc_errors;
+                    sum.replays += c.replays;
+                    sum.duplicates += c.duplicates;
+                    sum.reordered += c.reordered;
                 }
                 links.push(sum);
             }
@@ -131,7 +136,7 @@ impl Joined {
     }
 }
 
-fn everything(shape: &str, parts: usize, seed: u64, trains: bool) -> (Trace, Vec<LinkCounters>) {
+fn everything(shape: &str, parts: usize, seed: u64, trains: bool, impaired: bool) -> (Trace, Vec<LinkCounters>) {
     let nodes = shape.parse::<abi::torus::Shape>().unwrap().nodes() as u32;
     let ports: Vec<Port> = (0..nodes).map(port).collect();
     let mut j = Joined::with(Config { trains, ..Config::new(shape.parse().unwrap()) }, parts, &ports);
@@ -142,6 +147,10 @@ fn everything(shape: &str, parts: usize, seed: u64, trains: bool) -> (Trace, Vec
     let family = families[(seed % 3) as usize];
     j.parts.iter_mut().for_each(|f| f.set_barrier_family(0, family).unwrap());
     let mut dice = Dice(seed);
+    if impaired {
+        let links = impair_some(j.parts[0].shape(), &mut dice);
+        j.parts.iter_mut().for_each(|f| f.set_impairments(&links).unwrap());
+    }
     let mut tag = 0;
     for p in j.ports.clone() {
         for s in 0..20u64 {
@@ -198,11 +207,11 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(16))]
 
     #[test]
-    fn joined_fabrics_equal_one(shape in 0..4usize, seed: u64, trains: bool) {
+    fn joined_fabrics_equal_one(shape in 0..4usize, seed: u64, trains: bool, impaired: bool) {
         let shape = ["8", "4x4", "2x2x2", "3x2x2"][shape];
-        let (one, links) = everything(shape, 1, seed, trains);
+        let (one, links) = everything(shape, 1, seed, trains, impaired);
         for parts in [2, 4] {
-            let (trace, l) = everything(shape, parts, seed, trains);
+            let (trace, l) = everything(shape, parts, seed, trains, impaired);
             let first = one.iter().zip(&trace).find(|(a, b)| a != b);
             prop_assert!(first.is_none() && one.len() == trace.len(), "{parts} parts: {:?}", first);
             prop_assert_eq!(&l, &links);

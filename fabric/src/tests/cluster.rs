@@ -566,7 +566,7 @@ impl Cluster {
 
     /// A link begins to damage everything that goes over it.
     pub(super) fn spoil(&mut self, link: Link) {
-        let kind = FaultKind::Corrupt { link: Some(link), per_million: 1_000_000 };
+        let kind = FaultKind::Impaired { link: Some(link), how: Impair::Corrupt(1_000_000) };
         if let Some(f) = &mut self.parts[self.owner[link.node as usize]]
             && f.set_fault(Fault { kind, at: None }).is_ok()
         {
@@ -578,7 +578,7 @@ impl Cluster {
     pub(super) fn unspoil(&mut self) {
         for link in std::mem::take(&mut self.bad) {
             if let Some(f) = &mut self.parts[self.owner[link.node as usize]] {
-                f.clear_fault(FaultKind::Corrupt { link: Some(link), per_million: 0 });
+                f.clear_fault(FaultKind::Impaired { link: Some(link), how: Impair::Corrupt(0) });
             }
         }
     }

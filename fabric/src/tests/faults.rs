@@ -26,7 +26,7 @@ proptest! {
         let ports: Vec<Port> = (0..n as u32).map(port).collect();
         let mut w = World::with(config, &ports);
         if corrupt {
-            let kind = FaultKind::Corrupt { link: None, per_million: 20_000 };
+            let kind = FaultKind::Impaired { link: None, how: Impair::Corrupt(20_000) };
             w.fabric.set_fault(Fault { kind, at: None }).unwrap();
         }
         let (mut dice, mut streams) = (Dice(seed), Streams::new());

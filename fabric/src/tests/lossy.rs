@@ -28,7 +28,7 @@ proptest! {
         config.seed = seed;
         let ports: Vec<Port> = (0..8).map(port).collect();
         let mut w = World::with(config, &ports);
-        let kind = FaultKind::Corrupt { link: None, per_million: percent * 10_000 };
+        let kind = FaultKind::Impaired { link: None, how: Impair::Corrupt(percent * 10_000) };
         w.fabric.set_fault(Fault { kind, at: None }).unwrap();
         let (mut dice, mut streams) = (Dice(seed), Streams::new());
         for _ in 0..1000 {
@@ -51,7 +51,7 @@ proptest! {
 fn every_operation_works_over_a_bad_link_and_traffic_is_counted_once() {
     let run = |per_million: u32| {
         let mut w = World::new("2x2");
-        let kind = FaultKind::Corrupt { link: None, per_million };
+        let kind = FaultKind::Impaired { link: None, how: Impair::Corrupt(per_million) };
         w.fabric.set_fault(Fault { kind, at: None }).unwrap();
         let rows = w.fabric.build_tree(0, &[port(0), port(1), port(2), port(3)]).unwrap();
         w.fabric.load_tree(0, 0, &rows).unwrap();
@@ -103,7 +103,7 @@ fn the_error_pattern_depends_on_the_seed_alone() {
         config.seed = seed;
         let ports: Vec<Port> = (0..4).map(port).collect();
         let mut w = World::with(config, &ports);
-        let kind = FaultKind::Corrupt { link: None, per_million: 50_000 };
+        let kind = FaultKind::Impaired { link: None, how: Impair::Corrupt(50_000) };
         w.fabric.set_fault(Fault { kind, at: None }).unwrap();
         for i in 0..200u32 {
             w.put(port(i % 4), port((i + 1) % 4), 0, &[1; 64]);
@@ -127,7 +127,7 @@ fn the_error_pattern_depends_on_the_seed_alone() {
 fn a_link_that_never_gets_a_packet_across_goes_down_and_traffic_takes_another_way() {
     let mut w = World::new("4");
     let link = Link { node: 0, dir: Direction::new(0, true) };
-    let kind = FaultKind::Corrupt { link: Some(link), per_million: 1_000_000 };
+    let kind = FaultKind::Impaired { link: Some(link), how: Impair::Corrupt(1_000_000) };
     w.fabric.set_fault(Fault { kind, at: None }).unwrap();
     let (mut dice, mut streams) = (Dice(1), Streams::new());
     for _ in 0..40 {

@@ -6,6 +6,7 @@ mod cluster;
 mod collectives;
 mod driver;
 mod faults;
+mod impaired;
 mod lossy;
 mod order;
 mod routing;

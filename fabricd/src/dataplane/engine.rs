@@ -12,13 +12,14 @@ use crate::memory::{JobMemory, PeMemory};
 use abi::channel::Fault;
 use abi::job::{Barrier, Reach};
 use abi::torus::{NodeId, Shape};
-use fabric::{BarrierFamily, Fabric, Port, Routes};
+use fabric::{BarrierFamily, Fabric, Port, Routes, Tick};
 use rustix::event::epoll;
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 use tokio::sync::mpsc::UnboundedSender;
 
 /// Rounds a departing PE's channel is served on, so that its last posts are not lost.
@@ -43,6 +44,8 @@ pub(crate) struct Engine {
     /// Counters changed since the register pages were written.
     pub(super) stale: bool,
     pub(super) faults: FaultBook,
+    /// While links are slow, the network's time runs no faster than the clock on the wall: it was then, and that.
+    pub(super) pace: Option<(Instant, Tick)>,
     /// Owner of each tree.
     pub(super) trees: [Option<u16>; abi::TREES],
     pub(super) epoll: OwnedFd,
@@ -95,6 +98,7 @@ impl Engine {
             barriers: BTreeMap::new(),
             stale: false,
             faults: FaultBook::default(),
+            pace: None,
             trees: [None; abi::TREES],
             epoll,
             gauges,
@@ -103,8 +107,9 @@ impl Engine {
             notices,
             _wake: wake,
         };
-        // A cluster agrees on them first.
-        for fault in options.faults.iter().filter(|_| engine.trunks.is_none()).collect::<Vec<_>>() {
+        // A cluster agrees on them first, when their time has come.
+        let here = |fault: &&crate::fault::FaultSpec| options.cluster.is_none() || fault.after.is_some();
+        for fault in options.faults.iter().filter(here) {
             engine.set_fault(fault.clone()).map_err(io::Error::other)?;
         }
         Ok(engine)

@@ -2,7 +2,7 @@
 
 use super::Notice;
 use super::engine::Engine;
-use crate::fault::{ClearSpec, Failing, FaultSpec, Site, show_site};
+use crate::fault::{ClearSpec, Failing, FaultSpec, Site, impairments, show_site};
 use fabric::{Blame, Fault, FaultKind, Ledger, Link};
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -59,6 +59,21 @@ impl Engine {
         }
     }
 
+    /// Has packets suffer what these faults say, and only that.
+    fn impair_links(&mut self, faults: &[FaultSpec]) -> Result<(), String> {
+        let before = impairments(&self.faults.in_force, self.shape);
+        let mut links = impairments(faults, self.shape);
+        before.into_keys().for_each(|link| _ = links.entry(link).or_default());
+        self.fabric.set_impairments(&links).map_err(|e| e.to_string())
+    }
+
+    /// Takes back faults whose time has not come; whether there were any.
+    pub(crate) fn forget_coming(&mut self, what: ClearSpec) -> bool {
+        let before = self.faults.waiting.len();
+        self.faults.waiting.retain(|(_, f)| !what.concerns(f));
+        self.faults.waiting.len() < before
+    }
+
     fn apply_fault(&mut self, fault: FaultSpec) -> Result<(), String> {
         // A tree moves to other links only between two packets.
         for _ in 0..SETTLE_ROUNDS {
@@ -68,13 +83,15 @@ impl Engine {
         }
         let mut in_force = self.faults.in_force.clone();
         in_force.retain(|f| !(f.site == fault.site && f.failing.same_kind(fault.failing)));
-        in_force.push(FaultSpec { after: None, ..fault.clone() });
-        let kind = match fault.failing {
-            Failing::Down => outage(fault.site),
-            Failing::Corrupt(_) | Failing::Drop(_) => Some(damage(fault.site, &in_force)),
-        };
-        let kind = kind.ok_or("every link down is no network")?;
-        self.fabric.set_fault(Fault { kind, at: None }).map_err(|e| e.to_string())?;
+        if !fault.failing.is_none() {
+            in_force.push(FaultSpec { after: None, ..fault.clone() });
+        }
+        if fault.failing == Failing::Down {
+            let kind = outage(fault.site).ok_or("every link down is no network")?;
+            self.fabric.set_fault(Fault { kind, at: None }).map_err(|e| e.to_string())?;
+        } else {
+            self.impair_links(&in_force)?;
+        }
         tracing::info!(%fault, "fault in force");
         self.faults.in_force = in_force;
         self.routes_changed();
@@ -92,7 +109,10 @@ impl Engine {
         self.faults.waiting = later;
         let due: Vec<(Option<Instant>, FaultSpec)> = due;
         for (_, fault) in &due {
-            if let Err(why) = self.apply_fault(fault.clone()) {
+            if self.trunks.is_some() {
+                // All hosts must agree on it.
+                self.notice(Notice::Due(FaultSpec { after: None, ..fault.clone() }.to_string()));
+            } else if let Err(why) = self.apply_fault(fault.clone()) {
                 tracing::warn!(%fault, why, "fault refused");
             }
         }
@@ -101,16 +121,13 @@ impl Engine {
 
     /// Takes faults out of force and forgets those still to come.
     pub(crate) fn clear_fault(&mut self, what: ClearSpec) -> Result<(), String> {
-        let (cleared, kept): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut self.faults.in_force).into_iter().partition(|f| what.concerns(f));
+        let (cleared, kept): (Vec<_>, Vec<_>) = self.faults.in_force.iter().cloned().partition(|f| what.concerns(f));
+        self.impair_links(&kept)?;
         self.faults.in_force = kept;
-        let before = self.faults.waiting.len();
-        self.faults.waiting.retain(|(_, f)| !what.concerns(f));
-        let mut any = !cleared.is_empty() || self.faults.waiting.len() < before;
+        let mut any = self.forget_coming(what) || !cleared.is_empty();
         for fault in &cleared {
-            match outage(fault.site).filter(|_| fault.failing == Failing::Down) {
-                Some(kind) => self.fabric.clear_fault(kind),
-                None => self.fabric.clear_fault(damage(fault.site, &[])),
+            if let Some(kind) = outage(fault.site).filter(|_| fault.failing == Failing::Down) {
+                self.fabric.clear_fault(kind);
             }
             tracing::info!(%fault, "fault cleared");
         }
@@ -160,17 +177,7 @@ impl Engine {
         live: BTreeMap<u16, u32>,
     ) -> Result<(), String> {
         let ledger = Ledger::from_bytes(ledger).map_err(|e| e.to_string())?;
-        let lossy = |all: &[FaultSpec]| -> Vec<FaultSpec> {
-            all.iter().filter(|f| f.failing != Failing::Down).cloned().collect()
-        };
-        let (before, after) = (lossy(&self.faults.in_force), lossy(&faults));
-        if before != after {
-            before.iter().for_each(|f| self.fabric.clear_fault(damage(f.site, &[])));
-            for fault in &after {
-                let fault = Fault { kind: damage(fault.site, &after), at: None };
-                self.fabric.set_fault(fault).map_err(|e| e.to_string())?;
-            }
-        }
+        self.impair_links(&faults)?;
         let down = faults.iter().filter(|f| f.failing == Failing::Down).filter_map(|f| match f.site {
             Site::Link(node, dir) => Some(Blame::Link(Link { node, dir })),
             Site::Node(node) => Some(Blame::Node(node)),
@@ -206,15 +213,4 @@ fn outage(site: Site) -> Option<FaultKind> {
         Site::Node(node) => Some(FaultKind::NodeDown(node)),
         Site::Everywhere => None,
     }
-}
-
-/// What packets of a site suffer from all faults set there.
-fn damage(site: Site, faults: &[FaultSpec]) -> FaultKind {
-    let there = faults.iter().filter(|f| f.site == site);
-    let per_million = there.map(|f| f.failing.rate()).sum::<u32>().min(1_000_000);
-    let link = match site {
-        Site::Link(node, dir) => Some(Link { node, dir }),
-        Site::Node(_) | Site::Everywhere => None,
-    };
-    FaultKind::Corrupt { link, per_million }
 }

@@ -50,6 +50,8 @@ pub(crate) enum Notice {
     },
     /// The network took a link out of service, after so many route changes.
     GaveUp(String, u64),
+    /// The time of a fault has come, in a cluster.
+    Due(String),
     /// Something came over a trunk, or became of one.
     Trunk(Word),
 }

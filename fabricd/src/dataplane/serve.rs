@@ -14,7 +14,7 @@ use super::ports::Flight;
 use super::post::{Context, Posted, Violation};
 use abi::channel::Fault;
 use abi::wait::{Kernel, Linux};
-use fabric::{InjectError, Port};
+use fabric::{InjectError, Port, Tick};
 use rustix::event::{Timespec, epoll};
 use rustix::time::{ClockId, clock_gettime};
 use std::os::fd::AsFd;
@@ -193,8 +193,12 @@ impl Engine {
     /// Lets the network run and applies what it does; whether it did anything.
     pub(super) fn run_network(&mut self) -> bool {
         let mut work = false;
+        let until = self.pace();
         for _ in 0..RUNS_PER_ROUND {
-            let quiet = self.fabric.run_some(TICKS_PER_RUN);
+            let quiet = match until {
+                None => self.fabric.run_some(TICKS_PER_RUN),
+                Some(until) => self.fabric.run_some_until(until, TICKS_PER_RUN),
+            };
             let mut any = !quiet;
             while let Some(effect) = self.fabric.poll_effect() {
                 any = true;
@@ -211,6 +215,22 @@ impl Engine {
         }
         self.stale |= work;
         work
+    }
+
+    /// How far the network's time may go, if not as far as it likes.
+    fn pace(&mut self) -> Option<Tick> {
+        if !self.fabric.is_slow() {
+            self.pace = None;
+            return None;
+        }
+        let (began, at) = *self.pace.get_or_insert_with(|| (Instant::now(), self.fabric.now()));
+        Some(at + began.elapsed().as_nanos() as Tick * 1000)
+    }
+
+    /// How long the network has nothing to do because it waits for the clock on the wall.
+    fn paced_pause(&self) -> Option<Duration> {
+        let ((began, at), next) = (self.pace?, self.fabric.poll_timeout()?);
+        Some(Duration::from_nanos(next.saturating_sub(at).div_ceil(1000)).saturating_sub(began.elapsed()))
     }
 
     fn housekeeping(&mut self, idle: &mut Idle) {
@@ -268,7 +288,7 @@ impl Engine {
             };
             let due = self.faults.next_due().map(|due| due.saturating_duration_since(Instant::now()));
             let heartbeat = self.trunks.as_ref().and_then(super::trunks::Trunks::next_due);
-            let mut limit = [due, heartbeat].into_iter().flatten().fold(nap, Duration::min);
+            let mut limit = [due, heartbeat, self.paced_pause()].into_iter().flatten().fold(nap, Duration::min);
             if let Some(trunks) = &mut self.trunks {
                 trunks.wait(self.epoll.as_fd(), limit);
                 limit = Duration::ZERO;

@@ -124,7 +124,8 @@ impl Engine {
         let counters = self.fabric.link_counters(link);
         let up = self.fabric.routes().link_up(link);
         let idle = loads.iter().all(|l| *l == Load::default());
-        if idle && up && counters.crc_errors == 0 && counters.replays == 0 {
+        let trouble = counters.crc_errors + counters.replays + counters.duplicates + counters.reordered;
+        if idle && up && trouble == 0 {
             return None;
         }
         Some(LinkReport {
@@ -134,6 +135,8 @@ impl Engine {
             load: Class::ALL.into_iter().zip(loads).filter(|(_, l)| *l != Load::default()).collect(),
             crc_errors: counters.crc_errors,
             replays: counters.replays,
+            duplicates: counters.duplicates,
+            reordered: counters.reordered,
             up,
         })
     }

@@ -45,6 +45,10 @@ pub struct Summary {
     pub replays: u64,
     /// Packets that arrived with a wrong checksum.
     pub crc_errors: u64,
+    /// Packets that arrived a second time.
+    pub duplicates: u64,
+    /// Packets that had overtaken another.
+    pub reordered: u64,
 }
 
 /// A busy link.
@@ -81,6 +85,8 @@ impl Links {
             now.load.flits -= before.load.flits;
             now.load.replays -= before.load.replays;
             now.load.crc_errors -= before.load.crc_errors;
+            now.load.duplicates -= before.load.duplicates;
+            now.load.reordered -= before.load.reordered;
         }
         self
     }
@@ -107,18 +113,21 @@ impl Links {
             busiest: links.iter().take(BUSIEST).map(busy).collect(),
             replays: links.iter().map(|o| o.load.replays).sum(),
             crc_errors: links.iter().map(|o| o.load.crc_errors).sum(),
+            duplicates: links.iter().map(|o| o.load.duplicates).sum(),
+            reordered: links.iter().map(|o| o.load.reordered).sum(),
         }
     }
 
     /// Every output as a line of CSV.
     pub fn csv(&self) -> String {
-        let mut out = String::from("router,port,name,to,packets,flits,flits_per_cycle,replays,crc_errors\n");
+        let mut out =
+            String::from("router,port,name,to,packets,flits,flits_per_cycle,replays,crc_errors,duplicates,reordered\n");
         for o in &self.outputs {
-            let LinkLoad { packets, flits, replays, crc_errors } = o.load;
+            let LinkLoad { packets, flits, replays, crc_errors, duplicates, reordered } = o.load;
             let to = if o.to_endpoint { "endpoint" } else { "router" };
             let (name, rate) = (self.name(o), self.rate(o));
             out.push_str(&format!(
-                "{},{},\"{name}\",{to},{packets},{flits},{rate:.6},{replays},{crc_errors}\n",
+                "{},{},\"{name}\",{to},{packets},{flits},{rate:.6},{replays},{crc_errors},{duplicates},{reordered}\n",
                 o.router, o.port
             ));
         }

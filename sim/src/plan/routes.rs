@@ -28,7 +28,7 @@ pub fn network(shape: &Shape, faults: &[String]) -> Result<Fabric, Error> {
         Fabric::new(Config { payload: false, ..Config::new(*shape) }).map_err(|e| Error::Network(e.to_string()))?;
     for text in faults {
         let fault = Fault::parse(text, shape).map_err(|e| Error::Network(e.to_string()))?;
-        if matches!(fault.kind, FaultKind::Corrupt { .. }) || fault.at.is_some() {
+        if matches!(fault.kind, FaultKind::Impaired { .. }) || fault.at.is_some() {
             let why = "routes depend on dead links and nodes only: write `link 0,0,0 +X down` or `node 1,0,0 down`";
             return Err(Error::invalid("--fault", text, why));
         }

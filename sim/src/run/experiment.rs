@@ -398,7 +398,7 @@ fn check_fault(text: &str, shape: &abi::torus::Shape) -> Result<(), String> {
         why.strip_prefix(&format!("fault `{text}`: ")).unwrap_or(&why).to_string()
     })?;
     match fault.kind {
-        FaultKind::LinkDown(link) | FaultKind::Corrupt { link: Some(link), .. }
+        FaultKind::LinkDown(link) | FaultKind::Impaired { link: Some(link), .. }
             if shape.neighbour(link.node, link.dir).is_none() =>
         {
             Err(format!("no link leads {} from there in {shape}", link.dir))

@@ -191,6 +191,9 @@ impl Outcome {
             if l.crc_errors + l.replays > 0 {
                 line("", format!("{} packets with a wrong checksum, {} sent again", l.crc_errors, l.replays));
             }
+            if l.duplicates + l.reordered > 0 {
+                line("", format!("{} packets came twice, {} before one sent earlier", l.duplicates, l.reordered));
+            }
         }
         line(
             "measured",

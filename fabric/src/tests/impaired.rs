@@ -1,0 +1,305 @@
+//! Links that double, reorder, delay and slow down packets, alone and all at once: nothing is lost, doubled or
+//! reordered end to end, time is what the rules say, and counters tell what happened.
+
+use super::driver::*;
+use super::order::Streams;
+use crate::*;
+use abi::account::Class;
+use abi::packet::Vc;
+use abi::torus::Direction;
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+
+/// Something of every kind, or nothing of it, by the dice.
+pub(super) fn any_impairment(dice: &mut Dice) -> Impairment {
+    let mut share = || if dice.below(2) == 0 { 0 } else { dice.below(250_000) as u32 };
+    let (wrong, twice, late) = (share(), share(), share());
+    let delay_ps = [0, 1, 5_000, 700_000, 30_000_000][dice.below(5) as usize];
+    let rate = [0, 0, 20_000_000, 3_000_000_000, 90_000_000_000][dice.below(5) as usize];
+    Impairment { wrong, twice, late, delay_ps, rate }
+}
+
+/// Gives about half of the links something of their own.
+pub(super) fn impair_some(shape: abi::torus::Shape, dice: &mut Dice) -> BTreeMap<Link, Impairment> {
+    let links = (0..shape.nodes() as u32).flat_map(|node| Direction::ALL.map(|dir| Link { node, dir }));
+    let links: Vec<Link> = links.filter(|l| shape.neighbour(l.node, l.dir).is_some()).collect();
+    links
+        .into_iter()
+        .map(|link| (link, if dice.below(2) == 0 { Impairment::default() } else { any_impairment(dice) }))
+        .collect()
+}
+
+fn all_links(fabric: &mut Fabric, what: Impairment) {
+    let shape = fabric.shape();
+    let links = (0..shape.nodes() as u32).flat_map(|node| Direction::ALL.map(|dir| Link { node, dir }));
+    let links = links.filter(|l| shape.neighbour(l.node, l.dir).is_some()).map(|link| (link, what)).collect();
+    fabric.set_impairments(&links).unwrap();
+}
+
+fn totals(fabric: &Fabric) -> LinkCounters {
+    let mut sum = LinkCounters::default();
+    for node in 0..fabric.shape().nodes() as u32 {
+        for dir in Direction::ALL {
+            let c = fabric.link_counters(Link { node, dir });
+            sum.crc_errors += c.crc_errors;
+            sum.replays += c.replays;
+            sum.duplicates += c.duplicates;
+            sum.reordered += c.reordered;
+        }
+    }
+    sum
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+
+    /// What befalls the links changes all the time, cables get longer and shorter under packets on their way.
+    #[test]
+    fn nothing_is_lost_doubled_or_reordered(seed: u64, adaptive: bool, shape in 0..4usize) {
+        let mut config = Config::new(["4x2", "8", "mesh:3x3", "2x2x2"][shape].parse().unwrap());
+        config.seed = seed;
+        let nodes = config.shape.nodes() as u64;
+        let ports: Vec<Port> = (0..nodes as u32).map(port).collect();
+        let mut w = World::with(config, &ports);
+        let (mut dice, mut streams) = (Dice(seed), Streams::new());
+        for round in 0..800 {
+            if round % 100 == 0 {
+                let links = impair_some(w.fabric.shape(), &mut dice);
+                w.fabric.set_impairments(&links).unwrap();
+            }
+            let (a, b) = (ports[dice.below(nodes) as usize], ports[dice.below(nodes) as usize]);
+            let vc = [Vc::Request, Vc::Response][dice.below(2) as usize];
+            while !streams.post(&mut w, &mut dice, a, b, vc, adaptive) {
+                let to = w.fabric.now() + 300_000;
+                w.fabric.advance(to);
+                w.apply();
+            }
+        }
+        w.finish();
+        streams.check(&w, !adaptive, true);
+        w.fabric.check_idle().unwrap();
+        let sum = totals(&w.fabric);
+        prop_assert!(sum.crc_errors > 0 && sum.duplicates > 0 && sum.reordered > 0, "{sum:?}");
+        prop_assert!(sum.replays >= sum.crc_errors + sum.reordered, "{sum:?}");
+    }
+
+    /// Barriers flush what is behind delays, and trees keep their sequence.
+    #[test]
+    fn barriers_and_trees_keep_their_promises(seed: u64) {
+        let mut w = World::new("4x2");
+        let mut dice = Dice(seed);
+        let families = [BarrierFamily::Multiphase, BarrierFamily::AllToAll, BarrierFamily::Master, BarrierFamily::Tree,
+            BarrierFamily::Hypercube, BarrierFamily::Counting];
+        w.fabric.set_barrier_family(0, families[dice.below(6) as usize]).unwrap();
+        let ports: Vec<Port> = (0..8).map(port).collect();
+        let rows = w.fabric.build_tree(0, &ports).unwrap();
+        w.fabric.load_tree(0, 0, &rows).unwrap();
+        for round in 0..12u8 {
+            let links = impair_some(w.fabric.shape(), &mut dice);
+            w.fabric.set_impairments(&links).unwrap();
+            let half = dice.below(2) == 0;
+            for node in 0..8u64 {
+                let value = (node as i64 + round as i64).to_le_bytes();
+                w.put(port(node as u32), port(((node + 3) % 8) as u32), 8 * node, &value);
+                let reduce = Op::Reduce { tree: 0, reduce: round % 16, op: abi::packet::ReduceOp::Sum,
+                    elem: abi::packet::ReduceElem::I64, all: true, to: None, place: heap(2000), source: Source::Inline(&value) };
+                w.must_post(port(node as u32), Class::Sync, reduce);
+                w.must_post(port(node as u32), Class::Sync, Op::Barrier { half });
+            }
+            w.finish();
+            for node in 0..8 {
+                let result = i64::from_le_bytes(w.memory[&port(node)][2000..2008].try_into().unwrap());
+                prop_assert_eq!(result, 28 + 8 * round as i64);
+            }
+        }
+        prop_assert!(w.fabric.barrier_check(0).held(), "{:?}", w.fabric.barrier_check(0));
+        prop_assert!(w.errors().is_empty(), "{:?}", w.errors());
+    }
+}
+
+/// When one write of 8 bytes and the answer to one read arrive that have the network to themselves.
+fn alone(what: Impairment, hops: u32) -> (Tick, Tick) {
+    let mut w = World::new("mesh:6");
+    all_links(&mut w.fabric, what);
+    w.put(port(0), port(hops), 0, &[1; 8]);
+    w.finish();
+    let time = |e: &Effect| match e {
+        Effect::Write { time, .. } => Some(*time),
+        _ => None,
+    };
+    let written = w.effects.iter().find_map(time).unwrap();
+    let began = w.fabric.now();
+    w.must_post(port(0), Class::Get, Op::Read { to: port(hops), remote: heap(0), local: heap(64), len: 8 });
+    w.finish();
+    (written, w.effects.iter().rev().find_map(time).unwrap() - began)
+}
+
+#[test]
+fn a_delay_makes_a_packet_exactly_so_much_later_on_every_link() {
+    for hops in 1..5 {
+        let usual = alone(Impairment::default(), hops);
+        for delay_ps in [1, 129_000, 2_000_000_000] {
+            let late = alone(Impairment { delay_ps, ..Impairment::default() }, hops);
+            let added = hops as Tick * delay_ps;
+            assert_eq!(late, (usual.0 + added, usual.1 + 2 * added), "{hops} hops of {delay_ps} ps more");
+        }
+    }
+}
+
+/// When the first and the last packet of one long write over one link arrive.
+fn stream(what: Impairment, packets: u64) -> (Tick, Tick) {
+    let mut w = World::new("mesh:2");
+    all_links(&mut w.fabric, what);
+    let source = Source::Memory { place: heap(0), len: packets as u32 * 256 };
+    w.must_post(
+        port(0),
+        Class::Put,
+        Op::Write { to: port(1), place: heap(0), source, vc: Vc::Request, adaptive: false },
+    );
+    // Memory answers at once.
+    while let Some(next) = w.fabric.poll_timeout() {
+        w.fabric.advance(next);
+        w.apply();
+    }
+    let time = |e: &Effect| match e {
+        Effect::Write { time, .. } => Some(*time),
+        _ => None,
+    };
+    let times: Vec<Tick> = w.effects.iter().filter_map(time).collect();
+    assert_eq!(times.len() as u64, packets);
+    (times[0], times[times.len() - 1])
+}
+
+#[test]
+fn a_rate_limits_a_stream_to_itself() {
+    for rate in [1_000_000, 10 << 20, 2_000_000_000] {
+        let packets = 300;
+        let (first, last) = stream(Impairment { rate, ..Impairment::default() }, packets);
+        // 18 flits of 16 bytes each; only the times of single packets are rounded.
+        let exact = (packets - 1) as u128 * 18 * 16 * 1_000_000_000_000 / rate as u128;
+        let took = (last - first) as u128;
+        assert!(took >= exact && took <= exact + packets as u128, "{rate} B/s: {took} ps, {exact} at best");
+    }
+    // A link that could do more than the chip's does what the chip's does.
+    let usual = stream(Impairment::default(), 300);
+    let fast = stream(Impairment { rate: 90_000_000_000, ..Impairment::default() }, 300);
+    assert!(fast.1 - fast.0 >= usual.1 - usual.0);
+}
+
+#[test]
+fn a_delay_costs_credits_too() {
+    // Eight slots per round trip: out and back, both longer by the delay.
+    let delay_ps = 10_000_000;
+    let (first, last) = stream(Impairment { delay_ps, ..Impairment::default() }, 401);
+    let round = (last - first) / 50;
+    assert!((2 * delay_ps..2 * delay_ps + 400_000).contains(&round), "{round} ps for 8 packets");
+}
+
+#[test]
+fn every_packet_twice_costs_the_wire_twice_and_is_counted() {
+    let packets = 300;
+    let usual = stream(Impairment::default(), packets);
+    let what = Impairment { twice: 1_000_000, ..Impairment::default() };
+    let double = stream(what, packets);
+    assert!(double.1 - double.0 > 19 * (usual.1 - usual.0) / 10, "{double:?} after {usual:?}");
+    let mut w = World::new("mesh:2");
+    all_links(&mut w.fabric, what);
+    for i in 0..50u64 {
+        w.put(port(0), port(1), 8 * i, &[7; 8]);
+    }
+    w.finish();
+    let c = w.fabric.link_counters(Link { node: 0, dir: Direction::new(0, true) });
+    assert_eq!((c.total().packets, c.rx_packets, c.duplicates, c.replays, c.crc_errors), (50, 50, 50, 0, 0));
+}
+
+#[test]
+fn a_packet_alone_is_overtaken_by_nobody() {
+    let usual = alone(Impairment { twice: 1, ..Impairment::default() }, 1);
+    let late = Impairment { late: 1_000_000, ..Impairment::default() };
+    let held = alone(late, 1);
+    assert_eq!(held.0, usual.0 + 1_000_000, "it arrives a microsecond late");
+    let mut w = World::new("mesh:2");
+    all_links(&mut w.fabric, Impairment { late: 300_000, ..Impairment::default() });
+    for i in 0..200u64 {
+        w.put(port(0), port(1), 8 * i, &[7; 8]);
+    }
+    w.finish();
+    let c = w.fabric.link_counters(Link { node: 0, dir: Direction::new(0, true) });
+    assert!(c.reordered > 20 && c.replays >= 2 * c.reordered && c.crc_errors == 0, "{c:?}");
+}
+
+#[test]
+fn what_befalls_packets_depends_on_the_seed_alone() {
+    let run = |seed: u64| {
+        let mut config = Config::new("4".parse().unwrap());
+        config.seed = seed;
+        let ports: Vec<Port> = (0..4).map(port).collect();
+        let mut w = World::with(config, &ports);
+        all_links(
+            &mut w.fabric,
+            Impairment { wrong: 20_000, twice: 50_000, late: 50_000, delay_ps: 1000, rate: 1 << 30 },
+        );
+        for i in 0..200u32 {
+            w.put(port(i % 4), port((i + 1) % 4), 0, &[1; 64]);
+        }
+        w.finish();
+        (totals(&w.fabric), w.effects.len(), w.fabric.now())
+    };
+    assert_eq!(run(3), run(3));
+    assert_ne!(run(3), run(4));
+}
+
+#[test]
+fn trains_are_made_again_when_links_are_sound_again() {
+    let mut w = World::with(Config { trains: true, ..Config::new("mesh:2".parse().unwrap()) }, &[port(0), port(1)]);
+    let source = Source::Memory { place: heap(0), len: 32_000 };
+    let mut effects = || {
+        let before = w.effects.len();
+        let write = Op::Write { to: port(1), place: heap(64), source, vc: Vc::Request, adaptive: false };
+        w.must_post(port(0), Class::Put, write);
+        w.finish();
+        let is_write = |e: &&Effect| matches!(e, Effect::Write { .. });
+        let writes = w.effects[before..].iter().filter(is_write).count();
+        let on = writes == 125;
+        all_links(&mut w.fabric, Impairment { wrong: if on { 0 } else { 1 }, ..Impairment::default() });
+        writes
+    };
+    assert_eq!([effects(), effects(), effects()], [1, 125, 1]);
+}
+
+#[test]
+fn faults_are_read_and_shown() {
+    let shape = "4x2".parse().unwrap();
+    for text in [
+        "link 0,0 +X corrupt=1%",
+        "link 0,0 +X dup=0.5%",
+        "link 1,0 -X reorder=2%",
+        "link 1,0 -X delay=2ms",
+        "delay=1500ns",
+        "delay=7ps",
+        "link 1,1 +Y rate=10M",
+        "rate=1000",
+    ] {
+        let fault = Fault::parse(text, &shape).unwrap();
+        assert_eq!(fault.show(&shape), text);
+    }
+    for text in
+        ["link 0,0 +X delay=soon", "link 0,0 +X rate=fast", "link 0,0 +X dup=200%", "link 0,0 +X slow=1%", "rate="]
+    {
+        assert!(matches!(Fault::parse(text, &shape), Err(FaultError::Form(_))), "{text}");
+    }
+    let mut fabric = Fabric::new(Config::new(shape)).unwrap();
+    let mut set = |text: &str| fabric.set_fault(Fault::parse(text, &shape).unwrap());
+    assert_eq!(set("delay=2s"), Err(FaultError::Delay(2_000_000_000_000)));
+    assert_eq!(set("rate=999"), Err(FaultError::Rate(999)));
+    set("link 0,0 +X delay=1us").unwrap();
+    set("link 0,0 +X delay=2us").unwrap();
+    set("link 0,0 +X dup=1%").unwrap();
+    let kinds: Vec<FaultKind> = fabric.faults().iter().map(|f| f.kind).collect();
+    assert_eq!(kinds.len(), 2, "the second delay replaces the first: {kinds:?}");
+    let link = Link { node: 0, dir: Direction::new(0, true) };
+    assert_eq!(fabric.impairment(link), Impairment { twice: 10_000, delay_ps: 2_000_000, ..Impairment::default() });
+    assert!(fabric.is_slow());
+    kinds.into_iter().for_each(|kind| fabric.clear_fault(kind));
+    assert_eq!((fabric.impairment(link), fabric.is_slow()), (Impairment::default(), false));
+}
