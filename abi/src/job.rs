@@ -92,7 +92,7 @@ impl Barrier {
 #[serde(rename_all = "kebab-case")]
 #[repr(u32)]
 pub enum Collectives {
-    /// Trees on the ring path where the operation allows, else point-to-point.
+    /// Trees on the ring path where the operation allows, else point-to-point; never trees in a cluster.
     Auto = 0,
     /// Trees wherever the operation allows.
     Tree = 1,

@@ -11,7 +11,7 @@ use crate::memory::{Identity, JobMemory};
 use crate::placement::failure;
 use crate::span::{Answer, Ask, NewJob, OpenJob};
 use crate::user;
-use abi::job::{Geometry, PeEntry};
+use abi::job::{Collectives, Geometry, PeEntry};
 use abi::msg::{CoreAdvice, Failure, JobHost, JobSpec, Path, Reply};
 use serde::{Deserialize, Serialize};
 use std::io;
@@ -117,6 +117,11 @@ impl Daemon {
             )
         };
         let user = if self.span.is_some() { user::name(uid).await } else { None };
+        // A tree in use does not outlive a change of routes, and in a cluster those happen by themselves.
+        let collectives = match spec.collectives {
+            Collectives::Auto if self.span.is_some() => Collectives::P2p,
+            chosen => chosen,
+        };
         // Nobody else is given the slot: there is no `await` from here until it is reserved.
         Ok(NewJob {
             id: self.fresh_job(),
@@ -125,7 +130,7 @@ impl Daemon {
             uid,
             user,
             key: random_key().map_err(system)?,
-            spec: spec.clone(),
+            spec: JobSpec { collectives, ..spec.clone() },
             nodes: layout.nodes,
             heap_stride: layout.heap_stride as u64,
             number,

@@ -43,7 +43,7 @@ fn conformance_programs_run_on_two_hosts() {
     let test = Test::new("cluster-two");
     let cluster = Cluster::start(&test, "2x2x1", Hosts::loopback(2), &[]);
     run_all(&cluster, &["-n", "4"]);
-    run_all(&cluster, &["-n", "4", "--path", "ring"]);
+    run_all(&cluster, &["-n", "4", "--path", "ring", "--collectives", "tree"]);
     cluster.shutdown();
     test.assert_clean();
 }

@@ -152,8 +152,8 @@ impl Schedule {
         if rng.one_in(3) {
             s.options.extend(["--path", "ring"].map(String::from));
         }
-        if rng.one_in(2) {
-            s.options.extend(["--collectives", "p2p"].map(String::from));
+        if rng.one_in(4) {
+            s.options.extend(["--collectives", "tree"].map(String::from));
         }
         if rng.one_in(4) {
             let family = rng.pick(&["all-to-all", "tree", "hypercube", "master", "counting", "dissemination"]);
@@ -408,7 +408,7 @@ impl World<'_> {
         let logs = || self.cluster.running().iter().map(|h| self.log(*h)).collect::<String>();
         // Trees of the collective subnet do not outlive a change of routes while they are in use.
         let trees = !s.gone.is_empty()
-            && !s.options.iter().any(|o| o == "p2p")
+            && s.options.windows(2).any(|o| o == ["--collectives", "tree"])
             && done.stderr.contains("was unloaded: routes changed while its packets were under way");
         assert!(trees || s.may_end(&self.site), "nothing happened that should have ended this job: {done}\n{}", logs());
         let suspects: BTreeSet<usize> = s.gone.iter().flat_map(Gone::hosts).collect();

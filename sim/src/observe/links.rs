@@ -156,6 +156,6 @@ mod tests {
         let summary = links.summary();
         assert_eq!((summary.max_flits_per_cycle, summary.busiest[0].link.as_str()), (0.4, "(0,0) +X"));
         assert!((summary.mean_flits_per_cycle - 12.0 / 140.0).abs() < 1e-12);
-        assert!(links.csv().contains("\n2,2,\"(2,0) +Y\",router,1,4,0.400000,0,0\n"), "{}", links.csv());
+        assert!(links.csv().contains("\n2,2,\"(2,0) +Y\",router,1,4,0.400000,0,0,0,0\n"), "{}", links.csv());
     }
 }
