@@ -204,8 +204,10 @@ impl Schedule {
                 let long = rng.one_in(2);
                 let lasts = if long { 2500 + rng.below(1500) } else { 50 + rng.below(400) };
                 if long {
-                    let ends = (0..hosts).filter(|h| *h != host && (name == "all" || *h == other));
-                    self.gone.extend(ends.map(|h| Gone::Trunk(host, h)));
+                    // All: those between other hosts, too.
+                    let pairs = (0..hosts).flat_map(|a| (a + 1..hosts).map(move |b| (a, b)));
+                    let cut = pairs.filter(|pair| name == "all" || [(host, other), (other, host)].contains(pair));
+                    self.gone.extend(cut.map(|(a, b)| Gone::Trunk(a, b)));
                 }
                 self.acts.push((at, Act::Fault(host, format!("trunk {name} down"))));
                 self.acts.push((at + lasts, Act::Fault(host, format!("trunk {name} up"))));
