@@ -44,6 +44,7 @@ pub(crate) mod at {
     pub(crate) const HEAP_STRIDE: usize = 0x40;
     pub(crate) const STATIC_STRIDE: usize = 0x48;
     pub(crate) const DAEMON_SLEEPS: usize = 0x80;
+    pub(crate) const DAEMON_CORE: usize = 0x84;
     pub(crate) const PE_TABLE: usize = 0x1000;
     pub(crate) const PE_BYTES: usize = 16;
 }
@@ -259,6 +260,10 @@ impl JobPage {
     pub fn daemon_sleeps(&self) -> &AtomicU32 {
         self.u32(at::DAEMON_SLEEPS)
     }
+    /// The core the data plane was seen on last, plus one; 0 before that.
+    pub fn daemon_core(&self) -> &AtomicU32 {
+        self.u32(at::DAEMON_CORE)
+    }
 }
 
 /// How a PE reaches another one.
@@ -332,7 +337,7 @@ impl SyncPage {
         Self::homes(pes) + 4 * pes
     }
     pub(crate) fn notes(pes: usize) -> usize {
-        Self::CELLS + 2 * pes * size_of::<WaitCell>()
+        Self::CELLS + 3 * pes * size_of::<WaitCell>()
     }
     pub(crate) fn homes(pes: usize) -> usize {
         Self::notes(pes) + pes * size_of::<WaitNote>()
@@ -382,6 +387,19 @@ impl SyncPage {
     /// Apart from [`SyncPage::cell`], or every put to a PE that sits in a barrier would wake it.
     pub fn answers(&self, pe: usize) -> &WaitCell {
         self.map.at(Self::CELLS + (self.pes + pe) * size_of::<WaitCell>()).expect("PE index checked by the caller")
+    }
+    /// What PE `pe` sleeps on while it waits for a completion word and nothing else. Only the daemon writes those, and it
+    /// notifies with a fence ([`crate::wait::Fenced`]), so that sleeping here costs no heavy one.
+    pub fn completions(&self, pe: usize) -> &WaitCell {
+        self.map.at(Self::CELLS + (2 * self.pes + pe) * size_of::<WaitCell>()).expect("PE index checked by the caller")
+    }
+    /// Daemon: wakes PE `pe` whatever it waits for.
+    #[cfg(not(loom))]
+    pub fn alert(&self, pe: usize) {
+        use crate::wait::{Fenced, Linux};
+        self.cell(pe).notify(&Linux);
+        self.answers(pe).notify(&Linux);
+        self.completions(pe).notify(&Fenced(Linux));
     }
 }
 

@@ -233,7 +233,7 @@ impl Kernel for Model {
             loom::sync::atomic::fence(Ordering::SeqCst);
         }
     }
-    fn futex_wait(&self, word: &AtomicU32, value: u32) {
+    fn futex_wait(&self, word: &AtomicU32, value: u32, _: std::time::Duration) {
         let guard = self.lock.lock().expect("model lock");
         // The kernel compares under the same lock that a waker takes.
         if word.load(Ordering::SeqCst) == value {

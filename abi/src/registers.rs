@@ -335,6 +335,7 @@ fn job_table() -> String {
             (hex(at::HEAP_STRIDE), "u64 bytes from one heap slice to the next"),
             (hex(at::STATIC_STRIDE), "u64 bytes from one static slice to the next; 0 until the first PE attached"),
             (hex(at::DAEMON_SLEEPS), "u32 non-zero: a post must ring the doorbell eventfd"),
+            (hex(at::DAEMON_CORE), "u32 core the data plane was seen on last, plus one"),
             (pe(0), "u32 node of the PE"),
             (pe(4), "u8 × 4 coordinates of that node"),
             (pe(8), "u32 endpoint of the PE at that node"),
@@ -368,7 +369,7 @@ fn sync_table() -> String {
                 format!("{} + 256·PEs + {}·pe", hex(SyncPage::CELLS), size_of::<crate::note::WaitNote>()),
                 "what a PE waits for: u64 since (ns, 0: nothing), u32 length, text",
             ),
-            (format!("{} + 640·PEs + 4·pe", hex(SyncPage::CELLS)), "u32 core a PE is bound to, plus one"),
+            (format!("{} + 768·PEs + 4·pe", hex(SyncPage::CELLS)), "u32 core a PE is bound to, plus one"),
         ],
     )
 }

@@ -8,9 +8,10 @@
 //! sees the raised `sleepers`. The time limit covers writers that never registered.
 
 use crate::sync::{AtomicU32, Ordering, fence};
+use std::time::Duration;
 
 /// Longest uninterrupted sleep. Never optional: raw stores through `shmem_ptr` wake nobody.
-pub const SLEEP_MAX: std::time::Duration = std::time::Duration::from_millis(1);
+pub const SLEEP_MAX: Duration = Duration::from_millis(1);
 
 /// The words a PE sleeps on, in memory every writer of the job maps.
 #[repr(C, align(128))]
@@ -21,13 +22,17 @@ pub struct WaitCell {
     reserved: [u32; 30],
 }
 
+/// The same where every writer notifies with a fence, and only a dead one does not: beyond the next tick of the scheduler, so
+/// that going to sleep does not set the core's timer, which takes microseconds in a virtual machine.
+const SLEEP_MAX_FENCED: Duration = Duration::from_millis(20);
+
 /// The two kernel services of the protocol, replaceable by a model checker.
 pub trait Kernel {
     /// Orders this process's earlier stores before its later loads *and* acts as a full barrier
     /// in every other registered process.
     fn heavy_fence(&self);
-    /// Sleeps while `*word == value`, at most [`SLEEP_MAX`].
-    fn futex_wait(&self, word: &AtomicU32, value: u32);
+    /// Sleeps while `*word == value`, at most for `limit`.
+    fn futex_wait(&self, word: &AtomicU32, value: u32, limit: Duration);
     /// Wakes everyone sleeping on `word`.
     fn futex_wake(&self, word: &AtomicU32);
     /// Keeps the compiler from moving the writer's stores below its load of `sleepers`.
@@ -42,12 +47,15 @@ impl WaitCell {
     }
 
     /// The writer's side, after its stores.
+    /// Whether anyone sleeps.
     #[inline]
-    pub fn notify(&self, kernel: &impl Kernel) {
+    pub fn notify(&self, kernel: &impl Kernel) -> bool {
         kernel.light_fence();
-        if self.sleepers.load(Ordering::Relaxed) != 0 {
+        let sleeps = self.sleepers.load(Ordering::Relaxed) != 0;
+        if sleeps {
             self.wake(kernel);
         }
+        sleeps
     }
 
     #[cold]
@@ -80,7 +88,7 @@ impl<K: Kernel> Sleeper<'_, K> {
             self.kernel.heavy_fence();
         }
         if !ready() {
-            self.kernel.futex_wait(&self.cell.event, seen);
+            self.kernel.futex_wait(&self.cell.event, seen, SLEEP_MAX);
         }
     }
 }
@@ -102,8 +110,8 @@ impl<K: Kernel> Kernel for Fenced<K> {
     fn heavy_fence(&self) {
         fence(Ordering::SeqCst);
     }
-    fn futex_wait(&self, word: &AtomicU32, value: u32) {
-        self.0.futex_wait(word, value);
+    fn futex_wait(&self, word: &AtomicU32, value: u32, _: Duration) {
+        self.0.futex_wait(word, value, SLEEP_MAX_FENCED);
     }
     fn futex_wake(&self, word: &AtomicU32) {
         self.0.futex_wake(word);
@@ -119,7 +127,7 @@ mod linux {
     use rustix::thread::futex;
     use std::cell::Cell;
     use std::sync::OnceLock;
-    use std::time::{Duration, Instant};
+    use std::time::Instant;
 
     const _: () = assert!(size_of::<WaitCell>() == 128);
     // SAFETY: `repr(C)`; two atomics and padding that is never read.
@@ -150,8 +158,8 @@ mod linux {
             membarrier(MEMBARRIER_GLOBAL_EXPEDITED);
             std::sync::atomic::fence(Ordering::SeqCst);
         }
-        fn futex_wait(&self, word: &AtomicU32, value: u32) {
-            let limit = futex::Timespec { tv_sec: 0, tv_nsec: SLEEP_MAX.as_nanos() as _ };
+        fn futex_wait(&self, word: &AtomicU32, value: u32, limit: Duration) {
+            let limit = futex::Timespec { tv_sec: 0, tv_nsec: limit.as_nanos() as _ };
             // Every outcome (woken, changed, timed out, interrupted) means: look again.
             let _ = futex::wait(word, futex::Flags::empty(), value, Some(&limit));
         }
@@ -190,16 +198,19 @@ mod linux {
     /// Waits until `ready` (which is not asked again once it said yes), spinning, yielding and
     /// sleeping as measurements advise: spin briefly if that has paid lately (not at all when `crowded`: more PEs than
     /// cores), then timed yields, then the futex.
-    /// `kernel` is the one the cell's writers notify with.
+    /// `kernel` is the one the cell's writers notify with. While `in_the_way`, whoever is waited for can only go on if this
+    /// thread leaves the core: then it sleeps at once, because a yield is no more than advice to the scheduler.
     /// `give_up` is asked between sleeps (about every millisecond) and ends the wait with its error.
     pub fn wait_until<E>(
         cell: &WaitCell,
         kernel: &impl Kernel,
         crowded: bool,
+        in_the_way: impl Fn() -> bool,
         mut ready: impl FnMut() -> bool,
         mut give_up: impl FnMut() -> Option<E>,
     ) -> Result<(), E> {
-        if !crowded {
+        let in_the_way = in_the_way();
+        if !crowded && !in_the_way {
             let spins = SPIN_BUDGET.get();
             for _ in 0..spins {
                 if ready() {
@@ -222,7 +233,7 @@ mod linux {
                 return Ok(());
             }
             let budget = FUTEX_BUDGET.get();
-            if budget == 0 && yields < YIELDS {
+            if budget == 0 && yields < YIELDS && !in_the_way {
                 yields += 1;
                 rustix::thread::sched_yield();
                 let after = Instant::now();

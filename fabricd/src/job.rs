@@ -110,8 +110,7 @@ impl Job {
     pub(crate) fn set_ended(&self) {
         self.memory.page.set_state(JobState::Ended);
         for pe in 0..self.memory.pes {
-            self.memory.sync.cell(pe).notify(&Linux);
-            self.memory.sync.answers(pe).notify(&Linux);
+            self.memory.sync.alert(pe);
         }
         self.memory.sync.barrier_cell().notify(&Linux);
     }

@@ -115,7 +115,7 @@ impl Job {
             ..Descriptor::new(Op::Barrier)
         };
         let seq = adapter.post(&d, self.my_pe())?;
-        adapter.wait(|| adapter.completed(slot, seq), &|| self.missing())?;
+        adapter.wait_completion(|| adapter.completed(slot, seq), &|| self.missing())?;
         adapter.release_slot(slot);
         Ok(())
     }
@@ -167,7 +167,7 @@ impl Job {
             // SAFETY: as above, in this PE's slice, which lives as long as the job.
             let flag = unsafe { AtomicU64::from_ptr(self.local(place).cast()) };
             // A fast PE may already have announced its next barrier.
-            self.adapter.wait_on(cell, &Linux, || flag.load(Ordering::Acquire) >= count, &|| self.missing())?;
+            self.adapter.wait_on(cell, &Linux, || false, || flag.load(Ordering::Acquire) >= count, &|| self.missing())?;
             round += 1;
         }
         Ok(())

@@ -6,6 +6,7 @@ use crate::driver::Adapter;
 use crate::error::{Error, Result};
 use abi::job::JobState;
 use abi::wait::{Fenced, Kernel, Linux, WaitCell, wait_until};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// A wait shorter than this leaves no note.
@@ -32,12 +33,24 @@ fn monotonic() -> u64 {
 impl Adapter {
     /// Waits for something the adapter does until `ready`. `what` names it in a timeout message.
     pub(crate) fn wait(&self, ready: impl FnMut() -> bool, what: &dyn Fn() -> String) -> Result<()> {
-        self.wait_on(self.memory.sync.answers(self.memory.me), &Linux, ready, what)
+        self.wait_on(self.memory.sync.answers(self.memory.me), &Linux, || false, ready, what)
+    }
+
+    /// Waits for a completion word, which the adapter writes.
+    pub(crate) fn wait_completion(&self, ready: impl FnMut() -> bool, what: &dyn Fn() -> String) -> Result<()> {
+        let cell = self.memory.sync.completions(self.memory.me);
+        // The daemon cannot answer while this thread looks whether it has.
+        let in_the_way = || {
+            // SAFETY: takes nothing and touches no memory of ours.
+            let core = unsafe { libc::sched_getcpu() };
+            self.memory.job.daemon_core().load(Ordering::Relaxed) == core as u32 + 1
+        };
+        self.wait_on(cell, &Fenced(Linux), in_the_way, ready, what)
     }
 
     /// Waits for this PE's memory, which peers and the adapter write.
     pub(crate) fn wait_memory(&self, ready: impl FnMut() -> bool, what: &dyn Fn() -> String) -> Result<()> {
-        self.wait_on(self.memory.peers.cell(self.memory.me), &Linux, ready, what)
+        self.wait_on(self.memory.peers.cell(self.memory.me), &Linux, || false, ready, what)
     }
 
     /// Waits in the on-host barrier. Only its last PE writes what the others wait for; with more PEs than
@@ -45,16 +58,16 @@ impl Adapter {
     pub(crate) fn wait_barrier(&self, ready: impl FnMut() -> bool, what: &dyn Fn() -> String) -> Result<()> {
         let cell = self.memory.sync.barrier_cell();
         if self.memory.geometry.crowded {
-            self.wait_on(cell, &Fenced(Linux), ready, what)
+            self.wait_on(cell, &Fenced(Linux), || false, ready, what)
         } else {
-            self.wait_on(cell, &Linux, ready, what)
+            self.wait_on(cell, &Linux, || false, ready, what)
         }
     }
 
     /// Tells those in [`Adapter::wait_barrier`], after the store they wait for.
     pub(crate) fn notify_barrier(&self) {
         let cell = self.memory.sync.barrier_cell();
-        if self.memory.geometry.crowded { cell.notify(&Fenced(Linux)) } else { cell.notify(&Linux) }
+        if self.memory.geometry.crowded { cell.notify(&Fenced(Linux)) } else { cell.notify(&Linux) };
     }
 
     /// The same, sleeping on `cell` whose writers notify by `kernel`.
@@ -62,6 +75,7 @@ impl Adapter {
         &self,
         cell: &WaitCell,
         kernel: &impl Kernel,
+        in_the_way: impl Fn() -> bool,
         mut ready: impl FnMut() -> bool,
         what: &dyn Fn() -> String,
     ) -> Result<()> {
@@ -72,7 +86,7 @@ impl Adapter {
             return Err(Error::Forked);
         }
         let mut long = Long::default();
-        let result = wait_until(cell, kernel, self.memory.geometry.crowded, ready, || self.give_up(&mut long, what));
+        let result = wait_until(cell, kernel, self.memory.geometry.crowded, in_the_way, ready, || self.give_up(&mut long, what));
         if long.noted.is_some() {
             self.memory.sync.note(self.memory.me).clear();
         }

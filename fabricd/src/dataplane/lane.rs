@@ -5,7 +5,7 @@ use crate::memory::{JobMemory, PeMemory};
 use abi::channel::status;
 use abi::desc::Place;
 use abi::queue::Consumer;
-use abi::wait::Linux;
+use abi::wait::{Fenced, Linux};
 use fabric::Port;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -78,8 +78,8 @@ impl Lane {
         }
     }
 
-    /// Writes `seq` into a completion word of this PE.
-    pub(super) fn complete(&self, place: Option<Place>, seq: u32) {
+    /// Writes `seq` into a completion word of this PE. Whether that wakes it.
+    pub(super) fn complete(&self, place: Option<Place>, seq: u32) -> bool {
         if let Some(place) = place
             && let Some((map, at)) = self.job.resolve(self.pe, place, 8, Some(&self.memory.bounce))
         {
@@ -87,6 +87,7 @@ impl Lane {
             let _ = map.write(at, &(seq as u64).to_le_bytes());
         }
         self.notify();
+        place.is_some() && self.job.sync.completions(self.pe).notify(&Fenced(Linux))
     }
 }
 

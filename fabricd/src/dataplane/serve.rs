@@ -62,6 +62,11 @@ impl Engine {
                 work = true;
                 self.carry();
             }
+            self.show_core();
+            if std::mem::take(&mut self.woke) {
+                // Whoever was in the way slept, and has its answer now.
+                rustix::thread::sched_yield();
+            }
             if work {
                 idle.reset();
                 rounds = rounds.wrapping_add(1);
@@ -153,7 +158,7 @@ impl Engine {
         let Some(op) = posted.op() else {
             let number = lane.enter(posted.seq, true);
             lane.reached(number, true);
-            lane.complete(posted.completion, posted.seq);
+            self.woke |= lane.complete(posted.completion, posted.seq);
             return Ok(true);
         };
         let flight = Flight {
@@ -239,6 +244,17 @@ impl Engine {
             idle.kept = now;
             self.refresh_registers();
             self.show_cpu_time();
+        }
+    }
+
+    /// Tells clients on which core this thread is, which they leave to it.
+    fn show_core(&self) {
+        let core = rustix::thread::sched_getcpu() as u32 + 1;
+        for job in self.jobs.values() {
+            let shown = job.memory.page.daemon_core();
+            if shown.load(Ordering::Relaxed) != core {
+                shown.store(core, Ordering::Relaxed);
+            }
         }
     }
 

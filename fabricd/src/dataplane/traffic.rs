@@ -153,8 +153,7 @@ impl Engine {
             self.show_reach(slot, None);
             if let Some(job) = self.jobs.get(&slot) {
                 for pe in 0..job.memory.pes {
-                    job.memory.sync.cell(pe).notify(&abi::wait::Linux);
-                    job.memory.sync.answers(pe).notify(&abi::wait::Linux);
+                    job.memory.sync.alert(pe);
                 }
             }
         }

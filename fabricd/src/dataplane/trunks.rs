@@ -38,9 +38,9 @@ const ROUTER_SLOTS: u16 = 8;
 const SLOTS_DEFAULT: u16 = 256;
 /// Least an association wants to receive ahead of what was handed out.
 const RECEIVE_WINDOW_MIN: usize = 256 << 10;
-/// Times [`Trunks::send`] leaves credits and word of ejected packets for a packet that goes the same way: a datagram costs
-/// more than everything else in a round.
-const HELD_MAX: u8 = 3;
+/// How long credits and word of ejected packets wait for a packet that goes the same way: a datagram costs more than
+/// everything else in a round, and whoever has just been answered posts again soon.
+const HELD_MAX: Duration = Duration::from_micros(20);
 /// Datagrams sent to one peer per round.
 const BATCHES_PER_ROUND: usize = 16;
 /// How long an address may stay in use.
@@ -83,8 +83,8 @@ struct Peer {
     session: Option<u32>,
     /// All hosts have agreed that this session carries links; until then nothing of them goes out or comes in.
     live: bool,
-    /// Rounds for which credits and such have been held back.
-    held: u8,
+    /// Since when credits and such have been held back.
+    held: Option<Duration>,
     /// Messages the association had no room for.
     messages: VecDeque<Vec<u8>>,
     /// What befalls its datagrams on purpose.
@@ -155,7 +155,7 @@ impl Trunks {
             let association = Association::new(config, Duration::ZERO).map_err(io::Error::other)?;
             let crossings = crossings.collect();
             let (name, impaired) = (cluster.hosts[host].name.clone(), impair::State::default());
-            let (session, live, held, nonsense, messages) = (None, false, 0, 0, VecDeque::new());
+            let (session, live, held, nonsense, messages) = (None, false, None, 0, VecDeque::new());
             let peer =
                 Peer { association, address, crossings, session, live, held, messages, impaired, nonsense, name };
             peers.insert(index, peer);
@@ -321,8 +321,8 @@ impl Trunks {
         let now = self.origin.elapsed();
         for peer in self.peers.values_mut() {
             if peer.crossings.iter().any(|c| !c.record.is_empty()) {
-                peer.held += 1;
-                if peer.held > HELD_MAX {
+                let since = *peer.held.get_or_insert(now);
+                if now.saturating_sub(since) > HELD_MAX {
                     peer.hand_over();
                 }
             }
@@ -415,7 +415,7 @@ impl Peer {
 
     /// Gives everything gathered to the trunk.
     fn hand_over(&mut self) {
-        self.held = 0;
+        self.held = None;
         for (index, crossing) in self.crossings.iter_mut().enumerate().filter(|(_, c)| !c.record.is_empty()) {
             hand_over(&mut self.association, index, &mut crossing.record);
         }

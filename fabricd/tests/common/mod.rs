@@ -305,7 +305,7 @@ impl Pe {
     pub fn wait(&self, what: &str, ready: impl FnMut() -> bool) {
         let end = Instant::now() + PATIENCE;
         let late = || (Instant::now() > end).then(|| format!("gave up waiting for {what}"));
-        wait_until(self.sync.cell(self.pe), &abi::wait::Linux, true, ready, late)
+        wait_until(self.sync.cell(self.pe), &abi::wait::Linux, true, || false, ready, late)
             .unwrap_or_else(|e: String| panic!("{e}"));
     }
 

@@ -92,7 +92,11 @@ impl Handle {
     /// through a later [`Adapter::flush`] of its target; without one the wait does not end.
     pub fn wait_for(&self, adapter: &Adapter, state: OpState) -> Result<()> {
         let Handle { pe, seq, .. } = self;
-        adapter.wait(|| self.state(adapter) >= state, &|| format!("post {seq} to PE {pe} to be {state:?}"))
+        let what = || format!("post {seq} to PE {pe} to be {state:?}");
+        if self.slot.is_some() && state == OpState::Complete {
+            return adapter.wait_completion(|| self.state(adapter) >= state, &what);
+        }
+        adapter.wait(|| self.state(adapter) >= state, &what)
     }
 
     /// Waits for completion of an operation that is answered (read, fetching atomic, flush) and
