@@ -47,15 +47,12 @@ impl WaitCell {
     }
 
     /// The writer's side, after its stores.
-    /// Whether anyone sleeps.
     #[inline]
-    pub fn notify(&self, kernel: &impl Kernel) -> bool {
+    pub fn notify(&self, kernel: &impl Kernel) {
         kernel.light_fence();
-        let sleeps = self.sleepers.load(Ordering::Relaxed) != 0;
-        if sleeps {
+        if self.sleepers.load(Ordering::Relaxed) != 0 {
             self.wake(kernel);
         }
-        sleeps
     }
 
     #[cold]

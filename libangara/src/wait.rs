@@ -67,7 +67,7 @@ impl Adapter {
     /// Tells those in [`Adapter::wait_barrier`], after the store they wait for.
     pub(crate) fn notify_barrier(&self) {
         let cell = self.memory.sync.barrier_cell();
-        if self.memory.geometry.crowded { cell.notify(&Fenced(Linux)) } else { cell.notify(&Linux) };
+        if self.memory.geometry.crowded { cell.notify(&Fenced(Linux)) } else { cell.notify(&Linux) }
     }
 
     /// The same, sleeping on `cell` whose writers notify by `kernel`.

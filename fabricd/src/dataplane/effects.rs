@@ -105,7 +105,7 @@ impl Engine {
             OpState::Injected if flight.answered => lane.reached(flight.number, true),
             OpState::Injected | OpState::Complete => {
                 lane.reached(flight.number, true);
-                self.woke |= lane.complete(flight.completion, flight.seq);
+                lane.complete(flight.completion, flight.seq);
                 if let Some(half) = flight.barrier {
                     let (slot, node) = (lane.slot, lane.port.node);
                     self.barrier_left(slot, node, half);

@@ -43,8 +43,6 @@ pub(crate) struct Engine {
     pub(super) barriers: BTreeMap<NodeId, (u64, u64)>,
     /// Counters changed since the register pages were written.
     pub(super) stale: bool,
-    /// A PE that slept until its completion has been woken since the last round.
-    pub(super) woke: bool,
     pub(super) faults: FaultBook,
     /// While links are slow, the network's time runs no faster than the clock on the wall: it was then, and that.
     pub(super) pace: Option<(Instant, Tick)>,
@@ -99,7 +97,6 @@ impl Engine {
             registers: BTreeMap::new(),
             barriers: BTreeMap::new(),
             stale: false,
-            woke: false,
             faults: FaultBook::default(),
             pace: None,
             trees: [None; abi::TREES],

@@ -78,8 +78,8 @@ impl Lane {
         }
     }
 
-    /// Writes `seq` into a completion word of this PE. Whether that wakes it.
-    pub(super) fn complete(&self, place: Option<Place>, seq: u32) -> bool {
+    /// Writes `seq` into a completion word of this PE.
+    pub(super) fn complete(&self, place: Option<Place>, seq: u32) {
         if let Some(place) = place
             && let Some((map, at)) = self.job.resolve(self.pe, place, 8, Some(&self.memory.bounce))
         {
@@ -87,7 +87,9 @@ impl Lane {
             let _ = map.write(at, &(seq as u64).to_le_bytes());
         }
         self.notify();
-        place.is_some() && self.job.sync.completions(self.pe).notify(&Fenced(Linux))
+        if place.is_some() {
+            self.job.sync.completions(self.pe).notify(&Fenced(Linux));
+        }
     }
 }
 

@@ -63,10 +63,6 @@ impl Engine {
                 self.carry();
             }
             self.show_core();
-            if std::mem::take(&mut self.woke) {
-                // Whoever was in the way slept, and has its answer now.
-                rustix::thread::sched_yield();
-            }
             if work {
                 idle.reset();
                 rounds = rounds.wrapping_add(1);
@@ -158,7 +154,7 @@ impl Engine {
         let Some(op) = posted.op() else {
             let number = lane.enter(posted.seq, true);
             lane.reached(number, true);
-            self.woke |= lane.complete(posted.completion, posted.seq);
+            lane.complete(posted.completion, posted.seq);
             return Ok(true);
         };
         let flight = Flight {

@@ -52,9 +52,16 @@ impl Reception {
         // The kernel has written here what it used.
         messages.iter_mut().for_each(|m| m.msg_hdr.msg_controllen = size_of::<Control>());
         let (first, count) = (messages.as_mut_ptr(), messages.len() as u32);
-        // SAFETY: each header points to a control buffer and a slot of its own, all of which outlive the call and have the
-        // stated lengths; `&mut self` keeps others away from them.
-        let received = unsafe { libc::recvmmsg(fd.as_raw_fd(), first, count, 0, std::ptr::null_mut()) };
+        let received = if let [message] = messages {
+            // SAFETY: as below. One message takes less time this way.
+            let len = unsafe { libc::recvmsg(fd.as_raw_fd(), &raw mut message.msg_hdr, 0) };
+            message.msg_len = len.max(0) as u32;
+            if len < 0 { -1 } else { 1 }
+        } else {
+            // SAFETY: each header points to a control buffer and a slot of its own, all of which outlive the call and have the
+            // stated lengths; `&mut self` keeps others away from them.
+            unsafe { libc::recvmmsg(fd.as_raw_fd(), first, count, 0, std::ptr::null_mut()) }
+        };
         if received >= 0 { Ok(received as usize) } else { Err(io::Error::last_os_error()) }
     }
 }
