@@ -366,7 +366,11 @@ fn sync_table() -> String {
                 "wait cell of a PE: its adapter",
             ),
             (
-                format!("{} + 256·PEs + {}·pe", hex(SyncPage::CELLS), size_of::<crate::note::WaitNote>()),
+                format!("{} + {}·(2·PEs + pe)", hex(SyncPage::CELLS), size_of::<crate::wait::WaitCell>()),
+                "wait cell of a PE: a completion word",
+            ),
+            (
+                format!("{} + 384·PEs + {}·pe", hex(SyncPage::CELLS), size_of::<crate::note::WaitNote>()),
                 "what a PE waits for: u64 since (ns, 0: nothing), u32 length, text",
             ),
             (format!("{} + 768·PEs + 4·pe", hex(SyncPage::CELLS)), "u32 core a PE is bound to, plus one"),

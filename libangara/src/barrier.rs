@@ -167,7 +167,8 @@ impl Job {
             // SAFETY: as above, in this PE's slice, which lives as long as the job.
             let flag = unsafe { AtomicU64::from_ptr(self.local(place).cast()) };
             // A fast PE may already have announced its next barrier.
-            self.adapter.wait_on(cell, &Linux, || false, || flag.load(Ordering::Acquire) >= count, &|| self.missing())?;
+            self.adapter
+                .wait_on(cell, &Linux, || false, || flag.load(Ordering::Acquire) >= count, &|| self.missing())?;
             round += 1;
         }
         Ok(())

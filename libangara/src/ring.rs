@@ -223,7 +223,9 @@ impl Ring {
             None => self.lock().stage.slot(&self.adapter)?,
         };
         let seq = post(slot)?;
-        self.adapter.wait_completion(|| self.adapter.completed(slot, seq), &|| format!("an answer from PE {pe} (post {seq})"))?;
+        self.adapter.wait_completion(|| self.adapter.completed(slot, seq), &|| {
+            format!("an answer from PE {pe} (post {seq})")
+        })?;
         let value = self.adapter.result(slot);
         self.adapter.release_slot(slot);
         Ok(value)

@@ -86,7 +86,8 @@ impl Adapter {
             return Err(Error::Forked);
         }
         let mut long = Long::default();
-        let result = wait_until(cell, kernel, self.memory.geometry.crowded, in_the_way, ready, || self.give_up(&mut long, what));
+        let result =
+            wait_until(cell, kernel, self.memory.geometry.crowded, in_the_way, ready, || self.give_up(&mut long, what));
         if long.noted.is_some() {
             self.memory.sync.note(self.memory.me).clear();
         }
