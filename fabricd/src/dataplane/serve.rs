@@ -32,8 +32,6 @@ const GATHERS_PER_ROUND: usize = 16;
 const TICKS_PER_RUN: usize = 256;
 /// Pauses before the first yield when there is a core to spare.
 const SPINS: u32 = 200;
-/// Rounds without work between two yields while nobody else wants the core.
-const LOOKS: u32 = 4;
 /// How long the thread stays awake without work.
 const AWAKE: Duration = Duration::from_micros(200);
 /// Longest sleep while PEs are attached, with and without heavy fences.
@@ -62,7 +60,6 @@ impl Engine {
                 work = true;
                 self.carry();
             }
-            self.show_core();
             if work {
                 idle.reset();
                 rounds = rounds.wrapping_add(1);
@@ -268,14 +265,10 @@ impl Engine {
                 std::hint::spin_loop();
                 return;
             }
-            if idle.alone > 0 {
-                idle.alone -= 1;
-                return;
-            }
-            let before = Instant::now();
-            if before.duration_since(*idle.since.get_or_insert(before)) < AWAKE {
+            self.show_core();
+            let now = Instant::now();
+            if now.duration_since(*idle.since.get_or_insert(now)) < AWAKE {
                 rustix::thread::sched_yield();
-                idle.yielded(before.elapsed());
                 return;
             }
         }
@@ -325,10 +318,6 @@ impl Engine {
 struct Idle {
     rounds: u32,
     since: Option<Instant>,
-    /// Rounds until the next yield.
-    alone: u32,
-    /// The shortest yield there was lately.
-    shortest: Duration,
     /// Slept since the last work: a timeout alone is no reason to stay awake.
     slept: bool,
     kept: Instant,
@@ -341,21 +330,11 @@ impl Idle {
         Idle {
             rounds: 0,
             since: None,
-            alone: 0,
-            shortest: Duration::MAX,
             slept: false,
             kept: Instant::now(),
             cores: crate::limits::cores(),
             fenced: abi::wait::register(),
         }
-    }
-
-    /// A yield took so long: one that took no longer than the shortest found nobody else on this core, and then the next
-    /// rounds are better spent looking.
-    fn yielded(&mut self, took: Duration) {
-        self.alone = if took / 2 < self.shortest { LOOKS } else { 0 };
-        // Forgets slowly what may have been a clock that stood still.
-        self.shortest = took.min(self.shortest.saturating_add(self.shortest / 1024));
     }
 
     fn reset(&mut self) {
