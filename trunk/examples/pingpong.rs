@@ -8,7 +8,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
-use trunk::socket::floor::{self, Samples, bind_to};
+use trunk::socket::floor::{self, Samples, Work, bind_to};
 use trunk::socket::{Kind, Socket};
 use trunk::{Association, Config, KeyRing};
 
@@ -189,8 +189,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     for _ in 0..options.runs.max(1) {
         let (engine, address) = (options.engine, options.address);
         let echo = floor::round_trip(engine, address)?;
-        let relayed = floor::relayed(engine, address)?;
-        floors.push([echo, relayed, floor::bandwidth(engine, address, options.segment)?]);
+        let relayed = floor::relayed(engine, address, Work::None)?;
+        floors.push([echo, relayed, floor::bandwidth(engine, address, options.segment, Work::None)?]);
         trunks.push(trunk_run(&options)?);
     }
     print("UDP round trip, 8 B", "us", floors.iter().map(|f| f[0]).collect());

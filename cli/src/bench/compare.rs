@@ -97,6 +97,9 @@ const UDP_GOALS: [Goal; 6] = [
 /// Floors of the path between daemons: plain UDP.
 pub(super) const UDP_BANDWIDTH: &str = "floor: GSO and GRO";
 pub(super) const UDP_RELAYED: &str = "floor: relayed echo";
+/// The same with what no trunk can leave out, as rows of their own.
+pub(super) const UDP_BANDWIDTH_SEALED: &str = "UDP copied and sealed";
+pub(super) const UDP_RELAYED_SEALED: &str = "UDP sealed, relayed echo";
 
 /// Name of the floor of a quantity on the first path.
 fn floor_of(name: &str, udp: bool) -> Option<String> {

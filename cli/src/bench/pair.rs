@@ -1,6 +1,6 @@
 //! Two daemons on this machine that form one torus over UDP: what `--path udp` measures.
 
-use super::compare::{UDP_BANDWIDTH, UDP_RELAYED};
+use super::compare::{UDP_BANDWIDTH, UDP_BANDWIDTH_SEALED, UDP_RELAYED, UDP_RELAYED_SEALED};
 use crate::demo::Temporary;
 use crate::error::Failed;
 use crate::run::bind::Cores;
@@ -9,7 +9,7 @@ use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
-use trunk::socket::floor;
+use trunk::socket::floor::{self, Work};
 
 /// How long the daemons may take to find each other.
 const LIMIT: Duration = Duration::from_secs(20);
@@ -100,9 +100,15 @@ impl Drop for Pair {
 /// What plain UDP does here, in the form of the program that measures.
 pub(super) fn floors() -> Result<String, Failed> {
     let (kind, here) = (trunk::socket::Kind::Syscall, std::net::IpAddr::from([127, 0, 0, 1]));
-    let relayed = floor::relayed(kind, here).map_err(|e| cannot("measure UDP", &e))?;
-    let bandwidth = floor::bandwidth(kind, here, SEGMENT).map_err(|e| cannot("measure UDP", &e))?;
-    Ok(format!("sample ns {} {UDP_RELAYED}\nsample GB/s {bandwidth} {UDP_BANDWIDTH}\n", relayed * 1e3))
+    let mut text = String::new();
+    for (work, echo, stream) in
+        [(Work::None, UDP_RELAYED, UDP_BANDWIDTH), (Work::Sealed, UDP_RELAYED_SEALED, UDP_BANDWIDTH_SEALED)]
+    {
+        let relayed = floor::relayed(kind, here, work).map_err(|e| cannot("measure UDP", &e))?;
+        let bandwidth = floor::bandwidth(kind, here, SEGMENT, work).map_err(|e| cannot("measure UDP", &e))?;
+        text += &format!("sample ns {} {echo}\nsample GB/s {bandwidth} {stream}\n", relayed * 1e3);
+    }
+    Ok(text)
 }
 
 fn cannot(what: &str, e: &std::io::Error) -> Failed {
