@@ -1,14 +1,14 @@
 //! The model against brute-force simulators written from `docs/model.md`: every packet's arrival
 //! time and router count, exactly, on random small networks with random traffic. In the angara
-//! profile also with links that corrupt packets and cables and nodes that fail: which packets are
-//! dropped and when, and every link's wrong and repeated transmissions.
+//! profile also with links that corrupt, double, reorder, delay and slow down packets, and cables and nodes that
+//! fail: which packets are dropped and when, and what every link counts.
 //!
 //! `PROPTEST_CASES=5000 cargo test --release -p angara-fabric --test model_oracle` tries more networks.
 
 mod oracle;
 
 use fabric::model::{Angara, Config, Generic, Network, Packet, Profile, Rate, Shape, TrafficClass};
-use oracle::angara::{Fate, Fault, Met};
+use oracle::angara::{Counts, Fate, Fault, How, Met};
 use oracle::random::{ROUTES, below, mix, word};
 use oracle::{Grid, Received, Sent};
 use proptest::prelude::*;
@@ -43,8 +43,14 @@ fn fate_in_model(config: &Config, sent: &[Sent], step: u64) -> Fate {
     if let Shape::Grid { dims, .. } = &config.shape {
         for (node, port) in (0..net.routers() as u32).flat_map(|n| (0..2 * dims.len()).map(move |p| (n, p))) {
             let load = net.link_load(node, port as u8);
-            if load.crc_errors + load.replays > 0 {
-                fate.links.push((node, port, load.crc_errors, load.replays));
+            let counts = Counts {
+                wrong: load.crc_errors,
+                repeated: load.replays,
+                twice: load.duplicates,
+                early: load.reordered,
+            };
+            if counts != Counts::default() {
+                fate.links.push((node, port, counts));
             }
         }
     }
@@ -147,6 +153,34 @@ fn differences(sent: &[Sent], got: &Fate, want: &Fate) -> String {
     text
 }
 
+impl How {
+    /// Nothing of the kind any more.
+    fn end(self) -> (How, &'static str) {
+        match self {
+            How::Wrong(_) => (How::Wrong(0), "corrupt=0"),
+            How::Twice(_) => (How::Twice(0), "dup=0"),
+            How::Early(_) => (How::Early(0), "reorder=0"),
+            How::Delay(_) => (How::Delay(0), "delay=0s"),
+            How::Rate(_) => (How::Rate(0), "rate=0"),
+        }
+    }
+}
+
+/// Something that may befall packets, by a random number.
+fn impairment(random: u64) -> (How, String) {
+    let share = [0, 1_000, 20_000, 100_000, 250_000, 500_000, 950_000, 1_000_000][below(mix(random ^ 1), 8) as usize];
+    let delay = [0, 1, 1_000, 64_000, 3_000_000][below(mix(random ^ 2), 5) as usize];
+    let rate = [0, 20_000_000, 3_000_000_000, 7_499_999_999, 16_000_000_000, 90_000_000_000];
+    let rate = rate[below(mix(random ^ 3), 6) as usize];
+    match below(random, 6) {
+        0..2 => (How::Wrong(share), format!("corrupt={share}ppm")),
+        2 => (How::Twice(share), format!("dup={share}ppm")),
+        3 => (How::Early(share), format!("reorder={share}ppm")),
+        4 => (How::Delay(delay), format!("delay={delay}ps")),
+        _ => (How::Rate(rate), format!("rate={rate}")),
+    }
+}
+
 /// What goes wrong in a network, and the same in the model's words.
 fn faults(grid: &Grid, seed: u64, count: u64, until: u64, coarse: bool) -> (Vec<(u64, Fault)>, Vec<String>) {
     let cables: Vec<(u32, usize)> = (0..grid.nodes())
@@ -164,27 +198,39 @@ fn faults(grid: &Grid, seed: u64, count: u64, until: u64, coarse: bool) -> (Vec<
     for (i, at) in times.into_iter().enumerate() {
         let r = |n: u64| mix(seed ^ mix(64 * i as u64 + n));
         let at = if coarse { at.div_ceil(1000) * 1000 } else { at };
-        let per_million = [0, 1_000, 100_000, 500_000, 950_000, 1_000_000][below(r(2), 6) as usize];
-        let Some(&(node, port)) = cables.get(below(r(3), cables.len() as u64) as usize) else { continue };
-        texts.push(match below(r(1), 8) {
-            0..3 => {
+        // Half of what happens happens to two cables, so that it comes together.
+        let among = if below(r(4), 2) == 0 { cables.len() } else { cables.len().min(2) };
+        let first = below(seed, cables.len() as u64);
+        let index = (first + below(r(3), among as u64)) as usize % cables.len().max(1);
+        let Some(&(node, port)) = cables.get(index) else { continue };
+        let (how, effect) = impairment(r(2));
+        let mut impair = |at: u64, how: How, effect: &str, all: bool| {
+            if all {
+                list.extend(cables.iter().map(|&(node, port)| (at, Fault::Impair { node, port, how })));
+                texts.push(format!("{effect} @{at}ps"));
+            } else {
+                list.push((at, Fault::Impair { node, port, how }));
+                texts.push(format!("link {} {} {effect} @{at}ps", place(node), direction(port)));
+            }
+        };
+        match below(r(1), 8) {
+            0..2 => {
                 list.push((at, Fault::Cable { node, port }));
-                format!("link {} {} down @{at}ps", place(node), direction(port))
+                texts.push(format!("link {} {} down @{at}ps", place(node), direction(port)));
             }
-            3 => {
+            2 => {
                 list.push((at, Fault::Node(node)));
-                format!("node {} down @{at}ps", place(node))
+                texts.push(format!("node {} down @{at}ps", place(node)));
             }
-            4..7 => {
-                list.push((at, Fault::Errors { node, port, per_million }));
-                format!("link {} {} corrupt={per_million}ppm @{at}ps", place(node), direction(port))
+            what => {
+                impair(at, how, &effect, what > 5);
+                if below(r(5), 2) == 0 {
+                    let lasts = 1 + below(r(6), until);
+                    let (end, effect) = how.end();
+                    impair(if coarse { (at + lasts).div_ceil(1000) * 1000 } else { at + lasts }, end, effect, what > 5);
+                }
             }
-            _ => {
-                let per_million = per_million.min(100_000);
-                list.extend(cables.iter().map(|&(node, port)| (at, Fault::Errors { node, port, per_million })));
-                format!("corrupt={per_million}ppm @{at}ps")
-            }
-        });
+        }
     }
     (list, texts)
 }
@@ -269,7 +315,7 @@ proptest! {
         channels in 1u8..3,
         load in 1u64..12,
         hot in any::<bool>(),
-        count in 1u64..6,
+        count in 1u64..10,
         age_limit in prop::sample::select(vec![1u8, 3, 64]),
         coarse in any::<bool>(),
         seed in any::<u64>(),
@@ -329,18 +375,13 @@ impl Faulty {
 fn random_faults_need_every_rule() {
     let mut all = Met::default();
     let mut dropped = 0;
-    for seed in 0..40u64 {
+    for seed in 0..60u64 {
         let dims = [vec![4, 4], vec![3, 5], vec![5], vec![2, 3, 3], vec![4, 2]][seed as usize % 5].clone();
         let shape = Shape::Grid { dims, wrap: seed % 3 != 0 };
-        let case = Faulty::new(shape, Angara::default(), 6, seed % 2 == 0, 5, seed % 4 == 0, mix(seed));
+        let case = Faulty::new(shape, Angara::default(), 6, seed % 2 == 0, 9, seed % 4 == 0, mix(seed));
         let (fate, met) = case.fate_in_oracle();
-        all.taken_back += met.taken_back;
-        all.held += met.held;
-        all.detours += met.detours;
-        all.out_of_order += met.out_of_order;
-        all.worn_out += met.worn_out;
+        all.add(&met);
         dropped += fate.dropped.len();
     }
-    let each = [all.taken_back, all.held, all.detours, all.out_of_order, all.worn_out, dropped as u64];
-    assert!(each.iter().all(|n| *n > 0), "{all:?}, {dropped} dropped");
+    assert!(all.every_rule() && dropped > 0, "{all:?}, {dropped} dropped");
 }

@@ -6,6 +6,10 @@ const GAMMA: u64 = 0x9e37_79b9_7f4a_7c15;
 pub(crate) const ROUTES: u64 = 4;
 /// Purpose of the words that decide whether a transmission is wrong.
 pub(crate) const ERRORS: u64 = 5;
+/// Purpose of the words that decide whether a packet is held back.
+pub(crate) const LATE: u64 = 7;
+/// Purpose of the words that decide whether a packet is sent twice.
+pub(crate) const TWICE: u64 = 8;
 
 /// x XOR x shifted right.
 fn fold(x: u64, by: u32) -> u64 {

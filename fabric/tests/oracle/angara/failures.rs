@@ -12,11 +12,7 @@ impl World<'_> {
                 self.dead.nodes.insert(node);
                 self.reroute();
             }
-            // Rate 0 is no news to a link that never had another.
-            Fault::Errors { node, port, per_million: 0 } if !self.lossy.contains_key(&(node, port)) => {}
-            Fault::Errors { node, port, per_million } => {
-                self.lossy.entry((node, port)).or_default().per_million = per_million;
-            }
+            Fault::Impair { node, port, how } => self.impaired.entry((node, port)).or_default().change(how),
         }
     }
 
@@ -88,9 +84,10 @@ impl World<'_> {
             self.met.taken_back += 1;
             self.old.remove(&s.packet);
             // It leaves its channel at once, through no output.
-            self.stays[i].left = Some((self.now, self.now, usize::MAX));
+            self.leave(i, self.now, usize::MAX);
+            self.let_go(s.packet);
             let ready = self.now + self.p.router;
-            self.instants.extend([self.now + self.p.credit, ready]);
+            self.instants.insert(ready);
             self.stays.push(Stay {
                 packet: s.packet,
                 node: self.node_of(m.src),
@@ -101,6 +98,7 @@ impl World<'_> {
                 escaped: None,
                 route: Vec::new(),
                 left: None,
+                freed: NEVER,
                 rate: (self.p.flit_internal.num as u64, self.p.flit_internal.den as u64),
                 whole: false,
                 routers: 0,

@@ -1,13 +1,13 @@
 //! Section 4 of `docs/model.md`. Nothing is counted: what is free, idle or allowed at an instant is
 //! found by looking through every packet's times again.
 
-mod errors;
 mod failures;
+mod impaired;
 mod routes;
 
 use super::{Grid, Received, Sent};
-use errors::Link;
 use fabric::model::Angara;
+use impaired::Link;
 use routes::{Dead, Routes};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,12 +23,36 @@ pub(crate) enum Fault {
         port: usize,
     },
     Node(u32),
-    /// A link gets an error rate, per million.
-    Errors {
+    /// Something befalls the packets of a link from now on.
+    Impair {
         node: u32,
         port: usize,
-        per_million: u64,
+        how: How,
     },
+}
+
+/// What befalls packets of a link: shares are per million, 0 is nothing of the kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum How {
+    Wrong(u64),
+    Twice(u64),
+    Early(u64),
+    Delay(u64),
+    /// Bytes per second.
+    Rate(u64),
+}
+
+/// What a link has counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Counts {
+    /// Wrong transmissions.
+    pub(crate) wrong: u64,
+    /// Repeated ones.
+    pub(crate) repeated: u64,
+    /// Packets that came twice.
+    pub(crate) twice: u64,
+    /// Packets that overtook another.
+    pub(crate) early: u64,
 }
 
 /// What becomes of the packets.
@@ -37,8 +61,8 @@ pub(crate) struct Fate {
     pub(crate) received: Vec<Received>,
     /// Packet index and time of those whose pair was unreachable.
     pub(crate) dropped: Vec<(usize, u64)>,
-    /// Wrong and repeated transmissions of every link that has any: node, port, wrong, repeated.
-    pub(crate) links: Vec<(u32, usize, u64, u64)>,
+    /// Node, port and counts of every link that has counted anything.
+    pub(crate) links: Vec<(u32, usize, Counts)>,
 }
 
 /// How often the rules about faults were needed.
@@ -54,6 +78,48 @@ pub(crate) struct Met {
     pub(crate) out_of_order: u64,
     /// Cables taken out of service after 16 errors in a row.
     pub(crate) worn_out: u64,
+    /// Packets that came twice.
+    pub(crate) twice: u64,
+    /// Packets that overtook one held back.
+    pub(crate) early: u64,
+    /// Packets held back that nothing overtook in time.
+    pub(crate) late: u64,
+    /// Packets held back that were taken back.
+    pub(crate) let_go: u64,
+    /// Transmissions that a rate made longer.
+    pub(crate) slowed: u64,
+    /// Packets cut through that a delay made later.
+    pub(crate) delayed: u64,
+    /// Packets that waited on a shortened cable for one before them.
+    pub(crate) queued: u64,
+}
+
+impl Met {
+    fn each(&mut self) -> [&mut u64; 12] {
+        let Met {
+            taken_back,
+            held,
+            detours,
+            out_of_order,
+            worn_out,
+            twice,
+            early,
+            late,
+            let_go,
+            slowed,
+            delayed,
+            queued,
+        } = self;
+        [taken_back, held, detours, out_of_order, worn_out, twice, early, late, let_go, slowed, delayed, queued]
+    }
+    pub(crate) fn add(&mut self, other: &Met) {
+        let mut other = *other;
+        self.each().into_iter().zip(other.each()).for_each(|(sum, n)| *sum += *n);
+    }
+    /// Whether each was needed at least once.
+    pub(crate) fn every_rule(&mut self) -> bool {
+        self.each().into_iter().all(|n| *n > 0)
+    }
 }
 
 /// One packet at one place: an input channel of a node.
@@ -74,8 +140,10 @@ struct Stay {
     route: Vec<usize>,
     /// Grant: (time, when its tail left, output).
     left: Option<(u64, u64, usize)>,
+    /// When the router before knows that its slot is free.
+    freed: u64,
     rate: (u64, u64),
-    /// All its flits are here from the first on (it came over a link with errors).
+    /// All its flits are here from the first on (it was received before it was forwarded).
     whole: bool,
     routers: u64,
 }
@@ -104,8 +172,8 @@ struct World<'a> {
     old: BTreeSet<usize>,
     /// New packets of all pairs wait for them.
     drain: bool,
-    /// Links that have or had an error rate, by node and port.
-    lossy: BTreeMap<(u32, usize), Link>,
+    /// Links that are or were impaired, by node and port.
+    impaired: BTreeMap<(u32, usize), Link>,
     now: u64,
 }
 
@@ -138,7 +206,7 @@ impl World<'_> {
         let streaming = self.stays.iter().any(|s| {
             s.node == node && s.left.is_some_and(|(g, tail, out)| out == o && g <= self.now && self.now < tail)
         });
-        streaming || self.lossy.get(&(node, o)).is_some_and(|l| self.now < l.repeating_until)
+        streaming || self.impaired.get(&(node, o)).is_some_and(|l| self.now < l.sending_until)
     }
     fn free(&self, node: u32, o: usize, vc: usize) -> i64 {
         let to = self.grid.step(node, o);
@@ -146,7 +214,7 @@ impl World<'_> {
             .stays
             .iter()
             .filter(|s| s.node == to && s.travels == Some(o) && s.vc == vc)
-            .filter(|s| s.left.is_none_or(|(_, tail, _)| self.now < tail + self.p.credit))
+            .filter(|s| s.left.is_none() || self.now < s.freed)
             .map(|s| if self.p.bubble_in_flits { self.sent[s.packet].flits } else { 1 })
             .sum();
         self.p.slots as i64 * if self.p.bubble_in_flits { 18 } else { 1 } - held as i64
@@ -240,6 +308,15 @@ impl World<'_> {
             }
         }
     }
+    /// Stay `i` ends now; its tail leaves then.
+    fn leave(&mut self, i: usize, tail: u64, o: usize) {
+        let s = &self.stays[i];
+        let before = s.travels.map(|crossed| (self.grid.step(s.node, crossed ^ 1), crossed));
+        let freed = tail + self.p.credit + before.map_or(0, |link| self.delay(link));
+        self.stays[i].left = Some((self.now, tail, o));
+        self.stays[i].freed = freed;
+        self.instants.extend([tail, freed].into_iter().filter(|at| *at > self.now));
+    }
     fn grant(&mut self, i: usize, o: usize, vc: usize) {
         let g = self.now;
         let flits = self.sent[self.stays[i].packet].flits;
@@ -248,9 +325,8 @@ impl World<'_> {
         let mut s = self.stays[i].clone();
         let rate = if s.rate.0 * stage.1 >= stage.0 * s.rate.1 { s.rate } else { stage };
         let tail = g + span(flits, rate);
-        self.stays[i].left = Some((g, tail, o));
+        self.leave(i, tail, o);
         self.grants[s.node as usize][o] += 1;
-        self.instants.extend([tail, tail + self.p.credit]);
         if o >= self.links() {
             let last = g + (self.p.ejection - self.p.router) + span(flits - 1, rate);
             self.instants.insert(last);
@@ -275,8 +351,8 @@ impl World<'_> {
             ..s
         };
         self.stays.push(stay);
-        if self.lossy.contains_key(&(from, o)) {
-            self.send_over_errors((from, o));
+        if self.impaired.contains_key(&(from, o)) {
+            self.send_impaired((from, o));
         } else {
             self.instants.insert(ready);
         }
@@ -371,7 +447,7 @@ pub(crate) fn run_with_faults(
         dead: Dead::default(),
         old: BTreeSet::new(),
         drain: false,
-        lossy: BTreeMap::new(),
+        impaired: BTreeMap::new(),
         now: 0,
     };
     let rate = (p.flit_internal.num as u64, p.flit_internal.den as u64);
@@ -391,6 +467,7 @@ pub(crate) fn run_with_faults(
             escaped: None,
             route: Vec::new(),
             left: None,
+            freed: NEVER,
             rate,
             whole: false,
             routers: 0,
@@ -400,12 +477,13 @@ pub(crate) fn run_with_faults(
     while let Some(now) = w.instants.pop_first() {
         w.now = now;
         // Those that can matter no more: their slot is known to be free.
-        let gone = |s: &Stay| s.left.is_some_and(|(_, tail, _)| tail + p.credit <= now);
+        let gone = |s: &Stay| s.left.is_some() && s.freed <= now;
         w.stays.retain(|s| !gone(s));
         for (_, fault) in faults.iter().filter(|f| f.0 == now) {
             w.fail(*fault);
         }
         w.hear();
+        w.let_pass();
         w.receive();
         w.escape();
         w.ask();
@@ -414,8 +492,8 @@ pub(crate) fn run_with_faults(
         }
     }
     let mut fate = w.fate;
-    let counts = w.lossy.iter().map(|(link, l)| (link.0, link.1, l.wrong, l.repeated));
-    fate.links = counts.filter(|l| l.2 + l.3 > 0).collect();
+    let counts = w.impaired.iter().map(|(link, l)| (link.0, link.1, l.counts));
+    fate.links = counts.filter(|l| l.2 != Counts::default()).collect();
     assert_eq!(fate.received.len() + fate.dropped.len(), sent.len(), "the oracle deadlocked");
     fate.received.sort();
     fate.dropped.sort();
