@@ -237,6 +237,7 @@ impl Engine {
             idle.kept = now;
             self.refresh_registers();
             self.show_cpu_time();
+            self.show_core();
         }
     }
 
