@@ -14,7 +14,7 @@ pub(super) const RECORD_HEAD: usize = 4;
 /// Ranges of packet numbers remembered; what lies below the lowest counts as seen.
 const SEEN_MAX: usize = 256;
 /// Acknowledged at once after this many bytes.
-const ACK_BYTES: usize = 64 << 10;
+const ACK_BYTES: usize = 256 << 10;
 
 /// How urgently the peer should hear.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
