@@ -13,7 +13,7 @@ use crate::job::{Endpoints, Job, random_key};
 use crate::limits;
 use crate::runtime_dir::{self, DirError, RuntimeDir};
 use crate::seqpacket::Listener;
-use crate::service;
+use crate::service::{self, Herald};
 use crate::span::{Answer, Ask, Span, Tell};
 use crate::streams::Streams;
 use abi::msg::{BarrierReport, Event, Report, Status, Wait};
@@ -364,8 +364,9 @@ async fn serve(options: Options, ready: impl FnOnce(&Started)) -> Result<(), Run
     }
     start("cannot say that the daemon is ready", say_ready(daemon.options.ready, &line))?;
     tracing::info!(shape = %line.shape, nodes = line.nodes, dir = %line.runtime_dir.display(), "ready");
-    service::ready(&format!("{} of {} nodes of {}", line.nodes, line.shape.nodes(), line.shape));
-    tokio::task::spawn_local(service::watchdog(data.clone()));
+    let herald = Rc::new(start("cannot start what tells the service manager", Herald::new())?);
+    herald.ready(format!("{} of {} nodes of {}", line.nodes, line.shape.nodes(), line.shape));
+    tokio::task::spawn_local(herald.clone().watchdog(data.clone()));
     tokio::task::spawn_local(daemon.clone().agree());
     ready(&line);
     let result = loop {
@@ -383,7 +384,7 @@ async fn serve(options: Options, ready: impl FnOnce(&Started)) -> Result<(), Run
             Some(notice) = incoming.recv() => daemon.take_notice(notice),
         }
     };
-    service::stopping();
+    herald.stopping();
     daemon
         .end_all_jobs(match &result {
             Ok(()) => "was shut down",
@@ -395,6 +396,7 @@ async fn serve(options: Options, ready: impl FnOnce(&Started)) -> Result<(), Run
     // An error is a panic of that thread, which the panic hook has printed.
     let _ = thread.join();
     drop(dir);
+    herald.finish();
     tracing::info!("ended");
     result
 }

@@ -7,7 +7,14 @@ use sd_notify::NotifyState;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixListener;
+use std::rc::Rc;
+use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
 use std::time::Duration;
+
+/// Words kept for a service manager that does not read.
+const WORDS_MAX: usize = 4;
+/// How long the last word may take.
+const LAST_WORD: Duration = Duration::from_secs(1);
 
 /// Sockets made by the service manager, which keeps them while the daemon restarts.
 pub(crate) struct Sockets {
@@ -42,34 +49,89 @@ pub(crate) fn sockets() -> io::Result<Option<Sockets>> {
     }
 }
 
-fn tell(states: &[NotifyState<'_>]) {
-    if let Err(error) = sd_notify::notify(states) {
-        tracing::warn!(%error, "cannot reach the service manager");
+enum Word {
+    Ready(String),
+    Alive,
+    Stopping,
+}
+
+impl Word {
+    fn say(&self) -> io::Result<()> {
+        match self {
+            Word::Ready(status) => sd_notify::notify(&[NotifyState::Ready, NotifyState::Status(status)]),
+            Word::Alive => sd_notify::notify(&[NotifyState::Watchdog]),
+            Word::Stopping => sd_notify::notify(&[NotifyState::Stopping]),
+        }
     }
 }
 
-/// Requests are served from now on.
-pub(crate) fn ready(status: &str) {
-    tell(&[NotifyState::Ready, NotifyState::Status(status)]);
+/// What tells the service manager. Its socket takes only so much while it does not read, and then whoever sends waits: a
+/// thread of its own, and nobody else.
+pub(crate) struct Herald {
+    /// `None`: nobody wants to be told.
+    words: Option<SyncSender<Word>>,
+    /// Closed when the thread has said its last word.
+    done: Receiver<()>,
 }
 
-/// Jobs are being ended.
-pub(crate) fn stopping() {
-    tell(&[NotifyState::Stopping]);
-}
-
-/// Reports life as often as the service manager wants (`WATCHDOG_USEC`), each time after the data plane
-/// has answered: a control plane that runs while nothing is carried is no life.
-pub(crate) async fn watchdog(data: Handle) {
-    let Some(limit) = sd_notify::watchdog_enabled().filter(|limit| *limit > Duration::ZERO) else { return };
-    let mut turn = tokio::time::interval(limit / 3);
-    // After a standstill the turns missed are not made up for: nobody may be reading.
-    turn.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    loop {
-        turn.tick().await;
-        if data.call(|_| ()).await.is_err() {
-            return;
+impl Herald {
+    pub(crate) fn new() -> io::Result<Herald> {
+        let (words, heard) = sync_channel::<Word>(WORDS_MAX);
+        let (ended, done) = channel::<()>();
+        if std::env::var_os("NOTIFY_SOCKET").is_none() {
+            return Ok(Herald { words: None, done });
         }
-        tell(&[NotifyState::Watchdog]);
+        let body = move || {
+            let _ended = ended;
+            for word in heard {
+                if let Err(error) = word.say() {
+                    tracing::warn!(%error, "cannot reach the service manager");
+                }
+                if matches!(word, Word::Stopping) {
+                    return;
+                }
+            }
+        };
+        std::thread::Builder::new().name("herald".into()).spawn(body)?;
+        Ok(Herald { words: Some(words), done })
+    }
+
+    /// A word for which there is no room is left out: there are others the manager has not read yet.
+    fn tell(&self, word: Word) {
+        if let Some(words) = &self.words {
+            let _ = words.try_send(word);
+        }
+    }
+
+    /// Requests are served from now on.
+    pub(crate) fn ready(&self, status: String) {
+        self.tell(Word::Ready(status));
+    }
+
+    /// Jobs are being ended.
+    pub(crate) fn stopping(&self) {
+        self.tell(Word::Stopping);
+    }
+
+    /// Waits until all of that is said, if the manager reads it soon.
+    pub(crate) fn finish(&self) {
+        // Either way the daemon ends now.
+        let _ = self.done.recv_timeout(LAST_WORD);
+    }
+
+    /// Reports life as often as the service manager wants (`WATCHDOG_USEC`), each time after the data plane
+    /// has answered: a control plane that runs while nothing is carried is no life.
+    pub(crate) async fn watchdog(self: Rc<Self>, data: Handle) {
+        let Some(limit) = sd_notify::watchdog_enabled().filter(|limit| *limit > Duration::ZERO) else { return };
+        let mut turn = tokio::time::interval(limit / 3);
+        // After a standstill the turns missed are not made up for.
+        turn.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            turn.tick().await;
+            if data.call(|_| ()).await.is_err() {
+                return;
+            }
+            self.tell(Word::Alive);
+        }
     }
 }

@@ -31,7 +31,7 @@ struct Manager {
     dir: PathBuf,
     control: UnixListener,
     adapter: OwnedFd,
-    /// What daemons say, taken at once: the socket holds ten words, and a daemon waits until there is room.
+    /// What daemons say, taken at once.
     said: Receiver<String>,
     fabricd: PathBuf,
     /// User of the daemon.
@@ -74,6 +74,11 @@ impl Manager {
 
     /// Starts a daemon as a `Type=notify` service with a watchdog is.
     fn start(&self) -> Running {
+        self.start_telling(&self.test.file("notify"))
+    }
+
+    /// ... which tells `notify` how it is.
+    fn start_telling(&self, notify: &Path) -> Running {
         let (control, adapter) = (self.control.as_raw_fd(), self.adapter.as_raw_fd());
         for fd in [&self.adapter, &OwnedFd::from(self.control.try_clone().expect("a descriptor"))] {
             fcntl_setfd(fd, FdFlags::empty()).expect("inherited");
@@ -84,7 +89,7 @@ impl Manager {
         let script =
             format!(r#"exec {{c}}<&{control} {{a}}<&{adapter}; exec 3<&$c 4<&$a; LISTEN_PID=$$ exec "$0" "$@""#);
         command.args(["-c", &script]).arg(&self.fabricd).args(["--torus", "2x2x2", "--runtime-dir"]).arg(&self.dir);
-        command.env("LISTEN_FDS", "2").env("NOTIFY_SOCKET", self.test.file("notify"));
+        command.env("LISTEN_FDS", "2").env("NOTIFY_SOCKET", notify);
         command.env("WATCHDOG_USEC", WATCHDOG.as_micros().to_string());
         if let Some(user) = self.user {
             command.uid(user).gid(user);
@@ -157,6 +162,45 @@ fn the_watchdog_hears_nothing_while_the_data_plane_hangs() {
     test.run(run).success();
     test.run(test.angara(["shutdown"])).success();
     manager.hear("STOPPING=1");
+    daemon.wait(PATIENCE).success();
+}
+
+/// Sends to a socket until it takes no more.
+fn fill(address: &Path) {
+    let sender = UnixDatagram::unbound().expect("a socket");
+    sender.set_nonblocking(true).expect("ours");
+    let full = (0..1_000_000).find_map(|_| sender.send_to(b"FULL=1", address).err());
+    assert_eq!(full.expect("every socket is full some day").kind(), std::io::ErrorKind::WouldBlock);
+}
+
+#[test]
+fn a_service_manager_that_does_not_read_holds_up_nobody() {
+    let manager = Manager::new("service-deaf", None);
+    let test = &manager.test;
+    let address = test.file("deaf");
+    let notify = UnixDatagram::bind(&address).expect("a socket");
+    notify.set_read_timeout(Some(PATIENCE)).expect("ours");
+    fill(&address);
+    let daemon = manager.start_telling(&address);
+    let run = || {
+        let mut run = test.angara(["run", "-n", "2", "--path", "ring", "--timeout", "60"]);
+        run.arg(tools::compile("tests/c/openshmem/rma.c"));
+        run
+    };
+    test.run(run()).success();
+    // When it reads again it is told what it has missed: first of all that the daemon is ready.
+    let mut buffer = [0; 4096];
+    let mut hear = || {
+        let n = notify.recv(&mut buffer).expect("never heard the daemon");
+        String::from_utf8_lossy(&buffer[..n]).into_owned()
+    };
+    let first = std::iter::repeat_with(&mut hear).find(|said| said != "FULL=1").expect("a word");
+    assert!(first.starts_with("READY=1"), "{first}");
+    assert!(std::iter::repeat_with(&mut hear).take(3).all(|said| said.trim_end() == "WATCHDOG=1"));
+    fill(&address);
+    test.run(run()).success();
+    // Nor does it keep the daemon from ending.
+    test.run(test.angara(["shutdown"])).success();
     daemon.wait(PATIENCE).success();
 }
 
