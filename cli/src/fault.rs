@@ -13,6 +13,7 @@ const FORMS: &str = "\
                    delay=2us rate=10M  delay packets sent over it this way, or slow them down
   node COORDS      down|up        take a node and its links out of service
                    corrupt=1% …   as for a link, on all links to and from it
+  every link       corrupt=1% …   as for a link
   trunk HOST|all   down|up        cut the trunk to a host, or all of the cluster
                    drop=1% corrupt=1% delay=2ms dup=1% reorder=1% rate=10M  both ways
   any of these     clear          end whatever was set there

@@ -5,6 +5,7 @@ use crate::dataplane::Dead;
 use crate::fault::{self, Action, ClearSpec};
 use crate::impair;
 use crate::placement::failure;
+use crate::span::{Answer, Ask};
 use abi::msg::Failure;
 use std::rc::Rc;
 
@@ -29,24 +30,57 @@ impl Daemon {
     }
 
     async fn set_fault_everywhere(self: &Rc<Self>, text: &str, actions: Vec<Action>) -> Result<(), Failure> {
-        if actions == [Action::Clear(ClearSpec::All)] {
-            self.impair("trunk all clear").await?;
-        }
-        let mut forgot = false;
         // One text has one time: it comes later as a whole or not at all.
-        let later = actions.iter().all(|a| matches!(a, Action::Set(fault) if fault.after.is_some()));
-        for action in actions {
-            match action {
-                Action::Set(fault) if later => engine_says(self.data.call(|engine| engine.set_fault(fault)).await)?,
-                Action::Set(_) => {}
-                Action::Clear(what) => forgot |= self.data.call(move |engine| engine.forget_coming(what)).await?,
+        if actions.iter().all(|a| matches!(a, Action::Set(fault) if fault.after.is_some())) {
+            for action in actions {
+                if let Action::Set(fault) = action {
+                    engine_says(self.data.call(|engine| engine.set_fault(fault)).await)?;
+                }
             }
-        }
-        let nothing_else = || self.makes_sense(text).is_err();
-        if later || forgot && nothing_else() {
             return Ok(());
         }
-        self.change_faults(text, None).await
+        // What cannot be done on some hosts is said after all else is done.
+        let trunks = match actions == [Action::Clear(ClearSpec::All)] {
+            true => self.impair("trunk all clear").await,
+            false => Ok(()),
+        };
+        let clears = |a: &Action| matches!(a, Action::Clear(_));
+        let (forgot, told) = match actions.iter().any(clears) {
+            true => self.forget_everywhere(text).await?,
+            false => (false, Ok(())),
+        };
+        let nothing_else = || actions.iter().all(clears) && self.makes_sense(text).is_err();
+        let changed = if forgot && nothing_else() { Ok(()) } else { self.change_faults(text, None).await };
+        trunks.and(changed).and(told)
+    }
+
+    /// Takes back what a command ends and whose time has not come, on all hosts in reach: whether there was anything, and
+    /// which hosts did not answer.
+    async fn forget_everywhere(&self, text: &str) -> Result<(bool, Result<(), Failure>), Failure> {
+        let mut forgot = self.forget_coming(text).await?;
+        let Some(span) = &self.span else { return Ok((forgot, Ok(()))) };
+        let mut told = Ok(());
+        for host in span.group().into_keys().filter(|host| *host != span.me) {
+            match span.ask(host, Ask::Forget(text.into())).await {
+                Ok(answer) => forgot |= matches!(answer, Answer::Forgot(true)),
+                Err(f) => {
+                    let what = format!("fault `{text}`: faults that wait for their time there may stay: {}", f.message);
+                    told = Err(failure(what, f.remedy));
+                }
+            }
+        }
+        Ok((forgot, told))
+    }
+
+    /// Takes back what a command ends and whose time has not come, on this host: whether there was anything.
+    pub(crate) async fn forget_coming(&self, text: &str) -> Result<bool, Failure> {
+        let mut forgot = false;
+        for action in fault::parse(text, self.options.shape).map_err(fault::refused)? {
+            if let Action::Clear(what) = action {
+                forgot |= self.data.call(move |engine| engine.forget_coming(what)).await?;
+            }
+        }
+        Ok(forgot)
     }
 
     /// Clears what a text without effect names.
@@ -59,9 +93,6 @@ impl Daemon {
         match what.site() {
             _ if self.span.is_none() => engine_says(self.data.call(move |engine| engine.clear_fault(what)).await),
             None => self.set_fault("all clear").await,
-            Some(fault::Site::Everywhere) => {
-                self.set_fault("corrupt=0% drop=0% dup=0% reorder=0% delay=0ns rate=0").await
-            }
             Some(site) => self.set_fault(&format!("{} clear", fault::show_site(site, self.options.shape))).await,
         }
     }

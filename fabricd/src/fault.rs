@@ -14,6 +14,7 @@
 //! … @2ms                      takes effect that long after it was set (ns, us, ms, s)
 //! link 0,0,0 +X up            the cable is whole again; `clear` also ends what its packets suffered
 //! node 1,0,0 up               likewise
+//! every link clear            what was said of every link is over
 //! all clear                   everything works again
 //! ```
 //!
@@ -128,7 +129,7 @@ impl FaultError {
 
 /// The accepted forms, for messages.
 pub const FORMS: &str = "`link 0,0,0 +X down`, `up`, `clear` or any of `corrupt=1% drop=1% dup=1% reorder=1% delay=2us rate=10M`, \
-                         the same for `node 1,0,0 down`, or `corrupt=0.1%` and the like alone (every link); \
+                         the same for `node 1,0,0 down`, or `corrupt=0.1%` and the like alone (`every link clear` ends these); \
                          what is set may end with when, such as `@2ms`";
 
 impl FaultSpec {
@@ -166,7 +167,7 @@ pub(crate) fn parse(text: &str, shape: Shape) -> Result<Vec<Action>, FaultError>
         actions.push(match (site, *effect) {
             (Site::Link(..) | Site::Node(_), "down") => set(Failing::Down),
             (Site::Link(..) | Site::Node(_), "up") => end(ClearSpec::Up(site))?,
-            (Site::Link(..) | Site::Node(_), "clear") => end(ClearSpec::Site(site))?,
+            (_, "clear") => end(ClearSpec::Site(site))?,
             _ => set(impairment(effect).map_err(fail)?),
         });
     }
@@ -302,6 +303,7 @@ fn parse_site<'w, 't>(words: &'w [&'t str], shape: Shape) -> Result<(Site, &'w [
             Ok((Site::Link(id, dir), rest))
         }
         [effect, ..] if effect.contains('=') => Ok((Site::Everywhere, words)),
+        ["every", "link", rest @ ..] => Ok((Site::Everywhere, rest)),
         ["node", at, rest @ ..] => Ok((Site::Node(node(at)?), rest)),
         ["link" | "node", ..] => Err("coordinates or direction are missing".into()),
         [] => Err("it is empty".into()),
@@ -465,6 +467,7 @@ mod tests {
                 "node 0,0 delay=3us rate=10M dup=0%",
                 &["node 0,0 delay=3us", "node 0,0 rate=10M"],
             ),
+            (&["corrupt=2%", "rate=10M", "node 1,1 dup=1%"], "every link clear", &["node 1,1 dup=1%"]),
             (&["corrupt=2%", "node 1,1 down"], "all clear", &[]),
         ] {
             assert_eq!(after(before, text).expect(text), result, "{before:?} {text}");

@@ -35,6 +35,7 @@ mod placement;
 mod relay;
 mod rotate;
 pub mod runtime_dir;
+mod seldom;
 mod seqpacket;
 mod service;
 mod span;

@@ -260,6 +260,7 @@ impl Daemon {
             Ask::Hold(ballot) => Ok(self.hold(ballot).await),
             Ask::Mend(order) => Ok(self.mend(*order).await),
             Ask::Impair(favour) => self.do_favour(favour).await.map(|()| Answer::Done),
+            Ask::Forget(text) => self.forget_coming(&text).await.map(Answer::Forgot),
             Ask::Agent(id, stream) => self.start_agent(from, id, stream).await.map(|()| Answer::Done),
         }
     }

@@ -11,6 +11,7 @@ use crate::impair::Favour;
 use crate::linkstate::{Announcement, Edge, LinkState};
 use crate::placement::failure;
 use crate::relay::{Body, Line, Packet};
+use crate::seldom::Seldom;
 use abi::job::Barrier;
 use abi::msg::{CoreAdvice, Event, Failure, JobSpec, Report, Wait};
 use abi::torus::NodeId;
@@ -69,6 +70,8 @@ pub(crate) enum Ask {
     Mend(Box<Order>),
     /// Do this to your trunks.
     Impair(Favour),
+    /// Forget the faults that this command ends and whose time has not come.
+    Forget(String),
     /// Start the launcher's other half for your PEs of a job; its input and output are this stream.
     Agent(u32, u64),
 }
@@ -114,6 +117,8 @@ pub(crate) enum Answer {
     },
     Report(Box<Report>),
     Waits(Vec<Wait>),
+    /// Whether there was anything.
+    Forgot(bool),
     /// Not now: an agreement is under way.
     Later,
     Held(Box<Held>),
@@ -188,7 +193,7 @@ pub(crate) struct Span {
     waiting: RefCell<BTreeMap<u64, Asked>>,
     pieces: RefCell<BTreeMap<u16, Vec<u8>>>,
     /// Messages of each host that were not understood.
-    nonsense: RefCell<BTreeMap<u16, u64>>,
+    nonsense: RefCell<BTreeMap<u16, (u64, Seldom)>>,
     next: Cell<u64>,
     /// Changes of trunks heard of.
     changes: Cell<u64>,
@@ -467,12 +472,17 @@ impl Span {
 
     /// Messages of a host that were not understood so far.
     pub(crate) fn nonsense(&self, host: u16) -> u64 {
-        self.nonsense.borrow().get(&host).copied().unwrap_or(0)
+        self.nonsense.borrow().get(&host).map_or(0, |(count, _)| *count)
     }
 
     fn misunderstood(&self, host: u16, why: &str) {
-        *self.nonsense.borrow_mut().entry(host).or_default() += 1;
-        tracing::warn!(host = self.name(host), why, "a message was not understood; are all daemons of one version?");
+        let mut all = self.nonsense.borrow_mut();
+        let (count, complaints) = all.entry(host).or_default();
+        *count += 1;
+        if let Some(left_out) = complaints.now(Instant::now()) {
+            let host = self.name(host);
+            tracing::warn!(host, why, left_out, "a message was not understood; are all daemons of one version?");
+        }
     }
 
     /// A host says which of its trunks are up.

@@ -105,6 +105,51 @@ fn link_faults_hold_on_every_host() {
 }
 
 #[test]
+fn faults_that_wait_for_their_time_are_cleared_on_every_host() {
+    let test = Test::new("cluster-waiting");
+    let cluster = Cluster::start(&test, "3x2", Hosts::loopback(3), &[]);
+    let say = |host, spec: &str| test.run(cluster.fault_on(host, spec));
+    let faults = |host| cluster.control(host).status().faults;
+    // Nothing runs, so their time does not come.
+    for (waiting, clear, left) in [
+        (&["link 0,0 +X down @1ms", "link 0,0 +X dup=1% @1ms"][..], "link 0,0 +X up", &["link 0,0 +X dup=1% @1ms"][..]),
+        (&["link 0,0 +X down @1ms", "link 1,0 +X drop=1% @1ms"], "link 0,0 +X clear", &["link 1,0 +X drop=1% @1ms"]),
+        (&["node 1,0 down @1ms"], "node 1,0 clear", &[]),
+        (&["corrupt=1% @1ms", "rate=10M @1ms", "node 0,0 dup=1% @1ms"], "every link clear", &["node 0,0 dup=1% @1ms"]),
+        (&["corrupt=1% @1ms", "node 0,0 dup=1% @1ms", "link 0,0 +X down @1ms"], "all clear", &[]),
+    ] {
+        for host in 1..3 {
+            for spec in waiting {
+                say(host, spec).success();
+            }
+            assert_eq!(faults(host).len(), waiting.len(), "{:?}", faults(host));
+        }
+        say(0, clear).success();
+        let left: Vec<String> = left.iter().map(|text| format!("{text} (after the next job has started)")).collect();
+        assert_eq!((faults(1), faults(2)), (left.clone(), left.clone()), "{clear}");
+        if clear != "all clear" {
+            // They are gone everywhere.
+            say(2, clear).failure(&["no fault is set on"]);
+        }
+        say(1, "all clear").success();
+        assert!((0..3).all(|host| faults(host).is_empty()));
+    }
+    // One that waits and one in force are cleared as one; what is set with it is set.
+    say(1, "link 0,0 +X down @1ms").success();
+    say(2, "link 0,0 +X corrupt=1%").success();
+    say(0, "link 0,0 +X clear").success();
+    assert!((0..3).all(|host| faults(host).is_empty()));
+    say(2, "link 0,0 +X corrupt=1%").success();
+    say(1, "link 0,0 +X down @1ms").success();
+    say(0, "link 0,0 +X clear dup=2%").success();
+    assert!((0..3).all(|host| faults(host) == ["link 0,0 +X dup=2%"]));
+    run_all(&cluster, &["-n", "6"]);
+    assert!((0..3).all(|host| faults(host) == ["link 0,0 +X dup=2%"]));
+    cluster.shutdown();
+    test.assert_clean();
+}
+
+#[test]
 fn a_killed_daemon_ends_the_job_with_a_report_and_comes_back() {
     let test = Test::new("cluster-kill");
     let mut cluster = Cluster::start(&test, "4x2", Hosts::loopback(2), &[]);

@@ -320,6 +320,7 @@ fn a_mad_host_with_the_key_harms_no_daemon() {
     let addresses: Vec<SocketAddr> = (0..3).map(|h| cluster.address(h).parse().expect("an address")).collect();
     let key = hex(&std::fs::read_to_string(test.file("cluster.key")).expect("ours"));
     let mut mad = Peer::new(2, &addresses, cluster_id(&cluster), &key);
+    let began = Instant::now();
     (0..2).for_each(|h| cluster.spawn(h));
     let end = Instant::now() + PATIENCE;
     while mad.known() < 2 {
@@ -395,6 +396,13 @@ fn a_mad_host_with_the_key_harms_no_daemon() {
         daemon.signal(Signal::TERM);
         let done = daemon.wait(PATIENCE).success();
         assert!(!done.stderr.contains("panicked"), "{done}");
+        // What it said a thousand times does not fill the log.
+        let seconds = began.elapsed().as_secs() as usize;
+        for complaint in ["a message was not understood", "over a boundary link was refused"] {
+            let said = |line: &&str| line.contains(complaint) && line.contains("host=\"h2\"");
+            let lines = done.stderr.lines().filter(said).count();
+            assert!((1..=seconds + 1).contains(&lines), "{complaint}: {lines} times in {seconds} s\n{done}");
+        }
     }
     (0..3).for_each(|host| cluster.spawn(host));
     cluster.wait_up();

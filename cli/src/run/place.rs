@@ -132,7 +132,10 @@ impl Place {
                 .request(&Request::FaultSet { spec: spec.clone() })
                 .await
                 .map_err(|e| Failed { code: 2, ..e })?;
-            self.faults.push(without_effect(spec));
+            let name = without_effect(spec);
+            if !self.faults.contains(&name) {
+                self.faults.push(name);
+            }
         }
         Ok(())
     }
@@ -166,10 +169,14 @@ impl Place {
     }
 }
 
-/// `link 0,0,0 +X down @2ms` names `link 0,0,0 +X`.
+/// `link 0,0,0 +X down @2ms` names `link 0,0,0 +X`, `corrupt=1%` every link.
 fn without_effect(spec: &str) -> String {
     let words: Vec<&str> = spec.split_whitespace().collect();
-    let names = if words.first() == Some(&"link") { 3 } else { 2 };
+    let names = match words.first() {
+        Some(&"link") => 3,
+        Some(word) if word.contains('=') => return "every link".into(),
+        _ => 2,
+    };
     words[..names.min(words.len())].join(" ")
 }
 
@@ -181,5 +188,7 @@ mod tests {
     fn a_fault_is_cleared_by_its_name() {
         assert_eq!(without_effect("link 0,0,0  +X corrupt=1% @2ms"), "link 0,0,0 +X");
         assert_eq!(without_effect("node 1,0,0 down"), "node 1,0,0");
+        assert_eq!(without_effect("corrupt=1% drop=1% @2ms"), "every link");
+        assert_eq!(without_effect("every link corrupt=1%"), "every link");
     }
 }

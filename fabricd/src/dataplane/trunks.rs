@@ -15,9 +15,11 @@ use super::frames::{self, Reader, Writer};
 use crate::cluster::Keys;
 use crate::config::Membership;
 use crate::impair;
+use crate::seldom::Seldom;
 use bytes::Bytes;
 use fabric::{Fabric, Frame, Link};
 use std::collections::{BTreeMap, VecDeque};
+use std::fmt::Display;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
@@ -89,9 +91,24 @@ struct Peer {
     messages: VecDeque<Vec<u8>>,
     /// What befalls its datagrams on purpose.
     impaired: impair::State,
-    /// Records or frames of it that were not understood.
-    nonsense: u64,
+    nonsense: Nonsense,
     name: String,
+}
+
+/// Records or frames of a host that were not understood.
+#[derive(Default)]
+struct Nonsense {
+    count: u64,
+    complaints: Seldom,
+}
+
+impl Nonsense {
+    fn add(&mut self, host: &str, channel: u16, why: impl Display) {
+        self.count += 1;
+        if let Some(left_out) = self.complaints.now(Instant::now()) {
+            tracing::warn!(host, channel, %why, left_out, "what came over a boundary link was refused");
+        }
+    }
 }
 
 /// Figures of one trunk.
@@ -157,7 +174,8 @@ impl Trunks {
             let association = Association::new(config, Duration::ZERO).map_err(io::Error::other)?;
             let crossings = crossings.collect();
             let (name, impaired) = (cluster.hosts[host].name.clone(), impair::State::default());
-            let (session, live, held, nonsense, messages) = (None, false, None, 0, VecDeque::new());
+            let (session, live, held, messages) = (None, false, None, VecDeque::new());
+            let nonsense = Nonsense::default();
             let peer =
                 Peer { association, address, crossings, session, live, held, messages, impaired, nonsense, name };
             peers.insert(index, peer);
@@ -243,7 +261,7 @@ impl Trunks {
             address: p.address,
             backlog: p.association.backlog(),
             links: p.crossings.len(),
-            nonsense: p.nonsense,
+            nonsense: p.nonsense.count,
             stats: p.association.stats(),
         };
         self.peers.iter().map(figures).collect()
@@ -293,13 +311,15 @@ impl Trunks {
                     CONTROL => words.push(Word::Message(host, record)),
                     n => match peer.crossings.get_mut(n as usize - 1) {
                         Some(crossing) if crossing.early.len() < EARLY_MAX => crossing.early.push_back(record),
-                        _ => peer.nonsense += 1,
+                        Some(_) => peer.nonsense.add(&peer.name, n, "more than can be kept until routes change"),
+                        None => peer.nonsense.add(&peer.name, n, "there is no such link"),
                     },
                 }
             }
-            let live = peer.live;
-            for crossing in peer.crossings.iter_mut().filter(|c| live && !c.early.is_empty()) {
-                peer.nonsense += crossing.take_due(fabric);
+            if peer.live {
+                for (channel, crossing) in (1..).zip(&mut peer.crossings) {
+                    crossing.take_due(fabric, |why| peer.nonsense.add(&peer.name, channel, why));
+                }
             }
         }
         work
@@ -462,40 +482,38 @@ impl Crossing {
     }
 
     /// Takes the records whose route change has been made here: routes and barriers of the two ends
-    /// must be of one mind. The number of frames that were refused.
-    fn take_due(&mut self, fabric: &mut Fabric) -> u64 {
-        let mut refused = 0;
+    /// must be of one mind. What is wrong with records or frames goes to `refuse`.
+    fn take_due(&mut self, fabric: &mut Fabric, mut refuse: impl FnMut(&dyn Display)) {
         while let Some(record) = self.early.front() {
             match frames::epoch(record) {
                 Some(epoch) if epoch > fabric.route_epoch() => break,
                 // What was under way when the network was mended has been sent again.
                 Some(epoch) if epoch < fabric.route_epoch() => drop(self.early.pop_front()),
-                Some(_) => refused += self.early.pop_front().map_or(0, |record| self.take(fabric, record)),
+                Some(_) => {
+                    if let Some(record) = self.early.pop_front() {
+                        self.take(fabric, record, &mut refuse);
+                    }
+                }
                 None => {
-                    refused += 1;
+                    refuse(&"a record without a number of route changes");
                     self.early.pop_front();
                 }
             }
         }
-        refused
     }
 
-    /// Takes a record from the other end; the number of frames in it that were refused.
-    fn take(&mut self, fabric: &mut Fabric, record: Bytes) -> u64 {
+    /// Takes a record from the other end.
+    fn take(&mut self, fabric: &mut Fabric, record: Bytes, refuse: &mut impl FnMut(&dyn Display)) {
         let mut reader = Reader::new(record);
-        let mut refused = 0;
         loop {
             let (frame, count) = match reader.next() {
                 Ok(Some(next)) => next,
-                Ok(None) => return refused,
-                Err(e) => {
-                    tracing::warn!(link = ?self.link, error = %e, "a record of a boundary link was refused");
-                    return refused + 1;
-                }
+                Ok(None) => return,
+                Err(e) => return refuse(&e),
             };
             if let Frame::Credit { vc } = frame {
                 if !self.sends {
-                    refused += 1;
+                    refuse(&"a credit for a link that sends nothing from here");
                     continue;
                 }
                 let i = vc as usize;
@@ -505,8 +523,7 @@ impl Crossing {
                     let _ = fabric.handle_frame(self.link, 0, Frame::Credit { vc });
                 }
             } else if let Err(e) = fabric.handle_frame(self.link, 0, frame) {
-                tracing::warn!(link = ?self.link, error = %e, "a frame of a boundary link was refused");
-                refused += 1;
+                refuse(&e);
             }
         }
     }
