@@ -50,7 +50,7 @@ impl Control {
             }
             Err(e) => Err(Failed::runtime(
                 format!("cannot connect to {}: {e}", socket.display()),
-                "check the directory's owner and permissions, or give another --runtime-dir",
+                "check the directory's owner and permissions (a service's belongs to the group angara), or give another --runtime-dir",
             )),
         }
     }

@@ -46,14 +46,17 @@ pub(crate) fn main(args: StatusArgs) -> Result<u8, Failed> {
         Some(dir) => vec![dir.clone()],
         None => candidates(),
     };
-    let found = block_on(async {
-        let mut found = Vec::new();
+    let (found, closed) = block_on(async {
+        let (mut found, mut closed) = (Vec::new(), Vec::new());
         for dir in &dirs {
             let control = match Control::find(dir).await {
                 Ok(control) => control,
                 Err(e) if args.runtime_dir.is_some() => return Err(e),
                 // Another user's directory.
-                Err(_) => None,
+                Err(e) => {
+                    closed.push(e);
+                    None
+                }
             };
             let Some(mut control) = control else { continue };
             let seen = async {
@@ -70,12 +73,14 @@ pub(crate) fn main(args: StatusArgs) -> Result<u8, Failed> {
                 Err(e) => eprintln!("angara: {}: {}", dir.display(), e.message),
             }
         }
-        Ok(found)
+        Ok((found, closed))
     })?;
     if args.json {
         println!("{}", serde_json::to_string_pretty(&found).expect("a status is plain data"));
     } else if found.is_empty() {
         println!("no daemon is running (looked in {})", list(&dirs));
+        // One that does not serve this user may be.
+        closed.iter().for_each(|e| e.print("angara"));
         println!("`angara run` starts a private one for each run; `fabricd --torus 2x2x2` starts one that stays");
     } else {
         found.iter().for_each(|seen| print!("{}", show(seen, &args)));

@@ -271,7 +271,7 @@ fn messages(rng: &mut Rng, job: u64) -> Value {
     let n = rng.below(8);
     let held = json!({"agreed": {"number": n, "members": {"0": n, "1": n, "2": 2989}, "edges": [[0, 1, 1], [0, 2, 1]],
         "expelled": [[2, n]], "faults": ["link 0,0 +X corrupt=1%"]}, "ledger": vec![n; 40], "jobs": []});
-    match rng.below(20) {
+    match rng.below(21) {
         0 | 1 => {
             ask(json!({"reserve": {"id": 50 + 3 * n + 2, "slot": n + 2, "generation": 1, "uid": 0, "user": "root",
             "key": "00".repeat(16), "spec": spec, "nodes": [0, 1, 2, 3], "heap_stride": 2 << 20, "number": n}}))
@@ -297,6 +297,7 @@ fn messages(rng: &mut Rng, job: u64) -> Value {
         16 => tell(json!({"stream-taken": [n, 1 << 20]})),
         17 => tell(json!({"stream-end": n})),
         18 => tell(json!({"stuck": n})),
+        19 => ask(json!({"forget": "link 0,0 +X clear"})),
         _ => json!({"answer": [n, {"Ok": {"held": held}}]}),
     }
 }

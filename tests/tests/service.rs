@@ -205,6 +205,23 @@ fn a_service_manager_that_does_not_read_holds_up_nobody() {
 }
 
 #[test]
+fn who_may_not_use_the_service_is_told_so() {
+    if !rustix::process::geteuid().is_root() {
+        println!("skipped: only root can be several users");
+        return;
+    }
+    let manager = Manager::new("service-closed", None);
+    std::fs::set_permissions(&manager.dir, PermissionsExt::from_mode(0o700)).expect("ours");
+    let angara = manager.test.file("angara");
+    std::fs::copy(tools::tool("angara"), &angara).expect("copied");
+    let mut status = manager.test.command(&angara);
+    status.arg("status").env("ANGARA_RUNTIME_DIR", &manager.dir).uid(BOB).gid(BOB);
+    let done = manager.test.run(status).success();
+    assert!(done.stdout.contains("no daemon is running"), "{done}");
+    assert!(done.stderr.contains("Permission denied") && done.stderr.contains("group angara"), "{done}");
+}
+
+#[test]
 fn half_a_hand_over_is_refused() {
     let manager = Manager::new("service-half", None);
     let mut command = manager.test.command("bash");
