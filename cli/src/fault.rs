@@ -11,17 +11,19 @@ const FORMS: &str = "\
   link COORDS DIR  down|up        cut a cable or mend it, both ways
                    corrupt=1% drop=1% dup=1% reorder=1%  damage, lose, double or reorder
                    delay=2us rate=10M  delay packets sent over it this way, or slow them down
+                   seed=7         which packets suffer follows from this number, not from fabricd --seed
   node COORDS      down|up        take a node and its links out of service
                    corrupt=1% …   as for a link, on all links to and from it
   every link       corrupt=1% …   as for a link
   trunk HOST|all   down|up        cut the trunk to a host, or all of the cluster
-                   drop=1% corrupt=1% delay=2ms dup=1% reorder=1% rate=10M  both ways
+                   drop=1% corrupt=1% delay=2ms dup=1% reorder=1% rate=10M seed=7  both ways
   any of these     clear          end whatever was set there
   all clear                       end everything
   list                            show what is broken
 
   angara fault link 0,0,0 +X down
   angara fault link 0,0,0 +X dup=1% delay=500ns
+  angara fault node 1,0,0 drop=1% seed=7
   angara fault trunk node2 drop=1% delay=2ms --seed 7";
 
 /// Arguments of `angara fault`.
@@ -31,7 +33,7 @@ pub(crate) struct FaultArgs {
     /// What fails and how; the words need no quotes
     #[arg(required = true, allow_hyphen_values = true, value_name = "link COORDS DIR|node COORDS|trunk HOST|all|list")]
     words: Vec<String>,
-    /// Which datagrams of a trunk suffer follows from this number
+    /// Which packets of a link, or datagrams of a trunk, suffer follows from this number; as the word seed=N
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
     #[command(flatten)]
@@ -64,13 +66,6 @@ pub(crate) fn main(mut args: FaultArgs) -> Result<u8, Failed> {
     let request = match args.words[..] == ["list"] {
         true => Request::Status,
         false => {
-            let trunk = args.words.first().is_some_and(|w| w == "trunk");
-            if let Some(seed) = args.seed.filter(|_| !trunk) {
-                return Err(Failed::usage(
-                    format!("--seed {seed} is for trunks"),
-                    "which packets of a link suffer follows from `fabricd --seed`",
-                ));
-            }
             let seed = args.seed.map(|seed| format!("seed={seed}"));
             let words: Vec<String> = args.words.into_iter().chain(seed).collect();
             Request::FaultSet { spec: words.join(" ") }

@@ -37,6 +37,8 @@ pub enum Impair {
     Delay(Tick),
     /// The link sends at most so many bytes of flits per second; 0: as many as it can.
     Rate(u64),
+    /// Which packets suffer follows from this number, and the network's seed no more; `None`: from that again.
+    Seed(Option<u64>),
 }
 
 /// All that befalls the packets of a link; the default is nothing.
@@ -52,6 +54,8 @@ pub struct Impairment {
     pub delay_ps: Tick,
     /// Bytes of flits per second at most; 0: no limit.
     pub rate: u64,
+    /// What random numbers are drawn from instead of the network's seed, counted from when what befalls the link changed last.
+    pub seed: Option<u64>,
 }
 
 const SECOND: Tick = 1_000_000_000_000;
@@ -69,6 +73,7 @@ impl Impairment {
             Impair::Reorder(late) => Impairment { late, ..self },
             Impair::Delay(delay_ps) => Impairment { delay_ps, ..self },
             Impair::Rate(rate) => Impairment { rate, ..self },
+            Impair::Seed(seed) => Impairment { seed, ..self },
         }
     }
     /// Whether a link can be so.
@@ -79,6 +84,10 @@ impl Impairment {
             None if (1..RATE_MIN).contains(&self.rate) => Err(FaultError::Rate(self.rate)),
             None => Ok(()),
         }
+    }
+    /// Nothing befalls packets.
+    pub fn is_none(&self) -> bool {
+        Impairment { seed: None, ..*self } == Impairment::default()
     }
     /// Packets take longer than on the chip's links.
     pub fn is_slow(&self) -> bool {
@@ -95,7 +104,7 @@ impl Impairment {
 }
 
 impl Impair {
-    /// Reads `corrupt=1%`, `dup=1%`, `reorder=1%`, `delay=2us` or `rate=10M`; `None` if it is none of these.
+    /// Reads `corrupt=1%`, `dup=1%`, `reorder=1%`, `delay=2us`, `rate=10M` or `seed=7`; `None` if it is none of these.
     pub fn parse(word: &str) -> Option<Impair> {
         let (name, value) = word.split_once('=')?;
         Some(match name {
@@ -104,6 +113,7 @@ impl Impair {
             "reorder" => Impair::Reorder(parse_share(value)?),
             "delay" => Impair::Delay(parse_time(value)?),
             "rate" => Impair::Rate(parse_bytes(value)?),
+            "seed" => Impair::Seed(if value == "none" { None } else { Some(value.parse().ok()?) }),
             _ => return None,
         })
     }
@@ -115,6 +125,7 @@ impl Impair {
             Impair::Reorder(_) => Impair::Reorder(0),
             Impair::Delay(_) => Impair::Delay(0),
             Impair::Rate(_) => Impair::Rate(0),
+            Impair::Seed(_) => Impair::Seed(None),
         }
     }
 }
@@ -136,6 +147,8 @@ impl fmt::Display for Impair {
                 let unit = units.into_iter().find(|u| bytes > 0 && bytes % (1 << u.1) == 0).unwrap_or(("", 0));
                 write!(f, "rate={}{}", bytes >> unit.1, unit.0)
             }
+            Impair::Seed(None) => f.write_str("seed=none"),
+            Impair::Seed(Some(seed)) => write!(f, "seed={seed}"),
         }
     }
 }
@@ -169,7 +182,7 @@ pub enum FaultError {
     Rate(u64),
     /// Text that is not a fault.
     #[error(
-        "fault `{0}`: write `link 0,0,0 +X down`, `link 0,0,0 +X corrupt=1%` (or `dup=1%`, `reorder=1%`, `delay=2us`, `rate=10M`), `node 1,0,0 down` or `corrupt=0.1%` (of every link), each optionally followed by `@2ms`"
+        "fault `{0}`: write `link 0,0,0 +X down`, `link 0,0,0 +X corrupt=1%` (or `dup=1%`, `reorder=1%`, `delay=2us`, `rate=10M`, `seed=7`), `node 1,0,0 down` or `corrupt=0.1%` (of every link), each optionally followed by `@2ms`"
     )]
     Form(String),
 }

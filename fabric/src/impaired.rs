@@ -41,7 +41,7 @@ pub(crate) struct Impaired {
     failures: u32,
     /// Sequence number of the next packet to be received.
     sequence: u16,
-    /// Transmissions that random numbers were drawn for.
+    /// Transmissions that random numbers were drawn for, with a seed of its own since what befalls it changed last.
     drawn: u64,
     /// From when the packet that arrived last may ask.
     latest: Tick,
@@ -106,6 +106,9 @@ impl Fabric {
         }
         let l = self.impaired.entry(number).or_default();
         l.numbered |= what.numbers();
+        if what.seed.is_some() && what != l.what {
+            l.drawn = 0;
+        }
         l.what = what;
         self.prompt[node as usize] =
             self.owned[node as usize] && (0..self.lay.dirs).all(|dir| self.delay(node, dir) == 0);
@@ -113,7 +116,7 @@ impl Fabric {
 
     /// After changes of what befalls links.
     pub(crate) fn impaired_otherwise(&mut self) {
-        self.sound = self.impaired.values().all(|l| l.what == Impairment::default());
+        self.sound = self.impaired.values().all(|l| l.what.is_none());
         let near =
             |node: u32, dir: usize| self.owned[node as usize] || self.owned[self.net.neighbour(node, dir) as usize];
         let dirs = self.lay.dirs;
@@ -164,8 +167,9 @@ impl Fabric {
         let link = self.link(node, dir);
         let (link_rate, flits) = (self.packets[h].rate, self.packets[h].flits);
         let usual = self.timing.span(link_rate, flits);
-        let (seed, flight) = (self.seed, self.params.link_ps);
+        let flight = self.params.link_ps;
         let l = self.impaired.get_mut(&link).expect("caller knows the link");
+        let seed = l.what.seed.unwrap_or(self.seed);
         let span = usual.max(l.what.span(flits));
         let (end, flight) = (start + span, flight + l.what.delay_ps);
         if l.out_of_step {

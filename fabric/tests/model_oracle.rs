@@ -1,6 +1,6 @@
 //! The model against brute-force simulators written from `docs/model.md`: every packet's arrival
 //! time and router count, exactly, on random small networks with random traffic. In the angara
-//! profile also with links that corrupt, double, reorder, delay and slow down packets, and cables and nodes that
+//! profile also with links that corrupt, double, reorder, delay and slow down packets (with or without a seed of their own), and cables and nodes that
 //! fail: which packets are dropped and when, and what every link counts.
 //!
 //! `PROPTEST_CASES=5000 cargo test --release -p angara-fabric --test model_oracle` tries more networks.
@@ -162,6 +162,7 @@ impl How {
             How::Early(_) => (How::Early(0), "reorder=0"),
             How::Delay(_) => (How::Delay(0), "delay=0s"),
             How::Rate(_) => (How::Rate(0), "rate=0"),
+            How::Seed(_) => (How::Seed(None), "seed=none"),
         }
     }
 }
@@ -172,12 +173,14 @@ fn impairment(random: u64) -> (How, String) {
     let delay = [0, 1, 1_000, 64_000, 3_000_000][below(mix(random ^ 2), 5) as usize];
     let rate = [0, 20_000_000, 3_000_000_000, 7_499_999_999, 16_000_000_000, 90_000_000_000];
     let rate = rate[below(mix(random ^ 3), 6) as usize];
-    match below(random, 6) {
+    let seed = mix(random ^ 4) >> 60;
+    match below(random, 7) {
         0..2 => (How::Wrong(share), format!("corrupt={share}ppm")),
         2 => (How::Twice(share), format!("dup={share}ppm")),
         3 => (How::Early(share), format!("reorder={share}ppm")),
         4 => (How::Delay(delay), format!("delay={delay}ps")),
-        _ => (How::Rate(rate), format!("rate={rate}")),
+        5 => (How::Rate(rate), format!("rate={rate}")),
+        _ => (How::Seed(Some(seed)), format!("seed={seed}")),
     }
 }
 

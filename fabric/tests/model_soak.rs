@@ -1,5 +1,5 @@
 //! Random networks under random load: nothing is lost, duplicated or reordered, nothing deadlocks, and
-//! in the end every slot and credit is back. Half of the angara networks have links that corrupt
+//! in the end every slot and credit is back. Half of the angara networks have links that corrupt, double, reorder, delay or slow down
 //! packets and cables and nodes that fail while packets are under way; then packets may be dropped, but
 //! each is reported, none is delivered as well, and after a single failure nothing of the same stream arrives
 //! after it. A few networks of `angara` routers without faults run on two or three threads. Networks of `angara` routers are grids, the only
@@ -65,6 +65,18 @@ fn configuration(d: &mut Dice) -> (Config, Vec<u16>) {
     (Config { shape, profile: Profile::Generic(g), seed, faults: Vec::new() }, lengths)
 }
 
+/// Something that befalls packets, to one of these shares if it is of that kind.
+fn impairment(d: &mut Dice, percent: &[f64]) -> String {
+    let share = d.pick(percent);
+    match d.roll(7) {
+        0..3 => format!("corrupt={share}%"),
+        3 => format!("dup={share}%"),
+        4 => format!("reorder={share}%"),
+        5 => format!("delay={}ps", d.pick(&[0, 1, 100_000, 20_000_000])),
+        _ => format!("rate={}", d.pick(&[0, 30_000_000, 2_000_000_000, 90_000_000_000u64])),
+    }
+}
+
 /// Up to five faults of a network of at most four dimensions, before `until`.
 fn faults(d: &mut Dice, shape: &Shape, until: u64) -> Vec<String> {
     let Shape::Grid { dims, wrap } = shape else { return Vec::new() };
@@ -85,8 +97,8 @@ fn faults(d: &mut Dice, shape: &Shape, until: u64) -> Vec<String> {
         list.push(match d.roll(8) {
             0..3 => format!("{link} down @{at}ps"),
             3 => format!("node {} down @{at}ps", place(&node)),
-            4..7 => format!("{link} corrupt={}% @{at}ps", d.pick(&[0.1, 10.0, 50.0, 95.0, 100.0])),
-            _ => format!("corrupt={}% @{at}ps", d.pick(&[0.0, 0.1, 5.0, 30.0])),
+            4..7 => format!("{link} {} @{at}ps", impairment(d, &[0.1, 10.0, 50.0, 95.0, 100.0])),
+            _ => format!("{} @{at}ps", impairment(d, &[0.0, 0.1, 5.0, 30.0])),
         });
     }
     list

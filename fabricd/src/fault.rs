@@ -7,7 +7,8 @@
 //!               dup=1%        … or are sent twice,
 //!               reorder=1%    … or are overtaken by the next one,
 //!               delay=2us     … or take that much longer, as does word of them the other way,
-//!               rate=10M      … or leave at no more than so many bytes per second
+//!               rate=10M      … or leave at no more than so many bytes per second;
+//!               seed=7        which ones suffer follows from this number, whatever was before
 //! node 1,0,0 corrupt=1%       the same on every link that begins or ends there
 //! corrupt=0.1%                the same on every link; what is said of a node counts more, what of the link most
 //! node 1,0,0 down             the node stops forwarding; every link to it is cut
@@ -128,7 +129,7 @@ impl FaultError {
 }
 
 /// The accepted forms, for messages.
-pub const FORMS: &str = "`link 0,0,0 +X down`, `up`, `clear` or any of `corrupt=1% drop=1% dup=1% reorder=1% delay=2us rate=10M`, \
+pub const FORMS: &str = "`link 0,0,0 +X down`, `up`, `clear` or any of `corrupt=1% drop=1% dup=1% reorder=1% delay=2us rate=10M seed=1`, \
                          the same for `node 1,0,0 down`, or `corrupt=0.1%` and the like alone (`every link clear` ends these); \
                          what is set may end with when, such as `@2ms`";
 
@@ -164,12 +165,16 @@ pub(crate) fn parse(text: &str, shape: Shape) -> Result<Vec<Action>, FaultError>
             None => Ok(Action::Clear(what)),
             Some(_) => Err(fail(format!("`{effect}` is done at once; leave the time out"))),
         };
-        actions.push(match (site, *effect) {
+        let action = match (site, *effect) {
             (Site::Link(..) | Site::Node(_), "down") => set(Failing::Down),
             (Site::Link(..) | Site::Node(_), "up") => end(ClearSpec::Up(site))?,
             (_, "clear") => end(ClearSpec::Site(site))?,
             _ => set(impairment(effect).map_err(fail)?),
-        });
+        };
+        // Everything said with a seed begins with it; what is cleared is cleared before.
+        let cleared = || actions.iter().rposition(|a| matches!(a, Action::Clear(_))).map_or(0, |last| last + 1);
+        let place = if effect.starts_with("seed=") { cleared() } else { actions.len() };
+        actions.insert(place, action);
     }
     match actions.is_empty() {
         true => Err(fail("what happens to it is missing".into())),
@@ -189,6 +194,7 @@ fn impairment(effect: &str) -> Result<Failing, String> {
         "drop" | "corrupt" | "dup" | "reorder" => format!("`{value}` is not a percentage from 0 to 100"),
         "delay" => format!("`{value}` is not a delay such as 2us"),
         "rate" => format!("`{value}` is not a rate in bytes per second such as 10M"),
+        "seed" => format!("`{value}` is not a seed: write a whole number, or none for the daemon's"),
         _ => unknown(),
     };
     let failing = failing.ok_or_else(mistake)?;
@@ -379,6 +385,9 @@ mod tests {
             "node 1,0,0 delay=2us @1s",
             "corrupt=0.1%",
             "rate=5000",
+            "link 0,1,0 +Y seed=7",
+            "node 1,0,0 seed=18446744073709551615",
+            "seed=0",
         ] {
             assert_eq!(FaultSpec::parse(text, shape()).expect("valid").to_string(), text);
         }
@@ -402,6 +411,8 @@ mod tests {
             ("link 0,0,0 +X delay=2s", "give at most 1s"),
             ("link 0,0,0 +X rate=fast", "`fast` is not a rate"),
             ("link 0,0,0 +X rate=10", "give at least 1000"),
+            ("link 0,0,0 +X seed=x", "`x` is not a seed"),
+            ("link 0,0,0 +X seed=-1", "`-1` is not a seed"),
             ("link 0,0,0 +X up @2ms", "leave the time out"),
             ("link 0,0,0 +X corrupt=200%", "`200%` is not a percentage"),
             ("all clear", "exactly one fault"),
@@ -468,6 +479,19 @@ mod tests {
                 &["node 0,0 delay=3us", "node 0,0 rate=10M"],
             ),
             (&["corrupt=2%", "rate=10M", "node 1,1 dup=1%"], "every link clear", &["node 1,1 dup=1%"]),
+            (&[], "link 0,0 +X drop=1% seed=7", &["link 0,0 +X seed=7", "link 0,0 +X drop=1%"]),
+            (
+                &["link 0,0 +X seed=7", "node 0,0 seed=2"],
+                "link 0,0 +X seed=8 corrupt=1%",
+                &["node 0,0 seed=2", "link 0,0 +X seed=8", "link 0,0 +X corrupt=1%"],
+            ),
+            (&["link 0,0 +X seed=7", "link 0,0 +X drop=1%"], "link 0,0 +X seed=none", &["link 0,0 +X drop=1%"]),
+            (&["link 0,0 +X seed=7", "link 0,0 +X drop=1%"], "link 0,0 +X clear", &[]),
+            (
+                &["link 0,0 +X dup=7%"],
+                "link 0,0 +X clear drop=1% seed=7",
+                &["link 0,0 +X seed=7", "link 0,0 +X drop=1%"],
+            ),
             (&["corrupt=2%", "node 1,1 down"], "all clear", &[]),
         ] {
             assert_eq!(after(before, text).expect(text), result, "{before:?} {text}");
@@ -479,7 +503,16 @@ mod tests {
     #[test]
     fn what_is_said_of_less_counts_more() {
         let shape: Shape = "4x2".parse().expect("shape");
-        let said = ["link 1,0 +X drop=4%", "corrupt=1%", "delay=5ns", "node 0,0 corrupt=2%", "link 1,0 -X corrupt=3%"];
+        let said = [
+            "link 1,0 +X drop=4%",
+            "corrupt=1%",
+            "delay=5ns",
+            "node 0,0 corrupt=2%",
+            "link 1,0 -X corrupt=3%",
+            "seed=1",
+            "node 0,0 seed=2",
+            "link 1,0 -X seed=3",
+        ];
         let faults: Vec<FaultSpec> = said.iter().map(|t| FaultSpec::parse(t, shape).expect("valid")).collect();
         let links = impairments(&faults, shape);
         assert_eq!(links.len(), 8 * 4, "every link: a dimension of size 2 has two cables");
@@ -487,13 +520,13 @@ mod tests {
             let Ok((Site::Link(node, dir), _)) = parse_site(&["link", &text[..3], &text[4..]], shape) else { panic!() };
             let what = links[&Link { node, dir }];
             assert_eq!(what.delay_ps, 5_000);
-            what.wrong
+            (what.wrong, what.seed)
         };
-        assert_eq!(wrong("2,0 +X"), 10_000, "as every link");
-        assert_eq!(wrong("0,0 +X"), 20_000, "leaves the node");
-        assert_eq!(wrong("0,1 +Y"), 20_000, "leads to the node");
-        assert_eq!(wrong("1,0 -X"), 30_000, "itself");
-        assert_eq!(wrong("1,0 +X"), 50_000, "lost, and damaged as on every link");
+        assert_eq!(wrong("2,0 +X"), (10_000, Some(1)), "as every link");
+        assert_eq!(wrong("0,0 +X"), (20_000, Some(2)), "leaves the node");
+        assert_eq!(wrong("0,1 +Y"), (20_000, Some(2)), "leads to the node");
+        assert_eq!(wrong("1,0 -X"), (30_000, Some(3)), "itself");
+        assert_eq!(wrong("1,0 +X"), (50_000, Some(1)), "lost, and damaged as on every link");
     }
 
     proptest! {

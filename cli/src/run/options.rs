@@ -25,7 +25,7 @@ const ENV_HEAP: &str = "SHMEM_SYMMETRIC_SIZE";
 #[derive(Args, Clone)]
 #[command(after_help = "The exit code is that of the first PE that fails, 128+N if signal N killed it, 124 after \
 --timeout, 2 for wrong usage, 1 if the job could not be run. A link fault is written `link 0,0,0 +X down` or \
-`link 0,0,0 +X corrupt=1%` (or `drop=`, `dup=`, `reorder=`, `delay=2us`, `rate=10M`), a node fault `node 1,0,0 down`, \
+`link 0,0,0 +X corrupt=1%` (or `drop=`, `dup=`, `reorder=`, `delay=2us`, `rate=10M`, `seed=7`), a node fault `node 1,0,0 down`, \
 each optionally followed by `@2ms`.")]
 pub(crate) struct RunArgs {
     /// Number of PEs (processes); -np is understood too

@@ -16,7 +16,7 @@ pub(super) fn any_impairment(dice: &mut Dice) -> Impairment {
     let (wrong, twice, late) = (share(), share(), share());
     let delay_ps = [0, 1, 5_000, 700_000, 30_000_000][dice.below(5) as usize];
     let rate = [0, 0, 20_000_000, 3_000_000_000, 90_000_000_000][dice.below(5) as usize];
-    Impairment { wrong, twice, late, delay_ps, rate }
+    Impairment { wrong, twice, late, delay_ps, rate, seed: None }
 }
 
 /// Gives about half of the links something of their own.
@@ -237,7 +237,7 @@ fn what_befalls_packets_depends_on_the_seed_alone() {
         let mut w = World::with(config, &ports);
         all_links(
             &mut w.fabric,
-            Impairment { wrong: 20_000, twice: 50_000, late: 50_000, delay_ps: 1000, rate: 1 << 30 },
+            Impairment { wrong: 20_000, twice: 50_000, late: 50_000, delay_ps: 1000, rate: 1 << 30, seed: None },
         );
         for i in 0..200u32 {
             w.put(port(i % 4), port((i + 1) % 4), 0, &[1; 64]);
@@ -247,6 +247,67 @@ fn what_befalls_packets_depends_on_the_seed_alone() {
     };
     assert_eq!(run(3), run(3));
     assert_ne!(run(3), run(4));
+}
+
+/// What a link with errors under a seed of its own counts, and when the last of its packets is answered, in a network
+/// of seed `network` where `before` packets have crossed the link already while it was bad in another way.
+fn seeded(network: u64, before: u64, seed: u64) -> (LinkCounters, Tick) {
+    let mut w = World::with(Config { seed: network, ..Config::new("mesh:2".parse().unwrap()) }, &[port(0), port(1)]);
+    let link = Link { node: 0, dir: Direction::new(0, true) };
+    let befalls = |w: &mut World, packets: u64, what: Impairment| {
+        w.fabric.set_impairments(&BTreeMap::from([(link, what)])).unwrap();
+        let (from, start) = (w.fabric.link_counters(link), w.fabric.now());
+        for i in 0..packets {
+            w.put(port(0), port(1), 8 * (i % 1000), &[1; 8]);
+        }
+        w.finish();
+        let to = w.fabric.link_counters(link);
+        let counts = LinkCounters {
+            crc_errors: to.crc_errors - from.crc_errors,
+            replays: to.replays - from.replays,
+            duplicates: to.duplicates - from.duplicates,
+            reordered: to.reordered - from.reordered,
+            ..LinkCounters::default()
+        };
+        (counts, w.fabric.now() - start)
+    };
+    befalls(&mut w, before, Impairment { wrong: 300_000, ..Impairment::default() });
+    let what = Impairment { wrong: 50_000, twice: 50_000, late: 50_000, seed: Some(seed), ..Impairment::default() };
+    befalls(&mut w, 300, what)
+}
+
+#[test]
+fn with_a_seed_of_its_own_a_link_loses_the_same_packets_whatever_was_before() {
+    let first = seeded(1, 0, 7);
+    assert!(first.0.crc_errors > 0 && first.0.duplicates > 0 && first.0.reordered > 0, "{first:?}");
+    assert_eq!(first, seeded(2, 0, 7), "the seed of the network does not matter");
+    assert_eq!(first, seeded(1, 41, 7), "nor how many packets there were before");
+    assert_ne!(first, seeded(1, 0, 8));
+    assert_eq!(first, seeded(7, 0, 7));
+}
+
+#[test]
+fn a_seed_begins_anew_only_when_what_befalls_the_link_changes() {
+    let link = Link { node: 0, dir: Direction::new(0, true) };
+    let what = Impairment { wrong: 100_000, seed: Some(5), ..Impairment::default() };
+    // Errors of the first hundred packets and of the second, where `between` is said before the latter.
+    let run = |between: &[Impairment]| {
+        let mut w = World::new("mesh:2");
+        w.fabric.set_impairments(&BTreeMap::from([(link, what)])).unwrap();
+        [(); 2].map(|()| {
+            let before = w.fabric.link_counters(link).crc_errors;
+            for i in 0..100u64 {
+                w.put(port(0), port(1), 8 * i, &[1; 8]);
+            }
+            w.finish();
+            between.iter().for_each(|what| w.fabric.set_impairments(&BTreeMap::from([(link, *what)])).unwrap());
+            w.fabric.link_counters(link).crc_errors - before
+        })
+    };
+    let on = run(&[]);
+    assert_ne!(on[0], on[1], "a seed whose two halves can be told apart");
+    assert_eq!(run(&[what]), on, "said again it goes on");
+    assert_eq!(run(&[Impairment::default(), what]), [on[0]; 2], "cleared and said again it begins anew");
 }
 
 #[test]
@@ -278,14 +339,21 @@ fn faults_are_read_and_shown() {
         "delay=1500ns",
         "delay=7ps",
         "link 1,1 +Y rate=10M",
+        "link 1,1 +Y seed=18446744073709551615",
+        "link 1,1 +Y seed=none",
         "rate=1000",
     ] {
         let fault = Fault::parse(text, &shape).unwrap();
         assert_eq!(fault.show(&shape), text);
     }
-    for text in
-        ["link 0,0 +X delay=soon", "link 0,0 +X rate=fast", "link 0,0 +X dup=200%", "link 0,0 +X slow=1%", "rate="]
-    {
+    for text in [
+        "link 0,0 +X delay=soon",
+        "link 0,0 +X rate=fast",
+        "link 0,0 +X dup=200%",
+        "link 0,0 +X slow=1%",
+        "rate=",
+        "seed=-1",
+    ] {
         assert!(matches!(Fault::parse(text, &shape), Err(FaultError::Form(_))), "{text}");
     }
     let mut fabric = Fabric::new(Config::new(shape)).unwrap();

@@ -14,6 +14,7 @@ pub(super) struct Link {
     early: u64,
     delay: u64,
     rate: u64,
+    seed: Option<u64>,
     /// It has or had one of the three shares.
     counted: bool,
     drawn: u64,
@@ -30,13 +31,30 @@ pub(super) struct Link {
 }
 
 impl Link {
+    /// All that befalls its packets.
+    fn said(&self) -> [How; 6] {
+        [
+            How::Wrong(self.wrong),
+            How::Twice(self.twice),
+            How::Early(self.early),
+            How::Delay(self.delay),
+            How::Rate(self.rate),
+            How::Seed(self.seed),
+        ]
+    }
+
     pub(super) fn change(&mut self, how: How) {
+        let news = !self.said().contains(&how);
         match how {
             How::Wrong(share) => self.wrong = share,
             How::Twice(share) => self.twice = share,
             How::Early(share) => self.early = share,
             How::Delay(time) => self.delay = time,
             How::Rate(rate) => self.rate = rate,
+            How::Seed(seed) => self.seed = seed,
+        }
+        if self.seed.is_some() && news {
+            self.drawn = 0;
         }
         self.counted |= matches!(how, How::Wrong(1..) | How::Twice(1..) | How::Early(1..));
     }
@@ -111,11 +129,12 @@ impl World<'_> {
             self.met.early += 1;
             right = false;
         } else if l.counted {
-            let (seed, k) = (self.seed, l.drawn);
+            let (seed, k) = (l.seed.unwrap_or(self.seed), l.drawn);
             let happens = |purpose, share| {
                 below(word(seed, 16 * u64::from(node) + direction as u64, purpose, k), 1_000_000) < share
             };
             l.drawn += 1;
+            self.met.seeded += u64::from(l.seed.is_some());
             if happens(ERRORS, l.wrong) {
                 l.counts.wrong += 1;
                 right = false;

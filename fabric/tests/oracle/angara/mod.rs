@@ -40,6 +40,8 @@ pub(crate) enum How {
     Delay(u64),
     /// Bytes per second.
     Rate(u64),
+    /// What random words are drawn from instead of the network's seed.
+    Seed(Option<u64>),
 }
 
 /// What a link has counted.
@@ -92,10 +94,12 @@ pub(crate) struct Met {
     pub(crate) delayed: u64,
     /// Packets that waited on a shortened cable for one before them.
     pub(crate) queued: u64,
+    /// Transmissions that drew from a seed of their link's own.
+    pub(crate) seeded: u64,
 }
 
 impl Met {
-    fn each(&mut self) -> [&mut u64; 12] {
+    fn each(&mut self) -> [&mut u64; 13] {
         let Met {
             taken_back,
             held,
@@ -109,8 +113,9 @@ impl Met {
             slowed,
             delayed,
             queued,
+            seeded,
         } = self;
-        [taken_back, held, detours, out_of_order, worn_out, twice, early, late, let_go, slowed, delayed, queued]
+        [taken_back, held, detours, out_of_order, worn_out, twice, early, late, let_go, slowed, delayed, queued, seeded]
     }
     pub(crate) fn add(&mut self, other: &Met) {
         let mut other = *other;
