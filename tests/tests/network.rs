@@ -154,6 +154,36 @@ fn an_impaired_link_repairs_and_results_stay_right() {
 }
 
 #[test]
+fn with_a_seed_the_same_packets_of_a_program_suffer_whatever_happened_before() {
+    let test = Test::new("fault-seed");
+    let daemon = Daemon::start(&test, &["--torus", "4"]);
+    let say = |spec: &str| {
+        let request = Request::FaultSet { spec: spec.into() };
+        daemon.control().ask(&request).unwrap_or_else(|e| panic!("{spec}: {}", e.message));
+    };
+    let mut before = (0, 0);
+    // What the link counts while the program runs: damaged packets and doubled ones.
+    let mut suffered = |what: &str| {
+        say("all clear");
+        say(&format!("link 0 +X {what}"));
+        let (_, report) = run(&test, &["-n", "2", "--path", "ring"], &traffic(), &[]);
+        let link = report.links.iter().find(|l| l.node == 0 && l.dir == "+X").expect("the link was used");
+        let now = (link.crc_errors, link.duplicates);
+        let earlier = std::mem::replace(&mut before, now);
+        (now.0 - earlier.0, now.1 - earlier.1)
+    };
+    let first = suffered("drop=4% dup=6% seed=7");
+    assert!(first.0 > 0 && first.1 > 0, "{first:?}");
+    let other = suffered("drop=4% dup=6% seed=8");
+    assert_ne!(first, other);
+    suffered("corrupt=10%");
+    assert_eq!(first, suffered("drop=4% dup=6% seed=7"));
+    assert_eq!(other, suffered("seed=8 dup=6% drop=4%"));
+    daemon.shutdown();
+    test.assert_clean();
+}
+
+#[test]
 fn a_dead_link_is_avoided() {
     let test = Test::new("dead-link");
     let network = ["-n", "8", "--torus", "4x2", "--path", "ring"];
