@@ -197,7 +197,8 @@ mod linux {
     /// cores), then timed yields, then the futex.
     /// `kernel` is the one the cell's writers notify with. While `in_the_way`, whoever is waited for can only go on if this
     /// thread leaves the core: then it sleeps at once, because a yield is no more than advice to the scheduler.
-    /// `give_up` is asked between sleeps (about every millisecond) and ends the wait with its error.
+    /// `give_up` is asked between sleeps (about every millisecond, or every 20 where writers fence) and ends the wait with
+    /// its error.
     pub fn wait_until<E>(
         cell: &WaitCell,
         kernel: &impl Kernel,
