@@ -132,8 +132,9 @@ pub(super) struct Trunks {
     origin: Instant,
     slots: u16,
     batch: Vec<u8>,
-    /// The clock at the last look for datagrams.
+    /// The clock at the last look for datagrams, and how many had come.
     polled: Duration,
+    came: usize,
     /// Datagrams that do not even claim to be from another host of this cluster to this one.
     strangers: u64,
 }
@@ -190,6 +191,7 @@ impl Trunks {
             batch: Vec::new(),
             strangers: 0,
             polled: Duration::ZERO,
+            came: 0,
         })
     }
 
@@ -378,9 +380,15 @@ impl Trunks {
                 None => *strangers += 1,
             }
         };
-        if let Err(e) = self.socket.recv(&mut take) {
-            tracing::debug!(error = %e, "cannot receive");
-        }
+        self.came = self.socket.recv(&mut take).unwrap_or_else(|error| {
+            tracing::debug!(%error, "cannot receive");
+            0
+        });
+    }
+
+    /// Whether a single datagram had come at the last look.
+    pub(super) fn came_alone(&self) -> bool {
+        self.came == 1
     }
 
     /// Acknowledges everything now: the thread is about to sleep.
