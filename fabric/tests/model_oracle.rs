@@ -383,6 +383,8 @@ fn random_faults_need_every_rule() {
         let shape = Shape::Grid { dims, wrap: seed % 3 != 0 };
         let case = Faulty::new(shape, Angara::default(), 6, seed % 2 == 0, 9, seed % 4 == 0, mix(seed));
         let (fate, met) = case.fate_in_oracle();
+        let got = fate_in_model(&case.config, &case.sent, 1000);
+        assert!(got == fate, "seed {seed}: {:?}\n{}", case.config.faults, differences(&case.sent, &got, &fate));
         all.add(&met);
         dropped += fate.dropped.len();
     }
