@@ -12,7 +12,6 @@ use super::engine::Engine;
 use super::lane::Lane;
 use super::ports::Flight;
 use super::post::{Context, Posted, Violation};
-use super::trunks::Trunks;
 use abi::channel::Fault;
 use abi::wait::{Kernel, Linux};
 use fabric::{InjectError, Port, Tick};
@@ -60,10 +59,6 @@ impl Engine {
             if self.poll_trunks() {
                 work = true;
                 self.carry();
-                if self.trunks.as_ref().is_some_and(Trunks::came_alone) {
-                    // Nothing more comes before somebody else goes on, who may need this core.
-                    rustix::thread::sched_yield();
-                }
             }
             if work {
                 idle.reset();
@@ -298,7 +293,7 @@ impl Engine {
                 (false, false) => NAP_UNFENCED,
             };
             let due = self.faults.next_due().map(|due| due.saturating_duration_since(Instant::now()));
-            let heartbeat = self.trunks.as_ref().and_then(Trunks::next_due);
+            let heartbeat = self.trunks.as_ref().and_then(super::trunks::Trunks::next_due);
             let mut limit = [due, heartbeat, self.paced_pause()].into_iter().flatten().fold(nap, Duration::min);
             if let Some(trunks) = &mut self.trunks {
                 trunks.wait(self.epoll.as_fd(), limit);

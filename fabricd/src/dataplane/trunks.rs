@@ -132,9 +132,8 @@ pub(super) struct Trunks {
     origin: Instant,
     slots: u16,
     batch: Vec<u8>,
-    /// The clock at the last look for datagrams, and how many had come.
+    /// The clock at the last look for datagrams.
     polled: Duration,
-    came: usize,
     /// Datagrams that do not even claim to be from another host of this cluster to this one.
     strangers: u64,
 }
@@ -191,7 +190,6 @@ impl Trunks {
             batch: Vec::new(),
             strangers: 0,
             polled: Duration::ZERO,
-            came: 0,
         })
     }
 
@@ -380,15 +378,9 @@ impl Trunks {
                 None => *strangers += 1,
             }
         };
-        self.came = self.socket.recv(&mut take).unwrap_or_else(|error| {
-            tracing::debug!(%error, "cannot receive");
-            0
-        });
-    }
-
-    /// Whether a single datagram had come at the last look.
-    pub(super) fn came_alone(&self) -> bool {
-        self.came == 1
+        if let Err(e) = self.socket.recv(&mut take) {
+            tracing::debug!(error = %e, "cannot receive");
+        }
     }
 
     /// Acknowledges everything now: the thread is about to sleep.
