@@ -9,6 +9,7 @@ use crate::config::{Options, Ready};
 use crate::control;
 use crate::create::Reservation;
 use crate::dataplane::{self, Handle, Notice};
+use crate::impair::{Change, Favour};
 use crate::job::{Endpoints, Job, random_key};
 use crate::limits;
 use crate::runtime_dir::{self, DirError, RuntimeDir};
@@ -93,6 +94,8 @@ pub(crate) struct Daemon {
     pub(crate) expelled: Cell<bool>,
     /// The other hosts, if this daemon is one of a cluster.
     pub(crate) span: Option<Span>,
+    /// Cuts of trunks that other hosts have asked for and that are made in a moment.
+    pub(crate) cuts: RefCell<Vec<(Favour, Change)>>,
     pub(crate) streams: Streams,
     /// What the hosts have agreed on.
     pub(crate) agreement: Agreement,
@@ -408,6 +411,7 @@ impl Daemon {
         let life = random.unwrap_or_else(|| std::process::id().into());
         Daemon {
             hosted: options.hosted(),
+            cuts: RefCell::default(),
             span: options.cluster.clone().map(|member| Span::new(member, data.clone(), life)),
             streams: Streams::default(),
             agreement: Agreement::new(&options.faults),

@@ -9,6 +9,7 @@
 
 use crate::config::parse_size;
 use crate::daemon::Daemon;
+use crate::dataplane::Engine;
 use crate::fault::{parse_delay, parse_ppm};
 use crate::placement::failure;
 use crate::span::Ask;
@@ -161,18 +162,34 @@ impl Daemon {
         if command.change.cut != Some(true) {
             return self.impair_here(favour.to, favour.except, command.change).await;
         }
+        self.cuts.borrow_mut().push((favour, command.change));
         let daemon = self.clone();
         tokio::task::spawn_local(async move {
             tokio::time::sleep(LAST_WORDS).await;
-            if let Err(f) = daemon.impair_here(favour.to, favour.except, command.change).await {
+            if let Err(f) = daemon.make_cuts().await {
                 tracing::warn!(why = f.message, "trunks not cut");
             }
         });
         Ok(())
     }
 
+    /// Makes the cuts that wait for their moment.
+    async fn make_cuts(&self) -> Result<(), Failure> {
+        let cuts = self.cuts.take();
+        if cuts.is_empty() {
+            return Ok(());
+        }
+        tracing::info!(?cuts, "trunks impaired");
+        let make = move |engine: &mut Engine| {
+            cuts.into_iter().for_each(|(favour, change)| engine.impair(favour.to, favour.except, change));
+        };
+        self.data.call(make).await.map_err(Failure::from)
+    }
+
     async fn impair_here(&self, host: Option<u16>, except: Option<u16>, change: Change) -> Result<(), Failure> {
-        tracing::info!(?host, ?change, "trunks impaired");
+        // What was asked for earlier must not undo this.
+        self.make_cuts().await?;
+        tracing::info!(host, ?change, "trunks impaired");
         self.data.call(move |engine| engine.impair(host, except, change)).await.map_err(Failure::from)
     }
 }
