@@ -132,8 +132,8 @@ pub(super) struct Trunks {
     origin: Instant,
     slots: u16,
     batch: Vec<u8>,
-    /// The clock at the last look for datagrams.
-    polled: Duration,
+    /// The clock when it was read last.
+    clock: Duration,
     /// Datagrams that do not even claim to be from another host of this cluster to this one.
     strangers: u64,
 }
@@ -189,7 +189,7 @@ impl Trunks {
             slots: cluster.boundary_slots.unwrap_or(SLOTS_DEFAULT).max(ROUTER_SLOTS),
             batch: Vec::new(),
             strangers: 0,
-            polled: Duration::ZERO,
+            clock: Duration::ZERO,
         })
     }
 
@@ -281,7 +281,7 @@ impl Trunks {
     /// the trunks' own housekeeping was done.
     pub(super) fn poll(&mut self, fabric: &mut Fabric, words: &mut Vec<Word>) -> bool {
         let now = self.origin.elapsed();
-        self.polled = now;
+        self.clock = now;
         self.receive(now);
         let mut work = false;
         for (&host, peer) in &mut self.peers {
@@ -344,7 +344,10 @@ impl Trunks {
     pub(super) fn send(&mut self) {
         // Reading the clock takes as long as the rest while there is nothing to send.
         let idle = |p: &Peer| p.association.backlog() == 0 && p.held.is_none();
-        let now = if self.peers.values().all(idle) { self.polled } else { self.origin.elapsed() };
+        if !self.peers.values().all(idle) {
+            self.clock = self.origin.elapsed();
+        }
+        let now = self.clock;
         for peer in self.peers.values_mut() {
             if peer.crossings.iter().any(|c| !c.record.is_empty()) {
                 let since = *peer.held.get_or_insert(now);
