@@ -8,7 +8,9 @@
 //!
 //! No public bit-level description of the Angara adapter exists. Facts (operations, virtual
 //! channels, 128-bit flits, CRC in the last flit, rings, DMA and CSR regions) come from the
-//! papers named in `docs/registers.md`; field positions are ours and are listed there.
+//! papers named in `docs/reference/registers.md`; field positions are ours and are listed there.
+
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
 compile_error!(
@@ -16,32 +18,26 @@ compile_error!(
      on another platform they would be silently weaker, so this refuses to build"
 );
 
-pub mod account;
+mod chip;
 #[cfg(not(loom))]
-pub mod channel;
-pub mod csr;
-pub mod desc;
-#[cfg(not(loom))]
-pub mod job;
-#[cfg(not(loom))]
-pub mod launch;
+mod control;
+mod memory;
 #[cfg(all(loom, test))]
 mod models;
-#[cfg(not(loom))]
-pub mod msg;
-#[cfg(not(loom))]
-pub mod note;
-pub mod packet;
-pub mod queue;
 #[cfg(all(test, not(loom)))]
 mod registers;
-pub mod shm;
-mod sync;
-pub mod torus;
-pub mod wait;
+pub mod text;
+
+#[cfg(not(loom))]
+pub use chip::channel;
+pub use chip::{account, csr, desc, packet, queue, torus};
+#[cfg(not(loom))]
+pub use control::{env, job, launch, msg, note, trust};
+pub use memory::{copy, shm, wait};
+pub use text::{fault, print};
 
 /// Version of every layout and message in this crate. Daemon and client must agree exactly.
-pub const ABI_VERSION: u32 = 3;
+pub const ABI_VERSION: u32 = 4;
 /// First eight bytes of every page that starts with a [`shm::PageHeader`]: `ANGARA\0` and the page kind.
 pub const MAGIC: [u8; 7] = *b"ANGARA\0";
 /// Bytes in one flit (paper 000, section 2: 128 bits).

@@ -1,4 +1,4 @@
-//! Keeps `docs/registers.md` and the code in step.
+//! Keeps `docs/reference/registers.md` and the code in step.
 //!
 //! The tables between `<!-- table: NAME -->` and `<!-- end -->` are generated here: offsets from
 //! the constants, bit positions by encoding one field at a time with all its bits set and looking
@@ -13,7 +13,7 @@ use crate::packet::{Address, Header, PacketType, ReduceElem, ReduceOp, Tail, Vc}
 use crate::torus::{Coords, Direction};
 use std::fmt::Write;
 
-const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/registers.md");
+const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/reference/registers.md");
 
 /// Where the field is that makes the difference between two encodings: `[high:low]`.
 fn span(changed: u128) -> String {
@@ -265,6 +265,7 @@ fn status_table() -> String {
             (hex(status::DMA_HEAD), "u32 descriptors taken"),
             (hex(status::COPIED), "u32 latest post whose source data has been copied"),
             (hex(status::INJECTED), "u32 latest post all of whose packets are injected (guarantee 2)"),
+            (hex(status::DELIVERED), "u32 latest post up to which every read has delivered its data"),
             (hex(status::ERR), "u32 sticky error: 0 or a fault code"),
             (hex(status::ERR_SEQ), "u32 post that caused it"),
             (hex(status::MAILBOX_ACK), "u32 CSR command acknowledged"),
@@ -330,8 +331,10 @@ fn job_table() -> String {
             ),
             (hex(at::COLLECTIVES), "u32 collectives: 0 auto, 1 tree, 2 point-to-point"),
             (hex(at::STATE), "u32 0 running, 1 ended"),
-            (hex(at::ATTACHED), "u32 PEs attached"),
+            (hex(at::ATTACHED), "u32 PEs that take part"),
             (hex(at::CROWDED), "u32 1: more PEs than cores, waiting must not spin"),
+            (hex(at::EXITS), "u32 1: a PE has ended the program in order"),
+            (hex(at::EXIT_STATUS), "i32 exit status it gave"),
             (hex(at::HEAP_STRIDE), "u64 bytes from one heap slice to the next"),
             (hex(at::STATIC_STRIDE), "u64 bytes from one static slice to the next; 0 until the first PE attached"),
             (hex(at::DAEMON_SLEEPS), "u32 non-zero: a post must ring the doorbell eventfd"),
@@ -339,7 +342,10 @@ fn job_table() -> String {
             (pe(0), "u32 node of the PE"),
             (pe(4), "u8 × 4 coordinates of that node"),
             (pe(8), "u32 endpoint of the PE at that node"),
-            (pe(12), "u32 1 while attached"),
+            (
+                pe(12),
+                "u32 seat of the PE: `[2:0]` 0 free, 1 taken, 2 resting, 3 left, 4 deserted; `[31:3]` lives that are over",
+            ),
         ],
     )
 }
@@ -371,7 +377,7 @@ fn sync_table() -> String {
             ),
             (
                 format!("{} + 384·PEs + {}·pe", hex(SyncPage::CELLS), size_of::<crate::note::WaitNote>()),
-                "what a PE waits for: u64 since (ns, 0: nothing), u32 length, text",
+                "what a PE waits for: u64 since (ns, 0: nothing), u32 length, u32 looks in vain for other PEs, text",
             ),
             (format!("{} + 768·PEs + 4·pe", hex(SyncPage::CELLS)), "u32 core a PE is bound to, plus one"),
         ],
@@ -402,7 +408,7 @@ fn sizes_table() -> String {
 
 #[test]
 fn the_register_document_agrees_with_the_code() {
-    let text = std::fs::read_to_string(DOCUMENT).expect("docs/registers.md lies beside the crates");
+    let text = std::fs::read_to_string(DOCUMENT).expect("docs/reference/registers.md lies beside the crates");
     let tables = [
         ("header", header_table()),
         ("memory-address", memory_table()),
@@ -426,6 +432,6 @@ fn the_register_document_agrees_with_the_code() {
             write!(stale, "\n{marker}{want}<!-- end -->\n").expect("a string takes everything");
         }
     }
-    assert!(stale.is_empty(), "docs/registers.md is stale; these tables are right:\n{stale}");
+    assert!(stale.is_empty(), "docs/reference/registers.md is stale; these tables are right:\n{stale}");
     assert_eq!(text.matches("<!-- table:").count(), tables.len(), "a table nobody checks");
 }

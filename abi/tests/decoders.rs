@@ -364,6 +364,7 @@ fn message(which: usize, pes: u32, key: &str) -> String {
         ppn: 1,
         map: Map::Random(7),
         heap: u64::MAX,
+        heap_may_shrink: false,
         path: Path::Ring,
         barrier: abi::job::Barrier::Multiphase,
         collectives: abi::job::Collectives::P2p,
@@ -381,7 +382,7 @@ fn message(which: usize, pes: u32, key: &str) -> String {
             statics: vec![4096, u64::MAX],
         }),
         4 => serde_json::to_string(&AdapterRequest::TreeOpen { root: pes, pes: vec![0, pes] }),
-        _ => serde_json::to_string(&AdapterRequest::Abort { status: -1, reason: key }),
+        _ => serde_json::to_string(&AdapterRequest::Abort { status: -1, reason: key, orderly: true }),
     };
     json.expect("plain data")
 }

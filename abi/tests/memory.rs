@@ -3,8 +3,8 @@
 #![cfg(not(loom))]
 
 use abi::account::{CONTEXTS, Class, Counters, Traffic};
-use abi::job::{Barrier, Collectives, Geometry, JobPage, JobState, PeEntry, Reach, SyncPage, Targets};
-use abi::shm::{Access, Mapping, PageKind, copy_elements};
+use abi::job::{Barrier, Collectives, Geometry, JobPage, JobState, PeEntry, Reach, Seat, SeatState, SyncPage, Targets};
+use abi::shm::{Access, Mapping, PageKind};
 use abi::torus::Shape;
 use proptest::prelude::*;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
@@ -54,9 +54,12 @@ proptest! {
         let mut got = vec![0xaa; len + 64];
         let mut want = got.clone();
         want[16 + to..16 + to + len].copy_from_slice(&source[from..from + len]);
-        // SAFETY: both vectors are longer than offset + len, and distinct.
-        unsafe { copy_elements(source.as_ptr().add(from), got.as_mut_ptr().add(16 + to), len) };
-        prop_assert_eq!(got, want);
+        for copy in [abi::copy::store, abi::copy::load] {
+            got.fill(0xaa);
+            // SAFETY: both vectors are longer than offset + len, and distinct.
+            unsafe { copy(got.as_mut_ptr().add(16 + to), source.as_ptr().add(from), len) };
+            prop_assert_eq!(&got, &want);
+        }
     }
 }
 
@@ -146,7 +149,7 @@ fn geometry(pes: usize) -> (Geometry, Vec<PeEntry>) {
     };
     let entry = |pe: usize| {
         let node = (pe % shape.nodes()) as u32;
-        PeEntry { node, coords: shape.coords(node), endpoint: (pe / shape.nodes()) as u16, attached: false }
+        PeEntry { node, coords: shape.coords(node), endpoint: (pe / shape.nodes()) as u16, seat: Seat::FREE }
     };
     (g, (0..pes).map(entry).collect())
 }
@@ -159,16 +162,39 @@ fn a_job_page_tells_what_was_put_in() {
     let client = JobPage::open(Mapping::map_read_only(&fd, JobPage::bytes(20)).expect("map")).expect("valid");
     assert_eq!(client.geometry(), Some(g));
     assert!((0..20).all(|pe| client.pe(pe) == entries[pe]));
-    daemon.set_attached(3, true);
-    daemon.set_attached(3, true);
-    daemon.set_attached(7, true);
-    daemon.set_attached(3, false);
-    assert_eq!((client.attached(), client.pe(3).attached, client.pe(7).attached), (1, false, true));
+    daemon.set_seat(3, Seat::TAKEN);
+    daemon.set_seat(3, Seat::TAKEN);
+    daemon.set_seat(7, Seat::TAKEN);
+    daemon.set_seat(3, Seat::TAKEN.rest());
+    assert_eq!((client.attached(), client.pe(3).seat, client.pe(7).seat), (1, Seat::TAKEN.rest(), Seat::TAKEN));
+    assert_eq!(client.exit_status(), None);
+    daemon.set_exit_status(-1);
+    daemon.set_exit_status(3);
+    assert_eq!(client.exit_status(), Some(-1), "the first one holds");
     daemon.set_static_stride(8192);
     daemon.set_state(JobState::Ended);
     assert_eq!(client.geometry().map(|g| g.static_stride), Some(8192));
     assert_eq!(client.state(), JobState::Ended);
     assert!(JobPage::open(Mapping::map_read_only(&fd, 4096).expect("map")).is_err(), "half a page");
+}
+
+#[test]
+fn a_seat_has_one_life_after_the_other() {
+    let first = Seat::TAKEN;
+    assert_eq!((first.life(), first.reaches(1), first.reaches(2), first.start()), (1, true, true, first));
+    let second = first.rest().start();
+    assert_eq!((second.taken(), second.life(), second.ended), (true, 2, 1));
+    // One that leaves while it rests has taken part in all lives before, one that does not, not in the last.
+    let (left, deserted) = (second.rest().leave(), second.leave());
+    assert_eq!((left.state, left.reaches(2), left.reaches(3)), (SeatState::Left, true, false));
+    assert_eq!((deserted.state, deserted.reaches(1), deserted.reaches(2)), (SeatState::Deserted, true, false));
+    for over in [left, deserted] {
+        assert!(over.is_over() && [over.rest(), over.start(), over.leave()] == [over; 3]);
+    }
+    for seat in [Seat::FREE, first, first.rest(), second, left, deserted] {
+        assert_eq!(Seat::from_word(seat.to_word()), seat);
+    }
+    assert_eq!(Seat::from_word(7).state, SeatState::Deserted);
 }
 
 proptest! {

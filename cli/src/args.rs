@@ -1,11 +1,13 @@
-//! The command line: subcommands, and the two spellings launchers have used for decades
-//! (`-np 8`) that the parser would otherwise misread.
+//! The command line: subcommands. What stands before a program is read by `foreign` first.
 
+use crate::daemon::{cluster, fault, status};
 use crate::error::Failed;
+use crate::foreign::{self, Misread};
 use crate::run::options::RunArgs;
-use crate::{bench, cluster, demo, doctor, fault, report, run, status};
+use crate::{bench, demo, doctor, report, run};
 use clap::{Args, Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::ffi::OsString;
+use std::io::{ErrorKind, Write};
 use std::path::PathBuf;
 
 /// A software Angara: run OpenSHMEM programs on an emulated torus and look at its links.
@@ -68,19 +70,27 @@ struct Oshrun {
 
 /// Parses the arguments of `angara` and does what they say; the result is the exit code.
 pub(crate) fn dispatch(args: Vec<OsString>) -> Result<u8, Failed> {
-    let mut command = Cli::command();
+    let mut command = angara();
     command.build();
-    let args = match args.iter().position(|a| a == "run") {
-        Some(1) => {
-            let sub = command.find_subcommand("run").expect("declared above");
-            let tail = rewrite_np(sub, &args[2..]);
-            args[..2].iter().cloned().chain(tail).collect()
-        }
-        _ => args,
+    let (mut args, mut notes) = (args, Vec::new());
+    if args.get(1).is_some_and(|a| a == "run") {
+        let sub = command.find_subcommand("run").expect("declared above");
+        let read = match foreign::read(sub, &args[2..]) {
+            Ok(read) => read,
+            Err(e) => return say_misread(e),
+        };
+        args.splice(2.., read.args);
+        notes = read.notes;
+    }
+    let cli = match command.try_get_matches_from(args).and_then(|m| Cli::from_arg_matches(&m)) {
+        Ok(cli) => cli,
+        Err(e) => return say_usage(&e),
     };
-    let cli = Cli::from_arg_matches(&command.get_matches_from(args)).unwrap_or_else(|e| e.exit());
     match cli.command {
-        Sub::Run(args) => run::main(args),
+        Sub::Run(args) => {
+            say(&notes, &args);
+            run::main(args)
+        }
         Sub::Status(args) => status::main(args),
         Sub::Report(args) => report::main(args),
         Sub::Fault(args) => fault::main(args),
@@ -96,68 +106,65 @@ pub(crate) fn dispatch(args: Vec<OsString>) -> Result<u8, Failed> {
 
 /// Parses the arguments of `oshrun` and runs the program.
 pub(crate) fn dispatch_oshrun(args: Vec<OsString>) -> Result<u8, Failed> {
-    let mut command = Oshrun::command();
+    let mut command = oshrun();
     command.build();
-    let tail = rewrite_np(&command, &args[1..]);
-    let args = args[..1].iter().cloned().chain(tail);
-    let oshrun = Oshrun::from_arg_matches(&command.get_matches_from(args)).unwrap_or_else(|e| e.exit());
-    run::main(oshrun.run)
+    let read = match foreign::read(&command, &args[1..]) {
+        Ok(read) => read,
+        Err(e) => return say_misread(e),
+    };
+    let args = args[..1].iter().cloned().chain(read.args);
+    match command.try_get_matches_from(args).and_then(|m| Oshrun::from_arg_matches(&m)) {
+        Ok(oshrun) => {
+            say(&read.notes, &oshrun.run);
+            run::main(oshrun.run)
+        }
+        Err(e) => say_usage(&e),
+    }
+}
+
+/// Shows the help or version that was asked for, or what is wrong with the arguments.
+fn say_usage(e: &clap::Error) -> Result<u8, Failed> {
+    match e.print().and_then(|()| std::io::stdout().flush()) {
+        Err(failed) if !e.use_stderr() && failed.kind() != ErrorKind::BrokenPipe => Err(Failed::output(&failed)),
+        _ => Ok(e.exit_code() as u8),
+    }
+}
+
+/// The same for what stands before a program.
+fn say_misread(e: Misread) -> Result<u8, Failed> {
+    match e {
+        Misread::Unknown(e) => say_usage(&e),
+        Misread::Other(e) => Err(e),
+    }
+}
+
+/// Options of `angara` and its subcommands.
+pub(crate) fn angara() -> Command {
+    Cli::command()
+}
+
+/// Options of `oshrun`.
+pub(crate) fn oshrun() -> Command {
+    Oshrun::command()
+}
+
+/// Says what had no effect.
+fn say(notes: &[String], args: &RunArgs) {
+    if !args.quiet {
+        notes.iter().for_each(|note| abi::complain!("angara: {note}"));
+    }
 }
 
 /// Parses a command line of `angara run`, its name included; an error is text.
 pub(crate) fn run_args(args: Vec<OsString>) -> Result<RunArgs, String> {
+    let read = foreign::read(&oshrun(), &args[1..]).map_err(|e| e.to_string())?;
+    let args = args[..1].iter().cloned().chain(read.args);
     Oshrun::try_parse_from(args).map(|o| o.run).map_err(|e| e.to_string())
-}
-
-/// Turns `-np` into `-n`, but only among the launcher's own options: the first word that is
-/// neither an option nor an option's value is the program, and what follows belongs to it.
-fn rewrite_np(command: &Command, args: &[OsString]) -> Vec<OsString> {
-    let takes_value = |text: &str| {
-        let arg = match text.strip_prefix("--") {
-            Some(long) => command.get_arguments().find(|a| a.get_long() == Some(long)),
-            None if text.len() == 2 => command.get_arguments().find(|a| a.get_short() == text[1..].chars().next()),
-            None => None,
-        };
-        arg.is_some_and(|a| a.get_action().takes_values())
-    };
-    let mut out = Vec::with_capacity(args.len());
-    let mut rest = args.iter();
-    while let Some(arg) = rest.next() {
-        let text = arg.to_str().unwrap_or_default();
-        let option = text.len() > 1 && text.starts_with('-') && text != "--";
-        if !option {
-            out.push(arg.clone());
-            break;
-        }
-        let arg = if text == "-np" { "-n".into() } else { arg.clone() };
-        let takes = takes_value(arg.to_str().unwrap_or_default());
-        out.push(arg);
-        if takes {
-            out.extend(rest.next().cloned());
-        }
-    }
-    out.extend(rest.cloned());
-    out
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn rewritten(line: &str) -> String {
-        let args: Vec<OsString> = line.split(' ').map(OsString::from).collect();
-        let out = rewrite_np(&Oshrun::command(), &args);
-        out.iter().map(|a| a.to_str().unwrap()).collect::<Vec<_>>().join(" ")
-    }
-
-    #[test]
-    fn np_is_an_option_only_before_the_program() {
-        assert_eq!(rewritten("-np 8 ./a -np 3"), "-n 8 ./a -np 3");
-        assert_eq!(rewritten("--torus 2x2 -np 4 ./a"), "--torus 2x2 -n 4 ./a");
-        assert_eq!(rewritten("--label -x A=-np -np 4 -- ./a -np"), "--label -x A=-np -n 4 -- ./a -np");
-        assert_eq!(rewritten("--torus=2x2 -np 4 ./a"), "--torus=2x2 -n 4 ./a");
-        assert_eq!(rewritten("-n 8 mpi -np 8"), "-n 8 mpi -np 8");
-    }
 
     #[test]
     fn every_command_is_well_formed() {

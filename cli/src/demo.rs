@@ -5,12 +5,14 @@
 //! result, time and the traffic on each link.
 
 use crate::args::WhereArgs;
-use crate::error::Failed;
-use crate::{heatmap, install, oshcc, report};
+use crate::error::{Failed, say};
+use crate::example::{self, Temporary};
+use crate::report::{self, heatmap};
+use crate::{install, oshcc};
 use abi::account::Class;
 use abi::msg::Report;
 use clap::Args;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
@@ -27,45 +29,22 @@ pub(crate) struct DemoArgs {
     at: WhereArgs,
 }
 
-/// A directory that is removed again.
-pub(crate) struct Temporary(pub(crate) PathBuf);
-
-impl Temporary {
-    /// Makes one.
-    pub(crate) fn new(name: &str) -> Result<Temporary, Failed> {
-        let dir = std::env::temp_dir().join(format!("angara-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&dir).map_err(|e| {
-            Failed::runtime(
-                format!("cannot create {}: {e}", dir.display()),
-                "set TMPDIR to a directory you can write to",
-            )
-        })?;
-        Ok(Temporary(dir))
-    }
-}
-
-impl Drop for Temporary {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
 /// Shows everything.
 pub(crate) fn main(args: DemoArgs) -> Result<u8, Failed> {
     let bin = install::bin_dir()?;
     oshcc::require_cc()?;
     if !args.no_build {
-        build(&bin)?;
+        example::build(&bin)?;
     }
-    let source = example(&bin, EXAMPLE)?;
+    let source = example::find(&bin, EXAMPLE)?;
     let temporary = Temporary::new("demo")?;
     let program = temporary.0.join("heat2d");
-    println!("== compiling {} with oshcc", source.display());
-    compile(&bin, &source, &program)?;
+    say!("== compiling {} with oshcc", source.display())?;
+    example::compile(&bin, &source, &program)?;
 
     let mut reports = Vec::new();
     for path in ["direct", "ring"] {
-        println!("\n== 8 PEs on a 2x2x2 torus, --path {path}");
+        say!("\n== 8 PEs on a 2x2x2 torus, --path {path}")?;
         let file = temporary.0.join(format!("{path}.json"));
         let start = Instant::now();
         let status = Command::new(bin.join("angara"))
@@ -83,65 +62,14 @@ pub(crate) fn main(args: DemoArgs) -> Result<u8, Failed> {
                 "run `angara doctor` to see what this machine lacks",
             ));
         }
-        println!("   whole run, start to end: {:.2} s", start.elapsed().as_secs_f64());
+        say!("   whole run, start to end: {:.2} s", start.elapsed().as_secs_f64())?;
         reports.push(report::read(&file)?.traffic);
     }
     let colour = heatmap::colour();
-    println!("\n== traffic of the ring run, link by link");
-    print!("{}", report::heat(&reports[1], colour));
-    println!("\n{}", compare(&reports[0], &reports[1]));
-    next(&bin, &source);
+    say!("\n== traffic of the ring run, link by link\n{}", report::heat(&reports[1], colour))?;
+    say!("{}", compare(&reports[0], &reports[1]))?;
+    next(&bin, &source)?;
     Ok(0)
-}
-
-/// In a source checkout, has cargo bring every part up to date: `cargo run` builds only this program.
-pub(crate) fn build(bin: &Path) -> Result<(), Failed> {
-    let Some((root, release)) = install::checkout(bin) else { return Ok(()) };
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut command = Command::new(cargo);
-    command.arg("build").current_dir(&root).arg("--target-dir").arg(bin.parent().unwrap_or(bin));
-    if release {
-        command.arg("--release");
-    }
-    println!(
-        "== building daemon, library and compiler wrapper (cargo build{})",
-        if release { " --release" } else { "" }
-    );
-    match command.status() {
-        Ok(status) if status.success() => Ok(()),
-        Ok(_) => Err(Failed::runtime("cargo build failed", "see its messages above")),
-        // No cargo: fine if everything is there already.
-        Err(_) if install::lib_dir(bin).is_some() && install::fabricd().is_ok() => Ok(()),
-        Err(e) => Err(Failed::runtime(format!("cannot run cargo: {e}"), install::build_hint(bin))),
-    }
-}
-
-/// The source of an example: in the checkout, or installed beside the programs.
-pub(crate) fn example(bin: &Path, name: &str) -> Result<PathBuf, Failed> {
-    let mut places: Vec<PathBuf> =
-        install::checkout(bin).into_iter().map(|(root, _)| root.join("examples/c")).collect();
-    places.push(bin.join("examples/c"));
-    places.push(bin.parent().unwrap_or(bin).join("share/angara/examples/c"));
-    places.iter().map(|p| p.join(name)).find(|f| f.is_file()).ok_or_else(|| {
-        let looked = places.iter().map(|p| p.display().to_string()).collect::<Vec<_>>().join(", ");
-        Failed::runtime(
-            format!("example {name} not found (looked in {looked})"),
-            "run this in a source checkout: cargo run --release -- demo",
-        )
-    })
-}
-
-/// Compiles one source file with the `oshcc` beside this program.
-pub(crate) fn compile(bin: &Path, source: &Path, program: &Path) -> Result<(), Failed> {
-    let status =
-        Command::new(bin.join("oshcc")).args(["-O2", "-o"]).arg(program).arg(source).arg("-lm").status().map_err(
-            |e| Failed::runtime(format!("cannot start {}: {e}", bin.join("oshcc").display()), install::build_hint(bin)),
-        )?;
-    if status.success() {
-        Ok(())
-    } else {
-        Err(Failed::runtime(format!("oshcc failed ({status})"), "see its messages above"))
-    }
 }
 
 /// Whether both engines put the same program traffic on each link.
@@ -166,13 +94,13 @@ fn compare(direct: &Report, ring: &Report) -> String {
     }
 }
 
-fn next(bin: &Path, source: &Path) {
+fn next(bin: &Path, source: &Path) -> Result<(), Failed> {
     let here = std::env::current_dir().unwrap_or_default();
     let (path, source) = match (bin.strip_prefix(&here), source.strip_prefix(&here)) {
         (Ok(bin), Ok(source)) => (format!("$PWD/{}", bin.display()), source.display()),
         _ => (bin.display().to_string(), source.display()),
     };
-    println!(
+    say!(
         "\n== what to try next\n\
          export PATH={path}:$PATH                 # angara, oshcc, oshrun, fabricd\n\
          oshcc -O2 {source} -o heat2d -lm\n\
@@ -181,5 +109,5 @@ fn next(bin: &Path, source: &Path) {
          angara run -n 8 --path ring --fault 'link 0,0,0 +X corrupt=1%' --report out.json ./heat2d\n\
          angara doctor                                # what this machine offers\n\
          angara bench --repeat 3                      # what puts, gets and collectives cost on this machine"
-    );
+    )
 }

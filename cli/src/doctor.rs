@@ -1,10 +1,11 @@
 //! `angara doctor`: what this machine offers, what uses it, and what happens without it.
 
 use crate::args::WhereArgs;
-use crate::error::Failed;
+use crate::error::{Failed, say};
+use crate::report::table::{bytes, ranges};
 use crate::run::bind::Cores;
-use crate::table::{bytes, ranges};
 use crate::{daemon, install, oshcc};
+use abi::trust::{Distrust, TrustedDir};
 use clap::Args;
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
 use rustix::thread::{MembarrierCommand, MembarrierQuery, membarrier, membarrier_query};
@@ -52,7 +53,7 @@ pub(crate) fn main(args: DoctorArgs) -> Result<u8, Failed> {
         .flatten()
         .collect();
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&findings).expect("findings are plain data"));
+        say!("{}", serde_json::to_string_pretty(&findings).expect("findings are plain data"))?;
     } else {
         for f in &findings {
             let mark = match f.state {
@@ -60,17 +61,17 @@ pub(crate) fn main(args: DoctorArgs) -> Result<u8, Failed> {
                 State::Fallback => "fallback",
                 State::Missing => "MISSING ",
             };
-            println!("{mark}  {:<22} {}", f.what, f.detail);
+            say!("{mark}  {:<22} {}", f.what, f.detail)?;
             if f.state != State::Ok {
-                println!("{:32} -> {}", "", f.otherwise);
+                say!("{:32} -> {}", "", f.otherwise)?;
             }
         }
     }
     let missing = findings.iter().filter(|f| f.state == State::Missing).count();
     if !args.json {
         match missing {
-            0 => println!("\nEverything needed is there."),
-            n => println!("\n{n} indispensable thing(s) missing: see the arrows above."),
+            0 => say!("\nEverything needed is there.")?,
+            n => say!("\n{n} indispensable thing(s) missing: see the arrows above.")?,
         }
     }
     Ok(u8::from(missing > 0))
@@ -108,8 +109,12 @@ fn kernel() -> Vec<Finding> {
             "programs attach to the daemon through one: use a sandbox that allows unix sockets",
         ),
         optional("membarrier", global_expedited(), "sleeping waiters wake by their 1 ms timeout instead of at once"),
-        optional("pidfd", pidfd(), "the death of a process is noticed by its closed socket only"),
-        optional("io_uring", io_uring(), "plain system calls (epoll, sendmsg) are used"),
+        optional(
+            "pidfd of a socket's peer",
+            since((6, 5), "the daemon watches its clients through it"),
+            "the death of a process is noticed by its closed socket only",
+        ),
+        optional("io_uring", io_uring(), "trunks between hosts use plain system calls (sendmsg, recvmsg)"),
         optional("scheduler slice", slice(), "PEs that share a core keep the default time slice (about 3 ms)"),
         optional(
             "transparent huge pages",
@@ -143,11 +148,6 @@ fn global_expedited() -> Result<String, String> {
         .map_err(|e| e.to_string())
 }
 
-fn pidfd() -> rustix::io::Result<String> {
-    rustix::process::pidfd_open(rustix::process::getpid(), rustix::process::PidfdFlags::empty())
-        .map(|_| "the daemon watches its clients through it".into())
-}
-
 fn io_uring() -> std::io::Result<String> {
     let ring = io_uring::IoUring::new(8)?;
     let mut probe = io_uring::Probe::new();
@@ -160,7 +160,7 @@ fn io_uring() -> std::io::Result<String> {
     ];
     let lacking: Vec<&str> = ops.iter().filter(|(code, _)| !probe.is_supported(*code)).map(|o| o.1).collect();
     if lacking.is_empty() {
-        Ok("available; not used yet (meant for links between hosts)".into())
+        Ok("for trunks between hosts, where it is faster (fabricd --udp-engine)".into())
     } else {
         Err(std::io::Error::other(format!("without {}", lacking.join(", "))))
     }
@@ -274,7 +274,12 @@ fn cgroup_limit() -> Result<String, String> {
 }
 
 fn runtime_dir(dir: &Path) -> Result<String, String> {
-    let parent = if dir.exists() { dir } else { dir.parent().unwrap_or(Path::new("/")) };
+    match TrustedDir::open(dir) {
+        Ok(_) => return Ok(dir.display().to_string()),
+        Err(Distrust::Missing { .. }) => {}
+        Err(distrust) => return Err(distrust.to_string()),
+    }
+    let parent = dir.parent().unwrap_or(Path::new("/"));
     match rustix::fs::access(parent, rustix::fs::Access::WRITE_OK) {
         Ok(()) => Ok(dir.display().to_string()),
         Err(e) => Err(format!("{}: {e}", parent.display())),

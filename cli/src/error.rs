@@ -5,6 +5,8 @@
 //! otherwise the program's own.
 
 use abi::msg::Failure;
+use abi::trust::Distrust;
+use std::fmt::Display;
 
 /// A failure of a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,16 +35,47 @@ impl Failed {
     }
     /// Writes both lines to standard error.
     pub(crate) fn print(&self, name: &str) {
-        eprintln!("{name}: error: {}", self.message);
+        abi::complain!("{name}: error: {}", self.message);
         if !self.remedy.is_empty() {
-            eprintln!("{name}: try: {}", self.remedy);
+            abi::complain!("{name}: try: {}", self.remedy);
         }
     }
+    /// Standard output took less than all.
+    pub(crate) fn output(error: &std::io::Error) -> Failed {
+        Failed::runtime(
+            format!("cannot write to standard output: {error}"),
+            "make room where it goes (`df`, `ulimit -f`), or send it elsewhere",
+        )
+    }
+}
+
+/// The system starts no more threads.
+pub(crate) fn no_thread(error: std::io::Error) -> Failed {
+    Failed::runtime(format!("cannot start a thread: {error}"), "end other processes, or raise the limit (ulimit -u)")
+}
+
+/// [`print`] with a line, as `println!` has it.
+macro_rules! say {
+    ($($text:tt)*) => {
+        $crate::error::print(format_args!("{}\n", format_args!($($text)*)))
+    };
+}
+pub(crate) use say;
+
+/// Prints a result, all of it before this returns: the one way to standard output for every command.
+pub(crate) fn print(text: impl Display) -> Result<(), Failed> {
+    abi::print::out(&text.to_string()).map_err(|e| Failed::output(&e))
 }
 
 impl From<Failure> for Failed {
     fn from(f: Failure) -> Failed {
         Failed::runtime(f.message, f.remedy)
+    }
+}
+
+impl From<Distrust> for Failed {
+    fn from(d: Distrust) -> Failed {
+        Failed::runtime(d.to_string(), d.remedy())
     }
 }
 

@@ -1,24 +1,32 @@
 //! Where the parts of this installation lie.
 //!
-//! Two layouts are understood: everything in one directory, as cargo leaves it in `target/release`,
-//! and `bin`, `lib` and `include` beside each other. Both are found from the executable's own
-//! place, so a tree can be copied or moved.
+//! Two layouts are understood: everything in one directory, as cargo leaves it in `target/release`
+//! (or wherever it was told to build), and `bin`, `lib` and `include` beside each other. Both are found
+//! from the executable's own place, so a tree can be copied or moved.
 
 use crate::error::Failed;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
 
 /// The OpenSHMEM library.
 pub(crate) const LIBRARY: &str = "libsma.so";
 /// The header that tells whether a directory is the right one.
 pub(crate) const HEADER: &str = "shmem.h";
 
-/// Directory of the running executable, symbolic links resolved.
+/// Directory of the running executable, symbolic links resolved. As it was when first asked for: the system forgets
+/// the name of a file that is replaced, as `angara bench` does to its own when it builds.
 pub(crate) fn bin_dir() -> Result<PathBuf, Failed> {
+    static DIR: OnceLock<PathBuf> = OnceLock::new();
+    if let Some(dir) = DIR.get() {
+        return Ok(dir.clone());
+    }
     let exe = std::env::current_exe().and_then(std::fs::canonicalize);
     let exe = exe.map_err(|e| {
         Failed::runtime(format!("cannot find this program's own file: {e}"), "check that /proc is mounted")
     })?;
-    Ok(exe.parent().unwrap_or(Path::new("/")).to_path_buf())
+    Ok(DIR.get_or_init(|| exe.parent().unwrap_or(Path::new("/")).to_path_buf()).clone())
 }
 
 /// First of `<bin>/<own>` and `<bin>/../<other>` that holds `file`.
@@ -53,23 +61,60 @@ pub(crate) fn fabricd() -> Result<PathBuf, Failed> {
 /// What to type to get the missing parts.
 pub(crate) fn build_hint(bin: &Path) -> String {
     match checkout(bin) {
-        Some((root, true)) => format!("cargo build --release (in {})", root.display()),
-        Some((root, false)) => format!("cargo build (in {})", root.display()),
+        Some(checkout) => checkout.hint(),
         None => "install the whole tree: angara, fabricd, oshcc and libsma.so belong together".into(),
     }
 }
 
-/// If `bin` is `target/release` or `target/debug` of a source checkout: its root, and whether it
-/// is the release build.
-pub(crate) fn checkout(bin: &Path) -> Option<(PathBuf, bool)> {
-    let release = match bin.file_name()?.to_str()? {
-        "release" => true,
-        "debug" => false,
-        _ => return None,
+/// The source of a build.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Checkout {
+    /// The repository.
+    pub(crate) root: PathBuf,
+    /// What cargo is told to build the same again: profile and target directory.
+    build: [OsString; 3],
+}
+
+/// If `bin` is where cargo has put this build: its checkout, wherever the target directory lies.
+pub(crate) fn checkout(bin: &Path) -> Option<Checkout> {
+    // Cargo writes it beside a program that it built; nothing that was installed has it.
+    if !bin.join("angara.d").is_file() {
+        return None;
+    }
+    let is_source = |d: &&Path| d.join("Cargo.toml").is_file() && d.join("shmem-shim").is_dir();
+    // A tree that was moved knows itself better than what was compiled into the program.
+    let built_from = Path::new(env!("CARGO_MANIFEST_DIR")).parent();
+    let root = bin.ancestors().skip(1).chain(built_from).find(is_source)?.to_path_buf();
+    let profile = match bin.file_name()? {
+        name if name == "debug" => OsStr::new("dev"),
+        name => name,
     };
-    let root =
-        bin.parent()?.ancestors().skip(1).find(|d| d.join("Cargo.toml").is_file() && d.join("shmem-shim").is_dir())?;
-    Some((root.to_path_buf(), release))
+    let mut target = OsString::from("--target-dir=");
+    target.push(bin.parent()?);
+    Some(Checkout { root, build: ["--profile".into(), profile.into(), target] })
+}
+
+impl Checkout {
+    /// Cargo, about to build everything into the directory this program lies in.
+    pub(crate) fn cargo_build(&self) -> Command {
+        let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        // Else cargo would put one more directory between.
+        cargo.arg("build").args(&self.build).current_dir(&self.root).env_remove("CARGO_BUILD_TARGET");
+        cargo
+    }
+
+    /// The same, for people.
+    pub(crate) fn hint(&self) -> String {
+        let [_, profile, target] = &self.build;
+        let profile = match profile.to_str() {
+            Some("dev") => String::new(),
+            Some("release") => " --release".into(),
+            _ => format!(" --profile {}", profile.display()),
+        };
+        let usual = OsString::from(format!("--target-dir={}/target", self.root.display()));
+        let target = if *target == usual { String::new() } else { format!(" {}", target.display()) };
+        format!("cargo build{profile}{target} (in {})", self.root.display())
+    }
 }
 
 #[cfg(test)]
@@ -94,6 +139,32 @@ mod tests {
         assert_eq!(include_dir(&root.join("tree/bin")), Some(root.join("tree/include")));
         assert_eq!(lib_dir(&root.join("tree/bin")), Some(root.join("tree/lib")));
         assert_eq!(lib_dir(&root.join("none/bin")), None);
+        // No build of cargo: the examples of a checkout somewhere are none of its business.
+        assert_eq!(checkout(&root.join("flat")), None);
+        std::fs::remove_dir_all(root).unwrap();
+    }
+
+    #[test]
+    fn a_build_names_its_checkout_wherever_it_lies() {
+        let root = std::env::temp_dir().join(format!("angara-checkout-{}", std::process::id()));
+        let ours = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+        for (profile, name, words) in
+            [("debug", "dev", ""), ("release", "release", " --release"), ("lto", "lto", " --profile lto")]
+        {
+            let bin = root.join("out").join(profile);
+            std::fs::create_dir_all(&bin).unwrap();
+            std::fs::write(bin.join("angara.d"), "").unwrap();
+            let found = checkout(&bin).unwrap();
+            let target = format!("--target-dir={}", root.join("out").display());
+            assert_eq!(found.root, ours);
+            assert_eq!(found.build, ["--profile", name, &target].map(OsString::from));
+            assert_eq!(found.hint(), format!("cargo build{words} {target} (in {})", ours.display()));
+        }
+        let usual = Checkout {
+            root: "/x".into(),
+            build: ["--profile", "release", "--target-dir=/x/target"].map(OsString::from),
+        };
+        assert_eq!(usual.hint(), "cargo build --release (in /x)");
         std::fs::remove_dir_all(root).unwrap();
     }
 }

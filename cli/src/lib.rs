@@ -12,19 +12,17 @@
 
 mod args;
 mod bench;
-mod cluster;
 mod daemon;
 mod demo;
 mod doctor;
 mod error;
-mod fault;
-mod heatmap;
+mod example;
+mod foreign;
+mod help;
 mod install;
 mod oshcc;
 mod report;
 mod run;
-mod status;
-mod table;
 
 use error::Failed;
 use std::ffi::OsString;
@@ -32,6 +30,7 @@ use std::process::exit;
 
 /// Entry of the `angara` command. Never returns.
 pub fn main_angara() -> ! {
+    ::cluster::signals::survive_file_size_limit();
     let args: Vec<OsString> = std::env::args_os().collect();
     if args.get(1).is_some_and(|a| a == run::exec::MODE) {
         run::exec::main(&args[2..]);
@@ -45,11 +44,15 @@ pub fn main_angara() -> ! {
     if args.get(1).is_some_and(|a| a == run::remote::MODE) {
         run::remote::main();
     }
+    if args.get(1).is_some_and(|a| a == help::MODE) {
+        finish("angara", help::main(&args[2..]));
+    }
     finish("angara", args::dispatch(args))
 }
 
 /// Entry of the `oshrun` command: `angara run`. Never returns.
 pub fn main_oshrun() -> ! {
+    ::cluster::signals::survive_file_size_limit();
     let mut args: Vec<OsString> = std::env::args_os().collect();
     if args.get(1).is_some_and(|a| a == run::exec::MODE) {
         run::exec::main(&args[2..]);
@@ -60,6 +63,7 @@ pub fn main_oshrun() -> ! {
 
 /// Entry of the `oshcc` and `oshc++` commands. Never returns.
 pub fn main_oshcc() -> ! {
+    ::cluster::signals::survive_file_size_limit();
     let args: Vec<OsString> = std::env::args_os().collect();
     let name = oshcc::name(&args);
     finish(name, oshcc::main(&args))

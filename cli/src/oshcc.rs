@@ -1,8 +1,9 @@
 //! `oshcc` and `oshc++`: the machine's own compiler with the include path, library and run path an
 //! OpenSHMEM program needs, all found from this program's own place.
 
-use crate::error::Failed;
+use crate::error::{Failed, say};
 use crate::install;
+use clap::{Arg, ArgAction};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -40,20 +41,38 @@ pub(crate) fn name(args: &[OsString]) -> &'static str {
     language(args).wrapper
 }
 
+/// Both commands, for their manual pages.
+pub(crate) fn commands() -> [clap::Command; 2] {
+    [C, CXX].map(described)
+}
+
+/// Its options. They are not parsed with this: all but a few are the compiler's.
+fn described(language: Language) -> clap::Command {
+    let Language { wrapper, variables: [strongest, usual], .. } = language;
+    let kind = if language == C { "C" } else { "C++" };
+    let flag = |name: &'static str, help: String| Arg::new(name).long(name).action(ArgAction::SetTrue).help(help);
+    clap::Command::new(wrapper)
+        .version(env!("CARGO_PKG_VERSION"))
+        .disable_version_flag(true)
+        .about(format!("Compile and link OpenSHMEM programs in {kind}"))
+        .long_about(format!(
+            "{wrapper} is the machine's own {kind} compiler with the include path, library and run path added \
+             that an OpenSHMEM program needs. They are found from the place of {wrapper} itself."
+        ))
+        .arg(flag("show", "Print the command instead of running it; -show, -showme and --showme do the same".into()))
+        .arg(flag("showme:compile", "Print only what is added to compile".into()))
+        .arg(flag("showme:link", "Print only what is added to link".into()))
+        .arg(Arg::new("arguments").value_name("ARGUMENTS").num_args(0..).help("Passed on to the compiler"))
+        .after_help(format!("{strongest} or {usual} choose the compiler, options included: `{usual}='ccache gcc'`."))
+}
+
 /// Becomes the compiler, or shows its command.
 pub(crate) fn main(args: &[OsString]) -> Result<u8, Failed> {
     let language = language(args);
     let user = &args[1..];
     if user.first().is_some_and(|a| a == "--help" || a == "-help") {
-        println!(
-            "{} [-show] ARGUMENTS OF THE COMPILER\n\nCompiles and links OpenSHMEM programs with {}.",
-            language.wrapper,
-            shown(&compiler(language)?)
-        );
-        println!(
-            "-show prints the command instead of running it. {} or {} choose the compiler.",
-            language.variables[0], language.variables[1]
-        );
+        say!("{}", described(language).render_long_help())?;
+        say!("The compiler is {}.", shown(&compiler(language)?))?;
         return Ok(0);
     }
     let show = |a: &OsString| matches!(a.to_str(), Some("-show" | "--show" | "-showme" | "--showme"));
@@ -62,17 +81,17 @@ pub(crate) fn main(args: &[OsString]) -> Result<u8, Failed> {
     let compiler = compiler(language)?;
     let flags = Flags::find()?;
     if user.iter().any(|a| only(a, "compile")) {
-        println!("{}", shown(&flags.compile));
+        say!("{}", shown(&flags.compile))?;
         return Ok(0);
     }
     if user.iter().any(|a| only(a, "link")) {
-        println!("{}", shown(&flags.link));
+        say!("{}", shown(&flags.link))?;
         return Ok(0);
     }
     let rest: Vec<OsString> = user.iter().filter(|a| !show(a)).cloned().collect();
     let command = command(&compiler, &flags, &rest);
     if user.iter().any(show) {
-        println!("{}", shown(&command));
+        say!("{}", shown(&command))?;
         return Ok(0);
     }
     let error = Command::new(&command[0]).args(&command[1..]).exec();

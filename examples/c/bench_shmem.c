@@ -8,6 +8,11 @@
  * everything between a pair is measured, with any number of PEs every collective. `angara bench
  * shmem` runs it under several libraries in turn and makes a table of the lines.
  *
+ *   oshrun -np 2 ./bench_shmem stream
+ *
+ * measures nothing: the first half of the PEs transfers 16 MiB each to the second half, again and
+ * again until the job is ended, to be a neighbour of one that measures.
+ *
  * Results are checked: a speed without a correct result is no speed.
  */
 #include <sched.h>
@@ -22,7 +27,7 @@
 #define TEAMS 1
 #endif
 
-enum { BIG = 4 << 20, BLOCK = 4096, VECTOR = 65536, BATCH = 1000 };
+enum { BIG = 4 << 20, BLOCK = 4096, VECTOR = 65536, BATCH = 1000, STREAM = 16 << 20 };
 
 static int me, pes;
 static double target_s = 0.01;
@@ -90,6 +95,15 @@ static void ps_8(void) {
     for (int i = 0; i < BATCH; i++) shmem_long_p((long *)to + (i & 63), i, 1);
     shmem_quiet();
 }
+static void iget(void) { shmem_long_iget((long *)to, (long *)from, 1, 2, BATCH, 1); }
+static void iput(void) {
+    shmem_long_iput((long *)to, (long *)from, 1, 2, BATCH, 1);
+    shmem_quiet();
+}
+static void gets_nbi(void) {
+    for (int i = 0; i < BATCH; i++) shmem_getmem_nbi(to + 8 * i, from + 8 * i, 8, 1);
+    shmem_quiet();
+}
 static void fetch_add(void) { (void)shmem_long_atomic_fetch_add(word_at, 1, 1); }
 static void fetch_add_static(void) { (void)shmem_long_atomic_fetch_add(statics, 1, 1); }
 static void add_quiet(void) {
@@ -124,6 +138,32 @@ static double alone(void (*call)(void)) {
 
 static void latency(const char *name, void (*call)(void)) {
     if (wanted(name)) sample("ns", alone(call) * 1e9, name);
+}
+
+static int by_value(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Calls one by one, for as long as a dozen quantities take: what half of them take at most, and 99 of 100. `spread` must be
+ * asked for. */
+static void spread(const char *name, void (*call)(void)) {
+    enum { MOST = 1 << 16, LEAST = 200 };
+    char label[80];
+    if (!words || !wanted("spread")) return;
+    double *took = malloc(MOST * sizeof *took), end = now() + 12 * target_s;
+    int n = 0;
+    for (double start = now(), stop; n < MOST && (n < LEAST || start < end); start = stop) {
+        call();
+        stop = now();
+        took[n++] = stop - start;
+    }
+    qsort(took, n, sizeof *took, by_value);
+    snprintf(label, sizeof label, "%s, median", name);
+    sample("ns", took[n / 2] * 1e9, label);
+    snprintf(label, sizeof label, "%s, 99 %%", name);
+    sample("ns", took[n * 99L / 100] * 1e9, label);
+    free(took);
 }
 
 static void rate(const char *name, void (*call)(void)) {
@@ -178,8 +218,39 @@ static void wait_raw(long i) {
     }
 }
 
+/* PE 0 works by itself while the others wait for it. */
+static void work_alone(double seconds) {
+    if (me == 0)
+        for (double end = now() + seconds; now() < end;) {}
+}
+
+/* Round trips in short runs, PE 0 having worked alone before each: half of one, in the run that nine of ten are not slower
+ * than. */
+static void round_trips_after_work(const char *name) {
+    enum { RUNS = 40, TRIPS = 500 };
+    if (!wanted(name)) return;
+    double took[RUNS];
+    shmem_barrier_all();
+    *flag = 0;
+    shmem_barrier_all();
+    long i = 1;
+    for (int run = 0; run < RUNS; run++) {
+        work_alone(0.001 * (run % 4));
+        double start = now();
+        for (long last = i + TRIPS; i < last; i++) {
+            if (me == 0) send_p(i);
+            wait_until(i);
+            if (me == 1) send_p(i);
+        }
+        took[run] = (now() - start) / TRIPS / 2;
+    }
+    qsort(took, RUNS, sizeof *took, by_value);
+    sample("ns", took[RUNS * 9 / 10] * 1e9, name);
+}
+
 static void pair(void) {
     round_trips("put, wait_until", send_p, wait_until);
+    round_trips_after_work("put, wait_until after work");
     peer_flag = (volatile long *)shmem_ptr(flag, 1 - me);
     *decision = peer_flag != NULL;
     shmem_barrier_all();
@@ -187,6 +258,7 @@ static void pair(void) {
     shmem_barrier_all();
     if (me == 0) {
         latency("put 8 B + quiet", put_quiet);
+        spread("put 8 B + quiet", put_quiet);
         latency("get 8 B", get);
         latency("p + quiet", p_quiet);
         latency("g", g);
@@ -196,6 +268,9 @@ static void pair(void) {
         latency("compare-swap", compare_swap);
         rate("put 8 B rate", puts_8);
         rate("p 8 B rate", ps_8);
+        latency("iput 1,000 x 8 B + quiet", iput);
+        latency("iget 1,000 x 8 B", iget);
+        latency("get_nbi 1,000 x 8 B + quiet", gets_nbi);
         memset(to, 0, BIG);
         bandwidth("put", put_window);
         bandwidth("get", get_window);
@@ -293,10 +368,26 @@ static void together(const char *name, void (*call)(void)) {
     sample("us", took / n * 1e6, name);
 }
 
+/* A thousand barriers after PE 0 has worked alone for 1 to 5 ms, the others waiting in a barrier. */
+static void barriers_after_work(const char *name) {
+    if (!wanted(name)) return;
+    double took = 0;
+    int rounds = 0;
+    for (; rounds < 5; rounds++) {
+        work_alone(0.001 * (rounds + 1));
+        shmem_barrier_all();
+        double start = now();
+        for (int i = 0; i < BATCH; i++) shmem_barrier_all();
+        took += now() - start;
+    }
+    sample("us", took / rounds / BATCH * 1e6, name);
+}
+
 static void collectives(void) {
     long all = (long)pes * (pes - 1) / 2;
     size_t blocks = BLOCK / sizeof(long) * pes;
     together("barrier_all", shmem_barrier_all);
+    barriers_after_work("barrier_all after work");
     together("sync_all", shmem_sync_all);
     together("broadcast 8 B + barrier", broadcast_8);
     together("broadcast 64 KiB + barrier", broadcast_64k);
@@ -361,7 +452,21 @@ static void *symmetric(size_t bytes) {
     return p;
 }
 
+/* Transfers until somebody ends the job. */
+static void stream(void) {
+    char *block = symmetric(STREAM);
+    shmem_barrier_all();
+    if (me == 0) puts("streaming");
+    fflush(stdout);
+    while (me < pes / 2) {
+        shmem_putmem(block, block, STREAM, me + pes / 2);
+        shmem_quiet();
+    }
+    shmem_barrier_all();
+}
+
 int main(int argc, char **argv) {
+    int streams = argc > 1 && strcmp(argv[1], "stream") == 0;
     if (argc > 1) target_s = atof(argv[1]) * 1e-3;
     words = argc > 2 ? argc - 2 : 0;
     word = argv + 2;
@@ -369,6 +474,7 @@ int main(int argc, char **argv) {
     double ready = now();
     me = shmem_my_pe();
     pes = shmem_n_pes();
+    if (streams) stream();
     if (target_s > 0) {
         room = (size_t)BLOCK * pes > VECTOR ? (size_t)BLOCK * pes : VECTOR;
         to = symmetric(BIG);
@@ -395,7 +501,7 @@ int main(int argc, char **argv) {
     }
     double closing = now();
     shmem_finalize();
-    if (target_s <= 0) {
+    if (target_s <= 0 && !streams) {
         sample("ms", (ready - began) * 1e3, "init");
         sample("ms", (now() - closing) * 1e3, "finalize");
     }

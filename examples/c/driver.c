@@ -1,7 +1,14 @@
 /* Write your own driver: no put, no library protocol, only flits in the injection ring.
  *
- *   cc driver.c -I libangara/include -L target/release -langara -o driver
- *   angara run -n 2 ./driver
+ * In a checkout, after `cargo build --release`:
+ *   B=target/release
+ *   cc examples/c/driver.c -I $B/include -L $B -langara -Wl,-rpath,$PWD/$B -o driver
+ *   $B/angara run -n 2 ./driver
+ *
+ * Installed:
+ *   P=/usr/local
+ *   cc $P/share/angara/examples/c/driver.c -I $P/include -L $P/lib -langara -Wl,-rpath,$P/lib -o driver
+ *   $P/bin/angara run -n 2 ./driver
  *
  * Every PE builds one WRITE packet by hand, posts it to its right neighbour, and polls its own
  * memory for the packet from the left: the network acknowledges nothing.

@@ -50,7 +50,7 @@ pub struct Params {
     pub collective_slots: u8,
     /// Posted operations a port may queue before [`InjectError::Busy`].
     pub ops_per_port: u16,
-    /// Packets of a port on their way from memory into the network.
+    /// Packets of a port on their way from memory into the network; a train is one, and none follows behind one of 32 KiB.
     pub staged_per_port: u16,
     /// Unanswered read requests of a port.
     pub reads_per_port: u16,

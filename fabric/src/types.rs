@@ -353,13 +353,24 @@ pub enum Effect {
     },
     /// The network itself took a link (both directions) out of service after 16 replays without
     /// success. Routes have been rebuilt: look at [`crate::Fabric::reachable`] again. In a fabric that is one
-    /// part of a network they have not: the link says nothing more until [`crate::Fabric::mend`].
+    /// part of a network they have not: the link says nothing more until [`crate::Fabric::recover`].
     LinkDown {
         /// The direction that failed.
         link: Link,
         /// When.
         time: Tick,
     },
+}
+
+impl Effect {
+    /// Bytes that applying it copies.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Effect::Write { data, .. } | Effect::TreeResult { data, .. } => data.len(),
+            Effect::Fetch { len, .. } => *len as usize,
+            _ => 0,
+        }
+    }
 }
 
 /// What an [`Effect::Error`] reports.
@@ -403,7 +414,7 @@ pub enum NetError {
         /// What is broken.
         blame: Blame,
     },
-    /// The network was mended while packets of the tree were under way; it has been unloaded.
+    /// The network was recovered while packets of the tree were under way; it has been unloaded.
     #[error("tree {tree} was unloaded: routes changed while its packets were under way")]
     TreeLost {
         /// TreeId.

@@ -3,12 +3,14 @@
 //! A flag on the command line wins over the file, the file over the default. Unknown keys and
 //! impossible values are refused with the file and line they stand on.
 
-use crate::cluster::{Cluster, ClusterError};
-use crate::fault::FaultSpec;
+use crate::faults::fault::FaultSpec;
+use crate::users::quota::Limits;
 use abi::launch::default_runtime_dir;
 use abi::torus::{NodeId, Shape};
-use clap::Parser;
+use cluster::args::Args;
+use cluster::{Cluster, ClusterError};
 use serde::Deserialize;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// Injection channels per node unless told otherwise: what the chip has.
@@ -60,6 +62,8 @@ pub struct Options {
     pub memory_limit: Option<u64>,
     /// Injection channels per node.
     pub channels: u16,
+    /// What one user may have.
+    pub limits: Limits,
     /// Exit when the run that started this daemon is over.
     pub private: bool,
     /// How to report readiness.
@@ -80,6 +84,7 @@ impl Options {
             faults: Vec::new(),
             memory_limit: None,
             channels: CHANNELS_DEFAULT,
+            limits: Limits::default(),
             private: false,
             ready: Ready::Silent,
         }
@@ -88,85 +93,6 @@ impl Options {
     pub fn hosted(&self) -> Vec<NodeId> {
         self.nodes.clone().unwrap_or_else(|| (0..self.shape.nodes() as NodeId).collect())
     }
-}
-
-/// Emulates the adapters of an Angara network and the torus between them.
-///
-/// Programs are started on it with `angara run`; `angara status` shows what it does.
-#[derive(Parser, Clone, Debug, Default)]
-#[command(name = "fabricd", version, max_term_width = 100)]
-#[command(after_help = "\
-EXAMPLES:
-  fabricd --torus 2x2x2
-  fabricd --machine desmos --cores 1 --fault 'link 0,0,0,0 +X corrupt=1%'
-  fabricd --config /etc/angara/fabricd.toml --check-config
-  fabricd --cluster /etc/angara/cluster.toml --host node1
-
-CONFIG FILE: TOML with the long flags as keys, for example
-  torus = \"4x2x2\"
-  cores = \"1\"
-  fault = [\"link 0,0,0 +X down @2s\"]
-
-EXIT STATUS: 0 ended as asked, 1 failed while running, 2 bad usage or configuration,
-3 another daemon already serves the runtime directory.")]
-pub struct Args {
-    /// Torus of 1 to 4 dimensions, such as 4x2x2
-    #[arg(long, value_name = "SIZES", conflicts_with_all = ["mesh", "machine"])]
-    torus: Option<String>,
-    /// Mesh (no wrap-around links) of 1 to 4 dimensions, such as 4x4
-    #[arg(long, value_name = "SIZES", conflicts_with = "machine")]
-    mesh: Option<String>,
-    /// A machine that was built: desmos (4x2x2x2) or angara-k1 (3x3x4)
-    #[arg(long, value_name = "NAME")]
-    machine: Option<String>,
-    /// Nodes that PEs may be placed on, such as 0-3,7; the others only forward [default: all]
-    #[arg(long, value_name = "LIST")]
-    nodes: Option<String>,
-    /// Be one host of the cluster in this file, which `angara cluster init` writes
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["torus", "mesh", "machine", "nodes"])]
-    cluster: Option<PathBuf>,
-    /// Which host of the cluster to be [default: this machine's name]
-    #[arg(long, value_name = "NAME")]
-    host: Option<String>,
-    /// How the socket to the other hosts is served: auto (what the kernel allows and what is faster), syscall or uring
-    #[arg(long, value_name = "ENGINE")]
-    udp_engine: Option<String>,
-    /// Read these options from a TOML file; flags win
-    #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
-    /// Directory for sockets and the lock file [default: $ANGARA_RUNTIME_DIR, $XDG_RUNTIME_DIR/angara or /tmp/angara-UID]
-    #[arg(long, value_name = "DIR")]
-    runtime_dir: Option<PathBuf>,
-    /// Cores the data plane thread may use, such as 1 or 2-3 [default: any]
-    #[arg(long, value_name = "LIST")]
-    cores: Option<String>,
-    /// Seed of everything random in the network [default: 0]
-    #[arg(long, value_name = "N")]
-    seed: Option<u64>,
-    /// A fault, such as 'link 0,0,0 +X down', 'link 0,0,0 +X corrupt=1%' or 'node 1,0,0 down', each with an optional '@2ms'; may be given several times
-    #[arg(long, value_name = "SPEC")]
-    fault: Vec<String>,
-    /// Most memory one job may reserve, such as 8G [default: what the machine has]
-    #[arg(long, value_name = "SIZE")]
-    memory_limit: Option<String>,
-    /// Injection channels (so: PEs) per node, 1 to 1024 [default: 16, with --private 1024]
-    #[arg(long, value_name = "N")]
-    channels: Option<u16>,
-    /// Serve one `angara run`: exit when its control connection has closed
-    #[arg(long)]
-    private: bool,
-    /// Write the line that says the sockets are ready to this descriptor [default: standard output]
-    #[arg(long, value_name = "N")]
-    ready_fd: Option<u32>,
-    /// What to log to standard error: error, warn, info, debug, trace, or a tracing filter
-    #[arg(long, value_name = "FILTER", env = "ANGARA_LOG")]
-    log: Option<String>,
-    /// Log as JSON lines
-    #[arg(long)]
-    log_json: bool,
-    /// Check the options and the config file, say what they mean, and exit
-    #[arg(long)]
-    pub check_config: bool,
 }
 
 /// The same keys in a file.
@@ -186,10 +112,19 @@ struct File {
     fault: Option<Vec<String>>,
     memory_limit: Option<String>,
     channels: Option<u16>,
+    limit: Option<BTreeMap<String, Amount>>,
     private: Option<bool>,
     ready_fd: Option<u32>,
     log: Option<String>,
     log_json: Option<bool>,
+}
+
+/// A number or a size.
+#[derive(Deserialize, Clone, Debug)]
+#[serde(untagged)]
+enum Amount {
+    Number(u64),
+    Text(String),
 }
 
 /// Why a configuration was refused. The text names the value and what to write instead.
@@ -230,90 +165,106 @@ fn bad<T: std::fmt::Display>(key: &'static str) -> impl FnOnce(T) -> ConfigError
     move |e| ConfigError::Value { key, message: e.to_string() }
 }
 
-impl Args {
-    /// What to log, and whether as JSON: needed before the rest is read.
-    pub fn log_filter(&self) -> (String, bool) {
-        let file = self.file().unwrap_or_default();
-        let filter = self.log.clone().or(file.log).unwrap_or_else(|| "info".into());
-        (filter, self.log_json || file.log_json.unwrap_or(false))
-    }
-
-    fn file(&self) -> Result<File, ConfigError> {
-        self.config.as_deref().map_or_else(|| Ok(File::default()), read_file)
-    }
-
-    /// Flags over file over defaults, checked.
-    pub fn resolve(&self) -> Result<Options, ConfigError> {
-        let file = self.file()?;
-        let in_flags = self.torus.is_some() || self.mesh.is_some() || self.machine.is_some();
-        let cluster = self.membership(&file, in_flags)?;
-        let shape = match (&cluster, in_flags) {
-            (Some(member), _) => member.cluster.shape,
-            (None, true) => shape(&self.torus, &self.mesh, &self.machine)?,
-            (None, false) => shape(&file.torus, &file.mesh, &file.machine)?,
-        };
-        let private = self.private || file.private.unwrap_or(false);
-        let nodes = match (&cluster, self.nodes.as_ref().or(file.nodes.as_ref())) {
-            (Some(member), _) => Some(member.cluster.hosts[member.host].nodes.clone()),
-            (None, None) => None,
-            (None, Some(text)) => Some(node_list(text, shape)?),
-        };
-        let cores = match self.cores.as_ref().or(file.cores.as_ref()) {
-            None => Vec::new(),
-            Some(text) => parse_list(text, "--cores").map_err(bad("cores"))?,
-        };
-        let fault_texts = match self.fault.is_empty() {
-            true => file.fault.unwrap_or_default(),
-            false => self.fault.clone(),
-        };
-        let faults = fault_texts.iter().map(|f| FaultSpec::parse(f, shape)).collect::<Result<_, _>>();
-        let channels = self.channels.or(file.channels).unwrap_or(match private {
-            true => CHANNELS_MAX,
-            false => CHANNELS_DEFAULT,
-        });
-        if !(1..=CHANNELS_MAX).contains(&channels) {
-            return Err(bad("channels")(format!("{channels} channels per node; give 1 to {CHANNELS_MAX}")));
-        }
-        let memory_limit = self.memory_limit.as_ref().or(file.memory_limit.as_ref());
-        Ok(Options {
-            shape,
-            nodes,
-            cluster,
-            udp_engine: udp_engine(self.udp_engine.as_ref().or(file.udp_engine.as_ref()))?,
-            runtime_dir: self.runtime_dir.clone().or(file.runtime_dir).unwrap_or_else(default_runtime_dir),
-            cores,
-            seed: self.seed.or(file.seed).unwrap_or(0),
-            faults: faults.map_err(bad("fault"))?,
-            memory_limit: memory_limit.map(|s| parse_size(s)).transpose().map_err(bad("memory-limit"))?,
-            channels,
-            private,
-            ready: self.ready_fd.or(file.ready_fd).map_or(Ready::Stdout, Ready::Fd),
-        })
-    }
+/// What to log, and whether as JSON: needed before the rest is read.
+pub fn log_filter(args: &Args) -> (String, bool) {
+    let file = file(args).unwrap_or_default();
+    let filter = args.log.clone().or(file.log).unwrap_or_else(|| "info".into());
+    (filter, args.log_json || file.log_json.unwrap_or(false))
 }
 
-impl Args {
-    /// The cluster file, flag over file; a network in the flags sets one in the config file aside.
-    fn membership(&self, file: &File, in_flags: bool) -> Result<Option<Membership>, ConfigError> {
-        let host = self.host.as_ref().or(file.host.as_ref());
-        let path = match &self.cluster {
-            Some(path) => Some(path),
-            None => file.cluster.as_ref().filter(|_| !in_flags),
-        };
-        let Some(path) = path else {
-            return match &self.host {
-                Some(name) => Err(bad("host")(format!("`{name}` is a host of no cluster; give --cluster FILE too"))),
-                None => Ok(None),
-            };
-        };
-        if self.cluster.is_none() && (file.torus.is_some() || file.mesh.is_some() || file.machine.is_some()) {
-            return Err(bad("cluster")("the cluster file names the network; remove torus, mesh and machine"));
-        }
-        let cluster = Cluster::load(path)?;
-        let own = || rustix::system::uname().nodename().to_string_lossy().into_owned();
-        let host = cluster.host(&host.cloned().unwrap_or_else(own))?;
-        Ok(Some(Membership { cluster, host }))
+fn file(args: &Args) -> Result<File, ConfigError> {
+    args.config.as_deref().map_or_else(|| Ok(File::default()), read_file)
+}
+
+/// Flags over file over defaults, checked.
+pub fn resolve(args: &Args) -> Result<Options, ConfigError> {
+    let file = file(args)?;
+    let in_flags = args.torus.is_some() || args.mesh.is_some() || args.machine.is_some();
+    let cluster = membership(args, &file, in_flags)?;
+    let shape = match (&cluster, in_flags) {
+        (Some(member), _) => member.cluster.shape,
+        (None, true) => shape(&args.torus, &args.mesh, &args.machine)?,
+        (None, false) => shape(&file.torus, &file.mesh, &file.machine)?,
+    };
+    let private = args.private || file.private.unwrap_or(false);
+    let nodes = match (&cluster, args.nodes.as_ref().or(file.nodes.as_ref())) {
+        (Some(member), _) => Some(member.cluster.hosts[member.host].nodes.clone()),
+        (None, None) => None,
+        (None, Some(text)) => Some(node_list(text, shape)?),
+    };
+    let cores = match args.cores.as_ref().or(file.cores.as_ref()) {
+        None => Vec::new(),
+        Some(text) => parse_list(text, "--cores").map_err(bad("cores"))?,
+    };
+    let fault_texts = match args.fault.is_empty() {
+        true => file.fault.unwrap_or_default(),
+        false => args.fault.clone(),
+    };
+    let faults = fault_texts.iter().map(|f| FaultSpec::parse(f, shape)).collect::<Result<_, _>>();
+    let channels = args.channels.or(file.channels).unwrap_or(match private {
+        true => CHANNELS_MAX,
+        false => CHANNELS_DEFAULT,
+    });
+    if !(1..=CHANNELS_MAX).contains(&channels) {
+        return Err(bad("channels")(format!("{channels} channels per node; give 1 to {CHANNELS_MAX}")));
     }
+    let limits = limits(args, file.limit.unwrap_or_default())?;
+    let memory_limit = args.memory_limit.as_ref().or(file.memory_limit.as_ref());
+    Ok(Options {
+        shape,
+        nodes,
+        cluster,
+        udp_engine: udp_engine(args.udp_engine.as_ref().or(file.udp_engine.as_ref()))?,
+        runtime_dir: args.runtime_dir.clone().or(file.runtime_dir).unwrap_or_else(default_runtime_dir),
+        cores,
+        seed: args.seed.or(file.seed).unwrap_or(0),
+        faults: faults.map_err(bad("fault"))?,
+        memory_limit: memory_limit.map(|s| parse_size(s)).transpose().map_err(bad("memory-limit"))?,
+        channels,
+        limits,
+        private,
+        ready: args.ready_fd.or(file.ready_fd).map_or(Ready::Stdout, Ready::Fd),
+    })
+}
+
+/// Flags over file over defaults.
+fn limits(args: &Args, file: BTreeMap<String, Amount>) -> Result<Limits, ConfigError> {
+    let mut limits = Limits::default();
+    for (name, value) in file {
+        let value = match value {
+            Amount::Number(n) => n.to_string(),
+            Amount::Text(text) => text,
+        };
+        limits.set(&name, &value).map_err(bad("limit"))?;
+    }
+    for given in &args.limit {
+        let (name, value) =
+            given.split_once('=').ok_or_else(|| bad("limit")(format!("`{given}`: write NAME=N, such as jobs=10")))?;
+        limits.set(name.trim(), value.trim()).map_err(bad("limit"))?;
+    }
+    Ok(limits)
+}
+
+/// The cluster file, flag over file; a network in the flags sets one in the config file aside.
+fn membership(args: &Args, file: &File, in_flags: bool) -> Result<Option<Membership>, ConfigError> {
+    let host = args.host.as_ref().or(file.host.as_ref());
+    let path = match &args.cluster {
+        Some(path) => Some(path),
+        None => file.cluster.as_ref().filter(|_| !in_flags),
+    };
+    let Some(path) = path else {
+        return match &args.host {
+            Some(name) => Err(bad("host")(format!("`{name}` is a host of no cluster; give --cluster FILE too"))),
+            None => Ok(None),
+        };
+    };
+    if args.cluster.is_none() && (file.torus.is_some() || file.mesh.is_some() || file.machine.is_some()) {
+        return Err(bad("cluster")("the cluster file names the network; remove torus, mesh and machine"));
+    }
+    let cluster = Cluster::load(path)?;
+    let own = || rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let host = cluster.host(&host.cloned().unwrap_or_else(own))?;
+    Ok(Some(Membership { cluster, host }))
 }
 
 fn udp_engine(word: Option<&String>) -> Result<trunk::socket::Kind, ConfigError> {
@@ -340,13 +291,18 @@ fn shape(torus: &Option<String>, mesh: &Option<String>, machine: &Option<String>
 }
 
 /// Shape of a machine that was built.
-pub fn machine_shape(name: &str) -> Result<Shape, String> {
+fn machine_shape(name: &str) -> Result<Shape, String> {
     let dims: &[u8] = match name {
         "desmos" => &[4, 2, 2, 2],
         "angara-k1" => &[3, 3, 4],
         _ => return Err(format!("unknown machine `{name}`; known: desmos (4x2x2x2), angara-k1 (3x3x4)")),
     };
     Shape::new(dims, true).map_err(|e| e.to_string())
+}
+
+/// Reads `0-3,7`, given as `what`.
+fn parse_list(text: &str, what: &str) -> Result<Vec<usize>, String> {
+    abi::text::list(text).ok_or_else(|| format!("`{text}`: give numbers and ranges such as {what} 0-3,7"))
 }
 
 fn node_list(text: &str, shape: Shape) -> Result<Vec<NodeId>, ConfigError> {
@@ -358,53 +314,17 @@ fn node_list(text: &str, shape: Shape) -> Result<Vec<NodeId>, ConfigError> {
     Ok(nodes.into_iter().map(|n| n as NodeId).collect())
 }
 
-/// Reads `0-3,7` into ascending numbers without repetition.
-pub fn parse_list(text: &str, what: &str) -> Result<Vec<usize>, String> {
-    let mistake = || format!("`{text}`: give numbers and ranges such as {what} 0-3,7");
-    let mut all = Vec::new();
-    for part in text.split(',') {
-        let (first, last) = part.trim().split_once('-').unwrap_or((part.trim(), part.trim()));
-        let first: usize = first.parse().map_err(|_| mistake())?;
-        let last: usize = last.parse().map_err(|_| mistake())?;
-        if first > last || last > u16::MAX as usize {
-            return Err(mistake());
-        }
-        all.extend(first..=last);
-    }
-    all.sort_unstable();
-    all.dedup();
-    Ok(all)
-}
-
-/// Reads `512`, `64K`, `64M`, `2G` or `1T` (powers of 1024) as bytes.
-pub fn parse_size(text: &str) -> Result<u64, String> {
-    let mistake = || format!("`{text}` is not a size; write a number with K, M, G or T, such as 64M");
-    let text_ = text.trim().trim_end_matches(['B', 'b']).trim_end_matches('i');
-    let (number, shift) = match text_.char_indices().last() {
-        Some((at, 'k' | 'K')) => (&text_[..at], 10),
-        Some((at, 'm' | 'M')) => (&text_[..at], 20),
-        Some((at, 'g' | 'G')) => (&text_[..at], 30),
-        Some((at, 't' | 'T')) => (&text_[..at], 40),
-        _ => (text_, 0),
-    };
-    let n: u64 = number.trim().parse().map_err(|_| mistake())?;
-    n.checked_mul(1 << shift).ok_or_else(mistake)
-}
-
-/// Writes bytes the way [`parse_size`] reads them, with one decimal where needed.
-pub fn show_size(bytes: u64) -> String {
-    for (shift, unit) in [(40, "T"), (30, "G"), (20, "M"), (10, "K")] {
-        if bytes >= 1 << shift {
-            let whole = bytes as f64 / (1u64 << shift) as f64;
-            return if whole.fract() == 0.0 { format!("{whole:.0}{unit}") } else { format!("{whole:.1}{unit}") };
-        }
-    }
-    bytes.to_string()
+/// Reads `512`, `64K`, `64M`, `1.5G` or `1T` (powers of 1024) as bytes.
+fn parse_size(text: &str) -> Result<u64, String> {
+    abi::text::bytes(text)
+        .ok_or_else(|| format!("`{text}` is not a size; write a number with K, M, G or T, such as 64M"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::users::quota::Limit;
+    use clap::Parser;
 
     fn args(words: &[&str]) -> Args {
         Args::try_parse_from(std::iter::once("fabricd").chain(words.iter().copied())).expect("flags are well formed")
@@ -417,7 +337,7 @@ mod tests {
         std::fs::write(&path, text).expect("temporary file");
         let mut all = vec!["--config", path.to_str().expect("utf-8 path")];
         all.extend(words);
-        let result = args(&all).resolve();
+        let result = resolve(&args(&all));
         std::fs::remove_dir_all(dir).expect("temporary directory removed");
         result
     }
@@ -430,6 +350,16 @@ mod tests {
     }
 
     #[test]
+    fn limits_stand_in_a_table_of_the_file() {
+        let text = "torus = \"2x2\"\n[limit]\njobs = 3\npending = \"4M\"\nname = 9\n";
+        let o = with_file(text, &["--limit", "name=8"]).expect("valid");
+        let get = |limit| o.limits.get(limit);
+        assert_eq!((get(Limit::Jobs), get(Limit::Pending), get(Limit::Name)), (3, 4 << 20, 8));
+        let e = with_file("torus = \"2\"\n[limit]\nseats = 3\n", &[]).expect_err("unknown");
+        assert!(e.to_string().contains("no limit `seats`"), "{e}");
+    }
+
+    #[test]
     fn unknown_keys_name_file_and_line() {
         let e = with_file("torus = \"2x2\"\n\nfrobnicate = 1\n", &[]).expect_err("unknown key");
         let text = e.to_string();
@@ -438,8 +368,8 @@ mod tests {
 
     #[test]
     fn a_private_daemon_offers_every_channel() {
-        assert_eq!(args(&["--torus", "2", "--private"]).resolve().expect("valid").channels, CHANNELS_MAX);
-        assert_eq!(args(&["--torus", "2"]).resolve().expect("valid").channels, CHANNELS_DEFAULT);
+        assert_eq!(resolve(&args(&["--torus", "2", "--private"])).expect("valid").channels, CHANNELS_MAX);
+        assert_eq!(resolve(&args(&["--torus", "2"])).expect("valid").channels, CHANNELS_DEFAULT);
     }
 
     #[test]
@@ -453,16 +383,19 @@ mod tests {
             (vec!["--torus", "2x2", "--memory-limit", "lots"], "such as 64M"),
             (vec!["--torus", "2x2", "--fault", "link 5,5 +X down"], "5,5"),
             (vec!["--torus", "2x2", "--channels", "2000"], "1 to 1024"),
+            (vec!["--torus", "2x2", "--limit", "jobs"], "write NAME=N"),
+            (vec!["--torus", "2x2", "--limit", "jobs=0"], "give 1 to 1024"),
+            (vec!["--torus", "2x2", "--limit", "seats=1"], "no limit `seats`"),
         ] {
-            let text = args(&words).resolve().expect_err("must be refused").to_string();
+            let text = resolve(&args(&words)).expect_err("must be refused").to_string();
             assert!(text.contains(part), "{words:?} gave: {text}");
         }
     }
 
     #[test]
     fn sizes_read_back_what_they_show() {
-        for bytes in [0, 1, 1023, 1 << 10, 3 << 20, 1 << 30, 5 << 40] {
-            assert_eq!(parse_size(&show_size(bytes)), Ok(bytes));
+        for bytes in [0, 1, 1023, 1 << 10, 3 << 20, 3 << 29, 1 << 30, 5 << 40] {
+            assert_eq!(parse_size(&abi::text::show_bytes(bytes)), Ok(bytes));
         }
         assert!(parse_size("18446744073709551615T").is_err());
     }

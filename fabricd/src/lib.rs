@@ -10,38 +10,31 @@
 //! channels, moves packets through the `fabric` crate's state machines and applies their effects to
 //! memory. They talk through one command queue; memory is the only other thing they share.
 //!
-//! Everything a client writes is hostile until checked: see `docs/architecture.md`.
+//! Rooms: `jobs` (from request to report), `hosts` (what daemons of a cluster say and agree on), `sockets` and `users` (who
+//! asks, and how much), [`faults`], `dataplane`; `simulation` runs all of it for whole clusters in one process. `daemon` is
+//! what the control plane knows, `start` brings it up and down.
+//!
+//! Everything a client writes is hostile until checked: see `docs/explain/architecture.md`.
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 #![forbid(unsafe_code)]
 
-mod adapter_socket;
-mod agent;
-mod agree;
-pub mod cluster;
-mod commands;
 pub mod config;
-mod control;
-mod create;
 mod daemon;
 mod dataplane;
-pub mod fault;
-mod impair;
-mod job;
+mod failure;
+pub mod faults;
+mod hosts;
+mod jobs;
 mod limits;
-mod linkstate;
-mod memory;
-mod merge;
-mod peers;
-mod placement;
-mod relay;
-mod rotate;
-pub mod runtime_dir;
-mod seldom;
-mod seqpacket;
+mod log_limit;
+mod machine;
+mod runtime_dir;
 mod service;
-mod span;
-mod streams;
-mod strict;
-mod user;
+#[cfg(test)]
+mod simulation;
+mod sockets;
+mod start;
+pub mod users;
 
 pub use config::{Options, Ready};
-pub use daemon::{RunError, Started, run, run_with};
+pub use start::{RunError, Started, run, run_with};

@@ -13,6 +13,10 @@ pub(crate) fn memory_limits(configured: Option<u64>) -> Vec<(String, u64)> {
     if let Some(available) = read_to_string("/proc/meminfo").ok().as_deref().and_then(mem_available) {
         limits.push(("MemAvailable".to_string(), available));
     }
+    // Memory that is shared with programs is a file to the kernel.
+    limits.extend(
+        getrlimit(Resource::Fsize).current.map(|limit| ("the daemon's file size limit (ulimit -f)".into(), limit)),
+    );
     limits.extend(cgroup_room().map(|room| ("the memory left in this cgroup".to_string(), room)));
     limits
 }

@@ -1,10 +1,13 @@
 //! The `fabricd` program: reads its options, sets up logging, runs the daemon.
 
+use abi::text::show_bytes;
 use clap::Parser;
-use fabricd::cluster::check::{Severity, check};
-use fabricd::config::{Args, Membership, show_size};
+use cluster::args::Args;
+use cluster::check::{Severity, check};
+use fabricd::config::{Membership, log_filter, resolve};
 use fabricd::{Options, run};
-use std::io::IsTerminal;
+use std::fmt::Write as _;
+use std::io::{ErrorKind, IsTerminal, Write};
 use std::process::ExitCode;
 use tracing_subscriber::EnvFilter;
 
@@ -12,15 +15,21 @@ use tracing_subscriber::EnvFilter;
 const USAGE: u8 = 2;
 
 fn main() -> ExitCode {
-    let args = Args::parse();
-    let options = match args.resolve() {
+    // Programs of users are started from here, and whoever started this may have had a file open that is not for them.
+    abi::trust::keep_descriptors();
+    cluster::signals::survive_file_size_limit();
+    let args = match Args::try_parse() {
+        Ok(args) => args,
+        Err(e) => return say_usage(&e),
+    };
+    let options = match resolve(&args) {
         Ok(options) => options,
         Err(e) => return fail(&e, USAGE),
     };
     if args.check_config {
         return describe(&options);
     }
-    let (filter, json) = args.log_filter();
+    let (filter, json) = log_filter(&args);
     if let Err(e) = start_logging(&filter, json) {
         return fail(&e, USAGE);
     }
@@ -31,8 +40,20 @@ fn main() -> ExitCode {
 }
 
 fn fail(e: &dyn std::fmt::Display, code: u8) -> ExitCode {
-    eprintln!("fabricd: {e}");
+    abi::complain!("fabricd: {e}");
     ExitCode::from(code)
+}
+
+/// Shows the help or version that was asked for, or what is wrong with the arguments.
+fn say_usage(e: &clap::Error) -> ExitCode {
+    match e.print().and_then(|()| std::io::stdout().flush()) {
+        Err(failed) if !e.use_stderr() && failed.kind() != ErrorKind::BrokenPipe => fail(&no_output(&failed), 1),
+        _ => ExitCode::from(e.exit_code() as u8),
+    }
+}
+
+fn no_output(error: &std::io::Error) -> String {
+    format!("cannot write to standard output: {error}; make room where it goes, or send it elsewhere")
 }
 
 fn start_logging(filter: &str, json: bool) -> Result<(), String> {
@@ -41,6 +62,8 @@ fn start_logging(filter: &str, json: bool) -> Result<(), String> {
     let base = tracing_subscriber::fmt()
         .with_env_filter(parsed)
         .with_writer(std::io::stderr)
+        // A log that cannot be written, on a full disk for one, must not end the daemon: complaining about that panics.
+        .log_internal_errors(false)
         .with_ansi(std::io::stderr().is_terminal());
     match json {
         true => base.json().init(),
@@ -51,29 +74,37 @@ fn start_logging(filter: &str, json: bool) -> Result<(), String> {
 
 /// Says what the options mean and what the machine says to them.
 fn describe(o: &Options) -> ExitCode {
-    let memory = o.memory_limit.map_or("none".into(), show_size);
-    println!("network       {} ({} nodes, {} hosted here)", o.shape, o.shape.nodes(), o.hosted().len());
-    println!("channels      {} per node", o.channels);
-    println!("runtime-dir   {}", o.runtime_dir.display());
-    println!("cores         {}", if o.cores.is_empty() { "any".into() } else { format!("{:?}", o.cores) });
-    println!("seed          {}", o.seed);
-    println!("memory-limit  {memory}");
+    let mut text = String::new();
+    let memory = o.memory_limit.map_or("none".into(), show_bytes);
+    let _ = writeln!(text, "network       {} ({} nodes, {} hosted here)", o.shape, o.shape.nodes(), o.hosted().len());
+    let _ = writeln!(text, "channels      {} per node", o.channels);
+    let _ = writeln!(text, "runtime-dir   {}", o.runtime_dir.display());
+    let _ =
+        writeln!(text, "cores         {}", if o.cores.is_empty() { "any".into() } else { format!("{:?}", o.cores) });
+    let _ = writeln!(text, "seed          {}", o.seed);
+    let _ = writeln!(text, "memory-limit  {memory}");
+    text += &o.limits.describe();
     for fault in &o.faults {
-        println!("fault         {fault}");
+        let _ = writeln!(text, "fault         {fault}");
     }
     let mut worst = Severity::Fine;
     if let Some(Membership { cluster, host }) = &o.cluster {
-        println!("cluster       {} (hosts: {})", cluster.path.display(), cluster.hosts.len());
-        println!("host          {}", cluster.hosts[*host].name);
-        println!("crossing      {} links", cluster.crossings().len() / 2);
+        let _ = writeln!(text, "cluster       {} (hosts: {})", cluster.path.display(), cluster.hosts.len());
+        let _ = writeln!(text, "host          {}", cluster.hosts[*host].name);
+        let _ = writeln!(text, "crossing      {} links", cluster.crossings().len() / 2);
         for finding in check(cluster, *host) {
-            println!("{finding}");
+            let _ = writeln!(text, "{finding}");
             worst = worst.max(finding.severity);
         }
     }
     if worst == Severity::Error {
+        // The error below is what counts.
+        let _ = abi::print::out(&text);
         return fail(&"the configuration is well formed, but will not work here: see the errors above", USAGE);
     }
-    println!("configuration is valid");
-    ExitCode::SUCCESS
+    text += "configuration is valid\n";
+    match abi::print::out(&text) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) => fail(&no_output(&e), 1),
+    }
 }

@@ -4,22 +4,25 @@
 //! while holding the lock belong to a daemon that was killed and are removed. So are the directories
 //! of private daemons that were killed together with their launcher.
 
-use abi::launch::{ADAPTER_SOCKET, CONTROL_SOCKET, LOCK_FILE};
-use rustix::fs::{FlockOperation, Mode, OFlags, flock, fstat, open};
-use std::fs::{self, DirBuilder, Permissions};
+use abi::launch::{ADAPTER_SOCKET, CONTROL_SOCKET, LOCK_FILE, PRIVATE_PREFIX};
+use abi::trust::others_write;
+use rustix::fs::{AtFlags, CWD, FlockOperation, Mode, OFlags, chmodat, fchmod, flock, fstat, openat, statat, unlinkat};
+use rustix::io::Errno;
+use rustix::process::geteuid;
+use std::fs::{self, DirBuilder};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Start of the names of private daemons' directories, which `angara run` chooses.
-pub const PRIVATE_PREFIX: &str = "angara-run-";
 /// A private directory that changed more recently than this may belong to a daemon that is just starting.
 const SETTLED: Duration = Duration::from_secs(10);
 
 /// A locked runtime directory; dropping it removes what the daemon made there.
 pub(crate) struct RuntimeDir {
     path: PathBuf,
+    fd: OwnedFd,
     made_dir: bool,
     /// The sockets are the service manager's, which made and will remove them.
     handed: bool,
@@ -80,7 +83,7 @@ pub enum DirError {
 
 impl RuntimeDir {
     /// Creates the directory (mode 0700) if need be, locks it, and removes stale sockets unless they were
-    /// `handed` over.
+    /// `handed` over. All of it happens in the directory that was checked, whatever becomes of its path.
     pub(crate) fn claim(path: &Path, handed: bool) -> Result<RuntimeDir, DirError> {
         let dir = path.to_owned();
         let io = |error: io::Error| DirError::Io { dir: path.to_owned(), error };
@@ -92,21 +95,24 @@ impl RuntimeDir {
         if made_dir {
             DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(io)?;
         }
-        let meta = fs::symlink_metadata(path).map_err(io)?;
-        let me = rustix::process::geteuid().as_raw();
-        if meta.uid() != me {
-            return Err(DirError::Foreign { dir, owner: meta.uid(), me });
-        }
-        if !meta.is_dir() {
-            return Err(io(io::Error::other("it is not a directory")));
+        let me = geteuid().as_raw();
+        let foreign = |owner| DirError::Foreign { dir: path.to_owned(), owner, me };
+        // One that cannot even be opened is somebody else's, as a rule.
+        let fd = open_dir(CWD, path).map_err(|e| match fs::symlink_metadata(path) {
+            Ok(meta) if meta.is_dir() && meta.uid() != me => foreign(meta.uid()),
+            _ => io(e.into()),
+        })?;
+        let stat = fstat(&fd).map_err(|e| io(e.into()))?;
+        if stat.st_uid != me {
+            return Err(foreign(stat.st_uid));
         }
         if made_dir {
-            fs::set_permissions(path, Permissions::from_mode(0o700)).map_err(io)?;
-        } else if meta.mode() & 0o022 != 0 {
-            return Err(DirError::Open { dir, mode: meta.mode() & 0o7777 });
+            fchmod(&fd, Mode::RWXU).map_err(|e| io(e.into()))?;
+        } else if others_write(&stat) {
+            return Err(DirError::Open { dir, mode: stat.st_mode & 0o7777 });
         }
-        let lock = lock(path).map_err(io)?.map_err(|pid| DirError::Busy { dir, pid })?;
-        let claimed = RuntimeDir { path: path.to_owned(), made_dir, handed, _lock: lock };
+        let lock = lock(&fd).map_err(io)?.map_err(|pid| DirError::Busy { dir, pid })?;
+        let claimed = RuntimeDir { path: path.to_owned(), fd, made_dir, handed, _lock: lock };
         claimed.remove_sockets();
         Ok(claimed)
     }
@@ -120,72 +126,86 @@ impl RuntimeDir {
         self.path.join(ADAPTER_SOCKET)
     }
 
+    /// Lets nobody but this user connect. Fails if the sockets were bound elsewhere, because somebody put another
+    /// directory in place of this one.
+    pub(crate) fn close_to_others(&self) -> io::Result<()> {
+        for socket in [CONTROL_SOCKET, ADAPTER_SOCKET] {
+            chmodat(&self.fd, socket, Mode::RUSR | Mode::WUSR, AtFlags::empty())?;
+        }
+        Ok(())
+    }
+
     fn remove_sockets(&self) {
         if self.handed {
             return;
         }
-        for path in [self.control(), self.adapter()] {
-            match fs::remove_file(&path) {
-                Err(e) if e.kind() != io::ErrorKind::NotFound => {
-                    tracing::warn!(path = %path.display(), error = %e, "cannot remove socket");
+        for socket in [CONTROL_SOCKET, ADAPTER_SOCKET] {
+            match unlinkat(&self.fd, socket, AtFlags::empty()) {
+                Ok(()) | Err(Errno::NOENT) => {}
+                Err(error) => {
+                    let path = self.path.join(socket);
+                    tracing::warn!(path = %path.display(), %error, "cannot remove socket");
                 }
-                _ => {}
             }
         }
     }
 }
 
-/// Where private daemons may have left directories.
-pub(crate) fn private_parents() -> Vec<PathBuf> {
-    let own = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
-    own.into_iter().filter(|d| d.is_absolute()).chain([PathBuf::from("/tmp")]).collect()
+fn open_dir(parent: impl AsFd, path: &Path) -> rustix::io::Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    openat(parent, path, flags, Mode::empty())
 }
 
 /// Removes what killed private daemons of this user left in `parents`.
 pub(crate) fn sweep(parents: &[PathBuf]) {
-    for entry in parents.iter().filter_map(|p| fs::read_dir(p).ok()).flatten().flatten() {
-        let is_private = entry.file_name().to_string_lossy().starts_with(PRIVATE_PREFIX);
-        if is_private && leftover(&entry.path()).unwrap_or(false) {
-            remove_leftover(&entry.path());
+    for parent in parents {
+        let Ok(there) = open_dir(CWD, parent) else { continue };
+        for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
+            let name = entry.file_name();
+            if name.to_string_lossy().starts_with(PRIVATE_PREFIX)
+                && let Ok(dir) = open_dir(&there, Path::new(&name))
+                && leftover(&dir).unwrap_or(false)
+            {
+                remove_leftover(&there, &dir, Path::new(&name));
+            }
         }
     }
 }
 
 /// Whether the directory is ours, and nobody has held its lock or changed it for a while.
-fn leftover(path: &Path) -> io::Result<bool> {
-    let meta = fs::symlink_metadata(path)?;
+fn leftover(dir: &OwnedFd) -> io::Result<bool> {
+    let meta = fs::File::from(dir.try_clone()?).metadata()?;
     let settled = meta.modified()?.elapsed().is_ok_and(|age| age > SETTLED);
-    if !meta.is_dir() || meta.uid() != rustix::process::geteuid().as_raw() || !settled {
+    if meta.uid() != geteuid().as_raw() || !settled {
         return Ok(false);
     }
-    match open(path.join(LOCK_FILE), OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW, Mode::empty()) {
+    match openat(dir, LOCK_FILE, OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW, Mode::empty()) {
         Ok(fd) => Ok(flock(&fd, FlockOperation::NonBlockingLockExclusive).is_ok()),
-        Err(rustix::io::Errno::NOENT) => Ok(true),
+        Err(Errno::NOENT) => Ok(true),
         Err(e) => Err(e.into()),
     }
 }
 
 /// Removes what a daemon makes, and nothing else: a directory with more in it stays.
-fn remove_leftover(path: &Path) {
-    for name in [CONTROL_SOCKET, ADAPTER_SOCKET, LOCK_FILE] {
-        let _ = fs::remove_file(path.join(name));
+fn remove_leftover(parent: &OwnedFd, dir: &OwnedFd, name: &Path) {
+    for file in [CONTROL_SOCKET, ADAPTER_SOCKET, LOCK_FILE] {
+        let _ = unlinkat(dir, file, AtFlags::empty());
     }
-    match fs::remove_dir(path) {
-        Ok(()) => tracing::info!(dir = %path.display(), "removed what a killed private daemon left"),
-        Err(error) => tracing::warn!(dir = %path.display(), %error, "cannot remove what a killed private daemon left"),
+    match unlinkat(parent, name, AtFlags::REMOVEDIR) {
+        Ok(()) => tracing::info!(dir = %name.display(), "removed what a killed private daemon left"),
+        Err(error) => tracing::warn!(dir = %name.display(), %error, "cannot remove what a killed private daemon left"),
     }
 }
 
 /// Locks the lock file and writes our pid into it. The inner error is the pid of the holder.
-fn lock(dir: &Path) -> io::Result<Result<fs::File, String>> {
-    let path = dir.join(LOCK_FILE);
+fn lock(dir: &OwnedFd) -> io::Result<Result<fs::File, String>> {
     loop {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-        let fd = open(&path, flags, Mode::RUSR | Mode::WUSR)?;
+        let fd = openat(dir, LOCK_FILE, flags, Mode::RUSR | Mode::WUSR)?;
         let mut file = fs::File::from(fd);
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
-            Err(rustix::io::Errno::WOULDBLOCK) => {
+            Err(Errno::WOULDBLOCK) => {
                 let mut pid = String::new();
                 file.read_to_string(&mut pid)?;
                 return Ok(Err(pid.trim().to_string()));
@@ -194,8 +214,8 @@ fn lock(dir: &Path) -> io::Result<Result<fs::File, String>> {
         }
         // A daemon that just ended may have removed the file between our open and our lock.
         let ours = fstat(&file)?;
-        match fs::metadata(&path) {
-            Ok(there) if there.ino() == ours.st_ino => {}
+        match statat(dir, LOCK_FILE, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(there) if there.st_ino == ours.st_ino => {}
             _ => continue,
         }
         file.set_len(0)?;
@@ -207,7 +227,7 @@ fn lock(dir: &Path) -> io::Result<Result<fs::File, String>> {
 impl Drop for RuntimeDir {
     fn drop(&mut self) {
         self.remove_sockets();
-        let _ = fs::remove_file(self.path.join(LOCK_FILE));
+        let _ = unlinkat(&self.fd, LOCK_FILE, AtFlags::empty());
         if self.made_dir {
             // Fails if someone else keeps files there; those are not ours to remove.
             let _ = fs::remove_dir(&self.path);
@@ -218,6 +238,8 @@ impl Drop for RuntimeDir {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt;
 
     fn fresh(name: &str) -> PathBuf {
         let dir = std::env::temp_dir().join(format!("fabricd-dir-{name}-{}", std::process::id()));

@@ -67,19 +67,19 @@ impl Word {
 
 /// What tells the service manager. Its socket takes only so much while it does not read, and then whoever sends waits: a
 /// thread of its own, and nobody else.
-pub(crate) struct Herald {
+pub(crate) struct Notifier {
     /// `None`: nobody wants to be told.
     words: Option<SyncSender<Word>>,
     /// Closed when the thread has said its last word.
     done: Receiver<()>,
 }
 
-impl Herald {
-    pub(crate) fn new() -> io::Result<Herald> {
+impl Notifier {
+    pub(crate) fn new() -> io::Result<Notifier> {
         let (words, heard) = sync_channel::<Word>(WORDS_MAX);
         let (ended, done) = channel::<()>();
         if std::env::var_os("NOTIFY_SOCKET").is_none() {
-            return Ok(Herald { words: None, done });
+            return Ok(Notifier { words: None, done });
         }
         let body = move || {
             let _ended = ended;
@@ -92,8 +92,8 @@ impl Herald {
                 }
             }
         };
-        std::thread::Builder::new().name("herald".into()).spawn(body)?;
-        Ok(Herald { words: Some(words), done })
+        std::thread::Builder::new().name("notifier".into()).spawn(body)?;
+        Ok(Notifier { words: Some(words), done })
     }
 
     /// A word for which there is no room is left out: there are others the manager has not read yet.

@@ -5,7 +5,7 @@
 //! angara run -n 2 [--path ring] target/release/deps/ops-… two PEs
 //! ```
 
-use angara::{AmoOp, Class, Job, Place};
+use angara::{Amo, AmoOp, Class, Job, Place};
 use std::hint::black_box;
 use std::time::Instant;
 
@@ -49,7 +49,10 @@ fn small(job: &Job, pe: usize, place: Place) {
     // SAFETY: `back` is a live word, `place` is in the heap.
     let get = |dst, len| unsafe { ctx.get(Class::Get, black_box(pe), dst, black_box(place), len) }.expect("get");
     let amo = |op, fetch| {
-        black_box(ctx.amo(Class::Amo, black_box(pe), place, op, 8, 1, 0, fetch).expect("amo"));
+        black_box(
+            ctx.amo(Class::Amo, black_box(pe), place, Amo { op, width: 8, operand: 1, comparand: 0, fetch })
+                .expect("amo"),
+        );
     };
     show("put 8 B", time(|| put(8)));
     show("put 4 B", time(|| put(4)));

@@ -7,7 +7,7 @@
 
 use angara::driver::{OpState, packet};
 use angara::tree::ReduceOp;
-use angara::{AmoOp, Class, Job, Place, Reach, Result};
+use angara::{Amo, AmoOp, Class, Job, Place, Reach, Result};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 fn place(job: &Job, offset: usize) -> Place {
@@ -86,7 +86,12 @@ fn fence(job: &Job) -> Result<()> {
         let len = [8usize, 40, 256, 300, 4096, 60_000][round as usize % 6];
         put(job, right, 4096, &pattern(len, round as usize))?;
         job.ctx().fence()?;
-        job.ctx().amo(Class::Amo, right, place(job, 0), AmoOp::Swap, 8, round, 0, false)?;
+        job.ctx().amo(
+            Class::Amo,
+            right,
+            place(job, 0),
+            Amo { op: AmoOp::Swap, width: 8, operand: round, comparand: 0, fetch: false },
+        )?;
         let flag = word(job, 0);
         job.wait(|| flag.load(Ordering::Acquire) >= round, &|| format!("flag of round {round}"))?;
         assert_eq!(mine(job, 4096, len), pattern(len, round as usize), "round {round}");
@@ -99,7 +104,9 @@ fn fence(job: &Job) -> Result<()> {
 fn atomics(job: &Job) -> Result<()> {
     let n = job.n_pes() as u64;
     let rounds = 40;
-    let amo = |at, op, v, c, fetch| job.ctx().amo(Class::Amo, 0, place(job, at), op, 8, v, c, fetch);
+    let amo = |at, op, v, c, fetch| {
+        job.ctx().amo(Class::Amo, 0, place(job, at), Amo { op, width: 8, operand: v, comparand: c, fetch })
+    };
     let mut tickets = Vec::new();
     for i in 0..rounds {
         tickets.push(amo(0, AmoOp::Add, 1, 0, true)?);
@@ -153,7 +160,12 @@ fn trees(job: &Job) -> Result<()> {
         job.ctx().quiet()?;
     }
     job.barrier(false)?;
-    let id = job.ctx().amo(Class::Amo, me, cell, AmoOp::Fetch, 8, 0, 0, true)? as u8;
+    let id = job.ctx().amo(
+        Class::Amo,
+        me,
+        cell,
+        Amo { op: AmoOp::Fetch, width: 8, operand: 0, comparand: 0, fetch: true },
+    )? as u8;
     let tree = job.tree(id);
     let total = (n * (n - 1) / 2) as i64;
     for len in [1usize, 32, 33, 700, 2000] {
@@ -217,7 +229,12 @@ fn threads(job: &Job) -> Result<()> {
                     put(job, right, 4096 * (t + 1), &data)?;
                     job.ctx().quiet()?;
                     assert_eq!(get(job, right, 4096 * (t + 1), data.len())?, data);
-                    job.ctx().amo(Class::Amo, right, place(job, 0), AmoOp::Add, 8, 1, 0, i % 2 == 0)?;
+                    job.ctx().amo(
+                        Class::Amo,
+                        right,
+                        place(job, 0),
+                        Amo { op: AmoOp::Add, width: 8, operand: 1, comparand: 0, fetch: i % 2 == 0 },
+                    )?;
                 }
                 Ok(())
             }

@@ -7,7 +7,7 @@
 //! ```
 
 use angara::tree::ReduceOp;
-use angara::{AmoOp, Class, Job, Place};
+use angara::{Amo, AmoOp, Class, Job, Place};
 
 const EPSILON: f64 = 1e-3;
 const STEPS_MAX: usize = 20_000;
@@ -81,7 +81,8 @@ fn max(job: &Job, tree: Option<u8>, cell: Place, mine: f64) -> angara::Result<f6
     if let Some(id) = tree {
         return Ok(f64::from_bits(job.tree(id).all_reduce(ReduceOp::Max, &[mine.to_bits()])?[0]));
     }
-    let word = |op, v, old, fetch| job.ctx().amo(Class::Amo, 0, cell, op, 8, v, old, fetch);
+    let word =
+        |op, v, old, fetch| job.ctx().amo(Class::Amo, 0, cell, Amo { op, width: 8, operand: v, comparand: old, fetch });
     let mut seen = word(AmoOp::Fetch, 0, 0, true)?;
     while mine.to_bits() > seen {
         match word(AmoOp::CompareSwap, mine.to_bits(), seen, true)? {
@@ -127,7 +128,12 @@ fn main() -> angara::Result<()> {
         job.ctx().quiet()?;
     }
     job.barrier(false)?;
-    let id = job.ctx().amo(Class::Amo, me, id_cell, AmoOp::Fetch, 8, 0, 0, true)?;
+    let id = job.ctx().amo(
+        Class::Amo,
+        me,
+        id_cell,
+        Amo { op: AmoOp::Fetch, width: 8, operand: 0, comparand: 0, fetch: true },
+    )?;
     let tree = (id != 0).then(|| (id - 1) as u8);
 
     let (mut steps, mut change) = (0, f64::INFINITY);

@@ -36,14 +36,15 @@ enum {
     ANGARA_OK = 0,
     ANGARA_EINVAL = -1,       /* an argument cannot be */
     ANGARA_ENOTLAUNCHED = -2, /* not started by `angara run` */
-    ANGARA_EDAEMON = -3,      /* fabricd is gone, refused, or differs in version */
+    ANGARA_EDAEMON = -3,      /* fabricd is gone, refused, differs in version, or is a stranger's */
     ANGARA_ESYSTEM = -4,      /* the kernel refused something */
     ANGARA_EUNREACHABLE = -5, /* every route to the target is dead, or the PE is gone */
     ANGARA_ECHANNEL = -6,     /* the channel is in its sticky error state */
     ANGARA_EENDED = -7,       /* the job is being ended */
     ANGARA_ETIMEOUT = -8,     /* no progress for ANGARA_TIMEOUT seconds */
     ANGARA_EFORKED = -9,      /* called in a forked child */
-    ANGARA_EPANIC = -10       /* a bug in the library */
+    ANGARA_EPANIC = -10,      /* a bug in the library */
+    ANGARA_EALONE = -11       /* another PE exited instead of starting again */
 };
 
 /* What an error code means. Never NULL. */
@@ -125,7 +126,7 @@ void angara_abort(angara_t *a, int status, const char *reason);
 
 /* ---- driver level --------------------------------------------------------------------- */
 
-/* Registers of this PE's node by byte offset (docs/registers.md). A write is a command in the
+/* Registers of this PE's node by byte offset (docs/reference/registers.md). A write is a command in the
  * channel's mailbox and returns when the adapter has acknowledged it. */
 int angara_csr_read(angara_t *a, uint32_t csr, uint64_t *value);
 int angara_csr_write(angara_t *a, uint32_t csr, uint64_t value);
@@ -151,7 +152,7 @@ int angara_inject(angara_t *a, int pe, const angara_flit_t *packet, size_t flits
 /* Builds a WRITE of 1 to 256 bytes to symmetric `dst` of `pe` into `packet` (room for 18 flits);
  * returns the number of flits. */
 int angara_packet_write(const angara_t *a, int pe, const void *dst, const void *data, size_t len, angara_flit_t *packet);
-/* Posts a 64-byte descriptor (words as in docs/registers.md); sequence, target and, where there is
+/* Posts a 64-byte descriptor (words as in docs/reference/registers.md); sequence, target and, where there is
  * an answer, the completion place are filled in. `op` may be NULL unless there is an answer. */
 int angara_post(angara_t *a, int pe, const uint64_t words[8], angara_op_t *op);
 /* A read behind everything sent to `pe` on vc1: when it completes, so has all that. */

@@ -5,7 +5,7 @@
 
 use crate::driver::{Handle, OpState, packet};
 use crate::error::{Error, Result};
-use crate::{AmoOp, Class, Job, Launch, Place};
+use crate::{Amo, AmoOp, Class, Job, Launch, Place};
 use abi::desc::Descriptor;
 use abi::packet::{Flit, ReduceElem, ReduceOp};
 use std::cell::RefCell;
@@ -24,13 +24,14 @@ fn code(e: &Error) -> c_int {
     match e {
         Error::Invalid(_) => -1,
         Error::NotLaunched(_) | Error::Launcher(_) => -2,
-        Error::Daemon(_) | Error::Refused(_) | Error::Connect { .. } | Error::Layout { .. } => -3,
+        Error::Daemon(_) | Error::Refused(_) | Error::Connect { .. } | Error::Distrust(_) | Error::Layout { .. } => -3,
         Error::System { .. } => -4,
         Error::Unreachable { .. } => -5,
         Error::Channel { .. } => -6,
         Error::JobEnded => -7,
         Error::Timeout { .. } => -8,
         Error::Forked => -9,
+        Error::Alone { .. } => -11,
     }
 }
 
@@ -143,9 +144,13 @@ pub unsafe extern "C" fn angara_close(a: *mut Job) {
 #[repr(C)]
 #[derive(Debug)]
 pub struct PeInfo {
+    /// Number of its node.
     node: u32,
+    /// Coordinates of that node, X first.
     coords: [u8; 4],
+    /// Its injection channel there.
     endpoint: u16,
+    /// 1 once it has attached.
     attached: u16,
 }
 
@@ -153,9 +158,13 @@ pub struct PeInfo {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct OpInfo {
+    /// Target PE.
     pe: u32,
+    /// Number of the post.
     seq: u32,
+    /// Completion word it owns, or -1.
     slot: i32,
+    /// 1 if it travels behind everything sent to that PE.
     flushes: u32,
 }
 
@@ -177,7 +186,9 @@ impl OpInfo {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct FlitWords {
+    /// Bits 0 to 63.
     lo: u64,
+    /// Bits 64 to 127.
     hi: u64,
 }
 
@@ -210,7 +221,7 @@ api! {
             return Err(Error::invalid(format!("PE {pe} does not exist: the job has {} PEs", job.n_pes())));
         }
         let e = job.pe_entry(pe);
-        let info = PeInfo { node: e.node, coords: e.coords.0, endpoint: e.endpoint, attached: e.attached as u16 };
+        let info = PeInfo { node: e.node, coords: e.coords.0, endpoint: e.endpoint, attached: e.seat.taken() as u16 };
         // SAFETY: not null; the caller's promise.
         unsafe { out.write(info) };
         Ok(OK)
@@ -248,7 +259,7 @@ api! {
         let amo = amo.ok_or_else(|| Error::invalid(format!("unknown atomic operation {op}")))?;
         let width = u8::try_from(width).unwrap_or(0);
         let (pe, at) = (pe_number(pe)?, place(job, at, width as usize)?);
-        let value = job.ctx().amo(Class::Amo, pe, at, amo, width, operand, comparand, !old.is_null())?;
+        let value = job.ctx().amo(Class::Amo, pe, at, Amo { op: amo, width, operand, comparand, fetch: !old.is_null() })?;
         if !old.is_null() {
             // SAFETY: not null; the caller's promise.
             unsafe { old.write(value) };
@@ -481,7 +492,7 @@ pub unsafe extern "C" fn angara_abort(a: *const Job, status: c_int, reason: *con
     let (job, text) = unsafe { (a.as_ref(), (!reason.is_null()).then(|| CStr::from_ptr(reason))) };
     if let Some(job) = job {
         run(|| {
-            job.abort(status, &text.map_or_else(|| "angara_abort".into(), |t| t.to_string_lossy()));
+            job.abort(status, &text.map_or_else(|| "angara_abort".into(), |t| t.to_string_lossy()), false);
             Ok(OK)
         });
     }

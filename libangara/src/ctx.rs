@@ -1,18 +1,14 @@
 //! Contexts: puts, gets and atomics, ordering and completion.
 //!
-//! One front for two engines. The state of the target, one load, decides: `Direct` copies here
-//! and now, anything else takes the slow path out of line (ring, or an error that says why not).
+//! Which engine carries an operation out is decided in [`crate::engine`].
 
-use crate::direct;
 use crate::driver::Adapter;
-use crate::error::{Error, Result};
-use crate::memory::Peers;
-use crate::ring::Ring;
+use crate::engine::{Amo, Engines, Mode, Strided, Transfer, forward, load};
+use crate::error::Result;
 use abi::account::{Class, Traffic};
-use abi::desc::{AmoOp, Place};
+use abi::desc::{Descriptor, Place};
 use abi::job::Reach;
 use std::sync::Arc;
-use std::sync::atomic::{Ordering, fence};
 
 /// An ordered stream of communication. May be used from several threads.
 ///
@@ -20,32 +16,37 @@ use std::sync::atomic::{Ordering, fence};
 /// [`Ctx::fence`] orders what comes before it against what comes after it, per target;
 /// [`Ctx::quiet`] returns when everything issued before has taken effect.
 pub struct Ctx {
-    peers: Peers,
+    engines: Engines,
+    /// The driver of this PE's channel.
     adapter: Arc<Adapter>,
-    ring: Ring,
 }
 
 impl Ctx {
     pub(crate) fn new(adapter: Arc<Adapter>) -> Ctx {
-        Ctx { peers: adapter.memory.peers.clone(), ring: Ring::new(adapter.clone()), adapter }
+        Ctx { engines: Engines::new(adapter.clone()), adapter }
+    }
+
+    /// Undoes [`Ctx::without_shortcut`] and [`Ctx::with_threads`].
+    pub(crate) fn as_at_first(&mut self) {
+        self.engines.direct.as_at_first();
     }
 
     pub(crate) fn without_shortcut(&mut self) {
-        self.peers.without_shortcut();
+        self.engines.direct.without_shortcut();
     }
 
     pub(crate) fn with_threads(&mut self) {
-        self.peers.with_threads();
+        self.engines.direct.with_threads();
     }
 
     /// Writes `len` bytes at `src` to `dst` of `pe`. Returns when `src` may be reused.
     ///
     /// # Safety
-    /// `src` is readable for `len` bytes and does not partly overlap the destination.
+    /// `src` is readable for `len` bytes. It may overlap the destination, which then holds what it held before.
     #[inline]
     pub unsafe fn put(&self, class: Class, pe: usize, dst: Place, src: *const u8, len: usize) -> Result<()> {
         // SAFETY: passed on.
-        unsafe { self.put_with(class, pe, dst, src, len, true) }
+        unsafe { self.engines.put(Transfer { class, pe, place: dst, len }, src, Mode::Blocking) }
     }
 
     /// Like [`Ctx::put`], but may return before `src` may be reused if `src` is symmetric memory;
@@ -56,17 +57,17 @@ impl Ctx {
     #[inline]
     pub unsafe fn put_nbi(&self, class: Class, pe: usize, dst: Place, src: *const u8, len: usize) -> Result<()> {
         // SAFETY: passed on.
-        unsafe { self.put_with(class, pe, dst, src, len, false) }
+        unsafe { self.engines.put(Transfer { class, pe, place: dst, len }, src, Mode::Nonblocking) }
     }
 
     /// Reads `len` bytes at `src` of `pe` into `dst`.
     ///
     /// # Safety
-    /// `dst` is writable for `len` bytes and does not partly overlap the source.
+    /// `dst` is writable for `len` bytes. It may overlap the source, whose former contents it then holds.
     #[inline]
     pub unsafe fn get(&self, class: Class, pe: usize, dst: *mut u8, src: Place, len: usize) -> Result<()> {
         // SAFETY: passed on.
-        unsafe { self.get_with(class, pe, dst, src, len, true) }
+        unsafe { self.engines.get(Transfer { class, pe, place: src, len }, dst, Mode::Blocking) }
     }
 
     /// Like [`Ctx::get`], but the data is there only after the next quiet.
@@ -76,307 +77,175 @@ impl Ctx {
     #[inline]
     pub unsafe fn get_nbi(&self, class: Class, pe: usize, dst: *mut u8, src: Place, len: usize) -> Result<()> {
         // SAFETY: passed on.
-        unsafe { self.get_with(class, pe, dst, src, len, false) }
+        unsafe { self.engines.get(Transfer { class, pe, place: src, len }, dst, Mode::Nonblocking) }
     }
 
-    /// [`Ctx::put`] to `dst`, an address of this PE's own heap slice, if the target is reached directly.
-    /// False, and nothing done, if that is not so; then use [`Ctx::put`].
+    /// Writes blocks that lie apart. Returns when `src` may be reused.
     ///
     /// # Safety
-    /// As [`Ctx::put`].
-    #[inline(always)]
-    pub unsafe fn put_heap(&self, class: Class, pe: usize, dst: *mut u8, src: *const u8, len: usize) -> bool {
-        let Some(p) = self.peers.direct_heap(pe, dst, len) else { return false };
-        // SAFETY: `direct_heap` checked the destination, the caller vouches for the source.
-        unsafe { direct::store(p, src, len) };
-        self.peers.count_alone(pe, class, Traffic::put(len));
-        self.peers.notify(pe);
-        true
-    }
-
-    /// [`Ctx::put_heap`] of one element of `N` bytes, 4 or 8. The shortest way there is: without a call, so
-    /// that the caller needs no registers saved.
-    #[inline(always)]
-    pub fn put_element<const N: usize>(&self, class: Class, pe: usize, dst: *mut u8, bits: u64) -> bool {
-        let Some(p) = self.peers.direct_element::<N>(pe, dst) else { return false };
-        // SAFETY: an aligned element inside the target's slice.
-        unsafe {
-            if N == 8 {
-                p.cast::<u64>().write_volatile(bits);
-            } else {
-                p.cast::<u32>().write_volatile(bits as u32);
-            }
-        }
-        self.count_element::<N>(pe, class, Traffic::put(N));
-        self.peers.notify(pe);
-        true
-    }
-
-    /// [`Ctx::get_heap`] of one element of `N` bytes, 4 or 8.
-    #[inline(always)]
-    pub fn get_element<const N: usize>(&self, class: Class, pe: usize, src: *const u8) -> Option<u64> {
-        let p = self.peers.direct_element::<N>(pe, src)?;
-        // SAFETY: an aligned element inside the target's slice.
-        let bits =
-            unsafe { if N == 8 { p.cast::<u64>().read_volatile() } else { p.cast::<u32>().read_volatile() as u64 } };
-        self.count_element::<N>(pe, class, Traffic::get(N));
-        Some(bits)
-    }
-
-    #[inline(always)]
-    fn count_element<const N: usize>(&self, pe: usize, class: Class, traffic: Traffic) {
-        const { assert!(N == 4 || N == 8, "elements have 4 or 8 bytes") };
-        if traffic == class.usual() {
-            self.peers.count_usual(pe, class);
-        } else {
-            self.peers.count_alone(pe, class, traffic);
-        }
-    }
-
-    /// [`Ctx::get`] in the cases of [`Ctx::put_heap`].
-    ///
-    /// # Safety
-    /// As [`Ctx::get`].
-    #[inline(always)]
-    pub unsafe fn get_heap(&self, class: Class, pe: usize, dst: *mut u8, src: *const u8, len: usize) -> bool {
-        let Some(p) = self.peers.direct_heap(pe, src, len) else { return false };
-        // SAFETY: `direct_heap` checked the source, the caller vouches for the destination.
-        unsafe { direct::load(dst, p, len) };
-        self.peers.count_alone(pe, class, Traffic::get(len));
-        true
-    }
-
-    /// [`Ctx::amo`] on an element of `N` bytes in the cases of [`Ctx::put_heap`], or of a global variable.
-    #[inline(always)]
-    #[allow(clippy::too_many_arguments)]
-    pub fn amo_element<const N: usize>(
-        &self,
-        class: Class,
-        pe: usize,
-        at: *mut u8,
-        op: AmoOp,
-        operand: u64,
-        comparand: u64,
-        fetch: bool,
-    ) -> Option<u64> {
-        let p = match self.peers.direct_element::<N>(pe, at) {
-            Some(p) => p,
-            None => self.static_element::<N>(pe, at)?,
-        };
-        // SAFETY: inside the target's slice and aligned; others reach the word the same way.
-        let old = unsafe { direct::amo(p, op, N as u8, operand, comparand) };
-        self.count_element::<N>(pe, class, Traffic::amo(N, op.is_native() && !fetch, fetch));
-        if op != AmoOp::Fetch {
-            self.peers.notify(pe);
-        }
-        Some(if fetch { old } else { 0 })
-    }
-
-    /// [`Peers::direct_element`] for global variables.
-    #[inline(never)]
-    fn static_element<const N: usize>(&self, pe: usize, at: *const u8) -> Option<*mut u8> {
-        if !self.peers.has_shortcut() || !(at as usize).is_multiple_of(N) {
-            return None;
-        }
-        self.peers.direct(pe, self.adapter.memory.locate(at, N)?, N)
-    }
-
-    /// # Safety
-    /// As [`Ctx::put`], or as [`Ctx::put_nbi`] unless `block`.
-    #[inline(always)]
-    unsafe fn put_with(
+    /// As [`Ctx::put`] for every block.
+    pub unsafe fn put_strided(
         &self,
         class: Class,
         pe: usize,
         dst: Place,
         src: *const u8,
-        len: usize,
-        block: bool,
+        blocks: Strided,
     ) -> Result<()> {
-        match self.peers.direct(pe, dst, len) {
-            Some(p) => {
-                // SAFETY: `direct` checked the destination, the caller vouches for the source.
-                unsafe { direct::store(p, src, len) };
-                self.peers.count(pe, class, Traffic::put(len));
-                self.peers.notify(pe);
-                Ok(())
-            }
-            // SAFETY: passed on.
-            None => unsafe { self.put_slow(class, pe, dst, src, len, block) },
+        if blocks.is_empty() {
+            return self.engines.check(pe);
         }
+        let to = Transfer { class, pe, place: dst, len: blocks.block };
+        // SAFETY: passed on.
+        if unsafe { self.engines.direct.put_strided(to, src, blocks) } {
+            return Ok(());
+        }
+        for i in 0..blocks.count {
+            let to = Transfer { place: forward(dst, i * blocks.to_step), ..to };
+            // SAFETY: the caller vouches for every block.
+            unsafe { self.engines.put_far(to, src.add(i * blocks.from_step), Mode::Blocking)? };
+        }
+        Ok(())
     }
 
+    /// Reads blocks that lie apart and returns when they are there. Where that takes fewer flits than a request for each
+    /// block, what lies between them is read, too, and dropped; else all requests are on their way at once.
+    ///
     /// # Safety
-    /// As [`Ctx::get`], or as [`Ctx::get_nbi`] unless `block`.
+    /// As [`Ctx::get`] for every block. After an error, blocks may still arrive until the next quiet.
+    pub unsafe fn get_strided(&self, class: Class, pe: usize, dst: *mut u8, src: Place, blocks: Strided) -> Result<()> {
+        let Strided { count, block, to_step, from_step } = blocks;
+        if blocks.is_empty() {
+            return self.engines.check(pe);
+        }
+        if blocks.is_worth_the_gaps() {
+            // SAFETY: passed on.
+            return unsafe { self.get_spans(class, pe, dst, src, blocks) };
+        }
+        let mode = if count == 1 { Mode::Blocking } else { Mode::Nonblocking };
+        for i in 0..count {
+            let from = Transfer { class, pe, place: forward(src, i * from_step), len: block };
+            // SAFETY: the caller vouches for every block.
+            unsafe { self.engines.get(from, dst.add(i * to_step), mode)? };
+        }
+        self.engines.gets(&|| format!("{count} gets of {block} bytes from PE {pe}"))
+    }
+
+    /// [`Ctx::get_strided`] by reading all from the first block to the last, some of them at a time.
+    ///
+    /// # Safety
+    /// As there.
+    unsafe fn get_spans(&self, class: Class, pe: usize, dst: *mut u8, src: Place, blocks: Strided) -> Result<()> {
+        let Strided { count, block, to_step, from_step } = blocks;
+        let most = blocks.at_once();
+        let mut whole = Vec::new();
+        for first in (0..count).step_by(most) {
+            let here = Strided { count: most.min(count - first), ..blocks };
+            let from = Transfer { class, pe, place: forward(src, first * from_step), len: here.span() };
+            let p = match self.engines.direct.view(from) {
+                Some(p) => p,
+                None => {
+                    whole.resize(from.len, 0);
+                    // SAFETY: the vector has as many bytes.
+                    unsafe { self.engines.get_far(from, whole.as_mut_ptr(), Mode::Blocking)? };
+                    whole.as_ptr()
+                }
+            };
+            for i in 0..here.count {
+                // SAFETY: the caller vouches for every block of the destination; those of the source are inside the span.
+                unsafe { load(dst.add((first + i) * to_step), p.add(i * from_step), block) };
+            }
+        }
+        Ok(())
+    }
+
+    /// [`Ctx::put`] to `dst`, an address of this PE's own heap slice or of a variable of the program, if the target is
+    /// reached directly. False, and nothing done, if that is not so; then use [`Ctx::put`].
+    ///
+    /// # Safety
+    /// As [`Ctx::put`].
     #[inline(always)]
-    unsafe fn get_with(
+    pub unsafe fn put_own(&self, class: Class, pe: usize, dst: *mut u8, src: *const u8, len: usize) -> bool {
+        // SAFETY: passed on.
+        unsafe { self.engines.direct.put_own(class, pe, dst, src, len) }
+    }
+
+    /// [`Ctx::put_own`] of one element of `N` bytes, 4 or 8, in the heap. The shortest way there is: without a call, so
+    /// that the caller needs no registers saved.
+    #[inline(always)]
+    pub fn put_element<const N: usize>(
         &self,
         class: Class,
         pe: usize,
         dst: *mut u8,
-        src: Place,
-        len: usize,
-        block: bool,
-    ) -> Result<()> {
-        match self.peers.direct(pe, src, len) {
-            Some(p) => {
-                // SAFETY: `direct` checked the source, the caller vouches for the destination.
-                unsafe { direct::load(dst, p, len) };
-                self.peers.count(pe, class, Traffic::get(len));
-                Ok(())
-            }
-            // SAFETY: passed on.
-            None => unsafe { self.get_slow(class, pe, dst, src, len, block) },
-        }
+        bits: impl FnOnce() -> u64,
+    ) -> bool {
+        self.engines.direct.put_element::<N>(class, pe, dst, bits)
     }
 
-    /// One atomic on the word of `width` (4 or 8) bytes at `at` of `pe`. Returns the old value
-    /// if `fetch`, else 0.
+    /// [`Ctx::get`] in the cases of [`Ctx::put_own`].
+    ///
+    /// # Safety
+    /// As [`Ctx::get`].
+    #[inline(always)]
+    pub unsafe fn get_own(&self, class: Class, pe: usize, dst: *mut u8, src: *const u8, len: usize) -> bool {
+        // SAFETY: passed on.
+        unsafe { self.engines.direct.get_own(class, pe, dst, src, len) }
+    }
+
+    /// [`Ctx::get_own`] of one element of `N` bytes, 4 or 8.
+    #[inline(always)]
+    pub fn get_element<const N: usize>(&self, class: Class, pe: usize, src: *const u8) -> Option<u64> {
+        self.engines.direct.get_element::<N>(class, pe, src)
+    }
+
+    /// [`Ctx::amo`] on an element of `N` bytes in the cases of [`Ctx::put_own`].
+    #[inline(always)]
+    pub fn amo_element<const N: usize>(&self, class: Class, pe: usize, at: *mut u8, amo: Amo) -> Option<u64> {
+        self.engines.direct.amo_element::<N>(class, pe, at, amo)
+    }
+
+    /// One atomic on the word at `at` of `pe`. Returns the old value if that is asked for, else 0.
     #[inline]
-    #[allow(clippy::too_many_arguments)]
-    pub fn amo(
-        &self,
-        class: Class,
-        pe: usize,
-        at: Place,
-        op: AmoOp,
-        width: u8,
-        operand: u64,
-        comparand: u64,
-        fetch: bool,
-    ) -> Result<u64> {
-        match self.peers.direct(pe, at, width as usize) {
-            Some(p) if matches!(width, 4 | 8) && (p as usize).is_multiple_of(width as usize) => {
-                // SAFETY: inside the target's slice and aligned; others reach the word the same way.
-                let old = unsafe { direct::amo(p, op, width, operand, comparand) };
-                let native = op.is_native() && !fetch;
-                self.peers.count(pe, class, Traffic::amo(width as usize, native, fetch));
-                if op != AmoOp::Fetch {
-                    self.peers.notify(pe);
-                }
-                Ok(if fetch { old } else { 0 })
-            }
-            _ => self.amo_slow(class, pe, at, op, width, [operand, comparand], fetch),
-        }
+    pub fn amo(&self, class: Class, pe: usize, at: Place, amo: Amo) -> Result<u64> {
+        self.engines.amo(class, pe, at, amo)
     }
 
     /// Puts and atomics issued before are delivered to each target before those issued after.
     #[inline]
     pub fn fence(&self) -> Result<()> {
-        // Direct stores are ordered by the processor (total store order); the compiler must not undo it.
-        std::sync::atomic::compiler_fence(Ordering::SeqCst);
-        if self.ring.idle() { Ok(()) } else { self.ring.fence() }
+        self.engines.fence()
     }
 
     /// Returns when everything issued before has taken effect at its target, and every get has
     /// delivered its data.
     #[inline]
     pub fn quiet(&self) -> Result<()> {
-        fence(Ordering::SeqCst);
-        if self.ring.idle() { Ok(()) } else { self.ring.quiet(None) }
+        self.engines.quiet()
     }
 
     /// [`Ctx::quiet`] with respect to one target (the form of paper 001).
     pub fn quiet_pe(&self, pe: usize) -> Result<()> {
-        fence(Ordering::SeqCst);
-        self.check(pe)?;
-        if self.ring.idle() { Ok(()) } else { self.ring.quiet(Some(pe)) }
+        self.engines.quiet_pe(pe)
     }
 
-    /// Counts an operation that went another way.
-    pub(crate) fn count(&self, pe: usize, class: Class, traffic: Traffic) {
-        self.peers.count(pe, class, traffic);
+    /// Counts a put of `len` bytes to `pe` that went another way.
+    pub(crate) fn count_put(&self, class: Class, pe: usize, place: Place, len: usize) {
+        self.engines.direct.count(Transfer { class, pe, place, len }, Traffic::put(len));
     }
 
-    /// Posts a collective descriptor with its data staged.
-    pub(crate) fn post_staged(&self, d: &abi::desc::Descriptor, data: &[u8], pe: usize) -> Result<u32> {
-        self.ring.post_staged(d, data, pe)
+    /// Posts a collective descriptor with its data in the bounce region.
+    pub(crate) fn post_collective(&self, d: &Descriptor, data: &[u8], pe: usize) -> Result<u32> {
+        self.engines.post_collective(d, data, pe)
     }
 
-    fn check(&self, pe: usize) -> Result<()> {
-        self.adapter.check_target(pe)
-    }
-
-    /// Refuses a target or a range that cannot be.
-    fn check_range(&self, pe: usize, place: Place, len: usize) -> Result<()> {
-        self.check(pe)?;
-        if self.peers.address(pe, place, len).is_none() {
-            let room = self.peers.window(place.region).len;
-            let Place { region, offset } = place;
-            let what = format!("{len} bytes at offset {offset:#x} of region {region:?}");
-            return Err(Error::invalid(format!("{what} are not inside its {room} symmetric bytes")));
-        }
-        Ok(())
-    }
-
-    #[cold]
-    #[inline(never)]
-    unsafe fn put_slow(
-        &self,
-        class: Class,
-        pe: usize,
-        dst: Place,
-        src: *const u8,
-        len: usize,
-        block: bool,
-    ) -> Result<()> {
-        if len == 0 {
-            return self.check(pe);
-        }
-        self.check_range(pe, dst, len)?;
-        self.peers.count(pe, class, Traffic::put(len));
-        // SAFETY: passed on.
-        unsafe { self.ring.put(class, pe, dst, src, len, block) }
-    }
-
-    #[cold]
-    #[inline(never)]
-    unsafe fn get_slow(
-        &self,
-        class: Class,
-        pe: usize,
-        dst: *mut u8,
-        src: Place,
-        len: usize,
-        block: bool,
-    ) -> Result<()> {
-        if len == 0 {
-            return self.check(pe);
-        }
-        self.check_range(pe, src, len)?;
-        self.peers.count(pe, class, Traffic::get(len));
-        // SAFETY: passed on.
-        unsafe { self.ring.get(class, pe, dst, src, len, block) }
-    }
-
-    #[cold]
-    #[inline(never)]
-    #[allow(clippy::too_many_arguments)]
-    fn amo_slow(
-        &self,
-        class: Class,
-        pe: usize,
-        at: Place,
-        op: AmoOp,
-        width: u8,
-        operands: [u64; 2],
-        fetch: bool,
-    ) -> Result<u64> {
-        if !matches!(width, 4 | 8) {
-            return Err(Error::invalid(format!("an atomic on {width} bytes: only 4 and 8 are possible")));
-        }
-        self.check_range(pe, at, width as usize)?;
-        if !at.offset.is_multiple_of(width as u64) {
-            let offset = at.offset;
-            return Err(Error::invalid(format!("an atomic at offset {offset:#x} is not aligned to {width} bytes")));
-        }
-        let native = op.is_native() && !fetch;
-        self.peers.count(pe, class, Traffic::amo(width as usize, native, fetch));
-        self.ring.amo(class, pe, at, op, width, operands, fetch)
+    /// Refuses a target or a range that cannot be written.
+    pub(crate) fn check_range_to(&self, pe: usize, place: Place, len: usize) -> Result<()> {
+        self.engines.check_range_to(Transfer { class: Class::Put, pe, place, len })
     }
 
     /// How `pe` is reached now.
     pub fn reach(&self, pe: usize) -> Reach {
-        self.peers.reach(pe)
+        self.adapter.memory.peers.reach(pe)
     }
 }

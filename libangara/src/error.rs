@@ -3,6 +3,7 @@
 use abi::channel::Fault;
 use abi::launch::LaunchError;
 use abi::msg::Failure;
+use abi::trust::Distrust;
 use std::io;
 use std::path::PathBuf;
 
@@ -26,6 +27,9 @@ pub enum Error {
         /// What the kernel said.
         source: io::Error,
     },
+    /// Nobody knows who would answer there.
+    #[error("{0}; {remedy}", remedy = .0.remedy())]
+    Distrust(Distrust),
     /// The daemon went away, or answered something this version does not understand.
     #[error("fabricd: {0}")]
     Daemon(String),
@@ -72,6 +76,12 @@ pub enum Error {
     /// The job is being ended: another PE failed, or the launcher went away.
     #[error("the job is being ended by its launcher or by another PE")]
     JobEnded,
+    /// Another PE exited instead of starting again.
+    #[error("PE {pe} has exited; all PEs of a job start again together, or none does")]
+    Alone {
+        /// Who left.
+        pe: usize,
+    },
     /// Nothing happened for longer than `ANGARA_TIMEOUT`.
     #[error("timeout: no progress for {seconds} s while waiting for {what} (limit set by ANGARA_TIMEOUT)")]
     Timeout {

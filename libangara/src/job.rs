@@ -25,9 +25,10 @@ pub const INTERNAL_FREE: usize = INTERNAL_BYTES - 128 * 1024;
 /// One PE's view of its job. Shared by all threads of the process.
 pub struct Job {
     pub(crate) adapter: Arc<Adapter>,
+    /// The one context of the PE.
     ctx: Ctx,
     pub(crate) trees: Trees,
-    pub(crate) barriers: crate::barrier::Barriers,
+    pub(crate) barriers: crate::collective::barrier::Barriers,
 }
 
 impl Job {
@@ -63,11 +64,11 @@ impl Job {
 
     pub(crate) fn over(adapter: Adapter) -> Job {
         let adapter = Arc::new(adapter);
-        let barriers = crate::barrier::Barriers::new(&adapter);
+        let barriers = crate::collective::barrier::Barriers::new(&adapter);
         Job { ctx: Ctx::new(adapter.clone()), trees: Trees::default(), barriers, adapter }
     }
 
-    /// Closes the short paths [`Ctx::put_heap`] and its like: every operation then names a [`Place`],
+    /// Closes the short paths [`Ctx::put_own`] and its like: every operation then names a [`Place`],
     /// which its caller can check.
     pub fn look_closer(&mut self) {
         self.ctx.without_shortcut();
@@ -153,6 +154,11 @@ impl Job {
     pub fn locate(&self, p: *const u8, len: usize) -> Option<Place> {
         self.adapter.memory.locate(p, len)
     }
+    /// Whether peers may write `len` bytes at `place`, which [`Job::locate`] has found: not those of a constant.
+    #[inline]
+    pub fn is_writable(&self, place: Place, len: usize) -> bool {
+        self.adapter.memory.peers.is_writable(place, len)
+    }
     /// My own address of `place`; null if there is none.
     pub fn local(&self, place: Place) -> *mut u8 {
         self.adapter.memory.local(place)
@@ -216,9 +222,42 @@ impl Job {
         }
     }
 
-    /// Asks the daemon to end the whole job with exit status `status`; the caller still has to exit.
-    pub fn abort(&self, status: i32, reason: &str) {
-        self.adapter.abort(status, reason);
+    /// Asks the daemon to end the whole job with exit status `status`; the caller still has to exit. With `orderly`
+    /// nothing has failed: the other PEs learn by [`Job::exit_status`] that they may end as programs do.
+    pub fn abort(&self, status: i32, reason: &str, orderly: bool) {
+        self.adapter.abort(status, reason, orderly);
+    }
+    /// Exit status of all PEs, if one has ended the whole program in order.
+    pub fn exit_status(&self) -> Option<i32> {
+        self.adapter.memory.job.exit_status()
+    }
+
+    /// Ends this PE's part in the job, for good or until [`Job::start_again`]. To be called behind a full barrier, as the last
+    /// operation of every PE. Trees are closed; the heap and the caller's part of the internal area give their memory
+    /// back and are zero from now on; static data, counts of traffic and the place in the job stay.
+    pub fn rest(&self) -> Result<()> {
+        self.trees.close_all(&self.adapter)?;
+        for (start, len) in [(self.internal(), INTERNAL_FREE), (self.heap(), self.heap_len())] {
+            // SAFETY: whole pages of this PE's own slice, which no PE reads or writes before the next life, and none of
+            // which anything in Rust refers to.
+            if len > 0 && unsafe { libc::madvise(start.cast(), len, libc::MADV_REMOVE) } != 0 {
+                let source = std::io::Error::last_os_error();
+                return Err(Error::System { what: "cannot give the symmetric heap back", source });
+            }
+        }
+        self.adapter.rest()
+    }
+
+    /// Takes part again after [`Job::rest`], with contexts as at the beginning; returns when all PEs do.
+    /// Fails if a PE has left meanwhile, before or while this one waits.
+    pub fn start_again(&mut self) -> Result<()> {
+        let life = self.adapter.life() + 1;
+        let gone = |job: &Job| (0..job.n_pes()).find(|pe| !job.pe_entry(*pe).seat.reaches(life));
+        let why = |job: &Job, error| gone(job).map_or(error, |pe| Error::Alone { pe });
+        self.adapter.start().map_err(|e| why(self, e))?;
+        self.ctx.as_at_first();
+        // All have rested, so what is written from now on is not taken away.
+        self.barrier(false).map_err(|e| why(self, e))
     }
     /// Orderly goodbye: this process may exit from now on. Idempotent.
     pub fn detach(&self) {

@@ -25,32 +25,27 @@
 //!
 //! The C form of the same is `include/angara.h`.
 
-mod barrier;
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
+
+mod attach;
 pub mod capi;
-mod connection;
+mod collective;
 mod ctx;
-mod direct;
 pub mod driver;
+mod engine;
 mod error;
-mod fork;
-mod host;
 mod job;
-pub mod launcher;
 mod memory;
-mod pmi;
-mod pmix;
-mod ring;
-mod slice;
-mod stage;
-pub mod tree;
-mod wait;
 
 pub use abi;
 pub use abi::account::Class;
 pub use abi::desc::{AmoOp, Place, Region};
 pub use abi::job::{Geometry, PeEntry, Reach};
 pub use abi::launch::Launch;
+pub use attach::launcher;
+pub use collective::tree;
 pub use ctx::Ctx;
+pub use engine::{Amo, Strided};
 pub use error::{Error, Result};
 pub use job::{INTERNAL_FREE, Job};
 pub use memory::{HEAP_ALIGN, StaticSegment};

@@ -10,7 +10,8 @@ use abi::channel::{Channel, ChannelFds, DMA_BYTES, PAGE_BYTES, RING_BYTES};
 use abi::csr::CSR_BYTES;
 use abi::desc::{Place, Region};
 use abi::job::{
-    BOUNCE_BYTES, Barrier, Collectives, Geometry, INTERNAL_BYTES, JobPage, PES_MAX, PeEntry, Reach, SyncPage, Targets,
+    BOUNCE_BYTES, Barrier, Collectives, Geometry, INTERNAL_BYTES, JobPage, PES_MAX, PeEntry, Reach, Seat, SyncPage,
+    Targets,
 };
 use abi::msg::FdRole;
 use abi::shm::{Access, Mapping, PageKind};
@@ -23,13 +24,16 @@ use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 /// addresses everywhere: the largest alignment symmetric memory can have.
 pub const HEAP_ALIGN: usize = 64 << 20;
 
-/// A page-aligned range of this process whose contents are symmetric (`.data`, `.bss`).
+/// A page-aligned range of this process whose contents are symmetric: variables (`.data`, `.bss`), or constants
+/// (`.rodata`), which peers can only read. Constants come after all variables.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StaticSegment {
-    /// First byte.
+    /// Address of the first byte.
     pub start: usize,
-    /// Bytes, a multiple of the page size.
+    /// Size in bytes, a multiple of the page size.
     pub len: usize,
+    /// Peers may write it.
+    pub writable: bool,
 }
 
 /// Where the slices of one region lie.
@@ -39,18 +43,26 @@ pub(crate) struct Window {
     pub(crate) stride: usize,
     /// Bytes of a slice that may be accessed; 0 for a region peers cannot name.
     pub(crate) len: usize,
+    /// Bytes of it that may be written, from its start on.
+    pub(crate) writable: usize,
 }
 
 /// What the direct path needs, copied into each context.
 #[derive(Clone)]
 pub(crate) struct Peers {
     pub(crate) pes: usize,
+    /// This PE.
+    me: usize,
     /// Address of this PE's own heap slice.
     own: usize,
     /// Bytes of it that [`Peers::direct_heap`] covers; 0 if it shall not be used.
     own_len: usize,
     /// Offsets at which an element of up to 8 bytes may start; 0 as above.
     own_elements: usize,
+    /// Address of the program's first variables, where the slice of static data begins.
+    variables: usize,
+    /// Bytes of them that [`Peers::direct_variable`] covers; 0 as above.
+    variables_len: usize,
     /// Several threads communicate at once.
     threads: bool,
     targets: *const AtomicU32,
@@ -79,6 +91,18 @@ impl Peers {
         self.address(pe, place, len)
     }
 
+    /// [`Peers::direct`] for bytes that shall be written.
+    #[inline(always)]
+    pub(crate) fn direct_to(&self, pe: usize, place: Place, len: usize) -> Option<*mut u8> {
+        self.direct(pe, place, len).filter(|_| self.is_writable(place, len))
+    }
+
+    /// Whether peers may write `len` bytes at `place`, which [`Peers::address`] has checked.
+    #[inline(always)]
+    pub(crate) fn is_writable(&self, place: Place, len: usize) -> bool {
+        place.offset as usize + len <= self.windows[place.region as usize].writable
+    }
+
     /// [`Peers::direct`] for `len` ≥ 1 bytes at `p` of this PE's own heap: what most operations name.
     #[inline(always)]
     pub(crate) fn direct_heap(&self, pe: usize, p: *const u8, len: usize) -> Option<*mut u8> {
@@ -93,6 +117,26 @@ impl Peers {
         }
         let w = &self.windows[Region::Heap as usize];
         // SAFETY: offset + len ≤ slice length, and the arena holds `pes` slices.
+        Some(unsafe { w.base.add(pe * w.stride + offset) })
+    }
+
+    /// [`Peers::direct_heap`] for bytes among the program's first variables, mostly all it has.
+    #[inline(always)]
+    pub(crate) fn direct_variable(&self, pe: usize, p: *const u8, len: usize) -> Option<*mut u8> {
+        let offset = (p as usize).wrapping_sub(self.variables);
+        if pe >= self.pes || offset >= self.variables_len || len.wrapping_sub(1) >= self.variables_len - offset {
+            return None;
+        }
+        if pe == self.me {
+            // Whether ranges overlap shows only in addresses of one view.
+            return Some(p.cast_mut());
+        }
+        // SAFETY: the table has one word per PE and `pe` is below their number.
+        if unsafe { &*self.targets.add(pe) }.load(Ordering::Relaxed) != Reach::Direct as u32 {
+            return None;
+        }
+        let w = &self.windows[Region::Static as usize];
+        // SAFETY: the first variables begin the slice; offset + len ≤ its length, and the arena holds `pes` slices.
         Some(unsafe { w.base.add(pe * w.stride + offset) })
     }
 
@@ -114,7 +158,7 @@ impl Peers {
 
     /// Sends every operation through the long way, which can be told to look closer.
     pub(crate) fn without_shortcut(&mut self) {
-        (self.own_len, self.own_elements) = (0, 0);
+        (self.own_len, self.own_elements, self.variables_len) = (0, 0, 0);
     }
 
     /// Whether anything may take the short way.
@@ -260,26 +304,29 @@ impl Memory {
         let pes = geometry.pes;
         let table = (parts.targets.as_ptr(), parts.targets.len());
         let rows = parts.counters.as_ptr() as *const Row;
+        let none = Window { base: std::ptr::null_mut(), stride: 0, len: 0, writable: 0 };
+        let window = |map: &Mapping, stride, writable| Window { base: map.as_ptr(), stride, len: stride, writable };
+        let variables = segments.iter().filter(|s| s.writable).map(|s| s.len).sum();
         let windows = [
-            Window { base: parts.heap.as_ptr(), stride: geometry.heap_stride, len: geometry.heap_stride },
-            match &parts.statics {
-                Some((_, map)) => {
-                    Window { base: map.as_ptr(), stride: geometry.static_stride, len: geometry.static_stride }
-                }
-                None => Window { base: std::ptr::null_mut(), stride: 0, len: 0 },
-            },
-            Window { base: std::ptr::null_mut(), stride: 0, len: 0 },
+            window(&parts.heap, geometry.heap_stride, geometry.heap_stride),
+            parts.statics.as_ref().map_or(none, |(_, map)| window(map, geometry.static_stride, variables)),
+            none,
         ];
         let sync = SyncPage::open(parts.sync, pes).map_err(|e| Error::layout("synchronisation page", e))?;
         let targets = Targets::new(parts.targets, pes).map_err(|e| Error::layout("target table", e))?;
         let counters = Counters::new(parts.counters, pes).map_err(|e| Error::layout("counter region", e))?;
         let own = parts.heap.as_ptr() as usize + me * geometry.heap_stride;
         let own_len = geometry.heap_stride;
+        // Without an arena there is no slice of static data.
+        let first = segments.first().filter(|s| s.writable && parts.statics.is_some());
         let peers = Peers {
             pes,
+            me,
             own,
             own_len,
             own_elements: own_len.saturating_sub(7),
+            variables: first.map_or(0, |s| s.start),
+            variables_len: first.map_or(0, |s| s.len),
             threads: false,
             targets: table.0 as *const AtomicU32,
             cells: sync.cell(0),
@@ -321,7 +368,7 @@ impl Memory {
             crowded: false,
         };
         let make = |name, len| Mapping::create(name, len, Access::Shared).map(|(_, map)| map).map_err(failed);
-        let entry = PeEntry { node: 0, coords: shape.coords(0), endpoint: 0, attached: true };
+        let entry = PeEntry { node: 0, coords: shape.coords(0), endpoint: 0, seat: Seat::TAKEN };
         let job = JobPage::init(make("angara-job", JobPage::bytes(1))?, &geometry, &[entry])
             .map_err(|e| Error::layout("job page", e))?;
         let sync = make("angara-sync", SyncPage::bytes(1))?;
@@ -431,6 +478,12 @@ impl Memory {
         if offset < arena.len && len <= arena.len - offset { place(offset) } else { None }
     }
 
+    /// [`Memory::locate`] for bytes that shall be written.
+    #[inline]
+    pub(crate) fn locate_to(&self, p: *const u8, len: usize) -> Option<Place> {
+        self.locate(p, len).filter(|place| self.peers.is_writable(*place, len))
+    }
+
     /// This process's own address of `place`: for static data the program's variable itself.
     pub(crate) fn local(&self, place: Place) -> *mut u8 {
         if place.region == Region::Static {
@@ -449,6 +502,9 @@ impl Memory {
 /// Bytes of all segments; each must be whole pages.
 fn static_bytes(segments: &[StaticSegment]) -> Result<usize> {
     let mut sum = 0usize;
+    if !segments.is_sorted_by_key(|s| !s.writable) {
+        return Err(Error::invalid("static segments: constants come after all variables"));
+    }
     for s in segments {
         if s.start % abi::PAGE != 0 || s.len % abi::PAGE != 0 || s.len == 0 {
             return Err(Error::invalid(format!("static segment {:#x}+{:#x} is not whole pages", s.start, s.len)));

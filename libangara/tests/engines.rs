@@ -4,7 +4,7 @@
 mod fake;
 
 use abi::job::{Barrier, Reach};
-use angara::{AmoOp, Class, Job, Place, Region};
+use angara::{Amo, AmoOp, Class, Job, Place, Region};
 use fake::Fake;
 use proptest::prelude::*;
 
@@ -76,7 +76,8 @@ fn run(job: &Job, steps: &[Step]) -> (Vec<Vec<u8>>, Vec<u8>) {
             }
             Step::Amo { at, op, wide, operand, fetch } => {
                 let (op, width) = (AmoOp::from_bits(op).expect("below 7"), if wide { 8 } else { 4 });
-                let old = ctx.amo(Class::Amo, 0, place(at), op, width, operand, 0, fetch).expect("amo");
+                let old =
+                    ctx.amo(Class::Amo, 0, place(at), Amo { op, width, operand, comparand: 0, fetch }).expect("amo");
                 seen.push(old.to_le_bytes().to_vec());
             }
             Step::Fence => ctx.fence().expect("fence"),

@@ -7,7 +7,7 @@ use abi::desc::Op;
 use abi::job::{Barrier, Reach};
 use angara::driver::{OpState, packet};
 use angara::tree::ReduceOp;
-use angara::{AmoOp, Class, Error, Job, Place};
+use angara::{Amo, AmoOp, Class, Error, Job, Place, Strided};
 use fake::{Fake, is_unreachable};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -81,22 +81,88 @@ fn symmetric_memory_is_read_and_written_in_place() {
 }
 
 #[test]
-fn many_gets_share_64_completion_words() {
+fn hundreds_of_gets_are_on_their_way_at_once() {
+    const GETS: usize = 500;
     let fake = Fake::start(2, HEAP, Barrier::Auto, Reach::Ring);
     fake.run(|job| {
         let peer = 1 - job.my_pe();
-        for i in 0..200 {
+        for i in 0..GETS {
             word(job, 8 * i).store((job.my_pe() * 1000 + i) as u64, Ordering::Relaxed);
         }
-        job.barrier(false).unwrap();
-        let mut got = [0u64; 200];
-        for (i, g) in got.iter_mut().enumerate() {
-            // SAFETY: `g` is 8 bytes that live until the quiet below.
-            unsafe { job.ctx().get_nbi(Class::Get, peer, (&raw mut *g).cast(), at(job, 8 * i), 8).unwrap() };
+        job.barrier(true).unwrap();
+        if job.my_pe() == 0 {
+            // Half of them into memory the adapter cannot reach.
+            let mut got = [0u64; GETS];
+            let into = |i: usize, own: *mut u64| match i % 2 {
+                0 => own.cast(),
+                _ => job.heap().wrapping_add(8 * (GETS + i)),
+            };
+            fake.hold.store(true, Ordering::Relaxed);
+            let taken = job.adapter().heads().unwrap().1;
+            for (i, own) in got.iter_mut().enumerate() {
+                // SAFETY: 8 bytes that live until the quiet below.
+                unsafe { job.ctx().get_nbi(Class::Get, peer, into(i, own), at(job, 8 * i), 8).unwrap() };
+            }
+            assert!(job.adapter().heads().unwrap().1 - taken <= 64, "the adapter stood still");
+            fake.hold.store(false, Ordering::Relaxed);
+            job.ctx().quiet().unwrap();
+            for (i, own) in got.iter_mut().enumerate() {
+                // SAFETY: written by the get above, read by nobody else.
+                let value = unsafe { into(i, own).cast::<u64>().read_volatile() };
+                assert_eq!(value, (peer * 1000 + i) as u64, "get {i}");
+            }
         }
-        job.ctx().quiet().unwrap();
-        assert!(got.iter().enumerate().all(|(i, g)| *g == (peer * 1000 + i) as u64));
         job.barrier(false).unwrap();
+    });
+}
+
+#[test]
+fn a_strided_get_is_one_wait_for_all_its_blocks() {
+    let fake = Fake::start(2, HEAP, Barrier::Auto, Reach::Ring);
+    fake.run(|job| {
+        let peer = 1 - job.my_pe();
+        for i in 0..4000 {
+            word(job, 8 * i).store(((job.my_pe() << 20) + i) as u64, Ordering::Relaxed);
+        }
+        job.barrier(true).unwrap();
+        for (count, block, to_step, from_step) in
+            [(1000, 8, 16, 24), (300, 16, 16, 40), (7, 4096, 4096, 4104), (30, 8, 8, 1000), (1, 8, 0, 0)]
+        {
+            let mut into = vec![u8::MAX; 1 << 16];
+            let blocks = Strided { count, block, to_step, from_step };
+            // SAFETY: the last block ends inside the vector.
+            unsafe { job.ctx().get_strided(Class::Get, peer, into.as_mut_ptr(), at(job, 0), blocks).unwrap() };
+            for (i, at) in (0..count).flat_map(|i| (0..block).step_by(8).map(move |at| (i, at))) {
+                let value = u64::from_le_bytes(into[i * to_step + at..][..8].try_into().unwrap());
+                assert_eq!(value, ((peer << 20) + (i * from_step + at) / 8) as u64, "{blocks:?}: block {i} byte {at}");
+            }
+            let end = (count - 1) * to_step + block;
+            assert!(into[end..].iter().all(|b| *b == u8::MAX), "{blocks:?} wrote behind its end");
+        }
+        job.barrier(false).unwrap();
+    });
+}
+
+#[test]
+fn gets_on_their_way_when_the_channel_breaks_are_an_error() {
+    let fake = Fake::start(2, HEAP, Barrier::Auto, Reach::Ring);
+    fake.run(|job| {
+        if job.my_pe() == 1 {
+            return;
+        }
+        fake.hold.store(true, Ordering::Relaxed);
+        let mut into = [0u64; 100];
+        std::thread::scope(|s| {
+            let reader = s.spawn(|| {
+                let blocks = Strided { count: 100, block: 8, to_step: 8, from_step: 160 };
+                // SAFETY: 100 words that outlive the job.
+                unsafe { job.ctx().get_strided(Class::Get, 1, into.as_mut_ptr().cast(), at(job, 0), blocks) }
+            });
+            fake.set_error(0, Fault::Unreachable, 1);
+            fake.set_reach(0, 1, Reach::Unreachable);
+            let e = reader.join().unwrap().unwrap_err();
+            assert!(is_unreachable(&e, 1), "{e}");
+        });
     });
 }
 
@@ -106,16 +172,37 @@ fn atomics_are_applied_once_each() {
     fake.run(|job| {
         for i in 0..300u64 {
             let fetch = i % 3 == 0;
-            job.ctx().amo(Class::Amo, 0, at(job, 0), AmoOp::Add, 8, 1, 0, fetch).unwrap();
-            job.ctx().amo(Class::Amo, 0, at(job, 8), AmoOp::Add, 4, u64::MAX, 0, false).unwrap();
+            job.ctx()
+                .amo(Class::Amo, 0, at(job, 0), Amo { op: AmoOp::Add, width: 8, operand: 1, comparand: 0, fetch })
+                .unwrap();
+            job.ctx()
+                .amo(
+                    Class::Amo,
+                    0,
+                    at(job, 8),
+                    Amo { op: AmoOp::Add, width: 4, operand: u64::MAX, comparand: 0, fetch: false },
+                )
+                .unwrap();
         }
         job.ctx().quiet().unwrap();
         job.barrier(false).unwrap();
-        let fetch = |o, width| job.ctx().amo(Class::Amo, 0, at(job, o), AmoOp::Fetch, width, 0, 0, true).unwrap();
+        let fetch = |o, width| {
+            job.ctx()
+                .amo(Class::Amo, 0, at(job, o), Amo { op: AmoOp::Fetch, width, operand: 0, comparand: 0, fetch: true })
+                .unwrap()
+        };
         assert_eq!(fetch(0, 8), 900);
         assert_eq!(fetch(8, 4), 0u32.wrapping_sub(900) as u64);
         assert_eq!(fetch(8, 8), 0u32.wrapping_sub(900) as u64, "a 4-byte atomic touches 4 bytes");
-        let old = job.ctx().amo(Class::Amo, 0, at(job, 8), AmoOp::CompareSwap, 8, 1, 77, true).unwrap();
+        let old = job
+            .ctx()
+            .amo(
+                Class::Amo,
+                0,
+                at(job, 8),
+                Amo { op: AmoOp::CompareSwap, width: 8, operand: 1, comparand: 77, fetch: true },
+            )
+            .unwrap();
         assert_ne!(old, 77);
         job.barrier(false).unwrap();
     });
@@ -154,7 +241,14 @@ fn threads_share_a_context() {
                         put(job, peer, t << 16, &data).unwrap();
                         job.ctx().quiet().unwrap();
                         assert_eq!(get(job, peer, t << 16, data.len()).unwrap(), data);
-                        job.ctx().amo(Class::Amo, peer, at(job, 1 << 20), AmoOp::Add, 8, 1, 0, i % 2 == 0).unwrap();
+                        job.ctx()
+                            .amo(
+                                Class::Amo,
+                                peer,
+                                at(job, 1 << 20),
+                                Amo { op: AmoOp::Add, width: 8, operand: 1, comparand: 0, fetch: i % 2 == 0 },
+                            )
+                            .unwrap();
                     }
                 });
             }
@@ -297,7 +391,7 @@ fn failures_name_the_target_the_post_and_the_wait() {
         if job.my_pe() != 0 {
             return;
         }
-        job.wait(|| job.pe_entry(1).attached, &|| "the other PE".into()).unwrap();
+        job.wait(|| job.pe_entry(1).seat.taken(), &|| "the other PE".into()).unwrap();
         fake.set_reach(0, 1, Reach::Unreachable);
         let e = put(job, 1, 0, &[1; 8]).unwrap_err();
         assert!(is_unreachable(&e, 1) && e.to_string().contains("node 1"), "{e}");
@@ -308,7 +402,7 @@ fn failures_name_the_target_the_post_and_the_wait() {
         assert!(e.to_string().contains("post 1: put of 300 bytes, PE 1"), "{e}");
         let e = job.wait(|| false, &|| "nothing".into()).unwrap_err();
         assert!(matches!(e, Error::Channel { fault: Fault::BadRange, .. }), "{e}");
-        job.abort(3, "enough");
+        job.abort(3, "enough", false);
         assert_eq!(fake.aborted(), Some((3, "enough".into())));
     });
 }

@@ -1,6 +1,6 @@
 //! A job of one PE: every operation of the direct engine, without a daemon.
 
-use angara::{AmoOp, Class, Error, Job, Place, Region, StaticSegment};
+use angara::{Amo, AmoOp, Class, Error, Job, Place, Region, StaticSegment};
 
 fn job() -> Job {
     Job::solo(1 << 20, &[]).expect("a job of one PE needs only memfds")
@@ -34,7 +34,9 @@ fn atomics_return_the_old_value_in_both_widths() {
     let ctx = job.ctx();
     for width in [4u8, 8] {
         let place = at(&job, 128 + width as usize);
-        let amo = |op, v, c, fetch| ctx.amo(Class::Amo, 0, place, op, width, v, c, fetch).unwrap();
+        let amo = |op, v, c, fetch| {
+            ctx.amo(Class::Amo, 0, place, Amo { op, width, operand: v, comparand: c, fetch }).unwrap()
+        };
         amo(AmoOp::Swap, 5, 0, false);
         assert_eq!(amo(AmoOp::Add, 3, 0, true), 5);
         assert_eq!(amo(AmoOp::Xor, 1, 0, true), 8);
@@ -68,16 +70,65 @@ fn what_cannot_be_is_refused_with_the_value() {
     let private = Place { region: Region::Bounce, offset: 0 };
     assert!(put(0, private, 8).is_err());
     let odd = at(&job, 2);
-    assert!(job.ctx().amo(Class::Amo, 0, odd, AmoOp::Add, 4, 1, 0, false).is_err());
-    assert!(job.ctx().amo(Class::Amo, 0, at(&job, 8), AmoOp::Add, 2, 1, 0, false).is_err());
+    assert!(
+        job.ctx()
+            .amo(Class::Amo, 0, odd, Amo { op: AmoOp::Add, width: 4, operand: 1, comparand: 0, fetch: false })
+            .is_err()
+    );
+    assert!(
+        job.ctx()
+            .amo(Class::Amo, 0, at(&job, 8), Amo { op: AmoOp::Add, width: 2, operand: 1, comparand: 0, fetch: false })
+            .is_err()
+    );
     assert!(matches!(job.adapter().csr_read(abi::csr::NODE), Err(Error::NotLaunched(_))));
     assert!(job.locate([0u8; 8].as_ptr(), 8).is_none(), "the stack is not symmetric");
+}
+
+fn segment(start: usize, len: usize) -> StaticSegment {
+    StaticSegment { start, len, writable: true }
+}
+
+#[repr(align(4096))]
+struct Page([u8; abi::PAGE]);
+
+#[test]
+fn constants_can_be_read_and_not_written() {
+    let page = abi::PAGE;
+    // What a PE reads of its own globals it reads where the program has them.
+    let pages = [Page([0; abi::PAGE]), Page([0; abi::PAGE])];
+    let [constants, variables] = [0, 1].map(|i| pages[i].0.as_ptr() as usize);
+    let constant = StaticSegment { start: constants, len: page, writable: false };
+    assert!(Job::solo(4096, &[constant, segment(variables, page)]).is_err(), "variables come first");
+    let job = Job::solo(4096, &[segment(variables, page), constant]).unwrap();
+    let at = (constants + 16) as *mut u8;
+    let place = job.locate(at, 8).unwrap();
+    assert_eq!(place, Place { region: Region::Static, offset: (page + 16) as u64 });
+    assert!(!job.is_writable(place, 8) && job.is_writable(Place { offset: 16, ..place }, 8));
+    assert!(!job.is_writable(Place { offset: page as u64 - 4, ..place }, 8), "the last bytes are constant");
+    let mut value = 7u64;
+    let bytes = (&raw mut value).cast::<u8>();
+    // SAFETY: a local of 8 bytes, here and below.
+    unsafe {
+        job.ctx().get(Class::Get, 0, bytes, place, 8).unwrap();
+        assert_eq!(value, 0);
+        for refused in
+            [job.ctx().put(Class::Put, 0, place, bytes, 8), job.ctx().put_nbi(Class::Put, 0, place, bytes, 8)]
+        {
+            assert!(refused.unwrap_err().to_string().contains("constants"));
+        }
+    }
+    let read = Amo { op: AmoOp::Fetch, width: 8, operand: 0, comparand: 0, fetch: true };
+    let add = Amo { op: AmoOp::Add, width: 8, operand: 1, comparand: 0, fetch: false };
+    assert_eq!(job.ctx().amo(Class::Amo, 0, place, read).unwrap(), 0);
+    assert!(job.ctx().amo(Class::Amo, 0, place, add).is_err());
+    assert_eq!(job.ctx().amo_element::<8>(Class::Amo, 0, at, read), Some(0));
+    assert_eq!(job.ctx().amo_element::<8>(Class::Amo, 0, at, add), None);
 }
 
 #[test]
 fn static_segments_have_places_in_address_order() {
     let page = abi::PAGE;
-    let segments = [StaticSegment { start: 0x10000, len: page }, StaticSegment { start: 0x40000, len: 2 * page }];
+    let segments = [segment(0x10000, page), segment(0x40000, 2 * page)];
     let job = Job::solo(4096, &segments).unwrap();
     let place = job.locate((0x40000 + 24) as *const u8, 8).unwrap();
     assert_eq!(place, Place { region: Region::Static, offset: (page + 24) as u64 });
@@ -87,7 +138,7 @@ fn static_segments_have_places_in_address_order() {
     assert!(job.locate((0x10000 + page - 4) as *const u8, 8).is_none(), "crosses the end of a segment");
     let through_arena = job.static_slice(0).wrapping_add(page + 24);
     assert_eq!(job.locate(through_arena, 8), Some(place));
-    assert!(Job::solo(4096, &[StaticSegment { start: 1, len: page }]).is_err());
+    assert!(Job::solo(4096, &[segment(1, page)]).is_err());
 }
 
 #[test]

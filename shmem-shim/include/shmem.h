@@ -25,6 +25,14 @@ extern "C" {
 /* Programs for Open MPI (its own examples) ask for the version so. */
 #define OSHMEM_SPEC_VERSION (SHMEM_MAJOR_VERSION * 10000 + SHMEM_MINOR_VERSION * 100)
 
+#if defined(__cplusplus) && __cplusplus >= 201103L
+#define SHMEM_NORETURN [[noreturn]]
+#elif !defined(__cplusplus) && defined(__STDC_VERSION__) && __STDC_VERSION__ >= 201112L
+#define SHMEM_NORETURN _Noreturn
+#else
+#define SHMEM_NORETURN __attribute__((__noreturn__))
+#endif
+
 typedef struct shmem_team_impl *shmem_team_t;
 typedef struct shmem_ctx_impl *shmem_ctx_t;
 
@@ -104,12 +112,13 @@ int shmem_init_thread(int requested, int *provided);
 void shmem_query_thread(int *provided);
 void shmem_query_initialized(int *initialized);
 void shmem_finalize(void);
-void shmem_global_exit(int status);
+SHMEM_NORETURN void shmem_global_exit(int status);
 int shmem_my_pe(void);
 int shmem_n_pes(void);
 void shmem_info_get_version(int *major, int *minor);
 void shmem_info_get_name(char *name);
 void shmem_pcontrol(int level, ...);
+double shmem_wtime(void);
 void start_pes(int npes); /* deprecated */
 int _my_pe(void); /* deprecated */
 int _num_pes(void); /* deprecated */
@@ -1276,6 +1285,61 @@ void shmem_uint64_atomic_fetch_or_nbi(uint64_t *fetch, uint64_t *dest, uint64_t 
 void shmem_ctx_uint64_atomic_fetch_or_nbi(shmem_ctx_t ctx, uint64_t *fetch, uint64_t *dest, uint64_t value, int pe);
 void shmem_uint64_atomic_fetch_xor_nbi(uint64_t *fetch, uint64_t *dest, uint64_t value, int pe);
 void shmem_ctx_uint64_atomic_fetch_xor_nbi(shmem_ctx_t ctx, uint64_t *fetch, uint64_t *dest, uint64_t value, int pe);
+void shmem_int_atomic_and(int *dest, int value, int pe);
+void shmem_ctx_int_atomic_and(shmem_ctx_t ctx, int *dest, int value, int pe);
+void shmem_int_atomic_or(int *dest, int value, int pe);
+void shmem_ctx_int_atomic_or(shmem_ctx_t ctx, int *dest, int value, int pe);
+void shmem_int_atomic_xor(int *dest, int value, int pe);
+void shmem_ctx_int_atomic_xor(shmem_ctx_t ctx, int *dest, int value, int pe);
+int shmem_int_atomic_fetch_and(int *dest, int value, int pe);
+int shmem_ctx_int_atomic_fetch_and(shmem_ctx_t ctx, int *dest, int value, int pe);
+int shmem_int_atomic_fetch_or(int *dest, int value, int pe);
+int shmem_ctx_int_atomic_fetch_or(shmem_ctx_t ctx, int *dest, int value, int pe);
+int shmem_int_atomic_fetch_xor(int *dest, int value, int pe);
+int shmem_ctx_int_atomic_fetch_xor(shmem_ctx_t ctx, int *dest, int value, int pe);
+void shmem_int_atomic_fetch_and_nbi(int *fetch, int *dest, int value, int pe);
+void shmem_ctx_int_atomic_fetch_and_nbi(shmem_ctx_t ctx, int *fetch, int *dest, int value, int pe);
+void shmem_int_atomic_fetch_or_nbi(int *fetch, int *dest, int value, int pe);
+void shmem_ctx_int_atomic_fetch_or_nbi(shmem_ctx_t ctx, int *fetch, int *dest, int value, int pe);
+void shmem_int_atomic_fetch_xor_nbi(int *fetch, int *dest, int value, int pe);
+void shmem_ctx_int_atomic_fetch_xor_nbi(shmem_ctx_t ctx, int *fetch, int *dest, int value, int pe);
+void shmem_long_atomic_and(long *dest, long value, int pe);
+void shmem_ctx_long_atomic_and(shmem_ctx_t ctx, long *dest, long value, int pe);
+void shmem_long_atomic_or(long *dest, long value, int pe);
+void shmem_ctx_long_atomic_or(shmem_ctx_t ctx, long *dest, long value, int pe);
+void shmem_long_atomic_xor(long *dest, long value, int pe);
+void shmem_ctx_long_atomic_xor(shmem_ctx_t ctx, long *dest, long value, int pe);
+long shmem_long_atomic_fetch_and(long *dest, long value, int pe);
+long shmem_ctx_long_atomic_fetch_and(shmem_ctx_t ctx, long *dest, long value, int pe);
+long shmem_long_atomic_fetch_or(long *dest, long value, int pe);
+long shmem_ctx_long_atomic_fetch_or(shmem_ctx_t ctx, long *dest, long value, int pe);
+long shmem_long_atomic_fetch_xor(long *dest, long value, int pe);
+long shmem_ctx_long_atomic_fetch_xor(shmem_ctx_t ctx, long *dest, long value, int pe);
+void shmem_long_atomic_fetch_and_nbi(long *fetch, long *dest, long value, int pe);
+void shmem_ctx_long_atomic_fetch_and_nbi(shmem_ctx_t ctx, long *fetch, long *dest, long value, int pe);
+void shmem_long_atomic_fetch_or_nbi(long *fetch, long *dest, long value, int pe);
+void shmem_ctx_long_atomic_fetch_or_nbi(shmem_ctx_t ctx, long *fetch, long *dest, long value, int pe);
+void shmem_long_atomic_fetch_xor_nbi(long *fetch, long *dest, long value, int pe);
+void shmem_ctx_long_atomic_fetch_xor_nbi(shmem_ctx_t ctx, long *fetch, long *dest, long value, int pe);
+void shmem_longlong_atomic_and(long long *dest, long long value, int pe);
+void shmem_ctx_longlong_atomic_and(shmem_ctx_t ctx, long long *dest, long long value, int pe);
+void shmem_longlong_atomic_or(long long *dest, long long value, int pe);
+void shmem_ctx_longlong_atomic_or(shmem_ctx_t ctx, long long *dest, long long value, int pe);
+void shmem_longlong_atomic_xor(long long *dest, long long value, int pe);
+void shmem_ctx_longlong_atomic_xor(shmem_ctx_t ctx, long long *dest, long long value, int pe);
+long long shmem_longlong_atomic_fetch_and(long long *dest, long long value, int pe);
+long long shmem_ctx_longlong_atomic_fetch_and(shmem_ctx_t ctx, long long *dest, long long value, int pe);
+long long shmem_longlong_atomic_fetch_or(long long *dest, long long value, int pe);
+long long shmem_ctx_longlong_atomic_fetch_or(shmem_ctx_t ctx, long long *dest, long long value, int pe);
+long long shmem_longlong_atomic_fetch_xor(long long *dest, long long value, int pe);
+long long shmem_ctx_longlong_atomic_fetch_xor(shmem_ctx_t ctx, long long *dest, long long value, int pe);
+void shmem_longlong_atomic_fetch_and_nbi(long long *fetch, long long *dest, long long value, int pe);
+void shmem_ctx_longlong_atomic_fetch_and_nbi(shmem_ctx_t ctx, long long *fetch, long long *dest, long long value, int pe);
+void shmem_longlong_atomic_fetch_or_nbi(long long *fetch, long long *dest, long long value, int pe);
+void shmem_ctx_longlong_atomic_fetch_or_nbi(shmem_ctx_t ctx, long long *fetch, long long *dest, long long value, int pe);
+void shmem_longlong_atomic_fetch_xor_nbi(long long *fetch, long long *dest, long long value, int pe);
+void shmem_ctx_longlong_atomic_fetch_xor_nbi(shmem_ctx_t ctx, long long *fetch, long long *dest, long long value, int pe);
+long shmem_swap(long *dest, long value, int pe); /* deprecated */
 
 /* Signals */
 void shmem_float_put_signal(float *dest, const float *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe);
@@ -2026,12 +2090,13 @@ int pshmem_init_thread(int requested, int *provided);
 void pshmem_query_thread(int *provided);
 void pshmem_query_initialized(int *initialized);
 void pshmem_finalize(void);
-void pshmem_global_exit(int status);
+SHMEM_NORETURN void pshmem_global_exit(int status);
 int pshmem_my_pe(void);
 int pshmem_n_pes(void);
 void pshmem_info_get_version(int *major, int *minor);
 void pshmem_info_get_name(char *name);
 void pshmem_pcontrol(int level, ...);
+double pshmem_wtime(void);
 void pstart_pes(int npes);
 int p_my_pe(void);
 int p_num_pes(void);
@@ -3190,6 +3255,61 @@ void pshmem_uint64_atomic_fetch_or_nbi(uint64_t *fetch, uint64_t *dest, uint64_t
 void pshmem_ctx_uint64_atomic_fetch_or_nbi(shmem_ctx_t ctx, uint64_t *fetch, uint64_t *dest, uint64_t value, int pe);
 void pshmem_uint64_atomic_fetch_xor_nbi(uint64_t *fetch, uint64_t *dest, uint64_t value, int pe);
 void pshmem_ctx_uint64_atomic_fetch_xor_nbi(shmem_ctx_t ctx, uint64_t *fetch, uint64_t *dest, uint64_t value, int pe);
+void pshmem_int_atomic_and(int *dest, int value, int pe);
+void pshmem_ctx_int_atomic_and(shmem_ctx_t ctx, int *dest, int value, int pe);
+void pshmem_int_atomic_or(int *dest, int value, int pe);
+void pshmem_ctx_int_atomic_or(shmem_ctx_t ctx, int *dest, int value, int pe);
+void pshmem_int_atomic_xor(int *dest, int value, int pe);
+void pshmem_ctx_int_atomic_xor(shmem_ctx_t ctx, int *dest, int value, int pe);
+int pshmem_int_atomic_fetch_and(int *dest, int value, int pe);
+int pshmem_ctx_int_atomic_fetch_and(shmem_ctx_t ctx, int *dest, int value, int pe);
+int pshmem_int_atomic_fetch_or(int *dest, int value, int pe);
+int pshmem_ctx_int_atomic_fetch_or(shmem_ctx_t ctx, int *dest, int value, int pe);
+int pshmem_int_atomic_fetch_xor(int *dest, int value, int pe);
+int pshmem_ctx_int_atomic_fetch_xor(shmem_ctx_t ctx, int *dest, int value, int pe);
+void pshmem_int_atomic_fetch_and_nbi(int *fetch, int *dest, int value, int pe);
+void pshmem_ctx_int_atomic_fetch_and_nbi(shmem_ctx_t ctx, int *fetch, int *dest, int value, int pe);
+void pshmem_int_atomic_fetch_or_nbi(int *fetch, int *dest, int value, int pe);
+void pshmem_ctx_int_atomic_fetch_or_nbi(shmem_ctx_t ctx, int *fetch, int *dest, int value, int pe);
+void pshmem_int_atomic_fetch_xor_nbi(int *fetch, int *dest, int value, int pe);
+void pshmem_ctx_int_atomic_fetch_xor_nbi(shmem_ctx_t ctx, int *fetch, int *dest, int value, int pe);
+void pshmem_long_atomic_and(long *dest, long value, int pe);
+void pshmem_ctx_long_atomic_and(shmem_ctx_t ctx, long *dest, long value, int pe);
+void pshmem_long_atomic_or(long *dest, long value, int pe);
+void pshmem_ctx_long_atomic_or(shmem_ctx_t ctx, long *dest, long value, int pe);
+void pshmem_long_atomic_xor(long *dest, long value, int pe);
+void pshmem_ctx_long_atomic_xor(shmem_ctx_t ctx, long *dest, long value, int pe);
+long pshmem_long_atomic_fetch_and(long *dest, long value, int pe);
+long pshmem_ctx_long_atomic_fetch_and(shmem_ctx_t ctx, long *dest, long value, int pe);
+long pshmem_long_atomic_fetch_or(long *dest, long value, int pe);
+long pshmem_ctx_long_atomic_fetch_or(shmem_ctx_t ctx, long *dest, long value, int pe);
+long pshmem_long_atomic_fetch_xor(long *dest, long value, int pe);
+long pshmem_ctx_long_atomic_fetch_xor(shmem_ctx_t ctx, long *dest, long value, int pe);
+void pshmem_long_atomic_fetch_and_nbi(long *fetch, long *dest, long value, int pe);
+void pshmem_ctx_long_atomic_fetch_and_nbi(shmem_ctx_t ctx, long *fetch, long *dest, long value, int pe);
+void pshmem_long_atomic_fetch_or_nbi(long *fetch, long *dest, long value, int pe);
+void pshmem_ctx_long_atomic_fetch_or_nbi(shmem_ctx_t ctx, long *fetch, long *dest, long value, int pe);
+void pshmem_long_atomic_fetch_xor_nbi(long *fetch, long *dest, long value, int pe);
+void pshmem_ctx_long_atomic_fetch_xor_nbi(shmem_ctx_t ctx, long *fetch, long *dest, long value, int pe);
+void pshmem_longlong_atomic_and(long long *dest, long long value, int pe);
+void pshmem_ctx_longlong_atomic_and(shmem_ctx_t ctx, long long *dest, long long value, int pe);
+void pshmem_longlong_atomic_or(long long *dest, long long value, int pe);
+void pshmem_ctx_longlong_atomic_or(shmem_ctx_t ctx, long long *dest, long long value, int pe);
+void pshmem_longlong_atomic_xor(long long *dest, long long value, int pe);
+void pshmem_ctx_longlong_atomic_xor(shmem_ctx_t ctx, long long *dest, long long value, int pe);
+long long pshmem_longlong_atomic_fetch_and(long long *dest, long long value, int pe);
+long long pshmem_ctx_longlong_atomic_fetch_and(shmem_ctx_t ctx, long long *dest, long long value, int pe);
+long long pshmem_longlong_atomic_fetch_or(long long *dest, long long value, int pe);
+long long pshmem_ctx_longlong_atomic_fetch_or(shmem_ctx_t ctx, long long *dest, long long value, int pe);
+long long pshmem_longlong_atomic_fetch_xor(long long *dest, long long value, int pe);
+long long pshmem_ctx_longlong_atomic_fetch_xor(shmem_ctx_t ctx, long long *dest, long long value, int pe);
+void pshmem_longlong_atomic_fetch_and_nbi(long long *fetch, long long *dest, long long value, int pe);
+void pshmem_ctx_longlong_atomic_fetch_and_nbi(shmem_ctx_t ctx, long long *fetch, long long *dest, long long value, int pe);
+void pshmem_longlong_atomic_fetch_or_nbi(long long *fetch, long long *dest, long long value, int pe);
+void pshmem_ctx_longlong_atomic_fetch_or_nbi(shmem_ctx_t ctx, long long *fetch, long long *dest, long long value, int pe);
+void pshmem_longlong_atomic_fetch_xor_nbi(long long *fetch, long long *dest, long long value, int pe);
+void pshmem_ctx_longlong_atomic_fetch_xor_nbi(shmem_ctx_t ctx, long long *fetch, long long *dest, long long value, int pe);
+long pshmem_swap(long *dest, long value, int pe);
 void pshmem_float_put_signal(float *dest, const float *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe);
 void pshmem_ctx_float_put_signal(shmem_ctx_t ctx, float *dest, const float *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe);
 void pshmem_float_put_signal_nbi(float *dest, const float *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe);
@@ -5816,14 +5936,18 @@ static inline void shmem_no_routine_for_this_type(shmem_no_routine_for_this_type
     default: shmem_no_routine_for_this_type)(__VA_ARGS__)
 
 #define shmem_atomic_fetch_and(...) _Generic(SHMEM_ARG1_(__VA_ARGS__), \
-    int *: shmem_int32_atomic_fetch_and, \
-    const int *: shmem_int32_atomic_fetch_and, \
-    volatile int *: shmem_int32_atomic_fetch_and, \
-    const volatile int *: shmem_int32_atomic_fetch_and, \
-    long *: shmem_int64_atomic_fetch_and, \
-    const long *: shmem_int64_atomic_fetch_and, \
-    volatile long *: shmem_int64_atomic_fetch_and, \
-    const volatile long *: shmem_int64_atomic_fetch_and, \
+    int *: shmem_int_atomic_fetch_and, \
+    const int *: shmem_int_atomic_fetch_and, \
+    volatile int *: shmem_int_atomic_fetch_and, \
+    const volatile int *: shmem_int_atomic_fetch_and, \
+    long *: shmem_long_atomic_fetch_and, \
+    const long *: shmem_long_atomic_fetch_and, \
+    volatile long *: shmem_long_atomic_fetch_and, \
+    const volatile long *: shmem_long_atomic_fetch_and, \
+    long long *: shmem_longlong_atomic_fetch_and, \
+    const long long *: shmem_longlong_atomic_fetch_and, \
+    volatile long long *: shmem_longlong_atomic_fetch_and, \
+    const volatile long long *: shmem_longlong_atomic_fetch_and, \
     unsigned int *: shmem_uint_atomic_fetch_and, \
     const unsigned int *: shmem_uint_atomic_fetch_and, \
     volatile unsigned int *: shmem_uint_atomic_fetch_and, \
@@ -5837,14 +5961,18 @@ static inline void shmem_no_routine_for_this_type(shmem_no_routine_for_this_type
     volatile unsigned long long *: shmem_ulonglong_atomic_fetch_and, \
     const volatile unsigned long long *: shmem_ulonglong_atomic_fetch_and, \
     shmem_ctx_t: _Generic(SHMEM_ARG2_(__VA_ARGS__), \
-    int *: shmem_ctx_int32_atomic_fetch_and, \
-    const int *: shmem_ctx_int32_atomic_fetch_and, \
-    volatile int *: shmem_ctx_int32_atomic_fetch_and, \
-    const volatile int *: shmem_ctx_int32_atomic_fetch_and, \
-    long *: shmem_ctx_int64_atomic_fetch_and, \
-    const long *: shmem_ctx_int64_atomic_fetch_and, \
-    volatile long *: shmem_ctx_int64_atomic_fetch_and, \
-    const volatile long *: shmem_ctx_int64_atomic_fetch_and, \
+    int *: shmem_ctx_int_atomic_fetch_and, \
+    const int *: shmem_ctx_int_atomic_fetch_and, \
+    volatile int *: shmem_ctx_int_atomic_fetch_and, \
+    const volatile int *: shmem_ctx_int_atomic_fetch_and, \
+    long *: shmem_ctx_long_atomic_fetch_and, \
+    const long *: shmem_ctx_long_atomic_fetch_and, \
+    volatile long *: shmem_ctx_long_atomic_fetch_and, \
+    const volatile long *: shmem_ctx_long_atomic_fetch_and, \
+    long long *: shmem_ctx_longlong_atomic_fetch_and, \
+    const long long *: shmem_ctx_longlong_atomic_fetch_and, \
+    volatile long long *: shmem_ctx_longlong_atomic_fetch_and, \
+    const volatile long long *: shmem_ctx_longlong_atomic_fetch_and, \
     unsigned int *: shmem_ctx_uint_atomic_fetch_and, \
     const unsigned int *: shmem_ctx_uint_atomic_fetch_and, \
     volatile unsigned int *: shmem_ctx_uint_atomic_fetch_and, \
@@ -5861,14 +5989,18 @@ static inline void shmem_no_routine_for_this_type(shmem_no_routine_for_this_type
     default: shmem_no_routine_for_this_type)(__VA_ARGS__)
 
 #define shmem_atomic_and(...) _Generic(SHMEM_ARG1_(__VA_ARGS__), \
-    int *: shmem_int32_atomic_and, \
-    const int *: shmem_int32_atomic_and, \
-    volatile int *: shmem_int32_atomic_and, \
-    const volatile int *: shmem_int32_atomic_and, \
-    long *: shmem_int64_atomic_and, \
-    const long *: shmem_int64_atomic_and, \
-    volatile long *: shmem_int64_atomic_and, \
-    const volatile long *: shmem_int64_atomic_and, \
+    int *: shmem_int_atomic_and, \
+    const int *: shmem_int_atomic_and, \
+    volatile int *: shmem_int_atomic_and, \
+    const volatile int *: shmem_int_atomic_and, \
+    long *: shmem_long_atomic_and, \
+    const long *: shmem_long_atomic_and, \
+    volatile long *: shmem_long_atomic_and, \
+    const volatile long *: shmem_long_atomic_and, \
+    long long *: shmem_longlong_atomic_and, \
+    const long long *: shmem_longlong_atomic_and, \
+    volatile long long *: shmem_longlong_atomic_and, \
+    const volatile long long *: shmem_longlong_atomic_and, \
     unsigned int *: shmem_uint_atomic_and, \
     const unsigned int *: shmem_uint_atomic_and, \
     volatile unsigned int *: shmem_uint_atomic_and, \
@@ -5882,14 +6014,18 @@ static inline void shmem_no_routine_for_this_type(shmem_no_routine_for_this_type
     volatile unsigned long long *: shmem_ulonglong_atomic_and, \
     const volatile unsigned long long *: shmem_ulonglong_atomic_and, \
     shmem_ctx_t: _Generic(SHMEM_ARG2_(__VA_ARGS__), \
-    int *: shmem_ctx_int32_atomic_and, \
-    const int *: shmem_ctx_int32_atomic_and, \
-    volatile int *: shmem_ctx_int32_atomic_and, \
-    const volatile int *: shmem_ctx_int32_atomic_and, \
-    long *: shmem_ctx_int64_atomic_and, \
-    const long *: shmem_ctx_int64_atomic_and, \
-    volatile long *: shmem_ctx_int64_atomic_and, \
-    const volatile long *: shmem_ctx_int64_atomic_and, \
+    int *: shmem_ctx_int_atomic_and, \
+    const int *: shmem_ctx_int_atomic_and, \
+    volatile int *: shmem_ctx_int_atomic_and, \
+    const volatile int *: shmem_ctx_int_atomic_and, \
+    long *: shmem_ctx_long_atomic_and, \
+    const long *: shmem_ctx_long_atomic_and, \
+    volatile long *: shmem_ctx_long_atomic_and, \
+    const volatile long *: shmem_ctx_long_atomic_and, \
+    long long *: shmem_ctx_longlong_atomic_and, \
+    const long long *: shmem_ctx_longlong_atomic_and, \
+    volatile long long *: shmem_ctx_longlong_atomic_and, \
+    const volatile long long *: shmem_ctx_longlong_atomic_and, \
     unsigned int *: shmem_ctx_uint_atomic_and, \
     const unsigned int *: shmem_ctx_uint_atomic_and, \
     volatile unsigned int *: shmem_ctx_uint_atomic_and, \
@@ -5906,14 +6042,18 @@ static inline void shmem_no_routine_for_this_type(shmem_no_routine_for_this_type
     default: shmem_no_routine_for_this_type)(__VA_ARGS__)
 
 #define shmem_atomic_fetch_or(...) _Generic(SHMEM_ARG1_(__VA_ARGS__), \
-    int *: shmem_int32_atomic_fetch_or, \
-    const int *: shmem_int32_atomic_fetch_or, \
-    volatile int *: shmem_int32_atomic_fetch_or, \
-    const volatile int *: shmem_int32_atomic_fetch_or, \
-    long *: shmem_int64_atomic_fetch_or, \
-    const long *: shmem_int64_atomic_fetch_or, \
-    volatile long *: shmem_int64_atomic_fetch_or, \
-    const volatile long *: shmem_int64_atomic_fetch_or, \
+    int *: shmem_int_atomic_fetch_or, \
+    const int *: shmem_int_atomic_fetch_or, \
+    volatile int *: shmem_int_atomic_fetch_or, \
+    const volatile int *: shmem_int_atomic_fetch_or, \
+    long *: shmem_long_atomic_fetch_or, \
+    const long *: shmem_long_atomic_fetch_or, \
+    volatile long *: shmem_long_atomic_fetch_or, \
+    const volatile long *: shmem_long_atomic_fetch_or, \
+    long long *: shmem_longlong_atomic_fetch_or, \
+    const long long *: shmem_longlong_atomic_fetch_or, \
+    volatile long long *: shmem_longlong_atomic_fetch_or, \
+    const volatile long long *: shmem_longlong_atomic_fetch_or, \
     unsigned int *: shmem_uint_atomic_fetch_or, \
     const unsigned int *: shmem_uint_atomic_fetch_or, \
     volatile unsigned int *: shmem_uint_atomic_fetch_or, \
@@ -5927,14 +6067,18 @@ static inline void shmem_no_routine_for_this_type(shmem_no_routine_for_this_type
     volatile unsigned long long *: shmem_ulonglong_atomic_fetch_or, \
     const volatile unsigned long long *: shmem_ulonglong_atomic_fetch_or, \
     shmem_ctx_t: _Generic(SHMEM_ARG2_(__VA_ARGS__), \
-    int *: shmem_ctx_int32_atomic_fetch_or, \
-    const int *: shmem_ctx_int32_atomic_fetch_or, \
-    volatile int *: shmem_ctx_int32_atomic_fetch_or, \
-    const volatile int *: shmem_ctx_int32_atomic_fetch_or, \
-    long *: shmem_ctx_int64_atomic_fetch_or, \
-    const long *: shmem_ctx_int64_atomic_fetch_or, \
-    volatile long *: shmem_ctx_int64_atomic_fetch_or, \
-    const volatile long *: shmem_ctx_int64_atomic_fetch_or, \
+    int *: shmem_ctx_int_atomic_fetch_or, \
+    const int *: shmem_ctx_int_atomic_fetch_or, \
+    volatile int *: shmem_ctx_int_atomic_fetch_or, \
+    const volatile int *: shmem_ctx_int_atomic_fetch_or, \
+    long *: shmem_ctx_long_atomic_fetch_or, \
+    const long *: shmem_ctx_long_atomic_fetch_or, \
+    volatile long *: shmem_ctx_long_atomic_fetch_or, \
+    const volatile long *: shmem_ctx_long_atomic_fetch_or, \
+    long long *: shmem_ctx_longlong_atomic_fetch_or, \
+    const long long *: shmem_ctx_longlong_atomic_fetch_or, \
+    volatile long long *: shmem_ctx_longlong_atomic_fetch_or, \
+    const volatile long long *: shmem_ctx_longlong_atomic_fetch_or, \
     unsigned int *: shmem_ctx_uint_atomic_fetch_or, \
     const unsigned int *: shmem_ctx_uint_atomic_fetch_or, \
     volatile unsigned int *: shmem_ctx_uint_atomic_fetch_or, \
@@ -5951,14 +6095,18 @@ static inline void shmem_no_routine_for_this_type(shmem_no_routine_for_this_type
     default: shmem_no_routine_for_this_type)(__VA_ARGS__)
 
 #define shmem_atomic_or(...) _Generic(SHMEM_ARG1_(__VA_ARGS__), \
-    int *: shmem_int32_atomic_or, \
-    const int *: shmem_int32_atomic_or, \
-    volatile int *: shmem_int32_atomic_or, \
-    const volatile int *: shmem_int32_atomic_or, \
-    long *: shmem_int64_atomic_or, \
-    const long *: shmem_int64_atomic_or, \
-    volatile long *: shmem_int64_atomic_or, \
-    const volatile long *: shmem_int64_atomic_or, \
+    int *: shmem_int_atomic_or, \
+    const int *: shmem_int_atomic_or, \
+    volatile int *: shmem_int_atomic_or, \
+    const volatile int *: shmem_int_atomic_or, \
+    long *: shmem_long_atomic_or, \
+    const long *: shmem_long_atomic_or, \
+    volatile long *: shmem_long_atomic_or, \
+    const volatile long *: shmem_long_atomic_or, \
+    long long *: shmem_longlong_atomic_or, \
+    const long long *: shmem_longlong_atomic_or, \
+    volatile long long *: shmem_longlong_atomic_or, \
+    const volatile long long *: shmem_longlong_atomic_or, \
     unsigned int *: shmem_uint_atomic_or, \
     const unsigned int *: shmem_uint_atomic_or, \
     volatile unsigned int *: shmem_uint_atomic_or, \
@@ -5972,14 +6120,18 @@ static inline void shmem_no_routine_for_this_type(shmem_no_routine_for_this_type
     volatile unsigned long long *: shmem_ulonglong_atomic_or, \
     const volatile unsigned long long *: shmem_ulonglong_atomic_or, \
     shmem_ctx_t: _Generic(SHMEM_ARG2_(__VA_ARGS__), \
-    int *: shmem_ctx_int32_atomic_or, \
-    const int *: shmem_ctx_int32_atomic_or, \
-    volatile int *: shmem_ctx_int32_atomic_or, \
-    const volatile int *: shmem_ctx_int32_atomic_or, \
-    long *: shmem_ctx_int64_atomic_or, \
-    const long *: shmem_ctx_int64_atomic_or, \
-    volatile long *: shmem_ctx_int64_atomic_or, \
-    const volatile long *: shmem_ctx_int64_atomic_or, \
+    int *: shmem_ctx_int_atomic_or, \
+    const int *: shmem_ctx_int_atomic_or, \
+    volatile int *: shmem_ctx_int_atomic_or, \
+    const volatile int *: shmem_ctx_int_atomic_or, \
+    long *: shmem_ctx_long_atomic_or, \
+    const long *: shmem_ctx_long_atomic_or, \
+    volatile long *: shmem_ctx_long_atomic_or, \
+    const volatile long *: shmem_ctx_long_atomic_or, \
+    long long *: shmem_ctx_longlong_atomic_or, \
+    const long long *: shmem_ctx_longlong_atomic_or, \
+    volatile long long *: shmem_ctx_longlong_atomic_or, \
+    const volatile long long *: shmem_ctx_longlong_atomic_or, \
     unsigned int *: shmem_ctx_uint_atomic_or, \
     const unsigned int *: shmem_ctx_uint_atomic_or, \
     volatile unsigned int *: shmem_ctx_uint_atomic_or, \
@@ -5996,14 +6148,18 @@ static inline void shmem_no_routine_for_this_type(shmem_no_routine_for_this_type
     default: shmem_no_routine_for_this_type)(__VA_ARGS__)
 
 #define shmem_atomic_fetch_xor(...) _Generic(SHMEM_ARG1_(__VA_ARGS__), \
-    int *: shmem_int32_atomic_fetch_xor, \
-    const int *: shmem_int32_atomic_fetch_xor, \
-    volatile int *: shmem_int32_atomic_fetch_xor, \
-    const volatile int *: shmem_int32_atomic_fetch_xor, \
-    long *: shmem_int64_atomic_fetch_xor, \
-    const long *: shmem_int64_atomic_fetch_xor, \
-    volatile long *: shmem_int64_atomic_fetch_xor, \
-    const volatile long *: shmem_int64_atomic_fetch_xor, \
+    int *: shmem_int_atomic_fetch_xor, \
+    const int *: shmem_int_atomic_fetch_xor, \
+    volatile int *: shmem_int_atomic_fetch_xor, \
+    const volatile int *: shmem_int_atomic_fetch_xor, \
+    long *: shmem_long_atomic_fetch_xor, \
+    const long *: shmem_long_atomic_fetch_xor, \
+    volatile long *: shmem_long_atomic_fetch_xor, \
+    const volatile long *: shmem_long_atomic_fetch_xor, \
+    long long *: shmem_longlong_atomic_fetch_xor, \
+    const long long *: shmem_longlong_atomic_fetch_xor, \
+    volatile long long *: shmem_longlong_atomic_fetch_xor, \
+    const volatile long long *: shmem_longlong_atomic_fetch_xor, \
     unsigned int *: shmem_uint_atomic_fetch_xor, \
     const unsigned int *: shmem_uint_atomic_fetch_xor, \
     volatile unsigned int *: shmem_uint_atomic_fetch_xor, \
@@ -6017,14 +6173,18 @@ static inline void shmem_no_routine_for_this_type(shmem_no_routine_for_this_type
     volatile unsigned long long *: shmem_ulonglong_atomic_fetch_xor, \
     const volatile unsigned long long *: shmem_ulonglong_atomic_fetch_xor, \
     shmem_ctx_t: _Generic(SHMEM_ARG2_(__VA_ARGS__), \
-    int *: shmem_ctx_int32_atomic_fetch_xor, \
-    const int *: shmem_ctx_int32_atomic_fetch_xor, \
-    volatile int *: shmem_ctx_int32_atomic_fetch_xor, \
-    const volatile int *: shmem_ctx_int32_atomic_fetch_xor, \
-    long *: shmem_ctx_int64_atomic_fetch_xor, \
-    const long *: shmem_ctx_int64_atomic_fetch_xor, \
-    volatile long *: shmem_ctx_int64_atomic_fetch_xor, \
-    const volatile long *: shmem_ctx_int64_atomic_fetch_xor, \
+    int *: shmem_ctx_int_atomic_fetch_xor, \
+    const int *: shmem_ctx_int_atomic_fetch_xor, \
+    volatile int *: shmem_ctx_int_atomic_fetch_xor, \
+    const volatile int *: shmem_ctx_int_atomic_fetch_xor, \
+    long *: shmem_ctx_long_atomic_fetch_xor, \
+    const long *: shmem_ctx_long_atomic_fetch_xor, \
+    volatile long *: shmem_ctx_long_atomic_fetch_xor, \
+    const volatile long *: shmem_ctx_long_atomic_fetch_xor, \
+    long long *: shmem_ctx_longlong_atomic_fetch_xor, \
+    const long long *: shmem_ctx_longlong_atomic_fetch_xor, \
+    volatile long long *: shmem_ctx_longlong_atomic_fetch_xor, \
+    const volatile long long *: shmem_ctx_longlong_atomic_fetch_xor, \
     unsigned int *: shmem_ctx_uint_atomic_fetch_xor, \
     const unsigned int *: shmem_ctx_uint_atomic_fetch_xor, \
     volatile unsigned int *: shmem_ctx_uint_atomic_fetch_xor, \
@@ -6041,14 +6201,18 @@ static inline void shmem_no_routine_for_this_type(shmem_no_routine_for_this_type
     default: shmem_no_routine_for_this_type)(__VA_ARGS__)
 
 #define shmem_atomic_xor(...) _Generic(SHMEM_ARG1_(__VA_ARGS__), \
-    int *: shmem_int32_atomic_xor, \
-    const int *: shmem_int32_atomic_xor, \
-    volatile int *: shmem_int32_atomic_xor, \
-    const volatile int *: shmem_int32_atomic_xor, \
-    long *: shmem_int64_atomic_xor, \
-    const long *: shmem_int64_atomic_xor, \
-    volatile long *: shmem_int64_atomic_xor, \
-    const volatile long *: shmem_int64_atomic_xor, \
+    int *: shmem_int_atomic_xor, \
+    const int *: shmem_int_atomic_xor, \
+    volatile int *: shmem_int_atomic_xor, \
+    const volatile int *: shmem_int_atomic_xor, \
+    long *: shmem_long_atomic_xor, \
+    const long *: shmem_long_atomic_xor, \
+    volatile long *: shmem_long_atomic_xor, \
+    const volatile long *: shmem_long_atomic_xor, \
+    long long *: shmem_longlong_atomic_xor, \
+    const long long *: shmem_longlong_atomic_xor, \
+    volatile long long *: shmem_longlong_atomic_xor, \
+    const volatile long long *: shmem_longlong_atomic_xor, \
     unsigned int *: shmem_uint_atomic_xor, \
     const unsigned int *: shmem_uint_atomic_xor, \
     volatile unsigned int *: shmem_uint_atomic_xor, \
@@ -6062,14 +6226,18 @@ static inline void shmem_no_routine_for_this_type(shmem_no_routine_for_this_type
     volatile unsigned long long *: shmem_ulonglong_atomic_xor, \
     const volatile unsigned long long *: shmem_ulonglong_atomic_xor, \
     shmem_ctx_t: _Generic(SHMEM_ARG2_(__VA_ARGS__), \
-    int *: shmem_ctx_int32_atomic_xor, \
-    const int *: shmem_ctx_int32_atomic_xor, \
-    volatile int *: shmem_ctx_int32_atomic_xor, \
-    const volatile int *: shmem_ctx_int32_atomic_xor, \
-    long *: shmem_ctx_int64_atomic_xor, \
-    const long *: shmem_ctx_int64_atomic_xor, \
-    volatile long *: shmem_ctx_int64_atomic_xor, \
-    const volatile long *: shmem_ctx_int64_atomic_xor, \
+    int *: shmem_ctx_int_atomic_xor, \
+    const int *: shmem_ctx_int_atomic_xor, \
+    volatile int *: shmem_ctx_int_atomic_xor, \
+    const volatile int *: shmem_ctx_int_atomic_xor, \
+    long *: shmem_ctx_long_atomic_xor, \
+    const long *: shmem_ctx_long_atomic_xor, \
+    volatile long *: shmem_ctx_long_atomic_xor, \
+    const volatile long *: shmem_ctx_long_atomic_xor, \
+    long long *: shmem_ctx_longlong_atomic_xor, \
+    const long long *: shmem_ctx_longlong_atomic_xor, \
+    volatile long long *: shmem_ctx_longlong_atomic_xor, \
+    const volatile long long *: shmem_ctx_longlong_atomic_xor, \
     unsigned int *: shmem_ctx_uint_atomic_xor, \
     const unsigned int *: shmem_ctx_uint_atomic_xor, \
     volatile unsigned int *: shmem_ctx_uint_atomic_xor, \
@@ -6383,14 +6551,18 @@ static inline void shmem_no_routine_for_this_type(shmem_no_routine_for_this_type
     default: shmem_no_routine_for_this_type)(__VA_ARGS__)
 
 #define shmem_atomic_fetch_and_nbi(...) _Generic(SHMEM_ARG1_(__VA_ARGS__), \
-    int *: shmem_int32_atomic_fetch_and_nbi, \
-    const int *: shmem_int32_atomic_fetch_and_nbi, \
-    volatile int *: shmem_int32_atomic_fetch_and_nbi, \
-    const volatile int *: shmem_int32_atomic_fetch_and_nbi, \
-    long *: shmem_int64_atomic_fetch_and_nbi, \
-    const long *: shmem_int64_atomic_fetch_and_nbi, \
-    volatile long *: shmem_int64_atomic_fetch_and_nbi, \
-    const volatile long *: shmem_int64_atomic_fetch_and_nbi, \
+    int *: shmem_int_atomic_fetch_and_nbi, \
+    const int *: shmem_int_atomic_fetch_and_nbi, \
+    volatile int *: shmem_int_atomic_fetch_and_nbi, \
+    const volatile int *: shmem_int_atomic_fetch_and_nbi, \
+    long *: shmem_long_atomic_fetch_and_nbi, \
+    const long *: shmem_long_atomic_fetch_and_nbi, \
+    volatile long *: shmem_long_atomic_fetch_and_nbi, \
+    const volatile long *: shmem_long_atomic_fetch_and_nbi, \
+    long long *: shmem_longlong_atomic_fetch_and_nbi, \
+    const long long *: shmem_longlong_atomic_fetch_and_nbi, \
+    volatile long long *: shmem_longlong_atomic_fetch_and_nbi, \
+    const volatile long long *: shmem_longlong_atomic_fetch_and_nbi, \
     unsigned int *: shmem_uint_atomic_fetch_and_nbi, \
     const unsigned int *: shmem_uint_atomic_fetch_and_nbi, \
     volatile unsigned int *: shmem_uint_atomic_fetch_and_nbi, \
@@ -6404,14 +6576,18 @@ static inline void shmem_no_routine_for_this_type(shmem_no_routine_for_this_type
     volatile unsigned long long *: shmem_ulonglong_atomic_fetch_and_nbi, \
     const volatile unsigned long long *: shmem_ulonglong_atomic_fetch_and_nbi, \
     shmem_ctx_t: _Generic(SHMEM_ARG2_(__VA_ARGS__), \
-    int *: shmem_ctx_int32_atomic_fetch_and_nbi, \
-    const int *: shmem_ctx_int32_atomic_fetch_and_nbi, \
-    volatile int *: shmem_ctx_int32_atomic_fetch_and_nbi, \
-    const volatile int *: shmem_ctx_int32_atomic_fetch_and_nbi, \
-    long *: shmem_ctx_int64_atomic_fetch_and_nbi, \
-    const long *: shmem_ctx_int64_atomic_fetch_and_nbi, \
-    volatile long *: shmem_ctx_int64_atomic_fetch_and_nbi, \
-    const volatile long *: shmem_ctx_int64_atomic_fetch_and_nbi, \
+    int *: shmem_ctx_int_atomic_fetch_and_nbi, \
+    const int *: shmem_ctx_int_atomic_fetch_and_nbi, \
+    volatile int *: shmem_ctx_int_atomic_fetch_and_nbi, \
+    const volatile int *: shmem_ctx_int_atomic_fetch_and_nbi, \
+    long *: shmem_ctx_long_atomic_fetch_and_nbi, \
+    const long *: shmem_ctx_long_atomic_fetch_and_nbi, \
+    volatile long *: shmem_ctx_long_atomic_fetch_and_nbi, \
+    const volatile long *: shmem_ctx_long_atomic_fetch_and_nbi, \
+    long long *: shmem_ctx_longlong_atomic_fetch_and_nbi, \
+    const long long *: shmem_ctx_longlong_atomic_fetch_and_nbi, \
+    volatile long long *: shmem_ctx_longlong_atomic_fetch_and_nbi, \
+    const volatile long long *: shmem_ctx_longlong_atomic_fetch_and_nbi, \
     unsigned int *: shmem_ctx_uint_atomic_fetch_and_nbi, \
     const unsigned int *: shmem_ctx_uint_atomic_fetch_and_nbi, \
     volatile unsigned int *: shmem_ctx_uint_atomic_fetch_and_nbi, \
@@ -6428,14 +6604,18 @@ static inline void shmem_no_routine_for_this_type(shmem_no_routine_for_this_type
     default: shmem_no_routine_for_this_type)(__VA_ARGS__)
 
 #define shmem_atomic_fetch_or_nbi(...) _Generic(SHMEM_ARG1_(__VA_ARGS__), \
-    int *: shmem_int32_atomic_fetch_or_nbi, \
-    const int *: shmem_int32_atomic_fetch_or_nbi, \
-    volatile int *: shmem_int32_atomic_fetch_or_nbi, \
-    const volatile int *: shmem_int32_atomic_fetch_or_nbi, \
-    long *: shmem_int64_atomic_fetch_or_nbi, \
-    const long *: shmem_int64_atomic_fetch_or_nbi, \
-    volatile long *: shmem_int64_atomic_fetch_or_nbi, \
-    const volatile long *: shmem_int64_atomic_fetch_or_nbi, \
+    int *: shmem_int_atomic_fetch_or_nbi, \
+    const int *: shmem_int_atomic_fetch_or_nbi, \
+    volatile int *: shmem_int_atomic_fetch_or_nbi, \
+    const volatile int *: shmem_int_atomic_fetch_or_nbi, \
+    long *: shmem_long_atomic_fetch_or_nbi, \
+    const long *: shmem_long_atomic_fetch_or_nbi, \
+    volatile long *: shmem_long_atomic_fetch_or_nbi, \
+    const volatile long *: shmem_long_atomic_fetch_or_nbi, \
+    long long *: shmem_longlong_atomic_fetch_or_nbi, \
+    const long long *: shmem_longlong_atomic_fetch_or_nbi, \
+    volatile long long *: shmem_longlong_atomic_fetch_or_nbi, \
+    const volatile long long *: shmem_longlong_atomic_fetch_or_nbi, \
     unsigned int *: shmem_uint_atomic_fetch_or_nbi, \
     const unsigned int *: shmem_uint_atomic_fetch_or_nbi, \
     volatile unsigned int *: shmem_uint_atomic_fetch_or_nbi, \
@@ -6449,14 +6629,18 @@ static inline void shmem_no_routine_for_this_type(shmem_no_routine_for_this_type
     volatile unsigned long long *: shmem_ulonglong_atomic_fetch_or_nbi, \
     const volatile unsigned long long *: shmem_ulonglong_atomic_fetch_or_nbi, \
     shmem_ctx_t: _Generic(SHMEM_ARG2_(__VA_ARGS__), \
-    int *: shmem_ctx_int32_atomic_fetch_or_nbi, \
-    const int *: shmem_ctx_int32_atomic_fetch_or_nbi, \
-    volatile int *: shmem_ctx_int32_atomic_fetch_or_nbi, \
-    const volatile int *: shmem_ctx_int32_atomic_fetch_or_nbi, \
-    long *: shmem_ctx_int64_atomic_fetch_or_nbi, \
-    const long *: shmem_ctx_int64_atomic_fetch_or_nbi, \
-    volatile long *: shmem_ctx_int64_atomic_fetch_or_nbi, \
-    const volatile long *: shmem_ctx_int64_atomic_fetch_or_nbi, \
+    int *: shmem_ctx_int_atomic_fetch_or_nbi, \
+    const int *: shmem_ctx_int_atomic_fetch_or_nbi, \
+    volatile int *: shmem_ctx_int_atomic_fetch_or_nbi, \
+    const volatile int *: shmem_ctx_int_atomic_fetch_or_nbi, \
+    long *: shmem_ctx_long_atomic_fetch_or_nbi, \
+    const long *: shmem_ctx_long_atomic_fetch_or_nbi, \
+    volatile long *: shmem_ctx_long_atomic_fetch_or_nbi, \
+    const volatile long *: shmem_ctx_long_atomic_fetch_or_nbi, \
+    long long *: shmem_ctx_longlong_atomic_fetch_or_nbi, \
+    const long long *: shmem_ctx_longlong_atomic_fetch_or_nbi, \
+    volatile long long *: shmem_ctx_longlong_atomic_fetch_or_nbi, \
+    const volatile long long *: shmem_ctx_longlong_atomic_fetch_or_nbi, \
     unsigned int *: shmem_ctx_uint_atomic_fetch_or_nbi, \
     const unsigned int *: shmem_ctx_uint_atomic_fetch_or_nbi, \
     volatile unsigned int *: shmem_ctx_uint_atomic_fetch_or_nbi, \
@@ -6473,14 +6657,18 @@ static inline void shmem_no_routine_for_this_type(shmem_no_routine_for_this_type
     default: shmem_no_routine_for_this_type)(__VA_ARGS__)
 
 #define shmem_atomic_fetch_xor_nbi(...) _Generic(SHMEM_ARG1_(__VA_ARGS__), \
-    int *: shmem_int32_atomic_fetch_xor_nbi, \
-    const int *: shmem_int32_atomic_fetch_xor_nbi, \
-    volatile int *: shmem_int32_atomic_fetch_xor_nbi, \
-    const volatile int *: shmem_int32_atomic_fetch_xor_nbi, \
-    long *: shmem_int64_atomic_fetch_xor_nbi, \
-    const long *: shmem_int64_atomic_fetch_xor_nbi, \
-    volatile long *: shmem_int64_atomic_fetch_xor_nbi, \
-    const volatile long *: shmem_int64_atomic_fetch_xor_nbi, \
+    int *: shmem_int_atomic_fetch_xor_nbi, \
+    const int *: shmem_int_atomic_fetch_xor_nbi, \
+    volatile int *: shmem_int_atomic_fetch_xor_nbi, \
+    const volatile int *: shmem_int_atomic_fetch_xor_nbi, \
+    long *: shmem_long_atomic_fetch_xor_nbi, \
+    const long *: shmem_long_atomic_fetch_xor_nbi, \
+    volatile long *: shmem_long_atomic_fetch_xor_nbi, \
+    const volatile long *: shmem_long_atomic_fetch_xor_nbi, \
+    long long *: shmem_longlong_atomic_fetch_xor_nbi, \
+    const long long *: shmem_longlong_atomic_fetch_xor_nbi, \
+    volatile long long *: shmem_longlong_atomic_fetch_xor_nbi, \
+    const volatile long long *: shmem_longlong_atomic_fetch_xor_nbi, \
     unsigned int *: shmem_uint_atomic_fetch_xor_nbi, \
     const unsigned int *: shmem_uint_atomic_fetch_xor_nbi, \
     volatile unsigned int *: shmem_uint_atomic_fetch_xor_nbi, \
@@ -6494,14 +6682,18 @@ static inline void shmem_no_routine_for_this_type(shmem_no_routine_for_this_type
     volatile unsigned long long *: shmem_ulonglong_atomic_fetch_xor_nbi, \
     const volatile unsigned long long *: shmem_ulonglong_atomic_fetch_xor_nbi, \
     shmem_ctx_t: _Generic(SHMEM_ARG2_(__VA_ARGS__), \
-    int *: shmem_ctx_int32_atomic_fetch_xor_nbi, \
-    const int *: shmem_ctx_int32_atomic_fetch_xor_nbi, \
-    volatile int *: shmem_ctx_int32_atomic_fetch_xor_nbi, \
-    const volatile int *: shmem_ctx_int32_atomic_fetch_xor_nbi, \
-    long *: shmem_ctx_int64_atomic_fetch_xor_nbi, \
-    const long *: shmem_ctx_int64_atomic_fetch_xor_nbi, \
-    volatile long *: shmem_ctx_int64_atomic_fetch_xor_nbi, \
-    const volatile long *: shmem_ctx_int64_atomic_fetch_xor_nbi, \
+    int *: shmem_ctx_int_atomic_fetch_xor_nbi, \
+    const int *: shmem_ctx_int_atomic_fetch_xor_nbi, \
+    volatile int *: shmem_ctx_int_atomic_fetch_xor_nbi, \
+    const volatile int *: shmem_ctx_int_atomic_fetch_xor_nbi, \
+    long *: shmem_ctx_long_atomic_fetch_xor_nbi, \
+    const long *: shmem_ctx_long_atomic_fetch_xor_nbi, \
+    volatile long *: shmem_ctx_long_atomic_fetch_xor_nbi, \
+    const volatile long *: shmem_ctx_long_atomic_fetch_xor_nbi, \
+    long long *: shmem_ctx_longlong_atomic_fetch_xor_nbi, \
+    const long long *: shmem_ctx_longlong_atomic_fetch_xor_nbi, \
+    volatile long long *: shmem_ctx_longlong_atomic_fetch_xor_nbi, \
+    const volatile long long *: shmem_ctx_longlong_atomic_fetch_xor_nbi, \
     unsigned int *: shmem_ctx_uint_atomic_fetch_xor_nbi, \
     const unsigned int *: shmem_ctx_uint_atomic_fetch_xor_nbi, \
     volatile unsigned int *: shmem_ctx_uint_atomic_fetch_xor_nbi, \
@@ -8511,60 +8703,72 @@ static inline void shmem_atomic_add(unsigned long *dest, unsigned long value, in
 static inline void shmem_atomic_add(shmem_ctx_t ctx, unsigned long *dest, unsigned long value, int pe) { shmem_ctx_ulong_atomic_add(ctx, dest, value, pe); }
 static inline void shmem_atomic_add(unsigned long long *dest, unsigned long long value, int pe) { shmem_ulonglong_atomic_add(dest, value, pe); }
 static inline void shmem_atomic_add(shmem_ctx_t ctx, unsigned long long *dest, unsigned long long value, int pe) { shmem_ctx_ulonglong_atomic_add(ctx, dest, value, pe); }
-static inline int32_t shmem_atomic_fetch_and(int32_t *dest, int32_t value, int pe) { return shmem_int32_atomic_fetch_and(dest, value, pe); }
-static inline int32_t shmem_atomic_fetch_and(shmem_ctx_t ctx, int32_t *dest, int32_t value, int pe) { return shmem_ctx_int32_atomic_fetch_and(ctx, dest, value, pe); }
-static inline int64_t shmem_atomic_fetch_and(int64_t *dest, int64_t value, int pe) { return shmem_int64_atomic_fetch_and(dest, value, pe); }
-static inline int64_t shmem_atomic_fetch_and(shmem_ctx_t ctx, int64_t *dest, int64_t value, int pe) { return shmem_ctx_int64_atomic_fetch_and(ctx, dest, value, pe); }
+static inline int shmem_atomic_fetch_and(int *dest, int value, int pe) { return shmem_int_atomic_fetch_and(dest, value, pe); }
+static inline int shmem_atomic_fetch_and(shmem_ctx_t ctx, int *dest, int value, int pe) { return shmem_ctx_int_atomic_fetch_and(ctx, dest, value, pe); }
+static inline long shmem_atomic_fetch_and(long *dest, long value, int pe) { return shmem_long_atomic_fetch_and(dest, value, pe); }
+static inline long shmem_atomic_fetch_and(shmem_ctx_t ctx, long *dest, long value, int pe) { return shmem_ctx_long_atomic_fetch_and(ctx, dest, value, pe); }
+static inline long long shmem_atomic_fetch_and(long long *dest, long long value, int pe) { return shmem_longlong_atomic_fetch_and(dest, value, pe); }
+static inline long long shmem_atomic_fetch_and(shmem_ctx_t ctx, long long *dest, long long value, int pe) { return shmem_ctx_longlong_atomic_fetch_and(ctx, dest, value, pe); }
 static inline unsigned int shmem_atomic_fetch_and(unsigned int *dest, unsigned int value, int pe) { return shmem_uint_atomic_fetch_and(dest, value, pe); }
 static inline unsigned int shmem_atomic_fetch_and(shmem_ctx_t ctx, unsigned int *dest, unsigned int value, int pe) { return shmem_ctx_uint_atomic_fetch_and(ctx, dest, value, pe); }
 static inline unsigned long shmem_atomic_fetch_and(unsigned long *dest, unsigned long value, int pe) { return shmem_ulong_atomic_fetch_and(dest, value, pe); }
 static inline unsigned long shmem_atomic_fetch_and(shmem_ctx_t ctx, unsigned long *dest, unsigned long value, int pe) { return shmem_ctx_ulong_atomic_fetch_and(ctx, dest, value, pe); }
 static inline unsigned long long shmem_atomic_fetch_and(unsigned long long *dest, unsigned long long value, int pe) { return shmem_ulonglong_atomic_fetch_and(dest, value, pe); }
 static inline unsigned long long shmem_atomic_fetch_and(shmem_ctx_t ctx, unsigned long long *dest, unsigned long long value, int pe) { return shmem_ctx_ulonglong_atomic_fetch_and(ctx, dest, value, pe); }
-static inline void shmem_atomic_and(int32_t *dest, int32_t value, int pe) { shmem_int32_atomic_and(dest, value, pe); }
-static inline void shmem_atomic_and(shmem_ctx_t ctx, int32_t *dest, int32_t value, int pe) { shmem_ctx_int32_atomic_and(ctx, dest, value, pe); }
-static inline void shmem_atomic_and(int64_t *dest, int64_t value, int pe) { shmem_int64_atomic_and(dest, value, pe); }
-static inline void shmem_atomic_and(shmem_ctx_t ctx, int64_t *dest, int64_t value, int pe) { shmem_ctx_int64_atomic_and(ctx, dest, value, pe); }
+static inline void shmem_atomic_and(int *dest, int value, int pe) { shmem_int_atomic_and(dest, value, pe); }
+static inline void shmem_atomic_and(shmem_ctx_t ctx, int *dest, int value, int pe) { shmem_ctx_int_atomic_and(ctx, dest, value, pe); }
+static inline void shmem_atomic_and(long *dest, long value, int pe) { shmem_long_atomic_and(dest, value, pe); }
+static inline void shmem_atomic_and(shmem_ctx_t ctx, long *dest, long value, int pe) { shmem_ctx_long_atomic_and(ctx, dest, value, pe); }
+static inline void shmem_atomic_and(long long *dest, long long value, int pe) { shmem_longlong_atomic_and(dest, value, pe); }
+static inline void shmem_atomic_and(shmem_ctx_t ctx, long long *dest, long long value, int pe) { shmem_ctx_longlong_atomic_and(ctx, dest, value, pe); }
 static inline void shmem_atomic_and(unsigned int *dest, unsigned int value, int pe) { shmem_uint_atomic_and(dest, value, pe); }
 static inline void shmem_atomic_and(shmem_ctx_t ctx, unsigned int *dest, unsigned int value, int pe) { shmem_ctx_uint_atomic_and(ctx, dest, value, pe); }
 static inline void shmem_atomic_and(unsigned long *dest, unsigned long value, int pe) { shmem_ulong_atomic_and(dest, value, pe); }
 static inline void shmem_atomic_and(shmem_ctx_t ctx, unsigned long *dest, unsigned long value, int pe) { shmem_ctx_ulong_atomic_and(ctx, dest, value, pe); }
 static inline void shmem_atomic_and(unsigned long long *dest, unsigned long long value, int pe) { shmem_ulonglong_atomic_and(dest, value, pe); }
 static inline void shmem_atomic_and(shmem_ctx_t ctx, unsigned long long *dest, unsigned long long value, int pe) { shmem_ctx_ulonglong_atomic_and(ctx, dest, value, pe); }
-static inline int32_t shmem_atomic_fetch_or(int32_t *dest, int32_t value, int pe) { return shmem_int32_atomic_fetch_or(dest, value, pe); }
-static inline int32_t shmem_atomic_fetch_or(shmem_ctx_t ctx, int32_t *dest, int32_t value, int pe) { return shmem_ctx_int32_atomic_fetch_or(ctx, dest, value, pe); }
-static inline int64_t shmem_atomic_fetch_or(int64_t *dest, int64_t value, int pe) { return shmem_int64_atomic_fetch_or(dest, value, pe); }
-static inline int64_t shmem_atomic_fetch_or(shmem_ctx_t ctx, int64_t *dest, int64_t value, int pe) { return shmem_ctx_int64_atomic_fetch_or(ctx, dest, value, pe); }
+static inline int shmem_atomic_fetch_or(int *dest, int value, int pe) { return shmem_int_atomic_fetch_or(dest, value, pe); }
+static inline int shmem_atomic_fetch_or(shmem_ctx_t ctx, int *dest, int value, int pe) { return shmem_ctx_int_atomic_fetch_or(ctx, dest, value, pe); }
+static inline long shmem_atomic_fetch_or(long *dest, long value, int pe) { return shmem_long_atomic_fetch_or(dest, value, pe); }
+static inline long shmem_atomic_fetch_or(shmem_ctx_t ctx, long *dest, long value, int pe) { return shmem_ctx_long_atomic_fetch_or(ctx, dest, value, pe); }
+static inline long long shmem_atomic_fetch_or(long long *dest, long long value, int pe) { return shmem_longlong_atomic_fetch_or(dest, value, pe); }
+static inline long long shmem_atomic_fetch_or(shmem_ctx_t ctx, long long *dest, long long value, int pe) { return shmem_ctx_longlong_atomic_fetch_or(ctx, dest, value, pe); }
 static inline unsigned int shmem_atomic_fetch_or(unsigned int *dest, unsigned int value, int pe) { return shmem_uint_atomic_fetch_or(dest, value, pe); }
 static inline unsigned int shmem_atomic_fetch_or(shmem_ctx_t ctx, unsigned int *dest, unsigned int value, int pe) { return shmem_ctx_uint_atomic_fetch_or(ctx, dest, value, pe); }
 static inline unsigned long shmem_atomic_fetch_or(unsigned long *dest, unsigned long value, int pe) { return shmem_ulong_atomic_fetch_or(dest, value, pe); }
 static inline unsigned long shmem_atomic_fetch_or(shmem_ctx_t ctx, unsigned long *dest, unsigned long value, int pe) { return shmem_ctx_ulong_atomic_fetch_or(ctx, dest, value, pe); }
 static inline unsigned long long shmem_atomic_fetch_or(unsigned long long *dest, unsigned long long value, int pe) { return shmem_ulonglong_atomic_fetch_or(dest, value, pe); }
 static inline unsigned long long shmem_atomic_fetch_or(shmem_ctx_t ctx, unsigned long long *dest, unsigned long long value, int pe) { return shmem_ctx_ulonglong_atomic_fetch_or(ctx, dest, value, pe); }
-static inline void shmem_atomic_or(int32_t *dest, int32_t value, int pe) { shmem_int32_atomic_or(dest, value, pe); }
-static inline void shmem_atomic_or(shmem_ctx_t ctx, int32_t *dest, int32_t value, int pe) { shmem_ctx_int32_atomic_or(ctx, dest, value, pe); }
-static inline void shmem_atomic_or(int64_t *dest, int64_t value, int pe) { shmem_int64_atomic_or(dest, value, pe); }
-static inline void shmem_atomic_or(shmem_ctx_t ctx, int64_t *dest, int64_t value, int pe) { shmem_ctx_int64_atomic_or(ctx, dest, value, pe); }
+static inline void shmem_atomic_or(int *dest, int value, int pe) { shmem_int_atomic_or(dest, value, pe); }
+static inline void shmem_atomic_or(shmem_ctx_t ctx, int *dest, int value, int pe) { shmem_ctx_int_atomic_or(ctx, dest, value, pe); }
+static inline void shmem_atomic_or(long *dest, long value, int pe) { shmem_long_atomic_or(dest, value, pe); }
+static inline void shmem_atomic_or(shmem_ctx_t ctx, long *dest, long value, int pe) { shmem_ctx_long_atomic_or(ctx, dest, value, pe); }
+static inline void shmem_atomic_or(long long *dest, long long value, int pe) { shmem_longlong_atomic_or(dest, value, pe); }
+static inline void shmem_atomic_or(shmem_ctx_t ctx, long long *dest, long long value, int pe) { shmem_ctx_longlong_atomic_or(ctx, dest, value, pe); }
 static inline void shmem_atomic_or(unsigned int *dest, unsigned int value, int pe) { shmem_uint_atomic_or(dest, value, pe); }
 static inline void shmem_atomic_or(shmem_ctx_t ctx, unsigned int *dest, unsigned int value, int pe) { shmem_ctx_uint_atomic_or(ctx, dest, value, pe); }
 static inline void shmem_atomic_or(unsigned long *dest, unsigned long value, int pe) { shmem_ulong_atomic_or(dest, value, pe); }
 static inline void shmem_atomic_or(shmem_ctx_t ctx, unsigned long *dest, unsigned long value, int pe) { shmem_ctx_ulong_atomic_or(ctx, dest, value, pe); }
 static inline void shmem_atomic_or(unsigned long long *dest, unsigned long long value, int pe) { shmem_ulonglong_atomic_or(dest, value, pe); }
 static inline void shmem_atomic_or(shmem_ctx_t ctx, unsigned long long *dest, unsigned long long value, int pe) { shmem_ctx_ulonglong_atomic_or(ctx, dest, value, pe); }
-static inline int32_t shmem_atomic_fetch_xor(int32_t *dest, int32_t value, int pe) { return shmem_int32_atomic_fetch_xor(dest, value, pe); }
-static inline int32_t shmem_atomic_fetch_xor(shmem_ctx_t ctx, int32_t *dest, int32_t value, int pe) { return shmem_ctx_int32_atomic_fetch_xor(ctx, dest, value, pe); }
-static inline int64_t shmem_atomic_fetch_xor(int64_t *dest, int64_t value, int pe) { return shmem_int64_atomic_fetch_xor(dest, value, pe); }
-static inline int64_t shmem_atomic_fetch_xor(shmem_ctx_t ctx, int64_t *dest, int64_t value, int pe) { return shmem_ctx_int64_atomic_fetch_xor(ctx, dest, value, pe); }
+static inline int shmem_atomic_fetch_xor(int *dest, int value, int pe) { return shmem_int_atomic_fetch_xor(dest, value, pe); }
+static inline int shmem_atomic_fetch_xor(shmem_ctx_t ctx, int *dest, int value, int pe) { return shmem_ctx_int_atomic_fetch_xor(ctx, dest, value, pe); }
+static inline long shmem_atomic_fetch_xor(long *dest, long value, int pe) { return shmem_long_atomic_fetch_xor(dest, value, pe); }
+static inline long shmem_atomic_fetch_xor(shmem_ctx_t ctx, long *dest, long value, int pe) { return shmem_ctx_long_atomic_fetch_xor(ctx, dest, value, pe); }
+static inline long long shmem_atomic_fetch_xor(long long *dest, long long value, int pe) { return shmem_longlong_atomic_fetch_xor(dest, value, pe); }
+static inline long long shmem_atomic_fetch_xor(shmem_ctx_t ctx, long long *dest, long long value, int pe) { return shmem_ctx_longlong_atomic_fetch_xor(ctx, dest, value, pe); }
 static inline unsigned int shmem_atomic_fetch_xor(unsigned int *dest, unsigned int value, int pe) { return shmem_uint_atomic_fetch_xor(dest, value, pe); }
 static inline unsigned int shmem_atomic_fetch_xor(shmem_ctx_t ctx, unsigned int *dest, unsigned int value, int pe) { return shmem_ctx_uint_atomic_fetch_xor(ctx, dest, value, pe); }
 static inline unsigned long shmem_atomic_fetch_xor(unsigned long *dest, unsigned long value, int pe) { return shmem_ulong_atomic_fetch_xor(dest, value, pe); }
 static inline unsigned long shmem_atomic_fetch_xor(shmem_ctx_t ctx, unsigned long *dest, unsigned long value, int pe) { return shmem_ctx_ulong_atomic_fetch_xor(ctx, dest, value, pe); }
 static inline unsigned long long shmem_atomic_fetch_xor(unsigned long long *dest, unsigned long long value, int pe) { return shmem_ulonglong_atomic_fetch_xor(dest, value, pe); }
 static inline unsigned long long shmem_atomic_fetch_xor(shmem_ctx_t ctx, unsigned long long *dest, unsigned long long value, int pe) { return shmem_ctx_ulonglong_atomic_fetch_xor(ctx, dest, value, pe); }
-static inline void shmem_atomic_xor(int32_t *dest, int32_t value, int pe) { shmem_int32_atomic_xor(dest, value, pe); }
-static inline void shmem_atomic_xor(shmem_ctx_t ctx, int32_t *dest, int32_t value, int pe) { shmem_ctx_int32_atomic_xor(ctx, dest, value, pe); }
-static inline void shmem_atomic_xor(int64_t *dest, int64_t value, int pe) { shmem_int64_atomic_xor(dest, value, pe); }
-static inline void shmem_atomic_xor(shmem_ctx_t ctx, int64_t *dest, int64_t value, int pe) { shmem_ctx_int64_atomic_xor(ctx, dest, value, pe); }
+static inline void shmem_atomic_xor(int *dest, int value, int pe) { shmem_int_atomic_xor(dest, value, pe); }
+static inline void shmem_atomic_xor(shmem_ctx_t ctx, int *dest, int value, int pe) { shmem_ctx_int_atomic_xor(ctx, dest, value, pe); }
+static inline void shmem_atomic_xor(long *dest, long value, int pe) { shmem_long_atomic_xor(dest, value, pe); }
+static inline void shmem_atomic_xor(shmem_ctx_t ctx, long *dest, long value, int pe) { shmem_ctx_long_atomic_xor(ctx, dest, value, pe); }
+static inline void shmem_atomic_xor(long long *dest, long long value, int pe) { shmem_longlong_atomic_xor(dest, value, pe); }
+static inline void shmem_atomic_xor(shmem_ctx_t ctx, long long *dest, long long value, int pe) { shmem_ctx_longlong_atomic_xor(ctx, dest, value, pe); }
 static inline void shmem_atomic_xor(unsigned int *dest, unsigned int value, int pe) { shmem_uint_atomic_xor(dest, value, pe); }
 static inline void shmem_atomic_xor(shmem_ctx_t ctx, unsigned int *dest, unsigned int value, int pe) { shmem_ctx_uint_atomic_xor(ctx, dest, value, pe); }
 static inline void shmem_atomic_xor(unsigned long *dest, unsigned long value, int pe) { shmem_ulong_atomic_xor(dest, value, pe); }
@@ -8639,30 +8843,36 @@ static inline void shmem_atomic_fetch_add_nbi(unsigned long *fetch, unsigned lon
 static inline void shmem_atomic_fetch_add_nbi(shmem_ctx_t ctx, unsigned long *fetch, unsigned long *dest, unsigned long value, int pe) { shmem_ctx_ulong_atomic_fetch_add_nbi(ctx, fetch, dest, value, pe); }
 static inline void shmem_atomic_fetch_add_nbi(unsigned long long *fetch, unsigned long long *dest, unsigned long long value, int pe) { shmem_ulonglong_atomic_fetch_add_nbi(fetch, dest, value, pe); }
 static inline void shmem_atomic_fetch_add_nbi(shmem_ctx_t ctx, unsigned long long *fetch, unsigned long long *dest, unsigned long long value, int pe) { shmem_ctx_ulonglong_atomic_fetch_add_nbi(ctx, fetch, dest, value, pe); }
-static inline void shmem_atomic_fetch_and_nbi(int32_t *fetch, int32_t *dest, int32_t value, int pe) { shmem_int32_atomic_fetch_and_nbi(fetch, dest, value, pe); }
-static inline void shmem_atomic_fetch_and_nbi(shmem_ctx_t ctx, int32_t *fetch, int32_t *dest, int32_t value, int pe) { shmem_ctx_int32_atomic_fetch_and_nbi(ctx, fetch, dest, value, pe); }
-static inline void shmem_atomic_fetch_and_nbi(int64_t *fetch, int64_t *dest, int64_t value, int pe) { shmem_int64_atomic_fetch_and_nbi(fetch, dest, value, pe); }
-static inline void shmem_atomic_fetch_and_nbi(shmem_ctx_t ctx, int64_t *fetch, int64_t *dest, int64_t value, int pe) { shmem_ctx_int64_atomic_fetch_and_nbi(ctx, fetch, dest, value, pe); }
+static inline void shmem_atomic_fetch_and_nbi(int *fetch, int *dest, int value, int pe) { shmem_int_atomic_fetch_and_nbi(fetch, dest, value, pe); }
+static inline void shmem_atomic_fetch_and_nbi(shmem_ctx_t ctx, int *fetch, int *dest, int value, int pe) { shmem_ctx_int_atomic_fetch_and_nbi(ctx, fetch, dest, value, pe); }
+static inline void shmem_atomic_fetch_and_nbi(long *fetch, long *dest, long value, int pe) { shmem_long_atomic_fetch_and_nbi(fetch, dest, value, pe); }
+static inline void shmem_atomic_fetch_and_nbi(shmem_ctx_t ctx, long *fetch, long *dest, long value, int pe) { shmem_ctx_long_atomic_fetch_and_nbi(ctx, fetch, dest, value, pe); }
+static inline void shmem_atomic_fetch_and_nbi(long long *fetch, long long *dest, long long value, int pe) { shmem_longlong_atomic_fetch_and_nbi(fetch, dest, value, pe); }
+static inline void shmem_atomic_fetch_and_nbi(shmem_ctx_t ctx, long long *fetch, long long *dest, long long value, int pe) { shmem_ctx_longlong_atomic_fetch_and_nbi(ctx, fetch, dest, value, pe); }
 static inline void shmem_atomic_fetch_and_nbi(unsigned int *fetch, unsigned int *dest, unsigned int value, int pe) { shmem_uint_atomic_fetch_and_nbi(fetch, dest, value, pe); }
 static inline void shmem_atomic_fetch_and_nbi(shmem_ctx_t ctx, unsigned int *fetch, unsigned int *dest, unsigned int value, int pe) { shmem_ctx_uint_atomic_fetch_and_nbi(ctx, fetch, dest, value, pe); }
 static inline void shmem_atomic_fetch_and_nbi(unsigned long *fetch, unsigned long *dest, unsigned long value, int pe) { shmem_ulong_atomic_fetch_and_nbi(fetch, dest, value, pe); }
 static inline void shmem_atomic_fetch_and_nbi(shmem_ctx_t ctx, unsigned long *fetch, unsigned long *dest, unsigned long value, int pe) { shmem_ctx_ulong_atomic_fetch_and_nbi(ctx, fetch, dest, value, pe); }
 static inline void shmem_atomic_fetch_and_nbi(unsigned long long *fetch, unsigned long long *dest, unsigned long long value, int pe) { shmem_ulonglong_atomic_fetch_and_nbi(fetch, dest, value, pe); }
 static inline void shmem_atomic_fetch_and_nbi(shmem_ctx_t ctx, unsigned long long *fetch, unsigned long long *dest, unsigned long long value, int pe) { shmem_ctx_ulonglong_atomic_fetch_and_nbi(ctx, fetch, dest, value, pe); }
-static inline void shmem_atomic_fetch_or_nbi(int32_t *fetch, int32_t *dest, int32_t value, int pe) { shmem_int32_atomic_fetch_or_nbi(fetch, dest, value, pe); }
-static inline void shmem_atomic_fetch_or_nbi(shmem_ctx_t ctx, int32_t *fetch, int32_t *dest, int32_t value, int pe) { shmem_ctx_int32_atomic_fetch_or_nbi(ctx, fetch, dest, value, pe); }
-static inline void shmem_atomic_fetch_or_nbi(int64_t *fetch, int64_t *dest, int64_t value, int pe) { shmem_int64_atomic_fetch_or_nbi(fetch, dest, value, pe); }
-static inline void shmem_atomic_fetch_or_nbi(shmem_ctx_t ctx, int64_t *fetch, int64_t *dest, int64_t value, int pe) { shmem_ctx_int64_atomic_fetch_or_nbi(ctx, fetch, dest, value, pe); }
+static inline void shmem_atomic_fetch_or_nbi(int *fetch, int *dest, int value, int pe) { shmem_int_atomic_fetch_or_nbi(fetch, dest, value, pe); }
+static inline void shmem_atomic_fetch_or_nbi(shmem_ctx_t ctx, int *fetch, int *dest, int value, int pe) { shmem_ctx_int_atomic_fetch_or_nbi(ctx, fetch, dest, value, pe); }
+static inline void shmem_atomic_fetch_or_nbi(long *fetch, long *dest, long value, int pe) { shmem_long_atomic_fetch_or_nbi(fetch, dest, value, pe); }
+static inline void shmem_atomic_fetch_or_nbi(shmem_ctx_t ctx, long *fetch, long *dest, long value, int pe) { shmem_ctx_long_atomic_fetch_or_nbi(ctx, fetch, dest, value, pe); }
+static inline void shmem_atomic_fetch_or_nbi(long long *fetch, long long *dest, long long value, int pe) { shmem_longlong_atomic_fetch_or_nbi(fetch, dest, value, pe); }
+static inline void shmem_atomic_fetch_or_nbi(shmem_ctx_t ctx, long long *fetch, long long *dest, long long value, int pe) { shmem_ctx_longlong_atomic_fetch_or_nbi(ctx, fetch, dest, value, pe); }
 static inline void shmem_atomic_fetch_or_nbi(unsigned int *fetch, unsigned int *dest, unsigned int value, int pe) { shmem_uint_atomic_fetch_or_nbi(fetch, dest, value, pe); }
 static inline void shmem_atomic_fetch_or_nbi(shmem_ctx_t ctx, unsigned int *fetch, unsigned int *dest, unsigned int value, int pe) { shmem_ctx_uint_atomic_fetch_or_nbi(ctx, fetch, dest, value, pe); }
 static inline void shmem_atomic_fetch_or_nbi(unsigned long *fetch, unsigned long *dest, unsigned long value, int pe) { shmem_ulong_atomic_fetch_or_nbi(fetch, dest, value, pe); }
 static inline void shmem_atomic_fetch_or_nbi(shmem_ctx_t ctx, unsigned long *fetch, unsigned long *dest, unsigned long value, int pe) { shmem_ctx_ulong_atomic_fetch_or_nbi(ctx, fetch, dest, value, pe); }
 static inline void shmem_atomic_fetch_or_nbi(unsigned long long *fetch, unsigned long long *dest, unsigned long long value, int pe) { shmem_ulonglong_atomic_fetch_or_nbi(fetch, dest, value, pe); }
 static inline void shmem_atomic_fetch_or_nbi(shmem_ctx_t ctx, unsigned long long *fetch, unsigned long long *dest, unsigned long long value, int pe) { shmem_ctx_ulonglong_atomic_fetch_or_nbi(ctx, fetch, dest, value, pe); }
-static inline void shmem_atomic_fetch_xor_nbi(int32_t *fetch, int32_t *dest, int32_t value, int pe) { shmem_int32_atomic_fetch_xor_nbi(fetch, dest, value, pe); }
-static inline void shmem_atomic_fetch_xor_nbi(shmem_ctx_t ctx, int32_t *fetch, int32_t *dest, int32_t value, int pe) { shmem_ctx_int32_atomic_fetch_xor_nbi(ctx, fetch, dest, value, pe); }
-static inline void shmem_atomic_fetch_xor_nbi(int64_t *fetch, int64_t *dest, int64_t value, int pe) { shmem_int64_atomic_fetch_xor_nbi(fetch, dest, value, pe); }
-static inline void shmem_atomic_fetch_xor_nbi(shmem_ctx_t ctx, int64_t *fetch, int64_t *dest, int64_t value, int pe) { shmem_ctx_int64_atomic_fetch_xor_nbi(ctx, fetch, dest, value, pe); }
+static inline void shmem_atomic_fetch_xor_nbi(int *fetch, int *dest, int value, int pe) { shmem_int_atomic_fetch_xor_nbi(fetch, dest, value, pe); }
+static inline void shmem_atomic_fetch_xor_nbi(shmem_ctx_t ctx, int *fetch, int *dest, int value, int pe) { shmem_ctx_int_atomic_fetch_xor_nbi(ctx, fetch, dest, value, pe); }
+static inline void shmem_atomic_fetch_xor_nbi(long *fetch, long *dest, long value, int pe) { shmem_long_atomic_fetch_xor_nbi(fetch, dest, value, pe); }
+static inline void shmem_atomic_fetch_xor_nbi(shmem_ctx_t ctx, long *fetch, long *dest, long value, int pe) { shmem_ctx_long_atomic_fetch_xor_nbi(ctx, fetch, dest, value, pe); }
+static inline void shmem_atomic_fetch_xor_nbi(long long *fetch, long long *dest, long long value, int pe) { shmem_longlong_atomic_fetch_xor_nbi(fetch, dest, value, pe); }
+static inline void shmem_atomic_fetch_xor_nbi(shmem_ctx_t ctx, long long *fetch, long long *dest, long long value, int pe) { shmem_ctx_longlong_atomic_fetch_xor_nbi(ctx, fetch, dest, value, pe); }
 static inline void shmem_atomic_fetch_xor_nbi(unsigned int *fetch, unsigned int *dest, unsigned int value, int pe) { shmem_uint_atomic_fetch_xor_nbi(fetch, dest, value, pe); }
 static inline void shmem_atomic_fetch_xor_nbi(shmem_ctx_t ctx, unsigned int *fetch, unsigned int *dest, unsigned int value, int pe) { shmem_ctx_uint_atomic_fetch_xor_nbi(ctx, fetch, dest, value, pe); }
 static inline void shmem_atomic_fetch_xor_nbi(unsigned long *fetch, unsigned long *dest, unsigned long value, int pe) { shmem_ulong_atomic_fetch_xor_nbi(fetch, dest, value, pe); }
@@ -9021,7 +9231,6 @@ static inline void shmem_add(unsigned long long *dest, unsigned long long value,
 static inline float shmem_swap(float *dest, float value, int pe) { return shmem_float_swap(dest, value, pe); }
 static inline double shmem_swap(double *dest, double value, int pe) { return shmem_double_swap(dest, value, pe); }
 static inline int shmem_swap(int *dest, int value, int pe) { return shmem_int_swap(dest, value, pe); }
-static inline long shmem_swap(long *dest, long value, int pe) { return shmem_long_swap(dest, value, pe); }
 static inline long long shmem_swap(long long *dest, long long value, int pe) { return shmem_longlong_swap(dest, value, pe); }
 static inline unsigned int shmem_swap(unsigned int *dest, unsigned int value, int pe) { return shmem_uint_swap(dest, value, pe); }
 static inline unsigned long shmem_swap(unsigned long *dest, unsigned long value, int pe) { return shmem_ulong_swap(dest, value, pe); }

@@ -34,6 +34,7 @@ extern "C" {
 int shmemx_pe_coords(int pe, int *coords);
 int shmemx_torus_dims(int *dims);
 int shmemx_pe_hops(int pe);
+double shmemx_wtime(void);
 int shmemx_link_traffic(const int *coords, int dimension, int direction, size_t *packets, size_t *bytes);
 int shmemx_pe_traffic(int pe, int traffic_class, size_t *ops, size_t *packets, size_t *bytes);
 void shmemx_half_barrier_all(void);
@@ -48,6 +49,7 @@ void shmemx_wait(long request, void *dest);
 int pshmemx_pe_coords(int pe, int *coords);
 int pshmemx_torus_dims(int *dims);
 int pshmemx_pe_hops(int pe);
+double pshmemx_wtime(void);
 int pshmemx_link_traffic(const int *coords, int dimension, int direction, size_t *packets, size_t *bytes);
 int pshmemx_pe_traffic(int pe, int traffic_class, size_t *ops, size_t *packets, size_t *bytes);
 void pshmemx_half_barrier_all(void);

@@ -6,6 +6,8 @@
 //! bytes with `libangara`, which picks the engine per target. What is exported works; a routine
 //! that is not implemented does not exist.
 
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
+
 mod api;
 mod ctypes;
 #[cfg(test)]

@@ -4,10 +4,11 @@
 //! communication of a matrix multiplication on a hierarchical machine (paper 003). Each model is a
 //! set of pure functions with the papers' names and equation numbers, an analysis that fills
 //! serialisable tables, and a report that prints them as text, as JSON or as an SVG plot.
-//! Networks themselves are simulated by `fabric::model`: [`traffic`] says who sends what, [`workload`]
+//! Networks themselves are simulated by `model`: [`traffic`] says who sends what, [`workload`]
 //! what nodes do beyond that, [`run`] does one simulation, [`sweep`] many, [`reproduce`] what others measured or claimed.
 //!
 //! [`cli`] declares the `angara plan` and `angara sim` subcommands; the `angara` program only forwards to it.
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 #![forbid(unsafe_code)]
 
 pub mod cli;
@@ -20,6 +21,7 @@ pub mod rng;
 pub mod run;
 pub mod sweep;
 pub mod table;
+mod threads;
 pub mod toml_file;
 pub mod traffic;
 pub mod workload;

@@ -101,7 +101,7 @@ impl Sweep {
                 }
             }
         };
-        std::thread::scope(|scope| (0..threads.clamp(1, self.points.len())).for_each(|_| drop(scope.spawn(work))));
+        crate::threads::share(threads.min(self.points.len()), work);
         match told.into_inner().expect("all threads have ended").1 {
             Some(e) => Err(e),
             None => Ok(results.into_iter().map(OnceLock::into_inner).collect()),
@@ -281,7 +281,7 @@ fn abscissa(name: &str, value: &str, experiment: &Experiment) -> Option<f64> {
 }
 
 /// A chart per plot of the workload over the last swept setting, one curve for every combination of
-/// the others; none if that setting has no numbers. Times of saturated points are left out.
+/// the others; none if that setting has no numbers. Where a point is saturated its time has no value, which is shown.
 pub fn charts(sweep: &Sweep, reports: &[Report]) -> Vec<(String, Chart)> {
     let Some((x_name, others)) = sweep.names.split_last() else { return Vec::new() };
     let mut charts: Vec<(String, Chart)> = Vec::new();
@@ -302,10 +302,16 @@ pub fn charts(sweep: &Sweep, reports: &[Report]) -> Vec<(String, Chart)> {
                 curves.len() - 1
             });
             let is_time = plot.axis.ends_with("cycles") || plot.axis.ends_with("ns");
-            if let Some(y) = report.json.get(plot.field).and_then(Value::as_f64)
-                && !(is_time && saturated(report))
-            {
-                curves[curve].1.push((x, y));
+            let chart = &mut charts[at].1;
+            if is_time && saturated(report) {
+                chart.beyond.push((label.clone(), x));
+            } else if let Some(y) = report.json.get(plot.field).and_then(Value::as_f64) {
+                chart.curves[curve].1.push((x, y));
+                let half = report.json.get("confidence").and_then(Value::as_f64);
+                // It is said of the mean in cycles.
+                chart
+                    .sure
+                    .extend(half.filter(|_| plot.axis.ends_with("cycles")).map(|half| (label.clone(), (x, y), half)));
             }
         }
     }

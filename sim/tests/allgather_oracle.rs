@@ -5,11 +5,11 @@
 //! message of the round before has come. As the oracle takes all packets before it begins, it is run again and again
 //! with the times found so far until none changes.
 
-#[path = "../../fabric/tests/oracle/mod.rs"]
+#[path = "../../model/tests/oracle/mod.rs"]
 #[allow(dead_code)]
 mod oracle;
 
-use fabric::model::Angara;
+use model::Angara;
 use oracle::{Grid, Sent};
 use sim::reproduce::allgather::{references, simulate};
 

@@ -1,5 +1,5 @@
 /* Keeps every part of the library busy for a number of seconds (first argument, default 60) or until a file is
- * there (second argument): puts into a ring, atomics on one PE, reductions, broadcasts, barriers. Every round checks itself. Tests kill
+ * there (second argument): puts into a ring, gets of what was put, atomics on one PE, reductions, broadcasts, barriers. Every round checks itself. Tests kill
  * pieces of such a job at random moments. */
 #include <shmem.h>
 #include <stdio.h>
@@ -8,8 +8,10 @@
 #include <unistd.h>
 
 #define WORDS 512
+#define APART 16
 
 static long inbox[WORDS]; /* symmetric static data */
+static long back[WORDS], some[WORDS / APART];
 static long total;
 
 static double now(void)
@@ -43,6 +45,18 @@ int main(int argc, char **argv)
                 fprintf(stderr, "PE %d round %ld: inbox[%d] = %ld\n", me, round, i, inbox[i]);
                 return 1;
             }
+        /* The same read back, many requests at a time. */
+        for (int i = 0; i < WORDS; i++)
+            shmem_long_get_nbi(&back[i], &inbox[i], 1, right);
+        shmem_long_iget(some, inbox, 1, APART, WORDS / APART, right);
+        shmem_quiet();
+        for (int i = 0; i < WORDS; i++) {
+            long wanted = round * 1000003 + me * 1009 + i;
+            if (back[i] != wanted || (i % APART == 0 && some[i / APART] != wanted)) {
+                fprintf(stderr, "PE %d round %ld: read back %ld and %ld at %d\n", me, round, back[i], some[i / APART], i);
+                return 1;
+            }
+        }
         if (me == 0 && total != round * n) {
             fprintf(stderr, "round %ld: %ld atomics of %ld\n", round, total, round * n);
             return 1;

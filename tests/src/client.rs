@@ -1,18 +1,21 @@
 //! An adapter client built on `abi` alone: it attaches like a PE and can then do everything a
 //! hostile program could, such as writing any bytes anywhere it may write.
 
-use crate::daemon::Job;
+use crate::daemon::{Control, Job};
 use crate::process::{PATIENCE, wait_readable};
 use abi::ABI_VERSION;
+use abi::account::Counters;
 use abi::channel::{Channel, ChannelFds, DMA_BYTES, Fault, PAGE_BYTES, RING_BYTES, status};
+use abi::csr::CSR_BYTES;
 use abi::desc::{Descriptor, Op, Place, Region};
-use abi::job::{BOUNCE_BYTES, INTERNAL_BYTES, JobPage, SyncPage};
+use abi::job::{BOUNCE_BYTES, INTERNAL_BYTES, JobPage, SyncPage, Targets};
 use abi::launch::ADAPTER_SOCKET;
-use abi::msg::{AdapterReply, AdapterRequest, DATAGRAM_MAX, FdRole};
+use abi::msg::{AdapterReply, AdapterRequest, DATAGRAM_MAX, Failure, FdRole, JobSpec};
 use abi::packet::Flit;
 use abi::queue::{Full, Producer};
-use abi::shm::Mapping;
+use abi::shm::{Mapping, ShmError};
 use abi::torus::Coords;
+use abi::wait::{Linux, wait_until};
 use rustix::io::IoSlice;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
@@ -78,6 +81,23 @@ impl Socket {
         self.send(&serde_json::to_vec(request).expect("plain data"), &[]).ok()?;
         self.receive()
     }
+    /// Asks for what the daemon must refuse.
+    pub fn refused(&self, request: &AdapterRequest) -> Failure {
+        match self.ask(request) {
+            Some((AdapterReply::Error(failure), fds)) if fds.is_empty() => failure,
+            other => panic!("{request:?} must be refused, not answered with {other:?}"),
+        }
+    }
+}
+
+/// Byte `offset` of a heap.
+pub fn heap(offset: u64) -> Place {
+    Place { region: Region::Heap, offset }
+}
+
+/// Byte `offset` of the bounce region.
+pub fn bounce(offset: u64) -> Place {
+    Place { region: Region::Bounce, offset }
 }
 
 /// What an attached PE asks for, to be changed by tests before it is sent.
@@ -103,6 +123,14 @@ pub struct Client {
     pub heap: Mapping,
     /// Own bounce region.
     pub bounce: Mapping,
+    /// How to reach each PE.
+    pub targets: Targets,
+    /// Cells on which PEs sleep.
+    pub sync: SyncPage,
+    /// Own traffic on the direct path.
+    pub counters: Counters,
+    /// Registers of its node, as the daemon shows them.
+    pub csr: Mapping,
     /// Bytes from one heap slice to the next.
     pub stride: usize,
 }
@@ -137,12 +165,20 @@ impl Client {
         });
         let job = JobPage::open(Mapping::map_read_only(of(FdRole::Job)?, size(FdRole::Job)?).map_err(io)?);
         let job = job.map_err(|e| e.to_string())?;
-        let stride = job.geometry().ok_or("unknown geometry")?.heap_stride;
+        let geometry = job.geometry().ok_or("unknown geometry")?;
+        let (pes, stride) = (geometry.pes, geometry.heap_stride);
+        let write = |role, len| Mapping::map(of(role)?, len).map_err(io);
+        let read = |role, len| Mapping::map_read_only(of(role)?, len).map_err(io);
+        let shape = |e: ShmError| e.to_string();
         Ok(Client {
             channel: channel.map_err(io)?,
             producer: Producer::default(),
-            heap: Mapping::map(of(FdRole::Heap)?, size(FdRole::Heap)?).map_err(io)?,
-            bounce: Mapping::map(of(FdRole::Bounce)?, BOUNCE_BYTES).map_err(io)?,
+            heap: write(FdRole::Heap, size(FdRole::Heap)?)?,
+            bounce: write(FdRole::Bounce, BOUNCE_BYTES)?,
+            targets: Targets::new(read(FdRole::Targets, Targets::bytes(pes))?, pes).map_err(shape)?,
+            sync: SyncPage::open(write(FdRole::Sync, SyncPage::bytes(pes))?, pes).map_err(shape)?,
+            counters: Counters::new(write(FdRole::Counters, Counters::bytes(pes))?, pes).map_err(shape)?,
+            csr: read(FdRole::Csr, CSR_BYTES)?,
             job,
             stride,
             socket,
@@ -182,6 +218,18 @@ impl Client {
         let (dst, endpoint) = self.address(pe);
         Descriptor { dst, endpoint, ..Descriptor::new(op) }
     }
+    /// A descriptor of `op` aimed at byte `offset` of the heap of PE `pe`.
+    pub fn aim(&self, op: Op, pe: usize, offset: u64) -> Descriptor {
+        Descriptor { remote: Some(heap(offset)), ..self.descriptor(op, pe) }
+    }
+    /// The word at byte `offset` of the heap of PE `pe`.
+    pub fn heap_word(&self, pe: usize, offset: u64) -> &AtomicU64 {
+        self.heap.at(pe * self.stride + offset as usize).expect("inside")
+    }
+    /// The word at byte `offset` of its bounce region.
+    pub fn bounce_word(&self, offset: usize) -> u64 {
+        self.bounce.at::<AtomicU64>(offset).expect("inside").load(Ordering::Acquire)
+    }
     /// Byte offset in the heap arena of `offset` in the user part of PE `pe`'s heap.
     pub fn user(&self, pe: usize, offset: usize) -> usize {
         pe * self.stride + INTERNAL_BYTES + offset
@@ -218,27 +266,44 @@ impl Client {
         }
         true
     }
+    /// Sleeps on its own cell, as a driver does, until `ready`.
+    pub fn sleep_until(&self, what: &str, ready: impl FnMut() -> bool) {
+        let end = Instant::now() + PATIENCE;
+        let late = || (Instant::now() > end).then(|| format!("no sign of {what} within {PATIENCE:?}"));
+        wait_until(self.sync.cell(self.pe as usize), &Linux, true, || false, ready, late)
+            .unwrap_or_else(|e: String| panic!("{e}"));
+    }
+    /// Posts a descriptor and sleeps until it has completed.
+    pub fn run(&mut self, d: &Descriptor) {
+        let seq = self.post(&Descriptor { completion: Some(bounce(0)), ..*d }).expect("room");
+        self.sleep_until("a completion", || self.bounce_word(0) as u32 == seq);
+    }
+    /// A read that travels behind everything sent to `pe`.
+    pub fn quiet(&mut self, pe: usize) {
+        self.run(&Descriptor { len: 8, local: Some(bounce(512)), ..self.aim(Op::Get, pe, 0) });
+    }
     /// Writes `value` to the heap of `pe` through the rings and waits until it is there, using a
     /// read of the same word as the acknowledgement.
     pub fn put_and_quiet(&mut self, pe: usize, offset: usize, value: u64) -> Result<(), String> {
-        let place = |region, offset: usize| Some(Place { region, offset: offset as u64 });
-        let remote = place(Region::Heap, INTERNAL_BYTES + offset);
-        let mut put = self.descriptor(Op::PutInline, pe);
-        (put.len, put.operand, put.remote) = (8, value, remote);
+        let at = (INTERNAL_BYTES + offset) as u64;
+        let put = Descriptor { len: 8, operand: value, ..self.aim(Op::PutInline, pe, at) };
         self.post(&put).map_err(|_| "queue full")?;
-        let mut get = self.descriptor(Op::Get, pe);
-        (get.len, get.remote, get.local) = (8, remote, place(Region::Bounce, 4096));
-        get.completion = place(Region::Bounce, 0);
+        let (local, completion) = (Some(bounce(4096)), Some(bounce(0)));
+        let get = Descriptor { len: 8, local, completion, ..self.aim(Op::Get, pe, at) };
         let seq = self.post(&get).map_err(|_| "queue full")?;
-        let word = |at| self.bounce.at::<AtomicU64>(at).expect("inside").load(Ordering::Acquire);
-        if !self.wait(PATIENCE, |c| word(0) == seq as u64 || c.channel.error().is_some()) {
+        if !self.wait(PATIENCE, |c| c.bounce_word(0) == seq as u64 || c.channel.error().is_some()) {
             return Err(format!("post {seq} did not complete within {PATIENCE:?}"));
         }
-        match self.channel.error() {
-            Some((fault, at)) => Err(format!("{fault:?} at post {at}")),
-            None if word(4096) == value => Ok(()),
-            None => Err(format!("read back {:#x} instead of {value:#x}", word(4096))),
+        match (self.channel.error(), self.bounce_word(4096)) {
+            (Some((fault, at)), _) => Err(format!("{fault:?} at post {at}")),
+            (None, got) if got == value => Ok(()),
+            (None, got) => Err(format!("read back {got:#x} instead of {value:#x}")),
         }
+    }
+    /// Says that it is done.
+    pub fn detach(self) {
+        let answer = self.socket.ask(&AdapterRequest::Detach);
+        assert!(matches!(answer, Some((AdapterReply::Ok, _))), "PE {} could not detach: {answer:?}", self.pe);
     }
     /// The sticky error, once there is one.
     pub fn expect_error(&self) -> (Fault, u32) {
@@ -251,4 +316,12 @@ impl Client {
         let word = |at| self.channel.status_u32(at).load(Ordering::Acquire);
         (word(status::DMA_HEAD), word(status::TX_HEAD))
     }
+}
+
+/// Creates a job and attaches all its PEs.
+pub fn attach_all(dir: &Path, control: &mut Control, spec: JobSpec) -> (Job, Vec<Client>) {
+    let pes = spec.pes;
+    let job = control.create(spec).expect("a plain job");
+    let clients = (0..pes).map(|pe| Client::attach(dir, &job, pe).expect("attach")).collect();
+    (job, clients)
 }

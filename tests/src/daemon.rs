@@ -21,8 +21,12 @@ impl Daemon {
     /// Starts `fabricd` in the test's runtime directory, where `angara run` finds it, and waits
     /// until it says that its sockets are ready.
     pub fn start(test: &Test, args: &[&str]) -> Daemon {
+        Daemon::start_after(test, ":", args)
+    }
+    /// The same in a shell that has done `before`, such as `ulimit -n 64`.
+    pub fn start_after(test: &Test, before: &str, args: &[&str]) -> Daemon {
         let dir = test.runtime_dir();
-        let mut command = test.command(tools::tool("fabricd"));
+        let mut command = test.after(before, tools::tool("fabricd"));
         command.arg("--runtime-dir").arg(&dir).args(args);
         let process = test.spawn(command);
         // Readiness is one JSON line.
@@ -62,6 +66,7 @@ pub fn spec(pes: u32, path: Path) -> JobSpec {
         ppn: 1,
         map: Map::Linear,
         heap: 1 << 20,
+        heap_may_shrink: false,
         path,
         barrier: Barrier::Auto,
         collectives: Collectives::Auto,
@@ -158,12 +163,23 @@ impl Control {
             other => panic!("unexpected {other:?}"),
         }
     }
-    /// Traffic of a job.
+    /// Traffic of a job, pairs of PEs included.
     pub fn report(&mut self, job: u32) -> Report {
-        match self.ask(&Request::JobReport { job }).expect("the job exists") {
+        let mut report = match self.ask(&Request::JobReport { job }).expect("the job exists") {
             Reply::Report(report) => report,
             other => panic!("unexpected {other:?}"),
+        };
+        let mut next = Some((0, 0));
+        while let Some((from, to)) = next {
+            match self.ask(&Request::JobPairs { job, from, to }).expect("the job exists") {
+                Reply::Pairs(more) => {
+                    report.pairs.extend(more.pairs);
+                    next = more.next;
+                }
+                other => panic!("unexpected {other:?}"),
+            }
         }
+        report
     }
     /// Ends a job.
     pub fn destroy(&mut self, job: u32) {

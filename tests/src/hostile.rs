@@ -1,6 +1,6 @@
 //! A bystander for tests with hostile clients: a job whose memory has a known content.
 
-use crate::client::Client;
+use crate::client::{Client, attach_all};
 use crate::daemon::{Control, Daemon, Job, spec};
 use abi::job::INTERNAL_BYTES;
 use abi::msg::Path;
@@ -27,8 +27,7 @@ impl Victim {
     /// Starts a job of three PEs and fills its memory.
     pub fn start(daemon: &Daemon) -> Victim {
         let mut control = daemon.control();
-        let job = control.create(spec(3, Path::Ring)).expect("a plain job");
-        let clients = (0..3).map(|pe| Client::attach(daemon.dir(), &job, pe).expect("attach")).collect();
+        let (job, clients) = attach_all(daemon.dir(), &mut control, spec(3, Path::Ring));
         let victim = Victim { control, job, clients, rounds: 0 };
         let heap = &victim.clients[0].heap;
         let bytes: Vec<u8> = (0..heap.len()).map(pattern).collect();
@@ -67,10 +66,7 @@ impl Victim {
 
     /// Ends the job in good order.
     pub fn end(mut self) {
-        for client in &self.clients {
-            client.socket.ask(&abi::msg::AdapterRequest::Detach).expect("a daemon that answers");
-        }
-        self.clients.clear();
+        self.clients.into_iter().for_each(Client::detach);
         self.control.destroy(self.job.id);
     }
 }

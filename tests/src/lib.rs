@@ -3,8 +3,8 @@
 //! The tests themselves lie in `tests/tests`, C programs they compile in `tests/c`. This library
 //! holds what they share: [`Test`] (a scratch directory, a private environment and the proof that
 //! nothing is left behind), [`Running`] (a process that cannot outlive its time limit),
-//! [`daemon::Daemon`] (a `fabricd` with its control connection), [`cluster::Cluster`] (several of them) and [`client::Client`] (an adapter
-//! client that speaks `abi` without `libangara`, so that it can misbehave).
+//! [`daemon::Daemon`] (a `fabricd` with its control connection), [`cluster::Cluster`] (several of them), [`terminal::Terminal`] (a terminal
+//! with a user's shell on it) and [`client::Client`] (an adapter client that speaks `abi` without `libangara`, so that it can misbehave).
 //!
 //! Nothing here assumes a spare core or a fast machine: every wait has a generous limit, ends on an
 //! event, and says on failure what it waited for and what the processes were doing.
@@ -14,11 +14,14 @@ pub mod cluster;
 pub mod daemon;
 pub mod freeze;
 pub mod hostile;
+pub mod pmi;
 pub mod process;
 pub mod python;
 pub mod rng;
+pub mod terminal;
 pub mod tools;
 pub mod trunks;
+pub mod users;
 
 pub use process::{Finished, Running, Test};
 pub use rng::Rng;

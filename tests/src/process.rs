@@ -70,6 +70,12 @@ impl Test {
             .stdin(Stdio::null());
         command
     }
+    /// A command in this test's environment that a shell becomes when it has done `before`: set limits, for one.
+    pub fn after(&self, before: &str, program: impl AsRef<OsStr>) -> Command {
+        let mut command = self.command("bash");
+        command.args(["-c", &format!(r#"{before}; exec "$0" "$@""#)]).arg(program);
+        command
+    }
     /// `angara` with `args`.
     pub fn angara<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Command {
         let mut command = self.command(tools::tool("angara"));
@@ -217,6 +223,13 @@ pub fn poll_until(mut done: impl FnMut() -> bool) -> bool {
         std::thread::park_timeout(Duration::from_millis(5));
     }
     true
+}
+
+/// Whether this process, and so what it starts, ignores the signal.
+pub fn ignored(signal: Signal) -> bool {
+    let status = fs::read_to_string("/proc/self/status").expect("proc is mounted");
+    let mask = status.lines().find_map(|l| l.strip_prefix("SigIgn:")).expect("a mask of ignored signals");
+    u64::from_str_radix(mask.trim(), 16).expect("a hexadecimal mask") >> (signal.as_raw() - 1) & 1 == 1
 }
 
 /// Waits until `fd` is readable or hung up; false after `limit`.

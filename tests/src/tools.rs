@@ -20,13 +20,14 @@ pub fn profile_dir() -> &'static Path {
         let exe = std::env::current_exe().expect("this test program has a path");
         let dir = exe.ancestors().nth(2).expect("test programs lie in target/PROFILE/deps").to_owned();
         if std::env::var_os("ANGARA_TEST_NO_BUILD").is_none() {
-            build(&dir, &[]);
+            build(&dir);
         }
         dir
     })
 }
 
-fn build(dir: &Path, what: &[&str]) {
+/// As `./test` builds, so that the same features of dependencies are asked for, and nothing is built again.
+fn build(dir: &Path) {
     let profile = match dir.file_name().and_then(|n| n.to_str()) {
         Some("debug") => "dev",
         Some(name) => name,
@@ -37,8 +38,10 @@ fn build(dir: &Path, what: &[&str]) {
     let done = Command::new(cargo)
         .args(["build", "--quiet", "--profile", profile, "--target-dir"])
         .arg(target)
-        .args(what)
+        .args(["--workspace", "--bins", "--lib", "--examples"])
         .current_dir(root())
+        // Else cargo would put one more directory between.
+        .env_remove("CARGO_BUILD_TARGET")
         .stdin(Stdio::null())
         .output()
         .expect("cargo starts");
@@ -47,6 +50,13 @@ fn build(dir: &Path, what: &[&str]) {
         "`cargo build --profile {profile}` failed, so there is nothing to test:\n{}",
         String::from_utf8_lossy(&done.stderr)
     );
+}
+
+/// Copies a program that will be run. By a process of its own: while this one has a file open for writing, a program that
+/// another thread starts meanwhile has it open, too, and the system refuses to run such a file.
+pub fn copy_program(from: &Path, to: &Path) {
+    let done = Command::new("cp").arg("--").args([from, to]).output().expect("every system has cp");
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
 }
 
 /// Path of a command or library under test, such as `angara` or `libsma.so`.
@@ -107,31 +117,36 @@ pub fn compile_with(source: &str, flags: &[&str]) -> PathBuf {
     output
 }
 
-/// The example of a driver in C, compiled as its first lines say.
+/// The example of a driver in C.
 pub fn driver() -> PathBuf {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     let build = || {
-        let (dir, library) = (profile_dir().join("angara-tests"), tool("libangara.so"));
-        std::fs::create_dir_all(&dir).expect("target directory is writable");
-        let (output, lib) = (dir.join("driver"), library.parent().expect("a directory"));
-        let mut cc = Command::new(std::env::var_os("CC").unwrap_or_else(|| "cc".into()));
-        cc.arg(root().join("examples/c/driver.c")).arg("-I").arg(root().join("libangara/include"));
-        cc.arg("-L").arg(lib).arg("-langara").arg(format!("-Wl,-rpath,{}", lib.display())).arg("-o").arg(&output);
-        let done = cc.stdin(Stdio::null()).output().expect("a C compiler (set CC)");
-        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        let output = profile_dir().join("angara-tests/driver");
+        std::fs::create_dir_all(output.parent().expect("a directory")).expect("target directory is writable");
+        let aside = output.with_file_name(format!(".driver.{}", std::process::id()));
+        let [_, compile, _] = driver_commands("In a checkout");
+        let command = compile
+            .replace("-o driver", &format!("-o {}", aside.display()))
+            .replace("$PWD/$B", "$B")
+            .replace("$B", &profile_dir().display().to_string());
+        let done = Command::new("sh").args(["-c", &command]).current_dir(root()).stdin(Stdio::null()).output();
+        let done = done.expect("a shell");
+        assert!(done.status.success(), "{command}: {}", String::from_utf8_lossy(&done.stderr));
+        std::fs::rename(&aside, &output).expect("same directory");
         output
     };
     BUILT.get_or_init(build).clone()
 }
 
-/// A Rust example of the workspace, built by `cargo build --examples`.
+/// The three commands that the driver's first lines give below `heading`: where things are, how to compile, how to run.
+pub fn driver_commands(heading: &str) -> [String; 3] {
+    let source = std::fs::read_to_string(root().join("examples/c/driver.c")).expect("the example is there");
+    let lines = source.lines().skip_while(|l| !l.starts_with(&format!(" * {heading}"))).skip(1);
+    let commands: Vec<String> = lines.map_while(|l| l.strip_prefix(" *   ")).map(String::from).collect();
+    commands.try_into().expect("three commands below each heading")
+}
+
+/// A Rust example of the workspace.
 pub fn example(name: &str) -> PathBuf {
-    static BUILT: OnceLock<()> = OnceLock::new();
-    let dir = profile_dir();
-    BUILT.get_or_init(|| {
-        if std::env::var_os("ANGARA_TEST_NO_BUILD").is_none() {
-            build(dir, &["--examples"]);
-        }
-    });
     tool(&format!("examples/{name}"))
 }

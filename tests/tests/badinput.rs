@@ -61,6 +61,59 @@ fn a_missing_or_impossible_program() {
 }
 
 #[test]
+fn an_option_that_is_almost_right() {
+    for program in ["angara", "oshrun"] {
+        for (words, similar) in [
+            (["-n", "4", "--tours", "2", "true"], "--torus"),
+            (["--tours", "2", "-n", "4", "true"], "--torus"),
+            (["-n", "4", "--time-out", "2", "true"], "--timeout"),
+        ] {
+            let test = Test::new("bad-similar");
+            let mut command = test.command(tools::tool(program));
+            command.args((program == "angara").then_some("run")).args(words);
+            let done = test.run(command).failure(&["unexpected argument", &format!("'{similar}'")]);
+            assert_eq!(done.code(), 2, "{done}");
+            short(&done);
+        }
+    }
+}
+
+#[test]
+fn options_of_other_launchers() {
+    let oshrun = |words: &str| {
+        let test = Test::new("bad-foreign");
+        let mut command = test.command(tools::tool("oshrun"));
+        command.args(words.split(' ')).args(["sh", "-c", "echo $ANGARA_PE of $ANGARA_NPES $A"]);
+        let done = test.run(command);
+        test.assert_clean();
+        done
+    };
+    // Of Open MPI, Hydra and Slurm, one dash or two.
+    for words in [
+        "-np 2 --oversubscribe --bind-to none --mca btl self,tcp --allow-run-as-root",
+        "--np 2 -oversubscribe -mca btl ^tcp --map-by slot --report-bindings",
+        "-n 2 -ppn 2 -genvall -bind-to core -iface lo",
+        "-n 2 --map-by ppr:2:node --rank-by slot --use-hwthread-cpus",
+        "--ntasks 2 --ntasks-per-node 1 --mpi pmi2",
+    ] {
+        let done = oshrun(words).success();
+        assert_eq!(done.stdout.lines().count(), 2, "{words}: {done}");
+        assert!(done.stdout.contains("1 of 2"), "{words}: {done}");
+    }
+    let done = oshrun("-np 1 -genv A 7 --mca btl self -l").success();
+    assert_eq!(done.stdout, "[0] 0 of 1 7\n", "{done}");
+    assert!(done.stderr.contains("--mca btl self has no effect here"), "{done}");
+    assert!(!oshrun("-q -np 1 --mca btl self").success().stderr.contains("mca"));
+    for (words, part) in [("-n 2 --hostfile hosts", "--cluster FILE"), ("-n 2 --wdir /tmp", "cd there first")] {
+        assert_eq!(oshrun(words).failure(&[part]).code(), 2);
+    }
+    let test = Test::new("bad-colon");
+    let mut command = test.command(tools::tool("oshrun"));
+    command.args(["-n", "1", "true", ":", "-n", "1", "true"]);
+    assert_eq!(test.run(command).failure(&["`:` joins several programs", "shmem_my_pe()"]).code(), 2);
+}
+
+#[test]
 fn a_program_that_is_not_for_this_job() {
     // Not an OpenSHMEM program: it runs, and its exit code is the run's.
     let test = Test::new("bad-plain");

@@ -44,6 +44,13 @@ fn conformance_programs_run_on_two_hosts() {
     let cluster = Cluster::start(&test, "2x2x1", Hosts::loopback(2), &[]);
     run_all(&cluster, &["-n", "4"]);
     run_all(&cluster, &["-n", "4", "--path", "ring", "--collectives", "tree"]);
+    // Each host counts its own nodes.
+    for host in 0..2 {
+        let mut status = test.angara(["status", "--runtime-dir"]);
+        status.arg(cluster.dir(host));
+        let said = test.run(status).success().stdout;
+        assert!(said.contains("2 of 4 nodes here (4 on all hosts in reach)"), "{said}");
+    }
     cluster.shutdown();
     test.assert_clean();
 }
@@ -224,7 +231,7 @@ fn a_daemon_that_is_shut_down_is_named_and_jobs_without_a_pe_there_go_on() {
     let test = Test::new("cluster-shut-down");
     let mut cluster = Cluster::start(&test, "3x2x2", Hosts::loopback(3), &[]);
     let steps = tools::compile("tests/c/steps.c");
-    let owners = fabricd::cluster::Cluster::load(&cluster.file(0)).expect("a cluster file").owners();
+    let owners = ::cluster::Cluster::load(&cluster.file(0)).expect("a cluster file").owners();
     let nodes = owners.iter().enumerate().filter(|(_, host)| **host < 2).map(|(node, _)| format!("{node}\n"));
     let map = test.file("map");
     std::fs::write(&map, nodes.collect::<String>()).expect("ours");

@@ -50,15 +50,31 @@ fn memory(process: &Process) -> u64 {
     line.split_whitespace().nth(1).and_then(|n| n.parse::<u64>().ok()).expect("kilobytes") << 10
 }
 
-/// Datagrams the kernel dropped because a socket was full, and bytes waiting in it.
-fn kernel(address: SocketAddr) -> (u64, u64) {
+/// The sockets of an address by their number: datagrams the kernel dropped because one was full, and bytes waiting in it.
+fn sockets(address: SocketAddr) -> BTreeMap<u64, (u64, u64)> {
     let SocketAddr::V4(address) = address else { panic!("{address} is not IPv4") };
     let local = format!("{:08X}:{:04X}", u32::from_le_bytes(address.ip().octets()), address.port());
     let table = std::fs::read_to_string("/proc/net/udp").expect("Linux");
-    let line = table.lines().find(|l| l.contains(&local)).unwrap_or_else(|| panic!("no socket {local} in\n{table}"));
-    let fields: Vec<&str> = line.split_whitespace().collect();
-    let waiting = fields[4].split(':').nth(1).and_then(|n| u64::from_str_radix(n, 16).ok());
-    (fields.last().and_then(|n| n.parse().ok()).expect("a number"), waiting.expect("a number"))
+    let fields = |line: &str| line.split_whitespace().map(String::from).collect::<Vec<_>>();
+    let ours = table.lines().map(fields).filter(|f| f[1] == local);
+    let one = |f: Vec<String>| {
+        let waiting = f[4].split(':').nth(1).and_then(|n| u64::from_str_radix(n, 16).ok());
+        let dropped = f.last().and_then(|n| n.parse().ok());
+        (f[9].parse().expect("an inode"), (dropped.expect("a number"), waiting.expect("a number")))
+    };
+    ours.map(one).collect()
+}
+
+/// Datagrams the kernel dropped because a socket of an address was full, and bytes waiting there.
+fn kernel(address: SocketAddr) -> (u64, u64) {
+    // While sockets come and go elsewhere, a reader of the table may miss some.
+    let mut found = sockets(address);
+    let stable = || {
+        let before = std::mem::replace(&mut found, sockets(address));
+        !found.is_empty() && found.keys().eq(before.keys())
+    };
+    assert!(poll_until(stable), "no socket of {address} in the table of the kernel");
+    found.values().fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
 }
 
 /// Datagrams by what a daemon did with them: accepted, refused.

@@ -227,9 +227,9 @@ fn what_is_missing_or_different_on_a_host_is_named() {
     [&programs, &directory].into_iter().for_each(make);
     let (rma, amo) = (tools::compile("tests/c/openshmem/rma.c"), tools::compile("tests/c/openshmem/amo.c"));
     for name in ["absent", "different"] {
-        std::fs::copy(&rma, programs.join(name)).expect("copied");
+        tools::copy_program(&rma, &programs.join(name));
     }
-    std::fs::copy(&amo, test.file("other")).expect("copied");
+    tools::copy_program(&amo, &test.file("other"));
     // Host h1 has another program under the second name, none under the first, and an empty directory.
     std::fs::create_dir(test.file("there")).expect("made");
     std::fs::rename(test.file("other"), test.file("there/different")).expect("same file system");
@@ -249,6 +249,23 @@ fn what_is_missing_or_different_on_a_host_is_named() {
     let mut command = shell(&cluster, &["-n", "4"], "exec sleep 1000");
     command.current_dir(directory.join("deep"));
     test.run(command).failure(&[&format!("host h1: there is no directory {}", directory.join("deep").display())]);
+    only_daemons(&test);
+    cluster.shutdown();
+    test.assert_clean();
+}
+
+#[test]
+fn commands_before_a_program_stand_there_on_all_hosts() {
+    let test = Test::new("cluster-wrap");
+    let cluster = two(&test);
+    let options = ["-n", "4", "--wrap", "0,3", "env TOOL=of.$ANGARA_PE"];
+    let done = test.run(shell(&cluster, &options, "echo $ANGARA_PE $TOOL")).success();
+    let mut lines: Vec<&str> = done.stdout.lines().collect();
+    lines.sort_unstable();
+    assert_eq!(lines, ["0 of.0", "1", "2", "3 of.3"]);
+    // A terminal is on one host only.
+    test.run(shell(&cluster, &["-n", "4", "--debug", "3", "--wrap", "3", "env"], "sleep 1000"))
+        .failure(&["cannot start PE 3", "it runs on host h1; --debug is for PEs of this host"]);
     only_daemons(&test);
     cluster.shutdown();
     test.assert_clean();

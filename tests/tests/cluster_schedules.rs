@@ -273,7 +273,7 @@ impl World<'_> {
         let mut cluster = Cluster::prepare(test, torus, Hosts::loopback(hosts), &head, &["--udp-engine", engine]);
         (0..hosts).for_each(|host| cluster.spawn(host));
         cluster.wait_up();
-        let file = fabricd::cluster::Cluster::load(&cluster.file(0)).expect("a cluster file");
+        let file = ::cluster::Cluster::load(&cluster.file(0)).expect("a cluster file");
         let site = Site { shape: torus.parse().expect("a shape"), hosts, owners: file.owners() };
         let program = tools::compile("tests/c/checked.c");
         let stopped = vec![false; hosts];

@@ -2,15 +2,17 @@
 //! host, and nobody reaches what is somebody else's. Only root can be several users, so all of this is skipped without.
 
 use abi::launch::{ADAPTER_SOCKET, CONTROL_SOCKET};
-use abi::msg::{AdapterReply, FdRole, Map, Path as Engine, Reply, Request};
+use abi::msg::{AdapterReply, FdRole, Map, Path as Engine, Request};
 use angara_tests::client::{Client, Socket, attach_request};
 use angara_tests::cluster::{Cluster, Hosts};
 use angara_tests::daemon::{Control, Job, spec};
-use angara_tests::process::{PATIENCE, Running};
+use angara_tests::process::{PATIENCE, Process, Running, poll_until};
+use angara_tests::users::{as_user, only_root_can, set_mode};
 use angara_tests::{Test, tools};
-use std::os::unix::fs::{PermissionsExt, chown};
+use rustix::process::Signal;
+use std::os::unix::fs::chown;
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 /// Users every Debian has: `nobody` and `daemon` ...
@@ -30,17 +32,14 @@ fn skipped() -> bool {
         let text = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
         text.lines().any(|l| l.split(':').nth(2) == Some(&uid.to_string()))
     };
-    let why = match (rustix::process::geteuid().is_root(), [ALICE, BOB, CAROL].into_iter().all(user)) {
-        (false, _) => "only root can be several users",
-        (true, false) => "there are no users 65534, 1 and 2 here",
-        (true, true) => return false,
-    };
-    println!("skipped: {why}");
-    true
-}
-
-fn open_to_all(path: &Path, mode: u32) {
-    std::fs::set_permissions(path, PermissionsExt::from_mode(mode)).expect("ours");
+    if only_root_can() {
+        return true;
+    }
+    let none = ![ALICE, BOB, CAROL].into_iter().all(user);
+    if none {
+        println!("skipped: there are no users 65534, 1 and 2 here");
+    }
+    none
 }
 
 impl<'t> Shared<'t> {
@@ -48,8 +47,8 @@ impl<'t> Shared<'t> {
     fn start(test: &'t Test, second: impl FnOnce(&Cluster<'t>) -> Command) -> Shared<'t> {
         let cluster = Cluster::prepare(test, "4x2", Hosts::loopback(2), "dead-after = \"10s\"", &[]);
         std::fs::create_dir_all(test.file("bin")).expect("a directory");
-        for name in ["fabricd", "angara", "libsma.so"] {
-            std::fs::copy(tools::tool(name), Shared::program(test, name)).expect("copied");
+        for name in ["fabricd", "angara", "libsma.so.1"] {
+            tools::copy_program(&tools::tool(name), &Shared::program(test, name));
         }
         let mut shared = Shared { cluster, daemons: Vec::new() };
         let commands = [test.command("env"), second(&shared.cluster)];
@@ -60,13 +59,13 @@ impl<'t> Shared<'t> {
             let daemon = test.spawn(command);
             daemon.expect_line("{");
             // What the socket unit does for the group.
-            open_to_all(&dir, 0o755);
-            [CONTROL_SOCKET, ADAPTER_SOCKET].iter().for_each(|s| open_to_all(&dir.join(s), 0o666));
+            set_mode(&dir, 0o755);
+            [CONTROL_SOCKET, ADAPTER_SOCKET].iter().for_each(|s| set_mode(&dir.join(s), 0o666));
             shared.daemons.push(daemon);
         }
         for host in 0..2 {
             let up = || shared.cluster.status(host).peers.iter().all(|p| p.up);
-            assert!(angara_tests::process::poll_until(up), "{}", shared.daemons[host].so_far());
+            assert!(poll_until(up), "{}", shared.daemons[host].so_far());
         }
         shared
     }
@@ -96,15 +95,6 @@ impl<'t> Shared<'t> {
     }
 }
 
-/// Runs `f` in a thread of that user: what it connects to sees the user's id.
-fn as_user<T: Send>(user: u32, f: impl FnOnce() -> T + Send) -> T {
-    let body = move || {
-        rustix::thread::set_thread_uid(rustix::process::Uid::from_raw(user)).expect("we are root");
-        f()
-    };
-    std::thread::scope(|s| s.spawn(body).join()).unwrap_or_else(|e| std::panic::resume_unwind(e))
-}
-
 #[test]
 fn programs_run_as_who_started_them_on_every_host() {
     if skipped() {
@@ -129,13 +119,72 @@ fn programs_run_as_who_started_them_on_every_host() {
     // A real program, whose PEs reach the daemon of their host as that user.
     let source = tools::compile("tests/c/openshmem/rma.c");
     let program = Shared::program(&test, "rma");
-    std::fs::copy(source, &program).expect("copied");
+    tools::copy_program(source.as_ref(), &program);
     let done = test.run(shared.run(ALICE, &[program.to_str().expect("utf-8")])).success();
     assert!(done.stdout.contains(" passed"), "{done}");
     // A program that only root may read is not run for others.
-    open_to_all(&program, 0o700);
+    set_mode(&program, 0o700);
     let done = test.run(shared.run(ALICE, &[program.to_str().expect("utf-8")]));
     assert!(done.code() != 0 && !done.stdout.contains(" passed"), "{done}");
+    shared.end();
+    test.assert_clean();
+}
+
+#[test]
+fn what_a_daemon_was_started_with_reaches_no_program() {
+    if skipped() {
+        return;
+    }
+    let test = Test::new("users-descriptors");
+    let secret = test.file("secret");
+    std::fs::write(&secret, "of root's").expect("written");
+    set_mode(&secret, 0o600);
+    let script = format!("exec 9<{}; exec \"$0\" \"$@\"", secret.display());
+    let shared = Shared::start(&test, |_| {
+        let mut command = test.command("bash");
+        command.args(["-c", &script]);
+        command
+    });
+    // As somebody else, and as the daemon's own user: standard input, output and error, and nothing more.
+    for user in [ALICE, 0] {
+        let done = test.run(shared.run(user, &["/bin/sh", "-c", "ls -m /proc/$$/fd; cat <&9 || true"]));
+        for pe in [2, 3, 6, 7] {
+            let line = format!("[{pe}] 0, 1, 2");
+            assert!(done.stdout.lines().any(|l| l == line), "no line `{line}` for user {user}: {done}");
+        }
+        assert!(!done.stdout.contains("of root's"), "{done}");
+    }
+    shared.end();
+    test.assert_clean();
+}
+
+#[test]
+fn what_a_user_has_stopped_gets_no_signal_of_roots() {
+    if skipped() {
+        return;
+    }
+    let test = Test::new("users-stopped");
+    let shared = Shared::start(&test, |_| test.command("env"));
+    let job = test.spawn(shared.run(ALICE, &["/bin/sleep", "1000"]));
+    assert!(poll_until(|| test.named("sleep").len() == 8), "{}", job.so_far());
+    // It has an empty environment, so it is found as the parent of what it has started.
+    let read = |pid: i32, what: &str| std::fs::read_to_string(format!("/proc/{pid}/{what}")).unwrap_or_default();
+    let parent = |p: &Process| {
+        let pid = read(p.pid, "status").lines().find_map(|l| l.strip_prefix("PPid:")?.trim().parse().ok())?;
+        read(pid, "cmdline").contains("__agent").then_some(pid)
+    };
+    let pid = test.named("sleep").iter().find_map(parent).expect("the other half on h1");
+    let agent = Process { pid, comm: "angara".into(), args: Vec::new() };
+    agent.stop();
+    job.signal(Signal::INT);
+    assert_eq!(job.wait(PATIENCE).code(), 130);
+    // The daemon waits no longer, and leaves it alone.
+    let daemon = &shared.daemons[1];
+    assert!(poll_until(|| daemon.so_far().contains("did not end within")), "{}", daemon.so_far());
+    assert!(read(pid, "stat").contains(") T "), "{}", read(pid, "stat"));
+    agent.signal(Signal::CONT);
+    assert!(agent.wait_exit(PATIENCE), "it does not end");
+    assert!(poll_until(|| test.named("sleep").is_empty()), "{:?}", test.processes());
     shared.end();
     test.assert_clean();
 }
@@ -227,6 +276,7 @@ fn users_reach_nothing_of_each_other_on_any_host() {
     for request in [
         Request::JobAgent { job: job.id, host: "h1".into() },
         Request::JobReport { job: job.id },
+        Request::JobPairs { job: job.id, from: 0, to: 0 },
         Request::JobDestroy { job: job.id },
     ] {
         let refused = bobs.ask(&request).expect_err("must be refused");
@@ -258,7 +308,7 @@ fn users_reach_nothing_of_each_other_on_any_host() {
     assert_eq!(peek.kind(), std::io::ErrorKind::PermissionDenied);
     drop((alice, bob));
     alices.destroy(job.id);
-    assert!(matches!(bobs.ask(&Request::JobDestroy { job: bobs_job.id }), Ok(Reply::Report(_))));
+    bobs.destroy(bobs_job.id);
     drop((alices, bobs, there));
     shared.end();
     test.assert_clean();

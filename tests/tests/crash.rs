@@ -2,7 +2,8 @@
 //! with an error that names the dead, nothing stays behind, and a job beside it never notices.
 
 use abi::account::Class;
-use angara_tests::daemon::Daemon;
+use abi::msg::{Event, Path as JobPath};
+use angara_tests::daemon::{Daemon, spec};
 use angara_tests::process::PATIENCE;
 use angara_tests::{Finished, Rng, Running, Test, tools};
 use rustix::process::Signal;
@@ -215,4 +216,21 @@ fn ctrl_c_leaves_nothing_behind() {
         let done = end(&test, job);
         assert_eq!(done.code(), 128 + signal.as_raw(), "the exit code names the signal: {done}");
     }
+}
+
+#[test]
+fn who_owns_a_job_always_reads_why_the_daemon_ends() {
+    let test = Test::new("daemon-last-words");
+    // A daemon that closes with words still to be written loses some of so many.
+    for _ in 0..8 {
+        let daemon = Daemon::start(&test, &["--torus", "4x4x2"]);
+        let mut owners: Vec<_> = (0..32).map(|_| daemon.control()).collect();
+        let jobs: Vec<_> = owners.iter_mut().map(|o| o.create(spec(1, JobPath::Direct)).expect("room").id).collect();
+        daemon.process.signal(Signal::TERM);
+        for (owner, id) in owners.iter_mut().zip(jobs) {
+            owner.event(|e| matches!(e, Event::DaemonEnds { job, reason } if *job == id && reason == "was shut down"));
+        }
+        daemon.process.wait(PATIENCE).success();
+    }
+    test.assert_clean();
 }

@@ -383,7 +383,8 @@ fn control_line(rng: &mut Rng, own_job: u32) -> Vec<u8> {
         let random: String = (0..rng.below(40)).map(|_| rng.pick(&alphabet)).collect();
         format!("?{random}")
     };
-    let request = match rng.below(9) {
+    let request = match rng.below(10) {
+        9 => Request::JobPairs { job, from: rng.u32(), to: rng.u32() },
         8 => Request::JobWaits { job },
         0 => Request::Status,
         1 => Request::JobReport { job },
@@ -398,6 +399,7 @@ fn control_line(rng: &mut Rng, own_job: u32) -> Vec<u8> {
             ppn: rng.pick(&[0, u32::MAX]),
             map: if rng.one_in(2) { Map::List(vec![rng.u32(); rng.below(9) as usize]) } else { Map::Random(rng.u64()) },
             heap: rng.pick(&[0, 1 << 60, u64::MAX]),
+            heap_may_shrink: false,
             name: text(rng),
             ..spec(1, Path::Auto)
         }),

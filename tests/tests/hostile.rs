@@ -282,7 +282,7 @@ fn a_lost_pe_ends_its_job_and_is_reported_to_its_owner() {
     let (a, b) = (arena.attach(&job, 0), arena.attach(&job, 1));
     drop(a);
     let event = arena.control.event(|e| matches!(e, abi::msg::Event::PeLost { .. }));
-    assert_eq!(event, abi::msg::Event::PeLost { job: job.id, pe: 0, node: job.placement[0] });
+    assert_eq!(event, abi::msg::Event::PeLost { job: job.id, pe: 0, node: job.placement[0], finalized: false });
     assert!(b.wait(angara_tests::process::PATIENCE, |c| c.job.state() == abi::job::JobState::Ended));
     drop(b);
     arena.finish();

@@ -22,21 +22,12 @@ int main(void) {
 }
 "#;
 
-/// `cargo xtask` with `words`, on the programs under test.
+/// What `cargo xtask` runs, with `words`, on the programs under test.
 fn xtask(test: &Test, words: &[&str]) -> Finished {
-    let built = tools::profile_dir();
-    let target = built.parent().expect("a profile lies in the target directory");
-    let mut command = test.command(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    command.current_dir(tools::root()).args(["run", "--quiet", "--package", "xtask", "--target-dir"]).arg(target);
-    // Where rustup and cargo keep what they need; the test has a home of its own.
-    for name in ["HOME", "CARGO_HOME", "RUSTUP_HOME"] {
-        if let Some(value) = std::env::var_os(name) {
-            command.env(name, value);
-        }
-    }
-    command.arg("--").args(words);
+    let mut command = test.command(tools::tool("xtask"));
+    command.current_dir(tools::root()).args(words);
     if words[0] == "install" {
-        command.arg("--from").arg(built);
+        command.arg("--from").arg(tools::profile_dir());
     }
     test.run(command)
 }
@@ -50,6 +41,131 @@ fn all_files(dir: &Path) -> Vec<PathBuf> {
         }
     }
     found
+}
+
+/// Every command has a manual page with the usual sections, and completions.
+fn check_help(share: &Path) {
+    let pages =
+        ["angara", "angara-run", "angara-plan-barrier", "angara-cluster-init", "oshrun", "oshcc", "oshc++", "fabricd"];
+    for name in pages {
+        let page =
+            std::fs::read_to_string(share.join(format!("man/man1/{name}.1"))).unwrap_or_else(|e| panic!("{name}: {e}"));
+        for section in ["NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS"] {
+            assert!(page.contains(&format!("\n.SH {section}\n")), "{name} has no {section}: {page}");
+        }
+    }
+    let run = std::fs::read_to_string(share.join("man/man1/angara-run.1")).expect("there");
+    assert!(run.contains("\\-\\-torus") && run.contains("SHAPE"), "{run}");
+    for name in ["angara", "oshrun", "fabricd"] {
+        for file in [
+            format!("bash-completion/completions/{name}"),
+            format!("zsh/site-functions/_{name}"),
+            format!("fish/vendor_completions.d/{name}.fish"),
+        ] {
+            let text = std::fs::read_to_string(share.join(&file)).unwrap_or_else(|e| panic!("{file}: {e}"));
+            assert!(text.contains("torus"), "{file} completes nothing");
+        }
+    }
+}
+
+/// Runs lines of the shell in `dir`.
+fn shell(test: &Test, dir: &Path, lines: &str) -> Finished {
+    let mut sh = test.command("sh");
+    sh.args(["-ec", lines]).current_dir(dir);
+    test.run(sh).success()
+}
+
+#[test]
+fn the_driver_builds_and_runs_as_its_first_lines_say() {
+    let test = Test::new("install-driver");
+    let prefix = test.file("opt/angara");
+    xtask(&test, &["install", "--prefix", prefix.to_str().expect("utf-8")]).success();
+    // A checkout in which nothing is made, with the build where the lines expect it.
+    let checkout = test.file("checkout");
+    std::fs::create_dir_all(checkout.join("target")).expect("made");
+    let link = |to: &Path, name: &str| std::os::unix::fs::symlink(to, checkout.join(name)).expect("linked");
+    link(&tools::root().join("examples"), "examples");
+    link(tools::profile_dir(), "target/release");
+    let elsewhere = test.file("elsewhere");
+    std::fs::create_dir(&elsewhere).expect("made");
+    for (heading, dir) in [("In a checkout", &checkout), ("Installed", &elsewhere)] {
+        let [place, compile, run] = tools::driver_commands(heading);
+        let place = place.replace("/usr/local", &prefix.display().to_string());
+        let done = shell(&test, dir, &format!("{place}\n{compile}\n{run}"));
+        assert_eq!(done.stdout.matches(": ok").count(), 2, "{heading}: {done}");
+        let ldd = shell(&test, dir, "ldd driver").stdout;
+        let lib = if heading == "Installed" { prefix.join("lib") } else { checkout.join("target/release") };
+        assert!(ldd.contains(&format!("libangara.so.1 => {}/libangara.so.1", lib.display())), "{ldd}");
+    }
+    test.assert_clean();
+}
+
+const CMAKE: &str = r#"
+cmake_minimum_required(VERSION 3.13)
+project(use C)
+find_package(OpenSHMEM 1.5 REQUIRED)
+find_package(Angara 0.1 REQUIRED)
+find_package(OpenSHMEM 2.0 QUIET)
+if(OpenSHMEM_FOUND)
+  message(FATAL_ERROR "there is no version 2.0")
+endif()
+add_executable(hello hello.c)
+target_link_libraries(hello OpenSHMEM::openshmem)
+add_executable(other hello.c)
+target_link_libraries(other SHMEM::SHMEM)
+add_executable(driver "${EXAMPLES}/driver.c")
+target_link_libraries(driver Angara::angara)
+"#;
+
+#[test]
+fn other_build_systems_find_an_installed_tree_wherever_it_is_moved() {
+    let test = Test::new("install-find");
+    let (first, prefix) = (test.file("opt/first"), test.file("opt/moved"));
+    xtask(&test, &["install", "--prefix", first.to_str().expect("utf-8")]).success();
+    std::fs::rename(&first, &prefix).expect("moved");
+    std::fs::write(test.file("hello.c"), HELLO).expect("written");
+    let (at, examples) = (prefix.display(), prefix.join("share/angara/examples/c"));
+    let out = prefix.parent().and_then(Path::parent).expect("below a directory");
+    let run = format!("{at}/bin/oshrun -q -n 2 --timeout 60");
+    // A tree that looks like Open MPI's, for programs that are told a root and ask for `oshmem` first.
+    let root = prefix.join("lib/angara").display().to_string();
+    let compile = format!("cc hello.c -I {root}/include -L {root}/lib -loshmem -Wl,-rpath,{root}/lib -o c");
+    let done = shell(&test, out, &format!("{compile}\n{run} ./c\nldd c"));
+    assert!(done.stdout.contains("hello from 2 PEs") && done.stdout.contains("libsma.so.1 =>"), "{done}");
+    if tools::have("pkg-config") {
+        for (package, dir) in [("sma", "lib/pkgconfig"), ("oshmem", "lib/angara/pkgconfig")] {
+            let path = format!("export PKG_CONFIG_PATH={at}/{dir}");
+            let done = shell(
+                &test,
+                out,
+                &format!("{path}\ncc hello.c $(pkg-config --cflags --libs {package}) -o a\n{run} ./a"),
+            );
+            assert!(done.stdout.contains("hello from 2 PEs"), "{package}: {done}");
+        }
+        let path = format!("export PKG_CONFIG_PATH={at}/lib/pkgconfig");
+        let flags = "$(pkg-config --cflags --libs angara)";
+        let done = shell(&test, out, &format!("{path}\ncc {}/driver.c {flags} -o b\n{run} ./b", examples.display()));
+        assert_eq!(done.stdout.matches(": ok").count(), 2, "{done}");
+        let mut unasked = test.command("pkg-config");
+        unasked.args(["--exists", "oshmem"]).env("PKG_CONFIG_LIBDIR", prefix.join("lib/pkgconfig"));
+        assert_ne!(test.run(unasked).code(), 0, "oshmem is found without asking");
+    } else {
+        println!("skipped: no pkg-config (Debian: apt-get install pkg-config)");
+    }
+    if tools::have("cmake") {
+        std::fs::write(test.file("CMakeLists.txt"), CMAKE).expect("written");
+        let configure = format!("cmake -S . -B build -DCMAKE_PREFIX_PATH={at} -DEXAMPLES={}", examples.display());
+        let done = shell(
+            &test,
+            out,
+            &format!("{configure}\ncmake --build build\n{run} build/hello\n{run} build/other\n{run} build/driver"),
+        );
+        assert_eq!(done.stdout.matches("hello from 2 PEs").count(), 2, "{done}");
+        assert_eq!(done.stdout.matches(": ok").count(), 2, "{done}");
+    } else {
+        println!("skipped: no cmake (Debian: apt-get install cmake)");
+    }
+    test.assert_clean();
 }
 
 #[test]
@@ -72,8 +188,31 @@ fn an_installed_tree_works_by_itself_and_goes_away_again() {
     let text = std::fs::read(&program).expect("compiled");
     let runpath = format!("{shown}/lib");
     assert!(text.windows(runpath.len()).any(|w| w == runpath.as_bytes()), "no {runpath} in the program");
-    let page = std::fs::read_to_string(prefix.join("share/man/man1/angara-run.1")).expect("a manual page");
-    assert!(page.starts_with(".TH ANGARA-RUN 1") && page.contains("\\-\\-torus"), "{page}");
+    // Programs look for the name with the version, which is the library itself.
+    let mut ldd = test.command("ldd");
+    ldd.arg(&program);
+    let wanted = format!("libsma.so.1 => {shown}/lib/libsma.so.1");
+    assert!(test.run(ldd).success().stdout.contains(&wanted), "no `{wanted}`");
+    for (library, symbol) in [("libsma.so", "shmem_init"), ("libangara.so", "angara_open")] {
+        assert_eq!(
+            std::fs::read_link(prefix.join("lib").join(library)).expect("a link"),
+            Path::new(&format!("{library}.1"))
+        );
+        let mut nm = test.command("nm");
+        nm.args(["-D", "--defined-only"]).arg(prefix.join("lib").join(format!("{library}.1")));
+        let done = test.run(nm).success();
+        assert!(done.stdout.lines().any(|l| l.ends_with(&format!(" T {symbol}"))), "{done}");
+    }
+    check_help(&prefix.join("share"));
+    assert!(prefix.join("share/angara/examples/python/jacobi.py").is_file());
+    // Every page and plot, where links between them lead.
+    let pages = all_files(&tools::root().join("docs"));
+    let pages: Vec<_> = pages.iter().filter(|p| p.extension().is_some_and(|e| e == "md" || e == "svg")).collect();
+    for page in &pages {
+        let at = Path::new("share/doc/angara").join(page.strip_prefix(tools::root()).expect("of the repository"));
+        assert!(prefix.join(&at).is_file(), "no {}; does xtask know its folder?", at.display());
+    }
+    assert!(pages.len() > 30, "the documents are there");
 
     // What others put there stays; installing again changes nothing.
     std::fs::write(prefix.join("share/mine"), "").expect("written");
@@ -89,6 +228,38 @@ fn an_installed_tree_works_by_itself_and_goes_away_again() {
 }
 
 #[test]
+fn a_build_outside_the_checkout_finds_its_sources() {
+    let test = Test::new("elsewhere");
+    // As cargo leaves it with CARGO_TARGET_DIR, --target-dir or build.target-dir.
+    let bin = test.file("elsewhere/release");
+    let include = bin.join("include/mpp");
+    std::fs::create_dir_all(&include).expect("made");
+    let built = tools::profile_dir();
+    for name in ["angara", "angara.d", "fabricd", "oshcc", "libsma.so"] {
+        tools::copy_program(&built.join(name), &bin.join(name));
+    }
+    for name in ["shmem.h", "shmemx.h", "mpp/shmem.h", "mpp/shmemx.h"] {
+        std::fs::copy(built.join("include").join(name), bin.join("include").join(name)).expect("copied");
+    }
+    std::os::unix::fs::symlink("libsma.so", bin.join("libsma.so.1")).expect("linked");
+    // In place of cargo, which would build for minutes: says what it was asked for.
+    let (cargo, asked) = (test.file("cargo"), test.file("asked"));
+    let script = test.file("script");
+    std::fs::write(&script, format!("#!/bin/sh\necho \"$PWD $*\" >{}\n", asked.display())).expect("written");
+    tools::copy_program(&script, &cargo);
+    std::fs::set_permissions(&cargo, std::fs::Permissions::from_mode(0o755)).expect("ours");
+    let mut demo = test.command(bin.join("angara"));
+    demo.arg("demo").env("CARGO", &cargo);
+    let done = test.run(demo).success();
+    assert!(done.stdout.contains("Both runs report the same packets"), "{done}");
+    let asked = std::fs::read_to_string(asked).expect("cargo was called");
+    let target = bin.parent().expect("a directory");
+    let want = format!("{} build --profile release --target-dir={}", tools::root().display(), target.display());
+    assert_eq!(asked.trim(), want);
+    test.assert_clean();
+}
+
+#[test]
 fn units_name_the_prefix_and_are_valid() {
     let test = Test::new("units");
     let stage = test.file("stage");
@@ -100,6 +271,10 @@ fn units_name_the_prefix_and_are_valid() {
     assert!(unit.contains("ExecStart=/usr/bin/fabricd --config /etc/angara/fabricd.toml"), "{unit}");
     for file in all_files(&stage) {
         let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if file.is_dir() {
+            // A link to one, whose files are looked at where they lie.
+            continue;
+        }
         let text = std::fs::read(&file).expect("readable");
         assert!(!text.windows(8).any(|w| w == b"@bindir@"), "{name} is not filled in");
         let mode = std::fs::metadata(&file).expect("there").permissions().mode();

@@ -116,6 +116,19 @@ fn every_barrier_of_the_adapters_runs_on_the_ring_path() {
 }
 
 #[test]
+fn scattered_pes_of_a_large_torus_do_not_wait_for_all_nodes_between_them() {
+    let test = Test::new("network-scattered");
+    let program = tools::compile("tests/c/barriers.c");
+    let network = ["-n", "8", "--torus", "16x16x16", "--map", "random:1", "--path", "ring"];
+    let (done, report) = run(&test, &network, &program, &["200"]);
+    assert!(done.stdout.contains("200 barriers"), "{done}");
+    let b = report.barriers;
+    assert_eq!((b.family, b.early, b.unfinished, b.late), (Barrier::Tree, 0, 0, 0));
+    assert!(b.left >= 8 * 200 && b.left % 8 == 0, "{} exits of 8 nodes", b.left);
+    test.assert_clean();
+}
+
+#[test]
 fn heat2d_reports_the_same_links_on_both_paths() {
     same_on_both_paths(&tools::compile("examples/c/heat2d.c"), &[], &["-n", "8", "--torus", "2x2x2"]);
     same_on_both_paths(&tools::compile("examples/c/heat2d.c"), &[], &["-n", "12", "--machine", "angara-k1"]);

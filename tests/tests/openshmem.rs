@@ -49,7 +49,18 @@ programs! {
     teams_and_contexts "teams.c";
     profiling_tools_interpose "interpose.c";
     generics_are_macros_in_c "generics.c";
+    active_sets_alternate_and_take_any_stride_of_one "active_sets.c";
+    minimum_and_maximum_have_the_same_bits_everywhere "order.c";
+    programs_find_what_is_beside_the_standard "beside.c";
     extensions_for_the_torus "extensions.c";
+}
+
+#[test]
+fn puts_and_gets_to_oneself_may_overlap() {
+    let program = tools::compile(&source("overlap.c"));
+    for (path, pes) in [("direct", "1"), ("direct", "2"), ("ring", "2")] {
+        run(&program, path, pes);
+    }
 }
 
 #[test]
@@ -57,6 +68,14 @@ fn threads_of_a_pe_communicate_at_once() {
     let program = tools::compile_with(&source("threads.c"), &["-pthread"]);
     run(&program, "direct", "4");
     run(&program, "ring", "4");
+}
+
+#[test]
+fn teams_in_collectives_at_once_are_not_limited_in_number() {
+    let program = tools::compile_with(&source("streams.c"), &["-pthread"]);
+    everywhere(&program);
+    // Where a PE comes late, another may have sent ahead.
+    run(&tools::compile_with(&source("streams.c"), &["-pthread", "-DLIVES=500"]), "direct", "16");
 }
 
 #[test]
@@ -122,6 +141,40 @@ fn globals_of_executables_and_their_libraries_are_symmetric() {
 }
 
 #[test]
+fn constants_are_symmetric_for_those_who_read() {
+    // Beside the code, among what the loader relocates, in segments of their own.
+    for kind in [&["-pie", "-fPIE"][..], &["-no-pie", "-fno-pie"], &["-Wl,-z,noseparate-code"], &["-Wl,-z,norelro"]] {
+        everywhere(&tools::compile_with(&source("constants.c"), kind));
+    }
+}
+
+#[test]
+fn nobody_writes_a_constant() {
+    let program = tools::compile(&source("errors.c"));
+    for path in ["direct", "ring"] {
+        for mistake in [
+            "put-constant",
+            "put-constants",
+            "add-constant",
+            "signal-constant",
+            "iput-constant",
+            "lock-constant",
+            "all-broadcast-constant",
+            "all-reduce-constant",
+            "all-collect-constant",
+        ] {
+            let test = Test::new("openshmem-constants");
+            let mut command = test.angara(["run", "-n", "3", "--path", path, "--timeout", "60", "--"]);
+            command.arg(&program).arg(mistake);
+            let done = test.run(command);
+            assert_eq!(done.code(), 1, "{path} {mistake}: {done}");
+            assert!(done.stderr.contains("is a constant of the program"), "{path} {mistake}: {done}");
+            test.assert_clean();
+        }
+    }
+}
+
+#[test]
 fn mistakes_end_the_job_with_one_clear_message() {
     let program = tools::compile(&source("errors.c"));
     let cases = [
@@ -129,6 +182,8 @@ fn mistakes_end_the_job_with_one_clear_message() {
         ("no-such-pe", "shmem_long_p: PE 3 does not exist: the job has PEs 0 to 2"),
         ("negative-pe", "shmem_long_get: PE -1 does not exist"),
         ("not-symmetric", "is not symmetric: it lies neither in the symmetric heap nor in a global variable"),
+        ("nothing-to-nowhere", "shmem_long_put: the address 0x0 (8 bytes) is not symmetric"),
+        ("nothing-from-nowhere", "shmem_int_get: the address 0x0 (4 bytes) is not symmetric"),
         ("past-the-heap", "it runs over the end of the symmetric heap"),
         ("misaligned", "is not aligned to the 8 bytes of its type"),
         ("wait-on-local", "shmem_long_wait_until: the address"),
@@ -163,6 +218,8 @@ fn a_closer_look_finds_more_mistakes_and_their_lines() {
         ("other-routine", "PE 2 calls shmem_sync_all() at errors.c:"),
         ("other-arguments", "nelems 2, PE_root 0) at errors.c:"),
         ("no-such-pe", "shmem_long_p: PE 3 does not exist"),
+        ("all-teams-same-pes", " of team 0.2 (PEs 0 to 2) at errors.c:"),
+        ("all-teams-other-pes", " of team 0.2 (PEs 1, 2) at errors.c:"),
     ];
     for (mistake, message) in cases {
         let test = Test::new("openshmem-check");
@@ -178,7 +235,7 @@ fn a_closer_look_finds_more_mistakes_and_their_lines() {
 
 #[test]
 fn programs_without_mistakes_pass_the_closer_look() {
-    for file in ["collectives.c", "teams.c", "sync.c", "amo.c", "rma.c"] {
+    for file in ["collectives.c", "teams.c", "sync.c", "amo.c", "rma.c", "active_sets.c", "constants.c"] {
         let test = Test::new("openshmem-check");
         let mut command = test.angara(["run", "-n", "4", "--check", "--timeout", "100", "--"]);
         command.arg(tools::compile(&source(file)));

@@ -1,79 +1,76 @@
 //! Jobs whose processes an MPI launcher starts: a stand-in that speaks PMI-1 as MPICH's does, and, where they
 //! are installed, MPICH's own `mpiexec.hydra` and those that speak PMIx: Open MPI's `mpirun` and `prterun`.
 
-use angara_tests::{Test, process::PATIENCE, tools};
-use rustix::io::{FdFlags, fcntl_setfd};
+use angara_tests::pmi::Launcher;
+use angara_tests::{Finished, Running, Test, process::PATIENCE, tools};
 use rustix::process::Signal;
-use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Write};
-use std::os::fd::AsRawFd;
-use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::Command;
-use std::sync::{Arc, Barrier, Mutex};
-use std::thread::JoinHandle;
 
-type Store = Arc<Mutex<BTreeMap<String, String>>>;
+/// Runs a program under the stand-in.
+fn under_stand_in(test: &Test, program: &Path, arguments: &[&str]) -> Vec<Finished> {
+    const PES: usize = 5;
+    let mut launcher = Launcher::new(PES);
+    let start = |pe| {
+        let mut command = test.command(program);
+        command.args(arguments).env("ANGARA_OPTIONS", "--torus 2x3");
+        launcher.start(test, pe, command)
+    };
+    let running: Vec<Running> = (0..PES).map(start).collect();
+    let done = running.into_iter().map(|r| r.wait(PATIENCE)).collect();
+    launcher.finish();
+    done
+}
 
-/// The launcher's side of one process, until that finalizes or closes.
-fn serve(stream: UnixStream, store: Store, all: Arc<Barrier>) {
-    let mut to = stream.try_clone().expect("a descriptor");
-    for line in BufReader::new(stream).lines() {
-        let Ok(line) = line else { return };
-        let word = |key: &str| {
-            let found = line.split_whitespace().find_map(|w| w.strip_prefix(key)?.strip_prefix('='));
-            found.unwrap_or_default().to_string()
-        };
-        let answer = match word("cmd").as_str() {
-            "init" => "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0".into(),
-            "get_my_kvsname" => "cmd=my_kvsname kvsname=kvs_0".into(),
-            "put" => {
-                store.lock().expect("nobody panics").insert(word("key"), word("value"));
-                "cmd=put_result rc=0 msg=success".into()
-            }
-            "barrier_in" => {
-                all.wait();
-                "cmd=barrier_out".to_string()
-            }
-            "get" => match store.lock().expect("nobody panics").get(&word("key")) {
-                Some(value) => format!("cmd=get_result rc=0 msg=success value={value}"),
-                None => "cmd=get_result rc=-1 msg=key_not_found".into(),
-            },
-            "finalize" => "cmd=finalize_ack".into(),
-            other => format!("cmd={other}_unknown rc=-1"),
-        };
-        if writeln!(to, "{answer}").is_err() {
-            return;
+#[test]
+fn processes_of_a_pmi_launcher_are_one_job_in_all_its_lives() {
+    let programs: [(_, &[&str]); 2] = [("collectives.c", &[]), ("lives.c", &["20"])];
+    for (source, arguments) in programs {
+        let test = Test::new("pmi");
+        let program = tools::compile(&format!("tests/c/openshmem/{source}"));
+        let done = under_stand_in(&test, &program, arguments);
+        let said: Vec<String> = done.into_iter().map(|d| d.success().stdout).collect();
+        assert_eq!(said.iter().filter(|s| s.contains(" passed")).count(), 1, "{source}: {said:?}");
+        left_clean(&test);
+    }
+}
+
+/// Nothing is left of a job.
+fn left_clean(test: &Test) {
+    test.wait_gone(PATIENCE).expect("the job's keeper and its daemon leave with the job");
+    test.assert_clean();
+}
+
+#[test]
+fn a_pe_that_exits_under_a_pmi_launcher_is_named_by_those_who_start_again() {
+    let program = tools::compile("tests/c/openshmem/lives.c");
+    for what in ["leaves", "leaves-early"] {
+        let test = Test::new("pmi-leaves");
+        let done = under_stand_in(&test, &program, &["1", what]);
+        assert_eq!(done[0].code(), 0, "{what}: {}", done[0]);
+        for other in &done[1..] {
+            assert!(other.code() == 1 && other.stderr.contains("PE 0 has exited"), "{what}: {other}");
         }
+        left_clean(&test);
     }
 }
 
 #[test]
-fn processes_of_a_pmi_launcher_are_one_job() {
-    const PES: usize = 5;
-    let program = tools::compile("tests/c/openshmem/collectives.c");
-    let test = Test::new("pmi");
-    let (store, all) = (Store::default(), Arc::new(Barrier::new(PES)));
-    let mut running = Vec::new();
-    let mut servers: Vec<JoinHandle<()>> = Vec::new();
-    for pe in 0..PES {
-        let (mine, theirs) = UnixStream::pair().expect("a socket pair");
-        fcntl_setfd(&theirs, FdFlags::empty()).expect("a descriptor that processes inherit");
-        let mut command = test.command(&program);
-        command.env("PMI_FD", theirs.as_raw_fd().to_string());
-        command.env("PMI_RANK", pe.to_string()).env("PMI_SIZE", PES.to_string());
-        command.env("ANGARA_OPTIONS", "--torus 2x3");
-        running.push(test.spawn(command));
-        // Only the process holds its end now, so that the server notices when it has gone.
-        drop(theirs);
-        let (store, all) = (store.clone(), all.clone());
-        servers.push(std::thread::spawn(move || serve(mine, store, all)));
+fn programs_end_under_a_pmi_launcher_as_elsewhere() {
+    let program = tools::compile_with("tests/c/openshmem/ends.c", &["-pthread"]);
+    let test = Test::new("pmi-ends");
+    let done = under_stand_in(&test, &program, &["desert-barrier"]);
+    let said: String = done.iter().map(|d| d.stderr.as_str()).collect();
+    assert!(said.contains("PE 0 left the job without shmem_finalize"), "{said}");
+    left_clean(&test);
+    // One that does not wait for anybody either: it is told.
+    let done = under_stand_in(&test, &program, &["exit", "0"]);
+    assert!(done.iter().all(|d| d.code() == 0), "{done:?}");
+    for (pe, done) in done.iter().enumerate().take(4) {
+        assert!(done.stdout.contains(&format!("unflushed of PE {pe}")), "{done}");
     }
-    let said: Vec<String> = running.into_iter().map(|r| r.wait(PATIENCE).success().stdout).collect();
-    assert_eq!(said.iter().filter(|s| s.contains(" passed")).count(), 1, "{said:?}");
-    servers.into_iter().for_each(|s| s.join().expect("the stand-in serves until the end"));
-    test.wait_gone(PATIENCE).expect("the job's keeper and its daemon leave with the job");
-    test.assert_clean();
+    assert!(done[0].stdout.contains("handler of PE 0"), "{}", done[0]);
+    left_clean(&test);
 }
 
 /// A launcher that is installed, with the options it needs here.
@@ -159,4 +156,99 @@ fn a_pmix_launcher_without_its_library_is_named() {
     assert_ne!(done.code(), 0, "{done}");
     assert!(done.stderr.contains("angara run"), "{done}");
     test.assert_clean();
+}
+
+/// How `environment.c` is started.
+enum Start {
+    Alone,
+    Run,
+    StandIn,
+    Installed(Vec<&'static str>),
+}
+
+impl Start {
+    fn all() -> Vec<Start> {
+        let mut all = vec![Start::Alone, Start::Run, Start::StandIn];
+        all.extend(launchers().into_iter().map(Start::Installed));
+        all
+    }
+
+    /// What one PE, or all of them, say with these variables: exit code, output, errors.
+    fn say(&self, test: &Test, variables: &[(&str, &str)], arguments: &[&str]) -> (i32, String, String) {
+        let program = tools::compile("tests/c/openshmem/environment.c");
+        let done = match self {
+            Start::Alone => test.spawn({
+                let mut command = test.command(&program);
+                command.args(arguments).envs(variables.iter().copied());
+                command
+            }),
+            Start::Run => test.spawn({
+                let mut command = test.angara(["run", "-n", "2", "--timeout", "60", "--"]);
+                command.arg(&program).args(arguments).envs(variables.iter().copied());
+                command
+            }),
+            Start::StandIn => {
+                let mut launcher = Launcher::new(1);
+                let mut command = test.command(&program);
+                command.args(arguments).envs(variables.iter().copied());
+                let done = launcher.start(test, 0, command).wait(PATIENCE);
+                launcher.finish();
+                return (done.code(), done.stdout, done.stderr);
+            }
+            Start::Installed(launcher) => {
+                let mut command = launch(test, launcher, "2", &program, arguments);
+                command.envs(variables.iter().copied());
+                test.spawn(command)
+            }
+        }
+        .wait(PATIENCE);
+        (done.code(), done.stdout, done.stderr)
+    }
+
+    fn heap(&self, test: &Test, variables: &[(&str, &str)]) -> u64 {
+        let (code, out, err) = self.say(test, variables, &[]);
+        let heap = out.lines().find_map(|l| l.strip_prefix("heap ")?.parse().ok());
+        assert_eq!(code, 0, "{variables:?}: {out}{err}");
+        heap.unwrap_or_else(|| panic!("{variables:?}: no heap in: {out}{err}"))
+    }
+}
+
+#[test]
+fn variables_of_the_specification_count_under_every_launcher() {
+    let (new, old) = ("SHMEM_SYMMETRIC_SIZE", "SMA_SYMMETRIC_SIZE");
+    for start in Start::all() {
+        let test = Test::new("environment");
+        for (variables, bytes) in [
+            (&[(new, "3.1M")][..], 3250586u64),
+            (&[(new, ".25G")], 1 << 28),
+            (&[(old, "20mm")], 20 << 20),
+            (&[(old, "1g"), (new, "2m")], 2 << 20),
+            (&[(new, "0")], 0),
+        ] {
+            let heap = start.heap(&test, variables);
+            // In whole pages, and in blocks of 16 bytes.
+            assert!(heap + 16 >= bytes && heap < bytes + 4096, "{variables:?}: {heap}");
+        }
+        assert!(start.heap(&test, &[]) >= 1 << 20, "256 MiB, or what memory allows");
+        for value in ["", "0", "yes"] {
+            for prefix in ["SHMEM", "SMA"] {
+                let says = |name: &str, arguments: &[&str], wanted: &str| {
+                    let (_, out, err) = start.say(&test, &[(&format!("{prefix}_{name}"), value)], arguments);
+                    assert!((out.clone() + &err).contains(wanted), "{prefix}_{name}={value}: {out}{err}");
+                };
+                says("VERSION", &[], ", OpenSHMEM 1.6");
+                says("INFO", &[], "SHMEM_SYMMETRIC_SIZE  bytes of symmetric heap");
+                says("DEBUG", &["freed"], "are not allocated: freed before, or never");
+            }
+        }
+        for (name, value) in [(new, "20x"), (new, ""), (old, "-1")] {
+            let (code, out, err) = start.say(&test, &[(name, value)], &[]);
+            assert!(code != 0 && err.contains(&format!("{name}: `{value}` is not a size")), "{out}{err}");
+            if let Start::Alone = start {
+                assert!(code == 3 && out.contains("status 1"), "{out}{err}");
+            }
+        }
+        test.wait_gone(PATIENCE).expect("nothing is left");
+        test.assert_clean();
+    }
 }

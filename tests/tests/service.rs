@@ -2,10 +2,11 @@
 //! share the daemon but not their jobs.
 
 use abi::launch::{ADAPTER_SOCKET, CONTROL_SOCKET};
-use abi::msg::{AdapterReply, Failure, FdRole, Path as Engine, Reply, Request};
+use abi::msg::{AdapterReply, Failure, FdRole, JobSpec, Path as Engine, Reply, Request};
 use angara_tests::client::{Client, Socket, attach_request};
 use angara_tests::daemon::{Control, Job, spec};
 use angara_tests::freeze::Frozen;
+use angara_tests::users::{as_user, only_root_can};
 use angara_tests::{Running, Test, process::PATIENCE, tools};
 use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with};
@@ -15,6 +16,7 @@ use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::net::{UnixDatagram, UnixListener};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
@@ -68,7 +70,7 @@ impl Manager {
         });
         // Where other users reach it, wherever the repository lies.
         let fabricd = test.file("fabricd");
-        std::fs::copy(tools::tool("fabricd"), &fabricd).expect("copied");
+        tools::copy_program(&tools::tool("fabricd"), &fabricd);
         Manager { test, dir, control, adapter, said, fabricd, user }
     }
 
@@ -165,6 +167,36 @@ fn the_watchdog_hears_nothing_while_the_data_plane_hangs() {
     daemon.wait(PATIENCE).success();
 }
 
+#[test]
+fn the_watchdog_is_heard_beside_requests_without_end() {
+    let manager = Manager::new("service-flood", None);
+    let daemon = manager.start();
+    manager.hear("READY=1");
+    let mut owner = Control::connect(&manager.dir);
+    // Every status names every job, so long names make long answers.
+    for _ in 0..32 {
+        let name = "x".repeat(900_000);
+        let long = owner.create(JobSpec { name, ..spec(1, Engine::Auto) });
+        long.or_else(|_| owner.create(spec(1, Engine::Auto))).expect("there is room for so many");
+    }
+    let stop = AtomicBool::new(false);
+    let flood = || {
+        let mut control = Control::connect(&manager.dir);
+        while !stop.load(Ordering::Relaxed) {
+            control.status();
+        }
+    };
+    std::thread::scope(|scope| {
+        (0..16).for_each(|_| drop(scope.spawn(flood)));
+        // Twenty times as long as a service manager waits is enough for a machine with other work.
+        let heard = (0..20).filter(|_| manager.said.recv_timeout(20 * WATCHDOG).is_ok()).count();
+        stop.store(true, Ordering::Relaxed);
+        assert_eq!(heard, 20, "the daemon does not say that it lives");
+    });
+    owner.ask(&Request::Shutdown).expect("a daemon obeys");
+    daemon.wait(PATIENCE).success();
+}
+
 /// Sends to a socket until it takes no more.
 fn fill(address: &Path) {
     let sender = UnixDatagram::unbound().expect("a socket");
@@ -206,14 +238,13 @@ fn a_service_manager_that_does_not_read_holds_up_nobody() {
 
 #[test]
 fn who_may_not_use_the_service_is_told_so() {
-    if !rustix::process::geteuid().is_root() {
-        println!("skipped: only root can be several users");
+    if only_root_can() {
         return;
     }
     let manager = Manager::new("service-closed", None);
     std::fs::set_permissions(&manager.dir, PermissionsExt::from_mode(0o700)).expect("ours");
     let angara = manager.test.file("angara");
-    std::fs::copy(tools::tool("angara"), &angara).expect("copied");
+    tools::copy_program(&tools::tool("angara"), &angara);
     let mut status = manager.test.command(&angara);
     status.arg("status").env("ANGARA_RUNTIME_DIR", &manager.dir).uid(BOB).gid(BOB);
     let done = manager.test.run(status).success();
@@ -233,15 +264,6 @@ fn half_a_hand_over_is_refused() {
     manager.test.run(command).failure(&["passed 1 sockets", "ListenSequentialPacket="]);
 }
 
-/// Runs `f` in a thread of that user: what it connects to sees the user's id.
-fn as_user<T: Send>(user: u32, f: impl FnOnce() -> T + Send) -> T {
-    let body = move || {
-        rustix::thread::set_thread_uid(rustix::process::Uid::from_raw(user)).expect("we are root");
-        f()
-    };
-    std::thread::scope(|s| s.spawn(body).join()).unwrap_or_else(|e| std::panic::resume_unwind(e))
-}
-
 fn foreign(answer: Result<Reply, Failure>, part: &str) {
     let failure = answer.expect_err("must be refused");
     assert!(failure.message.contains(part) && !failure.remedy.is_empty(), "`{part}` is not in: {failure:?}");
@@ -255,8 +277,7 @@ fn inodes(client: &Client) -> Vec<u64> {
 
 #[test]
 fn users_share_a_daemon_but_never_reach_each_others_jobs() {
-    if !rustix::process::geteuid().is_root() {
-        println!("skipped: only root can be several users");
+    if only_root_can() {
         return;
     }
     let manager = Manager::new("users", Some(DAEMON));
@@ -276,6 +297,7 @@ fn users_share_a_daemon_but_never_reach_each_others_jobs() {
     // Control socket: nothing about a job of somebody else, and nothing that concerns all.
     for request in [
         Request::JobReport { job: job.id },
+        Request::JobPairs { job: job.id, from: 0, to: 0 },
         Request::JobWaits { job: job.id },
         Request::JobDestroy { job: job.id },
         Request::JobAttach { job: job.id, key: job.key.clone() },

@@ -16,17 +16,17 @@ pub const MTU_MAX: usize = 65_507;
 /// Everything an association needs to know. [`Config::new`] fills in what suits a LAN.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// This host.
+    /// Id of this host.
     pub local: u16,
-    /// The other host.
+    /// Id of the other host.
     pub peer: u16,
-    /// Random and the same on all hosts of a cluster.
+    /// Id of the cluster: random, and the same on all its hosts.
     pub cluster: [u8; 16],
-    /// Pre-shared keys.
+    /// Pre-shared keys, by id.
     pub keys: KeyRing,
-    /// Datagram size (UDP payload) to start with and to fall back to.
+    /// Bytes of a datagram (UDP payload) to start with and to fall back to.
     pub mtu_start: usize,
-    /// Datagram size up to which the path is probed.
+    /// Bytes of a datagram up to which the path is probed.
     pub mtu_max: usize,
     /// An association that has nothing to say says so this often.
     pub heartbeat: Duration,
@@ -51,17 +51,17 @@ pub enum ConfigError {
     /// Datagram sizes.
     #[error("datagram sizes {start} to {max}: they must rise and lie within {MTU_MIN} to {MTU_MAX}")]
     Mtu {
-        /// Configured start.
+        /// Configured bytes to start with.
         start: usize,
-        /// Configured end.
+        /// Configured bytes to probe up to.
         max: usize,
     },
     /// Buffers.
     #[error("{what} of {bytes} bytes; between 256 KiB and 1 GiB are needed")]
     Buffer {
-        /// Which.
+        /// Which buffer.
         what: &'static str,
-        /// Configured size.
+        /// Configured size in bytes.
         bytes: usize,
     },
     /// Timers.

@@ -17,19 +17,19 @@ const QUEUE: u64 = 256 << 10;
 /// What to do to datagrams that leave. The default is nothing.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Impairment {
-    /// Share that vanishes; 1 is a cut line.
+    /// Share of datagrams that vanishes, 0 to 1; 1 is a cut line.
     pub drop: f64,
-    /// Share in which one bit is turned over.
+    /// Share of datagrams in which one bit is turned over, 0 to 1.
     pub corrupt: f64,
-    /// Share that is sent twice.
+    /// Share of datagrams that is sent twice, 0 to 1.
     pub dup: f64,
-    /// Share that leaves 500 us late, overtaken by what follows.
+    /// Share of datagrams that leaves 500 us late, overtaken by what follows, 0 to 1.
     pub reorder: f64,
     /// How much later everything leaves.
     pub delay: Duration,
     /// Bytes per second; what does not fit into a queue of 256 KiB is dropped. Zero: no limit.
     pub rate: u64,
-    /// Of the random choices.
+    /// Decides the random choices.
     pub seed: u64,
 }
 

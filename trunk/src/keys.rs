@@ -18,9 +18,9 @@ pub enum KeyError {
     /// A guessable key.
     #[error("key {id} has {len} bytes; at least 16 random ones are needed")]
     Short {
-        /// Its id.
+        /// Id of the key.
         id: u8,
-        /// Its length.
+        /// Bytes of the key.
         len: usize,
     },
     /// Two keys under one id.
@@ -38,7 +38,9 @@ pub enum KeyError {
 /// add the new one on all hosts, then activate it on all, then remove the old one.
 #[derive(Clone)]
 pub struct KeyRing {
+    /// Id and bytes of each key.
     secrets: Vec<(u8, Vec<u8>)>,
+    /// Id of the key that frames are sealed with.
     active: u8,
 }
 

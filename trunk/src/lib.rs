@@ -57,8 +57,9 @@
 //! * Every datagram carries a tag made with the pre-shared key. Whatever is not genuine, or not new, is counted
 //!   in [`Stats::refused`] and otherwise ignored.
 //!
-//! `docs/trunk.md` has the frame layout, the reasons and the measurements.
+//! `docs/explain/trunk.md` has the frame layout, the reasons and the measurements.
 
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 #![deny(unsafe_code)]
 
 mod association;

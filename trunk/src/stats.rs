@@ -28,17 +28,17 @@ pub enum Refused {
 /// How many datagrams were refused, by cause.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct RefusedCounts {
-    /// [`Refused::Foreign`]
+    /// Datagrams that were [`Refused::Foreign`].
     pub foreign: u64,
-    /// [`Refused::Key`]
+    /// Datagrams that were [`Refused::Key`].
     pub key: u64,
-    /// [`Refused::Epoch`]
+    /// Datagrams that were [`Refused::Epoch`].
     pub epoch: u64,
-    /// [`Refused::Tag`]
+    /// Datagrams that were [`Refused::Tag`].
     pub tag: u64,
-    /// [`Refused::Replay`]
+    /// Datagrams that were [`Refused::Replay`].
     pub replay: u64,
-    /// [`Refused::Violation`]
+    /// Datagrams that were [`Refused::Violation`].
     pub violation: u64,
 }
 
@@ -65,11 +65,11 @@ impl RefusedCounts {
 pub struct Stats {
     /// Datagrams sent, all kinds.
     pub frames_sent: u64,
-    /// Their bytes.
+    /// Bytes of these datagrams.
     pub bytes_sent: u64,
     /// Datagrams accepted.
     pub frames_received: u64,
-    /// Their bytes.
+    /// Bytes of these datagrams.
     pub bytes_received: u64,
     /// Records taken from the caller.
     pub records_sent: u64,
@@ -95,7 +95,7 @@ pub struct Stats {
     pub rtt_min: Duration,
     /// Share of the bytes sent of late (the last MiB or two windows, roughly) that was lost.
     pub loss: f64,
-    /// Datagram size in use.
+    /// Bytes of a datagram in use.
     pub mtu: usize,
     /// Congestion window in bytes.
     pub window: usize,

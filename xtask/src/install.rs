@@ -1,6 +1,6 @@
 //! Putting files in place, and taking them away again.
 
-use crate::man;
+use crate::help;
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;
@@ -23,7 +23,7 @@ pub(crate) struct Plan {
 enum Content {
     Copy(PathBuf),
     Text(String),
-    Link(&'static str),
+    Link(String),
 }
 
 struct Item {
@@ -56,6 +56,7 @@ impl Plan {
                 list.push_str(&format!("file {}\n", item.path.display()));
             }
         }
+        self.remove_former(&earlier, &list)?;
         self.make_parents(&manifest, &mut made)?;
         list.push_str(&format!("file {}\n", manifest.display()));
         made.iter().rev().for_each(|dir| list.push_str(&format!("dir {}\n", dir.display())));
@@ -65,6 +66,20 @@ impl Plan {
         Ok(self.told(items.len() + 1))
     }
 
+    /// Takes away what an earlier install has put there and this one has not.
+    fn remove_former(&self, earlier: &str, list: &str) -> Result<(), String> {
+        let now: BTreeSet<&str> = list.lines().collect();
+        let files = earlier.lines().filter(|l| !now.contains(l)).filter_map(|l| l.strip_prefix("file ")).map(Path::new);
+        for file in files.filter(|f| *f != self.prefix.join(MANIFEST)) {
+            let at = staged(self.destdir.as_deref(), file);
+            match fs::remove_file(&at) {
+                Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(cannot("remove", &at, &e)),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
     fn items(&self) -> Result<Vec<Item>, String> {
         let mut items = Vec::new();
         let mut add = |path: PathBuf, content, mode| items.push(Item { path, content, mode, config: false });
@@ -72,17 +87,22 @@ impl Plan {
         for program in ["angara", "fabricd", "oshrun", "oshcc"] {
             add(below("bin").join(program), Content::Copy(self.from.join(program)), 0o755);
         }
-        add(below("bin/oshc++"), Content::Link("oshcc"), 0);
-        for library in ["libsma.so", "libangara.so"] {
-            add(below("lib").join(library), Content::Copy(self.from.join(library)), 0o755);
+        add(below("bin/oshc++"), Content::Link("oshcc".into()), 0);
+        for (path, content, mode) in self.libraries()? {
+            add(below("lib").join(path), content, mode);
         }
-        add(below("lib/pkgconfig/sma.pc"), Content::Copy(self.from.join("lib/pkgconfig/sma.pc")), 0o644);
         for (from, to, ending) in [
             ("shmem-shim/include", "include", "h"),
             ("shmem-shim/include/mpp", "include/mpp", "h"),
             ("libangara/include", "include", "h"),
             ("examples/c", "share/angara/examples/c", "c"),
-            ("docs", "share/doc/angara", "md"),
+            ("examples/python", "share/angara/examples/python", "py"),
+            ("docs", "share/doc/angara/docs", "md"),
+            ("docs/guide", "share/doc/angara/docs/guide", "md"),
+            ("docs/explain", "share/doc/angara/docs/explain", "md"),
+            ("docs/reference", "share/doc/angara/docs/reference", "md"),
+            ("docs/results", "share/doc/angara/docs/results", "md"),
+            ("docs/results/plots", "share/doc/angara/docs/results/plots", "svg"),
         ] {
             for file in files(&self.root.join(from), ending)? {
                 let name = file.file_name().unwrap_or_default().to_owned();
@@ -92,8 +112,8 @@ impl Plan {
         for name in ["README.md", "LICENSE-APACHE", "LICENSE-MIT"] {
             add(below("share/doc/angara").join(name), Content::Copy(self.root.join(name)), 0o644);
         }
-        for (name, text) in man::pages(&self.from)? {
-            add(below("share/man/man1").join(name), Content::Text(text), 0o644);
+        for (path, text) in help::files(&self.from)? {
+            add(below("share").join(path), Content::Text(text), 0o644);
         }
         if self.systemd {
             for (file, to) in [
@@ -112,6 +132,44 @@ impl Plan {
             items.push(Item { path, content, mode: 0o644, config: true });
         }
         Ok(items)
+    }
+
+    /// What lies below `lib`: path, contents, mode.
+    fn libraries(&self) -> Result<Vec<(PathBuf, Content, u32)>, String> {
+        let mut items = Vec::new();
+        for library in ["libsma.so", "libangara.so"] {
+            let versioned = self.versioned(library)?;
+            items.push((PathBuf::from(&versioned), Content::Copy(self.from.join(library)), 0o755));
+            items.push((library.into(), Content::Link(versioned), 0));
+        }
+        for dir in ["pkgconfig", "angara/pkgconfig", "cmake/Angara", "cmake/OpenSHMEM"] {
+            for template in files(&self.from.join("lib").join(dir), "in")? {
+                let text = fs::read_to_string(&template).map_err(|e| cannot("read", &template, &e))?;
+                let name = template.file_stem().unwrap_or_default().to_owned();
+                let text = text.replace("@libdir@", "/lib");
+                items.push((Path::new(dir).join(name), Content::Text(text), 0o644));
+            }
+        }
+        // Programs that look for Open MPI's library by name find this one in a tree that nobody searches unasked.
+        let sma = self.versioned("libsma.so")?;
+        items.push(("angara/include".into(), Content::Link("../../include".into()), 0));
+        for name in ["liboshmem.so", &sma] {
+            items.push((Path::new("angara/lib").join(name), Content::Link(format!("../../{sma}")), 0));
+        }
+        Ok(items)
+    }
+
+    /// The name by which programs look for a library: cargo leaves a link of that name beside it.
+    fn versioned(&self, library: &str) -> Result<String, String> {
+        let entries = fs::read_dir(&self.from).map_err(|e| cannot("read", &self.from, &e))?;
+        let names = entries.flatten().map(|e| e.file_name().to_string_lossy().into_owned());
+        let is = |n: &String| {
+            n.strip_prefix(library).and_then(|v| v.strip_prefix('.')).is_some_and(|v| v.parse::<u32>().is_ok())
+        };
+        names
+            .filter(is)
+            .max()
+            .ok_or_else(|| format!("there is no {library}.1 or so in {}; build it first", self.from.display()))
     }
 
     /// A file of `systemd/` with this installation's directories.

@@ -5,8 +5,8 @@
 //! A list of all that was put there lies in `share/angara/manifest` and is what `uninstall` goes by.
 #![forbid(unsafe_code)]
 
+mod help;
 mod install;
-mod man;
 
 use install::Plan;
 use std::path::{Path, PathBuf};
@@ -24,15 +24,17 @@ cargo xtask uninstall [--prefix DIR] [--destdir DIR]
 
 fn main() -> ExitCode {
     match run(std::env::args().skip(1).collect()) {
-        Ok(text) => {
-            print!("{text}");
-            ExitCode::SUCCESS
-        }
-        Err(e) => {
-            eprintln!("xtask: {e}");
-            ExitCode::FAILURE
-        }
+        Ok(text) => match abi::print::out(&text) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(e) => fail(&format!("cannot write to standard output: {e}")),
+        },
+        Err(e) => fail(&e),
     }
+}
+
+fn fail(why: &str) -> ExitCode {
+    abi::complain!("xtask: {why}");
+    ExitCode::FAILURE
 }
 
 fn run(args: Vec<String>) -> Result<String, String> {
@@ -95,8 +97,10 @@ fn build() -> Result<PathBuf, String> {
     let exe = std::env::current_exe().map_err(|e| format!("cannot find this program's file: {e}"))?;
     let target = exe.ancestors().nth(2).ok_or("this program does not lie in target/PROFILE")?;
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let status =
-        Command::new(cargo).args(["build", "--release", "--target-dir"]).arg(target).current_dir(root()).status();
+    let mut build = Command::new(cargo);
+    // A `CARGO_BUILD_TARGET` would put one more directory between.
+    build.args(["build", "--release", "--target-dir"]).arg(target).env_remove("CARGO_BUILD_TARGET");
+    let status = build.current_dir(root()).status();
     match status {
         Ok(status) if status.success() => Ok(target.join("release")),
         Ok(status) => Err(format!("cargo build failed ({status})")),

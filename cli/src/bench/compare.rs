@@ -4,7 +4,7 @@
 //! ratio is the median of the ratios of such neighbours, which moves less than the ratio of two
 //! medians on a machine that does other things too.
 
-use crate::table::Table;
+use crate::report::table::Table;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -62,7 +62,7 @@ const fn goal(name: &'static str, pes: u32, limit: f64, against: Against) -> Goa
 }
 
 /// Ratios were set against Open MPI's OSHMEM over UCX shared memory on a machine with 2 cores.
-const GOALS: [Goal; 18] = [
+const GOALS: [Goal; 21] = [
     goal("init", 2, 0.15, Against::First),
     goal("put 8 B + quiet", 2, 0.4, Against::First),
     goal("get 8 B", 2, 0.6, Against::First),
@@ -77,10 +77,13 @@ const GOALS: [Goal; 18] = [
     goal("barrier_all", 2, 0.7, Against::First),
     goal("barrier_all", 4, 0.6, Against::First),
     goal("barrier_all", 8, 0.5, Against::First),
+    goal("barrier_all after work", 8, 0.5, Against::First),
     goal("barrier_all", 64, 0.4, Against::First),
     goal("barrier_all", 64, 100.0, Against::Value),
     goal("broadcast 8 B + barrier", 8, 0.5, Against::First),
     goal("sum 8 B", 8, 0.5, Against::First),
+    goal("put 8 B + quiet, median beside 2", 2, 30_000.0, Against::Value),
+    goal("put 8 B + quiet, 99 % beside 2", 2, 300_000.0, Against::Value),
 ];
 
 /// The same between two daemons (`--path udp`), set against Sandia OpenSHMEM over libfabric's tcp, the first peer, and OSHMEM

@@ -1,8 +1,8 @@
 //! Two daemons on this machine that form one torus over UDP: what `--path udp` measures.
 
 use super::compare::{UDP_BANDWIDTH, UDP_BANDWIDTH_SEALED, UDP_RELAYED, UDP_RELAYED_SEALED};
-use crate::demo::Temporary;
 use crate::error::Failed;
+use crate::example::Temporary;
 use crate::run::bind::Cores;
 use std::ffi::OsString;
 use std::net::UdpSocket;
@@ -81,20 +81,28 @@ impl Pair {
 
 impl Drop for Pair {
     fn drop(&mut self) {
-        for daemon in &mut self.daemons {
-            let pid = rustix::process::Pid::from_child(daemon);
-            // One that has ended already needs no signal.
-            let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
-        }
-        for daemon in &mut self.daemons {
-            let since = Instant::now();
-            while matches!(daemon.try_wait(), Ok(None)) && since.elapsed() < LIMIT {
-                std::thread::sleep(Duration::from_millis(10));
-            }
-            let _ = daemon.kill();
-            let _ = daemon.wait();
-        }
+        // All are told before any is waited for.
+        self.daemons.iter().for_each(tell);
+        self.daemons.iter_mut().for_each(end);
     }
+}
+
+/// Asks a program to end.
+fn tell(child: &Child) {
+    let pid = rustix::process::Pid::from_child(child);
+    // One that has ended already needs no signal.
+    let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+}
+
+/// Ends a program, if need be by force.
+pub(super) fn end(child: &mut Child) {
+    tell(child);
+    let since = Instant::now();
+    while matches!(child.try_wait(), Ok(None)) && since.elapsed() < LIMIT {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let _ = child.kill();
+    let _ = child.wait();
 }
 
 /// What plain UDP does here, in the form of the program that measures.

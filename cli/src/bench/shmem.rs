@@ -9,8 +9,8 @@ use super::compare::{Outcome, Results};
 use super::pair::Pair;
 use super::tune;
 use crate::args::WhereArgs;
-use crate::demo::{Temporary, build, compile, example};
-use crate::error::Failed;
+use crate::error::{Failed, say};
+use crate::example::{self, Temporary};
 use crate::install;
 use clap::Args;
 use std::collections::BTreeMap;
@@ -24,8 +24,10 @@ use std::time::{Duration, Instant};
 const PROGRAM: &str = "bench_shmem.c";
 /// The path between daemons.
 const UDP: &str = "udp";
+/// The path through the emulated adapters.
+const RING: &str = "ring";
 /// Symmetric heap of each PE, for every library.
-const HEAP: &str = "32M";
+pub(super) const HEAP: &str = "32M";
 /// How long a launcher may take to end its processes when told to.
 const GRACE: Duration = Duration::from_secs(5);
 
@@ -44,7 +46,7 @@ pub(crate) struct ShmemArgs {
     /// Paths of our own library to measure; ratios are those of the first one. `udp`: half of the PEs each on two daemons
     /// that are started for it, with UDP over loopback between them; its first two peers should use TCP
     #[arg(long, value_delimiter = ',', value_name = "PATH,PATH", default_value = "direct,ring",
-          value_parser = ["direct", "ring", UDP])]
+          value_parser = ["direct", RING, UDP])]
     pub(super) path: Vec<String>,
     /// Runs of each library and number of PEs
     #[arg(long, default_value_t = 7, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
@@ -55,12 +57,15 @@ pub(crate) struct ShmemArgs {
     /// Only quantities whose name contains one of these words, such as `barrier,sum 8`
     #[arg(long, value_delimiter = ',', value_name = "WORD,WORD")]
     only: Vec<String>,
+    /// Measure a put with its quiet on the ring path beside another job of which so many PEs transfer without end
+    #[arg(long, value_delimiter = ',', value_name = "K,K...", value_parser = clap::value_parser!(u32).range(1..=512))]
+    beside: Vec<u32>,
     /// A run that takes longer than this counts as not done
     #[arg(long, default_value_t = 60, value_name = "S", value_parser = clap::value_parser!(u64).range(1..=3600))]
     pub(super) limit: u64,
     /// Measure the algorithms of the collectives instead, and write a table of the fastest ones to a file, for
     /// `angara run --collectives-table FILE`
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["peers", "only", "json"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["peers", "only", "beside", "json"])]
     write_table: Option<PathBuf>,
     /// Write every sample to a file
     #[arg(long, value_name = "FILE")]
@@ -102,7 +107,7 @@ pub(super) struct Library {
 }
 
 impl Library {
-    fn ours(bin: &Path, program: &Path, path: &str, at: &WhereArgs) -> Library {
+    pub(super) fn ours(bin: &Path, program: &Path, path: &str, at: &WhereArgs) -> Library {
         let mut launch = vec![bin.join("angara").into_os_string()];
         launch.extend(["run", "-q", "--heap", HEAP].map(OsString::from));
         if path != UDP {
@@ -154,7 +159,7 @@ impl Library {
             .process_group(0)
             .spawn()
             .map_err(|e| format!("cannot start {}: {e}", self.launch[0].display()))?;
-        let (text, errors, ended) = finish(child, limit);
+        let (text, errors, ended) = finish(child, limit).map_err(|e| format!("cannot start a thread: {e}"))?;
         let took = started.elapsed();
         match ended {
             None => Err(format!("not done after {} s", limit.as_secs())),
@@ -167,10 +172,12 @@ impl Library {
     }
 }
 
+type Reader = std::thread::JoinHandle<String>;
+
 /// Reads what `child` prints until it ends; a child that outlives `limit` is ended, and has no status.
-fn finish(mut child: Child, limit: Duration) -> (String, String, Option<std::process::ExitStatus>) {
+fn finish(mut child: Child, limit: Duration) -> std::io::Result<(String, String, Option<std::process::ExitStatus>)> {
     let read = |pipe: Option<Box<dyn std::io::Read + Send>>| {
-        std::thread::spawn(move || {
+        std::thread::Builder::new().spawn(move || {
             let mut bytes = Vec::new();
             if let Some(mut pipe) = pipe {
                 // A pipe that breaks ends the text; the exit status tells the rest.
@@ -181,7 +188,8 @@ fn finish(mut child: Child, limit: Duration) -> (String, String, Option<std::pro
     };
     let out = read(child.stdout.take().map(|p| Box::new(p) as _));
     let errors = read(child.stderr.take().map(|p| Box::new(p) as _));
-    let status = wait(&mut child, limit);
+    let unread = out.is_err() || errors.is_err();
+    let status = if unread { None } else { wait(&mut child, limit) };
     if status.is_none() {
         signal(&child, rustix::process::Signal::TERM);
         if wait(&mut child, GRACE).is_none() {
@@ -189,8 +197,8 @@ fn finish(mut child: Child, limit: Duration) -> (String, String, Option<std::pro
             let _ = child.wait();
         }
     }
-    let text = |reader: std::thread::JoinHandle<String>| reader.join().unwrap_or_default();
-    (text(out), text(errors), status)
+    let text = |reader: Reader| reader.join().unwrap_or_default();
+    Ok((text(out?), text(errors?), status))
 }
 
 /// The launcher and its processes are one process group.
@@ -214,11 +222,11 @@ fn wait(child: &mut Child, limit: Duration) -> Option<std::process::ExitStatus> 
 /// Measures and shows.
 pub(crate) fn main(args: ShmemArgs) -> Result<u8, Failed> {
     let bin = install::bin_dir()?;
-    build(&bin)?;
-    let source = example(&bin, PROGRAM)?;
+    example::build(&bin)?;
+    let source = example::find(&bin, PROGRAM)?;
     let temporary = Temporary::new("bench")?;
     let program = temporary.0.join("angara");
-    compile(&bin, &source, &program)?;
+    example::compile(&bin, &source, &program)?;
     if let Some(file) = &args.write_table {
         let list: Vec<String> = args.pes.iter().map(u32::to_string).collect();
         let command = format!(
@@ -243,11 +251,14 @@ pub(crate) fn main(args: ShmemArgs) -> Result<u8, Failed> {
     let mut results = Results::new(names, args.path.len());
     for round in 1..=args.repeat {
         for &pes in &args.pes {
-            eprintln!("angara: run {round} of {}, {pes} PEs", args.repeat);
+            abi::complain!("angara: run {round} of {}, {pes} PEs", args.repeat);
             for (i, library) in libraries.iter().enumerate() {
                 once(&args, library, i, pes, &mut results);
                 if library.name == UDP && pes == 2 {
                     results.add(i, pes, &super::pair::floors()?);
+                }
+                if library.name == RING && pes == 2 {
+                    beside(&args, &bin, library, i, &mut results)?;
                 }
             }
             if results.is_empty() {
@@ -256,12 +267,13 @@ pub(crate) fn main(args: ShmemArgs) -> Result<u8, Failed> {
             }
         }
     }
-    println!("{}", results.render(args.repeat));
+    let shown = say!("{}", results.render(args.repeat));
     if let Some(file) = &args.json {
         let text = serde_json::to_string_pretty(&results.json(args.repeat)).expect("plain values are JSON");
+        // What was measured is not lost with the output.
         write(file, &(text + "\n"), "--json")?;
     }
-    Ok(0)
+    shown.map(|()| 0)
 }
 
 fn write(file: &Path, text: &str, option: &str) -> Result<(), Failed> {
@@ -291,6 +303,21 @@ fn once(args: &ShmemArgs, library: &Library, index: usize, pes: u32, results: &m
         Ok((text, _)) => results.add(index, pes, &text),
         Err(why) => results.fail(index, pes, Outcome { what: "the benchmark", why }),
     }
+}
+
+/// A pair of PEs beside other jobs that transfer.
+fn beside(args: &ShmemArgs, bin: &Path, library: &Library, index: usize, results: &mut Results) -> Result<(), Failed> {
+    let (fabricd, limit) = (install::fabricd()?, Duration::from_secs(args.limit));
+    for &streams in &args.beside {
+        if results.failed(index, 2) {
+            break;
+        }
+        match super::beside::measure(bin, &fabricd, &library.program, streams, args.time, limit) {
+            Ok(text) => results.add(index, 2, &text),
+            Err(why) => results.fail(index, 2, Outcome { what: "beside another job", why }),
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]

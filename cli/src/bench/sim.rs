@@ -5,8 +5,8 @@
 //! hardly matter; only what two threads gain is wall-clock time. Beside each figure stands what the *same
 //! run* says of the network: a simulator is fast only while it is right.
 
-use crate::error::Failed;
-use crate::table::Table;
+use crate::error::{self, Failed, say};
+use crate::report::table::Table;
 use clap::Args;
 use fabric::{Config, Effect, Fabric, InjectError, Op, Port, Source};
 use serde_json::{Value, json};
@@ -456,7 +456,7 @@ pub(crate) fn main(args: SimArgs) -> Result<u8, Failed> {
             "others": others, "check": checked.0, "check_met": checked.1}));
     };
     for row in ROWS.iter().filter(|row| wanted(row.name)) {
-        eprintln!("{} ...", row.name);
+        abi::complain!("{} ...", row.name);
         let (figures, checked) = measure(row, args.runs)?;
         let (unit, less) = (row.figure.unit(), row.figure.smaller_is_better());
         add(row.name, flags(row), figures, unit, row.demand, less, row.others, checked);
@@ -466,10 +466,10 @@ pub(crate) fn main(args: SimArgs) -> Result<u8, Failed> {
         add(name, String::new(), figures, "ns/packet-hop", 60.0, true, "", (String::new(), true));
     }
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&rows).expect("rows hold only numbers and names"));
+        say!("{}", serde_json::to_string_pretty(&rows).expect("rows hold only numbers and names"))?;
     } else {
-        println!("{} repetitions each; speed per second of processor time, two threads by the clock", args.runs);
-        print!("{}", table.render());
+        say!("{} repetitions each; speed per second of processor time, two threads by the clock", args.runs)?;
+        error::print(table.render())?;
     }
     Ok(u8::from(!all_met))
 }

@@ -5,6 +5,7 @@
 //! when the launcher dies, sets the affinity, and becomes the program. One extra exec costs about a
 //! millisecond.
 
+use super::terminal;
 use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
 use rustix::thread::{CpuSet, sched_setaffinity};
 use std::ffi::{OsStr, OsString};
@@ -21,6 +22,8 @@ pub(crate) struct Exec<'a> {
     pub(crate) death: Signal,
     /// Cores to run on; `None` leaves the affinity alone.
     pub(crate) cores: Option<&'a [usize]>,
+    /// Put its process group into the foreground of the terminal.
+    pub(crate) foreground: bool,
     /// File to execute.
     pub(crate) file: &'a Path,
     /// Its `argv`, from `argv[0]` on.
@@ -41,6 +44,7 @@ impl Exec<'_> {
             .arg(self.death.as_raw().to_string())
             .arg(std::process::id().to_string())
             .arg(cores)
+            .arg(if self.foreground { "terminal" } else { "-" })
             .arg(self.file)
             .args(self.argv);
         command
@@ -49,14 +53,14 @@ impl Exec<'_> {
 
 /// Becomes the program. `args` are those after [`MODE`].
 pub(crate) fn main(args: &[OsString]) -> ! {
-    let [death, parent, cores, file, argv0, rest @ ..] = args else {
-        eprintln!("angara: `{MODE}` is internal; use `angara run`");
+    let [death, parent, cores, foreground, file, argv0, rest @ ..] = args else {
+        abi::complain!("angara: `{MODE}` is internal; use `angara run`");
         exit(2)
     };
     let number = |s: &OsStr| s.to_str().and_then(|s| s.parse::<i32>().ok());
     let death = number(death).and_then(Signal::from_named_raw);
     if let Err(e) = set_parent_process_death_signal(death) {
-        eprintln!("angara: cannot tie this process to its launcher: {e}");
+        abi::complain!("angara: cannot tie this process to its launcher: {e}");
     }
     // The launcher may have died before the line above: then nobody is going to send the signal.
     if getppid().map(Pid::as_raw_pid) != number(parent) {
@@ -68,10 +72,13 @@ pub(crate) fn main(args: &[OsString]) -> ! {
         // A core that went offline since is no reason to fail.
         let _ = sched_setaffinity(None, &set);
     }
+    if foreground == "terminal" {
+        terminal::enter();
+    }
     let error = Command::new(PathBuf::from(file)).arg0(argv0).args(rest).exec();
     let shown = Path::new(file).display();
     // ENOENT for a file that was there a moment ago means its interpreter is missing.
-    eprintln!("angara: cannot execute {shown}: {error}{}", hint(&error, Path::new(file)));
+    abi::complain!("angara: cannot execute {shown}: {error}{}", hint(&error, Path::new(file)));
     exit(if error.kind() == std::io::ErrorKind::NotFound && !Path::new(file).exists() { 127 } else { 126 })
 }
 

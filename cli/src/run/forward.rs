@@ -39,13 +39,17 @@ pub(crate) struct Output {
 
 impl Output {
     /// Starts the writer of `file`.
-    pub(crate) fn start(file: File) -> Output {
+    ///
+    /// # Errors
+    /// The system starts no more threads.
+    pub(crate) fn start(file: File) -> std::io::Result<Output> {
         let (lines, chunks) = mpsc::channel(QUEUE);
         let (tell, done) = oneshot::channel();
-        std::thread::spawn(move || {
+        let body = move || {
             let _ = tell.send(write_chunks(file, chunks));
-        });
-        Output { lines, done }
+        };
+        std::thread::Builder::new().name("output".into()).spawn(body)?;
+        Ok(Output { lines, done })
     }
 }
 
@@ -157,6 +161,8 @@ pub(crate) enum Input {
     Copy,
     /// A terminal of which this process is in the background.
     Nothing,
+    /// This PE has all of this process's files, and the terminal, if standard input is one.
+    Debug,
 }
 
 impl Input {
@@ -177,14 +183,18 @@ impl Input {
 /// so a thread does it; it ends with the process.
 pub(crate) async fn copy_input(mut to: ChildStdin) {
     let (send, mut receive) = mpsc::channel::<Vec<u8>>(1);
-    std::thread::spawn(move || {
+    let body = move || {
         let mut buffer = [0; 4096];
         while let Ok(n @ 1..) = std::io::stdin().lock().read(&mut buffer) {
             if send.blocking_send(buffer[..n].to_vec()).is_err() {
                 break;
             }
         }
-    });
+    };
+    if let Err(e) = std::thread::Builder::new().name("input".into()).spawn(body) {
+        // PE 0 sees the end of its input.
+        abi::complain!("angara: standard input does not reach PE 0: {e}; raise the limit on processes (ulimit -u)");
+    }
     while let Some(bytes) = receive.recv().await {
         if to.write_all(&bytes).await.is_err() {
             break;
@@ -221,7 +231,7 @@ mod tests {
     fn lines_of_two_pes_never_mix() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let (reader, writer) = rustix::pipe::pipe().unwrap();
-        let out = Output::start(File::from(writer));
+        let out = Output::start(File::from(writer)).unwrap();
         let lines = 5000;
         let text = |c: char| {
             (0..lines).flat_map(|i| format!("{}{i}\n", c.to_string().repeat(50)).into_bytes()).collect::<Vec<u8>>()
@@ -250,7 +260,7 @@ mod tests {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let (reader, writer) = rustix::pipe::pipe().unwrap();
         drop(reader);
-        let out = Output::start(File::from(writer));
+        let out = Output::start(File::from(writer)).unwrap();
         let result = runtime.block_on(async move {
             pump(&b"text\n"[..], out.lines, 0, None).await;
             out.done.await.unwrap()

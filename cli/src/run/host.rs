@@ -6,13 +6,13 @@
 //! `ANGARA_OPTIONS` may hold options of `angara run` (`--torus 4x4 --path ring --report out.json`).
 
 use super::options::{MapArg, Plan};
-use super::{Created, create, last_report, own, place};
+use super::{Created, create, end, own, place};
 use crate::args::run_args;
+use crate::daemon;
 use crate::error::Failed;
-use crate::{daemon, report};
+use ::cluster::Cluster;
 use abi::msg::{Event, Reply, Request};
 use abi::torus::NodeId;
-use fabricd::cluster::Cluster;
 use std::ffi::OsString;
 use std::io::Write;
 use std::os::fd::AsFd;
@@ -31,9 +31,12 @@ pub(crate) const MODE: &str = "__host";
 const STAY: &str = "stay";
 /// Options of the job.
 const ENV_OPTIONS: &str = "ANGARA_OPTIONS";
-/// How long PEs may take to say goodbye after PE 0 has gone.
-const GOODBYE: Duration = Duration::from_secs(5);
-/// How long they may take after a failure: the launcher ends them too, and sees the status of the one that failed.
+/// Time between two looks whether PEs are left, at first and at last.
+const LOOK_FIRST: Duration = Duration::from_millis(5);
+const LOOK_LAST: Duration = Duration::from_millis(160);
+/// How long PEs may take after shmem_global_exit, whose caller may have much to do before it has ended.
+const EXIT_GRACE: Duration = Duration::from_secs(10);
+/// How long PEs may take after a failure: the launcher ends them too, and sees the status of the one that failed.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// Never returns.
@@ -54,6 +57,8 @@ pub(crate) fn main(args: &[OsString]) -> ! {
 
 /// A process group of its own: an interrupt from the terminal is for the PEs, whose end is noticed.
 fn start_again(pes: &OsString, hosts: &OsString) -> Result<(), Failed> {
+    // What PE 0 has open is not for whoever stays, who would keep others waiting for the end of a pipe.
+    abi::trust::keep_descriptors();
     let started = Command::new("/proc/self/exe").arg(MODE).arg(pes).arg(hosts).arg(STAY).process_group(0).spawn();
     started.map(drop).map_err(|e| Failed::runtime(format!("cannot start angara again: {e}"), "see `ulimit -u`"))
 }
@@ -71,6 +76,13 @@ fn stay_for(pes: &OsString, hosts: &OsString) -> Result<(), Failed> {
         let cluster = Cluster::load(file).map_err(|e| Failed::usage(e.to_string(), "mend the cluster file"))?;
         args.map = MapArg::Nodes(nodes_of(&cluster, hosts, args.ppn)?);
     }
+    if args.debug.is_some() || !args.wrap.is_empty() {
+        let remedy = "put the tool before the program there, such as mpiexec -n 8 valgrind ./program";
+        return Err(Failed::usage(
+            format!("{ENV_OPTIONS}: the launcher starts the PEs, not --wrap or --debug"),
+            remedy,
+        ));
+    }
     let plan = Plan::new(&args)?;
     daemon::runtime()?.block_on(async {
         let mut input = Receiver::from_file(own(std::io::stdin().as_fd())?)
@@ -87,12 +99,7 @@ fn stay_for(pes: &OsString, hosts: &OsString) -> Result<(), Failed> {
         // PE 0 reads the line, or is gone; then its end of the other pipe is closed too.
         let _ = writeln!(std::io::stdout(), "{job}:{key}:{dir}");
         keep(&mut place, job, &mut input).await;
-        let traffic = last_report(&mut place, job).await;
-        place.leave().await;
-        match (&args.report, traffic) {
-            (Some(file), Some(traffic)) => report::write(file, &args, &plan, traffic, 0, "ok".into()),
-            _ => Ok(()),
-        }
+        end(place, job, &args, &plan, (0, "ok".into())).await
     })
 }
 
@@ -120,55 +127,75 @@ fn nodes_of(cluster: &Cluster, hosts: &str, ppn: u32) -> Result<Vec<NodeId>, Fai
 
 /// Returns when the PEs have gone, or are to be ended.
 async fn keep(place: &mut place::Place, job: u32, input: &mut Receiver) {
-    let mut byte = [0u8];
-    let patience = loop {
+    let (mut byte, mut first_gone, mut until, mut look) = ([0u8], false, None, LOOK_FIRST);
+    loop {
         tokio::select! {
-            _ = input.read(&mut byte) => break GOODBYE,
-            event = place.control.event() => match event {
-                Some(Event::Abort { pe, status, reason, .. }) => {
-                    let why = if reason.is_empty() { String::new() } else { format!(": {reason}") };
-                    eprintln!("angara: PE {pe} ended the job with status {status}{why}");
-                    break GRACE;
-                }
-                Some(Event::PeLost { pe, .. }) => {
-                    eprintln!("angara: PE {pe} left the job without shmem_finalize; the job was ended");
-                    break GRACE;
-                }
-                Some(Event::HostLost { host, reason, .. }) => {
-                    eprintln!("angara: host {host} was lost: {reason}; the job was ended");
-                    break GRACE;
-                }
-                Some(Event::DaemonEnds { reason, .. }) => {
-                    eprintln!("angara: the daemon of this job {reason}; the job was ended");
-                    place.alive = false;
-                    return;
-                }
-                Some(Event::ChannelError { pe, reason, .. }) => {
-                    eprintln!("angara: the adapter stopped serving PE {pe}: {reason}");
-                }
+            event = place.control.event(), if until.is_none() => match event {
+                Some(event) => match patience(&event) {
+                    Some(patience) => until = Some(Instant::now() + patience),
+                    None if matches!(event, Event::DaemonEnds { .. }) => {
+                        place.alive = false;
+                        return;
+                    }
+                    None => {}
+                },
                 None => {
-                    eprintln!("angara: the daemon of this job has ended, and the job with it; see its log");
+                    abi::complain!("angara: the daemon of this job has ended, and the job with it; see its log");
                     place.alive = false;
                     return;
                 }
             },
+            // PE 0 has gone. The others may go on; if they wait for it, there will be an event.
+            _ = input.read(&mut byte), if !first_gone => first_gone = true,
+            // The daemon tells nobody of a PE that leaves in order.
+            () = sleep(look), if first_gone || until.is_some() => {
+                look = (look * 2).min(LOOK_LAST);
+                let Ok(Reply::Status(status)) = place.control.request(&Request::Status).await else { return };
+                let over = status.jobs.iter().all(|j| j.job != job || j.attached == 0);
+                if over || until.is_some_and(|until| Instant::now() >= until) {
+                    return;
+                }
+            }
         }
-    };
-    let until = Instant::now() + patience;
-    while Instant::now() < until {
-        let Ok(Reply::Status(status)) = place.control.request(&Request::Status).await else { return };
-        if status.jobs.iter().all(|j| j.job != job || j.attached == 0) {
-            return;
-        }
-        // The daemon tells nobody of a PE that leaves in order.
-        sleep(Duration::from_millis(5)).await;
     }
+}
+
+/// Says what happened to the job, and how long its PEs may take to end because of it; nothing if they go on.
+fn patience(event: &Event) -> Option<Duration> {
+    match event {
+        Event::Abort { pe, status, reason, orderly, .. } => {
+            let why = if reason.is_empty() { String::new() } else { format!(": {reason}") };
+            // Of a success nothing needs saying.
+            if *status != 0 || !orderly {
+                abi::complain!("angara: PE {pe} ended the job with status {status}{why}");
+            }
+            return Some(if *orderly { EXIT_GRACE } else { GRACE });
+        }
+        Event::PeLost { pe, finalized: true, .. } => {
+            abi::complain!("angara: PE {pe} exited after shmem_finalize while others waited for it; the job was ended");
+        }
+        Event::PeLost { pe, .. } => {
+            abi::complain!("angara: PE {pe} left the job without shmem_finalize; the job was ended");
+        }
+        Event::HostLost { host, reason, .. } => {
+            abi::complain!("angara: host {host} was lost: {reason}; the job was ended");
+        }
+        Event::DaemonEnds { reason, .. } => {
+            abi::complain!("angara: the daemon of this job {reason}; the job was ended");
+            return None;
+        }
+        Event::ChannelError { pe, reason, .. } => {
+            abi::complain!("angara: the adapter stopped serving PE {pe}: {reason}");
+            return None;
+        }
+    }
+    Some(GRACE)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fabricd::cluster::{blocks, create_key, render};
+    use ::cluster::{blocks, create_key, render};
 
     #[test]
     fn pes_are_placed_on_the_hosts_where_the_launcher_started_them() {

@@ -19,12 +19,15 @@ pub(crate) mod remote;
 mod signals;
 mod spawn;
 mod supervise;
+mod terminal;
 pub(crate) mod user;
+mod wrap;
 
-use crate::error::Failed;
-use crate::{daemon, report};
+use crate::daemon;
+use crate::error::{Failed, no_thread};
+use crate::report::{self, RunReport, Writer};
 use abi::launch::Launch;
-use abi::msg::{Reply, Report, Request};
+use abi::msg::{Reply, Request};
 use forward::{Input, Output, copy_input};
 use options::{Plan, RunArgs};
 use outcome::{Cause, Seen};
@@ -34,11 +37,14 @@ use signals::{Signals, Wish};
 use spawn::{Processes, Program};
 use std::fs::File;
 use std::os::fd::AsFd;
+use std::path::Path;
 use supervise::supervise;
+use terminal::Terminal;
 
 /// Runs a job; the result is the exit code.
 pub(crate) fn main(args: RunArgs) -> Result<u8, Failed> {
     let plan = Plan::new(&args)?;
+    let terminal = args.debug.map(Terminal::new).transpose()?.flatten();
     if let Some(file) = &args.report {
         report::check_writable(file)?;
     }
@@ -51,69 +57,50 @@ pub(crate) fn main(args: RunArgs) -> Result<u8, Failed> {
             tokio::select! {
                 place = place::find(&args, &plan) => break place?,
                 wish = signals.next() => if let Wish::End(signal) = wish {
-                    return Ok(Cause::Signal(signal).code());
+                    return Ok(Cause::Signal(signal, Vec::new(), Vec::new()).code());
                 },
             }
         };
-        run_on(place, &args, &plan, &mut signals).await
+        run_on(place, &args, &plan, &mut signals, terminal).await
     })
 }
 
 /// Runs the job on the daemon in `place`.
-async fn run_on(mut place: Place, args: &RunArgs, plan: &Plan, signals: &mut Signals) -> Result<u8, Failed> {
-    let Created { job, key, placement, cores, remote: others } = match create(&mut place, args, plan).await {
-        Ok(created) => created,
+async fn run_on(
+    mut place: Place,
+    args: &RunArgs,
+    plan: &Plan,
+    signals: &mut Signals,
+    terminal: Option<Terminal>,
+) -> Result<u8, Failed> {
+    let (created, out, err) = match begin(&mut place, args, plan).await {
+        Ok(begun) => begun,
         Err(e) => {
             place.leave().await;
             return Err(e);
         }
     };
-    let out = Output::start(own(std::io::stdout().as_fd())?);
-    let err = Output::start(own(std::io::stderr().as_fd())?);
-    let here: Vec<u32> = (0..args.pes).filter(|pe| others.iter().all(|h| !h.pes.contains(pe))).collect();
-    let cores = bind::assign(args.bind, &bind::Cores::here(), here.len(), &cores);
-    let program = Program {
-        file: plan.program.clone(),
-        argv: args.command.clone(),
-        env: plan.env.clone(),
-        directory: None,
-        label: args.label,
-    };
-    let mut processes = Processes::new();
-    let mut failed = None;
-    for host in &others {
-        let start = Start::new(&program, args.bind, job, &key, args.pes);
-        if let Err(e) = remote::start(&place.dir, start, host, (&out, &err), &mut processes).await {
-            failed = Some(Seen::NotStarted(host.pes[0], format!("{}: {}", e.message, e.remedy)));
-            break;
-        }
+    let mut processes = Processes::new(terminal);
+    let failed = start_all(&created, &place, args, plan, (&out, &err), &mut processes).await;
+    if let Some(child) = processes.has_terminal() {
+        signals.watch(child)?;
     }
-    for (index, &pe) in here.iter().enumerate().filter(|_| failed.is_none()) {
-        let launch = Launch { runtime_dir: place.dir.clone(), job, key: key.clone(), pe, pes: args.pes };
-        let own = cores.as_ref().map(|c| &c[index][..]);
-        let input = if pe == 0 { Input::here() } else { Input::Nothing };
-        match processes.spawn(&program, &launch, own, input, (&out.lines, &err.lines)) {
-            Ok(stdin) => {
-                if let Some(stdin) = stdin {
-                    tokio::spawn(copy_input(stdin));
-                }
-            }
-            Err(e) => {
-                failed = Some(Seen::NotStarted(pe, e.to_string()));
-                break;
-            }
-        }
-    }
+    let Created { job, placement, .. } = created;
     let Output { lines: out_lines, done: mut out_done } = out;
     let Output { lines: err_lines, done: err_done } = err;
     drop((out_lines, err_lines));
-    let cause = supervise(&mut processes, &mut place, job, args, signals, &mut out_done, failed).await;
+    let mut cause = supervise(&mut processes, &mut place, job, args, signals, &mut out_done, failed).await;
 
     processes.release_hosts();
     spawn::kill_descendants(place.private.as_ref().and_then(|p| p.pid()));
+    let written = async {
+        processes.drained().await;
+        let _ = err_done.await;
+        if out_done.is_terminated() { Ok(()) } else { out_done.await.unwrap_or(Ok(())) }
+    };
     tokio::select! {
         // A slow reader may take its time; only the user ends the wait.
-        _ = async { processes.drained().await; let _ = err_done.await; if !out_done.is_terminated() { let _ = out_done.await; } } => {}
+        result = written => cause = cause.or(result.err().and_then(Cause::unwritten)),
         _ = signals.next() => {}
     }
     let code = cause.as_ref().map_or(0, Cause::code);
@@ -121,39 +108,119 @@ async fn run_on(mut place: Place, args: &RunArgs, plan: &Plan, signals: &mut Sig
         None => "ok".to_string(),
         Some(None) => "ended early".into(),
         Some(Some(text)) => {
-            eprintln!("angara: {text}");
+            abi::complain!("angara: {text}");
             text
         }
     };
-    let traffic = last_report(&mut place, job).await;
-    place.leave().await;
-    match (&args.report, traffic) {
-        (None, _) => Ok(code),
-        (Some(file), Some(traffic)) => report::write(file, args, plan, traffic, code, outcome).map(|()| code),
-        (Some(file), None) => {
-            let what = format!("no report in {}: the daemon that counts went away", file.display());
-            Failed::runtime(what, "run again").print("angara");
-            Ok(code.max(1))
+    let reported = end(place, job, args, plan, (code, outcome)).await;
+    match reported {
+        Ok(()) => Ok(code),
+        // The job's own failure says more than the lack of its report.
+        Err(e) if code != 0 => {
+            e.print("angara");
+            Ok(code)
         }
+        Err(e) => Err(e),
     }
 }
 
-/// Ends the job; its traffic comes with the daemon's goodbye.
-async fn last_report(place: &mut Place, job: u32) -> Option<Report> {
+/// Starts every PE; if one cannot be started, which and why.
+async fn start_all(
+    created: &Created,
+    place: &Place,
+    args: &RunArgs,
+    plan: &Plan,
+    (out, err): (&Output, &Output),
+    processes: &mut Processes,
+) -> Option<Seen> {
+    let Created { job, key, cores, remote: others, .. } = created;
+    let here: Vec<u32> = (0..args.pes).filter(|pe| others.iter().all(|h| !h.pes.contains(pe))).collect();
+    let cores = bind::assign(args.bind, &bind::Cores::here(), here.len(), cores);
+    let program = Program {
+        file: plan.program.clone(),
+        argv: args.command.clone(),
+        env: plan.env.clone(),
+        directory: None,
+        label: args.label,
+        wraps: plan.wraps.clone(),
+    };
+    for host in others {
+        if let Some(pe) = args.debug.filter(|pe| host.pes.contains(pe)) {
+            let why = format!("it runs on host {}; --debug is for PEs of this host, use --wrap there", host.host);
+            return Some(Seen::NotStarted(pe, why));
+        }
+        let start = Start::new(&program, args.bind, *job, key, args.pes);
+        if let Err(e) = remote::start(&place.dir, start, host, (out, err), args.debug.is_none(), processes).await {
+            return Some(Seen::NotStarted(host.pes[0], format!("{}: {}", e.message, e.remedy)));
+        }
+    }
+    for (index, &pe) in here.iter().enumerate() {
+        let launch = Launch { runtime_dir: place.dir.clone(), job: *job, key: key.clone(), pe, pes: args.pes };
+        let own = cores.as_ref().map(|c| &c[index][..]);
+        let input = match args.debug {
+            Some(debugged) if debugged == pe => Input::Debug,
+            None if pe == 0 => Input::here(),
+            _ => Input::Nothing,
+        };
+        match processes.spawn(&program, &launch, own, input, (&out.lines, &err.lines)) {
+            Ok(Some(stdin)) => {
+                tokio::spawn(copy_input(stdin));
+            }
+            Ok(None) => {}
+            Err(e) => return Some(Seen::NotStarted(pe, e.to_string())),
+        }
+    }
+    None
+}
+
+/// Writes the report, if one is wanted, and takes down the job and its place.
+async fn end(mut place: Place, job: u32, args: &RunArgs, plan: &Plan, how: (u8, String)) -> Result<(), Failed> {
+    let reported = match &args.report {
+        Some(file) => write_report(&mut place, job, file, args, plan, how).await,
+        None => Ok(()),
+    };
+    if place.alive
+        && let Err(e) = place.control.request(&Request::JobDestroy { job }).await
+    {
+        e.print("angara");
+    }
+    place.leave().await;
+    reported
+}
+
+/// Writes what the daemon has counted, while it still knows the job.
+async fn write_report(
+    place: &mut Place,
+    job: u32,
+    file: &Path,
+    args: &RunArgs,
+    plan: &Plan,
+    (code, outcome): (u8, String),
+) -> Result<(), Failed> {
     if !place.alive {
-        return None;
+        let what = format!("no report in {}: the daemon that counts went away", file.display());
+        return Err(Failed::runtime(what, "run again"));
     }
-    match place.control.request(&Request::JobDestroy { job }).await {
-        Ok(Reply::Report(report)) => Some(report),
-        Ok(other) => {
-            daemon::unexpected(&other).print("angara");
-            None
-        }
-        Err(e) => {
-            e.print("angara");
-            None
+    let head = match place.control.request(&Request::JobReport { job }).await? {
+        Reply::Report(report) => RunReport::new(args, plan, report, code, outcome),
+        other => return Err(daemon::unexpected(&other)),
+    };
+    let mut writer = Writer::new(file, &head)?;
+    let mut next = Some((0, 0));
+    while let Some((from, to)) = next {
+        match place.control.request(&Request::JobPairs { job, from, to }).await? {
+            Reply::Pairs(piece) => {
+                writer.pairs(&piece.pairs)?;
+                next = piece.next;
+            }
+            other => return Err(daemon::unexpected(&other)),
         }
     }
+    let written = writer.finish()?;
+    if written != file && !args.quiet {
+        abi::complain!("angara: the report is large, so it is compressed: {}", written.display());
+    }
+    Ok(())
 }
 
 /// The daemon's answer to a job request.
@@ -174,6 +241,13 @@ async fn create(place: &mut Place, args: &RunArgs, plan: &Plan) -> Result<Create
         Reply::Job { job, key, placement, cores, remote } => Ok(Created { job, key, placement, cores, remote }),
         other => Err(daemon::unexpected(&other)),
     }
+}
+
+/// The job, and the writers of standard output and error.
+async fn begin(place: &mut Place, args: &RunArgs, plan: &Plan) -> Result<(Created, Output, Output), Failed> {
+    let start = |file| Output::start(file).map_err(no_thread);
+    let (out, err) = (start(own(std::io::stdout().as_fd())?)?, start(own(std::io::stderr().as_fd())?)?);
+    Ok((create(place, args, plan).await?, out, err))
 }
 
 /// A file of our own for one of our outputs, without the standard library's buffering.

@@ -1,34 +1,40 @@
 //! Options of `angara run`, and the plan they make: everything decided before anything is started.
 
+use super::wrap::{self, Wrap};
 use crate::error::Failed;
+use abi::env::{DEFAULT_HEAP, parse_size, symmetric_size};
+use abi::fault::{KINDS, examples};
 use abi::job::{Barrier, Collectives, PES_MAX};
 use abi::launch::ENV_TIMEOUT;
 use abi::msg::{JobSpec, Map, Path as EnginePath};
 use abi::torus::{NodeId, Shape};
-use clap::{Args, ValueEnum};
+use clap::{Args, ValueEnum, ValueHint};
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
-/// Symmetric heap per PE unless told otherwise.
-const DEFAULT_HEAP: u64 = 64 << 20;
 /// Makes the library look closer.
 const ENV_CHECK: &str = "SHMEM_DEBUG";
 /// Names a table of collectives to the library.
 pub(crate) const ENV_TABLE: &str = "ANGARA_COLLECTIVES_TABLE";
-/// Environment variable of the OpenSHMEM specification for the symmetric heap size.
-const ENV_HEAP: &str = "SHMEM_SYMMETRIC_SIZE";
+
+/// What is said below the options.
+fn after_help() -> String {
+    let others = examples(KINDS.iter().filter(|k| k.name != "corrupt"), "`, `");
+    format!(
+        "The exit code is that of the first PE that fails, 128+N if signal N killed it, 124 after --timeout, 2 for wrong usage, 1 \
+         if the job could not be run. A link fault is written `link 0,0,0 +X down` or `link 0,0,0 +X corrupt=1%` (or `{others}`), \
+         a node fault `node 1,0,0 down`, each optionally followed by `@2ms`."
+    )
+}
 
 /// What the user asked for.
 #[derive(Args, Clone)]
-#[command(after_help = "The exit code is that of the first PE that fails, 128+N if signal N killed it, 124 after \
---timeout, 2 for wrong usage, 1 if the job could not be run. A link fault is written `link 0,0,0 +X down` or \
-`link 0,0,0 +X corrupt=1%` (or `drop=`, `dup=`, `reorder=`, `delay=2us`, `rate=10M`, `seed=7`), a node fault `node 1,0,0 down`, \
-each optionally followed by `@2ms`.")]
+#[command(after_help = after_help())]
 pub(crate) struct RunArgs {
-    /// Number of PEs (processes); -np is understood too
+    /// Number of PEs (processes); -np is understood too, as are the usual options of other launchers
     #[arg(short = 'n', long = "np", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=PES_MAX as i64))]
     pub(crate) pes: u32,
     /// Torus to run on, such as 2x2x2 [default: the most cubic one that holds the PEs]
@@ -64,12 +70,21 @@ pub(crate) struct RunArgs {
     /// counter (shared memory) or dissemination (puts)
     #[arg(long, value_name = "HOW", default_value = "auto", value_parser = barrier)]
     pub(crate) barrier: Barrier,
-    /// Symmetric heap per PE, such as 64M or 1G [default: $SHMEM_SYMMETRIC_SIZE or 64M]
-    #[arg(long, value_name = "BYTES", value_parser = size)]
+    /// Symmetric heap per PE, such as 64M or 1.5G [default: $SHMEM_SYMMETRIC_SIZE, or 256M where memory allows]
+    #[arg(long, value_name = "BYTES", value_parser = parse_size)]
     pub(crate) heap: Option<u64>,
     /// Break something: `link 0,0,0 +X down`, `link 0,0,0 +X corrupt=1%`, `node 1,0,0 down`; may be repeated
     #[arg(long = "fault", value_name = "SPEC")]
     pub(crate) faults: Vec<String>,
+    /// Start these PEs in another command, which the program and its arguments follow: `--wrap 2 valgrind`,
+    /// `--wrap all 'strace -o trace.$ANGARA_PE'`. PES is a number, a list such as 0,4-7, or all; a shell reads COMMAND; may
+    /// be repeated, and the first one is the outermost
+    #[arg(long, num_args = 2, value_names = ["PES", "COMMAND"])]
+    pub(crate) wrap: Vec<String>,
+    /// Start this PE in gdb, or in what --wrap names for it, and give it the terminal: what is typed, Ctrl-C and Ctrl-Z go
+    /// to it alone
+    #[arg(long, value_name = "PE")]
+    pub(crate) debug: Option<u32>,
     /// Prefix each line of output with the number of the PE that wrote it
     #[arg(long)]
     pub(crate) label: bool,
@@ -80,8 +95,9 @@ pub(crate) struct RunArgs {
     /// memory that is not allocated, overlapping ranges, collectives called differently by different PEs (slow)
     #[arg(long)]
     pub(crate) check: bool,
-    /// Write placement, PE×PE traffic and link traffic to this file; `angara report FILE` shows it
-    #[arg(long, value_name = "FILE.json")]
+    /// Write placement, PE×PE traffic and link traffic to this file; `angara report FILE` shows it. Compressed if the
+    /// name ends in .gz; a large one gets that ending
+    #[arg(long, value_name = "FILE.json[.gz]")]
     pub(crate) report: Option<PathBuf>,
     /// Set an environment variable for the PEs; may be repeated
     #[arg(short = 'x', value_name = "VAR=VAL", value_parser = assignment)]
@@ -96,7 +112,8 @@ pub(crate) struct RunArgs {
     #[arg(short, long)]
     pub(crate) quiet: bool,
     /// Program and its arguments
-    #[arg(value_name = "PROG [ARGS]", required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    #[arg(value_name = "PROG [ARGS]", required = true, trailing_var_arg = true, allow_hyphen_values = true,
+          value_hint = ValueHint::CommandWithArguments)]
     pub(crate) command: Vec<OsString>,
 }
 
@@ -176,40 +193,13 @@ fn word<T: for<'a> Deserialize<'a>>(s: &str, known: &str) -> Result<T, String> {
     serde_json::from_value(serde_json::Value::from(s)).map_err(|_| format!("use {known}"))
 }
 
-/// Bytes with an optional suffix K, M, G or T (powers of 1024); the number may have a fraction,
-/// as the specification allows for `SHMEM_SYMMETRIC_SIZE`.
-pub(crate) fn size(s: &str) -> Result<u64, String> {
-    let bad = || format!("`{s}` is not a size; write bytes with an optional K, M, G or T, such as 64M");
-    let text = s.trim();
-    let text = text.strip_suffix(['b', 'B']).map_or(text, |t| t.strip_suffix('i').unwrap_or(t));
-    let shift = match text.chars().last().ok_or_else(bad)?.to_ascii_lowercase() {
-        'k' => 10,
-        'm' => 20,
-        'g' => 30,
-        't' => 40,
-        c if c.is_ascii_digit() => 0,
-        _ => return Err(bad()),
-    };
-    let digits = if shift == 0 { text } else { &text[..text.len() - 1] };
-    if !digits.starts_with(|c: char| c.is_ascii_digit()) || digits.contains(['e', 'E']) {
-        return Err(bad());
-    }
-    let n: f64 = digits.parse().map_err(|_| bad())?;
-    let bytes = (n * (1u64 << shift) as f64).ceil();
-    if bytes < 1.0 {
-        return Err(format!("`{s}` is too small; give at least one byte"));
-    }
-    if bytes > (1u64 << 46) as f64 {
-        Err(format!("`{s}` is more than a process can map; give less"))
-    } else {
-        Ok(bytes as u64)
-    }
-}
-
 fn seconds(s: &str) -> Result<Duration, String> {
-    let bad = || format!("`{s}` is not a time; write seconds above 0, such as 30 or 0.5");
-    let n: f64 = s.strip_suffix('s').unwrap_or(s).parse().map_err(|_| bad())?;
-    if n > 0.0 { Duration::try_from_secs_f64(n).map_err(|_| bad()) } else { Err(bad()) }
+    let time = match s.parse::<f64>() {
+        Ok(n) => Duration::try_from_secs_f64(n).ok(),
+        Err(_) => abi::text::time(s).map(|ps| Duration::from_nanos(ps / 1000)),
+    };
+    time.filter(|t| !t.is_zero())
+        .ok_or_else(|| format!("`{s}` is not a time; write seconds above 0, such as 30 or 0.5, or 2m"))
 }
 
 fn assignment(s: &str) -> Result<(OsString, OsString), String> {
@@ -231,12 +221,14 @@ pub(crate) struct Plan {
     pub(crate) shape: Shape,
     /// Nodes the job needs.
     pub(crate) nodes: u32,
-    /// Heap per PE.
-    pub(crate) heap: u64,
+    /// Heap per PE, and whether less will do.
+    pub(crate) heap: (u64, bool),
     /// The program's file, found and executable.
     pub(crate) program: PathBuf,
     /// Environment on top of the launcher's own.
     pub(crate) env: Vec<(OsString, OsString)>,
+    /// Commands that start the program of some PEs.
+    pub(crate) wraps: Vec<Wrap>,
 }
 
 impl Plan {
@@ -248,12 +240,7 @@ impl Plan {
         if nodes as usize > shape.nodes() {
             return Err(too_many(args.pes, args.ppn, shape));
         }
-        let heap = match (args.heap, std::env::var(ENV_HEAP)) {
-            (Some(heap), _) => heap,
-            (None, Ok(text)) if !text.is_empty() => size(&text)
-                .map_err(|e| Failed::usage(format!("{ENV_HEAP}: {e}"), "correct the variable, or give --heap"))?,
-            _ => DEFAULT_HEAP,
-        };
+        let heap = heap_of(args, |name| std::env::var_os(name))?;
         let mut env = args.env.clone();
         if let Some(t) = args.timeout {
             env.push((ENV_TIMEOUT.into(), (t.as_secs_f64().ceil() as u64).to_string().into()));
@@ -269,7 +256,7 @@ impl Plan {
             env.push((ENV_TABLE.into(), found.into_os_string()));
         }
         let program = find_program(&args.command[0], std::env::var_os("PATH"))?;
-        Ok(Plan { wanted, shape, nodes, heap, program, env })
+        Ok(Plan { wanted, shape, nodes, heap, program, env, wraps: wrap::of(args)? })
     }
 
     /// The request for a daemon whose network has `shape`.
@@ -285,13 +272,26 @@ impl Plan {
             pes: args.pes,
             ppn: args.ppn,
             map,
-            heap: self.heap,
+            heap: self.heap.0,
+            heap_may_shrink: self.heap.1,
             path: args.path,
             barrier: args.barrier,
             collectives: args.collectives,
             name,
         })
     }
+}
+
+/// The heap per PE, and whether that is only the default. The variables are those of the PEs: the launcher's, which
+/// `here` looks up, with those of `-x` on top.
+fn heap_of(args: &RunArgs, here: impl Fn(&str) -> Option<OsString>) -> Result<(u64, bool), Failed> {
+    if let Some(heap) = args.heap {
+        return Ok((heap, false));
+    }
+    let given = |name: &str| args.env.iter().rev().find(|(n, _)| n == name).map(|(_, value)| value.clone());
+    let asked = symmetric_size(|name| given(name).or_else(|| here(name)))
+        .map_err(|e| Failed::usage(e, "correct the variable, or give --heap"))?;
+    Ok(asked.map_or((DEFAULT_HEAP, true), |heap| (heap, false)))
 }
 
 fn too_many(pes: u32, ppn: u32, shape: Shape) -> Failed {
@@ -413,15 +413,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_follow_the_specification() {
-        assert_eq!(size("64M"), Ok(64 << 20));
-        assert_eq!(size("1.5g"), Ok(3 << 29));
-        assert_eq!(size("4096"), Ok(4096));
-        assert_eq!(size("2KiB"), Ok(2048));
-        assert_eq!(size("0.3k"), Ok(308));
-        for bad in ["", "M", "-1", "64Q", "1e9", "0", "nan", "inf", "0x10", "999999999T"] {
-            assert!(size(bad).is_err(), "{bad}");
-        }
+    fn the_environment_of_the_pes_says_how_much_heap() {
+        let heap = |args: &[&str], env: &[(&str, &str)]| {
+            let all = ["angara", "-n", "1"].iter().chain(args).chain(&["true"]).map(OsString::from).collect();
+            let look = |name: &str| env.iter().find(|(n, _)| *n == name).map(|(_, v)| OsString::from(v));
+            heap_of(&crate::args::run_args(all).expect("valid"), look)
+        };
+        let (new, old) = (("SHMEM_SYMMETRIC_SIZE", "2k"), ("SMA_SYMMETRIC_SIZE", "3.1M"));
+        assert_eq!(heap(&[], &[]).unwrap(), (DEFAULT_HEAP, true));
+        assert_eq!(heap(&[], &[old]).unwrap(), (3250586, false));
+        assert_eq!(heap(&[], &[old, new]).unwrap(), (2048, false));
+        assert_eq!(heap(&["-x", "SMA_SYMMETRIC_SIZE=1k"], &[old]).unwrap(), (1024, false));
+        assert_eq!(heap(&["-x", "SMA_SYMMETRIC_SIZE=1k"], &[new]).unwrap(), (2048, false));
+        assert_eq!(heap(&["--heap", "0"], &[new]).unwrap(), (0, false));
+        assert!(heap(&[], &[("SHMEM_SYMMETRIC_SIZE", "20x")]).unwrap_err().message.contains("20x"));
     }
 
     #[test]
@@ -457,7 +462,8 @@ mod tests {
 
     #[test]
     fn times_and_maps() {
-        assert_eq!(seconds("0.5"), Ok(Duration::from_millis(500)));
+        assert_eq!(["0.5", "500ms"].map(seconds), [Ok(Duration::from_millis(500)), Ok(Duration::from_millis(500))]);
+        assert_eq!(seconds("2m"), Ok(Duration::from_secs(120)));
         assert!(seconds("0").is_err() && seconds("x").is_err() && seconds("inf").is_err());
         assert_eq!("random:7".parse(), Ok(MapArg::Random(7)));
         assert!("random".parse::<MapArg>().unwrap_err().contains("seed"));

@@ -12,8 +12,8 @@ pub(crate) enum Seen {
     Exit(u32, ExitStatus),
     /// A PE asked to end the job: shmem_global_exit, or an error the library met.
     Abort(u32, i32, String),
-    /// A PE's connection to the daemon closed without finalize.
-    Lost(u32),
+    /// A PE left the job without finalize, or after it (true) while others went on.
+    Lost(u32, bool),
     /// A host with PEs of the job does not answer any more; why.
     Host(String, String),
     /// The launcher's other half on a host ended, without a word about the PEs there.
@@ -29,18 +29,20 @@ pub(crate) enum Cause {
     Exit(u32, ExitStatus),
     /// A PE ended the job.
     Abort(u32, i32, String),
-    /// A PE left the job without finalize while others went on.
-    Lost(u32),
+    /// A PE left the job without finalize, or after it (true), while others went on.
+    Lost(u32, bool),
     /// A host was lost.
     Host(String, String),
-    /// The user ended it.
-    Signal(i32),
+    /// The user ended it, with the same as below.
+    Signal(i32, Vec<u32>, Vec<Wait>),
     /// `--timeout`, with the PEs that still ran and what those of them wait for that do.
     Timeout(f64, Vec<u32>, Vec<Wait>),
     /// The daemon went away.
     Daemon(String),
     /// Nobody takes our output any more.
     OutputClosed,
+    /// Our output cannot be written; why.
+    Output(String),
     /// A PE could not be started.
     Spawn(u32, String),
 }
@@ -59,7 +61,7 @@ pub(crate) fn decide(seen: &[Seen]) -> Option<Cause> {
             _ => Cause::Exit(*pe, *status),
         },
         Seen::Abort(pe, status, why) => Cause::Abort(*pe, *status, why.clone()),
-        Seen::Lost(pe) => Cause::Lost(*pe),
+        Seen::Lost(pe, finalized) => Cause::Lost(*pe, *finalized),
         Seen::Host(host, why) => Cause::Host(host.clone(), why.clone()),
         Seen::OtherHalf(host) => Cause::Host(host.clone(), "its launcher's other half ended".into()),
         Seen::NotStarted(pe, why) => Cause::Spawn(*pe, why.clone()),
@@ -73,25 +75,31 @@ pub(crate) fn decide(seen: &[Seen]) -> Option<Cause> {
         return Some(cause(killed));
     }
     let first = seen.iter().find(|s| !matches!(s, Seen::Exit(..)));
-    if let Some(Seen::Lost(pe)) = first
+    if let Some(Seen::Lost(pe, _)) = first
         && let Some(exit) = failed(*pe)
     {
         return Some(cause(exit));
     }
-    seen.iter().find(|s| !matches!(s, Seen::Lost(_))).or(seen.first()).map(cause)
+    seen.iter().find(|s| !matches!(s, Seen::Lost(..))).or(seen.first()).map(cause)
 }
 
 impl Cause {
+    /// What failed to be written to standard output; nothing if its reader had seen enough.
+    pub(crate) fn unwritten(error: std::io::Error) -> Option<Cause> {
+        let closed = error.kind() == std::io::ErrorKind::BrokenPipe;
+        (!closed).then(|| Cause::Output(error.to_string()))
+    }
+
     /// Exit code of the launcher.
     pub(crate) fn code(&self) -> u8 {
         match self {
             Cause::Exit(_, status) => exit_code(*status),
             Cause::Abort(_, 0, _) => 0,
             Cause::Abort(_, status, _) => (*status as u8).max(1),
-            Cause::Signal(signal) => 128 + *signal as u8,
+            Cause::Signal(signal, ..) => 128 + *signal as u8,
             Cause::Timeout(..) => 124,
             Cause::OutputClosed => 128 + 13,
-            Cause::Lost(_) | Cause::Host(..) | Cause::Daemon(_) | Cause::Spawn(..) => 1,
+            Cause::Lost(..) | Cause::Host(..) | Cause::Daemon(_) | Cause::Spawn(..) | Cause::Output(_) => 1,
         }
     }
 
@@ -116,11 +124,18 @@ impl Cause {
                 format!("{} ended the job with status {status}", who(pe))
             }
             Cause::Abort(pe, status, why) => format!("{} ended the job with status {status}: {why}", who(pe)),
-            Cause::Lost(pe) => {
+            Cause::Lost(pe, true) => {
+                format!("{} exited after shmem_finalize while others waited for it; the job was ended", who(pe))
+            }
+            Cause::Lost(pe, false) => {
                 format!("{} left the job without shmem_finalize while others went on; the job was ended", who(pe))
             }
             Cause::Host(host, why) => format!("host {host} was lost: {why}; the job was ended"),
-            Cause::Signal(signal) => format!("ended by signal {signal}{}", signal_name(*signal)),
+            Cause::Signal(signal, running, waits) => {
+                // A job that hangs is often ended like this.
+                let why = if waits.is_empty() { String::new() } else { waiting(running, waits) };
+                format!("ended by signal {signal}{}{why}", signal_name(*signal))
+            }
             Cause::Timeout(seconds, running, waits) => format!(
                 "--timeout {seconds} s is over; still running: {}; the job was ended{}",
                 show_pes(running),
@@ -128,6 +143,7 @@ impl Cause {
             ),
             Cause::Daemon(why) => format!("{why}; the job was ended"),
             Cause::OutputClosed => return None,
+            Cause::Output(why) => format!("cannot write to standard output: {why}; the job was ended"),
             Cause::Spawn(pe, why) => format!("cannot start {}: {why}; the job was ended", who(pe)),
         })
     }
@@ -135,11 +151,16 @@ impl Cause {
 
 /// "PE 3", "PEs 0-2,7".
 pub(crate) fn show_pes(pes: &[u32]) -> String {
-    format!("PE{} {}", if pes.len() == 1 { "" } else { "s" }, crate::table::ranges(pes))
+    format!("PE{} {}", if pes.len() == 1 { "" } else { "s" }, crate::report::table::ranges(pes))
+}
+
+/// [`wait_lines`] behind a first line.
+fn waiting(running: &[u32], waits: &[Wait]) -> String {
+    wait_lines(running, waits).iter().map(|line| format!("\nangara: {line}")).collect()
 }
 
 /// One line per group of PEs that wait for the same, longest first, and one for those that do not wait.
-fn waiting(running: &[u32], waits: &[Wait]) -> String {
+pub(crate) fn wait_lines(running: &[u32], waits: &[Wait]) -> Vec<String> {
     let mut groups: Vec<(&str, f64, Vec<u32>)> = Vec::new();
     for wait in waits {
         match groups.iter_mut().find(|g| g.0 == wait.what) {
@@ -151,15 +172,14 @@ fn waiting(running: &[u32], waits: &[Wait]) -> String {
         }
     }
     groups.sort_by(|a, b| b.1.total_cmp(&a.1));
-    let mut text = String::new();
-    for (what, seconds, pes) in &groups {
-        text += &format!("\nangara: {} waited for {seconds:.1} s: {what}", show_pes(pes));
-    }
+    let line =
+        |(what, seconds, pes): &(&str, f64, Vec<u32>)| format!("{} waited for {seconds:.1} s: {what}", show_pes(pes));
+    let mut lines: Vec<String> = groups.iter().map(line).collect();
     let busy: Vec<u32> = running.iter().copied().filter(|pe| waits.iter().all(|w| w.pe != *pe)).collect();
     if !busy.is_empty() {
-        text += &format!("\nangara: {} did not wait in the library", show_pes(&busy));
+        lines.push(format!("{} did not wait in the library", show_pes(&busy)));
     }
-    text
+    lines
 }
 
 /// The exit code a shell would show.
@@ -213,17 +233,17 @@ mod tests {
         assert_eq!(decide(&[Exit(2, code(3)), Abort(2, 3, why())]), Some(Cause::Abort(2, 3, why())));
         // PE 5 segfaults; PE 1 notices and aborts, and its message comes first.
         assert_eq!(
-            decide(&[Lost(5), Abort(1, 1, why()), Exit(1, code(1)), Exit(5, killed(11))]),
+            decide(&[Lost(5, false), Abort(1, 1, why()), Exit(1, code(1)), Exit(5, killed(11))]),
             Some(Cause::Exit(5, killed(11)))
         );
         // PE 5 exits with 7 without finalize; PE 1 runs into it.
         assert_eq!(
-            decide(&[Exit(1, code(1)), Lost(5), Abort(1, 1, why()), Exit(5, code(7))]),
+            decide(&[Exit(1, code(1)), Lost(5, false), Abort(1, 1, why()), Exit(5, code(7))]),
             Some(Cause::Exit(5, code(7)))
         );
         // PE 5 leaves with 0 and without finalize; the PE that ran into it says so.
-        assert_eq!(decide(&[Lost(5), Abort(1, 1, why())]), Some(Cause::Abort(1, 1, why())));
-        assert_eq!(decide(&[Lost(5)]), Some(Cause::Lost(5)));
+        assert_eq!(decide(&[Lost(5, false), Abort(1, 1, why())]), Some(Cause::Abort(1, 1, why())));
+        assert_eq!(decide(&[Lost(5, true)]), Some(Cause::Lost(5, true)));
         // The agents of a host that is shut down: all that is seen of its PEs comes of that.
         let host = |why: &str| Host("h1".into(), why.into());
         let all = [Exit(3, killed(9)), NotStarted(2, why()), OtherHalf("h1".into()), host("its daemon was shut down")];
@@ -237,7 +257,7 @@ mod tests {
         assert_eq!(Cause::Exit(0, killed(11)).code(), 139);
         assert_eq!(Cause::Abort(0, 0, String::new()).code(), 0);
         assert_eq!(Cause::Abort(0, 256, String::new()).code(), 1);
-        assert_eq!(Cause::Signal(2).code(), 130);
+        assert_eq!(Cause::Signal(2, vec![], vec![]).code(), 130);
     }
 
     #[test]
@@ -256,7 +276,7 @@ mod tests {
             text(Cause::Timeout(1.5, vec![1], vec![])).unwrap(),
             "--timeout 1.5 s is over; still running: PE 1; the job was ended\nangara: PE 1 did not wait in the library"
         );
-        let wait = |pe, seconds, what: &str| Wait { pe, seconds, what: what.into() };
+        let wait = |pe, seconds, what: &str| Wait { pe, seconds, what: what.into(), looks: 0 };
         let waits = vec![wait(0, 1.0, "shmem_barrier_all: all PEs"), wait(1, 1.2, "x == 5"), wait(7, 1.25, "x == 5")];
         assert_eq!(
             text(Cause::Timeout(1.5, vec![0, 1, 2, 7], waits)).unwrap(),
@@ -266,5 +286,12 @@ mod tests {
              angara: PE 2 did not wait in the library"
         );
         assert_eq!(text(Cause::Abort(1, 0, "x".into())), None);
+        assert_eq!(text(Cause::Signal(2, vec![0, 1], vec![])).unwrap(), "ended by signal 2 (SIGINT, interrupted)");
+        assert_eq!(
+            text(Cause::Signal(2, vec![0, 1], vec![wait(1, 0.5, "x == 5")])).unwrap(),
+            "ended by signal 2 (SIGINT, interrupted)\n\
+             angara: PE 1 waited for 0.5 s: x == 5\n\
+             angara: PE 0 did not wait in the library"
+        );
     }
 }

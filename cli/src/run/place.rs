@@ -3,6 +3,7 @@
 use super::options::{Plan, RunArgs};
 use crate::daemon::{Control, Private, runtime_dir, unexpected};
 use crate::error::Failed;
+use abi::fault::place_of;
 use abi::msg::{Reply, Request, Status, Wait};
 use abi::torus::Shape;
 use std::path::{Path, PathBuf};
@@ -32,7 +33,7 @@ pub(crate) async fn find(args: &RunArgs, plan: &Plan) -> Result<Place, Failed> {
         return in_cluster(file, dir, plan).await;
     }
     if args.runtime_dir.is_some() {
-        let mut control = Control::connect(&dir).await?;
+        let mut control = Control::connect(&dir)?;
         let status = control.status().await?;
         return match misfit(&status, plan) {
             None => Ok(place(control, dir, &status, None)),
@@ -43,9 +44,15 @@ pub(crate) async fn find(args: &RunArgs, plan: &Plan) -> Result<Place, Failed> {
         };
     }
     // A fault would hit every job of a shared daemon, so a job with faults gets its own.
-    if args.faults.is_empty()
-        && let Some(mut control) = Control::find(&dir).await?
-    {
+    let running = match args.faults.is_empty() {
+        true => Control::find_trusted(&dir)?,
+        false => Ok(None),
+    };
+    let running = running.unwrap_or_else(|distrust| {
+        abi::complain!("angara: {distrust}; this run gets a daemon of its own. Try: {}", distrust.remedy());
+        None
+    });
+    if let Some(mut control) = running {
         let status = control.status().await?;
         match misfit(&status, plan) {
             None => {
@@ -60,7 +67,7 @@ pub(crate) async fn find(args: &RunArgs, plan: &Plan) -> Result<Place, Failed> {
     }
     let mut private = Private::start(plan.shape).await?;
     let dir = private.dir.clone();
-    let mut control = match Control::connect(&dir).await {
+    let mut control = match Control::connect(&dir) {
         Ok(control) => control,
         Err(_) => return Err(private.failed("does not listen").await),
     };
@@ -71,9 +78,11 @@ pub(crate) async fn find(args: &RunArgs, plan: &Plan) -> Result<Place, Failed> {
 
 /// The daemon in `dir`, which must be one of the cluster that `file` describes.
 async fn in_cluster(file: &Path, dir: PathBuf, plan: &Plan) -> Result<Place, Failed> {
-    let mut control = Control::connect(&dir).await.map_err(|e| {
-        let start = format!("start one: fabricd --cluster {} --runtime-dir {}", file.display(), dir.display());
-        Failed { remedy: start, ..e }
+    let mut control = Control::find(&dir)?.ok_or_else(|| {
+        Failed::runtime(
+            format!("no daemon listens in {}", dir.display()),
+            format!("start one: fabricd --cluster {} --runtime-dir {}", file.display(), dir.display()),
+        )
     })?;
     let status = control.status().await?;
     let cluster = match control.request(&Request::Cluster).await? {
@@ -107,7 +116,7 @@ async fn in_cluster(file: &Path, dir: PathBuf, plan: &Plan) -> Result<Place, Fai
 
 fn say(args: &RunArgs, text: String) {
     if !args.quiet {
-        eprintln!("angara: {text}");
+        abi::complain!("angara: {text}");
     }
 }
 
@@ -132,7 +141,7 @@ impl Place {
                 .request(&Request::FaultSet { spec: spec.clone() })
                 .await
                 .map_err(|e| Failed { code: 2, ..e })?;
-            let name = without_effect(spec);
+            let name = place_of(spec);
             if !self.faults.contains(&name) {
                 self.faults.push(name);
             }
@@ -140,10 +149,12 @@ impl Place {
         Ok(())
     }
 
-    /// What the PEs of `job` wait for; nothing if the daemon does not say.
-    pub(crate) async fn waits(&mut self, job: u32) -> Vec<Wait> {
-        match self.control.request(&Request::JobWaits { job }).await {
-            Ok(Reply::Waits { waits }) if self.alive => waits,
+    /// What the PEs of `job` wait for; nothing if the daemon does not say. Asked on a connection of its own, so that
+    /// the caller need not wait for the answer.
+    pub(crate) async fn waits(&self, job: u32) -> Vec<Wait> {
+        let Ok(Some(mut control)) = Control::find(&self.dir) else { return Vec::new() };
+        match control.request(&Request::JobWaits { job }).await {
+            Ok(Reply::Waits { waits }) => waits,
             _ => Vec::new(),
         }
     }
@@ -166,29 +177,5 @@ impl Place {
         if let Some(private) = self.private {
             private.stop().await;
         }
-    }
-}
-
-/// `link 0,0,0 +X down @2ms` names `link 0,0,0 +X`, `corrupt=1%` every link.
-fn without_effect(spec: &str) -> String {
-    let words: Vec<&str> = spec.split_whitespace().collect();
-    let names = match words.first() {
-        Some(&"link") => 3,
-        Some(word) if word.contains('=') => return "every link".into(),
-        _ => 2,
-    };
-    words[..names.min(words.len())].join(" ")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_fault_is_cleared_by_its_name() {
-        assert_eq!(without_effect("link 0,0,0  +X corrupt=1% @2ms"), "link 0,0,0 +X");
-        assert_eq!(without_effect("node 1,0,0 down"), "node 1,0,0");
-        assert_eq!(without_effect("corrupt=1% drop=1% @2ms"), "every link");
-        assert_eq!(without_effect("every link corrupt=1%"), "every link");
     }
 }

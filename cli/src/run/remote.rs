@@ -10,9 +10,10 @@
 use super::forward::{Chunk, Input, Output};
 use super::options::find_program;
 use super::spawn::{End, Processes, Program, kill_descendants};
+use super::wrap::{self, Wrap};
 use super::{bind, options::Bind, own};
 use crate::daemon::{Control, runtime};
-use crate::error::Failed;
+use crate::error::{Failed, no_thread};
 use abi::launch::Launch;
 use abi::msg::{CoreAdvice, JobHost, Request};
 use rustix::process::Signal;
@@ -72,6 +73,7 @@ pub(crate) struct Start {
     argv: Vec<Vec<u8>>,
     env: Vec<(Vec<u8>, Vec<u8>)>,
     label: bool,
+    wraps: Vec<Wrap>,
     /// Mask of the launcher: files shall come out alike on all hosts.
     umask: u32,
 }
@@ -106,6 +108,7 @@ impl Start {
             argv: program.argv.iter().map(bytes).collect(),
             env: env.collect(),
             label: program.label,
+            wraps: program.wraps.clone(),
             umask: umask(),
         }
     }
@@ -118,15 +121,17 @@ fn umask() -> u32 {
     field.and_then(|f| u32::from_str_radix(f.trim(), 8).ok()).unwrap_or(0o022)
 }
 
-/// Starts the agent on `host` and tells it to start the PEs there, which are `processes` from then on.
+/// Starts the agent on `host` and tells it to start the PEs there, which are `processes` from then on. With `input` PE 0 gets this
+/// process's standard input, if it is there.
 pub(crate) async fn start(
     dir: &Path,
     mut start: Start,
     host: &JobHost,
     outputs: (&Output, &Output),
+    input: bool,
     processes: &mut Processes,
 ) -> Result<(), Failed> {
-    let mut control = Control::connect(dir).await?;
+    let mut control = Control::connect(dir)?;
     control.request(&Request::JobAgent { job: start.job, host: host.host.clone() }).await?;
     let (reader, mut writer) = control.into_stream();
     (start.host, start.pes, start.cores) = (host.host.clone(), host.pes.clone(), host.cores.clone());
@@ -141,8 +146,8 @@ pub(crate) async fn start(
             next = queue.recv().await;
         }
     });
-    if host.pes.contains(&0) && Input::here() != Input::Nothing {
-        forward_input(frames.downgrade());
+    if input && host.pes.contains(&0) && Input::here() != Input::Nothing {
+        forward_input(frames.downgrade()).map_err(no_thread)?;
     }
     let mut ends = BTreeMap::new();
     processes.add_host(frames, writer.abort_handle());
@@ -190,12 +195,12 @@ async fn collect(
 }
 
 /// Reading standard input cannot be interrupted, so a thread does it; it ends with the process.
-fn forward_input(frames: mpsc::WeakSender<(u8, Vec<u8>)>) {
+fn forward_input(frames: mpsc::WeakSender<(u8, Vec<u8>)>) -> io::Result<()> {
     let send = move |kind, bytes: &[u8]| {
         // Gone when the job has ended.
         frames.upgrade().is_some_and(|f| f.blocking_send((kind, bytes.to_vec())).is_ok())
     };
-    std::thread::spawn(move || {
+    let body = move || {
         let mut buffer = [0; 16 * 1024];
         while let Ok(n @ 1..) = io::Read::read(&mut io::stdin().lock(), &mut buffer) {
             if !send(to::INPUT, &buffer[..n]) {
@@ -203,7 +208,8 @@ fn forward_input(frames: mpsc::WeakSender<(u8, Vec<u8>)>) {
             }
         }
         send(to::INPUT_END, &[]);
-    });
+    };
+    std::thread::Builder::new().name("input".into()).spawn(body).map(drop)
 }
 
 /// A signal as a frame.
@@ -269,7 +275,7 @@ async fn serve() -> Result<(), Failed> {
             }
         }
     });
-    let mut processes = Processes::new();
+    let mut processes = Processes::new(None);
     let (out, err) = (lines(from::OUT, &frames), lines(from::ERR, &frames));
     let mut stdin = begin(&start, &mut processes, (&out, &err), &frames).await;
     drop((out, err));
@@ -333,7 +339,9 @@ async fn begin(
         Ok(_) if !directory.is_dir() => {
             Some(format!("host {}: there is no directory {}; make it there", start.host, directory.display()))
         }
-        Ok(_) => None,
+        Ok(_) => wrap::check(&start.wraps, &start.pes)
+            .err()
+            .map(|e| format!("host {}: {}; {}", start.host, e.message, e.remedy)),
     };
     if let Some(why) = missing {
         for pe in &start.pes {
@@ -347,6 +355,7 @@ async fn begin(
         env: start.env.iter().map(|(name, value)| (os(name), os(value))).collect(),
         directory: Some(directory),
         label: start.label,
+        wraps: start.wraps.clone(),
     };
     let cores = bind::assign(start.bind, &bind::Cores::here(), start.pes.len(), &start.cores);
     let mut stdin = None;

@@ -3,9 +3,13 @@
 use super::exec::Exec;
 use super::forward::{Chunk, Input, pump};
 use super::remote::signal_frame;
+use super::terminal::{self, Terminal};
+use super::wrap::{self, Wrap};
 use abi::launch::Launch;
-use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, kill_process_group, setrlimit};
-use std::collections::{BTreeMap, HashMap};
+use rustix::process::{
+    Pid, PidfdFlags, Resource, Rlimit, Signal, getrlimit, kill_process_group, pidfd_open, pidfd_send_signal, setrlimit,
+};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
@@ -29,6 +33,8 @@ pub(crate) struct Program {
     pub(crate) directory: Option<PathBuf>,
     /// Put the PE's number before each line of output.
     pub(crate) label: bool,
+    /// Commands that start it on some PEs.
+    pub(crate) wraps: Vec<Wrap>,
 }
 
 /// Where a process runs.
@@ -56,13 +62,24 @@ pub(crate) struct Processes {
     /// Agents on other hosts, which take frames, and the tasks that pass them on.
     hosts: Vec<(mpsc::Sender<Frame>, AbortHandle)>,
     waits: JoinSet<(u32, End)>,
+    /// Seen to have ended, but not yet told.
+    ended: VecDeque<(u32, End)>,
     pumps: JoinSet<()>,
+    /// The terminal, if it is for one of them.
+    terminal: Option<Terminal>,
 }
 
 impl Processes {
-    /// Nothing yet.
-    pub(crate) fn new() -> Processes {
-        Processes { running: BTreeMap::new(), hosts: Vec::new(), waits: JoinSet::new(), pumps: JoinSet::new() }
+    /// Nothing yet; `terminal` is for one that is to come.
+    pub(crate) fn new(terminal: Option<Terminal>) -> Processes {
+        Processes {
+            running: BTreeMap::new(),
+            hosts: Vec::new(),
+            waits: JoinSet::new(),
+            ended: VecDeque::new(),
+            pumps: JoinSet::new(),
+            terminal,
+        }
     }
 
     /// Starts PE `launch.pe`. It leads a process group of its own, so that its children die with it. Returns the
@@ -75,7 +92,11 @@ impl Processes {
         input: Input,
         outputs: (&mpsc::Sender<Chunk>, &mpsc::Sender<Chunk>),
     ) -> std::io::Result<Option<ChildStdin>> {
-        let exec = Exec { death: Signal::KILL, cores, file: &program.file, argv: &program.argv };
+        let pe = launch.pe;
+        let (file, argv) = wrap::command(&program.wraps, pe, &program.file, &program.argv);
+        let mut terminal = self.terminal.as_mut().filter(|t| t.pe == pe);
+        let foreground = terminal.is_some();
+        let exec = Exec { death: Signal::KILL, cores, foreground, file: &file, argv: &argv };
         let mut command = Command::from(exec.command());
         if let Some(directory) = &program.directory {
             command.env_clear().current_dir(directory);
@@ -84,21 +105,25 @@ impl Processes {
             .envs(program.env.iter().map(|(k, v)| (k, v)))
             .envs(launch.to_env())
             .stdin(match input {
-                Input::Inherit => Stdio::inherit(),
+                Input::Inherit | Input::Debug => Stdio::inherit(),
                 Input::Copy => Stdio::piped(),
                 Input::Nothing => Stdio::null(),
             })
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
             .process_group(0);
+        if input != Input::Debug {
+            command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        }
         let mut child: Child = command.spawn()?;
-        let pe = launch.pe;
         let label = program.label.then(|| format!("[{pe}] "));
-        let (out, err) = (child.stdout.take().expect("piped above"), child.stderr.take().expect("piped above"));
-        self.pumps.spawn(pump(out, outputs.0.clone(), pe, label.clone()));
-        self.pumps.spawn(pump(err, outputs.1.clone(), pe, label));
+        if let (Some(out), Some(err)) = (child.stdout.take(), child.stderr.take()) {
+            self.pumps.spawn(pump(out, outputs.0.clone(), pe, label.clone()));
+            self.pumps.spawn(pump(err, outputs.1.clone(), pe, label));
+        }
         if let Some(pid) = child.id().and_then(|id| Pid::from_raw(id as i32)) {
             self.running.insert(pe, Running::Here(pid));
+            if let Some(terminal) = &mut terminal {
+                terminal.started(pid);
+            }
         }
         let stdin = child.stdin.take();
         self.waits.spawn(async move {
@@ -126,14 +151,42 @@ impl Processes {
 
     /// The next PE that ended; `None` when all have. May be cancelled.
     pub(crate) async fn next_end(&mut self) -> Option<(u32, End)> {
+        if let Some(ended) = self.ended.pop_front() {
+            return Some(ended);
+        }
         let (pe, end) = self.waits.join_next().await?.expect("waiting does not panic");
-        self.running.remove(&pe);
+        self.forget(pe);
         Some((pe, end))
+    }
+
+    fn forget(&mut self, pe: u32) {
+        self.running.remove(&pe);
+        self.terminal.take_if(|t| t.pe == pe);
+    }
+
+    /// The process that has the terminal.
+    pub(crate) fn has_terminal(&self) -> Option<Pid> {
+        self.terminal.as_ref().and_then(Terminal::group)
+    }
+
+    /// Stops the job and this process, as a shell's Ctrl-Z does, until they are continued.
+    pub(crate) async fn stop(&mut self) {
+        self.signal(Signal::STOP).await;
+        if let Some(terminal) = &mut self.terminal {
+            terminal.take();
+        }
+        // Ctrl-Z for a PE that has the terminal went to it alone.
+        terminal::stop_here(self.terminal.is_some());
+        // Here again after `fg` or SIGCONT.
+        if let Some(terminal) = &mut self.terminal {
+            terminal.give();
+        }
+        self.signal(Signal::CONT).await;
     }
 
     /// All processes have ended.
     pub(crate) fn all_done(&self) -> bool {
-        self.waits.is_empty()
+        self.waits.is_empty() && self.ended.is_empty()
     }
 
     /// PEs that still run.
@@ -142,7 +195,13 @@ impl Processes {
     }
 
     /// Sends a signal to every PE that still runs and its process group.
-    pub(crate) async fn signal(&self, signal: Signal) {
+    pub(crate) async fn signal(&mut self, signal: Signal) {
+        // The number of one that has been waited for may be anybody's.
+        while let Some(ended) = self.waits.try_join_next() {
+            let (pe, end) = ended.expect("waiting does not panic");
+            self.forget(pe);
+            self.ended.push_back((pe, end));
+        }
         for running in self.running.values() {
             if let Running::Here(pid) = running {
                 let _ = kill_process_group(*pid, signal);
@@ -180,32 +239,39 @@ impl Processes {
 /// Kills every process that descends from this one, except `spare` (the private daemon): what PEs
 /// left behind. As a child subreaper this process inherits their orphans, so all are found.
 pub(crate) fn kill_descendants(spare: Option<u32>) {
-    let me = std::process::id();
     // A process can fork while the list is read; repeat until a pass finds nothing new.
     for _ in 0..100 {
-        let parents = parents();
-        let mine = |mut pid: u32| {
-            while let Some(&parent) = parents.get(&pid) {
-                if Some(pid) == spare {
-                    return false;
-                }
-                if parent == me {
-                    return true;
-                }
-                pid = parent;
-            }
-            false
-        };
-        let victims: Vec<u32> = parents.keys().copied().filter(|&p| mine(p)).collect();
-        if victims.is_empty() {
+        let found = descendants(spare);
+        if found.is_empty() {
             return;
         }
-        for pid in victims.into_iter().filter_map(|p| Pid::from_raw(p as i32)) {
-            let _ = kill_process(pid, Signal::KILL);
-            let _ = rustix::process::waitpid(Some(pid), rustix::process::WaitOptions::NOHANG);
+        let hold = |pid: u32| Some((pid, pidfd_open(Pid::from_raw(pid as i32)?, PidfdFlags::empty()).ok()?));
+        let held: Vec<_> = found.into_iter().filter_map(hold).collect();
+        // The number of one that ended meanwhile may be anybody's; what is held now is looked at once more.
+        let still = descendants(spare);
+        for (pid, process) in held.iter().filter(|(pid, _)| still.contains(pid)) {
+            let _ = pidfd_send_signal(process, Signal::KILL);
+            let _ = rustix::process::waitpid(Pid::from_raw(*pid as i32), rustix::process::WaitOptions::NOHANG);
         }
         std::thread::yield_now();
     }
+}
+
+fn descendants(spare: Option<u32>) -> Vec<u32> {
+    let (me, parents) = (std::process::id(), parents());
+    let mine = |mut pid: u32| {
+        while let Some(&parent) = parents.get(&pid) {
+            if Some(pid) == spare {
+                return false;
+            }
+            if parent == me {
+                return true;
+            }
+            pid = parent;
+        }
+        false
+    };
+    parents.keys().copied().filter(|&p| mine(p)).collect()
 }
 
 /// Parent of each live process (zombies left out).

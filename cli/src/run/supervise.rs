@@ -5,12 +5,12 @@ use super::outcome::{self, Cause, Seen, decide, exit_code};
 use super::place::Place;
 use super::signals::{Signals, Wish};
 use super::spawn::{End, Processes};
-use abi::msg::Event;
+use abi::msg::{Event, Wait};
 use rustix::process::Signal;
 use std::collections::HashSet;
 use std::time::Duration;
 use tokio::sync::oneshot;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep_until, timeout};
 
 /// After a failure, other messages about it arrive within this time.
 const SETTLE: Duration = Duration::from_millis(100);
@@ -18,6 +18,10 @@ const SETTLE: Duration = Duration::from_millis(100);
 const LOST: Duration = Duration::from_secs(1);
 /// Time between asking processes to end and killing them.
 const GRACE: Duration = Duration::from_secs(1);
+/// How long the daemon may take to say what PEs wait for, before the job ends without that.
+const ASK: Duration = Duration::from_secs(1);
+/// The same after shmem_global_exit, whose caller may have much to do before it has ended.
+const EXIT_GRACE: Duration = Duration::from_secs(10);
 /// How long killed processes may take to be gone, those of other hosts included.
 const GONE: Duration = Duration::from_secs(15);
 
@@ -35,10 +39,13 @@ enum Phase {
 struct Watch<'a> {
     processes: &'a mut Processes,
     place: &'a mut Place,
+    job: u32,
     phase: Phase,
     seen: Vec<Seen>,
     clean_exits: HashSet<u32>,
     cause: Option<Cause>,
+    /// A PE has ended the program in order.
+    orderly: bool,
 }
 
 /// Waits until every process has ended, or was killed and given up. Returns why the job failed, if it did.
@@ -51,36 +58,43 @@ pub(crate) async fn supervise(
     output: &mut oneshot::Receiver<std::io::Result<()>>,
     failed: Option<Seen>,
 ) -> Option<Cause> {
-    let mut watch =
-        Watch { processes, place, phase: Phase::Running, seen: Vec::new(), clean_exits: HashSet::new(), cause: None };
+    let mut watch = Watch {
+        processes,
+        place,
+        job,
+        phase: Phase::Running,
+        seen: Vec::new(),
+        clean_exits: HashSet::new(),
+        cause: None,
+        orderly: false,
+    };
     if let Some(why) = failed {
         watch.seen.push(why);
         watch.settle(SETTLE);
     }
-    let timeout = args.timeout.map(|t| (t, Instant::now() + t));
+    let limit = args.timeout.map(|t| (t, Instant::now() + t));
     let mut output_open = true;
     while !watch.processes.all_done() {
         let timer = match watch.phase {
-            Phase::Running => timeout.map(|t| t.1),
+            Phase::Running => limit.map(|t| t.1),
             Phase::Settling(at) | Phase::Ending(at) | Phase::Killed(at) => Some(at),
         };
         let alive = watch.place.alive;
         tokio::select! {
             biased;
             Some((pe, end)) = watch.processes.next_end() => watch.ended(pe, end).await,
-            wish = signals.next() => watch.wish(wish).await,
+            wish = signals.next() => watch.wish(wish, signals).await,
             event = watch.place.control.event(), if alive => watch.event(event).await,
             result = &mut *output, if output_open => {
                 output_open = false;
-                if let Ok(Err(_)) = result {
-                    watch.end(Cause::OutputClosed).await;
+                if let Ok(Err(e)) = result {
+                    watch.end(Cause::unwritten(e).unwrap_or(Cause::OutputClosed)).await;
                 }
             }
             () = sleep_until(timer.unwrap_or_else(Instant::now)), if timer.is_some() => match watch.phase {
                 Phase::Running => {
-                    let running = watch.processes.still_running();
-                    let waits = watch.place.waits(job).await;
-                    watch.end(Cause::Timeout(timeout.map_or(0.0, |t| t.0.as_secs_f64()), running, waits)).await;
+                    let (running, waits) = watch.waits().await;
+                    watch.end(Cause::Timeout(limit.map_or(0.0, |t| t.0.as_secs_f64()), running, waits)).await;
                 }
                 Phase::Settling(_) => watch.settled().await,
                 Phase::Ending(_) => watch.kill().await,
@@ -121,7 +135,7 @@ impl Watch<'_> {
             self.processes.signal(Signal::TERM).await;
             // A stopped process acts on SIGTERM only when it goes on.
             self.processes.signal(Signal::CONT).await;
-            self.phase = Phase::Ending(Instant::now() + GRACE);
+            self.phase = Phase::Ending(Instant::now() + if self.orderly { EXIT_GRACE } else { GRACE });
         }
     }
 
@@ -142,7 +156,7 @@ impl Watch<'_> {
             format!("{} on {place}", outcome::show_pes(pes))
         });
         let left = left.collect::<Vec<_>>().join(", ");
-        eprintln!("angara: {left} did not end within {GONE:?} of being killed; look for what is left there");
+        abi::complain!("angara: {left} did not end within {GONE:?} of being killed; look for what is left there");
     }
 
     async fn ended(&mut self, pe: u32, end: End) {
@@ -169,16 +183,29 @@ impl Watch<'_> {
         debug_assert!(status.success() || exit_code(status) != 0);
     }
 
-    async fn wish(&mut self, wish: Wish) {
+    /// PEs that still run, and what those of them wait for that do.
+    async fn waits(&mut self) -> (Vec<u32>, Vec<Wait>) {
+        let running = self.processes.still_running();
+        let waits = timeout(ASK, self.place.waits(self.job)).await.unwrap_or_default();
+        (running, waits)
+    }
+
+    async fn wish(&mut self, wish: Wish, signals: &mut Signals) {
         match wish {
             Wish::End(_) if self.cause.is_some() => self.kill().await,
-            Wish::End(signal) => self.end(Cause::Signal(signal)).await,
-            Wish::Stop => {
-                self.processes.signal(Signal::STOP).await;
-                let _ = rustix::process::kill_process(rustix::process::getpid(), Signal::STOP);
-                // Here again after `fg` or SIGCONT.
-                self.processes.signal(Signal::CONT).await;
+            Wish::End(signal) => {
+                let found = tokio::select! {
+                    found = self.waits() => Some(found),
+                    _ = signals.next() => None,
+                };
+                let hurry = found.is_none();
+                let (running, waits) = found.unwrap_or_default();
+                self.end(Cause::Signal(signal, running, waits)).await;
+                if hurry {
+                    self.kill().await;
+                }
             }
+            Wish::Stop => self.processes.stop().await,
         }
     }
 
@@ -195,12 +222,13 @@ impl Watch<'_> {
                     self.end(Cause::Daemon(why)).await;
                 }
             }
-            Some(Event::Abort { pe, status, reason, .. }) => {
+            Some(Event::Abort { pe, status, reason, orderly, .. }) => {
+                self.orderly |= orderly;
                 self.seen.push(Seen::Abort(pe, status, reason));
                 self.settle(SETTLE);
             }
-            Some(Event::PeLost { pe, .. }) => {
-                self.seen.push(Seen::Lost(pe));
+            Some(Event::PeLost { pe, finalized, .. }) => {
+                self.seen.push(Seen::Lost(pe, finalized));
                 self.settle(LOST);
             }
             Some(Event::HostLost { host, reason, .. }) => {
@@ -212,7 +240,7 @@ impl Watch<'_> {
                 self.end(Cause::Daemon(format!("the daemon (pid {}) {reason}", self.place.pid))).await;
             }
             Some(Event::ChannelError { pe, reason, .. }) => {
-                eprintln!("angara: the adapter stopped serving PE {pe}: {reason}");
+                abi::complain!("angara: the adapter stopped serving PE {pe}: {reason}");
             }
         }
     }
@@ -236,7 +264,7 @@ impl Watch<'_> {
         if self.cause.is_some() {
             return;
         }
-        self.seen.retain(|s| !matches!(s, Seen::Lost(pe) if self.clean_exits.contains(pe)));
+        self.seen.retain(|s| !matches!(s, Seen::Lost(pe, _) if self.clean_exits.contains(pe)));
         self.cause = decide(&self.seen);
     }
 }

@@ -2,7 +2,7 @@
 //! in the name of those whose jobs they are.
 //!
 //! First the session, so that no terminal of root's stays within reach; then the groups, for which one must
-//! still be root; then the program anew, so that nothing of root's process is left in it.
+//! still be root; then the program anew, without what root's process had open, so that nothing of that is left in it.
 
 use rustix::process::{Gid, Uid, getegid, geteuid, getgid, getuid, setsid};
 use rustix::thread::{set_thread_gid, set_thread_groups, set_thread_uid};
@@ -18,22 +18,23 @@ pub(crate) const MODE: &str = "__as";
 /// Becomes the user. This process has one thread only, so its credentials are those of the process.
 pub(crate) fn main(args: &[OsString]) -> ! {
     let [uid, gid, groups, rest @ ..] = args else {
-        eprintln!("angara: `{MODE}` is internal; use `angara run`");
+        abi::complain!("angara: `{MODE}` is internal; use `angara run`");
         exit(2)
     };
     let number = |s: &str| s.parse::<u32>().ok().filter(|n| *n != u32::MAX);
     let groups = groups.to_str().and_then(|all| all.split(',').map(number).collect::<Option<Vec<u32>>>());
     let (Some(uid), Some(gid), Some(groups)) = (uid.to_str().and_then(number), gid.to_str().and_then(number), groups)
     else {
-        eprintln!("angara: `{MODE}` was given no user");
+        abi::complain!("angara: `{MODE}` was given no user");
         exit(2)
     };
     if let Err(e) = become_user(uid, gid, &groups) {
-        eprintln!("angara: cannot become user {uid}: {e}; fabricd needs CAP_SETUID and CAP_SETGID for that");
+        abi::complain!("angara: cannot become user {uid}: {e}; fabricd needs CAP_SETUID and CAP_SETGID for that");
         exit(1)
     }
+    abi::trust::keep_descriptors();
     let error = Command::new("/proc/self/exe").args(rest).exec();
-    eprintln!("angara: cannot start again as user {uid}: {error}");
+    abi::complain!("angara: cannot start again as user {uid}: {error}");
     exit(1)
 }
 

@@ -7,8 +7,9 @@
 //! and its target compares; so the check costs a comparison per delivered packet and is always on.
 //! It ends for a job whose barrier has failed: its nodes no longer agree on the number.
 
-use crate::Fabric;
-use crate::slab::{Packet, flag};
+use super::state::Barriers;
+use crate::adapter::Adapters;
+use crate::packet::{Packet, flag};
 use crate::types::*;
 use abi::torus::NodeId;
 
@@ -46,9 +47,9 @@ pub(crate) fn stamp_of(p: &Packet) -> u16 {
     p.flags >> SHIFT & 3
 }
 
-impl Fabric {
+impl Barriers {
     /// What the model saw of the job's barriers; see [`BarrierCheck`].
-    pub fn barrier_check(&self, job: JobId) -> BarrierCheck {
+    pub(crate) fn barrier_check(&self, job: JobId) -> BarrierCheck {
         self.job(job).map_or_else(BarrierCheck::default, |j| j.group.check)
     }
 
@@ -61,13 +62,20 @@ impl Fabric {
     }
 
     /// A node leaves the barrier with these ports.
-    pub(super) fn check_exit(&mut self, job: JobId, node: NodeId, ports: &[(u32, u32)], full: bool) {
+    pub(super) fn check_exit(
+        &mut self,
+        host: &mut Adapters,
+        job: JobId,
+        node: NodeId,
+        ports: &[(u32, u32)],
+        full: bool,
+    ) {
         let Some(m) = self.member(job, node) else { return };
         let number = (m.left % 4) as usize;
         m.left += 1;
         let finished = ports.iter().all(|(port, _)| {
             let port = *port as usize;
-            self.ports[port].outstanding == 0 && self.unanswered(port) == 0
+            host.ports[port].outstanding == 0 && host.unanswered(port) == 0
         });
         let Some(j) = self.jobs[job as usize].as_mut() else { return };
         let group = &mut j.group;
@@ -84,29 +92,29 @@ impl Fabric {
         group.check.early += u64::from(early);
         group.check.unfinished += u64::from(full && !finished);
         if early {
-            self.barrier_error(job, node, NetError::EarlyExit { node });
+            self.barrier_error(host, job, node, NetError::EarlyExit { node });
         }
         if full && !finished {
-            self.barrier_error(job, node, NetError::Unfinished { node });
+            self.barrier_error(host, job, node, NetError::Unfinished { node });
         }
     }
 
     /// A packet is delivered whose stamp is not that of its target's port.
     #[cold]
-    pub(crate) fn check_late(&mut self, port: usize, h: u32) {
-        let p = self.packets[h];
+    pub(crate) fn check_late(&mut self, host: &mut Adapters, port: usize, h: u32) {
+        let p = host.chip.packets[h];
         let job = p.job;
-        let behind = (self.ports[port].stamp >> SHIFT).wrapping_sub(stamp_of(&p)) & 3;
+        let behind = (host.ports[port].stamp >> SHIFT).wrapping_sub(stamp_of(&p)) & 3;
         let Some(j) = self.jobs[job as usize].as_mut().filter(|j| j.group.checked) else { return };
         // 3 is a packet from a node that has left the barrier its target is still in.
         if behind != 3 && !p.is(flag::RESULT) {
             j.group.check.late += 1;
-            self.barrier_error(job, p.dst, NetError::LatePacket { from: p.src, to: p.dst });
+            self.barrier_error(host, job, p.dst, NetError::LatePacket { from: p.src, to: p.dst });
         }
     }
 
-    fn barrier_error(&mut self, job: JobId, node: NodeId, what: NetError) {
+    fn barrier_error(&mut self, host: &mut Adapters, job: JobId, node: NodeId, what: NetError) {
         let at = Port { node, endpoint: self.first_endpoint(job, node) };
-        self.effect(Effect::Error { at, job, what, time: self.now });
+        host.effect(Effect::Error { at, job, what, time: host.chip.now });
     }
 }

@@ -1,37 +1,39 @@
 //! Who takes part in a job's barriers: its nodes, the nodes between them, and how far they are apart.
 
-use super::{BarrierFamily, Member};
-use crate::Fabric;
-use crate::topology::{DIRS, NONE};
+use super::family::BarrierFamily;
+use super::state::Barriers;
+use super::state::Member;
+use crate::adapter::Adapters;
+use crate::routes::{DIRS, NONE};
 use crate::types::JobId;
-use abi::torus::NodeId;
+use abi::torus::{Coords, NodeId, Shape};
 
 /// Above this many nodes of a job (and for jobs that fill the network) the group is every node.
 const GROUP_EXACT: usize = 128;
 /// Above this many nodes of a job K is not the longest route but a bound for it.
 const LONGEST_EXACT: usize = 2048;
 
-impl Fabric {
+impl Barriers {
     /// Computes K and the transit nodes if a route change or a new job made that necessary.
-    pub(crate) fn prepare_group(&mut self, job: JobId) {
+    pub(crate) fn prepare_group(&mut self, host: &mut Adapters, job: JobId) {
         let Some(j) = self.jobs.get_mut(job as usize).and_then(Option::as_mut) else { return };
         if j.group.phases.is_some() {
             return;
         }
         let (nodes, family) = (j.nodes.clone(), j.group.family);
-        let (longest, cut) = match family == BarrierFamily::Multiphase || self.routes.any_dead() {
-            true => self.longest_among(&nodes),
+        let (longest, cut) = match family == BarrierFamily::Multiphase || host.chip.routes.any_dead() {
+            true => self.longest_among(host, &nodes),
             false => (0, None),
         };
-        let inside = if family == BarrierFamily::Multiphase { self.inside(&nodes) } else { Vec::new() };
-        let (net, routes) = (self.net.clone(), &self.routes);
+        let inside = if family == BarrierFamily::Multiphase { self.inside(host, &nodes) } else { Vec::new() };
+        let (net, routes) = (host.chip.net.clone(), &host.chip.routes);
         let Some(j) = self.jobs[job as usize].as_mut() else { return };
         let group = &mut j.group;
         group.phases = Some(longest);
         group.cut = cut;
         group.checked &= cut.is_none();
         if family != BarrierFamily::Multiphase {
-            return self.prepare_messages(job);
+            return self.prepare_messages(host, job);
         }
         let barrier = group.members.iter().filter(|m| m.ports > 0).map(|m| m.done).min().unwrap_or(0);
         for node in 0..net.nodes as u32 {
@@ -54,19 +56,21 @@ impl Fabric {
         }
     }
 
-    fn longest_among(&self, nodes: &[NodeId]) -> (u32, Option<(NodeId, NodeId)>) {
-        if nodes.len() > LONGEST_EXACT {
+    fn longest_among(&self, host: &Adapters, nodes: &[NodeId]) -> (u32, Option<(NodeId, NodeId)>) {
+        let whole = !host.chip.routes.any_dead();
+        if nodes.len() > LONGEST_EXACT && !whole {
             // A detour may go the long way round in every dimension, with a first and a last step.
-            let (shape, whole) = (&self.net.shape, !self.routes.any_dead());
-            let reach = |size: usize| if whole && shape.is_torus() { size / 2 } else { size - 1 };
-            let hops: usize = shape.dims().iter().map(|size| reach(*size as usize)).sum();
-            let dead = nodes.iter().find(|n| !self.routes.node_up(**n));
-            return (hops as u32 + if whole { 0 } else { 2 }, dead.map(|n| (nodes[0], *n)));
+            let hops: usize = host.chip.net.shape.dims().iter().map(|size| *size as usize - 1).sum();
+            let dead = nodes.iter().find(|n| !host.chip.routes.node_up(**n));
+            return (hops as u32 + 2, dead.map(|n| (nodes[0], *n)));
+        }
+        if whole {
+            return (longest_route(&host.chip.net.shape, nodes), None);
         }
         let mut longest = 0;
         for &a in nodes {
             for &b in nodes {
-                match self.routes.hops(a, b) {
+                match host.chip.routes.hops(a, b) {
                     Some(hops) => longest = longest.max(hops),
                     None => return (longest, Some((a, b))),
                 }
@@ -76,36 +80,71 @@ impl Fabric {
     }
 
     /// Nodes a packet between two of `nodes` may pass, adaptive ones included.
-    fn inside(&self, nodes: &[NodeId]) -> Vec<bool> {
-        let all = self.net.nodes;
-        if nodes.len() > GROUP_EXACT || nodes.len() == all {
-            return vec![true; all];
+    fn inside(&self, host: &Adapters, nodes: &[NodeId]) -> Vec<bool> {
+        if !host.chip.routes.any_dead() || nodes.len() > GROUP_EXACT {
+            return between(&host.chip.net.shape, nodes);
         }
-        let mut inside = vec![false; all];
+        let mut inside = vec![false; host.chip.net.nodes];
         for &a in nodes {
             for &b in nodes {
-                for link in self.routes.path(a, b).into_iter().flatten() {
+                for link in host.chip.routes.path(a, b).into_iter().flatten() {
                     inside[link.node as usize] = true;
-                }
-                let shortest = self.net.shape.distance(a, b);
-                if !self.routes.any_dead() && shortest > 1 {
-                    let between = |n: u32| self.distance(a, n) + self.distance(n, b) == shortest;
-                    (0..all as u32).filter(|n| between(*n)).for_each(|n| inside[n as usize] = true);
                 }
             }
         }
         inside
     }
+}
 
-    /// Length of a minimal route, from the coordinate tables.
-    fn distance(&self, a: NodeId, b: NodeId) -> u32 {
-        let (a, b) = (self.net.coords(a), self.net.coords(b));
-        let torus = self.net.shape.is_torus();
-        (0..4)
-            .map(|d| {
-                let straight = a[d].abs_diff(b[d]) as u32;
-                if torus { straight.min(self.net.shape.size(d) as u32 - straight) } else { straight }
-            })
-            .sum()
+/// The longest route between two of `nodes`, everything in service; the longest there can be if they are many.
+pub(super) fn longest_route(shape: &Shape, nodes: &[NodeId]) -> u32 {
+    if nodes.len() > LONGEST_EXACT {
+        let reach = |size: &u8| u32::from(if shape.is_torus() { *size / 2 } else { *size - 1 });
+        return shape.dims().iter().map(reach).sum();
     }
+    let from = |(i, a): (usize, &NodeId)| nodes[i..].iter().map(|b| shape.distance(*a, *b)).max();
+    nodes.iter().enumerate().filter_map(from).max().unwrap_or(0)
+}
+
+/// Nodes on minimal ways between two of `nodes`, everything in service; all if they are many.
+pub(super) fn between(shape: &Shape, nodes: &[NodeId]) -> Vec<bool> {
+    let all = shape.nodes();
+    if nodes.len() > GROUP_EXACT || nodes.len() == all {
+        return vec![true; all];
+    }
+    let mut inside = vec![false; all];
+    for (i, &a) in nodes.iter().enumerate() {
+        for &b in &nodes[i + 1..] {
+            let (from, to) = (shape.coords(a), shape.coords(b));
+            let mut box_of = vec![Coords::default()];
+            for dim in 0..shape.dims().len() {
+                let passed = passed(from.0[dim], to.0[dim], shape.size(dim) as u8, shape.is_torus());
+                let extend = |c: &Coords| passed.iter().map(move |at| with(*c, dim, *at)).collect::<Vec<_>>();
+                box_of = box_of.iter().flat_map(extend).collect();
+            }
+            box_of.iter().filter_map(|c| shape.id(*c)).for_each(|n| inside[n as usize] = true);
+        }
+    }
+    inside
+}
+
+fn with(mut at: Coords, dim: usize, value: u8) -> Coords {
+    at.0[dim] = value;
+    at
+}
+
+/// Coordinates on minimal ways from `a` to `b` in a dimension of `size`, both included; both ways round if they are equally long.
+fn passed(a: u8, b: u8, size: u8, wrap: bool) -> Vec<u8> {
+    if !wrap {
+        return (a.min(b)..=a.max(b)).collect();
+    }
+    let size = u16::from(size);
+    let up = (u16::from(b) + size - u16::from(a)) % size;
+    let down = (size - up) % size;
+    let step = |n: u16| ((u16::from(a) + n) % size) as u8;
+    let mut at: Vec<u8> = if up <= down { (0..=up).map(step).collect() } else { Vec::new() };
+    if down <= up && down > 0 {
+        at.extend((0..=down).map(|n| step(size - n)));
+    }
+    at
 }

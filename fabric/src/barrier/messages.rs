@@ -14,87 +14,62 @@
 //! * *Counting*: the message says how many packets its target has been sent; nobody is done before
 //!   as many have come. A full barrier then has a second round of messages: "mine have come".
 
-use super::{BarrierFamily, Stage};
-use crate::Fabric;
-use crate::layout::Q_INJECT;
-use crate::slab::{Packet, flag};
-use crate::topology::NONE;
+use super::family::BarrierFamily;
+use super::state::{Barriers, Bulk, Heard, Stage, Upwards, Word};
+use crate::adapter::Adapters;
+use crate::chip::layout::Q_INJECT;
+use crate::packet::{Packet, flag};
+use crate::routes::NONE;
+use crate::routes::Routes;
 use crate::types::*;
 use abi::packet::{PacketType, Vc};
 use abi::torus::{NodeId, Shape};
 
-/// What a message says; its offset holds this in the low byte and a number above.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Word {
-    /// I, and all below me, have entered. In the second half: I am done with the first.
-    Arrived,
-    /// All have entered.
-    Release,
-    /// Round of a hypercube.
-    Round,
-}
-
-/// Messages of one barrier that have come to a node.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Heard {
-    /// Per half: arrivals, counted in halves if a sender's messages come on two channels.
-    arrived: [u32; 2],
-    /// Packets announced.
-    announced: u64,
-    released: bool,
-    rounds: u32,
-}
-
-/// Who still gets a message.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Bulk {
-    word: Word,
-    /// All members, in the order of distance; else the children in the tree.
-    all: bool,
-    next: u32,
-    /// Channels, as bits, and those the present target has got it on.
-    channels: u8,
-    sent: u8,
-}
-
-/// Who hears from whom, as members.
-#[derive(Debug, Default)]
-pub(super) struct Upwards {
-    up: Vec<u32>,
-    /// Children of member i: `children[first[i]..first[i + 1]]`.
-    first: Vec<u32>,
-    children: Vec<u32>,
-}
-
-impl Upwards {
-    fn new(up: Vec<u32>) -> Upwards {
-        let mut first = vec![0; up.len() + 1];
-        up.iter().filter(|p| **p != NONE).for_each(|p| first[*p as usize + 1] += 1);
-        for i in 1..first.len() {
-            first[i] += first[i - 1];
-        }
-        let (mut at, mut children) = (first.clone(), vec![0; first[up.len()] as usize]);
-        for (i, p) in up.iter().enumerate().filter(|(_, p)| **p != NONE) {
-            children[at[*p as usize] as usize] = i as u32;
-            at[*p as usize] += 1;
-        }
-        Upwards { up, first, children }
-    }
-    fn children(&self, member: u32) -> &[u32] {
-        let i = member as usize;
-        &self.children[self.first[i] as usize..self.first[i + 1] as usize]
-    }
-}
-
 const REQUEST: u8 = 1 << Vc::Request as u8;
 const RESPONSE: u8 = 1 << Vc::Response as u8;
 
-impl Fabric {
+/// Which of `nodes` is nearest the middle of the network (of a mesh; on a torus all are alike).
+pub(super) fn middle(shape: &Shape, nodes: &[NodeId]) -> usize {
+    let mut coords = shape.coords(0);
+    for dim in 0..shape.dims().len() {
+        coords.0[dim] = (shape.size(dim) / 2) as u8;
+    }
+    let centre = shape.id(coords).unwrap_or(0);
+    (0..nodes.len()).min_by_key(|i| shape.distance(centre, nodes[*i])).unwrap_or(0)
+}
+
+/// Parents in a tree that follows links away from the middle in dimension order; who cannot be
+/// reached so hangs on the root. `nodes` are sorted.
+pub(super) fn tree_parents(routes: &Routes, nodes: &[NodeId], middle: usize) -> Vec<u32> {
+    let net = routes.net();
+    let ports: Vec<Port> = nodes.iter().map(|n| Port { node: *n, endpoint: 0 }).collect();
+    let alone = |i: usize| if i == middle { NONE } else { middle as u32 };
+    let Ok(rows) = crate::collective::build(routes, nodes[middle], &ports) else {
+        return (0..nodes.len()).map(alone).collect();
+    };
+    let mut up = vec![NONE; net.nodes];
+    for (node, row) in &rows.rows {
+        up[*node as usize] = row.to_root.map_or(NONE, |dir| net.neighbour(*node, dir.index()));
+    }
+    let parent = |i: usize| {
+        let mut at = up[nodes[i] as usize];
+        while at != NONE {
+            if let Ok(member) = nodes.binary_search(&at) {
+                return member as u32;
+            }
+            at = up[at as usize]; // a transit node
+        }
+        alone(i)
+    };
+    (0..nodes.len()).map(parent).collect()
+}
+
+impl Barriers {
     /// Works out who talks to whom for the present routes.
-    pub(super) fn prepare_messages(&mut self, job: JobId) {
+    pub(super) fn prepare_messages(&mut self, host: &mut Adapters, job: JobId) {
         let Some(j) = self.job(job) else { return };
         let nodes = j.nodes.clone();
-        let middle = self.middle(&nodes);
+        let middle = middle(&host.chip.net.shape, &nodes);
         let (mut tree, mut order) = (Upwards::default(), Vec::new());
         match j.group.family {
             BarrierFamily::Master => {
@@ -102,11 +77,11 @@ impl Fabric {
                     nodes.iter().map(|n| if *n == nodes[middle] { NONE } else { middle as u32 }).collect(),
                 );
             }
-            BarrierFamily::Tree => tree = Upwards::new(self.tree_parents(&nodes, middle)),
+            BarrierFamily::Tree => tree = Upwards::new(tree_parents(&host.chip.routes, &nodes, middle)),
             BarrierFamily::AllToAll | BarrierFamily::Counting => {
                 // Offsets as nodes seen from node 0, the nearest first: who is K hops away comes last.
-                order = (1..self.net.nodes as u32).collect();
-                order.sort_by_key(|n| self.net.shape.distance(0, *n));
+                order = (1..host.chip.net.nodes as u32).collect();
+                order.sort_by_key(|n| host.chip.net.shape.distance(0, *n));
             }
             BarrierFamily::Hypercube | BarrierFamily::Multiphase => {}
         }
@@ -115,86 +90,50 @@ impl Fabric {
         }
     }
 
-    /// Which of `nodes` is nearest the middle of the network (of a mesh; on a torus all are alike).
-    fn middle(&self, nodes: &[NodeId]) -> usize {
-        let shape = self.net.shape;
-        let mut coords = shape.coords(0);
-        for dim in 0..shape.dims().len() {
-            coords.0[dim] = (shape.size(dim) / 2) as u8;
-        }
-        let centre = shape.id(coords).unwrap_or(0);
-        (0..nodes.len()).min_by_key(|i| shape.distance(centre, nodes[*i])).unwrap_or(0)
-    }
-
-    /// Parents in a tree that follows links away from the middle in dimension order; who cannot be
-    /// reached so hangs on the root.
-    fn tree_parents(&self, nodes: &[NodeId], middle: usize) -> Vec<u32> {
-        let ports: Vec<Port> = nodes.iter().map(|n| Port { node: *n, endpoint: 0 }).collect();
-        let alone = |i: usize| if i == middle { NONE } else { middle as u32 };
-        let Ok(rows) = crate::collective::build(&self.routes, nodes[middle], &ports) else {
-            return (0..nodes.len()).map(alone).collect();
-        };
-        let mut up = vec![NONE; self.net.nodes];
-        for (node, row) in &rows.rows {
-            up[*node as usize] = row.to_root.map_or(NONE, |dir| self.net.neighbour(*node, dir.index()));
-        }
-        let parent = |i: usize| {
-            let mut at = up[nodes[i] as usize];
-            while at != NONE {
-                if let Ok(member) = nodes.binary_search(&at) {
-                    return member as u32;
-                }
-                at = up[at as usize]; // a transit node
-            }
-            alone(i)
-        };
-        (0..nodes.len()).map(parent).collect()
-    }
-
     /// The host's word goes to the adapter, behind what it has posted.
-    pub(super) fn barrier_announce(&mut self, job: JobId, node: NodeId) {
-        let at = self.now.max(self.inject_busy[node as usize]) + self.params.inject_ps;
+    pub(super) fn barrier_announce(&mut self, host: &mut Adapters, job: JobId, node: NodeId) {
+        let at = host.chip.now.max(host.chip.inject_busy[node as usize]) + host.chip.params.inject_ps;
         let Some(m) = self.member(job, node) else { return };
         if m.second {
             m.stage = Stage::Talk(0);
-            return self.barrier_talk(job, node, false);
+            return self.barrier_talk(host, job, node, false);
         }
         m.stage = Stage::Enter;
         // What it has said stands when a route change starts the barrier again.
         if !m.rerun && !std::mem::replace(&mut m.told, true) {
-            let sent = std::mem::take(&mut m.sent);
+            let sent = host.take_sent(job, node);
             m.before = (std::mem::replace(&mut m.said, sent), std::mem::take(&mut m.channels));
             for (port, _) in m.waiting.clone() {
-                let used = std::mem::take(&mut self.ports[port as usize].channels);
+                let used = std::mem::take(&mut host.ports[port as usize].channels);
                 if let Some(m) = self.member(job, node) {
                     m.channels |= used;
                 }
             }
         }
-        self.barrier_wake(job, node, at);
+        self.barrier_wake(host, job, node, at);
     }
 
     /// A node that had left a barrier takes part in it again, after a route change.
-    pub(super) fn barrier_rerun(&mut self, job: JobId, node: NodeId) {
+    pub(super) fn barrier_rerun(&mut self, host: &mut Adapters, job: JobId, node: NodeId) {
         if self.barrier_family(job) == BarrierFamily::Multiphase {
             return; // starts with the first special
         }
         let Some(m) = self.member(job, node).filter(|m| m.rerun) else { return };
         m.full = m.left_full;
-        self.barrier_begin(job, node);
+        self.barrier_begin(host, job, node);
     }
 
     /// Goes as far in the exchange as the messages here allow. `packet`: a packet has come, not a message.
-    pub(super) fn barrier_talk(&mut self, job: JobId, node: NodeId, packet: bool) {
+    pub(super) fn barrier_talk(&mut self, host: &mut Adapters, job: JobId, node: NodeId, packet: bool) {
         loop {
             let Some(group) = self.job(job).map(|j| &j.group) else { return };
             let (family, size) = (group.family, group.members.len() as u32);
             let me = group.index[node as usize];
             let Stage::Talk(step) = group.members[me as usize].stage else { return };
             let next = match family {
-                BarrierFamily::Master | BarrierFamily::Tree => self.talk_tree(job, me, step),
-                BarrierFamily::Hypercube => self.talk_hypercube(job, me, step, size),
-                _ => self.talk_all(job, me, step, size),
+                BarrierFamily::Master | BarrierFamily::Tree => self.talk_tree(host, job, me, step),
+                BarrierFamily::Hypercube => self.talk_hypercube(host, job, me, step, size),
+                _ => self.talk_all(host, job, me, step, size),
             };
             let Some(next) = next else { return };
             let stage = if next == DONE { Stage::Settle } else { Stage::Talk(next) };
@@ -203,8 +142,8 @@ impl Fabric {
             }
             if next == DONE {
                 // A packet has reached the host already; a message is at the adapter.
-                let at = self.now + if packet { 0 } else { self.params.eject_ps };
-                return self.barrier_wake(job, node, at);
+                let at = host.chip.now + if packet { 0 } else { host.chip.params.eject_ps };
+                return self.barrier_wake(host, job, node, at);
             }
         }
     }
@@ -216,19 +155,19 @@ impl Fabric {
         })
     }
 
-    fn talk_tree(&mut self, job: JobId, me: u32, step: u8) -> Option<u8> {
+    fn talk_tree(&mut self, host: &mut Adapters, job: JobId, me: u32, step: u8) -> Option<u8> {
         let heard = self.heard(job, me);
         let tree = &self.job(job)?.group.tree;
         let (up, children) = (tree.up[me as usize], tree.children(me).len() as u32);
         match step {
             0 if heard.arrived[0] < children => None,
             0 if up != NONE => {
-                self.say(job, me, up, Word::Arrived, 0, Vc::Request as u8);
+                self.say(host, job, (me, up), Word::Arrived, 0, Vc::Request as u8);
                 Some(1)
             }
             1 if !heard.released => None,
             0 | 1 => {
-                self.begin_bulk(job, me, Word::Release, false, REQUEST);
+                self.begin_bulk(host, job, me, Word::Release, false, REQUEST);
                 Some(2)
             }
             _ => self.bulk_done(job, me).then_some(DONE),
@@ -236,35 +175,35 @@ impl Fabric {
     }
 
     /// Steps: 0 waits for the extra rank, 1 + r has sent round r, [`EXTRA`] waits for its release.
-    fn talk_hypercube(&mut self, job: JobId, me: u32, step: u8, size: u32) -> Option<u8> {
+    fn talk_hypercube(&mut self, host: &mut Adapters, job: JobId, me: u32, step: u8, size: u32) -> Option<u8> {
         let heard = self.heard(job, me);
         let half = 1 << size.ilog2();
         let extra = me + half < size;
-        let round = |this: &mut Fabric, r: u8| {
+        let round = |this: &mut Barriers, host: &mut Adapters, r: u8| {
             if 1 << r < half {
-                this.say(job, me, me ^ 1 << r, Word::Round, r as u64, Vc::Request as u8);
+                this.say(host, job, (me, me ^ 1 << r), Word::Round, r as u64, Vc::Request as u8);
                 return Some(1 + r);
             }
             if extra {
-                this.say(job, me, me + half, Word::Release, 0, Vc::Request as u8);
+                this.say(host, job, (me, me + half), Word::Release, 0, Vc::Request as u8);
             }
             Some(DONE)
         };
         match step {
             0 if me >= half => {
-                self.say(job, me, me - half, Word::Arrived, 0, Vc::Request as u8);
+                self.say(host, job, (me, me - half), Word::Arrived, 0, Vc::Request as u8);
                 Some(EXTRA)
             }
             EXTRA => heard.released.then_some(DONE),
             0 if extra && heard.arrived[0] == 0 => None,
-            0 => round(self, 0),
+            0 => round(self, host, 0),
             sent if heard.rounds >> (sent - 1) & 1 == 0 => None,
-            sent => round(self, sent),
+            sent => round(self, host, sent),
         }
     }
 
     /// All-to-all and counting.
-    fn talk_all(&mut self, job: JobId, me: u32, step: u8, size: u32) -> Option<u8> {
+    fn talk_all(&mut self, host: &mut Adapters, job: JobId, me: u32, step: u8, size: u32) -> Option<u8> {
         let heard = self.heard(job, me);
         let j = self.job(job)?;
         let (m, family) = (&j.group.members[me as usize], j.group.family);
@@ -280,7 +219,7 @@ impl Fabric {
                     (false, false) if m.announced().1 == 0 => REQUEST,
                     (false, false) => m.announced().1,
                 };
-                self.begin_bulk(job, me, Word::Arrived, true, channels);
+                self.begin_bulk(host, job, me, Word::Arrived, true, channels);
                 Some(step + 1)
             }
             _ => {
@@ -295,11 +234,11 @@ impl Fabric {
         }
     }
 
-    fn begin_bulk(&mut self, job: JobId, me: u32, word: Word, all: bool, channels: u8) {
+    fn begin_bulk(&mut self, host: &mut Adapters, job: JobId, me: u32, word: Word, all: bool, channels: u8) {
         if let Some(j) = self.jobs[job as usize].as_mut() {
             j.group.members[me as usize].bulk = Some(Bulk { word, all, next: 0, channels, sent: 0 });
         }
-        self.bulk_next(job, me);
+        self.bulk_next(host, job, me);
     }
 
     fn bulk_done(&self, job: JobId, me: u32) -> bool {
@@ -308,8 +247,8 @@ impl Fabric {
 
     /// Writes the next message of a bulk; the one after it follows when this one is at the front of
     /// its injection queue, so that a node holds few of them.
-    fn bulk_next(&mut self, job: JobId, me: u32) {
-        let shape = self.net.shape;
+    fn bulk_next(&mut self, host: &mut Adapters, job: JobId, me: u32) {
+        let shape = host.chip.net.shape;
         let Some(j) = self.jobs[job as usize].as_mut() else { return };
         let group = &mut j.group;
         let node = group.nodes[me as usize];
@@ -344,52 +283,52 @@ impl Fabric {
             }
             _ => 0,
         };
-        self.say(job, me, to, word, share | count << 2, vc);
+        self.say(host, job, (me, to), word, share | count << 2, vc);
     }
 
     /// Sends one message from member to member.
-    fn say(&mut self, job: JobId, me: u32, to: u32, word: Word, number: u64, vc: u8) {
+    fn say(&mut self, host: &mut Adapters, job: JobId, (me, to): (u32, u32), word: Word, number: u64, vc: u8) {
         let Some(j) = self.jobs[job as usize].as_mut() else { return };
         let (node, target) = (j.group.nodes[me as usize], j.group.nodes[to as usize]);
         let counting = j.group.family == BarrierFamily::Counting;
         let m = &mut j.group.members[me as usize];
         let mut p = Packet::new(PacketType::Barrier);
-        (p.src, p.dst, p.job, p.vc, p.op) = (node, target, job, vc, self.epoch);
+        (p.src, p.dst, p.job, p.vc, p.op) = (node, target, job, vc, host.chip.epoch);
         p.flags = if m.full { flag::FULL } else { 0 } | if m.odd() { flag::ODD } else { 0 };
         p.flits = if counting { 3 } else { 2 };
         let second = m.second || matches!(m.stage, Stage::Talk(2..)) && counting;
         p.offset = word as u64 | u64::from(second) << 4 | number << 8;
-        p.ready = self.now.max(m.unit_busy);
-        m.unit_busy = p.ready + self.timing.core(p.flits);
-        let h = self.packets.alloc(p);
-        self.append(node, Q_INJECT + vc as usize, h);
+        p.ready = host.chip.now.max(m.unit_busy);
+        m.unit_busy = p.ready + host.chip.timing.core(p.flits);
+        let h = host.chip.packets.alloc(p);
+        host.chip.append(node, Q_INJECT + vc as usize, h);
     }
 
     /// A message is at the front of a queue and asks for the output it wants.
-    pub(super) fn message_head(&mut self, node: NodeId, queue: usize, h: u32) {
-        let (job, dst) = (self.packets[h].job, self.packets[h].dst);
-        if self.routes.any_dead() && self.routes.route(node, dst).is_none() {
-            self.discard_front(node, queue);
+    pub(super) fn message_head(&mut self, host: &mut Adapters, node: NodeId, queue: usize, h: u32) {
+        let (job, dst) = (host.chip.packets[h].job, host.chip.packets[h].dst);
+        if host.chip.routes.any_dead() && host.chip.routes.route(node, dst).is_none() {
+            host.chip.discard_front(node, queue);
             return; // the barrier fails by name
         }
-        self.data_head(node, queue, h);
-        let me = self.job(job).map(|j| j.group.index[node as usize]).filter(|_| self.lay.dir(queue).is_none());
+        host.chip.data_head(node, queue, h);
+        let me = self.job(job).map(|j| j.group.index[node as usize]).filter(|_| host.chip.lay.dir(queue).is_none());
         if let Some(me) = me.filter(|me| !self.bulk_done(job, *me)) {
-            self.bulk_next(job, me);
+            self.bulk_next(host, job, me);
             if self.bulk_done(job, me) {
-                self.barrier_talk(job, node, false);
+                self.barrier_talk(host, job, node, false);
             }
         }
     }
 
     /// A message has come to the adapter it is for.
-    pub(crate) fn message_here(&mut self, node: NodeId, h: u32) {
-        let p = self.packets[h];
-        self.free_packet(h);
-        if p.op != self.epoch || p.is(flag::DEAD) {
+    pub(crate) fn message_here(&mut self, host: &mut Adapters, node: NodeId, h: u32) {
+        let p = host.chip.packets[h];
+        host.chip.free_packet(h);
+        if p.op != host.chip.epoch || p.is(flag::DEAD) {
             return;
         }
-        self.prepare_group(p.job);
+        self.prepare_group(host, p.job);
         let Some(m) = self.member(p.job, node) else { return };
         let heard = &mut m.heard[usize::from(p.is(flag::ODD))];
         let (number, second) = (p.offset >> 8, (p.offset >> 4 & 1) as usize);
@@ -404,40 +343,38 @@ impl Fabric {
         let now = matches!(m.stage, Stage::Talk(_)) && m.odd() == p.is(flag::ODD) && m.full != p.is(flag::FULL);
         if now {
             let at = Port { node, endpoint: self.first_endpoint(p.job, node) };
-            self.effect(Effect::Error { at, job: p.job, what: NetError::BarrierMismatch { node }, time: self.now });
+            host.effect(Effect::Error {
+                at,
+                job: p.job,
+                what: NetError::BarrierMismatch { node },
+                time: host.chip.now,
+            });
         }
-        self.barrier_talk(p.job, node, false);
-    }
-
-    /// A packet of a port with counted barriers is being posted.
-    pub(crate) fn count_sent(&mut self, job: JobId, node: NodeId, to: NodeId) {
-        if let Some(m) = self.member(job, node) {
-            *m.sent.entry(to).or_default() += 1;
-        }
+        self.barrier_talk(host, p.job, node, false);
     }
 
     /// A packet for another part of the network has been given up here: its target is not to wait for it.
-    fn count_unsent(&mut self, job: JobId, node: NodeId, to: NodeId) {
+    fn count_unsent(&mut self, host: &mut Adapters, job: JobId, node: NodeId, to: NodeId) {
         let Some(m) = self.member(job, node) else { return };
-        let counts = if m.told { &mut m.said } else { &mut m.sent };
-        if let Some(count) = counts.get_mut(&to) {
+        let count = if m.told { m.said.get_mut(&to) } else { Some(host.sent_to(job, node, to)) };
+        if let Some(count) = count {
             *count = count.saturating_sub(1);
         }
     }
 
     /// A packet has been delivered, or given up, that its target's barrier counts.
-    pub(crate) fn count_delivered(&mut self, h: u32) {
-        let p = &self.packets[h];
-        let (job, node, odd) = (p.job, p.dst, super::stamp_of(p) & 1);
+    pub(crate) fn count_delivered(&mut self, host: &mut Adapters, h: u32) {
+        let p = &host.chip.packets[h];
+        let (job, node, odd) = (p.job, p.dst, super::check::stamp_of(p) & 1);
         if self.barrier_family(job) != BarrierFamily::Counting {
             return;
         }
-        if !self.owned[node as usize] {
-            return self.count_unsent(job, self.packets[h].src, node);
+        if !host.chip.owned[node as usize] {
+            return self.count_unsent(host, job, host.chip.packets[h].src, node);
         }
         if let Some(m) = self.member(job, node) {
             m.delivered[odd as usize] += 1;
-            self.barrier_talk(job, node, true);
+            self.barrier_talk(host, job, node, true);
         }
     }
 }
@@ -455,5 +392,5 @@ fn offset_from(shape: &Shape, node: NodeId, offset: NodeId) -> NodeId {
 
 /// The exchange is over.
 const DONE: u8 = u8::MAX;
-/// See [`Fabric::talk_hypercube`].
+/// See [`Barriers::talk_hypercube`].
 const EXTRA: u8 = u8::MAX - 1;

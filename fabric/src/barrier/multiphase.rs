@@ -14,76 +14,77 @@
 //! The group is the job's nodes and every node on a route between them; nodes without a port of
 //! the job take part from the first special they see.
 
-use super::Stage;
-use crate::Fabric;
-use crate::layout::{DATA_VCS, OUT_EJECT, Q_INJECT, Q_SPECIAL};
-use crate::slab::{Packet, flag};
-use crate::topology::{DIRS, NONE};
+use super::state::Barriers;
+use super::state::Stage;
+use crate::adapter::Adapters;
+use crate::chip::layout::{DATA_VCS, OUT_EJECT, Q_INJECT, Q_SPECIAL};
+use crate::packet::{Packet, flag};
+use crate::routes::{DIRS, NONE};
 use crate::types::*;
 use abi::packet::PacketType;
 use abi::torus::NodeId;
 
-impl Fabric {
+impl Barriers {
     /// Sends markers through the injection queues.
-    pub(super) fn barrier_flush(&mut self, job: JobId, node: NodeId) {
+    pub(super) fn barrier_flush(&mut self, host: &mut Adapters, job: JobId, node: NodeId) {
         let Some(m) = self.member(job, node) else { return };
         if m.ports == 0 {
             m.stage = Stage::Phase(0);
-            return self.barrier_send(job, node);
+            return self.barrier_send(host, job, node);
         }
         m.stage = Stage::Flush(DATA_VCS as u8);
-        let start = self.now.max(self.inject_busy[node as usize]);
+        let start = host.chip.now.max(host.chip.inject_busy[node as usize]);
         for vc in 0..DATA_VCS {
             let mut p = Packet::new(PacketType::Barrier);
             (p.src, p.dst, p.job, p.vc) = (node, node, job, vc as u8);
             p.flags = flag::MARKER;
-            p.op = self.epoch;
-            p.ready = start + self.params.inject_ps; // goes through no router
-            let h = self.packets.alloc(p);
-            self.append(node, Q_INJECT + vc, h);
+            p.op = host.chip.epoch;
+            p.ready = start + host.chip.params.inject_ps; // goes through no router
+            let h = host.chip.packets.alloc(p);
+            host.chip.append(node, Q_INJECT + vc, h);
         }
     }
 
     /// A barrier packet is at the front of a queue: the outputs it wants, or it is consumed.
-    pub(crate) fn barrier_head(&mut self, node: u32, queue: usize, h: u32) -> Option<u16> {
-        let p = self.packets[h];
-        if p.op != self.epoch {
-            self.discard_front(node, queue);
+    pub(crate) fn barrier_head(&mut self, host: &mut Adapters, node: u32, queue: usize, h: u32) -> Option<u16> {
+        let p = host.chip.packets[h];
+        if p.op != host.chip.epoch {
+            host.chip.discard_front(node, queue);
             return None;
         }
         if p.src != p.dst {
-            self.message_head(node, queue, h);
+            self.message_head(host, node, queue, h);
             return None;
         }
         if queue >= Q_SPECIAL {
             let dirs = self.member(p.job, node).map_or(0, |m| m.dirs);
             if dirs == 0 {
-                self.discard_front(node, queue);
+                host.chip.discard_front(node, queue);
                 return None;
             }
             return Some(dirs);
         }
-        self.discard_front(node, queue);
-        match self.lay.dir(queue) {
-            None => self.barrier_marker(p.job, node),
-            Some(dir) => self.barrier_special(&p, node, dir, self.lay.vc(queue)),
+        host.chip.discard_front(node, queue);
+        match host.chip.lay.dir(queue) {
+            None => self.barrier_marker(host, p.job, node),
+            Some(dir) => self.barrier_special(host, &p, node, dir, host.chip.lay.vc(queue)),
         }
         None
     }
 
-    fn barrier_marker(&mut self, job: JobId, node: NodeId) {
+    fn barrier_marker(&mut self, host: &mut Adapters, job: JobId, node: NodeId) {
         let Some(m) = self.member(job, node) else { return };
         if let Stage::Flush(left) = m.stage {
             m.stage = Stage::Flush(left - 1);
             if left == 1 {
                 m.stage = Stage::Phase(0);
-                self.barrier_send(job, node);
+                self.barrier_send(host, job, node);
             }
         }
     }
 
-    fn barrier_special(&mut self, p: &Packet, node: NodeId, dir: usize, vc: usize) {
-        self.prepare_group(p.job);
+    fn barrier_special(&mut self, host: &mut Adapters, p: &Packet, node: NodeId, dir: usize, vc: usize) {
+        self.prepare_group(host, p.job);
         let odd = p.is(flag::ODD);
         // What came over the link before the special has left channel `vc`. In the other channels a
         // marker waits behind what came before.
@@ -91,7 +92,7 @@ impl Fabric {
             let mut marker = *p;
             marker.flags |= flag::MARKER;
             (marker.src, marker.dst, marker.vc) = (node, node, other as u8);
-            if !self.mark(node, self.lay.arrival(dir, other), marker)
+            if !host.chip.mark(node, host.chip.lay.arrival(dir, other), marker)
                 && let Some(m) = self.member(p.job, node)
             {
                 m.got[odd as usize][dir][other] += 1;
@@ -104,33 +105,33 @@ impl Fabric {
         if starts && m.odd() == odd {
             m.full = p.is(flag::FULL);
             m.second = false;
-            self.barrier_flush(p.job, node);
+            self.barrier_flush(host, p.job, node);
         } else if m.stage != Stage::Idle && m.odd() == odd && m.full != p.is(flag::FULL) && m.ports > 0 {
             let at = Port { node, endpoint: self.first_endpoint(p.job, node) };
             let what = NetError::BarrierMismatch { node };
-            self.effect(Effect::Error { at, job: p.job, what, time: self.now });
+            host.effect(Effect::Error { at, job: p.job, what, time: host.chip.now });
         }
-        self.phase_check(p.job, node);
+        self.phase_check(host, p.job, node);
     }
 
     /// Sends this phase's specials, or goes straight on if there are no phases.
-    pub(super) fn barrier_send(&mut self, job: JobId, node: NodeId) {
-        self.prepare_group(job);
-        let epoch = self.epoch;
+    pub(super) fn barrier_send(&mut self, host: &mut Adapters, job: JobId, node: NodeId) {
+        self.prepare_group(host, job);
+        let epoch = host.chip.epoch;
         let phases = self.phases_of(job);
         let Some(m) = self.member(job, node) else { return };
         if phases == 0 {
-            return self.barrier_half_done(job, node);
+            return self.barrier_half_done(host, job, node);
         }
         let bits = if m.full { flag::FULL } else { 0 } | if m.odd() { flag::ODD } else { 0 };
         let mut p = Packet::new(PacketType::Barrier);
         (p.src, p.dst, p.job, p.vc) = (node, node, job, 0);
-        p.ready = self.now;
+        p.ready = host.chip.now;
         p.flags = bits;
         p.op = epoch;
-        let h = self.packets.alloc(p);
-        self.append(node, Q_SPECIAL, h);
-        self.phase_check(job, node);
+        let h = host.chip.packets.alloc(p);
+        host.chip.append(node, Q_SPECIAL, h);
+        self.phase_check(host, job, node);
     }
 
     pub(super) fn phases_of(&self, job: JobId) -> u32 {
@@ -138,7 +139,7 @@ impl Fabric {
     }
 
     /// Goes on to the next phase if every neighbour's specials are here.
-    fn phase_check(&mut self, job: JobId, node: NodeId) {
+    fn phase_check(&mut self, host: &mut Adapters, job: JobId, node: NodeId) {
         let Some(m) = self.member(job, node) else { return };
         let Stage::Phase(phase) = m.stage else { return };
         let (dirs, got) = (m.dirs, &mut m.got[(m.done % 2) as usize]);
@@ -150,28 +151,28 @@ impl Fabric {
             got[dir].iter_mut().for_each(|n| *n -= 1);
         }
         m.stage = Stage::Next(phase + 1);
-        let at = self.now + self.params.barrier_ps;
-        self.barrier_wake(job, node, at);
+        let at = host.chip.now + host.chip.params.barrier_ps;
+        self.barrier_wake(host, job, node, at);
     }
 
     /// Everything sent to this node before is ejected or on its way from the ejector to the host.
     ///
     /// Between the halves of a full barrier requests are executed and answers let into the network. A node
     /// at whose host nothing is left to arrive, to be answered or to be injected goes straight on.
-    pub(super) fn barrier_half_done(&mut self, job: JobId, node: NodeId) {
-        let ejected = self.routers.out_busy(node, OUT_EJECT) + self.params.eject_ps;
-        let at = ejected.max(self.now + self.params.eject_ps);
-        let quiet = ejected <= self.now && (0..DATA_VCS).all(|vc| self.front(node, Q_INJECT + vc) == NONE);
+    pub(super) fn barrier_half_done(&mut self, host: &mut Adapters, job: JobId, node: NodeId) {
+        let ejected = host.chip.routers.out_busy(node, OUT_EJECT) + host.chip.params.eject_ps;
+        let at = ejected.max(host.chip.now + host.chip.params.eject_ps);
+        let quiet = ejected <= host.chip.now && (0..DATA_VCS).all(|vc| host.chip.front(node, Q_INJECT + vc) == NONE);
         let Some(m) = self.member(job, node) else { return };
         if m.full && !m.second && (m.ports == 0 || (quiet && m.service == 0)) {
             m.second = true;
             m.stage = Stage::Phase(0);
-            return self.barrier_send(job, node);
+            return self.barrier_send(host, job, node);
         }
         if m.ports == 0 {
-            return self.barrier_leave(job, node);
+            return self.barrier_leave(host, job, node);
         }
         m.stage = Stage::Settle;
-        self.barrier_wake(job, node, at);
+        self.barrier_wake(host, job, node, at);
     }
 }

@@ -1,6 +1,6 @@
 //! The Reducer's memory: one slot per (TreeId, ReduceId) and the arithmetic on data flits.
 
-use crate::topology::NONE;
+use crate::routes::NONE;
 use abi::packet::{ReduceElem, ReduceOp};
 
 /// One reduction under way at one node.

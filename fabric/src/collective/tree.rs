@@ -1,7 +1,7 @@
 //! Trees: their tables, how one is built over links that work, and what makes one valid.
 
 use crate::routes::Routes;
-use crate::topology::{DIRS, NONE};
+use crate::routes::{DIRS, NONE};
 use crate::types::{JobId, Link, Port};
 use abi::torus::{Direction, NodeId, Shape};
 use std::collections::{BTreeMap, BTreeSet};

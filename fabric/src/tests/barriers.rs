@@ -360,3 +360,64 @@ fn cut_off_by_name(family: BarrierFamily) {
     assert_eq!(w.completions.iter().map(|c| c.state).collect::<Vec<_>>(), [failed; 2]);
     assert_eq!(w.states(tag), [failed]);
 }
+
+/// What a full barrier on an idle network puts on links.
+fn counted(shape: &str, nodes: &[u32], family: BarrierFamily) -> u64 {
+    let ports: Vec<Port> = nodes.iter().map(|n| port(*n)).collect();
+    let mut w = World::with(Config::new(shape.parse().unwrap()), &ports);
+    w.fabric.set_barrier_family(0, family).unwrap();
+    for p in &ports {
+        w.must_post(*p, Class::Sync, Op::Barrier { half: false });
+    }
+    w.finish();
+    assert!(w.fabric.barrier_check(0).held());
+    w.sent(Class::Sync).packets
+}
+
+#[test]
+fn the_foretold_work_of_a_barrier_is_what_its_links_carry() {
+    let jobs: [(&str, &[u32]); 9] = [
+        ("4", &[2]),
+        ("4", &[0, 1]),
+        ("4x4", &[0, 10]),
+        ("5x3", &[0, 4, 7, 12]),
+        ("mesh:4x4", &[0, 3, 9, 15]),
+        ("2x2x2", &[0, 1, 2, 3, 4, 5, 6, 7]),
+        ("3x4x2", &[1, 6, 20]),
+        ("8x8x8", &[3, 77, 130, 259, 301, 388, 400, 511]),
+        ("3x2x2x2", &[0, 5, 23]),
+    ];
+    for (shape, nodes) in jobs {
+        let work = BarrierWork::new(shape.parse().unwrap(), nodes);
+        let counted = (counted(shape, nodes, BarrierFamily::Multiphase), counted(shape, nodes, BarrierFamily::Tree));
+        assert_eq!((work.multiphase, work.tree), counted, "{shape} {nodes:?}: foretold left, counted right");
+    }
+}
+
+#[test]
+fn neighbours_keep_the_multiphase_barrier_and_scattered_jobs_take_a_tree() {
+    use BarrierFamily::{Multiphase, Tree};
+    // Eight random nodes of 16x16x16, and a corner of it.
+    let far = [17, 700, 1203, 1999, 2345, 3010, 3500, 4001];
+    let near = [0, 1, 16, 17, 256, 257, 272, 273];
+    let all = |n: u32| (0..n).collect::<Vec<u32>>();
+    let jobs: [(&str, Vec<u32>, BarrierFamily); 13] = [
+        ("1", vec![0; 8], Multiphase),
+        ("2", all(2), Multiphase),
+        ("4", all(4), Multiphase),
+        ("2x2x2", all(8), Multiphase),
+        ("2x2x2", [all(8), all(8)].concat(), Multiphase),
+        ("4x2", all(8), Multiphase),
+        ("16x16x16", near.to_vec(), Multiphase),
+        ("16x16x16", vec![0, 1], Multiphase),
+        ("16x16x16", vec![0, 2184], Tree),
+        ("16x16x16", far.to_vec(), Tree),
+        ("4x4x4", all(64), Multiphase),
+        ("8x8x4", all(256), Tree),
+        ("32x32x32", (0..512).map(|i| i * 64).collect(), Tree),
+    ];
+    for (shape, nodes, wanted) in jobs {
+        let work = BarrierWork::new(shape.parse().unwrap(), &nodes);
+        assert_eq!(work.choice(), wanted, "{shape}, {} PEs: {work:?}", nodes.len());
+    }
+}

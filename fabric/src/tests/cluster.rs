@@ -1,5 +1,5 @@
 //! A network in several parts without a common clock, as daemons of several hosts make it: frames of a link arrive in
-//! order and after any delay, memory is supplied late, parts hold and mend one after the other, and one may be lost.
+//! order and after any delay, memory is supplied late, parts hold and recover one after the other, and one may be lost.
 
 use super::driver::*;
 use crate::*;
@@ -24,7 +24,7 @@ struct Change {
     dead: Vec<Blame>,
     epoch: u64,
     held: BTreeSet<usize>,
-    mended: BTreeSet<usize>,
+    recovered: BTreeSet<usize>,
     ledger: Option<Ledger>,
 }
 
@@ -85,7 +85,7 @@ pub(super) struct Cluster {
     results: u64,
     dice: Dice,
     next_tag: u64,
-    pub(super) mends: u32,
+    pub(super) recoveries: u32,
     /// Links that failed by themselves and have not been seen to.
     pub(super) failed: Vec<Link>,
     /// Links that damage everything.
@@ -101,6 +101,11 @@ fn memory(port: Port, offset: u64, len: usize) -> Vec<u8> {
 /// What an atomic with this operand finds.
 fn old_value(operand: u64) -> u64 {
     operand.wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+/// Lets so many instants at which something happens pass; whether everything is quiet.
+fn run_ticks(fabric: &mut Fabric, ticks: u64) -> bool {
+    (0..ticks).any(|_| fabric.run_some(1))
 }
 
 impl Cluster {
@@ -135,7 +140,7 @@ impl Cluster {
             results: 0,
             dice: Dice(seed),
             next_tag: 0,
-            mends: 0,
+            recoveries: 0,
             failed: Vec::new(),
             bad: Vec::new(),
             gaps: false,
@@ -187,9 +192,9 @@ impl Cluster {
             }
             6 => self.supply(),
             _ => {
-                let ticks = 1 + self.dice.below(60) as usize;
+                let ticks = 1 + self.dice.below(60);
                 if let Some(f) = &mut self.parts[part] {
-                    f.run_some(ticks);
+                    run_ticks(f, ticks);
                 }
                 self.apply(part);
             }
@@ -206,7 +211,7 @@ impl Cluster {
             self.go_on_with_change();
             for part in 0..self.parts.len() {
                 if let Some(f) = &mut self.parts[part] {
-                    moved |= !f.run_some(200);
+                    moved |= !run_ticks(f, 200);
                 }
                 moved |= self.apply(part);
                 self.transmit(part);
@@ -453,8 +458,8 @@ impl Cluster {
     pub(super) fn begin_change(&mut self, dead: Vec<Blame>) {
         let parts = self.parts.iter().flatten();
         self.epoch = parts.map(Fabric::route_epoch).max().unwrap().max(self.epoch) + 1;
-        let (held, mended) = (BTreeSet::new(), BTreeSet::new());
-        self.change = Some(Change { dead, epoch: self.epoch, held, mended, ledger: None });
+        let (held, recovered) = (BTreeSet::new(), BTreeSet::new());
+        self.change = Some(Change { dead, epoch: self.epoch, held, recovered, ledger: None });
     }
 
     /// One part takes the next step of the change.
@@ -463,7 +468,7 @@ impl Cluster {
         let Some(change) = &mut self.change else { return };
         let due = match change.ledger {
             None => live.difference(&change.held).copied().collect::<Vec<_>>(),
-            Some(_) => live.difference(&change.mended).copied().collect(),
+            Some(_) => live.difference(&change.recovered).copied().collect(),
         };
         if due.is_empty() {
             match change.ledger {
@@ -480,7 +485,7 @@ impl Cluster {
                 Some(_) => {
                     self.dead = change.dead.clone();
                     self.change = None;
-                    self.mends += 1;
+                    self.recoveries += 1;
                 }
             }
             return;
@@ -493,8 +498,8 @@ impl Cluster {
                 change.held.insert(part);
             }
             Some(ledger) => {
-                f.mend(change.epoch, &change.dead, ledger).unwrap();
-                change.mended.insert(part);
+                f.recover(change.epoch, &change.dead, ledger).unwrap();
+                change.recovered.insert(part);
             }
         }
         self.apply(part);
@@ -552,7 +557,7 @@ impl Cluster {
     /// Whether the nodes of the job reach each other with this dead.
     pub(super) fn connected(&self, dead: &[Blame]) -> bool {
         let mut trial = Fabric::new(self.config.clone()).unwrap();
-        if trial.mend(1, dead, &Ledger::default()).is_err() {
+        if trial.recover(1, dead, &Ledger::default()).is_err() {
             return false;
         }
         let pair = |a: &Port| self.ports.iter().all(|b| trial.reachable(a.node, b.node));

@@ -159,7 +159,7 @@ pub(crate) struct Dice(pub(crate) u64);
 impl Dice {
     pub(crate) fn below(&mut self, n: u64) -> u64 {
         self.0 += 1;
-        crate::link::random(self.0, n, 99, 0) % n
+        crate::rng::random(self.0, n, 99, 0) % n
     }
     pub(crate) fn bytes(&mut self, n: usize) -> Vec<u8> {
         (0..n).map(|_| self.below(256) as u8).collect()

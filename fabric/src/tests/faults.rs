@@ -52,7 +52,7 @@ proptest! {
             } else if let Some(kind) = dead.pop() {
                 w.fabric.clear_fault(kind);
             }
-            prop_assert!(w.fabric.no_request_on_dead_links());
+            prop_assert!(w.fabric.adapters.chip.no_request_on_dead_links());
         }
         w.finish();
         streams.check(&w, !adaptive, true);

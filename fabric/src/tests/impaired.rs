@@ -77,7 +77,7 @@ proptest! {
         }
         w.finish();
         streams.check(&w, !adaptive, true);
-        w.fabric.check_idle().unwrap();
+        w.fabric.adapters.chip.check_idle().unwrap();
         let sum = totals(&w.fabric);
         prop_assert!(sum.crc_errors > 0 && sum.duplicates > 0 && sum.reordered > 0, "{sum:?}");
         prop_assert!(sum.replays >= sum.crc_errors + sum.reordered, "{sum:?}");
@@ -354,7 +354,7 @@ fn faults_are_read_and_shown() {
         "rate=",
         "seed=-1",
     ] {
-        assert!(matches!(Fault::parse(text, &shape), Err(FaultError::Form(_))), "{text}");
+        assert!(matches!(Fault::parse(text, &shape), Err(FaultError::Form { .. })), "{text}");
     }
     let mut fabric = Fabric::new(Config::new(shape)).unwrap();
     let mut set = |text: &str| fabric.set_fault(Fault::parse(text, &shape).unwrap());

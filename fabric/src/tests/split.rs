@@ -1,4 +1,4 @@
-//! Split networks: barriers without a common clock, and mending while everything is in use.
+//! Split networks: barriers without a common clock, and recovery while everything is in use.
 
 use super::cluster::Cluster;
 use super::driver::*;
@@ -56,8 +56,8 @@ fn barriers_need_no_common_clock() {
 /// Links die and come back, some by themselves, trunks lose what is on its way, a part is lost and an empty one takes its place, changes are
 /// given up half-way: nothing of the job, which has no node in that part, is lost, doubled or reordered.
 #[test]
-fn mending_loses_doubles_and_reorders_nothing() {
-    for_seeds("mending_loses_doubles_and_reorders_nothing", |seed| {
+fn recovery_loses_doubles_and_reorders_nothing() {
+    for_seeds("recovery_loses_doubles_and_reorders_nothing", |seed| {
         let (shape, parts, family, mut dice) = setting(seed);
         let victim = (dice.below(2) == 0).then(|| dice.below(parts as u64) as usize);
         let without = victim.filter(|v| {
@@ -112,7 +112,7 @@ fn mending_loses_doubles_and_reorders_nothing() {
         c.begin_change(c.dead());
         settle(&mut c);
         c.check(true);
-        assert!(c.mends > 0);
+        assert!(c.recoveries > 0);
     });
 }
 
@@ -254,7 +254,7 @@ fn any_bytes_are_a_ledger_or_refused_and_no_ledger_does_harm() {
                 bytes[at] = dice.below(256) as u8;
             }
             if let Ok(ledger) = Ledger::from_bytes(&bytes) {
-                f.mend(f.route_epoch() + 1, &[], &ledger).unwrap();
+                f.recover(f.route_epoch() + 1, &[], &ledger).unwrap();
                 f.run_some(300);
                 while f.poll_effect().is_some() {}
             }

@@ -4,7 +4,9 @@
 //! was taken; they are resolved again here against the memory's owner, so a mistake elsewhere can
 //! at worst lose a packet.
 
-use super::engine::{Engine, EngineJob};
+use super::engine::Engine;
+use super::job::EngineJob;
+use super::ports::Ports;
 use abi::PAYLOAD_MAX;
 use abi::channel::{Fault, status};
 use abi::desc::{AmoOp, Place, Region};
@@ -105,7 +107,12 @@ impl Engine {
             OpState::Injected if flight.answered => lane.reached(flight.number, true),
             OpState::Injected | OpState::Complete => {
                 lane.reached(flight.number, true);
-                lane.complete(flight.completion, flight.seq);
+                if flight.read {
+                    lane.delivered(flight.number, flight.completion);
+                }
+                if !flight.read || flight.completion.is_some() {
+                    lane.complete(flight.completion, flight.seq);
+                }
                 if let Some(half) = flight.barrier {
                     let (slot, node) = (lane.slot, lane.port.node);
                     self.barrier_left(slot, node, half);
@@ -154,7 +161,7 @@ impl Engine {
 }
 
 fn owner<'j>(
-    ports: &super::ports::Ports,
+    ports: &Ports,
     jobs: &'j std::collections::BTreeMap<u16, EngineJob>,
     at: Port,
 ) -> Option<(&'j EngineJob, usize)> {

@@ -1,17 +1,20 @@
 //! State of the data-plane thread: the network, the jobs in it, and the channels being served.
 
 use super::faults::FaultBook;
+use super::job::{Account, EngineJob};
 use super::lane::Lane;
+use super::notice::{Gauges, Notice};
 use super::ports::{Flights, Owner, Ports};
 use super::registers::Registers;
-use super::traffic::Account;
-use super::trunks::{Trunks, Word};
-use super::{Gauges, Notice};
+use super::trunks::{TrunkEvent, TrunkFigures, Trunks, Wires};
 use crate::config::Options;
-use crate::memory::{JobMemory, PeMemory};
+use crate::faults::fault::FaultSpec;
+use crate::faults::trunk::Change;
+use crate::jobs::memory::{JobMemory, PeMemory};
 use abi::channel::Fault;
 use abi::job::{Barrier, Reach};
 use abi::torus::{NodeId, Shape};
+use cluster::Keys;
 use fabric::{BarrierFamily, Fabric, Port, Routes, Tick};
 use rustix::event::epoll;
 use std::collections::BTreeMap;
@@ -19,8 +22,8 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
 use tokio::sync::mpsc::UnboundedSender;
+use tokio::time::Instant;
 
 /// Rounds a departing PE's channel is served on, so that its last posts are not lost.
 const DRAIN_ROUNDS: usize = 1024;
@@ -53,26 +56,15 @@ pub(crate) struct Engine {
     /// To the other hosts of the cluster, if there are any.
     pub(super) trunks: Option<Trunks>,
     /// What the control plane is about to be told of trunks.
-    words: Vec<Word>,
+    words: Vec<TrunkEvent>,
     notices: UnboundedSender<Notice>,
     _wake: Arc<OwnedFd>,
-}
-
-/// A job in the network.
-pub(super) struct EngineJob {
-    pub(super) memory: Arc<JobMemory>,
-    /// Memory of every PE that has ever attached; counters outlive their PE.
-    pub(super) pes: Vec<Option<Arc<PeMemory>>>,
-    /// Lane of each attached PE.
-    pub(super) lanes: Vec<Option<usize>>,
-    /// PEs that went without a goodbye.
-    pub(super) lost: Vec<bool>,
-    pub(super) account: Account,
 }
 
 impl Engine {
     pub(super) fn new(
         options: &Options,
+        wires: Option<Wires>,
         notices: UnboundedSender<Notice>,
         wake: Arc<OwnedFd>,
         gauges: Arc<Gauges>,
@@ -81,7 +73,8 @@ impl Engine {
         let owned = options.cluster.as_ref().map(|_| options.hosted());
         let config = fabric::Config { seed: options.seed, owned, trains: true, ..fabric::Config::new(options.shape) };
         let fabric = Fabric::new(config).map_err(io::Error::other)?;
-        let trunks = options.cluster.as_ref().map(|m| Trunks::open(m, options.udp_engine, &fabric)).transpose()?;
+        let trunks =
+            options.cluster.as_ref().zip(wires).map(|(m, wires)| Trunks::new(m, wires, &fabric)).transpose()?;
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         epoll::add(&epoll, &wake, epoll::EventData::new_u64(0), epoll::EventFlags::IN | epoll::EventFlags::ET)?;
         let mut engine = Engine {
@@ -108,7 +101,7 @@ impl Engine {
             _wake: wake,
         };
         // A cluster agrees on them first, when their time has come.
-        let here = |fault: &&crate::fault::FaultSpec| options.cluster.is_none() || fault.after.is_some();
+        let here = |fault: &&FaultSpec| options.cluster.is_none() || fault.after.is_some();
         for fault in options.faults.iter().filter(here) {
             engine.set_fault(fault.clone()).map_err(io::Error::other)?;
         }
@@ -180,13 +173,21 @@ impl Engine {
         Ok(page)
     }
 
-    /// Stops serving a PE's channel. `lost`: it did not say goodbye.
-    pub(crate) fn detach(&mut self, slot: u16, pe: usize, lost: bool) {
+    /// Whether a job still has its slot. Whoever is told late that it has ended may name a slot that is another job's.
+    pub(crate) fn has_job(&self, slot: u16, id: u32) -> bool {
+        self.jobs.get(&slot).is_some_and(|job| job.memory.id == id)
+    }
+
+    /// Stops serving the channel of a PE of a job. `lost`: it did not say goodbye.
+    pub(crate) fn detach(&mut self, (slot, id): (u16, u32), pe: usize, lost: bool) {
+        if !self.has_job(slot, id) {
+            return;
+        }
         let lane = self.jobs.get(&slot).and_then(|j| *j.lanes.get(pe)?);
         let Some(lane) = lane else { return };
         if !lost {
             for _ in 0..DRAIN_ROUNDS {
-                if !self.poll_lane(lane) && !self.run_network() {
+                if !self.poll_lane(lane) && !self.run_network(&mut self.turn()) {
                     break;
                 }
             }
@@ -223,8 +224,7 @@ impl Engine {
         if fault != Fault::Unreachable {
             self.count_violation(node);
         }
-        tracing::warn!(job, pe, node, reason, "channel stopped");
-        // Fails only while the daemon ends.
+        // Who is told also logs it. Fails only while the daemon ends.
         let _ = self.notices.send(Notice::ChannelError { job, pe, reason });
     }
 
@@ -272,14 +272,14 @@ impl Engine {
     }
 
     /// Makes the trunk to a host, or those to all but `except`, bad or good again.
-    pub(crate) fn impair(&mut self, host: Option<u16>, except: Option<u16>, change: crate::impair::Change) {
+    pub(crate) fn impair(&mut self, host: Option<u16>, except: Option<u16>, change: Change) {
         if let Some(trunks) = &mut self.trunks {
             trunks.impair(host, except, change);
         }
     }
 
     /// Other keys for the trunks from now on.
-    pub(crate) fn set_keys(&mut self, keys: &crate::cluster::Keys) -> io::Result<()> {
+    pub(crate) fn set_keys(&mut self, keys: &Keys) -> io::Result<()> {
         self.trunks.as_mut().map_or(Ok(()), |trunks| trunks.set_keys(keys))
     }
 
@@ -291,7 +291,7 @@ impl Engine {
     }
 
     /// Figures of the trunks, datagrams of strangers, and the socket engine in use.
-    pub(crate) fn trunk_figures(&self) -> (Vec<super::TrunkFigures>, u64, String) {
+    pub(crate) fn trunk_figures(&self) -> (Vec<TrunkFigures>, u64, String) {
         self.trunks.as_ref().map_or_else(Default::default, |t| (t.figures(), t.strangers(), t.engine()))
     }
 
@@ -315,13 +315,6 @@ impl Engine {
                 }
             }
         }
-    }
-}
-
-impl EngineJob {
-    /// Every PE of this host has attached at some time.
-    pub(super) fn complete(&self) -> bool {
-        self.pes.iter().zip(&self.memory.here).all(|(pe, here)| pe.is_some() || !here)
     }
 }
 

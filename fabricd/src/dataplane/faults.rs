@@ -1,11 +1,11 @@
 //! Faults in force and faults still to come.
 
-use super::Notice;
 use super::engine::Engine;
-use crate::fault::{ClearSpec, Failing, FaultSpec, Site, impairments, show_site};
+use super::notice::Notice;
+use crate::faults::fault::{ClearSpec, Failing, FaultSpec, Site, impairments};
 use fabric::{Blame, Fault, FaultKind, Ledger, Link};
 use std::collections::BTreeMap;
-use std::time::Instant;
+use tokio::time::Instant;
 
 /// Rounds the network gets to come to rest before routes change.
 const SETTLE_ROUNDS: usize = 1024;
@@ -77,7 +77,7 @@ impl Engine {
     fn apply_fault(&mut self, fault: FaultSpec) -> Result<(), String> {
         // A tree moves to other links only between two packets.
         for _ in 0..SETTLE_ROUNDS {
-            if !self.run_network() {
+            if !self.run_network(&mut self.turn()) {
                 break;
             }
         }
@@ -139,7 +139,7 @@ impl Engine {
             self.fabric.clear_fault(FaultKind::LinkDown(link));
         }
         match (any, what.site()) {
-            (false, Some(site)) => Err(format!("no fault is set on {}", show_site(site, self.shape))),
+            (false, Some(site)) => Err(format!("no fault is set on {}", site.show(&self.shape))),
             _ => {
                 self.routes_changed();
                 Ok(())
@@ -159,16 +159,16 @@ impl Engine {
         self.routes_changed();
     }
 
-    /// In a cluster: lets nothing move any more; what the other hosts must know to mend the network.
+    /// In a cluster: lets nothing move any more; what the other hosts must know to recover the network.
     pub(crate) fn hold(&mut self) -> Vec<u8> {
         self.fabric.hold();
-        self.run_network();
+        while self.run_network(&mut self.turn()) {}
         self.fabric.ledger().to_bytes()
     }
 
     /// In a cluster: goes on with exactly these faults in force, without what is `dead` besides, over the trunks that are
     /// `live` (host and epoch of the session). `ledger` is that of all hosts.
-    pub(crate) fn mend(
+    pub(crate) fn recover(
         &mut self,
         number: u64,
         dead: Vec<Blame>,
@@ -181,12 +181,12 @@ impl Engine {
         let down = faults.iter().filter(|f| f.failing == Failing::Down).filter_map(|f| match f.site {
             Site::Link(node, dir) => Some(Blame::Link(Link { node, dir })),
             Site::Node(node) => Some(Blame::Node(node)),
-            Site::Everywhere => None,
+            Site::EveryLink => None,
         });
         let dead: Vec<Blame> = dead.into_iter().chain(down).collect();
-        self.fabric.mend(number, &dead, &ledger).map_err(|e| e.to_string())?;
+        self.fabric.recover(number, &dead, &ledger).map_err(|e| e.to_string())?;
         if let Some(trunks) = &mut self.trunks {
-            trunks.mended(&live);
+            trunks.recovered(&live);
         }
         self.faults.in_force = faults;
         self.routes_changed();
@@ -211,6 +211,6 @@ fn outage(site: Site) -> Option<FaultKind> {
     match site {
         Site::Link(node, dir) => Some(FaultKind::LinkDown(Link { node, dir })),
         Site::Node(node) => Some(FaultKind::NodeDown(node)),
-        Site::Everywhere => None,
+        Site::EveryLink => None,
     }
 }

@@ -1,7 +1,7 @@
 //! One attached PE's injection channel, as the data plane serves it.
 
 use super::post::Posted;
-use crate::memory::{JobMemory, PeMemory};
+use crate::jobs::memory::{JobMemory, PeMemory};
 use abi::channel::status;
 use abi::desc::Place;
 use abi::queue::Consumer;
@@ -26,7 +26,12 @@ pub(super) struct Lane {
     /// A refused CSR command has been logged.
     pub(super) csr_logged: bool,
     progress: Progress,
+    /// Reads delivered since the PE was last told.
+    untold: usize,
 }
+
+/// Reads delivered for which one wake-up is due at the latest.
+const READS_PER_WORD: usize = 64;
 
 impl Lane {
     pub(super) fn new(port: Port, job: Arc<JobMemory>, memory: Arc<PeMemory>) -> Lane {
@@ -41,6 +46,7 @@ impl Lane {
             broken: false,
             csr_logged: false,
             progress: Progress::default(),
+            untold: 0,
         }
     }
 
@@ -55,9 +61,10 @@ impl Lane {
         self.job.sync.answers(self.pe).notify(&Linux);
     }
 
-    /// Enters a post that the network accepted; returns its number for [`Lane::reached`].
-    pub(super) fn enter(&mut self, seq: u32, copied: bool) -> u64 {
-        let number = self.progress.enter(seq, copied);
+    /// Enters a post that the network accepted, its source copied or not, a read or not; returns its number
+    /// for [`Lane::reached`] and [`Lane::delivered`].
+    pub(super) fn enter(&mut self, seq: u32, copied: bool, read: bool) -> u64 {
+        let number = self.progress.enter(seq, copied, read);
         self.show_progress();
         number
     }
@@ -68,8 +75,28 @@ impl Lane {
         self.show_progress();
     }
 
+    /// The data of read `number` is where it belongs. Many reads are waited for as one: whoever sleeps is told
+    /// when no more are on their way, or a batch of them is done. For one with a completion word that word is what tells.
+    pub(super) fn delivered(&mut self, number: u64, completion: Option<Place>) {
+        self.progress.delivered(number);
+        self.show_progress();
+        if completion.is_some() {
+            return;
+        }
+        self.untold += 1;
+        let last = self.progress.reads.is_empty() && !self.has_work();
+        if last || self.untold >= READS_PER_WORD {
+            self.untold = 0;
+            self.notify();
+            self.job.sync.completions(self.pe).notify(&Fenced(Linux));
+        }
+    }
+
     fn show_progress(&mut self) {
         let channel = &self.memory.channel;
+        if let Some(seq) = self.progress.take_delivered() {
+            channel.status_u32(status::DELIVERED).store(seq, Ordering::Release);
+        }
         if let Some(seq) = self.progress.take_copied() {
             channel.status_u32(status::COPIED).store(seq, Ordering::Release);
         }
@@ -103,6 +130,17 @@ struct Progress {
     copied: usize,
     copied_seq: Option<u32>,
     injected_seq: Option<u32>,
+    /// Reads without their data, oldest first, and those behind them that have it.
+    reads: VecDeque<Read>,
+    /// The latest post.
+    latest: u32,
+    delivered_seq: Option<u32>,
+}
+
+struct Read {
+    number: u64,
+    seq: u32,
+    delivered: bool,
 }
 
 struct Entry {
@@ -112,10 +150,27 @@ struct Entry {
 }
 
 impl Progress {
-    fn enter(&mut self, seq: u32, copied: bool) -> u64 {
+    fn enter(&mut self, seq: u32, copied: bool, read: bool) -> u64 {
         self.open.push_back(Entry { seq, copied, injected: false });
+        let number = self.first + self.open.len() as u64 - 1;
+        self.latest = seq;
+        if read {
+            self.reads.push_back(Read { number, seq, delivered: false });
+        } else if self.reads.is_empty() {
+            self.delivered_seq = Some(seq);
+        }
         self.settle();
-        self.first + self.open.len() as u64 - 1
+        number
+    }
+
+    fn delivered(&mut self, number: u64) {
+        if let Ok(at) = self.reads.binary_search_by_key(&number, |r| r.number) {
+            self.reads[at].delivered = true;
+        }
+        while let Some(seq) = self.reads.front().filter(|r| r.delivered).map(|r| r.seq) {
+            self.reads.pop_front();
+            self.delivered_seq = Some(if self.reads.is_empty() { self.latest } else { seq });
+        }
     }
 
     fn reached(&mut self, number: u64, injected: bool) {
@@ -141,6 +196,9 @@ impl Progress {
         }
     }
 
+    fn take_delivered(&mut self) -> Option<u32> {
+        self.delivered_seq.take()
+    }
     fn take_copied(&mut self) -> Option<u32> {
         self.copied_seq.take()
     }
@@ -156,7 +214,7 @@ mod tests {
     #[test]
     fn states_are_shown_only_up_to_the_first_gap() {
         let mut p = Progress::default();
-        let (a, b, c) = (p.enter(1, false), p.enter(2, true), p.enter(3, true));
+        let (a, b, c) = (p.enter(1, false, false), p.enter(2, true, false), p.enter(3, true, false));
         assert_eq!((p.take_copied(), p.take_injected()), (None, None));
         p.reached(c, true);
         p.reached(b, true);
@@ -165,10 +223,30 @@ mod tests {
         assert_eq!((p.take_copied(), p.take_injected()), (Some(3), None));
         p.reached(a, true);
         assert_eq!((p.take_copied(), p.take_injected()), (None, Some(3)));
-        let d = p.enter(4, true);
+        let d = p.enter(4, true, false);
         assert_eq!(p.take_copied(), Some(4));
         p.reached(d, true);
         assert_eq!(p.take_injected(), Some(4));
         p.reached(a, true); // stale numbers are ignored
+    }
+
+    #[test]
+    fn reads_count_as_delivered_only_up_to_the_first_gap() {
+        let mut p = Progress::default();
+        p.enter(1, true, false);
+        assert_eq!(p.take_delivered(), Some(1), "nothing is read");
+        let (a, b) = (p.enter(2, true, true), p.enter(3, true, true));
+        p.enter(4, false, false);
+        let c = p.enter(5, true, true);
+        p.delivered(b);
+        assert_eq!(p.take_delivered(), None);
+        p.delivered(a);
+        assert_eq!(p.take_delivered(), Some(3), "a later read is on its way");
+        p.delivered(c);
+        assert_eq!(p.take_delivered(), Some(5));
+        p.enter(6, true, false);
+        assert_eq!(p.take_delivered(), Some(6), "so that no old number is ever compared with a new one");
+        p.delivered(a); // stale numbers are ignored
+        assert_eq!(p.take_delivered(), None);
     }
 }

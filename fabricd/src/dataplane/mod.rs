@@ -6,24 +6,31 @@
 mod effects;
 mod engine;
 mod faults;
-mod frames;
+mod job;
 mod lane;
+mod notice;
 mod ports;
 mod post;
 mod registers;
 mod serve;
+#[cfg(test)]
+mod simulated;
+#[cfg(test)]
+mod tests;
 mod traffic;
 mod trees;
 mod trunks;
 
 pub(crate) use engine::Engine;
-pub(crate) use trunks::{TrunkFigures, Word};
+pub(crate) use job::Folded;
+pub(crate) use notice::{Gauges, Notice};
+pub(crate) use trunks::{TrunkEvent, TrunkFigures, Wires};
 
 use crate::config::Options;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::mpsc;
 use std::thread;
 use tokio::sync::{mpsc as tokio_mpsc, oneshot};
@@ -31,41 +38,17 @@ use tokio::sync::{mpsc as tokio_mpsc, oneshot};
 /// Nice value of the thread.
 const NICE: i32 = -3;
 
+/// Tells whoever waits for a command that it is done. (A simulation takes its time over it.)
+pub(crate) type Reply = Box<dyn FnOnce() + Send>;
+
+type Call = Box<dyn FnOnce(&mut Engine) -> Option<Reply> + Send>;
+
 /// Work for the data-plane thread.
-enum Command {
+pub(crate) enum Command {
     /// Run this between two rounds.
-    Call(Box<dyn FnOnce(&mut Engine) + Send>),
+    Call(Call),
     /// End the thread.
     Stop,
-}
-
-/// What the data plane tells the control plane unasked.
-#[derive(Debug)]
-pub(crate) enum Notice {
-    /// A channel was put into its sticky error state.
-    ChannelError {
-        /// Job.
-        job: u32,
-        /// PE.
-        pe: u32,
-        /// Why.
-        reason: String,
-    },
-    /// The network took a link out of service, after so many route changes.
-    GaveUp(String, u64),
-    /// The time of a fault has come, in a cluster.
-    Due(String),
-    /// Something came over a trunk, or became of one.
-    Trunk(Word),
-}
-
-/// Figures both halves look at.
-#[derive(Default)]
-pub(crate) struct Gauges {
-    /// CPU time of the data-plane thread, nanoseconds.
-    pub(crate) cpu_ns: AtomicU64,
-    /// Violations by clients.
-    pub(crate) violations: AtomicU64,
 }
 
 /// The control plane's end.
@@ -83,7 +66,7 @@ pub(crate) struct Dead;
 
 impl From<Dead> for abi::msg::Failure {
     fn from(dead: Dead) -> abi::msg::Failure {
-        crate::placement::failure(dead.to_string(), "restart the daemon")
+        crate::failure::failure(dead.to_string(), "restart the daemon")
     }
 }
 
@@ -98,7 +81,8 @@ pub(crate) fn start(
         rustix::event::EventfdFlags::CLOEXEC | rustix::event::EventfdFlags::NONBLOCK,
     )?);
     let gauges = Arc::new(Gauges::default());
-    let engine = Engine::new(options, notices, wake.clone(), gauges.clone())?;
+    let wires = options.cluster.as_ref().map(|member| Wires::open(member, options.udp_engine)).transpose()?;
+    let engine = Engine::new(options, wires, notices, wake.clone(), gauges.clone())?;
     let (ended, on_end) = oneshot::channel();
     let cores = options.cores.clone();
     let thread = thread::Builder::new().name("data-plane".into()).spawn(move || {
@@ -141,8 +125,9 @@ impl Handle {
     ) -> Result<R, Dead> {
         let (tx, rx) = oneshot::channel();
         self.send(Command::Call(Box::new(move |engine| {
+            let result = f(engine);
             // The asker may have given up; the work is done all the same.
-            let _ = tx.send(f(engine));
+            Some(Box::new(move || drop(tx.send(result))))
         })))?;
         rx.await.map_err(|_| Dead)
     }
@@ -150,7 +135,10 @@ impl Handle {
     /// Runs `f` on the data-plane thread, some time.
     pub(crate) fn spawn(&self, f: impl FnOnce(&mut Engine) + Send + 'static) {
         // Fails only while the daemon ends.
-        let _ = self.send(Command::Call(Box::new(f)));
+        let _ = self.send(Command::Call(Box::new(move |engine| {
+            f(engine);
+            None
+        })));
     }
 
     /// Ends the thread.

@@ -45,6 +45,8 @@ pub(super) struct Flight {
     pub(super) number: u64,
     /// Ends with the network's completion, not with injection.
     pub(super) answered: bool,
+    /// Brings data back into memory of its PE.
+    pub(super) read: bool,
     /// A barrier, and whether a half one.
     pub(super) barrier: Option<bool>,
 }
@@ -83,6 +85,11 @@ impl Flights {
         Some(taken)
     }
 
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.slots.iter().filter(|(_, flight)| flight.is_some()).count()
+    }
+
     /// Forgets every post of a lane.
     pub(super) fn drop_lane(&mut self, lane: usize) {
         for index in 0..self.slots.len() as u32 {
@@ -102,7 +109,7 @@ mod tests {
     #[test]
     fn tags_of_finished_posts_find_nothing() {
         let mut flights = Flights::default();
-        let f = Flight { lane: 0, seq: 1, completion: None, number: 0, answered: true, barrier: None };
+        let f = Flight { lane: 0, seq: 1, completion: None, number: 0, answered: true, read: false, barrier: None };
         let first = flights.insert(f);
         assert_eq!(flights.remove(first).map(|f| f.seq), Some(1));
         let second = flights.insert(Flight { seq: 2, lane: 7, ..f });

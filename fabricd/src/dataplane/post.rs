@@ -4,7 +4,7 @@
 //! from: endpoints must belong to the job, places must lie inside their regions, operations must
 //! be ones a client may use. What passes is a [`Posted`], which needs no further trust.
 
-use crate::memory::JobMemory;
+use crate::jobs::memory::JobMemory;
 use abi::account::{Class, READ_MAX};
 use abi::channel::Fault;
 use abi::desc::{self, AmoOp, Descriptor, Place, Region, flags};
@@ -97,6 +97,11 @@ impl Posted {
     /// Source data is still to be read when the network has accepted the post.
     pub(super) fn reads_memory(&self) -> bool {
         matches!(self.kind, Kind::Write { memory: Some(_), .. } | Kind::Reduce(_) | Kind::Bcast { .. })
+    }
+
+    /// Whether this brings data back into memory of its PE.
+    pub(super) fn is_read(&self) -> bool {
+        matches!(self.kind, Kind::Read { .. })
     }
 
     /// Whether this is a barrier, and a half one.
@@ -273,7 +278,7 @@ fn masked(value: u64, width: u8) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::memory::tests::job;
+    use crate::jobs::memory::tests::job;
     use proptest::prelude::*;
 
     const HEAP: Place = Place { region: Region::Heap, offset: 0 };

@@ -1,17 +1,19 @@
 //! The loop of the data-plane thread, and how it rests.
 //!
-//! Each round takes a bounded number of posts from every channel, so no client can keep the
-//! others waiting, then lets the network run. Without work the thread first spins or yields for a
+//! Each round takes a bounded number of posts from every channel and lets the network run for a
+//! bounded turn, so no client can keep the others waiting. Without work the thread first spins or yields for a
 //! moment, then sleeps: it raises `daemon_sleeps` in every job page, makes every client's earlier
 //! posts visible with a heavy fence, looks once more, and waits for a doorbell or a command. A
 //! client that posts afterwards sees the flag and rings. The time limit covers clients that could
 //! not register for the fence.
 
-use super::Command;
 use super::engine::Engine;
 use super::lane::Lane;
 use super::ports::Flight;
 use super::post::{Context, Posted, Violation};
+use super::trunks::Trunks;
+use super::{Command, Reply};
+use crate::limits;
 use abi::channel::Fault;
 use abi::wait::{Kernel, Linux};
 use fabric::{InjectError, Port, Tick};
@@ -20,16 +22,23 @@ use rustix::time::{ClockId, clock_gettime};
 use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, TryRecvError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use tokio::time::Instant;
 
+/// Commands of the control plane per round: whoever asks for figures without end must not keep PEs waiting.
+const COMMANDS_PER_ROUND: usize = 4;
 /// Posts taken from one channel per round.
 const POSTS_PER_ROUND: usize = 64;
-/// Network runs per round; a huge transfer goes on in the next one.
-const RUNS_PER_ROUND: usize = 64;
+/// Bytes copied out of and into memory per round, for every so many channels; a larger transfer goes on in the next one.
+pub(super) const BYTES_PER_ROUND: usize = 32 << 10;
+const CHANNELS_PER_SHARE: usize = 8;
+/// So many times as much where a round looks at a socket, too, and makes datagrams.
+const TRUNK_SHARES: usize = 4;
+/// Events the network handles per round, and between two looks at what they did.
+const EVENTS_PER_ROUND: u64 = 1024;
+const EVENTS_PER_RUN: u64 = 256;
 /// Turns of network and trunks per round.
 const GATHERS_PER_ROUND: usize = 16;
-/// Moments of network time per run.
-const TICKS_PER_RUN: usize = 256;
 /// Pauses before the first yield when there is a core to spare.
 const SPINS: u32 = 200;
 /// How long the thread stays awake without work.
@@ -44,23 +53,27 @@ const HOUSEKEEPING_ROUNDS: u32 = 256;
 /// How old register pages may be while there is work.
 const REGISTERS_AGE: Duration = Duration::from_millis(1);
 
+/// What the network may still do in a round. Nobody's post waits for longer than this takes, whatever others transfer.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Turn {
+    /// Bytes to copy out of and into memory; the copy that exceeds them is the last.
+    bytes: usize,
+    events: u64,
+}
+
+impl Turn {
+    fn is_over(&self) -> bool {
+        self.bytes == 0 || self.events == 0
+    }
+}
+
 impl Engine {
     /// Serves until told to stop or until nobody can tell any more.
     pub(super) fn serve(mut self, commands: &Receiver<Command>) {
         let mut idle = Idle::new();
         let mut rounds = 0u32;
-        while self.run_commands(commands) {
-            let mut work = self.faults_due();
-            for i in 0..self.active.len() {
-                work |= self.poll_lane(self.active[i]);
-            }
-            work |= self.carry();
-            // After what PEs have posted: a look at the socket takes longer than all of the above.
-            if self.poll_trunks() {
-                work = true;
-                self.carry();
-            }
-            if work {
+        while let Some(more) = self.run_commands(commands, |reply| reply()) {
+            if self.round() | more {
                 idle.reset();
                 rounds = rounds.wrapping_add(1);
                 if rounds.is_multiple_of(HOUSEKEEPING_ROUNDS) {
@@ -70,37 +83,59 @@ impl Engine {
                 self.rest(&mut idle);
             }
         }
-        // What was said to other hosts last, such as why their jobs end, goes before the goodbye.
+        self.say_goodbye();
+    }
+
+    /// Ends the sessions with other hosts.
+    pub(super) fn say_goodbye(&mut self) {
+        // What was said to them last, such as why their jobs end, goes before.
         self.carry();
         if let Some(trunks) = &mut self.trunks {
             trunks.close(&mut self.fabric);
         }
     }
 
+    /// Takes posts from every channel and lets the network run for a turn; whether there was anything to do.
+    pub(super) fn round(&mut self) -> bool {
+        let mut work = self.faults_due();
+        for i in 0..self.active.len() {
+            work |= self.poll_lane(self.active[i]);
+        }
+        work |= self.carry();
+        // After what PEs have posted: a look at the socket takes longer than all of the above.
+        if self.poll_trunks() {
+            work = true;
+            self.carry();
+        }
+        work
+    }
+
     /// Lets the network run and sends what leaves this host; whether there was anything.
     fn carry(&mut self) -> bool {
-        let mut work = self.run_network();
+        let mut turn = self.turn();
+        let mut work = self.run_network(&mut turn);
         // What has left over a trunk makes room for more in the same datagrams.
         for _ in 0..GATHERS_PER_ROUND {
             if !self.gather_trunks() {
                 break;
             }
             work = true;
-            self.run_network();
+            self.run_network(&mut turn);
         }
         self.send_trunks();
         work
     }
 
-    /// Runs what the control plane asked for; false when the thread should end.
-    fn run_commands(&mut self, commands: &Receiver<Command>) -> bool {
-        loop {
+    /// Runs some of what the control plane asked for; whether there may be more, and nothing when the thread should end.
+    pub(super) fn run_commands(&mut self, commands: &Receiver<Command>, mut answer: impl FnMut(Reply)) -> Option<bool> {
+        for _ in 0..COMMANDS_PER_ROUND {
             match commands.try_recv() {
-                Ok(Command::Call(f)) => f(self),
-                Ok(Command::Stop) | Err(TryRecvError::Disconnected) => return false,
-                Err(TryRecvError::Empty) => return true,
+                Ok(Command::Call(f)) => f(self).into_iter().for_each(&mut answer),
+                Ok(Command::Stop) | Err(TryRecvError::Disconnected) => return None,
+                Err(TryRecvError::Empty) => return Some(false),
             }
         }
+        Some(true)
     }
 
     /// Takes posts and CSR commands from one channel; whether there were any.
@@ -149,7 +184,7 @@ impl Engine {
     fn submit(&mut self, index: usize, posted: Posted) -> Result<bool, Violation> {
         let Some(lane) = self.lanes[index].as_mut() else { return Ok(false) };
         let Some(op) = posted.op() else {
-            let number = lane.enter(posted.seq, true);
+            let number = lane.enter(posted.seq, true, false);
             lane.reached(number, true);
             lane.complete(posted.completion, posted.seq);
             return Ok(true);
@@ -160,13 +195,14 @@ impl Engine {
             completion: posted.completion,
             number: 0,
             answered: posted.is_answered(),
+            read: posted.is_read(),
             barrier: posted.barrier(),
         };
         let tag = self.flights.insert(flight);
         let now = self.fabric.now();
         match self.fabric.inject(lane.port, lane.slot, posted.class, op, now, tag) {
             Ok(()) => {
-                let number = lane.enter(posted.seq, !posted.reads_memory());
+                let number = lane.enter(posted.seq, !posted.reads_memory(), posted.is_read());
                 if let Some(flight) = self.flights.get_mut(tag) {
                     flight.number = number;
                 }
@@ -188,31 +224,48 @@ impl Engine {
         }
     }
 
-    /// Lets the network run and applies what it does; whether it did anything.
-    pub(super) fn run_network(&mut self) -> bool {
-        let mut work = false;
+    /// What the network may do before channels are looked at again.
+    pub(super) fn turn(&self) -> Turn {
+        let shares = if self.trunks.is_some() { TRUNK_SHARES } else { 1 };
+        let shares = shares * (1 + self.active.len() / CHANNELS_PER_SHARE);
+        Turn { bytes: BYTES_PER_ROUND * shares, events: EVENTS_PER_ROUND * shares as u64 }
+    }
+
+    /// Lets the network run for a turn and applies what it does; whether it did anything.
+    pub(super) fn run_network(&mut self, turn: &mut Turn) -> bool {
+        let mut work = self.apply_all(turn);
         let until = self.pace();
-        for _ in 0..RUNS_PER_ROUND {
+        while !turn.is_over() {
+            let (before, events) = (self.fabric.events_handled(), turn.events.min(EVENTS_PER_RUN));
             let quiet = match until {
-                None => self.fabric.run_some(TICKS_PER_RUN),
-                Some(until) => self.fabric.run_some_until(until, TICKS_PER_RUN),
+                None => self.fabric.run_some(events),
+                Some(until) => self.fabric.run_some_until(until, events),
             };
-            let mut any = !quiet;
-            while let Some(effect) = self.fabric.poll_effect() {
-                any = true;
-                self.apply(effect);
-            }
-            while let Some(completion) = self.fabric.poll_completion() {
-                any = true;
-                self.finish(completion);
-            }
-            if !any {
+            turn.events = turn.events.saturating_sub(self.fabric.events_handled() - before);
+            if !self.apply_all(turn) && quiet {
                 break;
             }
             work = true;
         }
         self.stale |= work;
         work
+    }
+
+    /// Applies what the network has done, as far as the turn allows; whether there was anything.
+    fn apply_all(&mut self, turn: &mut Turn) -> bool {
+        let mut any = false;
+        while turn.bytes > 0
+            && let Some(effect) = self.fabric.poll_effect()
+        {
+            any = true;
+            turn.bytes = turn.bytes.saturating_sub(effect.bytes());
+            self.apply(effect);
+        }
+        while let Some(completion) = self.fabric.poll_completion() {
+            any = true;
+            self.finish(completion);
+        }
+        any
     }
 
     /// How far the network's time may go, if not as far as it likes.
@@ -273,13 +326,25 @@ impl Engine {
                 return;
             }
         }
-        self.refresh_registers();
         self.show_cpu_time();
+        self.before_sleep();
+        self.sleep(idle);
+        idle.slept = true;
+    }
+
+    /// What others wait for is done before a pause.
+    pub(super) fn before_sleep(&mut self) {
+        self.refresh_registers();
         if let Some(trunks) = &mut self.trunks {
             trunks.flush_acks(&mut self.fabric);
         }
-        self.sleep(idle);
-        idle.slept = true;
+    }
+
+    /// How long until something is due without anybody's call.
+    pub(super) fn next_due(&self) -> Option<Duration> {
+        let fault = self.faults.next_due().map(|due| due.saturating_duration_since(Instant::now()));
+        let heartbeat = self.trunks.as_ref().and_then(Trunks::next_due);
+        [fault, heartbeat, self.paced_pause()].into_iter().flatten().min()
     }
 
     fn sleep(&mut self, idle: &Idle) {
@@ -292,9 +357,7 @@ impl Engine {
                 (false, true) => NAP,
                 (false, false) => NAP_UNFENCED,
             };
-            let due = self.faults.next_due().map(|due| due.saturating_duration_since(Instant::now()));
-            let heartbeat = self.trunks.as_ref().and_then(super::trunks::Trunks::next_due);
-            let mut limit = [due, heartbeat, self.paced_pause()].into_iter().flatten().fold(nap, Duration::min);
+            let mut limit = self.next_due().map_or(nap, |due| due.min(nap));
             if let Some(trunks) = &mut self.trunks {
                 trunks.wait(self.epoll.as_fd(), limit);
                 limit = Duration::ZERO;
@@ -333,7 +396,7 @@ impl Idle {
             since: None,
             slept: false,
             kept: Instant::now(),
-            cores: crate::limits::cores(),
+            cores: limits::cores(),
             fenced: abi::wait::register(),
         }
     }

@@ -3,58 +3,48 @@
 //! On the direct path nothing crosses the emulated links, so what the PEs counted is folded
 //! through the route tables: packets out along the route to the target, answers back along the
 //! other one. On the ring path the links count packets themselves. When routes change, everything
-//! counted so far is first folded with the routes it was counted under.
+//! counted so far is first folded with the routes it was counted under; a report folds the rest, into a
+//! sum of its own.
 
-use super::engine::{Engine, EngineJob};
-use abi::account::{CLASSES, Class, Load, Traffic};
-use abi::msg::{LinkReport, PairReport};
+use super::engine::Engine;
+use super::job::{EngineJob, Folded, Loads};
+use crate::jobs::memory::PeMemory;
+use abi::account::{Class, Load, Traffic};
+use abi::msg::LinkReport;
 use abi::torus::Direction;
 use fabric::{BarrierCheck, Link, Routes};
-use std::collections::BTreeMap;
-
-/// Loads by class.
-type Loads = [Load; CLASSES];
-
-/// What has been folded so far.
-#[derive(Default)]
-pub(super) struct Account {
-    counted: BTreeMap<(usize, usize, Class), Traffic>,
-    links: BTreeMap<Link, Loads>,
-    /// Traffic of pairs that had no route any more when it was folded.
-    stranded: Loads,
-}
+use std::ops::Range;
+use std::sync::Arc;
 
 impl EngineJob {
-    /// Folds what was counted since the last time into links.
-    pub(super) fn fold(&mut self, routes: &Routes) {
-        for pe in self.pes.iter().flatten() {
-            for (target, class, now) in pe.counted() {
-                let before = self.account.counted.insert((pe.pe, target, class), now).unwrap_or_default();
-                if !self.memory.direct(target) {
-                    continue;
-                }
-                let (here, there) = (self.memory.entries[pe.pe].node, self.memory.entries[target].node);
-                let new = since(now, before);
-                self.account.carry(routes.path(here, there), class, new.out);
-                self.account.carry(routes.path(there, here), class, new.back);
-            }
+    /// What a PE has counted since routes changed, for those it reaches without the network.
+    fn fresh(&self, pe: &PeMemory, mut each: impl FnMut(usize, Class, Traffic, Traffic)) {
+        for (target, class, now) in pe.counted().into_iter().filter(|(target, _, _)| self.memory.direct(*target)) {
+            let before = self.account.counted.get(&(pe.pe, target, class)).copied().unwrap_or_default();
+            each(target, class, now, since(now, before));
         }
     }
-}
 
-impl Account {
-    fn carry(&mut self, path: Option<Vec<Link>>, class: Class, load: Load) {
-        if load == Load::default() {
-            return;
+    /// Adds what a PE has counted since routes changed.
+    fn fold_pe(&self, pe: &PeMemory, routes: &Routes, folded: &mut Folded) {
+        let node = |pe: usize| self.memory.entries[pe].node;
+        self.fresh(pe, |target, class, _, new| folded.carry_both(routes, node(pe.pe), node(target), class, new));
+    }
+
+    /// Folds everything, because routes are about to be others.
+    fn fold(&mut self, routes: &Routes) {
+        let mut folded = std::mem::take(&mut self.account.folded);
+        let mut counted = Vec::new();
+        for pe in self.pes.iter().flatten() {
+            let node = |pe: usize| self.memory.entries[pe].node;
+            self.fresh(pe, |target, class, now, new| {
+                folded.carry_both(routes, node(pe.pe), node(target), class, new);
+                counted.push(((pe.pe, target, class), now));
+            });
         }
-        match path {
-            None => self.stranded[class as usize].add(load),
-            Some(links) => {
-                for link in links {
-                    self.links.entry(link).or_default()[class as usize].add(load);
-                }
-            }
-        }
+        folded.changes += 1;
+        self.account.counted.extend(counted);
+        self.account.folded = folded;
     }
 }
 
@@ -73,27 +63,46 @@ fn since(now: Traffic, before: Traffic) -> Traffic {
 }
 
 impl Engine {
-    /// Pairs, links and remarks of a job.
-    pub(crate) fn report(&mut self, slot: u16) -> (Vec<PairReport>, Vec<LinkReport>, BarrierCheck, Vec<String>) {
-        let Some(job) = self.jobs.get_mut(&slot) else { return Default::default() };
-        job.fold(&self.routes);
-        let job = &self.jobs[&slot];
-        let pair = |(&(from, to, class), &traffic): (&(usize, usize, Class), &Traffic)| PairReport {
-            from: from as u32,
-            to: to as u32,
-            class,
-            traffic,
-        };
-        let pairs = job.account.counted.iter().filter(|(_, t)| t.ops != 0).map(pair).collect();
+    /// What was folded when routes changed: where a report begins.
+    pub(crate) fn folded(&self, slot: u16) -> Folded {
+        self.jobs.get(&slot).map(|job| job.account.folded.clone()).unwrap_or_default()
+    }
+
+    /// Adds what one PE has counted since then.
+    pub(crate) fn fold_pe(&self, slot: u16, pe: usize, mut folded: Folded) -> Folded {
+        if let Some(job) = self.jobs.get(&slot)
+            && let Some(Some(pe)) = job.pes.get(pe)
+        {
+            job.fold_pe(pe, &self.routes, &mut folded);
+        }
+        folded
+    }
+
+    /// Routes have not changed since [`Engine::folded`].
+    pub(crate) fn is_current(&self, slot: u16, folded: &Folded) -> bool {
+        self.jobs.get(&slot).is_none_or(|job| job.account.folded.changes == folded.changes)
+    }
+
+    /// Counters of those of these PEs that have ever attached.
+    pub(crate) fn pe_memory(&self, slot: u16, pes: Range<usize>) -> Vec<Arc<PeMemory>> {
+        let all = self.jobs.get(&slot).and_then(|job| job.pes.get(pes));
+        all.into_iter().flatten().flatten().cloned().collect()
+    }
+
+    /// Links and remarks of a job whose PEs' counters have been folded.
+    pub(crate) fn links_of(&self, slot: u16, folded: &Folded) -> (Vec<LinkReport>, BarrierCheck, Vec<String>) {
+        if !self.jobs.contains_key(&slot) {
+            return Default::default();
+        }
         let none = Loads::default();
         let links = self.links().filter_map(|link| {
-            let mut loads = *job.account.links.get(&link).unwrap_or(&none);
+            let mut loads = *folded.links.get(&link).unwrap_or(&none);
             let counted = self.fabric.job_link_counters(slot, link);
             loads.iter_mut().zip(counted).for_each(|(l, c)| l.add(c));
             self.link_report(link, loads)
         });
         let mut notes = Vec::new();
-        let stranded = job.account.stranded.iter().map(|l| l.packets).sum::<u64>();
+        let stranded = folded.stranded.iter().map(|l| l.packets).sum::<u64>();
         if stranded > 0 {
             notes.push(format!("{stranded} packets of pairs without a route are in no link's figures"));
         }
@@ -101,7 +110,7 @@ impl Engine {
         if !check.held() {
             notes.push("the model's barriers did not keep their guarantee; see the counters".into());
         }
-        (pairs, links.collect(), check, notes)
+        (links.collect(), check, notes)
     }
 
     /// Links of the whole network that carried anything, failed, or are down.

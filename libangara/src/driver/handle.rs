@@ -1,6 +1,7 @@
 //! Handles: how far a posted operation has come.
 
 use super::posts::{Slot, reached};
+use super::wait::For;
 use super::{Adapter, packet};
 use crate::error::{Error, Result};
 use abi::account::{Class, Traffic};
@@ -42,8 +43,11 @@ pub enum OpState {
 #[must_use = "an answered operation holds a completion word until it is waited for"]
 #[derive(Debug)]
 pub struct Handle {
+    /// Target PE.
     pe: usize,
+    /// Number of the post.
     seq: u32,
+    /// Completion word it owns.
     slot: Option<Slot>,
     /// Completing it proves that everything before it to the same PE is complete.
     flushes: bool,
@@ -94,7 +98,7 @@ impl Handle {
         let Handle { pe, seq, .. } = self;
         let what = || format!("post {seq} to PE {pe} to be {state:?}");
         if self.slot.is_some() && state == OpState::Complete {
-            return adapter.wait_completion(|| self.state(adapter) >= state, &what);
+            return adapter.wait_completion(For::Adapter, || self.state(adapter) >= state, &what);
         }
         adapter.wait(|| self.state(adapter) >= state, &what)
     }
@@ -194,14 +198,16 @@ impl Adapter {
     /// A flush that completes through `slot`.
     pub(crate) fn flush_with(&self, pe: usize, slot: Slot) -> Result<Handle> {
         self.count(pe, Class::Sync, Traffic::get(8));
-        let seq = self.post_read(pe, slot, Class::Sync, Place { region: Region::Heap, offset: 0 }, slot.result(), 8)?;
+        let seq =
+            self.post_read(pe, Some(slot), Class::Sync, Place { region: Region::Heap, offset: 0 }, slot.result(), 8)?;
         Ok(Handle { pe, seq, slot: Some(slot), flushes: true })
     }
 
+    /// Posts a read. Its end shows in `slot`, and without one through [`Adapter::delivered`].
     pub(crate) fn post_read(
         &self,
         pe: usize,
-        slot: Slot,
+        slot: Option<Slot>,
         class: Class,
         remote: Place,
         local: Place,
@@ -215,7 +221,7 @@ impl Adapter {
             endpoint: entry.endpoint,
             local: Some(local),
             remote: Some(remote),
-            completion: Some(slot.completion()),
+            completion: slot.map(Slot::completion),
             ..Descriptor::new(Op::Get)
         };
         self.post(&d, pe)

@@ -20,17 +20,19 @@
 mod handle;
 pub mod packet;
 mod posts;
+mod timeslice;
+pub(crate) mod wait;
 
 pub(crate) use handle::answered;
 pub use handle::{Handle, OpState};
 pub(crate) use posts::{Slot, reached};
 
+use crate::attach::fork::Guard;
 use crate::error::{Error, Result};
-use crate::fork::Guard;
 use crate::memory::{Device, Memory, StaticSegment};
 use abi::channel::{Channel, DMA_BYTES, Fault, PAGE_BYTES, RING_BYTES, page, status};
 use abi::job::{Geometry, PeEntry, Reach};
-use abi::launch::{ADAPTER_SOCKET, ENV_TIMEOUT, Launch, LaunchError};
+use abi::launch::{ENV_TIMEOUT, Launch, LaunchError};
 use abi::msg::{AdapterReply, AdapterRequest};
 use abi::queue::QueueMemory;
 use posts::Posts;
@@ -42,11 +44,11 @@ use std::time::Duration;
 /// A mapped window of the adapter.
 #[derive(Clone, Copy, Debug)]
 pub struct Bar {
-    /// What it is, as in `docs/registers.md`.
+    /// What it is, as in `docs/reference/registers.md`.
     pub name: &'static str,
-    /// First byte.
+    /// Address of the first byte.
     pub base: *const u8,
-    /// Bytes.
+    /// Size in bytes.
     pub len: usize,
     /// The client may write it.
     pub writable: bool,
@@ -55,15 +57,20 @@ pub struct Bar {
 /// One PE's adapter: its mapped memory, its injection channel and its connection to the daemon.
 pub struct Adapter {
     pub(crate) memory: Memory,
+    /// The channel and its doorbell; none in a job of one PE without a daemon.
     device: Option<Device>,
     pub(crate) guard: Box<Guard>,
     pub(crate) timeout: Option<Duration>,
+    /// The queues' end of the client, and what was posted lately.
     posts: Mutex<Posts>,
     /// Free completion words, one bit each.
     free: AtomicU64,
     /// Per PE: every post up to this sequence is complete there.
     flushed: Box<[AtomicU32]>,
+    /// This PE has left its job.
     left: AtomicBool,
+    /// Which of the seat's lives this is ([`abi::job::Seat`]).
+    life: AtomicU32,
 }
 
 impl Adapter {
@@ -75,19 +82,18 @@ impl Adapter {
     /// Attaches to the job `launch` names and maps everything. `statics` are the page ranges of
     /// this process that shall be symmetric; they are announced, not touched.
     pub fn open(launch: &Launch, statics: &[StaticSegment]) -> Result<Adapter> {
-        let socket = launch.runtime_dir.join(ADAPTER_SOCKET);
-        let connection = crate::connection::Connection::open(&socket)?;
+        let connection = crate::attach::connection::Connection::open(&launch.runtime_dir)?;
         Adapter::over(connection, launch, statics)
     }
 
     pub(crate) fn over(
-        connection: crate::connection::Connection,
+        connection: crate::attach::connection::Connection,
         launch: &Launch,
         statics: &[StaticSegment],
     ) -> Result<Adapter> {
         // Before the daemon lets others wait for our stores.
         abi::wait::register();
-        crate::slice::shorten();
+        timeslice::shorten();
         let request = AdapterRequest::Attach {
             abi: abi::ABI_VERSION,
             job: launch.job,
@@ -109,7 +115,11 @@ impl Adapter {
         Ok(Adapter::build(Memory::solo(heap, statics)?, None, None))
     }
 
-    fn build(memory: Memory, device: Option<Device>, connection: Option<crate::connection::Connection>) -> Adapter {
+    fn build(
+        memory: Memory,
+        device: Option<Device>,
+        connection: Option<crate::attach::connection::Connection>,
+    ) -> Adapter {
         let guard = Guard::new(memory.table, connection);
         let seconds = std::env::var(ENV_TIMEOUT).ok().and_then(|v| v.parse::<f64>().ok()).filter(|s| *s > 0.0);
         let flushed = (0..memory.geometry.pes).map(|_| AtomicU32::new(0)).collect();
@@ -122,6 +132,7 @@ impl Adapter {
             free: AtomicU64::new(u64::MAX),
             flushed,
             left: AtomicBool::new(false),
+            life: AtomicU32::new(1),
         }
     }
 
@@ -249,17 +260,42 @@ impl Adapter {
 
     /// Asks the daemon to end the whole job with `status`. Without a daemon nothing happens; in
     /// both cases the caller still has to exit.
-    pub fn abort(&self, status: i32, reason: &str) {
+    /// With `orderly` nothing has failed, and the other PEs end as programs do.
+    pub fn abort(&self, status: i32, reason: &str, orderly: bool) {
         if let Some(connection) = self.guard.connection() {
-            let _ = connection.ask(&AdapterRequest::Abort { status, reason: reason.into() });
+            let _ = connection.ask(&AdapterRequest::Abort { status, reason: reason.into(), orderly });
         }
+    }
+
+    /// Which of the seat's lives this is, from 1.
+    pub fn life(&self) -> u32 {
+        self.life.load(Ordering::Relaxed)
+    }
+
+    /// Ends this life: closing the connection from now on is not a failure, and the end of the job does not concern this process.
+    pub(crate) fn rest(&self) -> Result<()> {
+        crate::launcher::takes_part(false);
+        if self.guard.connection().is_some() {
+            self.ask(&AdapterRequest::Rest)?;
+        }
+        Ok(())
+    }
+
+    /// Begins the next life.
+    pub(crate) fn start(&self) -> Result<()> {
+        if self.guard.connection().is_some() {
+            self.ask(&AdapterRequest::Start)?;
+        }
+        crate::launcher::takes_part(true);
+        self.life.fetch_add(1, Ordering::Relaxed);
+        Ok(())
     }
 
     /// Says goodbye: the connection closing from now on is not a failure. Idempotent.
     pub fn detach(&self) {
         let Some(connection) = self.guard.connection() else { return };
         if !self.guard.forked() && !self.left.swap(true, Ordering::AcqRel) {
-            crate::launcher::left();
+            crate::launcher::takes_part(false);
             let _ = connection.ask(&AdapterRequest::Detach);
         }
     }
@@ -275,5 +311,5 @@ impl Drop for Adapter {
 }
 
 fn no_register(csr: u32) -> Error {
-    Error::invalid(format!("register {csr:#06x} does not exist or may not be written; see docs/registers.md"))
+    Error::invalid(format!("register {csr:#06x} does not exist or may not be written; see docs/reference/registers.md"))
 }

@@ -9,7 +9,9 @@ use abi::{FLIT_BYTES, PACKET_FLITS_MAX, PAYLOAD_MAX};
 /// Flits of one packet, at most 18.
 #[derive(Clone, Copy, Debug)]
 pub struct Flits {
+    /// Header, data, tail; the first `len` are meaningful.
     flits: [Flit; PACKET_FLITS_MAX],
+    /// Flits of the packet, 2 to 18.
     len: usize,
 }
 

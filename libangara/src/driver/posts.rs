@@ -139,6 +139,11 @@ impl Adapter {
         self.passed(status::INJECTED, seq)
     }
 
+    /// Whether read `seq` and all before it have delivered their data.
+    pub(crate) fn delivered(&self, seq: u32) -> bool {
+        self.passed(status::DELIVERED, seq)
+    }
+
     fn passed(&self, at: usize, seq: u32) -> bool {
         let Ok(channel) = self.channel() else { return true };
         let now = channel.status_u32(at).load(Ordering::Acquire);

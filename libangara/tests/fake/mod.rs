@@ -7,7 +7,9 @@
 use abi::account::Load;
 use abi::channel::{Channel, ChannelFds, Fault, status};
 use abi::desc::{AmoOp, Descriptor, Op, Place, Region, flags};
-use abi::job::{BOUNCE_BYTES, Barrier, Collectives, Geometry, JobPage, JobState, PeEntry, Reach, SyncPage, Targets};
+use abi::job::{
+    BOUNCE_BYTES, Barrier, Collectives, Geometry, JobPage, JobState, PeEntry, Reach, Seat, SyncPage, Targets,
+};
 use abi::msg::{AdapterReply, AdapterRequest, FdRole};
 use abi::packet::{Address, ReduceElem, ReduceOp};
 use abi::queue::{Consumer, Post};
@@ -79,7 +81,7 @@ impl Fake {
             crowded: true,
         };
         let entries: Vec<_> = (0..pes as u32)
-            .map(|n| PeEntry { node: n, coords: shape.coords(n), endpoint: 0, attached: false })
+            .map(|n| PeEntry { node: n, coords: shape.coords(n), endpoint: 0, seat: Seat::FREE })
             .collect();
         let make = |len, access| Mapping::create("fake", len, access).unwrap();
         let (sync_fd, sync) = make(SyncPage::bytes(pes), Access::Shared);
@@ -195,19 +197,22 @@ impl Fake {
                 AdapterRequest::Attach { pe, .. } => {
                     let (fds, roles, seat) = self.seat();
                     *self.seats[pe as usize].lock().unwrap() = Some(seat);
-                    self.page.1.set_attached(pe as usize, true);
+                    self.page.1.set_seat(pe as usize, Seat::TAKEN);
                     say(&AdapterReply::Attached { fds: roles }, &fds.iter().collect::<Vec<_>>()[..]);
                 }
                 AdapterRequest::TreeOpen { .. } => {
                     say(&AdapterReply::Tree { tree: trees }, &[]);
                     trees += 1;
                 }
-                AdapterRequest::Abort { status, reason } => {
+                AdapterRequest::Abort { status, reason, .. } => {
                     *self.aborted.lock().unwrap() = Some((status, reason));
                     say(&AdapterReply::Ok, &[]);
                 }
                 AdapterRequest::Links { .. } => say(&AdapterReply::Links { load: Load::NONE }, &[]),
-                AdapterRequest::TreeClose { .. } | AdapterRequest::Detach => say(&AdapterReply::Ok, &[]),
+                AdapterRequest::TreeClose { .. }
+                | AdapterRequest::Rest
+                | AdapterRequest::Start
+                | AdapterRequest::Detach => say(&AdapterReply::Ok, &[]),
             }
         }
     }
@@ -311,7 +316,7 @@ impl Network {
                     let Some(post) = seat.consumer.next(&seat.channel).unwrap() else { break };
                     idle = false;
                     let seq = self.apply(fake, pe, seat, post);
-                    for at in [status::COPIED, status::INJECTED] {
+                    for at in [status::COPIED, status::INJECTED, status::DELIVERED] {
                         seat.channel.status_u32(at).store(seq, Ordering::Release);
                     }
                 }

@@ -9,18 +9,18 @@ use crate::rt::team::Set;
 use crate::rt::{coll, reduce};
 
 api! { SYNC;
-    deprecated fn shmem_barrier(PE_start: int, logPE_stride: int, PE_size: int, pSync: *mut long) = coll::set_barrier(Set::active(PE_start, logPE_stride, PE_size), pSync);
-    deprecated fn shmem_sync(PE_start: int, logPE_stride: int, PE_size: int, pSync: *mut long) = coll::set_sync(Set::active(PE_start, logPE_stride, PE_size), pSync);
+    deprecated fn shmem_barrier(PE_start: int, logPE_stride: int, PE_size: int, pSync: *mut long) = coll::set_barrier(Set::active(PE_start, logPE_stride, PE_size, pSync));
+    deprecated fn shmem_sync(PE_start: int, logPE_stride: int, PE_size: int, pSync: *mut long) = coll::set_sync(Set::active(PE_start, logPE_stride, PE_size, pSync));
 }
 
 macro_rules! sized {
     ($($n:literal $bytes:literal),*) => { ::pastey::paste! {
         $(api! { [<SIZED_ $n>];
-            deprecated fn [<shmem_broadcast $n>](dest: *mut void, source: *const void, nelems: size_t, PE_root: int, PE_start: int, logPE_stride: int, PE_size: int, pSync: *mut long) = coll::set_broadcast(Set::active(PE_start, logPE_stride, PE_size), dest.cast(), source.cast(), nelems, $bytes, PE_root, pSync);
-            deprecated fn [<shmem_collect $n>](dest: *mut void, source: *const void, nelems: size_t, PE_start: int, logPE_stride: int, PE_size: int, pSync: *mut long) = coll::set_collect(Set::active(PE_start, logPE_stride, PE_size), dest.cast(), source.cast(), nelems, $bytes, pSync);
-            deprecated fn [<shmem_fcollect $n>](dest: *mut void, source: *const void, nelems: size_t, PE_start: int, logPE_stride: int, PE_size: int, pSync: *mut long) = coll::set_fcollect(Set::active(PE_start, logPE_stride, PE_size), dest.cast(), source.cast(), nelems, $bytes, pSync);
-            deprecated fn [<shmem_alltoall $n>](dest: *mut void, source: *const void, nelems: size_t, PE_start: int, logPE_stride: int, PE_size: int, pSync: *mut long) = coll::set_alltoall(Set::active(PE_start, logPE_stride, PE_size), dest.cast(), source.cast(), nelems, $bytes, pSync);
-            deprecated fn [<shmem_alltoalls $n>](dest: *mut void, source: *const void, dst: ptrdiff_t, sst: ptrdiff_t, nelems: size_t, PE_start: int, logPE_stride: int, PE_size: int, pSync: *mut long) = coll::set_alltoalls(Set::active(PE_start, logPE_stride, PE_size), dest.cast(), source.cast(), dst, sst, nelems, $bytes, pSync);
+            deprecated fn [<shmem_broadcast $n>](dest: *mut void, source: *const void, nelems: size_t, PE_root: int, PE_start: int, logPE_stride: int, PE_size: int, pSync: *mut long) = coll::set_broadcast(Set::active(PE_start, logPE_stride, PE_size, pSync), dest.cast(), source.cast(), nelems, $bytes, PE_root);
+            deprecated fn [<shmem_collect $n>](dest: *mut void, source: *const void, nelems: size_t, PE_start: int, logPE_stride: int, PE_size: int, pSync: *mut long) = coll::collect(Set::active(PE_start, logPE_stride, PE_size, pSync), dest.cast(), source.cast(), nelems, $bytes);
+            deprecated fn [<shmem_fcollect $n>](dest: *mut void, source: *const void, nelems: size_t, PE_start: int, logPE_stride: int, PE_size: int, pSync: *mut long) = coll::fcollect(Set::active(PE_start, logPE_stride, PE_size, pSync), dest.cast(), source.cast(), nelems, $bytes);
+            deprecated fn [<shmem_alltoall $n>](dest: *mut void, source: *const void, nelems: size_t, PE_start: int, logPE_stride: int, PE_size: int, pSync: *mut long) = coll::alltoall(Set::active(PE_start, logPE_stride, PE_size, pSync), dest.cast(), source.cast(), nelems, $bytes);
+            deprecated fn [<shmem_alltoalls $n>](dest: *mut void, source: *const void, dst: ptrdiff_t, sst: ptrdiff_t, nelems: size_t, PE_start: int, logPE_stride: int, PE_size: int, pSync: *mut long) = coll::alltoalls(Set::active(PE_start, logPE_stride, PE_size, pSync), dest.cast(), source.cast(), dst, sst, nelems, $bytes);
         })*
         #[cfg(test)]
         const SIZED: &[&[crate::api::Sig]] = &[$([<SIZED_ $n>]),*];
@@ -39,7 +39,7 @@ macro_rules! to_all {
     }};
     (@rows $list:ident, [$($op:ident $OP:ident),+], $n:ident $T:ident) => { ::pastey::paste! {
         api! { $list; $(
-            deprecated fn [<shmem_ $n _ $op _to_all>](dest: *mut $T, source: *const $T, nreduce: int, PE_start: int, logPE_stride: int, PE_size: int, pWrk: *mut $T, pSync: *mut long) = reduce::active_set(Set::active(PE_start, logPE_stride, PE_size), dest.cast(), source.cast(), nreduce, Ops::<$T>::$OP, pWrk.cast(), pSync);
+            deprecated fn [<shmem_ $n _ $op _to_all>](dest: *mut $T, source: *const $T, nreduce: int, PE_start: int, logPE_stride: int, PE_size: int, pWrk: *mut $T, pSync: *mut long) = reduce::active_set(Set::active(PE_start, logPE_stride, PE_size, pSync), dest.cast(), source.cast(), nreduce, Ops::<$T>::$OP, pWrk.cast());
         )+ }
     }};
 }

@@ -68,5 +68,10 @@ macro_rules! bitwise {
 }
 for_bit_amo!(bitwise);
 
+// In C without type-generic forms, old programs swap a `long` with it.
+api! { UNTYPED;
+    deprecated fn shmem_swap(dest: *mut long, value: long, pe: int) -> long = amo::fetch(crate::rt::team::CTX_DEFAULT, dest, Swap, value.bits(), 0, pe);
+}
+
 #[cfg(test)]
-pub(crate) const LISTS: &[&[&[crate::api::Sig]]] = &[EXTENDED, STANDARD, BITWISE];
+pub(crate) const LISTS: &[&[&[crate::api::Sig]]] = &[EXTENDED, STANDARD, BITWISE, &[UNTYPED]];

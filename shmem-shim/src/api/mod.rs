@@ -21,6 +21,13 @@ pub(crate) struct Sig {
     pub(crate) ret: &'static str,
 }
 
+#[cfg(test)]
+impl Sig {
+    pub(crate) fn never_returns(&self) -> bool {
+        self.ret == "!"
+    }
+}
+
 /// A titled group of prototypes in the header.
 #[cfg(test)]
 pub(crate) struct Group {

@@ -54,12 +54,12 @@ macro_rules! for_ext_amo {
     };
 }
 
-/// Bitwise AMO types.
+/// Bitwise AMO types, and the signed ones that other implementations and their programs have besides.
 macro_rules! for_bit_amo {
     ($template:ident) => {
         $template! {
             uint uint, ulong ulong, ulonglong ulonglong, int32 int32_t, int64 int64_t, uint32 uint32_t,
-            uint64 uint64_t
+            uint64 uint64_t, int int, long long, longlong longlong
         }
     };
 }

@@ -46,7 +46,7 @@ fn declare(rust: &str, name: &str) -> String {
 
 /// The C prototype, under another name if wanted.
 pub(crate) fn prototype(sig: &Sig, name: &str) -> String {
-    let ret = if sig.ret.is_empty() { "void ".into() } else { declare(sig.ret, "") };
+    let ret = if sig.ret.is_empty() || sig.never_returns() { "void ".into() } else { declare(sig.ret, "") };
     let ret = if ret.ends_with(['*', ' ']) { ret } else { ret + " " };
     let mut args: Vec<String> = sig.args.iter().map(|(name, ty)| declare(ty, name)).collect();
     // The one variadic routine: its further arguments are for a tool that interposes it.
@@ -57,18 +57,23 @@ pub(crate) fn prototype(sig: &Sig, name: &str) -> String {
     format!("{ret}{name}({args})")
 }
 
+/// What goes before the prototype.
+fn attribute(sig: &Sig) -> &'static str {
+    if sig.never_returns() { "SHMEM_NORETURN " } else { "" }
+}
+
 fn prototypes(out: &mut String, groups: &[Group]) {
     for group in groups {
         writeln!(out, "/* {} */", group.title).unwrap();
         for sig in &group.sigs {
             let mark = if sig.deprecated { " /* deprecated */" } else { "" };
-            writeln!(out, "{};{mark}", prototype(sig, sig.name)).unwrap();
+            writeln!(out, "{}{};{mark}", attribute(sig), prototype(sig, sig.name)).unwrap();
         }
         out.push('\n');
     }
     out.push_str("/* The same under the names a profiling tool calls from its wrappers */\n");
     for sig in groups.iter().flat_map(|g| &g.sigs) {
-        writeln!(out, "{};", prototype(sig, &format!("p{}", sig.name))).unwrap();
+        writeln!(out, "{}{};", attribute(sig), prototype(sig, &format!("p{}", sig.name))).unwrap();
     }
     out.push('\n');
 }

@@ -25,6 +25,14 @@ extern "C" {
 /* Programs for Open MPI (its own examples) ask for the version so. */
 #define OSHMEM_SPEC_VERSION (SHMEM_MAJOR_VERSION * 10000 + SHMEM_MINOR_VERSION * 100)
 
+#if defined(__cplusplus) && __cplusplus >= 201103L
+#define SHMEM_NORETURN [[noreturn]]
+#elif !defined(__cplusplus) && defined(__STDC_VERSION__) && __STDC_VERSION__ >= 201112L
+#define SHMEM_NORETURN _Noreturn
+#else
+#define SHMEM_NORETURN __attribute__((__noreturn__))
+#endif
+
 typedef struct shmem_team_impl *shmem_team_t;
 typedef struct shmem_ctx_impl *shmem_ctx_t;
 

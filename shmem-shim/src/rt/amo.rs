@@ -5,6 +5,7 @@ use super::{ok, rma::aligned, state, try_state};
 use crate::ctypes::*;
 use abi::account::Class;
 use abi::desc::AmoOp;
+use angara::Amo;
 
 #[inline(always)]
 fn amo<T: Word>(name: Name, ctx: shmem_ctx_t, at: *mut T, op: AmoOp, bits: (u64, u64), fetch: bool, pe: int) -> u64 {
@@ -13,16 +14,23 @@ fn amo<T: Word>(name: Name, ctx: shmem_ctx_t, at: *mut T, op: AmoOp, bits: (u64,
     {
         // A negative PE is a number too large.
         let (to, pe, at) = (s.job.ctx(), pe as u32 as usize, at.cast());
+        let amo = word::<T>(op, bits, fetch);
         let old = if size_of::<T>() == 8 {
-            to.amo_element::<8>(Class::Amo, pe, at, op, bits.0, bits.1, fetch)
+            to.amo_element::<8>(Class::Amo, pe, at, amo)
         } else {
-            to.amo_element::<4>(Class::Amo, pe, at, op, bits.0, bits.1, fetch)
+            to.amo_element::<4>(Class::Amo, pe, at, amo)
         };
         if let Some(old) = old {
             return old;
         }
     }
     amo_any(name, ctx, at, op, bits, fetch, pe)
+}
+
+/// An atomic on a `T`; `bits` are operand and comparand.
+#[inline(always)]
+fn word<T: Word>(op: AmoOp, bits: (u64, u64), fetch: bool) -> Amo {
+    Amo { op, width: size_of::<T>() as u8, operand: bits.0, comparand: bits.1, fetch }
 }
 
 /// [`amo`] of every kind, and its errors.
@@ -38,9 +46,8 @@ fn amo_any<T: Word>(
 ) -> u64 {
     let s = state(name);
     let pe = s.target(name, ctx, pe);
-    let place = aligned(s, name, at.cast(), size_of::<T>());
-    let width = size_of::<T>() as u8;
-    ok(name, Some(pe), s.job.ctx().amo(Class::Amo, pe, place, op, width, bits.0, bits.1, fetch))
+    let place = aligned(s, name, at.cast(), size_of::<T>(), op != AmoOp::Fetch);
+    ok(name, Some(pe), s.job.ctx().amo(Class::Amo, pe, place, word::<T>(op, bits, fetch)))
 }
 
 /// An atomic without result.

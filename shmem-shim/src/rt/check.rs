@@ -1,4 +1,4 @@
-//! `SHMEM_DEBUG=1`: a closer look at what the program passes, and where it did.
+//! `SHMEM_DEBUG`: a closer look at what the program passes, and where it did.
 //!
 //! Some mistakes are always found, because finding them costs nothing: a PE that does not exist, an
 //! address that is not symmetric. Here are those that cost something: memory of the heap that was
@@ -9,19 +9,23 @@
 //! [`caller`] finds the line of the program that called the library, for every message.
 
 use super::team::Group;
-use super::{State, die, lock};
+use super::{State, die, lock, streams};
 use crate::ctypes::Name;
 use abi::desc::{Place, Region};
 use std::ffi::CStr;
 use std::fmt::Display;
 use std::path::Path;
+use std::time::Duration;
 
 /// Longest description of a collective that travels between PEs, in bytes.
 const CALL_MAX: usize = 512;
 
+/// How long the higher of two PEs that call different collectives leaves it to the lower one to say so.
+const PRECEDENCE: Duration = Duration::from_secs(1);
+
 /// Whether the environment asks for checks.
 pub(crate) fn wanted() -> bool {
-    std::env::var_os("SHMEM_DEBUG").is_some_and(|v| !v.is_empty() && v != "0")
+    abi::env::shmem_is_set("DEBUG")
 }
 
 /// Base address and file of the module that holds `address`.
@@ -139,42 +143,56 @@ impl State {
     #[inline]
     pub(crate) fn agree(&self, name: Name, group: &Group, args: impl FnOnce() -> String) {
         if self.checking && group.size > 1 && group.index(self.me).is_some() {
-            self.compare(name, group, format!("{name}({})", args()));
+            self.compare(name, group, format!("{name}({}){}", args(), of_team(group)));
         }
     }
 
-    /// The first PE of the group compares what all of them say and lets them go on.
+    /// Every PE tells every other one what it calls, and goes on when all have said the same. Two PEs that wait for
+    /// each other in collectives of different teams notice it, because each is told by the other.
     #[cold]
     fn compare(&self, name: Name, group: &Group, call: String) {
-        let len = self.p2p().message_max(group.lane).min(CALL_MAX);
+        let len = self.p2p().message_max(group.stream).min(CALL_MAX);
         let cut = |text: &str| text.bytes().take(len / 2 - 1).collect::<Vec<u8>>();
         let (call, place) = (cut(&call), cut(&caller().unwrap_or_default()));
-        if group.world(0) != self.me {
-            let mut message = vec![0u8; len];
-            message[..call.len()].copy_from_slice(&call);
-            message[len / 2..len / 2 + place.len()].copy_from_slice(&place);
-            // SAFETY: a buffer of `len` bytes.
-            unsafe { self.send(name, group.lane, group.world(0), message.as_ptr(), len) };
-            self.receive(name, group.lane, group.world(0), |_| ());
-            return;
-        }
+        let mut message = vec![0u8; len];
+        message[..call.len()].copy_from_slice(&call);
+        message[len / 2..len / 2 + place.len()].copy_from_slice(&place);
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes.split(|b| *b == 0).next().unwrap_or(&[])).into_owned();
-        for pe in (1..group.size).map(|i| group.world(i)) {
-            let theirs = self.receive(name, group.lane, pe, |p| {
-                // SAFETY: a mailbox slot of at least `len` bytes, written before the signal that ended the wait.
+        let others = || (0..group.size).map(|i| group.world(i)).filter(|pe| *pe != self.me);
+        for pe in others() {
+            // SAFETY: a buffer of `len` bytes.
+            unsafe { self.send(name, group.stream, pe, message.as_ptr(), len) };
+        }
+        for pe in others() {
+            let theirs = self.receive(name, group.stream, pe, |p| {
+                // SAFETY: a message of `len` bytes, written before the signal that ended the wait.
                 unsafe { std::slice::from_raw_parts(p, len) }.to_vec()
             });
             let (other, at) = (text(&theirs[..len / 2]), text(&theirs[len / 2..]));
             if other.as_bytes() != call {
+                if pe < self.me {
+                    // One message is enough. The lower PE speaks, unless it is held up elsewhere.
+                    std::thread::sleep(PRECEDENCE);
+                }
                 let at = if at.is_empty() { at } else { format!(" at {at}") };
                 die(name, None, format_args!("PE {pe} calls {other}{at} where this PE calls {}", text(&call)));
             }
         }
-        for pe in (1..group.size).map(|i| group.world(i)) {
-            // SAFETY: one byte.
-            unsafe { self.send(name, group.lane, pe, [0u8].as_ptr(), 1) };
-        }
     }
+}
+
+/// " of team 0.3 (PEs 0, 2 to 6)", or nothing for all PEs.
+fn of_team(group: &Group) -> String {
+    if group.stream == streams::WORLD {
+        return String::new();
+    }
+    let (first, last) = (group.world(0), group.world(group.size - 1));
+    let pes = match (group.size, group.stride) {
+        (2, _) => format!("{first}, {last}"),
+        (_, 1) => format!("{first} to {last}"),
+        _ => format!("{first}, {} to {last}", group.world(1)),
+    };
+    format!(" of team {} (PEs {pes})", streams::shown(group.stream))
 }
 
 /// Arguments as text: `dest heap+0x40, nelems 4`.

@@ -8,7 +8,7 @@
 
 use super::{State, ok, rma::aligned, state};
 use crate::ctypes::*;
-use angara::{AmoOp, Class, Place};
+use angara::{Amo, AmoOp, Class, Place};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 const WAITING: u32 = 1 << 31;
@@ -28,7 +28,7 @@ impl<'a> Lock<'a> {
     /// `lock` points to a live `long`.
     unsafe fn at(name: Name, lock: *mut long) -> Lock<'a> {
         let s = state(name);
-        let tail = aligned(s, name, lock.cast(), 8);
+        let tail = aligned(s, name, lock.cast(), 8, true);
         // Neighbouring locks get different homes.
         let home = (tail.offset as usize / 8) % s.n;
         // SAFETY: the high half of an aligned 8-byte word that peers access as 4-byte words.
@@ -37,7 +37,12 @@ impl<'a> Lock<'a> {
     }
 
     fn amo(&self, pe: usize, at: Place, op: AmoOp, operand: u32, comparand: u32, fetch: bool) -> u32 {
-        let result = self.s.job.ctx().amo(Class::Sync, pe, at, op, 4, operand as u64, comparand as u64, fetch);
+        let result = self.s.job.ctx().amo(
+            Class::Sync,
+            pe,
+            at,
+            Amo { op, width: 4, operand: operand as u64, comparand: comparand as u64, fetch },
+        );
         ok(self.name, Some(pe), result) as u32
     }
 

@@ -7,32 +7,27 @@
 
 pub(crate) mod amo;
 mod check;
-pub(crate) mod coll;
-mod elf;
-mod fork;
+mod collectives;
 mod heap;
-pub(crate) mod init;
-mod lanes;
 pub(crate) mod lock;
 pub(crate) mod memory;
-pub(crate) mod ops;
-mod p2p;
-pub(crate) mod reduce;
+mod process;
 pub(crate) mod rma;
 pub(crate) mod shmemx;
-mod statics;
-mod table;
 pub(crate) mod team;
-mod trees;
 pub(crate) mod wait;
+
+pub(crate) use collectives::{coll, ops, reduce};
+pub(crate) use process::{exit, init};
 
 use crate::ctypes::*;
 use abi::desc::Place;
 use angara::{Error, Job};
+use collectives::{p2p, streams, table, trees};
 use std::fmt::Display;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
-use team::Group;
+use team::{Group, Members};
 
 /// A started job.
 pub(crate) struct State {
@@ -49,14 +44,16 @@ pub(crate) struct State {
     pub(crate) trees: trees::Trees,
     table: table::Table,
     pub(crate) thread_level: AtomicI32,
-    /// A thread of this PE is in a collective, by lane.
-    in_collective: [AtomicBool; p2p::LANES],
-    lanes: lanes::Lanes,
+    /// A thread of this PE is in a collective of the team of all PEs, or of any where teams have no streams.
+    in_collective: AtomicBool,
+    /// The other teams, by stream, that threads of this PE are in collectives of.
+    in_collectives: Mutex<Vec<u64>>,
+    names: streams::Names,
     /// Calls of init that no finalize has matched yet.
     pub(crate) inits: AtomicUsize,
 }
 
-/// The job between init and the last finalize. A state is never freed: a thread may still use it.
+/// The job between init and the last finalize. After that its state is kept until the next init: a thread may still use it.
 static STATE: AtomicPtr<State> = AtomicPtr::new(std::ptr::null_mut());
 
 /// The job, or the end of the program when there is none.
@@ -71,12 +68,12 @@ pub(crate) fn state(name: Name) -> &'static State {
 /// The job, if init has been called and finalize has not.
 #[inline]
 pub(crate) fn try_state() -> Option<&'static State> {
-    // SAFETY: null, or a leaked box stored by init.
+    // SAFETY: null, or a box stored by init, which lives until the init after the next finalize.
     unsafe { STATE.load(Ordering::Acquire).as_ref() }
 }
 
 /// The job, for the duration of a collective.
-pub(crate) struct Collective(&'static State, usize);
+pub(crate) struct Collective(&'static State, u64);
 
 impl std::ops::Deref for Collective {
     type Target = State;
@@ -87,39 +84,50 @@ impl std::ops::Deref for Collective {
 
 impl Drop for Collective {
     fn drop(&mut self) {
-        self.0.in_collective[self.1].store(false, Ordering::Release);
+        match self.1 {
+            streams::WORLD => self.0.in_collective.store(false, Ordering::Release),
+            stream => lock(&self.0.in_collectives).retain(|other| *other != stream),
+        }
     }
 }
 
 /// [`state`] for a collective of all PEs.
 pub(crate) fn collective(name: Name) -> Collective {
-    enter(name, state(name), 0)
+    enter(name, state(name), streams::WORLD)
 }
 
 /// [`state`] for a collective of the group that `find` finds.
-pub(crate) fn collective_of(name: Name, find: impl FnOnce(&State) -> Group) -> (Collective, Group) {
+pub(crate) fn collective_of(name: Name, of: impl Members) -> (Collective, Group) {
     let s = state(name);
-    let group = find(s);
-    (enter(name, s, group.lane), group)
+    let group = of.group(s, name);
+    (enter(name, s, group.stream), group)
 }
 
-/// On each lane a PE can be in one collective at a time: two threads would take each other's signals,
+/// In each team a PE can be in one collective at a time: two threads would take each other's signals,
 /// which is refused rather than left to chance.
-fn enter(name: Name, s: &'static State, lane: usize) -> Collective {
+fn enter(name: Name, s: &'static State, stream: u64) -> Collective {
     s.job.entering(name);
-    if s.in_collective[lane].swap(true, Ordering::Acquire) {
+    let free = match stream {
+        streams::WORLD => !s.in_collective.swap(true, Ordering::Acquire),
+        stream => {
+            let mut busy = lock(&s.in_collectives);
+            let free = !busy.contains(&stream);
+            if free {
+                busy.push(stream);
+            }
+            free
+        }
+    };
+    if !free {
         die(
             name,
             None,
-            format_args!(
-                "another thread of this PE is in a collective routine of the same team (allocation belongs to the \
-                 team of all PEs, and so do active sets to each other); let one thread at a time call them, after \
-                 shmem_init_thread with SHMEM_THREAD_MULTIPLE, and keep at most {} teams",
-                s.p2p().lanes().saturating_sub(lanes::FIRST + 1)
-            ),
+            "another thread of this PE is in a collective routine of the same team (allocation belongs to the \
+             team of all PEs, and so do active sets to each other); let one thread at a time call them, after \
+             shmem_init_thread with SHMEM_THREAD_MULTIPLE",
         );
     }
-    Collective(s, lane)
+    Collective(s, stream)
 }
 
 /// Locks, also after another thread panicked: the data is plain and the panic ends the process anyway.
@@ -138,23 +146,7 @@ pub(crate) fn die(name: Name, target: Option<usize>, why: impl Display) -> ! {
         None => format!("angara: {name}{to}: {why}{at}\n"),
     };
     // The launcher names this PE itself; the whole story is on stderr.
-    quit(1, &line, &format!("{name}{to} failed"))
-}
-
-/// Writes `line` in one piece, tells the daemon the reason, ends the process.
-fn quit(status: i32, line: &str, reason: &str) -> ! {
-    // SAFETY: flushes the program's own output first; writes a live buffer.
-    unsafe {
-        libc::fflush(std::ptr::null_mut());
-        libc::write(2, line.as_ptr().cast(), line.len());
-    }
-    if let Some(s) = try_state()
-        && !fork::in_child()
-    {
-        s.job.abort(status, reason);
-    }
-    // SAFETY: ends the process without destructors, which could wait for PEs that are gone.
-    unsafe { libc::_exit(status) }
+    exit::failed(1, &line, &format!("{name}{to} failed"))
 }
 
 /// "node 1,0,0" of `pe`.
@@ -164,9 +156,6 @@ fn node(s: &State, pe: usize) -> String {
     let text: Vec<String> = coords.0[..dims].iter().map(u8::to_string).collect();
     format!("node {}", text.join(","))
 }
-
-/// How long a PE of an ending job waits to be ended; then its launcher must be gone.
-const LAUNCHER_PATIENCE: std::time::Duration = std::time::Duration::from_secs(3);
 
 /// Passes success on; anything else ends the job. A job that is already ending says nothing more:
 /// whoever ended it has spoken.
@@ -182,10 +171,7 @@ pub(crate) fn ok<T>(name: Name, pe: Option<usize>, result: Result<T, Error>) -> 
 #[inline(never)]
 fn fail(name: Name, pe: Option<usize>, error: Error) -> ! {
     if let Error::JobEnded = error {
-        // The launcher is ending this process. Leaving first would look like the failure itself.
-        std::thread::sleep(LAUNCHER_PATIENCE);
-        // SAFETY: as in `quit`.
-        unsafe { libc::_exit(error.exit_status()) }
+        exit::with_the_job(error.exit_status());
     }
     die(name, pe, error)
 }
@@ -209,6 +195,30 @@ impl State {
             }
             None => self.not_symmetric(name, p, len),
         }
+    }
+
+    /// [`State::place`] of bytes that shall be written.
+    #[inline]
+    pub(crate) fn place_to(&self, name: Name, p: *const u8, len: usize) -> Place {
+        let place = self.place(name, p, len);
+        if !self.job.is_writable(place, len) {
+            self.constant(name, p, len);
+        }
+        place
+    }
+
+    /// Ends the job if a destination that need not be symmetric is a constant.
+    pub(crate) fn check_written(&self, name: Name, p: *const u8, len: usize) {
+        if self.job.locate(p, len).is_some_and(|place| !self.job.is_writable(place, len)) {
+            self.constant(name, p, len);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn constant(&self, name: Name, p: *const u8, len: usize) -> ! {
+        let why = "is a constant of the program: other PEs can read it, and nobody can write it; drop its `const`";
+        die(name, None, format_args!("the destination {p:p} ({len} bytes) {why}"))
     }
 
     #[cold]

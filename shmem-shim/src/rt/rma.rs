@@ -4,7 +4,9 @@ use super::team::CTX_DEFAULT;
 use super::{State, bytes, die, ok, state, try_state};
 use crate::ctypes::*;
 use abi::account::Class;
+use abi::copy::{peek, poke};
 use abi::desc::{AmoOp, Place};
+use angara::{Amo, Strided};
 
 /// `SHMEM_SIGNAL_SET`.
 pub(crate) const SIGNAL_SET: int = 0;
@@ -39,13 +41,13 @@ pub(crate) unsafe fn put(
         // A negative PE is a number too large.
         let (to, world) = (s.job.ctx(), pe as u32 as usize);
         // SAFETY: the caller vouches for the source, here and below.
-        let long = || unsafe { source.cast::<u64>().read_unaligned() };
-        if are_one::<8>(nelems, size) && to.put_element::<8>(Class::Put, world, dest, long()) {
+        let long = || unsafe { peek::<u64>(source) };
+        if are_one::<8>(nelems, size) && to.put_element::<8>(Class::Put, world, dest, long) {
             return;
         }
         // SAFETY: as above.
-        let int = || unsafe { source.cast::<u32>().read_unaligned() } as u64;
-        if are_one::<4>(nelems, size) && to.put_element::<4>(Class::Put, world, dest, int()) {
+        let int = || u64::from(unsafe { peek::<u32>(source) });
+        if are_one::<4>(nelems, size) && to.put_element::<4>(Class::Put, world, dest, int) {
             return;
         }
     }
@@ -74,14 +76,14 @@ fn fit(name: Name, len: usize) -> usize {
 unsafe fn put_any(name: Name, ctx: shmem_ctx_t, dest: *mut u8, source: *const u8, len: usize, pe: int) {
     if let Some(s) = default_of(ctx)
         // SAFETY: the caller vouches for the source. A negative PE is a number too large.
-        && unsafe { s.job.ctx().put_heap(Class::Put, pe as u32 as usize, dest, source, len) }
+        && unsafe { s.job.ctx().put_own(Class::Put, pe as u32 as usize, dest, source, len) }
     {
         return;
     }
     let s = state(name);
     let (pe, len) = (s.target(name, ctx, pe), fit(name, len));
     if len > 0 {
-        let place = s.place(name, dest, len);
+        let place = s.place_to(name, dest, len);
         s.check_transfer(name, pe, dest, source, len);
         // SAFETY: the caller vouches for the source; the destination was located.
         ok(name, Some(pe), unsafe { s.job.ctx().put(Class::Put, pe, place, source, len) });
@@ -98,12 +100,12 @@ pub(crate) unsafe fn p<T: Copy>(name: Name, ctx: shmem_ctx_t, dest: *mut T, valu
         let (to, world, at) = (s.job.ctx(), pe as u32 as usize, dest.cast());
         // SAFETY: `T` has as many bytes, here and below.
         let long = || unsafe { std::mem::transmute_copy::<T, u64>(&value) };
-        if size_of::<T>() == 8 && to.put_element::<8>(Class::Put, world, at, long()) {
+        if size_of::<T>() == 8 && to.put_element::<8>(Class::Put, world, at, long) {
             return;
         }
         // SAFETY: as above.
         let int = || unsafe { std::mem::transmute_copy::<T, u32>(&value) } as u64;
-        if size_of::<T>() == 4 && to.put_element::<4>(Class::Put, world, at, int()) {
+        if size_of::<T>() == 4 && to.put_element::<4>(Class::Put, world, at, int) {
             return;
         }
     }
@@ -127,10 +129,17 @@ pub(crate) unsafe fn put_nbi(
     size: usize,
     pe: int,
 ) {
+    let len = product(nelems, size);
+    if let Some(s) = default_of(ctx)
+        // SAFETY: as in `put_any`.
+        && unsafe { s.job.ctx().put_own(Class::Put, pe as u32 as usize, dest, source, len) }
+    {
+        return;
+    }
     let s = state(name);
-    let (pe, len) = (s.target(name, ctx, pe), bytes(name, nelems, size));
+    let (pe, len) = (s.target(name, ctx, pe), fit(name, len));
     if len > 0 {
-        let place = s.place(name, dest, len);
+        let place = s.place_to(name, dest, len);
         s.check_transfer(name, pe, dest, source, len);
         // SAFETY: as in `put`.
         ok(name, Some(pe), unsafe { s.job.ctx().put_nbi(Class::Put, pe, place, source, len) });
@@ -156,13 +165,13 @@ pub(crate) unsafe fn get(
             && let Some(bits) = from.get_element::<8>(Class::Get, world, source)
         {
             // SAFETY: the caller vouches for the destination, here and below.
-            return unsafe { dest.cast::<u64>().write_unaligned(bits) };
+            return unsafe { poke::<u64>(dest, bits) };
         }
         if are_one::<4>(nelems, size)
             && let Some(bits) = from.get_element::<4>(Class::Get, world, source)
         {
             // SAFETY: as above.
-            return unsafe { dest.cast::<u32>().write_unaligned(bits as u32) };
+            return unsafe { poke::<u32>(dest, bits as u32) };
         }
     }
     // SAFETY: passed on.
@@ -177,7 +186,7 @@ pub(crate) unsafe fn get(
 unsafe fn get_any(name: Name, ctx: shmem_ctx_t, dest: *mut u8, source: *const u8, len: usize, pe: int) {
     if let Some(s) = default_of(ctx)
         // SAFETY: the caller vouches for the destination. A negative PE is a number too large.
-        && unsafe { s.job.ctx().get_heap(Class::Get, pe as u32 as usize, dest, source, len) }
+        && unsafe { s.job.ctx().get_own(Class::Get, pe as u32 as usize, dest, source, len) }
     {
         return;
     }
@@ -202,8 +211,15 @@ pub(crate) unsafe fn get_nbi(
     size: usize,
     pe: int,
 ) {
+    let len = product(nelems, size);
+    if let Some(s) = default_of(ctx)
+        // SAFETY: as in `get_any`.
+        && unsafe { s.job.ctx().get_own(Class::Get, pe as u32 as usize, dest, source, len) }
+    {
+        return;
+    }
     let s = state(name);
-    let (pe, len) = (s.target(name, ctx, pe), bytes(name, nelems, size));
+    let (pe, len) = (s.target(name, ctx, pe), fit(name, len));
     if len > 0 {
         let place = s.place(name, source, len);
         s.check_transfer(name, pe, source, dest, len);
@@ -246,16 +262,16 @@ fn g_any<T: Copy>(name: Name, ctx: shmem_ctx_t, source: *const T, pe: int) -> T 
     }
 }
 
-/// A strided side: blocks of `bsize` elements whose starts are `stride` elements apart.
+/// A strided side: blocks of `bsize` elements whose starts are `stride` elements apart, in bytes.
 #[derive(Clone, Copy)]
-pub(crate) struct Strided {
+pub(crate) struct Side {
     pub(crate) block: usize,
     pub(crate) step: usize,
     pub(crate) extent: usize,
 }
 
 /// Checks strides; `None` when there is nothing to move.
-fn strides(name: Name, stride: isize, side: &str, bsize: usize, nblocks: usize, size: usize) -> Option<Strided> {
+fn strides(name: Name, stride: isize, side: &str, bsize: usize, nblocks: usize, size: usize) -> Option<Side> {
     if bsize == 0 || nblocks == 0 {
         return None;
     }
@@ -264,11 +280,7 @@ fn strides(name: Name, stride: isize, side: &str, bsize: usize, nblocks: usize, 
     }
     let (block, step) = (bytes(name, bsize, size), bytes(name, stride as usize, size));
     let extent = bytes(name, nblocks - 1, step).saturating_add(block);
-    Some(Strided { block, step, extent })
-}
-
-fn at(place: Place, offset: usize) -> Place {
-    Place { offset: place.offset + offset as u64, ..place }
+    Some(Side { block, step, extent })
 }
 
 /// Puts `nblocks` blocks of `bsize` elements; block i of the source starts `sst * i` elements in,
@@ -293,13 +305,10 @@ pub(crate) unsafe fn ibput(
     let pe = s.target(name, ctx, pe);
     let Some(to) = strides(name, dst, "destination", bsize, nblocks, size) else { return };
     let Some(from) = strides(name, sst, "source", bsize, nblocks, size) else { return };
-    let place = s.place(name, dest, to.extent);
-    for i in 0..nblocks {
-        // SAFETY: both offsets are inside the extents.
-        let result =
-            unsafe { s.job.ctx().put(Class::Put, pe, at(place, i * to.step), source.add(i * from.step), to.block) };
-        ok(name, Some(pe), result);
-    }
+    let place = s.place_to(name, dest, to.extent);
+    let blocks = Strided { count: nblocks, block: to.block, to_step: to.step, from_step: from.step };
+    // SAFETY: the caller vouches for the source; the destination was located.
+    ok(name, Some(pe), unsafe { s.job.ctx().put_strided(Class::Put, pe, place, source, blocks) });
 }
 
 /// The reverse of [`ibput`].
@@ -324,12 +333,9 @@ pub(crate) unsafe fn ibget(
     let Some(to) = strides(name, dst, "destination", bsize, nblocks, size) else { return };
     let Some(from) = strides(name, sst, "source", bsize, nblocks, size) else { return };
     let place = s.place(name, source, from.extent);
-    for i in 0..nblocks {
-        // SAFETY: both offsets are inside the extents.
-        let result =
-            unsafe { s.job.ctx().get(Class::Get, pe, dest.add(i * to.step), at(place, i * from.step), to.block) };
-        ok(name, Some(pe), result);
-    }
+    let blocks = Strided { count: nblocks, block: to.block, to_step: to.step, from_step: from.step };
+    // SAFETY: the caller vouches for the destination; the source was located.
+    ok(name, Some(pe), unsafe { s.job.ctx().get_strided(Class::Get, pe, dest, place, blocks) });
 }
 
 /// Puts data, then updates the signal word at the same PE so that whoever sees it sees the data.
@@ -361,11 +367,15 @@ pub(crate) unsafe fn put_signal(
 pub(crate) fn signal(name: Name, ctx: shmem_ctx_t, sig_addr: *mut u64, value: u64, sig_op: int, pe: int) {
     let s = state(name);
     let pe = s.target(name, ctx, pe);
-    let place = aligned(s, name, sig_addr.cast(), 8);
+    let place = aligned(s, name, sig_addr.cast(), 8, true);
     let result = match sig_op {
         // SAFETY: the source is a local of 8 bytes.
         SIGNAL_SET => unsafe { s.job.ctx().put(Class::Put, pe, place, (&raw const value).cast(), 8) },
-        SIGNAL_ADD => s.job.ctx().amo(Class::Amo, pe, place, AmoOp::Add, 8, value, 0, false).map(drop),
+        SIGNAL_ADD => s
+            .job
+            .ctx()
+            .amo(Class::Amo, pe, place, Amo { op: AmoOp::Add, width: 8, operand: value, comparand: 0, fetch: false })
+            .map(drop),
         other => die(
             name,
             Some(pe),
@@ -377,11 +387,11 @@ pub(crate) fn signal(name: Name, ctx: shmem_ctx_t, sig_addr: *mut u64, value: u6
 
 /// The place of one word of `width` bytes, which must be symmetric and aligned.
 #[inline]
-pub(crate) fn aligned(s: &State, name: Name, p: *mut u8, width: usize) -> Place {
+pub(crate) fn aligned(s: &State, name: Name, p: *mut u8, width: usize, written: bool) -> Place {
     if !(p as usize).is_multiple_of(width) {
         die(name, None, format_args!("the address {p:p} is not aligned to the {width} bytes of its type"));
     }
-    s.place(name, p, width)
+    if written { s.place_to(name, p, width) } else { s.place(name, p, width) }
 }
 
 /// Orders earlier puts and atomics before later ones, per target.
@@ -406,6 +416,9 @@ pub(crate) fn quiet(name: Name, ctx: shmem_ctx_t) {
 /// `target_pes` is readable for `npes` elements.
 pub(crate) unsafe fn pe_quiet(name: Name, ctx: shmem_ctx_t, target_pes: *const int, npes: usize) {
     let s = state(name);
+    if !s.teams.is_live(s, name, ctx) {
+        return;
+    }
     for i in 0..npes {
         // SAFETY: `i < npes`.
         let pe = s.target(name, ctx, unsafe { *target_pes.add(i) });

@@ -20,7 +20,8 @@ enum Request {
 /// Requests not waited for yet; a handle is the index plus one.
 static REQUESTS: Mutex<Vec<Option<Request>>> = Mutex::new(Vec::new());
 
-fn keep(request: Request) -> long {
+/// Holds `request` until it is waited for; returns its handle.
+fn hold(request: Request) -> long {
     let mut requests = lock(&REQUESTS);
     let index = requests.iter().position(Option::is_none).unwrap_or(requests.len());
     if index == requests.len() {
@@ -28,6 +29,14 @@ fn keep(request: Request) -> long {
     }
     requests[index] = Some(request);
     index as long + 1
+}
+
+/// Seconds since some moment in the past, which stays the same while this machine runs. Also without a job.
+pub(crate) fn wtime(_name: Name) -> double {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: a clock every Linux has, and a place for its value.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
+    now.tv_sec as double + now.tv_nsec as double * 1e-9
 }
 
 /// Every PE has entered, and data sent before has been received everywhere.
@@ -108,7 +117,7 @@ pub(crate) unsafe fn link_traffic(
 
 /// Opens a tree over the team, rooted at PE `root` of it; -1 if all trees are taken. Collective.
 pub(crate) fn tree_open(name: Name, team: shmem_team_t, root: int) -> int {
-    let (s, group) = collective_of(name, |s| s.teams.of_team(s, name, team));
+    let (s, group) = collective_of(name, team);
     let Some(root) = group.pe(root) else { die(name, None, format_args!("the team has no PE {root}")) };
     s.agree(name, &group, || format!("root {root}"));
     let id: i64 = if group.world(0) == s.me {
@@ -117,22 +126,22 @@ pub(crate) fn tree_open(name: Name, team: shmem_team_t, root: int) -> int {
         let id = s.job.tree_open(root, &pes).map_or(-1, i64::from);
         for pe in &pes[1..] {
             // SAFETY: a local of 8 bytes.
-            unsafe { s.send(name, group.lane, *pe, (&raw const id).cast(), 8) };
+            unsafe { s.send(name, group.stream, *pe, (&raw const id).cast(), 8) };
         }
         id
     } else {
-        let read = |p: *const u8| {
+        let read = |p: *mut u8| {
             // SAFETY: messages of this exchange have 8 bytes.
             unsafe { p.cast::<i64>().read_volatile() }
         };
-        s.receive(name, group.lane, group.world(0), read)
+        s.receive(name, group.stream, group.world(0), read)
     };
     id as int
 }
 
 /// Gives a tree back; nothing may be under way on it. Collective over the team that opened it.
 pub(crate) fn tree_close(name: Name, team: shmem_team_t, tree: int) {
-    let (s, group) = collective_of(name, |s| s.teams.of_team(s, name, team));
+    let (s, group) = collective_of(name, team);
     let tree = tree_id(name, tree);
     s.group_sync(name, &group);
     ok(name, None, s.job.tree_close(tree));
@@ -167,7 +176,7 @@ pub(crate) unsafe fn tree_reduce_nb(
     // SAFETY: the caller's contract; a pointer to nothing may be null.
     let source = if len == 0 { &[] } else { unsafe { std::slice::from_raw_parts(source, len) } };
     let pending = ok(name, None, s.job.tree(tree_id(name, tree)).all_reduce_raw_nb(op, elem, source));
-    keep(Request::Reduce(pending, len))
+    hold(Request::Reduce(pending, len))
 }
 
 /// Starts writing `nelems` bytes at `source` of PE `pe` to `dest` of every PE of the tree.
@@ -186,10 +195,15 @@ pub(crate) unsafe fn tree_broadcast_nb(
     let Some(from) = usize::try_from(pe).ok().filter(|pe| *pe < s.n) else {
         die(name, None, format_args!("PE {pe} does not exist: the job has PEs 0 to {}", s.n - 1))
     };
-    let place = s.place(name, dest, nelems);
+    let place = s.place_to(name, dest, nelems);
     // SAFETY: the caller's contract.
     let arrival = ok(name, None, unsafe { s.job.tree(tree_id(name, tree)).broadcast_nb(from, place, source, nelems) });
-    keep(Request::Broadcast(arrival))
+    hold(Request::Broadcast(arrival))
+}
+
+/// No request outlives the trees it is about.
+pub(crate) fn forget_requests() {
+    lock(&REQUESTS).clear();
 }
 
 fn no_request(name: Name, request: long) -> ! {

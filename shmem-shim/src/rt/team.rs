@@ -6,7 +6,7 @@
 //! completion on one context then cover the others too, which OpenSHMEM allows.
 
 use super::check::list;
-use super::{State, collective_of, die, lanes, lock, memory, state};
+use super::{State, collective_of, die, lock, memory, state, streams};
 use crate::ctypes::*;
 use std::sync::Mutex;
 
@@ -29,8 +29,8 @@ pub(crate) struct Group {
     pub(crate) start: usize,
     pub(crate) stride: isize,
     pub(crate) size: usize,
-    /// Where its collectives talk ([`super::lanes`]).
-    pub(crate) lane: usize,
+    /// Where its collectives talk ([`super::streams`]).
+    pub(crate) stream: u64,
 }
 
 impl Group {
@@ -54,10 +54,10 @@ impl Group {
         (distance % self.stride == 0 && i >= 0 && (i as usize) < self.size).then_some(i as usize)
     }
     /// The group of these PEs, if they are evenly spaced.
-    fn of(pes: &[usize], lane: usize) -> Option<Group> {
+    fn of(pes: &[usize], stream: u64) -> Option<Group> {
         let start = *pes.first()?;
         let stride = pes.get(1).map_or(1, |second| *second as isize - start as isize);
-        let group = Group { start, stride, size: pes.len(), lane };
+        let group = Group { start, stride, size: pes.len(), stream };
         pes.iter().enumerate().all(|(i, pe)| group.world(i) == *pe).then_some(group)
     }
     /// `size` members from `start` in steps of `stride`, if all of them exist.
@@ -68,7 +68,7 @@ impl Group {
         if stride == 0 && count > 1 {
             return None;
         }
-        Some(Group { start: first, stride: self.stride * stride as isize, size: count, lane: self.lane })
+        Some(Group { start: first, stride: self.stride * stride as isize, size: count, stream: self.stream })
     }
     /// "the job has" or "the team has".
     pub(crate) fn noun(&self, n: usize) -> &'static str {
@@ -127,8 +127,13 @@ impl Table {
     /// `shared`: PEs reached with plain loads and stores, in order.
     pub(crate) fn new(me: usize, n: usize, shared: &[usize]) -> Table {
         Table {
-            world: Group { start: 0, stride: 1, size: n, lane: 0 },
-            shared: Group::of(shared, 0).unwrap_or(Group { start: me, stride: 1, size: 1, lane: 0 }),
+            world: Group { start: 0, stride: 1, size: n, stream: streams::WORLD },
+            shared: Group::of(shared, streams::WORLD).unwrap_or(Group {
+                start: me,
+                stride: 1,
+                size: 1,
+                stream: streams::WORLD,
+            }),
             teams: Mutex::new(Handles(Vec::new())),
             contexts: Mutex::new(Handles(Vec::new())),
         }
@@ -147,7 +152,7 @@ impl Table {
     /// The group of a team, for a collective.
     pub(crate) fn of_team(&self, s: &State, name: Name, team: shmem_team_t) -> Group {
         match self.team(team) {
-            Some(t) if team == TEAM_SHARED => Group { lane: s.lane(lanes::SHARED), ..t.group },
+            Some(t) if team == TEAM_SHARED => Group { stream: s.stream(streams::SHARED), ..t.group },
             Some(t) => t.group,
             None => {
                 die(name, None, format_args!("{team:#x} is not a team of this PE (destroyed, or SHMEM_TEAM_INVALID)"))
@@ -155,7 +160,7 @@ impl Table {
         }
     }
 
-    /// True for a context, false for `SHMEM_CTX_INVALID`, on which fence and quiet do nothing.
+    /// True for a context, false for `SHMEM_CTX_INVALID`, on which ordering and sessions do nothing.
     pub(crate) fn is_live(&self, s: &State, name: Name, ctx: shmem_ctx_t) -> bool {
         if ctx > CTX_DEFAULT {
             self.of_context(s, name, ctx);
@@ -179,6 +184,24 @@ impl Table {
     }
 }
 
+/// Whom a collective is for: a team or a deprecated active set.
+pub(crate) trait Members: Copy {
+    /// What its routines return.
+    type Answer;
+    /// All is well.
+    const DONE: Self::Answer;
+    /// The group, which must include this PE.
+    fn group(self, s: &State, name: Name) -> Group;
+}
+
+impl Members for shmem_team_t {
+    type Answer = int;
+    const DONE: int = 0;
+    fn group(self, s: &State, name: Name) -> Group {
+        s.teams.of_team(s, name, self)
+    }
+}
+
 /// A deprecated active set, as the caller gave it.
 #[derive(Clone, Copy)]
 pub(crate) struct Set {
@@ -188,13 +211,22 @@ pub(crate) struct Set {
 }
 
 impl Set {
-    pub(crate) fn active(start: int, log_stride: int, size: int) -> Set {
+    /// Nothing here needs the caller's memory for synchronisation.
+    pub(crate) fn active(start: int, log_stride: int, size: int, _psync: *mut long) -> Set {
         Set { start, log_stride, size }
     }
-    /// The group, which must consist of PEs of the job and include this one.
-    pub(crate) fn group(&self, s: &State, name: Name) -> Group {
-        let world = Group { lane: s.lane(lanes::ACTIVE_SETS), ..s.world() };
-        let stride = u32::try_from(self.log_stride).ok().and_then(|l| 1i32.checked_shl(l)).filter(|v| *v > 0);
+}
+
+impl Members for Set {
+    type Answer = ();
+    const DONE: () = ();
+    fn group(self, s: &State, name: Name) -> Group {
+        let world = Group { stream: s.stream(streams::ACTIVE_SETS), ..s.world() };
+        let stride = match self.size {
+            // One PE is no distance from the next.
+            1 => Some(1),
+            _ => u32::try_from(self.log_stride).ok().and_then(|l| 1i32.checked_shl(l)).filter(|v| *v > 0),
+        };
         let group = stride.and_then(|stride| world.part(self.start, stride, self.size));
         match group {
             Some(g) if g.index(s.me).is_some() => g,
@@ -259,10 +291,7 @@ unsafe fn create(
     }
     let handle = match group.index(s.me) {
         Some(_) => lock(&s.teams.teams).insert(team, FIRST_TEAM),
-        None => {
-            s.lanes.give_back(group.lane);
-            Some(TEAM_INVALID)
-        }
+        None => Some(TEAM_INVALID),
     };
     // SAFETY: the caller's contract.
     unsafe { new_team.write(handle.unwrap_or(TEAM_INVALID)) };
@@ -287,16 +316,13 @@ pub(crate) unsafe fn split_strided(
     if state(name).teams.team(parent).is_none() {
         return -1;
     }
-    let (s, parent) = collective_of(name, |s| s.teams.of_team(s, name, parent));
+    let (s, parent) = collective_of(name, parent);
     s.agree(name, &parent, || list(&[("start", &start), ("stride", &stride), ("size", &size)]));
-    let [lane, _] = s.new_lanes(name, &parent, 1);
+    let [stream, _] = s.new_streams(name, &parent, 1);
     match parent.part(start, stride, size) {
         // SAFETY: the caller's contract.
-        Some(group) => unsafe { create(&s, Group { lane, ..group }, config, mask, new_team) },
-        None => {
-            s.lanes.give_back(lane);
-            -1
-        }
+        Some(group) => unsafe { create(&s, Group { stream, ..group }, config, mask, new_team) },
+        None => -1,
     }
 }
 
@@ -324,13 +350,11 @@ pub(crate) unsafe fn split_2d(
     if state(name).teams.team(parent).is_none() {
         return -1;
     }
-    let (s, parent) = collective_of(name, |s| s.teams.of_team(s, name, parent));
+    let (s, parent) = collective_of(name, parent);
     let me = s.my_index(name, &parent) as int;
-    // Rows have no PE in common, so one lane serves all of them; columns likewise.
-    let [lane_x, lane_y] = s.new_lanes(name, &parent, 2);
+    // Rows have no PE in common, so one stream serves all of them; columns likewise.
+    let [stream_x, stream_y] = s.new_streams(name, &parent, 2);
     if xrange < 1 {
-        s.lanes.give_back(lane_x);
-        s.lanes.give_back(lane_y);
         return -1;
     }
     let (n, width) = (parent.size as int, xrange.min(parent.size as int));
@@ -340,8 +364,8 @@ pub(crate) unsafe fn split_2d(
     let (Some(row), Some(column)) = (row, column) else { return -1 };
     // SAFETY: the caller's contract.
     unsafe {
-        create(&s, Group { lane: lane_x, ..row }, xconfig, xmask, xteam)
-            | create(&s, Group { lane: lane_y, ..column }, yconfig, ymask, yteam)
+        create(&s, Group { stream: stream_x, ..row }, xconfig, xmask, xteam)
+            | create(&s, Group { stream: stream_y, ..column }, yconfig, ymask, yteam)
     }
 }
 
@@ -353,7 +377,7 @@ pub(crate) fn destroy(name: Name, team: shmem_team_t) {
         _ => {
             let gone = lock(&s.teams.teams).remove(team, FIRST_TEAM);
             match gone {
-                Some(gone) => s.lanes.give_back(gone.group.lane),
+                Some(gone) => s.forget_stream(gone.group.stream),
                 None => die(name, None, format_args!("{team:#x} is not a team of this PE")),
             }
             for c in &mut lock(&s.teams.contexts).0 {
@@ -420,12 +444,12 @@ pub(crate) fn session(
     _mask: long,
 ) {
     let s = state(name);
-    s.teams.of_context(s, name, ctx);
+    s.teams.is_live(s, name, ctx);
 }
 /// Ends a session.
 pub(crate) fn session_stop(name: Name, ctx: shmem_ctx_t) {
     let s = state(name);
-    s.teams.of_context(s, name, ctx);
+    s.teams.is_live(s, name, ctx);
 }
 
 #[cfg(test)]
@@ -434,7 +458,7 @@ mod tests {
 
     #[test]
     fn parts_of_parts_number_their_pes() {
-        let world = Group { start: 0, stride: 1, size: 12, lane: 0 };
+        let world = Group { start: 0, stride: 1, size: 12, stream: 0 };
         let odd = world.part(1, 2, 6).unwrap();
         let back = odd.part(5, -2, 3).unwrap();
         assert_eq!((0..3).map(|i| back.world(i)).collect::<Vec<_>>(), [11, 7, 3]);
@@ -448,9 +472,9 @@ mod tests {
 
     #[test]
     fn pes_of_a_host_are_a_group_if_they_are_evenly_spaced() {
-        assert_eq!(Group::of(&[2, 3, 4], 0), Some(Group { start: 2, stride: 1, size: 3, lane: 0 }));
-        assert_eq!(Group::of(&[1, 4, 7], 0), Some(Group { start: 1, stride: 3, size: 3, lane: 0 }));
-        assert_eq!(Group::of(&[5], 1), Some(Group { start: 5, stride: 1, size: 1, lane: 1 }));
+        assert_eq!(Group::of(&[2, 3, 4], 0), Some(Group { start: 2, stride: 1, size: 3, stream: 0 }));
+        assert_eq!(Group::of(&[1, 4, 7], 0), Some(Group { start: 1, stride: 3, size: 3, stream: 0 }));
+        assert_eq!(Group::of(&[5], 1), Some(Group { start: 5, stride: 1, size: 1, stream: 1 }));
         assert_eq!((Group::of(&[], 0), Group::of(&[0, 1, 3], 0)), (None, None));
     }
 }

@@ -3,7 +3,6 @@
 use crate::Error;
 use crate::plot::Chart;
 use serde::Serialize;
-use std::io::Write;
 use std::path::Path;
 
 /// Prints `report` as JSON or, for people, as `text`.
@@ -17,13 +16,7 @@ pub(super) fn print(json: bool, report: &impl Serialize, text: impl FnOnce() -> 
 
 /// Prints text. A reader that has seen enough, such as `head`, is no error.
 pub(super) fn say(text: &str) -> Result<(), Error> {
-    let mut out = std::io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => {
-            Err(Error::File { path: "standard output".into(), source: e })
-        }
-        _ => Ok(()),
-    }
+    abi::print::out(text).map_err(|source| Error::File { path: "standard output".into(), source })
 }
 
 /// Writes `chart` as SVG.

@@ -9,7 +9,7 @@
 use super::links::{Links, Output};
 use super::names;
 use crate::table::number;
-use fabric::model::Shape;
+use model::TopologySpec;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -127,8 +127,8 @@ fn panels(links: &Links) -> Vec<Panel> {
     let mut panels: BTreeMap<(u32, u32), Panel> = BTreeMap::new();
     for output in &links.outputs {
         let (key, title, columns, rows, column, row) = match &links.shape {
-            Shape::Grid { dims, .. } => grid_cell(&links.shape, dims, output),
-            Shape::FatTree { arity, levels } => {
+            TopologySpec::Grid { dims, .. } => grid_cell(&links.shape, dims, output),
+            TopologySpec::FatTree { arity, levels } => {
                 let (k, per_rank) = (u32::from(*arity), u32::from(*arity).pow(u32::from(*levels) - 1));
                 let (rank, place) = (output.router / per_rank, output.router % per_rank);
                 let (up, port) = (u32::from(output.port) >= k, u32::from(output.port) % k);
@@ -136,7 +136,7 @@ fn panels(links: &Links) -> Vec<Panel> {
                 ((rank, u32::from(up)), title, per_rank as usize, k as usize, place as usize, port as usize)
             }
             // A panel of leaves and one of spines: a column per switch, a row per port.
-            Shape::Clos { spines, endpoints, leaves } => {
+            TopologySpec::Clos { spines, endpoints, leaves } => {
                 let (n, leaves) = (usize::from(*endpoints), usize::from(*leaves));
                 let ports = n + usize::from(*spines);
                 let (router, port) = (output.router as usize, usize::from(output.port));
@@ -146,7 +146,7 @@ fn panels(links: &Links) -> Vec<Panel> {
                 }
             }
             // A panel per generator, routers line by line.
-            Shape::Cayley(_) => {
+            TopologySpec::Cayley(_) => {
                 let routers = links.shape.endpoints();
                 let columns = routers.isqrt().max(1);
                 let title = format!("{} links", names::port(&links.shape, output.port));
@@ -161,7 +161,7 @@ fn panels(links: &Links) -> Vec<Panel> {
 }
 
 /// Panel, its title and size, and the cell of `output` on a torus or mesh. Planes are one cell apart.
-fn grid_cell(shape: &Shape, dims: &[u16], output: &Output) -> ((u32, u32), String, usize, usize, usize, usize) {
+fn grid_cell(shape: &TopologySpec, dims: &[u16], output: &Output) -> ((u32, u32), String, usize, usize, usize, usize) {
     let size = |d: usize| dims.get(d).map_or(1, |&s| usize::from(s));
     let mut rest = output.router as usize;
     let mut digit = |d: usize| {
@@ -179,15 +179,15 @@ fn grid_cell(shape: &Shape, dims: &[u16], output: &Output) -> ((u32, u32), Strin
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fabric::model::{Config, Generic, Network, Packet, Profile};
+    use model::{Generic, Injection, Network, Profile, Setup};
 
     fn picture(shape: &str) -> (Links, String) {
-        let shape: Shape = shape.parse().unwrap();
+        let shape: TopologySpec = shape.parse().unwrap();
         let config =
-            Config { shape: shape.clone(), profile: Profile::Generic(Generic::default()), seed: 1, faults: Vec::new() };
+            Setup { shape: shape.clone(), profile: Profile::Generic(Generic::default()), seed: 1, faults: Vec::new() };
         let mut net = Network::new(&config).unwrap();
         net.count_links();
-        net.inject(Packet { src: 0, dst: 1, flits: 1, ..Packet::default() });
+        net.inject(Injection { src: 0, dst: 1, flits: 1, ..Injection::default() });
         net.run_until_idle();
         let links = Links::collect(&net, &shape, 1);
         let svg = svg(&links);

@@ -1,8 +1,8 @@
 //! What every link carried.
 
 use super::names;
-use fabric::model::topology::End;
-use fabric::model::{LinkLoad, Network, Shape};
+use model::topology::End;
+use model::{LinkLoad, Network, TopologySpec};
 use serde::Serialize;
 
 /// Links named in a report.
@@ -12,7 +12,7 @@ const BUSIEST: usize = 5;
 #[derive(Clone, Debug)]
 pub struct Links {
     /// The network.
-    pub shape: Shape,
+    pub shape: TopologySpec,
     /// Cycles counted.
     pub cycles: u64,
     /// By router, then port.
@@ -62,7 +62,7 @@ pub struct Busy {
 
 impl Links {
     /// What `network`, of shape `shape`, counted in `cycles` cycles.
-    pub fn collect(network: &Network, shape: &Shape, cycles: u64) -> Links {
+    pub fn collect(network: &Network, shape: &TopologySpec, cycles: u64) -> Links {
         let topology = shape.topology();
         let mut outputs = Vec::new();
         for router in 0..topology.routers() as u32 {
@@ -138,15 +138,15 @@ impl Links {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fabric::model::{Config, Generic, Packet, Profile};
+    use model::{Generic, Injection, Profile, Setup};
 
     #[test]
     fn loads_are_counted_where_packets_went() {
-        let shape: Shape = "mesh:3x2".parse().unwrap();
+        let shape: TopologySpec = "mesh:3x2".parse().unwrap();
         let profile = Profile::Generic(Generic { packet_flits_max: 4, ..Generic::default() });
-        let mut net = Network::new(&Config { shape: shape.clone(), profile, seed: 1, faults: Vec::new() }).unwrap();
+        let mut net = Network::new(&Setup { shape: shape.clone(), profile, seed: 1, faults: Vec::new() }).unwrap();
         net.count_links();
-        net.inject(Packet { src: 0, dst: 5, flits: 4, ..Packet::default() });
+        net.inject(Injection { src: 0, dst: 5, flits: 4, ..Injection::default() });
         net.run_until_idle();
         let links = Links::collect(&net, &shape, 10);
         // 4 + 3 inner links of both directions, and 6 to endpoints.

@@ -1,37 +1,37 @@
 //! Names of routers and ports for people.
 
-use fabric::model::Shape;
-use fabric::model::topology::DIMS_MAX;
+use model::TopologySpec;
+use model::topology::DIMS_MAX;
 
 /// Names of the dimensions.
 const AXES: [char; DIMS_MAX] = ['X', 'Y', 'Z', 'W', 'V', 'U'];
 
 /// `(1,0,2)` on a grid, `rank 1 router 3` in a tree, else `router 7`.
-pub fn router(shape: &Shape, router: u32) -> String {
+pub fn router(shape: &TopologySpec, router: u32) -> String {
     match shape {
-        Shape::Grid { dims, .. } => format!("({})", coordinates(dims, router)),
-        Shape::FatTree { arity, levels } => {
+        TopologySpec::Grid { dims, .. } => format!("({})", coordinates(dims, router)),
+        TopologySpec::FatTree { arity, levels } => {
             let per_rank = u32::from(*arity).pow(u32::from(*levels) - 1);
             format!("rank {} router {}", router / per_rank, router % per_rank)
         }
-        Shape::Clos { leaves, .. } => match router.checked_sub(u32::from(*leaves)) {
+        TopologySpec::Clos { leaves, .. } => match router.checked_sub(u32::from(*leaves)) {
             None => format!("leaf {router}"),
             Some(spine) => format!("spine {spine}"),
         },
-        Shape::Cayley(_) => format!("router {router}"),
+        TopologySpec::Cayley(_) => format!("router {router}"),
     }
 }
 
 /// `+X` on a grid, `up 1` or `down 0` in a tree, `node` to an endpoint of a grid.
-pub fn port(shape: &Shape, port: u8) -> String {
+pub fn port(shape: &TopologySpec, port: u8) -> String {
     match shape {
-        Shape::Grid { dims, .. } if usize::from(port) < 2 * dims.len() => {
+        TopologySpec::Grid { dims, .. } if usize::from(port) < 2 * dims.len() => {
             format!("{}{}", if port.is_multiple_of(2) { '+' } else { '-' }, AXES[usize::from(port) / 2])
         }
-        Shape::Grid { .. } => "node".into(),
-        Shape::FatTree { arity, .. } if u16::from(port) < *arity => format!("down {port}"),
-        Shape::FatTree { arity, .. } => format!("up {}", u16::from(port) - arity),
-        Shape::Clos { .. } | Shape::Cayley(_) => format!("port {port}"),
+        TopologySpec::Grid { .. } => "node".into(),
+        TopologySpec::FatTree { arity, .. } if u16::from(port) < *arity => format!("down {port}"),
+        TopologySpec::FatTree { arity, .. } => format!("up {}", u16::from(port) - arity),
+        TopologySpec::Clos { .. } | TopologySpec::Cayley(_) => format!("port {port}"),
     }
 }
 
@@ -55,12 +55,12 @@ mod tests {
 
     #[test]
     fn places_have_names() {
-        let torus: Shape = "torus:4x3x2".parse().unwrap();
+        let torus: TopologySpec = "torus:4x3x2".parse().unwrap();
         assert_eq!(
             (router(&torus, 23), port(&torus, 3), port(&torus, 6)),
             ("(3,2,1)".into(), "-Y".into(), "node".into())
         );
-        let tree: Shape = "fat-tree:2,3".parse().unwrap();
+        let tree: TopologySpec = "fat-tree:2,3".parse().unwrap();
         assert_eq!(
             (router(&tree, 6), port(&tree, 1), port(&tree, 2)),
             ("rank 1 router 2".into(), "down 1".into(), "up 0".into())

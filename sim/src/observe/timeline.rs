@@ -5,7 +5,7 @@
 //! time; [`chrome`] writes the JSON that chrome://tracing and Perfetto load.
 
 use super::{Way, names};
-use fabric::model::{Shape, Stage, TraceEvent};
+use model::{Stage, TopologySpec, TraceEvent};
 use serde_json::{Value, json};
 use std::fmt::Write;
 
@@ -58,7 +58,7 @@ fn stays(way: &Way) -> Vec<Stay<'_>> {
     way.events.iter().zip(ends).zip(asks).map(stay).collect()
 }
 
-fn place(shape: &Shape, e: &TraceEvent) -> String {
+fn place(shape: &TopologySpec, e: &TraceEvent) -> String {
     let way = match e.stage {
         Stage::Created | Stage::Injected | Stage::Arrived | Stage::Requested | Stage::Escaping => "in",
         _ => "out",
@@ -67,7 +67,7 @@ fn place(shape: &Shape, e: &TraceEvent) -> String {
 }
 
 /// A diagram of `way` with a line per block; times in ns.
-pub fn text(shape: &Shape, way: &Way) -> String {
+pub fn text(shape: &TopologySpec, way: &Way) -> String {
     let mut out = format!("packet {}: node {} to node {}, {} flits\n", way.number, way.src, way.dst, way.flits);
     let (Some(first), Some(last)) = (way.events.first(), way.events.last()) else {
         out.push_str("  still in its source's queue\n");
@@ -107,7 +107,7 @@ fn nanoseconds(ps: u64) -> String {
 }
 
 /// All `ways` as a Chrome trace: a process per packet, a thread per router it visits.
-pub fn chrome(shape: &Shape, ways: &[Way]) -> Value {
+pub fn chrome(shape: &TopologySpec, ways: &[Way]) -> Value {
     let mut events = Vec::new();
     for way in ways {
         let name = format!("packet {}: {} → {}, {} flits", way.number, way.src, way.dst, way.flits);
@@ -137,13 +137,13 @@ pub fn chrome(shape: &Shape, ways: &[Way]) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fabric::model::{Config, Generic, Network, Packet, Profile};
+    use model::{Generic, Injection, Network, Profile, Setup};
 
-    fn way() -> (Shape, Way) {
-        let shape: Shape = "torus:4x4".parse().unwrap();
+    fn way() -> (TopologySpec, Way) {
+        let shape: TopologySpec = "torus:4x4".parse().unwrap();
         let profile = Profile::Generic(Generic::default());
-        let mut net = Network::new(&Config { shape: shape.clone(), profile, seed: 1, faults: Vec::new() }).unwrap();
-        net.inject(Packet { src: 0, dst: 1, flits: 1, traced: true, ..Packet::default() });
+        let mut net = Network::new(&Setup { shape: shape.clone(), profile, seed: 1, faults: Vec::new() }).unwrap();
+        net.inject(Injection { src: 0, dst: 1, flits: 1, traced: true, ..Injection::default() });
         net.run_until_idle();
         (shape, Way { number: 0, src: 0, dst: 1, flits: 1, events: net.take_trace() })
     }

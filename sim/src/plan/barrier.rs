@@ -12,6 +12,7 @@
 use crate::Error;
 use abi::torus::Shape;
 use clap::ValueEnum;
+use fabric::BarrierWork;
 use serde::Serialize;
 
 /// Which reading of the formulas.
@@ -232,6 +233,12 @@ pub struct ShapeBound {
     pub multiphase_half_ns: f64,
     /// Full multiphase barrier.
     pub multiphase_full_ns: f64,
+    /// Packets times links of a full multiphase barrier with a PE at every node.
+    pub multiphase_packet_hops: u64,
+    /// The same along a tree.
+    pub tree_packet_hops: u64,
+    /// What `angara run --path ring --barrier auto` takes for such a job.
+    pub auto: String,
 }
 
 impl ShapeBound {
@@ -251,6 +258,7 @@ impl ShapeBound {
             link_packets.push(if size > 1 { packets } else { 0.0 });
         }
         let busiest = link_packets.iter().copied().fold(0.0, f64::max);
+        let work = BarrierWork::new(*shape, &(0..nodes as u32).collect::<Vec<_>>());
         ShapeBound {
             shape: shape.to_string(),
             nodes,
@@ -258,6 +266,9 @@ impl ShapeBound {
             all_to_all_half_ns: costs.lower_bound(busiest, nodes as f64, f64::from(diameter)),
             multiphase_half_ns: costs.multiphase(f64::from(diameter)),
             multiphase_full_ns: costs.multiphase(2.0 * f64::from(diameter)),
+            multiphase_packet_hops: work.multiphase,
+            tree_packet_hops: work.tree,
+            auto: work.choice().to_string(),
             link_packets,
         }
     }

@@ -232,6 +232,13 @@ impl Report {
             ]);
         }
         let _ = write!(out, "{}", t.render());
+        out.push_str("\nWork of emulating one full barrier with a PE at every node: packets times links\n\n");
+        let mut t = Table::new(&["shape", ">multiphase 2K", ">tree", "auto takes"]);
+        for s in &self.shapes {
+            let (multiphase, tree) = (s.multiphase_packet_hops.to_string(), s.tree_packet_hops.to_string());
+            t.row(&[s.shape.clone(), multiphase, tree, s.auto.clone()]);
+        }
+        let _ = write!(out, "{}", t.render());
     }
 
     /// Time over n: one all-to-all and one multiphase curve per mode and number of dimensions.
@@ -255,6 +262,7 @@ impl Report {
             x_log: false,
             y_log: true,
             curves,
+            ..Chart::default()
         }
     }
 }

@@ -4,7 +4,7 @@ use super::booksim::{Reference, keys, references};
 use super::{Claim, Job, Judgement, Results, Values, Verdict, values};
 use crate::Error;
 use crate::rng::{Purpose, Stream};
-use fabric::model::{Config, Generic, Network, Packet, Profile, Shape};
+use model::{Generic, Injection, Network, Profile, Setup, TopologySpec};
 
 /// Rows whose reference latencies differ by less are not ordered.
 const DISTINCT: f64 = 0.05;
@@ -28,7 +28,7 @@ const TURNS: &str = "Messages wait for the port of the hot node. In the referenc
 /// The job that runs case `name`.
 pub(super) fn job(name: &str) -> Job {
     let keys = keys(name).expect("the names here are checked by a test");
-    let endpoints = keys.topology.as_ref().map_or(1, Shape::endpoints) as f64;
+    let endpoints = keys.topology.as_ref().map_or(1, TopologySpec::endpoints) as f64;
     let load = keys.load.unwrap_or(0.1);
     // A run takes some thousand cycles, and a torus packet more hops the larger the network.
     let seconds = if keys.cycles.is_some() { 1.0 } else { 0.2 + endpoints * load.max(0.05) / 500.0 };
@@ -76,16 +76,16 @@ fn empty(network: &'static str, flits: u16) -> Claim {
 }
 
 /// Sends 100 packets between random endpoints, each alone.
-fn empty_network(topology: &Shape, flits: u16) -> Result<Values, Error> {
+fn empty_network(topology: &TopologySpec, flits: u16) -> Result<Values, Error> {
     let generic = Generic { vcs: 4, buffer_flits: 16, packet_flits_max: 16, ..Generic::default() };
-    let config = Config { shape: topology.clone(), profile: Profile::Generic(generic), seed: 1, faults: Vec::new() };
+    let config = Setup { shape: topology.clone(), profile: Profile::Generic(generic), seed: 1, faults: Vec::new() };
     let mut network = Network::new(&config).map_err(|e| Error::Network(e.to_string()))?;
     let mut ends = Stream::new(1, 0, Purpose::Destination);
     let (mut off, mut routers) = (0.0f64, 0);
     for _ in 0..100 {
         let [src, dst] = [(); 2].map(|()| (ends.next_u64() % network.endpoints() as u64) as u32);
         let at = (network.now() / network.cycle() + 100) * network.cycle();
-        network.inject(Packet { src, dst, flits, at, ..Packet::default() });
+        network.inject(Injection { src, dst, flits, at, ..Injection::default() });
         network.run_until_idle();
         let arrived = network.poll_delivery().ok_or_else(|| Error::Network("an empty network lost a packet".into()))?;
         let cycles = (arrived.tail - at) as f64 / network.cycle() as f64;

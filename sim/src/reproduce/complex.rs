@@ -6,7 +6,7 @@ use super::booksim_claims::job;
 use super::{Claim, Job, Judgement, Results, Values, values};
 use crate::Error;
 use crate::traffic::{Process, Source};
-use fabric::model::{Network, Packet};
+use model::{Injection, Network};
 
 /// The hot node.
 const HOT: u32 = 219;
@@ -280,7 +280,7 @@ fn flooded(network: &str, share: &str) -> Result<Values, Error> {
         while source.next_cycle() < cycles {
             let at = source.next_cycle() * cycle;
             if let Some(m) = source.take(&e.destinations, &e.lengths) {
-                net.inject(Packet { src: rank, dst: m.to, flits: m.flits, at, ..Packet::default() });
+                net.inject(Injection { src: rank, dst: m.to, flits: m.flits, at, ..Injection::default() });
             }
         }
     }

@@ -3,7 +3,7 @@
 //! Every statement that can be checked is a [`Claim`]: its source, what would have to come out, and
 //! a judge. Claims need [`Job`]s, mostly simulations; a job that several claims need runs once. [`run`]
 //! does the jobs on some threads and lets the judges speak; each claim becomes a [`Row`]. The
-//! sections are those of `docs/reproduction.md`, which [`report`] writes: [`booksim`] another simulator's
+//! sections are those of `docs/results/reproduction.md`, which [`report`] writes: [`booksim`] another simulator's
 //! numbers, [`complex`] paper 004, [`collective`], [`spmv`] and [`allgather`] paper 000, [`barriers`] paper 001, [`published`] paper 002,
 //! [`matmul`] paper 003.
 //!
@@ -145,6 +145,7 @@ impl Job {
             let o = driver::run(&experiment, &mut |_| std::ops::ControlFlow::Continue(()))?;
             let known = [
                 ("latency", o.packet_latency_cycles),
+                ("confidence", o.confidence),
                 ("accepted", Some(o.accepted_flits_per_node_cycle)),
                 ("offered", Some(o.offered_flits_per_node_cycle)),
                 ("routers", o.mean_routers_visited),
@@ -305,7 +306,7 @@ pub fn run(claims: &[Claim], threads: usize, done: impl Fn(f64, &str) + Sync) ->
             done(found.0 / total, &job.name);
         }
     };
-    std::thread::scope(|scope| (0..threads.clamp(1, jobs.len().max(1))).for_each(|_| drop(scope.spawn(work))));
+    crate::threads::share(threads.min(jobs.len()), work);
     let (_, results, failed) = found.into_inner().expect("all threads have ended");
     if let Some(e) = failed {
         return Err(e);

@@ -25,7 +25,7 @@ impl Plot {
     /// The chart, of what `results` hold; without curves where they hold nothing.
     pub fn chart(&self, results: &Results) -> Chart {
         let mut chart = (self.draw)(results);
-        chart.curves.retain(|(_, points)| !points.is_empty());
+        chart.curves.retain(|(name, points)| !points.is_empty() || chart.beyond.iter().any(|b| b.0 == *name));
         chart
     }
 }
@@ -69,7 +69,7 @@ pub const PLOTS: [Plot; 15] = [
                 let at = |load: &str| (load.to_string(), format!("{n}_L1_{load}"));
                 curve(r, name.into(), ["0.1", "0.2", "0.3"].iter().map(|l| at(l)))
             };
-            chart("Uniform traffic, 4096 nodes", LOAD, [("t16x3", "torus"), ("ft16x3", "fat tree")].map(of).to_vec())
+            chart("Uniform traffic, 4096 nodes", LOAD, [("t16x3", "torus"), ("ft16x3", "fat tree")].map(of).into())
         },
     },
     Plot {
@@ -80,7 +80,7 @@ pub const PLOTS: [Plot; 15] = [
                 let shares = ["0.1", "0.3", "0.5", "0.7", "0.9"].map(String::from);
                 curve(r, name.into(), shares.into_iter().zip(bimodal_cases(n)))
             };
-            let curves = [("t8x3", "torus"), ("ft8x3", "fat tree")].map(of).to_vec();
+            let curves = [("t8x3", "torus"), ("ft8x3", "fat tree")].map(of).into();
             chart("Two message lengths, load 0.35", "share of short messages", curves)
         },
     },
@@ -104,7 +104,7 @@ pub const PLOTS: [Plot; 15] = [
     },
     Plot {
         file: "fft-512.svg",
-        about: "The two exchanges of a 3D FFT on 512 nodes; saturated points are left out.",
+        about: "The two exchanges of a 3D FFT on 512 nodes. Hollow marks at the top, here and above: saturated. Bars: 95 % confidence.",
         draw: |r| fft(r, "3D FFT, 512 nodes", 16, [("t8x3", "torus"), ("ft8x3", "fat tree")]),
     },
     Plot {
@@ -144,17 +144,40 @@ pub const PLOTS: [Plot; 15] = [
 
 const LOAD: &str = "offered load, flits per node and cycle";
 
-fn chart(title: &str, x: &str, curves: Vec<Curve>) -> Chart {
-    Chart { title: title.into(), x: x.into(), y: "mean latency, cycles".into(), curves, ..Chart::default() }
+/// A curve of latencies, with what is known about its points.
+#[derive(Default)]
+struct Latencies {
+    name: String,
+    points: Vec<(f64, f64)>,
+    /// Half-widths of the points' confidence intervals.
+    sure: Vec<f64>,
+    /// Where the network is saturated.
+    beyond: Vec<f64>,
 }
 
-/// Latencies of unsaturated cases over a number.
-fn curve(results: &Results, name: String, points: impl Iterator<Item = (String, String)>) -> Curve {
-    let known = |(x, case): (String, String)| {
-        let latency = results.find(&case, "latency")?;
-        (results.find(&case, "saturated") == Some(0.0)).then_some((x.parse().ok()?, latency))
-    };
-    (name, points.filter_map(known).collect())
+fn chart(title: &str, x: &str, all: Vec<Latencies>) -> Chart {
+    let mut chart = Chart { title: title.into(), x: x.into(), y: "mean latency, cycles".into(), ..Chart::default() };
+    for Latencies { name, points, sure, beyond } in all {
+        chart.sure.extend(points.iter().zip(sure).map(|(point, half)| (name.clone(), *point, half)));
+        chart.beyond.extend(beyond.into_iter().map(|x| (name.clone(), x)));
+        chart.curves.push((name, points));
+    }
+    chart
+}
+
+/// Latencies over a number.
+fn curve(results: &Results, name: String, points: impl Iterator<Item = (String, String)>) -> Latencies {
+    let mut curve = Latencies { name, ..Latencies::default() };
+    for (x, case) in points {
+        let (Ok(x), Some(latency)) = (x.parse(), results.find(&case, "latency")) else { continue };
+        if results.find(&case, "saturated") == Some(0.0) {
+            curve.points.push((x, latency));
+            curve.sure.push(results.find(&case, "confidence").unwrap_or(0.0));
+        } else {
+            curve.beyond.push(x);
+        }
+    }
+    curve
 }
 
 /// Cases called `prefix`_load, here and in the reference.
@@ -169,10 +192,11 @@ fn booksim(results: &Results, title: &str, prefixes: &[&str]) -> Chart {
             .collect();
         let points = family.iter().map(|r| (r.offered.to_string(), r.case.clone()));
         curves.push(curve(results, prefix.replace('_', " "), points));
-        curves.push((
-            format!("{}, BookSim", prefix.replace('_', " ")),
-            family.iter().map(|r| (r.offered, r.latency)).collect(),
-        ));
+        curves.push(Latencies {
+            name: format!("{}, BookSim", prefix.replace('_', " ")),
+            points: family.iter().map(|r| (r.offered, r.latency)).collect(),
+            ..Latencies::default()
+        });
     }
     chart(title, LOAD, curves)
 }
@@ -191,6 +215,7 @@ fn ratios(results: &Results) -> Chart {
         x: "latency in BookSim, cycles".into(),
         y: "latency here over BookSim's".into(),
         curves: curves.to_vec(),
+        scatter: true,
         ..Chart::default()
     }
 }
@@ -207,7 +232,7 @@ fn locality(results: &Results) -> Chart {
         ("ft8x3", "fat tree", 2, &["0.3", "0.6"]),
         ("ft8x3", "fat tree", 1, &["0.3", "0.6", "0.9"]),
     ];
-    chart("Local traffic, load 0.5", "R, share of local messages", curves.map(of).to_vec())
+    chart("Local traffic, load 0.5", "R, share of local messages", curves.map(of).into())
 }
 
 fn fft(results: &Results, title: &str, columns: u32, networks: [(&str, &str); 2]) -> Chart {

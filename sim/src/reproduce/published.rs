@@ -3,7 +3,7 @@
 
 use super::{Claim, Job, Judgement, Results, Values, Verdict, values};
 use crate::Error;
-use fabric::model::{Angara, Config, Network, Packet, Profile, TrafficClass};
+use model::{Angara, Injection, Network, Profile, Setup, TrafficClass};
 
 /// Flits of a 16-byte write: header, one of data, tail.
 const WRITE: u16 = 3;
@@ -36,7 +36,7 @@ pub(super) fn claims() -> Vec<Claim> {
 fn network(slots: u8) -> Result<Network, Error> {
     let shape = "torus:8x4".parse().expect("a shape");
     let config =
-        Config { shape, profile: Profile::Angara(Angara { slots, ..Angara::default() }), seed: 1, faults: Vec::new() };
+        Setup { shape, profile: Profile::Angara(Angara { slots, ..Angara::default() }), seed: 1, faults: Vec::new() };
     Network::new(&config).map_err(|e| Error::Network(e.to_string()))
 }
 
@@ -45,7 +45,7 @@ fn latencies() -> Result<Values, Error> {
     let mut found = Values::new();
     for hops in 1..=3u32 {
         let mut net = network(4)?;
-        net.inject(Packet { src: 0, dst: hops, flits: WRITE, at: 0, ..Packet::default() });
+        net.inject(Injection { src: 0, dst: hops, flits: WRITE, at: 0, ..Injection::default() });
         net.run_until_idle();
         let arrived = net.poll_delivery().ok_or_else(|| Error::Network("an empty network lost a packet".into()))?;
         found.insert(hops.to_string(), arrived.tail as f64 / 1000.0);
@@ -98,7 +98,7 @@ fn stream(slots: u8, all: bool) -> Result<f64, Error> {
             _ => (TrafficClass::Request, true),
         };
         let (class, adaptive) = if all { (class, adaptive) } else { (TrafficClass::Request, false) };
-        net.inject(Packet { src: 0, dst: 1, flits: FULL, class, adaptive, at: 0, tag: i, ..Packet::default() });
+        net.inject(Injection { src: 0, dst: 1, flits: FULL, class, adaptive, at: 0, tag: i, ..Injection::default() });
     }
     net.run_until_idle();
     let mut times: Vec<u64> = std::iter::from_fn(|| net.poll_delivery()).map(|d| d.tail).collect();

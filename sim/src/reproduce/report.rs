@@ -1,4 +1,4 @@
-//! The rows for people: a table for the terminal, and the document `docs/reproduction.md`.
+//! The rows for people: a table for the terminal, and the document `docs/results/reproduction.md`.
 
 use super::{PLOTS, Reproduction, Row, Verdict};
 use crate::table::Table;
@@ -72,11 +72,11 @@ fn summary(rows: &[Row]) -> String {
 
 /// The document; its plots are in `plots/` beside it.
 pub fn markdown(of: &Reproduction) -> String {
-    let mut out = String::from(
-        "# What the model reproduces\n\n\
-         Written by `angara sim reproduce --out docs`; not to be edited. Every row is a statement of somebody else, what would \
-         have to come out, and what comes out here. *ordering* rows are judged only by their place in their family, which has \
-         a row of its own. A deviation is a finding; what is known about it stands below its table.\n",
+    let mut out = String::from("# What the model reproduces\n\n");
+    out += &wrapped(
+        "Written by `angara sim reproduce --out docs/results`; not to be edited. Every row is a statement of somebody else, \
+         what would have to come out, and what comes out here. *ordering* rows are judged only by their place in their \
+         family, which has a row of its own. A deviation is a finding; what is known about it stands below its table.",
     );
     let _ = writeln!(
         out,
@@ -99,12 +99,29 @@ pub fn markdown(of: &Reproduction) -> String {
     for (number, title, about) in SECTIONS {
         let rows: Vec<&Row> = of.rows.iter().filter(|r| r.section == number).collect();
         if !rows.is_empty() {
-            let _ = writeln!(out, "\n## {number}. {title}\n\n{about}\n");
+            let _ = writeln!(out, "\n## {number}. {title}\n\n{}", wrapped(about));
             section(&mut out, &rows);
             plots(&mut out, &rows, of);
         }
     }
     out
+}
+
+/// A paragraph in lines of up to 100 columns.
+fn wrapped(text: &str) -> String {
+    let mut out = String::new();
+    let mut column = 0;
+    for word in text.split_whitespace() {
+        let width = word.chars().count();
+        if column > 0 {
+            let fits = column + 1 + width <= 100;
+            out.push(if fits { ' ' } else { '\n' });
+            column = if fits { column + 1 } else { 0 };
+        }
+        out += word;
+        column += width;
+    }
+    out + "\n"
 }
 
 fn section(out: &mut String, rows: &[&Row]) {
@@ -122,14 +139,15 @@ fn section(out: &mut String, rows: &[&Row]) {
         told.push(&r.evidence);
         let same: Vec<String> =
             rows.iter().filter(|o| o.evidence == r.evidence).map(|o| format!("`{}`", o.id)).collect();
-        let _ = writeln!(out, "\n{}: {}", same.join(", "), r.evidence);
+        let _ = write!(out, "\n{}", wrapped(&format!("{}: {}", same.join(", "), r.evidence)));
     }
 }
 
 fn plots(out: &mut String, rows: &[&Row], of: &Reproduction) {
     for plot in PLOTS.iter().filter(|p| of.plots.iter().any(|(file, _)| *file == p.file)) {
         if rows.iter().any(|r| r.plot == Some(plot.file)) {
-            let _ = writeln!(out, "\n![{}](plots/{})\n\n{}", plot.file.trim_end_matches(".svg"), plot.file, plot.about);
+            let name = plot.file.trim_end_matches(".svg");
+            let _ = write!(out, "\n![{name}](plots/{})\n\n{}", plot.file, wrapped(plot.about));
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 
-const DOCUMENT: &str = include_str!("../../../docs/reproduction.md");
+const DOCUMENT: &str = include_str!("../../../docs/results/reproduction.md");
 
 /// Rows that are checked in every test run: those that take a fraction of a second.
 fn quick() -> Vec<Claim> {
@@ -24,7 +24,17 @@ fn names_are_unique_and_in_sections() {
 fn the_document_has_every_row_and_no_other() {
     let written: Vec<String> = report::parse(DOCUMENT).into_iter().map(|(id, ..)| id).collect();
     let all: Vec<String> = claims().iter().map(|c| c.id().to_string()).collect();
-    assert_eq!(written, all, "write it again: angara sim reproduce --out docs");
+    assert_eq!(written, all, "write it again: angara sim reproduce --out docs/results");
+}
+
+#[test]
+fn the_document_explains_every_plot_as_it_is_drawn_now() {
+    let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let document = words(DOCUMENT);
+    for plot in PLOTS {
+        let (file, about) = (plot.file, words(plot.about));
+        assert!(document.contains(&format!("(plots/{file}) {about}")), "{file}; write the document again");
+    }
 }
 
 #[test]
@@ -37,7 +47,7 @@ fn quick_rows_still_give_what_the_document_says() {
         assert_eq!(
             (measured.as_str(), verdict.as_str()),
             (row.measured.as_str(), row.verdict.name()),
-            "{}; write the document again: angara sim reproduce --out docs",
+            "{}; write the document again: angara sim reproduce --out docs/results",
             row.id
         );
     }

@@ -14,7 +14,7 @@ use crate::Error;
 use crate::observe::{Follower, Links, Observed};
 use crate::traffic::Source;
 use crate::workload::Watch;
-use fabric::model::{Network, Packet, TrafficClass};
+use model::{Injection, Network, TrafficClass};
 use std::time::Instant;
 
 /// Cycles between two looks at the network; sources are served this far ahead.
@@ -228,7 +228,7 @@ impl<'a> State<'a> {
         let traced = self.follower.wants(self.created, (src, dst, flits), self.steady);
         let tag = probe | self.created;
         self.created += 1;
-        self.network.inject(Packet { src, dst, flits, class: TrafficClass::Request, adaptive, at, tag, traced });
+        self.network.inject(Injection { src, dst, flits, class: TrafficClass::Request, adaptive, at, tag, traced });
     }
 
     fn collect(&mut self, batch: &mut Batch) {

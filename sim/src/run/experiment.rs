@@ -6,10 +6,11 @@ use crate::observe::Observe;
 use crate::traffic::layout::Kind;
 use crate::traffic::{Destinations, Layout, Lengths, Mapping, Pattern, Process, Rate};
 use crate::workload::{Chosen, TRAFFIC_KEYS};
-use fabric::model::config::ANGARA_FLITS_MAX;
-use fabric::model::topology::Group;
-use fabric::model::{Angara, Config, Generic, Network, Profile, Shape, Tick};
+use fabric::Tick;
 use fabric::{Fault, FaultKind};
+use model::setup::ANGARA_FLITS_MAX;
+use model::topology::Group;
+use model::{Angara, Generic, Network, Profile, Setup, TopologySpec};
 use serde::Serialize;
 
 /// Dimensions of the chip's torus; the angara router has ports for no more.
@@ -32,7 +33,7 @@ pub struct Schedule {
 #[derive(Clone, Debug)]
 pub struct Experiment {
     /// The network.
-    pub network: Config,
+    pub network: Setup,
     /// Packets may be routed adaptively.
     pub adaptive: bool,
     /// Where messages go, by rank.
@@ -66,7 +67,7 @@ pub struct Experiment {
 /// The settings a result belongs to.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Settings {
-    /// Shape.
+    /// TopologySpec.
     pub topology: String,
     /// Kind of router.
     pub router: Router,
@@ -139,10 +140,10 @@ impl Keys {
     /// # Errors
     /// What does not fit together, and the setting to change.
     pub fn resolve(&self) -> Blamed<Experiment> {
-        let shape = self.topology.clone().unwrap_or(Shape::Grid { dims: vec![8, 8, 8], wrap: true });
+        let shape = self.topology.clone().unwrap_or(TopologySpec::Grid { dims: vec![8, 8, 8], wrap: true });
         let grid = match &shape {
-            Shape::Grid { dims, .. } => Some(dims.len()),
-            Shape::FatTree { .. } | Shape::Clos { .. } | Shape::Cayley(_) => None,
+            TopologySpec::Grid { dims, .. } => Some(dims.len()),
+            TopologySpec::FatTree { .. } | TopologySpec::Clos { .. } | TopologySpec::Cayley(_) => None,
         };
         let router = match self.router {
             Some(router) => router,
@@ -159,7 +160,7 @@ impl Keys {
         };
         let seed = self.seed.unwrap_or(1);
         let faults = self.faults(&shape, router)?;
-        let network = Config { shape: shape.clone(), profile, seed, faults: faults.clone() };
+        let network = Setup { shape: shape.clone(), profile, seed, faults: faults.clone() };
         network.validate().map_err(|e| (Error::Network(e.to_string()), network_key(&e.to_string())))?;
 
         let layout = layout(&shape);
@@ -246,7 +247,7 @@ impl Keys {
         }
     }
 
-    fn thread_count(&self, network: &Config) -> Blamed<usize> {
+    fn thread_count(&self, network: &Setup) -> Blamed<usize> {
         let threads = self.threads.unwrap_or(1);
         if threads == 0 {
             return Err((Error::invalid("threads", 0, "give at least 1"), "threads"));
@@ -266,11 +267,11 @@ impl Keys {
         }
     }
 
-    fn routing_rule(&self, router: Router, shape: &Shape) -> Blamed<Routing> {
+    fn routing_rule(&self, router: Router, shape: &TopologySpec) -> Blamed<Routing> {
         let own = match shape {
-            Shape::Grid { .. } => Routing::Dor,
-            Shape::FatTree { .. } | Shape::Clos { .. } => Routing::Nca,
-            Shape::Cayley(_) => Routing::Minimal,
+            TopologySpec::Grid { .. } => Routing::Dor,
+            TopologySpec::FatTree { .. } | TopologySpec::Clos { .. } => Routing::Nca,
+            TopologySpec::Cayley(_) => Routing::Minimal,
         };
         match self.routing {
             Some(Routing::Adaptive) if router == Router::Angara && own == Routing::Dor => Ok(Routing::Adaptive),
@@ -338,7 +339,7 @@ impl Keys {
     }
 
     /// All faults as the fabric reads them.
-    fn faults(&self, shape: &Shape, router: Router) -> Blamed<Vec<String>> {
+    fn faults(&self, shape: &TopologySpec, router: Router) -> Blamed<Vec<String>> {
         let mut faults = Vec::new();
         for text in self.fault.iter().flatten() {
             faults.push((text.clone(), "fault"));
@@ -347,7 +348,7 @@ impl Keys {
             faults.push((format!("corrupt={rate}"), "error-rate"));
         }
         let Some(&(ref text, key)) = faults.first() else { return Ok(Vec::new()) };
-        let Shape::Grid { dims, .. } = shape else {
+        let TopologySpec::Grid { dims, .. } = shape else {
             let why = "only router angara, on a torus or mesh, has links that fail or corrupt packets";
             return Err((Error::invalid(key, text, why), key));
         };
@@ -357,10 +358,11 @@ impl Keys {
         }
         // Sizes above 255 are refused as if they were 0.
         let sizes: Vec<u8> = dims.iter().map(|&d| u8::try_from(d).unwrap_or(0)).collect();
-        let live = abi::torus::Shape::new(&sizes, matches!(shape, Shape::Grid { wrap: true, .. })).map_err(|_| {
-            let why = "routes around faults are the chip's, for up to 4 sizes of up to 255 and 32768 nodes";
-            (Error::invalid(key, text, why), key)
-        })?;
+        let live =
+            abi::torus::Shape::new(&sizes, matches!(shape, TopologySpec::Grid { wrap: true, .. })).map_err(|_| {
+                let why = "routes around faults are the chip's, for up to 4 sizes of up to 255 and 32768 nodes";
+                (Error::invalid(key, text, why), key)
+            })?;
         for (text, key) in &faults {
             check_fault(text, &live).map_err(|why| (Error::invalid(key, text, why), *key))?;
         }
@@ -389,10 +391,6 @@ impl Keys {
 
 /// Why a fault cannot be in a network of this shape.
 fn check_fault(text: &str, shape: &abi::torus::Shape) -> Result<(), String> {
-    let mut words = text.split_whitespace();
-    if let (Some("link" | "node"), Some(node)) = (words.next(), words.next()) {
-        shape.parse_coords(node).map_err(|e| e.to_string())?;
-    }
     let fault = Fault::parse(text, shape).map_err(|e| {
         let why = e.to_string();
         why.strip_prefix(&format!("fault `{text}`: ")).unwrap_or(&why).to_string()
@@ -432,18 +430,18 @@ fn network_key(message: &str) -> &'static str {
     names.iter().find(|(start, _)| message.starts_with(start)).map_or("topology", |(_, key)| key)
 }
 
-fn layout(shape: &Shape) -> Layout {
+fn layout(shape: &TopologySpec) -> Layout {
     match shape {
-        Shape::Grid { dims, wrap } => {
+        TopologySpec::Grid { dims, wrap } => {
             let sizes: Vec<u32> = dims.iter().map(|&d| u32::from(d)).collect();
             if *wrap { Layout::torus(&sizes) } else { Layout::mesh(&sizes) }
         }
-        Shape::FatTree { arity, levels } => Layout::tree(u32::from(*arity), u32::from(*levels)),
-        Shape::Clos { endpoints, leaves, .. } => {
+        TopologySpec::FatTree { arity, levels } => Layout::tree(u32::from(*arity), u32::from(*levels)),
+        TopologySpec::Clos { endpoints, leaves, .. } => {
             Layout { sizes: vec![u32::from(*endpoints), u32::from(*leaves)], kind: Kind::Tree }
         }
         // Patterns see vectors as a torus, whatever the generators, and permutations as a ring.
-        Shape::Cayley(p) => match p.group() {
+        TopologySpec::Cayley(p) => match p.group() {
             Group::Abelian(moduli) => Layout::torus(&moduli.iter().map(|&m| u32::from(m)).collect::<Vec<_>>()),
             Group::Permutations(_) => Layout::torus(&[shape.endpoints() as u32]),
         },

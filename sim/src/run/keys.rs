@@ -4,7 +4,7 @@ use crate::observe::Selection;
 use crate::traffic::{Lengths, Mapping, Pattern, Process};
 use crate::workload::Chosen;
 use clap::{Args, ValueEnum};
-use fabric::model::Shape;
+use model::TopologySpec;
 use serde::{Deserialize, Deserializer, Serialize};
 use std::fmt::Display;
 use std::str::FromStr;
@@ -103,7 +103,7 @@ keys! {
     /// torus:8x8x8, mesh:4x4 (up to six sizes), fat-tree:ARITY,LEVELS, clos:SPINES,ENDPOINTS,LEAVES or cayley:GROUP:GENERATORS (cayley:13:1,5, cayley:8x8:1.0,0.1, cayley:s4:2134,3214) [default: torus:8x8x8]
     #[arg(long, value_name = "SHAPE")]
     #[serde(deserialize_with = "text")]
-    topology: Shape,
+    topology: TopologySpec,
     /// Kind of router [default: angara on a torus or mesh of up to four sizes, otherwise generic]
     #[arg(long, value_enum)]
     router: Router,

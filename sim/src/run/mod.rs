@@ -1,7 +1,7 @@
 //! One simulation: a network, traffic on it, and what was measured.
 //!
 //! [`keys`] are the user's settings, the same names in a TOML file and on the command line;
-//! [`experiment`] turns them into a network of `fabric::model` and a workload; [`driver`] lets it
+//! [`experiment`] turns them into a network of `model` and a workload; [`driver`] lets it
 //! run until it has settled, measures until the mean latency is known well enough, and says so
 //! early when the network is saturated; [`outcome`] is what comes out.
 

@@ -136,6 +136,7 @@ impl Outcome {
             x_log: true,
             y_log: true,
             curves: vec![("latency".into(), points)],
+            ..Chart::default()
         }
     }
 

@@ -8,7 +8,7 @@ use super::{Kind, Report, Shows, Watch, Workload, numbers};
 use crate::Error;
 use crate::run::Experiment;
 use crate::table::number;
-use fabric::model::{Packet, TrafficClass};
+use model::{Injection, TrafficClass};
 use std::sync::Arc;
 
 pub(super) const KIND: Kind = Kind {
@@ -113,7 +113,7 @@ impl Schedule {
             return;
         }
         let to = (rank + 1 + self.step) % ranks;
-        closed.send(Packet {
+        closed.send(Injection {
             src: experiment.placement[rank],
             dst: experiment.placement[to],
             flits: lengths[self.packet],

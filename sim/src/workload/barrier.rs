@@ -4,7 +4,7 @@
 //! Written `barrier:FAMILY[,half|full[,PACKETS[,SKEW]]]`. Every node computes for a random time up to SKEW
 //! ns, sends PACKETS packets of 256 bytes to random nodes and enters the barrier, four times in a row.
 //! Without PACKETS the network is empty. What counts is the time from the last node's entry to the last
-//! node's exit, of the first barrier. The model watches the guarantee itself (`docs/fabric.md`).
+//! node's exit, of the first barrier. The model watches the guarantee itself (`docs/explain/fabric.md`).
 
 use super::collective::report_time;
 use super::script::{Chip, Program, Ran, Stage, Step, chip, ns};
@@ -13,7 +13,7 @@ use crate::Error;
 use crate::plan::barrier::{Costs, ShapeBound};
 use crate::run::Experiment;
 use crate::table::number;
-use fabric::model::rng::mix;
+use fabric::rng::mix;
 use fabric::{BarrierFamily, Config};
 use std::ops::ControlFlow;
 use std::sync::Arc;

@@ -9,8 +9,9 @@ use crate::Error;
 use crate::observe::{Follower, Links};
 use crate::run::outcome::peak_rss_bytes;
 use crate::run::{Experiment, Progress};
-use fabric::model::config::ANGARA_FLITS_MAX;
-use fabric::model::{Delivery, Network, Packet, Profile, Tick};
+use fabric::Tick;
+use model::setup::ANGARA_FLITS_MAX;
+use model::{Delivery, Injection, Network, Profile};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 use std::time::Instant;
@@ -44,7 +45,7 @@ struct Waiting {
     src: u32,
     dst: u32,
     flits: u16,
-    class: fabric::model::TrafficClass,
+    class: model::TrafficClass,
     adaptive: bool,
     tag: u64,
 }
@@ -81,8 +82,8 @@ impl Closed {
 
     /// Sends `packet` at its time `at`, or at once if that has passed. Tags are below 2^62;
     /// whether the packet is followed is decided here.
-    pub fn send(&mut self, packet: Packet) {
-        let Packet { src, dst, flits, class, adaptive, at, tag, .. } = packet;
+    pub fn send(&mut self, packet: Injection) {
+        let Injection { src, dst, flits, class, adaptive, at, tag, .. } = packet;
         let waiting = Waiting { src, dst, flits, class, adaptive, tag };
         self.waiting.push(Reverse((at.max(self.network.now()), self.sent, waiting)));
         self.sent += 1;
@@ -114,7 +115,7 @@ impl Closed {
                         tag = number;
                     }
                     self.injected += 1;
-                    self.network.inject(Packet { src, dst, flits, class, adaptive, at, tag, traced });
+                    self.network.inject(Injection { src, dst, flits, class, adaptive, at, tag, traced });
                 }
                 (_, Some(event)) => {
                     self.network.advance(event);

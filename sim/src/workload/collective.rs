@@ -16,7 +16,7 @@ use crate::table::number;
 use abi::packet::data_flits;
 use abi::torus::{NodeId, Shape};
 use fabric::Config;
-use fabric::model::Tick;
+use fabric::Tick;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Instant;

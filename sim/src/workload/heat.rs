@@ -16,7 +16,7 @@ use crate::Error;
 use crate::run::Experiment;
 use crate::table::number;
 use abi::torus::NodeId;
-use fabric::model::Tick;
+use fabric::Tick;
 use std::sync::Arc;
 use std::time::Instant;
 

@@ -9,7 +9,7 @@ use crate::Error;
 use crate::plot::Chart;
 use crate::run::Experiment;
 use crate::table::{Table, binary, number};
-use fabric::model::{Packet, TrafficClass};
+use model::{Injection, TrafficClass};
 use serde_json::json;
 use std::sync::Arc;
 
@@ -68,14 +68,14 @@ impl Workload for PairProbe {
             let at = closed.network().now() + 10_000_000;
             let lengths: Vec<u16> = packets_for(experiment, bytes).collect();
             for &flits in &lengths {
-                closed.send(Packet {
+                closed.send(Injection {
                     src: experiment.placement[self.from as usize],
                     dst: experiment.placement[self.to as usize],
                     flits,
                     class: TrafficClass::Response,
                     adaptive: experiment.adaptive,
                     at,
-                    ..Packet::default()
+                    ..Injection::default()
                 });
             }
             let (mut time, mut routers) = (0, 0);
@@ -118,6 +118,7 @@ fn tell(rows: &[Row], report: &mut Report) {
         x_log: true,
         y_log: true,
         curves: vec![("pair".into(), points)],
+        ..Chart::default()
     };
     report.chart("latency", chart("Time of a message", "ns", points(|r| r.time as f64 / 1000.0)));
     report.chart("bandwidth", chart("Bandwidth of a pair", "GB/s", points(bandwidth)));

@@ -11,7 +11,7 @@ use crate::rng::{Purpose, Stream};
 use crate::run::Experiment;
 use crate::run::stats::{Batch, Batches, Histogram};
 use crate::table::number;
-use fabric::model::{Packet, TrafficClass};
+use model::{Injection, TrafficClass};
 use std::sync::Arc;
 
 pub(super) const KIND: Kind = Kind {
@@ -65,7 +65,7 @@ impl Workload for RequestReply {
         let limits = Limits::new(experiment, ranks as u64 * TRIPS.max(4 * u64::from(self.window)), cycle);
         let send = |closed: &mut Closed, rank: usize, stream: &mut Stream, at: u64| {
             let Some(to) = experiment.destinations.pick(rank as u32, stream) else { return };
-            closed.send(Packet {
+            closed.send(Injection {
                 src: experiment.placement[rank],
                 dst: experiment.placement[to as usize],
                 flits: self.request,
@@ -84,7 +84,7 @@ impl Workload for RequestReply {
         let mut trips = Trips::default();
         while let Some(d) = closed.next_delivery()? {
             if d.tag & REPLY == 0 {
-                closed.send(Packet {
+                closed.send(Injection {
                     src: d.dst,
                     dst: d.src,
                     flits: self.reply,

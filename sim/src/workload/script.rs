@@ -13,11 +13,12 @@ use abi::account::Class;
 use abi::desc::{Place, Region};
 use abi::packet::{ReduceElem, ReduceOp, Vc};
 use abi::torus::{NodeId, Shape};
-use fabric::model::{Profile, Tick};
+use fabric::Tick;
 use fabric::{
     BarrierCheck, BarrierFamily, Completion, Config, Effect, Fabric, Fault, FaultKind, NetError, Op, OpState, Port,
     Source,
 };
+use model::Profile;
 use std::collections::VecDeque;
 
 /// Bytes of a collective packet.

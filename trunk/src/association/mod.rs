@@ -56,15 +56,25 @@ pub enum SendError {
 
 /// One end of a trunk. See the crate's documentation.
 pub struct Association {
+    /// What it was told at birth.
     config: Config,
+    /// Host ids and cluster id, as frames carry them.
     address: Address,
+    /// Its own time, in nanoseconds: never goes back.
     clock: Clock,
+    /// The way to the next session.
     handshake: Handshake,
+    /// The session that runs.
     session: Option<Box<Session>>,
+    /// The owner has closed it.
     closed: bool,
+    /// What the owner has not been told yet.
     events: VecDeque<Event>,
+    /// What was counted since birth.
     stats: Stats,
+    /// Datagrams that are held up, if the line is made bad.
     impaired: Option<Impaired>,
+    /// A datagram that is being built or opened.
     scratch: Vec<u8>,
 }
 

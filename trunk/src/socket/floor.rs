@@ -97,6 +97,7 @@ impl Worker {
 pub struct Samples {
     /// When the present one began.
     pub last: Instant,
+    /// Seconds of each sample.
     seconds: Vec<f64>,
 }
 
@@ -191,16 +192,17 @@ fn against_server(
     let [(mut socket, to), (server, back)] = pair(kind, address)?;
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
-        scope.spawn(|| {
+        thread::Builder::new().spawn_scoped(scope, || {
             bind_to(1);
             serve(server, back, work, &stop);
-        });
+        })?;
         // On a thread of its own, too: the caller's affinity is not touched.
-        let result = scope.spawn(|| {
+        let result = thread::Builder::new().spawn_scoped(scope, || {
             bind_to(0);
             client(&mut *socket, to, Worker::new(work))
         });
-        let result = result.join().unwrap_or_else(|_| Err(io::Error::other("the client panicked")));
+        let result =
+            result.and_then(|started| started.join().unwrap_or_else(|_| Err(io::Error::other("the client panicked"))));
         stop.store(true, Ordering::Relaxed);
         result
     })
@@ -225,7 +227,7 @@ pub fn relayed(kind: Kind, address: IpAddr, work: Work) -> io::Result<f64> {
     against_server(kind, address, work, |socket, to, mut worker| {
         let (asked, answered) = (AtomicU64::new(0), AtomicU64::new(0));
         thread::scope(|scope| {
-            let program = scope.spawn(|| {
+            let program = thread::Builder::new().spawn_scoped(scope, || {
                 let mut echoes = Samples::new();
                 for i in 1..=ECHOES {
                     asked.store(i, Ordering::Release);
@@ -235,7 +237,7 @@ pub fn relayed(kind: Kind, address: IpAddr, work: Work) -> io::Result<f64> {
                     echoes.lap();
                 }
                 echoes.median() * 1e6
-            });
+            })?;
             let mut known = 0;
             let mut question = vec![0; worker.sealed(8)];
             let mut relay = || {

@@ -28,6 +28,7 @@ pub fn chart(curves: Vec<(String, Vec<Point>)>) -> Chart {
         x_log: true,
         y_log: true,
         curves: curves.into_iter().map(|(name, p)| (name, points(p))).collect(),
+        ..Chart::default()
     }
 }
 

@@ -220,6 +220,7 @@ impl Report {
             x_log: true,
             y_log: true,
             curves: curves.collect(),
+            ..Chart::default()
         }
     }
 

@@ -1,0 +1,642 @@
+//! Messages between the daemon and its clients.
+//!
+//! Two unix sockets in the runtime directory. The *control* socket is a stream of JSON lines:
+//! one [`Request`] per line, one [`Reply`] line each, and [`Event`] lines in between for the
+//! connection that created a job; when that connection closes, its jobs end. The *adapter* socket
+//! is SEQPACKET: one JSON [`AdapterRequest`] per datagram, one [`AdapterReply`] back, file
+//! descriptors beside it. The connection is the client's life line: when it closes, its PE is gone.
+
+use crate::account::{Class, Load, Traffic};
+use crate::job::{Barrier, Collectives};
+use crate::torus::{NodeId, Shape};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Longest message either side accepts.
+pub const MESSAGE_MAX: usize = 1 << 20;
+/// Longest adapter datagram.
+pub const DATAGRAM_MAX: usize = 64 * 1024;
+
+/// Which engines a job may use.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Path {
+    /// Direct where the target is on this host, else ring.
+    #[default]
+    Auto,
+    /// Direct only.
+    Direct,
+    /// Everything through the rings and the emulated torus.
+    Ring,
+}
+
+/// Which node each PE is placed on.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Map {
+    /// PE i on node i / ppn, of the nodes that have free channels.
+    #[default]
+    Linear,
+    /// The same in a seeded random permutation of the nodes.
+    Random(u64),
+    /// Node of each PE.
+    List(Vec<NodeId>),
+}
+
+/// A new job.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct JobSpec {
+    /// Number of PEs.
+    pub pes: u32,
+    /// Most PEs on one node.
+    pub ppn: u32,
+    /// Which PE sits on which node.
+    pub map: Map,
+    /// Symmetric heap bytes per PE (the library's internal area comes on top).
+    pub heap: u64,
+    /// Nobody asked for this size: where memory does not allow it, less will do.
+    #[serde(default)]
+    pub heap_may_shrink: bool,
+    /// How PEs reach each other.
+    pub path: Path,
+    /// How the job does barriers.
+    pub barrier: Barrier,
+    /// How the job does collectives.
+    pub collectives: Collectives,
+    /// Name for status output.
+    pub name: String,
+}
+
+/// A control request.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(tag = "cmd", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Request {
+    /// Daemon, nodes, jobs.
+    Status,
+    /// Create a job owned by this connection. Answered by [`Reply::Job`].
+    JobCreate(JobSpec),
+    /// Take over the events of a job of the same user, such as after reconnecting.
+    JobAttach {
+        /// Job id.
+        job: u32,
+        /// Job key.
+        key: String,
+    },
+    /// Traffic so far, all but that between each two PEs. Answered by [`Reply::Report`].
+    JobReport {
+        /// Job id.
+        job: u32,
+    },
+    /// Traffic so far between each two PEs: what fits into one answer, beginning with PE `from` and, of what it
+    /// sent, with what went to PE `to`. Answered by [`Reply::Pairs`].
+    JobPairs {
+        /// Job id.
+        job: u32,
+        /// Source PE.
+        from: u32,
+        /// Target PE.
+        to: u32,
+    },
+    /// Start the launcher's other half on another host for the PEs of a job there. After [`Reply::Ok`] the
+    /// connection is a byte stream to its standard input and from its standard output.
+    JobAgent {
+        /// Job id.
+        job: u32,
+        /// Name of the host.
+        host: String,
+    },
+    /// What each PE of a job waits for. Answered by [`Reply::Waits`].
+    JobWaits {
+        /// Job id.
+        job: u32,
+    },
+    /// End a job and free everything, its traffic included.
+    JobDestroy {
+        /// Job id.
+        job: u32,
+    },
+    /// Counters of every link.
+    Counters,
+    /// Make or end faults, as `angara fault` has them: `link 0,0,0 +X down`, `up`, `clear`, `corrupt=1% drop=1%`,
+    /// `node 1,0,0 down`, `trunk B delay=2ms`, `all clear`; links and nodes optionally followed by `@2ms` (after that time).
+    FaultSet {
+        /// Fault text.
+        spec: String,
+    },
+    /// Clear faults: the same text without effect (`link 0,0,0 +X`, `node 1,0,0`), or `all`.
+    FaultClear {
+        /// Fault text.
+        spec: String,
+    },
+    /// The other hosts of the cluster, as seen from here. Answered by [`Reply::Cluster`].
+    Cluster,
+    /// Read the cluster's keys again and use them from now on. Answered by [`Reply::Keys`].
+    KeysReload,
+    /// End every job and exit.
+    Shutdown,
+}
+
+/// Answer to a control request.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(tag = "reply", rename_all = "kebab-case")]
+pub enum Reply {
+    /// Done; nothing to say.
+    Ok,
+    /// The request failed.
+    Error(Failure),
+    /// Answer to [`Request::Status`].
+    Status(Status),
+    /// A job was created.
+    Job {
+        /// Its id.
+        job: u32,
+        /// Its key, for the PEs.
+        key: String,
+        /// Node of each PE.
+        placement: Vec<NodeId>,
+        /// Advice on where to run this job's PEs.
+        cores: CoreAdvice,
+        /// PEs that live on other hosts.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        remote: Vec<JobHost>,
+    },
+    /// Traffic of a job, without pairs of PEs.
+    Report(Report),
+    /// Answer to [`Request::JobPairs`].
+    Pairs(Pairs),
+    /// What PEs of a job have been waiting for; those that compute are not listed.
+    Waits {
+        /// At most one per PE, by PE.
+        waits: Vec<Wait>,
+    },
+    /// Link counters of the whole network.
+    Counters {
+        /// Links that carried anything or failed.
+        links: Vec<LinkReport>,
+    },
+    /// Answer to [`Request::Cluster`].
+    Cluster(ClusterStatus),
+    /// The keys in use from now on.
+    Keys {
+        /// Ids of those that are accepted.
+        accepted: Vec<u8>,
+        /// The one that is sent with.
+        current: u8,
+    },
+}
+
+/// A daemon's view of its cluster.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct ClusterStatus {
+    /// Path of the cluster file.
+    pub file: String,
+    /// Name of this host.
+    pub host: String,
+    /// This daemon's epoch: a new one at every start.
+    pub epoch: u64,
+    /// Microseconds since the daemon's start when these figures were taken, to make rates of two answers.
+    pub at_us: u64,
+    /// Which socket engine carries the trunks (`syscall`, `uring`).
+    pub engine: String,
+    /// Every other host, in the order of the cluster file.
+    pub peers: Vec<PeerStatus>,
+    /// Datagrams from nobody in the cluster file, since the daemon's start.
+    pub strangers: u64,
+    /// Number of the latest change of hosts, trunks and faults that all hosts in reach have agreed on.
+    pub change: u64,
+    /// Host that decides about changes.
+    pub decides: String,
+    /// Seconds for which nothing has moved because a change is being agreed on.
+    pub holding_s: Option<f64>,
+    /// Nothing has to be agreed on.
+    pub settled: bool,
+    /// Pairs of hosts that take part and whose trunk carries nothing.
+    pub dead_trunks: Vec<[String; 2]>,
+}
+
+/// One trunk: what a host knows of another one.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct PeerStatus {
+    /// Name of the host.
+    pub host: String,
+    /// Host over which its daemon is reached, if not directly.
+    pub via: Option<String>,
+    /// A way leads to it.
+    pub reached: bool,
+    /// Its nodes take part in the network.
+    pub member: bool,
+    /// Its address in use.
+    pub address: String,
+    /// Torus links that cross to it.
+    pub links: u32,
+    /// It answers.
+    pub up: bool,
+    /// Seconds since `up` changed.
+    pub since_s: f64,
+    /// Why it is down; empty if it is not, or nobody knows yet.
+    pub why: String,
+    /// Its epoch; 0 before it was heard of.
+    pub epoch: u64,
+    /// Smoothed round-trip time in microseconds; 0 before it was measured.
+    pub rtt_us: f64,
+    /// Datagrams sent that were lost, as a fraction of 1.
+    pub loss: f64,
+    /// Bytes of the largest IP packet sent to it.
+    pub mtu: u32,
+    /// Datagrams and bytes sent.
+    pub sent: Flow,
+    /// Datagrams and bytes accepted.
+    pub received: Flow,
+    /// Datagrams whose contents were sent again.
+    pub replays: u64,
+    /// Bytes sent and not yet acknowledged, or waiting to be sent.
+    pub backlog: u64,
+    /// Datagrams dropped since the daemon's start, by cause (`forged`, `replayed`, `malformed`, `unknown key`, …).
+    pub refused: BTreeMap<String, u64>,
+    /// Frames of links and messages that it did send, with contents that cannot be; they were dropped, too.
+    pub nonsense: u64,
+}
+
+/// Datagrams and their bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Flow {
+    /// Datagrams since the daemon's start.
+    pub datagrams: u64,
+    /// Bytes of these datagrams, headers and tags included.
+    pub bytes: u64,
+}
+
+/// The PEs of a job on another host.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct JobHost {
+    /// Name of the host.
+    pub host: String,
+    /// Its PEs.
+    pub pes: Vec<u32>,
+    /// Advice on where to run them there.
+    pub cores: CoreAdvice,
+}
+
+/// Which cores of a host the PEs of a job should take.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct CoreAdvice {
+    /// Number of the core to begin with: a round-robin offset across jobs.
+    pub first: u32,
+    /// Numbers of the cores that the daemon's data plane, which carries what this job sends, is bound to.
+    pub busy: Vec<usize>,
+}
+
+/// What a PE waits for, by its own account.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Wait {
+    /// Number of the PE that waits.
+    pub pe: u32,
+    /// Seconds since the wait began.
+    pub seconds: f64,
+    /// Routine, address, comparison, value: whatever the library knows.
+    pub what: String,
+    /// How often it has looked in vain for what another PE has to do; 0 if it waits for its adapter.
+    pub looks: u32,
+}
+
+/// A failure with what to do about it.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Failure {
+    /// What went wrong, naming the value.
+    pub message: String,
+    /// What to do.
+    pub remedy: String,
+}
+
+/// Something the owner of a job should know.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "kebab-case")]
+pub enum Event {
+    /// PE `pe` asked to end the job.
+    Abort {
+        /// Job id.
+        job: u32,
+        /// PE.
+        pe: u32,
+        /// Exit status it wants.
+        status: i32,
+        /// Why.
+        reason: String,
+        /// As [`AdapterRequest::Abort`] has it.
+        orderly: bool,
+    },
+    /// PE `pe` left the job without finalize, or after it while others went on.
+    PeLost {
+        /// Job id.
+        job: u32,
+        /// PE.
+        pe: u32,
+        /// Its node.
+        node: NodeId,
+        /// It had ended the life it was in.
+        finalized: bool,
+    },
+    /// The job cannot go on without a host, which does not answer.
+    HostLost {
+        /// Job id.
+        job: u32,
+        /// Name of the host.
+        host: String,
+        /// Since when, its nodes, and why that ends the job.
+        reason: String,
+    },
+    /// The daemon that made the job is about to end, and ends the job with it.
+    DaemonEnds {
+        /// Job id.
+        job: u32,
+        /// What the daemon does: "was shut down".
+        reason: String,
+    },
+    /// The adapter stopped serving a channel of `pe`.
+    ChannelError {
+        /// Job id.
+        job: u32,
+        /// PE.
+        pe: u32,
+        /// Why.
+        reason: String,
+    },
+}
+
+/// A line from the daemon on a control connection.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Line {
+    /// Answer to the oldest unanswered request.
+    Reply(Reply),
+    /// Unasked.
+    Event(Event),
+}
+
+/// Answer to [`Request::Status`].
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Status {
+    /// Version of the daemon's program.
+    pub version: String,
+    /// [`crate::ABI_VERSION`] of the daemon.
+    pub abi: u32,
+    /// Process id of the daemon.
+    pub pid: u32,
+    /// Seconds since the daemon's start.
+    pub uptime_s: f64,
+    /// Shape of the network.
+    pub shape: Shape,
+    /// Nodes that jobs from here may use: those of all hosts in reach.
+    pub nodes: u32,
+    /// Those of them on this host.
+    pub nodes_here: u32,
+    /// CPU seconds of the data plane so far.
+    pub data_plane_cpu_s: f64,
+    /// Started by one `angara run` for itself.
+    pub private: bool,
+    /// Jobs that run.
+    pub jobs: Vec<JobStatus>,
+    /// Faults in force, as they are written.
+    pub faults: Vec<String>,
+    /// Violations by clients since start.
+    pub violations: u64,
+}
+
+/// One job in a status.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct JobStatus {
+    /// Job id.
+    pub job: u32,
+    /// Name of the job: its program, mostly.
+    pub name: String,
+    /// User id of who started it.
+    pub uid: u32,
+    /// Number of PEs.
+    pub pes: u32,
+    /// PEs that are attached.
+    pub attached: u32,
+    /// Bytes of memory reserved.
+    pub memory: u64,
+    /// Seconds since creation.
+    pub age_s: f64,
+}
+
+/// Traffic of one link.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct LinkReport {
+    /// Node at the sending end.
+    pub node: NodeId,
+    /// Direction, such as `+X`.
+    pub dir: String,
+    /// Node at the receiving end.
+    pub to: NodeId,
+    /// Traffic by class (`put`, `get`, `amo`, `sync`).
+    pub load: BTreeMap<Class, Load>,
+    /// Packets received with a wrong CRC.
+    pub crc_errors: u64,
+    /// Packets sent again.
+    pub replays: u64,
+    /// Packets that came a second time.
+    #[serde(default)]
+    pub duplicates: u64,
+    /// Packets that had overtaken another.
+    #[serde(default)]
+    pub reordered: u64,
+    /// Forwards traffic.
+    pub up: bool,
+}
+
+/// Traffic between two PEs. There may be millions, so in JSON one is a list: source, target, class, operations,
+/// then packets, flits and bytes there, and packets, flits and bytes back.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(from = "PairRow", into = "PairRow")]
+pub struct PairReport {
+    /// Source PE.
+    pub from: u32,
+    /// Target PE.
+    pub to: u32,
+    /// What the operations were: put, get, atomic, sync.
+    pub class: Class,
+    /// Operations and what they put on the network.
+    pub traffic: Traffic,
+}
+
+type PairRow = (u32, u32, Class, u64, u64, u64, u64, u64, u64, u64);
+
+impl From<PairReport> for PairRow {
+    fn from(pair: PairReport) -> PairRow {
+        let PairReport { from, to, class, traffic: Traffic { ops, out, back } } = pair;
+        (from, to, class, ops, out.packets, out.flits, out.bytes, back.packets, back.flits, back.bytes)
+    }
+}
+
+impl From<PairRow> for PairReport {
+    fn from((from, to, class, ops, op, of, ob, bp, bf, bb): PairRow) -> PairReport {
+        let load = |packets, flits, bytes| Load { packets, flits, bytes };
+        PairReport { from, to, class, traffic: Traffic { ops, out: load(op, of, ob), back: load(bp, bf, bb) } }
+    }
+}
+
+/// A piece of the traffic between PEs.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Pairs {
+    /// In order of source, target and class; pairs that exchanged nothing are left out. At most [`PAIRS_MAX`].
+    pub pairs: Vec<PairReport>,
+    /// Source and target to ask for next, unless that was all.
+    pub next: Option<(u32, u32)>,
+}
+
+/// Most rows of one answer: together less than [`MESSAGE_MAX`].
+pub const PAIRS_MAX: usize = 4096;
+
+/// Everything known about a job's traffic.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Report {
+    /// Job id.
+    pub job: u32,
+    /// Name of the job.
+    pub name: String,
+    /// Shape of the network.
+    pub shape: Shape,
+    /// How PEs reached each other.
+    pub path: Path,
+    /// Node of each PE.
+    pub placement: Vec<NodeId>,
+    /// Seconds since creation.
+    pub wall_s: f64,
+    /// PE×PE traffic by class, pairs that exchanged nothing left out. Empty in answers of the daemon.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pairs: Vec<PairReport>,
+    /// Links with traffic of this job. On the direct path: the PEs' counters folded through the
+    /// route table. On the ring path: counted packet by packet on the link.
+    pub links: Vec<LinkReport>,
+    /// How the job did barriers, and what the network saw of them.
+    pub barriers: BarrierReport,
+    /// Violations, unreachable targets, things to know.
+    pub notes: Vec<String>,
+}
+
+/// How a job does barriers, and what the network saw of those its adapters did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct BarrierReport {
+    /// Family of barriers in use.
+    pub family: Barrier,
+    /// Times a node left a barrier.
+    pub left: u64,
+    /// ... before every node had entered it; always 0 unless the network model is wrong.
+    pub early: u64,
+    /// ... before what it had sent was delivered and answered, though it asked for that; as `early`.
+    pub unfinished: u64,
+    /// Packets that came after the barrier they were sent before; as `early`.
+    pub late: u64,
+}
+
+/// What a client asks over the adapter socket.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(tag = "req", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum AdapterRequest {
+    /// Become PE `pe` of a job. First message on a connection.
+    Attach {
+        /// [`crate::ABI_VERSION`] of the client.
+        abi: u32,
+        /// Job id.
+        job: u32,
+        /// Job key.
+        key: String,
+        /// PE.
+        pe: u32,
+        /// Bytes of each symmetric static segment, page-rounded, in address order.
+        statics: Vec<u64>,
+    },
+    /// Build a tree over the nodes of `pes` and load it into the routers.
+    TreeOpen {
+        /// PE at whose node the root lies.
+        root: u32,
+        /// Participants.
+        pes: Vec<u32>,
+    },
+    /// Give a tree back.
+    TreeClose {
+        /// TreeId.
+        tree: u8,
+    },
+    /// What links have carried for this PE's job so far.
+    Links {
+        /// One link: the node at its sending end and a direction such as `+X`; all together if absent.
+        only: Option<(NodeId, String)>,
+    },
+    /// End the whole job.
+    Abort {
+        /// Exit status for the launcher.
+        status: i32,
+        /// Why.
+        reason: String,
+        /// Nothing has failed: the PEs may end as programs do, with this status.
+        orderly: bool,
+    },
+    /// This PE's life is over: closing the connection afterwards is not a failure, nor is the end of the job any of
+    /// its business until the next [`AdapterRequest::Start`].
+    Rest,
+    /// This PE begins its next life. Refused once another PE has gone.
+    Start,
+    /// Orderly goodbye: closing the connection afterwards is not a failure.
+    Detach,
+}
+
+/// Roles of the descriptors that come with [`AdapterReply::Attached`], in this order.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FdRole {
+    /// Job page (read-only).
+    Job,
+    /// Target table (read-only).
+    Targets,
+    /// Synchronisation page.
+    Sync,
+    /// Heap arena.
+    Heap,
+    /// Static arena; absent if the client has no static segments.
+    Static,
+    /// Bounce region.
+    Bounce,
+    /// Counters.
+    Counters,
+    /// CSR page of the PE's node (read-only).
+    Csr,
+    /// Channel page.
+    ChannelPage,
+    /// Channel status page (read-only).
+    ChannelStatus,
+    /// Injection ring.
+    Ring,
+    /// Descriptor queue.
+    Dma,
+    /// Doorbell eventfd.
+    Doorbell,
+}
+
+/// Answer over the adapter socket.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(tag = "reply", rename_all = "kebab-case")]
+pub enum AdapterReply {
+    /// Done.
+    Ok,
+    /// Refused.
+    Error(Failure),
+    /// Attached. Descriptors come beside the message.
+    Attached {
+        /// What each descriptor is.
+        fds: Vec<FdRole>,
+    },
+    /// What links have carried.
+    Links {
+        /// All classes.
+        load: Load,
+    },
+    /// A tree is ready.
+    Tree {
+        /// TreeId.
+        tree: u8,
+    },
+}

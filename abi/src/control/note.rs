@@ -1,0 +1,72 @@
+//! What a PE is waiting for, left where its daemon can read it.
+//!
+//! A job that hangs shall say why. A PE that has waited for a moment writes down what for;
+//! when a launcher loses patience or a user asks, its daemon collects the notes.
+
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+
+/// One PE's note. The PE writes it, the daemon reads it and must expect anything.
+#[repr(C, align(128))]
+pub struct WaitNote {
+    /// Start of the wait, CLOCK_MONOTONIC in nanoseconds; 0 while the PE does not wait.
+    since: AtomicU64,
+    /// Bytes of `text` in use.
+    len: AtomicU32,
+    /// How often the note was renewed, in a wait for other PEs.
+    looks: AtomicU32,
+    /// What the PE waits for, UTF-8.
+    text: [AtomicU8; WaitNote::TEXT],
+}
+
+impl WaitNote {
+    /// Longest text, in bytes; a longer one is cut.
+    pub const TEXT: usize = 368;
+
+    /// The PE waits for `what` since `since`, not 0, and has looked for it `looks` times in vain.
+    pub fn write(&self, since: u64, what: &str, looks: u32) {
+        let len = what.len().min(Self::TEXT);
+        self.text.iter().zip(what.as_bytes()).for_each(|(cell, byte)| cell.store(*byte, Ordering::Relaxed));
+        self.len.store(len as u32, Ordering::Relaxed);
+        self.looks.store(looks, Ordering::Relaxed);
+        self.since.store(since, Ordering::Release);
+    }
+    /// The wait is over.
+    pub fn clear(&self) {
+        self.since.store(0, Ordering::Release);
+    }
+    /// Start of the wait, text and looks, printable whatever the PE wrote. A text that changes meanwhile may be mixed.
+    pub fn read(&self) -> Option<(u64, String, u32)> {
+        let since = self.since.load(Ordering::Acquire);
+        let len = (self.len.load(Ordering::Relaxed) as usize).min(Self::TEXT);
+        let bytes: Vec<u8> = self.text[..len].iter().map(|b| b.load(Ordering::Relaxed)).collect();
+        let text = String::from_utf8_lossy(&bytes).chars().map(|c| if c.is_control() { '?' } else { c }).collect();
+        (since != 0).then(|| (since, text, self.looks.load(Ordering::Relaxed)))
+    }
+}
+
+const _: () = assert!(size_of::<WaitNote>() == 384);
+// SAFETY: `repr(C)`; atomics only.
+unsafe impl crate::shm::Shared for WaitNote {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_note_is_read_as_written_and_cut_and_cleaned() {
+        let note: WaitNote = WaitNote {
+            since: AtomicU64::new(0),
+            len: AtomicU32::new(u32::MAX),
+            looks: AtomicU32::new(0),
+            text: std::array::from_fn(|_| AtomicU8::new(0xff)),
+        };
+        assert_eq!(note.read(), None);
+        note.write(7, "shmem_barrier_all: all PEs", 3);
+        assert_eq!(note.read(), Some((7, "shmem_barrier_all: all PEs".into(), 3)));
+        note.write(8, &"long\x1b[2J".repeat(100), 0);
+        let (since, text, _) = note.read().unwrap();
+        assert!(since == 8 && text.len() == WaitNote::TEXT && !text.contains('\x1b'), "{text}");
+        note.clear();
+        assert_eq!(note.read(), None);
+    }
+}

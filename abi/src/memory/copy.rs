@@ -1,0 +1,399 @@
+//! Access to memory that others read and write at the same time: single words, and copies.
+//!
+//! Another process, or another thread of this one, may touch shared memory at any moment, and no lock says when. Then a plain
+//! load is not a value: the compiler may drop it, repeat it, or take another one for it, and a copy that the compiler
+//! knows is undefined if anybody writes meanwhile. So whatever reads or writes such memory without having been handed
+//! it by a synchronisation comes through here (or through atomics). The contract:
+//!
+//! * Every byte is loaded once and stored once, by instructions the compiler cannot see into.
+//! * [`store`] is for a destination that others access: an element of 1, 2, 4 or 8 bytes that is aligned *there* is stored
+//!   by one instruction, so nobody sees half of it. [`load`] is for a source that others access: an element that is
+//!   aligned *there* is loaded by one instruction. Where both sides lie alike to the last three bits of their
+//!   addresses, either does both.
+//! * Source and destination may overlap: the destination then holds what the source held, as after `memmove`.
+//! * No order: elements may move in any order, and a fence or a release is the caller's. Concurrent writes make
+//!   the copied elements old or new, each by itself.
+//!
+//! x86-64 loads and stores aligned words of up to 8 bytes whole, also as parts of vector and string instructions.
+
+/// Above this many bytes the middle of a copy is moved by `memmove` or string instructions.
+const WORDWISE_MAX: usize = 64;
+/// From here to there string instructions do it, where the processor is good at them: what no longer fits the
+/// caches of a core is copied without being read for ownership first. `memmove` of glibc 2.36 goes back to
+/// vector loads and stores at 1 MiB (51 against 61 GB/s, measured on Zen 5), and beyond to non-temporal
+/// stores, which are left to it.
+const STRING: std::ops::Range<usize> = 512 << 10..16 << 20;
+
+mod sealed {
+    /// The two instructions. (A volatile access needs an aligned address, and goes over the stack if it has none.)
+    pub trait Sealed: Copy {
+        /// # Safety
+        /// `p` is readable for the word.
+        unsafe fn load(p: *const u8) -> Self;
+        /// # Safety
+        /// `p` is writable for the word.
+        unsafe fn store(self, p: *mut u8);
+    }
+}
+
+/// An integer of up to 8 bytes, which one instruction loads or stores at any address.
+pub trait Word: sealed::Sealed {}
+
+macro_rules! words {
+    ($($t:ty, $class:ident, $operand:literal, $size:literal;)*) => {$(
+        impl Word for $t {}
+        impl sealed::Sealed for $t {
+            #[cfg(not(miri))]
+            #[inline(always)]
+            unsafe fn load(p: *const u8) -> $t {
+                let word: $t;
+                // SAFETY: the caller vouches for the memory.
+                unsafe {
+                    std::arch::asm!(
+                        concat!("mov ", $operand, ", ", $size, " ptr [{p}]"),
+                        p = in(reg) p, word = lateout($class) word, options(nostack, preserves_flags, readonly)
+                    );
+                }
+                word
+            }
+            #[cfg(not(miri))]
+            #[inline(always)]
+            unsafe fn store(self, p: *mut u8) {
+                // SAFETY: the caller vouches for the memory.
+                unsafe {
+                    std::arch::asm!(
+                        concat!("mov ", $size, " ptr [{p}], ", $operand),
+                        p = in(reg) p, word = in($class) self, options(nostack, preserves_flags)
+                    );
+                }
+            }
+            #[cfg(miri)]
+            unsafe fn load(p: *const u8) -> $t {
+                // SAFETY: as above.
+                unsafe { p.cast::<$t>().read_unaligned() }
+            }
+            #[cfg(miri)]
+            unsafe fn store(self, p: *mut u8) {
+                // SAFETY: as above.
+                unsafe { p.cast::<$t>().write_unaligned(self) }
+            }
+        }
+    )*};
+}
+words! {
+    u8, reg_byte, "{word}", "byte";
+    u16, reg, "{word:x}", "word";
+    u32, reg, "{word:e}", "dword";
+    u64, reg, "{word:r}", "qword";
+}
+
+/// Loads a word, by one instruction. Where others write it, it should be aligned; otherwise the value may be part old, part new.
+///
+/// # Safety
+/// `p` is readable for the word.
+#[inline(always)]
+pub unsafe fn peek<T: Word>(p: *const u8) -> T {
+    // SAFETY: passed on.
+    unsafe { T::load(p) }
+}
+
+/// Stores a word, by one instruction. Where others read it, it should be aligned; otherwise they may see a part of it.
+///
+/// # Safety
+/// `p` is writable for the word.
+#[inline(always)]
+pub unsafe fn poke<T: Word>(p: *mut u8, value: T) {
+    // SAFETY: passed on.
+    unsafe { value.store(p) }
+}
+
+/// Copies into memory that others access: elements aligned in `dst` are stored whole. See the module's contract.
+///
+/// # Safety
+/// `src` is readable and `dst` writable for `len` bytes. They may overlap.
+#[inline]
+pub unsafe fn store(dst: *mut u8, src: *const u8, len: usize) {
+    // SAFETY: passed on.
+    unsafe {
+        if len == 8 {
+            return poke::<u64>(dst, peek(src));
+        }
+        copy::<false>(dst, src, len);
+    }
+}
+
+/// Copies from memory that others access: elements aligned in `src` are loaded whole. See the module's contract.
+///
+/// # Safety
+/// `src` is readable and `dst` writable for `len` bytes. They may overlap.
+#[inline]
+pub unsafe fn load(dst: *mut u8, src: *const u8, len: usize) {
+    // SAFETY: passed on.
+    unsafe {
+        if len == 8 {
+            return poke::<u64>(dst, peek(src));
+        }
+        copy::<true>(dst, src, len);
+    }
+}
+
+/// `len` bytes, elements aligned in the source (`LOADS`) or in the destination moved whole.
+///
+/// # Safety
+/// As [`store`].
+unsafe fn copy<const LOADS: bool>(dst: *mut u8, src: *const u8, len: usize) {
+    let lead = if LOADS { src as usize } else { dst as usize };
+    // SAFETY: every access is inside `len` bytes of both pointers.
+    unsafe {
+        let apart = (dst as usize).wrapping_sub(src as usize);
+        if apart == 0 {
+            return; // in place already, and what others write meanwhile shall not be undone
+        }
+        if apart < len {
+            return backward(dst, src, len, lead);
+        }
+        let mut at = 0;
+        while at < len && !(lead + at).is_multiple_of(8) {
+            at += step(dst, src, at, len, lead);
+        }
+        // What moves the middle works in words of the destination; those of the source are then whole if they lie alike.
+        let (middle, alike) = ((len - at) & !7, apart.is_multiple_of(8));
+        let overlap = apart.wrapping_neg() < len;
+        if middle > WORDWISE_MAX && (alike || !LOADS) && !overlap {
+            bulk(dst.add(at), src.add(at), middle);
+            at += middle;
+        }
+        while len - at >= 16 {
+            pair(dst.add(at), src.add(at));
+            at += 16;
+        }
+        while at < len {
+            at += step(dst, src, at, len, lead);
+        }
+    }
+}
+
+/// Moves the largest element that is aligned at `lead + at` and ends within `len`; returns its size.
+///
+/// # Safety
+/// As [`store`], and `at < len`.
+#[inline(always)]
+unsafe fn step(dst: *mut u8, src: *const u8, at: usize, len: usize, lead: usize) -> usize {
+    let (place, room) = (lead + at, len - at);
+    // SAFETY: the size taken is at most `len - at`.
+    unsafe {
+        let (to, from) = (dst.add(at), src.add(at));
+        if place.is_multiple_of(8) && room >= 8 {
+            poke::<u64>(to, peek(from));
+            8
+        } else if place.is_multiple_of(4) && room >= 4 {
+            poke::<u32>(to, peek(from));
+            4
+        } else if place.is_multiple_of(2) && room >= 2 {
+            poke::<u16>(to, peek(from));
+            2
+        } else {
+            poke::<u8>(to, peek(from));
+            1
+        }
+    }
+}
+
+/// Moves two words, all of which are loaded before any is stored. Aligned words are moved whole: a vector that
+/// crosses a cache line does so between words.
+///
+/// # Safety
+/// As [`store`] of 16 bytes.
+#[inline(always)]
+unsafe fn pair(dst: *mut u8, src: *const u8) {
+    #[cfg(not(miri))]
+    // SAFETY: the caller vouches for the memory.
+    unsafe {
+        std::arch::asm!(
+            "movups {both}, xmmword ptr [{src}]",
+            "movups xmmword ptr [{dst}], {both}",
+            src = in(reg) src, dst = in(reg) dst, both = out(xmm_reg) _, options(nostack, preserves_flags)
+        );
+    }
+    #[cfg(miri)]
+    // SAFETY: as above.
+    unsafe {
+        let both = (peek::<u64>(src), peek::<u64>(src.add(8)));
+        poke(dst, both.0);
+        poke(dst.add(8), both.1);
+    }
+}
+
+/// [`copy`] from the end, where the destination begins inside the source.
+///
+/// # Safety
+/// As [`store`].
+#[cold]
+#[inline(never)]
+unsafe fn backward(dst: *mut u8, src: *const u8, len: usize, lead: usize) {
+    let mut end = len;
+    while end > 0 {
+        let fits = |size: usize| end >= size && (lead + end).is_multiple_of(size);
+        let size = [8, 4, 2].into_iter().find(|size| fits(*size)).unwrap_or(1);
+        // SAFETY: `size ≤ end`; the element is aligned to its size, so exactly one is moved.
+        unsafe { step(dst, src, end - size, end, lead) };
+        end -= size;
+    }
+}
+
+/// Moves `len` bytes, a multiple of 8 above [`WORDWISE_MAX`], unseen by the compiler.
+///
+/// # Safety
+/// As [`store`]; `dst` or `src` is aligned to 8 bytes, and they do not overlap.
+#[cfg(not(miri))]
+#[inline]
+unsafe fn bulk(dst: *mut u8, src: *const u8, len: usize) {
+    if STRING.contains(&len) && std::arch::is_x86_feature_detected!("ermsb") {
+        // SAFETY: the ranges are valid; the direction flag is clear by the calling convention.
+        return unsafe {
+            std::arch::asm!(
+                "rep movsq",
+                inout("rcx") len / 8 => _, inout("rsi") src => _, inout("rdi") dst => _,
+                options(nostack, preserves_flags)
+            );
+        };
+    }
+    // SAFETY: the ranges are valid; called as the C library's function wants, with all it may change named.
+    unsafe {
+        std::arch::asm!(
+            "call {memmove}@PLT",
+            memmove = sym libc::memmove,
+            inout("rdi") dst => _, inout("rsi") src => _, inout("rdx") len => _,
+            clobber_abi("C")
+        );
+    }
+}
+
+/// The same where assembly cannot be interpreted.
+///
+/// # Safety
+/// As above.
+#[cfg(miri)]
+unsafe fn bulk(dst: *mut u8, src: *const u8, len: usize) {
+    // SAFETY: passed on.
+    unsafe { std::ptr::copy(src, dst, len) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+    /// 8-byte aligned memory of `words` words, filled with different bytes.
+    fn memory(words: usize) -> Vec<u64> {
+        (0..words as u64).map(|i| i.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ (i << 32)).collect()
+    }
+
+    fn bytes(memory: &[u64]) -> Vec<u8> {
+        memory.iter().flat_map(|w| w.to_ne_bytes()).collect()
+    }
+
+    type Copy = unsafe fn(*mut u8, *const u8, usize);
+    const BOTH: [Copy; 2] = [store, load];
+
+    /// Under an interpreter fewer lengths.
+    fn lengths() -> impl Iterator<Item = usize> {
+        (0..if cfg!(miri) { 90 } else { 300 }).chain([511, 4096, 5000].into_iter().filter(|_| !cfg!(miri)))
+    }
+
+    #[test]
+    fn every_length_and_alignment_is_copied_and_no_byte_more() {
+        for (len, copy) in lengths().flat_map(|len| BOTH.map(|copy| (len, copy))) {
+            for (to, from) in [(0, 0), (0, 3), (5, 0), (1, 1), (4, 2), (7, 6), (2, 4)] {
+                let words = len / 8 + 3;
+                let (source, mut target) = (memory(words), vec![!0u64; words]);
+                let mut wanted = bytes(&target);
+                wanted[to..to + len].copy_from_slice(&bytes(&source)[from..from + len]);
+                let (dst, src) = (target.as_mut_ptr().cast::<u8>(), source.as_ptr().cast::<u8>());
+                // SAFETY: both vectors are longer.
+                unsafe { copy(dst.add(to), src.add(from), len) };
+                assert!(bytes(&target) == wanted, "{len} bytes from {from} to {to}");
+            }
+        }
+    }
+
+    #[test]
+    fn overlapping_ranges_end_as_after_memmove() {
+        let large = [1 << 20, (1 << 20) + 5].into_iter().filter(|_| !cfg!(miri));
+        for (len, copy) in lengths().step_by(7).chain(large).flat_map(|len| BOTH.map(|copy| (len, copy))) {
+            for (to, from) in [(0, 8), (8, 0), (1, 0), (0, 1), (3, 16), (16, 3), (0, 0), (100, 0), (0, 100), (64, 1)] {
+                let mut memory = memory(len / 8 + 20);
+                let mut wanted = bytes(&memory);
+                wanted.copy_within(from..from + len, to);
+                let base = memory.as_mut_ptr().cast::<u8>();
+                // SAFETY: both ranges are inside the vector.
+                unsafe { copy(base.add(to), base.add(from), len) };
+                assert!(bytes(&memory) == wanted, "{len} bytes from {from} to {to}");
+            }
+        }
+    }
+
+    #[test]
+    fn large_copies_of_every_kind_are_right() {
+        for len in [600 << 10, 1 << 20, 17 << 20].into_iter().filter(|_| !cfg!(miri)) {
+            let (source, mut target) = (memory(len / 8), vec![0u64; len / 8]);
+            for (copy, skip) in BOTH.into_iter().zip([0, 3]) {
+                // SAFETY: both vectors have `len` bytes.
+                unsafe { copy(target.as_mut_ptr().cast(), source.as_ptr().cast::<u8>().add(skip), len - skip) };
+                assert!(bytes(&target)[..len - skip] == bytes(&source)[skip..], "{len}");
+            }
+        }
+    }
+
+    /// While `change` writes words of all ones and all zeros, `look` sees no others. Threads that race so are what
+    /// the functions are for and what an interpreter forbids.
+    fn race(change: impl Fn(u64) + Sync, look: impl Fn() -> Vec<u64>) {
+        let done = AtomicBool::new(false);
+        std::thread::scope(|s| {
+            s.spawn(|| {
+                (0u64..).take_while(|_| !done.load(Ordering::Relaxed)).for_each(|i| change((i % 2).wrapping_neg()));
+            });
+            for _ in 0..300_000 {
+                let torn = look().into_iter().find(|w| *w != 0 && *w != !0);
+                if torn.is_some() {
+                    done.store(true, Ordering::Relaxed);
+                }
+                assert_eq!(torn, None, "half of a word");
+            }
+            done.store(true, Ordering::Relaxed);
+        });
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "a race on purpose")]
+    fn words_that_others_write_are_loaded_whole_wherever_they_go() {
+        for (to, len) in [(0, 56), (4, 56), (1, 24), (3, 400), (8, 400)] {
+            let source: Vec<AtomicU64> = (0..64).map(|_| AtomicU64::new(0)).collect();
+            race(
+                |value| source.iter().for_each(|w| w.store(value, Ordering::Relaxed)),
+                || {
+                    let mut target = [0u8; 512];
+                    // SAFETY: both are longer.
+                    unsafe { load(target.as_mut_ptr().add(to), source.as_ptr().cast(), len) };
+                    target[to..to + len].chunks(8).map(|c| u64::from_ne_bytes(c.try_into().unwrap())).collect()
+                },
+            );
+        }
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "a race on purpose")]
+    fn words_that_others_read_are_stored_whole_wherever_they_come_from() {
+        for (from, len) in [(0, 56), (4, 56), (1, 24), (3, 400), (8, 400)] {
+            let target: Vec<AtomicU64> = (0..64).map(|_| AtomicU64::new(0)).collect();
+            race(
+                |value| {
+                    let source = [value as u8; 512];
+                    // SAFETY: both are longer, and the words are accessed by single instructions.
+                    unsafe { store(target.as_ptr().cast_mut().cast(), source.as_ptr().add(from), len) };
+                },
+                || target.iter().map(|w| w.load(Ordering::Relaxed)).collect(),
+            );
+        }
+    }
+}

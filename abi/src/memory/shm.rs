@@ -1,0 +1,270 @@
+//! Memory that two processes share: creation, sealing, mapping, and checked access.
+//!
+//! The daemon creates every memfd, sizes it, maps it and seals it, so that no client can shrink
+//! it under the daemon's feet. What clients may only read is sealed against further writable
+//! mappings after the daemon made its own.
+//!
+//! Nothing here hands out `&[u8]` to shared memory: another process may write it at any time.
+//! Access goes through atomics or through copies ([`crate::copy`]).
+
+use memmap2::{MmapOptions, MmapRaw};
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
+use rustix::mm::{MapFlags, ProtFlags, mmap};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
+
+/// What holders of the descriptor may do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Access {
+    /// Clients map it readable and writable.
+    Shared,
+    /// Clients can only map it readable (`F_SEAL_FUTURE_WRITE`).
+    ReadOnly,
+}
+
+/// An access outside a mapping, or misaligned.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum ShmError {
+    /// Range not inside.
+    #[error("{len} bytes at offset {offset:#x} are not inside a region of {size} bytes")]
+    Range {
+        /// Start of the access.
+        offset: usize,
+        /// Bytes of the access.
+        len: usize,
+        /// Bytes of the region.
+        size: usize,
+    },
+    /// Not a multiple of the element size.
+    #[error("offset {offset:#x} is not aligned to {align} bytes")]
+    Align {
+        /// Start of the access.
+        offset: usize,
+        /// Needed alignment in bytes.
+        align: usize,
+    },
+    /// A page does not start with the expected header.
+    #[error("page is not a {kind} of ABI version {want}: found magic {magic:#018x}, version {version}, size {size}")]
+    Header {
+        /// Expected kind.
+        kind: &'static str,
+        /// Expected ABI version.
+        want: u32,
+        /// First word found.
+        magic: u64,
+        /// Version found.
+        version: u32,
+        /// Bytes of the region.
+        size: u32,
+    },
+}
+
+/// Layouts that may lie in shared memory.
+///
+/// # Safety
+/// The type is `repr(C)`, consists of atomics and arrays of atomics only, and every bit pattern
+/// is a value of it, so that a shared reference stays valid whatever another process writes.
+pub unsafe trait Shared: Sized + Sync {}
+
+macro_rules! shared {
+    ($($t:ty),* $(,)?) => {$(
+        // SAFETY: an atomic integer accepts every bit pattern.
+        unsafe impl Shared for $t {}
+    )*};
+}
+shared!(AtomicU8, AtomicU16, AtomicU32, AtomicU64);
+
+// SAFETY: an array of such layouts is one.
+unsafe impl<T: Shared, const N: usize> Shared for [T; N] {}
+
+/// A mapped region.
+pub struct Mapping {
+    /// Owns the address range, which may be larger than what is mapped.
+    raw: MmapRaw,
+    /// Bytes of `raw` before what is mapped.
+    skip: usize,
+    /// Bytes that are mapped.
+    len: usize,
+}
+
+impl Mapping {
+    /// Creates a sealed memfd of `len` bytes (a multiple of the page size is not required) and
+    /// maps it. The region starts zeroed and takes memory only where it is touched.
+    pub fn create(name: &str, len: usize, access: Access) -> io::Result<(OwnedFd, Mapping)> {
+        let fd = memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+        ftruncate(&fd, len as u64)?;
+        let map = Mapping::map(&fd, len)?;
+        let mut seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
+        if access == Access::ReadOnly {
+            seals |= SealFlags::FUTURE_WRITE;
+        }
+        fcntl_add_seals(&fd, seals)?;
+        Ok((fd, map))
+    }
+
+    /// Maps `len` bytes of `fd` readable and writable.
+    pub fn map(fd: impl AsFd, len: usize) -> io::Result<Mapping> {
+        let raw = MmapOptions::new().len(len).map_raw(&fd.as_fd())?;
+        Ok(Mapping { raw, skip: 0, len })
+    }
+
+    /// Maps `len` bytes of `fd` readable and writable, byte `at` of them (a multiple of the page
+    /// size) at an address that is a multiple of `align`, a power of two of at least a page.
+    pub fn map_aligned(fd: impl AsFd, len: usize, at: usize, align: usize) -> io::Result<Mapping> {
+        let room = len.checked_add(align).ok_or(io::ErrorKind::InvalidInput)?;
+        let raw = MmapRaw::from(MmapOptions::new().len(room).no_reserve_swap().map_anon()?);
+        let first = raw.as_mut_ptr() as usize;
+        let skip = (first + at).next_multiple_of(align) - at - first;
+        let (prot, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED | MapFlags::FIXED);
+        // SAFETY: `skip` is below `align`, so the new mapping replaces part of the fresh one that
+        // `raw` owns and nobody uses yet.
+        unsafe { mmap((first + skip) as *mut _, len, prot, flags, fd.as_fd(), 0)? };
+        Ok(Mapping { raw, skip, len })
+    }
+
+    /// Maps `len` bytes of `fd` readable. Atomic *loads* only; a store faults.
+    pub fn map_read_only(fd: impl AsFd, len: usize) -> io::Result<Mapping> {
+        let raw = MmapOptions::new().len(len).map_raw_read_only(&fd.as_fd())?;
+        Ok(Mapping { raw, skip: 0, len })
+    }
+
+    /// First byte. Dereferencing it is the caller's `unsafe`.
+    pub fn as_ptr(&self) -> *mut u8 {
+        self.raw.as_mut_ptr().wrapping_add(self.skip)
+    }
+    /// Bytes mapped.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+    /// Nothing mapped (never true for a region that was created).
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+    /// Fails unless at least `len` bytes are mapped.
+    pub fn require(&self, len: usize) -> Result<(), ShmError> {
+        self.range(0, len).map(drop)
+    }
+
+    /// The start of `len` bytes at `offset`, if they are inside.
+    fn range(&self, offset: usize, len: usize) -> Result<*mut u8, ShmError> {
+        match offset.checked_add(len) {
+            // SAFETY: offset ≤ offset + len ≤ mapped length, so the pointer stays in the mapping.
+            Some(end) if end <= self.len() => Ok(unsafe { self.as_ptr().add(offset) }),
+            _ => Err(ShmError::Range { offset, len, size: self.len() }),
+        }
+    }
+
+    /// The layout `T` at byte `offset`.
+    #[inline]
+    pub fn at<T: Shared>(&self, offset: usize) -> Result<&T, ShmError> {
+        let p = self.range(offset, size_of::<T>())?;
+        if !(p as usize).is_multiple_of(align_of::<T>()) {
+            return Err(ShmError::Align { offset, align: align_of::<T>() });
+        }
+        // SAFETY: inside the mapping, aligned, alive as long as `self`, and `Shared` says any
+        // content is a valid `T` under concurrent writes.
+        Ok(unsafe { &*(p as *const T) })
+    }
+
+    /// Writes `data` at `offset`. A naturally aligned 1, 2, 4 or 8 byte element inside is written
+    /// by one store, so a waiter never sees half of it.
+    pub fn write(&self, offset: usize, data: &[u8]) -> Result<(), ShmError> {
+        let dst = self.range(offset, data.len())?;
+        // SAFETY: `range` checked the destination; `data` is a live slice of that length.
+        unsafe { crate::copy::store(dst, data.as_ptr(), data.len()) };
+        Ok(())
+    }
+
+    /// Copies bytes at `offset` into `out`, aligned elements by one load each.
+    pub fn read(&self, offset: usize, out: &mut [u8]) -> Result<(), ShmError> {
+        let src = self.range(offset, out.len())?;
+        // SAFETY: `range` checked the source; `out` is a live slice of that length.
+        unsafe { crate::copy::load(out.as_mut_ptr(), src, out.len()) };
+        Ok(())
+    }
+
+    /// [`Mapping::read`] of `len` bytes into new memory.
+    pub fn read_vec(&self, offset: usize, len: usize) -> Result<Vec<u8>, ShmError> {
+        let src = self.range(offset, len)?;
+        let mut out = Vec::with_capacity(len);
+        // SAFETY: `range` checked the source; the vector has room for `len` bytes, all of which are written before they
+        // count as its contents.
+        unsafe {
+            crate::copy::load(out.as_mut_ptr(), src, len);
+            out.set_len(len);
+        }
+        Ok(out)
+    }
+
+    /// Checks the header of a page of kind `kind`.
+    pub fn expect_page(&self, kind: PageKind) -> Result<&PageHeader, ShmError> {
+        let h: &PageHeader = self.at(0)?;
+        let (magic, version, size) =
+            (h.magic.load(Ordering::Acquire), h.version.load(Ordering::Relaxed), h.size.load(Ordering::Relaxed));
+        if magic != kind.magic() || version != crate::ABI_VERSION || size as usize > self.len() {
+            let want = crate::ABI_VERSION;
+            return Err(ShmError::Header { kind: kind.name(), want, magic, version, size });
+        }
+        Ok(h)
+    }
+
+    /// Writes the header of a page of kind `kind` whose layout takes `size` bytes.
+    pub fn stamp_page(&self, kind: PageKind, size: usize) -> Result<(), ShmError> {
+        self.require(size)?;
+        let h: &PageHeader = self.at(0)?;
+        h.version.store(crate::ABI_VERSION, Ordering::Relaxed);
+        h.size.store(size as u32, Ordering::Relaxed);
+        h.magic.store(kind.magic(), Ordering::Release);
+        Ok(())
+    }
+}
+
+/// First 16 bytes of every page with a layout.
+#[repr(C)]
+#[derive(Debug)]
+pub struct PageHeader {
+    /// `ANGARA`, a zero byte and the kind of page.
+    magic: AtomicU64,
+    /// [`crate::ABI_VERSION`] of who made the page.
+    version: AtomicU32,
+    /// Bytes of the page's layout.
+    size: AtomicU32,
+}
+// SAFETY: `repr(C)` with atomics only.
+unsafe impl Shared for PageHeader {}
+
+/// What a page is; the eighth byte of its magic.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum PageKind {
+    /// A channel page ([`crate::channel`]).
+    Channel = b'C',
+    /// A channel status page.
+    Status = b'S',
+    /// A job page ([`crate::job`]).
+    Job = b'J',
+    /// A job's synchronisation page.
+    Sync = b'Y',
+    /// A node's CSR page ([`crate::csr`]).
+    Csr = b'R',
+}
+
+impl PageKind {
+    /// Name for messages.
+    pub fn name(self) -> &'static str {
+        match self {
+            PageKind::Channel => "channel page",
+            PageKind::Status => "channel status page",
+            PageKind::Job => "job page",
+            PageKind::Sync => "job synchronisation page",
+            PageKind::Csr => "CSR page",
+        }
+    }
+    fn magic(self) -> u64 {
+        let mut m = [0; 8];
+        m[..7].copy_from_slice(&crate::MAGIC);
+        m[7] = self as u8;
+        u64::from_le_bytes(m)
+    }
+}

@@ -1,0 +1,428 @@
+//! Faults as people write them: one grammar for `--fault`, `angara fault`, configuration files, simulations and trunks.
+//!
+//! ```text
+//! link 0,0,0 +X down          the cable between 0,0,0 and its +X neighbour is cut, both ways
+//! link 0,0,0 +X corrupt=1%    packets sent over it in that direction suffer one of KINDS, or several one after the other
+//! node 1,0,0 down             the node stops forwarding; every link to it is cut
+//! node 1,0,0 corrupt=1%       on every link that begins or ends there
+//! corrupt=0.1%                on every link, also written `every link corrupt=0.1%`
+//! trunk HOST drop=1%          datagrams between two hosts; `trunk all`: to every other host
+//! … @2ms                      takes effect that long after it was set (ns, us, ms, s)
+//! … up                        no longer down
+//! … clear                     as if nothing had ever been said of it
+//! all clear                   everything works again
+//! ```
+//!
+//! Who reads a command may refuse what makes no sense there. [`KINDS`] is the one table of settings: help and error texts are
+//! made from it.
+
+use crate::text;
+use crate::torus::{Direction, NodeId, Shape};
+use std::fmt;
+
+/// Longest time that a text may name, in picoseconds: a day. Nothing that waits for a fault runs longer.
+const TIME_MAX: u64 = 86_400 * SECOND;
+const SECOND: u64 = 1_000_000_000_000;
+
+/// A setting, written `NAME=VALUE`.
+pub struct Kind {
+    /// How it begins.
+    pub name: &'static str,
+    /// A value.
+    pub example: &'static str,
+    /// What it does to the packets of a link or the datagrams of a trunk.
+    pub does: &'static str,
+    /// What a value is.
+    expects: &'static str,
+    read: fn(&str) -> Option<Failing>,
+}
+
+const SHARE: &str = "a share from 0 to 100%, such as 1%, 0.01 or 200ppm";
+
+/// Every setting.
+pub const KINDS: [Kind; 7] = [
+    Kind {
+        name: "corrupt",
+        example: "1%",
+        does: "damage so many",
+        expects: SHARE,
+        read: |v| text::share(v).map(|n| Failing::Impaired(Impair::Corrupt(n))),
+    },
+    Kind {
+        name: "drop",
+        example: "1%",
+        does: "lose so many",
+        expects: SHARE,
+        read: |v| text::share(v).map(Failing::Drop),
+    },
+    Kind {
+        name: "dup",
+        example: "1%",
+        does: "send so many twice",
+        expects: SHARE,
+        read: |v| text::share(v).map(|n| Failing::Impaired(Impair::Duplicate(n))),
+    },
+    Kind {
+        name: "reorder",
+        example: "1%",
+        does: "have so many overtaken by the next one",
+        expects: SHARE,
+        read: |v| text::share(v).map(|n| Failing::Impaired(Impair::Reorder(n))),
+    },
+    Kind {
+        name: "delay",
+        example: "2us",
+        does: "let all take that much longer",
+        expects: "a delay such as 2us",
+        read: |v| time(v).map(|ps| Failing::Impaired(Impair::Delay(ps))),
+    },
+    Kind {
+        name: "rate",
+        example: "10M",
+        does: "send at most so many bytes a second",
+        expects: "a rate in bytes per second such as 10M",
+        read: |v| text::bytes(v).map(|n| Failing::Impaired(Impair::Rate(n))),
+    },
+    Kind {
+        name: "seed",
+        example: "7",
+        does: "which ones suffer follows from this number, whatever was before",
+        expects: "a seed: write a whole number, or none for the network's own",
+        read: |v| match v {
+            "none" => Some(Failing::Impaired(Impair::Seed(None))),
+            _ => v.parse().ok().map(|n| Failing::Impaired(Impair::Seed(Some(n)))),
+        },
+    },
+];
+
+/// An example of each of `kinds`: `corrupt=1% drop=1% …`, with something between them.
+pub fn examples<'k>(kinds: impl Iterator<Item = &'k Kind>, between: &str) -> String {
+    kinds.map(|k| format!("{}={}", k.name, k.example)).collect::<Vec<_>>().join(between)
+}
+
+/// One thing that befalls the packets of a link.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Impair {
+    /// So many transmissions per million are damaged.
+    Corrupt(u32),
+    /// So many packets per million are sent twice.
+    Duplicate(u32),
+    /// So many packets per million are held back until another has overtaken them.
+    Reorder(u32),
+    /// They take so many picoseconds longer, and so do credits and word of errors the other way.
+    Delay(u64),
+    /// The link sends at most so many bytes of flits per second; 0: as many as it can.
+    Rate(u64),
+    /// Which packets suffer follows from this number, and the network's seed no more; `None`: from that again.
+    Seed(Option<u64>),
+}
+
+impl Impair {
+    /// Nothing of this kind.
+    pub fn none(self) -> Impair {
+        match self {
+            Impair::Corrupt(_) => Impair::Corrupt(0),
+            Impair::Duplicate(_) => Impair::Duplicate(0),
+            Impair::Reorder(_) => Impair::Reorder(0),
+            Impair::Delay(_) => Impair::Delay(0),
+            Impair::Rate(_) => Impair::Rate(0),
+            Impair::Seed(_) => Impair::Seed(None),
+        }
+    }
+}
+
+impl fmt::Display for Impair {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Impair::Corrupt(n) => write!(f, "corrupt={}", percent(n)),
+            Impair::Duplicate(n) => write!(f, "dup={}", percent(n)),
+            Impair::Reorder(n) => write!(f, "reorder={}", percent(n)),
+            Impair::Delay(time) => {
+                let units = [("s", SECOND), ("ms", 1_000_000_000), ("us", 1_000_000), ("ns", 1_000)];
+                let unit = units.into_iter().find(|u| time % u.1 == 0 && time > 0).unwrap_or(("ps", 1));
+                write!(f, "delay={}{}", time / unit.1, unit.0)
+            }
+            Impair::Rate(bytes) => {
+                let units = [("G", 30), ("M", 20), ("K", 10)];
+                let unit = units.into_iter().find(|u| bytes > 0 && bytes % (1 << u.1) == 0).unwrap_or(("", 0));
+                write!(f, "rate={}{}", bytes >> unit.1, unit.0)
+            }
+            Impair::Seed(None) => f.write_str("seed=none"),
+            Impair::Seed(Some(seed)) => write!(f, "seed={seed}"),
+        }
+    }
+}
+
+fn percent(per_million: u32) -> String {
+    format!("{}%", f64::from(per_million) / 1e4)
+}
+
+/// How something fails.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Failing {
+    /// Carries nothing.
+    Down,
+    /// Loses so many packets per million.
+    Drop(u32),
+    /// Packets do not cross as they should.
+    Impaired(Impair),
+}
+
+impl Failing {
+    /// Two of one kind replace each other.
+    pub fn same_kind(self, other: Failing) -> bool {
+        match (self, other) {
+            (Failing::Impaired(a), Failing::Impaired(b)) => a.none() == b.none(),
+            (a, b) => std::mem::discriminant(&a) == std::mem::discriminant(&b),
+        }
+    }
+    /// Nothing is wrong.
+    pub fn is_none(self) -> bool {
+        self == Failing::Drop(0) || matches!(self, Failing::Impaired(how) if how == how.none())
+    }
+}
+
+impl fmt::Display for Failing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Failing::Down => f.write_str("down"),
+            Failing::Drop(n) => write!(f, "drop={}", percent(*n)),
+            Failing::Impaired(how) => how.fmt(f),
+        }
+    }
+}
+
+/// What is to happen.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Effect {
+    /// It fails so.
+    Set(Failing),
+    /// It is no longer down.
+    Up,
+    /// Nothing is wrong with it any more.
+    Clear,
+}
+
+impl Effect {
+    fn parse(word: &str) -> Result<Effect, String> {
+        let unknown = || format!("`{word}` is not understood");
+        match word {
+            "down" => return Ok(Effect::Set(Failing::Down)),
+            "up" => return Ok(Effect::Up),
+            "clear" => return Ok(Effect::Clear),
+            _ => {}
+        }
+        let (name, value) = word.split_once('=').ok_or_else(unknown)?;
+        let kind = KINDS.iter().find(|k| k.name == name).ok_or_else(unknown)?;
+        (kind.read)(value).map(Effect::Set).ok_or_else(|| format!("`{value}` is not {}", kind.expects))
+    }
+}
+
+impl fmt::Display for Effect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Effect::Set(failing) => failing.fmt(f),
+            Effect::Up => f.write_str("up"),
+            Effect::Clear => f.write_str("clear"),
+        }
+    }
+}
+
+/// A part of the network.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Site {
+    /// The link of a node in a direction. Whether there is one has not been looked at.
+    Link(NodeId, Direction),
+    /// A whole node.
+    Node(NodeId),
+    /// Every link.
+    EveryLink,
+}
+
+impl Site {
+    /// As it is typed.
+    pub fn show(&self, shape: &Shape) -> String {
+        match *self {
+            Site::Link(id, dir) => format!("link {} {dir}", shape.show(shape.coords(id))),
+            Site::Node(id) => format!("node {}", shape.show(shape.coords(id))),
+            Site::EveryLink => "every link".into(),
+        }
+    }
+}
+
+/// What a command is about.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Place {
+    /// A part of the network.
+    Site(Site),
+    /// The trunk to a host, by its name; `None`: to every other host.
+    Trunk(Option<String>),
+    /// Everything.
+    All,
+}
+
+/// A command.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Command {
+    /// Where.
+    pub place: Place,
+    /// What happens there, in order; may be nothing.
+    pub effects: Vec<Effect>,
+    /// How many picoseconds later.
+    pub after: Option<u64>,
+}
+
+/// Why a text was refused.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{}; write {}", self.brief(), self.forms())]
+pub struct Mistake {
+    /// The text.
+    pub text: String,
+    /// What is wrong with it.
+    pub why: String,
+}
+
+impl Mistake {
+    /// Of `text`.
+    pub fn new(text: &str, why: impl Into<String>) -> Mistake {
+        Mistake { text: text.to_string(), why: why.into() }
+    }
+    /// What is wrong, without the accepted forms.
+    pub fn brief(&self) -> String {
+        format!("fault `{}`: {}", self.text, self.why)
+    }
+    /// What a daemon accepts instead.
+    pub fn forms(&self) -> String {
+        let settings = examples(KINDS.iter(), " ");
+        match is_trunk(&self.text) {
+            true => format!("`trunk HOST|all down`, `up`, `clear`, or any of `{settings}`"),
+            false => format!(
+                "`link 0,0,0 +X down`, `up`, `clear` or any of `{settings}`, the same for `node 1,0,0 down`, or `corrupt=0.1%` \
+                 and the like alone (`every link clear` ends these); what is set may end with when, such as `@2ms`"
+            ),
+        }
+    }
+}
+
+/// Whether a text is about trunks.
+pub fn is_trunk(text: &str) -> bool {
+    text.split_whitespace().next() == Some("trunk")
+}
+
+/// How many of the words say what a command is about.
+fn place_words(words: &[&str]) -> usize {
+    match words.first() {
+        Some(&"link") => 3,
+        Some(word) if word.contains('=') => 0,
+        Some(&"all") => 1,
+        _ => 2,
+    }
+}
+
+/// The words of a text that say what it is about: `link 0,0,0 +X` of `link 0,0,0 +X down @2ms`, `every link` of `corrupt=1%`.
+pub fn place_of(text: &str) -> String {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    match place_words(&words) {
+        0 => "every link".into(),
+        n => words[..n.min(words.len())].join(" "),
+    }
+}
+
+/// A time of at most a day, in picoseconds.
+fn time(text: &str) -> Option<u64> {
+    text::time(text).filter(|ps| *ps <= TIME_MAX)
+}
+
+/// Reads a command for a network of `shape`.
+pub fn parse(text: &str, shape: &Shape) -> Result<Command, Mistake> {
+    let fail = |why: String| Mistake::new(text, why);
+    let (body, after) = match text.split_once('@') {
+        Some((body, delay)) => {
+            let delay = delay.trim();
+            (body, Some(time(delay).ok_or_else(|| fail(format!("`@{delay}` is not a delay")))?))
+        }
+        None => (text, None),
+    };
+    let words: Vec<&str> = body.split_whitespace().collect();
+    let (place, rest) = words.split_at(place_words(&words).min(words.len()));
+    let place = parse_place(place, &words, shape).map_err(fail)?;
+    let effects = rest.iter().map(|word| Effect::parse(word)).collect::<Result<_, _>>().map_err(fail)?;
+    Ok(Command { place, effects, after })
+}
+
+fn parse_place(place: &[&str], all: &[&str], shape: &Shape) -> Result<Place, String> {
+    let node = |text: &str| -> Result<NodeId, String> {
+        let at = shape.parse_coords(text).map_err(|e| e.to_string())?;
+        shape.id(at).ok_or_else(|| format!("{text} is not in {shape}"))
+    };
+    match place {
+        ["link", at, dir] => {
+            let id = node(at)?;
+            let dir: Direction = dir.parse().map_err(|e: crate::torus::ShapeError| e.to_string())?;
+            Ok(Place::Site(Site::Link(id, dir)))
+        }
+        ["node", at] => Ok(Place::Site(Site::Node(node(at)?))),
+        ["every", "link"] => Ok(Place::Site(Site::EveryLink)),
+        ["trunk", host] => Ok(Place::Trunk((*host != "all").then(|| host.to_string()))),
+        ["all"] => Ok(Place::All),
+        ["link" | "node", ..] => Err("coordinates or direction are missing".into()),
+        ["trunk"] => Err("which trunk is missing".into()),
+        [] if all.is_empty() => Err("it is empty".into()),
+        [] => Ok(Place::Site(Site::EveryLink)),
+        [other, ..] => Err(format!("`{other}` is neither `link` nor `node`")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn shape() -> Shape {
+        "4x2x2".parse().expect("shape")
+    }
+
+    #[test]
+    fn every_kind_is_read_from_its_example_and_shown_again() {
+        for kind in &KINDS {
+            let word = format!("{}={}", kind.name, kind.example);
+            let read = parse(&word, &shape()).expect(&word);
+            assert_eq!(read.place, Place::Site(Site::EveryLink));
+            let [Effect::Set(failing)] = read.effects[..] else { panic!("{word}") };
+            assert_eq!(failing.to_string(), word);
+            assert!(!failing.is_none() && failing.same_kind(failing));
+            let e = parse(&format!("{}=?", kind.name), &shape()).expect_err("no value");
+            assert!(e.why.starts_with("`?` is not a") && e.to_string().contains(&word), "{e}");
+        }
+    }
+
+    #[test]
+    fn places_are_read_and_named() {
+        let link = Place::Site(Site::Link(0, "+X".parse().expect("a direction")));
+        for (text, place, name, effects) in [
+            ("link 0,0,0  +X down @2ms", link.clone(), "link 0,0,0 +X", 1),
+            ("link 0,0,0 +X", link, "link 0,0,0 +X", 0),
+            ("node 0,0,0 corrupt=1% up", Place::Site(Site::Node(0)), "node 0,0,0", 2),
+            ("corrupt=1% drop=1%@2ms", Place::Site(Site::EveryLink), "every link", 2),
+            ("every link corrupt=1%", Place::Site(Site::EveryLink), "every link", 1),
+            ("trunk all down", Place::Trunk(None), "trunk all", 1),
+            ("trunk B drop=1%", Place::Trunk(Some("B".into())), "trunk B", 1),
+            ("all clear", Place::All, "all", 1),
+        ] {
+            let read = parse(text, &shape()).expect(text);
+            assert_eq!((read.place, read.effects.len()), (place, effects), "{text}");
+            assert_eq!(read.after, text.contains('@').then_some(2_000_000_000), "{text}");
+            assert_eq!(place_of(text), name);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_read_or_refused(text in "[a-z0-9=,+%@ ]{0,40}") {
+            if let Err(e) = parse(&text, &shape()) {
+                prop_assert!(e.brief().contains(&text));
+            }
+            place_of(&text);
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! `angara bench`: what this machine makes of the library, next to floors and to other libraries.
+
+mod beside;
+mod compare;
+mod pair;
+mod shmem;
+mod sim;
+mod tune;
+
+use crate::error::Failed;
+use clap::{Args, Subcommand};
+
+/// Arguments of `angara bench`.
+#[derive(Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct BenchArgs {
+    #[command(subcommand)]
+    which: Option<Which>,
+    #[command(flatten)]
+    shmem: shmem::ShmemArgs,
+}
+
+#[derive(Subcommand)]
+enum Which {
+    /// OpenSHMEM: latency, message rate, bandwidth, collectives and start-up (what `angara bench` alone does)
+    Shmem(shmem::ShmemArgs),
+    /// The network model: speed, memory and threads of simulations, each with the accuracy of the same run
+    Sim(sim::SimArgs),
+}
+
+/// Measures and shows.
+pub(crate) fn main(args: BenchArgs) -> Result<u8, Failed> {
+    match args.which {
+        None => shmem::main(args.shmem),
+        Some(Which::Shmem(args)) => shmem::main(args),
+        Some(Which::Sim(args)) => sim::main(args),
+    }
+}

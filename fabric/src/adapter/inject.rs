@@ -1,0 +1,257 @@
+//! On the way in operations become packets. [`super::eject`] is the way out.
+//!
+//! A port's operations go through in the order posted. Each is cut into packets of at most 256
+//! bytes; a packet whose bytes lie in memory waits in the port's *staging* queue until the driver
+//! supplies them, and so does everything behind it. From there packets enter the node's injection
+//! queues, one per virtual channel, one flit after the other over the host interface.
+
+use super::state::Adapters;
+use crate::adapter::{Doing, OpRecord};
+use crate::barrier::BarrierFamily;
+use crate::chip::layout::{Q_INJECT, UP};
+use crate::chip::{Injected, Kind};
+use crate::packet::{Detail, Packet, flag, flits_for, rate};
+use crate::routes::NONE;
+use crate::types::*;
+use abi::PAYLOAD_MAX;
+use abi::account::READ_MAX;
+use abi::desc::Place;
+use abi::packet::{PacketType, Vc};
+
+/// Packets of the longest train.
+const TRAIN_PACKETS: u32 = (READ_MAX / PAYLOAD_MAX) as u32;
+
+/// What became of the operation at the front of a port's queue.
+pub(crate) enum Step {
+    /// All packets made: next one.
+    Next,
+    /// Go on when something changes.
+    Wait,
+}
+
+impl Adapters {
+    /// Makes a port go on at `at`.
+    pub(crate) fn schedule_pump(&mut self, port: usize, at: Tick) {
+        let p = &mut self.ports[port];
+        if p.ops.is_empty() || p.blocked {
+            return;
+        }
+        let at = at.max(self.chip.now);
+        if p.pump_at > at || p.pump_at < self.chip.now {
+            p.pump_at = at;
+            self.chip.events.push(at, Kind::Pump, p.port.node, port as u32);
+        }
+    }
+
+    /// Trains of one port that wait for the host interface hold up everybody at its node, so there is never a second long one.
+    pub(crate) fn may_stage(&self, port: usize) -> bool {
+        let p = &self.ports[port];
+        p.staged < self.chip.params.staged_per_port as u32 && p.carried < TRAIN_PACKETS
+    }
+
+    /// A packet of a port is in the network, or will never be.
+    pub(crate) fn unstage(&mut self, port: usize, packets: u32) {
+        let p = &mut self.ports[port];
+        (p.staged, p.carried) = (p.staged - 1, p.carried - packets);
+    }
+
+    /// A packet of operation `op` with everything that is the same for all kinds.
+    pub(crate) fn packet_of(&self, port: usize, op: u32, kind: PacketType, to: Port, place: Place) -> Packet {
+        let from = self.ports[port].port;
+        let record = &self.ops[op];
+        let mut p = Packet::new(kind);
+        p.src = from.node;
+        p.src_ep = from.endpoint;
+        p.dst = to.node;
+        p.dst_ep = to.endpoint;
+        p.region = place.region;
+        p.offset = place.offset;
+        p.job = record.job;
+        p.class = record.class as u8;
+        p.port = port as u32;
+        p.op = self.ops.key(op);
+        p
+    }
+
+    pub(crate) fn step_write(&mut self, port: usize, op: u32) -> Step {
+        let Doing::Write { to, place, source, vc, adaptive } = self.ops[op].doing else {
+            unreachable!("caller matched")
+        };
+        let len = self.ops[op].len;
+        while self.ops[op].done < len {
+            if !self.may_stage(port) {
+                return Step::Wait;
+            }
+            let done = self.ops[op].done;
+            let most = if source.is_some() { self.longest_unit() } else { PAYLOAD_MAX };
+            let n = (len - done).min(most as u32);
+            let at = Place { region: place.region, offset: place.offset.wrapping_add(done as u64) };
+            let mut p = self.packet_of(port, op, PacketType::Write, to, at);
+            p.vc = vc as u8;
+            // The order that an all-to-all barrier rests on needs one way per pair, and so does the recovery of a split network.
+            let adaptive = adaptive && !self.chip.split && self.ports[port].family != BarrierFamily::AllToAll;
+            p.flags |= if adaptive { flag::MAY_ADAPT } else { 0 };
+            p.flags |= if done + n == len { flag::LAST } else { 0 };
+            self.fill(&mut p, op, n as u16, source.is_some());
+            self.ops[op].done += n;
+            self.stage(port, p, source.map(|s| Place { region: s.region, offset: s.offset.wrapping_add(done as u64) }));
+        }
+        Step::Next
+    }
+
+    /// Bytes that may travel as one, if they come from memory.
+    pub(crate) fn longest_unit(&self) -> usize {
+        if self.trains && self.chip.sound { READ_MAX } else { PAYLOAD_MAX }
+    }
+
+    /// Sets length and payload: the inline bytes of `op`, or an empty slot that memory will fill.
+    pub(crate) fn fill(&mut self, p: &mut Packet, op: u32, bytes: u16, memory: bool) {
+        p.bytes = bytes;
+        p.flits = flits_for(bytes as usize);
+        if self.chip.carry {
+            p.payload = if memory { NONE } else { self.ops[op].payload }; // of memory: when it is supplied
+            if !memory {
+                self.ops[op].payload = NONE;
+            }
+        }
+    }
+
+    pub(crate) fn step_read(&mut self, port: usize, op: u32) -> Step {
+        let Doing::Read { to, remote, local } = self.ops[op].doing else { unreachable!("caller matched") };
+        let len = self.ops[op].len;
+        while self.ops[op].done < len {
+            if !self.may_stage(port) || self.ports[port].reads >= self.chip.params.reads_per_port as u32 {
+                return Step::Wait;
+            }
+            let done = self.ops[op].done;
+            let n = (len - done).min(READ_MAX as u32);
+            let at = Place { region: remote.region, offset: remote.offset.wrapping_add(done as u64) };
+            let back = Place { region: local.region, offset: local.offset.wrapping_add(done as u64) };
+            let mut p = self.packet_of(port, op, PacketType::ReadReq, to, at);
+            p.flits = 3;
+            p.flags |= flag::ANSWER;
+            p.detail = Detail::Read { back, len: n };
+            self.ops[op].done += n;
+            self.ports[port].reads += 1;
+            self.stage(port, p, None);
+        }
+        Step::Next
+    }
+
+    pub(crate) fn step_amo(&mut self, port: usize, op: u32) -> Step {
+        let Doing::Amo { to, place, op: amo, width, operand, comparand, result } = self.ops[op].doing else {
+            unreachable!("caller matched")
+        };
+        if !self.may_stage(port) {
+            return Step::Wait;
+        }
+        let kind = match (amo, result) {
+            (abi::desc::AmoOp::Add, None) => PacketType::AtomicAdd,
+            (abi::desc::AmoOp::Xor, None) => PacketType::AtomicXor,
+            _ => PacketType::Service,
+        };
+        let mut p = self.packet_of(port, op, kind, to, place);
+        p.flits = if kind == PacketType::Service { 4 } else { 3 };
+        p.bytes = width as u16;
+        p.flags |= flag::LAST | if result.is_some() { flag::ANSWER } else { 0 };
+        p.detail = Detail::Amo { op: amo, width, operand, comparand, back: result };
+        self.ops[op].done = self.ops[op].len;
+        self.stage(port, p, None);
+        Step::Next
+    }
+
+    /// Puts a packet behind the port's others; asks for its bytes if they lie in memory.
+    pub(crate) fn stage(&mut self, port: usize, mut p: Packet, source: Option<Place>) {
+        let (at, job, len) = (self.ports[port].port, p.job, p.bytes as u32);
+        let source = source.filter(|_| self.chip.carry);
+        if source.is_some() {
+            p.flags |= flag::AWAIT;
+        }
+        if !matches!(p.detail, Detail::Tree { .. }) {
+            p.flags |= self.ports[port].stamp;
+            self.ports[port].channels |= 1 << p.vc;
+            if self.counting && self.ports[port].family == BarrierFamily::Counting {
+                *self.sent_to(job, p.src, p.dst) += 1;
+            }
+        }
+        let op = p.op as u32;
+        let packets = p.packets() as u32;
+        let h = self.chip.packets.alloc(p);
+        self.ops[op].to_inject += 1;
+        self.ports[port].staged += 1;
+        self.ports[port].carried += packets;
+        self.ports[port].outstanding += 1;
+        self.ports[port].staging.push_back(h);
+        if let Some(place) = source {
+            self.ops[op].to_copy += 1;
+            self.waiting += 1;
+            let token = FetchToken(self.chip.packets.token(h));
+            self.effect(Effect::Fetch { at, job, place, len, token, time: self.chip.now });
+        } else {
+            self.drain_staging(port);
+        }
+    }
+
+    /// Moves packets that have their bytes into the node's injection queues.
+    pub(crate) fn drain_staging(&mut self, port: usize) {
+        while let Some(&h) = self.ports[port].staging.front() {
+            if self.chip.packets[h].is(flag::AWAIT) {
+                return;
+            }
+            self.ports[port].staging.pop_front();
+            let node = self.ports[port].port.node;
+            self.enter_adapter(node, h);
+        }
+        let next = self.ports[port].ops.front();
+        if next.is_some_and(|op| matches!(self.ops[*op].doing, Doing::Barrier { .. })) {
+            self.schedule_pump(port, self.chip.now);
+        }
+    }
+
+    /// A packet goes over the host interface to the injection queue of its channel.
+    pub(crate) fn enter_adapter(&mut self, node: u32, h: u32) {
+        let start = self.chip.now.max(self.chip.inject_busy[node as usize]);
+        let p = &mut self.chip.packets[h];
+        self.chip.inject_busy[node as usize] = start + self.chip.timing.core(p.flits);
+        p.ready = start + self.chip.params.inject_ps + self.chip.params.router_ps;
+        if p.vc as usize >= UP {
+            p.ready += self.chip.timing.core(p.flits); // collective channels wait for the whole packet
+            p.rate = rate::WHOLE;
+        }
+        let vc = if p.is(flag::MAY_ADAPT) { Vc::Adaptive as usize } else { p.vc as usize };
+        self.chip.append(node, Q_INJECT + vc, h);
+    }
+
+    /// A packet has left its injection queue: the port may stage another one.
+    pub(crate) fn injected(&mut self, packet: Injected) {
+        let port = packet.port as usize;
+        self.unstage(port, packet.packets);
+        self.schedule_pump(port, self.chip.now);
+        if let Some(op) = self.ops.by_key(packet.op) {
+            self.ops[op].to_inject -= 1;
+            self.maybe_injected(op);
+        }
+    }
+
+    /// Reports an operation whose packets are all made and in the network.
+    pub(crate) fn maybe_injected(&mut self, op: u32) {
+        let o = &self.ops[op];
+        if o.done == o.len && o.to_inject == 0 && o.to_copy == 0 && !o.answered {
+            self.complete(op, OpState::Injected);
+            self.ops.free(op);
+        }
+    }
+
+    pub(crate) fn complete(&mut self, op: u32, state: OpState) {
+        let o: &OpRecord = &self.ops[op];
+        let from = self.ports[o.port as usize].port;
+        let c = Completion { from, job: o.job, tag: o.tag, state, time: self.chip.now };
+        self.completions.push_back((self.effects_made, c));
+    }
+
+    /// Operations of a port that are under way and end with an answer.
+    pub(crate) fn unanswered(&self, port: usize) -> u32 {
+        let waiting = self.ports[port].ops.iter().filter(|op| self.ops[**op].answered).count() as u32;
+        self.ops.answered_of(port as u32) - waiting
+    }
+}

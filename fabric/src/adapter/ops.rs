@@ -1,0 +1,218 @@
+//! Operations between being posted and being reported.
+
+use crate::routes::NONE;
+use crate::types::{JobId, Op, Port, Source, Tick};
+use abi::account::Class;
+use abi::desc::{AmoOp, Place};
+use abi::packet::{ReduceElem, ReduceOp, Vc};
+
+/// Most operations at once in one fabric.
+const OPS_MAX: usize = 1 << 20;
+
+/// An operation without its data.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Doing {
+    Write {
+        to: Port,
+        place: Place,
+        source: Option<Place>,
+        vc: Vc,
+        adaptive: bool,
+    },
+    Read {
+        to: Port,
+        remote: Place,
+        local: Place,
+    },
+    Amo {
+        to: Port,
+        place: Place,
+        op: AmoOp,
+        width: u8,
+        operand: u64,
+        comparand: u64,
+        result: Option<Place>,
+    },
+    Fence,
+    Barrier {
+        half: bool,
+    },
+    Reduce {
+        tree: u8,
+        reduce: u8,
+        op: ReduceOp,
+        elem: ReduceElem,
+        to: Option<Port>,
+        place: Place,
+        source: Option<Place>,
+    },
+    Bcast {
+        tree: u8,
+        place: Place,
+        source: Option<Place>,
+    },
+}
+
+/// One operation.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OpRecord {
+    pub(crate) doing: Doing,
+    pub(crate) port: u32,
+    pub(crate) job: JobId,
+    pub(crate) class: Class,
+    pub(crate) tag: u64,
+    pub(crate) issue: Tick,
+    /// Bytes.
+    pub(crate) len: u32,
+    /// Bytes packets have been made for.
+    pub(crate) done: u32,
+    /// Packets not yet in the network.
+    pub(crate) to_inject: u32,
+    /// Packets whose bytes are still in memory.
+    pub(crate) to_copy: u32,
+    /// Bytes still to come back.
+    pub(crate) to_receive: u32,
+    /// Complete only with its answer.
+    pub(crate) answered: bool,
+    /// Inline data.
+    pub(crate) payload: u32,
+    generation: u32,
+    live: bool,
+}
+
+impl OpRecord {
+    pub(crate) fn new(port: u32, job: JobId, class: Class, tag: u64, issue: Tick) -> OpRecord {
+        OpRecord {
+            doing: Doing::Fence,
+            port,
+            job,
+            class,
+            tag,
+            issue,
+            len: 0,
+            done: 0,
+            to_inject: 0,
+            to_copy: 0,
+            to_receive: 0,
+            answered: false,
+            payload: NONE,
+            generation: 0,
+            live: true,
+        }
+    }
+
+    /// Takes over what `op` asks for; returns inline bytes that need a payload slot.
+    pub(crate) fn take<'a>(&mut self, op: Op<'a>, carry: bool) -> Option<&'a [u8]> {
+        let place_of = |s: Source| match s {
+            Source::Memory { place, .. } => Some(place),
+            _ => None,
+        };
+        let inline = |s: Source<'a>| match s {
+            Source::Inline(bytes) if carry => Some(bytes),
+            _ => None,
+        };
+        match op {
+            Op::Write { to, place, source, vc, adaptive } => {
+                self.len = source.len();
+                self.doing = Doing::Write { to, place, source: place_of(source), vc, adaptive };
+                return inline(source);
+            }
+            Op::Read { to, remote, local, len } => {
+                (self.len, self.to_receive, self.answered) = (len, len, true);
+                self.doing = Doing::Read { to, remote, local };
+            }
+            Op::Amo { to, place, op, width, operand, comparand, result } => {
+                self.len = width as u32;
+                self.answered = result.is_some();
+                self.to_receive = if self.answered { width as u32 } else { 0 };
+                self.doing = Doing::Amo { to, place, op, width, operand, comparand, result };
+            }
+            Op::Fence => self.doing = Doing::Fence,
+            Op::Barrier { half } => self.doing = Doing::Barrier { half },
+            Op::Reduce { tree, reduce, op, elem, all, to, place, source } => {
+                self.len = source.len();
+                let to = to.filter(|_| !all);
+                self.doing = Doing::Reduce { tree, reduce, op, elem, to, place, source: place_of(source) };
+                return inline(source);
+            }
+            Op::Bcast { tree, place, source } => {
+                self.len = source.len();
+                self.doing = Doing::Bcast { tree, place, source: place_of(source) };
+                return inline(source);
+            }
+        }
+        None
+    }
+}
+
+/// All live operations, named by index and generation.
+#[derive(Default, Debug)]
+pub(crate) struct Ops {
+    slots: Vec<OpRecord>,
+    free: Vec<u32>,
+    /// Per port: live operations that end with an answer.
+    answered: Vec<u32>,
+}
+
+impl Ops {
+    pub(crate) fn is_full(&self) -> bool {
+        self.free.is_empty() && self.slots.len() >= OPS_MAX
+    }
+    pub(crate) fn alloc(&mut self, mut record: OpRecord) -> u32 {
+        if record.answered {
+            let port = record.port as usize;
+            if self.answered.len() <= port {
+                self.answered.resize(port + 1, 0);
+            }
+            self.answered[port] += 1;
+        }
+        if let Some(i) = self.free.pop() {
+            record.generation = self.slots[i as usize].generation;
+            self.slots[i as usize] = record;
+            return i;
+        }
+        self.slots.push(record);
+        self.slots.len() as u32 - 1
+    }
+    pub(crate) fn free(&mut self, op: u32) {
+        let slot = &mut self.slots[op as usize];
+        debug_assert!(slot.live, "operation {op} freed twice");
+        slot.live = false;
+        if slot.answered {
+            self.answered[slot.port as usize] -= 1;
+        }
+        slot.generation = slot.generation.wrapping_add(1);
+        self.free.push(op);
+    }
+    /// Name that stays unique when the slot is used again.
+    pub(crate) fn key(&self, op: u32) -> u64 {
+        op as u64 | (self.slots[op as usize].generation as u64) << 32
+    }
+    pub(crate) fn by_key(&self, key: u64) -> Option<u32> {
+        let slot = self.slots.get(key as u32 as usize)?;
+        (slot.live && slot.generation == (key >> 32) as u32).then_some(key as u32)
+    }
+    /// Operations of a port that are posted and end with an answer.
+    pub(crate) fn answered_of(&self, port: u32) -> u32 {
+        self.answered.get(port as usize).copied().unwrap_or(0)
+    }
+    /// Live operations of a job.
+    pub(crate) fn of_job(&self, job: JobId) -> Vec<u32> {
+        (0..self.slots.len() as u32).filter(|i| self[*i].live && self[*i].job == job).collect()
+    }
+}
+
+impl std::ops::Index<u32> for Ops {
+    type Output = OpRecord;
+    #[inline]
+    fn index(&self, op: u32) -> &OpRecord {
+        &self.slots[op as usize]
+    }
+}
+
+impl std::ops::IndexMut<u32> for Ops {
+    #[inline]
+    fn index_mut(&mut self, op: u32) -> &mut OpRecord {
+        &mut self.slots[op as usize]
+    }
+}

@@ -1,0 +1,56 @@
+//! Injection and ejection channels.
+
+use crate::barrier::BarrierFamily;
+use crate::types::{JobId, Port, Tick};
+use std::collections::VecDeque;
+
+/// An open injection/ejection channel.
+#[derive(Debug)]
+pub(crate) struct PortState {
+    pub(crate) port: Port,
+    pub(crate) job: JobId,
+    /// Posted operations that are not all packets yet.
+    pub(crate) ops: VecDeque<u32>,
+    /// Packets in order, some still waiting for memory.
+    pub(crate) staging: VecDeque<u32>,
+    /// What is not yet in the network: packets, a train being one.
+    pub(crate) staged: u32,
+    /// The same, trains being as many as they carry.
+    pub(crate) carried: u32,
+    /// Packets not yet ejected.
+    pub(crate) outstanding: u32,
+    /// Read requests not yet answered.
+    pub(crate) reads: u32,
+    /// In a barrier.
+    pub(crate) blocked: bool,
+    pub(crate) pump_at: Tick,
+    /// How the job's barriers are done.
+    pub(crate) family: BarrierFamily,
+    /// Barriers left, as packets carry it.
+    pub(crate) stamp: u16,
+    /// Channels data went on since the last barrier, as bits.
+    pub(crate) channels: u8,
+    /// When the last acknowledgement is back (families that rest on them).
+    pub(crate) acknowledged: Tick,
+}
+
+impl PortState {
+    pub(crate) fn new(port: Port, job: JobId) -> PortState {
+        PortState {
+            port,
+            job,
+            ops: VecDeque::new(),
+            staging: VecDeque::new(),
+            staged: 0,
+            carried: 0,
+            outstanding: 0,
+            reads: 0,
+            blocked: false,
+            pump_at: Tick::MAX,
+            family: BarrierFamily::default(),
+            stamp: 0,
+            channels: 0,
+            acknowledged: 0,
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! The chip without its adapter: routers and links, what is on them, and time.
+//!
+//! [`layout`] numbers queues and outputs, [`router`] moves packets, [`arbiter`] decides who gets an output, [`slots`]
+//! knows the room behind it, [`impaired`] what befalls packets on a link, [`reroute`] what becomes of them when routes
+//! change, [`observe`] what is counted and traced. What the adapter must hear of is left in a list of [`Notice`]s.
+
+mod arbiter;
+mod crossing;
+mod edge;
+mod events;
+mod impaired;
+pub(crate) mod layout;
+mod observe;
+mod raw;
+mod reroute;
+mod router;
+mod routers;
+mod slots;
+mod state;
+mod timing;
+
+pub(crate) use edge::{Ends, Streams};
+pub(crate) use events::{Event, Kind};
+pub use observe::counters::NodeCounters;
+pub use observe::records::{Delivery, Inconsistent, Injection, LinkLoad, Lost, Totals, TrafficClass};
+pub use observe::trace::{Stage, TraceEvent, Tracer};
+pub use raw::Crossing;
+pub(crate) use slots::{NEVER, SLOTS_MAX};
+pub(crate) use state::{Chip, Injected, Notice, Plan};

@@ -1,0 +1,219 @@
+//! What all routers and links of a network share, and how time passes for them.
+
+use super::edge::Edge;
+use super::events::Events;
+use super::impaired::ImpairedLinks;
+use super::layout::Layout;
+use super::observe::counters::Counters;
+use super::observe::trace::Tracer;
+use super::raw::Raw;
+use super::routers::Routers;
+use super::slots::Slots;
+use super::timing::Timing;
+use crate::config::Params;
+use crate::packet::{Packets, Payloads};
+
+use crate::routes::{Net, Routes};
+use crate::types::Tick;
+use abi::torus::NodeId;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// With fewer events at hand, little can be fetched side by side.
+const TOUCH_MIN: usize = 4;
+
+/// Everything a network is built from.
+pub(crate) struct Plan {
+    pub(crate) net: Arc<Net>,
+    pub(crate) params: Params,
+    pub(crate) seed: u64,
+    pub(crate) owned: Option<Vec<NodeId>>,
+    /// Packets carry data.
+    pub(crate) carry: bool,
+    /// With the chip's adapter: jobs, operations, collectives.
+    pub(crate) adapter: bool,
+    pub(crate) channels: usize,
+    pub(crate) units_are_flits: bool,
+}
+
+/// What the adapter must hear of, in the order in which it happened.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Notice {
+    /// A packet of a port is in the network.
+    Injected(Injected),
+    /// A packet has been taken out of its queue at a node: no route is left.
+    Unreachable { node: NodeId, h: u32 },
+}
+
+/// A packet that has left its injection queue.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Injected {
+    pub(crate) port: u32,
+    /// The key of its operation.
+    pub(crate) op: u64,
+    /// Packets, as the chip would send it.
+    pub(crate) packets: u32,
+}
+
+/// The chips of a network, or of the part of it that is modelled here.
+#[derive(Debug)]
+pub(crate) struct Chip {
+    pub(crate) net: Arc<Net>,
+    pub(crate) params: Params,
+    pub(super) seed: u64,
+    pub(crate) carry: bool,
+    /// Jobs and operations exist here.
+    pub(super) adapter: bool,
+    pub(crate) owned: Vec<bool>,
+    pub(crate) lay: Layout,
+    pub(crate) timing: Timing,
+    /// Router and link.
+    pub(crate) hop_ps: Tick,
+    /// Slots are counted in flits and a packet needs this many; 1 otherwise.
+    pub(super) unit: usize,
+    pub(super) units_are_flits: bool,
+    pub(crate) now: Tick,
+    pub(crate) events: Events,
+    /// Events so far.
+    pub(crate) handled: u64,
+    pub(crate) packets: Packets,
+    pub(crate) payloads: Payloads,
+    pub(crate) routers: Routers,
+    pub(crate) slots: Slots,
+    pub(crate) impaired: ImpairedLinks,
+    /// No link is impaired now.
+    pub(crate) sound: bool,
+    /// A link at a node modelled here takes its packets longer than the chip's links.
+    pub(crate) slow: bool,
+    /// By node: it is modelled here, and credits for its links take no longer than usual.
+    pub(super) prompt: Vec<bool>,
+    pub(crate) counters: Counters,
+    pub(crate) routes: Routes,
+    /// Something is out of service.
+    pub(crate) any_dead: bool,
+    /// A chip network of which other nodes are modelled elsewhere.
+    pub(crate) split: bool,
+    /// Barriers or trees may be at work, or part of the network is modelled elsewhere.
+    pub(crate) special: bool,
+    /// Number of route changes.
+    pub(crate) epoch: u64,
+    /// Pairs whose new packets wait, with the number of packets they wait for.
+    pub(crate) held: BTreeMap<(NodeId, NodeId), u32>,
+    pub(crate) drain_all: bool,
+    /// Until when each injection channel's host interface is busy.
+    pub(crate) inject_busy: Vec<Tick>,
+    pub(crate) raw: Raw,
+    pub(crate) tracer: Tracer,
+    pub(crate) edge: Edge,
+    pub(crate) notices: Vec<Notice>,
+}
+
+impl Chip {
+    /// Puts a checked plan together.
+    pub(crate) fn new(plan: Plan) -> Chip {
+        let Plan { net, params, .. } = plan;
+        let nodes = net.nodes;
+        let mut owned = vec![plan.owned.is_none(); nodes];
+        plan.owned.iter().flatten().for_each(|node| owned[*node as usize] = true);
+        let lay = Layout::new(net.dirs, plan.channels, plan.adapter);
+        let split = plan.adapter && owned.contains(&false);
+        let unit = if plan.units_are_flits { abi::PACKET_FLITS_MAX } else { 1 };
+        let (data, tree) = (params.slots as usize * unit, params.collective_slots as usize);
+        let tree = if plan.adapter { tree } else { 0 };
+        let slots = Slots::new(nodes * lay.outs, [data, data, data, tree, tree]);
+        Chip {
+            params,
+            seed: plan.seed,
+            carry: plan.carry,
+            adapter: plan.adapter,
+            timing: Timing::new(params.core_flit, params.link_flit),
+            hop_ps: params.link_ps + params.router_ps,
+            unit,
+            units_are_flits: plan.units_are_flits,
+            now: 0,
+            events: Events::default(),
+            handled: 0,
+            packets: Packets::default(),
+            payloads: Payloads::default(),
+            routers: Routers::new(&net, &lay, &slots, plan.adapter),
+            slots,
+            impaired: BTreeMap::new(),
+            sound: true,
+            slow: false,
+            prompt: owned.clone(),
+            counters: Counters::new(nodes),
+            routes: Routes::new(net.clone()),
+            any_dead: false,
+            split,
+            special: split,
+            epoch: 0,
+            held: BTreeMap::new(),
+            drain_all: false,
+            inject_busy: vec![0; nodes * plan.channels],
+            raw: Raw::default(),
+            tracer: Tracer::default(),
+            edge: Edge::default(),
+            notices: Vec::new(),
+            owned,
+            lay,
+            net,
+        }
+    }
+
+    /// When the next event is due, if it is due by `limit`.
+    #[inline(always)]
+    pub(crate) fn peek(&mut self, limit: Tick) -> Option<Tick> {
+        if self.events.is_used_up() {
+            let next = self.events.peek(limit);
+            if self.events.open_events() >= TOUCH_MIN {
+                self.touch();
+            }
+            return next;
+        }
+        self.events.peek(limit)
+    }
+
+    /// Reads what the heads of the next few hundred picoseconds will need: packets are spread over memory, and the
+    /// processor fetches them side by side here, one after the other when their turn comes.
+    fn touch(&self) {
+        let mut sum = 0;
+        for (node, queue) in self.events.heads() {
+            let front = self.routers.inputs[node * self.lay.queues + queue].front;
+            if let Some(p) = self.packets.get(front) {
+                let out = p.way.next().unwrap_or(self.lay.dirs);
+                sum ^= self.routers.outputs[node * self.lay.outs + out].busy;
+            }
+        }
+        std::hint::black_box(sum);
+    }
+
+    /// The end of a pass over the events of one tick: decisions in order of node. False if there was nothing to decide,
+    /// so that the tick is over.
+    #[inline(always)]
+    pub(crate) fn decide_all(&mut self) -> bool {
+        if self.routers.dirty.is_empty() {
+            return false;
+        }
+        let mut dirty = std::mem::take(&mut self.routers.dirty);
+        if dirty.len() > 1 {
+            dirty.sort_unstable();
+        }
+        for node in dirty.drain(..) {
+            self.decide(node);
+        }
+        self.routers.dirty = dirty; // keep the allocation; deciding makes no node dirty
+        self.plan_escapes();
+        true
+    }
+
+    /// Whether packets can go from one node to the other.
+    pub(crate) fn reachable(&self, from: NodeId, to: NodeId) -> bool {
+        !self.any_dead || self.routes.route(from, to).is_some()
+    }
+
+    /// Frees a packet and its payload.
+    pub(crate) fn free_packet(&mut self, h: u32) {
+        self.payloads.release(self.packets[h].payload);
+        self.packets.free(h);
+    }
+}

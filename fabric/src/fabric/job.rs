@@ -1,0 +1,100 @@
+//! Jobs: which ports belong together, and how everything of a job is forgotten.
+
+use super::Fabric;
+use crate::barrier::{Group, Job, Member};
+use crate::packet::{NO_QUEUE, flag};
+use crate::routes::NONE;
+use crate::types::*;
+
+impl Fabric {
+    /// Opens a job with these ports: its barrier group, its counters, its right to inject. A
+    /// fabric that models part of the network is told all ports, also those elsewhere.
+    pub fn open_job(&mut self, job: JobId, ports: &[Port]) -> Result<(), JobError> {
+        self.open_job_as(job, self.adapters.chip.edge.generation(job).wrapping_add(1), ports)
+    }
+
+    /// [`Fabric::open_job`] with a generation all parts of the network agree on: packets of another
+    /// one are those of an earlier job in the same slot, and are discarded.
+    pub fn open_job_as(&mut self, job: JobId, generation: u16, ports: &[Port]) -> Result<(), JobError> {
+        if job as usize >= JOBS_MAX {
+            return Err(JobError::Slot(job));
+        }
+        if self.barriers.job(job).is_some() {
+            return Err(JobError::Open(job));
+        }
+        let mut sorted = ports.to_vec();
+        sorted.sort_unstable();
+        if sorted.is_empty() || sorted.windows(2).any(|w| w[0] == w[1]) {
+            return Err(JobError::Ports);
+        }
+        for port in &sorted {
+            if port.node as usize >= self.adapters.chip.net.nodes || port.endpoint as usize >= ENDPOINTS_MAX {
+                return Err(JobError::NoPort(*port));
+            }
+            if let Some(i) = self.adapters.port_index(*port) {
+                return Err(JobError::Port(*port, self.adapters.ports[i].job));
+            }
+        }
+        self.split.open_job(job);
+        self.adapters.chip.edge.open_job(job, generation);
+        let mut group = Group::new(self.adapters.chip.net.nodes);
+        for here in sorted.chunk_by(|a, b| a.node == b.node) {
+            group.index[here[0].node as usize] = group.members.len() as u32;
+            group.members.push(Member::new(here.len() as u32));
+            group.nodes.push(here[0].node);
+            group.here += u32::from(self.adapters.chip.owned[here[0].node as usize]);
+        }
+        let nodes = group.nodes.clone();
+        for port in ports {
+            self.adapters.open_port(*port, job);
+        }
+        self.barriers.open(job, Job { ports: ports.to_vec(), nodes, group });
+        self.adapters.chip.counters.open(job);
+        Ok(())
+    }
+
+    /// Closes a job: its operations are forgotten without report, its packets are discarded where
+    /// they are met next, its trees are unloaded, its counters are gone.
+    pub fn close_job(&mut self, job: JobId) {
+        if self.barriers.job(job).is_none() {
+            return;
+        }
+        self.trees.unload_trees_of(&mut self.adapters, job);
+        for h in self.adapters.chip.edge.take(&mut self.adapters.chip.packets, job) {
+            self.adapters.chip.free_packet(h);
+        }
+        for h in self.adapters.chip.packets.handles() {
+            let p = &self.adapters.chip.packets[h];
+            if p.job != job || p.is(flag::DEAD) {
+                continue;
+            }
+            let (waits, staged) = (p.is(flag::AWAIT), p.queue == NO_QUEUE && !p.is(flag::INJECTED));
+            let staged = staged && p.port != NONE && !p.is(flag::FOREIGN) && self.is_staged(h);
+            if waits {
+                self.adapters.waiting -= 1;
+            }
+            if waits || staged {
+                self.adapters.chip.free_packet(h);
+            } else {
+                self.adapters.chip.packets[h].flags |= flag::DEAD;
+            }
+        }
+        for op in self.adapters.ops.of_job(job) {
+            let payload = self.adapters.ops[op].payload;
+            self.adapters.chip.payloads.release(payload);
+            self.adapters.ops.free(op);
+        }
+        let Some(closed) = self.barriers.close(job) else { return };
+        closed.ports.into_iter().for_each(|port| self.adapters.close_port(port));
+        self.adapters.forget_sent(job);
+        self.split.close_job(job);
+        self.adapters.completions.retain(|(_, c)| c.job != job);
+        self.adapters.counting = self.barriers.counting();
+        self.adapters.chip.counters.close(job);
+        self.adapters.chip.edge.close_job(job);
+    }
+
+    fn is_staged(&self, h: u32) -> bool {
+        self.adapters.ports[self.adapters.chip.packets[h].port as usize].staging.contains(&h)
+    }
+}

@@ -1,0 +1,112 @@
+//! Posting: what an adapter accepts from its host.
+
+use super::Fabric;
+use crate::adapter::OpRecord;
+use crate::types::*;
+use abi::PAYLOAD_MAX;
+use abi::account::Class;
+use abi::packet::Vc;
+use abi::torus::NodeId;
+
+impl Fabric {
+    /// Checks an operation against what the adapter accepts.
+    pub(crate) fn check_op(&self, from: Port, job: JobId, op: &Op) -> Result<(), InjectError> {
+        let target = |to: Port| {
+            if to.node as usize >= self.adapters.chip.net.nodes || to.endpoint as usize >= ENDPOINTS_MAX {
+                return Err(InjectError::Invalid("the target port does not exist"));
+            }
+            if self.adapters.port_index(to).is_some_and(|i| self.adapters.ports[i].job != job) {
+                return Err(InjectError::Invalid("the target port belongs to another job"));
+            }
+            let reach = |from: NodeId, to: NodeId| match self.adapters.chip.reachable(from, to) {
+                true => Ok(()),
+                false => Err(InjectError::Unreachable { from, to, blame: self.adapters.chip.routes.blame(from, to) }),
+            };
+            reach(from.node, to.node)?;
+            // Of an answer given up in another fabric nobody would hear before routes change again.
+            let answered = matches!(op, Op::Read { .. } | Op::Amo { result: Some(_), .. });
+            if self.adapters.chip.split && answered { reach(to.node, from.node) } else { Ok(()) }
+        };
+        let sourced = |source: &Source| match source {
+            Source::Length(_) if self.adapters.chip.carry => {
+                Err(InjectError::Invalid("a length without bytes needs a fabric without payload"))
+            }
+            _ => Ok(()),
+        };
+        let small = |source: &Source| match source.len() {
+            1..=256 => Ok(()),
+            _ => Err(InjectError::Invalid("a collective packet carries 1 to 256 bytes")),
+        };
+        match *op {
+            Op::Write { to, source, vc, .. } => {
+                if !matches!(vc, Vc::Request | Vc::Response) {
+                    return Err(InjectError::Invalid("a write goes on vc0 or vc1"));
+                }
+                if source.is_empty() || matches!(source, Source::Inline(b) if b.len() > PAYLOAD_MAX) {
+                    return Err(InjectError::Invalid("a write needs at least 1 byte, and at most 256 inline"));
+                }
+                sourced(&source)?;
+                target(to)
+            }
+            Op::Read { len: 0, .. } => Err(InjectError::Invalid("a read needs at least 1 byte")),
+            Op::Read { to, .. } => target(to),
+            Op::Amo { width, .. } if width != 4 && width != 8 => {
+                Err(InjectError::Invalid("an atomic is 4 or 8 bytes wide"))
+            }
+            Op::Amo { to, .. } => target(to),
+            Op::Fence | Op::Barrier { .. } => Ok(()),
+            Op::Reduce { tree, elem, all, to, source, .. } => {
+                sourced(&source)?;
+                small(&source)?;
+                if !(source.len() as usize).is_multiple_of(elem.bytes()) {
+                    return Err(InjectError::Invalid("a reduction needs whole elements"));
+                }
+                self.trees.check_tree(&self.adapters, tree, job, from)?;
+                match (all, to) {
+                    (true, _) => Ok(()),
+                    (false, Some(to)) => target(to),
+                    (false, None) => Err(InjectError::Invalid("a reduction to one node needs that node")),
+                }
+            }
+            Op::Bcast { tree, source, .. } => {
+                sourced(&source)?;
+                small(&source)?;
+                self.trees.check_tree(&self.adapters, tree, job, from)
+            }
+        }
+    }
+
+    /// Posts an operation on port `from` at `issue` (a time in the past counts as now).
+    /// `tag` comes back in the operation's completions.
+    pub fn inject(
+        &mut self,
+        from: Port,
+        job: JobId,
+        class: Class,
+        op: Op,
+        issue: Tick,
+        tag: u64,
+    ) -> Result<(), InjectError> {
+        let port = self.adapters.port_index(from).filter(|i| self.adapters.ports[*i].job == job);
+        let port = port.filter(|_| self.adapters.chip.owned[from.node as usize]).ok_or(InjectError::NotOpen(from))?;
+        if self.adapters.ports[port].ops.len() >= self.adapters.chip.params.ops_per_port as usize
+            || self.adapters.ops.is_full()
+        {
+            return Err(InjectError::Busy);
+        }
+        self.check_op(from, job, &op)?;
+        self.adapters.chip.special |= matches!(op, Op::Barrier { .. } | Op::Reduce { .. } | Op::Bcast { .. });
+        let mut record = OpRecord::new(port as u32, job, class, tag, issue.max(self.adapters.chip.now));
+        if let Some(bytes) = record.take(op, self.adapters.chip.carry) {
+            record.payload = self.adapters.chip.payloads.alloc();
+            self.adapters.chip.payloads.get_mut(record.payload)[..bytes.len()].copy_from_slice(bytes);
+        }
+        let issue = record.issue;
+        let op = self.adapters.ops.alloc(record);
+        self.adapters.ports[port].ops.push_back(op);
+        if self.adapters.ports[port].ops.len() == 1 {
+            self.adapters.schedule_pump(port, issue);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,73 @@
+//! Operations go in order: the front one of a port becomes packets, or a matter of its barrier or tree unit.
+
+use super::Fabric;
+use crate::adapter::{Doing, Step};
+use crate::chip::Notice;
+use crate::types::{OpState, Tick};
+
+impl Fabric {
+    /// [`crate::chip::Kind::Pump`]: turns operations into packets until one has to wait.
+    pub(crate) fn on_pump(&mut self, port: usize) {
+        self.adapters.ports[port].pump_at = Tick::MAX;
+        while let (Some(&op), false) = (self.adapters.ports[port].ops.front(), self.adapters.ports[port].blocked) {
+            let issue = self.adapters.ops[op].issue;
+            if issue > self.adapters.chip.now {
+                return self.adapters.schedule_pump(port, issue);
+            }
+            match self.step(port, op) {
+                Step::Next => {
+                    self.adapters.ports[port].ops.pop_front();
+                }
+                Step::Wait => return,
+            }
+        }
+    }
+
+    fn step(&mut self, port: usize, op: u32) -> Step {
+        match self.adapters.ops[op].doing {
+            Doing::Write { .. } => self.adapters.step_write(port, op),
+            Doing::Read { .. } => self.adapters.step_read(port, op),
+            Doing::Amo { .. } => self.adapters.step_amo(port, op),
+            Doing::Fence => {
+                let p = &self.adapters.ports[port];
+                if p.outstanding > 0 || p.staged > 0 {
+                    return Step::Wait;
+                }
+                self.adapters.complete(op, OpState::Complete);
+                self.adapters.ops.free(op);
+                Step::Next
+            }
+            Doing::Barrier { half } => {
+                if !self.barriers.barrier_may_enter(&mut self.adapters, port, half) {
+                    return Step::Wait;
+                }
+                self.adapters.ports[port].blocked = true;
+                self.barriers.barrier_enter(&mut self.adapters, port, op, half);
+                Step::Next
+            }
+            Doing::Reduce { .. } | Doing::Bcast { .. } => {
+                if !self.adapters.may_stage(port) {
+                    return Step::Wait;
+                }
+                if self.trees.step_tree(&mut self.adapters, port, op) { Step::Next } else { Step::Wait }
+            }
+        }
+    }
+
+    /// Hears what has happened in the network since the last call.
+    #[inline(never)]
+    pub(crate) fn hear(&mut self) {
+        while !self.adapters.chip.notices.is_empty() {
+            let mut notices = std::mem::take(&mut self.adapters.chip.notices);
+            for notice in notices.drain(..) {
+                match notice {
+                    Notice::Injected(packet) => self.adapters.injected(packet),
+                    Notice::Unreachable { node, h } => self.drop_unreachable(node, h),
+                }
+            }
+            if self.adapters.chip.notices.is_empty() {
+                self.adapters.chip.notices = notices; // keep the allocation
+            }
+        }
+    }
+}

@@ -1,0 +1,12 @@
+//! Networks of chips without adapters: packets have a length and two ends, no operation, no contents, no effects.
+//!
+//! Simulations hand packets to injection channels ([`RawFabric::inject`]) and find them when they have arrived
+//! ([`RawFabric::deliveries`]). Routers, links and faults are those of a [`crate::Fabric`].
+
+mod network;
+
+pub use crate::chip::layout::CHANNELS_MAX;
+pub use crate::chip::{
+    Crossing, Delivery, Inconsistent, Injection, LinkLoad, Lost, Stage, Totals, TraceEvent, Tracer, TrafficClass,
+};
+pub use network::{RawConfig, RawFabric, chip_shape};

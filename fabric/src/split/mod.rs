@@ -1,0 +1,41 @@
+//! What this part of a split network knows of the others: what has come from them, and what all have to say when
+//! routes change ([`Ledger`]). The links between parts, and copies of what has left over them, are in `chip/edge.rs`; how
+//! all parts change routes together is in `fabric/recovery.rs`.
+
+mod arrivals;
+mod ledger;
+
+pub(crate) use arrivals::Arrivals;
+pub use ledger::{Ledger, LedgerError};
+
+use crate::types::JobId;
+
+/// Of this part.
+#[derive(Debug, Default)]
+pub(crate) struct Split {
+    /// By job: what has come from other parts.
+    jobs: Vec<Option<Arrivals>>,
+    /// Nothing moves until all parts recover.
+    pub(crate) on_hold: bool,
+}
+
+impl Split {
+    pub(crate) fn open_job(&mut self, job: JobId) {
+        if self.jobs.len() <= job as usize {
+            self.jobs.resize_with(job as usize + 1, || None);
+        }
+        self.jobs[job as usize] = Some(Arrivals::default());
+    }
+    pub(crate) fn close_job(&mut self, job: JobId) {
+        self.jobs[job as usize] = None;
+    }
+    /// What has come to an open job.
+    #[inline]
+    pub(crate) fn arrivals(&mut self, job: JobId) -> Option<&mut Arrivals> {
+        self.jobs.get_mut(job as usize).and_then(Option::as_mut)
+    }
+    /// The same of every open job.
+    pub(crate) fn all(&self) -> impl Iterator<Item = (JobId, &Arrivals)> {
+        self.jobs.iter().enumerate().filter_map(|(job, arrivals)| Some((job as JobId, arrivals.as_ref()?)))
+    }
+}

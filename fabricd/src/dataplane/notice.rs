@@ -1,0 +1,33 @@
+//! What the data plane lets the control plane know.
+
+use super::trunks::TrunkEvent;
+use std::sync::atomic::AtomicU64;
+
+/// What the data plane tells the control plane unasked.
+#[derive(Debug)]
+pub(crate) enum Notice {
+    /// A channel was put into its sticky error state.
+    ChannelError {
+        /// Job.
+        job: u32,
+        /// PE.
+        pe: u32,
+        /// Why.
+        reason: String,
+    },
+    /// The network took a link out of service, after so many route changes.
+    GaveUp(String, u64),
+    /// The time of a fault has come, in a cluster.
+    Due(String),
+    /// Something came over a trunk, or became of one.
+    Trunk(TrunkEvent),
+}
+
+/// Figures both halves look at.
+#[derive(Default)]
+pub(crate) struct Gauges {
+    /// CPU time of the data-plane thread, nanoseconds.
+    pub(crate) cpu_ns: AtomicU64,
+    /// Violations by clients.
+    pub(crate) violations: AtomicU64,
+}

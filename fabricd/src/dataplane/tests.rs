@@ -1,0 +1,123 @@
+//! What others notice of a large transfer.
+
+use super::serve::BYTES_PER_ROUND;
+use super::{Engine, Gauges};
+use crate::config::Options;
+use crate::jobs::memory::{Identity, JobMemory, PeMemory};
+use abi::account::{Class, READ_MAX};
+use abi::desc::{Descriptor, Op, Place, Region};
+use abi::job::{Barrier, Collectives, Geometry, PeEntry, Seat};
+use abi::queue::Producer;
+use abi::torus::{Coords, Direction, Shape};
+use fabric::Link;
+use std::sync::Arc;
+
+const STREAM: u32 = 32 << 20;
+/// Jobs, each with one PE on either of two nodes.
+const JOBS: u16 = 3;
+
+struct Client {
+    job: Arc<JobMemory>,
+    pe: Arc<PeMemory>,
+    producer: Producer,
+    endpoint: u16,
+    /// The other node.
+    to: Coords,
+}
+
+impl Client {
+    fn post(&mut self, op: Op, len: u32, completion: Option<Place>) {
+        let class = if op == Op::Get { Class::Get } else { Class::Put };
+        let (dst, endpoint, place) = (self.to, self.endpoint, Some(heap(4096)));
+        let d =
+            Descriptor { class, len, dst, endpoint, local: place, remote: place, completion, ..Descriptor::new(op) };
+        self.producer.post(&self.pe.channel, d.encode()).expect("room");
+    }
+
+    /// A put of 8 bytes and the read behind it that `quiet` makes.
+    fn put_and_quiet(&mut self) -> u64 {
+        self.post(Op::PutInline, 8, None);
+        let seq = self.producer.next_seq();
+        self.post(Op::Get, 8, Some(heap(0)));
+        seq as u64
+    }
+
+    fn completed(&self) -> u64 {
+        let (map, at) = self.job.resolve(self.pe.pe, heap(0), 8, None).expect("inside");
+        let mut word = [0; 8];
+        map.read(at, &mut word).expect("inside");
+        u64::from_le_bytes(word)
+    }
+}
+
+fn heap(offset: u64) -> Place {
+    Place { region: Region::Heap, offset }
+}
+
+/// A data plane without its thread, and the clients of `JOBS` jobs: PE 0 of each, then PE 1 of each.
+fn engine() -> (Engine, Vec<Client>) {
+    let shape: Shape = "2".parse().expect("shape");
+    let options = Options::new(shape, "");
+    let (notices, _) = tokio::sync::mpsc::unbounded_channel();
+    let wake = rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC).expect("eventfd");
+    let mut engine = Engine::new(&options, None, notices, Arc::new(wake), Arc::new(Gauges::default())).expect("engine");
+    let mut clients = Vec::new();
+    let job = |slot: u16| {
+        let (barrier, collectives) = (Barrier::Auto, Collectives::Auto);
+        let (heap_stride, static_stride) = (STREAM as usize + 8192, 0);
+        let geometry = Geometry { pes: 2, shape, heap_stride, static_stride, barrier, collectives, crowded: false };
+        let entry = |node| PeEntry { node, coords: shape.coords(node), endpoint: slot, seat: Seat::FREE };
+        let identity = Identity { id: slot as u32 + 1, slot, generation: 1 };
+        JobMemory::create(identity, &geometry, vec![entry(0), entry(1)], vec![true; 2], true).expect("memory")
+    };
+    let jobs: Vec<Arc<JobMemory>> = (0..JOBS).map(|slot| Arc::new(job(slot))).collect();
+    for job in &jobs {
+        engine.open_job(job.clone()).expect("open");
+    }
+    for pe in 0..2 {
+        for job in &jobs {
+            let memory = Arc::new(PeMemory::create(job, pe).expect("memory").0);
+            engine.attach(job.slot, memory.clone()).expect("attach");
+            let (producer, to) = (Producer::default(), shape.coords(1 - pe as u32));
+            clients.push(Client { job: job.clone(), pe: memory, producer, endpoint: job.slot, to });
+        }
+    }
+    (engine, clients)
+}
+
+/// Bytes that have gone over the links between the two nodes.
+fn moved(engine: &Engine) -> u64 {
+    let links = [0, 1].into_iter().flat_map(|node| Direction::ALL.map(|dir| Link { node, dir }));
+    links.flat_map(|link| engine.fabric.link_counters(link).tx).map(|load| load.bytes).sum()
+}
+
+#[test]
+fn a_small_put_waits_for_few_bytes_of_large_ones() {
+    let (mut engine, mut clients) = engine();
+    // Two jobs transfer both ways between the nodes of a third one.
+    for streams in 1..=4 {
+        let (job, pe) = [(0, 0), (1, 0), (0, 1), (1, 1)][streams - 1];
+        clients[pe * JOBS as usize + job].post(Op::Put, STREAM, None);
+        for _ in 0..20 {
+            engine.round();
+        }
+        for _ in 0..20 {
+            let (small, before) = (&mut clients[JOBS as usize - 1], moved(&engine));
+            let seq = small.put_and_quiet();
+            let mut last = before;
+            while small.completed() != seq {
+                assert!(engine.round(), "nothing to do, but the put is not complete");
+                let now = moved(&engine);
+                // What is copied in a round, and what each has been copied for before.
+                let limit = (2 * BYTES_PER_ROUND + (1 + streams) * READ_MAX) as u64;
+                assert!(now - last <= limit, "{} bytes in one round", now - last);
+                last = now;
+            }
+            let (waited, limit) = (last - before, (3 * streams * READ_MAX + 2 * BYTES_PER_ROUND) as u64);
+            assert!(waited <= limit, "{waited} bytes went before a small put beside {streams} large ones");
+        }
+    }
+    let large = STREAM as u64;
+    let moved = moved(&engine);
+    assert!(moved > large / 4 && moved < large, "{moved} bytes: the large ones go on, and none is over");
+}

@@ -1,0 +1,125 @@
+//! Fault commands for trunks, done here and by other hosts.
+
+use super::fault::refused;
+use super::trunk::{Change, TrunkRequest, parse};
+use crate::daemon::Daemon;
+use crate::dataplane::Engine;
+use crate::failure::failure;
+use crate::hosts::protocol::Ask;
+use abi::msg::Failure;
+use std::rc::Rc;
+use std::time::Duration;
+
+/// How long a host waits before it cuts its trunks on behalf of another one, whose question to a third may have to
+/// pass through it.
+const LAST_WORDS: Duration = Duration::from_millis(100);
+/// How long a host may take to be reached again when trunks are restored.
+const RETURN: Duration = Duration::from_secs(15);
+const LOOK: Duration = Duration::from_millis(20);
+
+impl Daemon {
+    /// Makes trunks bad or good again.
+    ///
+    /// What takes its time, because other hosts do not answer, leaves alone what has been restored meanwhile.
+    ///
+    /// What befalls datagrams is done in their sender, so both ends of a trunk are told. A cut is made at one end, in
+    /// both directions: that of the host that was asked, which can therefore restore it. The trunks of others are
+    /// cut at both their ends.
+    pub(crate) async fn impair(self: &Rc<Self>, text: &str) -> Result<(), Failure> {
+        let command = parse(text, self.options.shape).map_err(refused)?;
+        let Some(messages) = &self.messages else {
+            return Err(failure("this daemon has no trunks", "start it with --cluster FILE --host NAME"));
+        };
+        let host = match &command.host {
+            None => None,
+            Some(name) => Some(messages.index(name).filter(|h| *h != messages.me).ok_or_else(|| {
+                failure(format!("`{name}` is no other host of the cluster"), "see `angara cluster status`")
+            })?),
+        };
+        let everyone: Vec<u16> = (0..messages.hosts() as u16).filter(|h| *h != messages.me).collect();
+        let concerned = host.map_or_else(|| everyone.clone(), |host| vec![host]);
+        let mut request = TrunkRequest { to: None, except: None, text: text.into() };
+        let cut = command.change.cut == Some(true);
+        let asked = match host {
+            Some(host) => {
+                request.to = Some(messages.me);
+                request.text = text.split_whitespace().filter(|word| *word != "down").collect::<Vec<_>>().join(" ");
+                if command.change.what.is_some() || !cut { vec![host] } else { Vec::new() }
+            }
+            None => {
+                request.except = cut.then_some(messages.me);
+                everyone
+            }
+        };
+        // What makes trunks worse is said first: after that it may be hard to be heard.
+        let better = command.change.cut == Some(false);
+        let order = self.trunk_orders.give(&concerned, command.change);
+        if better {
+            self.impair_here(host, None, command.change).await?;
+        }
+        let undone = |host: &u16| self.trunk_orders.undone(*host, order, command.change);
+        let mut missed = Vec::new();
+        let until = tokio::time::Instant::now() + RETURN;
+        for other in asked {
+            while better && !messages.is_up(other) && tokio::time::Instant::now() < until {
+                tokio::time::sleep(LOOK).await;
+            }
+            if concerned.iter().all(undone) {
+                break;
+            }
+            if let Err(f) = messages.ask(other, Ask::Impair(request.clone())).await {
+                tracing::warn!(host = messages.name(other), why = f.message, "trunks not changed there");
+                missed.push(messages.name(other));
+            }
+        }
+        for host in concerned.iter().filter(|_| !better) {
+            if !undone(host) {
+                self.impair_here(Some(*host), None, command.change).await?;
+            }
+        }
+        match missed.is_empty() {
+            true => Ok(()),
+            false => Err(failure(
+                format!("fault `{text}`: done here, but {} could not be told", missed.join(", ")),
+                "see `angara cluster status`; say it there, too, when they can be reached",
+            )),
+        }
+    }
+
+    /// Does to the trunks of this host what another one asks for.
+    pub(crate) async fn impair_for_host(self: &Rc<Self>, request: TrunkRequest) -> Result<(), Failure> {
+        let command = parse(&request.text, self.options.shape).map_err(refused)?;
+        if command.change.cut != Some(true) {
+            return self.impair_here(request.to, request.except, command.change).await;
+        }
+        self.cuts.borrow_mut().push((request, command.change));
+        let daemon = self.clone();
+        tokio::task::spawn_local(async move {
+            tokio::time::sleep(LAST_WORDS).await;
+            if let Err(f) = daemon.make_cuts().await {
+                tracing::warn!(why = f.message, "trunks not cut");
+            }
+        });
+        Ok(())
+    }
+
+    /// Makes the cuts that wait for their moment.
+    async fn make_cuts(&self) -> Result<(), Failure> {
+        let cuts = self.cuts.take();
+        if cuts.is_empty() {
+            return Ok(());
+        }
+        tracing::info!(?cuts, "trunks impaired");
+        let make = move |engine: &mut Engine| {
+            cuts.into_iter().for_each(|(request, change)| engine.impair(request.to, request.except, change));
+        };
+        self.data.call(make).await.map_err(Failure::from)
+    }
+
+    async fn impair_here(&self, host: Option<u16>, except: Option<u16>, change: Change) -> Result<(), Failure> {
+        // What was asked for earlier must not undo this.
+        self.make_cuts().await?;
+        tracing::info!(host, ?change, "trunks impaired");
+        self.data.call(move |engine| engine.impair(host, except, change)).await.map_err(Failure::from)
+    }
+}

@@ -1,0 +1,129 @@
+//! Starting the launcher's other half, which runs a job's programs here for a launcher on another host.
+
+use super::protocol::Tell;
+use crate::daemon::Daemon;
+use crate::failure::failure;
+use crate::jobs::job::unknown;
+use crate::users::accounts::{self, Identity};
+use abi::msg::Failure;
+use rustix::process::{Pid, Signal, kill_process};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::rc::Rc;
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::process::Command;
+
+/// First argument of the launcher's other half ...
+const AGENT: &str = "__agent";
+/// ... and, before that, of becoming somebody else.
+const AS: &str = "__as";
+/// Bytes of its complaints that are logged.
+const COMPLAINT: u64 = 2048;
+/// How long it may take to end what it has started.
+const ENDING: Duration = Duration::from_secs(10);
+/// Where everything is looked for that names no directory.
+const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+
+impl Daemon {
+    /// Starts the launcher's other half for the PEs of a job that live here, as the job's user.
+    pub(crate) async fn start_agent(self: &Rc<Self>, from: u16, id: u32, stream: u64) -> Result<(), Failure> {
+        let user = self.jobs.borrow().get(&id).map(|j| (j.uid, j.user.clone()));
+        let (uid, name) = user.ok_or_else(|| unknown(id))?;
+        let identity = accounts::identity(uid, name.as_deref()).await?;
+        let launcher = launcher()?;
+        let mut child = command(&launcher, identity.as_ref(), &self.options.runtime_dir).spawn().map_err(|e| {
+            failure(
+                format!("cannot start {}: {e}", launcher.display()),
+                "install the angara command beside fabricd; see `ulimit -u`",
+            )
+        })?;
+        let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+        let (Some(mut input), Some(output), Some(mut errors)) = pipes else {
+            return Err(failure("the launcher has no pipes", "see `ulimit -n`"));
+        };
+        tracing::info!(job = id, uid, user = name.unwrap_or_default(), "starting programs for another host");
+        let mut incoming = self.streams.open(stream, from);
+        let daemon = self.clone();
+        // Somebody else's agent may have become any program of hers, which root's signals must not reach.
+        let own = identity.is_none();
+        let pid = child.id().and_then(|id| Pid::from_raw(id as i32));
+        // Fails only if it is already gone; it is waited for below, so the number is nobody else's.
+        let signal = move |signal| {
+            if let Some(pid) = pid.filter(|_| own) {
+                let _ = kill_process(pid, signal);
+            }
+        };
+        tokio::task::spawn_local(async move {
+            let Some(messages) = &daemon.messages else { return };
+            let feed = async move {
+                while let Some(bytes) = incoming.recv().await {
+                    if input.write_all(&bytes).await.is_err() {
+                        break;
+                    }
+                    messages.tell(&[from], &Tell::StreamTaken(stream, bytes.len() as u32));
+                }
+                // Its end tells the agent to end everything, which it cannot do while it is stopped.
+                drop(input);
+                signal(Signal::CONT);
+                tokio::time::sleep(ENDING).await;
+                tracing::warn!(job = id, uid, ?pid, own, "the launcher's other half did not end within {ENDING:?}");
+                if own {
+                    // The kernel kills its PEs with it.
+                    signal(Signal::KILL);
+                    std::future::pending::<()>().await;
+                }
+            };
+            let mut complaint = Vec::new();
+            let listen = async {
+                // What cannot be read is missing in the log, no more.
+                let _ = (&mut errors).take(COMPLAINT).read_to_end(&mut complaint).await;
+                let _ = tokio::io::copy(&mut errors, &mut tokio::io::sink()).await;
+            };
+            let speak = async {
+                daemon.streams.send_all(messages, stream, output).await;
+                daemon.streams.close(stream);
+            };
+            tokio::select! {
+                () = feed => {
+                    // It is its user's process now, to be continued or killed by her.
+                    messages.tell(&[from], &Tell::StreamEnd(stream));
+                    return daemon.streams.close(stream);
+                }
+                _ = async { tokio::join!(listen, speak) } => {}
+            }
+            let status = child.wait().await.map_or_else(|e| e.to_string(), |s| s.to_string());
+            let said = String::from_utf8_lossy(&complaint);
+            if !said.is_empty() || !status.ends_with(": 0") {
+                tracing::warn!(job = id, uid, %status, said = said.trim(), "the launcher's other half had trouble");
+            }
+        });
+        Ok(())
+    }
+}
+
+/// The command line of the other half, run by this daemon's user or as somebody else.
+fn command(launcher: &Path, identity: Option<&Identity>, runtime_dir: &Path) -> Command {
+    let mut command = Command::new(launcher);
+    match identity {
+        None => command.process_group(0),
+        // Nothing of root's: environment, directory, and (done over there) session and terminal.
+        Some(user) => command.arg(AS).args(user.words()).env_clear().env("PATH", PATH).current_dir("/"),
+    };
+    command
+        .arg(AGENT)
+        .env(abi::launch::ENV_RUNTIME_DIR, runtime_dir)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command
+}
+
+/// The `angara` command, which lies beside this program.
+fn launcher() -> Result<PathBuf, Failure> {
+    let here = std::env::current_exe().ok();
+    // A replaced executable is shown with a suffix; the new one is as good.
+    let dir = here.as_deref().and_then(Path::parent);
+    let file = dir.map(|d| d.join("angara")).filter(|f| f.is_file());
+    file.ok_or_else(|| failure("the angara command is not beside fabricd", "install both in one directory"))
+}

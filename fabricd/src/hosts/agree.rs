@@ -1,0 +1,409 @@
+//! Agreement of all hosts on what is out of service, while jobs run.
+//!
+//! Every host computes the routes of the whole network by itself, so all of them must have the same faults in force, and change
+//! them at one point of everybody's traffic. Of the hosts that can reach each other the first one of the cluster file
+//! decides. When a trunk or a host goes or comes, or somebody makes or ends a fault, it
+//!
+//! 1. tells each host to *hold*: nothing moves any more. Each answers with its ledger (how much of what has arrived),
+//! 2. merges the ledgers and has each host *recover* its part: everything under way is thrown away, every source sends again what has
+//!    not arrived, over routes that avoid what is out of service.
+//!
+//! Each such change has a number, higher than any before and of one host only; it is also the number of route changes that every record on a trunk
+//! carries. A host that has promised to hold for one change takes no part in an earlier one, so two hosts that both
+//! believe to decide do no harm, and if the one that decides is lost in the middle the next one begins again: ledgers
+//! stay true whether or not a host has recovered.
+
+use super::agreement::{Agreed, Ballot, Held, Order, PendingFault};
+use super::protocol::{Answer, Ask, Tell};
+use super::relay::COUNT_MAX;
+use crate::daemon::Daemon;
+use crate::dataplane::Dead;
+use crate::failure::failure;
+use crate::faults::fault::{self, FaultSpec};
+use crate::jobs::job::{Job, PeState};
+use abi::msg::Failure;
+use abi::torus::Direction;
+use fabric::{Blame, Ledger, Link};
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+use std::time::Duration;
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+/// Changes that come together are made together.
+const GATHER: Duration = Duration::from_millis(10);
+/// How often a host on hold looks whether somebody sees to it.
+const LOOK: Duration = Duration::from_millis(250);
+/// How long a request may take that needs everybody's agreement.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Why a change was not made.
+enum Failed {
+    /// Somebody has promised more, or cannot be reached: look again.
+    Again,
+    /// This one does not answer, or cannot follow.
+    Unfit(u16, u64),
+}
+
+impl Daemon {
+    /// Has the host that decides do a fault command everywhere.
+    pub(crate) async fn change_faults(self: &Rc<Self>, text: &str, since: Option<u64>) -> Result<(), Failure> {
+        let Some(messages) = &self.messages else { return Ok(()) };
+        match messages.group().into_keys().next().filter(|first| *first != messages.me) {
+            Some(first) => messages.ask(first, Ask::Lead(text.into(), since)).await.map(drop),
+            None => self.lead(text, since).await,
+        }
+    }
+
+    /// Whether a fault command makes sense after those that are known here.
+    pub(crate) fn makes_sense(&self, text: &str) -> Result<(), Failure> {
+        fault::apply(&self.agreement.agreed.borrow().faults, text, self.options.shape).map(drop)
+    }
+
+    /// Does a fault command everywhere.
+    pub(crate) async fn lead(&self, text: &str, since: Option<u64>) -> Result<(), Failure> {
+        // A mistake is told at once.
+        self.makes_sense(text)?;
+        let (done, made) = oneshot::channel();
+        self.agreement.pending.borrow_mut().push(PendingFault { text: text.into(), since, done });
+        self.agreement.wake.notify_one();
+        match tokio::time::timeout(PATIENCE, made).await {
+            Ok(Ok(result)) => result,
+            _ => Err(failure(
+                format!("fault `{text}`: the hosts have not agreed within {PATIENCE:?}"),
+                "see `angara cluster status` and the log",
+            )),
+        }
+    }
+
+    /// A link of this host's nodes failed by itself: has it taken out of service everywhere, however long that takes.
+    /// Unless a change has been made since: then the link is tried again, and fails again if it is no better.
+    pub(crate) async fn report_link(self: &Rc<Self>, link: &str, since: u64) {
+        let text = format!("link {link} down");
+        while let Err(f) = self.change_faults(&text, Some(since)).await {
+            tracing::warn!(link, why = f.message, "a link that failed is not out of service everywhere");
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    /// Waits until this host and all it can reach agree; the number of the latest change.
+    pub(crate) async fn agreed(&self) -> Result<u64, Failure> {
+        let until = Instant::now() + PATIENCE;
+        while !self.is_settled() {
+            if Instant::now() >= until {
+                return Err(failure(
+                    format!("the hosts of the cluster have not agreed within {PATIENCE:?}"),
+                    "see `angara cluster status` and the logs",
+                ));
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        Ok(self.agreement.number())
+    }
+
+    /// Nothing is on hold, and nothing has to be agreed on as far as is known here.
+    pub(crate) fn is_settled(&self) -> bool {
+        let Some(messages) = &self.messages else { return true };
+        let agreed = self.agreement.agreed.borrow();
+        let known = |host: &u16| agreed.members.contains_key(host) || agreed.expelled.iter().any(|e| e.0 == *host);
+        self.agreement.held.get().is_none()
+            && agreed.number > 0
+            && self.wanted() == *agreed
+            && messages.neighbours().iter().all(known)
+    }
+
+    /// What should be agreed on, with the faults and the number that are.
+    fn wanted(&self) -> Agreed {
+        let agreed = self.agreement.agreed.borrow().clone();
+        let Some(messages) = &self.messages else { return agreed };
+        let mut expelled = agreed.expelled;
+        let members: BTreeMap<u16, u64> = messages.group().into_iter().filter(|m| !expelled.contains(m)).collect();
+        // One that was started again counts as any other.
+        expelled.retain(|(host, _)| !members.contains_key(host));
+        let edges = messages.edges(&members.keys().copied().collect());
+        Agreed { members, edges, expelled, ..agreed }
+    }
+
+    /// Watches over agreement for as long as the daemon lives.
+    pub(crate) async fn agree(self: Rc<Self>) {
+        let Some(messages) = &self.messages else { return };
+        let a = &self.agreement;
+        // This host alone, to begin with.
+        a.wake.notify_one();
+        loop {
+            // The timeout is for what is on hold and what was lost on the way.
+            let _ = tokio::time::timeout(LOOK, a.wake.notified()).await;
+            messages.send_again(false);
+            let wanted = self.wanted();
+            let decides = wanted.members.keys().next().copied().unwrap_or(messages.me);
+            if decides != messages.me {
+                if a.held.get().is_some_and(|since| since.elapsed() >= LOOK) {
+                    messages.tell(&[decides], &Tell::Stuck(a.promised.get().0));
+                }
+                // Whoever asked gets the answer of the one that decides now.
+                for fault in a.pending.take() {
+                    let daemon = self.clone();
+                    tokio::task::spawn_local(async move {
+                        // Who asked may have given up.
+                        let _ = fault.done.send(daemon.change_faults(&fault.text, fault.since).await);
+                    });
+                }
+                continue;
+            }
+            let behind = a.held.get().is_some() || a.again.get();
+            if !behind && a.pending.borrow().is_empty() && wanted == *a.agreed.borrow() {
+                continue;
+            }
+            tokio::time::sleep(GATHER).await;
+            a.again.set(false);
+            let pending = a.pending.take();
+            match self.make_change(&pending).await {
+                Ok(results) => pending.into_iter().zip(results).for_each(|(fault, result)| {
+                    // Who asked may have given up.
+                    let _ = fault.done.send(result);
+                }),
+                Err(why) => {
+                    a.again.set(true);
+                    a.pending.borrow_mut().splice(0..0, pending);
+                    if let Failed::Unfit(host, life) = why {
+                        self.expel(host, life);
+                    }
+                }
+            }
+            if a.again.get() {
+                a.wake.notify_one();
+            }
+        }
+    }
+
+    /// A daemon is heard, but does not follow.
+    fn expel(&self, host: u16, life: u64) {
+        let Some(messages) = &self.messages else { return };
+        tracing::error!(host = messages.name(host), "does not follow; the others go on without it");
+        if host == messages.me {
+            return self.leave_cluster();
+        }
+        self.agreement.agreed.borrow_mut().expelled.insert((host, life));
+        messages.tell(&[host], &Tell::Expelled);
+    }
+
+    /// The others go on without this host: it must begin anew.
+    pub(crate) fn leave_cluster(&self) {
+        self.expelled.set(true);
+        self.stop.notify_one();
+    }
+
+    /// One change; what became of each fault.
+    async fn make_change(self: &Rc<Self>, pending: &[PendingFault]) -> Result<Vec<Result<(), Failure>>, Failed> {
+        let Some(messages) = &self.messages else { return Err(Failed::Again) };
+        let began = Instant::now();
+        let wanted = self.wanted();
+        let number = messages.next_number(self.agreement.promised.get().0.max(self.agreement.number()));
+        let ballot = (number, messages.me);
+        let mut ledger = Ledger::default();
+        let (mut latest, mut jobs) = (Agreed::default(), Vec::new());
+        for (host, answer) in self.ask_all(&wanted.members, Ask::Hold(ballot)).await? {
+            let unfit = Failed::Unfit(host, wanted.members[&host]);
+            let held = match answer {
+                Answer::Held(held) => held,
+                Answer::Refused((more, _)) => {
+                    self.agreement.promise_above(more);
+                    return Err(Failed::Again);
+                }
+                _ => return Err(unfit),
+            };
+            match Ledger::from_bytes(&held.ledger) {
+                Ok(part) => ledger.merge(&part),
+                Err(e) => {
+                    tracing::error!(host = messages.name(host), error = %e, "an unreadable ledger; are all daemons of one version?");
+                    return Err(unfit);
+                }
+            }
+            jobs.extend(held.jobs);
+            if held.agreed.number > latest.number || latest.members.is_empty() {
+                latest = held.agreed;
+            }
+        }
+        let (mut faults, before) = (latest.faults, latest.number);
+        let mut made = Vec::new();
+        for fault in pending {
+            if fault.since.is_some_and(|since| since < before) {
+                made.push(Ok(()));
+                continue;
+            }
+            let result = fault::apply(&faults, &fault.text, self.options.shape);
+            made.push(result.map(|after| faults = after));
+        }
+        let agreed = Agreed { number, faults, ..wanted };
+        let order = Order { ballot, agreed: agreed.clone(), ledger: ledger.to_bytes(), jobs };
+        for (host, answer) in self.ask_all(&agreed.members, Ask::Recover(Box::new(order))).await? {
+            match answer {
+                Answer::Done => {}
+                Answer::Refused(_) => return Err(Failed::Again),
+                _ => return Err(Failed::Unfit(host, agreed.members[&host])),
+            }
+        }
+        tracing::info!(number, hosts = agreed.members.len(), faults = ?agreed.faults, took = ?began.elapsed(), "agreed");
+        Ok(made)
+    }
+
+    /// Asks every member the same.
+    async fn ask_all(self: &Rc<Self>, members: &BTreeMap<u16, u64>, ask: Ask) -> Result<Vec<(u16, Answer)>, Failed> {
+        let Some(messages) = &self.messages else { return Err(Failed::Again) };
+        // A host whose daemon is heard, but does not answer, is lost like one that is not heard.
+        let limit = 2 * messages.member.cluster.dead_after + Duration::from_secs(5);
+        let mut asked = Vec::new();
+        for (&host, &life) in members {
+            let (daemon, ask) = (self.clone(), ask.clone());
+            let answer = tokio::task::spawn_local(async move {
+                match &daemon.messages {
+                    Some(messages) if messages.me != host => messages.ask_within(host, ask, limit).await,
+                    _ => daemon.answer_host(host, ask).await,
+                }
+            });
+            asked.push((host, life, answer));
+        }
+        let began = Instant::now();
+        let mut answers = Vec::new();
+        let mut failed = None;
+        for (host, life, answer) in asked {
+            match answer.await {
+                Ok(Ok(answer)) => answers.push((host, answer)),
+                Ok(Err(f)) => {
+                    tracing::info!(host = messages.name(host), why = f.message, "no agreement yet");
+                    let mute = began.elapsed() >= limit && messages.is_up(host);
+                    failed = Some(if mute { Failed::Unfit(host, life) } else { Failed::Again });
+                }
+                Err(_) => failed = Some(Failed::Again),
+            }
+        }
+        failed.map_or(Ok(answers), Err)
+    }
+
+    /// Lets nothing move any more.
+    pub(crate) async fn hold(&self, ballot: Ballot) -> Answer {
+        let a = &self.agreement;
+        if ballot <= a.promised.get() || ballot.0 > 2 * COUNT_MAX {
+            return Answer::Refused(a.promised.get());
+        }
+        a.promised.set(ballot);
+        if a.held.get().is_none() {
+            a.held.set(Some(Instant::now()));
+        }
+        let Ok(ledger) = self.data.call(|engine| engine.hold()).await else { return Answer::Unable };
+        let jobs = self.jobs.borrow().values().filter(|j| j.home.is_none()).map(|j| j.card.clone()).collect();
+        let agreed = a.agreed.borrow().clone();
+        Answer::Held(Box::new(Held { agreed, ledger, jobs }))
+    }
+
+    /// Goes on as agreed.
+    pub(crate) async fn recover(self: &Rc<Self>, order: Order) -> Answer {
+        let (a, Some(messages)) = (&self.agreement, &self.messages) else { return Answer::Unable };
+        if order.ballot != a.promised.get() {
+            return Answer::Refused(a.promised.get());
+        }
+        self.know_jobs(&order).await;
+        let Order { ballot, agreed, ledger, .. } = order;
+        let faults = agreed.faults.iter().map(|text| FaultSpec::parse(text, self.options.shape)).collect();
+        let Ok(faults): Result<Vec<FaultSpec>, _> = faults else { return Answer::Unable };
+        let dead = self.without(&agreed);
+        let live = agreed.edges.iter().filter_map(|&(x, y, epoch)| match messages.me {
+            me if me == x => Some((y, epoch)),
+            me if me == y => Some((x, epoch)),
+            _ => None,
+        });
+        let (number, live) = (agreed.number, live.collect());
+        // Looked at again right before the data plane is told: it takes this and a later hold in the same order.
+        if ballot != a.promised.get() {
+            return Answer::Refused(a.promised.get());
+        }
+        *a.agreed.borrow_mut() = agreed;
+        match self.data.call(move |engine| engine.recover(number, dead, faults, &ledger, live)).await {
+            Ok(Ok(())) => {}
+            Ok(Err(why)) => {
+                tracing::error!(number, why, "cannot recover the network");
+                return Answer::Unable;
+            }
+            Err(Dead) => return Answer::Unable,
+        }
+        a.recovered.set(ballot);
+        a.closed.borrow_mut().retain(|_, named| *named > ballot);
+        if a.promised.get() == ballot {
+            a.held.set(None);
+        }
+        self.forget_reservations_before(number);
+        self.members_changed();
+        Answer::Done
+    }
+
+    /// What the group does without, apart from faults: nodes of hosts that take no part, links of trunks that are down.
+    fn without(&self, agreed: &Agreed) -> Vec<Blame> {
+        let Some(messages) = &self.messages else { return Vec::new() };
+        let shape = self.options.shape;
+        let joined: BTreeSet<(u16, u16)> = agreed.edges.iter().map(|e| (e.0, e.1)).collect();
+        let mut dead = Vec::new();
+        for (node, host) in (0..).zip(&messages.owners) {
+            if !agreed.members.contains_key(host) {
+                dead.push(Blame::Node(node));
+                continue;
+            }
+            for dir in Direction::ALL {
+                let Some(far) = shape.neighbour(node, dir) else { continue };
+                let other = &messages.owners[far as usize];
+                let cut = host < other && agreed.members.contains_key(other) && !joined.contains(&(*host, *other));
+                if cut {
+                    dead.push(Blame::Link(Link { node, dir }));
+                }
+            }
+        }
+        dead
+    }
+
+    /// Opens the jobs of the group that this host does not know, because it has just come, and ends those that the
+    /// group has ended without it.
+    async fn know_jobs(self: &Rc<Self>, order: &Order) {
+        let Some(messages) = &self.messages else { return };
+        let over: Vec<u32> = {
+            let jobs = self.jobs.borrow();
+            let over = jobs.iter().filter(|(id, job)| job.home.is_some() && !order.jobs.iter().any(|c| c.id() == **id));
+            over.map(|(id, _)| *id).collect()
+        };
+        for id in over {
+            tracing::info!(job = id, "the job had ended without this host");
+            let begun = |job: &Job| job.pes.iter().any(|pe| !matches!(pe, PeState::Waiting));
+            if self.jobs.borrow().get(&id).is_some_and(begun) {
+                // Perhaps only those that this host follows now have lost the job's home, which waits for the PEs here.
+                self.leave_job(id, "it went on with hosts that had lost the job's own");
+            }
+            self.end_job(id).await;
+        }
+        for card in order.jobs.iter().filter(|card| card.home != messages.me && !card.over) {
+            if self.jobs.borrow().contains_key(&card.id()) || self.agreement.closed.borrow().contains_key(&card.id()) {
+                continue;
+            }
+            // It may have been about to be opened.
+            self.forget_reservation(card.id());
+            if let Err(f) = self.open_from_card(card).await {
+                tracing::error!(
+                    job = card.id(),
+                    why = f.message,
+                    "cannot take part in a job; its packets cannot pass here"
+                );
+            }
+        }
+    }
+
+    /// A host has been on hold for long.
+    pub(crate) fn stuck(&self, from: u16, number: u64) {
+        let (a, Some(messages)) = (&self.agreement, &self.messages) else { return };
+        let life = messages.group().get(&from).copied();
+        if life.is_some_and(|life| a.agreed.borrow().expelled.contains(&(from, life))) {
+            return messages.tell(&[from], &Tell::Expelled);
+        }
+        if number >= a.number() {
+            a.promise_above(number);
+            a.again.set(true);
+            a.wake.notify_one();
+        }
+    }
+}

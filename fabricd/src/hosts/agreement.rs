@@ -1,0 +1,105 @@
+//! What hosts agree on, and how far this one has got with it. How they agree: [`super::agree`].
+
+use super::linkstate::Edge;
+use super::relay::COUNT_MAX;
+use crate::faults::fault::FaultSpec;
+use crate::jobs::card::JobCard;
+use abi::msg::Failure;
+use serde::{Deserialize, Serialize};
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, BTreeSet};
+use tokio::sync::{Notify, oneshot};
+use tokio::time::Instant;
+
+/// Number of a change, and the host that decides it.
+pub(crate) type Ballot = (u64, u16);
+
+/// What all hosts of a group have agreed on.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Agreed {
+    /// Of the change that made it so.
+    pub(crate) number: u64,
+    /// Hosts that take part, and the lives of their daemons.
+    pub(crate) members: BTreeMap<u16, u64>,
+    /// Trunks that carry links.
+    pub(crate) edges: BTreeSet<Edge>,
+    /// Daemons that did not answer in time.
+    pub(crate) expelled: BTreeSet<(u16, u64)>,
+    /// Faults of links and nodes, as text.
+    pub(crate) faults: Vec<String>,
+}
+
+/// A host's answer to "hold".
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Held {
+    pub(super) agreed: Agreed,
+    pub(super) ledger: Vec<u8>,
+    /// Jobs that were made on that host.
+    pub(super) jobs: Vec<JobCard>,
+}
+
+/// How to go on.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Order {
+    pub(super) ballot: Ballot,
+    pub(super) agreed: Agreed,
+    pub(super) ledger: Vec<u8>,
+    /// Every job of the group.
+    pub(super) jobs: Vec<JobCard>,
+}
+
+/// A fault command that waits for agreement.
+pub(super) struct PendingFault {
+    pub(super) text: String,
+    /// Void after a later change than this one.
+    pub(super) since: Option<u64>,
+    pub(super) done: oneshot::Sender<Result<(), Failure>>,
+}
+
+/// This host's part.
+#[derive(Default)]
+pub(crate) struct Agreement {
+    pub(crate) agreed: RefCell<Agreed>,
+    /// Nothing before this is listened to.
+    pub(super) promised: Cell<Ballot>,
+    /// Latest change this host has made.
+    pub(super) recovered: Cell<Ballot>,
+    /// Jobs that are over although changes up to these may name them.
+    pub(super) closed: RefCell<BTreeMap<u32, Ballot>>,
+    /// Since when nothing moves.
+    pub(crate) held: Cell<Option<Instant>>,
+    /// Another change is needed although nothing seems to have changed.
+    pub(super) again: Cell<bool>,
+    pub(super) pending: RefCell<Vec<PendingFault>>,
+    /// Something may have to be agreed on.
+    pub(crate) wake: Notify,
+}
+
+impl Agreement {
+    pub(crate) fn new(faults: &[FaultSpec]) -> Agreement {
+        let faults = faults.iter().filter(|f| f.after.is_none()).map(FaultSpec::to_string).collect();
+        Agreement { agreed: RefCell::new(Agreed { faults, ..Agreed::default() }), ..Agreement::default() }
+    }
+
+    pub(crate) fn number(&self) -> u64 {
+        self.agreed.borrow().number
+    }
+
+    pub(crate) fn promised(&self) -> Ballot {
+        self.promised.get()
+    }
+
+    /// The host that made a job has ended it, and names it for no change after `named`. One that it was named for may
+    /// still be on its way here, and must not bring the job back.
+    pub(crate) fn note_closed(&self, job: u32, named: Ballot) {
+        if named > self.recovered.get() {
+            self.closed.borrow_mut().insert(job, named);
+        }
+    }
+
+    /// The next change must have a higher number.
+    pub(super) fn promise_above(&self, number: u64) {
+        let (n, host) = self.promised.get();
+        self.promised.set((n.max(number.min(COUNT_MAX)), host));
+    }
+}

@@ -1,0 +1,108 @@
+//! Hosts that are lost, for jobs: those that can go on without them do, the others end and say why.
+
+use crate::daemon::Daemon;
+use abi::msg::Event;
+use std::rc::Rc;
+
+impl Daemon {
+    /// Nothing more comes from a host: jobs that were made there end here, and jobs with PEs there end everywhere.
+    pub(super) fn host_lost(self: &Rc<Self>, host: u16, why: &str) {
+        let Some(messages) = &self.messages else { return };
+        tracing::warn!(host = messages.name(host), why, "host lost");
+        self.streams.host_lost(host);
+        let reserved: Vec<u32> = {
+            let all = self.reservations.borrow();
+            all.iter().filter(|(_, r)| r.home == Some(host)).map(|(id, _)| *id).collect()
+        };
+        reserved.into_iter().for_each(|id| self.forget_reservation(id));
+        self.without_host(host, why);
+        self.agreement.wake.notify_one();
+    }
+
+    /// Hosts have come or gone for the network.
+    pub(crate) fn members_changed(self: &Rc<Self>) {
+        let Some(messages) = &self.messages else { return };
+        let members = self.agreement.agreed.borrow().members.clone();
+        for job in self.jobs.borrow_mut().values_mut() {
+            job.hosts = members.keys().copied().filter(|h| *h != messages.me).collect();
+        }
+        for host in (0..messages.hosts() as u16).filter(|h| !members.contains_key(h)) {
+            self.without_host(host, "it takes no part in the network any more");
+        }
+    }
+
+    /// Jobs go on without a host, if they can.
+    fn without_host(self: &Rc<Self>, host: u16, why: &str) {
+        let Some(messages) = &self.messages else { return };
+        let (mut homeless, mut cut) = (Vec::new(), Vec::new());
+        for (id, job) in self.jobs.borrow_mut().iter_mut() {
+            if job.home == Some(host) {
+                homeless.push(*id);
+            } else if job.memory.entries.iter().any(|e| messages.owners[e.node as usize] == host) {
+                cut.push(*id);
+            } else if job.hosts.contains(&host) {
+                job.hosts.retain(|h| *h != host);
+                let after = job.created.elapsed().as_secs_f64();
+                if job.home.is_some() {
+                    continue;
+                }
+                let note = format!(
+                    "host {}, which passed packets on, was lost {after:.1} s after the job began ({why}); what its links carried is not counted",
+                    messages.name(host)
+                );
+                job.note(self.users.limits(), note);
+            }
+        }
+        for id in homeless {
+            tracing::info!(job = id, host = messages.name(host), "the host that started the job is lost");
+            let daemon = self.clone();
+            tokio::task::spawn_local(async move { daemon.end_job(id).await });
+        }
+        for id in cut {
+            self.cut_off(id, host, why);
+        }
+    }
+
+    /// This host leaves a job, which cannot go on if PEs are here.
+    pub(crate) fn leave_job(&self, id: u32, why: &str) {
+        let needed = self.jobs.borrow().get(&id).is_some_and(|j| j.memory.pes_here() > 0);
+        if let Some(messages) = self.messages.as_ref().filter(|_| needed) {
+            self.cut_off(id, messages.me, why);
+        }
+    }
+
+    /// A job cannot go on without a host.
+    fn cut_off(&self, id: u32, host: u16, why: &str) {
+        let Some(messages) = &self.messages else { return };
+        let mut jobs = self.jobs.borrow_mut();
+        let Some(job) = jobs.get_mut(&id).filter(|job| !job.card.over) else { return };
+        job.card.over = true;
+        let there = |e: &&abi::job::PeEntry| messages.owners[e.node as usize] == host;
+        let shape = self.options.shape;
+        let nodes: Vec<String> = job.memory.entries.iter().filter(there).map(|e| shape.show(e.coords)).collect();
+        let after = job.created.elapsed().as_secs_f64();
+        let (me, name) = (messages.name(messages.me), messages.name(host));
+        let cause = match messages.trunk(host).filter(|s| !s.up) {
+            Some(s) => {
+                let silence = s.since.elapsed().as_secs_f64();
+                format!("{} (trunk {me} - {name}, heard last {silence:.1} s ago); {why}", s.why)
+            }
+            None => why.to_string(),
+        };
+        let reason = format!(
+            "{cause}; noticed by host {me} {after:.1} s after the job began; nodes of the job there: {}",
+            list(&nodes)
+        );
+        let host = name.to_string();
+        tracing::warn!(job = id, host, reason, "job cut off");
+        job.note(self.users.limits(), format!("host {host} was lost: {reason}"));
+        job.set_ended();
+        drop(jobs);
+        self.spread(id, Event::HostLost { job: id, host, reason });
+    }
+}
+
+fn list(nodes: &[String]) -> String {
+    let shown = nodes.iter().take(8).map(|n| format!("({n})")).collect::<Vec<_>>().join(" ");
+    if nodes.len() > 8 { format!("{shown} and {} more", nodes.len() - 8) } else { shown }
+}

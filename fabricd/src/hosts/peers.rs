@@ -1,0 +1,207 @@
+//! What the daemons of other hosts ask and tell, done.
+
+use super::messages::{Incoming, TrunkState};
+use super::protocol::{Answer, Ask, Message, Tell};
+use crate::daemon::Daemon;
+use crate::dataplane::TrunkEvent;
+use crate::failure::failure;
+use crate::jobs::job::{Owner, unknown};
+use crate::jobs::memory::StaticsError;
+use crate::jobs::placement::check_memory;
+use crate::users::accounts;
+use abi::job::JobState;
+use abi::msg::{Event, Failure};
+use std::rc::Rc;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// How long the end of a job may take.
+const ENDING: Duration = Duration::from_secs(2);
+
+impl Daemon {
+    /// Something came over a trunk, or became of one.
+    pub(crate) fn take_trunk_event(self: &Rc<Self>, word: TrunkEvent) {
+        let Some(messages) = &self.messages else { return };
+        let came = match word {
+            TrunkEvent::Message(neighbour, record) => {
+                let before = messages.changes();
+                let came = messages.receive(neighbour, &record);
+                if messages.changes() == before {
+                    return came.into_iter().for_each(|one| self.take_incoming(one));
+                }
+                came
+            }
+            TrunkEvent::Up(host, epoch) => {
+                tracing::info!(host = messages.name(host), epoch, "trunk up");
+                let since = Instant::now();
+                messages.set_trunk(host, TrunkState { up: true, epoch, why: String::new(), since })
+            }
+            TrunkEvent::Down(host, why, silence) => {
+                tracing::warn!(host = messages.name(host), why, ?silence, "trunk down");
+                let epoch = messages.trunk(host).map_or(0, |s| s.epoch);
+                messages.set_trunk(host, TrunkState { up: false, epoch, why, since: Instant::now() - silence })
+            }
+        };
+        came.into_iter().for_each(|one| self.take_incoming(one));
+        self.agreement.wake.notify_one();
+    }
+
+    fn take_incoming(self: &Rc<Self>, incoming: Incoming) {
+        match incoming {
+            Incoming::Message(host, message) => self.take_message(host, message),
+            Incoming::Stream(host, id, data) => self.streams.data(host, id, data),
+            Incoming::Lost(host, why) => self.host_lost(host, why),
+        }
+    }
+
+    fn take_message(self: &Rc<Self>, from: u16, message: Message) {
+        let Some(messages) = &self.messages else { return };
+        match message {
+            Message::Answer(id, answer) => messages.answered(from, id, answer),
+            Message::Tell(tell) => self.take_tell(from, tell),
+            Message::Ask(id, ask) => {
+                let daemon = self.clone();
+                tokio::task::spawn_local(async move {
+                    let answer = daemon.answer_host(from, ask).await;
+                    if let Some(messages) = &daemon.messages {
+                        messages.say(from, &Message::Answer(id, answer));
+                    }
+                });
+            }
+        }
+    }
+
+    pub(crate) async fn answer_host(self: &Rc<Self>, from: u16, ask: Ask) -> Result<Answer, Failure> {
+        match ask {
+            Ask::Reserve(new) => {
+                let here = self.machine.user(new.uid).await;
+                accounts::check_same(new.uid, new.user.as_deref(), here.as_deref())?;
+                // The job before it in its slot may still be ending here.
+                let until = Instant::now() + ENDING;
+                while self.slot_taken(new.slot) && Instant::now() < until {
+                    tokio::time::sleep(Duration::from_millis(1)).await;
+                }
+                if self.agreement.held.get().is_some() || self.agreement.number() != new.number {
+                    return Ok(Answer::Later);
+                }
+                let (endpoints, crowded, cores) = self.reserve(Some(from), new)?;
+                Ok(Answer::Reserved { endpoints, crowded, cores })
+            }
+            Ask::Open(open) => self.open(Owner::elsewhere(), open).await.map(|()| Answer::Done),
+            Ask::Report(id) => {
+                let report = self.report(id).await.ok_or_else(|| unknown(id))?;
+                Ok(Answer::Report(Box::new(report)))
+            }
+            Ask::Pairs(id, from, to) => self.pairs(id, (from, to)).await.map(Answer::Pairs).ok_or_else(|| unknown(id)),
+            Ask::Waits(id) => self.waits(id).map(Answer::Waits).ok_or_else(|| unknown(id)),
+            Ask::TreeLoad(id, tree, root, pes) => {
+                let slot = self.slot_of(id).ok_or_else(|| unknown(id))?;
+                let loaded = self.data.call(move |e| e.tree_load(slot, tree, root as usize, &pes)).await;
+                let refused = |why: String| failure(why, "use point-to-point collectives (--collectives p2p)");
+                match loaded {
+                    Ok(Ok(())) => Ok(Answer::Done),
+                    Ok(Err(why)) => Err(refused(why)),
+                    Err(dead) => Err(refused(dead.to_string())),
+                }
+            }
+            Ask::Lead(text, since) => self.lead(&text, since).await.map(|()| Answer::Done),
+            Ask::Hold(ballot) => Ok(self.hold(ballot).await),
+            Ask::Recover(order) => Ok(self.recover(*order).await),
+            Ask::Impair(request) => self.impair_for_host(request).await.map(|()| Answer::Done),
+            Ask::Forget(text) => self.forget_coming(&text).await.map(Answer::Forgot),
+            Ask::Agent(id, stream) => self.start_agent(from, id, stream).await.map(|()| Answer::Done),
+        }
+    }
+
+    pub(crate) fn slot_of(&self, id: u32) -> Option<u16> {
+        self.jobs.borrow().get(&id).map(|j| j.memory.slot)
+    }
+
+    fn take_tell(self: &Rc<Self>, from: u16, tell: Tell) {
+        match tell {
+            Tell::Close(id, named) => {
+                self.forget_reservation(id);
+                self.agreement.note_closed(id, named);
+                let daemon = self.clone();
+                tokio::task::spawn_local(async move { daemon.end_job(id).await });
+            }
+            Tell::Event(event) => self.take_event(from, event),
+            Tell::Seat(id, pe, word) => self.take_seat(id, pe, word),
+            Tell::Statics(id, segments) => self.take_statics(from, id, &segments),
+            Tell::TreeClose(id, tree) => {
+                if let Some(slot) = self.slot_of(id) {
+                    // Refused only if it is not the job's any more.
+                    self.data.spawn(move |engine| drop(engine.tree_close(slot, tree)));
+                }
+            }
+            Tell::StreamTaken(id, bytes) => self.streams.taken(from, id, bytes),
+            Tell::StreamEnd(id) => self.streams.ended(from, id),
+            Tell::Stuck(number) => self.stuck(from, number),
+            Tell::Expelled => self.leave_cluster(),
+        }
+    }
+
+    /// Something happened to a PE on another host.
+    fn take_event(self: &Rc<Self>, from: u16, event: Event) {
+        let (id, lost) = match &event {
+            Event::Abort { job, .. } | Event::HostLost { job, .. } => (*job, None),
+            Event::PeLost { job, pe, .. } => (*job, Some(*pe as usize)),
+            // Between a daemon and its own launchers.
+            Event::DaemonEnds { .. } => return,
+            Event::ChannelError { job, .. } => {
+                if let Some(job) = self.jobs.borrow().get(job).filter(|job| !job.card.over) {
+                    job.tell(event);
+                }
+                return;
+            }
+        };
+        let mut jobs = self.jobs.borrow_mut();
+        let Some(job) = jobs.get_mut(&id) else { return };
+        let host_lost = matches!(event, Event::HostLost { .. });
+        if host_lost && job.card.over {
+            // Several hosts notice it, each in its own way.
+            return;
+        }
+        if let (JobState::Running, Some(messages), Some(home)) = (job.memory.page.state(), &self.messages, job.home) {
+            // PEs here end because of it: the launcher must hear why before it hears of them, and what was said to it
+            // directly may be late.
+            if home != from {
+                messages.tell(&[home], &Tell::Event(event.clone()));
+            }
+        }
+        if let Event::Abort { pe, status, orderly: true, .. } = event {
+            job.memory.page.set_exit_status(status);
+            self.exit_all(job.memory.clone(), pe as usize);
+        }
+        job.set_ended();
+        job.card.over |= host_lost;
+        if let Some(pe) = lost {
+            let slot = job.memory.slot;
+            self.data.spawn(move |engine| engine.lost_elsewhere(slot, pe));
+        }
+        job.tell(event);
+    }
+
+    /// All PEs must have the same static data: the layout of the first one holds everywhere.
+    fn take_statics(&self, from: u16, id: u32, segments: &[u64]) {
+        let jobs = self.jobs.borrow();
+        let Some(job) = jobs.get(&id) else { return };
+        let stride = segments.iter().fold(0u64, |sum, s| sum.saturating_add(*s));
+        let limits = self.machine.memory_limits(self.options.memory_limit);
+        let room = check_memory(stride, job.memory.pes_here() as u32, &limits).map_err(|f| f.message);
+        let result = room.and_then(|room| {
+            job.memory.set_statics(segments, room).map_err(|e| match e {
+                StaticsError::Mismatch(_) => "its PEs run a different executable than those here".into(),
+                StaticsError::Malformed => "its static segments are not whole pages or too large".into(),
+                StaticsError::Io(e) => format!("no memory for static data: {e}"),
+            })
+        });
+        if let Err(why) = result {
+            let host = self.messages.as_ref().map_or("?", |s| s.name(from));
+            let reason = format!("host {host}: {why}; use the same executable on all hosts");
+            job.set_ended();
+            drop(jobs);
+            self.spread(id, Event::Abort { job: id, pe: 0, status: 1, reason, orderly: false });
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! What the daemons of a cluster ask, answer and tell each other.
+
+use super::agreement::{Ballot, Held, Order};
+use crate::faults::trunk::TrunkRequest;
+use crate::jobs::card::{NewJob, OpenJob};
+use abi::msg::{CoreAdvice, Event, Failure, Pairs, Report, Wait};
+use serde::{Deserialize, Serialize};
+
+/// What daemons say to each other.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Message {
+    /// A question, answered by [`Message::Answer`] with the same number.
+    Ask(u64, Ask),
+    /// The answer.
+    Answer(u64, Result<Answer, Failure>),
+    /// No answer is expected.
+    Tell(Tell),
+}
+
+/// A question.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Ask {
+    /// First phase of a new job: take what its PEs on your nodes need.
+    Reserve(NewJob),
+    /// Second phase: every host could, so open it.
+    Open(OpenJob),
+    /// Traffic of a job, as you have counted it.
+    Report(u32),
+    /// Traffic of a job between pairs of PEs, from this source and target on: (job, source, target).
+    Pairs(u32, u32, u32),
+    /// What your PEs of a job wait for.
+    Waits(u32),
+    /// Load a tree of a job: (job, tree, root, PEs).
+    TreeLoad(u32, u8, u32, Vec<u32>),
+    /// Have this fault command done everywhere: you decide the order. It is void after a later change than the given one.
+    Lead(String, Option<u64>),
+    /// Let nothing move any more, and say what you know.
+    Hold(Ballot),
+    /// Go on like this.
+    Recover(Box<Order>),
+    /// Do this to your trunks.
+    Impair(TrunkRequest),
+    /// Forget the faults that this command ends and whose time has not come.
+    Forget(String),
+    /// Start the launcher's other half for your PEs of a job; its input and output are this stream.
+    Agent(u32, u64),
+}
+
+/// An answer.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Answer {
+    Done,
+    Reserved {
+        /// Endpoint of each PE that lives there, in order of PE.
+        endpoints: Vec<u16>,
+        crowded: bool,
+        cores: CoreAdvice,
+    },
+    Report(Box<Report>),
+    Pairs(Pairs),
+    Waits(Vec<Wait>),
+    /// Whether there was anything.
+    Forgot(bool),
+    /// Not now: an agreement is under way.
+    Later,
+    Held(Box<Held>),
+    /// Another one has been promised more.
+    Refused(Ballot),
+    /// Cannot follow.
+    Unable,
+}
+
+/// A statement.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Tell {
+    /// A job of mine is over, or will not be. I have promised this ballot, and shall not name the job for a later one.
+    Close(u32, Ballot),
+    /// Something happened to a PE of mine that ends the job or concerns its owner.
+    Event(Event),
+    /// The seat of a PE of mine has changed: (job, PE, [`abi::job::Seat::to_word`]).
+    Seat(u32, u32, u32),
+    /// Static segments of the first PE of mine.
+    Statics(u32, Vec<u64>),
+    /// A tree of a job is given back.
+    TreeClose(u32, u8),
+    /// So many bytes of a stream were taken.
+    StreamTaken(u64, u32),
+    /// No more bytes will come on this stream.
+    StreamEnd(u64),
+    /// I have been on hold since this ballot.
+    Stuck(u64),
+    /// The others go on without you: you did not answer.
+    Expelled,
+}

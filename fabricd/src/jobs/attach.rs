@@ -1,0 +1,216 @@
+//! Processes become PEs of a job, and leave it.
+
+use super::job::{Attached, Job, PeState, show_segments};
+use super::memory::{JobMemory, PeFds, PeMemory, StaticsError};
+use super::placement::check_memory;
+use crate::daemon::Daemon;
+use crate::failure::{failure, no_memory};
+use crate::hosts::protocol::Tell;
+use abi::ABI_VERSION;
+use abi::job::Seat;
+use abi::msg::{Event, Failure};
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// Most symmetric static segments of one executable.
+const SEGMENTS_MAX: usize = 64;
+/// Longest abort reason that is passed on.
+const REASON_MAX: usize = 1024;
+
+impl Daemon {
+    /// Checks an attach request and makes the PE's own memory.
+    pub(crate) fn claim(
+        &self,
+        uid: u32,
+        (abi, id, key, pe): (u32, u32, &str, u32),
+        statics: &[u64],
+    ) -> Result<(Arc<JobMemory>, Arc<PeMemory>, PeFds), Failure> {
+        if abi != ABI_VERSION {
+            return Err(failure(
+                format!("the program speaks ABI version {abi}, the daemon {ABI_VERSION}"),
+                "rebuild the program, or use the library and the daemon of one release",
+            ));
+        }
+        let mut jobs = self.jobs.borrow_mut();
+        let job = jobs
+            .get_mut(&id)
+            .ok_or_else(|| failure(format!("there is no job {id}"), "start the program with `angara run`"))?;
+        if job.uid != uid {
+            return Err(failure(
+                format!("job {id} belongs to user {}, this process to user {}", job.uid, uid),
+                "run the program as the user who created the job",
+            ));
+        }
+        if job.key != key {
+            return Err(failure(format!("wrong key for job {id}"), "start the program with `angara run`"));
+        }
+        let index = pe as usize;
+        let pes = job.pes.len();
+        match job.pes.get(index) {
+            None => {
+                return Err(failure(
+                    format!("PE {pe} is out of range: job {id} has {pes} PEs"),
+                    format!("use PE 0 to {}", pes - 1),
+                ));
+            }
+            Some(PeState::Waiting) if !job.memory.here[index] => {
+                return Err(failure(
+                    format!("PE {pe} of job {id} lives on another host"),
+                    "start it there (`angara run` does)",
+                ));
+            }
+            Some(PeState::Waiting) => {}
+            Some(PeState::Attaching | PeState::Attached(_)) => {
+                return Err(failure(
+                    format!("PE {pe} of job {id} is attached already"),
+                    "start one process per PE; a child process that uses SHMEM itself needs its own `angara run`",
+                ));
+            }
+            Some(PeState::Gone) => {
+                return Err(failure(
+                    format!("PE {pe} of job {id} has already finished"),
+                    "a job runs one program; start another job for the next one",
+                ));
+            }
+        }
+        let first = job.memory.statics().is_none();
+        self.check_statics(&job.memory, statics)?;
+        if let Some(messages) = self.messages.as_ref().filter(|_| first) {
+            messages.tell(&job.hosts, &Tell::Statics(id, statics.to_vec()));
+        }
+        let (memory, fds) = PeMemory::create(&job.memory, index).map_err(|e| no_memory(&format!("PE {pe}"), &e))?;
+        job.pes[index] = PeState::Attaching;
+        Ok((job.memory.clone(), Arc::new(memory), fds))
+    }
+
+    fn check_statics(&self, memory: &JobMemory, statics: &[u64]) -> Result<(), Failure> {
+        if statics.len() > SEGMENTS_MAX {
+            return Err(failure(
+                format!("{} static segments; at most {SEGMENTS_MAX} are supported", statics.len()),
+                "link fewer libraries with symmetric static data",
+            ));
+        }
+        let stride = statics.iter().fold(0u64, |sum, &s| sum.saturating_add(s));
+        let limits = self.machine.memory_limits(self.options.memory_limit);
+        let bytes = check_memory(stride, memory.pes_here() as u32, &limits)?;
+        memory.set_statics(statics, bytes).map_err(|e| match e {
+            StaticsError::Malformed => failure(
+                format!("{} are not whole pages", show_segments(statics)),
+                "check that client and daemon are of the same version",
+            ),
+            StaticsError::Mismatch(first) => failure(
+                format!(
+                    "this process has {}, the first PE of job {} has {}: it runs a different executable",
+                    show_segments(statics),
+                    memory.id,
+                    show_segments(&first)
+                ),
+                "run the same executable on every PE",
+            ),
+            StaticsError::Io(e) => no_memory(&format!("the global variables of job {}", memory.id), &e),
+        })
+    }
+
+    /// Registers the channel of a PE with the data plane; the register page of its node.
+    pub(crate) async fn attach(
+        self: &Rc<Self>,
+        job: &Arc<JobMemory>,
+        pe: &Arc<PeMemory>,
+        attached: Attached,
+    ) -> Result<OwnedFd, Failure> {
+        let (slot, for_engine) = (job.slot, pe.clone());
+        let csr = match self.data.call(move |engine| engine.attach(slot, for_engine)).await {
+            Ok(Ok(csr)) => csr,
+            Ok(Err(e)) => return Err(failure(format!("cannot attach PE {}: {e}", pe.pe), "start the job again")),
+            Err(dead) => return Err(failure(dead.to_string(), "restart the daemon")),
+        };
+        // The job may have ended while the data plane was busy.
+        self.with_job(job, |j| {
+            j.pes[pe.pe] = PeState::Attached(Rc::new(attached));
+        });
+        if self.has_job(job) {
+            self.change_seat(job.id, pe.pe, |_| Seat::TAKEN);
+        }
+        tracing::debug!(job = job.id, pe = pe.pe, "attached");
+        Ok(csr)
+    }
+
+    /// A PE asks to end its job.
+    pub(crate) fn abort(
+        self: &Rc<Self>,
+        uid: u32,
+        (memory, pe): (&Arc<JobMemory>, usize),
+        status: i32,
+        mut reason: String,
+        orderly: bool,
+    ) {
+        if !self.has_job(memory) {
+            return;
+        }
+        let job = memory.id;
+        truncate(&mut reason, REASON_MAX);
+        self.log_of(uid, |left_out| {
+            tracing::info!(job, pe, status, reason, left_out, "a PE asked to end the job");
+        });
+        self.with_job(memory, |j| {
+            let note = format!("PE {pe} ended the job with status {status}: {reason}");
+            j.note(self.users.limits(), note);
+            if orderly {
+                j.memory.page.set_exit_status(status);
+            }
+            j.set_ended();
+        });
+        if orderly {
+            self.exit_all(memory.clone(), pe);
+        }
+        self.spread(job, Event::Abort { job, pe: pe as u32, status, reason, orderly });
+    }
+
+    /// Whether this very job goes on here. Its number alone does not say so: a home that was started again counts from 1.
+    pub(crate) fn has_job(&self, memory: &Arc<JobMemory>) -> bool {
+        self.jobs.borrow().get(&memory.id).is_some_and(|job| Arc::ptr_eq(&job.memory, memory))
+    }
+
+    /// Does something to a job that goes on.
+    pub(crate) fn with_job(&self, memory: &Arc<JobMemory>, f: impl FnOnce(&mut Job)) {
+        if let Some(job) = self.jobs.borrow_mut().get_mut(&memory.id).filter(|job| Arc::ptr_eq(&job.memory, memory)) {
+            f(job);
+        }
+    }
+
+    /// Takes the PE out of its job. `lost`: without a goodbye.
+    pub(crate) async fn unseat(self: &Rc<Self>, uid: u32, (memory, pe): (&Arc<JobMemory>, usize), lost: bool) {
+        if !self.has_job(memory) {
+            return; // the network has forgotten its PEs with it
+        }
+        let (id, slot) = (memory.id, memory.slot);
+        self.with_job(memory, |job| {
+            job.pes[pe] = PeState::Gone;
+            if lost {
+                job.set_ended();
+            }
+        });
+        self.change_seat(id, pe, Seat::leave);
+        if self.data.call(move |engine| engine.detach((slot, id), pe, lost)).await.is_err() {
+            tracing::debug!(job = id, pe, "the data plane is gone");
+        }
+        tracing::debug!(job = id, pe, lost, "detached");
+        if lost && self.has_job(memory) {
+            self.with_job(memory, |job| {
+                let node = job.memory.entries[pe].node;
+                self.log_of(uid, |left_out| tracing::info!(job = id, pe, node, left_out, "PE lost"));
+                job.note(self.users.limits(), format!("PE {pe} on node {node} was lost"));
+            });
+            let node = memory.entries[pe].node;
+            self.spread(id, Event::PeLost { job: id, pe: pe as u32, node, finalized: false });
+        }
+    }
+}
+
+fn truncate(text: &mut String, max: usize) {
+    if text.len() > max {
+        let end = (0..=max).rev().find(|&i| text.is_char_boundary(i)).unwrap_or(0);
+        text.truncate(end);
+    }
+}

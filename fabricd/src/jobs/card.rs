@@ -1,0 +1,50 @@
+//! A job as hosts tell each other of it.
+
+use abi::job::Barrier;
+use abi::msg::JobSpec;
+use abi::torus::NodeId;
+use serde::{Deserialize, Serialize};
+
+/// A job about to be made.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub(crate) struct NewJob {
+    pub(crate) id: u32,
+    pub(crate) slot: u16,
+    pub(crate) generation: u16,
+    pub(crate) uid: u32,
+    /// Name of that user, where the job was asked for.
+    pub(crate) user: Option<String>,
+    pub(crate) key: String,
+    pub(crate) spec: JobSpec,
+    pub(crate) nodes: Vec<NodeId>,
+    pub(crate) heap_stride: u64,
+    /// Of the latest change, which must be the same on all hosts.
+    pub(crate) number: u64,
+}
+
+/// What is known when every host has reserved its share.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub(crate) struct OpenJob {
+    pub(crate) id: u32,
+    /// Endpoint of each PE.
+    pub(crate) endpoints: Vec<u16>,
+    pub(crate) barrier: Barrier,
+    /// Hosts that know the job.
+    pub(crate) hosts: Vec<u16>,
+}
+
+/// All another host must know to let packets of a job pass.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub(crate) struct JobCard {
+    pub(crate) home: u16,
+    /// The job cannot go on and is about to end: nobody else needs to know it.
+    pub(crate) over: bool,
+    pub(super) new: NewJob,
+    pub(super) open: OpenJob,
+}
+
+impl JobCard {
+    pub(crate) fn id(&self) -> u32 {
+        self.new.id
+    }
+}

@@ -1,0 +1,379 @@
+//! Making a job: on this host alone, or on every host of the cluster that takes part in the network.
+//!
+//! Two phases. First every host reserves what the PEs on its nodes need (endpoints, memory, descriptors)
+//! and may refuse; then every host opens the job in its part of the network, under the same id, slot,
+//! generation and key. If anybody refuses, everybody forgets the job again. Hosts without a PE of the job
+//! take part, because its packets may pass through them; a host that comes later opens it then.
+
+use super::card::{JobCard, NewJob, OpenJob};
+use super::job::{Job, Owner, PeState, random_key};
+use super::memory::{Identity, JobMemory};
+use super::plan::{Layout, Reservation, Site, barrier, layout, reserve};
+use crate::daemon::Daemon;
+use crate::failure::{failure, no_memory};
+use crate::hosts::protocol::{Answer, Ask};
+use crate::users::quota::{Limit, raise};
+use crate::users::usage::is_operator;
+use abi::job::{Collectives, Geometry, PeEntry, Seat};
+use abi::msg::{CoreAdvice, Failure, JobHost, JobSpec, Path, Reply};
+use abi::torus::NodeId;
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// How often a job is tried to be made while hosts come and go, and how long between.
+const ATTEMPTS: usize = 50;
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// A host's answer in the first phase.
+struct Offer {
+    host: u16,
+    endpoints: Vec<u16>,
+    crowded: bool,
+    cores: CoreAdvice,
+}
+
+impl Daemon {
+    /// Creates a job owned by a control connection, on this host and all that take part in the network.
+    pub(crate) async fn create_job(&self, uid: u32, owner: Owner, spec: JobSpec) -> Result<Reply, Failure> {
+        self.had_jobs.set(true);
+        for _ in 0..ATTEMPTS {
+            let number = self.agreed().await?;
+            let new = self.plan_job(number, uid, &spec).await?;
+            let others: Vec<u16> = self.agreement.agreed.borrow().members.keys().copied().collect();
+            let others: Vec<u16> =
+                others.into_iter().filter(|h| self.messages.as_ref().is_some_and(|s| s.me != *h)).collect();
+            let made = self.make(&new, owner.clone(), &others).await;
+            // A host that comes in the middle would not know of the job.
+            let undisturbed = self.is_settled() && self.agreement.number() == number;
+            let refused = match made {
+                Ok(Some(reply)) if undisturbed => return Ok(reply),
+                Err(f) if undisturbed => Some(f),
+                _ => None,
+            };
+            self.forget_reservation(new.id);
+            self.tell_closed(new.id, &others);
+            self.end_job(new.id).await;
+            if let Some(f) = refused {
+                return Err(f);
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+        Err(failure("hosts of the cluster come and go all the time", "see `angara cluster status`; try again"))
+    }
+
+    /// What all hosts must agree on.
+    async fn plan_job(&self, number: u64, uid: u32, spec: &JobSpec) -> Result<NewJob, Failure> {
+        self.check_share(uid, spec)?;
+        let taken = self.taken();
+        let layout = match &self.messages {
+            None => layout(&self.site(), spec, &self.hosted, &taken)?,
+            Some(messages) => {
+                let members = self.agreement.agreed.borrow().members.clone();
+                let there = |node: &u32| members.contains_key(&messages.owners[*node as usize]);
+                let available: Vec<u32> = (0..self.options.shape.nodes() as u32).filter(there).collect();
+                layout(&self.site(), spec, &available, &taken).map_err(|f| {
+                    let missing: Vec<&str> = (0..messages.hosts() as u16)
+                        .filter(|h| !members.contains_key(h))
+                        .map(|h| messages.name(h))
+                        .collect();
+                    match missing.is_empty() {
+                        true => f,
+                        false => Failure {
+                            message: format!("{}; not in the network now: {}", f.message, missing.join(", ")),
+                            remedy: format!("start fabricd there or {}; see `angara cluster status`", f.remedy),
+                        },
+                    }
+                })?
+            }
+        };
+        let system = |e: io::Error| no_memory("the job", &e);
+        let user = if self.messages.is_some() { self.machine.user(uid).await } else { None };
+        // A tree in use does not outlive a change of routes, and in a cluster those happen by themselves.
+        let collectives = match spec.collectives {
+            Collectives::Auto if self.messages.is_some() => Collectives::P2p,
+            chosen => chosen,
+        };
+        // Nobody else is given the slot: there is no `await` from here until it is reserved.
+        Ok(NewJob {
+            id: self.fresh_job(),
+            slot: self.free_slot()?,
+            generation: self.fresh_generation(),
+            uid,
+            user,
+            key: random_key(&*self.machine).map_err(system)?,
+            spec: JobSpec { collectives, ..spec.clone() },
+            nodes: layout.nodes,
+            heap_stride: layout.heap_stride as u64,
+            number,
+        })
+    }
+
+    /// PEs on each node, of jobs that run and of those being made.
+    fn taken(&self) -> BTreeMap<NodeId, u32> {
+        let (jobs, reservations) = (self.jobs.borrow(), self.reservations.borrow());
+        let running = jobs.values().flat_map(|j| j.memory.entries.iter().map(|e| e.node));
+        let mut taken = BTreeMap::new();
+        for node in running.chain(reservations.values().flat_map(|r| r.new.nodes.iter().copied())) {
+            *taken.entry(node).or_default() += 1;
+        }
+        taken
+    }
+
+    /// Refuses what is more than one user may have. Those who could raise the limits may have any number of jobs and PEs.
+    fn check_share(&self, uid: u32, spec: &JobSpec) -> Result<(), Failure> {
+        let limits = self.users.limits();
+        let (name, most) = (spec.name.len() as u64, limits.get(Limit::Name));
+        if name > most {
+            return Err(failure(
+                format!("the name of the job has {name} bytes; at most {most} are kept"),
+                format!("give it a shorter one, or {}", raise(Limit::Name)),
+            ));
+        }
+        if is_operator(uid) {
+            return Ok(());
+        }
+        let (jobs, reservations) = (self.jobs.borrow(), self.reservations.borrow());
+        let running = jobs.values().filter(|j| j.uid == uid).map(|j| j.spec.pes);
+        let coming = reservations.values().filter(|r| r.new.uid == uid).map(|r| r.new.spec.pes);
+        let (count, pes) = running.chain(coming).fold((0, 0), |(n, sum), pes| (n + 1, sum + u64::from(pes)));
+        let (most_jobs, channels) = (limits.get(Limit::Jobs), self.channels());
+        let most = limits.pes(channels);
+        if count >= most_jobs {
+            return Err(failure(
+                format!("user {uid} has {count} jobs here, as many as one user may have"),
+                format!("end one, or {}", raise(Limit::Jobs)),
+            ));
+        }
+        if pes + u64::from(spec.pes) > most {
+            return Err(failure(
+                format!(
+                    "user {uid} has {pes} PEs here and asks for {} more; one user may have {most} of {channels}",
+                    spec.pes
+                ),
+                format!("start fewer, end another job, or {}", raise(Limit::Pes)),
+            ));
+        }
+        Ok(())
+    }
+
+    /// Injection channels of all nodes on which a PE may be placed.
+    fn channels(&self) -> u64 {
+        let nodes = if self.messages.is_some() { self.options.shape.nodes() } else { self.hosted.len() };
+        nodes as u64 * u64::from(self.options.channels)
+    }
+
+    /// `None`: another host is about to agree on something.
+    async fn make(&self, new: &NewJob, owner: Owner, others: &[u16]) -> Result<Option<Reply>, Failure> {
+        let me = self.messages.as_ref().map_or(0, |s| s.me);
+        let (endpoints, crowded, cores) = self.reserve(None, new.clone())?;
+        let mut offers = vec![Offer { host: me, endpoints, crowded, cores: cores.clone() }];
+        for &host in others {
+            let messages = self.messages.as_ref().expect("there are other hosts");
+            match messages.ask(host, Ask::Reserve(new.clone())).await.map_err(|f| from_host(messages.name(host), f))? {
+                Answer::Reserved { endpoints, crowded, cores } => {
+                    offers.push(Offer { host, endpoints, crowded, cores });
+                }
+                Answer::Later => return Ok(None),
+                other => return Err(confused(messages.name(host), &other)),
+            }
+        }
+        let owner_of = |pe: usize| self.messages.as_ref().map_or(0, |s| s.owners[new.nodes[pe] as usize]);
+        let mut endpoints = vec![0u16; new.nodes.len()];
+        let mut remote = Vec::new();
+        for offer in &offers {
+            let pes: Vec<usize> = (0..new.nodes.len()).filter(|pe| owner_of(*pe) == offer.host).collect();
+            if pes.len() != offer.endpoints.len() {
+                return Err(failure(
+                    "the hosts disagree on who lives where",
+                    "give all hosts of the cluster the same cluster file",
+                ));
+            }
+            pes.iter().zip(&offer.endpoints).for_each(|(pe, endpoint)| endpoints[*pe] = *endpoint);
+            if let Some(messages) = self.messages.as_ref().filter(|_| offer.host != me && !pes.is_empty()) {
+                remote.push(JobHost {
+                    host: messages.name(offer.host).into(),
+                    pes: pes.iter().map(|pe| *pe as u32).collect(),
+                    cores: offer.cores.clone(),
+                });
+            }
+        }
+        let spans = !remote.is_empty();
+        let crowded = offers.iter().any(|o| o.crowded);
+        let barrier = barrier(&new.spec, self.options.shape, &new.nodes, crowded, spans)?;
+        let hosts = offers.iter().map(|o| o.host).collect();
+        let open = OpenJob { id: new.id, endpoints, barrier, hosts };
+        for &host in others {
+            let messages = self.messages.as_ref().expect("there are other hosts");
+            messages.ask(host, Ask::Open(open.clone())).await.map_err(|f| from_host(messages.name(host), f))?;
+        }
+        self.open(owner, open).await?;
+        let (job, key, placement) = (new.id, new.key.clone(), new.nodes.clone());
+        Ok(Some(Reply::Job { job, key, placement, cores, remote }))
+    }
+
+    /// What this host has for jobs.
+    fn site(&self) -> Site<'_> {
+        Site {
+            shape: self.options.shape,
+            hosted: &self.hosted,
+            channels: self.options.channels,
+            memory_limit: self.options.memory_limit,
+            machine: &*self.machine,
+            running: self.jobs.borrow().values().map(|j| j.memory.pes_here()).sum(),
+        }
+    }
+
+    /// Takes part in a job that the others have had before this host came.
+    pub(crate) async fn open_from_card(&self, card: &JobCard) -> Result<(), Failure> {
+        self.reserve(Some(card.home), card.new.clone())?;
+        self.open(Owner::elsewhere(), card.open.clone()).await
+    }
+
+    /// First phase: endpoints of the PEs here, whether they are too many for the cores, and which cores to take.
+    pub(crate) fn reserve(&self, home: Option<u16>, new: NewJob) -> Result<(Vec<u16>, bool, CoreAdvice), Failure> {
+        if let Some(node) = new.nodes.iter().find(|n| **n as usize >= self.options.shape.nodes()) {
+            return Err(failure(format!("there is no node {node}"), "give all hosts the same cluster file"));
+        }
+        if self.slot_taken(new.slot) || self.jobs.borrow().contains_key(&new.id) {
+            return Err(failure(format!("job {} or its slot is in use already", new.id), "try again"));
+        }
+        let layout = Layout { nodes: new.nodes.clone(), heap_stride: new.heap_stride as usize };
+        let share = reserve(&self.site(), &new.spec, &layout, &mut self.endpoints.borrow_mut())?;
+        let endpoints = share.entries.iter().map(|e| e.endpoint).collect();
+        let elsewhere = new.nodes.len() > share.pes.len();
+        let busy = if elsewhere || new.spec.path == Path::Ring { self.options.cores.clone() } else { Vec::new() };
+        let cores = CoreAdvice { first: self.next_core.get() as u32, busy };
+        self.next_core.set((self.next_core.get() + share.pes.len()) % self.cores);
+        let crowded = share.crowded;
+        self.reservations.borrow_mut().insert(new.id, Reservation { home, new, share });
+        Ok((endpoints, crowded, cores))
+    }
+
+    /// Second phase: the job exists from now on.
+    pub(crate) async fn open(&self, owner: Owner, open: OpenJob) -> Result<(), Failure> {
+        let reservation = self.reservations.borrow_mut().remove(&open.id);
+        let Some(Reservation { home, new, share }) = reservation else {
+            return Err(failure(format!("nothing is reserved for job {}", open.id), "try again"));
+        };
+        let give_back = || self.endpoints.borrow_mut().give_back(&share.entries);
+        if open.endpoints.len() != new.nodes.len() {
+            give_back();
+            return Err(failure("not one endpoint for each PE", "use daemons of one version"));
+        }
+        if share.pes.iter().zip(&share.entries).any(|(pe, entry)| open.endpoints[*pe] != entry.endpoint) {
+            // A job that has ended here, in an order from before: its endpoints may be others' by now.
+            give_back();
+            return Err(failure("its PEs here have other endpoints now", "start the job again"));
+        }
+        let shape = self.options.shape;
+        let geometry = Geometry {
+            pes: new.nodes.len(),
+            shape,
+            heap_stride: new.heap_stride as usize,
+            static_stride: 0,
+            barrier: open.barrier,
+            collectives: new.spec.collectives,
+            crowded: share.crowded,
+        };
+        let entry =
+            |(&node, &endpoint): (&u32, &u16)| PeEntry { node, coords: shape.coords(node), endpoint, seat: Seat::FREE };
+        let entries: Vec<PeEntry> = new.nodes.iter().zip(&open.endpoints).map(entry).collect();
+        let mut here = vec![false; entries.len()];
+        share.pes.iter().for_each(|pe| here[*pe] = true);
+        let identity = Identity { id: new.id, slot: new.slot, generation: new.generation };
+        let memory = JobMemory::create(identity, &geometry, entries, here, new.spec.path == Path::Ring);
+        let memory = Arc::new(memory.map_err(|e| {
+            give_back();
+            no_memory("the job", &e)
+        })?);
+        let (id, uid) = (new.id, new.uid);
+        self.log_of(uid, |left_out| {
+            let spec = &new.spec;
+            tracing::info!(job = id, name = spec.name, pes = spec.pes, path = ?spec.path, uid, left_out, "job created");
+        });
+        let me = self.messages.as_ref().map_or(0, |s| s.me);
+        let card = JobCard { home: home.unwrap_or(me), over: false, new: new.clone(), open: open.clone() };
+        let job = Job {
+            card,
+            key: new.key,
+            uid,
+            user: new.user,
+            spec: new.spec,
+            pes: (0..memory.pes).map(|_| PeState::Waiting).collect(),
+            memory: memory.clone(),
+            owner,
+            created: Instant::now(),
+            notes: Vec::new(),
+            notes_left_out: 0,
+            watched: false,
+            home,
+            hosts: open.hosts.into_iter().filter(|h| *h != me).collect(),
+        };
+        // Entered before the await so that the slot is taken.
+        self.jobs.borrow_mut().insert(id, job);
+        let opened = self.data.call(move |engine| engine.open_job(memory)).await;
+        let refused = match opened {
+            Ok(Ok(())) => return Ok(()),
+            Ok(Err(why)) => why,
+            Err(dead) => dead.to_string(),
+        };
+        self.end_job(id).await;
+        Err(failure(
+            format!("the network refused the job: {refused}"),
+            "clear faults (`angara fault all clear`) or restart the daemon",
+        ))
+    }
+
+    /// Gives back what was reserved for a job that will not be.
+    pub(crate) fn forget_reservation(&self, id: u32) {
+        if let Some(r) = self.reservations.borrow_mut().remove(&id) {
+            self.endpoints.borrow_mut().give_back(&r.share.entries);
+        }
+    }
+
+    /// Jobs are made anew if hosts change meanwhile, so what was reserved before a change is of no use to anybody.
+    pub(crate) fn forget_reservations_before(&self, number: u64) {
+        let old: Vec<u32> =
+            self.reservations.borrow().iter().filter(|(_, r)| r.new.number < number).map(|(id, _)| *id).collect();
+        old.into_iter().for_each(|id| self.forget_reservation(id));
+    }
+
+    pub(crate) fn slot_taken(&self, slot: u16) -> bool {
+        self.jobs.borrow().values().any(|j| j.memory.slot == slot)
+            || self.reservations.borrow().values().any(|r| r.slot() == slot)
+    }
+
+    /// A free slot that no other host gives away.
+    fn free_slot(&self) -> Result<u16, Failure> {
+        let (me, hosts) = self.messages.as_ref().map_or((0, 1), |s| (s.me, s.hosts()));
+        (me..fabric::JOBS_MAX as u16)
+            .step_by(hosts)
+            .find(|s| !self.slot_taken(*s))
+            .ok_or_else(|| failure("no job slot is free", "wait for another job to end"))
+    }
+
+    /// An id that no other host gives away.
+    fn fresh_job(&self) -> u32 {
+        let n = self.next_job.get();
+        self.next_job.set(n.wrapping_add(1).max(1));
+        self.messages.as_ref().map_or(n, |s| n.wrapping_mul(s.hosts() as u32).wrapping_add(s.me as u32))
+    }
+
+    fn fresh_generation(&self) -> u16 {
+        let n = self.next_generation.get().wrapping_add(1);
+        self.next_generation.set(n);
+        n
+    }
+}
+
+fn from_host(name: &str, f: Failure) -> Failure {
+    Failure { message: format!("host {name}: {}", f.message), ..f }
+}
+
+fn confused(name: &str, answer: &Answer) -> Failure {
+    tracing::warn!(host = name, ?answer, "an answer to another question");
+    failure(format!("host {name} gave an unexpected answer"), "use daemons of one version")
+}

@@ -1,0 +1,224 @@
+//! A job as the control plane sees it: its memory, its PEs, its owner.
+
+use super::card::JobCard;
+use super::memory::JobMemory;
+use crate::failure::failure;
+use crate::machine::Machine;
+use crate::users::quota::{Limit, Limits};
+use abi::job::JobState;
+use abi::msg::{Event, Failure, JobSpec, JobStatus};
+use abi::text::show_bytes;
+use abi::torus::NodeId;
+use abi::wait::Linux;
+use rustix::process::{Signal, geteuid, pidfd_send_signal};
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
+use std::sync::Arc;
+use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::time::Instant;
+
+/// One job.
+pub(crate) struct Job {
+    /// 32 hexadecimal digits.
+    pub(crate) key: String,
+    /// Who may attach.
+    pub(crate) uid: u32,
+    /// That user's name on the host where the job was created.
+    pub(crate) user: Option<String>,
+    /// What was asked for.
+    pub(crate) spec: JobSpec,
+    /// Its memory.
+    pub(crate) memory: Arc<JobMemory>,
+    /// Its PEs.
+    pub(crate) pes: Vec<PeState>,
+    /// Control connection that gets its events and whose end ends it.
+    pub(crate) owner: Owner,
+    /// When it was created.
+    pub(crate) created: Instant,
+    /// Things to know, for the report, and how many more there were.
+    pub(crate) notes: Vec<String>,
+    pub(crate) notes_left_out: u64,
+    /// Somebody has left, and whether the others wait for it is being watched.
+    pub(crate) watched: bool,
+    /// Host whose daemon created the job, if it is another one.
+    pub(crate) home: Option<u16>,
+    /// Other hosts that know the job.
+    pub(crate) hosts: Vec<u16>,
+    /// For hosts that come later.
+    pub(crate) card: JobCard,
+}
+
+/// A control connection, as jobs see it.
+#[derive(Clone)]
+pub(crate) struct Owner {
+    pub(crate) connection: u64,
+    /// Process at its other end; never killed for its own job's end.
+    pub(crate) pid: Option<i32>,
+    pub(crate) lines: mpsc::Sender<Outgoing>,
+    /// Told when it does not take its events: then it is closed.
+    pub(crate) overrun: Rc<Notify>,
+}
+
+impl Owner {
+    /// Of a job that was created on another host.
+    pub(crate) fn elsewhere() -> Owner {
+        Owner { connection: 0, pid: None, lines: mpsc::channel(1).0, overrun: Rc::default() }
+    }
+}
+
+/// What is written to a control connection.
+pub(crate) enum Words {
+    Event(Event),
+    /// A [`abi::msg::Line::Reply`] as text, with its newline.
+    Answer(Vec<u8>),
+    /// Of a stream.
+    Raw(Vec<u8>),
+}
+
+/// Something for a control connection.
+pub(crate) struct Outgoing {
+    pub(crate) words: Words,
+    /// Told when it has been written.
+    pub(crate) written: Option<oneshot::Sender<()>>,
+}
+
+/// A PE's life.
+pub(crate) enum PeState {
+    /// Not yet seen.
+    Waiting,
+    /// Attaching right now.
+    Attaching,
+    /// Connected.
+    Attached(Rc<Attached>),
+    /// Said goodbye, or was lost. Its counters live on in the data plane.
+    Gone,
+}
+
+/// An attached PE.
+pub(crate) struct Attached {
+    /// Closes its connection.
+    pub(crate) close: Box<dyn Fn()>,
+    pub(crate) process: Option<Rc<OwnedFd>>,
+    pub(crate) pid: i32,
+}
+
+impl Job {
+    /// Node of each PE.
+    pub(crate) fn placement(&self) -> Vec<NodeId> {
+        self.memory.entries.iter().map(|e| e.node).collect()
+    }
+
+    /// Tells the owner. One that does not read, though its connection keeps thousands, is not served any more.
+    pub(crate) fn tell(&self, event: Event) {
+        self.send(event, None);
+    }
+
+    /// As [`Job::tell`]; the answer comes when the words are written, or their reader has gone.
+    pub(crate) fn tell_last(&self, event: Event) -> oneshot::Receiver<()> {
+        let (written, on_written) = oneshot::channel();
+        self.send(event, Some(written));
+        on_written
+    }
+
+    fn send(&self, event: Event, written: Option<oneshot::Sender<()>>) {
+        if self.owner.lines.try_send(Outgoing { words: Words::Event(event), written }).is_err() {
+            tracing::debug!(job = self.memory.id, "owner does not take events");
+            self.owner.overrun.notify_one();
+        }
+    }
+
+    /// Keeps something for the report, unless there is more than enough.
+    pub(crate) fn note(&mut self, limits: &Limits, text: String) {
+        match (self.notes.len() as u64) < limits.get(Limit::Notes) {
+            true => self.notes.push(text),
+            false => self.notes_left_out += 1,
+        }
+    }
+
+    /// What was kept.
+    pub(crate) fn notes(&self) -> Vec<String> {
+        let left_out = (self.notes_left_out > 0).then(|| format!("{} more notes were left out", self.notes_left_out));
+        self.notes.iter().cloned().chain(left_out).collect()
+    }
+
+    /// Makes every library call of every PE end with an error.
+    pub(crate) fn set_ended(&self) {
+        self.memory.page.set_state(JobState::Ended);
+        for pe in 0..self.memory.pes {
+            self.memory.sync.alert(pe);
+        }
+        self.memory.sync.barrier_cell().notify(&Linux);
+    }
+
+    /// Sends a signal to the processes of this host that take part, if they are the daemon's own user's: the rights with
+    /// which it sends signals are the daemon's, and nobody's process may be signalled with more than her own. Not to
+    /// `spare`, nor to a process that created the job itself.
+    pub(crate) fn signal(&self, signal: Signal, spare: Option<usize>) {
+        if self.uid != geteuid().as_raw() {
+            return;
+        }
+        for (pe, state) in self.pes.iter().enumerate().filter(|(pe, _)| Some(*pe) != spare) {
+            let PeState::Attached(a) = state else { continue };
+            let takes_part = self.memory.page.pe(pe).seat.taken();
+            if let Some(process) = a.process.as_ref().filter(|_| takes_part && self.owner.pid != Some(a.pid)) {
+                // Fails only if it is already gone.
+                let _ = pidfd_send_signal(process.as_ref(), signal);
+            }
+        }
+    }
+
+    /// Kills the processes that [`Job::signal`] reaches and closes the connections of all. Other users' processes are
+    /// ended by their launcher, by its agent on this host, or by the library at its next call; a process that rests goes
+    /// on without the job.
+    pub(crate) fn kill(&self) {
+        self.signal(Signal::KILL, None);
+        for state in &self.pes {
+            if let PeState::Attached(a) = state {
+                (a.close)();
+            }
+        }
+    }
+
+    /// One line of `angara status`.
+    pub(crate) fn status(&self) -> JobStatus {
+        JobStatus {
+            job: self.memory.id,
+            name: self.spec.name.clone(),
+            uid: self.uid,
+            pes: self.spec.pes,
+            attached: self.memory.page.attached() as u32,
+            memory: self.memory.reserved(),
+            age_s: self.created.elapsed().as_secs_f64(),
+        }
+    }
+}
+
+/// 128 random bits as hexadecimal digits.
+pub(crate) fn random_key(machine: &dyn Machine) -> std::io::Result<String> {
+    Ok(machine.random()?.iter().map(|b| format!("{b:02x}")).collect())
+}
+
+/// One sentence about a PE's static segments.
+pub(crate) fn show_segments(segments: &[u64]) -> String {
+    match segments {
+        [] => "no symmetric static data".into(),
+        s => format!("static segments of {}", s.iter().map(|&b| show_bytes(b)).collect::<Vec<_>>().join(" + ")),
+    }
+}
+
+/// There is no such job here.
+pub(crate) fn unknown(id: u32) -> Failure {
+    failure(format!("there is no job {id} here"), "see `angara status` for the jobs that run")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::Real;
+
+    #[test]
+    fn keys_are_long_and_differ() {
+        let (a, b) = (random_key(&Real).expect("random"), random_key(&Real).expect("random"));
+        assert_eq!((a.len(), a == b), (32, false));
+    }
+}

@@ -1,0 +1,18 @@
+//! Jobs and their PEs, from the request to the report.
+//!
+//! `create` makes a job on all hosts: [`placement`] says which node each PE lives on, [`plan`] what it needs here,
+//! [`memory`] makes that, and [`card`] is what other hosts are told. [`job`] is the result. Then `attach` has processes
+//! become its PEs, `lives` looks after PEs that leave and others that wait for them, `report` gathers traffic from all
+//! hosts (`merge`), and `end` ends it.
+
+mod attach;
+pub(crate) mod card;
+mod create;
+mod end;
+pub(crate) mod job;
+mod lives;
+pub(crate) mod memory;
+mod merge;
+pub(crate) mod placement;
+pub(crate) mod plan;
+mod report;

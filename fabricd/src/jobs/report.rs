@@ -1,0 +1,157 @@
+//! Reports: what the PEs of a job have exchanged and what that put on the links, gathered from all hosts.
+//!
+//! Everything but the traffic between each two PEs is one answer. Pairs can be millions, so they are asked
+//! for a piece at a time and read where the PEs have counted them. Nothing here holds up the data plane for
+//! longer than one PE's counters take, or keeps a copy of them.
+
+use super::memory::PeMemory;
+use super::merge::merge;
+use crate::daemon::Daemon;
+use crate::dataplane::{Dead, Engine, Folded};
+use crate::hosts::protocol::{Answer, Ask};
+use abi::msg::{BarrierReport, LinkReport, PAIRS_MAX, PairReport, Pairs, Report};
+use fabric::BarrierCheck;
+use std::sync::Arc;
+
+/// Rows that one target PE may take in an answer.
+const ROWS: usize = abi::account::CLASSES;
+
+impl Daemon {
+    /// Traffic of a job so far, on all hosts, without pairs.
+    pub(crate) async fn full_report(&self, id: u32) -> Option<Report> {
+        let mut all = self.report(id).await?;
+        if let Some(messages) = &self.messages {
+            let hosts = self.jobs.borrow().get(&id)?.hosts.clone();
+            for host in hosts {
+                match messages.ask(host, Ask::Report(id)).await {
+                    Ok(Answer::Report(part)) => merge(&mut all, *part, messages.name(host)),
+                    Ok(_) => all.notes.push(format!("host {} gave no traffic", messages.name(host))),
+                    Err(f) => {
+                        all.notes.push(format!("traffic of host {} is missing: {}", messages.name(host), f.message))
+                    }
+                }
+            }
+        }
+        Some(all)
+    }
+
+    /// Traffic of a job so far, as this host has counted it, without pairs; `None` if there is no such job.
+    pub(crate) async fn report(&self, id: u32) -> Option<Report> {
+        let (slot, pes) = {
+            let jobs = self.jobs.borrow();
+            let memory = &jobs.get(&id)?.memory;
+            (memory.slot, memory.pes)
+        };
+        let folded = self.fold(slot, pes).await;
+        let (links, check, mut notes) =
+            folded.unwrap_or_else(|e| (vec![], BarrierCheck::default(), vec![e.to_string()]));
+        let jobs = self.jobs.borrow();
+        let job = jobs.get(&id)?;
+        notes.splice(0..0, job.notes());
+        Some(Report {
+            job: id,
+            name: job.spec.name.clone(),
+            shape: self.options.shape,
+            path: job.spec.path,
+            placement: job.placement(),
+            wall_s: job.created.elapsed().as_secs_f64(),
+            pairs: Vec::new(),
+            links,
+            barriers: BarrierReport {
+                family: job.memory.page.geometry().map_or(job.spec.barrier, |g| g.barrier),
+                left: check.left,
+                early: check.early,
+                unfinished: check.unfinished,
+                late: check.late,
+            },
+            notes,
+        })
+    }
+
+    /// What PEs of a job put on each link, one PE after the other: the data plane serves others between them.
+    async fn fold(&self, slot: u16, pes: usize) -> Result<(Vec<LinkReport>, BarrierCheck, Vec<String>), Dead> {
+        let begin = move |engine: &mut Engine| engine.folded(slot);
+        let mut folded: Folded = self.data.call(begin).await?;
+        for pe in 0..pes {
+            folded = self.data.call(move |engine| engine.fold_pe(slot, pe, folded)).await?;
+        }
+        self.data
+            .call(move |engine| {
+                // Routes that changed meanwhile would have some traffic counted twice or not at all.
+                if !engine.is_current(slot, &folded) {
+                    folded = (0..pes).fold(engine.folded(slot), |folded, pe| engine.fold_pe(slot, pe, folded));
+                }
+                engine.links_of(slot, &folded)
+            })
+            .await
+    }
+
+    /// Traffic between pairs of PEs of a job, on all hosts: a piece from `from` on, source and target.
+    pub(crate) async fn all_pairs(&self, id: u32, from: (u32, u32)) -> Option<Pairs> {
+        let (owner, after) = self.whose(id, from.0)?;
+        let Some(host) = owner else { return self.pairs(id, from).await };
+        let asked = match &self.messages {
+            Some(messages) => messages.ask(host, Ask::Pairs(id, from.0, from.1)).await,
+            None => return self.pairs(id, from).await,
+        };
+        match asked {
+            Ok(Answer::Pairs(pairs)) => Some(pairs),
+            // That its traffic is missing is among the notes of the report.
+            _ => Some(Pairs { pairs: vec![], next: after.map(|pe| (pe, 0)) }),
+        }
+    }
+
+    /// The host on which a PE counts, unless it is this one, and the next PE that is on another.
+    fn whose(&self, id: u32, pe: u32) -> Option<(Option<u16>, Option<u32>)> {
+        let jobs = self.jobs.borrow();
+        let entries = &jobs.get(&id)?.memory.entries;
+        let owner = |pe: usize| {
+            let messages = self.messages.as_ref()?;
+            let host = *messages.owners.get(entries.get(pe)?.node as usize)?;
+            (host != messages.me).then_some(host)
+        };
+        let first = owner(pe as usize);
+        let after = (pe as usize..entries.len()).find(|pe| owner(*pe) != first);
+        Some((first, after.map(|pe| pe as u32)))
+    }
+
+    /// The part of [`Daemon::all_pairs`] that PEs of this host have counted, up to the first PE of another one.
+    pub(crate) async fn pairs(&self, id: u32, from: (u32, u32)) -> Option<Pairs> {
+        let (slot, first, end) = {
+            let jobs = self.jobs.borrow();
+            let memory = &jobs.get(&id)?.memory;
+            let first = (from.0 as usize).min(memory.pes);
+            let here = memory.here[first..].iter().take_while(|here| **here).count();
+            (memory.slot, first, first + here)
+        };
+        let counters = self.data.call(move |engine| engine.pe_memory(slot, first..end)).await.unwrap_or_default();
+        let mut pairs = Vec::new();
+        for pe in counters {
+            let start = if pe.pe == from.0 as usize { from.1 } else { 0 };
+            if let Some(next) = add_rows(&mut pairs, &pe, start) {
+                return Some(Pairs { pairs, next: Some(next) });
+            }
+            // Other clients' turn.
+            tokio::task::yield_now().await;
+        }
+        let pes = self.jobs.borrow().get(&id)?.memory.pes;
+        let next = (end < pes).then_some((end as u32, 0));
+        Some(Pairs { pairs, next })
+    }
+}
+
+/// Adds what one PE has counted, from target `start` on; where to go on if there is no room for all.
+fn add_rows(pairs: &mut Vec<PairReport>, pe: &Arc<PeMemory>, start: u32) -> Option<(u32, u32)> {
+    let from = pe.pe as u32;
+    let mut last = None;
+    for (to, class, traffic) in pe.counted().into_iter().filter(|(to, _, _)| *to as u32 >= start) {
+        let to = to as u32;
+        // All classes of a target, or none.
+        if last != Some(to) && pairs.len() + ROWS > PAIRS_MAX {
+            return Some((from, to));
+        }
+        last = Some(to);
+        pairs.push(PairReport { from, to, class, traffic });
+    }
+    None
+}

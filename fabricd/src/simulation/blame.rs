@@ -1,0 +1,126 @@
+//! Whether what happened may have ended a job.
+
+use super::schedule::{Act, Schedule};
+use abi::torus::{Direction, NodeId, Shape};
+use fabric::{Config, Fabric, Fault, FaultKind, Link};
+
+/// How long something that is over may still have effects, in milliseconds: hosts that were lost come back.
+const AFTER: u64 = 3_000;
+/// More than so many things at once may end any job.
+const MANY: usize = 7;
+
+/// Something that was gone for so long that hosts may have noticed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Gone {
+    Host(usize),
+    Trunk(usize, usize),
+    Link(NodeId, Direction),
+}
+
+/// Everything that was gone at some time: from when, until when.
+#[derive(Default)]
+pub(super) struct Troubles(Vec<(u64, u64, Gone)>);
+
+impl Troubles {
+    /// A daemon has ended, and the next one starts at `until`.
+    pub(super) fn without_daemon(&mut self, now: u64, until: u64, host: usize) {
+        self.0.push((now, until, Gone::Host(host)));
+    }
+
+    /// Notes what an act may do to jobs.
+    pub(super) fn note(&mut self, now: u64, act: &Act, schedule: &Schedule) {
+        let hosts = schedule.hosts;
+        let pairs = || (0..hosts).flat_map(move |a| (a + 1..hosts).map(move |b| (a, b)));
+        match act {
+            Act::Crash(host, lasts) | Act::Shutdown(host, lasts) => self.without_daemon(now, now + lasts, *host),
+            Act::Freeze(host, lasts) | Act::Stall(host, lasts) if *lasts >= 150 => {
+                self.without_daemon(now, now + lasts, *host)
+            }
+            Act::Split(set, lasts) => {
+                let apart = pairs().filter(|(a, b)| (set >> a & 1) != (set >> b & 1));
+                self.0.extend(apart.map(|(a, b)| (now, now + lasts, Gone::Trunk(a, b))));
+            }
+            Act::Bad(a, b, [loss, ..]) if *loss >= 30 => {
+                self.0.push((now, u64::MAX, Gone::Trunk(*a.min(b), *a.max(b))));
+            }
+            Act::Fault(host, text) => self.note_fault(now, *host, text, schedule),
+            _ => {}
+        }
+    }
+
+    fn note_fault(&mut self, now: u64, host: usize, text: &str, schedule: &Schedule) {
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let (shape, hosts) = (schedule.shape, schedule.hosts);
+        let mut add = |gone| self.0.push((now, u64::MAX, gone));
+        match words[..] {
+            ["trunk", "all", "down"] => {
+                (0..hosts).flat_map(|a| (a + 1..hosts).map(move |b| Gone::Trunk(a, b))).for_each(add);
+            }
+            ["trunk", name, "down"] => {
+                let other: usize = name[1..].parse().expect("the number of a host");
+                add(Gone::Trunk(host.min(other), host.max(other)));
+            }
+            ["link", at, dir, what, ..] if what == "down" || what.starts_with("corrupt") => {
+                let at = shape.parse_coords(at).ok().and_then(|at| shape.id(at)).expect("a node");
+                add(Gone::Link(at, dir.parse().expect("a direction")));
+            }
+            ["node", at, what, ..] if what.starts_with("drop") => {
+                let at = shape.parse_coords(at).ok().and_then(|at| shape.id(at)).expect("a node");
+                Direction::ALL
+                    .into_iter()
+                    .filter(|d| shape.neighbour(at, *d).is_some())
+                    .for_each(|d| add(Gone::Link(at, d)));
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether a job of these nodes with its launcher at `home` may have ended for what was gone, some of it or all.
+    pub(super) fn may_end(&self, began: u64, ended: u64, home: usize, nodes: &[NodeId], schedule: &Schedule) -> bool {
+        let mut gone: Vec<Gone> = Vec::new();
+        for (from, until, what) in &self.0 {
+            if *from <= ended && until.saturating_add(AFTER) >= began && !gone.contains(what) {
+                gone.push(*what);
+            }
+        }
+        let of = |subset: u32| (0..).zip(&gone).filter(move |(i, _)| subset >> i & 1 == 1).map(|(_, g)| *g);
+        gone.len() > MANY || (0..1u32 << gone.len()).any(|s| !works(schedule, home, nodes, &of(s).collect::<Vec<_>>()))
+    }
+}
+
+/// Whether packets can go from each of `nodes` to each other, and messages between their hosts and `home`, without `gone`.
+fn works(schedule: &Schedule, home: usize, nodes: &[NodeId], gone: &[Gone]) -> bool {
+    let (shape, hosts): (Shape, usize) = (schedule.shape, schedule.hosts);
+    let cut = |a: usize, b: usize| {
+        gone.contains(&Gone::Trunk(a.min(b), a.max(b)))
+            || gone.contains(&Gone::Host(a))
+            || gone.contains(&Gone::Host(b))
+    };
+    let mut reached = vec![home];
+    for at in 0.. {
+        let Some(&host) = reached.get(at) else { break };
+        let more = (0..hosts).filter(|h| !reached.contains(h) && !cut(host, *h));
+        reached.extend(more.collect::<Vec<_>>());
+    }
+    let takes_part = |host: usize| reached.contains(&host) && !gone.contains(&Gone::Host(host));
+    if !takes_part(home) || !nodes.iter().all(|n| takes_part(schedule.owner(*n))) {
+        return false;
+    }
+    let mut network = Fabric::new(Config::new(shape)).expect("a network");
+    let mut down = |kind| network.set_fault(Fault { kind, at: None }).expect("it is there");
+    for node in 0..shape.nodes() as NodeId {
+        let host = schedule.owner(node);
+        if !takes_part(host) {
+            down(FaultKind::NodeDown(node));
+            continue;
+        }
+        for dir in Direction::ALL {
+            let Some(far) = shape.neighbour(node, dir) else { continue };
+            let other = schedule.owner(far);
+            if gone.contains(&Gone::Link(node, dir)) || host != other && cut(host, other) {
+                down(FaultKind::LinkDown(Link { node, dir }));
+            }
+        }
+    }
+    nodes.iter().all(|from| nodes.iter().all(|to| network.reachable(*from, *to)))
+}

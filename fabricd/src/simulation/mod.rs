@@ -1,0 +1,211 @@
+//! All daemons of a cluster in one process, under one clock and one seed.
+//!
+//! What runs is what a daemon runs: its control plane (agreement, messages between hosts, jobs, fault commands, seats)
+//! as tasks of one thread, and its engine with the network and the trunks in it. What is simulated is what lies around:
+//! the clock, the machine's chance, the datagram network, when each engine and each control plane gets to run, how long
+//! their answers to each other take, and the processes that are PEs.
+//!
+//! `SIMULATION_SCHEDULES=200000 cargo test --release -p fabricd simulation` runs more of them,
+//! `SIMULATION_SEED=… SIMULATION_SCHEDULES=1` a certain one.
+
+mod blame;
+mod network;
+mod node;
+mod program;
+mod random;
+mod schedule;
+mod world;
+
+use abi::job::Barrier;
+use random::Trace;
+use schedule::{Act, JobPlan, Schedule};
+use std::cell::RefCell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Once;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+use world::{Totals, World};
+
+/// Schedules of an ordinary run.
+const USUAL: u64 = 1_200;
+
+/// How long a shorter schedule that fails is looked for.
+const SHRINKING: Duration = Duration::from_secs(60);
+
+/// Runs a schedule: what happened, and its trace; or what must not be.
+fn run(seed: u64, schedule: Schedule) -> Result<(Totals, Trace), String> {
+    let body = || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+        runtime.expect("a runtime").block_on(async {
+            let mut world = World::new(seed, schedule);
+            world.run().await.map(|()| (world.totals, world.trace))
+        })
+    };
+    notice_panics();
+    let result = catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|_| Err("the simulation itself panicked".into()));
+    PANIC.take().map_or(result, Err)
+}
+
+thread_local! {
+    /// The first panic of this thread. A task that panics ends, and nobody else hears of it.
+    static PANIC: RefCell<Option<String>> = const { RefCell::new(None) };
+}
+
+fn notice_panics() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let before = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            PANIC.with_borrow_mut(|first| _ = first.get_or_insert_with(|| info.to_string()));
+            before(info);
+        }));
+    });
+}
+
+/// The schedule without what is not needed for it to fail.
+fn shrink(seed: u64, schedule: &Schedule) -> Schedule {
+    let until = Instant::now() + SHRINKING;
+    let mut least = schedule.clone();
+    let mut size = least.acts.len() / 2;
+    while size > 0 {
+        let mut at = 0;
+        while at < least.acts.len() && Instant::now() < until {
+            let mut without = least.clone();
+            without.acts.drain(at..(at + size).min(least.acts.len()));
+            match run(seed, without.clone()) {
+                Err(_) => least = without,
+                Ok(_) => at += size,
+            }
+        }
+        size /= 2;
+    }
+    least
+}
+
+/// What to say of a seed that fails.
+fn report(seed: u64, why: &str) -> String {
+    let schedule = Schedule::new(seed);
+    let least = shrink(seed, &schedule);
+    let why_least = run(seed, least.clone()).err().unwrap_or_default();
+    let acts: Vec<String> = least.acts.iter().map(|(at, act)| format!("  {at:6} ms  {act:?}")).collect();
+    format!(
+        "SIMULATION_SEED={seed} SIMULATION_SCHEDULES=1 cargo test --release -p fabricd simulation\n\
+         {why}\n\
+         {} of {} events are enough on {} with {} hosts, repaired at {} ms:\n{}\n{why_least}",
+        least.acts.len(),
+        schedule.acts.len(),
+        least.shape,
+        least.hosts,
+        least.repaired,
+        acts.join("\n"),
+    )
+}
+
+fn number(name: &str, otherwise: u64) -> u64 {
+    std::env::var(name).map_or(otherwise, |v| v.parse().unwrap_or_else(|_| panic!("{name}={v} is not a number")))
+}
+
+/// Runs so many schedules on all cores: what happened in all of them, and the sum of their traces.
+fn run_all(first: u64, count: u64) -> (Totals, u64) {
+    let (next, failed) = (AtomicU64::new(first), AtomicBool::new(false));
+    let worker = || {
+        let (mut totals, mut traces) = (Totals::default(), 0u64);
+        while !failed.load(Ordering::Relaxed) {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            if seed >= first + count {
+                break;
+            }
+            match run(seed, Schedule::new(seed)) {
+                Ok((one, trace)) => {
+                    totals.add(&one);
+                    traces = traces.wrapping_add(trace.0);
+                }
+                Err(why) => {
+                    failed.store(true, Ordering::Relaxed);
+                    eprintln!("seed {seed} fails; looking for the shortest schedule that does\n{why}");
+                    return Err(report(seed, &why));
+                }
+            }
+        }
+        Ok((totals, traces))
+    };
+    let threads = std::thread::available_parallelism().map_or(1, |n| n.get()).min(count as usize);
+    let results: Vec<Result<(Totals, u64), String>> = std::thread::scope(|scope| {
+        let all: Vec<_> = (0..threads).map(|_| scope.spawn(worker)).collect();
+        all.into_iter().map(|t| t.join().unwrap_or_else(|_| Err("the simulation itself panicked".into()))).collect()
+    });
+    let mut sum = (Totals::default(), 0u64);
+    for result in results {
+        let (totals, traces) = result.unwrap_or_else(|why| panic!("{why}"));
+        sum.0.add(&totals);
+        sum.1 = sum.1.wrapping_add(traces);
+    }
+    sum
+}
+
+#[test]
+fn whatever_happens_the_cluster_stays_of_one_mind_and_no_job_hangs() {
+    if std::env::var_os("SIMULATION_LOG").is_some() {
+        let log = tracing_subscriber::fmt().with_env_filter("info").without_time().with_ansi(false);
+        // Another test may have done so.
+        let _ = log.try_init();
+    }
+    let (first, count) = (number("SIMULATION_SEED", 1), number("SIMULATION_SCHEDULES", USUAL));
+    let began = Instant::now();
+    let (totals, traces) = run_all(first, count);
+    println!("{count} schedules from {first} in {:.1?}, traces {traces:016x}: {totals:#?}", began.elapsed());
+    assert_eq!(totals.schedules, count);
+    assert!(totals.events >= 30 * count && totals.crashes >= count && totals.splits >= count);
+    assert!(totals.jobs_live >= count, "{} of {count} schedules have had a job that ran", totals.jobs_live);
+    if count >= USUAL {
+        for (what, n) in [
+            ("jobs that ended well", totals.jobs_well),
+            ("jobs that ended early", totals.jobs_ended),
+            ("datagrams lost", totals.lost),
+            ("datagrams doubled", totals.doubled),
+            ("datagrams overtaken", totals.overtaken),
+            ("answers that took time", totals.late_answers),
+            ("changes", totals.changes),
+            ("operations", totals.ops),
+        ] {
+            assert!(n >= count / 10, "{n} {what} in {count} schedules");
+        }
+    }
+}
+
+#[test]
+fn the_same_seed_gives_the_same_run() {
+    for seed in 1..=30 {
+        let once = run(seed, Schedule::new(seed)).map(|(totals, trace)| (totals, trace.0));
+        assert_eq!(once, run(seed, Schedule::new(seed)).map(|(totals, trace)| (totals, trace.0)), "seed {seed}");
+    }
+}
+
+#[test]
+fn a_daemon_that_is_shut_down_says_so_wherever_it_ends_a_job() {
+    let plan = JobPlan { nodes: vec![0, 7], barrier: Barrier::Auto, rounds: 1_000, ops: 4, think: 20 };
+    for (seed, host) in (1..=100).flat_map(|seed| [(seed, 0), (seed, 1)]) {
+        let acts = vec![(1_500, Act::Job(0, plan.clone())), (1_700, Act::Shutdown(host, 500))];
+        let schedule = Schedule { shape: "4x2".parse().expect("a shape"), hosts: 2, acts, repaired: 2_300 };
+        let (totals, _) = run(seed, schedule).unwrap_or_else(|why| panic!("seed {seed}, host {host}: {why}"));
+        assert_eq!((totals.jobs_ended, totals.jobs_told), (1, 1), "seed {seed}, host {host}");
+    }
+}
+
+#[test]
+fn a_pe_that_leaves_late_does_nothing_to_a_later_job_of_the_same_number() {
+    let long = JobPlan { nodes: vec![0, 1, 0, 1], barrier: Barrier::Tree, rounds: 6, ops: 2, think: 150 };
+    let short = JobPlan { nodes: vec![1, 1], barrier: Barrier::Hypercube, rounds: 5, ops: 1, think: 20 };
+    // A daemon that was started again counts its jobs from 1.
+    let acts = vec![
+        (1_691, Act::Job(1, long)),
+        (1_848, Act::Crash(1, 1)),
+        (1_849, Act::Job(1, short)),
+        (1_879, Act::Bad(1, 0, [30, 0, 1])),
+    ];
+    for seed in (1..=200).chain([31_821]) {
+        let shape = "2".parse().expect("a shape");
+        let schedule = Schedule { shape, hosts: 2, acts: acts.clone(), repaired: 5_375 };
+        run(seed, schedule).unwrap_or_else(|why| panic!("seed {seed}: {why}"));
+    }
+}

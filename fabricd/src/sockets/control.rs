@@ -1,0 +1,427 @@
+//! The control socket: JSON lines from the `angara` command and from tests.
+//!
+//! One task per connection reads requests and answers them in order; a second one writes, so that
+//! a client that stops reading holds up nobody but itself. What a user may have of all this is limited, see
+//! [`crate::users::quota`]: connections, bytes of requests that are not whole and of answers that are not read, and requests
+//! that are worked on at once, so that the others, and whoever asks whether the daemon lives, get their turns.
+
+use super::strict_json;
+use crate::daemon::Daemon;
+use crate::failure::failure;
+use crate::hosts::protocol::{Ask, Tell};
+use crate::jobs::job::{Outgoing, Owner, Words};
+use crate::users::accounts;
+use crate::users::quota::{Limit, raise};
+use crate::users::usage::{SpareFds, User, UserConnection, is_operator};
+use abi::msg::{Failure, Line, MESSAGE_MAX, Reply, Request};
+use abi::text::show_bytes;
+use std::cell::Cell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf, UCred};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::{Notify, SemaphorePermit, mpsc, oneshot};
+use tokio::time::timeout;
+
+/// Events kept for a connection that does not read: more than the largest job has.
+const BACKLOG: usize = 4 * abi::job::PES_MAX;
+/// Who takes nothing of a waiting answer for so long, or sends nothing more of a request, is not served any more.
+const SLOW: Duration = Duration::from_secs(60);
+/// Entries of a report from which on it is made to text on a thread of its own.
+const LARGE: usize = 10_000;
+/// How long to wait when the system accepts no connections.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Accepts connections for ever.
+pub(crate) async fn listen(daemon: Rc<Daemon>, listener: UnixListener) {
+    let mut spare = SpareFds::new();
+    for connection in 1u64.. {
+        let (stream, short) = match spare.accept(|| listener.accept()).await {
+            Ok(((stream, _), short)) => (stream, short),
+            Err(e) => {
+                tracing::error!(error = %e, "cannot accept a control connection");
+                tokio::time::sleep(PAUSE).await;
+                continue;
+            }
+        };
+        match admit(&daemon, &stream, short.then_some(&spare)) {
+            Ok((connected, peer)) => {
+                daemon.connection_opened();
+                let daemon = daemon.clone();
+                tokio::task::spawn_local(async move {
+                    serve(&daemon, connection, &connected, peer, stream).await;
+                    daemon.connection_closed(connection).await;
+                });
+            }
+            Err(f) => turn_away(stream, f),
+        }
+    }
+}
+
+/// Whether a new connection is served. `spare`: the descriptors kept, if this connection has taken one.
+fn admit(daemon: &Daemon, stream: &UnixStream, spare: Option<&SpareFds>) -> Result<(UserConnection, UCred), Failure> {
+    let peer = stream.peer_cred().map_err(|e| failure(format!("the system does not say who you are: {e}"), ""))?;
+    let admitted = spare.map_or(Ok(()), |spare| spare.admit(is_operator(peer.uid())));
+    admitted.and_then(|()| daemon.enter(peer.uid())).map(|connected| (connected, peer)).inspect_err(|f| {
+        daemon.log_of(peer.uid(), |left_out| {
+            tracing::warn!(uid = peer.uid(), message = f.message, left_out, "control connection refused");
+        });
+    })
+}
+
+/// Says why nobody is served; a client that comes with full buffers is told nothing.
+fn turn_away(stream: UnixStream, f: Failure) {
+    let line = line(&Line::Reply(Reply::Error(f)));
+    let _ = stream.try_write(&line);
+}
+
+async fn serve(daemon: &Rc<Daemon>, connection: u64, connected: &UserConnection, peer: UCred, stream: UnixStream) {
+    let (read, write) = stream.into_split();
+    let (lines, queue) = mpsc::channel(BACKLOG);
+    let writer = tokio::task::spawn_local(write_lines(write, queue));
+    let owner = Owner { connection, pid: peer.pid(), lines, overrun: Rc::new(Notify::new()) };
+    let overrun = owner.overrun.clone();
+    let (shutdown, relay) = (Cell::new(false), Cell::new(None));
+    let client = Client { daemon, uid: peer.uid(), user: &connected.user, owner, shutdown, relay };
+    tokio::select! {
+        () = client.read_requests(BufReader::new(read)) => {}
+        () = overrun.notified() => daemon.log_of(peer.uid(), |left_out| {
+            tracing::warn!(uid = peer.uid(), left_out, "a control connection does not take its events; it is closed");
+        }),
+    }
+    // Jobs of this connection still hold senders; its writer has nobody left to write to.
+    writer.abort();
+}
+
+/// A message as it is sent.
+fn line(line: &Line) -> Vec<u8> {
+    let mut text = serde_json::to_vec(line).expect("messages are plain data");
+    text.push(b'\n');
+    text
+}
+
+async fn write_lines(mut stream: OwnedWriteHalf, mut queue: mpsc::Receiver<Outgoing>) {
+    while let Some(Outgoing { words, written }) = queue.recv().await {
+        let sent = match words {
+            Words::Raw(bytes) => stream.write_all(&bytes).await.is_ok(),
+            Words::Event(event) => stream.write_all(&line(&Line::Event(event))).await.is_ok(),
+            Words::Answer(text) => write_soon(&mut stream, &text).await,
+        };
+        if !sent {
+            return;
+        }
+        if let Some(written) = written {
+            // The reader may have gone meanwhile.
+            let _ = written.send(());
+        }
+    }
+}
+
+/// Writes to somebody who reads; false if he does not, or is gone.
+async fn write_soon(stream: &mut OwnedWriteHalf, mut text: &[u8]) -> bool {
+    while !text.is_empty() {
+        match timeout(SLOW, stream.write(text)).await {
+            Ok(Ok(n @ 1..)) => text = &text[n..],
+            _ => return false,
+        }
+    }
+    true
+}
+
+/// A request as it came in, and the bytes that are held for it.
+enum Asked<'g> {
+    /// The client has gone.
+    End,
+    /// It cannot be a request: why.
+    Wrong(Failure),
+    Whole(Vec<u8>, Option<SemaphorePermit<'g>>),
+}
+
+struct Client<'d> {
+    daemon: &'d Rc<Daemon>,
+    uid: u32,
+    user: &'d User,
+    owner: Owner,
+    /// Shut down once the answer is written.
+    shutdown: Cell<bool>,
+    /// Become a stream once the answer is written.
+    relay: Cell<Option<Relay>>,
+}
+
+/// A stream to another host that a connection is about to become.
+struct Relay {
+    host: u16,
+    stream: u64,
+    incoming: mpsc::UnboundedReceiver<Vec<u8>>,
+}
+
+impl Client<'_> {
+    async fn read_requests(&self, mut stream: BufReader<OwnedReadHalf>) {
+        loop {
+            let (answer, wrong) = match self.read_line(&mut stream).await {
+                Asked::End => return,
+                Asked::Wrong(f) => (line(&Line::Reply(Reply::Error(f))), true),
+                Asked::Whole(text, held) => (self.take_turn(text, held).await, false),
+            };
+            let most = self.daemon.users.limits().get(Limit::Pending).min(answer.len() as u64);
+            // Closed by nobody.
+            let _held = self.user.answered.acquire_many(most as u32).await;
+            // The next request is read when this answer is written: a client that does not read
+            // makes the daemon keep one answer, not thousands.
+            let (written, on_written) = oneshot::channel();
+            let out = Outgoing { words: Words::Answer(answer), written: Some(written) };
+            if self.owner.lines.send(out).await.is_err() || on_written.await.is_err() {
+                return;
+            }
+            if self.shutdown.get() {
+                self.daemon.stop.notify_one();
+            }
+            if let Some(relay) = self.relay.take() {
+                return self.relay(relay, stream).await;
+            }
+            if wrong {
+                return;
+            }
+        }
+    }
+
+    /// The next request. What has come of one that is not whole counts for its user.
+    async fn read_line(&self, stream: &mut BufReader<OwnedReadHalf>) -> Asked<'_> {
+        let (mut text, mut held) = (Vec::new(), None::<SemaphorePermit<'_>>);
+        loop {
+            let more = match text.is_empty() {
+                true => stream.fill_buf().await,
+                false => match timeout(SLOW, stream.fill_buf()).await {
+                    Ok(more) => more,
+                    Err(_) => {
+                        let what = format!("half a request, and nothing more of it for {} s", SLOW.as_secs());
+                        return Asked::Wrong(failure(what, "send whole lines"));
+                    }
+                },
+            };
+            let (n, whole) = match more {
+                Err(_) => return Asked::End,
+                Ok([]) if text.is_empty() => return Asked::End,
+                Ok([]) => return Asked::Whole(text, held),
+                Ok(bytes) => {
+                    let end = bytes.iter().position(|b| *b == b'\n');
+                    let n = end.map_or(bytes.len(), |at| at + 1);
+                    text.extend_from_slice(&bytes[..n]);
+                    (n, end.is_some())
+                }
+            };
+            stream.consume(n);
+            if text.len() > MESSAGE_MAX {
+                return Asked::Wrong(failure(
+                    format!("a request line is longer than {MESSAGE_MAX} bytes"),
+                    "send one JSON request per line",
+                ));
+            }
+            let Ok(more) = self.user.asked.try_acquire_many(n as u32) else {
+                let most = show_bytes(self.daemon.users.limits().get(Limit::Pending));
+                return Asked::Wrong(failure(
+                    format!("user {} has sent {most} of requests that wait or are not whole", self.uid),
+                    format!("send whole lines, or {}", raise(Limit::Pending)),
+                ));
+            };
+            match &mut held {
+                Some(held) => held.merge(more),
+                None => held = Some(more),
+            }
+            if whole {
+                return Asked::Whole(text, held);
+            }
+        }
+    }
+
+    /// Works for a request when it is this user's turn; the answer as text.
+    async fn take_turn(&self, text: Vec<u8>, held: Option<SemaphorePermit<'_>>) -> Vec<u8> {
+        let request = self.parse(&text);
+        drop((text, held));
+        let elsewhere = self.daemon.messages.is_some() && request.as_ref().is_ok_and(waits_for_hosts);
+        // Closed by nobody. What waits for other hosts leaves its turn to others.
+        let _turn = if elsewhere { None } else { self.user.turns.acquire().await.ok() };
+        let answer = match request {
+            Ok(request) => self.answer(request).await,
+            Err(f) => Err(f),
+        };
+        let answer = Line::Reply(answer.unwrap_or_else(Reply::Error));
+        if entries(&answer) < LARGE {
+            return line(&answer);
+        }
+        // Nobody else waits while millions of figures become text.
+        let answer = Arc::new(answer);
+        let shared = answer.clone();
+        accounts::aside(move || line(&shared)).await.unwrap_or_else(|_| line(&answer))
+    }
+
+    fn parse(&self, text: &[u8]) -> Result<Request, Failure> {
+        strict_json::from_slice(text).map_err(|e| {
+            failure(
+                format!("this is not a control request: {e}"),
+                "send one JSON object with a `cmd`, such as {\"cmd\":\"status\"}; \
+                 check that client and daemon are of the same version",
+            )
+        })
+    }
+
+    /// Passes bytes between this connection and another host until both sides have ended.
+    async fn relay(&self, mut relay: Relay, from: BufReader<OwnedReadHalf>) {
+        let Some(messages) = &self.daemon.messages else { return };
+        let (host, id) = (relay.host, relay.stream);
+        let back = async {
+            while let Some(bytes) = relay.incoming.recv().await {
+                let taken = bytes.len() as u32;
+                let (written, on_written) = oneshot::channel();
+                let out = Outgoing { words: Words::Raw(bytes), written: Some(written) };
+                if self.owner.lines.send(out).await.is_err() || on_written.await.is_err() {
+                    return;
+                }
+                messages.tell(&[host], &Tell::StreamTaken(id, taken));
+            }
+        };
+        let there = async {
+            self.daemon.streams.send_all(messages, id, from).await;
+            // The other side still has its last words.
+            std::future::pending().await
+        };
+        tokio::select! {
+            () = back => {}
+            () = there => {}
+        }
+        messages.tell(&[host], &Tell::StreamEnd(id));
+        self.daemon.streams.close(id);
+    }
+
+    async fn start_agent(&self, job: u32, name: &str) -> Result<Reply, Failure> {
+        let messages = self.daemon.messages.as_ref();
+        let found = messages.and_then(|s| Some((s, s.index(name)?))).filter(|(s, host)| *host != s.me);
+        let (messages, host) = found.ok_or_else(|| {
+            failure(format!("`{name}` is no other host of a cluster"), "see `angara cluster status` for the hosts")
+        })?;
+        let stream = messages.fresh();
+        let incoming = self.daemon.streams.open(stream, host);
+        match messages.ask(host, Ask::Agent(job, stream)).await {
+            Ok(_) => {
+                self.relay.set(Some(Relay { host, stream, incoming }));
+                Ok(Reply::Ok)
+            }
+            Err(f) => {
+                self.daemon.streams.close(stream);
+                Err(Failure { message: format!("host {name}: {}", f.message), ..f })
+            }
+        }
+    }
+
+    async fn answer(&self, request: Request) -> Result<Reply, Failure> {
+        let daemon = self.daemon;
+        match request {
+            Request::Status => Ok(Reply::Status(daemon.status().await)),
+            Request::JobCreate(spec) => daemon.create_job(self.uid, self.owner.clone(), spec).await,
+            Request::JobAttach { job, key } => self.take_over(job, &key),
+            Request::JobAgent { job, host } => {
+                self.check_owner(job)?;
+                self.start_agent(job, &host).await
+            }
+            Request::JobReport { job } => {
+                self.check_owner(job)?;
+                daemon.full_report(job).await.map(Reply::Report).ok_or_else(|| unknown_job(job))
+            }
+            Request::JobPairs { job, from, to } => {
+                self.check_owner(job)?;
+                daemon.all_pairs(job, (from, to)).await.map(Reply::Pairs).ok_or_else(|| unknown_job(job))
+            }
+            Request::JobWaits { job } => {
+                self.check_owner(job)?;
+                daemon.all_waits(job).await.map(|waits| Reply::Waits { waits }).ok_or_else(|| unknown_job(job))
+            }
+            Request::JobDestroy { job } => {
+                self.check_owner(job)?;
+                daemon.end_job_everywhere(job).await;
+                Ok(Reply::Ok)
+            }
+            Request::Counters => {
+                let links = daemon.data.call(|engine| engine.counters()).await;
+                Ok(Reply::Counters { links: links.map_err(|e| failure(e.to_string(), "restart the daemon"))? })
+            }
+            Request::FaultSet { spec } => {
+                self.check_operator("set faults")?;
+                daemon.set_fault(&spec).await.map(|()| Reply::Ok)
+            }
+            Request::FaultClear { spec } => {
+                self.check_operator("clear faults")?;
+                daemon.clear_fault(&spec).await.map(|()| Reply::Ok)
+            }
+            Request::Cluster => daemon.cluster_status().await.map(Reply::Cluster).ok_or_else(|| {
+                failure(
+                    "this daemon is no part of a cluster",
+                    "start it with --cluster FILE --host NAME; `angara cluster init` writes the file",
+                )
+            }),
+            Request::KeysReload => {
+                self.check_operator("change the keys")?;
+                daemon.reload_keys().await
+            }
+            Request::Shutdown => {
+                self.check_operator("shut the daemon down")?;
+                self.shutdown.set(true);
+                Ok(Reply::Ok)
+            }
+        }
+    }
+
+    fn take_over(&self, id: u32, key: &str) -> Result<Reply, Failure> {
+        self.check_owner(id)?;
+        let mut jobs = self.daemon.jobs.borrow_mut();
+        let job = jobs.get_mut(&id).ok_or_else(|| unknown_job(id))?;
+        if job.key != key {
+            return Err(failure(format!("wrong key for job {id}"), "use the key the job was created with"));
+        }
+        job.owner = self.owner.clone();
+        Ok(Reply::Ok)
+    }
+
+    /// A job belongs to the user who created it; the superuser and the daemon's user may act too.
+    fn check_owner(&self, id: u32) -> Result<(), Failure> {
+        let jobs = self.daemon.jobs.borrow();
+        let job = jobs.get(&id).ok_or_else(|| unknown_job(id))?;
+        match self.uid == job.uid || self.is_operator() {
+            true => Ok(()),
+            false => Err(failure(
+                format!("job {id} belongs to user {}, not to user {}", job.uid, self.uid),
+                "ask as the user who created it",
+            )),
+        }
+    }
+
+    fn is_operator(&self) -> bool {
+        is_operator(self.uid)
+    }
+
+    fn check_operator(&self, what: &str) -> Result<(), Failure> {
+        match self.is_operator() {
+            true => Ok(()),
+            false => Err(failure(format!("user {} may not {what}", self.uid), "ask as the user who runs the daemon")),
+        }
+    }
+}
+
+/// Such a request asks other hosts of a cluster, and may wait long for one that is about to be lost.
+fn waits_for_hosts(request: &Request) -> bool {
+    !matches!(request, Request::Status | Request::Counters | Request::Cluster | Request::JobAttach { .. })
+}
+
+/// How large an answer is.
+fn entries(answer: &Line) -> usize {
+    match answer {
+        Line::Reply(Reply::Report(report)) => report.pairs.len() + report.links.len(),
+        Line::Reply(Reply::Counters { links }) => links.len(),
+        _ => 0,
+    }
+}
+
+fn unknown_job(id: u32) -> Failure {
+    failure(format!("there is no job {id}"), "see `angara status` for the jobs that run")
+}

@@ -1,0 +1,7 @@
+//! The two sockets of a daemon: [`control`] for commands, [`adapter`] for processes that become PEs. What comes in is
+//! read by [`strict_json`]; descriptors go out through [`seqpacket`].
+
+pub(crate) mod adapter;
+pub(crate) mod control;
+pub(crate) mod seqpacket;
+mod strict_json;

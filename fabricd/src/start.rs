@@ -1,0 +1,231 @@
+//! From options to a daemon that serves, and its end.
+
+use crate::config::{Options, Ready};
+use crate::daemon::Daemon;
+use crate::dataplane;
+use crate::limits;
+use crate::machine::Real;
+use crate::runtime_dir::{self, DirError, RuntimeDir};
+use crate::service::{self, Notifier};
+use crate::sockets::seqpacket::Listener;
+use crate::sockets::{adapter, control};
+use abi::launch::private_parents;
+use serde::Serialize;
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::time::Duration;
+use tokio::net::UnixListener;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::mpsc;
+
+/// How long a private daemon waits for the run that started it to connect.
+const PRIVATE_GRACE: Duration = Duration::from_secs(10);
+
+/// The line that says the sockets are ready.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Started {
+    /// Process.
+    pub pid: u32,
+    /// Where the sockets are.
+    pub runtime_dir: PathBuf,
+    /// Shape of the network.
+    pub shape: abi::torus::Shape,
+    /// Nodes hosted.
+    pub nodes: usize,
+}
+
+/// Why the daemon ended with an error.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The runtime directory cannot be used.
+    #[error(transparent)]
+    Dir(#[from] DirError),
+    /// Could not start.
+    #[error("{what}: {error}")]
+    Start {
+        /// What was tried.
+        what: &'static str,
+        /// Why it failed.
+        error: io::Error,
+    },
+    /// The data plane ended by itself.
+    #[error("the data plane ended by itself; all jobs were ended. Please report this with the log")]
+    DataPlane,
+    /// The cluster goes on without this host.
+    #[error("this daemon did not follow an agreement of its cluster, which goes on without it; start it again")]
+    Expelled,
+}
+
+impl RunError {
+    /// Exit status of the process.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            RunError::Dir(DirError::Busy { .. }) => 3,
+            _ => 1,
+        }
+    }
+}
+
+fn start<T>(what: &'static str, r: io::Result<T>) -> Result<T, RunError> {
+    r.map_err(|error| RunError::Start { what, error })
+}
+
+/// Runs the daemon until it is told to stop.
+pub fn run(options: Options) -> Result<(), RunError> {
+    run_with(options, |_| {})
+}
+
+/// As [`run`]; `ready` is called when clients can connect.
+pub fn run_with(options: Options, ready: impl FnOnce(&Started)) -> Result<(), RunError> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = start("cannot start the control plane", runtime)?;
+    tokio::task::LocalSet::new().block_on(&runtime, serve(options, ready))
+}
+
+/// The two sockets: those of the service manager, which also decided who may connect, or new ones for
+/// our own user.
+fn listen(dir: &RuntimeDir, handed: Option<service::Sockets>) -> io::Result<(Listener, UnixListener)> {
+    if let Some(sockets) = handed {
+        return Ok((Listener::new(sockets.adapter)?, UnixListener::from_std(sockets.control)?));
+    }
+    let sockets = (Listener::bind(&dir.adapter())?, UnixListener::bind(dir.control())?);
+    dir.close_to_others()?;
+    Ok(sockets)
+}
+
+async fn serve(options: Options, ready: impl FnOnce(&Started)) -> Result<(), RunError> {
+    limits::raise_descriptor_limit();
+    if !abi::wait::register() {
+        tracing::warn!("membarrier is not available; sleeping processes are woken by a 1 ms timeout instead");
+    }
+    let handed = start("cannot take over the service manager's sockets", service::sockets())?;
+    let dir = RuntimeDir::claim(&options.runtime_dir, handed.is_some())?;
+    runtime_dir::sweep(&private_parents());
+    let mut signals = start("cannot catch signals", Signals::new(options.private, options.cluster.is_some()))?;
+    let (adapter, control) = start("cannot listen", listen(&dir, handed))?;
+    let (notices, mut incoming) = mpsc::unbounded_channel();
+    let started = dataplane::start(&options, notices);
+    let (data, thread, mut data_ended) = start("cannot start the data plane", started)?;
+    let daemon = Rc::new(Daemon::new(options, data.clone(), Box::new(Real)));
+    let line = announcement(&daemon);
+    tokio::task::spawn_local(control::listen(daemon.clone(), control));
+    tokio::task::spawn_local(adapter::listen(daemon.clone(), adapter));
+    if daemon.options.private {
+        tokio::task::spawn_local(watch_grace(daemon.clone()));
+    }
+    start("cannot say that the daemon is ready", say_ready(daemon.options.ready, &line))?;
+    tracing::info!(shape = %line.shape, nodes = line.nodes, dir = %line.runtime_dir.display(), "ready");
+    let notifier = Rc::new(start("cannot start what tells the service manager", Notifier::new())?);
+    notifier.ready(format!("{} of {} nodes of {}", line.nodes, line.shape.nodes(), line.shape));
+    tokio::task::spawn_local(notifier.clone().watchdog(data.clone()));
+    tokio::task::spawn_local(daemon.clone().agree());
+    ready(&line);
+    let result = loop {
+        tokio::select! {
+            signalled = signals.next() => match signalled {
+                Signalled::End => break Ok(()),
+                Signalled::Reload => {
+                    // Who signals reads the answer in the log.
+                    let daemon = daemon.clone();
+                    tokio::task::spawn_local(async move { drop(daemon.reload_keys().await) });
+                }
+            },
+            () = daemon.stop.notified() => break if daemon.expelled.get() { Err(RunError::Expelled) } else { Ok(()) },
+            _ = &mut data_ended => break Err(RunError::DataPlane),
+            Some(notice) = incoming.recv() => daemon.take_notice(notice),
+        }
+    };
+    notifier.stopping();
+    daemon
+        .end_all_jobs(
+            match &result {
+                Ok(()) => "was shut down",
+                Err(RunError::Expelled) => "did not follow an agreement of its cluster, which goes on without it",
+                Err(_) => "failed; see its log",
+            },
+            &mut incoming,
+        )
+        .await;
+    data.stop();
+    // An error is a panic of that thread, which the panic hook has printed.
+    let _ = thread.join();
+    drop(dir);
+    notifier.finish();
+    tracing::info!("ended");
+    result
+}
+
+/// Ends a private daemon whose run never came.
+async fn watch_grace(daemon: Rc<Daemon>) {
+    tokio::time::sleep(PRIVATE_GRACE).await;
+    if daemon.is_unused() {
+        tracing::info!("no run connected within {PRIVATE_GRACE:?}");
+        daemon.stop.notify_one();
+    }
+}
+
+fn say_ready(how: Ready, line: &Started) -> io::Result<()> {
+    let text = format!("{}\n", serde_json::to_string(line)?);
+    match how {
+        Ready::Silent => Ok(()),
+        Ready::Stdout => {
+            let mut out = io::stdout().lock();
+            out.write_all(text.as_bytes())?;
+            out.flush()
+        }
+        // Opening it through /proc keeps the inherited descriptor's owner unquestioned.
+        Ready::Fd(n) => {
+            let mut file = std::fs::OpenOptions::new().write(true).open(format!("/proc/self/fd/{n}"))?;
+            file.write_all(text.as_bytes())
+        }
+    }
+}
+
+/// What is said when everything is ready.
+fn announcement(daemon: &Daemon) -> Started {
+    Started {
+        pid: std::process::id(),
+        runtime_dir: daemon.options.runtime_dir.clone(),
+        shape: daemon.options.shape,
+        nodes: daemon.hosted.len(),
+    }
+}
+
+/// What a signal asks for.
+enum Signalled {
+    End,
+    Reload,
+}
+
+/// Signals to the daemon. A private one leaves Ctrl-C to the launcher, which gets it too; one of a cluster reads its
+/// keys again on SIGHUP.
+struct Signals {
+    terminate: tokio::signal::unix::Signal,
+    hangup: tokio::signal::unix::Signal,
+    interrupt: tokio::signal::unix::Signal,
+    private: bool,
+    keys: bool,
+}
+
+impl Signals {
+    fn new(private: bool, keys: bool) -> io::Result<Signals> {
+        Ok(Signals {
+            terminate: signal(SignalKind::terminate())?,
+            hangup: signal(SignalKind::hangup())?,
+            interrupt: signal(SignalKind::interrupt())?,
+            private,
+            keys,
+        })
+    }
+
+    async fn next(&mut self) -> Signalled {
+        loop {
+            tokio::select! {
+                _ = self.terminate.recv() => return Signalled::End,
+                _ = self.hangup.recv() => return if self.keys { Signalled::Reload } else { Signalled::End },
+                _ = self.interrupt.recv() => if !self.private { return Signalled::End },
+            }
+        }
+    }
+}

@@ -1,0 +1,6 @@
+//! What all PEs of a job do together: barriers ([`barrier`], and between PEs of one host that share
+//! cores [`host`]), and reductions and broadcasts by the routers ([`tree`]).
+
+pub(crate) mod barrier;
+mod host;
+pub mod tree;

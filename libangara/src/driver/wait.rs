@@ -1,0 +1,140 @@
+//! The one wait loop. Everything that waits (for memory, for a queue slot, for a completion, in a
+//! barrier) comes through here, so that no wait burns a core others need, outlives its job, or
+//! hangs without saying for what.
+
+use super::Adapter;
+use crate::error::{Error, Result};
+use abi::job::JobState;
+use abi::wait::{Fenced, Kernel, Linux, WaitCell, wait_until};
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// A wait shorter than this leaves no note.
+const NOTE_AFTER: Duration = Duration::from_millis(20);
+/// Values in a note are renewed so often.
+const NOTE_AGAIN: Duration = Duration::from_millis(200);
+
+/// Who has to do what is waited for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum For {
+    /// Another PE.
+    Peers,
+    /// The adapter, which sees to it by itself.
+    Adapter,
+}
+
+/// A wait that has reached the stage of sleeping.
+struct Long {
+    whom: For,
+    since: Option<Instant>,
+    noted: Option<Instant>,
+    looks: u32,
+}
+
+/// CLOCK_MONOTONIC in nanoseconds, which means the same in the daemon. Asked of libc: rustix looks for the
+/// vDSO itself, and crashes where a tool like valgrind has hidden it.
+fn monotonic() -> u64 {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: a clock every Linux has, and a place for its value.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+impl Adapter {
+    /// Waits for something the adapter does until `ready`. `what` names it in a timeout message.
+    pub(crate) fn wait(&self, ready: impl FnMut() -> bool, what: &dyn Fn() -> String) -> Result<()> {
+        self.wait_on(For::Adapter, self.memory.sync.answers(self.memory.me), &Linux, || false, ready, what)
+    }
+
+    /// Waits for a completion word, which the adapter writes.
+    pub(crate) fn wait_completion(
+        &self,
+        whom: For,
+        ready: impl FnMut() -> bool,
+        what: &dyn Fn() -> String,
+    ) -> Result<()> {
+        let cell = self.memory.sync.completions(self.memory.me);
+        // The daemon cannot answer while this thread looks whether it has.
+        let in_the_way = || {
+            // SAFETY: takes nothing and touches no memory of ours.
+            let core = unsafe { libc::sched_getcpu() };
+            self.memory.job.daemon_core().load(Ordering::Relaxed) == core as u32 + 1
+        };
+        self.wait_on(whom, cell, &Fenced(Linux), in_the_way, ready, what)
+    }
+
+    /// Waits for this PE's memory, which peers and the adapter write.
+    pub(crate) fn wait_memory(&self, ready: impl FnMut() -> bool, what: &dyn Fn() -> String) -> Result<()> {
+        self.wait_on(For::Peers, self.memory.peers.cell(self.memory.me), &Linux, || false, ready, what)
+    }
+
+    /// Waits in the on-host barrier. Only its last PE writes what the others wait for; with more PEs than
+    /// cores it pays a fence, because many may sleep and a heavy fence of each interrupts all cores.
+    pub(crate) fn wait_barrier(&self, ready: impl FnMut() -> bool, what: &dyn Fn() -> String) -> Result<()> {
+        let cell = self.memory.sync.barrier_cell();
+        if self.memory.geometry.crowded {
+            self.wait_on(For::Peers, cell, &Fenced(Linux), || false, ready, what)
+        } else {
+            self.wait_on(For::Peers, cell, &Linux, || false, ready, what)
+        }
+    }
+
+    /// Tells those in [`Adapter::wait_barrier`], after the store they wait for.
+    pub(crate) fn notify_barrier(&self) {
+        let cell = self.memory.sync.barrier_cell();
+        if self.memory.geometry.crowded { cell.notify(&Fenced(Linux)) } else { cell.notify(&Linux) }
+    }
+
+    /// The same, sleeping on `cell` whose writers notify by `kernel`.
+    pub(crate) fn wait_on(
+        &self,
+        whom: For,
+        cell: &WaitCell,
+        kernel: &impl Kernel,
+        in_the_way: impl Fn() -> bool,
+        mut ready: impl FnMut() -> bool,
+        what: &dyn Fn() -> String,
+    ) -> Result<()> {
+        if ready() {
+            return Ok(());
+        }
+        if self.guard.forked() {
+            return Err(Error::Forked);
+        }
+        let mut long = Long { whom, since: None, noted: None, looks: 0 };
+        let result =
+            wait_until(cell, kernel, self.memory.geometry.crowded, in_the_way, ready, || self.give_up(&mut long, what));
+        if long.noted.is_some() {
+            self.memory.sync.note(self.memory.me).clear();
+        }
+        result
+    }
+
+    /// Asked about once per millisecond of waiting: why to stop. Leaves a note of what this PE waits for.
+    fn give_up(&self, long: &mut Long, what: &dyn Fn() -> String) -> Option<Error> {
+        let now = Instant::now();
+        let start = *long.since.get_or_insert(now);
+        if now - start > NOTE_AFTER && long.noted.is_none_or(|at| now - at > NOTE_AGAIN) {
+            long.noted = Some(now);
+            let waited = (now - start).as_nanos() as u64;
+            long.looks += u32::from(long.whom == For::Peers);
+            let since = monotonic().saturating_sub(waited).max(1);
+            self.memory.sync.note(self.memory.me).write(since, &what(), long.looks);
+        }
+        if let Some(error) = self.channel_error() {
+            return Some(error);
+        }
+        if self.memory.job.state() == JobState::Ended {
+            return Some(Error::JobEnded);
+        }
+        if self.guard.connection().is_some_and(|c| c.is_closed()) {
+            // The daemon ends a job before it closes the connection.
+            return Some(match self.memory.job.state() {
+                JobState::Ended => Error::JobEnded,
+                JobState::Running => Error::Daemon("it was stopped or it crashed: see its log".into()),
+            });
+        }
+        let limit = self.timeout.filter(|limit| now - start > *limit)?;
+        Some(Error::Timeout { what: what(), seconds: limit.as_secs_f64() })
+    }
+}

@@ -1,0 +1,235 @@
+//! The ways to another PE's memory, and the one place that chooses between them.
+//!
+//! [`Direct`] does an operation with the caller's own thread, mostly inlined into it. What that does not reach goes to
+//! an [`Engine`], which is [`ring`]. Another kind of time or transport is another file beside it, and is chosen in
+//! [`Engines::far`].
+
+mod bounce;
+mod direct;
+mod ring;
+mod transfer;
+
+pub use transfer::{Amo, Strided};
+pub(crate) use transfer::{Mode, Transfer, forward};
+
+use crate::driver::Adapter;
+use crate::error::{Error, Result};
+use abi::account::{Class, Traffic};
+use abi::desc::{AmoOp, Descriptor, Place};
+pub(crate) use direct::{Direct, load};
+use ring::Ring;
+use std::sync::Arc;
+use std::sync::atomic::{Ordering, compiler_fence, fence};
+
+/// What carries operations to PEs that are not reached directly.
+///
+/// When an operation comes here, its PE and range have been checked, it has been counted, and it is at least one byte
+/// long. Source and destination do not overlap.
+pub(crate) trait Engine {
+    /// Writes `to.len` bytes at `src`.
+    ///
+    /// # Safety
+    /// As [`crate::Ctx::put`], or as [`crate::Ctx::put_nbi`] if it does not block.
+    unsafe fn put(&self, to: Transfer, src: *const u8, mode: Mode) -> Result<()>;
+    /// Reads `from.len` bytes into `dst`.
+    ///
+    /// # Safety
+    /// As [`crate::Ctx::get`], or as [`crate::Ctx::get_nbi`] if it does not block.
+    unsafe fn get(&self, from: Transfer, dst: *mut u8, mode: Mode) -> Result<()>;
+    /// An atomic on the aligned word `at`; returns its old value if that was asked for, else 0.
+    fn amo(&self, at: Transfer, amo: Amo) -> Result<u64>;
+    /// Nothing was issued since the last quiet, so there is nothing to order or to wait for.
+    fn idle(&self) -> bool;
+    /// Returns when every get issued so far has delivered its data; `what` names them in a timeout message.
+    fn gets(&self, what: &dyn Fn() -> String) -> Result<()>;
+    /// Orders what was issued before what will be, per target.
+    fn fence(&self) -> Result<()>;
+    /// Returns when everything issued before, to one PE or to all, has taken effect and every get has delivered.
+    fn quiet(&self, only: Option<usize>) -> Result<()>;
+}
+
+/// All engines of a context.
+pub(crate) struct Engines {
+    pub(crate) direct: Direct,
+    adapter: Arc<Adapter>,
+    ring: Ring,
+}
+
+impl Engines {
+    pub(crate) fn new(adapter: Arc<Adapter>) -> Engines {
+        Engines { direct: Direct::new(adapter.clone()), ring: Ring::new(adapter.clone()), adapter }
+    }
+
+    /// The engine for what is not reached directly.
+    #[inline(always)]
+    fn far(&self) -> &impl Engine {
+        &self.ring
+    }
+
+    /// # Safety
+    /// As [`Engine::put`].
+    #[inline(always)]
+    pub(crate) unsafe fn put(&self, to: Transfer, src: *const u8, mode: Mode) -> Result<()> {
+        // SAFETY: passed on.
+        if unsafe { self.direct.put(to, src) } {
+            return Ok(());
+        }
+        // SAFETY: passed on.
+        unsafe { self.put_far(to, src, mode) }
+    }
+
+    /// # Safety
+    /// As [`Engine::get`].
+    #[inline(always)]
+    pub(crate) unsafe fn get(&self, from: Transfer, dst: *mut u8, mode: Mode) -> Result<()> {
+        // SAFETY: passed on.
+        if unsafe { self.direct.get(from, dst) } {
+            return Ok(());
+        }
+        // SAFETY: passed on.
+        unsafe { self.get_far(from, dst, mode) }
+    }
+
+    #[inline(always)]
+    pub(crate) fn amo(&self, class: Class, pe: usize, place: Place, amo: Amo) -> Result<u64> {
+        let at = Transfer { class, pe, place, len: amo.width as usize };
+        match self.direct.amo(at, amo) {
+            Some(old) => Ok(old),
+            None => self.amo_far(at, amo),
+        }
+    }
+
+    /// [`Engines::put`] of what is not reached directly, and its errors.
+    ///
+    /// # Safety
+    /// As there.
+    #[cold]
+    #[inline(never)]
+    pub(crate) unsafe fn put_far(&self, to: Transfer, src: *const u8, mode: Mode) -> Result<()> {
+        if to.len == 0 {
+            return self.check(to.pe);
+        }
+        self.check_range_to(to)?;
+        self.direct.count(to, Traffic::put(to.len));
+        if self.overlaps(to, src) {
+            // The adapter reads while it writes.
+            let mut whole = vec![0; to.len];
+            // SAFETY: the caller vouches for the source; the copy stays until the engine has its own.
+            return unsafe {
+                abi::copy::load(whole.as_mut_ptr(), src, to.len);
+                self.far().put(to, whole.as_ptr(), Mode::Blocking)
+            };
+        }
+        // SAFETY: passed on.
+        unsafe { self.far().put(to, src, mode) }
+    }
+
+    /// [`Engines::get`] of what is not reached directly, and its errors.
+    ///
+    /// # Safety
+    /// As there.
+    #[cold]
+    #[inline(never)]
+    pub(crate) unsafe fn get_far(&self, from: Transfer, dst: *mut u8, mode: Mode) -> Result<()> {
+        if from.len == 0 {
+            return self.check(from.pe);
+        }
+        self.check_range(from)?;
+        self.direct.count(from, Traffic::get(from.len));
+        if self.overlaps(from, dst) {
+            let mut whole = vec![0; from.len];
+            // SAFETY: the caller vouches for the destination.
+            return unsafe {
+                self.far().get(from, whole.as_mut_ptr(), Mode::Blocking)?;
+                abi::copy::store(dst, whole.as_ptr(), from.len);
+                Ok(())
+            };
+        }
+        // SAFETY: passed on.
+        unsafe { self.far().get(from, dst, mode) }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn amo_far(&self, at: Transfer, amo: Amo) -> Result<u64> {
+        let Amo { op, width, .. } = amo;
+        if !matches!(width, 4 | 8) {
+            return Err(Error::invalid(format!("an atomic on {width} bytes: only 4 and 8 are possible")));
+        }
+        match op {
+            AmoOp::Fetch => self.check_range(at)?,
+            _ => self.check_range_to(at)?,
+        }
+        if !at.place.offset.is_multiple_of(width as u64) {
+            let offset = at.place.offset;
+            return Err(Error::invalid(format!("an atomic at offset {offset:#x} is not aligned to {width} bytes")));
+        }
+        self.direct.count(at, amo.traffic());
+        self.far().amo(at, amo)
+    }
+
+    /// [`Engine::gets`] of all engines.
+    pub(crate) fn gets(&self, what: &dyn Fn() -> String) -> Result<()> {
+        if self.far().idle() { Ok(()) } else { self.far().gets(what) }
+    }
+
+    #[inline]
+    pub(crate) fn fence(&self) -> Result<()> {
+        // Direct stores are ordered by the processor (total store order); the compiler must not undo it.
+        compiler_fence(Ordering::SeqCst);
+        if self.far().idle() { Ok(()) } else { self.far().fence() }
+    }
+
+    #[inline]
+    pub(crate) fn quiet(&self) -> Result<()> {
+        fence(Ordering::SeqCst);
+        if self.far().idle() { Ok(()) } else { self.far().quiet(None) }
+    }
+
+    pub(crate) fn quiet_pe(&self, pe: usize) -> Result<()> {
+        fence(Ordering::SeqCst);
+        self.check(pe)?;
+        if self.far().idle() { Ok(()) } else { self.far().quiet(Some(pe)) }
+    }
+
+    /// Posts a collective descriptor with its data in the bounce region. Only adapters do collectives.
+    pub(crate) fn post_collective(&self, d: &Descriptor, data: &[u8], pe: usize) -> Result<u32> {
+        self.ring.post_bounced(d, data, pe)
+    }
+
+    /// Refuses a target that cannot be reached.
+    pub(crate) fn check(&self, pe: usize) -> Result<()> {
+        self.adapter.check_target(pe)
+    }
+
+    /// Refuses a target or a range that cannot be written.
+    pub(crate) fn check_range_to(&self, to: Transfer) -> Result<()> {
+        self.check_range(to)?;
+        let Transfer { place, len, .. } = to;
+        if !self.adapter.memory.peers.is_writable(place, len) {
+            let what = format!("{len} bytes at offset {:#x} of region {:?}", place.offset, place.region);
+            return Err(Error::invalid(format!("{what} are constants, which peers can read and not write")));
+        }
+        Ok(())
+    }
+
+    /// Refuses a target or a range that cannot be.
+    fn check_range(&self, at: Transfer) -> Result<()> {
+        let Transfer { pe, place, len, .. } = at;
+        self.check(pe)?;
+        let peers = &self.adapter.memory.peers;
+        if peers.address(pe, place, len).is_none() {
+            let room = peers.window(place.region).len;
+            let Place { region, offset } = place;
+            let what = format!("{len} bytes at offset {offset:#x} of region {region:?}");
+            return Err(Error::invalid(format!("{what} are not inside its {room} symmetric bytes")));
+        }
+        Ok(())
+    }
+
+    /// Whether the bytes of `at` share memory with as many at `p` of this process.
+    fn overlaps(&self, at: Transfer, p: *const u8) -> bool {
+        let memory = &self.adapter.memory;
+        at.pe == memory.me && (memory.local(at.place) as usize).abs_diff(p as usize) < at.len
+    }
+}

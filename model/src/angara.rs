@@ -1,0 +1,174 @@
+//! The `angara` profile: packets of simulations on the router core that live rings run on.
+//!
+//! This file only translates: parameters and faults into a [`RawFabric`]'s, packets in, deliveries out.
+
+use crate::engine::Engine;
+use crate::parallel::{Parallel, Part, cuts, part_of};
+use crate::setup::{ANGARA_FLITS_MAX, Angara, Rate, Setup, SetupError};
+use crate::topology::TopologySpec;
+use fabric::raw::{
+    Crossing, Delivery, Inconsistent, Injection, LinkLoad, Lost, RawConfig, RawFabric, Totals, TraceEvent, chip_shape,
+};
+use fabric::{Fault, FlitTime, Params, Tick};
+use std::collections::VecDeque;
+
+impl Angara {
+    /// The same chip as a [`Fabric`] describes it.
+    pub fn params(&self) -> Params {
+        let time = |r: Rate| FlitTime { num: r.num as u64, den: r.den as u64 };
+        Params {
+            inject_ps: self.injection,
+            eject_ps: self.ejection,
+            router_ps: self.router,
+            link_ps: self.link,
+            credit_ps: self.credit,
+            escape_ps: self.escape,
+            age_limit: self.age_limit,
+            slots: self.slots,
+            link_flit: time(self.flit_link),
+            core_flit: time(self.flit_internal),
+            ..Params::default()
+        }
+    }
+}
+
+/// Builds the network of `config`, or the part of it made of the nodes `owned`.
+fn build(config: &Setup, p: &Angara, owned: Option<Vec<u32>>) -> Result<RawFabric, SetupError> {
+    let TopologySpec::Grid { dims, wrap } = &config.shape else {
+        return Err(SetupError::NotAGrid(config.shape.clone()));
+    };
+    let mut fabric = RawFabric::new(&RawConfig {
+        dims: dims.clone(),
+        wrap: *wrap,
+        owned,
+        seed: config.seed,
+        params: p.params(),
+        channels: p.channels as usize,
+        units_are_flits: p.bubble_in_flits,
+    });
+    let shape = chip_shape(dims, *wrap);
+    if !config.faults.is_empty() && shape.nodes() != config.shape.endpoints() {
+        return Err(SetupError::FaultShape(config.shape.clone()));
+    }
+    for text in &config.faults {
+        fabric.set_fault(Fault::parse(text, &shape)?)?;
+    }
+    Ok(fabric)
+}
+
+/// The engine of `config`: one core, or as many as there are threads (and nodes).
+pub(crate) fn engine(config: &Setup, p: &Angara, threads: usize) -> Result<Box<dyn Engine>, SetupError> {
+    if threads <= 1 {
+        return Ok(Box::new(build(config, p, None)?));
+    }
+    config.check_threads(threads)?;
+    let nodes = config.shape.endpoints();
+    let cuts = cuts(nodes, threads.min(nodes));
+    let last = |part: usize| cuts.get(part + 1).copied().unwrap_or(nodes as u32);
+    let part = |part| {
+        let fabric = build(config, p, Some((cuts[part]..last(part)).collect()))?;
+        Ok(Range { fabric, cuts: cuts.clone() })
+    };
+    let parts: Vec<Range> = (0..cuts.len()).map(part).collect::<Result<_, SetupError>>()?;
+    let endpoints = cuts.iter().map(|node| node * p.channels as u32).collect();
+    Ok(Box::new(Parallel::new(parts, endpoints)?))
+}
+
+/// A core that owns a range of nodes.
+struct Range {
+    fabric: RawFabric,
+    /// First node of every part.
+    cuts: Vec<u32>,
+}
+
+impl Part for Range {
+    type Message = Crossing;
+    fn lookahead(&self) -> Tick {
+        self.fabric.lookahead()
+    }
+    fn take_outgoing(&mut self, post: &mut dyn FnMut(usize, Tick, Crossing)) {
+        for crossing in self.fabric.take_crossings() {
+            post(part_of(&self.cuts, crossing.to), crossing.at, crossing);
+        }
+    }
+    fn accept(&mut self, _due: Tick, crossing: Crossing) {
+        self.fabric.accept(&crossing);
+    }
+}
+
+impl Engine for Range {
+    fn inject(&mut self, p: Injection) {
+        Engine::inject(&mut self.fabric, p);
+    }
+    fn advance(&mut self, to: Tick) {
+        self.fabric.advance(to);
+    }
+    fn now(&self) -> Tick {
+        self.fabric.now()
+    }
+    fn next_event(&self) -> Option<Tick> {
+        self.fabric.poll_timeout()
+    }
+    fn deliveries(&mut self) -> &mut VecDeque<Delivery> {
+        self.fabric.deliveries()
+    }
+    fn lost(&mut self) -> Option<Lost> {
+        self.fabric.poll_lost()
+    }
+    fn counters(&self) -> Totals {
+        self.fabric.totals()
+    }
+    fn check_idle(&self) -> Result<(), Inconsistent> {
+        self.fabric.check_idle()
+    }
+    fn take_trace(&mut self) -> Vec<TraceEvent> {
+        self.fabric.take_trace()
+    }
+    fn link_load(&self, router: u32, port: u8) -> LinkLoad {
+        self.fabric.link_load(router, port)
+    }
+    fn memory_bytes(&self) -> usize {
+        self.fabric.memory_bytes()
+    }
+}
+
+impl Engine for RawFabric {
+    fn inject(&mut self, p: Injection) {
+        assert!(
+            (1..=ANGARA_FLITS_MAX).contains(&p.flits),
+            "packet of {} flits; the angara router carries 1 to {ANGARA_FLITS_MAX}",
+            p.flits
+        );
+        RawFabric::inject(self, &p);
+    }
+    fn advance(&mut self, to: Tick) {
+        RawFabric::advance(self, to);
+    }
+    fn now(&self) -> Tick {
+        RawFabric::now(self)
+    }
+    fn next_event(&self) -> Option<Tick> {
+        self.poll_timeout()
+    }
+    fn deliveries(&mut self) -> &mut VecDeque<Delivery> {
+        RawFabric::deliveries(self)
+    }
+    fn lost(&mut self) -> Option<Lost> {
+        self.poll_lost()
+    }
+    fn counters(&self) -> Totals {
+        self.totals()
+    }
+    fn check_idle(&self) -> Result<(), Inconsistent> {
+        RawFabric::check_idle(self)
+    }
+    fn take_trace(&mut self) -> Vec<TraceEvent> {
+        RawFabric::take_trace(self)
+    }
+    fn link_load(&self, router: u32, port: u8) -> LinkLoad {
+        RawFabric::link_load(self, router, port)
+    }
+    fn memory_bytes(&self) -> usize {
+        RawFabric::memory_bytes(self)
+    }
+}

@@ -1,0 +1,31 @@
+//! What every kind of simulated network can do.
+
+use fabric::Tick;
+use fabric::raw::{Delivery, Inconsistent, Injection, LinkLoad, Lost, Totals, TraceEvent};
+
+/// The engine behind a network: one implementation per profile and topology, called coarsely.
+pub(crate) trait Engine: Send {
+    fn inject(&mut self, packet: Injection);
+    /// Processes every event at or before `to`, then sets the time to `to`.
+    fn advance(&mut self, to: Tick);
+    fn now(&self) -> Tick;
+    /// When the next event is due; it may be earlier than anything visible.
+    fn next_event(&self) -> Option<Tick>;
+    fn deliveries(&mut self) -> &mut std::collections::VecDeque<Delivery>;
+    /// The next packet that was dropped.
+    fn lost(&mut self) -> Option<Lost> {
+        None
+    }
+    fn counters(&self) -> Totals;
+    /// What happened to traced packets since the last call.
+    fn take_trace(&mut self) -> Vec<TraceEvent> {
+        Vec::new()
+    }
+    /// Begins to count what leaves through every port.
+    fn count_links(&mut self) {}
+    fn link_load(&self, _router: u32, _port: u8) -> LinkLoad {
+        LinkLoad::default()
+    }
+    fn check_idle(&self) -> Result<(), Inconsistent>;
+    fn memory_bytes(&self) -> usize;
+}

@@ -1,0 +1,283 @@
+//! The two allocators of the `generic` router and what a switch grant sets in motion.
+//!
+//! Output channels are handed out first, then the switch; both are separable, input side first, with
+//! round-robin arbiters whose pointers move only with a grant. `docs/explain/model.md`, section 3.
+
+use super::routers::Routers;
+use super::state::{
+    EJECT_TO_CREDIT, GRANT_TO_ARRIVAL, GRANT_TO_CREDIT, GRANT_TO_SOURCE_CREDIT, Mask, Message, NO_OWNER, Router, State,
+    Wire, round_robin,
+};
+use crate::pool::NIL;
+use crate::topology::Topology;
+use fabric::raw::Stage;
+
+/// From a switch grant until the head is on the link or on its way to the endpoint.
+const CROSSBAR: u64 = 1;
+
+/// Working space of the allocators, valid within one router and cycle.
+pub(super) struct Scratch<const N: usize, const P: usize, const W: usize> {
+    /// Input channels that ask for an output channel, per output channel.
+    asking: [Mask<W>; N],
+    /// Input ports that ask for an output port, per output port.
+    requests: [u64; P],
+    /// The channel an input port has picked, per input port.
+    chosen: [u8; P],
+}
+
+impl<const N: usize, const P: usize, const W: usize> Default for Scratch<N, P, W> {
+    fn default() -> Self {
+        Scratch { asking: [Mask::NONE; N], requests: [0; P], chosen: [0; P] }
+    }
+}
+
+impl<const N: usize, const P: usize, const W: usize> Router<N, P, W> {
+    /// Virtual-channel allocation: each input channel asks for one free output channel, each output
+    /// channel takes one of those that ask, of which `got` is told. Returns those that have the credits, too, and
+    /// whether someone lost.
+    #[inline(always)]
+    fn allocate_channels(
+        &mut self,
+        scratch: &mut Scratch<N, P, W>,
+        mut got: impl FnMut(&Self, u32),
+    ) -> (Mask<W>, bool) {
+        let mut wanted = Mask::<W>::NONE;
+        let mut lost = false;
+        let mut all = self.allocating;
+        while let Some(i) = all.pop() {
+            let input = self.input(i);
+            let (first, allowed, turn) = (input.out as u32, input.allowed as u32, input.turn as u32);
+            let open = self.free.field(first, Self::WIDTH) & allowed;
+            if open == 0 {
+                continue;
+            }
+            let turn = turn.wrapping_sub(first);
+            let o = first + round_robin(open as u64, if turn < Self::WIDTH { turn } else { 0 });
+            let asking = &mut scratch.asking[o as usize % N];
+            if wanted.has(o) {
+                lost = true;
+            } else {
+                wanted.set(o);
+                *asking = Mask::NONE;
+            }
+            asking.set(i);
+        }
+        let mut ready = Mask::NONE;
+        while let Some(o) = wanted.pop() {
+            let out = self.output(o);
+            let i = scratch.asking[o as usize % N].round_robin(out.turn as u32);
+            out.owner = i as u16;
+            out.turn = i as u16 + 1;
+            let credits = out.credits;
+            let input = self.input(i);
+            input.out = o as u16;
+            input.turn = o as u16 + 1;
+            input.state = State::Active;
+            let flits = input.flits;
+            if credits >= flits {
+                ready.set(i);
+            } else {
+                self.output(o).wanted = flits;
+            }
+            self.free.clear(o);
+            self.allocating.clear(i);
+            got(self, i);
+        }
+        (ready, lost)
+    }
+
+    /// Of the `channels` of the port that begins at `first`, several of which are ready: the one that competes for
+    /// the switch, and the output port it wants.
+    fn pick(&mut self, first: u32, mut channels: u32) -> Option<(u32, u32)> {
+        let (mut asked, mut all) = (0u64, channels);
+        while all != 0 {
+            let v = all.trailing_zeros();
+            all &= all - 1;
+            let o = self.input(first + v).out as u32 >> Self::SHIFT;
+            if self.out_busy >> o & 1 != 0 {
+                channels &= !(1 << v);
+            } else {
+                asked |= 1 << o;
+            }
+        }
+        if asked == 0 {
+            return None;
+        }
+        // The output port in its turn, then among the channels that ask for it the one in its turn.
+        let port = *self.port(first >> Self::SHIFT);
+        let o = round_robin(asked, port.out_turn as u32);
+        all = channels;
+        while all != 0 {
+            let v = all.trailing_zeros();
+            all &= all - 1;
+            if self.input(first + v).out as u32 >> Self::SHIFT != o {
+                channels &= !(1 << v);
+            }
+        }
+        Some((round_robin(channels as u64, port.vc_turn as u32), o))
+    }
+
+    /// The input side of switch allocation: each input port nominates one channel. Returns the output ports
+    /// that are asked for, and whether something in reach of the next cycle remains.
+    #[inline(always)]
+    fn nominate(&mut self, scratch: &mut Scratch<N, P, W>) -> (u64, bool) {
+        let mut outs = 0u64;
+        let mut lost = false;
+        let mut ready = self.ready;
+        while let Some((first, channels)) = ready.pop_field(Self::WIDTH) {
+            let p = first >> Self::SHIFT;
+            if self.in_busy >> p & 1 != 0 {
+                continue;
+            }
+            let mut v = channels.trailing_zeros();
+            let mut o = self.input(first + v).out as u32 >> Self::SHIFT;
+            if channels & (channels - 1) != 0 {
+                lost = true;
+                match self.pick(first, channels) {
+                    Some(picked) => (v, o) = picked,
+                    None => continue,
+                }
+            } else if self.out_busy >> o & 1 != 0 {
+                continue;
+            }
+            scratch.chosen[p as usize % P] = v as u8;
+            let requests = &mut scratch.requests[o as usize % P];
+            if outs >> o & 1 == 0 {
+                *requests = 0;
+                outs |= 1 << o;
+            } else {
+                lost = true;
+            }
+            *requests |= 1 << p;
+        }
+        (outs, lost)
+    }
+}
+
+impl<T: Topology, const N: usize, const P: usize, const W: usize> Routers<T, N, P, W> {
+    /// One cycle of router `r`; whether it may have something to decide in the next one even if
+    /// nothing arrives.
+    #[inline(always)]
+    pub(super) fn allocate(&mut self, r: u32) -> bool {
+        let router = &mut self.routers[r as usize];
+        let ready = router.ready.any();
+        let (mut next, mut again) = (Mask::NONE, false);
+        if router.allocating.any() {
+            let tracer = &mut self.tracer;
+            let (time, name) = (self.clock.time(self.calendar.now), self.first_router + r);
+            (next, again) = router.allocate_channels(&mut self.scratch, |router, i| {
+                if tracer.on() {
+                    let input = &router.inputs[i as usize % N];
+                    let place = (name, input.out as u32 >> Self::PORT, input.out as u32 & ((1 << Self::PORT) - 1));
+                    tracer.note(input.queue.head, time, place, Stage::ChannelGranted);
+                }
+            });
+        }
+        if ready {
+            let (mut outs, lost) = router.nominate(&mut self.scratch);
+            again |= lost;
+            let mut freed = false;
+            while outs != 0 {
+                let o = outs.trailing_zeros();
+                outs &= outs - 1;
+                freed |= self.grant(r, o);
+            }
+            again |= freed && self.routers[r as usize].allocating.any();
+        }
+        // Channels allocated in this cycle compete for the switch from the next one.
+        if next.any() {
+            self.routers[r as usize].ready.add(next);
+            again = true;
+        }
+        again
+    }
+
+    /// Output port `o` of router `r` takes one of the input ports that ask for it: its packet starts. Returns whether an
+    /// output channel became free or another packet of the same input channel may start at once.
+    #[inline(always)]
+    fn grant(&mut self, r: u32, o: u32) -> bool {
+        let router = &mut self.routers[r as usize];
+        let now = self.calendar.now;
+        let far = router.port(o);
+        let p = round_robin(self.scratch.requests[o as usize % P], far.in_turn as u32);
+        let v = self.scratch.chosen[p as usize % P] as u32;
+        far.in_turn = (p + 1) as u8;
+        let far = *far;
+        let near = router.port(p);
+        near.vc_turn = v as u8 + 1;
+        near.out_turn = (o + 1) as u8;
+        let near = *near;
+        let i = p << Self::PORT | v;
+        let input = router.input(i);
+        let flits = input.flits;
+        let streams = flits > 1;
+        input.state = if streams { State::Streaming } else { State::Idle };
+        let h = input.queue.pop(&self.pool);
+        let more = input.queue.head != NIL;
+        let oc = input.out as u32;
+        let ov = oc & ((1 << Self::PORT) - 1);
+        router.ready.clear(i);
+        let output = router.output(oc);
+        output.credits -= flits;
+        let base = r << Self::ROUTER;
+        if streams {
+            router.in_busy |= 1 << p;
+            router.out_busy |= 1 << o;
+            self.calendar.later(flits as usize, base).tails.push(base | i);
+        } else {
+            output.owner = NO_OWNER;
+            router.free.set(oc);
+            if more {
+                router.compete(i, &self.pool);
+            }
+        }
+        // Every flit's credit goes back when it leaves; as flits leave without a gap and a packet
+        // that uses them also comes one flit per cycle, all may be counted from the first on.
+        match near.wire {
+            Wire::Router => {
+                let channel = near.peer + v;
+                self.calendar.soon(GRANT_TO_CREDIT, channel).credits.push((channel, flits as u32));
+            }
+            Wire::Away => {
+                let message = Message::Credit { channel: near.peer + v, flits };
+                self.outgoing.push((near.part, now + GRANT_TO_CREDIT as u64, message));
+            }
+            _ => {
+                let s = near.peer * self.vcs + v;
+                self.calendar.soon(GRANT_TO_SOURCE_CREDIT, base).source_credits.push((s, flits as u32));
+            }
+        }
+        if self.tracer.on() {
+            let place = (self.first_router + r, o, ov);
+            self.tracer.note(h, self.clock.time(now), place, Stage::SwitchGranted);
+            let leaves = if far.wire == Wire::Endpoint { Stage::Ejected } else { Stage::LinkEntered };
+            self.tracer.note(h, self.clock.time(now + CROSSBAR), place, leaves);
+        }
+        let channel = far.peer + ov;
+        match far.wire {
+            Wire::Router => self.calendar.soon(GRANT_TO_ARRIVAL, channel).arrivals.push((channel, h)),
+            Wire::Away => self.send_away(h, far.part, channel),
+            _ => {
+                let last = GRANT_TO_ARRIVAL + flits as usize - 1;
+                self.calendar.later(last, base).deliveries.push(h);
+                self.calendar.soon(EJECT_TO_CREDIT, base).credits.push((base | oc, flits as u32));
+            }
+        }
+        if let Some(load) = self.link_loads.get_mut(r as usize * P + o as usize) {
+            load.packets += 1;
+            load.flits += flits as u64;
+        }
+        self.counters.packet_hops += 1;
+        self.counters.flit_hops += flits as u64;
+        !streams
+    }
+
+    /// The packet's next router is in another part.
+    #[cold]
+    fn send_away(&mut self, h: u32, part: u8, channel: u32) {
+        let (hot, cold) = self.pool.take(h);
+        let traced = self.tracer.end(h);
+        let message = Message::Arrival { channel, hot, cold, traced };
+        self.outgoing.push((part, self.calendar.now + GRANT_TO_ARRIVAL as u64, message));
+    }
+}

@@ -1,0 +1,335 @@
+//! All routers of a network, or of a part of it, and a cycle of them.
+
+use super::allocators::Scratch;
+use super::state::{
+    Arrived, Bits, Block, Calendar, Clock, EJECT_TO_CREDIT, InVc, Mask, Message, NO_OWNER, OutVc, Port, Router, Soon,
+    Source, State, Wire,
+};
+use crate::parallel::part_of;
+use crate::pool::{NIL, Pool, Queue};
+use crate::setup::Generic;
+use crate::topology::{Class, End, Topology};
+use fabric::raw::{Delivery, LinkLoad, Stage, Totals, Tracer};
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+/// From a source's decision to the head's arrival at its router.
+const SOURCE_TO_ARRIVAL: usize = 2;
+/// Cycles the calendar covers at least, so that packets handed in a few cycles early are cheap.
+const REACH_MIN: usize = 32;
+
+/// Bytes of router state per block: the greater part of a level-2 cache is left to packets and events.
+const BLOCK_BYTES: usize = 512 << 10;
+
+/// Which routers, and the endpoints attached to them, are simulated here: all, or one part of several.
+pub(super) struct Range<'a> {
+    /// First router of every part.
+    pub(super) cuts: &'a [u32],
+    /// First endpoint of every part.
+    pub(super) endpoint_cuts: &'a [u32],
+    /// Number of this part.
+    pub(super) part: usize,
+}
+
+impl Range<'_> {
+    fn of(cuts: &[u32], part: usize, all: usize) -> std::ops::Range<u32> {
+        cuts[part]..cuts.get(part + 1).copied().unwrap_or(all as u32)
+    }
+    /// The ports of a router, as seen from this part.
+    fn ports<const N: usize, const P: usize>(&self, topology: &impl Topology, router: u32) -> [Port; P] {
+        std::array::from_fn(|port| {
+            let end = if port < topology.ports() { topology.output(router, port as u8) } else { End::Open };
+            let (peer, wire, part) = match end {
+                End::Router { router, port } => {
+                    let part = part_of(self.cuts, router);
+                    let wire = if part == self.part { Wire::Router } else { Wire::Away };
+                    ((router - self.cuts[part]) * N as u32 + port as u32 * (N / P) as u32, wire, part)
+                }
+                End::Endpoint(e) => (e - self.endpoint_cuts[self.part], Wire::Endpoint, self.part),
+                End::Open => (0, Wire::Open, self.part),
+            };
+            Port { peer, wire, part: part as u8, vc_turn: 0, out_turn: 0, in_turn: 0 }
+        })
+    }
+}
+
+/// Routers, sources and links of a network of `generic` routers, or of a part of it. Routers, channels and
+/// endpoints are numbered from 0 within the part. See [`super::state`] for `N`, `P` and `W`.
+pub(super) struct Routers<T, const N: usize, const P: usize, const W: usize> {
+    pub(super) topology: T,
+    pub(super) first_router: u32,
+    pub(super) first_endpoint: u32,
+    pub(super) seed: u64,
+    pub(super) clock: Clock,
+    pub(super) vcs: u32,
+    pub(super) buffer: u16,
+    pub(super) packet_max: u16,
+    /// Channels a packet may use, by [`Class::index`].
+    pub(super) allowed: [u32; Class::COUNT],
+    pub(super) pool: Pool,
+    pub(super) routers: Vec<Router<N, P, W>>,
+    pub(super) sources: Vec<Source>,
+    pub(super) source_credits: Vec<u16>,
+    pub(super) calendar: Calendar,
+    pub(super) blocks: Vec<Block>,
+    /// The block being processed; an empty one is in its place meanwhile.
+    pub(super) here: Block,
+    pub(super) scratch: Scratch<N, P, W>,
+    pub(super) arrived: Arrived,
+    pub(super) delivered: VecDeque<Delivery>,
+    pub(super) outgoing: Vec<(u8, u64, Message)>,
+    pub(super) counters: Totals,
+    pub(super) tracer: Tracer,
+    /// Per port; empty unless somebody asked.
+    pub(super) link_loads: Vec<LinkLoad>,
+}
+
+impl<T: Topology, const N: usize, const P: usize, const W: usize> Routers<T, N, P, W> {
+    /// log2 of the channels of a router and of a port.
+    pub(super) const ROUTER: u32 = N.trailing_zeros();
+    pub(super) const PORT: u32 = Router::<N, P, W>::SHIFT;
+
+    pub(super) fn new(topology: T, p: &Generic, seed: u64, range: &Range) -> Self {
+        let here = Range::of(range.cuts, range.part, topology.routers());
+        let endpoints = Range::of(range.endpoint_cuts, range.part, topology.endpoints());
+        let idle = InVc { queue: Queue::EMPTY, out: 0, turn: 0, flits: 0, allowed: 0, state: State::Idle };
+        let out = OutVc { credits: p.buffer_flits, wanted: 0, owner: NO_OWNER, turn: 0 };
+        let mut free = Mask::NONE;
+        (0..P as u32).for_each(|q| (0..p.vcs as u32).for_each(|v| free.set(q << Self::PORT | v)));
+        let router = |r| Router {
+            allocating: Mask::NONE,
+            ready: Mask::NONE,
+            free,
+            in_busy: 0,
+            out_busy: 0,
+            ports: range.ports::<N, P>(&topology, r),
+            outputs: [out; N],
+            inputs: [idle; N],
+        };
+        let sources: Vec<Source> = endpoints
+            .clone()
+            .map(|e| {
+                let (router, port) = topology.attach(e);
+                let channel = (router - here.start) << Self::ROUTER | (port as u32) << Self::PORT;
+                Source { queue: Queue::EMPTY, free_at: 0, sequence: 0, channel, last_vc: p.vcs - 1 }
+            })
+            .collect();
+        let per_block = (BLOCK_BYTES / size_of::<Router<N, P, W>>()).max(64).next_power_of_two();
+        let block = |first: usize| {
+            let first_source = |router: usize| sources.partition_point(|s| (s.channel >> Self::ROUTER) < router as u32);
+            let (from, to) = (first_source(first), first_source(first + per_block));
+            Block {
+                first_router: first as u32,
+                first_source: from as u32,
+                awake: Bits::new(per_block.min(here.len() - first)),
+                sources: Bits::new(to - from),
+                far: BinaryHeap::new(),
+            }
+        };
+        let blocks: Vec<Block> = (0..here.len()).step_by(per_block).map(block).collect();
+        let reach = (p.packet_flits_max as usize + EJECT_TO_CREDIT + 1).max(REACH_MIN);
+        let block_shift = per_block.trailing_zeros() + Self::ROUTER;
+        Routers {
+            first_router: here.start,
+            first_endpoint: endpoints.start,
+            seed,
+            clock: Clock(p.cycle),
+            vcs: p.vcs as u32,
+            buffer: p.buffer_flits,
+            packet_max: p.packet_flits_max,
+            allowed: Class::channels(p.vcs as u32, topology.classes()),
+            pool: Pool::new(),
+            routers: here.clone().map(router).collect(),
+            source_credits: vec![p.buffer_flits; sources.len() * p.vcs as usize],
+            sources,
+            calendar: Calendar::new(reach, blocks.len(), block_shift),
+            blocks,
+            here: Block::default(),
+            scratch: Scratch::default(),
+            arrived: Arrived::default(),
+            delivered: VecDeque::new(),
+            outgoing: Vec::new(),
+            counters: Totals::default(),
+            tracer: Tracer::default(),
+            link_loads: Vec::new(),
+            topology,
+        }
+    }
+
+    /// A traced packet at `channel` (a number of an input or output channel), in this cycle.
+    #[inline(always)]
+    fn trace(&mut self, packet: u32, channel: u32, stage: Stage) {
+        if self.tracer.on() {
+            let (router, port) = (channel >> Self::ROUTER, channel >> Self::PORT & (P as u32 - 1));
+            let place = (self.first_router + router, port, channel & ((1 << Self::PORT) - 1));
+            self.tracer.note(packet, self.clock.time(self.calendar.now), place, stage);
+        }
+    }
+
+    /// One cycle of block `b`, cycle `offset` of the window.
+    pub(super) fn step(&mut self, b: usize, offset: usize) {
+        while let Some(&Reverse((t, e))) = self.here.far.peek() {
+            if t > self.calendar.now {
+                break;
+            }
+            self.here.far.pop();
+            self.here.wake_source(e);
+        }
+        let (mut soon, mut later) = self.calendar.take(b);
+        self.apply_credits(&mut soon);
+        for i in later.tails.drain(..) {
+            self.tail_left(i);
+        }
+        self.arrive(&mut soon);
+        for e in later.sources.drain(..) {
+            self.here.wake_source(e);
+        }
+        self.deliver(&mut later.deliveries, offset);
+        self.calendar.give_back(b, (soon, later));
+        for w in 0..self.here.sources.0.len() {
+            let mut m = std::mem::take(&mut self.here.sources.0[w]);
+            while m != 0 {
+                self.send(self.here.first_source + (w * 64) as u32 + m.trailing_zeros());
+                m &= m - 1;
+            }
+        }
+        for w in 0..self.here.awake.0.len() {
+            let mut m = std::mem::take(&mut self.here.awake.0[w]);
+            let mut again = 0;
+            while m != 0 {
+                let bit = m & m.wrapping_neg();
+                if self.allocate(self.here.first_router + (w * 64) as u32 + m.trailing_zeros()) {
+                    again |= bit;
+                }
+                m ^= bit;
+            }
+            self.here.awake.0[w] |= again;
+        }
+    }
+
+    fn apply_credits(&mut self, due: &mut Soon) {
+        for (o, flits) in due.credits.drain(..) {
+            let r = o >> Self::ROUTER;
+            let router = &mut self.routers[r as usize];
+            let out = router.output(o);
+            out.credits += flits as u16;
+            if out.wanted != 0 && out.credits >= out.wanted {
+                out.wanted = 0;
+                let owner = out.owner as u32;
+                router.ready.set(owner);
+                self.here.wake(r);
+            }
+        }
+        for (s, flits) in due.source_credits.drain(..) {
+            self.source_credits[s as usize] += flits as u16;
+            let e = s / self.vcs;
+            if self.sources[e as usize].queue.head != NIL {
+                self.here.wake_source(e);
+            }
+        }
+    }
+
+    /// Heads reach input channels: decide their outputs; those with nobody before them compete.
+    fn arrive(&mut self, due: &mut Soon) {
+        // Packets are strewn over memory. Touching all of them first, without depending on anything
+        // else, lets the processor fetch many at once.
+        for &(i, packet) in &due.arrivals {
+            let hot = &mut self.pool.hot[packet as usize];
+            let hop = self.topology.next(self.first_router + (i >> Self::ROUTER), &mut hot.route);
+            hot.mark = (hop.port as u32) << Self::PORT | self.allowed[hop.class.index() % Class::COUNT] << 16;
+            hot.routers += 1;
+        }
+        for (i, packet) in due.arrivals.drain(..) {
+            self.trace(packet, i, Stage::Arrived);
+            let r = i >> Self::ROUTER;
+            let router = &mut self.routers[r as usize];
+            let input = router.input(i);
+            input.queue.push(&mut self.pool, packet);
+            if input.state == State::Idle {
+                router.compete(i % N as u32, &self.pool);
+                self.here.wake(r);
+            }
+        }
+    }
+
+    /// The tail of a packet of several flits has left input channel `i`.
+    fn tail_left(&mut self, i: u32) {
+        let r = i >> Self::ROUTER;
+        let i = i % N as u32;
+        let router = &mut self.routers[r as usize];
+        let input = router.input(i);
+        input.state = State::Idle;
+        let (o, waiting) = (input.out as u32, input.queue.head != NIL);
+        router.output(o).owner = NO_OWNER;
+        router.free.set(o);
+        router.in_busy &= !(1 << (i >> Self::PORT));
+        router.out_busy &= !(1 << (o >> Self::PORT));
+        if waiting {
+            router.compete(i, &self.pool);
+        }
+        if router.allocating.any() || router.ready.any() {
+            self.here.wake(r);
+        }
+    }
+
+    fn deliver(&mut self, packets: &mut Vec<u32>, offset: usize) {
+        // One endpoint receives at most one tail per cycle, so this order is total.
+        packets.sort_unstable_by_key(|&h| self.pool.cold[h as usize].dst);
+        for h in packets.drain(..) {
+            let d = self.pool.remove(h, self.clock.time(self.calendar.now));
+            if self.tracer.on() {
+                let (router, port) = self.topology.attach(d.dst);
+                self.tracer.note(h, d.tail, (router, u32::from(port), 0), Stage::Delivered);
+                self.tracer.end(h);
+            }
+            self.counters.delivered += 1;
+            self.counters.delivered_flits += d.flits as u64;
+            self.arrived[offset].push(d);
+        }
+    }
+
+    /// Source `e` sends the packet at the head of its queue, if it is time and a channel has room.
+    #[inline(always)]
+    fn send(&mut self, e: u32) {
+        let now = self.calendar.now;
+        let source = &mut self.sources[e as usize];
+        let h = source.queue.head;
+        if h == NIL || source.free_at > now {
+            return;
+        }
+        let ready = self.clock.from(self.pool.cold[h as usize].at);
+        if ready > now {
+            match self.calendar.reaches(ready - now) {
+                true => self.calendar.later((ready - now) as usize, source.channel).sources.push(e),
+                false => self.here.far.push(Reverse((ready, e))),
+            }
+            return;
+        }
+        let flits = self.pool.hot[h as usize].flits;
+        let first = e * self.vcs;
+        let mut vc = source.last_vc as u32;
+        let mut left = self.vcs;
+        loop {
+            if left == 0 {
+                return; // a credit will wake it
+            }
+            left -= 1;
+            vc = if vc + 1 == self.vcs { 0 } else { vc + 1 };
+            if self.source_credits[(first + vc) as usize] >= flits {
+                break;
+            }
+        }
+        self.source_credits[(first + vc) as usize] -= flits;
+        source.last_vc = vc as u8;
+        source.free_at = now + flits as u64;
+        source.queue.pop(&self.pool);
+        // A packet given while it is busy finds the queue empty and wakes it too early.
+        let look_again = source.queue.head != NIL || flits > 1;
+        let input = source.channel | vc;
+        self.trace(h, input, Stage::Injected);
+        self.calendar.soon(SOURCE_TO_ARRIVAL, input).arrivals.push((input, h));
+        if look_again {
+            self.calendar.later(flits as usize, input).sources.push(e);
+        }
+    }
+}

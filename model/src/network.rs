@@ -1,0 +1,135 @@
+//! A simulated network of either profile behind one face.
+
+use crate::engine::Engine;
+use crate::setup::{Generic, Profile, Setup, SetupError};
+use crate::topology::{self, Topology, TopologySpec};
+use crate::{angara, generic};
+use fabric::Tick;
+use fabric::raw::{Delivery, Inconsistent, Injection, LinkLoad, Lost, Totals, TraceEvent};
+
+/// Cycle of the EC8430's router clock, 500 MHz; loads and latencies of the `angara` profile are
+/// quoted in it.
+const ANGARA_CYCLE: Tick = 2_000;
+
+/// A network of `generic` routers.
+fn generic_network<T: Topology + Clone + 'static>(
+    topology: T,
+    g: &Generic,
+    seed: u64,
+    threads: usize,
+) -> Result<Network, SetupError> {
+    let (endpoints, routers) = (topology.endpoints(), topology.routers());
+    Ok(Network { engine: generic::engine(topology, g, seed, threads)?, endpoints, routers, cycle: g.cycle })
+}
+
+/// A simulated network. See the module's documentation.
+pub struct Network {
+    engine: Box<dyn Engine>,
+    endpoints: usize,
+    routers: usize,
+    cycle: Tick,
+}
+
+impl Network {
+    /// Builds the network `config` describes.
+    pub fn new(config: &Setup) -> Result<Network, SetupError> {
+        Network::with_threads(config, 1)
+    }
+    /// Like [`Network::new`], simulated by `threads` threads (fewer if there are not as many routers). Results do not
+    /// depend on their number.
+    pub fn with_threads(config: &Setup, threads: usize) -> Result<Network, SetupError> {
+        config.validate()?;
+        let seed = config.seed;
+        match (&config.shape, &config.profile) {
+            (TopologySpec::Grid { dims, wrap }, Profile::Generic(g)) => {
+                generic_network(topology::Grid::new(dims, *wrap), g, seed, threads)
+            }
+            (TopologySpec::FatTree { arity, levels }, Profile::Generic(g)) => {
+                generic_network(topology::FatTree::new(*arity, *levels), g, seed, threads)
+            }
+            (TopologySpec::Clos { spines, endpoints, leaves }, Profile::Generic(g)) => {
+                generic_network(topology::Clos::new(*spines, *endpoints, *leaves), g, seed, threads)
+            }
+            (TopologySpec::Cayley(p), Profile::Generic(g)) => {
+                generic_network(topology::Cayley::new(p)?, g, seed, threads)
+            }
+            (TopologySpec::Grid { dims, wrap }, Profile::Angara(a)) => {
+                let routers = topology::Grid::new(dims, *wrap).routers();
+                let endpoints = routers * a.channels as usize;
+                Ok(Network { engine: angara::engine(config, a, threads)?, endpoints, routers, cycle: ANGARA_CYCLE })
+            }
+            (shape, Profile::Angara(_)) => Err(SetupError::NotAGrid(shape.clone())),
+        }
+    }
+    /// Sources and sinks of packets, numbered from 0. `angara`: channel c of node n is endpoint
+    /// n·channels + c.
+    pub fn endpoints(&self) -> usize {
+        self.endpoints
+    }
+    /// Routers.
+    pub fn routers(&self) -> usize {
+        self.routers
+    }
+    /// Length of one router cycle, in picoseconds.
+    pub fn cycle(&self) -> Tick {
+        self.cycle
+    }
+    /// Gives a packet to its source's queue. Panics if the packet is longer than the profile allows
+    /// or an endpoint does not exist: callers generate packets, users do not.
+    pub fn inject(&mut self, packet: Injection) {
+        assert!((packet.src.max(packet.dst) as usize) < self.endpoints, "endpoint of {packet:?} does not exist");
+        self.engine.inject(packet);
+    }
+    /// The time up to which everything has happened.
+    pub fn now(&self) -> Tick {
+        self.engine.now()
+    }
+    /// Lets everything happen that is due at or before `to`.
+    pub fn advance(&mut self, to: Tick) {
+        self.engine.advance(to);
+    }
+    /// A time before which nothing will happen, or `None` if nothing is under way.
+    pub fn next_event(&self) -> Option<Tick> {
+        self.engine.next_event()
+    }
+    /// Advances until nothing is under way. Deliveries accumulate.
+    pub fn run_until_idle(&mut self) {
+        while let Some(t) = self.engine.next_event() {
+            self.engine.advance(t);
+        }
+    }
+    /// The next packet that arrived, in order of (time of its tail, then as documented by the profile).
+    pub fn poll_delivery(&mut self) -> Option<Delivery> {
+        self.engine.deliveries().pop_front()
+    }
+    /// The next packet that was dropped because no route was left, in order of time.
+    pub fn poll_lost(&mut self) -> Option<Lost> {
+        self.engine.lost()
+    }
+    /// What has happened so far.
+    pub fn counters(&self) -> Totals {
+        self.engine.counters()
+    }
+    /// What happened to traced packets since the last call, in order of time.
+    pub fn take_trace(&mut self) -> Vec<TraceEvent> {
+        self.engine.take_trace()
+    }
+    /// Begins to count what leaves every router through every port; see [`Network::link_load`].
+    pub fn count_links(&mut self) {
+        self.engine.count_links();
+    }
+    /// What left `router` through `port` since [`Network::count_links`]; ports are numbered as the
+    /// topology does. Nothing for a port that does not exist.
+    pub fn link_load(&self, router: u32, port: u8) -> LinkLoad {
+        self.engine.link_load(router, port)
+    }
+    /// With nothing under way: every buffer is empty, every credit and slot is back, every packet
+    /// arrived.
+    pub fn check_idle(&self) -> Result<(), Inconsistent> {
+        self.engine.check_idle()
+    }
+    /// Bytes held by the model's tables and queues.
+    pub fn memory_bytes(&self) -> usize {
+        self.engine.memory_bytes()
+    }
+}

@@ -1,0 +1,330 @@
+//! One network simulated by several threads, with the same result to the last bit.
+//!
+//! The routers are cut into contiguous ranges, one *part* per thread. What happens in one part takes a
+//! while to be felt in another: at least the time of the fastest link between them, the *lookahead*. So if
+//! the earliest event anywhere is at m, every part may process everything before m + lookahead
+//! without hearing from the others. That is one *window*. At its end the parts exchange what crossed
+//! the cut, by value and with the time it is due, agree on the next m, and go on. There is one
+//! barrier per window and no other waiting, and nothing depends on which thread is faster.
+//!
+//! A part is an engine like the one that simulates a whole network alone ([`Part`]). As no engine's results
+//! depend on the order in which simultaneous events were put in, it does not matter in which order
+//! messages from several parts are accepted.
+
+use crate::engine::Engine;
+use crate::setup::SetupError;
+use fabric::Tick;
+use fabric::raw::{Delivery, Inconsistent, Injection, LinkLoad, Lost, Totals, TraceEvent};
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+
+/// An engine that simulates some of the routers of a network and the endpoints attached to them.
+///
+/// Beyond [`Engine`]'s contract: `advance` is never asked to go further than
+/// the earliest event of all parts allows (see the module's documentation); deliveries come out in order of
+/// (tail, destination); and `check_idle` leaves it to the caller to compare packets injected with
+/// packets delivered, since they may be in different parts.
+pub(crate) trait Part: Engine + 'static {
+    /// What crosses from part to part: a packet, a credit.
+    type Message: Send + 'static;
+    /// Least time between an event and anything it causes in another part; at least 1, and the same for all parts.
+    fn lookahead(&self) -> Tick;
+    /// Hands everything that has left for another part since the last call to `post`: the part, when
+    /// it is due there, and what it is.
+    fn take_outgoing(&mut self, post: &mut dyn FnMut(usize, Tick, Self::Message));
+    /// Takes something from another part, due after the time this part has reached.
+    fn accept(&mut self, due: Tick, message: Self::Message);
+}
+
+/// The first of each of `parts` ranges that cut `count` things as evenly as possible.
+pub(crate) fn cuts(count: usize, parts: usize) -> Vec<u32> {
+    (0..parts).map(|p| (count * p / parts) as u32).collect()
+}
+
+/// The range that holds `index`, given the first of each range.
+#[inline(always)]
+pub(crate) fn part_of(firsts: &[u32], index: u32) -> usize {
+    // There are as many as threads, so looking at all of them is fast.
+    firsts.iter().skip(1).take_while(|&&first| first <= index).count()
+}
+
+type Mail<M> = Mutex<Vec<(Tick, M)>>;
+
+/// What the threads share. Mail and times exist twice and are used in turn, since a fast thread posts
+/// for the next window while a slow one still reads those of the last.
+struct Shared<P: Part> {
+    parts: usize,
+    /// Part and goal of each worker: put there by the caller, and back by the worker.
+    desks: Vec<Mutex<Option<(P, Tick)>>>,
+    /// Number of the advance under way; workers wait for it to change.
+    advance: AtomicUsize,
+    /// Workers that have finished it.
+    finished: AtomicUsize,
+    /// Mail from part f to part t at t·parts + f.
+    mail: [Vec<Mail<P::Message>>; 2],
+    /// Earliest event each part knows of, what it sent included.
+    next: [Vec<AtomicU64>; 2],
+    arrived: AtomicUsize,
+    round: AtomicUsize,
+    /// A thread panicked; the others must not wait for it.
+    broken: AtomicBool,
+    quit: AtomicBool,
+}
+
+/// Looks this often before it yields: a few microseconds, the usual difference between threads.
+const SPINS: u32 = 2_000;
+/// A worker looks this often, the later times yielding, before it sleeps until the next advance.
+const AWAKE: u32 = SPINS + 200;
+
+/// Waits until `done`, spinning, then giving the core to others: there may be fewer cores than threads.
+fn wait_until(mut done: impl FnMut() -> bool) {
+    let mut looks = 0;
+    while !done() {
+        looks += 1;
+        if looks < SPINS {
+            std::hint::spin_loop();
+        } else {
+            std::thread::yield_now();
+        }
+    }
+}
+
+impl<P: Part> Shared<P> {
+    fn check(&self) {
+        assert!(!self.broken.load(Ordering::Relaxed), "another thread of this simulation panicked");
+    }
+    /// Waits for all parts. What each wrote before, all see afterwards.
+    fn barrier(&self) {
+        let round = self.round.load(Ordering::Relaxed);
+        if self.arrived.fetch_add(1, Ordering::AcqRel) + 1 == self.parts {
+            self.arrived.store(0, Ordering::Relaxed);
+            self.round.store(round.wrapping_add(1), Ordering::Release);
+            return;
+        }
+        wait_until(|| {
+            self.check();
+            self.round.load(Ordering::Acquire) != round
+        });
+    }
+    /// Advances part number `me` to `to`, in step with the others.
+    fn run(&self, me: usize, part: &mut P, to: Tick) {
+        let lookahead = part.lookahead();
+        let mut outbox: Vec<Vec<(Tick, P::Message)>> = (0..self.parts).map(|_| Vec::new()).collect();
+        let mut earliest = part.next_event().unwrap_or(Tick::MAX);
+        for window in 0.. {
+            let (mail, next) = (&self.mail[window % 2], &self.next[window % 2]);
+            for (other, messages) in outbox.iter_mut().enumerate().filter(|(_, m)| !m.is_empty()) {
+                // Empty by now, so this gives the memory of an earlier window back to be used again.
+                std::mem::swap(&mut *lock(&mail[other * self.parts + me]), messages);
+            }
+            next[me].store(earliest, Ordering::Relaxed);
+            self.barrier();
+            for from in 0..self.parts {
+                for (due, message) in lock(&mail[me * self.parts + from]).drain(..) {
+                    part.accept(due, message);
+                }
+            }
+            let first = next.iter().map(|n| n.load(Ordering::Relaxed)).min().expect("at least one part");
+            if first > to {
+                break;
+            }
+            part.advance(to.min(first.saturating_add(lookahead - 1)));
+            earliest = Tick::MAX;
+            part.take_outgoing(&mut |other, due, message| {
+                earliest = earliest.min(due);
+                outbox[other].push((due, message));
+            });
+            earliest = earliest.min(part.next_event().unwrap_or(Tick::MAX));
+        }
+        part.advance(to);
+    }
+    /// A worker's life.
+    fn work(&self, me: usize) {
+        let _guard = Guard(&self.broken);
+        for advance in 1.. {
+            let mut looks = 0;
+            while self.advance.load(Ordering::Acquire) < advance {
+                if self.quit.load(Ordering::Acquire) {
+                    return;
+                }
+                looks += 1;
+                match looks {
+                    ..SPINS => std::hint::spin_loop(),
+                    SPINS..AWAKE => std::thread::yield_now(),
+                    _ => std::thread::park(),
+                }
+            }
+            let (mut part, to) = lock(&self.desks[me]).take().expect("the caller left a part");
+            self.run(me, &mut part, to);
+            *lock(&self.desks[me]) = Some((part, to));
+            self.finished.fetch_add(1, Ordering::Release);
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().expect("no thread panics while it holds a lock")
+}
+
+/// Says so if its thread panics.
+struct Guard<'a>(&'a AtomicBool);
+
+impl Drop for Guard<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.store(true, Ordering::Release);
+        }
+    }
+}
+
+/// An engine of several parts, each with a thread of its own while time advances; the caller's thread takes the
+/// first. Between calls all parts are here.
+pub(crate) struct Parallel<P: Part> {
+    parts: Vec<Option<P>>,
+    /// First endpoint of every part.
+    endpoints: Vec<u32>,
+    shared: Arc<Shared<P>>,
+    workers: Vec<JoinHandle<()>>,
+    delivered: VecDeque<Delivery>,
+    lost: VecDeque<Lost>,
+}
+
+impl<P: Part> Parallel<P> {
+    /// An engine of `parts`, in order of their endpoints; part p has those from `endpoints[p]` on.
+    ///
+    /// # Errors
+    /// The system does not start as many threads.
+    pub(crate) fn new(parts: Vec<P>, endpoints: Vec<u32>) -> Result<Parallel<P>, SetupError> {
+        let n = parts.len();
+        let both = |count: usize| [0, 1].map(|_| (0..count).map(|_| Mutex::default()).collect());
+        let shared = Arc::new(Shared {
+            parts: n,
+            desks: (0..n).map(|_| Mutex::new(None)).collect(),
+            advance: AtomicUsize::new(0),
+            finished: AtomicUsize::new(0),
+            mail: both(n * n),
+            next: [0, 1].map(|_| (0..n).map(|_| AtomicU64::new(0)).collect()),
+            arrived: AtomicUsize::new(0),
+            round: AtomicUsize::new(0),
+            broken: AtomicBool::new(false),
+            quit: AtomicBool::new(false),
+        });
+        let mut engine = Parallel {
+            parts: parts.into_iter().map(Some).collect(),
+            endpoints,
+            shared,
+            workers: Vec::new(),
+            delivered: VecDeque::new(),
+            lost: VecDeque::new(),
+        };
+        for me in 1..n {
+            let shared = engine.shared.clone();
+            let thread = std::thread::Builder::new().name(format!("part {me}"));
+            let started = thread.spawn(move || shared.work(me));
+            engine.workers.push(started.map_err(|e| SetupError::NoThread(n, me, e.to_string()))?);
+        }
+        Ok(engine)
+    }
+    fn parts(&self) -> impl Iterator<Item = &P> {
+        self.parts.iter().map(|p| p.as_ref().expect("all parts are here between calls"))
+    }
+    fn parts_mut(&mut self) -> impl Iterator<Item = &mut P> {
+        self.parts.iter_mut().map(|p| p.as_mut().expect("all parts are here between calls"))
+    }
+    /// Collects the parts' deliveries in order of (tail, destination).
+    fn merge(&mut self) {
+        let mut delivered = std::mem::take(&mut self.delivered);
+        let mut queues: Vec<_> = self.parts_mut().map(|p| p.deliveries()).collect();
+        let key = |q: &VecDeque<Delivery>| q.front().map(|d| (d.tail, d.dst));
+        while let Some((_, first)) = queues.iter().enumerate().filter_map(|(i, q)| Some((key(q)?, i))).min() {
+            delivered.extend(queues[first].pop_front());
+        }
+        self.delivered = delivered;
+        let mut lost: Vec<Lost> = self.parts_mut().flat_map(|p| std::iter::from_fn(|| p.lost())).collect();
+        lost.sort_unstable();
+        self.lost.extend(lost);
+    }
+}
+
+impl<P: Part> Engine for Parallel<P> {
+    fn inject(&mut self, packet: Injection) {
+        let part = part_of(&self.endpoints, packet.src);
+        self.parts[part].as_mut().expect("all parts are here between calls").inject(packet);
+    }
+    fn advance(&mut self, to: Tick) {
+        let shared = self.shared.clone();
+        let _guard = Guard(&shared.broken);
+        for (worker, desk) in shared.desks.iter().enumerate().skip(1) {
+            *lock(desk) = self.parts[worker].take().map(|part| (part, to));
+        }
+        shared.finished.store(0, Ordering::Relaxed);
+        shared.advance.fetch_add(1, Ordering::Release);
+        self.workers.iter().for_each(|w| w.thread().unpark());
+        shared.run(0, self.parts[0].as_mut().expect("all parts are here between calls"), to);
+        wait_until(|| {
+            shared.check();
+            shared.finished.load(Ordering::Acquire) == self.workers.len()
+        });
+        for (worker, desk) in shared.desks.iter().enumerate().skip(1) {
+            self.parts[worker] = lock(desk).take().map(|(part, _)| part);
+        }
+        self.merge();
+    }
+    fn now(&self) -> Tick {
+        self.parts().next().expect("at least one part").now()
+    }
+    fn next_event(&self) -> Option<Tick> {
+        self.parts().filter_map(Engine::next_event).min()
+    }
+    fn deliveries(&mut self) -> &mut VecDeque<Delivery> {
+        &mut self.delivered
+    }
+    fn lost(&mut self) -> Option<Lost> {
+        self.lost.pop_front()
+    }
+    fn counters(&self) -> Totals {
+        self.parts().map(Engine::counters).fold(Totals::default(), |a, b| Totals {
+            injected: a.injected + b.injected,
+            delivered: a.delivered + b.delivered,
+            delivered_flits: a.delivered_flits + b.delivered_flits,
+            packet_hops: a.packet_hops + b.packet_hops,
+            flit_hops: a.flit_hops + b.flit_hops,
+            lost: a.lost + b.lost,
+        })
+    }
+    fn take_trace(&mut self) -> Vec<TraceEvent> {
+        let mut events: Vec<TraceEvent> = self.parts_mut().flat_map(|p| p.take_trace()).collect();
+        events.sort_unstable();
+        events
+    }
+    fn count_links(&mut self) {
+        self.parts_mut().for_each(|p| p.count_links());
+    }
+    fn link_load(&self, router: u32, port: u8) -> LinkLoad {
+        // All but one know nothing of it.
+        self.parts().map(|p| p.link_load(router, port)).find(|load| *load != LinkLoad::default()).unwrap_or_default()
+    }
+    fn check_idle(&self) -> Result<(), Inconsistent> {
+        let Totals { injected, delivered, lost, .. } = self.counters();
+        if injected != delivered + lost {
+            return Err(Inconsistent(format!("{injected} packets injected, {delivered} delivered, {lost} dropped")));
+        }
+        self.parts().try_for_each(Engine::check_idle)
+    }
+    fn memory_bytes(&self) -> usize {
+        self.parts().map(Engine::memory_bytes).sum::<usize>() + self.delivered.capacity() * size_of::<Delivery>()
+    }
+}
+
+impl<P: Part> Drop for Parallel<P> {
+    fn drop(&mut self) {
+        self.shared.quit.store(true, Ordering::Release);
+        for worker in self.workers.drain(..) {
+            worker.thread().unpark();
+            // If it panicked, whoever waited for it has said so.
+            let _ = worker.join();
+        }
+    }
+}

@@ -1,0 +1,337 @@
+//! What a network is made of: shape, router profile, parameters with units, and why they are refused.
+
+use crate::topology::{TopologyError, TopologySpec};
+use fabric::raw::{CHANNELS_MAX, chip_shape};
+use fabric::{Fault, FaultError, FaultKind, FlitTime, Params, Tick};
+
+/// A network to simulate.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Setup {
+    /// TopologySpec of the network.
+    pub shape: TopologySpec,
+    /// Kind of router.
+    pub profile: Profile,
+    /// Decides every free choice (ties between routes, link errors).
+    pub seed: u64,
+    /// `angara`: what is or becomes broken, as [`fabric::Fault::parse`] reads it.
+    pub faults: Vec<String>,
+}
+
+/// Kind of router. `docs/explain/model.md` has every rule of each.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Profile {
+    /// Textbook input-queued router with cycle-synchronous separable allocation (BookSim's).
+    Generic(Generic),
+    /// The Angara EC8430 router.
+    Angara(Angara),
+}
+
+/// Parameters of the `generic` router. Times are in cycles; `cycle` says how long one is.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Generic {
+    /// Virtual channels per port, 1..=8. A torus splits them in two classes and needs at least 2.
+    pub vcs: u8,
+    /// Buffer of one virtual channel, in flits.
+    pub buffer_flits: u16,
+    /// Longest packet that will be injected, in flits; at most `buffer_flits`.
+    pub packet_flits_max: u16,
+    /// Length of one cycle, in picoseconds.
+    pub cycle: Tick,
+}
+
+impl Default for Generic {
+    fn default() -> Generic {
+        Generic { vcs: 4, buffer_flits: 8, packet_flits_max: 1, cycle: 2_000 }
+    }
+}
+
+/// Parameters of the `angara` router; defaults are the EC8430's. All times in picoseconds.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Angara {
+    /// Host to router (PCIe injection). Paper 000, section 2: 300 ns.
+    pub injection: Tick,
+    /// Router to host (PCIe ejection). Paper 000, section 2: 300 ns.
+    pub ejection: Tick,
+    /// From a head flit's arrival until it may leave on a link. 49 ns (129 ns hop less the link).
+    pub router: Tick,
+    /// Flight time of a link. Paper 000, section 2: 80 ns.
+    pub link: Tick,
+    /// Time of one flit inside the adapter, num/den picoseconds: 16 B at 8 GB/s.
+    pub flit_internal: Rate,
+    /// Time of one flit on a link: 16 B at 7.5 GB/s is 6400/3 ps.
+    pub flit_link: Rate,
+    /// From a packet's tail leaving a buffer until the upstream router knows its slot is free.
+    pub credit: Tick,
+    /// How long an adaptive packet waits at a router before it may also leave on its
+    /// deterministic channel. 32 cycles of 500 MHz.
+    pub escape: Tick,
+    /// Buffer slots of one maximum packet each: response, request and adaptive channels.
+    pub slots: u8,
+    /// Grants of an output that a waiting packet may see go elsewhere before it precedes everyone.
+    pub age_limit: u8,
+    /// Injection channels (and ejection channels) per node, 1..=4.
+    pub channels: u8,
+    /// Count free buffer space in flits instead of slots. Wrong on purpose: deadlocks with mixed
+    /// lengths; kept so that a test can show it.
+    pub bubble_in_flits: bool,
+}
+
+impl Default for Angara {
+    /// The chip as [`Params`] has it.
+    fn default() -> Angara {
+        let p = Params::default();
+        let rate = |flit: FlitTime| Rate { num: flit.num as u32, den: flit.den as u32 };
+        Angara {
+            injection: p.inject_ps,
+            ejection: p.eject_ps,
+            router: p.router_ps,
+            link: p.link_ps,
+            flit_internal: rate(p.core_flit),
+            flit_link: rate(p.link_flit),
+            credit: p.credit_ps,
+            escape: p.escape_ps,
+            slots: p.slots,
+            age_limit: p.age_limit,
+            channels: 1,
+            bubble_in_flits: false,
+        }
+    }
+}
+
+/// Longest packet of the `angara` profile: header, 16 data flits, tail.
+pub const ANGARA_FLITS_MAX: u16 = 18;
+
+/// Picoseconds per flit as a fraction, so that flit times never drift.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Rate {
+    /// Numerator.
+    pub num: u32,
+    /// Denominator, not 0.
+    pub den: u32,
+}
+
+impl Rate {
+    /// Time from a packet's head until `flits` flits have left: ceil(flits·num/den).
+    #[inline(always)]
+    pub fn span(self, flits: u32) -> Tick {
+        (flits as u64 * self.num as u64).div_ceil(self.den as u64)
+    }
+    /// The slower of two rates.
+    pub fn slower(self, other: Rate) -> Rate {
+        if self.num as u64 * other.den as u64 >= other.num as u64 * self.den as u64 { self } else { other }
+    }
+}
+
+/// Why a configuration was refused.
+#[derive(Clone, PartialEq, Debug, thiserror::Error)]
+pub enum SetupError {
+    /// The shape itself.
+    #[error(transparent)]
+    TopologySpec(#[from] TopologyError),
+    /// Virtual channels of the generic router.
+    #[error("vcs = {0}: the generic router has 1 to 8 virtual channels")]
+    Vcs(u8),
+    /// No room for two classes.
+    #[error(
+        "vcs = {vcs} on {shape}: rings need the dateline rule, which splits the virtual channels in two; give an even number"
+    )]
+    Dateline {
+        /// Virtual channels asked for.
+        vcs: u8,
+        /// The shape.
+        shape: TopologySpec,
+    },
+    /// No room for a class per hop.
+    #[error(
+        "vcs = {vcs} on {shape}: the longest route has {hops} hops, and without deadlock each needs a virtual channel of its own; give vcs >= {hops} (at most 8), or add generators"
+    )]
+    Steps {
+        /// Virtual channels asked for.
+        vcs: u8,
+        /// Hops of the longest route.
+        hops: u32,
+        /// The shape.
+        shape: TopologySpec,
+    },
+    /// Packets longer than a buffer.
+    #[error(
+        "buffer = {buffer} flits: packets of {packet} flits never fit (virtual cut-through); give buffer >= {packet}"
+    )]
+    Buffer {
+        /// Buffer, flits.
+        buffer: u16,
+        /// Longest packet, flits.
+        packet: u16,
+    },
+    /// Zero-length packets or cycles.
+    #[error("{0} = 0: must be at least 1")]
+    Zero(&'static str),
+    /// Fewer slots than the bubble rule needs.
+    #[error("slots = {0}: entering a ring takes 2 free packet slots (bubble rule); give 2 to 16")]
+    Slots(u8),
+    /// Too many channels.
+    #[error("channels = {0}: give 1 to {CHANNELS_MAX} injection channels per node")]
+    Channels(u8),
+    /// The angara router routes by direction order, which only a torus or mesh has.
+    #[error("router angara on {0}: it routes by direction order; use torus:… or mesh:…")]
+    NotAGrid(TopologySpec),
+    /// Faults in the wrong place.
+    #[error("faults with the generic router: only the angara router has links that fail or corrupt packets")]
+    FaultProfile,
+    /// Faults of a network larger than the chip's addresses.
+    #[error("faults on {0}: give at most 4 dimensions of at most 255 and 32768 nodes")]
+    FaultShape(TopologySpec),
+    /// A failure under way changes the routes of all parts at once, and a repeated packet is at both ends of its link:
+    /// windows of time do not allow either.
+    #[error(
+        "threads = {0} with fault `{1}`: several threads take only links and nodes that are down from the beginning; give 1 (points of a sweep run at once)"
+    )]
+    Threads(usize, String),
+    /// The system starts fewer threads.
+    #[error("threads = {0}: the system started {1} and then refused ({2}); give {1}, or raise `ulimit -u`")]
+    NoThread(usize, usize, String),
+    /// A fault that cannot be.
+    #[error(transparent)]
+    Fault(#[from] FaultError),
+    /// An ejection shorter than the router it contains.
+    #[error("ejection = {0} ps is less than router = {1} ps, which it contains")]
+    Ejection(Tick, Tick),
+    /// A delay that would make the simulation slow.
+    #[error("{what} = {value} ps: must be at most {max} ps")]
+    Delay {
+        /// Parameter.
+        what: &'static str,
+        /// Its value.
+        value: Tick,
+        /// Limit.
+        max: Tick,
+    },
+}
+
+impl Setup {
+    /// Checks everything that can be checked before building.
+    pub fn validate(&self) -> Result<(), SetupError> {
+        self.shape.validate()?;
+        match &self.profile {
+            Profile::Generic(_) if !self.faults.is_empty() => Err(SetupError::FaultProfile),
+            Profile::Generic(g) => g.validate(&self.shape),
+            Profile::Angara(a) => a.validate(&self.shape),
+        }
+    }
+
+    /// Refuses faults that `threads` threads cannot simulate.
+    pub fn check_threads(&self, threads: usize) -> Result<(), SetupError> {
+        let TopologySpec::Grid { dims, wrap } = &self.shape else { return Ok(()) };
+        if threads <= 1 || self.faults.is_empty() {
+            return Ok(());
+        }
+        let shape = chip_shape(dims, *wrap);
+        for text in &self.faults {
+            let fault = Fault::parse(text, &shape)?;
+            let lasting = !matches!(fault.kind, FaultKind::Impaired { .. }) && fault.at.unwrap_or(0) == 0;
+            if !lasting {
+                return Err(SetupError::Threads(threads, text.clone()));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Generic {
+    fn validate(&self, shape: &TopologySpec) -> Result<(), SetupError> {
+        if !(1..=8).contains(&self.vcs) {
+            return Err(SetupError::Vcs(self.vcs));
+        }
+        let classes = shape.topology().classes();
+        if matches!(shape, TopologySpec::Grid { .. }) && !u32::from(self.vcs).is_multiple_of(classes) {
+            return Err(SetupError::Dateline { vcs: self.vcs, shape: shape.clone() });
+        }
+        if u32::from(self.vcs) < classes {
+            return Err(SetupError::Steps { vcs: self.vcs, hops: classes, shape: shape.clone() });
+        }
+        for (what, value) in [("packet_flits_max", self.packet_flits_max as u64), ("cycle", self.cycle)] {
+            if value == 0 {
+                return Err(SetupError::Zero(what));
+            }
+        }
+        if self.buffer_flits < self.packet_flits_max {
+            return Err(SetupError::Buffer { buffer: self.buffer_flits, packet: self.packet_flits_max });
+        }
+        Ok(())
+    }
+}
+
+/// Longest single delay of the angara profile.
+const DELAY_MAX: Tick = 4_000_000;
+
+impl Angara {
+    fn validate(&self, shape: &TopologySpec) -> Result<(), SetupError> {
+        if !matches!(shape, TopologySpec::Grid { .. }) {
+            return Err(SetupError::NotAGrid(shape.clone()));
+        }
+        let most = if self.bubble_in_flits { 14 } else { 16 };
+        if !(2..=most).contains(&self.slots) {
+            return Err(SetupError::Slots(self.slots));
+        }
+        if !(1..=CHANNELS_MAX as u8).contains(&self.channels) {
+            return Err(SetupError::Channels(self.channels));
+        }
+        for (what, rate) in [("flit_internal", self.flit_internal), ("flit_link", self.flit_link)] {
+            if rate.num == 0 || rate.den == 0 {
+                return Err(SetupError::Zero(what));
+            }
+        }
+        if self.router == 0 {
+            return Err(SetupError::Zero("router"));
+        }
+        if self.ejection < self.router {
+            return Err(SetupError::Ejection(self.ejection, self.router));
+        }
+        for (what, value) in [
+            ("injection", self.injection),
+            ("ejection", self.ejection),
+            ("router", self.router),
+            ("link", self.link),
+            ("credit", self.credit),
+            ("escape", self.escape),
+            ("flit_internal", self.flit_internal.span(ANGARA_FLITS_MAX as u32)),
+            ("flit_link", self.flit_link.span(ANGARA_FLITS_MAX as u32)),
+        ] {
+            if value > DELAY_MAX {
+                return Err(SetupError::Delay { what, value, max: DELAY_MAX });
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flit_times_never_accumulate_rounding() {
+        let link = Angara::default().flit_link;
+        assert_eq!(link.span(1), 2134);
+        assert_eq!(link.span(3), 6400);
+        assert_eq!(link.span(18), 38_400);
+        assert_eq!(link.slower(Rate { num: 2000, den: 1 }), link);
+    }
+
+    #[test]
+    fn impossible_networks_are_refused_with_the_remedy() {
+        let mut config = Setup {
+            shape: "torus:4x4".parse().unwrap(),
+            profile: Profile::Generic(Generic { vcs: 3, ..Generic::default() }),
+            seed: 1,
+            faults: Vec::new(),
+        };
+        assert!(config.validate().unwrap_err().to_string().contains("even number"));
+        config.profile = Profile::Generic(Generic { packet_flits_max: 16, ..Generic::default() });
+        assert!(config.validate().unwrap_err().to_string().contains("buffer >= 16"));
+        config.profile = Profile::Angara(Angara { slots: 1, ..Angara::default() });
+        assert!(config.validate().unwrap_err().to_string().contains("slots = 1"));
+        config.shape = "fat-tree:2,2".parse().unwrap();
+        assert!(config.validate().unwrap_err().to_string().contains("direction order"));
+    }
+}

@@ -1,0 +1,194 @@
+//! Routes of `docs/explain/model.md` section 4, "Failures", found by trying everything.
+
+use super::super::Grid;
+use std::collections::BTreeSet;
+
+/// What is out of service.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Dead {
+    /// Directed links: node and port; both directions of a cable.
+    pub(super) links: BTreeSet<(u32, usize)>,
+    pub(super) nodes: BTreeSet<u32>,
+}
+
+/// The ports every pair's packets leave through, node by node; `None` if the pair is unreachable.
+#[derive(Clone, Debug)]
+pub(super) struct Routes {
+    table: Vec<Option<Vec<usize>>>,
+    nodes: u32,
+    /// Some pair's route leaves routing order.
+    pub(super) out_of_order: bool,
+}
+
+/// Place of a port among the links of a node: + of every dimension, then − of every dimension.
+pub(super) fn order(port: usize) -> (usize, usize) {
+    (port % 2, port / 2)
+}
+
+/// Half-way around a ring: does the pair go towards plus in dimension `d`?
+fn tie(from: &[u32], to: &[u32], d: usize) -> bool {
+    let others: u32 = to.iter().enumerate().filter(|(i, _)| *i != d).map(|(_, c)| c).sum();
+    (from.iter().sum::<u32>() + others).is_multiple_of(2)
+}
+
+/// The neighbour through `port`, if there is one.
+fn neighbour(grid: &Grid, node: u32, port: usize) -> Option<u32> {
+    let (size, c) = (grid.sizes[port / 2], grid.coords(node)[port / 2]);
+    let edge = if port.is_multiple_of(2) { c + 1 == size } else { c == 0 };
+    (size > 1 && (grid.wrap || !edge)).then(|| grid.step(node, port))
+}
+
+/// Ports from `from` to `to` in routing order, `towards[d]` saying which way in dimension `d`.
+/// `None` where that way leads off a mesh.
+fn ordered(grid: &Grid, from: u32, to: u32, towards: &[bool]) -> Option<Vec<usize>> {
+    let (a, b) = (grid.coords(from), grid.coords(to));
+    let mut ports: Vec<usize> = Vec::new();
+    for d in (0..a.len()).filter(|&d| a[d] != b[d]) {
+        if !grid.wrap && towards[d] != (b[d] > a[d]) {
+            return None;
+        }
+        let (size, low, high) = if towards[d] { (grid.sizes[d], a[d], b[d]) } else { (grid.sizes[d], b[d], a[d]) };
+        let hops = (high + size - low) % size;
+        ports.extend(std::iter::repeat_n(2 * d + usize::from(!towards[d]), hops as usize));
+    }
+    ports.sort_by_key(|&p| order(p));
+    Some(ports)
+}
+
+/// The pair's own route.
+pub(super) fn own(grid: &Grid, from: u32, to: u32) -> Vec<usize> {
+    let (a, b) = (grid.coords(from), grid.coords(to));
+    let towards: Vec<bool> = (0..a.len()).map(|d| grid.towards_plus(a[d], b[d], d, tie(&a, &b, d))).collect();
+    ordered(grid, from, to, &towards).unwrap()
+}
+
+impl Dead {
+    /// The cable at `port` of `node` and what it leads to can be used.
+    pub(super) fn usable(&self, grid: &Grid, node: u32, port: usize) -> bool {
+        let far = neighbour(grid, node, port);
+        far.is_some_and(|far| {
+            !self.links.contains(&(node, port)) && !self.nodes.contains(&node) && !self.nodes.contains(&far)
+        })
+    }
+    /// A route from `node` crosses nothing dead.
+    pub(super) fn clear(&self, grid: &Grid, mut node: u32, route: &[usize]) -> bool {
+        route.iter().all(|&port| {
+            let usable = self.usable(grid, node, port);
+            if usable {
+                node = grid.step(node, port);
+            }
+            usable
+        })
+    }
+    pub(super) fn any(&self) -> bool {
+        !self.links.is_empty() || !self.nodes.is_empty()
+    }
+}
+
+/// Every route the grammar allows and nothing dead forbids, in the order of preference, with "keeps
+/// routing order".
+fn candidates(grid: &Grid, dead: &Dead, from: u32, to: u32) -> Vec<(Vec<usize>, bool)> {
+    let dims = grid.sizes.len();
+    let mut steps: Vec<Option<usize>> = (0..2 * dims).map(Some).collect();
+    steps.sort_by_key(|s| order(s.unwrap()));
+    steps.insert(0, None);
+    let mut found = Vec::new();
+    for (f, &first) in steps.iter().enumerate() {
+        let Some(start) = first.map_or(Some(from), |p| neighbour(grid, from, p)) else { continue };
+        for (l, &last) in steps.iter().enumerate() {
+            let Some(end) = last.map_or(Some(to), |p| neighbour(grid, to, p ^ 1)) else { continue };
+            for signs in 0..1u32 << dims {
+                let (a, b) = (grid.coords(start), grid.coords(end));
+                // A sign where there is nowhere to go would only list the same route twice.
+                if (0..dims).any(|d| a[d] == b[d] && signs >> d & 1 == 1) {
+                    continue;
+                }
+                let towards: Vec<bool> = (0..dims).map(|d| signs >> d & 1 == 0).collect();
+                let Some(middle) = ordered(grid, start, end, &towards) else { continue };
+                let ports: Vec<usize> = first.into_iter().chain(middle).chain(last).collect();
+                let turns_back = ports.windows(2).any(|w| w[0] == w[1] ^ 1);
+                if ports.is_empty() || turns_back || !dead.clear(grid, from, &ports) {
+                    continue;
+                }
+                let in_order = ports.is_sorted_by_key(|&p| order(p));
+                found.push(((ports.len(), !in_order, first.is_some(), last.is_some(), f, l, signs), ports));
+            }
+        }
+    }
+    found.sort();
+    found.into_iter().map(|(key, ports)| (ports, !key.1)).collect()
+}
+
+/// A ring or line of links in one direction: a node of it with the coordinate left out, and the port.
+type Ring = (Vec<u32>, usize);
+
+/// From which rings into which a route turns.
+fn turns(grid: &Grid, mut node: u32, route: &[usize]) -> BTreeSet<(Ring, Ring)> {
+    let mut rings = Vec::new();
+    for &port in route {
+        let mut c = grid.coords(node);
+        c[port / 2] = 0;
+        rings.push((c, port));
+        node = grid.step(node, port);
+    }
+    rings.windows(2).filter(|w| w[0] != w[1]).map(|w| (w[0].clone(), w[1].clone())).collect()
+}
+
+/// No ring is reached again by following turns: rings that nobody turns into are taken away until
+/// none is left.
+fn acyclic(turns: &BTreeSet<(Ring, Ring)>) -> bool {
+    let mut left: Vec<&(Ring, Ring)> = turns.iter().collect();
+    while !left.is_empty() {
+        let into: BTreeSet<&Ring> = left.iter().map(|t| &t.1).collect();
+        let before = left.len();
+        left.retain(|t| into.contains(&t.0));
+        if left.len() == before {
+            return false;
+        }
+    }
+    true
+}
+
+impl Routes {
+    pub(super) fn new(grid: &Grid, dead: &Dead) -> Routes {
+        let nodes = grid.nodes();
+        let mut routes = Routes { table: Vec::new(), nodes, out_of_order: false };
+        let mut without = Vec::new();
+        for from in 0..nodes {
+            for to in 0..nodes {
+                let alive = !dead.nodes.contains(&from) && !dead.nodes.contains(&to);
+                let mut route = Some(own(grid, from, to)).filter(|r| alive && dead.clear(grid, from, r));
+                if alive && route.is_none() {
+                    let all = candidates(grid, dead, from, to);
+                    route = all.iter().find(|(_, in_order)| *in_order).map(|(ports, _)| ports.clone());
+                    if route.is_none() && !all.is_empty() {
+                        without.push((from, to, all));
+                    }
+                }
+                routes.table.push(route);
+            }
+        }
+        if without.is_empty() {
+            return routes;
+        }
+        let pairs = (0..nodes).flat_map(|from| (0..nodes).map(move |to| (from, to)));
+        let known = pairs.filter_map(|(from, to)| routes.get(from, to).map(|r| turns(grid, from, &r)));
+        let mut used: BTreeSet<(Ring, Ring)> = known.flatten().collect();
+        for (from, to, all) in without {
+            for (ports, _) in all {
+                let more: BTreeSet<(Ring, Ring)> = used.union(&turns(grid, from, &ports)).cloned().collect();
+                if acyclic(&more) {
+                    used = more;
+                    routes.table[(from * nodes + to) as usize] = Some(ports);
+                    routes.out_of_order = true;
+                    break;
+                }
+            }
+        }
+        routes
+    }
+
+    pub(super) fn get(&self, from: u32, to: u32) -> Option<Vec<usize>> {
+        self.table[(from * self.nodes + to) as usize].clone()
+    }
+}

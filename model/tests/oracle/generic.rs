@@ -1,0 +1,371 @@
+//! Section 3 of `docs/explain/model.md`, cycle by cycle, everything looked at in every cycle.
+
+use super::cayley::Cayley;
+use super::{Grid, Received, Sent, random};
+use std::collections::VecDeque;
+
+pub(crate) enum Net {
+    Grid(Grid),
+    Tree { k: u32, n: u32 },
+    Clos { spines: usize, endpoints: usize, leaves: usize },
+    Cayley(Cayley),
+}
+
+pub(crate) struct Parameters {
+    pub(crate) net: Net,
+    pub(crate) vcs: usize,
+    pub(crate) buffer: i64,
+    /// The random word of each packet.
+    pub(crate) words: Vec<u64>,
+}
+
+#[derive(Clone)]
+struct Packet {
+    index: usize,
+    /// Chosen once at the source: per dimension, towards plus and upper class.
+    plus: Vec<bool>,
+    upper: Vec<bool>,
+    word: u64,
+    routers: u64,
+}
+
+impl Packet {
+    /// The next random number below `n`.
+    fn draw(&mut self, n: usize) -> usize {
+        self.word = random::next(self.word);
+        random::below(self.word, n as u64) as usize
+    }
+}
+
+#[derive(Default)]
+struct Input {
+    packets: VecDeque<Packet>,
+    /// Cycle from which the packet at the front may ask for an output channel.
+    asks_from: u64,
+    output: Option<(usize, usize)>,
+    /// Cycle from which it may ask for the switch.
+    switch_from: u64,
+    /// Output port and lowest and highest channel it may use, once known.
+    wants: Option<(usize, usize, usize)>,
+    pointer: usize,
+}
+
+struct Output {
+    credits: i64,
+    owner: Option<(usize, usize)>,
+    owned_until: u64,
+    pointer: usize,
+}
+
+#[derive(Default, Clone)]
+struct Port {
+    in_busy_until: u64,
+    out_busy_until: u64,
+    channel_pointer: usize,
+    output_pointer: usize,
+    input_pointer: usize,
+}
+
+enum Happens {
+    Head { router: usize, port: usize, vc: usize, packet: Packet },
+    Credit { router: usize, port: usize, vc: usize, flits: i64 },
+    SourceCredit { source: usize, vc: usize, flits: i64 },
+}
+
+enum Far {
+    Router(usize, usize),
+    Endpoint(usize),
+}
+
+impl Net {
+    fn routers(&self) -> usize {
+        match self {
+            Net::Grid(g) => g.nodes() as usize,
+            Net::Tree { k, n } => (n * k.pow(n - 1)) as usize,
+            Net::Clos { spines, leaves, .. } => spines + leaves,
+            Net::Cayley(c) => c.links.len(),
+        }
+    }
+    fn ports(&self) -> usize {
+        match self {
+            Net::Grid(g) => 2 * g.sizes.len() + 1,
+            Net::Tree { k, .. } => 2 * *k as usize,
+            Net::Clos { spines, endpoints, leaves } => (spines + endpoints).max(*leaves),
+            Net::Cayley(c) => c.degree() + 1,
+        }
+    }
+    pub(crate) fn endpoints(&self) -> usize {
+        match self {
+            Net::Grid(g) => g.nodes() as usize,
+            Net::Tree { k, n } => k.pow(*n) as usize,
+            Net::Clos { endpoints, leaves, .. } => endpoints * leaves,
+            Net::Cayley(c) => c.links.len(),
+        }
+    }
+    fn attach(&self, e: usize) -> (usize, usize) {
+        match self {
+            Net::Grid(g) => (e, 2 * g.sizes.len()),
+            Net::Tree { k, n } => (((n - 1) * k.pow(n - 1)) as usize + e / *k as usize, e % *k as usize),
+            Net::Clos { endpoints, .. } => (e / endpoints, e % endpoints),
+            Net::Cayley(c) => (e, c.degree()),
+        }
+    }
+    /// Tree routers are named by rank and n-1 digits; a link between rank l and l+1 changes digit l.
+    fn far(&self, router: usize, port: usize) -> Far {
+        match self {
+            Net::Grid(g) if port == 2 * g.sizes.len() => Far::Endpoint(router),
+            Net::Grid(g) => Far::Router(g.step(router as u32, port) as usize, port ^ 1),
+            Net::Tree { k, n } => {
+                let (k, n) = (*k as usize, *n as usize);
+                let per_rank = k.pow(n as u32 - 1);
+                let (rank, place) = (router / per_rank, router % per_rank);
+                if rank == n - 1 && port < k {
+                    return Far::Endpoint(place * k + port);
+                }
+                let down = port < k;
+                // The digit that the link changes, most significant digit first.
+                let digit = if down { rank } else { rank - 1 };
+                let weight = k.pow((n - 2 - digit) as u32);
+                let old = place / weight % k;
+                let moved = place + (port % k) * weight - old * weight;
+                let rank = if down { rank + 1 } else { rank - 1 };
+                Far::Router(rank * per_rank + moved, if down { k + old } else { old })
+            }
+            Net::Clos { endpoints, leaves, .. } if router < *leaves => match port.checked_sub(*endpoints) {
+                None => Far::Endpoint(router * endpoints + port),
+                Some(spine) => Far::Router(leaves + spine, router),
+            },
+            Net::Clos { endpoints, leaves, .. } => Far::Router(port, endpoints + router - leaves),
+            Net::Cayley(c) if port == c.degree() => Far::Endpoint(router),
+            Net::Cayley(c) => {
+                let to = c.links[router][port];
+                Far::Router(to, c.links[to].iter().position(|&back| back == router).unwrap())
+            }
+        }
+    }
+    /// Output port and channels (lowest, highest) of a packet at a router.
+    fn route(&self, router: usize, dst: u32, packet: &mut Packet, vcs: usize) -> (usize, usize, usize) {
+        match self {
+            Net::Grid(g) => {
+                let (here, there) = (g.coords(router as u32), g.coords(dst));
+                let Some(d) = (0..here.len()).find(|&d| here[d] != there[d]) else {
+                    return (2 * here.len(), 0, vcs - 1);
+                };
+                let port = 2 * d + !packet.plus[d] as usize;
+                match (g.wrap, packet.upper[d]) {
+                    (false, _) => (port, 0, vcs - 1),
+                    (true, false) => (port, 0, vcs / 2 - 1),
+                    (true, true) => (port, vcs / 2, vcs - 1),
+                }
+            }
+            Net::Tree { k, n } => {
+                let per_rank = k.pow(n - 1);
+                let (rank, place) = (router as u32 / per_rank, router as u32 % per_rank);
+                let serves = k.pow(n - rank);
+                let group = k.pow(n - 1 - rank);
+                let port = if place / group == dst / serves {
+                    dst % serves / group
+                } else {
+                    k + packet.draw(*k as usize) as u32
+                };
+                (port as usize, 0, vcs - 1)
+            }
+            Net::Clos { spines, endpoints, leaves } => {
+                let dst = dst as usize;
+                let port = if router >= *leaves {
+                    dst / endpoints
+                } else if router == dst / endpoints {
+                    dst % endpoints
+                } else {
+                    endpoints + packet.draw(*spines)
+                };
+                (port, 0, vcs - 1)
+            }
+            Net::Cayley(c) if router == dst as usize => (c.degree(), 0, vcs - 1),
+            Net::Cayley(c) => {
+                let left = |from: usize| c.distance[from][dst as usize];
+                let nearer: Vec<usize> = (0..c.degree()).filter(|&p| left(c.links[router][p]) < left(router)).collect();
+                let port = if nearer.len() == 1 { nearer[0] } else { nearer[packet.draw(nearer.len())] };
+                let hop = packet.routers as usize - 1;
+                let class: Vec<usize> = (0..vcs).filter(|v| v * c.diameter() / vcs == hop).collect();
+                (port, class[0], class[class.len() - 1])
+            }
+        }
+    }
+}
+
+/// The first of `asking` at or after `pointer`, else the first.
+fn turn(asking: &[usize], pointer: usize) -> Option<usize> {
+    asking.iter().copied().filter(|&a| a >= pointer).min().or(asking.iter().copied().min())
+}
+
+pub(crate) fn run(p: &Parameters, sent: &[Sent], cycle: u64) -> Vec<Received> {
+    let (routers, ports, vcs) = (p.net.routers(), p.net.ports(), p.vcs);
+    let each = |_| (0..ports).map(|_| (0..vcs).map(|_| Input::default()).collect()).collect();
+    let mut inputs: Vec<Vec<Vec<Input>>> = (0..routers).map(each).collect();
+    let output = || Output { credits: p.buffer, owner: None, owned_until: 0, pointer: 0 };
+    let each = |_| (0..ports).map(|_| (0..vcs).map(|_| output()).collect()).collect();
+    let mut outputs: Vec<Vec<Vec<Output>>> = (0..routers).map(each).collect();
+    let mut state = vec![vec![Port::default(); ports]; routers];
+    let mut queues: Vec<VecDeque<usize>> = vec![VecDeque::new(); p.net.endpoints()];
+    for (i, s) in sent.iter().enumerate() {
+        queues[s.src as usize].push_back(i);
+    }
+    let mut source_credits = vec![vec![p.buffer; vcs]; queues.len()];
+    let mut source_last = vec![vcs - 1; queues.len()];
+    let mut source_free = vec![0u64; queues.len()];
+    let mut coming: Vec<(u64, Happens)> = Vec::new();
+    let mut received = Vec::new();
+    let mut now = 0u64;
+    while received.len() < sent.len() {
+        assert!(now < 10_000_000, "the oracle does not finish");
+        // Phase 1.
+        let (due, later): (Vec<_>, Vec<_>) = coming.into_iter().partition(|c| c.0 == now);
+        coming = later;
+        for (_, what) in due {
+            match what {
+                Happens::Head { router, port, vc, mut packet } => {
+                    packet.routers += 1;
+                    let input = &mut inputs[router][port][vc];
+                    if input.packets.is_empty() {
+                        input.asks_from = input.asks_from.max(now);
+                    }
+                    input.packets.push_back(packet);
+                }
+                Happens::Credit { router, port, vc, flits } => outputs[router][port][vc].credits += flits,
+                Happens::SourceCredit { source, vc, flits } => source_credits[source][vc] += flits,
+            }
+        }
+        // Phase 2: sources.
+        for e in 0..queues.len() {
+            let Some(&i) = queues[e].front() else { continue };
+            let flits = sent[i].flits;
+            if source_free[e] > now || sent[i].at.div_ceil(cycle) > now {
+                continue;
+            }
+            let vc = (1..=vcs).map(|n| (source_last[e] + n) % vcs).find(|&vc| source_credits[e][vc] >= flits as i64);
+            let Some(vc) = vc else { continue };
+            queues[e].pop_front();
+            source_last[e] = vc;
+            source_free[e] = now + flits;
+            source_credits[e][vc] -= flits as i64;
+            let (mut plus, mut upper) = (Vec::new(), Vec::new());
+            if let Net::Grid(g) = &p.net {
+                let (from, to) = (g.coords(sent[i].src), g.coords(sent[i].dst));
+                for d in 0..from.len() {
+                    let up = g.towards_plus(from[d], to[d], d, p.words[i] >> d & 1 == 1);
+                    let crosses = if up { to[d] < from[d] } else { to[d] > from[d] };
+                    plus.push(up);
+                    upper.push(up == crosses);
+                }
+            }
+            let packet = Packet { index: i, plus, upper, word: p.words[i], routers: 0 };
+            let (router, port) = p.net.attach(e);
+            coming.push((now + 2, Happens::Head { router, port, vc, packet }));
+        }
+        for r in 0..routers {
+            // Step 1 of both allocations sees the start of the cycle.
+            let mut picked: Vec<((usize, usize), (usize, usize))> = Vec::new();
+            for port in 0..ports {
+                for vc in 0..vcs {
+                    let input = &mut inputs[r][port][vc];
+                    if input.packets.is_empty() || input.asks_from > now || input.output.is_some() {
+                        continue;
+                    }
+                    if input.wants.is_none() {
+                        let front = &mut input.packets[0];
+                        let dst = sent[front.index].dst;
+                        input.wants = Some(p.net.route(r, dst, front, vcs));
+                    }
+                    let (out, lowest, highest) = input.wants.unwrap();
+                    let open: Vec<usize> = (lowest..=highest)
+                        .filter(|&v| outputs[r][out][v].owner.is_none() && outputs[r][out][v].owned_until <= now)
+                        .map(|v| out * vcs + v)
+                        .collect();
+                    if let Some(o) = turn(&open, input.pointer) {
+                        picked.push(((port, vc), (o / vcs, o % vcs)));
+                    }
+                }
+            }
+            let mut nominated: Vec<(usize, usize, usize)> = Vec::new(); // input port, channel, output port
+            for port in 0..ports {
+                if state[r][port].in_busy_until > now {
+                    continue;
+                }
+                let ready: Vec<(usize, usize)> = (0..vcs)
+                    .filter_map(|vc| {
+                        let input = &inputs[r][port][vc];
+                        let (out, ov) = input.output?;
+                        let flits = sent[input.packets.front()?.index].flits;
+                        (input.switch_from <= now
+                            && outputs[r][out][ov].credits >= flits as i64
+                            && state[r][out].out_busy_until <= now)
+                            .then_some((vc, out))
+                    })
+                    .collect();
+                let outs: Vec<usize> = ready.iter().map(|x| x.1).collect();
+                let Some(out) = turn(&outs, state[r][port].output_pointer) else { continue };
+                let channels: Vec<usize> = ready.iter().filter(|x| x.1 == out).map(|x| x.0).collect();
+                let vc = turn(&channels, state[r][port].channel_pointer).unwrap();
+                nominated.push((port, vc, out));
+            }
+            // Step 2: output channels.
+            for out in 0..ports {
+                for ov in 0..vcs {
+                    let asking: Vec<usize> =
+                        picked.iter().filter(|x| x.1 == (out, ov)).map(|x| x.0.0 * vcs + x.0.1).collect();
+                    if let Some(i) = turn(&asking, outputs[r][out][ov].pointer) {
+                        let input = &mut inputs[r][i / vcs][i % vcs];
+                        input.output = Some((out, ov));
+                        input.switch_from = now + 1;
+                        input.pointer = out * vcs + ov + 1;
+                        outputs[r][out][ov].owner = Some((i / vcs, i % vcs));
+                        outputs[r][out][ov].pointer = i + 1;
+                    }
+                }
+            }
+            // Step 2: the switch.
+            for out in 0..ports {
+                let asking: Vec<usize> = nominated.iter().filter(|n| n.2 == out).map(|n| n.0).collect();
+                let Some(port) = turn(&asking, state[r][out].input_pointer) else { continue };
+                let vc = nominated.iter().find(|n| n.0 == port).unwrap().1;
+                state[r][out].input_pointer = port + 1;
+                state[r][port].output_pointer = out + 1;
+                state[r][port].channel_pointer = (vc + 1) % vcs;
+                let input = &mut inputs[r][port][vc];
+                let packet = input.packets.pop_front().unwrap();
+                let flits = sent[packet.index].flits;
+                let (_, ov) = input.output.take().unwrap();
+                input.wants = None;
+                input.asks_from = now + flits;
+                state[r][port].in_busy_until = now + flits;
+                state[r][out].out_busy_until = now + flits;
+                let output = &mut outputs[r][out][ov];
+                output.owner = None;
+                output.owned_until = now + flits;
+                output.credits -= flits as i64;
+                match p.net.far(r, port) {
+                    Far::Router(up, up_port) => {
+                        let credit = Happens::Credit { router: up, port: up_port, vc, flits: flits as i64 };
+                        coming.push((now + 4, credit));
+                    }
+                    Far::Endpoint(source) => {
+                        coming.push((now + 2, Happens::SourceCredit { source, vc, flits: flits as i64 }));
+                    }
+                }
+                match p.net.far(r, out) {
+                    Far::Router(router, port) => {
+                        coming.push((now + 3, Happens::Head { router, port, vc: ov, packet }));
+                    }
+                    Far::Endpoint(_) => {
+                        coming.push((now + 7, Happens::Credit { router: r, port: out, vc: ov, flits: flits as i64 }));
+                        received.push((packet.index, (now + 3 + flits - 1) * cycle, packet.routers));
+                    }
+                }
+            }
+        }
+        now += 1;
+    }
+    received.sort();
+    received
+}

@@ -1,0 +1,65 @@
+//! Slow, obvious simulators written from `docs/explain/model.md`. They share no code with the model.
+
+pub(crate) mod angara;
+pub(crate) mod cayley;
+pub(crate) mod generic;
+pub(crate) mod random;
+
+/// A packet to send, and when it was received.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Sent {
+    pub(crate) src: u32,
+    pub(crate) dst: u32,
+    pub(crate) flits: u64,
+    pub(crate) at: u64,
+    pub(crate) request: bool,
+    pub(crate) adaptive: bool,
+}
+
+/// (packet index, time of its last flit, routers passed)
+pub(crate) type Received = (usize, u64, u64);
+
+/// Torus or mesh by coordinates.
+#[derive(Clone, Debug)]
+pub(crate) struct Grid {
+    pub(crate) sizes: Vec<u32>,
+    pub(crate) wrap: bool,
+}
+
+impl Grid {
+    pub(crate) fn nodes(&self) -> u32 {
+        self.sizes.iter().product()
+    }
+    pub(crate) fn coords(&self, mut id: u32) -> Vec<u32> {
+        self.sizes
+            .iter()
+            .map(|s| {
+                let c = id % s;
+                id /= s;
+                c
+            })
+            .collect()
+    }
+    pub(crate) fn id(&self, c: &[u32]) -> u32 {
+        c.iter().zip(&self.sizes).rev().fold(0, |id, (c, s)| id * s + c)
+    }
+    /// Does the way from `from` to `to` in dimension `d` lead towards plus?
+    pub(crate) fn towards_plus(&self, from: u32, to: u32, d: usize, tie: bool) -> bool {
+        if !self.wrap {
+            return to > from;
+        }
+        let k = self.sizes[d];
+        let plus = (to + k - from) % k;
+        let minus = (from + k - to) % k;
+        plus < minus || (plus == minus && (k == 2 || tie))
+    }
+    pub(crate) fn step(&self, node: u32, port: usize) -> u32 {
+        let mut c = self.coords(node);
+        let (d, k) = (port / 2, self.sizes[port / 2]);
+        if !self.wrap {
+            assert!(if port.is_multiple_of(2) { c[d] + 1 < k } else { c[d] > 0 }, "left the mesh");
+        }
+        c[d] = if port.is_multiple_of(2) { (c[d] + 1) % k } else { (c[d] + k - 1) % k };
+        self.id(&c)
+    }
+}

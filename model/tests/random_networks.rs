@@ -1,0 +1,404 @@
+//! The model against brute-force simulators written from `docs/explain/model.md`: every packet's arrival
+//! time and router count, exactly, on random small networks with random traffic. In the angara
+//! profile also with links that corrupt, double, reorder, delay and slow down packets (with or without a seed of their own), and cables and nodes that
+//! fail: which packets are dropped and when, and what every link counts.
+//!
+//! `PROPTEST_CASES=5000 cargo test --release -p angara-model --test random_networks` tries more networks.
+
+mod oracle;
+
+use model::{Angara, Generic, Injection, Network, Profile, Rate, Setup, TopologySpec, TrafficClass};
+use oracle::angara::{Counts, Fate, Fault, How, Met};
+use oracle::random::{ROUTES, below, mix, word};
+use oracle::{Grid, Received, Sent};
+use proptest::prelude::*;
+
+fn run_model(config: &Setup, sent: &[Sent], step: u64) -> Vec<Received> {
+    let fate = fate_in_model(config, sent, step);
+    assert!(fate.dropped.is_empty(), "nothing is dropped without faults");
+    fate.received
+}
+
+fn fate_in_model(config: &Setup, sent: &[Sent], step: u64) -> Fate {
+    let mut net = Network::new(config).unwrap();
+    let mut fate = Fate::default();
+    // Packets may be handed in in any order between sources, at any time before they are due.
+    let mut order: Vec<usize> = (0..sent.len()).collect();
+    order.sort_by_key(|&i| (sent[i].at / step, mix(sent[i].src as u64), i));
+    for i in order {
+        let s = &sent[i];
+        if s.at / step * step > net.now() + 1 {
+            net.advance(s.at / step * step - 1);
+            collect(&mut net, &mut fate);
+        }
+        let class = if s.request { TrafficClass::Request } else { TrafficClass::Response };
+        let (flits, tag) = (s.flits as u16, i as u64);
+        net.inject(Injection {
+            src: s.src,
+            dst: s.dst,
+            flits,
+            class,
+            adaptive: s.adaptive,
+            at: s.at,
+            tag,
+            traced: false,
+        });
+    }
+    net.run_until_idle();
+    collect(&mut net, &mut fate);
+    net.check_idle().unwrap();
+    fate.received.sort();
+    fate.dropped.sort();
+    if let TopologySpec::Grid { dims, .. } = &config.shape {
+        for (node, port) in (0..net.routers() as u32).flat_map(|n| (0..2 * dims.len()).map(move |p| (n, p))) {
+            let load = net.link_load(node, port as u8);
+            let counts = Counts {
+                wrong: load.crc_errors,
+                repeated: load.replays,
+                twice: load.duplicates,
+                early: load.reordered,
+            };
+            if counts != Counts::default() {
+                fate.links.push((node, port, counts));
+            }
+        }
+    }
+    fate
+}
+
+fn collect(net: &mut Network, fate: &mut Fate) {
+    while let Some(d) = net.poll_delivery() {
+        fate.received.push((d.tag as usize, d.tail, d.routers as u64));
+    }
+    while let Some(l) = net.poll_lost() {
+        fate.dropped.push((l.tag as usize, l.time));
+    }
+}
+
+/// Random packets: `gap` is the mean time between two of one source.
+fn traffic(seed: u64, endpoints: u64, count: u64, lengths: &[u64], gap: u64, hot: bool) -> Vec<Sent> {
+    let mut sent: Vec<Sent> = (0..count)
+        .map(|i| {
+            let r = |n: u64| mix(seed ^ mix(8 * i + n));
+            let to_hot = hot && r(7) % 3 == 0;
+            Sent {
+                src: below(r(0), endpoints) as u32,
+                dst: if to_hot { 0 } else { below(r(1), endpoints) as u32 },
+                flits: lengths[below(r(2), lengths.len() as u64) as usize],
+                at: 1 + below(r(3), gap * count / endpoints + 1),
+                request: r(4) % 2 == 0,
+                adaptive: r(5) % 2 == 0,
+            }
+        })
+        .collect();
+    sent.sort_by_key(|s| (s.at, s.src));
+    sent
+}
+
+fn grid_shape() -> impl Strategy<Value = TopologySpec> {
+    (prop::collection::vec(1u16..6, 1..4), any::<bool>())
+        .prop_filter("small", |(d, _)| d.iter().map(|&x| x as u32).product::<u32>() <= 36)
+        .prop_map(|(dims, wrap)| TopologySpec::Grid { dims, wrap })
+}
+
+fn any_shape() -> impl Strategy<Value = TopologySpec> {
+    let tree = (2u16..4, 1u8..4).prop_map(|(arity, levels)| TopologySpec::FatTree { arity, levels });
+    let clos = (1u16..4, 1u16..4, 1u16..6).prop_map(|(spines, endpoints, leaves)| TopologySpec::Clos {
+        spines,
+        endpoints,
+        leaves,
+    });
+    prop_oneof![6 => grid_shape(), 2 => tree, 2 => clos, 2 => abelian(), 1 => permutations()]
+}
+
+/// The Cayley graph of a text, if it is one and 8 virtual channels are enough.
+fn cayley(text: String) -> Option<TopologySpec> {
+    text.parse().ok().filter(|shape: &TopologySpec| shape.topology().classes() <= 8)
+}
+
+fn join<T: ToString>(items: impl IntoIterator<Item = T>, by: &str) -> String {
+    items.into_iter().map(|i| i.to_string()).collect::<Vec<_>>().join(by)
+}
+
+fn abelian() -> impl Strategy<Value = TopologySpec> {
+    let group = prop::collection::vec(1u16..8, 1..4).prop_filter("small", |m| m.iter().product::<u16>() <= 30);
+    let generators = prop::collection::vec(prop::collection::vec(-3i32..4, 3), 1..4);
+    (group, generators).prop_filter_map("one network, not too wide", |(moduli, generators)| {
+        let generators = generators.iter().map(|g| join(&g[..moduli.len()], "."));
+        cayley(format!("cayley:{}:{}", join(&moduli, "x"), join(generators, ",")))
+    })
+}
+
+fn permutations() -> impl Strategy<Value = TopologySpec> {
+    let digits = |n: u8| Just((1..=n).collect::<Vec<_>>()).prop_shuffle();
+    let generators = (3u8..5).prop_flat_map(move |n| (Just(n), prop::collection::vec(digits(n), 1..4)));
+    generators.prop_filter_map("not too wide", |(n, generators)| {
+        cayley(format!("cayley:s{n}:{}", join(generators.iter().map(|g| join(g, "")), ",")))
+    })
+}
+
+fn oracle_grid(dims: &[u16], wrap: bool) -> Grid {
+    Grid { sizes: dims.iter().map(|&d| d as u32).collect(), wrap }
+}
+
+/// As many as PROPTEST_CASES says, else `count`.
+fn cases(count: u32) -> ProptestConfig {
+    let asked = std::env::var("PROPTEST_CASES").ok().and_then(|n| n.parse().ok());
+    ProptestConfig::with_cases(asked.unwrap_or(count))
+}
+
+/// Where two fates differ.
+fn differences(sent: &[Sent], got: &Fate, want: &Fate) -> String {
+    let mut text = String::new();
+    for i in 0..sent.len() {
+        let of = |f: &Fate| {
+            let received = f.received.iter().find(|r| r.0 == i).copied();
+            (received, f.dropped.iter().find(|d| d.0 == i).copied())
+        };
+        if of(got) != of(want) {
+            text += &format!("{:?}: {:?} in the model, {:?} in the oracle\n", sent[i], of(got), of(want));
+        }
+    }
+    if got.links != want.links {
+        text += &format!("links: {:?} in the model, {:?} in the oracle\n", got.links, want.links);
+    }
+    text
+}
+
+impl How {
+    /// Nothing of the kind any more.
+    fn end(self) -> (How, &'static str) {
+        match self {
+            How::Wrong(_) => (How::Wrong(0), "corrupt=0"),
+            How::Twice(_) => (How::Twice(0), "dup=0"),
+            How::Early(_) => (How::Early(0), "reorder=0"),
+            How::Delay(_) => (How::Delay(0), "delay=0s"),
+            How::Rate(_) => (How::Rate(0), "rate=0"),
+            How::Seed(_) => (How::Seed(None), "seed=none"),
+        }
+    }
+}
+
+/// Something that may befall packets, by a random number.
+fn impairment(random: u64) -> (How, String) {
+    let share = [0, 1_000, 20_000, 100_000, 250_000, 500_000, 950_000, 1_000_000][below(mix(random ^ 1), 8) as usize];
+    let delay = [0, 1, 1_000, 64_000, 3_000_000][below(mix(random ^ 2), 5) as usize];
+    let rate = [0, 20_000_000, 3_000_000_000, 7_499_999_999, 16_000_000_000, 90_000_000_000];
+    let rate = rate[below(mix(random ^ 3), 6) as usize];
+    let seed = mix(random ^ 4) >> 60;
+    match below(random, 7) {
+        0..2 => (How::Wrong(share), format!("corrupt={share}ppm")),
+        2 => (How::Twice(share), format!("dup={share}ppm")),
+        3 => (How::Early(share), format!("reorder={share}ppm")),
+        4 => (How::Delay(delay), format!("delay={delay}ps")),
+        5 => (How::Rate(rate), format!("rate={rate}")),
+        _ => (How::Seed(Some(seed)), format!("seed={seed}")),
+    }
+}
+
+/// What goes wrong in a network, and the same in the model's words.
+fn faults(grid: &Grid, seed: u64, count: u64, until: u64, coarse: bool) -> (Vec<(u64, Fault)>, Vec<String>) {
+    let cables: Vec<(u32, usize)> = (0..grid.nodes())
+        .flat_map(|node| (0..2 * grid.sizes.len()).map(move |port| (node, port)))
+        .filter(|&(node, port)| {
+            let (size, c) = (grid.sizes[port / 2], grid.coords(node)[port / 2]);
+            size > 1 && (grid.wrap || if port % 2 == 0 { c + 1 < size } else { c > 0 })
+        })
+        .collect();
+    let (mut list, mut texts) = (Vec::new(), Vec::new());
+    let place = |node: u32| grid.coords(node).iter().map(u32::to_string).collect::<Vec<_>>().join(",");
+    let direction = |port: usize| format!("{}{}", ["+", "-"][port % 2], ["X", "Y", "Z", "W"][port / 2]);
+    let mut times: Vec<u64> = (0..count).map(|i| 1 + below(mix(seed ^ mix(64 * i)), until)).collect();
+    times.sort_unstable();
+    for (i, at) in times.into_iter().enumerate() {
+        let r = |n: u64| mix(seed ^ mix(64 * i as u64 + n));
+        let at = if coarse { at.div_ceil(1000) * 1000 } else { at };
+        // Half of what happens happens to two cables, so that it comes together.
+        let among = if below(r(4), 2) == 0 { cables.len() } else { cables.len().min(2) };
+        let first = below(seed, cables.len() as u64);
+        let index = (first + below(r(3), among as u64)) as usize % cables.len().max(1);
+        let Some(&(node, port)) = cables.get(index) else { continue };
+        let (how, effect) = impairment(r(2));
+        let mut impair = |at: u64, how: How, effect: &str, all: bool| {
+            if all {
+                list.extend(cables.iter().map(|&(node, port)| (at, Fault::Impair { node, port, how })));
+                texts.push(format!("{effect} @{at}ps"));
+            } else {
+                list.push((at, Fault::Impair { node, port, how }));
+                texts.push(format!("link {} {} {effect} @{at}ps", place(node), direction(port)));
+            }
+        };
+        match below(r(1), 8) {
+            0..2 => {
+                list.push((at, Fault::Cable { node, port }));
+                texts.push(format!("link {} {} down @{at}ps", place(node), direction(port)));
+            }
+            2 => {
+                list.push((at, Fault::Node(node)));
+                texts.push(format!("node {} down @{at}ps", place(node)));
+            }
+            what => {
+                impair(at, how, &effect, what > 5);
+                if below(r(5), 2) == 0 {
+                    let lasts = 1 + below(r(6), until);
+                    let (end, effect) = how.end();
+                    impair(if coarse { (at + lasts).div_ceil(1000) * 1000 } else { at + lasts }, end, effect, what > 5);
+                }
+            }
+        }
+    }
+    (list, texts)
+}
+
+proptest! {
+    #![proptest_config(cases(150))]
+
+    #[test]
+    fn generic_router_agrees_with_the_oracle(
+        shape in any_shape(),
+        half_vcs in 1u8..4,
+        longest in prop::sample::select(vec![1u64, 1, 2, 5, 16]),
+        spare in 0u16..12,
+        load in 1u64..12,
+        hot in any::<bool>(),
+        seed in any::<u64>(),
+    ) {
+        let lengths: Vec<u64> = (1..=longest).collect();
+        let vcs = shape.topology().classes().max(2 * half_vcs as u32) as u8;
+        let buffer = longest as u16 + spare;
+        let g = Generic { vcs, buffer_flits: buffer, packet_flits_max: longest as u16, cycle: 1000 };
+        let config = Setup { shape: shape.clone(), profile: Profile::Generic(g), seed, faults: Vec::new() };
+        let endpoints = shape.endpoints() as u64;
+        let sent = traffic(seed, endpoints, 40 * endpoints.min(20), &lengths, longest * 1000 * 6 / load, hot);
+        let mut sequence = vec![0; endpoints as usize];
+        let words = sent.iter().map(|s| {
+            let n = &mut sequence[s.src as usize];
+            *n += 1;
+            word(seed, s.src as u64, ROUTES, *n - 1)
+        }).collect();
+        let net = match &shape {
+            TopologySpec::Grid { dims, wrap } => oracle::generic::Net::Grid(oracle_grid(dims, *wrap)),
+            TopologySpec::FatTree { arity, levels } => oracle::generic::Net::Tree { k: *arity as u32, n: *levels as u32 },
+            TopologySpec::Clos { spines, endpoints, leaves } => oracle::generic::Net::Clos {
+                spines: *spines as usize,
+                endpoints: *endpoints as usize,
+                leaves: *leaves as usize,
+            },
+            TopologySpec::Cayley(p) => oracle::generic::Net::Cayley(oracle::cayley::Cayley::new(&p.to_string())),
+        };
+        let p = oracle::generic::Parameters { net, vcs: vcs as usize, buffer: buffer as i64, words };
+        let want = oracle::generic::run(&p, &sent, 1000);
+        prop_assert_eq!(run_model(&config, &sent, 1000), want);
+    }
+
+    #[test]
+    fn angara_router_agrees_with_the_oracle(
+        shape in grid_shape(),
+        slots in 2u8..5,
+        channels in 1u8..3,
+        load in 1u64..12,
+        hot in any::<bool>(),
+        escape in prop::sample::select(vec![1_000u64, 30_000, 64_000, 400_000]),
+        age_limit in prop::sample::select(vec![1u8, 3, 64]),
+        coarse in any::<bool>(),
+        seed in any::<u64>(),
+    ) {
+        // Coarse times make simultaneous events common.
+        let defaults = Angara { slots, channels, escape, age_limit, ..Angara::default() };
+        let p = if coarse {
+            let flit = Rate { num: 1000, den: 1 };
+            Angara { injection: 3000, ejection: 5000, router: 2000, link: 1000, credit: 1000, flit_link: flit,
+                     flit_internal: flit, ..defaults }
+        } else {
+            defaults
+        };
+        let config = Setup { shape: shape.clone(), profile: Profile::Angara(p.clone()), seed, faults: Vec::new() };
+        let TopologySpec::Grid { dims, wrap } = &shape else { unreachable!() };
+        let endpoints = shape.endpoints() as u64 * channels as u64;
+        let mut sent = traffic(seed, endpoints, 12 * endpoints.min(24), &[1, 2, 5, 18], 100_000 / load, hot);
+        if coarse {
+            sent.iter_mut().for_each(|s| s.at = s.at.div_ceil(1000) * 1000);
+        }
+        let want = oracle::angara::run(&oracle_grid(dims, *wrap), &p, &sent);
+        prop_assert_eq!(run_model(&config, &sent, 1000), want);
+    }
+
+    #[test]
+    fn angara_router_with_faults_agrees_with_the_oracle(
+        shape in grid_shape(),
+        slots in 2u8..5,
+        channels in 1u8..3,
+        load in 1u64..12,
+        hot in any::<bool>(),
+        count in 1u64..10,
+        age_limit in prop::sample::select(vec![1u8, 3, 64]),
+        coarse in any::<bool>(),
+        seed in any::<u64>(),
+    ) {
+        let case = Faulty::new(shape, Angara { slots, channels, age_limit, ..Angara::default() }, load, hot, count, coarse, seed);
+        let (want, _) = case.fate_in_oracle();
+        let got = fate_in_model(&case.config, &case.sent, 1000);
+        prop_assert!(got == want, "{:?}\n{}", case.config.faults, differences(&case.sent, &got, &want));
+    }
+}
+
+/// A network that breaks and its traffic.
+struct Faulty {
+    config: Setup,
+    p: Angara,
+    sent: Vec<Sent>,
+    grid: Grid,
+    faults: Vec<(u64, Fault)>,
+}
+
+impl Faulty {
+    fn new(shape: TopologySpec, defaults: Angara, load: u64, hot: bool, count: u64, coarse: bool, seed: u64) -> Faulty {
+        let p = if coarse {
+            let flit = Rate { num: 1000, den: 1 };
+            Angara {
+                injection: 3000,
+                ejection: 5000,
+                router: 2000,
+                link: 1000,
+                credit: 1000,
+                escape: 4000,
+                flit_link: flit,
+                flit_internal: flit,
+                ..defaults
+            }
+        } else {
+            defaults
+        };
+        let TopologySpec::Grid { dims, wrap } = &shape else { unreachable!() };
+        let grid = oracle_grid(dims, *wrap);
+        let endpoints = shape.endpoints() as u64 * p.channels as u64;
+        let mut sent = traffic(seed, endpoints, 12 * endpoints.min(20), &[1, 2, 5, 18], 100_000 / load, hot);
+        if coarse {
+            sent.iter_mut().for_each(|s| s.at = s.at.div_ceil(1000) * 1000);
+        }
+        let until = sent.last().map_or(1, |s| s.at) + if coarse { 10_000 } else { 1_000_000 };
+        let (faults, texts) = faults(&grid, seed, count, until, coarse);
+        let config = Setup { shape, profile: Profile::Angara(p.clone()), seed, faults: texts };
+        Faulty { config, p, sent, grid, faults }
+    }
+    fn fate_in_oracle(&self) -> (Fate, Met) {
+        oracle::angara::run_with_faults(&self.grid, &self.p, &self.sent, &self.faults, self.config.seed)
+    }
+}
+
+#[test]
+fn random_faults_need_every_rule() {
+    let mut all = Met::default();
+    let mut dropped = 0;
+    for seed in 0..60u64 {
+        let dims = [vec![4, 4], vec![3, 5], vec![5], vec![2, 3, 3], vec![4, 2]][seed as usize % 5].clone();
+        let shape = TopologySpec::Grid { dims, wrap: seed % 3 != 0 };
+        let case = Faulty::new(shape, Angara::default(), 6, seed % 2 == 0, 9, seed % 4 == 0, mix(seed));
+        let (fate, met) = case.fate_in_oracle();
+        let got = fate_in_model(&case.config, &case.sent, 1000);
+        assert!(got == fate, "seed {seed}: {:?}\n{}", case.config.faults, differences(&case.sent, &got, &fate));
+        all.add(&met);
+        dropped += fate.dropped.len();
+    }
+    assert!(all.every_rule() && dropped > 0, "{all:?}, {dropped} dropped");
+}

@@ -1,0 +1,303 @@
+//! Reduction operators: how two vectors of one C type combine.
+//!
+//! The collectives see an [`Op`]: an element size, a function over raw memory, and whether the
+//! hardware reducer of the network knows the operation.
+//!
+//! Minimum and maximum follow one order of all bit patterns each, so the result has the same bits
+//! whatever the order in which values meet: −0 lies below +0, and a NaN beats every number, as IEEE 754-2019
+//! has it for `minimum` and `maximum`; which one, if there are several, depends on their bits alone. The
+//! routers know integers only, for which there is nothing to decide.
+
+use crate::ctypes::*;
+use abi::packet::{ReduceElem, ReduceOp};
+use std::marker::PhantomData;
+
+/// One operator on one type.
+pub(crate) struct Op {
+    /// Bytes of an element.
+    pub(crate) size: usize,
+    /// `acc[i] = acc[i] op with[i]` for `n` elements.
+    ///
+    /// # Safety
+    /// `acc` is writable and `with` readable for `n` elements of any alignment; no partial overlap.
+    pub(crate) combine: unsafe fn(acc: *mut u8, with: *const u8, n: usize),
+    /// The same operation in the routers, if they have it.
+    pub(crate) tree: Option<(ReduceOp, ReduceElem)>,
+}
+
+/// The operators on `T`.
+pub(crate) struct Ops<T>(PhantomData<T>);
+
+/// # Safety
+/// As [`Op::combine`].
+#[inline(always)]
+unsafe fn each<T: Copy>(acc: *mut u8, with: *const u8, n: usize, f: impl Fn(T, T) -> T) {
+    let (acc, with) = (acc.cast::<T>(), with.cast::<T>());
+    for i in 0..n {
+        // SAFETY: `i < n`, and both sides hold `n` elements.
+        unsafe { acc.add(i).write_unaligned(f(acc.add(i).read_unaligned(), with.add(i).read_unaligned())) };
+    }
+}
+
+/// What a type offers. An operation the API has no routine for is never called: sums and products
+/// exist for all, order for all but complex, bits for integers only, so each has its own trait.
+pub(crate) trait Number: Copy + 'static {
+    /// Element code of the hardware reducer.
+    const ELEM: Option<ReduceElem> = None;
+    fn add(self, other: Self) -> Self;
+    fn mul(self, other: Self) -> Self;
+}
+/// Types with an order.
+pub(crate) trait Ordered: Number {
+    fn min(self, other: Self) -> Self;
+    fn max(self, other: Self) -> Self;
+}
+/// Types with bits.
+pub(crate) trait Bits: Number {
+    fn and(self, other: Self) -> Self;
+    fn or(self, other: Self) -> Self;
+    fn xor(self, other: Self) -> Self;
+}
+
+const fn tree(op: ReduceOp, elem: Option<ReduceElem>) -> Option<(ReduceOp, ReduceElem)> {
+    match elem {
+        Some(elem) => Some((op, elem)),
+        None => None,
+    }
+}
+
+macro_rules! op_of {
+    ($bound:ident: $($name:ident $method:ident $tree:expr),*) => {
+        impl<T: $bound> Ops<T> {$(
+            pub(crate) const $name: &'static Op = {
+                /// # Safety
+                /// As [`Op::combine`].
+                unsafe fn combine<T: $bound>(acc: *mut u8, with: *const u8, n: usize) {
+                    // SAFETY: passed on.
+                    unsafe { each::<T>(acc, with, n, T::$method) }
+                }
+                &Op { size: size_of::<T>(), combine: combine::<T>, tree: $tree }
+            };
+        )*}
+    };
+}
+op_of!(Number: SUM add tree(ReduceOp::Sum, T::ELEM), PROD mul None);
+op_of!(Ordered: MIN min tree(ReduceOp::Min, T::ELEM), MAX max tree(ReduceOp::Max, T::ELEM));
+op_of!(Bits: AND and None, OR or None, XOR xor None);
+
+macro_rules! integers {
+    ($($t:ty, $elem:expr;)*) => {$(
+        impl Number for $t {
+            const ELEM: Option<ReduceElem> = $elem;
+            // C leaves signed overflow undefined; wrapping is what the hardware adds do.
+            fn add(self, other: Self) -> Self { self.wrapping_add(other) }
+            fn mul(self, other: Self) -> Self { self.wrapping_mul(other) }
+        }
+        impl Ordered for $t {
+            fn min(self, other: Self) -> Self { Ord::min(self, other) }
+            fn max(self, other: Self) -> Self { Ord::max(self, other) }
+        }
+        impl Bits for $t {
+            fn and(self, other: Self) -> Self { self & other }
+            fn or(self, other: Self) -> Self { self | other }
+            fn xor(self, other: Self) -> Self { self ^ other }
+        }
+    )*};
+}
+integers! {
+    i8, None; i16, None; u8, None; u16, None;
+    i32, Some(ReduceElem::I32); u32, Some(ReduceElem::U32);
+    i64, Some(ReduceElem::I64); u64, Some(ReduceElem::U64);
+    isize, Some(ReduceElem::I64); usize, Some(ReduceElem::U64);
+}
+
+/// The bits of a float as an integer that grows with the number: negative NaNs, numbers from −infinity to
+/// +infinity, positive NaNs.
+macro_rules! on_line {
+    ($v:expr, $signed:ident, $unsigned:ident) => {{
+        let bits = $v.to_bits() as $signed;
+        bits ^ ((bits >> ($signed::BITS - 1)) as $unsigned >> 1) as $signed
+    }};
+}
+
+macro_rules! floats {
+    ($($t:ident $signed:ident $unsigned:ident)*) => {$(
+        impl Number for $t {
+            fn add(self, other: Self) -> Self { self + other }
+            fn mul(self, other: Self) -> Self { self * other }
+        }
+        impl Ordered for $t {
+            fn min(self, other: Self) -> Self {
+                let line = |v: $t| on_line!(v, $signed, $unsigned);
+                // Behind +infinity come the NaNs, and then, around the end of the numbers, the negative ones.
+                let rank = |v: $t| (line(v).wrapping_sub(line($t::INFINITY)) as $unsigned).wrapping_sub(1);
+                if rank(other) < rank(self) { other } else { self }
+            }
+            fn max(self, other: Self) -> Self {
+                let line = |v: $t| on_line!(v, $signed, $unsigned);
+                let rank = |v: $t| line(v).wrapping_sub(line($t::NEG_INFINITY)) as $unsigned;
+                if rank(other) > rank(self) { other } else { self }
+            }
+        }
+    )*};
+}
+floats! { f32 i32 u32 f64 i64 u64 }
+
+macro_rules! complex {
+    ($($t:ident)*) => {$(
+        impl Number for $t {
+            fn add(self, o: Self) -> Self { $t(self.0 + o.0, self.1 + o.1) }
+            fn mul(self, o: Self) -> Self { $t(self.0 * o.0 - self.1 * o.1, self.0 * o.1 + self.1 * o.0) }
+        }
+    )*};
+}
+complex! { complexf complexd }
+
+/// x87 arithmetic `a op= b` on two 80-bit values in memory.
+macro_rules! x87 {
+    ($op:literal, $a:expr, $b:expr) => {
+        // SAFETY: both operands are 16-byte locals; the x87 stack is left as it was found.
+        unsafe {
+            core::arch::asm!(
+                "fld tbyte ptr [{a}]",
+                "fld tbyte ptr [{b}]",
+                $op,
+                "fstp tbyte ptr [{a}]",
+                a = in(reg) &raw mut $a.0,
+                b = in(reg) &raw const $b.0,
+                out("st(0)") _, out("st(1)") _, out("st(2)") _, out("st(3)") _,
+                out("st(4)") _, out("st(5)") _, out("st(6)") _, out("st(7)") _,
+                options(nostack),
+            )
+        }
+    };
+}
+
+impl longdouble {
+    /// Whether it is a NaN, and its bits as an integer that grows with the number, as for the other floats.
+    fn line(&self) -> (bool, i128) {
+        const INFINITY: i128 = 0x7fff << 64 | 1 << 63;
+        let mut bits = [0; 16];
+        bits[..10].copy_from_slice(&self.0[..10]);
+        let magnitude = (u128::from_le_bytes(bits) & ((1 << 79) - 1)) as i128;
+        (magnitude > INFINITY, if self.0[9] >> 7 != 0 { -1 - magnitude } else { magnitude })
+    }
+}
+
+impl Number for longdouble {
+    fn add(mut self, other: Self) -> Self {
+        x87!("faddp", self, other);
+        self
+    }
+    fn mul(mut self, other: Self) -> Self {
+        x87!("fmulp", self, other);
+        self
+    }
+}
+impl Ordered for longdouble {
+    fn min(self, other: Self) -> Self {
+        let rank = |v: &longdouble| (!v.line().0, v.line().1);
+        if rank(&other) < rank(&self) { other } else { self }
+    }
+    fn max(self, other: Self) -> Self {
+        if other.line() > self.line() { other } else { self }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn apply<T: Copy>(op: &Op, a: &mut [T], b: &[T]) {
+        assert_eq!((op.size, a.len()), (size_of::<T>(), b.len()));
+        // SAFETY: two live slices of equal length.
+        unsafe { (op.combine)(a.as_mut_ptr().cast(), b.as_ptr().cast(), a.len()) }
+    }
+
+    /// 80-bit encoding of a small power of two times an odd integer.
+    fn extended(v: i64) -> longdouble {
+        let mut out = longdouble([0; 16]);
+        // SAFETY: reads an i64 local, writes a 16-byte local.
+        unsafe {
+            core::arch::asm!("fild qword ptr [{v}]", "fstp tbyte ptr [{o}]", v = in(reg) &raw const v,
+                o = in(reg) &raw mut out.0, out("st(0)") _, out("st(1)") _, out("st(2)") _, out("st(3)") _,
+                out("st(4)") _, out("st(5)") _, out("st(6)") _, out("st(7)") _, options(nostack))
+        };
+        out
+    }
+
+    #[test]
+    fn integers_wrap_order_and_mask() {
+        let mut a = [i32::MAX, 3, -5];
+        apply(Ops::<i32>::SUM, &mut a, &[1, 4, 5]);
+        assert_eq!(a, [i32::MIN, 7, 0]);
+        apply(Ops::<i32>::MAX, &mut a, &[0, 9, -1]);
+        assert_eq!(a, [0, 9, 0]);
+        apply(Ops::<i32>::XOR, &mut a, &[5, 1, 2]);
+        assert_eq!(a, [5, 8, 2]);
+        assert_eq!(Ops::<i32>::MIN.tree, Some((ReduceOp::Min, ReduceElem::I32)));
+        assert!(Ops::<i16>::SUM.tree.is_none() && Ops::<i64>::PROD.tree.is_none());
+    }
+
+    #[test]
+    fn minimum_and_maximum_do_not_depend_on_the_order_of_operands() {
+        let doubles = [0x7ff8_0000_0000_0001u64, 0xfff8_0000_0000_0000, 0x7ff0_0000_0000_0001, 0xfff0_0000_0000_0002]
+            .map(f64::from_bits);
+        let numbers = [0.0, -0.0, 1.5, -1.5, f64::INFINITY, f64::NEG_INFINITY, f64::MIN_POSITIVE, 5e-324, -5e-324];
+        let extended = |v: f64| {
+            let mut out = longdouble([0; 16]);
+            // SAFETY: reads an f64 local, writes a 16-byte local. Signalling NaNs become quiet.
+            unsafe {
+                core::arch::asm!("fld qword ptr [{v}]", "fstp tbyte ptr [{o}]", v = in(reg) &raw const v,
+                    o = in(reg) &raw mut out.0, out("st(0)") _, out("st(1)") _, out("st(2)") _, out("st(3)") _,
+                    out("st(4)") _, out("st(5)") _, out("st(6)") _, out("st(7)") _, options(nostack))
+            };
+            out
+        };
+        for a in doubles.iter().chain(&numbers).copied() {
+            for b in doubles.iter().chain(&numbers).copied() {
+                let (low, high) = (Ordered::min(a, b), Ordered::max(a, b));
+                assert_eq!(
+                    (low.to_bits(), high.to_bits()),
+                    (Ordered::min(b, a).to_bits(), Ordered::max(b, a).to_bits())
+                );
+                let (l, h) = (Ordered::min(extended(a), extended(b)), Ordered::max(extended(a), extended(b)));
+                assert_eq!(l.0[..10], Ordered::min(extended(b), extended(a)).0[..10]);
+                assert_eq!(h.0[..10], Ordered::max(extended(b), extended(a)).0[..10]);
+                let (x, y) = (a as f32, b as f32);
+                assert_eq!(Ordered::min(x, y).to_bits(), Ordered::min(y, x).to_bits());
+                assert_eq!(Ordered::max(x, y).to_bits(), Ordered::max(y, x).to_bits());
+                if a.is_nan() || b.is_nan() {
+                    assert!(low.is_nan() && high.is_nan(), "{a} {b}");
+                    assert!(l.line().0 && h.line().0 && Ordered::min(x, y).is_nan() && Ordered::max(x, y).is_nan());
+                } else {
+                    assert!(low.total_cmp(&high).is_le() && low == a.min(b) && high == a.max(b), "{a} {b}");
+                    assert!(l.0[..10] == extended(low).0[..10] && h.0[..10] == extended(high).0[..10]);
+                    assert_eq!(Ordered::min(x, y).to_bits(), (low as f32).to_bits());
+                    assert_eq!(Ordered::max(x, y).to_bits(), (high as f32).to_bits());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn complex_products_follow_the_rule() {
+        let mut a = [complexd(1.0, 2.0)];
+        apply(Ops::<complexd>::PROD, &mut a, &[complexd(3.0, -1.0)]);
+        assert_eq!((a[0].0, a[0].1), (5.0, 5.0));
+    }
+
+    #[test]
+    fn long_doubles_keep_all_64_bits_of_their_mantissa() {
+        let big = (1i64 << 62) + 1;
+        let mut a = [extended(big), extended(7), extended(-3)];
+        apply(Ops::<longdouble>::SUM, &mut a, &[extended(1 << 62), extended(-7), extended(-4)]);
+        // 2^63 + 1 needs 64 bits: a double would round it.
+        let mut want = [extended(i64::MAX), extended(0), extended(-7)];
+        apply(Ops::<longdouble>::SUM, &mut want, &[extended(2), extended(0), extended(0)]);
+        assert!((0..3).all(|i| a[i].0[..10] == want[i].0[..10]));
+        apply(Ops::<longdouble>::MIN, &mut a, &[extended(2), extended(1), extended(-9)]);
+        let want = [extended(2), extended(0), extended(-9)];
+        assert!((0..3).all(|i| a[i].0[..10] == want[i].0[..10]));
+    }
+}

@@ -1,0 +1,25 @@
+// shmem_global_exit ends a C++ program as exit does: static destructors run, streams are flushed.
+#include <fstream>
+#include <iostream>
+#include <shmem.h>
+
+struct Static {
+    ~Static() { std::cout << "destroyed" << std::endl; }
+};
+static Static object;
+
+[[noreturn]] static void end() { shmem_global_exit(7); }
+
+int main(int, char **argv)
+{
+    std::ios::sync_with_stdio(false);
+    shmem_init();
+    static std::ofstream file(argv[1]);
+    if (shmem_my_pe() == 0) {
+        file << "unflushed line in a file";
+        std::cout << "unflushed line, ";
+        end();
+    }
+    for (;;)
+        shmem_barrier_all();
+}

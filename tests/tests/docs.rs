@@ -1,0 +1,448 @@
+//! What the documents name exists: links, files, tests, options, settings.
+
+use angara_tests::{Test, tools};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+/// Options of other people's programs that the documents mention.
+const FOREIGN: &[&str] = &[
+    "--args",
+    "--batch",
+    "--callgrind-out-file",
+    "--error-exitcode",
+    "--example",
+    "--examples",
+    "--from0",
+    "--log-file",
+    "--mca",
+    "--mpi",
+    "--no-default-features",
+    "--now",
+    "--oversubscribe",
+    "--bind-to",
+    "--leak-check",
+    "--lib",
+    "--nocapture",
+    "--package",
+    "--release",
+    "--test",
+    "--tool",
+    "--bench",
+    "--bin",
+    "--workspace",
+    "--proto",
+    "--map-by",
+    "--hostfile",
+    "--wdir",
+];
+
+/// Every Markdown file of the repository, by path from it.
+fn documents() -> BTreeMap<PathBuf, String> {
+    let all = files().into_iter().filter(|p| p.extension().is_some_and(|e| e == "md"));
+    all.map(|p| (p.clone(), std::fs::read_to_string(tools::root().join(&p)).expect("a document"))).collect()
+}
+
+/// Files of the repository that git would list, by path from it: no build results.
+fn files() -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut dirs = vec![PathBuf::new()];
+    while let Some(dir) = dirs.pop() {
+        for entry in std::fs::read_dir(tools::root().join(&dir)).expect("a directory").flatten() {
+            let (name, kind) = (entry.file_name(), entry.file_type().expect("it is there"));
+            if kind.is_dir() && name != "target" && name != ".git" {
+                dirs.push(dir.join(name));
+            } else if kind.is_file() {
+                found.push(dir.join(name));
+            }
+        }
+    }
+    found
+}
+
+/// Text of the sources, to look for names in.
+fn sources() -> Vec<(PathBuf, String)> {
+    let kinds = ["rs", "c", "cpp", "h", "py", "in"];
+    let code = files().into_iter().filter(|p| p.extension().is_some_and(|e| kinds.iter().any(|k| e == *k)));
+    code.filter_map(|p| Some((p.clone(), std::fs::read_to_string(tools::root().join(&p)).ok()?))).collect()
+}
+
+/// What stands between backticks on one line.
+fn spans(text: &str) -> impl Iterator<Item = &str> {
+    text.lines().flat_map(|line| line.split('`').skip(1).step_by(2))
+}
+
+/// `a/{b,c}.rs` is two paths.
+fn alternatives(span: &str) -> Vec<String> {
+    let parts = || {
+        let (head, rest) = span.split_once('{')?;
+        let (all, tail) = rest.split_once('}')?;
+        (span.contains('/') && !span.contains(' ')).then_some((head, all, tail))
+    };
+    match parts() {
+        Some((head, all, tail)) => all.split(',').map(|one| format!("{head}{one}{tail}")).collect(),
+        None => vec![span.into()],
+    }
+}
+
+/// Fails with all mistakes at once.
+fn none(mistakes: Vec<String>) {
+    assert!(mistakes.is_empty(), "{} mistakes:\n{}", mistakes.len(), mistakes.join("\n"));
+}
+
+#[test]
+fn links_lead_somewhere() {
+    let mut wrong = Vec::new();
+    let docs = tools::root().join("docs").canonicalize().expect("a directory");
+    let anchor = |heading: &str| {
+        let text = heading.trim_start_matches('#').trim().to_lowercase();
+        text.chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c)).collect::<String>().replace(' ', "-")
+    };
+    for (path, text) in documents() {
+        for target in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            if target.contains("://") || target.contains(char::is_whitespace) {
+                continue;
+            }
+            let (file, part) = target.split_once('#').unwrap_or((target, ""));
+            let file =
+                if file.is_empty() { path.clone() } else { path.parent().expect("in the repository").join(file) };
+            let full = tools::root().join(&file);
+            // The book and an installation have the documents alone.
+            let leaves = || path.starts_with("docs") && !full.canonicalize().is_ok_and(|f| f.starts_with(&docs));
+            if !full.exists() {
+                wrong.push(format!("{}: {target} does not exist", path.display()));
+            } else if leaves() {
+                wrong.push(format!("{}: {target} leads out of docs", path.display()));
+            } else if !part.is_empty() {
+                let there = std::fs::read_to_string(&full).unwrap_or_default();
+                if !there.lines().filter(|l| l.starts_with('#')).any(|l| anchor(l) == part) {
+                    wrong.push(format!("{}: {target} names no heading", path.display()));
+                }
+            }
+        }
+    }
+    none(wrong);
+}
+
+#[test]
+fn files_and_names_of_the_sources_exist() {
+    let (files, sources) = (files(), sources());
+    let tops: BTreeSet<&str> =
+        files.iter().filter(|f| f.components().count() > 1).filter_map(|f| f.iter().next()?.to_str()).collect();
+    let mut wrong = Vec::new();
+    for (path, text) in documents() {
+        for span in &spans(&text).flat_map(alternatives).collect::<Vec<_>>() {
+            let word = |c: char| c.is_ascii_alphanumeric() || "_-./".contains(c);
+            // Other people's suites have files and names of their own.
+            let ours = !path.ends_with("conformance.md");
+            let is_file = ours && [".rs", ".c", ".md"].iter().any(|e| span.ends_with(e)) && span.chars().all(word);
+            // Programs of the examples in the documents are the reader's own.
+            if is_file && !files.iter().any(|f| f.ends_with(span)) {
+                wrong.push(format!("{}: there is no file {span}", path.display()));
+            }
+            // What begins with a directory of the repository is one of its paths.
+            let top = span.split('/').next().filter(|top| span.contains('/') && tops.iter().any(|t| t == top));
+            if top.is_some() && span.chars().all(word) && !tools::root().join(span).exists() {
+                wrong.push(format!("{}: there is no {span} in the repository", path.display()));
+            }
+            let name = span.rsplit("::").next().unwrap_or(span).trim_end_matches("()");
+            let is_name = ours && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
+            if is_name && name.matches('_').count() >= 3 && !sources.iter().any(|(_, text)| text.contains(name)) {
+                wrong.push(format!("{}: nothing is called {span}", path.display()));
+            }
+        }
+    }
+    none(wrong);
+}
+
+/// Comments and messages of the sources send nobody to a page that is not there.
+#[test]
+fn pages_that_the_sources_name_exist() {
+    let mut wrong = Vec::new();
+    let mut seen = 0;
+    for (path, text) in sources() {
+        for (at, _) in text.match_indices("docs/") {
+            let word = |c: char| !(c.is_ascii_alphanumeric() || "_-./".contains(c));
+            let page = text[at..].split(word).next().unwrap_or_default();
+            if page.ends_with(".md") {
+                seen += 1;
+                if !tools::root().join(page).exists() {
+                    wrong.push(format!("{}: there is no {page}", path.display()));
+                }
+            }
+        }
+    }
+    none(wrong);
+    assert!(seen > 20, "sources name pages");
+}
+
+/// The table of promises names a test by file (or module) and function.
+#[test]
+fn tests_that_hold_a_promise_exist_where_they_are_said_to_be() {
+    let sources = sources();
+    let text = std::fs::read_to_string(tools::root().join("docs/explain/threat-model.md")).expect("a document");
+    let mut seen = 0;
+    let mut wrong = Vec::new();
+    for span in spans(&text).filter(|s| s.contains("::") && !s.contains(' ')) {
+        let mut parts = span.rsplit("::");
+        let (name, module) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+        seen += 1;
+        let place =
+            |path: &Path| path.components().any(|c| Path::new(c.as_os_str()).file_stem().is_some_and(|s| s == module));
+        let function = format!("fn {name}(");
+        let is_module = || sources.iter().any(|(path, _)| path.ends_with(format!("{module}/{name}.rs")));
+        if !sources.iter().any(|(path, text)| place(path) && text.contains(&function)) && !is_module() {
+            wrong.push(format!("there is no test {span}"));
+        }
+    }
+    none(wrong);
+    assert!(seen >= 10, "the table is there");
+}
+
+/// The architecture's table of crates says of each which others it uses.
+#[test]
+fn crates_use_what_the_architecture_says() {
+    let text = document("explain/architecture.md");
+    let rows =
+        text.lines().skip_while(|l| !l.starts_with("| crate | uses |")).skip(2).take_while(|l| l.starts_with('|'));
+    let mut said = BTreeMap::new();
+    for row in rows {
+        let cells: Vec<&str> = row.split('|').collect();
+        let folder = cells[1].trim().trim_matches('`').to_string();
+        said.insert(folder, spans(cells[2]).map(String::from).collect::<BTreeSet<_>>());
+    }
+    let manifests = files().into_iter().filter(|f| f.ends_with("Cargo.toml") && f.components().count() == 2);
+    let mut is = BTreeMap::new();
+    for file in manifests {
+        let text = std::fs::read_to_string(tools::root().join(&file)).expect("a manifest");
+        let used = text.lines().skip_while(|l| *l != "[dependencies]").skip(1).take_while(|l| !l.starts_with('['));
+        let names = used.filter_map(|l| l.split(['.', ' ', '=']).next()).map(|n| n.trim_start_matches("angara-"));
+        let ours =
+            names.filter(|n| !n.is_empty() && tools::root().join(n).join("Cargo.toml").exists()).map(String::from);
+        is.insert(file.iter().next().expect("a folder").to_string_lossy().into_owned(), ours.collect::<BTreeSet<_>>());
+    }
+    assert_eq!(said, is, "docs/explain/architecture.md and the manifests do not agree");
+}
+
+/// The walk of a put visits every file once, and what it names there is there.
+#[test]
+fn the_walk_of_a_put_finds_its_way() {
+    let text = document("explain/put.md");
+    let mut visited = BTreeSet::new();
+    let mut wrong = Vec::new();
+    for row in text.lines().filter(|l| l.starts_with("| `")) {
+        let cells: Vec<&str> = row.split(" | ").collect();
+        let file = cells[0].trim_matches(['|', ' ', '`']);
+        let source = std::fs::read_to_string(tools::root().join(file)).unwrap_or_default();
+        if !visited.insert(file) {
+            wrong.push(format!("docs/explain/put.md visits {file} twice"));
+        }
+        for name in spans(cells[1]) {
+            if ![format!("fn {name}("), format!("fn {name}<")].iter().any(|f| source.contains(f)) {
+                wrong.push(format!("docs/explain/put.md: there is no fn {name} in {file}"));
+            }
+        }
+    }
+    none(wrong);
+    assert!(visited.len() > 15, "the walk is there");
+}
+
+/// What `command -h` says: how it is called, and its options with what they mean.
+struct Help {
+    usage: Vec<String>,
+    options: Vec<(String, String)>,
+}
+
+/// Help of a command and of all its subcommands, by name.
+fn helps(test: &Test, words: &[&str], all: &mut BTreeMap<String, Help>) {
+    let mut command = test.command(tools::tool(words[0]));
+    command.args(&words[1..]).arg("-h");
+    let text = test.run(command).success().stdout;
+    let part = |begin: &str| {
+        let lines = text.lines().skip_while(move |l| !l.starts_with(begin));
+        lines.enumerate().take_while(|(i, l)| *i == 0 || !l.is_empty()).map(|(_, l)| l.to_string()).collect::<Vec<_>>()
+    };
+    let usage = part("Usage:").iter().map(|l| l.trim_start_matches("Usage:").trim().to_string()).collect();
+    let mut options: Vec<(String, String)> = Vec::new();
+    // Some commands have more than one list of options, each with a heading of its own.
+    let lists = text.lines().filter(|l| l.ends_with(':') && !l.starts_with(' ') && !l.starts_with("Commands"));
+    for line in lists.flat_map(|heading| part(heading).into_iter().skip(1)) {
+        let trimmed = line.trim_start();
+        if line.len() - trimmed.len() < 10 && trimmed.starts_with('-') {
+            let (name, meaning) = trimmed.split_once("  ").unwrap_or((trimmed, ""));
+            options.push((name.into(), meaning.trim().into()));
+        } else if let (true, Some((_, meaning))) = (line.starts_with("          "), options.last_mut()) {
+            // A line of the meaning, which is wrapped as the terminal is wide.
+            *meaning = format!("{meaning} {trimmed}").trim().into();
+        }
+    }
+    options.retain(|(name, _)| !name.ends_with("--help") && !name.ends_with("--version"));
+    all.insert(words.join(" "), Help { usage, options });
+    for line in part("Commands:").iter().skip(1).filter(|l| !l.starts_with("   ")) {
+        let name = line.split_whitespace().next().expect("a command has a name");
+        if name != "help" {
+            helps(test, &[words, &[name]].concat(), all);
+        }
+    }
+}
+
+fn all_helps(test: &Test) -> BTreeMap<String, Help> {
+    let mut all = BTreeMap::new();
+    ["angara", "fabricd"].iter().for_each(|tool| helps(test, &[tool], &mut all));
+    all
+}
+
+impl Help {
+    /// The long names of its options.
+    fn names(&self) -> impl Iterator<Item = &str> {
+        let words = self.options.iter().flat_map(|(name, _)| name.split([' ', ',']));
+        words.filter(|w| w.starts_with("--"))
+    }
+
+    /// As `docs/reference/options.md` has it.
+    fn table(&self) -> String {
+        let mut text = format!("\n```text\n{}\n```\n\n| option | meaning |\n|---|---|\n", self.usage.join("\n"));
+        for (name, meaning) in &self.options {
+            text += &format!("| `{}` | {} |\n", name.replace('|', "\\|"), meaning.replace('|', "\\|"));
+        }
+        text
+    }
+}
+
+/// Whether `text` holds the option and not a longer one.
+fn mentions(text: &str, option: &str) -> bool {
+    text.match_indices(option)
+        .any(|(at, _)| !text[at + option.len()..].starts_with(|c: char| c.is_ascii_alphanumeric() || c == '-'))
+}
+
+fn document(name: &str) -> String {
+    std::fs::read_to_string(tools::root().join("docs").join(name)).unwrap_or_else(|e| panic!("docs/{name}: {e}"))
+}
+
+/// The tables of options are what the commands themselves say.
+#[test]
+fn the_reference_of_options_is_what_the_commands_say() {
+    let test = Test::new("docs-reference");
+    let text = document("reference/options.md");
+    let mut fresh = text.clone();
+    let mut missing = Vec::new();
+    let all = all_helps(&test);
+    for (command, help) in all.iter().filter(|(_, help)| !help.options.is_empty()) {
+        let begin = format!("<!-- options: {command} -->\n");
+        match fresh.split_once(&begin).and_then(|(head, rest)| Some((head, rest.split_once("<!-- end -->")?.1))) {
+            Some((head, tail)) => fresh = format!("{head}{begin}{}\n<!-- end -->{tail}", help.table()),
+            None => missing.push(format!("docs/reference/options.md has no `{}`", begin.trim())),
+        }
+    }
+    for line in text.lines().filter_map(|l| l.strip_prefix("<!-- options: ")) {
+        if !all.contains_key(line.trim_end_matches(" -->")) {
+            missing.push(format!("docs/reference/options.md has `{line}`, but there is no such command"));
+        }
+    }
+    none(missing);
+    if fresh != text {
+        let right = tools::profile_dir().join("options.md");
+        std::fs::write(&right, fresh).expect("written");
+        panic!("docs/reference/options.md is stale: cp {} docs/reference/options.md", right.display());
+    }
+}
+
+#[test]
+fn options_exist_and_are_explained() {
+    let test = Test::new("docs-options");
+    let all = all_helps(&test);
+    let known: BTreeSet<&str> = all.values().flat_map(Help::names).chain(["--help", "--version"]).collect();
+    let code: String = sources()
+        .into_iter()
+        .filter(|(p, _)| p.starts_with("xtask") || p.ends_with("oshcc.rs") || p.starts_with("trunk/examples"))
+        .map(|s| s.1)
+        .collect();
+    let mut wrong = Vec::new();
+    for (path, text) in documents() {
+        let words = text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '-'));
+        for option in words.filter(|w| w.starts_with("--") && w.len() > 3 && !w.ends_with('-')) {
+            if !known.contains(option) && !FOREIGN.contains(&option) && !mentions(&code, option) {
+                wrong.push(format!("{}: nothing here takes {option}", path.display()));
+            }
+        }
+    }
+    let simulation = document("reference/simulation.md");
+    for option in all["angara sim run"].names() {
+        if !mentions(&simulation, option) && !mentions(&simulation, &format!("`{}", &option[2..])) {
+            wrong.push(format!("docs/reference/simulation.md does not explain `angara sim run {option}`"));
+        }
+    }
+    let help = test.run(test.angara(["sim", "run", "-h"])).stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    for values in help.split("[possible values: ").skip(1).filter_map(|rest| rest.split(']').next()) {
+        for value in values.split(", ").filter(|v| !simulation.contains(&format!("`{v}`"))) {
+            wrong.push(format!("docs/reference/simulation.md does not explain the value {value} of ({values})"));
+        }
+    }
+    none(wrong);
+}
+
+/// Variables of our own that programs (not tests) read have a row, and no row is about a variable that nobody reads.
+#[test]
+fn the_reference_of_the_environment_has_every_variable() {
+    let text = document("reference/environment.md");
+    let listed: BTreeSet<&str> =
+        text.lines().filter_map(|l| l.strip_prefix("| `")?.split('`').next()).filter(|n| !n.contains(' ')).collect();
+    let mut read = BTreeSet::new();
+    let sources = sources();
+    for (_, text) in &sources {
+        for prefix in ["ANGARA_", "OSHCC_", "OSHCXX_", "CLUSTER_", "TRUNK_", "FABRIC_S", "MODEL_SOAK", "SIMULATION_"] {
+            let prefix = &format!("\"{prefix}");
+            for (at, _) in text.match_indices(prefix) {
+                let name = text[at + 1..].split('"').next().unwrap_or_default();
+                if name.len() > prefix.len() && name.chars().all(|c| c.is_ascii_uppercase() || c == '_') {
+                    read.insert(name);
+                }
+            }
+        }
+    }
+    let ours = |name: &&&str| name.starts_with("ANGARA_") || name.starts_with("SHMEM_");
+    let mut wrong: Vec<String> =
+        read.difference(&listed).map(|name| format!("docs/reference/environment.md has no row for {name}")).collect();
+    for name in listed.iter().filter(ours) {
+        let parts = [format!("\"{name}\""), format!("\"{}\"", name.trim_start_matches("SHMEM_"))];
+        if !sources.iter().any(|(_, text)| parts.iter().any(|p| text.contains(p))) {
+            wrong.push(format!("docs/reference/environment.md: nobody reads {name}"));
+        }
+    }
+    none(wrong);
+    assert!(read.len() > 15, "variables are found in the sources: {read:?}");
+}
+
+/// Every page is in the table of contents once, and mdBook finds each that is there.
+#[test]
+fn every_page_is_in_the_contents() {
+    let contents = document("SUMMARY.md");
+    let named: Vec<&str> = contents.split("](").skip(1).filter_map(|rest| rest.split(')').next()).collect();
+    let pages = documents().into_keys().filter_map(|p| Some(p.strip_prefix("docs").ok()?.to_path_buf()));
+    let pages: Vec<PathBuf> = pages.filter(|p| !p.ends_with("SUMMARY.md")).collect();
+    let mut wrong = Vec::new();
+    for page in &pages {
+        let times = named.iter().filter(|n| Path::new(n) == page).count();
+        if times != 1 {
+            wrong.push(format!("docs/SUMMARY.md names {} {times} times", page.display()));
+        }
+    }
+    none(wrong);
+    assert_eq!(named.len(), pages.len(), "docs/SUMMARY.md names only pages");
+}
+
+/// Lines of text are short enough to be read beside code; tables and what programs printed are as wide as they are.
+#[test]
+fn lines_are_at_most_100_columns_wide() {
+    let mut wrong = Vec::new();
+    for (path, text) in documents() {
+        let mut code = false;
+        for (i, line) in text.lines().enumerate() {
+            code ^= line.trim_start().starts_with("```");
+            if !code && !line.starts_with('|') && line.chars().count() > 100 {
+                wrong.push(format!("{}:{}: {} columns", path.display(), i + 1, line.chars().count()));
+            }
+        }
+        assert!(!code, "{}: a block of code does not end", path.display());
+    }
+    none(wrong);
+}
