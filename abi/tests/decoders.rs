@@ -2,13 +2,13 @@
 //! survive a round trip, and no input makes a decoder panic or accept what it cannot name.
 #![cfg(not(loom))]
 
-use abi::account::{Class, Load, Traffic};
-use abi::desc::{AmoOp, DMA_MAX, Descriptor, OFFSET_MAX, Op, Place, Region, Words, flags};
-use abi::msg::{AdapterReply, AdapterRequest, JobSpec, Line, Map, Path, Request};
-use abi::packet::{
+use angara_abi::account::{Class, Load, Traffic};
+use angara_abi::desc::{AmoOp, DMA_MAX, Descriptor, OFFSET_MAX, Op, Place, Region, Words, flags};
+use angara_abi::msg::{AdapterReply, AdapterRequest, JobSpec, Line, Map, Path, Request};
+use angara_abi::packet::{
     Address, Flit, Header, PacketError, PacketType, ReduceElem, ReduceOp, Tail, Vc, check, data_flits, pack, seal,
 };
-use abi::torus::{Coords, Direction, NODES_MAX, Shape};
+use angara_abi::torus::{Coords, Direction, NODES_MAX, Shape};
 use proptest::prelude::*;
 use proptest::sample::select;
 
@@ -366,8 +366,8 @@ fn message(which: usize, pes: u32, key: &str) -> String {
         heap: u64::MAX,
         heap_may_shrink: false,
         path: Path::Ring,
-        barrier: abi::job::Barrier::Multiphase,
-        collectives: abi::job::Collectives::P2p,
+        barrier: angara_abi::job::Barrier::Multiphase,
+        collectives: angara_abi::job::Collectives::P2p,
         name: key.clone(),
     };
     let json = match which {

@@ -2,10 +2,12 @@
 //! alignment and leave everything around them alone, and seals hold.
 #![cfg(not(loom))]
 
-use abi::account::{CONTEXTS, Class, Counters, Traffic};
-use abi::job::{Barrier, Collectives, Geometry, JobPage, JobState, PeEntry, Reach, Seat, SeatState, SyncPage, Targets};
-use abi::shm::{Access, Mapping, PageKind};
-use abi::torus::Shape;
+use angara_abi::account::{CONTEXTS, Class, Counters, Traffic};
+use angara_abi::job::{
+    Barrier, Collectives, Geometry, JobPage, JobState, PeEntry, Reach, Seat, SeatState, SyncPage, Targets,
+};
+use angara_abi::shm::{Access, Mapping, PageKind};
+use angara_abi::torus::Shape;
 use proptest::prelude::*;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
@@ -54,7 +56,7 @@ proptest! {
         let mut got = vec![0xaa; len + 64];
         let mut want = got.clone();
         want[16 + to..16 + to + len].copy_from_slice(&source[from..from + len]);
-        for copy in [abi::copy::store, abi::copy::load] {
+        for copy in [angara_abi::copy::store, angara_abi::copy::load] {
             got.fill(0xaa);
             // SAFETY: both vectors are longer than offset + len, and distinct.
             unsafe { copy(got.as_mut_ptr().add(16 + to), source.as_ptr().add(from), len) };

@@ -1,11 +1,11 @@
 //! The injection ring and the descriptor queue against random interleavings and hostile clients.
 #![cfg(not(loom))]
 
-use abi::channel::{Channel, DMA_BYTES, PAGE_BYTES, RING_BYTES, status};
-use abi::packet::{Address, Flit, Header, PacketType, Tail, Vc};
-use abi::queue::{Consumer, FIRST_SEQ, Full, Post, Producer, QueueMemory, next_seq};
-use abi::shm::Mapping;
-use abi::torus::Coords;
+use angara_abi::channel::{Channel, DMA_BYTES, PAGE_BYTES, RING_BYTES, status};
+use angara_abi::packet::{Address, Flit, Header, PacketType, Tail, Vc};
+use angara_abi::queue::{Consumer, FIRST_SEQ, Full, Post, Producer, QueueMemory, next_seq};
+use angara_abi::shm::Mapping;
+use angara_abi::torus::Coords;
 use proptest::prelude::*;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
@@ -267,16 +267,16 @@ fn csr_commands_are_answered_by_sequence() {
     let (fds, daemon) = Channel::create("mailbox").expect("memfds");
     let client = Channel::map(&fds).expect("map");
     assert_eq!(daemon.csr_pending(), None);
-    let seq = client.csr_command(abi::csr::SCRATCH, 42);
+    let seq = client.csr_command(angara_abi::csr::SCRATCH, 42);
     assert_eq!(client.csr_reply(seq), None);
-    assert_eq!(daemon.csr_pending(), Some((seq, abi::csr::SCRATCH, 42)));
+    assert_eq!(daemon.csr_pending(), Some((seq, angara_abi::csr::SCRATCH, 42)));
     daemon.csr_acknowledge(seq, Ok(()));
     assert_eq!((client.csr_reply(seq), daemon.csr_pending()), (Some(Ok(())), None));
-    let seq = client.csr_command(abi::csr::NODE, 1);
-    daemon.csr_acknowledge(seq, Err(abi::channel::Fault::BadCsr));
-    assert_eq!(client.csr_reply(seq), Some(Err(abi::channel::Fault::BadCsr)));
-    daemon.set_error(abi::channel::Fault::BadRange, 9);
-    assert_eq!(client.error(), Some((abi::channel::Fault::BadRange, 9)));
+    let seq = client.csr_command(angara_abi::csr::NODE, 1);
+    daemon.csr_acknowledge(seq, Err(angara_abi::channel::Fault::BadCsr));
+    assert_eq!(client.csr_reply(seq), Some(Err(angara_abi::channel::Fault::BadCsr)));
+    daemon.set_error(angara_abi::channel::Fault::BadRange, 9);
+    assert_eq!(client.error(), Some((angara_abi::channel::Fault::BadRange, 9)));
 }
 
 proptest! {
@@ -301,7 +301,7 @@ proptest! {
         for _ in 0..5_000 {
             let _ = daemon.csr_pending();
             match consumer.next(&daemon) {
-                Ok(Some(Post::Descriptor(words))) => drop(abi::desc::Descriptor::decode(&words)),
+                Ok(Some(Post::Descriptor(words))) => drop(angara_abi::desc::Descriptor::decode(&words)),
                 Ok(Some(_)) => {}
                 Ok(None) | Err(_) => break,
             }

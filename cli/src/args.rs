@@ -40,9 +40,9 @@ enum Sub {
     /// Measure latency, bandwidth and collectives, next to floors and to other libraries
     Bench(bench::BenchArgs),
     /// Plan without running: barrier and matrix costs, route tables, collective trees
-    Plan(sim::cli::PlanArgs),
+    Plan(angara_sim::cli::PlanArgs),
     /// Simulate networks: one load, sweeps, prepared machines
-    Sim(sim::cli::SimArgs),
+    Sim(angara_sim::cli::SimArgs),
 }
 
 /// Which daemon a command talks to.
@@ -99,8 +99,8 @@ pub(crate) fn dispatch(args: Vec<OsString>) -> Result<u8, Failed> {
         Sub::Doctor(args) => doctor::main(args),
         Sub::Demo(args) => demo::main(args),
         Sub::Bench(args) => bench::main(args),
-        Sub::Plan(args) => Ok(sim::cli::plan(args).map(|()| 0)?),
-        Sub::Sim(args) => Ok(sim::cli::sim(args).map(|()| 0)?),
+        Sub::Plan(args) => Ok(angara_sim::cli::plan(args).map(|()| 0)?),
+        Sub::Sim(args) => Ok(angara_sim::cli::sim(args).map(|()| 0)?),
     }
 }
 
@@ -151,7 +151,7 @@ pub(crate) fn oshrun() -> Command {
 /// Says what had no effect.
 fn say(notes: &[String], args: &RunArgs) {
     if !args.quiet {
-        notes.iter().for_each(|note| abi::complain!("angara: {note}"));
+        notes.iter().for_each(|note| angara_abi::complain!("angara: {note}"));
     }
 }
 

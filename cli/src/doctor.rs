@@ -5,7 +5,7 @@ use crate::error::{Failed, say};
 use crate::report::table::{bytes, ranges};
 use crate::run::bind::Cores;
 use crate::{daemon, install, oshcc};
-use abi::trust::{Distrust, TrustedDir};
+use angara_abi::trust::{Distrust, TrustedDir};
 use clap::Args;
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
 use rustix::thread::{MembarrierCommand, MembarrierQuery, membarrier, membarrier_query};

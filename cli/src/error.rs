@@ -4,8 +4,8 @@
 //! cannot be executed or does not exist (as in a shell), 124 for a timeout (as `timeout(1)`),
 //! otherwise the program's own.
 
-use abi::msg::Failure;
-use abi::trust::Distrust;
+use angara_abi::msg::Failure;
+use angara_abi::trust::Distrust;
 use std::fmt::Display;
 
 /// A failure of a command.
@@ -35,9 +35,9 @@ impl Failed {
     }
     /// Writes both lines to standard error.
     pub(crate) fn print(&self, name: &str) {
-        abi::complain!("{name}: error: {}", self.message);
+        angara_abi::complain!("{name}: error: {}", self.message);
         if !self.remedy.is_empty() {
-            abi::complain!("{name}: try: {}", self.remedy);
+            angara_abi::complain!("{name}: try: {}", self.remedy);
         }
     }
     /// Standard output took less than all.
@@ -64,7 +64,7 @@ pub(crate) use say;
 
 /// Prints a result, all of it before this returns: the one way to standard output for every command.
 pub(crate) fn print(text: impl Display) -> Result<(), Failed> {
-    abi::print::out(&text.to_string()).map_err(|e| Failed::output(&e))
+    angara_abi::print::out(&text.to_string()).map_err(|e| Failed::output(&e))
 }
 
 impl From<Failure> for Failed {
@@ -79,10 +79,10 @@ impl From<Distrust> for Failed {
     }
 }
 
-impl From<sim::Error> for Failed {
-    fn from(e: sim::Error) -> Failed {
+impl From<angara_sim::Error> for Failed {
+    fn from(e: angara_sim::Error) -> Failed {
         let (message, remedy, usage) = e.parts();
-        if matches!(e, sim::Error::Interrupted(_)) {
+        if matches!(e, angara_sim::Error::Interrupted(_)) {
             // As a shell shows what SIGINT has ended.
             return Failed::runtime(message, remedy).with_code(130);
         }

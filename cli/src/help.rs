@@ -27,7 +27,7 @@ pub(crate) fn main(args: &[OsString]) -> Result<u8, Failed> {
 fn write(dir: &Path) -> io::Result<()> {
     let man = dir.join("man/man1");
     create_dir_all(&man)?;
-    let programs = [args::angara(), args::oshrun(), ::cluster::args::Args::command()];
+    let programs = [args::angara(), args::oshrun(), angara_cluster::args::Args::command()];
     for program in &programs {
         complete(program, dir)?;
     }

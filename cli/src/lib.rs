@@ -30,7 +30,7 @@ use std::process::exit;
 
 /// Entry of the `angara` command. Never returns.
 pub fn main_angara() -> ! {
-    ::cluster::signals::survive_file_size_limit();
+    angara_cluster::signals::survive_file_size_limit();
     let args: Vec<OsString> = std::env::args_os().collect();
     if args.get(1).is_some_and(|a| a == run::exec::MODE) {
         run::exec::main(&args[2..]);
@@ -52,7 +52,7 @@ pub fn main_angara() -> ! {
 
 /// Entry of the `oshrun` command: `angara run`. Never returns.
 pub fn main_oshrun() -> ! {
-    ::cluster::signals::survive_file_size_limit();
+    angara_cluster::signals::survive_file_size_limit();
     let mut args: Vec<OsString> = std::env::args_os().collect();
     if args.get(1).is_some_and(|a| a == run::exec::MODE) {
         run::exec::main(&args[2..]);
@@ -63,7 +63,7 @@ pub fn main_oshrun() -> ! {
 
 /// Entry of the `oshcc` and `oshc++` commands. Never returns.
 pub fn main_oshcc() -> ! {
-    ::cluster::signals::survive_file_size_limit();
+    angara_cluster::signals::survive_file_size_limit();
     let args: Vec<OsString> = std::env::args_os().collect();
     let name = oshcc::name(&args);
     finish(name, oshcc::main(&args))

@@ -3,7 +3,7 @@
 
 use super::file::show_nodes;
 use crate::{Cluster, Host};
-use abi::torus::{Direction, NodeId};
+use angara_abi::torus::{Direction, NodeId};
 use rustix::net::sockopt;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -178,7 +178,7 @@ fn judge(cluster: &Cluster, title: &str, at: SocketAddr, mtu: Option<u32>, heard
         Heard::Refused => "the host answers, but no daemon listens there yet",
     };
     let wanted = cluster.mtu.map(u32::from);
-    let needed = trunk::MTU_MIN as u32 + if at.is_ipv4() { 28 } else { 48 };
+    let needed = angara_trunk::MTU_MIN as u32 + if at.is_ipv4() { 28 } else { 48 };
     match (mtu, wanted) {
         (Some(mtu), _) if mtu < needed => error(format!(
             "{title}: the path to {at} carries packets of {mtu} bytes, and a trunk needs {needed}; \
@@ -231,7 +231,7 @@ fn probe(own: &[IpAddr], to: SocketAddr) -> io::Result<(Option<u32>, Heard)> {
 mod tests {
     use super::*;
     use crate::KeyFile;
-    use abi::torus::Shape;
+    use angara_abi::torus::Shape;
     use std::path::PathBuf;
 
     fn cluster(hosts: Vec<Host>, mtu: Option<u16>) -> Cluster {

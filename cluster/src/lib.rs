@@ -18,7 +18,7 @@ pub mod signals;
 pub use file::render;
 pub use keys::{KEY_BYTES, KeyError, Keys, create as create_key, read as read_key};
 
-use abi::torus::{Direction, NodeId, Shape};
+use angara_abi::torus::{Direction, NodeId, Shape};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -28,7 +28,7 @@ pub const PORT_DEFAULT: u16 = 26290;
 /// Most hosts of one cluster: peers are numbered with 16 bits.
 pub const HOSTS_MAX: usize = 4096;
 /// Least size of an IP packet: the smallest datagram of a trunk with the headers of IPv6 and UDP.
-pub const MTU_MIN: u16 = trunk::MTU_MIN as u16 + 48;
+pub const MTU_MIN: u16 = angara_trunk::MTU_MIN as u16 + 48;
 /// How often an idle trunk says that it lives.
 pub const HEARTBEAT_DEFAULT: Duration = Duration::from_millis(100);
 /// A peer that says nothing for this long is taken for dead.

@@ -3,10 +3,10 @@
 //! Prints nanoseconds per packet-hop (adapter work included) for loads the live daemon sees:
 //! one operation at a time, and bursts from every node. Figures to compare on one machine, no test.
 
-use abi::account::Class;
-use abi::desc::{Place, Region};
-use abi::packet::Vc;
-use fabric::{Config, Effect, Fabric, InjectError, Op, Port, Source};
+use angara_abi::account::Class;
+use angara_abi::desc::{Place, Region};
+use angara_abi::packet::Vc;
+use angara_fabric::{Config, Effect, Fabric, InjectError, Op, Port, Source};
 
 /// CPU time of this thread, so that other programs on the machine do not count.
 fn cpu_ns() -> u64 {

@@ -5,10 +5,10 @@
 
 mod callgrind;
 
-use abi::account::Class;
-use abi::desc::{AmoOp, Place, Region};
-use abi::packet::{ReduceElem, ReduceOp, Vc};
-use fabric::{BarrierFamily, Config, Effect, Fabric, Op, Port, Source};
+use angara_abi::account::Class;
+use angara_abi::desc::{AmoOp, Place, Region};
+use angara_abi::packet::{ReduceElem, ReduceOp, Vc};
+use angara_fabric::{BarrierFamily, Config, Effect, Fabric, Op, Port, Source};
 use std::process::ExitCode;
 
 /// Name, what a round of it does, instructions per operation as counted with rustc 1.95 on x86-64.

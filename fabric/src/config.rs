@@ -1,7 +1,7 @@
 //! What a [`crate::Fabric`] is made of: shape, timing and buffers, and why they are refused.
 
 use crate::types::Tick;
-use abi::torus::{NodeId, Shape};
+use angara_abi::torus::{NodeId, Shape};
 
 /// Time one flit takes, as a fraction of picoseconds so that no rounding accumulates.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -10,10 +10,10 @@
 //! A driver's loop:
 //!
 //! ```
-//! use abi::account::Class;
-//! use abi::desc::{Place, Region};
-//! use abi::packet::Vc;
-//! use fabric::{Config, Effect, Fabric, Op, OpState, Port, Source};
+//! use angara_abi::account::Class;
+//! use angara_abi::desc::{Place, Region};
+//! use angara_abi::packet::Vc;
+//! use angara_fabric::{Config, Effect, Fabric, Op, OpState, Port, Source};
 //!
 //! let mut fabric = Fabric::new(Config::new("2x2x2".parse().unwrap())).unwrap();
 //! let (a, b) = (Port { node: 0, endpoint: 0 }, Port { node: 7, endpoint: 0 });

@@ -2,10 +2,10 @@
 //!
 //! Everything here is plain data. Times are [`Tick`]s, picoseconds since the fabric was made.
 
-use abi::account::{CLASSES, Load};
-use abi::desc::{AmoOp, Place};
-use abi::packet::{ReduceElem, ReduceOp, Vc};
-use abi::torus::{Direction, NodeId, Shape};
+use angara_abi::account::{CLASSES, Load};
+use angara_abi::desc::{AmoOp, Place};
+use angara_abi::packet::{ReduceElem, ReduceOp, Vc};
+use angara_abi::torus::{Direction, NodeId, Shape};
 use std::fmt;
 
 /// A time or a length of time in picoseconds.

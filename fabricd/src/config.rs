@@ -5,10 +5,10 @@
 
 use crate::faults::fault::FaultSpec;
 use crate::users::quota::Limits;
-use abi::launch::default_runtime_dir;
-use abi::torus::{NodeId, Shape};
-use cluster::args::Args;
-use cluster::{Cluster, ClusterError};
+use angara_abi::launch::default_runtime_dir;
+use angara_abi::torus::{NodeId, Shape};
+use angara_cluster::args::Args;
+use angara_cluster::{Cluster, ClusterError};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -49,7 +49,7 @@ pub struct Options {
     /// The cluster this daemon is a part of.
     pub cluster: Option<Membership>,
     /// How the trunks' socket is served.
-    pub udp_engine: trunk::socket::Kind,
+    pub udp_engine: angara_trunk::socket::Kind,
     /// Directory of the sockets.
     pub runtime_dir: PathBuf,
     /// Cores the data plane may run on; empty: any.
@@ -77,7 +77,7 @@ impl Options {
             shape,
             nodes: None,
             cluster: None,
-            udp_engine: trunk::socket::Kind::Auto,
+            udp_engine: angara_trunk::socket::Kind::Auto,
             runtime_dir: runtime_dir.into(),
             cores: Vec::new(),
             seed: 0,
@@ -267,8 +267,8 @@ fn membership(args: &Args, file: &File, in_flags: bool) -> Result<Option<Members
     Ok(Some(Membership { cluster, host }))
 }
 
-fn udp_engine(word: Option<&String>) -> Result<trunk::socket::Kind, ConfigError> {
-    word.map_or(Ok(trunk::socket::Kind::Auto), |word| word.parse().map_err(bad("udp-engine")))
+fn udp_engine(word: Option<&String>) -> Result<angara_trunk::socket::Kind, ConfigError> {
+    word.map_or(Ok(angara_trunk::socket::Kind::Auto), |word| word.parse().map_err(bad("udp-engine")))
 }
 
 fn read_file(path: &Path) -> Result<File, ConfigError> {
@@ -302,7 +302,7 @@ fn machine_shape(name: &str) -> Result<Shape, String> {
 
 /// Reads `0-3,7`, given as `what`.
 fn parse_list(text: &str, what: &str) -> Result<Vec<usize>, String> {
-    abi::text::list(text).ok_or_else(|| format!("`{text}`: give numbers and ranges such as {what} 0-3,7"))
+    angara_abi::text::list(text).ok_or_else(|| format!("`{text}`: give numbers and ranges such as {what} 0-3,7"))
 }
 
 fn node_list(text: &str, shape: Shape) -> Result<Vec<NodeId>, ConfigError> {
@@ -316,7 +316,7 @@ fn node_list(text: &str, shape: Shape) -> Result<Vec<NodeId>, ConfigError> {
 
 /// Reads `512`, `64K`, `64M`, `1.5G` or `1T` (powers of 1024) as bytes.
 fn parse_size(text: &str) -> Result<u64, String> {
-    abi::text::bytes(text)
+    angara_abi::text::bytes(text)
         .ok_or_else(|| format!("`{text}` is not a size; write a number with K, M, G or T, such as 64M"))
 }
 
@@ -395,7 +395,7 @@ mod tests {
     #[test]
     fn sizes_read_back_what_they_show() {
         for bytes in [0, 1, 1023, 1 << 10, 3 << 20, 3 << 29, 1 << 30, 5 << 40] {
-            assert_eq!(parse_size(&abi::text::show_bytes(bytes)), Ok(bytes));
+            assert_eq!(parse_size(&angara_abi::text::show_bytes(bytes)), Ok(bytes));
         }
         assert!(parse_size("18446744073709551615T").is_err());
     }

@@ -13,8 +13,8 @@ use crate::jobs::job::Job;
 use crate::jobs::plan::{Endpoints, Reservation};
 use crate::machine::Machine;
 use crate::users::usage::{UserConnection, Users};
-use abi::msg::{Event, Failure, Status};
-use abi::torus::NodeId;
+use angara_abi::msg::{Event, Failure, Status};
+use angara_abi::torus::NodeId;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -94,7 +94,7 @@ impl Daemon {
         let faults = self.data.call(|engine| engine.faults()).await.unwrap_or_default();
         Status {
             version: env!("CARGO_PKG_VERSION").into(),
-            abi: abi::ABI_VERSION,
+            abi: angara_abi::ABI_VERSION,
             pid: std::process::id(),
             uptime_s: self.started.elapsed().as_secs_f64(),
             shape: self.options.shape,

@@ -1,6 +1,6 @@
 //! Refusals, as whoever asked reads them: what is wrong, and what to do about it.
 
-use abi::msg::Failure;
+use angara_abi::msg::Failure;
 use rustix::io::Errno;
 use std::io;
 

@@ -1,9 +1,9 @@
 //! The `fabricd` program: reads its options, sets up logging, runs the daemon.
 
-use abi::text::show_bytes;
+use angara_abi::text::show_bytes;
+use angara_cluster::args::Args;
+use angara_cluster::check::{Severity, check};
 use clap::Parser;
-use cluster::args::Args;
-use cluster::check::{Severity, check};
 use fabricd::config::{Membership, log_filter, resolve};
 use fabricd::{Options, run};
 use std::fmt::Write as _;
@@ -16,8 +16,8 @@ const USAGE: u8 = 2;
 
 fn main() -> ExitCode {
     // Programs of users are started from here, and whoever started this may have had a file open that is not for them.
-    abi::trust::keep_descriptors();
-    cluster::signals::survive_file_size_limit();
+    angara_abi::trust::keep_descriptors();
+    angara_cluster::signals::survive_file_size_limit();
     let args = match Args::try_parse() {
         Ok(args) => args,
         Err(e) => return say_usage(&e),
@@ -40,7 +40,7 @@ fn main() -> ExitCode {
 }
 
 fn fail(e: &dyn std::fmt::Display, code: u8) -> ExitCode {
-    abi::complain!("fabricd: {e}");
+    angara_abi::complain!("fabricd: {e}");
     ExitCode::from(code)
 }
 
@@ -99,11 +99,11 @@ fn describe(o: &Options) -> ExitCode {
     }
     if worst == Severity::Error {
         // The error below is what counts.
-        let _ = abi::print::out(&text);
+        let _ = angara_abi::print::out(&text);
         return fail(&"the configuration is well formed, but will not work here: see the errors above", USAGE);
     }
     text += "configuration is valid\n";
-    match abi::print::out(&text) {
+    match angara_abi::print::out(&text) {
         Ok(()) => ExitCode::SUCCESS,
         Err(e) => fail(&no_output(&e), 1),
     }

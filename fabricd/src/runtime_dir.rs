@@ -4,8 +4,8 @@
 //! while holding the lock belong to a daemon that was killed and are removed. So are the directories
 //! of private daemons that were killed together with their launcher.
 
-use abi::launch::{ADAPTER_SOCKET, CONTROL_SOCKET, LOCK_FILE, PRIVATE_PREFIX};
-use abi::trust::others_write;
+use angara_abi::launch::{ADAPTER_SOCKET, CONTROL_SOCKET, LOCK_FILE, PRIVATE_PREFIX};
+use angara_abi::trust::others_write;
 use rustix::fs::{AtFlags, CWD, FlockOperation, Mode, OFlags, chmodat, fchmod, flock, fstat, openat, statat, unlinkat};
 use rustix::io::Errno;
 use rustix::process::geteuid;

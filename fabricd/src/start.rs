@@ -9,7 +9,7 @@ use crate::runtime_dir::{self, DirError, RuntimeDir};
 use crate::service::{self, Notifier};
 use crate::sockets::seqpacket::Listener;
 use crate::sockets::{adapter, control};
-use abi::launch::private_parents;
+use angara_abi::launch::private_parents;
 use serde::Serialize;
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -30,7 +30,7 @@ pub struct Started {
     /// Where the sockets are.
     pub runtime_dir: PathBuf,
     /// Shape of the network.
-    pub shape: abi::torus::Shape,
+    pub shape: angara_abi::torus::Shape,
     /// Nodes hosted.
     pub nodes: usize,
 }
@@ -96,7 +96,7 @@ fn listen(dir: &RuntimeDir, handed: Option<service::Sockets>) -> io::Result<(Lis
 
 async fn serve(options: Options, ready: impl FnOnce(&Started)) -> Result<(), RunError> {
     limits::raise_descriptor_limit();
-    if !abi::wait::register() {
+    if !angara_abi::wait::register() {
         tracing::warn!("membarrier is not available; sleeping processes are woken by a 1 ms timeout instead");
     }
     let handed = start("cannot take over the service manager's sockets", service::sockets())?;

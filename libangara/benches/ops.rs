@@ -1,7 +1,7 @@
 //! Time per operation from PE 0 to its neighbour, median of seven rounds.
 //!
 //! ```text
-//! cargo bench -p libangara                              one PE, direct
+//! cargo bench -p angara                              one PE, direct
 //! angara run -n 2 [--path ring] target/release/deps/ops-… two PEs
 //! ```
 

@@ -200,9 +200,9 @@ fn driver(job: &Job) -> Result<()> {
     let (me, n) = (job.my_pe(), job.n_pes());
     let adapter = job.adapter();
     let entry = job.pe_entry(me);
-    assert_eq!(adapter.csr_read(abi::csr::NODE)?, entry.node as u64);
-    assert_eq!(adapter.csr_read(abi::csr::ID)? & 0xffff_ffff, abi::csr::ID_VALUE);
-    assert!(adapter.csr_write(abi::csr::NODE, 7).is_err(), "a protected register");
+    assert_eq!(adapter.csr_read(angara_abi::csr::NODE)?, entry.node as u64);
+    assert_eq!(adapter.csr_read(angara_abi::csr::ID)? & 0xffff_ffff, angara_abi::csr::ID_VALUE);
+    assert!(adapter.csr_write(angara_abi::csr::NODE, 7).is_err(), "a protected register");
     let right = (me + 1) % n;
     let text = format!("packet from PE {me:3}");
     let write = adapter.inject(right, &packet::write(job.pe_entry(right), place(job, 64), text.as_bytes())?)?;

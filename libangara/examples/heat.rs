@@ -2,7 +2,7 @@
 //! its neighbours' halo rows, and all agree by an all-reduce when to stop.
 //!
 //! ```text
-//! cargo run --release --example heat -p libangara            one PE
+//! cargo run --release --example heat -p angara            one PE
 //! angara run -n 8 target/release/examples/heat [ROWS COLS]   eight PEs on a torus
 //! ```
 

@@ -6,8 +6,8 @@
 use crate::driver::{Handle, OpState, packet};
 use crate::error::{Error, Result};
 use crate::{Amo, AmoOp, Class, Job, Launch, Place};
-use abi::desc::Descriptor;
-use abi::packet::{Flit, ReduceElem, ReduceOp};
+use angara_abi::desc::Descriptor;
+use angara_abi::packet::{Flit, ReduceElem, ReduceOp};
 use std::cell::RefCell;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -311,7 +311,7 @@ api! {
 
     fn angara_inject(job, pe: c_int, packet: *const FlitWords, flits: usize, op: *mut OpInfo) {
         not_null(packet, "packet")?;
-        if flits > abi::PACKET_FLITS_MAX {
+        if flits > angara_abi::PACKET_FLITS_MAX {
             return Err(Error::invalid(format!("a packet has 2 to 18 flits, not {flits}")));
         }
         // SAFETY: the caller's promise.
@@ -331,7 +331,7 @@ api! {
         let pe = pe_number(pe)?;
         job.adapter().check_target(pe)?;
         let at = place(job, dst, len)?;
-        if len > abi::PAYLOAD_MAX {
+        if len > angara_abi::PAYLOAD_MAX {
             return Err(Error::invalid(format!("a packet carries 1 to 256 bytes, not {len}")));
         }
         // SAFETY: the caller's promise.
@@ -446,8 +446,8 @@ unsafe fn give(op: *mut OpInfo, handle: Handle) {
 }
 
 fn tree_id(tree: c_int) -> Result<u8> {
-    let id = u8::try_from(tree).ok().filter(|id| (*id as usize) < abi::TREES);
-    id.ok_or_else(|| Error::invalid(format!("tree {tree}: there are {} trees", abi::TREES)))
+    let id = u8::try_from(tree).ok().filter(|id| (*id as usize) < angara_abi::TREES);
+    id.ok_or_else(|| Error::invalid(format!("tree {tree}: there are {} trees", angara_abi::TREES)))
 }
 
 /// See `angara.h`.

@@ -5,9 +5,9 @@
 use crate::driver::Adapter;
 use crate::engine::{Amo, Engines, Mode, Strided, Transfer, forward, load};
 use crate::error::Result;
-use abi::account::{Class, Traffic};
-use abi::desc::{Descriptor, Place};
-use abi::job::Reach;
+use angara_abi::account::{Class, Traffic};
+use angara_abi::desc::{Descriptor, Place};
+use angara_abi::job::Reach;
 use std::sync::Arc;
 
 /// An ordered stream of communication. May be used from several threads.

@@ -9,12 +9,12 @@ use crate::driver::Adapter;
 use crate::error::{Error, Result};
 use crate::memory::StaticSegment;
 use crate::tree::{Tree, Trees};
-use abi::account::{Class, Load, Traffic};
-use abi::desc::{Place, Region};
-use abi::job::{Geometry, INTERNAL_BYTES, PeEntry, Reach};
-use abi::launch::Launch;
-use abi::msg::{AdapterReply, AdapterRequest};
-use abi::torus::{Direction, NodeId};
+use angara_abi::account::{Class, Load, Traffic};
+use angara_abi::desc::{Place, Region};
+use angara_abi::job::{Geometry, INTERNAL_BYTES, PeEntry, Reach};
+use angara_abi::launch::Launch;
+use angara_abi::msg::{AdapterReply, AdapterRequest};
+use angara_abi::torus::{Direction, NodeId};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
@@ -49,7 +49,7 @@ impl Job {
     pub fn start(statics: &[StaticSegment], heap: impl FnOnce() -> Result<usize>) -> Result<Job> {
         match Launch::from_env() {
             Ok(launch) => Job::attach(&launch, statics),
-            Err(abi::launch::LaunchError::NoLauncher) => match crate::launcher::launch()? {
+            Err(angara_abi::launch::LaunchError::NoLauncher) => match crate::launcher::launch()? {
                 Some(launch) => Job::attach(&launch, statics),
                 None => Job::solo(heap()?, statics),
             },
@@ -278,7 +278,7 @@ impl Job {
     /// # Panics
     /// If `id` is not below 16.
     pub fn tree(&self, id: u8) -> Tree<'_> {
-        assert!((id as usize) < abi::TREES, "tree {id}: there are {} trees", abi::TREES);
+        assert!((id as usize) < angara_abi::TREES, "tree {id}: there are {} trees", angara_abi::TREES);
         Tree::new(self, id)
     }
 }

@@ -37,11 +37,11 @@ mod error;
 mod job;
 mod memory;
 
-pub use abi;
-pub use abi::account::Class;
-pub use abi::desc::{AmoOp, Place, Region};
-pub use abi::job::{Geometry, PeEntry, Reach};
-pub use abi::launch::Launch;
+pub use angara_abi;
+pub use angara_abi::account::Class;
+pub use angara_abi::desc::{AmoOp, Place, Region};
+pub use angara_abi::job::{Geometry, PeEntry, Reach};
+pub use angara_abi::launch::Launch;
 pub use attach::launcher;
 pub use collective::tree;
 pub use ctx::Ctx;

@@ -5,18 +5,18 @@
 //! touches one cache line of it, the target's state, the counters row and the data.
 
 use crate::error::{Error, Result};
-use abi::account::{CLASSES, CONTEXTS, Class, Counters, Row, Traffic};
-use abi::channel::{Channel, ChannelFds, DMA_BYTES, PAGE_BYTES, RING_BYTES};
-use abi::csr::CSR_BYTES;
-use abi::desc::{Place, Region};
-use abi::job::{
+use angara_abi::account::{CLASSES, CONTEXTS, Class, Counters, Row, Traffic};
+use angara_abi::channel::{Channel, ChannelFds, DMA_BYTES, PAGE_BYTES, RING_BYTES};
+use angara_abi::csr::CSR_BYTES;
+use angara_abi::desc::{Place, Region};
+use angara_abi::job::{
     BOUNCE_BYTES, Barrier, Collectives, Geometry, INTERNAL_BYTES, JobPage, PES_MAX, PeEntry, Reach, Seat, SyncPage,
     Targets,
 };
-use abi::msg::FdRole;
-use abi::shm::{Access, Mapping, PageKind};
-use abi::torus::Shape;
-use abi::wait::{Linux, WaitCell};
+use angara_abi::msg::FdRole;
+use angara_abi::shm::{Access, Mapping, PageKind};
+use angara_abi::torus::Shape;
+use angara_abi::wait::{Linux, WaitCell};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
@@ -355,7 +355,7 @@ impl Memory {
     pub(crate) fn solo(heap: usize, segments: &[StaticSegment]) -> Result<Memory> {
         let failed = |source| Error::System { what: "memory for a job of one PE", source };
         let too_big = || Error::invalid(format!("a symmetric heap of {heap} bytes is too large"));
-        let heap_stride = heap.checked_add(INTERNAL_BYTES).and_then(abi::page_round).ok_or_else(too_big)?;
+        let heap_stride = heap.checked_add(INTERNAL_BYTES).and_then(angara_abi::page_round).ok_or_else(too_big)?;
         let static_stride = static_bytes(segments)?;
         let shape = Shape::new(&[1], true).expect("one node is a shape");
         let geometry = Geometry {
@@ -506,7 +506,7 @@ fn static_bytes(segments: &[StaticSegment]) -> Result<usize> {
         return Err(Error::invalid("static segments: constants come after all variables"));
     }
     for s in segments {
-        if s.start % abi::PAGE != 0 || s.len % abi::PAGE != 0 || s.len == 0 {
+        if s.start % angara_abi::PAGE != 0 || s.len % angara_abi::PAGE != 0 || s.len == 0 {
             return Err(Error::invalid(format!("static segment {:#x}+{:#x} is not whole pages", s.start, s.len)));
         }
         sum = sum.checked_add(s.len).ok_or_else(|| Error::invalid("static segments too large"))?;

@@ -2,7 +2,7 @@
 
 mod fake;
 
-use abi::job::{Barrier, Reach};
+use angara_abi::job::{Barrier, Reach};
 use fake::Fake;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

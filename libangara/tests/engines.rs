@@ -3,8 +3,8 @@
 
 mod fake;
 
-use abi::job::{Barrier, Reach};
 use angara::{Amo, AmoOp, Class, Job, Place, Region};
+use angara_abi::job::{Barrier, Reach};
 use fake::Fake;
 use proptest::prelude::*;
 
@@ -36,7 +36,7 @@ fn step() -> impl Strategy<Value = Step> {
 /// Runs `steps` on the first half of PE 0's heap; what was read, and the memory at the end.
 fn run(job: &Job, steps: &[Step]) -> (Vec<Vec<u8>>, Vec<u8>) {
     let ctx = job.ctx();
-    let place = |at: usize| Place { region: Region::Heap, offset: (abi::job::INTERNAL_BYTES + at) as u64 };
+    let place = |at: usize| Place { region: Region::Heap, offset: (angara_abi::job::INTERNAL_BYTES + at) as u64 };
     let mut seen = Vec::new();
     for (i, step) in steps.iter().enumerate() {
         match *step {

@@ -2,12 +2,12 @@
 
 mod fake;
 
-use abi::channel::Fault;
-use abi::desc::Op;
-use abi::job::{Barrier, Reach};
 use angara::driver::{OpState, packet};
 use angara::tree::ReduceOp;
 use angara::{Amo, AmoOp, Class, Error, Job, Place, Strided};
+use angara_abi::channel::Fault;
+use angara_abi::desc::Op;
+use angara_abi::job::{Barrier, Reach};
 use fake::{Fake, is_unreachable};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -375,11 +375,11 @@ fn a_handle_passes_through_the_observable_states() {
             // SAFETY: a mapped window starts with at least one aligned word; it is only read.
             let first = unsafe { (bar.base as *const u64).read_volatile() };
             let headed = bar.name.ends_with("page");
-            assert!(bar.len >= 4096 && (!headed || first.to_le_bytes().starts_with(&abi::MAGIC)), "{bar:?}");
+            assert!(bar.len >= 4096 && (!headed || first.to_le_bytes().starts_with(&angara_abi::MAGIC)), "{bar:?}");
         }
-        adapter.csr_write(abi::csr::SCRATCH, 0x1234).unwrap();
-        assert_eq!(adapter.csr_read(abi::csr::SCRATCH).unwrap(), 0x1234);
-        assert!(matches!(adapter.csr_write(abi::csr::NODE, 1), Err(Error::Invalid(_))));
+        adapter.csr_write(angara_abi::csr::SCRATCH, 0x1234).unwrap();
+        assert_eq!(adapter.csr_read(angara_abi::csr::SCRATCH).unwrap(), 0x1234);
+        assert!(matches!(adapter.csr_write(angara_abi::csr::NODE, 1), Err(Error::Invalid(_))));
         assert!(adapter.csr_read(3).is_err());
     });
 }

@@ -80,7 +80,7 @@ fn what_cannot_be_is_refused_with_the_value() {
             .amo(Class::Amo, 0, at(&job, 8), Amo { op: AmoOp::Add, width: 2, operand: 1, comparand: 0, fetch: false })
             .is_err()
     );
-    assert!(matches!(job.adapter().csr_read(abi::csr::NODE), Err(Error::NotLaunched(_))));
+    assert!(matches!(job.adapter().csr_read(angara_abi::csr::NODE), Err(Error::NotLaunched(_))));
     assert!(job.locate([0u8; 8].as_ptr(), 8).is_none(), "the stack is not symmetric");
 }
 
@@ -89,13 +89,13 @@ fn segment(start: usize, len: usize) -> StaticSegment {
 }
 
 #[repr(align(4096))]
-struct Page([u8; abi::PAGE]);
+struct Page([u8; angara_abi::PAGE]);
 
 #[test]
 fn constants_can_be_read_and_not_written() {
-    let page = abi::PAGE;
+    let page = angara_abi::PAGE;
     // What a PE reads of its own globals it reads where the program has them.
-    let pages = [Page([0; abi::PAGE]), Page([0; abi::PAGE])];
+    let pages = [Page([0; angara_abi::PAGE]), Page([0; angara_abi::PAGE])];
     let [constants, variables] = [0, 1].map(|i| pages[i].0.as_ptr() as usize);
     let constant = StaticSegment { start: constants, len: page, writable: false };
     assert!(Job::solo(4096, &[constant, segment(variables, page)]).is_err(), "variables come first");
@@ -127,7 +127,7 @@ fn constants_can_be_read_and_not_written() {
 
 #[test]
 fn static_segments_have_places_in_address_order() {
-    let page = abi::PAGE;
+    let page = angara_abi::PAGE;
     let segments = [segment(0x10000, page), segment(0x40000, 2 * page)];
     let job = Job::solo(4096, &segments).unwrap();
     let place = job.locate((0x40000 + 24) as *const u8, 8).unwrap();

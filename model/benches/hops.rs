@@ -8,8 +8,8 @@
 #[path = "../../fabric/benches/callgrind/mod.rs"]
 mod callgrind;
 
-use fabric::rng::{Purpose, Stream, below};
-use model::{Angara, Generic, Injection, Network, Profile, Setup};
+use angara_fabric::rng::{Purpose, Stream, below};
+use angara_model::{Angara, Generic, Injection, Network, Profile, Setup};
 use std::process::ExitCode;
 
 struct Case {

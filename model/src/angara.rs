@@ -6,10 +6,10 @@ use crate::engine::Engine;
 use crate::parallel::{Parallel, Part, cuts, part_of};
 use crate::setup::{ANGARA_FLITS_MAX, Angara, Rate, Setup, SetupError};
 use crate::topology::TopologySpec;
-use fabric::raw::{
+use angara_fabric::raw::{
     Crossing, Delivery, Inconsistent, Injection, LinkLoad, Lost, RawConfig, RawFabric, Totals, TraceEvent, chip_shape,
 };
-use fabric::{Fault, FlitTime, Params, Tick};
+use angara_fabric::{Fault, FlitTime, Params, Tick};
 use std::collections::VecDeque;
 
 impl Angara {

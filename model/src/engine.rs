@@ -1,7 +1,7 @@
 //! What every kind of simulated network can do.
 
-use fabric::Tick;
-use fabric::raw::{Delivery, Inconsistent, Injection, LinkLoad, Lost, Totals, TraceEvent};
+use angara_fabric::Tick;
+use angara_fabric::raw::{Delivery, Inconsistent, Injection, LinkLoad, Lost, Totals, TraceEvent};
 
 /// The engine behind a network: one implementation per profile and topology, called coarsely.
 pub(crate) trait Engine: Send {

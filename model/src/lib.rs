@@ -12,7 +12,7 @@
 //! to decide decides, in order of node number. Random choices are functions of (seed, packet).
 //!
 //! ```
-//! use model::{Setup, Generic, Network, Injection, Profile};
+//! use angara_model::{Setup, Generic, Network, Injection, Profile};
 //! let config = Setup { shape: "torus:4x4".parse()?, profile: Profile::Generic(Generic::default()), seed: 1,
 //!     faults: Vec::new() };
 //! let mut net = Network::new(&config)?;
@@ -35,7 +35,9 @@ mod pool;
 pub mod setup;
 pub mod topology;
 
-pub use fabric::raw::{Delivery, Inconsistent, Injection, LinkLoad, Lost, Stage, Totals, TraceEvent, TrafficClass};
+pub use angara_fabric::raw::{
+    Delivery, Inconsistent, Injection, LinkLoad, Lost, Stage, Totals, TraceEvent, TrafficClass,
+};
 pub use network::Network;
 pub use setup::{Angara, Generic, Profile, Rate, Setup, SetupError};
 pub use topology::{Topology, TopologySpec};

@@ -4,8 +4,8 @@ use crate::engine::Engine;
 use crate::setup::{Generic, Profile, Setup, SetupError};
 use crate::topology::{self, Topology, TopologySpec};
 use crate::{angara, generic};
-use fabric::Tick;
-use fabric::raw::{Delivery, Inconsistent, Injection, LinkLoad, Lost, Totals, TraceEvent};
+use angara_fabric::Tick;
+use angara_fabric::raw::{Delivery, Inconsistent, Injection, LinkLoad, Lost, Totals, TraceEvent};
 
 /// Cycle of the EC8430's router clock, 500 MHz; loads and latencies of the `angara` profile are
 /// quoted in it.

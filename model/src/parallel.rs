@@ -13,8 +13,8 @@
 
 use crate::engine::Engine;
 use crate::setup::SetupError;
-use fabric::Tick;
-use fabric::raw::{Delivery, Inconsistent, Injection, LinkLoad, Lost, Totals, TraceEvent};
+use angara_fabric::Tick;
+use angara_fabric::raw::{Delivery, Inconsistent, Injection, LinkLoad, Lost, Totals, TraceEvent};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};

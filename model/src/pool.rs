@@ -1,8 +1,8 @@
 //! Packets under way: a pool of small records named by 32-bit handles, linked into queues.
 
 use crate::topology::RouteState;
-use fabric::Tick;
-use fabric::raw::{Delivery, Injection};
+use angara_fabric::Tick;
+use angara_fabric::raw::{Delivery, Injection};
 
 /// No packet.
 pub(crate) const NIL: u32 = u32::MAX;

@@ -1,8 +1,8 @@
 //! What a network is made of: shape, router profile, parameters with units, and why they are refused.
 
 use crate::topology::{TopologyError, TopologySpec};
-use fabric::raw::{CHANNELS_MAX, chip_shape};
-use fabric::{Fault, FaultError, FaultKind, FlitTime, Params, Tick};
+use angara_fabric::raw::{CHANNELS_MAX, chip_shape};
+use angara_fabric::{Fault, FaultError, FaultKind, FlitTime, Params, Tick};
 
 /// A network to simulate.
 #[derive(Clone, PartialEq, Debug)]
@@ -13,7 +13,7 @@ pub struct Setup {
     pub profile: Profile,
     /// Decides every free choice (ties between routes, link errors).
     pub seed: u64,
-    /// `angara`: what is or becomes broken, as [`fabric::Fault::parse`] reads it.
+    /// `angara`: what is or becomes broken, as [`angara_fabric::Fault::parse`] reads it.
     pub faults: Vec<String>,
 }
 

@@ -1,6 +1,6 @@
 //! The generic router without load: the latency of its parameters, exactly, whatever the shape.
 
-use model::{Generic, Injection, Network, Profile, Setup};
+use angara_model::{Generic, Injection, Network, Profile, Setup};
 
 fn network(topology: &str, flits: u16, buffer: u16) -> Network {
     let profile = Generic { vcs: 4, buffer_flits: buffer, packet_flits_max: flits, ..Generic::default() };

@@ -1,8 +1,8 @@
 //! One, two and three threads simulate the same network to the last bit: every delivery in the same
 //! order, every counter, at every step.
 
-use fabric::rng::{below, mix};
-use model::{
+use angara_fabric::rng::{below, mix};
+use angara_model::{
     Angara, Delivery, Generic, Injection, LinkLoad, Lost, Network, Profile, Rate, Setup, TopologySpec, Totals,
     TraceEvent,
 };

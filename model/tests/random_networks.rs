@@ -7,7 +7,7 @@
 
 mod oracle;
 
-use model::{Angara, Generic, Injection, Network, Profile, Rate, Setup, TopologySpec, TrafficClass};
+use angara_model::{Angara, Generic, Injection, Network, Profile, Rate, Setup, TopologySpec, TrafficClass};
 use oracle::angara::{Counts, Fate, Fault, How, Met};
 use oracle::random::{ROUTES, below, mix, word};
 use oracle::{Grid, Received, Sent};

@@ -8,8 +8,8 @@
 //! `MODEL_SOAK=10000 cargo test --release -p angara-model --test soak` runs that many
 //! configurations; a failure names the one to repeat with `MODEL_SOAK_FIRST=<n> MODEL_SOAK=1`.
 
-use fabric::rng::{below, mix};
-use model::{Angara, Delivery, Generic, Injection, Network, Profile, Rate, Setup, TopologySpec, TrafficClass};
+use angara_fabric::rng::{below, mix};
+use angara_model::{Angara, Delivery, Generic, Injection, Network, Profile, Rate, Setup, TopologySpec, TrafficClass};
 use std::collections::HashMap;
 
 /// How far time goes at once, ps.

@@ -1,6 +1,6 @@
 //! What a traced packet leaves behind.
 
-use model::{Generic, Injection, Network, Profile, Setup, Stage};
+use angara_model::{Generic, Injection, Network, Profile, Setup, Stage};
 
 #[test]
 fn a_traced_packet_tells_its_whole_way_and_links_count() {

@@ -1,11 +1,11 @@
 //! Random numbers that depend on what they are for, not on when they are drawn.
 //!
-//! A [`Stream`] walks through the words of `fabric::rng` that are addressed by (seed, node,
+//! A [`Stream`] walks through the words of `angara_fabric::rng` that are addressed by (seed, node,
 //! purpose). Two nodes can therefore be simulated in any order, on any number of threads, and draw
 //! the same numbers; a stream can be restarted at any point by its counter alone.
 
-use fabric::rng as words;
-pub use fabric::rng::Purpose;
+use angara_fabric::rng as words;
+pub use angara_fabric::rng::Purpose;
 
 /// A stream of random numbers and a place in it.
 #[derive(Clone, Debug)]

@@ -9,9 +9,9 @@
 #[allow(dead_code)]
 mod oracle;
 
-use model::Angara;
+use angara_model::Angara;
+use angara_sim::reproduce::allgather::{references, simulate};
 use oracle::{Grid, Sent};
-use sim::reproduce::allgather::{references, simulate};
 
 /// Tori of 2, 4 and 8 nodes. In a ring of 8 messages share links, in the others every partner is a neighbour.
 const TORI: [&str; 4] = ["2", "2x2", "2x2x2", "8"];

@@ -3,19 +3,19 @@
 
 use crate::daemon::{Control, Job};
 use crate::process::{PATIENCE, wait_readable};
-use abi::ABI_VERSION;
-use abi::account::Counters;
-use abi::channel::{Channel, ChannelFds, DMA_BYTES, Fault, PAGE_BYTES, RING_BYTES, status};
-use abi::csr::CSR_BYTES;
-use abi::desc::{Descriptor, Op, Place, Region};
-use abi::job::{BOUNCE_BYTES, INTERNAL_BYTES, JobPage, SyncPage, Targets};
-use abi::launch::ADAPTER_SOCKET;
-use abi::msg::{AdapterReply, AdapterRequest, DATAGRAM_MAX, Failure, FdRole, JobSpec};
-use abi::packet::Flit;
-use abi::queue::{Full, Producer};
-use abi::shm::{Mapping, ShmError};
-use abi::torus::Coords;
-use abi::wait::{Linux, wait_until};
+use angara_abi::ABI_VERSION;
+use angara_abi::account::Counters;
+use angara_abi::channel::{Channel, ChannelFds, DMA_BYTES, Fault, PAGE_BYTES, RING_BYTES, status};
+use angara_abi::csr::CSR_BYTES;
+use angara_abi::desc::{Descriptor, Op, Place, Region};
+use angara_abi::job::{BOUNCE_BYTES, INTERNAL_BYTES, JobPage, SyncPage, Targets};
+use angara_abi::launch::ADAPTER_SOCKET;
+use angara_abi::msg::{AdapterReply, AdapterRequest, DATAGRAM_MAX, Failure, FdRole, JobSpec};
+use angara_abi::packet::Flit;
+use angara_abi::queue::{Full, Producer};
+use angara_abi::shm::{Mapping, ShmError};
+use angara_abi::torus::Coords;
+use angara_abi::wait::{Linux, wait_until};
 use rustix::io::IoSlice;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
@@ -138,7 +138,7 @@ pub struct Client {
 impl Client {
     /// Attaches as `pe` of `job` to the daemon of `dir`.
     pub fn attach(dir: &Path, job: &Job, pe: u32) -> Result<Client, String> {
-        abi::wait::register();
+        angara_abi::wait::register();
         let socket = Socket::connect(dir);
         match socket.ask(&attach_request(job, pe)) {
             Some((AdapterReply::Attached { fds: roles }, fds)) => Client::map(socket, pe, roles, fds),

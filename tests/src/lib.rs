@@ -3,7 +3,7 @@
 //! The tests themselves lie in `tests/tests`, C programs they compile in `tests/c`. This library
 //! holds what they share: [`Test`] (a scratch directory, a private environment and the proof that
 //! nothing is left behind), [`Running`] (a process that cannot outlive its time limit),
-//! [`daemon::Daemon`] (a `fabricd` with its control connection), [`cluster::Cluster`] (several of them), [`terminal::Terminal`] (a terminal
+//! [`daemon::Daemon`] (a `fabricd` with its control connection), [`angara_cluster::Cluster`] (several of them), [`terminal::Terminal`] (a terminal
 //! with a user's shell on it) and [`client::Client`] (an adapter client that speaks `abi` without `libangara`, so that it can misbehave).
 //!
 //! Nothing here assumes a spare core or a fast machine: every wait has a generous limit, ends on an

@@ -1,6 +1,7 @@
 //! Both ends of a trunk in the hands of a test: what is on the wire between daemons, and a host that is none.
 
 use crate::process::wait_readable;
+use angara_trunk::{Association, Config, Event, KeyRing};
 use serde_json::json;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{SocketAddr, UdpSocket};
@@ -8,7 +9,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use trunk::{Association, Config, Event, KeyRing};
 
 /// Datagrams a proxy remembers.
 const MEMORY: usize = 20_000;
@@ -202,7 +202,7 @@ impl Peer {
         let mut records = Vec::new();
         while let Ok((n, _)) = self.socket.recv_from(&mut datagram) {
             let now = self.start.elapsed();
-            let claimed = trunk::hosts(&datagram[..n]).filter(|(_, to)| *to == self.me).map(|(from, _)| from);
+            let claimed = angara_trunk::hosts(&datagram[..n]).filter(|(_, to)| *to == self.me).map(|(from, _)| from);
             if let Some((_, _, trunk)) = self.trunks.iter_mut().find(|(h, _, _)| Some(*h) == claimed) {
                 // What it refuses is none of our business.
                 let _ = trunk.handle_datagram(now, &mut datagram[..n]);

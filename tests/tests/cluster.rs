@@ -1,7 +1,7 @@
 //! One torus over several daemons: programs that check their own results run on all of them at once; a host that dies
 //! ends the job with a report and comes back. `cluster_matrix` has more hosts, more PEs and bad networks.
 
-use abi::launch::{ADAPTER_SOCKET, CONTROL_SOCKET, LOCK_FILE};
+use angara_abi::launch::{ADAPTER_SOCKET, CONTROL_SOCKET, LOCK_FILE};
 use angara_tests::cluster::{Cluster, Hosts};
 use angara_tests::process::{PATIENCE, poll_until};
 use angara_tests::{Test, tools};
@@ -201,7 +201,7 @@ fn mpi_launchers_start_jobs_across_hosts() {
             let mut command = test.command(launcher[0]);
             command.args(&launcher[1..]);
             for (host, pes) in [(1, "2"), (0, "3")] {
-                let dir = format!("{}={}", abi::launch::ENV_RUNTIME_DIR, cluster.dir(host).display());
+                let dir = format!("{}={}", angara_abi::launch::ENV_RUNTIME_DIR, cluster.dir(host).display());
                 if host == 0 {
                     command.arg(":");
                 }
@@ -231,7 +231,7 @@ fn a_daemon_that_is_shut_down_is_named_and_jobs_without_a_pe_there_go_on() {
     let test = Test::new("cluster-shut-down");
     let mut cluster = Cluster::start(&test, "3x2x2", Hosts::loopback(3), &[]);
     let steps = tools::compile("tests/c/steps.c");
-    let owners = ::cluster::Cluster::load(&cluster.file(0)).expect("a cluster file").owners();
+    let owners = angara_cluster::Cluster::load(&cluster.file(0)).expect("a cluster file").owners();
     let nodes = owners.iter().enumerate().filter(|(_, host)| **host < 2).map(|(node, _)| format!("{node}\n"));
     let map = test.file("map");
     std::fs::write(&map, nodes.collect::<String>()).expect("ours");

@@ -9,11 +9,11 @@
 //! Clocks that jump need no schedule of their own: daemons and trunks know only the monotonic clock, which cannot be
 //! set, and one that was stopped for a while sees exactly what a jump would show it.
 
-use abi::torus::{Direction, NodeId, Shape};
+use angara_abi::torus::{Direction, NodeId, Shape};
+use angara_fabric::{Config, Fabric, Fault, FaultKind, Link};
 use angara_tests::cluster::{Cluster, Hosts};
 use angara_tests::process::{PATIENCE, poll_until};
 use angara_tests::{Finished, Rng, Running, Test, tools};
-use fabric::{Config, Fabric, Fault, FaultKind, Link};
 use rustix::process::Signal;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -273,7 +273,7 @@ impl World<'_> {
         let mut cluster = Cluster::prepare(test, torus, Hosts::loopback(hosts), &head, &["--udp-engine", engine]);
         (0..hosts).for_each(|host| cluster.spawn(host));
         cluster.wait_up();
-        let file = ::cluster::Cluster::load(&cluster.file(0)).expect("a cluster file");
+        let file = angara_cluster::Cluster::load(&cluster.file(0)).expect("a cluster file");
         let site = Site { shape: torus.parse().expect("a shape"), hosts, owners: file.owners() };
         let program = tools::compile("tests/c/checked.c");
         let stopped = vec![false; hosts];

@@ -4,13 +4,13 @@
 //!
 //! `ANGARA_FUZZ_INPUTS=N` changes the number of inputs.
 
-use abi::account::Class;
-use abi::desc::{AmoOp, Descriptor, Op, Place, Region, Words};
-use abi::msg::{AdapterRequest, JobSpec, Map, Path, Request};
-use abi::packet::{Address, Header, PacketType, ReduceElem, ReduceOp, Tail, Vc};
-use abi::queue::QueueMemory;
-use abi::torus::Coords;
-use abi::{csr, msg::FdRole};
+use angara_abi::account::Class;
+use angara_abi::desc::{AmoOp, Descriptor, Op, Place, Region, Words};
+use angara_abi::msg::{AdapterRequest, JobSpec, Map, Path, Request};
+use angara_abi::packet::{Address, Header, PacketType, ReduceElem, ReduceOp, Tail, Vc};
+use angara_abi::queue::QueueMemory;
+use angara_abi::torus::Coords;
+use angara_abi::{csr, msg::FdRole};
 use angara_tests::client::{Client, Socket, attach_request};
 use angara_tests::daemon::{Control, Daemon, Job, spec};
 use angara_tests::hostile::Victim;
@@ -73,7 +73,7 @@ fn number(rng: &mut Rng, edges: &[u64]) -> u64 {
 fn place(rng: &mut Rng, client: &Client) -> Place {
     let region = rng.pick(&[Region::Heap, Region::Heap, Region::Heap, Region::Static, Region::Bounce]);
     let edges = [4096, client.stride as u64, 1 << 20, 1 << 32, 1 << 48];
-    Place { region, offset: number(rng, &edges) & abi::desc::OFFSET_MAX }
+    Place { region, offset: number(rng, &edges) & angara_abi::desc::OFFSET_MAX }
 }
 
 /// A target: usually a PE of the own job, sometimes one of the victim, sometimes nonsense.
@@ -322,7 +322,7 @@ fn open_tree(rng: &mut Rng, client: &Client) -> Option<u8> {
         return None;
     }
     match client.socket.ask(&AdapterRequest::TreeOpen { root: 0, pes: (0..ATTACKERS).collect() }) {
-        Some((abi::msg::AdapterReply::Tree { tree }, _)) => Some(tree),
+        Some((angara_abi::msg::AdapterReply::Tree { tree }, _)) => Some(tree),
         other => panic!("no tree for a fresh job: {:?}", other.map(|(reply, _)| reply)),
     }
 }
@@ -432,7 +432,7 @@ fn random_control_lines_harm_nobody() {
             control.send(&lines).expect("the daemon reads");
             for _ in 0..100 {
                 match control.reply() {
-                    Some(abi::msg::Reply::Error(_)) => errors += 1,
+                    Some(angara_abi::msg::Reply::Error(_)) => errors += 1,
                     Some(_) => {}
                     None => panic!("the daemon closed the connection after bad lines"),
                 }

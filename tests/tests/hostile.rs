@@ -1,12 +1,12 @@
 //! Clients that misbehave: the daemon answers with an error or stops serving that client, and a
 //! second job, whose memory is checksummed throughout, never notices.
 
-use abi::ABI_VERSION;
-use abi::channel::Fault;
-use abi::desc::Op;
-use abi::msg::{AdapterReply, AdapterRequest, Failure, FdRole, Path, Request};
-use abi::queue::QueueMemory;
-use abi::shm::Mapping;
+use angara_abi::ABI_VERSION;
+use angara_abi::channel::Fault;
+use angara_abi::desc::Op;
+use angara_abi::msg::{AdapterReply, AdapterRequest, Failure, FdRole, Path, Request};
+use angara_abi::queue::QueueMemory;
+use angara_abi::shm::Mapping;
 use angara_tests::Test;
 use angara_tests::client::{Client, Socket, attach_request};
 use angara_tests::daemon::{Control, Daemon, Job, spec};
@@ -105,7 +105,7 @@ fn foreign_descriptors_are_refused_and_closed() {
     refused(socket.ask(&AdapterRequest::Detach), &["attach"]);
     let before = count(&arena.daemon);
     let null = std::fs::File::open("/dev/null").expect("/dev/null");
-    let (own, _map) = Mapping::create("mine", 4096, abi::shm::Access::Shared).expect("a memfd");
+    let (own, _map) = Mapping::create("mine", 4096, angara_abi::shm::Access::Shared).expect("a memfd");
     let text = serde_json::to_vec(&attach_request(&job, 0)).expect("plain data");
     for _ in 0..100 {
         socket.send(&text, &[null.as_fd(), own.as_fd(), null.as_fd()]).expect("the daemon listens");
@@ -177,14 +177,15 @@ fn a_channel_in_error_stays_so_alone() {
     good.put_and_quiet(2, 64, 1).expect("works before");
     let mut wild = bad.descriptor(Op::Put, 1);
     wild.len = 8;
-    wild.local = Some(abi::desc::Place { region: abi::desc::Region::Heap, offset: 1 << 40 });
-    wild.remote = Some(abi::desc::Place { region: abi::desc::Region::Heap, offset: 0 });
+    wild.local = Some(angara_abi::desc::Place { region: angara_abi::desc::Region::Heap, offset: 1 << 40 });
+    wild.remote = Some(angara_abi::desc::Place { region: angara_abi::desc::Region::Heap, offset: 0 });
     let seq = bad.post(&wild).expect("room");
     assert_eq!(bad.expect_error(), (Fault::BadRange, seq));
     // Nothing the client posts afterwards is taken.
     let head = bad.head();
     let mut fine = bad.descriptor(Op::PutInline, 1);
-    (fine.len, fine.remote) = (8, Some(abi::desc::Place { region: abi::desc::Region::Heap, offset: 1 << 20 }));
+    (fine.len, fine.remote) =
+        (8, Some(angara_abi::desc::Place { region: angara_abi::desc::Region::Heap, offset: 1 << 20 }));
     bad.post(&fine).expect("room");
     good.put_and_quiet(2, 64, 2).expect("the same job's other PEs are served");
     good.put_and_quiet(0, 64, 3).expect("and may still reach it");
@@ -258,17 +259,19 @@ fn overlong_and_broken_requests_are_refused() {
     ] {
         control.send(bad.as_bytes()).expect("the daemon reads");
         match control.reply() {
-            Some(abi::msg::Reply::Error(f)) => assert!(!f.message.is_empty() && !f.remedy.is_empty(), "{bad:?}: {f:?}"),
+            Some(angara_abi::msg::Reply::Error(f)) => {
+                assert!(!f.message.is_empty() && !f.remedy.is_empty(), "{bad:?}: {f:?}")
+            }
             other => panic!("{bad:?} got {other:?}"),
         }
     }
     // A line that never ends is refused once it is too long, then the connection is closed.
-    let _ = control.send(&vec![b'x'; abi::msg::MESSAGE_MAX + 10]);
-    assert!(matches!(control.reply(), Some(abi::msg::Reply::Error(_)) | None));
+    let _ = control.send(&vec![b'x'; angara_abi::msg::MESSAGE_MAX + 10]);
+    assert!(matches!(control.reply(), Some(angara_abi::msg::Reply::Error(_)) | None));
     assert!(control.reply().is_none());
     // A datagram that is too long does not fit the protocol either.
     let socket = Socket::connect(arena.daemon.dir());
-    if socket.send(&vec![b'x'; abi::msg::DATAGRAM_MAX + 1], &[]).is_ok() {
+    if socket.send(&vec![b'x'; angara_abi::msg::DATAGRAM_MAX + 1], &[]).is_ok() {
         refused(socket.receive(), &["longer than"]);
     }
     arena.victim.check("after broken requests");
@@ -281,9 +284,9 @@ fn a_lost_pe_ends_its_job_and_is_reported_to_its_owner() {
     let job = arena.job(2);
     let (a, b) = (arena.attach(&job, 0), arena.attach(&job, 1));
     drop(a);
-    let event = arena.control.event(|e| matches!(e, abi::msg::Event::PeLost { .. }));
-    assert_eq!(event, abi::msg::Event::PeLost { job: job.id, pe: 0, node: job.placement[0], finalized: false });
-    assert!(b.wait(angara_tests::process::PATIENCE, |c| c.job.state() == abi::job::JobState::Ended));
+    let event = arena.control.event(|e| matches!(e, angara_abi::msg::Event::PeLost { .. }));
+    assert_eq!(event, angara_abi::msg::Event::PeLost { job: job.id, pe: 0, node: job.placement[0], finalized: false });
+    assert!(b.wait(angara_tests::process::PATIENCE, |c| c.job.state() == angara_abi::job::JobState::Ended));
     drop(b);
     arena.finish();
 }

@@ -2,9 +2,9 @@
 //! there, corrupted ones are sent again, dead links are avoided, and nothing moves while the data
 //! plane stands still. And both paths report the same traffic for the same program.
 
-use abi::account::{Class, Load};
-use abi::job::Barrier;
-use abi::msg::{LinkReport, Report, Request};
+use angara_abi::account::{Class, Load};
+use angara_abi::job::Barrier;
+use angara_abi::msg::{LinkReport, Report, Request};
 use angara_tests::daemon::Daemon;
 use angara_tests::process::PATIENCE;
 use angara_tests::{Finished, Test, tools};

@@ -1,11 +1,11 @@
 //! Operations through the rings of a real daemon, driven by a bare `abi` client.
 
-use abi::account::{Class, Traffic};
-use abi::channel::Fault;
-use abi::desc::{AmoOp, Descriptor, Op, Region, flags};
-use abi::job::{INTERNAL_BYTES, Reach};
-use abi::msg::{Event, JobSpec, MESSAGE_MAX, PAIRS_MAX, Path, Reply, Report, Request};
-use abi::packet::{Address, AtomicOperand, Header, PacketType, ReadOperand, Tail, Vc, pack};
+use angara_abi::account::{Class, Traffic};
+use angara_abi::channel::Fault;
+use angara_abi::desc::{AmoOp, Descriptor, Op, Region, flags};
+use angara_abi::job::{INTERNAL_BYTES, Reach};
+use angara_abi::msg::{Event, JobSpec, MESSAGE_MAX, PAIRS_MAX, Path, Reply, Report, Request};
+use angara_abi::packet::{Address, AtomicOperand, Header, PacketType, ReadOperand, Tail, Vc, pack};
 use angara_tests::Test;
 use angara_tests::client::{Client, attach_all, bounce, heap};
 use angara_tests::daemon::{Control, Daemon, spec};
@@ -183,15 +183,15 @@ fn registers_answer_and_refuse() {
     let word = |pe: &Client, csr: u32| {
         pe.csr.at::<std::sync::atomic::AtomicU64>(csr as usize).expect("inside").load(Ordering::Acquire)
     };
-    assert_eq!(word(&r.pes[1], abi::csr::ID), abi::csr::ID_VALUE);
-    assert_eq!(word(&r.pes[1], abi::csr::NODE), 1);
-    assert_eq!(reply(&r.pes[1], abi::csr::SCRATCH, 77), Ok(()));
-    assert_eq!(word(&r.pes[1], abi::csr::SCRATCH), 77);
-    assert_eq!(reply(&r.pes[1], abi::csr::NODE, 0), Err(Fault::BadCsr));
+    assert_eq!(word(&r.pes[1], angara_abi::csr::ID), angara_abi::csr::ID_VALUE);
+    assert_eq!(word(&r.pes[1], angara_abi::csr::NODE), 1);
+    assert_eq!(reply(&r.pes[1], angara_abi::csr::SCRATCH, 77), Ok(()));
+    assert_eq!(word(&r.pes[1], angara_abi::csr::SCRATCH), 77);
+    assert_eq!(reply(&r.pes[1], angara_abi::csr::NODE, 0), Err(Fault::BadCsr));
     assert_eq!(reply(&r.pes[1], 0xffff_fff8, 0), Err(Fault::BadCsr));
-    assert_eq!(word(&r.pes[1], abi::csr::ERRORS), 2);
-    assert_eq!(reply(&r.pes[1], abi::csr::ERRORS, 0), Ok(()));
-    assert_eq!(word(&r.pes[1], abi::csr::ERRORS), 0);
+    assert_eq!(word(&r.pes[1], angara_abi::csr::ERRORS), 2);
+    assert_eq!(reply(&r.pes[1], angara_abi::csr::ERRORS, 0), Ok(()));
+    assert_eq!(word(&r.pes[1], angara_abi::csr::ERRORS), 0);
     assert_eq!(r.pes[1].channel.error(), None);
     r.finish();
 }

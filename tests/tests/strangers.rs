@@ -1,8 +1,8 @@
 //! Other users of the machine who wait where a user's programs will look: for daemons, for processes, for environments.
 //! Only root can be several users, so most of this is skipped without.
 
-use abi::launch::{ADAPTER_SOCKET, CONTROL_SOCKET};
-use abi::msg::{CoreAdvice, JobHost, JobSpec, Line, Path as Engine, Reply, Status};
+use angara_abi::launch::{ADAPTER_SOCKET, CONTROL_SOCKET};
+use angara_abi::msg::{CoreAdvice, JobHost, JobSpec, Line, Path as Engine, Reply, Status};
 use angara_tests::client::attach_request;
 use angara_tests::daemon::{Control, Daemon, Job, spec};
 use angara_tests::pmi::Launcher;

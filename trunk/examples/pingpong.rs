@@ -4,13 +4,13 @@
 //! Each run measures floor and trunk in turn, and takes the median of many short intervals, so that turns in which
 //! the other thread had to wait for a processor do not count. Printed are median, lowest and highest of the runs.
 
+use angara_trunk::socket::floor::{self, Samples, Work, bind_to};
+use angara_trunk::socket::{Kind, Socket};
+use angara_trunk::{Association, Config, KeyRing};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
-use trunk::socket::floor::{self, Samples, Work, bind_to};
-use trunk::socket::{Kind, Socket};
-use trunk::{Association, Config, KeyRing};
 
 const ECHO: u16 = 0;
 const SINK: u16 = 1;

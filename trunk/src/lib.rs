@@ -6,7 +6,7 @@
 //!
 //! ```no_run
 //! # use std::time::{Duration, Instant};
-//! # use trunk::{Association, Config, Event, KeyRing, socket};
+//! # use angara_trunk::{Association, Config, Event, KeyRing, socket};
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let (key, seed, cluster, peer) = ([0u8; 32], [0u8; 32], [0u8; 16], "192.0.2.2:9000".parse()?);
 //! let start = Instant::now();
@@ -15,7 +15,7 @@
 //! let mut trunk = Association::new(config, Duration::ZERO)?;
 //! let mut batch = Vec::new();
 //! loop {
-//!     // 1. What has arrived. With several peers, `trunk::hosts(datagram)` tells whose it claims to be.
+//!     // 1. What has arrived. With several peers, `angara_trunk::hosts(datagram)` tells whose it claims to be.
 //!     while socket.recv(&mut |datagram| {
 //!         let _ = trunk.handle_datagram(start.elapsed(), datagram); // refused ones are counted in `stats`
 //!     })? > 0 {}

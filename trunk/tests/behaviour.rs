@@ -4,10 +4,10 @@
 #[path = "net/mod.rs"]
 mod net;
 
+use angara_trunk::{Association, Config, Event, Impairment, KeyRing, Why};
 use net::Random;
 use std::collections::VecDeque;
 use std::time::Duration;
-use trunk::{Association, Config, Event, Impairment, KeyRing, Why};
 
 const DELAY: Duration = Duration::from_micros(25);
 

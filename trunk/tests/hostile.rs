@@ -7,10 +7,10 @@ mod net;
 #[path = "net/number.rs"]
 mod number;
 
+use angara_trunk::{Association, Config, Event, KeyRing, Refused};
 use net::Random;
 use number::number;
 use std::time::Duration;
-use trunk::{Association, Config, Event, KeyRing, Refused};
 
 /// A lossless line between two associations, that remembers what it carried.
 struct Line {

@@ -1,10 +1,10 @@
 //! Two associations over real sockets on this machine.
 
+use angara_trunk::socket::{Kind, Socket, open};
+use angara_trunk::{Association, Config, Event, Impairment, KeyRing};
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
-use trunk::socket::{Kind, Socket, open};
-use trunk::{Association, Config, Event, Impairment, KeyRing};
 
 struct End {
     association: Association,

@@ -24,7 +24,7 @@ cargo xtask uninstall [--prefix DIR] [--destdir DIR]
 
 fn main() -> ExitCode {
     match run(std::env::args().skip(1).collect()) {
-        Ok(text) => match abi::print::out(&text) {
+        Ok(text) => match angara_abi::print::out(&text) {
             Ok(()) => ExitCode::SUCCESS,
             Err(e) => fail(&format!("cannot write to standard output: {e}")),
         },
@@ -33,7 +33,7 @@ fn main() -> ExitCode {
 }
 
 fn fail(why: &str) -> ExitCode {
-    abi::complain!("xtask: {why}");
+    angara_abi::complain!("xtask: {why}");
     ExitCode::FAILURE
 }
 

@@ -4,12 +4,12 @@ use super::compare::{UDP_BANDWIDTH, UDP_BANDWIDTH_SEALED, UDP_RELAYED, UDP_RELAY
 use crate::error::Failed;
 use crate::example::Temporary;
 use crate::run::bind::Cores;
+use angara_trunk::socket::floor::{self, Work};
 use std::ffi::OsString;
 use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
-use trunk::socket::floor::{self, Work};
 
 /// How long the daemons may take to find each other.
 const LIMIT: Duration = Duration::from_secs(20);
@@ -107,7 +107,7 @@ pub(super) fn end(child: &mut Child) {
 
 /// What plain UDP does here, in the form of the program that measures.
 pub(super) fn floors() -> Result<String, Failed> {
-    let (kind, here) = (trunk::socket::Kind::Syscall, std::net::IpAddr::from([127, 0, 0, 1]));
+    let (kind, here) = (angara_trunk::socket::Kind::Syscall, std::net::IpAddr::from([127, 0, 0, 1]));
     let mut text = String::new();
     for (work, echo, stream) in
         [(Work::None, UDP_RELAYED, UDP_BANDWIDTH), (Work::Sealed, UDP_RELAYED_SEALED, UDP_BANDWIDTH_SEALED)]

@@ -7,8 +7,8 @@
 
 use crate::error::{self, Failed, say};
 use crate::report::table::Table;
+use angara_fabric::{Config, Effect, Fabric, InjectError, Op, Port, Source};
 use clap::Args;
-use fabric::{Config, Effect, Fabric, InjectError, Op, Port, Source};
 use serde_json::{Value, json};
 use std::process::Command;
 
@@ -340,10 +340,10 @@ impl Live {
     }
     /// Posts a write of 8 bytes; false if the port is busy.
     fn post(&mut self, from: usize, to: usize) -> Result<bool, Failed> {
-        let place = abi::desc::Place { region: abi::desc::Region::Heap, offset: 0 };
-        let (to, source, vc) = (self.ports[to], Source::Inline(&[1; 8]), abi::packet::Vc::Request);
+        let place = angara_abi::desc::Place { region: angara_abi::desc::Region::Heap, offset: 0 };
+        let (to, source, vc) = (self.ports[to], Source::Inline(&[1; 8]), angara_abi::packet::Vc::Request);
         let op = Op::Write { to, place, source, vc, adaptive: false };
-        match self.ring.inject(self.ports[from], 0, abi::account::Class::Put, op, 0, 0) {
+        match self.ring.inject(self.ports[from], 0, angara_abi::account::Class::Put, op, 0, 0) {
             Ok(()) => Ok(true),
             Err(InjectError::Busy) => Ok(false),
             Err(e) => Err(failure(format!("a write on a ring: {e}"))),
@@ -456,7 +456,7 @@ pub(crate) fn main(args: SimArgs) -> Result<u8, Failed> {
             "others": others, "check": checked.0, "check_met": checked.1}));
     };
     for row in ROWS.iter().filter(|row| wanted(row.name)) {
-        abi::complain!("{} ...", row.name);
+        angara_abi::complain!("{} ...", row.name);
         let (figures, checked) = measure(row, args.runs)?;
         let (unit, less) = (row.figure.unit(), row.figure.smaller_is_better());
         add(row.name, flags(row), figures, unit, row.demand, less, row.others, checked);

@@ -4,10 +4,10 @@ use super::{Control, block_on, runtime_dir, unexpected};
 use crate::args::WhereArgs;
 use crate::error::{self, Failed, say};
 use crate::report::table::{Table, bytes, count, ranges};
-use ::cluster::{self, Address, Cluster, blocks};
-use abi::msg::{ClusterStatus, LinkReport, PeerStatus, Reply, Request};
-use abi::print::plain_line;
-use abi::torus::Shape;
+use angara_abi::msg::{ClusterStatus, LinkReport, PeerStatus, Reply, Request};
+use angara_abi::print::plain_line;
+use angara_abi::torus::Shape;
+use angara_cluster::{self, Address, Cluster, blocks};
 use clap::{Args, Subcommand};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -106,7 +106,7 @@ pub(crate) fn main(args: ClusterArgs) -> Result<u8, Failed> {
 
 fn new_key(file: &Path) -> Result<u8, Failed> {
     let shown = file.display();
-    match cluster::create_key(file) {
+    match angara_cluster::create_key(file) {
         Ok(true) => Ok(0),
         Ok(false) => Err(Failed::usage(format!("{shown} exists already"), "give the new key a file of its own")),
         Err(e) => Err(Failed::runtime(format!("cannot write {shown}: {e}"), "give another FILE")),
@@ -152,7 +152,7 @@ fn init(args: &InitArgs) -> Result<u8, Failed> {
             "give --out another ending, such as .toml",
         ));
     }
-    let text = cluster::render(shape, &hosts, &cut, &name).map_err(cannot(&args.out))?;
+    let text = angara_cluster::render(shape, &hosts, &cut, &name).map_err(cannot(&args.out))?;
     let file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o644).open(&args.out);
     let mut file = file.map_err(|e| match e.kind() {
         std::io::ErrorKind::AlreadyExists => Failed::usage(
@@ -162,7 +162,7 @@ fn init(args: &InitArgs) -> Result<u8, Failed> {
         _ => cannot(&args.out)(e),
     })?;
     std::io::Write::write_all(&mut file, text.as_bytes()).map_err(cannot(&args.out))?;
-    let new = cluster::create_key(&key).map_err(cannot(&key))?;
+    let new = angara_cluster::create_key(&key).map_err(cannot(&key))?;
     // What was written is what every daemon will read.
     let written = Cluster::load(&args.out).map_err(|e| Failed::runtime(e.to_string(), "please report this"))?;
     written.load_keys().map_err(|e| Failed::runtime(e.to_string(), ""))?;
@@ -229,7 +229,7 @@ fn told(cluster: &Cluster, file: &Path, key: &Path, new: bool) -> String {
 fn links_of(shape: Shape) -> usize {
     let nodes = 0..shape.nodes() as u32;
     nodes
-        .map(|n| abi::torus::Direction::ALL.iter().filter(|&&d| shape.neighbour(n, d).is_some()).count())
+        .map(|n| angara_abi::torus::Direction::ALL.iter().filter(|&&d| shape.neighbour(n, d).is_some()).count())
         .sum::<usize>()
         / 2
 }
@@ -438,7 +438,7 @@ fn crossing_links(seen: &Seen, given: Option<Cluster>) -> Result<String, Failed>
         }
         let dir = c.dir.to_string();
         let link = seen.links.iter().find(|l| l.node == c.node && l.dir == dir);
-        let sum = |f: fn(&abi::account::Load) -> u64| link.map_or(0, |l| l.load.values().map(f).sum());
+        let sum = |f: fn(&angara_abi::account::Load) -> u64| link.map_or(0, |l| l.load.values().map(f).sum());
         table.row(&[
             from.clone(),
             at(c.node),
@@ -458,7 +458,7 @@ fn crossing_links(seen: &Seen, given: Option<Cluster>) -> Result<String, Failed>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use abi::msg::Flow;
+    use angara_abi::msg::Flow;
 
     #[test]
     fn hosts_are_names_addresses_or_both() {

@@ -3,8 +3,8 @@
 use super::{Control, block_on, runtime_dir, unexpected};
 use crate::args::WhereArgs;
 use crate::error::{Failed, say};
-use abi::fault::KINDS;
-use abi::msg::{Reply, Request};
+use angara_abi::fault::KINDS;
+use angara_abi::msg::{Reply, Request};
 use clap::Args;
 
 /// What may be asked for.

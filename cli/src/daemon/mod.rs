@@ -8,11 +8,11 @@ pub(crate) mod status;
 use crate::error::Failed;
 use crate::install;
 use crate::run::exec::Exec;
-use abi::launch::{CONTROL_SOCKET, default_runtime_dir};
-use abi::launch::{PRIVATE_PREFIX, private_parents};
-use abi::msg::{Event, Line, Reply, Request, Status};
-use abi::torus::Shape;
-use abi::trust::{Distrust, TrustedDir};
+use angara_abi::launch::{CONTROL_SOCKET, default_runtime_dir};
+use angara_abi::launch::{PRIVATE_PREFIX, private_parents};
+use angara_abi::msg::{Event, Line, Reply, Request, Status};
+use angara_abi::torus::Shape;
+use angara_abi::trust::{Distrust, TrustedDir};
 use rustix::net::{SocketFlags, SocketType};
 use rustix::process::{Resource, Signal, getrlimit};
 use std::collections::VecDeque;
@@ -150,14 +150,14 @@ impl Control {
             Reply::Status(status) => status,
             other => return Err(unexpected(&other)),
         };
-        if status.abi != abi::ABI_VERSION {
+        if status.abi != angara_abi::ABI_VERSION {
             return Err(Failed::runtime(
                 format!(
                     "the daemon (pid {}, version {}) speaks ABI version {}, this program {}",
                     status.pid,
                     status.version,
                     status.abi,
-                    abi::ABI_VERSION
+                    angara_abi::ABI_VERSION
                 ),
                 "restart the daemon from the same build as this program",
             ));
@@ -294,7 +294,7 @@ impl Private {
     /// Waits for it to end after its control connection closed, and makes sure nothing is left.
     pub(crate) async fn stop(mut self) {
         if timeout(STOP, self.child.wait()).await.is_err() {
-            abi::complain!("angara: the private daemon did not end by itself; killing it");
+            angara_abi::complain!("angara: the private daemon did not end by itself; killing it");
             let _ = self.child.start_kill();
             let _ = self.child.wait().await;
         }

@@ -6,11 +6,11 @@ use crate::error::{self, Failed, say};
 use crate::report::table::{Table, bytes};
 use crate::report::{self, heatmap};
 use crate::run::outcome::wait_lines;
-use abi::launch::CONTROL_SOCKET;
-use abi::launch::PRIVATE_PREFIX;
-use abi::msg::{LinkReport, Reply, Request, Status, Wait};
-use abi::print::plain_line;
-use abi::trust::{Distrust, TrustedDir};
+use angara_abi::launch::CONTROL_SOCKET;
+use angara_abi::launch::PRIVATE_PREFIX;
+use angara_abi::msg::{LinkReport, Reply, Request, Status, Wait};
+use angara_abi::print::plain_line;
+use angara_abi::trust::{Distrust, TrustedDir};
 use clap::Args;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -82,7 +82,7 @@ pub(crate) fn main(args: StatusArgs) -> Result<u8, Failed> {
                 Ok(seen) => found.push(seen),
                 Err(e) if args.runtime_dir.is_some() => return Err(e),
                 // It may have ended while we asked.
-                Err(e) => abi::complain!("angara: {}: {}", dir.display(), e.message),
+                Err(e) => angara_abi::complain!("angara: {}: {}", dir.display(), e.message),
             }
         }
         Ok((found, closed))

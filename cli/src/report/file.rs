@@ -6,7 +6,7 @@
 
 use super::RunReport;
 use crate::error::Failed;
-use abi::msg::PairReport;
+use angara_abi::msg::PairReport;
 use flate2::Compression;
 use flate2::read::MultiGzDecoder;
 use flate2::write::GzEncoder;
@@ -190,8 +190,8 @@ fn earlier(file: &Path) -> &'static str {
 mod tests {
     use super::*;
     use crate::report::tests::sample;
-    use abi::account::{Class, Traffic};
-    use abi::msg::Report;
+    use angara_abi::account::{Class, Traffic};
+    use angara_abi::msg::Report;
 
     /// Writes `pairs` in two pieces; the file that came out.
     fn written(name: &str, large: usize, pairs: &[PairReport]) -> PathBuf {

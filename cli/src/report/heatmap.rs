@@ -5,8 +5,8 @@
 //! lost without colour.
 
 use super::table::{short, terminal_width};
-use abi::msg::{LinkReport, PairReport};
-use abi::torus::{Direction, Shape};
+use angara_abi::msg::{LinkReport, PairReport};
+use angara_abi::torus::{Direction, Shape};
 use std::collections::HashMap;
 
 /// Blocks from nothing to the largest value.
@@ -145,7 +145,7 @@ fn pairs_within(pes: usize, pairs: &[PairReport], colour: bool, limit: Option<us
 #[cfg(test)]
 mod tests {
     use super::*;
-    use abi::account::{Class, Load, Traffic};
+    use angara_abi::account::{Class, Load, Traffic};
 
     fn link(shape: Shape, node: u32, dir: &str, flits: u64, up: bool) -> LinkReport {
         let to = shape.neighbour(node, dir.parse().unwrap()).unwrap();

@@ -11,11 +11,11 @@ pub(crate) use file::{Writer, check_writable, read};
 
 use crate::error::{Failed, print};
 use crate::run::options::{Bind, MapArg, Plan, RunArgs};
-use abi::account::{Class, Load};
-use abi::job::{Barrier, Collectives};
-use abi::msg::{LinkReport, PairReport, Report};
-use abi::print::plain_line;
-use abi::torus::Shape;
+use angara_abi::account::{Class, Load};
+use angara_abi::job::{Barrier, Collectives};
+use angara_abi::msg::{LinkReport, PairReport, Report};
+use angara_abi::print::plain_line;
+use angara_abi::torus::Shape;
 use clap::Args;
 use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
@@ -199,7 +199,7 @@ fn placement(t: &Report) -> String {
 fn classes(t: &Report) -> String {
     let mut table = Table::new(&["class", ">operations", ">packets", ">flits", ">payload bytes", ">returned bytes"]);
     for class in Class::ALL {
-        let mut sum = abi::account::Traffic::default();
+        let mut sum = angara_abi::account::Traffic::default();
         t.pairs.iter().filter(|p| p.class == class).for_each(|p| sum.add(p.traffic));
         if sum.ops > 0 {
             let both = [sum.out, sum.back];
@@ -320,8 +320,8 @@ pub(crate) fn heat(t: &Report, colour: bool) -> String {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use abi::account::Traffic;
-    use abi::msg::{BarrierReport, PairReport, Path as EnginePath};
+    use angara_abi::account::Traffic;
+    use angara_abi::msg::{BarrierReport, PairReport, Path as EnginePath};
 
     pub(crate) fn sample() -> RunReport {
         let shape: Shape = "2x2".parse().unwrap();

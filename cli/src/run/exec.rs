@@ -54,13 +54,13 @@ impl Exec<'_> {
 /// Becomes the program. `args` are those after [`MODE`].
 pub(crate) fn main(args: &[OsString]) -> ! {
     let [death, parent, cores, foreground, file, argv0, rest @ ..] = args else {
-        abi::complain!("angara: `{MODE}` is internal; use `angara run`");
+        angara_abi::complain!("angara: `{MODE}` is internal; use `angara run`");
         exit(2)
     };
     let number = |s: &OsStr| s.to_str().and_then(|s| s.parse::<i32>().ok());
     let death = number(death).and_then(Signal::from_named_raw);
     if let Err(e) = set_parent_process_death_signal(death) {
-        abi::complain!("angara: cannot tie this process to its launcher: {e}");
+        angara_abi::complain!("angara: cannot tie this process to its launcher: {e}");
     }
     // The launcher may have died before the line above: then nobody is going to send the signal.
     if getppid().map(Pid::as_raw_pid) != number(parent) {
@@ -78,7 +78,7 @@ pub(crate) fn main(args: &[OsString]) -> ! {
     let error = Command::new(PathBuf::from(file)).arg0(argv0).args(rest).exec();
     let shown = Path::new(file).display();
     // ENOENT for a file that was there a moment ago means its interpreter is missing.
-    abi::complain!("angara: cannot execute {shown}: {error}{}", hint(&error, Path::new(file)));
+    angara_abi::complain!("angara: cannot execute {shown}: {error}{}", hint(&error, Path::new(file)));
     exit(if error.kind() == std::io::ErrorKind::NotFound && !Path::new(file).exists() { 127 } else { 126 })
 }
 

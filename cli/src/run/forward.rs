@@ -193,7 +193,9 @@ pub(crate) async fn copy_input(mut to: ChildStdin) {
     };
     if let Err(e) = std::thread::Builder::new().name("input".into()).spawn(body) {
         // PE 0 sees the end of its input.
-        abi::complain!("angara: standard input does not reach PE 0: {e}; raise the limit on processes (ulimit -u)");
+        angara_abi::complain!(
+            "angara: standard input does not reach PE 0: {e}; raise the limit on processes (ulimit -u)"
+        );
     }
     while let Some(bytes) = receive.recv().await {
         if to.write_all(&bytes).await.is_err() {

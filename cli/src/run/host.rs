@@ -10,9 +10,9 @@ use super::{Created, create, end, own, place};
 use crate::args::run_args;
 use crate::daemon;
 use crate::error::Failed;
-use ::cluster::Cluster;
-use abi::msg::{Event, Reply, Request};
-use abi::torus::NodeId;
+use angara_abi::msg::{Event, Reply, Request};
+use angara_abi::torus::NodeId;
+use angara_cluster::Cluster;
 use std::ffi::OsString;
 use std::io::Write;
 use std::os::fd::AsFd;
@@ -58,7 +58,7 @@ pub(crate) fn main(args: &[OsString]) -> ! {
 /// A process group of its own: an interrupt from the terminal is for the PEs, whose end is noticed.
 fn start_again(pes: &OsString, hosts: &OsString) -> Result<(), Failed> {
     // What PE 0 has open is not for whoever stays, who would keep others waiting for the end of a pipe.
-    abi::trust::keep_descriptors();
+    angara_abi::trust::keep_descriptors();
     let started = Command::new("/proc/self/exe").arg(MODE).arg(pes).arg(hosts).arg(STAY).process_group(0).spawn();
     started.map(drop).map_err(|e| Failed::runtime(format!("cannot start angara again: {e}"), "see `ulimit -u`"))
 }
@@ -140,7 +140,7 @@ async fn keep(place: &mut place::Place, job: u32, input: &mut Receiver) {
                     None => {}
                 },
                 None => {
-                    abi::complain!("angara: the daemon of this job has ended, and the job with it; see its log");
+                    angara_abi::complain!("angara: the daemon of this job has ended, and the job with it; see its log");
                     place.alive = false;
                     return;
                 }
@@ -167,25 +167,27 @@ fn patience(event: &Event) -> Option<Duration> {
             let why = if reason.is_empty() { String::new() } else { format!(": {reason}") };
             // Of a success nothing needs saying.
             if *status != 0 || !orderly {
-                abi::complain!("angara: PE {pe} ended the job with status {status}{why}");
+                angara_abi::complain!("angara: PE {pe} ended the job with status {status}{why}");
             }
             return Some(if *orderly { EXIT_GRACE } else { GRACE });
         }
         Event::PeLost { pe, finalized: true, .. } => {
-            abi::complain!("angara: PE {pe} exited after shmem_finalize while others waited for it; the job was ended");
+            angara_abi::complain!(
+                "angara: PE {pe} exited after shmem_finalize while others waited for it; the job was ended"
+            );
         }
         Event::PeLost { pe, .. } => {
-            abi::complain!("angara: PE {pe} left the job without shmem_finalize; the job was ended");
+            angara_abi::complain!("angara: PE {pe} left the job without shmem_finalize; the job was ended");
         }
         Event::HostLost { host, reason, .. } => {
-            abi::complain!("angara: host {host} was lost: {reason}; the job was ended");
+            angara_abi::complain!("angara: host {host} was lost: {reason}; the job was ended");
         }
         Event::DaemonEnds { reason, .. } => {
-            abi::complain!("angara: the daemon of this job {reason}; the job was ended");
+            angara_abi::complain!("angara: the daemon of this job {reason}; the job was ended");
             return None;
         }
         Event::ChannelError { pe, reason, .. } => {
-            abi::complain!("angara: the adapter stopped serving PE {pe}: {reason}");
+            angara_abi::complain!("angara: the adapter stopped serving PE {pe}: {reason}");
             return None;
         }
     }
@@ -195,7 +197,7 @@ fn patience(event: &Event) -> Option<Duration> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ::cluster::{blocks, create_key, render};
+    use angara_cluster::{blocks, create_key, render};
 
     #[test]
     fn pes_are_placed_on_the_hosts_where_the_launcher_started_them() {

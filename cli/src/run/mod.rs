@@ -26,8 +26,8 @@ mod wrap;
 use crate::daemon;
 use crate::error::{Failed, no_thread};
 use crate::report::{self, RunReport, Writer};
-use abi::launch::Launch;
-use abi::msg::{Reply, Request};
+use angara_abi::launch::Launch;
+use angara_abi::msg::{Reply, Request};
 use forward::{Input, Output, copy_input};
 use options::{Plan, RunArgs};
 use outcome::{Cause, Seen};
@@ -108,7 +108,7 @@ async fn run_on(
         None => "ok".to_string(),
         Some(None) => "ended early".into(),
         Some(Some(text)) => {
-            abi::complain!("angara: {text}");
+            angara_abi::complain!("angara: {text}");
             text
         }
     };
@@ -218,7 +218,7 @@ async fn write_report(
     }
     let written = writer.finish()?;
     if written != file && !args.quiet {
-        abi::complain!("angara: the report is large, so it is compressed: {}", written.display());
+        angara_abi::complain!("angara: the report is large, so it is compressed: {}", written.display());
     }
     Ok(())
 }
@@ -227,10 +227,10 @@ async fn write_report(
 struct Created {
     job: u32,
     key: String,
-    placement: Vec<abi::torus::NodeId>,
-    cores: abi::msg::CoreAdvice,
+    placement: Vec<angara_abi::torus::NodeId>,
+    cores: angara_abi::msg::CoreAdvice,
     /// PEs on other hosts.
-    remote: Vec<abi::msg::JobHost>,
+    remote: Vec<angara_abi::msg::JobHost>,
 }
 
 /// Sets the faults and creates the job.

@@ -2,12 +2,12 @@
 
 use super::wrap::{self, Wrap};
 use crate::error::Failed;
-use abi::env::{DEFAULT_HEAP, parse_size, symmetric_size};
-use abi::fault::{KINDS, examples};
-use abi::job::{Barrier, Collectives, PES_MAX};
-use abi::launch::ENV_TIMEOUT;
-use abi::msg::{JobSpec, Map, Path as EnginePath};
-use abi::torus::{NodeId, Shape};
+use angara_abi::env::{DEFAULT_HEAP, parse_size, symmetric_size};
+use angara_abi::fault::{KINDS, examples};
+use angara_abi::job::{Barrier, Collectives, PES_MAX};
+use angara_abi::launch::ENV_TIMEOUT;
+use angara_abi::msg::{JobSpec, Map, Path as EnginePath};
+use angara_abi::torus::{NodeId, Shape};
 use clap::{Args, ValueEnum, ValueHint};
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
@@ -159,13 +159,13 @@ impl FromStr for MapArg {
 }
 
 fn torus(s: &str) -> Result<Shape, String> {
-    let shape: Shape = s.parse().map_err(|e: abi::torus::ShapeError| e.to_string())?;
+    let shape: Shape = s.parse().map_err(|e: angara_abi::torus::ShapeError| e.to_string())?;
     if shape.is_torus() { Ok(shape) } else { Err("this is a mesh; use --mesh".into()) }
 }
 
 fn mesh(s: &str) -> Result<Shape, String> {
     let sizes = s.strip_prefix("mesh:").unwrap_or(s);
-    format!("mesh:{sizes}").parse().map_err(|e: abi::torus::ShapeError| e.to_string())
+    format!("mesh:{sizes}").parse().map_err(|e: angara_abi::torus::ShapeError| e.to_string())
 }
 
 /// Machines with published shapes: Desmos and Angara-K1 (paper 002, section 3).
@@ -196,7 +196,7 @@ fn word<T: for<'a> Deserialize<'a>>(s: &str, known: &str) -> Result<T, String> {
 fn seconds(s: &str) -> Result<Duration, String> {
     let time = match s.parse::<f64>() {
         Ok(n) => Duration::try_from_secs_f64(n).ok(),
-        Err(_) => abi::text::time(s).map(|ps| Duration::from_nanos(ps / 1000)),
+        Err(_) => angara_abi::text::time(s).map(|ps| Duration::from_nanos(ps / 1000)),
     };
     time.filter(|t| !t.is_zero())
         .ok_or_else(|| format!("`{s}` is not a time; write seconds above 0, such as 30 or 0.5, or 2m"))

@@ -1,7 +1,7 @@
 //! Why a job ended, what to say about it, and the exit code.
 
-use abi::msg::Wait;
-use abi::torus::{NodeId, Shape};
+use angara_abi::msg::Wait;
+use angara_abi::torus::{NodeId, Shape};
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 

@@ -3,9 +3,9 @@
 use super::options::{Plan, RunArgs};
 use crate::daemon::{Control, Private, runtime_dir, unexpected};
 use crate::error::Failed;
-use abi::fault::place_of;
-use abi::msg::{Reply, Request, Status, Wait};
-use abi::torus::Shape;
+use angara_abi::fault::place_of;
+use angara_abi::msg::{Reply, Request, Status, Wait};
+use angara_abi::torus::Shape;
 use std::path::{Path, PathBuf};
 
 /// Where the job runs.
@@ -49,7 +49,7 @@ pub(crate) async fn find(args: &RunArgs, plan: &Plan) -> Result<Place, Failed> {
         false => Ok(None),
     };
     let running = running.unwrap_or_else(|distrust| {
-        abi::complain!("angara: {distrust}; this run gets a daemon of its own. Try: {}", distrust.remedy());
+        angara_abi::complain!("angara: {distrust}; this run gets a daemon of its own. Try: {}", distrust.remedy());
         None
     });
     if let Some(mut control) = running {
@@ -116,7 +116,7 @@ async fn in_cluster(file: &Path, dir: PathBuf, plan: &Plan) -> Result<Place, Fai
 
 fn say(args: &RunArgs, text: String) {
     if !args.quiet {
-        abi::complain!("angara: {text}");
+        angara_abi::complain!("angara: {text}");
     }
 }
 

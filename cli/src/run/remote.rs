@@ -14,8 +14,8 @@ use super::wrap::{self, Wrap};
 use super::{bind, options::Bind, own};
 use crate::daemon::{Control, runtime};
 use crate::error::{Failed, no_thread};
-use abi::launch::Launch;
-use abi::msg::{CoreAdvice, JobHost, Request};
+use angara_abi::launch::Launch;
+use angara_abi::msg::{CoreAdvice, JobHost, Request};
 use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -37,7 +37,7 @@ const FRAME_MAX: usize = 8 << 20;
 /// Frames waiting for the stream.
 const QUEUE: usize = 16;
 /// Variables that mean something on one host only.
-const OWN: [&str; 3] = ["XDG_RUNTIME_DIR", "HOSTNAME", abi::launch::ENV_RUNTIME_DIR];
+const OWN: [&str; 3] = ["XDG_RUNTIME_DIR", "HOSTNAME", angara_abi::launch::ENV_RUNTIME_DIR];
 
 /// Kinds of frames, to the agent ...
 mod to {
@@ -360,7 +360,7 @@ async fn begin(
     let cores = bind::assign(start.bind, &bind::Cores::here(), start.pes.len(), &start.cores);
     let mut stdin = None;
     for (index, &pe) in start.pes.iter().enumerate() {
-        let runtime_dir = abi::launch::default_runtime_dir();
+        let runtime_dir = angara_abi::launch::default_runtime_dir();
         let launch = Launch { runtime_dir, job: start.job, key: start.key.clone(), pe, pes: start.all };
         let own = cores.as_ref().map(|c| &c[index][..]);
         let input = if pe == 0 { Input::Copy } else { Input::Nothing };

@@ -1,7 +1,7 @@
 //! Signals the launcher acts on.
 
 use crate::error::Failed;
-use ::cluster::signals::ignored_signals;
+use angara_cluster::signals::ignored_signals;
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 

@@ -5,7 +5,7 @@ use super::forward::{Chunk, Input, pump};
 use super::remote::signal_frame;
 use super::terminal::{self, Terminal};
 use super::wrap::{self, Wrap};
-use abi::launch::Launch;
+use angara_abi::launch::Launch;
 use rustix::process::{
     Pid, PidfdFlags, Resource, Rlimit, Signal, getrlimit, kill_process_group, pidfd_open, pidfd_send_signal, setrlimit,
 };

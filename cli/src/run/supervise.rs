@@ -5,7 +5,7 @@ use super::outcome::{self, Cause, Seen, decide, exit_code};
 use super::place::Place;
 use super::signals::{Signals, Wish};
 use super::spawn::{End, Processes};
-use abi::msg::{Event, Wait};
+use angara_abi::msg::{Event, Wait};
 use rustix::process::Signal;
 use std::collections::HashSet;
 use std::time::Duration;
@@ -156,7 +156,9 @@ impl Watch<'_> {
             format!("{} on {place}", outcome::show_pes(pes))
         });
         let left = left.collect::<Vec<_>>().join(", ");
-        abi::complain!("angara: {left} did not end within {GONE:?} of being killed; look for what is left there");
+        angara_abi::complain!(
+            "angara: {left} did not end within {GONE:?} of being killed; look for what is left there"
+        );
     }
 
     async fn ended(&mut self, pe: u32, end: End) {
@@ -240,7 +242,7 @@ impl Watch<'_> {
                 self.end(Cause::Daemon(format!("the daemon (pid {}) {reason}", self.place.pid))).await;
             }
             Some(Event::ChannelError { pe, reason, .. }) => {
-                abi::complain!("angara: the adapter stopped serving PE {pe}: {reason}");
+                angara_abi::complain!("angara: the adapter stopped serving PE {pe}: {reason}");
             }
         }
     }

@@ -3,7 +3,7 @@
 use super::state::Adapters;
 use crate::packet::flag;
 use crate::types::*;
-use abi::PAYLOAD_MAX;
+use angara_abi::PAYLOAD_MAX;
 use bytes::Bytes;
 
 impl Adapters {

@@ -13,10 +13,10 @@ use crate::chip::{Injected, Kind};
 use crate::packet::{Detail, Packet, flag, flits_for, rate};
 use crate::routes::NONE;
 use crate::types::*;
-use abi::PAYLOAD_MAX;
-use abi::account::READ_MAX;
-use abi::desc::Place;
-use abi::packet::{PacketType, Vc};
+use angara_abi::PAYLOAD_MAX;
+use angara_abi::account::READ_MAX;
+use angara_abi::desc::Place;
+use angara_abi::packet::{PacketType, Vc};
 
 /// Packets of the longest train.
 const TRAIN_PACKETS: u32 = (READ_MAX / PAYLOAD_MAX) as u32;
@@ -146,8 +146,8 @@ impl Adapters {
             return Step::Wait;
         }
         let kind = match (amo, result) {
-            (abi::desc::AmoOp::Add, None) => PacketType::AtomicAdd,
-            (abi::desc::AmoOp::Xor, None) => PacketType::AtomicXor,
+            (angara_abi::desc::AmoOp::Add, None) => PacketType::AtomicAdd,
+            (angara_abi::desc::AmoOp::Xor, None) => PacketType::AtomicXor,
             _ => PacketType::Service,
         };
         let mut p = self.packet_of(port, op, kind, to, place);

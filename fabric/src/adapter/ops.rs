@@ -2,9 +2,9 @@
 
 use crate::routes::NONE;
 use crate::types::{JobId, Op, Port, Source, Tick};
-use abi::account::Class;
-use abi::desc::{AmoOp, Place};
-use abi::packet::{ReduceElem, ReduceOp, Vc};
+use angara_abi::account::Class;
+use angara_abi::desc::{AmoOp, Place};
+use angara_abi::packet::{ReduceElem, ReduceOp, Vc};
 
 /// Most operations at once in one fabric.
 const OPS_MAX: usize = 1 << 20;

@@ -5,7 +5,7 @@ use super::ports::PortState;
 use crate::chip::Chip;
 use crate::routes::NONE;
 use crate::types::*;
-use abi::torus::NodeId;
+use angara_abi::torus::NodeId;
 use std::collections::{BTreeMap, VecDeque};
 
 /// Packets sent, by target.

@@ -22,8 +22,8 @@ use crate::packet::{Packet, flag};
 use crate::routes::NONE;
 use crate::routes::Routes;
 use crate::types::*;
-use abi::packet::{PacketType, Vc};
-use abi::torus::{NodeId, Shape};
+use angara_abi::packet::{PacketType, Vc};
+use angara_abi::torus::{NodeId, Shape};
 
 const REQUEST: u8 = 1 << Vc::Request as u8;
 const RESPONSE: u8 = 1 << Vc::Response as u8;

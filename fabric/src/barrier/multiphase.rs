@@ -21,8 +21,8 @@ use crate::chip::layout::{DATA_VCS, OUT_EJECT, Q_INJECT, Q_SPECIAL};
 use crate::packet::{Packet, flag};
 use crate::routes::{DIRS, NONE};
 use crate::types::*;
-use abi::packet::PacketType;
-use abi::torus::NodeId;
+use angara_abi::packet::PacketType;
+use angara_abi::torus::NodeId;
 
 impl Barriers {
     /// Sends markers through the injection queues.

@@ -6,7 +6,7 @@ use super::state::{Barriers, Heard, Member, Stage};
 use crate::adapter::Adapters;
 use crate::chip::Kind;
 use crate::types::*;
-use abi::torus::NodeId;
+use angara_abi::torus::NodeId;
 
 impl Barriers {
     /// The longest route in use between nodes of the job: K of its barriers. 0 for one node.

@@ -6,9 +6,9 @@ use super::state::Chip;
 use crate::packet::{Detail, Frame, Meta, encode, flag};
 use crate::routes::{NONE, link_index};
 use crate::types::{JobId, Link, Tick};
-use abi::FLIT_BYTES;
-use abi::packet::{PacketType, Vc};
-use abi::torus::NodeId;
+use angara_abi::FLIT_BYTES;
+use angara_abi::packet::{PacketType, Vc};
+use angara_abi::torus::NodeId;
 use bytes::Bytes;
 
 impl Chip {

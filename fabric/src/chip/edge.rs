@@ -12,7 +12,7 @@
 use crate::packet::{Frame, NO_QUEUE, Packets, RETAINED};
 use crate::routes::NONE;
 use crate::types::{JobId, Tick};
-use abi::torus::NodeId;
+use angara_abi::torus::NodeId;
 use std::collections::{BTreeMap, VecDeque};
 
 /// Of a stream: one end, which is here, the other one, the channel of its class.

@@ -16,8 +16,8 @@ use crate::fault::Impairment;
 use crate::packet::{NO_QUEUE, encode, flag, rate};
 use crate::rng::{Purpose, below, draw};
 use crate::types::{Link, Tick};
-use abi::packet;
-use abi::torus::{Direction, NodeId};
+use angara_abi::packet;
+use angara_abi::torus::{Direction, NodeId};
 use std::collections::{BTreeMap, VecDeque};
 
 /// Failures in a row after which a link goes down.

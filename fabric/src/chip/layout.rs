@@ -6,7 +6,7 @@
 //! and barrier units. Outputs: one per direction, then the ejection channels. The tables here answer
 //! what a queue number means, so that nobody else computes with it.
 
-use abi::packet::Vc;
+use angara_abi::packet::Vc;
 
 /// Virtual channels of a link.
 pub(crate) const VCS: usize = 5;

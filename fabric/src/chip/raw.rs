@@ -14,7 +14,7 @@ use super::state::Chip;
 use crate::packet::{Detail, NO_QUEUE, Packet, flag};
 use crate::routes::{NONE, Way};
 use crate::types::Tick;
-use abi::packet::PacketType;
+use angara_abi::packet::PacketType;
 use std::collections::VecDeque;
 
 /// What simulated packets leave behind.

@@ -19,7 +19,7 @@ use super::state::Chip;
 use crate::packet::{NO_QUEUE, Packet, flag, rate};
 use crate::routes::{NONE, Routes};
 use crate::types::Blame;
-use abi::packet::{PacketType, Vc};
+use angara_abi::packet::{PacketType, Vc};
 use std::collections::BTreeSet;
 
 impl Chip {

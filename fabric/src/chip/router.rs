@@ -15,7 +15,7 @@ use super::state::{Chip, Injected, Notice};
 use crate::packet::{NO_QUEUE, flag, rate};
 use crate::routes::{NONE, Way};
 use crate::types::Tick;
-use abi::packet::PacketType;
+use angara_abi::packet::PacketType;
 
 impl Chip {
     /// Number of the link leaving `node` in direction `dir`.

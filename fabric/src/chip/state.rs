@@ -15,7 +15,7 @@ use crate::packet::{Packets, Payloads};
 
 use crate::routes::{Net, Routes};
 use crate::types::Tick;
-use abi::torus::NodeId;
+use angara_abi::torus::NodeId;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -117,7 +117,7 @@ impl Chip {
         plan.owned.iter().flatten().for_each(|node| owned[*node as usize] = true);
         let lay = Layout::new(net.dirs, plan.channels, plan.adapter);
         let split = plan.adapter && owned.contains(&false);
-        let unit = if plan.units_are_flits { abi::PACKET_FLITS_MAX } else { 1 };
+        let unit = if plan.units_are_flits { angara_abi::PACKET_FLITS_MAX } else { 1 };
         let (data, tree) = (params.slots as usize * unit, params.collective_slots as usize);
         let tree = if plan.adapter { tree } else { 0 };
         let slots = Slots::new(nodes * lay.outs, [data, data, data, tree, tree]);

@@ -3,7 +3,7 @@
 use crate::config::FlitTime;
 use crate::packet::rate;
 use crate::types::Tick;
-use abi::PACKET_FLITS_MAX;
+use angara_abi::PACKET_FLITS_MAX;
 
 /// Tables of what happens most often.
 #[derive(Debug)]

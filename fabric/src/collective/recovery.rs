@@ -11,7 +11,7 @@ use super::state::{CREDIT_EVERY, Member, Tree, Trees, ports_at};
 use super::tree::{TreeRows, build, validate};
 use crate::adapter::Adapters;
 use crate::types::{Blame, Effect, Link, NetError};
-use abi::{REDUCES, TREES};
+use angara_abi::{REDUCES, TREES};
 use std::collections::BTreeMap;
 
 impl Trees {

@@ -1,7 +1,7 @@
 //! The Reducer's memory: one slot per (TreeId, ReduceId) and the arithmetic on data flits.
 
 use crate::routes::NONE;
-use abi::packet::{ReduceElem, ReduceOp};
+use angara_abi::packet::{ReduceElem, ReduceOp};
 
 /// One reduction under way at one node.
 #[derive(Clone, Copy, Debug)]

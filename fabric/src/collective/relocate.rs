@@ -13,8 +13,8 @@ use super::tree::build;
 use crate::adapter::Adapters;
 use crate::packet::Detail;
 use crate::routes::NONE;
-use abi::packet::{ReduceElem, ReduceOp};
-use abi::{PAYLOAD_MAX, REDUCES};
+use angara_abi::packet::{ReduceElem, ReduceOp};
+use angara_abi::{PAYLOAD_MAX, REDUCES};
 use std::collections::{BTreeMap, BTreeSet};
 
 impl Trees {

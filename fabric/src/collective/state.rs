@@ -3,7 +3,7 @@
 use super::reducer::Slot;
 use super::tree::{TreeRow, TreeRows};
 use crate::types::{JobId, Port, Tick};
-use abi::TREES;
+use angara_abi::TREES;
 use std::collections::{BTreeMap, VecDeque};
 
 /// Results after which a parent tells its children (paper 000, section 2.4).

@@ -10,9 +10,9 @@ use crate::chip::layout::{OUT_EJECT, Q_CREDIT, Q_INJECT};
 use crate::packet::{Detail, NO_OP, Packet, flag, rate};
 use crate::routes::NONE;
 use crate::types::*;
-use abi::packet::{PacketType, Vc};
-use abi::torus::NodeId;
-use abi::{REDUCES, TREES};
+use angara_abi::packet::{PacketType, Vc};
+use angara_abi::torus::NodeId;
+use angara_abi::{REDUCES, TREES};
 use std::collections::{BTreeMap, VecDeque};
 
 const UP: usize = Vc::Up as usize;
@@ -188,11 +188,12 @@ impl Trees {
                 let kind = if root { PacketType::BcastDown } else { PacketType::BcastUp };
                 p = host.packet_of(port, op, kind, host.ports[port].port, place);
                 p.vc = if root { DOWN } else { UP } as u8;
-                p.detail = self.tree_detail(tree, 0, abi::packet::ReduceOp::Sum, abi::packet::ReduceElem::I32);
+                p.detail =
+                    self.tree_detail(tree, 0, angara_abi::packet::ReduceOp::Sum, angara_abi::packet::ReduceElem::I32);
             }
             _ => p.flags |= flag::DEAD,
         }
-        p.class = abi::account::Class::Sync as u8;
+        p.class = angara_abi::account::Class::Sync as u8;
         let len = host.ops[op].len;
         host.fill(&mut p, op, len as u16, source.is_some());
         host.ops[op].done = len;
@@ -200,7 +201,13 @@ impl Trees {
         true
     }
 
-    fn tree_detail(&self, tree: u8, reduce: u8, op: abi::packet::ReduceOp, elem: abi::packet::ReduceElem) -> Detail {
+    fn tree_detail(
+        &self,
+        tree: u8,
+        reduce: u8,
+        op: angara_abi::packet::ReduceOp,
+        elem: angara_abi::packet::ReduceElem,
+    ) -> Detail {
         Detail::Tree { tree, reduce, op, elem, generation: self.generation(tree) }
     }
 
@@ -384,7 +391,7 @@ impl Trees {
         (p.src, p.dst, p.job, p.flits) = (node, node, job, 3);
         p.vc = DOWN as u8;
         p.ready = host.chip.now;
-        p.detail = self.tree_detail(tree, 0, abi::packet::ReduceOp::Sum, abi::packet::ReduceElem::I32);
+        p.detail = self.tree_detail(tree, 0, angara_abi::packet::ReduceOp::Sum, angara_abi::packet::ReduceElem::I32);
         let h = host.chip.packets.alloc(p);
         host.chip.append(node, Q_CREDIT, h);
     }

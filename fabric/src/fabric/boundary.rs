@@ -6,8 +6,8 @@ use crate::chip::layout::UP;
 use crate::packet::{Decoder, Frame, FrameError, flag};
 use crate::routes::{NONE, link_index};
 use crate::types::{JobId, Link, Tick};
-use abi::packet;
-use abi::torus::Direction;
+use angara_abi::packet;
+use angara_abi::torus::Direction;
 
 impl Fabric {
     /// Links with exactly one end here, as their senders name them. [`Fabric::poll_transmit`]

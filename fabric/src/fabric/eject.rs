@@ -7,10 +7,10 @@ use super::Fabric;
 use crate::packet::{Detail, Packet, flag, flits_for};
 use crate::routes::NONE;
 use crate::types::*;
-use abi::PAYLOAD_MAX;
-use abi::desc::{Place, Region};
-use abi::packet::{PacketType, Vc};
-use abi::torus::NodeId;
+use angara_abi::PAYLOAD_MAX;
+use angara_abi::desc::{Place, Region};
+use angara_abi::packet::{PacketType, Vc};
+use angara_abi::torus::NodeId;
 use bytes::Bytes;
 
 impl Fabric {

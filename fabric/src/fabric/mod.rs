@@ -19,9 +19,9 @@ use crate::fault::{Fault, FaultError, FaultKind, Faults, Impairment, check_link}
 use crate::routes::{NONE, Net, Route, Routes, link_index};
 use crate::split::Split;
 use crate::types::*;
-use abi::account::{CLASSES, Load};
-use abi::packet::PacketType;
-use abi::torus::{NodeId, Shape};
+use angara_abi::account::{CLASSES, Load};
+use angara_abi::packet::PacketType;
+use angara_abi::torus::{NodeId, Shape};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

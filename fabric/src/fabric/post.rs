@@ -3,10 +3,10 @@
 use super::Fabric;
 use crate::adapter::OpRecord;
 use crate::types::*;
-use abi::PAYLOAD_MAX;
-use abi::account::Class;
-use abi::packet::Vc;
-use abi::torus::NodeId;
+use angara_abi::PAYLOAD_MAX;
+use angara_abi::account::Class;
+use angara_abi::packet::Vc;
+use angara_abi::torus::NodeId;
 
 impl Fabric {
     /// Checks an operation against what the adapter accepts.

@@ -28,9 +28,9 @@ use crate::fault::FaultError;
 use crate::packet::{flag, rate};
 use crate::split::Ledger;
 use crate::types::{Blame, Effect, JobId, NetError, OpFault};
-use abi::account::READ_MAX;
-use abi::packet::PacketType;
-use abi::torus::NodeId;
+use angara_abi::account::READ_MAX;
+use angara_abi::packet::PacketType;
+use angara_abi::torus::NodeId;
 use std::collections::BTreeSet;
 
 impl Fabric {

@@ -4,7 +4,7 @@ use super::kinds::{Fault, FaultError, FaultKind, Impair, Impairment};
 use crate::chip::{Chip, Kind};
 use crate::routes::{DIRS, NONE, Net};
 use crate::types::{Blame, Link, Tick};
-use abi::torus::Direction;
+use angara_abi::torus::Direction;
 
 /// Whether there is such a link.
 pub(crate) fn check_link(net: &Net, link: &Link) -> Result<(), FaultError> {

@@ -1,9 +1,9 @@
 //! Kinds of faults: dead links and nodes, links that packets do not cross as they should.
 
 use crate::types::{Link, Tick};
-pub use abi::fault::Impair;
-use abi::fault::{Effect, Failing, KINDS, Place, Site, examples};
-use abi::torus::{NodeId, Shape};
+pub use angara_abi::fault::Impair;
+use angara_abi::fault::{Effect, Failing, KINDS, Place, Site, examples};
+use angara_abi::torus::{NodeId, Shape};
 use std::fmt;
 
 /// Something that is wrong with the network.
@@ -80,7 +80,7 @@ impl Impairment {
     }
     /// Time of so many flits at the rate.
     pub(crate) fn span(&self, flits: u16) -> Tick {
-        if self.rate == 0 { 0 } else { (flits as u64 * abi::FLIT_BYTES as u64 * SECOND).div_ceil(self.rate) }
+        if self.rate == 0 { 0 } else { (flits as u64 * angara_abi::FLIT_BYTES as u64 * SECOND).div_ceil(self.rate) }
     }
 }
 
@@ -139,11 +139,11 @@ fn forms() -> String {
 }
 
 impl Fault {
-    /// Reads one of the faults that [`abi::fault`] describes: a link or node that is down, or what befalls the packets of a
+    /// Reads one of the faults that [`angara_abi::fault`] describes: a link or node that is down, or what befalls the packets of a
     /// link or of every one, from the beginning or from a time such as `@2ms` on.
     pub fn parse(text: &str, shape: &Shape) -> Result<Fault, FaultError> {
         let form = |why: String| FaultError::Form { text: text.to_string(), why };
-        let command = abi::fault::parse(text, shape).map_err(|mistake| form(mistake.why))?;
+        let command = angara_abi::fault::parse(text, shape).map_err(|mistake| form(mistake.why))?;
         let Place::Site(site) = command.place else {
             return Err(form("it is about neither a link nor a node".into()));
         };

@@ -1,18 +1,18 @@
 //! Packets as flits: what links with errors really send and what crosses a boundary.
 //!
 //! Inside, a packet is a slab entry; on a link whose checksum matters it is the exact sequence of
-//! flits `abi::packet` defines. A boundary frame carries those flits and, beside them, what the
+//! flits `angara_abi::packet` defines. A boundary frame carries those flits and, beside them, what the
 //! header has no bits for (job, class, source endpoint, timing).
 
 use super::frame::{FrameError, Meta};
 use super::payloads::Payloads;
 use super::slab::{Detail, Packet, flag, flits_for, rate};
 use crate::routes::{NONE, Net, Way};
-use abi::account::READ_MAX;
-use abi::desc::{AmoOp, Place, Region};
-use abi::packet::{self, Address, Flit, Header, PacketType, ReduceElem, ReduceOp, Tail, Vc};
-use abi::torus::{Coords, Direction, NodeId};
-use abi::{FLIT_BYTES, PACKET_FLITS_MAX, PAYLOAD_MAX, TREES};
+use angara_abi::account::READ_MAX;
+use angara_abi::desc::{AmoOp, Place, Region};
+use angara_abi::packet::{self, Address, Flit, Header, PacketType, ReduceElem, ReduceOp, Tail, Vc};
+use angara_abi::torus::{Coords, Direction, NodeId};
+use angara_abi::{FLIT_BYTES, PACKET_FLITS_MAX, PAYLOAD_MAX, TREES};
 use bytes::Bytes;
 
 fn place_bits(p: Place) -> u128 {
@@ -20,7 +20,10 @@ fn place_bits(p: Place) -> u128 {
 }
 
 fn place_of(bits: u128) -> Option<Place> {
-    Some(Place { region: Region::from_bits(bits as u8 & 63)?, offset: (bits >> 16) as u64 & abi::desc::OFFSET_MAX })
+    Some(Place {
+        region: Region::from_bits(bits as u8 & 63)?,
+        offset: (bits >> 16) as u64 & angara_abi::desc::OFFSET_MAX,
+    })
 }
 
 /// The packet as flits, sealed, with `sequence` as its link sequence number.
@@ -105,7 +108,7 @@ impl Decoder<'_> {
         let mut p = Packet::new(header.kind);
         p.dst = self.net.shape.id(header.dst).ok_or(FrameError::Content("target outside the network"))?;
         p.src = tail.src as u32;
-        if p.src as usize >= self.net.nodes || meta.class >= abi::account::CLASSES as u8 {
+        if p.src as usize >= self.net.nodes || meta.class >= angara_abi::account::CLASSES as u8 {
             return Err(FrameError::Content("source outside the network or unknown class"));
         }
         p.vc = header.vc as u8;

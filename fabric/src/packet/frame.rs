@@ -1,8 +1,8 @@
 //! What crosses a boundary link.
 
 use crate::types::{JobId, Link};
-use abi::packet::{self, Vc};
-use abi::torus::NodeId;
+use angara_abi::packet::{self, Vc};
+use angara_abi::torus::NodeId;
 use bytes::Bytes;
 
 /// What crosses a boundary link.

@@ -1,7 +1,7 @@
 //! What packets carry, in reusable slots.
 
 use crate::routes::NONE;
-use abi::PAYLOAD_MAX;
+use angara_abi::PAYLOAD_MAX;
 use bytes::Bytes;
 
 /// Payload slots with a count of users: of 256 bytes, or what a train carries.

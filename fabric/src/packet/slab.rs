@@ -4,9 +4,9 @@
 
 use crate::routes::{NONE, Way};
 use crate::types::Tick;
-use abi::PAYLOAD_MAX;
-use abi::desc::{AmoOp, Place, Region};
-use abi::packet::{PacketType, ReduceElem, ReduceOp, data_flits};
+use angara_abi::PAYLOAD_MAX;
+use angara_abi::desc::{AmoOp, Place, Region};
+use angara_abi::packet::{PacketType, ReduceElem, ReduceOp, data_flits};
 
 /// Bits of [`Packet::flags`].
 pub(crate) mod flag {
@@ -196,7 +196,7 @@ pub(crate) fn packets_for(bytes: u16) -> u64 {
 pub(crate) fn flits_for(bytes: usize) -> u16 {
     let (whole, rest) = (bytes / PAYLOAD_MAX, bytes % PAYLOAD_MAX);
     let last = if rest > 0 || whole == 0 { 2 + data_flits(rest) } else { 0 };
-    (whole * abi::PACKET_FLITS_MAX + last) as u16
+    (whole * angara_abi::PACKET_FLITS_MAX + last) as u16
 }
 
 /// Not in a queue.

@@ -7,7 +7,7 @@ use crate::config::Params;
 use crate::fault::{Fault, FaultError, Faults};
 use crate::routes::Net;
 use crate::types::{Blame, Tick};
-use abi::torus::{NodeId, Shape};
+use angara_abi::torus::{NodeId, Shape};
 use std::collections::VecDeque;
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
 //! A route between two nodes.
 
-use abi::packet::Detour;
+use angara_abi::packet::Detour;
 
 /// How packets of one pair travel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -16,8 +16,8 @@ use super::net::{DIRS, NONE, Net, link_index};
 use super::route::Route;
 use super::way::Way;
 use crate::types::{Blame, Link};
-use abi::packet::Detour;
-use abi::torus::{Direction, NodeId};
+use angara_abi::packet::Detour;
+use angara_abi::torus::{Direction, NodeId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -317,7 +317,7 @@ impl Routes {
     fn ring(&self, link: Link) -> u32 {
         let mut at = self.net.header_coords(link.node);
         at[link.dir.dim()] = 0;
-        let base = self.net.shape.id(abi::torus::Coords(at)).expect("a coordinate set to 0 is inside");
+        let base = self.net.shape.id(angara_abi::torus::Coords(at)).expect("a coordinate set to 0 is inside");
         base * DIRS as u32 + link.dir.index() as u32
     }
 

@@ -2,8 +2,8 @@
 
 use super::net::{DIMS, Net};
 use super::route::Route;
-use abi::packet::Detour;
-use abi::torus::{Direction, NodeId};
+use angara_abi::packet::Detour;
+use angara_abi::torus::{Direction, NodeId};
 
 /// What a packet remembers of its way: hops left in each dimension, and steps outside direction order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

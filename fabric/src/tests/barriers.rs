@@ -2,8 +2,8 @@
 
 use super::driver::*;
 use crate::*;
-use abi::account::Class;
-use abi::packet::Vc;
+use angara_abi::account::Class;
+use angara_abi::packet::Vc;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
@@ -89,7 +89,7 @@ fn post_round(w: &mut World, dice: &mut Dice, ports: &[Port], from: Port, round:
         if !half && i % 4 == 0 {
             let op = Op::Read { to, remote: heap(64), local: heap(64), len: 700 };
             w.fabric.inject(from, 0, Class::Get, op, issue, round * 1000 + 3).unwrap();
-            let (op, place, result) = (abi::desc::AmoOp::Fetch, heap(128), Some(heap(136)));
+            let (op, place, result) = (angara_abi::desc::AmoOp::Fetch, heap(128), Some(heap(136)));
             let op = Op::Amo { to, place, op, width: 8, operand: 0, comparand: 0, result };
             w.fabric.inject(from, 0, Class::Amo, op, issue, round * 1000 + 3).unwrap();
         }
@@ -297,7 +297,7 @@ fn a_route_change_during_a_barrier_neither_hangs_nor_frees_anyone_early() {
         for full in [false, true] {
             let mut w = World::new("4x2x2");
             w.fabric.set_barrier_family(0, family).unwrap();
-            let link = Link { node: 1, dir: abi::torus::Direction::new(0, true) };
+            let link = Link { node: 1, dir: angara_abi::torus::Direction::new(0, true) };
             w.fabric.set_fault(Fault { kind: FaultKind::LinkDown(link), at: Some(at) }).unwrap();
             for node in 0..15 {
                 w.must_post(port(node), Class::Sync, Op::Barrier { half: !full });
@@ -324,7 +324,7 @@ fn a_route_change_behind_data_under_way_does_not_make_a_barrier_forget_it() {
         for half in [false, true] {
             let mut w = World::new("4x4");
             w.fabric.set_barrier_family(0, family).unwrap();
-            let link = Link { node: 0, dir: abi::torus::Direction::new(0, true) };
+            let link = Link { node: 0, dir: angara_abi::torus::Direction::new(0, true) };
             w.fabric.set_fault(Fault { kind: FaultKind::LinkDown(link), at: Some(at) }).unwrap();
             for round in 0..3 {
                 for node in 0..16 {
@@ -350,7 +350,7 @@ fn a_barrier_whose_members_are_cut_off_fails_by_name() {
 fn cut_off_by_name(family: BarrierFamily) {
     let mut w = World::new("mesh:4");
     w.fabric.set_barrier_family(0, family).unwrap();
-    let link = Link { node: 1, dir: abi::torus::Direction::new(0, true) };
+    let link = Link { node: 1, dir: angara_abi::torus::Direction::new(0, true) };
     w.must_post(port(0), Class::Sync, Op::Barrier { half: false });
     w.settle();
     w.fabric.set_fault(Fault { kind: FaultKind::LinkDown(link), at: None }).unwrap();

@@ -3,9 +3,9 @@
 use super::driver::*;
 use super::impaired::impair_some;
 use crate::*;
-use abi::account::Class;
-use abi::packet::Vc;
-use abi::torus::Direction;
+use angara_abi::account::Class;
+use angara_abi::packet::Vc;
+use angara_abi::torus::Direction;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
@@ -112,7 +112,7 @@ impl Joined {
     fn finish(mut self, shape: &str) -> (Trace, Vec<LinkCounters>) {
         self.run();
         self.trace.sort();
-        let nodes = shape.parse::<abi::torus::Shape>().unwrap().nodes() as u32;
+        let nodes = shape.parse::<angara_abi::torus::Shape>().unwrap().nodes() as u32;
         let mut links = Vec::new();
         for node in 0..nodes {
             for dir in Direction::ALL {
@@ -137,7 +137,7 @@ impl Joined {
 }
 
 fn everything(shape: &str, parts: usize, seed: u64, trains: bool, impaired: bool) -> (Trace, Vec<LinkCounters>) {
-    let nodes = shape.parse::<abi::torus::Shape>().unwrap().nodes() as u32;
+    let nodes = shape.parse::<angara_abi::torus::Shape>().unwrap().nodes() as u32;
     let ports: Vec<Port> = (0..nodes).map(port).collect();
     let mut j = Joined::with(Config { trains, ..Config::new(shape.parse().unwrap()) }, parts, &ports);
     let rows = j.parts[0].build_tree(1, &ports).unwrap();
@@ -163,8 +163,8 @@ fn everything(shape: &str, parts: usize, seed: u64, trains: bool, impaired: bool
                 (5, _) => Op::Reduce {
                     tree: 2,
                     reduce: (s / 10) as u8,
-                    op: abi::packet::ReduceOp::Sum,
-                    elem: abi::packet::ReduceElem::I64,
+                    op: angara_abi::packet::ReduceOp::Sum,
+                    elem: angara_abi::packet::ReduceElem::I64,
                     all: s == 5,
                     to: Some(ports[3]),
                     place: heap(0),
@@ -175,7 +175,7 @@ fn everything(shape: &str, parts: usize, seed: u64, trains: bool, impaired: bool
                 (_, 1) => Op::Amo {
                     to,
                     place: heap(8),
-                    op: abi::desc::AmoOp::Swap,
+                    op: angara_abi::desc::AmoOp::Swap,
                     width: 8,
                     operand: s,
                     comparand: 0,

@@ -3,10 +3,10 @@
 
 use super::driver::*;
 use crate::*;
-use abi::account::Class;
-use abi::desc::AmoOp;
-use abi::packet::{ReduceElem, ReduceOp, Vc};
-use abi::torus::{Direction, NodeId};
+use angara_abi::account::Class;
+use angara_abi::desc::AmoOp;
+use angara_abi::packet::{ReduceElem, ReduceOp, Vc};
+use angara_abi::torus::{Direction, NodeId};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// The tree the ports reduce on.
@@ -63,7 +63,7 @@ enum Kind {
 }
 
 pub(super) struct Cluster {
-    shape: abi::torus::Shape,
+    shape: angara_abi::torus::Shape,
     config: Config,
     family: BarrierFamily,
     pub(super) parts: Vec<Option<Fabric>>,

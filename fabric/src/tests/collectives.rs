@@ -3,9 +3,9 @@
 use super::driver::*;
 use crate::collective::{build, validate};
 use crate::*;
-use abi::account::Class;
-use abi::packet::{ReduceElem, ReduceOp};
-use abi::torus::Direction;
+use angara_abi::account::Class;
+use angara_abi::packet::{ReduceElem, ReduceOp};
+use angara_abi::torus::Direction;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
@@ -164,7 +164,7 @@ proptest! {
     #[test]
     fn all_reduces_in_flight_on_several_trees(shape in 0..5usize, trees in 1..5u8, seed: u64) {
         let shape = ["2", "8", "4x4", "2x2x2", "4x2x2x2"][shape];
-        let n = shape.parse::<abi::torus::Shape>().unwrap().nodes() as u32;
+        let n = shape.parse::<angara_abi::torus::Shape>().unwrap().nodes() as u32;
         all_reduces(shape, &all(n), trees, 40, seed);
     }
 

@@ -1,9 +1,9 @@
 //! A driver for tests: memory for every port, effects applied in order, completions kept.
 
 use crate::*;
-use abi::account::Class;
-use abi::desc::{AmoOp, Place, Region};
-use abi::packet::Vc;
+use angara_abi::account::Class;
+use angara_abi::desc::{AmoOp, Place, Region};
+use angara_abi::packet::Vc;
 use std::collections::BTreeMap;
 
 /// Bytes of memory per port.
@@ -141,10 +141,10 @@ impl World {
         self.effects.iter().filter_map(what).collect()
     }
     /// Sum over all links of what was sent in `class`.
-    pub(crate) fn sent(&self, class: Class) -> abi::account::Load {
-        let mut sum = abi::account::Load::default();
+    pub(crate) fn sent(&self, class: Class) -> angara_abi::account::Load {
+        let mut sum = angara_abi::account::Load::default();
         for node in 0..self.fabric.shape().nodes() as u32 {
-            for dir in abi::torus::Direction::ALL {
+            for dir in angara_abi::torus::Direction::ALL {
                 sum.add(self.fabric.job_link_counters(0, Link { node, dir })[class as usize]);
             }
         }

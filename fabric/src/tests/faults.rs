@@ -3,9 +3,9 @@
 use super::driver::*;
 use super::order::Streams;
 use crate::*;
-use abi::account::Class;
-use abi::packet::Vc;
-use abi::torus::Direction;
+use angara_abi::account::Class;
+use angara_abi::packet::Vc;
+use angara_abi::torus::Direction;
 use proptest::prelude::*;
 
 fn down(link: Link) -> Fault {

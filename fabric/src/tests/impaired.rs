@@ -4,9 +4,9 @@
 use super::driver::*;
 use super::order::Streams;
 use crate::*;
-use abi::account::Class;
-use abi::packet::Vc;
-use abi::torus::Direction;
+use angara_abi::account::Class;
+use angara_abi::packet::Vc;
+use angara_abi::torus::Direction;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ pub(super) fn any_impairment(dice: &mut Dice) -> Impairment {
 }
 
 /// Gives about half of the links something of their own.
-pub(super) fn impair_some(shape: abi::torus::Shape, dice: &mut Dice) -> BTreeMap<Link, Impairment> {
+pub(super) fn impair_some(shape: angara_abi::torus::Shape, dice: &mut Dice) -> BTreeMap<Link, Impairment> {
     let links = (0..shape.nodes() as u32).flat_map(|node| Direction::ALL.map(|dir| Link { node, dir }));
     let links: Vec<Link> = links.filter(|l| shape.neighbour(l.node, l.dir).is_some()).collect();
     links
@@ -101,8 +101,8 @@ proptest! {
             for node in 0..8u64 {
                 let value = (node as i64 + round as i64).to_le_bytes();
                 w.put(port(node as u32), port(((node + 3) % 8) as u32), 8 * node, &value);
-                let reduce = Op::Reduce { tree: 0, reduce: round % 16, op: abi::packet::ReduceOp::Sum,
-                    elem: abi::packet::ReduceElem::I64, all: true, to: None, place: heap(2000), source: Source::Inline(&value) };
+                let reduce = Op::Reduce { tree: 0, reduce: round % 16, op: angara_abi::packet::ReduceOp::Sum,
+                    elem: angara_abi::packet::ReduceElem::I64, all: true, to: None, place: heap(2000), source: Source::Inline(&value) };
                 w.must_post(port(node as u32), Class::Sync, reduce);
                 w.must_post(port(node as u32), Class::Sync, Op::Barrier { half });
             }

@@ -3,9 +3,9 @@
 use super::driver::*;
 use super::order::Streams;
 use crate::*;
-use abi::account::Class;
-use abi::packet::Vc;
-use abi::torus::Direction;
+use angara_abi::account::Class;
+use angara_abi::packet::Vc;
+use angara_abi::torus::Direction;
 use proptest::prelude::*;
 
 fn totals(w: &World) -> (u64, u64) {
@@ -62,7 +62,7 @@ fn every_operation_works_over_a_bad_link_and_traffic_is_counted_once() {
                 let amo = Op::Amo {
                     to,
                     place: heap(0),
-                    op: abi::desc::AmoOp::Add,
+                    op: angara_abi::desc::AmoOp::Add,
                     width: 8,
                     operand: 1,
                     comparand: 0,
@@ -72,8 +72,8 @@ fn every_operation_works_over_a_bad_link_and_traffic_is_counted_once() {
                 let reduce = Op::Reduce {
                     tree: 0,
                     reduce: (round % 16) as u8,
-                    op: abi::packet::ReduceOp::Sum,
-                    elem: abi::packet::ReduceElem::I64,
+                    op: angara_abi::packet::ReduceOp::Sum,
+                    elem: angara_abi::packet::ReduceElem::I64,
                     all: true,
                     to: None,
                     place: heap(2000),

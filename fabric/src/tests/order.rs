@@ -2,8 +2,8 @@
 
 use super::driver::*;
 use crate::*;
-use abi::account::Class;
-use abi::packet::Vc;
+use angara_abi::account::Class;
+use angara_abi::packet::Vc;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 

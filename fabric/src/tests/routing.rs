@@ -2,7 +2,7 @@
 
 use super::driver::*;
 use crate::*;
-use abi::torus::Direction;
+use angara_abi::torus::Direction;
 use proptest::prelude::*;
 
 const SHAPES: [&str; 13] =

@@ -2,9 +2,9 @@
 
 use super::driver::*;
 use crate::*;
-use abi::account::{Class, Load, Traffic};
-use abi::desc::AmoOp;
-use abi::packet::Vc;
+use angara_abi::account::{Class, Load, Traffic};
+use angara_abi::desc::AmoOp;
+use angara_abi::packet::Vc;
 
 #[test]
 fn a_write_takes_the_published_time() {
@@ -117,7 +117,7 @@ fn trains_carry_the_same_bytes_and_count_as_their_packets() {
         w.finish();
         let links: Vec<_> = ports
             .iter()
-            .flat_map(|p| abi::torus::Direction::ALL.map(|dir| Link { node: p.node, dir }))
+            .flat_map(|p| angara_abi::torus::Direction::ALL.map(|dir| Link { node: p.node, dir }))
             .map(|link| w.fabric.link_counters(link).tx)
             .collect();
         (w.memory, links, w.effects.len())

@@ -7,12 +7,12 @@
 use super::engine::Engine;
 use super::job::EngineJob;
 use super::ports::Ports;
-use abi::PAYLOAD_MAX;
-use abi::channel::{Fault, status};
-use abi::desc::{AmoOp, Place, Region};
-use abi::shm::Mapping;
-use abi::wait::Linux;
-use fabric::{Completion, Effect, NetError, OpFault, OpState, Port};
+use angara_abi::PAYLOAD_MAX;
+use angara_abi::channel::{Fault, status};
+use angara_abi::desc::{AmoOp, Place, Region};
+use angara_abi::shm::Mapping;
+use angara_abi::wait::Linux;
+use angara_fabric::{Completion, Effect, NetError, OpFault, OpState, Port};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 impl EngineJob {
@@ -200,7 +200,7 @@ fn atomic(map: &Mapping, offset: usize, op: AmoOp, width: u8, operand: u64, comp
 #[cfg(test)]
 mod tests {
     use super::*;
-    use abi::shm::Access;
+    use angara_abi::shm::Access;
 
     #[test]
     fn atomics_return_the_old_value_and_leave_the_new() {

@@ -11,11 +11,11 @@ use crate::config::Options;
 use crate::faults::fault::FaultSpec;
 use crate::faults::trunk::Change;
 use crate::jobs::memory::{JobMemory, PeMemory};
-use abi::channel::Fault;
-use abi::job::{Barrier, Reach};
-use abi::torus::{NodeId, Shape};
-use cluster::Keys;
-use fabric::{BarrierFamily, Fabric, Port, Routes, Tick};
+use angara_abi::channel::Fault;
+use angara_abi::job::{Barrier, Reach};
+use angara_abi::torus::{NodeId, Shape};
+use angara_cluster::Keys;
+use angara_fabric::{BarrierFamily, Fabric, Port, Routes, Tick};
 use rustix::event::epoll;
 use std::collections::BTreeMap;
 use std::io;
@@ -50,7 +50,7 @@ pub(crate) struct Engine {
     /// While links are slow, the network's time runs no faster than the clock on the wall: it was then, and that.
     pub(super) pace: Option<(Instant, Tick)>,
     /// Owner of each tree.
-    pub(super) trees: [Option<u16>; abi::TREES],
+    pub(super) trees: [Option<u16>; angara_abi::TREES],
     pub(super) epoll: OwnedFd,
     pub(super) gauges: Arc<Gauges>,
     /// To the other hosts of the cluster, if there are any.
@@ -71,7 +71,12 @@ impl Engine {
     ) -> io::Result<Engine> {
         // Without a cluster the routers of all nodes are emulated here, also of those that host no PE.
         let owned = options.cluster.as_ref().map(|_| options.hosted());
-        let config = fabric::Config { seed: options.seed, owned, trains: true, ..fabric::Config::new(options.shape) };
+        let config = angara_fabric::Config {
+            seed: options.seed,
+            owned,
+            trains: true,
+            ..angara_fabric::Config::new(options.shape)
+        };
         let fabric = Fabric::new(config).map_err(io::Error::other)?;
         let trunks =
             options.cluster.as_ref().zip(wires).map(|(m, wires)| Trunks::new(m, wires, &fabric)).transpose()?;
@@ -92,7 +97,7 @@ impl Engine {
             stale: false,
             faults: FaultBook::default(),
             pace: None,
-            trees: [None; abi::TREES],
+            trees: [None; angara_abi::TREES],
             epoll,
             gauges,
             trunks,
@@ -135,7 +140,7 @@ impl Engine {
         for lane in job.lanes.iter().flatten() {
             self.drop_lane(*lane);
         }
-        for tree in 0..abi::TREES {
+        for tree in 0..angara_abi::TREES {
             if self.trees[tree] == Some(slot) {
                 self.trees[tree] = None;
                 self.fabric.unload_tree(tree as u8);

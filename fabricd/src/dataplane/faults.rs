@@ -3,7 +3,7 @@
 use super::engine::Engine;
 use super::notice::Notice;
 use crate::faults::fault::{ClearSpec, Failing, FaultSpec, Site, impairments};
-use fabric::{Blame, Fault, FaultKind, Ledger, Link};
+use angara_fabric::{Blame, Fault, FaultKind, Ledger, Link};
 use std::collections::BTreeMap;
 use tokio::time::Instant;
 

@@ -1,9 +1,9 @@
 //! A job in the network, and what it has put on links.
 
 use crate::jobs::memory::{JobMemory, PeMemory};
-use abi::account::{CLASSES, Class, Load, Traffic};
-use abi::torus::NodeId;
-use fabric::{Link, Routes};
+use angara_abi::account::{CLASSES, Class, Load, Traffic};
+use angara_abi::torus::NodeId;
+use angara_fabric::{Link, Routes};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

@@ -2,11 +2,11 @@
 
 use super::post::Posted;
 use crate::jobs::memory::{JobMemory, PeMemory};
-use abi::channel::status;
-use abi::desc::Place;
-use abi::queue::Consumer;
-use abi::wait::{Fenced, Linux};
-use fabric::Port;
+use angara_abi::channel::status;
+use angara_abi::desc::Place;
+use angara_abi::queue::Consumer;
+use angara_abi::wait::{Fenced, Linux};
+use angara_fabric::Port;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -64,8 +64,8 @@ pub(crate) struct Handle {
 #[error("the data plane has stopped; see the daemon's log")]
 pub(crate) struct Dead;
 
-impl From<Dead> for abi::msg::Failure {
-    fn from(dead: Dead) -> abi::msg::Failure {
+impl From<Dead> for angara_abi::msg::Failure {
+    fn from(dead: Dead) -> angara_abi::msg::Failure {
         crate::failure::failure(dead.to_string(), "restart the daemon")
     }
 }

@@ -1,7 +1,7 @@
 //! Who sits behind each endpoint, and which posts are on their way.
 
-use abi::desc::Place;
-use fabric::Port;
+use angara_abi::desc::Place;
+use angara_fabric::Port;
 
 /// A PE of a job slot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -5,14 +5,16 @@
 //! be ones a client may use. What passes is a [`Posted`], which needs no further trust.
 
 use crate::jobs::memory::JobMemory;
-use abi::account::{Class, READ_MAX};
-use abi::channel::Fault;
-use abi::desc::{self, AmoOp, Descriptor, Place, Region, flags};
-use abi::packet::{Address, AtomicOperand, Flit, Header, PacketType, ReadOperand, ReduceElem, ReduceOp, Tail, Vc};
-use abi::queue::Post;
-use abi::torus::{Coords, Shape};
-use abi::{FLIT_BYTES, PAYLOAD_MAX};
-use fabric::{Op, Port, Source};
+use angara_abi::account::{Class, READ_MAX};
+use angara_abi::channel::Fault;
+use angara_abi::desc::{self, AmoOp, Descriptor, Place, Region, flags};
+use angara_abi::packet::{
+    Address, AtomicOperand, Flit, Header, PacketType, ReadOperand, ReduceElem, ReduceOp, Tail, Vc,
+};
+use angara_abi::queue::Post;
+use angara_abi::torus::{Coords, Shape};
+use angara_abi::{FLIT_BYTES, PAYLOAD_MAX};
+use angara_fabric::{Op, Port, Source};
 
 /// A checked post.
 #[derive(Clone, Debug)]

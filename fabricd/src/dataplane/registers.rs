@@ -4,12 +4,12 @@
 //! about every millisecond while there is work and once before the thread sleeps.
 
 use super::engine::Engine;
-use abi::channel::Fault;
-use abi::csr;
-use abi::shm::{Access, Mapping, PageKind};
-use abi::torus::{Direction, NodeId, Shape};
-use abi::{PAYLOAD_MAX, REDUCES, TREES};
-use fabric::Link;
+use angara_abi::channel::Fault;
+use angara_abi::csr;
+use angara_abi::shm::{Access, Mapping, PageKind};
+use angara_abi::torus::{Direction, NodeId, Shape};
+use angara_abi::{PAYLOAD_MAX, REDUCES, TREES};
+use angara_fabric::Link;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering};

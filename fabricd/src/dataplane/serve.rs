@@ -14,9 +14,9 @@ use super::post::{Context, Posted, Violation};
 use super::trunks::Trunks;
 use super::{Command, Reply};
 use crate::limits;
-use abi::channel::Fault;
-use abi::wait::{Kernel, Linux};
-use fabric::{InjectError, Port, Tick};
+use angara_abi::channel::Fault;
+use angara_abi::wait::{Kernel, Linux};
+use angara_fabric::{InjectError, Port, Tick};
 use rustix::event::{Timespec, epoll};
 use rustix::time::{ClockId, clock_gettime};
 use std::os::fd::AsFd;
@@ -45,7 +45,7 @@ const SPINS: u32 = 200;
 const AWAKE: Duration = Duration::from_micros(200);
 /// Longest sleep while PEs are attached, with and without heavy fences.
 const NAP: Duration = Duration::from_millis(20);
-const NAP_UNFENCED: Duration = abi::wait::SLEEP_MAX;
+const NAP_UNFENCED: Duration = angara_abi::wait::SLEEP_MAX;
 /// Longest sleep with nobody attached.
 const SLEEP: Duration = Duration::from_secs(60);
 /// Rounds between two looks at the clock while there is work.
@@ -397,7 +397,7 @@ impl Idle {
             slept: false,
             kept: Instant::now(),
             cores: limits::cores(),
-            fenced: abi::wait::register(),
+            fenced: angara_abi::wait::register(),
         }
     }
 

@@ -4,12 +4,12 @@ use super::serve::BYTES_PER_ROUND;
 use super::{Engine, Gauges};
 use crate::config::Options;
 use crate::jobs::memory::{Identity, JobMemory, PeMemory};
-use abi::account::{Class, READ_MAX};
-use abi::desc::{Descriptor, Op, Place, Region};
-use abi::job::{Barrier, Collectives, Geometry, PeEntry, Seat};
-use abi::queue::Producer;
-use abi::torus::{Coords, Direction, Shape};
-use fabric::Link;
+use angara_abi::account::{Class, READ_MAX};
+use angara_abi::desc::{Descriptor, Op, Place, Region};
+use angara_abi::job::{Barrier, Collectives, Geometry, PeEntry, Seat};
+use angara_abi::queue::Producer;
+use angara_abi::torus::{Coords, Direction, Shape};
+use angara_fabric::Link;
 use std::sync::Arc;
 
 const STREAM: u32 = 32 << 20;

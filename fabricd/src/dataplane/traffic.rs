@@ -9,10 +9,10 @@
 use super::engine::Engine;
 use super::job::{EngineJob, Folded, Loads};
 use crate::jobs::memory::PeMemory;
-use abi::account::{Class, Load, Traffic};
-use abi::msg::LinkReport;
-use abi::torus::Direction;
-use fabric::{BarrierCheck, Link, Routes};
+use angara_abi::account::{Class, Load, Traffic};
+use angara_abi::msg::LinkReport;
+use angara_abi::torus::Direction;
+use angara_fabric::{BarrierCheck, Link, Routes};
 use std::ops::Range;
 use std::sync::Arc;
 

@@ -2,16 +2,16 @@
 
 use super::engine::Engine;
 use super::registers::Registers;
-use abi::channel::status;
-use abi::csr;
-use abi::torus::NodeId;
-use fabric::{Port, TreeRow};
+use angara_abi::channel::status;
+use angara_abi::csr;
+use angara_abi::torus::NodeId;
+use angara_fabric::{Port, TreeRow};
 use std::sync::atomic::Ordering;
 
 impl Engine {
     /// A tree nobody uses, at or after `first`.
     pub(crate) fn tree_free(&self, first: u8) -> Result<u8, String> {
-        let free = (first as usize..abi::TREES).find(|t| self.trees[*t].is_none());
+        let free = (first as usize..angara_abi::TREES).find(|t| self.trees[*t].is_none());
         free.map(|t| t as u8).ok_or_else(|| "all 16 trees are in use".into())
     }
 
@@ -63,7 +63,7 @@ impl Engine {
 
     /// Tree rows and barrier counts of a node's register page.
     pub(super) fn refresh_collectives(&self, page: &Registers, node: NodeId) {
-        for tree in 0..abi::TREES {
+        for tree in 0..angara_abi::TREES {
             let row = self.fabric.tree(tree as u8).and_then(|t| t.row(node));
             page.set(csr::tree(tree, csr::TREE_ROW), row.map_or(0, row_bits));
             let (results, bcasts) = self.fabric.tree_counters(tree as u8, node);
@@ -89,7 +89,7 @@ fn row_bits(row: &TreeRow) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use abi::torus::Direction;
+    use angara_abi::torus::Direction;
 
     #[test]
     fn rows_are_packed_as_the_register_map_says() {

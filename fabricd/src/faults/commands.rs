@@ -5,8 +5,8 @@ use crate::daemon::Daemon;
 use crate::dataplane::Dead;
 use crate::failure::failure;
 use crate::hosts::protocol::{Answer, Ask};
-use abi::fault::{is_trunk, place_of};
-use abi::msg::Failure;
+use angara_abi::fault::{is_trunk, place_of};
+use angara_abi::msg::Failure;
 use std::rc::Rc;
 
 impl Daemon {

@@ -1,17 +1,17 @@
 //! Faults of links and nodes: what commands set and end, and what all of them together do to each link.
 //!
-//! [`abi::fault`] has the grammar. What is said of a node holds for every link that begins or ends there, and counts more than
+//! [`angara_abi::fault`] has the grammar. What is said of a node holds for every link that begins or ends there, and counts more than
 //! what is said of every link; what is said of a link counts most. `up` ends that something is down, `clear` also what its
 //! packets suffered.
 //!
 //! A link answers a lost packet as it answers a damaged one: the receiver takes nothing until it comes again.
 
 use crate::failure::failure;
-use abi::fault::{Effect, Impair, Mistake, Place};
-pub use abi::fault::{Failing, Site};
-use abi::msg::Failure;
-use abi::torus::{Direction, NodeId, Shape};
-use fabric::{Impairment, Link};
+use angara_abi::fault::{Effect, Impair, Mistake, Place};
+pub use angara_abi::fault::{Failing, Site};
+use angara_abi::msg::Failure;
+use angara_abi::torus::{Direction, NodeId, Shape};
+use angara_fabric::{Impairment, Link};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
@@ -77,7 +77,7 @@ impl FaultSpec {
 /// Reads what a command asks for; at least one thing.
 pub(crate) fn parse(text: &str, shape: Shape) -> Result<Vec<Action>, Mistake> {
     let fail = |why: String| Mistake::new(text, why);
-    let command = abi::fault::parse(text, &shape)?;
+    let command = angara_abi::fault::parse(text, &shape)?;
     let after = command.after.map(|ps| Duration::from_nanos(ps / 1000));
     let site = match command.place {
         Place::Site(site) => site,
@@ -206,7 +206,7 @@ pub(crate) fn apply(faults: &[String], text: &str, shape: Shape) -> Result<Vec<S
 impl ClearSpec {
     /// Reads what to clear: `all`, or a fault with or without its effect.
     pub fn parse(text: &str, shape: Shape) -> Result<ClearSpec, Mistake> {
-        let command = abi::fault::parse(text, &shape)?;
+        let command = angara_abi::fault::parse(text, &shape)?;
         let (now, effects) = (command.after.is_none(), &command.effects[..]);
         match command.place {
             Place::All if now && matches!(effects, [] | [Effect::Clear]) => Ok(ClearSpec::All),

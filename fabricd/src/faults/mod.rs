@@ -1,4 +1,4 @@
-//! Faults on request: what a text ([`abi::fault`]) asks of links and nodes ([`fault`]) or of trunks ([`trunk`]), done here
+//! Faults on request: what a text ([`angara_abi::fault`]) asks of links and nodes ([`fault`]) or of trunks ([`trunk`]), done here
 //! or on every host.
 
 mod commands;

@@ -1,4 +1,4 @@
-//! Bad trunks on purpose: what befalls their datagrams, in the grammar of [`abi::fault`].
+//! Bad trunks on purpose: what befalls their datagrams, in the grammar of [`angara_abi::fault`].
 //!
 //! ```text
 //! trunk HOST drop=1% dup=0.1% reorder=2% corrupt=0.5% delay=2ms rate=10M seed=7
@@ -7,14 +7,14 @@
 //! trunk HOST clear            as if nothing had ever been set
 //! ```
 
-use abi::fault::{Effect, Failing, Impair, Mistake, Place};
-use abi::torus::Shape;
+use angara_abi::fault::{Effect, Failing, Impair, Mistake, Place};
+use angara_abi::torus::Shape;
+use angara_trunk::Impairment;
 use serde::{Deserialize, Serialize};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
-use trunk::Impairment;
 
 /// What a text asks for.
 #[derive(Clone, PartialEq, Debug)]
@@ -116,7 +116,7 @@ impl TrunkOrders {
 /// Reads a command.
 pub(crate) fn parse(text: &str, shape: Shape) -> Result<Command, Mistake> {
     let fail = |why: &str| Mistake::new(text, why);
-    let command = abi::fault::parse(text, &shape)?;
+    let command = angara_abi::fault::parse(text, &shape)?;
     let Place::Trunk(host) = command.place else { return Err(fail("it is about no trunk")) };
     if command.after.is_some() {
         return Err(fail("trunks are changed at once; leave the time out"));

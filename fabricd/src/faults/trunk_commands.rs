@@ -6,7 +6,7 @@ use crate::daemon::Daemon;
 use crate::dataplane::Engine;
 use crate::failure::failure;
 use crate::hosts::protocol::Ask;
-use abi::msg::Failure;
+use angara_abi::msg::Failure;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -67,7 +67,13 @@ impl Daemon {
             if concerned.iter().all(undone) {
                 break;
             }
-            if let Err(f) = messages.ask(other, Ask::Impair(request.clone())).await {
+            let mut told = messages.ask(other, Ask::Impair(request.clone())).await;
+            // A host that has just come back may still have to say that it had lost touch: that ends what it was asked.
+            while better && told.is_err() && !concerned.iter().all(undone) && tokio::time::Instant::now() < until {
+                tokio::time::sleep(LOOK).await;
+                told = messages.ask(other, Ask::Impair(request.clone())).await;
+            }
+            if let Err(f) = told {
                 tracing::warn!(host = messages.name(other), why = f.message, "trunks not changed there");
                 missed.push(messages.name(other));
             }

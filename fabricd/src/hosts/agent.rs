@@ -5,7 +5,7 @@ use crate::daemon::Daemon;
 use crate::failure::failure;
 use crate::jobs::job::unknown;
 use crate::users::accounts::{self, Identity};
-use abi::msg::Failure;
+use angara_abi::msg::Failure;
 use rustix::process::{Pid, Signal, kill_process};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -112,7 +112,7 @@ fn command(launcher: &Path, identity: Option<&Identity>, runtime_dir: &Path) -> 
     };
     command
         .arg(AGENT)
-        .env(abi::launch::ENV_RUNTIME_DIR, runtime_dir)
+        .env(angara_abi::launch::ENV_RUNTIME_DIR, runtime_dir)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());

@@ -4,7 +4,7 @@ use super::linkstate::Edge;
 use super::relay::COUNT_MAX;
 use crate::faults::fault::FaultSpec;
 use crate::jobs::card::JobCard;
-use abi::msg::Failure;
+use angara_abi::msg::Failure;
 use serde::{Deserialize, Serialize};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};

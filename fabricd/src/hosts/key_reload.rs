@@ -5,8 +5,8 @@
 
 use crate::daemon::Daemon;
 use crate::failure::failure;
-use abi::msg::{Failure, Reply};
-use cluster::{Cluster, Keys};
+use angara_abi::msg::{Failure, Reply};
+use angara_cluster::{Cluster, Keys};
 
 impl Daemon {
     /// Reads the keys that the cluster file names now. What is wrong with them leaves those in use as they are.

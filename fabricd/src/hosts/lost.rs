@@ -1,7 +1,7 @@
 //! Hosts that are lost, for jobs: those that can go on without them do, the others end and say why.
 
 use crate::daemon::Daemon;
-use abi::msg::Event;
+use angara_abi::msg::Event;
 use std::rc::Rc;
 
 impl Daemon {
@@ -77,7 +77,7 @@ impl Daemon {
         let mut jobs = self.jobs.borrow_mut();
         let Some(job) = jobs.get_mut(&id).filter(|job| !job.card.over) else { return };
         job.card.over = true;
-        let there = |e: &&abi::job::PeEntry| messages.owners[e.node as usize] == host;
+        let there = |e: &&angara_abi::job::PeEntry| messages.owners[e.node as usize] == host;
         let shape = self.options.shape;
         let nodes: Vec<String> = job.memory.entries.iter().filter(there).map(|e| shape.show(e.coords)).collect();
         let after = job.created.elapsed().as_secs_f64();

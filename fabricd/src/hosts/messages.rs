@@ -11,7 +11,7 @@ use crate::config::Membership;
 use crate::dataplane::Handle;
 use crate::failure::failure;
 use crate::log_limit::LogLimit;
-use abi::msg::Failure;
+use angara_abi::msg::Failure;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;

@@ -3,7 +3,7 @@
 use super::agreement::{Ballot, Held, Order};
 use crate::faults::trunk::TrunkRequest;
 use crate::jobs::card::{NewJob, OpenJob};
-use abi::msg::{CoreAdvice, Event, Failure, Pairs, Report, Wait};
+use angara_abi::msg::{CoreAdvice, Event, Failure, Pairs, Report, Wait};
 use serde::{Deserialize, Serialize};
 
 /// What daemons say to each other.
@@ -81,7 +81,7 @@ pub(crate) enum Tell {
     Close(u32, Ballot),
     /// Something happened to a PE of mine that ends the job or concerns its owner.
     Event(Event),
-    /// The seat of a PE of mine has changed: (job, PE, [`abi::job::Seat::to_word`]).
+    /// The seat of a PE of mine has changed: (job, PE, [`angara_abi::job::Seat::to_word`]).
     Seat(u32, u32, u32),
     /// Static segments of the first PE of mine.
     Statics(u32, Vec<u64>),

@@ -2,7 +2,7 @@
 
 use crate::daemon::Daemon;
 use crate::dataplane::TrunkFigures;
-use abi::msg::{ClusterStatus, Flow, PeerStatus};
+use angara_abi::msg::{ClusterStatus, Flow, PeerStatus};
 
 impl Daemon {
     /// This daemon's view of its cluster; `None` if it is of none.

@@ -1,8 +1,8 @@
 //! A job as hosts tell each other of it.
 
-use abi::job::Barrier;
-use abi::msg::JobSpec;
-use abi::torus::NodeId;
+use angara_abi::job::Barrier;
+use angara_abi::msg::JobSpec;
+use angara_abi::torus::NodeId;
 use serde::{Deserialize, Serialize};
 
 /// A job about to be made.

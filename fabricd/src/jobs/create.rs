@@ -14,9 +14,9 @@ use crate::failure::{failure, no_memory};
 use crate::hosts::protocol::{Answer, Ask};
 use crate::users::quota::{Limit, raise};
 use crate::users::usage::is_operator;
-use abi::job::{Collectives, Geometry, PeEntry, Seat};
-use abi::msg::{CoreAdvice, Failure, JobHost, JobSpec, Path, Reply};
-use abi::torus::NodeId;
+use angara_abi::job::{Collectives, Geometry, PeEntry, Seat};
+use angara_abi::msg::{CoreAdvice, Failure, JobHost, JobSpec, Path, Reply};
+use angara_abi::torus::NodeId;
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
@@ -349,7 +349,7 @@ impl Daemon {
     /// A free slot that no other host gives away.
     fn free_slot(&self) -> Result<u16, Failure> {
         let (me, hosts) = self.messages.as_ref().map_or((0, 1), |s| (s.me, s.hosts()));
-        (me..fabric::JOBS_MAX as u16)
+        (me..angara_fabric::JOBS_MAX as u16)
             .step_by(hosts)
             .find(|s| !self.slot_taken(*s))
             .ok_or_else(|| failure("no job slot is free", "wait for another job to end"))

@@ -3,7 +3,7 @@
 use crate::daemon::Daemon;
 use crate::dataplane::Notice;
 use crate::hosts::protocol::Tell;
-use abi::msg::Event;
+use angara_abi::msg::Event;
 use std::pin::pin;
 use std::rc::Rc;
 use std::time::Duration;

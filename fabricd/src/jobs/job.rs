@@ -5,11 +5,11 @@ use super::memory::JobMemory;
 use crate::failure::failure;
 use crate::machine::Machine;
 use crate::users::quota::{Limit, Limits};
-use abi::job::JobState;
-use abi::msg::{Event, Failure, JobSpec, JobStatus};
-use abi::text::show_bytes;
-use abi::torus::NodeId;
-use abi::wait::Linux;
+use angara_abi::job::JobState;
+use angara_abi::msg::{Event, Failure, JobSpec, JobStatus};
+use angara_abi::text::show_bytes;
+use angara_abi::torus::NodeId;
+use angara_abi::wait::Linux;
 use rustix::process::{Signal, geteuid, pidfd_send_signal};
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
@@ -69,7 +69,7 @@ impl Owner {
 /// What is written to a control connection.
 pub(crate) enum Words {
     Event(Event),
-    /// A [`abi::msg::Line::Reply`] as text, with its newline.
+    /// A [`angara_abi::msg::Line::Reply`] as text, with its newline.
     Answer(Vec<u8>),
     /// Of a stream.
     Raw(Vec<u8>),

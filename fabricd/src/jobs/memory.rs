@@ -4,11 +4,11 @@
 //! descriptors out, the data plane reads and writes through the mappings. Nothing here trusts what
 //! the mappings contain.
 
-use abi::account::{CONTEXTS, Class, Counters, Traffic};
-use abi::channel::{Channel, ChannelFds};
-use abi::desc::{Place, Region};
-use abi::job::{BOUNCE_BYTES, Geometry, JobPage, PeEntry, SyncPage, Targets};
-use abi::shm::{Access, Mapping};
+use angara_abi::account::{CONTEXTS, Class, Counters, Traffic};
+use angara_abi::channel::{Channel, ChannelFds};
+use angara_abi::desc::{Place, Region};
+use angara_abi::job::{BOUNCE_BYTES, Geometry, JobPage, PeEntry, SyncPage, Targets};
+use angara_abi::shm::{Access, Mapping};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fs::SeekFrom;
 use std::io;
@@ -117,7 +117,7 @@ impl JobMemory {
                 Err(StaticsError::Mismatch(arena.segments.clone()))
             };
         }
-        let page = abi::PAGE as u64;
+        let page = angara_abi::PAGE as u64;
         let sum = segments.iter().try_fold(0u64, |sum, &s| if s % page == 0 { sum.checked_add(s) } else { None });
         let here = sum.and_then(|s| s.checked_mul(self.pes_here() as u64)).filter(|&b| b <= limit);
         let bytes = here.and(sum).and_then(|s| s.checked_mul(self.pes as u64));
@@ -293,8 +293,8 @@ impl PeMemory {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use abi::job::{Barrier, Collectives, Seat};
-    use abi::torus::Shape;
+    use angara_abi::job::{Barrier, Collectives, Seat};
+    use angara_abi::torus::Shape;
 
     pub(crate) fn job(pes: usize) -> JobMemory {
         let shape: Shape = "2x2".parse().expect("shape");

@@ -1,6 +1,6 @@
 //! One report from those of all hosts of a job.
 
-use abi::msg::{LinkReport, Report};
+use angara_abi::msg::{LinkReport, Report};
 
 /// Adds what the host called `name` has counted.
 pub(crate) fn merge(all: &mut Report, part: Report, name: &str) {
@@ -36,7 +36,7 @@ pub(crate) fn merge_links(mut all: Vec<LinkReport>, part: Vec<LinkReport>) -> Ve
 #[cfg(test)]
 mod tests {
     use super::*;
-    use abi::account::{Class, Load};
+    use angara_abi::account::{Class, Load};
 
     fn link(node: u32, packets: u64, up: bool) -> LinkReport {
         let load = Load { packets, flits: packets * 3, bytes: packets * 8 };

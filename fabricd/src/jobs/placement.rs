@@ -1,9 +1,9 @@
 //! Which node each PE of a job lives on.
 
 use crate::failure::failure;
-use abi::msg::{Failure, Map};
-use abi::text::show_bytes;
-use abi::torus::{NodeId, Shape};
+use angara_abi::msg::{Failure, Map};
+use angara_abi::text::show_bytes;
+use angara_abi::torus::{NodeId, Shape};
 
 /// Nodes that PEs may be placed on.
 #[derive(Clone, Copy)]
@@ -69,7 +69,7 @@ fn fill(order: &[NodeId], nodes: Nodes<'_>, pes: u32, ppn: u32) -> Result<Vec<No
 fn shuffled(nodes: &[NodeId], seed: u64) -> Vec<NodeId> {
     let mut order = nodes.to_vec();
     for i in (1..order.len()).rev() {
-        order.swap(i, (fabric::rng::splitmix(seed, i as u64) % (i as u64 + 1)) as usize);
+        order.swap(i, (angara_fabric::rng::splitmix(seed, i as u64) % (i as u64 + 1)) as usize);
     }
     order
 }
@@ -108,7 +108,7 @@ pub(crate) fn check_memory(per_pe: u64, pes: u32, limits: &[(String, u64)]) -> R
         None => Ok(need),
         Some((what, limit)) => {
             let fits = limit / per_pe.max(1);
-            let heap = (limit / pes.max(1) as u64).saturating_sub(abi::job::INTERNAL_BYTES as u64) >> 20;
+            let heap = (limit / pes.max(1) as u64).saturating_sub(angara_abi::job::INTERNAL_BYTES as u64) >> 20;
             Err(failure(
                 format!(
                     "{pes} PEs × {} of symmetric memory = {} exceed {what} ({})",
@@ -120,7 +120,7 @@ pub(crate) fn check_memory(per_pe: u64, pes: u32, limits: &[(String, u64)]) -> R
                     (1.., 0) => format!("use --heap {heap}M or less"),
                     (1.., _) => format!("use --heap {heap}M or less, or at most {fits} PEs"),
                     (0, 1..) => format!("start at most {fits} PEs"),
-                    (0, 0) => match limit / (abi::job::INTERNAL_BYTES as u64 + (1 << 20)) {
+                    (0, 0) => match limit / (angara_abi::job::INTERNAL_BYTES as u64 + (1 << 20)) {
                         0 => "raise that limit or make room: there is not enough for one PE".into(),
                         few => format!("use --heap 1M and at most {few} PEs"),
                     },
@@ -181,7 +181,7 @@ mod tests {
 
     #[test]
     fn memory_remedies_are_possible() {
-        let internal = abi::job::INTERNAL_BYTES as u64;
+        let internal = angara_abi::job::INTERNAL_BYTES as u64;
         let remedy = |per_pe: u64, pes: u32, limit: u64| {
             check_memory(per_pe, pes, &[("MemAvailable".to_string(), limit)]).expect_err("too much").remedy
         };

@@ -4,10 +4,10 @@ use super::card::NewJob;
 use super::placement::{Nodes, check_memory, place};
 use crate::failure::failure;
 use crate::machine::Machine;
-use abi::job::{Barrier, INTERNAL_BYTES, PES_MAX, PeEntry, Seat};
-use abi::msg::{Failure, JobSpec, Path};
-use abi::torus::{NodeId, Shape};
-use fabric::{BarrierFamily, BarrierWork};
+use angara_abi::job::{Barrier, INTERNAL_BYTES, PES_MAX, PeEntry, Seat};
+use angara_abi::msg::{Failure, JobSpec, Path};
+use angara_abi::torus::{NodeId, Shape};
+use angara_fabric::{BarrierFamily, BarrierWork};
 use rustix::process::{Resource, getrlimit};
 use std::collections::BTreeMap;
 
@@ -76,8 +76,8 @@ pub(crate) fn layout(
     let heap_stride = usize::try_from(heap)
         .ok()
         .and_then(|heap| heap.checked_add(INTERNAL_BYTES))
-        .and_then(abi::page_round)
-        .filter(|&stride| (stride as u64) < abi::desc::OFFSET_MAX)
+        .and_then(angara_abi::page_round)
+        .filter(|&stride| (stride as u64) < angara_abi::desc::OFFSET_MAX)
         .ok_or_else(|| {
             failure(format!("a symmetric heap of {} bytes", spec.heap), "give a size up to 128T, such as --heap 64M")
         })?;
@@ -222,8 +222,8 @@ impl Endpoints {
 mod tests {
     use super::*;
     use crate::machine::Real;
-    use abi::job::Collectives;
-    use abi::msg::Map;
+    use angara_abi::job::Collectives;
+    use angara_abi::msg::Map;
 
     fn spec(pes: u32, ppn: u32) -> JobSpec {
         JobSpec {

@@ -9,12 +9,12 @@ use super::merge::merge;
 use crate::daemon::Daemon;
 use crate::dataplane::{Dead, Engine, Folded};
 use crate::hosts::protocol::{Answer, Ask};
-use abi::msg::{BarrierReport, LinkReport, PAIRS_MAX, PairReport, Pairs, Report};
-use fabric::BarrierCheck;
+use angara_abi::msg::{BarrierReport, LinkReport, PAIRS_MAX, PairReport, Pairs, Report};
+use angara_fabric::BarrierCheck;
 use std::sync::Arc;
 
 /// Rows that one target PE may take in an answer.
-const ROWS: usize = abi::account::CLASSES;
+const ROWS: usize = angara_abi::account::CLASSES;
 
 impl Daemon {
     /// Traffic of a job so far, on all hosts, without pairs.

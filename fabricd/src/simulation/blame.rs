@@ -1,8 +1,8 @@
 //! Whether what happened may have ended a job.
 
 use super::schedule::{Act, Schedule};
-use abi::torus::{Direction, NodeId, Shape};
-use fabric::{Config, Fabric, Fault, FaultKind, Link};
+use angara_abi::torus::{Direction, NodeId, Shape};
+use angara_fabric::{Config, Fabric, Fault, FaultKind, Link};
 
 /// How long something that is over may still have effects, in milliseconds: hosts that were lost come back.
 const AFTER: u64 = 3_000;

@@ -16,7 +16,7 @@ mod random;
 mod schedule;
 mod world;
 
-use abi::job::Barrier;
+use angara_abi::job::Barrier;
 use random::Trace;
 use schedule::{Act, JobPlan, Schedule};
 use std::cell::RefCell;

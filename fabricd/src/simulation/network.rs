@@ -1,13 +1,13 @@
 //! A datagram network between hosts, and the socket through which an engine sees it.
 
 use super::random::Random;
+use angara_trunk::socket::{Kind, Socket};
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
-use trunk::socket::{Kind, Socket};
 
 /// Datagrams a socket keeps for a daemon that does not take them.
 const KEPT: usize = 200;

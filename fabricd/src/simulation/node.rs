@@ -8,8 +8,8 @@ use crate::config::{Membership, Options};
 use crate::daemon::Daemon;
 use crate::dataplane::{Command, Engine, Handle, Notice, Reply, Wires};
 use crate::machine::Machine;
-use abi::torus::NodeId;
-use cluster::{Address, Cluster, Host};
+use angara_abi::torus::NodeId;
+use angara_cluster::{Address, Cluster, Host};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::io;
@@ -138,7 +138,7 @@ impl Node {
         let wires = Wires {
             socket: plug.socket(host),
             addresses: (0..cluster.hosts.len()).map(address).collect(),
-            keys: trunk::KeyRing::new(1, &[3; 32]).expect("a key"),
+            keys: angara_trunk::KeyRing::new(1, &[3; 32]).expect("a key"),
             random: Box::new(move || Ok(seeds.bytes())),
         };
         let (notices, said) = unbounded_channel();

@@ -6,10 +6,10 @@ use super::schedule::JobPlan;
 use crate::daemon::Daemon;
 use crate::jobs::job::Attached;
 use crate::jobs::memory::{JobMemory, PeMemory};
-use abi::account::Class;
-use abi::desc::{AmoOp, Descriptor, Op, Place, Region};
-use abi::job::JobState;
-use abi::queue::Producer;
+use angara_abi::account::Class;
+use angara_abi::desc::{AmoOp, Descriptor, Op, Place, Region};
+use angara_abi::job::JobState;
+use angara_abi::queue::Producer;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -191,12 +191,12 @@ impl Pe {
             (daemon.clone(), self.claimed.clone(), self.closed.clone(), job.id, job.key.to_string(), self.pe);
         tasks.spawn_local(async move {
             let claim = async {
-                let (shared, own, _) = daemon.claim(USER, (abi::ABI_VERSION, id, &key, pe as u32), &[])?;
+                let (shared, own, _) = daemon.claim(USER, (angara_abi::ABI_VERSION, id, &key, pe as u32), &[])?;
                 let close = Box::new(move || closed.set(true));
                 daemon.attach(&shared, &own, Attached { close, process: None, pid: 0 }).await?;
                 Ok((shared, own))
             };
-            let claimed = claim.await.map_err(|f: abi::msg::Failure| f.message);
+            let claimed = claim.await.map_err(|f: angara_abi::msg::Failure| f.message);
             *result.borrow_mut() = Some(claimed);
         });
     }

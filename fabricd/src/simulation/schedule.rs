@@ -1,8 +1,8 @@
 //! What happens in a simulation, and when: all of it follows from a seed.
 
 use super::random::Random;
-use abi::job::Barrier;
-use abi::torus::{Direction, NodeId, Shape};
+use angara_abi::job::Barrier;
+use angara_abi::torus::{Direction, NodeId, Shape};
 
 /// Shapes and numbers of hosts.
 const CLUSTERS: [(&str, usize); 8] =

@@ -13,8 +13,8 @@ use crate::jobs::job::{Outgoing, Owner, Words};
 use crate::users::accounts;
 use crate::users::quota::{Limit, raise};
 use crate::users::usage::{SpareFds, User, UserConnection, is_operator};
-use abi::msg::{Failure, Line, MESSAGE_MAX, Reply, Request};
-use abi::text::show_bytes;
+use angara_abi::msg::{Failure, Line, MESSAGE_MAX, Reply, Request};
+use angara_abi::text::show_bytes;
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ use tokio::sync::{Notify, SemaphorePermit, mpsc, oneshot};
 use tokio::time::timeout;
 
 /// Events kept for a connection that does not read: more than the largest job has.
-const BACKLOG: usize = 4 * abi::job::PES_MAX;
+const BACKLOG: usize = 4 * angara_abi::job::PES_MAX;
 /// Who takes nothing of a waiting answer for so long, or sends nothing more of a request, is not served any more.
 const SLOW: Duration = Duration::from_secs(60);
 /// Entries of a report from which on it is made to text on a thread of its own.

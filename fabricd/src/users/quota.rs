@@ -1,7 +1,7 @@
 //! How much of a daemon one user may have, so that several can share it: the limits, each with a name under which
 //! it can be set (`--limit NAME=N`, `[limit]` in the configuration file).
 
-use abi::text::show_bytes;
+use angara_abi::text::show_bytes;
 use std::fmt::Write;
 
 /// What is limited.
@@ -47,7 +47,7 @@ const KEYS: [Key; 8] = [
         "bytes kept of a user's half requests, and of its unread answers",
     ),
     key(Limit::Requests, "requests", 8, 1 << 16, "requests of a user worked on at once"),
-    key(Limit::Jobs, "jobs", 256, fabric::JOBS_MAX as u64, "jobs of a user"),
+    key(Limit::Jobs, "jobs", 256, angara_fabric::JOBS_MAX as u64, "jobs of a user"),
     key(Limit::Pes, "pes", THREE_QUARTERS, u32::MAX as u64, "PEs of a user [default: 3/4 of all channels]"),
     key(Limit::Notes, "notes", 1000, 1 << 20, "notes kept of a job"),
     key(Limit::Name, "name", 255, 1 << 16, "bytes of a job's name"),
@@ -94,7 +94,7 @@ impl Limits {
             format!("there is no limit `{name}`; the limits are {names}")
         })?;
         let key = &KEYS[index];
-        let number = abi::text::bytes(value).filter(|n| (1..=key.most).contains(n));
+        let number = angara_abi::text::bytes(value).filter(|n| (1..=key.most).contains(n));
         self.values[index] =
             number.ok_or_else(|| format!("{name} is {value}; give 1 to {} ({})", key.most, key.what))?;
         Ok(())

@@ -3,7 +3,7 @@
 use super::quota::{Limit, Limits, raise};
 use crate::failure::failure;
 use crate::log_limit::LogLimit;
-use abi::msg::Failure;
+use angara_abi::msg::Failure;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::future::poll_fn;

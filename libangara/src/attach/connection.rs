@@ -1,9 +1,9 @@
 //! The socket to the daemon: requests with one answer each, descriptors beside it, life line.
 
 use crate::error::{Error, Result};
-use abi::launch::ADAPTER_SOCKET;
-use abi::msg::{AdapterReply, AdapterRequest, DATAGRAM_MAX};
-use abi::trust::{Distrust, TrustedDir};
+use angara_abi::launch::ADAPTER_SOCKET;
+use angara_abi::msg::{AdapterReply, AdapterRequest, DATAGRAM_MAX};
+use angara_abi::trust::{Distrust, TrustedDir};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, SocketFlags, SocketType, recvmsg, send, sockopt,

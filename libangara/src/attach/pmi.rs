@@ -97,7 +97,7 @@ impl<S: Read + Write> KeySpace for Pmi<S> {
 mod tests {
     use super::*;
     use crate::attach::launcher::join;
-    use abi::launch::Launch;
+    use angara_abi::launch::Launch;
     use std::collections::BTreeMap;
     use std::os::unix::net::UnixStream;
     use std::sync::{Arc, Barrier, Mutex};
@@ -176,7 +176,7 @@ mod tests {
         });
         for (pe, (launch, _)) in results.into_iter().enumerate() {
             let launch = launch.unwrap();
-            let own = if pe == 0 { job().runtime_dir } else { abi::launch::default_runtime_dir() };
+            let own = if pe == 0 { job().runtime_dir } else { angara_abi::launch::default_runtime_dir() };
             assert_eq!((launch.job, launch.pe, launch.runtime_dir), (7, pe as u32, own));
         }
     }

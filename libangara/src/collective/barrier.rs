@@ -22,10 +22,10 @@ use crate::driver::Adapter;
 use crate::driver::wait::For;
 use crate::error::{Error, Result};
 use crate::job::{INTERNAL_FREE, Job};
-use abi::account::Class;
-use abi::desc::{Descriptor, Op, Place, Region, flags};
-use abi::job::{Barrier, Reach};
-use abi::wait::Linux;
+use angara_abi::account::Class;
+use angara_abi::desc::{Descriptor, Op, Place, Region, flags};
+use angara_abi::job::{Barrier, Reach};
+use angara_abi::wait::Linux;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 /// Where dissemination flags lie in the heap slice: one u64 per round.
@@ -79,7 +79,7 @@ impl Job {
 
     /// Enters the job's barrier and returns when this PE may leave: with `half` a half-barrier,
     /// else a full one; guarantees in the table of this module's documentation. The family is
-    /// [`abi::job::Geometry::barrier`]; one thread per PE may be in a barrier at a time.
+    /// [`angara_abi::job::Geometry::barrier`]; one thread per PE may be in a barrier at a time.
     pub fn barrier(&self, half: bool) -> Result<()> {
         if self.adapter.guard.forked() {
             return Err(Error::Forked);

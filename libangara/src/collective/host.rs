@@ -10,7 +10,7 @@
 
 use crate::driver::Adapter;
 use crate::error::Result;
-use abi::job::SyncPage;
+use angara_abi::job::SyncPage;
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -13,11 +13,11 @@ use crate::driver::Adapter;
 use crate::driver::reached;
 use crate::error::{Error, Result};
 use crate::job::{INTERNAL_FREE, Job};
-use abi::channel::status;
-use abi::desc::{Descriptor, Op, Place, Region, flags};
-use abi::msg::{AdapterReply, AdapterRequest};
-pub use abi::packet::{ReduceElem, ReduceOp};
-use abi::{PAYLOAD_MAX, REDUCES, TREES};
+use angara_abi::channel::status;
+use angara_abi::desc::{Descriptor, Op, Place, Region, flags};
+use angara_abi::msg::{AdapterReply, AdapterRequest};
+pub use angara_abi::packet::{ReduceElem, ReduceOp};
+use angara_abi::{PAYLOAD_MAX, REDUCES, TREES};
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -262,7 +262,7 @@ impl<'a> Tree<'a> {
             let mut sum = lock(&sum);
             // SAFETY: the result slot lies in this PE's internal area and holds `len` ≤ 256 bytes;
             // `at + len` bytes were allocated for the result.
-            unsafe { abi::copy::load(sum.bytes[at..at + len].as_mut_ptr(), from, len) };
+            unsafe { angara_abi::copy::load(sum.bytes[at..at + len].as_mut_ptr(), from, len) };
             sum.missing -= len;
         }
     }

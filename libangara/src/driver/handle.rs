@@ -4,10 +4,10 @@ use super::posts::{Slot, reached};
 use super::wait::For;
 use super::{Adapter, packet};
 use crate::error::{Error, Result};
-use abi::account::{Class, Traffic};
-use abi::desc::{AmoOp, Descriptor, Op, Place, Region};
-use abi::job::Reach;
-use abi::packet::Flit;
+use angara_abi::account::{Class, Traffic};
+use angara_abi::desc::{AmoOp, Descriptor, Op, Place, Region};
+use angara_abi::job::Reach;
+use angara_abi::packet::Flit;
 use std::sync::atomic::Ordering;
 
 /// The seven states of a communication operation (paper 001). They are ordered: an operation
@@ -126,7 +126,7 @@ impl Adapter {
     /// adapter fills in source, route and checksum.
     pub fn inject(&self, pe: usize, packet: &[Flit]) -> Result<Handle> {
         self.check_target(pe)?;
-        if packet.len() < 2 || packet.len() > abi::PACKET_FLITS_MAX {
+        if packet.len() < 2 || packet.len() > angara_abi::PACKET_FLITS_MAX {
             return Err(Error::invalid(format!("a packet has 2 to 18 flits, not {}", packet.len())));
         }
         let bytes = packet::payload_bytes(packet);

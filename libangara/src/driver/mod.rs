@@ -7,10 +7,10 @@
 //!
 //! ```no_run
 //! use angara::driver::{Adapter, packet};
-//! use abi::{csr, desc::{Place, Region}};
+//! use angara_abi::{csr, desc::{Place, Region}};
 //! let adapter = Adapter::from_env()?;
 //! println!("node {} of a torus", adapter.csr_read(csr::NODE)?);
-//! let to = Place { region: Region::Heap, offset: abi::job::INTERNAL_BYTES as u64 };
+//! let to = Place { region: Region::Heap, offset: angara_abi::job::INTERNAL_BYTES as u64 };
 //! let write = adapter.inject(1, &packet::write(adapter.pe_entry(1), to, b"hello")?)?;
 //! adapter.flush(1)?.wait(&adapter)?; // a read behind the write on the same path
 //! assert!(write.state(&adapter) == angara::driver::OpState::Complete);
@@ -30,11 +30,11 @@ pub(crate) use posts::{Slot, reached};
 use crate::attach::fork::Guard;
 use crate::error::{Error, Result};
 use crate::memory::{Device, Memory, StaticSegment};
-use abi::channel::{Channel, DMA_BYTES, Fault, PAGE_BYTES, RING_BYTES, page, status};
-use abi::job::{Geometry, PeEntry, Reach};
-use abi::launch::{ENV_TIMEOUT, Launch, LaunchError};
-use abi::msg::{AdapterReply, AdapterRequest};
-use abi::queue::QueueMemory;
+use angara_abi::channel::{Channel, DMA_BYTES, Fault, PAGE_BYTES, RING_BYTES, page, status};
+use angara_abi::job::{Geometry, PeEntry, Reach};
+use angara_abi::launch::{ENV_TIMEOUT, Launch, LaunchError};
+use angara_abi::msg::{AdapterReply, AdapterRequest};
+use angara_abi::queue::QueueMemory;
 use posts::Posts;
 use std::os::fd::OwnedFd;
 use std::sync::Mutex;
@@ -69,7 +69,7 @@ pub struct Adapter {
     flushed: Box<[AtomicU32]>,
     /// This PE has left its job.
     left: AtomicBool,
-    /// Which of the seat's lives this is ([`abi::job::Seat`]).
+    /// Which of the seat's lives this is ([`angara_abi::job::Seat`]).
     life: AtomicU32,
 }
 
@@ -92,10 +92,10 @@ impl Adapter {
         statics: &[StaticSegment],
     ) -> Result<Adapter> {
         // Before the daemon lets others wait for our stores.
-        abi::wait::register();
+        angara_abi::wait::register();
         timeslice::shorten();
         let request = AdapterRequest::Attach {
-            abi: abi::ABI_VERSION,
+            abi: angara_abi::ABI_VERSION,
             job: launch.job,
             key: launch.key.clone(),
             pe: launch.pe,
@@ -111,7 +111,7 @@ impl Adapter {
 
     /// A job of one PE without daemon, ring or network.
     pub(crate) fn solo(heap: usize, statics: &[StaticSegment]) -> Result<Adapter> {
-        abi::wait::register();
+        angara_abi::wait::register();
         Ok(Adapter::build(Memory::solo(heap, statics)?, None, None))
     }
 
@@ -164,9 +164,9 @@ impl Adapter {
         self.device().map(|d| &d.channel)
     }
 
-    /// The register at byte offset `csr` (see [`abi::csr`]) of this PE's node.
+    /// The register at byte offset `csr` (see [`angara_abi::csr`]) of this PE's node.
     pub fn csr_read(&self, csr: u32) -> Result<u64> {
-        if !abi::csr::exists(csr) {
+        if !angara_abi::csr::exists(csr) {
             return Err(no_register(csr));
         }
         let word: &AtomicU64 = self.device()?.csr.at(csr as usize).map_err(|_| no_register(csr))?;
@@ -174,7 +174,7 @@ impl Adapter {
     }
 
     /// Writes register `csr`: a command in the channel's mailbox, executed and acknowledged by
-    /// the adapter. Most registers are refused; [`abi::csr::client_writable`] names the others.
+    /// the adapter. Most registers are refused; [`angara_abi::csr::client_writable`] names the others.
     pub fn csr_write(&self, csr: u32, value: u64) -> Result<()> {
         let device = self.device()?;
         // One mailbox per channel: the next command may be written when this one is answered.

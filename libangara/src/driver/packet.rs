@@ -1,10 +1,10 @@
 //! Packets as a driver writes them into the injection ring.
 
 use crate::error::{Error, Result};
-use abi::desc::Place;
-use abi::job::PeEntry;
-use abi::packet::{Address, Flit, Header, PacketType, Tail, Vc, data_flits, pack};
-use abi::{FLIT_BYTES, PACKET_FLITS_MAX, PAYLOAD_MAX};
+use angara_abi::desc::Place;
+use angara_abi::job::PeEntry;
+use angara_abi::packet::{Address, Flit, Header, PacketType, Tail, Vc, data_flits, pack};
+use angara_abi::{FLIT_BYTES, PACKET_FLITS_MAX, PAYLOAD_MAX};
 
 /// Flits of one packet, at most 18.
 #[derive(Clone, Copy, Debug)]

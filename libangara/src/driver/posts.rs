@@ -3,11 +3,11 @@
 
 use super::Adapter;
 use crate::error::{Error, Result};
-use abi::channel::{Channel, status};
-use abi::desc::{Descriptor, Op, Place, Region};
-use abi::job::bounce;
-use abi::packet::Flit;
-use abi::queue::{Full, Producer};
+use angara_abi::channel::{Channel, status};
+use angara_abi::desc::{Descriptor, Op, Place, Region};
+use angara_abi::job::bounce;
+use angara_abi::packet::Flit;
+use angara_abi::queue::{Full, Producer};
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 

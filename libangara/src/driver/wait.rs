@@ -4,8 +4,8 @@
 
 use super::Adapter;
 use crate::error::{Error, Result};
-use abi::job::JobState;
-use abi::wait::{Fenced, Kernel, Linux, WaitCell, wait_until};
+use angara_abi::job::JobState;
+use angara_abi::wait::{Fenced, Kernel, Linux, WaitCell, wait_until};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 

@@ -5,8 +5,8 @@
 
 use crate::driver::Adapter;
 use crate::error::Result;
-use abi::desc::{Place, Region};
-use abi::job::bounce::{STAGING, STAGING_BYTES};
+use angara_abi::desc::{Place, Region};
+use angara_abi::job::bounce::{STAGING, STAGING_BYTES};
 use std::collections::VecDeque;
 
 /// Where staged data of a get goes: destination, where it was staged, bytes.
@@ -98,7 +98,7 @@ impl Bounce {
                 let staging = adapter.memory.bounce.as_ptr();
                 // SAFETY: `from` was handed out by `take` for `len` bytes; the caller of the get
                 // keeps `to` valid until quiet.
-                unsafe { abi::copy::store(to, staging.add(from.offset as usize), len) };
+                unsafe { angara_abi::copy::store(to, staging.add(from.offset as usize), len) };
             }
             if let Some(end) = e.end {
                 self.head = end;

@@ -6,9 +6,9 @@
 use super::{Amo, Strided, Transfer};
 use crate::driver::Adapter;
 use crate::memory::Peers;
-use abi::account::{Class, Traffic};
-use abi::copy::{self, peek, poke};
-use abi::desc::{AmoOp, Place, Region};
+use angara_abi::account::{Class, Traffic};
+use angara_abi::copy::{self, peek, poke};
+use angara_abi::desc::{AmoOp, Place, Region};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
 

@@ -14,8 +14,8 @@ pub(crate) use transfer::{Mode, Transfer, forward};
 
 use crate::driver::Adapter;
 use crate::error::{Error, Result};
-use abi::account::{Class, Traffic};
-use abi::desc::{AmoOp, Descriptor, Place};
+use angara_abi::account::{Class, Traffic};
+use angara_abi::desc::{AmoOp, Descriptor, Place};
 pub(crate) use direct::{Direct, load};
 use ring::Ring;
 use std::sync::Arc;
@@ -116,7 +116,7 @@ impl Engines {
             let mut whole = vec![0; to.len];
             // SAFETY: the caller vouches for the source; the copy stays until the engine has its own.
             return unsafe {
-                abi::copy::load(whole.as_mut_ptr(), src, to.len);
+                angara_abi::copy::load(whole.as_mut_ptr(), src, to.len);
                 self.far().put(to, whole.as_ptr(), Mode::Blocking)
             };
         }
@@ -141,7 +141,7 @@ impl Engines {
             // SAFETY: the caller vouches for the destination.
             return unsafe {
                 self.far().get(from, whole.as_mut_ptr(), Mode::Blocking)?;
-                abi::copy::store(dst, whole.as_ptr(), from.len);
+                angara_abi::copy::store(dst, whole.as_ptr(), from.len);
                 Ok(())
             };
         }

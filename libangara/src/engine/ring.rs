@@ -13,9 +13,9 @@ use super::{Amo, Engine, Mode, Transfer, forward};
 use crate::driver::wait::For;
 use crate::driver::{Adapter, OpState};
 use crate::error::{Error, Result};
-use abi::account::{Class, READ_MAX};
-use abi::desc::{DMA_MAX, Descriptor, Op, Place};
-use abi::{PAYLOAD_MAX, queue};
+use angara_abi::account::{Class, READ_MAX};
+use angara_abi::desc::{DMA_MAX, Descriptor, Op, Place};
+use angara_abi::{PAYLOAD_MAX, queue};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -82,7 +82,7 @@ impl Ring {
             let staging = self.adapter.memory.bounce.as_ptr();
             // SAFETY: `take` returned `n` bytes of staging nobody else uses; the source is
             // readable for `len` bytes.
-            unsafe { abi::copy::store(staging.add(place.offset as usize), src.add(at), n) };
+            unsafe { angara_abi::copy::store(staging.add(place.offset as usize), src.add(at), n) };
             let to = forward(dst, at);
             let d = Descriptor { len: n as u32, local: Some(place), ..self.descriptor(Op::Put, class, pe, to) };
             let seq = self.adapter.post(&d, pe)?;
@@ -122,7 +122,7 @@ impl Engine for Ring {
         if len <= 8 {
             let mut bytes = [0; 8];
             // SAFETY: the source is readable for `len` ≤ 8 bytes.
-            unsafe { abi::copy::load(bytes.as_mut_ptr(), src, len) };
+            unsafe { angara_abi::copy::load(bytes.as_mut_ptr(), src, len) };
             let operand = u64::from_le_bytes(bytes);
             let d = Descriptor { len: len as u32, operand, ..self.descriptor(Op::PutInline, class, pe, dst) };
             return self.adapter.post(&d, pe).map(drop);
@@ -131,7 +131,7 @@ impl Engine for Ring {
         if len <= PAYLOAD_MAX && class == Class::Put {
             let mut bytes = [0; PAYLOAD_MAX];
             // SAFETY: the source is readable for `len` ≤ 256 bytes.
-            unsafe { abi::copy::load(bytes.as_mut_ptr(), src, len) };
+            unsafe { angara_abi::copy::load(bytes.as_mut_ptr(), src, len) };
             let entry = self.adapter.memory.job.pe(pe);
             let packet = crate::driver::packet::write(entry, dst, &bytes[..len])?;
             return self.adapter.push_packet(&packet, pe, len).map(drop);
@@ -161,7 +161,7 @@ impl Engine for Ring {
             let old =
                 self.answered(|slot| self.adapter.post_read(pe, Some(slot), class, src, slot.result(), len), pe)?;
             // SAFETY: the destination is writable for `len` ≤ 8 bytes.
-            unsafe { abi::copy::store(dst, old.to_le_bytes().as_ptr(), len) };
+            unsafe { angara_abi::copy::store(dst, old.to_le_bytes().as_ptr(), len) };
             return Ok(());
         }
         let own = self.adapter.memory.locate_to(dst, len);

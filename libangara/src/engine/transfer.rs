@@ -1,7 +1,7 @@
 //! What an operation is, whichever engine carries it out.
 
-use abi::account::{Class, READ_MAX, Traffic};
-use abi::desc::{AmoOp, Place};
+use angara_abi::account::{Class, READ_MAX, Traffic};
+use angara_abi::desc::{AmoOp, Place};
 
 /// Bytes of a PE that an operation writes or reads.
 #[derive(Clone, Copy)]

@@ -4,19 +4,19 @@
 
 #![allow(dead_code)] // each test file uses its part
 
-use abi::account::Load;
-use abi::channel::{Channel, ChannelFds, Fault, status};
-use abi::desc::{AmoOp, Descriptor, Op, Place, Region, flags};
-use abi::job::{
+use angara::{Error, Job, Launch};
+use angara_abi::account::Load;
+use angara_abi::channel::{Channel, ChannelFds, Fault, status};
+use angara_abi::desc::{AmoOp, Descriptor, Op, Place, Region, flags};
+use angara_abi::job::{
     BOUNCE_BYTES, Barrier, Collectives, Geometry, JobPage, JobState, PeEntry, Reach, Seat, SyncPage, Targets,
 };
-use abi::msg::{AdapterReply, AdapterRequest, FdRole};
-use abi::packet::{Address, ReduceElem, ReduceOp};
-use abi::queue::{Consumer, Post};
-use abi::shm::{Access, Mapping, PageKind};
-use abi::torus::Shape;
-use abi::wait::Linux;
-use angara::{Error, Job, Launch};
+use angara_abi::msg::{AdapterReply, AdapterRequest, FdRole};
+use angara_abi::packet::{Address, ReduceElem, ReduceOp};
+use angara_abi::queue::{Consumer, Post};
+use angara_abi::shm::{Access, Mapping, PageKind};
+use angara_abi::torus::Shape;
+use angara_abi::wait::Linux;
 use rustix::net::{self, AddressFamily, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketType};
 use std::collections::HashMap;
 use std::io::IoSlice;
@@ -26,7 +26,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-const INTERNAL: usize = abi::job::INTERNAL_BYTES;
+const INTERNAL: usize = angara_abi::job::INTERNAL_BYTES;
 
 struct Pe {
     channel: Channel,
@@ -176,7 +176,7 @@ impl Fake {
     }
 
     fn serve(&self, connection: OwnedFd) {
-        let mut text = vec![0; abi::msg::DATAGRAM_MAX];
+        let mut text = vec![0; angara_abi::msg::DATAGRAM_MAX];
         let mut trees = 0;
         loop {
             let (n, _) = match net::recv(&connection, &mut text[..], RecvFlags::empty()) {
@@ -225,9 +225,9 @@ impl Fake {
             targets.set(pe, *reach);
         }
         let (bounce_fd, bounce) = make(BOUNCE_BYTES, Access::Shared);
-        let (counters_fd, _) = make(abi::account::Counters::bytes(self.pes), Access::Shared);
-        let (csr_fd, csr) = make(abi::csr::CSR_BYTES, Access::ReadOnly);
-        csr.stamp_page(PageKind::Csr, abi::csr::CSR_BYTES).unwrap();
+        let (counters_fd, _) = make(angara_abi::account::Counters::bytes(self.pes), Access::Shared);
+        let (csr_fd, csr) = make(angara_abi::csr::CSR_BYTES, Access::ReadOnly);
+        csr.stamp_page(PageKind::Csr, angara_abi::csr::CSR_BYTES).unwrap();
         let (channel_fds, channel) = Channel::create("fake").unwrap();
         let doorbell = rustix::event::eventfd(0, rustix::event::EventfdFlags::NONBLOCK).unwrap();
         let ChannelFds { page, status, ring, dma } = channel_fds;
@@ -302,7 +302,7 @@ impl Network {
                 let mut guard = fake.seats[pe].lock().unwrap();
                 let Some(seat) = guard.as_mut() else { continue };
                 if let Some((seq, csr, value)) = seat.channel.csr_pending() {
-                    let ok = abi::csr::client_writable(csr);
+                    let ok = angara_abi::csr::client_writable(csr);
                     if ok {
                         let word: &AtomicU64 = seat.csr.at(csr as usize).unwrap();
                         word.store(value, Ordering::Relaxed);

@@ -10,7 +10,7 @@ use super::state::{
 };
 use crate::pool::NIL;
 use crate::topology::Topology;
-use fabric::raw::Stage;
+use angara_fabric::raw::Stage;
 
 /// From a switch grant until the head is on the link or on its way to the endpoint.
 const CROSSBAR: u64 = 1;

@@ -6,9 +6,9 @@ use crate::engine::Engine;
 use crate::parallel::Part;
 use crate::pool::NIL;
 use crate::topology::Topology;
-use fabric::Tick;
-use fabric::raw::{Delivery, Inconsistent, Injection, LinkLoad, Stage, Totals, TraceEvent};
-use fabric::rng::{Purpose, draw};
+use angara_fabric::Tick;
+use angara_fabric::raw::{Delivery, Inconsistent, Injection, LinkLoad, Stage, Totals, TraceEvent};
+use angara_fabric::rng::{Purpose, draw};
 use std::cmp::Reverse;
 use std::collections::VecDeque;
 

@@ -9,7 +9,7 @@ use crate::parallel::part_of;
 use crate::pool::{NIL, Pool, Queue};
 use crate::setup::Generic;
 use crate::topology::{Class, End, Topology};
-use fabric::raw::{Delivery, LinkLoad, Stage, Totals, Tracer};
+use angara_fabric::raw::{Delivery, LinkLoad, Stage, Totals, Tracer};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 

@@ -5,8 +5,8 @@
 //! ([`Mask`]); most routers have few enough channels for one word.
 
 use crate::pool::{Cold, Hot, Pool, Queue};
-use fabric::Tick;
-use fabric::raw::Delivery;
+use angara_fabric::Tick;
+use angara_fabric::raw::Delivery;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 

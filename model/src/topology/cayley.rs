@@ -298,7 +298,7 @@ impl Topology for Cayley {
         }
         let mut ports = t.minimal[h as usize];
         if ports & (ports - 1) != 0 {
-            let skip = fabric::rng::below(route.advance(), ports.count_ones() as u64);
+            let skip = angara_fabric::rng::below(route.advance(), ports.count_ones() as u64);
             (0..skip).for_each(|_| ports &= ports - 1);
         }
         let port = ports.trailing_zeros();

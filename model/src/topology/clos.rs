@@ -3,7 +3,7 @@
 //! one between endpoints of a leaf stays there.
 
 use super::contract::{Class, End, Hop, RouteState, Topology};
-use fabric::rng;
+use angara_fabric::rng;
 
 /// Leaves have numbers 0..R, spines follow. A leaf's ports 0..N lead to its endpoints, N.. to the
 /// spines; a spine's port r leads to leaf r.

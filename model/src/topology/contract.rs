@@ -1,6 +1,6 @@
 //! What routers ask of a topology.
 
-use fabric::rng;
+use angara_fabric::rng;
 
 /// Most ports of one router.
 pub const PORTS_MAX: usize = 64;

@@ -1,7 +1,7 @@
 //! k-ary n-tree: the fat tree whose routers all have the same number of ports.
 
 use super::contract::{Class, End, Hop, RouteState, Topology};
-use fabric::rng;
+use angara_fabric::rng;
 
 /// k-ary n-tree. Rank 0 is the top; router r of rank l has id l·k^(n-1)+r. Ports 0..k lead down,
 /// k..2k up; endpoints hang on the lowest rank. A packet climbs by random up-ports to the nearest

@@ -134,7 +134,7 @@ impl FromStr for TopologySpec {
 mod tests {
     use super::super::contract::End;
     use super::*;
-    use fabric::rng;
+    use angara_fabric::rng;
 
     /// With their diameters.
     const CAYLEY: [(&str, u32); 6] = [

@@ -2,7 +2,7 @@
 
 use crate::ctypes::*;
 use crate::rt::amo;
-use abi::desc::AmoOp::{Add, And, CompareSwap, Fetch, Or, Swap, Xor};
+use angara_abi::desc::AmoOp::{Add, And, CompareSwap, Fetch, Or, Swap, Xor};
 
 macro_rules! extended {
     ($($n:ident $T:ident),*) => { ::pastey::paste! {

@@ -3,9 +3,9 @@
 use super::team::CTX_DEFAULT;
 use super::{ok, rma::aligned, state, try_state};
 use crate::ctypes::*;
-use abi::account::Class;
-use abi::desc::AmoOp;
 use angara::Amo;
+use angara_abi::account::Class;
+use angara_abi::desc::AmoOp;
 
 #[inline(always)]
 fn amo<T: Word>(name: Name, ctx: shmem_ctx_t, at: *mut T, op: AmoOp, bits: (u64, u64), fetch: bool, pe: int) -> u64 {

@@ -11,7 +11,7 @@
 use super::team::Group;
 use super::{State, die, lock, streams};
 use crate::ctypes::Name;
-use abi::desc::{Place, Region};
+use angara_abi::desc::{Place, Region};
 use std::ffi::CStr;
 use std::fmt::Display;
 use std::path::Path;
@@ -25,7 +25,7 @@ const PRECEDENCE: Duration = Duration::from_secs(1);
 
 /// Whether the environment asks for checks.
 pub(crate) fn wanted() -> bool {
-    abi::env::shmem_is_set("DEBUG")
+    angara_abi::env::shmem_is_set("DEBUG")
 }
 
 /// Base address and file of the module that holds `address`.

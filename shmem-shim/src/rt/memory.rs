@@ -21,7 +21,7 @@ impl State {
         // SAFETY: the allocator hands out offsets inside the heap.
         let p = unsafe { self.job.heap().add(offset) };
         if size <= POPULATE_MAX || prefault() {
-            let page = abi::PAGE;
+            let page = angara_abi::PAGE;
             let start = p as usize & !(page - 1);
             let len = (p as usize + size).next_multiple_of(page) - start;
             // SAFETY: asks for the pages of a range of this process's own mapping. An old kernel

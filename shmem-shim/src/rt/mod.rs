@@ -21,8 +21,8 @@ pub(crate) use collectives::{coll, ops, reduce};
 pub(crate) use process::{exit, init};
 
 use crate::ctypes::*;
-use abi::desc::Place;
 use angara::{Error, Job};
+use angara_abi::desc::Place;
 use collectives::{p2p, streams, table, trees};
 use std::fmt::Display;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicUsize, Ordering};

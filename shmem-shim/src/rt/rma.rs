@@ -3,10 +3,10 @@
 use super::team::CTX_DEFAULT;
 use super::{State, bytes, die, ok, state, try_state};
 use crate::ctypes::*;
-use abi::account::Class;
-use abi::copy::{peek, poke};
-use abi::desc::{AmoOp, Place};
 use angara::{Amo, Strided};
+use angara_abi::account::Class;
+use angara_abi::copy::{peek, poke};
+use angara_abi::desc::{AmoOp, Place};
 
 /// `SHMEM_SIGNAL_SET`.
 pub(crate) const SIGNAL_SET: int = 0;

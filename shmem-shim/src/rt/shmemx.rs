@@ -7,8 +7,8 @@
 
 use super::{State, collective, collective_of, die, lock, ok, state};
 use crate::ctypes::*;
-use abi::torus::{Coords, Direction};
 use angara::tree::{Arrival, PendingRaw, ReduceElem, ReduceOp};
+use angara_abi::torus::{Coords, Direction};
 use std::sync::Mutex;
 
 /// An operation under way.
@@ -63,7 +63,7 @@ pub(crate) unsafe fn traffic(
     let class = u8::try_from(class).ok().and_then(angara::Class::from_bits);
     let (Some(pe), Some(class)) = (known, class) else { return -1 };
     let t = s.job.traffic(pe, class);
-    let both = |f: fn(&abi::account::Load) -> u64| (f(&t.out) + f(&t.back)) as size_t;
+    let both = |f: fn(&angara_abi::account::Load) -> u64| (f(&t.out) + f(&t.back)) as size_t;
     for (to, value) in [(ops, t.ops as size_t), (packets, both(|l| l.packets)), (bytes, both(|l| l.bytes))] {
         if !to.is_null() {
             // SAFETY: the caller's contract.
@@ -149,7 +149,7 @@ pub(crate) fn tree_close(name: Name, team: shmem_team_t, tree: int) {
 
 fn tree_id(name: Name, tree: int) -> u8 {
     match u8::try_from(tree) {
-        Ok(id) if (id as usize) < abi::TREES => id,
+        Ok(id) if (id as usize) < angara_abi::TREES => id,
         _ => die(name, None, format_args!("{tree} is not a tree")),
     }
 }

@@ -16,7 +16,7 @@ pub(super) fn print(json: bool, report: &impl Serialize, text: impl FnOnce() -> 
 
 /// Prints text. A reader that has seen enough, such as `head`, is no error.
 pub(super) fn say(text: &str) -> Result<(), Error> {
-    abi::print::out(text).map_err(|source| Error::File { path: "standard output".into(), source })
+    angara_abi::print::out(text).map_err(|source| Error::File { path: "standard output".into(), source })
 }
 
 /// Writes `chart` as SVG.

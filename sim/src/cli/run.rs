@@ -122,7 +122,7 @@ fn show_ways(experiment: &Experiment, report: &mut Report) {
     }
     if experiment.observe.packets.is_some() {
         let way = |w: &crate::observe::Way| {
-            let event = |e: &model::TraceEvent| json!({"time_ns": e.time as f64 / 1000.0, "stage": format!("{:?}", e.stage), "router": e.router, "port": e.port, "vc": e.vc});
+            let event = |e: &angara_model::TraceEvent| json!({"time_ns": e.time as f64 / 1000.0, "stage": format!("{:?}", e.stage), "router": e.router, "port": e.port, "vc": e.vc});
             json!({"packet": w.number, "from": w.src, "to": w.dst, "flits": w.flits, "events": w.events.iter().map(event).collect::<Vec<_>>()})
         };
         report.set("trace", ways.iter().map(way).collect::<Vec<_>>());

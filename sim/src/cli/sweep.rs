@@ -51,7 +51,7 @@ pub(super) fn sweep(args: SweepArgs) -> Result<(), Error> {
     });
     bar.finish_and_clear();
     let Some(reports) = reports? else {
-        abi::complain!("finished points are in {}", partial.display());
+        angara_abi::complain!("finished points are in {}", partial.display());
         return Err(Error::Interrupted("finished points were saved, a line of JSON each"));
     };
     let rows = sweep::rows(&sweep, &reports);

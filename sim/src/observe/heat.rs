@@ -9,7 +9,7 @@
 use super::links::{Links, Output};
 use super::names;
 use crate::table::number;
-use model::TopologySpec;
+use angara_model::TopologySpec;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -179,7 +179,7 @@ fn grid_cell(shape: &TopologySpec, dims: &[u16], output: &Output) -> ((u32, u32)
 #[cfg(test)]
 mod tests {
     use super::*;
-    use model::{Generic, Injection, Network, Profile, Setup};
+    use angara_model::{Generic, Injection, Network, Profile, Setup};
 
     fn picture(shape: &str) -> (Links, String) {
         let shape: TopologySpec = shape.parse().unwrap();

@@ -1,8 +1,8 @@
 //! What every link carried.
 
 use super::names;
-use model::topology::End;
-use model::{LinkLoad, Network, TopologySpec};
+use angara_model::topology::End;
+use angara_model::{LinkLoad, Network, TopologySpec};
 use serde::Serialize;
 
 /// Links named in a report.
@@ -138,7 +138,7 @@ impl Links {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use model::{Generic, Injection, Profile, Setup};
+    use angara_model::{Generic, Injection, Profile, Setup};
 
     #[test]
     fn loads_are_counted_where_packets_went() {

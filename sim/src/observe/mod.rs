@@ -11,7 +11,7 @@ pub mod timeline;
 pub use links::Links;
 
 use crate::Error;
-use model::TraceEvent;
+use angara_model::TraceEvent;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
@@ -184,7 +184,7 @@ impl Follower {
 
     /// Takes in what a network noted; `number` finds a packet's number in its tag.
     pub fn note(&mut self, events: Vec<TraceEvent>, number: impl Fn(u64) -> u64) {
-        use model::Stage::{Delivered, Dropped};
+        use angara_model::Stage::{Delivered, Dropped};
         for event in events {
             if let Some(way) = self.ways.iter_mut().find(|w| w.number == number(event.tag)) {
                 way.events.push(event);

@@ -1,7 +1,7 @@
 //! Names of routers and ports for people.
 
-use model::TopologySpec;
-use model::topology::DIMS_MAX;
+use angara_model::TopologySpec;
+use angara_model::topology::DIMS_MAX;
 
 /// Names of the dimensions.
 const AXES: [char; DIMS_MAX] = ['X', 'Y', 'Z', 'W', 'V', 'U'];

@@ -5,7 +5,7 @@
 //! time; [`chrome`] writes the JSON that chrome://tracing and Perfetto load.
 
 use super::{Way, names};
-use model::{Stage, TopologySpec, TraceEvent};
+use angara_model::{Stage, TopologySpec, TraceEvent};
 use serde_json::{Value, json};
 use std::fmt::Write;
 
@@ -137,7 +137,7 @@ pub fn chrome(shape: &TopologySpec, ways: &[Way]) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use model::{Generic, Injection, Network, Profile, Setup};
+    use angara_model::{Generic, Injection, Network, Profile, Setup};
 
     fn way() -> (TopologySpec, Way) {
         let shape: TopologySpec = "torus:4x4".parse().unwrap();

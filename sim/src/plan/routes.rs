@@ -1,6 +1,6 @@
 //! Route tables: how far packets travel, which links they load, whether they can deadlock.
 //!
-//! The tables are those the live network uses ([`fabric::Routes`]), after the faults asked for; or
+//! The tables are those the live network uses ([`angara_fabric::Routes`]), after the faults asked for; or
 //! a table of somebody else's, read from a file. Every route is walked. With the bubble rule inside
 //! each unidirectional ring, a table is free of deadlock if no cycle exists among the rings that
 //! packets turn between; a cycle that exists is shown ring by ring, each with a route that turns.
@@ -8,8 +8,8 @@
 use crate::Error;
 use crate::table::{Table, number};
 use crate::toml_file::TomlFile;
-use abi::torus::{Direction, NodeId, Shape};
-use fabric::{Config, Fabric, Fault, FaultKind, Link};
+use angara_abi::torus::{Direction, NodeId, Shape};
+use angara_fabric::{Config, Fabric, Fault, FaultKind, Link};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -315,7 +315,7 @@ pub fn check_file(file: &TomlFile) -> Result<Report, Error> {
         let mut at = from;
         let mut path = Vec::new();
         for step in route.path.get_ref() {
-            let dir: Direction = step.parse().map_err(|e: abi::torus::ShapeError| wrong(e.to_string()))?;
+            let dir: Direction = step.parse().map_err(|e: angara_abi::torus::ShapeError| wrong(e.to_string()))?;
             path.push(Link { node: at, dir });
             let here = shape.show(shape.coords(at));
             at = shape.neighbour(at, dir).ok_or_else(|| wrong(format!("there is no link {dir} at {here}")))?;

@@ -7,7 +7,7 @@
 
 use super::{Claim, Job, Judgement, values};
 use crate::workload::collective::{Collective, Method, Plan, measure};
-use fabric::Config;
+use angara_fabric::Config;
 
 const ORACLE: &str = include_str!("../../data/allgather.csv");
 /// The paper's largest difference was 8.96 %.

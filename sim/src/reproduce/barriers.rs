@@ -4,7 +4,7 @@ use super::{Claim, Job, Judgement, Values, values};
 use crate::Error;
 use crate::plan::barrier::{Costs, Criterion, Cube, Mode};
 use crate::workload::barrier::{Plan, formula_ns, measure};
-use fabric::{BarrierFamily, Config};
+use angara_fabric::{BarrierFamily, Config};
 
 /// Tori n^dim with the known times in µs: all-to-all with the printed and the exact load, multiphase
 /// half and full, for lat_inc = 10 and 4 ns per packet.

@@ -4,7 +4,7 @@ use super::booksim::{Reference, keys, references};
 use super::{Claim, Job, Judgement, Results, Values, Verdict, values};
 use crate::Error;
 use crate::rng::{Purpose, Stream};
-use model::{Generic, Injection, Network, Profile, Setup, TopologySpec};
+use angara_model::{Generic, Injection, Network, Profile, Setup, TopologySpec};
 
 /// Rows whose reference latencies differ by less are not ordered.
 const DISTINCT: f64 = 0.05;

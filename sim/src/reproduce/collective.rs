@@ -4,7 +4,7 @@ use super::{Claim, Job, Judgement, Results, Verdict, values};
 use crate::plan::barrier::Costs;
 use crate::workload::collective::{Collective, Method, Plan, measure, torus_4d};
 use crate::workload::heat;
-use fabric::{Config, FlitTime};
+use angara_fabric::{Config, FlitTime};
 
 /// Software time of a point-to-point step with which the paper's numbers come out, ns.
 pub(super) const SW: f64 = 700.0;

@@ -6,7 +6,7 @@ use super::booksim_claims::job;
 use super::{Claim, Job, Judgement, Results, Values, values};
 use crate::Error;
 use crate::traffic::{Process, Source};
-use model::{Injection, Network};
+use angara_model::{Injection, Network};
 
 /// The hot node.
 const HOT: u32 = 219;

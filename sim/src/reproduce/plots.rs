@@ -8,7 +8,7 @@ use crate::plan::matmul::machine::{Machine, TorusNode};
 use crate::plot::Chart;
 use crate::workload::collective::{Collective, Method};
 use crate::workload::heat;
-use fabric::BarrierFamily;
+use angara_fabric::BarrierFamily;
 
 type Curve = (String, Vec<(f64, f64)>);
 

@@ -3,7 +3,7 @@
 
 use super::{Claim, Job, Judgement, Results, Values, Verdict, values};
 use crate::Error;
-use model::{Angara, Injection, Network, Profile, Setup, TrafficClass};
+use angara_model::{Angara, Injection, Network, Profile, Setup, TrafficClass};
 
 /// Flits of a 16-byte write: header, one of data, tail.
 const WRITE: u16 = 3;

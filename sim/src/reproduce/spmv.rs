@@ -3,7 +3,7 @@
 use super::{Claim, Job, Judgement, Results, values};
 use crate::workload::collective::{Method, torus_4d};
 use crate::workload::spmv;
-use fabric::Config;
+use angara_fabric::Config;
 use std::ops::ControlFlow;
 
 /// Nodes of the tori, with the paper's ratio.

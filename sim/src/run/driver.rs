@@ -14,7 +14,7 @@ use crate::Error;
 use crate::observe::{Follower, Links, Observed};
 use crate::traffic::Source;
 use crate::workload::Watch;
-use model::{Injection, Network, TrafficClass};
+use angara_model::{Injection, Network, TrafficClass};
 use std::time::Instant;
 
 /// Cycles between two looks at the network; sources are served this far ahead.

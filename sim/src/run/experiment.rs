@@ -6,11 +6,11 @@ use crate::observe::Observe;
 use crate::traffic::layout::Kind;
 use crate::traffic::{Destinations, Layout, Lengths, Mapping, Pattern, Process, Rate};
 use crate::workload::{Chosen, TRAFFIC_KEYS};
-use fabric::Tick;
-use fabric::{Fault, FaultKind};
-use model::setup::ANGARA_FLITS_MAX;
-use model::topology::Group;
-use model::{Angara, Generic, Network, Profile, Setup, TopologySpec};
+use angara_fabric::Tick;
+use angara_fabric::{Fault, FaultKind};
+use angara_model::setup::ANGARA_FLITS_MAX;
+use angara_model::topology::Group;
+use angara_model::{Angara, Generic, Network, Profile, Setup, TopologySpec};
 use serde::Serialize;
 
 /// Dimensions of the chip's torus; the angara router has ports for no more.
@@ -358,8 +358,8 @@ impl Keys {
         }
         // Sizes above 255 are refused as if they were 0.
         let sizes: Vec<u8> = dims.iter().map(|&d| u8::try_from(d).unwrap_or(0)).collect();
-        let live =
-            abi::torus::Shape::new(&sizes, matches!(shape, TopologySpec::Grid { wrap: true, .. })).map_err(|_| {
+        let live = angara_abi::torus::Shape::new(&sizes, matches!(shape, TopologySpec::Grid { wrap: true, .. }))
+            .map_err(|_| {
                 let why = "routes around faults are the chip's, for up to 4 sizes of up to 255 and 32768 nodes";
                 (Error::invalid(key, text, why), key)
             })?;
@@ -390,7 +390,7 @@ impl Keys {
 }
 
 /// Why a fault cannot be in a network of this shape.
-fn check_fault(text: &str, shape: &abi::torus::Shape) -> Result<(), String> {
+fn check_fault(text: &str, shape: &angara_abi::torus::Shape) -> Result<(), String> {
     let fault = Fault::parse(text, shape).map_err(|e| {
         let why = e.to_string();
         why.strip_prefix(&format!("fault `{text}`: ")).unwrap_or(&why).to_string()

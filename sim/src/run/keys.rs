@@ -3,8 +3,8 @@
 use crate::observe::Selection;
 use crate::traffic::{Lengths, Mapping, Pattern, Process};
 use crate::workload::Chosen;
+use angara_model::TopologySpec;
 use clap::{Args, ValueEnum};
-use model::TopologySpec;
 use serde::{Deserialize, Deserializer, Serialize};
 use std::fmt::Display;
 use std::str::FromStr;

@@ -8,7 +8,7 @@ use super::{Kind, Report, Shows, Watch, Workload, numbers};
 use crate::Error;
 use crate::run::Experiment;
 use crate::table::number;
-use model::{Injection, TrafficClass};
+use angara_model::{Injection, TrafficClass};
 use std::sync::Arc;
 
 pub(super) const KIND: Kind = Kind {

@@ -13,8 +13,8 @@ use crate::Error;
 use crate::plan::barrier::{Costs, ShapeBound};
 use crate::run::Experiment;
 use crate::table::number;
-use fabric::rng::mix;
-use fabric::{BarrierFamily, Config};
+use angara_fabric::rng::mix;
+use angara_fabric::{BarrierFamily, Config};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Instant;
@@ -83,7 +83,7 @@ fn measure_watched(chip: Chip, plan: Plan, watch: &mut Watch<'_>) -> Result<Ran,
 /// all-to-all the exact bound. `None` for families it has no formula for.
 pub fn formula_ns(config: &Config, plan: &Plan) -> Option<f64> {
     let p = &config.params;
-    let two_flits = |t: fabric::FlitTime| t.of(2) as f64 / 1000.0;
+    let two_flits = |t: angara_fabric::FlitTime| t.of(2) as f64 / 1000.0;
     let ns = |t: u64| t as f64 / 1000.0;
     let costs = Costs {
         lat_hop: ns(p.router_ps + p.link_ps),

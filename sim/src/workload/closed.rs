@@ -9,9 +9,9 @@ use crate::Error;
 use crate::observe::{Follower, Links};
 use crate::run::outcome::peak_rss_bytes;
 use crate::run::{Experiment, Progress};
-use fabric::Tick;
-use model::setup::ANGARA_FLITS_MAX;
-use model::{Delivery, Injection, Network, Profile};
+use angara_fabric::Tick;
+use angara_model::setup::ANGARA_FLITS_MAX;
+use angara_model::{Delivery, Injection, Network, Profile};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 use std::time::Instant;
@@ -45,7 +45,7 @@ struct Waiting {
     src: u32,
     dst: u32,
     flits: u16,
-    class: model::TrafficClass,
+    class: angara_model::TrafficClass,
     adaptive: bool,
     tag: u64,
 }

@@ -13,10 +13,10 @@ use crate::Error;
 use crate::run::Experiment;
 use crate::run::outcome::peak_rss_bytes;
 use crate::table::number;
-use abi::packet::data_flits;
-use abi::torus::{NodeId, Shape};
-use fabric::Config;
-use fabric::Tick;
+use angara_abi::packet::data_flits;
+use angara_abi::torus::{NodeId, Shape};
+use angara_fabric::Config;
+use angara_fabric::Tick;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Instant;
@@ -134,7 +134,7 @@ impl Plan {
     /// Trees it uses on `n` nodes.
     pub fn trees(&self, n: usize) -> usize {
         match (self.how, self.what) {
-            (Method::Trees, Collective::AllGather) => n.min(abi::TREES),
+            (Method::Trees, Collective::AllGather) => n.min(angara_abi::TREES),
             (Method::Trees, _) => 1,
             _ => 0,
         }
@@ -223,7 +223,7 @@ impl Plan {
         let flits = 2 + data_flits(self.bytes as usize) as u64;
         let (core, link) = (p.core_flit.of(flits), p.link_flit.of(flits));
         // A packet has arrived with its last flit, which is one flit less behind the first.
-        let last = |rate: fabric::FlitTime| rate.of(flits - 1);
+        let last = |rate: angara_fabric::FlitTime| rate.of(flits - 1);
         let n = shape.nodes();
         if self.how == Method::Trees {
             // Every node waits for the whole packet.

@@ -15,8 +15,8 @@ use super::{Kind, Report, Watch, Workload};
 use crate::Error;
 use crate::run::Experiment;
 use crate::table::number;
-use abi::torus::NodeId;
-use fabric::Tick;
+use angara_abi::torus::NodeId;
+use angara_fabric::Tick;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -154,7 +154,7 @@ impl Workload for Heat {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fabric::Config;
+    use angara_fabric::Config;
     use std::ops::ControlFlow;
 
     #[test]

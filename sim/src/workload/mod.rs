@@ -196,7 +196,7 @@ mod tests {
         for name in ["wall_s", "packet_hops_per_s", "flit_hops_per_s", "peak_rss_bytes", "model_bytes", "threads"] {
             report.json.remove(name);
         }
-        assert!(report.observed.ways.iter().all(|w| w.events.last().unwrap().stage == model::Stage::Delivered));
+        assert!(report.observed.ways.iter().all(|w| w.events.last().unwrap().stage == angara_model::Stage::Delivered));
         format!("{:#?} {:?} {}", report.json, report.observed.ways, report.observed.links.unwrap().csv())
     }
 

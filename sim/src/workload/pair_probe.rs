@@ -9,7 +9,7 @@ use crate::Error;
 use crate::plot::Chart;
 use crate::run::Experiment;
 use crate::table::{Table, binary, number};
-use model::{Injection, TrafficClass};
+use angara_model::{Injection, TrafficClass};
 use serde_json::json;
 use std::sync::Arc;
 

@@ -11,7 +11,7 @@ use crate::rng::{Purpose, Stream};
 use crate::run::Experiment;
 use crate::run::stats::{Batch, Batches, Histogram};
 use crate::table::number;
-use model::{Injection, TrafficClass};
+use angara_model::{Injection, TrafficClass};
 use std::sync::Arc;
 
 pub(super) const KIND: Kind = Kind {

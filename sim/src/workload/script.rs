@@ -3,22 +3,22 @@
 //! A program is a list of [`Step`]s per node. The node's processor goes through them in order; a step
 //! that waits holds it until what it waits for has come, and a step that hands something to the
 //! adapter costs a software overhead first. [`Stage`] runs the programs of all nodes on
-//! `fabric::Fabric`, with lengths instead of data. Everything between posting and arrival is
+//! `angara_fabric::Fabric`, with lengths instead of data. Everything between posting and arrival is
 //! simulated packet by packet; only what happens inside a processor is a given number of nanoseconds.
 
 use super::Watch;
 use crate::Error;
 use crate::run::{Experiment, Progress};
-use abi::account::Class;
-use abi::desc::{Place, Region};
-use abi::packet::{ReduceElem, ReduceOp, Vc};
-use abi::torus::{NodeId, Shape};
-use fabric::Tick;
-use fabric::{
+use angara_abi::account::Class;
+use angara_abi::desc::{Place, Region};
+use angara_abi::packet::{ReduceElem, ReduceOp, Vc};
+use angara_abi::torus::{NodeId, Shape};
+use angara_fabric::Tick;
+use angara_fabric::{
     BarrierCheck, BarrierFamily, Completion, Config, Effect, Fabric, Fault, FaultKind, NetError, Op, OpState, Port,
     Source,
 };
-use model::Profile;
+use angara_model::Profile;
 use std::collections::VecDeque;
 
 /// Bytes of a collective packet.
@@ -97,7 +97,7 @@ struct Cpu {
     /// Operations the adapter's queue had no room for.
     outbox: VecDeque<(Tick, Posted)>,
     /// Contributions made per tree, for their ReduceIds.
-    made: [u64; abi::TREES],
+    made: [u64; angara_abi::TREES],
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -296,8 +296,8 @@ impl Stage {
         }
         let (mut packet_hops, mut flit_hops) = (0, 0);
         for node in 0..self.nodes() as u32 {
-            for dir in abi::torus::Direction::ALL {
-                let sent = self.fabric.link_counters(fabric::Link { node, dir }).total();
+            for dir in angara_abi::torus::Direction::ALL {
+                let sent = self.fabric.link_counters(angara_fabric::Link { node, dir }).total();
                 (packet_hops, flit_hops) = (packet_hops + sent.packets, flit_hops + sent.flits);
             }
         }
@@ -366,7 +366,7 @@ impl Stage {
                 Step::Reduce { tree, bytes, to } => {
                     for (i, bytes) in pieces(bytes).enumerate() {
                         let made = &mut self.cpus[node as usize].made[tree as usize];
-                        let id = (*made % abi::REDUCES as u64) as u8;
+                        let id = (*made % angara_abi::REDUCES as u64) as u8;
                         *made += 1;
                         self.post(node, Posted::Reduce { tree, id, bytes, to }, i == 0)?;
                     }
@@ -431,7 +431,7 @@ impl Stage {
             };
             match self.fabric.inject(from, 0, class, op, issue, tag) {
                 Ok(()) => drop(self.cpus[node as usize].outbox.pop_front()),
-                Err(fabric::InjectError::Busy) => return Ok(()),
+                Err(angara_fabric::InjectError::Busy) => return Ok(()),
                 Err(e) => return Err(Error::Network(e.to_string())),
             }
         }

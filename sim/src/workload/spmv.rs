@@ -15,7 +15,7 @@ use super::{Kind, Report, Watch, Workload};
 use crate::Error;
 use crate::run::Experiment;
 use crate::table::number;
-use abi::torus::NodeId;
+use angara_abi::torus::NodeId;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -151,7 +151,7 @@ impl Workload for Spmv {
 mod tests {
     use super::super::collective::measure;
     use super::*;
-    use fabric::Config;
+    use angara_fabric::Config;
     use std::ops::ControlFlow;
 
     #[test]

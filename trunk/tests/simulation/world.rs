@@ -1,10 +1,10 @@
 //! A network in virtual time, the hosts on it, and what befalls them.
 
 use crate::net::Random;
+use angara_trunk::{Association, Config, Event, Impairment, KeyRing, Refused};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::time::Duration;
-use trunk::{Association, Config, Event, Impairment, KeyRing, Refused};
 
 /// Faults happen up to this time.
 const FAULTS_UNTIL: u64 = 1_000_000_000;

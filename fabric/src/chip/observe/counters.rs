@@ -4,7 +4,7 @@
 use crate::packet::packets_for;
 use crate::routes::DIRS;
 use crate::types::JobId;
-use abi::account::{CLASSES, Load};
+use angara_abi::account::{CLASSES, Load};
 use std::collections::BTreeMap;
 
 /// Events worth knowing that belong to no link.

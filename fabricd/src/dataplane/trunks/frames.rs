@@ -10,11 +10,11 @@
 //! gone    0x02 | vc << 4   job:16 generation:16 from:32 to:32 count:16    packets of a stream have been ejected
 //! ```
 
-use abi::account::READ_MAX;
-use abi::packet::Vc;
-use abi::{FLIT_BYTES, PACKET_FLITS_MAX, PAYLOAD_MAX};
+use angara_abi::account::READ_MAX;
+use angara_abi::packet::Vc;
+use angara_abi::{FLIT_BYTES, PACKET_FLITS_MAX, PAYLOAD_MAX};
+use angara_fabric::{Frame, Meta};
 use bytes::Bytes;
-use fabric::{Frame, Meta};
 
 const CREDIT: u8 = 0;
 const PACKET: u8 = 1;

@@ -16,9 +16,10 @@ mod frames;
 use crate::config::Membership;
 use crate::faults::trunk as impair;
 use crate::log_limit::LogLimit;
+use angara_cluster::{Host, Keys};
+use angara_fabric::{Fabric, Frame, Link};
+use angara_trunk::{Association, Event, SendError};
 use bytes::Bytes;
-use cluster::{Host, Keys};
-use fabric::{Fabric, Frame, Link};
 use frames::{Reader, Writer};
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Display;
@@ -27,7 +28,6 @@ use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 use tokio::time::Instant;
-use trunk::{Association, Event, SendError};
 
 /// Bytes waiting for a peer above which nothing more is taken from the network.
 const BACKLOG_MAX: usize = 1 << 20;
@@ -51,7 +51,7 @@ const BATCHES_PER_ROUND: usize = 16;
 /// How long an address may stay in use.
 const BIND_PATIENCE: Duration = Duration::from_secs(2);
 /// Virtual channels.
-const VCS: usize = abi::packet::Vc::ALL.len();
+const VCS: usize = angara_abi::packet::Vc::ALL.len();
 
 /// What the control plane is told.
 #[derive(Debug)]
@@ -124,22 +124,22 @@ pub(crate) struct TrunkFigures {
     pub(crate) backlog: usize,
     /// Records or frames of it that were not understood.
     pub(crate) nonsense: u64,
-    pub(crate) stats: trunk::Stats,
+    pub(crate) stats: angara_trunk::Stats,
 }
 
 /// What trunks run over.
 pub(crate) struct Wires {
-    pub(crate) socket: Box<dyn trunk::socket::Socket>,
+    pub(crate) socket: Box<dyn angara_trunk::socket::Socket>,
     /// Of every host.
     pub(crate) addresses: Vec<SocketAddr>,
-    pub(crate) keys: trunk::KeyRing,
+    pub(crate) keys: angara_trunk::KeyRing,
     /// Where seeds of associations come from.
     pub(crate) random: Box<dyn FnMut() -> io::Result<[u8; 32]>>,
 }
 
 impl Wires {
     /// Opens the socket and reads the keys.
-    pub(super) fn open(member: &Membership, kind: trunk::socket::Kind) -> io::Result<Wires> {
+    pub(super) fn open(member: &Membership, kind: angara_trunk::socket::Kind) -> io::Result<Wires> {
         let cluster = &member.cluster;
         let keys = key_ring(&cluster.load_keys().map_err(io::Error::other)?)?;
         let address = |host: &Host| {
@@ -154,7 +154,7 @@ impl Wires {
 
 /// All trunks of this host.
 pub(super) struct Trunks {
-    socket: Box<dyn trunk::socket::Socket>,
+    socket: Box<dyn angara_trunk::socket::Socket>,
     peers: BTreeMap<u16, Peer>,
     me: u16,
     origin: Instant,
@@ -186,12 +186,13 @@ impl Trunks {
                 (other == index).then_some(Crossing { link, sends, taken: none, shown: none, early, record })
             });
             let address = addresses[host];
-            let mut config = trunk::Config::new(member.host as u16, index, cluster.id, keys.clone(), random()?);
+            let mut config = angara_trunk::Config::new(member.host as u16, index, cluster.id, keys.clone(), random()?);
             (config.heartbeat, config.dead_after) = (cluster.heartbeat, cluster.dead_after);
             config.receive_window = share.clamp(RECEIVE_WINDOW_MIN, config.receive_window);
             if let Some(mtu) = cluster.mtu {
                 let headers = if address.is_ipv4() { 28 } else { 48 };
-                config.mtu_max = (mtu as usize).saturating_sub(headers).clamp(trunk::MTU_MIN, trunk::MTU_MAX);
+                config.mtu_max =
+                    (mtu as usize).saturating_sub(headers).clamp(angara_trunk::MTU_MIN, angara_trunk::MTU_MAX);
             }
             let association = Association::new(config, Duration::ZERO).map_err(io::Error::other)?;
             let crossings = crossings.collect();
@@ -247,7 +248,7 @@ impl Trunks {
             if let Some(what) = change.what {
                 // Trunks that fare the same shall not do so at the same moment.
                 let seed = what.seed ^ ((self.me as u64) << 16 | *to as u64) << 32;
-                peer.association.impair(trunk::Impairment { seed, ..what });
+                peer.association.impair(angara_trunk::Impairment { seed, ..what });
             }
         }
     }
@@ -395,7 +396,7 @@ impl Trunks {
     fn receive(&mut self, now: Duration) {
         let (peers, me, strangers) = (&mut self.peers, self.me, &mut self.strangers);
         let mut take = |datagram: &mut [u8]| {
-            let claimed = trunk::hosts(datagram).filter(|(_, to)| *to == me);
+            let claimed = angara_trunk::hosts(datagram).filter(|(_, to)| *to == me);
             match claimed.and_then(|(from, _)| peers.get_mut(&from)) {
                 Some(peer) if peer.impaired.cut => {}
                 // What it refuses, it counts by cause.
@@ -495,7 +496,7 @@ fn hand_over(to: &mut Association, crossing: usize, record: &mut Writer) {
 impl Crossing {
     /// A packet has left over this link: while the far end has more slots than the router counts, the
     /// router gets its slot back at once.
-    fn sent(&mut self, fabric: &mut Fabric, vc: abi::packet::Vc, extra: u16) {
+    fn sent(&mut self, fabric: &mut Fabric, vc: angara_abi::packet::Vc, extra: u16) {
         let i = vc as usize;
         self.taken[i] += 1;
         if self.taken[i] - self.shown[i] <= extra {
@@ -556,10 +557,10 @@ impl Crossing {
 
 /// Opens the socket, which the kernel may still hold for a daemon that was just killed: it takes io_urings apart in
 /// its own time.
-fn bind(address: SocketAddr, kind: trunk::socket::Kind) -> io::Result<Box<dyn trunk::socket::Socket>> {
+fn bind(address: SocketAddr, kind: angara_trunk::socket::Kind) -> io::Result<Box<dyn angara_trunk::socket::Socket>> {
     let give_up = std::time::Instant::now() + BIND_PATIENCE;
     loop {
-        match trunk::socket::open(address, kind) {
+        match angara_trunk::socket::open(address, kind) {
             Err(e) if e.kind() == io::ErrorKind::AddrInUse && std::time::Instant::now() < give_up => {
                 std::thread::sleep(Duration::from_millis(10));
             }
@@ -568,9 +569,9 @@ fn bind(address: SocketAddr, kind: trunk::socket::Kind) -> io::Result<Box<dyn tr
     }
 }
 
-fn key_ring(keys: &Keys) -> io::Result<trunk::KeyRing> {
+fn key_ring(keys: &Keys) -> io::Result<angara_trunk::KeyRing> {
     let current = &keys.all[&keys.current];
-    let mut ring = trunk::KeyRing::new(keys.current, current).map_err(io::Error::other)?;
+    let mut ring = angara_trunk::KeyRing::new(keys.current, current).map_err(io::Error::other)?;
     for (id, key) in keys.all.iter().filter(|(id, _)| **id != keys.current) {
         ring.add(*id, key).map_err(io::Error::other)?;
     }

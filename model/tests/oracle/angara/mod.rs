@@ -6,8 +6,8 @@ mod impaired;
 mod routes;
 
 use super::{Grid, Received, Sent};
+use angara_model::Angara;
 use impaired::Link;
-use model::Angara;
 use routes::{Dead, Routes};
 use std::collections::{BTreeMap, BTreeSet};
 

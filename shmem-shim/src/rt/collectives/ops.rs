@@ -9,7 +9,7 @@
 //! routers know integers only, for which there is nothing to decide.
 
 use crate::ctypes::*;
-use abi::packet::{ReduceElem, ReduceOp};
+use angara_abi::packet::{ReduceElem, ReduceOp};
 use std::marker::PhantomData;
 
 /// One operator on one type.

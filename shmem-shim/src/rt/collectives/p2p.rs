@@ -274,7 +274,7 @@ mod tests {
 
     #[test]
     fn the_area_holds_tables_mailboxes_and_rings_of_every_job_size() {
-        for n in [1, 2, 3, 7, 8, 64, 65, 1000, abi::job::PES_MAX] {
+        for n in [1, 2, 3, 7, 8, 64, 65, 1000, angara_abi::job::PES_MAX] {
             for threads in [false, true] {
                 let l = Layout::new(n, threads);
                 let end = l.mailbox(n, 0);

@@ -178,7 +178,7 @@ impl Streams {
         // SAFETY: a slot inside the internal area, written before the count that announced it.
         let slot = unsafe { s.job.internal().add(self.layout.slot(from, count)) };
         // SAFETY: `HEAD` bytes of the slot.
-        unsafe { abi::copy::load(head.as_mut_ptr(), slot, HEAD) };
+        unsafe { angara_abi::copy::load(head.as_mut_ptr(), slot, HEAD) };
         let team = u64::from_le_bytes([head[0], head[1], head[2], head[3], head[4], head[5], head[6], head[7]]);
         let number = |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
         let (kind, len) = (Kind::of(number(8)), (number(12) as usize).min(self.message_max()));
@@ -188,7 +188,7 @@ impl Streams {
             Some(Kind::Mail) => {
                 let mut message = vec![0u8; len];
                 // SAFETY: `HEAD` + `len` bytes lie in the slot.
-                unsafe { abi::copy::load(message.as_mut_ptr(), slot.add(HEAD), len) };
+                unsafe { angara_abi::copy::load(message.as_mut_ptr(), slot.add(HEAD), len) };
                 inbox.peer(team, from).mail.push_back(message);
             }
             // Nothing else comes for a team that this PE has destroyed, and then nobody waits for it.

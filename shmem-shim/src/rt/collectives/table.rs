@@ -84,7 +84,7 @@ pub(crate) fn path(ring: bool, crowded: bool) -> &'static str {
 impl Table {
     /// The user's table, or the built-in one.
     pub(crate) fn load(path: &str) -> Result<Table, String> {
-        let file = abi::trust::var_os(ENV_TABLE).map(PathBuf::from).filter(|file| !file.as_os_str().is_empty());
+        let file = angara_abi::trust::var_os(ENV_TABLE).map(PathBuf::from).filter(|file| !file.as_os_str().is_empty());
         let Some(file) = file else { return Table::parse(BUILT_IN, path) };
         let shown = file.display();
         std::fs::read_to_string(&file)

@@ -7,8 +7,8 @@
 use super::{p2p::word, table::How};
 use crate::ctypes::Name;
 use crate::rt::{State, team::Group};
-use abi::job::Collectives;
 use angara::{Reach, tree::Tree};
+use angara_abi::job::Collectives;
 use std::sync::OnceLock;
 
 /// The tree of all PEs.

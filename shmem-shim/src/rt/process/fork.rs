@@ -68,7 +68,7 @@ impl Remapped {
                 return;
             }
             // SAFETY: start and end lie inside the segment and its copy. Peers may write meanwhile.
-            unsafe { abi::copy::load(to.add(start as usize), from.add(start as usize), (end - start) as usize) };
+            unsafe { angara_abi::copy::load(to.add(start as usize), from.add(start as usize), (end - start) as usize) };
             at = end;
         }
     }

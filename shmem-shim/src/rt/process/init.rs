@@ -14,8 +14,8 @@ use super::{elf, exit, fork, statics};
 use crate::ctypes::*;
 use crate::rt::collectives::{coll, p2p, streams, table, trees};
 use crate::rt::{STATE, State, check, die, lock, memory, ok, shmemx, state, team, try_state};
-use abi::env;
 use angara::{Job, Reach};
+use angara_abi::env;
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock};
@@ -227,7 +227,7 @@ fn greet(s: &State) {
 
 /// A program does not end because a greeting cannot be written.
 fn show(text: &str) {
-    let _ = abi::print::out(text);
+    let _ = angara_abi::print::out(text);
 }
 
 pub(crate) fn init(name: Name) {
@@ -243,7 +243,7 @@ pub(crate) unsafe fn init_thread(name: Name, requested: int, provided: *mut int)
     let status = match start(name, level) {
         Ok(()) => 0,
         Err(why) => {
-            abi::complain!("angara: {name}: {why}");
+            angara_abi::complain!("angara: {name}: {why}");
             1
         }
     };

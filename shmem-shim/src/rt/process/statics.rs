@@ -8,8 +8,8 @@
 //! the variables, for peers to read.
 
 use super::elf::Segment;
-use abi::PAGE;
 use angara::{Job, StaticSegment};
+use angara_abi::PAGE;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 
