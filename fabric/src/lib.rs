@@ -37,6 +37,7 @@
 
 mod adapter;
 mod barrier;
+pub mod bits;
 mod chip;
 pub mod collective;
 mod config;

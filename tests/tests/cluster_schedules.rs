@@ -10,6 +10,7 @@
 //! set, and one that was stopped for a while sees exactly what a jump would show it.
 
 use angara_abi::torus::{Direction, NodeId, Shape};
+use angara_fabric::bits::bits;
 use angara_fabric::{Config, Fabric, Fault, FaultKind, Link};
 use angara_tests::cluster::{Cluster, Hosts};
 use angara_tests::process::{PATIENCE, poll_until};
@@ -174,7 +175,7 @@ impl Schedule {
     /// Whether what happens may end the job: whatever of it is the case at some moment.
     fn may_end(&self, site: &Site) -> bool {
         let subsets = 0..1u32 << self.gone.len();
-        let of = |subset: u32| (0..).zip(&self.gone).filter(move |(i, _)| subset >> i & 1 == 1).map(|(_, g)| *g);
+        let of = |subset: u32| bits(subset).map(|i| self.gone[i as usize]);
         subsets.into_iter().any(|s| !site.works(self.home, &self.nodes, &of(s).collect::<Vec<_>>()))
     }
 

@@ -8,6 +8,7 @@
 use super::layout::{ADAPTIVE, LANE_ADAPTIVE, LANES, UP};
 use super::slots::NEVER;
 use super::state::Chip;
+use crate::bits::{bits, round_robin};
 use crate::types::Tick;
 
 impl Chip {
@@ -63,14 +64,14 @@ impl Chip {
         if out.requests == [0; LANES] {
             return 0;
         }
-        let (at, mut adaptive) = (out.busy, out.requests[LANE_ADAPTIVE]);
+        let (at, adaptive) = (out.busy, out.requests[LANE_ADAPTIVE]);
         self.wake_at(node, o, at);
         let mut again = 0;
         // Adaptive packets that preferred this output may now prefer another.
-        while adaptive != 0 && o < self.lay.dirs {
-            let queue = self.lay.queue(LANE_ADAPTIVE, adaptive.trailing_zeros());
-            adaptive &= adaptive - 1;
-            again |= self.ask_everywhere(node, queue);
+        if o < self.lay.dirs {
+            for number in bits(adaptive) {
+                again |= self.ask_everywhere(node, self.lay.queue(LANE_ADAPTIVE, number));
+            }
         }
         again & !(1 << o)
     }
@@ -94,10 +95,8 @@ impl Chip {
                 if alone {
                     return asking;
                 }
-                let (mut mask, mut rest) = (0, asking);
-                while rest != 0 {
-                    let number = rest.trailing_zeros();
-                    rest &= rest - 1;
+                let mut mask = 0;
+                for number in bits(asking) {
                     let queue = self.lay.queue(lane, number);
                     let wants = self.routers.inputs[n * self.lay.queues + queue].wants;
                     if self.preferred(n, wants) == Some(o) {
@@ -125,11 +124,9 @@ impl Chip {
 
     /// The collective lane: each request has its own channel.
     fn eligible_first(&mut self, n: usize, o: usize, asking: u32, short: &mut Tick) -> u32 {
-        let (mut mask, mut rest) = (0, asking);
+        let mut mask = 0;
         let is_ring = self.routers.rings & 1 << o != 0;
-        while rest != 0 {
-            let number = rest.trailing_zeros();
-            rest &= rest - 1;
+        for number in bits(asking) {
             let queue = self.lay.queue(0, number);
             let vc = self.lay.vc(queue);
             let goes_on = self.lay.dir(queue) == Some(o) && vc >= UP;
@@ -149,10 +146,7 @@ impl Chip {
         let (now, first) = (self.now, n * self.lay.outs);
         let outputs = &mut self.routers.outputs[first..][..self.lay.outs];
         let (mut most, mut best) = (self.unit - 1, None);
-        let mut rest = wants;
-        while rest != 0 {
-            let o = rest.trailing_zeros() as usize;
-            rest &= rest - 1;
+        for o in bits(wants).map(|o| o as usize) {
             let out = &mut outputs[o];
             if out.busy > now {
                 continue;
@@ -205,18 +199,15 @@ impl Chip {
         }
         let (lane, mask) = first?;
         let turn = self.routers.granted[n * self.lay.outs + o].turns[lane] as u32;
-        let above = if turn >= 32 { 0 } else { mask & (u32::MAX << turn) };
-        Some((lane, if above != 0 { above.trailing_zeros() } else { mask.trailing_zeros() }))
+        Some((lane, round_robin(mask, turn)))
     }
 
     /// Those among the requests `mask` that have seen too many grants.
     #[inline(always)]
     fn aged(&self, n: usize, o: usize, lane: usize, mask: u32) -> u32 {
         let grants = self.routers.granted[n * self.lay.outs + o].packets as u32;
-        let (mut aged, mut rest) = (0, mask);
-        while rest != 0 {
-            let number = rest.trailing_zeros();
-            rest &= rest - 1;
+        let mut aged = 0;
+        for number in bits(mask) {
             let queue = self.lay.queue(lane, number);
             let since = self.routers.inputs[n * self.lay.queues + queue].since;
             if grants.wrapping_sub(since) >= self.params.age_limit as u32 {

@@ -12,6 +12,7 @@ use super::layout::{ADAPTIVE, LANE_ADAPTIVE, LANES, UP};
 use super::routers::{Asks, Input};
 use super::slots::NEVER;
 use super::state::{Chip, Injected, Notice};
+use crate::bits::bits;
 use crate::packet::{NO_QUEUE, flag, rate};
 use crate::routes::{NONE, Way};
 use crate::types::Tick;
@@ -197,10 +198,8 @@ impl Chip {
             input.asks = Asks::Yes;
             let (lane, number) = self.lay.request(queue);
             let outputs = &mut self.routers.outputs[n * outs..][..outs];
-            let mut rest = input.wants;
-            while rest != 0 {
-                outputs[rest.trailing_zeros() as usize].requests[lane] |= 1 << number;
-                rest &= rest - 1;
+            for o in bits(input.wants) {
+                outputs[o as usize].requests[lane] |= 1 << number;
             }
         }
         input.wants
@@ -208,10 +207,8 @@ impl Chip {
 
     /// Plans a decision for when each of these outputs, none of which has room for an adaptive
     /// packet now, may have.
-    fn wait_for(&mut self, node: u32, mut outputs: u16) {
-        while outputs != 0 {
-            let o = outputs.trailing_zeros() as usize;
-            outputs &= outputs - 1;
+    fn wait_for(&mut self, node: u32, outputs: u16) {
+        for o in bits(outputs).map(|o| o as usize) {
             let out = self.routers.output(node, o);
             let at = if out.busy > self.now { out.busy } else { out.credits.next(ADAPTIVE) };
             if at != NEVER {
@@ -246,11 +243,8 @@ impl Chip {
         if self.lay.vc(queue) == ADAPTIVE {
             self.routers.adaptive[n] += 1;
         }
-        let mut rest = wants;
-        while rest != 0 {
-            let o = rest.trailing_zeros() as usize;
-            rest &= rest - 1;
-            self.routers.outputs[n * outs + o].requests[lane] |= 1 << number;
+        for o in bits(wants) {
+            self.routers.outputs[n * outs + o as usize].requests[lane] |= 1 << number;
         }
         if self.tracer.on() {
             self.note_requested(node, queue);
@@ -276,13 +270,11 @@ impl Chip {
         if asks == Asks::No {
             return;
         }
-        let (mut rest, straight, front) = (std::mem::take(&mut input.wants), input.straight as usize, input.front);
+        let (wants, straight, front) = (std::mem::take(&mut input.wants), input.straight as usize, input.front);
         let (lane, number) = self.lay.request(queue);
         let outputs = &mut self.routers.outputs[n * outs..][..outs];
-        while rest != 0 {
-            let o = rest.trailing_zeros() as usize;
-            rest &= rest - 1;
-            outputs[o].requests[lane] &= !(1 << number);
+        for o in bits(wants) {
+            outputs[o as usize].requests[lane] &= !(1 << number);
         }
         if self.lay.vc(queue) == ADAPTIVE {
             self.routers.adaptive[n] -= 1;

@@ -15,6 +15,7 @@
 use super::net::{DIRS, NONE, Net, link_index};
 use super::route::Route;
 use super::way::Way;
+use crate::bits::bits;
 use crate::types::{Blame, Link};
 use angara_abi::packet::Detour;
 use angara_abi::torus::{Direction, NodeId};
@@ -370,7 +371,7 @@ impl Routes {
 /// Directions of a route in the order travelled, as indices.
 fn sequence(route: &Route) -> Vec<u8> {
     let step = |d: Detour| d.map(|d| d.index() as u8);
-    let ordered = (0..8).filter(|d| route.dirbits >> d & 1 != 0);
+    let ordered = bits(route.dirbits).map(|d| d as u8);
     step(route.first_step).into_iter().chain(ordered).chain(step(route.last_step)).collect()
 }
 

@@ -2,6 +2,7 @@
 
 use super::schedule::{Act, Schedule};
 use angara_abi::torus::{Direction, NodeId, Shape};
+use angara_fabric::bits::bits;
 use angara_fabric::{Config, Fabric, Fault, FaultKind, Link};
 
 /// How long something that is over may still have effects, in milliseconds: hosts that were lost come back.
@@ -83,7 +84,7 @@ impl Troubles {
                 gone.push(*what);
             }
         }
-        let of = |subset: u32| (0..).zip(&gone).filter(move |(i, _)| subset >> i & 1 == 1).map(|(_, g)| *g);
+        let of = |subset: u32| bits(subset).map(|i| gone[i as usize]);
         gone.len() > MANY || (0..1u32 << gone.len()).any(|s| !works(schedule, home, nodes, &of(s).collect::<Vec<_>>()))
     }
 }

@@ -6,10 +6,11 @@
 use super::routers::Routers;
 use super::state::{
     EJECT_TO_CREDIT, GRANT_TO_ARRIVAL, GRANT_TO_CREDIT, GRANT_TO_SOURCE_CREDIT, Mask, Message, NO_OWNER, Router, State,
-    Wire, round_robin,
+    Wire,
 };
 use crate::pool::NIL;
 use crate::topology::Topology;
+use angara_fabric::bits::{bits, round_robin};
 use angara_fabric::raw::Stage;
 
 /// From a switch grant until the head is on the link or on its way to the endpoint.
@@ -52,7 +53,7 @@ impl<const N: usize, const P: usize, const W: usize> Router<N, P, W> {
                 continue;
             }
             let turn = turn.wrapping_sub(first);
-            let o = first + round_robin(open as u64, if turn < Self::WIDTH { turn } else { 0 });
+            let o = first + round_robin(open, if turn < Self::WIDTH { turn } else { 0 });
             let asking = &mut scratch.asking[o as usize % N];
             if wanted.has(o) {
                 lost = true;
@@ -89,10 +90,8 @@ impl<const N: usize, const P: usize, const W: usize> Router<N, P, W> {
     /// Of the `channels` of the port that begins at `first`, several of which are ready: the one that competes for
     /// the switch, and the output port it wants.
     fn pick(&mut self, first: u32, mut channels: u32) -> Option<(u32, u32)> {
-        let (mut asked, mut all) = (0u64, channels);
-        while all != 0 {
-            let v = all.trailing_zeros();
-            all &= all - 1;
+        let mut asked = 0u64;
+        for v in bits(channels) {
             let o = self.input(first + v).out as u32 >> Self::SHIFT;
             if self.out_busy >> o & 1 != 0 {
                 channels &= !(1 << v);
@@ -106,15 +105,12 @@ impl<const N: usize, const P: usize, const W: usize> Router<N, P, W> {
         // The output port in its turn, then among the channels that ask for it the one in its turn.
         let port = *self.port(first >> Self::SHIFT);
         let o = round_robin(asked, port.out_turn as u32);
-        all = channels;
-        while all != 0 {
-            let v = all.trailing_zeros();
-            all &= all - 1;
+        for v in bits(channels) {
             if self.input(first + v).out as u32 >> Self::SHIFT != o {
                 channels &= !(1 << v);
             }
         }
-        Some((round_robin(channels as u64, port.vc_turn as u32), o))
+        Some((round_robin(channels, port.vc_turn as u32), o))
     }
 
     /// The input side of switch allocation: each input port nominates one channel. Returns the output ports
@@ -174,12 +170,10 @@ impl<T: Topology, const N: usize, const P: usize, const W: usize> Routers<T, N, 
             });
         }
         if ready {
-            let (mut outs, lost) = router.nominate(&mut self.scratch);
+            let (outs, lost) = router.nominate(&mut self.scratch);
             again |= lost;
             let mut freed = false;
-            while outs != 0 {
-                let o = outs.trailing_zeros();
-                outs &= outs - 1;
+            for o in bits(outs) {
                 freed |= self.grant(r, o);
             }
             again |= freed && self.routers[r as usize].allocating.any();

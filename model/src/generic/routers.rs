@@ -9,6 +9,7 @@ use crate::parallel::part_of;
 use crate::pool::{NIL, Pool, Queue};
 use crate::setup::Generic;
 use crate::topology::{Class, End, Topology};
+use angara_fabric::bits::bits;
 use angara_fabric::raw::{Delivery, LinkLoad, Stage, Totals, Tracer};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -187,21 +188,16 @@ impl<T: Topology, const N: usize, const P: usize, const W: usize> Routers<T, N, 
         self.deliver(&mut later.deliveries, offset);
         self.calendar.give_back(b, (soon, later));
         for w in 0..self.here.sources.0.len() {
-            let mut m = std::mem::take(&mut self.here.sources.0[w]);
-            while m != 0 {
-                self.send(self.here.first_source + (w * 64) as u32 + m.trailing_zeros());
-                m &= m - 1;
+            for bit in bits(std::mem::take(&mut self.here.sources.0[w])) {
+                self.send(self.here.first_source + (w * 64) as u32 + bit);
             }
         }
         for w in 0..self.here.awake.0.len() {
-            let mut m = std::mem::take(&mut self.here.awake.0[w]);
             let mut again = 0;
-            while m != 0 {
-                let bit = m & m.wrapping_neg();
-                if self.allocate(self.here.first_router + (w * 64) as u32 + m.trailing_zeros()) {
-                    again |= bit;
+            for bit in bits(std::mem::take(&mut self.here.awake.0[w])) {
+                if self.allocate(self.here.first_router + (w * 64) as u32 + bit) {
+                    again |= 1 << bit;
                 }
-                m ^= bit;
             }
             self.here.awake.0[w] |= again;
         }

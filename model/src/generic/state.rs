@@ -6,6 +6,7 @@
 
 use crate::pool::{Cold, Hot, Pool, Queue};
 use angara_fabric::Tick;
+use angara_fabric::bits::round_robin;
 use angara_fabric::raw::Delivery;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -99,13 +100,6 @@ impl<const W: usize> Mask<W> {
         let (w, word) = first.or_else(|| (0..W).map(|w| (w, self.0[w])).find(|x| x.1 != 0)).unwrap_or_default();
         (w * 64) as u32 + word.trailing_zeros()
     }
-}
-
-/// The first set bit at or after `turn`, else the first of all. `mask` is not 0.
-#[inline(always)]
-pub(super) fn round_robin(mask: u64, turn: u32) -> u32 {
-    let above = if turn >= 64 { 0 } else { mask & (u64::MAX << turn) };
-    if above != 0 { above.trailing_zeros() } else { mask.trailing_zeros() }
 }
 
 /// What an input channel's first packet is doing.

@@ -7,6 +7,8 @@
 //! route from g to h is g⁻¹·h, which the first hop s turns into s⁻¹·g⁻¹·h.
 
 use super::contract::{Class, End, Hop, PORTS_MAX, RouteState, Topology, TopologyError};
+use angara_fabric::bits::bits;
+use angara_fabric::rng::below;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -296,12 +298,11 @@ impl Topology for Cayley {
         if h == t.identity {
             return Hop { port: t.degree as u8, class: Class::Any };
         }
-        let mut ports = t.minimal[h as usize];
-        if ports & (ports - 1) != 0 {
-            let skip = angara_fabric::rng::below(route.advance(), ports.count_ones() as u64);
-            (0..skip).for_each(|_| ports &= ports - 1);
-        }
-        let port = ports.trailing_zeros();
+        let ports = t.minimal[h as usize];
+        let port = match ports.count_ones() as u64 {
+            1 => ports.trailing_zeros(),
+            several => bits(ports).nth(below(route.advance(), several) as usize).expect("fewer than there are"),
+        };
         let left = t.left[h as usize * t.degree + port as usize];
         route.lo = left as u64 | (done as u64 + 1) << LEFT;
         Hop { port: port as u8, class: Class::Step(done) }

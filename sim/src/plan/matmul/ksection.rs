@@ -97,6 +97,7 @@ pub fn smallest_cut(shape: &Shape, volume: u64) -> (u64, u64) {
 mod tests {
     use super::*;
     use angara_abi::torus::Direction;
+    use angara_fabric::bits::bits;
 
     #[test]
     fn merrimac_steps() {
@@ -129,8 +130,7 @@ mod tests {
         let links: Vec<Vec<u32>> =
             (0..nodes).map(|v| Direction::ALL.iter().filter_map(|&d| shape.neighbour(v, d)).collect()).collect();
         let cut = |set: u32| -> u64 {
-            let inside = (0..nodes).filter(|v| set >> v & 1 == 1);
-            inside.map(|v| links[v as usize].iter().filter(|&&u| set >> u & 1 == 0).count() as u64).sum()
+            bits(set).map(|v| links[v as usize].iter().filter(|&&u| set >> u & 1 == 0).count() as u64).sum()
         };
         (0..1u32 << nodes).filter(|s| s.count_ones() == volume).map(cut).min().unwrap()
     }
