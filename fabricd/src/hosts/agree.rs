@@ -360,13 +360,14 @@ impl Daemon {
     }
 
     /// Opens the jobs of the group that this host does not know, because it has just come, and ends those that the
-    /// group has ended without it.
+    /// group has ended without it. One with PEs here was known here from its beginning: whoever does not know it has left it, or is
+    /// another life of the daemon that has. What the PEs had in memory is gone, so nothing may be done to it any more.
     async fn know_jobs(self: &Rc<Self>, order: &Order) {
         let Some(messages) = &self.messages else { return };
         let over: Vec<u32> = {
             let jobs = self.jobs.borrow();
-            let over = jobs.iter().filter(|(id, job)| job.home.is_some() && !order.jobs.iter().any(|c| c.id() == **id));
-            over.map(|(id, _)| *id).collect()
+            let over = |job: &Job| job.home.is_some() && !order.jobs.iter().any(|c| c.is_of(&job.card));
+            jobs.iter().filter(|(_, job)| over(job)).map(|(id, _)| *id).collect()
         };
         for id in over {
             tracing::info!(job = id, "the job had ended without this host");
@@ -383,6 +384,10 @@ impl Daemon {
             }
             // It may have been about to be opened.
             self.forget_reservation(card.id());
+            if card.nodes().iter().any(|node| messages.owners.get(*node as usize) == Some(&messages.me)) {
+                self.say_left(card, &order.agreed);
+                continue;
+            }
             if let Err(f) = self.open_from_card(card).await {
                 tracing::error!(
                     job = card.id(),

@@ -1,6 +1,9 @@
 //! Hosts that are lost, for jobs: those that can go on without them do, the others end and say why.
 
+use super::agreement::Agreed;
+use super::protocol::Tell;
 use crate::daemon::Daemon;
+use crate::jobs::card::JobCard;
 use angara_abi::msg::Event;
 use std::rc::Rc;
 
@@ -69,6 +72,16 @@ impl Daemon {
         if let Some(messages) = self.messages.as_ref().filter(|_| needed) {
             self.cut_off(id, messages.me, why);
         }
+    }
+
+    /// The host that made a job with PEs here has not heard that it ended here.
+    pub(super) fn say_left(&self, card: &JobCard, agreed: &Agreed) {
+        let Some(messages) = &self.messages else { return };
+        let (job, host) = (card.id(), messages.name(messages.me).to_string());
+        let reason = "its daemon has left the job, or was started again".to_string();
+        tracing::info!(job, home = messages.name(card.home), "not opened: its PEs here have ended");
+        let others: Vec<u16> = agreed.members.keys().copied().filter(|h| *h != messages.me).collect();
+        messages.tell(&others, &Tell::Event(Event::HostLost { job, host, reason }));
     }
 
     /// A job cannot go on without a host.

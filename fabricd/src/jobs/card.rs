@@ -47,4 +47,14 @@ impl JobCard {
     pub(crate) fn id(&self) -> u32 {
         self.new.id
     }
+
+    /// Node of each PE.
+    pub(crate) fn nodes(&self) -> &[NodeId] {
+        &self.new.nodes
+    }
+
+    /// Whether both tell of one job. A daemon that was started again gives its numbers away once more, but not its keys.
+    pub(crate) fn is_of(&self, other: &JobCard) -> bool {
+        (self.new.id, &self.new.key) == (other.new.id, &other.new.key)
+    }
 }

@@ -226,7 +226,7 @@ impl Daemon {
         }
     }
 
-    /// Takes part in a job that the others have had before this host came.
+    /// Takes part in a job without PEs here that the others have had before this host came.
     pub(crate) async fn open_from_card(&self, card: &JobCard) -> Result<(), Failure> {
         self.reserve(Some(card.home), card.new.clone())?;
         self.open(Owner::elsewhere(), card.open.clone()).await
@@ -264,7 +264,6 @@ impl Daemon {
             return Err(failure("not one endpoint for each PE", "use daemons of one version"));
         }
         if share.pes.iter().zip(&share.entries).any(|(pe, entry)| open.endpoints[*pe] != entry.endpoint) {
-            // A job that has ended here, in an order from before: its endpoints may be others' by now.
             give_back();
             return Err(failure("its PEs here have other endpoints now", "start the job again"));
         }

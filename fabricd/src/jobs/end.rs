@@ -15,15 +15,20 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 impl Daemon {
     /// Ends a job: its processes are killed and everything it had is freed.
     pub(crate) async fn end_job(&self, id: u32) {
-        let Some(job) = self.jobs.borrow().get(&id).map(|j| {
+        let Some(memory) = self.jobs.borrow().get(&id).map(|j| {
             j.set_ended();
             j.kill();
-            j.memory.slot
+            j.memory.clone()
         }) else {
             return;
         };
-        if self.data.call(move |engine| engine.close_job(job)).await.is_err() {
+        let slot = memory.slot;
+        if self.data.call(move |engine| engine.close_job(slot)).await.is_err() {
             tracing::error!(job = id, "the data plane is gone; freeing the job without it");
+        }
+        // Somebody else may have ended it meanwhile, and its number be another job's by now.
+        if !self.has_job(&memory) {
+            return;
         }
         if let Some(job) = self.jobs.borrow_mut().remove(&id) {
             self.endpoints.borrow_mut().give_back(&job.memory.entries);

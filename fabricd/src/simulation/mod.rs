@@ -209,3 +209,22 @@ fn a_pe_that_leaves_late_does_nothing_to_a_later_job_of_the_same_number() {
         run(seed, schedule).unwrap_or_else(|why| panic!("seed {seed}: {why}"));
     }
 }
+
+#[test]
+fn a_daemon_that_is_shut_down_opens_no_job_again_that_it_has_left() {
+    let plan = |nodes: &[u32], barrier, rounds, ops| JobPlan { nodes: nodes.to_vec(), barrier, rounds, ops, think: 20 };
+    // The change that the fault leads to names a job that the host which is on hold for it leaves, since it is told to end.
+    let acts = vec![
+        (1_591, Act::Job(0, plan(&[2, 0, 0, 5], Barrier::Multiphase, 7, 3))),
+        (1_952, Act::Job(0, plan(&[2, 0], Barrier::Tree, 12, 4))),
+        (2_210, Act::Fault(1, "link 0,0 -Y down".into())),
+        (2_231, Act::Freeze(1, 500)),
+        (2_259, Act::Shutdown(1, 50)),
+        (2_284, Act::Stall(0, 9_000)),
+    ];
+    for seed in (1..=200).chain([57_969]) {
+        let shape = "3x2".parse().expect("a shape");
+        let schedule = Schedule { shape, hosts: 3, acts: acts.clone(), repaired: 10_034 };
+        run(seed, schedule).unwrap_or_else(|why| panic!("seed {seed}: {why}"));
+    }
+}
