@@ -228,3 +228,22 @@ fn a_daemon_that_is_shut_down_opens_no_job_again_that_it_has_left() {
         run(seed, schedule).unwrap_or_else(|why| panic!("seed {seed}: {why}"));
     }
 }
+
+#[test]
+fn hosts_that_have_been_cut_off_are_told_when_trunks_are_restored() {
+    let plan = JobPlan { nodes: vec![0, 7], barrier: Barrier::Auto, rounds: 2, ops: 1, think: 20 };
+    for (seed, host) in (1..=100).flat_map(|seed| [(seed, 0), (seed, 3)]) {
+        let acts = vec![
+            (1_500, Act::Job(0, plan.clone())),
+            (2_500, Act::Fault(host, "trunk all down".into())),
+            // Some are late to see that their trunks are up, and say only then that they had lost touch.
+            (5_480, Act::Slow(1, 600)),
+            (5_490, Act::Stall(2, 10 + 5 * seed)),
+            (5_500, Act::Fault(host, "trunk all up".into())),
+            (5_500 + seed, Act::Freeze(1, 50)),
+        ];
+        let schedule = Schedule { shape: "4x2".parse().expect("a shape"), hosts: 4, acts, repaired: 20_000 };
+        let (totals, _) = run(seed, schedule).unwrap_or_else(|why| panic!("seed {seed}, host {host}: {why}"));
+        assert_eq!(totals.commands_refused, 0, "seed {seed}, host {host}");
+    }
+}
