@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 /// Longest a program may take on a busy machine.
-const LIMIT: Duration = Duration::from_secs(150);
+const LIMIT: Duration = Duration::from_secs(240);
 
 fn programs() -> Vec<(&'static str, PathBuf, &'static str)> {
     ["rma", "amo", "sync", "collectives", "teams"]
@@ -28,7 +28,7 @@ fn run(cluster: &Cluster<'_>, programs: &[(&str, PathBuf, &str)], args: &[&str])
     let mut failures = Vec::new();
     for (name, program, passed) in programs {
         let mut all = args.to_vec();
-        all.extend(["--timeout", "120", "--heap", "16M"]);
+        all.extend(["--timeout", "200", "--heap", "16M"]);
         match cluster.test.spawn(cluster.run(&all, program)).try_wait(LIMIT) {
             Ok(done) if done.code() == 0 && done.stdout.contains(*passed) => {}
             Ok(done) => failures.push(done.to_string()),

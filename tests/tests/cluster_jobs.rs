@@ -241,7 +241,7 @@ fn what_is_missing_or_different_on_a_host_is_named() {
     );
     let Some(cluster) = other_view(&test, &script) else { return };
     std::fs::create_dir_all(directory.join("deep")).expect("made");
-    let run = |name: &str| cluster.run(&["-n", "4", "--heap", "16M", "--timeout", "60"], &programs.join(name));
+    let run = |name: &str| cluster.run(&["-n", "4", "--heap", "16M", "--timeout", "200"], &programs.join(name));
     test.run(run("absent")).failure(&["host h1: ", "absent", "put the program at the same path there"]);
     only_daemons(&test);
     test.run(run("different")).failure(&["different executable"]);

@@ -178,7 +178,7 @@ fn run_networks(name: &str, hosts: Hosts, engine: &str, usual: &[&str]) {
         let mut failures = Vec::new();
         for (_, program) in programs.iter().enumerate().filter(part) {
             let begun = Instant::now();
-            let mut options = vec!["--heap", "16M", "--timeout", "250"];
+            let mut options = vec!["--heap", "16M", "--timeout", "200"];
             options.extend(program.places.split(' '));
             let mut command: Command = cluster.run(&options, &program.file);
             command.args(&program.arguments);

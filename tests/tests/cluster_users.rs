@@ -79,7 +79,7 @@ impl<'t> Shared<'t> {
         let test = self.cluster.test;
         let mut command = test.command(Shared::program(test, "angara"));
         command.args(["run", "-n", "8", "--label", "--cluster"]).arg(self.cluster.file(0));
-        command.arg("--runtime-dir").arg(self.cluster.dir(0)).args(["--heap", "16M", "--timeout", "60", "--"]);
+        command.arg("--runtime-dir").arg(self.cluster.dir(0)).args(["--heap", "16M", "--timeout", "200", "--"]);
         command.args(program).env("LD_LIBRARY_PATH", test.file("bin"));
         command.uid(user).gid(user).current_dir("/");
         command

@@ -215,9 +215,10 @@ fn crates_use_what_the_architecture_says() {
     for file in manifests {
         let text = std::fs::read_to_string(tools::root().join(&file)).expect("a manifest");
         let used = text.lines().skip_while(|l| *l != "[dependencies]").skip(1).take_while(|l| !l.starts_with('['));
-        let names = used.filter_map(|l| l.split(['.', ' ', '=']).next()).map(|n| n.trim_start_matches("angara-"));
+        let names = used.filter_map(|l| l.split(['.', ' ', '=']).next());
+        let folders = names.map(|n| if n == "angara" { "libangara" } else { n.trim_start_matches("angara-") });
         let ours =
-            names.filter(|n| !n.is_empty() && tools::root().join(n).join("Cargo.toml").exists()).map(String::from);
+            folders.filter(|n| !n.is_empty() && tools::root().join(n).join("Cargo.toml").exists()).map(String::from);
         is.insert(file.iter().next().expect("a folder").to_string_lossy().into_owned(), ours.collect::<BTreeSet<_>>());
     }
     assert_eq!(said, is, "docs/explain/architecture.md and the manifests do not agree");

@@ -21,7 +21,7 @@ fn every_promise_of_the_library_holds_in_every_kind_of_job() {
     let check = tools::example("check");
     for job in JOBS {
         let test = Test::new("driver-check");
-        let mut run = test.angara(["run", "--heap", "8M", "--timeout", "50"]);
+        let mut run = test.angara(["run", "--heap", "8M", "--timeout", "200"]);
         run.args(job.split(' ')).arg("--").arg(&check);
         let done = test.run(run).success();
         assert!(done.stdout.contains("ok"), "{job}: {done}");
@@ -33,7 +33,7 @@ fn promises_hold_over_a_lossy_and_a_dead_link() {
     let check = tools::example("check");
     for fault in ["link 0,0,0 +X corrupt=1%", "link 0,0,0 +X down"] {
         let test = Test::new("driver-faults");
-        let mut run = test.angara(["run", "-n", "8", "--path", "ring", "--heap", "8M", "--timeout", "50"]);
+        let mut run = test.angara(["run", "-n", "8", "--path", "ring", "--heap", "8M", "--timeout", "200"]);
         run.args(["--fault", fault, "--"]).arg(&check);
         let done = test.run(run).success();
         assert!(done.stdout.contains("ok"), "{fault}: {done}");
@@ -45,7 +45,7 @@ fn the_rust_heat_example_agrees_with_itself() {
     let heat = tools::example("heat");
     for job in ["-n 4 --path direct", "-n 4 --path ring"] {
         let test = Test::new("driver-heat");
-        let mut run = test.angara(["run", "--timeout", "50"]);
+        let mut run = test.angara(["run", "--timeout", "200"]);
         run.args(job.split(' ')).arg("--").arg(&heat).args(["32", "32"]);
         let done = test.run(run).success();
         assert_eq!(done.stdout.matches(" ok").count(), 4, "{job}: {done}");
@@ -55,7 +55,7 @@ fn the_rust_heat_example_agrees_with_itself() {
 #[test]
 fn the_c_driver_of_sixty_lines_sends_a_packet_round_the_ring() {
     let test = Test::new("driver-c");
-    let mut run = test.angara(["run", "-n", "3", "--timeout", "50", "--"]);
+    let mut run = test.angara(["run", "-n", "3", "--timeout", "200", "--"]);
     run.arg(tools::driver());
     let done = test.run(run).success();
     for pe in 0..3 {

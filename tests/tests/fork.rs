@@ -12,7 +12,7 @@ fn children_do_not_touch_the_globals_of_their_parent() {
     let program = tools::compile("tests/c/forks.c");
     for path in PATHS {
         let test = Test::new("fork");
-        let mut command = test.angara(["run", "-n", "4", "--path", path, "--timeout", "50", "--"]);
+        let mut command = test.angara(["run", "-n", "4", "--path", path, "--timeout", "200", "--"]);
         command.arg(&program);
         let done = test.run(command).success();
         assert!(done.stdout.contains("forks done"), "{done}");
@@ -36,7 +36,7 @@ fn python_may_fork_and_use_multiprocessing() {
     }
     for path in PATHS {
         let test = Test::new("python");
-        let mut command = test.angara(["run", "-n", "3", "--path", path, "--timeout", "50", "--", "python3"]);
+        let mut command = test.angara(["run", "-n", "3", "--path", path, "--timeout", "200", "--", "python3"]);
         command.arg(tools::root().join("tests/python/forks.py")).arg(tools::tool("libsma.so"));
         let done = test.run(command).success();
         assert!(done.stdout.contains("python done"), "{done}");
@@ -47,7 +47,7 @@ fn python_may_fork_and_use_multiprocessing() {
 /// Starts `globals` on 3 PEs and waits until all values are in place.
 fn globals(test: &Test) -> Running {
     let program = tools::compile_with("tests/c/globals.c", &["-g"]);
-    let mut command = test.angara(["run", "-n", "3", "--timeout", "100", "--"]);
+    let mut command = test.angara(["run", "-n", "3", "--timeout", "200", "--"]);
     command.arg(program).stdin(Stdio::piped());
     let job = test.spawn(command);
     job.expect_line("ready");
@@ -127,7 +127,7 @@ fn the_core_dump_of_a_crashed_pe_shows_the_globals() {
     }
     let test = Test::new("core");
     let program = tools::compile_with("tests/c/globals.c", &["-g"]);
-    let mut command = test.angara(["run", "-n", "3", "--timeout", "50", "--", "sh", "-c"]);
+    let mut command = test.angara(["run", "-n", "3", "--timeout", "200", "--", "sh", "-c"]);
     command.arg("ulimit -c unlimited || exit 99; exec \"$0\" abort").arg(&program);
     let done = test.run(command);
     if done.code() == 99 {

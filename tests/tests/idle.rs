@@ -42,7 +42,7 @@ fn an_idle_daemon_sleeps() {
 fn a_daemon_whose_jobs_wait_sleeps() {
     let test = Test::new("idle-job");
     let daemon = Daemon::start(&test, &["--torus", "2x2x2"]);
-    let mut command = test.angara(["run", "-n", "4", "--path", "ring", "--timeout", "100", "--"]);
+    let mut command = test.angara(["run", "-n", "4", "--path", "ring", "--timeout", "200", "--"]);
     command.arg(tools::compile("tests/c/steps.c")).stdin(Stdio::piped());
     let mut job = test.spawn(command);
     let input = job.take_stdin();

@@ -126,7 +126,7 @@ fn other_build_systems_find_an_installed_tree_wherever_it_is_moved() {
     std::fs::write(test.file("hello.c"), HELLO).expect("written");
     let (at, examples) = (prefix.display(), prefix.join("share/angara/examples/c"));
     let out = prefix.parent().and_then(Path::parent).expect("below a directory");
-    let run = format!("{at}/bin/oshrun -q -n 2 --timeout 60");
+    let run = format!("{at}/bin/oshrun -q -n 2 --timeout 200");
     // A tree that looks like Open MPI's, for programs that are told a root and ask for `oshmem` first.
     let root = prefix.join("lib/angara").display().to_string();
     let compile = format!("cc hello.c -I {root}/include -L {root}/lib -loshmem -Wl,-rpath,{root}/lib -o c");
@@ -181,7 +181,7 @@ fn an_installed_tree_works_by_itself_and_goes_away_again() {
     oshcc.arg(&source).arg("-o").arg(&program);
     test.run(oshcc).success();
     let mut oshrun = test.command(prefix.join("bin/oshrun"));
-    oshrun.args(["-n", "4", "--timeout", "60"]).arg(&program);
+    oshrun.args(["-n", "4", "--timeout", "200"]).arg(&program);
     let done = test.run(oshrun).success();
     assert!(done.stdout.contains("hello from 4 PEs, sum 10"), "{done}");
     // It is the installed library that the program found.

@@ -43,7 +43,7 @@ fn openshmem_starts_again_on_every_path_and_with_every_barrier() {
     ];
     for args in runs {
         let test = Test::new("lives");
-        let mut command = test.angara(["run", "--timeout", "100", "--heap", "4M"]);
+        let mut command = test.angara(["run", "--timeout", "200", "--heap", "4M"]);
         command.args(args).arg("--").arg(&program).arg("20");
         let done = test.run(command).success();
         assert!(done.stdout.contains("lives passed"), "{args:?}: {done}");
@@ -57,7 +57,7 @@ fn openshmem_starts_again_across_hosts() {
     let test = Test::new("lives-cluster");
     let cluster = Cluster::start(&test, "4x2", Hosts::loopback(2), &[]);
     for path in ["auto", "ring"] {
-        let args = ["-n", "6", "--heap", "4M", "--timeout", "100", "--path", path];
+        let args = ["-n", "6", "--heap", "4M", "--timeout", "200", "--path", path];
         let mut command = cluster.run(&args, &program);
         command.arg("20");
         passed(&test.run(command).success());
@@ -90,7 +90,7 @@ fn a_thousand_lives_leave_nothing_behind() {
         let test = Test::new("lives-many");
         let daemon = Daemon::start(&test, &["--torus", "2x2"]);
         let run = |count: &str| {
-            let mut command = test.angara(["run", "-n", "3", "--heap", "4M", "--timeout", "100", "--path", path, "--"]);
+            let mut command = test.angara(["run", "-n", "3", "--heap", "4M", "--timeout", "200", "--path", path, "--"]);
             command.env(angara_abi::launch::ENV_RUNTIME_DIR, daemon.dir()).arg(&program).arg(count);
             passed(&test.run(command).success());
             assert!(poll_until(|| daemon.status().jobs.is_empty()), "the job is over");
@@ -123,7 +123,7 @@ fn those_who_start_again_learn_that_a_pe_has_exited() {
     for path in ["direct", "ring"] {
         for what in ["leaves-early", "leaves"] {
             let test = Test::new("lives-left");
-            let mut command = test.angara(["run", "-n", "3", "--timeout", "60", "--path", path, "--"]);
+            let mut command = test.angara(["run", "-n", "3", "--timeout", "200", "--path", path, "--"]);
             command.arg(&program).args(["1", what]);
             stopped(&test.run(command), &format!("{path} {what}"));
             test.assert_clean();
@@ -155,7 +155,7 @@ fn small(test: &Test, source: &str, flags: &[&str]) -> PathBuf {
 fn end_run(args: &[&str], what: &[&str]) -> Finished {
     let program = ends();
     let test = Test::new("ends");
-    let mut command = test.angara(["run", "--timeout", "60"]);
+    let mut command = test.angara(["run", "--timeout", "200"]);
     command.args(args).arg("--").arg(&program).args(what);
     let done = test.run(command);
     test.assert_clean();
@@ -197,14 +197,14 @@ fn a_pe_that_leaves_on_another_host_is_named() {
     fs::write(test.file("swapped"), "2\n0\n3\n1\n").expect("written");
     let map = format!("file:{}", test.file("swapped").display());
     for map in ["linear", map.as_str()] {
-        let mut command = cluster.run(&["-n", "4", "--map", map, "--heap", "4M", "--timeout", "60"], &program);
+        let mut command = cluster.run(&["-n", "4", "--map", map, "--heap", "4M", "--timeout", "200"], &program);
         command.arg("desert-barrier");
         let done = test.run(command);
         assert!(done.code() == 1 && done.stderr.contains("left the job without shmem_finalize"), "{map}: {done}");
-        let mut command = cluster.run(&["-n", "4", "--map", map, "--heap", "4M", "--timeout", "60"], &program);
+        let mut command = cluster.run(&["-n", "4", "--map", map, "--heap", "4M", "--timeout", "200"], &program);
         command.arg("desert-all");
         test.run(command).success();
-        let mut command = cluster.run(&["-n", "4", "--map", map, "--heap", "4M", "--timeout", "60"], &program);
+        let mut command = cluster.run(&["-n", "4", "--map", map, "--heap", "4M", "--timeout", "200"], &program);
         command.args(["exit", "9"]);
         global_exit(&test.run(command), 9, map);
     }
@@ -251,7 +251,7 @@ fn global_exit_ends_the_caller_as_exit_does_and_flushes_the_others() {
 #[test]
 fn global_exit_does_not_wait_for_a_stream_that_is_being_read() {
     let test = Test::new("ends-stdin");
-    let mut command = test.angara(["run", "-n", "5", "--timeout", "60", "--"]);
+    let mut command = test.angara(["run", "-n", "5", "--timeout", "200", "--"]);
     command.arg(ends()).args(["exit", "9"]).stdin(Stdio::piped());
     let mut job = test.spawn(command);
     let input = job.take_stdin();
@@ -272,7 +272,7 @@ fn global_exit_runs_static_destructors() {
     command.args(["-std=c++17", "-Wall", "-Werror", "-O1"]).arg(tools::root().join("tests/c/openshmem/destructors.cc"));
     let done = command.arg("-o").arg(&program).output().expect("oshc++ starts");
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
-    let mut command = test.angara(["run", "-n", "3", "--timeout", "60", "--"]);
+    let mut command = test.angara(["run", "-n", "3", "--timeout", "200", "--"]);
     command.arg(&program).arg(&file);
     let done = test.run(command);
     assert!(done.code() == 7 && done.stdout.contains("unflushed line, destroyed\n"), "{done}");
@@ -311,7 +311,7 @@ fn the_address_sanitizer_finds_nothing_lost() {
         );
         let program = small(&test, &source, &flags);
         for args in [&["--path", "direct"][..], &["--path", "ring"], &["--check"]] {
-            let mut command = test.angara(["run", "-n", "2", "--heap", "4M", "--timeout", "60"]);
+            let mut command = test.angara(["run", "-n", "2", "--heap", "4M", "--timeout", "200"]);
             command.args(args).arg("--").arg(&program);
             let done = test.run(command).success();
             assert!(!done.stderr.contains("Sanitizer"), "{args:?} {end}: {done}");

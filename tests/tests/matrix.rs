@@ -12,7 +12,7 @@ const EXAMPLES: [&str; 7] = ["hello", "ring", "heat2d", "isort", "gups", "matmul
 const PATHS: [&str; 2] = ["direct", "ring"];
 const SIZES: [&str; 6] = ["1", "2", "7", "8", "16", "64"];
 /// Longest a single row may take on a busy machine.
-const LIMIT: Duration = Duration::from_secs(120);
+const LIMIT: Duration = Duration::from_secs(240);
 
 /// One row: example, path, PEs, PEs per node, network, collectives, barrier.
 #[derive(Clone, Copy)]
@@ -56,7 +56,7 @@ fn run_all(example: &str) {
     for row in rows().into_iter().filter(|r| r.0[0] == example) {
         let test = Test::new(&format!("matrix-{example}"));
         let mut command = test.angara(row.arguments());
-        command.arg("--timeout").arg("90").arg("--").arg(&program).args(extra);
+        command.arg("--timeout").arg("200").arg("--").arg(&program).args(extra);
         match test.spawn(command).try_wait(LIMIT) {
             Ok(done) if done.code() == 0 => test.assert_clean(),
             Ok(done) => failures.push(done.to_string()),

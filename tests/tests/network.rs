@@ -20,7 +20,7 @@ const PROGRAM: [Class; 3] = [Class::Put, Class::Get, Class::Amo];
 
 fn run(test: &Test, args: &[&str], program: &Path, rest: &[&str]) -> (Finished, Report) {
     let file = test.file("report.json");
-    let mut command = test.angara(["run", "--timeout", "50", "--report"]);
+    let mut command = test.angara(["run", "--timeout", "200", "--report"]);
     command.arg(&file).args(args).arg("--").arg(program).args(rest);
     let done = test.run(command).success();
     let text = std::fs::read_to_string(&file).unwrap_or_else(|e| panic!("no report: {e}; {done}"));
@@ -223,7 +223,7 @@ fn a_link_that_dies_under_load_costs_time_but_no_data() {
     let program = tools::compile("tests/c/churn.c");
     for (collectives, barrier) in [("auto", "auto"), ("p2p", "dissemination"), ("tree", "multiphase")] {
         let test = Test::new("dies");
-        let mut command = test.angara(["run", "-n", "8", "--torus", "4x2", "--path", "ring", "--timeout", "50"]);
+        let mut command = test.angara(["run", "-n", "8", "--torus", "4x2", "--path", "ring", "--timeout", "200"]);
         command.args(["--collectives", collectives, "--barrier", barrier]);
         command.args(["--fault", "link 0,0 +X down @150ms", "--fault", "link 2,1 -X down @300ms"]);
         command.args(["--fault", "link 1,0 +Y corrupt=2%"]).arg("--").arg(&program).arg("0.8");
@@ -247,7 +247,7 @@ impl Stepper {
         let test = Test::new(name);
         let daemon = Daemon::start(&test, network);
         let program = tools::compile("tests/c/steps.c");
-        let mut command = test.angara(["run", "--timeout", "50"]);
+        let mut command = test.angara(["run", "--timeout", "200"]);
         command.args(run).arg("--").arg(program).stdin(Stdio::piped());
         let mut job = test.spawn(command);
         let input = job.take_stdin();

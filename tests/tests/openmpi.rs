@@ -74,7 +74,7 @@ fn open_mpi_examples_say_what_they_must() {
         compile.arg(examples.join(source)).arg("-o").arg(&program);
         step(&mut compile).unwrap_or_else(|why| panic!("{source} does not compile:\n{why}"));
         for path in ["direct", "ring"] {
-            let mut command = test.angara(["run", "-n", "4", "--path", path, "--timeout", "50", "--"]);
+            let mut command = test.angara(["run", "-n", "4", "--path", path, "--timeout", "200", "--"]);
             command.arg(&program);
             let done = test.run(command).success();
             for line in output {

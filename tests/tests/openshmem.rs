@@ -16,7 +16,7 @@ fn source(name: &str) -> String {
 
 fn run(program: &Path, path: &str, pes: &str) {
     let test = Test::new("openshmem");
-    let mut command = test.angara(["run", "-n", pes, "--path", path, "--timeout", "100", "--"]);
+    let mut command = test.angara(["run", "-n", pes, "--path", path, "--timeout", "200", "--"]);
     command.arg(program);
     let done = test.run(command).success();
     assert!(done.stdout.contains(" passed"), "{done}");
@@ -87,7 +87,7 @@ fn jobs_run_under_valgrind() {
     let program = tools::compile(&source("teams.c"));
     for path in ["direct", "ring"] {
         let test = Test::new("openshmem-valgrind");
-        let mut command = test.angara(["run", "-n", "3", "--path", path, "--timeout", "100", "--"]);
+        let mut command = test.angara(["run", "-n", "3", "--path", path, "--timeout", "200", "--"]);
         command.args(["valgrind", "--quiet", "--error-exitcode=9"]).arg(&program);
         let done = test.run(command).success();
         assert!(done.stdout.contains(" passed"), "{done}");
@@ -164,7 +164,7 @@ fn nobody_writes_a_constant() {
             "all-collect-constant",
         ] {
             let test = Test::new("openshmem-constants");
-            let mut command = test.angara(["run", "-n", "3", "--path", path, "--timeout", "60", "--"]);
+            let mut command = test.angara(["run", "-n", "3", "--path", path, "--timeout", "200", "--"]);
             command.arg(&program).arg(mistake);
             let done = test.run(command);
             assert_eq!(done.code(), 1, "{path} {mistake}: {done}");
@@ -197,7 +197,7 @@ fn mistakes_end_the_job_with_one_clear_message() {
     ];
     for (mistake, message) in cases {
         let test = Test::new("openshmem-errors");
-        let mut command = test.angara(["run", "-n", "3", "--timeout", "60", "--"]);
+        let mut command = test.angara(["run", "-n", "3", "--timeout", "200", "--"]);
         command.arg(&program).arg(mistake);
         let done = test.run(command);
         assert_eq!(done.code(), 1, "{mistake}: {done}");
@@ -223,7 +223,7 @@ fn a_closer_look_finds_more_mistakes_and_their_lines() {
     ];
     for (mistake, message) in cases {
         let test = Test::new("openshmem-check");
-        let mut command = test.angara(["run", "-n", "3", "--check", "--timeout", "60", "--"]);
+        let mut command = test.angara(["run", "-n", "3", "--check", "--timeout", "200", "--"]);
         command.arg(&program).arg(mistake);
         let done = test.run(command);
         assert_eq!(done.code(), 1, "{mistake}: {done}");
@@ -237,7 +237,7 @@ fn a_closer_look_finds_more_mistakes_and_their_lines() {
 fn programs_without_mistakes_pass_the_closer_look() {
     for file in ["collectives.c", "teams.c", "sync.c", "amo.c", "rma.c", "active_sets.c", "constants.c"] {
         let test = Test::new("openshmem-check");
-        let mut command = test.angara(["run", "-n", "4", "--check", "--timeout", "100", "--"]);
+        let mut command = test.angara(["run", "-n", "4", "--check", "--timeout", "200", "--"]);
         command.arg(tools::compile(&source(file)));
         let done = test.run(command).success();
         assert!(done.stdout.contains(" passed"), "{file}: {done}");
@@ -265,7 +265,7 @@ fn a_job_that_hangs_says_what_its_pes_wait_for() {
 fn global_exit_ends_everybody_with_its_status() {
     let program = tools::compile(&source("errors.c"));
     let test = Test::new("openshmem-global-exit");
-    let mut command = test.angara(["run", "-n", "4", "--timeout", "60", "--"]);
+    let mut command = test.angara(["run", "-n", "4", "--timeout", "200", "--"]);
     command.arg(&program).arg("global-exit");
     let done = test.run(command);
     assert_eq!(done.code(), 23, "{done}");

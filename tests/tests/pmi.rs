@@ -183,7 +183,7 @@ impl Start {
                 command
             }),
             Start::Run => test.spawn({
-                let mut command = test.angara(["run", "-n", "2", "--timeout", "60", "--"]);
+                let mut command = test.angara(["run", "-n", "2", "--timeout", "200", "--"]);
                 command.arg(&program).args(arguments).envs(variables.iter().copied());
                 command
             }),

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 fn run(test: &Test, file: &Path) {
-    let mut command = test.angara(["run", "-q", "-n", "4", "--torus", "2x2x2x2", "--timeout", "50", "--report"]);
+    let mut command = test.angara(["run", "-q", "-n", "4", "--torus", "2x2x2x2", "--timeout", "200", "--report"]);
     command.arg(file).arg("--").arg(tools::compile("tests/c/traffic.c"));
     test.run(command).success();
 }

@@ -118,7 +118,7 @@ fn sockets_of_a_service_manager_outlive_the_daemon() {
     assert!(said.contains("STATUS=8 of 8 nodes of 2x2x2"), "{said}");
     manager.hear("WATCHDOG=1");
     let test = &manager.test;
-    let mut run = test.angara(["run", "-n", "2", "--timeout", "60"]);
+    let mut run = test.angara(["run", "-n", "2", "--timeout", "200"]);
     run.arg(tools::compile("tests/c/openshmem/collectives.c"));
     test.run(run).success();
     daemon.signal(Signal::KILL);
@@ -159,7 +159,7 @@ fn the_watchdog_hears_nothing_while_the_data_plane_hangs() {
     // A service manager would have killed it by now. One that is let live is well again.
     (0..3).for_each(|_| drop(manager.hear("WATCHDOG=1")));
     let test = &manager.test;
-    let mut run = test.angara(["run", "-n", "2", "--path", "ring", "--timeout", "60"]);
+    let mut run = test.angara(["run", "-n", "2", "--path", "ring", "--timeout", "200"]);
     run.arg(tools::compile("tests/c/openshmem/rma.c"));
     test.run(run).success();
     test.run(test.angara(["shutdown"])).success();
@@ -215,7 +215,7 @@ fn a_service_manager_that_does_not_read_holds_up_nobody() {
     fill(&address);
     let daemon = manager.start_telling(&address);
     let run = || {
-        let mut run = test.angara(["run", "-n", "2", "--path", "ring", "--timeout", "60"]);
+        let mut run = test.angara(["run", "-n", "2", "--path", "ring", "--timeout", "200"]);
         run.arg(tools::compile("tests/c/openshmem/rma.c"));
         run
     };

@@ -146,7 +146,7 @@ fn a_fake_daemon_hears_nothing_of_its_victim() {
     let fake = Fake::start(&stage.place(), honest_status(&stage.test));
     let program = program.to_str().expect("utf-8");
     // Goes on without it, and says so.
-    let done = stage.angara(&["run", "-n", "2", "--heap", "16M", "--timeout", "50", program]).success();
+    let done = stage.angara(&["run", "-n", "2", "--heap", "16M", "--timeout", "200", program]).success();
     assert!(done.stdout.contains(" passed") && done.stderr.contains("belongs to user 65012"), "{done}");
     fake.heard_nothing();
     let dir = stage.place();
