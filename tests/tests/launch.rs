@@ -54,7 +54,7 @@ fn megabytes_without_a_newline_arrive_whole() {
 fn the_environment_names_the_place_and_what_x_set() {
     let test = Test::new("env");
     let script = r#"echo "$ANGARA_PE/$ANGARA_NPES $A $ANGARA_TIMEOUT"; test -S "$ANGARA_RUNTIME_DIR/adapter.sock""#;
-    let done = test.run(shell(&test, &["-np", "2", "-x", "A=b c", "--timeout", "200"], script)).success();
+    let done = test.run(shell(&test, &["-np", "2", "-x", "A=b c", "--timeout", "50"], script)).success();
     let mut lines: Vec<&str> = done.stdout.lines().collect();
     lines.sort_unstable();
     assert_eq!(lines, ["0/2 b c 50", "1/2 b c 50"]);
