@@ -77,8 +77,8 @@ impl World {
             }
             Stage::Faults | Stage::Jobs if quiet && self.clear_lost => self.clear_faults(0),
             Stage::Faults if quiet && self.of_one_mind() => self.stage = Stage::Jobs,
-            // One whose time had come just before all were cleared.
-            Stage::Jobs if quiet && self.late_faults && self.has_faults() => {
+            // One whose time had come just before all were cleared, or with it.
+            Stage::Faults | Stage::Jobs if quiet && self.late_faults && self.has_faults() => {
                 self.late_faults = false;
                 self.clear_faults(0);
             }
