@@ -150,13 +150,16 @@ impl Daemon {
                 }
                 continue;
             }
+            self.tell_expelled(&wanted.expelled);
             let behind = a.held.get().is_some() || a.again.get();
             if !behind && a.pending.borrow().is_empty() && wanted == *a.agreed.borrow() {
                 continue;
             }
             tokio::time::sleep(GATHER).await;
             a.again.set(false);
-            let pending = a.pending.take();
+            let mut pending = a.pending.take();
+            // A link that failed by itself did so before what is said now: that may be that it is mended.
+            pending.sort_by_key(|fault| fault.since.is_none());
             match self.make_change(&pending).await {
                 Ok(results) => pending.into_iter().zip(results).for_each(|(fault, result)| {
                     // Who asked may have given up.
@@ -185,6 +188,16 @@ impl Daemon {
         }
         self.agreement.agreed.borrow_mut().expelled.insert((host, life));
         messages.tell(&[host], &Tell::Expelled);
+    }
+
+    /// Whoever is expelled and there all the same has not heard of it: touch was lost before it was told.
+    fn tell_expelled(&self, expelled: &BTreeSet<(u16, u64)>) {
+        let Some(messages) = &self.messages else { return };
+        let group = messages.group();
+        let there = |(host, life): &&(u16, u64)| group.get(host) == Some(life) && messages.has_taken_all(*host);
+        for (host, _) in expelled.iter().filter(there) {
+            messages.tell(&[*host], &Tell::Expelled);
+        }
     }
 
     /// The others go on without this host: it must begin anew.

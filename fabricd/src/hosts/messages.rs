@@ -172,6 +172,11 @@ impl HostMessages {
         self.lines.borrow().values().map(Line::unacknowledged).sum()
     }
 
+    /// Whether a host has said that it has all it was told.
+    pub(crate) fn has_taken_all(&self, host: u16) -> bool {
+        self.lines.borrow().get(&host).is_none_or(|line| line.unacknowledged() == 0)
+    }
+
     /// Resolves when every host that can be reached has what it was told.
     pub(crate) async fn all_taken(&self) {
         while self.unacknowledged() > 0 {

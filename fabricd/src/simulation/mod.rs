@@ -247,3 +247,89 @@ fn hosts_that_have_been_cut_off_are_told_when_trunks_are_restored() {
         assert_eq!(totals.commands_refused, 0, "seed {seed}, host {host}");
     }
 }
+
+/// A job that goes on for a while.
+fn lasting(nodes: &[u32]) -> JobPlan {
+    JobPlan { nodes: nodes.to_vec(), barrier: Barrier::Multiphase, rounds: 12, ops: 3, think: 150 }
+}
+
+/// Runs acts on three hosts with two nodes each, with each seed.
+fn run_each(seeds: u64, acts: &[(u64, Act)], repaired: u64, check: impl Fn(Totals) -> bool) {
+    for seed in 1..=seeds {
+        let shape = "3x2".parse().expect("a shape");
+        let schedule = Schedule { shape, hosts: 3, acts: acts.to_vec(), repaired };
+        let (totals, _) = run(seed, schedule).unwrap_or_else(|why| panic!("seed {seed}, {acts:?}: {why}"));
+        assert!(check(totals), "seed {seed}, {acts:?}: {totals:?}");
+    }
+}
+
+#[test]
+fn trunks_that_were_cut_and_restored_at_once_are_good() {
+    for pause in [1, 20, 60, 95] {
+        let acts = [
+            (1_500, Act::Job(0, lasting(&[0, 2, 4]))),
+            (1_700, Act::Fault(0, "trunk all down".into())),
+            (1_700 + pause, Act::Fault(0, "trunk all up".into())),
+        ];
+        run_each(50, &acts, 5_000, |totals| totals.left_bad == 0);
+    }
+}
+
+#[test]
+fn a_link_that_failed_before_it_was_mended_is_in_service() {
+    for pause in [30, 60, 100, 150, 250] {
+        let acts = [
+            (1_500, Act::Job(0, JobPlan { think: 1, rounds: 200, ..lasting(&[2, 1, 2, 1]) })),
+            (1_700, Act::Fault(0, "link 2,0 -X corrupt=100%".into())),
+            (1_700 + pause, Act::Fault(0, "link 2,0 -X clear".into())),
+        ];
+        // It is refused if it comes before the fault is in force.
+        run_each(50, &acts, 5_000, |totals| totals.left_faulty == 0 || totals.commands_refused > 0);
+    }
+}
+
+#[test]
+fn a_job_gets_the_slot_of_one_that_is_still_ending_elsewhere() {
+    for pause in [5, 15, 40, 80] {
+        let acts = [
+            (1_500, Act::Job(0, lasting(&[0, 2, 4]))),
+            (1_690, Act::Slow(1, 600)),
+            (1_700, Act::Leave(0)),
+            (1_700 + pause, Act::Job(0, lasting(&[0, 2, 4]))),
+        ];
+        run_each(50, &acts, 5_000, |totals| totals.jobs_refused == 0);
+    }
+}
+
+#[test]
+fn a_daemon_that_was_started_again_gives_the_number_of_a_job_away_once_more() {
+    for (slow, pause) in [(1, 2), (1, 30), (1, 60), (2, 2), (2, 30), (2, 60)] {
+        let acts = [
+            (1_500, Act::Job(0, lasting(&[2, 4, 2, 4]))),
+            (1_700, Act::Bad(1, 2, [5, 0, 20])),
+            (1_710, Act::Slow(slow, 900)),
+            (1_740, Act::EndPe(0, 2 - slow, true)),
+            (1_741, Act::Crash(0, 1)),
+            (1_741 + pause, Act::Job(0, JobPlan { rounds: 6, ..lasting(&[2, 4, 2, 4]) })),
+        ];
+        // It is refused if the hosts have not found each other by then.
+        run_each(40, &acts, 5_000, |totals| totals.jobs_well + totals.jobs_refused == 1);
+    }
+}
+
+#[test]
+fn a_daemon_that_is_expelled_while_touch_with_it_is_lost_hears_of_it() {
+    for lasts in [750, 900, 1_200] {
+        let acts = vec![
+            (1_500, Act::Job(0, lasting(&[0, 4]))),
+            (1_700, Act::Stall(1, 9_000)),
+            (1_750, Act::Fault(0, "link 0,0 +X down".into())),
+            (3_000, Act::Freeze(0, lasts)),
+        ];
+        for seed in 1..=50 {
+            let shape = "4x2".parse().expect("a shape");
+            let schedule = Schedule { shape, hosts: 2, acts: acts.clone(), repaired: 12_000 };
+            run(seed, schedule).unwrap_or_else(|why| panic!("seed {seed}, {lasts} ms: {why}"));
+        }
+    }
+}

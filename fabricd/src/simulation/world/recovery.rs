@@ -30,6 +30,10 @@ impl World {
     /// From now on nothing bad happens any more.
     pub(super) fn repair_everything(&mut self) {
         tracing::info!(at = self.now, "REPAIRED");
+        for node in self.hosts.iter().filter_map(|h| h.node.as_ref()) {
+            self.totals.left_bad += node.engine.bad_trunks() as u64;
+            self.totals.left_faulty += node.daemon.agreement.agreed.borrow().faults.len() as u64;
+        }
         self.network.heal();
         self.stage = Stage::Trunks;
         for index in 0..self.hosts.len() {

@@ -28,11 +28,14 @@ pub(in crate::simulation) struct Totals {
     pub(in crate::simulation) late_answers: u64,
     pub(in crate::simulation) steps: u64,
     pub(in crate::simulation) seconds: u64,
+    /// Trunks that are bad, and faults in force, when everything is about to be repaired.
+    pub(in crate::simulation) left_bad: u64,
+    pub(in crate::simulation) left_faulty: u64,
 }
 
 impl Totals {
     pub(in crate::simulation) fn add(&mut self, o: &Totals) {
-        let pairs: [(&mut u64, u64); 23] = [
+        let pairs: [(&mut u64, u64); 25] = [
             (&mut self.schedules, o.schedules),
             (&mut self.events, o.events),
             (&mut self.crashes, o.crashes),
@@ -56,6 +59,8 @@ impl Totals {
             (&mut self.late_answers, o.late_answers),
             (&mut self.steps, o.steps),
             (&mut self.seconds, o.seconds),
+            (&mut self.left_bad, o.left_bad),
+            (&mut self.left_faulty, o.left_faulty),
         ];
         pairs.into_iter().for_each(|(to, more)| *to += more);
     }
