@@ -1,14 +1,13 @@
 //! The command line: subcommands. What stands before a program is read by `foreign` first.
 
-use crate::daemon::{cluster, fault, status};
+use crate::daemon::{WhereArgs, cluster, fault, status};
 use crate::error::Failed;
 use crate::foreign::{self, Misread};
 use crate::run::options::RunArgs;
 use crate::{bench, demo, doctor, report, run};
-use clap::{Args, Command, CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::ffi::OsString;
 use std::io::{ErrorKind, Write};
-use std::path::PathBuf;
 
 /// A software Angara: run OpenSHMEM programs on an emulated torus and look at its links.
 #[derive(Parser)]
@@ -43,21 +42,6 @@ enum Sub {
     Plan(angara_sim::cli::PlanArgs),
     /// Simulate networks: one load, sweeps, prepared machines
     Sim(angara_sim::cli::SimArgs),
-}
-
-/// Which daemon a command talks to.
-#[derive(Args, Clone, Default)]
-pub(crate) struct WhereArgs {
-    /// Runtime directory of the daemon [default: $ANGARA_RUNTIME_DIR, $XDG_RUNTIME_DIR/angara or /tmp/angara-UID]
-    #[arg(long, value_name = "DIR")]
-    pub(crate) runtime_dir: Option<PathBuf>,
-}
-
-impl WhereArgs {
-    /// The same for an `angara run` that is started.
-    pub(crate) fn to_args(&self) -> Vec<OsString> {
-        self.runtime_dir.iter().flat_map(|dir| ["--runtime-dir".into(), dir.into()]).collect()
-    }
 }
 
 /// The same options as `angara run`.

@@ -4,7 +4,7 @@
 //! torus, once with direct stores and once through the emulated adapters and links, and shows
 //! result, time and the traffic on each link.
 
-use crate::args::WhereArgs;
+use crate::daemon::WhereArgs;
 use crate::error::{Failed, say};
 use crate::example::{self, Temporary};
 use crate::report::{self, heatmap};

@@ -1,6 +1,6 @@
 //! `angara doctor`: what this machine offers, what uses it, and what happens without it.
 
-use crate::args::WhereArgs;
+use crate::daemon::WhereArgs;
 use crate::error::{Failed, say};
 use crate::report::table::{bytes, ranges};
 use crate::run::bind::Cores;

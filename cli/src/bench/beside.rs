@@ -5,7 +5,7 @@
 
 use super::pair::end;
 use super::shmem::{HEAP, Library};
-use crate::args::WhereArgs;
+use crate::daemon::WhereArgs;
 use crate::error::Failed;
 use crate::example::Temporary;
 use angara_abi::torus::Shape;

@@ -8,7 +8,7 @@
 use super::compare::{Outcome, Results};
 use super::pair::Pair;
 use super::tune;
-use crate::args::WhereArgs;
+use crate::daemon::WhereArgs;
 use crate::error::{Failed, say};
 use crate::example::{self, Temporary};
 use crate::install;

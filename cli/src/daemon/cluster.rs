@@ -1,7 +1,7 @@
 //! `angara cluster`: writing a cluster file, and what a daemon knows of its cluster.
 
 use super::{Control, block_on, runtime_dir, unexpected};
-use crate::args::WhereArgs;
+use crate::daemon::WhereArgs;
 use crate::error::{self, Failed, say};
 use crate::report::table::{Table, bytes, count, ranges};
 use angara_abi::msg::{ClusterStatus, LinkReport, PeerStatus, Reply, Request};

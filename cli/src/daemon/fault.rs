@@ -1,7 +1,7 @@
 //! `angara fault`: break links and nodes of a running daemon, and mend them.
 
 use super::{Control, block_on, runtime_dir, unexpected};
-use crate::args::WhereArgs;
+use crate::daemon::WhereArgs;
 use crate::error::{Failed, say};
 use angara_abi::fault::KINDS;
 use angara_abi::msg::{Reply, Request};

@@ -4,6 +4,9 @@
 pub(crate) mod cluster;
 pub(crate) mod fault;
 pub(crate) mod status;
+mod where_args;
+
+pub(crate) use where_args::WhereArgs;
 
 use crate::error::Failed;
 use crate::install;

@@ -1,7 +1,7 @@
 //! `angara status` and `angara shutdown`.
 
 use super::{Control, block_on, private_parent, runtime_dir, unexpected};
-use crate::args::WhereArgs;
+use crate::daemon::WhereArgs;
 use crate::error::{self, Failed, say};
 use crate::report::table::{Table, bytes};
 use crate::report::{self, heatmap};
