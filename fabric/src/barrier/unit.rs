@@ -45,8 +45,8 @@ impl Barriers {
         self.job(job).map_or_else(BarrierFamily::default, |j| j.group.family)
     }
 
-    /// Leaves `phases` phases out of each half of the job's multiphase barriers, which makes them
-    /// unsafe: to show that K are needed, and that the model notices.
+    /// Leaves `phases` phases out of each half of the job's multiphase barriers, so that one
+    /// may end too early: to show that K are needed, and that the model notices.
     pub(crate) fn shorten_barrier(&mut self, job: JobId, phases: u32) {
         if let Some(j) = self.jobs.get_mut(job as usize).and_then(Option::as_mut) {
             j.group.short_by = phases;

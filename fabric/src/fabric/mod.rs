@@ -404,8 +404,8 @@ impl Fabric {
     pub fn barrier_family(&self, job: JobId) -> BarrierFamily {
         self.barriers.barrier_family(job)
     }
-    /// Leaves `phases` phases out of each half of the job's multiphase barriers, which makes them
-    /// unsafe: to show that K are needed, and that the model notices.
+    /// Leaves `phases` phases out of each half of the job's multiphase barriers, so that one
+    /// may end too early: to show that K are needed, and that the model notices.
     pub fn shorten_barrier(&mut self, job: JobId, phases: u32) {
         self.barriers.shorten_barrier(job, phases);
     }

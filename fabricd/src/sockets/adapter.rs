@@ -30,7 +30,7 @@ pub(crate) async fn listen(daemon: Rc<Daemon>, listener: Listener) {
             Ok(accepted) => accepted,
             Err(e) => {
                 tracing::error!(error = %e, "cannot accept an adapter connection");
-                tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+                tokio::time::sleep(super::PAUSE).await;
                 continue;
             }
         };

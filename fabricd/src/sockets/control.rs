@@ -31,8 +31,6 @@ const BACKLOG: usize = 4 * angara_abi::job::PES_MAX;
 const SLOW: Duration = Duration::from_secs(60);
 /// Entries of a report from which on it is made to text on a thread of its own.
 const LARGE: usize = 10_000;
-/// How long to wait when the system accepts no connections.
-const PAUSE: Duration = Duration::from_millis(100);
 
 /// Accepts connections for ever.
 pub(crate) async fn listen(daemon: Rc<Daemon>, listener: UnixListener) {
@@ -42,7 +40,7 @@ pub(crate) async fn listen(daemon: Rc<Daemon>, listener: UnixListener) {
             Ok(((stream, _), short)) => (stream, short),
             Err(e) => {
                 tracing::error!(error = %e, "cannot accept a control connection");
-                tokio::time::sleep(PAUSE).await;
+                tokio::time::sleep(super::PAUSE).await;
                 continue;
             }
         };
@@ -82,14 +80,12 @@ async fn serve(daemon: &Rc<Daemon>, connection: u64, connected: &UserConnection,
     let (lines, queue) = mpsc::channel(BACKLOG);
     let writer = tokio::task::spawn_local(write_lines(write, queue));
     let owner = Owner { connection, pid: peer.pid(), lines, overrun: Rc::new(Notify::new()) };
-    let overrun = owner.overrun.clone();
     let (shutdown, relay) = (Cell::new(false), Cell::new(None));
     let client = Client { daemon, uid: peer.uid(), user: &connected.user, owner, shutdown, relay };
-    tokio::select! {
-        () = client.read_requests(BufReader::new(read)) => {}
-        () = overrun.notified() => daemon.log_of(peer.uid(), |left_out| {
+    if let Ended::Overrun = client.serve_requests(BufReader::new(read)).await {
+        daemon.log_of(peer.uid(), |left_out| {
             tracing::warn!(uid = peer.uid(), left_out, "a control connection does not take its events; it is closed");
-        }),
+        });
     }
     // Jobs of this connection still hold senders; its writer has nobody left to write to.
     writer.abort();
@@ -139,6 +135,14 @@ enum Asked<'g> {
     Whole(Vec<u8>, Option<SemaphorePermit<'g>>),
 }
 
+/// Why a connection is not served any more.
+enum Ended {
+    /// The client has gone.
+    Gone,
+    /// It does not take its events.
+    Overrun,
+}
+
 struct Client<'d> {
     daemon: &'d Rc<Daemon>,
     uid: u32,
@@ -158,33 +162,44 @@ struct Relay {
 }
 
 impl Client<'_> {
-    async fn read_requests(&self, mut stream: BufReader<OwnedReadHalf>) {
+    /// Serves one request after the other. One that is worked for is done before the connection ends: half a job would
+    /// keep its places.
+    async fn serve_requests(&self, mut stream: BufReader<OwnedReadHalf>) -> Ended {
         loop {
-            let (answer, wrong) = match self.read_line(&mut stream).await {
-                Asked::End => return,
+            let asked = tokio::select! {
+                asked = self.read_line(&mut stream) => asked,
+                () = self.owner.overrun.notified() => return Ended::Overrun,
+            };
+            let (answer, wrong) = match asked {
+                Asked::End => return Ended::Gone,
                 Asked::Wrong(f) => (line(&Line::Reply(Reply::Error(f))), true),
                 Asked::Whole(text, held) => (self.take_turn(text, held).await, false),
             };
-            let most = self.daemon.users.limits().get(Limit::Pending).min(answer.len() as u64);
-            // Closed by nobody.
-            let _held = self.user.answered.acquire_many(most as u32).await;
-            // The next request is read when this answer is written: a client that does not read
-            // makes the daemon keep one answer, not thousands.
-            let (written, on_written) = oneshot::channel();
-            let out = Outgoing { words: Words::Answer(answer), written: Some(written) };
-            if self.owner.lines.send(out).await.is_err() || on_written.await.is_err() {
-                return;
+            tokio::select! {
+                written = self.write(answer) => if !written || wrong { return Ended::Gone },
+                () = self.owner.overrun.notified() => return Ended::Overrun,
             }
             if self.shutdown.get() {
                 self.daemon.stop.notify_one();
             }
             if let Some(relay) = self.relay.take() {
-                return self.relay(relay, stream).await;
-            }
-            if wrong {
-                return;
+                tokio::select! {
+                    () = self.relay(relay, stream) => return Ended::Gone,
+                    () = self.owner.overrun.notified() => return Ended::Overrun,
+                }
             }
         }
+    }
+
+    /// Writes an answer; false if there is nobody to take it. The next request is read when this answer is written: a
+    /// client that does not read makes the daemon keep one answer, not thousands.
+    async fn write(&self, answer: Vec<u8>) -> bool {
+        let most = self.daemon.users.limits().get(Limit::Pending).min(answer.len() as u64);
+        // Closed by nobody.
+        let _held = self.user.answered.acquire_many(most as u32).await;
+        let (written, on_written) = oneshot::channel();
+        let out = Outgoing { words: Words::Answer(answer), written: Some(written) };
+        self.owner.lines.send(out).await.is_ok() && on_written.await.is_ok()
     }
 
     /// The next request. What has come of one that is not whole counts for its user.

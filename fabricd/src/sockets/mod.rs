@@ -5,3 +5,6 @@ pub(crate) mod adapter;
 pub(crate) mod control;
 pub(crate) mod seqpacket;
 mod strict_json;
+
+/// How long to wait when the system accepts no connections.
+const PAUSE: std::time::Duration = std::time::Duration::from_millis(100);
