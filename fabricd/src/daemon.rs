@@ -53,7 +53,7 @@ pub(crate) struct Daemon {
     pub(crate) had_jobs: Cell<bool>,
     pub(crate) cores: usize,
     /// Another one at every start: seconds since 1970.
-    pub(crate) epoch: u64,
+    pub(crate) start: u64,
     pub(crate) started: Instant,
 }
 
@@ -84,7 +84,7 @@ impl Daemon {
             had_jobs: Cell::new(false),
             cores: machine.cores(),
             machine,
-            epoch: std::time::SystemTime::UNIX_EPOCH.elapsed().map_or(0, |d| d.as_secs()),
+            start: std::time::SystemTime::UNIX_EPOCH.elapsed().map_or(0, |d| d.as_secs()),
             started: Instant::now(),
         }
     }

@@ -127,8 +127,8 @@ pub struct Peer {
     trunks: Vec<(u16, SocketAddr, Association)>,
     me: u16,
     start: Instant,
-    /// Epoch of the session with each host.
-    epochs: BTreeMap<u16, u32>,
+    /// Number of the session with each host.
+    sessions: BTreeMap<u16, u32>,
     /// What each daemon calls its life, as it has announced.
     lives: BTreeMap<u16, u64>,
     /// Announcements made, pieces of messages sent to each host.
@@ -149,8 +149,8 @@ impl Peer {
         socket.set_nonblocking(true).expect("a socket");
         let others = addresses.iter().enumerate().map(|(h, a)| (h as u16, *a)).filter(|(h, _)| *h != me);
         let trunks = others.map(|(h, a)| (h, a, association(me, h, cluster, key, 40 + h as u8))).collect();
-        let (epochs, lives, pieces) = Default::default();
-        Peer { socket, trunks, me, start: Instant::now(), epochs, lives, announced: 0, pieces }
+        let (sessions, lives, pieces) = Default::default();
+        Peer { socket, trunks, me, start: Instant::now(), sessions, lives, announced: 0, pieces }
     }
 
     /// Sends a record as it is; waits for room.
@@ -168,7 +168,7 @@ impl Peer {
     /// Says which of its trunks are up, so that others listen.
     pub fn announce(&mut self) {
         self.announced += 1;
-        let trunks: BTreeMap<String, u32> = self.epochs.iter().map(|(h, e)| (h.to_string(), *e)).collect();
+        let trunks: BTreeMap<String, u32> = self.sessions.iter().map(|(h, e)| (h.to_string(), *e)).collect();
         let said = json!([{"host": self.me, "number": self.announced, "life": LIFE, "trunks": trunks, "contacts": {}}]);
         for host in self.trunks.iter().map(|(h, _, _)| *h).collect::<Vec<_>>() {
             self.send(host, 0, &[&[TRUNKS], said.to_string().as_bytes()].concat());
@@ -213,8 +213,8 @@ impl Peer {
             trunk.handle_timeout(now);
             while let Some(event) = trunk.poll_event() {
                 match event {
-                    Event::Up { epoch } | Event::Restarted { epoch } => self.epochs.insert(*host, epoch),
-                    Event::Down { .. } => self.epochs.remove(host),
+                    Event::Up { session } | Event::Restarted { session } => self.sessions.insert(*host, session),
+                    Event::Down { .. } => self.sessions.remove(host),
                 };
             }
             while let Some((channel, record)) = trunk.poll_record() {

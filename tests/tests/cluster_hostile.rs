@@ -123,9 +123,9 @@ fn nothing_hostile_is_accepted_by_daemons() {
     let old = cluster.take(1);
     old.signal(Signal::TERM);
     old.wait(PATIENCE).success();
-    let session = cluster.status(0).peers[0].epoch;
+    let session = cluster.status(0).peers[0].session;
     cluster.spawn(1);
-    assert!(poll_until(|| cluster.status(0).peers[0].up && cluster.status(0).peers[0].epoch != session));
+    assert!(poll_until(|| cluster.status(0).peers[0].up && cluster.status(0).peers[0].session != session));
     cluster.wait_up();
     test.run(job(&cluster, &map, "8", "200")).success();
     let mut recorded: Vec<(usize, Vec<u8>)> = Vec::new();
@@ -151,7 +151,7 @@ fn nothing_hostile_is_accepted_by_daemons() {
     // First what was forwarded, then what was taken; at the end the other way round: never more taken than forwarded.
     let forwarded: Vec<u64> = proxies.iter().map(Proxy::forwarded).collect();
     let before: Vec<_> = (0..2).map(|h| (counted(&cluster, h), kernel(addresses[h]).0)).collect();
-    let epochs = [0, 1].map(|h| cluster.status(h).peers[0].epoch);
+    let sessions = [0, 1].map(|h| cluster.status(h).peers[0].session);
     let process = |h: usize| cluster.daemon(h).expect("it runs").process();
     let sizes = [0, 1].map(|h| memory(&process(h)));
     let stranger = UdpSocket::bind("127.0.0.1:0").expect("a socket");
@@ -233,8 +233,8 @@ fn nothing_hostile_is_accepted_by_daemons() {
         assert!(accepted <= genuine + requests[host], "something hostile was accepted: {text}");
         assert!(refused + dropped >= sent[host] - requests[host], "{text}");
         let peer = &cluster.status(host).peers[0];
-        assert_eq!((peer.up, peer.epoch), (true, epochs[host]), "a new session: {peer:?}");
-        for why in ["foreign", "unknown key", "old epoch", "forged", "replayed"] {
+        assert_eq!((peer.up, peer.session), (true, sessions[host]), "a new session: {peer:?}");
+        for why in ["foreign", "unknown key", "old session", "forged", "replayed"] {
             assert!(peer.refused.get(why).is_some_and(|n| *n > 0), "nothing {why}: {peer:?}");
         }
         assert_eq!(peer.refused.get("violation"), None, "{peer:?}");

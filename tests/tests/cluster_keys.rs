@@ -62,8 +62,8 @@ fn keys_change_while_a_job_runs() {
     let cluster = Cluster::start(&test, "4x2", Hosts::loopback(2), &[]);
     let mut talk = Talk::start(&cluster);
     talk.check();
-    let epochs = |host: usize| cluster.status(host).peers.iter().map(|p| p.epoch).collect::<Vec<_>>();
-    let before = (epochs(0), epochs(1));
+    let sessions = |host: usize| cluster.status(host).peers.iter().map(|p| p.session).collect::<Vec<_>>();
+    let before = (sessions(0), sessions(1));
 
     // Add the new key everywhere, send with it everywhere, forget the old one everywhere: at no point do all
     // hosts have the same.
@@ -92,7 +92,7 @@ fn keys_change_while_a_job_runs() {
         }
     }
     talk.end();
-    assert_eq!((epochs(0), epochs(1)), before, "a session began anew");
+    assert_eq!((sessions(0), sessions(1)), before, "a session began anew");
     let lost: u64 = (0..2).flat_map(|h| cluster.status(h).peers).flat_map(|p| p.refused.into_values()).sum();
     assert_eq!(lost, 0, "datagrams were refused");
     cluster.shutdown();

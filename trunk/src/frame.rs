@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! every datagram   0 kind u8 · 1 key id u8 · 2 from u16 · 4 to u16 · 6 zero u16 · 8 cluster tag u32 ·
-//!                 12 epoch u32 · 16 number u64 · 24 body … · tag [16]
+//!                 12 session u32 · 16 number u64 · 24 body … · tag [16]
 //! hello body       nonce [16] · echo [16] · window u32 · mtu u32
 //! session body     blocks, each starting with its type:
 //!   padding        0
@@ -47,7 +47,7 @@ pub(crate) struct Header {
     pub(crate) from: u16,
     pub(crate) to: u16,
     pub(crate) cluster: u32,
-    pub(crate) epoch: u32,
+    pub(crate) session: u32,
     pub(crate) number: u64,
 }
 
@@ -58,7 +58,7 @@ impl Header {
         out.extend_from_slice(&self.to.to_le_bytes());
         out.extend_from_slice(&[0; 2]);
         out.extend_from_slice(&self.cluster.to_le_bytes());
-        out.extend_from_slice(&self.epoch.to_le_bytes());
+        out.extend_from_slice(&self.session.to_le_bytes());
         out.extend_from_slice(&self.number.to_le_bytes());
     }
 
@@ -80,8 +80,16 @@ impl Header {
         let mut rest = &datagram[2..];
         let (from, to) = (u16::from_le_bytes(take(&mut rest)?), u16::from_le_bytes(take(&mut rest)?));
         take::<2>(&mut rest)?;
-        let (cluster, epoch) = (u32::from_le_bytes(take(&mut rest)?), u32::from_le_bytes(take(&mut rest)?));
-        Some(Header { kind, key: datagram[1], from, to, cluster, epoch, number: u64::from_le_bytes(take(&mut rest)?) })
+        let (cluster, session) = (u32::from_le_bytes(take(&mut rest)?), u32::from_le_bytes(take(&mut rest)?));
+        Some(Header {
+            kind,
+            key: datagram[1],
+            from,
+            to,
+            cluster,
+            session,
+            number: u64::from_le_bytes(take(&mut rest)?),
+        })
     }
 }
 
@@ -267,9 +275,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn headers_come_back(kind in 1u8..=4, key: u8, from: u16, to: u16, cluster: u32, epoch: u32, number: u64) {
+        fn headers_come_back(kind in 1u8..=4, key: u8, from: u16, to: u16, cluster: u32, session: u32, number: u64) {
             let kind = [Kind::Init, Kind::Challenge, Kind::Proof, Kind::Session][kind as usize - 1];
-            let header = Header { kind, key, from, to, cluster, epoch, number };
+            let header = Header { kind, key, from, to, cluster, session, number };
             let mut bytes = Vec::new();
             header.encode(&mut bytes);
             prop_assert_eq!(bytes.len(), HEADER);

@@ -4,7 +4,7 @@
 //! pre-shared key ── HKDF-SHA256, salt = cluster id ──► per direction:  handshake key (HMAC-SHA256, 16-byte tags)
 //!                                                      per session and direction: frame key (AES-128-GCM)
 //! ```
-//! The frame keys depend on both hosts' nonces, the epoch, the hosts, the direction and the key id, so each is
+//! The frame keys depend on both hosts' nonces, the session's number, the hosts, the direction and the key id, so each is
 //! used in one session by one sender, whose packet numbers are the nonces.
 
 use crate::frame::HEADER;
@@ -179,18 +179,18 @@ impl Keys {
         aws_lc_rs::constant_time::verify_slices_are_equal(&expected.as_ref()[..16], tag).is_ok()
     }
 
-    fn frame_key(&self, id: u8, outgoing: bool, session: &Nonces) -> Option<LessSafeKey> {
+    fn frame_key(&self, id: u8, outgoing: bool, nonces: &Nonces) -> Option<LessSafeKey> {
         let (from, to) = if outgoing { (self.local, self.peer) } else { (self.peer, self.local) };
         // Both hosts must write the nonces in the same order.
         let (first, second) =
-            if self.local < self.peer { (session.local, session.peer) } else { (session.peer, session.local) };
+            if self.local < self.peer { (nonces.local, nonces.peer) } else { (nonces.peer, nonces.local) };
         let key: [u8; 16] = expand(
             &self.root(id)?.prk,
             &[
                 b"angara trunk 1 frame",
                 &from.to_le_bytes(),
                 &to.to_le_bytes(),
-                &session.epoch.to_le_bytes(),
+                &nonces.session.to_le_bytes(),
                 &first,
                 &second,
                 &[id],
@@ -203,7 +203,7 @@ impl Keys {
 /// What makes a session's keys its own.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Nonces {
-    pub(crate) epoch: u32,
+    pub(crate) session: u32,
     pub(crate) local: [u8; 16],
     pub(crate) peer: [u8; 16],
 }

@@ -49,7 +49,7 @@
 //!
 //! * Records (up to [`RECORD_MAX`] bytes) of one channel arrive in order and exactly once as long as the session
 //!   lasts. A session ends when the peer falls silent ([`Event::Down`]) or begins anew ([`Event::Restarted`]); both
-//!   ends then start with empty channels and a higher epoch, and nothing of an old epoch is delivered.
+//!   ends then start with empty channels and a session of a higher number, and nothing of an old one is delivered.
 //!   Events are to be read before records: records of the old session are gone when the event is there.
 //! * All channels share one stream, so a lost frame holds up the records behind it for one round trip, on all channels.
 //! * Nothing is dropped for want of room: a sender never sends more than the receiver has said it takes.

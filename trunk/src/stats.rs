@@ -12,8 +12,8 @@ pub enum Refused {
     #[error("key {0} is not loaded")]
     Key(u8),
     /// Of a session that is over or has not begun.
-    #[error("of epoch {0}, which is not the current one")]
-    Epoch(u32),
+    #[error("of session {0}, which is not the current one")]
+    Session(u32),
     /// Forged or damaged.
     #[error("the tag is wrong: forged, damaged or made with another key")]
     Tag,
@@ -32,8 +32,8 @@ pub struct RefusedCounts {
     pub foreign: u64,
     /// Datagrams that were [`Refused::Key`].
     pub key: u64,
-    /// Datagrams that were [`Refused::Epoch`].
-    pub epoch: u64,
+    /// Datagrams that were [`Refused::Session`].
+    pub session: u64,
     /// Datagrams that were [`Refused::Tag`].
     pub tag: u64,
     /// Datagrams that were [`Refused::Replay`].
@@ -47,7 +47,7 @@ impl RefusedCounts {
         *match why {
             Refused::Foreign => &mut self.foreign,
             Refused::Key(_) => &mut self.key,
-            Refused::Epoch(_) => &mut self.epoch,
+            Refused::Session(_) => &mut self.session,
             Refused::Tag => &mut self.tag,
             Refused::Replay => &mut self.replay,
             Refused::Violation(_) => &mut self.violation,
@@ -56,7 +56,7 @@ impl RefusedCounts {
 
     /// All of them.
     pub fn total(&self) -> u64 {
-        self.foreign + self.key + self.epoch + self.tag + self.replay + self.violation
+        self.foreign + self.key + self.session + self.tag + self.replay + self.violation
     }
 }
 

@@ -169,7 +169,7 @@ fn nothing_hostile_is_accepted() {
         assert_eq!((stats.sessions, stats.retransmissions), (1, 0), "{stats:?}");
         let counts = stats.refused;
         assert!(
-            [counts.foreign, counts.key, counts.epoch, counts.tag, counts.replay].iter().all(|n| *n > 0),
+            [counts.foreign, counts.key, counts.session, counts.tag, counts.replay].iter().all(|n| *n > 0),
             "{counts:?}"
         );
     }

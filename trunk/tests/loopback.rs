@@ -91,8 +91,8 @@ fn echo(address: &str, kind: Kind, what: Impairment) {
             returned += 1;
         }
     }
-    let epochs = ends.each_mut().map(|e| e.association.poll_event());
-    assert_eq!(epochs, [Some(Event::Up { epoch: 1 }); 2]);
+    let begun = ends.each_mut().map(|e| e.association.poll_event());
+    assert_eq!(begun, [Some(Event::Up { session: 1 }); 2]);
     for end in &mut ends {
         let stats = end.association.stats();
         if what == Impairment::default() {

@@ -193,8 +193,8 @@ pub struct ClusterStatus {
     pub file: String,
     /// Name of this host.
     pub host: String,
-    /// This daemon's epoch: a new one at every start.
-    pub epoch: u64,
+    /// Number of this start of the daemon: the second in which it was, since 1970.
+    pub start: u64,
     /// Microseconds since the daemon's start when these figures were taken, to make rates of two answers.
     pub at_us: u64,
     /// Which socket engine carries the trunks (`syscall`, `uring`).
@@ -236,8 +236,8 @@ pub struct PeerStatus {
     pub since_s: f64,
     /// Why it is down; empty if it is not, or nobody knows yet.
     pub why: String,
-    /// Its epoch; 0 before it was heard of.
-    pub epoch: u64,
+    /// Number of the session with it; 0 before it was heard of.
+    pub session: u64,
     /// Smoothed round-trip time in microseconds; 0 before it was measured.
     pub rtt_us: f64,
     /// Datagrams sent that were lost, as a fraction of 1.

@@ -320,11 +320,11 @@ fn throughput(first: &ClusterStatus, second: &ClusterStatus) -> BTreeMap<String,
 fn show(seen: &Seen) -> String {
     let s = &seen.status;
     let mut out = format!(
-        "host {} of {}, daemon in {} (epoch {:x}, {} engine)\n",
+        "host {} of {}, daemon in {} (start {:x}, {} engine)\n",
         s.host,
         s.file,
         seen.runtime_dir.display(),
-        s.epoch,
+        s.start,
         s.engine
     );
     let titles = [
@@ -482,7 +482,7 @@ mod tests {
             up: false,
             since_s: 3.0,
             why: "silent for 1 s".into(),
-            epoch: 5,
+            session: 5,
             rtt_us: 0.0,
             loss: 0.015,
             mtu: 1500,
@@ -499,7 +499,7 @@ mod tests {
         ClusterStatus {
             file: "/etc/angara/cluster.toml".into(),
             host: "a".into(),
-            epoch: 1,
+            start: 1,
             at_us,
             engine: "uring".into(),
             peers: vec![peer("b", bytes)],

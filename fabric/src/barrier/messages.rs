@@ -293,7 +293,7 @@ impl Barriers {
         let counting = j.group.family == BarrierFamily::Counting;
         let m = &mut j.group.members[me as usize];
         let mut p = Packet::new(PacketType::Barrier);
-        (p.src, p.dst, p.job, p.vc, p.op) = (node, target, job, vc, host.chip.epoch);
+        (p.src, p.dst, p.job, p.vc, p.op) = (node, target, job, vc, host.chip.route_change);
         p.flags = if m.full { flag::FULL } else { 0 } | if m.odd() { flag::ODD } else { 0 };
         p.flits = if counting { 3 } else { 2 };
         let second = m.second || matches!(m.stage, Stage::Talk(2..)) && counting;
@@ -325,7 +325,7 @@ impl Barriers {
     pub(crate) fn message_here(&mut self, host: &mut Adapters, node: NodeId, h: u32) {
         let p = host.chip.packets[h];
         host.chip.free_packet(h);
-        if p.op != host.chip.epoch || p.is(flag::DEAD) {
+        if p.op != host.chip.route_change || p.is(flag::DEAD) {
             return;
         }
         self.prepare_group(host, p.job);

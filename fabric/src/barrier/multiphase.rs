@@ -38,7 +38,7 @@ impl Barriers {
             let mut p = Packet::new(PacketType::Barrier);
             (p.src, p.dst, p.job, p.vc) = (node, node, job, vc as u8);
             p.flags = flag::MARKER;
-            p.op = host.chip.epoch;
+            p.op = host.chip.route_change;
             p.ready = start + host.chip.params.inject_ps; // goes through no router
             let h = host.chip.packets.alloc(p);
             host.chip.append(node, Q_INJECT + vc, h);
@@ -48,7 +48,7 @@ impl Barriers {
     /// A barrier packet is at the front of a queue: the outputs it wants, or it is consumed.
     pub(crate) fn barrier_head(&mut self, host: &mut Adapters, node: u32, queue: usize, h: u32) -> Option<u16> {
         let p = host.chip.packets[h];
-        if p.op != host.chip.epoch {
+        if p.op != host.chip.route_change {
             host.chip.discard_front(node, queue);
             return None;
         }
@@ -117,7 +117,7 @@ impl Barriers {
     /// Sends this phase's specials, or goes straight on if there are no phases.
     pub(super) fn barrier_send(&mut self, host: &mut Adapters, job: JobId, node: NodeId) {
         self.prepare_group(host, job);
-        let epoch = host.chip.epoch;
+        let change = host.chip.route_change;
         let phases = self.phases_of(job);
         let Some(m) = self.member(job, node) else { return };
         if phases == 0 {
@@ -128,7 +128,7 @@ impl Barriers {
         (p.src, p.dst, p.job, p.vc) = (node, node, job, 0);
         p.ready = host.chip.now;
         p.flags = bits;
-        p.op = epoch;
+        p.op = change;
         let h = host.chip.packets.alloc(p);
         host.chip.append(node, Q_SPECIAL, h);
         self.phase_check(host, job, node);

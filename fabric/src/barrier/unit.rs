@@ -230,7 +230,7 @@ impl Barriers {
     }
 
     /// After a route change: forget groups and specials, start the phases of unfinished barriers
-    /// again. Specials in the network carry an old epoch and are ignored. `least` says what
+    /// again. Specials in the network carry the number of an earlier one and are ignored. `least` says what
     /// [`Barriers::barriers_left`] is over all parts of a split network.
     pub(crate) fn barriers_restart(&mut self, host: &mut Adapters, least: impl Fn(JobId) -> Option<u64>) {
         for job in 0..self.jobs.len() as u16 {

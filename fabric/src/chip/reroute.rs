@@ -29,15 +29,15 @@ impl Chip {
         let before = self.routes.clone();
         self.routes.set(what, dead);
         self.any_dead = self.routes.any_dead();
-        self.epoch += 1;
+        self.route_change += 1;
         before
     }
 
-    /// Routes of the given epoch, the same in all parts of a split network: exactly what `dead` names is out of service.
-    pub(crate) fn replace_routes(&mut self, epoch: u64, dead: &[Blame]) {
+    /// Routes of the given change, the same in all parts of a split network: exactly what `dead` names is out of service.
+    pub(crate) fn replace_routes(&mut self, change: u64, dead: &[Blame]) {
         self.routes.replace(dead);
         self.any_dead = self.routes.any_dead();
-        self.epoch = epoch;
+        self.route_change = change;
         self.special = true; // barriers begin again
     }
 

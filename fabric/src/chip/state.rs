@@ -95,8 +95,8 @@ pub(crate) struct Chip {
     pub(crate) split: bool,
     /// Barriers or trees may be at work, or part of the network is modelled elsewhere.
     pub(crate) special: bool,
-    /// Number of route changes.
-    pub(crate) epoch: u64,
+    /// Number of the latest route change.
+    pub(crate) route_change: u64,
     /// Pairs whose new packets wait, with the number of packets they wait for.
     pub(crate) held: BTreeMap<(NodeId, NodeId), u32>,
     pub(crate) drain_all: bool,
@@ -146,7 +146,7 @@ impl Chip {
             any_dead: false,
             split,
             special: split,
-            epoch: 0,
+            route_change: 0,
             held: BTreeMap::new(),
             drain_all: false,
             inject_busy: vec![0; nodes * plan.channels],

@@ -272,9 +272,9 @@ impl Fabric {
             self.change_routes(back, false);
         }
     }
-    /// Route changes so far. Parts of one network count alike.
-    pub fn route_epoch(&self) -> u64 {
-        self.adapters.chip.epoch
+    /// Number of the latest route change. Parts of one network count alike.
+    pub fn route_change(&self) -> u64 {
+        self.adapters.chip.route_change
     }
     fn change_routes(&mut self, what: Blame, dead: bool) {
         if self.adapters.chip.split {

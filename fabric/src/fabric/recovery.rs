@@ -58,12 +58,12 @@ impl Fabric {
         ledger
     }
 
-    /// Ends a hold. From now on exactly what `dead` names is out of service, the number of route changes is `epoch`, which
+    /// Ends a hold. From now on exactly what `dead` names is out of service, `change` is the number of the latest route change, which
     /// must be the same in all parts and greater than in any of them before; `ledger` is the merge of the ledgers
     /// of all parts that take part. Impairments stay. Fails, and changes nothing, if something in `dead` does not exist.
-    pub fn recover(&mut self, epoch: u64, dead: &[Blame], ledger: &Ledger) -> Result<(), FaultError> {
+    pub fn recover(&mut self, change: u64, dead: &[Blame], ledger: &Ledger) -> Result<(), FaultError> {
         self.faults.replace(&self.adapters.chip, dead)?;
-        self.adapters.chip.replace_routes(epoch, dead);
+        self.adapters.chip.replace_routes(change, dead);
         self.split.on_hold = false;
         self.trees.settle_trees(&mut self.adapters, &ledger.trees);
         let again = self.empty_network(ledger);
@@ -81,7 +81,7 @@ impl Fabric {
     pub(crate) fn recover_alone(&mut self) {
         let dead = self.faults.dead();
         let ledger = self.ledger();
-        self.recover(self.adapters.chip.epoch + 1, &dead, &ledger).expect("faults in force exist");
+        self.recover(self.adapters.chip.route_change + 1, &dead, &ledger).expect("faults in force exist");
     }
 
     /// Takes everything that moves out of routers and links. Returns what sources here have to send again.

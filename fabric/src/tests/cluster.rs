@@ -22,7 +22,7 @@ const READ: u64 = 40_000;
 /// A change of routes on its way to all parts.
 struct Change {
     dead: Vec<Blame>,
-    epoch: u64,
+    number: u64,
     held: BTreeSet<usize>,
     recovered: BTreeSet<usize>,
     ledger: Option<Ledger>,
@@ -70,7 +70,7 @@ pub(super) struct Cluster {
     owner: Vec<usize>,
     ports: Vec<Port>,
     scripts: BTreeMap<Port, Script>,
-    /// By link and sending part, with the epoch they were sent in.
+    /// By link and sending part, with the route change they were sent after.
     transit: BTreeMap<(Link, usize), VecDeque<(u64, Frame)>>,
     supplies: VecDeque<(usize, FetchToken, Vec<u8>)>,
     posted: BTreeMap<u64, Posted>,
@@ -79,7 +79,7 @@ pub(super) struct Cluster {
     arrived: BTreeMap<(Port, Port, u8), u32>,
     dead: Vec<Blame>,
     change: Option<Change>,
-    epoch: u64,
+    number: u64,
     pub(super) errors: Vec<NetError>,
     pub(super) trees_lost: usize,
     results: u64,
@@ -134,7 +134,7 @@ impl Cluster {
             arrived: BTreeMap::new(),
             dead: Vec::new(),
             change: None,
-            epoch: 0,
+            number: 0,
             errors: Vec::new(),
             trees_lost: 0,
             results: 0,
@@ -253,7 +253,7 @@ impl Cluster {
             .parts
             .iter()
             .flatten()
-            .map(|f| format!("epoch {} hold {} in flight {:?}", f.route_epoch(), f.on_hold(), f.in_flight()))
+            .map(|f| format!("route change {} hold {} in flight {:?}", f.route_change(), f.on_hold(), f.in_flight()))
             .collect();
         let rounds: Vec<u32> = self.scripts.values().map(|s| s.rounds).collect();
         format!("open: {open:#?}\nparts: {parts:#?}\nrounds left {rounds:?} dead {:?} {:?}", self.dead, self.family)
@@ -428,7 +428,7 @@ impl Cluster {
         let Some(f) = &mut self.parts[part] else { return };
         for link in f.boundary_links() {
             while let Some((_, frame)) = f.poll_transmit(link) {
-                self.transit.entry((link, part)).or_default().push_back((f.route_epoch(), frame));
+                self.transit.entry((link, part)).or_default().push_back((f.route_change(), frame));
             }
         }
     }
@@ -439,16 +439,16 @@ impl Cluster {
         let to = if self.part_of(link.node) == from { far } else { link.node };
         let part = self.part_of(to);
         let queue = self.transit.get_mut(&(link, from)).unwrap();
-        let Some((epoch, _)) = queue.front() else { return false };
+        let Some((change, _)) = queue.front() else { return false };
         let Some(f) = &mut self.parts[part] else {
             queue.clear();
             return false;
         };
-        if *epoch > f.route_epoch() {
+        if *change > f.route_change() {
             return false;
         }
-        let (epoch, frame) = queue.pop_front().unwrap();
-        if epoch == f.route_epoch() {
+        let (change, frame) = queue.pop_front().unwrap();
+        if change == f.route_change() {
             f.handle_frame(link, 0, frame).unwrap();
         }
         true
@@ -457,9 +457,9 @@ impl Cluster {
     /// Begins a change, also in the middle of another one.
     pub(super) fn begin_change(&mut self, dead: Vec<Blame>) {
         let parts = self.parts.iter().flatten();
-        self.epoch = parts.map(Fabric::route_epoch).max().unwrap().max(self.epoch) + 1;
+        self.number = parts.map(Fabric::route_change).max().unwrap().max(self.number) + 1;
         let (held, recovered) = (BTreeSet::new(), BTreeSet::new());
-        self.change = Some(Change { dead, epoch: self.epoch, held, recovered, ledger: None });
+        self.change = Some(Change { dead, number: self.number, held, recovered, ledger: None });
     }
 
     /// One part takes the next step of the change.
@@ -498,7 +498,7 @@ impl Cluster {
                 change.held.insert(part);
             }
             Some(ledger) => {
-                f.recover(change.epoch, &change.dead, ledger).unwrap();
+                f.recover(change.number, &change.dead, ledger).unwrap();
                 change.recovered.insert(part);
             }
         }

@@ -161,7 +161,7 @@ fn a_link_that_fails_by_itself_waits_for_a_change() {
             c.script(2);
             (0..20_000).for_each(|_| c.step());
             assert_eq!(c.failed, [link], "said once");
-            assert_eq!(c.parts[0].as_ref().unwrap().route_epoch(), 0);
+            assert_eq!(c.parts[0].as_ref().unwrap().route_change(), 0);
             c.unspoil();
             c.begin_change(if repaired { Vec::new() } else { vec![Blame::Link(link)] });
             settle(&mut c);
@@ -254,7 +254,7 @@ fn any_bytes_are_a_ledger_or_refused_and_no_ledger_does_harm() {
                 bytes[at] = dice.below(256) as u8;
             }
             if let Ok(ledger) = Ledger::from_bytes(&bytes) {
-                f.recover(f.route_epoch() + 1, &[], &ledger).unwrap();
+                f.recover(f.route_change() + 1, &[], &ledger).unwrap();
                 f.run_some(300);
                 while f.poll_effect().is_some() {}
             }

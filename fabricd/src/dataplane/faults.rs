@@ -153,7 +153,7 @@ impl Engine {
         tracing::warn!(link = text, "link taken out of service after repeated CRC errors");
         if self.trunks.is_some() {
             // All hosts take it out of service together.
-            return self.notice(Notice::GaveUp(text, self.fabric.route_epoch()));
+            return self.notice(Notice::GaveUp(text, self.fabric.route_change()));
         }
         self.faults.given_up.push(link);
         self.routes_changed();
@@ -167,7 +167,7 @@ impl Engine {
     }
 
     /// In a cluster: goes on with exactly these faults in force, without what is `dead` besides, over the trunks that are
-    /// `live` (host and epoch of the session). `ledger` is that of all hosts.
+    /// `live` (host and number of the session). `ledger` is that of all hosts.
     pub(crate) fn recover(
         &mut self,
         number: u64,

@@ -62,8 +62,8 @@ impl Engine {
         }
     }
 
-    pub(crate) fn route_epoch(&self) -> u64 {
-        self.fabric.route_epoch()
+    pub(crate) fn route_change(&self) -> u64 {
+        self.fabric.route_change()
     }
 
     pub(crate) fn is_held(&self) -> bool {
@@ -108,7 +108,7 @@ impl Engine {
     pub(crate) fn describe(&self) -> String {
         format!(
             "routes {} hold {} in flight {:?} faults {:?} at {:?}",
-            self.fabric.route_epoch(),
+            self.fabric.route_change(),
             self.fabric.on_hold(),
             self.fabric.in_flight(),
             self.faults(),

@@ -320,9 +320,9 @@ impl Daemon {
         let faults = agreed.faults.iter().map(|text| FaultSpec::parse(text, self.options.shape)).collect();
         let Ok(faults): Result<Vec<FaultSpec>, _> = faults else { return Answer::Unable };
         let dead = self.without(&agreed);
-        let live = agreed.edges.iter().filter_map(|&(x, y, epoch)| match messages.me {
-            me if me == x => Some((y, epoch)),
-            me if me == y => Some((x, epoch)),
+        let live = agreed.edges.iter().filter_map(|&(x, y, session)| match messages.me {
+            me if me == x => Some((y, session)),
+            me if me == y => Some((x, session)),
             _ => None,
         });
         let (number, live) = (agreed.number, live.collect());

@@ -16,14 +16,14 @@ pub(crate) struct Announcement {
     pub(crate) number: u64,
     /// Random: another one at every start of the daemon.
     pub(crate) life: u64,
-    /// Hosts at the other ends of trunks that are up, and the epochs of the sessions.
+    /// Hosts at the other ends of trunks that are up, and the numbers of the sessions.
     pub(crate) trunks: BTreeMap<u16, u32>,
     /// Lives of hosts, and how often it has lost touch with them ([`super::relay`]). Both ends of a pair go by the higher number;
     /// being said here, it is known before anything is agreed on with a host that was lost.
     pub(crate) contacts: BTreeMap<u16, (u64, u64)>,
 }
 
-/// A trunk between two hosts, the lower one first, and the epoch of its session.
+/// A trunk between two hosts, the lower one first, and the number of its session.
 pub(crate) type Edge = (u16, u16, u32);
 
 /// What this host knows of all.
@@ -38,11 +38,11 @@ impl LinkState {
         LinkState { me, all: [(me, mine)].into() }
     }
 
-    /// A trunk of this host is up with this epoch, or down. What to tell everybody.
-    pub(crate) fn set(&mut self, host: u16, epoch: Option<u32>) -> Announcement {
+    /// A trunk of this host is up in this session, or down. What to tell everybody.
+    pub(crate) fn set(&mut self, host: u16, session: Option<u32>) -> Announcement {
         let mine = self.all.get_mut(&self.me).expect("made in `new`");
-        match epoch {
-            Some(epoch) => mine.trunks.insert(host, epoch),
+        match session {
+            Some(session) => mine.trunks.insert(host, session),
             None => mine.trunks.remove(&host),
         };
         mine.number += 1;
@@ -118,9 +118,9 @@ impl LinkState {
         let of = |a: &u16| self.all.get(a).map(|said| &said.trunks);
         let mut edges = BTreeSet::new();
         for a in hosts {
-            for (b, epoch) in of(a).into_iter().flatten().filter(|(b, _)| *b > a && hosts.contains(b)) {
-                if of(b).and_then(|trunks| trunks.get(a)) == Some(epoch) {
-                    edges.insert((*a, *b, *epoch));
+            for (b, session) in of(a).into_iter().flatten().filter(|(b, _)| *b > a && hosts.contains(b)) {
+                if of(b).and_then(|trunks| trunks.get(a)) == Some(session) {
+                    edges.insert((*a, *b, *session));
                 }
             }
         }
@@ -152,14 +152,14 @@ mod tests {
             let others = (0..self.hosts.len() as u16).filter(|h| *h != from && self.connected(from, *h));
             self.on_way.extend(others.map(|h| (h, said.clone())).collect::<Vec<_>>());
         }
-        fn toggle(&mut self, a: u16, b: u16, epoch: u32) {
+        fn toggle(&mut self, a: u16, b: u16, session: u32) {
             let edge = (a.min(b), a.max(b));
             let now = !self.up.remove(&edge);
             if now {
                 self.up.insert(edge);
             }
             for (x, y) in [(a, b), (b, a)] {
-                let said = self.hosts[x as usize].set(y, now.then_some(epoch));
+                let said = self.hosts[x as usize].set(y, now.then_some(session));
                 if now {
                     self.on_way.extend(self.hosts[x as usize].all().into_iter().map(|said| (y, said)));
                 }
@@ -216,8 +216,8 @@ mod tests {
     #[test]
     fn a_restarted_host_is_believed_again() {
         let mut w = World::new(2);
-        for epoch in 0..9 {
-            w.toggle(0, 1, epoch);
+        for session in 0..9 {
+            w.toggle(0, 1, session);
         }
         w.settle(1);
         w.restart(1, 77);

@@ -51,7 +51,7 @@ const GAVE_UP: &str = "it had lost touch with this host";
 #[derive(Clone, Debug)]
 pub(crate) struct TrunkState {
     pub(crate) up: bool,
-    pub(crate) epoch: u32,
+    pub(crate) session: u32,
     pub(crate) why: String,
     pub(crate) since: Instant,
 }
@@ -90,7 +90,7 @@ impl HostMessages {
     /// `life` is random.
     pub(crate) fn new(member: Membership, data: Handle, life: u64) -> HostMessages {
         let (me, hosts) = (member.host as u16, member.cluster.hosts.len() as u16);
-        let trunk = TrunkState { up: false, epoch: 0, why: "not heard of yet".into(), since: Instant::now() };
+        let trunk = TrunkState { up: false, session: 0, why: "not heard of yet".into(), since: Instant::now() };
         let others = (0..hosts).filter(|h| *h != me);
         HostMessages {
             owners: member.cluster.owners().into_iter().map(|h| h as u16).collect(),
@@ -193,10 +193,10 @@ impl HostMessages {
 
     /// Notes what became of a trunk, and tells everybody.
     pub(crate) fn set_trunk(&self, host: u16, trunk: TrunkState) -> Vec<Incoming> {
-        let epoch = trunk.up.then_some(trunk.epoch);
+        let session = trunk.up.then_some(trunk.session);
         self.trunks.borrow_mut().insert(host, trunk);
-        let mine = self.links.borrow_mut().set(host, epoch);
-        if epoch.is_some() {
+        let mine = self.links.borrow_mut().set(host, session);
+        if session.is_some() {
             let all = self.links.borrow().all();
             self.announce(host, &all);
         }

@@ -31,15 +31,15 @@ impl Daemon {
                 }
                 came
             }
-            TrunkEvent::Up(host, epoch) => {
-                tracing::info!(host = messages.name(host), epoch, "trunk up");
+            TrunkEvent::Up(host, session) => {
+                tracing::info!(host = messages.name(host), session, "trunk up");
                 let since = Instant::now();
-                messages.set_trunk(host, TrunkState { up: true, epoch, why: String::new(), since })
+                messages.set_trunk(host, TrunkState { up: true, session, why: String::new(), since })
             }
             TrunkEvent::Down(host, why, silence) => {
                 tracing::warn!(host = messages.name(host), why, ?silence, "trunk down");
-                let epoch = messages.trunk(host).map_or(0, |s| s.epoch);
-                messages.set_trunk(host, TrunkState { up: false, epoch, why, since: Instant::now() - silence })
+                let session = messages.trunk(host).map_or(0, |s| s.session);
+                messages.set_trunk(host, TrunkState { up: false, session, why, since: Instant::now() - silence })
             }
         };
         came.into_iter().for_each(|one| self.take_incoming(one));

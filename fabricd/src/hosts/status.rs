@@ -17,7 +17,7 @@ impl Daemon {
             let refused = [
                 ("foreign", s.refused.foreign),
                 ("unknown key", s.refused.key),
-                ("old epoch", s.refused.epoch),
+                ("old session", s.refused.session),
                 ("forged", s.refused.tag),
                 ("replayed", s.refused.replay),
                 ("violation", s.refused.violation),
@@ -32,7 +32,7 @@ impl Daemon {
                 up: f.up,
                 since_s: trunk.as_ref().map_or(0.0, |s| s.since.elapsed().as_secs_f64()),
                 why: trunk.as_ref().map_or(String::new(), |s| s.why.clone()),
-                epoch: trunk.map_or(0, |s| s.epoch as u64),
+                session: trunk.map_or(0, |s| s.session as u64),
                 rtt_us: s.rtt.as_secs_f64() * 1e6,
                 loss: s.loss,
                 mtu: s.mtu as u32,
@@ -53,7 +53,7 @@ impl Daemon {
         Some(ClusterStatus {
             file: messages.member.cluster.path.display().to_string(),
             host: messages.name(messages.me).into(),
-            epoch: self.epoch,
+            start: self.start,
             at_us: self.started.elapsed().as_micros() as u64,
             engine,
             peers: figures.iter().map(peer).collect(),

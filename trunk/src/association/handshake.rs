@@ -27,7 +27,7 @@ pub(super) struct Handshake {
     random: Random,
     /// Of the next session.
     nonce: [u8; 16],
-    epoch: u32,
+    next_session: u32,
     /// When to send the next init, or proof while the peer has not confirmed the session.
     next: Nanos,
     interval: Nanos,
@@ -37,7 +37,7 @@ pub(super) struct Handshake {
 
 impl Handshake {
     pub(super) fn new(mut random: Random) -> Self {
-        Handshake { nonce: random.draw(), random, epoch: 1, next: 0, interval: INTERVAL_MIN, answer: None }
+        Handshake { nonce: random.draw(), random, next_session: 1, next: 0, interval: INTERVAL_MIN, answer: None }
     }
 
     /// Looks for the peer, beginning now.
@@ -91,16 +91,17 @@ impl Association {
     }
 
     fn begin(&mut self, now: Nanos, header: &Header, hello: &Hello) {
-        let epoch = self.handshake.epoch.max(header.epoch);
-        let nonces = Nonces { epoch, local: self.handshake.nonce, peer: hello.nonce };
+        let number = self.handshake.next_session.max(header.session);
+        let nonces = Nonces { session: number, local: self.handshake.nonce, peer: hello.nonce };
         let session = Box::new(Session::new(&self.config, nonces, hello.window, hello.mtu, now));
-        let event = if self.session.is_some() { Event::Restarted { epoch } } else { Event::Up { epoch } };
+        let event =
+            if self.session.is_some() { Event::Restarted { session: number } } else { Event::Up { session: number } };
         self.session = Some(session);
         self.events.push_back(event);
         self.stats.sessions += 1;
         // The nonce is spent: an old proof begins nothing.
         self.handshake.nonce = self.handshake.random.draw();
-        self.handshake.epoch = epoch.saturating_add(1);
+        self.handshake.next_session = number.saturating_add(1);
         self.handshake.restart(now);
         // Whoever attends to a session calls at every heartbeat.
         self.clock.set_step_max(2 * nanos(self.config.heartbeat));
@@ -125,14 +126,15 @@ impl Association {
         };
         // A proof belongs to the session that has begun, the others to the next one.
         let current = self.session.as_ref().map(|s| *s.nonces()).filter(|_| kind == Kind::Proof);
-        let (nonce, epoch) = current.map_or((self.handshake.nonce, self.handshake.epoch), |n| (n.local, n.epoch));
+        let (nonce, session) =
+            current.map_or((self.handshake.nonce, self.handshake.next_session), |n| (n.local, n.session));
         if kind != Kind::Challenge {
             self.handshake.wait(now);
         }
         let start = out.len();
         let (local, peer, cluster) = (self.address.local, self.address.peer, self.address.cluster);
         let key = self.address.keys.active();
-        Header { kind, key, from: local, to: peer, cluster, epoch, number: 0 }.encode(out);
+        Header { kind, key, from: local, to: peer, cluster, session, number: 0 }.encode(out);
         let window = self.config.receive_window as u32;
         Hello { nonce, echo, window, mtu: self.config.mtu_max as u32 }.encode(out);
         self.address.keys.tag_hello(start, out);

@@ -21,10 +21,10 @@ use std::time::Duration;
 /// What the caller should know.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Event {
-    /// A session has begun; all channels are empty. Both ends name the same epoch.
+    /// A session has begun; all channels are empty. Both ends give it the same number.
     Up {
-        /// Higher than that of any session before, as long as either host remembers one.
-        epoch: u32,
+        /// Its number, higher than that of any session before, as long as either host remembers one.
+        session: u32,
     },
     /// The session is over, and whatever was not handed out is gone. The association keeps trying.
     Down {
@@ -36,7 +36,7 @@ pub enum Event {
     /// [`Event::Down`] and [`Event::Up`] in one: the peer has begun anew.
     Restarted {
         /// As in [`Event::Up`].
-        epoch: u32,
+        session: u32,
     },
 }
 
@@ -173,8 +173,8 @@ impl Association {
         if header.kind != Kind::Session {
             return self.handle_hello(now, &header, datagram);
         }
-        let Some(session) = self.session.as_mut().filter(|s| s.nonces().epoch == header.epoch) else {
-            return Err(Refused::Epoch(header.epoch));
+        let Some(session) = self.session.as_mut().filter(|s| s.nonces().session == header.session) else {
+            return Err(Refused::Session(header.session));
         };
         if let Some(why) = session.handle(&self.address, &header, datagram, now, &mut self.stats)? {
             self.end(why);

@@ -137,7 +137,7 @@ impl Session {
         self.send.memory() + self.receive.memory()
     }
 
-    /// Takes a datagram of this session's epoch.
+    /// Takes a datagram of this session.
     pub(super) fn handle(
         &mut self,
         address: &Address,
@@ -248,7 +248,7 @@ impl Session {
             from: address.local,
             to: address.peer,
             cluster: address.cluster,
-            epoch: self.nonces().epoch,
+            session: self.nonces().session,
             number,
         }
         .encode(out);

@@ -87,8 +87,8 @@ struct Host {
     /// What its clock shows minus true time.
     offset: i64,
     frozen_until: u64,
-    epoch: Option<u32>,
-    /// Next number to send and to expect, per channel, in this epoch.
+    session: Option<u32>,
+    /// Next number to send and to expect, per channel, in this session.
     next_out: [u64; CHANNELS as usize],
     next_in: [u64; CHANNELS as usize],
     sent: u64,
@@ -162,7 +162,7 @@ impl World {
             association: association(local, &keys[0], 60_000_000_000, random),
             offset: 60_000_000_000,
             frozen_until: 0,
-            epoch: None,
+            session: None,
             next_out: [0; CHANNELS as usize],
             next_in: [0; CHANNELS as usize],
             sent: 0,
@@ -210,7 +210,7 @@ impl World {
     fn describe(&self) -> String {
         let host = |h: &Host| {
             let stats = h.association.stats();
-            format!("epoch {:?}, {} sent, {} received, {stats:?}", h.epoch, h.sent, h.received)
+            format!("session {:?}, {} sent, {} received, {stats:?}", h.session, h.sent, h.received)
         };
         format!("A: {}; B: {}", host(&self.hosts[0]), host(&self.hosts[1]))
     }
@@ -218,7 +218,7 @@ impl World {
     fn done(&self) -> bool {
         let [a, b] = &self.hosts;
         let all = |from: &Host, to: &Host| from.sent >= QUOTA && from.sent == to.received;
-        a.epoch.is_some() && a.epoch == b.epoch && all(a, b) && all(b, a)
+        a.session.is_some() && a.session == b.session && all(a, b) && all(b, a)
     }
 
     fn next_time(&mut self) -> u64 {
@@ -314,14 +314,14 @@ impl World {
         host.association.handle_timeout(now);
         while let Some(event) = host.association.poll_event() {
             match event {
-                Event::Up { epoch } => {
-                    assert_eq!(host.epoch, None, "up twice");
-                    host.begin(Some(epoch));
+                Event::Up { session } => {
+                    assert_eq!(host.session, None, "up twice");
+                    host.begin(Some(session));
                 }
-                Event::Restarted { epoch } => {
-                    assert!(host.epoch.is_some_and(|old| old < epoch), "epochs rise");
+                Event::Restarted { session } => {
+                    assert!(host.session.is_some_and(|old| old < session), "their numbers rise");
                     self.seen.restarts += 1;
-                    host.begin(Some(epoch));
+                    host.begin(Some(session));
                 }
                 Event::Down { since, .. } => {
                     assert!(since <= now, "heard in the future");
@@ -332,7 +332,7 @@ impl World {
         }
         let read = self.now >= FAULTS_UNTIL || !self.random.chance(host.lazy);
         while read && let Some((channel, bytes)) = host.association.poll_record() {
-            let expected = host.epoch.map(|epoch| record(epoch, i == 0, channel, host.next_in[channel as usize]));
+            let expected = host.session.map(|session| record(session, i == 0, channel, host.next_in[channel as usize]));
             assert!(expected.is_some_and(|e| e[..] == bytes[..]), "host {i}, channel {channel}: not the next record");
             host.next_in[channel as usize] += 1;
             host.received += 1;
@@ -348,9 +348,9 @@ impl World {
             0
         };
         for _ in 0..many {
-            let Some(epoch) = host.epoch else { break };
+            let Some(session) = host.session else { break };
             let channel = self.random.below(u64::from(CHANNELS)) as u16;
-            let record = record(epoch, i != 0, channel, host.next_out[channel as usize]);
+            let record = record(session, i != 0, channel, host.next_out[channel as usize]);
             if host.association.backlog() + record.len() + 4 > WINDOW {
                 break;
             }
@@ -404,8 +404,8 @@ impl Host {
         Duration::from_nanos((now as i64 + self.offset) as u64)
     }
 
-    fn begin(&mut self, epoch: Option<u32>) {
-        self.epoch = epoch;
+    fn begin(&mut self, session: Option<u32>) {
+        self.session = session;
         (self.next_out, self.next_in) = Default::default();
         (self.sent, self.received) = (0, 0);
     }
@@ -435,8 +435,8 @@ fn impairment(random: &mut Random) -> Impairment {
 }
 
 /// What a record must look like: everything about it follows from where it belongs.
-fn record(epoch: u32, from_b: bool, channel: u16, number: u64) -> Vec<u8> {
-    let mut random = Random(u64::from(epoch) << 40 ^ u64::from(from_b) << 39 ^ u64::from(channel) << 32 ^ number);
+fn record(session: u32, from_b: bool, channel: u16, number: u64) -> Vec<u8> {
+    let mut random = Random(u64::from(session) << 40 ^ u64::from(from_b) << 39 ^ u64::from(channel) << 32 ^ number);
     let len = match random.below(20) {
         0 => 0,
         1 => random.below(65_536),

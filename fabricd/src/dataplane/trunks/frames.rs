@@ -20,12 +20,12 @@ const CREDIT: u8 = 0;
 const PACKET: u8 = 1;
 const GONE: u8 = 2;
 /// Bytes before the frames of a record.
-const EPOCH: usize = 8;
+const CHANGE: usize = 8;
 /// Longest frame, what a train carries excepted.
 const FRAME_MAX: usize = 64 + PACKET_FLITS_MAX * FLIT_BYTES;
 /// Longest record.
 const RECORD_MAX: usize = 60 * 1024;
-const _: () = assert!(EPOCH + FRAME_MAX + READ_MAX <= RECORD_MAX);
+const _: () = assert!(CHANGE + FRAME_MAX + READ_MAX <= RECORD_MAX);
 
 /// Frames of one record being put together.
 #[derive(Default)]
@@ -45,8 +45,8 @@ impl Writer {
     pub(super) fn train(&self) -> Bytes {
         self.train.clone()
     }
-    /// The route changes it was begun with.
-    pub(super) fn epoch(&self) -> u64 {
+    /// The route change it was begun after.
+    pub(super) fn route_change(&self) -> u64 {
         self.bytes.first_chunk().map_or(0, |b| u64::from_le_bytes(*b))
     }
     /// Whether `frame` still fits.
@@ -58,9 +58,9 @@ impl Writer {
         self.bytes.is_empty()
     }
     /// Begins a record.
-    pub(super) fn begin(&mut self, epoch: u64) {
+    pub(super) fn begin(&mut self, change: u64) {
         self.clear();
-        self.bytes.extend_from_slice(&epoch.to_le_bytes());
+        self.bytes.extend_from_slice(&change.to_le_bytes());
     }
     pub(super) fn clear(&mut self) {
         self.bytes.clear();
@@ -125,8 +125,8 @@ pub(super) enum RecordError {
     Unknown(&'static str, u8),
 }
 
-/// Route changes before a record; `None` if it is too short to say.
-pub(super) fn epoch(record: &Bytes) -> Option<u64> {
+/// The route change a record was begun after; `None` if it is too short to say.
+pub(super) fn route_change(record: &Bytes) -> Option<u64> {
     record.first_chunk().map(|b| u64::from_le_bytes(*b))
 }
 
@@ -137,7 +137,7 @@ pub(super) struct Reader {
 
 impl Reader {
     pub(super) fn new(record: Bytes) -> Reader {
-        let head = EPOCH.min(record.len());
+        let head = CHANGE.min(record.len());
         Reader { rest: record.slice(head..) }
     }
 
@@ -261,7 +261,7 @@ mod tests {
             for record in records {
                 prop_assert!(record.len() <= RECORD_MAX);
                 let record = Bytes::from(record);
-                prop_assert!(frames.is_empty() || epoch(&record) == Some(77));
+                prop_assert!(frames.is_empty() || route_change(&record) == Some(77));
                 let mut reader = Reader::new(record);
                 while let Some((frame, count)) = reader.next().expect("well formed") {
                     read.extend(std::iter::repeat_n(frame, count as usize));

@@ -58,7 +58,7 @@ const VCS: usize = angara_abi::packet::Vc::ALL.len();
 pub(crate) enum TrunkEvent {
     /// A message from the daemon of a host.
     Message(u16, Bytes),
-    /// A session with a host has begun: its epoch. It may have ended another one.
+    /// A session with a host has begun: its number. It may have ended another one.
     Up(u16, u32),
     /// The session with a host is over: why, and for how long nothing was heard.
     Down(u16, String, Duration),
@@ -84,7 +84,7 @@ struct Peer {
     association: Association,
     address: SocketAddr,
     crossings: Vec<Crossing>,
-    /// Epoch of the session, while there is one.
+    /// Number of the session, while there is one.
     session: Option<u32>,
     /// All hosts have agreed that this session carries links; until then nothing of them goes out or comes in.
     live: bool,
@@ -314,13 +314,13 @@ impl Trunks {
             while let Some(event) = peer.association.poll_event() {
                 work = true;
                 match event {
-                    Event::Up { epoch } => {
-                        peer.begin(Some(epoch));
-                        words.push(TrunkEvent::Up(host, epoch));
+                    Event::Up { session } => {
+                        peer.begin(Some(session));
+                        words.push(TrunkEvent::Up(host, session));
                     }
-                    Event::Restarted { epoch } => {
-                        peer.begin(Some(epoch));
-                        words.push(TrunkEvent::Up(host, epoch));
+                    Event::Restarted { session } => {
+                        peer.begin(Some(session));
+                        words.push(TrunkEvent::Up(host, session));
                     }
                     Event::Down { why, since } => {
                         peer.begin(None);
@@ -351,11 +351,11 @@ impl Trunks {
     /// Hands what leaves the network to the trunks. Whether there was anything; then routers may have slots again.
     pub(super) fn gather(&mut self, fabric: &mut Fabric) -> bool {
         let extra = self.slots - ROUTER_SLOTS;
-        let epoch = fabric.route_epoch();
+        let change = fabric.route_change();
         let mut work = false;
         for peer in self.peers.values_mut() {
             peer.send_messages();
-            if peer.live && peer.gather(fabric, epoch, extra) {
+            if peer.live && peer.gather(fabric, change, extra) {
                 peer.hand_over();
                 work = true;
             }
@@ -440,10 +440,10 @@ impl Peer {
     }
 
     /// Takes what leaves the network for this peer; whether that includes a packet.
-    fn gather(&mut self, fabric: &mut Fabric, epoch: u64, extra: u16) -> bool {
+    fn gather(&mut self, fabric: &mut Fabric, change: u64, extra: u16) -> bool {
         let mut packets = false;
         for (index, crossing) in self.crossings.iter_mut().enumerate() {
-            if crossing.record.epoch() != epoch {
+            if crossing.record.route_change() != change {
                 crossing.record.clear(); // of routes that are no longer: the other end would drop it
             }
             while self.association.backlog() <= BACKLOG_MAX
@@ -453,7 +453,7 @@ impl Peer {
                     hand_over(&mut self.association, index, &mut crossing.record);
                 }
                 if crossing.record.is_empty() {
-                    crossing.record.begin(epoch);
+                    crossing.record.begin(change);
                 }
                 if let Frame::Packet { vc, .. } = frame {
                     crossing.sent(fabric, vc, extra);
@@ -511,10 +511,10 @@ impl Crossing {
     /// must be of one mind. What is wrong with records or frames goes to `refuse`.
     fn take_due(&mut self, fabric: &mut Fabric, mut refuse: impl FnMut(&dyn Display)) {
         while let Some(record) = self.early.front() {
-            match frames::epoch(record) {
-                Some(epoch) if epoch > fabric.route_epoch() => break,
+            match frames::route_change(record) {
+                Some(change) if change > fabric.route_change() => break,
                 // What was under way when the network recovered has been sent again.
-                Some(epoch) if epoch < fabric.route_epoch() => drop(self.early.pop_front()),
+                Some(change) if change < fabric.route_change() => drop(self.early.pop_front()),
                 Some(_) => {
                     if let Some(record) = self.early.pop_front() {
                         self.take(fabric, record, &mut refuse);

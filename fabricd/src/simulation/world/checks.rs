@@ -8,7 +8,7 @@ use crate::simulation::node::Node;
 impl World {
     /// What must hold at every moment.
     pub(super) fn check(&mut self) -> Result<(), String> {
-        let state = |n: &Node| (n.daemon.agreement.number(), n.engine.route_epoch(), n.engine.is_held());
+        let state = |n: &Node| (n.daemon.agreement.number(), n.engine.route_change(), n.engine.is_held());
         let mut changed = false;
         for host in &mut self.hosts {
             let now = host.node.as_ref().map_or((0, 0, false), state);
@@ -48,9 +48,9 @@ impl World {
         }
         let live = x.engine.live_session(b).is_some() && x.engine.live_session(b) == y.engine.live_session(a);
         let moving = !x.engine.is_held() && !y.engine.is_held();
-        let epochs = (x.engine.route_epoch(), y.engine.route_epoch());
-        if live && moving && epochs.0 == epochs.1 && x.engine.all_routes() != y.engine.all_routes() {
-            return Err(format!("different routes in epoch {}", epochs.0));
+        let changes = (x.engine.route_change(), y.engine.route_change());
+        if live && moving && changes.0 == changes.1 && x.engine.all_routes() != y.engine.all_routes() {
+            return Err(format!("different routes after change {}", changes.0));
         }
         Ok(())
     }
