@@ -2,7 +2,7 @@
 //! leads to the other hosts, how large a packet it carries, whether the keys can be read.
 
 use super::file::show_nodes;
-use crate::{Cluster, Host};
+use crate::{Cluster, Host, HostId};
 use angara_abi::torus::{Direction, NodeId};
 use rustix::net::sockopt;
 use std::collections::BTreeMap;
@@ -57,23 +57,23 @@ fn error(text: String) -> Finding {
     Finding { severity: Severity::Error, text }
 }
 
-/// Checks what host number `me` needs.
-pub fn check(cluster: &Cluster, me: usize) -> Vec<Finding> {
+/// Checks what host `me` needs.
+pub fn check(cluster: &Cluster, me: HostId) -> Vec<Finding> {
     let mut found = layout(cluster);
     found.push(match cluster.load_keys() {
         Ok(keys) => fine(format!("keys {:?}, sending with {}", keys.all.keys().collect::<Vec<_>>(), keys.current)),
         Err(e) => error(e.to_string()),
     });
-    let own = bindable(&cluster.hosts[me], &mut found);
-    let mut links: BTreeMap<usize, usize> = BTreeMap::new();
+    let own = bindable(&cluster.hosts[me.index()], &mut found);
+    let mut links: BTreeMap<HostId, usize> = BTreeMap::new();
     for crossing in cluster.crossings().iter().filter(|c| c.from_host == me) {
         *links.entry(crossing.to_host).or_default() += 1;
     }
     for (&peer, &count) in &links {
-        found.push(reach(cluster, &own, &cluster.hosts[peer], count));
+        found.push(reach(cluster, &own, &cluster.hosts[peer.index()], count));
     }
     if links.is_empty() && cluster.hosts.len() > 1 {
-        found.push(error(format!("no link leads from host {} to another one", cluster.hosts[me].name)));
+        found.push(error(format!("no link leads from host {} to another one", cluster.hosts[me.index()].name)));
     }
     found
 }
@@ -266,16 +266,16 @@ mod tests {
         // 192.0.2.0/24 is set aside for documentation: nobody's own.
         let hosts = vec![host("a", &there, &[0, 1, 4, 5]), host("b", "127.0.0.2:9", &[2, 3, 6, 7])];
         let c = cluster(hosts, Some(1400));
-        let found = check(&c, 0);
+        let found = check(&c, HostId::new(0));
         said(&found, Severity::Warning, "is in use");
         said(&found, Severity::Error, "/nonexistent/key");
         said(&found, Severity::Fine, "host b (4 links): 127.0.0.2:9, path MTU 65");
-        let found = check(&c, 1);
+        let found = check(&c, HostId::new(1));
         said(&found, Severity::Fine, "own address 127.0.0.2:9 can be bound");
         let hosts = vec![host("a", "192.0.2.1", &[0, 1, 4, 5]), host("b", "127.0.0.2:9", &[2, 3, 6, 7])];
-        let found = check(&cluster(hosts.clone(), None), 1);
+        let found = check(&cluster(hosts.clone(), None), HostId::new(1));
         said(&found, Severity::Error, "192.0.2.1:26290 cannot be reached from this host's own address");
-        let found = check(&cluster(hosts, None), 0);
+        let found = check(&cluster(hosts, None), HostId::new(0));
         said(&found, Severity::Error, "is not an address of this machine");
         said(&found, Severity::Error, "none of its addresses is of the same family");
     }

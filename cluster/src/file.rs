@@ -366,7 +366,7 @@ nodes = ["2,0..3,0", "2,1..3,1"]
         assert_eq!(c.id, std::array::from_fn(|i| i as u8));
         assert_eq!(c.hosts[0].nodes, [0, 1, 4, 5]);
         assert_eq!(c.hosts[1].nodes, [2, 3, 6, 7]);
-        assert_eq!(c.host("b").expect("is there"), 1);
+        assert_eq!(c.host("b").expect("is there").index(), 1);
         assert!(c.host("c").expect_err("is not").to_string().contains("its hosts are a, b"));
         assert_eq!((c.current_key, c.keys[0].path.to_str()), (2, Some("/etc/angara/old.key")));
         assert_eq!((c.mtu, c.heartbeat, c.dead_after), (Some(1400), Duration::from_millis(50), Duration::from_secs(2)));

@@ -12,10 +12,12 @@ pub mod args;
 pub mod blocks;
 pub mod check;
 mod file;
+mod host_id;
 mod keys;
 pub mod signals;
 
 pub use file::render;
+pub use host_id::HostId;
 pub use keys::{KEY_BYTES, KeyError, Keys, create as create_key, read as read_key};
 
 use angara_abi::torus::{Direction, NodeId, Shape};
@@ -97,10 +99,10 @@ pub struct Crossing {
     pub dir: Direction,
     /// Receiving node.
     pub to: NodeId,
-    /// Index of the host of `node`.
-    pub from_host: usize,
-    /// Index of the host of `to`.
-    pub to_host: usize,
+    /// Host of `node`.
+    pub from_host: HostId,
+    /// Host of `to`.
+    pub to_host: HostId,
 }
 
 /// Why a cluster file was refused.
@@ -148,21 +150,26 @@ impl Cluster {
         file::parse(&absolute, &text).map_err(|mistakes| ClusterError::File { path: path.to_owned(), mistakes })
     }
 
-    /// Index of the host called `name`.
-    pub fn host(&self, name: &str) -> Result<usize, ClusterError> {
-        self.hosts.iter().position(|h| h.name == name).ok_or_else(|| ClusterError::NoHost {
+    /// Every host.
+    pub fn ids(&self) -> impl Iterator<Item = HostId> + Clone + use<> {
+        (0..self.hosts.len() as u16).map(HostId::new)
+    }
+
+    /// The host called `name`.
+    pub fn host(&self, name: &str) -> Result<HostId, ClusterError> {
+        self.ids().find(|id| self.hosts[id.index()].name == name).ok_or_else(|| ClusterError::NoHost {
             path: self.path.clone(),
             name: name.into(),
             known: self.hosts.iter().map(|h| h.name.as_str()).collect::<Vec<_>>().join(", "),
         })
     }
 
-    /// Index of the host of every node, by node.
-    pub fn owners(&self) -> Vec<usize> {
-        let mut owners = vec![0; self.shape.nodes()];
-        for (index, host) in self.hosts.iter().enumerate() {
+    /// The host of every node, by node.
+    pub fn owners(&self) -> Vec<HostId> {
+        let mut owners = vec![HostId::default(); self.shape.nodes()];
+        for (id, host) in self.ids().zip(&self.hosts) {
             for &node in &host.nodes {
-                owners[node as usize] = index;
+                owners[node as usize] = id;
             }
         }
         owners

@@ -8,7 +8,7 @@ use crate::users::quota::Limits;
 use angara_abi::launch::default_runtime_dir;
 use angara_abi::torus::{NodeId, Shape};
 use angara_cluster::args::Args;
-use angara_cluster::{Cluster, ClusterError};
+use angara_cluster::{Cluster, ClusterError, HostId};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -35,8 +35,8 @@ pub enum Ready {
 pub struct Membership {
     /// The cluster file.
     pub cluster: Cluster,
-    /// Index of this host in it.
-    pub host: usize,
+    /// This host.
+    pub host: HostId,
 }
 
 /// A complete, checked configuration.
@@ -188,7 +188,7 @@ pub fn resolve(args: &Args) -> Result<Options, ConfigError> {
     };
     let private = args.private || file.private.unwrap_or(false);
     let nodes = match (&cluster, args.nodes.as_ref().or(file.nodes.as_ref())) {
-        (Some(member), _) => Some(member.cluster.hosts[member.host].nodes.clone()),
+        (Some(member), _) => Some(member.cluster.hosts[member.host.index()].nodes.clone()),
         (None, None) => None,
         (None, Some(text)) => Some(node_list(text, shape)?),
     };

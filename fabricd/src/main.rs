@@ -90,7 +90,7 @@ fn describe(o: &Options) -> ExitCode {
     let mut worst = Severity::Fine;
     if let Some(Membership { cluster, host }) = &o.cluster {
         let _ = writeln!(text, "cluster       {} (hosts: {})", cluster.path.display(), cluster.hosts.len());
-        let _ = writeln!(text, "host          {}", cluster.hosts[*host].name);
+        let _ = writeln!(text, "host          {}", cluster.hosts[host.index()].name);
         let _ = writeln!(text, "crossing      {} links", cluster.crossings().len() / 2);
         for finding in check(cluster, *host) {
             let _ = writeln!(text, "{finding}");

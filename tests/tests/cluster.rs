@@ -232,7 +232,7 @@ fn a_daemon_that_is_shut_down_is_named_and_jobs_without_a_pe_there_go_on() {
     let mut cluster = Cluster::start(&test, "3x2x2", Hosts::loopback(3), &[]);
     let steps = tools::compile("tests/c/steps.c");
     let owners = angara_cluster::Cluster::load(&cluster.file(0)).expect("a cluster file").owners();
-    let nodes = owners.iter().enumerate().filter(|(_, host)| **host < 2).map(|(node, _)| format!("{node}\n"));
+    let nodes = owners.iter().enumerate().filter(|(_, host)| host.index() < 2).map(|(node, _)| format!("{node}\n"));
     let map = test.file("map");
     std::fs::write(&map, nodes.collect::<String>()).expect("ours");
     let map = format!("file:{}", map.display());

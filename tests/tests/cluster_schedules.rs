@@ -275,7 +275,11 @@ impl World<'_> {
         (0..hosts).for_each(|host| cluster.spawn(host));
         cluster.wait_up();
         let file = angara_cluster::Cluster::load(&cluster.file(0)).expect("a cluster file");
-        let site = Site { shape: torus.parse().expect("a shape"), hosts, owners: file.owners() };
+        let site = Site {
+            shape: torus.parse().expect("a shape"),
+            hosts,
+            owners: file.owners().iter().map(|h| h.index()).collect(),
+        };
         let program = tools::compile("tests/c/checked.c");
         let stopped = vec![false; hosts];
         World { cluster, site, program, stopped, descriptors: BTreeMap::new(), commands: Vec::new() }

@@ -200,13 +200,13 @@ fn told(cluster: &Cluster, file: &Path, key: &Path, new: bool) -> String {
         links_of(cluster.shape),
     );
     let mut table = Table::new(&["host", "address", ">nodes", "which", ">crossing links"]);
-    for (index, host) in cluster.hosts.iter().enumerate() {
+    for (id, host) in cluster.ids().zip(&cluster.hosts) {
         table.row(&[
             host.name.clone(),
             host.addresses[0].to_string(),
             host.nodes.len().to_string(),
             ranges(&host.nodes),
-            crossings.iter().filter(|c| c.from_host == index).count().to_string(),
+            crossings.iter().filter(|c| c.from_host == id).count().to_string(),
         ]);
     }
     out.push_str(&table.render());
@@ -432,7 +432,7 @@ fn crossing_links(seen: &Seen, given: Option<Cluster>) -> Result<String, Failed>
         Table::new(&["from", "at", "dir", "to host", "at", ">packets", ">bytes", ">CRC errors", ">replays", ""]);
     let at = |node| cluster.shape.show(cluster.shape.coords(node));
     for c in cluster.crossings() {
-        let (from, to) = (&cluster.hosts[c.from_host].name, &cluster.hosts[c.to_host].name);
+        let (from, to) = (&cluster.hosts[c.from_host.index()].name, &cluster.hosts[c.to_host.index()].name);
         if *from != seen.status.host && *to != seen.status.host {
             continue;
         }

@@ -108,9 +108,10 @@ fn nodes_of(cluster: &Cluster, hosts: &str, ppn: u32) -> Result<Vec<NodeId>, Fai
     let mut taken = vec![0; cluster.hosts.len()];
     let mut nodes = Vec::new();
     for name in hosts.split(',') {
-        let index = cluster.host(name).map_err(|e| {
+        let id = cluster.host(name).map_err(|e| {
             Failed::usage(e.to_string(), "start the daemons with the same cluster file that ANGARA_OPTIONS names")
         })?;
+        let index = id.index();
         let own = &cluster.hosts[index].nodes;
         let node = own.get(taken[index] / ppn as usize).ok_or_else(|| {
             let pes = hosts.split(',').filter(|h| *h == name).count();

@@ -14,7 +14,7 @@ use crate::jobs::memory::{JobMemory, PeMemory};
 use angara_abi::channel::Fault;
 use angara_abi::job::{Barrier, Reach};
 use angara_abi::torus::{NodeId, Shape};
-use angara_cluster::Keys;
+use angara_cluster::{HostId, Keys};
 use angara_fabric::{BarrierFamily, Fabric, Port, Routes, Tick};
 use rustix::event::epoll;
 use std::collections::BTreeMap;
@@ -277,7 +277,7 @@ impl Engine {
     }
 
     /// Makes the trunk to a host, or those to all but `except`, bad or good again.
-    pub(crate) fn impair(&mut self, host: Option<u16>, except: Option<u16>, change: Change) {
+    pub(crate) fn impair(&mut self, host: Option<HostId>, except: Option<HostId>, change: Change) {
         if let Some(trunks) = &mut self.trunks {
             trunks.impair(host, except, change);
         }
@@ -289,7 +289,7 @@ impl Engine {
     }
 
     /// Sends a message to the daemon of another host.
-    pub(crate) fn tell(&mut self, host: u16, message: &[u8]) {
+    pub(crate) fn tell(&mut self, host: HostId, message: &[u8]) {
         if let Some(trunks) = &mut self.trunks {
             trunks.tell(host, message);
         }

@@ -3,6 +3,7 @@
 use super::engine::Engine;
 use super::notice::Notice;
 use crate::faults::fault::{ClearSpec, Failing, FaultSpec, Site, impairments};
+use angara_cluster::HostId;
 use angara_fabric::{Blame, Fault, FaultKind, Ledger, Link};
 use std::collections::BTreeMap;
 use tokio::time::Instant;
@@ -174,7 +175,7 @@ impl Engine {
         dead: Vec<Blame>,
         faults: Vec<FaultSpec>,
         ledger: &[u8],
-        live: BTreeMap<u16, u32>,
+        live: BTreeMap<HostId, u32>,
     ) -> Result<(), String> {
         let ledger = Ledger::from_bytes(ledger).map_err(|e| e.to_string())?;
         self.impair_links(&faults)?;

@@ -6,6 +6,7 @@ use super::trunks::Wires;
 use super::{Command, Handle, Reply};
 use crate::config::Options;
 use angara_abi::torus::NodeId;
+use angara_cluster::HostId;
 use angara_fabric::Route;
 use std::io;
 use std::sync::Arc;
@@ -71,7 +72,7 @@ impl Engine {
     }
 
     /// The session with a host, if it carries links.
-    pub(crate) fn live_session(&self, host: u16) -> Option<u32> {
+    pub(crate) fn live_session(&self, host: HostId) -> Option<u32> {
         self.trunks.as_ref()?.live_session(host)
     }
 

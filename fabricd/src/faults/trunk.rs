@@ -9,6 +9,7 @@
 
 use angara_abi::fault::{Effect, Failing, Impair, Mistake, Place};
 use angara_abi::torus::Shape;
+use angara_cluster::HostId;
 use angara_trunk::Impairment;
 use serde::{Deserialize, Serialize};
 use std::cell::{Cell, RefCell};
@@ -76,9 +77,9 @@ impl fmt::Display for State {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct TrunkRequest {
     /// To the trunk to this host; `None`: to all ...
-    pub(super) to: Option<u16>,
+    pub(super) to: Option<HostId>,
     /// ... but this one, which the asker itself sees to.
-    pub(super) except: Option<u16>,
+    pub(super) except: Option<HostId>,
     pub(super) text: String,
 }
 
@@ -87,12 +88,12 @@ pub(crate) struct TrunkRequest {
 pub(crate) struct TrunkOrders {
     given: Cell<u64>,
     /// The latest one that ended a cut of the trunk to a host, and the latest one that cleared it.
-    restored: RefCell<BTreeMap<u16, (u64, u64)>>,
+    restored: RefCell<BTreeMap<HostId, (u64, u64)>>,
 }
 
 impl TrunkOrders {
     /// Number of an order to the trunks to `hosts`.
-    pub(super) fn give(&self, hosts: &[u16], change: Change) -> u64 {
+    pub(super) fn give(&self, hosts: &[HostId], change: Change) -> u64 {
         let number = self.given.get() + 1;
         self.given.set(number);
         if change.cut == Some(false) {
@@ -107,7 +108,7 @@ impl TrunkOrders {
     }
 
     /// Whether a later order has undone this one for the trunk to a host.
-    pub(super) fn undone(&self, host: u16, number: u64, change: Change) -> bool {
+    pub(super) fn undone(&self, host: HostId, number: u64, change: Change) -> bool {
         let (restored, cleared) = self.restored.borrow().get(&host).copied().unwrap_or_default();
         (if change.cut == Some(true) { restored } else { cleared }) > number
     }

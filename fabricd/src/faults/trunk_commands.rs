@@ -7,6 +7,7 @@ use crate::dataplane::Engine;
 use crate::failure::failure;
 use crate::hosts::protocol::Ask;
 use angara_abi::msg::Failure;
+use angara_cluster::HostId;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -36,7 +37,7 @@ impl Daemon {
                 failure(format!("`{name}` is no other host of the cluster"), "see `angara cluster status`")
             })?),
         };
-        let everyone: Vec<u16> = (0..messages.hosts() as u16).filter(|h| *h != messages.me).collect();
+        let everyone: Vec<HostId> = messages.member.cluster.ids().filter(|h| *h != messages.me).collect();
         let concerned = host.map_or_else(|| everyone.clone(), |host| vec![host]);
         let mut request = TrunkRequest { to: None, except: None, text: text.into() };
         let cut = command.change.cut == Some(true);
@@ -57,7 +58,7 @@ impl Daemon {
         if better {
             self.impair_here(host, None, command.change).await?;
         }
-        let undone = |host: &u16| self.trunk_orders.undone(*host, order, command.change);
+        let undone = |host: &HostId| self.trunk_orders.undone(*host, order, command.change);
         let mut missed = Vec::new();
         let until = tokio::time::Instant::now() + RETURN;
         for other in asked {
@@ -122,10 +123,10 @@ impl Daemon {
         self.data.call(make).await.map_err(Failure::from)
     }
 
-    async fn impair_here(&self, host: Option<u16>, except: Option<u16>, change: Change) -> Result<(), Failure> {
+    async fn impair_here(&self, host: Option<HostId>, except: Option<HostId>, change: Change) -> Result<(), Failure> {
         // What was asked for earlier must not undo this.
         self.make_cuts().await?;
-        tracing::info!(host, ?change, "trunks impaired");
+        tracing::info!(host = host.map(HostId::number), ?change, "trunks impaired");
         self.data.call(move |engine| engine.impair(host, except, change)).await.map_err(Failure::from)
     }
 }

@@ -6,6 +6,7 @@ use crate::failure::failure;
 use crate::jobs::job::unknown;
 use crate::users::accounts::{self, Identity};
 use angara_abi::msg::Failure;
+use angara_cluster::HostId;
 use rustix::process::{Pid, Signal, kill_process};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -27,7 +28,7 @@ const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
 impl Daemon {
     /// Starts the launcher's other half for the PEs of a job that live here, as the job's user.
-    pub(crate) async fn start_agent(self: &Rc<Self>, from: u16, id: u32, stream: u64) -> Result<(), Failure> {
+    pub(crate) async fn start_agent(self: &Rc<Self>, from: HostId, id: u32, stream: u64) -> Result<(), Failure> {
         let user = self.jobs.borrow().get(&id).map(|j| (j.uid, j.user.clone()));
         let (uid, name) = user.ok_or_else(|| unknown(id))?;
         let identity = accounts::identity(uid, name.as_deref()).await?;

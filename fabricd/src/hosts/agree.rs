@@ -23,6 +23,7 @@ use crate::faults::fault::{self, FaultSpec};
 use crate::jobs::job::{Job, PeState};
 use angara_abi::msg::Failure;
 use angara_abi::torus::Direction;
+use angara_cluster::HostId;
 use angara_fabric::{Blame, Ledger, Link};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -42,7 +43,7 @@ enum Failed {
     /// Somebody has promised more, or cannot be reached: look again.
     Again,
     /// This one does not answer, or cannot follow.
-    Unfit(u16, u64),
+    Unfit(HostId, u64),
 }
 
 impl Daemon {
@@ -105,7 +106,7 @@ impl Daemon {
     pub(crate) fn is_settled(&self) -> bool {
         let Some(messages) = &self.messages else { return true };
         let agreed = self.agreement.agreed.borrow();
-        let known = |host: &u16| agreed.members.contains_key(host) || agreed.expelled.iter().any(|e| e.0 == *host);
+        let known = |host: &HostId| agreed.members.contains_key(host) || agreed.expelled.iter().any(|e| e.0 == *host);
         self.agreement.held.get().is_none()
             && agreed.number > 0
             && self.wanted() == *agreed
@@ -117,7 +118,7 @@ impl Daemon {
         let agreed = self.agreement.agreed.borrow().clone();
         let Some(messages) = &self.messages else { return agreed };
         let mut expelled = agreed.expelled;
-        let members: BTreeMap<u16, u64> = messages.group().into_iter().filter(|m| !expelled.contains(m)).collect();
+        let members: BTreeMap<HostId, u64> = messages.group().into_iter().filter(|m| !expelled.contains(m)).collect();
         // One that was started again counts as any other.
         expelled.retain(|(host, _)| !members.contains_key(host));
         let edges = messages.edges(&members.keys().copied().collect());
@@ -180,7 +181,7 @@ impl Daemon {
     }
 
     /// A daemon is heard, but does not follow.
-    fn expel(&self, host: u16, life: u64) {
+    fn expel(&self, host: HostId, life: u64) {
         let Some(messages) = &self.messages else { return };
         tracing::error!(host = messages.name(host), "does not follow; the others go on without it");
         if host == messages.me {
@@ -191,10 +192,10 @@ impl Daemon {
     }
 
     /// Whoever is expelled and there all the same has not heard of it: touch was lost before it was told.
-    fn tell_expelled(&self, expelled: &BTreeSet<(u16, u64)>) {
+    fn tell_expelled(&self, expelled: &BTreeSet<(HostId, u64)>) {
         let Some(messages) = &self.messages else { return };
         let group = messages.group();
-        let there = |(host, life): &&(u16, u64)| group.get(host) == Some(life) && messages.has_taken_all(*host);
+        let there = |(host, life): &&(HostId, u64)| group.get(host) == Some(life) && messages.has_taken_all(*host);
         for (host, _) in expelled.iter().filter(there) {
             messages.tell(&[*host], &Tell::Expelled);
         }
@@ -261,7 +262,11 @@ impl Daemon {
     }
 
     /// Asks every member the same.
-    async fn ask_all(self: &Rc<Self>, members: &BTreeMap<u16, u64>, ask: Ask) -> Result<Vec<(u16, Answer)>, Failed> {
+    async fn ask_all(
+        self: &Rc<Self>,
+        members: &BTreeMap<HostId, u64>,
+        ask: Ask,
+    ) -> Result<Vec<(HostId, Answer)>, Failed> {
         let Some(messages) = &self.messages else { return Err(Failed::Again) };
         // A host whose daemon is heard, but does not answer, is lost like one that is not heard.
         let limit = 2 * messages.member.cluster.dead_after + Duration::from_secs(5);
@@ -353,7 +358,7 @@ impl Daemon {
     fn without(&self, agreed: &Agreed) -> Vec<Blame> {
         let Some(messages) = &self.messages else { return Vec::new() };
         let shape = self.options.shape;
-        let joined: BTreeSet<(u16, u16)> = agreed.edges.iter().map(|e| (e.0, e.1)).collect();
+        let joined: BTreeSet<(HostId, HostId)> = agreed.edges.iter().map(|e| (e.0, e.1)).collect();
         let mut dead = Vec::new();
         for (node, host) in (0..).zip(&messages.owners) {
             if !agreed.members.contains_key(host) {
@@ -412,7 +417,7 @@ impl Daemon {
     }
 
     /// A host has been on hold for long.
-    pub(crate) fn stuck(&self, from: u16, number: u64) {
+    pub(crate) fn stuck(&self, from: HostId, number: u64) {
         let (a, Some(messages)) = (&self.agreement, &self.messages) else { return };
         let life = messages.group().get(&from).copied();
         if life.is_some_and(|life| a.agreed.borrow().expelled.contains(&(from, life))) {

@@ -5,6 +5,7 @@ use super::relay::COUNT_MAX;
 use crate::faults::fault::FaultSpec;
 use crate::jobs::card::JobCard;
 use angara_abi::msg::Failure;
+use angara_cluster::HostId;
 use serde::{Deserialize, Serialize};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,7 +13,7 @@ use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 
 /// Number of a change, and the host that decides it.
-pub(crate) type Ballot = (u64, u16);
+pub(crate) type Ballot = (u64, HostId);
 
 /// What all hosts of a group have agreed on.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
@@ -20,11 +21,11 @@ pub(crate) struct Agreed {
     /// Of the change that made it so.
     pub(crate) number: u64,
     /// Hosts that take part, and the lives of their daemons.
-    pub(crate) members: BTreeMap<u16, u64>,
+    pub(crate) members: BTreeMap<HostId, u64>,
     /// Trunks that carry links.
     pub(crate) edges: BTreeSet<Edge>,
     /// Daemons that did not answer in time.
-    pub(crate) expelled: BTreeSet<(u16, u64)>,
+    pub(crate) expelled: BTreeSet<(HostId, u64)>,
     /// Faults of links and nodes, as text.
     pub(crate) faults: Vec<String>,
 }

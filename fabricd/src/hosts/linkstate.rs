@@ -6,40 +6,41 @@
 //! and if that is the earlier one, its announcement finds the daemon, too. A trunk counts when both ends say that it is up.
 
 use super::relay::COUNT_MAX;
+use angara_cluster::HostId;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// What a host says about its trunks.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct Announcement {
-    pub(crate) host: u16,
+    pub(crate) host: HostId,
     pub(crate) number: u64,
     /// Random: another one at every start of the daemon.
     pub(crate) life: u64,
     /// Hosts at the other ends of trunks that are up, and the numbers of the sessions.
-    pub(crate) trunks: BTreeMap<u16, u32>,
+    pub(crate) trunks: BTreeMap<HostId, u32>,
     /// Lives of hosts, and how often it has lost touch with them ([`super::relay`]). Both ends of a pair go by the higher number;
     /// being said here, it is known before anything is agreed on with a host that was lost.
-    pub(crate) contacts: BTreeMap<u16, (u64, u64)>,
+    pub(crate) contacts: BTreeMap<HostId, (u64, u64)>,
 }
 
 /// A trunk between two hosts, the lower one first, and the number of its session.
-pub(crate) type Edge = (u16, u16, u32);
+pub(crate) type Edge = (HostId, HostId, u32);
 
 /// What this host knows of all.
 pub(crate) struct LinkState {
-    me: u16,
-    all: BTreeMap<u16, Announcement>,
+    me: HostId,
+    all: BTreeMap<HostId, Announcement>,
 }
 
 impl LinkState {
-    pub(crate) fn new(me: u16, life: u64) -> LinkState {
+    pub(crate) fn new(me: HostId, life: u64) -> LinkState {
         let mine = Announcement { host: me, number: 1, life, trunks: BTreeMap::new(), contacts: BTreeMap::new() };
         LinkState { me, all: [(me, mine)].into() }
     }
 
     /// A trunk of this host is up in this session, or down. What to tell everybody.
-    pub(crate) fn set(&mut self, host: u16, session: Option<u32>) -> Announcement {
+    pub(crate) fn set(&mut self, host: HostId, session: Option<u32>) -> Announcement {
         let mine = self.all.get_mut(&self.me).expect("made in `new`");
         match session {
             Some(session) => mine.trunks.insert(host, session),
@@ -50,7 +51,7 @@ impl LinkState {
     }
 
     /// This host has lost touch with another one so often. What to tell everybody.
-    pub(crate) fn set_contact(&mut self, host: u16, contact: u64) -> Announcement {
+    pub(crate) fn set_contact(&mut self, host: HostId, contact: u64) -> Announcement {
         let life = self.life(host).unwrap_or_default();
         let mine = self.all.get_mut(&self.me).expect("made in `new`");
         mine.contacts.insert(host, (life, contact));
@@ -59,7 +60,7 @@ impl LinkState {
     }
 
     /// How often another host has lost touch with this daemon.
-    pub(crate) fn contact(&self, host: u16) -> u64 {
+    pub(crate) fn contact(&self, host: HostId) -> u64 {
         let said = self.all.get(&host).and_then(|a| a.contacts.get(&self.me));
         said.filter(|(life, _)| Some(*life) == self.life(self.me)).map_or(0, |(_, contact)| *contact)
     }
@@ -88,20 +89,20 @@ impl LinkState {
         self.all.values().cloned().collect()
     }
 
-    pub(crate) fn life(&self, host: u16) -> Option<u64> {
+    pub(crate) fn life(&self, host: HostId) -> Option<u64> {
         self.all.get(&host).map(|a| a.life)
     }
 
     /// Hosts beyond a trunk of `host` that both ends say is up.
-    fn neighbours(&self, host: u16) -> impl Iterator<Item = u16> + '_ {
+    fn neighbours(&self, host: HostId) -> impl Iterator<Item = HostId> + '_ {
         let trunks = self.all.get(&host).into_iter().flat_map(|a| a.trunks.keys().copied());
         trunks.filter(move |other| self.all.get(other).is_some_and(|a| a.trunks.contains_key(&host)))
     }
 
     /// Hosts that can be reached, and the neighbour through which.
-    pub(crate) fn reach(&self) -> BTreeMap<u16, u16> {
+    pub(crate) fn reach(&self) -> BTreeMap<HostId, HostId> {
         let mut first = BTreeMap::new();
-        let mut queue: VecDeque<u16> = [self.me].into();
+        let mut queue: VecDeque<HostId> = [self.me].into();
         while let Some(at) = queue.pop_front() {
             for next in self.neighbours(at).collect::<Vec<_>>() {
                 if next != self.me && !first.contains_key(&next) {
@@ -114,8 +115,8 @@ impl LinkState {
     }
 
     /// Trunks among `hosts` whose ends name the same session.
-    pub(crate) fn edges(&self, hosts: &BTreeSet<u16>) -> BTreeSet<Edge> {
-        let of = |a: &u16| self.all.get(a).map(|said| &said.trunks);
+    pub(crate) fn edges(&self, hosts: &BTreeSet<HostId>) -> BTreeSet<Edge> {
+        let of = |a: &HostId| self.all.get(a).map(|said| &said.trunks);
         let mut edges = BTreeSet::new();
         for a in hosts {
             for (b, session) in of(a).into_iter().flatten().filter(|(b, _)| *b > a && hosts.contains(b)) {
@@ -141,8 +142,13 @@ mod tests {
     }
 
     impl World {
+        /// What [`LinkState::reach`] says, in plain numbers.
+        fn reach(&self, host: u16) -> Vec<(u16, u16)> {
+            let reached = self.hosts[host as usize].reach();
+            reached.into_iter().map(|(to, via)| (to.number(), via.number())).collect()
+        }
         fn new(n: u16) -> World {
-            let hosts = (0..n).map(|h| LinkState::new(h, h as u64)).collect();
+            let hosts = (0..n).map(|h| LinkState::new(HostId::new(h), h.into())).collect();
             World { hosts, up: BTreeSet::new(), on_way: Vec::new() }
         }
         fn connected(&self, a: u16, b: u16) -> bool {
@@ -159,7 +165,7 @@ mod tests {
                 self.up.insert(edge);
             }
             for (x, y) in [(a, b), (b, a)] {
-                let said = self.hosts[x as usize].set(y, now.then_some(session));
+                let said = self.hosts[x as usize].set(HostId::new(y), now.then_some(session));
                 if now {
                     self.on_way.extend(self.hosts[x as usize].all().into_iter().map(|said| (y, said)));
                 }
@@ -167,7 +173,7 @@ mod tests {
             }
         }
         fn restart(&mut self, host: u16, life: u64) {
-            self.hosts[host as usize] = LinkState::new(host, life);
+            self.hosts[host as usize] = LinkState::new(HostId::new(host), life);
             for other in (0..self.hosts.len() as u16).filter(|h| *h != host) {
                 if self.connected(host, other) {
                     self.toggle(host, other, 0);
@@ -192,11 +198,12 @@ mod tests {
         w.toggle(0, 1, 5);
         w.toggle(1, 2, 6);
         w.settle(1);
-        assert_eq!(w.hosts[0].reach(), [(1, 1), (2, 1)].into());
-        assert_eq!(w.hosts[0].edges(&[0, 1, 2].into()), [(0, 1, 5), (1, 2, 6)].into());
+        assert_eq!(w.reach(0), [(1, 1), (2, 1)]);
+        let [a, b, c] = [0, 1, 2].map(HostId::new);
+        assert_eq!(w.hosts[0].edges(&[a, b, c].into()), [(a, b, 5), (b, c, 6)].into());
         w.toggle(1, 2, 0);
         w.settle(2);
-        assert_eq!(w.hosts[0].reach(), [(1, 1)].into());
+        assert_eq!(w.reach(0), [(1, 1)]);
     }
 
     #[test]
@@ -204,13 +211,13 @@ mod tests {
         let mut w = World::new(2);
         w.toggle(0, 1, 1);
         w.settle(1);
-        let said = w.hosts[0].set_contact(1, 3);
+        let said = w.hosts[0].set_contact(HostId::new(1), 3);
         w.flood(0, &said);
         w.settle(1);
-        assert_eq!(w.hosts[1].contact(0), 3);
+        assert_eq!(w.hosts[1].contact(HostId::new(0)), 3);
         w.restart(1, 77);
         w.settle(1);
-        assert_eq!(w.hosts[1].contact(0), 0);
+        assert_eq!(w.hosts[1].contact(HostId::new(0)), 0);
     }
 
     #[test]
@@ -222,8 +229,8 @@ mod tests {
         w.settle(1);
         w.restart(1, 77);
         w.settle(2);
-        assert_eq!(w.hosts[0].life(1), Some(77));
-        assert_eq!(w.hosts[0].reach(), [(1, 1)].into());
+        assert_eq!(w.hosts[0].life(HostId::new(1)), Some(77));
+        assert_eq!(w.reach(0), [(1, 1)]);
     }
 
     /// Host 2 begins again; 0 hears of its new life first and 3 of the old one, and both have the same number.
@@ -231,7 +238,7 @@ mod tests {
     fn two_lives_with_one_number_are_told_apart() {
         for (old, new) in [(2, 77), (77, 2)] {
             let mut w = World::new(4);
-            w.hosts[2] = LinkState::new(2, old);
+            w.hosts[2] = LinkState::new(HostId::new(2), old);
             w.toggle(1, 2, 1);
             w.settle(1);
             w.toggle(1, 2, 0);
@@ -243,7 +250,7 @@ mod tests {
             w.settle(1);
             w.toggle(0, 3, 4);
             w.settle(1);
-            assert_eq!(w.hosts[3].reach(), [(0, 0), (2, 0)].into());
+            assert_eq!(w.reach(3), [(0, 0), (2, 0)]);
         }
     }
 
@@ -270,10 +277,11 @@ mod tests {
                 while let Some(next) = (0..5).find(|b| !group.contains(b) && group.iter().any(|g| w.connected(*g, *b))) {
                     group.insert(next);
                 }
-                let reach: BTreeSet<u16> = w.hosts[a as usize].reach().into_keys().chain([a]).collect();
+                let reach: BTreeSet<u16> = w.reach(a).into_iter().map(|(host, _)| host).chain([a]).collect();
                 prop_assert_eq!(&reach, &group);
-                let pairs: BTreeSet<(u16, u16)> =
-                    w.hosts[a as usize].edges(&group).into_iter().map(|(x, y, _)| (x, y)).collect();
+                let hosts = group.iter().copied().map(HostId::new).collect();
+                let edges = w.hosts[a as usize].edges(&hosts).into_iter();
+                let pairs: BTreeSet<(u16, u16)> = edges.map(|(x, y, _)| (x.number(), y.number())).collect();
                 let real = w.up.iter().filter(|(x, y)| group.contains(x) && group.contains(y)).copied().collect();
                 prop_assert_eq!(pairs, real);
             }

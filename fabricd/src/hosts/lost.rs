@@ -5,11 +5,12 @@ use super::protocol::Tell;
 use crate::daemon::Daemon;
 use crate::jobs::card::JobCard;
 use angara_abi::msg::Event;
+use angara_cluster::HostId;
 use std::rc::Rc;
 
 impl Daemon {
     /// Nothing more comes from a host: jobs that were made there end here, and jobs with PEs there end everywhere.
-    pub(super) fn host_lost(self: &Rc<Self>, host: u16, why: &str) {
+    pub(super) fn host_lost(self: &Rc<Self>, host: HostId, why: &str) {
         let Some(messages) = &self.messages else { return };
         tracing::warn!(host = messages.name(host), why, "host lost");
         self.streams.host_lost(host);
@@ -29,13 +30,13 @@ impl Daemon {
         for job in self.jobs.borrow_mut().values_mut() {
             job.hosts = members.keys().copied().filter(|h| *h != messages.me).collect();
         }
-        for host in (0..messages.hosts() as u16).filter(|h| !members.contains_key(h)) {
+        for host in messages.member.cluster.ids().filter(|h| !members.contains_key(h)) {
             self.without_host(host, "it takes no part in the network any more");
         }
     }
 
     /// Jobs go on without a host, if they can.
-    fn without_host(self: &Rc<Self>, host: u16, why: &str) {
+    fn without_host(self: &Rc<Self>, host: HostId, why: &str) {
         let Some(messages) = &self.messages else { return };
         let (mut homeless, mut cut) = (Vec::new(), Vec::new());
         for (id, job) in self.jobs.borrow_mut().iter_mut() {
@@ -80,12 +81,12 @@ impl Daemon {
         let (job, host) = (card.id(), messages.name(messages.me).to_string());
         let reason = "its daemon has left the job, or was started again".to_string();
         tracing::info!(job, home = messages.name(card.home), "not opened: its PEs here have ended");
-        let others: Vec<u16> = agreed.members.keys().copied().filter(|h| *h != messages.me).collect();
+        let others: Vec<HostId> = agreed.members.keys().copied().filter(|h| *h != messages.me).collect();
         messages.tell(&others, &Tell::Event(Event::HostLost { job, host, reason }));
     }
 
     /// A job cannot go on without a host.
-    fn cut_off(&self, id: u32, host: u16, why: &str) {
+    fn cut_off(&self, id: u32, host: HostId, why: &str) {
         let Some(messages) = &self.messages else { return };
         let mut jobs = self.jobs.borrow_mut();
         let Some(job) = jobs.get_mut(&id).filter(|job| !job.card.over) else { return };

@@ -12,6 +12,7 @@ use crate::dataplane::Handle;
 use crate::failure::failure;
 use crate::log_limit::LogLimit;
 use angara_abi::msg::Failure;
+use angara_cluster::HostId;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -37,10 +38,10 @@ const STREAM: u8 = 1;
 
 /// What came from other hosts, or became of them.
 pub(crate) enum Incoming {
-    Message(u16, Message),
-    Stream(u16, u64, Vec<u8>),
+    Message(HostId, Message),
+    Stream(HostId, u64, Vec<u8>),
     /// Nothing of what was said between us before holds any more.
-    Lost(u16, &'static str),
+    Lost(HostId, &'static str),
 }
 
 const NO_WAY: &str = "no trunk leads to it any more";
@@ -57,28 +58,28 @@ pub(crate) struct TrunkState {
 }
 
 /// Whom a question was asked, and who waits for the answer.
-type Asked = (u16, oneshot::Sender<Result<Answer, Failure>>);
+type Asked = (HostId, oneshot::Sender<Result<Answer, Failure>>);
 
 /// Everything about the other hosts.
 pub(crate) struct HostMessages {
     pub(crate) member: Membership,
-    pub(crate) me: u16,
-    pub(crate) owners: Vec<u16>,
+    pub(crate) me: HostId,
+    pub(crate) owners: Vec<HostId>,
     data: Handle,
     life: u64,
     /// Trunks of this host.
-    trunks: RefCell<BTreeMap<u16, TrunkState>>,
+    trunks: RefCell<BTreeMap<HostId, TrunkState>>,
     links: RefCell<LinkState>,
     /// Hosts that can be reached, and through which neighbour.
-    reach: RefCell<BTreeMap<u16, u16>>,
-    lines: RefCell<BTreeMap<u16, Line>>,
+    reach: RefCell<BTreeMap<HostId, HostId>>,
+    lines: RefCell<BTreeMap<HostId, Line>>,
     /// Contacts to begin with, should an earlier life of a host turn out to be the present one after all.
-    retired: RefCell<BTreeMap<u16, VecDeque<(u64, u64)>>>,
+    retired: RefCell<BTreeMap<HostId, VecDeque<(u64, u64)>>>,
     /// Questions under way, by number.
     waiting: RefCell<BTreeMap<u64, Asked>>,
-    pieces: RefCell<BTreeMap<u16, Vec<u8>>>,
+    pieces: RefCell<BTreeMap<HostId, Vec<u8>>>,
     /// Messages of each host that were not understood.
-    nonsense: RefCell<BTreeMap<u16, (u64, LogLimit)>>,
+    nonsense: RefCell<BTreeMap<HostId, (u64, LogLimit)>>,
     next: Cell<u64>,
     /// Changes of trunks heard of.
     changes: Cell<u64>,
@@ -89,11 +90,11 @@ pub(crate) struct HostMessages {
 impl HostMessages {
     /// `life` is random.
     pub(crate) fn new(member: Membership, data: Handle, life: u64) -> HostMessages {
-        let (me, hosts) = (member.host as u16, member.cluster.hosts.len() as u16);
+        let me = member.host;
         let trunk = TrunkState { up: false, session: 0, why: "not heard of yet".into(), since: Instant::now() };
-        let others = (0..hosts).filter(|h| *h != me);
+        let others = member.cluster.ids().filter(move |h| *h != me);
         HostMessages {
-            owners: member.cluster.owners().into_iter().map(|h| h as u16).collect(),
+            owners: member.cluster.owners(),
             trunks: RefCell::new(others.clone().map(|h| (h, trunk.clone())).collect()),
             links: RefCell::new(LinkState::new(me, life)),
             reach: RefCell::default(),
@@ -112,39 +113,39 @@ impl HostMessages {
         }
     }
 
-    pub(crate) fn name(&self, host: u16) -> &str {
-        self.member.cluster.hosts.get(host as usize).map_or("?", |h| &h.name)
+    pub(crate) fn name(&self, host: HostId) -> &str {
+        self.member.cluster.hosts.get(host.index()).map_or("?", |h| &h.name)
     }
-    pub(crate) fn index(&self, name: &str) -> Option<u16> {
-        self.member.cluster.hosts.iter().position(|h| h.name == name).map(|h| h as u16)
+    pub(crate) fn index(&self, name: &str) -> Option<HostId> {
+        self.member.cluster.host(name).ok()
     }
     /// Number of hosts.
     pub(crate) fn hosts(&self) -> usize {
         self.member.cluster.hosts.len()
     }
-    pub(crate) fn trunk(&self, host: u16) -> Option<TrunkState> {
+    pub(crate) fn trunk(&self, host: HostId) -> Option<TrunkState> {
         self.trunks.borrow().get(&host).cloned()
     }
-    pub(crate) fn is_up(&self, host: u16) -> bool {
+    pub(crate) fn is_up(&self, host: HostId) -> bool {
         host == self.me || self.reach.borrow().contains_key(&host)
     }
     /// The neighbour through which a host is reached.
-    pub(crate) fn via(&self, host: u16) -> Option<u16> {
+    pub(crate) fn via(&self, host: HostId) -> Option<HostId> {
         self.reach.borrow().get(&host).copied()
     }
     /// The hosts that can be reached and this one, with the life of each.
-    pub(crate) fn group(&self) -> BTreeMap<u16, u64> {
+    pub(crate) fn group(&self) -> BTreeMap<HostId, u64> {
         let links = self.links.borrow();
         let reached = self.reach.borrow();
         let others = reached.keys().filter_map(|h| Some((*h, links.life(*h)?)));
         others.chain([(self.me, self.life)]).collect()
     }
     /// Trunks among hosts.
-    pub(crate) fn edges(&self, hosts: &BTreeSet<u16>) -> BTreeSet<Edge> {
+    pub(crate) fn edges(&self, hosts: &BTreeSet<HostId>) -> BTreeSet<Edge> {
         self.links.borrow().edges(hosts)
     }
     /// Hosts at the other ends of trunks that are up.
-    pub(crate) fn neighbours(&self) -> Vec<u16> {
+    pub(crate) fn neighbours(&self) -> Vec<HostId> {
         self.trunks.borrow().iter().filter(|(_, s)| s.up).map(|(h, _)| *h).collect()
     }
     /// Changes of trunks heard of so far.
@@ -159,7 +160,7 @@ impl HostMessages {
     /// A number no other host uses.
     pub(crate) fn fresh(&self) -> u64 {
         let n = self.next.replace(self.next.get() + 1);
-        n * self.hosts() as u64 + self.me as u64
+        n * self.hosts() as u64 + u64::from(self.me.number())
     }
 
     #[cfg(test)]
@@ -173,7 +174,7 @@ impl HostMessages {
     }
 
     /// Whether a host has said that it has all it was told.
-    pub(crate) fn has_taken_all(&self, host: u16) -> bool {
+    pub(crate) fn has_taken_all(&self, host: HostId) -> bool {
         self.lines.borrow().get(&host).is_none_or(|line| line.unacknowledged() == 0)
     }
 
@@ -187,12 +188,12 @@ impl HostMessages {
     /// The next number above `last` for a change that this host decides. Two hosts that both believe to decide never take the
     /// same one: it would stand for two networks.
     pub(crate) fn next_number(&self, last: u64) -> u64 {
-        let (hosts, me) = (self.hosts() as u64, u64::from(self.me));
+        let (hosts, me) = (self.hosts() as u64, u64::from(self.me.number()));
         last + 1 + (me + hosts - (last + 1) % hosts) % hosts
     }
 
     /// Notes what became of a trunk, and tells everybody.
-    pub(crate) fn set_trunk(&self, host: u16, trunk: TrunkState) -> Vec<Incoming> {
+    pub(crate) fn set_trunk(&self, host: HostId, trunk: TrunkState) -> Vec<Incoming> {
         let session = trunk.up.then_some(trunk.session);
         self.trunks.borrow_mut().insert(host, trunk);
         let mine = self.links.borrow_mut().set(host, session);
@@ -204,7 +205,7 @@ impl HostMessages {
         self.look_again(None)
     }
 
-    fn announce(&self, to: u16, said: &[Announcement]) {
+    fn announce(&self, to: HostId, said: &[Announcement]) {
         match serde_json::to_vec(said) {
             Ok(json) => self.put(to, [&[TRUNKS][..], &json].concat()),
             Err(e) => tracing::error!(error = %e, "cannot encode an announcement"),
@@ -212,7 +213,7 @@ impl HostMessages {
     }
 
     /// Tells all neighbours but one.
-    fn flood(&self, except: u16, said: &Announcement) {
+    fn flood(&self, except: HostId, said: &Announcement) {
         self.neighbours()
             .into_iter()
             .filter(|h| *h != except)
@@ -220,7 +221,7 @@ impl HostMessages {
     }
 
     /// Trunks have changed, or a host's daemon is no longer in a life: who can be reached now?
-    fn look_again(&self, ended: Option<(u16, u64)>) -> Vec<Incoming> {
+    fn look_again(&self, ended: Option<(HostId, u64)>) -> Vec<Incoming> {
         self.changes.set(self.changes.get() + 1);
         let now = self.links.borrow().reach();
         let before = self.reach.replace(now.clone());
@@ -247,7 +248,7 @@ impl HostMessages {
 
     /// Forgets what was said between this host and a life of another one. What others remember of an earlier life may be
     /// taken for news until that host has said otherwise: then the line is not the one that it knows, so its contact grows.
-    fn begin_line(&self, host: u16, ended: u64) {
+    fn begin_line(&self, host: HostId, ended: u64) {
         let mut all = self.retired.borrow_mut();
         let retired = all.entry(host).or_default();
         let mut lines = self.lines.borrow_mut();
@@ -267,7 +268,7 @@ impl HostMessages {
     }
 
     /// Nobody will answer what this host was asked.
-    fn fail_questions(&self, host: u16, why: &str) {
+    fn fail_questions(&self, host: HostId, why: &str) {
         self.pieces.borrow_mut().remove(&host);
         let mut waiting = self.waiting.borrow_mut();
         let asked: Vec<u64> = waiting.iter().filter(|(_, (h, _))| *h == host).map(|(id, _)| *id).collect();
@@ -289,7 +290,7 @@ impl HostMessages {
         again.into_iter().for_each(|(host, contact, body)| self.dispatch(host, contact, body));
     }
 
-    pub(crate) fn unreachable(&self, host: u16, why: &str) -> Failure {
+    pub(crate) fn unreachable(&self, host: HostId, why: &str) -> Failure {
         let why = if why.is_empty() { String::new() } else { format!(": {why}") };
         failure(
             format!("host {} does not answer{why}", self.name(host)),
@@ -298,11 +299,11 @@ impl HostMessages {
     }
 
     /// Asks another daemon.
-    pub(crate) async fn ask(&self, host: u16, ask: Ask) -> Result<Answer, Failure> {
+    pub(crate) async fn ask(&self, host: HostId, ask: Ask) -> Result<Answer, Failure> {
         self.ask_within(host, ask, ANSWER).await
     }
 
-    pub(crate) async fn ask_within(&self, host: u16, ask: Ask, limit: Duration) -> Result<Answer, Failure> {
+    pub(crate) async fn ask_within(&self, host: HostId, ask: Ask, limit: Duration) -> Result<Answer, Failure> {
         if !self.is_up(host) {
             let why = self.trunk(host).filter(|s| !s.up).map_or(NO_WAY.into(), |s| s.why);
             return Err(self.unreachable(host, &why));
@@ -320,7 +321,7 @@ impl HostMessages {
     }
 
     /// An answer came.
-    pub(crate) fn answered(&self, from: u16, id: u64, answer: Result<Answer, Failure>) {
+    pub(crate) fn answered(&self, from: HostId, id: u64, answer: Result<Answer, Failure>) {
         let mut waiting = self.waiting.borrow_mut();
         if waiting.get(&id).is_some_and(|(host, _)| *host == from)
             && let Some((_, sender)) = waiting.remove(&id)
@@ -331,13 +332,13 @@ impl HostMessages {
     }
 
     /// Says something to each of `hosts`.
-    pub(crate) fn tell(&self, hosts: &[u16], tell: &Tell) {
+    pub(crate) fn tell(&self, hosts: &[HostId], tell: &Tell) {
         for host in hosts {
             self.say(*host, &Message::Tell(tell.clone()));
         }
     }
 
-    pub(crate) fn say(&self, host: u16, message: &Message) {
+    pub(crate) fn say(&self, host: HostId, message: &Message) {
         let mut bytes = vec![JSON];
         match serde_json::to_writer(&mut bytes, message) {
             Ok(()) => self.send(host, bytes),
@@ -346,7 +347,7 @@ impl HostMessages {
     }
 
     /// Sends a piece of a stream.
-    pub(crate) fn stream(&self, host: u16, stream: u64, data: &[u8]) {
+    pub(crate) fn stream(&self, host: HostId, stream: u64, data: &[u8]) {
         let mut bytes = Vec::with_capacity(9 + data.len());
         bytes.push(STREAM);
         bytes.extend_from_slice(&stream.to_le_bytes());
@@ -354,7 +355,7 @@ impl HostMessages {
         self.send(host, bytes);
     }
 
-    fn send(&self, host: u16, message: Vec<u8>) {
+    fn send(&self, host: HostId, message: Vec<u8>) {
         if !self.is_up(host) {
             return;
         }
@@ -370,7 +371,7 @@ impl HostMessages {
         }
     }
 
-    fn dispatch(&self, to: u16, contact: u64, body: Body) {
+    fn dispatch(&self, to: HostId, contact: u64, body: Body) {
         let Some(life) = self.links.borrow().life(to) else { return };
         let packet = Packet { from: self.me, to, hops: 0, lives: (self.life, life), contact, body };
         if let Some(next) = self.via(to) {
@@ -379,12 +380,12 @@ impl HostMessages {
     }
 
     /// Gives a record to the trunk of a neighbour.
-    fn put(&self, neighbour: u16, record: Vec<u8>) {
+    fn put(&self, neighbour: HostId, record: Vec<u8>) {
         self.data.spawn(move |engine| engine.tell(neighbour, &record));
     }
 
     /// Takes a record that a neighbour sent; what it led to.
-    pub(crate) fn receive(&self, neighbour: u16, record: &[u8]) -> Vec<Incoming> {
+    pub(crate) fn receive(&self, neighbour: HostId, record: &[u8]) -> Vec<Incoming> {
         if record.first() == Some(&TRUNKS) {
             return match serde_json::from_slice::<Vec<Announcement>>(&record[1..]) {
                 Ok(all) => all.into_iter().flat_map(|said| self.hear(neighbour, said)).collect(),
@@ -411,11 +412,11 @@ impl HostMessages {
     }
 
     /// Messages of a host that were not understood so far.
-    pub(crate) fn nonsense(&self, host: u16) -> u64 {
+    pub(crate) fn nonsense(&self, host: HostId) -> u64 {
         self.nonsense.borrow().get(&host).map_or(0, |(count, _)| *count)
     }
 
-    fn misunderstood(&self, host: u16, why: &str) {
+    fn misunderstood(&self, host: HostId, why: &str) {
         let mut all = self.nonsense.borrow_mut();
         let (count, complaints) = all.entry(host).or_default();
         *count += 1;
@@ -426,9 +427,9 @@ impl HostMessages {
     }
 
     /// A host says which of its trunks are up.
-    fn hear(&self, neighbour: u16, said: Announcement) -> Vec<Incoming> {
+    fn hear(&self, neighbour: HostId, said: Announcement) -> Vec<Incoming> {
         let host = said.host;
-        let known = (host as usize) < self.hosts() && said.trunks.keys().all(|h| (*h as usize) < self.hosts());
+        let known = host.index() < self.hosts() && said.trunks.keys().all(|h| h.index() < self.hosts());
         if !known {
             self.misunderstood(neighbour, "an announcement of a host that is not in the cluster file");
             return Vec::new();
@@ -473,7 +474,7 @@ impl HostMessages {
     }
 
     /// Puts pieces of messages together.
-    fn assemble(&self, host: u16, piece: &[u8]) -> Option<Incoming> {
+    fn assemble(&self, host: HostId, piece: &[u8]) -> Option<Incoming> {
         let (more, piece) = piece.split_first()?;
         let mut all = self.pieces.borrow_mut();
         let message = all.entry(host).or_default();

@@ -11,6 +11,7 @@ use crate::jobs::placement::check_memory;
 use crate::users::accounts;
 use angara_abi::job::JobState;
 use angara_abi::msg::{Event, Failure};
+use angara_cluster::HostId;
 use std::rc::Rc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -54,7 +55,7 @@ impl Daemon {
         }
     }
 
-    fn take_message(self: &Rc<Self>, from: u16, message: Message) {
+    fn take_message(self: &Rc<Self>, from: HostId, message: Message) {
         let Some(messages) = &self.messages else { return };
         match message {
             Message::Answer(id, answer) => messages.answered(from, id, answer),
@@ -71,7 +72,7 @@ impl Daemon {
         }
     }
 
-    pub(crate) async fn answer_host(self: &Rc<Self>, from: u16, ask: Ask) -> Result<Answer, Failure> {
+    pub(crate) async fn answer_host(self: &Rc<Self>, from: HostId, ask: Ask) -> Result<Answer, Failure> {
         match ask {
             Ask::Reserve(new) => {
                 let here = self.machine.user(new.uid).await;
@@ -117,7 +118,7 @@ impl Daemon {
         self.jobs.borrow().get(&id).map(|j| j.memory.slot)
     }
 
-    fn take_tell(self: &Rc<Self>, from: u16, tell: Tell) {
+    fn take_tell(self: &Rc<Self>, from: HostId, tell: Tell) {
         match tell {
             Tell::Close(id, named) => {
                 self.forget_reservation(id);
@@ -142,7 +143,7 @@ impl Daemon {
     }
 
     /// Something happened to a PE on another host.
-    fn take_event(self: &Rc<Self>, from: u16, event: Event) {
+    fn take_event(self: &Rc<Self>, from: HostId, event: Event) {
         let (id, lost) = match &event {
             Event::Abort { job, .. } | Event::HostLost { job, .. } => (*job, None),
             Event::PeLost { job, pe, .. } => (*job, Some(*pe as usize)),
@@ -183,7 +184,7 @@ impl Daemon {
     }
 
     /// All PEs must have the same static data: the layout of the first one holds everywhere.
-    fn take_statics(&self, from: u16, id: u32, segments: &[u64]) {
+    fn take_statics(&self, from: HostId, id: u32, segments: &[u64]) {
         let jobs = self.jobs.borrow();
         let Some(job) = jobs.get(&id) else { return };
         let stride = segments.iter().fold(0u64, |sum, s| sum.saturating_add(*s));

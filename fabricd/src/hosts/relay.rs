@@ -9,6 +9,7 @@
 //! Pieces of an earlier contact are not taken; a later one tells the receiver that the sender has given up what was before, and
 //! the receiver does the same. So both ends always agree on what the first piece is.
 
+use angara_cluster::HostId;
 use std::collections::VecDeque;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -25,8 +26,8 @@ const HEADER: usize = 1 + 2 + 2 + 1 + 8 + 8 + 8 + 8;
 /// A record on its way from one daemon to another.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Packet {
-    pub(crate) from: u16,
-    pub(crate) to: u16,
+    pub(crate) from: HostId,
+    pub(crate) to: HostId,
     /// Hosts it has passed.
     pub(crate) hops: u8,
     /// Lives of the two daemons it is meant between.
@@ -54,8 +55,8 @@ impl Packet {
         };
         let mut out = Vec::with_capacity(HEADER + data.len());
         out.push(kind);
-        out.extend_from_slice(&self.from.to_le_bytes());
-        out.extend_from_slice(&self.to.to_le_bytes());
+        out.extend_from_slice(&self.from.number().to_le_bytes());
+        out.extend_from_slice(&self.to.number().to_le_bytes());
         out.push(self.hops);
         for word in [self.lives.0, self.lives.1, self.contact, number] {
             out.extend_from_slice(&word.to_le_bytes());
@@ -77,8 +78,8 @@ impl Packet {
             _ => return None,
         };
         Some(Packet {
-            from: short(1),
-            to: short(3),
+            from: HostId::new(short(1)),
+            to: HostId::new(short(3)),
             hops: head[5],
             lives: (word(6), word(14)),
             contact: word(22),
@@ -191,8 +192,8 @@ mod tests {
         ];
         let counts = (0..=COUNT_MAX, any::<(u64, u64)>());
         (any::<(u16, u16, u8)>(), counts, body).prop_map(|((from, to, hops), (contact, lives), body)| Packet {
-            from,
-            to,
+            from: HostId::new(from),
+            to: HostId::new(to),
             hops,
             lives,
             contact,

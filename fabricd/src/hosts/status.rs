@@ -3,6 +3,7 @@
 use crate::daemon::Daemon;
 use crate::dataplane::TrunkFigures;
 use angara_abi::msg::{ClusterStatus, Flow, PeerStatus};
+use angara_cluster::HostId;
 
 impl Daemon {
     /// This daemon's view of its cluster; `None` if it is of none.
@@ -46,7 +47,7 @@ impl Daemon {
         };
         let first = messages.group().into_keys().next().unwrap_or(messages.me);
         let joined = |a, b| agreed.edges.iter().any(|e| (e.0, e.1) == (a, b));
-        let members: Vec<u16> = agreed.members.keys().copied().collect();
+        let members: Vec<HostId> = agreed.members.keys().copied().collect();
         let pairs = members.iter().flat_map(|a| members.iter().filter(move |b| a < b).map(move |b| (*a, *b)));
         let dead_trunks =
             pairs.filter(|(a, b)| !joined(*a, *b)).map(|(a, b)| [messages.name(a).into(), messages.name(b).into()]);

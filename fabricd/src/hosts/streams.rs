@@ -7,6 +7,7 @@
 
 use super::messages::HostMessages;
 use super::protocol::Tell;
+use angara_cluster::HostId;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -20,7 +21,7 @@ const PIECE: usize = 30 * 1024;
 
 /// This host's end of a stream.
 struct End {
-    host: u16,
+    host: HostId,
     /// Where bytes from the other host go; closed when no more will come.
     incoming: Option<mpsc::UnboundedSender<Vec<u8>>>,
     /// Bytes that may still be sent.
@@ -35,7 +36,7 @@ pub(crate) struct Streams {
 
 impl Streams {
     /// Makes this host's end; the receiver yields what the other host sends, and ends with it.
-    pub(crate) fn open(&self, id: u64, host: u16) -> mpsc::UnboundedReceiver<Vec<u8>> {
+    pub(crate) fn open(&self, id: u64, host: HostId) -> mpsc::UnboundedReceiver<Vec<u8>> {
         let (tx, rx) = mpsc::unbounded_channel();
         let end = End { host, incoming: Some(tx), room: Rc::new(Semaphore::new(WINDOW)) };
         self.ends.borrow_mut().insert(id, end);
@@ -48,7 +49,7 @@ impl Streams {
     }
 
     /// Bytes came from another host.
-    pub(crate) fn data(&self, host: u16, id: u64, data: Vec<u8>) {
+    pub(crate) fn data(&self, host: HostId, id: u64, data: Vec<u8>) {
         if let Some(end) = self.ends.borrow().get(&id).filter(|e| e.host == host)
             && let Some(incoming) = &end.incoming
         {
@@ -58,21 +59,21 @@ impl Streams {
     }
 
     /// The other host has taken so many bytes.
-    pub(crate) fn taken(&self, host: u16, id: u64, bytes: u32) {
+    pub(crate) fn taken(&self, host: HostId, id: u64, bytes: u32) {
         if let Some(end) = self.ends.borrow().get(&id).filter(|e| e.host == host) {
             end.room.add_permits((bytes as usize).min(WINDOW));
         }
     }
 
     /// The other host will send nothing more.
-    pub(crate) fn ended(&self, host: u16, id: u64) {
+    pub(crate) fn ended(&self, host: HostId, id: u64) {
         if let Some(end) = self.ends.borrow_mut().get_mut(&id).filter(|e| e.host == host) {
             end.incoming = None;
         }
     }
 
     /// The trunk to a host is down: its streams are over.
-    pub(crate) fn host_lost(&self, host: u16) {
+    pub(crate) fn host_lost(&self, host: HostId) {
         self.ends.borrow_mut().retain(|_, end| {
             let keep = end.host != host;
             if !keep {

@@ -3,6 +3,7 @@
 use angara_abi::job::Barrier;
 use angara_abi::msg::JobSpec;
 use angara_abi::torus::NodeId;
+use angara_cluster::HostId;
 use serde::{Deserialize, Serialize};
 
 /// A job about to be made.
@@ -30,13 +31,13 @@ pub(crate) struct OpenJob {
     pub(crate) endpoints: Vec<u16>,
     pub(crate) barrier: Barrier,
     /// Hosts that know the job.
-    pub(crate) hosts: Vec<u16>,
+    pub(crate) hosts: Vec<HostId>,
 }
 
 /// All another host must know to let packets of a job pass.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub(crate) struct JobCard {
-    pub(crate) home: u16,
+    pub(crate) home: HostId,
     /// The job cannot go on and is about to end: nobody else needs to know it.
     pub(crate) over: bool,
     pub(super) new: NewJob,

@@ -17,6 +17,7 @@ use crate::users::usage::is_operator;
 use angara_abi::job::{Collectives, Geometry, PeEntry, Seat};
 use angara_abi::msg::{CoreAdvice, Failure, JobHost, JobSpec, Path, Reply};
 use angara_abi::torus::NodeId;
+use angara_cluster::HostId;
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
@@ -29,7 +30,7 @@ const PAUSE: Duration = Duration::from_millis(10);
 
 /// A host's answer in the first phase.
 struct Offer {
-    host: u16,
+    host: HostId,
     endpoints: Vec<u16>,
     crowded: bool,
     cores: CoreAdvice,
@@ -42,8 +43,8 @@ impl Daemon {
         for _ in 0..ATTEMPTS {
             let number = self.agreed().await?;
             let new = self.plan_job(number, uid, &spec).await?;
-            let others: Vec<u16> = self.agreement.agreed.borrow().members.keys().copied().collect();
-            let others: Vec<u16> =
+            let others: Vec<HostId> = self.agreement.agreed.borrow().members.keys().copied().collect();
+            let others: Vec<HostId> =
                 others.into_iter().filter(|h| self.messages.as_ref().is_some_and(|s| s.me != *h)).collect();
             let made = self.make(&new, owner.clone(), &others).await;
             // A host that comes in the middle would not know of the job.
@@ -75,7 +76,7 @@ impl Daemon {
                 let there = |node: &u32| members.contains_key(&messages.owners[*node as usize]);
                 let available: Vec<u32> = (0..self.options.shape.nodes() as u32).filter(there).collect();
                 layout(&self.site(), spec, &available, &taken).map_err(|f| {
-                    let missing: Vec<&str> = (0..messages.hosts() as u16)
+                    let missing: Vec<&str> = (messages.member.cluster.ids())
                         .filter(|h| !members.contains_key(h))
                         .map(|h| messages.name(h))
                         .collect();
@@ -166,8 +167,8 @@ impl Daemon {
     }
 
     /// `None`: another host is about to agree on something.
-    async fn make(&self, new: &NewJob, owner: Owner, others: &[u16]) -> Result<Option<Reply>, Failure> {
-        let me = self.messages.as_ref().map_or(0, |s| s.me);
+    async fn make(&self, new: &NewJob, owner: Owner, others: &[HostId]) -> Result<Option<Reply>, Failure> {
+        let me = self.this_host();
         let (endpoints, crowded, cores) = self.reserve(None, new.clone())?;
         let mut offers = vec![Offer { host: me, endpoints, crowded, cores: cores.clone() }];
         for &host in others {
@@ -180,7 +181,7 @@ impl Daemon {
                 other => return Err(confused(messages.name(host), &other)),
             }
         }
-        let owner_of = |pe: usize| self.messages.as_ref().map_or(0, |s| s.owners[new.nodes[pe] as usize]);
+        let owner_of = |pe: usize| self.messages.as_ref().map_or(me, |s| s.owners[new.nodes[pe] as usize]);
         let mut endpoints = vec![0u16; new.nodes.len()];
         let mut remote = Vec::new();
         for offer in &offers {
@@ -233,7 +234,7 @@ impl Daemon {
     }
 
     /// First phase: endpoints of the PEs here, whether they are too many for the cores, and which cores to take.
-    pub(crate) fn reserve(&self, home: Option<u16>, new: NewJob) -> Result<(Vec<u16>, bool, CoreAdvice), Failure> {
+    pub(crate) fn reserve(&self, home: Option<HostId>, new: NewJob) -> Result<(Vec<u16>, bool, CoreAdvice), Failure> {
         if let Some(node) = new.nodes.iter().find(|n| **n as usize >= self.options.shape.nodes()) {
             return Err(failure(format!("there is no node {node}"), "give all hosts the same cluster file"));
         }
@@ -293,7 +294,7 @@ impl Daemon {
             let spec = &new.spec;
             tracing::info!(job = id, name = spec.name, pes = spec.pes, path = ?spec.path, uid, left_out, "job created");
         });
-        let me = self.messages.as_ref().map_or(0, |s| s.me);
+        let me = self.this_host();
         let card = JobCard { home: home.unwrap_or(me), over: false, new: new.clone(), open: open.clone() };
         let job = Job {
             card,
@@ -345,10 +346,15 @@ impl Daemon {
             || self.reservations.borrow().values().any(|r| r.slot() == slot)
     }
 
+    /// The first one of the file where there is no cluster.
+    fn this_host(&self) -> HostId {
+        self.messages.as_ref().map_or(HostId::default(), |s| s.me)
+    }
+
     /// A free slot that no other host gives away.
     fn free_slot(&self) -> Result<u16, Failure> {
-        let (me, hosts) = self.messages.as_ref().map_or((0, 1), |s| (s.me, s.hosts()));
-        (me..angara_fabric::JOBS_MAX as u16)
+        let hosts = self.messages.as_ref().map_or(1, |s| s.hosts());
+        (self.this_host().number()..angara_fabric::JOBS_MAX as u16)
             .step_by(hosts)
             .find(|s| !self.slot_taken(*s))
             .ok_or_else(|| failure("no job slot is free", "wait for another job to end"))
@@ -358,7 +364,7 @@ impl Daemon {
     fn fresh_job(&self) -> u32 {
         let n = self.next_job.get();
         self.next_job.set(n.wrapping_add(1).max(1));
-        self.messages.as_ref().map_or(n, |s| n.wrapping_mul(s.hosts() as u32).wrapping_add(s.me as u32))
+        self.messages.as_ref().map_or(n, |s| n.wrapping_mul(s.hosts() as u32).wrapping_add(s.me.number().into()))
     }
 
     fn fresh_generation(&self) -> u16 {

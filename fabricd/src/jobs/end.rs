@@ -4,6 +4,7 @@ use crate::daemon::Daemon;
 use crate::dataplane::Notice;
 use crate::hosts::protocol::Tell;
 use angara_abi::msg::Event;
+use angara_cluster::HostId;
 use std::pin::pin;
 use std::rc::Rc;
 use std::time::Duration;
@@ -44,7 +45,7 @@ impl Daemon {
     }
 
     /// Tells other hosts that a job that was made here is over.
-    pub(crate) fn tell_closed(&self, id: u32, hosts: &[u16]) {
+    pub(crate) fn tell_closed(&self, id: u32, hosts: &[HostId]) {
         if let Some(job) = self.jobs.borrow_mut().get_mut(&id) {
             job.card.over = true;
         }

@@ -10,6 +10,7 @@ use angara_abi::msg::{Event, Failure, JobSpec, JobStatus};
 use angara_abi::text::show_bytes;
 use angara_abi::torus::NodeId;
 use angara_abi::wait::Linux;
+use angara_cluster::HostId;
 use rustix::process::{Signal, geteuid, pidfd_send_signal};
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
@@ -41,9 +42,9 @@ pub(crate) struct Job {
     /// Somebody has left, and whether the others wait for it is being watched.
     pub(crate) watched: bool,
     /// Host whose daemon created the job, if it is another one.
-    pub(crate) home: Option<u16>,
+    pub(crate) home: Option<HostId>,
     /// Other hosts that know the job.
-    pub(crate) hosts: Vec<u16>,
+    pub(crate) hosts: Vec<HostId>,
     /// For hosts that come later.
     pub(crate) card: JobCard,
 }

@@ -7,6 +7,7 @@ use crate::machine::Machine;
 use angara_abi::job::{Barrier, INTERNAL_BYTES, PES_MAX, PeEntry, Seat};
 use angara_abi::msg::{Failure, JobSpec, Path};
 use angara_abi::torus::{NodeId, Shape};
+use angara_cluster::HostId;
 use angara_fabric::{BarrierFamily, BarrierWork};
 use rustix::process::{Resource, getrlimit};
 use std::collections::BTreeMap;
@@ -87,7 +88,7 @@ pub(crate) fn layout(
 /// What a job that is being made has here.
 pub(crate) struct Reservation {
     /// Host that makes it, if it is another one.
-    pub(crate) home: Option<u16>,
+    pub(crate) home: Option<HostId>,
     pub(super) new: NewJob,
     pub(super) share: Share,
 }

@@ -10,6 +10,7 @@ use crate::daemon::Daemon;
 use crate::dataplane::{Dead, Engine, Folded};
 use crate::hosts::protocol::{Answer, Ask};
 use angara_abi::msg::{BarrierReport, LinkReport, PAIRS_MAX, PairReport, Pairs, Report};
+use angara_cluster::HostId;
 use angara_fabric::BarrierCheck;
 use std::sync::Arc;
 
@@ -102,7 +103,7 @@ impl Daemon {
     }
 
     /// The host on which a PE counts, unless it is this one, and the next PE that is on another.
-    fn whose(&self, id: u32, pe: u32) -> Option<(Option<u16>, Option<u32>)> {
+    fn whose(&self, id: u32, pe: u32) -> Option<(Option<HostId>, Option<u32>)> {
         let jobs = self.jobs.borrow();
         let entries = &jobs.get(&id)?.memory.entries;
         let owner = |pe: usize| {

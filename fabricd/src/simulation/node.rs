@@ -9,7 +9,7 @@ use crate::daemon::Daemon;
 use crate::dataplane::{Command, Engine, Handle, Notice, Reply, Wires};
 use crate::machine::Machine;
 use angara_abi::torus::NodeId;
-use angara_cluster::{Address, Cluster, Host};
+use angara_cluster::{Address, Cluster, Host, HostId};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::io;
@@ -128,7 +128,7 @@ impl Node {
     pub(super) fn start(cluster: &Cluster, host: usize, mut random: Random, bell: &Arc<Bell>, now: u64) -> Node {
         let options = Options {
             nodes: Some(cluster.hosts[host].nodes.clone()),
-            cluster: Some(Membership { cluster: cluster.clone(), host }),
+            cluster: Some(Membership { cluster: cluster.clone(), host: HostId::new(host as u16) }),
             channels: 8,
             seed: random.draw(),
             ..Options::new(cluster.shape, "")

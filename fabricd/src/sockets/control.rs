@@ -15,6 +15,7 @@ use crate::users::quota::{Limit, raise};
 use crate::users::usage::{SpareFds, User, UserConnection, is_operator};
 use angara_abi::msg::{Failure, Line, MESSAGE_MAX, Reply, Request};
 use angara_abi::text::show_bytes;
+use angara_cluster::HostId;
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -156,7 +157,7 @@ struct Client<'d> {
 
 /// A stream to another host that a connection is about to become.
 struct Relay {
-    host: u16,
+    host: HostId,
     stream: u64,
     incoming: mpsc::UnboundedReceiver<Vec<u8>>,
 }

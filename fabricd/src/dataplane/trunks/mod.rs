@@ -16,7 +16,7 @@ mod frames;
 use crate::config::Membership;
 use crate::faults::trunk as impair;
 use crate::log_limit::LogLimit;
-use angara_cluster::{Host, Keys};
+use angara_cluster::{Host, HostId, Keys};
 use angara_fabric::{Fabric, Frame, Link};
 use angara_trunk::{Association, Event, SendError};
 use bytes::Bytes;
@@ -57,11 +57,11 @@ const VCS: usize = angara_abi::packet::Vc::ALL.len();
 #[derive(Debug)]
 pub(crate) enum TrunkEvent {
     /// A message from the daemon of a host.
-    Message(u16, Bytes),
+    Message(HostId, Bytes),
     /// A session with a host has begun: its number. It may have ended another one.
-    Up(u16, u32),
+    Up(HostId, u32),
     /// The session with a host is over: why, and for how long nothing was heard.
-    Down(u16, String, Duration),
+    Down(HostId, String, Duration),
 }
 
 /// One torus link between this host and another.
@@ -117,7 +117,7 @@ impl Nonsense {
 /// Figures of one trunk.
 #[derive(Clone, Debug)]
 pub(crate) struct TrunkFigures {
-    pub(crate) host: u16,
+    pub(crate) host: HostId,
     pub(crate) up: bool,
     pub(crate) address: SocketAddr,
     pub(crate) links: usize,
@@ -147,7 +147,7 @@ impl Wires {
             found.first().copied().ok_or_else(|| io::Error::other("a host without address"))
         };
         let addresses = cluster.hosts.iter().map(address).collect::<io::Result<Vec<_>>>()?;
-        let socket = bind(addresses[member.host], kind)?;
+        let socket = bind(addresses[member.host.index()], kind)?;
         Ok(Wires { socket, addresses, keys, random: Box::new(random) })
     }
 }
@@ -155,8 +155,8 @@ impl Wires {
 /// All trunks of this host.
 pub(super) struct Trunks {
     socket: Box<dyn angara_trunk::socket::Socket>,
-    peers: BTreeMap<u16, Peer>,
-    me: u16,
+    peers: BTreeMap<HostId, Peer>,
+    me: HostId,
     origin: Instant,
     slots: u16,
     batch: Vec<u8>,
@@ -172,21 +172,21 @@ impl Trunks {
         let (cluster, Wires { mut socket, addresses, keys, mut random }) = (&member.cluster, wires);
         // All peers together may have as much under way as the socket holds, or bursts would be lost in it.
         let share = socket.receive_buffer() / (cluster.hosts.len() - 1).max(1);
-        let owners: Vec<u16> = cluster.owners().into_iter().map(|host| host as u16).collect();
+        let owners = cluster.owners();
         let origin = Instant::now();
         let mut peers = BTreeMap::new();
-        for host in (0..cluster.hosts.len()).filter(|h| *h != member.host) {
-            let index = host as u16;
+        for host in cluster.ids().filter(|h| *h != member.host) {
             let crossings = fabric.boundary_links().into_iter().filter_map(|link| {
                 let far = fabric.shape().neighbour(link.node, link.dir)?;
                 let sends = fabric.owns(link.node);
                 let other = owners[if sends { far } else { link.node } as usize];
                 let none = [0; VCS];
                 let (early, record) = (VecDeque::new(), Writer::default());
-                (other == index).then_some(Crossing { link, sends, taken: none, shown: none, early, record })
+                (other == host).then_some(Crossing { link, sends, taken: none, shown: none, early, record })
             });
-            let address = addresses[host];
-            let mut config = angara_trunk::Config::new(member.host as u16, index, cluster.id, keys.clone(), random()?);
+            let address = addresses[host.index()];
+            let mut config =
+                angara_trunk::Config::new(member.host.number(), host.number(), cluster.id, keys.clone(), random()?);
             (config.heartbeat, config.dead_after) = (cluster.heartbeat, cluster.dead_after);
             config.receive_window = share.clamp(RECEIVE_WINDOW_MIN, config.receive_window);
             if let Some(mtu) = cluster.mtu {
@@ -196,18 +196,18 @@ impl Trunks {
             }
             let association = Association::new(config, Duration::ZERO).map_err(io::Error::other)?;
             let crossings = crossings.collect();
-            let (name, impaired) = (cluster.hosts[host].name.clone(), impair::State::default());
+            let (name, impaired) = (cluster.hosts[host.index()].name.clone(), impair::State::default());
             let (session, live, held, messages) = (None, false, None, VecDeque::new());
             let nonsense = Nonsense::default();
             let peer =
                 Peer { association, address, crossings, session, live, held, messages, impaired, nonsense, name };
-            peers.insert(index, peer);
+            peers.insert(host, peer);
         }
         socket.connect(&peers.values().map(|p| p.address).collect::<Vec<_>>())?;
         Ok(Trunks {
             socket,
             peers,
-            me: member.host as u16,
+            me: member.host,
             origin,
             slots: cluster.boundary_slots.unwrap_or(SLOTS_DEFAULT).max(ROUTER_SLOTS),
             batch: Vec::new(),
@@ -231,7 +231,7 @@ impl Trunks {
     }
 
     /// Sends a message to the daemon of a host.
-    pub(super) fn tell(&mut self, host: u16, message: &[u8]) {
+    pub(super) fn tell(&mut self, host: HostId, message: &[u8]) {
         if let Some(peer) = self.peers.get_mut(&host) {
             peer.messages.push_back(message.to_vec());
             peer.send_messages();
@@ -239,7 +239,7 @@ impl Trunks {
     }
 
     /// Changes what befalls the trunk to a host, or those to all but `except`.
-    pub(super) fn impair(&mut self, host: Option<u16>, except: Option<u16>, change: impair::Change) {
+    pub(super) fn impair(&mut self, host: Option<HostId>, except: Option<HostId>, change: impair::Change) {
         for (to, peer) in self.peers.iter_mut() {
             if host.is_some_and(|only| only != *to) || except == Some(*to) {
                 continue;
@@ -247,7 +247,7 @@ impl Trunks {
             peer.impaired.change(change);
             if let Some(what) = change.what {
                 // Trunks that fare the same shall not do so at the same moment.
-                let seed = what.seed ^ ((self.me as u64) << 16 | *to as u64) << 32;
+                let seed = what.seed ^ (u64::from(self.me.number()) << 16 | u64::from(to.number())) << 32;
                 peer.association.impair(angara_trunk::Impairment { seed, ..what });
             }
         }
@@ -267,7 +267,7 @@ impl Trunks {
     }
 
     /// The network has recovered: `live` trunks carry links, if their sessions still are those.
-    pub(super) fn recovered(&mut self, live: &BTreeMap<u16, u32>) {
+    pub(super) fn recovered(&mut self, live: &BTreeMap<HostId, u32>) {
         for (host, peer) in &mut self.peers {
             peer.live = peer.session.is_some() && live.get(host).copied() == peer.session;
             for c in &mut peer.crossings {
@@ -278,7 +278,7 @@ impl Trunks {
 
     /// Figures of every trunk.
     pub(super) fn figures(&self) -> Vec<TrunkFigures> {
-        let figures = |(&host, p): (&u16, &Peer)| TrunkFigures {
+        let figures = |(&host, p): (&HostId, &Peer)| TrunkFigures {
             host,
             up: p.association.is_up(),
             address: p.address,
@@ -394,10 +394,10 @@ impl Trunks {
     }
 
     fn receive(&mut self, now: Duration) {
-        let (peers, me, strangers) = (&mut self.peers, self.me, &mut self.strangers);
+        let (peers, me, strangers) = (&mut self.peers, self.me.number(), &mut self.strangers);
         let mut take = |datagram: &mut [u8]| {
             let claimed = angara_trunk::hosts(datagram).filter(|(_, to)| *to == me);
-            match claimed.and_then(|(from, _)| peers.get_mut(&from)) {
+            match claimed.and_then(|(from, _)| peers.get_mut(&HostId::new(from))) {
                 Some(peer) if peer.impaired.cut => {}
                 // What it refuses, it counts by cause.
                 Some(peer) => drop(peer.association.handle_datagram(now, datagram)),
@@ -593,7 +593,7 @@ impl Trunks {
         self.origin = if by < 0 { self.origin + step } else { self.origin - step };
     }
 
-    pub(super) fn live_session(&self, host: u16) -> Option<u32> {
+    pub(super) fn live_session(&self, host: HostId) -> Option<u32> {
         self.peers.get(&host).filter(|peer| peer.live).and_then(|peer| peer.session)
     }
 }

@@ -4,6 +4,7 @@ use super::recovery::Stage;
 use super::{Host, World};
 use crate::hosts::agreement::Agreed;
 use crate::simulation::node::Node;
+use angara_cluster::HostId;
 
 impl World {
     /// What must hold at every moment.
@@ -23,7 +24,8 @@ impl World {
         if !changed {
             return Ok(());
         }
-        let nodes = || self.hosts.iter().enumerate().filter_map(|(i, h)| Some((i as u16, h.node.as_ref()?)));
+        let nodes =
+            || self.hosts.iter().enumerate().filter_map(|(i, h)| Some((HostId::new(i as u16), h.node.as_ref()?)));
         for (a, x) in nodes() {
             for (b, y) in nodes().filter(|(b, _)| a < *b) {
                 self.check_pair((a, x), (b, y)).map_err(|why| format!("h{a} and h{b}: {why}\n{}", self.describe()))?;
@@ -33,9 +35,9 @@ impl World {
     }
 
     /// Two hosts that know each other as members of one change have agreed on the same, and have the same routes.
-    pub(super) fn check_pair(&self, (a, x): (u16, &Node), (b, y): (u16, &Node)) -> Result<(), String> {
+    pub(super) fn check_pair(&self, (a, x): (HostId, &Node), (b, y): (HostId, &Node)) -> Result<(), String> {
         let (one, two) = (x.daemon.agreement.agreed.borrow(), y.daemon.agreement.agreed.borrow());
-        let knows = |agreed: &Agreed, host: u16, node: &Node| {
+        let knows = |agreed: &Agreed, host: HostId, node: &Node| {
             let life = node.daemon.messages.as_ref().map(|s| s.group()[&host]);
             agreed.members.get(&host).copied() == life
         };
