@@ -12,7 +12,7 @@ use std::fmt;
 pub type Tick = u64;
 
 /// A job's slot in the network; names its barrier group and its counters.
-pub type JobId = u16;
+pub type JobSlot = u16;
 
 /// Most jobs open at once.
 pub const JOBS_MAX: usize = 1024;
@@ -50,22 +50,22 @@ impl Link {
 pub enum JobError {
     /// Slot number too large.
     #[error("job slot {0} is beyond the {JOBS_MAX} this network keeps")]
-    Slot(JobId),
+    Slot(JobSlot),
     /// Slot taken.
     #[error("job slot {0} is open already; close it first")]
-    Open(JobId),
+    Open(JobSlot),
     /// Port taken by another job.
     #[error("endpoint {} of node {} belongs to job {} already", .0.endpoint, .0.node, .1)]
-    Port(Port, JobId),
+    Port(Port, JobSlot),
     /// Port that does not exist.
     #[error("endpoint {} of node {} does not exist", .0.endpoint, .0.node)]
     NoPort(Port),
     /// No such job.
     #[error("job slot {0} is not open")]
-    NotOpen(JobId),
+    NotOpen(JobSlot),
     /// Barriers of another kind may be under way.
     #[error("job {0} has used its barrier; choose the kind before the first one")]
-    BarrierUsed(JobId),
+    BarrierUsed(JobSlot),
     /// The same port twice, or no port at all.
     #[error("a job needs at least one port and every port once")]
     Ports,
@@ -258,7 +258,7 @@ pub enum Effect {
         /// Owner of the memory.
         at: Port,
         /// Its job.
-        job: JobId,
+        job: JobSlot,
         /// First byte.
         place: Place,
         /// The bytes; see [`crate::Fabric::payload`].
@@ -274,7 +274,7 @@ pub enum Effect {
         /// Owner of the memory.
         at: Port,
         /// Its job.
-        job: JobId,
+        job: JobSlot,
         /// First byte.
         place: Place,
         /// Bytes.
@@ -290,7 +290,7 @@ pub enum Effect {
         /// Owner of the memory.
         at: Port,
         /// Its job.
-        job: JobId,
+        job: JobSlot,
         /// The word.
         place: Place,
         /// What to do.
@@ -312,7 +312,7 @@ pub enum Effect {
         /// Participant.
         at: Port,
         /// Its job.
-        job: JobId,
+        job: JobSlot,
         /// TreeId.
         tree: u8,
         /// First byte.
@@ -332,7 +332,7 @@ pub enum Effect {
         /// Participant.
         at: Port,
         /// Its job.
-        job: JobId,
+        job: JobSlot,
         /// TreeId.
         tree: u8,
         /// Reductions finished in sequence on this tree since it was loaded.
@@ -345,7 +345,7 @@ pub enum Effect {
         /// The port concerned: the injector of a lost packet, a participant of a tree.
         at: Port,
         /// Its job.
-        job: JobId,
+        job: JobSlot,
         /// What happened.
         what: NetError,
         /// When.
@@ -507,7 +507,7 @@ pub struct Completion {
     /// The port that posted it.
     pub from: Port,
     /// Its job.
-    pub job: JobId,
+    pub job: JobSlot,
     /// The tag given to [`crate::Fabric::inject`].
     pub tag: u64,
     /// What was reached.

@@ -1,7 +1,7 @@
 //! Operations between being posted and being reported.
 
 use crate::routes::NONE;
-use crate::types::{JobId, Op, Port, Source, Tick};
+use crate::types::{JobSlot, Op, Port, Source, Tick};
 use angara_abi::account::Class;
 use angara_abi::desc::{AmoOp, Place};
 use angara_abi::packet::{ReduceElem, ReduceOp, Vc};
@@ -58,7 +58,7 @@ pub(crate) enum Doing {
 pub(crate) struct OpRecord {
     pub(crate) doing: Doing,
     pub(crate) port: u32,
-    pub(crate) job: JobId,
+    pub(crate) job: JobSlot,
     pub(crate) class: Class,
     pub(crate) tag: u64,
     pub(crate) issue: Tick,
@@ -81,7 +81,7 @@ pub(crate) struct OpRecord {
 }
 
 impl OpRecord {
-    pub(crate) fn new(port: u32, job: JobId, class: Class, tag: u64, issue: Tick) -> OpRecord {
+    pub(crate) fn new(port: u32, job: JobSlot, class: Class, tag: u64, issue: Tick) -> OpRecord {
         OpRecord {
             doing: Doing::Fence,
             port,
@@ -197,7 +197,7 @@ impl Ops {
         self.answered.get(port as usize).copied().unwrap_or(0)
     }
     /// Live operations of a job.
-    pub(crate) fn of_job(&self, job: JobId) -> Vec<u32> {
+    pub(crate) fn of_job(&self, job: JobSlot) -> Vec<u32> {
         (0..self.slots.len() as u32).filter(|i| self[*i].live && self[*i].job == job).collect()
     }
 }

@@ -1,14 +1,14 @@
 //! Injection and ejection channels.
 
 use crate::barrier::BarrierFamily;
-use crate::types::{JobId, Port, Tick};
+use crate::types::{JobSlot, Port, Tick};
 use std::collections::VecDeque;
 
 /// An open injection/ejection channel.
 #[derive(Debug)]
 pub(crate) struct PortState {
     pub(crate) port: Port,
-    pub(crate) job: JobId,
+    pub(crate) job: JobSlot,
     /// Posted operations that are not all packets yet.
     pub(crate) ops: VecDeque<u32>,
     /// Packets in order, some still waiting for memory.
@@ -35,7 +35,7 @@ pub(crate) struct PortState {
 }
 
 impl PortState {
-    pub(crate) fn new(port: Port, job: JobId) -> PortState {
+    pub(crate) fn new(port: Port, job: JobSlot) -> PortState {
         PortState {
             port,
             job,

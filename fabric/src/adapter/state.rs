@@ -23,7 +23,7 @@ pub(crate) struct Adapters {
     /// Some job's barriers count packets.
     pub(crate) counting: bool,
     /// Packets sent since the last barrier that counts them.
-    sent: BTreeMap<(JobId, NodeId), Sent>,
+    sent: BTreeMap<(JobSlot, NodeId), Sent>,
     /// Effects waiting for memory to be supplied.
     pub(crate) waiting: usize,
     pub(crate) effects: VecDeque<Effect>,
@@ -63,7 +63,7 @@ impl Adapters {
         (index != NONE).then_some(index as usize)
     }
 
-    pub(crate) fn open_port(&mut self, port: Port, job: JobId) {
+    pub(crate) fn open_port(&mut self, port: Port, job: JobSlot) {
         let state = PortState::new(port, job);
         let index = match self.free_ports.pop() {
             Some(i) => {
@@ -94,14 +94,14 @@ impl Adapters {
     }
 
     /// The count of packets a node has sent to another since its last barrier.
-    pub(crate) fn sent_to(&mut self, job: JobId, node: NodeId, to: NodeId) -> &mut u32 {
+    pub(crate) fn sent_to(&mut self, job: JobSlot, node: NodeId, to: NodeId) -> &mut u32 {
         self.sent.entry((job, node)).or_default().entry(to).or_default()
     }
     /// Takes the counts of a node.
-    pub(crate) fn take_sent(&mut self, job: JobId, node: NodeId) -> Sent {
+    pub(crate) fn take_sent(&mut self, job: JobSlot, node: NodeId) -> Sent {
         self.sent.remove(&(job, node)).unwrap_or_default()
     }
-    pub(crate) fn forget_sent(&mut self, job: JobId) {
+    pub(crate) fn forget_sent(&mut self, job: JobSlot) {
         self.sent.retain(|(j, _), _| *j != job);
     }
 

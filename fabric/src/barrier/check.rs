@@ -49,12 +49,12 @@ pub(crate) fn stamp_of(p: &Packet) -> u16 {
 
 impl Barriers {
     /// What the model saw of the job's barriers; see [`BarrierCheck`].
-    pub(crate) fn barrier_check(&self, job: JobId) -> BarrierCheck {
+    pub(crate) fn barrier_check(&self, job: JobSlot) -> BarrierCheck {
         self.job(job).map_or_else(BarrierCheck::default, |j| j.group.check)
     }
 
     /// All ports of a node are in the barrier.
-    pub(super) fn check_entry(&mut self, job: JobId, node: NodeId) {
+    pub(super) fn check_entry(&mut self, job: JobSlot, node: NodeId) {
         let Some(number) = self.member(job, node).map(|m| m.left) else { return };
         if let Some(j) = self.jobs[job as usize].as_mut() {
             j.group.entered[(number % 4) as usize] += 1;
@@ -65,7 +65,7 @@ impl Barriers {
     pub(super) fn check_exit(
         &mut self,
         host: &mut Adapters,
-        job: JobId,
+        job: JobSlot,
         node: NodeId,
         ports: &[(u32, u32)],
         full: bool,
@@ -113,7 +113,7 @@ impl Barriers {
         }
     }
 
-    fn barrier_error(&mut self, host: &mut Adapters, job: JobId, node: NodeId, what: NetError) {
+    fn barrier_error(&mut self, host: &mut Adapters, job: JobSlot, node: NodeId, what: NetError) {
         let at = Port { node, endpoint: self.first_endpoint(job, node) };
         host.effect(Effect::Error { at, job, what, time: host.chip.now });
     }

@@ -5,7 +5,7 @@ use super::state::Barriers;
 use super::state::Member;
 use crate::adapter::Adapters;
 use crate::routes::{DIRS, NONE};
-use crate::types::JobId;
+use crate::types::JobSlot;
 use angara_abi::torus::{Coords, NodeId, Shape};
 
 /// Above this many nodes of a job (and for jobs that fill the network) the group is every node.
@@ -15,7 +15,7 @@ const LONGEST_EXACT: usize = 2048;
 
 impl Barriers {
     /// Computes K and the transit nodes if a route change or a new job made that necessary.
-    pub(crate) fn prepare_group(&mut self, host: &mut Adapters, job: JobId) {
+    pub(crate) fn prepare_group(&mut self, host: &mut Adapters, job: JobSlot) {
         let Some(j) = self.jobs.get_mut(job as usize).and_then(Option::as_mut) else { return };
         if j.group.phases.is_some() {
             return;

@@ -66,7 +66,7 @@ pub(super) fn tree_parents(routes: &Routes, nodes: &[NodeId], middle: usize) -> 
 
 impl Barriers {
     /// Works out who talks to whom for the present routes.
-    pub(super) fn prepare_messages(&mut self, host: &mut Adapters, job: JobId) {
+    pub(super) fn prepare_messages(&mut self, host: &mut Adapters, job: JobSlot) {
         let Some(j) = self.job(job) else { return };
         let nodes = j.nodes.clone();
         let middle = middle(&host.chip.net.shape, &nodes);
@@ -91,7 +91,7 @@ impl Barriers {
     }
 
     /// The host's word goes to the adapter, behind what it has posted.
-    pub(super) fn barrier_announce(&mut self, host: &mut Adapters, job: JobId, node: NodeId) {
+    pub(super) fn barrier_announce(&mut self, host: &mut Adapters, job: JobSlot, node: NodeId) {
         let at = host.chip.now.max(host.chip.inject_busy[node as usize]) + host.chip.params.inject_ps;
         let Some(m) = self.member(job, node) else { return };
         if m.second {
@@ -114,7 +114,7 @@ impl Barriers {
     }
 
     /// A node that had left a barrier takes part in it again, after a route change.
-    pub(super) fn barrier_rerun(&mut self, host: &mut Adapters, job: JobId, node: NodeId) {
+    pub(super) fn barrier_rerun(&mut self, host: &mut Adapters, job: JobSlot, node: NodeId) {
         if self.barrier_family(job) == BarrierFamily::Multiphase {
             return; // starts with the first special
         }
@@ -124,7 +124,7 @@ impl Barriers {
     }
 
     /// Goes as far in the exchange as the messages here allow. `packet`: a packet has come, not a message.
-    pub(super) fn barrier_talk(&mut self, host: &mut Adapters, job: JobId, node: NodeId, packet: bool) {
+    pub(super) fn barrier_talk(&mut self, host: &mut Adapters, job: JobSlot, node: NodeId, packet: bool) {
         loop {
             let Some(group) = self.job(job).map(|j| &j.group) else { return };
             let (family, size) = (group.family, group.members.len() as u32);
@@ -148,14 +148,14 @@ impl Barriers {
         }
     }
 
-    fn heard(&self, job: JobId, me: u32) -> Heard {
+    fn heard(&self, job: JobSlot, me: u32) -> Heard {
         self.job(job).map_or_else(Heard::default, |j| {
             let m = &j.group.members[me as usize];
             m.heard[m.odd() as usize]
         })
     }
 
-    fn talk_tree(&mut self, host: &mut Adapters, job: JobId, me: u32, step: u8) -> Option<u8> {
+    fn talk_tree(&mut self, host: &mut Adapters, job: JobSlot, me: u32, step: u8) -> Option<u8> {
         let heard = self.heard(job, me);
         let tree = &self.job(job)?.group.tree;
         let (up, children) = (tree.up[me as usize], tree.children(me).len() as u32);
@@ -175,7 +175,7 @@ impl Barriers {
     }
 
     /// Steps: 0 waits for the extra rank, 1 + r has sent round r, [`EXTRA`] waits for its release.
-    fn talk_hypercube(&mut self, host: &mut Adapters, job: JobId, me: u32, step: u8, size: u32) -> Option<u8> {
+    fn talk_hypercube(&mut self, host: &mut Adapters, job: JobSlot, me: u32, step: u8, size: u32) -> Option<u8> {
         let heard = self.heard(job, me);
         let half = 1 << size.ilog2();
         let extra = me + half < size;
@@ -203,7 +203,7 @@ impl Barriers {
     }
 
     /// All-to-all and counting.
-    fn talk_all(&mut self, host: &mut Adapters, job: JobId, me: u32, step: u8, size: u32) -> Option<u8> {
+    fn talk_all(&mut self, host: &mut Adapters, job: JobSlot, me: u32, step: u8, size: u32) -> Option<u8> {
         let heard = self.heard(job, me);
         let j = self.job(job)?;
         let (m, family) = (&j.group.members[me as usize], j.group.family);
@@ -234,20 +234,20 @@ impl Barriers {
         }
     }
 
-    fn begin_bulk(&mut self, host: &mut Adapters, job: JobId, me: u32, word: Word, all: bool, channels: u8) {
+    fn begin_bulk(&mut self, host: &mut Adapters, job: JobSlot, me: u32, word: Word, all: bool, channels: u8) {
         if let Some(j) = self.jobs[job as usize].as_mut() {
             j.group.members[me as usize].bulk = Some(Bulk { word, all, next: 0, channels, sent: 0 });
         }
         self.bulk_next(host, job, me);
     }
 
-    fn bulk_done(&self, job: JobId, me: u32) -> bool {
+    fn bulk_done(&self, job: JobSlot, me: u32) -> bool {
         self.job(job).is_none_or(|j| j.group.members[me as usize].bulk.is_none())
     }
 
     /// Writes the next message of a bulk; the one after it follows when this one is at the front of
     /// its injection queue, so that a node holds few of them.
-    fn bulk_next(&mut self, host: &mut Adapters, job: JobId, me: u32) {
+    fn bulk_next(&mut self, host: &mut Adapters, job: JobSlot, me: u32) {
         let shape = host.chip.net.shape;
         let Some(j) = self.jobs[job as usize].as_mut() else { return };
         let group = &mut j.group;
@@ -287,7 +287,7 @@ impl Barriers {
     }
 
     /// Sends one message from member to member.
-    fn say(&mut self, host: &mut Adapters, job: JobId, (me, to): (u32, u32), word: Word, number: u64, vc: u8) {
+    fn say(&mut self, host: &mut Adapters, job: JobSlot, (me, to): (u32, u32), word: Word, number: u64, vc: u8) {
         let Some(j) = self.jobs[job as usize].as_mut() else { return };
         let (node, target) = (j.group.nodes[me as usize], j.group.nodes[to as usize]);
         let counting = j.group.family == BarrierFamily::Counting;
@@ -354,7 +354,7 @@ impl Barriers {
     }
 
     /// A packet for another part of the network has been given up here: its target is not to wait for it.
-    fn count_unsent(&mut self, host: &mut Adapters, job: JobId, node: NodeId, to: NodeId) {
+    fn count_unsent(&mut self, host: &mut Adapters, job: JobSlot, node: NodeId, to: NodeId) {
         let Some(m) = self.member(job, node) else { return };
         let count = if m.told { m.said.get_mut(&to) } else { Some(host.sent_to(job, node, to)) };
         if let Some(count) = count {

@@ -26,7 +26,7 @@ use angara_abi::torus::NodeId;
 
 impl Barriers {
     /// Sends markers through the injection queues.
-    pub(super) fn barrier_flush(&mut self, host: &mut Adapters, job: JobId, node: NodeId) {
+    pub(super) fn barrier_flush(&mut self, host: &mut Adapters, job: JobSlot, node: NodeId) {
         let Some(m) = self.member(job, node) else { return };
         if m.ports == 0 {
             m.stage = Stage::Phase(0);
@@ -72,7 +72,7 @@ impl Barriers {
         None
     }
 
-    fn barrier_marker(&mut self, host: &mut Adapters, job: JobId, node: NodeId) {
+    fn barrier_marker(&mut self, host: &mut Adapters, job: JobSlot, node: NodeId) {
         let Some(m) = self.member(job, node) else { return };
         if let Stage::Flush(left) = m.stage {
             m.stage = Stage::Flush(left - 1);
@@ -115,7 +115,7 @@ impl Barriers {
     }
 
     /// Sends this phase's specials, or goes straight on if there are no phases.
-    pub(super) fn barrier_send(&mut self, host: &mut Adapters, job: JobId, node: NodeId) {
+    pub(super) fn barrier_send(&mut self, host: &mut Adapters, job: JobSlot, node: NodeId) {
         self.prepare_group(host, job);
         let change = host.chip.route_change;
         let phases = self.phases_of(job);
@@ -134,12 +134,12 @@ impl Barriers {
         self.phase_check(host, job, node);
     }
 
-    pub(super) fn phases_of(&self, job: JobId) -> u32 {
+    pub(super) fn phases_of(&self, job: JobSlot) -> u32 {
         self.job(job).map_or(0, |j| j.group.phases.unwrap_or(0).saturating_sub(j.group.short_by))
     }
 
     /// Goes on to the next phase if every neighbour's specials are here.
-    fn phase_check(&mut self, host: &mut Adapters, job: JobId, node: NodeId) {
+    fn phase_check(&mut self, host: &mut Adapters, job: JobSlot, node: NodeId) {
         let Some(m) = self.member(job, node) else { return };
         let Stage::Phase(phase) = m.stage else { return };
         let (dirs, got) = (m.dirs, &mut m.got[(m.done % 2) as usize]);
@@ -159,7 +159,7 @@ impl Barriers {
     ///
     /// Between the halves of a full barrier requests are executed and answers let into the network. A node
     /// at whose host nothing is left to arrive, to be answered or to be injected goes straight on.
-    pub(super) fn barrier_half_done(&mut self, host: &mut Adapters, job: JobId, node: NodeId) {
+    pub(super) fn barrier_half_done(&mut self, host: &mut Adapters, job: JobSlot, node: NodeId) {
         let ejected = host.chip.routers.out_busy(node, OUT_EJECT) + host.chip.params.eject_ps;
         let at = ejected.max(host.chip.now + host.chip.params.eject_ps);
         let quiet = ejected <= host.chip.now && (0..DATA_VCS).all(|vc| host.chip.front(node, Q_INJECT + vc) == NONE);

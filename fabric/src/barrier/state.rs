@@ -4,7 +4,7 @@ use super::check::BarrierCheck;
 use super::family::BarrierFamily;
 use crate::chip::layout::DATA_VCS;
 use crate::routes::{DIRS, NONE};
-use crate::types::{JobId, Port, Tick};
+use crate::types::{JobSlot, Port, Tick};
 use angara_abi::torus::NodeId;
 use std::collections::BTreeMap;
 
@@ -231,27 +231,27 @@ pub(crate) struct Barriers {
 impl Barriers {
     /// An open job.
     #[inline]
-    pub(crate) fn job(&self, job: JobId) -> Option<&Job> {
+    pub(crate) fn job(&self, job: JobSlot) -> Option<&Job> {
         self.jobs.get(job as usize)?.as_ref()
     }
     /// Job slots used so far.
-    pub(crate) fn slots(&self) -> JobId {
-        self.jobs.len() as JobId
+    pub(crate) fn slots(&self) -> JobSlot {
+        self.jobs.len() as JobSlot
     }
-    pub(crate) fn open(&mut self, job: JobId, open: Job) {
+    pub(crate) fn open(&mut self, job: JobSlot, open: Job) {
         if self.jobs.len() <= job as usize {
             self.jobs.resize_with(job as usize + 1, || None);
         }
         self.jobs[job as usize] = Some(open);
     }
-    pub(crate) fn close(&mut self, job: JobId) -> Option<Job> {
+    pub(crate) fn close(&mut self, job: JobSlot) -> Option<Job> {
         self.jobs.get_mut(job as usize)?.take()
     }
     /// Whether some job's barriers count packets.
     pub(crate) fn counting(&self) -> bool {
         self.jobs.iter().flatten().any(|j| j.group.family == BarrierFamily::Counting)
     }
-    pub(super) fn member(&mut self, job: JobId, node: NodeId) -> Option<&mut Member> {
+    pub(super) fn member(&mut self, job: JobSlot, node: NodeId) -> Option<&mut Member> {
         let group = &mut self.jobs.get_mut(job as usize)?.as_mut()?.group;
         let index = *group.index.get(node as usize)?;
         group.members.get_mut(index as usize)

@@ -10,7 +10,7 @@ use angara_abi::torus::NodeId;
 
 impl Barriers {
     /// The longest route in use between nodes of the job: K of its barriers. 0 for one node.
-    pub(crate) fn longest_route(&mut self, host: &mut Adapters, job: JobId) -> u32 {
+    pub(crate) fn longest_route(&mut self, host: &mut Adapters, job: JobSlot) -> u32 {
         self.prepare_group(host, job);
         self.job(job).and_then(|j| j.group.phases).unwrap_or(0)
     }
@@ -19,7 +19,7 @@ impl Barriers {
     pub(crate) fn set_barrier_family(
         &mut self,
         host: &mut Adapters,
-        job: JobId,
+        job: JobSlot,
         family: BarrierFamily,
     ) -> Result<(), JobError> {
         let Some(j) = self.jobs.get_mut(job as usize).and_then(Option::as_mut) else {
@@ -41,13 +41,13 @@ impl Barriers {
     }
 
     /// How the job's barriers are done.
-    pub(crate) fn barrier_family(&self, job: JobId) -> BarrierFamily {
+    pub(crate) fn barrier_family(&self, job: JobSlot) -> BarrierFamily {
         self.job(job).map_or_else(BarrierFamily::default, |j| j.group.family)
     }
 
     /// Leaves `phases` phases out of each half of the job's multiphase barriers, so that one
     /// may end too early: to show that K are needed, and that the model notices.
-    pub(crate) fn shorten_barrier(&mut self, job: JobId, phases: u32) {
+    pub(crate) fn shorten_barrier(&mut self, job: JobSlot, phases: u32) {
         if let Some(j) = self.jobs.get_mut(job as usize).and_then(Option::as_mut) {
             j.group.short_by = phases;
         }
@@ -99,7 +99,7 @@ impl Barriers {
         self.barrier_try_start(host, job, at.node);
     }
 
-    pub(super) fn barrier_try_start(&mut self, host: &mut Adapters, job: JobId, node: NodeId) {
+    pub(super) fn barrier_try_start(&mut self, host: &mut Adapters, job: JobSlot, node: NodeId) {
         let Some(m) = self.member(job, node) else { return };
         if m.stage == Stage::Idle && !m.rerun && m.ports > 0 && m.waiting.len() as u32 == m.ports {
             m.second = false;
@@ -109,21 +109,21 @@ impl Barriers {
     }
 
     /// Begins a half of the barrier.
-    pub(super) fn barrier_begin(&mut self, host: &mut Adapters, job: JobId, node: NodeId) {
+    pub(super) fn barrier_begin(&mut self, host: &mut Adapters, job: JobSlot, node: NodeId) {
         match self.barrier_family(job) {
             BarrierFamily::Multiphase => self.barrier_flush(host, job, node),
             _ => self.barrier_announce(host, job, node),
         }
     }
 
-    pub(super) fn barrier_wake(&mut self, host: &mut Adapters, job: JobId, node: NodeId, at: Tick) {
+    pub(super) fn barrier_wake(&mut self, host: &mut Adapters, job: JobSlot, node: NodeId, at: Tick) {
         let Some(m) = self.member(job, node) else { return };
         m.due = at;
         host.chip.events.push(at, Kind::Phase, node, job as u32);
     }
 
     /// [`Kind::Phase`]: the next phase, the end of a half, or the end of settling.
-    pub(crate) fn on_phase(&mut self, host: &mut Adapters, node: NodeId, job: JobId) {
+    pub(crate) fn on_phase(&mut self, host: &mut Adapters, node: NodeId, job: JobSlot) {
         let now = host.chip.now;
         let Some(group) = self.job(job).map(|j| &j.group) else { return };
         let (phases, two_halves) = (self.phases_of(job), group.family.two_halves());
@@ -149,7 +149,7 @@ impl Barriers {
     }
 
     /// The second half starts once no ejected request is unanswered.
-    pub(super) fn barrier_serviced(&mut self, host: &mut Adapters, job: JobId, node: NodeId) {
+    pub(super) fn barrier_serviced(&mut self, host: &mut Adapters, job: JobSlot, node: NodeId) {
         let Some(m) = self.member(job, node) else { return };
         if m.stage == Stage::Service && m.service == 0 {
             m.second = true;
@@ -157,7 +157,7 @@ impl Barriers {
         }
     }
 
-    pub(super) fn barrier_leave(&mut self, host: &mut Adapters, job: JobId, node: NodeId) {
+    pub(super) fn barrier_leave(&mut self, host: &mut Adapters, job: JobSlot, node: NodeId) {
         let Some(m) = self.member(job, node) else { return };
         m.stage = Stage::Idle;
         m.heard[(m.done % 2) as usize] = Heard::default();
@@ -178,7 +178,7 @@ impl Barriers {
     }
 
     /// The ports of a node leave the barrier.
-    pub(super) fn barrier_release(&mut self, host: &mut Adapters, job: JobId, node: NodeId) {
+    pub(super) fn barrier_release(&mut self, host: &mut Adapters, job: JobSlot, node: NodeId) {
         let Some(m) = self.member(job, node) else { return };
         if m.ports == 0 {
             m.left += 1;
@@ -217,13 +217,13 @@ impl Barriers {
     }
 
     /// Lowest endpoint of the job at a node, to address an error to.
-    pub(super) fn first_endpoint(&self, job: JobId, node: NodeId) -> u16 {
+    pub(super) fn first_endpoint(&self, job: JobSlot, node: NodeId) -> u16 {
         let at_node = |p: &&Port| p.node == node;
         self.job(job).and_then(|j| j.ports.iter().filter(at_node).min()).map_or(0, |p| p.endpoint)
     }
 
     /// The least number of barriers that a node of the job that is modelled here has left.
-    pub(crate) fn barriers_left(&self, host: &Adapters, job: JobId) -> Option<u64> {
+    pub(crate) fn barriers_left(&self, host: &Adapters, job: JobSlot) -> Option<u64> {
         let group = &self.job(job)?.group;
         let here = |(m, node): &(&Member, &NodeId)| m.ports > 0 && host.chip.owned[**node as usize];
         group.members.iter().zip(&group.nodes).filter(here).map(|(m, _)| m.done + u64::from(m.rerun)).min()
@@ -232,7 +232,7 @@ impl Barriers {
     /// After a route change: forget groups and specials, start the phases of unfinished barriers
     /// again. Specials in the network carry the number of an earlier one and are ignored. `least` says what
     /// [`Barriers::barriers_left`] is over all parts of a split network.
-    pub(crate) fn barriers_restart(&mut self, host: &mut Adapters, least: impl Fn(JobId) -> Option<u64>) {
+    pub(crate) fn barriers_restart(&mut self, host: &mut Adapters, least: impl Fn(JobSlot) -> Option<u64>) {
         for job in 0..self.jobs.len() as u16 {
             let barrier = least(job).or_else(|| self.barriers_left(host, job)).unwrap_or(0);
             let Some(j) = self.jobs[job as usize].as_mut() else { continue };
@@ -262,7 +262,7 @@ impl Barriers {
     }
 
     /// Fails the ports waiting at `node` if the job's nodes cannot all reach each other any more.
-    pub(super) fn barrier_fail_if_cut(&mut self, host: &mut Adapters, job: JobId, node: NodeId) {
+    pub(super) fn barrier_fail_if_cut(&mut self, host: &mut Adapters, job: JobSlot, node: NodeId) {
         let Some((a, b)) = self.job(job).and_then(|j| j.group.cut) else { return };
         let blame = host.chip.routes.blame(a, b);
         let Some(m) = self.member(job, node) else { return };

@@ -5,7 +5,7 @@ use super::layout::UP;
 use super::state::Chip;
 use crate::packet::{Detail, Frame, Meta, encode, flag};
 use crate::routes::{NONE, link_index};
-use crate::types::{JobId, Link, Tick};
+use crate::types::{JobSlot, Link, Tick};
 use angara_abi::FLIT_BYTES;
 use angara_abi::packet::{PacketType, Vc};
 use angara_abi::torus::NodeId;
@@ -80,7 +80,7 @@ impl Chip {
 
     /// Tells the source of a stream of packets ejected; together with the last such word if nothing has gone
     /// over the link since.
-    pub(crate) fn send_gone(&mut self, link: u32, job: JobId, generation: u16, (from, to, vc): Ends, count: u16) {
+    pub(crate) fn send_gone(&mut self, link: u32, job: JobSlot, generation: u16, (from, to, vc): Ends, count: u16) {
         if link == NONE {
             return; // cut off: the next ledger says it
         }

@@ -11,7 +11,7 @@
 
 use crate::packet::{Frame, NO_QUEUE, Packets, RETAINED};
 use crate::routes::NONE;
-use crate::types::{JobId, Tick};
+use crate::types::{JobSlot, Tick};
 use angara_abi::torus::NodeId;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -86,13 +86,13 @@ impl Edge {
         self.arrived.clear();
     }
     /// How often the slot had been opened before the present job.
-    pub(crate) fn generation(&self, job: JobId) -> u16 {
+    pub(crate) fn generation(&self, job: JobSlot) -> u16 {
         self.generations.get(job as usize).copied().unwrap_or(0)
     }
-    pub(crate) fn is_open(&self, job: JobId) -> bool {
+    pub(crate) fn is_open(&self, job: JobSlot) -> bool {
         self.retained.get(job as usize).is_some_and(Option::is_some)
     }
-    pub(crate) fn open_job(&mut self, job: JobId, generation: u16) {
+    pub(crate) fn open_job(&mut self, job: JobSlot, generation: u16) {
         let job = job as usize;
         if self.generations.len() <= job {
             self.generations.resize(job + 1, 0);
@@ -101,14 +101,14 @@ impl Edge {
         (self.generations[job], self.retained[job]) = (generation, Some(Streams::default()));
     }
     /// The packets it retained must have been taken.
-    pub(crate) fn close_job(&mut self, job: JobId) {
+    pub(crate) fn close_job(&mut self, job: JobSlot) {
         if let Some(streams) = self.retained.get_mut(job as usize) {
             *streams = None;
         }
     }
     /// The streams of an open job.
     #[inline]
-    pub(crate) fn streams(&mut self, job: JobId) -> Option<&mut Streams<Retained>> {
+    pub(crate) fn streams(&mut self, job: JobSlot) -> Option<&mut Streams<Retained>> {
         self.retained.get_mut(job as usize).and_then(Option::as_mut)
     }
     /// What is to be given to a boundary link.
@@ -130,7 +130,7 @@ impl Edge {
         true
     }
     /// Takes the first packet retained of a stream: its target has ejected it.
-    pub(crate) fn forget(&mut self, packets: &mut Packets, job: JobId, stream: Ends, nodes: usize) -> Option<u32> {
+    pub(crate) fn forget(&mut self, packets: &mut Packets, job: JobSlot, stream: Ends, nodes: usize) -> Option<u32> {
         let retained = self.streams(job)?.at(stream, nodes);
         let h = retained.first;
         if h == NONE {
@@ -143,7 +143,7 @@ impl Edge {
         Some(h)
     }
     /// Takes the packets retained of all streams of a job out of their lists.
-    pub(crate) fn take(&mut self, packets: &mut Packets, job: JobId) -> Vec<u32> {
+    pub(crate) fn take(&mut self, packets: &mut Packets, job: JobSlot) -> Vec<u32> {
         let mut all = Vec::new();
         let Some(streams) = self.streams(job) else { return all };
         for (_, retained) in &mut streams.list {

@@ -1,10 +1,10 @@
 //! How far trees have got.
 
 use super::tree::TreeRows;
-use crate::types::JobId;
+use crate::types::JobSlot;
 
 /// A job and how often its slot had been opened before.
-pub(crate) type JobName = (JobId, u16);
+pub(crate) type JobName = (JobSlot, u16);
 
 /// Least and greatest of something.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -2,7 +2,7 @@
 
 use super::reducer::Slot;
 use super::tree::{TreeRow, TreeRows};
-use crate::types::{JobId, Port, Tick};
+use crate::types::{JobSlot, Port, Tick};
 use angara_abi::TREES;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -53,7 +53,7 @@ impl Member {
 /// A loaded tree.
 #[derive(Debug)]
 pub(super) struct Tree {
-    pub(super) job: JobId,
+    pub(super) job: JobSlot,
     pub(super) rows: TreeRows,
     pub(super) members: BTreeMap<u32, Member>,
 }

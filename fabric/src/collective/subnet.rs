@@ -24,7 +24,7 @@ impl Trees {
         &mut self,
         host: &mut Adapters,
         tree: u8,
-        job: JobId,
+        job: JobSlot,
         rows: &TreeRows,
     ) -> Result<(), TreeError> {
         let id = tree as usize;
@@ -106,7 +106,7 @@ impl Trees {
         member.map_or((0, 0), |m| (m.emitted, m.bcasts))
     }
 
-    pub(crate) fn unload_trees_of(&mut self, host: &mut Adapters, job: JobId) {
+    pub(crate) fn unload_trees_of(&mut self, host: &mut Adapters, job: JobSlot) {
         for tree in 0..TREES {
             if self.loaded[tree].as_ref().is_some_and(|t| t.job == job) {
                 self.unload_tree(host, tree as u8);
@@ -139,7 +139,7 @@ impl Trees {
         }
     }
 
-    pub(crate) fn check_tree(&self, host: &Adapters, tree: u8, job: JobId, from: Port) -> Result<(), InjectError> {
+    pub(crate) fn check_tree(&self, host: &Adapters, tree: u8, job: JobSlot, from: Port) -> Result<(), InjectError> {
         let loaded = self.loaded.get(tree as usize).and_then(Option::as_ref);
         let port = host.port_index(from).unwrap_or(usize::MAX) as u32;
         let here = |t: &Tree| t.members.get(&from.node).is_some_and(|m| m.ports.iter().any(|p| p.0 == port));
@@ -386,7 +386,7 @@ impl Trees {
     }
 
     /// Tells the children that eight more reductions fit.
-    fn send_credit(&mut self, host: &mut Adapters, node: u32, tree: u8, job: JobId) {
+    fn send_credit(&mut self, host: &mut Adapters, node: u32, tree: u8, job: JobSlot) {
         let mut p = Packet::new(PacketType::CollCredit);
         (p.src, p.dst, p.job, p.flits) = (node, node, job, 3);
         p.vc = DOWN as u8;
@@ -432,7 +432,7 @@ impl Trees {
         let counters = self.finished_at(node);
         self.credits.entry(node).or_default().push_back(counters);
         let mut p = Packet::new(PacketType::CollCredit);
-        (p.src, p.dst, p.job, p.flits) = (node, node, JobId::MAX, 4);
+        (p.src, p.dst, p.job, p.flits) = (node, node, JobSlot::MAX, 4);
         p.vc = DOWN as u8;
         p.ready = host.chip.now;
         let h = host.chip.packets.alloc(p);

@@ -2,7 +2,7 @@
 
 use crate::routes::Routes;
 use crate::routes::{DIRS, NONE};
-use crate::types::{JobId, Link, Port};
+use crate::types::{JobSlot, Link, Port};
 use angara_abi::torus::{Direction, NodeId, Shape};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -119,7 +119,7 @@ pub enum TreeError {
     NoTree(u8),
     /// The TreeId is in use.
     #[error("tree {0} is loaded already for job {1}")]
-    Loaded(u8, JobId),
+    Loaded(u8, JobSlot),
     /// A participant is not a port of the job.
     #[error("endpoint {} of node {} is not a port of the job", .0.endpoint, .0.node)]
     NotInJob(Port),

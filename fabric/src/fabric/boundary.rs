@@ -5,7 +5,7 @@ use crate::chip::Ends;
 use crate::chip::layout::UP;
 use crate::packet::{Decoder, Frame, FrameError, flag};
 use crate::routes::{NONE, link_index};
-use crate::types::{JobId, Link, Tick};
+use crate::types::{JobSlot, Link, Tick};
 use angara_abi::packet;
 use angara_abi::torus::Direction;
 
@@ -121,7 +121,7 @@ impl Fabric {
     }
 
     /// Word of ejected packets has come over `link`.
-    pub(crate) fn heard_gone(&mut self, link: Link, job: JobId, generation: u16, ends: Ends, count: u16) {
+    pub(crate) fn heard_gone(&mut self, link: Link, job: JobSlot, generation: u16, ends: Ends, count: u16) {
         let (from, to, vc) = ends;
         if !self.adapters.chip.owned[to as usize] {
             let next = self.adapters.chip.way_back(from, to, Some(link)).unwrap_or(NONE);
@@ -133,7 +133,7 @@ impl Fabric {
     }
 
     /// The first `count` packets retained of a stream have been ejected.
-    pub(crate) fn forget_retained(&mut self, job: JobId, stream: Ends, count: u64) {
+    pub(crate) fn forget_retained(&mut self, job: JobSlot, stream: Ends, count: u64) {
         for _ in 0..count {
             let nodes = self.adapters.chip.net.nodes;
             let Some(h) = self.adapters.chip.edge.forget(&mut self.adapters.chip.packets, job, stream, nodes) else {

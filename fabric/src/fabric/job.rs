@@ -9,13 +9,13 @@ use crate::types::*;
 impl Fabric {
     /// Opens a job with these ports: its barrier group, its counters, its right to inject. A
     /// fabric that models part of the network is told all ports, also those elsewhere.
-    pub fn open_job(&mut self, job: JobId, ports: &[Port]) -> Result<(), JobError> {
+    pub fn open_job(&mut self, job: JobSlot, ports: &[Port]) -> Result<(), JobError> {
         self.open_job_as(job, self.adapters.chip.edge.generation(job).wrapping_add(1), ports)
     }
 
     /// [`Fabric::open_job`] with a generation all parts of the network agree on: packets of another
     /// one are those of an earlier job in the same slot, and are discarded.
-    pub fn open_job_as(&mut self, job: JobId, generation: u16, ports: &[Port]) -> Result<(), JobError> {
+    pub fn open_job_as(&mut self, job: JobSlot, generation: u16, ports: &[Port]) -> Result<(), JobError> {
         if job as usize >= JOBS_MAX {
             return Err(JobError::Slot(job));
         }
@@ -55,7 +55,7 @@ impl Fabric {
 
     /// Closes a job: its operations are forgotten without report, its packets are discarded where
     /// they are met next, its trees are unloaded, its counters are gone.
-    pub fn close_job(&mut self, job: JobId) {
+    pub fn close_job(&mut self, job: JobSlot) {
         if self.barriers.job(job).is_none() {
             return;
         }

@@ -230,7 +230,7 @@ impl Fabric {
             Kind::Heard => self.on_heard(node, arg),
             Kind::Line => self.adapters.chip.on_line(node, arg),
             Kind::TreeTimer => self.trees.on_tree_timer(&mut self.adapters, node),
-            Kind::Phase => self.barriers.on_phase(&mut self.adapters, node, event.arg as JobId),
+            Kind::Phase => self.barriers.on_phase(&mut self.adapters, node, event.arg as JobSlot),
         }
     }
 
@@ -380,7 +380,7 @@ impl Fabric {
         counters
     }
     /// What a job sent over a link since it was opened, by class.
-    pub fn job_link_counters(&self, job: JobId, link: Link) -> [Load; CLASSES] {
+    pub fn job_link_counters(&self, job: JobSlot, link: Link) -> [Load; CLASSES] {
         self.adapters.chip.counters.job_link(job, link_index(link.node, link.dir.index()))
     }
     /// Counters of a node.
@@ -393,24 +393,24 @@ impl Fabric {
     }
 
     /// The longest route in use between nodes of the job: K of its barriers. 0 for one node.
-    pub fn longest_route(&mut self, job: JobId) -> u32 {
+    pub fn longest_route(&mut self, job: JobSlot) -> u32 {
         self.barriers.longest_route(&mut self.adapters, job)
     }
     /// Chooses how the job's barriers are done. Before the first of them only.
-    pub fn set_barrier_family(&mut self, job: JobId, family: BarrierFamily) -> Result<(), JobError> {
+    pub fn set_barrier_family(&mut self, job: JobSlot, family: BarrierFamily) -> Result<(), JobError> {
         self.barriers.set_barrier_family(&mut self.adapters, job, family)
     }
     /// How the job's barriers are done.
-    pub fn barrier_family(&self, job: JobId) -> BarrierFamily {
+    pub fn barrier_family(&self, job: JobSlot) -> BarrierFamily {
         self.barriers.barrier_family(job)
     }
     /// Leaves `phases` phases out of each half of the job's multiphase barriers, so that one
     /// may end too early: to show that K are needed, and that the model notices.
-    pub fn shorten_barrier(&mut self, job: JobId, phases: u32) {
+    pub fn shorten_barrier(&mut self, job: JobSlot, phases: u32) {
         self.barriers.shorten_barrier(job, phases);
     }
     /// What the model saw of the job's barriers; see [`BarrierCheck`].
-    pub fn barrier_check(&self, job: JobId) -> BarrierCheck {
+    pub fn barrier_check(&self, job: JobSlot) -> BarrierCheck {
         self.barriers.barrier_check(job)
     }
 
@@ -419,7 +419,7 @@ impl Fabric {
         build(&self.adapters.chip.routes, root, members)
     }
     /// Writes a tree into the tables of its nodes, after checking it.
-    pub fn load_tree(&mut self, tree: u8, job: JobId, rows: &TreeRows) -> Result<(), TreeError> {
+    pub fn load_tree(&mut self, tree: u8, job: JobSlot, rows: &TreeRows) -> Result<(), TreeError> {
         self.trees.load_tree(&mut self.adapters, tree, job, rows)
     }
     /// Takes a tree out of the tables. Its packets are discarded, operations on it fail.

@@ -10,7 +10,7 @@ use angara_abi::torus::NodeId;
 
 impl Fabric {
     /// Checks an operation against what the adapter accepts.
-    pub(crate) fn check_op(&self, from: Port, job: JobId, op: &Op) -> Result<(), InjectError> {
+    pub(crate) fn check_op(&self, from: Port, job: JobSlot, op: &Op) -> Result<(), InjectError> {
         let target = |to: Port| {
             if to.node as usize >= self.adapters.chip.net.nodes || to.endpoint as usize >= ENDPOINTS_MAX {
                 return Err(InjectError::Invalid("the target port does not exist"));
@@ -81,7 +81,7 @@ impl Fabric {
     pub fn inject(
         &mut self,
         from: Port,
-        job: JobId,
+        job: JobSlot,
         class: Class,
         op: Op,
         issue: Tick,

@@ -27,7 +27,7 @@ use crate::chip::layout::UP;
 use crate::fault::FaultError;
 use crate::packet::{flag, rate};
 use crate::split::Ledger;
-use crate::types::{Blame, Effect, JobId, NetError, OpFault};
+use crate::types::{Blame, Effect, JobSlot, NetError, OpFault};
 use angara_abi::account::READ_MAX;
 use angara_abi::packet::PacketType;
 use angara_abi::torus::NodeId;
@@ -105,7 +105,7 @@ impl Fabric {
     }
 
     /// Forgets the retained packets that the ledger says have been ejected and takes the others.
-    fn count_retained(&mut self, job: JobId, ledger: &Ledger) -> Vec<u32> {
+    fn count_retained(&mut self, job: JobSlot, ledger: &Ledger) -> Vec<u32> {
         let name = (job, self.adapters.chip.edge.generation(job));
         let nodes = self.adapters.chip.net.nodes;
         let known = ledger.ejected.range((name, 0, 0, 0)..=(name, NodeId::MAX, NodeId::MAX, u8::MAX));
@@ -185,7 +185,7 @@ impl Fabric {
     }
 
     /// Read requests of a port that are made and not answered.
-    fn reads_under_way(&self, job: JobId, port: u32) -> u32 {
+    fn reads_under_way(&self, job: JobSlot, port: u32) -> u32 {
         let mut sum = 0;
         for op in self.adapters.ops.of_job(job).into_iter().map(|op| &self.adapters.ops[op]).filter(|o| o.port == port)
         {

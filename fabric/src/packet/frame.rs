@@ -1,6 +1,6 @@
 //! What crosses a boundary link.
 
-use crate::types::{JobId, Link};
+use crate::types::{JobSlot, Link};
 use angara_abi::packet::{self, Vc};
 use angara_abi::torus::NodeId;
 use bytes::Bytes;
@@ -28,7 +28,7 @@ pub enum Frame {
     /// stands for the knowledge a single fabric has of its own packets, and is not traffic.
     Gone {
         /// Their job.
-        job: JobId,
+        job: JobSlot,
         /// As in [`Meta`].
         generation: u16,
         /// Their target.
@@ -46,7 +46,7 @@ pub enum Frame {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Meta {
     /// Job.
-    pub job: JobId,
+    pub job: JobSlot,
     /// How often that job slot had been opened before.
     pub generation: u16,
     /// Accounting class.

@@ -8,7 +8,7 @@ mod ledger;
 pub(crate) use arrivals::Arrivals;
 pub use ledger::{Ledger, LedgerError};
 
-use crate::types::JobId;
+use crate::types::JobSlot;
 
 /// Of this part.
 #[derive(Debug, Default)]
@@ -20,22 +20,22 @@ pub(crate) struct Split {
 }
 
 impl Split {
-    pub(crate) fn open_job(&mut self, job: JobId) {
+    pub(crate) fn open_job(&mut self, job: JobSlot) {
         if self.jobs.len() <= job as usize {
             self.jobs.resize_with(job as usize + 1, || None);
         }
         self.jobs[job as usize] = Some(Arrivals::default());
     }
-    pub(crate) fn close_job(&mut self, job: JobId) {
+    pub(crate) fn close_job(&mut self, job: JobSlot) {
         self.jobs[job as usize] = None;
     }
     /// What has come to an open job.
     #[inline]
-    pub(crate) fn arrivals(&mut self, job: JobId) -> Option<&mut Arrivals> {
+    pub(crate) fn arrivals(&mut self, job: JobSlot) -> Option<&mut Arrivals> {
         self.jobs.get_mut(job as usize).and_then(Option::as_mut)
     }
     /// The same of every open job.
-    pub(crate) fn all(&self) -> impl Iterator<Item = (JobId, &Arrivals)> {
-        self.jobs.iter().enumerate().filter_map(|(job, arrivals)| Some((job as JobId, arrivals.as_ref()?)))
+    pub(crate) fn all(&self) -> impl Iterator<Item = (JobSlot, &Arrivals)> {
+        self.jobs.iter().enumerate().filter_map(|(job, arrivals)| Some((job as JobSlot, arrivals.as_ref()?)))
     }
 }

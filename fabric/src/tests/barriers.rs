@@ -270,7 +270,7 @@ fn barriers_of_several_jobs_do_not_mix() {
     let mut w = World::with(config, &all(0));
     w.fabric.open_job(1, &all(1)).unwrap();
     w.fabric.open_job(2, &[Port { node: 0, endpoint: 2 }, Port { node: 15, endpoint: 2 }]).unwrap();
-    let enter = |w: &mut World, job: JobId, node: u32, half: bool| {
+    let enter = |w: &mut World, job: JobSlot, node: u32, half: bool| {
         let op = Op::Barrier { half };
         w.fabric.inject(Port { node, endpoint: job }, job, Class::Sync, op, 0, job as u64).unwrap();
     };

@@ -3,7 +3,7 @@
 
 use crate::packet::packets_for;
 use crate::routes::DIRS;
-use crate::types::JobId;
+use crate::types::JobSlot;
 use angara_abi::account::{CLASSES, Load};
 use std::collections::BTreeMap;
 
@@ -22,9 +22,9 @@ pub struct NodeCounters {
 pub(crate) struct Counters {
     /// Per link: everything but what open jobs have sent; empty before the first job.
     links: Vec<[Load; CLASSES]>,
-    jobs: BTreeMap<JobId, Vec<[Load; CLASSES]>>,
+    jobs: BTreeMap<JobSlot, Vec<[Load; CLASSES]>>,
     /// The job counted last, taken out of `jobs`: most packets in a row belong to one job.
-    hot: Option<(JobId, Vec<[Load; CLASSES]>)>,
+    hot: Option<(JobSlot, Vec<[Load; CLASSES]>)>,
     pub(crate) nodes: Vec<NodeCounters>,
     /// Boundary frames with a wrong checksum, by link.
     damaged: BTreeMap<usize, u64>,
@@ -46,11 +46,11 @@ impl Counters {
         }
         &mut self.links
     }
-    pub(crate) fn open(&mut self, job: JobId) {
+    pub(crate) fn open(&mut self, job: JobSlot) {
         self.close(job);
         self.jobs.insert(job, vec![[Load::default(); CLASSES]; self.nodes.len() * DIRS]);
     }
-    pub(crate) fn close(&mut self, job: JobId) {
+    pub(crate) fn close(&mut self, job: JobSlot) {
         let hot = self.hot.take_if(|(j, _)| *j == job).map(|(_, loads)| loads);
         let Some(loads) = hot.or_else(|| self.jobs.remove(&job)) else { return };
         for (link, loads) in self.links().iter_mut().zip(loads) {
@@ -58,7 +58,7 @@ impl Counters {
         }
     }
     #[inline]
-    pub(crate) fn count_sent(&mut self, job: JobId, link: usize, class: u8, flits: u16, bytes: u16) {
+    pub(crate) fn count_sent(&mut self, job: JobSlot, link: usize, class: u8, flits: u16, bytes: u16) {
         let load = Load { packets: packets_for(bytes), flits: flits as u64, bytes: bytes as u64 };
         if self.hot.as_ref().is_none_or(|(j, _)| *j != job) {
             self.heat(job);
@@ -69,7 +69,7 @@ impl Counters {
         }
     }
     #[cold]
-    fn heat(&mut self, job: JobId) {
+    fn heat(&mut self, job: JobSlot) {
         let next = self.jobs.remove(&job).map(|loads| (job, loads));
         if let Some((old, loads)) = std::mem::replace(&mut self.hot, next) {
             self.jobs.insert(old, loads);
@@ -90,7 +90,7 @@ impl Counters {
         }
         sum
     }
-    pub(crate) fn job_link(&self, job: JobId, link: usize) -> [Load; CLASSES] {
+    pub(crate) fn job_link(&self, job: JobSlot, link: usize) -> [Load; CLASSES] {
         let loads = match &self.hot {
             Some((j, loads)) if *j == job => Some(loads),
             _ => self.jobs.get(&job),
