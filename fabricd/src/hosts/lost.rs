@@ -9,7 +9,7 @@ use angara_cluster::HostId;
 use std::rc::Rc;
 
 impl Daemon {
-    /// Nothing more comes from a host: jobs that were made there end here, and jobs with PEs there end everywhere.
+    /// Nothing more comes from a host: jobs that were made there end here, and jobs with PEs there and here end everywhere.
     pub(super) fn host_lost(self: &Rc<Self>, host: HostId, why: &str) {
         let Some(messages) = &self.messages else { return };
         tracing::warn!(host = messages.name(host), why, "host lost");
@@ -43,7 +43,10 @@ impl Daemon {
             if job.home == Some(host) {
                 homeless.push(*id);
             } else if job.memory.entries.iter().any(|e| messages.owners[e.node as usize] == host) {
-                cut.push(*id);
+                // Who only passes packets on has no say: the others may still be in touch.
+                if job.home.is_none() || job.memory.pes_here() > 0 {
+                    cut.push(*id);
+                }
             } else if job.hosts.contains(&host) {
                 job.hosts.retain(|h| *h != host);
                 let after = job.created.elapsed().as_secs_f64();

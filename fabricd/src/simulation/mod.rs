@@ -350,3 +350,27 @@ fn a_daemon_that_is_expelled_while_touch_with_it_is_lost_hears_of_it() {
         run(seed, schedule).unwrap_or_else(|why| panic!("seed {seed}: {why}"));
     }
 }
+
+#[test]
+fn a_host_that_only_passes_packets_on_and_loses_touch_ends_no_job_of_others() {
+    let plan =
+        |nodes: &[u32], barrier, rounds, ops, think| JobPlan { nodes: nodes.to_vec(), barrier, rounds, ops, think };
+    let acts = vec![
+        (1_558, Act::Job(2, plan(&[4, 5, 5], Barrier::Master, 4, 4, 1))),
+        (1_619, Act::Job(1, plan(&[2, 3], Barrier::Counting, 10, 3, 20))),
+        (3_065, Act::Fault(1, "link 1,1 -Y down".into())),
+        (3_457, Act::EndPe(1, 0, false)),
+        (4_322, Act::Bad(0, 2, [0, 10, 3])),
+        (4_670, Act::Fault(1, "link 1,1 -X down".into())),
+        (5_155, Act::Slow(0, 150)),
+        (5_234, Act::Fault(2, "link 0,0 +X clear".into())),
+        (5_542, Act::Job(1, plan(&[5, 2], Barrier::AllToAll, 9, 1, 1))),
+        (5_746, Act::Job(2, plan(&[5, 5, 0], Barrier::Counting, 12, 1, 20))),
+        (5_936, Act::Freeze(1, 1_200)),
+    ];
+    for seed in (1..=200).chain([263_299]) {
+        let shape = "3x2".parse().expect("a shape");
+        let schedule = Schedule { shape, hosts: 3, acts: acts.clone(), repaired: 10_119 };
+        run(seed, schedule).unwrap_or_else(|why| panic!("seed {seed}: {why}"));
+    }
+}
