@@ -331,7 +331,9 @@ mod tests {
     }
 
     fn with_file(text: &str, words: &[&str]) -> Result<Options, ConfigError> {
-        let dir = std::env::temp_dir().join(format!("fabricd-config-{}-{}", std::process::id(), text.len()));
+        static NEXT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let dir = std::env::temp_dir().join(format!("fabricd-config-{}-{number}", std::process::id()));
         std::fs::create_dir_all(&dir).expect("temporary directory");
         let path = dir.join("fabricd.toml");
         std::fs::write(&path, text).expect("temporary file");
