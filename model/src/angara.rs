@@ -5,7 +5,7 @@
 use crate::engine::Engine;
 use crate::parallel::{Parallel, Part, cuts, part_of};
 use crate::setup::{ANGARA_FLITS_MAX, Angara, Rate, Setup, SetupError};
-use crate::topology::TopologySpec;
+use crate::topology::AnyTopology;
 use angara_fabric::raw::{
     Crossing, Delivery, Inconsistent, Injection, LinkLoad, Lost, RawConfig, RawFabric, Totals, TraceEvent, chip_shape,
 };
@@ -34,19 +34,19 @@ impl Angara {
 
 /// Builds the network of `config`, or the part of it made of the nodes `owned`.
 fn build(config: &Setup, p: &Angara, owned: Option<Vec<u32>>) -> Result<RawFabric, SetupError> {
-    let TopologySpec::Grid { dims, wrap } = &config.shape else {
+    let AnyTopology::Grid(grid) = &config.shape else {
         return Err(SetupError::NotAGrid(config.shape.clone()));
     };
     let mut fabric = RawFabric::new(&RawConfig {
-        dims: dims.clone(),
-        wrap: *wrap,
+        dims: grid.dims().to_vec(),
+        wrap: grid.wraps(),
         owned,
         seed: config.seed,
         params: p.params(),
         channels: p.channels as usize,
         units_are_flits: p.bubble_in_flits,
     });
-    let shape = chip_shape(dims, *wrap);
+    let shape = chip_shape(grid.dims(), grid.wraps());
     if !config.faults.is_empty() && shape.nodes() != config.shape.endpoints() {
         return Err(SetupError::FaultShape(config.shape.clone()));
     }

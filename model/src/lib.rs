@@ -40,4 +40,4 @@ pub use angara_fabric::raw::{
 };
 pub use network::Network;
 pub use setup::{Angara, Generic, Profile, Rate, Setup, SetupError};
-pub use topology::{Topology, TopologySpec};
+pub use topology::{AnyTopology, Topology};

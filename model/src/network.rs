@@ -1,26 +1,14 @@
 //! A simulated network of either profile behind one face.
 
+use crate::angara;
 use crate::engine::Engine;
-use crate::setup::{Generic, Profile, Setup, SetupError};
-use crate::topology::{self, Topology, TopologySpec};
-use crate::{angara, generic};
+use crate::setup::{Profile, Setup, SetupError};
 use angara_fabric::Tick;
 use angara_fabric::raw::{Delivery, Inconsistent, Injection, LinkLoad, Lost, Totals, TraceEvent};
 
 /// Cycle of the EC8430's router clock, 500 MHz; loads and latencies of the `angara` profile are
 /// quoted in it.
 const ANGARA_CYCLE: Tick = 2_000;
-
-/// A network of `generic` routers.
-fn generic_network<T: Topology + Clone + 'static>(
-    topology: T,
-    g: &Generic,
-    seed: u64,
-    threads: usize,
-) -> Result<Network, SetupError> {
-    let (endpoints, routers) = (topology.endpoints(), topology.routers());
-    Ok(Network { engine: generic::engine(topology, g, seed, threads)?, endpoints, routers, cycle: g.cycle })
-}
 
 /// A simulated network. See the module's documentation.
 pub struct Network {
@@ -39,27 +27,12 @@ impl Network {
     /// depend on their number.
     pub fn with_threads(config: &Setup, threads: usize) -> Result<Network, SetupError> {
         config.validate()?;
-        let seed = config.seed;
-        match (&config.shape, &config.profile) {
-            (TopologySpec::Grid { dims, wrap }, Profile::Generic(g)) => {
-                generic_network(topology::Grid::new(dims, *wrap), g, seed, threads)
-            }
-            (TopologySpec::FatTree { arity, levels }, Profile::Generic(g)) => {
-                generic_network(topology::FatTree::new(*arity, *levels), g, seed, threads)
-            }
-            (TopologySpec::Clos { spines, endpoints, leaves }, Profile::Generic(g)) => {
-                generic_network(topology::Clos::new(*spines, *endpoints, *leaves), g, seed, threads)
-            }
-            (TopologySpec::Cayley(p), Profile::Generic(g)) => {
-                generic_network(topology::Cayley::new(p)?, g, seed, threads)
-            }
-            (TopologySpec::Grid { dims, wrap }, Profile::Angara(a)) => {
-                let routers = topology::Grid::new(dims, *wrap).routers();
-                let endpoints = routers * a.channels as usize;
-                Ok(Network { engine: angara::engine(config, a, threads)?, endpoints, routers, cycle: ANGARA_CYCLE })
-            }
-            (shape, Profile::Angara(_)) => Err(SetupError::NotAGrid(shape.clone())),
-        }
+        let (shape, routers) = (&config.shape, config.shape.routers());
+        let (engine, endpoints, cycle) = match &config.profile {
+            Profile::Generic(g) => (shape.generic(g, config.seed, threads)?, shape.endpoints(), g.cycle),
+            Profile::Angara(a) => (angara::engine(config, a, threads)?, routers * a.channels as usize, ANGARA_CYCLE),
+        };
+        Ok(Network { engine, endpoints, routers, cycle })
     }
     /// Sources and sinks of packets, numbered from 0. `angara`: channel c of node n is endpoint
     /// n·channels + c.

@@ -1,14 +1,14 @@
 //! What a network is made of: shape, router profile, parameters with units, and why they are refused.
 
-use crate::topology::{TopologyError, TopologySpec};
+use crate::topology::{AnyTopology, Classes};
 use angara_fabric::raw::{CHANNELS_MAX, chip_shape};
 use angara_fabric::{Fault, FaultError, FaultKind, FlitTime, Params, Tick};
 
 /// A network to simulate.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Setup {
-    /// TopologySpec of the network.
-    pub shape: TopologySpec,
+    /// How its routers are wired.
+    pub shape: AnyTopology,
     /// Kind of router.
     pub profile: Profile,
     /// Decides every free choice (ties between routes, link errors).
@@ -125,9 +125,6 @@ impl Rate {
 /// Why a configuration was refused.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
 pub enum SetupError {
-    /// The shape itself.
-    #[error(transparent)]
-    TopologySpec(#[from] TopologyError),
     /// Virtual channels of the generic router.
     #[error("vcs = {0}: the generic router has 1 to 8 virtual channels")]
     Vcs(u8),
@@ -139,7 +136,7 @@ pub enum SetupError {
         /// Virtual channels asked for.
         vcs: u8,
         /// The shape.
-        shape: TopologySpec,
+        shape: AnyTopology,
     },
     /// No room for a class per hop.
     #[error(
@@ -151,7 +148,7 @@ pub enum SetupError {
         /// Hops of the longest route.
         hops: u32,
         /// The shape.
-        shape: TopologySpec,
+        shape: AnyTopology,
     },
     /// Packets longer than a buffer.
     #[error(
@@ -174,13 +171,13 @@ pub enum SetupError {
     Channels(u8),
     /// The angara router routes by direction order, which only a torus or mesh has.
     #[error("router angara on {0}: it routes by direction order; use torus:… or mesh:…")]
-    NotAGrid(TopologySpec),
+    NotAGrid(AnyTopology),
     /// Faults in the wrong place.
     #[error("faults with the generic router: only the angara router has links that fail or corrupt packets")]
     FaultProfile,
     /// Faults of a network larger than the chip's addresses.
     #[error("faults on {0}: give at most 4 dimensions of at most 255 and 32768 nodes")]
-    FaultShape(TopologySpec),
+    FaultShape(AnyTopology),
     /// A failure under way changes the routes of all parts at once, and a repeated packet is at both ends of its link:
     /// windows of time do not allow either.
     #[error(
@@ -211,7 +208,6 @@ pub enum SetupError {
 impl Setup {
     /// Checks everything that can be checked before building.
     pub fn validate(&self) -> Result<(), SetupError> {
-        self.shape.validate()?;
         match &self.profile {
             Profile::Generic(_) if !self.faults.is_empty() => Err(SetupError::FaultProfile),
             Profile::Generic(g) => g.validate(&self.shape),
@@ -221,11 +217,11 @@ impl Setup {
 
     /// Refuses faults that `threads` threads cannot simulate.
     pub fn check_threads(&self, threads: usize) -> Result<(), SetupError> {
-        let TopologySpec::Grid { dims, wrap } = &self.shape else { return Ok(()) };
+        let AnyTopology::Grid(grid) = &self.shape else { return Ok(()) };
         if threads <= 1 || self.faults.is_empty() {
             return Ok(());
         }
-        let shape = chip_shape(dims, *wrap);
+        let shape = chip_shape(grid.dims(), grid.wraps());
         for text in &self.faults {
             let fault = Fault::parse(text, &shape)?;
             let lasting = !matches!(fault.kind, FaultKind::Impaired { .. }) && fault.at.unwrap_or(0) == 0;
@@ -238,16 +234,18 @@ impl Setup {
 }
 
 impl Generic {
-    fn validate(&self, shape: &TopologySpec) -> Result<(), SetupError> {
+    fn validate(&self, shape: &AnyTopology) -> Result<(), SetupError> {
         if !(1..=8).contains(&self.vcs) {
             return Err(SetupError::Vcs(self.vcs));
         }
-        let classes = shape.topology().classes();
-        if matches!(shape, TopologySpec::Grid { .. }) && !u32::from(self.vcs).is_multiple_of(classes) {
-            return Err(SetupError::Dateline { vcs: self.vcs, shape: shape.clone() });
-        }
-        if u32::from(self.vcs) < classes {
-            return Err(SetupError::Steps { vcs: self.vcs, hops: classes, shape: shape.clone() });
+        match shape.classes() {
+            Classes::Halves if !self.vcs.is_multiple_of(2) => {
+                return Err(SetupError::Dateline { vcs: self.vcs, shape: shape.clone() });
+            }
+            Classes::Steps(hops) if u32::from(self.vcs) < hops => {
+                return Err(SetupError::Steps { vcs: self.vcs, hops, shape: shape.clone() });
+            }
+            _ => {}
         }
         for (what, value) in [("packet_flits_max", self.packet_flits_max as u64), ("cycle", self.cycle)] {
             if value == 0 {
@@ -265,8 +263,8 @@ impl Generic {
 const DELAY_MAX: Tick = 4_000_000;
 
 impl Angara {
-    fn validate(&self, shape: &TopologySpec) -> Result<(), SetupError> {
-        if !matches!(shape, TopologySpec::Grid { .. }) {
+    fn validate(&self, shape: &AnyTopology) -> Result<(), SetupError> {
+        if !matches!(shape, AnyTopology::Grid(_)) {
             return Err(SetupError::NotAGrid(shape.clone()));
         }
         let most = if self.bubble_in_flits { 14 } else { 16 };

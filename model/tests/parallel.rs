@@ -2,8 +2,9 @@
 //! order, every counter, at every step.
 
 use angara_fabric::rng::{below, mix};
+use angara_model::topology::{FatTree, Grid};
 use angara_model::{
-    Angara, Delivery, Generic, Injection, LinkLoad, Lost, Network, Profile, Rate, Setup, TopologySpec, Totals,
+    Angara, AnyTopology, Delivery, Generic, Injection, LinkLoad, Lost, Network, Profile, Rate, Setup, Totals,
     TraceEvent,
 };
 use proptest::prelude::*;
@@ -69,11 +70,11 @@ fn run(config: &Setup, threads: usize, seed: u64, flits: u16) -> Seen {
     seen
 }
 
-fn shape() -> impl Strategy<Value = TopologySpec> {
+fn shape() -> impl Strategy<Value = AnyTopology> {
     let grid = (prop::collection::vec(1u16..6, 1..4), any::<bool>())
         .prop_filter("small", |(d, _)| (2..=40).contains(&d.iter().map(|&x| x as u32).product::<u32>()))
-        .prop_map(|(dims, wrap)| TopologySpec::Grid { dims, wrap });
-    let tree = (2u16..4, 1u8..4).prop_map(|(arity, levels)| TopologySpec::FatTree { arity, levels });
+        .prop_map(|(dims, wrap)| Grid::new(&dims, wrap).unwrap().into());
+    let tree = (2u16..4, 1u8..4).prop_map(|(arity, levels)| FatTree::new(arity, levels).unwrap().into());
     let others = ["clos:2,3,5", "clos:1,1,1", "cayley:13:1,5", "cayley:s3:213,321", "cayley:3x4:1.1,0.1"];
     let other = prop::sample::select(others.to_vec()).prop_map(|text| text.parse().unwrap());
     prop_oneof![4 => grid, 2 => tree, 2 => other]
@@ -89,7 +90,7 @@ proptest! {
         flits in prop::sample::select(vec![1u16, 2, 9]),
         seed in any::<u64>(),
     ) {
-        let vcs = shape.topology().classes().max(2 * half_vcs as u32) as u8;
+        let vcs = shape.classes().count().max(2 * half_vcs as u32) as u8;
         let g = Generic { vcs, buffer_flits: flits + 3, packet_flits_max: flits, cycle: 1000 };
         let config = Setup { shape, profile: Profile::Generic(g), seed, faults: Vec::new() };
         let alone = run(&config, 1, seed, flits);
@@ -118,7 +119,7 @@ proptest! {
             true => Angara { router: 1000, link: 1, credit: 1, flit_link: flit, flit_internal: flit, ..base },
             false => base,
         };
-        let shape = TopologySpec::Grid { dims, wrap };
+        let shape = Grid::new(&dims, wrap).unwrap().into();
         let config = Setup { shape, profile: Profile::Angara(p), seed, faults: Vec::new() };
         let alone = run(&config, 1, seed, 18);
         prop_assert!(alone.trace.len() > 100 && alone.deliveries.is_sorted_by_key(|d| (d.tail, d.dst)));

@@ -7,7 +7,9 @@
 
 mod oracle;
 
-use angara_model::{Angara, Generic, Injection, Network, Profile, Rate, Setup, TopologySpec, TrafficClass};
+use angara_model::{
+    Angara, AnyTopology, Generic, Injection, Network, Profile, Rate, Setup, Topology, TrafficClass, topology,
+};
 use oracle::angara::{Counts, Fate, Fault, How, Met};
 use oracle::random::{ROUTES, below, mix, word};
 use oracle::{Grid, Received, Sent};
@@ -49,8 +51,8 @@ fn fate_in_model(config: &Setup, sent: &[Sent], step: u64) -> Fate {
     net.check_idle().unwrap();
     fate.received.sort();
     fate.dropped.sort();
-    if let TopologySpec::Grid { dims, .. } = &config.shape {
-        for (node, port) in (0..net.routers() as u32).flat_map(|n| (0..2 * dims.len()).map(move |p| (n, p))) {
+    if let AnyTopology::Grid(grid) = &config.shape {
+        for (node, port) in (0..net.routers() as u32).flat_map(|n| (0..2 * grid.ndims()).map(move |p| (n, p))) {
             let load = net.link_load(node, port as u8);
             let counts = Counts {
                 wrong: load.crc_errors,
@@ -95,50 +97,21 @@ fn traffic(seed: u64, endpoints: u64, count: u64, lengths: &[u64], gap: u64, hot
     sent
 }
 
-fn grid_shape() -> impl Strategy<Value = TopologySpec> {
-    (prop::collection::vec(1u16..6, 1..4), any::<bool>())
-        .prop_filter("small", |(d, _)| d.iter().map(|&x| x as u32).product::<u32>() <= 36)
-        .prop_map(|(dims, wrap)| TopologySpec::Grid { dims, wrap })
-}
-
-fn any_shape() -> impl Strategy<Value = TopologySpec> {
-    let tree = (2u16..4, 1u8..4).prop_map(|(arity, levels)| TopologySpec::FatTree { arity, levels });
-    let clos = (1u16..4, 1u16..4, 1u16..6).prop_map(|(spines, endpoints, leaves)| TopologySpec::Clos {
-        spines,
-        endpoints,
-        leaves,
-    });
-    prop_oneof![6 => grid_shape(), 2 => tree, 2 => clos, 2 => abelian(), 1 => permutations()]
-}
-
-/// The Cayley graph of a text, if it is one and 8 virtual channels are enough.
-fn cayley(text: String) -> Option<TopologySpec> {
-    text.parse().ok().filter(|shape: &TopologySpec| shape.topology().classes() <= 8)
-}
-
-fn join<T: ToString>(items: impl IntoIterator<Item = T>, by: &str) -> String {
-    items.into_iter().map(|i| i.to_string()).collect::<Vec<_>>().join(by)
-}
-
-fn abelian() -> impl Strategy<Value = TopologySpec> {
-    let group = prop::collection::vec(1u16..8, 1..4).prop_filter("small", |m| m.iter().product::<u16>() <= 30);
-    let generators = prop::collection::vec(prop::collection::vec(-3i32..4, 3), 1..4);
-    (group, generators).prop_filter_map("one network, not too wide", |(moduli, generators)| {
-        let generators = generators.iter().map(|g| join(&g[..moduli.len()], "."));
-        cayley(format!("cayley:{}:{}", join(&moduli, "x"), join(generators, ",")))
+fn grid_shape() -> impl Strategy<Value = topology::Grid> {
+    oracle::grid_shape().prop_map(|text| match text.parse() {
+        Ok(AnyTopology::Grid(grid)) => grid,
+        other => panic!("{text}: {other:?}"),
     })
 }
 
-fn permutations() -> impl Strategy<Value = TopologySpec> {
-    let digits = |n: u8| Just((1..=n).collect::<Vec<_>>()).prop_shuffle();
-    let generators = (3u8..5).prop_flat_map(move |n| (Just(n), prop::collection::vec(digits(n), 1..4)));
-    generators.prop_filter_map("not too wide", |(n, generators)| {
-        cayley(format!("cayley:s{n}:{}", join(generators.iter().map(|g| join(g, "")), ",")))
-    })
+/// Networks of all kinds for which 8 virtual channels are enough.
+fn any_shape() -> impl Strategy<Value = AnyTopology> {
+    let shape = |text: String| text.parse().ok().filter(|shape: &AnyTopology| shape.classes().count() <= 8);
+    oracle::generic::any_shape().prop_filter_map("one network, not too wide", shape)
 }
 
-fn oracle_grid(dims: &[u16], wrap: bool) -> Grid {
-    Grid { sizes: dims.iter().map(|&d| d as u32).collect(), wrap }
+fn oracle_grid(grid: &topology::Grid) -> Grid {
+    Grid { sizes: grid.dims().iter().map(|&d| d as u32).collect(), wrap: grid.wraps() }
 }
 
 /// As many as PROPTEST_CASES says, else `count`.
@@ -264,7 +237,7 @@ proptest! {
         seed in any::<u64>(),
     ) {
         let lengths: Vec<u64> = (1..=longest).collect();
-        let vcs = shape.topology().classes().max(2 * half_vcs as u32) as u8;
+        let vcs = shape.classes().count().max(2 * half_vcs as u32) as u8;
         let buffer = longest as u16 + spare;
         let g = Generic { vcs, buffer_flits: buffer, packet_flits_max: longest as u16, cycle: 1000 };
         let config = Setup { shape: shape.clone(), profile: Profile::Generic(g), seed, faults: Vec::new() };
@@ -276,16 +249,7 @@ proptest! {
             *n += 1;
             word(seed, s.src as u64, ROUTES, *n - 1)
         }).collect();
-        let net = match &shape {
-            TopologySpec::Grid { dims, wrap } => oracle::generic::Net::Grid(oracle_grid(dims, *wrap)),
-            TopologySpec::FatTree { arity, levels } => oracle::generic::Net::Tree { k: *arity as u32, n: *levels as u32 },
-            TopologySpec::Clos { spines, endpoints, leaves } => oracle::generic::Net::Clos {
-                spines: *spines as usize,
-                endpoints: *endpoints as usize,
-                leaves: *leaves as usize,
-            },
-            TopologySpec::Cayley(p) => oracle::generic::Net::Cayley(oracle::cayley::Cayley::new(&p.to_string())),
-        };
+        let net = oracle::generic::read(&shape.to_string());
         let p = oracle::generic::Parameters { net, vcs: vcs as usize, buffer: buffer as i64, words };
         let want = oracle::generic::run(&p, &sent, 1000);
         prop_assert_eq!(run_model(&config, &sent, 1000), want);
@@ -312,14 +276,13 @@ proptest! {
         } else {
             defaults
         };
-        let config = Setup { shape: shape.clone(), profile: Profile::Angara(p.clone()), seed, faults: Vec::new() };
-        let TopologySpec::Grid { dims, wrap } = &shape else { unreachable!() };
+        let config = Setup { shape: shape.clone().into(), profile: Profile::Angara(p.clone()), seed, faults: Vec::new() };
         let endpoints = shape.endpoints() as u64 * channels as u64;
         let mut sent = traffic(seed, endpoints, 12 * endpoints.min(24), &[1, 2, 5, 18], 100_000 / load, hot);
         if coarse {
             sent.iter_mut().for_each(|s| s.at = s.at.div_ceil(1000) * 1000);
         }
-        let want = oracle::angara::run(&oracle_grid(dims, *wrap), &p, &sent);
+        let want = oracle::angara::run(&oracle_grid(&shape), &p, &sent);
         prop_assert_eq!(run_model(&config, &sent, 1000), want);
     }
 
@@ -342,6 +305,15 @@ proptest! {
     }
 }
 
+#[test]
+fn the_oracle_knows_every_topology() {
+    let forms = AnyTopology::forms();
+    let kinds = forms.split(' ').filter_map(|form| form.trim_start_matches('(').split_once(':')).map(|form| form.0);
+    for kind in kinds {
+        assert!(oracle::generic::knows(kind), "{kind}: wire it by brute force in tests/oracle/generic, too");
+    }
+}
+
 /// A network that breaks and its traffic.
 struct Faulty {
     config: Setup,
@@ -352,7 +324,15 @@ struct Faulty {
 }
 
 impl Faulty {
-    fn new(shape: TopologySpec, defaults: Angara, load: u64, hot: bool, count: u64, coarse: bool, seed: u64) -> Faulty {
+    fn new(
+        shape: topology::Grid,
+        defaults: Angara,
+        load: u64,
+        hot: bool,
+        count: u64,
+        coarse: bool,
+        seed: u64,
+    ) -> Faulty {
         let p = if coarse {
             let flit = Rate { num: 1000, den: 1 };
             Angara {
@@ -369,8 +349,7 @@ impl Faulty {
         } else {
             defaults
         };
-        let TopologySpec::Grid { dims, wrap } = &shape else { unreachable!() };
-        let grid = oracle_grid(dims, *wrap);
+        let grid = oracle_grid(&shape);
         let endpoints = shape.endpoints() as u64 * p.channels as u64;
         let mut sent = traffic(seed, endpoints, 12 * endpoints.min(20), &[1, 2, 5, 18], 100_000 / load, hot);
         if coarse {
@@ -378,7 +357,7 @@ impl Faulty {
         }
         let until = sent.last().map_or(1, |s| s.at) + if coarse { 10_000 } else { 1_000_000 };
         let (faults, texts) = faults(&grid, seed, count, until, coarse);
-        let config = Setup { shape, profile: Profile::Angara(p.clone()), seed, faults: texts };
+        let config = Setup { shape: shape.into(), profile: Profile::Angara(p.clone()), seed, faults: texts };
         Faulty { config, p, sent, grid, faults }
     }
     fn fate_in_oracle(&self) -> (Fate, Met) {
@@ -391,8 +370,8 @@ fn random_faults_need_every_rule() {
     let mut all = Met::default();
     let mut dropped = 0;
     for seed in 0..60u64 {
-        let dims = [vec![4, 4], vec![3, 5], vec![5], vec![2, 3, 3], vec![4, 2]][seed as usize % 5].clone();
-        let shape = TopologySpec::Grid { dims, wrap: seed % 3 != 0 };
+        let dims: Vec<u16> = [vec![4, 4], vec![3, 5], vec![5], vec![2, 3, 3], vec![4, 2]][seed as usize % 5].clone();
+        let shape = topology::Grid::new(&dims, seed % 3 != 0).unwrap();
         let case = Faulty::new(shape, Angara::default(), 6, seed % 2 == 0, 9, seed % 4 == 0, mix(seed));
         let (fate, met) = case.fate_in_oracle();
         let got = fate_in_model(&case.config, &case.sent, 1000);

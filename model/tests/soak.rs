@@ -9,7 +9,8 @@
 //! configurations; a failure names the one to repeat with `MODEL_SOAK_FIRST=<n> MODEL_SOAK=1`.
 
 use angara_fabric::rng::{below, mix};
-use angara_model::{Angara, Delivery, Generic, Injection, Network, Profile, Rate, Setup, TopologySpec, TrafficClass};
+use angara_model::topology::{FatTree, Grid};
+use angara_model::{Angara, AnyTopology, Delivery, Generic, Injection, Network, Profile, Rate, Setup, TrafficClass};
 use std::collections::HashMap;
 
 /// How far time goes at once, ps.
@@ -27,17 +28,17 @@ impl Dice {
     }
 }
 
-fn shape(d: &mut Dice, grid: bool) -> TopologySpec {
+fn shape(d: &mut Dice, grid: bool) -> AnyTopology {
     if !grid && d.roll(4) == 0 {
         return match d.roll(3) {
             0 => d.pick(&["clos:3,4,6", "clos:1,2,9", "cayley:13:1,5", "cayley:4x4:1.0,0.1,1.1,1.-1"]).parse().unwrap(),
-            _ => TopologySpec::FatTree { arity: d.pick(&[2, 3, 4]), levels: d.pick(&[1, 2, 3]) },
+            _ => FatTree::new(d.pick(&[2, 3, 4]), d.pick(&[1, 2, 3])).unwrap().into(),
         };
     }
     loop {
         let dims: Vec<u16> = (0..1 + d.roll(6)).map(|_| 1 + d.roll(7) as u16).collect();
         if (2..=150).contains(&dims.iter().map(|&x| x as u32).product::<u32>()) {
-            return TopologySpec::Grid { dims, wrap: d.roll(4) != 0 };
+            return Grid::new(&dims, d.roll(4) != 0).unwrap().into();
         }
     }
 }
@@ -78,8 +79,9 @@ fn impairment(d: &mut Dice, percent: &[f64]) -> String {
 }
 
 /// Up to five faults of a network of at most four dimensions, before `until`.
-fn faults(d: &mut Dice, shape: &TopologySpec, until: u64) -> Vec<String> {
-    let TopologySpec::Grid { dims, wrap } = shape else { return Vec::new() };
+fn faults(d: &mut Dice, shape: &AnyTopology, until: u64) -> Vec<String> {
+    let AnyTopology::Grid(grid) = shape else { return Vec::new() };
+    let dims = grid.dims();
     if dims.len() > 4 || d.roll(2) == 0 {
         return Vec::new();
     }
@@ -90,7 +92,7 @@ fn faults(d: &mut Dice, shape: &TopologySpec, until: u64) -> Vec<String> {
         let (dim, plus) = (d.roll(dims.len() as u64) as usize, d.roll(2) == 0);
         let at = d.roll(until);
         let edge = if plus { node[dim] + 1 == dims[dim] } else { node[dim] == 0 };
-        if dims[dim] == 1 || (!wrap && edge) {
+        if dims[dim] == 1 || (!grid.wraps() && edge) {
             continue;
         }
         let link = format!("link {} {}{}", place(&node), if plus { '+' } else { '-' }, ["X", "Y", "Z", "W"][dim]);

@@ -6,7 +6,7 @@
 //! with the times found so far until none changes.
 
 #[path = "../../model/tests/oracle/mod.rs"]
-#[allow(dead_code)]
+#[allow(dead_code, unused_imports)]
 mod oracle;
 
 use angara_model::Angara;

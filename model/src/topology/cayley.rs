@@ -6,7 +6,8 @@
 //! breadth-first search from the identity gives the minimal routes of all pairs: what matters of a
 //! route from g to h is g⁻¹·h, which the first hop s turns into s⁻¹·g⁻¹·h.
 
-use super::contract::{Class, End, Hop, PORTS_MAX, RouteState, Topology, TopologyError};
+use super::contract::{Class, Classes, End, Hop, PORTS_MAX, RouteState, Topology, Written, check_nodes};
+use super::layout::Layout;
 use angara_fabric::bits::bits;
 use angara_fabric::rng::below;
 use std::fmt;
@@ -22,7 +23,7 @@ const IMAGE: u32 = 4;
 
 /// A group.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Group {
+enum Group {
     /// Vectors added component by component modulo these numbers.
     Abelian(Vec<u16>),
     /// Permutations of so many things, of which those that the generators reach.
@@ -32,17 +33,10 @@ pub enum Group {
 /// A group and generators, as written on a command line: `cayley:13:1,5` (numbers modulo 13),
 /// `cayley:8x8:1.0,0.1,3.3` (pairs modulo 8), `cayley:s4:2134,3214,4231` (permutations of 4 things).
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Presentation {
+struct Presentation {
     group: Group,
     /// Components, or images from 0.
     generators: Vec<Vec<u16>>,
-}
-
-impl Presentation {
-    /// The group.
-    pub fn group(&self) -> &Group {
-        &self.group
-    }
 }
 
 impl fmt::Display for Presentation {
@@ -161,21 +155,45 @@ struct Tables {
 /// there already; the last port leads to the router's endpoint. Packets take minimal routes, of
 /// several next hops one drawn at random; their k-th hop is in the k-th class of virtual channels.
 #[derive(Clone, Debug)]
-pub struct Cayley(Arc<Tables>);
+pub struct Cayley {
+    presentation: Arc<Presentation>,
+    tables: Arc<Tables>,
+}
+
+impl PartialEq for Cayley {
+    fn eq(&self, other: &Cayley) -> bool {
+        self.presentation == other.presentation
+    }
+}
+
+impl Eq for Cayley {}
+
+impl Written for Cayley {
+    const FORMS: &'static [(&'static str, &'static str)] =
+        &[("cayley", "GROUP:GENERATORS (cayley:13:1,5, cayley:8x8:1.0,0.1, cayley:s4:2134,3214)")];
+    fn read(_kind: &str, rest: &str) -> Result<Cayley, String> {
+        Cayley::new(rest.parse()?)
+    }
+}
+
+impl fmt::Display for Cayley {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "cayley:{}", self.presentation)
+    }
+}
 
 impl Cayley {
     /// The graph `p` describes.
     ///
     /// # Errors
     /// Too many generators or elements, or abelian generators that do not reach every element.
-    pub fn new(p: &Presentation) -> Result<Cayley, TopologyError> {
-        let fail = |why: String| TopologyError::Cayley(format!("cayley:{p}"), why);
+    fn new(p: Presentation) -> Result<Cayley, String> {
         let group = p.group.clone();
         let mut generators: Vec<u64> = Vec::new();
         for g in p.generators.iter().map(|g| group.pack(g)) {
             for s in [g, group.inverse(g)] {
                 if s == group.identity() {
-                    return Err(fail("a generator is the identity, a link from a router to itself".into()));
+                    return Err("a generator is the identity, a link from a router to itself".into());
                 }
                 if !generators.contains(&s) {
                     generators.push(s);
@@ -184,20 +202,22 @@ impl Cayley {
         }
         if generators.len() >= PORTS_MAX {
             let (links, most) = (generators.len(), PORTS_MAX - 1);
-            return Err(fail(format!("{links} links per router, inverses included; at most {most} are supported")));
+            return Err(format!("{links} links per router, inverses included; at most {most} are supported"));
         }
         let elements = reached(&group, &generators)
-            .ok_or_else(|| fail(format!("more than {ELEMENTS_MAX} elements; choose a smaller group")))?;
+            .ok_or_else(|| format!("more than {ELEMENTS_MAX} elements; choose a smaller group"))?;
         if let Group::Abelian(moduli) = &group {
             let all: u64 = moduli.iter().map(|&m| m as u64).product();
             if elements.len() as u64 != all {
-                return Err(fail(format!("the generators reach {} of {all} elements; add one", elements.len())));
+                return Err(format!("the generators reach {} of {all} elements; add one", elements.len()));
             }
         }
-        Ok(Cayley(Arc::new(Tables::new(group, elements, &generators))))
+        check_nodes(elements.len() as u64)?;
+        let tables = Arc::new(Tables::new(group, elements, &generators));
+        Ok(Cayley { presentation: Arc::new(p), tables })
     }
     fn index(&self, element: u64) -> u32 {
-        index(&self.0.elements, element)
+        index(&self.tables.elements, element)
     }
 }
 
@@ -264,16 +284,16 @@ const LEFT: u32 = 32;
 
 impl Topology for Cayley {
     fn endpoints(&self) -> usize {
-        self.0.elements.len()
+        self.tables.elements.len()
     }
     fn routers(&self) -> usize {
-        self.0.elements.len()
+        self.tables.elements.len()
     }
     fn ports(&self) -> usize {
-        self.0.degree + 1
+        self.tables.degree + 1
     }
     fn output(&self, router: u32, port: u8) -> End {
-        let t = &self.0;
+        let t = &self.tables;
         match (port as usize).cmp(&t.degree) {
             std::cmp::Ordering::Less => {
                 let to = t.right[router as usize * t.degree + port as usize];
@@ -284,16 +304,16 @@ impl Topology for Cayley {
         }
     }
     fn attach(&self, endpoint: u32) -> (u32, u8) {
-        (endpoint, self.0.degree as u8)
+        (endpoint, self.tables.degree as u8)
     }
     fn start(&self, src: u32, dst: u32, random: u64) -> RouteState {
-        let t = &self.0;
+        let t = &self.tables;
         let way = t.group.times(t.group.inverse(t.elements[src as usize]), t.elements[dst as usize]);
         RouteState { lo: self.index(way) as u64, hi: random }
     }
     #[inline(always)]
     fn next(&self, _router: u32, route: &mut RouteState) -> Hop {
-        let t = &self.0;
+        let t = &self.tables;
         let (h, done) = (route.lo as u32, (route.lo >> LEFT) as u8);
         if h == t.identity {
             return Hop { port: t.degree as u8, class: Class::Any };
@@ -308,7 +328,14 @@ impl Topology for Cayley {
         Hop { port: port as u8, class: Class::Step(done) }
     }
     /// A packet's k-th hop waits only for channels of hop k+1 or for an endpoint.
-    fn classes(&self) -> u32 {
-        self.0.diameter.max(1)
+    fn classes(&self) -> Classes {
+        Classes::Steps(self.tables.diameter.max(1))
+    }
+    /// Patterns see vectors as a torus, whatever the generators, and permutations as a ring.
+    fn layout(&self) -> Layout {
+        match &self.presentation.group {
+            Group::Abelian(moduli) => Layout::torus(&moduli.iter().map(|&m| u32::from(m)).collect::<Vec<_>>()),
+            Group::Permutations(_) => Layout::torus(&[self.endpoints() as u32]),
+        }
     }
 }

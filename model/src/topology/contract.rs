@@ -1,6 +1,8 @@
-//! What routers ask of a topology.
+//! What a topology is: what routers ask of it, how it is written, how it is shown.
 
+use super::layout::Layout;
 use angara_fabric::rng;
+use std::fmt;
 
 /// Most ports of one router.
 pub const PORTS_MAX: usize = 64;
@@ -64,6 +66,28 @@ impl Class {
     }
 }
 
+/// Into which classes the virtual channels are split, so that packets do not wait for each other in a circle.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Classes {
+    /// None: packets take [`Class::Any`].
+    One,
+    /// [`Class::Lower`] and [`Class::Upper`], of as many channels each.
+    Halves,
+    /// So many values of [`Class::Step`].
+    Steps(u32),
+}
+
+impl Classes {
+    /// How many there are; each needs a virtual channel.
+    pub fn count(self) -> u32 {
+        match self {
+            Classes::One => 1,
+            Classes::Halves => 2,
+            Classes::Steps(n) => n,
+        }
+    }
+}
+
 /// The output a packet wants at a router.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Hop {
@@ -89,7 +113,35 @@ pub enum End {
     Open,
 }
 
-/// A network's shape and deterministic routing.
+/// How packets of the generic profile find their way.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Routing {
+    /// Dimension by dimension.
+    Dor,
+    /// Up to the nearest common ancestor by links drawn at random, then down.
+    Nca,
+    /// Along a shortest way, of several next hops one drawn at random.
+    Minimal,
+}
+
+/// Where a picture of all links shows one of them: panels of cells, one panel per direction.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Cell {
+    /// Panels are drawn in this order; links with the same number share one.
+    pub panel: (u32, u32),
+    /// The panel's title.
+    pub title: String,
+    /// Cells per row of the panel.
+    pub columns: usize,
+    /// Rows of the panel.
+    pub rows: usize,
+    /// The link's column, below `columns`.
+    pub column: usize,
+    /// The link's row, below `rows`.
+    pub row: usize,
+}
+
+/// A network's shape and routing.
 pub trait Topology: Send + Sync {
     /// Sources and sinks of packets.
     fn endpoints(&self) -> usize;
@@ -105,40 +157,60 @@ pub trait Topology: Send + Sync {
     fn start(&self, src: u32, dst: u32, random: u64) -> RouteState;
     /// The output the packet wants at `router`, updating what it remembers for the next one.
     fn next(&self, router: u32, route: &mut RouteState) -> Hop;
-    /// Classes of virtual channels that keep the generic profile from deadlock: 1 if any channel will do, 2
-    /// with [`Class::Lower`] and [`Class::Upper`], else as many as there are values of [`Class::Step`].
-    fn classes(&self) -> u32 {
-        1
+    /// What keeps the generic profile from deadlock.
+    fn classes(&self) -> Classes {
+        Classes::One
+    }
+    /// How [`Topology::next`] finds the way.
+    fn routing(&self) -> Routing {
+        Routing::Minimal
+    }
+    /// Where traffic patterns see the endpoints: in a ring.
+    fn layout(&self) -> Layout {
+        Layout::torus(&[self.endpoints() as u32])
+    }
+    /// What people call a router.
+    fn router_name(&self, router: u32) -> String {
+        format!("router {router}")
+    }
+    /// What people call a port.
+    fn port_name(&self, port: u8) -> String {
+        format!("port {port}")
+    }
+    /// Where a picture shows the link that leaves `router` through `port`: a panel per port, routers line by line.
+    fn cell(&self, router: u32, port: u8) -> Cell {
+        let columns = self.routers().isqrt().max(1);
+        let (router, rows) = (router as usize, self.routers().div_ceil(columns));
+        let title = format!("{} links", self.port_name(port));
+        Cell { panel: (port.into(), 0), title, columns, rows, column: router % columns, row: router / columns }
     }
 }
 
-/// Why a shape was refused.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum TopologyError {
-    /// Not a known form.
-    #[error(
-        "topology `{0}`: write torus:8x8x8, mesh:4x4, fat-tree:ARITY,LEVELS, clos:SPINES,ENDPOINTS,LEAVES or cayley:GROUP:GENERATORS"
-    )]
-    Form(String),
-    /// Bad sizes.
-    #[error("topology `{0}`: give 1 to 6 sizes, each from 1 to 4096")]
-    Size(String),
-    /// Bad tree.
-    #[error("topology `{0}`: a fat tree needs 2 to 32 down-links per router and 1 to 16 levels")]
-    Tree(String),
-    /// Bad Clos network.
-    #[error(
-        "topology `{0}`: give 1 to 63 spines, endpoints per leaf and leaves, of a leaf endpoints + spines at most {max}",
-        max = PORTS_MAX
-    )]
-    Clos(String),
-    /// Bad group or generators.
-    #[error("topology `{0}`: {1}")]
-    Cayley(String, String),
-    /// Too large for 32-bit channel numbers.
-    #[error("topology `{0}` has {1} nodes; at most {max} are supported", max = NODES_MAX)]
-    Nodes(String, u64),
+/// A topology that can be written on a command line: `KIND:REST`. `Display` writes it the same way.
+pub trait Written: Topology + fmt::Display + Sized {
+    /// Its kinds, each with what follows the colon: `("clos", "SPINES,ENDPOINTS,LEAVES")`.
+    const FORMS: &'static [(&'static str, &'static str)];
+    /// Reads what follows the colon of a text of one of its kinds.
+    ///
+    /// # Errors
+    /// Why there is no such network. An empty text stands for "that is not the form".
+    fn read(kind: &str, rest: &str) -> Result<Self, String>;
 }
 
-/// Most endpoints or routers of a network.
+/// Why a topology was refused.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("topology `{text}`: {why}")]
+pub struct TopologyError {
+    /// What was written.
+    pub text: String,
+    /// What is wrong, or how to write it.
+    pub why: String,
+}
+
+/// Most endpoints of a network, for 32-bit channel numbers.
 pub const NODES_MAX: u64 = 1 << 24;
+
+/// Refuses more endpoints than there may be.
+pub(super) fn check_nodes(nodes: u64) -> Result<(), String> {
+    if nodes <= NODES_MAX { Ok(()) } else { Err(format!("{nodes} nodes; at most {NODES_MAX} are supported")) }
+}

@@ -1,10 +1,15 @@
 //! Torus and mesh of up to six dimensions, with dimension-order routes.
 
-use super::contract::{Class, End, Hop, RouteState, Topology};
+use super::contract::{Cell, Class, Classes, DIMS_MAX, End, Hop, RouteState, Routing, Topology, Written, check_nodes};
+use super::layout::Layout;
+use std::fmt;
+
+/// Names of the dimensions.
+const AXES: [char; DIMS_MAX] = ['X', 'Y', 'Z', 'W', 'V', 'U'];
 
 /// Torus or mesh. Node ids count with X fastest. Port 2d leads towards larger coordinates of
 /// dimension d, port 2d+1 towards smaller ones, the last port to the node's endpoint.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Grid {
     dims: Vec<u16>,
     strides: Vec<u32>,
@@ -17,15 +22,30 @@ const UPPER_SHIFT: u32 = 32;
 const MINUS_SHIFT: u32 = 40;
 
 impl Grid {
-    /// A grid of validated sizes.
-    pub fn new(dims: &[u16], wrap: bool) -> Grid {
+    /// A torus (`wrap`) or mesh of these sizes, X first.
+    ///
+    /// # Errors
+    /// Which sizes are possible.
+    pub fn new(dims: &[u16], wrap: bool) -> Result<Grid, String> {
+        if !(1..=DIMS_MAX).contains(&dims.len()) || dims.iter().any(|d| !(1..=4096).contains(d)) {
+            return Err(format!("give 1 to {DIMS_MAX} sizes, each from 1 to 4096"));
+        }
+        check_nodes(dims.iter().fold(1, |nodes: u64, &d| nodes.saturating_mul(d.into())))?;
         let mut strides = Vec::with_capacity(dims.len());
         let mut stride = 1u32;
         for &d in dims {
             strides.push(stride);
             stride *= d as u32;
         }
-        Grid { dims: dims.to_vec(), strides, wrap }
+        Ok(Grid { dims: dims.to_vec(), strides, wrap })
+    }
+    /// Sizes of the dimensions, X first.
+    pub fn dims(&self) -> &[u16] {
+        &self.dims
+    }
+    /// The links of every dimension close to rings: a torus.
+    pub fn wraps(&self) -> bool {
+        self.wrap
     }
     /// Number of dimensions.
     pub fn ndims(&self) -> usize {
@@ -72,6 +92,21 @@ impl Grid {
         let plus = if to >= from { to - from } else { to + size - from };
         let minus = size - plus;
         if plus < minus || (plus == minus && (tie || size == 2)) { plus as i16 } else { -(minus as i16) }
+    }
+}
+
+impl Written for Grid {
+    const FORMS: &'static [(&'static str, &'static str)] = &[("torus", "8x8x8"), ("mesh", "4x4 (one to six sizes)")];
+    fn read(kind: &str, rest: &str) -> Result<Grid, String> {
+        let dims: Result<Vec<u16>, _> = rest.split('x').map(str::parse).collect();
+        Grid::new(&dims.map_err(|_| String::new())?, kind == "torus")
+    }
+}
+
+impl fmt::Display for Grid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sizes = self.dims.iter().map(u16::to_string).collect::<Vec<_>>().join("x");
+        write!(f, "{}:{sizes}", if self.wrap { "torus" } else { "mesh" })
     }
 }
 
@@ -138,7 +173,60 @@ impl Topology for Grid {
         };
         Hop { port: (2 * d) as u8 | (bits >> MINUS_SHIFT & 1) as u8, class }
     }
-    fn classes(&self) -> u32 {
-        if self.wrap && self.dims.iter().any(|&d| d > 1) { 2 } else { 1 }
+    fn classes(&self) -> Classes {
+        if self.wrap && self.dims.iter().any(|&d| d > 1) { Classes::Halves } else { Classes::One }
+    }
+    fn routing(&self) -> Routing {
+        Routing::Dor
+    }
+    fn layout(&self) -> Layout {
+        let sizes: Vec<u32> = self.dims.iter().map(|&d| u32::from(d)).collect();
+        if self.wrap { Layout::torus(&sizes) } else { Layout::mesh(&sizes) }
+    }
+    fn router_name(&self, router: u32) -> String {
+        let digits: Vec<String> = (0..self.ndims()).map(|d| self.coordinate(router, d).to_string()).collect();
+        format!("({})", digits.join(","))
+    }
+    fn port_name(&self, port: u8) -> String {
+        match AXES[..self.ndims()].get(usize::from(port) / 2) {
+            Some(axis) => format!("{}{axis}", if port.is_multiple_of(2) { '+' } else { '-' }),
+            None => "node".into(),
+        }
+    }
+    /// A panel per direction. Every node is a cell in planes X by Y, the planes side by side along Z and below each
+    /// other along the other dimensions, one cell apart.
+    fn cell(&self, router: u32, port: u8) -> Cell {
+        let size = |d: usize| self.dims.get(d).map_or(1, |&s| usize::from(s));
+        let digit = |d: usize| if d < self.ndims() { self.coordinate(router, d) as usize } else { 0 };
+        let down = self.strides.get(3).map_or(0, |stride| (router / stride) as usize);
+        let planes_down = (3..self.ndims()).map(size).product::<usize>();
+        let title = match usize::from(port) < 2 * self.ndims() {
+            true => format!("{} links", self.port_name(port)),
+            false => "to nodes".into(),
+        };
+        Cell {
+            panel: (port.into(), 0),
+            title,
+            columns: (size(0) + 1) * size(2) - 1,
+            rows: (size(1) + 1) * planes_down - 1,
+            column: digit(2) * (size(0) + 1) + digit(0),
+            row: down * (size(1) + 1) + digit(1),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_have_names_and_cells() {
+        let torus = Grid::new(&[4, 3, 2, 2], true).unwrap();
+        assert_eq!(
+            (torus.router_name(23), torus.port_name(3), torus.port_name(8)),
+            ("(3,2,1,0)".into(), "-Y".into(), "node".into())
+        );
+        let cell = torus.cell(47, 0);
+        assert_eq!((cell.title.as_str(), cell.columns, cell.rows, cell.column, cell.row), ("+X links", 9, 7, 8, 6));
     }
 }

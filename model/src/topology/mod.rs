@@ -3,17 +3,24 @@
 //! A topology answers three questions: what hangs on an output port, what a packet must remember
 //! when it sets out ([`Topology::start`]), and which output it wants at the router it has reached
 //! ([`Topology::next`]). Everything a packet remembers is one small [`RouteState`]; routers hold no tables.
+//! It also says how it is written, named and drawn, so that a new one is a file and a line here.
 
+mod any;
 mod cayley;
 mod clos;
 mod contract;
 mod fat_tree;
 mod grid;
-mod spec;
+mod layout;
 
-pub use cayley::{Cayley, Group, Presentation};
+pub use cayley::Cayley;
 pub use clos::Clos;
-pub use contract::{Class, DIMS_MAX, End, Hop, NODES_MAX, PORTS_MAX, RouteState, Topology, TopologyError};
+pub use contract::{
+    Cell, Class, Classes, DIMS_MAX, End, Hop, NODES_MAX, PORTS_MAX, RouteState, Routing, Topology, TopologyError,
+    Written,
+};
 pub use fat_tree::FatTree;
 pub use grid::Grid;
-pub use spec::TopologySpec;
+pub use layout::{Kind, Layout};
+
+any::topologies! { Grid, FatTree, Clos, Cayley }

@@ -1,9 +1,17 @@
 //! Slow, obvious simulators written from `docs/explain/model.md`. They share no code with the model.
 
 pub(crate) mod angara;
-pub(crate) mod cayley;
 pub(crate) mod generic;
 pub(crate) mod random;
+
+use proptest::prelude::*;
+
+/// Texts of small tori and meshes.
+pub(crate) fn grid_shape() -> impl Strategy<Value = String> {
+    (prop::collection::vec(1u32..6, 1..4), any::<bool>())
+        .prop_filter("small", |(d, _)| d.iter().product::<u32>() <= 36)
+        .prop_map(|(sizes, wrap)| Grid { sizes, wrap }.to_string())
+}
 
 /// A packet to send, and when it was received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -24,6 +32,13 @@ pub(crate) type Received = (usize, u64, u64);
 pub(crate) struct Grid {
     pub(crate) sizes: Vec<u32>,
     pub(crate) wrap: bool,
+}
+
+impl std::fmt::Display for Grid {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let sizes: Vec<String> = self.sizes.iter().map(u32::to_string).collect();
+        write!(f, "{}:{}", if self.wrap { "torus" } else { "mesh" }, sizes.join("x"))
+    }
 }
 
 impl Grid {

@@ -1,15 +1,12 @@
 //! The load of every link as a picture.
 //!
-//! One panel per direction: on a torus or mesh every node is a cell in planes X by Y, the planes side by
-//! side along Z and below each other along the other dimensions; in a tree a panel shows the up- or
-//! down-links of one rank, routers from left to right and ports from top to bottom. A cell's colour is
-//! the load of the link that leaves this node in the panel's direction. Links between routers share one
-//! scale; those to endpoints, which a hot spot loads far more, have their own.
+//! Panels of cells, as the topology arranges them ([`Cell`]); most have a panel per direction. A cell's colour is
+//! the load of its link. Links between routers share one scale; those to endpoints, which a hot spot loads far
+//! more, have their own.
 
 use super::links::{Links, Output};
-use super::names;
 use crate::table::number;
-use angara_model::TopologySpec;
+use angara_model::topology::Cell;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -126,63 +123,20 @@ fn colour(level: usize) -> String {
 fn panels(links: &Links) -> Vec<Panel> {
     let mut panels: BTreeMap<(u32, u32), Panel> = BTreeMap::new();
     for output in &links.outputs {
-        let (key, title, columns, rows, column, row) = match &links.shape {
-            TopologySpec::Grid { dims, .. } => grid_cell(&links.shape, dims, output),
-            TopologySpec::FatTree { arity, levels } => {
-                let (k, per_rank) = (u32::from(*arity), u32::from(*arity).pow(u32::from(*levels) - 1));
-                let (rank, place) = (output.router / per_rank, output.router % per_rank);
-                let (up, port) = (u32::from(output.port) >= k, u32::from(output.port) % k);
-                let title = format!("rank {rank}, {}", if up { "up" } else { "down" });
-                ((rank, u32::from(up)), title, per_rank as usize, k as usize, place as usize, port as usize)
-            }
-            // A panel of leaves and one of spines: a column per switch, a row per port.
-            TopologySpec::Clos { spines, endpoints, leaves } => {
-                let (n, leaves) = (usize::from(*endpoints), usize::from(*leaves));
-                let ports = n + usize::from(*spines);
-                let (router, port) = (output.router as usize, usize::from(output.port));
-                match router.checked_sub(leaves) {
-                    None => ((0, 0), "leaves".to_string(), leaves, ports, router, port),
-                    Some(spine) => ((1, 0), "spines".to_string(), ports - n, leaves, spine, port),
-                }
-            }
-            // A panel per generator, routers line by line.
-            TopologySpec::Cayley(_) => {
-                let routers = links.shape.endpoints();
-                let columns = routers.isqrt().max(1);
-                let title = format!("{} links", names::port(&links.shape, output.port));
-                let (router, rows) = (output.router as usize, routers.div_ceil(columns));
-                ((u32::from(output.port), 0), title, columns, rows, router % columns, router / columns)
-            }
-        };
-        let panel = panels.entry(key).or_insert_with(|| Panel { title, columns, rows, cells: Vec::new() });
+        let Cell { panel, title, columns, rows, column, row } = links.shape.cell(output.router, output.port);
+        let panel = panels.entry(panel).or_insert_with(|| Panel { title, columns, rows, cells: Vec::new() });
         panel.cells.push((column, row, *output));
     }
     panels.into_values().collect()
 }
 
-/// Panel, its title and size, and the cell of `output` on a torus or mesh. Planes are one cell apart.
-fn grid_cell(shape: &TopologySpec, dims: &[u16], output: &Output) -> ((u32, u32), String, usize, usize, usize, usize) {
-    let size = |d: usize| dims.get(d).map_or(1, |&s| usize::from(s));
-    let mut rest = output.router as usize;
-    let mut digit = |d: usize| {
-        let digit = rest % size(d);
-        rest /= size(d);
-        digit
-    };
-    let (x, y, z) = (digit(0), digit(1), digit(2));
-    let (planes_down, down) = ((3..dims.len()).map(size).product::<usize>(), rest);
-    let (columns, rows) = ((size(0) + 1) * size(2) - 1, (size(1) + 1) * planes_down - 1);
-    let title = format!("{} links", names::port(shape, output.port)).replace("node links", "to nodes");
-    ((u32::from(output.port), 0), title, columns, rows, z * (size(0) + 1) + x, down * (size(1) + 1) + y)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use angara_model::{Generic, Injection, Network, Profile, Setup};
+    use angara_model::{AnyTopology, Generic, Injection, Network, Profile, Setup};
 
     fn picture(shape: &str) -> (Links, String) {
-        let shape: TopologySpec = shape.parse().unwrap();
+        let shape: AnyTopology = shape.parse().unwrap();
         let config =
             Setup { shape: shape.clone(), profile: Profile::Generic(Generic::default()), seed: 1, faults: Vec::new() };
         let mut net = Network::new(&config).unwrap();

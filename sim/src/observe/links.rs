@@ -1,8 +1,7 @@
 //! What every link carried.
 
-use super::names;
 use angara_model::topology::End;
-use angara_model::{LinkLoad, Network, TopologySpec};
+use angara_model::{AnyTopology, LinkLoad, Network};
 use serde::Serialize;
 
 /// Links named in a report.
@@ -12,7 +11,7 @@ const BUSIEST: usize = 5;
 #[derive(Clone, Debug)]
 pub struct Links {
     /// The network.
-    pub shape: TopologySpec,
+    pub shape: AnyTopology,
     /// Cycles counted.
     pub cycles: u64,
     /// By router, then port.
@@ -62,12 +61,11 @@ pub struct Busy {
 
 impl Links {
     /// What `network`, of shape `shape`, counted in `cycles` cycles.
-    pub fn collect(network: &Network, shape: &TopologySpec, cycles: u64) -> Links {
-        let topology = shape.topology();
+    pub fn collect(network: &Network, shape: &AnyTopology, cycles: u64) -> Links {
         let mut outputs = Vec::new();
-        for router in 0..topology.routers() as u32 {
-            for port in 0..topology.ports() as u8 {
-                let to_endpoint = match topology.output(router, port) {
+        for router in 0..shape.routers() as u32 {
+            for port in 0..shape.ports() as u8 {
+                let to_endpoint = match shape.output(router, port) {
                     End::Open => continue,
                     End::Router { .. } => false,
                     End::Endpoint(_) => true,
@@ -98,7 +96,7 @@ impl Links {
 
     /// Name of `output`: its router, then its port.
     pub fn name(&self, output: &Output) -> String {
-        format!("{} {}", names::router(&self.shape, output.router), names::port(&self.shape, output.port))
+        format!("{} {}", self.shape.router_name(output.router), self.shape.port_name(output.port))
     }
 
     /// The links between routers in a few numbers.
@@ -142,7 +140,7 @@ mod tests {
 
     #[test]
     fn loads_are_counted_where_packets_went() {
-        let shape: TopologySpec = "mesh:3x2".parse().unwrap();
+        let shape: AnyTopology = "mesh:3x2".parse().unwrap();
         let profile = Profile::Generic(Generic { packet_flits_max: 4, ..Generic::default() });
         let mut net = Network::new(&Setup { shape: shape.clone(), profile, seed: 1, faults: Vec::new() }).unwrap();
         net.count_links();

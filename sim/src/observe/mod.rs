@@ -5,7 +5,6 @@
 
 pub mod heat;
 pub mod links;
-pub mod names;
 pub mod timeline;
 
 pub use links::Links;

@@ -4,8 +4,8 @@
 //! it was there is what one wants to see. [`text`] draws a line per block with a bar over the whole
 //! time; [`chrome`] writes the JSON that chrome://tracing and Perfetto load.
 
-use super::{Way, names};
-use angara_model::{Stage, TopologySpec, TraceEvent};
+use super::Way;
+use angara_model::{AnyTopology, Stage, TraceEvent};
 use serde_json::{Value, json};
 use std::fmt::Write;
 
@@ -58,16 +58,16 @@ fn stays(way: &Way) -> Vec<Stay<'_>> {
     way.events.iter().zip(ends).zip(asks).map(stay).collect()
 }
 
-fn place(shape: &TopologySpec, e: &TraceEvent) -> String {
+fn place(shape: &AnyTopology, e: &TraceEvent) -> String {
     let way = match e.stage {
         Stage::Created | Stage::Injected | Stage::Arrived | Stage::Requested | Stage::Escaping => "in",
         _ => "out",
     };
-    format!("{} {way} {} vc{}", names::router(shape, e.router), names::port(shape, e.port), e.vc)
+    format!("{} {way} {} vc{}", shape.router_name(e.router), shape.port_name(e.port), e.vc)
 }
 
 /// A diagram of `way` with a line per block; times in ns.
-pub fn text(shape: &TopologySpec, way: &Way) -> String {
+pub fn text(shape: &AnyTopology, way: &Way) -> String {
     let mut out = format!("packet {}: node {} to node {}, {} flits\n", way.number, way.src, way.dst, way.flits);
     let (Some(first), Some(last)) = (way.events.first(), way.events.last()) else {
         out.push_str("  still in its source's queue\n");
@@ -107,7 +107,7 @@ fn nanoseconds(ps: u64) -> String {
 }
 
 /// All `ways` as a Chrome trace: a process per packet, a thread per router it visits.
-pub fn chrome(shape: &TopologySpec, ways: &[Way]) -> Value {
+pub fn chrome(shape: &AnyTopology, ways: &[Way]) -> Value {
     let mut events = Vec::new();
     for way in ways {
         let name = format!("packet {}: {} → {}, {} flits", way.number, way.src, way.dst, way.flits);
@@ -120,14 +120,14 @@ pub fn chrome(shape: &TopologySpec, ways: &[Way]) -> Value {
             if router != Some(e.router) {
                 router = Some(e.router);
                 thread += 1;
-                events.push(meta("thread_name", thread, &names::router(shape, e.router)));
+                events.push(meta("thread_name", thread, &shape.router_name(e.router)));
             }
             let (block, waits) = stay.block();
             let micro = |ps: u64| ps as f64 / 1e6;
             events.push(json!({
                 "ph": "X", "name": block, "cat": if waits { "waiting" } else { "moving" },
                 "pid": way.number, "tid": thread, "ts": micro(e.time), "dur": micro(stay.span),
-                "args": {"port": names::port(shape, e.port), "vc": e.vc, "stage": format!("{:?}", e.stage)},
+                "args": {"port": shape.port_name(e.port), "vc": e.vc, "stage": format!("{:?}", e.stage)},
             }));
         }
     }
@@ -139,8 +139,8 @@ mod tests {
     use super::*;
     use angara_model::{Generic, Injection, Network, Profile, Setup};
 
-    fn way() -> (TopologySpec, Way) {
-        let shape: TopologySpec = "torus:4x4".parse().unwrap();
+    fn way() -> (AnyTopology, Way) {
+        let shape: AnyTopology = "torus:4x4".parse().unwrap();
         let profile = Profile::Generic(Generic::default());
         let mut net = Network::new(&Setup { shape: shape.clone(), profile, seed: 1, faults: Vec::new() }).unwrap();
         net.inject(Injection { src: 0, dst: 1, flits: 1, traced: true, ..Injection::default() });

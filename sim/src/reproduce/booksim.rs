@@ -96,7 +96,7 @@ pub fn keys(name: &str) -> Result<Keys, Error> {
         Ok(levels) => format!("fat-tree:{arity},{levels}"),
         Err(_) => return Err(unknown()),
     };
-    let topology: angara_model::TopologySpec = topology.parse().map_err(|_| unknown())?;
+    let topology: angara_model::AnyTopology = topology.parse().map_err(|_| unknown())?;
     let parts: Vec<&str> = parts.collect();
     let kind = parts.first().copied().ok_or_else(unknown)?;
     let (length, process, pattern) = traffic(kind, &parts).ok_or_else(unknown)?;

@@ -4,7 +4,7 @@ use super::booksim::{Reference, keys, references};
 use super::{Claim, Job, Judgement, Results, Values, Verdict, values};
 use crate::Error;
 use crate::rng::{Purpose, Stream};
-use angara_model::{Generic, Injection, Network, Profile, Setup, TopologySpec};
+use angara_model::{AnyTopology, Generic, Injection, Network, Profile, Setup};
 
 /// Rows whose reference latencies differ by less are not ordered.
 const DISTINCT: f64 = 0.05;
@@ -28,7 +28,7 @@ const TURNS: &str = "Messages wait for the port of the hot node. In the referenc
 /// The job that runs case `name`.
 pub(super) fn job(name: &str) -> Job {
     let keys = keys(name).expect("the names here are checked by a test");
-    let endpoints = keys.topology.as_ref().map_or(1, TopologySpec::endpoints) as f64;
+    let endpoints = keys.topology.as_ref().map_or(1, |t| t.endpoints()) as f64;
     let load = keys.load.unwrap_or(0.1);
     // A run takes some thousand cycles, and a torus packet more hops the larger the network.
     let seconds = if keys.cycles.is_some() { 1.0 } else { 0.2 + endpoints * load.max(0.05) / 500.0 };
@@ -76,7 +76,7 @@ fn empty(network: &'static str, flits: u16) -> Claim {
 }
 
 /// Sends 100 packets between random endpoints, each alone.
-fn empty_network(topology: &TopologySpec, flits: u16) -> Result<Values, Error> {
+fn empty_network(topology: &AnyTopology, flits: u16) -> Result<Values, Error> {
     let generic = Generic { vcs: 4, buffer_flits: 16, packet_flits_max: 16, ..Generic::default() };
     let config = Setup { shape: topology.clone(), profile: Profile::Generic(generic), seed: 1, faults: Vec::new() };
     let mut network = Network::new(&config).map_err(|e| Error::Network(e.to_string()))?;

@@ -3,14 +3,13 @@
 use super::keys::{Deadlock, Keys, Probe, Router, Routing};
 use crate::Error;
 use crate::observe::Observe;
-use crate::traffic::layout::Kind;
-use crate::traffic::{Destinations, Layout, Lengths, Mapping, Pattern, Process, Rate};
+use crate::traffic::{Destinations, Lengths, Mapping, Pattern, Process, Rate};
 use crate::workload::{Chosen, TRAFFIC_KEYS};
 use angara_fabric::Tick;
 use angara_fabric::{Fault, FaultKind};
 use angara_model::setup::ANGARA_FLITS_MAX;
-use angara_model::topology::Group;
-use angara_model::{Angara, Generic, Network, Profile, Setup, TopologySpec};
+use angara_model::topology::{self, Layout};
+use angara_model::{Angara, AnyTopology, Generic, Network, Profile, Setup};
 use serde::Serialize;
 
 /// Dimensions of the chip's torus; the angara router has ports for no more.
@@ -67,7 +66,7 @@ pub struct Experiment {
 /// The settings a result belongs to.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Settings {
-    /// TopologySpec.
+    /// How its routers are wired.
     pub topology: String,
     /// Kind of router.
     pub router: Router,
@@ -140,15 +139,11 @@ impl Keys {
     /// # Errors
     /// What does not fit together, and the setting to change.
     pub fn resolve(&self) -> Blamed<Experiment> {
-        let shape = self.topology.clone().unwrap_or(TopologySpec::Grid { dims: vec![8, 8, 8], wrap: true });
-        let grid = match &shape {
-            TopologySpec::Grid { dims, .. } => Some(dims.len()),
-            TopologySpec::FatTree { .. } | TopologySpec::Clos { .. } | TopologySpec::Cayley(_) => None,
-        };
-        let router = match self.router {
-            Some(router) => router,
-            None if grid.is_some_and(|dims| dims <= ANGARA_DIMS) => Router::Angara,
-            None => Router::Generic,
+        let shape = self.topology.clone().unwrap_or_else(|| "torus:8x8x8".parse().expect("a torus"));
+        let router = match (self.router, &shape) {
+            (Some(router), _) => router,
+            (None, AnyTopology::Grid(grid)) if grid.ndims() <= ANGARA_DIMS => Router::Angara,
+            _ => Router::Generic,
         };
         let (deadlock, routing) = (self.deadlock_rule(router)?, self.routing_rule(router, &shape)?);
         let workload = self.workload.clone().unwrap_or_default();
@@ -163,7 +158,7 @@ impl Keys {
         let network = Setup { shape: shape.clone(), profile, seed, faults: faults.clone() };
         network.validate().map_err(|e| (Error::Network(e.to_string()), network_key(&e.to_string())))?;
 
-        let layout = layout(&shape);
+        let layout = shape.layout();
         let load = self.load.unwrap_or(0.1);
         let rate = rate(load, lengths.mean())?;
         let pattern = self.pattern.clone().unwrap_or(Pattern::Uniform);
@@ -267,17 +262,18 @@ impl Keys {
         }
     }
 
-    fn routing_rule(&self, router: Router, shape: &TopologySpec) -> Blamed<Routing> {
-        let own = match shape {
-            TopologySpec::Grid { .. } => Routing::Dor,
-            TopologySpec::FatTree { .. } | TopologySpec::Clos { .. } => Routing::Nca,
-            TopologySpec::Cayley(_) => Routing::Minimal,
+    fn routing_rule(&self, router: Router, shape: &AnyTopology) -> Blamed<Routing> {
+        let own = match shape.routing() {
+            topology::Routing::Dor => Routing::Dor,
+            topology::Routing::Nca => Routing::Nca,
+            topology::Routing::Minimal => Routing::Minimal,
         };
         match self.routing {
             Some(Routing::Adaptive) if router == Router::Angara && own == Routing::Dor => Ok(Routing::Adaptive),
             Some(given) if given != own => {
-                let why = "a torus or mesh takes dor, with router angara also adaptive; a fat tree takes nca, a clos too; a cayley graph takes minimal";
-                Err((Error::invalid("routing", format!("{given:?}").to_lowercase(), why), "routing"))
+                let [given, own] = [given, own].map(|r| format!("{r:?}").to_lowercase());
+                let adaptive = if own == "dor" { ", with router angara also adaptive" } else { "" };
+                Err((Error::invalid("routing", given, format!("{shape} takes {own}{adaptive}")), "routing"))
             }
             _ => Ok(own),
         }
@@ -339,7 +335,7 @@ impl Keys {
     }
 
     /// All faults as the fabric reads them.
-    fn faults(&self, shape: &TopologySpec, router: Router) -> Blamed<Vec<String>> {
+    fn faults(&self, shape: &AnyTopology, router: Router) -> Blamed<Vec<String>> {
         let mut faults = Vec::new();
         for text in self.fault.iter().flatten() {
             faults.push((text.clone(), "fault"));
@@ -348,7 +344,7 @@ impl Keys {
             faults.push((format!("corrupt={rate}"), "error-rate"));
         }
         let Some(&(ref text, key)) = faults.first() else { return Ok(Vec::new()) };
-        let TopologySpec::Grid { dims, .. } = shape else {
+        let AnyTopology::Grid(grid) = shape else {
             let why = "only router angara, on a torus or mesh, has links that fail or corrupt packets";
             return Err((Error::invalid(key, text, why), key));
         };
@@ -357,12 +353,11 @@ impl Keys {
             return Err((Error::invalid(key, text, why), key));
         }
         // Sizes above 255 are refused as if they were 0.
-        let sizes: Vec<u8> = dims.iter().map(|&d| u8::try_from(d).unwrap_or(0)).collect();
-        let live = angara_abi::torus::Shape::new(&sizes, matches!(shape, TopologySpec::Grid { wrap: true, .. }))
-            .map_err(|_| {
-                let why = "routes around faults are the chip's, for up to 4 sizes of up to 255 and 32768 nodes";
-                (Error::invalid(key, text, why), key)
-            })?;
+        let sizes: Vec<u8> = grid.dims().iter().map(|&d| u8::try_from(d).unwrap_or(0)).collect();
+        let live = angara_abi::torus::Shape::new(&sizes, grid.wraps()).map_err(|_| {
+            let why = "routes around faults are the chip's, for up to 4 sizes of up to 255 and 32768 nodes";
+            (Error::invalid(key, text, why), key)
+        })?;
         for (text, key) in &faults {
             check_fault(text, &live).map_err(|why| (Error::invalid(key, text, why), *key))?;
         }
@@ -428,24 +423,6 @@ fn network_key(message: &str) -> &'static str {
     let names =
         [("vcs", "vcs"), ("buffer", "buffer"), ("slots", "buffer"), ("cycle", "cycle-ns"), ("router angara", "router")];
     names.iter().find(|(start, _)| message.starts_with(start)).map_or("topology", |(_, key)| key)
-}
-
-fn layout(shape: &TopologySpec) -> Layout {
-    match shape {
-        TopologySpec::Grid { dims, wrap } => {
-            let sizes: Vec<u32> = dims.iter().map(|&d| u32::from(d)).collect();
-            if *wrap { Layout::torus(&sizes) } else { Layout::mesh(&sizes) }
-        }
-        TopologySpec::FatTree { arity, levels } => Layout::tree(u32::from(*arity), u32::from(*levels)),
-        TopologySpec::Clos { endpoints, leaves, .. } => {
-            Layout { sizes: vec![u32::from(*endpoints), u32::from(*leaves)], kind: Kind::Tree }
-        }
-        // Patterns see vectors as a torus, whatever the generators, and permutations as a ring.
-        TopologySpec::Cayley(p) => match p.group() {
-            Group::Abelian(moduli) => Layout::torus(&moduli.iter().map(|&m| u32::from(m)).collect::<Vec<_>>()),
-            Group::Permutations(_) => Layout::torus(&[shape.endpoints() as u32]),
-        },
-    }
 }
 
 #[cfg(test)]

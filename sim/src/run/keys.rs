@@ -3,7 +3,7 @@
 use crate::observe::Selection;
 use crate::traffic::{Lengths, Mapping, Pattern, Process};
 use crate::workload::Chosen;
-use angara_model::TopologySpec;
+use angara_model::AnyTopology;
 use clap::{Args, ValueEnum};
 use serde::{Deserialize, Deserializer, Serialize};
 use std::fmt::Display;
@@ -100,10 +100,10 @@ macro_rules! keys {
 }
 
 keys! {
-    /// torus:8x8x8, mesh:4x4 (up to six sizes), fat-tree:ARITY,LEVELS, clos:SPINES,ENDPOINTS,LEAVES or cayley:GROUP:GENERATORS (cayley:13:1,5, cayley:8x8:1.0,0.1, cayley:s4:2134,3214) [default: torus:8x8x8]
-    #[arg(long, value_name = "SHAPE")]
+    /// How routers are wired
+    #[arg(long, value_name = "SHAPE", help = format!("{} [default: torus:8x8x8]", AnyTopology::forms()))]
     #[serde(deserialize_with = "text")]
-    topology: TopologySpec,
+    topology: AnyTopology,
     /// Kind of router [default: angara on a torus or mesh of up to four sizes, otherwise generic]
     #[arg(long, value_enum)]
     router: Router,
@@ -116,7 +116,7 @@ keys! {
     /// How rings are kept from deadlock; bubble belongs to angara, dateline to generic
     #[arg(long, value_enum)]
     deadlock: Deadlock,
-    /// dor, adaptive (angara), nca (fat tree, clos) or minimal (cayley) [default: what the topology takes; dor on a torus]
+    /// dor, adaptive (instead of dor, with router angara), nca or minimal [default: what the topology takes; dor on a torus]
     #[arg(long, value_enum)]
     routing: Routing,
     /// What nodes do: open-loop, or a program such as all-to-all:BYTES; `angara sim workloads` lists them [default: open-loop]

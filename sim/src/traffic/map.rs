@@ -3,9 +3,9 @@
 //! Patterns speak of ranks; a mapping places them. Space-filling curves keep ranks with close
 //! numbers close in the network, which local traffic rewards.
 
-use super::layout::Layout;
 use crate::Error;
 use crate::rng::{Purpose, Stream};
+use angara_model::topology::Layout;
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 

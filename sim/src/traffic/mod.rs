@@ -5,13 +5,11 @@
 //! [`Source`] puts them together for one node; it draws from streams of random numbers addressed
 //! by (seed, node, purpose), so the messages of a node do not depend on who asks for them first.
 
-pub mod layout;
 pub mod length;
 pub mod map;
 pub mod pattern;
 pub mod process;
 
-pub use layout::Layout;
 pub use length::Lengths;
 pub use map::Mapping;
 pub use pattern::{Destinations, Pattern};
@@ -68,6 +66,7 @@ impl Source {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use angara_model::topology::Layout;
 
     fn messages(rank: u32, count: usize) -> Vec<Message> {
         let layout = Layout::torus(&[4, 4]);

@@ -1,8 +1,8 @@
 //! Where messages go.
 
-use super::layout::{Kind, Layout};
 use crate::Error;
 use crate::rng::{Purpose, Stream};
+use angara_model::topology::{Kind, Layout};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::fmt;

@@ -1,12 +1,70 @@
 //! Cayley graphs by the definition: every element, every link, every distance, from the text of the topology.
 
+use super::net::{Far, Net, Packet};
+use proptest::prelude::*;
 use std::collections::BTreeSet;
 
-pub(crate) struct Cayley {
+struct Cayley {
     /// Neighbour through each port of each router.
-    pub(crate) links: Vec<Vec<usize>>,
+    links: Vec<Vec<usize>>,
     /// Between any two routers.
-    pub(crate) distance: Vec<Vec<usize>>,
+    distance: Vec<Vec<usize>>,
+}
+
+pub(super) fn read(_kind: &str, rest: &str) -> Box<dyn Net> {
+    Box::new(Cayley::new(rest))
+}
+
+fn join<T: ToString>(items: impl IntoIterator<Item = T>, by: &str) -> String {
+    items.into_iter().map(|i| i.to_string()).collect::<Vec<_>>().join(by)
+}
+
+/// Random groups and generators, some of which make no network.
+pub(super) fn shapes() -> BoxedStrategy<String> {
+    let group = prop::collection::vec(1u16..8, 1..4).prop_filter("small", |m| m.iter().product::<u16>() <= 30);
+    let generators = prop::collection::vec(prop::collection::vec(-3i32..4, 3), 1..4);
+    let abelian = (group, generators).prop_map(|(moduli, generators)| {
+        let generators = generators.iter().map(|g| join(&g[..moduli.len()], "."));
+        format!("cayley:{}:{}", join(&moduli, "x"), join(generators, ","))
+    });
+    let digits = |n: u8| Just((1..=n).collect::<Vec<_>>()).prop_shuffle();
+    let generators = (3u8..5).prop_flat_map(move |n| (Just(n), prop::collection::vec(digits(n), 1..4)));
+    let permutations = generators
+        .prop_map(|(n, generators)| format!("cayley:s{n}:{}", join(generators.iter().map(|g| join(g, "")), ",")));
+    prop_oneof![2 => abelian, 1 => permutations].boxed()
+}
+
+impl Net for Cayley {
+    fn routers(&self) -> usize {
+        self.links.len()
+    }
+    fn ports(&self) -> usize {
+        self.degree() + 1
+    }
+    fn endpoints(&self) -> usize {
+        self.links.len()
+    }
+    fn attach(&self, endpoint: usize) -> (usize, usize) {
+        (endpoint, self.degree())
+    }
+    fn far(&self, router: usize, port: usize) -> Far {
+        if port == self.degree() {
+            return Far::Endpoint(router);
+        }
+        let to = self.links[router][port];
+        Far::Router(to, self.links[to].iter().position(|&back| back == router).unwrap())
+    }
+    fn route(&self, router: usize, dst: u32, packet: &mut Packet, vcs: usize) -> (usize, usize, usize) {
+        if router == dst as usize {
+            return (self.degree(), 0, vcs - 1);
+        }
+        let left = |from: usize| self.distance[from][dst as usize];
+        let nearer: Vec<usize> = (0..self.degree()).filter(|&p| left(self.links[router][p]) < left(router)).collect();
+        let port = if nearer.len() == 1 { nearer[0] } else { nearer[packet.draw(nearer.len())] };
+        let hop = packet.routers as usize - 1;
+        let class: Vec<usize> = (0..vcs).filter(|v| v * self.diameter() / vcs == hop).collect();
+        (port, class[0], class[class.len() - 1])
+    }
 }
 
 fn numbers(text: &str, by: char) -> Vec<i64> {
@@ -15,7 +73,7 @@ fn numbers(text: &str, by: char) -> Vec<i64> {
 
 impl Cayley {
     /// Of `GROUP:GENERATORS`, as docs/explain/model.md writes them.
-    pub(crate) fn new(text: &str) -> Cayley {
+    fn new(text: &str) -> Cayley {
         let (group, generators) = text.split_once(':').unwrap();
         match group.strip_prefix('s') {
             Some(_) => {
@@ -78,10 +136,10 @@ impl Cayley {
         }
         Cayley { links, distance }
     }
-    pub(crate) fn degree(&self) -> usize {
+    fn degree(&self) -> usize {
         self.links[0].len()
     }
-    pub(crate) fn diameter(&self) -> usize {
+    fn diameter(&self) -> usize {
         *self.distance.iter().flatten().max().unwrap()
     }
 }

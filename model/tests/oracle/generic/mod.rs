@@ -1,40 +1,23 @@
 //! Section 3 of `docs/explain/model.md`, cycle by cycle, everything looked at in every cycle.
 
-use super::cayley::Cayley;
-use super::{Grid, Received, Sent, random};
+mod cayley;
+mod clos;
+mod grid;
+mod net;
+mod tree;
+
+pub(crate) use net::{Net, any_shape, knows, read};
+
+use super::{Received, Sent};
+use net::{Far, Packet};
 use std::collections::VecDeque;
 
-pub(crate) enum Net {
-    Grid(Grid),
-    Tree { k: u32, n: u32 },
-    Clos { spines: usize, endpoints: usize, leaves: usize },
-    Cayley(Cayley),
-}
-
 pub(crate) struct Parameters {
-    pub(crate) net: Net,
+    pub(crate) net: Box<dyn Net>,
     pub(crate) vcs: usize,
     pub(crate) buffer: i64,
     /// The random word of each packet.
     pub(crate) words: Vec<u64>,
-}
-
-#[derive(Clone)]
-struct Packet {
-    index: usize,
-    /// Chosen once at the source: per dimension, towards plus and upper class.
-    plus: Vec<bool>,
-    upper: Vec<bool>,
-    word: u64,
-    routers: u64,
-}
-
-impl Packet {
-    /// The next random number below `n`.
-    fn draw(&mut self, n: usize) -> usize {
-        self.word = random::next(self.word);
-        random::below(self.word, n as u64) as usize
-    }
 }
 
 #[derive(Default)]
@@ -70,128 +53,6 @@ enum Happens {
     Head { router: usize, port: usize, vc: usize, packet: Packet },
     Credit { router: usize, port: usize, vc: usize, flits: i64 },
     SourceCredit { source: usize, vc: usize, flits: i64 },
-}
-
-enum Far {
-    Router(usize, usize),
-    Endpoint(usize),
-}
-
-impl Net {
-    fn routers(&self) -> usize {
-        match self {
-            Net::Grid(g) => g.nodes() as usize,
-            Net::Tree { k, n } => (n * k.pow(n - 1)) as usize,
-            Net::Clos { spines, leaves, .. } => spines + leaves,
-            Net::Cayley(c) => c.links.len(),
-        }
-    }
-    fn ports(&self) -> usize {
-        match self {
-            Net::Grid(g) => 2 * g.sizes.len() + 1,
-            Net::Tree { k, .. } => 2 * *k as usize,
-            Net::Clos { spines, endpoints, leaves } => (spines + endpoints).max(*leaves),
-            Net::Cayley(c) => c.degree() + 1,
-        }
-    }
-    pub(crate) fn endpoints(&self) -> usize {
-        match self {
-            Net::Grid(g) => g.nodes() as usize,
-            Net::Tree { k, n } => k.pow(*n) as usize,
-            Net::Clos { endpoints, leaves, .. } => endpoints * leaves,
-            Net::Cayley(c) => c.links.len(),
-        }
-    }
-    fn attach(&self, e: usize) -> (usize, usize) {
-        match self {
-            Net::Grid(g) => (e, 2 * g.sizes.len()),
-            Net::Tree { k, n } => (((n - 1) * k.pow(n - 1)) as usize + e / *k as usize, e % *k as usize),
-            Net::Clos { endpoints, .. } => (e / endpoints, e % endpoints),
-            Net::Cayley(c) => (e, c.degree()),
-        }
-    }
-    /// Tree routers are named by rank and n-1 digits; a link between rank l and l+1 changes digit l.
-    fn far(&self, router: usize, port: usize) -> Far {
-        match self {
-            Net::Grid(g) if port == 2 * g.sizes.len() => Far::Endpoint(router),
-            Net::Grid(g) => Far::Router(g.step(router as u32, port) as usize, port ^ 1),
-            Net::Tree { k, n } => {
-                let (k, n) = (*k as usize, *n as usize);
-                let per_rank = k.pow(n as u32 - 1);
-                let (rank, place) = (router / per_rank, router % per_rank);
-                if rank == n - 1 && port < k {
-                    return Far::Endpoint(place * k + port);
-                }
-                let down = port < k;
-                // The digit that the link changes, most significant digit first.
-                let digit = if down { rank } else { rank - 1 };
-                let weight = k.pow((n - 2 - digit) as u32);
-                let old = place / weight % k;
-                let moved = place + (port % k) * weight - old * weight;
-                let rank = if down { rank + 1 } else { rank - 1 };
-                Far::Router(rank * per_rank + moved, if down { k + old } else { old })
-            }
-            Net::Clos { endpoints, leaves, .. } if router < *leaves => match port.checked_sub(*endpoints) {
-                None => Far::Endpoint(router * endpoints + port),
-                Some(spine) => Far::Router(leaves + spine, router),
-            },
-            Net::Clos { endpoints, leaves, .. } => Far::Router(port, endpoints + router - leaves),
-            Net::Cayley(c) if port == c.degree() => Far::Endpoint(router),
-            Net::Cayley(c) => {
-                let to = c.links[router][port];
-                Far::Router(to, c.links[to].iter().position(|&back| back == router).unwrap())
-            }
-        }
-    }
-    /// Output port and channels (lowest, highest) of a packet at a router.
-    fn route(&self, router: usize, dst: u32, packet: &mut Packet, vcs: usize) -> (usize, usize, usize) {
-        match self {
-            Net::Grid(g) => {
-                let (here, there) = (g.coords(router as u32), g.coords(dst));
-                let Some(d) = (0..here.len()).find(|&d| here[d] != there[d]) else {
-                    return (2 * here.len(), 0, vcs - 1);
-                };
-                let port = 2 * d + !packet.plus[d] as usize;
-                match (g.wrap, packet.upper[d]) {
-                    (false, _) => (port, 0, vcs - 1),
-                    (true, false) => (port, 0, vcs / 2 - 1),
-                    (true, true) => (port, vcs / 2, vcs - 1),
-                }
-            }
-            Net::Tree { k, n } => {
-                let per_rank = k.pow(n - 1);
-                let (rank, place) = (router as u32 / per_rank, router as u32 % per_rank);
-                let serves = k.pow(n - rank);
-                let group = k.pow(n - 1 - rank);
-                let port = if place / group == dst / serves {
-                    dst % serves / group
-                } else {
-                    k + packet.draw(*k as usize) as u32
-                };
-                (port as usize, 0, vcs - 1)
-            }
-            Net::Clos { spines, endpoints, leaves } => {
-                let dst = dst as usize;
-                let port = if router >= *leaves {
-                    dst / endpoints
-                } else if router == dst / endpoints {
-                    dst % endpoints
-                } else {
-                    endpoints + packet.draw(*spines)
-                };
-                (port, 0, vcs - 1)
-            }
-            Net::Cayley(c) if router == dst as usize => (c.degree(), 0, vcs - 1),
-            Net::Cayley(c) => {
-                let left = |from: usize| c.distance[from][dst as usize];
-                let nearer: Vec<usize> = (0..c.degree()).filter(|&p| left(c.links[router][p]) < left(router)).collect();
-                let port = if nearer.len() == 1 { nearer[0] } else { nearer[packet.draw(nearer.len())] };
-                let hop = packet.routers as usize - 1;
-                let class: Vec<usize> = (0..vcs).filter(|v| v * c.diameter() / vcs == hop).collect();
-                (port, class[0], class[class.len() - 1])
-            }
-        }
-    }
 }
 
 /// The first of `asking` at or after `pointer`, else the first.
@@ -249,17 +110,8 @@ pub(crate) fn run(p: &Parameters, sent: &[Sent], cycle: u64) -> Vec<Received> {
             source_last[e] = vc;
             source_free[e] = now + flits;
             source_credits[e][vc] -= flits as i64;
-            let (mut plus, mut upper) = (Vec::new(), Vec::new());
-            if let Net::Grid(g) = &p.net {
-                let (from, to) = (g.coords(sent[i].src), g.coords(sent[i].dst));
-                for d in 0..from.len() {
-                    let up = g.towards_plus(from[d], to[d], d, p.words[i] >> d & 1 == 1);
-                    let crosses = if up { to[d] < from[d] } else { to[d] > from[d] };
-                    plus.push(up);
-                    upper.push(up == crosses);
-                }
-            }
-            let packet = Packet { index: i, plus, upper, word: p.words[i], routers: 0 };
+            let mut packet = Packet { index: i, plus: Vec::new(), upper: Vec::new(), word: p.words[i], routers: 0 };
+            p.net.start(&mut packet, sent[i].src, sent[i].dst);
             let (router, port) = p.net.attach(e);
             coming.push((now + 2, Happens::Head { router, port, vc, packet }));
         }

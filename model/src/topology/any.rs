@@ -1,0 +1,203 @@
+//! All topologies as one type.
+
+/// Declares [`AnyTopology`](super::AnyTopology), one variant for each topology there is.
+macro_rules! topologies {
+    ($($name:ident),*) => {
+        /// Any topology, as written on a command line: `torus:8x8x8`, `clos:4,8,16`.
+        #[derive(Clone, PartialEq, Eq, Debug)]
+        #[allow(missing_docs)] // the types say it
+        pub enum AnyTopology {
+            $($name($name),)*
+        }
+
+        impl AnyTopology {
+            /// Every form that can be written.
+            pub fn forms() -> String {
+                let kinds = [$($name::FORMS),*];
+                let forms: Vec<String> = kinds.concat().iter().map(|(kind, rest)| format!("{kind}:{rest}")).collect();
+                forms.join(", ")
+            }
+            /// A network of generic routers wired like this.
+            pub(crate) fn generic(
+                &self,
+                p: &crate::Generic,
+                seed: u64,
+                threads: usize,
+            ) -> Result<Box<dyn crate::engine::Engine>, crate::SetupError> {
+                match self {
+                    $(AnyTopology::$name(t) => crate::generic::engine(t.clone(), p, seed, threads),)*
+                }
+            }
+        }
+
+        impl std::ops::Deref for AnyTopology {
+            type Target = dyn Topology;
+            fn deref(&self) -> &(dyn Topology + 'static) {
+                match self {
+                    $(AnyTopology::$name(t) => t,)*
+                }
+            }
+        }
+
+        impl std::fmt::Display for AnyTopology {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                match self {
+                    $(AnyTopology::$name(t) => t.fmt(f),)*
+                }
+            }
+        }
+
+        impl std::str::FromStr for AnyTopology {
+            type Err = TopologyError;
+            fn from_str(text: &str) -> Result<AnyTopology, TopologyError> {
+                let refuse = |why: String| TopologyError { text: text.into(), why };
+                let Some((kind, rest)) = text.split_once(':') else {
+                    return Err(refuse(format!("write {}", AnyTopology::forms())));
+                };
+                $(if let Some((_, form)) = $name::FORMS.iter().find(|f| f.0 == kind) {
+                    return $name::read(kind, rest).map(AnyTopology::$name).map_err(|why| {
+                        refuse(if why.is_empty() { format!("write {kind}:{form}") } else { why })
+                    });
+                })*
+                Err(refuse(format!("there is no `{kind}`; write {}", AnyTopology::forms())))
+            }
+        }
+
+        $(impl From<$name> for AnyTopology {
+            fn from(t: $name) -> AnyTopology {
+                AnyTopology::$name(t)
+            }
+        })*
+    };
+}
+pub(super) use topologies;
+
+#[cfg(test)]
+mod tests {
+    use crate::topology::{AnyTopology, Clos, End, FatTree, Grid, Topology};
+    use angara_fabric::rng;
+
+    /// With their diameters.
+    const CAYLEY: [(&str, u32); 6] = [
+        ("cayley:13:1,5", 2),                  // every element is a sum of at most two of ±1, ±5
+        ("cayley:5x4:1.0,0.1", 4),             // a torus
+        ("cayley:2x2x2:1.0.0,0.1.0,0.0.1", 3), // a hypercube
+        ("cayley:s4:2134,3214,4231", 4),       // the star graph of 24 routers
+        ("cayley:s4:2134,3214,4321", 4),       // the pancake graph
+        ("cayley:s4:2314,2143", 3),            // the alternating group only
+    ];
+
+    fn walk(t: &dyn Topology, src: u32, dst: u32, random: u64) -> usize {
+        let mut route = t.start(src, dst, random);
+        let (mut at, _) = t.attach(src);
+        for routers in 1..1000 {
+            let hop = t.next(at, &mut route);
+            match t.output(at, hop.port) {
+                End::Router { router, .. } => at = router,
+                End::Endpoint(e) => {
+                    assert_eq!(e, dst);
+                    return routers;
+                }
+                End::Open => panic!("{src}→{dst} leaves the network at router {at} port {}", hop.port),
+            }
+        }
+        panic!("{src}→{dst} does not arrive")
+    }
+
+    fn check(t: &dyn Topology) {
+        for r in 0..t.routers() as u32 {
+            for p in 0..t.ports() as u8 {
+                match t.output(r, p) {
+                    End::Router { router, port } => {
+                        assert_eq!(t.output(router, port), End::Router { router: r, port: p }, "link of {r}.{p}");
+                    }
+                    End::Endpoint(e) => assert_eq!(t.attach(e), (r, p)),
+                    End::Open => {}
+                }
+            }
+        }
+        let mut cells = std::collections::HashSet::new();
+        for (r, p) in (0..t.routers() as u32).flat_map(|r| (0..t.ports() as u8).map(move |p| (r, p))) {
+            if t.output(r, p) != End::Open {
+                let c = t.cell(r, p);
+                assert!(c.column < c.columns && c.row < c.rows, "{r}.{p}: {c:?}");
+                assert!(cells.insert((c.panel, c.column, c.row)), "{r}.{p} is drawn over another: {c:?}");
+            }
+        }
+        assert_eq!(t.layout().endpoints() as usize, t.endpoints());
+        for s in 0..t.endpoints() as u32 {
+            for d in 0..t.endpoints() as u32 {
+                walk(t, s, d, rng::mix((s * 977 + d) as u64));
+            }
+        }
+    }
+
+    #[test]
+    fn every_link_has_two_ends_and_every_packet_arrives() {
+        for (dims, wrap) in
+            [(&[5u16][..], true), (&[4, 3, 2], true), (&[3, 4], false), (&[2, 2, 2, 2, 3, 2], true), (&[1, 6], true)]
+        {
+            check(&Grid::new(dims, wrap).unwrap());
+        }
+        for (k, n) in [(2, 1), (2, 4), (3, 3), (4, 2)] {
+            check(&FatTree::new(k, n).unwrap());
+        }
+        for (m, n, r) in [(1, 1, 1), (3, 2, 5), (4, 4, 4)] {
+            check(&Clos::new(m, n, r).unwrap());
+        }
+        for (text, diameter) in CAYLEY {
+            let t: AnyTopology = text.parse().unwrap();
+            check(&*t);
+            // From anywhere, the farthest router is as far as from the identity.
+            let farthest = |s| (0..t.endpoints() as u32).map(|d| walk(&*t, s, d, 5) as u32 - 1).max().unwrap();
+            assert_eq!((farthest(0), farthest(1), t.classes().count()), (diameter, diameter, diameter), "{text}");
+        }
+    }
+
+    #[test]
+    fn torus_routes_are_minimal() {
+        let t = Grid::new(&[5, 4, 2], true).unwrap();
+        for s in 0..40 {
+            for d in 0..40 {
+                let far: u32 = (0..3)
+                    .map(|i| {
+                        let (a, b, n) = (t.coordinate(s, i), t.coordinate(d, i), t.size(i));
+                        a.abs_diff(b).min(n - a.abs_diff(b))
+                    })
+                    .sum();
+                assert_eq!(walk(&t, s, d, 3), far as usize + 1);
+            }
+        }
+    }
+
+    #[test]
+    fn shapes_are_read_and_refused() {
+        let cayley = CAYLEY.iter().map(|c| c.0);
+        for s in
+            ["torus:8x8x8", "mesh:4x4", "fat-tree:8,3", "torus:2x2x2x2x2x2", "clos:4,8,16"].into_iter().chain(cayley)
+        {
+            assert_eq!(s.parse::<AnyTopology>().unwrap().to_string(), s);
+        }
+        for s in
+            ["8x8", "torus:0x3", "torus:2x2x2x2x2x2x2", "fat-tree:8", "fat-tree:1,3", "mesh:9999", "torus:4096x4096x2"]
+        {
+            assert!(s.parse::<AnyTopology>().is_err(), "{s}");
+        }
+        for (s, why) in [
+            ("clos:4,8", "SPINES"),
+            ("clos:40,30,2", "endpoints + spines"),
+            ("ring:8", "there is no `ring`; write torus:"),
+            ("fat-tree:2", "write fat-tree:ARITY,LEVELS"),
+            ("torus:4096x4096x2", "33554432 nodes"),
+            ("cayley:13", "group and generators"),
+            ("cayley:8x8:1", "2 numbers"),
+            ("cayley:8x8:2.0,0.1", "32 of 64"),
+            ("cayley:6:0", "identity"),
+            ("cayley:s4:2135", "once"),
+            ("cayley:s10:21", "2 to 9"),
+        ] {
+            let error = s.parse::<AnyTopology>().unwrap_err().to_string();
+            assert!(error.contains(why), "{s}: {error}");
+        }
+    }
+}

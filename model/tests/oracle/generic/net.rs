@@ -1,0 +1,69 @@
+//! What the oracle asks of a network, and the networks it knows.
+
+use super::super::random;
+use super::{cayley, clos, grid, tree};
+use proptest::prelude::*;
+
+/// A packet under way.
+#[derive(Clone)]
+pub(crate) struct Packet {
+    pub(super) index: usize,
+    /// Chosen once at the source of a grid: per dimension, towards plus and upper class.
+    pub(super) plus: Vec<bool>,
+    pub(super) upper: Vec<bool>,
+    pub(super) word: u64,
+    pub(super) routers: u64,
+}
+
+impl Packet {
+    /// The next random number below `n`.
+    pub(super) fn draw(&mut self, n: usize) -> usize {
+        self.word = random::next(self.word);
+        random::below(self.word, n as u64) as usize
+    }
+}
+
+/// The other end of a port.
+pub(crate) enum Far {
+    Router(usize, usize),
+    Endpoint(usize),
+}
+
+/// A network, by its definition.
+pub(crate) trait Net {
+    fn routers(&self) -> usize;
+    fn ports(&self) -> usize;
+    fn endpoints(&self) -> usize;
+    fn attach(&self, endpoint: usize) -> (usize, usize);
+    fn far(&self, router: usize, port: usize) -> Far;
+    /// What a packet draws once, at its source; its word is that of the model.
+    fn start(&self, _packet: &mut Packet, _src: u32, _dst: u32) {}
+    /// Output port and channels (lowest, highest) of a packet at a router.
+    fn route(&self, router: usize, dst: u32, packet: &mut Packet, vcs: usize) -> (usize, usize, usize);
+}
+
+type Read = fn(kind: &str, rest: &str) -> Box<dyn Net>;
+type Shapes = fn() -> BoxedStrategy<String>;
+
+/// Every topology: its kinds, how its text is read, and how often which random ones are tried.
+const TOPOLOGIES: [(&[&str], Read, u32, Shapes); 4] = [
+    (&["torus", "mesh"], grid::read, 6, grid::shapes),
+    (&["fat-tree"], tree::read, 2, tree::shapes),
+    (&["clos"], clos::read, 2, clos::shapes),
+    (&["cayley"], cayley::read, 3, cayley::shapes),
+];
+
+pub(crate) fn knows(kind: &str) -> bool {
+    TOPOLOGIES.iter().any(|t| t.0.contains(&kind))
+}
+
+/// The network of a text as users write it.
+pub(crate) fn read(text: &str) -> Box<dyn Net> {
+    let (kind, rest) = text.split_once(':').unwrap();
+    TOPOLOGIES.iter().find(|t| t.0.contains(&kind)).unwrap().1(kind, rest)
+}
+
+/// Texts of small networks of every kind.
+pub(crate) fn any_shape() -> impl Strategy<Value = String> {
+    prop::strategy::Union::new_weighted(TOPOLOGIES.iter().map(|t| (t.2, t.3())).collect())
+}
