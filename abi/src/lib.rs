@@ -32,6 +32,8 @@ pub mod text;
 pub use chip::channel;
 pub use chip::{account, csr, desc, packet, queue, torus};
 #[cfg(not(loom))]
+pub use control::job_id::JobId;
+#[cfg(not(loom))]
 pub use control::{env, job, launch, msg, note, trust};
 pub use memory::{copy, shm, wait};
 pub use text::{fault, print};

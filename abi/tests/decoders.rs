@@ -2,6 +2,7 @@
 //! survive a round trip, and no input makes a decoder panic or accept what it cannot name.
 #![cfg(not(loom))]
 
+use angara_abi::JobId;
 use angara_abi::account::{Class, Load, Traffic};
 use angara_abi::desc::{AmoOp, DMA_MAX, Descriptor, OFFSET_MAX, Op, Place, Region, Words, flags};
 use angara_abi::msg::{AdapterReply, AdapterRequest, JobSpec, Line, Map, Path, Request};
@@ -372,11 +373,11 @@ fn message(which: usize, pes: u32, key: &str) -> String {
     };
     let json = match which {
         0 => serde_json::to_string(&Request::JobCreate(spec)),
-        1 => serde_json::to_string(&Request::JobAttach { job: pes, key }),
+        1 => serde_json::to_string(&Request::JobAttach { job: JobId::new(pes), key }),
         2 => serde_json::to_string(&Request::FaultSet { spec: key }),
         3 => serde_json::to_string(&AdapterRequest::Attach {
             abi: 1,
-            job: pes,
+            job: JobId::new(pes),
             key,
             pe: 0,
             statics: vec![4096, u64::MAX],

@@ -13,6 +13,7 @@ use crate::jobs::job::Job;
 use crate::jobs::plan::{Endpoints, Reservation};
 use crate::machine::Machine;
 use crate::users::usage::{UserConnection, Users};
+use angara_abi::JobId;
 use angara_abi::msg::{Event, Failure, Status};
 use angara_abi::torus::NodeId;
 use std::cell::{Cell, RefCell};
@@ -26,7 +27,7 @@ pub(crate) struct Daemon {
     pub(crate) options: Options,
     pub(crate) hosted: Vec<NodeId>,
     pub(crate) data: Handle,
-    pub(crate) jobs: RefCell<BTreeMap<u32, Job>>,
+    pub(crate) jobs: RefCell<BTreeMap<JobId, Job>>,
     pub(crate) stop: Notify,
     /// The reason to stop is that the cluster goes on without this host.
     pub(crate) expelled: Cell<bool>,
@@ -43,7 +44,7 @@ pub(crate) struct Daemon {
     /// What the hosts have agreed on.
     pub(crate) agreement: Agreement,
     /// Jobs being made.
-    pub(crate) reservations: RefCell<BTreeMap<u32, Reservation>>,
+    pub(crate) reservations: RefCell<BTreeMap<JobId, Reservation>>,
     pub(crate) endpoints: RefCell<Endpoints>,
     pub(crate) next_job: Cell<u32>,
     pub(crate) next_generation: Cell<u16>,
@@ -135,12 +136,12 @@ impl Daemon {
 
     /// A control connection went: its jobs end, and with it a private daemon.
     pub(crate) async fn connection_closed(&self, connection: u64) {
-        let owned: Vec<u32> = {
+        let owned: Vec<JobId> = {
             let jobs = self.jobs.borrow();
             jobs.iter().filter(|(_, j)| j.home.is_none() && j.owner.connection == connection).map(|j| *j.0).collect()
         };
         for id in owned {
-            tracing::debug!(job = id, "its control connection closed");
+            tracing::debug!(job = id.number(), "its control connection closed");
             self.end_job_everywhere(id).await;
         }
         self.connections.set(self.connections.get() - 1);
@@ -155,7 +156,7 @@ impl Daemon {
                 if let Some(job) = self.jobs.borrow_mut().get_mut(&id) {
                     self.log_of(job.uid, |left_out| {
                         let node = job.memory.entries.get(pe as usize).map(|e| e.node);
-                        tracing::warn!(job = id, pe, node, reason, left_out, "channel stopped");
+                        tracing::warn!(job = id.number(), pe, node, reason, left_out, "channel stopped");
                     });
                     if job.card.over {
                         // A host was lost, which says it all.

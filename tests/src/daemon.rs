@@ -2,6 +2,7 @@
 
 use crate::process::{PATIENCE, Process, Running, Test};
 use crate::tools;
+use angara_abi::JobId;
 use angara_abi::job::{Barrier, Collectives};
 use angara_abi::launch::CONTROL_SOCKET;
 use angara_abi::msg::{Event, Failure, JobSpec, Line, Map, Path, Reply, Report, Request, Status};
@@ -85,7 +86,7 @@ pub struct Control {
 #[derive(Clone, Debug)]
 pub struct Job {
     /// Id.
-    pub id: u32,
+    pub id: JobId,
     /// Key.
     pub key: String,
     /// Node of each PE.
@@ -164,7 +165,7 @@ impl Control {
         }
     }
     /// Traffic of a job, pairs of PEs included.
-    pub fn report(&mut self, job: u32) -> Report {
+    pub fn report(&mut self, job: JobId) -> Report {
         let mut report = match self.ask(&Request::JobReport { job }).expect("the job exists") {
             Reply::Report(report) => report,
             other => panic!("unexpected {other:?}"),
@@ -182,7 +183,7 @@ impl Control {
         report
     }
     /// Ends a job.
-    pub fn destroy(&mut self, job: u32) {
+    pub fn destroy(&mut self, job: JobId) {
         self.ask(&Request::JobDestroy { job }).expect("the job exists");
     }
     /// Limits how long the daemon may take to read and to answer.

@@ -1,6 +1,7 @@
 //! The control plane of a real daemon: what it grants, what it refuses, what it leaves behind.
 
 use angara_abi::ABI_VERSION;
+use angara_abi::JobId;
 use angara_abi::job::{JobState, Reach};
 use angara_abi::msg::{AdapterReply, AdapterRequest, Event, JobSpec, Line, Map, Path, Reply};
 use angara_tests::client::{Client, Socket, attach_all, attach_request};
@@ -128,7 +129,7 @@ fn attaching_checks_everything_a_client_says() {
     let (v, id, key) = (ABI_VERSION, job.id, &job.key);
     for (request, part) in [
         (with(v + 1, id, key, 1, statics), "ABI version"),
-        (with(v, id + 9, key, 1, statics), "there is no job"),
+        (with(v, JobId::new(id.number() + 9), key, 1, statics), "there is no job"),
         (with(v, id, "0123", 1, statics), "wrong key"),
         (with(v, id, key, 4, statics), "out of range"),
         (with(v, id, key, 0, statics), "attached already"),

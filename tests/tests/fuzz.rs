@@ -4,6 +4,7 @@
 //!
 //! `ANGARA_FUZZ_INPUTS=N` changes the number of inputs.
 
+use angara_abi::JobId;
 use angara_abi::account::Class;
 use angara_abi::desc::{AmoOp, Descriptor, Op, Place, Region, Words};
 use angara_abi::msg::{AdapterRequest, JobSpec, Map, Path, Request};
@@ -376,8 +377,8 @@ fn random_csr_commands_harm_nobody() {
 }
 
 /// Control lines that must not do what an operator is allowed to (shut down, set real faults).
-fn control_line(rng: &mut Rng, own_job: u32) -> Vec<u8> {
-    let job = if rng.one_in(2) { own_job } else { 1_000_000 + rng.below(1000) as u32 };
+fn control_line(rng: &mut Rng, own_job: JobId) -> Vec<u8> {
+    let job = if rng.one_in(2) { own_job } else { JobId::new(1_000_000 + rng.below(1000) as u32) };
     let text = |rng: &mut Rng| -> String {
         let alphabet: Vec<char> = "link node down corrupt=@+X-0,9%ä{}\"\\\u{7}".chars().collect();
         let random: String = (0..rng.below(40)).map(|_| rng.pick(&alphabet)).collect();
@@ -388,11 +389,11 @@ fn control_line(rng: &mut Rng, own_job: u32) -> Vec<u8> {
         8 => Request::JobWaits { job },
         0 => Request::Status,
         1 => Request::JobReport { job },
-        2 => Request::JobAttach { job: job + 1_000_000, key: text(rng) },
+        2 => Request::JobAttach { job: JobId::new(job.number() + 1_000_000), key: text(rng) },
         3 => Request::FaultSet { spec: text(rng) },
         4 => Request::FaultClear { spec: text(rng) },
         5 => Request::Counters,
-        6 => Request::JobDestroy { job: 1_000_000 },
+        6 => Request::JobDestroy { job: JobId::new(1_000_000) },
         _ => Request::JobCreate(JobSpec {
             // Always one thing wrong, so that no jobs pile up.
             pes: rng.pick(&[0, 1, 5000, u32::MAX]),
@@ -467,7 +468,7 @@ fn random_adapter_datagrams_harm_nobody() {
                 3 => AdapterRequest::TreeClose { tree: rng.u32() as u8 },
                 _ => AdapterRequest::Attach {
                     abi: rng.u32(),
-                    job: rng.u32(),
+                    job: JobId::new(rng.u32()),
                     key: String::new(),
                     pe: 0,
                     statics: vec![rng.u64(); 100],

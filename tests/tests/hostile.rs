@@ -1,12 +1,12 @@
 //! Clients that misbehave: the daemon answers with an error or stops serving that client, and a
 //! second job, whose memory is checksummed throughout, never notices.
 
-use angara_abi::ABI_VERSION;
 use angara_abi::channel::Fault;
 use angara_abi::desc::Op;
 use angara_abi::msg::{AdapterReply, AdapterRequest, Failure, FdRole, Path, Request};
 use angara_abi::queue::QueueMemory;
 use angara_abi::shm::Mapping;
+use angara_abi::{ABI_VERSION, JobId};
 use angara_tests::Test;
 use angara_tests::client::{Client, Socket, attach_request};
 use angara_tests::daemon::{Control, Daemon, Job, spec};
@@ -80,7 +80,7 @@ fn attach_is_refused_for_wrong_versions_keys_and_seats() {
     refused(attach(ABI_VERSION, &arena.victim.job, &job.key, 0, vec![]), &["key"]);
     refused(attach(ABI_VERSION, &job, &job.key, 2, vec![]), &["PE 2", "2 PEs"]);
     refused(attach(ABI_VERSION, &job, &job.key, u32::MAX, vec![]), &["PE 4294967295"]);
-    refused(attach(ABI_VERSION, &Job { id: 9999, ..job.clone() }, &job.key, 0, vec![]), &["9999"]);
+    refused(attach(ABI_VERSION, &Job { id: JobId::new(9999), ..job.clone() }, &job.key, 0, vec![]), &["9999"]);
     refused(attach(ABI_VERSION, &job, &job.key, 0, vec![100]), &["100"]);
     refused(attach(ABI_VERSION, &job, &job.key, 0, vec![u64::MAX - 4095]), &[]);
     refused(attach(ABI_VERSION, &job, &job.key, 0, vec![1 << 50; 8]), &[]);

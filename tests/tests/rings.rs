@@ -1,5 +1,6 @@
 //! Operations through the rings of a real daemon, driven by a bare `abi` client.
 
+use angara_abi::JobId;
 use angara_abi::account::{Class, Traffic};
 use angara_abi::channel::Fault;
 use angara_abi::desc::{AmoOp, Descriptor, Op, Region, flags};
@@ -18,7 +19,7 @@ const USER: u64 = INTERNAL_BYTES as u64;
 struct Ready {
     // Order matters: clients go before the daemon, the daemon before the scratch directory.
     pes: Vec<Client>,
-    job: u32,
+    job: JobId,
     control: Control,
     daemon: Daemon,
     test: Test,
@@ -48,7 +49,7 @@ fn put8(pe: &mut Client, to: usize, offset: u64, value: u64) {
     pe.counters.row(0, to, Class::Put).count(Traffic::put(8));
 }
 
-fn report(control: &mut Control, job: u32) -> Report {
+fn report(control: &mut Control, job: JobId) -> Report {
     match control.ask(&Request::JobReport { job }) {
         Ok(Reply::Report(r)) => r,
         other => panic!("{other:?}"),

@@ -1,6 +1,7 @@
 //! Other users of the machine who wait where a user's programs will look: for daemons, for processes, for environments.
 //! Only root can be several users, so most of this is skipped without.
 
+use angara_abi::JobId;
 use angara_abi::launch::{ADAPTER_SOCKET, CONTROL_SOCKET};
 use angara_abi::msg::{CoreAdvice, JobHost, JobSpec, Line, Path as Engine, Reply, Status};
 use angara_tests::client::attach_request;
@@ -109,7 +110,7 @@ impl Fake {
             let reply = if text.contains("job-create") {
                 let remote = vec![JobHost { host: "h1".into(), pes: vec![0, 1], cores: CoreAdvice::default() }];
                 let key = "0".repeat(32);
-                Reply::Job { job: 1, key, placement: vec![0, 1], cores: CoreAdvice::default(), remote }
+                Reply::Job { job: JobId::new(1), key, placement: vec![0, 1], cores: CoreAdvice::default(), remote }
             } else if text.contains("\"status\"") {
                 Reply::Status(status.clone())
             } else {
@@ -215,7 +216,7 @@ fn a_strangers_real_daemon_gets_no_job_of_its_victim() {
     assert!(run.stderr.contains("belongs to user 65012") && run.stderr.contains("private fabricd"), "{run}");
     // A daemon counts its jobs from 1.
     let job = as_user(STRANGER, || control.create(spec(1, Engine::Ring))).expect("its first");
-    assert_eq!(job.id, 1, "somebody had a job before");
+    assert_eq!(job.id, JobId::new(1), "somebody had a job before");
     daemon.signal(Signal::TERM);
     daemon.wait(PATIENCE).success();
 }

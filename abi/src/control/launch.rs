@@ -1,6 +1,6 @@
 //! What a launcher tells the processes it starts, through the environment.
 
-use crate::trust;
+use crate::{JobId, trust};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -55,7 +55,7 @@ pub struct Launch {
     /// Runtime directory of the daemon.
     pub runtime_dir: PathBuf,
     /// Job id.
-    pub job: u32,
+    pub job: JobId,
     /// Job key, 32 hexadecimal digits.
     pub key: String,
     /// This process's PE, from 0.

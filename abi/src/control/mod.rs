@@ -4,6 +4,7 @@
 
 pub mod env;
 pub mod job;
+pub(crate) mod job_id;
 pub mod launch;
 pub mod msg;
 pub mod note;

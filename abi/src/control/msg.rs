@@ -6,6 +6,7 @@
 //! is SEQPACKET: one JSON [`AdapterRequest`] per datagram, one [`AdapterReply`] back, file
 //! descriptors beside it. The connection is the client's life line: when it closes, its PE is gone.
 
+use crate::JobId;
 use crate::account::{Class, Load, Traffic};
 use crate::job::{Barrier, Collectives};
 use crate::torus::{NodeId, Shape};
@@ -79,20 +80,20 @@ pub enum Request {
     /// Take over the events of a job of the same user, such as after reconnecting.
     JobAttach {
         /// Job id.
-        job: u32,
+        job: JobId,
         /// Job key.
         key: String,
     },
     /// Traffic so far, all but that between each two PEs. Answered by [`Reply::Report`].
     JobReport {
         /// Job id.
-        job: u32,
+        job: JobId,
     },
     /// Traffic so far between each two PEs: what fits into one answer, beginning with PE `from` and, of what it
     /// sent, with what went to PE `to`. Answered by [`Reply::Pairs`].
     JobPairs {
         /// Job id.
-        job: u32,
+        job: JobId,
         /// Source PE.
         from: u32,
         /// Target PE.
@@ -102,19 +103,19 @@ pub enum Request {
     /// connection is a byte stream to its standard input and from its standard output.
     JobAgent {
         /// Job id.
-        job: u32,
+        job: JobId,
         /// Name of the host.
         host: String,
     },
     /// What each PE of a job waits for. Answered by [`Reply::Waits`].
     JobWaits {
         /// Job id.
-        job: u32,
+        job: JobId,
     },
     /// End a job and free everything, its traffic included.
     JobDestroy {
         /// Job id.
-        job: u32,
+        job: JobId,
     },
     /// Counters of every link.
     Counters,
@@ -150,7 +151,7 @@ pub enum Reply {
     /// A job was created.
     Job {
         /// Its id.
-        job: u32,
+        job: JobId,
         /// Its key, for the PEs.
         key: String,
         /// Node of each PE.
@@ -316,7 +317,7 @@ pub enum Event {
     /// PE `pe` asked to end the job.
     Abort {
         /// Job id.
-        job: u32,
+        job: JobId,
         /// PE.
         pe: u32,
         /// Exit status it wants.
@@ -329,7 +330,7 @@ pub enum Event {
     /// PE `pe` left the job without finalize, or after it while others went on.
     PeLost {
         /// Job id.
-        job: u32,
+        job: JobId,
         /// PE.
         pe: u32,
         /// Its node.
@@ -340,7 +341,7 @@ pub enum Event {
     /// The job cannot go on without a host, which does not answer.
     HostLost {
         /// Job id.
-        job: u32,
+        job: JobId,
         /// Name of the host.
         host: String,
         /// Since when, its nodes, and why that ends the job.
@@ -349,14 +350,14 @@ pub enum Event {
     /// The daemon that made the job is about to end, and ends the job with it.
     DaemonEnds {
         /// Job id.
-        job: u32,
+        job: JobId,
         /// What the daemon does: "was shut down".
         reason: String,
     },
     /// The adapter stopped serving a channel of `pe`.
     ChannelError {
         /// Job id.
-        job: u32,
+        job: JobId,
         /// PE.
         pe: u32,
         /// Why.
@@ -407,7 +408,7 @@ pub struct Status {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct JobStatus {
     /// Job id.
-    pub job: u32,
+    pub job: JobId,
     /// Name of the job: its program, mostly.
     pub name: String,
     /// User id of who started it.
@@ -494,7 +495,7 @@ pub const PAIRS_MAX: usize = 4096;
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Report {
     /// Job id.
-    pub job: u32,
+    pub job: JobId,
     /// Name of the job.
     pub name: String,
     /// Shape of the network.
@@ -541,7 +542,7 @@ pub enum AdapterRequest {
         /// [`crate::ABI_VERSION`] of the client.
         abi: u32,
         /// Job id.
-        job: u32,
+        job: JobId,
         /// Job key.
         key: String,
         /// PE.

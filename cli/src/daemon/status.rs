@@ -6,12 +6,14 @@ use crate::error::{self, Failed, say};
 use crate::report::table::{Table, bytes};
 use crate::report::{self, heatmap};
 use crate::run::outcome::wait_lines;
+use angara_abi::JobId;
 use angara_abi::launch::CONTROL_SOCKET;
 use angara_abi::launch::PRIVATE_PREFIX;
 use angara_abi::msg::{LinkReport, Reply, Request, Status, Wait};
 use angara_abi::print::plain_line;
 use angara_abi::trust::{Distrust, TrustedDir};
-use clap::Args;
+use clap::builder::TypedValueParser;
+use clap::{Args, value_parser};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -35,8 +37,8 @@ pub(crate) struct StatusArgs {
     #[arg(long)]
     heat: bool,
     /// Also say what each PE of your jobs waits for, or of this one
-    #[arg(long, value_name = "JOB")]
-    waits: Option<Option<u32>>,
+    #[arg(long, value_name = "JOB", value_parser = value_parser!(u32).map(JobId::new))]
+    waits: Option<Option<JobId>>,
 }
 
 /// What is known about one daemon.
@@ -47,7 +49,7 @@ struct Seen {
     links: Vec<LinkReport>,
     /// What PEs wait for, by job.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    waits: BTreeMap<u32, Vec<Wait>>,
+    waits: BTreeMap<JobId, Vec<Wait>>,
 }
 
 /// Shows the daemons.
@@ -121,8 +123,8 @@ fn distrusted(dir: &Path) -> Option<Failed> {
 async fn waits(
     control: &mut Control,
     status: &Status,
-    wanted: Option<Option<u32>>,
-) -> Result<BTreeMap<u32, Vec<Wait>>, Failed> {
+    wanted: Option<Option<JobId>>,
+) -> Result<BTreeMap<JobId, Vec<Wait>>, Failed> {
     let mut all = BTreeMap::new();
     let Some(wanted) = wanted else { return Ok(all) };
     let me = rustix::process::getuid().as_raw();

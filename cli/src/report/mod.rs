@@ -320,6 +320,7 @@ pub(crate) fn heat(t: &Report, colour: bool) -> String {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
+    use angara_abi::JobId;
     use angara_abi::account::Traffic;
     use angara_abi::msg::{BarrierReport, PairReport, Path as EnginePath};
 
@@ -355,7 +356,7 @@ pub(super) mod tests {
             outcome: "ok".into(),
             hottest: hottest(shape, &links, HOTTEST),
             traffic: Report {
-                job: 1,
+                job: JobId::new(1),
                 name: "heat".into(),
                 shape,
                 path: EnginePath::Direct,

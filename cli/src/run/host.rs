@@ -10,6 +10,7 @@ use super::{Created, create, end, own, place};
 use crate::args::run_args;
 use crate::daemon;
 use crate::error::Failed;
+use angara_abi::JobId;
 use angara_abi::msg::{Event, Reply, Request};
 use angara_abi::torus::NodeId;
 use angara_cluster::Cluster;
@@ -127,7 +128,7 @@ fn nodes_of(cluster: &Cluster, hosts: &str, ppn: u32) -> Result<Vec<NodeId>, Fai
 }
 
 /// Returns when the PEs have gone, or are to be ended.
-async fn keep(place: &mut place::Place, job: u32, input: &mut Receiver) {
+async fn keep(place: &mut place::Place, job: JobId, input: &mut Receiver) {
     let (mut byte, mut first_gone, mut until, mut look) = ([0u8], false, None, LOOK_FIRST);
     loop {
         tokio::select! {

@@ -26,6 +26,7 @@ mod wrap;
 use crate::daemon;
 use crate::error::{Failed, no_thread};
 use crate::report::{self, RunReport, Writer};
+use angara_abi::JobId;
 use angara_abi::launch::Launch;
 use angara_abi::msg::{Reply, Request};
 use forward::{Input, Output, copy_input};
@@ -174,7 +175,7 @@ async fn start_all(
 }
 
 /// Writes the report, if one is wanted, and takes down the job and its place.
-async fn end(mut place: Place, job: u32, args: &RunArgs, plan: &Plan, how: (u8, String)) -> Result<(), Failed> {
+async fn end(mut place: Place, job: JobId, args: &RunArgs, plan: &Plan, how: (u8, String)) -> Result<(), Failed> {
     let reported = match &args.report {
         Some(file) => write_report(&mut place, job, file, args, plan, how).await,
         None => Ok(()),
@@ -191,7 +192,7 @@ async fn end(mut place: Place, job: u32, args: &RunArgs, plan: &Plan, how: (u8, 
 /// Writes what the daemon has counted, while it still knows the job.
 async fn write_report(
     place: &mut Place,
-    job: u32,
+    job: JobId,
     file: &Path,
     args: &RunArgs,
     plan: &Plan,
@@ -225,7 +226,7 @@ async fn write_report(
 
 /// The daemon's answer to a job request.
 struct Created {
-    job: u32,
+    job: JobId,
     key: String,
     placement: Vec<angara_abi::torus::NodeId>,
     cores: angara_abi::msg::CoreAdvice,

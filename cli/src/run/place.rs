@@ -3,6 +3,7 @@
 use super::options::{Plan, RunArgs};
 use crate::daemon::{Control, Private, runtime_dir, unexpected};
 use crate::error::Failed;
+use angara_abi::JobId;
 use angara_abi::fault::place_of;
 use angara_abi::msg::{Reply, Request, Status, Wait};
 use angara_abi::torus::Shape;
@@ -151,7 +152,7 @@ impl Place {
 
     /// What the PEs of `job` wait for; nothing if the daemon does not say. Asked on a connection of its own, so that
     /// the caller need not wait for the answer.
-    pub(crate) async fn waits(&self, job: u32) -> Vec<Wait> {
+    pub(crate) async fn waits(&self, job: JobId) -> Vec<Wait> {
         let Ok(Some(mut control)) = Control::find(&self.dir) else { return Vec::new() };
         match control.request(&Request::JobWaits { job }).await {
             Ok(Reply::Waits { waits }) => waits,

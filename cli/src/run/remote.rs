@@ -14,6 +14,7 @@ use super::wrap::{self, Wrap};
 use super::{bind, options::Bind, own};
 use crate::daemon::{Control, runtime};
 use crate::error::{Failed, no_thread};
+use angara_abi::JobId;
 use angara_abi::launch::Launch;
 use angara_abi::msg::{CoreAdvice, JobHost, Request};
 use rustix::process::Signal;
@@ -64,7 +65,7 @@ pub(crate) struct Start {
     pes: Vec<u32>,
     cores: CoreAdvice,
     bind: Bind,
-    job: u32,
+    job: JobId,
     key: String,
     /// PEs of the job.
     all: u32,
@@ -87,7 +88,7 @@ struct Ended {
 
 impl Start {
     /// What all agents of a job are told; the rest depends on the host.
-    pub(crate) fn new(program: &Program, bind: Bind, job: u32, key: &str, all: u32) -> Start {
+    pub(crate) fn new(program: &Program, bind: Bind, job: JobId, key: &str, all: u32) -> Start {
         let bytes = |s: &OsString| s.as_bytes().to_vec();
         let own = |name: &OsString| OWN.iter().any(|o| name == o);
         let here = std::env::vars_os().filter(|(name, _)| !own(name));

@@ -5,6 +5,7 @@ use super::outcome::{self, Cause, Seen, decide, exit_code};
 use super::place::Place;
 use super::signals::{Signals, Wish};
 use super::spawn::{End, Processes};
+use angara_abi::JobId;
 use angara_abi::msg::{Event, Wait};
 use rustix::process::Signal;
 use std::collections::HashSet;
@@ -39,7 +40,7 @@ enum Phase {
 struct Watch<'a> {
     processes: &'a mut Processes,
     place: &'a mut Place,
-    job: u32,
+    job: JobId,
     phase: Phase,
     seen: Vec<Seen>,
     clean_exits: HashSet<u32>,
@@ -52,7 +53,7 @@ struct Watch<'a> {
 pub(crate) async fn supervise(
     processes: &mut Processes,
     place: &mut Place,
-    job: u32,
+    job: JobId,
     args: &RunArgs,
     signals: &mut Signals,
     output: &mut oneshot::Receiver<std::io::Result<()>>,

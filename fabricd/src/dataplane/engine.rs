@@ -11,6 +11,7 @@ use crate::config::Options;
 use crate::faults::fault::FaultSpec;
 use crate::faults::trunk::Change;
 use crate::jobs::memory::{JobMemory, PeMemory};
+use angara_abi::JobId;
 use angara_abi::channel::Fault;
 use angara_abi::job::{Barrier, Reach};
 use angara_abi::torus::{NodeId, Shape};
@@ -179,12 +180,12 @@ impl Engine {
     }
 
     /// Whether a job still has its slot. Whoever is told late that it has ended may name a slot that is another job's.
-    pub(crate) fn has_job(&self, slot: u16, id: u32) -> bool {
+    pub(crate) fn has_job(&self, slot: u16, id: JobId) -> bool {
         self.jobs.get(&slot).is_some_and(|job| job.memory.id == id)
     }
 
     /// Stops serving the channel of a PE of a job. `lost`: it did not say goodbye.
-    pub(crate) fn detach(&mut self, (slot, id): (u16, u32), pe: usize, lost: bool) {
+    pub(crate) fn detach(&mut self, (slot, id): (u16, JobId), pe: usize, lost: bool) {
         if !self.has_job(slot, id) {
             return;
         }

@@ -1,6 +1,7 @@
 //! What the data plane lets the control plane know.
 
 use super::trunks::TrunkEvent;
+use angara_abi::JobId;
 use std::sync::atomic::AtomicU64;
 
 /// What the data plane tells the control plane unasked.
@@ -9,7 +10,7 @@ pub(crate) enum Notice {
     /// A channel was put into its sticky error state.
     ChannelError {
         /// Job.
-        job: u32,
+        job: JobId,
         /// PE.
         pe: u32,
         /// Why.

@@ -130,7 +130,7 @@ impl Engine {
         }
         let Some(lane) = &mut self.lanes[index] else { return true };
         if result.is_err() && !std::mem::replace(&mut lane.csr_logged, true) {
-            tracing::warn!(job = lane.job.id, pe = lane.pe, register, value, "CSR command refused");
+            tracing::warn!(job = lane.job.id.number(), pe = lane.pe, register, value, "CSR command refused");
         }
         lane.memory.channel.csr_acknowledge(seq, result);
         lane.notify();

@@ -4,6 +4,7 @@ use super::serve::BYTES_PER_ROUND;
 use super::{Engine, Gauges};
 use crate::config::Options;
 use crate::jobs::memory::{Identity, JobMemory, PeMemory};
+use angara_abi::JobId;
 use angara_abi::account::{Class, READ_MAX};
 use angara_abi::desc::{Descriptor, Op, Place, Region};
 use angara_abi::job::{Barrier, Collectives, Geometry, PeEntry, Seat};
@@ -67,7 +68,7 @@ fn engine() -> (Engine, Vec<Client>) {
         let (heap_stride, static_stride) = (STREAM as usize + 8192, 0);
         let geometry = Geometry { pes: 2, shape, heap_stride, static_stride, barrier, collectives, crowded: false };
         let entry = |node| PeEntry { node, coords: shape.coords(node), endpoint: slot, seat: Seat::FREE };
-        let identity = Identity { id: slot as u32 + 1, slot, generation: 1 };
+        let identity = Identity { id: JobId::new(slot as u32 + 1), slot, generation: 1 };
         JobMemory::create(identity, &geometry, vec![entry(0), entry(1)], vec![true; 2], true).expect("memory")
     };
     let jobs: Vec<Arc<JobMemory>> = (0..JOBS).map(|slot| Arc::new(job(slot))).collect();

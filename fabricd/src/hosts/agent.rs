@@ -5,6 +5,7 @@ use crate::daemon::Daemon;
 use crate::failure::failure;
 use crate::jobs::job::unknown;
 use crate::users::accounts::{self, Identity};
+use angara_abi::JobId;
 use angara_abi::msg::Failure;
 use angara_cluster::HostId;
 use rustix::process::{Pid, Signal, kill_process};
@@ -28,7 +29,7 @@ const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
 impl Daemon {
     /// Starts the launcher's other half for the PEs of a job that live here, as the job's user.
-    pub(crate) async fn start_agent(self: &Rc<Self>, from: HostId, id: u32, stream: u64) -> Result<(), Failure> {
+    pub(crate) async fn start_agent(self: &Rc<Self>, from: HostId, id: JobId, stream: u64) -> Result<(), Failure> {
         let user = self.jobs.borrow().get(&id).map(|j| (j.uid, j.user.clone()));
         let (uid, name) = user.ok_or_else(|| unknown(id))?;
         let identity = accounts::identity(uid, name.as_deref()).await?;
@@ -43,7 +44,7 @@ impl Daemon {
         let (Some(mut input), Some(output), Some(mut errors)) = pipes else {
             return Err(failure("the launcher has no pipes", "see `ulimit -n`"));
         };
-        tracing::info!(job = id, uid, user = name.unwrap_or_default(), "starting programs for another host");
+        tracing::info!(job = id.number(), uid, user = name.unwrap_or_default(), "starting programs for another host");
         let mut incoming = self.streams.open(stream, from);
         let daemon = self.clone();
         // Somebody else's agent may have become any program of hers, which root's signals must not reach.
@@ -68,7 +69,13 @@ impl Daemon {
                 drop(input);
                 signal(Signal::CONT);
                 tokio::time::sleep(ENDING).await;
-                tracing::warn!(job = id, uid, ?pid, own, "the launcher's other half did not end within {ENDING:?}");
+                tracing::warn!(
+                    job = id.number(),
+                    uid,
+                    ?pid,
+                    own,
+                    "the launcher's other half did not end within {ENDING:?}"
+                );
                 if own {
                     // The kernel kills its PEs with it.
                     signal(Signal::KILL);
@@ -96,7 +103,13 @@ impl Daemon {
             let status = child.wait().await.map_or_else(|e| e.to_string(), |s| s.to_string());
             let said = String::from_utf8_lossy(&complaint);
             if !said.is_empty() || !status.ends_with(": 0") {
-                tracing::warn!(job = id, uid, %status, said = said.trim(), "the launcher's other half had trouble");
+                tracing::warn!(
+                    job = id.number(),
+                    uid,
+                    %status,
+                    said = said.trim(),
+                    "the launcher's other half had trouble"
+                );
             }
         });
         Ok(())

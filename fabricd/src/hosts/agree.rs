@@ -21,6 +21,7 @@ use crate::dataplane::Dead;
 use crate::failure::failure;
 use crate::faults::fault::{self, FaultSpec};
 use crate::jobs::job::{Job, PeState};
+use angara_abi::JobId;
 use angara_abi::msg::Failure;
 use angara_abi::torus::Direction;
 use angara_cluster::HostId;
@@ -382,13 +383,13 @@ impl Daemon {
     /// another life of the daemon that has. What the PEs had in memory is gone, so nothing may be done to it any more.
     async fn know_jobs(self: &Rc<Self>, order: &Order) {
         let Some(messages) = &self.messages else { return };
-        let over: Vec<u32> = {
+        let over: Vec<JobId> = {
             let jobs = self.jobs.borrow();
             let over = |job: &Job| job.home.is_some() && !order.jobs.iter().any(|c| c.is_of(&job.card));
             jobs.iter().filter(|(_, job)| over(job)).map(|(id, _)| *id).collect()
         };
         for id in over {
-            tracing::info!(job = id, "the job had ended without this host");
+            tracing::info!(job = id.number(), "the job had ended without this host");
             let begun = |job: &Job| job.pes.iter().any(|pe| !matches!(pe, PeState::Waiting));
             if self.jobs.borrow().get(&id).is_some_and(begun) {
                 // Perhaps only those that this host follows now have lost the job's home, which waits for the PEs here.
@@ -408,7 +409,7 @@ impl Daemon {
             }
             if let Err(f) = self.open_from_card(card).await {
                 tracing::error!(
-                    job = card.id(),
+                    job = card.id().number(),
                     why = f.message,
                     "cannot take part in a job; its packets cannot pass here"
                 );

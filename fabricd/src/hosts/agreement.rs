@@ -4,6 +4,7 @@ use super::linkstate::Edge;
 use super::relay::COUNT_MAX;
 use crate::faults::fault::FaultSpec;
 use crate::jobs::card::JobCard;
+use angara_abi::JobId;
 use angara_abi::msg::Failure;
 use angara_cluster::HostId;
 use serde::{Deserialize, Serialize};
@@ -66,7 +67,7 @@ pub(crate) struct Agreement {
     /// Latest change this host has made.
     pub(super) recovered: Cell<Ballot>,
     /// Jobs that are over although changes up to these may name them.
-    pub(super) closed: RefCell<BTreeMap<u32, Ballot>>,
+    pub(super) closed: RefCell<BTreeMap<JobId, Ballot>>,
     /// Since when nothing moves.
     pub(crate) held: Cell<Option<Instant>>,
     /// Another change is needed although nothing seems to have changed.
@@ -92,7 +93,7 @@ impl Agreement {
 
     /// The host that made a job has ended it, and names it for no change after `named`. One that it was named for may
     /// still be on its way here, and must not bring the job back.
-    pub(crate) fn note_closed(&self, job: u32, named: Ballot) {
+    pub(crate) fn note_closed(&self, job: JobId, named: Ballot) {
         if named > self.recovered.get() {
             self.closed.borrow_mut().insert(job, named);
         }

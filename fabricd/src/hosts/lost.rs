@@ -4,6 +4,7 @@ use super::agreement::Agreed;
 use super::protocol::Tell;
 use crate::daemon::Daemon;
 use crate::jobs::card::JobCard;
+use angara_abi::JobId;
 use angara_abi::msg::Event;
 use angara_cluster::HostId;
 use std::rc::Rc;
@@ -14,7 +15,7 @@ impl Daemon {
         let Some(messages) = &self.messages else { return };
         tracing::warn!(host = messages.name(host), why, "host lost");
         self.streams.host_lost(host);
-        let reserved: Vec<u32> = {
+        let reserved: Vec<JobId> = {
             let all = self.reservations.borrow();
             all.iter().filter(|(_, r)| r.home == Some(host)).map(|(id, _)| *id).collect()
         };
@@ -61,7 +62,7 @@ impl Daemon {
             }
         }
         for id in homeless {
-            tracing::info!(job = id, host = messages.name(host), "the host that started the job is lost");
+            tracing::info!(job = id.number(), host = messages.name(host), "the host that started the job is lost");
             let daemon = self.clone();
             tokio::task::spawn_local(async move { daemon.end_job(id).await });
         }
@@ -71,7 +72,7 @@ impl Daemon {
     }
 
     /// This host leaves a job, which cannot go on if PEs are here.
-    pub(crate) fn leave_job(&self, id: u32, why: &str) {
+    pub(crate) fn leave_job(&self, id: JobId, why: &str) {
         let needed = self.jobs.borrow().get(&id).is_some_and(|j| j.memory.pes_here() > 0);
         if let Some(messages) = self.messages.as_ref().filter(|_| needed) {
             self.cut_off(id, messages.me, why);
@@ -83,13 +84,13 @@ impl Daemon {
         let Some(messages) = &self.messages else { return };
         let (job, host) = (card.id(), messages.name(messages.me).to_string());
         let reason = "its daemon has left the job, or was started again".to_string();
-        tracing::info!(job, home = messages.name(card.home), "not opened: its PEs here have ended");
+        tracing::info!(job = job.number(), home = messages.name(card.home), "not opened: its PEs here have ended");
         let others: Vec<HostId> = agreed.members.keys().copied().filter(|h| *h != messages.me).collect();
         messages.tell(&others, &Tell::Event(Event::HostLost { job, host, reason }));
     }
 
     /// A job cannot go on without a host.
-    fn cut_off(&self, id: u32, host: HostId, why: &str) {
+    fn cut_off(&self, id: JobId, host: HostId, why: &str) {
         let Some(messages) = &self.messages else { return };
         let mut jobs = self.jobs.borrow_mut();
         let Some(job) = jobs.get_mut(&id).filter(|job| !job.card.over) else { return };
@@ -111,7 +112,7 @@ impl Daemon {
             list(&nodes)
         );
         let host = name.to_string();
-        tracing::warn!(job = id, host, reason, "job cut off");
+        tracing::warn!(job = id.number(), host, reason, "job cut off");
         job.note(self.users.limits(), format!("host {host} was lost: {reason}"));
         job.set_ended();
         drop(jobs);

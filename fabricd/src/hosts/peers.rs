@@ -9,6 +9,7 @@ use crate::jobs::job::{Owner, unknown};
 use crate::jobs::memory::StaticsError;
 use crate::jobs::placement::check_memory;
 use crate::users::accounts;
+use angara_abi::JobId;
 use angara_abi::job::JobState;
 use angara_abi::msg::{Event, Failure};
 use angara_cluster::HostId;
@@ -114,7 +115,7 @@ impl Daemon {
         }
     }
 
-    pub(crate) fn slot_of(&self, id: u32) -> Option<u16> {
+    pub(crate) fn slot_of(&self, id: JobId) -> Option<u16> {
         self.jobs.borrow().get(&id).map(|j| j.memory.slot)
     }
 
@@ -184,7 +185,7 @@ impl Daemon {
     }
 
     /// All PEs must have the same static data: the layout of the first one holds everywhere.
-    fn take_statics(&self, from: HostId, id: u32, segments: &[u64]) {
+    fn take_statics(&self, from: HostId, id: JobId, segments: &[u64]) {
         let jobs = self.jobs.borrow();
         let Some(job) = jobs.get(&id) else { return };
         let stride = segments.iter().fold(0u64, |sum, s| sum.saturating_add(*s));

@@ -3,6 +3,7 @@
 use super::agreement::{Ballot, Held, Order};
 use crate::faults::trunk::TrunkRequest;
 use crate::jobs::card::{NewJob, OpenJob};
+use angara_abi::JobId;
 use angara_abi::msg::{CoreAdvice, Event, Failure, Pairs, Report, Wait};
 use serde::{Deserialize, Serialize};
 
@@ -27,13 +28,13 @@ pub(crate) enum Ask {
     /// Second phase: every host could, so open it.
     Open(OpenJob),
     /// Traffic of a job, as you have counted it.
-    Report(u32),
+    Report(JobId),
     /// Traffic of a job between pairs of PEs, from this source and target on: (job, source, target).
-    Pairs(u32, u32, u32),
+    Pairs(JobId, u32, u32),
     /// What your PEs of a job wait for.
-    Waits(u32),
+    Waits(JobId),
     /// Load a tree of a job: (job, tree, root, PEs).
-    TreeLoad(u32, u8, u32, Vec<u32>),
+    TreeLoad(JobId, u8, u32, Vec<u32>),
     /// Have this fault command done everywhere: you decide the order. It is void after a later change than the given one.
     Lead(String, Option<u64>),
     /// Let nothing move any more, and say what you know.
@@ -45,7 +46,7 @@ pub(crate) enum Ask {
     /// Forget the faults that this command ends and whose time has not come.
     Forget(String),
     /// Start the launcher's other half for your PEs of a job; its input and output are this stream.
-    Agent(u32, u64),
+    Agent(JobId, u64),
 }
 
 /// An answer.
@@ -78,15 +79,15 @@ pub(crate) enum Answer {
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Tell {
     /// A job of mine is over, or will not be. I have promised this ballot, and shall not name the job for a later one.
-    Close(u32, Ballot),
+    Close(JobId, Ballot),
     /// Something happened to a PE of mine that ends the job or concerns its owner.
     Event(Event),
     /// The seat of a PE of mine has changed: (job, PE, [`angara_abi::job::Seat::to_word`]).
-    Seat(u32, u32, u32),
+    Seat(JobId, u32, u32),
     /// Static segments of the first PE of mine.
-    Statics(u32, Vec<u64>),
+    Statics(JobId, Vec<u64>),
     /// A tree of a job is given back.
-    TreeClose(u32, u8),
+    TreeClose(JobId, u8),
     /// So many bytes of a stream were taken.
     StreamTaken(u64, u32),
     /// No more bytes will come on this stream.

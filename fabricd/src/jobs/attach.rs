@@ -6,9 +6,9 @@ use super::placement::check_memory;
 use crate::daemon::Daemon;
 use crate::failure::{failure, no_memory};
 use crate::hosts::protocol::Tell;
-use angara_abi::ABI_VERSION;
 use angara_abi::job::Seat;
 use angara_abi::msg::{Event, Failure};
+use angara_abi::{ABI_VERSION, JobId};
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ impl Daemon {
     pub(crate) fn claim(
         &self,
         uid: u32,
-        (abi, id, key, pe): (u32, u32, &str, u32),
+        (abi, id, key, pe): (u32, JobId, &str, u32),
         statics: &[u64],
     ) -> Result<(Arc<JobMemory>, Arc<PeMemory>, PeFds), Failure> {
         if abi != ABI_VERSION {
@@ -132,7 +132,7 @@ impl Daemon {
         if self.has_job(job) {
             self.change_seat(job.id, pe.pe, |_| Seat::TAKEN);
         }
-        tracing::debug!(job = job.id, pe = pe.pe, "attached");
+        tracing::debug!(job = job.id.number(), pe = pe.pe, "attached");
         Ok(csr)
     }
 
@@ -151,7 +151,7 @@ impl Daemon {
         let job = memory.id;
         truncate(&mut reason, REASON_MAX);
         self.log_of(uid, |left_out| {
-            tracing::info!(job, pe, status, reason, left_out, "a PE asked to end the job");
+            tracing::info!(job = job.number(), pe, status, reason, left_out, "a PE asked to end the job");
         });
         self.with_job(memory, |j| {
             let note = format!("PE {pe} ended the job with status {status}: {reason}");
@@ -193,13 +193,13 @@ impl Daemon {
         });
         self.change_seat(id, pe, Seat::leave);
         if self.data.call(move |engine| engine.detach((slot, id), pe, lost)).await.is_err() {
-            tracing::debug!(job = id, pe, "the data plane is gone");
+            tracing::debug!(job = id.number(), pe, "the data plane is gone");
         }
-        tracing::debug!(job = id, pe, lost, "detached");
+        tracing::debug!(job = id.number(), pe, lost, "detached");
         if lost && self.has_job(memory) {
             self.with_job(memory, |job| {
                 let node = job.memory.entries[pe].node;
-                self.log_of(uid, |left_out| tracing::info!(job = id, pe, node, left_out, "PE lost"));
+                self.log_of(uid, |left_out| tracing::info!(job = id.number(), pe, node, left_out, "PE lost"));
                 job.note(self.users.limits(), format!("PE {pe} on node {node} was lost"));
             });
             let node = memory.entries[pe].node;

@@ -1,5 +1,6 @@
 //! A job as hosts tell each other of it.
 
+use angara_abi::JobId;
 use angara_abi::job::Barrier;
 use angara_abi::msg::JobSpec;
 use angara_abi::torus::NodeId;
@@ -9,7 +10,7 @@ use serde::{Deserialize, Serialize};
 /// A job about to be made.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub(crate) struct NewJob {
-    pub(crate) id: u32,
+    pub(crate) id: JobId,
     pub(crate) slot: u16,
     pub(crate) generation: u16,
     pub(crate) uid: u32,
@@ -26,7 +27,7 @@ pub(crate) struct NewJob {
 /// What is known when every host has reserved its share.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub(crate) struct OpenJob {
-    pub(crate) id: u32,
+    pub(crate) id: JobId,
     /// Endpoint of each PE.
     pub(crate) endpoints: Vec<u16>,
     pub(crate) barrier: Barrier,
@@ -45,7 +46,7 @@ pub(crate) struct JobCard {
 }
 
 impl JobCard {
-    pub(crate) fn id(&self) -> u32 {
+    pub(crate) fn id(&self) -> JobId {
         self.new.id
     }
 

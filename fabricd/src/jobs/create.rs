@@ -11,9 +11,11 @@ use super::memory::{Identity, JobMemory};
 use super::plan::{Layout, Reservation, Site, barrier, layout, reserve};
 use crate::daemon::Daemon;
 use crate::failure::{failure, no_memory};
+use crate::hosts::messages::HostMessages;
 use crate::hosts::protocol::{Answer, Ask};
 use crate::users::quota::{Limit, raise};
 use crate::users::usage::is_operator;
+use angara_abi::JobId;
 use angara_abi::job::{Collectives, Geometry, PeEntry, Seat};
 use angara_abi::msg::{CoreAdvice, Failure, JobHost, JobSpec, Path, Reply};
 use angara_abi::torus::NodeId;
@@ -292,7 +294,15 @@ impl Daemon {
         let (id, uid) = (new.id, new.uid);
         self.log_of(uid, |left_out| {
             let spec = &new.spec;
-            tracing::info!(job = id, name = spec.name, pes = spec.pes, path = ?spec.path, uid, left_out, "job created");
+            tracing::info!(
+                job = id.number(),
+                name = spec.name,
+                pes = spec.pes,
+                path = ?spec.path,
+                uid,
+                left_out,
+                "job created"
+            );
         });
         let me = self.this_host();
         let card = JobCard { home: home.unwrap_or(me), over: false, new: new.clone(), open: open.clone() };
@@ -328,7 +338,7 @@ impl Daemon {
     }
 
     /// Gives back what was reserved for a job that will not be.
-    pub(crate) fn forget_reservation(&self, id: u32) {
+    pub(crate) fn forget_reservation(&self, id: JobId) {
         if let Some(r) = self.reservations.borrow_mut().remove(&id) {
             self.endpoints.borrow_mut().give_back(&r.share.entries);
         }
@@ -336,7 +346,7 @@ impl Daemon {
 
     /// Jobs are made anew if hosts change meanwhile, so what was reserved before a change is of no use to anybody.
     pub(crate) fn forget_reservations_before(&self, number: u64) {
-        let old: Vec<u32> =
+        let old: Vec<JobId> =
             self.reservations.borrow().iter().filter(|(_, r)| r.new.number < number).map(|(id, _)| *id).collect();
         old.into_iter().for_each(|id| self.forget_reservation(id));
     }
@@ -361,10 +371,11 @@ impl Daemon {
     }
 
     /// An id that no other host gives away.
-    fn fresh_job(&self) -> u32 {
+    fn fresh_job(&self) -> JobId {
         let n = self.next_job.get();
         self.next_job.set(n.wrapping_add(1).max(1));
-        self.messages.as_ref().map_or(n, |s| n.wrapping_mul(s.hosts() as u32).wrapping_add(s.me.number().into()))
+        let number = |s: &HostMessages| n.wrapping_mul(s.hosts() as u32).wrapping_add(s.me.number().into());
+        JobId::new(self.messages.as_ref().map_or(n, number))
     }
 
     fn fresh_generation(&self) -> u16 {

@@ -3,6 +3,7 @@
 use crate::daemon::Daemon;
 use crate::dataplane::Notice;
 use crate::hosts::protocol::Tell;
+use angara_abi::JobId;
 use angara_abi::msg::Event;
 use angara_cluster::HostId;
 use std::pin::pin;
@@ -15,7 +16,7 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 
 impl Daemon {
     /// Ends a job: its processes are killed and everything it had is freed.
-    pub(crate) async fn end_job(&self, id: u32) {
+    pub(crate) async fn end_job(&self, id: JobId) {
         let Some(memory) = self.jobs.borrow().get(&id).map(|j| {
             j.set_ended();
             j.kill();
@@ -25,7 +26,7 @@ impl Daemon {
         };
         let slot = memory.slot;
         if self.data.call(move |engine| engine.close_job(slot)).await.is_err() {
-            tracing::error!(job = id, "the data plane is gone; freeing the job without it");
+            tracing::error!(job = id.number(), "the data plane is gone; freeing the job without it");
         }
         // Somebody else may have ended it meanwhile, and its number be another job's by now.
         if !self.has_job(&memory) {
@@ -33,19 +34,19 @@ impl Daemon {
         }
         if let Some(job) = self.jobs.borrow_mut().remove(&id) {
             self.endpoints.borrow_mut().give_back(&job.memory.entries);
-            self.log_of(job.uid, |left_out| tracing::info!(job = id, left_out, "job ended"));
+            self.log_of(job.uid, |left_out| tracing::info!(job = id.number(), left_out, "job ended"));
         }
     }
 
     /// Ends a job that was created here, on every host.
-    pub(crate) async fn end_job_everywhere(&self, id: u32) {
+    pub(crate) async fn end_job_everywhere(&self, id: JobId) {
         let hosts = self.jobs.borrow().get(&id).map_or_else(Vec::new, |j| j.hosts.clone());
         self.tell_closed(id, &hosts);
         self.end_job(id).await;
     }
 
     /// Tells other hosts that a job that was made here is over.
-    pub(crate) fn tell_closed(&self, id: u32, hosts: &[HostId]) {
+    pub(crate) fn tell_closed(&self, id: JobId, hosts: &[HostId]) {
         if let Some(job) = self.jobs.borrow_mut().get_mut(&id) {
             job.card.over = true;
         }
@@ -69,7 +70,7 @@ impl Daemon {
     /// Why is told before anybody can notice what becomes of the PEs, and who reads has read it, other hosts have taken it,
     /// before connections and trunks close.
     async fn end_jobs_saying(&self, why: &str) {
-        let ids: Vec<(u32, bool)> = self.jobs.borrow().iter().map(|(id, j)| (*id, j.home.is_none())).collect();
+        let ids: Vec<(JobId, bool)> = self.jobs.borrow().iter().map(|(id, j)| (*id, j.home.is_none())).collect();
         let mut told = Vec::new();
         for (id, mine) in ids {
             if mine {
@@ -98,7 +99,7 @@ impl Daemon {
     }
 
     /// Tells the owner of a job what happened to one of its PEs here, wherever it is, and all hosts of the job.
-    pub(crate) fn spread(&self, id: u32, event: Event) {
+    pub(crate) fn spread(&self, id: JobId, event: Event) {
         let jobs = self.jobs.borrow();
         let Some(job) = jobs.get(&id) else { return };
         if let Some(messages) = &self.messages {

@@ -5,6 +5,7 @@ use super::memory::JobMemory;
 use crate::failure::failure;
 use crate::machine::Machine;
 use crate::users::quota::{Limit, Limits};
+use angara_abi::JobId;
 use angara_abi::job::JobState;
 use angara_abi::msg::{Event, Failure, JobSpec, JobStatus};
 use angara_abi::text::show_bytes;
@@ -123,7 +124,7 @@ impl Job {
 
     fn send(&self, event: Event, written: Option<oneshot::Sender<()>>) {
         if self.owner.lines.try_send(Outgoing { words: Words::Event(event), written }).is_err() {
-            tracing::debug!(job = self.memory.id, "owner does not take events");
+            tracing::debug!(job = self.memory.id.number(), "owner does not take events");
             self.owner.overrun.notify_one();
         }
     }
@@ -208,7 +209,7 @@ pub(crate) fn show_segments(segments: &[u64]) -> String {
 }
 
 /// There is no such job here.
-pub(crate) fn unknown(id: u32) -> Failure {
+pub(crate) fn unknown(id: JobId) -> Failure {
     failure(format!("there is no job {id} here"), "see `angara status` for the jobs that run")
 }
 

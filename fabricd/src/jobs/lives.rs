@@ -10,6 +10,7 @@ use crate::daemon::Daemon;
 use crate::failure::failure;
 use crate::hosts::protocol::{Answer, Ask, Tell};
 use crate::jobs::memory::JobMemory;
+use angara_abi::JobId;
 use angara_abi::job::{JobState, Seat, SeatState};
 use angara_abi::msg::{Event, Failure, Wait};
 use rustix::process::Signal;
@@ -32,7 +33,7 @@ const EXIT_AFTER: Duration = Duration::from_millis(500);
 
 impl Daemon {
     /// Changes the seat of a PE of this host, and tells the other hosts of the job.
-    pub(crate) fn change_seat(self: &Rc<Self>, id: u32, pe: usize, change: impl FnOnce(Seat) -> Seat) {
+    pub(crate) fn change_seat(self: &Rc<Self>, id: JobId, pe: usize, change: impl FnOnce(Seat) -> Seat) {
         let jobs = self.jobs.borrow();
         let Some(job) = jobs.get(&id) else { return };
         let before = job.memory.page.pe(pe).seat;
@@ -49,7 +50,7 @@ impl Daemon {
     }
 
     /// The seat of a PE of another host has changed.
-    pub(crate) fn take_seat(self: &Rc<Self>, id: u32, pe: u32, word: u32) {
+    pub(crate) fn take_seat(self: &Rc<Self>, id: JobId, pe: u32, word: u32) {
         if let Some(job) = self.jobs.borrow().get(&id).filter(|j| (pe as usize) < j.memory.pes) {
             job.memory.page.set_seat(pe as usize, Seat::from_word(word));
         }
@@ -57,7 +58,7 @@ impl Daemon {
     }
 
     /// A PE of this host begins its next life.
-    pub(crate) fn start_life(self: &Rc<Self>, id: u32, pe: usize) -> Result<(), Failure> {
+    pub(crate) fn start_life(self: &Rc<Self>, id: JobId, pe: usize) -> Result<(), Failure> {
         let seats = self.seats(id).unwrap_or_default();
         if seats.get(pe).is_none_or(|seat| seat.state != SeatState::Resting) {
             return Err(failure(format!("PE {pe} does not rest"), "end one life before the next one"));
@@ -80,7 +81,7 @@ impl Daemon {
     }
 
     /// The seats of a job that goes on.
-    fn seats(&self, id: u32) -> Option<Vec<Seat>> {
+    fn seats(&self, id: JobId) -> Option<Vec<Seat>> {
         let jobs = self.jobs.borrow();
         let memory = &jobs.get(&id)?.memory;
         let on = memory.page.state() == JobState::Running;
@@ -88,7 +89,7 @@ impl Daemon {
     }
 
     /// The host that made a job sees to it that nobody waits for ever for a PE that has left.
-    fn look_at_seats(self: &Rc<Self>, id: u32) {
+    fn look_at_seats(self: &Rc<Self>, id: JobId) {
         let Some(seats) = self.seats(id).filter(|seats| seats.iter().any(|s| s.is_over())) else { return };
         let mut jobs = self.jobs.borrow_mut();
         let Some(job) = jobs.get_mut(&id).filter(|job| job.home.is_none()) else { return };
@@ -105,7 +106,7 @@ impl Daemon {
     }
 
     /// What PEs of a job have been waiting for, on all hosts.
-    pub(crate) async fn all_waits(&self, id: u32) -> Option<Vec<Wait>> {
+    pub(crate) async fn all_waits(&self, id: JobId) -> Option<Vec<Wait>> {
         let mut all = self.waits(id)?;
         if let Some(messages) = &self.messages {
             let hosts = self.jobs.borrow().get(&id)?.hosts.clone();
@@ -120,7 +121,7 @@ impl Daemon {
     }
 
     /// What PEs of a job here have been waiting for; `None` if there is no such job.
-    pub(crate) fn waits(&self, id: u32) -> Option<Vec<Wait>> {
+    pub(crate) fn waits(&self, id: JobId) -> Option<Vec<Wait>> {
         let jobs = self.jobs.borrow();
         let memory = &jobs.get(&id)?.memory;
         let now = self.machine.monotonic();
@@ -132,7 +133,7 @@ impl Daemon {
     }
 
     /// Ends the job if all who take part wait for others in vain.
-    async fn watch_waits(&self, id: u32) {
+    async fn watch_waits(&self, id: JobId) {
         let mut seen: Vec<Seat> = Vec::new();
         let mut first: BTreeMap<u32, u32> = BTreeMap::new();
         loop {
@@ -151,13 +152,13 @@ impl Daemon {
     }
 
     /// Others wait for this PE, which has left.
-    fn lose(&self, id: u32, pe: usize) {
+    fn lose(&self, id: JobId, pe: usize) {
         let Some(seats) = self.seats(id) else { return };
         let finalized = seats[pe].state == SeatState::Left;
         let mut jobs = self.jobs.borrow_mut();
         let Some(job) = jobs.get_mut(&id) else { return };
         let node = job.memory.entries[pe].node;
-        tracing::info!(job = id, pe, node, finalized, "others wait for a PE that has left");
+        tracing::info!(job = id.number(), pe, node, finalized, "others wait for a PE that has left");
         job.note(self.users.limits(), format!("others waited for PE {pe} on node {node}, which had left"));
         job.set_ended();
         drop(jobs);

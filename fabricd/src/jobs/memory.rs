@@ -4,6 +4,7 @@
 //! descriptors out, the data plane reads and writes through the mappings. Nothing here trusts what
 //! the mappings contain.
 
+use angara_abi::JobId;
 use angara_abi::account::{CONTEXTS, Class, Counters, Traffic};
 use angara_abi::channel::{Channel, ChannelFds};
 use angara_abi::desc::{Place, Region};
@@ -18,7 +19,7 @@ use std::sync::OnceLock;
 /// Memory of a whole job on this host.
 pub(crate) struct JobMemory {
     /// Job id, as clients know it.
-    pub(crate) id: u32,
+    pub(crate) id: JobId,
     /// Slot in the fabric.
     pub(crate) slot: u16,
     /// Tells this job from earlier ones in the same slot, on every host.
@@ -55,7 +56,7 @@ struct StaticArena {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Identity {
     /// Job id.
-    pub(crate) id: u32,
+    pub(crate) id: JobId,
     /// Slot in the fabric.
     pub(crate) slot: u16,
     /// As in [`JobMemory`].
@@ -308,7 +309,7 @@ pub(crate) mod tests {
             crowded: false,
         };
         let entry = PeEntry { node: 0, coords: shape.coords(0), endpoint: 0, seat: Seat::FREE };
-        let identity = Identity { id: 1, slot: 0, generation: 1 };
+        let identity = Identity { id: JobId::new(1), slot: 0, generation: 1 };
         JobMemory::create(identity, &geometry, vec![entry; pes], vec![true; pes], false).expect("memory")
     }
 

@@ -9,6 +9,7 @@ use super::merge::merge;
 use crate::daemon::Daemon;
 use crate::dataplane::{Dead, Engine, Folded};
 use crate::hosts::protocol::{Answer, Ask};
+use angara_abi::JobId;
 use angara_abi::msg::{BarrierReport, LinkReport, PAIRS_MAX, PairReport, Pairs, Report};
 use angara_cluster::HostId;
 use angara_fabric::BarrierCheck;
@@ -19,7 +20,7 @@ const ROWS: usize = angara_abi::account::CLASSES;
 
 impl Daemon {
     /// Traffic of a job so far, on all hosts, without pairs.
-    pub(crate) async fn full_report(&self, id: u32) -> Option<Report> {
+    pub(crate) async fn full_report(&self, id: JobId) -> Option<Report> {
         let mut all = self.report(id).await?;
         if let Some(messages) = &self.messages {
             let hosts = self.jobs.borrow().get(&id)?.hosts.clone();
@@ -37,7 +38,7 @@ impl Daemon {
     }
 
     /// Traffic of a job so far, as this host has counted it, without pairs; `None` if there is no such job.
-    pub(crate) async fn report(&self, id: u32) -> Option<Report> {
+    pub(crate) async fn report(&self, id: JobId) -> Option<Report> {
         let (slot, pes) = {
             let jobs = self.jobs.borrow();
             let memory = &jobs.get(&id)?.memory;
@@ -88,7 +89,7 @@ impl Daemon {
     }
 
     /// Traffic between pairs of PEs of a job, on all hosts: a piece from `from` on, source and target.
-    pub(crate) async fn all_pairs(&self, id: u32, from: (u32, u32)) -> Option<Pairs> {
+    pub(crate) async fn all_pairs(&self, id: JobId, from: (u32, u32)) -> Option<Pairs> {
         let (owner, after) = self.whose(id, from.0)?;
         let Some(host) = owner else { return self.pairs(id, from).await };
         let asked = match &self.messages {
@@ -103,7 +104,7 @@ impl Daemon {
     }
 
     /// The host on which a PE counts, unless it is this one, and the next PE that is on another.
-    fn whose(&self, id: u32, pe: u32) -> Option<(Option<HostId>, Option<u32>)> {
+    fn whose(&self, id: JobId, pe: u32) -> Option<(Option<HostId>, Option<u32>)> {
         let jobs = self.jobs.borrow();
         let entries = &jobs.get(&id)?.memory.entries;
         let owner = |pe: usize| {
@@ -117,7 +118,7 @@ impl Daemon {
     }
 
     /// The part of [`Daemon::all_pairs`] that PEs of this host have counted, up to the first PE of another one.
-    pub(crate) async fn pairs(&self, id: u32, from: (u32, u32)) -> Option<Pairs> {
+    pub(crate) async fn pairs(&self, id: JobId, from: (u32, u32)) -> Option<Pairs> {
         let (slot, first, end) = {
             let jobs = self.jobs.borrow();
             let memory = &jobs.get(&id)?.memory;

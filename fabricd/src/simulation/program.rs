@@ -6,6 +6,7 @@ use super::schedule::JobPlan;
 use crate::daemon::Daemon;
 use crate::jobs::job::Attached;
 use crate::jobs::memory::{JobMemory, PeMemory};
+use angara_abi::JobId;
 use angara_abi::account::Class;
 use angara_abi::desc::{AmoOp, Descriptor, Op, Place, Region};
 use angara_abi::job::JobState;
@@ -425,7 +426,7 @@ impl Pe {
 
 /// What a PE knows of its job.
 pub(super) struct JobView<'a> {
-    pub(super) id: u32,
+    pub(super) id: JobId,
     pub(super) key: &'a str,
     pub(super) plan: &'a JobPlan,
     pub(super) board: &'a mut Board,

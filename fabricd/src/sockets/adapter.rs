@@ -12,6 +12,7 @@ use crate::hosts::protocol::{Ask, Tell};
 use crate::jobs::job::Attached;
 use crate::jobs::memory::JobMemory;
 use crate::users::usage::{SpareFds, UserConnection};
+use angara_abi::JobId;
 use angara_abi::account::Load;
 use angara_abi::job;
 use angara_abi::msg::{AdapterReply, AdapterRequest, DATAGRAM_MAX, Failure, FdRole, LinkReport};
@@ -227,7 +228,7 @@ impl Client {
     /// Makes this connection a PE, and sends what belongs to it.
     async fn attach(
         &mut self,
-        (abi, id, key, pe): (u32, u32, &str, u32),
+        (abi, id, key, pe): (u32, JobId, &str, u32),
         statics: &[u64],
     ) -> io::Result<Result<(), Failure>> {
         if let Some(seat) = &self.seat {
@@ -281,7 +282,7 @@ impl Client {
 impl Daemon {
     /// Builds a tree and loads it on every host of the job; its TreeId. A tree another host has given to
     /// another job meanwhile is passed over.
-    async fn tree_open(&self, job: u32, slot: u16, root: u32, pes: Vec<u32>) -> Result<u8, String> {
+    async fn tree_open(&self, job: JobId, slot: u16, root: u32, pes: Vec<u32>) -> Result<u8, String> {
         let hosts = self.jobs.borrow().get(&job).map_or_else(Vec::new, |j| j.hosts.clone());
         let mut first = 0;
         'next: loop {
@@ -297,7 +298,13 @@ impl Daemon {
             let Some(messages) = self.messages.as_ref() else { return Ok(tree) };
             for (asked, host) in hosts.iter().enumerate() {
                 if let Err(f) = messages.ask(*host, Ask::TreeLoad(job, tree, root, pes.clone())).await {
-                    tracing::debug!(job, tree, host = messages.name(*host), why = f.message, "tree refused");
+                    tracing::debug!(
+                        job = job.number(),
+                        tree,
+                        host = messages.name(*host),
+                        why = f.message,
+                        "tree refused"
+                    );
                     messages.tell(&hosts[..asked], &Tell::TreeClose(job, tree));
                     self.data.spawn(move |engine| {
                         if engine.has_job(slot, job) {

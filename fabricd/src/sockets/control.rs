@@ -13,6 +13,7 @@ use crate::jobs::job::{Outgoing, Owner, Words};
 use crate::users::accounts;
 use crate::users::quota::{Limit, raise};
 use crate::users::usage::{SpareFds, User, UserConnection, is_operator};
+use angara_abi::JobId;
 use angara_abi::msg::{Failure, Line, MESSAGE_MAX, Reply, Request};
 use angara_abi::text::show_bytes;
 use angara_cluster::HostId;
@@ -311,7 +312,7 @@ impl Client<'_> {
         self.daemon.streams.close(id);
     }
 
-    async fn start_agent(&self, job: u32, name: &str) -> Result<Reply, Failure> {
+    async fn start_agent(&self, job: JobId, name: &str) -> Result<Reply, Failure> {
         let messages = self.daemon.messages.as_ref();
         let found = messages.and_then(|s| Some((s, s.index(name)?))).filter(|(s, host)| *host != s.me);
         let (messages, host) = found.ok_or_else(|| {
@@ -388,7 +389,7 @@ impl Client<'_> {
         }
     }
 
-    fn take_over(&self, id: u32, key: &str) -> Result<Reply, Failure> {
+    fn take_over(&self, id: JobId, key: &str) -> Result<Reply, Failure> {
         self.check_owner(id)?;
         let mut jobs = self.daemon.jobs.borrow_mut();
         let job = jobs.get_mut(&id).ok_or_else(|| unknown_job(id))?;
@@ -400,7 +401,7 @@ impl Client<'_> {
     }
 
     /// A job belongs to the user who created it; the superuser and the daemon's user may act too.
-    fn check_owner(&self, id: u32) -> Result<(), Failure> {
+    fn check_owner(&self, id: JobId) -> Result<(), Failure> {
         let jobs = self.daemon.jobs.borrow();
         let job = jobs.get(&id).ok_or_else(|| unknown_job(id))?;
         match self.uid == job.uid || self.is_operator() {
@@ -438,6 +439,6 @@ fn entries(answer: &Line) -> usize {
     }
 }
 
-fn unknown_job(id: u32) -> Failure {
+fn unknown_job(id: JobId) -> Failure {
     failure(format!("there is no job {id}"), "see `angara status` for the jobs that run")
 }

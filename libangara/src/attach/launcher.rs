@@ -274,10 +274,11 @@ fn angara_program() -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use angara_abi::JobId;
 
     #[test]
     fn places_are_read_back() {
-        let job = Launch { runtime_dir: "/tmp/a b=c".into(), job: 7, key: "0f".repeat(16), pe: 2, pes: 3 };
+        let job = Launch { runtime_dir: "/tmp/a b=c".into(), job: JobId::new(7), key: "0f".repeat(16), pe: 2, pes: 3 };
         assert_eq!(decode(&encode(&job), 2, 3), Some(job));
         // Without a directory: the daemon of the process's own host.
         let own = decode("7:0f:", 0, 1).expect("valid");

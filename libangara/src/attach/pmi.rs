@@ -97,13 +97,14 @@ impl<S: Read + Write> KeySpace for Pmi<S> {
 mod tests {
     use super::*;
     use crate::attach::launcher::join;
+    use angara_abi::JobId;
     use angara_abi::launch::Launch;
     use std::collections::BTreeMap;
     use std::os::unix::net::UnixStream;
     use std::sync::{Arc, Barrier, Mutex};
 
     fn job() -> Launch {
-        Launch { runtime_dir: "/tmp/a b=c".into(), job: 7, key: "0f".repeat(16), pe: 0, pes: 3 }
+        Launch { runtime_dir: "/tmp/a b=c".into(), job: JobId::new(7), key: "0f".repeat(16), pe: 0, pes: 3 }
     }
 
     /// A launcher's side for one process, with a store and a barrier that all share.
@@ -177,7 +178,7 @@ mod tests {
         for (pe, (launch, _)) in results.into_iter().enumerate() {
             let launch = launch.unwrap();
             let own = if pe == 0 { job().runtime_dir } else { angara_abi::launch::default_runtime_dir() };
-            assert_eq!((launch.job, launch.pe, launch.runtime_dir), (7, pe as u32, own));
+            assert_eq!((launch.job, launch.pe, launch.runtime_dir), (JobId::new(7), pe as u32, own));
         }
     }
 

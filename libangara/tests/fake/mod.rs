@@ -5,6 +5,7 @@
 #![allow(dead_code)] // each test file uses its part
 
 use angara::{Error, Job, Launch};
+use angara_abi::JobId;
 use angara_abi::account::Load;
 use angara_abi::channel::{Channel, ChannelFds, Fault, status};
 use angara_abi::desc::{AmoOp, Descriptor, Op, Place, Region, flags};
@@ -123,7 +124,13 @@ impl Fake {
     }
 
     pub(crate) fn launch(&self, pe: usize) -> Launch {
-        Launch { runtime_dir: self.dir.clone(), job: 1, key: "k".into(), pe: pe as u32, pes: self.pes as u32 }
+        Launch {
+            runtime_dir: self.dir.clone(),
+            job: JobId::new(1),
+            key: "k".into(),
+            pe: pe as u32,
+            pes: self.pes as u32,
+        }
     }
 
     /// Runs `body` on every PE, each a thread; a panic of one is reported after all have ended.

@@ -4,6 +4,7 @@ use super::World;
 use crate::jobs::job::{Outgoing, Owner, Words};
 use crate::simulation::program::{Board, JobView, Pe, Phase, USER};
 use crate::simulation::schedule::JobPlan;
+use angara_abi::JobId;
 use angara_abi::job::Collectives;
 use angara_abi::msg::{Event, Failure, JobSpec, Map, Path, Reply};
 use std::cell::RefCell;
@@ -21,7 +22,7 @@ pub(super) struct Job {
     pub(super) answered: bool,
     pub(super) lines: mpsc::Receiver<Outgoing>,
     /// Once it exists.
-    pub(super) made: Option<(u32, String)>,
+    pub(super) made: Option<(JobId, String)>,
     pub(super) pes: Vec<Pe>,
     pub(super) board: Board,
     /// Why it has ended, other than well.
