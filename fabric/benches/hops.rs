@@ -6,7 +6,10 @@
 use angara_abi::account::Class;
 use angara_abi::desc::{Place, Region};
 use angara_abi::packet::Vc;
-use angara_fabric::{Config, Effect, Fabric, InjectError, Op, Port, Source};
+use angara_fabric::{Config, Effect, Fabric, InjectError, JobSlot, Op, Port, Source};
+
+/// The only job.
+const JOB: JobSlot = JobSlot::new(0);
 
 /// CPU time of this thread, so that other programs on the machine do not count.
 fn cpu_ns() -> u64 {
@@ -47,7 +50,7 @@ fn show(what: &str, start: u64, packets: u64, hops: u64) -> f64 {
 fn single(shape: &str, to: u32, bytes: usize) -> f64 {
     let mut fabric = Fabric::new(Config::new(shape.parse().expect("shape"))).expect("fabric");
     let ports: Vec<Port> = (0..fabric.shape().nodes() as u32).map(|node| Port { node, endpoint: 0 }).collect();
-    fabric.open_job(0, &ports).expect("job");
+    fabric.open_job(JOB, &ports).expect("job");
     let data = vec![1; bytes];
     let hops = fabric.hops(0, to).expect("reachable") as u64;
     let rounds = 200_000;
@@ -55,7 +58,7 @@ fn single(shape: &str, to: u32, bytes: usize) -> f64 {
     for i in 0..rounds {
         let (to, place, source) = (ports[to as usize], heap(0), Source::Inline(&data));
         let op = Op::Write { to, place, source, vc: Vc::Request, adaptive: false };
-        fabric.inject(ports[0], 0, Class::Put, op, 0, i).expect("idle port");
+        fabric.inject(ports[0], JOB, Class::Put, op, 0, i).expect("idle port");
         fabric.run_free();
         drain(&mut fabric);
     }
@@ -76,7 +79,7 @@ fn bursts(shape: &str, burst: u32, bytes: usize, payload: bool, to: To) -> (f64,
     let mut fabric = Fabric::new(config).expect("fabric");
     let n = fabric.shape().nodes() as u32;
     let ports: Vec<Port> = (0..n).map(|node| Port { node, endpoint: 0 }).collect();
-    fabric.open_job(0, &ports).expect("job");
+    fabric.open_job(JOB, &ports).expect("job");
     let data = vec![1; bytes];
     let (mut packets, mut hops, mut dice) = (0u64, 0u64, 1u64);
     let start = cpu_ns();
@@ -87,7 +90,7 @@ fn bursts(shape: &str, burst: u32, bytes: usize, payload: bool, to: To) -> (f64,
                 let to = if to == To::Self_ { from } else { (dice >> 33) as u32 % n };
                 let source = if payload { Source::Inline(&data) } else { Source::Length(bytes as u32) };
                 let op = Op::Write { to: ports[to as usize], place: heap(0), source, vc: Vc::Request, adaptive: false };
-                match fabric.inject(ports[from as usize], 0, Class::Put, op, 0, 0) {
+                match fabric.inject(ports[from as usize], JOB, Class::Put, op, 0, 0) {
                     Ok(()) => hops += fabric.hops(from, to).expect("reachable") as u64,
                     Err(InjectError::Busy) => continue,
                     Err(e) => panic!("{e}"),
@@ -108,13 +111,13 @@ fn bursts(shape: &str, burst: u32, bytes: usize, payload: bool, to: To) -> (f64,
 fn reads(bytes: u32) {
     let mut fabric = Fabric::new(Config::new("2x2x2".parse().expect("shape"))).expect("fabric");
     let ports = [Port { node: 0, endpoint: 0 }, Port { node: 7, endpoint: 0 }];
-    fabric.open_job(0, &ports).expect("job");
+    fabric.open_job(JOB, &ports).expect("job");
     let rounds = 40_000_000 / (bytes as u64 + 2000);
     let start = cpu_ns();
     let mut packets = 0;
     for i in 0..rounds {
         let op = Op::Read { to: ports[1], remote: heap(0), local: heap(0), len: bytes };
-        fabric.inject(ports[0], 0, Class::Get, op, 0, i).expect("idle port");
+        fabric.inject(ports[0], JOB, Class::Get, op, 0, i).expect("idle port");
         loop {
             fabric.run_free();
             let writes = drain(&mut fabric);
@@ -133,7 +136,7 @@ fn crossing(burst: u64, bytes: usize) {
         let mut fabric = Fabric::new(Config { owned: Some(vec![node]), ..Config::new("2".parse().expect("shape")) })
             .expect("fabric");
         let ports = [0, 1].map(|node| Port { node, endpoint: 0 });
-        fabric.open_job(0, &ports).expect("job");
+        fabric.open_job(JOB, &ports).expect("job");
         fabric
     };
     let (mut parts, data, rounds) = ([part(0), part(1)], vec![1; bytes], 200_000 / burst);
@@ -144,7 +147,7 @@ fn crossing(burst: u64, bytes: usize) {
         for i in 0..burst {
             let source = Source::Inline(&data);
             let op = Op::Write { to, place: heap(0), source, vc: Vc::Request, adaptive: false };
-            parts[0].inject(from, 0, Class::Put, op, 0, i).expect("an idle port");
+            parts[0].inject(from, JOB, Class::Put, op, 0, i).expect("an idle port");
         }
         while parts.iter().any(|f| f.in_flight().0 > 0 || f.poll_timeout().is_some()) {
             for i in [0, 1] {

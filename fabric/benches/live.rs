@@ -8,7 +8,7 @@ mod callgrind;
 use angara_abi::account::Class;
 use angara_abi::desc::{AmoOp, Place, Region};
 use angara_abi::packet::{ReduceElem, ReduceOp, Vc};
-use angara_fabric::{BarrierFamily, Config, Effect, Fabric, Op, Port, Source};
+use angara_fabric::{BarrierFamily, Config, Effect, Fabric, JobSlot, Op, Port, Source};
 use std::process::ExitCode;
 
 /// Name, what a round of it does, instructions per operation as counted with rustc 1.95 on x86-64.
@@ -25,6 +25,9 @@ const CASES: [Case; 9] = [
     ("barrier-tree", |n| n.barrier(BarrierFamily::Tree), 113800.0),
     ("reduce-to-all", Network::reduce, 78320.0),
 ];
+
+/// The only job.
+const JOB: JobSlot = JobSlot::new(0);
 
 /// Rounds of a whole run.
 const ROUNDS: u64 = 4_000;
@@ -45,14 +48,14 @@ impl Network {
         let config = Config { trains: true, ..Config::new("2x2x2".parse().expect("a shape")) };
         let mut fabric = Fabric::new(config).expect("a network");
         let ports: Vec<Port> = (0..8).map(|node| Port { node, endpoint: 0 }).collect();
-        fabric.open_job(0, &ports).expect("a free slot");
+        fabric.open_job(JOB, &ports).expect("a free slot");
         let rows = fabric.build_tree(0, &ports).expect("a tree");
-        fabric.load_tree(0, 0, &rows).expect("a free tree");
+        fabric.load_tree(0, JOB, &rows).expect("a free tree");
         Network { fabric, ports, rounds: 0 }
     }
 
     fn post(&mut self, from: usize, class: Class, op: Op) {
-        self.fabric.inject(self.ports[from], 0, class, op, 0, 0).expect("room for an operation");
+        self.fabric.inject(self.ports[from], JOB, class, op, 0, 0).expect("room for an operation");
     }
 
     /// Lets everything happen, memory included.
@@ -111,7 +114,7 @@ impl Network {
     /// A barrier of all, each with a put before it.
     fn barrier(&mut self, family: BarrierFamily) -> u64 {
         if self.rounds == 1 {
-            self.fabric.set_barrier_family(0, family).expect("no barrier so far");
+            self.fabric.set_barrier_family(JOB, family).expect("no barrier so far");
         }
         for from in 0..self.ports.len() {
             let (to, source) = (self.ports[7 - from], Source::Inline(&[1; 8]));

@@ -13,14 +13,15 @@
 //! use angara_abi::account::Class;
 //! use angara_abi::desc::{Place, Region};
 //! use angara_abi::packet::Vc;
-//! use angara_fabric::{Config, Effect, Fabric, Op, OpState, Port, Source};
+//! use angara_fabric::{Config, Effect, Fabric, JobSlot, Op, OpState, Port, Source};
 //!
 //! let mut fabric = Fabric::new(Config::new("2x2x2".parse().unwrap())).unwrap();
 //! let (a, b) = (Port { node: 0, endpoint: 0 }, Port { node: 7, endpoint: 0 });
-//! fabric.open_job(0, &[a, b]).unwrap();
+//! let job = JobSlot::new(0);
+//! fabric.open_job(job, &[a, b]).unwrap();
 //! let place = Place { region: Region::Heap, offset: 64 };
 //! let op = Op::Write { to: b, place, source: Source::Inline(b"hello"), vc: Vc::Request, adaptive: false };
-//! fabric.inject(a, 0, Class::Put, op, 0, 1).unwrap();
+//! fabric.inject(a, job, Class::Put, op, 0, 1).unwrap();
 //! fabric.run_free();
 //! let Some(Effect::Write { at, data, time, .. }) = fabric.poll_effect() else { panic!("no write") };
 //! assert_eq!((at, fabric.payload(data)), (b, &b"hello"[..]));

@@ -6,13 +6,47 @@ use angara_abi::account::{CLASSES, Load};
 use angara_abi::desc::{AmoOp, Place};
 use angara_abi::packet::{ReduceElem, ReduceOp, Vc};
 use angara_abi::torus::{Direction, NodeId, Shape};
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// A time or a length of time in picoseconds.
 pub type Tick = u64;
 
 /// A job's slot in the network; names its barrier group and its counters.
-pub type JobSlot = u16;
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct JobSlot(u16);
+
+impl JobSlot {
+    /// Of packets that belong to no job.
+    pub(crate) const NONE: JobSlot = JobSlot(u16::MAX);
+
+    /// Of a number that came from outside. The network may not keep such a slot.
+    #[inline(always)]
+    pub const fn new(number: u16) -> JobSlot {
+        JobSlot(number)
+    }
+    /// As it goes out.
+    #[inline(always)]
+    pub const fn number(self) -> u16 {
+        self.0
+    }
+    /// Its place in tables of jobs.
+    #[inline(always)]
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+    /// The first `count` slots, of which there are no more than [`JOBS_MAX`].
+    pub fn first(count: usize) -> impl Iterator<Item = JobSlot> {
+        (0..count as u16).map(JobSlot)
+    }
+}
+
+impl fmt::Display for JobSlot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
 
 /// Most jobs open at once.
 pub const JOBS_MAX: usize = 1024;

@@ -7,7 +7,7 @@
 
 use crate::error::{self, Failed, say};
 use crate::report::table::Table;
-use angara_fabric::{Config, Effect, Fabric, InjectError, Op, Port, Source};
+use angara_fabric::{Config, Effect, Fabric, InjectError, JobSlot, Op, Port, Source};
 use clap::Args;
 use serde_json::{Value, json};
 use std::process::Command;
@@ -320,6 +320,9 @@ fn thread_ns() -> i64 {
     time.tv_sec * 1_000_000_000 + time.tv_nsec
 }
 
+/// The only job.
+const JOB: JobSlot = JobSlot::new(0);
+
 /// A ring as live jobs use it, adapters, payload and effects included.
 struct Live {
     ring: Fabric,
@@ -332,7 +335,7 @@ impl Live {
         let shape = shape.parse().map_err(|e| failed(format!("{e:?}")))?;
         let mut ring = Fabric::new(Config::new(shape)).map_err(|e| failed(e.to_string()))?;
         let ports: Vec<Port> = (0..shape.nodes() as u32).map(|node| Port { node, endpoint: 0 }).collect();
-        ring.open_job(0, &ports).map_err(|e| failed(format!("{e:?}")))?;
+        ring.open_job(JOB, &ports).map_err(|e| failed(format!("{e:?}")))?;
         Ok(Live { ring, ports })
     }
     fn hops(&self, from: usize, to: usize) -> u64 {
@@ -343,7 +346,7 @@ impl Live {
         let place = angara_abi::desc::Place { region: angara_abi::desc::Region::Heap, offset: 0 };
         let (to, source, vc) = (self.ports[to], Source::Inline(&[1; 8]), angara_abi::packet::Vc::Request);
         let op = Op::Write { to, place, source, vc, adaptive: false };
-        match self.ring.inject(self.ports[from], 0, angara_abi::account::Class::Put, op, 0, 0) {
+        match self.ring.inject(self.ports[from], JOB, angara_abi::account::Class::Put, op, 0, 0) {
             Ok(()) => Ok(true),
             Err(InjectError::Busy) => Ok(false),
             Err(e) => Err(failure(format!("a write on a ring: {e}"))),

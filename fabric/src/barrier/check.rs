@@ -56,7 +56,7 @@ impl Barriers {
     /// All ports of a node are in the barrier.
     pub(super) fn check_entry(&mut self, job: JobSlot, node: NodeId) {
         let Some(number) = self.member(job, node).map(|m| m.left) else { return };
-        if let Some(j) = self.jobs[job as usize].as_mut() {
+        if let Some(j) = self.jobs[job.index()].as_mut() {
             j.group.entered[(number % 4) as usize] += 1;
         }
     }
@@ -77,7 +77,7 @@ impl Barriers {
             let port = *port as usize;
             host.ports[port].outstanding == 0 && host.unanswered(port) == 0
         });
-        let Some(j) = self.jobs[job as usize].as_mut() else { return };
+        let Some(j) = self.jobs[job.index()].as_mut() else { return };
         let group = &mut j.group;
         group.check.left += 1;
         let early = group.entered[number] < group.here;
@@ -105,7 +105,7 @@ impl Barriers {
         let p = host.chip.packets[h];
         let job = p.job;
         let behind = (host.ports[port].stamp >> SHIFT).wrapping_sub(stamp_of(&p)) & 3;
-        let Some(j) = self.jobs[job as usize].as_mut().filter(|j| j.group.checked) else { return };
+        let Some(j) = self.jobs[job.index()].as_mut().filter(|j| j.group.checked) else { return };
         // 3 is a packet from a node that has left the barrier its target is still in.
         if behind != 3 && !p.is(flag::RESULT) {
             j.group.check.late += 1;

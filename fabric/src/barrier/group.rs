@@ -16,7 +16,7 @@ const LONGEST_EXACT: usize = 2048;
 impl Barriers {
     /// Computes K and the transit nodes if a route change or a new job made that necessary.
     pub(crate) fn prepare_group(&mut self, host: &mut Adapters, job: JobSlot) {
-        let Some(j) = self.jobs.get_mut(job as usize).and_then(Option::as_mut) else { return };
+        let Some(j) = self.jobs.get_mut(job.index()).and_then(Option::as_mut) else { return };
         if j.group.phases.is_some() {
             return;
         }
@@ -27,7 +27,7 @@ impl Barriers {
         };
         let inside = if family == BarrierFamily::Multiphase { self.inside(host, &nodes) } else { Vec::new() };
         let (net, routes) = (host.chip.net.clone(), &host.chip.routes);
-        let Some(j) = self.jobs[job as usize].as_mut() else { return };
+        let Some(j) = self.jobs[job.index()].as_mut() else { return };
         let group = &mut j.group;
         group.phases = Some(longest);
         group.cut = cut;

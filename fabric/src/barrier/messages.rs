@@ -85,7 +85,7 @@ impl Barriers {
             }
             BarrierFamily::Hypercube | BarrierFamily::Multiphase => {}
         }
-        if let Some(j) = self.jobs[job as usize].as_mut() {
+        if let Some(j) = self.jobs[job.index()].as_mut() {
             (j.group.tree, j.group.order) = (tree, order);
         }
     }
@@ -235,7 +235,7 @@ impl Barriers {
     }
 
     fn begin_bulk(&mut self, host: &mut Adapters, job: JobSlot, me: u32, word: Word, all: bool, channels: u8) {
-        if let Some(j) = self.jobs[job as usize].as_mut() {
+        if let Some(j) = self.jobs[job.index()].as_mut() {
             j.group.members[me as usize].bulk = Some(Bulk { word, all, next: 0, channels, sent: 0 });
         }
         self.bulk_next(host, job, me);
@@ -249,7 +249,7 @@ impl Barriers {
     /// its injection queue, so that a node holds few of them.
     fn bulk_next(&mut self, host: &mut Adapters, job: JobSlot, me: u32) {
         let shape = host.chip.net.shape;
-        let Some(j) = self.jobs[job as usize].as_mut() else { return };
+        let Some(j) = self.jobs[job.index()].as_mut() else { return };
         let group = &mut j.group;
         let node = group.nodes[me as usize];
         let Some(bulk) = group.members[me as usize].bulk.as_mut() else { return };
@@ -288,7 +288,7 @@ impl Barriers {
 
     /// Sends one message from member to member.
     fn say(&mut self, host: &mut Adapters, job: JobSlot, (me, to): (u32, u32), word: Word, number: u64, vc: u8) {
-        let Some(j) = self.jobs[job as usize].as_mut() else { return };
+        let Some(j) = self.jobs[job.index()].as_mut() else { return };
         let (node, target) = (j.group.nodes[me as usize], j.group.nodes[to as usize]);
         let counting = j.group.family == BarrierFamily::Counting;
         let m = &mut j.group.members[me as usize];

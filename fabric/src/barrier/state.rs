@@ -232,27 +232,27 @@ impl Barriers {
     /// An open job.
     #[inline]
     pub(crate) fn job(&self, job: JobSlot) -> Option<&Job> {
-        self.jobs.get(job as usize)?.as_ref()
+        self.jobs.get(job.index())?.as_ref()
     }
     /// Job slots used so far.
-    pub(crate) fn slots(&self) -> JobSlot {
-        self.jobs.len() as JobSlot
+    pub(crate) fn slots(&self) -> impl Iterator<Item = JobSlot> + use<> {
+        JobSlot::first(self.jobs.len())
     }
     pub(crate) fn open(&mut self, job: JobSlot, open: Job) {
-        if self.jobs.len() <= job as usize {
-            self.jobs.resize_with(job as usize + 1, || None);
+        if self.jobs.len() <= job.index() {
+            self.jobs.resize_with(job.index() + 1, || None);
         }
-        self.jobs[job as usize] = Some(open);
+        self.jobs[job.index()] = Some(open);
     }
     pub(crate) fn close(&mut self, job: JobSlot) -> Option<Job> {
-        self.jobs.get_mut(job as usize)?.take()
+        self.jobs.get_mut(job.index())?.take()
     }
     /// Whether some job's barriers count packets.
     pub(crate) fn counting(&self) -> bool {
         self.jobs.iter().flatten().any(|j| j.group.family == BarrierFamily::Counting)
     }
     pub(super) fn member(&mut self, job: JobSlot, node: NodeId) -> Option<&mut Member> {
-        let group = &mut self.jobs.get_mut(job as usize)?.as_mut()?.group;
+        let group = &mut self.jobs.get_mut(job.index())?.as_mut()?.group;
         let index = *group.index.get(node as usize)?;
         group.members.get_mut(index as usize)
     }

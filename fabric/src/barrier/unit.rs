@@ -22,7 +22,7 @@ impl Barriers {
         job: JobSlot,
         family: BarrierFamily,
     ) -> Result<(), JobError> {
-        let Some(j) = self.jobs.get_mut(job as usize).and_then(Option::as_mut) else {
+        let Some(j) = self.jobs.get_mut(job.index()).and_then(Option::as_mut) else {
             return Err(JobError::NotOpen(job));
         };
         let used = |m: &Member| m.left > 0 || !m.waiting.is_empty() || m.stage != Stage::Idle;
@@ -48,7 +48,7 @@ impl Barriers {
     /// Leaves `phases` phases out of each half of the job's multiphase barriers, so that one
     /// may end too early: to show that K are needed, and that the model notices.
     pub(crate) fn shorten_barrier(&mut self, job: JobSlot, phases: u32) {
-        if let Some(j) = self.jobs.get_mut(job as usize).and_then(Option::as_mut) {
+        if let Some(j) = self.jobs.get_mut(job.index()).and_then(Option::as_mut) {
             j.group.short_by = phases;
         }
     }
@@ -119,7 +119,7 @@ impl Barriers {
     pub(super) fn barrier_wake(&mut self, host: &mut Adapters, job: JobSlot, node: NodeId, at: Tick) {
         let Some(m) = self.member(job, node) else { return };
         m.due = at;
-        host.chip.events.push(at, Kind::Phase, node, job as u32);
+        host.chip.events.push(at, Kind::Phase, node, job.number().into());
     }
 
     /// [`Kind::Phase`]: the next phase, the end of a half, or the end of settling.
@@ -233,9 +233,9 @@ impl Barriers {
     /// again. Specials in the network carry the number of an earlier one and are ignored. `least` says what
     /// [`Barriers::barriers_left`] is over all parts of a split network.
     pub(crate) fn barriers_restart(&mut self, host: &mut Adapters, least: impl Fn(JobSlot) -> Option<u64>) {
-        for job in 0..self.jobs.len() as u16 {
+        for job in self.slots() {
             let barrier = least(job).or_else(|| self.barriers_left(host, job)).unwrap_or(0);
-            let Some(j) = self.jobs[job as usize].as_mut() else { continue };
+            let Some(j) = self.jobs[job.index()].as_mut() else { continue };
             j.group.phases = None;
             for (m, node) in j.group.members.iter_mut().zip(&j.group.nodes) {
                 // Who left the barrier others are still in (so all had entered it) takes part again.

@@ -87,13 +87,13 @@ impl Edge {
     }
     /// How often the slot had been opened before the present job.
     pub(crate) fn generation(&self, job: JobSlot) -> u16 {
-        self.generations.get(job as usize).copied().unwrap_or(0)
+        self.generations.get(job.index()).copied().unwrap_or(0)
     }
     pub(crate) fn is_open(&self, job: JobSlot) -> bool {
-        self.retained.get(job as usize).is_some_and(Option::is_some)
+        self.retained.get(job.index()).is_some_and(Option::is_some)
     }
     pub(crate) fn open_job(&mut self, job: JobSlot, generation: u16) {
-        let job = job as usize;
+        let job = job.index();
         if self.generations.len() <= job {
             self.generations.resize(job + 1, 0);
             self.retained.resize_with(job + 1, || None);
@@ -102,14 +102,14 @@ impl Edge {
     }
     /// The packets it retained must have been taken.
     pub(crate) fn close_job(&mut self, job: JobSlot) {
-        if let Some(streams) = self.retained.get_mut(job as usize) {
+        if let Some(streams) = self.retained.get_mut(job.index()) {
             *streams = None;
         }
     }
     /// The streams of an open job.
     #[inline]
     pub(crate) fn streams(&mut self, job: JobSlot) -> Option<&mut Streams<Retained>> {
-        self.retained.get_mut(job as usize).and_then(Option::as_mut)
+        self.retained.get_mut(job.index()).and_then(Option::as_mut)
     }
     /// What is to be given to a boundary link.
     pub(crate) fn frames(&mut self, link: usize) -> &mut VecDeque<(Tick, Frame)> {
@@ -119,7 +119,7 @@ impl Edge {
     #[inline]
     pub(crate) fn retain(&mut self, packets: &mut Packets, h: u32, nodes: usize) -> bool {
         let p = &mut packets[h];
-        let Some(streams) = self.retained.get_mut(p.job as usize).and_then(Option::as_mut) else { return false };
+        let Some(streams) = self.retained.get_mut(p.job.index()).and_then(Option::as_mut) else { return false };
         (p.queue, p.next) = (RETAINED, NONE);
         let stream = streams.at((p.src, p.dst, p.vc), nodes);
         match stream.first {

@@ -10,7 +10,7 @@ use super::reducer::Slot;
 use super::state::{CREDIT_EVERY, Member, Tree, Trees, ports_at};
 use super::tree::{TreeRows, build, validate};
 use crate::adapter::Adapters;
-use crate::types::{Blame, Effect, Link, NetError};
+use crate::types::{Blame, Effect, JobSlot, Link, NetError};
 use angara_abi::{REDUCES, TREES};
 use std::collections::BTreeMap;
 
@@ -76,7 +76,14 @@ impl Trees {
     }
 
     /// Loads a tree on which nothing is under way, after so many reductions and broadcasts.
-    fn restore_tree(&mut self, host: &mut Adapters, tree: u8, job: u16, rows: TreeRows, (made, bcasts): (u64, u64)) {
+    fn restore_tree(
+        &mut self,
+        host: &mut Adapters,
+        tree: u8,
+        job: JobSlot,
+        rows: TreeRows,
+        (made, bcasts): (u64, u64),
+    ) {
         let old = self.loaded[tree as usize].take();
         if old.is_none() {
             self.generations[tree as usize] += 1;

@@ -432,7 +432,7 @@ impl Trees {
         let counters = self.finished_at(node);
         self.credits.entry(node).or_default().push_back(counters);
         let mut p = Packet::new(PacketType::CollCredit);
-        (p.src, p.dst, p.job, p.flits) = (node, node, JobSlot::MAX, 4);
+        (p.src, p.dst, p.job, p.flits) = (node, node, JobSlot::NONE, 4);
         p.vc = DOWN as u8;
         p.ready = host.chip.now;
         let h = host.chip.packets.alloc(p);

@@ -16,7 +16,7 @@ impl Fabric {
     /// [`Fabric::open_job`] with a generation all parts of the network agree on: packets of another
     /// one are those of an earlier job in the same slot, and are discarded.
     pub fn open_job_as(&mut self, job: JobSlot, generation: u16, ports: &[Port]) -> Result<(), JobError> {
-        if job as usize >= JOBS_MAX {
+        if job.index() >= JOBS_MAX {
             return Err(JobError::Slot(job));
         }
         if self.barriers.job(job).is_some() {

@@ -230,7 +230,7 @@ impl Fabric {
             Kind::Heard => self.on_heard(node, arg),
             Kind::Line => self.adapters.chip.on_line(node, arg),
             Kind::TreeTimer => self.trees.on_tree_timer(&mut self.adapters, node),
-            Kind::Phase => self.barriers.on_phase(&mut self.adapters, node, event.arg as JobSlot),
+            Kind::Phase => self.barriers.on_phase(&mut self.adapters, node, JobSlot::new(event.arg as u16)),
         }
     }
 

@@ -69,10 +69,10 @@ impl Fabric {
         let again = self.empty_network(ledger);
         self.send_again(again);
         self.fail_cut_off(ledger);
-        let least: Vec<Option<u64>> = (0..self.barriers.slots())
+        let least: Vec<Option<u64>> = (self.barriers.slots())
             .map(|job| ledger.barriers.get(&(job, self.adapters.chip.edge.generation(job))).copied())
             .collect();
-        self.barriers.barriers_restart(&mut self.adapters, |job| least[job as usize]);
+        self.barriers.barriers_restart(&mut self.adapters, |job| least[job.index()]);
         (0..self.adapters.ports.len()).for_each(|port| self.adapters.schedule_pump(port, self.adapters.chip.now));
         Ok(())
     }
@@ -98,7 +98,7 @@ impl Fabric {
                 self.adapters.chip.free_packet(h);
             }
         }
-        for job in 0..self.barriers.slots() {
+        for job in self.barriers.slots() {
             again.extend(self.count_retained(job, ledger));
         }
         again
@@ -155,7 +155,7 @@ impl Fabric {
     /// Fails the operations of this part whose target cannot be reached or cannot answer any more, or has not been able to
     /// for a time that this part has not noticed: their requests, or their answers, may have been lost elsewhere.
     fn fail_cut_off(&mut self, ledger: &Ledger) {
-        for job in 0..self.barriers.slots() {
+        for job in self.barriers.slots() {
             let mut reading = Vec::new();
             for op in self.adapters.ops.of_job(job) {
                 let (Doing::Read { to, .. } | Doing::Amo { to, .. }) = self.adapters.ops[op].doing else { continue };

@@ -3,7 +3,7 @@
 //! Nothing is allocated per packet once the slab has grown to the traffic it sees.
 
 use crate::routes::{NONE, Way};
-use crate::types::Tick;
+use crate::types::{JobSlot, Tick};
 use angara_abi::PAYLOAD_MAX;
 use angara_abi::desc::{AmoOp, Place, Region};
 use angara_abi::packet::{PacketType, ReduceElem, ReduceOp, data_flits};
@@ -67,7 +67,7 @@ pub(crate) struct Packet {
     pub(crate) src: u32,
     pub(crate) payload: u32,
     pub(crate) flags: u16,
-    pub(crate) job: u16,
+    pub(crate) job: JobSlot,
     pub(crate) bytes: u16,
     /// Routers passed.
     pub(crate) routers: u16,
@@ -140,7 +140,7 @@ impl Packet {
             src: 0,
             payload: NONE,
             flags: 0,
-            job: 0,
+            job: JobSlot::default(),
             bytes: 0,
             routers: 0,
             kind,

@@ -1,7 +1,7 @@
 //! What the parts of a split network tell each other when its routes change; see [`crate::Fabric::recover`].
 
 use crate::collective::{JobName, Range, TreeRow, TreeRows, TreeState};
-use crate::types::{ENDPOINTS_MAX, Port};
+use crate::types::{ENDPOINTS_MAX, JobSlot, Port};
 use angara_abi::TREES;
 use angara_abi::torus::{Direction, NodeId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -63,7 +63,7 @@ impl Ledger {
         let mut out = vec![FORMAT];
         let count = |out: &mut Vec<u8>, n: usize| out.extend((n as u32).to_le_bytes());
         let name = |out: &mut Vec<u8>, (job, generation): JobName| {
-            out.extend(job.to_le_bytes());
+            out.extend(job.number().to_le_bytes());
             out.extend(generation.to_le_bytes());
         };
         count(&mut out, self.ejected.len());
@@ -179,7 +179,7 @@ impl Reader<'_> {
         self.array().map(u64::from_le_bytes)
     }
     fn name(&mut self) -> Result<JobName, LedgerError> {
-        Ok((self.u16()?, self.u16()?))
+        Ok((JobSlot::new(self.u16()?), self.u16()?))
     }
     /// A number that counts something that has happened one by one.
     fn count(&mut self) -> Result<u64, LedgerError> {

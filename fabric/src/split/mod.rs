@@ -21,21 +21,21 @@ pub(crate) struct Split {
 
 impl Split {
     pub(crate) fn open_job(&mut self, job: JobSlot) {
-        if self.jobs.len() <= job as usize {
-            self.jobs.resize_with(job as usize + 1, || None);
+        if self.jobs.len() <= job.index() {
+            self.jobs.resize_with(job.index() + 1, || None);
         }
-        self.jobs[job as usize] = Some(Arrivals::default());
+        self.jobs[job.index()] = Some(Arrivals::default());
     }
     pub(crate) fn close_job(&mut self, job: JobSlot) {
-        self.jobs[job as usize] = None;
+        self.jobs[job.index()] = None;
     }
     /// What has come to an open job.
     #[inline]
     pub(crate) fn arrivals(&mut self, job: JobSlot) -> Option<&mut Arrivals> {
-        self.jobs.get_mut(job as usize).and_then(Option::as_mut)
+        self.jobs.get_mut(job.index()).and_then(Option::as_mut)
     }
     /// The same of every open job.
     pub(crate) fn all(&self) -> impl Iterator<Item = (JobSlot, &Arrivals)> {
-        self.jobs.iter().enumerate().filter_map(|(job, arrivals)| Some((job as JobSlot, arrivals.as_ref()?)))
+        JobSlot::first(self.jobs.len()).zip(&self.jobs).filter_map(|(job, arrivals)| Some((job, arrivals.as_ref()?)))
     }
 }

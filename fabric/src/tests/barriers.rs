@@ -25,8 +25,8 @@ fn rounds_of(
 ) -> (u64, u64) {
     let nodes = ports.iter().map(|p| p.node).collect::<std::collections::BTreeSet<_>>().len() as u64;
     let mut w = World::with(config, ports);
-    w.fabric.set_barrier_family(0, family).unwrap();
-    w.fabric.shorten_barrier(0, short_by);
+    w.fabric.set_barrier_family(JOB, family).unwrap();
+    w.fabric.shorten_barrier(JOB, short_by);
     let mut dice = Dice(seed);
     let mut early = 0;
     let mut late = 0;
@@ -67,7 +67,7 @@ fn rounds_of(
         }
     }
     w.finish();
-    let check = w.fabric.barrier_check(0);
+    let check = w.fabric.barrier_check(JOB);
     assert_eq!(check.left, nodes * rounds, "{family} seed {seed}");
     assert!(check.late >= late, "{family} seed {seed}: the model sees every kind of packet");
     assert!(check.early <= early, "{family} seed {seed}: {check:?}");
@@ -85,19 +85,19 @@ fn post_round(w: &mut World, dice: &mut Dice, ports: &[Port], from: Port, round:
         let to = ports[dice.below(ports.len() as u64) as usize];
         let vc = [Vc::Request, Vc::Response][(i % 2) as usize];
         let op = Op::Write { to, place: heap(0), source: Source::Inline(&bytes), vc, adaptive: dice.below(3) == 0 };
-        w.fabric.inject(from, 0, Class::Put, op, issue, round * 1000).unwrap();
+        w.fabric.inject(from, JOB, Class::Put, op, issue, round * 1000).unwrap();
         if !half && i % 4 == 0 {
             let op = Op::Read { to, remote: heap(64), local: heap(64), len: 700 };
-            w.fabric.inject(from, 0, Class::Get, op, issue, round * 1000 + 3).unwrap();
+            w.fabric.inject(from, JOB, Class::Get, op, issue, round * 1000 + 3).unwrap();
             let (op, place, result) = (angara_abi::desc::AmoOp::Fetch, heap(128), Some(heap(136)));
             let op = Op::Amo { to, place, op, width: 8, operand: 0, comparand: 0, result };
-            w.fabric.inject(from, 0, Class::Amo, op, issue, round * 1000 + 3).unwrap();
+            w.fabric.inject(from, JOB, Class::Amo, op, issue, round * 1000 + 3).unwrap();
         }
     }
     // A fetching atomic to oneself shows when this port has reached its barrier.
     let op = Op::Write { to: from, place: heap(0), source: Source::Inline(&[0; 1]), vc: Vc::Request, adaptive: false };
-    w.fabric.inject(from, 0, Class::Sync, op, issue, round * 1000 + 1).unwrap();
-    w.fabric.inject(from, 0, Class::Sync, Op::Barrier { half }, issue, round * 1000 + 2).unwrap();
+    w.fabric.inject(from, JOB, Class::Sync, op, issue, round * 1000 + 1).unwrap();
+    w.fabric.inject(from, JOB, Class::Sync, Op::Barrier { half }, issue, round * 1000 + 2).unwrap();
 }
 
 fn one_port_each(shape: &str) -> (Config, Vec<Port>) {
@@ -162,7 +162,7 @@ fn an_idle_barrier_takes_the_time_of_the_cost_model() {
             w.must_post(*p, Class::Sync, Op::Barrier { half: true });
         }
         w.finish();
-        assert_eq!(w.fabric.longest_route(0), k);
+        assert_eq!(w.fabric.longest_route(JOB), k);
         let done = w.completions.iter().map(|c| c.time).max().unwrap();
         assert_eq!(done, k as u64 * 139_000 + 600_000, "{shape}");
     }
@@ -172,12 +172,12 @@ fn an_idle_barrier_takes_the_time_of_the_cost_model() {
 fn idle(family: BarrierFamily, shape: &str, half: bool) -> Tick {
     let (config, ports) = one_port_each(shape);
     let mut w = World::with(config, &ports);
-    w.fabric.set_barrier_family(0, family).unwrap();
+    w.fabric.set_barrier_family(JOB, family).unwrap();
     for p in &ports {
         w.must_post(*p, Class::Sync, Op::Barrier { half });
     }
     w.finish();
-    assert!(w.fabric.barrier_check(0).held());
+    assert!(w.fabric.barrier_check(JOB).held());
     w.completions.iter().map(|c| c.time).max().unwrap()
 }
 
@@ -209,7 +209,7 @@ fn families_that_rest_on_acknowledgements_wait_for_them() {
     for family in [BarrierFamily::Master, BarrierFamily::Tree, BarrierFamily::Hypercube] {
         let (config, ports) = one_port_each("8");
         let mut w = World::with(config, &ports);
-        w.fabric.set_barrier_family(0, family).unwrap();
+        w.fabric.set_barrier_family(JOB, family).unwrap();
         w.put(port(0), port(4), 0, &[1; 8]);
         for p in &ports {
             w.must_post(*p, Class::Sync, Op::Barrier { half: true });
@@ -224,13 +224,14 @@ fn families_that_rest_on_acknowledgements_wait_for_them() {
 #[test]
 fn the_family_is_chosen_before_the_first_barrier() {
     let mut w = World::new("2");
-    assert_eq!(w.fabric.set_barrier_family(3, BarrierFamily::Tree), Err(JobError::NotOpen(3)));
-    w.fabric.set_barrier_family(0, BarrierFamily::Counting).unwrap();
-    w.fabric.set_barrier_family(0, BarrierFamily::Tree).unwrap();
-    assert_eq!(w.fabric.barrier_family(0), BarrierFamily::Tree);
+    let closed = JobSlot::new(3);
+    assert_eq!(w.fabric.set_barrier_family(closed, BarrierFamily::Tree), Err(JobError::NotOpen(closed)));
+    w.fabric.set_barrier_family(JOB, BarrierFamily::Counting).unwrap();
+    w.fabric.set_barrier_family(JOB, BarrierFamily::Tree).unwrap();
+    assert_eq!(w.fabric.barrier_family(JOB), BarrierFamily::Tree);
     w.must_post(port(0), Class::Sync, Op::Barrier { half: true });
     w.settle();
-    assert_eq!(w.fabric.set_barrier_family(0, BarrierFamily::Master), Err(JobError::BarrierUsed(0)));
+    assert_eq!(w.fabric.set_barrier_family(JOB, BarrierFamily::Master), Err(JobError::BarrierUsed(JOB)));
     assert!("trees".parse::<BarrierFamily>().unwrap_err().contains("multiphase, all-to-all"));
     assert!(BarrierFamily::ALL.iter().all(|f| f.name().parse() == Ok(*f)));
 }
@@ -268,11 +269,12 @@ fn barriers_of_several_jobs_do_not_mix() {
     let config = Config::new("4x2x2".parse().unwrap());
     let all = |endpoint| (0..16).map(move |node| Port { node, endpoint }).collect::<Vec<_>>();
     let mut w = World::with(config, &all(0));
-    w.fabric.open_job(1, &all(1)).unwrap();
-    w.fabric.open_job(2, &[Port { node: 0, endpoint: 2 }, Port { node: 15, endpoint: 2 }]).unwrap();
-    let enter = |w: &mut World, job: JobSlot, node: u32, half: bool| {
+    w.fabric.open_job(JobSlot::new(1), &all(1)).unwrap();
+    w.fabric.open_job(JobSlot::new(2), &[Port { node: 0, endpoint: 2 }, Port { node: 15, endpoint: 2 }]).unwrap();
+    // Each has the endpoints of its number.
+    let enter = |w: &mut World, job: u16, node: u32, half: bool| {
         let op = Op::Barrier { half };
-        w.fabric.inject(Port { node, endpoint: job }, job, Class::Sync, op, 0, job as u64).unwrap();
+        w.fabric.inject(Port { node, endpoint: job }, JobSlot::new(job), Class::Sync, op, 0, job.into()).unwrap();
     };
     for node in 0..15 {
         enter(&mut w, 0, node, false);
@@ -281,7 +283,7 @@ fn barriers_of_several_jobs_do_not_mix() {
     enter(&mut w, 2, 0, false);
     enter(&mut w, 2, 15, false);
     w.settle();
-    let left = |w: &World, job| w.completions.iter().filter(|c| c.job == job).count();
+    let left = |w: &World, job| w.completions.iter().filter(|c| c.job == JobSlot::new(job)).count();
     assert_eq!((left(&w, 0), left(&w, 1), left(&w, 2)), (0, 0, 2));
     enter(&mut w, 1, 15, true);
     w.settle();
@@ -296,7 +298,7 @@ fn a_route_change_during_a_barrier_neither_hangs_nor_frees_anyone_early() {
     for (at, family) in (0..3_000_000).step_by(90_000).flat_map(|at| BarrierFamily::ALL.map(|f| (at, f))) {
         for full in [false, true] {
             let mut w = World::new("4x2x2");
-            w.fabric.set_barrier_family(0, family).unwrap();
+            w.fabric.set_barrier_family(JOB, family).unwrap();
             let link = Link { node: 1, dir: angara_abi::torus::Direction::new(0, true) };
             w.fabric.set_fault(Fault { kind: FaultKind::LinkDown(link), at: Some(at) }).unwrap();
             for node in 0..15 {
@@ -307,12 +309,12 @@ fn a_route_change_during_a_barrier_neither_hangs_nor_frees_anyone_early() {
             let late = 1_000_000;
             for tag in [500, 501] {
                 let op = Op::Barrier { half: !full };
-                w.fabric.inject(port(15), 0, Class::Sync, op, late, tag).unwrap();
+                w.fabric.inject(port(15), JOB, Class::Sync, op, late, tag).unwrap();
             }
             w.finish();
             let barriers: Vec<_> = w.completions.iter().filter(|c| c.from != port(15) || c.tag >= 500).collect();
             assert_eq!(barriers.len(), 32, "{family}, fault at {at}");
-            assert!(w.fabric.barrier_check(0).held(), "{family}, fault at {at}: {:?}", w.errors());
+            assert!(w.fabric.barrier_check(JOB).held(), "{family}, fault at {at}: {:?}", w.errors());
             assert!(barriers.iter().all(|c| c.state == OpState::Complete && c.time > late));
         }
     }
@@ -323,7 +325,7 @@ fn a_route_change_behind_data_under_way_does_not_make_a_barrier_forget_it() {
     for (at, family) in (0..2_000_000).step_by(200_000).flat_map(|at| BarrierFamily::ALL.map(|f| (at, f))) {
         for half in [false, true] {
             let mut w = World::new("4x4");
-            w.fabric.set_barrier_family(0, family).unwrap();
+            w.fabric.set_barrier_family(JOB, family).unwrap();
             let link = Link { node: 0, dir: angara_abi::torus::Direction::new(0, true) };
             w.fabric.set_fault(Fault { kind: FaultKind::LinkDown(link), at: Some(at) }).unwrap();
             for round in 0..3 {
@@ -335,7 +337,7 @@ fn a_route_change_behind_data_under_way_does_not_make_a_barrier_forget_it() {
                 }
             }
             w.finish();
-            let check = w.fabric.barrier_check(0);
+            let check = w.fabric.barrier_check(JOB);
             assert_eq!(check.left, 3 * 16, "{family}, half {half}, fault at {at}");
             assert!(check.held(), "{family}, half {half}, fault at {at}: {check:?}");
         }
@@ -349,7 +351,7 @@ fn a_barrier_whose_members_are_cut_off_fails_by_name() {
 
 fn cut_off_by_name(family: BarrierFamily) {
     let mut w = World::new("mesh:4");
-    w.fabric.set_barrier_family(0, family).unwrap();
+    w.fabric.set_barrier_family(JOB, family).unwrap();
     let link = Link { node: 1, dir: angara_abi::torus::Direction::new(0, true) };
     w.must_post(port(0), Class::Sync, Op::Barrier { half: false });
     w.settle();
@@ -365,12 +367,12 @@ fn cut_off_by_name(family: BarrierFamily) {
 fn counted(shape: &str, nodes: &[u32], family: BarrierFamily) -> u64 {
     let ports: Vec<Port> = nodes.iter().map(|n| port(*n)).collect();
     let mut w = World::with(Config::new(shape.parse().unwrap()), &ports);
-    w.fabric.set_barrier_family(0, family).unwrap();
+    w.fabric.set_barrier_family(JOB, family).unwrap();
     for p in &ports {
         w.must_post(*p, Class::Sync, Op::Barrier { half: false });
     }
     w.finish();
-    assert!(w.fabric.barrier_check(0).held());
+    assert!(w.fabric.barrier_check(JOB).held());
     w.sent(Class::Sync).packets
 }
 

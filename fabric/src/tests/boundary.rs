@@ -33,7 +33,7 @@ impl Joined {
             .map(|part| {
                 let owned = (0..nodes).filter(|n| n * parts as u32 / nodes == part).collect();
                 let mut f = Fabric::new(Config { owned: Some(owned), ..config.clone() }).unwrap();
-                f.open_job(0, ports).unwrap();
+                f.open_job(JOB, ports).unwrap();
                 f
             })
             .collect();
@@ -141,11 +141,11 @@ fn everything(shape: &str, parts: usize, seed: u64, trains: bool, impaired: bool
     let ports: Vec<Port> = (0..nodes).map(port).collect();
     let mut j = Joined::with(Config { trains, ..Config::new(shape.parse().unwrap()) }, parts, &ports);
     let rows = j.parts[0].build_tree(1, &ports).unwrap();
-    j.parts.iter_mut().for_each(|f| f.load_tree(2, 0, &rows).unwrap());
+    j.parts.iter_mut().for_each(|f| f.load_tree(2, JOB, &rows).unwrap());
     // Families that rest on acknowledgements hear of packets elsewhere by notes, at other times.
     let families = [BarrierFamily::Multiphase, BarrierFamily::AllToAll, BarrierFamily::Counting];
     let family = families[(seed % 3) as usize];
-    j.parts.iter_mut().for_each(|f| f.set_barrier_family(0, family).unwrap());
+    j.parts.iter_mut().for_each(|f| f.set_barrier_family(JOB, family).unwrap());
     let mut dice = Dice(seed);
     if impaired {
         let links = impair_some(j.parts[0].shape(), &mut dice);
@@ -197,7 +197,7 @@ fn everything(shape: &str, parts: usize, seed: u64, trains: bool, impaired: bool
                 },
             };
             tag += 1;
-            j.part(p.node).inject(p, 0, Class::Put, op, issue, tag).unwrap();
+            j.part(p.node).inject(p, JOB, Class::Put, op, issue, tag).unwrap();
         }
     }
     j.finish(shape)
@@ -225,7 +225,7 @@ fn damaged_frames_and_wrong_links_are_refused() {
     let mut j = Joined::new("2", 2, &ports);
     let op =
         Op::Write { to: port(1), place: heap(0), source: Source::Inline(&[1; 32]), vc: Vc::Request, adaptive: false };
-    j.parts[0].inject(port(0), 0, Class::Put, op, 0, 1).unwrap();
+    j.parts[0].inject(port(0), JOB, Class::Put, op, 0, 1).unwrap();
     j.parts[0].run_free();
     let link = Link { node: 0, dir: Direction::new(0, true) };
     let (time, frame) = j.parts[0].poll_transmit(link).unwrap();
@@ -254,9 +254,9 @@ fn a_fence_waits_for_packets_in_another_fabric() {
         for i in 0..20u64 {
             let vc = [Vc::Request, Vc::Response][(i % 2) as usize];
             let op = Op::Write { to: port(4), place: heap(0), source: Source::Inline(&[1; 200]), vc, adaptive: true };
-            j.parts[0].inject(port(0), 0, Class::Put, op, 0, 1).unwrap();
+            j.parts[0].inject(port(0), JOB, Class::Put, op, 0, 1).unwrap();
         }
-        j.parts[0].inject(port(0), 0, Class::Put, Op::Fence, 0, 77).unwrap();
+        j.parts[0].inject(port(0), JOB, Class::Put, Op::Fence, 0, 77).unwrap();
         j.run();
         let fenced = j.trace.iter().find(|t| t.2.starts_with("77")).unwrap().0;
         let writes: Vec<Tick> = j.trace.iter().filter(|t| t.2.starts_with("write")).map(|t| t.0).collect();
@@ -271,7 +271,7 @@ fn a_read_of_memory_that_is_not_there_fails_in_another_fabric() {
     let mut j = Joined::new("mesh:4", 2, &ports);
     for tag in 0..10 {
         let read = Op::Read { to: port(3), remote: heap(0), local: heap(0), len: 8 };
-        j.parts[0].inject(port(0), 0, Class::Get, read, 0, tag).unwrap();
+        j.parts[0].inject(port(0), JOB, Class::Get, read, 0, tag).unwrap();
     }
     for _ in 0..100 {
         for i in 0..2 {

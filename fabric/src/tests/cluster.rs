@@ -148,15 +148,15 @@ impl Cluster {
         cluster.parts = (0..parts).map(|part| Some(cluster.make_part(part))).collect();
         let first = cluster.parts[0].as_ref().unwrap();
         let rows = first.build_tree(cluster.ports[0].node, &cluster.ports).unwrap();
-        cluster.parts.iter_mut().flatten().for_each(|f| f.load_tree(TREE, 0, &rows).unwrap());
+        cluster.parts.iter_mut().flatten().for_each(|f| f.load_tree(TREE, JOB, &rows).unwrap());
         cluster
     }
 
     fn make_part(&self, part: usize) -> Fabric {
         let owned = (0..self.owner.len() as u32).filter(|n| self.owner[*n as usize] == part).collect();
         let mut f = Fabric::new(Config { owned: Some(owned), ..self.config.clone() }).unwrap();
-        f.open_job_as(0, 5, &self.ports).unwrap();
-        f.set_barrier_family(0, self.family).unwrap();
+        f.open_job_as(JOB, 5, &self.ports).unwrap();
+        f.set_barrier_family(JOB, self.family).unwrap();
         f
     }
 
@@ -311,7 +311,7 @@ impl Cluster {
                 (Kind::Write, Op::Write { to, place: heap(64), source: Source::Inline(&data), vc, adaptive })
             }
         };
-        match f.inject(from, 0, Class::Put, op, 0, tag) {
+        match f.inject(from, JOB, Class::Put, op, 0, tag) {
             Ok(()) => {}
             Err(InjectError::Busy) => return,
             Err(InjectError::NoTree(_)) => {
@@ -595,7 +595,7 @@ impl Cluster {
     /// Every barrier kept its promises, everything posted between live parts has arrived or failed.
     pub(super) fn check(&self, strict: bool) {
         for f in self.parts.iter().flatten() {
-            assert!(f.barrier_check(0).held(), "{:?} {:?} {:?}", f.barrier_check(0), self.family, self.errors);
+            assert!(f.barrier_check(JOB).held(), "{:?} {:?} {:?}", f.barrier_check(JOB), self.family, self.errors);
         }
         if !strict {
             return;

@@ -112,7 +112,7 @@ fn all_reduces(shape: &str, ports: &[Port], trees: u8, total: u64, seed: u64) {
     let mut dice = Dice(seed);
     for tree in 0..trees {
         let rows = w.fabric.build_tree(dice.below(nodes) as u32, ports).unwrap();
-        w.fabric.load_tree(tree, 0, &rows).unwrap();
+        w.fabric.load_tree(tree, JOB, &rows).unwrap();
     }
     let mut posted: BTreeMap<(Port, u8), u64> = BTreeMap::new();
     let value =
@@ -191,7 +191,7 @@ fn a_reduction_to_one_node_reaches_that_port_and_credits_the_others() {
     for receiver in [0, 5, 9] {
         let mut w = World::new("4x4");
         let rows = w.fabric.build_tree(5, &all(16)).unwrap();
-        w.fabric.load_tree(3, 0, &rows).unwrap();
+        w.fabric.load_tree(3, JOB, &rows).unwrap();
         for s in 0..100u64 {
             for node in 0..16 {
                 let bytes = (node as i64 + s as i64).to_le_bytes();
@@ -224,7 +224,7 @@ fn crossed(w: &World, node: u32, dir: Direction) -> u64 {
 fn pair() -> (World, Direction, Direction) {
     let mut w = World::new("mesh:2");
     let rows = w.fabric.build_tree(0, &all(2)).unwrap();
-    w.fabric.load_tree(0, 0, &rows).unwrap();
+    w.fabric.load_tree(0, JOB, &rows).unwrap();
     let down = Direction::new(0, true);
     (w, down, down.opposite())
 }
@@ -281,7 +281,7 @@ fn the_processor_is_told_after_128_results_over_all_trees() {
     let mut w = World::with(config, &[members[0], members[1], port(1)]);
     for tree in 0..16 {
         let rows = w.fabric.build_tree(0, &members).unwrap();
-        w.fabric.load_tree(tree, 0, &rows).unwrap();
+        w.fabric.load_tree(tree, JOB, &rows).unwrap();
     }
     for s in 0..10 {
         for tree in 0..16 {
@@ -317,7 +317,7 @@ fn a_broadcast_waits_for_the_whole_packet_at_every_node() {
     // Eight nodes in a row, the root at one end: 18 flits behind each other at every hop.
     let mut w = World::new("mesh:8");
     let rows = w.fabric.build_tree(0, &all(8)).unwrap();
-    w.fabric.load_tree(0, 0, &rows).unwrap();
+    w.fabric.load_tree(0, JOB, &rows).unwrap();
     w.must_post(port(0), Class::Sync, Op::Bcast { tree: 0, place: heap(0), source: Source::Inline(&[1; 256]) });
     w.finish();
     let far = w.effects.iter().find_map(|e| match e {
@@ -334,7 +334,7 @@ fn broadcasts_from_root_and_others_reach_everyone_in_one_order() {
     let mut w = World::new("4x2x2");
     for tree in 0..3 {
         let rows = w.fabric.build_tree(tree as u32 * 5, &ports).unwrap();
-        w.fabric.load_tree(tree, 0, &rows).unwrap();
+        w.fabric.load_tree(tree, JOB, &rows).unwrap();
     }
     let mut dice = Dice(2);
     for i in 0..300u32 {
@@ -364,7 +364,7 @@ fn broadcasts_from_root_and_others_reach_everyone_in_one_order() {
 fn contributions_that_disagree_are_reported_and_the_slot_is_reset() {
     let mut w = World::new("2x2x2");
     let rows = w.fabric.build_tree(0, &all(8)).unwrap();
-    w.fabric.load_tree(0, 0, &rows).unwrap();
+    w.fabric.load_tree(0, JOB, &rows).unwrap();
     let eight = 1i64.to_le_bytes();
     for node in 0..8 {
         let elem = if node == 6 { ReduceElem::U64 } else { ReduceElem::I64 };
@@ -391,7 +391,7 @@ fn contributions_that_disagree_are_reported_and_the_slot_is_reset() {
 fn reduce_ids_must_come_in_sequence() {
     let mut w = World::new("2");
     let rows = w.fabric.build_tree(0, &all(2)).unwrap();
-    w.fabric.load_tree(0, 0, &rows).unwrap();
+    w.fabric.load_tree(0, JOB, &rows).unwrap();
     let tag = w.must_post(port(0), Class::Sync, sum(0, 1, true, None, &[0; 8]));
     w.finish();
     assert_eq!(w.states(tag), [OpState::Failed(OpFault::ReduceOrder { got: 1, expected: 0 })]);
@@ -403,7 +403,7 @@ fn a_dead_link_unloads_the_trees_that_use_it() {
     let mut w = World::new("4x2x2");
     let rows = w.fabric.build_tree(0, &all(16)).unwrap();
     let (child, row) = *rows.rows.iter().find(|r| r.1.to_root.is_some()).unwrap();
-    w.fabric.load_tree(0, 0, &rows).unwrap();
+    w.fabric.load_tree(0, JOB, &rows).unwrap();
     for s in 0..20 {
         for node in 0..15 {
             w.must_post(port(node), Class::Sync, sum(0, s, true, None, &[1; 64]));
@@ -417,7 +417,7 @@ fn a_dead_link_unloads_the_trees_that_use_it() {
     assert_eq!(down, 16, "every participant is told once");
     assert!(w.post(port(0), Class::Sync, sum(0, 4, true, None, &[1; 8])).is_err());
     let rows = w.fabric.build_tree(0, &all(16)).unwrap();
-    w.fabric.load_tree(0, 0, &rows).unwrap();
+    w.fabric.load_tree(0, JOB, &rows).unwrap();
     for node in 0..16 {
         w.must_post(port(node), Class::Sync, sum(0, 0, true, None, &2i64.to_le_bytes()));
     }
@@ -430,7 +430,7 @@ fn a_quiet_tree_moves_to_other_links_with_everything_contributed_so_far() {
     for (all_reduce, rounds) in [(true, 3u64), (true, 20), (false, 20)] {
         let mut w = World::new("4x2x2");
         let rows = w.fabric.build_tree(0, &all(16)).unwrap();
-        w.fabric.load_tree(0, 0, &rows).unwrap();
+        w.fabric.load_tree(0, JOB, &rows).unwrap();
         let to = (!all_reduce).then(|| port(5));
         let contribute = |w: &mut World, s: u64, nodes: &[u32]| {
             for &node in nodes {

@@ -6,6 +6,9 @@ use angara_abi::desc::{AmoOp, Place, Region};
 use angara_abi::packet::Vc;
 use std::collections::BTreeMap;
 
+/// The slot of the job that most tests have alone.
+pub(super) const JOB: JobSlot = JobSlot::new(0);
+
 /// Bytes of memory per port.
 pub(crate) const MEMORY: usize = 1 << 17;
 
@@ -31,7 +34,7 @@ pub(crate) struct World {
 impl World {
     pub(crate) fn with(config: Config, ports: &[Port]) -> World {
         let mut fabric = Fabric::new(config).unwrap();
-        fabric.open_job(0, ports).unwrap();
+        fabric.open_job(JOB, ports).unwrap();
         let memory = ports.iter().map(|p| (*p, vec![0; MEMORY])).collect();
         World { fabric, memory, effects: Vec::new(), data: Vec::new(), completions: Vec::new(), next_tag: 0 }
     }
@@ -43,7 +46,7 @@ impl World {
     }
     pub(crate) fn post(&mut self, from: Port, class: Class, op: Op) -> Result<u64, InjectError> {
         self.next_tag += 1;
-        self.fabric.inject(from, 0, class, op, self.fabric.now(), self.next_tag)?;
+        self.fabric.inject(from, JOB, class, op, self.fabric.now(), self.next_tag)?;
         Ok(self.next_tag)
     }
     /// Posts, running the network whenever the port is busy.
@@ -145,7 +148,7 @@ impl World {
         let mut sum = angara_abi::account::Load::default();
         for node in 0..self.fabric.shape().nodes() as u32 {
             for dir in angara_abi::torus::Direction::ALL {
-                sum.add(self.fabric.job_link_counters(0, Link { node, dir })[class as usize]);
+                sum.add(self.fabric.job_link_counters(JOB, Link { node, dir })[class as usize]);
             }
         }
         sum

@@ -90,10 +90,10 @@ proptest! {
         let mut dice = Dice(seed);
         let families = [BarrierFamily::Multiphase, BarrierFamily::AllToAll, BarrierFamily::Master, BarrierFamily::Tree,
             BarrierFamily::Hypercube, BarrierFamily::Counting];
-        w.fabric.set_barrier_family(0, families[dice.below(6) as usize]).unwrap();
+        w.fabric.set_barrier_family(JOB, families[dice.below(6) as usize]).unwrap();
         let ports: Vec<Port> = (0..8).map(port).collect();
         let rows = w.fabric.build_tree(0, &ports).unwrap();
-        w.fabric.load_tree(0, 0, &rows).unwrap();
+        w.fabric.load_tree(0, JOB, &rows).unwrap();
         for round in 0..12u8 {
             let links = impair_some(w.fabric.shape(), &mut dice);
             w.fabric.set_impairments(&links).unwrap();
@@ -112,7 +112,7 @@ proptest! {
                 prop_assert_eq!(result, 28 + 8 * round as i64);
             }
         }
-        prop_assert!(w.fabric.barrier_check(0).held(), "{:?}", w.fabric.barrier_check(0));
+        prop_assert!(w.fabric.barrier_check(JOB).held(), "{:?}", w.fabric.barrier_check(JOB));
         prop_assert!(w.errors().is_empty(), "{:?}", w.errors());
     }
 }

@@ -54,7 +54,7 @@ fn every_operation_works_over_a_bad_link_and_traffic_is_counted_once() {
         let kind = FaultKind::Impaired { link: None, how: Impair::Corrupt(per_million) };
         w.fabric.set_fault(Fault { kind, at: None }).unwrap();
         let rows = w.fabric.build_tree(0, &[port(0), port(1), port(2), port(3)]).unwrap();
-        w.fabric.load_tree(0, 0, &rows).unwrap();
+        w.fabric.load_tree(0, JOB, &rows).unwrap();
         for round in 0..20u64 {
             for node in 0..4 {
                 let to = port((node + 1) % 4);

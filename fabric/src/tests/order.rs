@@ -245,24 +245,24 @@ fn a_closed_job_leaves_nothing_behind_and_disturbs_nobody() {
         let config = Config::new("4x2".parse().unwrap());
         let mine: Vec<Port> = (0..8).map(port).collect();
         let theirs: Vec<Port> = (0..8).map(|node| Port { node, endpoint: 1 }).collect();
-        let mut w = World::with(config, &mine);
-        w.fabric.open_job(7, &theirs).unwrap();
+        let (mut w, other) = (World::with(config, &mine), JobSlot::new(7));
+        w.fabric.open_job(other, &theirs).unwrap();
         let mut dice = Dice(stop);
         let mut streams = Streams::new();
         for i in 0..60u64 {
             let (a, b) = (theirs[(i % 8) as usize], theirs[(i * 5 % 8) as usize]);
             let write =
                 Op::Write { to: b, place: heap(0), source: Source::Inline(&[9; 256]), vc: Vc::Request, adaptive: true };
-            w.fabric.inject(a, 7, Class::Put, write, 0, i).unwrap();
+            w.fabric.inject(a, other, Class::Put, write, 0, i).unwrap();
             let read = Op::Read { to: b, remote: heap(0), local: heap(0), len: 1000 };
-            w.fabric.inject(a, 7, Class::Get, read, 0, i).unwrap();
+            w.fabric.inject(a, other, Class::Get, read, 0, i).unwrap();
             streams.post(&mut w, &mut dice, mine[(i % 8) as usize], mine[(i * 3 % 8) as usize], Vc::Request, false);
         }
         for p in &theirs {
-            w.fabric.inject(*p, 7, Class::Sync, Op::Barrier { half: false }, 0, 99).unwrap();
+            w.fabric.inject(*p, other, Class::Sync, Op::Barrier { half: false }, 0, 99).unwrap();
         }
         w.fabric.advance(stop);
-        w.fabric.close_job(7);
+        w.fabric.close_job(other);
         let mut stale = 0;
         loop {
             w.fabric.run_free();
@@ -270,7 +270,7 @@ fn a_closed_job_leaves_nothing_behind_and_disturbs_nobody() {
             while let Some(effect) = w.fabric.poll_effect() {
                 any = true;
                 match effect {
-                    Effect::Write { job: 0, data, .. } => {
+                    Effect::Write { job: JOB, data, .. } => {
                         w.data.push(w.fabric.payload(data).to_vec());
                         w.effects.push(effect);
                     }
@@ -285,7 +285,7 @@ fn a_closed_job_leaves_nothing_behind_and_disturbs_nobody() {
         assert!(stale <= 120, "effects that were queued before the job closed");
         assert_eq!(streams.check(&w, true, true), streams.posted());
         assert_eq!(w.fabric.in_flight(), (0, 0), "closed at {stop}");
-        w.fabric.open_job(7, &theirs).unwrap();
+        w.fabric.open_job(other, &theirs).unwrap();
         let tag = w.put(mine[0], mine[1], 0, &[1; 24]);
         w.finish();
         assert!(w.states(tag).contains(&OpState::Injected));

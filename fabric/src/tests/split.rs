@@ -217,7 +217,7 @@ fn trees_at_rest_move_and_busy_ones_are_given_up_everywhere() {
 fn a_full_barrier_waits_for_answers_that_are_late() {
     for family in [BarrierFamily::Multiphase, BarrierFamily::AllToAll] {
         let mut w = World::new("4");
-        w.fabric.set_barrier_family(0, family).unwrap();
+        w.fabric.set_barrier_family(JOB, family).unwrap();
         for node in 0..4 {
             if node == 0 {
                 w.must_post(
@@ -231,8 +231,8 @@ fn a_full_barrier_waits_for_answers_that_are_late() {
         // Everything but the memory of the read has been seen to.
         w.fabric.run_free();
         w.finish();
-        assert!(w.fabric.barrier_check(0).held(), "{family}: {:?}", w.errors());
-        assert_eq!(w.fabric.barrier_check(0).left, 4);
+        assert!(w.fabric.barrier_check(JOB).held(), "{family}: {:?}", w.errors());
+        assert_eq!(w.fabric.barrier_check(JOB).left, 4);
     }
 }
 

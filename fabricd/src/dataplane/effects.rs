@@ -12,7 +12,7 @@ use angara_abi::channel::{Fault, status};
 use angara_abi::desc::{AmoOp, Place, Region};
 use angara_abi::shm::Mapping;
 use angara_abi::wait::Linux;
-use angara_fabric::{Completion, Effect, NetError, OpFault, OpState, Port};
+use angara_fabric::{Completion, Effect, JobSlot, NetError, OpFault, OpState, Port};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 impl EngineJob {
@@ -135,7 +135,7 @@ impl Engine {
     }
 
     /// Counts a barrier in the node's registers: K phases for a half one, 2K for a full one.
-    fn barrier_left(&mut self, slot: u16, node: u32, half: bool) {
+    fn barrier_left(&mut self, slot: JobSlot, node: u32, half: bool) {
         let longest = self.fabric.longest_route(slot) as u64;
         let (done, phases) = self.barriers.entry(node).or_default();
         (*done, *phases) = (*done + 1, if half { longest } else { 2 * longest });
@@ -162,7 +162,7 @@ impl Engine {
 
 fn owner<'j>(
     ports: &Ports,
-    jobs: &'j std::collections::BTreeMap<u16, EngineJob>,
+    jobs: &'j std::collections::BTreeMap<JobSlot, EngineJob>,
     at: Port,
 ) -> Option<(&'j EngineJob, usize)> {
     let owner = ports.get(at)?;

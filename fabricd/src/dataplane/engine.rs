@@ -16,7 +16,7 @@ use angara_abi::channel::Fault;
 use angara_abi::job::{Barrier, Reach};
 use angara_abi::torus::{NodeId, Shape};
 use angara_cluster::{HostId, Keys};
-use angara_fabric::{BarrierFamily, Fabric, Port, Routes, Tick};
+use angara_fabric::{BarrierFamily, Fabric, JobSlot, Port, Routes, Tick};
 use rustix::event::epoll;
 use std::collections::BTreeMap;
 use std::io;
@@ -37,7 +37,7 @@ pub(crate) struct Engine {
     /// The route tables as they were when traffic was last counted into links.
     pub(super) routes: Routes,
     pub(super) ports: Ports,
-    pub(super) jobs: BTreeMap<u16, EngineJob>,
+    pub(super) jobs: BTreeMap<JobSlot, EngineJob>,
     pub(super) lanes: Vec<Option<Lane>>,
     /// Indices of the lanes in use.
     pub(super) active: Vec<usize>,
@@ -51,7 +51,7 @@ pub(crate) struct Engine {
     /// While links are slow, the network's time runs no faster than the clock on the wall: it was then, and that.
     pub(super) pace: Option<(Instant, Tick)>,
     /// Owner of each tree.
-    pub(super) trees: [Option<u16>; angara_abi::TREES],
+    pub(super) trees: [Option<JobSlot>; angara_abi::TREES],
     pub(super) epoll: OwnedFd,
     pub(super) gauges: Arc<Gauges>,
     /// To the other hosts of the cluster, if there are any.
@@ -136,7 +136,7 @@ impl Engine {
     }
 
     /// Removes a job and all it has in the network.
-    pub(crate) fn close_job(&mut self, slot: u16) {
+    pub(crate) fn close_job(&mut self, slot: JobSlot) {
         let Some(job) = self.jobs.remove(&slot) else { return };
         for lane in job.lanes.iter().flatten() {
             self.drop_lane(*lane);
@@ -155,7 +155,7 @@ impl Engine {
     }
 
     /// Serves a PE's channel from now on; returns its node's register page.
-    pub(crate) fn attach(&mut self, slot: u16, pe: Arc<PeMemory>) -> io::Result<OwnedFd> {
+    pub(crate) fn attach(&mut self, slot: JobSlot, pe: Arc<PeMemory>) -> io::Result<OwnedFd> {
         let gone = || io::Error::other("the job has ended");
         let entry = self.jobs.get(&slot).ok_or_else(gone)?.memory.entries[pe.pe];
         let page = self.register_page(entry.node)?;
@@ -180,12 +180,12 @@ impl Engine {
     }
 
     /// Whether a job still has its slot. Whoever is told late that it has ended may name a slot that is another job's.
-    pub(crate) fn has_job(&self, slot: u16, id: JobId) -> bool {
+    pub(crate) fn has_job(&self, slot: JobSlot, id: JobId) -> bool {
         self.jobs.get(&slot).is_some_and(|job| job.memory.id == id)
     }
 
     /// Stops serving the channel of a PE of a job. `lost`: it did not say goodbye.
-    pub(crate) fn detach(&mut self, (slot, id): (u16, JobId), pe: usize, lost: bool) {
+    pub(crate) fn detach(&mut self, (slot, id): (JobSlot, JobId), pe: usize, lost: bool) {
         if !self.has_job(slot, id) {
             return;
         }
@@ -242,7 +242,7 @@ impl Engine {
     }
 
     /// A PE on another host is gone: nobody reaches it any more.
-    pub(crate) fn lost_elsewhere(&mut self, slot: u16, pe: usize) {
+    pub(crate) fn lost_elsewhere(&mut self, slot: JobSlot, pe: usize) {
         if let Some(lost) = self.jobs.get_mut(&slot).and_then(|j| j.lost.get_mut(pe)) {
             *lost = true;
             self.show_reach(slot, None);
@@ -308,7 +308,7 @@ impl Engine {
     }
 
     /// Writes how PEs reach each other: `only` one PE's table, or all of a job.
-    pub(super) fn show_reach(&self, slot: u16, only: Option<usize>) {
+    pub(super) fn show_reach(&self, slot: JobSlot, only: Option<usize>) {
         let Some(job) = self.jobs.get(&slot) else { return };
         for pe in job.pes.iter().flatten().filter(|pe| only.is_none_or(|o| o == pe.pe)) {
             let here = job.memory.entries[pe.pe].node;

@@ -6,14 +6,14 @@ use angara_abi::channel::status;
 use angara_abi::desc::Place;
 use angara_abi::queue::Consumer;
 use angara_abi::wait::{Fenced, Linux};
-use angara_fabric::Port;
+use angara_fabric::{JobSlot, Port};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// A channel being served.
 pub(super) struct Lane {
-    pub(super) slot: u16,
+    pub(super) slot: JobSlot,
     pub(super) pe: usize,
     pub(super) port: Port,
     pub(super) job: Arc<JobMemory>,

@@ -1,12 +1,12 @@
 //! Who sits behind each endpoint, and which posts are on their way.
 
 use angara_abi::desc::Place;
-use angara_fabric::Port;
+use angara_fabric::{JobSlot, Port};
 
 /// A PE of a job slot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Owner {
-    pub(super) slot: u16,
+    pub(super) slot: JobSlot,
     pub(super) pe: u32,
 }
 
@@ -124,8 +124,8 @@ mod tests {
         let mut ports = Ports::default();
         let port = Port { node: 3, endpoint: 2 };
         assert_eq!(ports.get(port), None);
-        ports.set(port, Some(Owner { slot: 1, pe: 5 }));
-        assert_eq!(ports.get(port), Some(Owner { slot: 1, pe: 5 }));
+        ports.set(port, Some(Owner { slot: JobSlot::new(1), pe: 5 }));
+        assert_eq!(ports.get(port), Some(Owner { slot: JobSlot::new(1), pe: 5 }));
         ports.set(port, None);
         assert_eq!(ports.get(port), None);
     }

@@ -10,12 +10,12 @@ use angara_abi::desc::{Descriptor, Op, Place, Region};
 use angara_abi::job::{Barrier, Collectives, Geometry, PeEntry, Seat};
 use angara_abi::queue::Producer;
 use angara_abi::torus::{Coords, Direction, Shape};
-use angara_fabric::Link;
+use angara_fabric::{JobSlot, Link};
 use std::sync::Arc;
 
 const STREAM: u32 = 32 << 20;
 /// Jobs, each with one PE on either of two nodes.
-const JOBS: u16 = 3;
+const JOBS: usize = 3;
 
 struct Client {
     job: Arc<JobMemory>,
@@ -63,15 +63,15 @@ fn engine() -> (Engine, Vec<Client>) {
     let wake = rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC).expect("eventfd");
     let mut engine = Engine::new(&options, None, notices, Arc::new(wake), Arc::new(Gauges::default())).expect("engine");
     let mut clients = Vec::new();
-    let job = |slot: u16| {
+    let job = |slot: JobSlot| {
         let (barrier, collectives) = (Barrier::Auto, Collectives::Auto);
         let (heap_stride, static_stride) = (STREAM as usize + 8192, 0);
         let geometry = Geometry { pes: 2, shape, heap_stride, static_stride, barrier, collectives, crowded: false };
-        let entry = |node| PeEntry { node, coords: shape.coords(node), endpoint: slot, seat: Seat::FREE };
-        let identity = Identity { id: JobId::new(slot as u32 + 1), slot, generation: 1 };
+        let entry = |node| PeEntry { node, coords: shape.coords(node), endpoint: slot.number(), seat: Seat::FREE };
+        let identity = Identity { id: JobId::new(u32::from(slot.number()) + 1), slot, generation: 1 };
         JobMemory::create(identity, &geometry, vec![entry(0), entry(1)], vec![true; 2], true).expect("memory")
     };
-    let jobs: Vec<Arc<JobMemory>> = (0..JOBS).map(|slot| Arc::new(job(slot))).collect();
+    let jobs: Vec<Arc<JobMemory>> = JobSlot::first(JOBS).map(|slot| Arc::new(job(slot))).collect();
     for job in &jobs {
         engine.open_job(job.clone()).expect("open");
     }
@@ -80,7 +80,7 @@ fn engine() -> (Engine, Vec<Client>) {
             let memory = Arc::new(PeMemory::create(job, pe).expect("memory").0);
             engine.attach(job.slot, memory.clone()).expect("attach");
             let (producer, to) = (Producer::default(), shape.coords(1 - pe as u32));
-            clients.push(Client { job: job.clone(), pe: memory, producer, endpoint: job.slot, to });
+            clients.push(Client { job: job.clone(), pe: memory, producer, endpoint: job.slot.number(), to });
         }
     }
     (engine, clients)
@@ -98,12 +98,12 @@ fn a_small_put_waits_for_few_bytes_of_large_ones() {
     // Two jobs transfer both ways between the nodes of a third one.
     for streams in 1..=4 {
         let (job, pe) = [(0, 0), (1, 0), (0, 1), (1, 1)][streams - 1];
-        clients[pe * JOBS as usize + job].post(Op::Put, STREAM, None);
+        clients[pe * JOBS + job].post(Op::Put, STREAM, None);
         for _ in 0..20 {
             engine.round();
         }
         for _ in 0..20 {
-            let (small, before) = (&mut clients[JOBS as usize - 1], moved(&engine));
+            let (small, before) = (&mut clients[JOBS - 1], moved(&engine));
             let seq = small.put_and_quiet();
             let mut last = before;
             while small.completed() != seq {

@@ -12,7 +12,7 @@ use crate::jobs::memory::PeMemory;
 use angara_abi::account::{Class, Load, Traffic};
 use angara_abi::msg::LinkReport;
 use angara_abi::torus::Direction;
-use angara_fabric::{BarrierCheck, Link, Routes};
+use angara_fabric::{BarrierCheck, JobSlot, Link, Routes};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -64,12 +64,12 @@ fn since(now: Traffic, before: Traffic) -> Traffic {
 
 impl Engine {
     /// What was folded when routes changed: where a report begins.
-    pub(crate) fn folded(&self, slot: u16) -> Folded {
+    pub(crate) fn folded(&self, slot: JobSlot) -> Folded {
         self.jobs.get(&slot).map(|job| job.account.folded.clone()).unwrap_or_default()
     }
 
     /// Adds what one PE has counted since then.
-    pub(crate) fn fold_pe(&self, slot: u16, pe: usize, mut folded: Folded) -> Folded {
+    pub(crate) fn fold_pe(&self, slot: JobSlot, pe: usize, mut folded: Folded) -> Folded {
         if let Some(job) = self.jobs.get(&slot)
             && let Some(Some(pe)) = job.pes.get(pe)
         {
@@ -79,18 +79,18 @@ impl Engine {
     }
 
     /// Routes have not changed since [`Engine::folded`].
-    pub(crate) fn is_current(&self, slot: u16, folded: &Folded) -> bool {
+    pub(crate) fn is_current(&self, slot: JobSlot, folded: &Folded) -> bool {
         self.jobs.get(&slot).is_none_or(|job| job.account.folded.changes == folded.changes)
     }
 
     /// Counters of those of these PEs that have ever attached.
-    pub(crate) fn pe_memory(&self, slot: u16, pes: Range<usize>) -> Vec<Arc<PeMemory>> {
+    pub(crate) fn pe_memory(&self, slot: JobSlot, pes: Range<usize>) -> Vec<Arc<PeMemory>> {
         let all = self.jobs.get(&slot).and_then(|job| job.pes.get(pes));
         all.into_iter().flatten().flatten().cloned().collect()
     }
 
     /// Links and remarks of a job whose PEs' counters have been folded.
-    pub(crate) fn links_of(&self, slot: u16, folded: &Folded) -> (Vec<LinkReport>, BarrierCheck, Vec<String>) {
+    pub(crate) fn links_of(&self, slot: JobSlot, folded: &Folded) -> (Vec<LinkReport>, BarrierCheck, Vec<String>) {
         if !self.jobs.contains_key(&slot) {
             return Default::default();
         }
@@ -157,7 +157,7 @@ impl Engine {
         }
         self.routes = self.fabric.routes().clone();
         self.stale = true;
-        let slots: Vec<u16> = self.jobs.keys().copied().collect();
+        let slots: Vec<JobSlot> = self.jobs.keys().copied().collect();
         for slot in slots {
             self.show_reach(slot, None);
             if let Some(job) = self.jobs.get(&slot) {

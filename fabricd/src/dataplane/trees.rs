@@ -5,7 +5,7 @@ use super::registers::Registers;
 use angara_abi::channel::status;
 use angara_abi::csr;
 use angara_abi::torus::NodeId;
-use angara_fabric::{Port, TreeRow};
+use angara_fabric::{JobSlot, Port, TreeRow};
 use std::sync::atomic::Ordering;
 
 impl Engine {
@@ -16,7 +16,7 @@ impl Engine {
     }
 
     /// Builds tree `tree` over the nodes of `pes` and loads the rows of this host's nodes.
-    pub(crate) fn tree_load(&mut self, slot: u16, tree: u8, root: usize, pes: &[u32]) -> Result<(), String> {
+    pub(crate) fn tree_load(&mut self, slot: JobSlot, tree: u8, root: usize, pes: &[u32]) -> Result<(), String> {
         let job = self.jobs.get(&slot).ok_or("the job has ended")?;
         let count = job.memory.pes;
         let entry = |pe: usize| {
@@ -51,7 +51,7 @@ impl Engine {
     }
 
     /// Takes a tree of the job back.
-    pub(crate) fn tree_close(&mut self, slot: u16, tree: u8) -> Result<(), String> {
+    pub(crate) fn tree_close(&mut self, slot: JobSlot, tree: u8) -> Result<(), String> {
         match self.trees.get_mut(tree as usize) {
             Some(owner) if *owner == Some(slot) => *owner = None,
             _ => return Err(format!("tree {tree} does not belong to this job")),

@@ -13,6 +13,7 @@ use angara_abi::JobId;
 use angara_abi::job::JobState;
 use angara_abi::msg::{Event, Failure};
 use angara_cluster::HostId;
+use angara_fabric::JobSlot;
 use std::rc::Rc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -115,7 +116,7 @@ impl Daemon {
         }
     }
 
-    pub(crate) fn slot_of(&self, id: JobId) -> Option<u16> {
+    pub(crate) fn slot_of(&self, id: JobId) -> Option<JobSlot> {
         self.jobs.borrow().get(&id).map(|j| j.memory.slot)
     }
 

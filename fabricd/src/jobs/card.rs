@@ -5,13 +5,14 @@ use angara_abi::job::Barrier;
 use angara_abi::msg::JobSpec;
 use angara_abi::torus::NodeId;
 use angara_cluster::HostId;
+use angara_fabric::JobSlot;
 use serde::{Deserialize, Serialize};
 
 /// A job about to be made.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub(crate) struct NewJob {
     pub(crate) id: JobId,
-    pub(crate) slot: u16,
+    pub(crate) slot: JobSlot,
     pub(crate) generation: u16,
     pub(crate) uid: u32,
     /// Name of that user, where the job was asked for.

@@ -20,6 +20,7 @@ use angara_abi::job::{Collectives, Geometry, PeEntry, Seat};
 use angara_abi::msg::{CoreAdvice, Failure, JobHost, JobSpec, Path, Reply};
 use angara_abi::torus::NodeId;
 use angara_cluster::HostId;
+use angara_fabric::JobSlot;
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
@@ -351,7 +352,7 @@ impl Daemon {
         old.into_iter().for_each(|id| self.forget_reservation(id));
     }
 
-    pub(crate) fn slot_taken(&self, slot: u16) -> bool {
+    pub(crate) fn slot_taken(&self, slot: JobSlot) -> bool {
         self.jobs.borrow().values().any(|j| j.memory.slot == slot)
             || self.reservations.borrow().values().any(|r| r.slot() == slot)
     }
@@ -362,9 +363,10 @@ impl Daemon {
     }
 
     /// A free slot that no other host gives away.
-    fn free_slot(&self) -> Result<u16, Failure> {
+    fn free_slot(&self) -> Result<JobSlot, Failure> {
         let hosts = self.messages.as_ref().map_or(1, |s| s.hosts());
-        (self.this_host().number()..angara_fabric::JOBS_MAX as u16)
+        JobSlot::first(angara_fabric::JOBS_MAX)
+            .skip(self.this_host().index())
             .step_by(hosts)
             .find(|s| !self.slot_taken(*s))
             .ok_or_else(|| failure("no job slot is free", "wait for another job to end"))

@@ -10,6 +10,7 @@ use angara_abi::channel::{Channel, ChannelFds};
 use angara_abi::desc::{Place, Region};
 use angara_abi::job::{BOUNCE_BYTES, Geometry, JobPage, PeEntry, SyncPage, Targets};
 use angara_abi::shm::{Access, Mapping};
+use angara_fabric::JobSlot;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fs::SeekFrom;
 use std::io;
@@ -21,7 +22,7 @@ pub(crate) struct JobMemory {
     /// Job id, as clients know it.
     pub(crate) id: JobId,
     /// Slot in the fabric.
-    pub(crate) slot: u16,
+    pub(crate) slot: JobSlot,
     /// Tells this job from earlier ones in the same slot, on every host.
     pub(crate) generation: u16,
     /// Number of PEs.
@@ -58,7 +59,7 @@ pub(crate) struct Identity {
     /// Job id.
     pub(crate) id: JobId,
     /// Slot in the fabric.
-    pub(crate) slot: u16,
+    pub(crate) slot: JobSlot,
     /// As in [`JobMemory`].
     pub(crate) generation: u16,
 }
@@ -309,7 +310,7 @@ pub(crate) mod tests {
             crowded: false,
         };
         let entry = PeEntry { node: 0, coords: shape.coords(0), endpoint: 0, seat: Seat::FREE };
-        let identity = Identity { id: JobId::new(1), slot: 0, generation: 1 };
+        let identity = Identity { id: JobId::new(1), slot: JobSlot::new(0), generation: 1 };
         JobMemory::create(identity, &geometry, vec![entry; pes], vec![true; pes], false).expect("memory")
     }
 

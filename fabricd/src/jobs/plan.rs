@@ -8,7 +8,7 @@ use angara_abi::job::{Barrier, INTERNAL_BYTES, PES_MAX, PeEntry, Seat};
 use angara_abi::msg::{Failure, JobSpec, Path};
 use angara_abi::torus::{NodeId, Shape};
 use angara_cluster::HostId;
-use angara_fabric::{BarrierFamily, BarrierWork};
+use angara_fabric::{BarrierFamily, BarrierWork, JobSlot};
 use rustix::process::{Resource, getrlimit};
 use std::collections::BTreeMap;
 
@@ -94,7 +94,7 @@ pub(crate) struct Reservation {
 }
 
 impl Reservation {
-    pub(crate) fn slot(&self) -> u16 {
+    pub(crate) fn slot(&self) -> JobSlot {
         self.new.slot
     }
 }

@@ -12,7 +12,7 @@ use crate::hosts::protocol::{Answer, Ask};
 use angara_abi::JobId;
 use angara_abi::msg::{BarrierReport, LinkReport, PAIRS_MAX, PairReport, Pairs, Report};
 use angara_cluster::HostId;
-use angara_fabric::BarrierCheck;
+use angara_fabric::{BarrierCheck, JobSlot};
 use std::sync::Arc;
 
 /// Rows that one target PE may take in an answer.
@@ -71,7 +71,7 @@ impl Daemon {
     }
 
     /// What PEs of a job put on each link, one PE after the other: the data plane serves others between them.
-    async fn fold(&self, slot: u16, pes: usize) -> Result<(Vec<LinkReport>, BarrierCheck, Vec<String>), Dead> {
+    async fn fold(&self, slot: JobSlot, pes: usize) -> Result<(Vec<LinkReport>, BarrierCheck, Vec<String>), Dead> {
         let begin = move |engine: &mut Engine| engine.folded(slot);
         let mut folded: Folded = self.data.call(begin).await?;
         for pe in 0..pes {

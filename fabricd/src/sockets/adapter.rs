@@ -16,6 +16,7 @@ use angara_abi::JobId;
 use angara_abi::account::Load;
 use angara_abi::job;
 use angara_abi::msg::{AdapterReply, AdapterRequest, DATAGRAM_MAX, Failure, FdRole, LinkReport};
+use angara_fabric::JobSlot;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
@@ -282,7 +283,7 @@ impl Client {
 impl Daemon {
     /// Builds a tree and loads it on every host of the job; its TreeId. A tree another host has given to
     /// another job meanwhile is passed over.
-    async fn tree_open(&self, job: JobId, slot: u16, root: u32, pes: Vec<u32>) -> Result<u8, String> {
+    async fn tree_open(&self, job: JobId, slot: JobSlot, root: u32, pes: Vec<u32>) -> Result<u8, String> {
         let hosts = self.jobs.borrow().get(&job).map_or_else(Vec::new, |j| j.hosts.clone());
         let mut first = 0;
         'next: loop {

@@ -7,7 +7,7 @@
 //! node's exit, of the first barrier. The model watches the guarantee itself (`docs/explain/fabric.md`).
 
 use super::collective::report_time;
-use super::script::{Chip, Program, Ran, Stage, Step, chip, ns};
+use super::script::{Chip, JOB, Program, Ran, Stage, Step, chip, ns};
 use super::{Kind, Report, Watch, Workload};
 use crate::Error;
 use crate::plan::barrier::{Costs, ShapeBound};
@@ -73,7 +73,7 @@ pub fn measure(config: Config, plan: Plan) -> Result<Ran, Error> {
 fn measure_watched(chip: Chip, plan: Plan, watch: &mut Watch<'_>) -> Result<Ran, Error> {
     let mut stage = Stage::new(chip, 0)?;
     stage.set_barrier(plan.family)?;
-    stage.fabric().shorten_barrier(0, plan.short_by);
+    stage.fabric().shorten_barrier(JOB, plan.short_by);
     let nodes = stage.nodes() as u32;
     (0..nodes).for_each(|node| stage.set(node, plan.program(node, nodes)));
     stage.run(watch)

@@ -15,12 +15,14 @@ use angara_abi::packet::{ReduceElem, ReduceOp, Vc};
 use angara_abi::torus::{NodeId, Shape};
 use angara_fabric::Tick;
 use angara_fabric::{
-    BarrierCheck, BarrierFamily, Completion, Config, Effect, Fabric, Fault, FaultKind, NetError, Op, OpState, Port,
-    Source,
+    BarrierCheck, BarrierFamily, Completion, Config, Effect, Fabric, Fault, FaultKind, JobSlot, NetError, Op, OpState,
+    Port, Source,
 };
 use angara_model::Profile;
 use std::collections::VecDeque;
 
+/// The only job.
+pub(super) const JOB: JobSlot = JobSlot::new(0);
 /// Bytes of a collective packet.
 const TREE_BYTES: u64 = 256;
 /// Where the message's number stands in the offset it is written to.
@@ -222,7 +224,7 @@ impl Stage {
         let mut fabric = Fabric::new(config).map_err(|e| broken(&e))?;
         faults.into_iter().try_for_each(|f| fabric.set_fault(f)).map_err(|e| broken(&e))?;
         let ports: Vec<Port> = (0..nodes as u32).map(|node| Port { node, endpoint: 0 }).collect();
-        fabric.open_job(0, &ports).map_err(|e| broken(&e))?;
+        fabric.open_job(JOB, &ports).map_err(|e| broken(&e))?;
         Ok(Stage {
             fabric,
             overhead,
@@ -252,7 +254,7 @@ impl Stage {
     pub fn plant(&mut self, tree: u8, root: NodeId) -> Result<(), Error> {
         let ports: Vec<Port> = (0..self.nodes() as u32).map(|node| Port { node, endpoint: 0 }).collect();
         let rows = self.fabric.build_tree(root, &ports).map_err(|e| Error::Network(e.to_string()))?;
-        self.fabric.load_tree(tree, 0, &rows).map_err(|e| Error::Network(e.to_string()))
+        self.fabric.load_tree(tree, JOB, &rows).map_err(|e| Error::Network(e.to_string()))
     }
 
     /// How the nodes do barriers.
@@ -260,7 +262,7 @@ impl Stage {
     /// # Errors
     /// Never before the first barrier.
     pub fn set_barrier(&mut self, family: BarrierFamily) -> Result<(), Error> {
-        self.fabric.set_barrier_family(0, family).map_err(|e| Error::Network(e.to_string()))
+        self.fabric.set_barrier_family(JOB, family).map_err(|e| Error::Network(e.to_string()))
     }
 
     /// Gives a node its program.
@@ -302,7 +304,7 @@ impl Stage {
             }
         }
         let ends = self.cpus.iter().map(|c| c.free).collect();
-        let barriers = self.fabric.barrier_check(0);
+        let barriers = self.fabric.barrier_check(JOB);
         Ok(Ran { time: self.end, ends, packets: self.packets, packet_hops, flit_hops, barriers })
     }
 
@@ -429,7 +431,7 @@ impl Stage {
                 Posted::Broadcast { tree, bytes } => (Op::Bcast { tree, place, source: source(bytes) }, Class::Sync, 0),
                 Posted::Barrier { half } => (Op::Barrier { half }, Class::Sync, BARRIER),
             };
-            match self.fabric.inject(from, 0, class, op, issue, tag) {
+            match self.fabric.inject(from, JOB, class, op, issue, tag) {
                 Ok(()) => drop(self.cpus[node as usize].outbox.pop_front()),
                 Err(angara_fabric::InjectError::Busy) => return Ok(()),
                 Err(e) => return Err(Error::Network(e.to_string())),

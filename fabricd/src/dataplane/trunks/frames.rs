@@ -13,7 +13,7 @@
 use angara_abi::account::READ_MAX;
 use angara_abi::packet::Vc;
 use angara_abi::{FLIT_BYTES, PACKET_FLITS_MAX, PAYLOAD_MAX};
-use angara_fabric::{Frame, Meta};
+use angara_fabric::{Frame, JobSlot, Meta};
 use bytes::Bytes;
 
 const CREDIT: u8 = 0;
@@ -90,7 +90,7 @@ impl Writer {
             Frame::Packet { vc, meta, flits, train } => {
                 out.push(PACKET | (*vc as u8) << 4);
                 out.extend_from_slice(&((flits.len() / FLIT_BYTES) as u16).to_le_bytes());
-                out.extend_from_slice(&meta.job.to_le_bytes());
+                out.extend_from_slice(&meta.job.number().to_le_bytes());
                 out.extend_from_slice(&meta.generation.to_le_bytes());
                 out.push(meta.class);
                 out.extend_from_slice(&meta.src_endpoint.to_le_bytes());
@@ -106,7 +106,7 @@ impl Writer {
             }
             Frame::Gone { job, generation, from, to, vc, count } => {
                 out.push(GONE | vc << 4);
-                out.extend_from_slice(&job.to_le_bytes());
+                out.extend_from_slice(&job.number().to_le_bytes());
                 out.extend_from_slice(&generation.to_le_bytes());
                 out.extend_from_slice(&from.to_le_bytes());
                 out.extend_from_slice(&to.to_le_bytes());
@@ -154,7 +154,7 @@ impl Reader {
                 let vc = vc()?;
                 let flits = self.u16()? as usize;
                 let meta = Meta {
-                    job: self.u16()?,
+                    job: JobSlot::new(self.u16()?),
                     generation: self.u16()?,
                     class: self.u8()?,
                     src_endpoint: self.u16()?,
@@ -172,7 +172,7 @@ impl Reader {
                 Ok(Some((Frame::Packet { vc, meta, flits, train }, 1)))
             }
             GONE => {
-                let (job, generation, from, to) = (self.u16()?, self.u16()?, self.u32()?, self.u32()?);
+                let (job, generation, from, to) = (JobSlot::new(self.u16()?), self.u16()?, self.u32()?, self.u32()?);
                 Ok(Some((Frame::Gone { job, generation, from, to, vc: tag >> 4, count: self.u16()? }, 1)))
             }
             other => Err(RecordError::Unknown("frame", other)),
@@ -221,7 +221,7 @@ mod tests {
             (vc, meta, flits, train).prop_map(|(vc, (m, (port, rate)), flits, train)| Frame::Packet {
                 vc,
                 meta: Meta {
-                    job: m.0,
+                    job: JobSlot::new(m.0),
                     generation: m.1,
                     class: m.2,
                     src_endpoint: m.3,
@@ -237,7 +237,7 @@ mod tests {
                 train: vec![m.2; train].into(),
             }),
             (any::<(u16, u16, u32, u32, u16)>(), 0..2u8).prop_map(|((job, generation, from, to, count), vc)| {
-                Frame::Gone { job, generation, from, to, vc, count }
+                Frame::Gone { job: JobSlot::new(job), generation, from, to, vc, count }
             }),
         ]
     }
