@@ -141,7 +141,7 @@ impl Ctx {
         let mut whole = Vec::new();
         for first in (0..count).step_by(most) {
             let here = Strided { count: most.min(count - first), ..blocks };
-            let from = Transfer { class, pe, place: forward(src, first * from_step), len: here.span() };
+            let from = Transfer { class, pe, place: forward(src, first * from_step), len: here.from_extent() };
             let p = match self.engines.direct.view(from) {
                 Some(p) => p,
                 None => {

@@ -91,7 +91,7 @@ impl Direct {
     /// # Safety
     /// As [`crate::Ctx::put`] for every block.
     pub(crate) unsafe fn put_strided(&self, to: Transfer, src: *const u8, blocks: Strided) -> bool {
-        let extent = blocks.extent();
+        let extent = blocks.to_extent();
         let Some(p) = self.peers.direct_to(to.pe, to.place, extent) else { return false };
         let p = self.own_view(to.pe, to.place, extent, p);
         for i in 0..blocks.count {

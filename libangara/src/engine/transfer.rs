@@ -71,12 +71,12 @@ impl Strided {
     }
 
     /// Bytes from the start of the first block to the end of the last where they go; there is one at least.
-    pub(crate) fn extent(&self) -> usize {
+    pub fn to_extent(&self) -> usize {
         (self.count - 1).saturating_mul(self.to_step).saturating_add(self.block)
     }
 
-    /// [`Strided::extent`] where the blocks come from.
-    pub(crate) fn span(&self) -> usize {
+    /// [`Strided::to_extent`] where the blocks come from.
+    pub fn from_extent(&self) -> usize {
         (self.count - 1).saturating_mul(self.from_step).saturating_add(self.block)
     }
 
@@ -84,7 +84,7 @@ impl Strided {
     pub(crate) fn is_worth_the_gaps(&self) -> bool {
         let flits = |t: Traffic| t.out.flits + t.back.flits;
         let apart = flits(Traffic::get(self.block)).saturating_mul(self.count as u64);
-        self.count > 1 && self.from_step >= self.block && flits(Traffic::get(self.span())) <= apart
+        self.count > 1 && self.from_step >= self.block && flits(Traffic::get(self.from_extent())) <= apart
     }
 
     /// Blocks that are read together with the gaps between them.

@@ -6,21 +6,22 @@
 use crate::ctypes::*;
 use crate::rt::ops::Ops;
 use crate::rt::team::Set;
+use crate::rt::transfer::{Strides, Transfer};
 use crate::rt::{coll, reduce};
 
 api! { SYNC;
     deprecated fn shmem_barrier(PE_start: int, logPE_stride: int, PE_size: int, pSync: *mut long) = coll::set_barrier(Set::active(PE_start, logPE_stride, PE_size, pSync));
-    deprecated fn shmem_sync(PE_start: int, logPE_stride: int, PE_size: int, pSync: *mut long) = coll::set_sync(Set::active(PE_start, logPE_stride, PE_size, pSync));
+    deprecated fn shmem_sync(PE_start: int, logPE_stride: int, PE_size: int, pSync: *mut long) = coll::sync(Set::active(PE_start, logPE_stride, PE_size, pSync));
 }
 
 macro_rules! sized {
     ($($n:literal $bytes:literal),*) => { ::pastey::paste! {
         $(api! { [<SIZED_ $n>];
-            deprecated fn [<shmem_broadcast $n>](dest: *mut void, source: *const void, nelems: size_t, PE_root: int, PE_start: int, logPE_stride: int, PE_size: int, pSync: *mut long) = coll::set_broadcast(Set::active(PE_start, logPE_stride, PE_size, pSync), dest.cast(), source.cast(), nelems, $bytes, PE_root);
-            deprecated fn [<shmem_collect $n>](dest: *mut void, source: *const void, nelems: size_t, PE_start: int, logPE_stride: int, PE_size: int, pSync: *mut long) = coll::collect(Set::active(PE_start, logPE_stride, PE_size, pSync), dest.cast(), source.cast(), nelems, $bytes);
-            deprecated fn [<shmem_fcollect $n>](dest: *mut void, source: *const void, nelems: size_t, PE_start: int, logPE_stride: int, PE_size: int, pSync: *mut long) = coll::fcollect(Set::active(PE_start, logPE_stride, PE_size, pSync), dest.cast(), source.cast(), nelems, $bytes);
-            deprecated fn [<shmem_alltoall $n>](dest: *mut void, source: *const void, nelems: size_t, PE_start: int, logPE_stride: int, PE_size: int, pSync: *mut long) = coll::alltoall(Set::active(PE_start, logPE_stride, PE_size, pSync), dest.cast(), source.cast(), nelems, $bytes);
-            deprecated fn [<shmem_alltoalls $n>](dest: *mut void, source: *const void, dst: ptrdiff_t, sst: ptrdiff_t, nelems: size_t, PE_start: int, logPE_stride: int, PE_size: int, pSync: *mut long) = coll::alltoalls(Set::active(PE_start, logPE_stride, PE_size, pSync), dest.cast(), source.cast(), dst, sst, nelems, $bytes);
+            deprecated fn [<shmem_broadcast $n>](dest: *mut void, source: *const void, nelems: size_t, PE_root: int, PE_start: int, logPE_stride: int, PE_size: int, pSync: *mut long) = coll::set_broadcast(Set::active(PE_start, logPE_stride, PE_size, pSync), Transfer::sized(dest, source, nelems, $bytes), PE_root);
+            deprecated fn [<shmem_collect $n>](dest: *mut void, source: *const void, nelems: size_t, PE_start: int, logPE_stride: int, PE_size: int, pSync: *mut long) = coll::collect(Set::active(PE_start, logPE_stride, PE_size, pSync), Transfer::sized(dest, source, nelems, $bytes));
+            deprecated fn [<shmem_fcollect $n>](dest: *mut void, source: *const void, nelems: size_t, PE_start: int, logPE_stride: int, PE_size: int, pSync: *mut long) = coll::fcollect(Set::active(PE_start, logPE_stride, PE_size, pSync), Transfer::sized(dest, source, nelems, $bytes));
+            deprecated fn [<shmem_alltoall $n>](dest: *mut void, source: *const void, nelems: size_t, PE_start: int, logPE_stride: int, PE_size: int, pSync: *mut long) = coll::alltoall(Set::active(PE_start, logPE_stride, PE_size, pSync), Transfer::sized(dest, source, nelems, $bytes));
+            deprecated fn [<shmem_alltoalls $n>](dest: *mut void, source: *const void, dst: ptrdiff_t, sst: ptrdiff_t, nelems: size_t, PE_start: int, logPE_stride: int, PE_size: int, pSync: *mut long) = coll::alltoalls(Set::active(PE_start, logPE_stride, PE_size, pSync), Transfer::sized(dest, source, nelems, $bytes), Strides { dst, sst });
         })*
         #[cfg(test)]
         const SIZED: &[&[crate::api::Sig]] = &[$([<SIZED_ $n>]),*];

@@ -2,18 +2,19 @@
 
 use crate::ctypes::*;
 use crate::rt::rma;
+use crate::rt::transfer::{Strides, Transfer};
 
 macro_rules! typed {
     ($($n:ident $T:ident),*) => { ::pastey::paste! {
         $(api_ctx! { [<LIST_ $n:upper>], ctx;
-            current fn [<$n _put>](dest: *mut $T, source: *const $T, nelems: size_t, pe: int) = rma::put(ctx, dest.cast(), source.cast(), nelems, size_of::<$T>(), pe);
-            current fn [<$n _get>](dest: *mut $T, source: *const $T, nelems: size_t, pe: int) = rma::get(ctx, dest.cast(), source.cast(), nelems, size_of::<$T>(), pe);
-            current fn [<$n _put_nbi>](dest: *mut $T, source: *const $T, nelems: size_t, pe: int) = rma::put_nbi(ctx, dest.cast(), source.cast(), nelems, size_of::<$T>(), pe);
-            current fn [<$n _get_nbi>](dest: *mut $T, source: *const $T, nelems: size_t, pe: int) = rma::get_nbi(ctx, dest.cast(), source.cast(), nelems, size_of::<$T>(), pe);
-            current fn [<$n _iput>](dest: *mut $T, source: *const $T, dst: ptrdiff_t, sst: ptrdiff_t, nelems: size_t, pe: int) = rma::ibput(ctx, dest.cast(), source.cast(), dst, sst, 1, nelems, size_of::<$T>(), pe);
-            current fn [<$n _iget>](dest: *mut $T, source: *const $T, dst: ptrdiff_t, sst: ptrdiff_t, nelems: size_t, pe: int) = rma::ibget(ctx, dest.cast(), source.cast(), dst, sst, 1, nelems, size_of::<$T>(), pe);
-            current fn [<$n _ibput>](dest: *mut $T, source: *const $T, dst: ptrdiff_t, sst: ptrdiff_t, bsize: size_t, nblocks: size_t, pe: int) = rma::ibput(ctx, dest.cast(), source.cast(), dst, sst, bsize, nblocks, size_of::<$T>(), pe);
-            current fn [<$n _ibget>](dest: *mut $T, source: *const $T, dst: ptrdiff_t, sst: ptrdiff_t, bsize: size_t, nblocks: size_t, pe: int) = rma::ibget(ctx, dest.cast(), source.cast(), dst, sst, bsize, nblocks, size_of::<$T>(), pe);
+            current fn [<$n _put>](dest: *mut $T, source: *const $T, nelems: size_t, pe: int) = rma::put(ctx, Transfer::of(dest, source, nelems), pe);
+            current fn [<$n _get>](dest: *mut $T, source: *const $T, nelems: size_t, pe: int) = rma::get(ctx, Transfer::of(dest, source, nelems), pe);
+            current fn [<$n _put_nbi>](dest: *mut $T, source: *const $T, nelems: size_t, pe: int) = rma::put_nbi(ctx, Transfer::of(dest, source, nelems), pe);
+            current fn [<$n _get_nbi>](dest: *mut $T, source: *const $T, nelems: size_t, pe: int) = rma::get_nbi(ctx, Transfer::of(dest, source, nelems), pe);
+            current fn [<$n _iput>](dest: *mut $T, source: *const $T, dst: ptrdiff_t, sst: ptrdiff_t, nelems: size_t, pe: int) = rma::ibput(ctx, Transfer::of(dest, source, 1), Strides { dst, sst }, nelems, pe);
+            current fn [<$n _iget>](dest: *mut $T, source: *const $T, dst: ptrdiff_t, sst: ptrdiff_t, nelems: size_t, pe: int) = rma::ibget(ctx, Transfer::of(dest, source, 1), Strides { dst, sst }, nelems, pe);
+            current fn [<$n _ibput>](dest: *mut $T, source: *const $T, dst: ptrdiff_t, sst: ptrdiff_t, bsize: size_t, nblocks: size_t, pe: int) = rma::ibput(ctx, Transfer::of(dest, source, bsize), Strides { dst, sst }, nblocks, pe);
+            current fn [<$n _ibget>](dest: *mut $T, source: *const $T, dst: ptrdiff_t, sst: ptrdiff_t, bsize: size_t, nblocks: size_t, pe: int) = rma::ibget(ctx, Transfer::of(dest, source, bsize), Strides { dst, sst }, nblocks, pe);
         })*
         #[cfg(test)]
         const TYPED: &[&[crate::api::Sig]] = &[$([<LIST_ $n:upper>]),*];
@@ -34,7 +35,7 @@ macro_rules! value {
 for_value_rma!(value);
 
 api_ctx! { LONGDOUBLE_P, ctx;
-    current fn longdouble_p(dest: *mut longdouble, value: longdouble_arg, pe: int) = rma::put(ctx, dest.cast(), (&raw const value).cast(), 1, size_of::<longdouble>(), pe);
+    current fn longdouble_p(dest: *mut longdouble, value: longdouble_arg, pe: int) = rma::put(ctx, Transfer::of(dest, (&raw const value).cast(), 1), pe);
 }
 
 /// `long double` results travel in st(0), which Rust cannot return: fetch into memory, then `fld`.
@@ -81,11 +82,11 @@ macro_rules! longdouble_g {
 unsafe extern "C" fn longdouble_g_into(source: *const longdouble, pe: int, out: *mut longdouble) {
     let ctx = crate::rt::team::CTX_DEFAULT;
     // SAFETY: `out` is the caller's stack slot of 16 bytes; the source is checked.
-    unsafe { rma::get(&"shmem_longdouble_g", ctx, out.cast(), source.cast(), 1, size_of::<longdouble>(), pe) }
+    unsafe { rma::get(&"shmem_longdouble_g", ctx, Transfer::of(out, source, 1), pe) }
 }
 unsafe extern "C" fn ctx_longdouble_g_into(ctx: shmem_ctx_t, source: *const longdouble, pe: int, out: *mut longdouble) {
     // SAFETY: as above.
-    unsafe { rma::get(&"shmem_ctx_longdouble_g", ctx, out.cast(), source.cast(), 1, size_of::<longdouble>(), pe) }
+    unsafe { rma::get(&"shmem_ctx_longdouble_g", ctx, Transfer::of(out, source, 1), pe) }
 }
 longdouble_g! { LONGDOUBLE_G;
     shmem_longdouble_g(source: *const longdouble, pe: int) via longdouble_g_into, out "rdx";
@@ -95,14 +96,14 @@ longdouble_g! { LONGDOUBLE_G;
 macro_rules! sized {
     ($($n:literal $bytes:literal),*) => { ::pastey::paste! {
         $(api_ctx! { [<SIZED_ $n>], ctx;
-            current fn [<put $n>](dest: *mut void, source: *const void, nelems: size_t, pe: int) = rma::put(ctx, dest.cast(), source.cast(), nelems, $bytes, pe);
-            current fn [<get $n>](dest: *mut void, source: *const void, nelems: size_t, pe: int) = rma::get(ctx, dest.cast(), source.cast(), nelems, $bytes, pe);
-            current fn [<put $n _nbi>](dest: *mut void, source: *const void, nelems: size_t, pe: int) = rma::put_nbi(ctx, dest.cast(), source.cast(), nelems, $bytes, pe);
-            current fn [<get $n _nbi>](dest: *mut void, source: *const void, nelems: size_t, pe: int) = rma::get_nbi(ctx, dest.cast(), source.cast(), nelems, $bytes, pe);
-            current fn [<iput $n>](dest: *mut void, source: *const void, dst: ptrdiff_t, sst: ptrdiff_t, nelems: size_t, pe: int) = rma::ibput(ctx, dest.cast(), source.cast(), dst, sst, 1, nelems, $bytes, pe);
-            current fn [<iget $n>](dest: *mut void, source: *const void, dst: ptrdiff_t, sst: ptrdiff_t, nelems: size_t, pe: int) = rma::ibget(ctx, dest.cast(), source.cast(), dst, sst, 1, nelems, $bytes, pe);
-            current fn [<ibput $n>](dest: *mut void, source: *const void, dst: ptrdiff_t, sst: ptrdiff_t, bsize: size_t, nblocks: size_t, pe: int) = rma::ibput(ctx, dest.cast(), source.cast(), dst, sst, bsize, nblocks, $bytes, pe);
-            current fn [<ibget $n>](dest: *mut void, source: *const void, dst: ptrdiff_t, sst: ptrdiff_t, bsize: size_t, nblocks: size_t, pe: int) = rma::ibget(ctx, dest.cast(), source.cast(), dst, sst, bsize, nblocks, $bytes, pe);
+            current fn [<put $n>](dest: *mut void, source: *const void, nelems: size_t, pe: int) = rma::put(ctx, Transfer::sized(dest, source, nelems, $bytes), pe);
+            current fn [<get $n>](dest: *mut void, source: *const void, nelems: size_t, pe: int) = rma::get(ctx, Transfer::sized(dest, source, nelems, $bytes), pe);
+            current fn [<put $n _nbi>](dest: *mut void, source: *const void, nelems: size_t, pe: int) = rma::put_nbi(ctx, Transfer::sized(dest, source, nelems, $bytes), pe);
+            current fn [<get $n _nbi>](dest: *mut void, source: *const void, nelems: size_t, pe: int) = rma::get_nbi(ctx, Transfer::sized(dest, source, nelems, $bytes), pe);
+            current fn [<iput $n>](dest: *mut void, source: *const void, dst: ptrdiff_t, sst: ptrdiff_t, nelems: size_t, pe: int) = rma::ibput(ctx, Transfer::sized(dest, source, 1, $bytes), Strides { dst, sst }, nelems, pe);
+            current fn [<iget $n>](dest: *mut void, source: *const void, dst: ptrdiff_t, sst: ptrdiff_t, nelems: size_t, pe: int) = rma::ibget(ctx, Transfer::sized(dest, source, 1, $bytes), Strides { dst, sst }, nelems, pe);
+            current fn [<ibput $n>](dest: *mut void, source: *const void, dst: ptrdiff_t, sst: ptrdiff_t, bsize: size_t, nblocks: size_t, pe: int) = rma::ibput(ctx, Transfer::sized(dest, source, bsize, $bytes), Strides { dst, sst }, nblocks, pe);
+            current fn [<ibget $n>](dest: *mut void, source: *const void, dst: ptrdiff_t, sst: ptrdiff_t, bsize: size_t, nblocks: size_t, pe: int) = rma::ibget(ctx, Transfer::sized(dest, source, bsize, $bytes), Strides { dst, sst }, nblocks, pe);
         })*
         #[cfg(test)]
         const SIZED: &[&[crate::api::Sig]] = &[$([<SIZED_ $n>]),*];
@@ -111,10 +112,10 @@ macro_rules! sized {
 for_sizes!(sized);
 
 api_ctx! { MEM, ctx;
-    current fn putmem(dest: *mut void, source: *const void, nelems: size_t, pe: int) = rma::put(ctx, dest.cast(), source.cast(), nelems, 1, pe);
-    current fn getmem(dest: *mut void, source: *const void, nelems: size_t, pe: int) = rma::get(ctx, dest.cast(), source.cast(), nelems, 1, pe);
-    current fn putmem_nbi(dest: *mut void, source: *const void, nelems: size_t, pe: int) = rma::put_nbi(ctx, dest.cast(), source.cast(), nelems, 1, pe);
-    current fn getmem_nbi(dest: *mut void, source: *const void, nelems: size_t, pe: int) = rma::get_nbi(ctx, dest.cast(), source.cast(), nelems, 1, pe);
+    current fn putmem(dest: *mut void, source: *const void, nelems: size_t, pe: int) = rma::put(ctx, Transfer::sized(dest, source, nelems, 1), pe);
+    current fn getmem(dest: *mut void, source: *const void, nelems: size_t, pe: int) = rma::get(ctx, Transfer::sized(dest, source, nelems, 1), pe);
+    current fn putmem_nbi(dest: *mut void, source: *const void, nelems: size_t, pe: int) = rma::put_nbi(ctx, Transfer::sized(dest, source, nelems, 1), pe);
+    current fn getmem_nbi(dest: *mut void, source: *const void, nelems: size_t, pe: int) = rma::get_nbi(ctx, Transfer::sized(dest, source, nelems, 1), pe);
 }
 
 #[cfg(test)]

@@ -7,6 +7,40 @@ use angara::Amo;
 use angara_abi::account::Class;
 use angara_abi::desc::AmoOp;
 
+/// What an atomic does to a word.
+#[derive(Clone, Copy)]
+pub(crate) struct Atomic {
+    op: AmoOp,
+    operand: u64,
+    comparand: u64,
+}
+
+impl Atomic {
+    /// Leaves it as it is.
+    pub(crate) const FETCH: Atomic = Atomic { op: AmoOp::Fetch, operand: 0, comparand: 0 };
+    /// Adds one.
+    pub(crate) const INCREMENT: Atomic = Atomic { op: AmoOp::Add, operand: 1, comparand: 0 };
+
+    /// Adds, combines or stores `value`.
+    #[inline(always)]
+    pub(crate) fn of<T: Word>(op: AmoOp, value: T) -> Atomic {
+        Atomic { op, operand: value.bits(), comparand: 0 }
+    }
+
+    /// Stores `value` if the word is `cond`.
+    #[inline(always)]
+    pub(crate) fn compare_swap<T: Word>(cond: T, value: T) -> Atomic {
+        Atomic { op: AmoOp::CompareSwap, operand: value.bits(), comparand: cond.bits() }
+    }
+
+    /// Operand and comparand.
+    #[inline(always)]
+    fn bits(&self) -> (u64, u64) {
+        (self.operand, self.comparand)
+    }
+}
+
+/// An [`Atomic`] in pieces, `bits` being operand and comparand: as a structure it takes more instructions.
 #[inline(always)]
 fn amo<T: Word>(name: Name, ctx: shmem_ctx_t, at: *mut T, op: AmoOp, bits: (u64, u64), fetch: bool, pe: int) -> u64 {
     if ctx == CTX_DEFAULT
@@ -52,40 +86,29 @@ fn amo_any<T: Word>(
 
 /// An atomic without result.
 #[inline(always)]
-pub(crate) fn apply<T: Word>(name: Name, ctx: shmem_ctx_t, dest: *mut T, op: AmoOp, operand: u64, pe: int) {
-    amo(name, ctx, dest, op, (operand, 0), false, pe);
+pub(crate) fn apply<T: Word>(name: Name, ctx: shmem_ctx_t, dest: *mut T, what: Atomic, pe: int) {
+    amo(name, ctx, dest, what.op, what.bits(), false, pe);
 }
 
 /// An atomic that returns the old value.
 #[inline(always)]
-pub(crate) fn fetch<T: Word>(
-    name: Name,
-    ctx: shmem_ctx_t,
-    dest: *mut T,
-    op: AmoOp,
-    operand: u64,
-    comparand: u64,
-    pe: int,
-) -> T {
-    T::from_bits(amo(name, ctx, dest, op, (operand, comparand), true, pe))
+pub(crate) fn fetch<T: Word>(name: Name, ctx: shmem_ctx_t, dest: *mut T, what: Atomic, pe: int) -> T {
+    T::from_bits(amo(name, ctx, dest, what.op, what.bits(), true, pe))
 }
 
 /// An atomic whose old value is stored by the next quiet at the latest; here, at once.
 ///
 /// # Safety
 /// `result` is writable.
-#[allow(clippy::too_many_arguments)]
 pub(crate) unsafe fn fetch_nbi<T: Word>(
     name: Name,
     ctx: shmem_ctx_t,
     result: *mut T,
     dest: *mut T,
-    op: AmoOp,
-    operand: u64,
-    comparand: u64,
+    what: Atomic,
     pe: int,
 ) {
-    let old = fetch::<T>(name, ctx, dest, op, operand, comparand, pe);
+    let old = fetch::<T>(name, ctx, dest, what, pe);
     // SAFETY: the caller's contract.
     unsafe { result.write(old) };
 }

@@ -15,6 +15,7 @@ mod process;
 pub(crate) mod rma;
 pub(crate) mod shmemx;
 pub(crate) mod team;
+pub(crate) mod transfer;
 pub(crate) mod wait;
 
 pub(crate) use collectives::{coll, ops, reduce};

@@ -1,6 +1,7 @@
 //! Cores of put and get.
 
 use super::team::CTX_DEFAULT;
+use super::transfer::{Strides, Transfer};
 use super::{State, bytes, die, ok, state, try_state};
 use crate::ctypes::*;
 use angara::{Amo, Strided};
@@ -28,15 +29,8 @@ fn are_one<const N: usize>(nelems: usize, size: usize) -> bool {
 /// # Safety
 /// `source` is readable for the elements.
 #[inline(always)]
-pub(crate) unsafe fn put(
-    name: Name,
-    ctx: shmem_ctx_t,
-    dest: *mut u8,
-    source: *const u8,
-    nelems: usize,
-    size: usize,
-    pe: int,
-) {
+pub(crate) unsafe fn put(name: Name, ctx: shmem_ctx_t, what: Transfer, pe: int) {
+    let Transfer { dest, source, nelems, size } = what;
     if let Some(s) = default_of(ctx) {
         // A negative PE is a number too large.
         let (to, world) = (s.job.ctx(), pe as u32 as usize);
@@ -52,7 +46,7 @@ pub(crate) unsafe fn put(
         }
     }
     // SAFETY: passed on.
-    unsafe { put_any(name, ctx, dest, source, product(nelems, size), pe) }
+    unsafe { put_any::<true>(name, ctx, dest, source, product(nelems, size), pe) }
 }
 
 /// `nelems` elements of `size` bytes in bytes, or more than there can be.
@@ -68,12 +62,19 @@ fn fit(name: Name, len: usize) -> usize {
     len
 }
 
-/// [`put`] of every kind, and its errors. No more than six parameters: the call is then a jump.
+/// [`put`] and [`put_nbi`] of every kind, and their errors. No more than six parameters: the call is then a jump.
 ///
 /// # Safety
-/// As [`put`].
+/// As there.
 #[inline(never)]
-unsafe fn put_any(name: Name, ctx: shmem_ctx_t, dest: *mut u8, source: *const u8, len: usize, pe: int) {
+unsafe fn put_any<const BLOCKING: bool>(
+    name: Name,
+    ctx: shmem_ctx_t,
+    dest: *mut u8,
+    source: *const u8,
+    len: usize,
+    pe: int,
+) {
     if let Some(s) = default_of(ctx)
         // SAFETY: the caller vouches for the source. A negative PE is a number too large.
         && unsafe { s.job.ctx().put_own(Class::Put, pe as u32 as usize, dest, source, len) }
@@ -86,7 +87,13 @@ unsafe fn put_any(name: Name, ctx: shmem_ctx_t, dest: *mut u8, source: *const u8
         let place = s.place_to(name, dest, len);
         s.check_transfer(name, pe, dest, source, len);
         // SAFETY: the caller vouches for the source; the destination was located.
-        ok(name, Some(pe), unsafe { s.job.ctx().put(Class::Put, pe, place, source, len) });
+        let done = unsafe {
+            match BLOCKING {
+                true => s.job.ctx().put(Class::Put, pe, place, source, len),
+                false => s.job.ctx().put_nbi(Class::Put, pe, place, source, len),
+            }
+        };
+        ok(name, Some(pe), done);
     }
 }
 
@@ -115,49 +122,22 @@ pub(crate) unsafe fn p<T: Copy>(name: Name, ctx: shmem_ctx_t, dest: *mut T, valu
 #[inline(never)]
 fn p_any<T: Copy>(name: Name, ctx: shmem_ctx_t, dest: *mut T, value: T, pe: int) {
     // SAFETY: `value` is one element.
-    unsafe { put_any(name, ctx, dest.cast(), (&raw const value).cast(), size_of::<T>(), pe) }
+    unsafe { put_any::<true>(name, ctx, dest.cast(), (&raw const value).cast(), size_of::<T>(), pe) }
 }
 
 /// # Safety
 /// As [`put`], and `source` stays valid until the next quiet.
-pub(crate) unsafe fn put_nbi(
-    name: Name,
-    ctx: shmem_ctx_t,
-    dest: *mut u8,
-    source: *const u8,
-    nelems: usize,
-    size: usize,
-    pe: int,
-) {
-    let len = product(nelems, size);
-    if let Some(s) = default_of(ctx)
-        // SAFETY: as in `put_any`.
-        && unsafe { s.job.ctx().put_own(Class::Put, pe as u32 as usize, dest, source, len) }
-    {
-        return;
-    }
-    let s = state(name);
-    let (pe, len) = (s.target(name, ctx, pe), fit(name, len));
-    if len > 0 {
-        let place = s.place_to(name, dest, len);
-        s.check_transfer(name, pe, dest, source, len);
-        // SAFETY: as in `put`.
-        ok(name, Some(pe), unsafe { s.job.ctx().put_nbi(Class::Put, pe, place, source, len) });
-    }
+#[inline(always)]
+pub(crate) unsafe fn put_nbi(name: Name, ctx: shmem_ctx_t, what: Transfer, pe: int) {
+    // SAFETY: passed on.
+    unsafe { put_any::<false>(name, ctx, what.dest, what.source, product(what.nelems, what.size), pe) }
 }
 
 /// # Safety
 /// `dest` is writable for the elements.
 #[inline(always)]
-pub(crate) unsafe fn get(
-    name: Name,
-    ctx: shmem_ctx_t,
-    dest: *mut u8,
-    source: *const u8,
-    nelems: usize,
-    size: usize,
-    pe: int,
-) {
+pub(crate) unsafe fn get(name: Name, ctx: shmem_ctx_t, what: Transfer, pe: int) {
+    let Transfer { dest, source, nelems, size } = what;
     if let Some(s) = default_of(ctx) {
         // A negative PE is a number too large.
         let (from, world) = (s.job.ctx(), pe as u32 as usize);
@@ -175,15 +155,22 @@ pub(crate) unsafe fn get(
         }
     }
     // SAFETY: passed on.
-    unsafe { get_any(name, ctx, dest, source, product(nelems, size), pe) }
+    unsafe { get_any::<true>(name, ctx, dest, source, product(nelems, size), pe) }
 }
 
-/// [`get`] of every kind, and its errors. No more than six parameters: the call is then a jump.
+/// [`get`] and [`get_nbi`] of every kind, and their errors. No more than six parameters: the call is then a jump.
 ///
 /// # Safety
-/// As [`get`].
+/// As there.
 #[inline(never)]
-unsafe fn get_any(name: Name, ctx: shmem_ctx_t, dest: *mut u8, source: *const u8, len: usize, pe: int) {
+unsafe fn get_any<const BLOCKING: bool>(
+    name: Name,
+    ctx: shmem_ctx_t,
+    dest: *mut u8,
+    source: *const u8,
+    len: usize,
+    pe: int,
+) {
     if let Some(s) = default_of(ctx)
         // SAFETY: the caller vouches for the destination. A negative PE is a number too large.
         && unsafe { s.job.ctx().get_own(Class::Get, pe as u32 as usize, dest, source, len) }
@@ -196,36 +183,22 @@ unsafe fn get_any(name: Name, ctx: shmem_ctx_t, dest: *mut u8, source: *const u8
         let place = s.place(name, source, len);
         s.check_transfer(name, pe, source, dest, len);
         // SAFETY: the caller vouches for the destination; the source was located.
-        ok(name, Some(pe), unsafe { s.job.ctx().get(Class::Get, pe, dest, place, len) });
+        let done = unsafe {
+            match BLOCKING {
+                true => s.job.ctx().get(Class::Get, pe, dest, place, len),
+                false => s.job.ctx().get_nbi(Class::Get, pe, dest, place, len),
+            }
+        };
+        ok(name, Some(pe), done);
     }
 }
 
 /// # Safety
 /// As [`get`], and `dest` stays valid until the next quiet.
-pub(crate) unsafe fn get_nbi(
-    name: Name,
-    ctx: shmem_ctx_t,
-    dest: *mut u8,
-    source: *const u8,
-    nelems: usize,
-    size: usize,
-    pe: int,
-) {
-    let len = product(nelems, size);
-    if let Some(s) = default_of(ctx)
-        // SAFETY: as in `get_any`.
-        && unsafe { s.job.ctx().get_own(Class::Get, pe as u32 as usize, dest, source, len) }
-    {
-        return;
-    }
-    let s = state(name);
-    let (pe, len) = (s.target(name, ctx, pe), fit(name, len));
-    if len > 0 {
-        let place = s.place(name, source, len);
-        s.check_transfer(name, pe, source, dest, len);
-        // SAFETY: as in `get`.
-        ok(name, Some(pe), unsafe { s.job.ctx().get_nbi(Class::Get, pe, dest, place, len) });
-    }
+#[inline(always)]
+pub(crate) unsafe fn get_nbi(name: Name, ctx: shmem_ctx_t, what: Transfer, pe: int) {
+    // SAFETY: passed on.
+    unsafe { get_any::<false>(name, ctx, what.dest, what.source, product(what.nelems, what.size), pe) }
 }
 
 /// One element.
@@ -257,110 +230,78 @@ fn g_any<T: Copy>(name: Name, ctx: shmem_ctx_t, source: *const T, pe: int) -> T 
     let mut value = std::mem::MaybeUninit::<T>::uninit();
     // SAFETY: `value` has room for one element, and `get_any` fills it or ends the program.
     unsafe {
-        get_any(name, ctx, value.as_mut_ptr().cast(), source.cast(), size_of::<T>(), pe);
+        get_any::<true>(name, ctx, value.as_mut_ptr().cast(), source.cast(), size_of::<T>(), pe);
         value.assume_init()
     }
 }
 
-/// A strided side: blocks of `bsize` elements whose starts are `stride` elements apart, in bytes.
-#[derive(Clone, Copy)]
-pub(crate) struct Side {
-    pub(crate) block: usize,
-    pub(crate) step: usize,
-    pub(crate) extent: usize,
-}
-
-/// Checks strides; `None` when there is nothing to move.
-fn strides(name: Name, stride: isize, side: &str, bsize: usize, nblocks: usize, size: usize) -> Option<Side> {
-    if bsize == 0 || nblocks == 0 {
+/// `nblocks` blocks in bytes, of elements `apart` from the first of one block to the first of the next; `None` when there
+/// is nothing to move.
+fn blocks(name: Name, block: Transfer, apart: Strides, nblocks: usize) -> Option<Strided> {
+    if block.nelems == 0 || nblocks == 0 {
         return None;
     }
-    if stride < 1 {
-        die(name, None, format_args!("the {side} stride is {stride}; it must be at least 1"));
-    }
-    let (block, step) = (bytes(name, bsize, size), bytes(name, stride as usize, size));
-    let extent = bytes(name, nblocks - 1, step).saturating_add(block);
-    Some(Side { block, step, extent })
+    let step = |stride: isize, side: &str| {
+        if stride < 1 {
+            die(name, None, format_args!("the {side} stride is {stride}; it must be at least 1"));
+        }
+        let step = bytes(name, stride as usize, block.size);
+        bytes(name, nblocks - 1, step);
+        step
+    };
+    let (to_step, from_step) = (step(apart.dst, "destination"), step(apart.sst, "source"));
+    Some(Strided { count: nblocks, block: block.len(name), to_step, from_step })
 }
 
-/// Puts `nblocks` blocks of `bsize` elements; block i of the source starts `sst * i` elements in,
-/// block i of the destination `dst * i`.
+/// Puts `nblocks` blocks, the first of which is `block`; block i of the source starts `sst * i` elements in, block i of
+/// the destination `dst * i`.
 ///
 /// # Safety
-/// `source` is readable for the elements the strides reach.
-#[allow(clippy::too_many_arguments)]
-pub(crate) unsafe fn ibput(
-    name: Name,
-    ctx: shmem_ctx_t,
-    dest: *mut u8,
-    source: *const u8,
-    dst: isize,
-    sst: isize,
-    bsize: usize,
-    nblocks: usize,
-    size: usize,
-    pe: int,
-) {
+/// The source is readable for the elements the strides reach.
+pub(crate) unsafe fn ibput(name: Name, ctx: shmem_ctx_t, block: Transfer, apart: Strides, nblocks: usize, pe: int) {
     let s = state(name);
     let pe = s.target(name, ctx, pe);
-    let Some(to) = strides(name, dst, "destination", bsize, nblocks, size) else { return };
-    let Some(from) = strides(name, sst, "source", bsize, nblocks, size) else { return };
-    let place = s.place_to(name, dest, to.extent);
-    let blocks = Strided { count: nblocks, block: to.block, to_step: to.step, from_step: from.step };
+    let Some(blocks) = blocks(name, block, apart, nblocks) else { return };
+    let place = s.place_to(name, block.dest, blocks.to_extent());
     // SAFETY: the caller vouches for the source; the destination was located.
-    ok(name, Some(pe), unsafe { s.job.ctx().put_strided(Class::Put, pe, place, source, blocks) });
+    ok(name, Some(pe), unsafe { s.job.ctx().put_strided(Class::Put, pe, place, block.source, blocks) });
 }
 
 /// The reverse of [`ibput`].
 ///
 /// # Safety
-/// `dest` is writable for the elements the strides reach.
-#[allow(clippy::too_many_arguments)]
-pub(crate) unsafe fn ibget(
-    name: Name,
-    ctx: shmem_ctx_t,
-    dest: *mut u8,
-    source: *const u8,
-    dst: isize,
-    sst: isize,
-    bsize: usize,
-    nblocks: usize,
-    size: usize,
-    pe: int,
-) {
+/// The destination is writable for the elements the strides reach.
+pub(crate) unsafe fn ibget(name: Name, ctx: shmem_ctx_t, block: Transfer, apart: Strides, nblocks: usize, pe: int) {
     let s = state(name);
     let pe = s.target(name, ctx, pe);
-    let Some(to) = strides(name, dst, "destination", bsize, nblocks, size) else { return };
-    let Some(from) = strides(name, sst, "source", bsize, nblocks, size) else { return };
-    let place = s.place(name, source, from.extent);
-    let blocks = Strided { count: nblocks, block: to.block, to_step: to.step, from_step: from.step };
+    let Some(blocks) = blocks(name, block, apart, nblocks) else { return };
+    let place = s.place(name, block.source, blocks.from_extent());
     // SAFETY: the caller vouches for the destination; the source was located.
-    ok(name, Some(pe), unsafe { s.job.ctx().get_strided(Class::Get, pe, dest, place, blocks) });
+    ok(name, Some(pe), unsafe { s.job.ctx().get_strided(Class::Get, pe, block.dest, place, blocks) });
+}
+
+/// What becomes of a signal word.
+#[derive(Clone, Copy)]
+pub(crate) struct Signal {
+    /// The word.
+    pub(crate) sig_addr: *mut u64,
+    /// What is stored or added.
+    pub(crate) signal: u64,
+    /// [`SIGNAL_SET`] or [`SIGNAL_ADD`].
+    pub(crate) sig_op: int,
 }
 
 /// Puts data, then updates the signal word at the same PE so that whoever sees it sees the data.
 ///
 /// # Safety
 /// As [`put`].
-#[allow(clippy::too_many_arguments)]
-pub(crate) unsafe fn put_signal(
-    name: Name,
-    ctx: shmem_ctx_t,
-    dest: *mut u8,
-    source: *const u8,
-    nelems: usize,
-    size: usize,
-    sig_addr: *mut u64,
-    value: u64,
-    sig_op: int,
-    pe: int,
-) {
+pub(crate) unsafe fn put_signal(name: Name, ctx: shmem_ctx_t, what: Transfer, then: Signal, pe: int) {
     // SAFETY: passed on.
-    unsafe { put(name, ctx, dest, source, nelems, size, pe) };
-    if nelems > 0 {
+    unsafe { put(name, ctx, what, pe) };
+    if what.nelems > 0 {
         fence(name, ctx);
     }
-    signal(name, ctx, sig_addr, value, sig_op, pe);
+    signal(name, ctx, then.sig_addr, then.signal, then.sig_op, pe);
 }
 
 /// Sets or adds to a signal word.

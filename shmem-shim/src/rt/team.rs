@@ -10,11 +10,12 @@ use super::{State, collective_of, die, lock, memory, state, streams};
 use crate::ctypes::*;
 use std::sync::Mutex;
 
-/// `SHMEM_TEAM_WORLD`; 0 is `SHMEM_TEAM_INVALID`.
+/// `SHMEM_TEAM_WORLD`.
 pub(crate) const TEAM_WORLD: shmem_team_t = 1;
 /// `SHMEM_TEAM_SHARED`.
 const TEAM_SHARED: shmem_team_t = 2;
-const TEAM_INVALID: shmem_team_t = 0;
+/// `SHMEM_TEAM_INVALID`.
+pub(crate) const TEAM_INVALID: shmem_team_t = 0;
 /// `SHMEM_CTX_DEFAULT`; 0 is `SHMEM_CTX_INVALID`.
 pub(crate) const CTX_DEFAULT: shmem_ctx_t = 1;
 const CTX_INVALID: shmem_ctx_t = 0;
@@ -22,6 +23,14 @@ const CTX_INVALID: shmem_ctx_t = 0;
 const NUM_CONTEXTS: long = 1;
 /// Handles of one kind alive at a time; a program that leaks them learns it here.
 const HANDLES_MAX: usize = 1 << 16;
+
+/// Members of a group: `size` of them from `start` on, `stride` apart.
+#[derive(Clone, Copy)]
+pub(crate) struct Triplet {
+    pub(crate) start: int,
+    pub(crate) stride: int,
+    pub(crate) size: int,
+}
 
 /// Some PEs of the job, numbered from 0.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -60,8 +69,9 @@ impl Group {
         let group = Group { start, stride, size: pes.len(), stream };
         pes.iter().enumerate().all(|(i, pe)| group.world(i) == *pe).then_some(group)
     }
-    /// `size` members from `start` in steps of `stride`, if all of them exist.
-    fn part(&self, start: int, stride: int, size: int) -> Option<Group> {
+    /// Some of its members, if all of them exist.
+    fn part(&self, members: Triplet) -> Option<Group> {
+        let Triplet { start, stride, size } = members;
         let (first, count) = (self.pe(start)?, usize::try_from(size).ok().filter(|n| *n > 0)?);
         let last = start as i64 + (count as i64 - 1) * stride as i64;
         self.pe(int::try_from(last).ok()?)?;
@@ -227,7 +237,7 @@ impl Members for Set {
             1 => Some(1),
             _ => u32::try_from(self.log_stride).ok().and_then(|l| 1i32.checked_shl(l)).filter(|v| *v > 0),
         };
-        let group = stride.and_then(|stride| world.part(self.start, stride, self.size));
+        let group = stride.and_then(|stride| world.part(Triplet { start: self.start, stride, size: self.size }));
         match group {
             Some(g) if g.index(s.me).is_some() => g,
             _ => die(
@@ -275,53 +285,49 @@ pub(crate) fn translate(name: Name, from: shmem_team_t, pe: int, to: shmem_team_
     world.and_then(|w| teams.team(to)?.group.index(w)).map_or(-1, |i| i as int)
 }
 
+/// A team to be made, as the caller asks for it.
+#[derive(Clone, Copy)]
+pub(crate) struct NewTeam {
+    /// Its configuration; may be null.
+    pub(crate) config: *const shmem_team_config_t,
+    /// Which fields of the configuration count.
+    pub(crate) mask: long,
+    /// Where its handle goes.
+    pub(crate) team: *mut shmem_team_t,
+}
+
 /// # Safety
-/// `config` is null or readable, `new_team` writable.
-unsafe fn create(
-    s: &State,
-    group: Group,
-    config: *const shmem_team_config_t,
-    mask: long,
-    new_team: *mut shmem_team_t,
-) -> int {
+/// The configuration of `new` is null or readable, its handle writable.
+unsafe fn create(s: &State, group: Group, new: NewTeam) -> int {
     let mut team = Team { group, config: shmem_team_config_t::default() };
-    if mask & NUM_CONTEXTS != 0 && !config.is_null() {
+    if new.mask & NUM_CONTEXTS != 0 && !new.config.is_null() {
         // SAFETY: the caller's contract.
-        team.config = unsafe { *config };
+        team.config = unsafe { *new.config };
     }
     let handle = match group.index(s.me) {
         Some(_) => lock(&s.teams.teams).insert(team, FIRST_TEAM),
         None => Some(TEAM_INVALID),
     };
     // SAFETY: the caller's contract.
-    unsafe { new_team.write(handle.unwrap_or(TEAM_INVALID)) };
+    unsafe { new.team.write(handle.unwrap_or(TEAM_INVALID)) };
     if handle.is_some() { 0 } else { -1 }
 }
 
 /// # Safety
-/// `config` is null or readable, `new_team` writable.
-#[allow(clippy::too_many_arguments)]
-pub(crate) unsafe fn split_strided(
-    name: Name,
-    parent: shmem_team_t,
-    start: int,
-    stride: int,
-    size: int,
-    config: *const shmem_team_config_t,
-    mask: long,
-    new_team: *mut shmem_team_t,
-) -> int {
+/// As [`create`].
+pub(crate) unsafe fn split_strided(name: Name, parent: shmem_team_t, members: Triplet, new: NewTeam) -> int {
     // SAFETY: the caller's contract.
-    unsafe { new_team.write(TEAM_INVALID) };
+    unsafe { new.team.write(TEAM_INVALID) };
     if state(name).teams.team(parent).is_none() {
         return -1;
     }
     let (s, parent) = collective_of(name, parent);
+    let Triplet { start, stride, size } = members;
     s.agree(name, &parent, || list(&[("start", &start), ("stride", &stride), ("size", &size)]));
     let [stream, _] = s.new_streams(name, &parent, 1);
-    match parent.part(start, stride, size) {
+    match parent.part(members) {
         // SAFETY: the caller's contract.
-        Some(group) => unsafe { create(&s, Group { stream, ..group }, config, mask, new_team) },
+        Some(group) => unsafe { create(&s, Group { stream, ..group }, new) },
         None => -1,
     }
 }
@@ -329,23 +335,12 @@ pub(crate) unsafe fn split_strided(
 /// Rows of `xrange` PEs along x, the rest along y.
 ///
 /// # Safety
-/// The configurations are null or readable, both team pointers writable.
-#[allow(clippy::too_many_arguments)]
-pub(crate) unsafe fn split_2d(
-    name: Name,
-    parent: shmem_team_t,
-    xrange: int,
-    xconfig: *const shmem_team_config_t,
-    xmask: long,
-    xteam: *mut shmem_team_t,
-    yconfig: *const shmem_team_config_t,
-    ymask: long,
-    yteam: *mut shmem_team_t,
-) -> int {
+/// As [`create`] for both.
+pub(crate) unsafe fn split_2d(name: Name, parent: shmem_team_t, xrange: int, x: NewTeam, y: NewTeam) -> int {
     // SAFETY: the caller's contract.
     unsafe {
-        xteam.write(TEAM_INVALID);
-        yteam.write(TEAM_INVALID);
+        x.team.write(TEAM_INVALID);
+        y.team.write(TEAM_INVALID);
     }
     if state(name).teams.team(parent).is_none() {
         return -1;
@@ -358,15 +353,12 @@ pub(crate) unsafe fn split_2d(
         return -1;
     }
     let (n, width) = (parent.size as int, xrange.min(parent.size as int));
-    let (x, y) = (me % width, me / width);
-    let row = parent.part(y * width, 1, width.min(n - y * width));
-    let column = parent.part(x, width, (n - x + width - 1) / width);
+    let (my_x, my_y) = (me % width, me / width);
+    let row = parent.part(Triplet { start: my_y * width, stride: 1, size: width.min(n - my_y * width) });
+    let column = parent.part(Triplet { start: my_x, stride: width, size: (n - my_x + width - 1) / width });
     let (Some(row), Some(column)) = (row, column) else { return -1 };
     // SAFETY: the caller's contract.
-    unsafe {
-        create(&s, Group { stream: stream_x, ..row }, xconfig, xmask, xteam)
-            | create(&s, Group { stream: stream_y, ..column }, yconfig, ymask, yteam)
-    }
+    unsafe { create(&s, Group { stream: stream_x, ..row }, x) | create(&s, Group { stream: stream_y, ..column }, y) }
 }
 
 pub(crate) fn destroy(name: Name, team: shmem_team_t) {
@@ -458,16 +450,17 @@ mod tests {
 
     #[test]
     fn parts_of_parts_number_their_pes() {
+        let part = |of: Group, start, stride, size| of.part(Triplet { start, stride, size });
         let world = Group { start: 0, stride: 1, size: 12, stream: 0 };
-        let odd = world.part(1, 2, 6).unwrap();
-        let back = odd.part(5, -2, 3).unwrap();
+        let odd = part(world, 1, 2, 6).unwrap();
+        let back = part(odd, 5, -2, 3).unwrap();
         assert_eq!((0..3).map(|i| back.world(i)).collect::<Vec<_>>(), [11, 7, 3]);
         assert_eq!((back.index(7), back.index(5), back.index(0)), (Some(1), None, None));
-        assert_eq!(world.part(8, 3, 3), None);
-        assert_eq!(world.part(0, 0, 2), None);
-        assert_eq!(odd.part(2, 0, 1).unwrap().index(5), Some(0));
-        assert!(world.part(-1, 1, 1).is_none() && world.part(0, 1, 0).is_none());
-        assert!(world.part(0, i32::MAX, i32::MAX).is_none());
+        assert_eq!(part(world, 8, 3, 3), None);
+        assert_eq!(part(world, 0, 0, 2), None);
+        assert_eq!(part(odd, 2, 0, 1).unwrap().index(5), Some(0));
+        assert!(part(world, -1, 1, 1).is_none() && part(world, 0, 1, 0).is_none());
+        assert!(part(world, 0, i32::MAX, i32::MAX).is_none());
     }
 
     #[test]

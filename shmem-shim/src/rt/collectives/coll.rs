@@ -9,8 +9,9 @@ use super::streams;
 use super::table::{How, What};
 use crate::ctypes::*;
 use crate::rt::check::{list, shown};
-use crate::rt::team::{Group, Members, Set};
-use crate::rt::{State, bytes, collective, collective_of, die, ok};
+use crate::rt::team::{Group, Members, Set, TEAM_INVALID};
+use crate::rt::transfer::{Strides, Transfer};
+use crate::rt::{Collective, State, bytes, collective, collective_of, die, ok};
 use angara::Place;
 use std::sync::atomic::Ordering;
 
@@ -65,18 +66,11 @@ impl State {
         });
     }
 
-    fn agree_on_exchange(
-        &self,
-        name: Name,
-        group: &Group,
-        dest: *mut u8,
-        source: *const u8,
-        nelems: usize,
-        strides: (isize, isize),
-    ) {
+    fn agree_on_exchange(&self, name: Name, group: &Group, what: Transfer, apart: Strides) {
         self.agree(name, group, || {
-            let (to, from) = (shown(self, dest), shown(self, source));
-            list(&[("dest", &to), ("source", &from), ("dst", &strides.0), ("sst", &strides.1), ("nelems", &nelems)])
+            let (to, from) = (shown(self, what.dest), shown(self, what.source));
+            let Strides { dst, sst } = apart;
+            list(&[("dest", &to), ("source", &from), ("dst", &dst), ("sst", &sst), ("nelems", &what.nelems)])
         });
     }
 
@@ -248,24 +242,13 @@ impl State {
         self.all_done(name, group);
     }
 
-    /// Block j of my source becomes block `me` of PE j's destination; elements of a block are
-    /// `dst` and `sst` elements apart.
+    /// Block j of my source becomes block `me` of PE j's destination; elements of a block are some elements apart.
     ///
     /// # Safety
     /// Both arrays are valid for what the strides reach.
-    #[allow(clippy::too_many_arguments)]
-    unsafe fn exchange(
-        &self,
-        name: Name,
-        group: &Group,
-        dest: *mut u8,
-        source: *const u8,
-        dst: isize,
-        sst: isize,
-        nelems: usize,
-        size: usize,
-    ) {
+    unsafe fn exchange(&self, name: Name, group: &Group, what: Transfer, apart: Strides) {
         let (n, me) = (group.size, self.my_index(name, group));
+        let (Transfer { dest, source, nelems, size }, Strides { dst, sst }) = (what, apart);
         if nelems == 0 {
             return;
         }
@@ -305,30 +288,23 @@ pub(crate) fn sync_all(name: Name) {
     ok(name, None, s.job.barrier(false));
 }
 
+pub(crate) fn sync<M: Members>(name: Name, of: M) -> M::Answer {
+    let (s, group) = collective_of(name, of);
+    s.agree(name, &group, String::new);
+    s.group_sync(name, &group);
+    M::DONE
+}
+
 pub(crate) fn team_sync(name: Name, team: shmem_team_t) -> int {
     // A PE outside the team holds SHMEM_TEAM_INVALID, for which this does nothing.
-    if team != 0 {
-        let (s, group) = collective_of(name, team);
-        s.agree(name, &group, String::new);
-        s.group_sync(name, &group);
-    }
-    0
+    if team == TEAM_INVALID { 0 } else { sync(name, team) }
 }
 
 /// # Safety
 /// `dest`, and at the root `source`, are valid for the elements.
-pub(crate) unsafe fn broadcast(
-    name: Name,
-    team: shmem_team_t,
-    dest: *mut u8,
-    source: *const u8,
-    nelems: usize,
-    size: usize,
-    root: int,
-) -> int {
-    let (s, group) = collective_of(name, team);
-    let (len, root) = (bytes(name, nelems, size), root_of(name, &group, root));
-    s.agree(name, &group, || list(&[("dest", &shown(&s, dest)), ("nelems", &nelems), ("PE_root", &root)]));
+pub(crate) unsafe fn broadcast(name: Name, team: shmem_team_t, what: Transfer, root: int) -> int {
+    let (s, group, root) = broadcasting(name, team, what, root);
+    let (Transfer { dest, source, .. }, len) = (what, what.len(name));
     if group.world(root) == s.me {
         s.check_overlap(name, dest, len, source, len);
     }
@@ -351,78 +327,53 @@ pub(crate) unsafe fn broadcast(
     0
 }
 
-fn root_of(name: Name, group: &Group, root: int) -> usize {
-    match usize::try_from(root) {
+/// [`collective_of`] for a broadcast, and its root.
+#[inline]
+fn broadcasting(name: Name, of: impl Members, what: Transfer, root: int) -> (Collective, Group, usize) {
+    let (s, group) = collective_of(name, of);
+    let root = match usize::try_from(root) {
         Ok(i) if i < group.size => i,
         _ => die(name, None, format_args!("root PE {root} does not exist: the team has PEs 0 to {}", group.size - 1)),
-    }
+    };
+    let Transfer { dest, nelems, .. } = what;
+    s.agree(name, &group, || list(&[("dest", &shown(&s, dest)), ("nelems", &nelems), ("PE_root", &root)]));
+    (s, group, root)
 }
 
 /// # Safety
 /// `source` is valid for the elements, `dest` for those of all PEs.
-pub(crate) unsafe fn fcollect<M: Members>(
-    name: Name,
-    of: M,
-    dest: *mut u8,
-    source: *const u8,
-    nelems: usize,
-    size: usize,
-) -> M::Answer {
+pub(crate) unsafe fn fcollect<M: Members>(name: Name, of: M, what: Transfer) -> M::Answer {
     let (s, group) = collective_of(name, of);
-    s.agree_on_gather(name, &group, dest, Some(nelems));
+    s.agree_on_gather(name, &group, what.dest, Some(what.nelems));
     // SAFETY: the caller's contract.
-    unsafe { s.gather(name, &group, dest, source, bytes(name, nelems, size)) };
+    unsafe { s.gather(name, &group, what.dest, what.source, what.len(name)) };
     M::DONE
 }
 
 /// # Safety
 /// As [`fcollect`].
-pub(crate) unsafe fn collect<M: Members>(
-    name: Name,
-    of: M,
-    dest: *mut u8,
-    source: *const u8,
-    nelems: usize,
-    size: usize,
-) -> M::Answer {
+pub(crate) unsafe fn collect<M: Members>(name: Name, of: M, what: Transfer) -> M::Answer {
     let (s, group) = collective_of(name, of);
-    s.agree_on_gather(name, &group, dest, None);
+    s.agree_on_gather(name, &group, what.dest, None);
     // SAFETY: the caller's contract.
-    unsafe { s.gather_any(name, &group, dest, source, bytes(name, nelems, size)) };
+    unsafe { s.gather_any(name, &group, what.dest, what.source, what.len(name)) };
     M::DONE
 }
 
 /// # Safety
-/// Both arrays hold `nelems` elements per PE.
-pub(crate) unsafe fn alltoall<M: Members>(
-    name: Name,
-    of: M,
-    dest: *mut u8,
-    source: *const u8,
-    nelems: usize,
-    size: usize,
-) -> M::Answer {
+/// Both arrays hold the elements of every PE.
+pub(crate) unsafe fn alltoall<M: Members>(name: Name, of: M, what: Transfer) -> M::Answer {
     // SAFETY: the caller's contract.
-    unsafe { alltoalls(name, of, dest, source, 1, 1, nelems, size) }
+    unsafe { alltoalls(name, of, what, Strides::NONE) }
 }
 
 /// # Safety
-/// Both arrays hold `nelems` elements per PE, `dst` and `sst` apart.
-#[allow(clippy::too_many_arguments)]
-pub(crate) unsafe fn alltoalls<M: Members>(
-    name: Name,
-    of: M,
-    dest: *mut u8,
-    source: *const u8,
-    dst: isize,
-    sst: isize,
-    nelems: usize,
-    size: usize,
-) -> M::Answer {
+/// Both arrays hold the elements of every PE, as far apart.
+pub(crate) unsafe fn alltoalls<M: Members>(name: Name, of: M, what: Transfer, apart: Strides) -> M::Answer {
     let (s, group) = collective_of(name, of);
-    s.agree_on_exchange(name, &group, dest, source, nelems, (dst, sst));
+    s.agree_on_exchange(name, &group, what, apart);
     // SAFETY: the caller's contract.
-    unsafe { s.exchange(name, &group, dest, source, dst, sst, nelems, size) };
+    unsafe { s.exchange(name, &group, what, apart) };
     M::DONE
 }
 
@@ -432,30 +383,14 @@ pub(crate) fn set_barrier(name: Name, set: Set) {
     s.all_done(name, &group);
 }
 
-pub(crate) fn set_sync(name: Name, set: Set) {
-    let (s, group) = collective_of(name, set);
-    s.agree(name, &group, String::new);
-    s.group_sync(name, &group);
-}
-
 /// # Safety
 /// As [`broadcast`]; the root's destination stays as it is.
-pub(crate) unsafe fn set_broadcast(
-    name: Name,
-    set: Set,
-    dest: *mut u8,
-    source: *const u8,
-    nelems: usize,
-    size: usize,
-    root: int,
-) {
-    let (s, group) = collective_of(name, set);
-    let root = root_of(name, &group, root);
-    s.agree(name, &group, || list(&[("dest", &shown(&s, dest)), ("nelems", &nelems), ("PE_root", &root)]));
-    let len = bytes(name, nelems, size);
+pub(crate) unsafe fn set_broadcast(name: Name, set: Set, what: Transfer, root: int) {
+    let (s, group, root) = broadcasting(name, set, what, root);
+    let len = what.len(name);
     if len > 0 {
         s.pace(name, group.stream, group.world(root), (0..group.size).map(|i| group.world(i)));
     }
     // SAFETY: the caller's contract.
-    unsafe { s.spread(name, &group, dest, source, len, root) };
+    unsafe { s.spread(name, &group, what.dest, what.source, len, root) };
 }

@@ -12,23 +12,35 @@ use super::table::{How, What};
 use crate::ctypes::*;
 use crate::rt::check::{list, shown};
 use crate::rt::team::{Group, Set};
-use crate::rt::{State, bytes, collective_of, die, ok};
+use crate::rt::transfer::Transfer;
+use crate::rt::{State, collective_of, die, ok};
 use angara::{Class, Place};
 
 /// Bytes combined at a time in the sliced algorithm.
 const CHUNK: usize = 32 * 1024;
 
 impl State {
-    /// # Safety
-    /// `dest` and `source` are valid for `n` elements, and equal or apart.
-    unsafe fn reduce(&self, name: Name, group: &Group, dest: *mut u8, source: *const u8, n: usize, op: &Op) {
-        let len = bytes(name, n, op.size);
+    /// Looks at the arguments of a reduction or prefix sum; returns how many bytes each vector has.
+    #[inline]
+    fn check_vectors(&self, name: Name, group: &Group, what: Transfer) -> usize {
+        let Transfer { dest, source, nelems: n, .. } = what;
+        let len = what.len(name);
         self.agree(name, group, || list(&[("dest", &shown(self, dest)), ("source", &shown(self, source)), ("n", &n)]));
+        if len > 0 {
+            self.check_overlap(name, dest, len, source, len);
+            self.check_written(name, dest, len);
+        }
+        len
+    }
+
+    /// # Safety
+    /// `dest` and `source` are valid for the elements, which are of the type of `op`, and equal or apart.
+    unsafe fn reduce(&self, name: Name, group: &Group, what: Transfer, op: &Op) {
+        let len = self.check_vectors(name, group, what);
         if len == 0 {
             return;
         }
-        self.check_overlap(name, dest, len, source, len);
-        self.check_written(name, dest, len);
+        let Transfer { dest, source, nelems, .. } = what;
         let how = self.choose(What::Reduce, group, len);
         // SAFETY: the caller's contract.
         unsafe {
@@ -41,12 +53,12 @@ impl State {
                 let buffer = std::slice::from_raw_parts_mut(dest, len);
                 ok(name, None, tree.all_reduce_raw(reduce, elem, buffer));
             } else if how == Some(How::Last) && self.can_meet(group) {
-                self.by_last(name, group, dest, source, n, op);
+                self.by_last(name, group, what, op);
             } else if how != Some(How::Sliced) && len <= self.p2p().message_max(group.stream) {
                 std::ptr::copy(source, dest, len);
-                self.doubling(name, group, dest, n, op);
+                self.doubling(name, group, dest, nelems, op);
             } else {
-                self.sliced(name, group, dest, source, n, op);
+                self.sliced(name, group, what, op);
             }
         }
     }
@@ -55,8 +67,9 @@ impl State {
     ///
     /// # Safety
     /// As [`State::reduce`].
-    unsafe fn by_last(&self, name: Name, group: &Group, dest: *mut u8, source: *const u8, n: usize, op: &Op) {
-        let len = n * op.size;
+    unsafe fn by_last(&self, name: Name, group: &Group, what: Transfer, op: &Op) {
+        let Transfer { dest, source, nelems: n, size } = what;
+        let len = n * size;
         let (to, from) = (self.place_to(name, dest, len), self.place(name, source, len));
         self.meet(name, || {
             let (mut acc, mut with) = (vec![0u8; len], vec![0u8; len]);
@@ -138,20 +151,21 @@ impl State {
     ///
     /// # Safety
     /// As [`State::reduce`].
-    unsafe fn sliced(&self, name: Name, group: &Group, dest: *mut u8, source: *const u8, n: usize, op: &Op) {
-        let (size, me, len) = (group.size, self.my_index(name, group), n * op.size);
+    unsafe fn sliced(&self, name: Name, group: &Group, what: Transfer, op: &Op) {
+        let Transfer { dest, source, nelems, size } = what;
+        let (n, me, len) = (group.size, self.my_index(name, group), nelems * size);
         let (to, from) = (self.place_to(name, dest, len), self.place(name, source, len));
         self.group_sync(name, group);
-        let per = n.div_ceil(size);
-        let (mut at, end) = ((me * per).min(n), ((me + 1) * per).min(n));
-        let step = (CHUNK / op.size).max(1);
-        let mut acc = vec![0u8; step * op.size];
-        let mut with = vec![0u8; step * op.size];
+        let per = nelems.div_ceil(n);
+        let (mut at, end) = ((me * per).min(nelems), ((me + 1) * per).min(nelems));
+        let step = (CHUNK / size).max(1);
+        let mut acc = vec![0u8; step * size];
+        let mut with = vec![0u8; step * size];
         while at < end {
             let count = step.min(end - at);
-            let (offset, bytes) = (at * op.size, count * op.size);
+            let (offset, bytes) = (at * size, count * size);
             let place = |p: Place| Place { offset: p.offset + offset as u64, ..p };
-            for i in 0..size {
+            for i in 0..n {
                 let pe = group.world(i);
                 let into = if i == 0 { acc.as_mut_ptr() } else { with.as_mut_ptr() };
                 // SAFETY: the buffers hold a step of elements.
@@ -161,9 +175,9 @@ impl State {
                     unsafe { (op.combine)(acc.as_mut_ptr(), with.as_ptr(), count) };
                 }
             }
-            for i in 0..size {
+            for i in 0..n {
                 // SAFETY: as above.
-                unsafe { self.put_sync(name, group.world((me + i) % size), place(to), acc.as_ptr(), bytes) };
+                unsafe { self.put_sync(name, group.world((me + i) % n), place(to), acc.as_ptr(), bytes) };
             }
             at += count;
         }
@@ -175,35 +189,24 @@ impl State {
     ///
     /// # Safety
     /// As [`State::reduce`].
-    #[allow(clippy::too_many_arguments)]
-    unsafe fn prefix(
-        &self,
-        name: Name,
-        group: &Group,
-        dest: *mut u8,
-        source: *const u8,
-        n: usize,
-        op: &Op,
-        inclusive: bool,
-    ) {
-        let (size, me) = (group.size, self.my_index(name, group));
-        self.agree(name, group, || list(&[("dest", &shown(self, dest)), ("source", &shown(self, source)), ("n", &n)]));
-        self.check_overlap(name, dest, n * op.size, source, n * op.size);
-        self.check_written(name, dest, n * op.size);
-        let step = (self.p2p().message_max(group.stream) / op.size).max(1);
+    unsafe fn prefix(&self, name: Name, group: &Group, what: Transfer, op: &Op, inclusive: bool) {
+        let (n, me) = (group.size, self.my_index(name, group));
+        self.check_vectors(name, group, what);
+        let Transfer { dest, source, nelems, size } = what;
+        let step = (self.p2p().message_max(group.stream) / size).max(1);
         // `sum` covers me and those below heard of so far, `below` only the latter.
-        let mut sum = vec![0u8; step * op.size];
-        let mut below = vec![0u8; step * op.size];
+        let mut sum = vec![0u8; step * size];
+        let mut below = vec![0u8; step * size];
         let mut done = 0;
-        while done < n {
-            let count = step.min(n - done);
-            let (offset, bytes) = (done * op.size, count * op.size);
+        while done < nelems {
+            let count = step.min(nelems - done);
+            let (offset, bytes) = (done * size, count * size);
             let mut heard = false;
             // SAFETY: within the arrays of `n` elements.
             unsafe { std::ptr::copy_nonoverlapping(source.add(offset), sum.as_mut_ptr(), bytes) };
             let mut distance = 1;
-            while distance < size {
-                if me + distance < size {
+            while distance < n {
+                if me + distance < n {
                     // SAFETY: `sum` holds a step of elements.
                     unsafe { self.send(name, group.stream, group.world(me + distance), sum.as_ptr(), bytes) };
                 }
@@ -237,18 +240,11 @@ impl State {
 }
 
 /// # Safety
-/// `dest` and `source` are valid for `n` elements, and equal or apart.
-pub(crate) unsafe fn team(
-    name: Name,
-    team: shmem_team_t,
-    dest: *mut u8,
-    source: *const u8,
-    n: usize,
-    op: &'static Op,
-) -> int {
+/// As [`State::reduce`].
+pub(crate) unsafe fn team(name: Name, team: shmem_team_t, what: Transfer, op: &'static Op) -> int {
     let (s, group) = collective_of(name, team);
     // SAFETY: passed on.
-    unsafe { s.reduce(name, &group, dest, source, n, op) };
+    unsafe { s.reduce(name, &group, what, op) };
     0
 }
 
@@ -264,25 +260,18 @@ pub(crate) unsafe fn active_set(
     _pwrk: *mut u8,
 ) {
     let (s, group) = collective_of(name, set);
-    let Ok(n) = usize::try_from(n) else { die(name, None, format_args!("nreduce is {n}; it must not be negative")) };
+    let Ok(nelems) = usize::try_from(n) else {
+        die(name, None, format_args!("nreduce is {n}; it must not be negative"))
+    };
     // SAFETY: passed on.
-    unsafe { s.reduce(name, &group, dest, source, n, op) };
+    unsafe { s.reduce(name, &group, Transfer { dest, source, nelems, size: op.size }, op) };
 }
 
 /// # Safety
 /// As [`team`].
-pub(crate) unsafe fn scan(
-    name: Name,
-    team: shmem_team_t,
-    dest: *mut u8,
-    source: *const u8,
-    n: usize,
-    op: &'static Op,
-    inclusive: bool,
-) -> int {
+pub(crate) unsafe fn scan(name: Name, team: shmem_team_t, what: Transfer, op: &'static Op, inclusive: bool) -> int {
     let (s, group) = collective_of(name, team);
-    bytes(name, n, op.size);
     // SAFETY: passed on.
-    unsafe { s.prefix(name, &group, dest, source, n, op, inclusive) };
+    unsafe { s.prefix(name, &group, what, op, inclusive) };
     0
 }

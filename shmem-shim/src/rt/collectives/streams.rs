@@ -49,6 +49,15 @@ enum Kind {
     Entered,
 }
 
+/// A record to be posted.
+struct Record {
+    team: u64,
+    kind: Kind,
+    /// The message, of `len` bytes.
+    data: *const u8,
+    len: usize,
+}
+
 impl Kind {
     fn of(bits: u32) -> Option<Kind> {
         [Kind::Signal, Kind::Mail, Kind::Read, Kind::Entered].into_iter().find(|k| *k as u32 == bits)
@@ -221,12 +230,12 @@ impl Streams {
         found.expect("the wait ended well")
     }
 
-    /// Posts a record with a message of `len` bytes.
+    /// Posts a record to `pe`.
     ///
     /// # Safety
-    /// `data` is readable for `len` bytes.
-    #[allow(clippy::too_many_arguments)]
-    unsafe fn post(&self, s: &State, name: Name, team: u64, pe: usize, kind: Kind, data: *const u8, len: usize) {
+    /// The message of `what` is readable.
+    unsafe fn post(&self, s: &State, name: Name, pe: usize, what: Record) {
+        let Record { team, kind, data, len } = what;
         let mut posted = lock(&self.posted[pe]);
         *posted += 1;
         let (count, layout) = (*posted, &self.layout);
@@ -251,7 +260,7 @@ impl Streams {
 
     fn tell(&self, s: &State, name: Name, team: u64, pe: usize, kind: Kind) {
         // SAFETY: no bytes.
-        unsafe { self.post(s, name, team, pe, kind, std::ptr::null(), 0) }
+        unsafe { self.post(s, name, pe, Record { team, kind, data: std::ptr::null(), len: 0 }) }
     }
 
     pub(crate) fn signal(&self, s: &State, name: Name, team: u64, pe: usize) {
@@ -281,7 +290,7 @@ impl Streams {
             Some(())
         });
         // SAFETY: passed on.
-        unsafe { self.post(s, name, team, pe, Kind::Mail, data, len) }
+        unsafe { self.post(s, name, pe, Record { team, kind: Kind::Mail, data, len }) }
     }
 
     /// The next message of `pe`.
