@@ -7,7 +7,7 @@
 
 use angara::driver::{OpState, packet};
 use angara::tree::ReduceOp;
-use angara::{Amo, AmoOp, Class, Job, Place, Reach, Result};
+use angara::{Amo, AmoOp, Class, Job, Place, Result};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 fn place(job: &Job, offset: usize) -> Place {
@@ -264,7 +264,7 @@ fn main() -> Result<()> {
         checks.push(("driver", driver));
     }
     // Of several hosts, each PE reaches some others directly.
-    if launched && (0..job.n_pes()).any(|pe| job.ctx().reach(pe) == Reach::Ring) {
+    if launched && job.profile().far {
         checks.push(("trees", trees));
     }
     for (name, check) in checks {

@@ -120,7 +120,7 @@ fn main() -> angara::Result<()> {
     let (cell, id_cell) = (plate.place(cell_at), plate.place(cell_at + 8));
     let all: Vec<usize> = (0..n).collect();
     if me == 0 {
-        let id = if job.uses_ring() { job.tree_open(0, &all).map_or(0, |id| id as u64 + 1) } else { 0 };
+        let id = if job.profile().far { job.tree_open(0, &all).map_or(0, |id| id as u64 + 1) } else { 0 };
         for pe in 0..n {
             // SAFETY: `id` is 8 live bytes.
             unsafe { job.ctx().put(Class::Put, pe, id_cell, (&raw const id).cast(), 8)? };

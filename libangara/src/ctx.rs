@@ -3,7 +3,7 @@
 //! Which engine carries an operation out is decided in [`crate::engine`].
 
 use crate::driver::Adapter;
-use crate::engine::{Amo, Engines, Mode, Strided, Transfer, forward, load};
+use crate::engine::{Amo, Engines, Mode, Profile, Strided, Transfer, forward, load};
 use crate::error::Result;
 use angara_abi::account::{Class, Traffic};
 use angara_abi::desc::{Descriptor, Place};
@@ -242,6 +242,10 @@ impl Ctx {
     /// Refuses a target or a range that cannot be written.
     pub(crate) fn check_range_to(&self, pe: usize, place: Place, len: usize) -> Result<()> {
         self.engines.check_range_to(Transfer { class: Class::Put, pe, place, len })
+    }
+
+    pub(crate) fn profile(&self) -> Profile {
+        self.engines.profile()
     }
 
     /// How `pe` is reached now.

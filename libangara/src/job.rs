@@ -6,12 +6,13 @@
 
 use crate::ctx::Ctx;
 use crate::driver::Adapter;
+use crate::engine::Profile;
 use crate::error::{Error, Result};
 use crate::memory::StaticSegment;
 use crate::tree::{Tree, Trees};
 use angara_abi::account::{Class, Load, Traffic};
 use angara_abi::desc::{Place, Region};
-use angara_abi::job::{Geometry, INTERNAL_BYTES, PeEntry, Reach};
+use angara_abi::job::{Geometry, INTERNAL_BYTES, PeEntry};
 use angara_abi::launch::Launch;
 use angara_abi::msg::{AdapterReply, AdapterRequest};
 use angara_abi::torus::{Direction, NodeId};
@@ -64,8 +65,9 @@ impl Job {
 
     pub(crate) fn over(adapter: Adapter) -> Job {
         let adapter = Arc::new(adapter);
-        let barriers = crate::collective::barrier::Barriers::new(&adapter);
-        Job { ctx: Ctx::new(adapter.clone()), trees: Trees::default(), barriers, adapter }
+        let ctx = Ctx::new(adapter.clone());
+        let barriers = crate::collective::barrier::Barriers::new(&adapter, ctx.profile());
+        Job { ctx, trees: Trees::default(), barriers, adapter }
     }
 
     /// Closes the short paths [`Ctx::put_own`] and its like: every operation then names a [`Place`],
@@ -196,9 +198,9 @@ impl Job {
         self.adapter.memory.peers.notify(pe);
     }
 
-    /// Any PE is reached only through the ring.
-    pub fn uses_ring(&self) -> bool {
-        (0..self.n_pes()).any(|pe| self.adapter.memory.peers.reach(pe) == Reach::Ring)
+    /// How the PEs of this job reach each other now.
+    pub fn profile(&self) -> Profile {
+        self.ctx.profile()
     }
 
     /// What this PE has sent to `pe` in `class` so far, on either engine.

@@ -45,7 +45,7 @@ pub use angara_abi::launch::Launch;
 pub use attach::launcher;
 pub use collective::tree;
 pub use ctx::Ctx;
-pub use engine::{Amo, Strided};
+pub use engine::{Amo, Profile, Strided};
 pub use error::{Error, Result};
 pub use job::{INTERNAL_FREE, Job};
 pub use memory::{HEAP_ALIGN, StaticSegment};

@@ -20,11 +20,12 @@ use super::host::{Host, announce};
 use super::tree::RESULT_BYTES;
 use crate::driver::Adapter;
 use crate::driver::wait::For;
+use crate::engine::Profile;
 use crate::error::{Error, Result};
 use crate::job::{INTERNAL_FREE, Job};
 use angara_abi::account::Class;
 use angara_abi::desc::{Descriptor, Op, Place, Region, flags};
-use angara_abi::job::{Barrier, Reach};
+use angara_abi::job::Barrier;
 use angara_abi::wait::Linux;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
@@ -34,8 +35,8 @@ const FLAGS: u64 = (INTERNAL_FREE + RESULT_BYTES) as u64;
 /// What a job's barriers remember.
 pub(crate) struct Barriers {
     family: Barrier,
-    /// Some targets are reached through the ring.
-    ring: bool,
+    /// Some targets are reached through the network.
+    far: bool,
     /// ... and some directly.
     mixed: bool,
     /// Dissemination barriers entered.
@@ -46,21 +47,20 @@ pub(crate) struct Barriers {
 }
 
 impl Barriers {
-    pub(crate) fn new(adapter: &Adapter) -> Barriers {
-        let reach = |r| (0..adapter.n_pes()).any(|pe| adapter.memory.peers.reach(pe) == r);
-        let (ring, direct) = (reach(Reach::Ring), reach(Reach::Direct));
+    pub(crate) fn new(adapter: &Adapter, profile: Profile) -> Barriers {
+        let Profile { near, far, .. } = profile;
         let family = match adapter.geometry().barrier {
-            Barrier::Auto if ring => Barrier::Multiphase,
+            Barrier::Auto if far => Barrier::Multiphase,
             Barrier::Auto => Barrier::Counter,
             // The counter is memory of one host.
-            Barrier::Counter if ring && direct => Barrier::Dissemination,
+            Barrier::Counter if near && far => Barrier::Dissemination,
             // Without a channel there is no adapter to ask.
             family if family.by_adapter() && adapter.channel().is_err() => Barrier::Counter,
             family => family,
         };
         announce(adapter);
         let routine = AtomicPtr::default();
-        Barriers { family, ring, mixed: ring && direct, entered: AtomicU64::new(0), host: Host::default(), routine }
+        Barriers { family, far, mixed: near && far, entered: AtomicU64::new(0), host: Host::default(), routine }
     }
 
     /// `shmem_malloc: `, or nothing.
@@ -95,7 +95,7 @@ impl Job {
                 self.adapter_barrier(half)
             }
             family => {
-                if barriers.ring {
+                if barriers.far {
                     self.ctx().quiet()?;
                 }
                 if family == Barrier::Dissemination { self.dissemination() } else { self.counter() }
@@ -128,7 +128,7 @@ impl Job {
 
     /// Whether [`Job::meet`] is possible; the same answer on all PEs.
     pub fn can_meet(&self) -> bool {
-        self.barriers.family == Barrier::Counter && !self.barriers.ring
+        self.barriers.family == Barrier::Counter && !self.barriers.far
     }
 
     /// A barrier in which the last PE to arrive runs `last` while all the others wait.
@@ -149,7 +149,7 @@ impl Job {
         // A PE that sleeps in here must not be woken by every put to its memory. Flags stored by
         // PEs of this host wake it through the cell that only waits like this one use; flags that
         // come through the ring are memory like any other.
-        let (memory, one_host) = (&self.adapter.memory, !self.barriers.ring);
+        let (memory, one_host) = (&self.adapter.memory, !self.barriers.far);
         let cell = if one_host { memory.sync.answers(me) } else { memory.peers.cell(me) };
         let mut round = 0;
         while 1usize << round < n {

@@ -20,6 +20,16 @@ pub(crate) struct Direct {
 }
 
 impl Direct {
+    /// Costs where each PE has a core of its own.
+    pub(super) const ALONE: &str = "direct";
+    /// Costs where PEs share cores.
+    pub(super) const CROWDED: &str = "crowded";
+
+    /// What tables of measured costs call it.
+    pub(super) fn costs(&self) -> &'static str {
+        if self.adapter.memory.geometry.crowded { Direct::CROWDED } else { Direct::ALONE }
+    }
+
     pub(super) fn new(adapter: Arc<Adapter>) -> Direct {
         Direct { peers: adapter.memory.peers.clone(), adapter }
     }

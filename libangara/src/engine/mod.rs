@@ -2,13 +2,15 @@
 //!
 //! [`Direct`] does an operation with the caller's own thread, mostly inlined into it. What that does not reach goes to
 //! an [`Engine`], which is [`ring`]. Another kind of time or transport is another file beside it, and is chosen in
-//! [`Engines::far`].
+//! [`Engines::far`]. Who chooses algorithms by what carries them asks for the [`Profile`].
 
 mod bounce;
 mod direct;
+mod profile;
 mod ring;
 mod transfer;
 
+pub use profile::Profile;
 pub use transfer::{Amo, Strided};
 pub(crate) use transfer::{Mode, Transfer, forward};
 
@@ -26,6 +28,8 @@ use std::sync::atomic::{Ordering, compiler_fence, fence};
 /// When an operation comes here, its PE and range have been checked, it has been counted, and it is at least one byte
 /// long. Source and destination do not overlap.
 pub(crate) trait Engine {
+    /// What tables of measured costs call it.
+    fn costs(&self) -> &'static str;
     /// Writes `to.len` bytes at `src`.
     ///
     /// # Safety

@@ -47,6 +47,8 @@ struct State {
 }
 
 impl Ring {
+    pub(super) const COSTS: &str = "ring";
+
     pub(crate) fn new(adapter: Arc<Adapter>) -> Ring {
         let is_touched = vec![false; adapter.n_pes()].into();
         let state = State { touched: Vec::new(), is_touched, unfenced: false, bounce: Bounce::default() };
@@ -115,6 +117,10 @@ impl Ring {
 }
 
 impl Engine for Ring {
+    fn costs(&self) -> &'static str {
+        Ring::COSTS
+    }
+
     unsafe fn put(&self, to: Transfer, src: *const u8, mode: Mode) -> Result<()> {
         let Transfer { class, pe, place: dst, len } = to;
         let mut state = self.lock();

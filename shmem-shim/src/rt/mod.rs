@@ -35,8 +35,6 @@ pub(crate) struct State {
     pub(crate) job: Job,
     pub(crate) me: usize,
     pub(crate) n: usize,
-    /// Every PE is reached by plain loads and stores.
-    pub(crate) one_host: bool,
     /// Look closer at what the program passes ([`check`]).
     pub(crate) checking: bool,
     pub(crate) heap: Mutex<heap::Heap>,

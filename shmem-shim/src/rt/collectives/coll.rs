@@ -76,7 +76,7 @@ impl State {
 
     /// Whether the PEs of `group` can [`State::meet`].
     pub(crate) fn can_meet(&self, group: &Group) -> bool {
-        self.one_host && self.is_world(group) && self.job.can_meet()
+        self.is_world(group) && self.job.can_meet()
     }
 
     /// Whether that is the way to combine a word of every PE: where PEs share cores, one that does everything is

@@ -1,5 +1,8 @@
 //! Which algorithm a collective uses: a table by path, number of PEs and bytes.
 //!
+//! The path is how the PEs of a job reach each other, as the driver calls it ([`Profile::costs`]): directly, each with a
+//! core of its own; directly, sharing cores; some through the ring.
+//!
 //! The table is what `angara bench shmem --write-table FILE` wrote: it measures every algorithm and keeps
 //! the fastest. One written on this kind of machine is built in; a program takes another one with
 //! `angara run --collectives-table FILE`. A line is
@@ -14,6 +17,7 @@
 //! gives way to the point-to-point one. All PEs must read the same table.
 
 use crate::rt::{State, team::Group};
+use angara::Profile;
 use std::path::PathBuf;
 
 /// Names another table.
@@ -71,16 +75,6 @@ struct Row {
 #[derive(Debug)]
 pub(crate) struct Table(Vec<Row>);
 
-/// How this job's PEs reach each other, as the table calls it: each with a core of its own, sharing cores, or
-/// some through the ring.
-pub(crate) fn path(ring: bool, crowded: bool) -> &'static str {
-    match (ring, crowded) {
-        (true, _) => "ring",
-        (false, true) => "crowded",
-        (false, false) => "direct",
-    }
-}
-
 impl Table {
     /// The user's table, or the built-in one.
     pub(crate) fn load(path: &str) -> Result<Table, String> {
@@ -127,8 +121,8 @@ fn parse_row(line: &str) -> Result<(&str, Row), String> {
         let names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
         return Err(format!("{how} is none of {}", names.join(", ")));
     };
-    if !["direct", "crowded", "ring"].contains(&path) {
-        return Err(format!("{path} is none of direct, crowded and ring"));
+    if !Profile::COSTS.contains(&path) {
+        return Err(format!("{path} is none of {}", Profile::COSTS.join(", ")));
     }
     let number = |text: &str| match text {
         "max" => Ok(usize::MAX),
@@ -177,7 +171,7 @@ mod tests {
 
     #[test]
     fn the_built_in_table_decides_everything_on_every_path() {
-        for path in ["direct", "crowded", "ring"] {
+        for path in Profile::COSTS {
             let t = Table::parse(BUILT_IN, path).unwrap();
             for what in [What::Broadcast, What::Reduce, What::Fcollect] {
                 for (pes, bytes) in [(2, 8), (64, 1 << 20), (4096, 8)] {

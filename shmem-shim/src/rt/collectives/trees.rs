@@ -1,13 +1,13 @@
 //! The routers' collective subnet, for collectives of the whole job.
 //!
-//! Used when peers are reached through the ring: PE 0 asks for one tree over all PEs at init and
+//! Used when all other PEs are reached through the network: PE 0 asks for one tree over all PEs at init and
 //! tells the others its id; the last finalize closes it. Without a tree (all 16 taken, `--collectives p2p`, everything on this
 //! host) the point-to-point algorithms do the same.
 
 use super::{p2p::word, table::How};
 use crate::ctypes::Name;
 use crate::rt::{State, team::Group};
-use angara::{Reach, tree::Tree};
+use angara::tree::Tree;
 use angara_abi::job::Collectives;
 use std::sync::OnceLock;
 
@@ -36,10 +36,7 @@ impl State {
     }
 
     fn try_open(&self) -> Option<u8> {
-        if self.n < 2 || self.job.geometry().collectives == Collectives::P2p {
-            return None;
-        }
-        if (0..self.n).any(|pe| pe != self.me && self.job.ctx().reach(pe) != Reach::Ring) {
+        if !self.job.profile().others_far || self.job.geometry().collectives == Collectives::P2p {
             return None;
         }
         let pes: Vec<usize> = (0..self.n).collect();

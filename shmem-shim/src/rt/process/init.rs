@@ -163,7 +163,7 @@ fn start(name: Name, level: int) -> Result<(), String> {
         *boot = Boot::Failed(why.clone(), Some(job));
         return Err(why);
     }
-    let table = table::Table::load(table::path(job.uses_ring(), job.geometry().crowded))?;
+    let table = table::Table::load(job.profile().costs)?;
     let checking = check::wanted();
     if checking {
         job.look_closer();
@@ -176,7 +176,6 @@ fn start(name: Name, level: int) -> Result<(), String> {
     let state = Box::leak(Box::new(State {
         heap: Mutex::new(memory::heap_of(&job)),
         checking,
-        one_host: !job.uses_ring(),
         job,
         me,
         n,
