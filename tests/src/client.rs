@@ -11,7 +11,7 @@ use angara_abi::desc::{Descriptor, Op, Place, Region};
 use angara_abi::job::{BOUNCE_BYTES, INTERNAL_BYTES, JobPage, SyncPage, Targets};
 use angara_abi::launch::ADAPTER_SOCKET;
 use angara_abi::msg::{AdapterReply, AdapterRequest, DATAGRAM_MAX, Failure, FdRole, JobSpec};
-use angara_abi::packet::Flit;
+use angara_abi::packet::{Address, Flit, Header, PacketType, Vc};
 use angara_abi::queue::{Full, Producer};
 use angara_abi::shm::{Mapping, ShmError};
 use angara_abi::torus::Coords;
@@ -221,6 +221,22 @@ impl Client {
     /// A descriptor of `op` aimed at byte `offset` of the heap of PE `pe`.
     pub fn aim(&self, op: Op, pe: usize, offset: u64) -> Descriptor {
         Descriptor { remote: Some(heap(offset)), ..self.descriptor(op, pe) }
+    }
+    /// The header of a packet for byte `offset` of the heap of PE `pe`.
+    pub fn header(&self, kind: PacketType, data_flits: u8, pe: usize, offset: u64) -> Header {
+        let (dst, endpoint) = self.address(pe);
+        Header {
+            kind,
+            data_flits,
+            vc: Vc::Request,
+            adaptive: false,
+            notify: false,
+            dirbits: 0,
+            first_step: None,
+            last_step: None,
+            dst,
+            address: Address::Memory { endpoint, region: Region::Heap as u8, offset },
+        }
     }
     /// The word at byte `offset` of the heap of PE `pe`.
     pub fn heap_word(&self, pe: usize, offset: u64) -> &AtomicU64 {

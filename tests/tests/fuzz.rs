@@ -136,16 +136,13 @@ fn packet(rng: &mut Rng, client: &Client, victim: &[(Coords, u16)]) -> Vec<u128>
     };
     let data_flits = rng.below(17) as u8;
     let header = Header {
-        kind,
-        data_flits,
         vc: if rng.one_in(8) { rng.pick(&Vc::ALL) } else { Vc::Request },
         adaptive: rng.one_in(4),
         notify: rng.one_in(4),
         dirbits: rng.u32() as u8,
-        first_step: None,
-        last_step: None,
         dst,
         address,
+        ..client.header(kind, data_flits, 0, 0)
     };
     let mut flits = vec![header.encode()];
     flits.extend((0..data_flits).map(|_| (rng.u64() as u128) << 64 | rng.u64() as u128));
@@ -209,24 +206,11 @@ impl Attacker {
         dma == self.descriptors && tx == self.client.channel.tx_tail().load(Ordering::Relaxed)
     }
     fn honest_packet(rng: &mut Rng, client: &Client) -> Vec<u128> {
-        let (dst, endpoint) = client.address(rng.below(ATTACKERS as u64) as usize);
+        let pe = rng.below(ATTACKERS as u64) as usize;
         let offset = rng.below(client.stride as u64 - 512);
-        let address = Address::Memory { endpoint, region: Region::Heap as u8, offset };
-        let mut flits = packet(rng, client, &[(dst, endpoint)]);
+        let mut flits = packet(rng, client, &[client.address(pe)]);
         let data_flits = (flits.len() - 2) as u8;
-        let header = Header {
-            kind: PacketType::Write,
-            data_flits,
-            vc: Vc::Request,
-            adaptive: false,
-            notify: false,
-            dirbits: 0,
-            first_step: None,
-            last_step: None,
-            dst,
-            address,
-        };
-        flits[0] = header.encode();
+        flits[0] = client.header(PacketType::Write, data_flits, pe, offset).encode();
         flits[data_flits as usize + 1] = Tail { last_byte: 15, ..Tail::default() }.encode();
         flits
     }

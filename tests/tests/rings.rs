@@ -6,7 +6,7 @@ use angara_abi::channel::Fault;
 use angara_abi::desc::{AmoOp, Descriptor, Op, Region, flags};
 use angara_abi::job::{INTERNAL_BYTES, Reach};
 use angara_abi::msg::{Event, JobSpec, MESSAGE_MAX, PAIRS_MAX, Path, Reply, Report, Request};
-use angara_abi::packet::{Address, AtomicOperand, Header, PacketType, ReadOperand, Tail, Vc, pack};
+use angara_abi::packet::{AtomicOperand, PacketType, ReadOperand, Tail, pack};
 use angara_tests::Test;
 use angara_tests::client::{Client, attach_all, bounce, heap};
 use angara_tests::daemon::{Control, Daemon, spec};
@@ -100,29 +100,18 @@ fn a_megabyte_travels_by_dma_both_ways() {
 #[test]
 fn raw_packets_in_the_ring_write_read_and_add() {
     let mut r = Ready::new("packets", &["--torus", "2x2"], spec(4, Path::Ring));
-    let (dst, endpoint) = r.pes[0].address(3);
-    let header = |kind, data_flits, offset| Header {
-        kind,
-        data_flits,
-        vc: Vc::Request,
-        adaptive: false,
-        notify: false,
-        dirbits: 0,
-        first_step: None,
-        last_step: None,
-        dst,
-        address: Address::Memory { endpoint, region: Region::Heap as u8, offset },
-    };
     let mut flits = [0; 18];
     let n = pack(b"twenty bytes of data", &mut flits[1..]);
-    flits[0] = header(PacketType::Write, n as u8, USER).encode();
+    flits[0] = r.pes[0].header(PacketType::Write, n as u8, 3, USER).encode();
     flits[n + 1] = Tail { last_byte: 3, ..Tail::default() }.encode();
     r.pes[0].inject(&flits[..n + 2]).expect("room");
     let tail = Tail { last_byte: 15, ..Tail::default() }.encode();
     let add = AtomicOperand { operand: 1, width: 8 }.encode();
-    r.pes[0].inject(&[header(PacketType::AtomicAdd, 1, USER).encode(), add, tail]).expect("room");
+    let header = r.pes[0].header(PacketType::AtomicAdd, 1, 3, USER).encode();
+    r.pes[0].inject(&[header, add, tail]).expect("room");
     let read = ReadOperand { region: Region::Bounce as u8, offset: 4096, len: 20 }.encode();
-    r.pes[0].inject(&[header(PacketType::ReadReq, 1, USER).encode(), read, tail]).expect("room");
+    let header = r.pes[0].header(PacketType::ReadReq, 1, 3, USER).encode();
+    r.pes[0].inject(&[header, read, tail]).expect("room");
     r.pes[0].sleep_until("the read", || r.pes[0].bounce_word(4096) != 0);
     r.pes[0].quiet(3);
     let mut got = [0; 20];
