@@ -61,19 +61,19 @@ impl Daemon {
         let undone = |host: &HostId| self.trunk_orders.undone(*host, order, command.change);
         let mut missed = Vec::new();
         let until = tokio::time::Instant::now() + RETURN;
-        for other in asked {
-            while better && !messages.is_up(other) && tokio::time::Instant::now() < until {
+        'asking: for other in asked {
+            let told = loop {
+                if concerned.iter().all(undone) {
+                    break 'asking;
+                }
+                let told = messages.ask(other, Ask::Impair(request.clone())).await;
+                if told.is_ok() || !better || tokio::time::Instant::now() >= until {
+                    break told;
+                }
+                // It may have to be reached again first. When it has just come back it may still have to say that it had
+                // lost touch: that ends what it was asked.
                 tokio::time::sleep(LOOK).await;
-            }
-            if concerned.iter().all(undone) {
-                break;
-            }
-            let mut told = messages.ask(other, Ask::Impair(request.clone())).await;
-            // A host that has just come back may still have to say that it had lost touch: that ends what it was asked.
-            while better && told.is_err() && !concerned.iter().all(undone) && tokio::time::Instant::now() < until {
-                tokio::time::sleep(LOOK).await;
-                told = messages.ask(other, Ask::Impair(request.clone())).await;
-            }
+            };
             if let Err(f) = told {
                 tracing::warn!(host = messages.name(other), why = f.message, "trunks not changed there");
                 missed.push(messages.name(other));
