@@ -1,11 +1,8 @@
-//! Packets under way: a pool of small records named by 32-bit handles, linked into queues.
+//! Packets under way: a pool of small records named by handles, linked into queues.
 
 use crate::topology::RouteState;
 use angara_fabric::Tick;
-use angara_fabric::raw::{Delivery, Injection};
-
-/// No packet.
-pub(crate) const NIL: u32 = u32::MAX;
+use angara_fabric::raw::{Delivery, Injection, PacketHandle};
 
 /// What every hop reads or writes; half a cache line.
 #[derive(Clone, Copy)]
@@ -13,7 +10,7 @@ pub(crate) const NIL: u32 = u32::MAX;
 pub(crate) struct Hot {
     pub(crate) route: RouteState,
     /// Next packet of the queue this one waits in.
-    pub(crate) next: u32,
+    pub(crate) next: PacketHandle,
     pub(crate) flits: u16,
     pub(crate) routers: u16,
     /// For the profile's use.
@@ -34,41 +31,38 @@ pub(crate) struct Cold {
 pub(crate) struct Pool {
     pub(crate) hot: Vec<Hot>,
     pub(crate) cold: Vec<Cold>,
-    free: u32,
+    free: PacketHandle,
     live: usize,
 }
 
 impl Pool {
-    pub(crate) fn new() -> Pool {
-        Pool { free: NIL, ..Pool::default() }
-    }
     /// Stores a packet. Handles are reused at once; no result may depend on their values.
     #[inline]
-    pub(crate) fn insert(&mut self, p: &Injection, route: RouteState, mark: u32) -> u32 {
-        let hot = Hot { route, next: NIL, flits: p.flits, routers: 0, mark };
+    pub(crate) fn insert(&mut self, p: &Injection, route: RouteState, mark: u32) -> PacketHandle {
+        let hot = Hot { route, next: PacketHandle::NONE, flits: p.flits, routers: 0, mark };
         self.put(hot, Cold { at: p.at, tag: p.tag, src: p.src, dst: p.dst })
     }
     /// Stores a packet that another pool held.
     #[inline]
-    pub(crate) fn put(&mut self, hot: Hot, cold: Cold) -> u32 {
+    pub(crate) fn put(&mut self, hot: Hot, cold: Cold) -> PacketHandle {
         self.live += 1;
-        if self.free != NIL {
+        if self.free.is_some() {
             let h = self.free;
-            self.free = self.hot[h as usize].next;
-            self.hot[h as usize] = hot;
-            self.cold[h as usize] = cold;
+            self.free = self.hot[h.index()].next;
+            self.hot[h.index()] = hot;
+            self.cold[h.index()] = cold;
             h
         } else {
             self.hot.push(hot);
             self.cold.push(cold);
-            self.hot.len() as u32 - 1
+            PacketHandle::new(self.hot.len() as u32 - 1)
         }
     }
     /// Forgets packet `h` and returns how it arrived.
     #[inline]
-    pub(crate) fn remove(&mut self, h: u32, tail: Tick) -> Delivery {
-        let Cold { at, tag, src, dst } = self.cold[h as usize];
-        let hot = &mut self.hot[h as usize];
+    pub(crate) fn remove(&mut self, h: PacketHandle, tail: Tick) -> Delivery {
+        let Cold { at, tag, src, dst } = self.cold[h.index()];
+        let hot = &mut self.hot[h.index()];
         let delivery = Delivery { tail, src, dst, tag, at, flits: hot.flits, routers: hot.routers };
         hot.next = self.free;
         self.free = h;
@@ -77,9 +71,9 @@ impl Pool {
     }
     /// Forgets packet `h` and returns it, to be put into another pool.
     #[inline]
-    pub(crate) fn take(&mut self, h: u32) -> (Hot, Cold) {
-        let packet = (self.hot[h as usize], self.cold[h as usize]);
-        self.hot[h as usize].next = self.free;
+    pub(crate) fn take(&mut self, h: PacketHandle) -> (Hot, Cold) {
+        let packet = (self.hot[h.index()], self.cold[h.index()]);
+        self.hot[h.index()].next = self.free;
         self.free = h;
         self.live -= 1;
         packet
@@ -95,30 +89,30 @@ impl Pool {
 /// A first-in first-out queue of packets, linked through [`Hot::next`].
 #[derive(Clone, Copy)]
 pub(crate) struct Queue {
-    pub(crate) head: u32,
-    tail: u32,
+    pub(crate) head: PacketHandle,
+    tail: PacketHandle,
 }
 
 impl Queue {
-    pub(crate) const EMPTY: Queue = Queue { head: NIL, tail: NIL };
+    pub(crate) const EMPTY: Queue = Queue { head: PacketHandle::NONE, tail: PacketHandle::NONE };
     /// Appends `h`; true if the queue was empty.
     #[inline(always)]
-    pub(crate) fn push(&mut self, pool: &mut Pool, h: u32) -> bool {
-        pool.hot[h as usize].next = NIL;
-        let was_empty = self.head == NIL;
+    pub(crate) fn push(&mut self, pool: &mut Pool, h: PacketHandle) -> bool {
+        pool.hot[h.index()].next = PacketHandle::NONE;
+        let was_empty = self.head.is_none();
         if was_empty {
             self.head = h;
         } else {
-            pool.hot[self.tail as usize].next = h;
+            pool.hot[self.tail.index()].next = h;
         }
         self.tail = h;
         was_empty
     }
     /// Takes the head off (the queue must not be empty) and returns it.
     #[inline(always)]
-    pub(crate) fn pop(&mut self, pool: &Pool) -> u32 {
+    pub(crate) fn pop(&mut self, pool: &Pool) -> PacketHandle {
         let h = self.head;
-        self.head = pool.hot[h as usize].next;
+        self.head = pool.hot[h.index()].next;
         h
     }
 }

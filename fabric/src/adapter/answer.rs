@@ -1,7 +1,7 @@
 //! Answers that come back, operations that fail.
 
 use super::state::Adapters;
-use crate::packet::flag;
+use crate::packet::{PacketHandle, flag};
 use crate::types::*;
 use angara_abi::PAYLOAD_MAX;
 use bytes::Bytes;
@@ -59,7 +59,7 @@ impl Adapters {
     }
 
     /// An answer has come back to the port that asked.
-    pub(crate) fn deliver_answer(&mut self, h: u32) {
+    pub(crate) fn deliver_answer(&mut self, h: PacketHandle) {
         let p = self.chip.packets[h];
         let at = Port { node: p.dst, endpoint: p.dst_ep };
         if p.bytes == 0 {

@@ -10,7 +10,7 @@ use crate::adapter::{Doing, OpRecord};
 use crate::barrier::BarrierFamily;
 use crate::chip::layout::{Q_INJECT, UP};
 use crate::chip::{Injected, Kind};
-use crate::packet::{Detail, Packet, flag, flits_for, rate};
+use crate::packet::{Detail, Packet, PacketHandle, flag, flits_for, rate};
 use crate::routes::NONE;
 use crate::types::*;
 use angara_abi::PAYLOAD_MAX;
@@ -209,7 +209,7 @@ impl Adapters {
     }
 
     /// A packet goes over the host interface to the injection queue of its channel.
-    pub(crate) fn enter_adapter(&mut self, node: u32, h: u32) {
+    pub(crate) fn enter_adapter(&mut self, node: u32, h: PacketHandle) {
         let start = self.chip.now.max(self.chip.inject_busy[node as usize]);
         let p = &mut self.chip.packets[h];
         self.chip.inject_busy[node as usize] = start + self.chip.timing.core(p.flits);

@@ -1,6 +1,7 @@
 //! Injection and ejection channels.
 
 use crate::barrier::BarrierFamily;
+use crate::packet::PacketHandle;
 use crate::types::{JobSlot, Port, Tick};
 use std::collections::VecDeque;
 
@@ -12,7 +13,7 @@ pub(crate) struct PortState {
     /// Posted operations that are not all packets yet.
     pub(crate) ops: VecDeque<u32>,
     /// Packets in order, some still waiting for memory.
-    pub(crate) staging: VecDeque<u32>,
+    pub(crate) staging: VecDeque<PacketHandle>,
     /// What is not yet in the network: packets, a train being one.
     pub(crate) staged: u32,
     /// The same, trains being as many as they carry.

@@ -9,7 +9,7 @@
 
 use super::state::Barriers;
 use crate::adapter::Adapters;
-use crate::packet::{Packet, flag};
+use crate::packet::{Packet, PacketHandle, flag};
 use crate::types::*;
 use angara_abi::torus::NodeId;
 
@@ -101,7 +101,7 @@ impl Barriers {
 
     /// A packet is delivered whose stamp is not that of its target's port.
     #[cold]
-    pub(crate) fn check_late(&mut self, host: &mut Adapters, port: usize, h: u32) {
+    pub(crate) fn check_late(&mut self, host: &mut Adapters, port: usize, h: PacketHandle) {
         let p = host.chip.packets[h];
         let job = p.job;
         let behind = (host.ports[port].stamp >> SHIFT).wrapping_sub(stamp_of(&p)) & 3;

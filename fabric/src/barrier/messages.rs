@@ -18,7 +18,7 @@ use super::family::BarrierFamily;
 use super::state::{Barriers, Bulk, Heard, Stage, Upwards, Word};
 use crate::adapter::Adapters;
 use crate::chip::layout::Q_INJECT;
-use crate::packet::{Packet, flag};
+use crate::packet::{Packet, PacketHandle, flag};
 use crate::routes::NONE;
 use crate::routes::Routes;
 use crate::types::*;
@@ -305,7 +305,7 @@ impl Barriers {
     }
 
     /// A message is at the front of a queue and asks for the output it wants.
-    pub(super) fn message_head(&mut self, host: &mut Adapters, node: NodeId, queue: usize, h: u32) {
+    pub(super) fn message_head(&mut self, host: &mut Adapters, node: NodeId, queue: usize, h: PacketHandle) {
         let (job, dst) = (host.chip.packets[h].job, host.chip.packets[h].dst);
         if host.chip.routes.any_dead() && host.chip.routes.route(node, dst).is_none() {
             host.chip.discard_front(node, queue);
@@ -322,7 +322,7 @@ impl Barriers {
     }
 
     /// A message has come to the adapter it is for.
-    pub(crate) fn message_here(&mut self, host: &mut Adapters, node: NodeId, h: u32) {
+    pub(crate) fn message_here(&mut self, host: &mut Adapters, node: NodeId, h: PacketHandle) {
         let p = host.chip.packets[h];
         host.chip.free_packet(h);
         if p.op != host.chip.route_change || p.is(flag::DEAD) {
@@ -363,7 +363,7 @@ impl Barriers {
     }
 
     /// A packet has been delivered, or given up, that its target's barrier counts.
-    pub(crate) fn count_delivered(&mut self, host: &mut Adapters, h: u32) {
+    pub(crate) fn count_delivered(&mut self, host: &mut Adapters, h: PacketHandle) {
         let p = &host.chip.packets[h];
         let (job, node, odd) = (p.job, p.dst, super::check::stamp_of(p) & 1);
         if self.barrier_family(job) != BarrierFamily::Counting {

@@ -18,8 +18,8 @@ use super::state::Barriers;
 use super::state::Stage;
 use crate::adapter::Adapters;
 use crate::chip::layout::{DATA_VCS, OUT_EJECT, Q_INJECT, Q_SPECIAL};
-use crate::packet::{Packet, flag};
-use crate::routes::{DIRS, NONE};
+use crate::packet::{Packet, PacketHandle, flag};
+use crate::routes::DIRS;
 use crate::types::*;
 use angara_abi::packet::PacketType;
 use angara_abi::torus::NodeId;
@@ -46,7 +46,7 @@ impl Barriers {
     }
 
     /// A barrier packet is at the front of a queue: the outputs it wants, or it is consumed.
-    pub(crate) fn barrier_head(&mut self, host: &mut Adapters, node: u32, queue: usize, h: u32) -> Option<u16> {
+    pub(crate) fn barrier_head(&mut self, host: &mut Adapters, node: u32, queue: usize, h: PacketHandle) -> Option<u16> {
         let p = host.chip.packets[h];
         if p.op != host.chip.route_change {
             host.chip.discard_front(node, queue);
@@ -162,7 +162,7 @@ impl Barriers {
     pub(super) fn barrier_half_done(&mut self, host: &mut Adapters, job: JobSlot, node: NodeId) {
         let ejected = host.chip.routers.out_busy(node, OUT_EJECT) + host.chip.params.eject_ps;
         let at = ejected.max(host.chip.now + host.chip.params.eject_ps);
-        let quiet = ejected <= host.chip.now && (0..DATA_VCS).all(|vc| host.chip.front(node, Q_INJECT + vc) == NONE);
+        let quiet = ejected <= host.chip.now && (0..DATA_VCS).all(|vc| host.chip.front(node, Q_INJECT + vc).is_none());
         let Some(m) = self.member(job, node) else { return };
         if m.full && !m.second && (m.ports == 0 || (quiet && m.service == 0)) {
             m.second = true;

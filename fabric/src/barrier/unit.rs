@@ -5,6 +5,7 @@ use super::family::BarrierFamily;
 use super::state::{Barriers, Heard, Member, Stage};
 use crate::adapter::Adapters;
 use crate::chip::Kind;
+use crate::packet::PacketHandle;
 use crate::types::*;
 use angara_abi::torus::NodeId;
 
@@ -201,14 +202,14 @@ impl Barriers {
     }
 
     /// A request was ejected and waits for memory.
-    pub(crate) fn service_started(&mut self, host: &mut Adapters, h: u32) {
+    pub(crate) fn service_started(&mut self, host: &mut Adapters, h: PacketHandle) {
         let (job, node) = (host.chip.packets[h].job, host.chip.packets[h].dst);
         if let Some(m) = self.member(job, node) {
             m.service += 1;
         }
     }
     /// A request has been answered or refused.
-    pub(crate) fn service_done(&mut self, host: &mut Adapters, h: u32) {
+    pub(crate) fn service_done(&mut self, host: &mut Adapters, h: PacketHandle) {
         let (job, node) = (host.chip.packets[h].job, host.chip.packets[h].dst);
         if let Some(m) = self.member(job, node) {
             m.service = m.service.saturating_sub(1);

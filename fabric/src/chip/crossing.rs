@@ -3,7 +3,7 @@
 use super::edge::Ends;
 use super::layout::UP;
 use super::state::Chip;
-use crate::packet::{Detail, Frame, Meta, encode, flag};
+use crate::packet::{Detail, Frame, Meta, PacketHandle, encode, flag};
 use crate::routes::{NONE, link_index};
 use crate::types::{JobSlot, Link, Tick};
 use angara_abi::FLIT_BYTES;
@@ -13,7 +13,7 @@ use bytes::Bytes;
 
 impl Chip {
     /// A packet leaves this fabric over a boundary link.
-    pub(crate) fn send_boundary(&mut self, node: u32, out: usize, vc: usize, h: u32) {
+    pub(crate) fn send_boundary(&mut self, node: u32, out: usize, vc: usize, h: PacketHandle) {
         if self.packets[h].is(flag::RAW) {
             return self.send_raw(node, out, vc, h);
         }

@@ -9,7 +9,7 @@
 //!
 //! A packet within one fabric pays nothing for this; one that leaves is appended to a list, one that comes is counted.
 
-use crate::packet::{Frame, NO_QUEUE, Packets, RETAINED};
+use crate::packet::{Frame, NO_QUEUE, PacketHandle, Packets, RETAINED};
 use crate::routes::NONE;
 use crate::types::{JobSlot, Tick};
 use angara_abi::torus::NodeId;
@@ -53,17 +53,11 @@ impl<T: Default> Streams<T> {
 
 /// What a source retains of a stream: the first and the last packet of a list, and how many the target had ejected, as
 /// it counts, before the first of them.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Retained {
-    pub(crate) first: u32,
-    last: u32,
+    pub(crate) first: PacketHandle,
+    last: PacketHandle,
     pub(crate) before: u64,
-}
-
-impl Default for Retained {
-    fn default() -> Retained {
-        Retained { first: NONE, last: NONE, before: 0 }
-    }
 }
 
 /// The edge of the part of a network that is modelled here.
@@ -117,41 +111,42 @@ impl Edge {
     }
     /// Retains a packet that has left; false if its job is not open.
     #[inline]
-    pub(crate) fn retain(&mut self, packets: &mut Packets, h: u32, nodes: usize) -> bool {
+    pub(crate) fn retain(&mut self, packets: &mut Packets, h: PacketHandle, nodes: usize) -> bool {
         let p = &mut packets[h];
         let Some(streams) = self.retained.get_mut(p.job.index()).and_then(Option::as_mut) else { return false };
-        (p.queue, p.next) = (RETAINED, NONE);
+        (p.queue, p.next) = (RETAINED, PacketHandle::NONE);
         let stream = streams.at((p.src, p.dst, p.vc), nodes);
-        match stream.first {
-            NONE => stream.first = h,
-            _ => packets[stream.last].next = h,
+        if stream.first.is_none() {
+            stream.first = h;
+        } else {
+            packets[stream.last].next = h;
         }
         stream.last = h;
         true
     }
     /// Takes the first packet retained of a stream: its target has ejected it.
-    pub(crate) fn forget(&mut self, packets: &mut Packets, job: JobSlot, stream: Ends, nodes: usize) -> Option<u32> {
+    pub(crate) fn forget(&mut self, packets: &mut Packets, job: JobSlot, stream: Ends, nodes: usize) -> Option<PacketHandle> {
         let retained = self.streams(job)?.at(stream, nodes);
         let h = retained.first;
-        if h == NONE {
+        if h.is_none() {
             return None;
         }
         retained.before += 1;
         let p = &mut packets[h];
         retained.first = p.next;
-        (p.next, p.queue) = (NONE, NO_QUEUE);
+        (p.next, p.queue) = (PacketHandle::NONE, NO_QUEUE);
         Some(h)
     }
     /// Takes the packets retained of all streams of a job out of their lists.
-    pub(crate) fn take(&mut self, packets: &mut Packets, job: JobSlot) -> Vec<u32> {
+    pub(crate) fn take(&mut self, packets: &mut Packets, job: JobSlot) -> Vec<PacketHandle> {
         let mut all = Vec::new();
         let Some(streams) = self.streams(job) else { return all };
         for (_, retained) in &mut streams.list {
-            let mut at = std::mem::replace(&mut retained.first, NONE);
-            while at != NONE {
+            let mut at = std::mem::take(&mut retained.first);
+            while at.is_some() {
                 all.push(at);
                 let p = &mut packets[at];
-                (at, p.queue, p.next) = (p.next, NO_QUEUE, NONE);
+                (at, p.queue, p.next) = (p.next, NO_QUEUE, PacketHandle::NONE);
             }
         }
         all

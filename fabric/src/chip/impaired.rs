@@ -13,7 +13,7 @@ use super::events::Kind;
 use super::slots::NEVER;
 use super::state::Chip;
 use crate::fault::Impairment;
-use crate::packet::{NO_QUEUE, encode, flag, rate};
+use crate::packet::{NO_QUEUE, PacketHandle, encode, flag, rate};
 use crate::rng::{Purpose, below, draw};
 use crate::types::{Link, Tick};
 use angara_abi::packet;
@@ -32,11 +32,11 @@ pub(crate) struct Impaired {
     /// Packets have numbers and checksums; never taken back, as numbers once begun go on.
     numbered: bool,
     /// Granted and not received right, with the virtual channel they use; oldest first.
-    pub(crate) unreceived: VecDeque<(u32, u8)>,
+    pub(crate) unreceived: VecDeque<(PacketHandle, u8)>,
     /// A transmission was in vain and the sender does not know yet.
     out_of_step: bool,
     /// The packet that is held back for the next one to overtake it, and until when at most.
-    held: Option<(u32, Tick)>,
+    held: Option<(PacketHandle, Tick)>,
     /// Failures in a row.
     failures: u32,
     /// Sequence number of the next packet to be received.
@@ -121,7 +121,7 @@ impl Chip {
 
     /// What the receiver of a link says of packet `h` with number `sent` if it waits for `expected`. `wrong`: a bit of it,
     /// by this random number, is turned over.
-    fn verdict(&self, h: u32, sent: u16, expected: u16, wrong: Option<u64>) -> Verdict {
+    fn verdict(&self, h: PacketHandle, sent: u16, expected: u16, wrong: Option<u64>) -> Verdict {
         let p = &self.packets[h];
         let seen = if p.is(flag::RAW) || p.is_train() {
             // Without contents: a CRC-32C finds every single wrong bit. Trains were under way when the link became so.
@@ -145,7 +145,7 @@ impl Chip {
 
     /// One transmission of packet `h` that begins at `start`: when it ends, and whether it is
     /// received right. If so the packet's time to ask is set.
-    fn transmit(&mut self, node: u32, dir: usize, vc: usize, h: u32, start: Tick) -> (Tick, bool) {
+    fn transmit(&mut self, node: u32, dir: usize, vc: usize, h: PacketHandle, start: Tick) -> (Tick, bool) {
         let link = self.link(node, dir);
         let (link_rate, flits) = (self.packets[h].rate, self.packets[h].flits);
         let usual = self.timing.span(link_rate, flits);
@@ -199,7 +199,7 @@ impl Chip {
     }
 
     /// The packet `h` is received right at `at`.
-    fn received(&mut self, node: u32, dir: usize, vc: usize, h: u32, at: Tick) {
+    fn received(&mut self, node: u32, dir: usize, vc: usize, h: PacketHandle, at: Tick) {
         let link = self.link(node, dir);
         let l = self.impaired.get_mut(&link).expect("caller knows the link");
         l.failures = 0;
@@ -213,7 +213,7 @@ impl Chip {
     }
 
     /// A granted packet begins to cross a link that is or was impaired. Its `ready` is what a sound one would give it.
-    pub(crate) fn send_impaired(&mut self, node: u32, dir: usize, vc: usize, h: u32) {
+    pub(crate) fn send_impaired(&mut self, node: u32, dir: usize, vc: usize, h: PacketHandle) {
         let link = self.link(node, dir);
         let l = self.impaired.get_mut(&link).expect("caller knows the link");
         let far = self.net.neighbour(node, dir);
@@ -242,7 +242,7 @@ impl Chip {
     }
 
     /// The routers have been emptied: no link has anything to repeat. Returns the packets that were in no queue either.
-    pub(crate) fn clear_impaired(&mut self) -> Vec<u32> {
+    pub(crate) fn clear_impaired(&mut self) -> Vec<PacketHandle> {
         let mut lost = Vec::new();
         for l in self.impaired.values_mut() {
             (l.out_of_step, l.failures, l.held) = (false, 0, None);
@@ -252,7 +252,7 @@ impl Chip {
     }
 
     /// A packet in the queue of a link is taken out: it will not be repeated.
-    pub(crate) fn forget_replay(&mut self, node: u32, dir: usize, h: u32) {
+    pub(crate) fn forget_replay(&mut self, node: u32, dir: usize, h: PacketHandle) {
         if !self.impaired.is_empty() {
             let sender = self.net.neighbour(node, self.net.opposite(dir));
             let link = self.link(sender, dir);
@@ -276,7 +276,7 @@ impl Chip {
     }
 
     /// A packet that was granted earlier is received at last.
-    fn arrived_late(&mut self, node: u32, dir: usize, vc: usize, h: u32) {
+    fn arrived_late(&mut self, node: u32, dir: usize, vc: usize, h: PacketHandle) {
         let far = self.net.neighbour(node, dir);
         if self.owned[far as usize] {
             self.arrived(far, self.lay.arrival(dir, vc), h);
@@ -322,7 +322,7 @@ impl Chip {
 
     /// Gives a packet to a boundary link; of a slow one it leaves when it has nearly arrived, so that it is late for those who do not
     /// look at its time, too.
-    fn cross_boundary(&mut self, node: u32, dir: usize, vc: usize, h: u32) {
+    fn cross_boundary(&mut self, node: u32, dir: usize, vc: usize, h: PacketHandle) {
         let at = self.packets[h].ready;
         self.send_boundary(node, dir, vc, h);
         if self.slow {

@@ -11,8 +11,8 @@ use super::layout::{ADAPTIVE, DATA_VCS, Layout};
 use super::observe::records::{Delivery, Inconsistent, Injection, LinkLoad, Lost, Totals};
 use super::observe::trace::Stage;
 use super::state::Chip;
-use crate::packet::{Detail, NO_QUEUE, Packet, flag};
-use crate::routes::{NONE, Way};
+use crate::packet::{Detail, NO_QUEUE, Packet, PacketHandle, flag};
+use crate::routes::Way;
 use crate::types::Tick;
 use angara_abi::packet::PacketType;
 use std::collections::VecDeque;
@@ -67,7 +67,7 @@ struct RawPacket {
 impl Chip {
     /// Gives a packet to its injection channel, whose host interface it crosses when those before it have.
     /// Returns its handle.
-    pub(crate) fn inject_raw(&mut self, packet: &Injection) -> u32 {
+    pub(crate) fn inject_raw(&mut self, packet: &Injection) -> PacketHandle {
         let channels = self.lay.channels as u32;
         let (src, from) = (packet.src / channels, packet.src % channels);
         let mut p = Packet::new(PacketType::Write);
@@ -98,7 +98,7 @@ impl Chip {
     }
 
     /// A simulated packet's last flit has arrived.
-    pub(crate) fn deliver_raw(&mut self, h: u32) {
+    pub(crate) fn deliver_raw(&mut self, h: PacketHandle) {
         let delivery = self.leave(h);
         self.raw.totals.delivered += 1;
         self.raw.totals.delivered_flits += delivery.flits as u64;
@@ -120,7 +120,7 @@ impl Chip {
     }
 
     /// A simulated packet has no route left.
-    pub(crate) fn drop_raw(&mut self, h: u32) {
+    pub(crate) fn drop_raw(&mut self, h: PacketHandle) {
         let d = self.leave(h);
         self.raw.totals.lost += 1;
         self.raw.lost.push_back(Lost { time: self.now, src: d.src, dst: d.dst, tag: d.tag });
@@ -134,7 +134,7 @@ impl Chip {
     }
 
     /// What there is to say of a simulated packet that leaves the network now.
-    fn leave(&mut self, h: u32) -> Delivery {
+    fn leave(&mut self, h: PacketHandle) -> Delivery {
         let p = &self.packets[h];
         let (old, pair, channels) = (p.is(flag::OLD), (p.src, p.dst), self.lay.channels as u32);
         let (tag, at) = match p.detail {
@@ -162,7 +162,7 @@ impl Chip {
     }
 
     /// A simulated packet leaves this part of the network.
-    pub(crate) fn send_raw(&mut self, node: u32, out: usize, vc: usize, h: u32) {
+    pub(crate) fn send_raw(&mut self, node: u32, out: usize, vc: usize, h: PacketHandle) {
         let p = &self.packets[h];
         let Detail::Raw { tag, at } = p.detail else { unreachable!("caller asked for a simulated packet") };
         let traced = self.tracer.follows(h);
@@ -245,7 +245,7 @@ impl Chip {
         if self.packets.in_flight() != 0 {
             return fail(format!("{} packets never arrived", self.packets.in_flight()));
         }
-        if let Some(i) = self.routers.inputs.iter().position(|i| i.front != NONE || i.wants != 0) {
+        if let Some(i) = self.routers.inputs.iter().position(|i| i.front.is_some() || i.wants != 0) {
             return fail(format!("queue {} of node {} is in use", i % queues, i / queues));
         }
         if let Some(i) = self.routers.outputs.iter().position(|o| o.requests.iter().any(|r| *r != 0)) {
@@ -304,13 +304,13 @@ impl Chip {
             self.tracer.note(h, self.now, self.input_place(node, queue), Stage::Requested);
         }
     }
-    pub(crate) fn note_escaping(&mut self, node: u32, queue: usize, h: u32) {
+    pub(crate) fn note_escaping(&mut self, node: u32, queue: usize, h: PacketHandle) {
         if self.tracer.on() {
             self.tracer.note(h, self.now, self.input_place(node, queue), Stage::Escaping);
         }
     }
     #[cold]
-    pub(crate) fn note_granted(&mut self, node: u32, out: usize, vc: usize, h: u32) {
+    pub(crate) fn note_granted(&mut self, node: u32, out: usize, vc: usize, h: PacketHandle) {
         let place = (node, self.port(out), vc as u32);
         self.tracer.note(h, self.now, place, Stage::SwitchGranted);
         let stage = if out < self.lay.dirs { Stage::LinkEntered } else { Stage::Ejected };
@@ -318,12 +318,12 @@ impl Chip {
     }
     /// The packet's head is at the router at the other end of a link.
     #[cold]
-    pub(crate) fn note_arrived(&mut self, node: u32, out: usize, vc: usize, h: u32) {
+    pub(crate) fn note_arrived(&mut self, node: u32, out: usize, vc: usize, h: PacketHandle) {
         let at = self.packets[h].ready.saturating_sub(self.params.router_ps);
         let place = (self.net.neighbour(node, out), self.port(out) ^ 1, vc as u32);
         self.tracer.note(h, at, place, Stage::Arrived);
     }
-    pub(crate) fn note_replay(&mut self, node: u32, out: usize, vc: u8, h: u32, at: Tick) {
+    pub(crate) fn note_replay(&mut self, node: u32, out: usize, vc: u8, h: PacketHandle, at: Tick) {
         if self.tracer.on() {
             self.tracer.note(h, at, (node, self.port(out), vc as u32), Stage::Replayed);
         }

@@ -16,8 +16,8 @@
 use super::events::Kind;
 use super::layout::{DATA_VCS, Q_SPECIAL};
 use super::state::Chip;
-use crate::packet::{NO_QUEUE, Packet, flag, rate};
-use crate::routes::{NONE, Routes};
+use crate::packet::{NO_QUEUE, Packet, PacketHandle, flag, rate};
+use crate::routes::Routes;
 use crate::types::Blame;
 use angara_abi::packet::{PacketType, Vc};
 use std::collections::BTreeSet;
@@ -42,12 +42,12 @@ impl Chip {
     }
 
     /// Takes everything that moves out of routers and links. Ports, barriers and trees are not told.
-    pub(crate) fn empty(&mut self) -> Vec<u32> {
-        let queued = |h: &u32| self.packets[*h].is_queued();
-        let mut moving: Vec<u32> = self.packets.handles().into_iter().filter(queued).collect();
+    pub(crate) fn empty(&mut self) -> Vec<PacketHandle> {
+        let queued = |h: &PacketHandle| self.packets[*h].is_queued();
+        let mut moving: Vec<PacketHandle> = self.packets.handles().into_iter().filter(queued).collect();
         for (time, event) in self.events.drain() {
             match event.kind {
-                Kind::Deliver => moving.push(event.arg),
+                Kind::Deliver => moving.push(PacketHandle::new(event.arg)),
                 Kind::Fault | Kind::TreeTimer => self.events.push(time, event.kind, event.node, event.arg),
                 // Of routers that are empty now, of ports and barriers that are called next.
                 Kind::Heard | Kind::Line | Kind::Head | Kind::Escape | Kind::Wake | Kind::Pump | Kind::Phase => {}
@@ -60,7 +60,7 @@ impl Chip {
         self.drain_all = false;
         for h in &moving {
             let p = &mut self.packets[*h];
-            (p.queue, p.next) = (NO_QUEUE, NONE);
+            (p.queue, p.next) = (NO_QUEUE, PacketHandle::NONE);
         }
         moving
     }
@@ -89,7 +89,7 @@ impl Chip {
     }
 
     /// Is this packet in a router's link queue with a way ahead (or behind) that is blocked?
-    fn is_blocked(&self, h: u32) -> bool {
+    fn is_blocked(&self, h: PacketHandle) -> bool {
         let p = &self.packets[h];
         let (node, queue) = (p.node, p.queue as usize);
         let Some(dir) = self.lay.dir(queue) else { return false };
@@ -111,7 +111,7 @@ impl Chip {
         false
     }
 
-    fn in_network(&self, h: u32) -> bool {
+    fn in_network(&self, h: PacketHandle) -> bool {
         let p = &self.packets[h];
         let queue = p.queue as usize;
         p.is_queued() && p.kind != PacketType::Barrier && self.lay.dir(queue).is_some() && self.lay.vc(queue) < DATA_VCS
@@ -120,7 +120,7 @@ impl Chip {
     /// Puts blocked packets, and later ones of the same pair and channel, back at their sources.
     /// Returns the pairs concerned.
     fn take_back_blocked(&mut self) -> BTreeSet<(u32, u32)> {
-        let mut inside: Vec<u32> = self.packets.handles().into_iter().filter(|h| self.in_network(*h)).collect();
+        let mut inside: Vec<PacketHandle> = self.packets.handles().into_iter().filter(|h| self.in_network(*h)).collect();
         inside.sort_by_key(|h| self.packets[*h].serial);
         let mut streams = BTreeSet::new();
         let mut pairs = BTreeSet::new();
@@ -141,7 +141,7 @@ impl Chip {
     }
 
     /// Moves one packet from the network to the injection queue it came from.
-    pub(crate) fn take_back(&mut self, h: u32) {
+    pub(crate) fn take_back(&mut self, h: PacketHandle) {
         if self.packets[h].queue != NO_QUEUE {
             self.unlink(h);
         }
@@ -207,7 +207,7 @@ impl Chip {
     }
 
     /// Takes a packet out of the middle of a queue (faults only). Its requests are withdrawn.
-    pub(crate) fn unlink(&mut self, h: u32) {
+    pub(crate) fn unlink(&mut self, h: PacketHandle) {
         let p = &self.packets[h];
         let (node, queue, next) = (p.node, p.queue as usize, p.next);
         let units = if self.units_are_flits { p.flits as usize } else { 1 };
@@ -221,12 +221,12 @@ impl Chip {
                 before = self.packets[before].next;
             }
             self.packets[before].next = next;
-            if next == NONE {
+            if next.is_none() {
                 self.input(node, queue).back = before;
             }
         }
         let p = &mut self.packets[h];
-        (p.next, p.queue) = (NONE, NO_QUEUE);
+        (p.next, p.queue) = (PacketHandle::NONE, NO_QUEUE);
         if let Some(dir) = self.lay.dir(queue).filter(|_| !p.is(flag::MARKER)) {
             self.forget_replay(node, dir, h);
             self.give_back(node, dir, self.lay.vc(queue), units, self.now);
@@ -234,18 +234,18 @@ impl Chip {
     }
 
     /// Puts a packet into an injection queue in front of all that were made after it (faults only).
-    pub(crate) fn insert_by_serial(&mut self, node: u32, queue: usize, h: u32) {
+    pub(crate) fn insert_by_serial(&mut self, node: u32, queue: usize, h: PacketHandle) {
         let serial = self.packets[h].serial;
-        let (mut before, mut at) = (NONE, self.front(node, queue));
-        while at != NONE && self.packets[at].serial < serial {
+        let (mut before, mut at) = (PacketHandle::NONE, self.front(node, queue));
+        while at.is_some() && self.packets[at].serial < serial {
             (before, at) = (at, self.packets[at].next);
         }
-        if at == NONE {
+        if at.is_none() {
             return self.append(node, queue, h);
         }
         let p = &mut self.packets[h];
         (p.node, p.queue, p.next) = (node, queue as u8, at);
-        if before != NONE {
+        if before.is_some() {
             self.packets[before].next = h;
             return;
         }
@@ -257,17 +257,17 @@ impl Chip {
     /// Puts a barrier's marker behind the packets of a link queue that arrived before it.
     /// False if there are none and nothing was put.
     pub(crate) fn mark(&mut self, node: u32, queue: usize, mut marker: Packet) -> bool {
-        let (mut before, mut at) = (NONE, self.front(node, queue));
-        while at != NONE && self.packets[at].ready < marker.ready {
+        let (mut before, mut at) = (PacketHandle::NONE, self.front(node, queue));
+        while at.is_some() && self.packets[at].ready < marker.ready {
             (before, at) = (at, self.packets[at].next);
         }
-        if before == NONE {
+        if before.is_none() {
             return false;
         }
         (marker.node, marker.queue, marker.next) = (node, queue as u8, at);
         let h = self.packets.alloc(marker);
         self.packets[before].next = h;
-        if at == NONE {
+        if at.is_none() {
             self.input(node, queue).back = h;
         }
         true

@@ -13,7 +13,7 @@ use super::routers::{Asks, Input};
 use super::slots::NEVER;
 use super::state::{Chip, Injected, Notice};
 use crate::bits::bits;
-use crate::packet::{NO_QUEUE, flag, rate};
+use crate::packet::{NO_QUEUE, PacketHandle, flag, rate};
 use crate::routes::{NONE, Way};
 use crate::types::Tick;
 use angara_abi::packet::PacketType;
@@ -29,19 +29,19 @@ impl Chip {
         &mut self.routers.inputs[node as usize * self.lay.queues + queue]
     }
     #[inline]
-    pub(crate) fn front(&self, node: u32, queue: usize) -> u32 {
+    pub(crate) fn front(&self, node: u32, queue: usize) -> PacketHandle {
         self.routers.inputs[node as usize * self.lay.queues + queue].front
     }
 
     /// Puts a packet whose `ready` is set at the back of a queue.
     #[inline]
-    pub(crate) fn append(&mut self, node: u32, queue: usize, h: u32) {
+    pub(crate) fn append(&mut self, node: u32, queue: usize, h: PacketHandle) {
         let p = &mut self.packets[h];
-        (p.next, p.node, p.queue) = (NONE, node, queue as u8);
+        (p.next, p.node, p.queue) = (PacketHandle::NONE, node, queue as u8);
         let ready = p.ready;
         let input = &mut self.routers.inputs[node as usize * self.lay.queues + queue];
         let back = std::mem::replace(&mut input.back, h);
-        if input.front != NONE {
+        if input.front.is_some() {
             self.packets[back].next = h;
             return;
         }
@@ -53,7 +53,7 @@ impl Chip {
     }
 
     /// The packet `h` in a queue has got its `ready` time.
-    pub(crate) fn arrived(&mut self, node: u32, queue: usize, h: u32) {
+    pub(crate) fn arrived(&mut self, node: u32, queue: usize, h: PacketHandle) {
         if self.front(node, queue) == h {
             self.schedule_head(node, queue);
         }
@@ -63,7 +63,7 @@ impl Chip {
     #[inline]
     pub(crate) fn schedule_head(&mut self, node: u32, queue: usize) {
         let input = &self.routers.inputs[node as usize * self.lay.queues + queue];
-        if input.front == NONE {
+        if input.front.is_none() {
             return;
         }
         let ready = self.packets[input.front].ready;
@@ -75,10 +75,10 @@ impl Chip {
     /// [`Kind::Head`]: the front packet asks for its outputs. One that is for a barrier or tree unit is returned:
     /// [`Chip::ask`] when the unit has said what it wants.
     #[inline]
-    pub(crate) fn on_head(&mut self, node: u32, queue: usize) -> Option<u32> {
+    pub(crate) fn on_head(&mut self, node: u32, queue: usize) -> Option<PacketHandle> {
         let input = &self.routers.inputs[node as usize * self.lay.queues + queue];
         let (h, busy) = (input.front, input.busy);
-        if h == NONE || input.asks != Asks::No {
+        if h.is_none() || input.asks != Asks::No {
             return None;
         }
         let p = &self.packets[h];
@@ -103,7 +103,7 @@ impl Chip {
 
     /// A data packet at the front of a queue asks, stays, or is consumed.
     #[inline]
-    pub(crate) fn data_head(&mut self, node: u32, queue: usize, h: u32) {
+    pub(crate) fn data_head(&mut self, node: u32, queue: usize, h: PacketHandle) {
         let injected = self.lay.dir(queue).is_none();
         if injected && !self.leave_adapter(node, h) {
             return;
@@ -348,7 +348,7 @@ impl Chip {
 
     /// Rate at which the packet `h` goes through `o`, and when its last flit has.
     #[inline(always)]
-    fn stream(&self, h: u32, o: usize) -> (u8, Tick) {
+    fn stream(&self, h: PacketHandle, o: usize) -> (u8, Tick) {
         let p = &self.packets[h];
         let rate = self.timing.after(p.rate, o < self.lay.dirs);
         (rate, self.now + self.timing.span(rate, p.flits))
@@ -366,7 +366,7 @@ impl Chip {
 
     /// A packet that is in no queue any more goes through `o`.
     #[inline(always)]
-    fn leave_router(&mut self, node: u32, o: usize, vc: usize, h: u32, rate: u8, end: Tick) {
+    fn leave_router(&mut self, node: u32, o: usize, vc: usize, h: PacketHandle, rate: u8, end: Tick) {
         let p = &mut self.packets[h];
         p.rate = rate;
         p.routers += 1;
@@ -386,7 +386,7 @@ impl Chip {
             PacketType::Barrier => end, // a barrier's message is for the adapter, not for its host
             _ => self.now + self.params.eject_ps + self.timing.span(rate, flits - 1) - self.params.router_ps,
         };
-        self.events.push(at, Kind::Deliver, node, h);
+        self.events.push(at, Kind::Deliver, node, h.number());
     }
 
     /// A packet of the collective lane goes through `o`: the packet itself if that was the last
@@ -418,7 +418,7 @@ impl Chip {
 
     /// Puts a granted packet on a link; its last flit leaves at `end`.
     #[inline(always)]
-    fn send(&mut self, node: u32, o: usize, vc: usize, h: u32, end: Tick) {
+    fn send(&mut self, node: u32, o: usize, vc: usize, h: PacketHandle, end: Tick) {
         let (link, dim) = (self.link(node, o), self.net.dim(o));
         let p = &mut self.packets[h];
         let raw = p.is(flag::RAW);
@@ -474,7 +474,7 @@ impl Chip {
                 }
             }
         }
-        if next != NONE {
+        if next.is_some() {
             self.schedule_head(node, queue);
         }
     }
@@ -517,14 +517,14 @@ impl Chip {
     }
 
     /// When the last flit of a packet in a link's queue is there.
-    pub(crate) fn whole_at(&self, h: u32) -> Tick {
+    pub(crate) fn whole_at(&self, h: PacketHandle) -> Tick {
         let p = &self.packets[h];
         let rest = if p.rate == rate::WHOLE { 0 } else { self.timing.span(p.rate, p.flits) };
         p.ready.saturating_add(rest)
     }
 
     /// The front packet of an injection queue looks up its route. False if it stays or is gone.
-    fn leave_adapter(&mut self, node: u32, h: u32) -> bool {
+    fn leave_adapter(&mut self, node: u32, h: PacketHandle) -> bool {
         let (src, dst, queue) = (self.packets[h].src, self.packets[h].dst, self.packets[h].queue as usize);
         if self.is_held(src, dst) {
             return false;
@@ -553,7 +553,7 @@ impl Chip {
 
     /// Marks a packet that has left its injection queue; what its port must hear of it, if it has one and has not heard.
     #[inline(always)]
-    pub(crate) fn injected(&mut self, h: u32) -> Option<Injected> {
+    pub(crate) fn injected(&mut self, h: PacketHandle) -> Option<Injected> {
         let p = &mut self.packets[h];
         if p.port == NONE || p.flags & (flag::INJECTED | flag::DEAD | flag::FOREIGN) != 0 {
             return None;

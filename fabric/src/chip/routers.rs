@@ -2,7 +2,8 @@
 
 use super::layout::{LANES, Layout, UP, VCS};
 use super::slots::{Credits, NEVER, Slots};
-use crate::routes::{NONE, Net};
+use crate::packet::PacketHandle;
+use crate::routes::Net;
 use crate::types::Tick;
 
 /// What the front packet of a queue does.
@@ -23,8 +24,8 @@ pub(crate) enum Asks {
 #[derive(Clone, Copy, Debug)]
 #[repr(align(32))]
 pub(crate) struct Input {
-    pub(crate) front: u32,
-    pub(crate) back: u32,
+    pub(crate) front: PacketHandle,
+    pub(crate) back: PacketHandle,
     /// Until then the tail of the packet before is leaving.
     pub(crate) busy: Tick,
     /// When the front packet asked.
@@ -40,7 +41,7 @@ pub(crate) struct Input {
 
 impl Input {
     const EMPTY: Input =
-        Input { front: NONE, back: NONE, busy: 0, posted: 0, since: 0, wants: 0, straight: 0, asks: Asks::No };
+        Input { front: PacketHandle::NONE, back: PacketHandle::NONE, busy: 0, posted: 0, since: 0, wants: 0, straight: 0, asks: Asks::No };
 }
 
 /// One output, in one cache line.

@@ -11,8 +11,7 @@ use super::routers::Routers;
 use super::slots::Slots;
 use super::timing::Timing;
 use crate::config::Params;
-use crate::packet::{Packets, Payloads};
-
+use crate::packet::{PacketHandle, Packets, Payloads};
 use crate::routes::{Net, Routes};
 use crate::types::Tick;
 use angara_abi::torus::NodeId;
@@ -42,7 +41,7 @@ pub(crate) enum Notice {
     /// A packet of a port is in the network.
     Injected(Injected),
     /// A packet has been taken out of its queue at a node: no route is left.
-    Unreachable { node: NodeId, h: u32 },
+    Unreachable { node: NodeId, h: PacketHandle },
 }
 
 /// A packet that has left its injection queue.
@@ -212,7 +211,7 @@ impl Chip {
     }
 
     /// Frees a packet and its payload.
-    pub(crate) fn free_packet(&mut self, h: u32) {
+    pub(crate) fn free_packet(&mut self, h: PacketHandle) {
         self.payloads.release(self.packets[h].payload);
         self.packets.free(h);
     }

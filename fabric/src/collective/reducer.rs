@@ -1,6 +1,6 @@
 //! The Reducer's memory: one slot per (TreeId, ReduceId) and the arithmetic on data flits.
 
-use crate::routes::NONE;
+use crate::packet::PacketHandle;
 use angara_abi::packet::{ReduceElem, ReduceOp};
 
 /// One reduction under way at one node.
@@ -9,13 +9,13 @@ pub(crate) struct Slot {
     /// Contributions so far.
     pub(crate) count: u32,
     /// The packet whose payload accumulates them.
-    pub(crate) packet: u32,
+    pub(crate) packet: PacketHandle,
     /// All contributions are in; waits for a credit.
     pub(crate) complete: bool,
 }
 
 impl Slot {
-    pub(crate) const EMPTY: Slot = Slot { count: 0, packet: NONE, complete: false };
+    pub(crate) const EMPTY: Slot = Slot { count: 0, packet: PacketHandle::NONE, complete: false };
 }
 
 fn lanes<const N: usize>(acc: &mut [u8], data: &[u8], f: impl Fn([u8; N], [u8; N]) -> [u8; N]) {

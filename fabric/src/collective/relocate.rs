@@ -11,8 +11,7 @@ use super::reducer::{Slot, combine};
 use super::state::{CREDIT_EVERY, Member, Tree, Trees};
 use super::tree::build;
 use crate::adapter::Adapters;
-use crate::packet::Detail;
-use crate::routes::NONE;
+use crate::packet::{Detail, PacketHandle};
 use angara_abi::packet::{ReduceElem, ReduceOp};
 use angara_abi::{PAYLOAD_MAX, REDUCES};
 use std::collections::{BTreeMap, BTreeSet};
@@ -63,21 +62,21 @@ impl Trees {
     /// Packets of the tree are on their way, not only in Reducer slots.
     fn tree_is_moving(&self, host: &Adapters, tree: u8, t: &Tree) -> bool {
         let slots = t.members.values().flat_map(|m| &m.slots).map(|s| s.packet);
-        let held: BTreeSet<u32> = slots.filter(|h| *h != NONE).collect();
-        let ours = |h: &u32| matches!(host.chip.packets[*h].detail, Detail::Tree { tree: of, .. } if of == tree);
+        let held: BTreeSet<PacketHandle> = slots.filter(|h| h.is_some()).collect();
+        let ours = |h: &PacketHandle| matches!(host.chip.packets[*h].detail, Detail::Tree { tree: of, .. } if of == tree);
         host.chip.packets.handles().into_iter().any(|h| ours(&h) && !held.contains(&h))
     }
 
     /// Gathers what was contributed to one reduction and hands it out again on the new tree.
     fn gather(&mut self, host: &mut Adapters, old: &mut Tree, members: &mut BTreeMap<u32, Member>, reduction: u64) {
         let index = (reduction % REDUCES as u64) as usize;
-        let mut whole = NONE;
+        let mut whole = PacketHandle::NONE;
         for member in old.members.values_mut() {
             let held = std::mem::replace(&mut member.slots[index], Slot::EMPTY).packet;
-            if held == NONE {
+            if held.is_none() {
                 continue;
             }
-            if whole == NONE {
+            if whole.is_none() {
                 whole = held;
                 continue;
             }
@@ -92,7 +91,7 @@ impl Trees {
         }
         for member in members.values_mut() {
             let count = member.ports.iter().filter(|p| p.1 > reduction).count() as u32;
-            if count == 0 || whole == NONE {
+            if count == 0 || whole.is_none() {
                 continue;
             }
             // The next one to contribute gets a neutral copy, this one the packet itself.
@@ -100,13 +99,13 @@ impl Trees {
             let packet = std::mem::replace(&mut whole, neutral);
             member.slots[index] = Slot { count, packet, complete: count == member.row.expected() };
         }
-        if whole != NONE {
+        if whole.is_some() {
             host.chip.free_packet(whole);
         }
     }
 
     /// A packet like `h` whose data changes no result.
-    fn neutral_copy(&mut self, host: &mut Adapters, h: u32) -> u32 {
+    fn neutral_copy(&mut self, host: &mut Adapters, h: PacketHandle) -> PacketHandle {
         let mut p = host.chip.packets[h];
         if let (true, Detail::Tree { op, elem, .. }) = (host.chip.carry, p.detail) {
             p.payload = host.chip.payloads.alloc();

@@ -7,7 +7,7 @@ use crate::adapter::Adapters;
 use crate::adapter::Doing;
 use crate::chip::Kind;
 use crate::chip::layout::{OUT_EJECT, Q_CREDIT, Q_INJECT};
-use crate::packet::{Detail, NO_OP, Packet, flag, rate};
+use crate::packet::{Detail, NO_OP, Packet, PacketHandle, flag, rate};
 use crate::routes::NONE;
 use crate::types::*;
 use angara_abi::packet::{PacketType, Vc};
@@ -76,7 +76,7 @@ impl Trees {
         let Some(gone) = self.loaded.get_mut(tree as usize).and_then(Option::take) else { return };
         self.generations[tree as usize] += 1;
         for slot in gone.members.values().flat_map(|m| &m.slots) {
-            if slot.packet != NONE {
+            if slot.packet.is_some() {
                 host.chip.free_packet(slot.packet);
             }
         }
@@ -212,7 +212,7 @@ impl Trees {
     }
 
     /// A packet stops belonging to the port that posted it: from here on the subnet owns it.
-    fn detach(&mut self, host: &mut Adapters, h: u32) {
+    fn detach(&mut self, host: &mut Adapters, h: PacketHandle) {
         if let Some(packet) = host.chip.injected(h) {
             host.injected(packet);
         }
@@ -225,7 +225,7 @@ impl Trees {
     }
 
     /// A collective packet is whole at the front of a queue: its outputs, or it is consumed.
-    pub(crate) fn tree_head(&mut self, host: &mut Adapters, node: u32, queue: usize, h: u32) -> Option<u16> {
+    pub(crate) fn tree_head(&mut self, host: &mut Adapters, node: u32, queue: usize, h: PacketHandle) -> Option<u16> {
         if (Q_INJECT..Q_CREDIT).contains(&queue) {
             self.detach(host, h);
         }
@@ -279,7 +279,7 @@ impl Trees {
     }
 
     /// Puts a packet of the subnet into the node's own queue of a channel, without the host interface.
-    fn pass(&mut self, host: &mut Adapters, node: u32, vc: usize, h: u32) {
+    fn pass(&mut self, host: &mut Adapters, node: u32, vc: usize, h: PacketHandle) {
         let p = &mut host.chip.packets[h];
         p.vc = vc as u8;
         p.rate = rate::INTERNAL;
@@ -288,7 +288,7 @@ impl Trees {
     }
 
     /// The Reducer takes a contribution.
-    fn reduce(&mut self, host: &mut Adapters, node: u32, tree: u8, h: u32) {
+    fn reduce(&mut self, host: &mut Adapters, node: u32, tree: u8, h: PacketHandle) {
         let p = host.chip.packets[h];
         host.chip.packets[h].flags &= !flag::RESULT;
         let Detail::Tree { reduce, op, elem, .. } = p.detail else { return host.chip.free_packet(h) };
@@ -369,7 +369,7 @@ impl Trees {
     }
 
     /// A finished reduction leaves: up, as a broadcast, or straight to its receiver.
-    fn emit(&mut self, host: &mut Adapters, node: u32, h: u32, root: bool) {
+    fn emit(&mut self, host: &mut Adapters, node: u32, h: PacketHandle, root: bool) {
         let p = &mut host.chip.packets[h];
         p.src = node;
         if !root {
@@ -468,7 +468,7 @@ impl Trees {
     }
 
     /// A broadcast or the result of an all-reduce has reached the host.
-    pub(crate) fn tree_delivered(&mut self, host: &mut Adapters, node: u32, h: u32) {
+    pub(crate) fn tree_delivered(&mut self, host: &mut Adapters, node: u32, h: PacketHandle) {
         let p = host.chip.packets[h];
         let Detail::Tree { tree, reduce, generation, .. } = p.detail else { return host.chip.free_packet(h) };
         let bcast = !p.is(flag::ALL);
@@ -493,7 +493,7 @@ impl Trees {
     }
 
     /// The result of a reduction to one node has reached that node's host.
-    pub(crate) fn tree_result_arrived(&mut self, host: &mut Adapters, h: u32) {
+    pub(crate) fn tree_result_arrived(&mut self, host: &mut Adapters, h: PacketHandle) {
         let p = host.chip.packets[h];
         let at = Port { node: p.dst, endpoint: p.dst_ep };
         let data = PayloadRef { slot: p.payload, len: p.bytes };

@@ -3,7 +3,7 @@
 use super::Fabric;
 use crate::chip::Ends;
 use crate::chip::layout::UP;
-use crate::packet::{Decoder, Frame, FrameError, flag};
+use crate::packet::{Decoder, Frame, FrameError, PacketHandle, flag};
 use crate::routes::{NONE, link_index};
 use crate::types::{JobSlot, Link, Tick};
 use angara_abi::packet;
@@ -104,7 +104,7 @@ impl Fabric {
 
     /// A packet that has come over boundary links is ejected: its source may forget it.
     #[inline]
-    pub(crate) fn count_ejected(&mut self, h: u32) {
+    pub(crate) fn count_ejected(&mut self, h: PacketHandle) {
         let p = &self.adapters.chip.packets[h];
         let (job, ends) = (p.job, (p.dst, p.src, p.vc));
         if p.is(flag::DEAD) || p.vc as usize >= UP {

@@ -4,7 +4,7 @@
 //! on vc0. Here is also what becomes of packets and operations that fail.
 
 use super::Fabric;
-use crate::packet::{Detail, Packet, flag, flits_for};
+use crate::packet::{Detail, Packet, PacketHandle, flag, flits_for};
 use crate::routes::NONE;
 use crate::types::*;
 use angara_abi::PAYLOAD_MAX;
@@ -15,7 +15,7 @@ use bytes::Bytes;
 
 impl Fabric {
     /// A packet is out of the network: ejected or dropped. `at` is where.
-    pub(crate) fn left(&mut self, at: NodeId, h: u32) {
+    pub(crate) fn left(&mut self, at: NodeId, h: PacketHandle) {
         let p = self.adapters.chip.packets[h];
         if p.is(flag::OLD) {
             self.adapters.chip.old_left(p.src, p.dst);
@@ -44,7 +44,7 @@ impl Fabric {
     }
 
     /// [`Kind::Deliver`]: a packet has reached the host of its target.
-    pub(crate) fn on_deliver(&mut self, node: u32, h: u32) {
+    pub(crate) fn on_deliver(&mut self, node: u32, h: PacketHandle) {
         if self.adapters.chip.packets[h].kind == PacketType::Barrier {
             return self.barriers.message_here(&mut self.adapters, node, h);
         }
@@ -102,7 +102,7 @@ impl Fabric {
     }
 
     /// The request stays until its memory has been supplied.
-    fn await_memory(&mut self, h: u32) -> FetchToken {
+    fn await_memory(&mut self, h: PacketHandle) -> FetchToken {
         self.adapters.chip.packets[h].flags |= flag::AWAIT;
         self.adapters.waiting += 1;
         self.barriers.service_started(&mut self.adapters, h);
@@ -173,7 +173,7 @@ impl Fabric {
 
     /// The operation behind a request or an answer that got lost fails, and its window reopens.
     /// False if the requester is modelled elsewhere; its fabric finds out when routes change.
-    fn fail_request(&mut self, h: u32, fault: OpFault) -> bool {
+    fn fail_request(&mut self, h: PacketHandle, fault: OpFault) -> bool {
         let p = self.adapters.chip.packets[h];
         let (to, window) = match p.kind {
             PacketType::ReadRsp => (Port { node: p.dst, endpoint: p.dst_ep }, p.is(flag::READ)),
@@ -189,7 +189,7 @@ impl Fabric {
     }
 
     /// Sends the answer to a read or fetching atomic and forgets the request.
-    fn answer(&mut self, h: u32, data: &[u8], shared: Option<&Bytes>) {
+    fn answer(&mut self, h: PacketHandle, data: &[u8], shared: Option<&Bytes>) {
         let request = self.adapters.chip.packets[h];
         let (back, len, last) = match request.detail {
             Detail::Read { back, len } => (back, len as usize, flag::LAST | flag::READ),
@@ -221,7 +221,7 @@ impl Fabric {
 
     /// Tells a requester in another fabric that there is no such memory: an answer without data, on the
     /// way all answers take.
-    fn answer_refused(&mut self, h: u32) {
+    fn answer_refused(&mut self, h: PacketHandle) {
         let request = self.adapters.chip.packets[h];
         let mut p = answer_to(&request);
         p.flags = flag::LAST | if request.kind == PacketType::ReadReq { flag::READ } else { 0 };
@@ -232,7 +232,7 @@ impl Fabric {
     }
 
     /// Drops a packet that is in no queue and tells its injector. `node` is where.
-    pub(crate) fn drop_unreachable(&mut self, node: NodeId, h: u32) {
+    pub(crate) fn drop_unreachable(&mut self, node: NodeId, h: PacketHandle) {
         let p = self.adapters.chip.packets[h];
         self.adapters.chip.counters.nodes[node as usize].unreachable_drops += 1;
         let blame = self.adapters.chip.routes.blame(p.src, p.dst);

@@ -2,7 +2,7 @@
 
 use super::Fabric;
 use crate::barrier::{Group, Job, Member};
-use crate::packet::{NO_QUEUE, flag};
+use crate::packet::{NO_QUEUE, PacketHandle, flag};
 use crate::routes::NONE;
 use crate::types::*;
 
@@ -94,7 +94,7 @@ impl Fabric {
         self.adapters.chip.edge.close_job(job);
     }
 
-    fn is_staged(&self, h: u32) -> bool {
+    fn is_staged(&self, h: PacketHandle) -> bool {
         self.adapters.ports[self.adapters.chip.packets[h].port as usize].staging.contains(&h)
     }
 }

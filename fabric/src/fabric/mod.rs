@@ -16,6 +16,7 @@ use crate::chip::{Chip, Event, Kind, NodeCounters, Plan, SLOTS_MAX};
 use crate::collective::{TreeError, TreeRows, Trees, build};
 use crate::config::{Config, ConfigError};
 use crate::fault::{Fault, FaultError, FaultKind, Faults, Impairment, check_link};
+use crate::packet::PacketHandle;
 use crate::routes::{NONE, Net, Route, Routes, link_index};
 use crate::split::Split;
 use crate::types::*;
@@ -219,7 +220,7 @@ impl Fabric {
                 }
             }
             Kind::Wake => self.adapters.chip.look_at(node, 1 << arg),
-            Kind::Deliver => self.on_deliver(node, event.arg),
+            Kind::Deliver => self.on_deliver(node, PacketHandle::new(event.arg)),
             Kind::Escape => self.adapters.chip.on_escape(node, arg),
             Kind::Pump => self.on_pump(arg),
             Kind::Fault => {
@@ -235,7 +236,7 @@ impl Fabric {
     }
 
     /// A packet of a barrier or tree is at the front of a queue.
-    fn special_head(&mut self, node: NodeId, queue: usize, h: u32) {
+    fn special_head(&mut self, node: NodeId, queue: usize, h: PacketHandle) {
         let wants = match self.adapters.chip.packets[h].kind {
             PacketType::Barrier => self.barriers.barrier_head(&mut self.adapters, node, queue, h),
             _ => self.trees.tree_head(&mut self.adapters, node, queue, h),

@@ -25,7 +25,7 @@ use crate::chip::Ends;
 use crate::chip::NEVER;
 use crate::chip::layout::UP;
 use crate::fault::FaultError;
-use crate::packet::{flag, rate};
+use crate::packet::{PacketHandle, flag, rate};
 use crate::split::Ledger;
 use crate::types::{Blame, Effect, JobSlot, NetError, OpFault};
 use angara_abi::account::READ_MAX;
@@ -85,7 +85,7 @@ impl Fabric {
     }
 
     /// Takes everything that moves out of routers and links. Returns what sources here have to send again.
-    fn empty_network(&mut self, ledger: &Ledger) -> Vec<u32> {
+    fn empty_network(&mut self, ledger: &Ledger) -> Vec<PacketHandle> {
         let moving = self.adapters.chip.empty();
         self.adapters.ports.iter_mut().for_each(|p| p.pump_at = crate::types::Tick::MAX);
         let mut again = Vec::new();
@@ -105,7 +105,7 @@ impl Fabric {
     }
 
     /// Forgets the retained packets that the ledger says have been ejected and takes the others.
-    fn count_retained(&mut self, job: JobSlot, ledger: &Ledger) -> Vec<u32> {
+    fn count_retained(&mut self, job: JobSlot, ledger: &Ledger) -> Vec<PacketHandle> {
         let name = (job, self.adapters.chip.edge.generation(job));
         let nodes = self.adapters.chip.net.nodes;
         let known = ledger.ejected.range((name, 0, 0, 0)..=(name, NodeId::MAX, NodeId::MAX, u8::MAX));
@@ -131,7 +131,7 @@ impl Fabric {
     }
 
     /// Puts packets that are in no queue back where they came from, in their old order.
-    fn send_again(&mut self, mut again: Vec<u32>) {
+    fn send_again(&mut self, mut again: Vec<PacketHandle>) {
         again.sort_by_key(|h| self.adapters.chip.packets[*h].serial);
         for h in again {
             let p = &mut self.adapters.chip.packets[h];

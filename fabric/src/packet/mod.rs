@@ -2,10 +2,12 @@
 
 mod flits;
 mod frame;
+mod handle;
 mod payloads;
 mod slab;
 
 pub(crate) use flits::{Decoder, encode};
 pub use frame::{Frame, FrameError, Meta};
+pub use handle::PacketHandle;
 pub(crate) use payloads::Payloads;
 pub(crate) use slab::{Detail, NO_OP, NO_QUEUE, Packet, Packets, RETAINED, flag, flits_for, packets_for, rate};

@@ -1,7 +1,8 @@
-//! Packets in reusable slots, named by `u32` handles.
+//! Packets in reusable slots, named by handles.
 //!
 //! Nothing is allocated per packet once the slab has grown to the traffic it sees.
 
+use super::handle::PacketHandle;
 use crate::routes::{NONE, Way};
 use crate::types::{JobSlot, Tick};
 use angara_abi::PAYLOAD_MAX;
@@ -60,7 +61,7 @@ pub(crate) struct Packet {
     pub(crate) way: Way,
     /// From when it may ask for outputs in the queue it is in, if it is in front.
     pub(crate) ready: Tick,
-    pub(crate) next: u32,
+    pub(crate) next: PacketHandle,
     /// Node of that queue.
     pub(crate) node: u32,
     pub(crate) dst: u32,
@@ -134,7 +135,7 @@ impl Packet {
         Packet {
             way: Way::default(),
             ready: 0,
-            next: NONE,
+            next: PacketHandle::NONE,
             node: NONE,
             dst: 0,
             src: 0,
@@ -210,70 +211,70 @@ pub(crate) const NO_OP: u64 = u64::MAX;
 #[derive(Default, Debug)]
 pub(crate) struct Packets {
     slots: Vec<Packet>,
-    free: Vec<u32>,
+    free: Vec<PacketHandle>,
     serial: u64,
 }
 
 impl Packets {
     /// Stores `packet` and gives it the next serial number.
     #[inline]
-    pub(crate) fn alloc(&mut self, mut packet: Packet) -> u32 {
+    pub(crate) fn alloc(&mut self, mut packet: Packet) -> PacketHandle {
         self.serial += 1;
         packet.serial = self.serial;
         packet.live = true;
         if let Some(h) = self.free.pop() {
-            packet.generation = self.slots[h as usize].generation;
-            self.slots[h as usize] = packet;
+            packet.generation = self.slots[h.index()].generation;
+            self.slots[h.index()] = packet;
             return h;
         }
         self.slots.push(packet);
-        self.slots.len() as u32 - 1
+        PacketHandle::new(self.slots.len() as u32 - 1)
     }
     #[inline]
-    pub(crate) fn free(&mut self, h: u32) {
-        let slot = &mut self.slots[h as usize];
-        debug_assert!(slot.live, "packet {h} freed twice");
+    pub(crate) fn free(&mut self, h: PacketHandle) {
+        let slot = &mut self.slots[h.index()];
+        debug_assert!(slot.live, "{h:?} freed twice");
         slot.generation = slot.generation.wrapping_add(1);
         slot.live = false;
         self.free.push(h);
     }
     /// The packet in a slot, if there is such a slot.
     #[inline(always)]
-    pub(crate) fn get(&self, h: u32) -> Option<&Packet> {
-        self.slots.get(h as usize)
+    pub(crate) fn get(&self, h: PacketHandle) -> Option<&Packet> {
+        self.slots.get(h.index())
     }
     /// The packet a token names, unless it has gone.
-    pub(crate) fn by_token(&self, token: u64) -> Option<u32> {
-        let h = token as u32;
-        let slot = self.slots.get(h as usize)?;
+    pub(crate) fn by_token(&self, token: u64) -> Option<PacketHandle> {
+        let h = PacketHandle::new(token as u32);
+        let slot = self.slots.get(h.index())?;
         (slot.live && slot.generation == (token >> 32) as u32 && slot.is(flag::AWAIT)).then_some(h)
     }
-    pub(crate) fn token(&self, h: u32) -> u64 {
-        h as u64 | (self.slots[h as usize].generation as u64) << 32
+    pub(crate) fn token(&self, h: PacketHandle) -> u64 {
+        h.number() as u64 | (self.slots[h.index()].generation as u64) << 32
     }
     /// Handles of live packets, in order of handle.
-    pub(crate) fn handles(&self) -> Vec<u32> {
-        (0..self.slots.len() as u32).filter(|h| self.slots[*h as usize].live).collect()
+    pub(crate) fn handles(&self) -> Vec<PacketHandle> {
+        (0..self.slots.len() as u32).map(PacketHandle::new).filter(|h| self[*h].live).collect()
     }
     pub(crate) fn memory_bytes(&self) -> usize {
-        self.slots.capacity() * size_of::<Packet>() + self.free.capacity() * 4
+        self.slots.capacity() * size_of::<Packet>() + self.free.capacity() * size_of::<PacketHandle>()
     }
     pub(crate) fn in_flight(&self) -> usize {
         self.slots.len() - self.free.len()
     }
 }
 
-impl std::ops::Index<u32> for Packets {
+impl std::ops::Index<PacketHandle> for Packets {
     type Output = Packet;
     #[inline]
-    fn index(&self, h: u32) -> &Packet {
-        &self.slots[h as usize]
+    fn index(&self, h: PacketHandle) -> &Packet {
+        &self.slots[h.index()]
     }
 }
 
-impl std::ops::IndexMut<u32> for Packets {
+impl std::ops::IndexMut<PacketHandle> for Packets {
     #[inline]
-    fn index_mut(&mut self, h: u32) -> &mut Packet {
-        &mut self.slots[h as usize]
+    fn index_mut(&mut self, h: PacketHandle) -> &mut Packet {
+        &mut self.slots[h.index()]
     }
 }

@@ -9,4 +9,5 @@ pub use crate::chip::layout::CHANNELS_MAX;
 pub use crate::chip::{
     Crossing, Delivery, Inconsistent, Injection, LinkLoad, Lost, Stage, Totals, TraceEvent, Tracer, TrafficClass,
 };
+pub use crate::packet::PacketHandle;
 pub use network::{RawConfig, RawFabric, chip_shape};

@@ -5,6 +5,7 @@ use crate::chip::{
 };
 use crate::config::Params;
 use crate::fault::{Fault, FaultError, Faults};
+use crate::packet::PacketHandle;
 use crate::routes::Net;
 use crate::types::{Blame, Tick};
 use angara_abi::torus::{NodeId, Shape};
@@ -101,7 +102,7 @@ impl RawFabric {
                 self.chip.on_head(node, arg);
             }
             Kind::Wake => self.chip.look_at(node, 1 << arg),
-            Kind::Deliver => self.chip.deliver_raw(event.arg),
+            Kind::Deliver => self.chip.deliver_raw(PacketHandle::new(event.arg)),
             Kind::Escape => self.chip.on_escape(node, arg),
             Kind::Fault => {
                 if let Some(dead) = self.faults.on_fault(&mut self.chip, event.arg) {

@@ -8,10 +8,9 @@ use super::state::{
     EJECT_TO_CREDIT, GRANT_TO_ARRIVAL, GRANT_TO_CREDIT, GRANT_TO_SOURCE_CREDIT, Mask, Message, NO_OWNER, Router, State,
     Wire,
 };
-use crate::pool::NIL;
 use crate::topology::Topology;
 use angara_fabric::bits::{bits, round_robin};
-use angara_fabric::raw::Stage;
+use angara_fabric::raw::{PacketHandle, Stage};
 
 /// From a switch grant until the head is on the link or on its way to the endpoint.
 const CROSSBAR: u64 = 1;
@@ -207,7 +206,7 @@ impl<T: Topology, const N: usize, const P: usize, const W: usize> Routers<T, N, 
         let streams = flits > 1;
         input.state = if streams { State::Streaming } else { State::Idle };
         let h = input.queue.pop(&self.pool);
-        let more = input.queue.head != NIL;
+        let more = input.queue.head.is_some();
         let oc = input.out as u32;
         let ov = oc & ((1 << Self::PORT) - 1);
         router.ready.clear(i);
@@ -268,7 +267,7 @@ impl<T: Topology, const N: usize, const P: usize, const W: usize> Routers<T, N, 
 
     /// The packet's next router is in another part.
     #[cold]
-    fn send_away(&mut self, h: u32, part: u8, channel: u32) {
+    fn send_away(&mut self, h: PacketHandle, part: u8, channel: u32) {
         let (hot, cold) = self.pool.take(h);
         let traced = self.tracer.end(h);
         let message = Message::Arrival { channel, hot, cold, traced };

@@ -4,7 +4,6 @@ use super::routers::Routers;
 use super::state::{Block, Message, NO_OWNER, Router, Source, State, WINDOW};
 use crate::engine::Engine;
 use crate::parallel::Part;
-use crate::pool::NIL;
 use crate::topology::Topology;
 use angara_fabric::Tick;
 use angara_fabric::raw::{Delivery, Inconsistent, Injection, LinkLoad, Stage, Totals, TraceEvent};
@@ -130,7 +129,7 @@ impl<T: Topology, const N: usize, const P: usize, const W: usize> Engine for Rou
                     ));
                 }
             }
-            if let Some(i) = router.inputs.iter().position(|i| i.state != State::Idle || i.queue.head != NIL) {
+            if let Some(i) = router.inputs.iter().position(|i| i.state != State::Idle || i.queue.head.is_some()) {
                 return fail(format!("router {r}, input channel {i} is {:?}", router.inputs[i].state));
             }
         }

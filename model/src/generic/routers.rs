@@ -6,11 +6,11 @@ use super::state::{
     Source, State, Wire,
 };
 use crate::parallel::part_of;
-use crate::pool::{NIL, Pool, Queue};
+use crate::pool::{Pool, Queue};
 use crate::setup::Generic;
 use crate::topology::{Class, End, Topology};
 use angara_fabric::bits::bits;
-use angara_fabric::raw::{Delivery, LinkLoad, Stage, Totals, Tracer};
+use angara_fabric::raw::{Delivery, LinkLoad, PacketHandle, Stage, Totals, Tracer};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
@@ -139,7 +139,7 @@ impl<T: Topology, const N: usize, const P: usize, const W: usize> Routers<T, N, 
             buffer: p.buffer_flits,
             packet_max: p.packet_flits_max,
             allowed: Class::channels(p.vcs as u32, topology.classes().count()),
-            pool: Pool::new(),
+            pool: Pool::default(),
             routers: here.clone().map(router).collect(),
             source_credits: vec![p.buffer_flits; sources.len() * p.vcs as usize],
             sources,
@@ -159,7 +159,7 @@ impl<T: Topology, const N: usize, const P: usize, const W: usize> Routers<T, N, 
 
     /// A traced packet at `channel` (a number of an input or output channel), in this cycle.
     #[inline(always)]
-    fn trace(&mut self, packet: u32, channel: u32, stage: Stage) {
+    fn trace(&mut self, packet: PacketHandle, channel: u32, stage: Stage) {
         if self.tracer.on() {
             let (router, port) = (channel >> Self::ROUTER, channel >> Self::PORT & (P as u32 - 1));
             let place = (self.first_router + router, port, channel & ((1 << Self::PORT) - 1));
@@ -219,7 +219,7 @@ impl<T: Topology, const N: usize, const P: usize, const W: usize> Routers<T, N, 
         for (s, flits) in due.source_credits.drain(..) {
             self.source_credits[s as usize] += flits as u16;
             let e = s / self.vcs;
-            if self.sources[e as usize].queue.head != NIL {
+            if self.sources[e as usize].queue.head.is_some() {
                 self.here.wake_source(e);
             }
         }
@@ -230,7 +230,7 @@ impl<T: Topology, const N: usize, const P: usize, const W: usize> Routers<T, N, 
         // Packets are strewn over memory. Touching all of them first, without depending on anything
         // else, lets the processor fetch many at once.
         for &(i, packet) in &due.arrivals {
-            let hot = &mut self.pool.hot[packet as usize];
+            let hot = &mut self.pool.hot[packet.index()];
             let hop = self.topology.next(self.first_router + (i >> Self::ROUTER), &mut hot.route);
             hot.mark = (hop.port as u32) << Self::PORT | self.allowed[hop.class.index() % Class::COUNT] << 16;
             hot.routers += 1;
@@ -255,7 +255,7 @@ impl<T: Topology, const N: usize, const P: usize, const W: usize> Routers<T, N, 
         let router = &mut self.routers[r as usize];
         let input = router.input(i);
         input.state = State::Idle;
-        let (o, waiting) = (input.out as u32, input.queue.head != NIL);
+        let (o, waiting) = (input.out as u32, input.queue.head.is_some());
         router.output(o).owner = NO_OWNER;
         router.free.set(o);
         router.in_busy &= !(1 << (i >> Self::PORT));
@@ -268,9 +268,9 @@ impl<T: Topology, const N: usize, const P: usize, const W: usize> Routers<T, N, 
         }
     }
 
-    fn deliver(&mut self, packets: &mut Vec<u32>, offset: usize) {
+    fn deliver(&mut self, packets: &mut Vec<PacketHandle>, offset: usize) {
         // One endpoint receives at most one tail per cycle, so this order is total.
-        packets.sort_unstable_by_key(|&h| self.pool.cold[h as usize].dst);
+        packets.sort_unstable_by_key(|&h| self.pool.cold[h.index()].dst);
         for h in packets.drain(..) {
             let d = self.pool.remove(h, self.clock.time(self.calendar.now));
             if self.tracer.on() {
@@ -290,10 +290,10 @@ impl<T: Topology, const N: usize, const P: usize, const W: usize> Routers<T, N, 
         let now = self.calendar.now;
         let source = &mut self.sources[e as usize];
         let h = source.queue.head;
-        if h == NIL || source.free_at > now {
+        if h.is_none() || source.free_at > now {
             return;
         }
-        let ready = self.clock.from(self.pool.cold[h as usize].at);
+        let ready = self.clock.from(self.pool.cold[h.index()].at);
         if ready > now {
             match self.calendar.reaches(ready - now) {
                 true => self.calendar.later((ready - now) as usize, source.channel).sources.push(e),
@@ -301,7 +301,7 @@ impl<T: Topology, const N: usize, const P: usize, const W: usize> Routers<T, N, 
             }
             return;
         }
-        let flits = self.pool.hot[h as usize].flits;
+        let flits = self.pool.hot[h.index()].flits;
         let first = e * self.vcs;
         let mut vc = source.last_vc as u32;
         let mut left = self.vcs;
@@ -320,7 +320,7 @@ impl<T: Topology, const N: usize, const P: usize, const W: usize> Routers<T, N, 
         source.free_at = now + flits as u64;
         source.queue.pop(&self.pool);
         // A packet given while it is busy finds the queue empty and wakes it too early.
-        let look_again = source.queue.head != NIL || flits > 1;
+        let look_again = source.queue.head.is_some() || flits > 1;
         let input = source.channel | vc;
         self.trace(h, input, Stage::Injected);
         self.calendar.soon(SOURCE_TO_ARRIVAL, input).arrivals.push((input, h));

@@ -7,7 +7,7 @@
 use crate::pool::{Cold, Hot, Pool, Queue};
 use angara_fabric::Tick;
 use angara_fabric::bits::round_robin;
-use angara_fabric::raw::Delivery;
+use angara_fabric::raw::{Delivery, PacketHandle};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -205,7 +205,7 @@ impl<const N: usize, const P: usize, const W: usize> Router<N, P, W> {
     #[inline(always)]
     pub(super) fn compete(&mut self, i: u32, pool: &Pool) {
         let input = self.input(i);
-        let hot = &pool.hot[input.queue.head as usize];
+        let hot = &pool.hot[input.queue.head.index()];
         input.out = hot.mark as u16;
         input.allowed = (hot.mark >> 16) as u8;
         input.flits = hot.flits;
@@ -252,7 +252,7 @@ pub(crate) enum Message {
 #[derive(Default)]
 pub(super) struct Soon {
     /// (input channel, packet)
-    pub(super) arrivals: Vec<(u32, u32)>,
+    pub(super) arrivals: Vec<(u32, PacketHandle)>,
     /// (output channel, flits)
     pub(super) credits: Vec<(u32, u32)>,
     /// (source channel, flits)
@@ -266,7 +266,7 @@ pub(super) struct Later {
     pub(super) tails: Vec<u32>,
     /// Sources to look at.
     pub(super) sources: Vec<u32>,
-    pub(super) deliveries: Vec<u32>,
+    pub(super) deliveries: Vec<PacketHandle>,
 }
 
 impl Soon {

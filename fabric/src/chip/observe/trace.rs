@@ -4,6 +4,7 @@
 //! from its creation to its last flit's arrival. Packets that are not traced pay one test of an empty
 //! list per event.
 
+use crate::packet::PacketHandle;
 use crate::types::Tick;
 
 /// What happens to a packet, in the order in which it first happens. Router, port and virtual channel
@@ -58,13 +59,13 @@ pub struct TraceEvent {
 #[derive(Default, Debug)]
 pub struct Tracer {
     /// (handle, tag)
-    live: Vec<(u32, u64)>,
+    live: Vec<(PacketHandle, u64)>,
     events: Vec<TraceEvent>,
 }
 
 impl Tracer {
     /// Follows the packet `handle`.
-    pub fn begin(&mut self, handle: u32, tag: u64) {
+    pub fn begin(&mut self, handle: PacketHandle, tag: u64) {
         self.live.push((handle, tag));
     }
     /// Some packet is being followed.
@@ -73,25 +74,25 @@ impl Tracer {
         !self.live.is_empty()
     }
     /// Whether the packet `handle` is being followed.
-    pub fn follows(&self, handle: u32) -> bool {
+    pub fn follows(&self, handle: PacketHandle) -> bool {
         self.live.iter().any(|l| l.0 == handle)
     }
     /// Something may have happened to a traced packet.
     #[inline(always)]
-    pub fn note(&mut self, handle: u32, time: Tick, (router, port, vc): (u32, u32, u32), stage: Stage) {
+    pub fn note(&mut self, handle: PacketHandle, time: Tick, (router, port, vc): (u32, u32, u32), stage: Stage) {
         if !self.live.is_empty() {
             self.record(handle, time, (router, port, vc), stage);
         }
     }
     #[cold]
-    fn record(&mut self, handle: u32, time: Tick, (router, port, vc): (u32, u32, u32), stage: Stage) {
+    fn record(&mut self, handle: PacketHandle, time: Tick, (router, port, vc): (u32, u32, u32), stage: Stage) {
         if let Some(&(_, tag)) = self.live.iter().find(|l| l.0 == handle) {
             self.events.push(TraceEvent { time, tag, stage, router, port: port as u8, vc: vc as u8 });
         }
     }
     /// The packet has left this engine, its handle will be reused. Whether it was followed.
     #[inline(always)]
-    pub fn end(&mut self, handle: u32) -> bool {
+    pub fn end(&mut self, handle: PacketHandle) -> bool {
         let before = self.live.len();
         if before != 0 {
             self.live.retain(|l| l.0 != handle);
