@@ -1,10 +1,12 @@
 //! The chip without its adapter: routers and links, what is on them, and time.
 //!
-//! [`layout`] numbers queues and outputs, [`router`] moves packets, [`arbiter`] decides who gets an output, [`slots`]
-//! knows the room behind it, [`impaired`] what befalls packets on a link, [`reroute`] what becomes of them when routes
-//! change, [`observe`] what is counted and traced. What the adapter must hear of is left in a list of [`Notice`]s.
+//! [`layout`] numbers queues and outputs, [`crossbar`] remembers what is in them, [`router`] moves packets, [`arbiter`]
+//! decides who gets an output, [`slots`] knows the room behind it, [`impaired`] what befalls packets on a link, [`reroute`]
+//! what becomes of them when routes change, [`observe`] what is counted and traced. What the adapter must hear of is left
+//! in a list of [`Notice`]s.
 
 mod arbiter;
+mod crossbar;
 mod crossing;
 mod edge;
 mod events;
@@ -14,7 +16,6 @@ mod observe;
 mod raw;
 mod reroute;
 mod router;
-mod routers;
 mod slots;
 mod state;
 mod timing;

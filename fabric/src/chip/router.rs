@@ -9,7 +9,7 @@
 
 use super::events::Kind;
 use super::layout::{ADAPTIVE, LANE_ADAPTIVE, LANES, UP};
-use super::routers::{Asks, Input};
+use super::crossbar::{Asks, Input};
 use super::slots::NEVER;
 use super::state::{Chip, Injected, Notice};
 use crate::bits::bits;

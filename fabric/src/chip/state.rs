@@ -7,7 +7,7 @@ use super::layout::Layout;
 use super::observe::counters::Counters;
 use super::observe::trace::Tracer;
 use super::raw::Raw;
-use super::routers::Routers;
+use super::crossbar::Routers;
 use super::slots::Slots;
 use super::timing::Timing;
 use crate::config::Params;

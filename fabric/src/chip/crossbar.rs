@@ -1,4 +1,4 @@
-//! What routers remember: queues, outputs, and what they have granted.
+//! What routers remember of their crossbars: inputs, which are queues, outputs, and what these have granted.
 
 use super::layout::{LANES, Layout, UP, VCS};
 use super::slots::{Credits, NEVER, Slots};
