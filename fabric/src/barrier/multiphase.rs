@@ -46,7 +46,13 @@ impl Barriers {
     }
 
     /// A barrier packet is at the front of a queue: the outputs it wants, or it is consumed.
-    pub(crate) fn barrier_head(&mut self, host: &mut Adapters, node: u32, queue: usize, h: PacketHandle) -> Option<u16> {
+    pub(crate) fn barrier_head(
+        &mut self,
+        host: &mut Adapters,
+        node: u32,
+        queue: usize,
+        h: PacketHandle,
+    ) -> Option<u16> {
         let p = host.chip.packets[h];
         if p.op != host.chip.route_change {
             host.chip.discard_front(node, queue);

@@ -40,8 +40,16 @@ pub(crate) struct Input {
 }
 
 impl Input {
-    const EMPTY: Input =
-        Input { front: PacketHandle::NONE, back: PacketHandle::NONE, busy: 0, posted: 0, since: 0, wants: 0, straight: 0, asks: Asks::No };
+    const EMPTY: Input = Input {
+        front: PacketHandle::NONE,
+        back: PacketHandle::NONE,
+        busy: 0,
+        posted: 0,
+        since: 0,
+        wants: 0,
+        straight: 0,
+        asks: Asks::No,
+    };
 }
 
 /// One output, in one cache line.

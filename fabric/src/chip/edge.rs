@@ -125,7 +125,13 @@ impl Edge {
         true
     }
     /// Takes the first packet retained of a stream: its target has ejected it.
-    pub(crate) fn forget(&mut self, packets: &mut Packets, job: JobSlot, stream: Ends, nodes: usize) -> Option<PacketHandle> {
+    pub(crate) fn forget(
+        &mut self,
+        packets: &mut Packets,
+        job: JobSlot,
+        stream: Ends,
+        nodes: usize,
+    ) -> Option<PacketHandle> {
         let retained = self.streams(job)?.at(stream, nodes);
         let h = retained.first;
         if h.is_none() {

@@ -120,7 +120,8 @@ impl Chip {
     /// Puts blocked packets, and later ones of the same pair and channel, back at their sources.
     /// Returns the pairs concerned.
     fn take_back_blocked(&mut self) -> BTreeSet<(u32, u32)> {
-        let mut inside: Vec<PacketHandle> = self.packets.handles().into_iter().filter(|h| self.in_network(*h)).collect();
+        let mut inside: Vec<PacketHandle> =
+            self.packets.handles().into_iter().filter(|h| self.in_network(*h)).collect();
         inside.sort_by_key(|h| self.packets[*h].serial);
         let mut streams = BTreeSet::new();
         let mut pairs = BTreeSet::new();

@@ -7,9 +7,9 @@
 //! [`super::layout`] numbers queues and outputs, [`super::arbiter`] decides who gets an output, and
 //! `docs/explain/model.md`, section 4, states the rules.
 
+use super::crossbar::{Asks, Input};
 use super::events::Kind;
 use super::layout::{ADAPTIVE, LANE_ADAPTIVE, LANES, UP};
-use super::crossbar::{Asks, Input};
 use super::slots::NEVER;
 use super::state::{Chip, Injected, Notice};
 use crate::bits::bits;

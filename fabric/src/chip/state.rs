@@ -1,5 +1,6 @@
 //! What all routers and links of a network share, and how time passes for them.
 
+use super::crossbar::Routers;
 use super::edge::Edge;
 use super::events::Events;
 use super::impaired::ImpairedLinks;
@@ -7,7 +8,6 @@ use super::layout::Layout;
 use super::observe::counters::Counters;
 use super::observe::trace::Tracer;
 use super::raw::Raw;
-use super::crossbar::Routers;
 use super::slots::Slots;
 use super::timing::Timing;
 use crate::config::Params;

@@ -63,7 +63,8 @@ impl Trees {
     fn tree_is_moving(&self, host: &Adapters, tree: u8, t: &Tree) -> bool {
         let slots = t.members.values().flat_map(|m| &m.slots).map(|s| s.packet);
         let held: BTreeSet<PacketHandle> = slots.filter(|h| h.is_some()).collect();
-        let ours = |h: &PacketHandle| matches!(host.chip.packets[*h].detail, Detail::Tree { tree: of, .. } if of == tree);
+        let ours =
+            |h: &PacketHandle| matches!(host.chip.packets[*h].detail, Detail::Tree { tree: of, .. } if of == tree);
         host.chip.packets.handles().into_iter().any(|h| ours(&h) && !held.contains(&h))
     }
 
