@@ -28,18 +28,18 @@ mod models;
 mod registers;
 pub mod text;
 
-#[cfg(not(loom))]
-pub use chip::channel;
 pub use chip::{account, csr, desc, packet, queue, torus};
+#[cfg(not(loom))]
+pub use chip::{channel, clock};
 #[cfg(not(loom))]
 pub use control::job_id::JobId;
 #[cfg(not(loom))]
-pub use control::{env, job, launch, msg, note, trust};
+pub use control::{env, job, launch, msg, note, program_clock, trust};
 pub use memory::{copy, shm, wait};
 pub use text::{fault, print};
 
 /// Version of every layout and message in this crate. Daemon and client must agree exactly.
-pub const ABI_VERSION: u32 = 4;
+pub const ABI_VERSION: u32 = 5;
 /// First eight bytes of every page that starts with a [`shm::PageHeader`]: `ANGARA\0` and the page kind.
 pub const MAGIC: [u8; 7] = *b"ANGARA\0";
 /// Bytes in one flit (paper 000, section 2: 128 bits).

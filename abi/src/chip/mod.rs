@@ -1,10 +1,12 @@
 //! The chip as a driver sees it: where its nodes are ([`torus`]), what is posted to it ([`desc`]) and
 //! through which queues ([`channel`], [`queue`]), what its packets look like ([`packet`]) and count
-//! as ([`account`]), and its registers ([`csr`]).
+//! as ([`account`]), its registers ([`csr`]), and a PE's clock in virtual time ([`clock`]).
 
 pub mod account;
 #[cfg(not(loom))]
 pub mod channel;
+#[cfg(not(loom))]
+pub mod clock;
 pub mod csr;
 pub mod desc;
 pub mod packet;

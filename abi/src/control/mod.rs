@@ -1,6 +1,6 @@
 //! How a job comes about: what launcher, daemon and PE tell each other in messages ([`msg`]), in the
 //! environment ([`launch`], [`env`]) and in pages of the job ([`job`], [`note`]), and whom a client
-//! believes ([`trust`]).
+//! believes ([`trust`]). What a program takes for its clock is here, too ([`program_clock`]).
 
 pub mod env;
 pub mod job;
@@ -8,4 +8,5 @@ pub(crate) mod job_id;
 pub mod launch;
 pub mod msg;
 pub mod note;
+pub mod program_clock;
 pub mod trust;

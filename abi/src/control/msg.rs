@@ -615,6 +615,8 @@ pub enum FdRole {
     Dma,
     /// Doorbell eventfd.
     Doorbell,
+    /// Clock page; absent where time is the wall's.
+    Clock,
 }
 
 /// Answer over the adapter socket.

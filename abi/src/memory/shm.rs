@@ -248,6 +248,8 @@ pub enum PageKind {
     Sync = b'Y',
     /// A node's CSR page ([`crate::csr`]).
     Csr = b'R',
+    /// A PE's clock page ([`crate::clock`]).
+    Clock = b'T',
 }
 
 impl PageKind {
@@ -259,6 +261,7 @@ impl PageKind {
             PageKind::Job => "job page",
             PageKind::Sync => "job synchronisation page",
             PageKind::Csr => "CSR page",
+            PageKind::Clock => "clock page",
         }
     }
     fn magic(self) -> u64 {

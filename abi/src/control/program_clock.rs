@@ -1,0 +1,110 @@
+//! The clock that a program reads in virtual time. A preloaded library owns it, because only such a one comes before
+//! libc; the driver finds it there and moves it on.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+
+/// Name of the function of the preloaded library that returns its [`ProgramClock`].
+pub const SYMBOL: &std::ffi::CStr = c"angara_program_clock";
+/// What is in the name of the preloaded library's file.
+pub const PRELOADED: &str = "libangara_clock";
+/// Raised when the structure changes.
+const VERSION: u32 = 1;
+/// What reading a clock takes, in picoseconds: about what the vDSO takes. Ours.
+pub const READ_COST: u64 = 25_000;
+/// What a yield takes, in picoseconds. Ours.
+pub const YIELD_COST: u64 = 100_000;
+
+/// Lets this PE stand still until its clock's time.
+pub type Stand = extern "C" fn();
+
+/// A process's clock.
+#[repr(C)]
+#[derive(Debug)]
+pub struct ProgramClock {
+    version: u32,
+    /// Whoever asks gets real time: the process is no PE, or the library itself asks.
+    real: AtomicU32,
+    /// Picoseconds since the program began.
+    now: AtomicU64,
+    /// Time from which the PE must stand before it goes on.
+    stand_at: AtomicU64,
+    /// A [`Stand`], or 0 while the process is in no job.
+    stand: AtomicUsize,
+}
+
+impl Default for ProgramClock {
+    fn default() -> ProgramClock {
+        ProgramClock::new()
+    }
+}
+
+impl ProgramClock {
+    /// At time 0.
+    pub const fn new() -> ProgramClock {
+        ProgramClock {
+            version: VERSION,
+            real: AtomicU32::new(0),
+            now: AtomicU64::new(0),
+            stand_at: AtomicU64::new(u64::MAX),
+            stand: AtomicUsize::new(0),
+        }
+    }
+    /// Whether it has the layout that this crate knows.
+    pub fn is_known(&self) -> bool {
+        self.version == VERSION
+    }
+
+    /// Picoseconds since the program began.
+    #[inline]
+    pub fn now(&self) -> u64 {
+        self.now.load(Ordering::Relaxed)
+    }
+    /// So many picoseconds pass; the time then.
+    #[inline]
+    pub fn pass(&self, ps: u64) -> u64 {
+        self.now.fetch_add(ps, Ordering::Relaxed).saturating_add(ps)
+    }
+    /// It is `time` now, and the PE may run until `stand_at`.
+    pub fn go_on(&self, time: u64, stand_at: u64) {
+        self.now.store(time, Ordering::Relaxed);
+        self.stand_at.store(stand_at, Ordering::Relaxed);
+    }
+    /// The PE has run as far as it may.
+    #[inline]
+    pub fn is_ahead(&self) -> bool {
+        self.now() >= self.stand_at.load(Ordering::Relaxed)
+    }
+
+    /// Whether the real clocks shall be read.
+    pub fn is_real(&self) -> bool {
+        self.real.load(Ordering::Relaxed) != 0
+    }
+    /// From now on the real clocks are read, until [`ProgramClock::leave`]. Calls nest.
+    pub fn enter(&self) {
+        self.real.fetch_add(1, Ordering::Relaxed);
+    }
+    /// The end of what [`ProgramClock::enter`] began.
+    pub fn leave(&self) {
+        self.real.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// The process is a PE from now on: time that it sleeps passes for others, too.
+    pub fn attach(&self, stand: Stand, stand_at: u64) {
+        self.stand_at.store(stand_at, Ordering::Relaxed);
+        self.stand.store(stand as usize, Ordering::Release);
+    }
+    /// It is none any more.
+    pub fn detach(&self) {
+        self.stand.store(0, Ordering::Release);
+        self.stand_at.store(u64::MAX, Ordering::Relaxed);
+    }
+    /// Stands still until the clock's time, if this is a PE.
+    pub fn stand(&self) {
+        let stand = self.stand.load(Ordering::Acquire);
+        if stand != 0 {
+            // SAFETY: only `attach` writes anything but 0, and it writes a `Stand`.
+            let stand: Stand = unsafe { std::mem::transmute::<usize, Stand>(stand) };
+            stand();
+        }
+    }
+}
