@@ -1,0 +1,53 @@
+//! `libangara_clock.so`: preloaded by `angara run --clock virtual`, it answers where a program asks libc for the time
+//! or sleeps. Virtual time passes by what the program does on the network, by its sleeps, and by a stated time for
+//! each look at a clock, so that a loop that looks at one ends.
+//!
+//! The monotonic clock begins at 1 s, the calendar at 2026-01-01 00:00:01 UTC. Processor time is virtual time, too.
+//! Children of the program have real time, and so has the library on which it communicates.
+
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+
+mod clocks;
+mod sleeps;
+mod waits;
+
+use angara_abi::program_clock::ProgramClock;
+
+static CLOCK: ProgramClock = ProgramClock::new();
+
+/// The clock of this process, for the driver ([`angara_abi::program_clock::SYMBOL`]).
+#[unsafe(no_mangle)]
+pub extern "C" fn angara_program_clock() -> &'static ProgramClock {
+    &CLOCK
+}
+
+/// Run by the loader before the program: what this process forks has real time.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static BEGIN: extern "C" fn() = begin;
+
+extern "C" fn begin() {
+    // SAFETY: the handler only changes a number of the child's.
+    unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
+}
+
+unsafe extern "C" fn in_child() {
+    CLOCK.enter();
+}
+
+/// So many picoseconds pass in the program; the time then.
+fn pass(ps: u64) -> u64 {
+    let now = CLOCK.pass(ps);
+    if CLOCK.is_ahead() {
+        CLOCK.stand();
+        return CLOCK.now();
+    }
+    now
+}
+
+/// Sets `errno`.
+fn fail(errno: i32) -> i32 {
+    // SAFETY: the thread's own `errno`.
+    unsafe { *libc::__errno_location() = errno };
+    -1
+}
