@@ -71,6 +71,13 @@ pub struct Args {
     /// Serve one `angara run`: exit when its control connection has closed
     #[arg(long)]
     pub private: bool,
+    /// Time of the jobs: wall, or virtual: PEs stand still wherever they wait, and the network's exact times decide when
+    /// they go on; needs --private [default: wall]
+    #[arg(long, value_name = "KIND")]
+    pub clock: Option<String>,
+    /// With --clock virtual: nanoseconds that a library call takes [default: 1]
+    #[arg(long, value_name = "NS")]
+    pub call_cost: Option<f64>,
     /// Write the line that says the sockets are ready to this descriptor [default: standard output]
     #[arg(long, value_name = "N")]
     pub ready_fd: Option<u32>,

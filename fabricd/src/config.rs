@@ -66,8 +66,17 @@ pub struct Options {
     pub limits: Limits,
     /// Exit when the run that started this daemon is over.
     pub private: bool,
+    /// Jobs run in virtual time.
+    pub virtual_time: Option<VirtualTime>,
     /// How to report readiness.
     pub ready: Ready,
+}
+
+/// How jobs run in virtual time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct VirtualTime {
+    /// Picoseconds that a library call takes.
+    pub call_cost: u64,
 }
 
 impl Options {
@@ -86,6 +95,7 @@ impl Options {
             channels: CHANNELS_DEFAULT,
             limits: Limits::default(),
             private: false,
+            virtual_time: None,
             ready: Ready::Silent,
         }
     }
@@ -114,6 +124,8 @@ struct File {
     channels: Option<u16>,
     limit: Option<BTreeMap<String, Amount>>,
     private: Option<bool>,
+    clock: Option<String>,
+    call_cost: Option<f64>,
     ready_fd: Option<u32>,
     log: Option<String>,
     log_json: Option<bool>,
@@ -208,6 +220,12 @@ pub fn resolve(args: &Args) -> Result<Options, ConfigError> {
     if !(1..=CHANNELS_MAX).contains(&channels) {
         return Err(bad("channels")(format!("{channels} channels per node; give 1 to {CHANNELS_MAX}")));
     }
+    let clock = args.clock.as_deref().or(file.clock.as_deref());
+    let virtual_time = virtual_time(clock, args.call_cost.or(file.call_cost))?;
+    if virtual_time.is_some() && (!private || cluster.is_some()) {
+        let why = "virtual runs one job alone, on one host; add --private and leave --cluster out";
+        return Err(bad("clock")(why));
+    }
     let limits = limits(args, file.limit.unwrap_or_default())?;
     let memory_limit = args.memory_limit.as_ref().or(file.memory_limit.as_ref());
     Ok(Options {
@@ -223,8 +241,23 @@ pub fn resolve(args: &Args) -> Result<Options, ConfigError> {
         channels,
         limits,
         private,
+        virtual_time,
         ready: args.ready_fd.or(file.ready_fd).map_or(Ready::Stdout, Ready::Fd),
     })
+}
+
+/// `--clock` and `--call-cost`.
+fn virtual_time(clock: Option<&str>, call_cost: Option<f64>) -> Result<Option<VirtualTime>, ConfigError> {
+    let ns = call_cost.unwrap_or(1.0);
+    if !(0.0..=1e9).contains(&ns) {
+        return Err(bad("call-cost")(format!("{ns} ns; give 0 to 1e9")));
+    }
+    match clock {
+        None | Some("wall") if call_cost.is_some() => Err(bad("call-cost")("only --clock virtual has one")),
+        None | Some("wall") => Ok(None),
+        Some("virtual") => Ok(Some(VirtualTime { call_cost: (ns * 1000.0).round() as u64 })),
+        Some(other) => Err(bad("clock")(format!("`{other}`; use wall or virtual"))),
+    }
 }
 
 /// Flags over file over defaults.

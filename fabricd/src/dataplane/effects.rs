@@ -7,6 +7,7 @@
 use super::engine::Engine;
 use super::job::EngineJob;
 use super::ports::Ports;
+use super::virtual_time::Touch;
 use angara_abi::PAYLOAD_MAX;
 use angara_abi::channel::{Fault, status};
 use angara_abi::desc::{AmoOp, Place, Region};
@@ -34,6 +35,7 @@ impl Engine {
     pub(super) fn apply(&mut self, effect: Effect) {
         match effect {
             Effect::Write { at, place, data, last, .. } => {
+                self.touched(at, if place.region == Region::Bounce { Touch::Progress } else { Touch::Memory });
                 let Some((job, pe)) = owner(&self.ports, &self.jobs, at) else { return };
                 if let Some((map, offset)) = job.memory(pe, place, data.len()) {
                     // `resolve` checked the range.
@@ -61,6 +63,7 @@ impl Engine {
                 }
             }
             Effect::Amo { at, place, op, width, operand, comparand, token, .. } => {
+                self.touched(at, Touch::Memory);
                 let found = owner(&self.ports, &self.jobs, at);
                 let old = found.and_then(|(job, pe)| {
                     let (map, offset) = job.memory(pe, place, width as usize)?;
@@ -75,6 +78,7 @@ impl Engine {
                 }
             }
             Effect::TreeResult { at, tree, place, data, bcast, count, .. } => {
+                self.touched(at, Touch::Memory);
                 let Some((job, pe)) = owner(&self.ports, &self.jobs, at) else { return };
                 if let Some((map, offset)) = job.memory(pe, place, data.len()) {
                     // `resolve` checked the range.
@@ -82,7 +86,10 @@ impl Engine {
                 }
                 self.show_tree(at, tree, bcast, count);
             }
-            Effect::TreeCredit { at, tree, count, .. } => self.show_tree(at, tree, false, count),
+            Effect::TreeCredit { at, tree, count, .. } => {
+                self.touched(at, Touch::Memory);
+                self.show_tree(at, tree, false, count)
+            }
             Effect::Error { at, what, .. } => self.net_error(at, what),
             Effect::LinkDown { link, .. } => self.link_failed(link),
         }
@@ -101,6 +108,7 @@ impl Engine {
 
     pub(super) fn finish(&mut self, c: Completion) {
         let Some(flight) = self.flights.get_mut(c.tag).map(|f| *f) else { return };
+        self.touched(c.from, if c.state == OpState::Complete { Touch::Completion } else { Touch::Progress });
         let Some(lane) = self.lanes[flight.lane].as_mut() else { return };
         match c.state {
             OpState::Copied => lane.reached(flight.number, false),

@@ -7,6 +7,7 @@ use super::notice::{Gauges, Notice};
 use super::ports::{Flights, Owner, Ports};
 use super::registers::Registers;
 use super::trunks::{TrunkEvent, TrunkFigures, Trunks, Wires};
+use super::virtual_time::{self, VirtualRun};
 use crate::config::Options;
 use crate::faults::fault::FaultSpec;
 use crate::faults::trunk::Change;
@@ -54,6 +55,8 @@ pub(crate) struct Engine {
     pub(super) trees: [Option<JobSlot>; angara_abi::TREES],
     pub(super) epoll: OwnedFd,
     pub(super) gauges: Arc<Gauges>,
+    /// Who stands and who is due, in virtual time.
+    pub(super) virtual_time: Option<VirtualRun>,
     /// To the other hosts of the cluster, if there are any.
     pub(super) trunks: Option<Trunks>,
     /// What the control plane is about to be told of trunks.
@@ -72,12 +75,15 @@ impl Engine {
     ) -> io::Result<Engine> {
         // Without a cluster the routers of all nodes are emulated here, also of those that host no PE.
         let owned = options.cluster.as_ref().map(|_| options.hosted());
-        let config = angara_fabric::Config {
+        let mut config = angara_fabric::Config {
             seed: options.seed,
             owned,
-            trains: true,
+            trains: options.virtual_time.is_none(),
             ..angara_fabric::Config::new(options.shape)
         };
+        if options.virtual_time.is_some() {
+            config.params.ops_per_port = virtual_time::OPS_PER_PORT;
+        }
         let fabric = Fabric::new(config).map_err(io::Error::other)?;
         let trunks =
             options.cluster.as_ref().zip(wires).map(|(m, wires)| Trunks::new(m, wires, &fabric)).transpose()?;
@@ -101,6 +107,7 @@ impl Engine {
             trees: [None; angara_abi::TREES],
             epoll,
             gauges,
+            virtual_time: options.virtual_time.map(|_| VirtualRun::default()),
             trunks,
             words: Vec::new(),
             notices,
@@ -191,7 +198,9 @@ impl Engine {
         }
         let lane = self.jobs.get(&slot).and_then(|j| *j.lanes.get(pe)?);
         let Some(lane) = lane else { return };
-        if !lost {
+        if self.virtual_time.is_some() {
+            self.left_virtual_time(lane, lost);
+        } else if !lost {
             for _ in 0..DRAIN_ROUNDS {
                 if !self.poll_lane(lane) && !self.run_network(&mut self.turn()) {
                     break;

@@ -6,7 +6,7 @@ use angara_abi::channel::status;
 use angara_abi::desc::Place;
 use angara_abi::queue::Consumer;
 use angara_abi::wait::{Fenced, Linux};
-use angara_fabric::{JobSlot, Port};
+use angara_fabric::{JobSlot, Port, Tick};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -28,6 +28,8 @@ pub(super) struct Lane {
     progress: Progress,
     /// Reads delivered since the PE was last told.
     untold: usize,
+    /// In virtual time: the latest post, and when the PE last stood.
+    pub(super) ran: (Tick, Tick),
 }
 
 /// Reads delivered for which one wake-up is due at the latest.
@@ -47,6 +49,7 @@ impl Lane {
             csr_logged: false,
             progress: Progress::default(),
             untold: 0,
+            ran: (0, 0),
         }
     }
 
@@ -54,6 +57,12 @@ impl Lane {
     pub(super) fn has_work(&self) -> bool {
         let channel = &self.memory.channel;
         channel.csr_pending().is_some() || (!self.broken && self.pending.is_none() && self.consumer.has_work(channel))
+    }
+
+    /// When a post was made, given what the PE says of it: not before the one before it, nor after it stood.
+    pub(super) fn issue_time(&mut self, said: Tick) -> Tick {
+        self.ran.0 = said.clamp(self.ran.0, self.ran.1.max(self.ran.0));
+        self.ran.0
     }
 
     /// Wakes the PE behind the channel if it waits for its adapter.

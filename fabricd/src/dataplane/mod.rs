@@ -20,6 +20,7 @@ mod tests;
 mod traffic;
 mod trees;
 mod trunks;
+mod virtual_time;
 
 pub(crate) use engine::Engine;
 pub(crate) use job::Folded;

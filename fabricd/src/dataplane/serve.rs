@@ -70,6 +70,9 @@ impl Turn {
 impl Engine {
     /// Serves until told to stop or until nobody can tell any more.
     pub(super) fn serve(mut self, commands: &Receiver<Command>) {
+        if self.virtual_time.is_some() {
+            return self.serve_virtual(commands);
+        }
         let mut idle = Idle::new();
         let mut rounds = 0u32;
         while let Some(more) = self.run_commands(commands, |reply| reply()) {
@@ -163,7 +166,7 @@ impl Engine {
         work
     }
 
-    fn take_post(&mut self, index: usize) -> Result<bool, Violation> {
+    pub(super) fn take_post(&mut self, index: usize) -> Result<bool, Violation> {
         let Some(lane) = self.lanes[index].as_mut().filter(|l| !l.broken) else { return Ok(false) };
         let posted = match lane.pending.take() {
             Some(posted) => posted,
@@ -199,8 +202,14 @@ impl Engine {
             barrier: posted.barrier(),
         };
         let tag = self.flights.insert(flight);
-        let now = self.fabric.now();
-        match self.fabric.inject(lane.port, lane.slot, posted.class, op, now, tag) {
+        let issue = match &lane.memory.clock {
+            Some(clock) => {
+                let said = clock.stamped(posted.seq);
+                lane.issue_time(said)
+            }
+            None => self.fabric.now(),
+        };
+        match self.fabric.inject(lane.port, lane.slot, posted.class, op, issue, tag) {
             Ok(()) => {
                 let number = lane.enter(posted.seq, !posted.reads_memory(), posted.is_read());
                 if let Some(flight) = self.flights.get_mut(tag) {

@@ -1,11 +1,12 @@
-//! What others notice of a large transfer.
+//! The data plane without its thread: what others notice of a large transfer, and time that is virtual.
 
 use super::serve::BYTES_PER_ROUND;
 use super::{Engine, Gauges};
-use crate::config::Options;
+use crate::config::{Options, VirtualTime};
 use crate::jobs::memory::{Identity, JobMemory, PeMemory};
 use angara_abi::JobId;
 use angara_abi::account::{Class, READ_MAX};
+use angara_abi::clock::{ClockPage, TIME_MAX, Verdict, WaitsFor};
 use angara_abi::desc::{Descriptor, Op, Place, Region};
 use angara_abi::job::{Barrier, Collectives, Geometry, PeEntry, Seat};
 use angara_abi::queue::Producer;
@@ -55,10 +56,10 @@ fn heap(offset: u64) -> Place {
     Place { region: Region::Heap, offset }
 }
 
-/// A data plane without its thread, and the clients of `JOBS` jobs: PE 0 of each, then PE 1 of each.
-fn engine() -> (Engine, Vec<Client>) {
+/// A data plane without its thread, and the clients of `jobs` jobs: PE 0 of each, then PE 1 of each.
+fn engine(jobs: usize, virtual_time: Option<VirtualTime>) -> (Engine, Vec<Client>) {
     let shape: Shape = "2".parse().expect("shape");
-    let options = Options::new(shape, "");
+    let options = Options { virtual_time, ..Options::new(shape, "") };
     let (notices, _) = tokio::sync::mpsc::unbounded_channel();
     let wake = rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC).expect("eventfd");
     let mut engine = Engine::new(&options, None, notices, Arc::new(wake), Arc::new(Gauges::default())).expect("engine");
@@ -71,13 +72,13 @@ fn engine() -> (Engine, Vec<Client>) {
         let identity = Identity { id: JobId::new(u32::from(slot.number()) + 1), slot, generation: 1 };
         JobMemory::create(identity, &geometry, vec![entry(0), entry(1)], vec![true; 2], true).expect("memory")
     };
-    let jobs: Vec<Arc<JobMemory>> = JobSlot::first(JOBS).map(|slot| Arc::new(job(slot))).collect();
+    let jobs: Vec<Arc<JobMemory>> = JobSlot::first(jobs).map(|slot| Arc::new(job(slot))).collect();
     for job in &jobs {
         engine.open_job(job.clone()).expect("open");
     }
     for pe in 0..2 {
         for job in &jobs {
-            let memory = Arc::new(PeMemory::create(job, pe).expect("memory").0);
+            let memory = Arc::new(PeMemory::create(job, pe, virtual_time).expect("memory").0);
             engine.attach(job.slot, memory.clone()).expect("attach");
             let (producer, to) = (Producer::default(), shape.coords(1 - pe as u32));
             clients.push(Client { job: job.clone(), pe: memory, producer, endpoint: job.slot.number(), to });
@@ -94,7 +95,7 @@ fn moved(engine: &Engine) -> u64 {
 
 #[test]
 fn a_small_put_waits_for_few_bytes_of_large_ones() {
-    let (mut engine, mut clients) = engine();
+    let (mut engine, mut clients) = engine(JOBS, None);
     // Two jobs transfer both ways between the nodes of a third one.
     for streams in 1..=4 {
         let (job, pe) = [(0, 0), (1, 0), (0, 1), (1, 1)][streams - 1];
@@ -121,4 +122,82 @@ fn a_small_put_waits_for_few_bytes_of_large_ones() {
     let large = STREAM as u64;
     let moved = moved(&engine);
     assert!(moved > large / 4 && moved < large, "{moved} bytes: the large ones go on, and none is over");
+}
+
+fn virtual_pair() -> (Engine, [Client; 2]) {
+    let (engine, clients) = engine(1, Some(VirtualTime { call_cost: 1_000 }));
+    (engine, clients.try_into().unwrap_or_else(|_| panic!("two PEs")))
+}
+
+fn clock(client: &Client) -> &ClockPage {
+    client.pe.clock.as_ref().expect("time is virtual")
+}
+
+/// Lets the engine do what it can while PEs stand.
+fn turn(engine: &mut Engine) {
+    assert_eq!(engine.running(), None, "everybody stands");
+    assert!(engine.begun());
+    engine.go_on();
+}
+
+#[test]
+fn a_pe_goes_on_when_what_it_waits_for_has_happened_and_not_before() {
+    let (mut engine, [mut a, b]) = virtual_pair();
+    clock(&a).stamp(a.producer.next_seq(), 2_000_000);
+    let seq = a.put_and_quiet() as u32;
+    clock(&a).stamp(seq, 2_001_000);
+    let waits = clock(&a).stand(2_001_000, WaitsFor::Completion);
+    assert!(engine.running().is_some(), "the other PE runs, so nothing moves");
+    let writes = clock(&b).stand(1_000_000, WaitsFor::Memory);
+    turn(&mut engine);
+    // One way of a packet of three flits, from the time of its post on (docs/explain/model.md).
+    let (arrived, verdict) = clock(&b).ended(writes).expect("its memory was written");
+    let way = 600_000 + 129_000 + 2 * 6400 / 3;
+    assert!(verdict == Verdict::Go && arrived.abs_diff(2_000_000 + way) < 1_000, "{arrived}");
+    assert!(clock(&a).ended(waits).is_none() && a.completed() == 0, "the answer is not there yet");
+    clock(&b).stand(arrived, WaitsFor::Memory);
+    turn(&mut engine);
+    let (answered, _) = clock(&a).ended(waits).expect("the read came back");
+    assert!(answered > arrived + 700_000 && a.completed() == u64::from(seq), "{answered}");
+}
+
+#[test]
+fn whoever_waits_for_ever_is_told() {
+    let (mut engine, [a, b]) = virtual_pair();
+    let stands = [clock(&a).stand(5, WaitsFor::Memory), clock(&b).stand(7, WaitsFor::Completion)];
+    turn(&mut engine);
+    assert_eq!(clock(&a).ended(stands[0]), Some((5, Verdict::Deadlock)));
+    assert_eq!(clock(&b).ended(stands[1]), Some((7, Verdict::Deadlock)));
+}
+
+#[test]
+fn a_clock_that_goes_back_or_beyond_the_end_of_time_breaks_its_channel_alone() {
+    for said in [TIME_MAX + 1, u64::MAX, 2_000] {
+        let (mut engine, [a, b]) = virtual_pair();
+        clock(&a).stand(3_000, WaitsFor::Time);
+        clock(&b).stand(1_000, WaitsFor::Time);
+        // The one that is due first, then the other.
+        turn(&mut engine);
+        clock(&b).stand(9_000_000, WaitsFor::Time);
+        turn(&mut engine);
+        clock(&a).stand(said, WaitsFor::Time);
+        turn(&mut engine);
+        assert!(a.pe.channel.error().is_some(), "{said}");
+        assert!(b.pe.channel.error().is_none() && clock(&b).stands().is_none(), "the other goes on");
+    }
+}
+
+#[test]
+fn a_post_is_made_between_two_stands_whatever_its_stamp_says() {
+    for stamp in [0, u64::MAX] {
+        let (mut engine, [mut a, b]) = virtual_pair();
+        let first = a.producer.next_seq();
+        [first, first + 1].into_iter().for_each(|seq| clock(&a).stamp(seq, stamp));
+        a.put_and_quiet();
+        clock(&a).stand(4_000_000, WaitsFor::Completion);
+        let writes = clock(&b).stand(0, WaitsFor::Memory);
+        turn(&mut engine);
+        let (arrived, _) = clock(&b).ended(writes).expect("its memory was written");
+        assert!((700_000..4_800_000).contains(&arrived), "{arrived}");
+    }
 }

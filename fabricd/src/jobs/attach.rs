@@ -79,7 +79,8 @@ impl Daemon {
         if let Some(messages) = self.messages.as_ref().filter(|_| first) {
             messages.tell(&job.hosts, &Tell::Statics(id, statics.to_vec()));
         }
-        let (memory, fds) = PeMemory::create(&job.memory, index).map_err(|e| no_memory(&format!("PE {pe}"), &e))?;
+        let (memory, fds) = PeMemory::create(&job.memory, index, self.options.virtual_time)
+            .map_err(|e| no_memory(&format!("PE {pe}"), &e))?;
         job.pes[index] = PeState::Attaching;
         Ok((job.memory.clone(), Arc::new(memory), fds))
     }

@@ -4,9 +4,11 @@
 //! descriptors out, the data plane reads and writes through the mappings. Nothing here trusts what
 //! the mappings contain.
 
+use crate::config::VirtualTime;
 use angara_abi::JobId;
 use angara_abi::account::{CONTEXTS, Class, Counters, Traffic};
 use angara_abi::channel::{Channel, ChannelFds};
+use angara_abi::clock::ClockPage;
 use angara_abi::desc::{Place, Region};
 use angara_abi::job::{BOUNCE_BYTES, Geometry, JobPage, PeEntry, SyncPage, Targets};
 use angara_abi::shm::{Access, Mapping};
@@ -219,6 +221,8 @@ pub(crate) struct PeMemory {
     pub(crate) channel: Channel,
     /// Its staging and completion words.
     pub(crate) bounce: Mapping,
+    /// Its clock, in virtual time.
+    pub(crate) clock: Option<ClockPage>,
     /// How it reaches the others.
     pub(crate) targets: Targets,
     /// Wakes the data plane.
@@ -232,23 +236,30 @@ pub(crate) struct PeMemory {
 pub(crate) struct PeFds {
     pub(crate) targets: OwnedFd,
     pub(crate) bounce: OwnedFd,
+    pub(crate) clock: Option<OwnedFd>,
     pub(crate) channel: ChannelFds,
 }
 
 impl PeMemory {
     /// Creates everything that belongs to PE `pe` of `job` alone.
-    pub(crate) fn create(job: &JobMemory, pe: usize) -> io::Result<(PeMemory, PeFds)> {
+    pub(crate) fn create(
+        job: &JobMemory,
+        pe: usize,
+        virtual_time: Option<VirtualTime>,
+    ) -> io::Result<(PeMemory, PeFds)> {
         let name = |part: &str| format!("angara-{}-{pe}-{part}", job.id);
         let pes = job.pes;
         let (targets_fd, targets) = Mapping::create(&name("targets"), Targets::bytes(pes), Access::ReadOnly)?;
         let (counters_fd, counters) = Mapping::create(&name("counters"), Counters::bytes(pes), Access::Shared)?;
         let (bounce_fd, bounce) = Mapping::create(&name("bounce"), BOUNCE_BYTES, Access::Shared)?;
         let (channel_fds, channel) = Channel::create(&name("channel"))?;
+        let clock = virtual_time.map(|v| ClockPage::create(&name("clock"), v.call_cost)).transpose()?;
+        let (clock_fd, clock) = clock.unzip();
         let doorbell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         let targets = Targets::new(targets, pes)?;
         let counters = Counters::new(counters, pes)?;
-        let memory = PeMemory { pe, channel, bounce, targets, doorbell, counters, counters_fd, pes };
-        Ok((memory, PeFds { targets: targets_fd, bounce: bounce_fd, channel: channel_fds }))
+        let memory = PeMemory { pe, channel, bounce, clock, targets, doorbell, counters, counters_fd, pes };
+        Ok((memory, PeFds { targets: targets_fd, bounce: bounce_fd, clock: clock_fd, channel: channel_fds }))
     }
 
     /// Descriptor of the counters.
@@ -341,7 +352,7 @@ pub(crate) mod tests {
     #[test]
     fn counting_reads_only_what_was_touched() {
         let j = job(3);
-        let (pe, _fds) = PeMemory::create(&j, 0).expect("memory");
+        let (pe, _fds) = PeMemory::create(&j, 0, None).expect("memory");
         assert!(pe.counted().is_empty() && pe.data_extents().is_empty());
         pe.counters.row(0, 2, Class::Put).count(Traffic::put(8));
         pe.counters.row(15, 2, Class::Put).count(Traffic::put(8));

@@ -268,6 +268,10 @@ impl Client {
             roles.push(role);
             send.push(fd);
         }
+        if let Some(fd) = &fds.clock {
+            roles.push(FdRole::Clock);
+            send.push(fd.as_fd());
+        }
         self.reply(&AdapterReply::Attached { fds: roles }, &send).await?;
         Ok(Ok(()))
     }

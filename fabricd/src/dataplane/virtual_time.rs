@@ -1,0 +1,231 @@
+//! The data plane in virtual time: PEs are coroutines of one run of events.
+//!
+//! A PE runs alone, until it must wait or has run ahead by less than anything another PE does takes to reach it. While it
+//! runs, nothing that it can see changes. Then its posts are taken, with the times at which it made them, and the network
+//! goes on to the next PE that is due; what it does on the way is done to memory. So the network never passes the clock of
+//! a PE that runs, and what happens depends on nothing but the program: not on cores, load or addresses.
+//!
+//! Everything is best on one core: a hand-over there is a switch between two threads, and across cores it is an interrupt
+//! and a core that wakes up.
+
+use super::Command;
+use super::engine::Engine;
+use super::job::EngineJob;
+use super::post::Violation;
+use angara_abi::channel::Fault;
+use angara_abi::clock::{ClockPage, TIME_MAX, Verdict, WaitsFor};
+use angara_abi::wait::{Kernel, Linux};
+use angara_fabric::{Port, Tick};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::Receiver;
+use std::time::Duration;
+
+/// Posts that the network takes from a PE: more than its queues hold, so that none has to wait for the network's time.
+pub(super) const OPS_PER_PORT: u16 = 8192;
+/// How often the control plane is listened to while a PE runs.
+const LISTEN: Duration = Duration::from_millis(1);
+
+/// What has happened to a PE.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Touch {
+    /// Something of its posts, which no completion word tells.
+    Progress,
+    /// Its memory was written.
+    Memory,
+    /// A post of its own is complete.
+    Completion,
+}
+
+impl Touch {
+    /// Whether a PE that waits for this has to look.
+    fn concerns(self, waits_for: WaitsFor) -> bool {
+        match waits_for {
+            WaitsFor::Adapter => true,
+            WaitsFor::Time => false,
+            WaitsFor::Memory => self == Touch::Memory,
+            WaitsFor::Completion => self == Touch::Completion,
+        }
+    }
+}
+
+/// Who stands, and who is due.
+#[derive(Default)]
+pub(super) struct VirtualRun {
+    /// Lanes that stand: since when, and for what.
+    standing: BTreeMap<usize, (Tick, WaitsFor)>,
+    /// Those of them that shall go on: when, PE, lane.
+    due: BTreeSet<(Tick, usize, usize)>,
+    /// All PEs have come.
+    begun: bool,
+    /// Nothing can happen any more, and everybody has been told.
+    stuck: bool,
+}
+
+impl VirtualRun {
+    fn forget(&mut self, lane: usize) {
+        self.standing.remove(&lane);
+        self.due.retain(|d| d.2 != lane);
+    }
+}
+
+impl Engine {
+    /// Something happened at a port, now: whoever waits there for it is due.
+    pub(super) fn touched(&mut self, at: Port, what: Touch) {
+        if self.virtual_time.is_none() {
+            return;
+        }
+        let now = self.fabric.now();
+        let Some(index) = self.lane_at(at) else { return };
+        let (Some(run), Some(lane)) = (&mut self.virtual_time, &self.lanes[index]) else { return };
+        if let Some((since, waits_for)) = run.standing.get(&index)
+            && what.concerns(*waits_for)
+        {
+            run.due.insert((now.max(*since), lane.pe, index));
+        }
+    }
+
+    /// A PE goes; what it has posted is taken first, unless it was lost.
+    pub(super) fn left_virtual_time(&mut self, index: usize, lost: bool) {
+        if !lost {
+            self.take_posts(index, TIME_MAX);
+        }
+        if let Some(run) = &mut self.virtual_time {
+            run.forget(index);
+        }
+    }
+
+    /// Serves until told to stop or until nobody can tell any more.
+    pub(super) fn serve_virtual(mut self, commands: &Receiver<Command>) {
+        while self.run_commands(commands, |reply| reply()).is_some() {
+            if let Some(running) = self.running() {
+                self.listen(Some(running));
+                continue;
+            }
+            let ready = !self.active.is_empty() && self.begun();
+            if !ready || !self.go_on() {
+                self.before_sleep();
+                self.listen(None);
+            }
+        }
+        self.say_goodbye();
+    }
+
+    /// Sleeps until the PE of a lane stands, or a moment.
+    fn listen(&self, running: Option<usize>) {
+        match running.and_then(|index| self.lanes[index].as_ref()?.memory.clock.as_ref()) {
+            Some(clock) => {
+                let seen = clock.stops().load(Ordering::SeqCst);
+                if clock.stands().is_none() {
+                    Linux.futex_wait(clock.stops(), seen, LISTEN);
+                }
+            }
+            None => std::thread::sleep(LISTEN),
+        }
+    }
+
+    /// All PEs have come; time begins when they stand for the first time.
+    pub(super) fn begun(&mut self) -> bool {
+        let complete = self.jobs.values().all(EngineJob::complete);
+        let Some(run) = &mut self.virtual_time else { return false };
+        run.begun |= complete;
+        run.begun
+    }
+
+    /// A lane whose PE runs. What those who stand have posted is taken.
+    pub(super) fn running(&mut self) -> Option<usize> {
+        for i in 0..self.active.len() {
+            let index = self.active[i];
+            let Some(lane) = self.lanes[index].as_ref() else { continue };
+            if lane.broken || self.virtual_time.as_ref().is_some_and(|run| run.standing.contains_key(&index)) {
+                continue;
+            }
+            let Some((said, waits_for)) = lane.memory.clock.as_ref().and_then(ClockPage::stands) else {
+                return Some(index);
+            };
+            self.stands(index, said, waits_for);
+        }
+        None
+    }
+
+    /// A PE stands now, as it says.
+    fn stands(&mut self, index: usize, said: Tick, waits_for: Option<WaitsFor>) {
+        let Some(lane) = self.lanes[index].as_ref() else { return };
+        let (pe, began) = (lane.pe, lane.ran.0);
+        let (Some(waits_for), true) = (waits_for, (began..=TIME_MAX).contains(&said)) else {
+            let why = format!("its clock page says {said} ps, waiting for {waits_for:?}, after {began} ps");
+            return self.break_lane(index, Fault::BadRange, 0, &why);
+        };
+        let (posts, commands) = self.take_posts(index, said);
+        let Some(run) = &mut self.virtual_time else { return };
+        run.standing.insert(index, (said, waits_for));
+        // A queue that was full has room now, and a command is done.
+        let room = posts && waits_for == WaitsFor::Adapter;
+        if room || commands || waits_for == WaitsFor::Time {
+            run.due.insert((said, pe, index));
+        }
+    }
+
+    /// Takes what a PE has posted until `now`, and does what it has commanded; whether there was any of each.
+    fn take_posts(&mut self, index: usize, now: Tick) -> (bool, bool) {
+        if let Some(lane) = self.lanes[index].as_mut() {
+            lane.ran.1 = now;
+        }
+        let mut taken = 0;
+        loop {
+            match self.take_post(index) {
+                Ok(true) => taken += 1,
+                Ok(false) => break,
+                Err(Violation { fault, seq, why }) => {
+                    self.break_lane(index, fault, seq, &why);
+                    break;
+                }
+            }
+        }
+        (taken > 0, self.poll_mailbox(index))
+    }
+
+    /// Lets the network's time go on until a PE is due, and has it go on; whether anything could.
+    pub(super) fn go_on(&mut self) -> bool {
+        loop {
+            let due = self.virtual_time.as_ref().and_then(|run| run.due.first().map(|d| d.0));
+            let next = self.fabric.poll_timeout().filter(|next| due.is_none_or(|due| *next <= due));
+            let Some(next) = next else { break };
+            self.fabric.advance(next);
+            self.stale = true;
+            while let Some(effect) = self.fabric.poll_effect() {
+                self.apply(effect);
+            }
+            while let Some(completion) = self.fabric.poll_completion() {
+                self.finish(completion);
+            }
+        }
+        let Some(run) = &mut self.virtual_time else { return false };
+        let Some((at, _, index)) = run.due.pop_first() else { return self.nothing_can_happen() };
+        run.forget(index);
+        run.stuck = false;
+        self.let_go(index, at, Verdict::Go);
+        true
+    }
+
+    fn let_go(&mut self, index: usize, at: Tick, verdict: Verdict) {
+        let Some(lane) = self.lanes[index].as_mut() else { return };
+        lane.ran = (at, at);
+        if let Some(clock) = &lane.memory.clock {
+            clock.go(at, verdict);
+            Linux.futex_wake(clock.goes());
+        }
+    }
+
+    /// Everybody stands and nothing is on its way: every PE is told, once.
+    fn nothing_can_happen(&mut self) -> bool {
+        let Some(run) = &mut self.virtual_time else { return false };
+        if run.standing.is_empty() || std::mem::replace(&mut run.stuck, true) {
+            return false;
+        }
+        for (index, (since, _)) in std::mem::take(&mut run.standing) {
+            self.let_go(index, since, Verdict::Deadlock);
+        }
+        true
+    }
+}
