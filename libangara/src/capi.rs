@@ -29,7 +29,7 @@ fn code(e: &Error) -> c_int {
         Error::Unreachable { .. } => -5,
         Error::Channel { .. } => -6,
         Error::JobEnded => -7,
-        Error::Timeout { .. } => -8,
+        Error::Timeout { .. } | Error::Deadlock { .. } => -8,
         Error::Forked => -9,
         Error::Alone { .. } => -11,
     }

@@ -90,6 +90,14 @@ pub enum Error {
         /// The limit in seconds.
         seconds: f64,
     },
+    /// In virtual time: every PE waits and nothing is on its way.
+    #[error("deadlock at {ns} ns: every PE waits and nothing is on its way; this PE waits for {what}")]
+    Deadlock {
+        /// What was waited for.
+        what: String,
+        /// Since when, in nanoseconds of virtual time.
+        ns: u64,
+    },
     /// The caller asked for something that cannot be.
     #[error("{0}")]
     Invalid(String),

@@ -79,6 +79,7 @@ impl Job {
     /// Several threads will use this job at once: each counts its traffic apart from the others.
     pub fn with_threads(&mut self) {
         self.ctx.with_threads();
+        self.adapter.with_threads();
     }
 
     /// This PE.
@@ -186,6 +187,11 @@ impl Job {
     #[inline]
     pub fn wait(&self, mut ready: impl FnMut() -> bool, what: &dyn Fn() -> String) -> Result<()> {
         if ready() { Ok(()) } else { self.adapter.wait_memory(ready, what) }
+    }
+
+    /// A test of memory has found nothing new. In virtual time that takes some, so that a loop of tests ends.
+    pub fn looked_in_vain(&self) -> Result<()> {
+        self.adapter.looked_in_vain()
     }
 
     /// Wakes `pe` if it sleeps, after raw stores to its memory.

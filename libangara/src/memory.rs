@@ -7,6 +7,7 @@
 use crate::error::{Error, Result};
 use angara_abi::account::{CLASSES, CONTEXTS, Class, Counters, Row, Traffic};
 use angara_abi::channel::{Channel, ChannelFds, DMA_BYTES, PAGE_BYTES, RING_BYTES};
+use angara_abi::clock::{CLOCK_BYTES, ClockPage};
 use angara_abi::csr::CSR_BYTES;
 use angara_abi::desc::{Place, Region};
 use angara_abi::job::{
@@ -398,7 +399,7 @@ impl Memory {
         roles: &[FdRole],
         fds: Vec<OwnedFd>,
         segments: &[StaticSegment],
-    ) -> Result<(Memory, Device)> {
+    ) -> Result<(Memory, Device, Option<ClockPage>)> {
         if roles.len() != fds.len() {
             let why = format!("announced {} descriptors, sent {}", roles.len(), fds.len());
             return Err(Error::Daemon(why));
@@ -449,7 +450,14 @@ impl Memory {
         };
         let channel = Channel::map(&channel).map_err(|e| Error::layout("injection channel", e))?;
         let doorbell = given.take(FdRole::Doorbell, "doorbell")?;
-        Ok((Memory::build(me, parts, segments)?, Device { channel, csr, doorbell }))
+        let clock = match roles.contains(&FdRole::Clock) {
+            true => {
+                let map = given.shared(FdRole::Clock, "clock page", CLOCK_BYTES)?;
+                Some(ClockPage::open(map).map_err(|e| Error::layout("clock page", e))?)
+            }
+            false => None,
+        };
+        Ok((Memory::build(me, parts, segments)?, Device { channel, csr, doorbell }, clock))
     }
 
     /// The symmetric place of address `p` of this process if `len` bytes from it are symmetric.

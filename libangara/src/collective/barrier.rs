@@ -52,8 +52,8 @@ impl Barriers {
         let family = match adapter.geometry().barrier {
             Barrier::Auto if far => Barrier::Multiphase,
             Barrier::Auto => Barrier::Counter,
-            // The counter is memory of one host.
-            Barrier::Counter if near && far => Barrier::Dissemination,
+            // The counter is memory of one host, and no time passes in it.
+            Barrier::Counter if near && far || adapter.clock().is_some() => Barrier::Dissemination,
             // Without a channel there is no adapter to ask.
             family if family.by_adapter() && adapter.channel().is_err() => Barrier::Counter,
             family => family,

@@ -72,6 +72,15 @@ impl Handle {
 
     /// How far the operation has come, as far as can be known (see [`OpState`]).
     pub fn state(&self, adapter: &Adapter) -> OpState {
+        let state = self.reached(adapter);
+        if state < OpState::Complete {
+            // Where the job has ended the next post says so.
+            let _ = adapter.looked_in_vain();
+        }
+        state
+    }
+
+    fn reached(&self, adapter: &Adapter) -> OpState {
         if self.slot.is_some_and(|slot| adapter.completed(slot, self.seq)) {
             if self.flushes {
                 adapter.note_flush(self.pe, self.seq);
@@ -98,9 +107,9 @@ impl Handle {
         let Handle { pe, seq, .. } = self;
         let what = || format!("post {seq} to PE {pe} to be {state:?}");
         if self.slot.is_some() && state == OpState::Complete {
-            return adapter.wait_completion(For::Adapter, || self.state(adapter) >= state, &what);
+            return adapter.wait_completion(For::Adapter, || self.reached(adapter) >= state, &what);
         }
-        adapter.wait(|| self.state(adapter) >= state, &what)
+        adapter.wait(|| self.reached(adapter) >= state, &what)
     }
 
     /// Waits for completion of an operation that is answered (read, fetching atomic, flush) and

@@ -21,6 +21,7 @@ mod handle;
 pub mod packet;
 mod posts;
 mod timeslice;
+pub(crate) mod virtual_time;
 pub(crate) mod wait;
 
 pub(crate) use handle::answered;
@@ -40,6 +41,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
+use virtual_time::VirtualClock;
 
 /// A mapped window of the adapter.
 #[derive(Clone, Copy, Debug)]
@@ -71,6 +73,8 @@ pub struct Adapter {
     left: AtomicBool,
     /// Which of the seat's lives this is ([`angara_abi::job::Seat`]).
     life: AtomicU32,
+    /// Where time is virtual. In a box, because sleeping programs find it there.
+    clock: Option<Box<VirtualClock>>,
 }
 
 impl Adapter {
@@ -105,8 +109,18 @@ impl Adapter {
         let AdapterReply::Attached { fds: roles } = reply else {
             return Err(Error::Daemon(format!("unexpected answer to attach: {reply:?}")));
         };
-        let (memory, device) = Memory::map(launch.pe as usize, launch.pes as usize, &roles, fds, statics)?;
-        Ok(Adapter::build(memory, Some(device), Some(connection)))
+        let (memory, device, clock) = Memory::map(launch.pe as usize, launch.pes as usize, &roles, fds, statics)?;
+        let mut adapter = Adapter::build(memory, Some(device), Some(connection));
+        adapter.clock = clock.map(|page| Box::new(VirtualClock::new(page)));
+        if let Some(clock) = &adapter.clock {
+            clock.join();
+            if !clock.is_seen() && launch.pe == 0 {
+                angara_abi::complain!(
+                    "angara: the program's own clocks tell real time: libangara_clock.so is not loaded into it; a program                      that is linked statically, has more rights than its user, or runs without LD_PRELOAD loads none"
+                );
+            }
+        }
+        Ok(adapter)
     }
 
     /// A job of one PE without daemon, ring or network.
@@ -133,6 +147,7 @@ impl Adapter {
             flushed,
             left: AtomicBool::new(false),
             life: AtomicU32::new(1),
+            clock: None,
         }
     }
 
@@ -162,6 +177,28 @@ impl Adapter {
     }
     pub(crate) fn channel(&self) -> Result<&Channel> {
         self.device().map(|d| &d.channel)
+    }
+
+    /// This PE's clock, where time is virtual.
+    #[inline]
+    pub(crate) fn clock(&self) -> Option<&VirtualClock> {
+        self.clock.as_deref()
+    }
+
+    /// Picoseconds since the program began, where time is virtual.
+    pub fn virtual_now(&self) -> Option<u64> {
+        self.clock().map(VirtualClock::now)
+    }
+
+    /// Several threads communicate from now on: where time is virtual, none of them knows what the others will do.
+    pub(crate) fn with_threads(&self) {
+        let Some(clock) = self.clock() else { return };
+        clock.with_threads();
+        if self.my_pe() == 0 {
+            angara_abi::complain!(
+                "angara: threads communicate at once: when each has its turn is the system's choice, so two runs may differ"
+            );
+        }
     }
 
     /// The register at byte offset `csr` (see [`angara_abi::csr`]) of this PE's node.
@@ -303,6 +340,9 @@ impl Adapter {
 
 impl Drop for Adapter {
     fn drop(&mut self) {
+        if let Some(clock) = &self.clock {
+            clock.leave();
+        }
         // A panic is a failure of this PE, and the daemon shall see it as one.
         if !std::thread::panicking() {
             self.detach();

@@ -111,6 +111,9 @@ impl Adapter {
             return Err(self.channel_error().unwrap_or(Error::JobEnded));
         }
         let mut posts = self.posts.lock().unwrap_or_else(|e| e.into_inner());
+        if let Some(clock) = self.clock() {
+            clock.stamp(posts.producer.next_seq());
+        }
         let seq = match attempt(&mut posts.producer, &device.channel) {
             Ok(seq) => seq,
             Err(Full) => {
@@ -125,7 +128,11 @@ impl Adapter {
         };
         posts.notes[seq as usize % NOTES] = (seq, note);
         drop(posts);
-        self.ring_doorbell(device);
+        match self.clock() {
+            Some(clock) if clock.is_ahead() => self.stand()?,
+            Some(_) => {}
+            None => self.ring_doorbell(device),
+        }
         Ok(seq)
     }
 

@@ -3,7 +3,9 @@
 //! hangs without saying for what.
 
 use super::Adapter;
+use super::virtual_time::VirtualClock;
 use crate::error::{Error, Result};
+use angara_abi::clock::{Verdict, WaitsFor};
 use angara_abi::job::JobState;
 use angara_abi::wait::{Fenced, Kernel, Linux, WaitCell, wait_until};
 use std::sync::atomic::Ordering;
@@ -101,6 +103,9 @@ impl Adapter {
         if self.guard.forked() {
             return Err(Error::Forked);
         }
+        if self.clock().is_some() {
+            return self.stand_until(self.waits_for(cell), ready, what);
+        }
         let mut long = Long { whom, since: None, noted: None, looks: 0 };
         let result =
             wait_until(cell, kernel, self.memory.geometry.crowded, in_the_way, ready, || self.give_up(&mut long, what));
@@ -108,6 +113,63 @@ impl Adapter {
             self.memory.sync.note(self.memory.me).clear();
         }
         result
+    }
+
+    /// What writes to the word of a cell are about.
+    fn waits_for(&self, cell: &WaitCell) -> WaitsFor {
+        let (sync, me) = (&self.memory.sync, self.memory.me);
+        if std::ptr::eq(cell, self.memory.peers.cell(me)) {
+            WaitsFor::Memory
+        } else if std::ptr::eq(cell, sync.completions(me)) {
+            WaitsFor::Completion
+        } else {
+            WaitsFor::Adapter
+        }
+    }
+
+    /// Where time is virtual: waits until `ready`.
+    fn stand_until(
+        &self,
+        waits_for: WaitsFor,
+        mut ready: impl FnMut() -> bool,
+        what: &dyn Fn() -> String,
+    ) -> Result<()> {
+        let Some(clock) = self.clock() else { return Ok(()) };
+        loop {
+            let since = clock.now();
+            let verdict = self.stand_for(clock, clock.stands_for(waits_for))?;
+            if ready() {
+                return Ok(());
+            }
+            if verdict == Verdict::Deadlock {
+                return Err(Error::Deadlock { what: what(), ns: since / 1000 });
+            }
+        }
+    }
+
+    /// Where time is virtual: lets the network come as far as this PE.
+    pub(crate) fn stand(&self) -> Result<()> {
+        self.clock().map_or(Ok(()), |clock| self.stand_for(clock, WaitsFor::Time).map(drop))
+    }
+
+    /// One stand. Nobody lets a PE go whose channel is in error, or whose job has ended.
+    fn stand_for(&self, clock: &VirtualClock, waits_for: WaitsFor) -> Result<Verdict> {
+        let gone = || self.has_ended() || self.channel_error().is_some();
+        match clock.stand(waits_for, gone) {
+            Some(verdict) => Ok(verdict),
+            None => Err(self.channel_error().unwrap_or(Error::JobEnded)),
+        }
+    }
+
+    /// A look at memory or at a handle has found nothing new. Whoever looks in a loop waits, and where time is virtual
+    /// it must pass.
+    pub(crate) fn looked_in_vain(&self) -> Result<()> {
+        self.clock().inspect(|clock| clock.look());
+        self.stand()
+    }
+
+    fn has_ended(&self) -> bool {
+        self.memory.job.state() == JobState::Ended
     }
 
     /// Asked about once per millisecond of waiting: why to stop. Leaves a note of what this PE waits for.

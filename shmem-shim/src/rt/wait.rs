@@ -86,6 +86,9 @@ static FAILED: AtomicU32 = AtomicU32::new(0);
 fn tested(s: &State, success: bool) -> bool {
     if success {
         FAILED.store(0, Ordering::Relaxed);
+    } else if s.job.adapter().virtual_now().is_some() {
+        // Where the job has ended the next call that communicates says so.
+        let _ = s.job.looked_in_vain();
     } else {
         let failed = FAILED.load(Ordering::Relaxed).wrapping_add(1);
         FAILED.store(failed, Ordering::Relaxed);

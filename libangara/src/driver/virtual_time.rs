@@ -1,0 +1,162 @@
+//! This PE's clock where time is virtual: it passes by what the program does, and by standing still until the network
+//! has come so far ([`angara_abi::clock`]).
+
+use angara_abi::clock::{AHEAD_MAX, ClockPage, Verdict, WaitsFor};
+use angara_abi::program_clock::{PRELOADED, ProgramClock, SYMBOL};
+use angara_abi::wait::{Kernel, Linux};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use std::time::Duration;
+
+/// What a look at memory that finds nothing new takes, in picoseconds: whoever looks in a loop must not stand still at
+/// every picosecond. Ours.
+const LOOK_COST: u64 = 50_000;
+/// How often one who stands looks whether its job still runs.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// The clock of a program without the preloaded library, which only the driver sees.
+static UNSEEN: ProgramClock = ProgramClock::new();
+/// The clock of this process's job, for whoever sleeps.
+static CLOCK: AtomicPtr<VirtualClock> = AtomicPtr::new(std::ptr::null_mut());
+
+/// The clock of a PE.
+pub(crate) struct VirtualClock {
+    page: ClockPage,
+    program: &'static ProgramClock,
+    /// Picoseconds a library call takes.
+    call_cost: u64,
+    /// One stand at a time, whatever threads there are.
+    one: Mutex<()>,
+    /// What one thread waits for another may do without the network.
+    threads: AtomicBool,
+}
+
+impl VirtualClock {
+    /// Goes on with the program's clock where it is.
+    pub(super) fn new(page: ClockPage) -> VirtualClock {
+        let call_cost = page.call_cost();
+        VirtualClock {
+            page,
+            program: preloaded().unwrap_or(&UNSEEN),
+            call_cost,
+            one: Mutex::new(()),
+            threads: AtomicBool::new(false),
+        }
+    }
+
+    /// Whoever sleeps in this process stands still from now on. `self` must stay where it is until [`VirtualClock::leave`].
+    pub(super) fn join(&self) {
+        CLOCK.store(std::ptr::from_ref(self).cast_mut(), Ordering::Release);
+        self.program.attach(sleep, self.program.now() + AHEAD_MAX);
+        release_children();
+    }
+
+    /// The process is no PE any more.
+    pub(super) fn leave(&self) {
+        self.program.detach();
+        CLOCK.store(std::ptr::null_mut(), Ordering::Release);
+    }
+
+    /// Several threads communicate from now on.
+    pub(super) fn with_threads(&self) {
+        self.threads.store(true, Ordering::Relaxed);
+    }
+
+    /// What a thread stands for that waits for `waits_for`. Where there are others, it looks again and again: any of
+    /// them may do it.
+    pub(super) fn stands_for(&self, waits_for: WaitsFor) -> WaitsFor {
+        if !self.threads.load(Ordering::Relaxed) {
+            return waits_for;
+        }
+        self.look();
+        // Whoever waits to stand, too, or has something to do, would not have its turn.
+        rustix::thread::sched_yield();
+        WaitsFor::Time
+    }
+
+    /// Whether the program reads this clock.
+    pub(super) fn is_seen(&self) -> bool {
+        !std::ptr::eq(self.program, &UNSEEN)
+    }
+
+    /// Picoseconds since the program began.
+    pub(super) fn now(&self) -> u64 {
+        self.program.now()
+    }
+
+    /// Post `seq` is being made.
+    #[inline]
+    pub(super) fn stamp(&self, seq: u32) {
+        self.page.stamp(seq, self.program.pass(self.call_cost));
+    }
+
+    /// A look at memory has found nothing new.
+    pub(super) fn look(&self) {
+        self.program.pass(self.call_cost.max(LOOK_COST));
+    }
+
+    /// The PE has run so far ahead of the network that it must stand.
+    #[inline]
+    pub(super) fn is_ahead(&self) -> bool {
+        self.program.is_ahead()
+    }
+
+    /// Stands still until what is waited for has happened, or may have; nothing if `gone` says that nobody will tell.
+    pub(super) fn stand(&self, waits_for: WaitsFor, gone: impl Fn() -> bool) -> Option<Verdict> {
+        let _one = self.one.lock().unwrap_or_else(|e| e.into_inner());
+        // What the library itself asks of clocks is real.
+        self.program.enter();
+        let number = self.page.stand(self.program.now(), waits_for);
+        Linux.futex_wake(self.page.stops());
+        let ended = loop {
+            if let Some(ended) = self.page.ended(number) {
+                break Some(ended);
+            }
+            if gone() {
+                break None;
+            }
+            Linux.futex_wait(self.page.goes(), number.wrapping_sub(1), LOOK);
+        };
+        self.program.leave();
+        let (time, verdict) = ended?;
+        self.program.go_on(time, time + AHEAD_MAX);
+        Some(verdict)
+    }
+}
+
+/// Programs that this process starts from now on have real time: the library is not preloaded into them.
+fn release_children() {
+    const PRELOAD: &str = "LD_PRELOAD";
+    let Ok(all) = std::env::var(PRELOAD) else { return };
+    let others = all.split([':', ' ']).filter(|file| !file.is_empty() && !file.contains(PRELOADED));
+    let others = others.collect::<Vec<_>>().join(":");
+    // SAFETY: while it attaches a program has no threads that look for other variables; those that the library
+    // itself has started read none.
+    unsafe {
+        match others.is_empty() {
+            true => std::env::remove_var(PRELOAD),
+            false => std::env::set_var(PRELOAD, others),
+        }
+    }
+}
+
+/// The clock that the preloaded library has, if it is there.
+fn preloaded() -> Option<&'static ProgramClock> {
+    // SAFETY: a name that ends with 0.
+    let f = unsafe { libc::dlsym(libc::RTLD_DEFAULT, SYMBOL.as_ptr()) };
+    if f.is_null() {
+        return None;
+    }
+    // SAFETY: the name is that of the preloaded library's function, which takes nothing and returns its static clock.
+    let clock = unsafe { std::mem::transmute::<*mut libc::c_void, extern "C" fn() -> &'static ProgramClock>(f)() };
+    clock.is_known().then_some(clock)
+}
+
+/// What the program's sleeps and reads of clocks come to.
+extern "C" fn sleep() {
+    // SAFETY: null, or what `join` was given, which stays until `leave`.
+    if let Some(clock) = unsafe { CLOCK.load(Ordering::Acquire).as_ref() } {
+        // Where the job has ended the next call of the library says so.
+        let _ = clock.stand(WaitsFor::Time, || false);
+    }
+}
