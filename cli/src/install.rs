@@ -45,6 +45,15 @@ pub(crate) fn lib_dir(bin: &Path) -> Option<PathBuf> {
     beside(bin, "", "lib", LIBRARY)
 }
 
+/// The library that answers programs with virtual time.
+pub(crate) fn clock_library() -> Result<PathBuf, Failed> {
+    let bin = bin_dir()?;
+    let file = format!("{}.so", angara_abi::program_clock::PRELOADED);
+    beside(&bin, "", "lib", &file)
+        .map(|dir| dir.join(&file))
+        .ok_or_else(|| Failed::runtime(format!("no {file} beside {} or in ../lib", bin.display()), build_hint(&bin)))
+}
+
 /// The daemon's program: beside this one, else in PATH.
 pub(crate) fn fabricd() -> Result<PathBuf, Failed> {
     let bin = bin_dir()?;

@@ -142,6 +142,8 @@ impl Plan {
             items.push((PathBuf::from(&versioned), Content::Copy(self.from.join(library)), 0o755));
             items.push((library.into(), Content::Link(versioned), 0));
         }
+        let clock = "libangara_clock.so";
+        items.push((clock.into(), Content::Copy(self.from.join(clock)), 0o755));
         for dir in ["pkgconfig", "angara/pkgconfig", "cmake/Angara", "cmake/OpenSHMEM"] {
             for template in files(&self.from.join("lib").join(dir), "in")? {
                 let text = fs::read_to_string(&template).map_err(|e| cannot("read", &template, &e))?;

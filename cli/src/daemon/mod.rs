@@ -210,13 +210,13 @@ pub(crate) struct Private {
 }
 
 impl Private {
-    /// Starts a daemon for `shape` and waits until it listens.
-    pub(crate) async fn start(shape: Shape) -> Result<Private, Failed> {
+    /// Starts a daemon for `shape`, with more options, and waits until it listens.
+    pub(crate) async fn start(shape: Shape, options: Vec<OsString>) -> Result<Private, Failed> {
         let file = install::fabricd()?;
         let dir = fresh_dir()?;
         let (option, sizes) = (if shape.is_torus() { "--torus" } else { "--mesh" }, shape.dims());
         let sizes = sizes.iter().map(u8::to_string).collect::<Vec<_>>().join("x");
-        let argv: Vec<OsString> = [
+        let mut argv: Vec<OsString> = [
             "fabricd".into(),
             "--private".into(),
             option.into(),
@@ -225,6 +225,7 @@ impl Private {
             dir.clone().into(),
         ]
         .into();
+        argv.extend(options);
         let start = |e: std::io::Error| {
             Failed::runtime(
                 format!("cannot start {}: {e}", file.display()),

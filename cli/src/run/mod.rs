@@ -136,7 +136,10 @@ async fn start_all(
 ) -> Option<Seen> {
     let Created { job, key, cores, remote: others, .. } = created;
     let here: Vec<u32> = (0..args.pes).filter(|pe| others.iter().all(|h| !h.pes.contains(pe))).collect();
-    let cores = bind::assign(args.bind, &bind::Cores::here(), here.len(), cores);
+    let cores = match plan.virtual_time.as_ref().map(|v| v.core) {
+        Some(core) => core.map(|core| vec![vec![core]; here.len()]),
+        None => bind::assign(args.bind, &bind::Cores::here(), here.len(), cores),
+    };
     let program = Program {
         file: plan.program.clone(),
         argv: args.command.clone(),
@@ -155,6 +158,13 @@ async fn start_all(
             return Some(Seen::NotStarted(host.pes[0], format!("{}: {}", e.message, e.remedy)));
         }
     }
+    // Labels need a pipe for each.
+    if plan.virtual_time.is_some()
+        && !args.label
+        && let Err(e) = processes.write_together((&out.lines, &err.lines))
+    {
+        return Some(Seen::NotStarted(0, e.to_string()));
+    }
     for (index, &pe) in here.iter().enumerate() {
         let launch = Launch { runtime_dir: place.dir.clone(), job: *job, key: key.clone(), pe, pes: args.pes };
         let own = cores.as_ref().map(|c| &c[index][..]);
@@ -171,6 +181,7 @@ async fn start_all(
             Err(e) => return Some(Seen::NotStarted(pe, e.to_string())),
         }
     }
+    processes.all_started();
     None
 }
 

@@ -1,7 +1,9 @@
 //! Options of `angara run`, and the plan they make: everything decided before anything is started.
 
+use super::bind::Cores;
 use super::wrap::{self, Wrap};
 use crate::error::Failed;
+use crate::install;
 use angara_abi::env::{DEFAULT_HEAP, parse_size, symmetric_size};
 use angara_abi::fault::{KINDS, examples};
 use angara_abi::job::{Barrier, Collectives, PES_MAX};
@@ -19,6 +21,9 @@ use std::time::Duration;
 const ENV_CHECK: &str = "SHMEM_DEBUG";
 /// Names a table of collectives to the library.
 pub(crate) const ENV_TABLE: &str = "ANGARA_COLLECTIVES_TABLE";
+
+/// Libraries that the loader puts before others.
+const ENV_PRELOAD: &str = "LD_PRELOAD";
 
 /// What is said below the options.
 fn after_help() -> String {
@@ -85,6 +90,13 @@ pub(crate) struct RunArgs {
     /// to it alone
     #[arg(long, value_name = "PE")]
     pub(crate) debug: Option<u32>,
+    /// Time of the program: wall, or virtual: every operation takes as long as on the emulated network, the program's own
+    /// timers say so, and two runs are equal
+    #[arg(long, value_enum, default_value_t = Clock::Wall)]
+    pub(crate) clock: Clock,
+    /// With --clock virtual: nanoseconds that a call of the library takes [default: 1; ours, no machine's]
+    #[arg(long, value_name = "NS", value_parser = call_cost)]
+    pub(crate) call_cost: Option<f64>,
     /// Prefix each line of output with the number of the PE that wrote it
     #[arg(long)]
     pub(crate) label: bool,
@@ -115,6 +127,15 @@ pub(crate) struct RunArgs {
     #[arg(value_name = "PROG [ARGS]", required = true, trailing_var_arg = true, allow_hyphen_values = true,
           value_hint = ValueHint::CommandWithArguments)]
     pub(crate) command: Vec<OsString>,
+}
+
+/// `--clock`.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Clock {
+    /// The machine's.
+    Wall,
+    /// The emulated machine's.
+    Virtual,
 }
 
 /// `--bind`.
@@ -202,6 +223,11 @@ fn seconds(s: &str) -> Result<Duration, String> {
         .ok_or_else(|| format!("`{s}` is not a time; write seconds above 0, such as 30 or 0.5, or 2m"))
 }
 
+fn call_cost(s: &str) -> Result<f64, String> {
+    let ns = s.parse::<f64>().ok().filter(|ns| (0.0..=1e9).contains(ns));
+    ns.ok_or_else(|| format!("`{s}`: give nanoseconds from 0 to 1e9, such as 50"))
+}
+
 fn assignment(s: &str) -> Result<(OsString, OsString), String> {
     match s.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.into(), value.into())),
@@ -229,6 +255,57 @@ pub(crate) struct Plan {
     pub(crate) env: Vec<(OsString, OsString)>,
     /// Commands that start the program of some PEs.
     pub(crate) wraps: Vec<Wrap>,
+    /// Time is virtual.
+    pub(crate) virtual_time: Option<VirtualPlan>,
+}
+
+/// How a job runs in virtual time.
+pub(crate) struct VirtualPlan {
+    /// The core of everything: PEs and the daemon take turns.
+    pub(crate) core: Option<usize>,
+    /// Nanoseconds of a call of the library.
+    call_cost: Option<f64>,
+}
+
+impl VirtualPlan {
+    /// Of the options, if they ask for it and nothing contradicts.
+    fn new(args: &RunArgs) -> Result<Option<VirtualPlan>, Failed> {
+        if args.clock == Clock::Wall {
+            return match args.call_cost {
+                Some(_) => {
+                    Err(Failed::usage("--call-cost is for virtual time", "add --clock virtual, or leave it out"))
+                }
+                None => Ok(None),
+            };
+        }
+        let contradicts = [
+            (args.cluster.is_some(), "--cluster"),
+            (args.runtime_dir.is_some(), "--runtime-dir"),
+            (args.path == EnginePath::Direct, "--path direct"),
+        ];
+        if let Some((_, option)) = contradicts.iter().find(|c| c.0) {
+            let why = format!("{option} cannot be had in virtual time: a daemon of this run's own carries everything");
+            return Err(Failed::usage(why, format!("leave {option} out, or --clock virtual")));
+        }
+        if let Some(fault) = args.faults.iter().find(|f| f.contains('@')) {
+            let why = format!("fault `{fault}`: virtual time has no faults that come later");
+            return Err(Failed::usage(why, "leave the time out: the fault is there from the beginning"));
+        }
+        let core = Cores::here().allowed.last().copied();
+        Ok(Some(VirtualPlan { core, call_cost: args.call_cost }))
+    }
+
+    /// Options of the daemon.
+    pub(crate) fn daemon_options(&self) -> Vec<OsString> {
+        let mut options: Vec<OsString> = vec!["--clock".into(), "virtual".into()];
+        if let Some(ns) = self.call_cost {
+            options.extend(["--call-cost".into(), ns.to_string().into()]);
+        }
+        if let Some(core) = self.core {
+            options.extend(["--cores".into(), core.to_string().into()]);
+        }
+        options
+    }
 }
 
 impl Plan {
@@ -255,8 +332,17 @@ impl Plan {
             })?;
             env.push((ENV_TABLE.into(), found.into_os_string()));
         }
+        let virtual_time = VirtualPlan::new(args)?;
+        if virtual_time.is_some() {
+            let mut preload = install::clock_library()?.into_os_string();
+            if let Some(others) = std::env::var_os(ENV_PRELOAD).filter(|others| !others.is_empty()) {
+                preload.push(":");
+                preload.push(others);
+            }
+            env.push((ENV_PRELOAD.into(), preload));
+        }
         let program = find_program(&args.command[0], std::env::var_os("PATH"))?;
-        Ok(Plan { wanted, shape, nodes, heap, program, env, wraps: wrap::of(args)? })
+        Ok(Plan { wanted, shape, nodes, heap, program, env, wraps: wrap::of(args)?, virtual_time })
     }
 
     /// The request for a daemon whose network has `shape`.
@@ -274,7 +360,8 @@ impl Plan {
             map,
             heap: self.heap.0,
             heap_may_shrink: self.heap.1,
-            path: args.path,
+            // Direct stores would take no time.
+            path: if self.virtual_time.is_some() { EnginePath::Ring } else { args.path },
             barrier: args.barrier,
             collectives: args.collectives,
             name,

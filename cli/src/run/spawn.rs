@@ -6,11 +6,13 @@ use super::remote::signal_frame;
 use super::terminal::{self, Terminal};
 use super::wrap::{self, Wrap};
 use angara_abi::launch::Launch;
+use rustix::pipe::PipeFlags;
 use rustix::process::{
     Pid, PidfdFlags, Resource, Rlimit, Signal, getrlimit, kill_process_group, pidfd_open, pidfd_send_signal, setrlimit,
 };
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ffi::OsString;
+use std::os::fd::OwnedFd;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::{ExitStatus, Stdio};
@@ -65,6 +67,8 @@ pub(crate) struct Processes {
     /// Seen to have ended, but not yet told.
     ended: VecDeque<(u32, End)>,
     pumps: JoinSet<()>,
+    /// One pipe for the outputs of all, and one for their errors, until all have started.
+    together: Option<[OwnedFd; 2]>,
     /// The terminal, if it is for one of them.
     terminal: Option<Terminal>,
 }
@@ -78,8 +82,30 @@ impl Processes {
             waits: JoinSet::new(),
             ended: VecDeque::new(),
             pumps: JoinSet::new(),
+            together: None,
             terminal,
         }
+    }
+
+    /// All that are started from now on write into the same two pipes. What they write one after the other, as in virtual time,
+    /// comes out in this order.
+    pub(crate) fn write_together(
+        &mut self,
+        outputs: (&mpsc::Sender<Chunk>, &mpsc::Sender<Chunk>),
+    ) -> std::io::Result<()> {
+        let (out, out_end) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
+        let (err, err_end) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
+        for (from, to) in [(out, outputs.0), (err, outputs.1)] {
+            let from = tokio::net::unix::pipe::Receiver::from_owned_fd(from)?;
+            self.pumps.spawn(pump(from, to.clone(), 0, None));
+        }
+        self.together = Some([out_end, err_end]);
+        Ok(())
+    }
+
+    /// No more will be started: what [`Processes::write_together`] made closes with the last of them.
+    pub(crate) fn all_started(&mut self) {
+        self.together = None;
     }
 
     /// Starts PE `launch.pe`. It leads a process group of its own, so that its children die with it. Returns the
@@ -110,8 +136,14 @@ impl Processes {
                 Input::Nothing => Stdio::null(),
             })
             .process_group(0);
-        if input != Input::Debug {
-            command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        match &self.together {
+            _ if input == Input::Debug => {}
+            Some([out, err]) => {
+                command.stdout(out.try_clone()?).stderr(err.try_clone()?);
+            }
+            None => {
+                command.stdout(Stdio::piped()).stderr(Stdio::piped());
+            }
         }
         let mut child: Child = command.spawn()?;
         let label = program.label.then(|| format!("[{pe}] "));
