@@ -8,7 +8,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// (path, PEs): few and many, powers of two and not, alone and crowded.
-const RUNS: [(&str, &str); 5] = [("direct", "1"), ("direct", "2"), ("direct", "7"), ("ring", "3"), ("ring", "8")];
+const RUNS: [(&str, &str); 6] =
+    [("direct", "1"), ("direct", "2"), ("direct", "7"), ("ring", "3"), ("ring", "8"), (VIRTUAL, "5")];
+/// Stands for a path: everything through the network, in virtual time.
+const VIRTUAL: &str = "virtual";
 
 fn source(name: &str) -> String {
     format!("tests/c/openshmem/{name}")
@@ -16,17 +19,22 @@ fn source(name: &str) -> String {
 
 fn run(program: &Path, path: &str, pes: &str) {
     let test = Test::new("openshmem");
-    let mut command = test.angara(["run", "-n", pes, "--path", path, "--timeout", "200", "--"]);
-    command.arg(program);
+    let way = if path == VIRTUAL { ["--clock", VIRTUAL] } else { ["--path", path] };
+    let mut command = test.angara(["run", "-n", pes, "--timeout", "200"]);
+    command.args(way).arg("--").arg(program);
     let done = test.run(command).success();
     assert!(done.stdout.contains(" passed"), "{done}");
     test.assert_clean();
 }
 
-fn everywhere(program: &Path) {
-    let alone = Test::new("openshmem-solo");
-    let done = alone.run(alone.command(program)).success();
+fn alone(program: &Path) {
+    let test = Test::new("openshmem-solo");
+    let done = test.run(test.command(program)).success();
     assert!(done.stdout.contains(" passed"), "{done}");
+}
+
+fn everywhere(program: &Path) {
+    alone(program);
     for (path, pes) in RUNS {
         run(program, path, pes);
     }
@@ -58,7 +66,7 @@ programs! {
 #[test]
 fn puts_and_gets_to_oneself_may_overlap() {
     let program = tools::compile(&source("overlap.c"));
-    for (path, pes) in [("direct", "1"), ("direct", "2"), ("ring", "2")] {
+    for (path, pes) in [("direct", "1"), ("direct", "2"), ("ring", "2"), (VIRTUAL, "2")] {
         run(&program, path, pes);
     }
 }
@@ -68,12 +76,16 @@ fn threads_of_a_pe_communicate_at_once() {
     let program = tools::compile_with(&source("threads.c"), &["-pthread"]);
     run(&program, "direct", "4");
     run(&program, "ring", "4");
+    run(&program, VIRTUAL, "4");
 }
 
 #[test]
 fn teams_in_collectives_at_once_are_not_limited_in_number() {
     let program = tools::compile_with(&source("streams.c"), &["-pthread"]);
-    everywhere(&program);
+    alone(&program);
+    RUNS.iter().filter(|(path, _)| *path != VIRTUAL).for_each(|(path, pes)| run(&program, path, pes));
+    // Threads that wait look again and again there: many teams would take long.
+    run(&tools::compile_with(&source("streams.c"), &["-pthread", "-DLIVES=100", "-DROUNDS=2"]), VIRTUAL, "3");
     // Where a PE comes late, another may have sent ahead.
     run(&tools::compile_with(&source("streams.c"), &["-pthread", "-DLIVES=500"]), "direct", "16");
 }

@@ -1,0 +1,130 @@
+//! Programs in virtual time: their own clocks tell the network's exact times, two runs are equal, and whoever waits for
+//! ever is told at once.
+
+use angara_tests::{Finished, Test, tools};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Nanoseconds of the chip (docs/explain/model.md): injection and ejection, a hop.
+const ENDS: f64 = 600.0;
+const HOP: f64 = 129.0;
+/// A packet's second and third flit on the slower of link and core: 6400/3 ps each.
+const FLITS: f64 = 2.0 * 6400.0 / 3000.0;
+
+fn program(name: &str) -> PathBuf {
+    tools::compile(&format!("tests/c/virtual_time/{name}.c"))
+}
+
+fn virtually(test: &Test, args: &[&str], program: &str) -> Command {
+    let mut command = test.angara(["run", "--quiet", "--timeout", "200", "--clock", "virtual"]);
+    command.args(args).arg("--").arg(self::program(program));
+    command
+}
+
+fn run(args: &[&str], program: &str) -> Finished {
+    let test = Test::new("virtual");
+    let done = test.run(virtually(&test, args, program));
+    test.assert_clean();
+    done
+}
+
+#[test]
+fn a_word_takes_as_long_as_the_chip_says() {
+    for (pes, torus, hops, call) in
+        [("2", "8", 1, 1.0), ("3", "8", 2, 1.0), ("5", "8", 4, 1.0), ("2", "2", 1, 0.0), ("6", "4x2", 2, 50.0)]
+    {
+        let done = run(&["-n", pes, "--torus", torus, "--call-cost", &call.to_string()], "pingpong").success();
+        let took: f64 = done.stdout.trim().parse::<f64>().expect("a number") / 1000.0;
+        // The look at the clock at the end is a part of it: 25 ns in 2,000 ways, and the rounding of each packet.
+        let wanted = ENDS + f64::from(hops) * HOP + FLITS + call;
+        assert!((took - wanted).abs() < 0.25, "{pes} PEs on {torus}: {took} ns, not {wanted}");
+    }
+}
+
+#[test]
+fn two_runs_are_equal_whatever_else_the_machine_does() {
+    let args = ["-n", "12", "--torus", "3x2x2", "--map", "random:3"];
+    let first = run(&args, "busy").success().stdout;
+    assert_eq!(first.lines().count(), 12, "{first}");
+    for busy in [0, 3] {
+        let test = Test::new("virtual-busy");
+        let mut hogs: Vec<_> = (0..busy)
+            .map(|_| test.command("sh").args(["-c", "while :; do :; done"]).stdout(Stdio::null()).spawn().expect("sh"))
+            .collect();
+        let again = test.run(virtually(&test, &args, "busy")).success().stdout;
+        hogs.iter_mut().for_each(|hog| {
+            hog.kill().expect("it runs");
+            hog.wait().expect("it was ours");
+        });
+        assert_eq!(again, first, "beside {busy} hogs");
+    }
+}
+
+#[test]
+fn sleeping_takes_virtual_time_and_children_have_real_time() {
+    let done = run(&["-n", "2"], "sleep").success();
+    let (said, child) = done.stdout.trim().split_once('\n').expect("two lines");
+    assert!(said.starts_with("50 looks, 5.000 s, 17672256"), "{said}");
+    let child: u64 = child.parse().expect("seconds");
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_secs();
+    assert!(now.abs_diff(child) < 1000, "{child} is not about {now}");
+}
+
+#[test]
+fn a_deadlock_is_told_at_once_with_what_everybody_waits_for() {
+    let done = run(&["-n", "3"], "deadlock");
+    assert_eq!(done.code(), 1, "{done}");
+    for part in ["deadlock at ", "shmem_long_wait_until", "== 5 (it is 0)", "shmem_barrier_all: all PEs to enter"] {
+        assert!(done.stderr.contains(part), "no `{part}` in {done}");
+    }
+}
+
+#[test]
+fn broken_links_cost_time_and_dead_nodes_are_told() {
+    let took = |fault: &str| {
+        let fault = if fault.is_empty() { vec![] } else { vec!["--fault", fault] };
+        let done = run(&[&["-n", "2", "--torus", "8"][..], &fault].concat(), "pingpong").success();
+        done.stdout.trim().parse::<f64>().expect("a number") / 1000.0
+    };
+    // The way back is whole; the way there leads around the ring.
+    let around = took("link 0 +X down") - took("");
+    assert!(around > 2.0 * HOP, "{around} ns more");
+    assert_eq!(took("link 0 +X corrupt=5%"), took("link 0 +X corrupt=5%"));
+    assert!(took("link 0 +X corrupt=5%") > took(""));
+    let done = run(&["-n", "2", "--torus", "4", "--fault", "node 1 down"], "pingpong");
+    assert!(done.code() == 1 && done.stderr.contains("unreachable"), "{done}");
+}
+
+#[test]
+fn what_makes_times_real_or_runs_differ_is_said() {
+    let test = Test::new("virtual-said");
+    let mut command = test.angara(["run", "-n", "2", "--clock", "virtual", "--", "env", "-u", "LD_PRELOAD"]);
+    command.arg(program("deadlock"));
+    let done = test.run(command);
+    assert!(done.code() == 1 && done.stderr.contains("the program's own clocks tell real time"), "{done}");
+    let mut command = test.angara(["run", "-n", "2", "--clock", "virtual", "--"]);
+    command.arg(tools::compile_with("tests/c/openshmem/threads.c", &["-pthread"]));
+    let done = test.run(command).success();
+    assert!(done.stderr.contains("so two runs may differ"), "{done}");
+    test.assert_clean();
+}
+
+#[test]
+fn what_contradicts_virtual_time_is_refused() {
+    for (args, why) in [
+        (&["--path", "direct"][..], "--path direct cannot be had in virtual time"),
+        (&["--runtime-dir", "/tmp"], "--runtime-dir cannot be had in virtual time"),
+        (&["--call-cost", "-1"], "give nanoseconds"),
+        (&["--fault", "link 0 +X down @2ms"], "no faults that come later"),
+    ] {
+        let done = run(&[&["-n", "2"], args].concat(), "deadlock");
+        assert!(done.code() == 2 && done.stderr.contains(why), "{done}");
+    }
+    let test = Test::new("virtual-refused");
+    let mut command = test.angara(["run", "-n", "2", "--call-cost", "5", "--"]);
+    command.arg(program("deadlock"));
+    let done = test.run(command);
+    assert!(done.code() == 2 && done.stderr.contains("--call-cost is for virtual time"), "{done}");
+    test.assert_clean();
+}
