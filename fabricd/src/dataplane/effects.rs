@@ -7,7 +7,7 @@
 use super::engine::Engine;
 use super::job::EngineJob;
 use super::ports::Ports;
-use super::virtual_time::Touch;
+use super::virtual_time::standing::Touch;
 use angara_abi::PAYLOAD_MAX;
 use angara_abi::channel::{Fault, status};
 use angara_abi::desc::{AmoOp, Place, Region};

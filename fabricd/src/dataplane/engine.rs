@@ -7,7 +7,7 @@ use super::notice::{Gauges, Notice};
 use super::ports::{Flights, Owner, Ports};
 use super::registers::Registers;
 use super::trunks::{TrunkEvent, TrunkFigures, Trunks, Wires};
-use super::virtual_time::{self, VirtualRun};
+use super::virtual_time::standing::{OPS_PER_PORT, VirtualRun};
 use crate::config::Options;
 use crate::faults::fault::FaultSpec;
 use crate::faults::trunk::Change;
@@ -82,7 +82,7 @@ impl Engine {
             ..angara_fabric::Config::new(options.shape)
         };
         if options.virtual_time.is_some() {
-            config.params.ops_per_port = virtual_time::OPS_PER_PORT;
+            config.params.ops_per_port = OPS_PER_PORT;
         }
         let fabric = Fabric::new(config).map_err(io::Error::other)?;
         let trunks =

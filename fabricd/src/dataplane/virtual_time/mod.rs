@@ -8,6 +8,9 @@
 //! Everything is best on one core: a hand-over there is a switch between two threads, and across cores it is an interrupt
 //! and a core that wakes up.
 
+pub(super) mod standing;
+
+use self::standing::Touch;
 use super::Command;
 use super::engine::Engine;
 use super::job::EngineJob;
@@ -16,58 +19,12 @@ use angara_abi::channel::Fault;
 use angara_abi::clock::{ClockPage, TIME_MAX, Verdict, WaitsFor};
 use angara_abi::wait::{Kernel, Linux};
 use angara_fabric::{Port, Tick};
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
-/// Posts that the network takes from a PE: more than its queues hold, so that none has to wait for the network's time.
-pub(super) const OPS_PER_PORT: u16 = 8192;
 /// How often the control plane is listened to while a PE runs.
 const LISTEN: Duration = Duration::from_millis(1);
-
-/// What has happened to a PE.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Touch {
-    /// Something of its posts, which no completion word tells.
-    Progress,
-    /// Its memory was written.
-    Memory,
-    /// A post of its own is complete.
-    Completion,
-}
-
-impl Touch {
-    /// Whether a PE that waits for this has to look.
-    fn concerns(self, waits_for: WaitsFor) -> bool {
-        match waits_for {
-            WaitsFor::Adapter => true,
-            WaitsFor::Time => false,
-            WaitsFor::Memory => self == Touch::Memory,
-            WaitsFor::Completion => self == Touch::Completion,
-        }
-    }
-}
-
-/// Who stands, and who is due.
-#[derive(Default)]
-pub(super) struct VirtualRun {
-    /// Lanes that stand: since when, and for what.
-    standing: BTreeMap<usize, (Tick, WaitsFor)>,
-    /// Those of them that shall go on: when, PE, lane.
-    due: BTreeSet<(Tick, usize, usize)>,
-    /// All PEs have come.
-    begun: bool,
-    /// Nothing can happen any more, and everybody has been told.
-    stuck: bool,
-}
-
-impl VirtualRun {
-    fn forget(&mut self, lane: usize) {
-        self.standing.remove(&lane);
-        self.due.retain(|d| d.2 != lane);
-    }
-}
 
 impl Engine {
     /// Something happened at a port, now: whoever waits there for it is due.
