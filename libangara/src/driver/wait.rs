@@ -142,7 +142,8 @@ impl Adapter {
                 return Ok(());
             }
             if verdict == Verdict::Deadlock {
-                return Err(Error::Deadlock { what: what(), ns: since / 1000 });
+                let deadlock = || Error::Deadlock { what: what(), ns: since / 1000 };
+                return Err(self.channel_error().unwrap_or_else(deadlock));
             }
         }
     }

@@ -174,15 +174,23 @@ impl Engine {
         }
     }
 
-    /// Everybody stands and nothing is on its way: every PE is told, once.
+    /// Everybody stands and nothing is on its way: every PE is told, once. One whose channel is in error knows more.
     fn nothing_can_happen(&mut self) -> bool {
         let Some(run) = &mut self.virtual_time else { return false };
-        if run.standing.is_empty() || std::mem::replace(&mut run.stuck, true) {
+        if std::mem::replace(&mut run.stuck, true) {
             return false;
         }
-        for (index, (since, _)) in std::mem::take(&mut run.standing) {
-            self.let_go(index, since, Verdict::Deadlock);
+        let broken = |index: &usize| self.lanes[*index].as_ref().is_none_or(|lane| lane.broken);
+        let told: Vec<(usize, Tick)> = run
+            .standing
+            .iter()
+            .filter(|(index, _)| !broken(index))
+            .map(|(index, (since, _))| (*index, *since))
+            .collect();
+        told.iter().for_each(|(index, _)| run.forget(*index));
+        for (index, since) in &told {
+            self.let_go(*index, *since, Verdict::Deadlock);
         }
-        true
+        !told.is_empty()
     }
 }
