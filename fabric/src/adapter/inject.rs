@@ -77,9 +77,12 @@ impl Adapters {
         let Doing::Write { to, place, source, vc, adaptive } = self.ops[op].doing else {
             unreachable!("caller matched")
         };
+        // The order that an all-to-all barrier rests on needs one way per pair, and so does the recovery of a split network.
+        let adaptive = adaptive && !self.chip.split && self.ports[port].family != BarrierFamily::AllToAll;
+        let ordered = vc == Vc::Request && !adaptive;
         let len = self.ops[op].len;
         while self.ops[op].done < len {
-            if !self.may_stage(port) {
+            if !self.may_stage(port) || !self.ports[port].may_follow(ordered) {
                 return Step::Wait;
             }
             let done = self.ops[op].done;
@@ -88,8 +91,6 @@ impl Adapters {
             let at = Place { region: place.region, offset: place.offset.wrapping_add(done as u64) };
             let mut p = self.packet_of(port, op, PacketType::Write, to, at);
             p.vc = vc as u8;
-            // The order that an all-to-all barrier rests on needs one way per pair, and so does the recovery of a split network.
-            let adaptive = adaptive && !self.chip.split && self.ports[port].family != BarrierFamily::AllToAll;
             p.flags |= if adaptive { flag::MAY_ADAPT } else { 0 };
             p.flags |= if done + n == len { flag::LAST } else { 0 };
             self.fill(&mut p, op, n as u16, source.is_some());
@@ -174,6 +175,9 @@ impl Adapters {
                 *self.sent_to(job, p.src, p.dst) += 1;
             }
         }
+        // Collective packets have an order of their own, by tree and number.
+        let ordered = p.vc as usize >= UP || p.vc == Vc::Request as u8 && !p.is(flag::MAY_ADAPT);
+        self.ports[port].follow(ordered);
         let op = p.op as u32;
         let packets = p.packets() as u32;
         let h = self.chip.packets.alloc(p);

@@ -31,6 +31,10 @@ pub(crate) struct PortState {
     pub(crate) stamp: u16,
     /// Channels data went on since the last barrier, as bits.
     pub(crate) channels: u8,
+    /// Some of what is outstanding may be overtaken: it does not go on vc1 by the default way.
+    pub(crate) unordered: bool,
+    /// A fence was passed with packets outstanding: nothing goes another way before they have been ejected.
+    pub(crate) fenced: bool,
     /// When the last acknowledgement is back (families that rest on them).
     pub(crate) acknowledged: Tick,
 }
@@ -51,7 +55,34 @@ impl PortState {
             family: BarrierFamily::default(),
             stamp: 0,
             channels: 0,
+            unordered: false,
+            fenced: false,
             acknowledged: 0,
         }
+    }
+
+    /// Everything posted has been ejected.
+    pub(crate) fn is_drained(&self) -> bool {
+        self.outstanding == 0 && self.staged == 0
+    }
+
+    /// Passes a fence, if that is possible now: when all has been ejected, or all goes where nothing overtakes.
+    pub(crate) fn pass_fence(&mut self) -> bool {
+        let passes = !self.unordered || self.is_drained();
+        self.fenced |= passes;
+        passes
+    }
+
+    /// Whether a packet may follow what is outstanding. `ordered`: it goes on vc1 by the default way.
+    pub(crate) fn may_follow(&self, ordered: bool) -> bool {
+        ordered || !self.fenced || self.is_drained()
+    }
+
+    /// A packet follows.
+    pub(crate) fn follow(&mut self, ordered: bool) {
+        if self.is_drained() {
+            (self.unordered, self.fenced) = (false, false);
+        }
+        self.unordered |= !ordered;
     }
 }

@@ -29,8 +29,7 @@ impl Fabric {
             Doing::Read { .. } => self.adapters.step_read(port, op),
             Doing::Amo { .. } => self.adapters.step_amo(port, op),
             Doing::Fence => {
-                let p = &self.adapters.ports[port];
-                if p.outstanding > 0 || p.staged > 0 {
+                if !self.adapters.ports[port].pass_fence() {
                     return Step::Wait;
                 }
                 self.adapters.complete(op, OpState::Complete);

@@ -148,7 +148,6 @@ fn a_fence_orders_across_channels() {
             noise.post(&mut w, &mut dice, a, b, Vc::Request, false);
         }
         let (from, to) = (port(0), port(10));
-        let first = w.effects.len();
         for i in 0..30u64 {
             let source = Source::Inline(&[1; 200]);
             let vc = [Vc::Request, Vc::Response][(i % 2) as usize];
@@ -161,23 +160,59 @@ fn a_fence_orders_across_channels() {
             Op::Write { to, place: heap(2000), source: Source::Inline(&[2]), vc: Vc::Response, adaptive: true },
         );
         w.finish();
-        let at = |offset: u64| {
-            let here =
-                |e: &&Effect| matches!(e, Effect::Write { at, place, .. } if *at == to && place.offset == offset);
-            w.effects[first..]
-                .iter()
-                .filter(here)
-                .map(|e| match e {
-                    Effect::Write { time, .. } => *time,
-                    _ => 0,
-                })
-                .collect::<Vec<_>>()
-        };
+        let at = |offset: u64| times(&w, to, offset);
         let fenced = w.completions.iter().find(|c| c.tag == fence).unwrap();
         assert_eq!(fenced.state, OpState::Complete);
         assert_eq!(at(1000).len(), 30);
         assert!(at(1000).iter().all(|t| *t <= fenced.time), "seed {seed}");
         assert!(at(2000)[0] > fenced.time, "seed {seed}");
+    }
+}
+
+/// When the writes to `offset` of `to` were done.
+fn times(w: &World, to: Port, offset: u64) -> Vec<Tick> {
+    let time = |e: &Effect| match e {
+        Effect::Write { at, place, time, .. } if *at == to && place.offset == offset => Some(*time),
+        _ => None,
+    };
+    w.effects.iter().filter_map(time).collect()
+}
+
+/// Writes on vc1 to two targets, a fence, and one write to each that goes another way or not.
+#[test]
+fn a_fence_is_free_where_nothing_overtakes_and_holds_what_could() {
+    for (seed, vc, adaptive) in
+        (0..20).flat_map(|s| [(s, Vc::Request, false), (s, Vc::Response, false), (s, Vc::Request, true)])
+    {
+        let mut w = World::new("4x4");
+        let mut dice = Dice(seed);
+        let mut noise = Streams::new();
+        for _ in 0..200 {
+            let (a, b) = (port(dice.below(16) as u32), port(1 + dice.below(15) as u32));
+            noise.post(&mut w, &mut dice, a, b, Vc::Request, false);
+        }
+        let (from, targets) = (port(0), [port(10), port(1)]);
+        for (i, to) in (0..30).flat_map(|i| targets.map(|to| (i, to))) {
+            let source = Source::Inline(&[1; 200][..1 + 6 * i]);
+            w.must_post(
+                from,
+                Class::Put,
+                Op::Write { to, place: heap(1000), source, vc: Vc::Request, adaptive: false },
+            );
+        }
+        let fence = w.must_post(from, Class::Sync, Op::Fence);
+        for to in targets {
+            let source = Source::Inline(&[2]);
+            w.must_post(from, Class::Put, Op::Write { to, place: heap(2000), source, vc, adaptive });
+        }
+        w.finish();
+        let fenced = w.completions.iter().find(|c| c.tag == fence).unwrap();
+        let last = targets.map(|to| *times(&w, to, 1000).iter().max().unwrap());
+        assert!(fenced.time < last[0].min(last[1]), "seed {seed}: the fence waited until {}", fenced.time);
+        for (to, last) in targets.into_iter().zip(last) {
+            assert_eq!(times(&w, to, 1000).len(), 30);
+            assert!(times(&w, to, 2000)[0] > last, "seed {seed}, {vc:?}, adaptive {adaptive}");
+        }
     }
 }
 
