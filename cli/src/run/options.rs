@@ -287,10 +287,6 @@ impl VirtualPlan {
             let why = format!("{option} cannot be had in virtual time: a daemon of this run's own carries everything");
             return Err(Failed::usage(why, format!("leave {option} out, or --clock virtual")));
         }
-        if let Some(fault) = args.faults.iter().find(|f| f.contains('@')) {
-            let why = format!("fault `{fault}`: virtual time has no faults that come later");
-            return Err(Failed::usage(why, "leave the time out: the fault is there from the beginning"));
-        }
         let core = Cores::here().allowed.last().copied();
         Ok(Some(VirtualPlan { core, call_cost: args.call_cost }))
     }

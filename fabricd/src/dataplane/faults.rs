@@ -51,6 +51,10 @@ impl Engine {
     pub(crate) fn set_fault(&mut self, fault: FaultSpec) -> Result<(), String> {
         match fault.after {
             None => self.apply_fault(fault),
+            Some(after) if self.virtual_time.is_some() => {
+                self.plan_fault(after, fault);
+                Ok(())
+            }
             Some(after) => {
                 let due = self.faults.running.then(|| Instant::now() + after);
                 tracing::info!(%fault, "fault set for later");
@@ -70,15 +74,16 @@ impl Engine {
 
     /// Takes back faults whose time has not come; whether there were any.
     pub(crate) fn forget_coming(&mut self, what: ClearSpec) -> bool {
+        let planned = self.virtual_time.as_mut().is_some_and(|run| run.forget_faults(what));
         let before = self.faults.waiting.len();
         self.faults.waiting.retain(|(_, f)| !what.concerns(f));
-        self.faults.waiting.len() < before
+        planned || self.faults.waiting.len() < before
     }
 
-    fn apply_fault(&mut self, fault: FaultSpec) -> Result<(), String> {
-        // A tree moves to other links only between two packets.
+    pub(super) fn apply_fault(&mut self, fault: FaultSpec) -> Result<(), String> {
+        // A tree moves to other links only between two packets. In virtual time the fault comes when it comes.
         for _ in 0..SETTLE_ROUNDS {
-            if !self.run_network(&mut self.turn()) {
+            if self.virtual_time.is_some() || !self.run_network(&mut self.turn()) {
                 break;
             }
         }

@@ -10,11 +10,12 @@
 
 pub(super) mod standing;
 
-use self::standing::Touch;
+use self::standing::{Touch, VirtualRun};
 use super::Command;
 use super::engine::Engine;
 use super::job::EngineJob;
 use super::post::Violation;
+use crate::faults::fault::FaultSpec;
 use angara_abi::channel::Fault;
 use angara_abi::clock::{ClockPage, TIME_MAX, Verdict, WaitsFor};
 use angara_abi::wait::{Kernel, Linux};
@@ -145,10 +146,16 @@ impl Engine {
     /// Lets the network's time go on until a PE is due, and has it go on; whether anything could.
     pub(super) fn go_on(&mut self) -> bool {
         loop {
-            let due = self.virtual_time.as_ref().and_then(|run| run.due.first().map(|d| d.0));
-            let next = self.fabric.poll_timeout().filter(|next| due.is_none_or(|due| *next <= due));
-            let Some(next) = next else { break };
+            let run = self.virtual_time.as_ref();
+            let due = run.and_then(|run| run.due.first().map(|d| d.0));
+            let (event, fault) = (self.fabric.poll_timeout(), run.and_then(VirtualRun::next_fault));
+            // A fault is no reason to go on: after the end of everything nobody sees it.
+            let fault = fault.filter(|fault| event.or(due).is_some_and(|next| *fault <= next));
+            let Some(next) = fault.or(event).filter(|next| due.is_none_or(|due| *next <= due)) else { break };
             self.fabric.advance(next);
+            if fault.is_some() {
+                self.fault_comes();
+            }
             self.stale = true;
             while let Some(effect) = self.fabric.poll_effect() {
                 self.apply(effect);
@@ -163,6 +170,22 @@ impl Engine {
         run.stuck = false;
         self.let_go(index, at, Verdict::Go);
         true
+    }
+
+    /// Plans a fault for a time of the job, counted from the beginning of its programs.
+    pub(super) fn plan_fault(&mut self, after: Duration, fault: FaultSpec) {
+        let at = u64::try_from(after.as_nanos()).unwrap_or(u64::MAX).saturating_mul(1000).min(TIME_MAX);
+        if let Some(run) = &mut self.virtual_time {
+            run.plan(at, FaultSpec { after: None, ..fault });
+        }
+    }
+
+    /// The next fault comes, now.
+    fn fault_comes(&mut self) {
+        let Some(fault) = self.virtual_time.as_mut().and_then(VirtualRun::take_fault) else { return };
+        if let Err(why) = self.apply_fault(fault.clone()) {
+            tracing::warn!(%fault, why, "fault refused");
+        }
     }
 
     fn let_go(&mut self, index: usize, at: Tick, verdict: Verdict) {
