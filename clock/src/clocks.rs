@@ -150,7 +150,7 @@ pub(crate) unsafe extern "C" fn getrusage(who: c_int, to: *mut rusage) -> c_int 
     result
 }
 
-/// The present of the clock that sleeps go by, in picoseconds, without a look's cost.
+/// The present of the clock that sleeps go by, in microseconds, without a look's cost.
 pub(crate) fn now_of(clock: clockid_t) -> u64 {
     match clock {
         libc::CLOCK_REALTIME | libc::CLOCK_TAI => EPOCH as u64 * (S / 1_000_000) + (BEGIN + CLOCK.now()) / 1_000_000,

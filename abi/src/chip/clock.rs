@@ -2,7 +2,7 @@
 //! reached what it waits for.
 //!
 //! The PE says at which time of its own clock each of its posts was made, and when it stands. The data plane says at
-//! which time it goes on. All times are picoseconds since the job began. Standing is a hand-over: the PE bumps `STOPS`
+//! which time it goes on. All times are picoseconds since the program began. Standing is a hand-over: the PE bumps `STOPS`
 //! and sleeps on `GOES`, the data plane bumps `GOES` and sleeps on `STOPS`; whoever is awake has the right to act.
 
 use crate::queue::{DMA_SLOTS, RING_FLITS};
