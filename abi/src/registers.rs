@@ -178,7 +178,7 @@ fn descriptor_table() -> String {
             ("q0 [39:32]".into(), "operation"),
             ("q0 [43:40]".into(), "accounting class: 0 put, 1 get, 2 atomic, 3 sync"),
             ("q0 [47:44]".into(), "virtual channel of the request"),
-            (bits(Descriptor { flags: !0, ..zero }), "flags: 1 half-barrier, 2 result to all, 4 adaptive"),
+            (bits(Descriptor { flags: !0, ..zero }), "flags: 1 half-barrier, 2 result to all, 4 adaptive, 8 flush"),
             (bits(Descriptor { len: !0, ..zero }), "length in bytes"),
             (bits(Descriptor { endpoint: 1023, ..zero }), "target endpoint"),
             ("q1 [55:48]".into(), "atomic operation"),

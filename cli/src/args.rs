@@ -4,7 +4,7 @@ use crate::daemon::{WhereArgs, cluster, fault, status};
 use crate::error::Failed;
 use crate::foreign::{self, Misread};
 use crate::run::options::RunArgs;
-use crate::{bench, demo, doctor, report, run};
+use crate::{bench, demo, doctor, machine, report, run};
 use clap::{Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::ffi::OsString;
 use std::io::{ErrorKind, Write};
@@ -36,6 +36,8 @@ enum Sub {
     Doctor(doctor::DoctorArgs),
     /// Compile an example, run it on 8 PEs over a 2x2x2 torus on both paths, show the traffic
     Demo(demo::DemoArgs),
+    /// Print a machine file with every key: shape, times and buffers, with units and sources
+    Machine(machine::MachineArgs),
     /// Measure latency, bandwidth and collectives, next to floors and to other libraries
     Bench(bench::BenchArgs),
     /// Plan without running: barrier and matrix costs, route tables, collective trees
@@ -82,6 +84,7 @@ pub(crate) fn dispatch(args: Vec<OsString>) -> Result<u8, Failed> {
         Sub::Shutdown(args) => status::shutdown(args),
         Sub::Doctor(args) => doctor::main(args),
         Sub::Demo(args) => demo::main(args),
+        Sub::Machine(args) => machine::main(args),
         Sub::Bench(args) => bench::main(args),
         Sub::Plan(args) => Ok(angara_sim::cli::plan(args).map(|()| 0)?),
         Sub::Sim(args) => Ok(angara_sim::cli::sim(args).map(|()| 0)?),

@@ -20,6 +20,7 @@ mod example;
 mod foreign;
 mod help;
 mod install;
+mod machine;
 mod oshcc;
 mod report;
 mod run;

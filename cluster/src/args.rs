@@ -24,19 +24,23 @@ EXIT STATUS: 0 ended as asked, 1 failed while running, 2 bad usage or configurat
 3 another daemon already serves the runtime directory.")]
 pub struct Args {
     /// Torus of 1 to 4 dimensions, such as 4x2x2
-    #[arg(long, value_name = "SIZES", conflicts_with_all = ["mesh", "machine"])]
+    #[arg(long, value_name = "SIZES", conflicts_with = "mesh")]
     pub torus: Option<String>,
     /// Mesh (no wrap-around links) of 1 to 4 dimensions, such as 4x4
-    #[arg(long, value_name = "SIZES", conflicts_with = "machine")]
+    #[arg(long, value_name = "SIZES")]
     pub mesh: Option<String>,
-    /// A machine that was built: desmos (4x2x2x2) or angara-k1 (3x3x4)
-    #[arg(long, value_name = "NAME")]
+    /// A machine: desmos (4x2x2x2), angara-k1 (3x3x4), or a file of shape and times as `angara machine desmos` prints one;
+    /// --torus or --mesh gives it another shape
+    #[arg(long, value_name = "NAME|FILE.toml")]
     pub machine: Option<String>,
+    /// Change values of the machine, such as link=15GB/s,hop=60ns; may be given several times
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
     /// Nodes that PEs may be placed on, such as 0-3,7; the others only forward [default: all]
     #[arg(long, value_name = "LIST")]
     pub nodes: Option<String>,
     /// Be one host of the cluster in this file, which `angara cluster init` writes
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["torus", "mesh", "machine", "nodes"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["torus", "mesh", "machine", "set", "nodes"])]
     pub cluster: Option<PathBuf>,
     /// Which host of the cluster to be [default: this machine's name]
     #[arg(long, value_name = "NAME")]

@@ -17,6 +17,40 @@ impl FlitTime {
     pub fn of(self, flits: u64) -> Tick {
         (flits * self.num).div_ceil(self.den)
     }
+    /// Flits at so many megabytes (powers of 1000) per second.
+    pub const fn of_rate(megabytes: u64) -> FlitTime {
+        let (mut a, mut b) = (PS_PER_FLIT, megabytes);
+        while b > 0 {
+            (a, b) = (b, a % b);
+        }
+        FlitTime { num: PS_PER_FLIT / a, den: megabytes / a }
+    }
+    /// Megabytes (powers of 1000) per second, rounded.
+    pub const fn rate(self) -> u64 {
+        (PS_PER_FLIT * self.den + self.num / 2) / self.num
+    }
+}
+
+/// Picoseconds of a flit at one megabyte per second.
+const PS_PER_FLIT: u64 = angara_abi::FLIT_BYTES as u64 * 1_000_000;
+
+/// How quiet learns that what a port has written is in memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Quiet {
+    /// By a read behind the writes, which nothing overtakes.
+    #[default]
+    Read,
+    /// An oracle tells at once. No machine knows so much: a bound for any way of doing it.
+    Delivered,
+}
+
+/// Operations between PEs of one node that go through its memory, not through the adapter.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NodePath {
+    /// From the post until the first byte is there.
+    pub latency_ps: Tick,
+    /// 16 bytes of it.
+    pub flit: FlitTime,
 }
 
 /// Timing and buffer sizes of the modelled chip.
@@ -54,6 +88,19 @@ pub struct Params {
     pub staged_per_port: u16,
     /// Unanswered read requests of a port.
     pub reads_per_port: u16,
+    /// Writes on the request channel may take any shortest way.
+    pub adaptive: bool,
+    /// Least time from one packet of a node to its next over the host interface. Unknown.
+    pub gap_ps: Tick,
+    /// Until a bulk operation, one of more than 256 bytes, becomes packets: start of the DMA engine and fetch of the
+    /// descriptor. Unknown.
+    pub dma_start_ps: Tick,
+    /// What reading memory adds to the injection of a packet. Unknown.
+    pub host_read_ps: Tick,
+    /// How quiet learns of the end.
+    pub quiet: Quiet,
+    /// The way between PEs of one node; `None`: as to any other.
+    pub node_path: Option<NodePath>,
 }
 
 impl Default for Params {
@@ -76,7 +123,21 @@ impl Default for Params {
             ops_per_port: 64,
             staged_per_port: 16,
             reads_per_port: 4,
+            adaptive: false,
+            gap_ps: 0,
+            dma_start_ps: 0,
+            host_read_ps: 0,
+            quiet: Quiet::Read,
+            node_path: None,
         }
+    }
+}
+
+impl Params {
+    /// No operation is seen by another port earlier than so long after it was posted.
+    pub fn least_latency(&self) -> Tick {
+        let by_adapter = self.inject_ps + self.eject_ps;
+        self.node_path.map_or(by_adapter, |path| by_adapter.min(path.latency_ps))
     }
 }
 

@@ -56,7 +56,7 @@ mod types;
 pub use barrier::{BarrierCheck, BarrierFamily, BarrierWork};
 pub use chip::NodeCounters;
 pub use collective::{TreeError, TreeRow, TreeRows};
-pub use config::{Config, ConfigError, FlitTime, Params};
+pub use config::{Config, ConfigError, FlitTime, NodePath, Params, Quiet};
 pub use fabric::Fabric;
 pub use fault::{Fault, FaultError, FaultKind, Impair, Impairment};
 pub use packet::{Frame, FrameError, Meta};

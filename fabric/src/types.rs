@@ -162,6 +162,16 @@ pub enum Op<'a> {
         /// Bytes.
         len: u32,
     },
+    /// Ends when everything that this port has written before on the deterministic way to `to` is in memory: a read of 8
+    /// bytes behind it, or what [`crate::Quiet`] says.
+    Flush {
+        /// Target.
+        to: Port,
+        /// What is read at the target.
+        remote: Place,
+        /// Where it goes here.
+        local: Place,
+    },
     /// Atomic on one word. Add and xor without a result are the chip's own; the others are the
     /// service-processor extension.
     Amo {

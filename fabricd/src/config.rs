@@ -5,10 +5,13 @@
 
 use crate::faults::fault::FaultSpec;
 use crate::users::quota::Limits;
+use angara_abi::clock::AHEAD_MAX;
 use angara_abi::launch::default_runtime_dir;
 use angara_abi::torus::{NodeId, Shape};
 use angara_cluster::args::Args;
 use angara_cluster::{Cluster, ClusterError, HostId};
+use angara_fabric::Params;
+use angara_machine::Machine;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -44,6 +47,8 @@ pub struct Membership {
 pub struct Options {
     /// Shape of the whole network.
     pub shape: Shape,
+    /// Times and buffers of the network.
+    pub params: Params,
     /// Nodes hosted here, ascending; `None`: all.
     pub nodes: Option<Vec<NodeId>>,
     /// The cluster this daemon is a part of.
@@ -77,6 +82,8 @@ pub struct Options {
 pub struct VirtualTime {
     /// Picoseconds that a library call takes.
     pub call_cost: u64,
+    /// Picoseconds that a PE runs ahead of the network.
+    pub ahead: u64,
 }
 
 impl Options {
@@ -84,6 +91,7 @@ impl Options {
     pub fn new(shape: Shape, runtime_dir: impl Into<PathBuf>) -> Options {
         Options {
             shape,
+            params: Params::default(),
             nodes: None,
             cluster: None,
             udp_engine: angara_trunk::socket::Kind::Auto,
@@ -112,6 +120,7 @@ struct File {
     torus: Option<String>,
     mesh: Option<String>,
     machine: Option<String>,
+    set: Option<Vec<String>>,
     nodes: Option<String>,
     cluster: Option<PathBuf>,
     host: Option<String>,
@@ -193,10 +202,11 @@ pub fn resolve(args: &Args) -> Result<Options, ConfigError> {
     let file = file(args)?;
     let in_flags = args.torus.is_some() || args.mesh.is_some() || args.machine.is_some();
     let cluster = membership(args, &file, in_flags)?;
+    let machine = machine(if in_flags { &args.machine } else { &file.machine }, args, &file)?;
     let shape = match (&cluster, in_flags) {
         (Some(member), _) => member.cluster.shape,
-        (None, true) => shape(&args.torus, &args.mesh, &args.machine)?,
-        (None, false) => shape(&file.torus, &file.mesh, &file.machine)?,
+        (None, true) => shape(&args.torus, &args.mesh, &machine)?,
+        (None, false) => shape(&file.torus, &file.mesh, &machine)?,
     };
     let private = args.private || file.private.unwrap_or(false);
     let nodes = match (&cluster, args.nodes.as_ref().or(file.nodes.as_ref())) {
@@ -221,7 +231,9 @@ pub fn resolve(args: &Args) -> Result<Options, ConfigError> {
         return Err(bad("channels")(format!("{channels} channels per node; give 1 to {CHANNELS_MAX}")));
     }
     let clock = args.clock.as_deref().or(file.clock.as_deref());
-    let virtual_time = virtual_time(clock, args.call_cost.or(file.call_cost))?;
+    let params = machine.params().map_err(bad("machine"))?;
+    let ahead = AHEAD_MAX.min(params.least_latency());
+    let virtual_time = virtual_time(clock, args.call_cost.or(file.call_cost), ahead)?;
     if virtual_time.is_some() && (!private || cluster.is_some()) {
         let why = "virtual runs one job alone, on one host; add --private and leave --cluster out";
         return Err(bad("clock")(why));
@@ -230,6 +242,7 @@ pub fn resolve(args: &Args) -> Result<Options, ConfigError> {
     let memory_limit = args.memory_limit.as_ref().or(file.memory_limit.as_ref());
     Ok(Options {
         shape,
+        params,
         nodes,
         cluster,
         udp_engine: udp_engine(args.udp_engine.as_ref().or(file.udp_engine.as_ref()))?,
@@ -247,7 +260,7 @@ pub fn resolve(args: &Args) -> Result<Options, ConfigError> {
 }
 
 /// `--clock` and `--call-cost`.
-fn virtual_time(clock: Option<&str>, call_cost: Option<f64>) -> Result<Option<VirtualTime>, ConfigError> {
+fn virtual_time(clock: Option<&str>, call_cost: Option<f64>, ahead: u64) -> Result<Option<VirtualTime>, ConfigError> {
     let ns = call_cost.unwrap_or(1.0);
     if !(0.0..=1e9).contains(&ns) {
         return Err(bad("call-cost")(format!("{ns} ns; give 0 to 1e9")));
@@ -255,7 +268,7 @@ fn virtual_time(clock: Option<&str>, call_cost: Option<f64>) -> Result<Option<Vi
     match clock {
         None | Some("wall") if call_cost.is_some() => Err(bad("call-cost")("only --clock virtual has one")),
         None | Some("wall") => Ok(None),
-        Some("virtual") => Ok(Some(VirtualTime { call_cost: (ns * 1000.0).round() as u64 })),
+        Some("virtual") => Ok(Some(VirtualTime { call_cost: (ns * 1000.0).round() as u64, ahead })),
         Some(other) => Err(bad("clock")(format!("`{other}`; use wall or virtual"))),
     }
 }
@@ -291,8 +304,9 @@ fn membership(args: &Args, file: &File, in_flags: bool) -> Result<Option<Members
             None => Ok(None),
         };
     };
-    if args.cluster.is_none() && (file.torus.is_some() || file.mesh.is_some() || file.machine.is_some()) {
-        return Err(bad("cluster")("the cluster file names the network; remove torus, mesh and machine"));
+    let network = [&file.torus, &file.mesh, &file.machine].iter().any(|key| key.is_some()) || file.set.is_some();
+    if args.cluster.is_none() && network {
+        return Err(bad("cluster")("the cluster file names the network; remove torus, mesh, machine and set"));
     }
     let cluster = Cluster::load(path)?;
     let own = || rustix::system::uname().nodename().to_string_lossy().into_owned();
@@ -313,24 +327,25 @@ fn read_file(path: &Path) -> Result<File, ConfigError> {
     })
 }
 
-fn shape(torus: &Option<String>, mesh: &Option<String>, machine: &Option<String>) -> Result<Shape, ConfigError> {
-    match (torus, mesh, machine) {
-        (Some(sizes), None, None) => sizes.parse().map_err(bad("torus")),
-        (None, Some(sizes), None) => format!("mesh:{sizes}").parse().map_err(bad("mesh")),
-        (None, None, Some(name)) => machine_shape(name).map_err(bad("machine")),
-        (None, None, None) => Err(bad("torus")("no network given; use --torus 2x2x2, --mesh 4x4 or --machine desmos")),
-        _ => Err(bad("torus")("torus, mesh and machine exclude each other; keep one")),
-    }
+/// The machine and what is changed of it.
+fn machine(name: &Option<String>, args: &Args, file: &File) -> Result<Machine, ConfigError> {
+    let mut machine = name.as_deref().map_or_else(|| Ok(Machine::plain()), Machine::named).map_err(bad("machine"))?;
+    let changes = if args.set.is_empty() { file.set.as_deref().unwrap_or_default() } else { &args.set[..] };
+    changes.iter().try_for_each(|change| machine.change(change)).map_err(bad("set"))?;
+    Ok(machine)
 }
 
-/// Shape of a machine that was built.
-fn machine_shape(name: &str) -> Result<Shape, String> {
-    let dims: &[u8] = match name {
-        "desmos" => &[4, 2, 2, 2],
-        "angara-k1" => &[3, 3, 4],
-        _ => return Err(format!("unknown machine `{name}`; known: desmos (4x2x2x2), angara-k1 (3x3x4)")),
-    };
-    Shape::new(dims, true).map_err(|e| e.to_string())
+fn shape(torus: &Option<String>, mesh: &Option<String>, machine: &Machine) -> Result<Shape, ConfigError> {
+    match (torus, mesh) {
+        (Some(sizes), None) => sizes.parse().map_err(bad("torus")),
+        (None, Some(sizes)) => format!("mesh:{sizes}").parse().map_err(bad("mesh")),
+        (Some(_), Some(_)) => Err(bad("torus")("torus and mesh exclude each other; keep one")),
+        (None, None) => machine.shape.ok_or_else(|| {
+            let plain = machine.name == Machine::plain().name;
+            let who = if plain { String::new() } else { format!(" by machine {}", machine.name) };
+            bad("torus")(format!("no network given{who}; use --torus 2x2x2, --mesh 4x4 or --machine desmos"))
+        }),
+    }
 }
 
 /// Reads `0-3,7`, given as `what`.
@@ -402,6 +417,18 @@ mod tests {
     }
 
     #[test]
+    fn a_machine_gives_shape_and_times_and_both_may_be_changed() {
+        let o = resolve(&args(&["--machine", "desmos"])).expect("valid");
+        assert_eq!((o.shape.to_string(), o.params), ("4x2x2x2".into(), Params::default()));
+        let o = resolve(&args(&["--machine", "desmos", "--torus", "8x8", "--set", "hop=100ns"])).expect("valid");
+        assert_eq!((o.shape.to_string(), o.params.router_ps), ("8x8".into(), 20_000));
+        let o = with_file("machine = \"desmos\"\nset = [\"slots=4\"]\n", &[]).expect("valid");
+        assert_eq!((o.shape.nodes(), o.params.slots), (32, 4));
+        let o = with_file("torus = \"2x2\"\nset = [\"slots=4\"]\n", &["--set", "slots=5"]).expect("valid");
+        assert_eq!(o.params.slots, 5);
+    }
+
+    #[test]
     fn a_private_daemon_offers_every_channel() {
         assert_eq!(resolve(&args(&["--torus", "2", "--private"])).expect("valid").channels, CHANNELS_MAX);
         assert_eq!(resolve(&args(&["--torus", "2"])).expect("valid").channels, CHANNELS_DEFAULT);
@@ -412,7 +439,8 @@ mod tests {
         for (words, part) in [
             (vec![], "--torus 2x2x2"),
             (vec!["--torus", "2x0"], "every size must be from 1 to 255"),
-            (vec!["--machine", "cray"], "known: desmos"),
+            (vec!["--machine", "cray"], "there are desmos (4x2x2x2)"),
+            (vec!["--torus", "2x2", "--set", "hop=fast"], "hop = `fast`: give a time"),
             (vec!["--torus", "2x2", "--nodes", "0-4"], "its nodes are 0 to 3"),
             (vec!["--torus", "2x2", "--cores", "a"], "such as --cores 0-3,7"),
             (vec!["--torus", "2x2", "--memory-limit", "lots"], "such as 64M"),

@@ -27,7 +27,7 @@ impl Angara {
             slots: self.slots,
             link_flit: time(self.flit_link),
             core_flit: time(self.flit_internal),
-            ..Params::default()
+            ..self.rest
         }
     }
 }

@@ -71,6 +71,8 @@ pub struct Angara {
     pub age_limit: u8,
     /// Injection channels (and ejection channels) per node, 1..=4.
     pub channels: u8,
+    /// What simulations of routers do not vary: adapters, barriers, collectives.
+    pub rest: Params,
     /// Count free buffer space in flits instead of slots. Wrong on purpose: deadlocks with mixed
     /// lengths; kept so that a test can show it.
     pub bubble_in_flits: bool,
@@ -79,7 +81,12 @@ pub struct Angara {
 impl Default for Angara {
     /// The chip as [`Params`] has it.
     fn default() -> Angara {
-        let p = Params::default();
+        Params::default().into()
+    }
+}
+
+impl From<Params> for Angara {
+    fn from(p: Params) -> Angara {
         let rate = |flit: FlitTime| Rate { num: flit.num as u32, den: flit.den as u32 };
         Angara {
             injection: p.inject_ps,
@@ -93,6 +100,7 @@ impl Default for Angara {
             slots: p.slots,
             age_limit: p.age_limit,
             channels: 1,
+            rest: p,
             bubble_in_flits: false,
         }
     }

@@ -22,10 +22,12 @@ const GOES: usize = 0x100;
 const VERDICT: usize = 0x104;
 const TIME: usize = 0x108;
 const CALL_COST: usize = 0x110;
+const AHEAD: usize = 0x118;
 
 /// Bytes of a clock page.
 pub const CLOCK_BYTES: usize = STAMP + 8 * STAMPS;
-/// The longest that a PE runs ahead of the network, in picoseconds: less than anything another PE does takes to reach it.
+/// The longest that a PE runs ahead of the network, in picoseconds, or less where a machine is faster: never more than
+/// anything another PE does takes to reach it.
 pub const AHEAD_MAX: u64 = 500_000;
 /// The latest time there is, in picoseconds: some 53 days. Sums of two times never overflow.
 pub const TIME_MAX: u64 = 1 << 62;
@@ -65,12 +67,14 @@ pub enum Verdict {
 pub struct ClockPage(Mapping);
 
 impl ClockPage {
-    /// Makes a page whose PE pays `call_cost` picoseconds per library call. The daemon's side.
-    pub fn create(name: &str, call_cost: u64) -> io::Result<(OwnedFd, ClockPage)> {
+    /// Makes a page whose PE pays `call_cost` picoseconds per library call and runs at most `ahead` picoseconds ahead of the
+    /// network. The daemon's side.
+    pub fn create(name: &str, call_cost: u64, ahead: u64) -> io::Result<(OwnedFd, ClockPage)> {
         let (fd, map) = Mapping::create(name, CLOCK_BYTES, Access::Shared)?;
         map.stamp_page(PageKind::Clock, CLOCK_BYTES)?;
         let page = ClockPage(map);
         page.word64(CALL_COST).store(call_cost, Ordering::Relaxed);
+        page.word64(AHEAD).store(ahead, Ordering::Relaxed);
         Ok((fd, page))
     }
     /// The client's side.
@@ -90,6 +94,11 @@ impl ClockPage {
     /// Picoseconds a library call takes.
     pub fn call_cost(&self) -> u64 {
         self.word64(CALL_COST).load(Ordering::Relaxed)
+    }
+
+    /// Picoseconds that the PE may run ahead of the network.
+    pub fn ahead(&self) -> u64 {
+        self.word64(AHEAD).load(Ordering::Relaxed)
     }
 
     /// The PE makes post `seq` at `time`.
@@ -146,9 +155,9 @@ mod tests {
 
     #[test]
     fn a_stand_is_handed_over_and_back() {
-        let (fd, daemon) = ClockPage::create("angara-test-clock", 1_000).expect("a page");
+        let (fd, daemon) = ClockPage::create("angara-test-clock", 1_000, AHEAD_MAX).expect("a page");
         let pe = ClockPage::open(Mapping::map(&fd, CLOCK_BYTES).expect("a mapping")).expect("the same");
-        assert_eq!((pe.call_cost(), daemon.stands()), (1_000, None));
+        assert_eq!((pe.call_cost(), pe.ahead(), daemon.stands()), (1_000, AHEAD_MAX, None));
         pe.stamp(7, 123);
         assert_eq!(daemon.stamped(7), 123);
         let number = pe.stand(500, WaitsFor::Memory);

@@ -124,8 +124,10 @@ pub mod flags {
     pub const ALL: u16 = 1 << 1;
     /// Packets may take the adaptive channel.
     pub const ADAPTIVE: u16 = 1 << 2;
+    /// A get of 8 bytes is there to know that everything written before it is in memory.
+    pub const FLUSH: u16 = 1 << 3;
     /// Every defined bit.
-    pub const KNOWN: u16 = HALF | ALL | ADAPTIVE;
+    pub const KNOWN: u16 = HALF | ALL | ADAPTIVE | FLUSH;
 }
 
 /// A validated descriptor. Fields an operation does not use are zero or `None`.

@@ -10,6 +10,7 @@ use angara_abi::job::{Barrier, Collectives, PES_MAX};
 use angara_abi::launch::ENV_TIMEOUT;
 use angara_abi::msg::{JobSpec, Map, Path as EnginePath};
 use angara_abi::torus::{NodeId, Shape};
+use angara_machine::Machine;
 use clap::{Args, ValueEnum, ValueHint};
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
@@ -48,9 +49,13 @@ pub(crate) struct RunArgs {
     /// Mesh (no wrap-around links) to run on, such as 4x4
     #[arg(long, value_name = "SHAPE", value_parser = mesh, group = "network")]
     pub(crate) mesh: Option<Shape>,
-    /// A known machine: desmos (4x2x2x2) or angara-k1 (3x3x4)
-    #[arg(long, value_name = "NAME", value_parser = machine, group = "network")]
-    pub(crate) machine: Option<Shape>,
+    /// A machine: desmos (4x2x2x2), angara-k1 (3x3x4), or a file of shape and times as `angara machine desmos` prints one;
+    /// --torus or --mesh gives it another shape
+    #[arg(long, value_name = "NAME|FILE.toml", value_parser = Machine::named)]
+    pub(crate) machine: Option<Machine>,
+    /// Change values of the machine, such as link=15GB/s,hop=60ns; may be repeated
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub(crate) set: Vec<String>,
     /// Most PEs on one node
     #[arg(long, value_name = "K", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub(crate) ppn: u32,
@@ -118,7 +123,7 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "DIR")]
     pub(crate) runtime_dir: Option<PathBuf>,
     /// Run on the cluster of this file, through the daemon of this host
-    #[arg(long, value_name = "FILE", conflicts_with = "network")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["network", "machine", "set"])]
     pub(crate) cluster: Option<PathBuf>,
     /// Say nothing about what is started; errors are still reported
     #[arg(short, long)]
@@ -189,16 +194,6 @@ fn mesh(s: &str) -> Result<Shape, String> {
     format!("mesh:{sizes}").parse().map_err(|e: angara_abi::torus::ShapeError| e.to_string())
 }
 
-/// Machines with published shapes: Desmos and Angara-K1 (paper 002, section 3).
-fn machine(s: &str) -> Result<Shape, String> {
-    let dims: &[u8] = match s.to_ascii_lowercase().as_str() {
-        "desmos" => &[4, 2, 2, 2],
-        "angara-k1" => &[3, 3, 4],
-        _ => return Err("known machines are desmos (4x2x2x2) and angara-k1 (3x3x4); or give --torus".into()),
-    };
-    Ok(Shape::new(dims, true).expect("published sizes are within limits"))
-}
-
 fn path(s: &str) -> Result<EnginePath, String> {
     word(s, "auto, direct or ring")
 }
@@ -245,6 +240,8 @@ pub(crate) struct Plan {
     pub(crate) wanted: Option<Shape>,
     /// Shape of a private daemon.
     pub(crate) shape: Shape,
+    /// What differs from the chip's times and buffers, for a private daemon; empty if nothing does.
+    pub(crate) changes: String,
     /// Nodes the job needs.
     pub(crate) nodes: u32,
     /// Heap per PE, and whether less will do.
@@ -292,7 +289,7 @@ impl VirtualPlan {
     }
 
     /// Options of the daemon.
-    pub(crate) fn daemon_options(&self) -> Vec<OsString> {
+    fn daemon_options(&self) -> Vec<OsString> {
         let mut options: Vec<OsString> = vec!["--clock".into(), "virtual".into()];
         if let Some(ns) = self.call_cost {
             options.extend(["--call-cost".into(), ns.to_string().into()]);
@@ -307,7 +304,15 @@ impl VirtualPlan {
 impl Plan {
     /// Checks what can be checked without a daemon.
     pub(crate) fn new(args: &RunArgs) -> Result<Plan, Failed> {
-        let wanted = args.torus.or(args.mesh).or(args.machine);
+        let mut machine = args.machine.clone().unwrap_or_else(Machine::plain);
+        let changed = args.set.iter().try_for_each(|change| machine.change(change));
+        changed.map_err(|e| Failed::usage(format!("--set: {e}"), "`angara machine` prints every key and its value"))?;
+        let changes = machine.changes();
+        if !changes.is_empty() && args.runtime_dir.is_some() {
+            let why = format!("a daemon that runs already has its own machine, not {changes}");
+            return Err(Failed::usage(why, "leave --runtime-dir out, or start that daemon with --machine or --set"));
+        }
+        let wanted = args.torus.or(args.mesh).or(machine.shape);
         let nodes = args.pes.div_ceil(args.ppn);
         let shape = wanted.unwrap_or_else(|| Shape::most_cubic(nodes as usize));
         if nodes as usize > shape.nodes() {
@@ -338,7 +343,21 @@ impl Plan {
             env.push((ENV_PRELOAD.into(), preload));
         }
         let program = find_program(&args.command[0], std::env::var_os("PATH"))?;
-        Ok(Plan { wanted, shape, nodes, heap, program, env, wraps: wrap::of(args)?, virtual_time })
+        Ok(Plan { wanted, shape, changes, nodes, heap, program, env, wraps: wrap::of(args)?, virtual_time })
+    }
+
+    /// Whether the network must be this run's own.
+    pub(crate) fn alone(&self) -> bool {
+        self.virtual_time.is_some() || !self.changes.is_empty()
+    }
+
+    /// Options of a private daemon, beside its shape.
+    pub(crate) fn daemon_options(&self) -> Vec<OsString> {
+        let mut options = self.virtual_time.as_ref().map(VirtualPlan::daemon_options).unwrap_or_default();
+        if !self.changes.is_empty() {
+            options.extend(["--set".into(), self.changes.clone().into()]);
+        }
+        options
     }
 
     /// The request for a daemon whose network has `shape`.
@@ -524,10 +543,7 @@ mod tests {
     }
 
     #[test]
-    fn machines_and_shapes() {
-        assert_eq!(machine("Desmos").unwrap().to_string(), "4x2x2x2");
-        assert_eq!(machine("angara-k1").unwrap().nodes(), 36);
-        assert!(machine("cray").unwrap_err().contains("desmos"));
+    fn shapes() {
         assert!(mesh("4x4").is_ok_and(|s| !s.is_torus()));
         assert!(torus("mesh:4x4").is_err());
     }

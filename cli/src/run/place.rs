@@ -1,6 +1,6 @@
 //! The daemon a job runs on: a running one whose torus fits, or a private one.
 
-use super::options::{Plan, RunArgs, VirtualPlan};
+use super::options::{Plan, RunArgs};
 use crate::daemon::{Control, Private, runtime_dir, unexpected};
 use crate::error::Failed;
 use angara_abi::JobId;
@@ -44,8 +44,8 @@ pub(crate) async fn find(args: &RunArgs, plan: &Plan) -> Result<Place, Failed> {
             )),
         };
     }
-    // A fault would hit every job of a shared daemon, so a job with faults gets its own. In virtual time a job is alone.
-    let running = match args.faults.is_empty() && plan.virtual_time.is_none() {
+    // A fault would hit every job of a shared daemon, so a job with faults gets its own.
+    let running = match args.faults.is_empty() && !plan.alone() {
         true => Control::find_trusted(&dir)?,
         false => Ok(None),
     };
@@ -66,10 +66,7 @@ pub(crate) async fn find(args: &RunArgs, plan: &Plan) -> Result<Place, Failed> {
             Some(why) => say(args, format!("the daemon in {} {why}", dir.display())),
         }
     }
-    let mut private = {
-        let options = plan.virtual_time.as_ref().map(VirtualPlan::daemon_options);
-        Private::start(plan.shape, options.unwrap_or_default()).await?
-    };
+    let mut private = Private::start(plan.shape, plan.daemon_options()).await?;
     let dir = private.dir.clone();
     let mut control = match Control::connect(&dir) {
         Ok(control) => control,

@@ -10,6 +10,7 @@ use crate::adapter::{Doing, OpRecord};
 use crate::barrier::BarrierFamily;
 use crate::chip::layout::{Q_INJECT, UP};
 use crate::chip::{Injected, Kind};
+use crate::config::Quiet;
 use crate::packet::{Detail, Packet, PacketHandle, flag, flits_for, rate};
 use crate::routes::NONE;
 use crate::types::*;
@@ -78,7 +79,9 @@ impl Adapters {
             unreachable!("caller matched")
         };
         // The order that an all-to-all barrier rests on needs one way per pair, and so does the recovery of a split network.
-        let adaptive = adaptive && !self.chip.split && self.ports[port].family != BarrierFamily::AllToAll;
+        let adaptive = (adaptive || self.chip.params.adaptive && vc == Vc::Request)
+            && !self.chip.split
+            && self.ports[port].family != BarrierFamily::AllToAll;
         let ordered = vc == Vc::Request && !adaptive;
         let len = self.ops[op].len;
         while self.ops[op].done < len {
@@ -94,10 +97,28 @@ impl Adapters {
             p.flags |= if adaptive { flag::MAY_ADAPT } else { 0 };
             p.flags |= if done + n == len { flag::LAST } else { 0 };
             self.fill(&mut p, op, n as u16, source.is_some());
+            if source.is_some() || len > PAYLOAD_MAX as u32 {
+                p.ready = self.read_memory();
+            }
             self.ops[op].done += n;
             self.stage(port, p, source.map(|s| Place { region: s.region, offset: s.offset.wrapping_add(done as u64) }));
         }
         Step::Next
+    }
+
+    /// When memory that is asked for now is here.
+    pub(crate) fn read_memory(&self) -> Tick {
+        self.chip.now + self.chip.params.host_read_ps
+    }
+
+    /// The operation at the front of a port's queue begins; the time from when it does.
+    pub(crate) fn begin(&mut self, op: u32) -> Tick {
+        let bulk = self.ops[op].is_bulk() && self.chip.params.dma_start_ps > 0;
+        let o = &mut self.ops[op];
+        if bulk && !std::mem::replace(&mut o.begun, true) {
+            o.issue = o.issue.max(self.chip.now) + self.chip.params.dma_start_ps;
+        }
+        o.issue
     }
 
     /// Bytes that may travel as one, if they come from memory.
@@ -118,8 +139,19 @@ impl Adapters {
     }
 
     pub(crate) fn step_read(&mut self, port: usize, op: u32) -> Step {
-        let Doing::Read { to, remote, local } = self.ops[op].doing else { unreachable!("caller matched") };
+        let Doing::Read { to, remote, local, flush } = self.ops[op].doing else { unreachable!("caller matched") };
         let len = self.ops[op].len;
+        if flush && self.ports[port].staged + self.ports[port].outstanding > 0 {
+            // What may be overtaken is counted, not flushed.
+            if self.chip.params.quiet == Quiet::Delivered || self.ports[port].unordered {
+                return Step::Wait;
+            }
+        }
+        if flush && self.chip.params.quiet == Quiet::Delivered {
+            self.complete(op, OpState::Complete);
+            self.ops.free(op);
+            return Step::Next;
+        }
         while self.ops[op].done < len {
             if !self.may_stage(port) || self.ports[port].reads >= self.chip.params.reads_per_port as u32 {
                 return Step::Wait;
@@ -185,6 +217,7 @@ impl Adapters {
         self.ports[port].staged += 1;
         self.ports[port].carried += packets;
         self.ports[port].outstanding += 1;
+        self.ports[port].near += u32::from(self.goes_by_memory(h));
         self.ports[port].staging.push_back(h);
         if let Some(place) = source {
             self.ops[op].to_copy += 1;
@@ -214,10 +247,15 @@ impl Adapters {
 
     /// A packet goes over the host interface to the injection queue of its channel.
     pub(crate) fn enter_adapter(&mut self, node: u32, h: PacketHandle) {
+        if self.goes_by_memory(h) {
+            return self.go_by_memory(node, h);
+        }
         let start = self.chip.now.max(self.chip.inject_busy[node as usize]);
         let p = &mut self.chip.packets[h];
-        self.chip.inject_busy[node as usize] = start + self.chip.timing.core(p.flits);
-        p.ready = start + self.chip.params.inject_ps + self.chip.params.router_ps;
+        let gap = self.chip.params.gap_ps * p.packets();
+        self.chip.inject_busy[node as usize] = start + self.chip.timing.core(p.flits).max(gap);
+        // What has been read from memory takes its time until it is here.
+        p.ready = start.max(p.ready) + self.chip.params.inject_ps + self.chip.params.router_ps;
         if p.vc as usize >= UP {
             p.ready += self.chip.timing.core(p.flits); // collective channels wait for the whole packet
             p.rate = rate::WHOLE;

@@ -4,6 +4,7 @@
 
 mod answer;
 mod inject;
+mod near;
 mod ops;
 mod ports;
 mod state;

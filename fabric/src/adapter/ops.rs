@@ -2,10 +2,13 @@
 
 use crate::routes::NONE;
 use crate::types::{JobSlot, Op, Port, Source, Tick};
+use angara_abi::PAYLOAD_MAX;
 use angara_abi::account::Class;
 use angara_abi::desc::{AmoOp, Place};
 use angara_abi::packet::{ReduceElem, ReduceOp, Vc};
 
+/// What a flush reads.
+const FLUSH_BYTES: u32 = 8;
 /// Most operations at once in one fabric.
 const OPS_MAX: usize = 1 << 20;
 
@@ -23,6 +26,8 @@ pub(crate) enum Doing {
         to: Port,
         remote: Place,
         local: Place,
+        /// What was written before is in memory when this ends.
+        flush: bool,
     },
     Amo {
         to: Port,
@@ -74,6 +79,8 @@ pub(crate) struct OpRecord {
     pub(crate) to_receive: u32,
     /// Complete only with its answer.
     pub(crate) answered: bool,
+    /// It has been at the front of its port's queue.
+    pub(crate) begun: bool,
     /// Inline data.
     pub(crate) payload: u32,
     generation: u32,
@@ -95,10 +102,16 @@ impl OpRecord {
             to_copy: 0,
             to_receive: 0,
             answered: false,
+            begun: false,
             payload: NONE,
             generation: 0,
             live: true,
         }
+    }
+
+    /// The DMA engine does it: more than goes into one packet.
+    pub(crate) fn is_bulk(&self) -> bool {
+        matches!(self.doing, Doing::Write { .. } | Doing::Read { .. }) && self.len > PAYLOAD_MAX as u32
     }
 
     /// Takes over what `op` asks for; returns inline bytes that need a payload slot.
@@ -119,7 +132,11 @@ impl OpRecord {
             }
             Op::Read { to, remote, local, len } => {
                 (self.len, self.to_receive, self.answered) = (len, len, true);
-                self.doing = Doing::Read { to, remote, local };
+                self.doing = Doing::Read { to, remote, local, flush: false };
+            }
+            Op::Flush { to, remote, local } => {
+                (self.len, self.to_receive, self.answered) = (FLUSH_BYTES, FLUSH_BYTES, true);
+                self.doing = Doing::Read { to, remote, local, flush: true };
             }
             Op::Amo { to, place, op, width, operand, comparand, result } => {
                 self.len = width as u32;

@@ -20,6 +20,8 @@ pub(crate) struct PortState {
     pub(crate) carried: u32,
     /// Packets not yet ejected.
     pub(crate) outstanding: u32,
+    /// Those of them that go through the node's memory.
+    pub(crate) near: u32,
     /// Read requests not yet answered.
     pub(crate) reads: u32,
     /// In a barrier.
@@ -49,6 +51,7 @@ impl PortState {
             staged: 0,
             carried: 0,
             outstanding: 0,
+            near: 0,
             reads: 0,
             blocked: false,
             pump_at: Tick::MAX,

@@ -1,5 +1,6 @@
 //! The adapters of all nodes, on top of their chips.
 
+use super::near::NodeMemory;
 use super::ops::Ops;
 use super::ports::PortState;
 use crate::chip::Chip;
@@ -16,6 +17,8 @@ type Sent = BTreeMap<NodeId, u32>;
 pub(crate) struct Adapters {
     pub(crate) chip: Chip,
     pub(super) trains: bool,
+    /// By node, where operations between its PEs go through its memory.
+    pub(super) memories: Vec<NodeMemory>,
     pub(crate) ports: Vec<PortState>,
     free_ports: Vec<u32>,
     port_of: Vec<Vec<u32>>,
@@ -39,6 +42,7 @@ impl Adapters {
     pub(crate) fn new(chip: Chip, trains: bool) -> Adapters {
         let nodes = chip.net.nodes;
         Adapters {
+            memories: vec![NodeMemory::default(); if chip.params.node_path.is_some() { nodes } else { 0 }],
             chip,
             trains,
             ports: Vec::new(),

@@ -58,7 +58,8 @@ impl Barriers {
     /// acknowledgements wait for those of everything the port has sent.
     pub(crate) fn barrier_may_enter(&mut self, host: &mut Adapters, port: usize, half: bool) -> bool {
         let p = &host.ports[port];
-        if !p.staging.is_empty() {
+        // What goes through the node's memory is not flushed.
+        if !p.staging.is_empty() || p.near > 0 {
             return false;
         }
         let family = p.family;

@@ -38,7 +38,9 @@ impl Fabric {
                 let last = &mut self.adapters.ports[port].acknowledged;
                 *last = (*last).max(self.adapters.chip.now + back);
             }
-            self.adapters.ports[port].outstanding = self.adapters.ports[port].outstanding.saturating_sub(1);
+            let near = u32::from(self.adapters.goes_by_memory(h));
+            let state = &mut self.adapters.ports[port];
+            (state.outstanding, state.near) = (state.outstanding.saturating_sub(1), state.near.saturating_sub(near));
             self.adapters.schedule_pump(port, self.adapters.chip.now);
         }
     }
@@ -166,6 +168,7 @@ impl Fabric {
         let port = p.port as usize;
         self.adapters.unstage(port, p.packets() as u32);
         self.adapters.ports[port].outstanding -= 1;
+        self.adapters.ports[port].near -= u32::from(self.adapters.goes_by_memory(h));
         self.adapters.ports[port].staging.retain(|s| *s != h);
         self.adapters.chip.free_packet(h);
         self.adapters.drain_staging(port);
@@ -204,6 +207,7 @@ impl Fabric {
             p.bytes = n as u16;
             p.flits = flits_for(n);
             p.flags = if done + n == len { last } else { 0 };
+            p.ready = self.adapters.read_memory();
             if self.adapters.chip.carry {
                 let part = done.min(data.len())..(done + n).min(data.len());
                 let shared = shared.map(|b| b.slice(part.clone()));

@@ -48,6 +48,7 @@ impl Fabric {
         for (name, value) in [
             ("link_flit.den", params.link_flit.den),
             ("core_flit.den", params.core_flit.den),
+            ("node_path.flit.den", params.node_path.map_or(1, |path| path.flit.den)),
             ("router_ps", params.router_ps),
             ("cycle_ps", params.cycle_ps),
             ("ops_per_port", params.ops_per_port as u64),

@@ -24,7 +24,7 @@ impl Fabric {
             };
             reach(from.node, to.node)?;
             // Of an answer given up in another fabric nobody would hear before routes change again.
-            let answered = matches!(op, Op::Read { .. } | Op::Amo { result: Some(_), .. });
+            let answered = matches!(op, Op::Read { .. } | Op::Flush { .. } | Op::Amo { result: Some(_), .. });
             if self.adapters.chip.split && answered { reach(to.node, from.node) } else { Ok(()) }
         };
         let sourced = |source: &Source| match source {
@@ -49,7 +49,7 @@ impl Fabric {
                 target(to)
             }
             Op::Read { len: 0, .. } => Err(InjectError::Invalid("a read needs at least 1 byte")),
-            Op::Read { to, .. } => target(to),
+            Op::Read { to, .. } | Op::Flush { to, .. } => target(to),
             Op::Amo { width, .. } if width != 4 && width != 8 => {
                 Err(InjectError::Invalid("an atomic is 4 or 8 bytes wide"))
             }

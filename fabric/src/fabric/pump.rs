@@ -10,7 +10,7 @@ impl Fabric {
     pub(crate) fn on_pump(&mut self, port: usize) {
         self.adapters.ports[port].pump_at = Tick::MAX;
         while let (Some(&op), false) = (self.adapters.ports[port].ops.front(), self.adapters.ports[port].blocked) {
-            let issue = self.adapters.ops[op].issue;
+            let issue = self.adapters.begin(op);
             if issue > self.adapters.chip.now {
                 return self.adapters.schedule_pump(port, issue);
             }

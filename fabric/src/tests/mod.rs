@@ -8,6 +8,7 @@ mod driver;
 mod faults;
 mod impaired;
 mod lossy;
+mod machine;
 mod order;
 mod routing;
 mod split;

@@ -79,6 +79,7 @@ impl Engine {
             seed: options.seed,
             owned,
             trains: options.virtual_time.is_none(),
+            params: options.params,
             ..angara_fabric::Config::new(options.shape)
         };
         if options.virtual_time.is_some() {

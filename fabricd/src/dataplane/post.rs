@@ -35,6 +35,7 @@ enum Kind {
     Nop,
     Write { to: Port, place: Place, vc: Vc, adaptive: bool, memory: Option<(Place, u32)> },
     Read { to: Port, remote: Place, local: Place, len: u32 },
+    Flush { to: Port, remote: Place, local: Place },
     Amo { to: Port, place: Place, op: AmoOp, width: u8, operand: u64, comparand: u64, result: Option<Place> },
     Fence,
     Barrier { half: bool },
@@ -84,6 +85,7 @@ impl Posted {
                 Op::Write { to, place, source, vc, adaptive }
             }
             Kind::Read { to, remote, local, len } => Op::Read { to, remote, local, len },
+            Kind::Flush { to, remote, local } => Op::Flush { to, remote, local },
             Kind::Amo { to, place, op, width, operand, comparand, result } => {
                 Op::Amo { to, place, op, width, operand, comparand, result }
             }
@@ -103,7 +105,7 @@ impl Posted {
 
     /// Whether this brings data back into memory of its PE.
     pub(super) fn is_read(&self) -> bool {
-        matches!(self.kind, Kind::Read { .. })
+        matches!(self.kind, Kind::Read { .. } | Kind::Flush { .. })
     }
 
     /// Whether this is a barrier, and a half one.
@@ -162,6 +164,12 @@ impl Context<'_> {
                 posted.inline[..8].copy_from_slice(&d.operand.to_le_bytes());
                 posted.inline_len = d.len as usize;
                 Kind::Write { to: to()?, place: remote(d.len)?, vc: d.vc, adaptive, memory: None }
+            }
+            desc::Op::Get if d.flags & flags::FLUSH != 0 => {
+                if d.len != 8 {
+                    return Err((Fault::BadDescriptor, format!("a flush of {} bytes; it reads 8", d.len)));
+                }
+                Kind::Flush { to: to()?, remote: remote(8)?, local: local(8)? }
             }
             desc::Op::Get => Kind::Read { to: to()?, remote: remote(d.len)?, local: local(d.len)?, len: d.len },
             desc::Op::Amo => {

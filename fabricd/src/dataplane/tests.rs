@@ -6,7 +6,7 @@ use crate::config::{Options, VirtualTime};
 use crate::jobs::memory::{Identity, JobMemory, PeMemory};
 use angara_abi::JobId;
 use angara_abi::account::{Class, READ_MAX};
-use angara_abi::clock::{ClockPage, TIME_MAX, Verdict, WaitsFor};
+use angara_abi::clock::{AHEAD_MAX, ClockPage, TIME_MAX, Verdict, WaitsFor};
 use angara_abi::desc::{Descriptor, Op, Place, Region};
 use angara_abi::job::{Barrier, Collectives, Geometry, PeEntry, Seat};
 use angara_abi::queue::Producer;
@@ -125,7 +125,7 @@ fn a_small_put_waits_for_few_bytes_of_large_ones() {
 }
 
 fn virtual_pair() -> (Engine, [Client; 2]) {
-    let (engine, clients) = engine(1, Some(VirtualTime { call_cost: 1_000 }));
+    let (engine, clients) = engine(1, Some(VirtualTime { call_cost: 1_000, ahead: AHEAD_MAX }));
     (engine, clients.try_into().unwrap_or_else(|_| panic!("two PEs")))
 }
 

@@ -5,7 +5,7 @@ use super::wait::For;
 use super::{Adapter, packet};
 use crate::error::{Error, Result};
 use angara_abi::account::{Class, Traffic};
-use angara_abi::desc::{AmoOp, Descriptor, Op, Place, Region};
+use angara_abi::desc::{AmoOp, Descriptor, Op, Place, Region, flags};
 use angara_abi::job::Reach;
 use angara_abi::packet::Flit;
 use std::sync::atomic::Ordering;
@@ -207,9 +207,9 @@ impl Adapter {
     /// A flush that completes through `slot`.
     pub(crate) fn flush_with(&self, pe: usize, slot: Slot) -> Result<Handle> {
         self.count(pe, Class::Sync, Traffic::get(8));
-        let seq =
-            self.post_read(pe, Some(slot), Class::Sync, Place { region: Region::Heap, offset: 0 }, slot.result(), 8)?;
-        Ok(Handle { pe, seq, slot: Some(slot), flushes: true })
+        let remote = Place { region: Region::Heap, offset: 0 };
+        let d = Descriptor { flags: flags::FLUSH, ..self.read(pe, Some(slot), Class::Sync, remote, slot.result(), 8) };
+        Ok(Handle { pe, seq: self.post(&d, pe)?, slot: Some(slot), flushes: true })
     }
 
     /// Posts a read. Its end shows in `slot`, and without one through [`Adapter::delivered`].
@@ -222,8 +222,12 @@ impl Adapter {
         local: Place,
         len: usize,
     ) -> Result<u32> {
+        self.post(&self.read(pe, slot, class, remote, local, len), pe)
+    }
+
+    fn read(&self, pe: usize, slot: Option<Slot>, class: Class, remote: Place, local: Place, len: usize) -> Descriptor {
         let entry = self.memory.job.pe(pe);
-        let d = Descriptor {
+        Descriptor {
             class,
             len: len as u32,
             dst: entry.coords,
@@ -232,8 +236,7 @@ impl Adapter {
             remote: Some(remote),
             completion: slot.map(Slot::completion),
             ..Descriptor::new(Op::Get)
-        };
-        self.post(&d, pe)
+        }
     }
 
     pub(crate) fn count(&self, pe: usize, class: Class, traffic: Traffic) {

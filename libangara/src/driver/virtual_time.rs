@@ -1,7 +1,7 @@
 //! This PE's clock where time is virtual: it passes by what the program does, and by standing still until the network
 //! has come so far ([`angara_abi::clock`]).
 
-use angara_abi::clock::{AHEAD_MAX, ClockPage, Verdict, WaitsFor};
+use angara_abi::clock::{ClockPage, Verdict, WaitsFor};
 use angara_abi::program_clock::{PRELOADED, ProgramClock, SYMBOL};
 use angara_abi::wait::{Kernel, Linux};
 use std::sync::Mutex;
@@ -25,6 +25,8 @@ pub(crate) struct VirtualClock {
     program: &'static ProgramClock,
     /// Picoseconds a library call takes.
     call_cost: u64,
+    /// Picoseconds it may run ahead of the network.
+    ahead: u64,
     /// One stand at a time, whatever threads there are.
     one: Mutex<()>,
     /// What one thread waits for another may do without the network.
@@ -34,8 +36,9 @@ pub(crate) struct VirtualClock {
 impl VirtualClock {
     /// Goes on with the program's clock where it is.
     pub(super) fn new(page: ClockPage) -> VirtualClock {
-        let call_cost = page.call_cost();
+        let (call_cost, ahead) = (page.call_cost(), page.ahead());
         VirtualClock {
+            ahead,
             page,
             program: preloaded().unwrap_or(&UNSEEN),
             call_cost,
@@ -47,7 +50,7 @@ impl VirtualClock {
     /// Whoever sleeps in this process stands still from now on. `self` must stay where it is until [`VirtualClock::leave`].
     pub(super) fn join(&self) {
         CLOCK.store(std::ptr::from_ref(self).cast_mut(), Ordering::Release);
-        self.program.attach(sleep, self.program.now() + AHEAD_MAX);
+        self.program.attach(sleep, self.program.now() + self.ahead);
         release_children();
     }
 
@@ -119,7 +122,7 @@ impl VirtualClock {
         };
         self.program.leave();
         let (time, verdict) = ended?;
-        self.program.go_on(time, time + AHEAD_MAX);
+        self.program.go_on(time, time + self.ahead);
         Some(verdict)
     }
 }

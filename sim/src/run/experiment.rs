@@ -5,8 +5,9 @@ use crate::Error;
 use crate::observe::Observe;
 use crate::traffic::{Destinations, Lengths, Mapping, Pattern, Process, Rate};
 use crate::workload::{Chosen, TRAFFIC_KEYS};
-use angara_fabric::Tick;
-use angara_fabric::{Fault, FaultKind};
+use angara_abi::torus::Shape;
+use angara_fabric::{Fault, FaultKind, Params, Tick};
+use angara_machine::Machine;
 use angara_model::setup::ANGARA_FLITS_MAX;
 use angara_model::topology::{self, Layout};
 use angara_model::{Angara, AnyTopology, Generic, Network, Profile, Setup};
@@ -126,6 +127,13 @@ impl Experiment {
     }
 }
 
+/// A shape of the chip as simulations name it.
+fn named(shape: &Shape) -> AnyTopology {
+    let text = shape.to_string();
+    let text = if shape.is_torus() { format!("torus:{text}") } else { text };
+    text.parse().expect("a torus or mesh of the chip is one of simulations, too")
+}
+
 /// An error and the setting it is about.
 type Blamed<T> = Result<T, (Error, &'static str)>;
 
@@ -139,19 +147,26 @@ impl Keys {
     /// # Errors
     /// What does not fit together, and the setting to change.
     pub fn resolve(&self) -> Blamed<Experiment> {
-        let shape = self.topology.clone().unwrap_or_else(|| "torus:8x8x8".parse().expect("a torus"));
+        let machine = self.machine()?;
+        let shape = self.topology.clone().or_else(|| machine.as_ref()?.shape.map(|shape| named(&shape)));
+        let shape = shape.unwrap_or_else(|| "torus:8x8x8".parse().expect("a torus"));
         let router = match (self.router, &shape) {
             (Some(router), _) => router,
             (None, AnyTopology::Grid(grid)) if grid.ndims() <= ANGARA_DIMS => Router::Angara,
             _ => Router::Generic,
         };
-        let (deadlock, routing) = (self.deadlock_rule(router)?, self.routing_rule(router, &shape)?);
+        let (deadlock, routing) = (self.deadlock_rule(router)?, self.routing_rule(router, &shape, machine.as_ref())?);
         let workload = self.workload.clone().unwrap_or_default();
         self.refuse_unused(&workload)?;
         let lengths = self.lengths(router, &workload);
-        let (profile, buffer, vcs) = match router {
-            Router::Generic => self.generic(&lengths)?,
-            Router::Angara => self.angara(&lengths)?,
+        let (profile, buffer, vcs) = match (router, machine) {
+            (Router::Angara, machine) => self.angara(&lengths, machine)?,
+            (Router::Generic, None) => self.generic(&lengths)?,
+            (Router::Generic, Some(machine)) => {
+                let why = "a machine file describes the chip: use router angara, or leave it out";
+                let key = if self.machine.is_some() { "machine" } else { "set" };
+                return Err((Error::invalid(key, &machine.name, why), key));
+            }
         };
         let seed = self.seed.unwrap_or(1);
         let faults = self.faults(&shape, router)?;
@@ -208,6 +223,21 @@ impl Keys {
         Ok(experiment)
     }
 
+    /// The machine asked for, as changed.
+    fn machine(&self) -> Blamed<Option<Machine>> {
+        if self.machine.is_none() && self.set.is_none() {
+            return Ok(None);
+        }
+        let named = self.machine.as_deref().map_or_else(|| Ok(Machine::plain()), Machine::named);
+        let mut machine = named.map_err(|e| {
+            (Error::invalid("machine", self.machine.clone().unwrap_or_default(), e.to_string()), "machine")
+        })?;
+        for change in self.set.iter().flatten() {
+            machine.change(change).map_err(|e| (Error::invalid("set", change, e.to_string()), "set"))?;
+        }
+        Ok(Some(machine))
+    }
+
     /// Settings the workload does not read are mistakes.
     fn refuse_unused(&self, chosen: &Chosen) -> Blamed<()> {
         let used = chosen.workload.keys();
@@ -262,13 +292,14 @@ impl Keys {
         }
     }
 
-    fn routing_rule(&self, router: Router, shape: &AnyTopology) -> Blamed<Routing> {
+    fn routing_rule(&self, router: Router, shape: &AnyTopology, machine: Option<&Machine>) -> Blamed<Routing> {
+        let of_machine = machine.and_then(|m| m.params().ok()).filter(|p| p.adaptive).map(|_| Routing::Adaptive);
         let own = match shape.routing() {
             topology::Routing::Dor => Routing::Dor,
             topology::Routing::Nca => Routing::Nca,
             topology::Routing::Minimal => Routing::Minimal,
         };
-        match self.routing {
+        match self.routing.or(of_machine) {
             Some(Routing::Adaptive) if router == Router::Angara && own == Routing::Dor => Ok(Routing::Adaptive),
             Some(given) if given != own => {
                 let [given, own] = [given, own].map(|r| format!("{r:?}").to_lowercase());
@@ -303,7 +334,7 @@ impl Keys {
         Ok((Profile::Generic(generic), buffer, vcs))
     }
 
-    fn angara(&self, lengths: &Lengths) -> Blamed<(Profile, u16, u8)> {
+    fn angara(&self, lengths: &Lengths, machine: Option<Machine>) -> Blamed<(Profile, u16, u8)> {
         if lengths.max() > ANGARA_FLITS_MAX {
             let why =
                 format!("an angara packet has at most {ANGARA_FLITS_MAX} flits; use router generic for longer ones");
@@ -317,7 +348,8 @@ impl Keys {
             let why = "router angara counts in nanoseconds; use router-ns and link-ns, or router generic";
             return Err((Error::invalid("cycle-ns", ns, why), "cycle-ns"));
         }
-        let default = Angara::default();
+        let params = machine.unwrap_or_else(Machine::plain).params();
+        let default = Angara::from(params.map_err(|e| (Error::invalid("machine", "given", e.to_string()), "machine"))?);
         let time = |ns: Option<f64>, default: Tick, name| ns.map_or(Ok(default), |ns| picoseconds(ns, name));
         let slots = self.buffer.unwrap_or(u16::from(default.slots));
         let slots = u8::try_from(slots).unwrap_or(u8::MAX);
@@ -329,6 +361,8 @@ impl Keys {
             credit: time(self.credit_ns, default.credit, "credit-ns")?,
             escape: time(self.escape_ns, default.escape, "escape-ns")?,
             slots,
+            // Each packet of a simulation says for itself.
+            rest: Params { adaptive: false, ..default.rest },
             ..default
         };
         Ok((Profile::Angara(angara), u16::from(slots), 5))
@@ -446,6 +480,35 @@ mod tests {
         let tree = resolve("topology = \"fat-tree:4,2\"").unwrap().settings;
         assert_eq!((tree.router, tree.deadlock, tree.routing), (Router::Generic, Deadlock::Dateline, Routing::Nca));
         assert_eq!((tree.length.as_str(), tree.buffer, tree.vcs), ("1", 8, 4));
+    }
+
+    #[test]
+    fn a_machine_gives_topology_and_times_and_settings_win() {
+        let desmos = resolve("machine = \"desmos\"").unwrap();
+        assert_eq!(desmos.settings.topology, "torus:4x2x2x2");
+        let chip = |e: Experiment| match e.network.profile {
+            Profile::Angara(a) => a.params(),
+            Profile::Generic(_) => panic!("a machine is the chip"),
+        };
+        assert_eq!(chip(desmos), Params::default());
+        let fast = resolve(
+            "machine = \"desmos\"\ntopology = \"mesh:4x4\"\nset = [\"link=15GB/s\", \"dma-start=1us\"]\nlink-ns = 20.0",
+        );
+        let fast = fast.unwrap();
+        assert_eq!(fast.settings.topology, "mesh:4x4");
+        let params = chip(fast);
+        assert_eq!((params.link_ps, params.link_flit.rate(), params.dma_start_ps), (20_000, 15_000, 1_000_000));
+        let adaptive = resolve("set = \"routing=adaptive\"").unwrap();
+        assert!(adaptive.adaptive && !chip(adaptive).adaptive);
+        for (text, key, part) in [
+            ("machine = \"cray\"", "machine", "there are desmos"),
+            ("set = \"hop=soon\"", "set", "such as 129ns"),
+            ("machine = \"desmos\"\nrouter = \"generic\"", "machine", "describes the chip"),
+            ("set = \"injection=5us\"", "topology", "injection"),
+        ] {
+            let (e, blamed) = refused(text);
+            assert!(blamed == key && e.contains(part), "{text}: {blamed}: {e}");
+        }
     }
 
     #[test]

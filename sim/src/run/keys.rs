@@ -100,6 +100,13 @@ macro_rules! keys {
 }
 
 keys! {
+    /// A machine: desmos, angara-k1, or a file of shape and times as `angara machine desmos` prints one
+    #[arg(long, value_name = "NAME|FILE.toml")]
+    machine: String,
+    /// Changes values of the machine, may be repeated, such as link=15GB/s,hop=60ns
+    #[arg(long, value_name = "KEY=VALUE")]
+    #[serde(deserialize_with = "list")]
+    set: Vec<String>,
     /// How routers are wired
     #[arg(long, value_name = "SHAPE", help = format!("{} [default: torus:8x8x8]", AnyTopology::forms()))]
     #[serde(deserialize_with = "text")]

@@ -1,0 +1,62 @@
+//! Between PEs of one node, where [`crate::Params::node_path`] says that its memory carries their operations.
+//!
+//! The node's memory does one thing after the other, and nothing overtakes: a read finds everything that was written
+//! before it. A request that is answered costs nothing by itself; its answer does.
+
+use super::state::Adapters;
+use crate::chip::{Injected, Kind};
+use crate::packet::{PacketHandle, flag};
+use crate::routes::NONE;
+use crate::types::Tick;
+use angara_abi::FLIT_BYTES;
+use angara_abi::packet::{PacketType, Vc};
+
+/// What goes through a node's memory.
+#[derive(Clone, Default, Debug)]
+pub(super) struct NodeMemory {
+    /// Until when it is busy with bytes.
+    busy: Tick,
+    /// When the last of them is there.
+    last: Tick,
+}
+
+impl Adapters {
+    /// Whether a packet does not go through the adapter.
+    #[inline]
+    pub(crate) fn goes_by_memory(&self, h: PacketHandle) -> bool {
+        if self.memories.is_empty() {
+            return false;
+        }
+        let p = &self.chip.packets[h];
+        let data = matches!(
+            p.kind,
+            PacketType::Write
+                | PacketType::ReadReq
+                | PacketType::ReadRsp
+                | PacketType::AtomicAdd
+                | PacketType::AtomicXor
+                | PacketType::Service
+        );
+        p.src == p.dst && p.vc <= Vc::Adaptive as u8 && data && !p.is(flag::RESULT)
+    }
+
+    /// Takes a packet to its target on the same node.
+    pub(super) fn go_by_memory(&mut self, node: u32, h: PacketHandle) {
+        let Some(path) = self.chip.params.node_path else { return };
+        let p = &mut self.chip.packets[h];
+        let bytes = if p.is(flag::ANSWER) { None } else { Some(u64::from(p.bytes)) };
+        let memory = &mut self.memories[node as usize];
+        let start = self.chip.now.max(memory.busy);
+        let span = path.flit.of(bytes.unwrap_or(0).div_ceil(FLIT_BYTES as u64));
+        let latency = if bytes.is_some() { path.latency_ps } else { 0 };
+        memory.busy = start + span;
+        memory.last = memory.last.max(start + span + latency);
+        let (at, own) = (memory.last, p.port != NONE && p.kind != PacketType::ReadRsp);
+        p.flags |= flag::INJECTED;
+        let entered = Injected { port: p.port, packets: p.packets() as u32, op: p.op };
+        self.chip.events.push(at, Kind::Deliver, node, h.number());
+        if own {
+            self.injected(entered);
+        }
+    }
+}

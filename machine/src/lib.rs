@@ -1,0 +1,11 @@
+//! Machine files: the shape of a network, and what everything on it takes.
+//!
+//! Programs (`angara run --machine`, `fabricd --machine`) and simulations (`angara sim`) read the same files. A file says
+//! only what differs from the defaults; [`KEYS`] lists everything there is, with units and sources.
+#![forbid(unsafe_code)]
+
+mod file;
+mod keys;
+
+pub use file::{Machine, MachineError, SHIPPED, shape_names};
+pub use keys::{KEYS, Key, Values};
