@@ -224,6 +224,11 @@ impl Ctx {
         self.engines.quiet()
     }
 
+    /// [`Ctx::quiet`] by a barrier that completes what this PE has in the network.
+    pub(crate) fn quiet_by(&self, barrier: impl FnOnce() -> Result<()>) -> Result<()> {
+        self.engines.quiet_by(barrier)
+    }
+
     /// [`Ctx::quiet`] with respect to one target (the form of paper 001).
     pub fn quiet_pe(&self, pe: usize) -> Result<()> {
         self.engines.quiet_pe(pe)

@@ -103,6 +103,17 @@ impl Job {
         }
     }
 
+    /// [`crate::Ctx::quiet`] of the job's own context and a full barrier. Where the adapters' barrier completes everything
+    /// that is in the network (guarantee 5), nothing is flushed before it.
+    pub fn quiet_barrier(&self) -> Result<()> {
+        let barriers = &self.barriers;
+        if barriers.family.by_adapter() && !barriers.mixed {
+            return self.ctx().quiet_by(|| self.barrier(false));
+        }
+        self.ctx().quiet()?;
+        self.barrier(false)
+    }
+
     /// The adapters' barrier; which of theirs, they know from the job.
     fn adapter_barrier(&self, half: bool) -> Result<()> {
         let adapter = &self.adapter;

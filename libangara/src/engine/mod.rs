@@ -50,6 +50,10 @@ pub(crate) trait Engine {
     fn fence(&self) -> Result<()>;
     /// Returns when everything issued before, to one PE or to all, has taken effect and every get has delivered.
     fn quiet(&self, only: Option<usize>) -> Result<()>;
+    /// Begins another period of operations; the one that ends now.
+    fn end_period(&self) -> u64;
+    /// A barrier has completed everything issued until the end of a period: what is left of quiet is done.
+    fn settle(&self, period: u64) -> Result<()>;
 }
 
 /// All engines of a context.
@@ -188,6 +192,17 @@ impl Engines {
     pub(crate) fn quiet(&self) -> Result<()> {
         fence(Ordering::SeqCst);
         if self.far().idle() { Ok(()) } else { self.far().quiet(None) }
+    }
+
+    /// Quiet, by a barrier of the adapters, which completes everything in the network.
+    pub(crate) fn quiet_by(&self, barrier: impl FnOnce() -> Result<()>) -> Result<()> {
+        fence(Ordering::SeqCst);
+        if self.far().idle() {
+            return barrier();
+        }
+        let period = self.far().end_period();
+        barrier()?;
+        self.far().settle(period)
     }
 
     pub(crate) fn quiet_pe(&self, pe: usize) -> Result<()> {

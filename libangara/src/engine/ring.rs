@@ -40,7 +40,10 @@ pub(crate) struct Ring {
 struct State {
     /// PEs with puts or atomics on their way, each once.
     touched: Vec<usize>,
-    is_touched: Box<[bool]>,
+    /// By PE: the period of the latest of them, 0 if there are none.
+    touched_in: Box<[u64]>,
+    /// Periods end at the barriers that complete everything.
+    period: u64,
     /// Something was posted since the last fence.
     unfenced: bool,
     bounce: Bounce,
@@ -50,8 +53,8 @@ impl Ring {
     pub(super) const COSTS: &str = "ring";
 
     pub(crate) fn new(adapter: Arc<Adapter>) -> Ring {
-        let is_touched = vec![false; adapter.n_pes()].into();
-        let state = State { touched: Vec::new(), is_touched, unfenced: false, bounce: Bounce::default() };
+        let touched_in = vec![0; adapter.n_pes()].into();
+        let state = State { touched: Vec::new(), touched_in, period: 1, unfenced: false, bounce: Bounce::default() };
         Ring { adapter, busy: AtomicBool::new(false), state: Mutex::new(state), quiet: Mutex::new(()) }
     }
 
@@ -63,8 +66,7 @@ impl Ring {
     fn touch(&self, state: &mut State, pe: usize) {
         self.busy.store(true, Ordering::Relaxed);
         state.unfenced = true;
-        if !state.is_touched[pe] {
-            state.is_touched[pe] = true;
+        if std::mem::replace(&mut state.touched_in[pe], state.period) == 0 {
             state.touched.push(pe);
         }
     }
@@ -103,6 +105,17 @@ impl Ring {
         let value = self.adapter.result(slot);
         self.adapter.release_slot(slot);
         Ok(value)
+    }
+
+    /// Waits for every get, and is idle then unless another thread has issued something.
+    fn rest(&self) -> Result<()> {
+        self.gets(&|| "gets to deliver their data".to_string())?;
+        // Not before: another thread's quiet may skip this only when its own operations are done, too.
+        let state = self.lock();
+        if state.touched.is_empty() && state.bounce.is_empty() {
+            self.busy.store(false, Ordering::Relaxed);
+        }
+        Ok(())
     }
 
     /// Posts `d` with `data` in the bounce region as its local place; `data` may be reused on return.
@@ -231,12 +244,12 @@ impl Engine for Ring {
         let _one_at_a_time = self.quiet.lock().unwrap_or_else(|e| e.into_inner());
         let touched = {
             let mut state = self.lock();
-            let State { touched, is_touched, .. } = &mut *state;
+            let State { touched, touched_in, .. } = &mut *state;
             let mut take = Vec::new();
             touched.retain(|&pe| {
                 let others = only.is_some_and(|only| only != pe);
                 if !others {
-                    is_touched[pe] = false;
+                    touched_in[pe] = 0;
                     take.push(pe);
                 }
                 others
@@ -250,13 +263,25 @@ impl Engine for Ring {
                 flush.wait(&self.adapter)?;
             }
         }
-        self.gets(&|| "gets to deliver their data".to_string())?;
-        // Not before: another thread's quiet may skip this only when its own operations are done, too.
-        let state = self.lock();
-        if state.touched.is_empty() && state.bounce.is_empty() {
-            self.busy.store(false, Ordering::Relaxed);
-        }
-        Ok(())
+        self.rest()
+    }
+
+    fn end_period(&self) -> u64 {
+        let mut state = self.lock();
+        state.period += 1;
+        state.period - 1
+    }
+
+    fn settle(&self, period: u64) -> Result<()> {
+        let mut state = self.lock();
+        let State { touched, touched_in, .. } = &mut *state;
+        touched.retain(|&pe| {
+            let later = touched_in[pe] > period;
+            touched_in[pe] *= u64::from(later);
+            later
+        });
+        drop(state);
+        self.rest()
     }
 }
 

@@ -43,8 +43,7 @@ impl State {
     fn heap_barrier(name: Name, args: &[(&str, &dyn Display)]) {
         let s = collective(name);
         s.agree(name, &s.world(), || list(args));
-        ok(name, None, s.job.ctx().quiet());
-        ok(name, None, s.job.barrier(false));
+        ok(name, None, s.job.quiet_barrier());
     }
 }
 

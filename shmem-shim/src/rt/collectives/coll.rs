@@ -278,8 +278,7 @@ impl State {
 pub(crate) fn barrier_all(name: Name) {
     let s = collective(name);
     s.agree(name, &s.world(), String::new);
-    ok(name, None, s.job.ctx().quiet());
-    ok(name, None, s.job.barrier(false));
+    ok(name, None, s.job.quiet_barrier());
 }
 
 pub(crate) fn sync_all(name: Name) {

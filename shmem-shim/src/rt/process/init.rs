@@ -276,8 +276,7 @@ pub(crate) fn finalize(name: Name) {
     if s.inits.fetch_sub(1, Ordering::Relaxed) > 1 {
         return coll::barrier_all(name);
     }
-    ok(name, None, s.job.ctx().quiet());
-    ok(name, None, s.job.barrier(false));
+    ok(name, None, s.job.quiet_barrier());
     shmemx::forget_requests();
     ok(name, None, s.job.rest());
     OLD_STYLE.store(false, Ordering::Relaxed);

@@ -1,0 +1,126 @@
+//! Machine files: what they say reaches the network, and what is wrong in them is named.
+
+use angara_tests::{Finished, Test, tools};
+use std::collections::BTreeMap;
+
+/// Nanoseconds of the chip (docs/reference/machines.md): a hop, injection and ejection, a phase of a barrier.
+const HOP: f64 = 129.0;
+const ENDS: f64 = 600.0;
+const PHASE: f64 = 10.0;
+
+fn run(args: &[&str]) -> Finished {
+    let test = Test::new("machines");
+    let mut command = test.angara(["run", "--quiet", "--timeout", "200", "--clock", "virtual"]);
+    command.args(args).arg("--").arg(tools::compile("tests/c/virtual_time/costs.c"));
+    let done = test.run(command);
+    test.assert_clean();
+    done
+}
+
+/// Nanoseconds by what took them.
+fn costs(args: &[&str]) -> BTreeMap<String, f64> {
+    let done = run(args).success();
+    let line = |line: &str| {
+        let (name, ns) = line.rsplit_once(' ').expect("a name and a number");
+        (name.to_string(), ns.parse().expect("nanoseconds"))
+    };
+    done.stdout.lines().map(line).collect()
+}
+
+/// The part by which a value is off.
+fn off(value: f64, wanted: f64) -> f64 {
+    (value / wanted - 1.0).abs()
+}
+
+#[test]
+fn barriers_and_streams_take_what_the_papers_say() {
+    // Routes of at most 1, 3 and 5 hops. Paper 001: K phases for half a barrier, 2K for a whole one.
+    for (pes, torus, k) in [("2", "2", 1.0), ("8", "2x2x2", 3.0), ("32", "4x2x2x2", 5.0)] {
+        let costs = costs(&["-n", pes, "--torus", torus]);
+        let (whole, half) = (2.0 * k * (HOP + PHASE) + ENDS, k * (HOP + PHASE) + ENDS);
+        assert!(off(costs["barrier"], whole) < 0.005, "{} and {whole}", costs["barrier"]);
+        assert!(off(costs["half-barrier"], half) < 0.007, "{} and {half}", costs["half-barrier"]);
+        // No read flushes what the barrier flushes by itself: it costs less than two more trips.
+        assert!(costs["put and barrier"] < whole + ENDS + HOP, "{}", costs["put and barrier"]);
+        // 16 of 18 flits at 7.5 GB/s, and the trip of the flush.
+        let bandwidth = f64::from(1 << 20) / (costs["stream"] - costs["put and quiet"]);
+        assert!(off(bandwidth, 6.667) < 0.01, "{bandwidth} GB/s");
+    }
+}
+
+#[test]
+fn values_of_a_machine_reach_programs_by_file_and_by_option() {
+    let test = Test::new("machine-file");
+    let file = test.file("fast.toml");
+    std::fs::write(&file, "torus = \"8\"\n[network]\nhop = \"60ns\"\nflight = \"20ns\"\nlink = \"15GB/s\"\n")
+        .expect("a file");
+    let file = file.to_str().expect("a path of UTF-8");
+    let plain = costs(&["-n", "2", "--torus", "8"]);
+    let fast = costs(&["-n", "2", "--machine", file]);
+    assert_eq!(fast, costs(&["-n", "2", "--torus", "8", "--set", "hop=60ns,flight=20ns", "--set", "link=15GB/s"]));
+    assert!((plain["barrier"] - fast["barrier"] - 2.0 * (HOP - 60.0)).abs() < 1.0);
+    // Now the core is the slower one: 16 of 18 flits at 8 GB/s.
+    let bandwidth = f64::from(1 << 20) / (fast["stream"] - fast["put and quiet"]);
+    assert!(off(bandwidth, 8.0 * 16.0 / 18.0) < 0.01, "{bandwidth} GB/s");
+
+    let of = |set: &str| costs(&["-n", "2", "--torus", "8", "--set", set]);
+    let oracle = of("quiet=delivered");
+    assert!(off(plain["put and quiet"] - oracle["put and quiet"], ENDS + HOP) < 0.03, "{oracle:?}");
+    let dma = of("dma-start=2us");
+    assert!((dma["stream"] - plain["stream"] - 2000.0).abs() < 1.0 && dma["get"] == plain["get"], "{dma:?}");
+    let read = of("host-read=200ns");
+    for what in ["get", "fetch-add", "put and quiet"] {
+        assert!((read[what] - plain[what] - 200.0).abs() < 1.0, "{what}: {read:?}");
+    }
+    let adaptive = of("routing=adaptive");
+    assert!(adaptive["put and quiet"] > plain["put and quiet"] + ENDS, "{adaptive:?}");
+
+    let near = |set: &str| costs(&["-n", "2", "--ppn", "2", "--torus", "8", "--set", set]);
+    let (adapter, memory) = (near("same-node=adapter"), near("same-node=memory,memory-latency=80ns"));
+    assert!(adapter["get"] > 2.0 * ENDS && memory["get"] < 100.0, "{adapter:?} {memory:?}");
+}
+
+#[test]
+fn a_machine_is_printed_as_a_file_that_is_read_again() {
+    let test = Test::new("machine-print");
+    let printed = test.run(test.angara(["machine", "angara-k1", "--set", "hop=100ns"])).success();
+    assert!(printed.stdout.contains("torus = \"3x3x4\"") && printed.stdout.contains("hop = \"100ns\""), "{printed}");
+    let file = test.file("copy.toml");
+    std::fs::write(&file, &printed.stdout).expect("a file");
+    let again = test.run(test.angara(["machine", file.to_str().expect("UTF-8")])).success();
+    assert_eq!(again.stdout, printed.stdout);
+    let sim = ["sim", "run", "--machine", file.to_str().expect("UTF-8"), "--workload", "all-to-all:64", "--json"];
+    let of_file = test.run(test.angara(sim)).success();
+    let shipped = ["sim", "run", "--machine", "angara-k1", "--workload", "all-to-all:64", "--json"];
+    assert_ne!(of_file.stdout, test.run(test.angara(shipped)).success().stdout, "shorter hops");
+    test.assert_clean();
+}
+
+#[test]
+fn mistakes_in_machines_are_named() {
+    let test = Test::new("machine-mistakes");
+    let file = test.file("bad.toml");
+    std::fs::write(&file, "torus = \"4\"\n\n[network]\nhopp = \"1ns\"\n").expect("a file");
+    let bad = file.to_str().expect("UTF-8");
+    for (args, parts) in [
+        (&["--machine", bad][..], &["bad.toml:4", "unknown key `hopp` in [network]", "injection, ejection, hop"][..]),
+        (&["--machine", "missing.toml"], &["cannot read missing.toml"]),
+        (&["--machine", "cray"], &["unknown machine `cray`", "desmos (4x2x2x2), angara-k1 (3x3x4)"]),
+        (&["--set", "hop=fast"], &["hop = `fast`", "such as 129ns"]),
+        (&["--set", "hop=70ns"], &["hop = 70ns contains flight = 80ns"]),
+        (&["--set", "speed=1"], &["unknown key `speed`"]),
+        (&["--runtime-dir", "/tmp", "--set", "hop=100ns"], &["has its own machine, not hop=100ns"]),
+    ] {
+        let done = test.run(test.angara([&["run", "-n", "2"][..], args, &["true"]].concat()));
+        assert!(done.code() == 2 && parts.iter().all(|part| done.stderr.contains(part)), "{args:?}: {done}");
+        if !args.contains(&"--runtime-dir") {
+            let done = {
+                let mut fabricd = test.command(tools::tool("fabricd"));
+                fabricd.arg("--check-config").args(args);
+                test.run(fabricd)
+            };
+            assert!(done.code() == 2 && parts.iter().all(|part| done.stderr.contains(part)), "{args:?}: {done}");
+        }
+    }
+    test.assert_clean();
+}
