@@ -37,6 +37,7 @@ unsafe extern "C" fn in_child() {
 
 /// So many picoseconds pass in the program; the time then.
 fn pass(ps: u64) -> u64 {
+    CLOCK.pass_computing();
     let now = CLOCK.pass(ps);
     if CLOCK.is_ahead() {
         CLOCK.stand();

@@ -18,6 +18,7 @@ use angara_abi::msg::{AdapterReply, AdapterRequest};
 use angara_abi::torus::{Direction, NodeId};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// Bytes at the start of the internal area ([`Job::internal`]) that a library on top of this one
 /// may use; the rest of the area belongs to barriers and trees.
@@ -267,6 +268,28 @@ impl Job {
         // All have rested, so what is written from now on is not taken away.
         self.barrier(false).map_err(|e| why(self, e))
     }
+    /// Where time is virtual and the program's computing takes some: [`Job::called`] is to be told of every call.
+    pub fn counts_computing(&self) -> bool {
+        self.adapter.counts_computing()
+    }
+
+    /// The program has called the library above this one: what it has computed since the last call passes.
+    pub fn called(&self) -> Result<()> {
+        self.adapter.called()
+    }
+
+    /// The program computes for so many nanoseconds, as it says: they pass in virtual time, else this thread works as long.
+    pub fn compute(&self, ns: u64) -> Result<()> {
+        if self.adapter.pass(ns.saturating_mul(1000).min(angara_abi::clock::TIME_MAX / 4))? {
+            return Ok(());
+        }
+        let end = Instant::now() + Duration::from_nanos(ns);
+        while Instant::now() < end {
+            std::hint::spin_loop();
+        }
+        Ok(())
+    }
+
     /// Orderly goodbye: this process may exit from now on. Idempotent.
     pub fn detach(&self) {
         self.adapter.detach();

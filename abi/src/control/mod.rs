@@ -1,7 +1,9 @@
 //! How a job comes about: what launcher, daemon and PE tell each other in messages ([`msg`]), in the
 //! environment ([`launch`], [`env`]) and in pages of the job ([`job`], [`note`]), and whom a client
-//! believes ([`trust`]). What a program takes for its clock is here, too ([`program_clock`]).
+//! believes ([`trust`]). What a program takes for its clock is here, too ([`program_clock`]), and what its computing
+//! takes ([`compute`]).
 
+pub mod compute;
 pub mod env;
 pub mod job;
 pub(crate) mod job_id;

@@ -8,7 +8,7 @@ pub const SYMBOL: &std::ffi::CStr = c"angara_program_clock";
 /// What is in the name of the preloaded library's file.
 pub const PRELOADED: &str = "libangara_clock";
 /// Raised when the structure changes.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// What reading a clock takes, in picoseconds: about what the vDSO takes. Ours.
 pub const READ_COST: u64 = 25_000;
 /// What a yield takes, in picoseconds. Ours.
@@ -30,6 +30,8 @@ pub struct ProgramClock {
     stand_at: AtomicU64,
     /// A [`Stand`], or 0 while the process is in no job.
     stand: AtomicUsize,
+    /// Another one, or 0: what the program has computed until it looks at a clock is to pass first.
+    compute: AtomicUsize,
 }
 
 impl Default for ProgramClock {
@@ -47,6 +49,7 @@ impl ProgramClock {
             now: AtomicU64::new(0),
             stand_at: AtomicU64::new(u64::MAX),
             stand: AtomicUsize::new(0),
+            compute: AtomicUsize::new(0),
         }
     }
     /// Whether it has the layout that this crate knows.
@@ -93,18 +96,31 @@ impl ProgramClock {
         self.stand_at.store(stand_at, Ordering::Relaxed);
         self.stand.store(stand as usize, Ordering::Release);
     }
+    /// From now on `compute` lets pass what the program has computed.
+    pub fn computes(&self, compute: Stand) {
+        self.compute.store(compute as usize, Ordering::Release);
+    }
     /// It is none any more.
     pub fn detach(&self) {
+        self.compute.store(0, Ordering::Release);
         self.stand.store(0, Ordering::Release);
         self.stand_at.store(u64::MAX, Ordering::Relaxed);
     }
     /// Stands still until the clock's time, if this is a PE.
     pub fn stand(&self) {
-        let stand = self.stand.load(Ordering::Acquire);
-        if stand != 0 {
-            // SAFETY: only `attach` writes anything but 0, and it writes a `Stand`.
-            let stand: Stand = unsafe { std::mem::transmute::<usize, Stand>(stand) };
-            stand();
-        }
+        call(&self.stand);
+    }
+    /// Lets pass what the program has computed, if that takes time.
+    pub fn pass_computing(&self) {
+        call(&self.compute);
+    }
+}
+
+fn call(hook: &AtomicUsize) {
+    let hook = hook.load(Ordering::Acquire);
+    if hook != 0 {
+        // SAFETY: only `attach` and `computes` write anything but 0, and they write a `Stand`.
+        let hook: Stand = unsafe { std::mem::transmute::<usize, Stand>(hook) };
+        hook();
     }
 }

@@ -4,6 +4,7 @@ use super::bind::Cores;
 use super::wrap::{self, Wrap};
 use crate::error::Failed;
 use crate::install;
+use angara_abi::compute::{Compute, ENV_COMPUTE, HEADER, intervals};
 use angara_abi::env::{DEFAULT_HEAP, parse_size, symmetric_size};
 use angara_abi::fault::{KINDS, examples};
 use angara_abi::job::{Barrier, Collectives, PES_MAX};
@@ -102,6 +103,11 @@ pub(crate) struct RunArgs {
     /// With --clock virtual: nanoseconds that a call of the library takes [default: 1; ours, no machine's]
     #[arg(long, value_name = "NS", value_parser = call_cost)]
     pub(crate) call_cost: Option<f64>,
+    /// With --clock virtual: what the program's computing between two calls of the library takes: none, fixed:NS,
+    /// measured[:FACTOR] (of the processor time here; two runs differ), record:FILE (the same, and writes it down) or
+    /// replay:FILE (what was written down; two runs are equal) [default: none]
+    #[arg(long, value_name = "HOW")]
+    pub(crate) compute: Option<Compute>,
     /// Prefix each line of output with the number of the PE that wrote it
     #[arg(long)]
     pub(crate) label: bool,
@@ -268,9 +274,11 @@ impl VirtualPlan {
     /// Of the options, if they ask for it and nothing contradicts.
     fn new(args: &RunArgs) -> Result<Option<VirtualPlan>, Failed> {
         if args.clock == Clock::Wall {
-            return match args.call_cost {
-                Some(_) => {
-                    Err(Failed::usage("--call-cost is for virtual time", "add --clock virtual, or leave it out"))
+            let given = [(args.call_cost.is_some(), "--call-cost"), (args.compute.is_some(), "--compute")];
+            return match given.iter().find(|given| given.0) {
+                Some((_, option)) => {
+                    let why = format!("{option} is for virtual time");
+                    Err(Failed::usage(why, "add --clock virtual, or leave it out"))
                 }
                 None => Ok(None),
             };
@@ -341,6 +349,8 @@ impl Plan {
                 preload.push(others);
             }
             env.push((ENV_PRELOAD.into(), preload));
+            let compute = prepared(args.compute.clone().unwrap_or_default())?;
+            env.push((ENV_COMPUTE.into(), compute.to_string().into()));
         }
         let program = find_program(&args.command[0], std::env::var_os("PATH"))?;
         Ok(Plan { wanted, shape, changes, nodes, heap, program, env, wraps: wrap::of(args)?, virtual_time })
@@ -381,6 +391,30 @@ impl Plan {
             collectives: args.collectives,
             name,
         })
+    }
+}
+
+/// With a file that is there, and can be found from anywhere.
+fn prepared(compute: Compute) -> Result<Compute, Failed> {
+    let failed = |file: &Path, e: &dyn std::fmt::Display, remedy: &str| {
+        Failed::usage(format!("--compute: {}: {e}", file.display()), remedy)
+    };
+    let whole = |file: &Path| {
+        std::fs::canonicalize(file).map_err(|e| failed(file, &e, "name a file in a directory that exists"))
+    };
+    match compute {
+        Compute::Record(file) => {
+            let made = std::fs::write(&file, format!("{HEADER}\n"));
+            made.map_err(|e| failed(&file, &e, "name a file that can be written"))?;
+            Ok(Compute::Record(whole(&file)?))
+        }
+        Compute::Replay(file) => {
+            let text = std::fs::read_to_string(&file);
+            let text = text.map_err(|e| failed(&file, &e, "write it first, by --compute record:FILE"))?;
+            intervals(&text, 0).map_err(|e| failed(&file, &e, "write it again, by --compute record:FILE"))?;
+            Ok(Compute::Replay(whole(&file)?))
+        }
+        other => Ok(other),
     }
 }
 

@@ -74,6 +74,9 @@ pub(crate) async fn find(args: &RunArgs, plan: &Plan) -> Result<Place, Failed> {
     };
     let status = control.status().await?;
     say(args, format!("started a private fabricd for this run (pid {}, torus {})", status.pid, status.shape));
+    if plan.virtual_time.is_some() {
+        say(args, in_virtual_time(args));
+    }
     Ok(place(control, dir, &status, Some(private)))
 }
 
@@ -119,6 +122,13 @@ fn say(args: &RunArgs, text: String) {
     if !args.quiet {
         angara_abi::complain!("angara: {text}");
     }
+}
+
+/// What takes how long, which is not the network's.
+fn in_virtual_time(args: &RunArgs) -> String {
+    let compute = args.compute.clone().unwrap_or_default();
+    let differs = if compute.differs() { "; two runs differ" } else { "" };
+    format!("virtual time: computing takes {compute}{differs}; a call takes {} ns", args.call_cost.unwrap_or(1.0))
 }
 
 /// Why a daemon cannot take this job.

@@ -17,6 +17,7 @@
 //! # Ok::<(), angara::Error>(())
 //! ```
 
+mod compute;
 mod handle;
 pub mod packet;
 mod posts;
@@ -28,6 +29,7 @@ pub(crate) use handle::answered;
 pub use handle::{Handle, OpState};
 pub(crate) use posts::{Slot, reached};
 
+use self::compute::Computing;
 use crate::attach::fork::Guard;
 use crate::error::{Error, Result};
 use crate::memory::{Device, Memory, StaticSegment};
@@ -111,7 +113,10 @@ impl Adapter {
         };
         let (memory, device, clock) = Memory::map(launch.pe as usize, launch.pes as usize, &roles, fds, statics)?;
         let mut adapter = Adapter::build(memory, Some(device), Some(connection));
-        adapter.clock = clock.map(|page| Box::new(VirtualClock::new(page)));
+        if let Some(page) = clock {
+            let computing = Computing::from_env(launch.pe as usize)?;
+            adapter.clock = Some(Box::new(VirtualClock::new(page, computing)));
+        }
         if let Some(clock) = &adapter.clock {
             clock.join();
             if !clock.is_seen() && launch.pe == 0 {
@@ -188,6 +193,32 @@ impl Adapter {
     /// Picoseconds since the program began, where time is virtual.
     pub fn virtual_now(&self) -> Option<u64> {
         self.clock().map(VirtualClock::now)
+    }
+
+    /// Where time is virtual and computing takes some: a library above this one wants to say when it is called.
+    pub(crate) fn counts_computing(&self) -> bool {
+        self.clock().is_some_and(VirtualClock::counts_computing)
+    }
+
+    /// The library above is called by the program, and what that has computed passes.
+    pub(crate) fn called(&self) -> Result<()> {
+        let Some(clock) = self.clock() else { return Ok(()) };
+        clock.called()?;
+        if clock.is_ahead() {
+            self.stand()?;
+        }
+        clock.is_inside();
+        Ok(())
+    }
+
+    /// Lets `ps` picoseconds of virtual time pass, and everybody come as far; whether time is virtual.
+    pub(crate) fn pass(&self, ps: u64) -> Result<bool> {
+        let Some(clock) = self.clock() else { return Ok(false) };
+        clock.pass(ps);
+        if clock.is_ahead() {
+            self.stand()?;
+        }
+        Ok(true)
     }
 
     /// Several threads communicate from now on: where time is virtual, none of them knows what the others will do.
@@ -304,6 +335,12 @@ impl Adapter {
         }
     }
 
+    fn write_intervals(&self) {
+        if let Some(clock) = self.clock() {
+            clock.write_intervals();
+        }
+    }
+
     /// Which of the seat's lives this is, from 1.
     pub fn life(&self) -> u32 {
         self.life.load(Ordering::Relaxed)
@@ -312,6 +349,7 @@ impl Adapter {
     /// Ends this life: closing the connection from now on is not a failure, and the end of the job does not concern this process.
     pub(crate) fn rest(&self) -> Result<()> {
         crate::launcher::takes_part(false);
+        self.write_intervals();
         if self.guard.connection().is_some() {
             self.ask(&AdapterRequest::Rest)?;
         }
@@ -333,6 +371,7 @@ impl Adapter {
         let Some(connection) = self.guard.connection() else { return };
         if !self.guard.forked() && !self.left.swap(true, Ordering::AcqRel) {
             crate::launcher::takes_part(false);
+            self.write_intervals();
             let _ = connection.ask(&AdapterRequest::Detach);
         }
     }

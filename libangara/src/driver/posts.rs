@@ -112,6 +112,7 @@ impl Adapter {
         }
         let mut posts = self.posts.lock().unwrap_or_else(|e| e.into_inner());
         if let Some(clock) = self.clock() {
+            clock.entered()?;
             clock.stamp(posts.producer.next_seq());
         }
         let seq = match attempt(&mut posts.producer, &device.channel) {

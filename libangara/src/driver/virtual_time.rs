@@ -1,6 +1,8 @@
 //! This PE's clock where time is virtual: it passes by what the program does, and by standing still until the network
 //! has come so far ([`angara_abi::clock`]).
 
+use super::compute::Computing;
+use crate::error::Result;
 use angara_abi::clock::{ClockPage, Verdict, WaitsFor};
 use angara_abi::program_clock::{PRELOADED, ProgramClock, SYMBOL};
 use angara_abi::wait::{Kernel, Linux};
@@ -27,6 +29,8 @@ pub(crate) struct VirtualClock {
     call_cost: u64,
     /// Picoseconds it may run ahead of the network.
     ahead: u64,
+    /// What the program's computing takes, if it takes time.
+    computing: Option<Computing>,
     /// One stand at a time, whatever threads there are.
     one: Mutex<()>,
     /// What one thread waits for another may do without the network.
@@ -35,10 +39,11 @@ pub(crate) struct VirtualClock {
 
 impl VirtualClock {
     /// Goes on with the program's clock where it is.
-    pub(super) fn new(page: ClockPage) -> VirtualClock {
+    pub(super) fn new(page: ClockPage, computing: Option<Computing>) -> VirtualClock {
         let (call_cost, ahead) = (page.call_cost(), page.ahead());
         VirtualClock {
             ahead,
+            computing,
             page,
             program: preloaded().unwrap_or(&UNSEEN),
             call_cost,
@@ -51,6 +56,9 @@ impl VirtualClock {
     pub(super) fn join(&self) {
         CLOCK.store(std::ptr::from_ref(self).cast_mut(), Ordering::Release);
         self.program.attach(sleep, self.program.now() + self.ahead);
+        if self.computing.as_ref().is_some_and(Computing::is_by_time) {
+            self.program.computes(compute);
+        }
         release_children();
     }
 
@@ -87,10 +95,40 @@ impl VirtualClock {
         self.program.now()
     }
 
+    /// A library above this one is called by the program.
+    pub(super) fn called(&self) -> Result<()> {
+        let ps = self.computing.as_ref().map_or(Ok(0), Computing::called)?;
+        self.pass(ps);
+        Ok(())
+    }
+    /// ... and has let pass what was computed.
+    pub(super) fn is_inside(&self) {
+        if let Some(computing) = &self.computing {
+            computing.is_inside();
+        }
+    }
+    /// This driver is called.
+    pub(super) fn entered(&self) -> Result<()> {
+        let ps = self.computing.as_ref().map_or(Ok(0), Computing::entered)?;
+        self.pass(ps);
+        Ok(())
+    }
+    /// Whether computing takes time.
+    pub(super) fn counts_computing(&self) -> bool {
+        self.computing.is_some()
+    }
+    /// The program ends, or rests.
+    pub(super) fn write_intervals(&self) {
+        if let Some(computing) = &self.computing {
+            computing.write();
+        }
+    }
+
     /// Post `seq` is being made.
     #[inline]
     pub(super) fn stamp(&self, seq: u32) {
         self.page.stamp(seq, self.program.pass(self.call_cost));
+        self.returns();
     }
 
     /// A look at memory has found nothing new.
@@ -98,10 +136,21 @@ impl VirtualClock {
         self.program.pass(self.call_cost.max(LOOK_COST));
     }
 
+    /// So many picoseconds pass.
+    pub(super) fn pass(&self, ps: u64) {
+        self.program.pass(ps);
+    }
+
     /// The PE has run so far ahead of the network that it must stand.
     #[inline]
     pub(super) fn is_ahead(&self) -> bool {
         self.program.is_ahead()
+    }
+
+    fn returns(&self) {
+        if let Some(computing) = &self.computing {
+            computing.returns();
+        }
     }
 
     /// Stands still until what is waited for has happened, or may have; nothing if `gone` says that nobody will tell.
@@ -121,6 +170,7 @@ impl VirtualClock {
             Linux.futex_wait(self.page.goes(), number.wrapping_sub(1), LOOK);
         };
         self.program.leave();
+        self.returns();
         let (time, verdict) = ended?;
         self.program.go_on(time, time + self.ahead);
         Some(verdict)
@@ -153,6 +203,16 @@ fn preloaded() -> Option<&'static ProgramClock> {
     // SAFETY: the name is that of the preloaded library's function, which takes nothing and returns its static clock.
     let clock = unsafe { std::mem::transmute::<*mut libc::c_void, extern "C" fn() -> &'static ProgramClock>(f)() };
     clock.is_known().then_some(clock)
+}
+
+/// What the program has computed until it looks at a clock.
+extern "C" fn compute() {
+    // SAFETY: as in `sleep`.
+    if let Some(clock) = unsafe { CLOCK.load(Ordering::Acquire).as_ref() }
+        && let Some(computing) = &clock.computing
+    {
+        clock.program.pass(computing.until_now());
+    }
 }
 
 /// What the program's sleeps and reads of clocks come to.

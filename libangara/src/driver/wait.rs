@@ -155,6 +155,7 @@ impl Adapter {
 
     /// One stand. Nobody lets a PE go whose channel is in error, or whose job has ended.
     fn stand_for(&self, clock: &VirtualClock, waits_for: WaitsFor) -> Result<Verdict> {
+        clock.entered()?;
         let gone = || self.has_ended() || self.channel_error().is_some();
         match clock.stand(waits_for, gone) {
             Some(verdict) => Ok(verdict),

@@ -8,6 +8,7 @@ api! { TORUS;
     current fn shmemx_torus_dims(dims: *mut int) -> int = init::dims(dims);
     current fn shmemx_pe_hops(pe: int) -> int = init::hops(pe);
     current fn shmemx_wtime() -> double = shmemx::wtime();
+    current fn shmemx_compute(nanoseconds: uint64_t) = shmemx::compute(nanoseconds);
     current fn shmemx_link_traffic(coords: *const int, dimension: int, direction: int, packets: *mut size_t, bytes: *mut size_t) -> int = shmemx::link_traffic(coords, dimension, direction, packets, bytes);
     current fn shmemx_pe_traffic(pe: int, traffic_class: int, ops: *mut size_t, packets: *mut size_t, bytes: *mut size_t) -> int = shmemx::traffic(pe, traffic_class, ops, packets, bytes);
 }

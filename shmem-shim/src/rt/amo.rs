@@ -1,7 +1,7 @@
 //! Cores of the atomics: any 4 or 8 byte type as bits.
 
 use super::team::CTX_DEFAULT;
-use super::{ok, rma::aligned, state, try_state};
+use super::{ok, rma::aligned, state, untold_state};
 use crate::ctypes::*;
 use angara::Amo;
 use angara_abi::account::Class;
@@ -44,7 +44,7 @@ impl Atomic {
 #[inline(always)]
 fn amo<T: Word>(name: Name, ctx: shmem_ctx_t, at: *mut T, op: AmoOp, bits: (u64, u64), fetch: bool, pe: int) -> u64 {
     if ctx == CTX_DEFAULT
-        && let Some(s) = try_state()
+        && let Some(s) = untold_state()
     {
         // A negative PE is a number too large.
         let (to, pe, at) = (s.job.ctx(), pe as u32 as usize, at.cast());

@@ -55,20 +55,41 @@ pub(crate) struct State {
 /// The job between init and the last finalize. After that its state is kept until the next init: a thread may still use it.
 static STATE: AtomicPtr<State> = AtomicPtr::new(std::ptr::null_mut());
 
+/// [`STATE`] of a job that is told of every call, because what a program computes between them takes time: whoever finds
+/// no other looks here, so that others pay nothing for it.
+static TOLD: AtomicPtr<State> = AtomicPtr::new(std::ptr::null_mut());
+
 /// The job, or the end of the program when there is none.
 #[inline]
 pub(crate) fn state(name: Name) -> &'static State {
-    match try_state() {
+    match untold_state() {
         Some(s) => s,
+        None => told_state(name),
+    }
+}
+
+/// The job, if init has been called and finalize has not, and no call need be told.
+#[inline]
+pub(crate) fn untold_state() -> Option<&'static State> {
+    // SAFETY: null, or a box stored by init, which lives until the init after the next finalize.
+    unsafe { STATE.load(Ordering::Acquire).as_ref() }
+}
+
+#[cold]
+fn told_state(name: Name) -> &'static State {
+    match try_state() {
+        Some(s) => {
+            ok(name, None, s.job.called());
+            s
+        }
         None => die(name, None, init::why_no_state()),
     }
 }
 
 /// The job, if init has been called and finalize has not.
-#[inline]
 pub(crate) fn try_state() -> Option<&'static State> {
-    // SAFETY: null, or a box stored by init, which lives until the init after the next finalize.
-    unsafe { STATE.load(Ordering::Acquire).as_ref() }
+    // SAFETY: as above.
+    untold_state().or_else(|| unsafe { TOLD.load(Ordering::Acquire).as_ref() })
 }
 
 /// The job, for the duration of a collective.

@@ -2,7 +2,7 @@
 
 use super::team::CTX_DEFAULT;
 use super::transfer::{Strides, Transfer};
-use super::{State, bytes, die, ok, state, try_state};
+use super::{State, bytes, die, ok, state, untold_state};
 use crate::ctypes::*;
 use angara::{Amo, Strided};
 use angara_abi::account::Class;
@@ -17,7 +17,7 @@ pub(crate) const SIGNAL_ADD: int = 1;
 /// The job, if `ctx` is its default context: only then there is a short path.
 #[inline(always)]
 fn default_of(ctx: shmem_ctx_t) -> Option<&'static State> {
-    if ctx == CTX_DEFAULT { try_state() } else { None }
+    if ctx == CTX_DEFAULT { untold_state() } else { None }
 }
 
 /// `nelems` elements of `size` bytes are one of `N` bytes.

@@ -13,7 +13,7 @@
 use super::{elf, exit, fork, statics};
 use crate::ctypes::*;
 use crate::rt::collectives::{coll, p2p, streams, table, trees};
-use crate::rt::{STATE, State, check, die, lock, memory, ok, shmemx, state, team, try_state};
+use crate::rt::{STATE, State, TOLD, check, die, lock, memory, ok, shmemx, state, team, try_state};
 use angara::{Job, Reach};
 use angara_abi::env;
 use std::os::fd::AsRawFd;
@@ -189,7 +189,8 @@ fn start(name: Name, level: int) -> Result<(), String> {
         names: streams::Names::default(),
         inits: AtomicUsize::new(1),
     }));
-    STATE.store(state, Ordering::Release);
+    let place = if state.job.counts_computing() { &TOLD } else { &STATE };
+    place.store(state, Ordering::Release);
     if level >= THREAD_MOST {
         (0..n).for_each(|pe| state.put_word(name, pe, p2p::word::THREADS, 1));
         ok(name, None, state.job.ctx().quiet());
@@ -281,8 +282,8 @@ pub(crate) fn finalize(name: Name) {
     ok(name, None, s.job.rest());
     OLD_STYLE.store(false, Ordering::Relaxed);
     let mut boot = lock(&BOOT);
-    let state = STATE.swap(std::ptr::null_mut(), Ordering::AcqRel);
-    if !state.is_null() {
+    let states = [&STATE, &TOLD].map(|place| place.swap(std::ptr::null_mut(), Ordering::AcqRel));
+    if let Some(state) = states.into_iter().find(|state| !state.is_null()) {
         // SAFETY: a box that `start` has leaked and nobody else takes back; threads that still look at it may until the
         // next start.
         *boot = Boot::Resting(unsafe { Box::from_raw(state) });
