@@ -97,6 +97,9 @@ pub struct Params {
     pub dma_start_ps: Tick,
     /// What reading memory adds to the injection of a packet. Unknown.
     pub host_read_ps: Tick,
+    /// Injections take up to so much longer, as drawn by the seed: no chip's, but who depends on the order in which packets
+    /// of several nodes arrive, sees it.
+    pub jitter_ps: Tick,
     /// How quiet learns of the end.
     pub quiet: Quiet,
     /// The way between PEs of one node; `None`: as to any other.
@@ -127,6 +130,7 @@ impl Default for Params {
             gap_ps: 0,
             dma_start_ps: 0,
             host_read_ps: 0,
+            jitter_ps: 0,
             quiet: Quiet::Read,
             node_path: None,
         }

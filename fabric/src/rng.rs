@@ -23,6 +23,8 @@ pub enum Purpose {
     Late = 7,
     /// Packets that a link sends twice.
     Twice = 8,
+    /// Delays that show races.
+    Jitter = 9,
 }
 
 /// The finaliser of SplitMix64: every input bit changes every output bit with probability one half.

@@ -12,6 +12,7 @@ use crate::chip::layout::{Q_INJECT, UP};
 use crate::chip::{Injected, Kind};
 use crate::config::Quiet;
 use crate::packet::{Detail, Packet, PacketHandle, flag, flits_for, rate};
+use crate::rng::{Purpose, draw};
 use crate::routes::NONE;
 use crate::types::*;
 use angara_abi::PAYLOAD_MAX;
@@ -245,17 +246,29 @@ impl Adapters {
         }
     }
 
+    /// How much longer the next injection of a node takes.
+    fn jitter(&mut self, node: u32) -> Tick {
+        let most = self.chip.params.jitter_ps;
+        if most == 0 {
+            return 0;
+        }
+        let drawn = &mut self.jitters[node as usize];
+        *drawn += 1;
+        draw(self.chip.seed, u64::from(node), Purpose::Jitter, *drawn) % (most + 1)
+    }
+
     /// A packet goes over the host interface to the injection queue of its channel.
     pub(crate) fn enter_adapter(&mut self, node: u32, h: PacketHandle) {
+        let jitter = self.jitter(node);
         if self.goes_by_memory(h) {
-            return self.go_by_memory(node, h);
+            return self.go_by_memory(node, h, jitter);
         }
         let start = self.chip.now.max(self.chip.inject_busy[node as usize]);
         let p = &mut self.chip.packets[h];
         let gap = self.chip.params.gap_ps * p.packets();
         self.chip.inject_busy[node as usize] = start + self.chip.timing.core(p.flits).max(gap);
         // What has been read from memory takes its time until it is here.
-        p.ready = start.max(p.ready) + self.chip.params.inject_ps + self.chip.params.router_ps;
+        p.ready = start.max(p.ready) + self.chip.params.inject_ps + self.chip.params.router_ps + jitter;
         if p.vc as usize >= UP {
             p.ready += self.chip.timing.core(p.flits); // collective channels wait for the whole packet
             p.rate = rate::WHOLE;

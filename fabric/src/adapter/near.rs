@@ -41,14 +41,14 @@ impl Adapters {
     }
 
     /// Takes a packet to its target on the same node.
-    pub(super) fn go_by_memory(&mut self, node: u32, h: PacketHandle) {
+    pub(super) fn go_by_memory(&mut self, node: u32, h: PacketHandle, jitter: Tick) {
         let Some(path) = self.chip.params.node_path else { return };
         let p = &mut self.chip.packets[h];
         let bytes = if p.is(flag::ANSWER) { None } else { Some(u64::from(p.bytes)) };
         let memory = &mut self.memories[node as usize];
         let start = self.chip.now.max(memory.busy);
         let span = path.flit.of(bytes.unwrap_or(0).div_ceil(FLIT_BYTES as u64));
-        let latency = if bytes.is_some() { path.latency_ps } else { 0 };
+        let latency = if bytes.is_some() { path.latency_ps + jitter } else { 0 };
         memory.busy = start + span;
         memory.last = memory.last.max(start + span + latency);
         let (at, own) = (memory.last, p.port != NONE && p.kind != PacketType::ReadRsp);

@@ -17,6 +17,8 @@ type Sent = BTreeMap<NodeId, u32>;
 pub(crate) struct Adapters {
     pub(crate) chip: Chip,
     pub(super) trains: bool,
+    /// Delays drawn so far, by node, where there are any.
+    pub(super) jitters: Vec<u64>,
     /// By node, where operations between its PEs go through its memory.
     pub(super) memories: Vec<NodeMemory>,
     pub(crate) ports: Vec<PortState>,
@@ -42,6 +44,7 @@ impl Adapters {
     pub(crate) fn new(chip: Chip, trains: bool) -> Adapters {
         let nodes = chip.net.nodes;
         Adapters {
+            jitters: vec![0; if chip.params.jitter_ps > 0 { nodes } else { 0 }],
             memories: vec![NodeMemory::default(); if chip.params.node_path.is_some() { nodes } else { 0 }],
             chip,
             trains,

@@ -59,7 +59,7 @@ pub(crate) struct Injected {
 pub(crate) struct Chip {
     pub(crate) net: Arc<Net>,
     pub(crate) params: Params,
-    pub(super) seed: u64,
+    pub(crate) seed: u64,
     pub(crate) carry: bool,
     /// Jobs and operations exist here.
     pub(super) adapter: bool,

@@ -92,6 +92,35 @@ fn what_is_read_from_memory_takes_longer_by_the_latency_of_memory() {
 }
 
 #[test]
+fn a_seed_draws_delays_within_their_bound_and_keeps_order() {
+    let times = |seed: u64, jitter_ps: Tick| {
+        let config =
+            Config { params: Params { jitter_ps, ..Params::default() }, seed, ..Config::new("4".parse().unwrap()) };
+        let mut w = World::with(config, &(0..4).map(port).collect::<Vec<_>>());
+        for i in 0..20 {
+            w.put(port(0), port(1), 8 * i, &[i as u8; 8]);
+            w.put(port(2), port(1), 4096 + 8 * i, &[i as u8; 8]);
+        }
+        w.finish();
+        let place = |e: &Effect| match e {
+            Effect::Write { place, .. } => Some(place.offset),
+            _ => None,
+        };
+        let places: Vec<u64> = w.effects.iter().filter_map(place).collect();
+        for own in [0..4096, 4096..8192] {
+            assert!(places.iter().filter(|p| own.contains(*p)).is_sorted(), "seed {seed}");
+        }
+        (places, *w.written(port(1)).last().expect("writes"))
+    };
+    let (exact, end) = times(1, 0);
+    assert_eq!((exact.clone(), end), times(2, 0), "without it no seed matters");
+    let drawn: Vec<_> = (1..20).map(|seed| times(seed, 100_000)).collect();
+    assert!(drawn.iter().all(|(_, last)| *last >= end && *last <= end + 100_000), "{end} {drawn:?}");
+    assert!(drawn.iter().any(|(places, _)| *places != exact), "orders of two nodes' packets differ");
+    assert_eq!(drawn[3], times(4, 100_000), "and one seed always draws the same");
+}
+
+#[test]
 fn packets_of_a_node_keep_their_gap() {
     for (gap_ps, expected) in [(0, 6400), (5_000, 6400), (90_000, 90_000)] {
         let mut w = ring(Params { gap_ps, ..Params::default() });
