@@ -4,7 +4,7 @@ use crate::daemon::{WhereArgs, cluster, fault, status};
 use crate::error::Failed;
 use crate::foreign::{self, Misread};
 use crate::run::options::RunArgs;
-use crate::{bench, demo, doctor, machine, report, run};
+use crate::{bench, demo, doctor, machine, many, report, run};
 use clap::{Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::ffi::OsString;
 use std::io::{ErrorKind, Write};
@@ -68,6 +68,7 @@ pub(crate) fn dispatch(args: Vec<OsString>) -> Result<u8, Failed> {
         args.splice(2.., read.args);
         notes = read.notes;
     }
+    let line = args.clone();
     let cli = match command.try_get_matches_from(args).and_then(|m| Cli::from_arg_matches(&m)) {
         Ok(cli) => cli,
         Err(e) => return say_usage(&e),
@@ -75,7 +76,7 @@ pub(crate) fn dispatch(args: Vec<OsString>) -> Result<u8, Failed> {
     match cli.command {
         Sub::Run(args) => {
             say(&notes, &args);
-            run::main(args)
+            start(args, &line)
         }
         Sub::Status(args) => status::main(args),
         Sub::Report(args) => report::main(args),
@@ -99,14 +100,21 @@ pub(crate) fn dispatch_oshrun(args: Vec<OsString>) -> Result<u8, Failed> {
         Ok(read) => read,
         Err(e) => return say_misread(e),
     };
-    let args = args[..1].iter().cloned().chain(read.args);
-    match command.try_get_matches_from(args).and_then(|m| Oshrun::from_arg_matches(&m)) {
+    let line: Vec<OsString> = args[..1].iter().cloned().chain(read.args).collect();
+    match command.try_get_matches_from(&line).and_then(|m| Oshrun::from_arg_matches(&m)) {
         Ok(oshrun) => {
             say(&read.notes, &oshrun.run);
-            run::main(oshrun.run)
+            start(oshrun.run, &line)
         }
         Err(e) => say_usage(&e),
     }
+}
+
+/// Runs a program, once or with many seeds. `line` is the whole command line.
+fn start(args: RunArgs, line: &[OsString]) -> Result<u8, Failed> {
+    let Some(seeds) = args.seeds else { return run::main(args) };
+    run::check(&args)?;
+    many::seeds::main(seeds, line, args.quiet)
 }
 
 /// Shows the help or version that was asked for, or what is wrong with the arguments.

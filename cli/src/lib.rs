@@ -21,6 +21,7 @@ mod foreign;
 mod help;
 mod install;
 mod machine;
+mod many;
 mod oshcc;
 mod report;
 mod run;

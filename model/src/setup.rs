@@ -19,6 +19,7 @@ pub struct Setup {
 
 /// Kind of router. `docs/explain/model.md` has every rule of each.
 #[derive(Clone, PartialEq, Debug)]
+#[allow(clippy::large_enum_variant)] // one per network
 pub enum Profile {
     /// Textbook input-queued router with cycle-synchronous separable allocation (BookSim's).
     Generic(Generic),

@@ -16,7 +16,7 @@ pub(crate) mod options;
 pub(crate) mod outcome;
 mod place;
 pub(crate) mod remote;
-mod signals;
+pub(crate) mod signals;
 mod spawn;
 mod supervise;
 mod terminal;
@@ -41,6 +41,11 @@ use std::os::fd::AsFd;
 use std::path::Path;
 use supervise::supervise;
 use terminal::Terminal;
+
+/// Checks what can be checked without running it.
+pub(crate) fn check(args: &RunArgs) -> Result<(), Failed> {
+    Plan::new(args).map(drop)
+}
 
 /// Runs a job; the result is the exit code.
 pub(crate) fn main(args: RunArgs) -> Result<u8, Failed> {

@@ -4,6 +4,7 @@ use super::bind::Cores;
 use super::wrap::{self, Wrap};
 use crate::error::Failed;
 use crate::install;
+use crate::many::seeds::Seeds;
 use angara_abi::compute::{Compute, ENV_COMPUTE, HEADER, intervals};
 use angara_abi::env::{DEFAULT_HEAP, parse_size, symmetric_size};
 use angara_abi::fault::{KINDS, examples};
@@ -24,6 +25,8 @@ const ENV_CHECK: &str = "SHMEM_DEBUG";
 /// Names a table of collectives to the library.
 pub(crate) const ENV_TABLE: &str = "ANGARA_COLLECTIVES_TABLE";
 
+/// What a seed draws unless the machine says another bound.
+const SEED_JITTER: &str = "jitter=200ns";
 /// Libraries that the loader puts before others.
 const ENV_PRELOAD: &str = "LD_PRELOAD";
 
@@ -108,6 +111,13 @@ pub(crate) struct RunArgs {
     /// replay:FILE (what was written down; two runs are equal) [default: none]
     #[arg(long, value_name = "HOW")]
     pub(crate) compute: Option<Compute>,
+    /// With --clock virtual: injections take up to 200 ns longer (or as --set jitter=… says), as this seed draws it, so that
+    /// a program that relies on an order that nothing ensures may fail; the same seed is the same run
+    #[arg(long, value_name = "S")]
+    pub(crate) seed: Option<u64>,
+    /// With --clock virtual: run once with each of these seeds, such as 1..200, on all cores, until one fails
+    #[arg(long, value_name = "A..B", conflicts_with = "seed")]
+    pub(crate) seeds: Option<Seeds>,
     /// Prefix each line of output with the number of the PE that wrote it
     #[arg(long)]
     pub(crate) label: bool,
@@ -268,13 +278,20 @@ pub(crate) struct VirtualPlan {
     pub(crate) core: Option<usize>,
     /// Nanoseconds of a call of the library.
     call_cost: Option<f64>,
+    /// Of delays.
+    seed: Option<u64>,
 }
 
 impl VirtualPlan {
     /// Of the options, if they ask for it and nothing contradicts.
     fn new(args: &RunArgs) -> Result<Option<VirtualPlan>, Failed> {
         if args.clock == Clock::Wall {
-            let given = [(args.call_cost.is_some(), "--call-cost"), (args.compute.is_some(), "--compute")];
+            let given = [
+                (args.call_cost.is_some(), "--call-cost"),
+                (args.compute.is_some(), "--compute"),
+                (args.seed.is_some(), "--seed"),
+                (args.seeds.is_some(), "--seeds"),
+            ];
             return match given.iter().find(|given| given.0) {
                 Some((_, option)) => {
                     let why = format!("{option} is for virtual time");
@@ -293,7 +310,7 @@ impl VirtualPlan {
             return Err(Failed::usage(why, format!("leave {option} out, or --clock virtual")));
         }
         let core = Cores::here().allowed.last().copied();
-        Ok(Some(VirtualPlan { core, call_cost: args.call_cost }))
+        Ok(Some(VirtualPlan { core, call_cost: args.call_cost, seed: args.seed }))
     }
 
     /// Options of the daemon.
@@ -301,6 +318,9 @@ impl VirtualPlan {
         let mut options: Vec<OsString> = vec!["--clock".into(), "virtual".into()];
         if let Some(ns) = self.call_cost {
             options.extend(["--call-cost".into(), ns.to_string().into()]);
+        }
+        if let Some(seed) = self.seed {
+            options.extend(["--seed".into(), seed.to_string().into()]);
         }
         if let Some(core) = self.core {
             options.extend(["--cores".into(), core.to_string().into()]);
@@ -315,6 +335,9 @@ impl Plan {
         let mut machine = args.machine.clone().unwrap_or_else(Machine::plain);
         let changed = args.set.iter().try_for_each(|change| machine.change(change));
         changed.map_err(|e| Failed::usage(format!("--set: {e}"), "`angara machine` prints every key and its value"))?;
+        if args.seed.is_some() && machine.params().is_ok_and(|p| p.jitter_ps == 0) {
+            machine.change(SEED_JITTER).expect("a key and its value");
+        }
         let changes = machine.changes();
         if !changes.is_empty() && args.runtime_dir.is_some() {
             let why = format!("a daemon that runs already has its own machine, not {changes}");
