@@ -105,6 +105,13 @@ fn number(name: &str, otherwise: u64) -> u64 {
     std::env::var(name).map_or(otherwise, |v| v.parse().unwrap_or_else(|_| panic!("{name}={v} is not a number")))
 }
 
+/// How many seeds of an explicit schedule, which an ordinary run tries so often: a like share if fewer random ones are
+/// asked for.
+fn seeds(usual: u64) -> std::ops::RangeInclusive<u64> {
+    let asked = number("SIMULATION_SCHEDULES", USUAL).min(USUAL);
+    1..=(usual * asked).div_ceil(USUAL)
+}
+
 /// Runs so many schedules on all cores: what happened in all of them, and the sum of their traces.
 fn run_all(first: u64, count: u64) -> (Totals, u64) {
     let (next, failed) = (AtomicU64::new(first), AtomicBool::new(false));
@@ -184,7 +191,7 @@ fn the_same_seed_gives_the_same_run() {
 #[test]
 fn a_daemon_that_is_shut_down_says_so_wherever_it_ends_a_job() {
     let plan = JobPlan { nodes: vec![0, 7], barrier: Barrier::Auto, rounds: 1_000, ops: 4, think: 20 };
-    for (seed, host) in (1..=100).flat_map(|seed| [(seed, 0), (seed, 1)]) {
+    for (seed, host) in seeds(100).flat_map(|seed| [(seed, 0), (seed, 1)]) {
         let acts = vec![(1_500, Act::Job(0, plan.clone())), (1_700, Act::Shutdown(host, 500))];
         let schedule = Schedule { shape: "4x2".parse().expect("a shape"), hosts: 2, acts, repaired: 2_300 };
         let (totals, _) = run(seed, schedule).unwrap_or_else(|why| panic!("seed {seed}, host {host}: {why}"));
@@ -203,7 +210,7 @@ fn a_pe_that_leaves_late_does_nothing_to_a_later_job_of_the_same_number() {
         (1_849, Act::Job(1, short)),
         (1_879, Act::Bad(1, 0, [30, 0, 1])),
     ];
-    for seed in (1..=200).chain([31_821]) {
+    for seed in seeds(200).chain([31_821]) {
         let shape = "2".parse().expect("a shape");
         let schedule = Schedule { shape, hosts: 2, acts: acts.clone(), repaired: 5_375 };
         run(seed, schedule).unwrap_or_else(|why| panic!("seed {seed}: {why}"));
@@ -222,7 +229,7 @@ fn a_daemon_that_is_shut_down_opens_no_job_again_that_it_has_left() {
         (2_259, Act::Shutdown(1, 50)),
         (2_284, Act::Stall(0, 9_000)),
     ];
-    for seed in (1..=200).chain([57_969]) {
+    for seed in seeds(200).chain([57_969]) {
         let shape = "3x2".parse().expect("a shape");
         let schedule = Schedule { shape, hosts: 3, acts: acts.clone(), repaired: 10_034 };
         run(seed, schedule).unwrap_or_else(|why| panic!("seed {seed}: {why}"));
@@ -232,7 +239,7 @@ fn a_daemon_that_is_shut_down_opens_no_job_again_that_it_has_left() {
 #[test]
 fn hosts_that_have_been_cut_off_are_told_when_trunks_are_restored() {
     let plan = JobPlan { nodes: vec![0, 7], barrier: Barrier::Auto, rounds: 2, ops: 1, think: 20 };
-    for (seed, host) in (1..=100).flat_map(|seed| [(seed, 0), (seed, 3)]) {
+    for (seed, host) in seeds(100).flat_map(|seed| [(seed, 0), (seed, 3)]) {
         let acts = vec![
             (1_500, Act::Job(0, plan.clone())),
             (2_500, Act::Fault(host, "trunk all down".into())),
@@ -253,9 +260,9 @@ fn lasting(nodes: &[u32]) -> JobPlan {
     JobPlan { nodes: nodes.to_vec(), barrier: Barrier::Multiphase, rounds: 12, ops: 3, think: 150 }
 }
 
-/// Runs acts on three hosts with two nodes each, with each seed.
-fn run_each(seeds: u64, acts: &[(u64, Act)], repaired: u64, check: impl Fn(Totals) -> bool) {
-    for seed in 1..=seeds {
+/// Runs acts on three hosts with two nodes each, with so many seeds in an ordinary run.
+fn run_each(usual: u64, acts: &[(u64, Act)], repaired: u64, check: impl Fn(Totals) -> bool) {
+    for seed in seeds(usual) {
         let shape = "3x2".parse().expect("a shape");
         let schedule = Schedule { shape, hosts: 3, acts: acts.to_vec(), repaired };
         let (totals, _) = run(seed, schedule).unwrap_or_else(|why| panic!("seed {seed}, {acts:?}: {why}"));
@@ -344,7 +351,7 @@ fn a_daemon_that_is_expelled_while_touch_with_it_is_lost_hears_of_it() {
         (8_369, Act::Slow(3, 600)),
         (8_701, Act::Bad(1, 2, [0, 0, 3])),
     ];
-    for seed in (1..=100).chain([122_056]) {
+    for seed in seeds(100).chain([122_056]) {
         let shape = "4x2".parse().expect("a shape");
         let schedule = Schedule { shape, hosts: 4, acts: acts.clone(), repaired: 12_377 };
         run(seed, schedule).unwrap_or_else(|why| panic!("seed {seed}: {why}"));
@@ -368,7 +375,7 @@ fn a_host_that_only_passes_packets_on_and_loses_touch_ends_no_job_of_others() {
         (5_746, Act::Job(2, plan(&[5, 5, 0], Barrier::Counting, 12, 1, 20))),
         (5_936, Act::Freeze(1, 1_200)),
     ];
-    for seed in (1..=200).chain([263_299]) {
+    for seed in seeds(200).chain([263_299]) {
         let shape = "3x2".parse().expect("a shape");
         let schedule = Schedule { shape, hosts: 3, acts: acts.clone(), repaired: 10_119 };
         run(seed, schedule).unwrap_or_else(|why| panic!("seed {seed}: {why}"));
