@@ -403,6 +403,8 @@ pub enum Effect {
         link: Link,
         /// When.
         time: Tick,
+        /// After which route change: nothing is said of the link as a later one leaves it.
+        change: u64,
     },
 }
 

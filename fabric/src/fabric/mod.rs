@@ -250,7 +250,8 @@ impl Fabric {
     /// [`Kind::Heard`]: a sender repeats, or gives its link up.
     fn on_heard(&mut self, node: NodeId, dir: usize) {
         let Some(link) = self.adapters.chip.on_heard(node, dir) else { return };
-        self.adapters.effect(Effect::LinkDown { link, time: self.adapters.chip.now });
+        let (time, change) = (self.adapters.chip.now, self.adapters.chip.route_change);
+        self.adapters.effect(Effect::LinkDown { link, time, change });
         if !self.adapters.chip.split {
             self.faults.fail(Blame::Link(link), self.adapters.chip.now);
             self.change_routes(Blame::Link(link), true);

@@ -196,7 +196,7 @@ impl Cluster {
                 if let Some(f) = &mut self.parts[part] {
                     run_ticks(f, ticks);
                 }
-                self.apply(part);
+                self.apply_perhaps(part);
             }
         }
     }
@@ -354,6 +354,13 @@ impl Cluster {
         }
     }
 
+    /// What a part has done may also be applied after it was held, and after it has recovered.
+    fn apply_perhaps(&mut self, part: usize) {
+        if self.dice.below(2) == 0 {
+            self.apply(part);
+        }
+    }
+
     fn apply(&mut self, part: usize) -> bool {
         let mut any = false;
         let Some(f) = &mut self.parts[part] else { return false };
@@ -502,7 +509,7 @@ impl Cluster {
                 change.recovered.insert(part);
             }
         }
-        self.apply(part);
+        self.apply_perhaps(part);
     }
 
     pub(super) fn changing(&self) -> bool {

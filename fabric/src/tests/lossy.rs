@@ -135,7 +135,7 @@ fn a_link_that_never_gets_a_packet_across_goes_down_and_traffic_takes_another_wa
     }
     w.finish();
     assert_eq!(streams.check(&w, true, true), 40);
-    assert!(w.effects.iter().any(|e| matches!(e, Effect::LinkDown { link: l, .. } if *l == link)));
+    assert!(w.effects.iter().any(|e| matches!(e, Effect::LinkDown { link: l, change: 0, .. } if *l == link)));
     assert_eq!(w.fabric.hops(0, 1), Some(3));
     assert_eq!(w.fabric.link_counters(link).crc_errors, 16);
     assert!(w.fabric.faults().iter().any(|f| f.kind == FaultKind::LinkDown(link)));

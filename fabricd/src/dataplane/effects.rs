@@ -91,7 +91,7 @@ impl Engine {
                 self.show_tree(at, tree, false, count)
             }
             Effect::Error { at, what, .. } => self.net_error(at, what),
-            Effect::LinkDown { link, .. } => self.link_failed(link),
+            Effect::LinkDown { link, change, .. } => self.link_failed(link, change),
         }
     }
 

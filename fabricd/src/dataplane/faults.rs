@@ -154,21 +154,21 @@ impl Engine {
     }
 
     /// The network gave a link up.
-    pub(super) fn link_failed(&mut self, link: Link) {
+    pub(super) fn link_failed(&mut self, link: Link, change: u64) {
         let text = link.show(&self.shape);
         tracing::warn!(link = text, "link taken out of service after repeated CRC errors");
         if self.trunks.is_some() {
             // All hosts take it out of service together.
-            return self.notice(Notice::GaveUp(text, self.fabric.route_change()));
+            return self.notice(Notice::GaveUp(text, change));
         }
         self.faults.given_up.push(link);
         self.routes_changed();
     }
 
-    /// In a cluster: lets nothing move any more; what the other hosts must know to recover the network.
+    /// In a cluster: lets nothing move any more; what the other hosts must know to recover the network. What has been
+    /// ejected counts, whether or not it is in memory yet: that is done in order, before or after the network recovers.
     pub(crate) fn hold(&mut self) -> Vec<u8> {
         self.fabric.hold();
-        while self.run_network(&mut self.turn()) {}
         self.fabric.ledger().to_bytes()
     }
 

@@ -16,7 +16,7 @@ pub(crate) enum Notice {
         /// Why.
         reason: String,
     },
-    /// The network took a link out of service, after so many route changes.
+    /// The network took a link out of service, after this route change.
     GaveUp(String, u64),
     /// The time of a fault has come, in a cluster.
     Due(String),
