@@ -43,11 +43,11 @@ pub(crate) struct Held {
 /// How to go on.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Order {
-    pub(super) ballot: Ballot,
-    pub(super) agreed: Agreed,
-    pub(super) ledger: Vec<u8>,
+    pub(crate) ballot: Ballot,
+    pub(crate) agreed: Agreed,
+    pub(crate) ledger: Vec<u8>,
     /// Every job of the group.
-    pub(super) jobs: Vec<JobCard>,
+    pub(crate) jobs: Vec<JobCard>,
 }
 
 /// A fault command that waits for agreement.

@@ -42,8 +42,8 @@ pub(crate) struct JobCard {
     pub(crate) home: HostId,
     /// The job cannot go on and is about to end: nobody else needs to know it.
     pub(crate) over: bool,
-    pub(super) new: NewJob,
-    pub(super) open: OpenJob,
+    pub(crate) new: NewJob,
+    pub(crate) open: OpenJob,
 }
 
 impl JobCard {

@@ -11,6 +11,7 @@
 mod blame;
 mod network;
 mod node;
+mod orders;
 mod program;
 mod random;
 mod schedule;
@@ -380,4 +381,14 @@ fn a_host_that_only_passes_packets_on_and_loses_touch_ends_no_job_of_others() {
         let schedule = Schedule { shape, hosts: 3, acts: acts.clone(), repaired: 10_119 };
         run(seed, schedule).unwrap_or_else(|why| panic!("seed {seed}: {why}"));
     }
+}
+
+#[test]
+fn a_change_that_names_a_job_which_a_host_has_left_ends_it() {
+    let acts = [
+        (1_500, Act::Job(0, JobPlan { rounds: 1_000, ..lasting(&[0, 4]) })),
+        (1_700, Act::Forget(2, 0)),
+        (1_900, Act::Fault(0, "link 0,0 +Y down".into())),
+    ];
+    run_each(50, &acts, 5_000, |totals| totals.jobs_ended == 1);
 }

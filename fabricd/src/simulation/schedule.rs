@@ -40,6 +40,8 @@ pub(super) enum Act {
     Leave(usize),
     /// A PE of a job is killed, or exits in the middle of its program.
     EndPe(usize, usize, bool),
+    /// A host has left the so-manieth job, and nobody has heard of it. Chance leaves this out.
+    Forget(usize, usize),
 }
 
 /// A job.

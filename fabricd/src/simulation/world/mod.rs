@@ -292,6 +292,16 @@ impl World {
                     (job.pes[pe].doomed, job.excused) = (Some(lost), true);
                 }
             }
+            Act::Forget(host, job) => {
+                let made = self.jobs.get_mut(job).and_then(|job| {
+                    job.excused = true;
+                    job.made.clone()
+                });
+                if let (Some(node), Some((id, _))) = (&self.hosts[host].node, made) {
+                    let daemon = node.daemon.clone();
+                    node.tasks.spawn_local(async move { daemon.end_job(id).await });
+                }
+            }
         }
     }
 
