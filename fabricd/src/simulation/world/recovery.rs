@@ -34,6 +34,7 @@ impl World {
             self.totals.left_bad += node.engine.bad_trunks() as u64;
             self.totals.left_faulty += node.daemon.agreement.agreed.borrow().faults.len() as u64;
         }
+        self.totals.left_jobs = self.jobs.iter().filter(|j| !j.closed).count() as u64;
         self.network.heal();
         self.stage = Stage::Trunks;
         for index in 0..self.hosts.len() {

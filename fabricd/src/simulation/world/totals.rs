@@ -31,11 +31,12 @@ pub(in crate::simulation) struct Totals {
     /// Trunks that are bad, and faults in force, when everything is about to be repaired.
     pub(in crate::simulation) left_bad: u64,
     pub(in crate::simulation) left_faulty: u64,
+    pub(in crate::simulation) left_jobs: u64,
 }
 
 impl Totals {
     pub(in crate::simulation) fn add(&mut self, o: &Totals) {
-        let pairs: [(&mut u64, u64); 25] = [
+        let pairs: [(&mut u64, u64); 26] = [
             (&mut self.schedules, o.schedules),
             (&mut self.events, o.events),
             (&mut self.crashes, o.crashes),
@@ -61,6 +62,7 @@ impl Totals {
             (&mut self.seconds, o.seconds),
             (&mut self.left_bad, o.left_bad),
             (&mut self.left_faulty, o.left_faulty),
+            (&mut self.left_jobs, o.left_jobs),
         ];
         pairs.into_iter().for_each(|(to, more)| *to += more);
     }
