@@ -92,7 +92,8 @@ impl Daemon {
 
     /// Answer to a status request.
     pub(crate) async fn status(&self) -> Status {
-        let faults = self.data.call(|engine| engine.faults()).await.unwrap_or_default();
+        let asked = self.data.call(|engine| (engine.faults(), engine.virtual_status())).await;
+        let (faults, virtual_time) = asked.unwrap_or_default();
         Status {
             version: env!("CARGO_PKG_VERSION").into(),
             abi: angara_abi::ABI_VERSION,
@@ -106,6 +107,7 @@ impl Daemon {
             jobs: self.jobs.borrow().values().map(Job::status).collect(),
             faults,
             violations: self.data.violations(),
+            virtual_time,
         }
     }
 

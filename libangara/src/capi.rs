@@ -285,7 +285,7 @@ api! {
         };
         let sign = ["==", "!=", ">="][compare as usize];
         let what = || format!("the word at {p:p} (now {}) to be {sign} {value}", word.load(Ordering::Relaxed));
-        job.wait(ready, &what).map(|()| OK)
+        job.wait_at((p.cast(), 8), ready, &what).map(|()| OK)
     }
 
     fn angara_csr_read(job, csr: u32, value: *mut u64) {

@@ -11,6 +11,7 @@ use crate::error::{Error, Result};
 use crate::memory::StaticSegment;
 use crate::tree::{Tree, Trees};
 use angara_abi::account::{Class, Load, Traffic};
+use angara_abi::clock::WaitsFor;
 use angara_abi::desc::{Place, Region};
 use angara_abi::job::{Geometry, INTERNAL_BYTES, PeEntry};
 use angara_abi::launch::Launch;
@@ -187,12 +188,24 @@ impl Job {
     /// in error, or nothing happened for `ANGARA_TIMEOUT` seconds; `what` then names the wait.
     #[inline]
     pub fn wait(&self, mut ready: impl FnMut() -> bool, what: &dyn Fn() -> String) -> Result<()> {
-        if ready() { Ok(()) } else { self.adapter.wait_memory(ready, what) }
+        if ready() { Ok(()) } else { self.adapter.wait_memory(WaitsFor::Memory, ready, what) }
     }
 
-    /// A test of memory has found nothing new. In virtual time that takes some, so that a loop of tests ends.
-    pub fn looked_in_vain(&self) -> Result<()> {
-        self.adapter.looked_in_vain()
+    /// [`Job::wait`] where only writes to `len` bytes at `p` can make `ready` true.
+    #[inline]
+    pub fn wait_at(
+        &self,
+        (p, len): (*const u8, usize),
+        mut ready: impl FnMut() -> bool,
+        what: &dyn Fn() -> String,
+    ) -> Result<()> {
+        if ready() { Ok(()) } else { self.adapter.wait_memory(self.adapter.write_to(p, len), ready, what) }
+    }
+
+    /// Before a look at memory that does not wait. In virtual time it takes some, so that a loop of looks ends.
+    #[inline]
+    pub fn look(&self) -> Result<()> {
+        self.adapter.look()
     }
 
     /// Wakes `pe` if it sleeps, after raw stores to its memory.

@@ -62,6 +62,42 @@ fn two_runs_are_equal_whatever_else_the_machine_does() {
 }
 
 #[test]
+fn whoever_looks_in_a_loop_sees_what_comes() {
+    for way in 0..16 {
+        let test = Test::new("virtual-spin");
+        let mut command = virtually(&test, &["-n", "2"], "spin");
+        command.arg(way.to_string());
+        let done = test.run(command).success();
+        let took: u64 = done.stdout.trim().parse().unwrap_or_else(|_| panic!("way {way}: {done}"));
+        // A microsecond of sleep, a way through the network, a look; a lock is handed over in three.
+        assert!((1_600..if way == 15 { 5_000 } else { 2_700 }).contains(&took), "way {way}: {took} ns");
+        test.assert_clean();
+    }
+}
+
+/// How often PEs of a run stopped, as it says.
+fn stops(pes: &str, pattern: &str, rounds: u64) -> u64 {
+    let test = Test::new("virtual-stops");
+    let mut command = test.angara(["run", "--timeout", "200", "--clock", "virtual", "-n", pes, "--"]);
+    command.arg(program("patterns")).args([pattern, &rounds.to_string()]);
+    let done = test.run(command).success();
+    let said = done.stderr.split_once("PEs have stopped ").and_then(|(_, rest)| rest.split_once(" times"));
+    said.and_then(|(n, _)| n.parse().ok()).unwrap_or_else(|| panic!("{done}"))
+}
+
+#[test]
+fn a_pe_stops_only_for_what_it_waits_for() {
+    const PES: u64 = 8;
+    for (pattern, per_round) in
+        [("pingpong", 1), ("put_quiet", 1), ("get", 1), ("halo", 2), ("barrier", 1), ("allreduce", 6)]
+    {
+        let several = |rounds| stops(&PES.to_string(), pattern, rounds);
+        let more = several(300) - several(100);
+        assert!(more <= 200 * PES * per_round, "{pattern}: {more} stops in 200 rounds of {PES} PEs");
+    }
+}
+
+#[test]
 fn sleeping_takes_virtual_time_and_children_have_real_time() {
     let done = run(&["-n", "2"], "sleep").success();
     let (said, child) = done.stdout.trim().split_once('\n').expect("two lines");

@@ -5,6 +5,7 @@
 //! which time it goes on. All times are picoseconds since the program began. Standing is a hand-over: the PE bumps `STOPS`
 //! and sleeps on `GOES`, the data plane bumps `GOES` and sleeps on `STOPS`; whoever is awake has the right to act.
 
+use crate::desc::{Place, Region};
 use crate::queue::{DMA_SLOTS, RING_FLITS};
 use crate::shm::{Access, Mapping, PageKind, ShmError};
 use std::io;
@@ -13,16 +14,21 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// Times of posts, by sequence number modulo their number: more than the queues hold.
 const STAMPS: usize = (RING_FLITS / 2 + DMA_SLOTS).next_power_of_two();
-/// Byte offsets. The PE writes the first four, the data plane the others.
+/// Byte offsets. The PE writes those up to `STAMP`, the data plane the others.
 const STOPS: usize = 0x080;
 const WAITS_FOR: usize = 0x084;
 const NOW: usize = 0x088;
+/// Of what is waited for: a sequence number or a region, an offset, bytes.
+const WHICH: usize = 0x090;
+const OFFSET: usize = 0x098;
+const BYTES: usize = 0x0a0;
 const STAMP: usize = crate::PAGE;
 const GOES: usize = 0x100;
 const VERDICT: usize = 0x104;
 const TIME: usize = 0x108;
 const CALL_COST: usize = 0x110;
 const AHEAD: usize = 0x118;
+const SEES_UNTIL: usize = 0x120;
 
 /// Bytes of a clock page.
 pub const CLOCK_BYTES: usize = STAMP + 8 * STAMPS;
@@ -34,22 +40,59 @@ pub const TIME_MAX: u64 = 1 << 62;
 
 /// What ends a stand.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[repr(u32)]
 pub enum WaitsFor {
     /// Whatever the adapter does for this PE.
-    Adapter = 1,
+    Adapter,
     /// The time of its clock.
-    Time = 2,
-    /// A write to its memory, or an atomic.
-    Memory = 3,
+    Time,
+    /// A write to its memory, or an atomic, wherever.
+    Memory,
+    /// The same to any of so many bytes.
+    Bytes(Place, u64),
     /// A completion word.
-    Completion = 4,
+    Completion(Place),
+    /// The source of a post, and of all before it, has been copied.
+    Copied(u32),
+    /// Their packets are in the network.
+    Injected(u32),
+    /// A read, and all before it, have delivered their data.
+    Delivered(u32),
+    /// Something of a tree: a result, an arrival, room.
+    Tree,
 }
 
 impl WaitsFor {
-    fn from_code(code: u32) -> Option<WaitsFor> {
+    /// As it is written: a code, and of what is waited for a sequence number or region, an offset and bytes.
+    fn encode(self) -> (u32, u32, u64, u64) {
         use WaitsFor::*;
-        [Adapter, Time, Memory, Completion].into_iter().find(|w| *w as u32 == code)
+        match self {
+            Adapter => (1, 0, 0, 0),
+            Time => (2, 0, 0, 0),
+            Memory => (3, 0, 0, 0),
+            Bytes(place, len) => (4, place.region as u32, place.offset, len),
+            Completion(place) => (5, place.region as u32, place.offset, 0),
+            Copied(seq) => (6, seq, 0, 0),
+            Injected(seq) => (7, seq, 0, 0),
+            Delivered(seq) => (8, seq, 0, 0),
+            Tree => (9, 0, 0, 0),
+        }
+    }
+
+    fn decode(code: u32, which: u32, offset: u64, len: u64) -> Option<WaitsFor> {
+        use WaitsFor::*;
+        let place = || Some(Place { region: Region::from_bits(u8::try_from(which).ok()?)?, offset });
+        Some(match code {
+            1 => Adapter,
+            2 => Time,
+            3 => Memory,
+            4 => Bytes(place()?, len),
+            5 => Completion(place()?),
+            6 => Copied(which),
+            7 => Injected(which),
+            8 => Delivered(which),
+            9 => Tree,
+            _ => return None,
+        })
     }
 }
 
@@ -113,8 +156,12 @@ impl ClockPage {
 
     /// The PE stands from `now` on; the number of its stand.
     pub fn stand(&self, now: u64, waits_for: WaitsFor) -> u32 {
+        let (code, which, offset, bytes) = waits_for.encode();
         self.word64(NOW).store(now, Ordering::Relaxed);
-        self.word(WAITS_FOR).store(waits_for as u32, Ordering::Relaxed);
+        self.word(WAITS_FOR).store(code, Ordering::Relaxed);
+        self.word(WHICH).store(which, Ordering::Relaxed);
+        self.word64(OFFSET).store(offset, Ordering::Relaxed);
+        self.word64(BYTES).store(bytes, Ordering::Relaxed);
         self.word(STOPS).fetch_add(1, Ordering::SeqCst).wrapping_add(1)
     }
     /// How stand `number` ended, if it has.
@@ -137,13 +184,20 @@ impl ClockPage {
     /// Since when the PE stands, and for what; `None` while it runs. What it waits for is not to be believed.
     pub fn stands(&self) -> Option<(u64, Option<WaitsFor>)> {
         (self.stops().load(Ordering::Acquire) != self.goes().load(Ordering::Relaxed)).then(|| {
-            let waits_for = WaitsFor::from_code(self.word(WAITS_FOR).load(Ordering::Relaxed));
-            (self.word64(NOW).load(Ordering::Relaxed), waits_for)
+            let word = |at| self.word(at).load(Ordering::Relaxed);
+            let word64 = |at| self.word64(at).load(Ordering::Relaxed);
+            (word64(NOW), WaitsFor::decode(word(WAITS_FOR), word(WHICH), word64(OFFSET), word64(BYTES)))
         })
     }
-    /// Ends the PE's stand at `time`.
-    pub fn go(&self, time: u64, verdict: Verdict) {
+    /// Before this time nothing changes that the PE can see, unless by what it posts from now on. It was told when it
+    /// went on.
+    pub fn sees_until(&self) -> u64 {
+        self.word64(SEES_UNTIL).load(Ordering::Relaxed)
+    }
+    /// Ends the PE's stand at `time`; before `sees_until` nothing changes that it can see.
+    pub fn go(&self, time: u64, sees_until: u64, verdict: Verdict) {
         self.word64(TIME).store(time, Ordering::Relaxed);
+        self.word64(SEES_UNTIL).store(sees_until, Ordering::Relaxed);
         self.word(VERDICT).store(verdict as u32, Ordering::Relaxed);
         self.goes().store(self.stops().load(Ordering::Relaxed), Ordering::SeqCst);
     }
@@ -162,11 +216,28 @@ mod tests {
         assert_eq!(daemon.stamped(7), 123);
         let number = pe.stand(500, WaitsFor::Memory);
         assert_eq!((daemon.stands(), pe.ended(number)), (Some((500, Some(WaitsFor::Memory))), None));
-        daemon.go(900, Verdict::Go);
+        daemon.go(900, 950, Verdict::Go);
+        assert_eq!(pe.sees_until(), 950);
         assert_eq!((daemon.stands(), pe.ended(number)), (None, Some((900, Verdict::Go))));
         let next = pe.stand(900, WaitsFor::Time);
         assert_eq!(pe.ended(next), None, "the verdict of the stand before is not for this one");
-        daemon.go(900, Verdict::Deadlock);
+        daemon.go(900, 900, Verdict::Deadlock);
         assert_eq!(pe.ended(next), Some((900, Verdict::Deadlock)));
+    }
+
+    #[test]
+    fn what_is_waited_for_is_written_and_read_and_codes_that_mean_nothing_are_none() {
+        use WaitsFor::*;
+        let place = |region| Place { region, offset: 1 << 40 };
+        let regions = [Region::Heap, Region::Static, Region::Bounce];
+        let places = regions.into_iter().flat_map(|r| [Bytes(place(r), 24), Completion(place(r))]);
+        let others = [Adapter, Time, Memory, Copied(7), Injected(u32::MAX), Delivered(0), Tree];
+        for waits_for in others.into_iter().chain(places) {
+            let (code, which, offset, len) = waits_for.encode();
+            assert_eq!(WaitsFor::decode(code, which, offset, len), Some(waits_for));
+        }
+        for (code, which) in [(0, 0), (10, 0), (4, 3), (5, 256), (4, u32::MAX)] {
+            assert_eq!(WaitsFor::decode(code, which, 0, 8), None, "code {code}, region {which}");
+        }
     }
 }

@@ -402,6 +402,22 @@ pub struct Status {
     pub faults: Vec<String>,
     /// Violations by clients since start.
     pub violations: u64,
+    /// What virtual time has come to, if time is virtual.
+    #[serde(default)]
+    pub virtual_time: Option<VirtualStatus>,
+}
+
+/// What virtual time has come to.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+pub struct VirtualStatus {
+    /// The network's time in picoseconds since the programs began.
+    pub time_ps: u64,
+    /// How often PEs have stood still.
+    pub stops: u64,
+    /// Events that the network has handled.
+    pub events: u64,
+    /// Seconds on the wall from the beginning of the programs to the end of the last one that has ended.
+    pub wall_s: f64,
 }
 
 /// One job in a status.

@@ -28,7 +28,7 @@ use crate::error::{Failed, no_thread};
 use crate::report::{self, RunReport, Writer};
 use angara_abi::JobId;
 use angara_abi::launch::Launch;
-use angara_abi::msg::{Reply, Request};
+use angara_abi::msg::{Reply, Request, Status, VirtualStatus};
 use forward::{Input, Output, copy_input};
 use options::{Plan, RunArgs};
 use outcome::{Cause, Seen};
@@ -196,6 +196,9 @@ async fn end(mut place: Place, job: JobId, args: &RunArgs, plan: &Plan, how: (u8
         Some(file) => write_report(&mut place, job, file, args, plan, how).await,
         None => Ok(()),
     };
+    if plan.virtual_time.is_some() && place.alive && !args.quiet {
+        tell_time(&mut place).await;
+    }
     if place.alive
         && let Err(e) = place.control.request(&Request::JobDestroy { job }).await
     {
@@ -203,6 +206,18 @@ async fn end(mut place: Place, job: JobId, args: &RunArgs, plan: &Plan, how: (u8
     }
     place.leave().await;
     reported
+}
+
+/// Says what virtual time has come to, and what it took.
+async fn tell_time(place: &mut Place) {
+    let Ok(Status { virtual_time: Some(status), .. }) = place.control.status().await else { return };
+    let VirtualStatus { time_ps, stops, events, wall_s } = status;
+    let each = 1e6 * wall_s / stops.max(1) as f64;
+    angara_abi::complain!(
+        "angara: {:.3} us of virtual time in {wall_s:.3} s: PEs have stopped {stops} times, {each:.1} us each; \
+         {events} events of the network",
+        time_ps as f64 / 1e6
+    );
 }
 
 /// Writes what the daemon has counted, while it still knows the job.

@@ -6,7 +6,7 @@
 
 use super::engine::Engine;
 use super::job::EngineJob;
-use super::ports::Ports;
+use super::ports::{Flight, Ports};
 use super::virtual_time::standing::Touch;
 use angara_abi::PAYLOAD_MAX;
 use angara_abi::channel::{Fault, status};
@@ -35,7 +35,7 @@ impl Engine {
     pub(super) fn apply(&mut self, effect: Effect) {
         match effect {
             Effect::Write { at, place, data, last, .. } => {
-                self.touched(at, if place.region == Region::Bounce { Touch::Progress } else { Touch::Memory });
+                self.touched(at, Touch::Memory(place, data.len() as u64));
                 let Some((job, pe)) = owner(&self.ports, &self.jobs, at) else { return };
                 if let Some((map, offset)) = job.memory(pe, place, data.len()) {
                     // `resolve` checked the range.
@@ -63,7 +63,7 @@ impl Engine {
                 }
             }
             Effect::Amo { at, place, op, width, operand, comparand, token, .. } => {
-                self.touched(at, Touch::Memory);
+                self.touched(at, Touch::Memory(place, width.into()));
                 let found = owner(&self.ports, &self.jobs, at);
                 let old = found.and_then(|(job, pe)| {
                     let (map, offset) = job.memory(pe, place, width as usize)?;
@@ -78,7 +78,7 @@ impl Engine {
                 }
             }
             Effect::TreeResult { at, tree, place, data, bcast, count, .. } => {
-                self.touched(at, Touch::Memory);
+                self.touched(at, Touch::Tree(Some((place, data.len() as u64))));
                 let Some((job, pe)) = owner(&self.ports, &self.jobs, at) else { return };
                 if let Some((map, offset)) = job.memory(pe, place, data.len()) {
                     // `resolve` checked the range.
@@ -87,7 +87,7 @@ impl Engine {
                 self.show_tree(at, tree, bcast, count);
             }
             Effect::TreeCredit { at, tree, count, .. } => {
-                self.touched(at, Touch::Memory);
+                self.touched(at, Touch::Tree(None));
                 self.show_tree(at, tree, false, count)
             }
             Effect::Error { at, what, .. } => self.net_error(at, what),
@@ -108,7 +108,13 @@ impl Engine {
 
     pub(super) fn finish(&mut self, c: Completion) {
         let Some(flight) = self.flights.get_mut(c.tag).map(|f| *f) else { return };
-        self.touched(c.from, if c.state == OpState::Complete { Touch::Completion } else { Touch::Progress });
+        let from = c.from;
+        let complete = c.state == OpState::Complete || c.state == OpState::Injected && !flight.answered;
+        self.finish_flight(c, flight);
+        self.touched(from, Touch::Post(flight.completion.filter(|_| complete)));
+    }
+
+    fn finish_flight(&mut self, c: Completion, flight: Flight) {
         let Some(lane) = self.lanes[flight.lane].as_mut() else { return };
         match c.state {
             OpState::Copied => lane.reached(flight.number, false),

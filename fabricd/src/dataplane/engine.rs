@@ -178,6 +178,9 @@ impl Engine {
         });
         self.lanes[index] = Some(lane);
         self.active.push(index);
+        if let Some(run) = &mut self.virtual_time {
+            run.runs(index);
+        }
         job.lanes[pe.pe] = Some(index);
         job.pes[pe.pe] = Some(pe.clone());
         if job.complete() {

@@ -12,6 +12,7 @@ use super::lane::Lane;
 use super::ports::Flight;
 use super::post::{Context, Posted, Violation};
 use super::trunks::Trunks;
+use super::virtual_time::standing::Touch;
 use super::{Command, Reply};
 use crate::limits;
 use angara_abi::channel::Fault;
@@ -190,6 +191,8 @@ impl Engine {
             let number = lane.enter(posted.seq, true, false);
             lane.reached(number, true);
             lane.complete(posted.completion, posted.seq);
+            let port = lane.port;
+            self.touched(port, Touch::Post(posted.completion));
             return Ok(true);
         };
         let flight = Flight {

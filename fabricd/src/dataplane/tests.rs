@@ -146,7 +146,7 @@ fn a_pe_goes_on_when_what_it_waits_for_has_happened_and_not_before() {
     clock(&a).stamp(a.producer.next_seq(), 2_000_000);
     let seq = a.put_and_quiet() as u32;
     clock(&a).stamp(seq, 2_001_000);
-    let waits = clock(&a).stand(2_001_000, WaitsFor::Completion);
+    let waits = clock(&a).stand(2_001_000, WaitsFor::Completion(heap(0)));
     assert!(engine.running().is_some(), "the other PE runs, so nothing moves");
     let writes = clock(&b).stand(1_000_000, WaitsFor::Memory);
     turn(&mut engine);
@@ -164,7 +164,7 @@ fn a_pe_goes_on_when_what_it_waits_for_has_happened_and_not_before() {
 #[test]
 fn whoever_waits_for_ever_is_told() {
     let (mut engine, [a, b]) = virtual_pair();
-    let stands = [clock(&a).stand(5, WaitsFor::Memory), clock(&b).stand(7, WaitsFor::Completion)];
+    let stands = [clock(&a).stand(5, WaitsFor::Memory), clock(&b).stand(7, WaitsFor::Completion(heap(0)))];
     turn(&mut engine);
     assert_eq!(clock(&a).ended(stands[0]), Some((5, Verdict::Deadlock)));
     assert_eq!(clock(&b).ended(stands[1]), Some((7, Verdict::Deadlock)));
@@ -194,10 +194,54 @@ fn a_post_is_made_between_two_stands_whatever_its_stamp_says() {
         let first = a.producer.next_seq();
         [first, first + 1].into_iter().for_each(|seq| clock(&a).stamp(seq, stamp));
         a.put_and_quiet();
-        clock(&a).stand(4_000_000, WaitsFor::Completion);
+        clock(&a).stand(4_000_000, WaitsFor::Completion(heap(0)));
         let writes = clock(&b).stand(0, WaitsFor::Memory);
         turn(&mut engine);
         let (arrived, _) = clock(&b).ended(writes).expect("its memory was written");
         assert!((700_000..4_800_000).contains(&arrived), "{arrived}");
     }
+}
+
+#[test]
+fn only_what_a_pe_waits_for_lets_it_go_on() {
+    let other = |what: WaitsFor, due: bool| {
+        let (mut engine, [mut a, b]) = virtual_pair();
+        a.put_and_quiet();
+        clock(&a).stand(2_000, WaitsFor::Delivered(a.producer.next_seq().wrapping_sub(1)));
+        let stand = clock(&b).stand(0, what);
+        turn(&mut engine);
+        assert_eq!(clock(&b).ended(stand).is_some(), due, "{what:?}");
+        // What it does not concern does not hold up the other.
+        assert_eq!(clock(&a).stands().is_none(), !due, "{what:?}");
+    };
+    other(WaitsFor::Adapter, true);
+    other(WaitsFor::Memory, true);
+    // The put writes 8 bytes there.
+    other(WaitsFor::Bytes(heap(4096), 8), true);
+    other(WaitsFor::Bytes(heap(4103), 4), true);
+    other(WaitsFor::Bytes(heap(4104), 8), false);
+    other(WaitsFor::Bytes(heap(4088), 8), false);
+    other(WaitsFor::Bytes(Place { region: Region::Static, offset: 4096 }, 8), false);
+    other(WaitsFor::Completion(heap(0)), false);
+    for nothing_posted in [WaitsFor::Copied(1), WaitsFor::Injected(1), WaitsFor::Delivered(1), WaitsFor::Tree] {
+        other(nothing_posted, false);
+    }
+}
+
+#[test]
+fn a_pe_knows_until_when_nothing_changes() {
+    let (mut engine, [mut a, b]) = virtual_pair();
+    clock(&a).stand(2_000, WaitsFor::Time);
+    clock(&b).stand(1_000, WaitsFor::Time);
+    turn(&mut engine);
+    assert!(clock(&b).stands().is_none(), "the first that is due");
+    assert_eq!(clock(&b).sees_until(), 1_000 + AHEAD_MAX, "nothing is on its way");
+    clock(&b).stand(3_000_000, WaitsFor::Time);
+    turn(&mut engine);
+    [0, 1].into_iter().for_each(|i| clock(&a).stamp(a.producer.next_seq() + i, 4_000));
+    a.put_and_quiet();
+    clock(&a).stand(5_000, WaitsFor::Time);
+    turn(&mut engine);
+    let until = clock(&a).sees_until();
+    assert!(clock(&a).stands().is_none() && (5_000..5_000 + AHEAD_MAX).contains(&until), "{until}");
 }

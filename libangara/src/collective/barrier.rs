@@ -24,6 +24,7 @@ use crate::engine::Profile;
 use crate::error::{Error, Result};
 use crate::job::{INTERNAL_FREE, Job};
 use angara_abi::account::Class;
+use angara_abi::clock::WaitsFor;
 use angara_abi::desc::{Descriptor, Op, Place, Region, flags};
 use angara_abi::job::Barrier;
 use angara_abi::wait::Linux;
@@ -127,7 +128,8 @@ impl Job {
             ..Descriptor::new(Op::Barrier)
         };
         let seq = adapter.post(&d, self.my_pe())?;
-        adapter.wait_completion(For::Peers, || adapter.completed(slot, seq), &|| self.missing())?;
+        let change = WaitsFor::Completion(slot.completion());
+        adapter.wait_completion((For::Peers, change), || adapter.completed(slot, seq), &|| self.missing())?;
         adapter.release_slot(slot);
         Ok(())
     }
@@ -180,7 +182,7 @@ impl Job {
             let flag = unsafe { AtomicU64::from_ptr(self.local(place).cast()) };
             // A fast PE may already have announced its next barrier.
             self.adapter.wait_on(
-                For::Peers,
+                (For::Peers, WaitsFor::Bytes(place, 8)),
                 cell,
                 &Linux,
                 || false,

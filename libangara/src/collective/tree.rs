@@ -14,6 +14,7 @@ use crate::driver::reached;
 use crate::error::{Error, Result};
 use crate::job::{INTERNAL_FREE, Job};
 use angara_abi::channel::status;
+use angara_abi::clock::WaitsFor;
 use angara_abi::desc::{Descriptor, Op, Place, Region, flags};
 use angara_abi::msg::{AdapterReply, AdapterRequest};
 pub use angara_abi::packet::{ReduceElem, ReduceOp};
@@ -219,7 +220,7 @@ impl<'a> Tree<'a> {
             self.progress(state);
             state.window.len() < REDUCES
         };
-        self.adapter().wait(room, &|| self.waiting("room for a reduction"))?;
+        self.adapter().wait(WaitsFor::Tree, room, &|| self.waiting("room for a reduction"))?;
         let reduce = (state.sent % REDUCES as u64) as u8;
         let target = self.adapter().pe_entry(to.unwrap_or(self.job.my_pe()));
         let base = Descriptor {
@@ -275,8 +276,14 @@ impl<'a> Tree<'a> {
         lock(sum).missing == 0
     }
 
+    /// Before a test whether something is there.
+    fn look(&self) {
+        // Where the job has ended the next call that communicates says so.
+        let _ = self.adapter().look();
+    }
+
     fn finish(&self, sum: &Mutex<Sum>) -> Result<()> {
-        self.adapter().wait(|| self.done(sum), &|| self.waiting("the result of a reduction"))
+        self.adapter().wait(WaitsFor::Tree, || self.done(sum), &|| self.waiting("the result of a reduction"))
     }
 
     fn waiting(&self, what: &str) -> String {
@@ -313,7 +320,7 @@ impl<'a> Tree<'a> {
             // Arrivals are only counted, so broadcasts must pass the root in the agreed order:
             // what others originated earlier has passed it when it is here.
             let earlier = state.foreign;
-            self.adapter().wait(|| self.arrived(earlier), &|| self.waiting("earlier broadcasts"))?;
+            self.adapter().wait(WaitsFor::Tree, || self.arrived(earlier), &|| self.waiting("earlier broadcasts"))?;
             // SAFETY: the caller's promise.
             let bytes = unsafe { std::slice::from_raw_parts(src, len) };
             for (i, packet) in bytes.chunks(PAYLOAD_MAX).enumerate() {
@@ -359,6 +366,7 @@ pub struct Pending<'a, T> {
 impl<T: Element> Pending<'_, T> {
     /// Whether the result is here.
     pub fn test(&self) -> bool {
+        self.tree.look();
         self.tree.done(&self.sum)
     }
     /// Waits for the result: empty if it goes to another PE.
@@ -380,6 +388,7 @@ pub struct PendingRaw<'a> {
 impl PendingRaw<'_> {
     /// Whether the result is here.
     pub fn test(&self) -> bool {
+        self.tree.look();
         self.tree.done(&self.sum)
     }
     /// Waits for the result and copies it to `into`, which is as long as the source was.
@@ -405,11 +414,12 @@ pub struct Arrival<'a> {
 impl Arrival<'_> {
     /// Whether the data is here.
     pub fn test(&self) -> bool {
+        self.tree.look();
         self.tree.arrived(self.due)
     }
     /// Waits until the data is here.
     pub fn wait(self) -> Result<()> {
-        self.tree.adapter().wait(|| self.test(), &|| self.tree.waiting("a broadcast"))
+        self.tree.adapter().wait(WaitsFor::Tree, || self.tree.arrived(self.due), &|| self.tree.waiting("a broadcast"))
     }
 }
 

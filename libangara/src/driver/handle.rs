@@ -5,6 +5,7 @@ use super::wait::For;
 use super::{Adapter, packet};
 use crate::error::{Error, Result};
 use angara_abi::account::{Class, Traffic};
+use angara_abi::clock::WaitsFor;
 use angara_abi::desc::{AmoOp, Descriptor, Op, Place, Region, flags};
 use angara_abi::job::Reach;
 use angara_abi::packet::Flit;
@@ -72,12 +73,9 @@ impl Handle {
 
     /// How far the operation has come, as far as can be known (see [`OpState`]).
     pub fn state(&self, adapter: &Adapter) -> OpState {
-        let state = self.reached(adapter);
-        if state < OpState::Complete {
-            // Where the job has ended the next post says so.
-            let _ = adapter.looked_in_vain();
-        }
-        state
+        // Where the job has ended the next post says so.
+        let _ = adapter.look();
+        self.reached(adapter)
     }
 
     fn reached(&self, adapter: &Adapter) -> OpState {
@@ -106,10 +104,16 @@ impl Handle {
     pub fn wait_for(&self, adapter: &Adapter, state: OpState) -> Result<()> {
         let Handle { pe, seq, .. } = self;
         let what = || format!("post {seq} to PE {pe} to be {state:?}");
-        if self.slot.is_some() && state == OpState::Complete {
-            return adapter.wait_completion(For::Adapter, || self.reached(adapter) >= state, &what);
+        if let (Some(slot), OpState::Complete) = (self.slot, state) {
+            let change = WaitsFor::Completion(slot.completion());
+            return adapter.wait_completion((For::Adapter, change), || self.reached(adapter) >= state, &what);
         }
-        adapter.wait(|| self.reached(adapter) >= state, &what)
+        let change = match state {
+            OpState::Copied => WaitsFor::Copied(*seq),
+            OpState::Injected => WaitsFor::Injected(*seq),
+            _ => WaitsFor::Adapter,
+        };
+        adapter.wait(change, || self.reached(adapter) >= state, &what)
     }
 
     /// Waits for completion of an operation that is answered (read, fetching atomic, flush) and
@@ -257,7 +261,7 @@ impl Adapter {
                 slot = self.take_slot();
                 slot.is_some()
             };
-            self.wait(free, &|| "one of 64 completion words (wait for earlier handles)".into())?;
+            self.wait(WaitsFor::Adapter, free, &|| "one of 64 completion words (wait for earlier handles)".into())?;
         }
         slot.ok_or(Error::JobEnded)
     }

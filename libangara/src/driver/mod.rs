@@ -34,6 +34,7 @@ use crate::attach::fork::Guard;
 use crate::error::{Error, Result};
 use crate::memory::{Device, Memory, StaticSegment};
 use angara_abi::channel::{Channel, DMA_BYTES, Fault, PAGE_BYTES, RING_BYTES, page, status};
+use angara_abi::clock::WaitsFor;
 use angara_abi::job::{Geometry, PeEntry, Reach};
 use angara_abi::launch::{ENV_TIMEOUT, Launch, LaunchError};
 use angara_abi::msg::{AdapterReply, AdapterRequest};
@@ -111,7 +112,11 @@ impl Adapter {
         let AdapterReply::Attached { fds: roles } = reply else {
             return Err(Error::Daemon(format!("unexpected answer to attach: {reply:?}")));
         };
-        let (memory, device, clock) = Memory::map(launch.pe as usize, launch.pes as usize, &roles, fds, statics)?;
+        let (mut memory, device, clock) = Memory::map(launch.pe as usize, launch.pes as usize, &roles, fds, statics)?;
+        if clock.is_some() {
+            // The short way takes no time, not even to this PE's own variables.
+            memory.peers.without_shortcut();
+        }
         let mut adapter = Adapter::build(memory, Some(device), Some(connection));
         if let Some(page) = clock {
             let computing = Computing::from_env(launch.pe as usize)?;
@@ -238,6 +243,7 @@ impl Adapter {
             return Err(no_register(csr));
         }
         let word: &AtomicU64 = self.device()?.csr.at(csr as usize).map_err(|_| no_register(csr))?;
+        self.look()?;
         Ok(word.load(Ordering::Acquire))
     }
 
@@ -254,7 +260,7 @@ impl Adapter {
             reply = device.channel.csr_reply(seq);
             reply.is_some()
         };
-        self.wait(done, &|| format!("the adapter to write register {csr:#06x}"))?;
+        self.wait(WaitsFor::Adapter, done, &|| format!("the adapter to write register {csr:#06x}"))?;
         match reply {
             Some(Err(Fault::BadCsr)) => Err(no_register(csr)),
             Some(Err(fault)) => Err(Error::Channel { fault, post: format!("write of register {csr:#06x}") }),
@@ -282,6 +288,7 @@ impl Adapter {
     /// Ring flits and descriptors the adapter has taken so far (both run freely over u32).
     pub fn heads(&self) -> Result<(u32, u32)> {
         let channel = self.channel()?;
+        self.look()?;
         let load = |at| channel.status_u32(at).load(Ordering::Acquire);
         Ok((load(status::TX_HEAD), load(status::DMA_HEAD)))
     }

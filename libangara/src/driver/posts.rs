@@ -4,6 +4,7 @@
 use super::Adapter;
 use crate::error::{Error, Result};
 use angara_abi::channel::{Channel, status};
+use angara_abi::clock::WaitsFor;
 use angara_abi::desc::{Descriptor, Op, Place, Region};
 use angara_abi::job::bounce;
 use angara_abi::packet::Flit;
@@ -123,7 +124,7 @@ impl Adapter {
                     taken = attempt(&mut posts.producer, &device.channel).ok();
                     taken.is_some()
                 };
-                self.wait(room, &|| format!("room in the queue of this PE's channel for a {note}"))?;
+                self.wait(WaitsFor::Adapter, room, &|| format!("room in the queue of this PE's channel for a {note}"))?;
                 taken.expect("the wait ended because the post was taken")
             }
         };

@@ -7,12 +7,13 @@ use angara_abi::clock::{ClockPage, Verdict, WaitsFor};
 use angara_abi::program_clock::{PRELOADED, ProgramClock, SYMBOL};
 use angara_abi::wait::{Kernel, Linux};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// What a look at memory that finds nothing new takes, in picoseconds: whoever looks in a loop must not stand still at
-/// every picosecond. Ours.
+/// What a look at memory takes, in picoseconds: whoever looks in a loop must not stand still at every picosecond. Ours.
 const LOOK_COST: u64 = 50_000;
+/// What a call that has nothing to do takes at least, for the same reason. Ours.
+const IDLE_COST: u64 = 1_000;
 /// How often one who stands looks whether its job still runs.
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -35,6 +36,8 @@ pub(crate) struct VirtualClock {
     one: Mutex<()>,
     /// What one thread waits for another may do without the network.
     threads: AtomicBool,
+    /// Before this time nothing changes that this PE can see. 0 once it has posted something.
+    sees_until: AtomicU64,
 }
 
 impl VirtualClock {
@@ -49,6 +52,7 @@ impl VirtualClock {
             call_cost,
             one: Mutex::new(()),
             threads: AtomicBool::new(false),
+            sees_until: AtomicU64::new(0),
         }
     }
 
@@ -79,7 +83,7 @@ impl VirtualClock {
         if !self.threads.load(Ordering::Relaxed) {
             return waits_for;
         }
-        self.look();
+        self.pass_look();
         // Whoever waits to stand, too, or has something to do, would not have its turn.
         rustix::thread::sched_yield();
         WaitsFor::Time
@@ -127,18 +131,31 @@ impl VirtualClock {
     /// Post `seq` is being made.
     #[inline]
     pub(super) fn stamp(&self, seq: u32) {
+        self.sees_until.store(0, Ordering::Relaxed);
         self.page.stamp(seq, self.program.pass(self.call_cost));
         self.returns();
     }
 
-    /// A look at memory has found nothing new.
-    pub(super) fn look(&self) {
+    /// A look at memory.
+    pub(super) fn pass_look(&self) {
         self.program.pass(self.call_cost.max(LOOK_COST));
+        self.returns();
     }
 
     /// So many picoseconds pass.
     pub(super) fn pass(&self, ps: u64) {
         self.program.pass(ps);
+    }
+
+    /// An operation on this PE's own memory, or a call that has nothing to do.
+    pub(super) fn pass_call(&self) {
+        self.program.pass(self.call_cost.max(IDLE_COST));
+        self.returns();
+    }
+
+    /// What this PE sees may be older than its clock.
+    pub(super) fn is_blind(&self) -> bool {
+        self.program.now() >= self.sees_until.load(Ordering::Relaxed)
     }
 
     /// The PE has run so far ahead of the network that it must stand.
@@ -173,6 +190,7 @@ impl VirtualClock {
         self.returns();
         let (time, verdict) = ended?;
         self.program.go_on(time, time + self.ahead);
+        self.sees_until.store(self.page.sees_until(), Ordering::Relaxed);
         Some(verdict)
     }
 }

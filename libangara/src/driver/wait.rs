@@ -43,15 +43,16 @@ fn monotonic() -> u64 {
 }
 
 impl Adapter {
-    /// Waits for something the adapter does until `ready`. `what` names it in a timeout message.
-    pub(crate) fn wait(&self, ready: impl FnMut() -> bool, what: &dyn Fn() -> String) -> Result<()> {
-        self.wait_on(For::Adapter, self.memory.sync.answers(self.memory.me), &Linux, || false, ready, what)
+    /// Waits for `change`, something the adapter does, until `ready`. `what` names it in a timeout message.
+    pub(crate) fn wait(&self, change: WaitsFor, ready: impl FnMut() -> bool, what: &dyn Fn() -> String) -> Result<()> {
+        let cell = self.memory.sync.answers(self.memory.me);
+        self.wait_on((For::Adapter, change), cell, &Linux, || false, ready, what)
     }
 
-    /// Waits for a completion word, which the adapter writes.
+    /// Waits for a completion word, or until reads have delivered, as `change` says. The adapter writes both.
     pub(crate) fn wait_completion(
         &self,
-        whom: For,
+        (whom, change): (For, WaitsFor),
         ready: impl FnMut() -> bool,
         what: &dyn Fn() -> String,
     ) -> Result<()> {
@@ -62,12 +63,24 @@ impl Adapter {
             let core = unsafe { libc::sched_getcpu() };
             self.memory.job.daemon_core().load(Ordering::Relaxed) == core as u32 + 1
         };
-        self.wait_on(whom, cell, &Fenced(Linux), in_the_way, ready, what)
+        self.wait_on((whom, change), cell, &Fenced(Linux), in_the_way, ready, what)
     }
 
-    /// Waits for this PE's memory, which peers and the adapter write.
-    pub(crate) fn wait_memory(&self, ready: impl FnMut() -> bool, what: &dyn Fn() -> String) -> Result<()> {
-        self.wait_on(For::Peers, self.memory.peers.cell(self.memory.me), &Linux, || false, ready, what)
+    /// Waits for this PE's memory, which peers and the adapter write: all of it, or what `change` names.
+    pub(crate) fn wait_memory(
+        &self,
+        change: WaitsFor,
+        ready: impl FnMut() -> bool,
+        what: &dyn Fn() -> String,
+    ) -> Result<()> {
+        let cell = self.memory.peers.cell(self.memory.me);
+        self.wait_on((For::Peers, change), cell, &Linux, || false, ready, what)
+    }
+
+    /// A write to `len` bytes at `p` of this PE, or to any if these are not symmetric. Where time is not virtual nobody asks.
+    pub(crate) fn write_to(&self, p: *const u8, len: usize) -> WaitsFor {
+        let place = self.clock().and_then(|_| self.memory.locate(p, len));
+        place.map_or(WaitsFor::Memory, |place| WaitsFor::Bytes(place, len as u64))
     }
 
     /// Waits in the on-host barrier. Only its last PE writes what the others wait for; with more PEs than
@@ -75,9 +88,9 @@ impl Adapter {
     pub(crate) fn wait_barrier(&self, ready: impl FnMut() -> bool, what: &dyn Fn() -> String) -> Result<()> {
         let cell = self.memory.sync.barrier_cell();
         if self.memory.geometry.crowded {
-            self.wait_on(For::Peers, cell, &Fenced(Linux), || false, ready, what)
+            self.wait_on((For::Peers, WaitsFor::Adapter), cell, &Fenced(Linux), || false, ready, what)
         } else {
-            self.wait_on(For::Peers, cell, &Linux, || false, ready, what)
+            self.wait_on((For::Peers, WaitsFor::Adapter), cell, &Linux, || false, ready, what)
         }
     }
 
@@ -87,10 +100,10 @@ impl Adapter {
         if self.memory.geometry.crowded { cell.notify(&Fenced(Linux)) } else { cell.notify(&Linux) }
     }
 
-    /// The same, sleeping on `cell` whose writers notify by `kernel`.
+    /// The same, sleeping on `cell` whose writers notify by `kernel`; in virtual time, standing until `change`.
     pub(crate) fn wait_on(
         &self,
-        whom: For,
+        (whom, change): (For, WaitsFor),
         cell: &WaitCell,
         kernel: &impl Kernel,
         in_the_way: impl Fn() -> bool,
@@ -104,7 +117,7 @@ impl Adapter {
             return Err(Error::Forked);
         }
         if self.clock().is_some() {
-            return self.stand_until(self.waits_for(cell), ready, what);
+            return self.stand_until(change, ready, what);
         }
         let mut long = Long { whom, since: None, noted: None, looks: 0 };
         let result =
@@ -113,18 +126,6 @@ impl Adapter {
             self.memory.sync.note(self.memory.me).clear();
         }
         result
-    }
-
-    /// What writes to the word of a cell are about.
-    fn waits_for(&self, cell: &WaitCell) -> WaitsFor {
-        let (sync, me) = (&self.memory.sync, self.memory.me);
-        if std::ptr::eq(cell, self.memory.peers.cell(me)) {
-            WaitsFor::Memory
-        } else if std::ptr::eq(cell, sync.completions(me)) {
-            WaitsFor::Completion
-        } else {
-            WaitsFor::Adapter
-        }
     }
 
     /// Where time is virtual: waits until `ready`.
@@ -163,11 +164,21 @@ impl Adapter {
         }
     }
 
-    /// A look at memory or at a handle has found nothing new. Whoever looks in a loop waits, and where time is virtual
-    /// it must pass.
-    pub(crate) fn looked_in_vain(&self) -> Result<()> {
-        self.clock().inspect(|clock| clock.look());
-        self.stand()
+    /// Before a look at memory or at how far a post has come. Whoever looks in a loop waits, so where time is virtual it
+    /// passes, and what is seen then is what is there at that time.
+    pub(crate) fn look(&self) -> Result<()> {
+        let Some(clock) = self.clock() else { return Ok(()) };
+        clock.entered()?;
+        clock.pass_look();
+        if clock.is_blind() { self.stand() } else { Ok(()) }
+    }
+
+    /// A call that changes only this PE's memory, or nothing at all. Where time is virtual it passes.
+    pub(crate) fn call(&self) -> Result<()> {
+        let Some(clock) = self.clock() else { return Ok(()) };
+        clock.entered()?;
+        clock.pass_call();
+        if clock.is_ahead() { self.stand() } else { Ok(()) }
     }
 
     fn has_ended(&self) -> bool {

@@ -5,6 +5,7 @@
 
 use crate::driver::Adapter;
 use crate::error::Result;
+use angara_abi::clock::WaitsFor;
 use angara_abi::desc::{Place, Region};
 use angara_abi::job::bounce::{STAGING, STAGING_BYTES};
 use std::collections::VecDeque;
@@ -19,6 +20,16 @@ struct Entry {
     /// Free-running end of the entry's staging; `None` if it took none.
     end: Option<u64>,
     to: Option<CopyOut>,
+}
+
+impl Entry {
+    fn is_done(&self, adapter: &Adapter) -> bool {
+        if self.read { adapter.delivered(self.seq) } else { adapter.copied(self.seq) }
+    }
+
+    fn waits_for(&self) -> WaitsFor {
+        if self.read { WaitsFor::Delivered(self.seq) } else { WaitsFor::Copied(self.seq) }
+    }
 }
 
 #[derive(Default)]
@@ -47,18 +58,25 @@ impl Bounce {
             start = start.next_multiple_of(size);
         }
         let end = start + len;
-        if end - self.head > size {
-            let room = || {
-                self.retire(adapter);
-                if self.entries.is_empty() {
-                    self.head = start;
-                }
-                end - self.head <= size
+        while end - self.head > size {
+            self.retire(adapter);
+            let Some(first) = self.entries.front() else {
+                self.head = start;
+                break;
             };
-            adapter.wait(room, &|| "room in the staging memory of this PE".into())?;
+            if end - self.head <= size {
+                break;
+            }
+            let done = || first.is_done(adapter);
+            adapter.wait(first.waits_for(), done, &|| "room in the staging memory of this PE".into())?;
         }
         self.tail = end;
         Ok((Place { region: Region::Bounce, offset: STAGING as u64 + start % size }, end))
+    }
+
+    /// The latest get that is not retired.
+    pub(crate) fn last_get(&self) -> Option<u32> {
+        self.entries.iter().rev().find(|e| e.read).map(|e| e.seq)
     }
 
     /// Staging up to `end` is in use until the adapter has copied put `seq`.
@@ -91,7 +109,7 @@ impl Bounce {
 
     fn retire(&mut self, adapter: &Adapter) {
         while let Some(e) = self.entries.front() {
-            if !(if e.read { adapter.delivered(e.seq) } else { adapter.copied(e.seq) }) {
+            if !e.is_done(adapter) {
                 break;
             }
             if let Some((to, from, len)) = e.to {

@@ -96,6 +96,38 @@ impl Direct {
         Some(if fetch { old } else { 0 })
     }
 
+    /// [`Direct::put`] to this PE's own memory; the range has been checked, and the put counted.
+    ///
+    /// # Safety
+    /// As [`crate::Ctx::put`].
+    pub(super) unsafe fn put_here(&self, to: Transfer, src: *const u8) {
+        // SAFETY: the range is inside; the caller vouches for the source.
+        unsafe { store(self.here(to), src, to.len) }
+    }
+
+    /// [`Direct::get`] from this PE's own memory, likewise.
+    ///
+    /// # Safety
+    /// As [`crate::Ctx::get`].
+    pub(super) unsafe fn get_here(&self, from: Transfer, dst: *mut u8) {
+        // SAFETY: the range is inside; the caller vouches for the destination.
+        unsafe { load(dst, self.here(from), from.len) }
+    }
+
+    /// [`Direct::amo`] on this PE's own memory, likewise; the word is aligned.
+    pub(super) fn amo_here(&self, at: Transfer, amo: Amo) -> u64 {
+        let Amo { op, width, operand, comparand, fetch } = amo;
+        // SAFETY: the word is inside and aligned; others reach it the same way.
+        let old = unsafe { atomic(self.here(at), op, width, operand, comparand) };
+        if fetch { old } else { 0 }
+    }
+
+    /// This PE's address of its own bytes.
+    fn here(&self, at: Transfer) -> *mut u8 {
+        let p = self.peers.address(at.pe, at.place, at.len).expect("the range has been checked");
+        self.own_view(at.pe, at.place, at.len, p)
+    }
+
     /// Writes blocks, each of them `to.len` bytes long.
     ///
     /// # Safety

@@ -14,6 +14,7 @@ use crate::driver::wait::For;
 use crate::driver::{Adapter, OpState};
 use crate::error::{Error, Result};
 use angara_abi::account::{Class, READ_MAX};
+use angara_abi::clock::WaitsFor;
 use angara_abi::desc::{DMA_MAX, Descriptor, Op, Place};
 use angara_abi::{PAYLOAD_MAX, queue};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -30,7 +31,8 @@ const FLUSHES: usize = 32;
 
 pub(crate) struct Ring {
     adapter: Arc<Adapter>,
-    /// Nothing was posted since the last quiet; keeps quiet and fence free on a direct job.
+    /// Something was posted since the last quiet; keeps quiet and fence free on a direct job. Always where time is virtual:
+    /// whoever calls them in a loop waits, and time must pass.
     busy: AtomicBool,
     state: Mutex<State>,
     /// One quiet at a time: the second one must not overlook what the first still waits for.
@@ -55,7 +57,8 @@ impl Ring {
     pub(crate) fn new(adapter: Arc<Adapter>) -> Ring {
         let touched_in = vec![0; adapter.n_pes()].into();
         let state = State { touched: Vec::new(), touched_in, period: 1, unfenced: false, bounce: Bounce::default() };
-        Ring { adapter, busy: AtomicBool::new(false), state: Mutex::new(state), quiet: Mutex::new(()) }
+        let busy = AtomicBool::new(adapter.clock().is_some());
+        Ring { adapter, busy, state: Mutex::new(state), quiet: Mutex::new(()) }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -99,7 +102,8 @@ impl Ring {
     fn answered(&self, post: impl FnOnce(crate::driver::Slot) -> Result<u32>, pe: usize) -> Result<u64> {
         let slot = self.adapter.wait_slot()?;
         let seq = post(slot)?;
-        self.adapter.wait_completion(For::Adapter, || self.adapter.completed(slot, seq), &|| {
+        let change = WaitsFor::Completion(slot.completion());
+        self.adapter.wait_completion((For::Adapter, change), || self.adapter.completed(slot, seq), &|| {
             format!("an answer from PE {pe} (post {seq})")
         })?;
         let value = self.adapter.result(slot);
@@ -112,7 +116,7 @@ impl Ring {
         self.gets(&|| "gets to deliver their data".to_string())?;
         // Not before: another thread's quiet may skip this only when its own operations are done, too.
         let state = self.lock();
-        if state.touched.is_empty() && state.bounce.is_empty() {
+        if state.touched.is_empty() && state.bounce.is_empty() && self.adapter.clock().is_none() {
             self.busy.store(false, Ordering::Relaxed);
         }
         Ok(())
@@ -169,7 +173,7 @@ impl Engine for Ring {
         drop(state);
         if mode == Mode::Blocking {
             let what = || format!("the adapter to copy a put of {len} bytes to PE {pe}");
-            self.adapter.wait(|| self.adapter.copied(last), &what)?;
+            self.adapter.wait(WaitsFor::Copied(last), || self.adapter.copied(last), &what)?;
         }
         Ok(())
     }
@@ -227,22 +231,30 @@ impl Engine for Ring {
     }
 
     fn gets(&self, what: &dyn Fn() -> String) -> Result<()> {
-        let last = self.lock().bounce.posted();
-        self.adapter.wait_completion(For::Adapter, || self.lock().bounce.retired(&self.adapter) >= last, what)
+        let (last, get) = {
+            let state = self.lock();
+            (state.bounce.posted(), state.bounce.last_get())
+        };
+        let all = || self.lock().bounce.retired(&self.adapter) >= last;
+        if let Some(get) = get {
+            let change = WaitsFor::Delivered(get);
+            self.adapter.wait_completion((For::Adapter, change), || all() || self.adapter.delivered(get), what)?;
+        }
+        self.adapter.wait_completion((For::Adapter, WaitsFor::Adapter), all, what)
     }
 
     fn fence(&self) -> Result<()> {
         let mut state = self.lock();
-        if std::mem::take(&mut state.unfenced) {
-            self.adapter.post(&Descriptor::new(Op::Fence), self.adapter.my_pe())?;
+        if !std::mem::take(&mut state.unfenced) {
+            return self.adapter.call();
         }
-        Ok(())
+        self.adapter.post(&Descriptor::new(Op::Fence), self.adapter.my_pe()).map(drop)
     }
 
     /// Flushes every touched target (or one) and waits for every get.
     fn quiet(&self, only: Option<usize>) -> Result<()> {
         let _one_at_a_time = self.quiet.lock().unwrap_or_else(|e| e.into_inner());
-        let touched = {
+        let (touched, idle) = {
             let mut state = self.lock();
             let State { touched, touched_in, .. } = &mut *state;
             let mut take = Vec::new();
@@ -254,8 +266,12 @@ impl Engine for Ring {
                 }
                 others
             });
-            take
+            let idle = take.is_empty() && state.bounce.is_empty();
+            (take, idle)
         };
+        if idle {
+            self.adapter.call()?;
+        }
         for group in touched.chunks(FLUSHES) {
             let flushes = group.iter().map(|&pe| self.adapter.flush(pe)).collect::<Result<Vec<_>>>()?;
             for flush in flushes {

@@ -52,7 +52,8 @@ impl<'a> Lock<'a> {
 
     fn wait(&self, ready: impl FnMut() -> bool, what: &str) {
         let name = self.name;
-        ok(name, None, self.s.job.wait(ready, &|| format!("{name}: {what} (home PE {})", self.home)));
+        let what = || format!("{name}: {what} (home PE {})", self.home);
+        ok(name, None, self.s.job.wait_at((self.own.as_ptr().cast(), 4), ready, &what));
     }
 }
 

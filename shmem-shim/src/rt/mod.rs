@@ -37,6 +37,8 @@ pub(crate) struct State {
     pub(crate) n: usize,
     /// Look closer at what the program passes ([`check`]).
     pub(crate) checking: bool,
+    /// Time is virtual.
+    pub(crate) timed: bool,
     pub(crate) heap: Mutex<heap::Heap>,
     p2p: OnceLock<p2p::P2p>,
     pub(crate) teams: team::Table,

@@ -1,6 +1,6 @@
 //! Cores of wait and test: one comparison on one or several symmetric variables of this PE.
 
-use super::{State, die, ok, state};
+use super::{State, die, ok, state, try_state};
 use crate::ctypes::*;
 use std::fmt::Display;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
@@ -75,21 +75,27 @@ unsafe fn wait_for<T: Waitable>(s: &State, name: Name, ivar: *mut T, cmp: int, v
     };
     // SAFETY: as above.
     let ready = || holds(name, unsafe { ivar.read_volatile() }, cmp, value);
-    ok(name, None, s.job.wait(ready, &what));
+    ok(name, None, s.job.wait_at((ivar.cast(), size_of::<T>()), ready, &what));
 }
 
 /// Failed tests since the last success: a program that polls must not keep a core from the PE that
 /// would make its test succeed.
 static FAILED: AtomicU32 = AtomicU32::new(0);
 
+/// Before a test. Where time is virtual it takes some.
+#[inline]
+fn look(s: &State) {
+    if s.timed {
+        // Where the job has ended the next call that communicates says so.
+        let _ = s.job.look();
+    }
+}
+
 #[inline]
 fn tested(s: &State, success: bool) -> bool {
     if success {
         FAILED.store(0, Ordering::Relaxed);
-    } else if s.job.adapter().virtual_now().is_some() {
-        // Where the job has ended the next call that communicates says so.
-        let _ = s.job.looked_in_vain();
-    } else {
+    } else if !s.timed {
         let failed = FAILED.load(Ordering::Relaxed).wrapping_add(1);
         FAILED.store(failed, Ordering::Relaxed);
         if s.job.geometry().crowded || failed > 100 {
@@ -103,6 +109,7 @@ fn tested(s: &State, success: bool) -> bool {
 /// As [`until`].
 pub(crate) unsafe fn test<T: Waitable>(name: Name, ivar: *mut T, cmp: int, value: T) -> int {
     let s = state(name);
+    look(s);
     // SAFETY: the caller's contract.
     tested(s, holds(name, unsafe { ivar.read_volatile() }, cmp, value)) as int
 }
@@ -192,7 +199,8 @@ impl<T: Waitable> Group<T> {
         if !ready() {
             check(s, self.name, self.ivars);
             let what = || format!("{}: {} variables at {:p}", self.name, self.nelems, self.ivars);
-            ok(self.name, None, s.job.wait(ready, &what));
+            let all = self.nelems.saturating_mul(size_of::<T>());
+            ok(self.name, None, s.job.wait_at((self.ivars.cast(), all), ready, &what));
         }
         true
     }
@@ -266,6 +274,7 @@ pub(crate) unsafe fn test_all<T: Waitable>(
 ) -> int {
     let s = state(name);
     let g = Group { name, ivars, nelems, status, cmp, values };
+    look(s);
     // SAFETY: the caller's contract.
     tested(s, unsafe { g.all() }) as int
 }
@@ -282,6 +291,7 @@ pub(crate) unsafe fn test_any<T: Waitable>(
 ) -> usize {
     let s = state(name);
     let g = Group { name, ivars, nelems, status, cmp, values };
+    look(s);
     // SAFETY: the caller's contract.
     let found = unsafe { g.first() };
     tested(s, found.is_some());
@@ -301,6 +311,7 @@ pub(crate) unsafe fn test_some<T: Waitable>(
 ) -> usize {
     let s = state(name);
     let g = Group { name, ivars, nelems, status, cmp, values };
+    look(s);
     // SAFETY: the caller's contract.
     let found = unsafe { g.collect(indices) };
     tested(s, found > 0);
@@ -310,6 +321,7 @@ pub(crate) unsafe fn test_some<T: Waitable>(
 /// # Safety
 /// `sig_addr` points to a live word.
 pub(crate) unsafe fn signal_fetch(_name: Name, sig_addr: *const u64) -> u64 {
+    try_state().inspect(|s| look(s));
     // SAFETY: the caller's contract.
     unsafe { sig_addr.read_volatile() }
 }
@@ -329,7 +341,7 @@ pub(crate) unsafe fn signal_until(name: Name, sig_addr: *mut u64, cmp: int, valu
     if !ready() {
         check(s, name, sig_addr);
         let what = || format!("{name}: the signal at {sig_addr:p} {} {value}", sign(cmp));
-        ok(name, None, s.job.wait(ready, &what));
+        ok(name, None, s.job.wait_at((sig_addr.cast(), 8), ready, &what));
     }
     seen
 }

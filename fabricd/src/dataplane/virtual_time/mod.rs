@@ -18,14 +18,18 @@ use super::post::Violation;
 use crate::faults::fault::FaultSpec;
 use angara_abi::channel::Fault;
 use angara_abi::clock::{ClockPage, TIME_MAX, Verdict, WaitsFor};
+use angara_abi::msg::VirtualStatus;
 use angara_abi::wait::{Kernel, Linux};
 use angara_fabric::{Port, Tick};
+use rustix::event::{Timespec, epoll};
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Receiver;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How often the control plane is listened to while a PE runs.
 const LISTEN: Duration = Duration::from_millis(1);
+/// Longest sleep while only a command can change anything.
+const SLEEP: Duration = Duration::from_secs(60);
 
 impl Engine {
     /// Something happened at a port, now: whoever waits there for it is due.
@@ -36,11 +40,7 @@ impl Engine {
         let now = self.fabric.now();
         let Some(index) = self.lane_at(at) else { return };
         let (Some(run), Some(lane)) = (&mut self.virtual_time, &self.lanes[index]) else { return };
-        if let Some((since, waits_for)) = run.standing.get(&index)
-            && what.concerns(*waits_for)
-        {
-            run.due.insert((now.max(*since), lane.pe, index));
-        }
+        run.touched(index, now, what, &lane.memory.channel);
     }
 
     /// A PE goes; what it has posted is taken first, unless it was lost.
@@ -50,58 +50,67 @@ impl Engine {
         }
         if let Some(run) = &mut self.virtual_time {
             run.forget(index);
+            run.left = Some(Instant::now());
         }
     }
 
     /// Serves until told to stop or until nobody can tell any more.
     pub(super) fn serve_virtual(mut self, commands: &Receiver<Command>) {
-        while self.run_commands(commands, |reply| reply()).is_some() {
-            if let Some(running) = self.running() {
-                self.listen(Some(running));
+        while let Some(more) = self.run_commands(commands, |reply| reply()) {
+            if more {
                 continue;
             }
-            let ready = !self.active.is_empty() && self.begun();
-            if !ready || !self.go_on() {
+            if !self.begun() {
+                self.listen();
+            } else if let Some(running) = self.running() {
+                self.let_run(running);
+            } else if !self.go_on() {
                 self.before_sleep();
-                self.listen(None);
+                self.listen();
             }
         }
         self.say_goodbye();
     }
 
-    /// Sleeps until the PE of a lane stands, or a moment.
-    fn listen(&self, running: Option<usize>) {
-        match running.and_then(|index| self.lanes[index].as_ref()?.memory.clock.as_ref()) {
-            Some(clock) => {
-                let seen = clock.stops().load(Ordering::SeqCst);
-                if clock.stands().is_none() {
-                    Linux.futex_wait(clock.stops(), seen, LISTEN);
-                }
-            }
-            None => std::thread::sleep(LISTEN),
+    /// Sleeps until the PE of a lane stands, or a moment: commands must not wait for one that computes.
+    fn let_run(&self, index: usize) {
+        let Some(clock) = self.lanes[index].as_ref().and_then(|lane| lane.memory.clock.as_ref()) else { return };
+        let seen = clock.stops().load(Ordering::SeqCst);
+        if clock.stands().is_none() {
+            Linux.futex_wait(clock.stops(), seen, LISTEN);
         }
+    }
+
+    /// Sleeps until there is a command: nothing else can change anything.
+    fn listen(&self) {
+        let mut events = [std::mem::MaybeUninit::uninit(); 64];
+        let limit = Timespec { tv_sec: SLEEP.as_secs() as _, tv_nsec: 0 };
+        // Every outcome means: look again.
+        let _ = epoll::wait(&self.epoll, &mut events[..], Some(&limit));
     }
 
     /// All PEs have come; time begins when they stand for the first time.
     pub(super) fn begun(&mut self) -> bool {
-        let complete = self.jobs.values().all(EngineJob::complete);
         let Some(run) = &mut self.virtual_time else { return false };
-        run.begun |= complete;
-        run.begun
+        if run.begun.is_none() && !self.active.is_empty() && self.jobs.values().all(EngineJob::complete) {
+            run.begun = Some(Instant::now());
+        }
+        run.begun.is_some()
     }
 
     /// A lane whose PE runs. What those who stand have posted is taken.
     pub(super) fn running(&mut self) -> Option<usize> {
-        for i in 0..self.active.len() {
-            let index = self.active[i];
-            let Some(lane) = self.lanes[index].as_ref() else { continue };
-            if lane.broken || self.virtual_time.as_ref().is_some_and(|run| run.standing.contains_key(&index)) {
-                continue;
-            }
-            let Some((said, waits_for)) = lane.memory.clock.as_ref().and_then(ClockPage::stands) else {
-                return Some(index);
+        while let Some(&index) = self.virtual_time.as_ref()?.running.last() {
+            let lane = self.lanes[index].as_ref().filter(|lane| !lane.broken);
+            let stands = match lane.map(|lane| lane.memory.clock.as_ref().and_then(ClockPage::stands)) {
+                Some(None) => return Some(index),
+                Some(stands) => stands,
+                None => None,
             };
-            self.stands(index, said, waits_for);
+            self.virtual_time.as_mut()?.running.pop();
+            if let Some((said, waits_for)) = stands {
+                self.stands(index, said, waits_for);
+            }
         }
         None
     }
@@ -109,30 +118,29 @@ impl Engine {
     /// A PE stands now, as it says.
     fn stands(&mut self, index: usize, said: Tick, waits_for: Option<WaitsFor>) {
         let Some(lane) = self.lanes[index].as_ref() else { return };
-        let (pe, began) = (lane.pe, lane.ran.0);
+        let (pe, port, began) = (lane.pe, lane.port, lane.ran.0);
         let (Some(waits_for), true) = (waits_for, (began..=TIME_MAX).contains(&said)) else {
             let why = format!("its clock page says {said} ps, waiting for {waits_for:?}, after {began} ps");
             return self.break_lane(index, Fault::BadRange, 0, &why);
         };
-        let (posts, commands) = self.take_posts(index, said);
-        let Some(run) = &mut self.virtual_time else { return };
-        run.standing.insert(index, (said, waits_for));
-        // A queue that was full has room now, and a command is done.
-        let room = posts && waits_for == WaitsFor::Adapter;
-        if room || commands || waits_for == WaitsFor::Time {
-            run.due.insert((said, pe, index));
+        if let Some(run) = &mut self.virtual_time {
+            run.stands(index, pe, said, waits_for);
+        }
+        if self.take_posts(index, said) {
+            // A queue that was full has room now, a command is done, and what needs no network is complete.
+            self.touched(port, Touch::Post(None));
         }
     }
 
-    /// Takes what a PE has posted until `now`, and does what it has commanded; whether there was any of each.
-    fn take_posts(&mut self, index: usize, now: Tick) -> (bool, bool) {
+    /// Takes what a PE has posted until `now`, and does what it has commanded; whether there was any of it.
+    fn take_posts(&mut self, index: usize, now: Tick) -> bool {
         if let Some(lane) = self.lanes[index].as_mut() {
             lane.ran.1 = now;
         }
-        let mut taken = 0;
+        let mut taken = false;
         loop {
             match self.take_post(index) {
-                Ok(true) => taken += 1,
+                Ok(true) => taken = true,
                 Ok(false) => break,
                 Err(Violation { fault, seq, why }) => {
                     self.break_lane(index, fault, seq, &why);
@@ -140,14 +148,14 @@ impl Engine {
                 }
             }
         }
-        (taken > 0, self.poll_mailbox(index))
+        taken | self.poll_mailbox(index)
     }
 
     /// Lets the network's time go on until a PE is due, and has it go on; whether anything could.
     pub(super) fn go_on(&mut self) -> bool {
         loop {
             let run = self.virtual_time.as_ref();
-            let due = run.and_then(|run| run.due.first().map(|d| d.0));
+            let due = run.and_then(VirtualRun::next_due);
             let (event, fault) = (self.fabric.poll_timeout(), run.and_then(VirtualRun::next_fault));
             // A fault is no reason to go on: after the end of everything nobody sees it.
             let fault = fault.filter(|fault| event.or(due).is_some_and(|next| *fault <= next));
@@ -165,8 +173,7 @@ impl Engine {
             }
         }
         let Some(run) = &mut self.virtual_time else { return false };
-        let Some((at, _, index)) = run.due.pop_first() else { return self.nothing_can_happen() };
-        run.forget(index);
+        let Some((at, index)) = run.take_due() else { return self.nothing_can_happen() };
         run.stuck = false;
         self.let_go(index, at, Verdict::Go);
         true
@@ -189,10 +196,13 @@ impl Engine {
     }
 
     fn let_go(&mut self, index: usize, at: Tick, verdict: Verdict) {
-        let Some(lane) = self.lanes[index].as_mut() else { return };
+        let next = self.fabric.poll_timeout().unwrap_or(TIME_MAX);
+        let (Some(run), Some(lane)) = (&mut self.virtual_time, self.lanes[index].as_mut()) else { return };
+        run.runs(index);
         lane.ran = (at, at);
         if let Some(clock) = &lane.memory.clock {
-            clock.go(at, verdict);
+            // What others post from now on takes longer to come than anybody runs ahead.
+            clock.go(at, next.min(at.saturating_add(clock.ahead())), verdict);
             Linux.futex_wake(clock.goes());
         }
     }
@@ -203,17 +213,26 @@ impl Engine {
         if std::mem::replace(&mut run.stuck, true) {
             return false;
         }
-        let broken = |index: &usize| self.lanes[*index].as_ref().is_none_or(|lane| lane.broken);
-        let told: Vec<(usize, Tick)> = run
-            .standing
-            .iter()
-            .filter(|(index, _)| !broken(index))
-            .map(|(index, (since, _))| (*index, *since))
-            .collect();
-        told.iter().for_each(|(index, _)| run.forget(*index));
+        let mut told = run.waiting();
+        told.retain(|(index, _)| self.lanes[*index].as_ref().is_some_and(|lane| !lane.broken));
         for (index, since) in &told {
+            if let Some(run) = &mut self.virtual_time {
+                run.forget(*index);
+            }
             self.let_go(*index, *since, Verdict::Deadlock);
         }
         !told.is_empty()
+    }
+
+    /// What virtual time has come to, for whoever asks.
+    pub(crate) fn virtual_status(&self) -> Option<VirtualStatus> {
+        let run = self.virtual_time.as_ref()?;
+        let wall = run.begun.map(|begun| run.left.unwrap_or_else(Instant::now).saturating_duration_since(begun));
+        Some(VirtualStatus {
+            time_ps: self.fabric.now(),
+            stops: run.stops,
+            events: self.fabric.events_handled(),
+            wall_s: wall.unwrap_or_default().as_secs_f64(),
+        })
     }
 }

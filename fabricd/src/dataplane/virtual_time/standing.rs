@@ -1,44 +1,83 @@
 //! Who stands in virtual time, and who is due.
 
 use crate::faults::fault::{ClearSpec, FaultSpec};
+use angara_abi::channel::{Channel, status};
 use angara_abi::clock::WaitsFor;
+use angara_abi::desc::{Place, Region};
 use angara_fabric::Tick;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 /// Posts that the network takes from a PE: more than its queues hold, so that none has to wait for the network's time.
 pub(in crate::dataplane) const OPS_PER_PORT: u16 = 8192;
+
 /// What has happened to a PE.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::dataplane) enum Touch {
-    /// Something of its posts, which no completion word tells.
-    Progress,
-    /// Its memory was written.
-    Memory,
-    /// A post of its own is complete.
-    Completion,
+    /// One of its posts has come further. If it is complete, its completion word.
+    Post(Option<Place>),
+    /// So many bytes of its memory were written.
+    Memory(Place, u64),
+    /// Something of a tree, which wrote so many bytes.
+    Tree(Option<(Place, u64)>),
 }
 
 impl Touch {
-    /// Whether a PE that waits for this has to look.
-    pub(super) fn concerns(self, waits_for: WaitsFor) -> bool {
+    /// Whether a PE that waits for this has to look; its channel shows how far its posts have come.
+    fn concerns(self, waits_for: WaitsFor, channel: &Channel) -> bool {
+        let written = match self {
+            Touch::Post(_) => None,
+            Touch::Memory(place, len) => Some((place, len)),
+            Touch::Tree(written) => written,
+        };
+        let has_come = |at, seq: u32| {
+            let now = channel.status_u32(at).load(Ordering::Relaxed);
+            now != 0 && now.wrapping_sub(seq) as i32 >= 0
+        };
         match waits_for {
             WaitsFor::Adapter => true,
             WaitsFor::Time => false,
-            WaitsFor::Memory => self == Touch::Memory,
-            WaitsFor::Completion => self == Touch::Completion,
+            WaitsFor::Memory => written.is_some_and(|(place, _)| place.region != Region::Bounce),
+            WaitsFor::Bytes(place, len) => written.is_some_and(|(at, bytes)| overlap((place, len), (at, bytes))),
+            WaitsFor::Completion(place) => self == Touch::Post(Some(place)),
+            WaitsFor::Copied(seq) => has_come(status::COPIED, seq),
+            WaitsFor::Injected(seq) => has_come(status::INJECTED, seq),
+            WaitsFor::Delivered(seq) => has_come(status::DELIVERED, seq),
+            WaitsFor::Tree => matches!(self, Touch::Tree(_)),
         }
     }
+}
+
+fn overlap(a: (Place, u64), b: (Place, u64)) -> bool {
+    let begins_before_the_end_of = |x: (Place, u64), y: (Place, u64)| x.0.offset < y.0.offset.saturating_add(y.1);
+    a.0.region == b.0.region && begins_before_the_end_of(a, b) && begins_before_the_end_of(b, a)
+}
+
+/// One PE that stands.
+#[derive(Clone, Copy, Debug)]
+struct Stand {
+    pe: usize,
+    since: Tick,
+    waits_for: WaitsFor,
+    due: Option<Tick>,
 }
 
 /// Who stands, and who is due.
 #[derive(Default)]
 pub(in crate::dataplane) struct VirtualRun {
-    /// Lanes that stand: since when, and for what.
-    pub(super) standing: BTreeMap<usize, (Tick, WaitsFor)>,
+    /// Lanes whose PEs run, mostly one.
+    pub(super) running: Vec<usize>,
+    /// PEs that stand, by lane.
+    standing: Vec<Option<Stand>>,
     /// Those of them that shall go on: when, PE, lane.
-    pub(super) due: BTreeSet<(Tick, usize, usize)>,
-    /// All PEs have come.
-    pub(super) begun: bool,
+    due: BTreeSet<(Tick, usize, usize)>,
+    /// All PEs have come, and when that was by the clock on the wall.
+    pub(super) begun: Option<Instant>,
+    /// When a PE left last, by the same.
+    pub(super) left: Option<Instant>,
+    /// How often PEs have stood.
+    pub(super) stops: u64,
     /// Faults to come, by their time and in the order given.
     faults: VecDeque<(Tick, FaultSpec)>,
     /// Nothing can happen any more, and everybody has been told.
@@ -46,6 +85,51 @@ pub(in crate::dataplane) struct VirtualRun {
 }
 
 impl VirtualRun {
+    /// The PE of a lane runs.
+    pub(in crate::dataplane) fn runs(&mut self, lane: usize) {
+        self.running.push(lane);
+    }
+    /// The PE of a lane stands.
+    pub(super) fn stands(&mut self, lane: usize, pe: usize, since: Tick, waits_for: WaitsFor) {
+        if self.standing.len() <= lane {
+            self.standing.resize(lane + 1, None);
+        }
+        self.stops += 1;
+        let due = (waits_for == WaitsFor::Time).then_some(since);
+        self.standing[lane] = Some(Stand { pe, since, waits_for, due });
+        self.due.extend(due.map(|at| (at, pe, lane)));
+    }
+    /// Something has happened to the PE of a lane: if it stands for that, it is due.
+    pub(super) fn touched(&mut self, lane: usize, now: Tick, what: Touch, channel: &Channel) {
+        let Some(stand) = self.standing.get_mut(lane).and_then(Option::as_mut) else { return };
+        if stand.due.is_none() && what.concerns(stand.waits_for, channel) {
+            let at = now.max(stand.since);
+            stand.due = Some(at);
+            self.due.insert((at, stand.pe, lane));
+        }
+    }
+    /// When the first PE is due.
+    pub(super) fn next_due(&self) -> Option<Tick> {
+        self.due.first().map(|due| due.0)
+    }
+    /// The first that is due, which does not stand any more: when, and its lane.
+    pub(super) fn take_due(&mut self) -> Option<(Tick, usize)> {
+        let (at, _, lane) = self.due.pop_first()?;
+        self.standing[lane] = None;
+        Some((at, lane))
+    }
+    /// Every lane whose PE stands, and since when.
+    pub(super) fn waiting(&self) -> Vec<(usize, Tick)> {
+        self.standing.iter().enumerate().filter_map(|(lane, stand)| Some((lane, (*stand)?.since))).collect()
+    }
+    /// The PE of a lane neither runs nor stands.
+    pub(super) fn forget(&mut self, lane: usize) {
+        self.running.retain(|other| *other != lane);
+        if let Some(Stand { pe, due: Some(at), .. }) = self.standing.get_mut(lane).and_then(Option::take) {
+            self.due.remove(&(at, pe, lane));
+        }
+    }
+
     /// A fault that comes at a time.
     pub(super) fn plan(&mut self, at: Tick, fault: FaultSpec) {
         let behind = self.faults.partition_point(|(other, _)| *other <= at);
@@ -65,9 +149,39 @@ impl VirtualRun {
         self.faults.retain(|(_, fault)| !what.concerns(fault));
         self.faults.len() < before
     }
+}
 
-    pub(super) fn forget(&mut self, lane: usize) {
-        self.standing.remove(&lane);
-        self.due.retain(|d| d.2 != lane);
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_overlaps_concerns_who_waits_for_bytes() {
+        let at = |region, offset, len| (Place { region, offset }, len);
+        let watched = at(Region::Heap, 100, 8);
+        for (offset, len, wanted) in
+            [(92, 8, false), (92, 9, true), (100, 1, true), (107, 100, true), (108, 8, false), (0, u64::MAX, true)]
+        {
+            assert_eq!(overlap(watched, at(Region::Heap, offset, len)), wanted, "{len} bytes at {offset}");
+            assert_eq!(overlap(at(Region::Heap, offset, len), watched), wanted, "{len} bytes at {offset}");
+        }
+        assert!(!overlap(watched, at(Region::Static, 100, 8)));
+        assert!(!overlap(at(Region::Heap, u64::MAX, u64::MAX), watched), "what a page says may be anything");
+    }
+
+    #[test]
+    fn who_is_due_is_due_once_at_the_first_time() {
+        let (_fds, channel) = Channel::create("angara-test-standing").expect("a channel");
+        let mut run = VirtualRun::default();
+        run.stands(3, 0, 50, WaitsFor::Memory);
+        let word = Place { region: Region::Heap, offset: 8 };
+        run.touched(3, 70, Touch::Post(None), &channel);
+        assert_eq!(run.next_due(), None);
+        run.touched(3, 80, Touch::Memory(word, 8), &channel);
+        run.touched(3, 90, Touch::Memory(word, 8), &channel);
+        assert_eq!((run.take_due(), run.take_due()), (Some((80, 3)), None));
+        run.stands(3, 0, 100, WaitsFor::Time);
+        run.forget(3);
+        assert_eq!((run.next_due(), run.stops), (None, 2));
     }
 }

@@ -182,7 +182,8 @@ impl State {
         // Without this check the closure for the message would be built on every call.
         if word.load(Ordering::Acquire) < count {
             let what = || format!("{name}: {what} PE {pe} (number {count})");
-            ok(name, Some(pe), self.job.wait(|| word.load(Ordering::Acquire) >= count, &what));
+            let ready = || word.load(Ordering::Acquire) >= count;
+            ok(name, Some(pe), self.job.wait_at((word.as_ptr().cast(), 8), ready, &what));
         }
     }
 

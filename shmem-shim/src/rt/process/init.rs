@@ -176,6 +176,7 @@ fn start(name: Name, level: int) -> Result<(), String> {
     let state = Box::leak(Box::new(State {
         heap: Mutex::new(memory::heap_of(&job)),
         checking,
+        timed: job.adapter().virtual_now().is_some(),
         job,
         me,
         n,
