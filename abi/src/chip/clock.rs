@@ -29,6 +29,7 @@ const TIME: usize = 0x108;
 const CALL_COST: usize = 0x110;
 const AHEAD: usize = 0x118;
 const SEES_UNTIL: usize = 0x120;
+const OVER: usize = 0x128;
 
 /// Bytes of a clock page.
 pub const CLOCK_BYTES: usize = STAMP + 8 * STAMPS;
@@ -175,6 +176,15 @@ impl ClockPage {
     /// Counts stands that have ended: the futex a standing PE sleeps on.
     pub fn goes(&self) -> &AtomicU32 {
         self.word(GOES)
+    }
+
+    /// Nobody lets the PE go any more: its channel is in error. The data plane's side.
+    pub fn end(&self) {
+        self.word(OVER).store(1, Ordering::Release);
+    }
+    /// The same, for the PE.
+    pub fn is_over(&self) -> bool {
+        self.word(OVER).load(Ordering::Acquire) != 0
     }
 
     /// Counts stands: the futex the data plane sleeps on while the PE runs.

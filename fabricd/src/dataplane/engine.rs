@@ -16,6 +16,7 @@ use angara_abi::JobId;
 use angara_abi::channel::Fault;
 use angara_abi::job::{Barrier, Reach};
 use angara_abi::torus::{NodeId, Shape};
+use angara_abi::wait::{Kernel, Linux};
 use angara_cluster::{HostId, Keys};
 use angara_fabric::{BarrierFamily, Fabric, JobSlot, Port, Routes, Tick};
 use rustix::event::epoll;
@@ -237,6 +238,10 @@ impl Engine {
         lane.broken = true;
         lane.pending = None;
         lane.memory.channel.set_error(fault, seq);
+        if let Some(clock) = &lane.memory.clock {
+            clock.end();
+            Linux.futex_wake(clock.goes());
+        }
         lane.job.sync.alert(lane.pe);
         let (job, pe, node) = (lane.job.id, lane.pe as u32, lane.port.node);
         let reason = format!("{} (post {seq}): {why}", fault.describe());

@@ -182,7 +182,7 @@ fn a_clock_that_goes_back_or_beyond_the_end_of_time_breaks_its_channel_alone() {
         turn(&mut engine);
         clock(&a).stand(said, WaitsFor::Time);
         turn(&mut engine);
-        assert!(a.pe.channel.error().is_some(), "{said}");
+        assert!(a.pe.channel.error().is_some() && clock(&a).is_over(), "{said}: nobody lets it go any more");
         assert!(b.pe.channel.error().is_none() && clock(&b).stands().is_none(), "the other goes on");
     }
 }

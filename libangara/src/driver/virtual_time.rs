@@ -170,7 +170,8 @@ impl VirtualClock {
         }
     }
 
-    /// Stands still until what is waited for has happened, or may have; nothing if `gone` says that nobody will tell.
+    /// Stands still until what is waited for has happened, or may have; nothing if nobody will tell, as `gone` or the
+    /// page says.
     pub(super) fn stand(&self, waits_for: WaitsFor, gone: impl Fn() -> bool) -> Option<Verdict> {
         let _one = self.one.lock().unwrap_or_else(|e| e.into_inner());
         // What the library itself asks of clocks is real.
@@ -181,7 +182,7 @@ impl VirtualClock {
             if let Some(ended) = self.page.ended(number) {
                 break Some(ended);
             }
-            if gone() {
+            if gone() || self.page.is_over() {
                 break None;
             }
             Linux.futex_wait(self.page.goes(), number.wrapping_sub(1), LOOK);
