@@ -4,7 +4,7 @@ use crate::daemon::{WhereArgs, cluster, fault, status};
 use crate::error::Failed;
 use crate::foreign::{self, Misread};
 use crate::run::options::RunArgs;
-use crate::{bench, demo, doctor, machine, many, report, run};
+use crate::{bench, demo, doctor, machine, many, report, run, whatif};
 use clap::{Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::ffi::OsString;
 use std::io::{ErrorKind, Write};
@@ -22,6 +22,8 @@ struct Cli {
 enum Sub {
     /// Run a program as N processes (PEs) on a torus
     Run(RunArgs),
+    /// Run a program in virtual time under every combination of circumstances: tori, machines, placements, values
+    Whatif(whatif::WhatIfArgs),
     /// Show daemons, their jobs, faults and link counters
     Status(status::StatusArgs),
     /// Print a report written by `angara run --report FILE` as tables and a heat map
@@ -78,6 +80,7 @@ pub(crate) fn dispatch(args: Vec<OsString>) -> Result<u8, Failed> {
             say(&notes, &args);
             start(args, &line)
         }
+        Sub::Whatif(args) => whatif::main(args),
         Sub::Status(args) => status::main(args),
         Sub::Report(args) => report::main(args),
         Sub::Fault(args) => fault::main(args),

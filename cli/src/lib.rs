@@ -25,6 +25,7 @@ mod many;
 mod oshcc;
 mod report;
 mod run;
+mod whatif;
 
 use error::Failed;
 use std::ffi::OsString;

@@ -50,6 +50,71 @@ fn computing_takes_what_it_is_said_to_take() {
 }
 
 #[test]
+fn a_table_compares_every_combination_with_the_first() {
+    let test = Test::new("whatif");
+    let files = ["t.csv", "t.json", "t.svg"].map(|name| test.file(name));
+    let name = |i: usize| files[i].to_str().expect("UTF-8").to_string();
+    let line =
+        ["whatif", "-n", "4", "--torus", "4,2x2", "--map", "linear,random:1..2", "--set", "hop=60ns,flight=20ns"];
+    let mut command = test.angara(line);
+    command.args(["--csv", &name(0), "--json", &name(1), "--svg", &name(2), "--"]).arg(program("pingpong"));
+    let done = test.run(command).success();
+    assert_eq!(done.stdout.lines().count(), 13, "{done}");
+    let text = std::fs::read_to_string(&files[1]).expect("a file");
+    let rows: Vec<serde_json::Value> = serde_json::from_str(&text).expect("JSON");
+    assert_eq!(rows.len(), 12);
+    let time = |i: usize| rows[i]["time_ns"].as_f64().expect("a time");
+    assert!(rows[0]["speed_up"] == 1.0 && rows[1]["set"] == "hop=60ns,flight=20ns", "{text}");
+    // 1,000 rounds there and back between PEs 0 and 3: neighbours on a ring of four, two hops apart on 2x2.
+    assert!((time(0) - time(1) - 2000.0 * 69.0).abs() < 3000.0, "{text}");
+    assert!((time(6) - time(0) - 2000.0 * 129.0).abs() < 3000.0, "{text}");
+    assert!(rows[0]["waiting"].as_f64().is_some_and(|w| w > 0.9 && w < 1.0), "{text}");
+    assert!(std::fs::read_to_string(&files[0]).expect("a file").lines().count() == 13);
+    assert!(std::fs::read_to_string(&files[2]).expect("a file").contains("</svg>"));
+
+    // What fails is said, and the others are shown.
+    let mut command = test.angara(["whatif", "-n", "4", "--torus", "2x2,2", "--"]);
+    command.arg(program("pingpong"));
+    let done = test.run(command);
+    assert!(done.code() == 2 && done.stderr.contains("torus 2: exit code 2"), "{done}");
+    assert!(done.stdout.contains("exit code 2") && done.stdout.lines().count() == 3, "{done}");
+    for (args, part) in
+        [(&["--map", "random:3..1"][..], "random:3..1"), (&["--csv", "/nonexistent/t.csv"], "/nonexistent/t.csv")]
+    {
+        let mut command = test.angara([&["whatif", "-n", "2"][..], args].concat());
+        command.arg("--").arg(program("pingpong"));
+        let done = test.run(command);
+        assert!(done.code() == 2 && done.stderr.contains(part), "{done}");
+    }
+    test.assert_clean();
+}
+
+#[test]
+fn reports_tell_where_time_went_and_are_equal_to_the_byte() {
+    let test = Test::new("virtual-report");
+    let report = |name: &str| {
+        let file = test.file(name);
+        let args = ["-n", "4", "--torus", "4", "--report", file.to_str().expect("UTF-8")];
+        run(&test, &args, program("pingpong"), &[]).success();
+        file
+    };
+    let (one, two) = (report("one.json"), report("two.json"));
+    let text = std::fs::read_to_string(&one).expect("a report");
+    assert_eq!(text, std::fs::read_to_string(&two).expect("a report"));
+    let times: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    let pes = times["virtual_time"]["pes"].as_array().expect("times of PEs");
+    let of = |pe: usize, what: &str| pes[pe][what].as_u64().expect("a number");
+    // PE 0 waits for the answers of PE 3, PEs 1 and 2 in a barrier.
+    for (pe, waits, other) in [(0, "for_data", "for_network"), (1, "for_network", "for_data")] {
+        assert!(of(pe, waits) > 9 * of(pe, other) && of(pe, waits) > of(pe, "end") * 9 / 10, "{text}");
+    }
+    assert!(of(0, "posts") >= 1000 && of(1, "posts") < 100, "{text}");
+    let shown = test.run(test.angara(["report", one.to_str().expect("UTF-8")])).success();
+    assert!(shown.stdout.contains("Virtual time") && shown.stdout.contains("waiting for data, %"), "{shown}");
+    test.assert_clean();
+}
+
+#[test]
 fn mistakes_about_computing_are_named() {
     let test = Test::new("computing-mistakes");
     let text = test.file("text");

@@ -520,8 +520,11 @@ pub struct Report {
     pub path: Path,
     /// Node of each PE.
     pub placement: Vec<NodeId>,
-    /// Seconds since creation.
+    /// Seconds since creation; in virtual time until the last PE ended, by the job's clock.
     pub wall_s: f64,
+    /// Where time is virtual: what it went for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub virtual_time: Option<Times>,
     /// PE×PE traffic by class, pairs that exchanged nothing left out. Empty in answers of the daemon.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pairs: Vec<PairReport>,
@@ -532,6 +535,30 @@ pub struct Report {
     pub barriers: BarrierReport,
     /// Violations, unreachable targets, things to know.
     pub notes: Vec<String>,
+}
+
+/// What virtual time went for.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Times {
+    /// Picoseconds of a flit on a link.
+    pub flit_ps: f64,
+    /// Picoseconds that a call of the library takes.
+    pub call_ps: u64,
+    /// By PE.
+    pub pes: Vec<PeTimes>,
+}
+
+/// Where the virtual time of a PE went, in picoseconds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct PeTimes {
+    /// When it ended, or its clock now, since the programs began.
+    pub end: u64,
+    /// Waiting for what others write to its memory.
+    pub for_data: u64,
+    /// Waiting for its own operations: gets, fetching atomics, quiet, barriers, room in queues.
+    pub for_network: u64,
+    /// Operations that it has posted; each took the time of a call.
+    pub posts: u64,
 }
 
 /// How a job does barriers, and what the network saw of those its adapters did.

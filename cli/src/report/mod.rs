@@ -13,7 +13,7 @@ use crate::error::{Failed, print};
 use crate::run::options::{Bind, MapArg, Plan, RunArgs};
 use angara_abi::account::{Class, Load};
 use angara_abi::job::{Barrier, Collectives};
-use angara_abi::msg::{LinkReport, PairReport, Report};
+use angara_abi::msg::{LinkReport, PairReport, PeTimes, Report, Times};
 use angara_abi::print::plain_line;
 use angara_abi::torus::Shape;
 use clap::Args;
@@ -26,6 +26,8 @@ use table::{Table, bytes, count, terminal_width};
 const HOTTEST: usize = 10;
 /// Most links listed in full without `--all`.
 const LINKS_SHOWN: usize = 64;
+/// PEs whose times are shown unless all are wanted.
+const PES_SHOWN: usize = 32;
 
 /// Arguments of `angara report`.
 #[derive(Args)]
@@ -126,7 +128,7 @@ pub(crate) fn total(link: &LinkReport) -> Load {
 }
 
 /// `0,0,0 +X`.
-fn link_name(shape: Shape, link: &LinkReport) -> String {
+pub(crate) fn link_name(shape: Shape, link: &LinkReport) -> String {
     format!("{} {}", shape.show(shape.coords(link.node)), link.dir)
 }
 
@@ -163,6 +165,10 @@ fn show(report: &RunReport, all: bool, colour: bool) -> String {
     for note in &t.notes {
         let _ = writeln!(out, "note: {}", plain_line(note));
     }
+    if let Some(times) = &t.virtual_time {
+        out.push_str("\nVirtual time\n");
+        out.push_str(&virtual_time(times, all));
+    }
     out.push_str("\nPlacement (PE: node)\n");
     out.push_str(&placement(t));
     out.push_str("\nTraffic by class, all PEs\n");
@@ -182,6 +188,26 @@ fn show(report: &RunReport, all: bool, colour: bool) -> String {
     }
     out.push_str(&if hot.len() == 0 { "  none: nothing left a node\n".into() } else { hot.render() });
     out
+}
+
+/// Where the time of each PE went; of many only those that ended first and last.
+fn virtual_time(times: &Times, all: bool) -> String {
+    let mut table =
+        Table::new(&[">PE", ">ended, us", ">waiting for data, %", ">for the network, %", ">posting, %", ">other, %"]);
+    let mut order: Vec<usize> = (0..times.pes.len()).collect();
+    if !all && order.len() > PES_SHOWN {
+        order.sort_by_key(|pe| times.pes[*pe].end);
+        order.drain(PES_SHOWN / 2..order.len() - PES_SHOWN / 2);
+    }
+    for pe in order {
+        let PeTimes { end, for_data, for_network, posts } = times.pes[pe];
+        let posting = posts * times.call_ps;
+        let rest = end.saturating_sub(for_data + for_network + posting);
+        let share = |ps: u64| format!("{:.1}", 100.0 * ps as f64 / end.max(1) as f64);
+        let ended = format!("{:.3}", end as f64 / 1e6);
+        table.row(&[pe.to_string(), ended, share(for_data), share(for_network), share(posting), share(rest)]);
+    }
+    table.render()
 }
 
 fn placement(t: &Report) -> String {
@@ -362,6 +388,7 @@ pub(super) mod tests {
                 path: EnginePath::Direct,
                 placement: vec![0, 1],
                 wall_s: 0.25,
+                virtual_time: None,
                 pairs: vec![PairReport { from: 0, to: 1, class: Class::Put, traffic: Traffic::put(4096) }],
                 links,
                 barriers: BarrierReport { family: Barrier::Auto, left: 0, early: 0, unfinished: 0, late: 0 },

@@ -36,6 +36,7 @@ use place::Place;
 use remote::Start;
 use signals::{Signals, Wish};
 use spawn::{Processes, Program};
+use std::ffi::OsString;
 use std::fs::File;
 use std::os::fd::AsFd;
 use std::path::Path;
@@ -45,6 +46,11 @@ use terminal::Terminal;
 /// Checks what can be checked without running it.
 pub(crate) fn check(args: &RunArgs) -> Result<(), Failed> {
     Plan::new(args).map(drop)
+}
+
+/// Finds a program as `angara run` does.
+pub(crate) fn find(program: &OsString) -> Result<(), Failed> {
+    options::find_program(program, std::env::var_os("PATH")).map(drop)
 }
 
 /// Runs a job; the result is the exit code.

@@ -14,7 +14,7 @@ use crate::adapter::Adapters;
 use crate::barrier::{BarrierCheck, BarrierFamily, Barriers};
 use crate::chip::{Chip, Event, Kind, NodeCounters, Plan, SLOTS_MAX};
 use crate::collective::{TreeError, TreeRows, Trees, build};
-use crate::config::{Config, ConfigError};
+use crate::config::{Config, ConfigError, Params};
 use crate::fault::{Fault, FaultError, FaultKind, Faults, Impairment, check_link};
 use crate::packet::PacketHandle;
 use crate::routes::{NONE, Net, Route, Routes, link_index};
@@ -80,6 +80,10 @@ impl Fabric {
         })
     }
 
+    /// Its timing and buffers.
+    pub fn params(&self) -> &Params {
+        &self.adapters.chip.params
+    }
     /// The whole network's shape.
     pub fn shape(&self) -> Shape {
         self.adapters.chip.net.shape

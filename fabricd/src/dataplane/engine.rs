@@ -109,7 +109,7 @@ impl Engine {
             trees: [None; angara_abi::TREES],
             epoll,
             gauges,
-            virtual_time: options.virtual_time.map(|_| VirtualRun::default()),
+            virtual_time: options.virtual_time.map(|v| VirtualRun::new(v.call_cost)),
             trunks,
             words: Vec::new(),
             notices,

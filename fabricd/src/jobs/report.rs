@@ -47,8 +47,10 @@ impl Daemon {
         let folded = self.fold(slot, pes).await;
         let (links, check, mut notes) =
             folded.unwrap_or_else(|e| (vec![], BarrierCheck::default(), vec![e.to_string()]));
+        let virtual_time = self.data.call(|engine| engine.times()).await.ok().flatten();
         let jobs = self.jobs.borrow();
         let job = jobs.get(&id)?;
+        let ended = virtual_time.as_ref().map(|times| times.pes.iter().map(|pe| pe.end).max().unwrap_or(0));
         notes.splice(0..0, job.notes());
         Some(Report {
             job: id,
@@ -56,7 +58,8 @@ impl Daemon {
             shape: self.options.shape,
             path: job.spec.path,
             placement: job.placement(),
-            wall_s: job.created.elapsed().as_secs_f64(),
+            wall_s: ended.map_or_else(|| job.created.elapsed().as_secs_f64(), |ps| ps as f64 / 1e12),
+            virtual_time,
             pairs: Vec::new(),
             links,
             barriers: BarrierReport {

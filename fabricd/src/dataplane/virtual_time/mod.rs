@@ -18,9 +18,9 @@ use super::post::Violation;
 use crate::faults::fault::FaultSpec;
 use angara_abi::channel::Fault;
 use angara_abi::clock::{ClockPage, TIME_MAX, Verdict, WaitsFor};
-use angara_abi::msg::VirtualStatus;
+use angara_abi::msg::{Times, VirtualStatus};
 use angara_abi::wait::{Kernel, Linux};
-use angara_fabric::{Port, Tick};
+use angara_fabric::{FlitTime, Port, Tick};
 use rustix::event::{Timespec, epoll};
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Receiver;
@@ -125,6 +125,7 @@ impl Engine {
         };
         if let Some(run) = &mut self.virtual_time {
             run.stands(index, pe, said, waits_for);
+            run.times_of(pe).end = said;
         }
         if self.take_posts(index, said) {
             // A queue that was full has room now, a command is done, and what needs no network is complete.
@@ -137,10 +138,10 @@ impl Engine {
         if let Some(lane) = self.lanes[index].as_mut() {
             lane.ran.1 = now;
         }
-        let mut taken = false;
+        let mut taken = 0;
         loop {
             match self.take_post(index) {
-                Ok(true) => taken = true,
+                Ok(true) => taken += 1,
                 Ok(false) => break,
                 Err(Violation { fault, seq, why }) => {
                     self.break_lane(index, fault, seq, &why);
@@ -148,7 +149,10 @@ impl Engine {
                 }
             }
         }
-        taken | self.poll_mailbox(index)
+        if let (Some(run), Some(lane)) = (&mut self.virtual_time, &self.lanes[index]) {
+            run.times_of(lane.pe).posts += taken;
+        }
+        self.poll_mailbox(index) || taken > 0
     }
 
     /// Lets the network's time go on until a PE is due, and has it go on; whether anything could.
@@ -222,6 +226,13 @@ impl Engine {
             self.let_go(*index, *since, Verdict::Deadlock);
         }
         !told.is_empty()
+    }
+
+    /// What virtual time went for so far.
+    pub(crate) fn times(&self) -> Option<Times> {
+        let run = self.virtual_time.as_ref()?;
+        let FlitTime { num, den } = self.fabric.params().link_flit;
+        Some(Times { flit_ps: num as f64 / den as f64, call_ps: run.call_cost, pes: run.times.clone() })
     }
 
     /// What virtual time has come to, for whoever asks.

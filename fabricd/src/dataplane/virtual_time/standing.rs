@@ -4,6 +4,7 @@ use crate::faults::fault::{ClearSpec, FaultSpec};
 use angara_abi::channel::{Channel, status};
 use angara_abi::clock::WaitsFor;
 use angara_abi::desc::{Place, Region};
+use angara_abi::msg::PeTimes;
 use angara_fabric::Tick;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::atomic::Ordering;
@@ -78,6 +79,10 @@ pub(in crate::dataplane) struct VirtualRun {
     pub(super) left: Option<Instant>,
     /// How often PEs have stood.
     pub(super) stops: u64,
+    /// Picoseconds that a call of the library takes.
+    pub(super) call_cost: u64,
+    /// What time went for, by PE.
+    pub(super) times: Vec<PeTimes>,
     /// Faults to come, by their time and in the order given.
     faults: VecDeque<(Tick, FaultSpec)>,
     /// Nothing can happen any more, and everybody has been told.
@@ -85,6 +90,10 @@ pub(in crate::dataplane) struct VirtualRun {
 }
 
 impl VirtualRun {
+    /// Nobody has come yet.
+    pub(in crate::dataplane) fn new(call_cost: u64) -> VirtualRun {
+        VirtualRun { call_cost, ..VirtualRun::default() }
+    }
     /// The PE of a lane runs.
     pub(in crate::dataplane) fn runs(&mut self, lane: usize) {
         self.running.push(lane);
@@ -114,9 +123,24 @@ impl VirtualRun {
     }
     /// The first that is due, which does not stand any more: when, and its lane.
     pub(super) fn take_due(&mut self) -> Option<(Tick, usize)> {
-        let (at, _, lane) = self.due.pop_first()?;
-        self.standing[lane] = None;
+        let (at, pe, lane) = self.due.pop_first()?;
+        if let Some(Stand { since, waits_for, .. }) = self.standing[lane].take() {
+            let times = self.times_of(pe);
+            let went = at.saturating_sub(since);
+            match waits_for {
+                WaitsFor::Time => {}
+                WaitsFor::Memory | WaitsFor::Bytes(..) | WaitsFor::Tree => times.for_data += went,
+                _ => times.for_network += went,
+            }
+        }
         Some((at, lane))
+    }
+    /// What the time of a PE went for.
+    pub(super) fn times_of(&mut self, pe: usize) -> &mut PeTimes {
+        if self.times.len() <= pe {
+            self.times.resize(pe + 1, PeTimes::default());
+        }
+        &mut self.times[pe]
     }
     /// Every lane whose PE stands, and since when.
     pub(super) fn waiting(&self) -> Vec<(usize, Tick)> {

@@ -1,0 +1,162 @@
+//! `angara whatif`: one program in virtual time under every combination of circumstances, one run on each core.
+//!
+//! [`axes`] makes the combinations, [`crate::many`] runs them, [`table`] shows what came out.
+
+mod axes;
+mod table;
+
+use crate::error::{Failed, print};
+use crate::many;
+use crate::report;
+use crate::run;
+use angara_abi::job::PES_MAX;
+use axes::Axes;
+use clap::{Args, ValueHint};
+use std::ffi::OsString;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use table::Outcome;
+
+/// What the user asked for.
+#[derive(Args)]
+#[command(after_help = "\
+Every option with a list is an axis: the program runs once for every combination, and each time is compared with that of the \
+first one. Options of `angara run` that are the same for all runs follow --run, as one word: --run '--ppn 2 --timeout 60'.
+
+EXAMPLE:
+  angara whatif -n 32 --torus 4x4x2,8x4 --map linear,random:1..4 --set link=15GB/s --set hop=60ns -- ./heat2d")]
+pub(crate) struct WhatIfArgs {
+    /// Number of PEs
+    #[arg(short = 'n', long = "np", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=PES_MAX as i64))]
+    pes: u32,
+    /// Tori, such as 4x4x2,8x4
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    torus: Vec<String>,
+    /// Machines: names, or files that end in .toml
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    machine: Vec<String>,
+    /// Placements: linear, random:SEED, random:FIRST..LAST, file:F
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    map: Vec<String>,
+    /// Most PEs on one node
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    ppn: Vec<String>,
+    /// A machine with other values, such as link=15GB/s,hop=60ns, beside the unchanged one; may be repeated
+    #[arg(long, value_name = "KEY=VALUE,…")]
+    set: Vec<String>,
+    /// Ways of writes: dor, adaptive
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    routing: Vec<String>,
+    /// Barriers, such as multiphase,tree
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    barrier: Vec<String>,
+    /// Collectives, such as tree,p2p
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    collectives: Vec<String>,
+    /// Nanoseconds that a call of the library takes, such as 1,50,100
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    call_cost: Vec<String>,
+    /// Other options of `angara run`, the same for all, as one word
+    #[arg(long, value_name = "OPTIONS", allow_hyphen_values = true)]
+    run: Option<String>,
+    /// Write the table as CSV, too
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    csv: Option<PathBuf>,
+    /// Write the table as JSON, too
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    json: Option<PathBuf>,
+    /// Draw the times, too
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    svg: Option<PathBuf>,
+    /// Say nothing about progress
+    #[arg(short, long)]
+    quiet: bool,
+    /// Program and its arguments
+    #[arg(value_name = "PROG [ARGS]", required = true, trailing_var_arg = true, allow_hyphen_values = true,
+          value_hint = ValueHint::CommandWithArguments)]
+    command: Vec<OsString>,
+}
+
+/// Runs every combination and shows what came out; the exit code is that of the first run that failed.
+pub(crate) fn main(args: WhatIfArgs) -> Result<u8, Failed> {
+    let axes = Axes::new(&args)?;
+    let cases = axes.cases();
+    run::find(&args.command[0])?;
+    for file in [&args.csv, &args.json, &args.svg].into_iter().flatten() {
+        report::check_writable(file)?;
+    }
+    let dir = Reports::new()?;
+    let lines: Vec<Vec<OsString>> = cases
+        .iter()
+        .enumerate()
+        .map(|(i, case)| {
+            let mut line: Vec<OsString> = ["run", "--quiet", "--clock", "virtual", "-n"].map(OsString::from).into();
+            line.push(args.pes.to_string().into());
+            line.extend(case.options.iter().map(OsString::from));
+            line.extend(args.run.iter().flat_map(|text| text.split_whitespace()).map(OsString::from));
+            line.extend(["--report".into(), dir.file(i).into(), "--".into()]);
+            line.extend(args.command.iter().cloned());
+            line
+        })
+        .collect();
+    if !args.quiet {
+        angara_abi::complain!("angara: {} runs of {}", lines.len(), Path::new(&args.command[0]).display());
+    }
+    let mut outcomes = Vec::new();
+    let mut failed = None;
+    many::run(&lines, |mut done| {
+        if done.code != 0 {
+            failed.get_or_insert(done.code);
+            let (what, said) = (axes.name(&cases[done.index]), done.output());
+            angara_abi::complain!("angara: {what}: exit code {}", done.code);
+            said.lines().for_each(|line| angara_abi::complain!("{line}"));
+        } else if !args.quiet && (done.index + 1).is_multiple_of(10) {
+            angara_abi::complain!("angara: {} of {} runs are done", done.index + 1, lines.len());
+        }
+        outcomes.push(Outcome::new(done.code, &dir.file(done.index)));
+        ControlFlow::Continue(())
+    })?;
+    let table = table::Results { axes: &axes, cases: &cases, outcomes: &outcomes };
+    print(table.text())?;
+    let files = [(&args.csv, table.csv()), (&args.json, table.json())];
+    for (file, text) in files {
+        if let Some(file) = file {
+            write(file, &text)?;
+        }
+    }
+    if let Some(file) = &args.svg {
+        write(file, &table.svg(&args.command[0].to_string_lossy())?)?;
+    }
+    Ok(failed.unwrap_or(0))
+}
+
+fn write(file: &Path, text: &str) -> Result<(), Failed> {
+    std::fs::write(file, text).map_err(|e| {
+        Failed::runtime(
+            format!("cannot write {}: {e}", file.display()),
+            "make room where it goes, or name another file",
+        )
+    })
+}
+
+/// A directory for the reports of all runs, removed in the end.
+struct Reports(PathBuf);
+
+impl Reports {
+    fn new() -> Result<Reports, Failed> {
+        let dir = std::env::temp_dir().join(format!("angara-whatif-{}", std::process::id()));
+        std::fs::create_dir(&dir).map_err(|e| {
+            Failed::runtime(format!("cannot make {}: {e}", dir.display()), "set TMPDIR to a directory you can write to")
+        })?;
+        Ok(Reports(dir))
+    }
+    fn file(&self, index: usize) -> PathBuf {
+        self.0.join(format!("{index}.json.gz"))
+    }
+}
+
+impl Drop for Reports {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}

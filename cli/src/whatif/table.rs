@@ -1,0 +1,149 @@
+//! What came out of all runs, as text, CSV, JSON and a picture.
+
+use super::axes::{Axes, Case};
+use crate::error::Failed;
+use crate::report::{self, total};
+use angara_sim::plot::Chart;
+use angara_sim::table::{Table, number};
+use serde_json::{Value, json};
+use std::path::Path;
+
+/// What one run came to.
+pub(super) struct Outcome {
+    code: u8,
+    measured: Option<Measured>,
+}
+
+struct Measured {
+    /// Nanoseconds from the beginning of the programs to the end of the last one.
+    time: f64,
+    /// The part of their time that PEs waited, all together.
+    waiting: f64,
+    /// The link with most flits, and the part of the time that it sent.
+    hottest: Option<(String, f64)>,
+}
+
+impl Outcome {
+    /// Of a run with this exit code and report.
+    pub(super) fn new(code: u8, file: &Path) -> Outcome {
+        let measured = report::read(file).ok().filter(|_| code == 0).and_then(|report| {
+            let traffic = &report.traffic;
+            let times = traffic.virtual_time.as_ref()?;
+            let time = times.pes.iter().map(|pe| pe.end).max()?;
+            let sum: u64 = times.pes.iter().map(|pe| pe.end).sum();
+            let waited: u64 = times.pes.iter().map(|pe| pe.for_data + pe.for_network).sum();
+            let hottest = traffic.links.iter().max_by_key(|link| total(link).flits);
+            let busy = |flits: u64| flits as f64 * times.flit_ps / time.max(1) as f64;
+            Some(Measured {
+                time: time as f64 / 1e3,
+                waiting: waited as f64 / sum.max(1) as f64,
+                hottest: hottest.map(|link| (report::link_name(traffic.shape, link), busy(total(link).flits))),
+            })
+        });
+        Outcome { code, measured }
+    }
+}
+
+/// Everything that came out.
+pub(super) struct Results<'a> {
+    pub(super) axes: &'a Axes,
+    pub(super) cases: &'a [Case],
+    pub(super) outcomes: &'a [Outcome],
+}
+
+impl Results<'_> {
+    /// Nanoseconds of the first run.
+    fn first(&self) -> Option<f64> {
+        self.outcomes.first().and_then(|o| o.measured.as_ref()).map(|m| m.time)
+    }
+
+    fn rows(&self) -> impl Iterator<Item = (&Case, &Outcome)> {
+        self.cases.iter().zip(self.outcomes)
+    }
+
+    /// A table for people.
+    pub(super) fn text(&self) -> String {
+        let mut head: Vec<&str> = self.axes.names().collect();
+        head.extend([">time, us", ">speed-up", ">waiting, %", "hottest link", ">busy, %"]);
+        let mut table = Table::new(&head);
+        for (case, outcome) in self.rows() {
+            let mut row = case.values.clone();
+            match &outcome.measured {
+                Some(m) => {
+                    let speedup = self.first().map_or("-".into(), |first| format!("{:.3}", first / m.time));
+                    let (link, busy) = m.hottest.clone().unwrap_or_else(|| ("-".into(), 0.0));
+                    row.extend([format!("{:.3}", m.time / 1e3), speedup, number(100.0 * m.waiting, 3), link]);
+                    row.push(number(100.0 * busy, 3));
+                }
+                None => row.extend([&format!("exit code {}", outcome.code), "-", "-", "-", "-"].map(str::to_string)),
+            }
+            table.row(&row);
+        }
+        table.render()
+    }
+
+    /// The same for spreadsheets; times in nanoseconds, shares from 0 to 1.
+    pub(super) fn csv(&self) -> String {
+        let quoted = |text: &str| format!("\"{}\"", text.replace('"', "\"\""));
+        let mut out = String::new();
+        self.axes.names().for_each(|name| out.push_str(&format!("{},", quoted(name))));
+        out.push_str("exit_code,time_ns,speed_up,waiting,hottest_link,busy\n");
+        for (case, outcome) in self.rows() {
+            case.values.iter().for_each(|value| out.push_str(&format!("{},", quoted(value))));
+            out.push_str(&outcome.code.to_string());
+            match &outcome.measured {
+                Some(m) => {
+                    let speedup = self.first().map_or(String::new(), |first| (first / m.time).to_string());
+                    let (link, busy) = m.hottest.clone().unwrap_or_default();
+                    out.push_str(&format!(",{},{speedup},{},{},{busy}\n", m.time, m.waiting, quoted(&link)));
+                }
+                None => out.push_str(",,,,,\n"),
+            }
+        }
+        out
+    }
+
+    /// The same as a list of objects.
+    pub(super) fn json(&self) -> String {
+        let row = |(case, outcome): (&Case, &Outcome)| {
+            let mut row = serde_json::Map::new();
+            row.extend(self.axes.names().zip(&case.values).map(|(name, value)| (name.into(), json!(value))));
+            row.insert("exit_code".into(), json!(outcome.code));
+            if let Some(m) = &outcome.measured {
+                row.insert("time_ns".into(), json!(m.time));
+                row.insert("speed_up".into(), json!(self.first().map(|first| first / m.time)));
+                row.insert("waiting".into(), json!(m.waiting));
+                row.insert("hottest_link".into(), json!(m.hottest.as_ref().map(|h| &h.0)));
+                row.insert("busy".into(), json!(m.hottest.as_ref().map(|h| h.1)));
+            }
+            Value::Object(row)
+        };
+        let rows: Vec<Value> = self.rows().map(row).collect();
+        serde_json::to_string_pretty(&rows).expect("plain data") + "\n"
+    }
+
+    /// The times, one point for each run.
+    pub(super) fn svg(&self, program: &str) -> Result<String, Failed> {
+        let mut curves: Vec<(String, Vec<(f64, f64)>)> = Vec::new();
+        for (i, (case, outcome)) in self.rows().enumerate() {
+            let Some(m) = &outcome.measured else { continue };
+            // The last axis varies along a curve.
+            let last = case.values.len().saturating_sub(1);
+            let name = if last == 0 { "all runs".into() } else { case.values[..last].join(", ") };
+            let point = ((i + 1) as f64, m.time / 1e3);
+            match curves.iter_mut().find(|(curve, _)| *curve == name) {
+                Some((_, points)) => points.push(point),
+                None => curves.push((name, vec![point])),
+            }
+        }
+        let chart = Chart {
+            title: format!("{program} in virtual time"),
+            x: "run, in the order of the table".into(),
+            y: "time, us".into(),
+            curves,
+            scatter: true,
+            ..Chart::default()
+        };
+        chart.svg().map_err(|e| Failed::runtime(format!("nothing to draw: {e}"), "see what the runs said"))
+    }
+}
