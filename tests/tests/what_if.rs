@@ -107,6 +107,7 @@ fn reports_tell_where_time_went_and_are_equal_to_the_byte() {
     // PE 0 waits for the answers of PE 3, PEs 1 and 2 in a barrier.
     for (pe, waits, other) in [(0, "for_data", "for_network"), (1, "for_network", "for_data")] {
         assert!(of(pe, waits) > 9 * of(pe, other) && of(pe, waits) > of(pe, "end") * 9 / 10, "{text}");
+        assert!(of(pe, waits) + of(pe, other) <= of(pe, "end"), "{text}");
     }
     assert!(of(0, "posts") >= 1000 && of(1, "posts") < 100, "{text}");
     let shown = test.run(test.angara(["report", one.to_str().expect("UTF-8")])).success();

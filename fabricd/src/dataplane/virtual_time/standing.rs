@@ -127,6 +127,7 @@ impl VirtualRun {
         if let Some(Stand { since, waits_for, .. }) = self.standing[lane].take() {
             let times = self.times_of(pe);
             let went = at.saturating_sub(since);
+            times.end = at;
             match waits_for {
                 WaitsFor::Time => {}
                 WaitsFor::Memory | WaitsFor::Bytes(..) | WaitsFor::Tree => times.for_data += went,
