@@ -59,9 +59,11 @@ impl Axes {
     pub(super) fn cases(&self) -> Vec<Case> {
         let mut all = vec![Vec::new()];
         for axis in &self.0 {
-            let with =
-                |values: &Vec<String>| axis.values.iter().map(|v| [&values[..], &[v.clone()]].concat()).collect();
-            all = all.iter().flat_map(|values: &Vec<String>| -> Vec<Vec<String>> { with(values) }).collect();
+            let with = |values: &Vec<String>| -> Vec<Vec<String>> {
+                let one_more = |value: &String| values.iter().chain([value]).cloned().collect();
+                axis.values.iter().map(one_more).collect()
+            };
+            all = all.iter().flat_map(with).collect();
         }
         all.into_iter().map(|values| Case { options: self.options(&values), values }).collect()
     }
