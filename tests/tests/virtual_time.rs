@@ -108,6 +108,19 @@ fn sleeping_takes_virtual_time_and_children_have_real_time() {
 }
 
 #[test]
+fn whoever_computes_for_ever_is_told_from_those_who_wait_for_it() {
+    let test = Test::new("virtual-endless");
+    let mut command = test.angara(["run", "-n", "3", "--clock", "virtual", "--timeout", "2"]);
+    command.arg("--").arg(program("endless"));
+    let done = test.run(command);
+    assert_eq!(done.code(), 124, "{done}");
+    for part in ["PE 1 did not wait", "PE 0 waited for", "PE 2 waited for", "shmem_barrier_all: all PEs to enter"] {
+        assert!(done.stderr.contains(part), "no `{part}` in {done}");
+    }
+    test.assert_clean();
+}
+
+#[test]
 fn a_deadlock_is_told_at_once_with_what_everybody_waits_for() {
     let done = run(&["-n", "3"], "deadlock");
     assert_eq!(done.code(), 1, "{done}");

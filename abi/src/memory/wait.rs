@@ -156,6 +156,24 @@ mod linux {
     #[derive(Clone, Copy, Debug, Default)]
     pub struct Linux;
 
+    impl Linux {
+        /// Sleeps while both words have these values, and a moment where the kernel knows of no two (before 5.16).
+        pub fn futex_wait_either(&self, one: (&AtomicU32, u32), other: (&AtomicU32, u32)) {
+            let wait = |(word, value): (&AtomicU32, u32)| {
+                let mut wait = futex::Wait::new();
+                wait.val = u64::from(value);
+                wait.uaddr = futex::WaitPtr::new(word.as_ptr().cast());
+                wait.flags = futex::WaitFlags::SIZE_U32;
+                wait
+            };
+            let both = [wait(one), wait(other)];
+            let result = futex::waitv(&both, futex::WaitvFlags::empty(), None, rustix::thread::ClockId::Monotonic);
+            if result == Err(rustix::io::Errno::NOSYS) {
+                self.futex_wait(one.0, one.1, Duration::from_millis(1));
+            }
+        }
+    }
+
     impl Kernel for Linux {
         fn heavy_fence(&self) {
             membarrier(MEMBARRIER_GLOBAL_EXPEDITED);

@@ -2,7 +2,7 @@
 
 use super::trunks::TrunkEvent;
 use angara_abi::JobId;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU32, AtomicU64};
 
 /// What the data plane tells the control plane unasked.
 #[derive(Debug)]
@@ -31,4 +31,6 @@ pub(crate) struct Gauges {
     pub(crate) cpu_ns: AtomicU64,
     /// Violations by clients.
     pub(crate) violations: AtomicU64,
+    /// Commands sent so far. In virtual time the thread sleeps on this and on the PE that runs.
+    pub(crate) commands: AtomicU32,
 }

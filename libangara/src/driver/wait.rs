@@ -8,6 +8,7 @@ use crate::error::{Error, Result};
 use angara_abi::clock::{Verdict, WaitsFor};
 use angara_abi::job::JobState;
 use angara_abi::wait::{Fenced, Kernel, Linux, WaitCell, wait_until};
+use std::cell::Cell;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -138,7 +139,7 @@ impl Adapter {
         let Some(clock) = self.clock() else { return Ok(()) };
         loop {
             let since = clock.now();
-            let verdict = self.stand_for(clock, clock.stands_for(waits_for))?;
+            let verdict = self.stand_for(clock, clock.stands_for(waits_for), Some(what))?;
             if ready() {
                 return Ok(());
             }
@@ -151,14 +152,35 @@ impl Adapter {
 
     /// Where time is virtual: lets the network come as far as this PE.
     pub(crate) fn stand(&self) -> Result<()> {
-        self.clock().map_or(Ok(()), |clock| self.stand_for(clock, WaitsFor::Time).map(drop))
+        self.clock().map_or(Ok(()), |clock| self.stand_for(clock, WaitsFor::Time, None).map(drop))
     }
 
     /// One stand. Nobody lets a PE go whose channel is in error, or whose job has ended.
-    fn stand_for(&self, clock: &VirtualClock, waits_for: WaitsFor) -> Result<Verdict> {
+    /// One that takes long by the clock on the wall leaves a note of `what` it waits for.
+    fn stand_for(
+        &self,
+        clock: &VirtualClock,
+        waits_for: WaitsFor,
+        what: Option<&dyn Fn() -> String>,
+    ) -> Result<Verdict> {
         clock.entered()?;
-        let gone = || self.has_ended() || self.channel_error().is_some();
-        match clock.stand(waits_for, gone) {
+        let (looks, since) = (Cell::new(0), Cell::new(0));
+        let note = self.memory.sync.note(self.memory.me);
+        let gone = || {
+            match (looks.get(), what) {
+                (0, _) | (_, None) => {}
+                (1, Some(_)) => since.set(monotonic().max(1)),
+                // Who waits in vain is known by the data plane, not by looks.
+                (_, Some(what)) => note.write(since.get(), &what(), 0),
+            }
+            looks.set(looks.get() + 1);
+            self.has_ended() || self.channel_error().is_some()
+        };
+        let stood = clock.stand(waits_for, gone);
+        if looks.get() > 2 {
+            note.clear();
+        }
+        match stood {
             Some(verdict) => Ok(verdict),
             None => Err(self.channel_error().unwrap_or(Error::JobEnded)),
         }

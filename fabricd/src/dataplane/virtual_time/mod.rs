@@ -26,8 +26,6 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
-/// How often the control plane is listened to while a PE runs.
-const LISTEN: Duration = Duration::from_millis(1);
 /// Longest sleep while only a command can change anything.
 const SLEEP: Duration = Duration::from_secs(60);
 
@@ -56,14 +54,16 @@ impl Engine {
 
     /// Serves until told to stop or until nobody can tell any more.
     pub(super) fn serve_virtual(mut self, commands: &Receiver<Command>) {
-        while let Some(more) = self.run_commands(commands, |reply| reply()) {
+        loop {
+            let heard = self.gauges.commands.load(Ordering::SeqCst);
+            let Some(more) = self.run_commands(commands, |reply| reply()) else { break };
             if more {
                 continue;
             }
             if !self.begun() {
                 self.listen();
             } else if let Some(running) = self.running() {
-                self.let_run(running);
+                self.let_run(running, heard);
             } else if !self.go_on() {
                 self.before_sleep();
                 self.listen();
@@ -72,12 +72,13 @@ impl Engine {
         self.say_goodbye();
     }
 
-    /// Sleeps until the PE of a lane stands, or a moment: commands must not wait for one that computes.
-    fn let_run(&self, index: usize) {
+    /// Sleeps until the PE of a lane stands, or there are other commands than `heard`: they must not wait for a PE that
+    /// computes. No time limit: it would program a timer at every stop, which costs more than all the rest.
+    fn let_run(&self, index: usize, heard: u32) {
         let Some(clock) = self.lanes[index].as_ref().and_then(|lane| lane.memory.clock.as_ref()) else { return };
         let seen = clock.stops().load(Ordering::SeqCst);
         if clock.stands().is_none() {
-            Linux.futex_wait(clock.stops(), seen, LISTEN);
+            Linux.futex_wait_either((clock.stops(), seen), (&self.gauges.commands, heard));
         }
     }
 
