@@ -303,7 +303,8 @@ impl Keys {
             Some(Routing::Adaptive) if router == Router::Angara && own == Routing::Dor => Ok(Routing::Adaptive),
             Some(given) if given != own => {
                 let [given, own] = [given, own].map(|r| format!("{r:?}").to_lowercase());
-                let adaptive = if own == "dor" { ", with router angara also adaptive" } else { "" };
+                let chip = matches!(shape, AnyTopology::Grid(grid) if grid.ndims() <= ANGARA_DIMS);
+                let adaptive = if chip { ", with router angara also adaptive" } else { "" };
                 Err((Error::invalid("routing", given, format!("{shape} takes {own}{adaptive}")), "routing"))
             }
             _ => Ok(own),
@@ -480,6 +481,14 @@ mod tests {
         let tree = resolve("topology = \"fat-tree:4,2\"").unwrap().settings;
         assert_eq!((tree.router, tree.deadlock, tree.routing), (Router::Generic, Deadlock::Dateline, Routing::Nca));
         assert_eq!((tree.length.as_str(), tree.buffer, tree.vcs), ("1", 8, 4));
+    }
+
+    #[test]
+    fn the_chip_is_named_as_a_remedy_only_where_it_can_be_had() {
+        let why = |topology: &str| refused(&format!("topology = \"{topology}\"\nrouting = \"minimal\"")).0;
+        assert!(why("mesh:4x4").ends_with("takes dor, with router angara also adaptive"));
+        assert!(why("torus:2x2x2x2x2").ends_with("takes dor"));
+        assert!(why("fat-tree:4,2").ends_with("takes nca"));
     }
 
     #[test]
