@@ -16,11 +16,15 @@ pub(crate) struct MachineArgs {
     set: Vec<String>,
 }
 
+/// A machine, or the chip as published, with the changes of `--set`.
+pub(crate) fn changed(machine: Option<Machine>, set: &[String]) -> Result<Machine, Failed> {
+    let changed = machine.unwrap_or_else(Machine::plain).with(set);
+    changed.map_err(|e| Failed::usage(format!("--set: {e}"), "`angara machine` prints every key and its value"))
+}
+
 /// Prints it.
 pub(crate) fn main(args: MachineArgs) -> Result<u8, Failed> {
-    let mut machine = args.machine.unwrap_or_else(Machine::plain);
-    let changed = args.set.iter().try_for_each(|change| machine.change(change));
-    changed.map_err(|e| Failed::usage(format!("--set: {e}"), "`angara machine` prints every key and its value"))?;
+    let machine = changed(args.machine, &args.set)?;
     std::io::stdout().write_all(machine.to_toml().as_bytes()).map_err(|e| Failed::output(&e))?;
     Ok(0)
 }

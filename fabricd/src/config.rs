@@ -329,10 +329,9 @@ fn read_file(path: &Path) -> Result<File, ConfigError> {
 
 /// The machine and what is changed of it.
 fn machine(name: &Option<String>, args: &Args, file: &File) -> Result<Machine, ConfigError> {
-    let mut machine = name.as_deref().map_or_else(|| Ok(Machine::plain()), Machine::named).map_err(bad("machine"))?;
+    let machine = name.as_deref().map_or_else(|| Ok(Machine::plain()), Machine::named).map_err(bad("machine"))?;
     let changes = if args.set.is_empty() { file.set.as_deref().unwrap_or_default() } else { &args.set[..] };
-    changes.iter().try_for_each(|change| machine.change(change)).map_err(bad("set"))?;
-    Ok(machine)
+    machine.with(changes).map_err(bad("set"))
 }
 
 fn shape(torus: &Option<String>, mesh: &Option<String>, machine: &Machine) -> Result<Shape, ConfigError> {

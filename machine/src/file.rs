@@ -140,6 +140,15 @@ impl Machine {
         Ok(Machine { name, about, shape, values })
     }
 
+    /// With each of these changes, in order.
+    ///
+    /// # Errors
+    /// As [`Machine::change`].
+    pub fn with(mut self, changes: &[String]) -> Result<Machine, MachineError> {
+        changes.iter().try_for_each(|change| self.change(change))?;
+        Ok(self)
+    }
+
     /// Changes values: `link=15GB/s,hop=60ns`.
     ///
     /// # Errors

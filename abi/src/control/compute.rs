@@ -2,7 +2,7 @@
 
 use crate::text;
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::str::FromStr;
 
 /// The variable that tells the driver.
@@ -30,13 +30,6 @@ impl Compute {
     /// Two runs may differ.
     pub fn differs(&self) -> bool {
         matches!(self, Compute::Measured(_) | Compute::Record(_))
-    }
-    /// The file, if there is one.
-    pub fn file(&self) -> Option<&Path> {
-        match self {
-            Compute::Record(file) | Compute::Replay(file) => Some(file),
-            _ => None,
-        }
     }
 }
 

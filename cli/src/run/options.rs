@@ -4,6 +4,7 @@ use super::bind::Cores;
 use super::wrap::{self, Wrap};
 use crate::error::Failed;
 use crate::install;
+use crate::machine;
 use crate::many::seeds::Seeds;
 use angara_abi::compute::{Compute, ENV_COMPUTE, HEADER, intervals};
 use angara_abi::env::{DEFAULT_HEAP, parse_size, symmetric_size};
@@ -332,9 +333,7 @@ impl VirtualPlan {
 impl Plan {
     /// Checks what can be checked without a daemon.
     pub(crate) fn new(args: &RunArgs) -> Result<Plan, Failed> {
-        let mut machine = args.machine.clone().unwrap_or_else(Machine::plain);
-        let changed = args.set.iter().try_for_each(|change| machine.change(change));
-        changed.map_err(|e| Failed::usage(format!("--set: {e}"), "`angara machine` prints every key and its value"))?;
+        let mut machine = machine::changed(args.machine.clone(), &args.set)?;
         if args.seed.is_some() && machine.params().is_ok_and(|p| p.jitter_ps == 0) {
             machine.change(SEED_JITTER).expect("a key and its value");
         }

@@ -114,7 +114,7 @@ impl Adapters {
 
     /// The operation at the front of a port's queue begins; the time from when it does.
     pub(crate) fn begin(&mut self, op: u32) -> Tick {
-        let bulk = self.ops[op].is_bulk() && self.chip.params.dma_start_ps > 0;
+        let bulk = self.chip.params.dma_start_ps > 0 && self.ops[op].is_bulk();
         let o = &mut self.ops[op];
         if bulk && !std::mem::replace(&mut o.begun, true) {
             o.issue = o.issue.max(self.chip.now) + self.chip.params.dma_start_ps;
@@ -142,13 +142,12 @@ impl Adapters {
     pub(crate) fn step_read(&mut self, port: usize, op: u32) -> Step {
         let Doing::Read { to, remote, local, flush } = self.ops[op].doing else { unreachable!("caller matched") };
         let len = self.ops[op].len;
-        if flush && self.ports[port].staged + self.ports[port].outstanding > 0 {
-            // What may be overtaken is counted, not flushed.
-            if self.chip.params.quiet == Quiet::Delivered || self.ports[port].unordered {
-                return Step::Wait;
-            }
+        let told = flush && self.chip.params.quiet == Quiet::Delivered;
+        // What may be overtaken is counted, not flushed.
+        if flush && (told || self.ports[port].unordered) && !self.ports[port].is_drained() {
+            return Step::Wait;
         }
-        if flush && self.chip.params.quiet == Quiet::Delivered {
+        if told {
             self.complete(op, OpState::Complete);
             self.ops.free(op);
             return Step::Next;

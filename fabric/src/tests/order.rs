@@ -136,17 +136,22 @@ fn the_same_seed_gives_the_same_run() {
     }));
 }
 
+/// 200 writes on vc1 between nodes of 16.
+fn load(w: &mut World, dice: &mut Dice) {
+    let mut noise = Streams::new();
+    for _ in 0..200 {
+        let (a, b) = (port(dice.below(16) as u32), port(1 + dice.below(15) as u32));
+        noise.post(w, dice, a, b, Vc::Request, false);
+    }
+}
+
 #[test]
 fn a_fence_orders_across_channels() {
     for seed in 0..20 {
         let mut w = World::new("4x4");
         let mut dice = Dice(seed);
         // Load on the way, then: adaptive and vc0 writes, a fence, one vc1 write that must come last.
-        let mut noise = Streams::new();
-        for _ in 0..200 {
-            let (a, b) = (port(dice.below(16) as u32), port(1 + dice.below(15) as u32));
-            noise.post(&mut w, &mut dice, a, b, Vc::Request, false);
-        }
+        load(&mut w, &mut dice);
         let (from, to) = (port(0), port(10));
         for i in 0..30u64 {
             let source = Source::Inline(&[1; 200]);
@@ -186,11 +191,7 @@ fn a_fence_is_free_where_nothing_overtakes_and_holds_what_could() {
     {
         let mut w = World::new("4x4");
         let mut dice = Dice(seed);
-        let mut noise = Streams::new();
-        for _ in 0..200 {
-            let (a, b) = (port(dice.below(16) as u32), port(1 + dice.below(15) as u32));
-            noise.post(&mut w, &mut dice, a, b, Vc::Request, false);
-        }
+        load(&mut w, &mut dice);
         let (from, targets) = (port(0), [port(10), port(1)]);
         for (i, to) in (0..30).flat_map(|i| targets.map(|to| (i, to))) {
             let source = Source::Inline(&[1; 200][..1 + 6 * i]);

@@ -5,7 +5,7 @@
 //! counted by thread.
 
 use crate::error::{Error, Result};
-use angara_abi::compute::{Compute, ENV_COMPUTE, HEADER, intervals};
+use angara_abi::compute::{Compute, ENV_COMPUTE, intervals};
 use std::cell::Cell;
 use std::fmt::Write as _;
 use std::fs::OpenOptions;
@@ -136,11 +136,8 @@ impl Computing {
         }
         line.push('\n');
         let written = OpenOptions::new().append(true).open(file).and_then(|mut to| {
-            // Others append, too.
+            // The launcher has begun the file, and others append, too.
             rustix::fs::flock(&to, rustix::fs::FlockOperation::LockExclusive)?;
-            if to.metadata()?.len() == 0 {
-                to.write_all(format!("{HEADER}\n").as_bytes())?;
-            }
             to.write_all(line.as_bytes())
         });
         if let Err(e) = written {
