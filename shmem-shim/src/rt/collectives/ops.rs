@@ -6,7 +6,7 @@
 //! Minimum and maximum follow one order of all bit patterns each, so the result has the same bits
 //! whatever the order in which values meet: −0 lies below +0, and a NaN beats every number, as IEEE 754-2019
 //! has it for `minimum` and `maximum`; which one, if there are several, depends on their bits alone. The
-//! routers know integers only, for which there is nothing to decide.
+//! routers know integers only: they get the ranks of floating-point numbers in that order.
 
 use crate::ctypes::*;
 use angara_abi::packet::{ReduceElem, ReduceOp};
@@ -22,7 +22,16 @@ pub(crate) struct Op {
     /// `acc` is writable and `with` readable for `n` elements of any alignment; no partial overlap.
     pub(crate) combine: unsafe fn(acc: *mut u8, with: *const u8, n: usize),
     /// The same operation in the routers, if they have it.
-    pub(crate) tree: Option<(ReduceOp, ReduceElem)>,
+    pub(crate) tree: Option<InRouters>,
+}
+
+/// An operation of the routers that does the same on integers.
+#[derive(Clone, Copy)]
+pub(crate) struct InRouters {
+    pub(crate) op: ReduceOp,
+    pub(crate) elem: ReduceElem,
+    /// Makes the integers of so many elements, in place, and elements of integers again; nothing for integers.
+    pub(crate) ranks: Option<[unsafe fn(*mut u8, usize); 2]>,
 }
 
 /// The operators on `T`.
@@ -49,6 +58,8 @@ pub(crate) trait Number: Copy + 'static {
 }
 /// Types with an order.
 pub(crate) trait Ordered: Number {
+    /// The routers' minimum and maximum.
+    const IN_ROUTERS: [Option<InRouters>; 2] = [tree(ReduceOp::Min, Self::ELEM), tree(ReduceOp::Max, Self::ELEM)];
     fn min(self, other: Self) -> Self;
     fn max(self, other: Self) -> Self;
 }
@@ -59,10 +70,22 @@ pub(crate) trait Bits: Number {
     fn xor(self, other: Self) -> Self;
 }
 
-const fn tree(op: ReduceOp, elem: Option<ReduceElem>) -> Option<(ReduceOp, ReduceElem)> {
+const fn tree(op: ReduceOp, elem: Option<ReduceElem>) -> Option<InRouters> {
     match elem {
-        Some(elem) => Some((op, elem)),
+        Some(elem) => Some(InRouters { op, elem, ranks: None }),
         None => None,
+    }
+}
+
+/// Changes `n` values in place.
+///
+/// # Safety
+/// `at` is readable and writable for `n` values of any alignment.
+unsafe fn change<T: Copy, U: Copy>(at: *mut u8, n: usize, f: impl Fn(T) -> U) {
+    const { assert!(size_of::<T>() == size_of::<U>()) };
+    for i in 0..n {
+        // SAFETY: `i < n`, and both types have one size.
+        unsafe { at.cast::<U>().add(i).write_unaligned(f(at.cast::<T>().add(i).read_unaligned())) };
     }
 }
 
@@ -82,7 +105,7 @@ macro_rules! op_of {
     };
 }
 op_of!(Number: SUM add tree(ReduceOp::Sum, T::ELEM), PROD mul None);
-op_of!(Ordered: MIN min tree(ReduceOp::Min, T::ELEM), MAX max tree(ReduceOp::Max, T::ELEM));
+op_of!(Ordered: MIN min T::IN_ROUTERS[0], MAX max T::IN_ROUTERS[1]);
 op_of!(Bits: AND and None, OR or None, XOR xor None);
 
 macro_rules! integers {
@@ -111,37 +134,58 @@ integers! {
     isize, Some(ReduceElem::I64); usize, Some(ReduceElem::U64);
 }
 
-/// The bits of a float as an integer that grows with the number: negative NaNs, numbers from −infinity to
-/// +infinity, positive NaNs.
-macro_rules! on_line {
-    ($v:expr, $signed:ident, $unsigned:ident) => {{
-        let bits = $v.to_bits() as $signed;
-        bits ^ ((bits >> ($signed::BITS - 1)) as $unsigned >> 1) as $signed
-    }};
-}
-
+/// Ranks of floats: their bits as integers that grow with the number (negative NaNs, numbers from −infinity to +infinity,
+/// positive NaNs), turned so that all NaNs lie at the end where they win.
 macro_rules! floats {
-    ($($t:ident $signed:ident $unsigned:ident)*) => {$(
+    ($($t:ident $signed:ident $unsigned:ident $elem:ident)*) => {$(
         impl Number for $t {
             fn add(self, other: Self) -> Self { self + other }
             fn mul(self, other: Self) -> Self { self * other }
         }
-        impl Ordered for $t {
-            fn min(self, other: Self) -> Self {
-                let line = |v: $t| on_line!(v, $signed, $unsigned);
-                // Behind +infinity come the NaNs, and then, around the end of the numbers, the negative ones.
-                let rank = |v: $t| (line(v).wrapping_sub(line($t::INFINITY)) as $unsigned).wrapping_sub(1);
-                if rank(other) < rank(self) { other } else { self }
+        const _: () = {
+            const fn flip(bits: $signed) -> $signed {
+                bits ^ ((bits >> ($signed::BITS - 1)) as $unsigned >> 1) as $signed
             }
-            fn max(self, other: Self) -> Self {
-                let line = |v: $t| on_line!(v, $signed, $unsigned);
-                let rank = |v: $t| line(v).wrapping_sub(line($t::NEG_INFINITY)) as $unsigned;
-                if rank(other) > rank(self) { other } else { self }
+            const LEAST: $signed = flip($t::NEG_INFINITY.to_bits() as $signed);
+            const GREATEST: $signed = flip($t::INFINITY.to_bits() as $signed);
+            // Behind +infinity come the NaNs, and then, around the end of the numbers, the negative ones.
+            const BEHIND: $signed = GREATEST.wrapping_add(1);
+            fn rank(v: $t, first: $signed) -> $unsigned { flip(v.to_bits() as $signed).wrapping_sub(first) as $unsigned }
+            fn value(rank: $unsigned, first: $signed) -> $t {
+                $t::from_bits(flip((rank as $signed).wrapping_add(first)) as $unsigned)
             }
-        }
+            /// # Safety
+            /// As [`change`].
+            unsafe fn ranks<const MAX: bool>(at: *mut u8, n: usize) {
+                // SAFETY: passed on.
+                unsafe { change(at, n, |v: $t| rank(v, if MAX { LEAST } else { BEHIND })) }
+            }
+            /// # Safety
+            /// As [`change`].
+            unsafe fn values<const MAX: bool>(at: *mut u8, n: usize) {
+                // SAFETY: passed on.
+                unsafe { change(at, n, |r: $unsigned| value(r, if MAX { LEAST } else { BEHIND })) }
+            }
+            impl Ordered for $t {
+                const IN_ROUTERS: [Option<InRouters>; 2] = [
+                    Some(InRouters {
+                        op: ReduceOp::Min, elem: ReduceElem::$elem, ranks: Some([ranks::<false>, values::<false>]),
+                    }),
+                    Some(InRouters {
+                        op: ReduceOp::Max, elem: ReduceElem::$elem, ranks: Some([ranks::<true>, values::<true>]),
+                    }),
+                ];
+                fn min(self, other: Self) -> Self {
+                    if rank(other, BEHIND) < rank(self, BEHIND) { other } else { self }
+                }
+                fn max(self, other: Self) -> Self {
+                    if rank(other, LEAST) > rank(self, LEAST) { other } else { self }
+                }
+            }
+        };
     )*};
 }
-floats! { f32 i32 u32 f64 i64 u64 }
+floats! { f32 i32 u32 U32 f64 i64 u64 U64 }
 
 macro_rules! complex {
     ($($t:ident)*) => {$(
@@ -235,8 +279,26 @@ mod tests {
         assert_eq!(a, [0, 9, 0]);
         apply(Ops::<i32>::XOR, &mut a, &[5, 1, 2]);
         assert_eq!(a, [5, 8, 2]);
-        assert_eq!(Ops::<i32>::MIN.tree, Some((ReduceOp::Min, ReduceElem::I32)));
+        let min = Ops::<i32>::MIN.tree.expect("the routers have it");
+        assert!(min.op == ReduceOp::Min && min.elem == ReduceElem::I32 && min.ranks.is_none());
         assert!(Ops::<i16>::SUM.tree.is_none() && Ops::<i64>::PROD.tree.is_none());
+    }
+
+    /// Bits of minimum and maximum of two numbers as the routers find them, which compare integers.
+    fn by_routers(a: f64, b: f64) -> [u64; 2] {
+        [Ops::<f64>::MIN, Ops::<f64>::MAX].map(|op| {
+            let InRouters { op, elem, ranks } = op.tree.expect("the routers have it");
+            let [to_ranks, from_ranks] = ranks.expect("they compare integers");
+            let mut both = [a, b];
+            // SAFETY: the array holds two numbers, and then one.
+            unsafe { to_ranks(both.as_mut_ptr().cast(), 2) };
+            let [x, y] = both.map(f64::to_bits);
+            assert_eq!(elem, ReduceElem::U64);
+            let mut won = f64::from_bits(if op == ReduceOp::Min { x.min(y) } else { x.max(y) });
+            // SAFETY: as above.
+            unsafe { from_ranks((&raw mut won).cast(), 1) };
+            won.to_bits()
+        })
     }
 
     #[test]
@@ -264,6 +326,7 @@ mod tests {
                 let (l, h) = (Ordered::min(extended(a), extended(b)), Ordered::max(extended(a), extended(b)));
                 assert_eq!(l.0[..10], Ordered::min(extended(b), extended(a)).0[..10]);
                 assert_eq!(h.0[..10], Ordered::max(extended(b), extended(a)).0[..10]);
+                assert_eq!([low.to_bits(), high.to_bits()], by_routers(a, b));
                 let (x, y) = (a as f32, b as f32);
                 assert_eq!(Ordered::min(x, y).to_bits(), Ordered::min(y, x).to_bits());
                 assert_eq!(Ordered::max(x, y).to_bits(), Ordered::max(y, x).to_bits());

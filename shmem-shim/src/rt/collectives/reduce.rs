@@ -46,12 +46,12 @@ impl State {
         unsafe {
             if group.size == 1 {
                 std::ptr::copy(source, dest, len);
-            } else if let Some((reduce, elem, tree)) =
-                op.tree.and_then(|(reduce, elem)| Some((reduce, elem, self.tree_for(group, how)?)))
-            {
+            } else if let Some((routers, tree)) = op.tree.and_then(|op| Some((op, self.tree_for(group, how)?))) {
                 std::ptr::copy(source, dest, len);
+                routers.ranks.inspect(|[to_ranks, _]| to_ranks(dest, nelems));
                 let buffer = std::slice::from_raw_parts_mut(dest, len);
-                ok(name, None, tree.all_reduce_raw(reduce, elem, buffer));
+                ok(name, None, tree.all_reduce_raw(routers.op, routers.elem, buffer));
+                routers.ranks.inspect(|[_, from_ranks]| from_ranks(dest, nelems));
             } else if how == Some(How::Last) && self.can_meet(group) {
                 self.by_last(name, group, what, op);
             } else if how != Some(How::Sliced) && len <= self.p2p().message_max(group.stream) {
