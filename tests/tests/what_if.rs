@@ -167,3 +167,21 @@ fn a_race_shows_under_some_seed_which_repeats_it() {
     }
     test.assert_clean();
 }
+
+#[test]
+fn what_real_programs_measure_is_what_the_document_says() {
+    let test = Test::new("bench-machine");
+    let page = test.file("programs.md");
+    let mut command = test.angara(["bench", "machine", "--out", page.to_str().expect("UTF-8")]);
+    // Everything is built.
+    command.env("CARGO", "true");
+    test.run(command).success();
+    let kept = "docs/results/programs.md";
+    let (now, kept_text) = (std::fs::read_to_string(&page), std::fs::read_to_string(tools::root().join(kept)));
+    let (now, kept_text) = (now.expect("it was written"), kept_text.expect("it is there"));
+    for row in ["put", "hop", "link"] {
+        assert!(now.lines().any(|l| l.starts_with(&format!("| `5.{row}` |")) && l.ends_with("| met |")), "{now}");
+    }
+    assert_eq!(now, kept_text, "write it again: angara bench machine --out {kept}");
+    test.assert_clean();
+}

@@ -2,6 +2,7 @@
 
 mod beside;
 mod compare;
+mod machine;
 mod pair;
 mod shmem;
 mod sim;
@@ -26,6 +27,8 @@ enum Which {
     Shmem(shmem::ShmemArgs),
     /// The network model: speed, memory and threads of simulations, each with the accuracy of the same run
     Sim(sim::SimArgs),
+    /// Emulated machines: what real programs measure there in virtual time, beside what is published
+    Machine(machine::MachineArgs),
 }
 
 /// Measures and shows.
@@ -34,5 +37,6 @@ pub(crate) fn main(args: BenchArgs) -> Result<u8, Failed> {
         None => shmem::main(args.shmem),
         Some(Which::Shmem(args)) => shmem::main(args),
         Some(Which::Sim(args)) => sim::main(args),
+        Some(Which::Machine(args)) => machine::main(args),
     }
 }

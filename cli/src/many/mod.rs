@@ -4,6 +4,7 @@ pub(crate) mod seeds;
 
 use crate::daemon;
 use crate::error::Failed;
+use crate::install;
 use crate::run::bind::Cores;
 use crate::run::exec::Exec;
 use crate::run::signals::{Signals, Wish};
@@ -105,7 +106,7 @@ fn start(args: &[OsString], core: usize) -> Result<(tokio::process::Child, File)
     let flags = rustix::fs::MemfdFlags::CLOEXEC;
     let output = File::from(rustix::fs::memfd_create("angara-run", flags).map_err(|e| failed(e.into()))?);
     let argv: Vec<OsString> = std::iter::once("angara".into()).chain(args.iter().cloned()).collect();
-    let file = std::env::current_exe().map_err(failed)?;
+    let file = install::bin_dir()?.join("angara");
     let exec = Exec { death: Signal::TERM, cores: Some(&[core]), foreground: false, file: &file, argv: &argv };
     let mut command = tokio::process::Command::from(exec.command());
     let to = |file: &File| file.try_clone().map(Stdio::from).map_err(failed);

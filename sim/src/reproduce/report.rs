@@ -32,7 +32,7 @@ const SECTIONS: [(u8, &str, &str); 6] = [
     (
         5,
         "Published numbers (paper 002)",
-        "They are targets of real programs in virtual time; here is what the network alone says to them.",
+        "What the network alone says to them. [Real programs](programs.md) measure them by their own clocks.",
     ),
     (
         6,
