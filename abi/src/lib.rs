@@ -35,11 +35,14 @@ pub use chip::{channel, clock};
 pub use control::job_id::JobId;
 #[cfg(not(loom))]
 pub use control::{compute, env, job, launch, msg, note, program_clock, trust};
+#[cfg(not(loom))]
+#[cfg(not(loom))]
+use control::{report, times};
 pub use memory::{copy, shm, wait};
 pub use text::{fault, print};
 
 /// Version of every layout and message in this crate. Daemon and client must agree exactly.
-pub const ABI_VERSION: u32 = 6;
+pub const ABI_VERSION: u32 = 7;
 /// First eight bytes of every page that starts with a [`shm::PageHeader`]: `ANGARA\0` and the page kind.
 pub const MAGIC: [u8; 7] = *b"ANGARA\0";
 /// Bytes in one flit (paper 000, section 2: 128 bits).

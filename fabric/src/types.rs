@@ -294,6 +294,15 @@ impl PayloadRef {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub struct FetchToken(pub(crate) u64);
 
+/// Whose operation does something to another's memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Cause {
+    /// The port that posted it.
+    pub from: Port,
+    /// When, as [`crate::Fabric::inject`] was told.
+    pub posted: Tick,
+}
+
 /// What the network does to memory. The driver applies effects strictly in the order polled.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Effect {
@@ -311,6 +320,8 @@ pub enum Effect {
         time: Tick,
         /// Last packet of its operation.
         last: bool,
+        /// The write behind it; none for what this port asked for itself, or a tree brings.
+        cause: Option<Cause>,
     },
     /// Read `len` bytes at `place` of `at` and hand them to [`crate::Fabric::supply`]. At the
     /// injecting port (source of a write; ≤ 256 bytes) or at the target of a read (≤ 32 KiB).
@@ -349,6 +360,8 @@ pub enum Effect {
         token: Option<FetchToken>,
         /// When.
         time: Tick,
+        /// The operation behind it; none if it was posted in another part of the network.
+        cause: Option<Cause>,
     },
     /// Store the result of a collective at `place` of `at`, then show `count` as the tree's
     /// number of finished reductions (or broadcasts) of this participant.

@@ -281,14 +281,16 @@ impl Job {
         // All have rested, so what is written from now on is not taken away.
         self.barrier(false).map_err(|e| why(self, e))
     }
-    /// Where time is virtual and the program's computing takes some: [`Job::called`] is to be told of every call.
-    pub fn counts_computing(&self) -> bool {
-        self.adapter.counts_computing()
+
+    /// Where time is virtual, [`Job::called`] is to be told of every call.
+    pub fn wants_calls(&self) -> bool {
+        self.adapter.clock().is_some()
     }
 
-    /// The program has called the library above this one: what it has computed since the last call passes.
-    pub fn called(&self) -> Result<()> {
-        self.adapter.called()
+    /// The program has called a routine of the library above this one: what it has computed since the last call passes,
+    /// and what passes from now on is the routine's.
+    pub fn called(&self, routine: &'static str) -> Result<()> {
+        self.adapter.called(routine)
     }
 
     /// The program computes for so many nanoseconds, as it says: they pass in virtual time, else this thread works as long.

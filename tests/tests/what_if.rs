@@ -26,7 +26,8 @@ fn computing_takes_what_it_is_said_to_take() {
     let [said, worked, calls] = computes(&test, &[]);
     assert!((1e6..1.001e6).contains(&said) && worked < 100.0 && calls < 500.0, "{said} {worked} {calls}");
     let [said, worked, fixed] = computes(&test, &["--compute", "fixed:700"]);
-    assert!((1e6..1.002e6).contains(&said) && worked < 100.0, "{said} {worked}");
+    // The one call of the library ends an interval.
+    assert!((1e6..1.002e6).contains(&said) && (700.0..800.0).contains(&worked), "{said} {worked}");
     assert!((70_000.0..71_000.0).contains(&fixed), "{fixed}");
     assert_eq!(computes(&test, &["--compute", "fixed:0.7us"]), [said, worked, fixed]);
 
@@ -111,7 +112,7 @@ fn reports_tell_where_time_went_and_are_equal_to_the_byte() {
     }
     assert!(of(0, "posts") >= 1000 && of(1, "posts") < 100, "{text}");
     let shown = test.run(test.angara(["report", one.to_str().expect("UTF-8")])).success();
-    assert!(shown.stdout.contains("Virtual time") && shown.stdout.contains("waiting for data, %"), "{shown}");
+    assert!(shown.stdout.contains("Virtual time") && shown.stdout.contains("for data, %"), "{shown}");
     test.assert_clean();
 }
 

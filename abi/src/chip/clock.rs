@@ -22,6 +22,9 @@ const NOW: usize = 0x088;
 const WHICH: usize = 0x090;
 const OFFSET: usize = 0x098;
 const BYTES: usize = 0x0a0;
+/// Of the time so far: computed, and spent in the library.
+const COMPUTED: usize = 0x0a8;
+const SOFTWARE: usize = 0x0b0;
 const STAMP: usize = crate::PAGE;
 const GOES: usize = 0x100;
 const VERDICT: usize = 0x104;
@@ -155,6 +158,16 @@ impl ClockPage {
         self.word64(STAMP + 8 * (seq as usize % STAMPS)).load(Ordering::Relaxed)
     }
 
+    /// Of the PE's time so far `computed` went for what the program computes, and `software` for calls of the library.
+    pub fn spent(&self, computed: u64, software: u64) {
+        self.word64(COMPUTED).store(computed, Ordering::Relaxed);
+        self.word64(SOFTWARE).store(software, Ordering::Relaxed);
+    }
+    /// The same, as the PE says.
+    pub fn spending(&self) -> (u64, u64) {
+        (self.word64(COMPUTED).load(Ordering::Relaxed), self.word64(SOFTWARE).load(Ordering::Relaxed))
+    }
+
     /// The PE stands from `now` on; the number of its stand.
     pub fn stand(&self, now: u64, waits_for: WaitsFor) -> u32 {
         let (code, which, offset, bytes) = waits_for.encode();
@@ -224,7 +237,9 @@ mod tests {
         assert_eq!((pe.call_cost(), pe.ahead(), daemon.stands()), (1_000, AHEAD_MAX, None));
         pe.stamp(7, 123);
         assert_eq!(daemon.stamped(7), 123);
+        pe.spent(300, 200);
         let number = pe.stand(500, WaitsFor::Memory);
+        assert_eq!(daemon.spending(), (300, 200));
         assert_eq!((daemon.stands(), pe.ended(number)), (Some((500, Some(WaitsFor::Memory))), None));
         daemon.go(900, 950, Verdict::Go);
         assert_eq!(pe.sees_until(), 950);

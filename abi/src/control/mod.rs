@@ -11,4 +11,6 @@ pub mod launch;
 pub mod msg;
 pub mod note;
 pub mod program_clock;
+pub(crate) mod report;
+pub(crate) mod times;
 pub mod trust;

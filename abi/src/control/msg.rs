@@ -7,8 +7,9 @@
 //! descriptors beside it. The connection is the client's life line: when it closes, its PE is gone.
 
 use crate::JobId;
-use crate::account::{Class, Load, Traffic};
+use crate::account::Load;
 use crate::job::{Barrier, Collectives};
+pub use crate::report::*;
 use crate::torus::{NodeId, Shape};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -99,6 +100,14 @@ pub enum Request {
         /// Target PE.
         to: u32,
     },
+    /// What each PE waited for and called, and how busy links were, where time is virtual: what fits into one answer,
+    /// beginning with number `from` of all PEs and behind them all links. Answered by [`Reply::Times`].
+    JobTimes {
+        /// Job id.
+        job: JobId,
+        /// Where to begin.
+        from: u32,
+    },
     /// Start the launcher's other half on another host for the PEs of a job there. After [`Reply::Ok`] the
     /// connection is a byte stream to its standard input and from its standard output.
     JobAgent {
@@ -166,6 +175,8 @@ pub enum Reply {
     Report(Report),
     /// Answer to [`Request::JobPairs`].
     Pairs(Pairs),
+    /// Answer to [`Request::JobTimes`].
+    Times(TimesPiece),
     /// What PEs of a job have been waiting for; those that compute are not listed.
     Waits {
         /// At most one per PE, by PE.
@@ -439,143 +450,6 @@ pub struct JobStatus {
     pub age_s: f64,
 }
 
-/// Traffic of one link.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct LinkReport {
-    /// Node at the sending end.
-    pub node: NodeId,
-    /// Direction, such as `+X`.
-    pub dir: String,
-    /// Node at the receiving end.
-    pub to: NodeId,
-    /// Traffic by class (`put`, `get`, `amo`, `sync`).
-    pub load: BTreeMap<Class, Load>,
-    /// Packets received with a wrong CRC.
-    pub crc_errors: u64,
-    /// Packets sent again.
-    pub replays: u64,
-    /// Packets that came a second time.
-    #[serde(default)]
-    pub duplicates: u64,
-    /// Packets that had overtaken another.
-    #[serde(default)]
-    pub reordered: u64,
-    /// Forwards traffic.
-    pub up: bool,
-}
-
-/// Traffic between two PEs. There may be millions, so in JSON one is a list: source, target, class, operations,
-/// then packets, flits and bytes there, and packets, flits and bytes back.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(from = "PairRow", into = "PairRow")]
-pub struct PairReport {
-    /// Source PE.
-    pub from: u32,
-    /// Target PE.
-    pub to: u32,
-    /// What the operations were: put, get, atomic, sync.
-    pub class: Class,
-    /// Operations and what they put on the network.
-    pub traffic: Traffic,
-}
-
-type PairRow = (u32, u32, Class, u64, u64, u64, u64, u64, u64, u64);
-
-impl From<PairReport> for PairRow {
-    fn from(pair: PairReport) -> PairRow {
-        let PairReport { from, to, class, traffic: Traffic { ops, out, back } } = pair;
-        (from, to, class, ops, out.packets, out.flits, out.bytes, back.packets, back.flits, back.bytes)
-    }
-}
-
-impl From<PairRow> for PairReport {
-    fn from((from, to, class, ops, op, of, ob, bp, bf, bb): PairRow) -> PairReport {
-        let load = |packets, flits, bytes| Load { packets, flits, bytes };
-        PairReport { from, to, class, traffic: Traffic { ops, out: load(op, of, ob), back: load(bp, bf, bb) } }
-    }
-}
-
-/// A piece of the traffic between PEs.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-pub struct Pairs {
-    /// In order of source, target and class; pairs that exchanged nothing are left out. At most [`PAIRS_MAX`].
-    pub pairs: Vec<PairReport>,
-    /// Source and target to ask for next, unless that was all.
-    pub next: Option<(u32, u32)>,
-}
-
-/// Most rows of one answer: together less than [`MESSAGE_MAX`].
-pub const PAIRS_MAX: usize = 4096;
-
-/// Everything known about a job's traffic.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Report {
-    /// Job id.
-    pub job: JobId,
-    /// Name of the job.
-    pub name: String,
-    /// Shape of the network.
-    pub shape: Shape,
-    /// How PEs reached each other.
-    pub path: Path,
-    /// Node of each PE.
-    pub placement: Vec<NodeId>,
-    /// Seconds since creation; in virtual time until the last PE ended, by the job's clock.
-    pub wall_s: f64,
-    /// Where time is virtual: what it went for.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub virtual_time: Option<Times>,
-    /// PE×PE traffic by class, pairs that exchanged nothing left out. Empty in answers of the daemon.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub pairs: Vec<PairReport>,
-    /// Links with traffic of this job. On the direct path: the PEs' counters folded through the
-    /// route table. On the ring path: counted packet by packet on the link.
-    pub links: Vec<LinkReport>,
-    /// How the job did barriers, and what the network saw of them.
-    pub barriers: BarrierReport,
-    /// Violations, unreachable targets, things to know.
-    pub notes: Vec<String>,
-}
-
-/// What virtual time went for.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
-pub struct Times {
-    /// Picoseconds of a flit on a link.
-    pub flit_ps: f64,
-    /// Picoseconds that a call of the library takes.
-    pub call_ps: u64,
-    /// By PE.
-    pub pes: Vec<PeTimes>,
-}
-
-/// Where the virtual time of a PE went, in picoseconds.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-pub struct PeTimes {
-    /// When it ended, or its clock now, since the programs began.
-    pub end: u64,
-    /// Waiting for what others write to its memory.
-    pub for_data: u64,
-    /// Waiting for its own operations: gets, fetching atomics, quiet, barriers, room in queues.
-    pub for_network: u64,
-    /// Operations that it has posted; each took the time of a call.
-    pub posts: u64,
-}
-
-/// How a job does barriers, and what the network saw of those its adapters did.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct BarrierReport {
-    /// Family of barriers in use.
-    pub family: Barrier,
-    /// Times a node left a barrier.
-    pub left: u64,
-    /// ... before every node had entered it; always 0 unless the network model is wrong.
-    pub early: u64,
-    /// ... before what it had sent was delivered and answered, though it asked for that; as `early`.
-    pub unfinished: u64,
-    /// Packets that came after the barrier they were sent before; as `early`.
-    pub late: u64,
-}
-
 /// What a client asks over the adapter socket.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(tag = "req", rename_all = "kebab-case", deny_unknown_fields)]
@@ -604,6 +478,11 @@ pub enum AdapterRequest {
     TreeClose {
         /// TreeId.
         tree: u8,
+    },
+    /// What routines of a library have cost this PE since it said so last, where time is virtual. At most [`ROUTINES_MAX`].
+    Routines {
+        /// By name.
+        routines: Vec<Routine>,
     },
     /// What links have carried for this PE's job so far.
     Links {

@@ -4,12 +4,13 @@
 //! of them. A file whose name ends in `.gz` is compressed, and so is one that gets large, which is then
 //! called `.gz`. Any `gzip` reads it.
 
-use super::RunReport;
+use super::{Details, RunReport, times};
 use crate::error::Failed;
 use angara_abi::msg::PairReport;
 use flate2::Compression;
 use flate2::read::MultiGzDecoder;
 use flate2::write::GzEncoder;
+use serde::Serialize;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Seek, Write};
 use std::path::{Path, PathBuf};
@@ -74,8 +75,26 @@ impl Writer {
         let text = serde_json::to_string_pretty(report).expect("a report is plain data");
         // Pairs become the last member of the object.
         let open = text.trim_end_matches(['}', '\n']);
-        writer.put(format!("{open},\n  \"pairs\": [").as_bytes())?;
+        writer.put(format!("{open},\n").as_bytes())?;
+        if report.traffic.virtual_time.is_some() {
+            let Details { waits, routines, link_times } = &report.details;
+            writer.rows("waits", waits)?;
+            writer.rows("routines", routines)?;
+            writer.rows("link_times", link_times)?;
+        }
+        writer.put(b"  \"pairs\": [")?;
         Ok(writer)
+    }
+
+    /// A member with one row per line.
+    fn rows<T: Serialize>(&mut self, name: &str, rows: &[T]) -> Result<(), Failed> {
+        let mut text = format!("  \"{name}\": [").into_bytes();
+        for (i, row) in rows.iter().enumerate() {
+            text.extend_from_slice(if i == 0 { b"\n    " } else { b",\n    " });
+            serde_json::to_writer(&mut text, row).expect("a row is plain data");
+        }
+        text.extend_from_slice(if rows.is_empty() { b"],\n" } else { b"\n  ],\n" });
+        self.put(&text)
     }
 
     /// Adds pairs.
@@ -166,6 +185,9 @@ pub(crate) fn read(file: &Path) -> Result<RunReport, Failed> {
     let (nodes, pes) = (t.shape.nodes() as u32, t.placement.len() as u32);
     if t.placement.iter().chain(t.links.iter().flat_map(|l| [&l.node, &l.to])).any(|n| *n >= nodes) {
         return Err(Failed::usage(format!("{shown} names nodes outside {}", t.shape), REMEDY));
+    }
+    if !times::fits(t.shape, &report.details.link_times) {
+        return Err(Failed::usage(format!("{shown} names links that {} has not", t.shape), REMEDY));
     }
     if t.pairs.iter().any(|p| p.from >= pes || p.to >= pes) {
         return Err(Failed::usage(format!("{shown} names PEs beyond the {pes} it places"), REMEDY));

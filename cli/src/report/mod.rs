@@ -6,6 +6,7 @@
 mod file;
 pub(crate) mod heatmap;
 pub(crate) mod table;
+mod times;
 
 pub(crate) use file::{Writer, check_writable, read};
 
@@ -13,7 +14,7 @@ use crate::error::{Failed, print};
 use crate::run::options::{Bind, MapArg, Plan, RunArgs};
 use angara_abi::account::{Class, Load};
 use angara_abi::job::{Barrier, Collectives};
-use angara_abi::msg::{LinkReport, PairReport, PeTimes, Report, Times};
+use angara_abi::msg::{LinkReport, LinkUse, PairReport, Report, RoutineRow, TimesPiece, WaitRow};
 use angara_abi::print::plain_line;
 use angara_abi::torus::Shape;
 use clap::Args;
@@ -26,8 +27,6 @@ use table::{Table, bytes, count, terminal_width};
 const HOTTEST: usize = 10;
 /// Most links listed in full without `--all`.
 const LINKS_SHOWN: usize = 64;
-/// PEs whose times are shown unless all are wanted.
-const PES_SHOWN: usize = 32;
 
 /// Arguments of `angara report`.
 #[derive(Args)]
@@ -41,6 +40,9 @@ pub(crate) struct ReportArgs {
     /// Only the heat maps
     #[arg(long)]
     heat: bool,
+    /// Only a table of a run in virtual time, as CSV
+    #[arg(long, value_name = "WHAT", conflicts_with_all = ["all", "heat"])]
+    csv: Option<times::Csv>,
 }
 
 /// A whole report file.
@@ -61,9 +63,32 @@ pub(crate) struct RunReport {
     pub(crate) outcome: String,
     /// Links with most flits, hottest first.
     pub(crate) hottest: Vec<Hot>,
+    /// What virtual time went for, in detail; [`Writer`] writes it, too.
+    #[serde(flatten, skip_serializing)]
+    pub(crate) details: Details,
     /// The traffic's, on their way from the file; [`Writer`] writes them.
     #[serde(skip_serializing)]
     pairs: Vec<PairReport>,
+}
+
+/// What virtual time went for, in detail.
+#[derive(Deserialize, Debug, Default)]
+#[serde(default)]
+pub(crate) struct Details {
+    waits: Vec<WaitRow>,
+    routines: Vec<RoutineRow>,
+    link_times: Vec<LinkUse>,
+}
+
+impl Details {
+    /// Adds a piece; where the next one begins.
+    pub(crate) fn add(&mut self, piece: TimesPiece) -> Option<u32> {
+        let TimesPiece { waits, routines, links, next } = piece;
+        self.waits.extend(waits);
+        self.routines.extend(routines);
+        self.link_times.extend(links);
+        next
+    }
 }
 
 /// The options that decide what a run does.
@@ -114,6 +139,7 @@ impl RunReport {
             outcome,
             hottest: hottest(traffic.shape, &traffic.links, HOTTEST),
             traffic,
+            details: Details::default(),
             pairs: Vec::new(),
         }
     }
@@ -144,6 +170,12 @@ pub(crate) fn hottest(shape: Shape, links: &[LinkReport], most: usize) -> Vec<Ho
 pub(crate) fn main(args: ReportArgs) -> Result<u8, Failed> {
     let report = read(&args.file)?;
     let colour = heatmap::colour();
+    if let Some(what) = args.csv {
+        let times = report.traffic.virtual_time.as_ref();
+        let none =
+            || Failed::usage("the report is of a run in real time", "run it with `--clock virtual --report FILE`");
+        return print(times::csv(&report, times.ok_or_else(none)?, what)).map(|()| 0);
+    }
     let text = if args.heat { heat(&report.traffic, colour) } else { show(&report, args.all, colour) };
     print(text).map(|()| 0)
 }
@@ -166,8 +198,7 @@ fn show(report: &RunReport, all: bool, colour: bool) -> String {
         let _ = writeln!(out, "note: {}", plain_line(note));
     }
     if let Some(times) = &t.virtual_time {
-        out.push_str("\nVirtual time\n");
-        out.push_str(&virtual_time(times, all));
+        out.push_str(&times::show(report, times, all));
     }
     out.push_str("\nPlacement (PE: node)\n");
     out.push_str(&placement(t));
@@ -188,26 +219,6 @@ fn show(report: &RunReport, all: bool, colour: bool) -> String {
     }
     out.push_str(&if hot.len() == 0 { "  none: nothing left a node\n".into() } else { hot.render() });
     out
-}
-
-/// Where the time of each PE went; of many only those that ended first and last.
-fn virtual_time(times: &Times, all: bool) -> String {
-    let mut table =
-        Table::new(&[">PE", ">ended, us", ">waiting for data, %", ">for the network, %", ">posting, %", ">other, %"]);
-    let mut order: Vec<usize> = (0..times.pes.len()).collect();
-    if !all && order.len() > PES_SHOWN {
-        order.sort_by_key(|pe| times.pes[*pe].end);
-        order.drain(PES_SHOWN / 2..order.len() - PES_SHOWN / 2);
-    }
-    for pe in order {
-        let PeTimes { end, for_data, for_network, posts } = times.pes[pe];
-        let posting = posts * times.call_ps;
-        let rest = end.saturating_sub(for_data + for_network + posting);
-        let share = |ps: u64| format!("{:.1}", 100.0 * ps as f64 / end.max(1) as f64);
-        let ended = format!("{:.3}", end as f64 / 1e6);
-        table.row(&[pe.to_string(), ended, share(for_data), share(for_network), share(posting), share(rest)]);
-    }
-    table.render()
 }
 
 fn placement(t: &Report) -> String {
@@ -367,6 +378,7 @@ pub(super) mod tests {
         RunReport {
             format: file::FORMAT,
             pairs: vec![],
+            details: Details::default(),
             command: vec!["./heat".into(), "10".into()],
             options: RunOptions {
                 pes: 2,

@@ -239,10 +239,17 @@ async fn write_report(
         let what = format!("no report in {}: the daemon that counts went away", file.display());
         return Err(Failed::runtime(what, "run again"));
     }
-    let head = match place.control.request(&Request::JobReport { job }).await? {
+    let mut head = match place.control.request(&Request::JobReport { job }).await? {
         Reply::Report(report) => RunReport::new(args, plan, report, code, outcome),
         other => return Err(daemon::unexpected(&other)),
     };
+    let mut next = plan.virtual_time.as_ref().map(|_| 0);
+    while let Some(from) = next {
+        match place.control.request(&Request::JobTimes { job, from }).await? {
+            Reply::Times(piece) => next = head.details.add(piece),
+            other => return Err(daemon::unexpected(&other)),
+        }
+    }
     let mut writer = Writer::new(file, &head)?;
     let mut next = Some((0, 0));
     while let Some((from, to)) = next {

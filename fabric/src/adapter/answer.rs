@@ -78,7 +78,7 @@ impl Adapters {
         let finished = o.to_receive == 0;
         let data = PayloadRef { slot: p.payload, len: p.bytes };
         let (job, place, time) = (p.job, p.place(), self.chip.now);
-        self.effect(Effect::Write { at, job, place, data, time, last: finished });
+        self.effect(Effect::Write { at, job, place, data, time, last: finished, cause: None });
         self.chip.packets.free(h);
         if finished {
             let port = self.ops[op].port as usize;

@@ -72,6 +72,7 @@ impl Adapters {
         p.class = record.class as u8;
         p.port = port as u32;
         p.op = self.ops.key(op);
+        p.posted = record.posted;
         p
     }
 

@@ -66,7 +66,10 @@ pub(crate) struct OpRecord {
     pub(crate) job: JobSlot,
     pub(crate) class: Class,
     pub(crate) tag: u64,
+    /// When it may begin.
     pub(crate) issue: Tick,
+    /// When it was posted.
+    pub(crate) posted: Tick,
     /// Bytes.
     pub(crate) len: u32,
     /// Bytes packets have been made for.
@@ -96,6 +99,7 @@ impl OpRecord {
             class,
             tag,
             issue,
+            posted: issue,
             len: 0,
             done: 0,
             to_inject: 0,

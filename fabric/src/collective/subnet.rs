@@ -511,13 +511,13 @@ impl Trees {
                 if participant {
                     host.effect(Effect::TreeResult { at, job, tree, place, data, bcast: false, count, time });
                 } else {
-                    host.effect(Effect::Write { at, job, place, data, time, last: true });
+                    host.effect(Effect::Write { at, job, place, data, time, last: true, cause: None });
                 }
                 let counters = self.finished_at(p.dst);
                 return self.tell_processor(host, p.dst, counters); // the other participants of this node
             }
         }
-        host.effect(Effect::Write { at, job, place, data, time, last: true });
+        host.effect(Effect::Write { at, job, place, data, time, last: true, cause: None });
     }
 }
 

@@ -77,7 +77,8 @@ impl Fabric {
             PacketType::Write if p.is(flag::RESULT) => self.trees.tree_result_arrived(&mut self.adapters, h),
             PacketType::Write => {
                 let data = PayloadRef { slot: p.payload, len: p.bytes };
-                self.adapters.effect(Effect::Write { at, job, place, data, time, last: p.is(flag::LAST) });
+                let (last, cause) = (p.is(flag::LAST), cause_of(&p));
+                self.adapters.effect(Effect::Write { at, job, place, data, time, last, cause });
                 self.adapters.chip.packets.free(h); // the payload now belongs to the effect
             }
             PacketType::ReadRsp => self.adapters.deliver_answer(h),
@@ -94,7 +95,8 @@ impl Fabric {
                     return self.adapters.chip.free_packet(h);
                 };
                 let token = p.is(flag::ANSWER).then(|| self.await_memory(h));
-                self.adapters.effect(Effect::Amo { at, job, place, op, width, operand, comparand, token, time });
+                let cause = cause_of(&p);
+                self.adapters.effect(Effect::Amo { at, job, place, op, width, operand, comparand, token, time, cause });
                 if token.is_none() {
                     self.adapters.chip.free_packet(h);
                 }
@@ -253,6 +255,12 @@ impl Fabric {
         }
         self.adapters.chip.free_packet(h);
     }
+}
+
+/// Whose operation a request carries out; what crosses to another part of the network does not say.
+fn cause_of(p: &Packet) -> Option<Cause> {
+    let from = Port { node: p.src, endpoint: p.src_ep };
+    (!p.is(flag::FOREIGN)).then_some(Cause { from, posted: p.posted })
 }
 
 /// An answer to `request` as yet without data.

@@ -95,6 +95,8 @@ pub(crate) struct Packet {
     pub(crate) op: u64,
     /// Order of creation.
     pub(crate) serial: u64,
+    /// When its operation was posted.
+    pub(crate) posted: Tick,
     pub(crate) detail: Detail,
 }
 
@@ -161,6 +163,7 @@ impl Packet {
             offset: 0,
             op: NO_OP,
             serial: 0,
+            posted: 0,
             detail: Detail::None,
         }
     }

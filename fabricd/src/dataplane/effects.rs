@@ -7,7 +7,8 @@
 use super::engine::Engine;
 use super::job::EngineJob;
 use super::ports::{Flight, Ports};
-use super::virtual_time::standing::Touch;
+use super::virtual_time::gates::Gate;
+use super::virtual_time::standing::{By, Touch};
 use angara_abi::PAYLOAD_MAX;
 use angara_abi::channel::{Fault, status};
 use angara_abi::desc::{AmoOp, Place, Region};
@@ -34,8 +35,8 @@ impl EngineJob {
 impl Engine {
     pub(super) fn apply(&mut self, effect: Effect) {
         match effect {
-            Effect::Write { at, place, data, last, .. } => {
-                self.touched(at, Touch::Memory(place, data.len() as u64));
+            Effect::Write { at, place, data, last, cause, .. } => {
+                self.touched(at, Touch::Memory(place, data.len() as u64), By::Other(cause));
                 let Some((job, pe)) = owner(&self.ports, &self.jobs, at) else { return };
                 if let Some((map, offset)) = job.memory(pe, place, data.len()) {
                     // `resolve` checked the range.
@@ -62,8 +63,8 @@ impl Engine {
                     _ => self.fabric.refuse(token),
                 }
             }
-            Effect::Amo { at, place, op, width, operand, comparand, token, .. } => {
-                self.touched(at, Touch::Memory(place, width.into()));
+            Effect::Amo { at, place, op, width, operand, comparand, token, cause, .. } => {
+                self.touched(at, Touch::Memory(place, width.into()), By::Other(cause));
                 let found = owner(&self.ports, &self.jobs, at);
                 let old = found.and_then(|(job, pe)| {
                     let (map, offset) = job.memory(pe, place, width as usize)?;
@@ -78,7 +79,8 @@ impl Engine {
                 }
             }
             Effect::TreeResult { at, tree, place, data, bcast, count, .. } => {
-                self.touched(at, Touch::Tree(Some((place, data.len() as u64))));
+                let gate = if bcast { Gate::Bcast(tree) } else { Gate::Reduce(tree) };
+                self.touched(at, Touch::Tree(Some((place, data.len() as u64))), By::Tree(gate, count));
                 let Some((job, pe)) = owner(&self.ports, &self.jobs, at) else { return };
                 if let Some((map, offset)) = job.memory(pe, place, data.len()) {
                     // `resolve` checked the range.
@@ -87,7 +89,7 @@ impl Engine {
                 self.show_tree(at, tree, bcast, count);
             }
             Effect::TreeCredit { at, tree, count, .. } => {
-                self.touched(at, Touch::Tree(None));
+                self.touched(at, Touch::Tree(None), By::Tree(Gate::Reduce(tree), count));
                 self.show_tree(at, tree, false, count)
             }
             Effect::Error { at, what, .. } => self.net_error(at, what),
@@ -111,7 +113,8 @@ impl Engine {
         let from = c.from;
         let complete = c.state == OpState::Complete || c.state == OpState::Injected && !flight.answered;
         self.finish_flight(c, flight);
-        self.touched(from, Touch::Post(flight.completion.filter(|_| complete)));
+        let by = if complete && flight.barrier.is_some() { By::Barrier } else { By::Own(flight.to) };
+        self.touched(from, Touch::Post(flight.completion.filter(|_| complete)), by);
     }
 
     fn finish_flight(&mut self, c: Completion, flight: Flight) {

@@ -154,6 +154,7 @@ impl Engine {
             if self.trees[tree] == Some(slot) {
                 self.trees[tree] = None;
                 self.fabric.unload_tree(tree as u8);
+                self.forget_tree(tree as u8);
             }
         }
         self.fabric.close_job(slot);

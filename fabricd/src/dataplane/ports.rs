@@ -49,6 +49,8 @@ pub(super) struct Flight {
     pub(super) read: bool,
     /// A barrier, and whether a half one.
     pub(super) barrier: Option<bool>,
+    /// Whose memory it is for.
+    pub(super) to: Option<Port>,
 }
 
 /// Posts on their way, by tag. A tag is used once: completions of closed jobs find nothing.
@@ -109,7 +111,16 @@ mod tests {
     #[test]
     fn tags_of_finished_posts_find_nothing() {
         let mut flights = Flights::default();
-        let f = Flight { lane: 0, seq: 1, completion: None, number: 0, answered: true, read: false, barrier: None };
+        let f = Flight {
+            lane: 0,
+            seq: 1,
+            completion: None,
+            number: 0,
+            answered: true,
+            read: false,
+            barrier: None,
+            to: None,
+        };
         let first = flights.insert(f);
         assert_eq!(flights.remove(first).map(|f| f.seq), Some(1));
         let second = flights.insert(Flight { seq: 2, lane: 7, ..f });

@@ -4,6 +4,7 @@
 //! from: endpoints must belong to the job, places must lie inside their regions, operations must
 //! be ones a client may use. What passes is a [`Posted`], which needs no further trust.
 
+use super::virtual_time::gates::Gate;
 use crate::jobs::memory::JobMemory;
 use angara_abi::account::{Class, READ_MAX};
 use angara_abi::channel::Fault;
@@ -112,6 +113,25 @@ impl Posted {
     pub(super) fn barrier(&self) -> Option<bool> {
         match self.kind {
             Kind::Barrier { half } => Some(half),
+            _ => None,
+        }
+    }
+
+    /// Whose memory this is for.
+    pub(super) fn target(&self) -> Option<Port> {
+        match self.kind {
+            Kind::Write { to, .. } | Kind::Read { to, .. } | Kind::Flush { to, .. } | Kind::Amo { to, .. } => Some(to),
+            Kind::Reduce(Contribution { to, .. }) => to,
+            Kind::Nop | Kind::Fence | Kind::Barrier { .. } | Kind::Bcast { .. } => None,
+        }
+    }
+
+    /// What several PEs take part in, if this is a part of such.
+    pub(super) fn gate(&self) -> Option<Gate> {
+        match self.kind {
+            Kind::Barrier { .. } => Some(Gate::Barrier),
+            Kind::Reduce(Contribution { tree, .. }) => Some(Gate::Reduce(tree)),
+            Kind::Bcast { tree, .. } => Some(Gate::Bcast(tree)),
             _ => None,
         }
     }

@@ -12,7 +12,7 @@ use super::lane::Lane;
 use super::ports::Flight;
 use super::post::{Context, Posted, Violation};
 use super::trunks::Trunks;
-use super::virtual_time::standing::Touch;
+use super::virtual_time::standing::{By, Touch};
 use super::{Command, Reply};
 use crate::limits;
 use angara_abi::channel::Fault;
@@ -192,7 +192,7 @@ impl Engine {
             lane.reached(number, true);
             lane.complete(posted.completion, posted.seq);
             let port = lane.port;
-            self.touched(port, Touch::Post(posted.completion));
+            self.touched(port, Touch::Post(posted.completion), By::Own(None));
             return Ok(true);
         };
         let flight = Flight {
@@ -203,6 +203,7 @@ impl Engine {
             answered: posted.is_answered(),
             read: posted.is_read(),
             barrier: posted.barrier(),
+            to: posted.target(),
         };
         let tag = self.flights.insert(flight);
         let issue = match &lane.memory.clock {
@@ -217,6 +218,10 @@ impl Engine {
                 let number = lane.enter(posted.seq, !posted.reads_memory(), posted.is_read());
                 if let Some(flight) = self.flights.get_mut(tag) {
                     flight.number = number;
+                }
+                if let Some(gate) = posted.gate() {
+                    let pe = lane.pe;
+                    self.enters(gate, pe, issue);
                 }
                 Ok(true)
             }

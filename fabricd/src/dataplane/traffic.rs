@@ -122,7 +122,7 @@ impl Engine {
         links.collect()
     }
 
-    fn links(&self) -> impl Iterator<Item = Link> {
+    pub(super) fn links(&self) -> impl Iterator<Item = Link> + use<> {
         let shape = self.shape;
         (0..shape.nodes() as u32)
             .flat_map(|node| Direction::ALL.map(|dir| Link { node, dir }))

@@ -57,6 +57,7 @@ impl Engine {
             _ => return Err(format!("tree {tree} does not belong to this job")),
         }
         self.fabric.unload_tree(tree);
+        self.forget_tree(tree);
         self.stale = true;
         Ok(())
     }

@@ -10,7 +10,7 @@ use crate::daemon::Daemon;
 use crate::dataplane::{Dead, Engine, Folded};
 use crate::hosts::protocol::{Answer, Ask};
 use angara_abi::JobId;
-use angara_abi::msg::{BarrierReport, LinkReport, PAIRS_MAX, PairReport, Pairs, Report};
+use angara_abi::msg::{BarrierReport, LinkReport, PAIRS_MAX, PairReport, Pairs, Report, TimesPiece};
 use angara_cluster::HostId;
 use angara_fabric::{BarrierCheck, JobSlot};
 use std::sync::Arc;
@@ -35,6 +35,11 @@ impl Daemon {
             }
         }
         Some(all)
+    }
+
+    /// What virtual time went for, a piece of it from `from` on; nothing where it is not virtual. Such a daemon has one job.
+    pub(crate) async fn times_piece(&self, from: u32) -> TimesPiece {
+        self.data.call(move |engine| engine.times_piece(from)).await.unwrap_or_default()
     }
 
     /// Traffic of a job so far, as this host has counted it, without pairs; `None` if there is no such job.

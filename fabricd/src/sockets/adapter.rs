@@ -171,9 +171,10 @@ impl Client {
         };
         let Some(memory) = seat.job.upgrade().filter(|memory| self.daemon.has_job(memory)) else {
             return Ok(match request {
-                AdapterRequest::Rest | AdapterRequest::Abort { .. } | AdapterRequest::Detach => {
-                    Ok(Some(AdapterReply::Ok))
-                }
+                AdapterRequest::Rest
+                | AdapterRequest::Routines { .. }
+                | AdapterRequest::Abort { .. }
+                | AdapterRequest::Detach => Ok(Some(AdapterReply::Ok)),
                 AdapterRequest::Links { .. } => Ok(Some(AdapterReply::Links { load: Load::NONE })),
                 _ => Err(failure("the job has ended", "start another one with `angara run`")),
             });
@@ -202,6 +203,10 @@ impl Client {
                     messages.tell(&hosts, &Tell::TreeClose(job, tree));
                 }
                 closed.unwrap_or_else(|e| Err(e.to_string())).map(|()| AdapterReply::Ok)
+            }
+            AdapterRequest::Routines { routines } => {
+                let tell = move |engine: &mut Engine| engine.routines(pe, routines);
+                self.daemon.data.call(tell).await.map(|()| AdapterReply::Ok).map_err(|e| e.to_string())
             }
             AdapterRequest::Links { only } => {
                 let report = self.daemon.full_report(job).await;

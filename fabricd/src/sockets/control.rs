@@ -350,6 +350,10 @@ impl Client<'_> {
                 self.check_owner(job)?;
                 daemon.all_pairs(job, (from, to)).await.map(Reply::Pairs).ok_or_else(|| unknown_job(job))
             }
+            Request::JobTimes { job, from } => {
+                self.check_owner(job)?;
+                Ok(Reply::Times(daemon.times_piece(from).await))
+            }
             Request::JobWaits { job } => {
                 self.check_owner(job)?;
                 daemon.all_waits(job).await.map(|waits| Reply::Waits { waits }).ok_or_else(|| unknown_job(job))
@@ -435,6 +439,7 @@ fn entries(answer: &Line) -> usize {
     match answer {
         Line::Reply(Reply::Report(report)) => report.pairs.len() + report.links.len(),
         Line::Reply(Reply::Counters { links }) => links.len(),
+        Line::Reply(Reply::Times(piece)) => piece.waits.len() + piece.routines.len() + piece.links.len(),
         _ => 0,
     }
 }

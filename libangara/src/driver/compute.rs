@@ -79,9 +79,13 @@ impl Computing {
         BACK.set(Some(clock));
     }
 
-    /// The program goes on inside the library.
+    /// The program goes on inside the library. Nobody says when it comes back from a routine that has nothing to do for the
+    /// driver: what is measured begins again now, and what is counted does not begin.
     pub(super) fn is_inside(&self) {
-        BACK.set(None);
+        match self.how {
+            How::Fixed(_) => BACK.set(None),
+            _ => self.returns(),
+        }
     }
 
     /// Intervals take what they take: looks at clocks end them, too.

@@ -21,6 +21,7 @@ mod compute;
 mod handle;
 pub mod packet;
 mod posts;
+mod routines;
 mod timeslice;
 pub(crate) mod virtual_time;
 pub(crate) mod wait;
@@ -200,26 +201,24 @@ impl Adapter {
         self.clock().map(VirtualClock::now)
     }
 
-    /// Where time is virtual and computing takes some: a library above this one wants to say when it is called.
-    pub(crate) fn counts_computing(&self) -> bool {
-        self.clock().is_some_and(VirtualClock::counts_computing)
-    }
-
-    /// The library above is called by the program, and what that has computed passes.
-    pub(crate) fn called(&self) -> Result<()> {
+    /// The program calls a routine of the library above, and what it has computed passes.
+    pub(crate) fn called(&self, routine: &'static str) -> Result<()> {
         let Some(clock) = self.clock() else { return Ok(()) };
-        clock.called()?;
-        if clock.is_ahead() {
-            self.stand()?;
+        if clock.counts_computing() {
+            clock.called()?;
+            if clock.is_ahead() {
+                self.stand()?;
+            }
+            clock.is_inside();
         }
-        clock.is_inside();
+        clock.begins(routine);
         Ok(())
     }
 
     /// Lets `ps` picoseconds of virtual time pass, and everybody come as far; whether time is virtual.
     pub(crate) fn pass(&self, ps: u64) -> Result<bool> {
         let Some(clock) = self.clock() else { return Ok(false) };
-        clock.pass(ps);
+        clock.pass_computing(ps);
         if clock.is_ahead() {
             self.stand()?;
         }
@@ -342,9 +341,14 @@ impl Adapter {
         }
     }
 
-    fn write_intervals(&self) {
-        if let Some(clock) = self.clock() {
-            clock.write_intervals();
+    /// Says what virtual time went for, as far as only this side knows.
+    fn tell_times(&self) {
+        let Some(clock) = self.clock() else { return };
+        clock.write_intervals();
+        let routines = clock.take_routines();
+        if !routines.is_empty() {
+            // Where the job has ended nobody asks for it.
+            let _ = self.ask(&AdapterRequest::Routines { routines });
         }
     }
 
@@ -356,7 +360,7 @@ impl Adapter {
     /// Ends this life: closing the connection from now on is not a failure, and the end of the job does not concern this process.
     pub(crate) fn rest(&self) -> Result<()> {
         crate::launcher::takes_part(false);
-        self.write_intervals();
+        self.tell_times();
         if self.guard.connection().is_some() {
             self.ask(&AdapterRequest::Rest)?;
         }
@@ -378,7 +382,7 @@ impl Adapter {
         let Some(connection) = self.guard.connection() else { return };
         if !self.guard.forked() && !self.left.swap(true, Ordering::AcqRel) {
             crate::launcher::takes_part(false);
-            self.write_intervals();
+            self.tell_times();
             let _ = connection.ask(&AdapterRequest::Detach);
         }
     }

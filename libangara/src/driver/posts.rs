@@ -5,7 +5,7 @@ use super::Adapter;
 use crate::error::{Error, Result};
 use angara_abi::channel::{Channel, status};
 use angara_abi::clock::WaitsFor;
-use angara_abi::desc::{Descriptor, Op, Place, Region};
+use angara_abi::desc::{Descriptor, Op, Place, Region, flags};
 use angara_abi::job::bounce;
 use angara_abi::packet::Flit;
 use angara_abi::queue::{Full, Producer};
@@ -95,11 +95,17 @@ impl Adapter {
         };
         let words = d.encode();
         let len = if d.op == Op::Amo { d.width as u32 } else { d.len };
+        if let Some(clock) = self.clock().filter(|_| d.flags & flags::FLUSH == 0) {
+            clock.carries(len);
+        }
         self.push(Note { what, pe: pe as u32, len }, |p, c| p.post(c, words))
     }
 
     /// Puts a packet into the injection ring; waits while the ring is full.
     pub(crate) fn push_packet(&self, packet: &[Flit], pe: usize, len: usize) -> Result<u32> {
+        if let Some(clock) = self.clock() {
+            clock.carries(len as u32);
+        }
         self.push(Note { what: "packet", pe: pe as u32, len: len as u32 }, |p, c| p.inject(c, packet))
     }
 

@@ -2,8 +2,10 @@
 //! has come so far ([`angara_abi::clock`]).
 
 use super::compute::Computing;
+use super::routines::Routines;
 use crate::error::Result;
 use angara_abi::clock::{ClockPage, Verdict, WaitsFor};
+use angara_abi::msg::Routine;
 use angara_abi::program_clock::{PRELOADED, ProgramClock, SYMBOL};
 use angara_abi::wait::{Kernel, Linux};
 use std::sync::Mutex;
@@ -32,6 +34,11 @@ pub(crate) struct VirtualClock {
     ahead: u64,
     /// What the program's computing takes, if it takes time.
     computing: Option<Computing>,
+    /// Picoseconds so far that the program computed, and that calls of the library cost.
+    computed: AtomicU64,
+    software: AtomicU64,
+    /// What routines of a library above this one have cost.
+    routines: Routines,
     /// One stand at a time, whatever threads there are.
     one: Mutex<()>,
     /// What one thread waits for another may do without the network.
@@ -50,6 +57,9 @@ impl VirtualClock {
             page,
             program: preloaded().unwrap_or(&UNSEEN),
             call_cost,
+            computed: AtomicU64::new(0),
+            software: AtomicU64::new(0),
+            routines: Routines::default(),
             one: Mutex::new(()),
             threads: AtomicBool::new(false),
             sees_until: AtomicU64::new(0),
@@ -99,6 +109,19 @@ impl VirtualClock {
         self.program.now()
     }
 
+    /// A routine of a library above this one begins; what the program computed before has passed.
+    pub(super) fn begins(&self, routine: &'static str) {
+        self.routines.begins(routine, self.program.now());
+    }
+    /// It posts an operation of so many bytes.
+    pub(super) fn carries(&self, bytes: u32) {
+        self.routines.carries(bytes);
+    }
+    /// What routines have cost since this was asked last.
+    pub(super) fn take_routines(&self) -> Vec<Routine> {
+        self.routines.take()
+    }
+
     /// A library above this one is called by the program.
     pub(super) fn called(&self) -> Result<()> {
         let ps = self.computing.as_ref().map_or(Ok(0), Computing::called)?;
@@ -132,24 +155,37 @@ impl VirtualClock {
     #[inline]
     pub(super) fn stamp(&self, seq: u32) {
         self.sees_until.store(0, Ordering::Relaxed);
-        self.page.stamp(seq, self.program.pass(self.call_cost));
+        self.page.stamp(seq, self.costs(self.call_cost));
         self.returns();
     }
 
     /// A look at memory.
     pub(super) fn pass_look(&self) {
-        self.program.pass(self.call_cost.max(LOOK_COST));
+        self.costs(self.call_cost.max(LOOK_COST));
         self.returns();
     }
 
-    /// So many picoseconds pass.
-    pub(super) fn pass(&self, ps: u64) {
+    /// The program says that it computes for so many picoseconds.
+    pub(super) fn pass_computing(&self, ps: u64) {
+        self.pass(ps);
+        self.returns();
+    }
+
+    /// So many picoseconds pass that the program computes.
+    fn pass(&self, ps: u64) {
+        self.computed.fetch_add(ps, Ordering::Relaxed);
         self.program.pass(ps);
+    }
+
+    /// So many pass in the library; the time then.
+    fn costs(&self, ps: u64) -> u64 {
+        self.software.fetch_add(ps, Ordering::Relaxed);
+        self.program.pass(ps)
     }
 
     /// An operation on this PE's own memory, or a call that has nothing to do.
     pub(super) fn pass_call(&self) {
-        self.program.pass(self.call_cost.max(IDLE_COST));
+        self.costs(self.call_cost.max(IDLE_COST));
         self.returns();
     }
 
@@ -168,14 +204,22 @@ impl VirtualClock {
         if let Some(computing) = &self.computing {
             computing.returns();
         }
+        self.routines.goes_on(self.program.now());
     }
 
     /// Stands still until what is waited for has happened, or may have; nothing if nobody will tell, as `gone` or the
     /// page says.
     pub(super) fn stand(&self, waits_for: WaitsFor, gone: impl Fn() -> bool) -> Option<Verdict> {
+        let verdict = self.stand_still(waits_for, gone);
+        self.returns();
+        verdict
+    }
+
+    fn stand_still(&self, waits_for: WaitsFor, gone: impl Fn() -> bool) -> Option<Verdict> {
         let _one = self.one.lock().unwrap_or_else(|e| e.into_inner());
         // What the library itself asks of clocks is real.
         self.program.enter();
+        self.page.spent(self.computed.load(Ordering::Relaxed), self.software.load(Ordering::Relaxed));
         let number = self.page.stand(self.program.now(), waits_for);
         Linux.futex_wake(self.page.stops());
         let ended = loop {
@@ -188,7 +232,6 @@ impl VirtualClock {
             Linux.futex_wait(self.page.goes(), number.wrapping_sub(1), LOOK);
         };
         self.program.leave();
-        self.returns();
         let (time, verdict) = ended?;
         self.program.go_on(time, time + self.ahead);
         self.sees_until.store(self.page.sees_until(), Ordering::Relaxed);
@@ -230,7 +273,7 @@ extern "C" fn compute() {
     if let Some(clock) = unsafe { CLOCK.load(Ordering::Acquire).as_ref() }
         && let Some(computing) = &clock.computing
     {
-        clock.program.pass(computing.until_now());
+        clock.pass(computing.until_now());
     }
 }
 
@@ -239,6 +282,9 @@ extern "C" fn sleep() {
     // SAFETY: null, or what `join` was given, which stays until `leave`.
     if let Some(clock) = unsafe { CLOCK.load(Ordering::Acquire).as_ref() } {
         // Where the job has ended the next call of the library says so.
-        let _ = clock.stand(WaitsFor::Time, || false);
+        let _ = clock.stand_still(WaitsFor::Time, || false);
+        if let Some(computing) = &clock.computing {
+            computing.returns();
+        }
     }
 }

@@ -57,8 +57,8 @@ pub(crate) struct State {
 /// The job between init and the last finalize. After that its state is kept until the next init: a thread may still use it.
 static STATE: AtomicPtr<State> = AtomicPtr::new(std::ptr::null_mut());
 
-/// [`STATE`] of a job that is told of every call, because what a program computes between them takes time: whoever finds
-/// no other looks here, so that others pay nothing for it.
+/// [`STATE`] of a job that is told of every call, because its time is virtual: reports say what routines cost, and what a
+/// program computes between calls may take time. Whoever finds no other looks here, so that others pay nothing for it.
 static TOLD: AtomicPtr<State> = AtomicPtr::new(std::ptr::null_mut());
 
 /// The job, or the end of the program when there is none.
@@ -81,7 +81,7 @@ pub(crate) fn untold_state() -> Option<&'static State> {
 fn told_state(name: Name) -> &'static State {
     match try_state() {
         Some(s) => {
-            ok(name, None, s.job.called());
+            ok(name, None, s.job.called(name));
             s
         }
         None => die(name, None, init::why_no_state()),

@@ -8,9 +8,15 @@
 //! Everything is best on one core: a hand-over there is a switch between two threads, and across cores it is an interrupt
 //! and a core that wakes up.
 
+pub(super) mod gates;
+mod links;
+mod log;
+mod spent;
 pub(super) mod standing;
+mod told;
 
-use self::standing::{Touch, VirtualRun};
+use self::gates::Gate;
+use self::standing::{By, Ended, Touch, VirtualRun};
 use super::Command;
 use super::engine::Engine;
 use super::job::EngineJob;
@@ -18,9 +24,9 @@ use super::post::Violation;
 use crate::faults::fault::FaultSpec;
 use angara_abi::channel::Fault;
 use angara_abi::clock::{ClockPage, TIME_MAX, Verdict, WaitsFor};
-use angara_abi::msg::{Times, VirtualStatus};
+use angara_abi::msg::Why;
 use angara_abi::wait::{Kernel, Linux};
-use angara_fabric::{FlitTime, Port, Tick};
+use angara_fabric::{Cause, Port, Tick};
 use rustix::event::{Timespec, epoll};
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Receiver;
@@ -30,15 +36,45 @@ use std::time::{Duration, Instant};
 const SLEEP: Duration = Duration::from_secs(60);
 
 impl Engine {
-    /// Something happened at a port, now: whoever waits there for it is due.
-    pub(super) fn touched(&mut self, at: Port, what: Touch) {
+    /// Something happened at a port, now, by somebody's doing: whoever waits there for it is due.
+    pub(super) fn touched(&mut self, at: Port, what: Touch, by: By) {
         if self.virtual_time.is_none() {
             return;
         }
         let now = self.fabric.now();
         let Some(index) = self.lane_at(at) else { return };
         let (Some(run), Some(lane)) = (&mut self.virtual_time, &self.lanes[index]) else { return };
-        run.touched(index, now, what, &lane.memory.channel);
+        let pe_at = |port: Port| self.ports.get(port).map(|owner| owner.pe as usize);
+        let own = |port: Option<Port>| {
+            let whom = port.and_then(pe_at).unwrap_or(lane.pe);
+            Ended { why: Why::Answer, whom, posted: now }
+        };
+        let last =
+            |why, last: Option<(usize, Tick)>| last.map_or(own(None), |(whom, posted)| Ended { why, whom, posted });
+        let by = match by {
+            By::Own(port) => own(port),
+            By::Other(Some(Cause { from, posted })) if from != at => {
+                Ended { why: Why::Data, whom: pe_at(from).unwrap_or(lane.pe), posted }
+            }
+            By::Other(_) => own(None),
+            By::Barrier => last(Why::Barrier, run.gates.leave(Gate::Barrier, lane.pe)),
+            By::Tree(gate, count) => last(Why::Tree, count.checked_sub(1).and_then(|n| run.gates.last(gate, n))),
+        };
+        run.touched(index, now, what, &lane.memory.channel, by);
+    }
+
+    /// A tree has gone.
+    pub(super) fn forget_tree(&mut self, tree: u8) {
+        if let Some(run) = &mut self.virtual_time {
+            run.gates.forget(tree);
+        }
+    }
+
+    /// A PE enters what several take part in.
+    pub(super) fn enters(&mut self, gate: Gate, pe: usize, at: Tick) {
+        if let Some(run) = &mut self.virtual_time {
+            run.gates.enter(gate, pe, at);
+        }
     }
 
     /// A PE goes; what it has posted is taken first, unless it was lost.
@@ -120,17 +156,17 @@ impl Engine {
     fn stands(&mut self, index: usize, said: Tick, waits_for: Option<WaitsFor>) {
         let Some(lane) = self.lanes[index].as_ref() else { return };
         let (pe, port, began) = (lane.pe, lane.port, lane.ran.0);
+        let spending = lane.memory.clock.as_ref().map_or((0, 0), ClockPage::spending);
         let (Some(waits_for), true) = (waits_for, (began..=TIME_MAX).contains(&said)) else {
             let why = format!("its clock page says {said} ps, waiting for {waits_for:?}, after {began} ps");
             return self.break_lane(index, Fault::BadRange, 0, &why);
         };
         if let Some(run) = &mut self.virtual_time {
-            run.stands(index, pe, said, waits_for);
-            run.times_of(pe).end = said;
+            run.stands((index, pe), said, waits_for, (said - began, spending));
         }
         if self.take_posts(index, said) {
             // A queue that was full has room now, a command is done, and what needs no network is complete.
-            self.touched(port, Touch::Post(None));
+            self.touched(port, Touch::Post(None), By::Own(None));
         }
     }
 
@@ -151,7 +187,7 @@ impl Engine {
             }
         }
         if let (Some(run), Some(lane)) = (&mut self.virtual_time, &self.lanes[index]) {
-            run.times_of(lane.pe).posts += taken;
+            run.spent_of(lane.pe).times.posts += taken;
         }
         self.poll_mailbox(index) || taken > 0
     }
@@ -165,6 +201,7 @@ impl Engine {
             // A fault is no reason to go on: after the end of everything nobody sees it.
             let fault = fault.filter(|fault| event.or(due).is_some_and(|next| *fault <= next));
             let Some(next) = fault.or(event).filter(|next| due.is_none_or(|due| *next <= due)) else { break };
+            self.look_at_links(next);
             self.fabric.advance(next);
             if fault.is_some() {
                 self.fault_comes();
@@ -227,24 +264,5 @@ impl Engine {
             self.let_go(*index, *since, Verdict::Deadlock);
         }
         !told.is_empty()
-    }
-
-    /// What virtual time went for so far.
-    pub(crate) fn times(&self) -> Option<Times> {
-        let run = self.virtual_time.as_ref()?;
-        let FlitTime { num, den } = self.fabric.params().link_flit;
-        Some(Times { flit_ps: num as f64 / den as f64, call_ps: run.call_cost, pes: run.times.clone() })
-    }
-
-    /// What virtual time has come to, for whoever asks.
-    pub(crate) fn virtual_status(&self) -> Option<VirtualStatus> {
-        let run = self.virtual_time.as_ref()?;
-        let wall = run.begun.map(|begun| run.left.unwrap_or_else(Instant::now).saturating_duration_since(begun));
-        Some(VirtualStatus {
-            time_ps: self.fabric.now(),
-            stops: run.stops,
-            events: self.fabric.events_handled(),
-            wall_s: wall.unwrap_or_default().as_secs_f64(),
-        })
     }
 }

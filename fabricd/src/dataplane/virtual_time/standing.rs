@@ -1,11 +1,15 @@
 //! Who stands in virtual time, and who is due.
 
+use super::gates::{Gate, Gates};
+use super::links::LinkHistory;
+use super::log::{Log, Stood};
+use super::spent::Spent;
 use crate::faults::fault::{ClearSpec, FaultSpec};
 use angara_abi::channel::{Channel, status};
 use angara_abi::clock::WaitsFor;
 use angara_abi::desc::{Place, Region};
-use angara_abi::msg::PeTimes;
-use angara_fabric::Tick;
+use angara_abi::msg::Why;
+use angara_fabric::{Cause, Port, Tick};
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -50,6 +54,28 @@ impl Touch {
     }
 }
 
+/// Whose doing something is that happens to a PE.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::dataplane) enum By {
+    /// An operation of its own, on whose memory.
+    Own(Option<Port>),
+    /// An operation of whoever posted it, if that is known.
+    Other(Option<Cause>),
+    /// Its next barrier.
+    Barrier,
+    /// What brings it so many results of a kind, from the first.
+    Tree(Gate, u64),
+}
+
+/// The same, when a PE has stood for it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ended {
+    pub(super) why: Why,
+    pub(super) whom: usize,
+    /// When that was posted.
+    pub(super) posted: Tick,
+}
+
 fn overlap(a: (Place, u64), b: (Place, u64)) -> bool {
     let begins_before_the_end_of = |x: (Place, u64), y: (Place, u64)| x.0.offset < y.0.offset.saturating_add(y.1);
     a.0.region == b.0.region && begins_before_the_end_of(a, b) && begins_before_the_end_of(b, a)
@@ -61,7 +87,9 @@ struct Stand {
     pe: usize,
     since: Tick,
     waits_for: WaitsFor,
-    due: Option<Tick>,
+    due: Option<(Tick, Ended)>,
+    /// Of the run before it, what went for computing and for calls of the library.
+    spent: (Tick, Tick),
 }
 
 /// Who stands, and who is due.
@@ -82,7 +110,11 @@ pub(in crate::dataplane) struct VirtualRun {
     /// Picoseconds that a call of the library takes.
     pub(super) call_cost: u64,
     /// What time went for, by PE.
-    pub(super) times: Vec<PeTimes>,
+    pub(super) spent: Vec<Spent>,
+    /// How stands ended.
+    pub(super) log: Log,
+    pub(super) gates: Gates,
+    pub(super) links: LinkHistory,
     /// Faults to come, by their time and in the order given.
     faults: VecDeque<(Tick, FaultSpec)>,
     /// Nothing can happen any more, and everybody has been told.
@@ -98,22 +130,34 @@ impl VirtualRun {
     pub(in crate::dataplane) fn runs(&mut self, lane: usize) {
         self.running.push(lane);
     }
-    /// The PE of a lane stands.
-    pub(super) fn stands(&mut self, lane: usize, pe: usize, since: Tick, waits_for: WaitsFor) {
+    /// The PE of a lane stands, after it has run for so long and says what its time went for.
+    pub(super) fn stands(
+        &mut self,
+        (lane, pe): (usize, usize),
+        since: Tick,
+        waits_for: WaitsFor,
+        (ran, said): (Tick, (Tick, Tick)),
+    ) {
         if self.standing.len() <= lane {
             self.standing.resize(lane + 1, None);
         }
         self.stops += 1;
-        let due = (waits_for == WaitsFor::Time).then_some(since);
-        self.standing[lane] = Some(Stand { pe, since, waits_for, due });
-        self.due.extend(due.map(|at| (at, pe, lane)));
+        let spent = self.spent_of(pe);
+        spent.times.end = since;
+        let spent = spent.ran(ran, said);
+        let own = Ended { why: Why::Run, whom: pe, posted: since };
+        let due = (waits_for == WaitsFor::Time).then_some((since, own));
+        if due.is_some() {
+            self.due.insert((since, pe, lane));
+        }
+        self.standing[lane] = Some(Stand { pe, since, waits_for, due, spent });
     }
-    /// Something has happened to the PE of a lane: if it stands for that, it is due.
-    pub(super) fn touched(&mut self, lane: usize, now: Tick, what: Touch, channel: &Channel) {
+    /// Something happened to the PE of a lane, now and by somebody's doing: if it stands for that, it is due.
+    pub(super) fn touched(&mut self, lane: usize, now: Tick, what: Touch, channel: &Channel, by: Ended) {
         let Some(stand) = self.standing.get_mut(lane).and_then(Option::as_mut) else { return };
         if stand.due.is_none() && what.concerns(stand.waits_for, channel) {
             let at = now.max(stand.since);
-            stand.due = Some(at);
+            stand.due = Some((at, by));
             self.due.insert((at, stand.pe, lane));
         }
     }
@@ -124,24 +168,39 @@ impl VirtualRun {
     /// The first that is due, which does not stand any more: when, and its lane.
     pub(super) fn take_due(&mut self) -> Option<(Tick, usize)> {
         let (at, pe, lane) = self.due.pop_first()?;
-        if let Some(Stand { since, waits_for, .. }) = self.standing[lane].take() {
-            let times = self.times_of(pe);
-            let went = at.saturating_sub(since);
-            times.end = at;
-            match waits_for {
-                WaitsFor::Time => {}
-                WaitsFor::Memory | WaitsFor::Bytes(..) | WaitsFor::Tree => times.for_data += went,
-                _ => times.for_network += went,
-            }
+        if let Some(Stand { since, waits_for, due: Some((_, ended)), spent, .. }) = self.standing[lane].take() {
+            self.went_by(pe, (since, at), waits_for, ended, spent);
         }
         Some((at, lane))
     }
-    /// What the time of a PE went for.
-    pub(super) fn times_of(&mut self, pe: usize) -> &mut PeTimes {
-        if self.times.len() <= pe {
-            self.times.resize(pe + 1, PeTimes::default());
+    /// A stand of a PE has ended.
+    fn went_by(
+        &mut self,
+        pe: usize,
+        (since, until): (Tick, Tick),
+        waits_for: WaitsFor,
+        Ended { why, whom, posted }: Ended,
+        (computed, software): (Tick, Tick),
+    ) {
+        let went = until.saturating_sub(since);
+        let spent = self.spent_of(pe);
+        spent.times.end = until;
+        match waits_for {
+            WaitsFor::Time => {}
+            WaitsFor::Memory | WaitsFor::Bytes(..) | WaitsFor::Tree => spent.times.for_data += went,
+            _ => spent.times.for_network += went,
         }
-        &mut self.times[pe]
+        if waits_for != WaitsFor::Time && went > 0 {
+            spent.waited(whom as u32, went);
+        }
+        self.log.add(Stood { pe: pe as u32, whom: whom as u32, why, since, until, posted, computed, software });
+    }
+    /// What the time of a PE went for.
+    pub(super) fn spent_of(&mut self, pe: usize) -> &mut Spent {
+        if self.spent.len() <= pe {
+            self.spent.resize_with(pe + 1, Spent::default);
+        }
+        &mut self.spent[pe]
     }
     /// Every lane whose PE stands, and since when.
     pub(super) fn waiting(&self) -> Vec<(usize, Tick)> {
@@ -150,7 +209,7 @@ impl VirtualRun {
     /// The PE of a lane neither runs nor stands.
     pub(super) fn forget(&mut self, lane: usize) {
         self.running.retain(|other| *other != lane);
-        if let Some(Stand { pe, due: Some(at), .. }) = self.standing.get_mut(lane).and_then(Option::take) {
+        if let Some(Stand { pe, due: Some((at, _)), .. }) = self.standing.get_mut(lane).and_then(Option::take) {
             self.due.remove(&(at, pe, lane));
         }
     }
@@ -198,14 +257,18 @@ mod tests {
     fn who_is_due_is_due_once_at_the_first_time() {
         let (_fds, channel) = Channel::create("angara-test-standing").expect("a channel");
         let mut run = VirtualRun::default();
-        run.stands(3, 0, 50, WaitsFor::Memory);
+        let ended = Ended { why: Why::Data, whom: 5, posted: 60 };
+        run.stands((3, 0), 50, WaitsFor::Memory, (50, (30, 10)));
         let word = Place { region: Region::Heap, offset: 8 };
-        run.touched(3, 70, Touch::Post(None), &channel);
+        run.touched(3, 70, Touch::Post(None), &channel, Ended { whom: 4, ..ended });
         assert_eq!(run.next_due(), None);
-        run.touched(3, 80, Touch::Memory(word, 8), &channel);
-        run.touched(3, 90, Touch::Memory(word, 8), &channel);
+        run.touched(3, 80, Touch::Memory(word, 8), &channel, ended);
+        run.touched(3, 90, Touch::Memory(word, 8), &channel, Ended { whom: 4, ..ended });
         assert_eq!((run.take_due(), run.take_due()), (Some((80, 3)), None));
-        run.stands(3, 0, 100, WaitsFor::Time);
+        assert_eq!(run.spent[0].waits(0).collect::<Vec<_>>(), [(0, Some(5), 1, 30)]);
+        let times = run.spent[0].times;
+        assert_eq!((times.end, times.for_data, times.compute, times.software), (80, 30, 30, 10));
+        run.stands((3, 0), 100, WaitsFor::Time, (20, (30, 10)));
         run.forget(3);
         assert_eq!((run.next_due(), run.stops), (None, 2));
     }

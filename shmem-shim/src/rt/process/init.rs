@@ -190,7 +190,7 @@ fn start(name: Name, level: int) -> Result<(), String> {
         names: streams::Names::default(),
         inits: AtomicUsize::new(1),
     }));
-    let place = if state.job.counts_computing() { &TOLD } else { &STATE };
+    let place = if state.job.wants_calls() { &TOLD } else { &STATE };
     place.store(state, Ordering::Release);
     if level >= THREAD_MOST {
         (0..n).for_each(|pe| state.put_word(name, pe, p2p::word::THREADS, 1));
