@@ -163,12 +163,15 @@ pub struct Config {
     /// had gone alone. For programs that run on the network, not for its study: others wait longer than on the chip.
     /// Without effect where a link has an error rate.
     pub trains: bool,
+    /// Check that fences and flushes keep what they promise; see [`crate::OrderCheck`]. Not between parts of a network.
+    pub check_order: bool,
 }
 
 impl Config {
     /// All nodes of `shape` with data and the chip's timing.
     pub fn new(shape: Shape) -> Config {
-        Config { shape, owned: None, seed: 1, params: Params::default(), payload: true, trains: false }
+        let (params, check_order) = (Params::default(), false);
+        Config { shape, owned: None, seed: 1, params, payload: true, trains: false, check_order }
     }
 }
 

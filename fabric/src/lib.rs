@@ -53,6 +53,7 @@ mod split;
 mod tests;
 mod types;
 
+pub use adapter::OrderCheck;
 pub use barrier::{BarrierCheck, BarrierFamily, BarrierWork};
 pub use chip::NodeCounters;
 pub use collective::{TreeError, TreeRow, TreeRows};

@@ -505,6 +505,22 @@ pub enum NetError {
         /// The node.
         node: NodeId,
     },
+    /// A write came before one that was posted before a fence: an error of the network, not of the program.
+    #[error("a packet from node {from} to node {to} came before one that was posted before a fence")]
+    Overtaken {
+        /// Sender.
+        from: NodeId,
+        /// Target.
+        to: NodeId,
+    },
+    /// A flush ended before what had been written before it was in memory: as above.
+    #[error("a flush from node {from} to node {to} ended before what was written before it was there")]
+    Unflushed {
+        /// Sender.
+        from: NodeId,
+        /// Target.
+        to: NodeId,
+    },
     /// Members of the job can no longer reach each other: no barrier can complete.
     #[error("the barrier cannot complete: node {from} cannot reach node {to}: {blame}")]
     BarrierCut {

@@ -82,6 +82,7 @@ impl Adapters {
         self.chip.packets.free(h);
         if finished {
             let port = self.ops[op].port as usize;
+            self.flush_ends(op);
             self.complete(op, OpState::Complete);
             self.ops.free(op);
             self.schedule_pump(port, self.chip.now); // a barrier may wait for it

@@ -145,10 +145,11 @@ impl Adapters {
         let len = self.ops[op].len;
         let told = flush && self.chip.params.quiet == Quiet::Delivered;
         // What may be overtaken is counted, not flushed.
-        if flush && (told || self.ports[port].unordered) && !self.ports[port].is_drained() {
+        if flush && !self.ports[port].may_flush(told) {
             return Step::Wait;
         }
         if told {
+            self.flush_ends(op);
             self.complete(op, OpState::Complete);
             self.ops.free(op);
             return Step::Next;
@@ -167,9 +168,22 @@ impl Adapters {
             p.detail = Detail::Read { back, len: n };
             self.ops[op].done += n;
             self.ports[port].reads += 1;
-            self.stage(port, p, None);
+            let serial = self.stage(port, p, None);
+            self.ops[op].behind = serial;
         }
         Step::Next
+    }
+
+    /// A flush is about to be reported as complete.
+    pub(super) fn flush_ends(&mut self, op: u32) {
+        let OpRecord { doing: Doing::Read { to, flush: true, .. }, port, job, behind, .. } = self.ops[op] else {
+            return;
+        };
+        if self.order.flush_ends(job, (port, to.node, to.endpoint), behind) {
+            let at = self.ports[port as usize].port;
+            let what = NetError::Unflushed { from: at.node, to: to.node };
+            self.effect(Effect::Error { at, job, what, time: self.chip.now });
+        }
     }
 
     pub(crate) fn step_amo(&mut self, port: usize, op: u32) -> Step {
@@ -194,8 +208,8 @@ impl Adapters {
         Step::Next
     }
 
-    /// Puts a packet behind the port's others; asks for its bytes if they lie in memory.
-    pub(crate) fn stage(&mut self, port: usize, mut p: Packet, source: Option<Place>) {
+    /// Puts a packet behind the port's others; asks for its bytes if they lie in memory. Returns its serial number.
+    pub(crate) fn stage(&mut self, port: usize, mut p: Packet, source: Option<Place>) -> u64 {
         let (at, job, len) = (self.ports[port].port, p.job, p.bytes as u32);
         let source = source.filter(|_| self.chip.carry);
         if source.is_some() {
@@ -214,6 +228,8 @@ impl Adapters {
         let op = p.op as u32;
         let packets = p.packets() as u32;
         let h = self.chip.packets.alloc(p);
+        let serial = self.chip.packets[h].serial;
+        self.order.sets_out(&self.chip.packets[h], self.ports[port].fences);
         self.ops[op].to_inject += 1;
         self.ports[port].staged += 1;
         self.ports[port].carried += packets;
@@ -228,6 +244,7 @@ impl Adapters {
         } else {
             self.drain_staging(port);
         }
+        serial
     }
 
     /// Moves packets that have their bytes into the node's injection queues.

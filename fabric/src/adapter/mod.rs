@@ -6,9 +6,13 @@ mod answer;
 mod inject;
 mod near;
 mod ops;
+mod order;
 mod ports;
 mod state;
 
 pub(crate) use inject::Step;
 pub(crate) use ops::{Doing, OpRecord};
+pub use order::OrderCheck;
+#[cfg(test)]
+pub(crate) use ports::heedless;
 pub(crate) use state::Adapters;

@@ -84,6 +84,8 @@ pub(crate) struct OpRecord {
     pub(crate) answered: bool,
     /// It has been at the front of its port's queue.
     pub(crate) begun: bool,
+    /// Of a flush: serial number of its packet; what has a lower one is to be in memory when it ends.
+    pub(crate) behind: u64,
     /// Inline data.
     pub(crate) payload: u32,
     generation: u32,
@@ -107,6 +109,7 @@ impl OpRecord {
             to_receive: 0,
             answered: false,
             begun: false,
+            behind: u64::MAX,
             payload: NONE,
             generation: 0,
             live: true,

@@ -37,6 +37,8 @@ pub(crate) struct PortState {
     pub(crate) unordered: bool,
     /// A fence was passed with packets outstanding: nothing goes another way before they have been ejected.
     pub(crate) fenced: bool,
+    /// Fences passed.
+    pub(crate) fences: u32,
     /// When the last acknowledgement is back (families that rest on them).
     pub(crate) acknowledged: Tick,
 }
@@ -60,6 +62,7 @@ impl PortState {
             channels: 0,
             unordered: false,
             fenced: false,
+            fences: 0,
             acknowledged: 0,
         }
     }
@@ -71,14 +74,21 @@ impl PortState {
 
     /// Passes a fence, if that is possible now: when all has been ejected, or all goes where nothing overtakes.
     pub(crate) fn pass_fence(&mut self) -> bool {
-        let passes = !self.unordered || self.is_drained();
+        let passes = !self.unordered || self.is_drained() || is_heedless();
         self.fenced |= passes;
+        self.fences += u32::from(passes);
         passes
     }
 
     /// Whether a packet may follow what is outstanding. `ordered`: it goes on vc1 by the default way.
     pub(crate) fn may_follow(&self, ordered: bool) -> bool {
-        ordered || !self.fenced || self.is_drained()
+        ordered || !self.fenced || self.is_drained() || is_heedless()
+    }
+
+    /// Whether a flush need not wait until all has been ejected. `told`: that is all that it does. Else it follows what
+    /// cannot be overtaken.
+    pub(super) fn may_flush(&self, told: bool) -> bool {
+        !told && !self.unordered || self.is_drained() || is_heedless()
     }
 
     /// A packet follows.
@@ -88,4 +98,22 @@ impl PortState {
         }
         self.unordered |= !ordered;
     }
+}
+
+#[cfg(test)]
+thread_local! {
+    static HEEDLESS: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+}
+
+/// From now on nothing waits for a fence or flush in this thread's networks: to show that the model notices.
+#[cfg(test)]
+pub(crate) fn heedless(on: bool) {
+    HEEDLESS.set(on);
+}
+
+fn is_heedless() -> bool {
+    #[cfg(test)]
+    return HEEDLESS.get();
+    #[cfg(not(test))]
+    false
 }

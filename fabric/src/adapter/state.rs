@@ -2,6 +2,7 @@
 
 use super::near::NodeMemory;
 use super::ops::Ops;
+use super::order::Order;
 use super::ports::PortState;
 use crate::chip::Chip;
 use crate::routes::NONE;
@@ -25,6 +26,7 @@ pub(crate) struct Adapters {
     free_ports: Vec<u32>,
     port_of: Vec<Vec<u32>>,
     pub(crate) ops: Ops,
+    pub(crate) order: Order,
     /// Some job's barriers count packets.
     pub(crate) counting: bool,
     /// Packets sent since the last barrier that counts them.
@@ -41,7 +43,7 @@ pub(crate) struct Adapters {
 }
 
 impl Adapters {
-    pub(crate) fn new(chip: Chip, trains: bool) -> Adapters {
+    pub(crate) fn new(chip: Chip, trains: bool, check_order: bool) -> Adapters {
         let nodes = chip.net.nodes;
         Adapters {
             jitters: vec![0; if chip.params.jitter_ps > 0 { nodes } else { 0 }],
@@ -52,6 +54,7 @@ impl Adapters {
             free_ports: Vec::new(),
             port_of: vec![Vec::new(); nodes],
             ops: Ops::default(),
+            order: Order::new(check_order),
             counting: false,
             sent: BTreeMap::new(),
             waiting: 0,
@@ -97,6 +100,7 @@ impl Adapters {
         state.ops.clear();
         state.staging.clear();
         state.blocked = true;
+        self.order.forget_port(i as u32);
         self.free_ports.push(i as u32);
     }
 

@@ -55,6 +55,11 @@ impl Fabric {
         if p.is(flag::DEAD) {
             return self.adapters.chip.free_packet(h);
         }
+        if self.adapters.order.arrives(&p) {
+            let at = Port { node: p.src, endpoint: p.src_ep };
+            let what = NetError::Overtaken { from: p.src, to: p.dst };
+            self.adapters.effect(Effect::Error { at, job: p.job, what, time: self.adapters.chip.now });
+        }
         if p.kind == PacketType::CollCredit {
             self.adapters.chip.free_packet(h);
             return self.trees.processor_credited(&mut self.adapters, node);
@@ -169,6 +174,7 @@ impl Fabric {
         }
         let port = p.port as usize;
         self.adapters.unstage(port, p.packets() as u32);
+        self.adapters.order.arrives(&p);
         self.adapters.ports[port].outstanding -= 1;
         self.adapters.ports[port].near -= u32::from(self.adapters.goes_by_memory(h));
         self.adapters.ports[port].staging.retain(|s| *s != h);
@@ -249,6 +255,7 @@ impl Fabric {
             _ => Port { node: p.src, endpoint: p.src_ep },
         };
         self.left(node, h);
+        self.adapters.order.arrives(&p);
         if !p.is(flag::DEAD) && self.fail_request(h, OpFault::Unreachable { to, blame }) {
             let what = NetError::Unreachable { from, to, blame };
             self.adapters.effect(Effect::Error { at, job: p.job, what, time: self.adapters.chip.now });

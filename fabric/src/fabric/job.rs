@@ -87,6 +87,7 @@ impl Fabric {
         let Some(closed) = self.barriers.close(job) else { return };
         closed.ports.into_iter().for_each(|port| self.adapters.close_port(port));
         self.adapters.forget_sent(job);
+        self.adapters.order.forget_job(job);
         self.split.close_job(job);
         self.adapters.completions.retain(|(_, c)| c.job != job);
         self.adapters.counting = self.barriers.counting();

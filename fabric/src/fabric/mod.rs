@@ -10,7 +10,7 @@ mod post;
 mod pump;
 mod recovery;
 
-use crate::adapter::Adapters;
+use crate::adapter::{Adapters, OrderCheck};
 use crate::barrier::{BarrierCheck, BarrierFamily, Barriers};
 use crate::chip::{Chip, Event, Kind, NodeCounters, Plan, SLOTS_MAX};
 use crate::collective::{TreeError, TreeRows, Trees, build};
@@ -68,11 +68,12 @@ impl Fabric {
         }
         let net = Arc::new(Net::new(config.shape));
         let (carry, trains) = (config.payload, config.trains && config.payload);
+        let check_order = config.check_order && config.owned.is_none();
         let (owned, seed) = (config.owned, config.seed);
         let (adapter, channels, units_are_flits) = (true, 1, false);
         let chip = Chip::new(Plan { net, params, seed, owned, carry, adapter, channels, units_are_flits });
         Ok(Fabric {
-            adapters: Adapters::new(chip, trains),
+            adapters: Adapters::new(chip, trains, check_order),
             barriers: Barriers::default(),
             trees: Trees::default(),
             faults: Faults::default(),
@@ -419,6 +420,11 @@ impl Fabric {
     /// What the model saw of the job's barriers; see [`BarrierCheck`].
     pub fn barrier_check(&self, job: JobSlot) -> BarrierCheck {
         self.barriers.barrier_check(job)
+    }
+
+    /// What the model saw of the job's fences and flushes; see [`OrderCheck`].
+    pub fn order_check(&self, job: JobSlot) -> OrderCheck {
+        self.adapters.order.check(job)
     }
 
     /// Builds a tree over the links that work now; see [`build`].

@@ -32,6 +32,7 @@ impl Fabric {
                 if !self.adapters.ports[port].pass_fence() {
                     return Step::Wait;
                 }
+                self.adapters.order.fence(self.adapters.ops[op].job);
                 self.adapters.complete(op, OpState::Complete);
                 self.adapters.ops.free(op);
                 Step::Next

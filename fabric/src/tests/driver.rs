@@ -33,7 +33,7 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) fn with(config: Config, ports: &[Port]) -> World {
-        let mut fabric = Fabric::new(config).unwrap();
+        let mut fabric = Fabric::new(Config { check_order: true, ..config }).unwrap();
         fabric.open_job(JOB, ports).unwrap();
         let memory = ports.iter().map(|p| (*p, vec![0; MEMORY])).collect();
         World { fabric, memory, effects: Vec::new(), data: Vec::new(), completions: Vec::new(), next_tag: 0 }
@@ -132,6 +132,8 @@ impl World {
     pub(crate) fn finish(&mut self) {
         self.settle();
         assert_eq!(self.fabric.in_flight(), (0, 0), "packets or payloads left behind");
+        let check = self.fabric.order_check(JOB);
+        assert_eq!(check.held(), !self.is_disordered(), "{check:?} {:?}", self.errors());
     }
     pub(crate) fn states(&self, tag: u64) -> Vec<OpState> {
         self.completions.iter().filter(|c| c.tag == tag).map(|c| c.state).collect()
@@ -142,6 +144,10 @@ impl World {
             _ => None,
         };
         self.effects.iter().filter_map(what).collect()
+    }
+    /// The model has said that a fence or flush did not do what it is for.
+    pub(crate) fn is_disordered(&self) -> bool {
+        self.errors().iter().any(|e| matches!(e, NetError::Overtaken { .. } | NetError::Unflushed { .. }))
     }
     /// Sum over all links of what was sent in `class`.
     pub(crate) fn sent(&self, class: Class) -> angara_abi::account::Load {

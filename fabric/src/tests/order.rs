@@ -3,6 +3,7 @@
 use super::driver::*;
 use crate::*;
 use angara_abi::account::Class;
+use angara_abi::desc::AmoOp;
 use angara_abi::packet::Vc;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -215,6 +216,56 @@ fn a_fence_is_free_where_nothing_overtakes_and_holds_what_could() {
             assert!(times(&w, to, 2000)[0] > last, "seed {seed}, {vc:?}, adaptive {adaptive}");
         }
     }
+}
+
+/// Random writes, atomics, reads, fences and flushes of some ports of a loaded network.
+fn fences_and_flushes(seed: u64, params: Params) -> World {
+    let mut w =
+        World::with(Config { params, ..Config::new("4x4".parse().unwrap()) }, &(0..16).map(port).collect::<Vec<_>>());
+    let mut dice = Dice(seed);
+    load(&mut w, &mut dice);
+    for _ in 0..400 {
+        let (from, to) = (port(dice.below(4) as u32), port(4 + dice.below(12) as u32));
+        let (bytes, place) = ([1; 256], heap(0));
+        let source = Source::Inline(&bytes[..1 + dice.below(256) as usize]);
+        let op = match dice.below(10) {
+            0 | 1 => Op::Fence,
+            2 => Op::Flush { to, remote: place, local: heap(64) },
+            3 => Op::Amo { to, place, op: AmoOp::Add, width: 8, operand: 1, comparand: 0, result: None },
+            4 => Op::Read { to, remote: place, local: heap(128), len: 700 },
+            5 => Op::Write { to, place, source, vc: Vc::Response, adaptive: false },
+            6 => Op::Write { to, place, source, vc: Vc::Request, adaptive: true },
+            _ => Op::Write { to, place, source, vc: Vc::Request, adaptive: false },
+        };
+        w.must_post(from, Class::Put, op);
+    }
+    w.finish();
+    w
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn fences_and_flushes_keep_what_they_promise(seed: u64, adaptive: bool, delivered: bool, slots in 2..9u8) {
+        let quiet = if delivered { Quiet::Delivered } else { Quiet::Read };
+        let w = fences_and_flushes(seed, Params { adaptive, quiet, slots, ..Params::default() });
+        let check = w.fabric.order_check(JOB);
+        prop_assert!(check.held() && check.checked > 50, "{:?}", check);
+    }
+}
+
+#[test]
+fn the_model_notices_a_fence_or_flush_that_does_not_wait() {
+    crate::adapter::heedless(true);
+    let (mut overtaken, mut unfinished) = (0, 0);
+    for (seed, quiet) in (0..10).flat_map(|seed| [(seed, Quiet::Read), (seed, Quiet::Delivered)]) {
+        let params = Params { adaptive: true, quiet, ..Params::default() };
+        let check = fences_and_flushes(seed, params).fabric.order_check(JOB);
+        (overtaken, unfinished) = (overtaken + check.overtaken, unfinished + check.unfinished);
+    }
+    crate::adapter::heedless(false);
+    assert!(overtaken > 0 && unfinished > 0, "{overtaken} {unfinished}");
 }
 
 #[test]

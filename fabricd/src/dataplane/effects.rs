@@ -172,6 +172,10 @@ impl Engine {
                 // The barrier's mistake, not the program's; the job's report counts it.
                 return tracing::error!(%what, "a barrier did not keep its guarantee");
             }
+            NetError::Overtaken { .. } | NetError::Unflushed { .. } => {
+                // As above.
+                return tracing::error!(%what, "a fence or flush did not keep its guarantee");
+            }
         };
         self.break_lane(index, fault, seq, &what.to_string());
     }

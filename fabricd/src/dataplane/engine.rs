@@ -80,6 +80,7 @@ impl Engine {
             seed: options.seed,
             owned,
             trains: options.virtual_time.is_none(),
+            check_order: options.virtual_time.is_some(),
             params: options.params,
             ..angara_fabric::Config::new(options.shape)
         };

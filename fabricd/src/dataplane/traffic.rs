@@ -110,6 +110,14 @@ impl Engine {
         if !check.held() {
             notes.push("the model's barriers did not keep their guarantee; see the counters".into());
         }
+        let order = self.fabric.order_check(slot);
+        if !order.held() {
+            let (overtaken, unfinished) = (order.overtaken, order.unfinished);
+            notes.push(format!(
+                "the model's fences and flushes did not keep their guarantee: {overtaken} packets came too early, \
+                 {unfinished} flushes ended too early"
+            ));
+        }
         (links.collect(), check, notes)
     }
 
