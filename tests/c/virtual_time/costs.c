@@ -29,6 +29,8 @@ int main(void) {
     int me = shmem_my_pe(), n = shmem_n_pes(), last = n - 1;
     TIMED("barrier", ROUNDS, shmem_barrier_all());
     TIMED("half-barrier", ROUNDS, shmemx_half_barrier_all());
+    TIMED("sync", ROUNDS, shmem_sync_all());
+    TIMED("team sync", ROUNDS, shmem_team_sync(SHMEM_TEAM_WORLD));
     TIMED("put and barrier", ROUNDS, (shmem_long_p(&word, i, (me + 1) % n), shmem_barrier_all()));
     if (me == 0) {
         for (int i = 0; i < 2; i++) // the first one warms up

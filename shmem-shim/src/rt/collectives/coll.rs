@@ -31,11 +31,12 @@ impl State {
         }
     }
 
-    /// Returns when every PE of the group has arrived.
+    /// Returns when every PE of the group has arrived, and what they had sent has. It completes nothing at its senders,
+    /// so among all PEs half a barrier does.
     pub(crate) fn group_sync(&self, name: Name, group: &Group) {
         let n = group.size;
         if self.is_world(group) {
-            ok(name, None, self.job.barrier(false));
+            ok(name, None, self.job.barrier(true));
             return;
         }
         let me = self.my_index(name, group);
@@ -284,7 +285,7 @@ pub(crate) fn barrier_all(name: Name) {
 pub(crate) fn sync_all(name: Name) {
     let s = collective(name);
     s.agree(name, &s.world(), String::new);
-    ok(name, None, s.job.barrier(false));
+    s.group_sync(name, &s.world());
 }
 
 pub(crate) fn sync<M: Members>(name: Name, of: M) -> M::Answer {
