@@ -1,7 +1,7 @@
 //! Programs in virtual time: their own clocks tell the network's exact times, two runs are equal, and whoever waits for
 //! ever is told at once.
 
-use angara_tests::{Finished, Test, tools};
+use angara_tests::{Finished, Rng, Test, tools};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -40,6 +40,49 @@ fn a_word_takes_as_long_as_the_chip_says() {
         let wanted = ENDS + f64::from(hops) * HOP + FLITS + call;
         assert!((took - wanted).abs() < 0.25, "{pes} PEs on {torus}: {took} ns, not {wanted}");
     }
+}
+
+/// Links between two nodes of a torus.
+fn hops(torus: &[u64], a: u64, b: u64) -> u64 {
+    let (mut a, mut b, mut hops) = (a, b, 0);
+    for size in torus {
+        let apart = (a % size).abs_diff(b % size);
+        hops += apart.min(size - apart);
+        (a, b) = (a / size, b / size);
+    }
+    hops
+}
+
+#[test]
+fn a_ping_pong_takes_what_the_formula_says_on_any_machine() {
+    let test = Test::new("virtual-formula");
+    let file = test.file("report.json");
+    let mut dice = Rng::for_test("virtual_time", 16);
+    for _ in 0..24 {
+        let torus: &[u64] = [&[8][..], &[5, 3], &[4, 4, 2], &[4, 2, 2, 2], &[3, 3, 4]][dice.below(5) as usize];
+        let text = torus.iter().map(u64::to_string).collect::<Vec<_>>().join("x");
+        let (pes, seed) = ((2 + dice.below(7)).to_string(), dice.below(1000));
+        let (hop, rate, call) = (60 + dice.below(240), 2 + dice.below(20), dice.below(51));
+        let args = [
+            format!("--torus={text}"),
+            format!("--map=random:{seed}"),
+            format!("--set=hop={hop}ns,flight=20ns,link={rate}GB/s"),
+            format!("--call-cost={call}"),
+            format!("--report={}", file.display()),
+        ];
+        let args: Vec<&str> = ["-n", &pes].into_iter().chain(args.iter().map(String::as_str)).collect();
+        let done = test.run(virtually(&test, &args, "pingpong16")).success();
+        let took: f64 = done.stdout.trim().parse::<f64>().expect("a number") / 1000.0;
+        let report: serde_json::Value =
+            serde_json::from_str(&std::fs::read_to_string(&file).expect("a report")).expect("JSON");
+        let placement: Vec<u64> = serde_json::from_value(report["placement"].clone()).expect("nodes");
+        let hops = hops(torus, placement[0], placement[placement.len() - 1]);
+        // A flit is 16 bytes; the chip's own moves 8 GB/s.
+        let flit = (16.0 / rate as f64).max(2.0);
+        let wanted = ENDS + (hops * hop) as f64 + 2.0 * flit + call as f64;
+        assert!((took - wanted).abs() < 0.5, "{args:?}, {hops} hops: {took} ns, not {wanted}");
+    }
+    test.assert_clean();
 }
 
 #[test]
