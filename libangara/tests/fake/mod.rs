@@ -219,6 +219,7 @@ impl Fake {
                 AdapterRequest::TreeClose { .. }
                 | AdapterRequest::Rest
                 | AdapterRequest::Start
+                | AdapterRequest::Routines { .. }
                 | AdapterRequest::Detach => say(&AdapterReply::Ok, &[]),
             }
         }
