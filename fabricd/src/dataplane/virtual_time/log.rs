@@ -90,6 +90,7 @@ impl Walk {
     fn back_to(&mut self, from: Tick, next: Option<&Stood>) {
         if let Some(next) = next.filter(|next| next.since < self.at) {
             // What it had posted before went on its way while it stood.
+            self.path.answers += self.at - next.since;
             self.step(Why::Answer, self.pe, next.since);
         }
         let (ran, whole) = (self.at - from, next.map_or(0, |next| next.since.saturating_sub(from)));
