@@ -327,7 +327,7 @@ mod tests {
             "message from PE 0 to PE 1",
             "adapter of PE 1",
             "PE 1 runs",
-            "computing                   1.000  50.0",
+            "computing                  1.000 50.0",
             "others",
             "shmem_long_p",
             "1,0 -X",
