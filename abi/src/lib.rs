@@ -34,7 +34,7 @@ pub use chip::{channel, clock};
 #[cfg(not(loom))]
 pub use control::job_id::JobId;
 #[cfg(not(loom))]
-pub use control::{compute, env, job, launch, msg, note, program_clock, trust};
+pub use control::{absence, compute, env, job, launch, msg, note, program_clock, trust};
 pub use memory::{copy, shm, wait};
 pub use text::{fault, print};
 

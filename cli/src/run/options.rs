@@ -6,6 +6,7 @@ use crate::error::Failed;
 use crate::install;
 use crate::machine;
 use crate::many::seeds::Seeds;
+use angara_abi::absence::Patience;
 use angara_abi::compute::{Compute, ENV_COMPUTE, HEADER, intervals};
 use angara_abi::env::{DEFAULT_HEAP, parse_size, symmetric_size};
 use angara_abi::fault::{KINDS, examples};
@@ -119,6 +120,11 @@ pub(crate) struct RunArgs {
     /// With --clock virtual: run once with each of these seeds, such as 1..200, on all cores, until one fails
     #[arg(long, value_name = "A..B", conflicts_with = "seed")]
     pub(crate) seeds: Option<Seeds>,
+    /// With --clock virtual: seconds on the wall after which the others go on without a PE that does not come back to the
+    /// library, because it spins on memory, sleeps in the kernel or computes; or never. It is named with its line, and another
+    /// run may differ [default: 30]
+    #[arg(long, value_name = "SECONDS|never")]
+    pub(crate) patience: Option<Patience>,
     /// Prefix each line of output with the number of the PE that wrote it
     #[arg(long)]
     pub(crate) label: bool,
@@ -281,6 +287,8 @@ pub(crate) struct VirtualPlan {
     call_cost: Option<f64>,
     /// Of delays.
     seed: Option<u64>,
+    /// With PEs that do not come back.
+    patience: Option<Patience>,
 }
 
 impl VirtualPlan {
@@ -292,6 +300,7 @@ impl VirtualPlan {
                 (args.compute.is_some(), "--compute"),
                 (args.seed.is_some(), "--seed"),
                 (args.seeds.is_some(), "--seeds"),
+                (args.patience.is_some(), "--patience"),
             ];
             return match given.iter().find(|given| given.0) {
                 Some((_, option)) => {
@@ -311,7 +320,7 @@ impl VirtualPlan {
             return Err(Failed::usage(why, format!("leave {option} out, or --clock virtual")));
         }
         let core = Cores::here().allowed.last().copied();
-        Ok(Some(VirtualPlan { core, call_cost: args.call_cost, seed: args.seed }))
+        Ok(Some(VirtualPlan { core, call_cost: args.call_cost, seed: args.seed, patience: args.patience }))
     }
 
     /// Options of the daemon.
@@ -322,6 +331,9 @@ impl VirtualPlan {
         }
         if let Some(seed) = self.seed {
             options.extend(["--seed".into(), seed.to_string().into()]);
+        }
+        if let Some(patience) = self.patience {
+            options.extend(["--patience".into(), patience.to_string().into()]);
         }
         if let Some(core) = self.core {
             options.extend(["--cores".into(), core.to_string().into()]);

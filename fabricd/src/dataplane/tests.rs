@@ -5,6 +5,7 @@ use super::{Engine, Gauges};
 use crate::config::{Options, VirtualTime};
 use crate::jobs::memory::{Identity, JobMemory, PeMemory};
 use angara_abi::JobId;
+use angara_abi::absence::Patience;
 use angara_abi::account::{Class, READ_MAX};
 use angara_abi::clock::{AHEAD_MAX, ClockPage, TIME_MAX, Verdict, WaitsFor};
 use angara_abi::desc::{Descriptor, Op, Place, Region};
@@ -79,7 +80,7 @@ fn engine(jobs: usize, virtual_time: Option<VirtualTime>) -> (Engine, Vec<Client
     for pe in 0..2 {
         for job in &jobs {
             let memory = Arc::new(PeMemory::create(job, pe, virtual_time).expect("memory").0);
-            engine.attach(job.slot, memory.clone()).expect("attach");
+            engine.attach(job.slot, memory.clone(), 0).expect("attach");
             let (producer, to) = (Producer::default(), shape.coords(1 - pe as u32));
             clients.push(Client { job: job.clone(), pe: memory, producer, endpoint: job.slot.number(), to });
         }
@@ -125,7 +126,8 @@ fn a_small_put_waits_for_few_bytes_of_large_ones() {
 }
 
 fn virtual_pair() -> (Engine, [Client; 2]) {
-    let (engine, clients) = engine(1, Some(VirtualTime { call_cost: 1_000, ahead: AHEAD_MAX }));
+    let (engine, clients) =
+        engine(1, Some(VirtualTime { call_cost: 1_000, ahead: AHEAD_MAX, patience: Patience::default() }));
     (engine, clients.try_into().unwrap_or_else(|_| panic!("two PEs")))
 }
 

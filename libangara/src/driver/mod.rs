@@ -24,6 +24,7 @@ mod posts;
 mod timeslice;
 pub(crate) mod virtual_time;
 pub(crate) mod wait;
+mod whereabouts;
 
 pub(crate) use handle::answered;
 pub use handle::{Handle, OpState};

@@ -64,6 +64,7 @@ impl VirtualClock {
             self.program.computes(compute);
         }
         release_children();
+        super::whereabouts::answer();
     }
 
     /// The process is no PE any more.
@@ -193,6 +194,14 @@ impl VirtualClock {
         self.program.go_on(time, time + self.ahead);
         self.sees_until.store(self.page.sees_until(), Ordering::Relaxed);
         Some(verdict)
+    }
+}
+
+/// The data plane asks where the program is: in the functions at these addresses.
+pub(super) fn is_at(addresses: impl Iterator<Item = u64>) {
+    // SAFETY: as in `sleep`.
+    if let Some(clock) = unsafe { CLOCK.load(Ordering::Acquire).as_ref() } {
+        clock.page.is_at(addresses);
     }
 }
 

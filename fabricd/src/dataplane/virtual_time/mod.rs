@@ -8,8 +8,10 @@
 //! Everything is best on one core: a hand-over there is a switch between two threads, and across cores it is an interrupt
 //! and a core that wakes up.
 
+mod patience;
 pub(super) mod standing;
 
+pub(super) use self::patience::Turn;
 use self::standing::{Touch, VirtualRun};
 use super::Command;
 use super::engine::Engine;
@@ -28,6 +30,8 @@ use std::time::{Duration, Instant};
 
 /// Longest sleep while only a command can change anything.
 const SLEEP: Duration = Duration::from_secs(60);
+/// The same while PEs are absent.
+const ABSENT_LOOK: Duration = Duration::from_millis(1);
 
 impl Engine {
     /// Something happened at a port, now: whoever waits there for it is due.
@@ -60,6 +64,7 @@ impl Engine {
             if more {
                 continue;
             }
+            self.look_for_absent();
             if !self.begun() {
                 self.listen();
             } else if let Some(running) = self.running() {
@@ -77,15 +82,21 @@ impl Engine {
     fn let_run(&self, index: usize, heard: u32) {
         let Some(clock) = self.lanes[index].as_ref().and_then(|lane| lane.memory.clock.as_ref()) else { return };
         let seen = clock.stops().load(Ordering::SeqCst);
-        if clock.stands().is_none() {
-            Linux.futex_wait_either((clock.stops(), seen), (&self.gauges.commands, heard));
+        if clock.stands().is_some() {
+            return;
+        }
+        match self.is_anyone_absent() {
+            // Those may stand or post any time.
+            true => Linux.futex_wait(clock.stops(), seen, ABSENT_LOOK),
+            false => Linux.futex_wait_either((clock.stops(), seen), (&self.gauges.commands, heard)),
         }
     }
 
     /// Sleeps until there is a command: nothing else can change anything.
     fn listen(&self) {
         let mut events = [std::mem::MaybeUninit::uninit(); 64];
-        let limit = Timespec { tv_sec: SLEEP.as_secs() as _, tv_nsec: 0 };
+        let limit = if self.is_anyone_absent() { ABSENT_LOOK } else { SLEEP };
+        let limit = Timespec { tv_sec: limit.as_secs() as _, tv_nsec: limit.subsec_nanos() as _ };
         // Every outcome means: look again.
         let _ = epoll::wait(&self.epoll, &mut events[..], Some(&limit));
     }
@@ -215,6 +226,9 @@ impl Engine {
     /// Everybody stands and nothing is on its way: every PE is told, once. One whose channel is in error knows more.
     fn nothing_can_happen(&mut self) -> bool {
         let Some(run) = &mut self.virtual_time else { return false };
+        if run.patience.is_anyone_absent() {
+            return false;
+        }
         if std::mem::replace(&mut run.stuck, true) {
             return false;
         }
