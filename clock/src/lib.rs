@@ -7,11 +7,21 @@
 
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
+mod alarms;
 mod clocks;
+mod pauses;
+mod real;
 mod sleeps;
+mod timers;
 mod waits;
 
 use angara_abi::program_clock::ProgramClock;
+
+/// Picoseconds of a nanosecond and of a microsecond.
+const NS: u64 = 1_000;
+const US: u64 = 1_000_000;
+/// What the monotonic clock says when a program begins.
+const BEGIN_AT: u64 = clocks::S;
 
 static CLOCK: ProgramClock = ProgramClock::new();
 
@@ -33,17 +43,18 @@ extern "C" fn begin() {
 
 unsafe extern "C" fn in_child() {
     CLOCK.enter();
+    timers::forget_all();
 }
 
 /// So many picoseconds pass in the program; the time then.
 fn pass(ps: u64) -> u64 {
     CLOCK.pass_computing();
-    let now = CLOCK.pass(ps);
+    CLOCK.pass(ps);
     if CLOCK.is_ahead() {
         CLOCK.stand();
-        return CLOCK.now();
     }
-    now
+    CLOCK.passed();
+    CLOCK.now()
 }
 
 /// Sets `errno`.

@@ -174,7 +174,7 @@ impl VirtualClock {
     /// Stands still until what is waited for has happened, or may have; nothing if nobody will tell, as `gone` or the
     /// page says.
     pub(super) fn stand(&self, waits_for: WaitsFor, gone: impl Fn() -> bool) -> Option<Verdict> {
-        let _one = self.one.lock().unwrap_or_else(|e| e.into_inner());
+        let one = self.one.lock().unwrap_or_else(|e| e.into_inner());
         // What the library itself asks of clocks is real.
         self.program.enter();
         let number = self.page.stand(self.program.now(), waits_for);
@@ -193,6 +193,9 @@ impl VirtualClock {
         let (time, verdict) = ended?;
         self.program.go_on(time, time + self.ahead);
         self.sees_until.store(self.page.sees_until(), Ordering::Relaxed);
+        // A handler of the program may read clocks, and stand.
+        drop(one);
+        self.program.passed();
         Some(verdict)
     }
 }
