@@ -13,6 +13,8 @@ mod pauses;
 mod real;
 mod sleeps;
 mod timers;
+#[cfg(target_arch = "x86_64")]
+mod tsc;
 mod waits;
 
 use angara_abi::program_clock::ProgramClock;
@@ -39,11 +41,15 @@ static BEGIN: extern "C" fn() = begin;
 extern "C" fn begin() {
     // SAFETY: the handler only changes a number of the child's.
     unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
+    #[cfg(target_arch = "x86_64")]
+    tsc::begin();
 }
 
 unsafe extern "C" fn in_child() {
     CLOCK.enter();
     timers::forget_all();
+    #[cfg(target_arch = "x86_64")]
+    tsc::in_child();
 }
 
 /// So many picoseconds pass in the program; the time then.

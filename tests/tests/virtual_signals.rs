@@ -60,3 +60,24 @@ fn timers_of_python_interrupt_it_at_virtual_times() {
     let first = first.success();
     assert_eq!(first.stdout, "sleep 1.5 [0.25, 0.75, 1.25]\npause 4.5\nlate\n", "{first}");
 }
+
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn the_time_stamp_counter_tells_virtual_time_where_it_is_asked_for() {
+    let done = run(&["-n", "2", "--virtual-tsc"], "tsc").success();
+    for line in ["25 25 25 0", "1", "kept: 1", "faults: 2, still 1", "child: 1"] {
+        assert_eq!(done.stdout.lines().filter(|l| *l == line).count(), 2, "`{line}`: {done}");
+    }
+    // Looks of other sizes where the counter is the processor's.
+    let real = run(&["-n", "1"], "tsc").success();
+    assert!(!real.stdout.contains("25 25 25 0\n"), "{real}");
+    let test = Test::new("virtual-crash");
+    let mut command =
+        test.angara(["run", "--quiet", "--timeout", "200", "--clock", "virtual", "--virtual-tsc", "-n", "1"]);
+    command.arg("--").arg(tools::compile("tests/c/virtual_time/tsc.c")).arg("crash");
+    let done = test.run(command);
+    assert!(done.code() == 139 && done.stdout.contains("child: 1"), "a fault ends a program: {done}");
+    let done = test.run(test.angara(["run", "-n", "1", "--virtual-tsc", "true"]));
+    assert!(done.code() == 2 && done.stderr.contains("--virtual-tsc is for virtual time"), "{done}");
+    test.assert_clean();
+}

@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 pub const SYMBOL: &std::ffi::CStr = c"angara_program_clock";
 /// What is in the name of the preloaded library's file.
 pub const PRELOADED: &str = "libangara_clock";
+/// Set where the processor's time stamp counter tells virtual time, too.
+pub const ENV_TSC: &std::ffi::CStr = c"ANGARA_TSC";
 /// Raised when the structure changes.
 const VERSION: u32 = 3;
 /// What reading a clock takes, in picoseconds: about what the vDSO takes. Ours.

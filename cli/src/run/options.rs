@@ -13,6 +13,7 @@ use angara_abi::fault::{KINDS, examples};
 use angara_abi::job::{Barrier, Collectives, PES_MAX};
 use angara_abi::launch::ENV_TIMEOUT;
 use angara_abi::msg::{JobSpec, Map, Path as EnginePath};
+use angara_abi::program_clock::ENV_TSC;
 use angara_abi::torus::{NodeId, Shape};
 use angara_machine::Machine;
 use clap::{Args, ValueEnum, ValueHint};
@@ -113,6 +114,10 @@ pub(crate) struct RunArgs {
     /// replay:FILE (what was written down; two runs are equal) [default: none]
     #[arg(long, value_name = "HOW")]
     pub(crate) compute: Option<Compute>,
+    /// With --clock virtual: the processor's time stamp counter (rdtsc) tells virtual time at 1 GHz; x86-64 only, and each
+    /// look takes microseconds on the wall
+    #[arg(long)]
+    pub(crate) virtual_tsc: bool,
     /// With --clock virtual: injections take up to 200 ns longer (or as --set jitter=… says), as this seed draws it, so that
     /// a program that relies on an order that nothing ensures may fail; the same seed is the same run
     #[arg(long, value_name = "S")]
@@ -301,6 +306,7 @@ impl VirtualPlan {
                 (args.seed.is_some(), "--seed"),
                 (args.seeds.is_some(), "--seeds"),
                 (args.patience.is_some(), "--patience"),
+                (args.virtual_tsc, "--virtual-tsc"),
             ];
             return match given.iter().find(|given| given.0) {
                 Some((_, option)) => {
@@ -318,6 +324,10 @@ impl VirtualPlan {
         if let Some((_, option)) = contradicts.iter().find(|c| c.0) {
             let why = format!("{option} cannot be had in virtual time: a daemon of this run's own carries everything");
             return Err(Failed::usage(why, format!("leave {option} out, or --clock virtual")));
+        }
+        if args.virtual_tsc && !cfg!(target_arch = "x86_64") {
+            let why = format!("--virtual-tsc is for x86-64 processors, and this is {}", std::env::consts::ARCH);
+            return Err(Failed::usage(why, "leave it out, and have the program read clock_gettime"));
         }
         let core = Cores::here().allowed.last().copied();
         Ok(Some(VirtualPlan { core, call_cost: args.call_cost, seed: args.seed, patience: args.patience }))
@@ -385,6 +395,7 @@ impl Plan {
             env.push((ENV_PRELOAD.into(), preload));
             let compute = prepared(args.compute.clone().unwrap_or_default())?;
             env.push((ENV_COMPUTE.into(), compute.to_string().into()));
+            env.extend(what_else_is_virtual(args));
         }
         let program = find_program(&args.command[0], std::env::var_os("PATH"))?;
         Ok(Plan { wanted, shape, changes, nodes, heap, program, env, wraps: wrap::of(args)?, virtual_time })
@@ -426,6 +437,16 @@ impl Plan {
             name,
         })
     }
+}
+
+/// Variables of what a program reads beside its clocks.
+fn what_else_is_virtual(args: &RunArgs) -> Vec<(OsString, OsString)> {
+    let mut env = Vec::new();
+    let name = |name: &std::ffi::CStr| OsString::from(name.to_string_lossy().into_owned());
+    if args.virtual_tsc {
+        env.push((name(ENV_TSC), "1".into()));
+    }
+    env
 }
 
 /// With a file that is there, and can be found from anywhere.
