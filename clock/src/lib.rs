@@ -10,6 +10,7 @@
 mod alarms;
 mod clocks;
 mod pauses;
+mod random;
 mod real;
 mod sleeps;
 mod timers;
@@ -41,6 +42,7 @@ static BEGIN: extern "C" fn() = begin;
 extern "C" fn begin() {
     // SAFETY: the handler only changes a number of the child's.
     unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
+    random::begin();
     #[cfg(target_arch = "x86_64")]
     tsc::begin();
 }

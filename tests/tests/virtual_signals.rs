@@ -81,3 +81,23 @@ fn the_time_stamp_counter_tells_virtual_time_where_it_is_asked_for() {
     assert!(done.code() == 2 && done.stderr.contains("--virtual-tsc is for virtual time"), "{done}");
     test.assert_clean();
 }
+
+#[test]
+fn a_seed_decides_the_random_numbers_of_the_system() {
+    let drawn = |args: &[&str]| run(&[&["-n", "2"], args].concat(), "random").success().stdout;
+    let first = drawn(&["--seed", "5"]);
+    assert_eq!(first, drawn(&["--seed", "5"]));
+    assert_ne!(first, drawn(&["--seed", "6"]));
+    assert_ne!(drawn(&[]), drawn(&[]), "without a seed they are the system's");
+    let numbers: Vec<&str> = first.split_whitespace().collect();
+    let different: std::collections::BTreeSet<_> = numbers.iter().collect();
+    assert_eq!((numbers.len(), different.len()), (6, 6), "PEs draw different ones: {first}");
+}
+
+#[test]
+fn a_seed_decides_the_random_numbers_and_hashes_of_python() {
+    let drawn = |args: &[&str]| python(&[&["-n", "1"], args].concat(), "random_numbers.py").map(|d| d.success().stdout);
+    let Some(first) = drawn(&["--seed", "5"]) else { return };
+    assert_eq!(Some(&first), drawn(&["--seed", "5"]).as_ref());
+    assert_ne!(Some(&first), drawn(&["--seed", "6"]).as_ref());
+}

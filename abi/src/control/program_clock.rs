@@ -9,6 +9,8 @@ pub const SYMBOL: &std::ffi::CStr = c"angara_program_clock";
 pub const PRELOADED: &str = "libangara_clock";
 /// Set where the processor's time stamp counter tells virtual time, too.
 pub const ENV_TSC: &std::ffi::CStr = c"ANGARA_TSC";
+/// The seed of the random numbers that a program asks the system for, where one decides.
+pub const ENV_SEED: &std::ffi::CStr = c"ANGARA_SEED";
 /// Raised when the structure changes.
 const VERSION: u32 = 3;
 /// What reading a clock takes, in picoseconds: about what the vDSO takes. Ours.

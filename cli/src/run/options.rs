@@ -13,7 +13,7 @@ use angara_abi::fault::{KINDS, examples};
 use angara_abi::job::{Barrier, Collectives, PES_MAX};
 use angara_abi::launch::ENV_TIMEOUT;
 use angara_abi::msg::{JobSpec, Map, Path as EnginePath};
-use angara_abi::program_clock::ENV_TSC;
+use angara_abi::program_clock::{ENV_SEED, ENV_TSC};
 use angara_abi::torus::{NodeId, Shape};
 use angara_machine::Machine;
 use clap::{Args, ValueEnum, ValueHint};
@@ -30,6 +30,8 @@ pub(crate) const ENV_TABLE: &str = "ANGARA_COLLECTIVES_TABLE";
 
 /// What a seed draws unless the machine says another bound.
 const SEED_JITTER: &str = "jitter=200ns";
+/// What Python's hashes of texts begin with.
+const ENV_HASHES: &str = "PYTHONHASHSEED";
 /// Libraries that the loader puts before others.
 const ENV_PRELOAD: &str = "LD_PRELOAD";
 
@@ -119,7 +121,8 @@ pub(crate) struct RunArgs {
     #[arg(long)]
     pub(crate) virtual_tsc: bool,
     /// With --clock virtual: injections take up to 200 ns longer (or as --set jitter=… says), as this seed draws it, so that
-    /// a program that relies on an order that nothing ensures may fail; the same seed is the same run
+    /// a program that relies on an order that nothing ensures may fail; random numbers of the system are drawn by it, too;
+    /// the same seed is the same run
     #[arg(long, value_name = "S")]
     pub(crate) seed: Option<u64>,
     /// With --clock virtual: run once with each of these seeds, such as 1..200, on all cores, until one fails
@@ -445,6 +448,13 @@ fn what_else_is_virtual(args: &RunArgs) -> Vec<(OsString, OsString)> {
     let name = |name: &std::ffi::CStr| OsString::from(name.to_string_lossy().into_owned());
     if args.virtual_tsc {
         env.push((name(ENV_TSC), "1".into()));
+    }
+    if let Some(seed) = args.seed {
+        env.push((name(ENV_SEED), seed.to_string().into()));
+        let own = args.env.iter().any(|(name, _)| name == ENV_HASHES) || std::env::var_os(ENV_HASHES).is_some();
+        if !own {
+            env.push((ENV_HASHES.into(), (seed as u32).to_string().into()));
+        }
     }
     env
 }
