@@ -247,3 +247,33 @@ fn a_pe_knows_until_when_nothing_changes() {
     let until = clock(&a).sees_until();
     assert!(clock(&a).stands().is_none() && (5_000..5_000 + AHEAD_MAX).contains(&until), "{until}");
 }
+
+#[test]
+fn an_absent_pe_posts_in_the_present_and_comes_back_to_it() {
+    let (mut engine, [mut a, b]) = virtual_pair();
+    clock(&b).stand(5_000_000, WaitsFor::Time);
+    let runs = engine.running().expect("the first one does");
+    assert!(engine.begun() && !engine.go_on_without((runs, 1)), "it has not stood yet");
+    assert!(engine.go_on_without((runs, 0)));
+    turn(&mut engine);
+    assert!(clock(&b).stands().is_none(), "the other one goes on");
+    let writes = clock(&b).stand(5_000_000, WaitsFor::Memory);
+    turn(&mut engine);
+    assert_eq!(clock(&b).ended(writes), None, "who is absent may still end a deadlock");
+    [0, 1].into_iter().for_each(|i| clock(&a).stamp(a.producer.next_seq() + i, 2_000));
+    let seq = a.put_and_quiet();
+    engine.look_for_absent();
+    turn(&mut engine);
+    let way = 600_000 + 129_000 + 2 * 6400 / 3;
+    let (arrived, verdict) = clock(&b).ended(writes).expect("its memory was written");
+    assert!(verdict == Verdict::Go && arrived.abs_diff(5_000_000 + way) < 1_000, "{arrived}");
+    clock(&b).stand(arrived, WaitsFor::Memory);
+    let waits = clock(&a).stand(3_000, WaitsFor::Completion(heap(0)));
+    engine.look_for_absent();
+    turn(&mut engine);
+    let (answered, verdict) = clock(&a).ended(waits).expect("the read came back");
+    assert!(verdict == Verdict::Go && answered > arrived + 700_000 && a.completed() == seq, "{answered}");
+    let again = clock(&a).stand(answered, WaitsFor::Memory);
+    turn(&mut engine);
+    assert_eq!(clock(&a).ended(again), Some((answered, Verdict::Deadlock)), "it takes part again");
+}

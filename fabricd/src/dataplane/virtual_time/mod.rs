@@ -85,8 +85,8 @@ impl Engine {
         if clock.stands().is_some() {
             return;
         }
-        match self.is_anyone_absent() {
-            // Those may stand or post any time.
+        match self.is_in_doubt() {
+            // Who is absent may stand or post any time.
             true => Linux.futex_wait(clock.stops(), seen, ABSENT_LOOK),
             false => Linux.futex_wait_either((clock.stops(), seen), (&self.gauges.commands, heard)),
         }
@@ -215,6 +215,7 @@ impl Engine {
         let next = self.fabric.poll_timeout().unwrap_or(TIME_MAX);
         let (Some(run), Some(lane)) = (&mut self.virtual_time, self.lanes[index].as_mut()) else { return };
         run.runs(index);
+        run.present = run.present.max(at);
         lane.ran = (at, at);
         if let Some(clock) = &lane.memory.clock {
             // What others post from now on takes longer to come than anybody runs ahead.

@@ -54,16 +54,20 @@ impl Impatience {
     pub(super) fn is_anyone_absent(&self) -> bool {
         !self.absent.is_empty()
     }
+    /// Somebody has been absent, and may be again.
+    fn is_in_doubt(&self) -> bool {
+        !self.known.is_empty()
+    }
     /// The PE of a lane is gone.
     pub(super) fn forget(&mut self, lane: usize) {
         self.absent.retain(|other| *other != lane);
         self.known.remove(&lane);
     }
     /// How long this turn of a PE has lasted, if that is too long. Time that passes for nobody does not count.
-    fn too_long(&mut self, turn: Turn, passes: bool) -> Option<Duration> {
+    fn too_long(&mut self, turn: Turn, passes: impl FnOnce() -> bool) -> Option<Duration> {
         let limit = if self.known.contains(&turn.0) { self.limit? / AGAIN } else { self.limit? };
         match self.turn {
-            Some((same, since)) if same == turn && passes => Some(since.elapsed()).filter(|waited| *waited >= limit),
+            Some((same, since)) if same == turn && passes() => Some(since.elapsed()).filter(|waited| *waited >= limit),
             _ => {
                 self.turn = Some((turn, Instant::now()));
                 None
@@ -77,6 +81,11 @@ impl Engine {
         self.virtual_time.as_ref().is_some_and(|run| run.patience.is_anyone_absent())
     }
 
+    /// PEs have been absent: whoever runs is looked at again soon, and is not waited for without a limit.
+    pub(super) fn is_in_doubt(&self) -> bool {
+        self.virtual_time.as_ref().is_some_and(|run| run.patience.is_in_doubt())
+    }
+
     /// Looks how long the PE has run that runs, and loses patience.
     fn look_at_patience(&mut self) {
         let Some(run) = self.virtual_time.as_mut().filter(|run| run.begun.is_some()) else { return };
@@ -86,7 +95,7 @@ impl Engine {
         // A debugger has stopped it, or the user has.
         let is_stopped = || matches!(process_state(lane.pid), Some('T' | 't'));
         let turn = (index, clock.stops().load(Ordering::Relaxed));
-        let Some(waited) = run.patience.too_long(turn, !is_stopped()) else { return };
+        let Some(waited) = run.patience.too_long(turn, || !is_stopped()) else { return };
         let others = run.next_due().is_some() || run.running.len() > 1 || run.patience.is_anyone_absent();
         if !(others || self.fabric.poll_timeout().is_some() || lane.has_work()) {
             return;
@@ -101,7 +110,7 @@ impl Engine {
     }
 
     /// The PE of a lane is absent from now on, unless it has stood meanwhile; whether it is.
-    fn go_on_without(&mut self, (index, stands): (usize, u32)) -> bool {
+    pub(in crate::dataplane) fn go_on_without(&mut self, (index, stands): (usize, u32)) -> bool {
         let Some(run) = &mut self.virtual_time else { return false };
         run.patience.asking = false;
         let clock = self.lanes[index].as_ref().and_then(|lane| lane.memory.clock.as_ref());
@@ -118,10 +127,14 @@ impl Engine {
     }
 
     /// Takes what absent PEs have posted. Who of them stands takes part again.
-    pub(super) fn look_for_absent(&mut self) {
+    pub(in crate::dataplane) fn look_for_absent(&mut self) {
+        if self.is_in_doubt() {
+            self.look_at_patience();
+        }
         let Some(run) = self.virtual_time.as_mut().filter(|run| run.patience.is_anyone_absent()) else { return };
         for index in std::mem::take(&mut run.patience.absent) {
-            let now = self.fabric.now();
+            let present = self.virtual_time.as_ref().map_or(0, |run| run.present);
+            let now = self.fabric.now().max(present);
             let Some(lane) = self.lanes[index].as_mut().filter(|lane| !lane.broken) else { continue };
             lane.ran.0 = lane.ran.0.max(now);
             let began = lane.ran.0;

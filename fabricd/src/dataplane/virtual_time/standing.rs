@@ -89,6 +89,8 @@ pub(in crate::dataplane) struct VirtualRun {
     faults: VecDeque<(Tick, FaultSpec)>,
     /// Nothing can happen any more, and everybody has been told.
     pub(super) stuck: bool,
+    /// The latest time at which a PE was let go: without events the network's own is behind.
+    pub(super) present: Tick,
     /// With PEs that do not come back.
     pub(super) patience: Impatience,
 }
