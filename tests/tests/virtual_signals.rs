@@ -38,6 +38,7 @@ fn timers_send_their_signals_at_virtual_times() {
          sleep: 0, alarm left 6\n\
          pause: -1, 1, rung 2\n\
          select: -1, 1, rung 3\n\
+         poll: -1, 1, rung 4\n\
          interval: 3500 us\n\
          left: 1 of 1000\n\
          loop: 1\n\
@@ -50,7 +51,7 @@ fn timers_send_their_signals_at_virtual_times() {
          there: 1\n"
     );
     let ns: f64 = end.trim().parse().expect("a number");
-    assert!((12.0..12.1).contains(&(ns / 1e9)), "{ns} ns");
+    assert!((13.0..13.1).contains(&(ns / 1e9)), "{ns} ns");
     assert_eq!(run(&["-n", "2"], "timers").stdout, first.stdout);
 }
 

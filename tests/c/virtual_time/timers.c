@@ -1,5 +1,6 @@
 // Timers that send signals, on PE 0; the times at which they come are printed in nanoseconds.
 #include <errno.h>
+#include <poll.h>
 #include <shmem.h>
 #include <signal.h>
 #include <stdio.h>
@@ -49,6 +50,13 @@ static void alarms(long begin) {
     struct timeval limit = {9, 0};
     result = select(0, NULL, NULL, NULL, &limit);
     printf("select: %d, %d, rung %d\n", result, errno == EINTR, rung);
+    int ends[2];
+    if (pipe(ends) != 0)
+        _exit(9);
+    struct pollfd nothing = {ends[0], POLLIN, 0};
+    alarm(1);
+    result = poll(&nothing, 1, -1);
+    printf("poll: %d, %d, rung %d\n", result, errno == EINTR, rung);
 }
 
 static void intervals(void) {
