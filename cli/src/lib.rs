@@ -12,6 +12,7 @@
 
 mod args;
 mod bench;
+mod code;
 mod daemon;
 mod demo;
 mod doctor;

@@ -1,17 +1,13 @@
 //! What time it is.
 
-use crate::{CLOCK, fail, pass};
+use crate::{BEGIN_AT as BEGIN, CLOCK, NS, US, fail, pass};
 use angara_abi::program_clock::READ_COST;
 use libc::{c_int, c_long, clock_t, clockid_t, rusage, time_t, timespec, timeval, tms};
 
-/// Picoseconds of a nanosecond, a microsecond, a second.
-const NS: u64 = 1_000;
-const US: u64 = 1_000_000;
+/// Picoseconds of a second.
 pub(crate) const S: u64 = 1_000_000_000_000;
-/// What the monotonic clock says when a program begins.
-const BEGIN: u64 = S;
 /// Seconds of the calendar when the monotonic clock is 0: 2026-01-01 00:00:00 UTC.
-const EPOCH: i64 = 1_767_225_600;
+pub(crate) const EPOCH: i64 = 1_767_225_600;
 /// What a clock tick of `times` is.
 const TICK: u64 = 10_000_000_000;
 

@@ -7,11 +7,24 @@
 
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
+mod alarms;
 mod clocks;
+mod pauses;
+mod random;
+mod real;
 mod sleeps;
+mod timers;
+#[cfg(target_arch = "x86_64")]
+mod tsc;
 mod waits;
 
 use angara_abi::program_clock::ProgramClock;
+
+/// Picoseconds of a nanosecond and of a microsecond.
+const NS: u64 = 1_000;
+const US: u64 = 1_000_000;
+/// What the monotonic clock says when a program begins.
+const BEGIN_AT: u64 = clocks::S;
 
 static CLOCK: ProgramClock = ProgramClock::new();
 
@@ -29,21 +42,27 @@ static BEGIN: extern "C" fn() = begin;
 extern "C" fn begin() {
     // SAFETY: the handler only changes a number of the child's.
     unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
+    random::begin();
+    #[cfg(target_arch = "x86_64")]
+    tsc::begin();
 }
 
 unsafe extern "C" fn in_child() {
     CLOCK.enter();
+    timers::forget_all();
+    #[cfg(target_arch = "x86_64")]
+    tsc::in_child();
 }
 
 /// So many picoseconds pass in the program; the time then.
 fn pass(ps: u64) -> u64 {
     CLOCK.pass_computing();
-    let now = CLOCK.pass(ps);
+    CLOCK.pass(ps);
     if CLOCK.is_ahead() {
         CLOCK.stand();
-        return CLOCK.now();
     }
-    now
+    CLOCK.passed();
+    CLOCK.now()
 }
 
 /// Sets `errno`.

@@ -1,19 +1,44 @@
 //! Sleeping lets virtual time pass, and real time only as far as others need it.
 
 use crate::clocks::{S, now_of};
+use crate::timers::handled;
 use crate::{CLOCK, fail, pass};
 use angara_abi::program_clock::YIELD_COST;
 use libc::{c_int, c_uint, clockid_t, timespec, useconds_t};
 
-/// Lets so many picoseconds pass, and everybody else come as far.
-pub(crate) fn sleep_for(ps: u64) {
+/// Lets so many picoseconds pass, and everybody else come as far; fewer if the handler of a signal has run before: then
+/// what is left is the error.
+pub(crate) fn sleep_for(ps: u64) -> Result<(), u64> {
     CLOCK.pass_computing();
-    CLOCK.pass(ps);
-    CLOCK.stand();
+    let (before, until) = (handled(), CLOCK.now().saturating_add(ps));
+    loop {
+        let left = until.saturating_sub(CLOCK.now());
+        CLOCK.pass(CLOCK.until_due().unwrap_or(u64::MAX).min(left));
+        CLOCK.stand();
+        CLOCK.passed();
+        let left = until.saturating_sub(CLOCK.now());
+        match left {
+            0 => return Ok(()),
+            _ if handled() != before => return Err(left),
+            _ => {}
+        }
+    }
+}
+
+/// The same for libc's functions: `EINTR` and what is left, rounded up.
+fn sleep_within(ps: u64, left: *mut timespec) -> Result<(), c_int> {
+    sleep_for(ps).map_err(|ps| {
+        // SAFETY: null, or the caller's place.
+        if let Some(left) = unsafe { left.as_mut() } {
+            let ns = ps.div_ceil(1000);
+            *left = timespec { tv_sec: (ns / 1_000_000_000) as _, tv_nsec: (ns % 1_000_000_000) as _ };
+        }
+        libc::EINTR
+    })
 }
 
 /// A time in picoseconds, if it is one.
-fn picoseconds(t: &timespec) -> Option<u64> {
+pub(crate) fn picoseconds(t: &timespec) -> Option<u64> {
     let (s, ns) = (u64::try_from(t.tv_sec).ok()?, u64::try_from(t.tv_nsec).ok()?);
     (ns < 1_000_000_000).then(|| s.saturating_mul(S).saturating_add(ns * 1000).min(1 << 61))
 }
@@ -28,10 +53,7 @@ pub(crate) unsafe extern "C" fn nanosleep(wanted: *const timespec, left: *mut ti
     }
     // SAFETY: null, or the caller's time.
     match unsafe { wanted.as_ref() }.map(picoseconds) {
-        Some(Some(ps)) => {
-            sleep_for(ps);
-            0
-        }
+        Some(Some(ps)) => sleep_within(ps, left).map_or_else(fail, |()| 0),
         Some(None) => fail(libc::EINVAL),
         None => fail(libc::EFAULT),
     }
@@ -56,13 +78,11 @@ pub(crate) unsafe extern "C" fn clock_nanosleep(
     let Some(t) = (unsafe { wanted.as_ref() }) else { return libc::EFAULT };
     let Some(ps) = picoseconds(t) else { return libc::EINVAL };
     if flags & libc::TIMER_ABSTIME == 0 {
-        sleep_for(ps);
-        return 0;
+        return sleep_within(ps, left).err().unwrap_or(0);
     }
     // Times of the calendar do not fit 64 bits of picoseconds.
     let until = t.tv_sec as u64 * 1_000_000 + t.tv_nsec as u64 / 1000;
-    sleep_for(until.saturating_sub(now_of(clock)).min(1 << 40) * 1_000_000);
-    0
+    sleep_for(until.saturating_sub(now_of(clock)).min(1 << 40) * 1_000_000).map_or(libc::EINTR, |()| 0)
 }
 
 /// As the function of libc.
@@ -80,7 +100,7 @@ pub(crate) extern "C" fn sleep(s: c_uint) -> c_uint {
     // SAFETY: times of our own.
     match unsafe { nanosleep(&raw const t, &raw mut t) } {
         0 => 0,
-        _ => t.tv_sec as c_uint,
+        _ => t.tv_sec as c_uint + u32::from(t.tv_nsec >= 500_000_000),
     }
 }
 

@@ -1,18 +1,37 @@
 //! Waiting for descriptors with a time limit: what is ready now is told now; else the limit passes in virtual time, and
-//! they are looked at once more. Without a limit it is the kernel that waits.
+//! they are looked at once more. Without a limit the program's timers pass, which may interrupt the wait; then it is the
+//! kernel that waits.
 
-use crate::CLOCK;
 use crate::sleeps::sleep_for;
+use crate::timers::{handled, interrupted};
+use crate::{CLOCK, fail};
 use libc::{c_int, epoll_event, fd_set, nfds_t, pollfd, sigset_t, timespec, timeval};
 
 /// Asks `look` with a limit of 0, and again when `limit` picoseconds have passed; real waits are `wait`'s.
 fn within(limit: Option<u64>, mut look: impl FnMut() -> c_int, wait: impl FnOnce() -> c_int) -> c_int {
-    let Some(limit) = limit.filter(|_| !CLOCK.is_real()) else { return wait() };
-    match look() {
-        0 if limit > 0 => {
-            sleep_for(limit);
-            look()
+    if CLOCK.is_real() {
+        return wait();
+    }
+    let Some(limit) = limit else {
+        let before = handled();
+        while let Some(left) = CLOCK.until_due() {
+            match look() {
+                0 => {
+                    let _ = sleep_for(left);
+                }
+                ready => return ready,
+            }
+            if let Some(failed) = interrupted(before) {
+                return failed;
+            }
         }
+        return wait();
+    };
+    match look() {
+        0 if limit > 0 => match sleep_for(limit) {
+            Ok(()) => look(),
+            Err(_) => fail(libc::EINTR),
+        },
         ready => ready,
     }
 }

@@ -82,6 +82,10 @@ pub struct Args {
     /// With --clock virtual: nanoseconds that a library call takes [default: 1]
     #[arg(long, value_name = "NS")]
     pub call_cost: Option<f64>,
+    /// With --clock virtual: seconds on the wall after which the others go on without a PE that does not come back to the
+    /// library, or never [default: 30]
+    #[arg(long, value_name = "SECONDS|never")]
+    pub patience: Option<String>,
     /// Write the line that says the sockets are ready to this descriptor [default: standard output]
     #[arg(long, value_name = "N")]
     pub ready_fd: Option<u32>,

@@ -5,6 +5,7 @@
 
 use crate::faults::fault::FaultSpec;
 use crate::users::quota::Limits;
+use angara_abi::absence::Patience;
 use angara_abi::clock::AHEAD_MAX;
 use angara_abi::launch::default_runtime_dir;
 use angara_abi::torus::{NodeId, Shape};
@@ -84,6 +85,8 @@ pub struct VirtualTime {
     pub call_cost: u64,
     /// Picoseconds that a PE runs ahead of the network.
     pub ahead: u64,
+    /// How long a PE may keep the others waiting, by the clock on the wall.
+    pub patience: Patience,
 }
 
 impl Options {
@@ -135,6 +138,7 @@ struct File {
     private: Option<bool>,
     clock: Option<String>,
     call_cost: Option<f64>,
+    patience: Option<String>,
     ready_fd: Option<u32>,
     log: Option<String>,
     log_json: Option<bool>,
@@ -234,6 +238,7 @@ pub fn resolve(args: &Args) -> Result<Options, ConfigError> {
     let params = machine.params().map_err(bad("machine"))?;
     let ahead = AHEAD_MAX.min(params.least_latency());
     let virtual_time = virtual_time(clock, args.call_cost.or(file.call_cost), ahead)?;
+    let virtual_time = patient(virtual_time, args.patience.as_ref().or(file.patience.as_ref()))?;
     if virtual_time.is_some() && (!private || cluster.is_some()) {
         let why = "virtual runs one job alone, on one host; add --private and leave --cluster out";
         return Err(bad("clock")(why));
@@ -259,6 +264,15 @@ pub fn resolve(args: &Args) -> Result<Options, ConfigError> {
     })
 }
 
+/// With `--patience`.
+fn patient(time: Option<VirtualTime>, wanted: Option<&String>) -> Result<Option<VirtualTime>, ConfigError> {
+    match (time, wanted) {
+        (None, Some(_)) => Err(bad("patience")("only --clock virtual needs it")),
+        (Some(time), Some(text)) => Ok(Some(VirtualTime { patience: text.parse().map_err(bad("patience"))?, ..time })),
+        (time, None) => Ok(time),
+    }
+}
+
 /// `--clock` and `--call-cost`.
 fn virtual_time(clock: Option<&str>, call_cost: Option<f64>, ahead: u64) -> Result<Option<VirtualTime>, ConfigError> {
     let ns = call_cost.unwrap_or(1.0);
@@ -268,7 +282,10 @@ fn virtual_time(clock: Option<&str>, call_cost: Option<f64>, ahead: u64) -> Resu
     match clock {
         None | Some("wall") if call_cost.is_some() => Err(bad("call-cost")("only --clock virtual has one")),
         None | Some("wall") => Ok(None),
-        Some("virtual") => Ok(Some(VirtualTime { call_cost: (ns * 1000.0).round() as u64, ahead })),
+        Some("virtual") => {
+            let patience = Patience::default();
+            Ok(Some(VirtualTime { call_cost: (ns * 1000.0).round() as u64, ahead, patience }))
+        }
         Some(other) => Err(bad("clock")(format!("`{other}`; use wall or virtual"))),
     }
 }

@@ -168,6 +168,9 @@ impl Daemon {
                 }
                 self.spread(id, Event::ChannelError { job: id, pe, reason });
             }
+            Notice::Patience { job, memory, turn, waited } => {
+                tokio::task::spawn_local(self.clone().lose_patience(job, memory, turn, waited));
+            }
             Notice::Trunk(word) => self.take_trunk_event(word),
             Notice::GaveUp(link, since) => {
                 let daemon = self.clone();

@@ -120,6 +120,9 @@ async fn serve(options: Options, ready: impl FnOnce(&Started)) -> Result<(), Run
     notifier.ready(format!("{} of {} nodes of {}", line.nodes, line.shape.nodes(), line.shape));
     tokio::task::spawn_local(notifier.clone().watchdog(data.clone()));
     tokio::task::spawn_local(daemon.clone().agree());
+    if let Some(limit) = daemon.options.virtual_time.and_then(|time| time.patience.0) {
+        tokio::task::spawn_local(daemon.clone().watch_patience(limit));
+    }
     ready(&line);
     let result = loop {
         tokio::select! {

@@ -25,6 +25,10 @@ const BYTES: usize = 0x0a0;
 /// Of the time so far: computed, and spent in the library.
 const COMPUTED: usize = 0x0a8;
 const SOFTWARE: usize = 0x0b0;
+/// Where the PE's program is, when it was asked: how often it has answered, how many addresses, and these.
+const ANSWERS: usize = 0x180;
+const ADDRESSES: usize = 0x184;
+const ADDRESS: usize = 0x188;
 const STAMP: usize = crate::PAGE;
 const GOES: usize = 0x100;
 const VERDICT: usize = 0x104;
@@ -41,6 +45,12 @@ pub const CLOCK_BYTES: usize = STAMP + 8 * STAMPS;
 pub const AHEAD_MAX: u64 = 500_000;
 /// The latest time there is, in picoseconds: some 53 days. Sums of two times never overflow.
 pub const TIME_MAX: u64 = 1 << 62;
+
+/// Most addresses of which a PE says where it is.
+pub const ADDRESSES_MAX: usize = 32;
+
+/// The signal by which a PE is asked where it is: one that is ignored by who does not know it.
+pub const WHERE_SIGNAL: i32 = libc::SIGURG;
 
 /// What ends a stand.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -200,6 +210,26 @@ impl ClockPage {
         self.word(OVER).load(Ordering::Acquire) != 0
     }
 
+    /// The PE's program is here: what was called last comes first. Takes no lock and no memory.
+    pub fn is_at(&self, addresses: impl Iterator<Item = u64>) {
+        let mut count = 0;
+        for (i, address) in addresses.take(ADDRESSES_MAX).enumerate() {
+            self.word64(ADDRESS + 8 * i).store(address, Ordering::Relaxed);
+            count = i as u32 + 1;
+        }
+        self.word(ADDRESSES).store(count, Ordering::Relaxed);
+        self.word(ANSWERS).fetch_add(1, Ordering::Release);
+    }
+    /// How often the PE has answered.
+    pub fn answers(&self) -> u32 {
+        self.word(ANSWERS).load(Ordering::Acquire)
+    }
+    /// What it answered last.
+    pub fn addresses(&self) -> Vec<u64> {
+        let count = self.word(ADDRESSES).load(Ordering::Relaxed) as usize;
+        (0..count.min(ADDRESSES_MAX)).map(|i| self.word64(ADDRESS + 8 * i).load(Ordering::Relaxed)).collect()
+    }
+
     /// Counts stands: the futex the data plane sleeps on while the PE runs.
     pub fn stops(&self) -> &AtomicU32 {
         self.word(STOPS)
@@ -244,6 +274,9 @@ mod tests {
         daemon.go(900, 950, Verdict::Go);
         assert_eq!(pe.sees_until(), 950);
         assert_eq!((daemon.stands(), pe.ended(number)), (None, Some((900, Verdict::Go))));
+        assert_eq!((daemon.answers(), daemon.addresses()), (0, vec![]));
+        pe.is_at(0..100);
+        assert_eq!((daemon.answers(), daemon.addresses()), (1, (0..ADDRESSES_MAX as u64).collect::<Vec<_>>()));
         let next = pe.stand(900, WaitsFor::Time);
         assert_eq!(pe.ended(next), None, "the verdict of the stand before is not for this one");
         daemon.go(900, 900, Verdict::Deadlock);

@@ -7,6 +7,7 @@
 //! descriptors beside it. The connection is the client's life line: when it closes, its PE is gone.
 
 use crate::JobId;
+use crate::absence::Absence;
 use crate::account::Load;
 use crate::job::{Barrier, Collectives};
 pub use crate::report::*;
@@ -364,6 +365,13 @@ pub enum Event {
         job: JobId,
         /// What the daemon does: "was shut down".
         reason: String,
+    },
+    /// In virtual time: the others went on without a PE.
+    WentOn {
+        /// Job id.
+        job: JobId,
+        /// Which, and where it was.
+        absence: Absence,
     },
     /// The adapter stopped serving a channel of `pe`.
     ChannelError {

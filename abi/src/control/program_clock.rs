@@ -7,8 +7,12 @@ use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 pub const SYMBOL: &std::ffi::CStr = c"angara_program_clock";
 /// What is in the name of the preloaded library's file.
 pub const PRELOADED: &str = "libangara_clock";
+/// Set where the processor's time stamp counter tells virtual time, too.
+pub const ENV_TSC: &std::ffi::CStr = c"ANGARA_TSC";
+/// The seed of the random numbers that a program asks the system for, where one decides.
+pub const ENV_SEED: &std::ffi::CStr = c"ANGARA_SEED";
 /// Raised when the structure changes.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 /// What reading a clock takes, in picoseconds: about what the vDSO takes. Ours.
 pub const READ_COST: u64 = 25_000;
 /// What a yield takes, in picoseconds. Ours.
@@ -32,6 +36,10 @@ pub struct ProgramClock {
     stand: AtomicUsize,
     /// Another one, or 0: what the program has computed until it looks at a clock is to pass first.
     compute: AtomicUsize,
+    /// When the next of the program's timers is due.
+    due: AtomicU64,
+    /// What is called then.
+    ring: AtomicUsize,
 }
 
 impl Default for ProgramClock {
@@ -50,6 +58,8 @@ impl ProgramClock {
             stand_at: AtomicU64::new(u64::MAX),
             stand: AtomicUsize::new(0),
             compute: AtomicUsize::new(0),
+            due: AtomicU64::new(u64::MAX),
+            ring: AtomicUsize::new(0),
         }
     }
     /// Whether it has the layout that this crate knows.
@@ -72,6 +82,24 @@ impl ProgramClock {
         self.now.store(time, Ordering::Relaxed);
         self.stand_at.store(stand_at, Ordering::Relaxed);
     }
+    /// The next of the program's timers is due `at`: `ring` sends its signal.
+    pub fn set_due(&self, at: u64, ring: Stand) {
+        self.ring.store(ring as usize, Ordering::Release);
+        self.due.store(at, Ordering::Relaxed);
+    }
+    /// Picoseconds until the next timer is due, if there is one.
+    pub fn until_due(&self) -> Option<u64> {
+        let due = self.due.load(Ordering::Relaxed);
+        (due != u64::MAX).then(|| due.saturating_sub(self.now()))
+    }
+    /// The program's own code goes on: signals of the timers whose time has come are sent.
+    #[inline]
+    pub fn passed(&self) {
+        if self.now() >= self.due.load(Ordering::Relaxed) {
+            call(&self.ring);
+        }
+    }
+
     /// The PE has run as far as it may.
     #[inline]
     pub fn is_ahead(&self) -> bool {
@@ -119,7 +147,7 @@ impl ProgramClock {
 fn call(hook: &AtomicUsize) {
     let hook = hook.load(Ordering::Acquire);
     if hook != 0 {
-        // SAFETY: only `attach` and `computes` write anything but 0, and they write a `Stand`.
+        // SAFETY: only `attach`, `computes` and `set_due` write anything but 0, and they write a `Stand`.
         let hook: Stand = unsafe { std::mem::transmute::<usize, Stand>(hook) };
         hook();
     }

@@ -132,6 +132,11 @@ impl Control {
         }
     }
 
+    /// The next of the events that came before an answer.
+    pub(crate) fn known_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
     async fn next_line(&mut self) -> Result<Option<Line>, Failed> {
         let read = self.reader.read_until(b'\n', &mut self.line).await;
         if !matches!(read, Ok(n) if n > 0) {

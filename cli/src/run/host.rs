@@ -188,6 +188,8 @@ fn patience(event: &Event) -> Option<Duration> {
             angara_abi::complain!("angara: the daemon of this job {reason}; the job was ended");
             return None;
         }
+        // Virtual time has one host.
+        Event::WentOn { .. } => return None,
         Event::ChannelError { pe, reason, .. } => {
             angara_abi::complain!("angara: the adapter stopped serving PE {pe}: {reason}");
             return None;

@@ -8,6 +8,7 @@
 //!    `outcome` why the job ended;
 //! 5. then everything is taken down: processes, the job, the private daemon, its directory.
 
+mod absent;
 pub(crate) mod bind;
 pub(crate) mod exec;
 pub(crate) mod forward;
@@ -124,6 +125,9 @@ async fn run_on(
             text
         }
     };
+    if plan.virtual_time.is_some() && place.alive {
+        place.tell_absent().await;
+    }
     let reported = end(place, job, args, plan, (code, outcome)).await;
     match reported {
         Ok(()) => Ok(code),

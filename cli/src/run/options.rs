@@ -6,12 +6,14 @@ use crate::error::Failed;
 use crate::install;
 use crate::machine;
 use crate::many::seeds::Seeds;
+use angara_abi::absence::Patience;
 use angara_abi::compute::{Compute, ENV_COMPUTE, HEADER, intervals};
 use angara_abi::env::{DEFAULT_HEAP, parse_size, symmetric_size};
 use angara_abi::fault::{KINDS, examples};
 use angara_abi::job::{Barrier, Collectives, PES_MAX};
 use angara_abi::launch::ENV_TIMEOUT;
 use angara_abi::msg::{JobSpec, Map, Path as EnginePath};
+use angara_abi::program_clock::{ENV_SEED, ENV_TSC};
 use angara_abi::torus::{NodeId, Shape};
 use angara_machine::Machine;
 use clap::{Args, ValueEnum, ValueHint};
@@ -28,6 +30,8 @@ pub(crate) const ENV_TABLE: &str = "ANGARA_COLLECTIVES_TABLE";
 
 /// What a seed draws unless the machine says another bound.
 const SEED_JITTER: &str = "jitter=200ns";
+/// What Python's hashes of texts begin with.
+const ENV_HASHES: &str = "PYTHONHASHSEED";
 /// Libraries that the loader puts before others.
 const ENV_PRELOAD: &str = "LD_PRELOAD";
 
@@ -112,13 +116,23 @@ pub(crate) struct RunArgs {
     /// replay:FILE (what was written down; two runs are equal) [default: none]
     #[arg(long, value_name = "HOW")]
     pub(crate) compute: Option<Compute>,
+    /// With --clock virtual: the processor's time stamp counter (rdtsc) tells virtual time at 1 GHz; x86-64 only, and each
+    /// look takes microseconds on the wall
+    #[arg(long)]
+    pub(crate) virtual_tsc: bool,
     /// With --clock virtual: injections take up to 200 ns longer (or as --set jitter=… says), as this seed draws it, so that
-    /// a program that relies on an order that nothing ensures may fail; the same seed is the same run
+    /// a program that relies on an order that nothing ensures may fail; random numbers of the system are drawn by it, too;
+    /// the same seed is the same run
     #[arg(long, value_name = "S")]
     pub(crate) seed: Option<u64>,
     /// With --clock virtual: run once with each of these seeds, such as 1..200, on all cores, until one fails
     #[arg(long, value_name = "A..B", conflicts_with = "seed")]
     pub(crate) seeds: Option<Seeds>,
+    /// With --clock virtual: seconds on the wall after which the others go on without a PE that does not come back to the
+    /// library, because it spins on memory, sleeps in the kernel or computes; or never. It is named with its line, and another
+    /// run may differ [default: 30]
+    #[arg(long, value_name = "SECONDS|never")]
+    pub(crate) patience: Option<Patience>,
     /// Prefix each line of output with the number of the PE that wrote it
     #[arg(long)]
     pub(crate) label: bool,
@@ -281,6 +295,8 @@ pub(crate) struct VirtualPlan {
     call_cost: Option<f64>,
     /// Of delays.
     seed: Option<u64>,
+    /// With PEs that do not come back.
+    patience: Option<Patience>,
 }
 
 impl VirtualPlan {
@@ -292,6 +308,8 @@ impl VirtualPlan {
                 (args.compute.is_some(), "--compute"),
                 (args.seed.is_some(), "--seed"),
                 (args.seeds.is_some(), "--seeds"),
+                (args.patience.is_some(), "--patience"),
+                (args.virtual_tsc, "--virtual-tsc"),
             ];
             return match given.iter().find(|given| given.0) {
                 Some((_, option)) => {
@@ -310,8 +328,12 @@ impl VirtualPlan {
             let why = format!("{option} cannot be had in virtual time: a daemon of this run's own carries everything");
             return Err(Failed::usage(why, format!("leave {option} out, or --clock virtual")));
         }
+        if args.virtual_tsc && !cfg!(target_arch = "x86_64") {
+            let why = format!("--virtual-tsc is for x86-64 processors, and this is {}", std::env::consts::ARCH);
+            return Err(Failed::usage(why, "leave it out, and have the program read clock_gettime"));
+        }
         let core = Cores::here().allowed.last().copied();
-        Ok(Some(VirtualPlan { core, call_cost: args.call_cost, seed: args.seed }))
+        Ok(Some(VirtualPlan { core, call_cost: args.call_cost, seed: args.seed, patience: args.patience }))
     }
 
     /// Options of the daemon.
@@ -322,6 +344,9 @@ impl VirtualPlan {
         }
         if let Some(seed) = self.seed {
             options.extend(["--seed".into(), seed.to_string().into()]);
+        }
+        if let Some(patience) = self.patience {
+            options.extend(["--patience".into(), patience.to_string().into()]);
         }
         if let Some(core) = self.core {
             options.extend(["--cores".into(), core.to_string().into()]);
@@ -373,6 +398,7 @@ impl Plan {
             env.push((ENV_PRELOAD.into(), preload));
             let compute = prepared(args.compute.clone().unwrap_or_default())?;
             env.push((ENV_COMPUTE.into(), compute.to_string().into()));
+            env.extend(what_else_is_virtual(args));
         }
         let program = find_program(&args.command[0], std::env::var_os("PATH"))?;
         Ok(Plan { wanted, shape, changes, nodes, heap, program, env, wraps: wrap::of(args)?, virtual_time })
@@ -414,6 +440,23 @@ impl Plan {
             name,
         })
     }
+}
+
+/// Variables of what a program reads beside its clocks.
+fn what_else_is_virtual(args: &RunArgs) -> Vec<(OsString, OsString)> {
+    let mut env = Vec::new();
+    let name = |name: &std::ffi::CStr| OsString::from(name.to_string_lossy().into_owned());
+    if args.virtual_tsc {
+        env.push((name(ENV_TSC), "1".into()));
+    }
+    if let Some(seed) = args.seed {
+        env.push((name(ENV_SEED), seed.to_string().into()));
+        let own = args.env.iter().any(|(name, _)| name == ENV_HASHES) || std::env::var_os(ENV_HASHES).is_some();
+        if !own {
+            env.push((ENV_HASHES.into(), (seed as u32).to_string().into()));
+        }
+    }
+    env
 }
 
 /// With a file that is there, and can be found from anywhere.

@@ -1,5 +1,6 @@
 //! The daemon a job runs on: a running one whose torus fits, or a private one.
 
+use super::absent::Absent;
 use super::options::{Plan, RunArgs};
 use crate::daemon::{Control, Private, runtime_dir, unexpected};
 use crate::error::Failed;
@@ -25,6 +26,8 @@ pub(crate) struct Place {
     pub(crate) alive: bool,
     /// Faults we set on a daemon that is not ours, as texts that clear them.
     faults: Vec<String>,
+    /// PEs without which the others went on.
+    pub(crate) absent: Absent,
 }
 
 /// Finds or starts the daemon.
@@ -141,7 +144,16 @@ fn misfit(status: &Status, plan: &Plan) -> Option<String> {
 }
 
 fn place(control: Control, dir: PathBuf, status: &Status, private: Option<Private>) -> Place {
-    Place { control, dir, shape: status.shape, pid: status.pid, private, alive: true, faults: Vec::new() }
+    Place {
+        control,
+        dir,
+        shape: status.shape,
+        pid: status.pid,
+        private,
+        alive: true,
+        faults: Vec::new(),
+        absent: Absent::default(),
+    }
 }
 
 impl Place {

@@ -242,6 +242,7 @@ impl Watch<'_> {
                 self.place.alive = false;
                 self.end(Cause::Daemon(format!("the daemon (pid {}) {reason}", self.place.pid))).await;
             }
+            Some(Event::WentOn { absence, .. }) => self.place.absent.tell(absence).await,
             Some(Event::ChannelError { pe, reason, .. }) => {
                 angara_abi::complain!("angara: the adapter stopped serving PE {pe}: {reason}");
             }

@@ -110,7 +110,7 @@ impl Engine {
             trees: [None; angara_abi::TREES],
             epoll,
             gauges,
-            virtual_time: options.virtual_time.map(|v| VirtualRun::new(v.call_cost)),
+            virtual_time: options.virtual_time.map(|v| VirtualRun::new(v.call_cost, v.patience)),
             trunks,
             words: Vec::new(),
             notices,
@@ -165,8 +165,8 @@ impl Engine {
         self.faults.job_closed(self.jobs.values().any(EngineJob::complete));
     }
 
-    /// Serves a PE's channel from now on; returns its node's register page.
-    pub(crate) fn attach(&mut self, slot: JobSlot, pe: Arc<PeMemory>) -> io::Result<OwnedFd> {
+    /// Serves the channel of a PE, process `pid`, from now on; returns its node's register page.
+    pub(crate) fn attach(&mut self, slot: JobSlot, pe: Arc<PeMemory>, pid: i32) -> io::Result<OwnedFd> {
         let gone = || io::Error::other("the job has ended");
         let entry = self.jobs.get(&slot).ok_or_else(gone)?.memory.entries[pe.pe];
         let page = self.register_page(entry.node)?;
@@ -174,7 +174,7 @@ impl Engine {
         epoll::add(&self.epoll, &pe.doorbell, epoll::EventData::new_u64(0), flags)?;
         let job = self.jobs.get_mut(&slot).ok_or_else(gone)?;
         let port = Port { node: entry.node, endpoint: entry.endpoint };
-        let lane = Lane::new(port, job.memory.clone(), pe.clone());
+        let lane = Lane::new(port, job.memory.clone(), pe.clone(), pid);
         let index = self.lanes.iter().position(Option::is_none).unwrap_or_else(|| {
             self.lanes.push(None);
             self.lanes.len() - 1

@@ -15,6 +15,8 @@ use std::sync::atomic::Ordering;
 pub(super) struct Lane {
     pub(super) slot: JobSlot,
     pub(super) pe: usize,
+    /// Its process.
+    pub(super) pid: i32,
     pub(super) port: Port,
     pub(super) job: Arc<JobMemory>,
     pub(super) memory: Arc<PeMemory>,
@@ -36,10 +38,11 @@ pub(super) struct Lane {
 const READS_PER_WORD: usize = 64;
 
 impl Lane {
-    pub(super) fn new(port: Port, job: Arc<JobMemory>, memory: Arc<PeMemory>) -> Lane {
+    pub(super) fn new(port: Port, job: Arc<JobMemory>, memory: Arc<PeMemory>, pid: i32) -> Lane {
         Lane {
             slot: job.slot,
             pe: memory.pe,
+            pid,
             port,
             job,
             memory,

@@ -1,11 +1,14 @@
 //! What the data plane lets the control plane know.
 
 use super::trunks::TrunkEvent;
+use super::virtual_time::Turn;
+use crate::jobs::memory::PeMemory;
 use angara_abi::JobId;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::time::Duration;
 
 /// What the data plane tells the control plane unasked.
-#[derive(Debug)]
 pub(crate) enum Notice {
     /// A channel was put into its sticky error state.
     ChannelError {
@@ -15,6 +18,17 @@ pub(crate) enum Notice {
         pe: u32,
         /// Why.
         reason: String,
+    },
+    /// In virtual time: a PE keeps the others waiting, and they shall go on without it.
+    Patience {
+        /// Job.
+        job: JobId,
+        /// What belongs to the PE.
+        memory: Arc<PeMemory>,
+        /// As the data plane has it.
+        turn: Turn,
+        /// For how long.
+        waited: Duration,
     },
     /// The network took a link out of service, after this route change.
     GaveUp(String, u64),

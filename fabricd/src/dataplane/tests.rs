@@ -5,6 +5,7 @@ use super::{Engine, Gauges};
 use crate::config::{Options, VirtualTime};
 use crate::jobs::memory::{Identity, JobMemory, PeMemory};
 use angara_abi::JobId;
+use angara_abi::absence::Patience;
 use angara_abi::account::{Class, READ_MAX};
 use angara_abi::clock::{AHEAD_MAX, ClockPage, TIME_MAX, Verdict, WaitsFor};
 use angara_abi::desc::{Descriptor, Op, Place, Region};
@@ -79,7 +80,7 @@ fn engine(jobs: usize, virtual_time: Option<VirtualTime>) -> (Engine, Vec<Client
     for pe in 0..2 {
         for job in &jobs {
             let memory = Arc::new(PeMemory::create(job, pe, virtual_time).expect("memory").0);
-            engine.attach(job.slot, memory.clone()).expect("attach");
+            engine.attach(job.slot, memory.clone(), 0).expect("attach");
             let (producer, to) = (Producer::default(), shape.coords(1 - pe as u32));
             clients.push(Client { job: job.clone(), pe: memory, producer, endpoint: job.slot.number(), to });
         }
@@ -125,7 +126,8 @@ fn a_small_put_waits_for_few_bytes_of_large_ones() {
 }
 
 fn virtual_pair() -> (Engine, [Client; 2]) {
-    let (engine, clients) = engine(1, Some(VirtualTime { call_cost: 1_000, ahead: AHEAD_MAX }));
+    let (engine, clients) =
+        engine(1, Some(VirtualTime { call_cost: 1_000, ahead: AHEAD_MAX, patience: Patience::default() }));
     (engine, clients.try_into().unwrap_or_else(|_| panic!("two PEs")))
 }
 
@@ -244,4 +246,34 @@ fn a_pe_knows_until_when_nothing_changes() {
     turn(&mut engine);
     let until = clock(&a).sees_until();
     assert!(clock(&a).stands().is_none() && (5_000..5_000 + AHEAD_MAX).contains(&until), "{until}");
+}
+
+#[test]
+fn an_absent_pe_posts_in_the_present_and_comes_back_to_it() {
+    let (mut engine, [mut a, b]) = virtual_pair();
+    clock(&b).stand(5_000_000, WaitsFor::Time);
+    let runs = engine.running().expect("the first one does");
+    assert!(engine.begun() && !engine.go_on_without((runs, 1)), "it has not stood yet");
+    assert!(engine.go_on_without((runs, 0)));
+    turn(&mut engine);
+    assert!(clock(&b).stands().is_none(), "the other one goes on");
+    let writes = clock(&b).stand(5_000_000, WaitsFor::Memory);
+    turn(&mut engine);
+    assert_eq!(clock(&b).ended(writes), None, "who is absent may still end a deadlock");
+    [0, 1].into_iter().for_each(|i| clock(&a).stamp(a.producer.next_seq() + i, 2_000));
+    let seq = a.put_and_quiet();
+    engine.look_for_absent();
+    turn(&mut engine);
+    let way = 600_000 + 129_000 + 2 * 6400 / 3;
+    let (arrived, verdict) = clock(&b).ended(writes).expect("its memory was written");
+    assert!(verdict == Verdict::Go && arrived.abs_diff(5_000_000 + way) < 1_000, "{arrived}");
+    clock(&b).stand(arrived, WaitsFor::Memory);
+    let waits = clock(&a).stand(3_000, WaitsFor::Completion(heap(0)));
+    engine.look_for_absent();
+    turn(&mut engine);
+    let (answered, verdict) = clock(&a).ended(waits).expect("the read came back");
+    assert!(verdict == Verdict::Go && answered > arrived + 700_000 && a.completed() == seq, "{answered}");
+    let again = clock(&a).stand(answered, WaitsFor::Memory);
+    turn(&mut engine);
+    assert_eq!(clock(&a).ended(again), Some((answered, Verdict::Deadlock)), "it takes part again");
 }

@@ -150,7 +150,7 @@ impl Daemon {
             Event::Abort { job, .. } | Event::HostLost { job, .. } => (*job, None),
             Event::PeLost { job, pe, .. } => (*job, Some(*pe as usize)),
             // Between a daemon and its own launchers.
-            Event::DaemonEnds { .. } => return,
+            Event::DaemonEnds { .. } | Event::WentOn { .. } => return,
             Event::ChannelError { job, .. } => {
                 if let Some(job) = self.jobs.borrow().get(job).filter(|job| !job.card.over) {
                     job.tell(event);

@@ -120,8 +120,8 @@ impl Daemon {
         pe: &Arc<PeMemory>,
         attached: Attached,
     ) -> Result<OwnedFd, Failure> {
-        let (slot, for_engine) = (job.slot, pe.clone());
-        let csr = match self.data.call(move |engine| engine.attach(slot, for_engine)).await {
+        let (slot, for_engine, pid) = (job.slot, pe.clone(), attached.pid);
+        let csr = match self.data.call(move |engine| engine.attach(slot, for_engine, pid)).await {
             Ok(Ok(csr)) => csr,
             Ok(Err(e)) => return Err(failure(format!("cannot attach PE {}: {e}", pe.pe), "start the job again")),
             Err(dead) => return Err(failure(dead.to_string(), "restart the daemon")),

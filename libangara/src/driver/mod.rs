@@ -25,6 +25,7 @@ mod routines;
 mod timeslice;
 pub(crate) mod virtual_time;
 pub(crate) mod wait;
+mod whereabouts;
 
 pub(crate) use handle::answered;
 pub use handle::{Handle, OpState};

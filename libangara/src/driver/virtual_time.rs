@@ -74,6 +74,7 @@ impl VirtualClock {
             self.program.computes(compute);
         }
         release_children();
+        super::whereabouts::answer();
     }
 
     /// The process is no PE any more.
@@ -212,7 +213,15 @@ impl VirtualClock {
     pub(super) fn stand(&self, waits_for: WaitsFor, gone: impl Fn() -> bool) -> Option<Verdict> {
         let verdict = self.stand_still(waits_for, gone);
         self.returns();
+        self.has_gone_on(verdict);
         verdict
+    }
+
+    /// The program's timers may be due. A handler of the program may read clocks, and stand.
+    fn has_gone_on(&self, verdict: Option<Verdict>) {
+        if verdict.is_some() {
+            self.program.passed();
+        }
     }
 
     fn stand_still(&self, waits_for: WaitsFor, gone: impl Fn() -> bool) -> Option<Verdict> {
@@ -236,6 +245,14 @@ impl VirtualClock {
         self.program.go_on(time, time + self.ahead);
         self.sees_until.store(self.page.sees_until(), Ordering::Relaxed);
         Some(verdict)
+    }
+}
+
+/// The data plane asks where the program is: in the functions at these addresses.
+pub(super) fn is_at(addresses: impl Iterator<Item = u64>) {
+    // SAFETY: as in `sleep`.
+    if let Some(clock) = unsafe { CLOCK.load(Ordering::Acquire).as_ref() } {
+        clock.page.is_at(addresses);
     }
 }
 
@@ -282,9 +299,10 @@ extern "C" fn sleep() {
     // SAFETY: null, or what `join` was given, which stays until `leave`.
     if let Some(clock) = unsafe { CLOCK.load(Ordering::Acquire).as_ref() } {
         // Where the job has ended the next call of the library says so.
-        let _ = clock.stand_still(WaitsFor::Time, || false);
+        let verdict = clock.stand_still(WaitsFor::Time, || false);
         if let Some(computing) = &clock.computing {
             computing.returns();
         }
+        clock.has_gone_on(verdict);
     }
 }

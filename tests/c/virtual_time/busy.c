@@ -1,15 +1,32 @@
 // Every PE adds to random words of others, writes to neighbours, and meets all others, then says what time it is and
 // what it has: whatever differs between two runs shows here.
 #include <shmem.h>
+#include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 enum { WORDS = 64, ROUNDS = 40 };
 static long table[WORDS], from[2];
 
+// Somebody stops this process for a while.
+static void stop(void) {
+    pid_t me = getpid(), child = fork();
+    if (child == 0) {
+        usleep(300000);
+        kill(me, SIGCONT);
+        _exit(0);
+    }
+    raise(SIGSTOP);
+    waitpid(child, NULL, 0);
+}
+
 int main(void) {
     shmem_init();
     int me = shmem_my_pe(), n = shmem_n_pes();
+    const char *stopped = getenv("STOPPED_PE");
     unsigned long random = 88172645463325252UL + me;
     long old = 0;
     for (long round = 1; round <= ROUNDS; round++) {
@@ -25,6 +42,8 @@ int main(void) {
         shmem_long_wait_until(&from[0], SHMEM_CMP_GE, round);
         if (round % 8 == 0)
             shmem_barrier_all();
+        if (round == 20 && stopped && atoi(stopped) == me)
+            stop();
     }
     shmem_barrier_all();
     struct timespec t;

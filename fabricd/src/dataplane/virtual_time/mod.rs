@@ -11,11 +11,13 @@
 pub(super) mod gates;
 mod links;
 mod log;
+mod patience;
 mod spent;
 pub(super) mod standing;
 mod told;
 
 use self::gates::Gate;
+pub(super) use self::patience::Turn;
 use self::standing::{By, Ended, Touch, VirtualRun};
 use super::Command;
 use super::engine::Engine;
@@ -34,6 +36,8 @@ use std::time::{Duration, Instant};
 
 /// Longest sleep while only a command can change anything.
 const SLEEP: Duration = Duration::from_secs(60);
+/// The same while PEs are absent.
+const ABSENT_LOOK: Duration = Duration::from_millis(1);
 
 impl Engine {
     /// Something happened at a port, now, by somebody's doing: whoever waits there for it is due.
@@ -96,6 +100,7 @@ impl Engine {
             if more {
                 continue;
             }
+            self.look_for_absent();
             if !self.begun() {
                 self.listen();
             } else if let Some(running) = self.running() {
@@ -113,15 +118,21 @@ impl Engine {
     fn let_run(&self, index: usize, heard: u32) {
         let Some(clock) = self.lanes[index].as_ref().and_then(|lane| lane.memory.clock.as_ref()) else { return };
         let seen = clock.stops().load(Ordering::SeqCst);
-        if clock.stands().is_none() {
-            Linux.futex_wait_either((clock.stops(), seen), (&self.gauges.commands, heard));
+        if clock.stands().is_some() {
+            return;
+        }
+        match self.is_in_doubt() {
+            // Who is absent may stand or post any time.
+            true => Linux.futex_wait(clock.stops(), seen, ABSENT_LOOK),
+            false => Linux.futex_wait_either((clock.stops(), seen), (&self.gauges.commands, heard)),
         }
     }
 
     /// Sleeps until there is a command: nothing else can change anything.
     fn listen(&self) {
         let mut events = [std::mem::MaybeUninit::uninit(); 64];
-        let limit = Timespec { tv_sec: SLEEP.as_secs() as _, tv_nsec: 0 };
+        let limit = if self.is_anyone_absent() { ABSENT_LOOK } else { SLEEP };
+        let limit = Timespec { tv_sec: limit.as_secs() as _, tv_nsec: limit.subsec_nanos() as _ };
         // Every outcome means: look again.
         let _ = epoll::wait(&self.epoll, &mut events[..], Some(&limit));
     }
@@ -241,6 +252,7 @@ impl Engine {
         let next = self.fabric.poll_timeout().unwrap_or(TIME_MAX);
         let (Some(run), Some(lane)) = (&mut self.virtual_time, self.lanes[index].as_mut()) else { return };
         run.runs(index);
+        run.present = run.present.max(at);
         lane.ran = (at, at);
         if let Some(clock) = &lane.memory.clock {
             // What others post from now on takes longer to come than anybody runs ahead.
@@ -252,6 +264,9 @@ impl Engine {
     /// Everybody stands and nothing is on its way: every PE is told, once. One whose channel is in error knows more.
     fn nothing_can_happen(&mut self) -> bool {
         let Some(run) = &mut self.virtual_time else { return false };
+        if run.patience.is_anyone_absent() {
+            return false;
+        }
         if std::mem::replace(&mut run.stuck, true) {
             return false;
         }

@@ -3,8 +3,10 @@
 use super::gates::{Gate, Gates};
 use super::links::LinkHistory;
 use super::log::{Log, Stood};
+use super::patience::Impatience;
 use super::spent::Spent;
 use crate::faults::fault::{ClearSpec, FaultSpec};
+use angara_abi::absence::Patience;
 use angara_abi::channel::{Channel, status};
 use angara_abi::clock::WaitsFor;
 use angara_abi::desc::{Place, Region};
@@ -119,12 +121,16 @@ pub(in crate::dataplane) struct VirtualRun {
     faults: VecDeque<(Tick, FaultSpec)>,
     /// Nothing can happen any more, and everybody has been told.
     pub(super) stuck: bool,
+    /// The latest time at which a PE was let go: without events the network's own is behind.
+    pub(super) present: Tick,
+    /// With PEs that do not come back.
+    pub(super) patience: Impatience,
 }
 
 impl VirtualRun {
     /// Nobody has come yet.
-    pub(in crate::dataplane) fn new(call_cost: u64) -> VirtualRun {
-        VirtualRun { call_cost, ..VirtualRun::default() }
+    pub(in crate::dataplane) fn new(call_cost: u64, patience: Patience) -> VirtualRun {
+        VirtualRun { call_cost, patience: Impatience::new(patience), ..VirtualRun::default() }
     }
     /// The PE of a lane runs.
     pub(in crate::dataplane) fn runs(&mut self, lane: usize) {
@@ -209,6 +215,7 @@ impl VirtualRun {
     /// The PE of a lane neither runs nor stands.
     pub(super) fn forget(&mut self, lane: usize) {
         self.running.retain(|other| *other != lane);
+        self.patience.forget(lane);
         if let Some(Stand { pe, due: Some((at, _)), .. }) = self.standing.get_mut(lane).and_then(Option::take) {
             self.due.remove(&(at, pe, lane));
         }

@@ -144,6 +144,7 @@ impl World {
                     Event::PeLost { pe, .. } => format!("PE {pe} was lost"),
                     Event::HostLost { host, reason, .. } => format!("{host} was lost: {reason}"),
                     Event::DaemonEnds { reason, .. } => format!("its daemon {reason}"),
+                    Event::WentOn { absence, .. } => format!("PE {} did not come back", absence.pe),
                     Event::ChannelError { pe, reason, .. } => format!("PE {pe} is cut off: {reason}"),
                 };
                 tracing::info!(job = index, at = now, why, "JOB ENDS");

@@ -25,13 +25,16 @@ pub(crate) struct Op {
     pub(crate) tree: Option<InRouters>,
 }
 
+/// Changes so many elements in place.
+type InPlace = unsafe fn(*mut u8, usize);
+
 /// An operation of the routers that does the same on integers.
 #[derive(Clone, Copy)]
 pub(crate) struct InRouters {
     pub(crate) op: ReduceOp,
     pub(crate) elem: ReduceElem,
-    /// Makes the integers of so many elements, in place, and elements of integers again; nothing for integers.
-    pub(crate) ranks: Option<[unsafe fn(*mut u8, usize); 2]>,
+    /// Makes integers of elements, and elements of integers again; nothing for integers.
+    pub(crate) ranks: Option<[InPlace; 2]>,
 }
 
 /// The operators on `T`.
@@ -294,7 +297,7 @@ mod tests {
             unsafe { to_ranks(both.as_mut_ptr().cast(), 2) };
             let [x, y] = both.map(f64::to_bits);
             assert_eq!(elem, ReduceElem::U64);
-            let mut won = f64::from_bits(if op == ReduceOp::Min { x.min(y) } else { x.max(y) });
+            let mut won = f64::from_bits(if op == ReduceOp::Min { Ord::min(x, y) } else { Ord::max(x, y) });
             // SAFETY: as above.
             unsafe { from_ranks((&raw mut won).cast(), 1) };
             won.to_bits()

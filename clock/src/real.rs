@@ -1,0 +1,29 @@
+//! The functions that ours come before.
+
+use libc::{c_char, c_void};
+use std::ffi::CStr;
+
+/// The next function of this name that the loader knows.
+pub(crate) fn next(name: &CStr) -> *mut c_void {
+    // SAFETY: a name that ends with 0.
+    let found = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr().cast::<c_char>()) };
+    // libc has all that are asked for.
+    if found.is_null() { std::process::abort() } else { found }
+}
+
+/// `real!(close: fn(c_int) -> c_int)(0)` calls the function of libc, on its terms. It is looked up once.
+macro_rules! real {
+    ($name:ident: fn($($arg:ty),*) -> $result:ty) => {{
+        static FOUND: std::sync::atomic::AtomicPtr<libc::c_void> =
+            std::sync::atomic::AtomicPtr::new(std::ptr::null_mut());
+        let mut found = FOUND.load(std::sync::atomic::Ordering::Relaxed);
+        if found.is_null() {
+            let name = concat!(stringify!($name), "\0").as_bytes();
+            found = $crate::real::next(std::ffi::CStr::from_bytes_with_nul(name).expect("it ends with 0"));
+            FOUND.store(found, std::sync::atomic::Ordering::Relaxed);
+        }
+        // SAFETY: libc's function of this name, whose type the caller says.
+        unsafe { std::mem::transmute::<*mut libc::c_void, extern "C" fn($($arg),*) -> $result>(found) }
+    }};
+}
+pub(crate) use real;

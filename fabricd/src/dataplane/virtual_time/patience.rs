@@ -1,0 +1,202 @@
+//! PEs that neither stand nor wait: one spins on memory that others write, sleeps in the kernel, or computes for ever.
+//!
+//! Time stands while a PE runs. After patience the others go on without it: it is *absent*. What it posts then is posted
+//! at the network's present, whatever its clock says; when it stands next it takes part again from that time on. When
+//! that is, the system decides, so two such runs may differ, and that is said. Patience is lost only where
+//! something can happen without the PE: if all others wait for it in vain it may compute for as long as it likes.
+
+use super::Engine;
+use crate::daemon::Daemon;
+use crate::dataplane::Notice;
+use crate::jobs::job::{Attached, PeState};
+use crate::jobs::memory::PeMemory;
+use angara_abi::JobId;
+use angara_abi::absence::{Absence, CodeFrame, Patience, code_frames, process_state};
+use angara_abi::clock::{ClockPage, TIME_MAX, WHERE_SIGNAL};
+use angara_abi::msg::Event;
+use rustix::process::{Signal, pidfd_send_signal};
+use std::collections::BTreeSet;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// Looks at the PE that runs, within the time for which it may.
+const LOOKS: u32 = 16;
+/// Between two of them.
+const LOOK: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(1));
+/// A PE that has been absent before is waited for so many times shorter.
+const AGAIN: u32 = 100;
+/// How long a PE may take to say where it is.
+const ANSWER: Duration = Duration::from_millis(500);
+
+/// A lane, and how often its PE had stood when it was let go.
+pub(crate) type Turn = (usize, u32);
+
+/// Who is waited for, and who is absent.
+#[derive(Default)]
+pub(super) struct Impatience {
+    limit: Option<Duration>,
+    /// Whose turn it is, and since when.
+    turn: Option<(Turn, Instant)>,
+    /// Lanes of PEs without which the others go on.
+    absent: Vec<usize>,
+    /// Lanes of PEs that have been absent.
+    known: BTreeSet<usize>,
+    /// One that is about to be is being asked where it is.
+    asking: bool,
+}
+
+impl Impatience {
+    pub(super) fn new(patience: Patience) -> Impatience {
+        Impatience { limit: patience.0, ..Impatience::default() }
+    }
+    pub(super) fn is_anyone_absent(&self) -> bool {
+        !self.absent.is_empty()
+    }
+    /// Somebody has been absent, and may be again.
+    fn is_in_doubt(&self) -> bool {
+        !self.known.is_empty()
+    }
+    /// The PE of a lane is gone.
+    pub(super) fn forget(&mut self, lane: usize) {
+        self.absent.retain(|other| *other != lane);
+        self.known.remove(&lane);
+    }
+    /// How long this turn of a PE has lasted, if that is too long. Time that passes for nobody does not count.
+    fn too_long(&mut self, turn: Turn, passes: impl FnOnce() -> bool) -> Option<Duration> {
+        let limit = if self.known.contains(&turn.0) { self.limit? / AGAIN } else { self.limit? };
+        match self.turn {
+            Some((same, since)) if same == turn && passes() => Some(since.elapsed()).filter(|waited| *waited >= limit),
+            _ => {
+                self.turn = Some((turn, Instant::now()));
+                None
+            }
+        }
+    }
+}
+
+impl Engine {
+    pub(super) fn is_anyone_absent(&self) -> bool {
+        self.virtual_time.as_ref().is_some_and(|run| run.patience.is_anyone_absent())
+    }
+
+    /// PEs have been absent: whoever runs is looked at again soon, and is not waited for without a limit.
+    pub(super) fn is_in_doubt(&self) -> bool {
+        self.virtual_time.as_ref().is_some_and(|run| run.patience.is_in_doubt())
+    }
+
+    /// Looks how long the PE has run that runs, and loses patience.
+    fn look_at_patience(&mut self) {
+        let Some(run) = self.virtual_time.as_mut().filter(|run| run.begun.is_some()) else { return };
+        let Some(&index) = run.running.last().filter(|_| !run.patience.asking) else { return };
+        let Some(lane) = self.lanes[index].as_ref().filter(|lane| !lane.broken) else { return };
+        let Some(clock) = lane.memory.clock.as_ref().filter(|clock| clock.stands().is_none()) else { return };
+        // A debugger has stopped it, or the user has.
+        let is_stopped = || matches!(process_state(lane.pid), Some('T' | 't'));
+        let turn = (index, clock.stops().load(Ordering::Relaxed));
+        let Some(waited) = run.patience.too_long(turn, || !is_stopped()) else { return };
+        let others = run.next_due().is_some() || run.running.len() > 1 || run.patience.is_anyone_absent();
+        if !(others || self.fabric.poll_timeout().is_some() || lane.has_work()) {
+            return;
+        }
+        if run.patience.known.contains(&index) {
+            self.go_on_without(turn);
+        } else {
+            run.patience.asking = true;
+            let (job, memory) = (lane.job.id, lane.memory.clone());
+            self.notice(Notice::Patience { job, memory, turn, waited });
+        }
+    }
+
+    /// The PE of a lane is absent from now on, unless it has stood meanwhile; whether it is.
+    pub(in crate::dataplane) fn go_on_without(&mut self, (index, stands): (usize, u32)) -> bool {
+        let Some(run) = &mut self.virtual_time else { return false };
+        run.patience.asking = false;
+        let clock = self.lanes[index].as_ref().and_then(|lane| lane.memory.clock.as_ref());
+        let runs = |clock: &ClockPage| clock.stops().load(Ordering::Acquire) == stands;
+        if !run.running.contains(&index) || !clock.is_some_and(runs) {
+            return false;
+        }
+        run.running.retain(|other| *other != index);
+        run.patience.absent.push(index);
+        run.patience.known.insert(index);
+        // What it has posted so far has its own times.
+        self.take_posts(index, TIME_MAX);
+        true
+    }
+
+    /// Takes what absent PEs have posted. Who of them stands takes part again.
+    pub(in crate::dataplane) fn look_for_absent(&mut self) {
+        if self.is_in_doubt() {
+            self.look_at_patience();
+        }
+        let Some(run) = self.virtual_time.as_mut().filter(|run| run.patience.is_anyone_absent()) else { return };
+        for index in std::mem::take(&mut run.patience.absent) {
+            let present = self.virtual_time.as_ref().map_or(0, |run| run.present);
+            let now = self.fabric.now().max(present);
+            let Some(lane) = self.lanes[index].as_mut().filter(|lane| !lane.broken) else { continue };
+            lane.ran.0 = lane.ran.0.max(now);
+            let began = lane.ran.0;
+            if let Some((said, waits_for)) = lane.memory.clock.as_ref().and_then(ClockPage::stands) {
+                self.stands(index, said.max(began), waits_for);
+            } else {
+                self.take_posts(index, now);
+                if let Some(run) = &mut self.virtual_time {
+                    run.patience.absent.push(index);
+                }
+            }
+        }
+    }
+}
+
+impl Daemon {
+    /// Looks again and again whether a PE keeps the others waiting, for ever.
+    pub(crate) async fn watch_patience(self: Rc<Self>, limit: Duration) {
+        let mut looks = tokio::time::interval((limit / LOOKS).clamp(LOOK.0, LOOK.1));
+        looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            looks.tick().await;
+            self.data.spawn(Engine::look_at_patience);
+        }
+    }
+
+    /// Asks a PE that keeps the others waiting where it is, has them go on without it and says so.
+    pub(crate) async fn lose_patience(self: Rc<Self>, job: JobId, memory: Arc<PeMemory>, turn: Turn, waited: Duration) {
+        let attached = self.jobs.borrow().get(&job).and_then(|j| match j.pes.get(memory.pe) {
+            Some(PeState::Attached(attached)) => Some(attached.clone()),
+            _ => None,
+        });
+        let (mut asleep, mut frames) = (false, Vec::new());
+        if let (Some(attached), Some(clock)) = (attached, &memory.clock) {
+            asleep = process_state(attached.pid).is_some_and(|state| state != 'R');
+            frames = where_is(&attached, clock).await;
+        }
+        if !self.data.call(move |engine| engine.go_on_without(turn)).await.unwrap_or(false) {
+            return;
+        }
+        let (pe, waited_ms) = (memory.pe as u32, waited.as_millis() as u64);
+        if let Some(job) = self.jobs.borrow_mut().get_mut(&job) {
+            let note = format!("the others went on without PE {pe}, which did not come back: another run may differ");
+            job.note(self.users.limits(), note);
+        }
+        self.spread(job, Event::WentOn { job, absence: Absence { pe, waited_ms, asleep, frames } });
+    }
+}
+
+/// Asks a PE where it is; nothing if it does not say so in time.
+async fn where_is(attached: &Attached, clock: &ClockPage) -> Vec<CodeFrame> {
+    let (before, asked) = (clock.answers(), Instant::now());
+    let signal = Signal::from_named_raw(WHERE_SIGNAL);
+    let (Some(process), Some(signal)) = (attached.process.as_deref(), signal) else { return Vec::new() };
+    if pidfd_send_signal(process, signal).is_err() {
+        return Vec::new();
+    }
+    while clock.answers() == before {
+        if asked.elapsed() > ANSWER {
+            return Vec::new();
+        }
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    code_frames(attached.pid, &clock.addresses())
+}
