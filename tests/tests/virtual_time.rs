@@ -141,6 +141,12 @@ fn a_pe_stops_only_for_what_it_waits_for() {
 }
 
 #[test]
+fn more_than_adapter_and_queues_hold_is_done_all_the_same() {
+    let done = run(&["-n", "2"], "flood").success();
+    assert_eq!(done.stdout, "65536\n65536\n");
+}
+
+#[test]
 fn sleeping_takes_virtual_time_and_children_have_real_time() {
     let done = run(&["-n", "2"], "sleep").success();
     let (said, child) = done.stdout.trim().split_once('\n').expect("two lines");

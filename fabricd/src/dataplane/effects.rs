@@ -115,6 +115,7 @@ impl Engine {
         self.finish_flight(c, flight);
         let by = if complete && flight.barrier.is_some() { By::Barrier } else { By::Own(flight.to) };
         self.touched(from, Touch::Post(flight.completion.filter(|_| complete)), by);
+        self.take_waiting(flight.lane);
     }
 
     fn finish_flight(&mut self, c: Completion, flight: Flight) {

@@ -181,6 +181,16 @@ impl Engine {
         }
     }
 
+    /// Takes the posts of a lane for which the network had no room, as it may have some now. Their PE need not stand for
+    /// room: what it waits for may be behind them.
+    pub(super) fn take_waiting(&mut self, index: usize) {
+        let Some(lane) = self.lanes[index].as_ref().filter(|lane| lane.pending.is_some()) else { return };
+        let (port, until) = (lane.port, lane.ran.1);
+        if self.virtual_time.is_some() && self.take_posts(index, until) {
+            self.touched(port, Touch::Post(None), By::Own(None));
+        }
+    }
+
     /// Takes what a PE has posted until `now`, and does what it has commanded; whether there was any of it.
     fn take_posts(&mut self, index: usize, now: Tick) -> bool {
         if let Some(lane) = self.lanes[index].as_mut() {
