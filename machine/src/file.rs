@@ -125,6 +125,7 @@ impl Machine {
             .map(|(span, sizes)| sizes.parse::<Shape>().map_err(|e| at(Some(span), &format!("`{sizes}`: {e}"))))
             .transpose()?;
         let mut values = Values::default();
+        let before = values.clone();
         for (table, content) in [("network", &written.network), ("adapter", &written.adapter), ("node", &written.node)]
         {
             for (name, value) in content {
@@ -135,31 +136,35 @@ impl Machine {
                 set(&mut values, Some(table), name.get_ref(), &text).map_err(|e| at(Some(name.span()), &e))?;
             }
         }
+        values.keep_cable_share(&before, written.network.keys().map(|name| name.get_ref().as_str()));
         values.params().map_err(|e| at(None, &e))?;
         let (name, about) = (path.display().to_string(), written.about.unwrap_or_default());
         Ok(Machine { name, about, shape, values })
     }
 
-    /// With each of these changes, in order.
+    /// With all of these changes, in order.
     ///
     /// # Errors
     /// As [`Machine::change`].
     pub fn with(mut self, changes: &[String]) -> Result<Machine, MachineError> {
-        changes.iter().try_for_each(|change| self.change(change))?;
+        self.change(&changes.join(","))?;
         Ok(self)
     }
 
-    /// Changes values: `link=15GB/s,hop=60ns`.
+    /// Changes values: `link=15GB/s,hop=60ns`. Of a hop that is changed alone the cable keeps its share.
     ///
     /// # Errors
     /// An unknown key, a bad value, or a contradiction.
     pub fn change(&mut self, text: &str) -> Result<(), MachineError> {
+        let (before, mut names) = (self.values.clone(), Vec::new());
         for part in text.split(',').filter(|part| !part.trim().is_empty()) {
             let (name, value) = part
                 .split_once('=')
                 .ok_or_else(|| MachineError::Value(format!("`{part}`: write KEY=VALUE, such as link=15GB/s")))?;
             set(&mut self.values, None, name.trim(), value.trim()).map_err(MachineError::Value)?;
+            names.push(name.trim());
         }
+        self.values.keep_cable_share(&before, names);
         self.params().map(drop)
     }
 
@@ -252,6 +257,20 @@ mod tests {
     }
 
     #[test]
+    fn of_a_hop_that_is_changed_alone_the_cable_keeps_its_share() {
+        let flight = |machine: &Machine| machine.params().expect("valid").link_ps;
+        let file = parse("[network]\nhop = \"64.5ns\"\n").expect("valid");
+        assert_eq!(flight(&file), 40_000);
+        let with = |changes: &[&str]| {
+            let changes: Vec<String> = changes.iter().map(ToString::to_string).collect();
+            flight(&Machine::plain().with(&changes).expect("valid"))
+        };
+        assert_eq!(with(&["hop=258ns"]), 160_000);
+        assert_eq!(with(&["flight=20ns", "hop=60ns"]), 20_000);
+        assert_eq!(with(&["link=15GB/s"]), 80_000);
+    }
+
+    #[test]
     fn mistakes_are_named_with_their_line() {
         for (text, part) in [
             ("torus = \"4x0\"\n", "m.toml:1: `4x0`"),
@@ -263,7 +282,7 @@ mod tests {
                 "m.toml:3: unknown key `hop` in [adapter]; there are injection-gap",
             ),
             ("[network]\nslots = 8\nhop = 129\n", "m.toml:3: hop = `129`: give a time"),
-            ("[network]\nhop = \"50ns\"\n", "hop = 50ns contains flight = 80ns"),
+            ("[network]\nhop = \"50ns\"\nflight = \"80ns\"\n", "hop = 50ns contains flight = 80ns"),
             ("[network]\nejection = \"9ns\"\n", "ejection = 9ns contains a router's 49ns"),
             ("torus = ", "m.toml:1: "),
         ] {

@@ -69,6 +69,15 @@ impl Default for Values {
 }
 
 impl Values {
+    /// After changes of the values `before`, by their names: a hop that was changed without `flight` is shorter or longer
+    /// in all its parts.
+    pub(crate) fn keep_cable_share<'a>(&mut self, before: &Values, names: impl IntoIterator<Item = &'a str>) {
+        if !names.into_iter().any(|name| name == "flight") && before.hop > 0 {
+            let share = u128::from(before.flight) * u128::from(self.hop) / u128::from(before.hop);
+            self.flight = Tick::try_from(share).unwrap_or(Tick::MAX);
+        }
+    }
+
     /// As the model takes them.
     ///
     /// # Errors
@@ -155,7 +164,13 @@ pub const KEYS: &[Key] = &[
     key("network", "injection", Field::Time(TIME, |v| &mut v.injection), TABLE, "host to router"),
     key("network", "ejection", Field::Time(SOME, |v| &mut v.ejection), TABLE, "router to host"),
     key("network", "hop", Field::Time(SOME, |v| &mut v.hop), TABLE, "a head flit from router to router"),
-    key("network", "flight", Field::Time(SOME, |v| &mut v.flight), TABLE, "the cable's share of `hop`"),
+    key(
+        "network",
+        "flight",
+        Field::Time(SOME, |v| &mut v.flight),
+        TABLE,
+        "the cable's share of `hop`, which it keeps if only `hop` is changed",
+    ),
     key("network", "link", Field::Rate(|v| &mut v.link), "12 lanes of 6.25 Gbit/s, 8b/10b", "flits on a link"),
     key("network", "core", Field::Rate(|v| &mut v.core), "128 bits at 500 MHz", "flits inside the chip"),
     key("network", "credit", Field::Time(SOME, |v| &mut v.credit), OURS, "until a freed slot is known upstream"),

@@ -111,7 +111,7 @@ fn mistakes_in_machines_are_named() {
         (&["--machine", "missing.toml"], &["cannot read missing.toml"]),
         (&["--machine", "cray"], &["unknown machine `cray`", "desmos (4x2x2x2), angara-k1 (3x3x4)"]),
         (&["--set", "hop=fast"], &["hop = `fast`", "such as 129ns"]),
-        (&["--set", "hop=70ns"], &["hop = 70ns contains flight = 80ns"]),
+        (&["--set", "hop=70ns,flight=80ns"], &["hop = 70ns contains flight = 80ns"]),
         (&["--set", "speed=1"], &["unknown key `speed`"]),
         (&["--runtime-dir", "/tmp", "--set", "hop=100ns"], &["has its own machine, not hop=100ns"]),
     ] {

@@ -429,7 +429,7 @@ pub struct Status {
 /// What virtual time has come to.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct VirtualStatus {
-    /// The network's time in picoseconds since the programs began.
+    /// When the last PE ended, or was seen to stand, in picoseconds since the programs began.
     pub time_ps: u64,
     /// How often PEs have stood still.
     pub stops: u64,

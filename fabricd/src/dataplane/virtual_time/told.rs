@@ -77,7 +77,8 @@ impl Engine {
         let run = self.virtual_time.as_ref()?;
         let wall = run.begun.map(|begun| run.left.unwrap_or_else(Instant::now).saturating_duration_since(begun));
         Some(VirtualStatus {
-            time_ps: self.fabric.now(),
+            // Credits of trees may be on their way when all programs have ended.
+            time_ps: run.spent.iter().map(|spent| spent.times.end).max().unwrap_or(0),
             stops: run.stops,
             events: self.fabric.events_handled(),
             wall_s: wall.unwrap_or_default().as_secs_f64(),
