@@ -436,7 +436,8 @@ mod tests {
     fn a_machine_gives_shape_and_times_and_both_may_be_changed() {
         let o = resolve(&args(&["--machine", "desmos"])).expect("valid");
         assert_eq!((o.shape.to_string(), o.params), ("4x2x2x2".into(), Params::default()));
-        let o = resolve(&args(&["--machine", "desmos", "--torus", "8x8", "--set", "hop=100ns,flight=80ns"])).expect("valid");
+        let o = resolve(&args(&["--machine", "desmos", "--torus", "8x8", "--set", "hop=100ns,flight=80ns"]))
+            .expect("valid");
         assert_eq!((o.shape.to_string(), o.params.router_ps), ("8x8".into(), 20_000));
         let o = with_file("machine = \"desmos\"\nset = [\"slots=4\"]\n", &[]).expect("valid");
         assert_eq!((o.shape.nodes(), o.params.slots), (32, 4));
