@@ -2,11 +2,11 @@
 
 use crate::clocks::{EPOCH, S};
 use crate::real::real;
-use crate::sleeps::picoseconds;
+use crate::sleeps::{picoseconds, to_timespec};
 use crate::timers::{self, Does, Setting, seconds_left};
 use crate::{BEGIN_AT, CLOCK, NS, US, fail, pass};
 use angara_abi::program_clock::READ_COST;
-use libc::{c_int, c_uint, c_void, clockid_t, itimerspec, itimerval, sigevent, timespec, timeval, useconds_t};
+use libc::{c_int, c_uint, c_void, clockid_t, itimerspec, itimerval, sigevent, timeval, useconds_t};
 use std::sync::atomic::{AtomicU8, Ordering};
 
 type TimerId = *mut c_void;
@@ -37,11 +37,6 @@ fn to_timeval(ps: u64) -> timeval {
     // What is left is never told as nothing.
     let us = ps.div_ceil(US);
     timeval { tv_sec: (us / 1_000_000) as _, tv_usec: (us % 1_000_000) as _ }
-}
-
-fn to_timespec(ps: u64) -> timespec {
-    let ns = ps.div_ceil(NS);
-    timespec { tv_sec: (ns / 1_000_000_000) as _, tv_nsec: (ns % 1_000_000_000) as _ }
 }
 
 fn to_itimerval(setting: Setting) -> itimerval {

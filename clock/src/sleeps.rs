@@ -2,7 +2,7 @@
 
 use crate::clocks::{S, now_of};
 use crate::timers::handled;
-use crate::{CLOCK, fail, pass};
+use crate::{CLOCK, NS, fail, pass};
 use angara_abi::program_clock::YIELD_COST;
 use libc::{c_int, c_uint, clockid_t, timespec, useconds_t};
 
@@ -30,11 +30,16 @@ fn sleep_within(ps: u64, left: *mut timespec) -> Result<(), c_int> {
     sleep_for(ps).map_err(|ps| {
         // SAFETY: null, or the caller's place.
         if let Some(left) = unsafe { left.as_mut() } {
-            let ns = ps.div_ceil(1000);
-            *left = timespec { tv_sec: (ns / 1_000_000_000) as _, tv_nsec: (ns % 1_000_000_000) as _ };
+            *left = to_timespec(ps);
         }
         libc::EINTR
     })
+}
+
+/// So long a time, rounded up: what is left is never told as nothing.
+pub(crate) fn to_timespec(ps: u64) -> timespec {
+    let ns = ps.div_ceil(NS);
+    timespec { tv_sec: (ns / 1_000_000_000) as _, tv_nsec: (ns % 1_000_000_000) as _ }
 }
 
 /// A time in picoseconds, if it is one.

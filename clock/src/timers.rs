@@ -193,7 +193,7 @@ struct Info {
 
 const _: () = assert!(size_of::<Info>() == size_of::<libc::siginfo_t>());
 /// Where a signal is from: the kernel, or a timer.
-const SI_KERNEL: c_int = 0x80;
+pub(crate) const SI_KERNEL: c_int = 0x80;
 const SI_TIMER: c_int = -2;
 
 fn send(timer: usize, number: c_int, value: Option<usize>, thread: Option<c_int>) {

@@ -5,6 +5,7 @@
 //! `SIGSEGV` is kept behind ours. Programs that are started from here have the counter again.
 
 use crate::real::real;
+use crate::timers::SI_KERNEL;
 use crate::{BEGIN_AT, CLOCK, NS, pass};
 use angara_abi::program_clock::{ENV_TSC, READ_COST};
 use libc::{c_char, c_int, c_void, sigaction as Action, sighandler_t, siginfo_t, sigset_t, ucontext_t};
@@ -21,8 +22,6 @@ struct Kept(UnsafeCell<Option<Action>>);
 unsafe impl Sync for Kept {}
 static KEPT: Kept = Kept(UnsafeCell::new(None));
 
-/// Where a fault comes from that the processor raises and that has no address.
-const SI_KERNEL: c_int = 0x80;
 /// Bytes of the kernel's own code in every process, at most.
 const VDSO_BYTES: u64 = 4 * 4096;
 
@@ -104,7 +103,7 @@ unsafe extern "C" fn fault(signal: c_int, info: *mut siginfo_t, context: *mut c_
     // SAFETY: what the kernel hands to a handler.
     let (code, registers) = unsafe { ((*info).si_code, &mut (*context.cast::<ucontext_t>()).uc_mcontext.gregs) };
     let at = registers[libc::REG_RIP as usize] as u64;
-    // SAFETY: the processor raises this at an instruction.
+    // SAFETY: the processor raises this at an instruction, which is what has no address.
     let read = (code == SI_KERNEL).then(|| unsafe { decode(at as *const u8) }).flatten();
     let Some((len, with_core)) = read.filter(|_| ON.load(Ordering::Relaxed)) else {
         // SAFETY: as it came.

@@ -18,11 +18,11 @@ use std::path::{Path, PathBuf};
 
 /// What measures single operations, below `examples/c`.
 const MEASURE: &str = "measure.c";
-/// Whole programs: source, arguments, and what kind of communication they do.
-const PROGRAMS: [(&str, &[&str], &str); 3] = [
-    ("heat2d.c", &[], "halos and a maximum each step"),
-    ("isort.c", &[], "keys to their owners, a sum (as NPB's IS)"),
-    ("fft.c", &[], "transposes: all to all (as NPB's FT)"),
+/// Whole programs: source, and what kind of communication they do.
+const PROGRAMS: [(&str, &str); 3] = [
+    ("heat2d.c", "halos and a maximum each step"),
+    ("isort.c", "keys to their owners, a sum (as NPB's IS)"),
+    ("fft.c", "transposes: all to all (as NPB's FT)"),
 ];
 /// Nodes of Angara-K1 that the curves go through.
 const NODES: [u32; 7] = [2, 4, 8, 12, 18, 24, 36];
@@ -101,7 +101,7 @@ pub(crate) fn main(args: MachineArgs) -> Result<u8, Failed> {
     }
     example::build(&bin)?;
     let dir = Temporary::new("machine")?;
-    for source in PROGRAMS.iter().map(|(source, ..)| *source).chain([MEASURE]) {
+    for source in PROGRAMS.iter().map(|(source, _)| *source).chain([MEASURE]) {
         example::compile(&bin, &example::find(&bin, source)?, &dir.0.join(stem(source)))?;
     }
     let page = page(&run(&cases(), &dir.0)?)?;
@@ -122,7 +122,7 @@ fn cases() -> Vec<Case> {
     for how in [TREE, P2P] {
         all.extend(CALLS.map(|call| Case::cube(how, call)));
         all.extend(NODES.map(|n| Case::k1(MEASURE, n, how, CALLS[0])));
-        for (program, ..) in PROGRAMS {
+        for (program, _) in PROGRAMS {
             all.extend(PROGRAM_NODES.into_iter().flat_map(|n| CALLS.map(|call| Case::k1(program, n, how, call))));
         }
     }
@@ -134,8 +134,6 @@ fn run(cases: &[Case], dir: &Path) -> Result<Ran, Failed> {
         let mut line: Vec<OsString> = ["run", "--clock", "virtual", "--timeout", "600"].map(OsString::from).into();
         line.extend(case.options.iter().map(OsString::from));
         line.extend(["--".into(), dir.join(stem(case.program)).into_os_string()]);
-        let args = PROGRAMS.iter().find(|(source, ..)| *source == case.program).map_or(&[][..], |(_, args, _)| args);
-        line.extend(args.iter().map(OsString::from));
         line
     };
     let lines: Vec<Vec<OsString>> = cases.iter().map(line).collect();
@@ -262,7 +260,7 @@ fn programs(ran: &Ran) -> Result<String, Failed> {
          collectives in its loop that trees can do. isort ends with one sum.\n\n\
          | program | what it does | nodes | call | trees | puts | times |\n|---|---|---|---|---|---|---|\n",
     );
-    for (program, _, what) in PROGRAMS {
+    for (program, what) in PROGRAMS {
         for nodes in PROGRAM_NODES {
             for call in CALLS {
                 let by = |how| ran.whole(&Case::k1(program, nodes, how, call));

@@ -1,10 +1,13 @@
-// A ping-pong of words between the first PE and the last, by the program's own clock: prints picoseconds per way.
+// A ping-pong of WORDS words (1) between the first PE and the last, by the program's own clock: prints picoseconds per way.
 #include <shmem.h>
 #include <stdio.h>
 #include <time.h>
 
+#ifndef WORDS
+#define WORDS 1
+#endif
 enum { ROUNDS = 1000 };
-static long word;
+static long there[WORDS], here[WORDS];
 
 static long now(void) {
     struct timespec t;
@@ -18,12 +21,14 @@ int main(void) {
     shmem_barrier_all();
     long begin = now();
     for (long i = 1; i <= ROUNDS; i++) {
+        for (int k = 0; k < WORDS; k++)
+            here[k] = i;
         if (me == 0)
-            shmem_long_p(&word, i, last);
+            shmem_long_put(there, here, WORDS, last);
         if (me == 0 || me == last)
-            shmem_long_wait_until(&word, SHMEM_CMP_EQ, i);
+            shmem_long_wait_until(&there[WORDS - 1], SHMEM_CMP_EQ, i);
         if (me == last)
-            shmem_long_p(&word, i, 0);
+            shmem_long_put(there, here, WORDS, 0);
     }
     long end = now();
     if (me == 0)
