@@ -161,6 +161,7 @@ pub struct Config {
     /// What DMA moves travels as *trains*: up to 32 KiB behind one header, which the packets of a request would have in
     /// common anyway, takes one decision per router and one buffer slot. Links count its packets, flits and bytes as if each
     /// had gone alone. For programs that run on the network, not for its study: others wait longer than on the chip.
+    /// And what is posted or supplied while the network is at rest goes through at once, and time with it.
     /// Without effect where a link has an error rate.
     pub trains: bool,
     /// Check that fences and flushes keep what they promise; see [`crate::OrderCheck`]. Not between parts of a network.

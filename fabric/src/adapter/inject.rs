@@ -5,7 +5,7 @@
 //! supplies them, and so does everything behind it. From there packets enter the node's injection
 //! queues, one per virtual channel, one flit after the other over the host interface.
 
-use super::state::Adapters;
+use super::state::{Adapters, Alone};
 use crate::adapter::{Doing, OpRecord};
 use crate::barrier::BarrierFamily;
 use crate::chip::layout::{Q_INJECT, UP};
@@ -289,6 +289,12 @@ impl Adapters {
         if p.vc as usize >= UP {
             p.ready += self.chip.timing.core(p.flits); // collective channels wait for the whole packet
             p.rate = rate::WHOLE;
+        }
+        if let Alone::Next = self.alone
+            && !p.is(flag::MAY_ADAPT)
+        {
+            self.alone = Alone::Through(h, self.chip.go_alone(h));
+            return;
         }
         let vc = if p.is(flag::MAY_ADAPT) { Vc::Adaptive as usize } else { p.vc as usize };
         self.chip.append(node, Q_INJECT + vc, h);

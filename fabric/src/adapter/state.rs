@@ -5,6 +5,7 @@ use super::ops::Ops;
 use super::order::Order;
 use super::ports::PortState;
 use crate::chip::Chip;
+use crate::packet::PacketHandle;
 use crate::routes::NONE;
 use crate::types::*;
 use angara_abi::torus::NodeId;
@@ -12,6 +13,18 @@ use std::collections::{BTreeMap, VecDeque};
 
 /// Packets sent, by target.
 type Sent = BTreeMap<NodeId, u32>;
+
+/// What becomes of a packet that has the network to itself.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) enum Alone {
+    /// None has.
+    #[default]
+    No,
+    /// The next one that enters does.
+    Next,
+    /// This one does, and its host has it then.
+    Through(PacketHandle, Tick),
+}
 
 /// Ports, operations, and what hosts are to hear, on top of the chips.
 #[derive(Debug)]
@@ -36,6 +49,8 @@ pub(crate) struct Adapters {
     pub(crate) effects: VecDeque<Effect>,
     pub(super) effects_made: u64,
     pub(crate) effects_polled: u64,
+    /// The next packet that enters finds the network at rest, and may take it for itself.
+    pub(super) alone: Alone,
     /// Payload of the effect polled last.
     pub(crate) lent: u32,
     /// With the number of effects that must have been polled before.
@@ -61,6 +76,7 @@ impl Adapters {
             effects: VecDeque::new(),
             effects_made: 0,
             effects_polled: 0,
+            alone: Alone::No,
             lent: NONE,
             completions: VecDeque::new(),
         }
@@ -114,6 +130,25 @@ impl Adapters {
     }
     pub(crate) fn forget_sent(&mut self, job: JobSlot) {
         self.sent.retain(|(j, _), _| *j != job);
+    }
+
+    /// Whether a packet that enters now would have the network to itself, in one that programs run on.
+    #[inline]
+    pub(crate) fn at_rest(&self) -> bool {
+        self.trains && self.chip.is_at_rest(self.waiting) && self.jitters.is_empty() && self.memories.is_empty()
+    }
+
+    /// The next packet that enters finds the network [at rest](Adapters::at_rest).
+    pub(crate) fn let_one_through(&mut self) {
+        self.alone = Alone::Next;
+    }
+
+    /// The packet that had the network to itself, if one has entered, and when its host has it.
+    pub(crate) fn take_alone(&mut self) -> Option<(PacketHandle, Tick)> {
+        match std::mem::take(&mut self.alone) {
+            Alone::Through(h, at) => Some((h, at)),
+            Alone::No | Alone::Next => None,
+        }
     }
 
     pub(crate) fn effect(&mut self, effect: Effect) {

@@ -237,6 +237,12 @@ impl Events {
         (time <= limit).then_some(time)
     }
 
+    /// Whether nothing is going to happen.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.current.is_empty() && self.filled_words == 0 && self.far.is_empty()
+    }
+
     /// Whether the open bucket is used up, so that [`Events::peek`] will open another.
     #[inline(always)]
     pub(crate) fn is_used_up(&self) -> bool {

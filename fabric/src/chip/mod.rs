@@ -5,6 +5,7 @@
 //! what becomes of them when routes change, [`observe`] what is counted and traced. What the adapter must hear of is left
 //! in a list of [`Notice`]s.
 
+mod alone;
 mod arbiter;
 mod crossbar;
 mod crossing;

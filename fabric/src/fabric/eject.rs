@@ -135,6 +135,14 @@ impl Fabric {
 
     fn take_memory(&mut self, token: FetchToken, data: &[u8], shared: Option<&Bytes>) {
         let Some(h) = self.adapters.chip.packets.by_token(token.0) else { return };
+        match self.adapters.at_rest() {
+            true => self.pass_alone(|fabric| fabric.go_on(h, data, shared)),
+            false => self.go_on(h, data, shared),
+        }
+    }
+
+    /// The memory that a packet waited for is there.
+    fn go_on(&mut self, h: PacketHandle, data: &[u8], shared: Option<&Bytes>) {
         self.adapters.waiting -= 1;
         self.adapters.chip.packets[h].flags &= !flag::AWAIT;
         match self.adapters.chip.packets[h].kind {

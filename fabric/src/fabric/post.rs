@@ -2,6 +2,7 @@
 
 use super::Fabric;
 use crate::adapter::OpRecord;
+use crate::chip::Kind;
 use crate::types::*;
 use angara_abi::PAYLOAD_MAX;
 use angara_abi::account::Class;
@@ -105,8 +106,32 @@ impl Fabric {
         let op = self.adapters.ops.alloc(record);
         self.adapters.ports[port].ops.push_back(op);
         if self.adapters.ports[port].ops.len() == 1 {
-            self.adapters.schedule_pump(port, issue);
+            if self.adapters.at_rest() {
+                self.pass_alone(|fabric| fabric.on_pump(port));
+            } else {
+                self.adapters.schedule_pump(port, issue);
+            }
         }
         Ok(())
+    }
+
+    /// The network is at rest: the first packet that enters goes through at once, and time with it. What enters behind it
+    /// takes its own time.
+    pub(crate) fn pass_alone(&mut self, enter: impl FnOnce(&mut Fabric)) {
+        self.adapters.let_one_through();
+        enter(self);
+        let Some((h, at)) = self.adapters.take_alone() else { return };
+        if let Some(injected) = self.adapters.chip.injected(h) {
+            self.adapters.injected(injected);
+        }
+        let chip = &mut self.adapters.chip;
+        let node = chip.packets[h].dst;
+        if chip.events.is_empty() {
+            chip.now = at;
+            chip.handled += 1;
+            self.on_deliver(node, h);
+        } else {
+            chip.events.push(at, Kind::Deliver, node, h.number());
+        }
     }
 }

@@ -128,3 +128,55 @@ fn trains_carry_the_same_bytes_and_count_as_their_packets() {
     assert!(links == links_trains, "the links counted something else");
     assert!(effects_trains < effects / 4, "{effects_trains} effects, {effects} without trains");
 }
+
+#[test]
+fn what_goes_alone_takes_the_same_time_and_counts_the_same_as_step_by_step() {
+    for seed in 0..300 {
+        let mut dice = Dice(seed);
+        let shape = ["8", "4x3", "2x2x2", "3x2x4", "2x3x2x2"][dice.below(5) as usize];
+        let mut config = Config::new(shape.parse().unwrap());
+        let nodes = config.shape.nodes() as u64;
+        let params = &mut config.params;
+        params.link_ps = 1 + dice.below(200_000);
+        params.inject_ps = dice.below(400_000);
+        params.eject_ps = params.router_ps + dice.below(400_000);
+        params.host_read_ps = dice.below(2) * 70_000;
+        params.core_flit.num = 1 + dice.below(9_000);
+        params.link_flit.num = 1 + dice.below(20_000);
+        let ports: Vec<Port> = (0..nodes as u32).map(port).collect();
+        let mut worlds = [false, true].map(|trains| World::with(Config { trains, ..config.clone() }, &ports));
+        for _ in 0..12 {
+            let (from, to) = (port(dice.below(nodes) as u32), port(dice.below(nodes) as u32));
+            // No trains, so that both move the same packets.
+            let (len, bytes) = (1 + dice.below(256) as u32, dice.bytes(256));
+            let source = match dice.below(2) {
+                0 => Source::Inline(&bytes[..len as usize]),
+                _ => Source::Memory { place: heap(8), len },
+            };
+            let vc = [Vc::Request, Vc::Response][dice.below(2) as usize];
+            let result = (dice.below(2) == 0).then_some(heap(64));
+            let (op, operand) = ([AmoOp::Add, AmoOp::Xor, AmoOp::Swap][dice.below(3) as usize], dice.below(99));
+            let op = match dice.below(5) {
+                0 => Op::Read { to, remote: heap(512), local: heap(1024), len },
+                1 => Op::Flush { to, remote: heap(0), local: heap(2048) },
+                2 => Op::Amo { to, place: heap(256), op, width: 8, operand, comparand: 0, result },
+                3 => Op::Fence,
+                _ => Op::Write { to, place: heap(4096), source, vc, adaptive: false },
+            };
+            let ends = worlds.each_mut().map(|w| {
+                let (seen, told, began) = (w.effects.len(), w.completions.len(), w.fabric.now());
+                w.must_post(from, Class::Put, op);
+                w.finish();
+                let times: Vec<_> = w.effects[seen..].iter().map(|e| format!("{e:?}")).collect();
+                let ends: Vec<_> = w.completions[told..].iter().map(|c| c.state).collect();
+                (times, ends, w.fabric.now() - began, w.sent(Class::Put))
+            });
+            assert!(ends[0] == ends[1], "seed {seed}, {op:?} from {from:?}: {:?} {:?}", ends[0].0, ends[1].0);
+        }
+        assert!(worlds[0].memory == worlds[1].memory, "seed {seed}: the bytes differ");
+        assert!(
+            worlds[1].fabric.events_handled() < worlds[0].fabric.events_handled() / 2,
+            "seed {seed}: nothing went alone"
+        );
+    }
+}
