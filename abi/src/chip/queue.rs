@@ -60,12 +60,26 @@ pub struct Producer {
     tx_tail: u32,
     /// Descriptors written to the queue so far, modulo 2^32.
     dma_tail: u32,
+    /// What the daemon had taken when last looked. To look takes its cache line from it, so that is done only when there is
+    /// no room otherwise.
+    tx_head: u32,
+    dma_head: u32,
 }
 
 impl Default for Producer {
     fn default() -> Self {
-        Producer { seq: FIRST_SEQ, tx_tail: 0, dma_tail: 0 }
+        Producer { seq: FIRST_SEQ, tx_tail: 0, dma_tail: 0, tx_head: 0, dma_head: 0 }
     }
+}
+
+/// Whether there is room for `more` behind `tail` in a queue that holds `capacity`, looking at the head only if the one
+/// `seen` last leaves none.
+#[inline]
+fn has_room(tail: u32, seen: &mut u32, head: &AtomicU32, more: usize, capacity: usize) -> bool {
+    if tail.wrapping_sub(*seen) as usize + more > capacity {
+        *seen = head.load(Ordering::Acquire);
+    }
+    tail.wrapping_sub(*seen) as usize + more <= capacity
 }
 
 impl Producer {
@@ -77,8 +91,7 @@ impl Producer {
     /// Posts a descriptor; its sequence field is filled in. Returns the sequence number.
     #[inline]
     pub fn post(&mut self, mem: &impl QueueMemory, mut words: Words) -> Result<u32, Full> {
-        let used = self.dma_tail.wrapping_sub(mem.dma_head().load(Ordering::Acquire));
-        if used as usize >= mem.dma_slots() {
+        if !has_room(self.dma_tail, &mut self.dma_head, mem.dma_head(), 1, mem.dma_slots()) {
             return Err(Full);
         }
         let slot = self.dma_tail as usize & (mem.dma_slots() - 1);
@@ -97,8 +110,7 @@ impl Producer {
     /// Writes a packet (header, data flits, tail) into the ring and makes it visible. The tail's
     /// tag is replaced by the post sequence; the daemon fills in source, route and checksum.
     pub fn inject(&mut self, mem: &impl QueueMemory, packet: &[Flit]) -> Result<u32, Full> {
-        let used = self.tx_tail.wrapping_sub(mem.tx_head().load(Ordering::Acquire));
-        if used as usize + packet.len() > mem.ring_flits() {
+        if !has_room(self.tx_tail, &mut self.tx_head, mem.tx_head(), packet.len(), mem.ring_flits()) {
             return Err(Full);
         }
         let seq = self.seq;

@@ -214,6 +214,12 @@ mod linux {
     const FUTEX_TIME: Duration = Duration::from_millis(10);
     /// Yields before sleeping anyway.
     const YIELDS: u32 = 256;
+    /// Of two threads that take turns on a core, one always asleep, the kernel sees one, and moves neither to an idle core.
+    /// So after a while of turns the one that waits stays awake for longer than a tick of the scheduler takes; again after
+    /// twice the while, as there may be no idle core.
+    const TURNS: Duration = Duration::from_millis(1);
+    const TURNS_MAX: Duration = Duration::from_millis(64);
+    const SEEN: Duration = Duration::from_millis(5);
 
     thread_local! {
         /// Pauses that have paid lately: half as many after each wait they did not end. Whoever this thread waits for may
@@ -221,6 +227,52 @@ mod linux {
         static SPIN_BUDGET: Cell<u32> = const { Cell::new(SPINS) };
         static OUTLOOK: Cell<Outlook> = const { Cell::new(Outlook::CALM) };
         static FUTEX_SINCE: Cell<Option<Instant>> = const { Cell::new(None) };
+        static TAKING_TURNS: Cell<Option<Turns>> = const { Cell::new(None) };
+    }
+
+    /// This thread takes turns with whom it waits for.
+    #[derive(Clone, Copy, Debug)]
+    struct Turns {
+        /// When it stays awake next.
+        next: Instant,
+        /// How long it has taken turns before that.
+        lasted: Duration,
+    }
+
+    impl Turns {
+        fn begin(now: Instant) -> Turns {
+            Turns { next: now + TURNS, lasted: TURNS }
+        }
+
+        /// Until when to stay awake, if it is time to; and what to remember.
+        fn go_on(self, now: Instant) -> (Option<Instant>, Turns) {
+            let end = self.next + SEEN;
+            if now < end {
+                return ((now >= self.next).then_some(end), self);
+            }
+            if now > end + TURNS_MAX {
+                return (None, Turns::begin(now)); // that was another time
+            }
+            let lasted = (2 * self.lasted).min(TURNS_MAX);
+            (None, Turns { next: now + lasted, lasted })
+        }
+    }
+
+    /// Stays awake on the core of whom this thread waits for, if it is time to; whether `ready` said yes.
+    fn be_seen(ready: &mut impl FnMut() -> bool) -> bool {
+        let now = Instant::now();
+        let (until, turns) = TAKING_TURNS.get().unwrap_or_else(|| Turns::begin(now)).go_on(now);
+        TAKING_TURNS.set(Some(turns));
+        let Some(until) = until else { return false };
+        loop {
+            if ready() {
+                return true;
+            }
+            if Instant::now() >= until {
+                return false;
+            }
+            rustix::thread::sched_yield();
+        }
     }
 
     /// What a thread expects of its core from how long its yields took.
@@ -266,6 +318,9 @@ mod linux {
         mut give_up: impl FnMut() -> Option<E>,
     ) -> Result<(), E> {
         let in_the_way = in_the_way();
+        if in_the_way && !crowded && be_seen(&mut ready) {
+            return Ok(());
+        }
         if !crowded && !in_the_way {
             let spins = SPIN_BUDGET.get();
             for _ in 0..spins {
@@ -351,6 +406,28 @@ mod linux {
             assert_eq!(outlook.asleep, 0);
             assert_eq!(outlook.slow(TURN, true).asleep, FUTEX_WAITS, "it is still there");
             assert_eq!(outlook.slow(TURN, true).slept(true).asleep, 0, "long enough");
+        }
+
+        #[test]
+        fn who_takes_turns_stays_awake_now_and_then_and_ever_more_rarely() {
+            let start = Instant::now();
+            let (mut turns, mut awake, mut now) = (Turns::begin(start), Vec::new(), start);
+            while now < start + Duration::from_secs(4) {
+                let (until, next) = turns.go_on(now);
+                turns = next;
+                match until {
+                    Some(until) => {
+                        awake.push((now - start).as_millis());
+                        now = until;
+                    }
+                    None => now += Duration::from_millis(1),
+                }
+            }
+            assert_eq!(awake[..4], [1, 8, 17, 30], "1, 2, 4 and 8 ms of turns, 5 awake after each");
+            let pause = (TURNS_MAX + SEEN).as_millis();
+            assert!(awake.windows(2).all(|w| w[1] - w[0] <= pause), "{awake:?}");
+            let again = turns.go_on(now + TURNS_MAX + TURNS_MAX + SEEN).1;
+            assert_eq!(again.lasted, TURNS, "not in the way for long: from the beginning");
         }
 
         #[test]

@@ -1,6 +1,6 @@
 //! One attached PE's injection channel, as the data plane serves it.
 
-use super::post::Posted;
+use super::post::{Carried, Posted};
 use crate::jobs::memory::{JobMemory, PeMemory};
 use angara_abi::channel::status;
 use angara_abi::desc::Place;
@@ -23,6 +23,8 @@ pub(super) struct Lane {
     pub(super) consumer: Consumer,
     /// A checked post the network had no room for.
     pub(super) pending: Option<Posted>,
+    /// The bytes that it, or the post being taken, carries itself.
+    pub(super) carried: Carried,
     /// In its sticky error state: nothing is taken any more.
     pub(super) broken: bool,
     /// A refused CSR command has been logged.
@@ -48,6 +50,7 @@ impl Lane {
             memory,
             consumer: Consumer::default(),
             pending: None,
+            carried: [0; angara_abi::PAYLOAD_MAX],
             broken: false,
             csr_logged: false,
             progress: Progress::default(),

@@ -27,21 +27,54 @@ pub(super) struct Posted {
     /// Word that receives the sequence number.
     pub(super) completion: Option<Place>,
     kind: Kind,
-    inline: [u8; PAYLOAD_MAX],
-    inline_len: usize,
 }
+
+/// Room for the bytes that a post carries itself.
+pub(super) type Carried = [u8; PAYLOAD_MAX];
 
 #[derive(Clone, Debug)]
 enum Kind {
     Nop,
-    Write { to: Port, place: Place, vc: Vc, adaptive: bool, memory: Option<(Place, u32)> },
-    Read { to: Port, remote: Place, local: Place, len: u32 },
-    Flush { to: Port, remote: Place, local: Place },
-    Amo { to: Port, place: Place, op: AmoOp, width: u8, operand: u64, comparand: u64, result: Option<Place> },
+    /// Of `len` bytes, from `memory` or carried along.
+    Write {
+        to: Port,
+        place: Place,
+        vc: Vc,
+        adaptive: bool,
+        memory: Option<Place>,
+        len: u32,
+    },
+    Read {
+        to: Port,
+        remote: Place,
+        local: Place,
+        len: u32,
+    },
+    Flush {
+        to: Port,
+        remote: Place,
+        local: Place,
+    },
+    Amo {
+        to: Port,
+        place: Place,
+        op: AmoOp,
+        width: u8,
+        operand: u64,
+        comparand: u64,
+        result: Option<Place>,
+    },
     Fence,
-    Barrier { half: bool },
+    Barrier {
+        half: bool,
+    },
     Reduce(Contribution),
-    Bcast { tree: u8, place: Place, local: Place, len: u32 },
+    Bcast {
+        tree: u8,
+        place: Place,
+        local: Place,
+        len: u32,
+    },
 }
 
 #[derive(Clone, Debug)]
@@ -73,15 +106,15 @@ pub(super) struct Context<'a> {
 }
 
 impl Posted {
-    /// The operation to inject; `None` if the post only takes its place in the sequence.
-    pub(super) fn op(&self) -> Option<Op<'_>> {
+    /// The operation to inject, with the bytes that came with it; `None` if the post only takes its place in the sequence.
+    pub(super) fn op<'a>(&self, carried: &'a Carried) -> Option<Op<'a>> {
         let memory = |place, len| Source::Memory { place, len };
         Some(match self.kind {
             Kind::Nop => return None,
-            Kind::Write { to, place, vc, adaptive, memory: from } => {
+            Kind::Write { to, place, vc, adaptive, memory: from, len } => {
                 let source = match from {
-                    Some((place, len)) => memory(place, len),
-                    None => Source::Inline(&self.inline[..self.inline_len]),
+                    Some(place) => memory(place, len),
+                    None => Source::Inline(&carried[..len as usize]),
                 };
                 Op::Write { to, place, source, vc, adaptive }
             }
@@ -147,8 +180,8 @@ impl Posted {
 }
 
 impl Context<'_> {
-    /// Checks a post.
-    pub(super) fn check(&self, post: Post) -> Result<Posted, Violation> {
+    /// Checks a post; the bytes it carries are put into `carried`.
+    pub(super) fn check(&self, post: Post, carried: &mut Carried) -> Result<Posted, Violation> {
         match post {
             Post::Descriptor(words) => {
                 let seq = words[0] as u32;
@@ -157,33 +190,30 @@ impl Context<'_> {
                     seq,
                     why: e.to_string(),
                 })?;
-                self.descriptor(&d).map_err(|(fault, why)| Violation { fault, seq, why })
+                self.descriptor(&d, carried).map_err(|(fault, why)| Violation { fault, seq, why })
             }
             Post::Packet { seq, header, tail, data } => {
-                self.packet(seq, &header, &tail, &data).map_err(|(fault, why)| Violation { fault, seq, why })
+                self.packet(seq, &header, &tail, &data, carried).map_err(|(fault, why)| Violation { fault, seq, why })
             }
         }
     }
 
-    fn descriptor(&self, d: &Descriptor) -> Result<Posted, (Fault, String)> {
+    fn descriptor(&self, d: &Descriptor, carried: &mut Carried) -> Result<Posted, (Fault, String)> {
         let completion = d.completion.map(|c| self.completion(c)).transpose()?;
-        let mut posted =
-            Posted { seq: d.seq, class: d.class, completion, kind: Kind::Nop, inline: [0; PAYLOAD_MAX], inline_len: 0 };
         let missing = || (Fault::BadDescriptor, "a place is missing".to_string());
         let remote = |len: u32| self.inside(d.remote.ok_or_else(missing)?, len, "target");
         let local = |len: u32| self.inside(d.local.ok_or_else(missing)?, len, "own memory");
         let to = || self.target(d.dst, d.endpoint);
         let adaptive = d.flags & flags::ADAPTIVE != 0;
-        posted.kind = match d.op {
+        let kind = match d.op {
             desc::Op::Nop => Kind::Nop,
             desc::Op::Put => {
-                let memory = Some((local(d.len)?, d.len));
-                Kind::Write { to: to()?, place: remote(d.len)?, vc: d.vc, adaptive, memory }
+                let memory = Some(local(d.len)?);
+                Kind::Write { to: to()?, place: remote(d.len)?, vc: d.vc, adaptive, memory, len: d.len }
             }
             desc::Op::PutInline => {
-                posted.inline[..8].copy_from_slice(&d.operand.to_le_bytes());
-                posted.inline_len = d.len as usize;
-                Kind::Write { to: to()?, place: remote(d.len)?, vc: d.vc, adaptive, memory: None }
+                carried[..8].copy_from_slice(&d.operand.to_le_bytes());
+                Kind::Write { to: to()?, place: remote(d.len)?, vc: d.vc, adaptive, memory: None, len: d.len }
             }
             desc::Op::Get if d.flags & flags::FLUSH != 0 => {
                 if d.len != 8 {
@@ -212,10 +242,17 @@ impl Context<'_> {
             }),
             desc::Op::Bcast => Kind::Bcast { tree: d.tree, place: remote(d.len)?, local: local(d.len)?, len: d.len },
         };
-        Ok(posted)
+        Ok(Posted { seq: d.seq, class: d.class, completion, kind })
     }
 
-    fn packet(&self, seq: u32, h: &Header, tail: &Tail, data: &[Flit; 16]) -> Result<Posted, (Fault, String)> {
+    fn packet(
+        &self,
+        seq: u32,
+        h: &Header,
+        tail: &Tail,
+        data: &[Flit; 16],
+        carried: &mut Carried,
+    ) -> Result<Posted, (Fault, String)> {
         let bad = |why: &str| (Fault::BadPacket, why.to_string());
         let Address::Memory { endpoint, region, offset } = h.address else {
             return Err(bad("a collective packet; post a descriptor instead"));
@@ -230,8 +267,7 @@ impl Context<'_> {
             return Err(bad("reads and atomics take vc1, the deterministic route and one data flit"));
         }
         let to = self.target(h.dst, endpoint)?;
-        let posted =
-            |class, kind| Posted { seq, class, completion: None, kind, inline: [0; PAYLOAD_MAX], inline_len: 0 };
+        let posted = |class, kind| Posted { seq, class, completion: None, kind };
         match h.kind {
             PacketType::Write => {
                 let bytes = tail.payload_bytes(h.data_flits).map_err(|e| bad(&e.to_string()))?;
@@ -239,16 +275,13 @@ impl Context<'_> {
                     return Err(bad("a write takes 1 to 256 bytes on vc0 or vc1"));
                 }
                 let place = self.inside(remote, bytes as u32, "target")?;
-                let kind = Kind::Write { to, place, vc: h.vc, adaptive: h.adaptive, memory: None };
-                let mut p = posted(Class::Put, kind);
-                let mut all = [0; PAYLOAD_MAX];
-                for (chunk, flit) in all.chunks_mut(FLIT_BYTES).zip(data) {
+                for (chunk, flit) in carried.chunks_mut(FLIT_BYTES).zip(&data[..h.data_flits as usize]) {
                     chunk.copy_from_slice(&flit.to_le_bytes());
                 }
                 let first = tail.first_byte as usize;
-                p.inline[..bytes].copy_from_slice(&all[first..first + bytes]);
-                p.inline_len = bytes;
-                Ok(p)
+                carried.copy_within(first..first + bytes, 0);
+                let (vc, adaptive, len) = (h.vc, h.adaptive, bytes as u32);
+                Ok(posted(Class::Put, Kind::Write { to, place, vc, adaptive, memory: None, len }))
             }
             PacketType::ReadReq => {
                 let r = ReadOperand::decode(data[0]).map_err(|e| bad(&e.to_string()))?;
@@ -317,7 +350,7 @@ mod tests {
         let job = job(4);
         let shape = "2x2".parse().expect("shape");
         let member = |p: Port| p.endpoint == 0;
-        Context { job: &job, shape: &shape, member: &member }.check(post)
+        Context { job: &job, shape: &shape, member: &member }.check(post, &mut [0; PAYLOAD_MAX])
     }
 
     fn descriptor(d: Descriptor) -> Result<Posted, Violation> {
@@ -350,8 +383,11 @@ mod tests {
     #[test]
     fn a_put_of_eight_bytes_becomes_an_inline_write() {
         let d = Descriptor { len: 8, operand: 7, remote: Some(HEAP), ..Descriptor::new(desc::Op::PutInline) };
-        let posted = descriptor(d).expect("valid");
-        match posted.op() {
+        let (job, shape) = (job(4), "2x2".parse().expect("shape"));
+        let mut carried = [0; PAYLOAD_MAX];
+        let context = Context { job: &job, shape: &shape, member: &|_| true };
+        let posted = context.check(Post::Descriptor(Descriptor { seq: 1, ..d }.encode()), &mut carried).expect("valid");
+        match posted.op(&carried) {
             Some(Op::Write { source: Source::Inline(bytes), .. }) => assert_eq!(bytes, 7u64.to_le_bytes()),
             other => panic!("{other:?}"),
         }

@@ -42,6 +42,10 @@ const EVENTS_PER_RUN: u64 = 256;
 const GATHERS_PER_ROUND: usize = 16;
 /// Pauses before the first yield when there is a core to spare.
 const SPINS: u32 = 200;
+/// Pauses between yields where the last one found nobody else on the core: they take about as long as it did.
+const SPINS_ALONE: u32 = 8;
+/// A yield that took longer has let somebody else work.
+const QUICK_YIELD: Duration = Duration::from_micros(2);
 /// How long the thread stays awake without work.
 const AWAKE: Duration = Duration::from_micros(200);
 /// Longest sleep while PEs are attached, with and without heavy fences.
@@ -178,7 +182,7 @@ impl Engine {
                 let Some(post) = next else { return Ok(false) };
                 let (ports, slot) = (&self.ports, lane.slot);
                 let member = |port: Port| ports.get(port).is_some_and(|o| o.slot == slot);
-                Context { job: &lane.job, shape: &self.shape, member: &member }.check(post)?
+                Context { job: &lane.job, shape: &self.shape, member: &member }.check(post, &mut lane.carried)?
             }
         };
         self.submit(index, posted)
@@ -187,7 +191,14 @@ impl Engine {
     /// Gives a checked post to the network; false if it has no room now.
     fn submit(&mut self, index: usize, posted: Posted) -> Result<bool, Violation> {
         let Some(lane) = self.lanes[index].as_mut() else { return Ok(false) };
-        let Some(op) = posted.op() else {
+        let issue = match &lane.memory.clock {
+            Some(clock) => {
+                let said = clock.stamped(posted.seq);
+                lane.issue_time(said)
+            }
+            None => self.fabric.now(),
+        };
+        let Some(op) = posted.op(&lane.carried) else {
             let number = lane.enter(posted.seq, true, false);
             lane.reached(number, true);
             lane.complete(posted.completion, posted.seq);
@@ -206,13 +217,6 @@ impl Engine {
             to: posted.target(),
         };
         let tag = self.flights.insert(flight);
-        let issue = match &lane.memory.clock {
-            Some(clock) => {
-                let said = clock.stamped(posted.seq);
-                lane.issue_time(said)
-            }
-            None => self.fabric.now(),
-        };
         match self.fabric.inject(lane.port, lane.slot, posted.class, op, issue, tag) {
             Ok(()) => {
                 let number = lane.enter(posted.seq, !posted.reads_memory(), posted.is_read());
@@ -328,11 +332,9 @@ impl Engine {
     }
 
     fn rest(&mut self, idle: &mut Idle) {
-        idle.rounds += 1;
-        let crowded = self.active.len() >= idle.cores;
         if !idle.slept && (!self.active.is_empty() || self.trunks.is_some()) {
             // A look at the socket costs more than a yield that finds nobody else.
-            if !crowded && self.trunks.is_none() && idle.rounds <= SPINS {
+            if self.trunks.is_none() && idle.may_spin(self.active.len() >= idle.cores) {
                 std::hint::spin_loop();
                 return;
             }
@@ -340,6 +342,7 @@ impl Engine {
             let now = Instant::now();
             if now.duration_since(*idle.since.get_or_insert(now)) < AWAKE {
                 rustix::thread::sched_yield();
+                idle.yielded(now.elapsed());
                 return;
             }
         }
@@ -397,7 +400,12 @@ impl Engine {
 
 /// How long there has been nothing to do.
 struct Idle {
-    rounds: u32,
+    /// Pauses since the last work or yield.
+    spins: u32,
+    /// The last yield found nobody else on the core.
+    alone: bool,
+    /// There has been a yield since the last work.
+    yielded: bool,
     since: Option<Instant>,
     /// Slept since the last work: a timeout alone is no reason to stay awake.
     slept: bool,
@@ -409,7 +417,9 @@ struct Idle {
 impl Idle {
     fn new() -> Idle {
         Idle {
-            rounds: 0,
+            spins: 0,
+            alone: false,
+            yielded: false,
             since: None,
             slept: false,
             kept: Instant::now(),
@@ -419,8 +429,27 @@ impl Idle {
     }
 
     fn reset(&mut self) {
-        self.rounds = 0;
+        self.spins = 0;
+        self.yielded = false;
         self.since = None;
         self.slept = false;
+    }
+
+    /// Whether to pause and look again rather than to let others have the core. `crowded`: more threads than cores.
+    fn may_spin(&mut self, crowded: bool) -> bool {
+        let most = match (self.yielded || crowded, self.alone) {
+            (false, _) => SPINS,
+            (true, true) => SPINS_ALONE,
+            (true, false) => 0,
+        };
+        self.spins += 1;
+        self.spins <= most
+    }
+
+    /// After a yield that took so long.
+    fn yielded(&mut self, took: Duration) {
+        self.yielded = true;
+        self.alone = took < QUICK_YIELD;
+        self.spins = 0;
     }
 }
