@@ -11,19 +11,22 @@ use angara_abi::packet::{ReduceElem, ReduceOp, Vc};
 use angara_fabric::{BarrierFamily, Config, Effect, Fabric, JobSlot, Op, Port, Source};
 use std::process::ExitCode;
 
-/// Name, what a round of it does, instructions per operation as counted with rustc 1.95 on x86-64.
-type Case = (&'static str, fn(&mut Network) -> u64, f64);
+/// Name, whether on a network that programs run on, what a round of it does, instructions per operation as counted with
+/// rustc 1.95 on x86-64.
+type Case = (&'static str, bool, fn(&mut Network) -> u64, f64);
 
-const CASES: [Case; 9] = [
-    ("put-8", |n| n.write(1, 8), 6240.0),
-    ("put-256-burst", |n| n.write(16, 256), 6170.0),
-    ("put-train", |n| n.train(), 79650.0),
-    ("get-8", |n| n.read(8), 11550.0),
-    ("get-train", |n| n.read(30_000), 42380.0),
-    ("fetch-add", Network::fetch_add, 11500.0),
-    ("barrier-multiphase", |n| n.barrier(BarrierFamily::Multiphase), 595320.0),
-    ("barrier-tree", |n| n.barrier(BarrierFamily::Tree), 113800.0),
-    ("reduce-to-all", Network::reduce, 78320.0),
+const CASES: [Case; 11] = [
+    ("put-8", true, |n| n.write(1, 8), 2749.0),
+    ("put-256-burst", true, |n| n.write(16, 256), 2531.0),
+    ("put-train", true, |n| n.train(), 72970.0),
+    ("get-8", true, |n| n.read(8), 4415.0),
+    ("get-train", true, |n| n.read(30_000), 35200.0),
+    ("fetch-add", true, Network::fetch_add, 4374.0),
+    ("barrier-multiphase", true, |n| n.barrier(BarrierFamily::Multiphase), 595320.0),
+    ("barrier-tree", true, |n| n.barrier(BarrierFamily::Tree), 113800.0),
+    ("reduce-to-all", true, Network::reduce, 78320.0),
+    ("put-8-by-steps", false, |n| n.write(1, 8), 6466.0),
+    ("get-8-by-steps", false, |n| n.read(8), 11823.0),
 ];
 
 /// The only job.
@@ -44,8 +47,8 @@ struct Network {
 }
 
 impl Network {
-    fn new() -> Network {
-        let config = Config { trains: true, ..Config::new("2x2x2".parse().expect("a shape")) };
+    fn new(trains: bool) -> Network {
+        let config = Config { trains, ..Config::new("2x2x2".parse().expect("a shape")) };
         let mut fabric = Fabric::new(config).expect("a network");
         let ports: Vec<Port> = (0..8).map(|node| Port { node, endpoint: 0 }).collect();
         fabric.open_job(JOB, &ports).expect("a free slot");
@@ -138,8 +141,8 @@ impl Network {
 }
 
 /// 1/`part` of a case; operations.
-fn simulate(round: fn(&mut Network) -> u64, part: u64) -> u64 {
-    let (mut network, mut operations) = (Network::new(), 0);
+fn simulate(live: bool, round: fn(&mut Network) -> u64, part: u64) -> u64 {
+    let (mut network, mut operations) = (Network::new(live), 0);
     for _ in 0..ROUNDS / part {
         network.rounds += 1;
         operations += round(&mut network);
@@ -152,8 +155,8 @@ fn main() -> ExitCode {
     if let [what, name, part] = &words[..]
         && what == "simulate"
     {
-        let (_, round, _) = CASES.iter().find(|c| c.0 == name).expect("one of the cases");
-        println!("{}", simulate(*round, part.parse().expect("a number")));
+        let (_, live, round, _) = CASES.iter().find(|c| c.0 == name).expect("one of the cases");
+        println!("{}", simulate(*live, *round, part.parse().expect("a number")));
         return ExitCode::SUCCESS;
     }
     if !callgrind::is_here() {
@@ -161,7 +164,7 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let mut kept = true;
-    for (name, _, budget) in CASES {
+    for (name, _, _, budget) in CASES {
         print!("{name:<20}");
         kept &= callgrind::keeps(name, budget);
     }
