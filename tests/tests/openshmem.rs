@@ -260,16 +260,24 @@ fn programs_without_mistakes_pass_the_closer_look() {
 #[test]
 fn a_job_that_hangs_says_what_its_pes_wait_for() {
     let program = tools::compile(&source("errors.c"));
-    for (mistake, message) in [("hang", "shmem_long_wait_until: the variable at 0x"), ("loop", "PE 2 did not wait")] {
+    let run = |mistake: &str, limit: &str| {
         let test = Test::new("openshmem-hang");
-        let mut command = test.angara(["run", "-n", "3", "--timeout", "2", "--"]);
+        let mut command = test.angara(["run", "-n", "3", "--timeout", limit, "--"]);
         command.arg(&program).arg(mistake);
         let done = test.run(command);
         assert_eq!(done.code(), 124, "{mistake}: {done}");
-        assert!(done.stderr.contains("PEs 0-1 waited for "), "{mistake}: {done}");
-        assert!(done.stderr.contains("s: shmem_barrier_all: all PEs to enter the barrier"), "{mistake}: {done}");
-        assert!(done.stderr.contains(message), "{mistake}: expected {message:?}\n{done}");
         test.assert_clean();
+        done.stderr.clone()
+    };
+    for (mistake, message) in [("hang", "shmem_long_wait_until: the variable at 0x"), ("loop", "PE 2 did not wait")] {
+        let wanted = ["PEs 0-1 waited for ", "s: shmem_barrier_all: all PEs to enter the barrier", message];
+        // On a busy machine PEs may need longer than the limit to come to where they hang.
+        let mut said = String::new();
+        let found = ["2", "10", "50"].into_iter().any(|limit| {
+            said = run(mistake, limit);
+            wanted.iter().all(|part| said.contains(part))
+        });
+        assert!(found, "{mistake}: expected {wanted:?}\n{said}");
     }
 }
 
