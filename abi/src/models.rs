@@ -1,8 +1,8 @@
 //! Exhaustive models of the lock-free protocols, run by the loom model checker.
 //!
 //! loom runs each closure under every interleaving of its threads (up to a bound on forced
-//! preemptions) and under every value a weakly ordered load may return. Run them with
-//! `RUSTFLAGS="--cfg loom" cargo test -p angara-abi --release --lib --target-dir target/loom`.
+//! preemptions) and under every value a weakly ordered load may return. `abi/models` is the package that builds this
+//! crate for it: `cargo test -p angara-abi-models`.
 //!
 //! The sleep protocol replaces the writer's fence by `membarrier` in the sleeper. loom knows no
 //! membarrier, but its definition is that every other process executes a full fence at some point
@@ -80,7 +80,7 @@ enum Kind {
 fn descriptor(n: u64) -> [u64; 8] {
     // Word 0 beyond the sequence field and every other word carry the number, so a torn or stale
     // copy is recognised.
-    std::array::from_fn(|i| n << 32 | i as u64 * (i > 0) as u64)
+    std::array::from_fn(|i| (n << 32) | (i as u64 * (i > 0) as u64))
 }
 
 fn packet(n: u64) -> [u128; 3] {
