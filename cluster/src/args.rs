@@ -86,6 +86,9 @@ pub struct Args {
     /// library, or never [default: 30]
     #[arg(long, value_name = "SECONDS|never")]
     pub patience: Option<String>,
+    /// With --clock virtual: note who waited for whom, what routines cost and when links carried what, for reports
+    #[arg(long)]
+    pub times: bool,
     /// Write the line that says the sockets are ready to this descriptor [default: standard output]
     #[arg(long, value_name = "N")]
     pub ready_fd: Option<u32>,

@@ -87,6 +87,8 @@ pub struct VirtualTime {
     pub ahead: u64,
     /// How long a PE may keep the others waiting, by the clock on the wall.
     pub patience: Patience,
+    /// What time goes for is noted, because somebody will ask.
+    pub noted: bool,
 }
 
 impl Options {
@@ -139,6 +141,7 @@ struct File {
     clock: Option<String>,
     call_cost: Option<f64>,
     patience: Option<String>,
+    times: Option<bool>,
     ready_fd: Option<u32>,
     log: Option<String>,
     log_json: Option<bool>,
@@ -239,6 +242,7 @@ pub fn resolve(args: &Args) -> Result<Options, ConfigError> {
     let ahead = AHEAD_MAX.min(params.least_latency());
     let virtual_time = virtual_time(clock, args.call_cost.or(file.call_cost), ahead)?;
     let virtual_time = patient(virtual_time, args.patience.as_ref().or(file.patience.as_ref()))?;
+    let virtual_time = noted(virtual_time, args.times || file.times.unwrap_or(false))?;
     if virtual_time.is_some() && (!private || cluster.is_some()) {
         let why = "virtual runs one job alone, on one host; add --private and leave --cluster out";
         return Err(bad("clock")(why));
@@ -273,6 +277,14 @@ fn patient(time: Option<VirtualTime>, wanted: Option<&String>) -> Result<Option<
     }
 }
 
+/// With `--times`.
+fn noted(time: Option<VirtualTime>, wanted: bool) -> Result<Option<VirtualTime>, ConfigError> {
+    match time {
+        None if wanted => Err(bad("times")("only --clock virtual has them")),
+        time => Ok(time.map(|time| VirtualTime { noted: wanted, ..time })),
+    }
+}
+
 /// `--clock` and `--call-cost`.
 fn virtual_time(clock: Option<&str>, call_cost: Option<f64>, ahead: u64) -> Result<Option<VirtualTime>, ConfigError> {
     let ns = call_cost.unwrap_or(1.0);
@@ -284,7 +296,7 @@ fn virtual_time(clock: Option<&str>, call_cost: Option<f64>, ahead: u64) -> Resu
         None | Some("wall") => Ok(None),
         Some("virtual") => {
             let patience = Patience::default();
-            Ok(Some(VirtualTime { call_cost: (ns * 1000.0).round() as u64, ahead, patience }))
+            Ok(Some(VirtualTime { call_cost: (ns * 1000.0).round() as u64, ahead, patience, noted: false }))
         }
         Some(other) => Err(bad("clock")(format!("`{other}`; use wall or virtual"))),
     }

@@ -37,6 +37,7 @@ const CALL_COST: usize = 0x110;
 const AHEAD: usize = 0x118;
 const SEES_UNTIL: usize = 0x120;
 const OVER: usize = 0x128;
+const NOTED: usize = 0x12c;
 
 /// Bytes of a clock page.
 pub const CLOCK_BYTES: usize = STAMP + 8 * STAMPS;
@@ -125,13 +126,14 @@ pub struct ClockPage(Mapping);
 
 impl ClockPage {
     /// Makes a page whose PE pays `call_cost` picoseconds per library call and runs at most `ahead` picoseconds ahead of the
-    /// network. The daemon's side.
-    pub fn create(name: &str, call_cost: u64, ahead: u64) -> io::Result<(OwnedFd, ClockPage)> {
+    /// network; what its routines cost is `noted` if somebody will ask. The daemon's side.
+    pub fn create(name: &str, call_cost: u64, ahead: u64, noted: bool) -> io::Result<(OwnedFd, ClockPage)> {
         let (fd, map) = Mapping::create(name, CLOCK_BYTES, Access::Shared)?;
         map.stamp_page(PageKind::Clock, CLOCK_BYTES)?;
         let page = ClockPage(map);
         page.word64(CALL_COST).store(call_cost, Ordering::Relaxed);
         page.word64(AHEAD).store(ahead, Ordering::Relaxed);
+        page.word(NOTED).store(noted.into(), Ordering::Relaxed);
         Ok((fd, page))
     }
     /// The client's side.
@@ -156,6 +158,11 @@ impl ClockPage {
     /// Picoseconds that the PE may run ahead of the network.
     pub fn ahead(&self) -> u64 {
         self.word64(AHEAD).load(Ordering::Relaxed)
+    }
+
+    /// Somebody will ask what the PE's routines cost.
+    pub fn is_noted(&self) -> bool {
+        self.word(NOTED).load(Ordering::Relaxed) != 0
     }
 
     /// The PE makes post `seq` at `time`.
@@ -262,9 +269,9 @@ mod tests {
 
     #[test]
     fn a_stand_is_handed_over_and_back() {
-        let (fd, daemon) = ClockPage::create("angara-test-clock", 1_000, AHEAD_MAX).expect("a page");
+        let (fd, daemon) = ClockPage::create("angara-test-clock", 1_000, AHEAD_MAX, true).expect("a page");
         let pe = ClockPage::open(Mapping::map(&fd, CLOCK_BYTES).expect("a mapping")).expect("the same");
-        assert_eq!((pe.call_cost(), pe.ahead(), daemon.stands()), (1_000, AHEAD_MAX, None));
+        assert_eq!((pe.call_cost(), pe.ahead(), pe.is_noted(), daemon.stands()), (1_000, AHEAD_MAX, true, None));
         pe.stamp(7, 123);
         assert_eq!(daemon.stamped(7), 123);
         pe.spent(300, 200);

@@ -297,6 +297,8 @@ pub(crate) struct VirtualPlan {
     seed: Option<u64>,
     /// With PEs that do not come back.
     patience: Option<Patience>,
+    /// What it goes for is noted, for a report.
+    noted: bool,
 }
 
 impl VirtualPlan {
@@ -333,7 +335,8 @@ impl VirtualPlan {
             return Err(Failed::usage(why, "leave it out, and have the program read clock_gettime"));
         }
         let core = Cores::here().allowed.last().copied();
-        Ok(Some(VirtualPlan { core, call_cost: args.call_cost, seed: args.seed, patience: args.patience }))
+        let (call_cost, noted) = (args.call_cost, args.report.is_some());
+        Ok(Some(VirtualPlan { core, call_cost, seed: args.seed, patience: args.patience, noted }))
     }
 
     /// Options of the daemon.
@@ -347,6 +350,9 @@ impl VirtualPlan {
         }
         if let Some(patience) = self.patience {
             options.extend(["--patience".into(), patience.to_string().into()]);
+        }
+        if self.noted {
+            options.push("--times".into());
         }
         if let Some(core) = self.core {
             options.extend(["--cores".into(), core.to_string().into()]);

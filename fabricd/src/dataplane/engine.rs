@@ -110,7 +110,7 @@ impl Engine {
             trees: [None; angara_abi::TREES],
             epoll,
             gauges,
-            virtual_time: options.virtual_time.map(|v| VirtualRun::new(v.call_cost, v.patience)),
+            virtual_time: options.virtual_time.map(|v| VirtualRun::new(&v)),
             trunks,
             words: Vec::new(),
             notices,

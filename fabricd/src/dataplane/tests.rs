@@ -126,8 +126,10 @@ fn a_small_put_waits_for_few_bytes_of_large_ones() {
 }
 
 fn virtual_pair() -> (Engine, [Client; 2]) {
-    let (engine, clients) =
-        engine(1, Some(VirtualTime { call_cost: 1_000, ahead: AHEAD_MAX, patience: Patience::default() }));
+    let (engine, clients) = engine(
+        1,
+        Some(VirtualTime { call_cost: 1_000, ahead: AHEAD_MAX, patience: Patience::default(), noted: false }),
+    );
     (engine, clients.try_into().unwrap_or_else(|_| panic!("two PEs")))
 }
 

@@ -253,7 +253,8 @@ impl PeMemory {
         let (counters_fd, counters) = Mapping::create(&name("counters"), Counters::bytes(pes), Access::Shared)?;
         let (bounce_fd, bounce) = Mapping::create(&name("bounce"), BOUNCE_BYTES, Access::Shared)?;
         let (channel_fds, channel) = Channel::create(&name("channel"))?;
-        let clock = virtual_time.map(|v| ClockPage::create(&name("clock"), v.call_cost, v.ahead)).transpose()?;
+        let clock =
+            virtual_time.map(|v| ClockPage::create(&name("clock"), v.call_cost, v.ahead, v.noted)).transpose()?;
         let (clock_fd, clock) = clock.unzip();
         let doorbell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         let targets = Targets::new(targets, pes)?;

@@ -37,8 +37,8 @@ pub(crate) struct VirtualClock {
     /// Picoseconds so far that the program computed, and that calls of the library cost.
     computed: AtomicU64,
     software: AtomicU64,
-    /// What routines of a library above this one have cost.
-    routines: Routines,
+    /// What routines of a library above this one have cost, if somebody will ask.
+    routines: Option<Routines>,
     /// One stand at a time, whatever threads there are.
     one: Mutex<()>,
     /// What one thread waits for another may do without the network.
@@ -54,12 +54,12 @@ impl VirtualClock {
         VirtualClock {
             ahead,
             computing,
+            routines: page.is_noted().then(Routines::default),
             page,
             program: preloaded().unwrap_or(&UNSEEN),
             call_cost,
             computed: AtomicU64::new(0),
             software: AtomicU64::new(0),
-            routines: Routines::default(),
             one: Mutex::new(()),
             threads: AtomicBool::new(false),
             sees_until: AtomicU64::new(0),
@@ -112,15 +112,19 @@ impl VirtualClock {
 
     /// A routine of a library above this one begins; what the program computed before has passed.
     pub(super) fn begins(&self, routine: &'static str) {
-        self.routines.begins(routine, self.program.now());
+        if let Some(routines) = &self.routines {
+            routines.begins(routine, self.program.now());
+        }
     }
     /// It posts an operation of so many bytes.
     pub(super) fn carries(&self, bytes: u32) {
-        self.routines.carries(bytes);
+        if let Some(routines) = &self.routines {
+            routines.carries(bytes);
+        }
     }
     /// What routines have cost since this was asked last.
     pub(super) fn take_routines(&self) -> Vec<Routine> {
-        self.routines.take()
+        self.routines.as_ref().map_or_else(Vec::new, Routines::take)
     }
 
     /// A library above this one is called by the program.
@@ -205,7 +209,9 @@ impl VirtualClock {
         if let Some(computing) = &self.computing {
             computing.returns();
         }
-        self.routines.goes_on(self.program.now());
+        if let Some(routines) = &self.routines {
+            routines.goes_on(self.program.now());
+        }
     }
 
     /// Stands still until what is waited for has happened, or may have; nothing if nobody will tell, as `gone` or the

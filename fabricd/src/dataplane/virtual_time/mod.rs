@@ -18,7 +18,7 @@ mod told;
 
 use self::gates::Gate;
 pub(super) use self::patience::Turn;
-use self::standing::{By, Ended, Touch, VirtualRun};
+use self::standing::{By, Ended, Notes, Touch, VirtualRun};
 use super::Command;
 use super::engine::Engine;
 use super::job::EngineJob;
@@ -55,29 +55,36 @@ impl Engine {
         };
         let last =
             |why, last: Option<(usize, Tick)>| last.map_or(own(None), |(whom, posted)| Ended { why, whom, posted });
-        let by = match by {
-            By::Own(port) => own(port),
-            By::Other(Some(Cause { from, posted })) if from != at => {
+        let by = match (by, &mut run.notes) {
+            (_, None) => own(None),
+            (By::Own(port), _) => own(port),
+            (By::Other(Some(Cause { from, posted })), _) if from != at => {
                 Ended { why: Why::Data, whom: pe_at(from).unwrap_or(lane.pe), posted }
             }
-            By::Other(_) => own(None),
-            By::Barrier => last(Why::Barrier, run.gates.leave(Gate::Barrier, lane.pe)),
-            By::Tree(gate, count) => last(Why::Tree, count.checked_sub(1).and_then(|n| run.gates.last(gate, n))),
+            (By::Other(_), _) => own(None),
+            (By::Barrier, Some(notes)) => last(Why::Barrier, notes.gates.leave(Gate::Barrier, lane.pe)),
+            (By::Tree(gate, count), Some(notes)) => {
+                last(Why::Tree, count.checked_sub(1).and_then(|n| notes.gates.last(gate, n)))
+            }
         };
         run.touched(index, now, what, &lane.memory.channel, by);
     }
 
+    fn notes(&mut self) -> Option<&mut Notes> {
+        self.virtual_time.as_mut()?.notes.as_mut()
+    }
+
     /// A tree has gone.
     pub(super) fn forget_tree(&mut self, tree: u8) {
-        if let Some(run) = &mut self.virtual_time {
-            run.gates.forget(tree);
+        if let Some(notes) = self.notes() {
+            notes.gates.forget(tree);
         }
     }
 
     /// A PE enters what several take part in.
     pub(super) fn enters(&mut self, gate: Gate, pe: usize, at: Tick) {
-        if let Some(run) = &mut self.virtual_time {
-            run.gates.enter(gate, pe, at);
+        if let Some(notes) = self.notes() {
+            notes.gates.enter(gate, pe, at);
         }
     }
 

@@ -5,8 +5,8 @@ use super::links::LinkHistory;
 use super::log::{Log, Stood};
 use super::patience::Impatience;
 use super::spent::Spent;
+use crate::config::VirtualTime;
 use crate::faults::fault::{ClearSpec, FaultSpec};
-use angara_abi::absence::Patience;
 use angara_abi::channel::{Channel, status};
 use angara_abi::clock::WaitsFor;
 use angara_abi::desc::{Place, Region};
@@ -94,6 +94,15 @@ struct Stand {
     spent: (Tick, Tick),
 }
 
+/// Who waited for whom, and when links carried what.
+#[derive(Default)]
+pub(super) struct Notes {
+    /// How stands ended.
+    pub(super) log: Log,
+    pub(super) gates: Gates,
+    pub(super) links: LinkHistory,
+}
+
 /// Who stands, and who is due.
 #[derive(Default)]
 pub(in crate::dataplane) struct VirtualRun {
@@ -113,10 +122,8 @@ pub(in crate::dataplane) struct VirtualRun {
     pub(super) call_cost: u64,
     /// What time went for, by PE.
     pub(super) spent: Vec<Spent>,
-    /// How stands ended.
-    pub(super) log: Log,
-    pub(super) gates: Gates,
-    pub(super) links: LinkHistory,
+    /// Where it went, if somebody will ask.
+    pub(super) notes: Option<Notes>,
     /// Faults to come, by their time and in the order given.
     faults: VecDeque<(Tick, FaultSpec)>,
     /// Nothing can happen any more, and everybody has been told.
@@ -129,8 +136,10 @@ pub(in crate::dataplane) struct VirtualRun {
 
 impl VirtualRun {
     /// Nobody has come yet.
-    pub(in crate::dataplane) fn new(call_cost: u64, patience: Patience) -> VirtualRun {
-        VirtualRun { call_cost, patience: Impatience::new(patience), ..VirtualRun::default() }
+    pub(in crate::dataplane) fn new(time: &VirtualTime) -> VirtualRun {
+        let notes = time.noted.then(Notes::default);
+        let patience = Impatience::new(time.patience);
+        VirtualRun { call_cost: time.call_cost, notes, patience, ..VirtualRun::default() }
     }
     /// The PE of a lane runs.
     pub(in crate::dataplane) fn runs(&mut self, lane: usize) {
@@ -196,10 +205,11 @@ impl VirtualRun {
             WaitsFor::Memory | WaitsFor::Bytes(..) | WaitsFor::Tree => spent.times.for_data += went,
             _ => spent.times.for_network += went,
         }
+        let Some(notes) = &mut self.notes else { return };
         if waits_for != WaitsFor::Time && went > 0 {
-            spent.waited(whom as u32, went);
+            self.spent[pe].waited(whom as u32, went);
         }
-        self.log.add(Stood { pe: pe as u32, whom: whom as u32, why, since, until, posted, computed, software });
+        notes.log.add(Stood { pe: pe as u32, whom: whom as u32, why, since, until, posted, computed, software });
     }
     /// What the time of a PE went for.
     pub(super) fn spent_of(&mut self, pe: usize) -> &mut Spent {
@@ -263,7 +273,7 @@ mod tests {
     #[test]
     fn who_is_due_is_due_once_at_the_first_time() {
         let (_fds, channel) = Channel::create("angara-test-standing").expect("a channel");
-        let mut run = VirtualRun::default();
+        let mut run = VirtualRun { notes: Some(Notes::default()), ..VirtualRun::default() };
         let ended = Ended { why: Why::Data, whom: 5, posted: 60 };
         run.stands((3, 0), 50, WaitsFor::Memory, (50, (30, 10)));
         let word = Place { region: Region::Heap, offset: 8 };

@@ -8,12 +8,13 @@ use std::time::Instant;
 impl Engine {
     /// Before the network goes on to `next`: what links have carried, if that is to be noted before then.
     pub(super) fn look_at_links(&mut self, next: Tick) {
-        if self.virtual_time.as_ref().is_none_or(|run| next < run.links.next()) {
+        let notes = self.virtual_time.as_ref().and_then(|run| run.notes.as_ref());
+        if notes.is_none_or(|notes| next < notes.links.next()) {
             return;
         }
         let carried: Vec<(Link, u64)> = self.links().map(|link| (link, self.carried(link))).collect();
-        if let Some(run) = &mut self.virtual_time {
-            run.links.look(next, carried.into_iter());
+        if let Some(notes) = self.virtual_time.as_mut().and_then(|run| run.notes.as_mut()) {
+            notes.links.look(next, carried.into_iter());
         }
     }
 
@@ -37,9 +38,11 @@ impl Engine {
         Some(Times {
             flit_ps: num as f64 / den as f64,
             call_ps: run.call_cost,
-            bucket_ps: run.links.width,
+            bucket_ps: run.notes.as_ref().map_or(0, |notes| notes.links.width),
             pes: run.spent.iter().map(|spent| spent.times).collect(),
-            path: last.map(|(pe, spent)| run.log.path(pe as u32, spent.times.end).into()).unwrap_or_default(),
+            path: last.zip(run.notes.as_ref()).map_or_else(Default::default, |((pe, spent), notes)| {
+                notes.log.path(pe as u32, spent.times.end).into()
+            }),
         })
     }
 
@@ -58,13 +61,14 @@ impl Engine {
             // A name is as long as several numbers.
             numbers += 8 * (piece.waits.len() + piece.routines.len() - rows);
         }
+        let Some(notes) = &run.notes else { return piece };
         for (index, link) in self.links().enumerate().skip((from as usize).saturating_sub(pes)) {
             if numbers > PIECE_NUMBERS {
                 return TimesPiece { next: Some((pes + index) as u32), ..piece };
             }
             let carried = self.carried(link);
             if carried > 0 {
-                let flits = run.links.of(link, carried);
+                let flits = notes.links.of(link, carried);
                 numbers += flits.len();
                 piece.links.push(LinkUse { node: link.node, dir: link.dir.to_string(), flits });
             }
