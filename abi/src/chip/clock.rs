@@ -2,8 +2,9 @@
 //! reached what it waits for.
 //!
 //! The PE says at which time of its own clock each of its posts was made, and when it stands. The data plane says at
-//! which time it goes on. All times are picoseconds since the program began. Standing is a hand-over: the PE bumps `STOPS`
-//! and sleeps on `GOES`, the data plane bumps `GOES` and sleeps on `STOPS`; whoever is awake has the right to act.
+//! which time it goes on. All times are picoseconds since the program began. Standing is a hand-over: the PE bumps `STOPS`,
+//! rings `BELL` and sleeps on `GOES`, the data plane bumps `GOES` and sleeps on `BELL`; whoever is awake has the right to
+//! act. Whoever else has something to do for the data plane rings, too.
 
 use crate::desc::{Place, Region};
 use crate::queue::{DMA_SLOTS, RING_FLITS};
@@ -25,6 +26,8 @@ const BYTES: usize = 0x0a0;
 /// Of the time so far: computed, and spent in the library.
 const COMPUTED: usize = 0x0a8;
 const SOFTWARE: usize = 0x0b0;
+/// Counts what the data plane shall wake up for; both sides write it.
+const BELL: usize = 0x0b8;
 /// Where the PE's program is, when it was asked: how often it has answered, how many addresses, and these.
 const ANSWERS: usize = 0x180;
 const ADDRESSES: usize = 0x184;
@@ -193,7 +196,9 @@ impl ClockPage {
         self.word(WHICH).store(which, Ordering::Relaxed);
         self.word64(OFFSET).store(offset, Ordering::Relaxed);
         self.word64(BYTES).store(bytes, Ordering::Relaxed);
-        self.word(STOPS).fetch_add(1, Ordering::SeqCst).wrapping_add(1)
+        let number = self.word(STOPS).fetch_add(1, Ordering::SeqCst).wrapping_add(1);
+        self.bell().fetch_add(1, Ordering::SeqCst);
+        number
     }
     /// How stand `number` ended, if it has.
     pub fn ended(&self, number: u32) -> Option<(u64, Verdict)> {
@@ -237,7 +242,11 @@ impl ClockPage {
         (0..count.min(ADDRESSES_MAX)).map(|i| self.word64(ADDRESS + 8 * i).load(Ordering::Relaxed)).collect()
     }
 
-    /// Counts stands: the futex the data plane sleeps on while the PE runs.
+    /// The futex the data plane sleeps on while the PE runs.
+    pub fn bell(&self) -> &AtomicU32 {
+        self.word(BELL)
+    }
+    /// Counts stands.
     pub fn stops(&self) -> &AtomicU32 {
         self.word(STOPS)
     }
@@ -275,7 +284,9 @@ mod tests {
         pe.stamp(7, 123);
         assert_eq!(daemon.stamped(7), 123);
         pe.spent(300, 200);
+        let rung = daemon.bell().load(Ordering::SeqCst);
         let number = pe.stand(500, WaitsFor::Memory);
+        assert_ne!(daemon.bell().load(Ordering::SeqCst), rung, "the data plane must not sleep any more");
         assert_eq!(daemon.spending(), (300, 200));
         assert_eq!((daemon.stands(), pe.ended(number)), (Some((500, Some(WaitsFor::Memory))), None));
         daemon.go(900, 950, Verdict::Go);

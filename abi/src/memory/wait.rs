@@ -157,21 +157,10 @@ mod linux {
     pub struct Linux;
 
     impl Linux {
-        /// Sleeps while both words have these values, and a moment where the kernel knows of no two (before 5.16).
-        pub fn futex_wait_either(&self, one: (&AtomicU32, u32), other: (&AtomicU32, u32)) {
-            let wait = |(word, value): (&AtomicU32, u32)| {
-                let mut wait = futex::Wait::new();
-                wait.val = u64::from(value);
-                wait.uaddr = futex::WaitPtr::new(word.as_ptr().cast());
-                wait.flags = futex::WaitFlags::SIZE_U32;
-                wait
-            };
-            let both = [wait(one), wait(other)];
-            let result = futex::waitv(&both, futex::WaitvFlags::empty(), None, rustix::thread::ClockId::Monotonic);
-            // Kernels before 5.16 do not have it, and filters of containers that are older than it answer for them.
-            if matches!(result, Err(rustix::io::Errno::NOSYS | rustix::io::Errno::PERM)) {
-                self.futex_wait(one.0, one.1, Duration::from_millis(1));
-            }
+        /// Sleeps while the word has this value, without a limit: for who knows that whoever may have to wake it does.
+        pub fn futex_wait_unlimited(&self, word: &AtomicU32, value: u32) {
+            // Every outcome (woken, changed, interrupted) means: look again.
+            let _ = futex::wait(word, futex::Flags::empty(), value, None);
         }
     }
 

@@ -28,7 +28,6 @@ pub(crate) use notice::{Gauges, Notice};
 pub(crate) use trunks::{TrunkEvent, TrunkFigures, Wires};
 
 use crate::config::Options;
-use angara_abi::wait::{Kernel, Linux};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -151,8 +150,7 @@ impl Handle {
 
     fn send(&self, command: Command) -> Result<(), Dead> {
         self.commands.send(command).map_err(|_| Dead)?;
-        self.gauges.commands.fetch_add(1, Ordering::SeqCst);
-        Linux.futex_wake(&self.gauges.commands);
+        self.gauges.count_command();
         // Fails only when the counter is full, and then the thread is awake.
         let _ = rustix::io::write(self.wake.as_ref(), &1u64.to_ne_bytes());
         Ok(())

@@ -4,8 +4,9 @@ use super::trunks::TrunkEvent;
 use super::virtual_time::Turn;
 use crate::jobs::memory::PeMemory;
 use angara_abi::JobId;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64};
+use angara_abi::wait::{Kernel, Linux};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// What the data plane tells the control plane unasked.
@@ -45,6 +46,25 @@ pub(crate) struct Gauges {
     pub(crate) cpu_ns: AtomicU64,
     /// Violations by clients.
     pub(crate) violations: AtomicU64,
-    /// Commands sent so far. In virtual time the thread sleeps on this and on the PE that runs.
+    /// Commands sent so far.
     pub(crate) commands: AtomicU32,
+    /// In virtual time: the PE on whose bell the thread sleeps, or has slept last.
+    runs: Mutex<Option<Arc<PeMemory>>>,
+}
+
+impl Gauges {
+    /// The thread is about to sleep on the bell of a PE.
+    pub(super) fn sleeps_for(&self, memory: &Arc<PeMemory>) {
+        *self.runs.lock().unwrap_or_else(PoisonError::into_inner) = Some(memory.clone());
+    }
+
+    /// There is one command more.
+    pub(super) fn count_command(&self) {
+        self.commands.fetch_add(1, Ordering::SeqCst);
+        let runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(clock) = runs.as_ref().and_then(|memory| memory.clock.as_ref()) {
+            clock.bell().fetch_add(1, Ordering::SeqCst);
+            Linux.futex_wake(clock.bell());
+        }
+    }
 }

@@ -236,7 +236,7 @@ impl VirtualClock {
         self.program.enter();
         self.page.spent(self.computed.load(Ordering::Relaxed), self.software.load(Ordering::Relaxed));
         let number = self.page.stand(self.program.now(), waits_for);
-        Linux.futex_wake(self.page.stops());
+        Linux.futex_wake(self.page.bell());
         let ended = loop {
             if let Some(ended) = self.page.ended(number) {
                 break Some(ended);

@@ -123,15 +123,18 @@ impl Engine {
     /// Sleeps until the PE of a lane stands, or there are other commands than `heard`: they must not wait for a PE that
     /// computes. No time limit: it would program a timer at every stop, which costs more than all the rest.
     fn let_run(&self, index: usize, heard: u32) {
-        let Some(clock) = self.lanes[index].as_ref().and_then(|lane| lane.memory.clock.as_ref()) else { return };
-        let seen = clock.stops().load(Ordering::SeqCst);
-        if clock.stands().is_some() {
+        let Some(memory) = self.lanes[index].as_ref().map(|lane| &lane.memory) else { return };
+        let Some(clock) = &memory.clock else { return };
+        let seen = clock.bell().load(Ordering::SeqCst);
+        // Whoever sends a command counts it first, and then rings this bell.
+        self.gauges.sleeps_for(memory);
+        if clock.stands().is_some() || self.gauges.commands.load(Ordering::SeqCst) != heard {
             return;
         }
         match self.is_in_doubt() {
             // Who is absent may stand or post any time.
-            true => Linux.futex_wait(clock.stops(), seen, ABSENT_LOOK),
-            false => Linux.futex_wait_either((clock.stops(), seen), (&self.gauges.commands, heard)),
+            true => Linux.futex_wait(clock.bell(), seen, ABSENT_LOOK),
+            false => Linux.futex_wait_unlimited(clock.bell(), seen),
         }
     }
 
