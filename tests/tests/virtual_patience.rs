@@ -85,6 +85,26 @@ fn a_stopped_pe_is_waited_for() {
 }
 
 #[test]
+fn among_many_runs_those_that_may_differ_are_marked() {
+    let test = Test::new("virtual-absent-many");
+    let program = tools::compile_with("tests/c/virtual_time/absent.c", &["-g", "-O1"]);
+    let json = test.file("table.json");
+    let mut command = test.angara(["whatif", "-n", "2", "--torus", "2", "--run", "--patience 0.3 --timeout 100"]);
+    command.arg("--json").arg(&json).arg("--").arg(&program).args(["spin", "nothing"]);
+    let done = test.run(command).success();
+    assert!(done.stdout.contains("* went on without a PE for a time: another run may differ"), "{done}");
+    let rows: Vec<serde_json::Value> =
+        serde_json::from_str(&std::fs::read_to_string(&json).expect("a file")).expect("JSON");
+    assert!(rows.len() == 1 && rows[0]["differs"] == true, "{rows:?}");
+    for (seeds, way, says) in [("1..2", "spin", true), ("1..1", "stop", false)] {
+        let args = ["--timeout", "100", "--patience", "0.3", "--seeds", seeds];
+        let done = test.run(absent(&test, &args, way)).success();
+        assert_eq!(done.stdout.contains("another run may differ with 1"), says, "{way}: {done}");
+    }
+    test.assert_clean();
+}
+
+#[test]
 fn what_is_no_patience_is_refused() {
     let test = Test::new("virtual-patience");
     for (args, why) in [

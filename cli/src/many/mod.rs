@@ -5,6 +5,7 @@ pub(crate) mod seeds;
 use crate::daemon;
 use crate::error::Failed;
 use crate::install;
+use crate::run::absent::WENT_ON;
 use crate::run::bind::Cores;
 use crate::run::exec::Exec;
 use crate::run::signals::{Signals, Wish};
@@ -31,6 +32,11 @@ pub(crate) struct Done {
 }
 
 impl Done {
+    /// Whether it went on without a PE, so that it may not be repeatable.
+    pub(crate) fn went_on(&mut self) -> bool {
+        self.output().lines().any(|line| line.starts_with(WENT_ON))
+    }
+
     /// All that it wrote to its standard output and error, as far as it is text.
     pub(crate) fn output(&mut self) -> String {
         let mut bytes = Vec::new();

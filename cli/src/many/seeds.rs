@@ -44,9 +44,12 @@ pub(crate) fn main(seeds: Seeds, line: &[OsString], quiet: bool) -> Result<u8, F
     let (name, line) = line.split_first().expect("a command line has the command's name");
     let name = Path::new(name).file_name().unwrap_or(name).to_string_lossy();
     let all: Vec<Vec<OsString>> = (seeds.first..=seeds.last).map(|seed| with_seed(line, seed)).collect();
-    let mut failed = None;
+    let (mut failed, mut unsure) = (None, Vec::new());
     run(&all, |mut done| {
         let seed = seeds.first + done.index as u64;
+        if done.went_on() {
+            unsure.push(seed);
+        }
         if done.code != 0 {
             failed = Some((seed, done.code, done.output()));
             return ControlFlow::Break(());
@@ -57,13 +60,28 @@ pub(crate) fn main(seeds: Seeds, line: &[OsString], quiet: bool) -> Result<u8, F
         ControlFlow::Continue(())
     })?;
     match failed {
-        None => say!("seeds {seeds}: no run failed").map(|()| 0),
+        None => say!("seeds {seeds}: no run failed{}", differ(&unsure)).map(|()| 0),
         Some((seed, code, output)) => {
             let again: Vec<_> = with_seed(line, seed).iter().map(|word| quoted(&word.to_string_lossy())).collect();
-            say!("{output}seed {seed}: exit code {code}; the same run again: {name} {}", again.join(" "))?;
+            let same = if unsure.contains(&seed) {
+                "it went on without a PE, so this may differ"
+            } else {
+                "the same run again"
+            };
+            say!("{output}seed {seed}: exit code {code}; {same}: {name} {}", again.join(" "))?;
             Ok(code)
         }
     }
+}
+
+/// What is said of runs that went on without a PE.
+fn differ(unsure: &[u64]) -> String {
+    const MOST: usize = 10;
+    let Some(first) = unsure.get(..unsure.len().min(MOST)).filter(|first| !first.is_empty()) else { return "".into() };
+    let seeds: Vec<String> = first.iter().map(u64::to_string).collect();
+    let more = unsure.len() - seeds.len();
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    format!("; another run may differ with {}{more}, as this one went on without a PE", seeds.join(", "))
 }
 
 /// The command line with one seed instead of many. The program's own options are behind the launcher's.
@@ -103,6 +121,14 @@ mod tests {
         for bad in ["", "5", "2..1", "a..b", "1..", "0..1000000"] {
             assert!(bad.parse::<Seeds>().is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn runs_that_may_differ_are_named() {
+        assert_eq!(differ(&[]), "");
+        assert_eq!(differ(&[3, 5]), "; another run may differ with 3, 5, as this one went on without a PE");
+        let many: Vec<u64> = (1..=12).collect();
+        assert!(differ(&many).contains("8, 9, 10 and 2 more,"), "{}", differ(&many));
     }
 
     #[test]

@@ -7,6 +7,9 @@ use angara_abi::absence::Absence;
 use angara_abi::msg::Event;
 use std::time::Duration;
 
+/// What a run says last that went on without some.
+pub(crate) const WENT_ON: &str = "angara: this run went on without";
+
 /// Those of a job.
 #[derive(Default)]
 pub(crate) struct Absent(Vec<u32>);
@@ -40,7 +43,7 @@ impl Place {
         }
         if !self.absent.0.is_empty() {
             let pes = show_pes(&self.absent.0);
-            angara_abi::complain!("angara: this run went on without {pes} for a time: another one may differ");
+            angara_abi::complain!("{WENT_ON} {pes} for a time: another one may differ");
         }
     }
 }

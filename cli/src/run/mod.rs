@@ -8,7 +8,7 @@
 //!    `outcome` why the job ended;
 //! 5. then everything is taken down: processes, the job, the private daemon, its directory.
 
-mod absent;
+pub(crate) mod absent;
 pub(crate) mod bind;
 pub(crate) mod exec;
 pub(crate) mod forward;

@@ -113,7 +113,7 @@ pub(crate) fn main(args: WhatIfArgs) -> Result<u8, Failed> {
         } else if !args.quiet && (done.index + 1).is_multiple_of(10) {
             angara_abi::complain!("angara: {} of {} runs are done", done.index + 1, lines.len());
         }
-        outcomes.push(Outcome::new(done.code, &dir.file(done.index)));
+        outcomes.push(Outcome::new(done.code, done.went_on(), &dir.file(done.index)));
         ControlFlow::Continue(())
     })?;
     let table = table::Results { axes: &axes, cases: &cases, outcomes: &outcomes };

@@ -8,9 +8,14 @@ use angara_sim::table::{Table, number};
 use serde_json::{Value, json};
 use std::path::Path;
 
+/// Marks the time of a run that another run may differ from.
+const DIFFERS: &str = "*";
+
 /// What one run came to.
 pub(super) struct Outcome {
     code: u8,
+    /// It went on without a PE, so another run may differ.
+    differs: bool,
     measured: Option<Measured>,
 }
 
@@ -24,8 +29,8 @@ struct Measured {
 }
 
 impl Outcome {
-    /// Of a run with this exit code and report.
-    pub(super) fn new(code: u8, file: &Path) -> Outcome {
+    /// Of a run with this exit code and report, which another run may differ from.
+    pub(super) fn new(code: u8, differs: bool, file: &Path) -> Outcome {
         let measured = report::read(file).ok().filter(|_| code == 0).and_then(|report| {
             let traffic = &report.traffic;
             let times = traffic.virtual_time.as_ref()?;
@@ -40,7 +45,7 @@ impl Outcome {
                 hottest: hottest.map(|link| (report::link_name(traffic.shape, link), busy(total(link).flits))),
             })
         });
-        Outcome { code, measured }
+        Outcome { code, differs, measured }
     }
 }
 
@@ -72,14 +77,19 @@ impl Results<'_> {
                 Some(m) => {
                     let speedup = self.first().map_or("-".into(), |first| format!("{:.3}", first / m.time));
                     let (link, busy) = m.hottest.clone().unwrap_or_else(|| ("-".into(), 0.0));
-                    row.extend([format!("{:.3}", m.time / 1e3), speedup, number(100.0 * m.waiting, 3), link]);
+                    let mark = if outcome.differs { DIFFERS } else { "" };
+                    row.extend([format!("{:.3}{mark}", m.time / 1e3), speedup, number(100.0 * m.waiting, 3), link]);
                     row.push(number(100.0 * busy, 3));
                 }
                 None => row.extend([&format!("exit code {}", outcome.code), "-", "-", "-", "-"].map(str::to_string)),
             }
             table.row(&row);
         }
-        table.render()
+        let note = match self.outcomes.iter().any(|outcome| outcome.differs && outcome.measured.is_some()) {
+            true => format!("{DIFFERS} went on without a PE for a time: another run may differ\n"),
+            false => String::new(),
+        };
+        table.render() + &note
     }
 
     /// The same for spreadsheets; times in nanoseconds, shares from 0 to 1.
@@ -87,17 +97,18 @@ impl Results<'_> {
         let quoted = |text: &str| format!("\"{}\"", text.replace('"', "\"\""));
         let mut out = String::new();
         self.axes.names().for_each(|name| out.push_str(&format!("{},", quoted(name))));
-        out.push_str("exit_code,time_ns,speed_up,waiting,hottest_link,busy\n");
+        out.push_str("exit_code,time_ns,speed_up,waiting,hottest_link,busy,differs\n");
         for (case, outcome) in self.rows() {
             case.values.iter().for_each(|value| out.push_str(&format!("{},", quoted(value))));
             out.push_str(&outcome.code.to_string());
+            let differs = u8::from(outcome.differs);
             match &outcome.measured {
                 Some(m) => {
                     let speedup = self.first().map_or(String::new(), |first| (first / m.time).to_string());
                     let (link, busy) = m.hottest.clone().unwrap_or_default();
-                    out.push_str(&format!(",{},{speedup},{},{},{busy}\n", m.time, m.waiting, quoted(&link)));
+                    out.push_str(&format!(",{},{speedup},{},{},{busy},{differs}\n", m.time, m.waiting, quoted(&link)));
                 }
-                None => out.push_str(",,,,,\n"),
+                None => out.push_str(&format!(",,,,,,{differs}\n")),
             }
         }
         out
@@ -109,6 +120,7 @@ impl Results<'_> {
             let mut row = serde_json::Map::new();
             row.extend(self.axes.names().zip(&case.values).map(|(name, value)| (name.into(), json!(value))));
             row.insert("exit_code".into(), json!(outcome.code));
+            row.insert("differs".into(), json!(outcome.differs));
             if let Some(m) = &outcome.measured {
                 row.insert("time_ns".into(), json!(m.time));
                 row.insert("speed_up".into(), json!(self.first().map(|first| first / m.time)));
