@@ -24,6 +24,7 @@ mod control;
 mod memory;
 #[cfg(all(loom, test))]
 mod models;
+pub mod random;
 #[cfg(all(test, not(loom)))]
 mod registers;
 pub mod text;

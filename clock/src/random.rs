@@ -5,6 +5,7 @@ use crate::real::real;
 use crate::{CLOCK, fail};
 use angara_abi::launch::ENV_PE;
 use angara_abi::program_clock::ENV_SEED;
+use angara_abi::random::{STEP, mix};
 use libc::{c_int, c_uint, c_void};
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -12,16 +13,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 static ON: AtomicBool = AtomicBool::new(false);
 /// Where the streams are: that of the thread with which the program began, and that of all others.
 static STREAMS: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
-/// From one place of a stream to the next (SplitMix64).
-const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 /// Most bytes of `getentropy`.
 const ENTROPY_MAX: usize = 256;
-
-fn mixed(mut x: u64) -> u64 {
-    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    x ^ (x >> 31)
-}
 
 fn number(name: &CStr) -> Option<u64> {
     // SAFETY: a name that ends with 0; the loader runs this before there are other threads, and the text stays.
@@ -37,7 +30,7 @@ pub(crate) fn begin() {
     let Some(seed) = number(ENV_SEED) else { return };
     let pe = std::ffi::CString::new(ENV_PE).ok().and_then(|name| number(&name)).unwrap_or(0);
     for (i, stream) in STREAMS.iter().enumerate() {
-        stream.store(mixed(mixed(seed).wrapping_add(pe + 1).wrapping_mul(STEP)) ^ i as u64, Ordering::Relaxed);
+        stream.store(mix(mix(seed).wrapping_add(pe + 1).wrapping_mul(STEP)) ^ i as u64, Ordering::Relaxed);
     }
     ON.store(true, Ordering::Relaxed);
 }
@@ -49,7 +42,7 @@ fn is_drawn() -> bool {
 fn draw() -> u64 {
     // SAFETY: both take nothing.
     let first = unsafe { libc::getpid() == libc::gettid() };
-    mixed(STREAMS[usize::from(!first)].fetch_add(STEP, Ordering::Relaxed))
+    mix(STREAMS[usize::from(!first)].fetch_add(STEP, Ordering::Relaxed))
 }
 
 /// # Safety

@@ -3,6 +3,8 @@
 //! Every number is a pure function of (seed, node, purpose, counter): a node's tenth destination is
 //! the same whether its neighbour drew before it or after, and whichever thread simulates it.
 
+pub use angara_abi::random::{STEP, mix};
+
 /// What a stream of random numbers is for; streams of different purposes are independent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u64)]
@@ -26,16 +28,6 @@ pub enum Purpose {
     /// Delays that show races.
     Jitter = 9,
 }
-
-/// The finaliser of SplitMix64: every input bit changes every output bit with probability one half.
-#[inline(always)]
-pub fn mix(x: u64) -> u64 {
-    let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    x ^ (x >> 31)
-}
-
-const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// The `counter`-th number of SplitMix64 started with `seed`.
 pub fn splitmix(seed: u64, counter: u64) -> u64 {

@@ -8,7 +8,7 @@
 //! `MODEL_SOAK=10000 cargo test --release -p angara-model --test soak` runs that many
 //! configurations; a failure names the one to repeat with `MODEL_SOAK_FIRST=<n> MODEL_SOAK=1`.
 
-use angara_fabric::rng::{below, mix};
+use angara_fabric::rng::{self, below, mix};
 use angara_model::topology::{FatTree, Grid};
 use angara_model::{Angara, AnyTopology, Delivery, Generic, Injection, Network, Profile, Rate, Setup, TrafficClass};
 use std::collections::HashMap;
@@ -20,7 +20,7 @@ struct Dice(u64);
 
 impl Dice {
     fn roll(&mut self, n: u64) -> u64 {
-        self.0 = mix(self.0.wrapping_add(0x9e37_79b9_7f4a_7c15));
+        self.0 = mix(self.0.wrapping_add(rng::STEP));
         below(self.0, n)
     }
     fn pick<T: Copy>(&mut self, of: &[T]) -> T {

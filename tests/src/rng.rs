@@ -1,10 +1,10 @@
 //! Random numbers whose seed is printed, so that a failure can be repeated.
 
-/// A small splittable generator (splitmix64): tests need speed and repeatability, not quality.
+use angara_abi::random::SplitMix;
+
+/// A small splittable generator: tests need speed and repeatability, not quality.
 #[derive(Clone, Debug)]
-pub struct Rng {
-    state: u64,
-}
+pub struct Rng(SplitMix);
 
 impl Rng {
     /// The generator of test program `program`: seeded by `ANGARA_TEST_SEED` if set, else by
@@ -12,23 +12,19 @@ impl Rng {
     pub fn for_test(program: &str, default: u64) -> Rng {
         let seed = std::env::var("ANGARA_TEST_SEED").ok().and_then(|s| s.parse().ok()).unwrap_or(default);
         println!("seed {seed}; repeat with: ANGARA_TEST_SEED={seed} cargo test -p angara-tests --test {program}");
-        Rng { state: seed }
+        Rng::new(seed)
     }
     /// The generator of a seed that the test has printed.
     pub fn new(seed: u64) -> Rng {
-        Rng { state: seed }
+        Rng(SplitMix(seed))
     }
     /// A generator independent of this one.
     pub fn split(&mut self) -> Rng {
-        Rng { state: self.u64() }
+        Rng::new(self.u64())
     }
     /// Any 64 bits.
     pub fn u64(&mut self) -> u64 {
-        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.state;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        self.0.draw()
     }
     /// Any 32 bits.
     pub fn u32(&mut self) -> u32 {
@@ -36,7 +32,7 @@ impl Rng {
     }
     /// 0..`n`; 0 if `n` is 0.
     pub fn below(&mut self, n: u64) -> u64 {
-        self.u64().checked_rem(n).unwrap_or(0)
+        self.0.below(n)
     }
     /// True once in `n` times.
     pub fn one_in(&mut self, n: u64) -> bool {

@@ -5,6 +5,7 @@
 use crate::clock::{Nanos, nanos};
 use crate::rtt::MICROS;
 use crate::window::BATCH;
+use angara_abi::random::{STEP, mix};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::time::Duration;
@@ -59,12 +60,9 @@ impl Impaired {
         self.waiting.is_empty() && Impairment { seed: 0, ..self.what } == Impairment::default()
     }
 
-    /// splitmix64 of seed, datagram and purpose.
+    /// Depends on seed, datagram and purpose.
     fn draw(&self, purpose: u64) -> u64 {
-        let mut z = self.what.seed.wrapping_add((self.count * 8 + purpose).wrapping_mul(0x9e37_79b9_7f4a_7c15));
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        mix(self.what.seed.wrapping_add((self.count * 8 + purpose).wrapping_mul(STEP)))
     }
 
     fn happens(&self, purpose: u64, share: f64) -> bool {

@@ -38,7 +38,7 @@ impl Line {
             ends: [end(0), end(1)],
             now: Duration::ZERO,
             flying: VecDeque::new(),
-            random: Random(1),
+            random: Random::new(1),
             loss: 0,
             mtu: usize::MAX,
             carried: [0; 2],

@@ -85,7 +85,7 @@ fn nothing_hostile_is_accepted() {
     let seed = number("TRUNK_SEED", 1);
     let count = number("TRUNK_HOSTILE", 100_000);
     println!("again: TRUNK_SEED={seed} TRUNK_HOSTILE={count} cargo test --release -p angara-trunk --test hostile");
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
 
     // What an eavesdropper has: an older session of these hosts, and sessions with another key, of another
     // cluster, and of the same hosts after a restart with the same clock.

@@ -134,7 +134,7 @@ impl Node {
             ..Options::new(cluster.shape, "")
         };
         let plug = Plug::default();
-        let mut seeds = Random(random.draw());
+        let mut seeds = Random::new(random.draw());
         let wires = Wires {
             socket: plug.socket(host),
             addresses: (0..cluster.hosts.len()).map(address).collect(),

@@ -50,7 +50,7 @@ impl Alone {
             let (first, second) = (HostId::new(0), HostId::new(1));
             let shape = "3".parse().expect("a shape");
             let schedule = Schedule { shape, hosts: 3, acts: Vec::new(), repaired: 0 };
-            let mut host = Alone(Node::start(&cluster(&schedule), 2, Random(1), &Arc::<Bell>::default(), 0));
+            let mut host = Alone(Node::start(&cluster(&schedule), 2, Random::new(1), &Arc::<Bell>::default(), 0));
             host.hold(1, first);
             assert!(matches!(host.recover(1, first, vec![card(first, "one")]), Answer::Done));
             assert_eq!(host.key().as_deref(), Some("one"));

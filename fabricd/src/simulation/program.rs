@@ -138,7 +138,7 @@ impl Pe {
             since: 0,
             looks: 0,
             doomed: None,
-            random: Random(seed),
+            random: Random::new(seed),
         }
     }
 

@@ -1,21 +1,23 @@
 //! Chance that a seed repeats.
 
-/// SplitMix64.
+use angara_abi::random::{STEP, SplitMix};
+
+/// A generator with what a simulation wants to draw.
 #[derive(Clone)]
-pub(super) struct Random(pub(super) u64);
+pub(super) struct Random(SplitMix);
 
 impl Random {
+    pub(super) fn new(seed: u64) -> Random {
+        Random(SplitMix(seed))
+    }
+
     pub(super) fn draw(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        self.0.draw()
     }
 
     /// 0 to `n` - 1.
     pub(super) fn below(&mut self, n: u64) -> u64 {
-        self.draw() % n
+        self.0.below(n)
     }
 
     pub(super) fn one_in(&mut self, n: u64) -> bool {
@@ -41,7 +43,7 @@ pub(super) struct Trace(pub(super) u64);
 
 impl Trace {
     pub(super) fn add(&mut self, word: u64) {
-        self.0 = (self.0 ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
+        self.0 = (self.0 ^ word).wrapping_mul(STEP).rotate_left(29);
     }
 
     pub(super) fn bytes(&mut self, bytes: &[u8]) {

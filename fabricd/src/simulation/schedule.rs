@@ -80,7 +80,7 @@ pub(super) struct Counts {
 
 impl Schedule {
     pub(super) fn new(seed: u64) -> Schedule {
-        let mut random = Random(seed.wrapping_mul(0x2545_f491_4f6c_dd1d) ^ 0x5eed);
+        let mut random = Random::new(seed.wrapping_mul(0x2545_f491_4f6c_dd1d) ^ 0x5eed);
         let (shape, hosts) = CLUSTERS[random.below(CLUSTERS.len() as u64) as usize];
         let shape: Shape = shape.parse().expect("a shape");
         // Some schedules leave time between events, in others they come thick and fast.

@@ -20,7 +20,7 @@ impl RouteState {
     /// The next random word of a route that keeps its last one in `hi`.
     #[inline(always)]
     pub(super) fn advance(&mut self) -> u64 {
-        self.hi = rng::mix(self.hi.wrapping_add(0x9e37_79b9_7f4a_7c15));
+        self.hi = rng::mix(self.hi.wrapping_add(rng::STEP));
         self.hi
     }
 }

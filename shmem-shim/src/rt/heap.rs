@@ -107,17 +107,7 @@ impl Heap {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// Small generator for repeatable sequences (SplitMix64).
-    struct Rng(u64);
-    impl Rng {
-        fn next(&mut self) -> u64 {
-            self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-            let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-            let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-            z ^ (z >> 31)
-        }
-    }
+    use angara_abi::random::SplitMix;
 
     fn check(h: &Heap, len: usize) {
         let mut blocks: Vec<(usize, usize, bool)> = h.used.iter().map(|(o, n)| (*o, *n, true)).collect();
@@ -138,9 +128,9 @@ mod tests {
     fn two_heaps_with_the_same_calls_agree() {
         for seed in 0..20 {
             let (mut a, mut b) = (Heap::new(1 << 16, 4096), Heap::new(1 << 16, 4096));
-            let (mut rng, mut live) = (Rng(seed), Vec::new());
+            let (mut rng, mut live) = (SplitMix(seed), Vec::new());
             for _ in 0..2000 {
-                let r = rng.next() as usize;
+                let r = rng.draw() as usize;
                 match r % 5 {
                     0..=2 => {
                         let (size, align) = (1 + (r >> 8) % 3000, 1 << ((r >> 24) % 9));

@@ -21,7 +21,7 @@ fn every_schedule_ends_with_all_records_in_order() {
     let mut total = Seen::default();
     for seed in first..first + schedules {
         let run = std::panic::catch_unwind(|| {
-            let mut world = World::new(Random(seed));
+            let mut world = World::new(Random::new(seed));
             world.run();
             world.seen()
         });

@@ -95,7 +95,7 @@ impl World {
             hosts: (0..schedule.hosts).map(|_| Host::default()).collect(),
             schedule,
             cluster,
-            random: Random(seed ^ 0x00c4_a05e),
+            random: Random::new(seed ^ 0x00c4_a05e),
             start: Instant::now(),
             now: 0,
             bell: Arc::default(),
@@ -243,7 +243,7 @@ impl World {
     }
 
     fn start_daemon(&mut self, index: usize) {
-        let random = Random(self.random.draw());
+        let random = Random::new(self.random.draw());
         let node = Node::start(&self.cluster, index, random, &self.bell, self.now);
         let host = &mut self.hosts[index];
         host.lives += 1;
