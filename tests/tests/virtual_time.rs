@@ -128,7 +128,10 @@ fn stops(pes: &str, pattern: &str, rounds: u64) -> u64 {
     let test = Test::new("virtual-stops");
     let mut command = test.angara(["run", "--timeout", "200", "--clock", "virtual", "-n", pes, "--"]);
     command.arg(program("patterns")).args([pattern, &rounds.to_string()]);
-    let done = test.run(command).success();
+    stops_of(&test.run(command).success())
+}
+
+fn stops_of(done: &Finished) -> u64 {
     let said = done.stderr.split_once("PEs have stopped ").and_then(|(_, rest)| rest.split_once(" times"));
     said.and_then(|(n, _)| n.parse().ok()).unwrap_or_else(|| panic!("{done}"))
 }
@@ -143,6 +146,19 @@ fn a_pe_stops_only_for_what_it_waits_for() {
         let more = several(300) - several(100);
         assert!(more <= 200 * PES * per_round, "{pattern}: {more} stops in 200 rounds of {PES} PEs");
     }
+}
+
+#[test]
+fn who_waits_long_beside_threads_looks_less_often() {
+    let test = Test::new("virtual-threads");
+    let mut command = test.angara(["run", "--timeout", "200", "--clock", "virtual", "-n", "2", "--"]);
+    command.arg(program("patient"));
+    let done = test.run(command).success();
+    let waited: u64 = done.stdout.trim().parse().expect("milliseconds");
+    assert_eq!(waited, 1000, "{done}");
+    // A look every 50 ns would be 20 million.
+    assert!(stops_of(&done) < 120_000, "{done}");
+    test.assert_clean();
 }
 
 #[test]

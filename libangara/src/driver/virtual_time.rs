@@ -14,6 +14,11 @@ use std::time::Duration;
 
 /// What a look at memory takes, in picoseconds: whoever looks in a loop must not stand still at every picosecond. Ours.
 const LOOK_COST: u64 = 50_000;
+/// Where there are threads, a look takes one part of so many of the wait before it ...
+const LATE: u64 = 16;
+/// ... but no longer than this, about what a stop takes on the wall: what another thread does outside the library, and
+/// is waited for, passes no virtual time. Ours.
+const LOOK_MOST: u64 = 10_000_000;
 /// What a call that has nothing to do takes at least, for the same reason. Ours.
 const IDLE_COST: u64 = 1_000;
 /// How often one who stands looks whether its job still runs.
@@ -88,13 +93,15 @@ impl VirtualClock {
         self.threads.store(true, Ordering::Relaxed);
     }
 
-    /// What a thread stands for that waits for `waits_for`. Where there are others, it looks again and again: any of
-    /// them may do it.
-    pub(super) fn stands_for(&self, waits_for: WaitsFor) -> WaitsFor {
+    /// What a thread stands for that has waited for `waits_for` since a time. Where there are others, it looks again and
+    /// again: any of them may do it. The longer it has waited, the longer until it looks again.
+    pub(super) fn stands_for(&self, waits_for: WaitsFor, since: u64) -> WaitsFor {
         if !self.threads.load(Ordering::Relaxed) {
             return waits_for;
         }
-        self.pass_look();
+        let waited = self.program.now().saturating_sub(since);
+        self.costs(self.call_cost.max(LOOK_COST).max((waited / LATE).min(LOOK_MOST)));
+        self.returns();
         // Whoever waits to stand, too, or has something to do, would not have its turn.
         rustix::thread::sched_yield();
         WaitsFor::Time

@@ -137,9 +137,10 @@ impl Adapter {
         what: &dyn Fn() -> String,
     ) -> Result<()> {
         let Some(clock) = self.clock() else { return Ok(()) };
+        let begun = clock.now();
         loop {
             let since = clock.now();
-            let verdict = self.stand_for(clock, clock.stands_for(waits_for), Some(what))?;
+            let verdict = self.stand_for(clock, clock.stands_for(waits_for, begun), Some(what))?;
             if ready() {
                 return Ok(());
             }
