@@ -17,6 +17,7 @@ pub mod hostile;
 pub mod pmi;
 pub mod process;
 pub mod python;
+pub mod random_calls;
 pub mod rng;
 pub mod terminal;
 pub mod tools;

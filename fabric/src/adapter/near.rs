@@ -10,6 +10,7 @@ use crate::routes::NONE;
 use crate::types::Tick;
 use angara_abi::FLIT_BYTES;
 use angara_abi::packet::{PacketType, Vc};
+use std::collections::VecDeque;
 
 /// What goes through a node's memory.
 #[derive(Clone, Default, Debug)]
@@ -18,6 +19,8 @@ pub(super) struct NodeMemory {
     busy: Tick,
     /// When the last of them is there.
     last: Tick,
+    /// What is on its way through it, in order: several may arrive at one time.
+    under_way: VecDeque<PacketHandle>,
 }
 
 impl Adapters {
@@ -40,6 +43,20 @@ impl Adapters {
         p.src == p.dst && p.vc <= Vc::Adaptive as u8 && data && !p.is(flag::RESULT)
     }
 
+    /// The packet whose arrival at a node an event tells.
+    #[inline]
+    pub(crate) fn arriving(&mut self, node: u32, h: PacketHandle) -> Option<PacketHandle> {
+        match h {
+            PacketHandle::BY_MEMORY => self.memories[node as usize].under_way.pop_front(),
+            h => Some(h),
+        }
+    }
+
+    /// Takes everything out of the memories of nodes.
+    pub(crate) fn empty_memories(&mut self) -> Vec<PacketHandle> {
+        self.memories.iter_mut().flat_map(|memory| std::mem::take(&mut memory.under_way)).collect()
+    }
+
     /// Takes a packet to its target on the same node.
     pub(super) fn go_by_memory(&mut self, node: u32, h: PacketHandle, jitter: Tick) {
         let Some(path) = self.chip.params.node_path else { return };
@@ -51,10 +68,11 @@ impl Adapters {
         let latency = if bytes.is_some() { path.latency_ps + jitter } else { 0 };
         memory.busy = start + span;
         memory.last = memory.last.max(start + span + latency);
+        memory.under_way.push_back(h);
         let (at, own) = (memory.last, p.port != NONE && p.kind != PacketType::ReadRsp);
         p.flags |= flag::INJECTED;
         let entered = Injected { port: p.port, packets: p.packets() as u32, op: p.op };
-        self.chip.events.push(at, Kind::Deliver, node, h.number());
+        self.chip.events.push(at, Kind::Deliver, node, PacketHandle::BY_MEMORY.number());
         if own {
             self.injected(entered);
         }

@@ -47,6 +47,8 @@ impl Chip {
         let mut moving: Vec<PacketHandle> = self.packets.handles().into_iter().filter(queued).collect();
         for (time, event) in self.events.drain() {
             match event.kind {
+                // Adapters know which.
+                Kind::Deliver if PacketHandle::new(event.arg) == PacketHandle::BY_MEMORY => {}
                 Kind::Deliver => moving.push(PacketHandle::new(event.arg)),
                 Kind::Fault | Kind::TreeTimer => self.events.push(time, event.kind, event.node, event.arg),
                 // Of routers that are empty now, of ports and barriers that are called next.

@@ -47,6 +47,7 @@ impl Fabric {
 
     /// [`Kind::Deliver`]: a packet has reached the host of its target.
     pub(crate) fn on_deliver(&mut self, node: u32, h: PacketHandle) {
+        let Some(h) = self.adapters.arriving(node, h) else { return };
         if self.adapters.chip.packets[h].kind == PacketType::Barrier {
             return self.barriers.message_here(&mut self.adapters, node, h);
         }

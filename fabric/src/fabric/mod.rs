@@ -34,6 +34,8 @@ pub struct Fabric {
     pub(crate) trees: Trees,
     pub(crate) faults: Faults,
     pub(crate) split: Split,
+    /// A tick has begun and waits for memory in its middle.
+    half_way: bool,
 }
 
 impl Fabric {
@@ -78,6 +80,7 @@ impl Fabric {
             trees: Trees::default(),
             faults: Faults::default(),
             split: Split::default(),
+            half_way: false,
         })
     }
 
@@ -100,24 +103,28 @@ impl Fabric {
 
     /// When something happens next by itself, `None` if only a call can change anything.
     pub fn poll_timeout(&self) -> Option<Tick> {
-        if self.split.on_hold { None } else { self.adapters.chip.events.next_time() }
+        match () {
+            () if self.split.on_hold => None,
+            () if self.half_way => Some(self.adapters.chip.now),
+            () => self.adapters.chip.events.next_time(),
+        }
     }
 
     /// Runs every event up to and including `to` and returns the time reached: `to`, or the
-    /// earlier time of an effect that needs [`Fabric::supply`] before time may go on.
+    /// earlier time of an effect that needs [`Fabric::supply`] before anything else may happen. So when memory is supplied
+    /// has no say in the order of what happens at one tick, and a network without data does the same.
     pub fn advance(&mut self, to: Tick) -> Tick {
         self.adapters.return_lent();
         if self.split.on_hold {
             return self.adapters.chip.now;
         }
         loop {
-            if self.adapters.waiting > 0
-                && self.adapters.chip.events.next_time().is_none_or(|t| t > self.adapters.chip.now)
-            {
+            if self.adapters.waiting > 0 {
                 return self.adapters.chip.now;
             }
-            let Some(next) = self.adapters.chip.peek(to) else { break };
-            self.run_tick(next);
+            let unfinished = self.half_way.then_some(self.adapters.chip.now);
+            let Some(next) = unfinished.or_else(|| self.adapters.chip.peek(to)) else { break };
+            self.half_way = !self.run_tick::<true>(next);
         }
         self.rest();
         self.adapters.chip.now = self.adapters.chip.now.max(to);
@@ -132,7 +139,7 @@ impl Fabric {
             return;
         }
         while let Some(next) = self.adapters.chip.peek(Tick::MAX) {
-            self.run_tick(next);
+            self.run_tick::<false>(next);
         }
         self.rest();
     }
@@ -152,7 +159,7 @@ impl Fabric {
         let end = self.adapters.chip.handled + events;
         while self.adapters.chip.handled < end {
             match self.adapters.chip.peek(Tick::MAX) {
-                Some(next) => self.run_tick(next),
+                Some(next) => drop(self.run_tick::<false>(next)),
                 None => break,
             }
         }
@@ -170,7 +177,7 @@ impl Fabric {
         let end = self.adapters.chip.handled + events;
         while self.adapters.chip.handled < end {
             match self.adapters.chip.peek(to) {
-                Some(next) => self.run_tick(next),
+                Some(next) => drop(self.run_tick::<false>(next)),
                 None => {
                     self.rest();
                     self.adapters.chip.now = if self.adapters.waiting == 0 {
@@ -195,20 +202,24 @@ impl Fabric {
         }
     }
 
-    /// All events of one tick: updates, then decisions in order of node, until none is left.
-    fn run_tick(&mut self, time: Tick) {
+    /// All events of one tick: updates, then decisions in order of node, until none is left. False if it `STOPS` because
+    /// an event waits for memory: what is left of the tick comes behind that.
+    fn run_tick<const STOPS: bool>(&mut self, time: Tick) -> bool {
         self.adapters.chip.now = time;
         loop {
             while let Some(event) = self.adapters.chip.events.pop_at(time) {
                 self.adapters.chip.handled += 1;
                 self.handle(event);
+                if STOPS && self.adapters.waiting > 0 {
+                    return false;
+                }
             }
             let decided = self.adapters.chip.decide_all();
             if !self.adapters.chip.notices.is_empty() {
                 self.hear();
             }
             if !decided {
-                return;
+                return true;
             }
         }
     }

@@ -86,7 +86,8 @@ impl Fabric {
 
     /// Takes everything that moves out of routers and links. Returns what sources here have to send again.
     fn empty_network(&mut self, ledger: &Ledger) -> Vec<PacketHandle> {
-        let moving = self.adapters.chip.empty();
+        let mut moving = self.adapters.chip.empty();
+        moving.extend(self.adapters.empty_memories());
         self.adapters.ports.iter_mut().for_each(|p| p.pump_at = crate::types::Tick::MAX);
         let mut again = Vec::new();
         for h in moving {

@@ -10,6 +10,9 @@ impl PacketHandle {
     /// No packet. An `Option` would take twice the room in tables that every hop reads.
     pub const NONE: PacketHandle = PacketHandle(u32::MAX);
 
+    /// In an event: the next that a node's memory brings. More than there can be places, and what an event has room for.
+    pub(crate) const BY_MEMORY: PacketHandle = PacketHandle((1 << 28) - 1);
+
     /// Of a place.
     #[inline(always)]
     pub const fn new(place: u32) -> PacketHandle {

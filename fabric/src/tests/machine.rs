@@ -214,3 +214,66 @@ fn pes_of_one_node_reach_each_other_through_its_memory_if_the_machine_says_so() 
         assert!(tags.iter().all(|tag| w.completed(*tag) > last), "half: {half}");
     }
 }
+
+#[test]
+fn a_nodes_memory_keeps_its_order_also_among_what_it_brings_at_one_time() {
+    // A request has no bytes of its own, so it arrives together with the write before it.
+    let path = NodePath { latency_ps: 100_000, flit: FlitTime::of_rate(16_000) };
+    let mut w = ring(Params { node_path: Some(path), ..Params::default() });
+    for round in 1..=20u8 {
+        // The place in which a packet is kept is another one each time.
+        for _ in 0..round % 4 {
+            w.put(SECOND, port(0), 512, &[0; 8]);
+        }
+        w.put(port(0), SECOND, 0, &[round; 8]);
+        w.must_post(port(0), Class::Get, Op::Read { to: SECOND, remote: heap(0), local: heap(128), len: 8 });
+        w.must_post(port(0), Class::Sync, flush(SECOND));
+        // Others take places as these become free.
+        for i in 0..8 {
+            w.put(port(1 + i % 3), port(0), 256, &[0; 200]);
+            w.must_post(port(1 + i % 3), Class::Get, read(SECOND, 700));
+        }
+        w.finish();
+        assert_eq!(w.memory[&port(0)][128..136], [round; 8], "round {round}");
+    }
+}
+
+/// When what of which port's memory was changed, by a driver that goes on as far as it may.
+fn changes(mut fabric: Fabric) -> Vec<(Tick, Port)> {
+    let mut all = Vec::new();
+    while let Some(next) = fabric.poll_timeout() {
+        fabric.advance(next);
+        while let Some(effect) = fabric.poll_effect() {
+            match effect {
+                Effect::Write { at, time, .. } => all.push((time, at)),
+                Effect::Fetch { len, token, .. } => fabric.supply(token, &vec![0; len as usize]),
+                other => panic!("{other:?}"),
+            }
+        }
+        while fabric.poll_completion().is_some() {}
+    }
+    all
+}
+
+#[test]
+fn who_shares_a_node_has_the_same_times_with_data_and_without() {
+    let run = |payload, first: Port, second: Port| {
+        let mut fabric = Fabric::new(Config { payload, ..Config::new("4".parse().unwrap()) }).unwrap();
+        fabric.open_job(JOB, &[port(0), SECOND, port(1), port(2)]).unwrap();
+        let write = |to, source| Op::Write { to, place: heap(0), source, vc: Vc::Request, adaptive: false };
+        let memory = |len| if payload { Source::Memory { place: heap(0), len } } else { Source::Length(len) };
+        let bytes = if payload { Source::Inline(&[1; 100]) } else { Source::Length(100) };
+        // At one time: what is read from memory, what is not, and answers that are read from memory.
+        let ops = [(first, write(port(1), memory(1000))), (second, write(port(2), bytes)), (first, read(port(2), 600))];
+        for (from, op) in ops {
+            fabric.inject(from, JOB, Class::Put, op, 5_000, 1).unwrap();
+        }
+        for from in [port(1), port(2)] {
+            fabric.inject(from, JOB, Class::Put, write(first, memory(700)), 5_000, 1).unwrap();
+        }
+        changes(fabric)
+    };
+    for (first, second) in [(port(0), SECOND), (SECOND, port(0))] {
+        assert_eq!(run(true, first, second), run(false, first, second), "{first:?}");
+    }
+}

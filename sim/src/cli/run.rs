@@ -154,6 +154,9 @@ fn save(files: &Files, experiment: &Experiment, report: &Report) -> Result<(), E
             write(&dir.join(format!("{name}.csv")), &chart.csv())?;
         }
     }
+    for (name, text) in &report.files {
+        write(&dir.join(name), text)?;
+    }
     if let Some(links) = &report.observed.links {
         write(&dir.join("links.svg"), &heat::svg(links))?;
         write(&dir.join("links.csv"), &links.csv())?;

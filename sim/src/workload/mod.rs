@@ -102,6 +102,7 @@ pub const KINDS: &[Kind] = &[
     spmv::KIND,
     heat::KIND,
     barrier::KIND,
+    script::KIND,
 ];
 
 /// A workload as the user chose it.

@@ -16,6 +16,8 @@ pub struct Report {
     pub json: Map<String, Value>,
     /// File name without extension, and chart.
     pub charts: Vec<(String, Chart)>,
+    /// Other files of a whole result: name and text.
+    pub files: Vec<(String, String)>,
     /// What a sweep should plot.
     pub plots: Vec<Plot>,
     /// What was watched.
@@ -62,6 +64,10 @@ impl Report {
     /// Says that a sweep should plot the number `field` in `file`.svg.
     pub fn plot(&mut self, file: &'static str, field: &'static str, axis: &'static str) {
         self.plots.push(Plot::new(file, field, axis));
+    }
+    /// Adds a file.
+    pub fn file(&mut self, name: &str, text: String) {
+        self.files.push((name.into(), text));
     }
     /// Adds a chart.
     pub fn chart(&mut self, name: &str, chart: Chart) {
