@@ -203,12 +203,11 @@ mod linux {
     const FUTEX_TIME: Duration = Duration::from_millis(10);
     /// Yields before sleeping anyway.
     const YIELDS: u32 = 256;
-    /// Of two threads that take turns on a core, one always asleep, the kernel sees one, and moves neither to an idle core.
-    /// So after a while of turns the one that waits stays awake for longer than a tick of the scheduler takes; again after
-    /// twice the while, as there may be no idle core.
-    const TURNS: Duration = Duration::from_millis(1);
+    /// Of two threads that take turns on a core, one always asleep, the kernel sees one, and leaves both there even beside an
+    /// idle core. So after a while of turns the one that waits goes to another core by itself; again after twice the
+    /// while, as the kernel may have its reasons.
+    const TURNS: Duration = Duration::from_micros(100);
     const TURNS_MAX: Duration = Duration::from_millis(64);
-    const SEEN: Duration = Duration::from_millis(5);
 
     thread_local! {
         /// Pauses that have paid lately: half as many after each wait they did not end. Whoever this thread waits for may
@@ -222,7 +221,7 @@ mod linux {
     /// This thread takes turns with whom it waits for.
     #[derive(Clone, Copy, Debug)]
     struct Turns {
-        /// When it stays awake next.
+        /// When it goes to another core.
         next: Instant,
         /// How long it has taken turns before that.
         lasted: Duration,
@@ -233,34 +232,34 @@ mod linux {
             Turns { next: now + TURNS, lasted: TURNS }
         }
 
-        /// Until when to stay awake, if it is time to; and what to remember.
-        fn go_on(self, now: Instant) -> (Option<Instant>, Turns) {
-            let end = self.next + SEEN;
-            if now < end {
-                return ((now >= self.next).then_some(end), self);
+        /// Whether to go now, and what to remember.
+        fn go_on(self, now: Instant) -> (bool, Turns) {
+            if now < self.next {
+                (false, self)
+            } else if now > self.next + TURNS_MAX {
+                (false, Turns::begin(now)) // those turns were another time
+            } else {
+                let lasted = (2 * self.lasted).min(TURNS_MAX);
+                (true, Turns { next: now + lasted, lasted })
             }
-            if now > end + TURNS_MAX {
-                return (None, Turns::begin(now)); // that was another time
-            }
-            let lasted = (2 * self.lasted).min(TURNS_MAX);
-            (None, Turns { next: now + lasted, lasted })
         }
     }
 
-    /// Stays awake on the core of whom this thread waits for, if it is time to; whether `ready` said yes.
-    fn be_seen(ready: &mut impl FnMut() -> bool) -> bool {
+    /// Leaves the core of whom this thread waits for, if it is time to and there is another one for it.
+    #[cold]
+    fn step_aside() {
         let now = Instant::now();
-        let (until, turns) = TAKING_TURNS.get().unwrap_or_else(|| Turns::begin(now)).go_on(now);
+        let (go, turns) = TAKING_TURNS.get().unwrap_or_else(|| Turns::begin(now)).go_on(now);
         TAKING_TURNS.set(Some(turns));
-        let Some(until) = until else { return false };
-        loop {
-            if ready() {
-                return true;
-            }
-            if Instant::now() >= until {
-                return false;
-            }
-            rustix::thread::sched_yield();
+        if !go {
+            return;
+        }
+        let Ok(all) = rustix::thread::sched_getaffinity(None) else { return };
+        let mut others = all;
+        others.unset(rustix::thread::sched_getcpu());
+        // At worst it stays where it is.
+        if others.count() > 0 && rustix::thread::sched_setaffinity(None, &others).is_ok() {
+            let _ = rustix::thread::sched_setaffinity(None, &all);
         }
     }
 
@@ -306,10 +305,12 @@ mod linux {
         mut ready: impl FnMut() -> bool,
         mut give_up: impl FnMut() -> Option<E>,
     ) -> Result<(), E> {
-        let in_the_way = in_the_way();
-        if in_the_way && !crowded && be_seen(&mut ready) {
-            return Ok(());
+        let mut is_in_the_way = in_the_way();
+        if is_in_the_way && !crowded {
+            step_aside();
+            is_in_the_way = in_the_way();
         }
+        let in_the_way = is_in_the_way;
         if !crowded && !in_the_way {
             let spins = SPIN_BUDGET.get();
             for _ in 0..spins {
@@ -398,24 +399,19 @@ mod linux {
         }
 
         #[test]
-        fn who_takes_turns_stays_awake_now_and_then_and_ever_more_rarely() {
+        fn who_takes_turns_goes_to_another_core_ever_more_rarely() {
             let start = Instant::now();
-            let (mut turns, mut awake, mut now) = (Turns::begin(start), Vec::new(), start);
-            while now < start + Duration::from_secs(4) {
-                let (until, next) = turns.go_on(now);
+            let (mut turns, mut gone) = (Turns::begin(start), Vec::new());
+            for us in (0..1_000_000).step_by(50) {
+                let (go, next) = turns.go_on(start + Duration::from_micros(us));
                 turns = next;
-                match until {
-                    Some(until) => {
-                        awake.push((now - start).as_millis());
-                        now = until;
-                    }
-                    None => now += Duration::from_millis(1),
+                if go {
+                    gone.push(us);
                 }
             }
-            assert_eq!(awake[..4], [1, 8, 17, 30], "1, 2, 4 and 8 ms of turns, 5 awake after each");
-            let pause = (TURNS_MAX + SEEN).as_millis();
-            assert!(awake.windows(2).all(|w| w[1] - w[0] <= pause), "{awake:?}");
-            let again = turns.go_on(now + TURNS_MAX + TURNS_MAX + SEEN).1;
+            assert_eq!(gone[..5], [100, 300, 700, 1500, 3100]);
+            assert!(gone.windows(2).all(|w| w[1] - w[0] <= 64_050), "{gone:?}");
+            let again = turns.go_on(start + Duration::from_secs(9)).1;
             assert_eq!(again.lasted, TURNS, "not in the way for long: from the beginning");
         }
 
