@@ -208,6 +208,8 @@ mod linux {
     /// while, as the kernel may have its reasons.
     const TURNS: Duration = Duration::from_micros(100);
     const TURNS_MAX: Duration = Duration::from_millis(64);
+    /// So long without turns, and it has been elsewhere.
+    const AWAY: Duration = Duration::from_millis(2);
 
     thread_local! {
         /// Pauses that have paid lately: half as many after each wait they did not end. Whoever this thread waits for may
@@ -225,22 +227,24 @@ mod linux {
         next: Instant,
         /// How long it has taken turns before that.
         lasted: Duration,
+        /// When it took one last.
+        seen: Instant,
     }
 
     impl Turns {
         fn begin(now: Instant) -> Turns {
-            Turns { next: now + TURNS, lasted: TURNS }
+            Turns { next: now + TURNS, lasted: TURNS, seen: now }
         }
 
         /// Whether to go now, and what to remember.
         fn go_on(self, now: Instant) -> (bool, Turns) {
-            if now < self.next {
-                (false, self)
-            } else if now > self.next + TURNS_MAX {
-                (false, Turns::begin(now)) // those turns were another time
+            if now > self.seen + AWAY {
+                (false, Turns::begin(now))
+            } else if now < self.next {
+                (false, Turns { seen: now, ..self })
             } else {
                 let lasted = (2 * self.lasted).min(TURNS_MAX);
-                (true, Turns { next: now + lasted, lasted })
+                (true, Turns { next: now + lasted, lasted, seen: now })
             }
         }
     }
@@ -411,8 +415,8 @@ mod linux {
             }
             assert_eq!(gone[..5], [100, 300, 700, 1500, 3100]);
             assert!(gone.windows(2).all(|w| w[1] - w[0] <= 64_050), "{gone:?}");
-            let again = turns.go_on(start + Duration::from_secs(9)).1;
-            assert_eq!(again.lasted, TURNS, "not in the way for long: from the beginning");
+            let again = turns.go_on(start + Duration::from_millis(1005)).1;
+            assert_eq!(again.lasted, TURNS, "it has been elsewhere: from the beginning");
         }
 
         #[test]
