@@ -5,7 +5,7 @@
 
 use crate::driver::{Handle, OpState, packet};
 use crate::error::{Error, Result};
-use crate::{Amo, AmoOp, Class, Job, Launch, Place};
+use crate::{Amo, AmoOp, Class, Comparison, Job, Launch, Place};
 use angara_abi::desc::Descriptor;
 use angara_abi::packet::{Flit, ReduceElem, ReduceOp};
 use std::cell::RefCell;
@@ -285,7 +285,8 @@ api! {
         };
         let sign = ["==", "!=", ">="][compare as usize];
         let what = || format!("the word at {p:p} (now {}) to be {sign} {value}", word.load(Ordering::Relaxed));
-        job.wait_at((p.cast(), 8), ready, &what).map(|()| OK)
+        let with = Comparison { relation: [1, 2, 4][compare as usize], ..Comparison::at_least(value) };
+        job.wait_word(p.cast(), with, ready, &what).map(|()| OK)
     }
 
     fn angara_csr_read(job, csr: u32, value: *mut u64) {

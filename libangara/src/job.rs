@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::memory::StaticSegment;
 use crate::tree::{Tree, Trees};
 use angara_abi::account::{Class, Load, Traffic};
-use angara_abi::clock::WaitsFor;
+use angara_abi::clock::{Comparison, WaitsFor};
 use angara_abi::desc::{Place, Region};
 use angara_abi::job::{Geometry, INTERNAL_BYTES, PeEntry};
 use angara_abi::launch::Launch;
@@ -200,6 +200,18 @@ impl Job {
         what: &dyn Fn() -> String,
     ) -> Result<()> {
         if ready() { Ok(()) } else { self.adapter.wait_memory(self.adapter.write_to(p, len), ready, what) }
+    }
+
+    /// [`Job::wait`] where `ready` is true when the integer at `p` compares so.
+    #[inline]
+    pub fn wait_word(
+        &self,
+        p: *const u8,
+        with: Comparison,
+        mut ready: impl FnMut() -> bool,
+        what: &dyn Fn() -> String,
+    ) -> Result<()> {
+        if ready() { Ok(()) } else { self.adapter.wait_memory(self.adapter.comes_to(p, with), ready, what) }
     }
 
     /// Before a look at memory that does not wait. In virtual time it takes some, so that a loop of looks ends.

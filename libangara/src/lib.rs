@@ -39,6 +39,7 @@ mod memory;
 
 pub use angara_abi;
 pub use angara_abi::account::Class;
+pub use angara_abi::clock::Comparison;
 pub use angara_abi::desc::{AmoOp, Place, Region};
 pub use angara_abi::job::{Geometry, PeEntry, Reach};
 pub use angara_abi::launch::Launch;

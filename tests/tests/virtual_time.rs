@@ -140,7 +140,7 @@ fn stops_of(done: &Finished) -> u64 {
 fn a_pe_stops_only_for_what_it_waits_for() {
     const PES: u64 = 8;
     for (pattern, per_round) in
-        [("pingpong", 1), ("put_quiet", 1), ("get", 1), ("halo", 2), ("barrier", 1), ("allreduce", 6)]
+        [("pingpong", 1), ("put_quiet", 1), ("get", 1), ("halo", 2), ("barrier", 1), ("allreduce", 6), ("gather", 1)]
     {
         let several = |rounds| stops(&PES.to_string(), pattern, rounds);
         let more = several(300) - several(100);

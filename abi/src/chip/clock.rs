@@ -19,7 +19,7 @@ const STAMPS: usize = (RING_FLITS / 2 + DMA_SLOTS).next_power_of_two();
 const STOPS: usize = 0x080;
 const WAITS_FOR: usize = 0x084;
 const NOW: usize = 0x088;
-/// Of what is waited for: a sequence number or a region, an offset, bytes.
+/// Of what is waited for: a sequence number or a region, and how a word there compares; an offset; bytes or a value.
 const WHICH: usize = 0x090;
 const OFFSET: usize = 0x098;
 const BYTES: usize = 0x0a0;
@@ -67,6 +67,8 @@ pub enum WaitsFor {
     Memory,
     /// The same to any of so many bytes.
     Bytes(Place, u64),
+    /// A write or atomic after which the integer there compares so.
+    Word(Place, Comparison),
     /// A completion word.
     Completion(Place),
     /// The source of a post, and of all before it, has been copied.
@@ -79,8 +81,57 @@ pub enum WaitsFor {
     Tree,
 }
 
+/// How an integer compares with a value.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Comparison {
+    /// Its bytes: 2, 4 or 8.
+    pub width: u8,
+    /// It has a sign.
+    pub signed: bool,
+    /// A number of `shmem.h`, `SHMEM_CMP_EQ` to `SHMEM_CMP_LE`: =, other than, >, at least, <, at most.
+    pub relation: u8,
+    /// What with; higher bytes than those of the width do not count.
+    pub value: u64,
+}
+
+impl Comparison {
+    /// At least `value`, of 8 bytes without a sign.
+    pub fn at_least(value: u64) -> Comparison {
+        Comparison { width: 8, signed: false, relation: 4, value }
+    }
+
+    /// Whether the integer, in the low bytes of `word`, compares so. No relation but the six ever holds.
+    pub fn holds(self, word: u64) -> bool {
+        let shift = 64 - 8 * u32::from(self.width.clamp(1, 8));
+        let order = match self.signed {
+            true => ((word << shift) as i64).cmp(&((self.value << shift) as i64)),
+            false => (word << shift).cmp(&(self.value << shift)),
+        };
+        match self.relation {
+            1 => order.is_eq(),
+            2 => order.is_ne(),
+            3 => order.is_gt(),
+            4 => order.is_ge(),
+            5 => order.is_lt(),
+            6 => order.is_le(),
+            _ => false,
+        }
+    }
+
+    /// All but the value, above the region in a word.
+    fn encode(self) -> u32 {
+        u32::from(self.width) << 8 | u32::from(self.signed) << 16 | u32::from(self.relation) << 24
+    }
+
+    fn decode(which: u32, value: u64) -> Option<Comparison> {
+        let [_, width, signed, relation] = which.to_le_bytes();
+        let known = matches!(width, 2 | 4 | 8) && signed < 2 && (1..=6).contains(&relation);
+        known.then_some(Comparison { width, signed: signed == 1, relation, value })
+    }
+}
+
 impl WaitsFor {
-    /// As it is written: a code, and of what is waited for a sequence number or region, an offset and bytes.
+    /// As it is written: a code, and of what is waited for a sequence number or region, an offset, and bytes or a value.
     fn encode(self) -> (u32, u32, u64, u64) {
         use WaitsFor::*;
         match self {
@@ -93,6 +144,7 @@ impl WaitsFor {
             Injected(seq) => (7, seq, 0, 0),
             Delivered(seq) => (8, seq, 0, 0),
             Tree => (9, 0, 0, 0),
+            Word(place, with) => (10, place.region as u32 | with.encode(), place.offset, with.value),
         }
     }
 
@@ -109,6 +161,10 @@ impl WaitsFor {
             7 => Injected(which),
             8 => Delivered(which),
             9 => Tree,
+            10 => {
+                let region = Region::from_bits(which as u8)?;
+                Word(Place { region, offset }, Comparison::decode(which, len)?)
+            }
             _ => return None,
         })
     }
@@ -302,17 +358,51 @@ mod tests {
     }
 
     #[test]
+    fn integers_compare_by_their_width_and_sign() {
+        let holds = |width, signed, relation, word: i64, value: i64| {
+            Comparison { width, signed, relation, value: value as u64 }.holds(word as u64)
+        };
+        for (relation, less, equal, more) in
+            [(1, false, true, false), (2, true, false, true), (3, false, false, true), (4, false, true, true)]
+                .into_iter()
+                .chain([(5, true, false, false), (6, true, true, false)])
+        {
+            for (width, signed) in [(2, false), (4, true), (8, false), (8, true)] {
+                let of = |word| holds(width, signed, relation, word, 5);
+                assert_eq!([of(4), of(5), of(6)], [less, equal, more], "relation {relation} of {width} bytes");
+            }
+        }
+        assert!(holds(4, true, 5, -1, 0) && !holds(4, false, 5, -1, 0), "with a sign -1 is below 0");
+        assert!(holds(4, true, 1, 0x7_0000_0001, 1), "what lies beside the word does not count");
+        assert!(!holds(8, false, 7, 1, 1));
+    }
+
+    #[test]
     fn what_is_waited_for_is_written_and_read_and_codes_that_mean_nothing_are_none() {
         use WaitsFor::*;
         let place = |region| Place { region, offset: 1 << 40 };
         let regions = [Region::Heap, Region::Static, Region::Bounce];
         let places = regions.into_iter().flat_map(|r| [Bytes(place(r), 24), Completion(place(r))]);
-        let others = [Adapter, Time, Memory, Copied(7), Injected(u32::MAX), Delivered(0), Tree];
+        let with = Comparison { width: 4, signed: true, relation: 6, value: u64::MAX };
+        assert!(Word(place(Region::Static), with).encode().1 > 0xff_ffff, "the relation is in there");
+        let word = Word(place(Region::Static), with);
+        let others = [word, Adapter, Time, Memory, Copied(7), Injected(u32::MAX), Delivered(0), Tree];
         for waits_for in others.into_iter().chain(places) {
             let (code, which, offset, len) = waits_for.encode();
             assert_eq!(WaitsFor::decode(code, which, offset, len), Some(waits_for));
         }
-        for (code, which) in [(0, 0), (10, 0), (4, 3), (5, 256), (4, u32::MAX)] {
+        let odd_width = Comparison { width: 3, ..with };
+        let no_relation = Comparison { relation: 7, ..with };
+        for (code, which) in [
+            (0, 0),
+            (10, 0),
+            (10, odd_width.encode()),
+            (10, no_relation.encode()),
+            (11, 0),
+            (4, 3),
+            (5, 256),
+            (4, u32::MAX),
+        ] {
             assert_eq!(WaitsFor::decode(code, which, 0, 8), None, "code {code}, region {which}");
         }
     }

@@ -36,7 +36,6 @@ impl Engine {
     pub(super) fn apply(&mut self, effect: Effect) {
         match effect {
             Effect::Write { at, place, data, last, cause, .. } => {
-                self.touched(at, Touch::Memory(place, data.len() as u64), By::Other(cause));
                 let Some((job, pe)) = owner(&self.ports, &self.jobs, at) else { return };
                 if let Some((map, offset)) = job.memory(pe, place, data.len()) {
                     // `resolve` checked the range.
@@ -46,6 +45,7 @@ impl Engine {
                         job.notify(pe, place.region);
                     }
                 }
+                self.touched(at, Touch::Memory(place, data.len() as u64), By::Other(cause));
             }
             Effect::Fetch { at, place, len, token, .. } => {
                 let len = len as usize;
@@ -64,7 +64,6 @@ impl Engine {
                 }
             }
             Effect::Amo { at, place, op, width, operand, comparand, token, cause, .. } => {
-                self.touched(at, Touch::Memory(place, width.into()), By::Other(cause));
                 let found = owner(&self.ports, &self.jobs, at);
                 let old = found.and_then(|(job, pe)| {
                     let (map, offset) = job.memory(pe, place, width as usize)?;
@@ -72,6 +71,7 @@ impl Engine {
                     job.notify(pe, place.region);
                     Some(old)
                 });
+                self.touched(at, Touch::Memory(place, width.into()), By::Other(cause));
                 match (token, old) {
                     (Some(token), Some(old)) => self.fabric.supply(token, &old.to_le_bytes()),
                     (Some(token), None) => self.fabric.refuse(token),
@@ -80,12 +80,12 @@ impl Engine {
             }
             Effect::TreeResult { at, tree, place, data, bcast, count, .. } => {
                 let gate = if bcast { Gate::Bcast(tree) } else { Gate::Reduce(tree) };
-                self.touched(at, Touch::Tree(Some((place, data.len() as u64))), By::Tree(gate, count));
                 let Some((job, pe)) = owner(&self.ports, &self.jobs, at) else { return };
                 if let Some((map, offset)) = job.memory(pe, place, data.len()) {
                     // `resolve` checked the range.
                     let _ = map.write(offset, self.fabric.payload(data));
                 }
+                self.touched(at, Touch::Tree(Some((place, data.len() as u64))), By::Tree(gate, count));
                 self.show_tree(at, tree, bcast, count);
             }
             Effect::TreeCredit { at, tree, count, .. } => {

@@ -24,7 +24,7 @@ use crate::engine::Profile;
 use crate::error::{Error, Result};
 use crate::job::{INTERNAL_FREE, Job};
 use angara_abi::account::Class;
-use angara_abi::clock::WaitsFor;
+use angara_abi::clock::{Comparison, WaitsFor};
 use angara_abi::desc::{Descriptor, Op, Place, Region, flags};
 use angara_abi::job::Barrier;
 use angara_abi::wait::Linux;
@@ -182,7 +182,7 @@ impl Job {
             let flag = unsafe { AtomicU64::from_ptr(self.local(place).cast()) };
             // A fast PE may already have announced its next barrier.
             self.adapter.wait_on(
-                (For::Peers, WaitsFor::Bytes(place, 8)),
+                (For::Peers, WaitsFor::Word(place, Comparison::at_least(count))),
                 cell,
                 &Linux,
                 || false,

@@ -5,7 +5,7 @@
 use super::Adapter;
 use super::virtual_time::VirtualClock;
 use crate::error::{Error, Result};
-use angara_abi::clock::{Verdict, WaitsFor};
+use angara_abi::clock::{Comparison, Verdict, WaitsFor};
 use angara_abi::job::JobState;
 use angara_abi::wait::{Fenced, Kernel, Linux, WaitCell, wait_until};
 use std::cell::Cell;
@@ -99,6 +99,12 @@ impl Adapter {
     pub(crate) fn notify_barrier(&self) {
         let cell = self.memory.sync.barrier_cell();
         if self.memory.geometry.crowded { cell.notify(&Fenced(Linux)) } else { cell.notify(&Linux) }
+    }
+
+    /// A write after which the integer at `p` compares so, or any if it is not symmetric. As [`Adapter::write_to`].
+    pub(crate) fn comes_to(&self, p: *const u8, with: Comparison) -> WaitsFor {
+        let place = self.clock().and_then(|_| self.memory.locate(p, with.width.into()));
+        place.map_or(WaitsFor::Memory, |place| WaitsFor::Word(place, with))
     }
 
     /// The same, sleeping on `cell` whose writers notify by `kernel`; in virtual time, standing until `change`.

@@ -2,6 +2,7 @@
 
 use super::{State, die, ok, state, try_state};
 use crate::ctypes::*;
+use angara::Comparison;
 use std::fmt::Display;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
@@ -13,9 +14,29 @@ pub(crate) const CMP_GE: int = 4;
 pub(crate) const CMP_LT: int = 5;
 pub(crate) const CMP_LE: int = 6;
 
-/// Types one can wait on.
-pub(crate) trait Waitable: Copy + PartialOrd + Display {}
-impl<T: Copy + PartialOrd + Display> Waitable for T {}
+/// Types one can wait on: integers.
+pub(crate) trait Waitable: Copy + PartialOrd + Display {
+    /// Some are below 0.
+    const SIGNED: bool;
+    /// Its bits; those above its width do not count.
+    fn bits(self) -> u64;
+    /// As the data plane is told of it.
+    fn comparison(cmp: int, value: Self) -> Comparison {
+        Comparison { width: size_of::<Self>() as u8, signed: Self::SIGNED, relation: cmp as u8, value: value.bits() }
+    }
+}
+
+macro_rules! waitable {
+    ($($t:ty),*) => {$(
+        impl Waitable for $t {
+            const SIGNED: bool = <$t>::MIN != 0;
+            fn bits(self) -> u64 {
+                self as u64
+            }
+        }
+    )*};
+}
+waitable!(i16, u16, i32, u32, i64, u64, isize, usize);
 
 /// The comparands of a group: one for all, or one each.
 #[derive(Clone, Copy)]
@@ -75,7 +96,7 @@ unsafe fn wait_for<T: Waitable>(s: &State, name: Name, ivar: *mut T, cmp: int, v
     };
     // SAFETY: as above.
     let ready = || holds(name, unsafe { ivar.read_volatile() }, cmp, value);
-    ok(name, None, s.job.wait_at((ivar.cast(), size_of::<T>()), ready, &what));
+    ok(name, None, s.job.wait_word(ivar.cast(), T::comparison(cmp, value), ready, &what));
 }
 
 /// Failed tests since the last success: a program that polls must not keep a core from the PE that
@@ -341,7 +362,7 @@ pub(crate) unsafe fn signal_until(name: Name, sig_addr: *mut u64, cmp: int, valu
     if !ready() {
         check(s, name, sig_addr);
         let what = || format!("{name}: the signal at {sig_addr:p} {} {value}", sign(cmp));
-        ok(name, None, s.job.wait_at((sig_addr.cast(), 8), ready, &what));
+        ok(name, None, s.job.wait_word(sig_addr.cast(), u64::comparison(cmp, value), ready, &what));
     }
     seen
 }

@@ -49,11 +49,25 @@ static void allreduce(long round, int me, int n) {
     shmem_long_sum_reduce(SHMEM_TEAM_WORLD, &sums[1], &sums[0], 1);
 }
 
+// All add to a word of PE 0, which waits for the last of them and tells all.
+static void gather(long round, int me, int n) {
+    static long count;
+    if (me > 0) {
+        shmem_long_atomic_add(&count, 1, 0);
+        shmem_long_wait_until(&word, SHMEM_CMP_EQ, round);
+        return;
+    }
+    shmem_long_wait_until(&count, SHMEM_CMP_GT, round * (n - 1) - 1);
+    for (int pe = 1; pe < n; pe++)
+        shmem_long_p(&word, round, pe);
+}
+
 static const struct {
     const char *name;
     void (*round)(long round, int me, int n);
 } patterns[] = {{"pingpong", pingpong}, {"put_quiet", put_quiet}, {"get", get},
-                {"halo", exchange},     {"barrier", barrier},     {"allreduce", allreduce}};
+                {"halo", exchange},     {"barrier", barrier},     {"allreduce", allreduce},
+                {"gather", gather}};
 
 int main(int argc, char **argv) {
     shmem_init();

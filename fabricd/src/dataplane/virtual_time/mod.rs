@@ -40,7 +40,7 @@ const SLEEP: Duration = Duration::from_secs(60);
 const ABSENT_LOOK: Duration = Duration::from_millis(1);
 
 impl Engine {
-    /// Something happened at a port, now, by somebody's doing: whoever waits there for it is due.
+    /// Something happened at a port, now, by somebody's doing: whoever waits there for it is due. Bytes are written already.
     pub(super) fn touched(&mut self, at: Port, what: Touch, by: By) {
         if self.virtual_time.is_none() {
             return;
@@ -67,7 +67,13 @@ impl Engine {
                 last(Why::Tree, count.checked_sub(1).and_then(|n| notes.gates.last(gate, n)))
             }
         };
-        run.touched(index, now, what, &lane.memory.channel, by);
+        let word = |place, width: u8| {
+            let (map, offset) = lane.job.resolve(lane.pe, place, width.into(), Some(&lane.memory.bounce))?;
+            let mut bytes = [0; 8];
+            map.read(offset, bytes.get_mut(..width.into())?).ok()?;
+            Some(u64::from_le_bytes(bytes))
+        };
+        run.touched((index, &lane.memory.channel), now, what, word, by);
     }
 
     fn notes(&mut self) -> Option<&mut Notes> {

@@ -31,8 +31,9 @@ pub(in crate::dataplane) enum Touch {
 }
 
 impl Touch {
-    /// Whether a PE that waits for this has to look; its channel shows how far its posts have come.
-    fn concerns(self, waits_for: WaitsFor, channel: &Channel) -> bool {
+    /// Whether a PE that waits for this has to look; its channel shows how far its posts have come, and `word` reads an
+    /// integer of its memory.
+    fn concerns(self, waits_for: WaitsFor, channel: &Channel, word: impl Fn(Place, u8) -> Option<u64>) -> bool {
         let written = match self {
             Touch::Post(_) => None,
             Touch::Memory(place, len) => Some((place, len)),
@@ -47,6 +48,11 @@ impl Touch {
             WaitsFor::Time => false,
             WaitsFor::Memory => written.is_some_and(|(place, _)| place.region != Region::Bounce),
             WaitsFor::Bytes(place, len) => written.is_some_and(|(at, bytes)| overlap((place, len), (at, bytes))),
+            WaitsFor::Word(place, with) => {
+                written.is_some_and(|at| overlap((place, with.width.into()), at))
+                    // Who waits for a word that is not there has to see for itself.
+                    && word(place, with.width).is_none_or(|word| with.holds(word))
+            }
             WaitsFor::Completion(place) => self == Touch::Post(Some(place)),
             WaitsFor::Copied(seq) => has_come(status::COPIED, seq),
             WaitsFor::Injected(seq) => has_come(status::INJECTED, seq),
@@ -167,10 +173,18 @@ impl VirtualRun {
         }
         self.standing[lane] = Some(Stand { pe, since, waits_for, due, spent });
     }
-    /// Something happened to the PE of a lane, now and by somebody's doing: if it stands for that, it is due.
-    pub(super) fn touched(&mut self, lane: usize, now: Tick, what: Touch, channel: &Channel, by: Ended) {
+    /// Something happened to the PE of a lane, now and by somebody's doing: if it stands for that, it is due. `word` reads an
+    /// integer of its memory.
+    pub(super) fn touched(
+        &mut self,
+        (lane, channel): (usize, &Channel),
+        now: Tick,
+        what: Touch,
+        word: impl Fn(Place, u8) -> Option<u64>,
+        by: Ended,
+    ) {
         let Some(stand) = self.standing.get_mut(lane).and_then(Option::as_mut) else { return };
-        if stand.due.is_none() && what.concerns(stand.waits_for, channel) {
+        if stand.due.is_none() && what.concerns(stand.waits_for, channel, word) {
             let at = now.max(stand.since);
             stand.due = Some((at, by));
             self.due.insert((at, stand.pe, lane));
@@ -202,7 +216,9 @@ impl VirtualRun {
         spent.times.end = until;
         match waits_for {
             WaitsFor::Time => {}
-            WaitsFor::Memory | WaitsFor::Bytes(..) | WaitsFor::Tree => spent.times.for_data += went,
+            WaitsFor::Memory | WaitsFor::Bytes(..) | WaitsFor::Word(..) | WaitsFor::Tree => {
+                spent.times.for_data += went
+            }
             _ => spent.times.for_network += went,
         }
         let Some(notes) = &mut self.notes else { return };
@@ -255,6 +271,7 @@ impl VirtualRun {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use angara_abi::clock::Comparison;
 
     #[test]
     fn only_what_overlaps_concerns_who_waits_for_bytes() {
@@ -277,16 +294,22 @@ mod tests {
         let ended = Ended { why: Why::Data, whom: 5, posted: 60 };
         run.stands((3, 0), 50, WaitsFor::Memory, (50, (30, 10)));
         let word = Place { region: Region::Heap, offset: 8 };
-        run.touched(3, 70, Touch::Post(None), &channel, Ended { whom: 4, ..ended });
+        let value = |n| move |_, _| Some(n);
+        run.touched((3, &channel), 70, Touch::Post(None), value(0), Ended { whom: 4, ..ended });
         assert_eq!(run.next_due(), None);
-        run.touched(3, 80, Touch::Memory(word, 8), &channel, ended);
-        run.touched(3, 90, Touch::Memory(word, 8), &channel, Ended { whom: 4, ..ended });
+        run.touched((3, &channel), 80, Touch::Memory(word, 8), value(0), ended);
+        run.touched((3, &channel), 90, Touch::Memory(word, 8), value(0), Ended { whom: 4, ..ended });
         assert_eq!((run.take_due(), run.take_due()), (Some((80, 3)), None));
         assert_eq!(run.spent[0].waits(0).collect::<Vec<_>>(), [(0, Some(5), 1, 30)]);
         let times = run.spent[0].times;
         assert_eq!((times.end, times.for_data, times.compute, times.software), (80, 30, 30, 10));
-        run.stands((3, 0), 100, WaitsFor::Time, (20, (30, 10)));
+        run.stands((3, 0), 100, WaitsFor::Word(word, Comparison::at_least(2)), (20, (30, 10)));
+        run.touched((3, &channel), 110, Touch::Memory(word, 8), value(1), ended);
+        assert_eq!(run.next_due(), None, "1 is not enough");
+        run.touched((3, &channel), 120, Touch::Memory(word, 8), value(2), ended);
+        assert_eq!(run.take_due(), Some((120, 3)));
+        run.stands((3, 0), 130, WaitsFor::Time, (10, (30, 10)));
         run.forget(3);
-        assert_eq!((run.next_due(), run.stops), (None, 2));
+        assert_eq!((run.next_due(), run.stops), (None, 3));
     }
 }

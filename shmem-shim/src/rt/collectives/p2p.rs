@@ -15,7 +15,7 @@
 use super::streams::{self, Streams};
 use crate::ctypes::Name;
 use crate::rt::{State, ok};
-use angara::{Class, INTERNAL_FREE, Place, Region};
+use angara::{Class, Comparison, INTERNAL_FREE, Place, Region};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Byte offsets of single words at the start of the area.
@@ -183,7 +183,7 @@ impl State {
         if word.load(Ordering::Acquire) < count {
             let what = || format!("{name}: {what} PE {pe} (number {count})");
             let ready = || word.load(Ordering::Acquire) >= count;
-            ok(name, Some(pe), self.job.wait_at((word.as_ptr().cast(), 8), ready, &what));
+            ok(name, Some(pe), self.job.wait_word(word.as_ptr().cast(), Comparison::at_least(count), ready, &what));
         }
     }
 
