@@ -309,12 +309,11 @@ mod linux {
         mut ready: impl FnMut() -> bool,
         mut give_up: impl FnMut() -> Option<E>,
     ) -> Result<(), E> {
-        let mut is_in_the_way = in_the_way();
-        if is_in_the_way && !crowded {
-            step_aside();
-            is_in_the_way = in_the_way();
-        }
-        let in_the_way = is_in_the_way;
+        let in_the_way = in_the_way()
+            && (crowded || {
+                step_aside();
+                in_the_way()
+            });
         if !crowded && !in_the_way {
             let spins = SPIN_BUDGET.get();
             for _ in 0..spins {
