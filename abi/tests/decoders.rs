@@ -370,6 +370,7 @@ fn message(which: usize, pes: u32, key: &str) -> String {
         barrier: angara_abi::job::Barrier::Multiphase,
         collectives: angara_abi::job::Collectives::P2p,
         name: key.clone(),
+        open: false,
     };
     let json = match which {
         0 => serde_json::to_string(&Request::JobCreate(spec)),

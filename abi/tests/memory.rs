@@ -148,6 +148,7 @@ fn geometry(pes: usize) -> (Geometry, Vec<PeEntry>) {
         barrier: Barrier::Dissemination,
         collectives: Collectives::Tree,
         crowded: true,
+        open: true,
     };
     let entry = |pe: usize| {
         let node = (pe % shape.nodes()) as u32;

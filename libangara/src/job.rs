@@ -325,6 +325,9 @@ impl Job {
     /// Builds a tree over the nodes of `pes` with its root at the node of `root_pe` and loads it
     /// into the routers. Call on one PE and share the id: every participant uses it.
     pub fn tree_open(&self, root_pe: usize, pes: &[usize]) -> Result<u8> {
+        if self.geometry().open {
+            return Err(Error::invalid("an open job has no trees: its seats come and go"));
+        }
         self.trees.open(&self.adapter, root_pe, pes)
     }
     /// Gives a tree back, after every participant is done with it. Call on one PE.

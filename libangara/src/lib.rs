@@ -43,7 +43,7 @@ pub use angara_abi::clock::Comparison;
 pub use angara_abi::desc::{AmoOp, Place, Region};
 pub use angara_abi::job::{Geometry, PeEntry, Reach};
 pub use angara_abi::launch::Launch;
-pub use attach::launcher;
+pub use attach::{launcher, open};
 pub use collective::tree;
 pub use ctx::Ctx;
 pub use engine::{Amo, Profile, Strided};

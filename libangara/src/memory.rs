@@ -367,6 +367,7 @@ impl Memory {
             barrier: Barrier::Auto,
             collectives: Collectives::P2p,
             crowded: false,
+            open: false,
         };
         let make = |name, len| Mapping::create(name, len, Access::Shared).map(|(_, map)| map).map_err(failed);
         let entry = PeEntry { node: 0, coords: shape.coords(0), endpoint: 0, seat: Seat::TAKEN };

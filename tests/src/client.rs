@@ -147,6 +147,19 @@ impl Client {
         }
     }
 
+    /// Takes a seat of a domain.
+    pub fn join(dir: &Path, request: &AdapterRequest) -> Result<Client, Failure> {
+        angara_abi::wait::register();
+        let socket = Socket::connect(dir);
+        match socket.ask(request) {
+            Some((AdapterReply::Joined { pe, fds: roles, .. }, fds)) => {
+                Ok(Client::map(socket, pe, roles, fds).expect("everything a seat needs"))
+            }
+            Some((AdapterReply::Error(failure), _)) => Err(failure),
+            other => panic!("unexpected answer to join: {:?}", other.map(|(reply, _)| reply)),
+        }
+    }
+
     fn map(socket: Socket, pe: u32, roles: Vec<FdRole>, fds: Vec<OwnedFd>) -> Result<Client, String> {
         assert_eq!(roles.len(), fds.len(), "one descriptor per role: {roles:?}");
         let fds: Vec<_> = roles.into_iter().zip(fds).collect();

@@ -386,6 +386,7 @@ fn control_line(rng: &mut Rng, own_job: JobId) -> Vec<u8> {
             heap: rng.pick(&[0, 1 << 60, u64::MAX]),
             heap_may_shrink: false,
             name: text(rng),
+            open: false,
             ..spec(1, Path::Auto)
         }),
     };

@@ -45,6 +45,7 @@ pub(crate) mod at {
     pub(crate) const EXIT_STATUS: usize = 0x3c;
     pub(crate) const HEAP_STRIDE: usize = 0x40;
     pub(crate) const STATIC_STRIDE: usize = 0x48;
+    pub(crate) const OPEN: usize = 0x50;
     pub(crate) const DAEMON_SLEEPS: usize = 0x80;
     pub(crate) const DAEMON_CORE: usize = 0x84;
     pub(crate) const PE_TABLE: usize = 0x1000;
@@ -119,6 +120,9 @@ pub enum JobState {
 /// from init to the last finalize): a *life* of the seat. It may rest then, and begin another life together with the
 /// other PEs. Lives are counted from 1, and the same for all seats: what a PE does in one life concerns only PEs in
 /// the same one.
+///
+/// In an open job each seat has its own count: another process sits down for each life, and what is meant for the one
+/// must not reach the next. There a life is called a *generation* of the seat.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Seat {
     /// Whether somebody sits there, and what it does.
@@ -183,6 +187,12 @@ impl Seat {
         Seat { state, ..self }
     }
 
+    /// In an open job: another process sits down, for the next life.
+    pub fn sit(self) -> Seat {
+        let ended = self.ended.saturating_add((self.state == SeatState::Deserted).into());
+        Seat { state: SeatState::Taken, ended }
+    }
+
     /// As it stands in the job page.
     pub fn to_word(self) -> u32 {
         self.ended << 3 | self.state as u32
@@ -212,6 +222,8 @@ pub struct Geometry {
     pub collectives: Collectives,
     /// More PEs than cores on this host: waiting must not spin.
     pub crowded: bool,
+    /// PEs are seats that processes take and leave as they like; there is nothing that all of them do together.
+    pub open: bool,
 }
 
 /// Where a PE lives.
@@ -254,6 +266,7 @@ impl JobPage {
             (at::BARRIER, g.barrier as u32),
             (at::COLLECTIVES, g.collectives as u32),
             (at::CROWDED, g.crowded as u32),
+            (at::OPEN, g.open as u32),
         ] {
             page.u32(offset).store(value, Ordering::Relaxed);
         }
@@ -300,6 +313,7 @@ impl JobPage {
                 .into_iter()
                 .find(|c| *c as u32 == get(at::COLLECTIVES))?,
             crowded: get(at::CROWDED) != 0,
+            open: get(at::OPEN) != 0,
         })
     }
 

@@ -69,6 +69,10 @@ pub struct JobSpec {
     pub collectives: Collectives,
     /// Name for status output.
     pub name: String,
+    /// Its PEs are seats that any process of the same user may take and leave: made by [`AdapterRequest::Join`], never
+    /// by a request for a job.
+    #[serde(default)]
+    pub open: bool,
 }
 
 /// A control request.
@@ -475,6 +479,20 @@ pub enum AdapterRequest {
         /// Bytes of each symmetric static segment, page-rounded, in address order.
         statics: Vec<u64>,
     },
+    /// Take any free seat of an open job, which is made if there is none of that name. First message on a connection.
+    /// Answered by [`AdapterReply::Joined`].
+    Join {
+        /// [`crate::ABI_VERSION`] of the client.
+        abi: u32,
+        /// Name of the domain, 1 to 64 letters, digits, `-`, `_`, `.`; each user has her own.
+        domain: String,
+        /// Which one of several processes this is: neighbours get neighbouring nodes. Otherwise the emptiest node.
+        hint: Option<u32>,
+        /// Symmetric heap bytes that a seat needs; only whoever comes first decides.
+        heap: u64,
+        /// Which engines the domain may use; as above.
+        path: Path,
+    },
     /// Build a tree over the nodes of `pes` and load it into the routers.
     TreeOpen {
         /// PE at whose node the root lies.
@@ -559,6 +577,21 @@ pub enum AdapterReply {
     Error(Failure),
     /// Attached. Descriptors come beside the message.
     Attached {
+        /// What each descriptor is.
+        fds: Vec<FdRole>,
+    },
+    /// Attached to a seat of an open job. Descriptors come beside the message.
+    Joined {
+        /// Job id of the domain.
+        job: JobId,
+        /// Another one for each domain there has ever been: 32 hexadecimal digits.
+        key: String,
+        /// The seat.
+        pe: u32,
+        /// Seats of the domain.
+        pes: u32,
+        /// Which generation of the seat this is.
+        generation: u32,
         /// What each descriptor is.
         fds: Vec<FdRole>,
     },

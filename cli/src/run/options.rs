@@ -444,6 +444,7 @@ impl Plan {
             barrier: args.barrier,
             collectives: args.collectives,
             name,
+            open: false,
         })
     }
 }

@@ -72,6 +72,11 @@ impl PortState {
         self.outstanding == 0 && self.staged == 0
     }
 
+    /// Nothing that was posted here is on its way any more, nor are answers.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.is_drained() && self.ops.is_empty() && self.staging.is_empty() && self.reads == 0
+    }
+
     /// Passes a fence, if that is possible now: when all has been ejected, or all goes where nothing overtakes.
     pub(crate) fn pass_fence(&mut self) -> bool {
         let passes = !self.unordered || self.is_drained() || is_heedless();

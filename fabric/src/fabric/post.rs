@@ -115,6 +115,11 @@ impl Fabric {
         Ok(())
     }
 
+    /// Whether nothing that was posted on `port` is on its way any more, nor an answer to it; so of one that is not open.
+    pub fn is_quiet(&self, port: Port) -> bool {
+        self.adapters.port_index(port).is_none_or(|index| self.adapters.ports[index].is_quiet())
+    }
+
     /// The network is at rest: the first packet that enters goes through at once, and time with it. What enters behind it
     /// takes its own time.
     pub(crate) fn pass_alone(&mut self, enter: impl FnOnce(&mut Fabric)) {

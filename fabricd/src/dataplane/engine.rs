@@ -133,12 +133,12 @@ impl Engine {
         for (pe, &port) in ports.iter().enumerate() {
             self.ports.set(port, Some(Owner { slot: memory.slot, pe: pe as u32 }));
         }
-        let pes = memory.pes;
+        let (pes, open) = (memory.pes, memory.open);
         let job = EngineJob {
             memory,
             pes: (0..pes).map(|_| None).collect(),
             lanes: vec![None; pes],
-            lost: vec![false; pes],
+            lost: vec![open; pes],
             account: Account::default(),
         };
         self.jobs.insert(job.memory.slot, job);
@@ -189,7 +189,9 @@ impl Engine {
         if job.complete() {
             self.faults.job_complete();
         }
-        self.show_reach(slot, Some(pe.pe));
+        // At a seat that was empty others reach somebody from now on.
+        let known = !std::mem::replace(&mut job.lost[pe.pe], false);
+        self.show_reach(slot, known.then_some(pe.pe));
         Ok(page)
     }
 
@@ -217,10 +219,19 @@ impl Engine {
         self.drop_lane(lane);
         let Some(job) = self.jobs.get_mut(&slot) else { return };
         job.lanes[pe] = None;
-        if lost {
+        if job.memory.open {
+            job.retire(pe, &self.routes);
+        }
+        if lost || job.memory.open {
             job.lost[pe] = true;
             self.show_reach(slot, None);
         }
+    }
+
+    /// Whether nothing that this PE has posted is on its way any more: then another process may take its seat.
+    pub(crate) fn is_quiet(&self, slot: JobSlot, pe: usize) -> bool {
+        let entry = self.jobs.get(&slot).and_then(|job| job.memory.entries.get(pe));
+        entry.is_none_or(|e| self.fabric.is_quiet(Port { node: e.node, endpoint: e.endpoint }))
     }
 
     fn drop_lane(&mut self, index: usize) {
@@ -265,6 +276,14 @@ impl Engine {
     pub(crate) fn lost_elsewhere(&mut self, slot: JobSlot, pe: usize) {
         if let Some(lost) = self.jobs.get_mut(&slot).and_then(|j| j.lost.get_mut(pe)) {
             *lost = true;
+            self.show_reach(slot, None);
+        }
+    }
+
+    /// Somebody has sat down at a seat of another host, or has left it.
+    pub(crate) fn seated_elsewhere(&mut self, slot: JobSlot, pe: usize, seated: bool) {
+        if let Some(lost) = self.jobs.get_mut(&slot).and_then(|j| j.lost.get_mut(pe)) {
+            *lost = !seated;
             self.show_reach(slot, None);
         }
     }

@@ -17,14 +17,17 @@ pub(super) struct EngineJob {
     pub(super) pes: Vec<Option<Arc<PeMemory>>>,
     /// Lane of each attached PE.
     pub(super) lanes: Vec<Option<usize>>,
-    /// PEs that went without a goodbye.
+    /// PEs that went without a goodbye, and empty seats of an open job.
     pub(super) lost: Vec<bool>,
     pub(super) account: Account,
 }
 
 impl EngineJob {
-    /// Every PE of this host has attached at some time.
+    /// Every PE of this host has attached at some time; in an open job, anybody sits here.
     pub(super) fn complete(&self) -> bool {
+        if self.memory.open {
+            return self.pes.iter().any(Option::is_some);
+        }
         self.pes.iter().zip(&self.memory.here).all(|(pe, here)| pe.is_some() || !here)
     }
 }

@@ -229,6 +229,9 @@ impl Context<'_> {
                 Kind::Amo { to: to()?, place, op: d.amo, width: d.width, operand, comparand, result }
             }
             desc::Op::Fence => Kind::Fence,
+            desc::Op::Barrier if self.job.open => {
+                return Err((Fault::BadDescriptor, "an open job has no barrier".into()));
+            }
             desc::Op::Barrier => Kind::Barrier { half: d.flags & flags::HALF != 0 },
             desc::Op::Reduce => Kind::Reduce(Contribution {
                 tree: d.tree,

@@ -31,6 +31,16 @@ impl EngineJob {
         self.fresh(pe, |target, class, _, new| folded.carry_both(routes, node(pe.pe), node(target), class, new));
     }
 
+    /// Another process will count from zero in place of this PE: what it has counted is folded, and its memory let go.
+    pub(super) fn retire(&mut self, pe: usize, routes: &Routes) {
+        let Some(memory) = self.pes[pe].take() else { return };
+        let mut folded = std::mem::take(&mut self.account.folded);
+        self.fold_pe(&memory, routes, &mut folded);
+        folded.changes += 1;
+        self.account.folded = folded;
+        self.account.counted.retain(|(from, _, _), _| *from != pe);
+    }
+
     /// Folds everything, because routes are about to be others.
     fn fold(&mut self, routes: &Routes) {
         let mut folded = std::mem::take(&mut self.account.folded);

@@ -42,6 +42,9 @@ impl Daemon {
                 "run the program as the user who created the job",
             ));
         }
+        if job.memory.open {
+            return Err(failure(format!("job {id} is a domain"), "join it by its name"));
+        }
         if job.key != key {
             return Err(failure(format!("wrong key for job {id}"), "start the program with `angara run`"));
         }
@@ -131,7 +134,7 @@ impl Daemon {
             j.pes[pe.pe] = PeState::Attached(Rc::new(attached));
         });
         if self.has_job(job) {
-            self.change_seat(job.id, pe.pe, |_| Seat::TAKEN);
+            self.change_seat(job.id, pe.pe, |seat| if job.open { seat.sit() } else { Seat::TAKEN });
         }
         tracing::debug!(job = job.id.number(), pe = pe.pe, "attached");
         Ok(csr)
@@ -146,7 +149,8 @@ impl Daemon {
         mut reason: String,
         orderly: bool,
     ) {
-        if !self.has_job(memory) {
+        // Who leaves a domain does not end it.
+        if !self.has_job(memory) || memory.open {
             return;
         }
         let job = memory.id;
@@ -186,6 +190,9 @@ impl Daemon {
             return; // the network has forgotten its PEs with it
         }
         let (id, slot) = (memory.id, memory.slot);
+        if memory.open {
+            return self.leave_seat(memory, pe, lost).await;
+        }
         self.with_job(memory, |job| {
             job.pes[pe] = PeState::Gone;
             if lost {

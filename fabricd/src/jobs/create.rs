@@ -8,6 +8,7 @@
 use super::card::{JobCard, NewJob, OpenJob};
 use super::job::{Job, Owner, PeState, random_key};
 use super::memory::{Identity, JobMemory};
+use super::open::all_seats;
 use super::plan::{Layout, Reservation, Site, barrier, layout, reserve};
 use crate::daemon::Daemon;
 use crate::failure::{failure, no_memory};
@@ -70,15 +71,23 @@ impl Daemon {
 
     /// What all hosts must agree on.
     async fn plan_job(&self, number: u64, uid: u32, spec: &JobSpec) -> Result<NewJob, Failure> {
-        self.check_share(uid, spec)?;
         let taken = self.taken();
-        let layout = match &self.messages {
-            None => layout(&self.site(), spec, &self.hosted, &taken)?,
+        let channels = self.options.channels;
+        let seats = |nodes: &[NodeId]| if spec.open { all_seats(spec, nodes, channels, &taken) } else { spec.clone() };
+        let (spec, layout) = match &self.messages {
+            None => {
+                let spec = seats(&self.hosted);
+                self.check_share(uid, &spec)?;
+                let layout = layout(&self.site(), &spec, &self.hosted, &taken)?;
+                (spec, layout)
+            }
             Some(messages) => {
                 let members = self.agreement.agreed.borrow().members.clone();
                 let there = |node: &u32| members.contains_key(&messages.owners[*node as usize]);
                 let available: Vec<u32> = (0..self.options.shape.nodes() as u32).filter(there).collect();
-                layout(&self.site(), spec, &available, &taken).map_err(|f| {
+                let spec = seats(&available);
+                self.check_share(uid, &spec)?;
+                let layout = layout(&self.site(), &spec, &available, &taken).map_err(|f| {
                     let missing: Vec<&str> = (messages.member.cluster.ids())
                         .filter(|h| !members.contains_key(h))
                         .map(|h| messages.name(h))
@@ -90,7 +99,8 @@ impl Daemon {
                             remedy: format!("start fabricd there or {}; see `angara cluster status`", f.remedy),
                         },
                     }
-                })?
+                })?;
+                (spec, layout)
             }
         };
         let system = |e: io::Error| no_memory("the job", &e);
@@ -108,7 +118,7 @@ impl Daemon {
             uid,
             user,
             key: random_key(&*self.machine).map_err(system)?,
-            spec: JobSpec { collectives, ..spec.clone() },
+            spec: JobSpec { collectives, ..spec },
             nodes: layout.nodes,
             heap_stride: layout.heap_stride as u64,
             number,
@@ -233,7 +243,7 @@ impl Daemon {
     /// Takes part in a job without PEs here that the others have had before this host came.
     pub(crate) async fn open_from_card(&self, card: &JobCard) -> Result<(), Failure> {
         self.reserve(Some(card.home), card.new.clone())?;
-        self.open(Owner::elsewhere(), card.open.clone()).await
+        self.open(Owner::nobody(), card.open.clone()).await
     }
 
     /// First phase: endpoints of the PEs here, whether they are too many for the cores, and which cores to take.
@@ -243,6 +253,9 @@ impl Daemon {
         }
         if self.slot_taken(new.slot) || self.jobs.borrow().contains_key(&new.id) {
             return Err(failure(format!("job {} or its slot is in use already", new.id), "try again"));
+        }
+        if new.spec.open && self.has_domain(new.uid, &new.spec.name) {
+            return Err(failure(format!("there is {} already", new.spec.name), "try again"));
         }
         let layout = Layout { nodes: new.nodes.clone(), heap_stride: new.heap_stride as usize };
         let share = reserve(&self.site(), &new.spec, &layout, &mut self.endpoints.borrow_mut())?;
@@ -280,6 +293,7 @@ impl Daemon {
             barrier: open.barrier,
             collectives: new.spec.collectives,
             crowded: share.crowded,
+            open: new.spec.open,
         };
         let entry =
             |(&node, &endpoint): (&u32, &u16)| PeEntry { node, coords: shape.coords(node), endpoint, seat: Seat::FREE };

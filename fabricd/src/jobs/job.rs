@@ -62,9 +62,9 @@ pub(crate) struct Owner {
 }
 
 impl Owner {
-    /// Of a job that was created on another host.
-    pub(crate) fn elsewhere() -> Owner {
-        Owner { connection: 0, pid: None, lines: mpsc::channel(1).0, overrun: Rc::default() }
+    /// Of a job that was created on another host, or of a domain.
+    pub(crate) fn nobody() -> Owner {
+        Owner { connection: u64::MAX, pid: None, lines: mpsc::channel(1).0, overrun: Rc::default() }
     }
 }
 

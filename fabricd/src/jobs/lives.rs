@@ -52,7 +52,12 @@ impl Daemon {
     /// The seat of a PE of another host has changed.
     pub(crate) fn take_seat(self: &Rc<Self>, id: JobId, pe: u32, word: u32) {
         if let Some(job) = self.jobs.borrow().get(&id).filter(|j| (pe as usize) < j.memory.pes) {
-            job.memory.page.set_seat(pe as usize, Seat::from_word(word));
+            let seat = Seat::from_word(word);
+            job.memory.page.set_seat(pe as usize, seat);
+            if job.memory.open {
+                let (slot, pe) = (job.memory.slot, pe as usize);
+                self.data.spawn(move |engine| engine.seated_elsewhere(slot, pe, seat.taken()));
+            }
         }
         self.look_at_seats(id);
     }
@@ -90,6 +95,9 @@ impl Daemon {
 
     /// The host that made a job sees to it that nobody waits for ever for a PE that has left.
     fn look_at_seats(self: &Rc<Self>, id: JobId) {
+        if self.jobs.borrow().get(&id).is_some_and(|job| job.memory.open) {
+            return self.look_at_domain(id);
+        }
         let Some(seats) = self.seats(id).filter(|seats| seats.iter().any(|s| s.is_over())) else { return };
         let mut jobs = self.jobs.borrow_mut();
         let Some(job) = jobs.get_mut(&id).filter(|job| job.home.is_none()) else { return };

@@ -14,7 +14,7 @@ use angara_abi::job::{BOUNCE_BYTES, Geometry, JobPage, PeEntry, SyncPage, Target
 use angara_abi::shm::{Access, Mapping};
 use angara_fabric::JobSlot;
 use rustix::event::{EventfdFlags, eventfd};
-use rustix::fs::SeekFrom;
+use rustix::fs::{FallocateFlags, SeekFrom, fallocate};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::OnceLock;
@@ -41,6 +41,8 @@ pub(crate) struct JobMemory {
     pub(crate) heap_stride: usize,
     /// Every target goes through the rings.
     pub(crate) ring_only: bool,
+    /// PEs are seats that processes take and leave.
+    pub(crate) open: bool,
     heap: Mapping,
     statics: OnceLock<StaticArena>,
     page_fd: OwnedFd,
@@ -102,6 +104,7 @@ impl JobMemory {
             sync: SyncPage::init(sync, pes)?,
             heap_stride: geometry.heap_stride,
             ring_only,
+            open: geometry.open,
             entries,
             heap,
             statics: OnceLock::new(),
@@ -137,6 +140,13 @@ impl JobMemory {
         self.statics.set(arena).unwrap_or_else(|_| unreachable!("only the control plane sets it, once"));
         self.page.set_static_stride(stride as usize);
         Ok(())
+    }
+
+    /// Gives the memory of a PE's heap back: it is zero for whoever comes next.
+    pub(crate) fn clear_heap(&self, pe: usize) -> io::Result<()> {
+        let (from, len) = (pe * self.heap_stride, self.heap_stride);
+        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        Ok(fallocate(self.heap_fd.as_fd(), flags, from as u64, len as u64)?)
     }
 
     /// Whether PEs of this host reach `pe` without the network.
@@ -207,9 +217,11 @@ impl JobMemory {
     pub(crate) fn static_fd(&self) -> Option<&OwnedFd> {
         self.statics.get()?.memory.as_ref().map(|m| &m.0)
     }
-    /// Bytes reserved for the job on this host so far. Slices of PEs elsewhere stay holes.
+    /// Bytes reserved for the job on this host so far. Slices of PEs elsewhere stay holes, as do those of free seats.
     pub(crate) fn reserved(&self) -> u64 {
-        ((self.heap_stride + self.region_bytes(Region::Static)) * self.pes_here()) as u64
+        let taken = |pe: &usize| self.here[*pe] && (!self.open || self.page.pe(*pe).seat.taken());
+        let pes = (0..self.pes).filter(taken).count();
+        ((self.heap_stride + self.region_bytes(Region::Static)) * pes) as u64
     }
 }
 
@@ -320,6 +332,7 @@ pub(crate) mod tests {
             barrier: Barrier::Auto,
             collectives: Collectives::Auto,
             crowded: false,
+            open: false,
         };
         let entry = PeEntry { node: 0, coords: shape.coords(0), endpoint: 0, seat: Seat::FREE };
         let identity = Identity { id: JobId::new(1), slot: JobSlot::new(0), generation: 1 };

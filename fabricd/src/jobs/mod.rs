@@ -3,7 +3,7 @@
 //! `create` makes a job on all hosts: [`placement`] says which node each PE lives on, [`plan`] what it needs here,
 //! [`memory`] makes that, and [`card`] is what other hosts are told. [`job`] is the result. Then `attach` has processes
 //! become its PEs, `lives` looks after PEs that leave and others that wait for them, `report` gathers traffic from all
-//! hosts (`merge`), and `end` ends it.
+//! hosts (`merge`), and `end` ends it. `open` is about jobs whose PEs are seats that processes take and leave.
 
 mod attach;
 pub(crate) mod card;
@@ -13,6 +13,7 @@ pub(crate) mod job;
 mod lives;
 pub(crate) mod memory;
 mod merge;
+pub(crate) mod open;
 pub(crate) mod placement;
 pub(crate) mod plan;
 mod report;

@@ -118,14 +118,16 @@ pub(crate) fn reserve(
 ) -> Result<Share, Failure> {
     let pes: Vec<usize> =
         (0..layout.nodes.len()).filter(|pe| site.hosted.binary_search(&layout.nodes[*pe]).is_ok()).collect();
-    check_memory(layout.heap_stride as u64, pes.len() as u32, &site.machine.memory_limits(site.memory_limit))?;
-    check_descriptors(site.running + pes.len())?;
+    // Of an open job nobody knows how many will come; each is checked then.
+    let coming = if spec.open { 1 } else { pes.len() };
+    check_memory(layout.heap_stride as u64, coming as u32, &site.machine.memory_limits(site.memory_limit))?;
+    check_descriptors(site.running + coming)?;
     let nodes: Vec<NodeId> = pes.iter().map(|pe| layout.nodes[*pe]).collect();
     let entries = endpoints.take(site.shape, &nodes, site.channels)?;
     let spans = pes.len() < layout.nodes.len();
     // The daemon works beside the PEs of a ring, and the kernel beside a daemon with trunks.
     let beside = if spans { 2 } else { usize::from(spec.path == Path::Ring) };
-    let crowded = site.running + pes.len() + beside > site.machine.cores();
+    let crowded = site.running + coming + beside > site.machine.cores();
     Ok(Share { pes, entries, crowded })
 }
 
@@ -162,7 +164,7 @@ pub(crate) fn barrier(
     })
 }
 
-fn check_descriptors(pes: usize) -> Result<(), Failure> {
+pub(crate) fn check_descriptors(pes: usize) -> Result<(), Failure> {
     let need = pes as u64 * FDS_PER_PE + FDS_RESERVE;
     match getrlimit(Resource::Nofile).current {
         Some(limit) if need > limit => Err(failure(
@@ -237,6 +239,7 @@ mod tests {
             barrier: Barrier::Auto,
             collectives: Collectives::Auto,
             name: "test".into(),
+            open: false,
         }
     }
 

@@ -34,6 +34,7 @@ fn card(home: HostId, key: &str) -> JobCard {
         barrier: Barrier::Multiphase,
         collectives: Collectives::P2p,
         name: "simulated".into(),
+        open: false,
     };
     let slot = JobSlot::new(0);
     let (generation, uid, user, nodes, heap_stride) = (1, 0, None, vec![0, 1], 1 << 20);

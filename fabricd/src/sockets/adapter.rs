@@ -10,7 +10,8 @@ use crate::dataplane::Engine;
 use crate::failure::failure;
 use crate::hosts::protocol::{Ask, Tell};
 use crate::jobs::job::Attached;
-use crate::jobs::memory::JobMemory;
+use crate::jobs::memory::{JobMemory, PeFds, PeMemory};
+use crate::jobs::open::{Claim, Wish};
 use crate::users::usage::{SpareFds, UserConnection};
 use angara_abi::JobId;
 use angara_abi::account::Load;
@@ -166,6 +167,9 @@ impl Client {
         if let AdapterRequest::Attach { abi, job, key, pe, statics } = request {
             return self.attach((abi, job, &key, pe), &statics).await.map(|r| r.map(|()| None));
         }
+        if let AdapterRequest::Join { abi, domain, hint, heap, path } = request {
+            return self.join(&Wish { abi, domain, hint, heap, path }).await.map(|r| r.map(|()| None));
+        }
         let Some(seat) = self.seat.as_mut().filter(|s| !s.orderly) else {
             return Ok(Err(failure("this connection is not attached to a job", "send an attach request first")));
         };
@@ -181,7 +185,7 @@ impl Client {
         };
         let (job, slot, pe) = (memory.id, memory.slot, seat.pe);
         let done = match request {
-            AdapterRequest::Attach { .. } => unreachable!("handled above"),
+            AdapterRequest::Attach { .. } | AdapterRequest::Join { .. } => unreachable!("handled above"),
             AdapterRequest::Rest => {
                 self.daemon.change_seat(job, pe, job::Seat::rest);
                 Ok(AdapterReply::Ok)
@@ -237,19 +241,54 @@ impl Client {
         (abi, id, key, pe): (u32, JobId, &str, u32),
         statics: &[u64],
     ) -> io::Result<Result<(), Failure>> {
-        if let Some(seat) = &self.seat {
-            let why = format!("this connection is PE {} already", seat.pe);
-            return Ok(Err(failure(why, "use one connection per PE")));
+        if let Err(f) = self.is_fresh() {
+            return Ok(Err(f));
         }
         let (job, pe, fds) = match self.daemon.claim(self.uid, (abi, id, key, pe), statics) {
             Ok(claimed) => claimed,
             Err(f) => return Ok(Err(f)),
         };
-        self.seat = Some(Seat { job: Arc::downgrade(&job), pe: pe.pe, orderly: false, aborted: false });
+        self.seat((&job, &pe), &fds, |fds| AdapterReply::Attached { fds }).await
+    }
+
+    /// Makes this connection a PE of an open job.
+    async fn join(&mut self, wish: &Wish) -> io::Result<Result<(), Failure>> {
+        if let Err(f) = self.is_fresh() {
+            return Ok(Err(f));
+        }
+        let Claim { job, pe, fds, key } = match self.daemon.join(self.uid, wish).await {
+            Ok(claim) => claim,
+            Err(f) => return Ok(Err(f)),
+        };
+        let (id, pes, number, page) = (job.id, job.pes as u32, pe.pe, job.clone());
+        let joined = |fds| {
+            let generation = page.page.pe(number).seat.life();
+            AdapterReply::Joined { job: id, key, pe: number as u32, pes, generation, fds }
+        };
+        self.seat((&job, &pe), &fds, joined).await
+    }
+
+    fn is_fresh(&self) -> Result<(), Failure> {
+        match &self.seat {
+            Some(seat) => {
+                Err(failure(format!("this connection is PE {} already", seat.pe), "use one connection per PE"))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// The connection is a PE from now on: what belongs to it is sent with an answer that names it.
+    async fn seat(
+        &mut self,
+        (job, pe): (&Arc<JobMemory>, &Arc<PeMemory>),
+        fds: &PeFds,
+        answer: impl FnOnce(Vec<FdRole>) -> AdapterReply,
+    ) -> io::Result<Result<(), Failure>> {
+        self.seat = Some(Seat { job: Arc::downgrade(job), pe: pe.pe, orderly: false, aborted: false });
         let connection = self.connection.clone();
         let close = Box::new(move || connection.shutdown());
         let attached = Attached { close, process: self.process.clone(), pid: self.pid };
-        let csr = match self.daemon.attach(&job, &pe, attached).await {
+        let csr = match self.daemon.attach(job, pe, attached).await {
             Ok(csr) => csr,
             Err(f) => return Ok(Err(f)),
         };
@@ -277,7 +316,7 @@ impl Client {
             roles.push(FdRole::Clock);
             send.push(fd.as_fd());
         }
-        self.reply(&AdapterReply::Attached { fds: roles }, &send).await?;
+        self.reply(&answer(roles), &send).await?;
         Ok(Ok(()))
     }
 

@@ -336,6 +336,9 @@ impl Client<'_> {
         let daemon = self.daemon;
         match request {
             Request::Status => Ok(Reply::Status(daemon.status().await)),
+            Request::JobCreate(spec) if spec.open => {
+                Err(failure("a domain is made by the processes that join it", "leave `open` out"))
+            }
             Request::JobCreate(spec) => daemon.create_job(self.uid, self.owner.clone(), spec).await,
             Request::JobAttach { job, key } => self.take_over(job, &key),
             Request::JobAgent { job, host } => {

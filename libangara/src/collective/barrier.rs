@@ -85,6 +85,9 @@ impl Job {
         if self.adapter.guard.forked() {
             return Err(Error::Forked);
         }
+        if self.geometry().open {
+            return Err(Error::invalid("an open job has no barrier: its seats come and go"));
+        }
         let barriers = &self.barriers;
         match barriers.family {
             family if family.by_adapter() => {

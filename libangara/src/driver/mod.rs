@@ -39,7 +39,7 @@ use angara_abi::channel::{Channel, DMA_BYTES, Fault, PAGE_BYTES, RING_BYTES, pag
 use angara_abi::clock::WaitsFor;
 use angara_abi::job::{Geometry, PeEntry, Reach};
 use angara_abi::launch::{ENV_TIMEOUT, Launch, LaunchError};
-use angara_abi::msg::{AdapterReply, AdapterRequest};
+use angara_abi::msg::{AdapterReply, AdapterRequest, FdRole};
 use angara_abi::queue::QueueMemory;
 use posts::Posts;
 use std::os::fd::OwnedFd;
@@ -100,9 +100,7 @@ impl Adapter {
         launch: &Launch,
         statics: &[StaticSegment],
     ) -> Result<Adapter> {
-        // Before the daemon lets others wait for our stores.
-        angara_abi::wait::register();
-        timeslice::shorten();
+        announce();
         let request = AdapterRequest::Attach {
             abi: angara_abi::ABI_VERSION,
             job: launch.job,
@@ -114,19 +112,43 @@ impl Adapter {
         let AdapterReply::Attached { fds: roles } = reply else {
             return Err(Error::Daemon(format!("unexpected answer to attach: {reply:?}")));
         };
-        let (mut memory, device, clock) = Memory::map(launch.pe as usize, launch.pes as usize, &roles, fds, statics)?;
+        Adapter::seated(connection, (launch.pe as usize, launch.pes as usize), (&roles, fds), statics)
+    }
+
+    /// Takes a seat of an open job; also the job's key.
+    pub(crate) fn join(
+        connection: crate::attach::connection::Connection,
+        request: &AdapterRequest,
+    ) -> Result<(Adapter, String)> {
+        announce();
+        match connection.ask(request)? {
+            (AdapterReply::Joined { pe, pes, fds: roles, key, .. }, fds) => {
+                Ok((Adapter::seated(connection, (pe as usize, pes as usize), (&roles, fds), &[])?, key))
+            }
+            (other, _) => Err(Error::Daemon(format!("unexpected answer to join: {other:?}"))),
+        }
+    }
+
+    /// Maps what the daemon has sent to PE `pe` of `pes`.
+    fn seated(
+        connection: crate::attach::connection::Connection,
+        (pe, pes): (usize, usize),
+        (roles, fds): (&[FdRole], Vec<OwnedFd>),
+        statics: &[StaticSegment],
+    ) -> Result<Adapter> {
+        let (mut memory, device, clock) = Memory::map(pe, pes, roles, fds, statics)?;
         if clock.is_some() {
             // The short way takes no time, not even to this PE's own variables.
             memory.peers.without_shortcut();
         }
         let mut adapter = Adapter::build(memory, Some(device), Some(connection));
         if let Some(page) = clock {
-            let computing = Computing::from_env(launch.pe as usize)?;
+            let computing = Computing::from_env(pe)?;
             adapter.clock = Some(Box::new(VirtualClock::new(page, computing)));
         }
         if let Some(clock) = &adapter.clock {
             clock.join();
-            if !clock.is_seen() && launch.pe == 0 {
+            if !clock.is_seen() && pe == 0 {
                 angara_abi::complain!(
                     "angara: the program's own clocks tell real time: libangara_clock.so is not loaded into it; a program                      that is linked statically, has more rights than its user, or runs without LD_PRELOAD loads none"
                 );
@@ -399,6 +421,12 @@ impl Drop for Adapter {
             self.detach();
         }
     }
+}
+
+/// To be done before the daemon lets others wait for our stores.
+fn announce() {
+    angara_abi::wait::register();
+    timeslice::shorten();
 }
 
 fn no_register(csr: u32) -> Error {

@@ -80,6 +80,7 @@ impl Fake {
             barrier,
             collectives: Collectives::Auto,
             crowded: true,
+            open: false,
         };
         let entries: Vec<_> = (0..pes as u32)
             .map(|n| PeEntry { node: n, coords: shape.coords(n), endpoint: 0, seat: Seat::FREE })
@@ -221,6 +222,7 @@ impl Fake {
                 | AdapterRequest::Start
                 | AdapterRequest::Routines { .. }
                 | AdapterRequest::Detach => say(&AdapterReply::Ok, &[]),
+                AdapterRequest::Join { .. } => unreachable!("the driver under test attaches"),
             }
         }
     }
