@@ -17,7 +17,7 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 
 /// The example that is run, below `examples/c`.
-const EXAMPLE: &str = "heat2d.c";
+const EXAMPLE: &str = "c/heat2d.c";
 
 /// Arguments of `angara demo`.
 #[derive(Args)]

@@ -45,11 +45,11 @@ pub(crate) fn build(bin: &Path) -> Result<(), Failed> {
     }
 }
 
-/// The source of an example: in the checkout, or installed beside the programs.
+/// The source of an example, such as `c/heat2d.c`: in the checkout, or installed beside the programs.
 pub(crate) fn find(bin: &Path, name: &str) -> Result<PathBuf, Failed> {
-    let mut places: Vec<PathBuf> = install::checkout(bin).into_iter().map(|c| c.root.join("examples/c")).collect();
-    places.push(bin.join("examples/c"));
-    places.push(bin.parent().unwrap_or(bin).join("share/angara/examples/c"));
+    let mut places: Vec<PathBuf> = install::checkout(bin).into_iter().map(|c| c.root.join("examples")).collect();
+    places.push(bin.join("examples"));
+    places.push(bin.parent().unwrap_or(bin).join("share/angara/examples"));
     places.iter().map(|p| p.join(name)).find(|f| f.is_file()).ok_or_else(|| {
         let looked = places.iter().map(|p| p.display().to_string()).collect::<Vec<_>>().join(", ");
         Failed::runtime(

@@ -96,6 +96,7 @@ impl Plan {
             ("shmem-shim/include/mpp", "include/mpp", "h"),
             ("libangara/include", "include", "h"),
             ("examples/c", "share/angara/examples/c", "c"),
+            ("examples/mpi", "share/angara/examples/mpi", "c"),
             ("examples/python", "share/angara/examples/python", "py"),
             ("docs", "share/doc/angara/docs", "md"),
             ("docs/guide", "share/doc/angara/docs/guide", "md"),

@@ -62,7 +62,7 @@ const fn goal(name: &'static str, pes: u32, limit: f64, against: Against) -> Goa
 }
 
 /// Ratios were set against Open MPI's OSHMEM over UCX shared memory on a machine with 2 cores.
-const GOALS: [Goal; 21] = [
+const GOALS: [Goal; 25] = [
     goal("init", 2, 0.15, Against::First),
     goal("put 8 B + quiet", 2, 0.4, Against::First),
     goal("get 8 B", 2, 0.6, Against::First),
@@ -82,6 +82,11 @@ const GOALS: [Goal; 21] = [
     goal("barrier_all", 64, 100.0, Against::Value),
     goal("broadcast 8 B + barrier", 8, 0.5, Against::First),
     goal("sum 8 B", 8, 0.5, Against::First),
+    // MPI: the first peer is the same library over libfabric's shm.
+    goal("half round trip 8 B", 2, 0.95, Against::First),
+    goal("rate 8 B", 2, 1.0, Against::First),
+    goal("bandwidth 1 MiB", 2, 20.0, Against::Value),
+    goal("barrier", 8, 100.0, Against::Value),
     goal("put 8 B + quiet, median beside 2", 2, 30_000.0, Against::Value),
     goal("put 8 B + quiet, 99 % beside 2", 2, 300_000.0, Against::Value),
 ];
@@ -114,7 +119,10 @@ fn floor_of(name: &str, udp: bool) -> Option<String> {
     if name.ends_with("bandwidth") {
         return name.split_once(' ').map(|(_, size)| format!("floor: memcpy {size}"));
     }
-    let handed_over = ["put, wait_until", "barrier_all", "sync_all"].contains(&name);
+    if let Some(size) = name.strip_prefix("bandwidth ") {
+        return Some(format!("floor: memcpy {size}"));
+    }
+    let handed_over = ["put, wait_until", "barrier_all", "sync_all", "half round trip 8 B"].contains(&name);
     handed_over.then(|| "floor: cache line".to_string())
 }
 

@@ -102,7 +102,7 @@ pub(crate) fn main(args: MachineArgs) -> Result<u8, Failed> {
     example::build(&bin)?;
     let dir = Temporary::new("machine")?;
     for source in PROGRAMS.iter().map(|(source, _)| *source).chain([MEASURE]) {
-        example::compile(&bin, &example::find(&bin, source)?, &dir.0.join(stem(source)))?;
+        example::compile(&bin, &example::find(&bin, &format!("c/{source}"))?, &dir.0.join(stem(source)))?;
     }
     let page = page(&run(&cases(), &dir.0)?)?;
     match &args.out {

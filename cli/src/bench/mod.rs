@@ -3,13 +3,16 @@
 mod beside;
 mod compare;
 mod machine;
+mod mpi;
 mod pair;
+mod run;
 mod shmem;
 mod sim;
 mod tune;
 
 use crate::error::Failed;
 use clap::{Args, Subcommand};
+use std::path::Path;
 
 /// Arguments of `angara bench`.
 #[derive(Args)]
@@ -25,6 +28,8 @@ pub(crate) struct BenchArgs {
 enum Which {
     /// OpenSHMEM: latency, message rate, bandwidth, collectives and start-up (what `angara bench` alone does)
     Shmem(shmem::ShmemArgs),
+    /// MPI: a library on this network beside the same library on others
+    Mpi(mpi::MpiArgs),
     /// The network model: speed, memory and threads of simulations, each with the accuracy of the same run
     Sim(sim::SimArgs),
     /// Emulated machines: what real programs measure there in virtual time, beside what is published
@@ -36,7 +41,15 @@ pub(crate) fn main(args: BenchArgs) -> Result<u8, Failed> {
     match args.which {
         None => shmem::main(args.shmem),
         Some(Which::Shmem(args)) => shmem::main(args),
+        Some(Which::Mpi(args)) => mpi::main(args),
         Some(Which::Sim(args)) => sim::main(args),
         Some(Which::Machine(args)) => machine::main(args),
     }
+}
+
+/// Writes what an option asked for.
+fn write(file: &Path, text: &str, option: &str) -> Result<(), Failed> {
+    std::fs::write(file, text).map_err(|e| {
+        Failed::runtime(format!("cannot write {}: {e}", file.display()), format!("give {option} a file you can write"))
+    })
 }

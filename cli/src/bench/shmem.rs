@@ -7,6 +7,7 @@
 
 use super::compare::{Outcome, Results};
 use super::pair::Pair;
+use super::{run, write};
 use super::tune;
 use crate::daemon::WhereArgs;
 use crate::error::{Failed, say};
@@ -15,21 +16,18 @@ use crate::install;
 use clap::Args;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::Command;
+use std::time::Duration;
 
-/// The program that measures, below `examples/c`.
-const PROGRAM: &str = "bench_shmem.c";
+/// The program that measures, below `examples`.
+const PROGRAM: &str = "c/bench_shmem.c";
 /// The path between daemons.
 const UDP: &str = "udp";
 /// The path through the emulated adapters.
 const RING: &str = "ring";
 /// Symmetric heap of each PE, for every library.
 pub(super) const HEAP: &str = "32M";
-/// How long a launcher may take to end its processes when told to.
-const GRACE: Duration = Duration::from_secs(5);
 
 /// Arguments of `angara bench shmem`.
 #[derive(Args)]
@@ -145,78 +143,16 @@ impl Library {
 
     /// One run: what it printed, and how long it took from launch to exit; or why it is not done.
     pub(super) fn run(&self, pes: u32, args: &[String], limit: Duration) -> Result<(String, Duration), String> {
-        let started = Instant::now();
-        let child = Command::new(&self.launch[0])
+        let mut command = Command::new(&self.launch[0]);
+        command
             .args(&self.launch[1..])
             .args(self.pairs.get(&pes).map(Pair::to_args).unwrap_or_default())
             .args(["-np", &pes.to_string()])
             .arg(&self.program)
             .args(args)
-            .env("SHMEM_SYMMETRIC_SIZE", HEAP)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .process_group(0)
-            .spawn()
-            .map_err(|e| format!("cannot start {}: {e}", self.launch[0].display()))?;
-        let (text, errors, ended) = finish(child, limit).map_err(|e| format!("cannot start a thread: {e}"))?;
-        let took = started.elapsed();
-        match ended {
-            None => Err(format!("not done after {} s", limit.as_secs())),
-            Some(status) if !status.success() => {
-                let line = errors.lines().find(|l| !l.trim().is_empty()).unwrap_or("nothing on standard error");
-                Err(format!("{status}: {line}"))
-            }
-            Some(_) => Ok((text, took)),
-        }
+            .env("SHMEM_SYMMETRIC_SIZE", HEAP);
+        run::run(command, limit)
     }
-}
-
-type Reader = std::thread::JoinHandle<String>;
-
-/// Reads what `child` prints until it ends; a child that outlives `limit` is ended, and has no status.
-fn finish(mut child: Child, limit: Duration) -> std::io::Result<(String, String, Option<std::process::ExitStatus>)> {
-    let read = |pipe: Option<Box<dyn std::io::Read + Send>>| {
-        std::thread::Builder::new().spawn(move || {
-            let mut bytes = Vec::new();
-            if let Some(mut pipe) = pipe {
-                // A pipe that breaks ends the text; the exit status tells the rest.
-                let _ = pipe.read_to_end(&mut bytes);
-            }
-            String::from_utf8_lossy(&bytes).into_owned()
-        })
-    };
-    let out = read(child.stdout.take().map(|p| Box::new(p) as _));
-    let errors = read(child.stderr.take().map(|p| Box::new(p) as _));
-    let unread = out.is_err() || errors.is_err();
-    let status = if unread { None } else { wait(&mut child, limit) };
-    if status.is_none() {
-        signal(&child, rustix::process::Signal::TERM);
-        if wait(&mut child, GRACE).is_none() {
-            signal(&child, rustix::process::Signal::KILL);
-            let _ = child.wait();
-        }
-    }
-    let text = |reader: Reader| reader.join().unwrap_or_default();
-    Ok((text(out?), text(errors?), status))
-}
-
-/// The launcher and its processes are one process group.
-fn signal(child: &Child, signal: rustix::process::Signal) {
-    // The group may be gone already.
-    let _ = rustix::process::kill_process_group(rustix::process::Pid::from_child(child), signal);
-}
-
-fn wait(child: &mut Child, limit: Duration) -> Option<std::process::ExitStatus> {
-    let pidfd =
-        rustix::process::pidfd_open(rustix::process::Pid::from_child(child), rustix::process::PidfdFlags::empty());
-    if let Ok(pidfd) = pidfd {
-        let mut fds = [rustix::event::PollFd::new(&pidfd, rustix::event::PollFlags::IN)];
-        let timeout = rustix::event::Timespec { tv_sec: limit.as_secs() as i64, tv_nsec: 0 };
-        // An interrupted wait counts as over: the status below decides.
-        let _ = rustix::event::poll(&mut fds, Some(&timeout));
-    }
-    child.try_wait().ok().flatten()
 }
 
 /// Measures and shows.
@@ -274,12 +210,6 @@ pub(crate) fn main(args: ShmemArgs) -> Result<u8, Failed> {
         write(file, &(text + "\n"), "--json")?;
     }
     shown.map(|()| 0)
-}
-
-fn write(file: &Path, text: &str, option: &str) -> Result<(), Failed> {
-    std::fs::write(file, text).map_err(|e| {
-        Failed::runtime(format!("cannot write {}: {e}", file.display()), format!("give {option} a file you can write"))
-    })
 }
 
 /// One library's runs of a round: start-up alone, then everything.
