@@ -283,7 +283,7 @@ impl Fake {
     fn write(&self, pe: usize, seat: Option<&Pe>, place: Place, data: &[u8]) {
         match (place.region, seat) {
             (Region::Bounce, Some(seat)) => seat.bounce.write(place.offset as usize, data).unwrap(),
-            _ => self.heap.1.write(pe * self.stride + place.offset as usize, data).unwrap(),
+            _ => self.heap.1.write_ending(pe * self.stride + place.offset as usize, data).unwrap(),
         }
         self.sync.1.cell(pe).notify(&Linux);
         self.sync.1.answers(pe).notify(&Linux);
