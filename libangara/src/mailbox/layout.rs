@@ -108,9 +108,15 @@ impl Pair {
         Pair { sender: word as u32, receiver: (word >> 32) as u32 }
     }
 
-    /// The last word of a trailer: the number of the slot from 1, 16 bits of the sender's generation, and the message's length.
+    /// What tells apart the generations that can meet in one memory.
+    fn tag(self) -> u32 {
+        self.sender.rotate_left(16) ^ self.receiver
+    }
+
+    /// The last word of a trailer: the number of the slot from 1, both generations, and the message's length. A ring has
+    /// so few slots that 16 bits of the number tell one round from the next.
     pub(super) fn seal(self, position: u32, len: usize) -> u64 {
-        u64::from(position.wrapping_add(1)) | u64::from(self.sender as u16) << 32 | (len as u64) << 48
+        u64::from(position.wrapping_add(1) as u16) | u64::from(self.tag()) << 16 | (len as u64) << 48
     }
     /// The length in `seal`, if that is the one awaited.
     pub(super) fn open(self, position: u32, seal: u64) -> Option<usize> {
@@ -119,11 +125,11 @@ impl Pair {
 
     /// The credit word of a receiver that has freed so many slots since the beginning, modulo 2^32.
     pub(super) fn credit(self, freed: u32) -> u64 {
-        u64::from(freed) | u64::from(self.sender.rotate_left(16) ^ self.receiver) << 32
+        u64::from(freed) | u64::from(self.tag()) << 32
     }
     /// What `credit` says, if it is of these generations.
     pub(super) fn freed(self, credit: u64) -> Option<u32> {
-        (credit >> 32 == self.credit(0) >> 32).then_some(credit as u32)
+        (credit >> 32 == u64::from(self.tag())).then_some(credit as u32)
     }
 }
 
@@ -163,9 +169,11 @@ mod tests {
         assert_eq!(pair.open(5, pair.seal(4, 9)), None);
         let later = Pair { sender: 70_002, ..pair };
         assert_eq!(later.open(4, pair.seal(4, 9)), None);
+        assert_eq!(Pair { receiver: 4, ..pair }.open(4, pair.seal(4, 9)), None);
+        assert!((1..=256).all(|lap| pair.open(4 + lap, pair.seal(4, 9)).is_none()));
         assert_eq!(pair.freed(pair.credit(77)), Some(77));
         assert_eq!(later.freed(pair.credit(77)), None);
         assert_eq!(Pair { receiver: 4, ..pair }.freed(pair.credit(77)), None);
-        assert_eq!((pair.open(0, 0), pair.freed(0)), (None, None), "nothing is valid in zeros");
+        assert_eq!((pair.open(u32::MAX, 0), pair.freed(0)), (None, None), "nothing is valid in zeros");
     }
 }

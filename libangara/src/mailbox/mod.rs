@@ -25,8 +25,6 @@ mod incoming;
 mod layout;
 mod message;
 mod outgoing;
-#[cfg(test)]
-mod tests;
 
 pub use message::Message;
 
