@@ -44,7 +44,9 @@ enum {
     ANGARA_ETIMEOUT = -8,     /* no progress for ANGARA_TIMEOUT seconds */
     ANGARA_EFORKED = -9,      /* called in a forked child */
     ANGARA_EPANIC = -10,      /* a bug in the library */
-    ANGARA_EALONE = -11       /* another PE exited instead of starting again */
+    ANGARA_EALONE = -11,      /* another PE exited instead of starting again */
+    ANGARA_EFULL = -12,       /* a mailbox has no room for a message now; no failure */
+    ANGARA_EGONE = -13        /* the receiver of a message has left; no failure */
 };
 
 /* What an error code means. Never NULL. */
@@ -196,6 +198,38 @@ int angara_tree_close(angara_t *a, int tree);
 int angara_tree_all_reduce(angara_t *a, int tree, int op, int elem, void *buffer, size_t count);
 /* Copies `len` bytes at `src` of PE `from` to symmetric `dst` of every participant. */
 int angara_tree_broadcast(angara_t *a, int tree, int from, void *dst, const void *src, size_t len);
+
+/* ---- mailboxes ------------------------------------------------------------------------ */
+
+/* Messages between the PEs of a job, written by puts into rings in the receiver's heap. One of up to 240 bytes is one
+ * packet. Those of a sender keep their order. One thread at a time may use a mailbox. */
+typedef struct angara_mailbox angara_mailbox_t;
+
+/* Who sends or receives: PE `seat` in one of the lives that the seat has. */
+typedef struct {
+    uint32_t seat, generation;
+} angara_peer_t;
+
+/* Bytes of the symmetric heap that a mailbox takes in a job of so many PEs. Memory is used only where messages were. */
+size_t angara_mailbox_bytes(int pes);
+/* The mailbox at symmetric `at`, the same place on every PE, which starts a page and has held zeros since the job began;
+ * NULL on failure. Others may have sent before. Close it before angara_close(). */
+angara_mailbox_t *angara_mailbox_open(angara_t *a, void *at);
+/* Frees it; its memory stays. NULL is allowed. */
+void angara_mailbox_close(angara_mailbox_t *m);
+
+/* Bytes of the longest message. */
+int angara_mailbox_max(angara_mailbox_t *m);
+/* Who sits at `pe` now, or would next. */
+int angara_mailbox_peer(angara_mailbox_t *m, int pe, angara_peer_t *out);
+/* Sends `len` bytes as one message; on return `data` may be reused. ANGARA_EFULL: nothing was sent, the receiver has to
+ * take messages first; receive, wait, try again. ANGARA_EGONE: nothing was sent, as that life of the seat is over. */
+int angara_mailbox_send(angara_mailbox_t *m, angara_peer_t to, const void *data, size_t len);
+/* Takes one message into `buffer`, which has `size` bytes, at least angara_mailbox_max(): 1 if there was one, with its
+ * length in `len` and its sender in `from` (or NULL); else 0. */
+int angara_mailbox_receive(angara_mailbox_t *m, angara_peer_t *from, void *buffer, size_t size, size_t *len);
+/* Sleeps until something may have come, a message or room for one that was refused: 1; or until the time is over: 0. */
+int angara_mailbox_wait(angara_mailbox_t *m, uint32_t milliseconds);
 
 #ifdef __cplusplus
 }

@@ -11,6 +11,7 @@ use angara_abi::packet::{Flit, ReduceElem, ReduceOp};
 use std::cell::RefCell;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 thread_local! {
@@ -41,7 +42,7 @@ fn remember(text: &str) {
 }
 
 /// Runs `body`; its value or an error code.
-fn run(body: impl FnOnce() -> Result<c_int>) -> c_int {
+pub(crate) fn run(body: impl FnOnce() -> Result<c_int>) -> c_int {
     match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(value)) => value,
         Ok(Err(e)) => {
@@ -59,12 +60,12 @@ fn run(body: impl FnOnce() -> Result<c_int>) -> c_int {
 ///
 /// # Safety
 /// `a` is null or came from `angara_open` and has not been closed.
-unsafe fn job<'a>(a: *const Job) -> Result<&'a Job> {
+pub(crate) unsafe fn job<'a>(a: *const Job) -> Result<&'a Job> {
     // SAFETY: the caller's promise.
     unsafe { a.as_ref() }.ok_or_else(|| Error::invalid("the angara_t pointer is NULL; angara_open() failed?"))
 }
 
-fn pe_number(pe: c_int) -> Result<usize> {
+pub(crate) fn pe_number(pe: c_int) -> Result<usize> {
     usize::try_from(pe).map_err(|_| Error::invalid(format!("PE {pe} does not exist")))
 }
 
@@ -74,7 +75,7 @@ fn place(job: &Job, p: *const c_void, len: usize) -> Result<Place> {
     })
 }
 
-fn not_null<T>(p: *const T, what: &str) -> Result<()> {
+pub(crate) fn not_null<T>(p: *const T, what: &str) -> Result<()> {
     if p.is_null() { Err(Error::invalid(format!("{what} is NULL"))) } else { Ok(()) }
 }
 
@@ -92,6 +93,9 @@ pub extern "C" fn angara_strerror(code: c_int) -> *const c_char {
         -7 => c"the job is being ended",
         -8 => c"no progress within ANGARA_TIMEOUT",
         -9 => c"called in a forked child",
+        -11 => c"another PE exited instead of starting again",
+        -12 => c"the receiver's ring is full: receive, wait, try again",
+        -13 => c"the receiver has left",
         EPANIC => c"a bug in libangara",
         _ => c"unknown error code",
     };
@@ -107,7 +111,7 @@ pub extern "C" fn angara_last_error() -> *const c_char {
 fn open(make: impl FnOnce() -> Result<Job>) -> *mut Job {
     let mut job = std::ptr::null_mut();
     run(|| {
-        job = Box::into_raw(Box::new(make()?));
+        job = Arc::into_raw(Arc::new(make()?)).cast_mut();
         Ok(OK)
     });
     job
@@ -133,8 +137,8 @@ pub extern "C" fn angara_open_solo(heap_bytes: usize) -> *mut Job {
 pub unsafe extern "C" fn angara_close(a: *mut Job) {
     if !a.is_null() {
         run(|| {
-            // SAFETY: made by `Box::into_raw` in `open`; the caller gives it up.
-            drop(unsafe { Box::from_raw(a) });
+            // SAFETY: made by `Arc::into_raw` in `open`; the caller gives it up. An open mailbox has a count of its own.
+            drop(unsafe { Arc::from_raw(a) });
             Ok(OK)
         });
     }

@@ -239,6 +239,23 @@ impl Ctx {
         self.engines.direct.count(Transfer { class, pe, place, len }, Traffic::put(len));
     }
 
+    /// [`Ctx::put`] by the adapter, however `pe` is reached: what a packet carries, its last word included, is stored as
+    /// `angara_abi::copy::store_ending` does.
+    ///
+    /// # Safety
+    /// As [`Ctx::put`].
+    pub(crate) unsafe fn put_posted(
+        &self,
+        class: Class,
+        pe: usize,
+        dst: Place,
+        src: *const u8,
+        len: usize,
+    ) -> Result<()> {
+        // SAFETY: passed on.
+        unsafe { self.engines.put_far(Transfer { class, pe, place: dst, len }, src, Mode::Blocking) }
+    }
+
     /// Posts a collective descriptor with its data in the bounce region.
     pub(crate) fn post_collective(&self, d: &Descriptor, data: &[u8], pe: usize) -> Result<u32> {
         self.engines.post_collective(d, data, pe)

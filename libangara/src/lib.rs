@@ -1,6 +1,6 @@
 //! User-space driver of the Angara adapter.
 //!
-//! Three levels, each built on the one before and each usable alone:
+//! Levels, each usable alone:
 //!
 //! * [`driver`]: the adapter itself. Map its memory, read and write registers, put packets into
 //!   the injection ring, post descriptors, poll. Write your own middleware here.
@@ -8,6 +8,7 @@
 //!   barrier between the PEs of a job. Where the target's memory is on this host and the job
 //!   allows it, an operation is a plain copy by the calling thread ("direct"); else it is posted
 //!   to the adapter and travels the emulated torus ("ring").
+//! * [`mailbox`]: messages between the PEs of a job.
 //! * [`tree`]: reductions and broadcasts by the collective subnet in the routers.
 //!
 //! ```
@@ -35,6 +36,7 @@ pub mod driver;
 mod engine;
 mod error;
 mod job;
+pub mod mailbox;
 mod memory;
 
 pub use angara_abi;

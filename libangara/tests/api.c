@@ -52,6 +52,34 @@ int main(void) {
     EXPECT(angara_tree_open(a, 0, &zero, 1) == ANGARA_ENOTLAUNCHED && angara_tree_close(a, 16) == ANGARA_EINVAL);
     EXPECT(angara_tree_all_reduce(a, 0, 9, 0, heap, 1) == ANGARA_EINVAL);
     EXPECT(angara_tree_broadcast(a, -1, 0, heap, heap, 8) == ANGARA_EINVAL);
+    /* A mailbox of one PE, at the second page of a heap that has room for it. */
+    angara_t *b = angara_open_solo(angara_mailbox_bytes(1) + 4096);
+    char *page = (char *)angara_heap(b) + 4096, text[16384];
+    size_t len = 0;
+    angara_peer_t me, from = {9, 9}, past = {0, 7};
+    EXPECT(sizeof(angara_peer_t) == 8 && angara_mailbox_bytes(-1) == 0);
+    EXPECT(angara_mailbox_open(a, heap) == NULL && strstr(angara_last_error(), "mailbox"));
+    EXPECT(angara_mailbox_open(b, page + 8) == NULL && angara_mailbox_open(NULL, page) == NULL);
+    angara_mailbox_t *m = angara_mailbox_open(b, page);
+    EXPECT(m != NULL && angara_mailbox_max(m) == 16384 && angara_mailbox_peer(m, 0, &me) == 0 && me.seat == 0);
+    EXPECT(angara_mailbox_peer(m, 1, &me) == ANGARA_EINVAL && angara_mailbox_max(NULL) == ANGARA_EINVAL);
+    EXPECT(angara_mailbox_receive(m, &from, text, sizeof text, &len) == 0 && angara_mailbox_wait(m, 1) == 0);
+    EXPECT(angara_mailbox_send(m, me, "hello", 6) == 0 && angara_mailbox_send(m, me, NULL, 0) == 0);
+    EXPECT(angara_mailbox_wait(m, 1000) == 1);
+    EXPECT(angara_mailbox_receive(m, &from, text, 100, &len) == ANGARA_EINVAL);
+    EXPECT(angara_mailbox_receive(m, &from, text, sizeof text, &len) == 1 && len == 6 && !strcmp(text, "hello"));
+    EXPECT(from.seat == 0 && from.generation == me.generation);
+    EXPECT(angara_mailbox_receive(m, NULL, text, sizeof text, &len) == 1 && len == 0);
+    EXPECT(angara_mailbox_send(m, past, "hello", 6) == ANGARA_EGONE);
+    EXPECT(angara_mailbox_send(m, me, text, 16385) == ANGARA_EINVAL && angara_mailbox_send(m, me, NULL, 1) == ANGARA_EINVAL);
+    while ((zero = angara_mailbox_send(m, me, text, 8)) == 0)
+        ;
+    EXPECT(zero == ANGARA_EFULL);
+    angara_close(b); /* the mailbox keeps what it needs */
+    EXPECT(angara_mailbox_receive(m, NULL, text, sizeof text, &len) == 1 && len == 8);
+    angara_mailbox_close(m);
+    angara_mailbox_close(NULL);
+
     angara_abort(a, 1, "ignored without a job");
     angara_close(a);
     angara_close(NULL);

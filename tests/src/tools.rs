@@ -120,27 +120,35 @@ pub fn compile_with(source: &str, flags: &[&str]) -> PathBuf {
 /// The example of a driver in C.
 pub fn driver() -> PathBuf {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
-    let build = || {
-        let output = profile_dir().join("angara-tests/driver");
-        std::fs::create_dir_all(output.parent().expect("a directory")).expect("target directory is writable");
-        let aside = output.with_file_name(format!(".driver.{}", std::process::id()));
-        let [_, compile, _] = driver_commands("In a checkout");
-        let command = compile
-            .replace("-o driver", &format!("-o {}", aside.display()))
-            .replace("$PWD/$B", "$B")
-            .replace("$B", &profile_dir().display().to_string());
-        let done = Command::new("sh").args(["-c", &command]).current_dir(root()).stdin(Stdio::null()).output();
-        let done = done.expect("a shell");
-        assert!(done.status.success(), "{command}: {}", String::from_utf8_lossy(&done.stderr));
-        std::fs::rename(&aside, &output).expect("same directory");
-        output
-    };
-    BUILT.get_or_init(build).clone()
+    BUILT.get_or_init(|| c_example("driver")).clone()
 }
 
-/// The three commands that the driver's first lines give below `heading`: where things are, how to compile, how to run.
+/// Compiles `examples/c/NAME.c` as its first lines say.
+pub fn c_example(name: &str) -> PathBuf {
+    let output = profile_dir().join("angara-tests").join(name);
+    std::fs::create_dir_all(output.parent().expect("a directory")).expect("target directory is writable");
+    let aside = output.with_file_name(format!(".{name}.{}", std::process::id()));
+    let [_, compile, _] = commands_of(name, "In a checkout");
+    let command = compile
+        .replace(&format!("-o {name}"), &format!("-o {}", aside.display()))
+        .replace("$PWD/$B", "$B")
+        .replace("$B", &profile_dir().display().to_string());
+    let done = Command::new("sh").args(["-c", &command]).current_dir(root()).stdin(Stdio::null()).output();
+    let done = done.expect("a shell");
+    assert!(done.status.success(), "{command}: {}", String::from_utf8_lossy(&done.stderr));
+    std::fs::rename(&aside, &output).expect("same directory");
+    output
+}
+
+/// [`commands_of`] the driver.
 pub fn driver_commands(heading: &str) -> [String; 3] {
-    let source = std::fs::read_to_string(root().join("examples/c/driver.c")).expect("the example is there");
+    commands_of("driver", heading)
+}
+
+/// The three commands that the first lines of `examples/c/NAME.c` give below `heading`: where things are, how to compile,
+/// how to run.
+fn commands_of(name: &str, heading: &str) -> [String; 3] {
+    let source = std::fs::read_to_string(root().join(format!("examples/c/{name}.c"))).expect("the example is there");
     let lines = source.lines().skip_while(|l| !l.starts_with(&format!(" * {heading}"))).skip(1);
     let commands: Vec<String> = lines.map_while(|l| l.strip_prefix(" *   ")).map(String::from).collect();
     commands.try_into().expect("three commands below each heading")

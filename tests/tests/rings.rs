@@ -10,7 +10,9 @@ use angara_abi::packet::{AtomicOperand, PacketType, ReadOperand, Tail, pack};
 use angara_tests::Test;
 use angara_tests::client::{Client, attach_all, bounce, heap};
 use angara_tests::daemon::{Control, Daemon, spec};
+use angara_tests::process::PATIENCE;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 /// First byte of the user's heap.
 const USER: u64 = INTERNAL_BYTES as u64;
@@ -94,6 +96,29 @@ fn a_megabyte_travels_by_dma_both_ways() {
     r.pes[2].run(&get);
     r.pes[0].heap.read(2 * stride + USER as usize, &mut back).expect("inside");
     assert!(back == data, "the get delivered other bytes");
+    r.finish();
+}
+
+/// Whoever polls for the last word of a packet finds the whole packet.
+#[test]
+fn the_last_word_of_a_packet_is_the_last_to_be_written() {
+    const WORDS: usize = 32;
+    let mut r = Ready::new("endings", &["--torus", "2"], spec(2, Path::Ring));
+    let mut flits = [0; 18];
+    for value in 1..=100_000u64 {
+        let n = pack(&value.to_le_bytes().repeat(WORDS), &mut flits[1..]);
+        flits[0] = r.pes[0].header(PacketType::Write, n as u8, 1, USER).encode();
+        flits[n + 1] = Tail { last_byte: 15, ..Tail::default() }.encode();
+        r.pes[0].inject(&flits[..n + 2]).expect("room");
+        let words: [_; WORDS] = std::array::from_fn(|i| r.pes[1].heap_word(1, USER + 8 * i as u64));
+        let end = Instant::now() + PATIENCE;
+        while words[WORDS - 1].load(Ordering::Acquire) != value {
+            assert!(Instant::now() < end, "packet {value} has not arrived");
+        }
+        // From the middle, which a copy that keeps no order writes last.
+        let late = (0..WORDS).map(|i| (i + WORDS / 2) % WORDS).find(|i| words[*i].load(Ordering::Relaxed) != value);
+        assert_eq!(late, None, "packet {value}: a word came behind the last");
+    }
     r.finish();
 }
 

@@ -317,6 +317,11 @@ impl JobPage {
         })
     }
 
+    /// Who sits at the seat of `pe`, which must be below the number of PEs: one load.
+    #[inline]
+    pub fn seat(&self, pe: usize) -> Seat {
+        Seat::from_word(self.u32(at::PE_TABLE + pe * at::PE_BYTES + 12).load(Ordering::Acquire))
+    }
     /// PE `pe`, which must be below the number of PEs.
     pub fn pe(&self, pe: usize) -> PeEntry {
         let base = at::PE_TABLE + pe * at::PE_BYTES;
@@ -325,7 +330,7 @@ impl JobPage {
             node: get(base),
             coords: Coords(get(base + 4).to_le_bytes()),
             endpoint: get(base + 8) as u16,
-            seat: Seat::from_word(self.u32(base + 12).load(Ordering::Acquire)),
+            seat: self.seat(pe),
         }
     }
     /// Daemon: changes the seat of `pe`, and counts.

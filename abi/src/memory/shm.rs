@@ -176,6 +176,14 @@ impl Mapping {
         Ok(())
     }
 
+    /// [`Mapping::write`]; whoever sees the last 8 bytes, if they are aligned, sees all before them.
+    pub fn write_ending(&self, offset: usize, data: &[u8]) -> Result<(), ShmError> {
+        let dst = self.range(offset, data.len())?;
+        // SAFETY: as in `write`.
+        unsafe { crate::copy::store_ending(dst, data.as_ptr(), data.len()) };
+        Ok(())
+    }
+
     /// Copies bytes at `offset` into `out`, aligned elements by one load each.
     pub fn read(&self, offset: usize, out: &mut [u8]) -> Result<(), ShmError> {
         let src = self.range(offset, out.len())?;

@@ -38,8 +38,9 @@ impl Engine {
             Effect::Write { at, place, data, last, cause, .. } => {
                 let Some((job, pe)) = owner(&self.ports, &self.jobs, at) else { return };
                 if let Some((map, offset)) = job.memory(pe, place, data.len()) {
-                    // `resolve` checked the range.
-                    let _ = map.write(offset, self.fabric.payload(data));
+                    // `resolve` checked the range. A packet's last word is the last to be stored: whoever polls for it
+                    // finds the whole packet (`angara::mailbox` does).
+                    let _ = map.write_ending(offset, self.fabric.payload(data));
                     // Once per operation: a sleeper woken for every packet would only look and sleep.
                     if last {
                         job.notify(pe, place.region);

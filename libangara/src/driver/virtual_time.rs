@@ -171,9 +171,9 @@ impl VirtualClock {
         self.returns();
     }
 
-    /// A look at memory.
-    pub(super) fn pass_look(&self) {
-        self.costs(self.call_cost.max(LOOK_COST));
+    /// A look at memory, which takes `ps` at least.
+    pub(super) fn pass_look(&self, ps: u64) {
+        self.costs(self.call_cost.max(LOOK_COST).max(ps));
         self.returns();
     }
 

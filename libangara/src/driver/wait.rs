@@ -196,9 +196,15 @@ impl Adapter {
     /// Before a look at memory or at how far a post has come. Whoever looks in a loop waits, so where time is virtual it
     /// passes, and what is seen then is what is there at that time.
     pub(crate) fn look(&self) -> Result<()> {
+        self.look_after(0)
+    }
+
+    /// [`Adapter::look`] that takes `ps` at least, where time is virtual.
+    #[inline]
+    pub(crate) fn look_after(&self, ps: u64) -> Result<()> {
         let Some(clock) = self.clock() else { return Ok(()) };
         clock.entered()?;
-        clock.pass_look();
+        clock.pass_look(ps);
         if clock.is_blind() { self.stand() } else { Ok(()) }
     }
 

@@ -169,6 +169,13 @@ impl Fake {
     pub(crate) fn set_reach(&self, pe: usize, target: usize, reach: Reach) {
         self.seats[pe].lock().unwrap().as_ref().unwrap().targets.set(target, reach);
     }
+    pub(crate) fn set_seat(&self, pe: usize, seat: Seat) {
+        self.page.1.set_seat(pe, seat);
+    }
+    /// Bytes of memory that all heaps together take.
+    pub(crate) fn heap_memory(&self) -> u64 {
+        512 * rustix::fs::fstat(&self.heap.0).unwrap().st_blocks as u64
+    }
     pub(crate) fn set_error(&self, pe: usize, fault: Fault, seq: u32) {
         self.seats[pe].lock().unwrap().as_ref().unwrap().channel.set_error(fault, seq);
     }
@@ -285,7 +292,7 @@ impl Fake {
     fn write(&self, pe: usize, seat: Option<&Pe>, place: Place, data: &[u8]) {
         match (place.region, seat) {
             (Region::Bounce, Some(seat)) => seat.bounce.write(place.offset as usize, data).unwrap(),
-            _ => self.heap.1.write(pe * self.stride + place.offset as usize, data).unwrap(),
+            _ => self.heap.1.write_ending(pe * self.stride + place.offset as usize, data).unwrap(),
         }
         self.sync.1.cell(pe).notify(&Linux);
         self.sync.1.answers(pe).notify(&Linux);
