@@ -72,7 +72,7 @@ fn programs() -> Vec<Program> {
         ("isort", "", "0 misplaced"),
         ("gups", "200", "0 not restored"),
         ("matmul", "", "0 wrong elements"),
-        ("bench_shmem", "1 barrier", "sample"),
+        ("bench_shmem", "1 broadcast", "sample"),
     ] {
         all.push(Program::new(name, tools::compile(&format!("examples/c/{name}.c")), arguments, says));
     }
