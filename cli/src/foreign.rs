@@ -46,7 +46,7 @@ const KNOWN: &[(&[&str], Meaning)] = &[
     (&["oversubscribe", "nooversubscribe", "overcommit", "use-hwthread-cpus"], Nothing(0, MANY)),
     (&["allow-run-as-root"], Nothing(0, "everybody may start jobs")),
     (&["mca", "gmca", "prtemca", "pmixmca"], Nothing(2, MODULES)),
-    (&["am", "tune", "mpi"], Nothing(1, MODULES)),
+    (&["am", "tune"], Nothing(1, MODULES)),
     (&["iface", "launcher", "bootstrap", "rmk", "pmi-port"], Nothing(1, OWN_STARTER)),
     (&["genvall", "envall"], Nothing(0, ALL)),
     (&["genvlist", "envlist"], Nothing(1, ALL)),

@@ -12,6 +12,8 @@ use std::sync::OnceLock;
 
 /// The OpenSHMEM library.
 pub(crate) const LIBRARY: &str = "libsma.so";
+/// The provider of libfabric that carries MPI.
+pub(crate) const PROVIDER: &str = "libangara-fi.so";
 /// The header that tells whether a directory is the right one.
 pub(crate) const HEADER: &str = "shmem.h";
 
@@ -43,6 +45,11 @@ pub(crate) fn include_dir(bin: &Path) -> Option<PathBuf> {
 /// Directory of `libsma.so`.
 pub(crate) fn lib_dir(bin: &Path) -> Option<PathBuf> {
     beside(bin, "", "lib", LIBRARY)
+}
+
+/// Directory of the provider of libfabric.
+pub(crate) fn provider_dir(bin: &Path) -> Option<PathBuf> {
+    beside(bin, "lib/libfabric", "lib/libfabric", PROVIDER)
 }
 
 /// The library that answers programs with virtual time.
@@ -143,11 +150,16 @@ mod tests {
         make("tree/include/shmem.h");
         make("tree/lib/libsma.so");
         make("tree/bin/angara");
+        make("flat/lib/libfabric/libangara-fi.so");
+        make("tree/lib/libfabric/libangara-fi.so");
         assert_eq!(include_dir(&root.join("flat")), Some(root.join("flat/include")));
         assert_eq!(lib_dir(&root.join("flat")), Some(root.join("flat")));
         assert_eq!(include_dir(&root.join("tree/bin")), Some(root.join("tree/include")));
         assert_eq!(lib_dir(&root.join("tree/bin")), Some(root.join("tree/lib")));
         assert_eq!(lib_dir(&root.join("none/bin")), None);
+        assert_eq!(provider_dir(&root.join("flat")), Some(root.join("flat/lib/libfabric")));
+        assert_eq!(provider_dir(&root.join("tree/bin")), Some(root.join("tree/lib/libfabric")));
+        assert_eq!(provider_dir(&root.join("none/bin")), None);
         // No build of cargo: the examples of a checkout somewhere are none of its business.
         assert_eq!(checkout(&root.join("flat")), None);
         std::fs::remove_dir_all(root).unwrap();

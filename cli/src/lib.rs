@@ -23,6 +23,7 @@ mod help;
 mod install;
 mod machine;
 mod many;
+mod mpi;
 mod oshcc;
 mod report;
 mod run;
@@ -38,6 +39,9 @@ pub fn main_angara() -> ! {
     let args: Vec<OsString> = std::env::args_os().collect();
     if args.get(1).is_some_and(|a| a == run::exec::MODE) {
         run::exec::main(&args[2..]);
+    }
+    if args.get(1).is_some_and(|a| a == mpi::rank::MODE) {
+        mpi::rank::main(&args[2..]);
     }
     if args.get(1).is_some_and(|a| a == run::host::MODE) {
         run::host::main(&args[2..]);
@@ -60,6 +64,9 @@ pub fn main_oshrun() -> ! {
     let mut args: Vec<OsString> = std::env::args_os().collect();
     if args.get(1).is_some_and(|a| a == run::exec::MODE) {
         run::exec::main(&args[2..]);
+    }
+    if args.get(1).is_some_and(|a| a == mpi::rank::MODE) {
+        mpi::rank::main(&args[2..]);
     }
     args.splice(0..1, ["oshrun".into()]);
     finish("oshrun", args::dispatch_oshrun(args))

@@ -9,8 +9,9 @@ use super::terminal;
 use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
 use rustix::thread::{CpuSet, sched_setaffinity};
 use std::ffi::{OsStr, OsString};
+use std::fs::File;
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, exit};
 
 /// First argument that selects this mode.
@@ -53,7 +54,7 @@ impl Exec<'_> {
 
 /// Becomes the program. `args` are those after [`MODE`].
 pub(crate) fn main(args: &[OsString]) -> ! {
-    let [death, parent, cores, foreground, file, argv0, rest @ ..] = args else {
+    let [death, parent, cores, foreground, file, argv @ ..] = args else {
         angara_abi::complain!("angara: `{MODE}` is internal; use `angara run`");
         exit(2)
     };
@@ -67,19 +68,45 @@ pub(crate) fn main(args: &[OsString]) -> ! {
         exit(1)
     }
     if let Some(cores) = cores.to_str().filter(|c| *c != "-") {
-        let mut set = CpuSet::new();
-        cores.split(',').filter_map(|c| c.parse().ok()).filter(|&c| c < CpuSet::MAX_CPU).for_each(|c| set.set(c));
-        // A core that went offline since is no reason to fail.
-        let _ = sched_setaffinity(None, &set);
+        bind(&cores.split(',').filter_map(|c| c.parse().ok()).collect::<Vec<_>>());
     }
     if foreground == "terminal" {
         terminal::enter();
     }
-    let error = Command::new(PathBuf::from(file)).arg0(argv0).args(rest).exec();
-    let shown = Path::new(file).display();
+    become_program(Path::new(file), argv, &[], [None, None])
+}
+
+/// Has this process run on `cores`.
+pub(crate) fn bind(cores: &[usize]) {
+    let mut set = CpuSet::new();
+    cores.iter().filter(|&&c| c < CpuSet::MAX_CPU).for_each(|&c| set.set(c));
+    // A core that went offline since is no reason to fail.
+    let _ = sched_setaffinity(None, &set);
+}
+
+/// Becomes the program in `file` with this `argv`, these variables and, where given, these outputs.
+pub(crate) fn become_program(
+    file: &Path,
+    argv: &[OsString],
+    variables: &[(&str, OsString)],
+    [out, err]: [Option<File>; 2],
+) -> ! {
+    let mut command = Command::new(file);
+    if let [argv0, rest @ ..] = argv {
+        command.arg0(argv0).args(rest);
+    }
+    command.envs(variables.iter().map(|(name, value)| (name, value)));
+    if let Some(out) = out {
+        command.stdout(out);
+    }
+    if let Some(err) = err {
+        command.stderr(err);
+    }
+    let error = command.exec();
+    let shown = file.display();
     // ENOENT for a file that was there a moment ago means its interpreter is missing.
-    angara_abi::complain!("angara: cannot execute {shown}: {error}{}", hint(&error, Path::new(file)));
-    exit(if error.kind() == std::io::ErrorKind::NotFound && !Path::new(file).exists() { 127 } else { 126 })
+    angara_abi::complain!("angara: cannot execute {shown}: {error}{}", hint(&error, file));
+    exit(if error.kind() == std::io::ErrorKind::NotFound && !file.exists() { 127 } else { 126 })
 }
 
 fn hint(error: &std::io::Error, file: &Path) -> &'static str {

@@ -18,14 +18,16 @@ pub(crate) mod outcome;
 mod place;
 pub(crate) mod remote;
 pub(crate) mod signals;
-mod spawn;
+pub(crate) mod spawn;
 mod supervise;
 mod terminal;
 pub(crate) mod user;
-mod wrap;
+pub(crate) mod wrap;
 
 use crate::daemon;
 use crate::error::{Failed, no_thread};
+use crate::mpi::Start;
+use crate::mpi::server::Server;
 use crate::report::{self, RunReport, Writer};
 use angara_abi::JobId;
 use angara_abi::launch::Launch;
@@ -34,7 +36,6 @@ use forward::{Input, Output, copy_input};
 use options::{Plan, RunArgs};
 use outcome::{Cause, Seen};
 use place::Place;
-use remote::Start;
 use signals::{Signals, Wish};
 use spawn::{Processes, Program};
 use std::ffi::OsString;
@@ -57,6 +58,9 @@ pub(crate) fn find(program: &OsString) -> Result<(), Failed> {
 /// Runs a job; the result is the exit code.
 pub(crate) fn main(args: RunArgs) -> Result<u8, Failed> {
     let plan = Plan::new(&args)?;
+    if let Some(lacking) = &plan.mpi.lacking {
+        angara_abi::complain!("angara: {lacking}");
+    }
     let terminal = args.debug.map(Terminal::new).transpose()?.flatten();
     if let Some(file) = &args.report {
         report::check_writable(file)?;
@@ -94,6 +98,9 @@ async fn run_on(
         }
     };
     let mut processes = Processes::new(terminal);
+    if plan.mpi.start == Start::Pmi && created.remote.is_empty() {
+        processes.offer_mpi(Server::new(&created.placement));
+    }
     let failed = start_all(&created, &place, args, plan, (&out, &err), &mut processes).await;
     if let Some(child) = processes.has_terminal() {
         signals.watch(child)?;
@@ -168,7 +175,7 @@ async fn start_all(
             let why = format!("it runs on host {}; --debug is for PEs of this host, use --wrap there", host.host);
             return Some(Seen::NotStarted(pe, why));
         }
-        let start = Start::new(&program, args.bind, *job, key, args.pes);
+        let start = remote::Start::new(&program, args.bind, *job, key, args.pes);
         if let Err(e) = remote::start(&place.dir, start, host, (out, err), args.debug.is_none(), processes).await {
             return Some(Seen::NotStarted(host.pes[0], format!("{}: {}", e.message, e.remedy)));
         }
@@ -179,6 +186,16 @@ async fn start_all(
         && let Err(e) = processes.write_together((&out.lines, &err.lines))
     {
         return Some(Seen::NotStarted(0, e.to_string()));
+    }
+    if let Start::Mpirun(mpirun) = &plan.mpi.start {
+        let launch = Launch { runtime_dir: place.dir.clone(), job: *job, key: key.clone(), pe: 0, pes: args.pes };
+        return match processes.spawn_together(mpirun, &program, &launch, cores, (&out.lines, &err.lines)) {
+            Ok(stdin) => {
+                stdin.map(|stdin| tokio::spawn(copy_input(stdin)));
+                None
+            }
+            Err(e) => Some(Seen::NotStarted(0, e.to_string())),
+        };
     }
     for (index, &pe) in here.iter().enumerate() {
         let launch = Launch { runtime_dir: place.dir.clone(), job: *job, key: key.clone(), pe, pes: args.pes };

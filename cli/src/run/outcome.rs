@@ -20,6 +20,10 @@ pub(crate) enum Seen {
     OtherHalf(String),
     /// A PE could not be started; why.
     NotStarted(u32, String),
+    /// A PE has left MPI while others wait for it.
+    LeftMpi(u32),
+    /// The mpirun that has started all PEs failed.
+    Together(ExitStatus),
 }
 
 /// Why a job ended before all PEs had left with exit code 0.
@@ -45,6 +49,10 @@ pub(crate) enum Cause {
     Output(String),
     /// A PE could not be started.
     Spawn(u32, String),
+    /// A PE has left MPI while others wait for it.
+    LeftMpi(u32),
+    /// The mpirun that has started all PEs failed.
+    Together(ExitStatus),
 }
 
 /// Chooses the reason among what was noticed within a moment. When one PE fails, others fail
@@ -65,7 +73,10 @@ pub(crate) fn decide(seen: &[Seen]) -> Option<Cause> {
         Seen::Host(host, why) => Cause::Host(host.clone(), why.clone()),
         Seen::OtherHalf(host) => Cause::Host(host.clone(), "its launcher's other half ended".into()),
         Seen::NotStarted(pe, why) => Cause::Spawn(*pe, why.clone()),
+        Seen::LeftMpi(pe) => Cause::LeftMpi(*pe),
+        Seen::Together(status) => Cause::Together(*status),
     };
+    let left = |s: &Seen| matches!(s, Seen::Lost(..) | Seen::LeftMpi(_));
     let explains: [fn(&Seen) -> bool; 3] =
         [|s| matches!(s, Seen::Host(..)), |s| matches!(s, Seen::OtherHalf(_)), |s| matches!(s, Seen::NotStarted(..))];
     if let Some(first) = explains.iter().find_map(|e| seen.iter().find(|s| e(s))) {
@@ -75,12 +86,12 @@ pub(crate) fn decide(seen: &[Seen]) -> Option<Cause> {
         return Some(cause(killed));
     }
     let first = seen.iter().find(|s| !matches!(s, Seen::Exit(..)));
-    if let Some(Seen::Lost(pe, _)) = first
+    if let Some(Seen::Lost(pe, _) | Seen::LeftMpi(pe)) = first
         && let Some(exit) = failed(*pe)
     {
         return Some(cause(exit));
     }
-    seen.iter().find(|s| !matches!(s, Seen::Lost(..))).or(seen.first()).map(cause)
+    seen.iter().find(|s| !left(s)).or(seen.first()).map(cause)
 }
 
 impl Cause {
@@ -93,13 +104,14 @@ impl Cause {
     /// Exit code of the launcher.
     pub(crate) fn code(&self) -> u8 {
         match self {
-            Cause::Exit(_, status) => exit_code(*status),
+            Cause::Exit(_, status) | Cause::Together(status) => exit_code(*status),
             Cause::Abort(_, 0, _) => 0,
             Cause::Abort(_, status, _) => (*status as u8).max(1),
             Cause::Signal(signal, ..) => 128 + *signal as u8,
             Cause::Timeout(..) => 124,
             Cause::OutputClosed => 128 + 13,
-            Cause::Lost(..) | Cause::Host(..) | Cause::Daemon(_) | Cause::Spawn(..) | Cause::Output(_) => 1,
+            Cause::Lost(..) | Cause::LeftMpi(_) | Cause::Host(..) => 1,
+            Cause::Daemon(_) | Cause::Spawn(..) | Cause::Output(_) => 1,
         }
     }
 
@@ -130,6 +142,14 @@ impl Cause {
             Cause::Lost(pe, false) => {
                 format!("{} left the job without shmem_finalize while others went on; the job was ended", who(pe))
             }
+            Cause::LeftMpi(pe) => {
+                format!("{} ended without MPI_Finalize while others waited for it; the job was ended", who(pe))
+            }
+            // It has said itself which rank it was.
+            Cause::Together(status) => match status.signal() {
+                Some(signal) => format!("mpirun was killed by signal {signal}{}", signal_name(signal)),
+                None => format!("mpirun ended with code {}", exit_code(*status)),
+            },
             Cause::Host(host, why) => format!("host {host} was lost: {why}; the job was ended"),
             Cause::Signal(signal, running, waits) => {
                 // A job that hangs is often ended like this.
@@ -241,6 +261,10 @@ mod tests {
             decide(&[Exit(1, code(1)), Lost(5, false), Abort(1, 1, why()), Exit(5, code(7))]),
             Some(Cause::Exit(5, code(7)))
         );
+        // The same, noticed by the server of MPI; with 0 nothing else explains why others wait.
+        assert_eq!(decide(&[LeftMpi(5), Exit(5, code(7))]), Some(Cause::Exit(5, code(7))));
+        assert_eq!(decide(&[LeftMpi(5)]), Some(Cause::LeftMpi(5)));
+        assert_eq!(decide(&[Lost(1, false), Together(code(7))]), Some(Cause::Together(code(7))));
         // PE 5 leaves with 0 and without finalize; the PE that ran into it says so.
         assert_eq!(decide(&[Lost(5, false), Abort(1, 1, why())]), Some(Cause::Abort(1, 1, why())));
         assert_eq!(decide(&[Lost(5, true)]), Some(Cause::Lost(5, true)));
@@ -255,6 +279,7 @@ mod tests {
     fn exit_codes_are_the_programs() {
         assert_eq!(Cause::Exit(0, code(7)).code(), 7);
         assert_eq!(Cause::Exit(0, killed(11)).code(), 139);
+        assert_eq!(Cause::Together(code(7)).code(), 7);
         assert_eq!(Cause::Abort(0, 0, String::new()).code(), 0);
         assert_eq!(Cause::Abort(0, 256, String::new()).code(), 1);
         assert_eq!(Cause::Signal(2, vec![], vec![]).code(), 130);

@@ -5,16 +5,20 @@ use super::forward::{Chunk, Input, pump};
 use super::remote::signal_frame;
 use super::terminal::{self, Terminal};
 use super::wrap::{self, Wrap};
+use crate::mpi::Told;
+use crate::mpi::mpirun;
+use crate::mpi::server::Server;
 use angara_abi::launch::Launch;
 use rustix::pipe::PipeFlags;
 use rustix::process::{
-    Pid, PidfdFlags, Resource, Rlimit, Signal, getrlimit, kill_process_group, pidfd_open, pidfd_send_signal, setrlimit,
+    Pid, PidfdFlags, Resource, Rlimit, Signal, getrlimit, kill_process, kill_process_group, pidfd_open,
+    pidfd_send_signal, setrlimit,
 };
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ffi::OsString;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use tokio::process::{Child, ChildStdin, Command};
 use tokio::sync::mpsc;
@@ -45,9 +49,11 @@ enum Running {
     Here(Pid),
     /// On the host of this name.
     There(String),
+    /// Here, started by the process that stands for PE 0.
+    With,
 }
 
-/// What became of a process.
+/// What became of a process, or what its launcher is to know of it.
 #[derive(Debug)]
 pub(crate) enum End {
     /// It ended.
@@ -56,6 +62,14 @@ pub(crate) enum End {
     NotStarted(String),
     /// Its host does not answer any more.
     Lost(String),
+    /// What has started all of them ended.
+    Together(ExitStatus),
+    /// It ended the job by way of MPI, with a status and a reason.
+    Aborted(i32, String),
+    /// It has left MPI, and others wait for it.
+    LeftMpi,
+    /// It asked for more processes, in vain.
+    WantsMore,
 }
 
 /// The processes of a job.
@@ -71,6 +85,10 @@ pub(crate) struct Processes {
     together: Option<[OwnedFd; 2]>,
     /// The terminal, if it is for one of them.
     terminal: Option<Terminal>,
+    /// What those of them that use MPI ask for its rules.
+    mpi: Option<Server>,
+    /// Ends of pipes that processes will open which another process starts.
+    held: Vec<OwnedFd>,
 }
 
 impl Processes {
@@ -84,7 +102,14 @@ impl Processes {
             pumps: JoinSet::new(),
             together: None,
             terminal,
+            mpi: None,
+            held: Vec::new(),
         }
+    }
+
+    /// Those that are started from now on find a launcher of MPI.
+    pub(crate) fn offer_mpi(&mut self, server: Server) {
+        self.mpi = Some(server);
     }
 
     /// All that are started from now on write into the same two pipes. What they write one after the other, as in virtual time,
@@ -145,7 +170,11 @@ impl Processes {
                 command.stdout(Stdio::piped()).stderr(Stdio::piped());
             }
         }
+        // Inherited by this one alone: nothing else is started meanwhile.
+        let end = self.mpi.as_mut().map(|server| server.rank(pe)).transpose()?;
+        command.envs(end.iter().flat_map(|end| end.variables.iter().map(|(k, v)| (k, v))));
         let mut child: Child = command.spawn()?;
+        drop(end.map(|end| end.stream));
         let label = program.label.then(|| format!("[{pe}] "));
         if let (Some(out), Some(err)) = (child.stdout.take(), child.stderr.take()) {
             self.pumps.spawn(pump(out, outputs.0.clone(), pe, label.clone()));
@@ -161,6 +190,54 @@ impl Processes {
         self.waits.spawn(async move {
             // Waiting for a child of ours cannot fail unless someone else reaped it; take that as a kill.
             (pe, End::Exit(child.wait().await.unwrap_or_else(|_| ExitStatusExt::from_raw(9))))
+        });
+        Ok(stdin)
+    }
+
+    /// Starts `mpirun`, which starts all PEs of `launch`, each on these cores. Returns the standard input of PE 0, if it is to
+    /// be copied.
+    pub(crate) fn spawn_together(
+        &mut self,
+        mpirun: &Path,
+        program: &Program,
+        launch: &Launch,
+        cores: Option<Vec<Vec<usize>>>,
+        outputs: (&mpsc::Sender<Chunk>, &mpsc::Sender<Chunk>),
+    ) -> std::io::Result<Option<ChildStdin>> {
+        let mut numbers = Vec::new();
+        for pe in 0..launch.pes {
+            let label = program.label.then(|| format!("[{pe}] "));
+            let mut pipe = |to: &mpsc::Sender<Chunk>| -> std::io::Result<i32> {
+                let (from, end) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
+                let from = tokio::net::unix::pipe::Receiver::from_owned_fd(from)?;
+                self.pumps.spawn(pump(from, to.clone(), pe, label.clone()));
+                self.held.push(end);
+                Ok(self.held[self.held.len() - 1].as_raw_fd())
+            };
+            numbers.push([pipe(outputs.0)?, pipe(outputs.1)?]);
+        }
+        let (file, argv, variables) = mpirun::command(mpirun, program, launch, numbers, cores);
+        let exec = Exec { death: Signal::KILL, cores: None, foreground: false, file: &file, argv: &argv };
+        let mut command = Command::from(exec.command());
+        command.envs(program.env.iter().map(|(k, v)| (k, v))).envs(variables).process_group(0);
+        command.stdin(match Input::here() {
+            Input::Copy => Stdio::piped(),
+            Input::Nothing => Stdio::null(),
+            _ => Stdio::inherit(),
+        });
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+        if let (Some(out), Some(err)) = (child.stdout.take(), child.stderr.take()) {
+            // What it says itself is no PE's.
+            self.pumps.spawn(pump(out, outputs.0.clone(), u32::MAX, None));
+            self.pumps.spawn(pump(err, outputs.1.clone(), u32::MAX, None));
+        }
+        self.running.extend((1..launch.pes).map(|pe| (pe, Running::With)));
+        if let Some(pid) = child.id().and_then(|id| Pid::from_raw(id as i32)) {
+            self.running.insert(0, Running::Here(pid));
+        }
+        let stdin = child.stdin.take();
+        self.waits.spawn(async move {
+            (0, End::Together(child.wait().await.unwrap_or_else(|_| ExitStatusExt::from_raw(9))))
         });
         Ok(stdin)
     }
@@ -186,13 +263,27 @@ impl Processes {
         if let Some(ended) = self.ended.pop_front() {
             return Some(ended);
         }
-        let (pe, end) = self.waits.join_next().await?.expect("waiting does not panic");
+        let Processes { waits, mpi, .. } = self;
+        let told = async {
+            match mpi {
+                Some(server) => server.told().await,
+                None => std::future::pending().await,
+            }
+        };
+        let (pe, end) = tokio::select! {
+            ended = waits.join_next() => ended?.expect("waiting does not panic"),
+            told = told => return Some(said(told)),
+        };
         self.forget(pe);
         Some((pe, end))
     }
 
     fn forget(&mut self, pe: u32) {
         self.running.remove(&pe);
+        if pe == 0 {
+            self.running.retain(|_, running| !matches!(running, Running::With));
+            self.held.clear();
+        }
         self.terminal.take_if(|t| t.pe == pe);
     }
 
@@ -239,6 +330,14 @@ impl Processes {
                 let _ = kill_process_group(*pid, signal);
             }
         }
+        // Those that another process has started are in groups of their own; it ends them, but does not stop them.
+        let with = self.running.values().any(|running| matches!(running, Running::With));
+        if let (Some(Running::Here(pid)), true, Signal::STOP | Signal::CONT) = (self.running.get(&0), with, signal) {
+            let above = pid.as_raw_pid() as u32;
+            for pid in descendants(above, None).into_iter().filter_map(|pid| Pid::from_raw(pid as i32)) {
+                let _ = kill_process(pid, signal);
+            }
+        }
         for (host, _) in &self.hosts {
             // An agent that is gone has ended its processes; one that does not listen will, with its stream.
             let _ = host.try_send(signal_frame(signal));
@@ -264,7 +363,17 @@ impl Processes {
 
     /// Waits until all output has been handed to the writers.
     pub(crate) async fn drained(&mut self) {
+        self.held.clear();
         while self.pumps.join_next().await.is_some() {}
+    }
+}
+
+/// What the server of MPI tells, as the end of a PE.
+fn said(told: Told) -> (u32, End) {
+    match told {
+        Told::Abort(pe, status, why) => (pe, End::Aborted(status, why)),
+        Told::Left(pe) => (pe, End::LeftMpi),
+        Told::Spawn(pe) => (pe, End::WantsMore),
     }
 }
 
@@ -273,14 +382,14 @@ impl Processes {
 pub(crate) fn kill_descendants(spare: Option<u32>) {
     // A process can fork while the list is read; repeat until a pass finds nothing new.
     for _ in 0..100 {
-        let found = descendants(spare);
+        let found = descendants(std::process::id(), spare);
         if found.is_empty() {
             return;
         }
         let hold = |pid: u32| Some((pid, pidfd_open(Pid::from_raw(pid as i32)?, PidfdFlags::empty()).ok()?));
         let held: Vec<_> = found.into_iter().filter_map(hold).collect();
         // The number of one that ended meanwhile may be anybody's; what is held now is looked at once more.
-        let still = descendants(spare);
+        let still = descendants(std::process::id(), spare);
         for (pid, process) in held.iter().filter(|(pid, _)| still.contains(pid)) {
             let _ = pidfd_send_signal(process, Signal::KILL);
             let _ = rustix::process::waitpid(Pid::from_raw(*pid as i32), rustix::process::WaitOptions::NOHANG);
@@ -289,8 +398,9 @@ pub(crate) fn kill_descendants(spare: Option<u32>) {
     }
 }
 
-fn descendants(spare: Option<u32>) -> Vec<u32> {
-    let (me, parents) = (std::process::id(), parents());
+/// Processes below `me`, without `spare` and what is below that.
+fn descendants(me: u32, spare: Option<u32>) -> Vec<u32> {
+    let parents = parents();
     let mine = |mut pid: u32| {
         while let Some(&parent) = parents.get(&pid) {
             if Some(pid) == spare {
@@ -324,10 +434,10 @@ fn parents() -> HashMap<u32, u32> {
     out
 }
 
-/// Makes room for two pipes and a process handle per PE.
+/// Makes room for two pipes, a stream of MPI's and a process handle per PE.
 pub(crate) fn raise_file_limit(pes: u32) {
     let limit = getrlimit(Resource::Nofile);
-    let wanted = u64::from(pes) * 4 + 64;
+    let wanted = u64::from(pes) * 5 + 64;
     if limit.current.is_some_and(|c| c < wanted) {
         let current = limit.maximum.map_or(wanted, |m| m.min(wanted));
         let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(current), maximum: limit.maximum });

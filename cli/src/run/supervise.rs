@@ -176,6 +176,30 @@ impl Watch<'_> {
                 }
                 return;
             }
+            End::Aborted(status, why) => {
+                self.seen.push(Seen::Abort(pe, status, why));
+                return self.settle(SETTLE);
+            }
+            End::LeftMpi => {
+                self.seen.push(Seen::LeftMpi(pe));
+                return self.settle(LOST);
+            }
+            End::WantsMore => {
+                angara_abi::complain!(
+                    "angara: PE {pe} asks for more processes (MPI_Comm_spawn), which a job does not get; start all of them with -n"
+                );
+                return;
+            }
+            End::Together(status) => {
+                if status.success() {
+                    // Every rank has left with 0.
+                    self.seen.retain(|s| !matches!(s, Seen::Lost(..)));
+                } else if self.cause.is_none() {
+                    self.seen.push(Seen::Together(status));
+                    self.settle(SETTLE);
+                }
+                return;
+            }
         };
         if status.success() {
             self.clean_exits.insert(pe);
@@ -252,7 +276,8 @@ impl Watch<'_> {
     /// All processes have ended. The daemon's words about it may still be on their way; without a
     /// failing exit a lost connection alone means nothing: every process left with code 0.
     async fn last_words(&mut self) {
-        let unexplained = |s: &Seen| matches!(s, Seen::Exit(..) | Seen::NotStarted(..) | Seen::OtherHalf(_));
+        let unexplained =
+            |s: &Seen| matches!(s, Seen::Exit(..) | Seen::NotStarted(..) | Seen::OtherHalf(_) | Seen::Together(_));
         let explained = |s: &Seen| matches!(s, Seen::Abort(..) | Seen::Host(..));
         let until = Instant::now() + SETTLE;
         while self.place.alive
@@ -268,7 +293,7 @@ impl Watch<'_> {
         if self.cause.is_some() {
             return;
         }
-        self.seen.retain(|s| !matches!(s, Seen::Lost(pe, _) if self.clean_exits.contains(pe)));
+        self.seen.retain(|s| !matches!(s, Seen::Lost(pe, _) | Seen::LeftMpi(pe) if self.clean_exits.contains(pe)));
         self.cause = decide(&self.seen);
     }
 }

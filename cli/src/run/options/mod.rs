@@ -1,11 +1,15 @@
 //! Options of `angara run`, and the plan they make: everything decided before anything is started.
 
+mod map;
+mod program;
+
 use super::bind::Cores;
 use super::wrap::{self, Wrap};
 use crate::error::Failed;
 use crate::install;
 use crate::machine;
 use crate::many::seeds::Seeds;
+use crate::mpi::{self, MpiArg};
 use angara_abi::absence::Patience;
 use angara_abi::compute::{Compute, ENV_COMPUTE, HEADER, intervals};
 use angara_abi::env::{DEFAULT_HEAP, parse_size, symmetric_size};
@@ -14,13 +18,15 @@ use angara_abi::job::{Barrier, Collectives, PES_MAX};
 use angara_abi::launch::ENV_TIMEOUT;
 use angara_abi::msg::{JobSpec, Map, Path as EnginePath};
 use angara_abi::program_clock::{ENV_SEED, ENV_TSC};
-use angara_abi::torus::{NodeId, Shape};
+use angara_abi::torus::Shape;
 use angara_machine::Machine;
 use clap::{Args, ValueEnum, ValueHint};
+pub(crate) use map::MapArg;
+use map::read_map;
+pub(crate) use program::find_program;
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 use std::time::Duration;
 
 /// Makes the library look closer.
@@ -89,7 +95,11 @@ pub(crate) struct RunArgs {
     /// counter (shared memory) or dissemination (puts)
     #[arg(long, value_name = "HOW", default_value = "auto", value_parser = barrier)]
     pub(crate) barrier: Barrier,
-    /// Symmetric heap per PE, such as 64M or 1.5G [default: $SHMEM_SYMMETRIC_SIZE, or 256M where memory allows]
+    /// MPI library of the program: mpich, intel or openmpi; auto looks at the program's file, or at Python's packages; none
+    /// offers no launcher of MPI
+    #[arg(long, value_enum, value_name = "LIBRARY", default_value_t = MpiArg::Auto, hide_possible_values = true)]
+    pub(crate) mpi: MpiArg,
+    /// Symmetric heap per PE, such as 64M or 1.5G [default: $SHMEM_SYMMETRIC_SIZE, or 256M (MPI: 64M) where memory allows]
     #[arg(long, value_name = "BYTES", value_parser = parse_size)]
     pub(crate) heap: Option<u64>,
     /// Break something: `link 0,0,0 +X down`, `link 0,0,0 +X corrupt=1%`, `node 1,0,0 down`; may be repeated
@@ -186,35 +196,6 @@ pub(crate) enum Bind {
     None,
 }
 
-/// `--map` before the torus is known.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum MapArg {
-    /// In order.
-    Linear,
-    /// Seeded permutation.
-    Random(u64),
-    /// A file with one node per line.
-    File(PathBuf),
-    /// By where another launcher has put the PEs.
-    Nodes(Vec<NodeId>),
-}
-
-impl FromStr for MapArg {
-    type Err = String;
-    fn from_str(s: &str) -> Result<MapArg, String> {
-        match s.split_once(':') {
-            None if s == "linear" => Ok(MapArg::Linear),
-            None if s == "random" => Err("random needs a seed, such as random:1".into()),
-            Some(("random", seed)) => match seed.parse() {
-                Ok(seed) => Ok(MapArg::Random(seed)),
-                Err(_) => Err(format!("`{seed}` is not a seed; write a whole number, such as random:1")),
-            },
-            Some(("file", file)) if !file.is_empty() => Ok(MapArg::File(file.into())),
-            _ => Err("use linear, random:SEED or file:F".into()),
-        }
-    }
-}
-
 fn torus(s: &str) -> Result<Shape, String> {
     let shape: Shape = s.parse().map_err(|e: angara_abi::torus::ShapeError| e.to_string())?;
     if shape.is_torus() { Ok(shape) } else { Err("this is a mesh; use --mesh".into()) }
@@ -279,6 +260,8 @@ pub(crate) struct Plan {
     pub(crate) heap: (u64, bool),
     /// The program's file, found and executable.
     pub(crate) program: PathBuf,
+    /// What it needs if it is an MPI program.
+    pub(crate) mpi: mpi::Plan,
     /// Environment on top of the launcher's own.
     pub(crate) env: Vec<(OsString, OsString)>,
     /// Commands that start the program of some PEs.
@@ -379,8 +362,12 @@ impl Plan {
         if nodes as usize > shape.nodes() {
             return Err(too_many(args.pes, args.ppn, shape));
         }
-        let heap = heap_of(args, |name| std::env::var_os(name))?;
+        let program = find_program(&args.command[0], std::env::var_os("PATH"))?;
+        let mpi = mpi::Plan::new(args, &program)?;
+        let default = mpi.kind.map_or(DEFAULT_HEAP, |_| mpi::HEAP);
+        let heap = heap_of(args, default, |name| std::env::var_os(name))?;
         let mut env = args.env.clone();
+        env.extend(mpi.env.iter().cloned());
         if let Some(t) = args.timeout {
             env.push((ENV_TIMEOUT.into(), (t.as_secs_f64().ceil() as u64).to_string().into()));
         }
@@ -406,8 +393,7 @@ impl Plan {
             env.push((ENV_COMPUTE.into(), compute.to_string().into()));
             env.extend(what_else_is_virtual(args));
         }
-        let program = find_program(&args.command[0], std::env::var_os("PATH"))?;
-        Ok(Plan { wanted, shape, changes, nodes, heap, program, env, wraps: wrap::of(args)?, virtual_time })
+        Ok(Plan { wanted, shape, changes, nodes, heap, program, mpi, env, wraps: wrap::of(args)?, virtual_time })
     }
 
     /// Whether the network must be this run's own.
@@ -492,14 +478,14 @@ fn prepared(compute: Compute) -> Result<Compute, Failed> {
 
 /// The heap per PE, and whether that is only the default. The variables are those of the PEs: the launcher's, which
 /// `here` looks up, with those of `-x` on top.
-fn heap_of(args: &RunArgs, here: impl Fn(&str) -> Option<OsString>) -> Result<(u64, bool), Failed> {
+fn heap_of(args: &RunArgs, default: u64, here: impl Fn(&str) -> Option<OsString>) -> Result<(u64, bool), Failed> {
     if let Some(heap) = args.heap {
         return Ok((heap, false));
     }
     let given = |name: &str| args.env.iter().rev().find(|(n, _)| n == name).map(|(_, value)| value.clone());
     let asked = symmetric_size(|name| given(name).or_else(|| here(name)))
         .map_err(|e| Failed::usage(e, "correct the variable, or give --heap"))?;
-    Ok(asked.map_or((DEFAULT_HEAP, true), |heap| (heap, false)))
+    Ok(asked.map_or((default, true), |heap| (heap, false)))
 }
 
 fn too_many(pes: u32, ppn: u32, shape: Shape) -> Failed {
@@ -518,104 +504,6 @@ fn too_many(pes: u32, ppn: u32, shape: Shape) -> Failed {
     )
 }
 
-/// Reads a placement: one node per PE and line, as coordinates or as a number; `#` starts a comment.
-fn read_map(file: &Path, pes: u32, ppn: u32, shape: Shape) -> Result<Vec<NodeId>, Failed> {
-    let shown = file.display();
-    let text = std::fs::read_to_string(file).map_err(|e| {
-        Failed::usage(format!("cannot read the map {shown}: {e}"), "give --map file:F with a readable text file")
-    })?;
-    parse_map(&text, pes, ppn, shape).map_err(|e| {
-        Failed::usage(format!("map {shown}: {e}"), "write one node per PE and line, such as `1,0,1` or `5`")
-    })
-}
-
-fn parse_map(text: &str, pes: u32, ppn: u32, shape: Shape) -> Result<Vec<NodeId>, String> {
-    let mut nodes = Vec::new();
-    let mut used = vec![0u32; shape.nodes()];
-    for (i, line) in text.lines().enumerate() {
-        let line = line.split('#').next().unwrap_or_default().trim();
-        if line.is_empty() {
-            continue;
-        }
-        let node = match line.parse::<u32>() {
-            Ok(id) => id,
-            Err(_) => {
-                let at = shape.parse_coords(line).map_err(|e| format!("line {}: {e}", i + 1))?;
-                shape.id(at).expect("parse_coords checked it")
-            }
-        };
-        let slot = used
-            .get_mut(node as usize)
-            .ok_or_else(|| format!("line {}: node {node} is not in {shape} (0 to {})", i + 1, shape.nodes() - 1))?;
-        *slot += 1;
-        if *slot > ppn {
-            return Err(format!("line {}: node {node} gets {slot} PEs, but --ppn is {ppn}", i + 1));
-        }
-        nodes.push(node);
-    }
-    if nodes.len() < pes as usize {
-        return Err(format!("{} nodes for {pes} PEs", nodes.len()));
-    }
-    nodes.truncate(pes as usize);
-    Ok(nodes)
-}
-
-/// Finds the program as a shell would. Exit codes 127 (not found) and 126 (not executable).
-pub(crate) fn find_program(name: &OsString, path: Option<OsString>) -> Result<PathBuf, Failed> {
-    let shown = Path::new(name).display();
-    if name.is_empty() {
-        return Err(Failed::usage("the program's name is empty", "name a program after the options"));
-    }
-    if name.as_encoded_bytes().contains(&b'/') {
-        return executable(Path::new(name));
-    }
-    let mut found = None;
-    for dir in std::env::split_paths(&path.unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into())) {
-        let file = if dir.as_os_str().is_empty() { Path::new(".").join(name) } else { dir.join(name) };
-        match executable(&file) {
-            Ok(file) => return Ok(file),
-            Err(e) if e.code == 126 && file.is_file() => found = found.or(Some(e)),
-            Err(_) => {}
-        }
-    }
-    if let Some(e) = found {
-        return Err(e);
-    }
-    let here = Path::new(".").join(name);
-    let remedy = if here.is_file() {
-        format!("there is one in this directory: write ./{shown}")
-    } else if here.with_extension("c").is_file() {
-        format!("compile it first: oshcc {shown}.c -o {shown}, then run ./{shown}")
-    } else {
-        "check the spelling, or give the path to it".into()
-    };
-    Err(Failed::runtime(format!("no program `{shown}` in PATH"), remedy).with_code(127))
-}
-
-fn executable(file: &Path) -> Result<PathBuf, Failed> {
-    let shown = file.display();
-    let not = |what: String, remedy: String| Failed::runtime(what, remedy).with_code(126);
-    match std::fs::metadata(file) {
-        Err(e) if e.kind() == std::io::ErrorKind::PermissionDenied => {
-            Err(not(format!("no permission to reach {shown}"), "check the permissions of its directories".into()))
-        }
-        Err(_) => Err(Failed::runtime(format!("no program {shown}"), "check the path; compile C programs with oshcc")
-            .with_code(127)),
-        Ok(m) if m.is_dir() => Err(not(format!("{shown} is a directory"), "name a program in it".into())),
-        Ok(_) => match rustix::fs::access(file, rustix::fs::Access::EXEC_OK) {
-            Ok(()) => Ok(file.to_path_buf()),
-            Err(_) => Err(not(
-                format!("{shown} is not executable"),
-                if file.extension().is_some_and(|e| e == "c" || e == "cpp") {
-                    format!("it looks like source: compile it with oshcc {shown}")
-                } else {
-                    format!("chmod +x {shown}, or name its interpreter: angara run … python3 {shown}")
-                },
-            )),
-        },
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -625,7 +513,7 @@ mod tests {
         let heap = |args: &[&str], env: &[(&str, &str)]| {
             let all = ["angara", "-n", "1"].iter().chain(args).chain(&["true"]).map(OsString::from).collect();
             let look = |name: &str| env.iter().find(|(n, _)| *n == name).map(|(_, v)| OsString::from(v));
-            heap_of(&crate::args::run_args(all).expect("valid"), look)
+            heap_of(&crate::args::run_args(all).expect("valid"), DEFAULT_HEAP, look)
         };
         let (new, old) = (("SHMEM_SYMMETRIC_SIZE", "2k"), ("SMA_SYMMETRIC_SIZE", "3.1M"));
         assert_eq!(heap(&[], &[]).unwrap(), (DEFAULT_HEAP, true));
@@ -655,17 +543,6 @@ mod tests {
     }
 
     #[test]
-    fn maps_are_checked_line_by_line() {
-        let shape: Shape = "2x2".parse().unwrap();
-        assert_eq!(parse_map("# two PEs\n1,1\n0\n", 2, 1, shape), Ok(vec![3, 0]));
-        assert_eq!(parse_map("0\n0\n", 2, 2, shape), Ok(vec![0, 0]));
-        assert!(parse_map("0\n0\n", 2, 1, shape).unwrap_err().contains("--ppn is 1"));
-        assert!(parse_map("4\n", 1, 1, shape).unwrap_err().contains("node 4"));
-        assert!(parse_map("0,2\n", 1, 1, shape).unwrap_err().contains("line 1"));
-        assert!(parse_map("0\n", 2, 1, shape).unwrap_err().contains("1 nodes for 2 PEs"));
-    }
-
-    #[test]
     fn times_and_maps() {
         assert_eq!(["0.5", "500ms"].map(seconds), [Ok(Duration::from_millis(500)), Ok(Duration::from_millis(500))]);
         assert_eq!(seconds("2m"), Ok(Duration::from_secs(120)));
@@ -673,16 +550,6 @@ mod tests {
         assert_eq!("random:7".parse(), Ok(MapArg::Random(7)));
         assert!("random".parse::<MapArg>().unwrap_err().contains("seed"));
         assert!("file:".parse::<MapArg>().is_err());
-    }
-
-    #[test]
-    fn programs_are_found_as_in_a_shell() {
-        let path = Some(OsString::from("/nonexistent:/bin:/usr/bin"));
-        assert!(find_program(&"sh".into(), path.clone()).is_ok());
-        assert_eq!(find_program(&"/nonexistent/x".into(), path.clone()).unwrap_err().code, 127);
-        assert_eq!(find_program(&"no-such-program-here".into(), path.clone()).unwrap_err().code, 127);
-        assert_eq!(find_program(&"/etc/passwd".into(), path.clone()).unwrap_err().code, 126);
-        assert_eq!(find_program(&"/tmp".into(), path).unwrap_err().code, 126);
     }
 
     #[test]

@@ -1,0 +1,197 @@
+//! Which MPI library a program is linked with.
+//!
+//! The name of the library does not tell: MPICH and Intel MPI share `libmpi.so.12`, and everybody's library of the standard
+//! interface is `libmpi_abi.so`. So the program's own loader says which file it would load, and the file says whose it is.
+
+use super::elf;
+use crate::error::Failed;
+use rustix::fs::{MemfdFlags, memfd_create};
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{Read, Seek};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// How long a loader may take to say what it would load.
+const LIMIT: Duration = Duration::from_secs(10);
+/// Time between two looks whether it has.
+const LOOK: Duration = Duration::from_micros(200);
+
+/// Whose library it is, which decides how processes are started.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Kind {
+    /// MPICH, and MVAPICH.
+    Mpich,
+    /// Intel MPI.
+    Intel,
+    /// Open MPI.
+    OpenMpi,
+}
+
+impl std::fmt::Display for Kind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Kind::Mpich => "MPICH",
+            Kind::Intel => "Intel MPI",
+            Kind::OpenMpi => "Open MPI",
+        })
+    }
+}
+
+impl Kind {
+    /// Of a library's file.
+    pub(crate) fn of(library: &Path) -> Option<Kind> {
+        let mut marks =
+            [("Intel(R) MPI Library", Kind::Intel), ("MPICH Version", Kind::Mpich), ("MVAPICH", Kind::Mpich)]
+                .into_iter()
+                .chain([("Open MPI v", Kind::OpenMpi)])
+                .map(|(mark, kind)| (mark, kind, false))
+                .collect::<Vec<_>>();
+        elf::texts(library, |texts| {
+            for text in texts {
+                marks.iter_mut().filter(|(mark, ..)| text.starts_with(mark)).for_each(|mark| mark.2 = true);
+            }
+        })?;
+        // Intel's is made of MPICH, so that its own name counts first.
+        marks.into_iter().find(|mark| mark.2).map(|mark| mark.1)
+    }
+}
+
+/// A library that was found.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Library {
+    /// Whose it is.
+    pub(crate) kind: Kind,
+    /// Its file.
+    pub(crate) file: PathBuf,
+}
+
+/// What a program's file says.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Linked {
+    /// It is linked with this one.
+    Mpi(Library),
+    /// It is linked with OpenSHMEM and not with MPI.
+    Shmem,
+    /// Neither: it may yet start or load an MPI program, as a shell or Python does.
+    Unknown,
+}
+
+/// Beginnings of the names of libraries that lead to no other ones but such.
+const SYSTEM: [&str; 9] = [
+    "libc.so",
+    "libm.so",
+    "libdl.so",
+    "librt.so",
+    "libpthread.so",
+    "libgcc_s.so",
+    "libstdc++.so",
+    "libtinfo.so",
+    "ld-linux",
+];
+/// Names, before `.so`, of libraries that are MPI, and not only made for it.
+const MPI: [&str; 6] = ["libmpi", "libmpi_abi", "libmpich", "libmpi_cray", "libmpi_mt", "libmpi_ilp64"];
+/// The same of OpenSHMEM.
+const SHMEM: [&str; 3] = ["libsma", "liboshmem", "libangara"];
+
+/// Looks at `program`. `variables` are those that its processes will have and this one has not.
+pub(crate) fn linked(program: &Path, variables: &[(OsString, OsString)]) -> Result<Linked, Failed> {
+    let Some(elf) = elf::read(program) else { return Ok(Linked::Unknown) };
+    let Some(loader) = &elf.loader else { return Ok(Linked::Unknown) };
+    linked_by(loader, program, &elf.needed, variables)
+}
+
+/// The same with a loader that the file itself need not name, as a library does not.
+pub(crate) fn linked_by(
+    loader: &Path,
+    program: &Path,
+    needed: &[String],
+    variables: &[(OsString, OsString)],
+) -> Result<Linked, Failed> {
+    if needed.iter().all(|name| SYSTEM.iter().any(|system| name.starts_with(system))) {
+        return Ok(Linked::Unknown);
+    }
+    let shmem = || needed.iter().any(|name| SHMEM.contains(&stem(name)));
+    let direct = needed.iter().any(|name| MPI.contains(&stem(name)));
+    if shmem() && !direct {
+        return Ok(Linked::Shmem);
+    }
+    let all = listed(loader, program, variables);
+    let mut unknown = None;
+    for (name, file) in all.iter().filter(|(name, _)| MPI.contains(&stem(name))) {
+        let Some(file) = file else { return Err(not_found(program, name)) };
+        match Kind::of(file) {
+            Some(kind) => return Ok(Linked::Mpi(Library { kind, file: file.clone() })),
+            None => unknown = Some(file),
+        }
+    }
+    match unknown {
+        Some(file) => Err(Failed::runtime(
+            format!("{} is linked with {}, an MPI library that is not known here", program.display(), file.display()),
+            "say whose it behaves like, with --mpi mpich, intel or openmpi; or start it with that library's own mpirun",
+        )),
+        None => Ok(Linked::Unknown),
+    }
+}
+
+/// `libmpi` of `libmpi.so.12`.
+fn stem(name: &str) -> &str {
+    name.split(".so").next().unwrap_or(name)
+}
+
+fn not_found(program: &Path, name: &str) -> Failed {
+    // Where a wheel of Python's registry puts both.
+    let near = program.parent().and_then(Path::parent).map(|prefix| prefix.join("lib"));
+    let dir = near.filter(|dir| dir.join(name).exists()).map_or("DIRECTORY".into(), |dir| dir.display().to_string());
+    Failed::runtime(
+        format!("{} is linked with {name}, which the loader does not find", program.display()),
+        format!("name the directory it lies in: -x LD_LIBRARY_PATH={dir}"),
+    )
+    .with_code(127)
+}
+
+/// Every library that `loader` would load for `program`, by name, and its file if it is found.
+fn listed(loader: &Path, program: &Path, variables: &[(OsString, OsString)]) -> Vec<(String, Option<PathBuf>)> {
+    // Named from the root or here, not to be looked for in PATH.
+    let program = std::path::absolute(program).unwrap_or_else(|_| program.into());
+    let mut command = Command::new(loader);
+    // Asked by its option, musl's loader lists what there is, and others stop at the first library that is missing. Asked by
+    // the variable those list all, and musl's would start the program.
+    match loader.file_name().is_some_and(|name| name.to_string_lossy().contains("musl")) {
+        true => command.arg("--list"),
+        false => command.env("LD_TRACE_LOADED_OBJECTS", "1"),
+    };
+    command.arg(program).envs(variables.iter().map(|(k, v)| (k, v)));
+    let said = output(command).unwrap_or_default();
+    said.lines().filter_map(parse).collect()
+}
+
+/// `name => file (address)`, or `name => not found`.
+fn parse(line: &str) -> Option<(String, Option<PathBuf>)> {
+    let (name, file) = line.trim().split_once(" => ")?;
+    let file = file.rsplit_once(" (").map_or(file, |(file, _)| file);
+    let name = name.rsplit('/').next().unwrap_or(name);
+    Some((name.into(), (file != "not found").then(|| file.into())))
+}
+
+/// What a short command prints, standard error included; nothing if it does not end in time.
+pub(crate) fn output(mut command: Command) -> Option<String> {
+    let mut file = File::from(memfd_create("angara-output", MemfdFlags::CLOEXEC).ok()?);
+    let end = || file.try_clone().map(Stdio::from);
+    let mut child = command.stdin(Stdio::null()).stdout(end().ok()?).stderr(end().ok()?).spawn().ok()?;
+    let until = Instant::now() + LIMIT;
+    while child.try_wait().ok()?.is_none() {
+        if Instant::now() >= until {
+            // It may have ended just now.
+            let _ = child.kill();
+            let _ = child.wait();
+            return None;
+        }
+        std::thread::sleep(LOOK);
+    }
+    let mut said = Vec::new();
+    file.rewind().ok()?;
+    file.read_to_end(&mut said).ok()?;
+    Some(String::from_utf8_lossy(&said).into_owned())
+}
