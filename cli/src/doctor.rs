@@ -2,6 +2,7 @@
 
 use crate::daemon::WhereArgs;
 use crate::error::{Failed, say};
+use crate::mpi::survey;
 use crate::report::table::{bytes, ranges};
 use crate::run::bind::Cores;
 use crate::{daemon, install, oshcc};
@@ -48,10 +49,9 @@ enum State {
 
 /// Looks and tells. Exit code 1 if something indispensable is missing.
 pub(crate) fn main(args: DoctorArgs) -> Result<u8, Failed> {
-    let findings: Vec<Finding> = [kernel(), networking(), machine(&daemon::runtime_dir(&args.at.runtime_dir)), tools()]
-        .into_iter()
-        .flatten()
-        .collect();
+    let dir = daemon::runtime_dir(&args.at.runtime_dir);
+    let findings: Vec<Finding> =
+        [kernel(), networking(), machine(&dir), tools(), mpi()].into_iter().flatten().collect();
     if args.json {
         say!("{}", serde_json::to_string_pretty(&findings).expect("findings are plain data"))?;
     } else {
@@ -309,6 +309,28 @@ fn tools() -> Vec<Finding> {
         needed("libsma.so", part(install::lib_dir(&bin), install::LIBRARY), build),
         needed("shmem.h", part(install::include_dir(&bin), install::HEADER), build),
     ]
+}
+
+fn mpi() -> Vec<Finding> {
+    let each = |what: &'static str, found: Vec<String>, otherwise: &'static str| match found.is_empty() {
+        true => vec![optional(what, Err("none in the usual places, LD_LIBRARY_PATH or beside python3"), otherwise)],
+        false => found.into_iter().map(|f| optional::<String>(what, Ok(f), otherwise)).collect(),
+    };
+    let mut all = vec![
+        optional("MPI provider", survey::provider(), "MPI programs run, but not over the emulated network"),
+        optional(
+            "cross-memory attach",
+            survey::cross_memory(),
+            "large messages of MPI are copied twice on a host (allowed by: sysctl kernel.yama.ptrace_scope=0)",
+        ),
+    ];
+    all.extend(each(
+        "MPI library",
+        survey::libraries(),
+        "programs that bring theirs run all the same: pip install mpich",
+    ));
+    all.extend(each("libfabric", survey::fabrics(), "MPI libraries of Python's registry bring their own"));
+    all
 }
 
 #[cfg(test)]

@@ -43,6 +43,9 @@ pub fn main_angara() -> ! {
     if args.get(1).is_some_and(|a| a == mpi::rank::MODE) {
         mpi::rank::main(&args[2..]);
     }
+    if args.get(1).is_some_and(|a| a == mpi::survey::PEEK) {
+        mpi::survey::peek(&args[2..]);
+    }
     if args.get(1).is_some_and(|a| a == run::host::MODE) {
         run::host::main(&args[2..]);
     }

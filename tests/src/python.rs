@@ -1,7 +1,7 @@
-//! Python with the shmem4py package, built with our compiler wrapper.
+//! Python with packages: shmem4py, built with our compiler wrapper, and MPI libraries that come as wheels.
 //!
-//! The package comes from its registry. Where that cannot be reached, or Python lacks venv, this says so
-//! and there is none. What was installed is kept below `target` for the next time.
+//! Packages come from their registry. Where that cannot be reached, or Python lacks venv, this says so
+//! and there are none. What was installed is kept below `target` for the next time.
 
 use crate::tools;
 use std::path::{Path, PathBuf};
@@ -26,8 +26,29 @@ fn step(program: impl AsRef<std::ffi::OsStr>, args: &[&str], dir: &Path) -> Resu
 }
 
 /// The registry answers.
-fn reachable(pip: &Path, dir: &Path) -> Result<(), String> {
-    step(pip, &["download", "--quiet", "--no-deps", "--timeout", "10", "--retries", "0", NUMPY], dir)
+fn reachable(pip: &Path, dir: &Path, package: &str) -> Result<(), String> {
+    step(pip, &["download", "--quiet", "--no-deps", "--timeout", "10", "--retries", "0", package], dir)
+}
+
+/// A virtual environment in `name` with wheels of these packages; `None` where they cannot be had, which is said. To be called
+/// by one test program only, as one at a time makes it.
+pub fn wheels(name: &str, packages: &[&str]) -> Option<PathBuf> {
+    let dir = tools::profile_dir().join("angara-tests").join(name);
+    let (venv, done, wanted) = (dir.join("venv"), dir.join("done"), packages.join(" "));
+    if std::fs::read_to_string(&done).is_ok_and(|d| d == wanted) {
+        return Some(venv);
+    }
+    let _ = std::fs::remove_dir_all(&dir);
+    std::fs::create_dir_all(&dir).expect("target directory is writable");
+    let install = [&["install", "--quiet", "--only-binary", ":all:", "--timeout", "10", "--retries", "1"], packages];
+    let made = step("python3", &["-m", "venv", "venv"], &dir)
+        .and_then(|()| step(venv.join("bin/pip"), &install.concat(), &dir));
+    if let Err(why) = made {
+        println!("skipped: {wanted} cannot be had from Python's registry: {}", why.trim());
+        return None;
+    }
+    std::fs::write(done, wanted).expect("target directory is writable");
+    Some(venv)
 }
 
 /// Python of an environment with the package, and the directory of the package's tests; `None` where it
@@ -48,7 +69,7 @@ fn install() -> Option<(PathBuf, PathBuf)> {
     }
     let _ = std::fs::remove_dir_all(&dir);
     std::fs::create_dir_all(&dir).expect("target directory is writable");
-    if let Err(why) = step("python3", &["-m", "venv", "venv"], &dir).and_then(|()| reachable(&pip, &dir)) {
+    if let Err(why) = step("python3", &["-m", "venv", "venv"], &dir).and_then(|()| reachable(&pip, &dir, NUMPY)) {
         println!("skipped: no Python with venv, or its package registry cannot be reached: {}", why.trim());
         return None;
     }

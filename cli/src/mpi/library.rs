@@ -195,3 +195,136 @@ pub(crate) fn output(mut command: Command) -> Option<String> {
     file.read_to_end(&mut said).ok()?;
     Some(String::from_utf8_lossy(&said).into_owned())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A directory of programs and libraries that a C compiler makes.
+    struct Made(PathBuf);
+
+    impl Made {
+        /// Nothing without a compiler.
+        fn new(name: &str) -> Option<Made> {
+            if Command::new("cc").arg("--version").output().is_err() {
+                println!("skipped: no C compiler");
+                return None;
+            }
+            let dir = std::env::temp_dir().join(format!("angara-{name}-{}", std::process::id()));
+            std::fs::create_dir_all(&dir).unwrap();
+            Some(Made(dir))
+        }
+
+        fn cc(&self, name: &str, source: &str, options: &[&str]) -> PathBuf {
+            let (file, c) = (self.0.join(name), self.0.join("source.c"));
+            std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+            std::fs::write(&c, source).unwrap();
+            let mut cc = Command::new("cc");
+            cc.current_dir(&self.0).arg("-o").arg(&file).arg(&c).arg("-Wl,--no-as-needed").args(options);
+            let done = cc.output().unwrap();
+            assert!(done.status.success(), "{name}: {}", String::from_utf8_lossy(&done.stderr));
+            file
+        }
+
+        /// A library that carries `texts`, as those of MPI do.
+        fn library(&self, name: &str, texts: &[&str], options: &[&str]) -> PathBuf {
+            let lines = texts.iter().enumerate().map(|(i, text)| format!("const char text{i}[] = \"{text}\";\n"));
+            let soname = format!("-Wl,-soname,{}", name.rsplit('/').next().unwrap());
+            let source = lines.collect::<String>();
+            self.cc(name, &source, &[&["-shared", "-fPIC", &soname], options].concat())
+        }
+
+        fn program(&self, options: &[&str]) -> PathBuf {
+            self.cc("program", "int main(void) { return 0; }", options)
+        }
+    }
+
+    impl Drop for Made {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+
+    fn kind(program: &Path) -> Option<Kind> {
+        match linked(program, &[]).unwrap() {
+            Linked::Mpi(library) => Some(library.kind),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn a_program_is_recognised_by_the_library_that_would_be_loaded() {
+        let Some(made) = Made::new("linked") else { return };
+        let rpath = format!("-Wl,-rpath,{}", made.0.display());
+        let intel = ["Intel(R) MPI Library %s for Linux* OS", "MPICH Version: %s"];
+        for (name, texts, whose) in [
+            ("libmpi.so.12", &["MPICH Version:      %s"][..], Kind::Mpich),
+            ("libmpi.so.12", &intel, Kind::Intel),
+            ("libmpi.so.40", &["Open MPI v%d.%d.%d"], Kind::OpenMpi),
+            ("libmpi_abi.so.1", &["no mark", "MPICH Version:      %s"], Kind::Mpich),
+            ("libmpi_abi.so.1", &intel, Kind::Intel),
+        ] {
+            let library = made.library(name, texts, &[]);
+            let found = linked(&made.program(&[&format!("-l:{name}"), "-L.", &rpath]), &[]).unwrap();
+            assert_eq!(found, Linked::Mpi(Library { kind: whose, file: library }), "{name} {texts:?}");
+        }
+        // Through another library.
+        made.library("libmpi.so.40", &["Open MPI v%d.%d.%d"], &[]);
+        made.library("libhdf5.so.1", &["hdf"], &["-l:libmpi.so.40", "-L.", &rpath]);
+        assert_eq!(kind(&made.program(&["-l:libhdf5.so.1", "-L.", &rpath])), Some(Kind::OpenMpi));
+        // Beside OpenSHMEM.
+        made.library("libsma.so", &["shmem"], &[]);
+        let both = made.program(&["-l:libsma.so", "-l:libmpi.so.40", "-L.", &rpath]);
+        assert_eq!(kind(&both), Some(Kind::OpenMpi));
+        let shmem = made.program(&["-l:libsma.so", "-L.", &rpath]);
+        assert_eq!(linked(&shmem, &[]), Ok(Linked::Shmem));
+    }
+
+    #[test]
+    fn a_library_that_is_found_by_a_variable_only_is_found() {
+        let Some(made) = Made::new("variable") else { return };
+        let library = made.library("there/libmpi.so.12", &["MPICH Version: %s"], &[]);
+        let program = made.program(&["-l:libmpi.so.12", "-Lthere"]);
+        let e = linked(&program, &[]).unwrap_err();
+        assert!(e.message.contains("libmpi.so.12") && e.remedy.contains("LD_LIBRARY_PATH") && e.code == 127, "{e:?}");
+        let variable = ("LD_LIBRARY_PATH".into(), made.0.join("there").into_os_string());
+        assert_eq!(linked(&program, &[variable]), Ok(Linked::Mpi(Library { kind: Kind::Mpich, file: library })));
+    }
+
+    #[test]
+    fn a_library_of_unknown_make_is_named() {
+        let Some(made) = Made::new("unknown") else { return };
+        made.library("libmpi.so.0", &["HPE MPT"], &[]);
+        let rpath = format!("-Wl,-rpath,{}", made.0.display());
+        let e = linked(&made.program(&["-l:libmpi.so.0", "-L.", &rpath]), &[]).unwrap_err();
+        assert!(e.message.contains("libmpi.so.0") && e.remedy.contains("--mpi"), "{e:?}");
+    }
+
+    #[test]
+    fn other_files_say_nothing() {
+        let Some(made) = Made::new("other") else { return };
+        assert_eq!(linked(&made.program(&[]), &[]), Ok(Linked::Unknown));
+        let script = made.0.join("script");
+        std::fs::write(&script, "#!/bin/sh\nexit 3\n").unwrap();
+        assert_eq!(linked(&script, &[]), Ok(Linked::Unknown));
+        // Cut short and scrambled: never more than an answer.
+        let library = made.library("libmpi.so.12", &["MPICH Version: %s"], &[]);
+        let bytes = std::fs::read(made.program(&["-l:libmpi.so.12", "-L."])).unwrap();
+        for i in 0..200 {
+            let mut bad = bytes[..bytes.len() * i / 200].to_vec();
+            if i % 2 == 0 {
+                bad = bytes.clone();
+                (0..40).for_each(|j| bad[(i * 7919 + j * 104729) % 4096] ^= 0xa5);
+            }
+            std::fs::write(&library, &bad).unwrap();
+            let _ = (elf::read(&library), Kind::of(&library));
+        }
+    }
+
+    #[test]
+    fn a_version_is_the_number_that_stands_there_most_often() {
+        let texts = ["2.0", "0.13.99", "5.0.2", "x 1.2.3", "5.0.2", "1..2", "1.2.3.4", "1.2.x"];
+        assert_eq!(elf::version(&mut texts.into_iter()), Some("5.0.2".into()));
+        assert_eq!(elf::version(&mut ["2.0"].into_iter()), None);
+    }
+}

@@ -13,6 +13,7 @@ mod python;
 pub(crate) mod rank;
 pub(crate) mod server;
 mod space;
+pub(crate) mod survey;
 
 use crate::error::Failed;
 use crate::run::options::{Clock, RunArgs};

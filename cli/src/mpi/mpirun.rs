@@ -18,7 +18,8 @@ const MARK: &str = "(Open MPI)";
 /// The `mpirun` of the installation that holds `library`, else the first one in PATH.
 pub(crate) fn find(library: Option<&Path>) -> Result<PathBuf, Failed> {
     let real = library.and_then(|file| std::fs::canonicalize(file).ok());
-    let above = library.into_iter().chain(real.as_deref()).flat_map(|file| file.ancestors().skip(2).take(3));
+    // The real place first: where /bin is a link, mpirun does not find its own files from there.
+    let above = real.as_deref().into_iter().chain(library).flat_map(|file| file.ancestors().skip(2).take(3));
     let beside = above.map(|dir| dir.join("bin")).flat_map(|bin| NAMES.map(|name| bin.join(name)));
     let here = beside.filter(|file| file.is_file()).chain(NAMES.iter().filter_map(|name| in_path(OsStr::new(name))));
     for file in here {

@@ -82,3 +82,34 @@ fn extensions(lib: &Path) -> Vec<PathBuf> {
     let files = packages.flat_map(inside);
     files.filter(|file| named(file, "MPI.") && file.extension() == Some(OsStr::new("so"))).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_interpreter_of_a_script_is_found() {
+        let dir = std::env::temp_dir().join(format!("angara-python-{}", std::process::id()));
+        std::fs::create_dir_all(dir.join("bin")).unwrap();
+        let script = |line: &str| {
+            let file = dir.join("script");
+            std::fs::write(&file, format!("{line}\nimport sys\n")).unwrap();
+            interpreter(&file)
+        };
+        assert_eq!(script("#!/opt/venv/bin/python3 -u"), Some("/opt/venv/bin/python3".into()));
+        assert_eq!(script("#! /opt/venv/bin/python3.11"), Some("/opt/venv/bin/python3.11".into()));
+        assert_eq!(script("#!/bin/sh"), None);
+        assert_eq!(script("#!/usr/bin/env sh"), None);
+        assert_eq!(script("import os"), None);
+        let python = dir.join("bin/python3");
+        std::fs::write(&python, "\u{7f}ELF").unwrap();
+        assert_eq!(interpreter(&python), Some(python.clone()));
+        // Of a virtual environment, whose interpreter is a link, and of any other place.
+        assert_eq!(prefix(&python), Some(std::fs::canonicalize(&dir).unwrap()));
+        std::fs::create_dir_all(dir.join("venv/bin")).unwrap();
+        std::fs::write(dir.join("venv/pyvenv.cfg"), "").unwrap();
+        std::os::unix::fs::symlink(&python, dir.join("venv/bin/python3")).unwrap();
+        assert_eq!(prefix(&dir.join("venv/bin/python3")), Some(dir.join("venv")));
+        std::fs::remove_dir_all(dir).unwrap();
+    }
+}

@@ -32,7 +32,7 @@ pub(crate) enum Answer {
 pub(crate) enum Told {
     /// A rank ends the job, with this status and for this reason.
     Abort(u32, i32, String),
-    /// A rank has gone, and others wait in a barrier for it.
+    /// A rank has gone without finalize, or others wait for it in a barrier.
     Left(u32),
     /// A rank wanted more processes.
     Spawn(u32),
@@ -44,6 +44,8 @@ struct Rank {
     published: usize,
     /// In the barrier of the round that is not over.
     waits: bool,
+    /// Between init and finalize.
+    inside: bool,
     /// It will not come back.
     gone: bool,
     /// It has ended the job.
@@ -82,7 +84,10 @@ impl Space {
         let word = |key: &str| words.get(key).copied().unwrap_or_default();
         let number = |key: &str| word(key).parse::<i32>();
         let said = match word("cmd") {
-            "init" if word("pmi_version") == "1" => "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0".into(),
+            "init" if word("pmi_version") == "1" => {
+                self.ranks[rank as usize].inside = true;
+                "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0".into()
+            }
             "init" => "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=-1".into(),
             "get_maxes" => format!("cmd=maxes kvsname_max=256 keylen_max={KEY_MAX} vallen_max={VALUE_MAX} rc=0"),
             "get_appnum" => "cmd=appnum appnum=0 rc=0".into(),
@@ -100,9 +105,13 @@ impl Space {
                 "cmd=barrier_out rc=-1 msg=groups_not_known".into()
             }
             "barrier_in" => return self.barrier(rank),
-            "finalize" => "cmd=finalize_ack rc=0".into(),
+            "finalize" => {
+                self.ranks[rank as usize].inside = false;
+                "cmd=finalize_ack rc=0".into()
+            }
             "abort" => {
                 let why = line.split_once("message=").map_or("", |(_, why)| why.trim());
+                let why = if why == "abort" { "" } else { why };
                 if !std::mem::replace(&mut self.ranks[rank as usize].aborted, true) {
                     self.told.push(Told::Abort(rank, number("exitcode").unwrap_or(1), why.into()));
                 }
@@ -175,8 +184,13 @@ impl Space {
 
     /// `rank` has closed its end: it says nothing more.
     pub(crate) fn gone(&mut self, rank: u32) {
-        self.ranks[rank as usize].gone = true;
-        self.look();
+        let own = &mut self.ranks[rank as usize];
+        own.gone = true;
+        if std::mem::take(&mut own.inside) && !own.aborted {
+            self.told.push(Told::Left(rank));
+        } else {
+            self.look();
+        }
     }
 
     /// Whether some wait in vain.
@@ -302,6 +316,19 @@ mod tests {
         assert_eq!(space.told(), [Told::Left(2)]);
         space.line(1, "cmd=barrier_in");
         assert_eq!(space.told(), []);
+        // In the middle of MPI that is wrong by itself.
+        let mut space = Space::new(&[0, 1, 2]);
+        for rank in 0..3 {
+            said(&mut space, rank, "cmd=init pmi_version=1 pmi_subversion=1");
+        }
+        said(&mut space, 0, "cmd=finalize");
+        space.gone(0);
+        space.line(2, "cmd=abort exitcode=3");
+        space.told();
+        space.gone(2);
+        assert_eq!(space.told(), []);
+        space.gone(1);
+        assert_eq!(space.told(), [Told::Left(1)]);
         // One that goes while it waits for another is no reason.
         let mut space = Space::new(&[0, 1]);
         space.line(0, "cmd=barrier_in");

@@ -143,7 +143,7 @@ impl Cause {
                 format!("{} left the job without shmem_finalize while others went on; the job was ended", who(pe))
             }
             Cause::LeftMpi(pe) => {
-                format!("{} ended without MPI_Finalize while others waited for it; the job was ended", who(pe))
+                format!("{} ended without MPI_Finalize while others went on; the job was ended", who(pe))
             }
             // It has said itself which rank it was.
             Cause::Together(status) => match status.signal() {

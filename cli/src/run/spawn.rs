@@ -325,17 +325,12 @@ impl Processes {
             self.forget(pe);
             self.ended.push_back((pe, end));
         }
-        for running in self.running.values() {
-            if let Running::Here(pid) = running {
-                let _ = kill_process_group(*pid, signal);
-            }
-        }
-        // Those that another process has started are in groups of their own; it ends them, but does not stop them.
         let with = self.running.values().any(|running| matches!(running, Running::With));
-        if let (Some(Running::Here(pid)), true, Signal::STOP | Signal::CONT) = (self.running.get(&0), with, signal) {
-            let above = pid.as_raw_pid() as u32;
-            for pid in descendants(above, None).into_iter().filter_map(|pid| Pid::from_raw(pid as i32)) {
-                let _ = kill_process(pid, signal);
+        for running in self.running.values() {
+            match running {
+                Running::Here(pid) if with => signal_together(*pid, signal),
+                Running::Here(pid) => drop(kill_process_group(*pid, signal)),
+                _ => {}
             }
         }
         for (host, _) in &self.hosts {
@@ -366,6 +361,26 @@ impl Processes {
         self.held.clear();
         while self.pumps.join_next().await.is_some() {}
     }
+}
+
+/// Sends a signal to the process that has started all PEs. They are in groups of their own: it ends them, but it does not stop
+/// them, and has something to say about every signal that it passes on.
+fn signal_together(starter: Pid, signal: Signal) {
+    if !matches!(signal, Signal::STOP | Signal::CONT) {
+        let _ = kill_process_group(starter, signal);
+        return;
+    }
+    let number = starter.as_raw_pid() as u32;
+    for pid in descendants(number, None).into_iter().chain([number]).filter_map(|pid| Pid::from_raw(pid as i32)) {
+        if signal == Signal::STOP || is_stopped(pid) {
+            let _ = kill_process(pid, signal);
+        }
+    }
+}
+
+fn is_stopped(pid: Pid) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_pid())).unwrap_or_default();
+    stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with('T'))
 }
 
 /// What the server of MPI tells, as the end of a PE.

@@ -1,0 +1,226 @@
+//! MPI programs under `angara run`: MPICH as its wheel brings it, Open MPI where it is installed, and our own client of PMI-1.
+
+use angara_tests::process::PATIENCE;
+use angara_tests::{Finished, Test, python, tools};
+use rustix::process::Signal;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+
+/// The provider of libfabric that carries messages.
+const PROVIDER: &str = "FI_PROVIDER=tcp";
+/// MPICH, Python's bindings for it, and what these want for arrays.
+const PACKAGES: [&str; 3] = ["mpich==5.0.2", "mpi4py==4.1.2", "numpy"];
+
+/// The environment with MPICH.
+fn mpich() -> Option<&'static PathBuf> {
+    static MADE: OnceLock<Option<PathBuf>> = OnceLock::new();
+    MADE.get_or_init(|| python::wheels("mpich", &PACKAGES)).as_ref()
+}
+
+/// Compiles `tests/c/mpi/ring.c` with a wrapper of an MPI library.
+fn ring(test: &Test, wrapper: impl AsRef<Path>) -> PathBuf {
+    let program = test.file("ring");
+    let mut compile = Command::new(wrapper.as_ref());
+    compile.arg("-O1").arg(tools::root().join("tests/c/mpi/ring.c")).arg("-o").arg(&program).stdin(Stdio::null());
+    let done = compile.output().expect("the wrapper starts");
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    program
+}
+
+/// Runs a program as a job over [`PROVIDER`].
+fn run(test: &Test, options: &[&str], program: &Path, arguments: &[&str]) -> Finished {
+    test.run(command(test, options, program, arguments))
+}
+
+fn command(test: &Test, options: &[&str], program: &Path, arguments: &[&str]) -> Command {
+    let mut command = test.angara([&["run", "-x", PROVIDER, "--timeout", "200"], options, &["--"]].concat());
+    command.arg(program).args(arguments).stdin(Stdio::null());
+    command
+}
+
+/// What each rank has printed, in order.
+fn said(done: &Finished) -> Vec<&str> {
+    let mut lines: Vec<&str> = done.stdout.lines().filter(|l| l.contains("rank ")).collect();
+    lines.sort_unstable();
+    lines
+}
+
+#[test]
+fn mpich_programs_are_jobs_whose_nodes_are_those_of_the_torus() {
+    let Some(venv) = mpich() else { return };
+    let test = Test::new("mpich");
+    let all = |local: u32, pe: &dyn Fn(u32) -> u32| -> Vec<String> {
+        (0..4).map(|r| format!("rank {r} of 4 is PE {}, {local} on its node", pe(r))).collect()
+    };
+    for wrapper in ["mpicc", "mpicc_abi"] {
+        let program = ring(&test, venv.join("bin").join(wrapper));
+        let done = run(&test, &["-n", "4"], &program, &[]).success();
+        assert_eq!(said(&done), all(1, &|r| r), "{wrapper}: {done}");
+        let done = run(&test, &["-n", "4", "--ppn", "2", "--map", "random:3"], &program, &[]).success();
+        assert_eq!(said(&done), all(2, &|r| r), "{wrapper}: {done}");
+    }
+    let program = ring(&test, venv.join("bin/mpicc"));
+    let report = test.file("report.json");
+    let options = ["-n", "2", "--label", "--path", "ring", "--fault", "link 0 +X delay=1us", "--report"];
+    let done = run(&test, &[&options[..], &[report.to_str().unwrap()]].concat(), &program, &[]).success();
+    assert!(said(&done)[1].starts_with("[1] rank 1 of 2"), "{done}");
+    assert!(std::fs::read_to_string(report).unwrap().contains("\"pes\": 2"));
+    test.assert_clean();
+}
+
+#[test]
+fn an_mpi_job_ends_as_every_job_does() {
+    let Some(venv) = mpich() else { return };
+    let test = Test::new("mpich-ends");
+    let program = ring(&test, venv.join("bin/mpicc"));
+    for (how, code, why) in [
+        ("aborts", 7, "PE 1 on node (1,0) ended the job with status 7"),
+        ("fails", 9, "PE 1 on node (1,0) exited with code 9"),
+        ("leaves", 1, "PE 1 on node (1,0) ended without MPI_Finalize"),
+        ("dies", 137, "PE 1 on node (1,0) was killed by signal 9"),
+    ] {
+        let done = run(&test, &["-n", "4", "--torus", "2x2"], &program, &[how]).failure(&[why]);
+        assert_eq!(done.code(), code, "{how}: {done}");
+        test.assert_clean();
+    }
+    let done = run(&test, &["-n", "2", "--timeout", "3"], &program, &["waits"]).failure(&["still running: PEs 0-1"]);
+    assert_eq!(done.code(), 124, "{done}");
+    let job = test.spawn(command(&test, &["-n", "2"], &program, &["waits"]));
+    job.expect_line("rank 1 of 2");
+    job.signal(Signal::TERM);
+    assert_eq!(job.wait(PATIENCE).code(), 143);
+    test.assert_clean();
+}
+
+#[test]
+fn mpi4py_finds_the_launcher() {
+    let Some(venv) = mpich() else { return };
+    let test = Test::new("mpi4py");
+    let script = test.file("sum.py");
+    let text = "from mpi4py import MPI\nimport numpy\nc = MPI.COMM_WORLD\nx = numpy.full(9, c.rank + 1.0)\n\
+                c.Allreduce(MPI.IN_PLACE, x)\nprint('rank', c.rank, 'of', c.size, c.allgather(c.rank), x[8])\n";
+    std::fs::write(&script, text).unwrap();
+    let done = run(&test, &["-n", "3"], &venv.join("bin/python3"), &[script.to_str().unwrap()]).success();
+    let all: Vec<String> = (0..3).map(|r| format!("rank {r} of 3 [0, 1, 2] 6.0")).collect();
+    assert_eq!(said(&done), all, "{done}");
+    test.assert_clean();
+}
+
+#[test]
+fn our_own_client_of_pmi_finds_its_job_by_the_server() {
+    let test = Test::new("pmi-server");
+    let program = tools::compile("tests/c/openshmem/collectives.c");
+    // Without our variables the library asks the launcher of MPI that it finds.
+    let script = "unset ANGARA_JOB ANGARA_KEY ANGARA_PE ANGARA_NPES ANGARA_RUNTIME_DIR; exec \"$0\"";
+    let mut command = test.angara(["run", "-n", "5", "--timeout", "200", "--", "sh", "-c", script]);
+    command.arg(&program);
+    let done = test.run(command).success();
+    assert_eq!(done.stdout.matches(" passed").count(), 1, "{done}");
+    test.wait_gone(PATIENCE).expect("the keeper of the inner job leaves with it");
+    test.assert_clean();
+}
+
+#[test]
+fn a_launcher_of_mpi_is_offered_to_whom_it_may_concern() {
+    let test = Test::new("mpi-offer");
+    let shell = |options: &[&str]| {
+        let script = "echo ${PMI_RANK-none} ${PMI_SIZE-none}";
+        let done = test.run(test.angara([&["run", "-q", "-n", "1"], options, &["sh", "-c", script]].concat()));
+        done.success().stdout.trim().to_string()
+    };
+    assert_eq!(shell(&[]), "0 1");
+    assert_eq!(shell(&["--mpi", "none"]), "none none");
+    assert_eq!(shell(&["--mpi", "mpich"]), "0 1");
+    let environment = tools::compile("tests/c/openshmem/environment.c");
+    let mut command = test.angara(["run", "-q", "-n", "1", "--mpi", "auto"]);
+    command.arg(&environment);
+    let done = test.run(command).success();
+    assert!(done.stdout.contains("heap "), "{done}");
+    test.assert_clean();
+}
+
+/// Open MPI, installed here.
+fn open_mpi() -> bool {
+    let found = tools::have("mpicc.openmpi") && tools::have("mpirun.openmpi");
+    if !found {
+        println!("skipped: no mpicc.openmpi (Debian: apt-get install libopenmpi-dev)");
+    }
+    found
+}
+
+/// Runs a program as a job, by whatever way Open MPI takes by itself.
+fn run_open(test: &Test, options: &[&str], program: &Path, arguments: &[&str]) -> Finished {
+    // Its shared memory, which is everywhere.
+    let own = ["run", "-x", "FI_PROVIDER=none", "-x", "OMPI_MCA_pml=ob1", "-x", "OMPI_MCA_btl=self,vader"];
+    let mut command = test.angara([&own, &["--timeout", "200"], options, &["--"]].concat());
+    command.arg(program).args(arguments).stdin(Stdio::null());
+    test.run(command)
+}
+
+#[test]
+fn open_mpi_programs_are_started_by_their_own_mpirun() {
+    if !open_mpi() {
+        return;
+    }
+    let test = Test::new("open-mpi");
+    let program = ring(&test, "mpicc.openmpi");
+    let done = run_open(&test, &["-n", "3", "--label"], &program, &[]).success();
+    for rank in 0..3 {
+        let line = format!("[{rank}] rank {rank} of 3 is PE {rank}, 3 on its node");
+        assert!(done.stdout.lines().any(|l| l == line), "{done}");
+    }
+    for (how, code) in [("aborts", 7), ("fails", 9), ("dies", 137)] {
+        let done = run_open(&test, &["-n", "3"], &program, &[how]).failure(&["mpirun ended"]);
+        assert_eq!(done.code(), code, "{how}: {done}");
+        test.assert_clean();
+    }
+    let done = run_open(&test, &["-n", "3", "--timeout", "5"], &program, &["waits"]).failure(&["running: PEs 0-2"]);
+    assert_eq!(done.code(), 124, "{done}");
+    // A program that knows nothing of MPI, with the user's word that it does.
+    let wrap = ["-n", "2", "--mpi", "openmpi", "--wrap", "1", "env WRAPPED=$ANGARA_PE"];
+    let done = run_open(&test, &wrap, Path::new("sh"), &["-c", "echo \"$ANGARA_PE/$ANGARA_NPES $WRAPPED\""]).success();
+    let mut lines: Vec<&str> = done.stdout.lines().collect();
+    lines.sort_unstable();
+    assert_eq!(lines, ["0/2 ", "1/2 1"], "{done}");
+    test.assert_clean();
+}
+
+#[test]
+fn what_cannot_be_started_is_named_before_anything_starts() {
+    let test = Test::new("mpi-lacking");
+    let cc = |name: &str, source: &str, options: &[&str]| {
+        let (c, file) = (test.file("source.c"), test.file(name));
+        std::fs::write(&c, source).expect("the test's directory is writable");
+        let mut cc = Command::new("cc");
+        cc.current_dir(c.parent().unwrap()).arg("-o").arg(&file).arg(&c).args(options);
+        let done = cc.output().expect("a C compiler");
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        file
+    };
+    let library = |name: &str, text: &str| {
+        let source = format!("const char text[] = \"{text}\"; int there;");
+        cc(name, &source, &["-shared", "-fPIC", &format!("-Wl,-soname,{name}")]);
+    };
+    let program = |name: &str, more: &[&str]| {
+        let source = "extern int there; int main(void) { return there; }";
+        cc("program", source, &[&[&format!("-l:{name}"), "-L."], more].concat())
+    };
+    let refused = |options: &[&str], program: &Path, code: i32, why: &[&str]| {
+        let mut command = test.angara([&["run", "-n", "2"], options].concat());
+        command.arg(program).env("PATH", "/nonexistent");
+        let done = test.run(command).failure(why);
+        assert_eq!(done.code(), code, "{done}");
+    };
+    library("libmpi.so.40", "Open MPI v%d.%d.%d");
+    let open = program("libmpi.so.40", &["-Wl,-rpath,$ORIGIN"]);
+    refused(&[], &open, 127, &["the mpirun of Open MPI", "openmpi-bin"]);
+    library("libmpi.so.0", "of somebody else");
+    refused(&[], &program("libmpi.so.0", &["-Wl,-rpath,$ORIGIN"]), 1, &["an MPI library that is not known", "--mpi"]);
+    library("libmpi.so.12", "MPICH Version: %s");
+    refused(&[], &program("libmpi.so.12", &[]), 127, &["libmpi.so.12", "the loader does not find", "LD_LIBRARY_PATH"]);
+    let mpich = program("libmpi.so.12", &["-Wl,-rpath,$ORIGIN"]);
+    let file = test.file("cluster.toml");
+    refused(&["--cluster", file.to_str().unwrap()], &mpich, 2, &["uses MPICH", "leave --cluster out"]);
+    test.assert_clean();
+}
