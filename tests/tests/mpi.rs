@@ -153,7 +153,7 @@ fn open_mpi() -> bool {
 fn run_open(test: &Test, options: &[&str], program: &Path, arguments: &[&str]) -> Finished {
     // Its shared memory, which is everywhere.
     let own = ["run", "-x", "FI_PROVIDER=none", "-x", "OMPI_MCA_pml=ob1", "-x", "OMPI_MCA_btl=self,vader"];
-    let mut command = test.angara([&own, &["--timeout", "200"], options, &["--"]].concat());
+    let mut command = test.angara([&own[..], &["--timeout", "200"], options, &["--"]].concat());
     command.arg(program).args(arguments).stdin(Stdio::null());
     test.run(command)
 }

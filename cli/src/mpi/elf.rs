@@ -41,7 +41,7 @@ pub(crate) fn texts<T>(library: &Path, look: impl FnOnce(&mut dyn Iterator<Item 
 
 /// The version that a library carries as a text of its own: a number such as 5.0.2 that occurs more often than others, which
 /// are those of what is built in.
-pub(crate) fn version<'a>(texts: &mut dyn Iterator<Item = &'a str>) -> Option<String> {
+pub(crate) fn version(texts: &mut dyn Iterator<Item = &str>) -> Option<String> {
     let mut found: BTreeMap<&str, usize> = BTreeMap::new();
     for text in texts.filter(|t| is_version(t)) {
         *found.entry(text).or_default() += 1;

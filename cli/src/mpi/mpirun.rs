@@ -56,7 +56,7 @@ pub(crate) fn command(
     argv.push(format!("/proc/{}/exe", std::process::id()).into());
     // From the root: a command of --wrap may change the directory.
     let file = std::path::absolute(&program.file).unwrap_or_else(|_| program.file.clone());
-    argv.extend(Rank::new(&file, outputs, cores, &program.wraps));
+    argv.extend(Rank::arguments(&file, outputs, cores, &program.wraps));
     argv.extend(program.argv.iter().cloned());
     let variables = launch.to_env().into_iter().filter(|(name, _)| *name != ENV_PE);
     (mpirun.into(), argv, variables.collect())

@@ -34,7 +34,7 @@ pub(crate) struct Rank {
 
 impl Rank {
     /// The arguments that select this mode.
-    pub(crate) fn new(
+    pub(crate) fn arguments(
         file: &Path,
         outputs: Vec<[i32; 2]>,
         cores: Option<Vec<Vec<usize>>>,
