@@ -7,6 +7,7 @@ use crate::oshcc::in_path;
 use crate::run::spawn::Program;
 use angara_abi::launch::{ENV_PE, Launch};
 use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -19,8 +20,9 @@ const MARK: &str = "(Open MPI)";
 pub(crate) fn find(library: Option<&Path>) -> Result<PathBuf, Failed> {
     let real = library.and_then(|file| std::fs::canonicalize(file).ok());
     // The real place first: where /bin is a link, mpirun does not find its own files from there.
-    let above = real.as_deref().into_iter().chain(library).flat_map(|file| file.ancestors().skip(2).take(3));
-    let beside = above.map(|dir| dir.join("bin")).flat_map(|bin| NAMES.map(|name| bin.join(name)));
+    let files = real.as_deref().into_iter().chain(library);
+    let beside =
+        files.flat_map(prefixes).map(|prefix| prefix.join("bin")).flat_map(|bin| NAMES.map(|name| bin.join(name)));
     let here = beside.filter(|file| file.is_file()).chain(NAMES.iter().filter_map(|name| in_path(OsStr::new(name))));
     for file in here {
         let mut command = Command::new(&file);
@@ -36,6 +38,15 @@ pub(crate) fn find(library: Option<&Path>) -> Result<PathBuf, Failed> {
          alone",
     )
     .with_code(127))
+}
+
+/// Directories of which `library` may be in `lib`, or below: not the root, whose programs are elsewhere.
+fn prefixes(library: &Path) -> impl Iterator<Item = &Path> {
+    let below = |prefix: &&Path| {
+        let first = library.strip_prefix(prefix).ok().and_then(|rest| rest.iter().next());
+        prefix.parent().is_some() && first.is_some_and(|first| first.as_bytes().starts_with(b"lib"))
+    };
+    library.ancestors().skip(2).filter(below)
 }
 
 /// The command that starts `program` as the job of `launch`, each rank as [`Rank`] says.
@@ -60,4 +71,21 @@ pub(crate) fn command(
     argv.extend(program.argv.iter().cloned());
     let variables = launch.to_env().into_iter().filter(|(name, _)| *name != ENV_PE);
     (mpirun.into(), argv, variables.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_installation_is_above_its_library() {
+        for (library, all) in [
+            ("/opt/venv/lib/libmpi.so.40", &["/opt/venv"][..]),
+            ("/usr/lib/x86_64-linux-gnu/openmpi/lib/libmpi.so.40", &["/usr/lib/x86_64-linux-gnu/openmpi", "/usr"]),
+            ("/lib/x86_64-linux-gnu/libmpi.so.40", &[]),
+            ("/tmp/somewhere/libmpi.so.40", &[]),
+        ] {
+            assert_eq!(prefixes(Path::new(library)).collect::<Vec<_>>(), all.iter().map(Path::new).collect::<Vec<_>>());
+        }
+    }
 }

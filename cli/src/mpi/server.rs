@@ -7,6 +7,7 @@ use super::space::{Answer, Space, Told};
 use angara_abi::torus::NodeId;
 use rustix::io::{FdFlags, fcntl_setfd};
 use std::ffi::OsString;
+use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream as StdStream;
@@ -47,7 +48,9 @@ impl Server {
     /// For a job whose ranks are on these nodes.
     pub(crate) fn new(placement: &[NodeId]) -> Server {
         let (tell, told) = mpsc::unbounded_channel();
-        let shared = Shared { space: Mutex::new(Space::new(placement)), round: watch::Sender::new(0), tell };
+        // After it libraries name shared memory, of which a job that was killed may have left some.
+        let name = format!("angara_{}_{:016x}", std::process::id(), RandomState::new().hash_one(0));
+        let shared = Shared { space: Mutex::new(Space::new(name, placement)), round: watch::Sender::new(0), tell };
         Server { shared: Arc::new(shared), told, tasks: JoinSet::new(), placement: placement.to_vec() }
     }
 

@@ -11,8 +11,6 @@ const KEY_MAX: usize = 64;
 const VALUE_MAX: usize = 1024;
 /// Bytes that one rank may publish: libraries publish some kilobytes.
 const PUBLISHED_MAX: usize = 4 << 20;
-/// The name of the space.
-const NAME: &str = "angara";
 /// Key of which ranks share a node.
 const MAPPING: &str = "PMI_process_mapping";
 
@@ -56,6 +54,8 @@ struct Rank {
 
 /// All of it.
 pub(crate) struct Space {
+    /// No other job's: libraries name memory after it that all users share.
+    name: String,
     ranks: Vec<Rank>,
     texts: BTreeMap<String, String>,
     /// Number of barriers that are over.
@@ -68,11 +68,11 @@ pub(crate) struct Space {
 }
 
 impl Space {
-    /// For ranks on these nodes.
-    pub(crate) fn new(placement: &[NodeId]) -> Space {
+    /// For ranks on these nodes. No other job's has this name.
+    pub(crate) fn new(name: String, placement: &[NodeId]) -> Space {
         let ranks = placement.iter().map(|_| Rank::default()).collect();
         let texts = BTreeMap::from([(MAPPING.to_string(), mapping(placement))]);
-        Space { ranks, texts, round: 0, told: Vec::new(), stuck: false, spawned: false }
+        Space { name, ranks, texts, round: 0, told: Vec::new(), stuck: false, spawned: false }
     }
 
     /// Takes a line of `rank`.
@@ -91,7 +91,7 @@ impl Space {
             "init" => "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=-1".into(),
             "get_maxes" => format!("cmd=maxes kvsname_max=256 keylen_max={KEY_MAX} vallen_max={VALUE_MAX} rc=0"),
             "get_appnum" => "cmd=appnum appnum=0 rc=0".into(),
-            "get_my_kvsname" => format!("cmd=my_kvsname kvsname={NAME} rc=0"),
+            "get_my_kvsname" => format!("cmd=my_kvsname kvsname={} rc=0", self.name),
             "get_universe_size" => format!("cmd=universe_size size={} rc=0", self.ranks.len()),
             "put" => match self.put(rank, word("key"), word("value")) {
                 Ok(()) => "cmd=put_result rc=0 msg=success".into(),
@@ -275,7 +275,7 @@ mod tests {
 
     #[test]
     fn the_commands_of_pmi_1_are_answered() {
-        let mut space = Space::new(&[0, 1]);
+        let mut space = Space::new("angara".into(), &[0, 1]);
         for (line, answer) in [
             ("cmd=init pmi_version=1 pmi_subversion=1", "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0"),
             ("cmd=get_maxes", "cmd=maxes kvsname_max=256 keylen_max=64 vallen_max=1024 rc=0"),
@@ -297,7 +297,7 @@ mod tests {
 
     #[test]
     fn a_barrier_is_over_when_all_are_in_it() {
-        let mut space = Space::new(&[0, 1, 2]);
+        let mut space = Space::new("angara".into(), &[0, 1, 2]);
         for round in 0..3 {
             for rank in 0..3 {
                 assert_eq!(space.round(), round);
@@ -309,7 +309,7 @@ mod tests {
 
     #[test]
     fn one_that_has_gone_is_told_once_when_others_wait_for_it() {
-        let mut space = Space::new(&[0, 1, 2]);
+        let mut space = Space::new("angara".into(), &[0, 1, 2]);
         space.gone(2);
         assert_eq!(space.told(), []);
         space.line(0, "cmd=barrier_in");
@@ -317,7 +317,7 @@ mod tests {
         space.line(1, "cmd=barrier_in");
         assert_eq!(space.told(), []);
         // In the middle of MPI that is wrong by itself.
-        let mut space = Space::new(&[0, 1, 2]);
+        let mut space = Space::new("angara".into(), &[0, 1, 2]);
         for rank in 0..3 {
             said(&mut space, rank, "cmd=init pmi_version=1 pmi_subversion=1");
         }
@@ -330,7 +330,7 @@ mod tests {
         space.gone(1);
         assert_eq!(space.told(), [Told::Left(1)]);
         // One that goes while it waits for another is no reason.
-        let mut space = Space::new(&[0, 1]);
+        let mut space = Space::new("angara".into(), &[0, 1]);
         space.line(0, "cmd=barrier_in");
         space.gone(0);
         space.line(1, "cmd=barrier_in");
@@ -339,7 +339,7 @@ mod tests {
 
     #[test]
     fn what_makes_no_sense_is_an_error_and_no_more() {
-        let mut space = Space::new(&[0, 1]);
+        let mut space = Space::new("angara".into(), &[0, 1]);
         let long = "k".repeat(KEY_MAX);
         let text = "v".repeat(VALUE_MAX);
         for line in [
@@ -365,7 +365,7 @@ mod tests {
 
     #[test]
     fn what_one_publishes_is_bounded_and_does_not_bound_others() {
-        let mut space = Space::new(&[0, 1]);
+        let mut space = Space::new("angara".into(), &[0, 1]);
         let text = "v".repeat(VALUE_MAX - 1);
         let put = |space: &mut Space, rank, i| said(space, rank, &format!("cmd=put key=k{i} value={text}"));
         let refused = (0..10_000).find(|i| put(&mut space, 0, *i).contains("too_much"));
@@ -375,7 +375,7 @@ mod tests {
 
     #[test]
     fn more_processes_are_refused_when_the_last_of_them_is_described() {
-        let mut space = Space::new(&[0]);
+        let mut space = Space::new("angara".into(), &[0]);
         let first =
             ["mcmd=spawn", "nprocs=2", "execname=./a", "totspawns=2", "spawnssofar=1", "arg1=cmd=abort", "endcmd"];
         let last = ["mcmd=spawn", "nprocs=2", "totspawns=2", "spawnssofar=2"];
@@ -390,7 +390,7 @@ mod tests {
 
     #[test]
     fn an_abort_names_status_and_reason() {
-        let mut space = Space::new(&[0, 1]);
+        let mut space = Space::new("angara".into(), &[0, 1]);
         assert_eq!(space.line(1, "cmd=abort exitcode=7 message=out of cheese"), Answer::Nothing);
         assert_eq!(space.line(1, "cmd=abort exitcode=8"), Answer::Nothing);
         assert_eq!(space.line(0, "cmd=abort"), Answer::Nothing);
