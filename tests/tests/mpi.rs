@@ -1,6 +1,6 @@
 //! MPI programs under `angara run`: MPICH as its wheel brings it, Open MPI where it is installed, and our own client of PMI-1.
 
-use angara_tests::process::PATIENCE;
+use angara_tests::process::{PATIENCE, poll_until};
 use angara_tests::{Finished, Test, python, tools};
 use rustix::process::Signal;
 use std::path::{Path, PathBuf};
@@ -74,11 +74,18 @@ fn mpich_programs_are_jobs_whose_nodes_are_those_of_the_torus() {
     test.assert_clean();
 }
 
+/// Shared memory of MPICH's that is there.
+fn shared_memory() -> Vec<String> {
+    let all = std::fs::read_dir("/dev/shm").expect("a directory of shared memory").flatten();
+    all.filter_map(|entry| entry.file_name().into_string().ok()).filter(|name| name.starts_with("mpich_shm_")).collect()
+}
+
 #[test]
 fn an_mpi_job_ends_as_every_job_does() {
     let Some(venv) = mpich() else { return };
     let test = Test::new("mpich-ends");
     let program = ring(&test, venv.join("bin/mpicc"));
+    let before = shared_memory();
     for (how, code, why) in [
         ("aborts", 7, "PE 1 on node (1,0) ended the job with status 7"),
         ("fails", 9, "PE 1 on node (1,0) exited with code 9"),
@@ -96,6 +103,9 @@ fn an_mpi_job_ends_as_every_job_does() {
     job.signal(Signal::TERM);
     assert_eq!(job.wait(PATIENCE).code(), 143);
     test.assert_clean();
+    // Others may run beside this test, so that only what stays counts.
+    let stays = || shared_memory().into_iter().any(|name| !before.contains(&name));
+    assert!(poll_until(|| !stays()), "left: {:?}", shared_memory());
 }
 
 #[test]

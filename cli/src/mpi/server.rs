@@ -34,6 +34,8 @@ pub(crate) struct Server {
     told: mpsc::UnboundedReceiver<Told>,
     tasks: JoinSet<()>,
     placement: Vec<NodeId>,
+    /// The job's in MPI.
+    name: String,
 }
 
 /// A rank's end of its stream, inherited by the next program that is started, and the variables that name it.
@@ -50,8 +52,9 @@ impl Server {
         let (tell, told) = mpsc::unbounded_channel();
         // After it libraries name shared memory, of which a job that was killed may have left some.
         let name = format!("angara_{}_{:016x}", std::process::id(), RandomState::new().hash_one(0));
-        let shared = Shared { space: Mutex::new(Space::new(name, placement)), round: watch::Sender::new(0), tell };
-        Server { shared: Arc::new(shared), told, tasks: JoinSet::new(), placement: placement.to_vec() }
+        let shared =
+            Shared { space: Mutex::new(Space::new(name.clone(), placement)), round: watch::Sender::new(0), tell };
+        Server { shared: Arc::new(shared), told, tasks: JoinSet::new(), placement: placement.to_vec(), name }
     }
 
     /// Begins to serve `rank`, a process of this host.
@@ -128,6 +131,21 @@ impl Shared {
         }
         Ok(())
     }
+}
+
+impl Drop for Server {
+    /// Removes what ranks of MPICH leave that are killed: each node's shared memory, named after the job.
+    fn drop(&mut self) {
+        for number in 0..self.placement.len() {
+            // Most often there is none.
+            let _ = std::fs::remove_file(format!("/dev/shm/mpich_shm_{:x}_{number}", hash(&self.name)));
+        }
+    }
+}
+
+/// The hash by which MPICH makes a short name of a long one (FNV-1a).
+fn hash(name: &str) -> u32 {
+    name.bytes().fold(2166136261, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(16777619))
 }
 
 /// The next line without its end; `Some(None)` for one above [`LINE_MAX`], of which nothing is kept; `None` at the end.
@@ -250,6 +268,11 @@ mod tests {
             drop(all.remove(1));
             assert_eq!(timeout(LIMIT, server.told()).await.unwrap(), Told::Left(1));
         });
+    }
+
+    #[test]
+    fn shared_memory_has_the_name_that_mpich_gives_it() {
+        assert_eq!(hash("angara_10476_4c1f557e77b44a1b"), 0xc5315fe3);
     }
 
     #[test]

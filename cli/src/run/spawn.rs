@@ -287,6 +287,11 @@ impl Processes {
         self.terminal.take_if(|t| t.pe == pe);
     }
 
+    /// Another process has started them, and still runs.
+    pub(crate) fn by_mpirun(&self) -> bool {
+        !self.held.is_empty()
+    }
+
     /// The process that has the terminal.
     pub(crate) fn has_terminal(&self) -> Option<Pid> {
         self.terminal.as_ref().and_then(Terminal::group)
@@ -325,7 +330,7 @@ impl Processes {
             self.forget(pe);
             self.ended.push_back((pe, end));
         }
-        let with = self.running.values().any(|running| matches!(running, Running::With));
+        let with = self.by_mpirun();
         for running in self.running.values() {
             match running {
                 Running::Here(pid) if with => signal_together(*pid, signal),

@@ -19,6 +19,8 @@ const SETTLE: Duration = Duration::from_millis(100);
 const LOST: Duration = Duration::from_secs(1);
 /// Time between asking processes to end and killing them.
 const GRACE: Duration = Duration::from_secs(1);
+/// The same where a `mpirun` ends the processes, which gives them a time of its own, and then tidies up.
+const MPIRUN_GRACE: Duration = Duration::from_secs(8);
 /// How long the daemon may take to say what PEs wait for, before the job ends without that.
 const ASK: Duration = Duration::from_secs(1);
 /// The same after shmem_global_exit, whose caller may have much to do before it has ended.
@@ -136,7 +138,12 @@ impl Watch<'_> {
             self.processes.signal(Signal::TERM).await;
             // A stopped process acts on SIGTERM only when it goes on.
             self.processes.signal(Signal::CONT).await;
-            self.phase = Phase::Ending(Instant::now() + if self.orderly { EXIT_GRACE } else { GRACE });
+            let grace = match self.processes.by_mpirun() {
+                _ if self.orderly => EXIT_GRACE,
+                true => MPIRUN_GRACE,
+                false => GRACE,
+            };
+            self.phase = Phase::Ending(Instant::now() + grace);
         }
     }
 
