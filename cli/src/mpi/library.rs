@@ -42,18 +42,18 @@ impl std::fmt::Display for Kind {
 impl Kind {
     /// Of a library's file.
     pub(crate) fn of(library: &Path) -> Option<Kind> {
-        let mut marks =
-            [("Intel(R) MPI Library", Kind::Intel), ("MPICH Version", Kind::Mpich), ("MVAPICH", Kind::Mpich)]
-                .into_iter()
-                .chain([("Open MPI v", Kind::OpenMpi)])
-                .map(|(mark, kind)| (mark, kind, false))
-                .collect::<Vec<_>>();
+        // Intel's is made of MPICH, so that its own name counts first.
+        let mut marks = [
+            ("Intel(R) MPI Library", Kind::Intel, false),
+            ("MPICH Version", Kind::Mpich, false),
+            ("MVAPICH", Kind::Mpich, false),
+            ("Open MPI v", Kind::OpenMpi, false),
+        ];
         elf::texts(library, |texts| {
             for text in texts {
                 marks.iter_mut().filter(|(mark, ..)| text.starts_with(mark)).for_each(|mark| mark.2 = true);
             }
         })?;
-        // Intel's is made of MPICH, so that its own name counts first.
         marks.into_iter().find(|mark| mark.2).map(|mark| mark.1)
     }
 }
