@@ -9,7 +9,6 @@ use std::ptr::null_mut;
 #[derive(Default)]
 pub(crate) struct Hints {
     pub(crate) caps: u64,
-    pub(crate) mode: u64,
     pub(crate) addr_format: u32,
     pub(crate) tx: Option<TxAttr>,
     pub(crate) rx: Option<RxAttr>,

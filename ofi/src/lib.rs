@@ -12,7 +12,6 @@ mod core;
 mod entry;
 mod info;
 mod log;
-mod mailbox;
 mod matching;
 mod memory;
 mod process;

@@ -3,7 +3,7 @@
 //! libfabric's contract is that a buffer stays valid, and untouched or unread, from the call that names it to its completion.
 //! The entry points make a [`UserMemory`] where a call names a buffer; from there on it is used within its bounds.
 
-use crate::mailbox::Message;
+use angara::mailbox::Message;
 use std::io::IoSlice;
 
 /// Most pieces a buffer may consist of.
@@ -33,7 +33,7 @@ pub(crate) struct UserMemory {
     count: usize,
     len: usize,
     /// Where the spans are a copy of our own.
-    own: Option<Box<[u8]>>,
+    _own: Option<Box<[u8]>>,
 }
 
 // SAFETY: the spans are plain memory of the process, which any thread may use; who may at a time is libfabric's contract.
@@ -46,7 +46,7 @@ impl UserMemory {
     pub(crate) unsafe fn new(at: *mut u8, len: usize) -> UserMemory {
         let mut spans = [Span::EMPTY; PIECES];
         spans[0] = Span { at, len };
-        UserMemory { spans, count: 1, len, own: None }
+        UserMemory { spans, count: 1, len, _own: None }
     }
 
     /// Nothing, if there are too many pieces.
@@ -54,7 +54,7 @@ impl UserMemory {
     /// # Safety
     /// As [`UserMemory::new`] for every piece.
     pub(crate) unsafe fn pieces(pieces: impl Iterator<Item = (*mut u8, usize)>) -> Option<UserMemory> {
-        let mut memory = UserMemory { spans: [Span::EMPTY; PIECES], count: 0, len: 0, own: None };
+        let mut memory = UserMemory { spans: [Span::EMPTY; PIECES], count: 0, len: 0, _own: None };
         for (at, len) in pieces {
             *memory.spans.get_mut(memory.count)? = Span { at, len };
             memory.count += 1;
@@ -67,11 +67,11 @@ impl UserMemory {
     pub(crate) fn owned(mut bytes: Box<[u8]>) -> UserMemory {
         // SAFETY: the box lives as long as the memory, and its bytes do not move.
         let memory = unsafe { UserMemory::new(bytes.as_mut_ptr(), bytes.len()) };
-        UserMemory { own: Some(bytes), ..memory }
+        UserMemory { _own: Some(bytes), ..memory }
     }
 
     pub(crate) fn nothing() -> UserMemory {
-        UserMemory { spans: [Span::EMPTY; PIECES], count: 0, len: 0, own: None }
+        UserMemory { spans: [Span::EMPTY; PIECES], count: 0, len: 0, _own: None }
     }
 
     /// The pieces of several buffers as one; nothing if there are too many.

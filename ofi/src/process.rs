@@ -1,7 +1,7 @@
 //! The one place of this process in a job, shared by all that libfabric opens here.
 
 use crate::core::{Core, Window};
-use crate::mailbox::Mailbox;
+use angara::mailbox::Mailbox;
 use angara::angara_abi::launch::LaunchError;
 use angara::{Job, Launch};
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -12,7 +12,7 @@ pub(crate) use rma::{Access, AtomicCall};
 pub(crate) use send::Send;
 
 use crate::abi::constants::errno;
-use crate::mailbox::{Mailbox, Message, Peer, SendError};
+use angara::mailbox::{Mailbox, Message, Peer, SendError};
 use crate::matching::Source;
 use crate::slots::Slots;
 use crate::wire::{HEAD_MAX, Head, Kind};

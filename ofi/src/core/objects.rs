@@ -1,7 +1,7 @@
 //! What the objects of libfabric are inside: endpoints, completion queues, counters, address vectors, domains.
 
 use crate::abi::constants::*;
-use crate::mailbox::Peer;
+use angara::mailbox::Peer;
 use crate::matching::{Matching, Source};
 use crate::memory::UserMemory;
 use crate::wire::{Offer, Remote};

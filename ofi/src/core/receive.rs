@@ -4,7 +4,7 @@ use super::objects::*;
 use super::transfer::PullEnd;
 use super::{State, rest};
 use crate::abi::constants::*;
-use crate::mailbox::{Message, Peer};
+use angara::mailbox::{Message, Peer};
 use crate::matching::Source;
 use crate::memory::UserMemory;
 use crate::wire::{Head, Kind, Offer, Reader};

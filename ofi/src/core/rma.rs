@@ -6,7 +6,7 @@ use super::transfer::{Offered, PullEnd};
 use super::{Core, Outcome, Request, State, rest};
 use crate::abi::constants::*;
 use crate::atomics;
-use crate::mailbox::{Message, Peer};
+use angara::mailbox::{Message, Peer};
 use crate::memory::{PIECES, UserMemory};
 use crate::wire::{HEAD_MAX, Head, Kind, Offer, Reader, Remote};
 

@@ -7,7 +7,7 @@
 use super::objects::Done;
 use super::{State, rest};
 use crate::abi::constants::errno;
-use crate::mailbox::{Message, Peer};
+use angara::mailbox::{Message, Peer};
 use crate::memory::{UserMemory, read_process};
 use crate::wire::{Head, Kind, Offer, Reader};
 use angara::{Place, Region};

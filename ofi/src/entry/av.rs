@@ -7,7 +7,7 @@ use crate::abi::ops::*;
 use crate::abi::structs::*;
 use crate::core::objects::{Addresses, Target};
 use crate::info::Address;
-use crate::mailbox::Peer;
+use angara::mailbox::Peer;
 use crate::process::core;
 use std::sync::atomic::{AtomicPtr, Ordering};
 

@@ -250,7 +250,7 @@ unsafe extern "C" fn getname(fid: *mut Fid, out: *mut c_void, len: *mut usize) -
         // SAFETY: see the module.
         let (ep, room) = unsafe { (EpObject::of(fid.cast()).id, *len) };
         let core = core();
-        let crate::mailbox::Peer { seat, generation } = core.state.me;
+        let angara::mailbox::Peer { seat, generation } = core.state.me;
         let bytes = Address { job: core.state.job_name, seat, generation, ep }.encode();
         // SAFETY: as many bytes as `len` says.
         unsafe {

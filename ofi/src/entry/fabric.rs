@@ -72,7 +72,6 @@ unsafe fn read_hints(hints: *const Info) -> Hints {
         let fabric = info.fabric_attr.as_ref();
         Hints {
             caps: info.caps,
-            mode: info.mode,
             addr_format: info.addr_format,
             tx: info.tx_attr.as_ref().copied(),
             rx: info.rx_attr.as_ref().copied(),

@@ -144,7 +144,8 @@ impl<R, U> Matching<R, U> {
         self.posted.iter().filter(|(_, posted)| is(&posted.want, &posted.receive)).map(|(at, _)| at).collect()
     }
 
-    pub(crate) fn posted_len(&self) -> usize {
+    #[cfg(test)]
+    fn posted_len(&self) -> usize {
         self.posted.len()
     }
 
