@@ -215,6 +215,8 @@ pub(crate) struct Endpoint {
     pub(crate) tx: Option<Binding>,
     pub(crate) rx: Option<Binding>,
     pub(crate) counters: [Option<u32>; 6],
+    /// Receives may name whom they are from (`FI_DIRECTED_RECV`).
+    pub(crate) directed: bool,
     pub(crate) enabled: bool,
     pub(crate) plain: Matching<Posted, Incoming>,
     pub(crate) tagged: Matching<Posted, Incoming>,
@@ -231,13 +233,14 @@ pub(crate) struct Endpoint {
 }
 
 impl Endpoint {
-    pub(crate) fn new(domain: u32) -> Endpoint {
+    pub(crate) fn new(domain: u32, directed: bool) -> Endpoint {
         Endpoint {
             domain,
             av: None,
             tx: None,
             rx: None,
             counters: [None; 6],
+            directed,
             enabled: false,
             plain: Matching::new(),
             tagged: Matching::new(),

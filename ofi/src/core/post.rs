@@ -44,6 +44,7 @@ impl Core {
         }
         let source = match call.from {
             ADDR_UNSPEC => None,
+            _ if !ep.directed => None,
             address => {
                 let av = ep.av.and_then(|av| state.avs.get(av)).ok_or(errno::ENOAV)?;
                 Some(av.target(address).ok_or(errno::EINVAL)?.source)

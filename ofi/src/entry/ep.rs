@@ -76,11 +76,12 @@ pub(super) unsafe extern "C" fn open(
             return Err(errno::EINVAL);
         }
         let (tx_flags, rx_flags) = (tx.map_or(0, |tx| tx.op_flags), rx.map_or(0, |rx| rx.op_flags));
+        let directed = (info.caps | rx.map_or(0, |rx| rx.caps)) & DIRECTED_RECV != 0;
         let mut core = core();
         if core.state.eps.is_full() {
             return Err(errno::EMFILE);
         }
-        let id = core.state.eps.insert(Endpoint::new(domain.id));
+        let id = core.state.eps.insert(Endpoint::new(domain.id, directed));
         drop(core);
         let fid = Fid { fclass: CLASS_EP, context, ops: &EP_FI };
         let fid = FidEp {

@@ -105,7 +105,8 @@ fn give_out(offer: Offer, api_version: u32) -> *mut Info {
     let fabric = FabricAttr {
         fabric: std::ptr::null_mut(),
         name: give_name(),
-        prov_name: give_name(),
+        // libfabric fills it in.
+        prov_name: std::ptr::null_mut(),
         prov_version: version(1, 0),
         api_version,
     };
