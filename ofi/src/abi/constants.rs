@@ -68,6 +68,8 @@ pub(crate) const CLASS_EQ: usize = 13;
 pub(crate) const CLASS_CQ: usize = 14;
 pub(crate) const CLASS_CNTR: usize = 15;
 
+pub(crate) const CLASS_POLL: usize = 17;
+
 pub(crate) const CONTROL_ENABLE: i32 = 6;
 pub(crate) const CONTROL_GETOPSFLAG: i32 = 2;
 pub(crate) const CONTROL_SETOPSFLAG: i32 = 3;

@@ -59,7 +59,7 @@ pub(crate) struct OpsDomain {
     pub(crate) endpoint: unsafe extern "C" fn(*mut FidDomain, *mut Info, *mut *mut FidEp, Ptr) -> c_int,
     pub(crate) scalable_ep: Absent,
     pub(crate) cntr_open: unsafe extern "C" fn(*mut FidDomain, *mut CntrAttr, *mut *mut FidCntr, Ptr) -> c_int,
-    pub(crate) poll_open: Absent,
+    pub(crate) poll_open: unsafe extern "C" fn(*mut FidDomain, Ptr, *mut *mut FidPoll) -> c_int,
     pub(crate) stx_ctx: Absent,
     pub(crate) srx_ctx: Absent,
     pub(crate) query_atomic: unsafe extern "C" fn(*mut FidDomain, c_int, c_int, *mut AtomicAttr, u64) -> c_int,
@@ -150,6 +150,20 @@ pub(crate) struct OpsCntr {
     pub(crate) wait: unsafe extern "C" fn(*mut FidCntr, u64, c_int) -> c_int,
     pub(crate) adderr: unsafe extern "C" fn(*mut FidCntr, u64) -> c_int,
     pub(crate) seterr: unsafe extern "C" fn(*mut FidCntr, u64) -> c_int,
+}
+
+#[repr(C)]
+pub(crate) struct FidPoll {
+    pub(crate) fid: Fid,
+    pub(crate) ops: *const OpsPoll,
+}
+
+#[repr(C)]
+pub(crate) struct OpsPoll {
+    pub(crate) size: size_t,
+    pub(crate) poll: unsafe extern "C" fn(*mut FidPoll, *mut Ptr, c_int) -> c_int,
+    pub(crate) poll_add: unsafe extern "C" fn(*mut FidPoll, *mut Fid, u64) -> c_int,
+    pub(crate) poll_del: unsafe extern "C" fn(*mut FidPoll, *mut Fid, u64) -> c_int,
 }
 
 #[repr(C)]

@@ -33,6 +33,11 @@ const BATCH: usize = 32;
 /// How often it is looked whether peers are still there.
 const LOOK: Duration = Duration::from_millis(20);
 
+/// Looks that find nothing before others get the core.
+const SPIN: u32 = 64;
+/// How long a look takes then where the daemon carries messages.
+const NAP: Duration = Duration::from_micros(50);
+
 /// What this endpoint waits for from a peer.
 pub(crate) struct Request {
     pub(crate) peer: Peer,
@@ -104,12 +109,15 @@ pub(crate) struct State {
     pub(crate) broken: Option<String>,
     looked: Instant,
     idle: u32,
+    /// Some peers are reached by the network alone.
+    by_ring: bool,
 }
 
 impl Core {
     pub(crate) fn new(job: Arc<Job>, mailbox: Mailbox, job_name: u64, window: Window) -> Core {
         let (me, eager_max) = (mailbox.me(), mailbox.message_max());
         let peers = (0..job.n_pes()).map(|_| Acquaintance::default()).collect();
+        let by_ring = (0..job.n_pes()).any(|pe| job.ctx().reach(pe) == Reach::Ring);
         let state = State {
             job,
             me,
@@ -131,6 +139,7 @@ impl Core {
             broken: None,
             looked: Instant::now(),
             idle: 0,
+            by_ring,
         };
         Core { mailbox, state }
     }
@@ -160,8 +169,14 @@ impl Core {
     /// A look that found nothing: others may need this core, and peers may be gone.
     fn nothing_came(&mut self) {
         self.state.idle = self.state.idle.wrapping_add(1);
-        if self.state.idle >= 256 && self.state.idle.is_multiple_of(16) {
+        if self.state.idle >= SPIN && self.state.idle.is_multiple_of(16) {
             std::thread::yield_now();
+        }
+        if self.state.by_ring && self.state.idle >= SPIN {
+            // The daemon carries messages, and needs a core for it.
+            if let Err(e) = self.mailbox.wait(NAP) {
+                self.state.breaks(&e);
+            }
         }
         self.look_after_peers();
     }

@@ -31,10 +31,14 @@ const KNOWN: u64 = COMPLETION | MULTI_RECV | PEEK | CLAIM | DISCARD | MORE | INJ
 impl Core {
     /// Posts a receive, or gives it a message that waits.
     pub(crate) fn receive(&mut self, id: u32, call: Receive) -> Outcome {
-        let state = &mut self.state;
         if call.flags & !KNOWN != 0 {
             return Err(errno::EBADFLAGS);
         }
+        if call.flags & PEEK != 0 {
+            // Who looks again and again calls nothing else.
+            self.progress();
+        }
+        let state = &mut self.state;
         let ep = state.eps.get(id).ok_or(errno::EINVAL)?;
         if !ep.enabled {
             return Err(errno::EOPBADSTATE);

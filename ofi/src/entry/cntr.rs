@@ -24,6 +24,9 @@ impl CntrObject {
     }
 }
 
+/// Value and errors of a counter.
+pub(super) type Seen = (u64, u64);
+
 static CNTR_FI: FiOps = fi_ops(close, no_bind, no_control);
 static CNTR_OPS: OpsCntr = OpsCntr { size: size_of::<OpsCntr>(), read, readerr, add, set, wait, adderr, seterr };
 

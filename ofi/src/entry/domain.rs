@@ -58,7 +58,7 @@ static DOMAIN_OPS: OpsDomain = OpsDomain {
     endpoint: super::ep::open,
     scalable_ep: absent,
     cntr_open: super::cntr::open,
-    poll_open: absent,
+    poll_open: super::poll::open,
     stx_ctx: absent,
     srx_ctx: absent,
     query_atomic: super::atomic::query,

@@ -13,6 +13,7 @@ mod ep;
 mod eq;
 mod fabric;
 mod msg;
+mod poll;
 mod rma;
 mod tagged;
 
