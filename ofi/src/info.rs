@@ -41,7 +41,15 @@ const PRIMARY: u64 = MSG | RMA | TAGGED | ATOMIC;
 const MODIFIERS: u64 = READ | WRITE | RECV | SEND | REMOTE_READ | REMOTE_WRITE;
 const SECONDARY: u64 = MULTI_RECV | SOURCE | DIRECTED_RECV | RMA_EVENT | LOCAL_COMM | REMOTE_COMM | FENCE;
 const TX_CAPS: u64 = PRIMARY | SEND | READ | WRITE | FENCE | LOCAL_COMM | REMOTE_COMM;
-const RX_CAPS: u64 = PRIMARY | RECV | REMOTE_READ | REMOTE_WRITE | MULTI_RECV | SOURCE | DIRECTED_RECV | RMA_EVENT | LOCAL_COMM
+const RX_CAPS: u64 = PRIMARY
+    | RECV
+    | REMOTE_READ
+    | REMOTE_WRITE
+    | MULTI_RECV
+    | SOURCE
+    | DIRECTED_RECV
+    | RMA_EVENT
+    | LOCAL_COMM
     | REMOTE_COMM;
 const TX_FLAGS: u64 = COMPLETION | INJECT | INJECT_COMPLETE | TRANSMIT_COMPLETE | DELIVERY_COMPLETE | MATCH_COMPLETE;
 const RX_FLAGS: u64 = COMPLETION | MULTI_RECV;
@@ -88,7 +96,10 @@ fn is_meant(hints: &Hints, meant: &Meant) -> Result<(), String> {
         (Some(provider), _) => Err(format!("provider {provider} is asked for")),
         (None, Some(filter)) if names(filter) => Ok(()),
         (None, _) if meant.launched => Ok(()),
-        _ => Err("nobody asks for it: name it in FI_PROVIDER or the hints, or start the program with `angara run`".into()),
+        _ => {
+            Err("nobody asks for it: name it in FI_PROVIDER or the hints, or start the program with `angara run`"
+                .into())
+        }
     }
 }
 
@@ -316,8 +327,7 @@ impl Address {
         if reader.take(8)? != MAGIC {
             return None;
         }
-        let address =
-            Address { job: reader.u64()?, seat: reader.u32()?, generation: reader.u32()?, ep: reader.u32()? };
+        let address = Address { job: reader.u64()?, seat: reader.u32()?, generation: reader.u32()?, ep: reader.u32()? };
         (reader.u32()? == 0).then_some(address)
     }
 
@@ -341,7 +351,8 @@ mod tests {
     fn it_answers_only_when_it_is_meant() {
         let plain = Hints::default();
         let told = |filter: &str, launched| {
-            answer(version(1, 17), &plain, &Meant { filter: (!filter.is_empty()).then(|| filter.into()), launched }).is_ok()
+            answer(version(1, 17), &plain, &Meant { filter: (!filter.is_empty()).then(|| filter.into()), launched })
+                .is_ok()
         };
         assert!(!told("", false) && !told("tcp,verbs", false) && !told("^angara", false) && !told("^tcp", false));
         assert!(told("angara", false) && told("tcp, angara", false) && told("", true));

@@ -181,7 +181,13 @@ impl UserMemory {
     }
 
     /// Gets bytes of a PE's heap into the buffer.
-    pub(crate) fn fetch(&self, to: usize, job: &angara::Job, from: (usize, angara::Place), len: usize) -> angara::Result<()> {
+    pub(crate) fn fetch(
+        &self,
+        to: usize,
+        job: &angara::Job,
+        from: (usize, angara::Place),
+        len: usize,
+    ) -> angara::Result<()> {
         let mut out = Ok(());
         self.walk(to, len, |done, at, len| {
             let place = angara::Place { offset: from.1.offset + done as u64, ..from.1 };

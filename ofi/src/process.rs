@@ -1,8 +1,8 @@
 //! The one place of this process in a job, shared by all that libfabric opens here.
 
 use crate::core::{Core, Window};
-use angara::mailbox::Mailbox;
 use angara::angara_abi::launch::LaunchError;
+use angara::mailbox::Mailbox;
 use angara::{Job, Launch};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};

@@ -184,7 +184,8 @@ impl Offer {
         if count > crate::memory::PIECES as u64 || len > crate::MESSAGE_MAX as u64 {
             return None;
         }
-        let pieces: Vec<(u64, u64)> = (0..count).map(|_| Some((reader.u64()?, reader.u64()?))).collect::<Option<_>>()?;
+        let pieces: Vec<(u64, u64)> =
+            (0..count).map(|_| Some((reader.u64()?, reader.u64()?))).collect::<Option<_>>()?;
         let sum = pieces.iter().try_fold(0u64, |sum, piece| sum.checked_add(piece.1))?;
         (pid == 0 || sum == len).then_some(Offer { id, len, pid, proof, pieces })
     }

@@ -12,10 +12,10 @@ pub(crate) use rma::{Access, AtomicCall};
 pub(crate) use send::Send;
 
 use crate::abi::constants::errno;
-use angara::mailbox::{Mailbox, Message, Peer, SendError};
 use crate::matching::Source;
 use crate::slots::Slots;
 use crate::wire::{HEAD_MAX, Head, Kind};
+use angara::mailbox::{Mailbox, Message, Peer, SendError};
 use angara::{Job, Reach};
 use objects::{Addresses, Counter, Domain, Done, Endpoint, Failed, Multi, Queue, Side};
 use std::collections::{HashMap, VecDeque};
@@ -33,11 +33,8 @@ const BATCH: usize = 32;
 /// How often it is looked whether peers are still there.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Looks that find nothing before others get the core.
-const SPIN: u32 = 64;
-/// How long a look takes then where the daemon carries messages.
-const NAP: Duration = Duration::from_micros(50);
-
+/// Looks that find nothing before others get the core: where there are enough cores, and where there are not.
+const SPIN: [u32; 2] = [2048, 64];
 /// What this endpoint waits for from a peer.
 pub(crate) struct Request {
     pub(crate) peer: Peer,
@@ -109,6 +106,8 @@ pub(crate) struct State {
     pub(crate) broken: Option<String>,
     looked: Instant,
     idle: u32,
+    /// [`SPIN`] here.
+    spin: u32,
     /// Some peers are reached by the network alone.
     by_ring: bool,
 }
@@ -118,6 +117,9 @@ impl Core {
         let (me, eager_max) = (mailbox.me(), mailbox.message_max());
         let peers = (0..job.n_pes()).map(|_| Acquaintance::default()).collect();
         let by_ring = (0..job.n_pes()).any(|pe| job.ctx().reach(pe) == Reach::Ring);
+        // The daemon is one more where it carries messages.
+        let busy = job.n_pes() + usize::from(by_ring);
+        let crowded = std::thread::available_parallelism().is_ok_and(|cores| busy > cores.get());
         let state = State {
             job,
             me,
@@ -139,6 +141,7 @@ impl Core {
             broken: None,
             looked: Instant::now(),
             idle: 0,
+            spin: SPIN[usize::from(crowded)],
             by_ring,
         };
         Core { mailbox, state }
@@ -169,13 +172,10 @@ impl Core {
     /// A look that found nothing: others may need this core, and peers may be gone.
     fn nothing_came(&mut self) {
         self.state.idle = self.state.idle.wrapping_add(1);
-        if self.state.idle >= SPIN && self.state.idle.is_multiple_of(16) {
-            std::thread::yield_now();
-        }
-        if self.state.by_ring && self.state.idle >= SPIN {
-            // The daemon carries messages, and needs a core for it.
-            if let Err(e) = self.mailbox.wait(NAP) {
-                self.state.breaks(&e);
+        if self.state.idle >= self.state.spin {
+            // A sleep would be long where a message is under way; what is in the way gets its turn.
+            if self.state.by_ring || self.state.idle.is_multiple_of(16) {
+                std::thread::yield_now();
             }
         }
         self.look_after_peers();
@@ -301,7 +301,8 @@ impl State {
     /// A message to a peer goes out with the next progress.
     fn post(&mut self, peer: Peer, head: &Head, body: &[u8]) {
         let (bytes, len) = head.encode();
-        let Some(known) = self.peers.get_mut(peer.seat as usize).filter(|known| known.generation == peer.generation) else {
+        let Some(known) = self.peers.get_mut(peer.seat as usize).filter(|known| known.generation == peer.generation)
+        else {
             return;
         };
         if known.out.is_empty() {

@@ -1,10 +1,10 @@
 //! What the objects of libfabric are inside: endpoints, completion queues, counters, address vectors, domains.
 
 use crate::abi::constants::*;
-use angara::mailbox::Peer;
 use crate::matching::{Matching, Source};
 use crate::memory::UserMemory;
 use crate::wire::{Offer, Remote};
+use angara::mailbox::Peer;
 use std::collections::{HashMap, VecDeque};
 
 /// Bytes of unexpected messages that an endpoint keeps. Beyond that, payload stays with its sender.
@@ -299,7 +299,10 @@ mod tests {
         assert_eq!(domain.resolve(&[remote(0, 1, 8)], REMOTE_READ).err(), Some(errno::ENOKEY));
         assert_eq!(domain.resolve(&[remote(0, 1, 9)], REMOTE_WRITE).err(), Some(errno::EACCES));
         domain.keys.get_mut(&9).expect("it is there").by_address = true;
-        assert_eq!(domain.resolve(&[remote(base + 99, 1, 9)], REMOTE_READ).map(|m| m.address()), Ok(base as usize + 99));
+        assert_eq!(
+            domain.resolve(&[remote(base + 99, 1, 9)], REMOTE_READ).map(|m| m.address()),
+            Ok(base as usize + 99)
+        );
         assert_eq!(domain.resolve(&[remote(base - 1, 1, 9)], REMOTE_READ).err(), Some(errno::EFAULT));
     }
 }

@@ -25,8 +25,17 @@ pub(crate) struct Receive {
     pub(crate) flags: u64,
 }
 
-const KNOWN: u64 = COMPLETION | MULTI_RECV | PEEK | CLAIM | DISCARD | MORE | INJECT_COMPLETE | TRANSMIT_COMPLETE | DELIVERY_COMPLETE
-    | RECV | AFFINITY;
+const KNOWN: u64 = COMPLETION
+    | MULTI_RECV
+    | PEEK
+    | CLAIM
+    | DISCARD
+    | MORE
+    | INJECT_COMPLETE
+    | TRANSMIT_COMPLETE
+    | DELIVERY_COMPLETE
+    | RECV
+    | AFFINITY;
 
 impl Core {
     /// Posts a receive, or gives it a message that waits.
@@ -91,7 +100,9 @@ impl Core {
     pub(crate) fn cancel(&mut self, id: u32, context: usize) -> Outcome {
         for tagged in [false, true] {
             let matching = self.state.eps.get_mut(id).ok_or(errno::EINVAL)?.matching(tagged);
-            let Some(at) = matching.posted_where(|_, posted| posted.context == context).into_iter().next() else { continue };
+            let Some(at) = matching.posted_where(|_, posted| posted.context == context).into_iter().next() else {
+                continue;
+            };
             let posted = matching.take_posted(at);
             self.state.multis.remove(posted.multi);
             let done = done_of(id, tagged, &posted, 0);
@@ -175,7 +186,9 @@ impl State {
             ep: id,
             side: Side::Recv,
             context,
-            flags: RECV | if is_tagged { TAGGED } else { MSG } | if incoming.data.is_some() { REMOTE_CQ_DATA } else { 0 },
+            flags: RECV
+                | if is_tagged { TAGGED } else { MSG }
+                | if incoming.data.is_some() { REMOTE_CQ_DATA } else { 0 },
             len: incoming.len,
             buf: 0,
             data: incoming.data.unwrap_or(0),

@@ -4,10 +4,10 @@ use super::objects::*;
 use super::transfer::PullEnd;
 use super::{State, rest};
 use crate::abi::constants::*;
-use angara::mailbox::{Message, Peer};
 use crate::matching::Source;
 use crate::memory::UserMemory;
 use crate::wire::{Head, Kind, Offer, Reader};
+use angara::mailbox::{Message, Peer};
 
 /// A receive that a message has found.
 pub(super) struct Landing {

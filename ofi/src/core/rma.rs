@@ -6,9 +6,9 @@ use super::transfer::{Offered, PullEnd};
 use super::{Core, Outcome, Request, State, rest};
 use crate::abi::constants::*;
 use crate::atomics;
-use angara::mailbox::{Message, Peer};
 use crate::memory::{PIECES, UserMemory};
 use crate::wire::{HEAD_MAX, Head, Kind, Offer, Reader, Remote};
+use angara::mailbox::{Message, Peer};
 
 /// A call that writes or reads.
 pub(crate) struct Access {

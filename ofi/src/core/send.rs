@@ -23,8 +23,23 @@ pub(crate) struct Send {
 }
 
 /// Flags that operations with memory of this side may have.
-pub(super) const KNOWN: u64 = COMPLETION | INJECT | INJECT_COMPLETE | TRANSMIT_COMPLETE | DELIVERY_COMPLETE | MATCH_COMPLETE
-    | REMOTE_CQ_DATA | MORE | FENCE | SEND | MSG | TAGGED | RMA | ATOMIC | READ | WRITE | AFFINITY;
+pub(super) const KNOWN: u64 = COMPLETION
+    | INJECT
+    | INJECT_COMPLETE
+    | TRANSMIT_COMPLETE
+    | DELIVERY_COMPLETE
+    | MATCH_COMPLETE
+    | REMOTE_CQ_DATA
+    | MORE
+    | FENCE
+    | SEND
+    | MSG
+    | TAGGED
+    | RMA
+    | ATOMIC
+    | READ
+    | WRITE
+    | AFFINITY;
 
 impl Core {
     /// Whom an operation goes to, if it may begin.
@@ -91,7 +106,8 @@ impl Core {
         let mut head = Head::new(Kind::Send, target.ep, id, 0);
         (head.tag, head.data) = (call.tag, call.data);
         let stopped = &self.state.peers[target.peer.seat as usize].stopped;
-        if call.memory.len() + HEAD_MAX > self.state.eager_max || (!stopped.is_empty() && stopped.contains(&target.ep)) {
+        if call.memory.len() + HEAD_MAX > self.state.eager_max || (!stopped.is_empty() && stopped.contains(&target.ep))
+        {
             return self.send_offer(target, head, call, done);
         }
         if call.flags & (DELIVERY_COMPLETE | MATCH_COMPLETE) != 0 {
@@ -105,7 +121,13 @@ impl Core {
     }
 
     /// Sends something whose end the peer tells.
-    pub(super) fn send_request(&mut self, mut head: Head, request: Request, body: &[u8], memory: &UserMemory) -> Outcome {
+    pub(super) fn send_request(
+        &mut self,
+        mut head: Head,
+        request: Request,
+        body: &[u8],
+        memory: &UserMemory,
+    ) -> Outcome {
         let (peer, ep) = (request.peer, request.done.ep);
         let id = self.state.requests.insert(request);
         (head.aux, head.wants_done) = (id, true);

@@ -7,9 +7,9 @@
 use super::objects::Done;
 use super::{State, rest};
 use crate::abi::constants::errno;
-use angara::mailbox::{Message, Peer};
 use crate::memory::{UserMemory, read_process};
 use crate::wire::{Head, Kind, Offer, Reader};
+use angara::mailbox::{Message, Peer};
 use angara::{Place, Region};
 use std::collections::VecDeque;
 use std::sync::LazyLock;

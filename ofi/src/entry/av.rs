@@ -7,8 +7,8 @@ use crate::abi::ops::*;
 use crate::abi::structs::*;
 use crate::core::objects::{Addresses, Target};
 use crate::info::Address;
-use angara::mailbox::Peer;
 use crate::process::core;
+use angara::mailbox::Peer;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 /// The insertion says of each address whether it is one.
@@ -171,7 +171,8 @@ unsafe extern "C" fn remove(av: *mut FidAv, addresses: *mut u64, count: usize, _
         let (id, addresses) = unsafe { (AvObject::of(av).id, std::slice::from_raw_parts(addresses, count)) };
         let mut core = core();
         let av = core.state.avs.get_mut(id).ok_or(errno::EINVAL)?;
-        if addresses.iter().fold(true, |all, address| av.remove(*address) && all) { Ok(()) } else { Err(errno::EINVAL) }
+        let removed = addresses.iter().filter(|address| av.remove(**address)).count();
+        if removed == count { Ok(()) } else { Err(errno::EINVAL) }
     })
 }
 

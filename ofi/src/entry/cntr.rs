@@ -87,10 +87,12 @@ unsafe extern "C" fn readerr(cntr: *mut FidCntr) -> u64 {
 
 unsafe extern "C" fn add(cntr: *mut FidCntr, value: u64) -> c_int {
     // SAFETY: see the module.
-    unsafe { with(cntr, false, |counter| {
-        counter.value = counter.value.wrapping_add(value);
-        0
-    }) };
+    unsafe {
+        with(cntr, false, |counter| {
+            counter.value = counter.value.wrapping_add(value);
+            0
+        })
+    };
     0
 }
 
@@ -102,10 +104,12 @@ unsafe extern "C" fn set(cntr: *mut FidCntr, value: u64) -> c_int {
 
 unsafe extern "C" fn adderr(cntr: *mut FidCntr, value: u64) -> c_int {
     // SAFETY: see the module.
-    unsafe { with(cntr, false, |counter| {
-        counter.errors = counter.errors.wrapping_add(value);
-        0
-    }) };
+    unsafe {
+        with(cntr, false, |counter| {
+            counter.errors = counter.errors.wrapping_add(value);
+            0
+        })
+    };
     0
 }
 

@@ -200,7 +200,13 @@ unsafe extern "C" fn readfrom(cq: *mut FidCq, buf: *mut c_void, count: usize, so
     unsafe { read_now(cq, Out { buf: buf.cast(), count, sources }) }
 }
 
-unsafe extern "C" fn sread(cq: *mut FidCq, buf: *mut c_void, count: usize, cond: *const c_void, timeout: c_int) -> isize {
+unsafe extern "C" fn sread(
+    cq: *mut FidCq,
+    buf: *mut c_void,
+    count: usize,
+    cond: *const c_void,
+    timeout: c_int,
+) -> isize {
     // SAFETY: passed on.
     unsafe { read_waiting(cq, Out { buf: buf.cast(), count, sources: std::ptr::null_mut() }, cond, timeout) }
 }

@@ -80,9 +80,7 @@ unsafe fn take(
         let mut events = object.events.lock().unwrap_or_else(|e| e.into_inner());
         let empty = |events: &mut VecDeque<_>| events.is_empty();
         events = match limit {
-            Some(limit) => {
-                object.written.wait_timeout_while(events, limit, empty).unwrap_or_else(|e| e.into_inner()).0
-            }
+            Some(limit) => object.written.wait_timeout_while(events, limit, empty).unwrap_or_else(|e| e.into_inner()).0,
             None => object.written.wait_while(events, empty).unwrap_or_else(|e| e.into_inner()),
         };
         let (kind, bytes) = events.front().ok_or(errno::EAGAIN)?;

@@ -136,7 +136,8 @@ unsafe extern "C" fn getinfo(
             filter: std::env::var("FI_PROVIDER").ok(),
             launched: is_set("ANGARA_JOB") || is_set("ANGARA_DOMAIN"),
         };
-        let hints = if flags & PROV_ATTR_ONLY != 0 { Hints { provider: hints.provider, ..Hints::default() } } else { hints };
+        let hints =
+            if flags & PROV_ATTR_ONLY != 0 { Hints { provider: hints.provider, ..Hints::default() } } else { hints };
         match answer(version, &hints, &meant) {
             Ok(offer) => {
                 crate::log::info(&format!("offered; node {node:?} and service {service:?} say nothing here"));
@@ -184,8 +185,8 @@ unsafe extern "C" fn fabric(attr: *const FabricAttr, out: *mut *mut FidFabric, c
 }
 
 unsafe extern "C" fn close(fid: *mut Fid) -> c_int {
-    // SAFETY: made by `fabric` above, and closed once.
     guarded(|| {
+        // SAFETY: made by `fabric` above, and closed once.
         drop(unsafe { Box::from_raw(fid.cast::<FidFabric>()) });
         Ok(())
     })

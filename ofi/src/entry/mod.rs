@@ -87,7 +87,8 @@ unsafe fn elements(ioc: *const Ioc, count: usize, size: usize) -> Outcome<UserMe
         return Err(errno::EINVAL);
     }
     // SAFETY: passed on.
-    let all = (0..count).map(|i| unsafe { *ioc.add(i) }).map(|piece| (piece.addr.cast(), piece.count.saturating_mul(size)));
+    let all =
+        (0..count).map(|i| unsafe { *ioc.add(i) }).map(|piece| (piece.addr.cast(), piece.count.saturating_mul(size)));
     // SAFETY: passed on.
     unsafe { UserMemory::pieces(all) }.ok_or(errno::EINVAL)
 }

@@ -13,18 +13,8 @@ type Src = *const c_void;
 type Ptr = *mut c_void;
 type Desc = *mut *mut c_void;
 
-pub(super) static OPS: OpsMsg = OpsMsg {
-    size: size_of::<OpsMsg>(),
-    recv,
-    recvv,
-    recvmsg,
-    send,
-    sendv,
-    sendmsg,
-    inject,
-    senddata,
-    injectdata,
-};
+pub(super) static OPS: OpsMsg =
+    OpsMsg { size: size_of::<OpsMsg>(), recv, recvv, recvmsg, send, sendv, sendmsg, inject, senddata, injectdata };
 
 /// # Safety
 /// See the module.

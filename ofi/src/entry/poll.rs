@@ -60,7 +60,9 @@ unsafe extern "C" fn poll(set: *mut FidPoll, contexts: *mut *mut c_void, count: 
         let mut found = 0;
         for member in members.iter_mut() {
             let is_new = match &mut member.watched {
-                Watched::Queue(id) => state.queues.get(*id).is_some_and(|q| !q.ready.is_empty() || !q.failed.is_empty()),
+                Watched::Queue(id) => {
+                    state.queues.get(*id).is_some_and(|q| !q.ready.is_empty() || !q.failed.is_empty())
+                }
                 Watched::Counter(id, seen) => {
                     let now = state.counters.get(*id).map_or(*seen, |counter| (counter.value, counter.errors));
                     std::mem::replace(seen, now) != now

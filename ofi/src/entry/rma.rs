@@ -13,18 +13,8 @@ type Src = *const c_void;
 type Ptr = *mut c_void;
 type Desc = *mut *mut c_void;
 
-pub(super) static OPS: OpsRma = OpsRma {
-    size: size_of::<OpsRma>(),
-    read,
-    readv,
-    readmsg,
-    write,
-    writev,
-    writemsg,
-    inject,
-    writedata,
-    injectdata,
-};
+pub(super) static OPS: OpsRma =
+    OpsRma { size: size_of::<OpsRma>(), read, readv, readmsg, write, writev, writemsg, inject, writedata, injectdata };
 
 /// # Safety
 /// See the module.
