@@ -145,6 +145,9 @@ impl Plan {
         }
         let clock = "libangara_clock.so";
         items.push((clock.into(), Content::Copy(self.from.join(clock)), 0o755));
+        // libfabric looks for providers by this ending, in a directory of theirs.
+        let provider = Path::new("libfabric/libangara-fi.so");
+        items.push((provider.into(), Content::Copy(self.from.join("libangara_fi.so")), 0o755));
         for dir in ["pkgconfig", "angara/pkgconfig", "cmake/Angara", "cmake/OpenSHMEM"] {
             for template in files(&self.from.join("lib").join(dir), "in")? {
                 let text = fs::read_to_string(&template).map_err(|e| cannot("read", &template, &e))?;

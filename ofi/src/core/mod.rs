@@ -1,0 +1,462 @@
+//! The provider's state, one per process: what is under way, and what arrives.
+
+pub(crate) mod objects;
+mod post;
+mod receive;
+mod rma;
+mod send;
+mod transfer;
+
+pub(crate) use post::{Receive, Tagged};
+pub(crate) use rma::{Access, AtomicCall};
+pub(crate) use send::Send;
+
+use crate::abi::constants::errno;
+use crate::matching::Source;
+use crate::slots::Slots;
+use crate::wire::{HEAD_MAX, Head, Kind};
+use angara::mailbox::{Mailbox, Message, Peer, SendError};
+use angara::{Job, Reach};
+use objects::{Addresses, Counter, Domain, Done, Endpoint, Failed, Multi, Queue, Side};
+use std::collections::{HashMap, VecDeque};
+use std::io::IoSlice;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+pub(crate) use transfer::Window;
+use transfer::{Offered, Pull};
+
+/// Result of an operation: an error is a number of libfabric.
+pub(crate) type Outcome<T = ()> = std::result::Result<T, i32>;
+
+/// Messages taken at once.
+const BATCH: usize = 32;
+/// How often it is looked whether peers are still there.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Looks that find nothing before others get the core: where there are enough cores, and where there are not.
+const SPIN: [u32; 2] = [2048, 64];
+/// What this endpoint waits for from a peer.
+pub(crate) struct Request {
+    pub(crate) peer: Peer,
+    pub(crate) done: Done,
+    /// Where the answer goes.
+    pub(crate) result: crate::memory::UserMemory,
+}
+
+/// What is known of a peer.
+#[derive(Default)]
+struct Acquaintance {
+    generation: u32,
+    /// Messages that had no room yet.
+    out: VecDeque<Box<[u8]>>,
+    /// Its process lets this one read its memory; not known yet if none.
+    attach: Option<bool>,
+    /// Its endpoint that sent last, and that one's number.
+    last: Option<(u32, Source)>,
+    /// Its endpoints that want offers only.
+    stopped: Vec<u32>,
+    /// Endpoints of ours that it has been told about.
+    told: Vec<u32>,
+    /// It has left, and what was under way has been ended.
+    lost: bool,
+}
+
+/// Who sends, by small numbers.
+#[derive(Default)]
+pub(crate) struct Sources {
+    numbers: HashMap<(Peer, u32), Source>,
+    peers: Vec<Peer>,
+}
+
+impl Sources {
+    pub(crate) fn number(&mut self, peer: Peer, ep: u32) -> Source {
+        *self.numbers.entry((peer, ep)).or_insert_with(|| {
+            self.peers.push(peer);
+            self.peers.len() as Source - 1
+        })
+    }
+}
+
+pub(crate) struct Core {
+    pub(crate) mailbox: Mailbox,
+    pub(crate) state: State,
+}
+
+pub(crate) struct State {
+    pub(crate) job: Arc<Job>,
+    pub(crate) me: Peer,
+    /// Names the job in addresses.
+    pub(crate) job_name: u64,
+    pub(crate) eager_max: usize,
+    pub(crate) domains: Slots<Domain>,
+    pub(crate) eps: Slots<Endpoint>,
+    pub(crate) queues: Slots<Queue>,
+    pub(crate) counters: Slots<Counter>,
+    pub(crate) avs: Slots<Addresses>,
+    pub(crate) sources: Sources,
+    peers: Vec<Acquaintance>,
+    /// Seats of peers with messages that had no room.
+    full: Vec<u32>,
+    requests: Slots<Request>,
+    offers: Slots<Offered>,
+    pulls: Slots<Pull>,
+    multis: Slots<Multi>,
+    window: Window,
+    /// Nothing goes on any more: the job has ended or the adapter has failed.
+    pub(crate) broken: Option<String>,
+    looked: Instant,
+    idle: u32,
+    /// [`SPIN`] here.
+    spin: u32,
+    /// Some peers are reached by the network alone.
+    by_ring: bool,
+}
+
+impl Core {
+    pub(crate) fn new(job: Arc<Job>, mailbox: Mailbox, job_name: u64, window: Window) -> Core {
+        let (me, eager_max) = (mailbox.me(), mailbox.message_max());
+        let peers = (0..job.n_pes()).map(|_| Acquaintance::default()).collect();
+        let by_ring = (0..job.n_pes()).any(|pe| job.ctx().reach(pe) == Reach::Ring);
+        // The daemon is one more where it carries messages.
+        let busy = job.n_pes() + usize::from(by_ring);
+        let crowded = std::thread::available_parallelism().is_ok_and(|cores| busy > cores.get());
+        let state = State {
+            job,
+            me,
+            job_name,
+            eager_max,
+            domains: Slots::new(),
+            eps: Slots::new(),
+            queues: Slots::new(),
+            counters: Slots::new(),
+            avs: Slots::new(),
+            sources: Sources::default(),
+            peers,
+            full: Vec::new(),
+            requests: Slots::new(),
+            offers: Slots::new(),
+            pulls: Slots::new(),
+            multis: Slots::new(),
+            window,
+            broken: None,
+            looked: Instant::now(),
+            idle: 0,
+            spin: SPIN[usize::from(crowded)],
+            by_ring,
+        };
+        Core { mailbox, state }
+    }
+
+    /// Takes what has arrived and sends what had no room. True if something came.
+    #[inline]
+    pub(crate) fn progress(&mut self) -> bool {
+        let Core { mailbox, state } = self;
+        let came = match mailbox.receive(BATCH, &mut |peer, message| state.arrived(peer, message)) {
+            Ok(count) => count > 0,
+            Err(e) => {
+                state.breaks(&e);
+                false
+            }
+        };
+        if !state.full.is_empty() {
+            self.flush();
+        }
+        if came {
+            self.state.idle = 0;
+        } else {
+            self.nothing_came();
+        }
+        came
+    }
+
+    /// A look that found nothing: others may need this core, and peers may be gone.
+    fn nothing_came(&mut self) {
+        self.state.idle = self.state.idle.wrapping_add(1);
+        if self.state.idle >= self.state.spin {
+            // A sleep would be long where a message is under way; what is in the way gets its turn.
+            if self.state.by_ring || self.state.idle.is_multiple_of(16) {
+                std::thread::yield_now();
+            }
+        }
+        self.look_after_peers();
+    }
+
+    fn look_after_peers(&mut self) {
+        if self.state.looked.elapsed() < LOOK {
+            return;
+        }
+        self.state.looked = Instant::now();
+        let met = self.state.peers.iter().enumerate().filter(|(_, p)| p.generation != 0 && !p.lost);
+        let met = met.map(|(seat, p)| Peer { seat: seat as u32, generation: p.generation });
+        let gone: Vec<Peer> = met.filter(|peer| !self.mailbox.is_there(*peer)).collect();
+        gone.into_iter().for_each(|peer| self.state.lose(peer));
+    }
+
+    /// Ends what an endpoint has under way. Peers whose payload waits here are told.
+    pub(crate) fn close_endpoint(&mut self, id: u32) {
+        let state = &mut self.state;
+        let Some(ep) = state.eps.remove(id) else { return };
+        for request in state.requests.ids(|request| request.done.ep == id) {
+            state.requests.remove(request);
+        }
+        for incoming in ep.into_waiting() {
+            state.give_back(id, &incoming);
+        }
+    }
+
+    /// Messages wait for room.
+    pub(crate) fn has_unsent(&self) -> bool {
+        !self.state.full.is_empty()
+    }
+
+    /// Sleeps, by the library's rule, until something may have come or `limit` has passed.
+    pub(crate) fn sleep(&mut self, limit: Duration) {
+        if let Err(e) = self.mailbox.wait(limit) {
+            self.state.breaks(&e);
+        }
+        self.look_after_peers();
+    }
+
+    fn flush(&mut self) {
+        let Core { mailbox, state } = self;
+        for seat in std::mem::take(&mut state.full) {
+            let known = &mut state.peers[seat as usize];
+            let peer = Peer { seat, generation: known.generation };
+            while let Some(message) = known.out.front() {
+                match mailbox.try_send(peer, &[IoSlice::new(message)]) {
+                    Ok(()) => {}
+                    Err(SendError::Full) => break,
+                    Err(SendError::Gone | SendError::TooLong { .. }) => {}
+                    Err(SendError::Job(e)) => return state.breaks(&e),
+                }
+                known.out.pop_front();
+            }
+            if !state.peers[seat as usize].out.is_empty() {
+                state.full.push(seat);
+            }
+        }
+    }
+
+    /// Sends now or not at all: `-FI_EAGAIN` if there is no room, or older messages wait for it.
+    #[inline]
+    fn try_send(&mut self, peer: Peer, head: &Head, body: &[u8], payload: &[IoSlice<'_>]) -> Outcome {
+        self.state.meet(peer)?;
+        if !self.state.peers[peer.seat as usize].out.is_empty() {
+            self.progress();
+            if !self.state.peers[peer.seat as usize].out.is_empty() {
+                return Err(errno::EAGAIN);
+            }
+        }
+        let (head, len) = head.encode();
+        let mut parts = [IoSlice::new(&[]); 2 + crate::memory::PIECES];
+        let mut count = 0;
+        for part in [IoSlice::new(&head[..len]), IoSlice::new(body)].into_iter().chain(payload.iter().copied()) {
+            if !part.is_empty() {
+                parts[count] = part;
+                count += 1;
+            }
+        }
+        let mut sent = self.mailbox.try_send(peer, &parts[..count]);
+        if matches!(sent, Err(SendError::Full)) {
+            self.progress();
+            sent = self.mailbox.try_send(peer, &parts[..count]);
+        }
+        match sent {
+            Ok(()) => Ok(()),
+            Err(SendError::Full) => Err(errno::EAGAIN),
+            Err(SendError::Gone) => Err(self.state.why_gone(peer)),
+            Err(SendError::TooLong { .. }) => Err(errno::EMSGSIZE),
+            Err(SendError::Job(e)) => {
+                self.state.breaks(&e);
+                Err(errno::EIO)
+            }
+        }
+    }
+}
+
+impl State {
+    /// Makes the acquaintance of a peer, or finds that it is not the one who sits there.
+    #[inline]
+    fn meet(&mut self, peer: Peer) -> Outcome {
+        let known = self.peers.get_mut(peer.seat as usize).ok_or(errno::ECONNREFUSED)?;
+        if known.generation == peer.generation && !known.lost {
+            return Ok(());
+        }
+        if known.generation >= peer.generation {
+            return Err(if known.generation == peer.generation { errno::ENOTCONN } else { errno::ECONNREFUSED });
+        }
+        if known.generation != 0 && !known.lost {
+            self.lose(Peer { generation: self.peers[peer.seat as usize].generation, ..peer });
+        }
+        self.peers[peer.seat as usize] = Acquaintance { generation: peer.generation, ..Acquaintance::default() };
+        Ok(())
+    }
+
+    /// What a message to a peer that is not there fails with.
+    fn why_gone(&self, peer: Peer) -> i32 {
+        let seat = self.job.pe_entry(peer.seat as usize).seat;
+        if seat.life() == peer.generation { errno::ENOTCONN } else { errno::ECONNREFUSED }
+    }
+
+    /// A message to a peer goes out with the next progress.
+    fn post(&mut self, peer: Peer, head: &Head, body: &[u8]) {
+        let (bytes, len) = head.encode();
+        let Some(known) = self.peers.get_mut(peer.seat as usize).filter(|known| known.generation == peer.generation)
+        else {
+            return;
+        };
+        if known.out.is_empty() {
+            self.full.push(peer.seat);
+        }
+        known.out.push_back([&bytes[..len], body].concat().into_boxed_slice());
+    }
+
+    /// The job has ended, or the adapter has failed.
+    fn breaks(&mut self, error: &angara::Error) {
+        if self.broken.is_some() {
+            return;
+        }
+        let text = error.to_string();
+        crate::log::warn(&text);
+        self.broken = Some(text);
+        for seat in 0..self.peers.len() as u32 {
+            let generation = self.peers[seat as usize].generation;
+            if generation != 0 {
+                self.lose(Peer { seat, generation });
+            }
+        }
+    }
+
+    /// Ends everything that waits for `peer`, with errors.
+    fn lose(&mut self, peer: Peer) {
+        crate::log::info(&format!("seat {} generation {} is gone", peer.seat, peer.generation));
+        let known = &mut self.peers[peer.seat as usize];
+        known.lost = true;
+        known.out.clear();
+        for id in self.requests.ids(|request| request.peer == peer) {
+            if let Some(request) = self.requests.remove(id) {
+                self.end_under_way(request.done, errno::EIO);
+            }
+        }
+        for id in self.offers.ids(|offer| offer.peer == peer) {
+            self.withdraw(id, errno::EIO);
+        }
+        for id in self.pulls.ids(|pull| pull.peer == peer) {
+            self.pull_ends(id, errno::EIO);
+        }
+        let theirs: Vec<bool> = self.sources.peers.iter().map(|p| *p == peer).collect();
+        for ep in self.eps.ids(|_| true) {
+            self.end_receives_from(ep, &theirs);
+        }
+    }
+
+    fn end_receives_from(&mut self, ep: u32, theirs: &[bool]) {
+        for tagged in [false, true] {
+            let Some(endpoint) = self.eps.get_mut(ep) else { return };
+            let is = |source: Source| theirs.get(source as usize).copied().unwrap_or(false);
+            let wait = endpoint.matching(tagged).posted_where(|want, _| want.source.is_some_and(is));
+            for at in wait {
+                let Some(endpoint) = self.eps.get_mut(ep) else { return };
+                let posted = endpoint.matching(tagged).take_posted(at);
+                let done = receive::done_of(ep, tagged, &posted, 0);
+                self.end(done, errno::ENOTCONN, 0);
+            }
+        }
+    }
+
+    /// Reports the end of an operation.
+    #[inline]
+    pub(crate) fn end(&mut self, done: Done, error: i32, excess: usize) {
+        let Some(ep) = self.eps.get_mut(done.ep) else { return };
+        let counter = ep.counters[done.side as usize];
+        let binding = match done.side {
+            Side::Send | Side::Read | Side::Write => ep.tx,
+            Side::Recv | Side::RemoteRead | Side::RemoteWrite => ep.rx,
+        };
+        if let Some(counter) = counter.and_then(|id| self.counters.get_mut(id)) {
+            match error {
+                0 => counter.value += 1,
+                _ => counter.errors += 1,
+            }
+        }
+        let Some(queue) = binding.and_then(|b| self.queues.get_mut(b.queue)) else { return };
+        if error != 0 {
+            queue.failed.push_back(Failed { done, error, excess });
+        } else if done.report {
+            queue.ready.push_back(done);
+        }
+    }
+
+    /// One operation of an endpoint fewer is under way.
+    fn end_under_way(&mut self, done: Done, error: i32) {
+        if let Some(ep) = self.eps.get_mut(done.ep) {
+            ep.under_way = ep.under_way.saturating_sub(1);
+        }
+        self.end(done, error, 0);
+    }
+
+    pub(crate) fn is_direct(&self, peer: Peer) -> bool {
+        self.job.ctx().reach(peer.seat as usize) == Reach::Direct
+    }
+
+    /// A message from the network. What makes no sense is dropped; its sender gets no answer.
+    fn arrived(&mut self, peer: Peer, message: &Message<'_>) {
+        if self.meet(peer).is_err() {
+            return;
+        }
+        let mut front = [0; HEAD_MAX];
+        let front = &mut front[..message.len().min(HEAD_MAX)];
+        message.copy(0, front);
+        let Some((head, len)) = Head::decode(front) else {
+            return crate::log::warn(&format!("seat {} sends nonsense", peer.seat));
+        };
+        let understood = match head.kind {
+            Kind::Send => {
+                self.message(peer, &head, message, len);
+                Some(())
+            }
+            _ => self.other(peer, &head, message, len),
+        };
+        if understood.is_none() {
+            crate::log::warn(&format!("seat {} sends {:?} that makes no sense", peer.seat, head.kind));
+        }
+    }
+
+    /// Everything but messages with their payload.
+    #[cold]
+    fn other(&mut self, peer: Peer, head: &Head, message: &Message<'_>, at: usize) -> Option<()> {
+        match head.kind {
+            Kind::Send => None,
+            Kind::SendOffer => self.message_offered(peer, head, message, at),
+            Kind::Done => self.request_done(peer, head, message, at),
+            Kind::Claim => self.offer_claimed(peer, head, message, at),
+            Kind::Piece => self.piece_came(peer, head, message, at),
+            Kind::PieceDone => self.piece_done(peer, head),
+            Kind::Fetched => self.offer_fetched(peer, head, message, at),
+            Kind::Write => self.write_came(peer, head, message, at),
+            Kind::WriteOffer => self.write_offered(peer, head, message, at),
+            Kind::Read => self.read_came(peer, head, message, at),
+            Kind::Reply => self.reply_came(peer, head, message, at),
+            Kind::ReplyOffer => self.reply_offered(peer, head, message, at),
+            Kind::Atomic => self.atomic_came(peer, head, message, at),
+            Kind::Stop => {
+                let stopped = &mut self.peers[peer.seat as usize].stopped;
+                if !stopped.contains(&head.src) && stopped.len() < 1024 {
+                    stopped.push(head.src);
+                }
+                Some(())
+            }
+            Kind::Go => {
+                self.peers[peer.seat as usize].stopped.retain(|ep| *ep != head.src);
+                Some(())
+            }
+        }
+    }
+}
+
+/// The rest of a message behind its head.
+fn rest(message: &Message<'_>, at: usize, most: usize) -> Vec<u8> {
+    let mut bytes = vec![0; message.len().saturating_sub(at).min(most)];
+    message.copy(at, &mut bytes);
+    bytes
+}

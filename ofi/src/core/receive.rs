@@ -1,0 +1,254 @@
+//! Messages of programs as they arrive, and where they land.
+
+use super::objects::*;
+use super::transfer::PullEnd;
+use super::{State, rest};
+use crate::abi::constants::*;
+use crate::matching::Source;
+use crate::memory::UserMemory;
+use crate::wire::{Head, Kind, Offer, Reader};
+use angara::mailbox::{Message, Peer};
+
+/// A receive that a message has found.
+pub(super) struct Landing {
+    pub(super) memory: UserMemory,
+    pub(super) context: usize,
+    pub(super) report: bool,
+    /// The buffer for several messages that the memory is a part of, or 0.
+    pub(super) multi: u32,
+}
+
+impl From<Posted> for Landing {
+    fn from(posted: Posted) -> Landing {
+        let Posted { memory, context, report, multi } = posted;
+        Landing { memory, context, report, multi }
+    }
+}
+
+/// The report of a receive that ends without a message.
+pub(super) fn done_of(ep: u32, tagged: bool, posted: &Posted, tag: u64) -> Done {
+    Done {
+        ep,
+        side: Side::Recv,
+        context: posted.context,
+        flags: RECV | if tagged { TAGGED } else { MSG } | if posted.multi != 0 { MULTI_RECV } else { 0 },
+        len: 0,
+        buf: 0,
+        data: 0,
+        tag,
+        source: ADDR_NOTAVAIL,
+        report: posted.report,
+    }
+}
+
+/// Where the payload of a message is that lands.
+pub(super) enum Payload<'a> {
+    Wire(&'a Message<'a>, usize),
+    Bytes(&'a [u8]),
+    Offer(Offer),
+}
+
+/// What is known of a message that lands.
+#[derive(Clone, Copy)]
+pub(super) struct Envelope {
+    pub(super) peer: Peer,
+    /// The sender's endpoint.
+    pub(super) from: u32,
+    pub(super) source: Source,
+    /// Of tagged messages.
+    pub(super) tag: Option<u64>,
+    pub(super) data: Option<u64>,
+    pub(super) len: usize,
+    pub(super) wants_done: Option<u32>,
+}
+
+impl State {
+    /// The number of the sender of a message.
+    #[inline]
+    fn source(&mut self, peer: Peer, from: u32) -> Source {
+        let known = &mut self.peers[peer.seat as usize];
+        match known.last {
+            Some((ep, source)) if ep == from => source,
+            _ => {
+                let source = self.sources.number(peer, from);
+                known.last = Some((from, source));
+                source
+            }
+        }
+    }
+
+    /// A message with its payload.
+    #[inline]
+    pub(super) fn message(&mut self, peer: Peer, head: &Head, message: &Message<'_>, at: usize) {
+        let len = message.len() - at;
+        let Some(envelope) = self.envelope(peer, head, len) else { return };
+        match self.landing(head.dst, &envelope) {
+            Some(landing) => self.land(head.dst, landing, envelope, Payload::Wire(message, at)),
+            None => {
+                let bytes = rest(message, at, len).into_boxed_slice();
+                self.keep(head.dst, envelope, Body::Bytes(bytes));
+            }
+        }
+    }
+
+    /// A message whose payload is to be fetched.
+    pub(super) fn message_offered(&mut self, peer: Peer, head: &Head, message: &Message<'_>, at: usize) -> Option<()> {
+        let offer = Offer::decode(&mut Reader(&rest(message, at, Offer::BYTES)))?;
+        let Some(envelope) = self.envelope(peer, head, offer.len as usize) else {
+            // The endpoint is closed: the sender shall not wait for ever.
+            self.refuse(peer, head.src, &offer);
+            return Some(());
+        };
+        match self.landing(head.dst, &envelope) {
+            Some(landing) => self.land(head.dst, landing, envelope, Payload::Offer(offer)),
+            None => self.keep(head.dst, envelope, Body::Offer(offer)),
+        }
+        Some(())
+    }
+
+    #[inline]
+    fn envelope(&mut self, peer: Peer, head: &Head, len: usize) -> Option<Envelope> {
+        if !self.eps.get(head.dst).is_some_and(|ep| ep.enabled) {
+            if head.wants_done {
+                self.answer(peer, head, errno::ECONNREFUSED);
+            }
+            return None;
+        }
+        let source = self.source(peer, head.src);
+        let wants_done = head.wants_done.then_some(head.aux);
+        Some(Envelope { peer, from: head.src, source, tag: head.tag, data: head.data, len, wants_done })
+    }
+
+    /// Tells a peer that its request is done.
+    pub(super) fn answer(&mut self, peer: Peer, head: &Head, error: i32) {
+        self.post(peer, &Head::new(Kind::Done, head.src, head.dst, head.aux), &error.to_le_bytes());
+    }
+
+    /// The posted receive that a message goes to.
+    #[inline]
+    fn landing(&mut self, id: u32, envelope: &Envelope) -> Option<Landing> {
+        loop {
+            let ep = self.eps.get_mut(id)?;
+            let min_multi = ep.min_multi;
+            let matching = ep.matching(envelope.tag.is_some());
+            let at = matching.receiver(envelope.source, envelope.tag.unwrap_or(0))?;
+            let posted = matching.posted_mut(at);
+            if posted.multi == 0 {
+                return Some(matching.take_posted(at).into());
+            }
+            let Posted { context, report, multi: number, .. } = *posted;
+            let multi = self.multis.get_mut(number)?;
+            let room = posted.memory.len() - multi.used;
+            let fits = envelope.len <= room || multi.used == 0;
+            let len = if fits { envelope.len.min(room) } else { 0 };
+            let memory = posted.memory.part(multi.used, len);
+            multi.used += len;
+            multi.closed = !fits || room - len < min_multi;
+            if multi.closed {
+                matching.take_posted(at);
+            }
+            if fits {
+                multi.pending += 1;
+                return Some(Landing { memory, context, report, multi: number });
+            }
+            if multi.pending == 0 {
+                self.release(id, number, context, report);
+            }
+        }
+    }
+
+    /// A buffer for several messages is given back apart from a message.
+    pub(super) fn release(&mut self, ep: u32, multi: u32, context: usize, report: bool) {
+        self.multis.remove(multi);
+        let posted = Posted { memory: UserMemory::nothing(), context, report, multi };
+        let done = Done { flags: MULTI_RECV, ..done_of(ep, false, &posted, 0) };
+        // No operation has ended, so no counter counts.
+        let queue = self.eps.get(ep).and_then(|ep| ep.rx).and_then(|rx| self.queues.get_mut(rx.queue));
+        if let Some(queue) = queue.filter(|_| report) {
+            queue.ready.push_back(done);
+        }
+    }
+
+    /// Puts a message where it goes and reports it, or begins to fetch it.
+    #[inline]
+    pub(super) fn land(&mut self, ep: u32, landing: Landing, envelope: Envelope, payload: Payload<'_>) {
+        let Landing { memory, context, report, multi } = landing;
+        let len = envelope.len.min(memory.len());
+        let excess = envelope.len - len;
+        let av = self.eps.get(ep).and_then(|ep| ep.av).and_then(|av| self.avs.get(av));
+        let flags = RECV | if envelope.tag.is_some() { TAGGED } else { MSG };
+        let done = Done {
+            ep,
+            side: Side::Recv,
+            context,
+            flags: flags | if envelope.data.is_some() { REMOTE_CQ_DATA } else { 0 },
+            len,
+            buf: if multi != 0 { memory.address() } else { 0 },
+            data: envelope.data.unwrap_or(0),
+            tag: envelope.tag.unwrap_or(0),
+            source: av.map_or(ADDR_NOTAVAIL, |av| av.address_of(envelope.source)),
+            report,
+        };
+        match payload {
+            Payload::Wire(message, at) => memory.write_message(0, message, at, len),
+            Payload::Bytes(bytes) => memory.write(0, &bytes[..len]),
+            Payload::Offer(offer) => {
+                let end = PullEnd::Received { done, excess, multi };
+                return self.pull(envelope.peer, envelope.from, ep, &offer, memory, len, end);
+            }
+        }
+        if let Some(request) = envelope.wants_done {
+            let head = Head::new(Kind::Done, envelope.from, ep, request);
+            self.post(envelope.peer, &head, &0i32.to_le_bytes());
+        }
+        self.received(done, excess, multi, 0);
+    }
+
+    /// A message is where it goes, or will never be.
+    pub(super) fn received(&mut self, mut done: Done, excess: usize, multi: u32, error: i32) {
+        if let Some(buffer) = self.multis.get_mut(multi) {
+            buffer.pending -= 1;
+            if buffer.closed && buffer.pending == 0 {
+                self.multis.remove(multi);
+                done.flags |= MULTI_RECV;
+            }
+        }
+        let error = if error == 0 && excess > 0 { errno::ETRUNC } else { error };
+        self.end(done, error, excess);
+    }
+
+    /// A message that nobody wants yet.
+    fn keep(&mut self, id: u32, envelope: Envelope, body: Body) {
+        let Envelope { peer, from, source, tag, data, len, wants_done } = envelope;
+        let incoming = Incoming { peer, from, data, len, wants_done, body };
+        let Some(ep) = self.eps.get_mut(id) else { return };
+        ep.held += incoming.held();
+        ep.matching(tag.is_some()).arrive(source, tag.unwrap_or(0), incoming);
+        if ep.held > HELD_MAX {
+            ep.stopped = true;
+            let known = &mut self.peers[peer.seat as usize];
+            if !known.told.contains(&id) {
+                known.told.push(id);
+                self.post(peer, &Head::new(Kind::Stop, from, id, 0), &[]);
+            }
+        }
+    }
+
+    /// A message that was kept has found a receive.
+    pub(super) fn kept_no_more(&mut self, id: u32, held: usize) {
+        let Some(ep) = self.eps.get_mut(id) else { return };
+        ep.held -= held;
+        if !ep.stopped || ep.held > HELD_MAX / 2 {
+            return;
+        }
+        ep.stopped = false;
+        for seat in 0..self.peers.len() {
+            let known = &mut self.peers[seat];
+            if known.told.contains(&id) {
+                known.told.retain(|told| *told != id);
+                let peer = Peer { seat: seat as u32, generation: known.generation };
+                self.post(peer, &Head::new(Kind::Go, 0, id, 0), &[]);
+            }
+        }
+    }
+}

@@ -1,0 +1,326 @@
+//! Writes, reads and atomics on memory of a peer, which that one's progress carries out.
+
+use super::objects::*;
+use super::send::UNDER_WAY_MAX;
+use super::transfer::{Offered, PullEnd};
+use super::{Core, Outcome, Request, State, rest};
+use crate::abi::constants::*;
+use crate::atomics;
+use crate::memory::{PIECES, UserMemory};
+use crate::wire::{HEAD_MAX, Head, Kind, Offer, Reader, Remote};
+use angara::mailbox::{Message, Peer};
+
+/// A call that writes or reads.
+pub(crate) struct Access {
+    pub(crate) memory: UserMemory,
+    pub(crate) to: u64,
+    pub(crate) remotes: Vec<Remote>,
+    pub(crate) data: Option<u64>,
+    pub(crate) context: usize,
+    pub(crate) flags: u64,
+    pub(crate) silent: bool,
+}
+
+/// A call of an atomic.
+pub(crate) struct AtomicCall {
+    pub(crate) access: Access,
+    pub(crate) datatype: i32,
+    pub(crate) op: i32,
+    pub(crate) compare: UserMemory,
+    /// Where the old value goes, if it is asked for.
+    pub(crate) result: Option<UserMemory>,
+}
+
+/// A peer's write whose payload was fetched.
+pub(super) struct Written {
+    peer: Peer,
+    head: Head,
+    remotes: Vec<Remote>,
+    len: usize,
+}
+
+impl Core {
+    fn request(&self, id: u32, call: &Access, side: Side, flags: u64, target: Target) -> Outcome<Request> {
+        let ep = self.state.eps.get(id).ok_or(errno::EINVAL)?;
+        let done = Done {
+            ep: id,
+            side,
+            context: call.context,
+            flags,
+            len: 0,
+            buf: 0,
+            data: 0,
+            tag: 0,
+            source: ADDR_NOTAVAIL,
+            report: !call.silent && Endpoint::reports(ep.tx, call.flags),
+        };
+        Ok(Request { peer: target.peer, done, result: UserMemory::nothing() })
+    }
+
+    fn check(call: &Access, len: usize) -> Outcome {
+        let sum = call.remotes.iter().try_fold(0u64, |sum, remote| sum.checked_add(remote.len));
+        if call.remotes.len() > PIECES || sum != Some(len as u64) { Err(errno::EINVAL) } else { Ok(()) }
+    }
+
+    pub(crate) fn write(&mut self, id: u32, call: Access) -> Outcome {
+        let target = self.begin(id, call.to, call.flags)?;
+        Core::check(&call, call.memory.len())?;
+        self.room(id)?;
+        let request = self.request(id, &call, Side::Write, RMA | WRITE, target)?;
+        let mut head = Head { data: call.data, ..Head::new(Kind::Write, target.ep, id, 0) };
+        head.extra = call.remotes.len() as u16;
+        let mut body = Vec::with_capacity(PIECES * Remote::BYTES + Offer::BYTES);
+        Remote::encode_all(&call.remotes, &mut body);
+        if HEAD_MAX + body.len() + call.memory.len() <= self.state.eager_max {
+            return self.send_request(head, request, &body, &call.memory);
+        }
+        let memory = if call.flags & INJECT != 0 { call.memory.to_owned_copy() } else { call.memory };
+        let offer = self.state.offers.insert(Offered::new(target.peer, target.ep, memory, None));
+        head.kind = Kind::WriteOffer;
+        body.extend(self.state.describe(offer));
+        let sent = self.send_request(head, request, &body, &UserMemory::nothing());
+        if sent.is_err() {
+            self.state.offers.remove(offer);
+        }
+        sent
+    }
+
+    pub(crate) fn read(&mut self, id: u32, call: Access) -> Outcome {
+        let target = self.begin(id, call.to, call.flags)?;
+        Core::check(&call, call.memory.len())?;
+        self.room(id)?;
+        let mut request = self.request(id, &call, Side::Read, RMA | READ, target)?;
+        request.result = call.memory;
+        let head = Head { extra: call.remotes.len() as u16, ..Head::new(Kind::Read, target.ep, id, 0) };
+        let mut body = Vec::with_capacity(PIECES * Remote::BYTES);
+        Remote::encode_all(&call.remotes, &mut body);
+        self.send_request(head, request, &body, &UserMemory::nothing())
+    }
+
+    pub(crate) fn atomic(&mut self, id: u32, call: AtomicCall) -> Outcome {
+        let AtomicCall { access, datatype, op, compare, result } = call;
+        let target = self.begin(id, access.to, access.flags)?;
+        let size = atomics::size(datatype).ok_or(errno::EOPNOTSUPP)?;
+        let shape = atomics::shape(op).ok_or(errno::EOPNOTSUPP)?;
+        if !atomics::is_defined(datatype, op) || (shape != atomics::Shape::Update && result.is_none()) {
+            return Err(errno::EOPNOTSUPP);
+        }
+        let len = access.remotes.iter().map(|remote| remote.len as usize).sum::<usize>();
+        Core::check(&access, len)?;
+        let wrong = |memory: &UserMemory| memory.len() != len;
+        if (shape != atomics::Shape::Read && wrong(&access.memory))
+            || (shape == atomics::Shape::Compare && wrong(&compare))
+            || result.as_ref().is_some_and(wrong)
+            || !len.is_multiple_of(size)
+        {
+            return Err(errno::EINVAL);
+        }
+        if len > crate::ATOMIC_MAX {
+            return Err(errno::EMSGSIZE);
+        }
+        self.room(id)?;
+        let (side, flags) = if result.is_some() { (Side::Read, ATOMIC | READ) } else { (Side::Write, ATOMIC | WRITE) };
+        let mut request = self.request(id, &access, side, flags, target)?;
+        let mut body = vec![datatype as u8, op as u8, u8::from(result.is_some()), access.remotes.len() as u8];
+        Remote::encode_all(&access.remotes, &mut body);
+        if shape == atomics::Shape::Compare {
+            let at = body.len();
+            body.resize(at + len, 0);
+            compare.read(0, &mut body[at..]);
+        }
+        request.result = result.unwrap_or_else(UserMemory::nothing);
+        let head = Head { data: access.data, ..Head::new(Kind::Atomic, target.ep, id, 0) };
+        let operand = if shape == atomics::Shape::Read { UserMemory::nothing() } else { access.memory };
+        self.send_request(head, request, &body, &operand)
+    }
+}
+
+impl State {
+    /// Memory of the endpoint's domain that a peer names.
+    fn resolve(&self, head: &Head, remotes: &[Remote], access: u64) -> Outcome<UserMemory> {
+        let ep = self.eps.get(head.dst).filter(|ep| ep.enabled).ok_or(errno::ECONNREFUSED)?;
+        self.domains.get(ep.domain).ok_or(errno::ECONNREFUSED)?.resolve(remotes, access)
+    }
+
+    /// Counts a peer's access, and reports it if it carries data.
+    fn accessed(&mut self, head: &Head, remotes: &[Remote], side: Side, len: usize) {
+        let kind = if side == Side::RemoteRead { REMOTE_READ } else { REMOTE_WRITE };
+        let Some(ep) = self.eps.get(head.dst) else { return };
+        let region = remotes.first().and_then(|r| self.domains.get(ep.domain)?.keys.get(&r.key));
+        for (counter, kinds) in region.map_or(&[][..], |region| &region.counters) {
+            if kinds & kind != 0
+                && let Some(counter) = self.counters.get_mut(*counter)
+            {
+                counter.value += 1;
+            }
+        }
+        let done = Done {
+            ep: head.dst,
+            side,
+            context: 0,
+            flags: RMA | kind | REMOTE_CQ_DATA,
+            len,
+            buf: 0,
+            data: head.data.unwrap_or(0),
+            tag: 0,
+            source: ADDR_NOTAVAIL,
+            report: head.data.is_some(),
+        };
+        self.end(done, 0, 0);
+    }
+
+    pub(super) fn write_came(&mut self, peer: Peer, head: &Head, message: &Message<'_>, at: usize) -> Option<()> {
+        let front = rest(message, at, usize::from(head.extra) * Remote::BYTES);
+        let remotes = Remote::decode_all(head.extra, &mut Reader(&front))?;
+        let at = at + front.len();
+        let len = message.len() - at;
+        let error = match self.resolve(head, &remotes, REMOTE_WRITE) {
+            Ok(memory) if memory.len() == len => {
+                memory.write_message(0, message, at, len);
+                self.accessed(head, &remotes, Side::RemoteWrite, len);
+                0
+            }
+            Ok(_) => errno::EINVAL,
+            Err(e) => e,
+        };
+        self.answer(peer, head, error);
+        Some(())
+    }
+
+    pub(super) fn write_offered(&mut self, peer: Peer, head: &Head, message: &Message<'_>, at: usize) -> Option<()> {
+        let body = rest(message, at, PIECES * Remote::BYTES + Offer::BYTES);
+        let mut reader = Reader(&body);
+        let remotes = Remote::decode_all(head.extra, &mut reader)?;
+        let offer = Offer::decode(&mut reader)?;
+        let len = offer.len as usize;
+        match self.resolve(head, &remotes, REMOTE_WRITE) {
+            Ok(memory) if memory.len() == len => {
+                let end = PullEnd::Written(Written { peer, head: *head, remotes, len });
+                self.pull(peer, head.src, head.dst, &offer, memory, len, end);
+            }
+            other => {
+                self.refuse(peer, head.src, &offer);
+                self.answer(peer, head, other.err().unwrap_or(errno::EINVAL));
+            }
+        }
+        Some(())
+    }
+
+    /// A write whose payload was fetched has taken effect, or failed.
+    pub(super) fn written(&mut self, written: Written, error: i32) {
+        let Written { peer, head, remotes, len } = written;
+        if error == 0 {
+            self.accessed(&head, &remotes, Side::RemoteWrite, len);
+        }
+        self.answer(peer, &head, error);
+    }
+
+    pub(super) fn read_came(&mut self, peer: Peer, head: &Head, message: &Message<'_>, at: usize) -> Option<()> {
+        let body = rest(message, at, PIECES * Remote::BYTES);
+        let remotes = Remote::decode_all(head.extra, &mut Reader(&body))?;
+        let memory = match self.resolve(head, &remotes, REMOTE_READ) {
+            Ok(memory) => memory,
+            Err(e) => {
+                self.answer(peer, head, e);
+                return Some(());
+            }
+        };
+        let len = memory.len();
+        if HEAD_MAX + len <= self.eager_max {
+            let mut bytes = vec![0; len];
+            memory.read(0, &mut bytes);
+            self.post(peer, &Head::new(Kind::Reply, head.src, head.dst, head.aux), &bytes);
+        } else if self.offers.len() >= UNDER_WAY_MAX * 8 {
+            self.answer(peer, head, errno::ENOMEM);
+            return Some(());
+        } else {
+            let offer = self.offers.insert(Offered::new(peer, head.src, memory, None));
+            let body = self.describe(offer);
+            self.post(peer, &Head::new(Kind::ReplyOffer, head.src, head.dst, head.aux), &body);
+        }
+        self.accessed(&Head { data: None, ..*head }, &remotes, Side::RemoteRead, len);
+        Some(())
+    }
+
+    pub(super) fn reply_came(&mut self, peer: Peer, head: &Head, message: &Message<'_>, at: usize) -> Option<()> {
+        let request = self.requests.get(head.aux).filter(|request| request.peer == peer)?;
+        let len = message.len() - at;
+        let error = if len == request.result.len() { 0 } else { errno::EIO };
+        if error == 0 {
+            request.result.write_message(0, message, at, len);
+        }
+        self.request_ends(head.aux, error);
+        Some(())
+    }
+
+    pub(super) fn reply_offered(&mut self, peer: Peer, head: &Head, message: &Message<'_>, at: usize) -> Option<()> {
+        let offer = Offer::decode(&mut Reader(&rest(message, at, Offer::BYTES)))?;
+        let Some(request) = self.requests.get(head.aux).filter(|request| request.peer == peer) else {
+            self.refuse(peer, head.src, &offer);
+            return None;
+        };
+        let len = request.result.len();
+        if offer.len as usize != len {
+            self.refuse(peer, head.src, &offer);
+            self.request_ends(head.aux, errno::EIO);
+            return Some(());
+        }
+        let memory = request.result.part(0, len);
+        let end = PullEnd::Answered { request: head.aux };
+        self.pull(peer, head.src, head.dst, &offer, memory, len, end);
+        Some(())
+    }
+
+    pub(super) fn request_done(&mut self, peer: Peer, head: &Head, message: &Message<'_>, at: usize) -> Option<()> {
+        self.requests.get(head.aux).filter(|request| request.peer == peer)?;
+        let error = Reader(&rest(message, at, 4)).u32()? as i32;
+        self.request_ends(head.aux, error.max(0));
+        Some(())
+    }
+
+    pub(super) fn request_ends(&mut self, id: u32, error: i32) {
+        if let Some(request) = self.requests.remove(id) {
+            self.end_under_way(request.done, error);
+        }
+    }
+
+    pub(super) fn atomic_came(&mut self, peer: Peer, head: &Head, message: &Message<'_>, at: usize) -> Option<()> {
+        let body = rest(message, at, self.eager_max);
+        let mut reader = Reader(&body);
+        let (datatype, op) = (i32::from(reader.u8()?), i32::from(reader.u8()?));
+        let (fetch, count) = (reader.u8()? != 0, u16::from(reader.u8()?));
+        let remotes = Remote::decode_all(count, &mut reader)?;
+        let shape = atomics::shape(op)?;
+        let writes = if shape == atomics::Shape::Read { 0 } else { REMOTE_WRITE };
+        let access = writes | if fetch { REMOTE_READ } else { 0 };
+        let memory = match self.resolve(head, &remotes, access) {
+            Ok(memory) => memory,
+            Err(e) => {
+                self.answer(peer, head, e);
+                return Some(());
+            }
+        };
+        let len = memory.len();
+        if len > crate::ATOMIC_MAX || !len.is_multiple_of(atomics::size(datatype)?) {
+            return None;
+        }
+        let compare = if shape == atomics::Shape::Compare { reader.take(len)? } else { &[] };
+        let operand = if shape == atomics::Shape::Read { &[] } else { reader.take(len)? };
+        let mut value = vec![0; len];
+        memory.read(0, &mut value);
+        let old = if fetch { value.clone() } else { Vec::new() };
+        if !atomics::apply(datatype, op, &mut value, operand, compare) {
+            self.answer(peer, head, errno::EOPNOTSUPP);
+            return Some(());
+        }
+        memory.write(0, &value);
+        let side = if fetch && shape == atomics::Shape::Read { Side::RemoteRead } else { Side::RemoteWrite };
+        self.accessed(head, &remotes, side, len);
+        if fetch {
+            self.post(peer, &Head::new(Kind::Reply, head.src, head.dst, head.aux), &old);
+        } else {
+            self.answer(peer, head, 0);
+        }
+        Some(())
+    }
+}

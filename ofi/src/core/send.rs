@@ -1,0 +1,160 @@
+//! Messages as the program sends them.
+
+use super::objects::*;
+use super::transfer::Offered;
+use super::{Core, Outcome, Request};
+use crate::abi::constants::*;
+use crate::memory::UserMemory;
+use crate::wire::{HEAD_MAX, Head, Kind};
+
+/// Most operations of an endpoint that are under way.
+pub(crate) const UNDER_WAY_MAX: usize = 4096;
+
+/// A call that sends.
+pub(crate) struct Send {
+    pub(crate) memory: UserMemory,
+    pub(crate) to: u64,
+    pub(crate) tag: Option<u64>,
+    pub(crate) data: Option<u64>,
+    pub(crate) context: usize,
+    pub(crate) flags: u64,
+    /// `fi_inject`: no completion at all.
+    pub(crate) silent: bool,
+}
+
+/// Flags that operations with memory of this side may have.
+pub(super) const KNOWN: u64 = COMPLETION
+    | INJECT
+    | INJECT_COMPLETE
+    | TRANSMIT_COMPLETE
+    | DELIVERY_COMPLETE
+    | MATCH_COMPLETE
+    | REMOTE_CQ_DATA
+    | MORE
+    | FENCE
+    | SEND
+    | MSG
+    | TAGGED
+    | RMA
+    | ATOMIC
+    | READ
+    | WRITE
+    | AFFINITY;
+
+impl Core {
+    /// Whom an operation goes to, if it may begin.
+    #[inline]
+    pub(super) fn begin(&mut self, id: u32, to: u64, flags: u64) -> Outcome<Target> {
+        let state = &self.state;
+        let ep = state.eps.get(id).ok_or(errno::EINVAL)?;
+        if !ep.enabled {
+            return Err(errno::EOPBADSTATE);
+        }
+        if state.broken.is_some() {
+            return Err(errno::EIO);
+        }
+        let av = ep.av.and_then(|av| state.avs.get(av)).ok_or(errno::ENOAV)?;
+        let target = av.target(to).ok_or(errno::EINVAL)?;
+        if flags & !KNOWN != 0 {
+            return Err(errno::EBADFLAGS);
+        }
+        if flags & FENCE != 0 && self.is_under_way(target) {
+            self.progress();
+            if self.is_under_way(target) {
+                return Err(errno::EAGAIN);
+            }
+        }
+        Ok(target)
+    }
+
+    fn is_under_way(&self, target: Target) -> bool {
+        let state = &self.state;
+        state.requests.iter().any(|(_, request)| request.peer == target.peer)
+            || state.offers.iter().any(|(_, offer)| offer.peer == target.peer)
+    }
+
+    /// Whether one more operation may be under way.
+    pub(super) fn room(&mut self, id: u32) -> Outcome {
+        let is_full = |core: &Core| {
+            let state = &core.state;
+            state.eps.get(id).is_none_or(|ep| ep.under_way >= UNDER_WAY_MAX)
+                || state.requests.is_full()
+                || state.offers.is_full()
+        };
+        if is_full(self) {
+            self.progress();
+        }
+        if is_full(self) { Err(errno::EAGAIN) } else { Ok(()) }
+    }
+
+    #[inline]
+    pub(crate) fn send(&mut self, id: u32, call: Send) -> Outcome {
+        let target = self.begin(id, call.to, call.flags)?;
+        let ep = self.state.eps.get(id).ok_or(errno::EINVAL)?;
+        let done = Done {
+            ep: id,
+            side: Side::Send,
+            context: call.context,
+            flags: SEND | if call.tag.is_some() { TAGGED } else { MSG },
+            len: 0,
+            buf: 0,
+            data: 0,
+            tag: 0,
+            source: ADDR_NOTAVAIL,
+            report: !call.silent && Endpoint::reports(ep.tx, call.flags),
+        };
+        let mut head = Head::new(Kind::Send, target.ep, id, 0);
+        (head.tag, head.data) = (call.tag, call.data);
+        let stopped = &self.state.peers[target.peer.seat as usize].stopped;
+        if call.memory.len() + HEAD_MAX > self.state.eager_max || (!stopped.is_empty() && stopped.contains(&target.ep))
+        {
+            return self.send_offer(target, head, call, done);
+        }
+        if call.flags & (DELIVERY_COMPLETE | MATCH_COMPLETE) != 0 {
+            self.room(id)?;
+            let request = Request { peer: target.peer, done, result: UserMemory::nothing() };
+            return self.send_request(head, request, &[], &call.memory);
+        }
+        self.try_send(target.peer, &head, &[], &call.memory.io_slices())?;
+        self.state.end(done, 0, 0);
+        Ok(())
+    }
+
+    /// Sends something whose end the peer tells.
+    pub(super) fn send_request(
+        &mut self,
+        mut head: Head,
+        request: Request,
+        body: &[u8],
+        memory: &UserMemory,
+    ) -> Outcome {
+        let (peer, ep) = (request.peer, request.done.ep);
+        let id = self.state.requests.insert(request);
+        (head.aux, head.wants_done) = (id, true);
+        if let Err(e) = self.try_send(peer, &head, body, &memory.io_slices()) {
+            self.state.requests.remove(id);
+            return Err(e);
+        }
+        if let Some(ep) = self.state.eps.get_mut(ep) {
+            ep.under_way += 1;
+        }
+        Ok(())
+    }
+
+    /// Keeps the payload until the receiver fetches it.
+    fn send_offer(&mut self, target: Target, mut head: Head, call: Send, done: Done) -> Outcome {
+        self.room(done.ep)?;
+        let memory = if call.flags & INJECT != 0 { call.memory.to_owned_copy() } else { call.memory };
+        let id = self.state.offers.insert(Offered::new(target.peer, target.ep, memory, Some(done)));
+        head.kind = Kind::SendOffer;
+        let body = self.state.describe(id);
+        if let Err(e) = self.try_send(target.peer, &head, &body, &[]) {
+            self.state.offers.remove(id);
+            return Err(e);
+        }
+        if let Some(ep) = self.state.eps.get_mut(done.ep) {
+            ep.under_way += 1;
+        }
+        Ok(())
+    }
+}

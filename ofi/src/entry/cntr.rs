@@ -1,0 +1,141 @@
+//! Counters.
+
+use super::*;
+use crate::abi::constants::*;
+use crate::abi::ops::*;
+use crate::abi::structs::*;
+use crate::core::Core;
+use crate::core::objects::Counter;
+use crate::process::{core, wait_for};
+use std::time::Duration;
+
+#[repr(C)]
+pub(super) struct CntrObject {
+    fid: FidCntr,
+    pub(super) id: u32,
+}
+
+impl CntrObject {
+    /// # Safety
+    /// See the module.
+    pub(super) unsafe fn of<'a>(fid: *mut FidCntr) -> &'a CntrObject {
+        // SAFETY: passed on.
+        unsafe { &*fid.cast::<CntrObject>() }
+    }
+}
+
+/// Value and errors of a counter.
+pub(super) type Seen = (u64, u64);
+
+static CNTR_FI: FiOps = fi_ops(close, no_bind, no_control);
+static CNTR_OPS: OpsCntr = OpsCntr { size: size_of::<OpsCntr>(), read, readerr, add, set, wait, adderr, seterr };
+
+pub(super) unsafe extern "C" fn open(
+    _domain: *mut FidDomain,
+    attr: *mut CntrAttr,
+    out: *mut *mut FidCntr,
+    context: *mut c_void,
+) -> c_int {
+    guarded(|| {
+        // SAFETY: see the module.
+        if let Some(attr) = unsafe { attr.as_ref() } {
+            super::cq::check_wait(attr.wait_obj)?;
+        }
+        let id = core().state.counters.insert(Counter::default());
+        let fid = FidCntr { fid: Fid { fclass: CLASS_CNTR, context, ops: &CNTR_FI }, ops: &CNTR_OPS };
+        // SAFETY: see the module.
+        unsafe { *out = Box::into_raw(Box::new(CntrObject { fid, id })).cast() };
+        Ok(())
+    })
+}
+
+unsafe extern "C" fn close(fid: *mut Fid) -> c_int {
+    guarded(|| {
+        // SAFETY: made by `open`, and closed once.
+        let object = unsafe { Box::from_raw(fid.cast::<CntrObject>()) };
+        core().state.counters.remove(object.id);
+        Ok(())
+    })
+}
+
+/// # Safety
+/// See the module.
+unsafe fn with(cntr: *mut FidCntr, progress: bool, f: impl FnOnce(&mut Counter) -> u64) -> u64 {
+    let mut value = 0;
+    guarded(|| {
+        // SAFETY: passed on.
+        let id = unsafe { CntrObject::of(cntr) }.id;
+        let mut core = core();
+        if progress {
+            core.progress();
+        }
+        value = core.state.counters.get_mut(id).map_or(0, f);
+        Ok(())
+    });
+    value
+}
+
+unsafe extern "C" fn read(cntr: *mut FidCntr) -> u64 {
+    // SAFETY: see the module.
+    unsafe { with(cntr, true, |counter| counter.value) }
+}
+
+unsafe extern "C" fn readerr(cntr: *mut FidCntr) -> u64 {
+    // SAFETY: see the module.
+    unsafe { with(cntr, true, |counter| counter.errors) }
+}
+
+unsafe extern "C" fn add(cntr: *mut FidCntr, value: u64) -> c_int {
+    // SAFETY: see the module.
+    unsafe {
+        with(cntr, false, |counter| {
+            counter.value = counter.value.wrapping_add(value);
+            0
+        })
+    };
+    0
+}
+
+unsafe extern "C" fn set(cntr: *mut FidCntr, value: u64) -> c_int {
+    // SAFETY: see the module.
+    unsafe { with(cntr, false, |counter| std::mem::replace(&mut counter.value, value)) };
+    0
+}
+
+unsafe extern "C" fn adderr(cntr: *mut FidCntr, value: u64) -> c_int {
+    // SAFETY: see the module.
+    unsafe {
+        with(cntr, false, |counter| {
+            counter.errors = counter.errors.wrapping_add(value);
+            0
+        })
+    };
+    0
+}
+
+unsafe extern "C" fn seterr(cntr: *mut FidCntr, value: u64) -> c_int {
+    // SAFETY: see the module.
+    unsafe { with(cntr, false, |counter| std::mem::replace(&mut counter.errors, value)) };
+    0
+}
+
+unsafe extern "C" fn wait(cntr: *mut FidCntr, threshold: u64, timeout: c_int) -> c_int {
+    guarded(|| {
+        // SAFETY: see the module.
+        let id = unsafe { CntrObject::of(cntr) }.id;
+        let limit = u64::try_from(timeout).ok().map(Duration::from_millis);
+        let before = core().state.counters.get(id).map_or(0, |counter| counter.errors);
+        let ready = |core: &mut Core| {
+            if core.state.broken.is_some() {
+                return Some(Err(errno::EIO));
+            }
+            match core.state.counters.get(id) {
+                None => Some(Err(errno::EINVAL)),
+                Some(counter) if counter.value >= threshold => Some(Ok(())),
+                Some(counter) if counter.errors != before => Some(Err(errno::EAVAIL)),
+                Some(_) => None,
+            }
+        };
+        wait_for(limit, ready).unwrap_or(Err(libc::ETIMEDOUT))
+    })
+}

@@ -1,0 +1,258 @@
+//! Domains and the memory that is registered with them.
+
+use super::*;
+use crate::abi::constants::*;
+use crate::abi::ops::*;
+use crate::abi::structs::*;
+use crate::core::objects::{Domain, Registered};
+use crate::process::{attach, core};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+#[repr(C)]
+pub(super) struct DomainObject {
+    fid: FidDomain,
+    pub(super) id: u32,
+    pub(super) api_version: u32,
+    mr_mode: i32,
+    helper: Option<Helper>,
+}
+
+/// A thread that makes progress where a program wants that by itself.
+struct Helper {
+    ends: Arc<AtomicBool>,
+    thread: JoinHandle<()>,
+}
+
+impl Helper {
+    fn start() -> Outcome<Helper> {
+        let ends = Arc::new(AtomicBool::new(false));
+        let told = ends.clone();
+        let run = move || {
+            while !told.load(Ordering::Relaxed) {
+                crate::process::wait_for(Some(Duration::from_millis(1)), |_| None::<()>);
+                crate::process::give_way();
+            }
+        };
+        let thread = std::thread::Builder::new().name("angara-ofi".into()).spawn(run).map_err(|_| errno::ENOMEM)?;
+        Ok(Helper { ends, thread })
+    }
+}
+
+impl DomainObject {
+    /// # Safety
+    /// See the module.
+    pub(super) unsafe fn of<'a>(fid: *mut FidDomain) -> &'a DomainObject {
+        // SAFETY: passed on.
+        unsafe { &*fid.cast::<DomainObject>() }
+    }
+}
+
+static DOMAIN_FI: FiOps = fi_ops(close, bind, no_control);
+static DOMAIN_OPS: OpsDomain = OpsDomain {
+    size: size_of::<OpsDomain>(),
+    av_open: super::av::open,
+    cq_open: super::cq::open,
+    endpoint: super::ep::open,
+    scalable_ep: absent,
+    cntr_open: super::cntr::open,
+    poll_open: super::poll::open,
+    stx_ctx: absent,
+    srx_ctx: absent,
+    query_atomic: super::atomic::query,
+    query_collective: absent,
+    endpoint2: super::ep::open2,
+};
+static MR_OPS: OpsMr = OpsMr { size: size_of::<OpsMr>(), reg, regv, regattr };
+
+pub(super) unsafe extern "C" fn open(
+    fabric: *mut FidFabric,
+    info: *mut Info,
+    out: *mut *mut FidDomain,
+    context: *mut c_void,
+) -> c_int {
+    guarded(|| {
+        // SAFETY: see the module.
+        let (attr, api_version) = unsafe { ((*info).domain_attr.as_ref(), (*fabric).api_version) };
+        let mr_mode = attr.map_or(0, |attr| attr.mr_mode);
+        attach().map_err(|why| {
+            crate::log::warn(&why);
+            errno::ENODATA
+        })?;
+        let auto = attr.is_some_and(|a| a.control_progress == PROGRESS_AUTO || a.data_progress == PROGRESS_AUTO);
+        let helper = if auto { Some(Helper::start()?) } else { None };
+        let id = core().state.domains.insert(Domain { next_key: 1, ..Domain::default() });
+        let fid = Fid { fclass: CLASS_DOMAIN, context, ops: &DOMAIN_FI };
+        let fid = FidDomain { fid, ops: &DOMAIN_OPS, mr: &MR_OPS };
+        let object = Box::new(DomainObject { fid, id, api_version, mr_mode, helper });
+        // SAFETY: see the module.
+        unsafe { *out = Box::into_raw(object).cast() };
+        Ok(())
+    })
+}
+
+pub(super) unsafe extern "C" fn open2(
+    fabric: *mut FidFabric,
+    info: *mut Info,
+    out: *mut *mut FidDomain,
+    flags: u64,
+    context: *mut c_void,
+) -> c_int {
+    if flags != 0 {
+        return -errno::EBADFLAGS;
+    }
+    // SAFETY: passed on.
+    unsafe { open(fabric, info, out, context) }
+}
+
+/// An event queue would tell of registrations, which are done when the call returns.
+unsafe extern "C" fn bind(_: *mut Fid, _: *mut Fid, _: u64) -> c_int {
+    0
+}
+
+unsafe extern "C" fn close(fid: *mut Fid) -> c_int {
+    guarded(|| {
+        // SAFETY: see the module.
+        let id = unsafe { DomainObject::of(fid.cast()) }.id;
+        if core().state.eps.iter().any(|(_, ep)| ep.domain == id) {
+            return Err(errno::EBUSY);
+        }
+        // SAFETY: made by `open`, and closed once.
+        let object = unsafe { Box::from_raw(fid.cast::<DomainObject>()) };
+        if let Some(Helper { ends, thread }) = object.helper {
+            ends.store(true, Ordering::Relaxed);
+            let _ = thread.join();
+        }
+        let mut core = core();
+        core.state.domains.remove(id);
+        crate::process::settle(&mut core);
+        Ok(())
+    })
+}
+
+#[repr(C)]
+struct MrObject {
+    fid: FidMr,
+    domain: u32,
+}
+
+static MR_FI: FiOps = fi_ops(mr_close, mr_bind, mr_control);
+
+/// What is asked of a registration beside its memory.
+struct Wish {
+    access: u64,
+    key: u64,
+    context: *mut c_void,
+}
+
+/// # Safety
+/// See the module.
+unsafe fn register(domain: *mut Fid, memory: UserMemory, wish: Wish, out: *mut *mut FidMr) -> Outcome {
+    // SAFETY: see the module.
+    let object = unsafe { DomainObject::of(domain.cast()) };
+    let basic = object.mr_mode == MR_BASIC;
+    let by_address = basic || object.mr_mode & MR_VIRT_ADDR != 0;
+    let mut core = core();
+    let domain = core.state.domains.get_mut(object.id).ok_or(errno::EINVAL)?;
+    let key = if basic || object.mr_mode & MR_PROV_KEY != 0 {
+        domain.next_key += 1;
+        domain.next_key
+    } else {
+        wish.key
+    };
+    if domain.keys.contains_key(&key) {
+        return Err(errno::ENOKEY);
+    }
+    // Until 1.5 no access was all access.
+    let access = if wish.access == 0 { REMOTE_READ | REMOTE_WRITE } else { wish.access };
+    domain.keys.insert(key, Registered { memory, access, by_address, counters: Vec::new() });
+    drop(core);
+    let fid = Fid { fclass: CLASS_MR, context: wish.context, ops: &MR_FI };
+    let fid = FidMr { fid, mem_desc: std::ptr::null_mut(), key };
+    // SAFETY: see the module.
+    unsafe { *out = Box::into_raw(Box::new(MrObject { fid, domain: object.id })).cast() };
+    Ok(())
+}
+
+#[allow(clippy::too_many_arguments, reason = "libfabric's")]
+unsafe extern "C" fn reg(
+    domain: *mut Fid,
+    buf: *const c_void,
+    len: usize,
+    access: u64,
+    _offset: u64,
+    key: u64,
+    _flags: u64,
+    out: *mut *mut FidMr,
+    context: *mut c_void,
+) -> c_int {
+    // SAFETY: see the module; the memory is valid until it is deregistered.
+    guarded(|| unsafe {
+        register(domain, UserMemory::new(buf.cast_mut().cast(), len), Wish { access, key, context }, out)
+    })
+}
+
+#[allow(clippy::too_many_arguments, reason = "libfabric's")]
+unsafe extern "C" fn regv(
+    domain: *mut Fid,
+    iov: *const iovec,
+    count: usize,
+    access: u64,
+    _offset: u64,
+    key: u64,
+    _flags: u64,
+    out: *mut *mut FidMr,
+    context: *mut c_void,
+) -> c_int {
+    // SAFETY: see the module.
+    guarded(|| unsafe { register(domain, pieces(iov, count)?, Wish { access, key, context }, out) })
+}
+
+unsafe extern "C" fn regattr(domain: *mut Fid, attr: *const MrAttr, _flags: u64, out: *mut *mut FidMr) -> c_int {
+    guarded(|| {
+        // SAFETY: see the module. `iface` is there since 1.10 only, and is 0 for plain memory.
+        unsafe {
+            let attr = &*attr;
+            let wish = Wish { access: attr.access, key: attr.requested_key, context: attr.context };
+            register(domain, pieces(attr.mr_iov, attr.iov_count)?, wish, out)
+        }
+    })
+}
+
+unsafe extern "C" fn mr_close(fid: *mut Fid) -> c_int {
+    guarded(|| {
+        // SAFETY: made by `register`, and closed once.
+        let object = unsafe { Box::from_raw(fid.cast::<MrObject>()) };
+        if let Some(domain) = core().state.domains.get_mut(object.domain) {
+            domain.keys.remove(&object.fid.key);
+        }
+        Ok(())
+    })
+}
+
+unsafe extern "C" fn mr_bind(fid: *mut Fid, other: *mut Fid, flags: u64) -> c_int {
+    guarded(|| {
+        // SAFETY: see the module.
+        let (object, class) = unsafe { (&*fid.cast::<MrObject>(), (*other).fclass) };
+        if class == CLASS_EP {
+            return Ok(());
+        }
+        if class != CLASS_CNTR {
+            return Err(errno::EINVAL);
+        }
+        // SAFETY: see the module, and the class says so.
+        let counter = unsafe { super::cntr::CntrObject::of(other.cast()) }.id;
+        let mut core = core();
+        let domain = core.state.domains.get_mut(object.domain).ok_or(errno::EINVAL)?;
+        let region = domain.keys.get_mut(&object.fid.key).ok_or(errno::EINVAL)?;
+        region.counters.push((counter, flags & (REMOTE_READ | REMOTE_WRITE)));
+        Ok(())
+    })
+}
+
+/// A registration is enabled from the beginning.
+unsafe extern "C" fn mr_control(_: *mut Fid, command: c_int, _: *mut c_void) -> c_int {
+    if command == CONTROL_ENABLE { 0 } else { -errno::ENOSYS }
+}

@@ -1,0 +1,265 @@
+//! Endpoints: opening, binding, options.
+
+use super::*;
+use crate::ADDRESS_BYTES;
+use crate::abi::constants::*;
+use crate::abi::ops::*;
+use crate::abi::structs::*;
+use crate::core::objects::{Binding, Endpoint, Side};
+use crate::info::Address;
+use crate::process::core;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+#[repr(C)]
+pub(super) struct EpObject {
+    fid: FidEp,
+    pub(super) id: u32,
+    /// Flags of operations that are called without any.
+    tx_flags: AtomicU64,
+    rx_flags: AtomicU64,
+}
+
+impl EpObject {
+    /// # Safety
+    /// See the module.
+    #[inline(always)]
+    pub(super) unsafe fn of<'a>(fid: *mut FidEp) -> &'a EpObject {
+        // SAFETY: passed on.
+        unsafe { &*fid.cast::<EpObject>() }
+    }
+    #[inline(always)]
+    pub(super) fn tx_flags(&self) -> u64 {
+        self.tx_flags.load(Ordering::Relaxed)
+    }
+    #[inline(always)]
+    pub(super) fn rx_flags(&self) -> u64 {
+        self.rx_flags.load(Ordering::Relaxed)
+    }
+}
+
+static EP_FI: FiOps = fi_ops(close, bind, control);
+static EP_OPS: OpsEp = OpsEp {
+    size: size_of::<OpsEp>(),
+    cancel,
+    getopt,
+    setopt,
+    tx_ctx: absent,
+    rx_ctx: absent,
+    rx_size_left: absent,
+    tx_size_left: absent,
+};
+static CM_OPS: OpsCm = OpsCm {
+    size: size_of::<OpsCm>(),
+    setname: absent,
+    getname,
+    getpeer: absent,
+    connect: absent,
+    listen: absent,
+    accept: absent,
+    reject: absent,
+    shutdown: absent,
+    join: absent,
+};
+
+pub(super) unsafe extern "C" fn open(
+    domain: *mut FidDomain,
+    info: *mut Info,
+    out: *mut *mut FidEp,
+    context: *mut c_void,
+) -> c_int {
+    guarded(|| {
+        // SAFETY: see the module.
+        let (domain, info) = unsafe { (super::domain::DomainObject::of(domain), &*info) };
+        // SAFETY: see the module: null, or to the struct.
+        let (ep, tx, rx) = unsafe { (info.ep_attr.as_ref(), info.tx_attr.as_ref(), info.rx_attr.as_ref()) };
+        if ep.is_some_and(|ep| !matches!(ep.kind, 0 | EP_RDM)) {
+            return Err(errno::EINVAL);
+        }
+        let (tx_flags, rx_flags) = (tx.map_or(0, |tx| tx.op_flags), rx.map_or(0, |rx| rx.op_flags));
+        let directed = (info.caps | rx.map_or(0, |rx| rx.caps)) & DIRECTED_RECV != 0;
+        let mut core = core();
+        if core.state.eps.is_full() {
+            return Err(errno::EMFILE);
+        }
+        let id = core.state.eps.insert(Endpoint::new(domain.id, directed));
+        drop(core);
+        let fid = Fid { fclass: CLASS_EP, context, ops: &EP_FI };
+        let fid = FidEp {
+            fid,
+            ops: &EP_OPS,
+            cm: &CM_OPS,
+            msg: &super::msg::OPS,
+            rma: &super::rma::OPS,
+            tagged: &super::tagged::OPS,
+            atomic: &super::atomic::OPS,
+            collective: std::ptr::null_mut(),
+        };
+        let object = EpObject { fid, id, tx_flags: AtomicU64::new(tx_flags), rx_flags: AtomicU64::new(rx_flags) };
+        // SAFETY: see the module.
+        unsafe { *out = Box::into_raw(Box::new(object)).cast() };
+        Ok(())
+    })
+}
+
+pub(super) unsafe extern "C" fn open2(
+    domain: *mut FidDomain,
+    info: *mut Info,
+    out: *mut *mut FidEp,
+    flags: u64,
+    context: *mut c_void,
+) -> c_int {
+    if flags != 0 {
+        return -errno::EBADFLAGS;
+    }
+    // SAFETY: passed on.
+    unsafe { open(domain, info, out, context) }
+}
+
+unsafe extern "C" fn close(fid: *mut Fid) -> c_int {
+    guarded(|| {
+        // SAFETY: made by `open`, and closed once.
+        let object = unsafe { Box::from_raw(fid.cast::<EpObject>()) };
+        let mut core = core();
+        core.close_endpoint(object.id);
+        crate::process::settle(&mut core);
+        Ok(())
+    })
+}
+
+unsafe extern "C" fn bind(fid: *mut Fid, other: *mut Fid, flags: u64) -> c_int {
+    guarded(|| {
+        // SAFETY: see the module.
+        let (object, class) = unsafe { (EpObject::of(fid.cast()), (*other).fclass) };
+        let mut core = core();
+        let ep = core.state.eps.get_mut(object.id).ok_or(errno::EINVAL)?;
+        match class {
+            CLASS_CQ => {
+                // SAFETY: see the module, and the class says so.
+                let queue = unsafe { super::cq::CqObject::of(other.cast()) }.id;
+                let binding = Some(Binding { queue, selective: flags & SELECTIVE_COMPLETION != 0 });
+                if flags & (SEND | RECV) == 0 {
+                    return Err(errno::EBADFLAGS);
+                }
+                if flags & SEND != 0 {
+                    ep.tx = binding;
+                }
+                if flags & RECV != 0 {
+                    ep.rx = binding;
+                }
+            }
+            CLASS_AV => {
+                // SAFETY: see the module, and the class says so.
+                ep.av = Some(unsafe { super::av::AvObject::of(other.cast()) }.id);
+            }
+            CLASS_CNTR => {
+                // SAFETY: see the module, and the class says so.
+                let counter = unsafe { super::cntr::CntrObject::of(other.cast()) }.id;
+                for (_, side) in Side::ALL.into_iter().filter(|(flag, _)| flags & flag != 0) {
+                    ep.counters[side as usize] = Some(counter);
+                }
+            }
+            CLASS_EQ | CLASS_MR => {}
+            _ => return Err(errno::EINVAL),
+        }
+        Ok(())
+    })
+}
+
+unsafe extern "C" fn control(fid: *mut Fid, command: c_int, arg: *mut c_void) -> c_int {
+    guarded(|| {
+        // SAFETY: see the module.
+        let object = unsafe { EpObject::of(fid.cast()) };
+        match command {
+            CONTROL_ENABLE => {
+                let mut core = core();
+                let ep = core.state.eps.get_mut(object.id).ok_or(errno::EINVAL)?;
+                if ep.av.is_none() {
+                    return Err(errno::ENOAV);
+                }
+                if ep.tx.is_none() && ep.rx.is_none() && ep.counters.iter().all(Option::is_none) {
+                    return Err(errno::ENOCQ);
+                }
+                ep.enabled = true;
+            }
+            CONTROL_GETOPSFLAG | CONTROL_SETOPSFLAG => {
+                // SAFETY: libfabric's contract: a number of flags, of which one says for which side.
+                let flags = unsafe { &mut *arg.cast::<u64>() };
+                let side = if *flags & SEND != 0 { &object.tx_flags } else { &object.rx_flags };
+                if *flags & (SEND | RECV) == 0 {
+                    return Err(errno::EINVAL);
+                }
+                if command == CONTROL_GETOPSFLAG {
+                    *flags = side.load(Ordering::Relaxed);
+                } else {
+                    side.store(*flags & !(SEND | RECV), Ordering::Relaxed);
+                }
+            }
+            _ => return Err(errno::ENOSYS),
+        }
+        Ok(())
+    })
+}
+
+unsafe extern "C" fn cancel(fid: *mut Fid, context: *mut c_void) -> isize {
+    guard(|| {
+        // SAFETY: see the module.
+        let id = unsafe { EpObject::of(fid.cast()) }.id;
+        core().cancel(id, context as usize).map(|()| 0)
+    })
+}
+
+unsafe extern "C" fn getopt(fid: *mut Fid, level: c_int, name: c_int, value: *mut c_void, len: *mut usize) -> c_int {
+    guarded(|| {
+        // SAFETY: see the module.
+        let (id, room) = unsafe { (EpObject::of(fid.cast()).id, *len) };
+        let answer = match (level, name) {
+            (OPT_ENDPOINT, OPT_MIN_MULTI_RECV) => core().state.eps.get(id).ok_or(errno::EINVAL)?.min_multi,
+            (OPT_ENDPOINT, OPT_CM_DATA_SIZE) => 0,
+            _ => return Err(errno::ENOPROTOOPT),
+        };
+        if room < size_of::<usize>() {
+            return Err(errno::ETOOSMALL);
+        }
+        // SAFETY: as many bytes as `len` says.
+        unsafe {
+            value.cast::<usize>().write_unaligned(answer);
+            *len = size_of::<usize>();
+        }
+        Ok(())
+    })
+}
+
+unsafe extern "C" fn setopt(fid: *mut Fid, level: c_int, name: c_int, value: *const c_void, len: usize) -> c_int {
+    guarded(|| {
+        // SAFETY: see the module.
+        let id = unsafe { EpObject::of(fid.cast()) }.id;
+        if (level, name) != (OPT_ENDPOINT, OPT_MIN_MULTI_RECV) {
+            return Err(errno::ENOPROTOOPT);
+        }
+        if len != size_of::<usize>() {
+            return Err(errno::EINVAL);
+        }
+        // SAFETY: as many bytes as `len` says.
+        let value = unsafe { value.cast::<usize>().read_unaligned() };
+        core().state.eps.get_mut(id).ok_or(errno::EINVAL)?.min_multi = value;
+        Ok(())
+    })
+}
+
+unsafe extern "C" fn getname(fid: *mut Fid, out: *mut c_void, len: *mut usize) -> c_int {
+    guarded(|| {
+        // SAFETY: see the module.
+        let (ep, room) = unsafe { (EpObject::of(fid.cast()).id, *len) };
+        let core = core();
+        let angara::mailbox::Peer { seat, generation } = core.state.me;
+        let bytes = Address { job: core.state.job_name, seat, generation, ep }.encode();
+        // SAFETY: as many bytes as `len` says.
+        unsafe {
+            *len = ADDRESS_BYTES;
+            if !out.is_null() {
+                std::ptr::copy_nonoverlapping(bytes.as_ptr(), out.cast(), room.min(ADDRESS_BYTES));
+            }
+        }
+        if room < ADDRESS_BYTES { Err(errno::ETOOSMALL) } else { Ok(()) }
+    })
+}

@@ -1,0 +1,193 @@
+//! The way in: the provider itself, what it offers, and fabrics.
+
+use super::*;
+use crate::abi::constants::*;
+use crate::abi::ops::*;
+use crate::abi::structs::*;
+use crate::info::{Hints, Meant, NAME, Offer, answer};
+use libc::{c_char, c_int, c_void};
+use std::ffi::CStr;
+use std::sync::OnceLock;
+
+/// Room behind each struct that is given out, for what later versions append.
+const ROOM: usize = 256;
+
+struct Provider(*mut FiProvider);
+// SAFETY: written once, before anybody else knows of it; libfabric alone changes it afterwards.
+unsafe impl Send for Provider {}
+// SAFETY: as above.
+unsafe impl Sync for Provider {}
+
+static PROVIDER: OnceLock<Provider> = OnceLock::new();
+
+/// What libfabric calls first.
+#[unsafe(no_mangle)]
+pub extern "C" fn fi_prov_ini() -> *mut c_void {
+    let provider = PROVIDER.get_or_init(|| {
+        stay();
+        let provider = Box::new(FiProvider {
+            version: version(1, 0),
+            fi_version: crate::log::host_version(),
+            context: [0; 4],
+            name: c"angara".as_ptr(),
+            getinfo,
+            fabric,
+            cleanup,
+        });
+        let provider = Box::into_raw(provider);
+        crate::log::set_provider(provider);
+        Provider(provider)
+    });
+    provider.0.cast()
+}
+
+/// libfabric unloads providers when it ends, but what this one has registered to be called at exit is called later.
+fn stay() {
+    // SAFETY: asks where this function is, and loads what is loaded.
+    unsafe {
+        let mut at: libc::Dl_info = std::mem::zeroed();
+        if libc::dladdr(stay as *const c_void, &mut at) != 0 && !at.dli_fname.is_null() {
+            libc::dlopen(at.dli_fname, libc::RTLD_NOW | libc::RTLD_NODELETE);
+        }
+    }
+}
+
+unsafe extern "C" fn cleanup() {
+    let _ = catch_unwind(crate::process::leave);
+}
+
+/// # Safety
+/// Null or a string.
+unsafe fn text(p: *const c_char) -> Option<String> {
+    // SAFETY: passed on.
+    (!p.is_null()).then(|| unsafe { CStr::from_ptr(p) }.to_string_lossy().into_owned())
+}
+
+/// # Safety
+/// Null or what libfabric made of a program's hints.
+unsafe fn read_hints(hints: *const Info) -> Hints {
+    // SAFETY: passed on: each pointer is null or to its struct.
+    unsafe {
+        let Some(info) = hints.as_ref() else { return Hints::default() };
+        let fabric = info.fabric_attr.as_ref();
+        Hints {
+            caps: info.caps,
+            addr_format: info.addr_format,
+            tx: info.tx_attr.as_ref().copied(),
+            rx: info.rx_attr.as_ref().copied(),
+            ep: info.ep_attr.as_ref().copied(),
+            domain: info.domain_attr.as_ref().copied(),
+            provider: fabric.and_then(|f| text(f.prov_name)),
+            domain_name: info.domain_attr.as_ref().and_then(|d| text(d.name)),
+            fabric_name: fabric.and_then(|f| text(f.name)),
+        }
+    }
+}
+
+/// Memory that libfabric frees.
+fn give<T>(value: T) -> *mut T {
+    // SAFETY: zeroed memory with room for the value and more.
+    unsafe {
+        let p = libc::calloc(1, size_of::<T>() + ROOM).cast::<T>();
+        assert!(!p.is_null(), "out of memory");
+        p.write(value);
+        p
+    }
+}
+
+fn give_name() -> *mut c_char {
+    // SAFETY: a string.
+    unsafe { libc::strdup(c"angara".as_ptr()) }
+}
+
+fn give_out(offer: Offer, api_version: u32) -> *mut Info {
+    let Offer { info, tx, rx, ep, domain } = offer;
+    let fabric = FabricAttr {
+        fabric: std::ptr::null_mut(),
+        name: give_name(),
+        // libfabric fills it in.
+        prov_name: std::ptr::null_mut(),
+        prov_version: version(1, 0),
+        api_version,
+    };
+    give(Info {
+        tx_attr: give(tx),
+        rx_attr: give(rx),
+        ep_attr: give(ep),
+        domain_attr: give(DomainAttr { name: give_name(), ..domain }),
+        fabric_attr: give(fabric),
+        ..info
+    })
+}
+
+unsafe extern "C" fn getinfo(
+    version: u32,
+    node: *const c_char,
+    service: *const c_char,
+    flags: u64,
+    hints: *const Info,
+    info: *mut *mut Info,
+) -> c_int {
+    guarded(|| {
+        // SAFETY: see the module.
+        let (hints, node, service) = unsafe { (read_hints(hints), text(node), text(service)) };
+        let is_set = |name: &str| std::env::var_os(name).is_some();
+        let meant = Meant {
+            filter: std::env::var("FI_PROVIDER").ok(),
+            launched: is_set("ANGARA_JOB") || is_set("ANGARA_DOMAIN"),
+        };
+        let hints =
+            if flags & PROV_ATTR_ONLY != 0 { Hints { provider: hints.provider, ..Hints::default() } } else { hints };
+        match answer(version, &hints, &meant) {
+            Ok(offer) => {
+                crate::log::info(&format!("offered; node {node:?} and service {service:?} say nothing here"));
+                // SAFETY: see the module.
+                unsafe { *info = give_out(offer, version) };
+                Ok(())
+            }
+            Err(why) => {
+                crate::log::info(&format!("not offered: {why}"));
+                Err(errno::ENODATA)
+            }
+        }
+    })
+}
+
+static FABRIC_FI: FiOps = fi_ops(close, no_bind, no_control);
+static FABRIC_OPS: OpsFabric = OpsFabric {
+    size: size_of::<OpsFabric>(),
+    domain: super::domain::open,
+    passive_ep: absent,
+    eq_open: super::eq::open,
+    wait_open: absent,
+    trywait,
+    domain2: super::domain::open2,
+};
+
+unsafe extern "C" fn trywait(_: *mut FidFabric, _: *mut *mut Fid, _: c_int) -> c_int {
+    // Nothing here has an object of the system to wait on.
+    -errno::ENOSYS
+}
+
+unsafe extern "C" fn fabric(attr: *const FabricAttr, out: *mut *mut FidFabric, context: *mut c_void) -> c_int {
+    guarded(|| {
+        // SAFETY: see the module.
+        let (name, api_version) = unsafe { (text((*attr).name), (*attr).api_version) };
+        if name.is_some_and(|name| name != NAME) {
+            return Err(errno::EINVAL);
+        }
+        let fid = Fid { fclass: CLASS_FABRIC, context, ops: &FABRIC_FI };
+        let fabric = Box::new(FidFabric { fid, ops: &FABRIC_OPS, api_version });
+        // SAFETY: see the module.
+        unsafe { *out = Box::into_raw(fabric) };
+        Ok(())
+    })
+}
+
+unsafe extern "C" fn close(fid: *mut Fid) -> c_int {
+    guarded(|| {
+        // SAFETY: made by `fabric` above, and closed once.
+        drop(unsafe { Box::from_raw(fid.cast::<FidFabric>()) });
+        Ok(())
+    })
+}

@@ -1,0 +1,106 @@
+//! Poll sets: which of several queues and counters have something new.
+
+use super::cntr::{CntrObject, Seen};
+use super::cq::CqObject;
+use super::*;
+use crate::abi::constants::*;
+use crate::abi::ops::*;
+use crate::process::core;
+use std::sync::Mutex;
+
+/// What a poll set looks at.
+enum Watched {
+    Queue(u32),
+    /// With what it was when it was looked at last.
+    Counter(u32, Seen),
+}
+
+struct Member {
+    /// The object, to find it again.
+    fid: usize,
+    context: usize,
+    watched: Watched,
+}
+
+#[repr(C)]
+struct PollObject {
+    fid: FidPoll,
+    members: Mutex<Vec<Member>>,
+}
+
+static POLL_FI: FiOps = fi_ops(close, no_bind, no_control);
+static POLL_OPS: OpsPoll = OpsPoll { size: size_of::<OpsPoll>(), poll, poll_add, poll_del };
+
+pub(super) unsafe extern "C" fn open(_: *mut FidDomain, _attr: *mut c_void, out: *mut *mut FidPoll) -> c_int {
+    guarded(|| {
+        let fid = Fid { fclass: CLASS_POLL, context: std::ptr::null_mut(), ops: &POLL_FI };
+        let object = PollObject { fid: FidPoll { fid, ops: &POLL_OPS }, members: Mutex::default() };
+        // SAFETY: see the module.
+        unsafe { *out = Box::into_raw(Box::new(object)).cast() };
+        Ok(())
+    })
+}
+
+unsafe extern "C" fn close(fid: *mut Fid) -> c_int {
+    guarded(|| {
+        // SAFETY: made by `open`, and closed once.
+        drop(unsafe { Box::from_raw(fid.cast::<PollObject>()) });
+        Ok(())
+    })
+}
+
+unsafe extern "C" fn poll(set: *mut FidPoll, contexts: *mut *mut c_void, count: c_int) -> c_int {
+    guard(|| {
+        // SAFETY: see the module.
+        let object = unsafe { &*set.cast::<PollObject>() };
+        let mut members = object.members.lock().unwrap_or_else(|e| e.into_inner());
+        let mut core = core();
+        core.progress();
+        let state = &core.state;
+        let mut found = 0;
+        for member in members.iter_mut() {
+            let is_new = match &mut member.watched {
+                Watched::Queue(id) => {
+                    state.queues.get(*id).is_some_and(|q| !q.ready.is_empty() || !q.failed.is_empty())
+                }
+                Watched::Counter(id, seen) => {
+                    let now = state.counters.get(*id).map_or(*seen, |counter| (counter.value, counter.errors));
+                    std::mem::replace(seen, now) != now
+                }
+            };
+            if is_new && found < count as isize {
+                // SAFETY: see the module: there is room for `count`.
+                unsafe { *contexts.offset(found) = member.context as *mut c_void };
+                found += 1;
+            }
+        }
+        Ok(found)
+    }) as c_int
+}
+
+unsafe extern "C" fn poll_add(set: *mut FidPoll, fid: *mut Fid, _flags: u64) -> c_int {
+    guarded(|| {
+        // SAFETY: see the module.
+        let (object, class, context) = unsafe { (&*set.cast::<PollObject>(), (*fid).fclass, (*fid).context) };
+        let watched = match class {
+            // SAFETY: see the module, and the class says so.
+            CLASS_CQ => Watched::Queue(unsafe { CqObject::of(fid.cast()) }.id),
+            // SAFETY: as above.
+            CLASS_CNTR => Watched::Counter(unsafe { CntrObject::of(fid.cast()) }.id, (0, 0)),
+            _ => return Err(errno::EINVAL),
+        };
+        let member = Member { fid: fid as usize, context: context as usize, watched };
+        object.members.lock().unwrap_or_else(|e| e.into_inner()).push(member);
+        Ok(())
+    })
+}
+
+unsafe extern "C" fn poll_del(set: *mut FidPoll, fid: *mut Fid, _flags: u64) -> c_int {
+    guarded(|| {
+        // SAFETY: see the module.
+        let object = unsafe { &*set.cast::<PollObject>() };
+        let mut members = object.members.lock().unwrap_or_else(|e| e.into_inner());
+        members.retain(|member| member.fid != fid as usize);
+        Ok(())
+    })
+}

@@ -1,0 +1,30 @@
+//! The libfabric provider: MPI libraries and other programs of libfabric on the emulated Angara network.
+//!
+//! libfabric loads this library, finds [`fi_prov_ini`] and calls through tables of functions. [`abi`] has those tables and
+//! structs; [`entry`] turns what comes from C into checked values; [`core`] does the work, in safe Rust, on a
+//! mailbox and the symmetric heap of an `angara` job; [`matching`] says which message goes to which receive.
+
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
+
+mod abi;
+mod atomics;
+mod core;
+mod entry;
+mod info;
+mod log;
+mod matching;
+mod memory;
+mod process;
+mod slots;
+mod wire;
+
+/// Most bytes of one message.
+pub(crate) const MESSAGE_MAX: usize = 1 << 40;
+/// Most bytes of an injected message, and of writes and reads that keep their order.
+pub(crate) const INJECT_MAX: usize = 2048;
+/// Most bytes of the target of one atomic.
+pub(crate) const ATOMIC_MAX: usize = 1536;
+/// Bytes of an address.
+pub(crate) const ADDRESS_BYTES: usize = 32;
+
+pub use entry::fi_prov_ini;

@@ -1,0 +1,134 @@
+//! The one place of this process in a job, shared by all that libfabric opens here.
+
+use crate::core::{Core, Window};
+use angara::angara_abi::launch::LaunchError;
+use angara::mailbox::Mailbox;
+use angara::{Job, Launch};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::time::{Duration, Instant};
+
+/// Least bytes of the window for large messages.
+const WINDOW_MIN: usize = 1 << 20;
+/// How long a process that ends tries to get rid of what others wait for.
+const FAREWELL: Duration = Duration::from_secs(1);
+
+struct Process {
+    core: Mutex<Core>,
+    job: Arc<Job>,
+}
+
+static PROCESS: OnceLock<Process> = OnceLock::new();
+static ATTACHING: Mutex<()> = Mutex::new(());
+/// Threads that want the lock while another sleeps with it.
+static WANTED: AtomicU32 = AtomicU32::new(0);
+
+/// Joins the job that the environment names, unless that has been done.
+pub(crate) fn attach() -> Result<(), String> {
+    let _one = ATTACHING.lock().unwrap_or_else(|e| e.into_inner());
+    if PROCESS.get().is_some() {
+        return Ok(());
+    }
+    let launch = Launch::from_env().map_err(|e| match e {
+        LaunchError::NoLauncher => "this process has no place in a job (ANGARA_JOB is not set): start it with \
+                                    `angara run`"
+            .to_owned(),
+        other => other.to_string(),
+    })?;
+    let job = Arc::new(Job::attach(&launch, &[]).map_err(|e| e.to_string())?);
+    let core = open(&launch, job.clone())?;
+    let _ = PROCESS.set(Process { core: Mutex::new(core), job });
+    // SAFETY: a function without arguments, of a library that stays loaded.
+    unsafe { libc::atexit(at_exit) };
+    Ok(())
+}
+
+fn open(launch: &Launch, job: Arc<Job>) -> Result<Core, String> {
+    let (mailbox, heap) = (Mailbox::bytes(job.n_pes()).next_multiple_of(4096), job.heap_len());
+    let window = heap.saturating_sub(mailbox);
+    if window < WINDOW_MIN {
+        job.detach();
+        let least = (mailbox + WINDOW_MIN).div_ceil(1 << 20);
+        return Err(format!("the symmetric heap of {heap} bytes is too small: start with --heap {least}M or more"));
+    }
+    let at = job.locate(job.heap(), heap).ok_or("the heap has no place")?;
+    let mail = Mailbox::open(job.clone(), at).map_err(|e| e.to_string())?;
+    let window = Window::new(at.offset + mailbox as u64, window);
+    Ok(Core::new(job, mail, name(&launch.key), window))
+}
+
+/// What a job is called in addresses: tells jobs apart without telling their key.
+fn name(key: &str) -> u64 {
+    key.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+/// The state, for one thread at a time. A panic of another thread has left it consistent enough to end: calls go on.
+///
+/// # Panics
+/// If the process has not attached.
+#[inline]
+pub(crate) fn core() -> MutexGuard<'static, Core> {
+    let core = &PROCESS.get().expect("objects exist in attached processes only").core;
+    match core.try_lock() {
+        Ok(guard) => guard,
+        Err(std::sync::TryLockError::Poisoned(e)) => e.into_inner(),
+        Err(std::sync::TryLockError::WouldBlock) => {
+            WANTED.fetch_add(1, Ordering::Relaxed);
+            let guard = core.lock().unwrap_or_else(|e| e.into_inner());
+            WANTED.fetch_sub(1, Ordering::Relaxed);
+            guard
+        }
+    }
+}
+
+/// Lets others have the state, if they want it.
+pub(crate) fn give_way() {
+    if WANTED.load(Ordering::Relaxed) > 0 {
+        std::thread::yield_now();
+    }
+}
+
+/// Waits until `ready` gives something. Nothing after `limit`, if there is one.
+pub(crate) fn wait_for<T>(limit: Option<Duration>, mut ready: impl FnMut(&mut Core) -> Option<T>) -> Option<T> {
+    let end = limit.map(|limit| Instant::now() + limit);
+    loop {
+        let mut core = core();
+        if let Some(found) = ready(&mut core) {
+            return Some(found);
+        }
+        if !core.progress() {
+            let left = end.map_or(Duration::MAX, |end| end.saturating_duration_since(Instant::now()));
+            if left.is_zero() {
+                return None;
+            }
+            // With the lock: short, so that others get their turn.
+            core.sleep(left.min(Duration::from_millis(1)));
+        }
+        drop(core);
+        give_way();
+    }
+}
+
+/// Sends what peers may wait for.
+pub(crate) fn settle(core: &mut Core) {
+    let end = Instant::now() + FAREWELL;
+    while core.has_unsent() && Instant::now() < end {
+        if !core.progress() {
+            std::thread::yield_now();
+        }
+    }
+}
+
+/// The process ends, or libfabric does.
+pub(crate) fn leave() {
+    let Some(process) = PROCESS.get() else { return };
+    if let Ok(mut core) = process.core.try_lock() {
+        settle(&mut core);
+        let _ = process.job.ctx().quiet();
+    }
+    process.job.detach();
+}
+
+extern "C" fn at_exit() {
+    let _ = std::panic::catch_unwind(leave);
+}

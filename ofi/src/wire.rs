@@ -1,0 +1,253 @@
+//! Messages between two providers, as bytes. Whoever writes them may be hostile: every reader checks.
+
+/// What a message is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub(crate) enum Kind {
+    /// A message of the program with its payload.
+    Send = 1,
+    /// A message whose payload stays with the sender until it is fetched.
+    SendOffer,
+    /// Request `aux` is done, with the error that follows.
+    Done,
+    /// The payload of offer `aux` is to come through the sender's window to the pull that follows.
+    Claim,
+    /// Part of what pull `aux` waits for lies in the sender's window.
+    Piece,
+    /// That part has been fetched: offer `aux` may use the chunk again.
+    PieceDone,
+    /// The payload of offer `aux` has been fetched.
+    Fetched,
+    /// Write to memory, with its payload.
+    Write,
+    /// Write to memory; the payload is offered.
+    WriteOffer,
+    /// Read from memory.
+    Read,
+    /// What request `aux` asked for.
+    Reply,
+    /// What request `aux` asked for is offered.
+    ReplyOffer,
+    /// An atomic on memory, with operands.
+    Atomic,
+    /// The endpoint `src` wants offers only.
+    Stop,
+    /// The endpoint `src` takes payload again.
+    Go,
+}
+
+impl Kind {
+    const ALL: [Kind; 15] = [
+        Kind::Send,
+        Kind::SendOffer,
+        Kind::Done,
+        Kind::Claim,
+        Kind::Piece,
+        Kind::PieceDone,
+        Kind::Fetched,
+        Kind::Write,
+        Kind::WriteOffer,
+        Kind::Read,
+        Kind::Reply,
+        Kind::ReplyOffer,
+        Kind::Atomic,
+        Kind::Stop,
+        Kind::Go,
+    ];
+}
+
+/// A tag follows.
+pub(crate) const HAS_TAG: u8 = 1;
+/// Data for the completion follows.
+pub(crate) const HAS_DATA: u8 = 2;
+/// The sender waits for [`Kind::Done`].
+pub(crate) const WANTS_DONE: u8 = 4;
+
+/// Most bytes of a [`Head`].
+pub(crate) const HEAD_MAX: usize = 32;
+
+/// What every message begins with: kind, flags, two bytes for the kind to use, endpoints, a number; tag and data if there are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Head {
+    pub(crate) kind: Kind,
+    pub(crate) wants_done: bool,
+    pub(crate) extra: u16,
+    pub(crate) dst: u32,
+    pub(crate) src: u32,
+    pub(crate) aux: u32,
+    pub(crate) tag: Option<u64>,
+    pub(crate) data: Option<u64>,
+}
+
+impl Head {
+    pub(crate) fn new(kind: Kind, dst: u32, src: u32, aux: u32) -> Head {
+        Head { kind, wants_done: false, extra: 0, dst, src, aux, tag: None, data: None }
+    }
+
+    #[inline]
+    pub(crate) fn encode(&self) -> ([u8; HEAD_MAX], usize) {
+        let mut out = [0; HEAD_MAX];
+        let flags = if self.tag.is_some() { HAS_TAG } else { 0 }
+            | if self.data.is_some() { HAS_DATA } else { 0 }
+            | if self.wants_done { WANTS_DONE } else { 0 };
+        out[0] = self.kind as u8;
+        out[1] = flags;
+        out[2..4].copy_from_slice(&self.extra.to_le_bytes());
+        out[4..8].copy_from_slice(&self.dst.to_le_bytes());
+        out[8..12].copy_from_slice(&self.src.to_le_bytes());
+        out[12..16].copy_from_slice(&self.aux.to_le_bytes());
+        let mut len = 16;
+        for word in [self.tag, self.data].into_iter().flatten() {
+            out[len..len + 8].copy_from_slice(&word.to_le_bytes());
+            len += 8;
+        }
+        (out, len)
+    }
+
+    /// The head and its length.
+    #[inline]
+    pub(crate) fn decode(bytes: &[u8]) -> Option<(Head, usize)> {
+        let mut reader = Reader(bytes);
+        let (kind, flags, extra) = (reader.u8()?, reader.u8()?, reader.u16()?);
+        let kind = *Kind::ALL.get(usize::from(kind).wrapping_sub(1))?;
+        if flags & !(HAS_TAG | HAS_DATA | WANTS_DONE) != 0 {
+            return None;
+        }
+        let (dst, src, aux) = (reader.u32()?, reader.u32()?, reader.u32()?);
+        let tag = if flags & HAS_TAG != 0 { Some(reader.u64()?) } else { None };
+        let data = if flags & HAS_DATA != 0 { Some(reader.u64()?) } else { None };
+        let wants_done = flags & WANTS_DONE != 0;
+        Some((Head { kind, wants_done, extra, dst, src, aux, tag, data }, bytes.len() - reader.0.len()))
+    }
+}
+
+/// Takes numbers off the front of bytes.
+pub(crate) struct Reader<'a>(pub(crate) &'a [u8]);
+
+impl<'a> Reader<'a> {
+    pub(crate) fn take(&mut self, len: usize) -> Option<&'a [u8]> {
+        let (front, rest) = self.0.split_at_checked(len)?;
+        self.0 = rest;
+        Some(front)
+    }
+    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+        self.take(N)?.try_into().ok()
+    }
+    pub(crate) fn u8(&mut self) -> Option<u8> {
+        self.array::<1>().map(|b| b[0])
+    }
+    pub(crate) fn u16(&mut self) -> Option<u16> {
+        self.array().map(u16::from_le_bytes)
+    }
+    pub(crate) fn u32(&mut self) -> Option<u32> {
+        self.array().map(u32::from_le_bytes)
+    }
+    pub(crate) fn u64(&mut self) -> Option<u64> {
+        self.array().map(u64::from_le_bytes)
+    }
+}
+
+/// Payload that stays where it is until it is fetched.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Offer {
+    /// Its number at the sender.
+    pub(crate) id: u32,
+    pub(crate) len: u64,
+    /// The sender's process, where its memory may be read by another.
+    pub(crate) pid: u32,
+    /// Address of a word of the sender, and what it holds: proof that the process is the one that is meant.
+    pub(crate) proof: (u64, u64),
+    /// Address and length of the pieces.
+    pub(crate) pieces: Vec<(u64, u64)>,
+}
+
+impl Offer {
+    /// Most bytes of one.
+    pub(crate) const BYTES: usize = 40 + 16 * crate::memory::PIECES;
+
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.id.to_le_bytes());
+        out.extend_from_slice(&self.pid.to_le_bytes());
+        for word in [self.len, self.proof.0, self.proof.1, self.pieces.len() as u64] {
+            out.extend_from_slice(&word.to_le_bytes());
+        }
+        for (at, len) in &self.pieces {
+            out.extend_from_slice(&at.to_le_bytes());
+            out.extend_from_slice(&len.to_le_bytes());
+        }
+    }
+
+    pub(crate) fn decode(reader: &mut Reader<'_>) -> Option<Offer> {
+        let (id, pid) = (reader.u32()?, reader.u32()?);
+        let (len, proof) = (reader.u64()?, (reader.u64()?, reader.u64()?));
+        let count = reader.u64()?;
+        if count > crate::memory::PIECES as u64 || len > crate::MESSAGE_MAX as u64 {
+            return None;
+        }
+        let pieces: Vec<(u64, u64)> =
+            (0..count).map(|_| Some((reader.u64()?, reader.u64()?))).collect::<Option<_>>()?;
+        let sum = pieces.iter().try_fold(0u64, |sum, piece| sum.checked_add(piece.1))?;
+        (pid == 0 || sum == len).then_some(Offer { id, len, pid, proof, pieces })
+    }
+}
+
+/// Memory of a target: address, length, key.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Remote {
+    pub(crate) addr: u64,
+    pub(crate) len: u64,
+    pub(crate) key: u64,
+}
+
+impl Remote {
+    /// Bytes of one.
+    pub(crate) const BYTES: usize = 24;
+
+    pub(crate) fn encode_all(all: &[Remote], out: &mut Vec<u8>) {
+        for remote in all {
+            [remote.addr, remote.len, remote.key].iter().for_each(|word| out.extend_from_slice(&word.to_le_bytes()));
+        }
+    }
+
+    pub(crate) fn decode_all(count: u16, reader: &mut Reader<'_>) -> Option<Vec<Remote>> {
+        if usize::from(count) > crate::memory::PIECES {
+            return None;
+        }
+        (0..count).map(|_| Some(Remote { addr: reader.u64()?, len: reader.u64()?, key: reader.u64()? })).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn heads_come_back(kind in 0usize..15, extra: u16, ids: [u32; 3], tag: Option<u64>, data: Option<u64>, done: bool) {
+            let [dst, src, aux] = ids;
+            let head = Head { kind: Kind::ALL[kind], wants_done: done, extra, dst, src, aux, tag, data };
+            let (bytes, len) = head.encode();
+            prop_assert_eq!(Head::decode(&bytes[..len]), Some((head, len)));
+            prop_assert_eq!(Head::decode(&bytes[..len - 1]), None);
+        }
+
+        #[test]
+        fn offers_come_back(id: u32, pid in 1u32.., proof: (u64, u64), pieces in prop::collection::vec((any::<u64>(), 0u64..1 << 30), 0..=4)) {
+            let len = pieces.iter().map(|p| p.1).sum();
+            let offer = Offer { id, len, pid, proof, pieces };
+            let mut bytes = Vec::new();
+            offer.encode(&mut bytes);
+            prop_assert!(bytes.len() <= Offer::BYTES);
+            prop_assert_eq!(Offer::decode(&mut Reader(&bytes)), Some(offer));
+            prop_assert_eq!(Offer::decode(&mut Reader(&bytes[..bytes.len() - 1])), None);
+        }
+
+        #[test]
+        fn nonsense_is_refused_or_read_but_never_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            let _ = Head::decode(&bytes);
+            let _ = Offer::decode(&mut Reader(&bytes));
+            let _ = Remote::decode_all(u16::from(bytes.first().copied().unwrap_or(0)), &mut Reader(&bytes));
+        }
+    }
+}
