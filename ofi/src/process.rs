@@ -3,6 +3,7 @@
 use crate::core::{Core, Window};
 use angara::angara_abi::launch::LaunchError;
 use angara::mailbox::Mailbox;
+use angara::open::Join;
 use angara::{Job, Launch};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
@@ -10,6 +11,8 @@ use std::time::{Duration, Instant};
 
 /// Least bytes of the window for large messages.
 const WINDOW_MIN: usize = 1 << 20;
+/// Bytes of a seat in a domain, whatever its number of seats: a mailbox and a window. Only what is used takes memory.
+const SEAT: usize = 96 << 20;
 /// How long a process that ends tries to get rid of what others wait for.
 const FAREWELL: Duration = Duration::from_secs(1);
 
@@ -23,27 +26,29 @@ static ATTACHING: Mutex<()> = Mutex::new(());
 /// Threads that want the lock while another sleeps with it.
 static WANTED: AtomicU32 = AtomicU32::new(0);
 
-/// Joins the job that the environment names, unless that has been done.
+/// Takes a place in the job that the environment names, or else in a domain of the daemon, unless that has been done.
 pub(crate) fn attach() -> Result<(), String> {
     let _one = ATTACHING.lock().unwrap_or_else(|e| e.into_inner());
     if PROCESS.get().is_some() {
         return Ok(());
     }
-    let launch = Launch::from_env().map_err(|e| match e {
-        LaunchError::NoLauncher => "this process has no place in a job (ANGARA_JOB is not set): start it with \
-                                    `angara run`"
-            .to_owned(),
-        other => other.to_string(),
-    })?;
-    let job = Arc::new(Job::attach(&launch, &[]).map_err(|e| e.to_string())?);
-    let core = open(&launch, job.clone())?;
+    let (job, key) = match Launch::from_env() {
+        Ok(launch) => Job::attach(&launch, &[]).map(|job| (job, launch.key)),
+        Err(LaunchError::NoLauncher) => {
+            Join::from_env(SEAT).and_then(|join| join.join()).map(|joined| (joined.job, joined.key))
+        }
+        Err(other) => Err(other.into()),
+    }
+    .map_err(|e| e.to_string())?;
+    let job = Arc::new(job);
+    let core = open(&key, job.clone())?;
     let _ = PROCESS.set(Process { core: Mutex::new(core), job });
     // SAFETY: a function without arguments, of a library that stays loaded.
     unsafe { libc::atexit(at_exit) };
     Ok(())
 }
 
-fn open(launch: &Launch, job: Arc<Job>) -> Result<Core, String> {
+fn open(key: &str, job: Arc<Job>) -> Result<Core, String> {
     let (mailbox, heap) = (Mailbox::bytes(job.n_pes()).next_multiple_of(4096), job.heap_len());
     let window = heap.saturating_sub(mailbox);
     if window < WINDOW_MIN {
@@ -54,7 +59,7 @@ fn open(launch: &Launch, job: Arc<Job>) -> Result<Core, String> {
     let at = job.locate(job.heap(), heap).ok_or("the heap has no place")?;
     let mail = Mailbox::open(job.clone(), at).map_err(|e| e.to_string())?;
     let window = Window::new(at.offset + mailbox as u64, window);
-    Ok(Core::new(job, mail, name(&launch.key), window))
+    Ok(Core::new(job, mail, name(key), window))
 }
 
 /// What a job is called in addresses: tells jobs apart without telling their key.
