@@ -1,4 +1,5 @@
-//! MPI programs under `angara run`: MPICH as its wheel brings it, Open MPI where it is installed, and our own client of PMI-1.
+//! MPI programs on the emulated torus: MPICH as its wheel brings it and Open MPI where it is installed, started by `angara run`
+//! or by MPICH's own launcher; and our own client of PMI-1.
 
 use angara_tests::process::{PATIENCE, poll_until};
 use angara_tests::{Finished, Test, python, tools};
@@ -7,8 +8,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
-/// The provider of libfabric that carries messages.
-const PROVIDER: &str = "FI_PROVIDER=tcp";
 /// MPICH, Python's bindings for it, and what these want for arrays.
 const PACKAGES: [&str; 3] = ["mpich==5.0.2", "mpi4py==4.1.2", "numpy"];
 
@@ -28,13 +27,13 @@ fn ring(test: &Test, wrapper: impl AsRef<Path>) -> PathBuf {
     program
 }
 
-/// Runs a program as a job over [`PROVIDER`].
+/// Runs a program as a job.
 fn run(test: &Test, options: &[&str], program: &Path, arguments: &[&str]) -> Finished {
     test.run(command(test, options, program, arguments))
 }
 
 fn command(test: &Test, options: &[&str], program: &Path, arguments: &[&str]) -> Command {
-    let mut command = test.angara([&["run", "-x", PROVIDER], &limit(options)[..], options, &["--"]].concat());
+    let mut command = test.angara([&["run"], &limit(options)[..], options, &["--"]].concat());
     command.arg(program).args(arguments).stdin(Stdio::null());
     command
 }
@@ -71,6 +70,45 @@ fn mpich_programs_are_jobs_whose_nodes_are_those_of_the_torus() {
     let done = run(&test, &[&options[..], &[report.to_str().unwrap()]].concat(), &program, &[]).success();
     assert!(said(&done)[1].starts_with("[1] rank 1 of 2"), "{done}");
     assert!(std::fs::read_to_string(report).unwrap().contains("\"pes\": 2"));
+    test.assert_clean();
+}
+
+/// What the links of a report have carried, in bytes, all classes together.
+fn carried(report: &Path) -> u64 {
+    let text = std::fs::read_to_string(report).expect("the report has been written");
+    let report: serde_json::Value = serde_json::from_str(&text).expect("a report is JSON");
+    let links = report["links"].as_array().expect("links").iter();
+    let loads = links.flat_map(|link| link["load"].as_object().expect("loads by class").values());
+    loads.map(|load| load["bytes"].as_u64().expect("bytes")).sum()
+}
+
+#[test]
+fn on_the_ring_path_nothing_bypasses_the_network() {
+    let Some(venv) = mpich() else { return };
+    let test = Test::new("mpich-links");
+    let program = test.file("pairs");
+    let done = Command::new(venv.join("bin/mpicc"))
+        .arg("-O1")
+        .arg(tools::root().join("tests/c/mpi/pairs.c"))
+        .arg("-o")
+        .arg(&program)
+        .output()
+        .expect("the wrapper starts");
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    // Without the start of the library: what so many messages more put on the links.
+    let with = |kib: &str, messages: &str| {
+        let report = test.file(&format!("{kib}-{messages}.json"));
+        let options = ["-n", "2", "--torus", "2", "--path", "ring", "--report", report.to_str().unwrap()];
+        run(&test, &options, &program, &[kib, messages]).success();
+        carried(&report)
+    };
+    for (kib, few, many) in [("64", "4", "68"), ("1024", "1", "9")] {
+        let (few_bytes, many_bytes) = (with(kib, few), with(kib, many));
+        let sent = kib.parse::<u64>().unwrap() * 1024 * (many.parse::<u64>().unwrap() - few.parse::<u64>().unwrap());
+        let on_links = many_bytes - few_bytes;
+        let share = on_links as f64 / sent as f64;
+        assert!((1.0..1.02).contains(&share), "{kib} KiB: {on_links} bytes on links for {sent} of payload");
+    }
     test.assert_clean();
 }
 
@@ -163,15 +201,6 @@ fn open_mpi() -> bool {
     found
 }
 
-/// Runs a program as a job, by whatever way Open MPI takes by itself.
-fn run_open(test: &Test, options: &[&str], program: &Path, arguments: &[&str]) -> Finished {
-    // Its shared memory, which is everywhere.
-    let own = ["run", "-x", "FI_PROVIDER=none", "-x", "OMPI_MCA_pml=ob1", "-x", "OMPI_MCA_btl=self,vader"];
-    let mut command = test.angara([&own[..], &limit(options), options, &["--"]].concat());
-    command.arg(program).args(arguments).stdin(Stdio::null());
-    test.run(command)
-}
-
 #[test]
 fn open_mpi_programs_are_started_by_their_own_mpirun() {
     if !open_mpi() {
@@ -179,21 +208,21 @@ fn open_mpi_programs_are_started_by_their_own_mpirun() {
     }
     let test = Test::new("open-mpi");
     let program = ring(&test, "mpicc.openmpi");
-    let done = run_open(&test, &["-n", "3", "--label"], &program, &[]).success();
+    let done = run(&test, &["-n", "3", "--label"], &program, &[]).success();
     for rank in 0..3 {
         let line = format!("[{rank}] rank {rank} of 3 is PE {rank}, 3 on its node");
         assert!(done.stdout.lines().any(|l| l == line), "{done}");
     }
     for (how, code) in [("aborts", 7), ("fails", 9), ("dies", 137)] {
-        let done = run_open(&test, &["-n", "3"], &program, &[how]).failure(&["mpirun ended"]);
+        let done = run(&test, &["-n", "3"], &program, &[how]).failure(&["mpirun ended"]);
         assert_eq!(done.code(), code, "{how}: {done}");
         test.assert_clean();
     }
-    let done = run_open(&test, &["-n", "3", "--timeout", "5"], &program, &["waits"]).failure(&["running: PEs 0-2"]);
+    let done = run(&test, &["-n", "3", "--timeout", "5"], &program, &["waits"]).failure(&["running: PEs 0-2"]);
     assert_eq!(done.code(), 124, "{done}");
     // A program that knows nothing of MPI, with the user's word that it does.
     let wrap = ["-n", "2", "--mpi", "openmpi", "--wrap", "1", "env WRAPPED=$ANGARA_PE"];
-    let done = run_open(&test, &wrap, Path::new("sh"), &["-c", "echo \"$ANGARA_PE/$ANGARA_NPES $WRAPPED\""]).success();
+    let done = run(&test, &wrap, Path::new("sh"), &["-c", "echo \"$ANGARA_PE/$ANGARA_NPES $WRAPPED\""]).success();
     let mut lines: Vec<&str> = done.stdout.lines().collect();
     lines.sort_unstable();
     assert_eq!(lines, ["0/2 ", "1/2 1"], "{done}");

@@ -80,5 +80,5 @@ fn without_a_job_it_says_what_to_do() {
     client.env("FI_PROVIDER_PATH", tools::profile_dir().join("lib/libfabric")).env("FI_LOG_LEVEL", "warn");
     let done = test.run(client);
     assert_ne!(done.code(), 0, "{done}");
-    server.stop();
+    drop(server);
 }

@@ -140,7 +140,7 @@ impl Cause {
                 format!("{} exited after shmem_finalize while others waited for it; the job was ended", who(pe))
             }
             Cause::Lost(pe, false) => {
-                format!("{} left the job without shmem_finalize while others went on; the job was ended", who(pe))
+                format!("{} left the job without shmem_finalize (or MPI_Finalize) while others went on; the job was ended", who(pe))
             }
             Cause::LeftMpi(pe) => {
                 format!("{} ended without MPI_Finalize while others went on; the job was ended", who(pe))

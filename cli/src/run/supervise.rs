@@ -263,7 +263,8 @@ impl Watch<'_> {
             }
             Some(Event::PeLost { pe, finalized, .. }) => {
                 self.seen.push(Seen::Lost(pe, finalized));
-                self.settle(LOST);
+                // It says itself how the rank has ended, and ends the others.
+                self.settle(if self.processes.by_mpirun() { MPIRUN_GRACE } else { LOST });
             }
             Some(Event::HostLost { host, reason, .. }) => {
                 self.seen.push(Seen::Host(host, reason));
