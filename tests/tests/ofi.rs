@@ -20,7 +20,7 @@ fn pingpong(test: &Test, options: &str, port: u16, arguments: &str) -> Command {
 
 /// Whether libfabric's programs are there.
 fn have() -> bool {
-    let have = tools::have("fi_pingpong") && tools::have("fi_info");
+    let have = tools::have("fi_info");
     if !have {
         println!("-- skipped: fi_pingpong and fi_info (package libfabric-bin) are not installed");
     }

@@ -7,8 +7,8 @@
 
 use super::compare::{Outcome, Results};
 use super::pair::Pair;
-use super::{run, write};
 use super::tune;
+use super::{run, write};
 use crate::daemon::WhereArgs;
 use crate::error::{Failed, say};
 use crate::example::{self, Temporary};
