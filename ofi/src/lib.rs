@@ -22,8 +22,8 @@ mod wire;
 pub(crate) const MESSAGE_MAX: usize = 1 << 40;
 /// Most bytes of an injected message, and of writes and reads that keep their order.
 pub(crate) const INJECT_MAX: usize = 2048;
-/// Most bytes of the target of one atomic.
-pub(crate) const ATOMIC_MAX: usize = 1536;
+/// Most bytes of the target of one atomic: it fits a message with its comparands in jobs of any size.
+pub(crate) const ATOMIC_MAX: usize = 768;
 /// Bytes of an address.
 pub(crate) const ADDRESS_BYTES: usize = 32;
 

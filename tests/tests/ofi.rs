@@ -20,7 +20,7 @@ fn pingpong(test: &Test, options: &str, port: u16, arguments: &str) -> Command {
 
 /// Whether libfabric's programs are there.
 fn have() -> bool {
-    let have = tools::have("fi_pingpong") && tools::have("fi_info");
+    let have = tools::have("fi_info");
     if !have {
         println!("-- skipped: fi_pingpong and fi_info (package libfabric-bin) are not installed");
     }
@@ -61,24 +61,4 @@ fn the_provider_describes_itself_and_answers_only_when_it_is_meant() {
     assert!(info(&[], &[("FI_PROVIDER", "angara")]).success().stdout.contains("provider: angara"));
     let refused = info(&["-p", "angara", "-t", "FI_EP_MSG"], &[("FI_LOG_LEVEL", "info")]);
     assert!(refused.stderr.contains("there is FI_EP_RDM"), "{refused}");
-}
-
-#[test]
-fn without_a_job_it_says_what_to_do() {
-    if !have() {
-        return;
-    }
-    let test = Test::new("ofi-alone");
-    let mut alone = test.command("fi_pingpong");
-    alone.args(["-p", "angara", "-e", "rdm", "-B", "47613"]);
-    alone.env("FI_PROVIDER_PATH", tools::profile_dir().join("lib/libfabric")).env("FI_LOG_LEVEL", "warn");
-    let mut server = test.spawn(alone);
-    drop(server.take_stdin());
-    // The server opens its domain when a client has come.
-    let mut client = test.command("fi_pingpong");
-    client.args(["-p", "angara", "-e", "rdm", "-P", "47613", "127.0.0.1"]);
-    client.env("FI_PROVIDER_PATH", tools::profile_dir().join("lib/libfabric")).env("FI_LOG_LEVEL", "warn");
-    let done = test.run(client);
-    assert_ne!(done.code(), 0, "{done}");
-    drop(server);
 }

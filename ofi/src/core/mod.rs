@@ -5,6 +5,8 @@ mod post;
 mod receive;
 mod rma;
 mod send;
+#[cfg(test)]
+mod tests;
 mod transfer;
 
 pub(crate) use post::{Receive, Tagged};
@@ -189,6 +191,12 @@ impl Core {
         let met = self.state.peers.iter().enumerate().filter(|(_, p)| p.generation != 0 && !p.lost);
         let met = met.map(|(seat, p)| Peer { seat: seat as u32, generation: p.generation });
         let gone: Vec<Peer> = met.filter(|peer| !self.mailbox.is_there(*peer)).collect();
+        if gone.is_empty() {
+            return;
+        }
+        // What they sent before they left counts.
+        let Core { mailbox, state } = self;
+        while let Ok(1..) = mailbox.receive(BATCH, &mut |peer, message| state.arrived(peer, message)) {}
         gone.into_iter().for_each(|peer| self.state.lose(peer));
     }
 
@@ -285,6 +293,10 @@ impl State {
         if known.generation >= peer.generation {
             return Err(if known.generation == peer.generation { errno::ENOTCONN } else { errno::ECONNREFUSED });
         }
+        if self.job.pe_entry(peer.seat as usize).seat.life() != peer.generation {
+            return Err(errno::ECONNREFUSED);
+        }
+        let known = &self.peers[peer.seat as usize];
         if known.generation != 0 && !known.lost {
             self.lose(Peer { generation: self.peers[peer.seat as usize].generation, ..peer });
         }

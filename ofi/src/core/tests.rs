@@ -1,0 +1,251 @@
+//! An endpoint that sends to itself, in a job of one PE without a daemon.
+
+use super::objects::*;
+use super::*;
+use crate::abi::constants::*;
+use crate::memory::UserMemory;
+use crate::wire::Remote;
+
+struct Alone {
+    core: Core,
+    ep: u32,
+    queue: u32,
+    domain: u32,
+    /// The address of the endpoint.
+    me: u64,
+}
+
+impl Alone {
+    fn new() -> Alone {
+        let job = Arc::new(Job::solo(64 << 20, &[]).expect("a job of one PE"));
+        let len = Mailbox::bytes(1).next_multiple_of(4096);
+        let at = job.locate(job.heap(), job.heap_len()).expect("the heap");
+        let mailbox = Mailbox::open(job.clone(), at).expect("a mailbox");
+        let window = Window::new(at.offset + len as u64, job.heap_len() - len);
+        let mut core = Core::new(job, mailbox, 1, window);
+        let state = &mut core.state;
+        let domain = state.domains.insert(Domain::default());
+        let queue = state.queues.insert(Queue::default());
+        let mut endpoint = Endpoint::new(domain, true);
+        (endpoint.tx, endpoint.rx) =
+            (Some(Binding { queue, selective: true }), Some(Binding { queue, selective: false }));
+        endpoint.enabled = true;
+        let ep = state.eps.insert(endpoint);
+        let mut av = Addresses::default();
+        let me = av.insert(Target { peer: state.me, ep, source: state.sources.number(state.me, ep) });
+        let av = state.avs.insert(av);
+        state.eps.get_mut(ep).expect("it is open").av = Some(av);
+        Alone { core, ep, queue, domain, me }
+    }
+
+    fn send(&mut self, bytes: &[u8], tag: Option<u64>, flags: u64) -> Outcome {
+        let memory = UserMemory::owned(bytes.into());
+        let call = Send { memory, to: self.me, tag, data: None, context: 1, flags, silent: false };
+        self.core.send(self.ep, call)
+    }
+
+    /// Posts a receive into memory that the caller keeps.
+    fn receive(&mut self, memory: &UserMemory, tag: Option<u64>, context: usize, flags: u64) -> Outcome {
+        let tagged = tag.map(|tag| Tagged { tag, ignore: 0 });
+        let memory = memory.part(0, memory.len());
+        self.core.receive(self.ep, Receive { memory, from: self.me, tagged, context, flags })
+    }
+
+    fn progress(&mut self) {
+        for _ in 0..50 {
+            self.core.progress();
+        }
+    }
+
+    fn queue(&mut self) -> &mut Queue {
+        self.core.state.queues.get_mut(self.queue).expect("it is open")
+    }
+}
+
+fn room(len: usize) -> UserMemory {
+    UserMemory::owned(vec![0; len].into_boxed_slice())
+}
+
+fn bytes(memory: &UserMemory) -> Vec<u8> {
+    let mut bytes = vec![0; memory.len()];
+    memory.read(0, &mut bytes);
+    bytes
+}
+
+fn pattern(len: usize) -> Vec<u8> {
+    (0..len).map(|i| (i * 7 + i / 251) as u8).collect()
+}
+
+#[test]
+fn messages_of_any_size_arrive_whether_they_are_awaited_or_not() {
+    let mut alone = Alone::new();
+    for len in [0, 1, 240, 4096, 16300, 16384, 300_000] {
+        for early in [false, true] {
+            let (sent, memory) = (pattern(len), room(len));
+            if early {
+                alone.receive(&memory, Some(9), 5, 0).expect("posted");
+            }
+            // The payload of a long message stays with the sender: it has to live.
+            let source = UserMemory::owned(sent.clone().into());
+            let part = source.part(0, len);
+            let call =
+                Send { memory: part, to: alone.me, tag: Some(9), data: Some(3), context: 1, flags: 0, silent: false };
+            alone.core.send(alone.ep, call).expect("sent");
+            alone.progress();
+            if !early {
+                alone.receive(&memory, Some(9), 5, 0).expect("posted");
+                alone.progress();
+            }
+            let done = alone.queue().ready.pop_front().expect("a completion");
+            assert_eq!((done.context, done.len, done.tag, done.data, done.source), (5, len, 9, 3, alone.me), "{len}");
+            assert_eq!(done.flags, RECV | TAGGED | REMOTE_CQ_DATA);
+            assert!(bytes(&memory) == sent, "{len} bytes, {early}");
+            assert!(alone.queue().ready.is_empty(), "sends are reported only where that is asked for");
+        }
+    }
+    assert_eq!((alone.core.state.offers.len(), alone.core.state.pulls.len()), (0, 0));
+}
+
+#[test]
+fn errors_are_reported_with_what_did_not_fit() {
+    let mut alone = Alone::new();
+    let memory = room(10);
+    alone.receive(&memory, None, 5, 0).expect("posted");
+    alone.send(&pattern(25), None, COMPLETION).expect("sent");
+    alone.progress();
+    let failed = alone.queue().failed.pop_front().expect("an error");
+    assert_eq!((failed.error, failed.excess, failed.done.len, failed.done.context), (errno::ETRUNC, 15, 10, 5));
+    assert_eq!(bytes(&memory), pattern(10));
+    assert_eq!(alone.queue().ready.pop_front().map(|done| done.flags), Some(SEND | MSG));
+    alone.receive(&memory, Some(1), 6, 0).expect("posted");
+    assert_eq!(alone.core.cancel(alone.ep, 6), Ok(()));
+    assert_eq!(alone.core.cancel(alone.ep, 6), Err(errno::ENOENT));
+    assert_eq!(alone.queue().failed.pop_front().map(|failed| failed.error), Some(errno::ECANCELED));
+    assert_eq!(alone.send(&[], None, 1 << 40), Err(errno::EBADFLAGS));
+    let to = alone.me + 1;
+    let call = Send { memory: room(0), to, tag: None, data: None, context: 1, flags: 0, silent: false };
+    assert_eq!(alone.core.send(alone.ep, call), Err(errno::EINVAL), "nobody has that address");
+}
+
+#[test]
+fn a_buffer_for_several_messages_is_given_back_once() {
+    let mut alone = Alone::new();
+    let memory = room(200);
+    alone.receive(&memory, None, 8, MULTI_RECV).expect("posted");
+    for part in pattern(180).chunks(60) {
+        alone.send(part, None, 0).expect("sent");
+    }
+    alone.progress();
+    let done: Vec<Done> = alone.queue().ready.drain(..).collect();
+    assert_eq!(done.iter().map(|d| d.len).collect::<Vec<_>>(), [60, 60, 60]);
+    assert_eq!(done.iter().map(|d| d.flags & MULTI_RECV != 0).collect::<Vec<_>>(), [false, false, true]);
+    assert_eq!(done.iter().map(|d| d.buf - memory.address()).collect::<Vec<_>>(), [0, 60, 120]);
+    assert_eq!(bytes(&memory)[..180], pattern(180));
+    assert_eq!(alone.core.state.multis.len(), 0);
+}
+
+#[test]
+fn a_look_keeps_or_drops_what_it_sees() {
+    let mut alone = Alone::new();
+    let memory = room(5);
+    alone.receive(&memory, Some(4), 7, PEEK).expect("looked");
+    assert_eq!(alone.queue().failed.pop_front().map(|failed| failed.error), Some(errno::ENOMSG));
+    alone.send(b"abcde", Some(4), 0).expect("sent");
+    alone.send(b"fghij", Some(4), 0).expect("sent");
+    alone.receive(&memory, Some(4), 7, PEEK | CLAIM).expect("claimed");
+    assert_eq!(alone.queue().ready.pop_front().map(|done| done.len), Some(5));
+    alone.receive(&memory, Some(4), 8, PEEK | DISCARD).expect("dropped");
+    assert_eq!(alone.queue().ready.pop_front().map(|done| done.context), Some(8));
+    alone.receive(&memory, Some(4), 7, CLAIM).expect("received");
+    assert_eq!(bytes(&memory), b"abcde");
+    assert_eq!(alone.core.state.eps.get(alone.ep).map(|ep| ep.held), Some(0));
+}
+
+#[test]
+fn who_never_receives_keeps_bounded_memory_and_loses_nothing() {
+    let mut alone = Alone::new();
+    let (len, mut sent) = (16_000, 0usize);
+    let source = UserMemory::owned(pattern(len).into());
+    // More than an endpoint holds, and then as many as it lets wait at their sender.
+    loop {
+        let (memory, me) = (source.part(0, len), alone.me);
+        let call = Send { memory, to: me, tag: Some(sent as u64), data: None, context: 1, flags: 0, silent: false };
+        match alone.core.send(alone.ep, call) {
+            Ok(()) => sent += 1,
+            Err(errno::EAGAIN) if alone.core.state.offers.len() >= send::UNDER_WAY_MAX => break,
+            Err(e) => assert_eq!(e, errno::EAGAIN),
+        }
+        alone.core.progress();
+    }
+    let held = alone.core.state.eps.get(alone.ep).map_or(0, |ep| ep.held);
+    assert!(held <= HELD_MAX + (1 << 20), "{held} bytes are kept");
+    let memory = room(len);
+    for tag in (0..sent).rev() {
+        alone.receive(&memory, Some(tag as u64), tag, 0).expect("posted");
+        while alone.queue().ready.is_empty() {
+            alone.core.progress();
+        }
+        assert_eq!(alone.queue().ready.pop_front().map(|done| (done.context, done.len)), Some((tag, len)));
+    }
+    // What was fetched is told through a ring with room for a few.
+    (0..200).for_each(|_| alone.progress());
+    assert_eq!(alone.core.state.offers.len(), 0);
+    assert!(alone.core.state.peers[0].stopped.is_empty(), "payload is taken again");
+}
+
+#[test]
+fn registered_memory_is_written_read_and_changed() {
+    let mut alone = Alone::new();
+    let counter = alone.core.state.counters.insert(Counter::default());
+    let (memory, access) = (room(100_000), REMOTE_READ | REMOTE_WRITE);
+    let registered = Registered {
+        memory: memory.part(0, 100_000),
+        access,
+        by_address: false,
+        counters: vec![(counter, REMOTE_WRITE)],
+    };
+    alone.core.state.domains.get_mut(alone.domain).expect("it is open").keys.insert(77, registered);
+    let call = |alone: &Alone, memory: UserMemory, addr: u64, key: u64| {
+        let remotes = vec![Remote { addr, len: memory.len() as u64, key }];
+        Access { memory, to: alone.me, remotes, data: None, context: 2, flags: COMPLETION, silent: false }
+    };
+    for len in [8, 10_000, 90_000] {
+        let (source, back) = (UserMemory::owned(pattern(len).into()), room(len));
+        let write = call(&alone, source.part(0, len), 5, 77);
+        alone.core.write(alone.ep, write).expect("written");
+        alone.progress();
+        let read = call(&alone, back.part(0, len), 5, 77);
+        alone.core.read(alone.ep, read).expect("read");
+        alone.progress();
+        assert!(bytes(&back) == pattern(len), "{len}");
+        let flags: Vec<u64> = alone.queue().ready.drain(..).map(|done| done.flags).collect();
+        assert_eq!(flags, [RMA | WRITE, RMA | READ]);
+    }
+    assert_eq!(alone.core.state.counters.get(counter).map(|counter| counter.value), Some(3));
+    for (addr, key, error) in [(0, 78, errno::ENOKEY), (99_999, 77, errno::EFAULT)] {
+        let write = call(&alone, room(2), addr, key);
+        alone.core.write(alone.ep, write).expect("sent");
+        alone.progress();
+        assert_eq!(alone.queue().failed.pop_front().map(|failed| failed.error), Some(error));
+    }
+    memory.write(0, &40u64.to_ne_bytes());
+    let (operand, result) = (UserMemory::owned(Box::new(2u64.to_ne_bytes())), room(8));
+    let access = call(&alone, operand, 0, 77);
+    let add =
+        AtomicCall { access, datatype: 7, op: 2, compare: UserMemory::nothing(), result: Some(result.part(0, 8)) };
+    alone.core.atomic(alone.ep, add).expect("sent");
+    alone.progress();
+    assert_eq!((bytes(&result), &bytes(&memory)[..8]), (40u64.to_ne_bytes().to_vec(), 42u64.to_ne_bytes().as_slice()));
+}
+
+#[test]
+fn a_generation_that_is_not_there_is_refused() {
+    let mut alone = Alone::new();
+    let state = &mut alone.core.state;
+    let stale = Peer { generation: state.me.generation + 1, ..state.me };
+    let target = Target { peer: stale, ep: alone.ep, source: state.sources.number(stale, alone.ep) };
+    let av = state.eps.get(alone.ep).and_then(|ep| ep.av).expect("it is bound");
+    let to = state.avs.get_mut(av).expect("it is open").insert(target);
+    let call = Send { memory: room(1), to, tag: None, data: None, context: 1, flags: 0, silent: false };
+    assert_eq!(alone.core.send(alone.ep, call), Err(errno::ECONNREFUSED));
+}
