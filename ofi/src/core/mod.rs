@@ -34,6 +34,8 @@ pub(crate) type Outcome<T = ()> = std::result::Result<T, i32>;
 const BATCH: usize = 32;
 /// How often it is looked whether peers are still there.
 const LOOK: Duration = Duration::from_millis(20);
+/// And after how many looks in vain at the mailbox a clock is asked whether it is time.
+const LOOKS: u32 = 64;
 
 /// Looks that find nothing before others get the core: where there are enough cores, and where there are not.
 const SPIN: [u32; 2] = [2048, 64];
@@ -180,7 +182,10 @@ impl Core {
                 std::thread::yield_now();
             }
         }
-        self.look_after_peers();
+        // A look at the clock takes as long as one at the mailbox.
+        if self.state.idle.is_multiple_of(LOOKS) {
+            self.look_after_peers();
+        }
     }
 
     fn look_after_peers(&mut self) {
