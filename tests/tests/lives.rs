@@ -167,7 +167,8 @@ fn a_pe_that_leaves_while_others_wait_for_it_ends_the_job_with_one_message() {
     for path in ["direct", "ring"] {
         for what in ["desert-barrier", "desert-wait", "desert-lock", "desert-finalize", "desert-team"] {
             let done = end_run(&["-n", "4", "--path", path], &[what]);
-            let message = "left the job without shmem_finalize (or MPI_Finalize) while others went on; the job was ended";
+            let message =
+                "left the job without shmem_finalize (or MPI_Finalize) while others went on; the job was ended";
             assert_eq!(done.code(), 1, "{path} {what}: {done}");
             assert!(done.stderr.contains("PE 0 on node") && done.stderr.contains(message), "{path} {what}: {done}");
             let said = done.stderr.lines().filter(|l| !l.contains("started a private fabricd")).count();

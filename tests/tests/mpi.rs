@@ -1,6 +1,9 @@
 //! MPI programs on the emulated torus: MPICH as its wheel brings it and Open MPI where it is installed, started by `angara run`
 //! or by MPICH's own launcher; and our own client of PMI-1.
 
+use angara_abi::msg::{Reply, Request};
+use angara_tests::cluster::{Cluster, Hosts};
+use angara_tests::daemon::Daemon;
 use angara_tests::process::{PATIENCE, poll_until};
 use angara_tests::{Finished, Test, python, tools};
 use rustix::process::Signal;
@@ -189,6 +192,74 @@ fn a_launcher_of_mpi_is_offered_to_whom_it_may_concern() {
     command.arg(&environment);
     let done = test.run(command).success();
     assert!(done.stdout.contains("heap "), "{done}");
+    test.assert_clean();
+}
+
+/// MPICH's own launcher, which knows nothing of us, with ranks that find the daemon in `dir`.
+fn mpiexec(test: &Test, venv: &Path, dir: &Path) -> Command {
+    let mut command = test.command(venv.join("bin/mpiexec"));
+    command.env("FI_PROVIDER", "angara").env("FI_PROVIDER_PATH", tools::profile_dir().join("lib/libfabric"));
+    // Over libfabric, which MPICH would not take by itself, also between ranks of one host.
+    command.env("MPIR_CVAR_CH4_NETMOD", "ofi").env("MPIR_CVAR_NOLOCAL", "1");
+    command.env("ANGARA_RUNTIME_DIR", dir).env("ANGARA_TIMEOUT", "200").stdin(Stdio::null());
+    command
+}
+
+/// Messages that links have carried, all together.
+fn packets(daemon: &Daemon) -> u64 {
+    match daemon.control().ask(&Request::Counters).expect("always answered") {
+        Reply::Counters { links } => links.iter().flat_map(|l| l.load.values()).map(|load| load.packets).sum(),
+        other => panic!("unexpected {other:?}"),
+    }
+}
+
+#[test]
+fn another_launcher_needs_no_more_than_a_daemon() {
+    let Some(venv) = mpich() else { return };
+    let test = Test::new("mpi-domain");
+    let daemon = Daemon::start(&test, &["--torus", "2x2"]);
+    let program = ring(&test, venv.join("bin/mpicc"));
+    let run = |path: &str, how: &str| {
+        let mut command = mpiexec(&test, venv, daemon.dir());
+        command.env("ANGARA_DOMAIN", path).env("ANGARA_DOMAIN_PATH", path).args(["-n", "4"]).arg(&program).arg(how);
+        test.spawn(command).wait(PATIENCE)
+    };
+    let all: Vec<String> = (0..4).map(|r| format!("rank {r} of 4 is PE -, 1 on its node")).collect();
+    assert_eq!(said(&run("auto", "ends").success()), all);
+    assert_eq!(packets(&daemon), 0, "between processes of one host");
+    assert_eq!(said(&run("ring", "ends").success()), all);
+    assert!(packets(&daemon) > 10_000, "{} packets", packets(&daemon));
+    // Whoever is killed leaves nothing but a free seat, and those after him are not disturbed.
+    for _ in 0..3 {
+        assert_ne!(run("ring", "dies").code(), 0);
+        let seats = || daemon.status().jobs.iter().map(|job| job.attached).sum::<u32>();
+        assert!(poll_until(|| seats() == 0), "{} seats are taken by nobody", seats());
+        assert_eq!(said(&run("ring", "ends").success()), all);
+    }
+    assert!(poll_until(|| daemon.status().jobs.is_empty()), "a domain stays without anybody in it");
+    daemon.shutdown();
+    test.assert_clean();
+}
+
+#[test]
+fn ranks_of_several_hosts_meet_in_one_domain() {
+    let Some(venv) = mpich() else { return };
+    let test = Test::new("mpi-hosts");
+    let cluster = Cluster::start(&test, "2x2", Hosts::loopback(2), &[]);
+    let program = ring(&test, venv.join("bin/mpicc"));
+    let mut command = mpiexec(&test, venv, &cluster.dir(0));
+    for host in 0..2 {
+        if host > 0 {
+            command.arg(":");
+        }
+        command.args(["-n", "2", "-env", "ANGARA_RUNTIME_DIR"]).arg(cluster.dir(host)).arg(&program);
+    }
+    let done = test.spawn(command).wait(PATIENCE).success();
+    let all: Vec<String> = (0..4).map(|r| format!("rank {r} of 4 is PE -, 1 on its node")).collect();
+    assert_eq!(said(&done), all);
+    let crossed = |host: usize| cluster.status(host).peers[0].sent.datagrams;
+    assert!(crossed(0) > 100 && crossed(1) > 100, "{} and {} datagrams", crossed(0), crossed(1));
+    cluster.shutdown();
     test.assert_clean();
 }
 

@@ -91,7 +91,9 @@ pub(crate) fn decide(seen: &[Seen]) -> Option<Cause> {
     {
         return Some(cause(exit));
     }
-    seen.iter().find(|s| !left(s)).or(seen.first()).map(cause)
+    // Of a rank that leaves both the daemon and the server of MPI take notice; the latter knows what it has left out.
+    let without_finalize = || seen.iter().find(|s| matches!(s, Seen::LeftMpi(_)));
+    seen.iter().find(|s| !left(s)).or_else(without_finalize).or(seen.first()).map(cause)
 }
 
 impl Cause {
@@ -140,7 +142,10 @@ impl Cause {
                 format!("{} exited after shmem_finalize while others waited for it; the job was ended", who(pe))
             }
             Cause::Lost(pe, false) => {
-                format!("{} left the job without shmem_finalize (or MPI_Finalize) while others went on; the job was ended", who(pe))
+                format!(
+                    "{} left the job without shmem_finalize (or MPI_Finalize) while others went on; the job was ended",
+                    who(pe)
+                )
             }
             Cause::LeftMpi(pe) => {
                 format!("{} ended without MPI_Finalize while others went on; the job was ended", who(pe))
@@ -264,6 +269,7 @@ mod tests {
         // The same, noticed by the server of MPI; with 0 nothing else explains why others wait.
         assert_eq!(decide(&[LeftMpi(5), Exit(5, code(7))]), Some(Cause::Exit(5, code(7))));
         assert_eq!(decide(&[LeftMpi(5)]), Some(Cause::LeftMpi(5)));
+        assert_eq!(decide(&[Lost(5, false), LeftMpi(5)]), Some(Cause::LeftMpi(5)));
         assert_eq!(decide(&[Lost(1, false), Together(code(7))]), Some(Cause::Together(code(7))));
         // PE 5 leaves with 0 and without finalize; the PE that ran into it says so.
         assert_eq!(decide(&[Lost(5, false), Abort(1, 1, why())]), Some(Cause::Abort(1, 1, why())));
