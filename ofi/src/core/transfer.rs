@@ -132,6 +132,12 @@ impl State {
         end: PullEnd,
     ) {
         let memory = memory.part(0, len);
+        let known = &self.peers[peer.seat as usize];
+        if known.lost || known.generation != peer.generation {
+            // What it offered has been kept, but nobody is there to answer.
+            let pull = Pull { peer, offer: offer.id, from, ep, memory, len, got: 0, end };
+            return self.pull_is_over(pull, errno::EIO);
+        }
         let tried = if len > 0 && self.may_attach(peer, offer) {
             Some(read_process(offer.pid as i32, &offer.pieces, &memory))
         } else {

@@ -1,0 +1,202 @@
+/* A member of a domain that does over libfabric what it is told on standard input, one command a line, and says how that
+ * went, behind the command's number:
+ *   peer ADDRESS   whom to talk to from now on     expect LEN   receives from the peer alone
+ *   send LEN       sends                           look N       looks N times at its queue
+ *   write LEN      writes into the peer's memory   wait         looks until something has ended
+ *   forbid         may not read the memory of other processes any more */
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <rdma/fabric.h>
+#include <rdma/fi_cm.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_errno.h>
+#include <rdma/fi_rma.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <time.h>
+
+#define MOST (64u << 20)
+#define KEY 7
+
+static struct fid_fabric *fabric;
+static struct fid_domain *domain;
+static struct fid_av *av;
+static struct fid_cq *cq;
+static struct fid_ep *ep;
+static struct fid_mr *mr;
+static fi_addr_t peer;
+static unsigned char *in, *out;
+static size_t expected;
+static int number;
+
+#define say(...) (printf("%d: ", number), printf(__VA_ARGS__))
+
+static void must(int result, const char *what)
+{
+    if (result) {
+        printf("%s: %s\n", what, fi_strerror(-result));
+        exit(1);
+    }
+}
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec + t.tv_nsec * 1e-9;
+}
+
+static void start(int is_auto)
+{
+    struct fi_info *hints = fi_allocinfo(), *info;
+    struct fi_cq_attr cq_attr = {.format = FI_CQ_FORMAT_MSG};
+    struct fi_av_attr av_attr = {.type = FI_AV_TABLE};
+
+    hints->caps = FI_MSG | FI_RMA | FI_DIRECTED_RECV;
+    hints->ep_attr->type = FI_EP_RDM;
+    hints->fabric_attr->prov_name = strdup("angara");
+    hints->domain_attr->data_progress = is_auto ? FI_PROGRESS_AUTO : FI_PROGRESS_MANUAL;
+    hints->tx_attr->op_flags = FI_DELIVERY_COMPLETE;
+    must(fi_getinfo(FI_VERSION(1, 17), NULL, NULL, 0, hints, &info), "fi_getinfo");
+    must(fi_fabric(info->fabric_attr, &fabric, NULL), "fi_fabric");
+    must(fi_domain(fabric, info, &domain, NULL), "fi_domain");
+    must(fi_av_open(domain, &av_attr, &av, NULL), "fi_av_open");
+    must(fi_cq_open(domain, &cq_attr, &cq, NULL), "fi_cq_open");
+    must(fi_endpoint(domain, info, &ep, NULL), "fi_endpoint");
+    must(fi_ep_bind(ep, &av->fid, 0), "fi_ep_bind");
+    must(fi_ep_bind(ep, &cq->fid, FI_SEND | FI_RECV), "fi_ep_bind");
+    must(fi_enable(ep), "fi_enable");
+    must(fi_mr_reg(domain, in, MOST, FI_REMOTE_WRITE, 0, KEY, 0, &mr, NULL), "fi_mr_reg");
+}
+
+static void address(void)
+{
+    unsigned char name[64];
+    size_t len = sizeof name;
+
+    must(fi_getname(&ep->fid, name, &len), "fi_getname");
+    printf("address ");
+    for (size_t i = 0; i < len; i++)
+        printf("%02x", name[i]);
+    printf("\n");
+}
+
+static void meet(const char *text)
+{
+    unsigned char name[64] = {0};
+    unsigned byte;
+
+    for (size_t i = 0; i < sizeof name && sscanf(text + 2 * i, "%2x", &byte) == 1; i++)
+        name[i] = byte;
+    say("inserted %d\n", fi_av_insert(av, name, 1, &peer, 0, NULL));
+}
+
+/* Begins an operation, as soon as there is room for it. */
+static void begin(char kind, size_t len)
+{
+    double end = now() + 60;
+    ssize_t result;
+
+    expected = kind == 'e' ? len : 0;
+    for (size_t i = 0; i < len; i++)
+        out[i] = (unsigned char)(i * 7 + i / 251);
+    do {
+        result = kind == 's'   ? fi_send(ep, out, len, NULL, peer, NULL)
+                 : kind == 'w' ? fi_write(ep, out, len, NULL, peer, 0, KEY, NULL)
+                               : fi_recv(ep, in, len, NULL, peer, NULL);
+        if (result == -FI_EAGAIN)
+            fi_cq_read(cq, NULL, 0);
+    } while (result == -FI_EAGAIN && now() < end);
+    say("begun %zd\n", -result);
+}
+
+static int look(void)
+{
+    struct fi_cq_msg_entry done;
+    struct fi_cq_err_entry failed = {0};
+    ssize_t result = fi_cq_read(cq, &done, 1);
+
+    if (result == -FI_EAGAIN)
+        return 0;
+    if (result == -FI_EAVAIL && fi_cq_readerr(cq, &failed, 0) == 1) {
+        say("ended with %d\n", failed.err);
+    } else if (result == 1) {
+        for (size_t i = 0; i < expected; i++)
+            if (in[i] != (unsigned char)(i * 7 + i / 251)) {
+                say("byte %zu is wrong\n", i);
+                return 1;
+            }
+        say("ended well\n");
+    } else {
+        say("the queue says %zd\n", result);
+    }
+    return 1;
+}
+
+static void wait_for_one(void)
+{
+    double end = now() + 60;
+
+    while (!look())
+        if (now() > end) {
+            say("nothing ended\n");
+            return;
+        }
+}
+
+static void forbid(void)
+{
+    struct sock_filter steps[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_readv, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog filter = {.len = 4, .filter = steps};
+
+    must(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ? -errno : 0, "no new privileges");
+    must(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) ? -errno : 0, "a filter of calls");
+    say("forbidden\n");
+}
+
+int main(int argc, char **argv)
+{
+    char line[256], what[16], rest[200];
+
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    in = calloc(1, MOST);
+    out = calloc(1, MOST);
+    start(argc > 1 && !strcmp(argv[1], "auto"));
+    address();
+    while (fgets(line, sizeof line, stdin)) {
+        rest[0] = 0;
+        number++;
+        if (sscanf(line, "%15s %199s", what, rest) < 1)
+            continue;
+        if (!strcmp(what, "peer"))
+            meet(rest);
+        else if (!strcmp(what, "wait"))
+            wait_for_one();
+        else if (!strcmp(what, "forbid"))
+            forbid();
+        else if (!strcmp(what, "look")) {
+            for (int left = atoi(rest); left > 0 && !look();)
+                left--;
+            say("looked\n");
+        } else
+            begin(what[0], strtoul(rest, NULL, 0));
+    }
+    fi_close(&mr->fid);
+    fi_close(&ep->fid);
+    fi_close(&cq->fid);
+    fi_close(&av->fid);
+    fi_close(&domain->fid);
+    fi_close(&fabric->fid);
+    return 0;
+}

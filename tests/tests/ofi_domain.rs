@@ -1,0 +1,216 @@
+//! The libfabric provider in a domain: peers that die, addresses that are out of date, memory that may not be read, progress
+//! without calls. Where libfabric's headers or its library are not installed, nothing is tried.
+
+use angara_tests::daemon::Daemon;
+use angara_tests::process::{Running, poll_until};
+use angara_tests::{Test, tools};
+use rustix::process::Signal;
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::{ChildStdin, Command, Stdio};
+use std::sync::OnceLock;
+
+/// More than goes through the window while a peer looks 20 times.
+const LARGE: u32 = 64 << 20;
+const WELL: &str = "ended well";
+/// `FI_EIO`.
+const FAILED: &str = "ended with 5";
+/// `FI_ENOTCONN`, and `FI_ECONNREFUSED` once somebody else sits there.
+const GONE: [&str; 2] = ["begun 107", "begun 111"];
+
+/// `tests/c/ofi/member.c`, if it can be compiled here.
+fn program() -> Option<&'static PathBuf> {
+    static BUILT: OnceLock<Option<PathBuf>> = OnceLock::new();
+    let built = BUILT.get_or_init(|| {
+        if !PathBuf::from("/usr/include/rdma/fabric.h").exists() {
+            return None;
+        }
+        let output = tools::profile_dir().join("angara-tests").join(format!("ofi-member-{}", std::process::id()));
+        std::fs::create_dir_all(output.parent()?).expect("target directory is writable");
+        let mut compile = Command::new("gcc");
+        compile.args(["-O1", "-Wall", "-Werror", "-o"]).arg(&output).arg(tools::root().join("tests/c/ofi/member.c"));
+        let done = compile.arg("-lfabric").stdin(Stdio::null()).output().expect("gcc starts");
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        Some(output)
+    });
+    if built.is_none() {
+        println!("-- skipped: libfabric's headers (package libfabric-dev) are not installed");
+    }
+    built.as_ref()
+}
+
+/// A process of the domain.
+struct Member {
+    running: Running,
+    input: ChildStdin,
+    address: String,
+    told: u32,
+}
+
+impl Member {
+    /// `rank` says at which node.
+    fn start(test: &Test, program: &PathBuf, path: &str, rank: u32, mode: &str) -> Member {
+        let mut command = test.command(program);
+        command.arg(mode).stdin(Stdio::piped()).env("PMI_RANK", rank.to_string()).env("ANGARA_DOMAIN_PATH", path);
+        command.env("FI_PROVIDER_PATH", tools::profile_dir().join("lib/libfabric")).env("FI_LOG_LEVEL", "info");
+        let mut running = test.spawn(command);
+        let input = running.take_stdin();
+        let line = running.expect_line("address ");
+        let address = line.rsplit(' ').next().expect("an address").to_owned();
+        Member { running, input, address, told: 0 }
+    }
+    /// Its number is what the answer begins with.
+    fn tell(&mut self, command: &str) -> String {
+        writeln!(self.input, "{command}").expect("it reads");
+        self.told += 1;
+        format!("{}: ", self.told)
+    }
+    fn answer(&self, number: &str, wanted: &[&str]) {
+        let line = self.running.expect_line(number);
+        let answer = line.trim_start_matches(number);
+        assert!(wanted.contains(&answer), "{answer:?} instead of {wanted:?}\n{}", self.running.so_far());
+    }
+    /// A command, and what may be answered.
+    fn ask(&mut self, command: &str, wanted: &[&str]) {
+        let number = self.tell(command);
+        self.answer(&number, wanted);
+    }
+    fn meet(&mut self, address: &str) {
+        self.ask(&format!("peer {address}"), &["inserted 1"]);
+    }
+    fn begin(&mut self, command: &str) {
+        self.ask(command, &["begun 0"]);
+    }
+    fn kill(self) {
+        self.running.signal(Signal::KILL);
+        assert_eq!(self.running.wait(angara_tests::process::PATIENCE).code(), 128 + 9);
+    }
+    fn leave(self) -> String {
+        drop(self.input);
+        self.running.wait(angara_tests::process::PATIENCE).success().stderr
+    }
+}
+
+/// Two members that know each other.
+fn pair(test: &Test, program: &PathBuf, path: &str) -> (Member, Member) {
+    let mut a = Member::start(test, program, path, 0, "manual");
+    let mut b = Member::start(test, program, path, 1, "manual");
+    a.meet(&b.address);
+    b.meet(&a.address);
+    (a, b)
+}
+
+/// The daemon has nothing left of the domain.
+fn ends_clean(test: &Test, daemon: Daemon) {
+    assert!(poll_until(|| daemon.status().jobs.is_empty()), "the domain stays without anybody in it");
+    daemon.shutdown();
+    test.assert_clean();
+}
+
+#[test]
+fn what_waits_for_a_peer_that_is_killed_ends_with_an_error() {
+    let Some(program) = program() else { return };
+    for path in ["direct", "ring"] {
+        let test = Test::new("ofi-killed");
+        let daemon = Daemon::start(&test, &["--torus", "2x2"]);
+        for receives in [true, false] {
+            let (mut a, mut b) = pair(&test, program, path);
+            // Piece by piece on both paths.
+            a.ask("forbid", &["forbidden"]);
+            b.ask("forbid", &["forbidden"]);
+            let (sender, receiver) = if receives { (&mut a, &mut b) } else { (&mut b, &mut a) };
+            receiver.begin(&format!("expect {LARGE}"));
+            sender.begin(&format!("send {LARGE}"));
+            let waits = a.tell("wait");
+            b.ask("look 20", &["looked"]);
+            b.kill();
+            a.answer(&waits, &[FAILED]);
+            a.ask("send 8", &GONE);
+            a.leave();
+        }
+        ends_clean(&test, daemon);
+    }
+}
+
+#[test]
+fn a_message_whose_sender_was_killed_before_it_was_fetched_is_an_error() {
+    let Some(program) = program() else { return };
+    let test = Test::new("ofi-offered");
+    let daemon = Daemon::start(&test, &["--torus", "2x2"]);
+    let (mut a, mut b) = pair(&test, program, "direct");
+    b.begin(&format!("send {LARGE}"));
+    a.begin(&format!("send {LARGE}"));
+    b.kill();
+    // Once it has noticed that.
+    a.ask("wait", &[FAILED]);
+    a.begin(&format!("expect {LARGE}"));
+    a.ask("wait", &[FAILED]);
+    a.leave();
+    ends_clean(&test, daemon);
+}
+
+#[test]
+fn a_successor_gets_nothing_that_was_meant_for_the_one_before() {
+    let Some(program) = program() else { return };
+    let test = Test::new("ofi-stale");
+    let daemon = Daemon::start(&test, &["--torus", "2x2"]);
+    let (mut a, b) = pair(&test, program, "auto");
+    let old = b.address.clone();
+    b.kill();
+    let mut next = Member::start(&test, program, "auto", 1, "manual");
+    assert_ne!(next.address, old);
+    assert_eq!(next.address[32..40], old[32..40], "the same seat");
+    next.meet(&a.address);
+    next.begin("expect 8");
+    let mut stranger = Member::start(&test, program, "auto", 2, "manual");
+    stranger.meet(&old);
+    for member in [&mut a, &mut stranger] {
+        member.ask("send 8", &GONE);
+    }
+    a.meet(&next.address);
+    a.begin("send 8");
+    next.ask("wait", &[WELL]);
+    a.ask("wait", &[WELL]);
+    for member in [a, next, stranger] {
+        member.leave();
+    }
+    ends_clean(&test, daemon);
+}
+
+#[test]
+fn where_no_process_may_read_another_large_messages_go_through_the_window() {
+    let Some(program) = program() else { return };
+    let test = Test::new("ofi-forbidden");
+    let daemon = Daemon::start(&test, &["--torus", "2x2"]);
+    let (mut a, mut b) = pair(&test, program, "direct");
+    b.ask("forbid", &["forbidden"]);
+    b.begin(&format!("expect {LARGE}"));
+    a.begin(&format!("send {LARGE}"));
+    let waits = b.tell("wait");
+    a.ask("wait", &[WELL]);
+    b.answer(&waits, &[WELL]);
+    a.leave();
+    let log = b.leave();
+    assert!(log.contains("go through its window"), "{log}");
+    ends_clean(&test, daemon);
+}
+
+#[test]
+fn automatic_progress_needs_no_calls_of_the_target() {
+    let Some(program) = program() else { return };
+    for path in ["direct", "ring"] {
+        let test = Test::new("ofi-auto");
+        let daemon = Daemon::start(&test, &["--torus", "2x2"]);
+        let target = Member::start(&test, program, path, 0, "auto");
+        let mut origin = Member::start(&test, program, path, 1, "manual");
+        origin.meet(&target.address);
+        for len in [8, LARGE] {
+            origin.begin(&format!("write {len}"));
+            // The target reads its standard input all the time.
+            origin.ask("wait", &[WELL]);
+        }
+        origin.leave();
+        target.leave();
+        ends_clean(&test, daemon);
+    }
+}
