@@ -178,7 +178,7 @@ int main(int argc, char **argv) {
     memset(from, me + 1, BIG);
     if (ranks == 2) pair();
     measure("barrier", "us", 1e6, barrier);
-    measure("sum 8 B", "us", 1e6, sum);
+    measure("allreduce 8 B", "us", 1e6, sum);
     size = 65536;
     measure("broadcast 64 KiB", "us", 1e6, broadcast);
     MPI_Finalize();
