@@ -9,6 +9,7 @@ use angara_tests::client::{Client, bounce};
 use angara_tests::cluster::{Cluster, Hosts};
 use angara_tests::daemon::{Daemon, spec};
 use angara_tests::process::{PATIENCE, poll_until};
+use angara_tests::users::{as_user, only_root_can, set_mode};
 use std::path;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -126,6 +127,32 @@ fn what_cannot_be_joined_is_refused_with_a_remedy() {
     three.detach();
     one.detach();
     other.detach();
+    daemon.shutdown();
+}
+
+#[test]
+fn each_user_has_domains_of_her_own() {
+    if only_root_can() {
+        return;
+    }
+    let test = Test::new("domain-users");
+    let daemon = Daemon::start(&test, &["--torus", "2x2", "--channels", "8"]);
+    for (name, mode) in [("", 0o755), ("control.sock", 0o666), ("adapter.sock", 0o666)] {
+        set_mode(&daemon.dir().join(name), mode);
+    }
+    let mine = join(daemon.dir(), &wish("a", Some(0)));
+    let hers = as_user(65_002, || join(daemon.dir(), &wish("a", Some(0))));
+    let jobs = daemon.status().jobs;
+    let users: Vec<u32> = jobs.iter().map(|job| job.uid).collect();
+    assert_eq!(users, [0, 65_002], "two domains of one name");
+    let (at, word) = (INTERNAL_BYTES as u64, |c: &Client, at| c.heap_word(c.pe as usize, at).load(Ordering::Acquire));
+    mine.heap_word(0, at).store(4711, Ordering::Release);
+    assert_eq!((word(&mine, at), word(&hers, at)), (4711, 0), "memory of another user");
+    // Nor does it help to know the number.
+    let theirs = angara_tests::daemon::Job { id: jobs[0].job, key: "0".repeat(32), placement: Vec::new() };
+    assert!(as_user(65_002, || Client::attach(daemon.dir(), &theirs, 1)).is_err());
+    mine.detach();
+    hers.detach();
     daemon.shutdown();
 }
 
