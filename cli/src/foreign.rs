@@ -113,6 +113,13 @@ pub(crate) fn read(command: &Command, args: &[OsString]) -> Result<Read, Misread
             _ => (text, None),
         };
         if let Some(takes) = ours_takes(command, name) {
+            // Slurm's option of this name says how processes find each other; ours, whose library they are linked with.
+            let next = value.or_else(|| rest.as_slice().first().and_then(|word| word.to_str()));
+            if let Some(kind) = next.filter(|kind| name == "--mpi" && kind.starts_with("pm")) {
+                read.notes.push(format!("--mpi {kind} has no effect here: {OWN_STARTER}"));
+                rest = if value.is_some() { rest } else { rest.as_slice()[1..].iter() };
+                continue;
+            }
             read.args.push(word.clone());
             let more = takes.saturating_sub(usize::from(value.is_some()));
             read.args.extend(rest.by_ref().take(more).cloned());

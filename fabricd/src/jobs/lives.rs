@@ -51,14 +51,15 @@ impl Daemon {
 
     /// The seat of a PE of another host has changed.
     pub(crate) fn take_seat(self: &Rc<Self>, id: JobId, pe: u32, word: u32) {
-        if let Some(job) = self.jobs.borrow().get(&id).filter(|j| (pe as usize) < j.memory.pes) {
-            let seat = Seat::from_word(word);
-            job.memory.page.set_seat(pe as usize, seat);
-            if job.memory.open {
-                let (slot, pe) = (job.memory.slot, pe as usize);
-                self.data.spawn(move |engine| engine.seated_elsewhere(slot, pe, seat.taken()));
-            }
+        let Some(memory) = self.jobs.borrow().get(&id).map(|job| job.memory.clone()) else { return };
+        let (seat, pe) = (Seat::from_word(word), pe as usize);
+        if pe >= memory.pes {
+            return;
         }
+        if memory.open {
+            return self.take_open_seat(memory, pe, seat);
+        }
+        memory.page.set_seat(pe, seat);
         self.look_at_seats(id);
     }
 

@@ -219,6 +219,19 @@ impl Daemon {
         });
     }
 
+    /// Somebody has sat down at a seat of another host, or has left it. Whom the page shows can be reached.
+    pub(super) fn take_open_seat(self: &Rc<Self>, memory: Arc<JobMemory>, pe: usize, seat: Seat) {
+        let (daemon, slot) = (self.clone(), memory.slot);
+        tokio::task::spawn_local(async move {
+            let told = daemon.data.call(move |engine| engine.seated_elsewhere(slot, pe, seat.taken())).await;
+            // Words of a seat only grow; an older one may have overtaken this one here.
+            if told.is_ok() && memory.page.pe(pe).seat.to_word() < seat.to_word() {
+                memory.page.set_seat(pe, seat);
+                daemon.look_at_domain(memory.id);
+            }
+        });
+    }
+
     /// Ends a domain made here that nobody is in any more, after a while.
     pub(super) fn look_at_domain(self: &Rc<Self>, id: JobId) {
         let jobs = self.jobs.borrow();

@@ -186,6 +186,7 @@ impl Client {
         let (job, slot, pe) = (memory.id, memory.slot, seat.pe);
         let done = match request {
             AdapterRequest::Attach { .. } | AdapterRequest::Join { .. } => unreachable!("handled above"),
+            AdapterRequest::Rest if memory.open => Err("a process in a domain does not rest; it leaves".into()),
             AdapterRequest::Rest => {
                 self.daemon.change_seat(job, pe, job::Seat::rest);
                 Ok(AdapterReply::Ok)

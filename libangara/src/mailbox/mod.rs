@@ -50,7 +50,7 @@ pub struct Peer {
 /// Why a message was not sent. Nothing of it has been.
 #[derive(Debug, thiserror::Error)]
 pub enum SendError {
-    /// The receiver has not freed enough slots: receive, wait, and try again.
+    /// The receiver has not freed enough slots, or is still to come: receive, wait, and try again.
     #[error("the receiver's ring is full")]
     Full,
     /// That generation of the seat has left or was lost.
@@ -167,6 +167,15 @@ impl Mailbox {
         seat < self.layout.pes && {
             let seat = self.job.adapter.memory.job.seat(seat);
             seat.life() == peer.generation && !seat.is_over()
+        }
+    }
+
+    /// Whether `peer` of an open job has still to come, as far as is known here: on another host it may have done so already.
+    pub fn is_to_come(&self, peer: Peer) -> bool {
+        let seat = peer.seat as usize;
+        seat < self.layout.pes && self.job.geometry().open && {
+            let seat = self.job.adapter.memory.job.seat(seat);
+            seat.life() < peer.generation || seat.life() == peer.generation && !seat.taken() && !seat.is_over()
         }
     }
 

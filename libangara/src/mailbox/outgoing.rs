@@ -52,6 +52,9 @@ impl Mailbox {
         if self.is_forked() {
             return Err(Error::Forked.into());
         }
+        if self.job.geometry().open && self.is_to_come(to) {
+            return Err(SendError::Full);
+        }
         if !self.is_there(to) {
             return Err(SendError::Gone);
         }

@@ -298,8 +298,11 @@ impl State {
         if known.generation >= peer.generation {
             return Err(if known.generation == peer.generation { errno::ENOTCONN } else { errno::ECONNREFUSED });
         }
-        if self.job.pe_entry(peer.seat as usize).seat.life() != peer.generation {
-            return Err(errno::ECONNREFUSED);
+        let life = self.job.pe_entry(peer.seat as usize).seat.life();
+        if life != peer.generation {
+            // One that is still to come, as far as is known here, is waited for.
+            let to_come = self.job.geometry().open && life < peer.generation;
+            return Err(if to_come { errno::EAGAIN } else { errno::ECONNREFUSED });
         }
         let known = &self.peers[peer.seat as usize];
         if known.generation != 0 && !known.lost {
