@@ -24,6 +24,7 @@ use angara_cluster::HostId;
 use angara_fabric::JobSlot;
 use std::collections::BTreeMap;
 use std::io;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -42,7 +43,7 @@ struct Offer {
 
 impl Daemon {
     /// Creates a job owned by a control connection, on this host and all that take part in the network.
-    pub(crate) async fn create_job(&self, uid: u32, owner: Owner, spec: JobSpec) -> Result<Reply, Failure> {
+    pub(crate) async fn create_job(self: &Rc<Self>, uid: u32, owner: Owner, spec: JobSpec) -> Result<Reply, Failure> {
         self.had_jobs.set(true);
         for _ in 0..ATTEMPTS {
             let number = self.agreed().await?;
@@ -180,7 +181,7 @@ impl Daemon {
     }
 
     /// `None`: another host is about to agree on something.
-    async fn make(&self, new: &NewJob, owner: Owner, others: &[HostId]) -> Result<Option<Reply>, Failure> {
+    async fn make(self: &Rc<Self>, new: &NewJob, owner: Owner, others: &[HostId]) -> Result<Option<Reply>, Failure> {
         let me = self.this_host();
         let (endpoints, crowded, cores) = self.reserve(None, new.clone())?;
         let mut offers = vec![Offer { host: me, endpoints, crowded, cores: cores.clone() }];
@@ -241,7 +242,7 @@ impl Daemon {
     }
 
     /// Takes part in a job without PEs here that the others have had before this host came.
-    pub(crate) async fn open_from_card(&self, card: &JobCard) -> Result<(), Failure> {
+    pub(crate) async fn open_from_card(self: &Rc<Self>, card: &JobCard) -> Result<(), Failure> {
         self.reserve(Some(card.home), card.new.clone())?;
         self.open(Owner::nobody(), card.open.clone()).await
     }
@@ -265,14 +266,14 @@ impl Daemon {
         let cores = CoreAdvice { first: self.next_core.get() as u32, busy };
         self.next_core.set((self.next_core.get() + share.pes.len()) % self.cores);
         let crowded = share.crowded;
-        self.reservations.borrow_mut().insert(new.id, Reservation { home, new, share });
+        self.reservations.borrow_mut().insert(new.id, Reservation { home, new, share, seats: Vec::new() });
         Ok((endpoints, crowded, cores))
     }
 
     /// Second phase: the job exists from now on.
-    pub(crate) async fn open(&self, owner: Owner, open: OpenJob) -> Result<(), Failure> {
+    pub(crate) async fn open(self: &Rc<Self>, owner: Owner, open: OpenJob) -> Result<(), Failure> {
         let reservation = self.reservations.borrow_mut().remove(&open.id);
-        let Some(Reservation { home, new, share }) = reservation else {
+        let Some(Reservation { home, new, share, seats }) = reservation else {
             return Err(failure(format!("nothing is reserved for job {}", open.id), "try again"));
         };
         let give_back = || self.endpoints.borrow_mut().give_back(&share.entries);
@@ -341,7 +342,10 @@ impl Daemon {
         self.jobs.borrow_mut().insert(id, job);
         let opened = self.data.call(move |engine| engine.open_job(memory)).await;
         let refused = match opened {
-            Ok(Ok(())) => return Ok(()),
+            Ok(Ok(())) => {
+                seats.into_iter().for_each(|(pe, word)| self.take_seat(id, pe, word));
+                return Ok(());
+            }
             Ok(Err(why)) => why,
             Err(dead) => dead.to_string(),
         };

@@ -51,7 +51,13 @@ impl Daemon {
 
     /// The seat of a PE of another host has changed.
     pub(crate) fn take_seat(self: &Rc<Self>, id: JobId, pe: u32, word: u32) {
-        let Some(memory) = self.jobs.borrow().get(&id).map(|job| job.memory.clone()) else { return };
+        let Some(memory) = self.jobs.borrow().get(&id).map(|job| job.memory.clone()) else {
+            // Hosts open a job one after the other, and somebody has been quick.
+            if let Some(reservation) = self.reservations.borrow_mut().get_mut(&id) {
+                reservation.seats.push((pe, word));
+            }
+            return;
+        };
         let (seat, pe) = (Seat::from_word(word), pe as usize);
         if pe >= memory.pes {
             return;

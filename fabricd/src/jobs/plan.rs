@@ -91,6 +91,8 @@ pub(crate) struct Reservation {
     pub(crate) home: Option<HostId>,
     pub(super) new: NewJob,
     pub(super) share: Share,
+    /// Seats that were taken on other hosts before the job was open here: PE and word.
+    pub(super) seats: Vec<(u32, u32)>,
 }
 
 impl Reservation {
