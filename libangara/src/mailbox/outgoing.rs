@@ -52,7 +52,7 @@ impl Mailbox {
         if self.is_forked() {
             return Err(Error::Forked.into());
         }
-        if self.job.geometry().open && self.is_to_come(to) {
+        if self.is_to_come(to) {
             return Err(SendError::Full);
         }
         if !self.is_there(to) {
