@@ -4,7 +4,7 @@ use crate::daemon::{WhereArgs, cluster, fault, status};
 use crate::error::Failed;
 use crate::foreign::{self, Misread};
 use crate::run::options::RunArgs;
-use crate::{bench, demo, doctor, machine, many, report, run, whatif};
+use crate::{bench, demo, doctor, machine, many, report, run, trace, whatif};
 use clap::{Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::ffi::OsString;
 use std::io::{ErrorKind, Write};
@@ -28,6 +28,8 @@ enum Sub {
     Status(status::StatusArgs),
     /// Print a report written by `angara run --report FILE` as tables and a heat map
     Report(report::ReportArgs),
+    /// Say where the time of a timeline went that `angara run --trace FILE` has written
+    Trace(trace::TraceArgs),
     /// Break links and nodes of a running daemon, or mend them
     Fault(fault::FaultArgs),
     /// Write a cluster file, or show the trunks of a daemon to the other hosts
@@ -83,6 +85,7 @@ pub(crate) fn dispatch(args: Vec<OsString>) -> Result<u8, Failed> {
         Sub::Whatif(args) => whatif::main(args),
         Sub::Status(args) => status::main(args),
         Sub::Report(args) => report::main(args),
+        Sub::Trace(args) => trace::main(args),
         Sub::Fault(args) => fault::main(args),
         Sub::Cluster(args) => cluster::main(args),
         Sub::Shutdown(args) => status::shutdown(args),

@@ -27,6 +27,7 @@ mod mpi;
 mod oshcc;
 mod report;
 mod run;
+mod trace;
 mod whatif;
 
 use error::Failed;

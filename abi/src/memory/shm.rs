@@ -109,6 +109,12 @@ impl Mapping {
         Ok(Mapping { raw, skip: 0, len })
     }
 
+    /// Maps `len` bytes of `fd` from byte `offset` (a multiple of the page size) on, readable and writable.
+    pub fn map_window(fd: impl AsFd, offset: u64, len: usize) -> io::Result<Mapping> {
+        let raw = MmapOptions::new().offset(offset).len(len).map_raw(&fd.as_fd())?;
+        Ok(Mapping { raw, skip: 0, len })
+    }
+
     /// Maps `len` bytes of `fd` readable and writable, byte `at` of them (a multiple of the page
     /// size) at an address that is a multiple of `align`, a power of two of at least a page.
     pub fn map_aligned(fd: impl AsFd, len: usize, at: usize, align: usize) -> io::Result<Mapping> {

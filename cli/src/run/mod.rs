@@ -29,6 +29,7 @@ use crate::error::{Failed, no_thread};
 use crate::mpi::Start;
 use crate::mpi::server::Server;
 use crate::report::{self, RunReport, Writer};
+use crate::trace::Trace;
 use angara_abi::JobId;
 use angara_abi::launch::Launch;
 use angara_abi::msg::{Reply, Request, Status, VirtualStatus};
@@ -57,7 +58,7 @@ pub(crate) fn find(program: &OsString) -> Result<(), Failed> {
 
 /// Runs a job; the result is the exit code.
 pub(crate) fn main(args: RunArgs) -> Result<u8, Failed> {
-    let plan = Plan::new(&args)?;
+    let mut plan = Plan::new(&args)?;
     if let Some(lacking) = &plan.mpi.lacking {
         angara_abi::complain!("angara: {lacking}");
     }
@@ -65,6 +66,8 @@ pub(crate) fn main(args: RunArgs) -> Result<u8, Failed> {
     if let Some(file) = &args.report {
         report::check_writable(file)?;
     }
+    let trace = args.trace.as_deref().map(Trace::new).transpose()?;
+    plan.env.extend(trace.as_ref().map(Trace::variable));
     spawn::raise_file_limit(args.pes);
     // Orphans of the PEs become our children, so that none is left behind.
     let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
@@ -78,8 +81,29 @@ pub(crate) fn main(args: RunArgs) -> Result<u8, Failed> {
                 },
             }
         };
-        run_on(place, &args, &plan, &mut signals, terminal).await
+        let shape = place.shape;
+        let ended = run_on(place, &args, &plan, &mut signals, terminal).await;
+        let written = trace.map_or(Ok(None), |trace| trace.write(args.pes, shape));
+        if let Ok(Some(missing)) = &written
+            && !args.quiet
+        {
+            angara_abi::complain!("angara: the timeline is not complete: {missing}");
+        }
+        both(ended, written.map(drop))
     })
+}
+
+/// The exit code of a job, and whether something about it could be written.
+fn both(code: Result<u8, Failed>, written: Result<(), Failed>) -> Result<u8, Failed> {
+    match (code, written) {
+        (code, Ok(())) => code,
+        (Ok(0), Err(e)) => Err(e),
+        // The job's own failure says more.
+        (code, Err(e)) => {
+            e.print("angara");
+            code
+        }
+    }
 }
 
 /// Runs the job on the daemon in `place`.
@@ -136,15 +160,7 @@ async fn run_on(
         place.tell_absent().await;
     }
     let reported = end(place, job, args, plan, (code, outcome)).await;
-    match reported {
-        Ok(()) => Ok(code),
-        // The job's own failure says more than the lack of its report.
-        Err(e) if code != 0 => {
-            e.print("angara");
-            Ok(code)
-        }
-        Err(e) => Err(e),
-    }
+    both(Ok(code), reported)
 }
 
 /// Starts every PE; if one cannot be started, which and why.

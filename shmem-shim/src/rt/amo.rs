@@ -1,10 +1,12 @@
 //! Cores of the atomics: any 4 or 8 byte type as bits.
 
+use super::record::{call, context};
 use super::team::CTX_DEFAULT;
-use super::{ok, rma::aligned, state, untold_state};
+use super::{State, ok, rma::aligned, untold_state};
 use crate::ctypes::*;
 use angara::Amo;
 use angara_abi::account::Class;
+use angara_abi::calls::Action;
 use angara_abi::desc::AmoOp;
 
 /// What an atomic does to a word.
@@ -78,10 +80,23 @@ fn amo_any<T: Word>(
     fetch: bool,
     pe: int,
 ) -> u64 {
-    let s = state(name);
-    let pe = s.target(name, ctx, pe);
-    let place = aligned(s, name, at.cast(), size_of::<T>(), op != AmoOp::Fetch);
-    ok(name, Some(pe), s.job.ctx().amo(Class::Amo, pe, place, word::<T>(op, bits, fetch)))
+    let noted = |s: &State, &(_, target): &(u64, usize)| Action::Atomic {
+        ctx: context(ctx),
+        pe: target as u32,
+        remote: s.memory(at.cast()),
+        width: size_of::<T>() as u8,
+        writes: op != AmoOp::Fetch,
+        fetches: fetch,
+        signals: false,
+        operand: bits.0,
+        stores: op == AmoOp::Swap,
+    };
+    let body = |s: &'static State| {
+        let pe = s.target(name, ctx, pe);
+        let place = aligned(s, name, at.cast(), size_of::<T>(), op != AmoOp::Fetch);
+        (ok(name, Some(pe), s.job.ctx().amo(Class::Amo, pe, place, word::<T>(op, bits, fetch))), pe)
+    };
+    call(name, noted, body).0
 }
 
 /// An atomic without result.

@@ -6,9 +6,11 @@
 //! as last; if there was someone, one links oneself behind and waits on one's own word. Releasing
 //! swaps the home word back to 0 if nobody came, else clears the waiting bit of the next PE.
 
-use super::{State, ok, rma::aligned, state};
+use super::record::call;
+use super::{State, ok, rma::aligned};
 use crate::ctypes::*;
 use angara::{Amo, AmoOp, Class, Place};
+use angara_abi::calls::Action;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 const WAITING: u32 = 1 << 31;
@@ -26,8 +28,7 @@ struct Lock<'a> {
 impl<'a> Lock<'a> {
     /// # Safety
     /// `lock` points to a live `long`.
-    unsafe fn at(name: Name, lock: *mut long) -> Lock<'a> {
-        let s = state(name);
+    unsafe fn at(s: &'a State, name: Name, lock: *mut long) -> Lock<'a> {
         let tail = aligned(s, name, lock.cast(), 8, true);
         // Neighbouring locks get different homes.
         let home = (tail.offset as usize / 8) % s.n;
@@ -55,58 +56,70 @@ impl<'a> Lock<'a> {
         let what = || format!("{name}: {what} (home PE {})", self.home);
         ok(name, None, self.s.job.wait_at((self.own.as_ptr().cast(), 4), ready, &what));
     }
+
+    fn set(&self) {
+        self.own.store(WAITING, Ordering::SeqCst);
+        let before = self.amo(self.home, self.tail, AmoOp::Swap, self.me(), 0, true);
+        if before == 0 {
+            self.own.fetch_and(!WAITING, Ordering::SeqCst);
+            return;
+        }
+        if before == self.me() {
+            super::die(self.name, None, "this PE already holds the lock; waiting for itself would never end");
+        }
+        self.amo(before as usize - 1, self.node, AmoOp::Or, self.me(), 0, false);
+        self.wait(|| self.own.load(Ordering::Acquire) & WAITING == 0, "the lock, held by another PE");
+    }
+
+    /// Whether somebody else has it.
+    fn test(&self) -> bool {
+        // My place in the queue is empty unless I hold the lock, and then this fails.
+        let taken = self.amo(self.home, self.tail, AmoOp::CompareSwap, self.me(), 0, true) != 0;
+        if taken && self.s.job.geometry().crowded {
+            std::thread::yield_now();
+        }
+        taken
+    }
+
+    fn clear(&self) {
+        // What was done under the lock must be complete before the next PE gets it.
+        ok(self.name, None, self.s.job.ctx().quiet());
+        let next = || self.own.load(Ordering::Acquire) & !WAITING;
+        if next() == 0 {
+            let last = self.amo(self.home, self.tail, AmoOp::CompareSwap, 0, self.me(), true);
+            if last == self.me() {
+                return;
+            }
+            if last == 0 {
+                super::die(self.name, None, "the lock is not held");
+            }
+            self.wait(|| next() != 0, "the PE behind in the queue to link itself");
+        }
+        let successor = next();
+        self.own.store(0, Ordering::SeqCst);
+        self.amo(successor as usize - 1, self.node, AmoOp::And, !WAITING, 0, false);
+    }
 }
 
 /// # Safety
 /// `lock` points to a live `long`.
 pub(crate) unsafe fn set(name: Name, lock: *mut long) {
+    let noted = |s: &State, (): &()| Action::Lock { at: s.memory(lock.cast()), taken: true };
     // SAFETY: passed on.
-    let l = unsafe { Lock::at(name, lock) };
-    l.own.store(WAITING, Ordering::SeqCst);
-    let before = l.amo(l.home, l.tail, AmoOp::Swap, l.me(), 0, true);
-    if before == 0 {
-        l.own.fetch_and(!WAITING, Ordering::SeqCst);
-        return;
-    }
-    if before == l.me() {
-        super::die(name, None, "this PE already holds the lock; waiting for itself would never end");
-    }
-    l.amo(before as usize - 1, l.node, AmoOp::Or, l.me(), 0, false);
-    l.wait(|| l.own.load(Ordering::Acquire) & WAITING == 0, "the lock, held by another PE");
+    call(name, noted, |s| unsafe { Lock::at(s, name, lock) }.set());
 }
 
 /// # Safety
 /// As [`set`].
 pub(crate) unsafe fn test(name: Name, lock: *mut long) -> int {
+    let noted = |s: &State, &busy: &bool| Action::Lock { at: s.memory(lock.cast()), taken: !busy };
     // SAFETY: passed on.
-    let l = unsafe { Lock::at(name, lock) };
-    // My place in the queue is empty unless I hold the lock, and then this fails.
-    let taken = l.amo(l.home, l.tail, AmoOp::CompareSwap, l.me(), 0, true) != 0;
-    if taken && l.s.job.geometry().crowded {
-        std::thread::yield_now();
-    }
-    taken as int
+    call(name, noted, |s| unsafe { Lock::at(s, name, lock) }.test()) as int
 }
 
 /// # Safety
 /// As [`set`].
 pub(crate) unsafe fn clear(name: Name, lock: *mut long) {
     // SAFETY: passed on.
-    let l = unsafe { Lock::at(name, lock) };
-    // What was done under the lock must be complete before the next PE gets it.
-    ok(name, None, l.s.job.ctx().quiet());
-    let next = || l.own.load(Ordering::Acquire) & !WAITING;
-    if next() == 0 {
-        let last = l.amo(l.home, l.tail, AmoOp::CompareSwap, 0, l.me(), true);
-        if last == l.me() {
-            return;
-        }
-        if last == 0 {
-            super::die(name, None, "the lock is not held");
-        }
-        l.wait(|| next() != 0, "the PE behind in the queue to link itself");
-    }
-    let successor = next();
-    l.own.store(0, Ordering::SeqCst);
-    l.amo(successor as usize - 1, l.node, AmoOp::And, !WAITING, 0, false);
+    call(name, |s, ()| Action::Unlock { at: s.memory(lock.cast()) }, |s| unsafe { Lock::at(s, name, lock) }.clear());
 }

@@ -1,8 +1,10 @@
 //! Cores of the symmetric heap routines and of address queries.
 
 use super::check::{list, shown};
+use super::record::{call, moved};
 use super::{State, collective, die, heap, lock, ok, state};
 use crate::ctypes::*;
+use angara_abi::calls::{Action, Meeting, Memory};
 use std::fmt::Display;
 use std::sync::OnceLock;
 
@@ -39,23 +41,54 @@ impl State {
         offset
     }
 
+    /// Makes the block at `ptr` larger or smaller, or moves it.
+    fn reallocate(&'static self, name: Name, ptr: *mut void, size: usize) -> *mut void {
+        let offset = self.offset_of(name, ptr.cast());
+        self.heap_barrier(name, &[("ptr", &shown(self, ptr.cast())), ("size", &size)]);
+        let old = lock(&self.heap).size_of(offset).unwrap_or(0);
+        if lock(&self.heap).resize(offset, size) {
+            self.heap_barrier(name, &[]);
+            return ptr;
+        }
+        let new = self.allocate(size, 1);
+        if let Some(p) = new {
+            // SAFETY: two different blocks of at least this many bytes.
+            unsafe { std::ptr::copy_nonoverlapping(ptr.cast::<u8>(), p, old.min(size)) };
+            lock(&self.heap).free(offset);
+        }
+        self.heap_barrier(name, &[]);
+        new.map_or(std::ptr::null_mut(), |p| p.cast())
+    }
+
     /// Returns when every PE has called the routine, with the same arguments if that is checked.
-    fn heap_barrier(name: Name, args: &[(&str, &dyn Display)]) {
-        let s = collective(name);
+    fn heap_barrier(&'static self, name: Name, args: &[(&str, &dyn Display)]) {
+        let s = collective(self, name);
         s.agree(name, &s.world(), || list(args));
         ok(name, None, s.job.quiet_barrier());
     }
 }
 
 fn allocate(name: Name, size: usize, align: usize) -> *mut void {
-    let s = state(name);
-    if size == 0 {
-        return std::ptr::null_mut();
+    let body = |s: &'static State| {
+        if size == 0 {
+            return std::ptr::null_mut();
+        }
+        let p = s.allocate(size, align);
+        // Every PE fails or none does: they run the same allocator.
+        s.heap_barrier(name, &[("size", &size), ("alignment", &align)]);
+        p.map_or(std::ptr::null_mut(), |p| p.cast())
+    };
+    call(name, |s, p| noted(s, (size > 0).then_some((*p, size))), body)
+}
+
+/// What is noted of a routine that gives out or takes back memory, which it does together if it does it at all.
+fn noted(s: &State, what: Option<(*mut void, usize)>) -> Action {
+    match what {
+        Some((p, len)) => {
+            moved(Meeting::Memory, &s.world(), 0, (s.memory(p.cast()), len as u64), (Memory::Private(0), 0))
+        }
+        None => Action::Other,
     }
-    let p = s.allocate(size, align);
-    // Every PE fails or none does: they run the same allocator.
-    State::heap_barrier(name, &[("size", &size), ("alignment", &align)]);
-    p.map_or(std::ptr::null_mut(), |p| p.cast())
 }
 
 pub(crate) fn malloc(name: Name, size: usize) -> *mut void {
@@ -68,15 +101,18 @@ pub(crate) fn malloc_with_hints(name: Name, size: usize, _hints: long) -> *mut v
 }
 
 pub(crate) fn calloc(name: Name, count: usize, size: usize) -> *mut void {
-    let s = state(name);
-    let Some(len) = count.checked_mul(size).filter(|n| *n > 0) else { return std::ptr::null_mut() };
-    let p = s.allocate(len, 1);
-    if let Some(p) = p {
-        // SAFETY: a block of `len` bytes; nobody else knows it before the barrier.
-        unsafe { std::ptr::write_bytes(p, 0, len) };
-    }
-    State::heap_barrier(name, &[("count", &count), ("size", &size)]);
-    p.map_or(std::ptr::null_mut(), |p| p.cast())
+    let len = count.checked_mul(size).filter(|n| *n > 0);
+    let body = |s: &'static State| {
+        let Some(len) = len else { return std::ptr::null_mut() };
+        let p = s.allocate(len, 1);
+        if let Some(p) = p {
+            // SAFETY: a block of `len` bytes; nobody else knows it before the barrier.
+            unsafe { std::ptr::write_bytes(p, 0, len) };
+        }
+        s.heap_barrier(name, &[("count", &count), ("size", &size)]);
+        p.map_or(std::ptr::null_mut(), |p| p.cast())
+    };
+    call(name, |s, p| noted(s, len.map(|len| (*p, len))), body)
 }
 
 pub(crate) fn align(name: Name, alignment: usize, size: usize) -> *mut void {
@@ -94,37 +130,27 @@ pub(crate) fn realloc(name: Name, ptr: *mut void, size: usize) -> *mut void {
     if ptr.is_null() {
         return allocate(name, size, 1);
     }
-    let s = state(name);
     if size == 0 {
         free(name, ptr);
         return std::ptr::null_mut();
     }
-    let offset = s.offset_of(name, ptr.cast());
-    State::heap_barrier(name, &[("ptr", &shown(s, ptr.cast())), ("size", &size)]);
-    let old = lock(&s.heap).size_of(offset).unwrap_or(0);
-    if lock(&s.heap).resize(offset, size) {
-        State::heap_barrier(name, &[]);
-        return ptr;
-    }
-    let new = s.allocate(size, 1);
-    if let Some(p) = new {
-        // SAFETY: two different blocks of at least this many bytes.
-        unsafe { std::ptr::copy_nonoverlapping(ptr.cast::<u8>(), p, old.min(size)) };
-        lock(&s.heap).free(offset);
-    }
-    State::heap_barrier(name, &[]);
-    new.map_or(std::ptr::null_mut(), |p| p.cast())
+    call(name, |s, p| noted(s, Some((*p, size))), |s| s.reallocate(name, ptr, size))
 }
 
 pub(crate) fn free(name: Name, ptr: *mut void) {
-    let s = state(name);
-    if ptr.is_null() {
-        return;
-    }
-    let offset = s.offset_of(name, ptr.cast());
-    // Nobody may still be using the block when it becomes free here.
-    State::heap_barrier(name, &[("ptr", &shown(s, ptr.cast()))]);
-    lock(&s.heap).free(offset);
+    let body = |s: &'static State| {
+        if ptr.is_null() {
+            return None;
+        }
+        let offset = s.offset_of(name, ptr.cast());
+        // Nobody may still be using the block when it becomes free here.
+        s.heap_barrier(name, &[("ptr", &shown(s, ptr.cast()))]);
+        let mut heap = lock(&s.heap);
+        let size = heap.size_of(offset);
+        heap.free(offset);
+        size
+    };
+    call(name, |s, size: &Option<usize>| noted(s, size.map(|size| (ptr, size))), body);
 }
 
 pub(crate) fn ptr(name: Name, dest: *const u8, pe: int) -> *mut void {

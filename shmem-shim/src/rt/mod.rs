@@ -12,6 +12,7 @@ mod heap;
 pub(crate) mod lock;
 pub(crate) mod memory;
 mod process;
+mod record;
 pub(crate) mod rma;
 pub(crate) mod shmemx;
 pub(crate) mod team;
@@ -57,8 +58,9 @@ pub(crate) struct State {
 /// The job between init and the last finalize. After that its state is kept until the next init: a thread may still use it.
 static STATE: AtomicPtr<State> = AtomicPtr::new(std::ptr::null_mut());
 
-/// [`STATE`] of a job that is told of every call, because its time is virtual: reports say what routines cost, and what a
-/// program computes between calls may take time. Whoever finds no other looks here, so that others pay nothing for it.
+/// [`STATE`] of a job that is told of every call: because its time is virtual (reports say what routines cost, and what a
+/// program computes between calls may take time), or because calls are noted. Whoever finds no other looks here, so that
+/// others pay nothing for it.
 static TOLD: AtomicPtr<State> = AtomicPtr::new(std::ptr::null_mut());
 
 /// The job, or the end of the program when there is none.
@@ -113,14 +115,13 @@ impl Drop for Collective {
     }
 }
 
-/// [`state`] for a collective of all PEs.
-pub(crate) fn collective(name: Name) -> Collective {
-    enter(name, state(name), streams::WORLD)
+/// The job for a collective of all PEs.
+pub(crate) fn collective(s: &'static State, name: Name) -> Collective {
+    enter(name, s, streams::WORLD)
 }
 
-/// [`state`] for a collective of the group that `find` finds.
-pub(crate) fn collective_of(name: Name, of: impl Members) -> (Collective, Group) {
-    let s = state(name);
+/// The job for a collective of a group.
+pub(crate) fn collective_of(s: &'static State, name: Name, of: impl Members) -> (Collective, Group) {
     let group = of.group(s, name);
     (enter(name, s, group.stream), group)
 }

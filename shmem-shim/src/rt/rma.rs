@@ -1,11 +1,13 @@
 //! Cores of put and get.
 
+use super::record::{Moved, call, compound, context};
 use super::team::CTX_DEFAULT;
 use super::transfer::{Strides, Transfer};
-use super::{State, bytes, die, ok, state, untold_state};
+use super::{State, bytes, die, ok, untold_state};
 use crate::ctypes::*;
 use angara::{Amo, Strided};
 use angara_abi::account::Class;
+use angara_abi::calls::{Action, Blocks};
 use angara_abi::copy::{peek, poke};
 use angara_abi::desc::{AmoOp, Place};
 
@@ -81,20 +83,26 @@ unsafe fn put_any<const BLOCKING: bool>(
     {
         return;
     }
-    let s = state(name);
-    let (pe, len) = (s.target(name, ctx, pe), fit(name, len));
-    if len > 0 {
-        let place = s.place_to(name, dest, len);
-        s.check_transfer(name, pe, dest, source, len);
-        // SAFETY: the caller vouches for the source; the destination was located.
-        let done = unsafe {
-            match BLOCKING {
-                true => s.job.ctx().put(Class::Put, pe, place, source, len),
-                false => s.job.ctx().put_nbi(Class::Put, pe, place, source, len),
+    let moved = Moved { ctx, pe, dest, source, blocks: Blocks::one(len), blocking: BLOCKING };
+    call(
+        name,
+        |s, ()| moved.put(s, name),
+        |s| {
+            let (pe, len) = (s.target(name, ctx, pe), fit(name, len));
+            if len > 0 {
+                let place = s.place_to(name, dest, len);
+                s.check_transfer(name, pe, dest, source, len);
+                // SAFETY: the caller vouches for the source; the destination was located.
+                let done = unsafe {
+                    match BLOCKING {
+                        true => s.job.ctx().put(Class::Put, pe, place, source, len),
+                        false => s.job.ctx().put_nbi(Class::Put, pe, place, source, len),
+                    }
+                };
+                ok(name, Some(pe), done);
             }
-        };
-        ok(name, Some(pe), done);
-    }
+        },
+    );
 }
 
 /// [`put`] of one element by value.
@@ -177,20 +185,26 @@ unsafe fn get_any<const BLOCKING: bool>(
     {
         return;
     }
-    let s = state(name);
-    let (pe, len) = (s.target(name, ctx, pe), fit(name, len));
-    if len > 0 {
-        let place = s.place(name, source, len);
-        s.check_transfer(name, pe, source, dest, len);
-        // SAFETY: the caller vouches for the destination; the source was located.
-        let done = unsafe {
-            match BLOCKING {
-                true => s.job.ctx().get(Class::Get, pe, dest, place, len),
-                false => s.job.ctx().get_nbi(Class::Get, pe, dest, place, len),
+    let moved = Moved { ctx, pe, dest, source, blocks: Blocks::one(len), blocking: BLOCKING };
+    call(
+        name,
+        |s, ()| moved.get(s, name),
+        |s| {
+            let (pe, len) = (s.target(name, ctx, pe), fit(name, len));
+            if len > 0 {
+                let place = s.place(name, source, len);
+                s.check_transfer(name, pe, source, dest, len);
+                // SAFETY: the caller vouches for the destination; the source was located.
+                let done = unsafe {
+                    match BLOCKING {
+                        true => s.job.ctx().get(Class::Get, pe, dest, place, len),
+                        false => s.job.ctx().get_nbi(Class::Get, pe, dest, place, len),
+                    }
+                };
+                ok(name, Some(pe), done);
             }
-        };
-        ok(name, Some(pe), done);
-    }
+        },
+    );
 }
 
 /// # Safety
@@ -259,12 +273,15 @@ fn blocks(name: Name, block: Transfer, apart: Strides, nblocks: usize) -> Option
 /// # Safety
 /// The source is readable for the elements the strides reach.
 pub(crate) unsafe fn ibput(name: Name, ctx: shmem_ctx_t, block: Transfer, apart: Strides, nblocks: usize, pe: int) {
-    let s = state(name);
-    let pe = s.target(name, ctx, pe);
-    let Some(blocks) = blocks(name, block, apart, nblocks) else { return };
-    let place = s.place_to(name, block.dest, blocks.to_extent());
-    // SAFETY: the caller vouches for the source; the destination was located.
-    ok(name, Some(pe), unsafe { s.job.ctx().put_strided(Class::Put, pe, place, block.source, blocks) });
+    let body = |s: &'static State| {
+        let pe = s.target(name, ctx, pe);
+        let blocks = blocks(name, block, apart, nblocks)?;
+        let place = s.place_to(name, block.dest, blocks.to_extent());
+        // SAFETY: the caller vouches for the source; the destination was located.
+        ok(name, Some(pe), unsafe { s.job.ctx().put_strided(Class::Put, pe, place, block.source, blocks) });
+        Some(blocks)
+    };
+    call(name, |s, blocks| strided(ctx, pe, block, *blocks, |b| (b.to_step, b.from_step)).put(s, name), body);
 }
 
 /// The reverse of [`ibput`].
@@ -272,12 +289,30 @@ pub(crate) unsafe fn ibput(name: Name, ctx: shmem_ctx_t, block: Transfer, apart:
 /// # Safety
 /// The destination is writable for the elements the strides reach.
 pub(crate) unsafe fn ibget(name: Name, ctx: shmem_ctx_t, block: Transfer, apart: Strides, nblocks: usize, pe: int) {
-    let s = state(name);
-    let pe = s.target(name, ctx, pe);
-    let Some(blocks) = blocks(name, block, apart, nblocks) else { return };
-    let place = s.place(name, block.source, blocks.from_extent());
-    // SAFETY: the caller vouches for the destination; the source was located.
-    ok(name, Some(pe), unsafe { s.job.ctx().get_strided(Class::Get, pe, block.dest, place, blocks) });
+    let body = |s: &'static State| {
+        let pe = s.target(name, ctx, pe);
+        let blocks = blocks(name, block, apart, nblocks)?;
+        let place = s.place(name, block.source, blocks.from_extent());
+        // SAFETY: the caller vouches for the destination; the source was located.
+        ok(name, Some(pe), unsafe { s.job.ctx().get_strided(Class::Get, pe, block.dest, place, blocks) });
+        Some(blocks)
+    };
+    call(name, |s, blocks| strided(ctx, pe, block, *blocks, |b| (b.from_step, b.to_step)).get(s, name), body);
+}
+
+/// What a strided transfer was about; `steps` are those of the remote and of the local side.
+fn strided(
+    ctx: shmem_ctx_t,
+    pe: int,
+    what: Transfer,
+    blocks: Option<Strided>,
+    steps: impl Fn(&Strided) -> (usize, usize),
+) -> Moved {
+    let blocks = blocks.map_or(Blocks::one(0), |b| {
+        let (remote, local) = steps(&b);
+        Blocks { count: b.count as u64, block: b.block as u64, remote_step: remote as u64, local_step: local as u64 }
+    });
+    Moved { ctx, pe, dest: what.dest, source: what.source, blocks, blocking: true }
 }
 
 /// What becomes of a signal word.
@@ -296,34 +331,46 @@ pub(crate) struct Signal {
 /// # Safety
 /// As [`put`].
 pub(crate) unsafe fn put_signal(name: Name, ctx: shmem_ctx_t, what: Transfer, then: Signal, pe: int) {
-    // SAFETY: passed on.
-    unsafe { put(name, ctx, what, pe) };
-    if what.nelems > 0 {
-        fence(name, ctx);
-    }
-    signal(name, ctx, then.sig_addr, then.signal, then.sig_op, pe);
+    compound(name, || {
+        // SAFETY: passed on.
+        unsafe { put(name, ctx, what, pe) };
+        if what.nelems > 0 {
+            fence(name, ctx);
+        }
+        signal(name, ctx, then.sig_addr, then.signal, then.sig_op, pe);
+    });
 }
 
 /// Sets or adds to a signal word.
 pub(crate) fn signal(name: Name, ctx: shmem_ctx_t, sig_addr: *mut u64, value: u64, sig_op: int, pe: int) {
-    let s = state(name);
-    let pe = s.target(name, ctx, pe);
-    let place = aligned(s, name, sig_addr.cast(), 8, true);
-    let result = match sig_op {
-        // SAFETY: the source is a local of 8 bytes.
-        SIGNAL_SET => unsafe { s.job.ctx().put(Class::Put, pe, place, (&raw const value).cast(), 8) },
-        SIGNAL_ADD => s
-            .job
-            .ctx()
-            .amo(Class::Amo, pe, place, Amo { op: AmoOp::Add, width: 8, operand: value, comparand: 0, fetch: false })
-            .map(drop),
-        other => die(
-            name,
-            Some(pe),
-            format_args!("signal operation {other} is neither SHMEM_SIGNAL_SET nor SHMEM_SIGNAL_ADD"),
-        ),
+    let noted = |s: &State, &target: &usize| Action::Atomic {
+        ctx: context(ctx),
+        pe: target as u32,
+        remote: s.memory(sig_addr.cast()),
+        width: 8,
+        writes: true,
+        fetches: false,
+        signals: true,
+        operand: value,
+        stores: sig_op == SIGNAL_SET,
     };
-    ok(name, Some(pe), result);
+    call(name, noted, |s| {
+        let pe = s.target(name, ctx, pe);
+        let place = aligned(s, name, sig_addr.cast(), 8, true);
+        let add = Amo { op: AmoOp::Add, width: 8, operand: value, comparand: 0, fetch: false };
+        let result = match sig_op {
+            // SAFETY: the source is a local of 8 bytes.
+            SIGNAL_SET => unsafe { s.job.ctx().put(Class::Put, pe, place, (&raw const value).cast(), 8) },
+            SIGNAL_ADD => s.job.ctx().amo(Class::Amo, pe, place, add).map(drop),
+            other => die(
+                name,
+                Some(pe),
+                format_args!("signal operation {other} is neither SHMEM_SIGNAL_SET nor SHMEM_SIGNAL_ADD"),
+            ),
+        };
+        ok(name, Some(pe), result);
+        pe
+    });
 }
 
 /// The place of one word of `width` bytes, which must be symmetric and aligned.
@@ -337,18 +384,28 @@ pub(crate) fn aligned(s: &State, name: Name, p: *mut u8, width: usize, written: 
 
 /// Orders earlier puts and atomics before later ones, per target.
 pub(crate) fn fence(name: Name, ctx: shmem_ctx_t) {
-    let s = state(name);
-    if s.teams.is_live(s, name, ctx) {
-        ok(name, None, s.job.ctx().fence());
-    }
+    call(
+        name,
+        |_, ()| Action::Fence { ctx: context(ctx) },
+        |s| {
+            if s.teams.is_live(s, name, ctx) {
+                ok(name, None, s.job.ctx().fence());
+            }
+        },
+    );
 }
 
 /// Waits until everything issued before has taken effect.
 pub(crate) fn quiet(name: Name, ctx: shmem_ctx_t) {
-    let s = state(name);
-    if s.teams.is_live(s, name, ctx) {
-        ok(name, None, s.job.ctx().quiet());
-    }
+    call(
+        name,
+        |_, ()| Action::Quiet { ctx: context(ctx), pe: None },
+        |s| {
+            if s.teams.is_live(s, name, ctx) {
+                ok(name, None, s.job.ctx().quiet());
+            }
+        },
+    );
 }
 
 /// [`quiet`] towards some PEs.
@@ -356,15 +413,21 @@ pub(crate) fn quiet(name: Name, ctx: shmem_ctx_t) {
 /// # Safety
 /// `target_pes` is readable for `npes` elements.
 pub(crate) unsafe fn pe_quiet(name: Name, ctx: shmem_ctx_t, target_pes: *const int, npes: usize) {
-    let s = state(name);
-    if !s.teams.is_live(s, name, ctx) {
-        return;
-    }
-    for i in 0..npes {
-        // SAFETY: `i < npes`.
-        let pe = s.target(name, ctx, unsafe { *target_pes.add(i) });
-        ok(name, Some(pe), s.job.ctx().quiet_pe(pe));
-    }
+    let body = |s: &'static State| {
+        if !s.teams.is_live(s, name, ctx) {
+            return None;
+        }
+        let mut last = None;
+        for i in 0..npes {
+            // SAFETY: `i < npes`.
+            let pe = s.target(name, ctx, unsafe { *target_pes.add(i) });
+            ok(name, Some(pe), s.job.ctx().quiet_pe(pe));
+            last = Some(pe as u32);
+        }
+        last.filter(|_| npes == 1)
+    };
+    // A quiet towards several PEs is noted as one towards all.
+    call(name, |_, &pe| Action::Quiet { ctx: context(ctx), pe }, body);
 }
 
 /// Old cache routines: caches are coherent.

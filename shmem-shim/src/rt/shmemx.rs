@@ -5,9 +5,12 @@
 //! operations on it in the same order; an operation that was started is a request, which exactly one
 //! call of wait ends.
 
+use super::record::{call, compound, met};
+use super::team::Group;
 use super::{State, collective, collective_of, die, lock, ok, state};
 use crate::ctypes::*;
 use angara::tree::{Arrival, PendingRaw, ReduceElem, ReduceOp};
+use angara_abi::calls::{Action, Meeting};
 use angara_abi::torus::{Coords, Direction};
 use std::sync::Mutex;
 
@@ -41,14 +44,17 @@ pub(crate) fn wtime(_name: Name) -> double {
 
 /// The program computes for so long, as it says: that passes in virtual time, and on the machine's clock this thread works.
 pub(crate) fn compute(name: Name, nanoseconds: u64) {
-    ok(name, None, state(name).job.compute(nanoseconds));
+    call(name, |_, ()| Action::Other, |s| ok(name, None, s.job.compute(nanoseconds)));
 }
 
 /// Every PE has entered, and data sent before has been received everywhere.
 pub(crate) fn half_barrier_all(name: Name) {
-    let s = collective(name);
-    s.agree(name, &s.world(), String::new);
-    ok(name, None, s.job.barrier(true));
+    let body = |s: &'static State| {
+        let s = collective(s, name);
+        s.agree(name, &s.world(), String::new);
+        ok(name, None, s.job.barrier(true));
+    };
+    call(name, |s, ()| met(Meeting::Sync, &s.world()), body);
 }
 
 /// What this PE has sent to `pe` so far in class 0 put, 1 get, 2 atomics, 3 the library's own.
@@ -122,34 +128,44 @@ pub(crate) unsafe fn link_traffic(
 
 /// Opens a tree over the team, rooted at PE `root` of it; -1 if all trees are taken. Collective.
 pub(crate) fn tree_open(name: Name, team: shmem_team_t, root: int) -> int {
-    let (s, group) = collective_of(name, team);
+    let body = |s: &'static State| {
+        let (s, group) = collective_of(s, name, team);
+        (open_tree(&s, name, &group, root), group)
+    };
+    call(name, |_, (_, group)| met(Meeting::Other, group), body).0
+}
+
+/// Opens a tree over `group`: its first PE asks for one, and tells the others.
+fn open_tree(s: &State, name: Name, group: &Group, root: int) -> int {
     let Some(root) = group.pe(root) else { die(name, None, format_args!("the team has no PE {root}")) };
-    s.agree(name, &group, || format!("root {root}"));
-    let id: i64 = if group.world(0) == s.me {
-        let pes: Vec<usize> = (0..group.size).map(|i| group.world(i)).collect();
-        // No tree left is no error: there are 16 for all jobs of the network.
-        let id = s.job.tree_open(root, &pes).map_or(-1, i64::from);
-        for pe in &pes[1..] {
-            // SAFETY: a local of 8 bytes.
-            unsafe { s.send(name, group.stream, *pe, (&raw const id).cast(), 8) };
-        }
-        id
-    } else {
+    s.agree(name, group, || format!("root {root}"));
+    if group.world(0) != s.me {
         let read = |p: *mut u8| {
             // SAFETY: messages of this exchange have 8 bytes.
             unsafe { p.cast::<i64>().read_volatile() }
         };
-        s.receive(name, group.stream, group.world(0), read)
-    };
+        return s.receive(name, group.stream, group.world(0), read) as int;
+    }
+    let pes: Vec<usize> = (0..group.size).map(|i| group.world(i)).collect();
+    // No tree left is no error: there are 16 for all jobs of the network.
+    let id = s.job.tree_open(root, &pes).map_or(-1, i64::from);
+    for pe in &pes[1..] {
+        // SAFETY: a local of 8 bytes.
+        unsafe { s.send(name, group.stream, *pe, (&raw const id).cast(), 8) };
+    }
     id as int
 }
 
 /// Gives a tree back; nothing may be under way on it. Collective over the team that opened it.
 pub(crate) fn tree_close(name: Name, team: shmem_team_t, tree: int) {
-    let (s, group) = collective_of(name, team);
-    let tree = tree_id(name, tree);
-    s.group_sync(name, &group);
-    ok(name, None, s.job.tree_close(tree));
+    let body = |s: &'static State| {
+        let (s, group) = collective_of(s, name, team);
+        let tree = tree_id(name, tree);
+        s.group_sync(name, &group);
+        ok(name, None, s.job.tree_close(tree));
+        group
+    };
+    call(name, |_, group| met(Meeting::Other, group), body);
 }
 
 fn tree_id(name: Name, tree: int) -> u8 {
@@ -171,7 +187,19 @@ pub(crate) unsafe fn tree_reduce_nb(
     source: *const u8,
     nelems: usize,
 ) -> long {
-    let s: &'static State = state(name);
+    // SAFETY: the caller's contract.
+    call(name, |_, _| Action::Other, |s| unsafe { start_reduce(s, name, tree, (op, elem), (source, nelems)) })
+}
+
+/// # Safety
+/// As [`tree_reduce_nb`].
+unsafe fn start_reduce(
+    s: &'static State,
+    name: Name,
+    tree: int,
+    (op, elem): (int, int),
+    (source, nelems): (*const u8, usize),
+) -> long {
     let op = u8::try_from(op).ok().and_then(ReduceOp::from_bits);
     let elem = u8::try_from(elem).ok().and_then(ReduceElem::from_bits);
     let (Some(op), Some(elem)) = (op, elem) else {
@@ -196,14 +224,16 @@ pub(crate) unsafe fn tree_broadcast_nb(
     nelems: usize,
     pe: int,
 ) -> long {
-    let s: &'static State = state(name);
-    let Some(from) = usize::try_from(pe).ok().filter(|pe| *pe < s.n) else {
-        die(name, None, format_args!("PE {pe} does not exist: the job has PEs 0 to {}", s.n - 1))
+    let body = |s: &'static State| {
+        let Some(from) = usize::try_from(pe).ok().filter(|pe| *pe < s.n) else {
+            die(name, None, format_args!("PE {pe} does not exist: the job has PEs 0 to {}", s.n - 1))
+        };
+        let (tree, place) = (s.job.tree(tree_id(name, tree)), s.place_to(name, dest, nelems));
+        // SAFETY: the caller's contract.
+        let arrival = ok(name, None, unsafe { tree.broadcast_nb(from, place, source, nelems) });
+        hold(Request::Broadcast(arrival))
     };
-    let place = s.place_to(name, dest, nelems);
-    // SAFETY: the caller's contract.
-    let arrival = ok(name, None, unsafe { s.job.tree(tree_id(name, tree)).broadcast_nb(from, place, source, nelems) });
-    hold(Request::Broadcast(arrival))
+    call(name, |_, _| Action::Other, body)
 }
 
 /// No request outlives the trees it is about.
@@ -230,14 +260,16 @@ pub(crate) fn test(name: Name, request: long) -> int {
 /// # Safety
 /// `dest` is writable for the elements of a reduction.
 pub(crate) unsafe fn wait(name: Name, request: long, dest: *mut u8) {
-    let taken = usize::try_from(request - 1).ok().and_then(|i| lock(&REQUESTS).get_mut(i)?.take());
-    match taken {
-        Some(Request::Reduce(pending, len)) => {
-            // SAFETY: the caller's contract; a pointer to nothing may be null.
-            let into = if len == 0 { &mut [] } else { unsafe { std::slice::from_raw_parts_mut(dest, len) } };
-            ok(name, None, pending.wait(into));
+    compound(name, || {
+        let taken = usize::try_from(request - 1).ok().and_then(|i| lock(&REQUESTS).get_mut(i)?.take());
+        match taken {
+            Some(Request::Reduce(pending, len)) => {
+                // SAFETY: the caller's contract; a pointer to nothing may be null.
+                let into = if len == 0 { &mut [] } else { unsafe { std::slice::from_raw_parts_mut(dest, len) } };
+                ok(name, None, pending.wait(into));
+            }
+            Some(Request::Broadcast(arrival)) => ok(name, None, arrival.wait()),
+            None => no_request(name, request),
         }
-        Some(Request::Broadcast(arrival)) => ok(name, None, arrival.wait()),
-        None => no_request(name, request),
-    }
+    });
 }

@@ -6,8 +6,10 @@
 //! completion on one context then cover the others too, which OpenSHMEM allows.
 
 use super::check::list;
+use super::record::{call, met};
 use super::{State, collective_of, die, lock, memory, state, streams};
 use crate::ctypes::*;
+use angara_abi::calls::{Action, Meeting};
 use std::sync::Mutex;
 
 /// `SHMEM_TEAM_WORLD`.
@@ -318,18 +320,26 @@ unsafe fn create(s: &State, group: Group, new: NewTeam) -> int {
 pub(crate) unsafe fn split_strided(name: Name, parent: shmem_team_t, members: Triplet, new: NewTeam) -> int {
     // SAFETY: the caller's contract.
     unsafe { new.team.write(TEAM_INVALID) };
-    if state(name).teams.team(parent).is_none() {
-        return -1;
-    }
-    let (s, parent) = collective_of(name, parent);
-    let Triplet { start, stride, size } = members;
-    s.agree(name, &parent, || list(&[("start", &start), ("stride", &stride), ("size", &size)]));
-    let [stream, _] = s.new_streams(name, &parent, 1);
-    match parent.part(members) {
-        // SAFETY: the caller's contract.
-        Some(group) => unsafe { create(&s, Group { stream, ..group }, new) },
-        None => -1,
-    }
+    let body = |s: &'static State| {
+        if s.teams.team(parent).is_none() {
+            return -1;
+        }
+        let (s, parent) = collective_of(s, name, parent);
+        let Triplet { start, stride, size } = members;
+        s.agree(name, &parent, || list(&[("start", &start), ("stride", &stride), ("size", &size)]));
+        let [stream, _] = s.new_streams(name, &parent, 1);
+        match parent.part(members) {
+            // SAFETY: the caller's contract.
+            Some(group) => unsafe { create(&s, Group { stream, ..group }, new) },
+            None => -1,
+        }
+    };
+    call(name, |s, _| split(s, parent), body)
+}
+
+/// What is noted of a split of `parent`.
+fn split(s: &State, parent: shmem_team_t) -> Action {
+    s.teams.team(parent).map_or(Action::Other, |team| met(Meeting::Other, &team.group))
 }
 
 /// Rows of `xrange` PEs along x, the rest along y.
@@ -342,10 +352,23 @@ pub(crate) unsafe fn split_2d(name: Name, parent: shmem_team_t, xrange: int, x: 
         x.team.write(TEAM_INVALID);
         y.team.write(TEAM_INVALID);
     }
-    if state(name).teams.team(parent).is_none() {
+    // SAFETY: passed on.
+    call(name, |s, _| split(s, parent), |s| unsafe { split_rows(s, name, parent, xrange, (x, y)) })
+}
+
+/// # Safety
+/// As [`split_2d`].
+unsafe fn split_rows(
+    s: &'static State,
+    name: Name,
+    parent: shmem_team_t,
+    xrange: int,
+    (x, y): (NewTeam, NewTeam),
+) -> int {
+    if s.teams.team(parent).is_none() {
         return -1;
     }
-    let (s, parent) = collective_of(name, parent);
+    let (s, parent) = collective_of(s, name, parent);
     let me = s.my_index(name, &parent) as int;
     // Rows have no PE in common, so one stream serves all of them; columns likewise.
     let [stream_x, stream_y] = s.new_streams(name, &parent, 2);

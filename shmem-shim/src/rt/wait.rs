@@ -1,8 +1,10 @@
 //! Cores of wait and test: one comparison on one or several symmetric variables of this PE.
 
-use super::{State, die, ok, state, try_state};
+use super::record::{Answer, call, waited};
+use super::{State, die, ok, try_state};
 use crate::ctypes::*;
 use angara::Comparison;
+use angara_abi::calls::Action;
 use std::fmt::Display;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
@@ -76,12 +78,17 @@ fn check<T>(s: &State, name: Name, p: *mut T) {
 /// `ivar` points to a live variable.
 #[inline(always)]
 pub(crate) unsafe fn until<T: Waitable>(name: Name, ivar: *mut T, cmp: int, value: T) {
-    let s = state(name);
-    // SAFETY: the caller's contract; volatile because a peer writes it.
-    if !holds(name, unsafe { ivar.read_volatile() }, cmp, value) {
-        // SAFETY: passed on.
-        unsafe { wait_for(s, name, ivar, cmp, value) }
-    }
+    call(
+        name,
+        |s, ()| waited(s, ivar.cast(), 1, T::comparison(cmp, value), Answer::WAITED),
+        |s| {
+            // SAFETY: the caller's contract; volatile because a peer writes it.
+            if !holds(name, unsafe { ivar.read_volatile() }, cmp, value) {
+                // SAFETY: passed on.
+                unsafe { wait_for(s, name, ivar, cmp, value) }
+            }
+        },
+    );
 }
 
 /// # Safety
@@ -129,10 +136,13 @@ fn tested(s: &State, success: bool) -> bool {
 /// # Safety
 /// As [`until`].
 pub(crate) unsafe fn test<T: Waitable>(name: Name, ivar: *mut T, cmp: int, value: T) -> int {
-    let s = state(name);
-    look(s);
-    // SAFETY: the caller's contract.
-    tested(s, holds(name, unsafe { ivar.read_volatile() }, cmp, value)) as int
+    let noted = |s: &State, &found: &bool| waited(s, ivar.cast(), 1, T::comparison(cmp, value), Answer::tested(found));
+    let found = call(name, noted, |s| {
+        look(s);
+        // SAFETY: the caller's contract.
+        tested(s, holds(name, unsafe { ivar.read_volatile() }, cmp, value))
+    });
+    found as int
 }
 
 /// Where the next search for any ready variable starts.
@@ -208,6 +218,19 @@ impl<T: Waitable> Group<T> {
         }
         n
     }
+    /// What is noted of a call with this group.
+    fn noted(&self, s: &State, answer: Answer) -> Action {
+        let value = match self.values {
+            Values::One(value) => Some(value),
+            // SAFETY: the caller's array has as many values as there are variables.
+            Values::Each(values) => (self.nelems > 0).then(|| unsafe { *values }),
+        };
+        let comparison = match value {
+            Some(value) => T::comparison(self.cmp, value),
+            None => Comparison { width: size_of::<T>() as u8, signed: T::SIGNED, relation: self.cmp as u8, value: 0 },
+        };
+        waited(s, self.ivars.cast(), self.nelems, comparison, answer)
+    }
     /// Waits until `ready`; false at once if no variable takes part.
     ///
     /// # Safety
@@ -237,10 +260,9 @@ pub(crate) unsafe fn until_all<T: Waitable>(
     cmp: int,
     values: Values<T>,
 ) {
-    let s = state(name);
     let g = Group { name, ivars, nelems, status, cmp, values };
     // SAFETY: the caller's contract.
-    unsafe { g.wait(s, || g.all()) };
+    call(name, |s, _| g.noted(s, Answer::WAITED), |s| unsafe { g.wait(s, || g.all()) });
 }
 
 /// # Safety
@@ -253,16 +275,22 @@ pub(crate) unsafe fn until_any<T: Waitable>(
     cmp: int,
     values: Values<T>,
 ) -> usize {
-    let s = state(name);
     let g = Group { name, ivars, nelems, status, cmp, values };
-    let mut found = None;
-    // SAFETY: the caller's contract.
-    unsafe {
-        g.wait(s, || {
-            found = g.first();
-            found.is_some()
-        })
-    };
+    let found = call(
+        name,
+        |s, _| g.noted(s, Answer::WAITED),
+        |s| {
+            let mut found = None;
+            // SAFETY: the caller's contract.
+            unsafe {
+                g.wait(s, || {
+                    found = g.first();
+                    found.is_some()
+                })
+            };
+            found
+        },
+    );
     found.unwrap_or(usize::MAX)
 }
 
@@ -277,10 +305,10 @@ pub(crate) unsafe fn until_some<T: Waitable>(
     cmp: int,
     values: Values<T>,
 ) -> usize {
-    let s = state(name);
     let g = Group { name, ivars, nelems, status, cmp, values };
     // SAFETY: the caller's contract.
-    unsafe { if g.wait(s, || g.first().is_some()) { g.collect(indices) } else { 0 } }
+    let body = |s| unsafe { if g.wait(s, || g.first().is_some()) { g.collect(indices) } else { 0 } };
+    call(name, |s, _| g.noted(s, Answer::WAITED), body)
 }
 
 /// # Safety
@@ -293,11 +321,17 @@ pub(crate) unsafe fn test_all<T: Waitable>(
     cmp: int,
     values: Values<T>,
 ) -> int {
-    let s = state(name);
     let g = Group { name, ivars, nelems, status, cmp, values };
-    look(s);
-    // SAFETY: the caller's contract.
-    tested(s, unsafe { g.all() }) as int
+    let found = call(
+        name,
+        |s, &found| g.noted(s, Answer::tested(found)),
+        |s| {
+            look(s);
+            // SAFETY: the caller's contract.
+            tested(s, unsafe { g.all() })
+        },
+    );
+    found as int
 }
 
 /// # Safety
@@ -310,12 +344,15 @@ pub(crate) unsafe fn test_any<T: Waitable>(
     cmp: int,
     values: Values<T>,
 ) -> usize {
-    let s = state(name);
     let g = Group { name, ivars, nelems, status, cmp, values };
-    look(s);
-    // SAFETY: the caller's contract.
-    let found = unsafe { g.first() };
-    tested(s, found.is_some());
+    let noted = |s: &State, found: &Option<usize>| g.noted(s, Answer::tested(found.is_some()));
+    let found = call(name, noted, |s| {
+        look(s);
+        // SAFETY: the caller's contract.
+        let found = unsafe { g.first() };
+        tested(s, found.is_some());
+        found
+    });
     found.unwrap_or(usize::MAX)
 }
 
@@ -330,13 +367,18 @@ pub(crate) unsafe fn test_some<T: Waitable>(
     cmp: int,
     values: Values<T>,
 ) -> usize {
-    let s = state(name);
     let g = Group { name, ivars, nelems, status, cmp, values };
-    look(s);
-    // SAFETY: the caller's contract.
-    let found = unsafe { g.collect(indices) };
-    tested(s, found > 0);
-    found
+    call(
+        name,
+        |s, &found| g.noted(s, Answer::tested(found > 0)),
+        |s| {
+            look(s);
+            // SAFETY: the caller's contract.
+            let found = unsafe { g.collect(indices) };
+            tested(s, found > 0);
+            found
+        },
+    )
 }
 
 /// # Safety
@@ -352,17 +394,19 @@ pub(crate) unsafe fn signal_fetch(_name: Name, sig_addr: *const u64) -> u64 {
 /// # Safety
 /// As [`until`].
 pub(crate) unsafe fn signal_until(name: Name, sig_addr: *mut u64, cmp: int, value: u64) -> u64 {
-    let s = state(name);
-    let mut seen = 0;
-    let mut ready = || {
-        // SAFETY: the caller's contract.
-        seen = unsafe { sig_addr.read_volatile() };
-        holds(name, seen, cmp, value)
-    };
-    if !ready() {
-        check(s, name, sig_addr);
-        let what = || format!("{name}: the signal at {sig_addr:p} {} {value}", sign(cmp));
-        ok(name, None, s.job.wait_word(sig_addr.cast(), u64::comparison(cmp, value), ready, &what));
-    }
-    seen
+    let noted = |s: &State, _: &u64| waited(s, sig_addr.cast(), 1, u64::comparison(cmp, value), Answer::WAITED);
+    call(name, noted, |s| {
+        let mut seen = 0;
+        let mut ready = || {
+            // SAFETY: the caller's contract.
+            seen = unsafe { sig_addr.read_volatile() };
+            holds(name, seen, cmp, value)
+        };
+        if !ready() {
+            check(s, name, sig_addr);
+            let what = || format!("{name}: the signal at {sig_addr:p} {} {value}", sign(cmp));
+            ok(name, None, s.job.wait_word(sig_addr.cast(), u64::comparison(cmp, value), ready, &what));
+        }
+        seen
+    })
 }

@@ -157,6 +157,10 @@ pub(crate) struct RunArgs {
     /// name ends in .gz; a large one gets that ending
     #[arg(long, value_name = "FILE.json[.gz]")]
     pub(crate) report: Option<PathBuf>,
+    /// Write a timeline of every call of the library to this file, which Perfetto and chrome://tracing show, and `angara trace
+    /// summary FILE` sums up; compressed if the name ends in .gz
+    #[arg(long, value_name = "FILE.json[.gz]")]
+    pub(crate) trace: Option<PathBuf>,
     /// Set an environment variable for the PEs; may be repeated
     #[arg(short = 'x', value_name = "VAR=VAL", value_parser = assignment)]
     pub(crate) env: Vec<(OsString, OsString)>,
@@ -364,6 +368,13 @@ impl Plan {
         }
         let program = find_program(&args.command[0], std::env::var_os("PATH"))?;
         let mpi = mpi::Plan::new(args, &program)?;
+        if args.trace.is_some() && (mpi.kind.is_some() || args.cluster.is_some()) {
+            let (why, remedy) = match mpi.kind {
+                Some(_) => ("--trace notes calls of OpenSHMEM, and this is an MPI program", "leave --trace out"),
+                None => ("--trace notes calls on this host only", "leave --cluster out, or --trace"),
+            };
+            return Err(Failed::usage(why, remedy));
+        }
         let default = mpi.kind.map_or(DEFAULT_HEAP, |_| mpi::HEAP);
         let heap = heap_of(args, default, |name| std::env::var_os(name))?;
         let mut env = args.env.clone();

@@ -9,10 +9,12 @@ use super::streams;
 use super::table::{How, What};
 use crate::ctypes::*;
 use crate::rt::check::{list, shown};
+use crate::rt::record::{call, exchanged, met};
 use crate::rt::team::{Group, Members, Set, TEAM_INVALID};
 use crate::rt::transfer::{Strides, Transfer};
 use crate::rt::{Collective, State, bytes, collective, collective_of, die, ok};
 use angara::Place;
+use angara_abi::calls::{Action, Meeting};
 use std::sync::atomic::Ordering;
 
 /// Broadcasts are passed on in pieces of this many bytes, so that levels of the tree overlap.
@@ -277,21 +279,36 @@ impl State {
 }
 
 pub(crate) fn barrier_all(name: Name) {
-    let s = collective(name);
-    s.agree(name, &s.world(), String::new);
-    ok(name, None, s.job.quiet_barrier());
+    call(
+        name,
+        |s, ()| met(Meeting::Barrier, &s.world()),
+        |s| {
+            let s = collective(s, name);
+            s.agree(name, &s.world(), String::new);
+            ok(name, None, s.job.quiet_barrier());
+        },
+    );
 }
 
 pub(crate) fn sync_all(name: Name) {
-    let s = collective(name);
-    s.agree(name, &s.world(), String::new);
-    s.group_sync(name, &s.world());
+    call(
+        name,
+        |s, ()| met(Meeting::Sync, &s.world()),
+        |s| {
+            let s = collective(s, name);
+            s.agree(name, &s.world(), String::new);
+            s.group_sync(name, &s.world());
+        },
+    );
 }
 
 pub(crate) fn sync<M: Members>(name: Name, of: M) -> M::Answer {
-    let (s, group) = collective_of(name, of);
-    s.agree(name, &group, String::new);
-    s.group_sync(name, &group);
+    let body = |s: &'static State| {
+        let (s, group) = collective_of(s, name, of);
+        s.agree(name, &group, String::new);
+        s.group_sync(name, &group);
+    };
+    call(name, |s, ()| met(Meeting::Sync, &of.group(s, name)), body);
     M::DONE
 }
 
@@ -303,34 +320,50 @@ pub(crate) fn team_sync(name: Name, team: shmem_team_t) -> int {
 /// # Safety
 /// `dest`, and at the root `source`, are valid for the elements.
 pub(crate) unsafe fn broadcast(name: Name, team: shmem_team_t, what: Transfer, root: int) -> int {
-    let (s, group, root) = broadcasting(name, team, what, root);
-    let (Transfer { dest, source, .. }, len) = (what, what.len(name));
-    if group.world(root) == s.me {
-        s.check_overlap(name, dest, len, source, len);
-    }
-    if len == 0 {
-        return 0;
-    }
-    // SAFETY: the caller's contract.
-    unsafe {
-        match s.tree_for(&group, s.choose(What::Broadcast, &group, len)) {
-            Some(tree) => {
-                let place = s.place_to(name, dest, len);
-                ok(name, None, tree.broadcast(group.world(root), place, source, len));
-            }
-            None => s.spread(name, &group, dest, source, len, root),
-        }
+    let body = |s: &'static State| {
+        let (s, group, root) = broadcasting(s, name, team, what, root);
+        let (Transfer { dest, source, .. }, len) = (what, what.len(name));
         if group.world(root) == s.me {
-            std::ptr::copy(source, dest, len);
+            s.check_overlap(name, dest, len, source, len);
         }
-    }
+        if len == 0 {
+            return;
+        }
+        // SAFETY: the caller's contract.
+        unsafe {
+            match s.tree_for(&group, s.choose(What::Broadcast, &group, len)) {
+                Some(tree) => {
+                    let place = s.place_to(name, dest, len);
+                    ok(name, None, tree.broadcast(group.world(root), place, source, len));
+                }
+                None => s.spread(name, &group, dest, source, len, root),
+            }
+            if group.world(root) == s.me {
+                std::ptr::copy(source, dest, len);
+            }
+        }
+    };
+    call(name, |s, ()| broadcast_noted(s, name, team, what, (root, true)), body);
     0
+}
+
+/// What is noted of a broadcast; `own`: the root's destination is written, too.
+fn broadcast_noted(s: &State, name: Name, of: impl Members, what: Transfer, (root, own): (int, bool)) -> Action {
+    let group = of.group(s, name);
+    let is_root = group.pe(root) == Some(s.me);
+    exchanged(s, (Meeting::Broadcast, &group, root), what, ((own || !is_root) as usize, is_root as usize))
 }
 
 /// [`collective_of`] for a broadcast, and its root.
 #[inline]
-fn broadcasting(name: Name, of: impl Members, what: Transfer, root: int) -> (Collective, Group, usize) {
-    let (s, group) = collective_of(name, of);
+fn broadcasting(
+    s: &'static State,
+    name: Name,
+    of: impl Members,
+    what: Transfer,
+    root: int,
+) -> (Collective, Group, usize) {
+    let (s, group) = collective_of(s, name, of);
     let root = match usize::try_from(root) {
         Ok(i) if i < group.size => i,
         _ => die(name, None, format_args!("root PE {root} does not exist: the team has PEs 0 to {}", group.size - 1)),
@@ -343,20 +376,29 @@ fn broadcasting(name: Name, of: impl Members, what: Transfer, root: int) -> (Col
 /// # Safety
 /// `source` is valid for the elements, `dest` for those of all PEs.
 pub(crate) unsafe fn fcollect<M: Members>(name: Name, of: M, what: Transfer) -> M::Answer {
-    let (s, group) = collective_of(name, of);
-    s.agree_on_gather(name, &group, what.dest, Some(what.nelems));
-    // SAFETY: the caller's contract.
-    unsafe { s.gather(name, &group, what.dest, what.source, what.len(name)) };
+    let body = |s: &'static State| {
+        let (s, group) = collective_of(s, name, of);
+        s.agree_on_gather(name, &group, what.dest, Some(what.nelems));
+        // SAFETY: the caller's contract.
+        unsafe { s.gather(name, &group, what.dest, what.source, what.len(name)) };
+        group
+    };
+    call(name, |s, group: &Group| exchanged(s, (Meeting::Collect, group, 0), what, (group.size, 1)), body);
     M::DONE
 }
 
 /// # Safety
 /// As [`fcollect`].
 pub(crate) unsafe fn collect<M: Members>(name: Name, of: M, what: Transfer) -> M::Answer {
-    let (s, group) = collective_of(name, of);
-    s.agree_on_gather(name, &group, what.dest, None);
-    // SAFETY: the caller's contract.
-    unsafe { s.gather_any(name, &group, what.dest, what.source, what.len(name)) };
+    let body = |s: &'static State| {
+        let (s, group) = collective_of(s, name, of);
+        s.agree_on_gather(name, &group, what.dest, None);
+        // SAFETY: the caller's contract.
+        unsafe { s.gather_any(name, &group, what.dest, what.source, what.len(name)) };
+        group
+    };
+    // How much the others bring is not noted.
+    call(name, |s, group: &Group| exchanged(s, (Meeting::Collect, group, 0), what, (0, 1)), body);
     M::DONE
 }
 
@@ -370,27 +412,41 @@ pub(crate) unsafe fn alltoall<M: Members>(name: Name, of: M, what: Transfer) -> 
 /// # Safety
 /// Both arrays hold the elements of every PE, as far apart.
 pub(crate) unsafe fn alltoalls<M: Members>(name: Name, of: M, what: Transfer, apart: Strides) -> M::Answer {
-    let (s, group) = collective_of(name, of);
-    s.agree_on_exchange(name, &group, what, apart);
-    // SAFETY: the caller's contract.
-    unsafe { s.exchange(name, &group, what, apart) };
+    let body = |s: &'static State| {
+        let (s, group) = collective_of(s, name, of);
+        s.agree_on_exchange(name, &group, what, apart);
+        // SAFETY: the caller's contract.
+        unsafe { s.exchange(name, &group, what, apart) };
+        group
+    };
+    let noted = |s: &State, group: &Group| {
+        let all = |stride: isize| stride.max(1) as usize * group.size;
+        exchanged(s, (Meeting::Alltoall, group, 0), what, (all(apart.dst), all(apart.sst)))
+    };
+    call(name, noted, body);
     M::DONE
 }
 
 pub(crate) fn set_barrier(name: Name, set: Set) {
-    let (s, group) = collective_of(name, set);
-    s.agree(name, &group, String::new);
-    s.all_done(name, &group);
+    let body = |s: &'static State| {
+        let (s, group) = collective_of(s, name, set);
+        s.agree(name, &group, String::new);
+        s.all_done(name, &group);
+    };
+    call(name, |s, ()| met(Meeting::Barrier, &set.group(s, name)), body);
 }
 
 /// # Safety
 /// As [`broadcast`]; the root's destination stays as it is.
 pub(crate) unsafe fn set_broadcast(name: Name, set: Set, what: Transfer, root: int) {
-    let (s, group, root) = broadcasting(name, set, what, root);
-    let len = what.len(name);
-    if len > 0 {
-        s.pace(name, group.stream, group.world(root), (0..group.size).map(|i| group.world(i)));
-    }
-    // SAFETY: the caller's contract.
-    unsafe { s.spread(name, &group, what.dest, what.source, len, root) };
+    let body = |s: &'static State| {
+        let (s, group, root) = broadcasting(s, name, set, what, root);
+        let len = what.len(name);
+        if len > 0 {
+            s.pace(name, group.stream, group.world(root), (0..group.size).map(|i| group.world(i)));
+        }
+        // SAFETY: the caller's contract.
+        unsafe { s.spread(name, &group, what.dest, what.source, len, root) };
+    };
+    call(name, |s, ()| broadcast_noted(s, name, set, what, (root, false)), body);
 }

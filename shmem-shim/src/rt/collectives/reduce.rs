@@ -11,10 +11,12 @@ use super::ops::Op;
 use super::table::{How, What};
 use crate::ctypes::*;
 use crate::rt::check::{list, shown};
-use crate::rt::team::{Group, Set};
+use crate::rt::record::{call, exchanged};
+use crate::rt::team::{Group, Members, Set};
 use crate::rt::transfer::Transfer;
 use crate::rt::{State, collective_of, die, ok};
 use angara::{Class, Place};
+use angara_abi::calls::Meeting;
 
 /// Bytes combined at a time in the sliced algorithm.
 const CHUNK: usize = 32 * 1024;
@@ -241,10 +243,21 @@ impl State {
 
 /// # Safety
 /// As [`State::reduce`].
+unsafe fn of_group(name: Name, of: impl Members, what: Transfer, op: &'static Op) {
+    let body = |s: &'static State| {
+        let (s, group) = collective_of(s, name, of);
+        // SAFETY: passed on.
+        unsafe { s.reduce(name, &group, what, op) };
+        group
+    };
+    call(name, |s, group: &Group| exchanged(s, (Meeting::Reduce, group, 0), what, (1, 1)), body);
+}
+
+/// # Safety
+/// As [`State::reduce`].
 pub(crate) unsafe fn team(name: Name, team: shmem_team_t, what: Transfer, op: &'static Op) -> int {
-    let (s, group) = collective_of(name, team);
     // SAFETY: passed on.
-    unsafe { s.reduce(name, &group, what, op) };
+    unsafe { of_group(name, team, what, op) };
     0
 }
 
@@ -259,19 +272,22 @@ pub(crate) unsafe fn active_set(
     op: &'static Op,
     _pwrk: *mut u8,
 ) {
-    let (s, group) = collective_of(name, set);
     let Ok(nelems) = usize::try_from(n) else {
         die(name, None, format_args!("nreduce is {n}; it must not be negative"))
     };
     // SAFETY: passed on.
-    unsafe { s.reduce(name, &group, Transfer { dest, source, nelems, size: op.size }, op) };
+    unsafe { of_group(name, set, Transfer { dest, source, nelems, size: op.size }, op) };
 }
 
 /// # Safety
 /// As [`team`].
 pub(crate) unsafe fn scan(name: Name, team: shmem_team_t, what: Transfer, op: &'static Op, inclusive: bool) -> int {
-    let (s, group) = collective_of(name, team);
-    // SAFETY: passed on.
-    unsafe { s.prefix(name, &group, what, op, inclusive) };
+    let body = |s: &'static State| {
+        let (s, group) = collective_of(s, name, team);
+        // SAFETY: passed on.
+        unsafe { s.prefix(name, &group, what, op, inclusive) };
+        group
+    };
+    call(name, |s, group: &Group| exchanged(s, (Meeting::Scan, group, 0), what, (1, 1)), body);
     0
 }

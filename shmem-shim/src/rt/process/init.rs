@@ -13,8 +13,9 @@
 use super::{elf, exit, fork, statics};
 use crate::ctypes::*;
 use crate::rt::collectives::{coll, p2p, streams, table, trees};
-use crate::rt::{STATE, State, TOLD, check, die, lock, memory, ok, shmemx, state, team, try_state};
+use crate::rt::{STATE, State, TOLD, check, die, lock, memory, ok, record, shmemx, state, team, try_state};
 use angara::{Job, Reach};
+use angara_abi::calls::Meeting;
 use angara_abi::env;
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
@@ -164,6 +165,8 @@ fn start(name: Name, level: int) -> Result<(), String> {
         return Err(why);
     }
     let table = table::Table::load(job.profile().costs)?;
+    record::start(&job)?;
+    let begun = record::now(&job);
     let checking = check::wanted();
     if checking {
         job.look_closer();
@@ -190,7 +193,7 @@ fn start(name: Name, level: int) -> Result<(), String> {
         names: streams::Names::default(),
         inits: AtomicUsize::new(1),
     }));
-    let place = if state.job.wants_calls() { &TOLD } else { &STATE };
+    let place = if state.job.wants_calls() || record::wanted() { &TOLD } else { &STATE };
     place.store(state, Ordering::Release);
     if level >= THREAD_MOST {
         (0..n).for_each(|pe| state.put_word(name, pe, p2p::word::THREADS, 1));
@@ -201,6 +204,7 @@ fn start(name: Name, level: int) -> Result<(), String> {
     let _ = state.p2p.set(p2p::P2p::new(n, threads));
     state.open_tree(name);
     exit::catch_sigterm();
+    record::started(state, name, begun);
     if me == 0 && !again {
         greet(state);
     }
@@ -270,11 +274,17 @@ pub(crate) unsafe fn query_initialized(_name: Name, initialized: *mut int) {
 }
 
 pub(crate) fn finalize(name: Name) {
-    let s = state(name);
     if exit::under_way() {
         // Called by a handler of `exit`: nobody comes to a barrier any more.
+        state(name);
         return;
     }
+    let noted = |s: &State, (): &()| record::met(Meeting::Barrier, &s.world());
+    record::call(name, noted, |s| leave(s, name));
+}
+
+/// One finalize less to come; with the last one the job ends.
+fn leave(s: &'static State, name: Name) {
     if s.inits.fetch_sub(1, Ordering::Relaxed) > 1 {
         return coll::barrier_all(name);
     }

@@ -1,0 +1,198 @@
+//! Writes the JSON that Perfetto and chrome://tracing load: a list of events, one to a line.
+//!
+//! A list may lack its end, so a file that could not be completed is still shown up to there. Times are microseconds
+//! since the first call of the job, with three decimals.
+
+use super::wakers::{Cause, Event, Origin};
+use angara_abi::calls::{Action, Head, Meeting};
+use angara_abi::torus::Shape;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use std::fmt::Display;
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+
+/// Where the text goes.
+enum Sink {
+    Plain(BufWriter<File>),
+    Compressed(GzEncoder<BufWriter<File>>),
+}
+
+impl Write for Sink {
+    fn write(&mut self, text: &[u8]) -> io::Result<usize> {
+        match self {
+            Sink::Plain(out) => out.write(text),
+            Sink::Compressed(out) => out.write(text),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Sink::Plain(out) => out.flush(),
+            Sink::Compressed(out) => out.flush(),
+        }
+    }
+}
+
+/// A timeline that is being written.
+pub(super) struct Writer {
+    out: Sink,
+    /// Time of the first call, ns.
+    origin: u64,
+    /// Arrows so far.
+    arrows: u64,
+}
+
+/// Nanoseconds as microseconds.
+struct Micro(u64);
+
+impl Display for Micro {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}.{:03}", self.0 / 1000, self.0 % 1000)
+    }
+}
+
+impl Writer {
+    /// Begins a file of calls that began at `origin` at the earliest; compressed if its name ends in `.gz`.
+    pub(super) fn new(file: &Path, origin: u64) -> io::Result<Writer> {
+        let out = BufWriter::new(File::create(file)?);
+        let out = match file.extension().is_some_and(|ending| ending == "gz") {
+            true => Sink::Compressed(GzEncoder::new(out, Compression::fast())),
+            false => Sink::Plain(out),
+        };
+        let mut writer = Writer { out, origin, arrows: 0 };
+        writer.out.write_all(b"[\n")?;
+        Ok(writer)
+    }
+
+    /// Names the track of a PE.
+    pub(super) fn pe(&mut self, head: &Head, shape: Shape) -> io::Result<()> {
+        let Head { pe, pid, node, virtual_time, .. } = *head;
+        let coords: Vec<String> = shape.coords(node).0[..shape.dims().len()].iter().map(u8::to_string).collect();
+        let clock = if virtual_time { "virtual" } else { "wall" };
+        writeln!(
+            self.out,
+            r#"{{"ph":"M","name":"process_name","pid":{pe},"tid":0,"args":{{"name":"PE {pe}","node":"{}","process":{pid},"clock":"{clock}"}}}},"#,
+            coords.join(",")
+        )?;
+        writeln!(
+            self.out,
+            r#"{{"ph":"M","name":"process_sort_index","pid":{pe},"tid":0,"args":{{"sort_index":{pe}}}}},"#
+        )
+    }
+
+    /// Adds a call of `routine`.
+    pub(super) fn call(&mut self, event: &Event, routine: &str) -> io::Result<()> {
+        let Event { pe, call, cause } = event;
+        let (from, took) = (self.micro(call.start), Micro(call.end - call.start));
+        let (category, thread) = (category(&call.action), call.thread);
+        write!(
+            self.out,
+            r#"{{"ph":"X","name":"{routine}","cat":"{category}","pid":{pe},"tid":{thread},"ts":{from},"dur":{took},"args":{{"#
+        )?;
+        self.details(&call.action)?;
+        match cause {
+            Some(Cause::Write(by)) => {
+                let waited = waited(call.start, by.start, call.end);
+                write!(
+                    self.out,
+                    r#","woken_by":{},"put_at":{},"late":{}"#,
+                    by.pe,
+                    self.micro(by.start),
+                    Micro(waited)
+                )?;
+            }
+            Some(Cause::Last(last, at)) => {
+                let late = at.saturating_sub(call.start);
+                write!(self.out, r#","last":{last},"last_at":{},"late":{}"#, self.micro(*at), Micro(late))?;
+            }
+            None => {}
+        }
+        self.out.write_all(b"}},\n")?;
+        match cause {
+            Some(Cause::Write(by)) => self.arrow(by, event),
+            _ => Ok(()),
+        }
+    }
+
+    fn micro(&self, time: u64) -> Micro {
+        Micro(time.saturating_sub(self.origin))
+    }
+
+    /// What a call was about, as members of an object.
+    fn details(&mut self, action: &Action) -> io::Result<()> {
+        let out = &mut self.out;
+        match action {
+            Action::Put { pe, blocks, .. } | Action::Get { pe, blocks, .. } => {
+                write!(out, r#""pe":{pe},"bytes":{}"#, blocks.bytes())
+            }
+            Action::Atomic { pe, width, .. } => write!(out, r#""pe":{pe},"bytes":{width}"#),
+            Action::Quiet { pe: Some(pe), .. } => write!(out, r#""pe":{pe}"#),
+            Action::Wait { count, comparison, satisfied, .. } => {
+                let relation = ["?", "==", "!=", ">", ">=", "<", "<="].get(usize::from(comparison.cmp)).unwrap_or(&"?");
+                write!(out, r#""variables":{count},"until":"{relation} {}","satisfied":{satisfied}"#, comparison.value)
+            }
+            Action::Meet { members, dest_len, source_len, .. } => {
+                write!(out, r#""pes":{},"bytes":{}"#, members.size, dest_len.max(source_len))
+            }
+            Action::Lock { taken, .. } => write!(out, r#""taken":{taken}"#),
+            Action::Other | Action::Fence { .. } | Action::Quiet { .. } | Action::Unlock { .. } => {
+                write!(out, r#""bytes":0"#)
+            }
+        }
+    }
+
+    /// An arrow from the write `by` to the wait that it ended.
+    fn arrow(&mut self, by: &Origin, wait: &Event) -> io::Result<()> {
+        self.arrows += 1;
+        let id = self.arrows;
+        // Ends of arrows belong to the call around their time.
+        let (from, to) = (by.start, wait.call.end.max(by.start));
+        let mut end = |phase: &str, pe: u32, thread: u16, time: u64| {
+            let time = self.micro(time);
+            writeln!(
+                self.out,
+                r#"{{"ph":"{phase}","name":"put","cat":"arrow","id":{id},"pid":{pe},"tid":{thread},"ts":{time},"bp":"e"}},"#
+            )
+        };
+        end("s", by.pe, by.thread, from)?;
+        end("f", wait.pe, wait.call.thread, to)
+    }
+
+    /// Completes the file.
+    pub(super) fn finish(mut self, missing: bool) -> io::Result<()> {
+        writeln!(
+            self.out,
+            r#"{{"ph":"M","name":"trace_end","pid":0,"tid":0,"args":{{"complete":{},"arrows":{}}}}}"#,
+            !missing, self.arrows
+        )?;
+        self.out.write_all(b"]\n")?;
+        match self.out {
+            Sink::Plain(mut out) => out.flush(),
+            Sink::Compressed(out) => out.finish().and_then(|mut out| out.flush()),
+        }
+    }
+}
+
+/// How long a wait that began and ended at these times had to wait for a put that began at `put`.
+fn waited(start: u64, put: u64, end: u64) -> u64 {
+    put.min(end).saturating_sub(start)
+}
+
+/// What kind of call it is.
+fn category(action: &Action) -> &'static str {
+    match action {
+        Action::Put { .. } => "put",
+        Action::Get { .. } => "get",
+        Action::Atomic { signals: true, .. } => "signal",
+        Action::Atomic { .. } => "atomic",
+        Action::Fence { .. } | Action::Quiet { .. } => "order",
+        Action::Wait { .. } => "wait",
+        Action::Meet { meeting: Meeting::Sync | Meeting::Barrier, .. } => "barrier",
+        Action::Meet { meeting: Meeting::Memory, .. } => "memory",
+        Action::Meet { .. } => "collective",
+        Action::Lock { .. } | Action::Unlock { .. } => "lock",
+        Action::Other => "other",
+    }
+}

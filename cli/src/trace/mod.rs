@@ -1,0 +1,153 @@
+//! Timelines: `angara run --trace FILE` and `angara trace`.
+//!
+//! PEs note their calls in files of a directory beside FILE ([`calls`]). When the job has ended they are merged:
+//! [`wakers`] finds what each wait and collective waited for, and [`chrome`] writes the timeline. [`events`] reads such
+//! a file again, strictly, and [`summary`] and [`path`] say where its time went.
+
+mod calls;
+mod chrome;
+mod events;
+mod path;
+mod summary;
+mod wakers;
+
+use crate::error::Failed;
+use angara_abi::calls::{ENV_CALLS, file_name};
+use angara_abi::torus::Shape;
+use calls::Calls;
+use chrome::Writer;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+use std::ffi::OsString;
+use std::io;
+use std::path::{Path, PathBuf};
+pub(crate) use summary::{TraceArgs, main};
+use wakers::{Causes, Watched};
+
+/// The notes of a job's PEs, which become a timeline.
+pub(crate) struct Trace {
+    /// The timeline.
+    file: PathBuf,
+    /// Where PEs write; removed at the end.
+    directory: PathBuf,
+}
+
+impl Trace {
+    /// Prepares a timeline in `file`.
+    pub(crate) fn new(file: &Path) -> Result<Trace, Failed> {
+        let failed = |e: io::Error| {
+            let remedy = "give --trace a file in a directory you can write to";
+            Failed::usage(format!("cannot write the timeline {}: {e}", file.display()), remedy)
+        };
+        let file = std::path::absolute(file).map_err(failed)?;
+        std::fs::OpenOptions::new().create(true).append(true).open(&file).map_err(failed)?;
+        let mut directory = file.clone().into_os_string();
+        directory.push(format!(".calls-{}", std::process::id()));
+        std::fs::create_dir(&directory).map_err(failed)?;
+        Ok(Trace { file, directory: directory.into() })
+    }
+
+    /// What tells PEs where to write.
+    pub(crate) fn variable(&self) -> (OsString, OsString) {
+        (ENV_CALLS.into(), self.directory.clone().into_os_string())
+    }
+
+    /// Writes the timeline of `pes` PEs on a network of `shape`. The result says what is missing, if something is.
+    pub(crate) fn write(&self, pes: u32, shape: Shape) -> Result<Option<String>, Failed> {
+        let failed = |e: io::Error| {
+            let remedy = "make room where it goes (`df`), or name another place";
+            Failed::runtime(format!("the timeline {} is incomplete: {e}", self.file.display()), remedy)
+        };
+        self.merge(pes, shape).map_err(failed)
+    }
+
+    fn merge(&self, pes: u32, shape: Shape) -> io::Result<Option<String>> {
+        let open =
+            || (0..pes).map(|pe| Calls::open(&self.directory.join(file_name(pe)))).collect::<io::Result<Vec<_>>>();
+        let (mut watched, mut origin) = (Watched::default(), u64::MAX);
+        let mut all = open()?;
+        for calls in all.iter_mut().flatten() {
+            while let Some(call) = calls.next()? {
+                origin = origin.min(call.start);
+                watched.add(calls.head.pe, &call);
+            }
+        }
+        let silent = all.iter().filter(|calls| calls.is_none()).count();
+        let cut = all.iter().flatten().filter(|calls| calls.full).count();
+        let mut all = open()?;
+        let mut writer = Writer::new(&self.file, origin)?;
+        for calls in all.iter().flatten() {
+            writer.pe(&calls.head, shape)?;
+        }
+        let mut causes = Causes::new(pes as usize, watched);
+        let mut names = Names::default();
+        // The next call of each PE, by its end.
+        let mut next = BinaryHeap::new();
+        let mut heads: Vec<_> = (0..pes as usize).map(|_| None).collect();
+        for (pe, calls) in all.iter_mut().enumerate() {
+            advance(pe, calls, &mut heads, &mut next, &mut causes)?;
+        }
+        while let Some(Reverse((_, pe))) = next.pop() {
+            let mut call: angara_abi::calls::Call = heads[pe].take().expect("it is in the queue");
+            let calls = all[pe].as_ref().expect("it has given a call");
+            call.routine = names.number(calls.name(call.routine));
+            causes.add(pe as u32, call, &mut |event| writer.call(&event, names.of(event.call.routine)))?;
+            advance(pe, &mut all[pe], &mut heads, &mut next, &mut causes)?;
+        }
+        causes.finish(&mut |event| writer.call(&event, names.of(event.call.routine)))?;
+        writer.finish(cut > 0)?;
+        Ok(match (silent, cut) {
+            (0, 0) => None,
+            (0, cut) => Some(format!("{cut} PEs could not note all of their calls")),
+            (silent, 0) => Some(format!("{silent} PEs have noted no call")),
+            (silent, cut) => Some(format!("{silent} PEs have noted no call, and {cut} could not note all of theirs")),
+        })
+    }
+}
+
+impl Drop for Trace {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.directory);
+    }
+}
+
+/// Reads the next call of `pe`.
+fn advance(
+    pe: usize,
+    calls: &mut Option<Calls>,
+    heads: &mut [Option<angara_abi::calls::Call>],
+    next: &mut BinaryHeap<Reverse<(u64, usize)>>,
+    causes: &mut Causes,
+) -> io::Result<()> {
+    match calls.as_mut().map(Calls::next).transpose()?.flatten() {
+        Some(call) => {
+            next.push(Reverse((call.end, pe)));
+            heads[pe] = Some(call);
+        }
+        None => causes.ended(pe as u32),
+    }
+    Ok(())
+}
+
+/// Names of routines, which each PE numbers for itself.
+#[derive(Default)]
+struct Names {
+    numbers: HashMap<String, u32>,
+    names: Vec<String>,
+}
+
+impl Names {
+    fn number(&mut self, name: &str) -> u32 {
+        if let Some(number) = self.numbers.get(name) {
+            return *number;
+        }
+        let number = self.names.len() as u32;
+        self.numbers.insert(name.into(), number);
+        self.names.push(name.into());
+        number
+    }
+
+    fn of(&self, number: u32) -> &str {
+        &self.names[number as usize]
+    }
+}

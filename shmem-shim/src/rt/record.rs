@@ -1,0 +1,341 @@
+//! Notes of every call, for timelines: what it was about, when it began and when it ended.
+//!
+//! A job whose calls are noted is one that is told of every call ([`super::TOLD`]). All others find their state
+//! before they come here, so they pay nothing. The file of a PE is a shared mapping that grows ahead of need: what a
+//! process that is killed has noted is there, and a full disk ends the notes and not the program.
+
+use super::team::Group;
+use super::transfer::Transfer;
+use super::{State, lock, told_state, untold_state};
+use crate::ctypes::*;
+use angara_abi::calls::{
+    Action, Blocks, Call, Comparison, ENV_CALLS, Head, Meeting, Members, Memory, RECORD, encode_full, encode_text,
+    file_name,
+};
+use angara_abi::shm::Mapping;
+use rustix::fs::{FallocateFlags, fallocate};
+use rustix::time::{ClockId, clock_gettime};
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::fs::{File, OpenOptions};
+use std::path::Path;
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::{Mutex, OnceLock};
+
+/// Bytes of a file that are mapped at once: whole pages and whole records.
+const WINDOW: usize = 64 * 3 * angara_abi::PAGE;
+const _: () = assert!(WINDOW.is_multiple_of(RECORD));
+
+/// Notes of this process: one file for all lives of the job.
+static RECORDER: OnceLock<Recorder> = OnceLock::new();
+
+thread_local! {
+    /// Number of this thread among those that have called the library.
+    static THREAD: Cell<Option<u16>> = const { Cell::new(None) };
+    /// Calls that this thread is in.
+    static DEPTH: Cell<u8> = const { Cell::new(0) };
+}
+
+/// Threads that have called the library.
+static THREADS: AtomicU16 = AtomicU16::new(0);
+
+/// A file of calls.
+struct Recorder {
+    /// PE of this process.
+    pe: u32,
+    notes: Mutex<Notes>,
+}
+
+/// What has been written, and where the next goes.
+struct Notes {
+    file: File,
+    window: Mapping,
+    /// Byte of the file where the window starts.
+    start: u64,
+    /// Next byte in the window.
+    next: usize,
+    /// There is no room for more.
+    full: bool,
+    /// Numbers of names, by where those lie.
+    names: HashMap<usize, u32>,
+}
+
+/// Runs a routine of the library, and notes it where calls are noted: `what` says what it was about, of its result.
+#[inline(always)]
+pub(crate) fn call<R>(
+    name: Name,
+    what: impl FnOnce(&State, &R) -> Action,
+    body: impl FnOnce(&'static State) -> R,
+) -> R {
+    match untold_state() {
+        Some(s) => body(s),
+        None => told(name, what, body),
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn told<R>(name: Name, what: impl FnOnce(&State, &R) -> Action, body: impl FnOnce(&'static State) -> R) -> R {
+    let s = told_state(name);
+    match RECORDER.get() {
+        Some(recorder) => recorder.around(s, name, what, || body(s)),
+        None => body(s),
+    }
+}
+
+/// Notes a routine that consists of others, which are noted, too.
+#[inline(always)]
+pub(crate) fn compound<R>(name: Name, body: impl FnOnce() -> R) -> R {
+    match untold_state() {
+        Some(_) => body(),
+        None => told_compound(name, body),
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn told_compound<R>(name: Name, body: impl FnOnce() -> R) -> R {
+    match (RECORDER.get(), super::try_state()) {
+        (Some(recorder), Some(s)) => recorder.around(s, name, |_, _| Action::Other, body),
+        _ => body(),
+    }
+}
+
+/// Whether calls are to be noted.
+pub(crate) fn wanted() -> bool {
+    std::env::var_os(ENV_CALLS).is_some_and(|directory| !directory.is_empty())
+}
+
+/// Starts the notes of this process, if they are wanted and have not begun. Errors: what cannot be written.
+pub(crate) fn start(job: &angara::Job) -> Result<(), String> {
+    let Some(directory) = std::env::var_os(ENV_CALLS).filter(|directory| !directory.is_empty()) else { return Ok(()) };
+    if RECORDER.get().is_some() {
+        return Ok(());
+    }
+    let head = Head {
+        pe: job.my_pe() as u32,
+        pes: job.n_pes() as u32,
+        node: job.pe_entry(job.my_pe()).node,
+        pid: std::process::id(),
+        virtual_time: job.adapter().virtual_now().is_some(),
+    };
+    let path = Path::new(&directory).join(file_name(head.pe));
+    let notes = Notes::start(&path, &head).map_err(|e| format!("cannot note calls in {}: {e}", path.display()))?;
+    let _ = RECORDER.set(Recorder { pe: head.pe, notes: Mutex::new(notes) });
+    Ok(())
+}
+
+/// Nanoseconds, of virtual time or of the clock that all processes of the host share.
+pub(crate) fn now(job: &angara::Job) -> u64 {
+    match job.adapter().virtual_now() {
+        Some(ps) => ps / 1000,
+        None => {
+            let now = clock_gettime(ClockId::Monotonic);
+            now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+        }
+    }
+}
+
+/// Notes the routine that has started the job since `begun`, if calls are noted.
+pub(crate) fn started(s: &State, name: Name, begun: u64) {
+    if let Some(recorder) = RECORDER.get() {
+        recorder.note(name, 0, (begun, now(&s.job)), met(Meeting::Barrier, &s.world()));
+    }
+}
+
+impl Recorder {
+    fn around<R>(&self, s: &State, name: Name, what: impl FnOnce(&State, &R) -> Action, body: impl FnOnce() -> R) -> R {
+        let depth = DEPTH.get();
+        DEPTH.set(depth.saturating_add(1));
+        let start = now(&s.job);
+        let result = body();
+        let end = now(&s.job);
+        DEPTH.set(depth);
+        self.note(name, depth, (start, end), what(s, &result));
+        result
+    }
+
+    fn note(&self, name: Name, depth: u8, (start, end): (u64, u64), action: Action) {
+        let thread = THREAD.get().unwrap_or_else(|| {
+            let number = THREADS.fetch_add(1, Ordering::Relaxed);
+            THREAD.set(Some(number));
+            number
+        });
+        let mut notes = lock(&self.notes);
+        let noted = notes.name(name).and_then(|routine| {
+            let call = Call { routine, thread, depth, start, end, action };
+            notes.add(&call.encode())
+        });
+        if let Err(e) = noted {
+            angara_abi::complain!("angara: PE {}: calls are no longer noted: {e}", self.pe);
+        }
+    }
+}
+
+impl Notes {
+    fn start(path: &Path, head: &Head) -> std::io::Result<Notes> {
+        let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(path)?;
+        let window = Notes::window(&file, 0)?;
+        let mut notes = Notes { file, window, start: 0, next: 0, full: false, names: HashMap::new() };
+        notes.add(&head.encode())?;
+        Ok(notes)
+    }
+
+    /// Room for more, from byte `start` of the file on.
+    fn window(file: &File, start: u64) -> std::io::Result<Mapping> {
+        fallocate(file, FallocateFlags::empty(), start, WINDOW as u64)?;
+        Mapping::map_window(file, start, WINDOW)
+    }
+
+    /// Adds a record. The error comes once; after it nothing is added.
+    fn add(&mut self, record: &[u8; RECORD]) -> std::io::Result<()> {
+        if self.full {
+            return Ok(());
+        }
+        let mut grown = Ok(());
+        if self.next + RECORD == WINDOW {
+            // The last record of a window is written when there is another window, or to say that there is none.
+            let start = self.start + WINDOW as u64;
+            match Notes::window(&self.file, start) {
+                Ok(window) => {
+                    self.put(record);
+                    (self.window, self.start, self.next) = (window, start, 0);
+                    return Ok(());
+                }
+                Err(e) => (self.full, grown) = (true, Err(e)),
+            }
+        }
+        let record = if self.full { &encode_full() } else { record };
+        self.put(record);
+        grown
+    }
+
+    fn put(&mut self, record: &[u8; RECORD]) {
+        self.window.write(self.next, record).expect("inside the window");
+        self.next += RECORD;
+    }
+
+    /// The number of a routine's name.
+    fn name(&mut self, name: Name) -> std::io::Result<u32> {
+        if let Some(id) = self.names.get(&(name.as_ptr() as usize)) {
+            return Ok(*id);
+        }
+        let next = self.names.len() as u32 + 1;
+        self.add(&encode_text(next, name))?;
+        self.names.insert(name.as_ptr() as usize, next);
+        Ok(next)
+    }
+}
+
+impl State {
+    /// Memory that a call names.
+    pub(crate) fn memory(&self, p: *const u8) -> Memory {
+        match self.job.locate(p, 1) {
+            Some(place) => Memory::Symmetric(place),
+            None => Memory::Private(p as u64),
+        }
+    }
+}
+
+/// The low bits of a context, by which notes tell contexts apart.
+pub(crate) fn context(ctx: shmem_ctx_t) -> u16 {
+    ctx as u16
+}
+
+/// What a transfer was about: as a put of `dest`, or a get into it.
+pub(crate) struct Moved {
+    pub(crate) ctx: shmem_ctx_t,
+    pub(crate) pe: int,
+    pub(crate) dest: *const u8,
+    pub(crate) source: *const u8,
+    pub(crate) blocks: Blocks,
+    pub(crate) blocking: bool,
+}
+
+impl Moved {
+    /// PE of the job that the transfer was with; it was checked by the transfer.
+    fn pe(&self, s: &State, name: Name) -> u32 {
+        s.target(name, self.ctx, self.pe) as u32
+    }
+
+    /// As a put.
+    pub(crate) fn put(self, s: &State, name: Name) -> Action {
+        let Moved { ctx, dest, source, blocks, blocking, .. } = self;
+        let value = match (blocks.count, blocks.block) {
+            // SAFETY: the source of a put that was made is readable, here and below.
+            (1, 4) => Some(u64::from(unsafe { source.cast::<u32>().read_unaligned() })),
+            // SAFETY: as above.
+            (1, 8) => Some(unsafe { source.cast::<u64>().read_unaligned() }),
+            _ => None,
+        };
+        let (remote, local) = (s.memory(dest), s.memory(source));
+        Action::Put { ctx: context(ctx), pe: self.pe(s, name), remote, local, blocks, blocking, value }
+    }
+
+    /// As a get.
+    pub(crate) fn get(self, s: &State, name: Name) -> Action {
+        let Moved { ctx, dest, source, blocks, blocking, .. } = self;
+        let (remote, local) = (s.memory(source), s.memory(dest));
+        Action::Get { ctx: context(ctx), pe: self.pe(s, name), remote, local, blocks, blocking }
+    }
+}
+
+/// How a wait or a test ended.
+#[derive(Clone, Copy)]
+pub(crate) struct Answer {
+    test: bool,
+    satisfied: bool,
+}
+
+impl Answer {
+    /// A wait is over.
+    pub(crate) const WAITED: Answer = Answer { test: false, satisfied: true };
+
+    /// A test said this.
+    pub(crate) fn tested(satisfied: bool) -> Answer {
+        Answer { test: true, satisfied }
+    }
+}
+
+/// A wait for, or a test of, `count` variables from `at` on.
+pub(crate) fn waited(
+    s: &State,
+    at: *const u8,
+    count: usize,
+    comparison: angara::Comparison,
+    Answer { test, satisfied }: Answer,
+) -> Action {
+    let angara::Comparison { width, signed, relation, value } = comparison;
+    let comparison = Comparison { width, cmp: relation, signed, value };
+    Action::Wait { at: s.memory(at), count: count as u64, comparison, satisfied, test }
+}
+
+/// A collective that moves nothing.
+pub(crate) fn met(meeting: Meeting, group: &Group) -> Action {
+    moved(meeting, group, 0, (Memory::Private(0), 0), (Memory::Private(0), 0))
+}
+
+/// A collective with so many bytes at a destination and at a source.
+pub(crate) fn moved(
+    meeting: Meeting,
+    group: &Group,
+    root: int,
+    (dest, dest_len): (Memory, u64),
+    (source, source_len): (Memory, u64),
+) -> Action {
+    let Group { start, stride, size, stream } = *group;
+    let members = Members { start: start as u32, stride: stride as i32, size: size as u32, stream: stream as u32 };
+    Action::Meet { meeting, members, root: root as u32, dest, dest_len, source, source_len }
+}
+
+/// A collective of `what`, of which every PE has so many blocks at its destination and at its source.
+pub(crate) fn exchanged(
+    s: &State,
+    (meeting, group, root): (Meeting, &Group, int),
+    what: Transfer,
+    (there, here): (usize, usize),
+) -> Action {
+    let len = (what.nelems * what.size) as u64;
+    let (dest, source) = (s.memory(what.dest), s.memory(what.source));
+    moved(meeting, group, root, (dest, len * there as u64), (source, len * here as u64))
+}
