@@ -69,6 +69,8 @@ impl Writer {
     /// Names the track of a PE.
     pub(super) fn pe(&mut self, head: &Head, shape: Shape) -> io::Result<()> {
         let Head { pe, pid, node, virtual_time, .. } = *head;
+        // Two runs in virtual time are equal.
+        let pid = if virtual_time { 0 } else { pid };
         let coords: Vec<String> = shape.coords(node).0[..shape.dims().len()].iter().map(u8::to_string).collect();
         let clock = if virtual_time { "virtual" } else { "wall" };
         writeln!(

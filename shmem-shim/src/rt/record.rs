@@ -14,9 +14,11 @@ use angara_abi::calls::{
 };
 use angara_abi::shm::Mapping;
 use rustix::fs::{FallocateFlags, fallocate};
+use rustix::process::{Resource, getrlimit};
 use rustix::time::{ClockId, clock_gettime};
 use std::cell::Cell;
 use std::collections::HashMap;
+use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
 use std::path::Path;
 use std::sync::atomic::{AtomicU16, Ordering};
@@ -101,14 +103,19 @@ fn told_compound<R>(name: Name, body: impl FnOnce() -> R) -> R {
     }
 }
 
+/// Where calls are to be noted, if they are.
+fn directory() -> Option<OsString> {
+    angara_abi::trust::var_os(ENV_CALLS).filter(|directory| !directory.is_empty())
+}
+
 /// Whether calls are to be noted.
 pub(crate) fn wanted() -> bool {
-    std::env::var_os(ENV_CALLS).is_some_and(|directory| !directory.is_empty())
+    directory().is_some()
 }
 
 /// Starts the notes of this process, if they are wanted and have not begun. Errors: what cannot be written.
 pub(crate) fn start(job: &angara::Job) -> Result<(), String> {
-    let Some(directory) = std::env::var_os(ENV_CALLS).filter(|directory| !directory.is_empty()) else { return Ok(()) };
+    let Some(directory) = directory() else { return Ok(()) };
     if RECORDER.get().is_some() {
         return Ok(());
     }
@@ -183,6 +190,11 @@ impl Notes {
 
     /// Room for more, from byte `start` of the file on.
     fn window(file: &File, start: u64) -> std::io::Result<Mapping> {
+        // Beyond the limit of files the system would send a signal that ends the program.
+        let limit = getrlimit(Resource::Fsize).current;
+        if limit.is_some_and(|limit| start + WINDOW as u64 > limit) {
+            return Err(std::io::ErrorKind::FileTooLarge.into());
+        }
         fallocate(file, FallocateFlags::empty(), start, WINDOW as u64)?;
         Mapping::map_window(file, start, WINDOW)
     }

@@ -1,0 +1,149 @@
+//! Timelines of calls: what waited for what, what they survive, and what is refused.
+
+use angara_tests::process::Finished;
+use angara_tests::{Test, tools};
+use serde_json::Value;
+use std::path::Path;
+
+/// `angara run --trace` of `program` with these options and arguments.
+fn trace(test: &Test, file: &Path, options: &[&str], program: &Path, args: &[&str]) -> Finished {
+    let mut command = test.angara(["run", "--quiet", "--timeout", "100", "--trace"]);
+    command.arg(file).args(options).arg("--").arg(program).args(args);
+    test.run(command)
+}
+
+fn ring() -> std::path::PathBuf {
+    tools::c_example("ring")
+}
+
+/// Events of a timeline that was not compressed.
+fn events(file: &Path) -> Vec<Value> {
+    let text = std::fs::read_to_string(file).expect("a timeline");
+    serde_json::from_str(&text).expect("one list of events")
+}
+
+/// The timeline in `file` is one, and all is there that belongs to it; returns what is said of it.
+fn summary(test: &Test, file: &Path) -> String {
+    let mut command = test.angara(["trace", "summary"]);
+    command.arg(file);
+    test.run(command).success().stdout
+}
+
+fn calls<'a>(events: &'a [Value], name: &'a str) -> impl Iterator<Item = &'a Value> {
+    events.iter().filter(move |event| event["ph"] == "X" && event["name"] == name)
+}
+
+fn number(value: &Value) -> f64 {
+    value.as_f64().unwrap_or_else(|| panic!("{value} is no number"))
+}
+
+#[test]
+fn every_wait_names_the_pe_that_ended_it() {
+    const PES: u64 = 3;
+    let test = Test::new("timeline-ring");
+    let file = test.file("ring.json");
+    for options in [&["-n", "3"][..], &["-n", "3", "--path", "ring"], &["-n", "3", "--clock", "virtual"]] {
+        trace(&test, &file, options, &ring(), &[]).success();
+        let events = events(&file);
+        let waits: Vec<&Value> = calls(&events, "shmem_long_wait_until").collect();
+        assert_eq!(waits.len(), 60, "20 rounds of 3 PEs");
+        for wait in &waits {
+            let (me, args) = (wait["pid"].as_u64().expect("a PE"), &wait["args"]);
+            assert_eq!(args["woken_by"], (me + PES - 1) % PES, "{wait}");
+            assert!(number(&args["put_at"]) <= number(&wait["ts"]) + number(&wait["dur"]), "{wait}");
+        }
+        // Every wait has an arrow, from a put of the PE that ended it.
+        let ends = |phase: &str| events.iter().filter(|e| e["ph"] == *phase).collect::<Vec<_>>();
+        let (from, to) = (ends("s"), ends("f"));
+        assert_eq!((from.len(), to.len()), (60, 60));
+        for (from, to) in from.iter().zip(&to) {
+            assert_eq!(from["id"], to["id"]);
+            assert_eq!((from["pid"].as_u64().expect("a PE") + 1) % PES, to["pid"]);
+            let at = (from["pid"].clone(), from["ts"].clone());
+            assert!(calls(&events, "shmem_long_p").any(|put| (put["pid"].clone(), put["ts"].clone()) == at), "{from}");
+        }
+        for name in ["shmem_init", "shmem_barrier_all", "shmem_finalize"] {
+            assert_eq!(calls(&events, name).count(), 3, "{name}");
+        }
+        let text = summary(&test, &file);
+        for part in ["shmem_long_wait_until", "Late senders", "Critical path"] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        assert!(!text.contains("not complete"), "{text}");
+    }
+    let left = std::fs::read_dir(file.parent().expect("a directory")).expect("readable").count();
+    assert_eq!(left, 1, "what PEs wrote is gone");
+}
+
+#[test]
+fn who_came_late_is_named() {
+    let test = Test::new("timeline-late");
+    let (file, program) = (test.file("late.json"), tools::compile("tests/c/timeline.c"));
+    trace(&test, &file, &["-n", "4"], &program, &[]).success();
+    let events = events(&file);
+    let wait = calls(&events, "shmem_signal_wait_until").next().expect("PE 0 waits");
+    assert_eq!((&wait["pid"], &wait["args"]["woken_by"]), (&0.into(), &1.into()), "{wait}");
+    let last = calls(&events, "shmem_barrier_all").filter(|call| call["args"]["last"] == 3).count();
+    assert!(last >= 4, "all of the second barrier's calls, at least");
+    // A put with a signal is a call that has three more in it.
+    assert_eq!(calls(&events, "shmem_long_put_signal").count(), 4);
+    let text = summary(&test, &file);
+    let row = text.lines().skip_while(|line| !line.starts_with("Late senders")).nth(2).expect("a row");
+    assert_eq!(row.split_whitespace().take(3).collect::<Vec<_>>(), ["1", "0", "1"], "{text}");
+}
+
+#[test]
+fn two_runs_in_virtual_time_write_the_same_timeline() {
+    let test = Test::new("timeline-virtual");
+    let files = ["a.json.gz", "b.json.gz"].map(|name| test.file(name));
+    for file in &files {
+        trace(&test, file, &["-n", "4", "--clock", "virtual"], &ring(), &[]).success();
+    }
+    let [a, b] = files.map(|file| std::fs::read(file).expect("a timeline"));
+    assert!(a == b, "they differ");
+    assert!(a.starts_with(&[0x1f, 0x8b]), "compressed");
+}
+
+#[test]
+fn a_full_disk_ends_the_notes_and_not_the_job() {
+    let test = Test::new("timeline-full");
+    let (file, program) = (test.file("full.json"), tools::compile("tests/c/timeline.c"));
+    // Room for one piece of a PE's file, and none for a second one.
+    let limit = ["-n", "2", "--wrap", "0", "bash -c 'ulimit -f 900; exec \"$0\" \"$@\"'"];
+    let done = trace(&test, &file, &limit, &program, &["20000"]);
+    assert_eq!(done.stderr.matches("calls are no longer noted").count(), 1, "{}", done.stderr);
+    done.success();
+    let puts = calls(&events(&file), "shmem_long_p").count();
+    assert!((1000..20000).contains(&puts), "{puts}");
+    assert!(summary(&test, &file).contains("not complete"));
+}
+
+#[test]
+fn what_a_killed_pe_has_done_is_there() {
+    let test = Test::new("timeline-killed");
+    let (file, program) = (test.file("killed.json"), tools::compile("tests/c/timeline.c"));
+    let done = trace(&test, &file, &["-n", "3"], &program, &["die"]);
+    assert_eq!(done.code(), 128 + 9, "{}", done.stderr);
+    let events = events(&file);
+    assert!(calls(&events, "shmem_barrier_all").any(|call| call["pid"] == 2), "of the one that was killed, too");
+    summary(&test, &file);
+}
+
+#[test]
+fn what_cannot_be_noted_is_refused() {
+    let test = Test::new("timeline-refused");
+    let nowhere = test.file("nowhere/x.json");
+    let refused = |done: Finished, parts: &[&str]| {
+        assert_eq!(done.code(), 2, "{}", done.stderr);
+        done.failure(parts);
+    };
+    refused(trace(&test, &nowhere, &["-n", "2"], &ring(), &[]), &["nowhere/x.json", "directory you can write to"]);
+    let mut command = test.angara(["run", "-n", "2", "--trace", "x.json", "--cluster", "cluster.toml", "--"]);
+    command.arg(ring());
+    refused(test.run(command), &["--trace notes calls on this host only"]);
+    let other = test.file("other.json");
+    std::fs::write(&other, "[\n{\"ph\":\"X\"}\n]\n").expect("written");
+    let mut command = test.angara(["trace", "summary"]);
+    command.arg(&other);
+    refused(test.run(command), &["line 2", "angara run --trace"]);
+}
