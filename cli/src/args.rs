@@ -4,7 +4,7 @@ use crate::daemon::{WhereArgs, cluster, fault, status};
 use crate::error::Failed;
 use crate::foreign::{self, Misread};
 use crate::run::options::RunArgs;
-use crate::{bench, demo, doctor, machine, many, report, run, trace, whatif};
+use crate::{bench, demo, doctor, machine, many, report, run, top, trace, whatif};
 use clap::{Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::ffi::OsString;
 use std::io::{ErrorKind, Write};
@@ -26,6 +26,8 @@ enum Sub {
     Whatif(whatif::WhatIfArgs),
     /// Show daemons, their jobs, faults and link counters
     Status(status::StatusArgs),
+    /// Watch a daemon at work: jobs, trunks, the hottest links
+    Top(top::TopArgs),
     /// Print a report written by `angara run --report FILE` as tables and a heat map
     Report(report::ReportArgs),
     /// Say where the time of a timeline went that `angara run --trace FILE` has written
@@ -84,6 +86,7 @@ pub(crate) fn dispatch(args: Vec<OsString>) -> Result<u8, Failed> {
         }
         Sub::Whatif(args) => whatif::main(args),
         Sub::Status(args) => status::main(args),
+        Sub::Top(args) => top::main(args),
         Sub::Report(args) => report::main(args),
         Sub::Trace(args) => trace::main(args),
         Sub::Fault(args) => fault::main(args),

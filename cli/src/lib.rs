@@ -27,6 +27,7 @@ mod mpi;
 mod oshcc;
 mod report;
 mod run;
+mod top;
 mod trace;
 mod whatif;
 

@@ -254,7 +254,7 @@ fn node_table(seen: &Seen) -> String {
 }
 
 /// `12 s`, `3 min`, `5.2 h`.
-fn age(seconds: f64) -> String {
+pub(crate) fn age(seconds: f64) -> String {
     match seconds {
         s if s < 120.0 => format!("{s:.0} s"),
         s if s < 7200.0 => format!("{:.0} min", s / 60.0),
