@@ -16,6 +16,7 @@ use angara_abi::calls::{ENV_CALLS, file_name};
 use angara_abi::torus::Shape;
 use calls::Calls;
 use chrome::Writer;
+use indicatif::{ProgressBar, ProgressStyle};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use std::ffi::OsString;
@@ -64,11 +65,11 @@ impl Trace {
     fn merge(&self, pes: u32, shape: Shape) -> io::Result<Option<String>> {
         let open =
             || (0..pes).map(|pe| Calls::open(&self.directory.join(file_name(pe)))).collect::<io::Result<Vec<_>>>();
-        let (mut watched, mut origin) = (Watched::default(), u64::MAX);
+        let (mut watched, mut origin, mut count) = (Watched::default(), u64::MAX, 0u64);
         let mut all = open()?;
         for calls in all.iter_mut().flatten() {
             while let Some(call) = calls.next()? {
-                origin = origin.min(call.start);
+                (origin, count) = (origin.min(call.start), count + 1);
                 watched.add(calls.head.pe, &call);
             }
         }
@@ -76,6 +77,7 @@ impl Trace {
         let cut = all.iter().flatten().filter(|calls| calls.full).count();
         let mut all = open()?;
         let mut writer = Writer::new(&self.file, origin)?;
+        let progress = progress(count);
         for calls in all.iter().flatten() {
             writer.pe(&calls.head, shape)?;
         }
@@ -90,12 +92,14 @@ impl Trace {
         while let Some(Reverse((_, pe))) = next.pop() {
             let mut call: angara_abi::calls::Call = heads[pe].take().expect("it is in the queue");
             let calls = all[pe].as_ref().expect("it has given a call");
+            progress.inc(1);
             call.routine = names.number(calls.name(call.routine));
             causes.add(pe as u32, call, &mut |event| writer.call(&event, names.of(event.call.routine)))?;
             advance(pe, &mut all[pe], &mut heads, &mut next, &mut causes)?;
         }
         causes.finish(&mut |event| writer.call(&event, names.of(event.call.routine)))?;
         writer.finish(cut > 0)?;
+        progress.finish_and_clear();
         Ok(match (silent, cut) {
             (0, 0) => None,
             (0, cut) => Some(format!("{cut} PEs could not note all of their calls")),
@@ -109,6 +113,15 @@ impl Drop for Trace {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.directory);
     }
+}
+
+/// Shows on a terminal how many of `calls` are in the timeline, where there are so many that it takes a while.
+fn progress(calls: u64) -> ProgressBar {
+    if calls < 1_000_000 {
+        return ProgressBar::hidden();
+    }
+    let style = ProgressStyle::with_template("timeline: {human_pos} of {human_len} calls, {eta} left");
+    ProgressBar::new(calls).with_style(style.expect("it is well formed"))
 }
 
 /// Reads the next call of `pe`.

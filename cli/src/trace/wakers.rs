@@ -10,6 +10,8 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 
 /// Writes of a word that are remembered: more than PEs are likely to have under way at once.
 const WRITES: usize = 64;
+/// Words that writes are remembered of; waits for others have no known cause.
+const WORDS: usize = 1 << 20;
 /// Events that are held back until they can be settled; beyond that the oldest goes out as it is.
 const HELD: usize = 1 << 20;
 
@@ -70,6 +72,8 @@ fn at(memory: Memory) -> Option<At> {
 pub(super) struct Watched {
     /// By PE and place.
     words: HashMap<u32, BTreeMap<At, VecDeque<Write>>>,
+    /// How many.
+    count: usize,
 }
 
 impl Watched {
@@ -77,7 +81,11 @@ impl Watched {
     pub(super) fn add(&mut self, pe: u32, call: &Call) {
         if let Action::Wait { at: first, count, comparison, .. } = call.action {
             let words = self.words.entry(pe).or_default();
-            words.extend(words_of(first, count, comparison).map(|word| (word, VecDeque::new())));
+            let before = words.len();
+            words.extend(
+                words_of(first, count, comparison).take(WORDS - self.count).map(|word| (word, VecDeque::new())),
+            );
+            self.count += words.len() - before;
         }
     }
 
