@@ -2,7 +2,8 @@
 
 use crate::abi::constants::*;
 use crate::abi::structs::*;
-use crate::{ADDRESS_BYTES, ATOMIC_MAX, INJECT_MAX, MESSAGE_MAX, memory::PIECES};
+use crate::address::{Address, Name};
+use crate::{ATOMIC_MAX, INJECT_MAX, MESSAGE_MAX, memory::PIECES};
 use std::ptr::null_mut;
 
 /// What a program asks for, as far as it says.
@@ -17,6 +18,9 @@ pub(crate) struct Hints {
     pub(crate) provider: Option<String>,
     pub(crate) domain_name: Option<String>,
     pub(crate) fabric_name: Option<String>,
+    /// Addresses; an error if they are of another kind.
+    pub(crate) source: Option<Result<Address, ()>>,
+    pub(crate) destination: Option<Result<Address, ()>>,
 }
 
 /// What the environment says about whether this provider is meant.
@@ -34,6 +38,8 @@ pub(crate) struct Offer {
     pub(crate) rx: RxAttr,
     pub(crate) ep: EpAttr,
     pub(crate) domain: DomainAttr,
+    pub(crate) source: Address,
+    pub(crate) destination: Option<Address>,
 }
 
 /// Capabilities that are had by asking.
@@ -126,6 +132,10 @@ pub(crate) fn answer(version: u32, hints: &Hints, meant: &Meant) -> Result<Offer
     if !matches!(hints.addr_format, 0 | ADDR_ANGARA) {
         return Err(format!("address format {} is asked for, addresses here have one of their own", hints.addr_format));
     }
+    let ours = |address: Option<Result<Address, ()>>| {
+        address.transpose().map_err(|()| "the hints have an address of another kind".to_owned())
+    };
+    let (source, destination) = (ours(hints.source)?.unwrap_or(Address::Name(Name::ANY)), ours(hints.destination)?);
     let caps = caps(hints.caps)?;
     let ep = endpoint(hints.ep.as_ref())?;
     let tx = transmit(caps, hints.tx.as_ref())?;
@@ -148,7 +158,7 @@ pub(crate) fn answer(version: u32, hints: &Hints, meant: &Meant) -> Result<Offer
         fabric_attr: null_mut(),
         nic: null_mut(),
     };
-    Ok(Offer { info, tx, rx, ep, domain })
+    Ok(Offer { info, tx, rx, ep, domain, source, destination })
 }
 
 fn endpoint(asked: Option<&EpAttr>) -> Result<EpAttr, String> {
@@ -300,42 +310,6 @@ fn domain(version: u32, caps: u64, asked: Option<&DomainAttr>) -> Result<DomainA
     })
 }
 
-/// An address: what it is, the job, and where in that. It is in nobody's byte order but this machine's.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Address {
-    pub(crate) job: u64,
-    pub(crate) seat: u32,
-    pub(crate) generation: u32,
-    pub(crate) ep: u32,
-}
-
-const MAGIC: [u8; 8] = *b"ANGARA\0\x01";
-
-impl Address {
-    pub(crate) fn encode(&self) -> [u8; ADDRESS_BYTES] {
-        let mut out = [0; ADDRESS_BYTES];
-        out[..8].copy_from_slice(&MAGIC);
-        out[8..16].copy_from_slice(&self.job.to_le_bytes());
-        for (at, word) in [self.seat, self.generation, self.ep].into_iter().enumerate() {
-            out[16 + 4 * at..20 + 4 * at].copy_from_slice(&word.to_le_bytes());
-        }
-        out
-    }
-
-    pub(crate) fn decode(bytes: &[u8; ADDRESS_BYTES]) -> Option<Address> {
-        let mut reader = crate::wire::Reader(bytes);
-        if reader.take(8)? != MAGIC {
-            return None;
-        }
-        let address = Address { job: reader.u64()?, seat: reader.u32()?, generation: reader.u32()?, ep: reader.u32()? };
-        (reader.u32()? == 0).then_some(address)
-    }
-
-    pub(crate) fn text(&self) -> String {
-        format!("angara://{:016x}/{}.{}/{:x}", self.job, self.seat, self.generation, self.ep)
-    }
-}
-
 // The shortest longest message of a mailbox has 2 KiB.
 const _: () = assert!(2 * ATOMIC_MAX + 4 * 24 + 36 <= 2048);
 
@@ -379,15 +353,5 @@ mod tests {
     fn registration_is_as_the_program_knows_it() {
         assert_eq!([0, 1, 2].map(|mode| mr_mode(version(1, 4), mode)), [MR_SCALABLE, MR_BASIC, MR_SCALABLE]);
         assert_eq!([0, 1, 2, 1 << 4].map(|mode| mr_mode(version(1, 17), mode)), [0, MR_BASIC, MR_SCALABLE, 0]);
-    }
-
-    #[test]
-    fn addresses_come_back_and_others_are_refused() {
-        let address = Address { job: 0x1234_5678_9abc_def0, seat: 7, generation: 3, ep: 9 };
-        let mut bytes = address.encode();
-        assert_eq!(Address::decode(&bytes), Some(address));
-        bytes[0] = b'B';
-        assert_eq!(Address::decode(&bytes), None);
-        assert_eq!(Address::decode(&[0; ADDRESS_BYTES]), None);
     }
 }

@@ -1,5 +1,6 @@
 //! The provider's state, one per process: what is under way, and what arrives.
 
+mod names;
 pub(crate) mod objects;
 mod post;
 mod receive;
@@ -9,6 +10,7 @@ mod send;
 mod tests;
 mod transfer;
 
+pub(crate) use names::Names;
 pub(crate) use post::{Receive, Tagged};
 pub(crate) use rma::{Access, AtomicCall};
 pub(crate) use send::Send;
@@ -105,6 +107,7 @@ pub(crate) struct State {
     offers: Slots<Offered>,
     pulls: Slots<Pull>,
     multis: Slots<Multi>,
+    names: Names,
     window: Window,
     /// Nothing goes on any more: the job has ended or the adapter has failed.
     pub(crate) broken: Option<String>,
@@ -117,7 +120,7 @@ pub(crate) struct State {
 }
 
 impl Core {
-    pub(crate) fn new(job: Arc<Job>, mailbox: Mailbox, job_name: u64, window: Window) -> Core {
+    pub(crate) fn new(job: Arc<Job>, mailbox: Mailbox, job_name: u64, names: Names, window: Window) -> Core {
         let (me, eager_max) = (mailbox.me(), mailbox.message_max());
         let peers = (0..job.n_pes()).map(|_| Acquaintance::default()).collect();
         let by_ring = (0..job.n_pes()).any(|pe| job.ctx().reach(pe) == Reach::Ring);
@@ -141,6 +144,7 @@ impl Core {
             offers: Slots::new(),
             pulls: Slots::new(),
             multis: Slots::new(),
+            names,
             window,
             broken: None,
             looked: Instant::now(),
@@ -209,6 +213,7 @@ impl Core {
     pub(crate) fn close_endpoint(&mut self, id: u32) {
         let state = &mut self.state;
         let Some(ep) = state.eps.remove(id) else { return };
+        state.unpublish(id);
         for request in state.requests.ids(|request| request.done.ep == id) {
             state.requests.remove(request);
         }

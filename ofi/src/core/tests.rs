@@ -21,8 +21,9 @@ impl Alone {
         let len = Mailbox::bytes(1).next_multiple_of(4096);
         let at = job.locate(job.heap(), job.heap_len()).expect("the heap");
         let mailbox = Mailbox::open(job.clone(), at).expect("a mailbox");
-        let window = Window::new(at.offset + len as u64, job.heap_len() - len);
-        let mut core = Core::new(job, mailbox, 1, window);
+        let (names, front) = (Names::new(at.offset + len as u64), len + Names::BYTES);
+        let window = Window::new(at.offset + front as u64, job.heap_len() - front);
+        let mut core = Core::new(job, mailbox, 1, names, window);
         let state = &mut core.state;
         let domain = state.domains.insert(Domain::default());
         let queue = state.queues.insert(Queue::default());

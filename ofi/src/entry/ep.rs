@@ -5,8 +5,8 @@ use crate::ADDRESS_BYTES;
 use crate::abi::constants::*;
 use crate::abi::ops::*;
 use crate::abi::structs::*;
+use crate::address::{Address, Name};
 use crate::core::objects::{Binding, Endpoint, Side};
-use crate::info::Address;
 use crate::process::core;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -50,7 +50,7 @@ static EP_OPS: OpsEp = OpsEp {
 };
 static CM_OPS: OpsCm = OpsCm {
     size: size_of::<OpsCm>(),
-    setname: absent,
+    setname,
     getname,
     getpeer: absent,
     connect: absent,
@@ -77,11 +77,17 @@ pub(super) unsafe extern "C" fn open(
         }
         let (tx_flags, rx_flags) = (tx.map_or(0, |tx| tx.op_flags), rx.map_or(0, |rx| rx.op_flags));
         let directed = (info.caps | rx.map_or(0, |rx| rx.caps)) & DIRECTED_RECV != 0;
+        // SAFETY: see the module: as many bytes as is said.
+        let name = unsafe { own_name(info.src_addr, info.src_addrlen) }?;
         let mut core = core();
         if core.state.eps.is_full() {
             return Err(errno::EMFILE);
         }
         let id = core.state.eps.insert(Endpoint::new(domain.id, directed));
+        if let Err(e) = core.state.publish(id, name) {
+            core.close_endpoint(id);
+            return Err(e);
+        }
         drop(core);
         let fid = Fid { fclass: CLASS_EP, context, ops: &EP_FI };
         let fid = FidEp {
@@ -246,13 +252,42 @@ unsafe extern "C" fn setopt(fid: *mut Fid, level: c_int, name: c_int, value: *co
     })
 }
 
+/// The name that an endpoint is to have.
+///
+/// # Safety
+/// Null, or to as many bytes as is said.
+unsafe fn own_name(p: *const c_void, len: usize) -> Outcome<Name> {
+    if p.is_null() || len == 0 {
+        return Ok(Name::ANY);
+    }
+    if len < ADDRESS_BYTES {
+        return Err(errno::EINVAL);
+    }
+    // SAFETY: passed on.
+    match unsafe { address(p) } {
+        Some(Address::Name(name)) => Ok(name),
+        // Where an endpoint is, is not for the program to choose.
+        Some(Address::Endpoint { .. }) => Err(errno::EADDRNOTAVAIL),
+        None => Err(errno::EINVAL),
+    }
+}
+
+/// One more name; the address of the endpoint stays.
+unsafe extern "C" fn setname(fid: *mut Fid, name: *mut c_void, len: usize) -> c_int {
+    guarded(|| {
+        // SAFETY: see the module: as many bytes as `len` says.
+        let (id, name) = unsafe { (EpObject::of(fid.cast()).id, own_name(name, len)?) };
+        core().state.publish(id, name)
+    })
+}
+
 unsafe extern "C" fn getname(fid: *mut Fid, out: *mut c_void, len: *mut usize) -> c_int {
     guarded(|| {
         // SAFETY: see the module.
         let (ep, room) = unsafe { (EpObject::of(fid.cast()).id, *len) };
         let core = core();
         let angara::mailbox::Peer { seat, generation } = core.state.me;
-        let bytes = Address { job: core.state.job_name, seat, generation, ep }.encode();
+        let bytes = Address::Endpoint { job: core.state.job_name, seat, generation, ep }.encode();
         // SAFETY: as many bytes as `len` says.
         unsafe {
             *len = ADDRESS_BYTES;

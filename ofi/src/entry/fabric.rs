@@ -4,9 +4,9 @@ use super::*;
 use crate::abi::constants::*;
 use crate::abi::ops::*;
 use crate::abi::structs::*;
+use crate::address::{Address, Name};
 use crate::info::{Hints, Meant, NAME, Offer, answer};
 use libc::{c_char, c_int, c_void};
-use std::ffi::CStr;
 use std::sync::OnceLock;
 
 /// Room behind each struct that is given out, for what later versions append.
@@ -57,13 +57,6 @@ unsafe extern "C" fn cleanup() {
 }
 
 /// # Safety
-/// Null or a string.
-unsafe fn text(p: *const c_char) -> Option<String> {
-    // SAFETY: passed on.
-    (!p.is_null()).then(|| unsafe { CStr::from_ptr(p) }.to_string_lossy().into_owned())
-}
-
-/// # Safety
 /// Null or what libfabric made of a program's hints.
 unsafe fn read_hints(hints: *const Info) -> Hints {
     // SAFETY: passed on: each pointer is null or to its struct.
@@ -80,7 +73,49 @@ unsafe fn read_hints(hints: *const Info) -> Hints {
             provider: fabric.and_then(|f| text(f.prov_name)),
             domain_name: info.domain_attr.as_ref().and_then(|d| text(d.name)),
             fabric_name: fabric.and_then(|f| text(f.name)),
+            source: hint(info.src_addr, info.src_addrlen),
+            destination: hint(info.dest_addr, info.dest_addrlen),
         }
+    }
+}
+
+/// # Safety
+/// Null, or to as many bytes as is said.
+unsafe fn hint(p: *const c_void, len: usize) -> Option<Result<Address, ()>> {
+    if p.is_null() || len == 0 {
+        return None;
+    }
+    // SAFETY: passed on.
+    let address = if len < ADDRESS_BYTES { None } else { unsafe { address(p) } };
+    Some(address.ok_or(()))
+}
+
+/// Whose addresses a node and a service are.
+struct Asked {
+    node: Option<String>,
+    service: Option<String>,
+    flags: u64,
+}
+
+impl Asked {
+    /// Puts the addresses that are asked for into an offer.
+    fn complete(&self, offer: &mut Offer) -> Result<(), String> {
+        if self.node.is_none() && self.service.is_none() {
+            return Ok(());
+        }
+        let numeric = self.flags & NUMERICHOST != 0;
+        let found = super::lookup::address(self.node.as_deref(), self.service.as_deref(), numeric)?;
+        if self.flags & SOURCE == 0 {
+            offer.destination = Some(found);
+            return Ok(());
+        }
+        if let Address::Name(Name { host: Some(host), .. }) = found
+            && !super::own_hosts().contains(&host)
+        {
+            return Err(format!("source {found}: this host has no such address"));
+        }
+        offer.source = found;
+        Ok(())
     }
 }
 
@@ -101,7 +136,8 @@ fn give_name() -> *mut c_char {
 }
 
 fn give_out(offer: Offer, api_version: u32) -> *mut Info {
-    let Offer { info, tx, rx, ep, domain } = offer;
+    let Offer { info, tx, rx, ep, domain, source, destination } = offer;
+    let give_address = |address: Address| give(address.encode()).cast();
     let fabric = FabricAttr {
         fabric: std::ptr::null_mut(),
         name: give_name(),
@@ -116,6 +152,10 @@ fn give_out(offer: Offer, api_version: u32) -> *mut Info {
         ep_attr: give(ep),
         domain_attr: give(DomainAttr { name: give_name(), ..domain }),
         fabric_attr: give(fabric),
+        src_addr: give_address(source),
+        src_addrlen: ADDRESS_BYTES,
+        dest_addr: destination.map_or(std::ptr::null_mut(), give_address),
+        dest_addrlen: destination.map_or(0, |_| ADDRESS_BYTES),
         ..info
     })
 }
@@ -131,6 +171,7 @@ unsafe extern "C" fn getinfo(
     guarded(|| {
         // SAFETY: see the module.
         let (hints, node, service) = unsafe { (read_hints(hints), text(node), text(service)) };
+        let asked = Asked { node, service, flags };
         let is_set = |name: &str| std::env::var_os(name).is_some();
         let meant = Meant {
             filter: std::env::var("FI_PROVIDER").ok(),
@@ -138,9 +179,15 @@ unsafe extern "C" fn getinfo(
         };
         let hints =
             if flags & PROV_ATTR_ONLY != 0 { Hints { provider: hints.provider, ..Hints::default() } } else { hints };
-        match answer(version, &hints, &meant) {
+        // Hosts are looked up only where this provider is meant.
+        let offer = answer(version, &hints, &meant).and_then(|mut offer| {
+            asked.complete(&mut offer)?;
+            Ok(offer)
+        });
+        match offer {
             Ok(offer) => {
-                crate::log::info(&format!("offered; node {node:?} and service {service:?} say nothing here"));
+                let to = offer.destination.map_or(String::new(), |to| format!(" to {to}"));
+                crate::log::info(&format!("offered: from {}{to}", offer.source));
                 // SAFETY: see the module.
                 unsafe { *info = give_out(offer, version) };
                 Ok(())
