@@ -46,17 +46,9 @@ pub(crate) struct Offer {
 const PRIMARY: u64 = MSG | RMA | TAGGED | ATOMIC;
 const MODIFIERS: u64 = READ | WRITE | RECV | SEND | REMOTE_READ | REMOTE_WRITE;
 const SECONDARY: u64 = MULTI_RECV | SOURCE | DIRECTED_RECV | RMA_EVENT | LOCAL_COMM | REMOTE_COMM | FENCE;
-const TX_CAPS: u64 = PRIMARY | SEND | READ | WRITE | FENCE | LOCAL_COMM | REMOTE_COMM;
-const RX_CAPS: u64 = PRIMARY
-    | RECV
-    | REMOTE_READ
-    | REMOTE_WRITE
-    | MULTI_RECV
-    | SOURCE
-    | DIRECTED_RECV
-    | RMA_EVENT
-    | LOCAL_COMM
-    | REMOTE_COMM;
+// Whether peers are near or far is a matter of the domain, and not one of contexts.
+const TX_CAPS: u64 = PRIMARY | SEND | READ | WRITE | FENCE;
+const RX_CAPS: u64 = PRIMARY | RECV | REMOTE_READ | REMOTE_WRITE | MULTI_RECV | SOURCE | DIRECTED_RECV | RMA_EVENT;
 const TX_FLAGS: u64 = COMPLETION | INJECT | INJECT_COMPLETE | TRANSMIT_COMPLETE | DELIVERY_COMPLETE | MATCH_COMPLETE;
 const RX_FLAGS: u64 = COMPLETION | MULTI_RECV;
 const ORDER: u64 = ORDER_SAS | ORDER_PAIRS | ORDER_RMA;
@@ -207,7 +199,7 @@ fn transmit(caps: u64, asked: Option<&TxAttr>) -> Result<TxAttr, String> {
         most("number of pieces", PIECES, Some(asked.iov_limit.max(asked.rma_iov_limit)))?;
     }
     Ok(TxAttr {
-        caps: asked.map_or(0, |asked| asked.caps).max(caps & TX_CAPS),
+        caps: some_of(caps & TX_CAPS, asked.map(|asked| asked.caps)),
         mode: 0,
         op_flags: asked.map_or(0, |asked| asked.op_flags),
         msg_order: ORDER,
@@ -233,7 +225,7 @@ fn receive(caps: u64, asked: Option<&RxAttr>) -> Result<RxAttr, String> {
         most("number of pieces", PIECES, Some(asked.iov_limit))?;
     }
     Ok(RxAttr {
-        caps: asked.map_or(0, |asked| asked.caps).max(caps & RX_CAPS),
+        caps: some_of(caps & RX_CAPS, asked.map(|asked| asked.caps)),
         mode: 0,
         op_flags: asked.map_or(0, |asked| asked.op_flags),
         msg_order: ORDER,
@@ -242,6 +234,14 @@ fn receive(caps: u64, asked: Option<&RxAttr>) -> Result<RxAttr, String> {
         size: OPERATIONS,
         iov_limit: PIECES,
     })
+}
+
+/// Those of `all` that are asked for, or all of them.
+fn some_of(all: u64, asked: Option<u64>) -> u64 {
+    match asked.map_or(0, |asked| asked & all) {
+        0 => all,
+        some => some,
+    }
 }
 
 fn order(asked: u64) -> Result<(), String> {
@@ -286,7 +286,8 @@ fn domain(version: u32, caps: u64, asked: Option<&DomainAttr>) -> Result<DomainA
         control_progress: progress,
         data_progress: progress,
         resource_mgmt: RM_ENABLED,
-        av_type: or(|a| a.av_type, AV_TABLE),
+        // Both kinds are the same here: 0 is no preference.
+        av_type: or(|a| a.av_type, 0),
         mr_mode: mr_mode(version, asked.map_or(0, |asked| asked.mr_mode)),
         mr_key_size: 8,
         cq_data_size: 8,
@@ -347,6 +348,20 @@ mod tests {
         assert_eq!(caps(1 << 47 | MSG), None, "device memory");
         assert!(answer(version(9, 0), &asked(0), &NOBODY).is_err());
         assert!(answer(0, &asked(0), &NOBODY).is_ok());
+    }
+
+    #[test]
+    fn contexts_have_what_the_endpoint_has_and_nothing_of_the_domain() {
+        for caps in [0, MSG, TAGGED | LOCAL_COMM, RMA | ATOMIC | REMOTE_COMM] {
+            let offer = answer(version(1, 17), &asked(caps), &NOBODY).ok().expect("offered");
+            assert_eq!((offer.tx.caps | offer.rx.caps) & (LOCAL_COMM | REMOTE_COMM), 0, "{caps:#x}");
+            assert_eq!((offer.tx.caps | offer.rx.caps) & !offer.info.caps, 0, "{caps:#x}");
+            assert_eq!((offer.tx.caps | offer.rx.caps) & caps, caps & !(LOCAL_COMM | REMOTE_COMM), "{caps:#x}");
+        }
+        let tx =
+            TxAttr { caps: MSG | LOCAL_COMM, ..answer(version(1, 17), &asked(0), &NOBODY).ok().expect("offered").tx };
+        let hints = Hints { tx: Some(tx), ..asked(MSG | TAGGED) };
+        assert_eq!(answer(version(1, 17), &hints, &NOBODY).map(|offer| offer.tx.caps).ok(), Some(MSG));
     }
 
     #[test]

@@ -185,7 +185,7 @@ unsafe extern "C" fn control(fid: *mut Fid, command: c_int, arg: *mut c_void) ->
                 if ep.tx.is_none() && ep.rx.is_none() && ep.counters.iter().all(Option::is_none) {
                     return Err(errno::ENOCQ);
                 }
-                ep.enabled = true;
+                core.state.enable(object.id);
             }
             CONTROL_GETOPSFLAG | CONTROL_SETOPSFLAG => {
                 // SAFETY: libfabric's contract: a number of flags, of which one says for which side.
