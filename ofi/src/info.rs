@@ -3,6 +3,7 @@
 use crate::abi::constants::*;
 use crate::abi::structs::*;
 use crate::address::{Address, Name};
+use crate::core::Outcome;
 use crate::{ATOMIC_MAX, INJECT_MAX, MESSAGE_MAX, memory::PIECES};
 use std::ptr::null_mut;
 
@@ -19,8 +20,8 @@ pub(crate) struct Hints {
     pub(crate) domain_name: Option<String>,
     pub(crate) fabric_name: Option<String>,
     /// Addresses; an error if they are of another kind.
-    pub(crate) source: Option<Result<Address, ()>>,
-    pub(crate) destination: Option<Result<Address, ()>>,
+    pub(crate) source: Option<Outcome<Address>>,
+    pub(crate) destination: Option<Outcome<Address>>,
 }
 
 /// What the environment says about whether this provider is meant.
@@ -121,11 +122,14 @@ pub(crate) fn answer(version: u32, hints: &Hints, meant: &Meant) -> Result<Offer
             return Err(format!("{what} {name} is asked for, there is {NAME}"));
         }
     }
-    if !matches!(hints.addr_format, 0 | ADDR_ANGARA) {
-        return Err(format!("address format {} is asked for, addresses here have one of their own", hints.addr_format));
+    if !matches!(hints.addr_format, 0 | ADDR_ANGARA | ADDR_STR) {
+        return Err(format!(
+            "address format {} is asked for, there are FI_ADDR_STR and one of our own",
+            hints.addr_format
+        ));
     }
-    let ours = |address: Option<Result<Address, ()>>| {
-        address.transpose().map_err(|()| "the hints have an address of another kind".to_owned())
+    let ours = |address: Option<Outcome<Address>>| {
+        address.transpose().map_err(|_| "the hints have an address of another kind".to_owned())
     };
     let (source, destination) = (ours(hints.source)?.unwrap_or(Address::Name(Name::ANY)), ours(hints.destination)?);
     let caps = caps(hints.caps)?;
@@ -137,7 +141,7 @@ pub(crate) fn answer(version: u32, hints: &Hints, meant: &Meant) -> Result<Offer
         next: null_mut(),
         caps,
         mode: 0,
-        addr_format: ADDR_ANGARA,
+        addr_format: if hints.addr_format == ADDR_STR { ADDR_STR } else { ADDR_ANGARA },
         src_addrlen: 0,
         dest_addrlen: 0,
         src_addr: null_mut(),

@@ -286,6 +286,28 @@ fn a_client_that_is_earlier_than_its_server_waits_for_it() {
 }
 
 #[test]
+fn addresses_may_be_texts() {
+    let Some(program) = program() else { return };
+    let test = Test::new("ofi-texts");
+    let daemon = Daemon::start(&test, &["--torus", "2x2"]);
+    let start = |mode: &str| {
+        let mut command = Member::command(&test, program, "auto", mode);
+        command.env("MEMBER_TEXT", "1");
+        Member::begin_as(&test, command)
+    };
+    let (mut server, mut client) = (start("manual 9228 localhost"), start("manual"));
+    let scheme: String = "angara://".bytes().map(|byte| format!("{byte:02x}")).collect();
+    assert!(client.address.starts_with(&scheme), "{}", client.address);
+    client.ask("name localhost 9228", &[&found("*:9228")]);
+    talk(&mut client, &mut server);
+    client.meet(&server.address);
+    talk(&mut client, &mut server);
+    client.leave();
+    server.leave();
+    ends_clean(&test, daemon);
+}
+
+#[test]
 fn names_are_found_on_other_hosts_of_a_cluster() {
     let Some(program) = program() else { return };
     let test = Test::new("ofi-names-hosts");

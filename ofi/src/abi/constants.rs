@@ -50,6 +50,8 @@ pub(crate) const EP_RDM: i32 = 3;
 pub(crate) const PROTO_ANGARA: u32 = 1 << 31 | 0x0a;
 /// An address format of our own.
 pub(crate) const ADDR_ANGARA: u32 = 1 << 31 | 0x0a;
+/// Addresses as text.
+pub(crate) const ADDR_STR: u32 = 9;
 pub(crate) const TAG_GENERIC: u64 = 0xaaaa_aaaa_aaaa_aaaa;
 
 pub(crate) const ORDER_SAS: u64 = 1 << 8;

@@ -1,7 +1,7 @@
 //! Address vectors.
 
+use super::form::Form;
 use super::*;
-use crate::ADDRESS_BYTES;
 use crate::abi::constants::*;
 use crate::abi::ops::*;
 use crate::abi::structs::*;
@@ -23,6 +23,7 @@ const AGAIN: Duration = Duration::from_millis(10);
 pub(super) struct AvObject {
     fid: FidAv,
     pub(super) id: u32,
+    form: Form,
     /// Where completed insertions are told, if the program asked for that.
     eq: AtomicPtr<super::eq::EqObject>,
     tells: bool,
@@ -42,7 +43,7 @@ static AV_OPS: OpsAv =
     OpsAv { size: size_of::<OpsAv>(), insert, insertsvc, insertsym: absent, remove, lookup, straddr, av_set: absent };
 
 pub(super) unsafe extern "C" fn open(
-    _domain: *mut FidDomain,
+    domain: *mut FidDomain,
     attr: *mut AvAttr,
     out: *mut *mut FidAv,
     context: *mut c_void,
@@ -58,10 +59,12 @@ pub(super) unsafe extern "C" fn open(
             crate::log::info(&format!("address vectors of type {} are not offered", attr.kind));
             return Err(errno::EINVAL);
         }
+        // SAFETY: see the module.
+        let form = unsafe { super::domain::DomainObject::of(domain) }.form;
         let id = core().state.avs.insert(Addresses::default());
         let fid = FidAv { fid: Fid { fclass: CLASS_AV, context, ops: &AV_FI }, ops: &AV_OPS };
         let tells = attr.is_some_and(|attr| attr.flags & COMPLETION != 0);
-        let object = Box::new(AvObject { fid, id, eq: AtomicPtr::default(), tells });
+        let object = Box::new(AvObject { fid, id, form, eq: AtomicPtr::default(), tells });
         // SAFETY: see the module.
         unsafe { *out = Box::into_raw(object).cast() };
         Ok(())
@@ -168,7 +171,12 @@ unsafe extern "C" fn insert(
         let errors = (flags & SYNC_ERR != 0 && !context.is_null()).then_some(context.cast::<c_int>());
         // SAFETY: see the module.
         unsafe {
-            let all = (0..count).map(|i| address(addr.byte_add(i * ADDRESS_BYTES)));
+            let (form, mut at) = (AvObject::of(av).form, addr);
+            let all = (0..count).map(|_| {
+                let (address, len) = form.read(at);
+                at = at.byte_add(len);
+                address
+            });
             Ok(tell(av, insert_all(av, all, out, errors), context))
         }
     }) as c_int
@@ -223,23 +231,23 @@ unsafe extern "C" fn remove(av: *mut FidAv, addresses: *mut u64, count: usize, _
 unsafe extern "C" fn lookup(av: *mut FidAv, address: u64, out: *mut c_void, len: *mut usize) -> c_int {
     guarded(|| {
         // SAFETY: see the module.
-        let id = unsafe { AvObject::of(av) }.id;
+        let object = unsafe { AvObject::of(av) };
         let core = core();
-        let target = core.state.avs.get(id).and_then(|av| av.target(address)).ok_or(errno::EINVAL)?;
+        let target = core.state.avs.get(object.id).and_then(|av| av.target(address)).ok_or(errno::EINVAL)?;
         let Peer { seat, generation } = target.peer;
-        let bytes = Address::Endpoint { job: core.state.job_name, seat, generation, ep: target.ep }.encode();
-        // SAFETY: see the module: `out` has as many bytes as `len` says.
-        unsafe {
-            std::ptr::copy_nonoverlapping(bytes.as_ptr(), out.cast(), bytes.len().min(*len));
-            *len = bytes.len();
+        let address = Address::Endpoint { job: core.state.job_name, seat, generation, ep: target.ep };
+        // SAFETY: see the module: `out` has as many bytes as `len` says. What does not fit is left out.
+        match unsafe { object.form.give(address, out, len) } {
+            Err(errno::ETOOSMALL) => Ok(()),
+            given => given,
         }
-        Ok(())
     })
 }
 
-unsafe extern "C" fn straddr(_: *mut FidAv, addr: *const c_void, buf: *mut c_char, len: *mut usize) -> *const c_char {
+unsafe extern "C" fn straddr(av: *mut FidAv, addr: *const c_void, buf: *mut c_char, len: *mut usize) -> *const c_char {
     // SAFETY: see the module.
-    let text = unsafe { address(addr) }.map_or_else(|| "not an address of angara".to_owned(), |a| a.to_string());
+    let address = unsafe { AvObject::of(av).form.read(addr).0 };
+    let text = address.map_or_else(|| "not an address of angara".to_owned(), |a| a.to_string());
     // SAFETY: see the module: `buf` has as many bytes as `len` says.
     unsafe {
         give_text(&text, buf, *len);

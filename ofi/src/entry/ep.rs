@@ -1,7 +1,7 @@
 //! Endpoints: opening, binding, options.
 
+use super::form::Form;
 use super::*;
-use crate::ADDRESS_BYTES;
 use crate::abi::constants::*;
 use crate::abi::ops::*;
 use crate::abi::structs::*;
@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub(super) struct EpObject {
     fid: FidEp,
     pub(super) id: u32,
+    form: Form,
     /// Flags of operations that are called without any.
     tx_flags: AtomicU64,
     rx_flags: AtomicU64,
@@ -77,8 +78,9 @@ pub(super) unsafe extern "C" fn open(
         }
         let (tx_flags, rx_flags) = (tx.map_or(0, |tx| tx.op_flags), rx.map_or(0, |rx| rx.op_flags));
         let directed = (info.caps | rx.map_or(0, |rx| rx.caps)) & DIRECTED_RECV != 0;
+        let form = Form::of(info.addr_format);
         // SAFETY: see the module: as many bytes as is said.
-        let name = unsafe { own_name(info.src_addr, info.src_addrlen) }?;
+        let name = own_name(unsafe { form.read_within(info.src_addr, info.src_addrlen) })?;
         let mut core = core();
         if core.state.eps.is_full() {
             return Err(errno::EMFILE);
@@ -100,7 +102,7 @@ pub(super) unsafe extern "C" fn open(
             atomic: &super::atomic::OPS,
             collective: std::ptr::null_mut(),
         };
-        let object = EpObject { fid, id, tx_flags: AtomicU64::new(tx_flags), rx_flags: AtomicU64::new(rx_flags) };
+        let object = EpObject { fid, id, form, tx_flags: AtomicU64::new(tx_flags), rx_flags: AtomicU64::new(rx_flags) };
         // SAFETY: see the module.
         unsafe { *out = Box::into_raw(Box::new(object)).cast() };
         Ok(())
@@ -253,22 +255,12 @@ unsafe extern "C" fn setopt(fid: *mut Fid, level: c_int, name: c_int, value: *co
 }
 
 /// The name that an endpoint is to have.
-///
-/// # Safety
-/// Null, or to as many bytes as is said.
-unsafe fn own_name(p: *const c_void, len: usize) -> Outcome<Name> {
-    if p.is_null() || len == 0 {
-        return Ok(Name::ANY);
-    }
-    if len < ADDRESS_BYTES {
-        return Err(errno::EINVAL);
-    }
-    // SAFETY: passed on.
-    match unsafe { address(p) } {
+fn own_name(address: Option<Outcome<Address>>) -> Outcome<Name> {
+    match address.transpose()? {
+        None => Ok(Name::ANY),
         Some(Address::Name(name)) => Ok(name),
         // Where an endpoint is, is not for the program to choose.
         Some(Address::Endpoint { .. }) => Err(errno::EADDRNOTAVAIL),
-        None => Err(errno::EINVAL),
     }
 }
 
@@ -276,25 +268,22 @@ unsafe fn own_name(p: *const c_void, len: usize) -> Outcome<Name> {
 unsafe extern "C" fn setname(fid: *mut Fid, name: *mut c_void, len: usize) -> c_int {
     guarded(|| {
         // SAFETY: see the module: as many bytes as `len` says.
-        let (id, name) = unsafe { (EpObject::of(fid.cast()).id, own_name(name, len)?) };
-        core().state.publish(id, name)
+        let (object, address) = unsafe {
+            let object = EpObject::of(fid.cast());
+            (object, object.form.read_within(name, len))
+        };
+        core().state.publish(object.id, own_name(address)?)
     })
 }
 
 unsafe extern "C" fn getname(fid: *mut Fid, out: *mut c_void, len: *mut usize) -> c_int {
     guarded(|| {
         // SAFETY: see the module.
-        let (ep, room) = unsafe { (EpObject::of(fid.cast()).id, *len) };
+        let object = unsafe { EpObject::of(fid.cast()) };
         let core = core();
         let angara::mailbox::Peer { seat, generation } = core.state.me;
-        let bytes = Address::Endpoint { job: core.state.job_name, seat, generation, ep }.encode();
+        let address = Address::Endpoint { job: core.state.job_name, seat, generation, ep: object.id };
         // SAFETY: as many bytes as `len` says.
-        unsafe {
-            *len = ADDRESS_BYTES;
-            if !out.is_null() {
-                std::ptr::copy_nonoverlapping(bytes.as_ptr(), out.cast(), room.min(ADDRESS_BYTES));
-            }
-        }
-        if room < ADDRESS_BYTES { Err(errno::ETOOSMALL) } else { Ok(()) }
+        unsafe { object.form.give(address, out, len) }
     })
 }

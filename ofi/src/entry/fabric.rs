@@ -1,5 +1,6 @@
 //! The way in: the provider itself, what it offers, and fabrics.
 
+use super::form::Form;
 use super::*;
 use crate::abi::constants::*;
 use crate::abi::ops::*;
@@ -62,7 +63,7 @@ unsafe fn read_hints(hints: *const Info) -> Hints {
     // SAFETY: passed on: each pointer is null or to its struct.
     unsafe {
         let Some(info) = hints.as_ref() else { return Hints::default() };
-        let fabric = info.fabric_attr.as_ref();
+        let (fabric, form) = (info.fabric_attr.as_ref(), Form::of(info.addr_format));
         Hints {
             caps: info.caps,
             addr_format: info.addr_format,
@@ -73,21 +74,10 @@ unsafe fn read_hints(hints: *const Info) -> Hints {
             provider: fabric.and_then(|f| text(f.prov_name)),
             domain_name: info.domain_attr.as_ref().and_then(|d| text(d.name)),
             fabric_name: fabric.and_then(|f| text(f.name)),
-            source: hint(info.src_addr, info.src_addrlen),
-            destination: hint(info.dest_addr, info.dest_addrlen),
+            source: form.read_within(info.src_addr, info.src_addrlen),
+            destination: form.read_within(info.dest_addr, info.dest_addrlen),
         }
     }
-}
-
-/// # Safety
-/// Null, or to as many bytes as is said.
-unsafe fn hint(p: *const c_void, len: usize) -> Option<Result<Address, ()>> {
-    if p.is_null() || len == 0 {
-        return None;
-    }
-    // SAFETY: passed on.
-    let address = if len < ADDRESS_BYTES { None } else { unsafe { address(p) } };
-    Some(address.ok_or(()))
 }
 
 /// Whose addresses a node and a service are.
@@ -130,6 +120,16 @@ fn give<T>(value: T) -> *mut T {
     }
 }
 
+fn give_bytes(bytes: &[u8]) -> *mut c_void {
+    // SAFETY: memory with room for as many bytes.
+    unsafe {
+        let p = libc::calloc(1, bytes.len());
+        assert!(!p.is_null(), "out of memory");
+        std::ptr::copy_nonoverlapping(bytes.as_ptr(), p.cast(), bytes.len());
+        p
+    }
+}
+
 fn give_name() -> *mut c_char {
     // SAFETY: a string.
     unsafe { libc::strdup(c"angara".as_ptr()) }
@@ -137,7 +137,8 @@ fn give_name() -> *mut c_char {
 
 fn give_out(offer: Offer, api_version: u32) -> *mut Info {
     let Offer { info, tx, rx, ep, domain, source, destination } = offer;
-    let give_address = |address: Address| give(address.encode()).cast();
+    let form = Form::of(info.addr_format);
+    let (source, destination) = (form.write(source), destination.map(|address| form.write(address)));
     let fabric = FabricAttr {
         fabric: std::ptr::null_mut(),
         name: give_name(),
@@ -152,10 +153,10 @@ fn give_out(offer: Offer, api_version: u32) -> *mut Info {
         ep_attr: give(ep),
         domain_attr: give(DomainAttr { name: give_name(), ..domain }),
         fabric_attr: give(fabric),
-        src_addr: give_address(source),
-        src_addrlen: ADDRESS_BYTES,
-        dest_addr: destination.map_or(std::ptr::null_mut(), give_address),
-        dest_addrlen: destination.map_or(0, |_| ADDRESS_BYTES),
+        src_addr: give_bytes(&source),
+        src_addrlen: source.len(),
+        dest_addr: destination.as_ref().map_or(std::ptr::null_mut(), |bytes| give_bytes(bytes)),
+        dest_addrlen: destination.as_ref().map_or(0, Vec::len),
         ..info
     })
 }

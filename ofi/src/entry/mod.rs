@@ -12,6 +12,7 @@ mod domain;
 mod ep;
 mod eq;
 mod fabric;
+mod form;
 mod lookup;
 mod msg;
 mod poll;
@@ -21,11 +22,9 @@ mod tagged;
 pub use fabric::fi_prov_ini;
 pub(crate) use lookup::own_hosts;
 
-use crate::ADDRESS_BYTES;
 use crate::abi::constants::errno;
 use crate::abi::ops::{FiOps, absent};
 use crate::abi::structs::{Fid, Ioc, RmaIov};
-use crate::address::Address;
 use crate::core::Outcome;
 use crate::memory::UserMemory;
 use crate::wire::Remote;
@@ -115,16 +114,6 @@ unsafe fn remotes(iov: *const RmaIov, count: usize, unit: usize) -> Outcome<Vec<
 unsafe fn text(p: *const c_char) -> Option<String> {
     // SAFETY: passed on.
     (!p.is_null()).then(|| unsafe { CStr::from_ptr(p) }.to_string_lossy().into_owned())
-}
-
-/// The address at `p`, if it is one.
-///
-/// # Safety
-/// There are as many bytes as an address has.
-unsafe fn address(p: *const c_void) -> Option<Address> {
-    // SAFETY: passed on.
-    let bytes = unsafe { p.cast::<[u8; ADDRESS_BYTES]>().read_unaligned() };
-    Address::decode(&bytes)
 }
 
 /// Gives a text to a caller's buffer of `len` bytes and returns it, or a text of our own where there is none.

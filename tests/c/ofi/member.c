@@ -1,5 +1,5 @@
 /* A member of a domain that does over libfabric what it is told on standard input, one command a line, and says how that
- * went, behind the command's number:
+ * went, behind the command's number. With MEMBER_TEXT set its addresses are texts:
  *   peer ADDRESS   whom to talk to from now on     expect LEN   receives from the peer alone
  *   name NODE SERVICE   the same, by name: - is none
  *   send LEN       sends                           look N       looks N times at its queue
@@ -63,6 +63,7 @@ static void start(int is_auto, const char *service, const char *node)
     hints->caps = FI_MSG | FI_RMA | FI_DIRECTED_RECV;
     hints->ep_attr->type = FI_EP_RDM;
     hints->fabric_attr->prov_name = strdup("angara");
+    hints->addr_format = getenv("MEMBER_TEXT") ? FI_ADDR_STR : FI_FORMAT_UNSPEC;
     hints->domain_attr->data_progress = is_auto ? FI_PROGRESS_AUTO : FI_PROGRESS_MANUAL;
     hints->tx_attr->op_flags = FI_DELIVERY_COMPLETE;
     must(fi_getinfo(FI_VERSION(1, 17), node, service, service ? FI_SOURCE : 0, hints, &info), "fi_getinfo");
@@ -110,6 +111,7 @@ static void meet_by_name(const char *node, const char *service)
     service = strcmp(service, "-") ? service : NULL;
     hints->ep_attr->type = FI_EP_RDM;
     hints->fabric_attr->prov_name = strdup("angara");
+    hints->addr_format = getenv("MEMBER_TEXT") ? FI_ADDR_STR : FI_FORMAT_UNSPEC;
     result = fi_getinfo(FI_VERSION(1, 17), node, service, 0, hints, &info);
     if (result) {
         say("fi_getinfo %d\n", -result);
