@@ -255,6 +255,10 @@ fn a_client_names_its_server_by_host_and_service() {
         }
         client.ask("name - 9229", &[&found("*:9229")]);
         talk(&mut client, &mut local);
+        local.ask("call 9228", &["called 98"]);
+        local.ask("call 9230", &["called 0"]);
+        client.ask("svc localhost 9230", &["inserted 1"]);
+        talk(&mut client, &mut local);
         // It has the name no more when it has left.
         local.leave();
         client.ask("name - 9229", &["inserted 0, angara://*:9229"]);

@@ -1,7 +1,8 @@
 /* A member of a domain that does over libfabric what it is told on standard input, one command a line, and says how that
  * went, behind the command's number. With MEMBER_TEXT set its addresses are texts:
  *   peer ADDRESS   whom to talk to from now on     expect LEN   receives from the peer alone
- *   name NODE SERVICE   the same, by name: - is none
+ *   name NODE SERVICE   the same, by name: - is none; svc NODE SERVICE as well, in one call
+ *   call SERVICE   gives its endpoint one more name
  *   send LEN       sends                           look N       looks N times at its queue
  *   write LEN      writes into the peer's memory   wait         looks until something has ended
  *   forbid         may not read the memory of other processes any more */
@@ -123,6 +124,18 @@ static void meet_by_name(const char *node, const char *service)
     fi_freeinfo(hints);
 }
 
+static void call(const char *service)
+{
+    struct fi_info *hints = fi_allocinfo(), *info;
+
+    hints->ep_attr->type = FI_EP_RDM;
+    hints->fabric_attr->prov_name = strdup("angara");
+    must(fi_getinfo(FI_VERSION(1, 17), NULL, service, FI_SOURCE, hints, &info), "fi_getinfo");
+    say("called %d\n", -fi_setname(&ep->fid, info->src_addr, info->src_addrlen));
+    fi_freeinfo(info);
+    fi_freeinfo(hints);
+}
+
 /* Begins an operation, as soon as there is room for it. */
 static void begin(char kind, size_t len)
 {
@@ -209,6 +222,10 @@ int main(int argc, char **argv)
             meet(rest);
         else if (!strcmp(what, "name"))
             meet_by_name(rest, more);
+        else if (!strcmp(what, "svc"))
+            say("inserted %d\n", fi_av_insertsvc(av, rest, more, &peer, 0, NULL));
+        else if (!strcmp(what, "call"))
+            call(rest);
         else if (!strcmp(what, "wait"))
             wait_for_one();
         else if (!strcmp(what, "forbid"))
