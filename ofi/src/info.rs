@@ -357,13 +357,12 @@ mod tests {
     #[test]
     fn contexts_have_what_the_endpoint_has_and_nothing_of_the_domain() {
         for caps in [0, MSG, TAGGED | LOCAL_COMM, RMA | ATOMIC | REMOTE_COMM] {
-            let offer = answer(version(1, 17), &asked(caps), &NOBODY).ok().expect("offered");
+            let offer = answer(version(1, 17), &asked(caps), &NOBODY).expect("offered");
             assert_eq!((offer.tx.caps | offer.rx.caps) & (LOCAL_COMM | REMOTE_COMM), 0, "{caps:#x}");
             assert_eq!((offer.tx.caps | offer.rx.caps) & !offer.info.caps, 0, "{caps:#x}");
             assert_eq!((offer.tx.caps | offer.rx.caps) & caps, caps & !(LOCAL_COMM | REMOTE_COMM), "{caps:#x}");
         }
-        let tx =
-            TxAttr { caps: MSG | LOCAL_COMM, ..answer(version(1, 17), &asked(0), &NOBODY).ok().expect("offered").tx };
+        let tx = TxAttr { caps: MSG | LOCAL_COMM, ..answer(version(1, 17), &asked(0), &NOBODY).expect("offered").tx };
         let hints = Hints { tx: Some(tx), ..asked(MSG | TAGGED) };
         assert_eq!(answer(version(1, 17), &hints, &NOBODY).map(|offer| offer.tx.caps).ok(), Some(MSG));
     }

@@ -92,11 +92,15 @@ impl Mailbox {
     }
 
     /// Tells a sender how many slots have been freed, once they are a quarter of its ring.
+    #[inline]
     fn give_back(&mut self, index: usize) -> Result<()> {
-        let Incoming { seat, pair, taken, given, .. } = self.contacts[index];
-        if taken.wrapping_sub(given) < self.layout.batch() {
-            return Ok(());
-        }
+        let Incoming { taken, given, .. } = self.contacts[index];
+        if taken.wrapping_sub(given) < self.layout.batch() { Ok(()) } else { self.give_credit(index) }
+    }
+
+    #[inline(never)]
+    fn give_credit(&mut self, index: usize) -> Result<()> {
+        let Incoming { seat, pair, taken, .. } = self.contacts[index];
         let peer = self.contacts[index].peer();
         if !self.is_there(peer) {
             // Who has left needs none. News of who sits there may come later than what it sends.

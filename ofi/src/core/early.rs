@@ -39,13 +39,19 @@ impl State {
         }
     }
 
+    /// What was held comes now.
+    #[cold]
+    pub(super) fn deal_late(&mut self, peer: Peer, bytes: &[u8]) {
+        self.deal(peer, &Message::from(bytes));
+    }
+
     /// The endpoint takes part from now on, and what came for it before comes now.
     pub(crate) fn enable(&mut self, id: u32) {
         let Some(ep) = self.eps.get_mut(id) else { return };
         ep.enabled = true;
         for (peer, bytes) in std::mem::take(&mut ep.early) {
             self.kept_no_more(id, HELD_EACH + bytes.len());
-            self.deal(peer, &Message::from(&*bytes));
+            self.deal_late(peer, &bytes);
         }
     }
 }

@@ -224,7 +224,7 @@ impl Core {
             state.give_back(id, &incoming);
         }
         // Nobody is there to take it: its senders are told.
-        early.iter().for_each(|(peer, bytes)| state.deal(*peer, &Message::from(&**bytes)));
+        early.iter().for_each(|(peer, bytes)| state.deal_late(*peer, bytes));
     }
 
     /// Messages wait for room.
@@ -438,6 +438,7 @@ impl State {
     }
 
     /// A message of a peer that is known, or was when it came.
+    #[inline(always)]
     fn deal(&mut self, peer: Peer, message: &Message<'_>) {
         let mut front = [0; HEAD_MAX];
         let front = &mut front[..message.len().min(HEAD_MAX)];

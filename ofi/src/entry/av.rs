@@ -109,8 +109,9 @@ fn find(address: Address) -> Outcome<(Peer, u32)> {
 }
 
 fn find_name(name: Name) -> Outcome<(Peer, u32)> {
-    let end = Instant::now() + NAMED;
-    while name.service != 0 {
+    // Nobody ever takes a name without a service.
+    let end = Instant::now() + if name.service == 0 { Duration::ZERO } else { NAMED };
+    loop {
         if let Some(found) = core().state.resolve_name(name) {
             return Ok(found);
         }
