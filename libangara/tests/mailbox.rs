@@ -308,6 +308,32 @@ fn who_has_left_is_gone_and_what_it_sent_is_not() {
     }
 }
 
+#[test]
+fn credit_that_could_not_be_given_is_given_later() {
+    for reach in BOTH {
+        let fake = start(2, reach);
+        let jobs = jobs(&fake, 2);
+        let mut b = open(&jobs[1]);
+        next_life(&fake, 0, 1);
+        let mut a = open(&jobs[0]);
+        // Where `b` is, nobody knows yet that somebody sits there again.
+        fake.set_seat(0, Seat { state: SeatState::Deserted, ended: 0 });
+        for _ in 0..256 {
+            send(&mut a, b.me(), b"x").expect("room");
+        }
+        assert_eq!(take_all(&mut b, 256).len(), 256);
+        assert!(matches!(send(&mut a, b.me(), b"x"), Err(SendError::Full)));
+        next_life(&fake, 0, 1);
+        let end = Instant::now() + PATIENCE;
+        while send(&mut a, b.me(), b"y").is_err() {
+            assert!(Instant::now() < end, "no credit has come");
+            assert!(take(&mut b, 1).is_empty());
+        }
+        assert_eq!(take_all(&mut b, 1), [(a.me(), b"y".to_vec())]);
+        fake.finish();
+    }
+}
+
 /// Words of PE 1's mailbox, as another process of the job can write them.
 fn words<'j>(job: &'j Job) -> impl Fn(usize) -> &'j AtomicU64 {
     let base = job.peer(job.locate(job.heap(), 8).expect("heap"), 1).expect("direct");

@@ -2,7 +2,9 @@
 
 use crate::abi::constants::*;
 use crate::abi::structs::*;
-use crate::{ADDRESS_BYTES, ATOMIC_MAX, INJECT_MAX, MESSAGE_MAX, memory::PIECES};
+use crate::address::{Address, Name};
+use crate::core::Outcome;
+use crate::{ATOMIC_MAX, INJECT_MAX, MESSAGE_MAX, memory::PIECES};
 use std::ptr::null_mut;
 
 /// What a program asks for, as far as it says.
@@ -17,6 +19,9 @@ pub(crate) struct Hints {
     pub(crate) provider: Option<String>,
     pub(crate) domain_name: Option<String>,
     pub(crate) fabric_name: Option<String>,
+    /// Addresses; an error if they are of another kind.
+    pub(crate) source: Option<Outcome<Address>>,
+    pub(crate) destination: Option<Outcome<Address>>,
 }
 
 /// What the environment says about whether this provider is meant.
@@ -34,23 +39,17 @@ pub(crate) struct Offer {
     pub(crate) rx: RxAttr,
     pub(crate) ep: EpAttr,
     pub(crate) domain: DomainAttr,
+    pub(crate) source: Address,
+    pub(crate) destination: Option<Address>,
 }
 
 /// Capabilities that are had by asking.
 const PRIMARY: u64 = MSG | RMA | TAGGED | ATOMIC;
 const MODIFIERS: u64 = READ | WRITE | RECV | SEND | REMOTE_READ | REMOTE_WRITE;
 const SECONDARY: u64 = MULTI_RECV | SOURCE | DIRECTED_RECV | RMA_EVENT | LOCAL_COMM | REMOTE_COMM | FENCE;
-const TX_CAPS: u64 = PRIMARY | SEND | READ | WRITE | FENCE | LOCAL_COMM | REMOTE_COMM;
-const RX_CAPS: u64 = PRIMARY
-    | RECV
-    | REMOTE_READ
-    | REMOTE_WRITE
-    | MULTI_RECV
-    | SOURCE
-    | DIRECTED_RECV
-    | RMA_EVENT
-    | LOCAL_COMM
-    | REMOTE_COMM;
+// Whether peers are near or far is a matter of the domain, and not one of contexts.
+const TX_CAPS: u64 = PRIMARY | SEND | READ | WRITE | FENCE;
+const RX_CAPS: u64 = PRIMARY | RECV | REMOTE_READ | REMOTE_WRITE | MULTI_RECV | SOURCE | DIRECTED_RECV | RMA_EVENT;
 const TX_FLAGS: u64 = COMPLETION | INJECT | INJECT_COMPLETE | TRANSMIT_COMPLETE | DELIVERY_COMPLETE | MATCH_COMPLETE;
 const RX_FLAGS: u64 = COMPLETION | MULTI_RECV;
 const ORDER: u64 = ORDER_SAS | ORDER_PAIRS | ORDER_RMA;
@@ -123,9 +122,16 @@ pub(crate) fn answer(version: u32, hints: &Hints, meant: &Meant) -> Result<Offer
             return Err(format!("{what} {name} is asked for, there is {NAME}"));
         }
     }
-    if !matches!(hints.addr_format, 0 | ADDR_ANGARA) {
-        return Err(format!("address format {} is asked for, addresses here have one of their own", hints.addr_format));
+    if !matches!(hints.addr_format, 0 | ADDR_ANGARA | ADDR_STR) {
+        return Err(format!(
+            "address format {} is asked for, there are FI_ADDR_STR and one of our own",
+            hints.addr_format
+        ));
     }
+    let ours = |address: Option<Outcome<Address>>| {
+        address.transpose().map_err(|_| "the hints have an address of another kind".to_owned())
+    };
+    let (source, destination) = (ours(hints.source)?.unwrap_or(Address::Name(Name::ANY)), ours(hints.destination)?);
     let caps = caps(hints.caps)?;
     let ep = endpoint(hints.ep.as_ref())?;
     let tx = transmit(caps, hints.tx.as_ref())?;
@@ -135,7 +141,7 @@ pub(crate) fn answer(version: u32, hints: &Hints, meant: &Meant) -> Result<Offer
         next: null_mut(),
         caps,
         mode: 0,
-        addr_format: ADDR_ANGARA,
+        addr_format: if hints.addr_format == ADDR_STR { ADDR_STR } else { ADDR_ANGARA },
         src_addrlen: 0,
         dest_addrlen: 0,
         src_addr: null_mut(),
@@ -148,7 +154,7 @@ pub(crate) fn answer(version: u32, hints: &Hints, meant: &Meant) -> Result<Offer
         fabric_attr: null_mut(),
         nic: null_mut(),
     };
-    Ok(Offer { info, tx, rx, ep, domain })
+    Ok(Offer { info, tx, rx, ep, domain, source, destination })
 }
 
 fn endpoint(asked: Option<&EpAttr>) -> Result<EpAttr, String> {
@@ -197,7 +203,7 @@ fn transmit(caps: u64, asked: Option<&TxAttr>) -> Result<TxAttr, String> {
         most("number of pieces", PIECES, Some(asked.iov_limit.max(asked.rma_iov_limit)))?;
     }
     Ok(TxAttr {
-        caps: asked.map_or(0, |asked| asked.caps).max(caps & TX_CAPS),
+        caps: some_of(caps & TX_CAPS, asked.map(|asked| asked.caps)),
         mode: 0,
         op_flags: asked.map_or(0, |asked| asked.op_flags),
         msg_order: ORDER,
@@ -223,7 +229,7 @@ fn receive(caps: u64, asked: Option<&RxAttr>) -> Result<RxAttr, String> {
         most("number of pieces", PIECES, Some(asked.iov_limit))?;
     }
     Ok(RxAttr {
-        caps: asked.map_or(0, |asked| asked.caps).max(caps & RX_CAPS),
+        caps: some_of(caps & RX_CAPS, asked.map(|asked| asked.caps)),
         mode: 0,
         op_flags: asked.map_or(0, |asked| asked.op_flags),
         msg_order: ORDER,
@@ -232,6 +238,14 @@ fn receive(caps: u64, asked: Option<&RxAttr>) -> Result<RxAttr, String> {
         size: OPERATIONS,
         iov_limit: PIECES,
     })
+}
+
+/// Those of `all` that are asked for, or all of them.
+fn some_of(all: u64, asked: Option<u64>) -> u64 {
+    match asked.map_or(0, |asked| asked & all) {
+        0 => all,
+        some => some,
+    }
 }
 
 fn order(asked: u64) -> Result<(), String> {
@@ -276,7 +290,8 @@ fn domain(version: u32, caps: u64, asked: Option<&DomainAttr>) -> Result<DomainA
         control_progress: progress,
         data_progress: progress,
         resource_mgmt: RM_ENABLED,
-        av_type: or(|a| a.av_type, AV_TABLE),
+        // Both kinds are the same here: 0 is no preference.
+        av_type: or(|a| a.av_type, 0),
         mr_mode: mr_mode(version, asked.map_or(0, |asked| asked.mr_mode)),
         mr_key_size: 8,
         cq_data_size: 8,
@@ -298,42 +313,6 @@ fn domain(version: u32, caps: u64, asked: Option<&DomainAttr>) -> Result<DomainA
         mr_cnt: 1 << 20,
         tclass: 0,
     })
-}
-
-/// An address: what it is, the job, and where in that. It is in nobody's byte order but this machine's.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Address {
-    pub(crate) job: u64,
-    pub(crate) seat: u32,
-    pub(crate) generation: u32,
-    pub(crate) ep: u32,
-}
-
-const MAGIC: [u8; 8] = *b"ANGARA\0\x01";
-
-impl Address {
-    pub(crate) fn encode(&self) -> [u8; ADDRESS_BYTES] {
-        let mut out = [0; ADDRESS_BYTES];
-        out[..8].copy_from_slice(&MAGIC);
-        out[8..16].copy_from_slice(&self.job.to_le_bytes());
-        for (at, word) in [self.seat, self.generation, self.ep].into_iter().enumerate() {
-            out[16 + 4 * at..20 + 4 * at].copy_from_slice(&word.to_le_bytes());
-        }
-        out
-    }
-
-    pub(crate) fn decode(bytes: &[u8; ADDRESS_BYTES]) -> Option<Address> {
-        let mut reader = crate::wire::Reader(bytes);
-        if reader.take(8)? != MAGIC {
-            return None;
-        }
-        let address = Address { job: reader.u64()?, seat: reader.u32()?, generation: reader.u32()?, ep: reader.u32()? };
-        (reader.u32()? == 0).then_some(address)
-    }
-
-    pub(crate) fn text(&self) -> String {
-        format!("angara://{:016x}/{}.{}/{:x}", self.job, self.seat, self.generation, self.ep)
-    }
 }
 
 // The shortest longest message of a mailbox has 2 KiB.
@@ -376,18 +355,21 @@ mod tests {
     }
 
     #[test]
-    fn registration_is_as_the_program_knows_it() {
-        assert_eq!([0, 1, 2].map(|mode| mr_mode(version(1, 4), mode)), [MR_SCALABLE, MR_BASIC, MR_SCALABLE]);
-        assert_eq!([0, 1, 2, 1 << 4].map(|mode| mr_mode(version(1, 17), mode)), [0, MR_BASIC, MR_SCALABLE, 0]);
+    fn contexts_have_what_the_endpoint_has_and_nothing_of_the_domain() {
+        for caps in [0, MSG, TAGGED | LOCAL_COMM, RMA | ATOMIC | REMOTE_COMM] {
+            let offer = answer(version(1, 17), &asked(caps), &NOBODY).expect("offered");
+            assert_eq!((offer.tx.caps | offer.rx.caps) & (LOCAL_COMM | REMOTE_COMM), 0, "{caps:#x}");
+            assert_eq!((offer.tx.caps | offer.rx.caps) & !offer.info.caps, 0, "{caps:#x}");
+            assert_eq!((offer.tx.caps | offer.rx.caps) & caps, caps & !(LOCAL_COMM | REMOTE_COMM), "{caps:#x}");
+        }
+        let tx = TxAttr { caps: MSG | LOCAL_COMM, ..answer(version(1, 17), &asked(0), &NOBODY).expect("offered").tx };
+        let hints = Hints { tx: Some(tx), ..asked(MSG | TAGGED) };
+        assert_eq!(answer(version(1, 17), &hints, &NOBODY).map(|offer| offer.tx.caps).ok(), Some(MSG));
     }
 
     #[test]
-    fn addresses_come_back_and_others_are_refused() {
-        let address = Address { job: 0x1234_5678_9abc_def0, seat: 7, generation: 3, ep: 9 };
-        let mut bytes = address.encode();
-        assert_eq!(Address::decode(&bytes), Some(address));
-        bytes[0] = b'B';
-        assert_eq!(Address::decode(&bytes), None);
-        assert_eq!(Address::decode(&[0; ADDRESS_BYTES]), None);
+    fn registration_is_as_the_program_knows_it() {
+        assert_eq!([0, 1, 2].map(|mode| mr_mode(version(1, 4), mode)), [MR_SCALABLE, MR_BASIC, MR_SCALABLE]);
+        assert_eq!([0, 1, 2, 1 << 4].map(|mode| mr_mode(version(1, 17), mode)), [0, MR_BASIC, MR_SCALABLE, 0]);
     }
 }

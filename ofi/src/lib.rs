@@ -7,6 +7,7 @@
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 mod abi;
+mod address;
 mod atomics;
 mod core;
 mod entry;

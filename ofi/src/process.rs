@@ -1,6 +1,6 @@
 //! The one place of this process in a job, shared by all that libfabric opens here.
 
-use crate::core::{Core, Window};
+use crate::core::{Core, Names, Window};
 use angara::angara_abi::launch::LaunchError;
 use angara::mailbox::Mailbox;
 use angara::open::Join;
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 /// Least bytes of the window for large messages.
 const WINDOW_MIN: usize = 1 << 20;
-/// Bytes of a seat in a domain, whatever its number of seats: a mailbox and a window. Only what is used takes memory.
+/// Bytes of a seat in a domain, whatever its number of seats: a mailbox, names and a window. Only what is used takes memory.
 const SEAT: usize = 96 << 20;
 /// How long a process that ends tries to get rid of what others wait for.
 const FAREWELL: Duration = Duration::from_secs(1);
@@ -50,16 +50,18 @@ pub(crate) fn attach() -> Result<(), String> {
 
 fn open(key: &str, job: Arc<Job>) -> Result<Core, String> {
     let (mailbox, heap) = (Mailbox::bytes(job.n_pes()).next_multiple_of(4096), job.heap_len());
-    let window = heap.saturating_sub(mailbox);
+    let front = mailbox + Names::BYTES;
+    let window = heap.saturating_sub(front);
     if window < WINDOW_MIN {
         job.detach();
-        let least = (mailbox + WINDOW_MIN).div_ceil(1 << 20);
+        let least = (front + WINDOW_MIN).div_ceil(1 << 20);
         return Err(format!("the symmetric heap of {heap} bytes is too small: start with --heap {least}M or more"));
     }
     let at = job.locate(job.heap(), heap).ok_or("the heap has no place")?;
     let mail = Mailbox::open(job.clone(), at).map_err(|e| e.to_string())?;
-    let window = Window::new(at.offset + mailbox as u64, window);
-    Ok(Core::new(job, mail, name(key), window))
+    let names = Names::new(at.offset + mailbox as u64);
+    let window = Window::new(at.offset + front as u64, window);
+    Ok(Core::new(job, mail, name(key), names, window))
 }
 
 /// What a job is called in addresses: tells jobs apart without telling their key.

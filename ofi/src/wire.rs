@@ -37,6 +37,11 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
+    /// What an endpoint has to be there for, apart from messages with their payload.
+    pub(crate) fn is_for_endpoint(self) -> bool {
+        matches!(self, Kind::SendOffer | Kind::Write | Kind::WriteOffer | Kind::Read | Kind::Atomic)
+    }
+
     const ALL: [Kind; 15] = [
         Kind::Send,
         Kind::SendOffer,

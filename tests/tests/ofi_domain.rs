@@ -1,12 +1,13 @@
 //! The libfabric provider in a domain: peers that die, addresses that are out of date, memory that may not be read, progress
 //! without calls. Where libfabric's headers or its library are not installed, nothing is tried.
 
+use angara_tests::cluster::{Cluster, Hosts};
 use angara_tests::daemon::Daemon;
 use angara_tests::process::{Running, poll_until};
 use angara_tests::{Test, tools};
 use rustix::process::Signal;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{ChildStdin, Command, Stdio};
 use std::sync::OnceLock;
 
@@ -50,9 +51,18 @@ struct Member {
 impl Member {
     /// `rank` says at which node.
     fn start(test: &Test, program: &PathBuf, path: &str, rank: u32, mode: &str) -> Member {
+        let mut command = Member::command(test, program, path, mode);
+        command.env("PMI_RANK", rank.to_string());
+        Member::begin_as(test, command)
+    }
+    /// One whose endpoint has a name: `mode` is followed by its service, and perhaps its host.
+    fn command(test: &Test, program: &PathBuf, path: &str, mode: &str) -> Command {
         let mut command = test.command(program);
-        command.arg(mode).stdin(Stdio::piped()).env("PMI_RANK", rank.to_string()).env("ANGARA_DOMAIN_PATH", path);
+        command.args(mode.split(' ')).stdin(Stdio::piped()).env("ANGARA_DOMAIN_PATH", path);
         command.env("FI_PROVIDER_PATH", tools::profile_dir().join("lib/libfabric")).env("FI_LOG_LEVEL", "info");
+        command
+    }
+    fn begin_as(test: &Test, command: Command) -> Member {
         let mut running = test.spawn(command);
         let input = running.take_stdin();
         let line = running.expect_line("address ");
@@ -213,4 +223,109 @@ fn automatic_progress_needs_no_calls_of_the_target() {
         target.leave();
         ends_clean(&test, daemon);
     }
+}
+
+/// What a name leads to.
+fn found(name: &str) -> String {
+    format!("inserted 1, angara://{name}")
+}
+
+/// A message from one to the other.
+fn talk(from: &mut Member, to: &mut Member) {
+    to.meet(&from.address);
+    to.begin("expect 100000");
+    from.begin("send 100000");
+    let waits = to.tell("wait");
+    from.ask("wait", &[WELL]);
+    to.answer(&waits, &[WELL]);
+}
+
+#[test]
+fn a_client_names_its_server_by_host_and_service() {
+    let Some(program) = program() else { return };
+    for path in ["direct", "ring"] {
+        let test = Test::new("ofi-names");
+        let daemon = Daemon::start(&test, &["--torus", "2x2"]);
+        let mut server = Member::start(&test, program, path, 0, "manual 9228");
+        let mut local = Member::start(&test, program, path, 1, "manual 9229 localhost");
+        let mut client = Member::start(&test, program, path, 2, "manual");
+        for name in ["name localhost 9228", "name 127.0.0.1 9228", "name - 9228", "name angara://*:9228 -"] {
+            client.ask(name, &[&found("*:9228")]);
+            talk(&mut client, &mut server);
+        }
+        client.ask("name - 9229", &[&found("*:9229")]);
+        talk(&mut client, &mut local);
+        local.ask("call 9228", &["called 98"]);
+        local.ask("call 9230", &["called 0"]);
+        client.ask("svc localhost 9230", &["inserted 1"]);
+        talk(&mut client, &mut local);
+        // It has the name no more when it has left.
+        local.leave();
+        client.ask("name - 9229", &["inserted 0, angara://*:9229"]);
+        client.ask("name 192.0.2.7 9228", &["inserted 0, angara://192.0.2.7:9228"]);
+        let second = test.run(Member::command(&test, program, path, "manual 9228"));
+        assert!(second.code() == 1 && second.stdout.contains("fi_endpoint: Address already in use"), "{second}");
+        let far = test.run(Member::command(&test, program, path, "manual 9230 192.0.2.7"));
+        assert!(far.code() == 1 && far.stderr.contains("this host has no such address"), "{far}");
+        let log = client.leave();
+        assert!(log.contains("angara://*:9229: no endpoint of the domain has that name after 5 s"), "{log}");
+        server.leave();
+        ends_clean(&test, daemon);
+    }
+}
+
+#[test]
+fn a_client_that_is_earlier_than_its_server_waits_for_it() {
+    let Some(program) = program() else { return };
+    let test = Test::new("ofi-early");
+    let daemon = Daemon::start(&test, &["--torus", "2x2"]);
+    let mut client = Member::start(&test, program, "auto", 0, "manual");
+    let waits = client.tell("name - 9228");
+    let mut server = Member::start(&test, program, "auto", 1, "manual 9228");
+    client.answer(&waits, &[&found("*:9228")]);
+    talk(&mut client, &mut server);
+    client.leave();
+    server.leave();
+    ends_clean(&test, daemon);
+}
+
+#[test]
+fn addresses_may_be_texts() {
+    let Some(program) = program() else { return };
+    let test = Test::new("ofi-texts");
+    let daemon = Daemon::start(&test, &["--torus", "2x2"]);
+    let start = |mode: &str| {
+        let mut command = Member::command(&test, program, "auto", mode);
+        command.env("MEMBER_TEXT", "1");
+        Member::begin_as(&test, command)
+    };
+    let (mut server, mut client) = (start("manual 9228 localhost"), start("manual"));
+    let scheme: String = "angara://".bytes().map(|byte| format!("{byte:02x}")).collect();
+    assert!(client.address.starts_with(&scheme), "{}", client.address);
+    client.ask("name localhost 9228", &[&found("*:9228")]);
+    talk(&mut client, &mut server);
+    client.meet(&server.address);
+    talk(&mut client, &mut server);
+    client.leave();
+    server.leave();
+    ends_clean(&test, daemon);
+}
+
+#[test]
+fn names_are_found_on_other_hosts_of_a_cluster() {
+    let Some(program) = program() else { return };
+    let test = Test::new("ofi-names-hosts");
+    let cluster = Cluster::start(&test, "2x2", Hosts::loopback(2), &[]);
+    let start = |dir: &Path, mode: &str| {
+        let mut command = Member::command(&test, program, "auto", mode);
+        command.env("ANGARA_RUNTIME_DIR", dir);
+        Member::begin_as(&test, command)
+    };
+    let (mut server, mut client) = (start(&cluster.dir(0), "manual 9228"), start(&cluster.dir(1), "manual"));
+    client.ask("name localhost 9228", &[&found("*:9228")]);
+    talk(&mut client, &mut server);
+    client.leave();
+    server.leave();
+    cluster.shutdown();
+    test.assert_clean();
 }

@@ -39,6 +39,9 @@ impl Mailbox {
         if self.word(BELL).load(Ordering::Acquire) != self.bell {
             self.meet_all();
         }
+        if self.owes {
+            self.give_what_is_owed()?;
+        }
         // However fast a peer writes, this ends.
         let most = most.min(self.contacts.len() * self.layout.slots as usize);
         let (mut done, mut in_vain) = (0, 0);
@@ -89,13 +92,19 @@ impl Mailbox {
     }
 
     /// Tells a sender how many slots have been freed, once they are a quarter of its ring.
+    #[inline]
     fn give_back(&mut self, index: usize) -> Result<()> {
-        let Incoming { seat, pair, taken, given, .. } = self.contacts[index];
-        if taken.wrapping_sub(given) < self.layout.batch() {
-            return Ok(());
-        }
-        self.contacts[index].given = taken;
-        if !self.is_there(self.contacts[index].peer()) {
+        let Incoming { taken, given, .. } = self.contacts[index];
+        if taken.wrapping_sub(given) < self.layout.batch() { Ok(()) } else { self.give_credit(index) }
+    }
+
+    #[inline(never)]
+    fn give_credit(&mut self, index: usize) -> Result<()> {
+        let Incoming { seat, pair, taken, .. } = self.contacts[index];
+        let peer = self.contacts[index].peer();
+        if !self.is_there(peer) {
+            // Who has left needs none. News of who sits there may come later than what it sends.
+            self.owes |= self.job.adapter.memory.job.seat(seat as usize).life() < peer.generation;
             return Ok(());
         }
         let credit = pair.credit(taken);
@@ -104,9 +113,22 @@ impl Mailbox {
         // SAFETY: a live word.
         match unsafe { self.job.ctx().put(Class::Sync, seat as usize, place, src, 8) } {
             // What it has sent is still to be taken.
-            Err(Error::Unreachable { .. }) => Ok(()),
-            done => done,
+            Err(Error::Unreachable { .. }) => {
+                self.owes = true;
+                Ok(())
+            }
+            done => {
+                self.contacts[index].given = taken;
+                done
+            }
         }
+    }
+
+    /// Tries again to tell senders what could not be told before: a sender without credit says nothing by itself.
+    #[cold]
+    fn give_what_is_owed(&mut self) -> Result<()> {
+        self.owes = false;
+        (0..self.contacts.len()).try_for_each(|index| self.give_back(index))
     }
 
     /// Finds out who has made contact.

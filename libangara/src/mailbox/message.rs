@@ -12,6 +12,14 @@ pub struct Message<'a> {
     ring: PhantomData<&'a u8>,
 }
 
+/// A message that was copied out when it came.
+impl<'a> From<&'a [u8]> for Message<'a> {
+    fn from(bytes: &'a [u8]) -> Message<'a> {
+        let nothing = (bytes.as_ptr(), 0);
+        Message { parts: [nothing, nothing, (bytes.as_ptr(), bytes.len())], len: bytes.len(), ring: PhantomData }
+    }
+}
+
 impl Message<'_> {
     /// The message of `len` bytes whose trailer is in slot `index` of the ring of `slots` slots at `ring`.
     ///

@@ -92,6 +92,8 @@ pub struct Mailbox {
     /// Long messages are put together here, if they are not in one piece.
     whole: Vec<u8>,
     contacts: Vec<Incoming>,
+    /// One of them could not be told what has been freed.
+    owes: bool,
     /// Whose turn it is among them.
     turn: usize,
     /// The bell when contacts were looked for last.
@@ -138,6 +140,7 @@ impl Mailbox {
             blocked: Vec::new(),
             whole: Vec::new(),
             contacts: Vec::new(),
+            owes: false,
             turn: 0,
             bell: 0,
             job,

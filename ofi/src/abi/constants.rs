@@ -25,6 +25,7 @@ pub(crate) const MATCH_COMPLETE: u64 = 1 << 31;
 pub(crate) const LOCAL_COMM: u64 = 1 << 51;
 pub(crate) const REMOTE_COMM: u64 = 1 << 52;
 pub(crate) const PROV_ATTR_ONLY: u64 = 1 << 54;
+pub(crate) const NUMERICHOST: u64 = 1 << 55;
 pub(crate) const RMA_EVENT: u64 = 1 << 56;
 pub(crate) const SOURCE: u64 = 1 << 57;
 pub(crate) const DISCARD: u64 = 1 << 58;
@@ -49,6 +50,8 @@ pub(crate) const EP_RDM: i32 = 3;
 pub(crate) const PROTO_ANGARA: u32 = 1 << 31 | 0x0a;
 /// An address format of our own.
 pub(crate) const ADDR_ANGARA: u32 = 1 << 31 | 0x0a;
+/// Addresses as text.
+pub(crate) const ADDR_STR: u32 = 9;
 pub(crate) const TAG_GENERIC: u64 = 0xaaaa_aaaa_aaaa_aaaa;
 
 pub(crate) const ORDER_SAS: u64 = 1 << 8;
@@ -93,8 +96,8 @@ pub(crate) const COMPARE_ATOMIC: u64 = 1 << 59;
 /// Errors: the system's numbers, and from 256 libfabric's own.
 pub(crate) mod errno {
     pub(crate) use libc::{
-        EACCES, EAGAIN, EBUSY, ECANCELED, ECONNREFUSED, EFAULT, EINVAL, EIO, EMFILE, EMSGSIZE, ENODATA, ENOENT, ENOMEM,
-        ENOMSG, ENOPROTOOPT, ENOSYS, ENOTCONN, EOPNOTSUPP,
+        EACCES, EADDRINUSE, EADDRNOTAVAIL, EAGAIN, EBUSY, ECANCELED, ECONNREFUSED, EFAULT, EINVAL, EIO, EMFILE,
+        EMSGSIZE, ENODATA, ENOENT, ENOMEM, ENOMSG, ENOPROTOOPT, ENOSPC, ENOSYS, ENOTCONN, EOPNOTSUPP,
     };
     pub(crate) const EOTHER: i32 = 256;
     pub(crate) const ETOOSMALL: i32 = 257;

@@ -10,6 +10,7 @@ type Ptr = *mut c_void;
 type Src = *const c_void;
 type Desc = *mut *mut c_void;
 type Iov = *const iovec;
+type Text = *const c_char;
 
 pub(crate) type GetInfo =
     unsafe extern "C" fn(u32, *const c_char, *const c_char, u64, *const Info, *mut *mut Info) -> c_int;
@@ -92,7 +93,7 @@ pub(crate) struct FidAv {
 pub(crate) struct OpsAv {
     pub(crate) size: size_t,
     pub(crate) insert: unsafe extern "C" fn(*mut FidAv, Src, size_t, *mut u64, u64, Ptr) -> c_int,
-    pub(crate) insertsvc: Absent,
+    pub(crate) insertsvc: unsafe extern "C" fn(*mut FidAv, Text, Text, *mut u64, u64, Ptr) -> c_int,
     pub(crate) insertsym: Absent,
     pub(crate) remove: unsafe extern "C" fn(*mut FidAv, *mut u64, size_t, u64) -> c_int,
     pub(crate) lookup: unsafe extern "C" fn(*mut FidAv, u64, Ptr, *mut size_t) -> c_int,
@@ -193,7 +194,7 @@ pub(crate) struct OpsEp {
 #[repr(C)]
 pub(crate) struct OpsCm {
     pub(crate) size: size_t,
-    pub(crate) setname: Absent,
+    pub(crate) setname: unsafe extern "C" fn(*mut Fid, Ptr, size_t) -> c_int,
     pub(crate) getname: unsafe extern "C" fn(*mut Fid, Ptr, *mut size_t) -> c_int,
     pub(crate) getpeer: Absent,
     pub(crate) connect: Absent,

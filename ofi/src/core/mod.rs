@@ -1,5 +1,7 @@
 //! The provider's state, one per process: what is under way, and what arrives.
 
+mod early;
+mod names;
 pub(crate) mod objects;
 mod post;
 mod receive;
@@ -9,6 +11,7 @@ mod send;
 mod tests;
 mod transfer;
 
+pub(crate) use names::Names;
 pub(crate) use post::{Receive, Tagged};
 pub(crate) use rma::{Access, AtomicCall};
 pub(crate) use send::Send;
@@ -19,7 +22,7 @@ use crate::slots::Slots;
 use crate::wire::{HEAD_MAX, Head, Kind};
 use angara::mailbox::{Mailbox, Message, Peer, SendError};
 use angara::{Job, Reach};
-use objects::{Addresses, Counter, Domain, Done, Endpoint, Failed, Multi, Queue, Side};
+use objects::{Addresses, Counter, Domain, Done, Endpoint, Failed, Fault, Multi, Queue, Side};
 use std::collections::{HashMap, VecDeque};
 use std::io::IoSlice;
 use std::sync::Arc;
@@ -105,6 +108,7 @@ pub(crate) struct State {
     offers: Slots<Offered>,
     pulls: Slots<Pull>,
     multis: Slots<Multi>,
+    names: Names,
     window: Window,
     /// Nothing goes on any more: the job has ended or the adapter has failed.
     pub(crate) broken: Option<String>,
@@ -117,7 +121,7 @@ pub(crate) struct State {
 }
 
 impl Core {
-    pub(crate) fn new(job: Arc<Job>, mailbox: Mailbox, job_name: u64, window: Window) -> Core {
+    pub(crate) fn new(job: Arc<Job>, mailbox: Mailbox, job_name: u64, names: Names, window: Window) -> Core {
         let (me, eager_max) = (mailbox.me(), mailbox.message_max());
         let peers = (0..job.n_pes()).map(|_| Acquaintance::default()).collect();
         let by_ring = (0..job.n_pes()).any(|pe| job.ctx().reach(pe) == Reach::Ring);
@@ -141,6 +145,7 @@ impl Core {
             offers: Slots::new(),
             pulls: Slots::new(),
             multis: Slots::new(),
+            names,
             window,
             broken: None,
             looked: Instant::now(),
@@ -195,7 +200,8 @@ impl Core {
         self.state.looked = Instant::now();
         let met = self.state.peers.iter().enumerate().filter(|(_, p)| p.generation != 0 && !p.lost);
         let met = met.map(|(seat, p)| Peer { seat: seat as u32, generation: p.generation });
-        let gone: Vec<Peer> = met.filter(|peer| !self.mailbox.is_there(*peer)).collect();
+        let gone: Vec<Peer> =
+            met.filter(|peer| !self.mailbox.is_there(*peer) && !self.mailbox.is_to_come(*peer)).collect();
         if gone.is_empty() {
             return;
         }
@@ -208,13 +214,17 @@ impl Core {
     /// Ends what an endpoint has under way. Peers whose payload waits here are told.
     pub(crate) fn close_endpoint(&mut self, id: u32) {
         let state = &mut self.state;
-        let Some(ep) = state.eps.remove(id) else { return };
+        let Some(mut ep) = state.eps.remove(id) else { return };
+        state.unpublish(id);
         for request in state.requests.ids(|request| request.done.ep == id) {
             state.requests.remove(request);
         }
+        let early = std::mem::take(&mut ep.early);
         for incoming in ep.into_waiting() {
             state.give_back(id, &incoming);
         }
+        // Nobody is there to take it: its senders are told.
+        early.iter().for_each(|(peer, bytes)| state.deal_late(*peer, bytes));
     }
 
     /// Messages wait for room.
@@ -253,7 +263,7 @@ impl Core {
     /// Sends now or not at all: `-FI_EAGAIN` if there is no room, or older messages wait for it.
     #[inline]
     fn try_send(&mut self, peer: Peer, head: &Head, body: &[u8], payload: &[IoSlice<'_>]) -> Outcome {
-        self.state.meet(peer)?;
+        self.state.meet(peer, false)?;
         if !self.state.peers[peer.seat as usize].out.is_empty() {
             self.progress();
             if !self.state.peers[peer.seat as usize].out.is_empty() {
@@ -288,9 +298,10 @@ impl Core {
 }
 
 impl State {
-    /// Makes the acquaintance of a peer, or finds that it is not the one who sits there.
+    /// Makes the acquaintance of a peer, or finds that it is not the one who sits there. One that has sent something has
+    /// come, whether this host knows of it yet or not.
     #[inline]
-    fn meet(&mut self, peer: Peer) -> Outcome {
+    fn meet(&mut self, peer: Peer, has_sent: bool) -> Outcome {
         let known = self.peers.get_mut(peer.seat as usize).ok_or(errno::ECONNREFUSED)?;
         if known.generation == peer.generation && !known.lost {
             return Ok(());
@@ -299,10 +310,8 @@ impl State {
             return Err(if known.generation == peer.generation { errno::ENOTCONN } else { errno::ECONNREFUSED });
         }
         let life = self.job.pe_entry(peer.seat as usize).seat.life();
-        if life != peer.generation {
-            // One that is still to come, as far as is known here, is waited for.
-            let to_come = self.job.geometry().open && life < peer.generation;
-            return Err(if to_come { errno::EAGAIN } else { errno::ECONNREFUSED });
+        if let Some(error) = in_the_way(life, peer.generation, self.job.geometry().open, has_sent) {
+            return Err(error);
         }
         let known = &self.peers[peer.seat as usize];
         if known.generation != 0 && !known.lost {
@@ -353,16 +362,17 @@ impl State {
         let known = &mut self.peers[peer.seat as usize];
         known.lost = true;
         known.out.clear();
+        let left = Fault::io(errno::ENOTCONN);
         for id in self.requests.ids(|request| request.peer == peer) {
             if let Some(request) = self.requests.remove(id) {
-                self.end_under_way(request.done, errno::EIO);
+                self.end_under_way(request.done, left);
             }
         }
         for id in self.offers.ids(|offer| offer.peer == peer) {
-            self.withdraw(id, errno::EIO);
+            self.withdraw(id, left);
         }
         for id in self.pulls.ids(|pull| pull.peer == peer) {
-            self.pull_ends(id, errno::EIO);
+            self.pull_ends(id, left);
         }
         let theirs: Vec<bool> = self.sources.peers.iter().map(|p| *p == peer).collect();
         for ep in self.eps.ids(|_| true) {
@@ -386,7 +396,8 @@ impl State {
 
     /// Reports the end of an operation.
     #[inline]
-    pub(crate) fn end(&mut self, done: Done, error: i32, excess: usize) {
+    pub(crate) fn end(&mut self, done: Done, fault: impl Into<Fault>, excess: usize) {
+        let fault = fault.into();
         let Some(ep) = self.eps.get_mut(done.ep) else { return };
         let counter = ep.counters[done.side as usize];
         let binding = match done.side {
@@ -394,25 +405,25 @@ impl State {
             Side::Recv | Side::RemoteRead | Side::RemoteWrite => ep.rx,
         };
         if let Some(counter) = counter.and_then(|id| self.counters.get_mut(id)) {
-            match error {
+            match fault.error {
                 0 => counter.value += 1,
                 _ => counter.errors += 1,
             }
         }
         let Some(queue) = binding.and_then(|b| self.queues.get_mut(b.queue)) else { return };
-        if error != 0 {
-            queue.failed.push_back(Failed { done, error, excess });
+        if fault.error != 0 {
+            queue.failed.push_back(Failed { done, fault, excess });
         } else if done.report {
             queue.ready.push_back(done);
         }
     }
 
     /// One operation of an endpoint fewer is under way.
-    fn end_under_way(&mut self, done: Done, error: i32) {
+    fn end_under_way(&mut self, done: Done, fault: impl Into<Fault>) {
         if let Some(ep) = self.eps.get_mut(done.ep) {
             ep.under_way = ep.under_way.saturating_sub(1);
         }
-        self.end(done, error, 0);
+        self.end(done, fault, 0);
     }
 
     pub(crate) fn is_direct(&self, peer: Peer) -> bool {
@@ -421,9 +432,14 @@ impl State {
 
     /// A message from the network. What makes no sense is dropped; its sender gets no answer.
     fn arrived(&mut self, peer: Peer, message: &Message<'_>) {
-        if self.meet(peer).is_err() {
-            return;
+        if self.meet(peer, true).is_ok() {
+            self.deal(peer, message);
         }
+    }
+
+    /// A message of a peer that is known, or was when it came.
+    #[inline(always)]
+    fn deal(&mut self, peer: Peer, message: &Message<'_>) {
         let mut front = [0; HEAD_MAX];
         let front = &mut front[..message.len().min(HEAD_MAX)];
         message.copy(0, front);
@@ -445,6 +461,9 @@ impl State {
     /// Everything but messages with their payload.
     #[cold]
     fn other(&mut self, peer: Peer, head: &Head, message: &Message<'_>, at: usize) -> Option<()> {
+        if head.kind.is_for_endpoint() && self.is_too_early(head) && self.hold(peer, head, message) {
+            return Some(());
+        }
         match head.kind {
             Kind::Send => None,
             Kind::SendOffer => self.message_offered(peer, head, message, at),
@@ -471,6 +490,17 @@ impl State {
                 Some(())
             }
         }
+    }
+}
+
+/// Why nothing can be sent to, or taken from, the generation of a seat whose life is `life` as far as this host knows.
+fn in_the_way(life: u32, generation: u32, open: bool, has_sent: bool) -> Option<i32> {
+    let to_come = open && life < generation;
+    match life == generation || to_come && has_sent {
+        true => None,
+        // It is waited for.
+        false if to_come => Some(errno::EAGAIN),
+        false => Some(errno::ECONNREFUSED),
     }
 }
 

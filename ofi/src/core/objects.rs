@@ -3,7 +3,7 @@
 use crate::abi::constants::*;
 use crate::matching::{Matching, Source};
 use crate::memory::UserMemory;
-use crate::wire::{Offer, Remote};
+use crate::wire::{Offer, Reader, Remote};
 use angara::mailbox::Peer;
 use std::collections::{HashMap, VecDeque};
 
@@ -50,11 +50,57 @@ pub(crate) struct Done {
     pub(crate) report: bool,
 }
 
+/// Why an operation failed. Nothing did if `error` is 0.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Fault {
+    /// What libfabric calls it.
+    pub(crate) error: i32,
+    /// What the system or the adapter said, here or at the peer.
+    pub(crate) cause: i32,
+}
+
+impl Fault {
+    pub(crate) const NONE: Fault = Fault { error: 0, cause: 0 };
+
+    pub(crate) fn io(cause: i32) -> Fault {
+        Fault { error: errno::EIO, cause }
+    }
+
+    /// As peers tell each other: what went well is four bytes.
+    pub(crate) fn encode(&self) -> ([u8; 8], usize) {
+        let mut bytes = [0; 8];
+        bytes[..4].copy_from_slice(&self.error.to_le_bytes());
+        bytes[4..].copy_from_slice(&self.cause.to_le_bytes());
+        (bytes, if self.error == 0 { 4 } else { 8 })
+    }
+
+    pub(crate) fn decode(reader: &mut Reader<'_>) -> Option<Fault> {
+        let error = (reader.u32()? as i32).max(0);
+        Some(Fault { error, cause: reader.u32().map_or(error, |cause| cause as i32) })
+    }
+}
+
+impl From<i32> for Fault {
+    fn from(error: i32) -> Fault {
+        Fault { error, cause: error }
+    }
+}
+
+/// What the adapter said, as the system would say it.
+impl From<&angara::Error> for Fault {
+    fn from(error: &angara::Error) -> Fault {
+        match error {
+            angara::Error::Unreachable { .. } => Fault::io(libc::EHOSTUNREACH),
+            _ => Fault::from(errno::EIO),
+        }
+    }
+}
+
 /// An operation that failed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Failed {
     pub(crate) done: Done,
-    pub(crate) error: i32,
+    pub(crate) fault: Fault,
     /// Bytes that did not fit.
     pub(crate) excess: usize,
 }
@@ -220,6 +266,8 @@ pub(crate) struct Endpoint {
     pub(crate) enabled: bool,
     pub(crate) plain: Matching<Posted, Incoming>,
     pub(crate) tagged: Matching<Posted, Incoming>,
+    /// What came before the endpoint was enabled.
+    pub(crate) early: Vec<(Peer, Box<[u8]>)>,
     /// Messages that a look has claimed, by the context of the look.
     pub(crate) claimed: HashMap<usize, (Source, u64, Incoming)>,
     /// A buffer with less room takes no more messages.
@@ -244,6 +292,7 @@ impl Endpoint {
             enabled: false,
             plain: Matching::new(),
             tagged: Matching::new(),
+            early: Vec::new(),
             claimed: HashMap::new(),
             min_multi: 64,
             held: 0,
@@ -273,6 +322,16 @@ impl Endpoint {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn peers_are_told_what_failed_and_why() {
+        for fault in [Fault::NONE, errno::ENOMEM.into(), Fault::io(libc::EFAULT)] {
+            let (bytes, len) = fault.encode();
+            assert_eq!(Fault::decode(&mut Reader(&bytes[..len])), Some(fault));
+        }
+        assert_eq!(Fault::decode(&mut Reader(&[1, 0, 0])), None);
+        assert_eq!(Fault::decode(&mut Reader(&(-5i32).to_le_bytes())), Some(Fault::NONE));
+    }
 
     #[test]
     fn an_address_names_its_target_until_it_is_removed() {

@@ -81,7 +81,7 @@ impl State {
     #[inline]
     pub(super) fn message(&mut self, peer: Peer, head: &Head, message: &Message<'_>, at: usize) {
         let len = message.len() - at;
-        let Some(envelope) = self.envelope(peer, head, len) else { return };
+        let Some(envelope) = self.envelope(peer, head, len) else { return self.undelivered(peer, head, message) };
         match self.landing(head.dst, &envelope) {
             Some(landing) => self.land(head.dst, landing, envelope, Payload::Wire(message, at)),
             None => {
@@ -96,7 +96,7 @@ impl State {
         let offer = Offer::decode(&mut Reader(&rest(message, at, Offer::BYTES)))?;
         let Some(envelope) = self.envelope(peer, head, offer.len as usize) else {
             // The endpoint is closed: the sender shall not wait for ever.
-            self.refuse(peer, head.src, &offer);
+            self.refuse(peer, head.src, &offer, errno::ECONNREFUSED);
             return Some(());
         };
         match self.landing(head.dst, &envelope) {
@@ -109,9 +109,6 @@ impl State {
     #[inline]
     fn envelope(&mut self, peer: Peer, head: &Head, len: usize) -> Option<Envelope> {
         if !self.eps.get(head.dst).is_some_and(|ep| ep.enabled) {
-            if head.wants_done {
-                self.answer(peer, head, errno::ECONNREFUSED);
-            }
             return None;
         }
         let source = self.source(peer, head.src);
@@ -120,8 +117,9 @@ impl State {
     }
 
     /// Tells a peer that its request is done.
-    pub(super) fn answer(&mut self, peer: Peer, head: &Head, error: i32) {
-        self.post(peer, &Head::new(Kind::Done, head.src, head.dst, head.aux), &error.to_le_bytes());
+    pub(super) fn answer(&mut self, peer: Peer, head: &Head, fault: impl Into<Fault>) {
+        let (bytes, len) = fault.into().encode();
+        self.post(peer, &Head::new(Kind::Done, head.src, head.dst, head.aux), &bytes[..len]);
     }
 
     /// The posted receive that a message goes to.
@@ -205,7 +203,8 @@ impl State {
     }
 
     /// A message is where it goes, or will never be.
-    pub(super) fn received(&mut self, mut done: Done, excess: usize, multi: u32, error: i32) {
+    pub(super) fn received(&mut self, mut done: Done, excess: usize, multi: u32, fault: impl Into<Fault>) {
+        let mut fault = fault.into();
         if let Some(buffer) = self.multis.get_mut(multi) {
             buffer.pending -= 1;
             if buffer.closed && buffer.pending == 0 {
@@ -213,8 +212,10 @@ impl State {
                 done.flags |= MULTI_RECV;
             }
         }
-        let error = if error == 0 && excess > 0 { errno::ETRUNC } else { error };
-        self.end(done, error, excess);
+        if fault == Fault::NONE && excess > 0 {
+            fault = errno::ETRUNC.into();
+        }
+        self.end(done, fault, excess);
     }
 
     /// A message that nobody wants yet.
@@ -225,12 +226,18 @@ impl State {
         ep.held += incoming.held();
         ep.matching(tag.is_some()).arrive(source, tag.unwrap_or(0), incoming);
         if ep.held > HELD_MAX {
-            ep.stopped = true;
-            let known = &mut self.peers[peer.seat as usize];
-            if !known.told.contains(&id) {
-                known.told.push(id);
-                self.post(peer, &Head::new(Kind::Stop, from, id, 0), &[]);
-            }
+            self.stop(peer, from, id);
+        }
+    }
+
+    /// Tells a peer to keep the payload of its next messages.
+    pub(super) fn stop(&mut self, peer: Peer, from: u32, id: u32) {
+        let Some(ep) = self.eps.get_mut(id) else { return };
+        ep.stopped = true;
+        let known = &mut self.peers[peer.seat as usize];
+        if !known.told.contains(&id) {
+            known.told.push(id);
+            self.post(peer, &Head::new(Kind::Stop, from, id, 0), &[]);
         }
     }
 

@@ -199,20 +199,21 @@ impl State {
                 self.pull(peer, head.src, head.dst, &offer, memory, len, end);
             }
             other => {
-                self.refuse(peer, head.src, &offer);
-                self.answer(peer, head, other.err().unwrap_or(errno::EINVAL));
+                let error = other.err().unwrap_or(errno::EINVAL);
+                self.refuse(peer, head.src, &offer, error);
+                self.answer(peer, head, error);
             }
         }
         Some(())
     }
 
     /// A write whose payload was fetched has taken effect, or failed.
-    pub(super) fn written(&mut self, written: Written, error: i32) {
+    pub(super) fn written(&mut self, written: Written, fault: Fault) {
         let Written { peer, head, remotes, len } = written;
-        if error == 0 {
+        if fault == Fault::NONE {
             self.accessed(&head, &remotes, Side::RemoteWrite, len);
         }
-        self.answer(peer, &head, error);
+        self.answer(peer, &head, fault);
     }
 
     pub(super) fn read_came(&mut self, peer: Peer, head: &Head, message: &Message<'_>, at: usize) -> Option<()> {
@@ -245,24 +246,25 @@ impl State {
     pub(super) fn reply_came(&mut self, peer: Peer, head: &Head, message: &Message<'_>, at: usize) -> Option<()> {
         let request = self.requests.get(head.aux).filter(|request| request.peer == peer)?;
         let len = message.len() - at;
-        let error = if len == request.result.len() { 0 } else { errno::EIO };
-        if error == 0 {
+        if len == request.result.len() {
             request.result.write_message(0, message, at, len);
+            self.request_ends(head.aux, Fault::NONE);
+        } else {
+            self.request_ends(head.aux, Fault::io(errno::EMSGSIZE));
         }
-        self.request_ends(head.aux, error);
         Some(())
     }
 
     pub(super) fn reply_offered(&mut self, peer: Peer, head: &Head, message: &Message<'_>, at: usize) -> Option<()> {
         let offer = Offer::decode(&mut Reader(&rest(message, at, Offer::BYTES)))?;
         let Some(request) = self.requests.get(head.aux).filter(|request| request.peer == peer) else {
-            self.refuse(peer, head.src, &offer);
+            self.refuse(peer, head.src, &offer, errno::ECANCELED);
             return None;
         };
         let len = request.result.len();
         if offer.len as usize != len {
-            self.refuse(peer, head.src, &offer);
-            self.request_ends(head.aux, errno::EIO);
+            self.refuse(peer, head.src, &offer, errno::EMSGSIZE);
+            self.request_ends(head.aux, Fault::io(errno::EMSGSIZE));
             return Some(());
         }
         let memory = request.result.part(0, len);
@@ -273,14 +275,14 @@ impl State {
 
     pub(super) fn request_done(&mut self, peer: Peer, head: &Head, message: &Message<'_>, at: usize) -> Option<()> {
         self.requests.get(head.aux).filter(|request| request.peer == peer)?;
-        let error = Reader(&rest(message, at, 4)).u32()? as i32;
-        self.request_ends(head.aux, error.max(0));
+        let fault = Fault::decode(&mut Reader(&rest(message, at, 8)))?;
+        self.request_ends(head.aux, fault);
         Some(())
     }
 
-    pub(super) fn request_ends(&mut self, id: u32, error: i32) {
+    pub(super) fn request_ends(&mut self, id: u32, fault: Fault) {
         if let Some(request) = self.requests.remove(id) {
-            self.end_under_way(request.done, error);
+            self.end_under_way(request.done, fault);
         }
     }
 

@@ -3,6 +3,7 @@
 use super::objects::*;
 use super::*;
 use crate::abi::constants::*;
+use crate::address::Name;
 use crate::memory::UserMemory;
 use crate::wire::Remote;
 
@@ -21,8 +22,9 @@ impl Alone {
         let len = Mailbox::bytes(1).next_multiple_of(4096);
         let at = job.locate(job.heap(), job.heap_len()).expect("the heap");
         let mailbox = Mailbox::open(job.clone(), at).expect("a mailbox");
-        let window = Window::new(at.offset + len as u64, job.heap_len() - len);
-        let mut core = Core::new(job, mailbox, 1, window);
+        let (names, front) = (Names::new(at.offset + len as u64), len + Names::BYTES);
+        let window = Window::new(at.offset + front as u64, job.heap_len() - front);
+        let mut core = Core::new(job, mailbox, 1, names, window);
         let state = &mut core.state;
         let domain = state.domains.insert(Domain::default());
         let queue = state.queues.insert(Queue::default());
@@ -114,13 +116,13 @@ fn errors_are_reported_with_what_did_not_fit() {
     alone.send(&pattern(25), None, COMPLETION).expect("sent");
     alone.progress();
     let failed = alone.queue().failed.pop_front().expect("an error");
-    assert_eq!((failed.error, failed.excess, failed.done.len, failed.done.context), (errno::ETRUNC, 15, 10, 5));
+    assert_eq!((failed.fault.error, failed.excess, failed.done.len, failed.done.context), (errno::ETRUNC, 15, 10, 5));
     assert_eq!(bytes(&memory), pattern(10));
     assert_eq!(alone.queue().ready.pop_front().map(|done| done.flags), Some(SEND | MSG));
     alone.receive(&memory, Some(1), 6, 0).expect("posted");
     assert_eq!(alone.core.cancel(alone.ep, 6), Ok(()));
     assert_eq!(alone.core.cancel(alone.ep, 6), Err(errno::ENOENT));
-    assert_eq!(alone.queue().failed.pop_front().map(|failed| failed.error), Some(errno::ECANCELED));
+    assert_eq!(alone.queue().failed.pop_front().map(|failed| failed.fault.error), Some(errno::ECANCELED));
     assert_eq!(alone.send(&[], None, 1 << 40), Err(errno::EBADFLAGS));
     let to = alone.me + 1;
     let call = Send { memory: room(0), to, tag: None, data: None, context: 1, flags: 0, silent: false };
@@ -149,7 +151,7 @@ fn a_look_keeps_or_drops_what_it_sees() {
     let mut alone = Alone::new();
     let memory = room(5);
     alone.receive(&memory, Some(4), 7, PEEK).expect("looked");
-    assert_eq!(alone.queue().failed.pop_front().map(|failed| failed.error), Some(errno::ENOMSG));
+    assert_eq!(alone.queue().failed.pop_front().map(|failed| failed.fault.error), Some(errno::ENOMSG));
     alone.send(b"abcde", Some(4), 0).expect("sent");
     alone.send(b"fghij", Some(4), 0).expect("sent");
     alone.receive(&memory, Some(4), 7, PEEK | CLAIM).expect("claimed");
@@ -226,7 +228,7 @@ fn registered_memory_is_written_read_and_changed() {
         let write = call(&alone, room(2), addr, key);
         alone.core.write(alone.ep, write).expect("sent");
         alone.progress();
-        assert_eq!(alone.queue().failed.pop_front().map(|failed| failed.error), Some(error));
+        assert_eq!(alone.queue().failed.pop_front().map(|failed| failed.fault.error), Some(error));
     }
     memory.write(0, &40u64.to_ne_bytes());
     let (operand, result) = (UserMemory::owned(Box::new(2u64.to_ne_bytes())), room(8));
@@ -248,4 +250,131 @@ fn a_generation_that_is_not_there_is_refused() {
     let to = state.avs.get_mut(av).expect("it is open").insert(target);
     let call = Send { memory: room(1), to, tag: None, data: None, context: 1, flags: 0, silent: false };
     assert_eq!(alone.core.send(alone.ep, call), Err(errno::ECONNREFUSED));
+}
+
+/// A second endpoint, not enabled yet, and its address.
+fn disabled(alone: &mut Alone) -> (u32, u64) {
+    let state = &mut alone.core.state;
+    let binding = Some(Binding { queue: alone.queue, selective: false });
+    let mut endpoint = Endpoint::new(alone.domain, false);
+    (endpoint.tx, endpoint.rx) = (binding, binding);
+    endpoint.av = state.eps.get(alone.ep).and_then(|ep| ep.av);
+    let av = endpoint.av.expect("it is bound");
+    let ep = state.eps.insert(endpoint);
+    let target = Target { peer: state.me, ep, source: state.sources.number(state.me, ep) };
+    (ep, state.avs.get_mut(av).expect("it is open").insert(target))
+}
+
+#[test]
+fn what_comes_before_an_endpoint_is_enabled_waits_for_that() {
+    let mut alone = Alone::new();
+    let (late, to) = disabled(&mut alone);
+    let memory = room(8);
+    let all = Registered {
+        memory: memory.part(0, 8),
+        access: REMOTE_READ | REMOTE_WRITE,
+        by_address: false,
+        counters: Vec::new(),
+    };
+    alone.core.state.domains.get_mut(alone.domain).expect("it is open").keys.insert(77, all);
+    // A message, one whose end the sender wants to know, one that is fetched, and a write.
+    let sent = [pattern(30), pattern(31), pattern(100_000)];
+    for (i, (bytes, flags)) in sent.iter().zip([0, DELIVERY_COMPLETE | COMPLETION, COMPLETION]).enumerate() {
+        let memory = UserMemory::owned(bytes.clone().into());
+        let call = Send { memory, to, tag: None, data: None, context: 10 + i, flags, silent: false };
+        alone.core.send(alone.ep, call).expect("sent");
+    }
+    let operand = UserMemory::owned(Box::new(*b"written!"));
+    let remotes = vec![Remote { addr: 0, len: 8, key: 77 }];
+    let write = Access { memory: operand, to, remotes, data: None, context: 13, flags: COMPLETION, silent: false };
+    alone.core.write(alone.ep, write).expect("sent");
+    alone.progress();
+    assert!(alone.queue().ready.is_empty() && alone.queue().failed.is_empty(), "nothing has ended");
+    assert_eq!(bytes(&memory), [0; 8]);
+    alone.core.state.enable(late);
+    for bytes_sent in &sent {
+        let memory = room(100_000);
+        let call = Receive { memory: memory.part(0, 100_000), from: ADDR_UNSPEC, tagged: None, context: 20, flags: 0 };
+        alone.core.receive(late, call).expect("posted");
+        alone.progress();
+        assert!(bytes(&memory)[..bytes_sent.len()] == **bytes_sent, "{} bytes, in order", bytes_sent.len());
+    }
+    assert_eq!(bytes(&memory), b"written!");
+    assert!(alone.queue().failed.is_empty());
+    let mut ended: Vec<usize> = alone.queue().ready.drain(..).map(|done| done.context).collect();
+    ended.sort_unstable();
+    assert_eq!(ended, [11, 12, 13, 20, 20, 20]);
+    assert_eq!(alone.core.state.eps.get(late).map(|ep| ep.held), Some(0));
+}
+
+#[test]
+fn what_came_for_an_endpoint_that_is_closed_before_it_is_enabled_fails() {
+    let mut alone = Alone::new();
+    let (late, to) = disabled(&mut alone);
+    for (len, flags) in [(30, DELIVERY_COMPLETE | COMPLETION), (100_000, COMPLETION)] {
+        let memory = UserMemory::owned(pattern(len).into());
+        let call = Send { memory, to, tag: None, data: None, context: len, flags, silent: false };
+        alone.core.send(alone.ep, call).expect("sent");
+    }
+    alone.progress();
+    alone.core.close_endpoint(late);
+    alone.progress();
+    let failed: Vec<_> = alone.queue().failed.drain(..).map(|f| (f.done.context, f.fault.error)).collect();
+    assert_eq!(failed, [(30, errno::ECONNREFUSED), (100_000, errno::ECONNREFUSED)]);
+}
+
+#[test]
+fn a_payload_that_cannot_be_read_is_an_error_that_says_why_on_both_sides() {
+    let mut alone = Alone::new();
+    let target = room(20_000);
+    alone.receive(&target, None, 5, 0).expect("posted");
+    // SAFETY: it is never touched by this process: the kernel finds that nothing is there.
+    let memory = unsafe { UserMemory::new(std::ptr::without_provenance_mut(8), 20_000) };
+    let call = Send { memory, to: alone.me, tag: None, data: None, context: 1, flags: COMPLETION, silent: false };
+    alone.core.send(alone.ep, call).expect("sent");
+    alone.progress();
+    let failed: Vec<_> = alone.queue().failed.drain(..).map(|failed| (failed.done.context, failed.fault)).collect();
+    assert_eq!(failed, [(5, Fault::io(errno::EFAULT)), (1, Fault::io(errno::EFAULT))]);
+}
+
+#[test]
+fn a_peer_that_has_sent_something_is_there_before_this_host_knows_of_it() {
+    for (life, open, from, to) in [
+        (3, true, None, None),
+        (3, false, None, None),
+        (2, true, None, Some(errno::EAGAIN)),
+        (2, false, Some(errno::ECONNREFUSED), Some(errno::ECONNREFUSED)),
+        (4, true, Some(errno::ECONNREFUSED), Some(errno::ECONNREFUSED)),
+    ] {
+        assert_eq!((in_the_way(life, 3, open, true), in_the_way(life, 3, open, false)), (from, to), "{life} {open}");
+    }
+}
+
+#[test]
+fn a_name_leads_to_its_endpoint_as_long_as_that_has_it() {
+    let mut alone = Alone::new();
+    let (me, ep) = (alone.core.state.me, alone.ep);
+    let named = |service| Name { host: None, service };
+    let state = &mut alone.core.state;
+    assert_eq!(state.resolve_name(named(9228)), None);
+    assert_eq!(state.publish(ep, named(9228)), Ok(()));
+    assert_eq!(state.publish(ep, named(80)), Ok(()));
+    assert_eq!(state.publish(ep, named(9228)), Err(errno::EADDRINUSE));
+    assert_eq!(state.publish(ep, Name::ANY), Ok(()), "no name");
+    let nowhere = Some("192.0.2.7".parse().expect("an address"));
+    assert_eq!(state.publish(ep, Name { host: nowhere, service: 7 }), Err(errno::EADDRNOTAVAIL));
+    let (late, _) = disabled(&mut alone);
+    let state = &mut alone.core.state;
+    assert_eq!(state.publish(late, named(81)), Ok(()));
+    assert_eq!(
+        [80, 81, 9228, 0, 82].map(|service| state.resolve_name(named(service))),
+        [Some((me, ep)), Some((me, late)), Some((me, ep)), None, None]
+    );
+    assert_eq!(state.resolve_name(Name { host: nowhere, service: 80 }), None);
+    if let Some(host) = crate::entry::own_hosts().first() {
+        assert_eq!(state.resolve_name(Name { host: Some(*host), service: 80 }), Some((me, ep)));
+    }
+    alone.core.close_endpoint(ep);
+    let state = &mut alone.core.state;
+    assert_eq!([80, 81, 9228].map(|service| state.resolve_name(named(service))), [None, Some((me, late)), None]);
 }

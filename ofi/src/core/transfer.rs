@@ -4,7 +4,7 @@
 //! side puts the payload into its window, a part of its symmetric heap, chunk by chunk, and the puller gets each chunk
 //! by the adapter: nothing bypasses the network where there is one.
 
-use super::objects::Done;
+use super::objects::{Done, Fault};
 use super::{State, rest};
 use crate::abi::constants::errno;
 use crate::memory::{UserMemory, read_process};
@@ -110,11 +110,11 @@ impl State {
     }
 
     /// An offer is over: its chunks are free again.
-    pub(super) fn withdraw(&mut self, id: u32, error: i32) {
+    pub(super) fn withdraw(&mut self, id: u32, fault: Fault) {
         let Some(offered) = self.offers.remove(id) else { return };
         self.window.free.extend(offered.chunks);
         if let Some(done) = offered.done {
-            self.end_under_way(done, error);
+            self.end_under_way(done, fault);
         }
         self.feed_hungry();
     }
@@ -136,28 +136,40 @@ impl State {
         if known.lost || known.generation != peer.generation {
             // What it offered has been kept, but nobody is there to answer.
             let pull = Pull { peer, offer: offer.id, from, ep, memory, len, got: 0, end };
-            return self.pull_is_over(pull, errno::EIO);
+            return self.pull_is_over(pull, Fault::io(errno::ENOTCONN));
         }
-        let tried = if len > 0 && self.may_attach(peer, offer) {
-            Some(read_process(offer.pid as i32, &offer.pieces, &memory))
-        } else {
-            None
-        };
+        let tried = if len > 0 && self.may_attach(peer, offer) { self.attach(peer, offer, &memory) } else { None };
         let pull = Pull { peer, offer: offer.id, from, ep, memory, len, got: 0, end };
         match tried {
-            Some(Err(_)) => self.pull_is_over(pull, errno::EIO),
-            // Nobody knows whose memory that was if the peer has left meanwhile.
-            Some(Ok(())) => {
-                let seat = self.job.pe_entry(peer.seat as usize).seat;
-                let stays = seat.life() == peer.generation && !seat.is_over();
-                self.pull_is_over(pull, if stays { 0 } else { errno::EIO });
-            }
-            None if len == 0 => self.pull_is_over(pull, 0),
-            None if self.pulls.is_full() => self.pull_is_over(pull, errno::ENOMEM),
+            Some(fault) => self.pull_is_over(pull, fault),
+            None if len == 0 => self.pull_is_over(pull, Fault::NONE),
+            None if self.pulls.is_full() => self.pull_is_over(pull, errno::ENOMEM.into()),
             None => {
                 let id = self.pulls.insert(pull);
                 let body = [id.to_le_bytes().as_slice(), &(len as u64).to_le_bytes()].concat();
                 self.post(peer, &Head::new(Kind::Claim, from, ep, offer.id), &body);
+            }
+        }
+    }
+
+    /// Copies an offer out of the memory of the process that made it. Nothing if the kernel does not let it any more: there is
+    /// the window.
+    fn attach(&mut self, peer: Peer, offer: &Offer, memory: &UserMemory) -> Option<Fault> {
+        let Err(error) = read_process(offer.pid as i32, &offer.pieces, memory) else {
+            let seat = self.job.pe_entry(peer.seat as usize).seat;
+            // Nobody knows whose memory that was if the peer has left meanwhile.
+            let stays = seat.life() == peer.generation && !seat.is_over();
+            return Some(if stays { Fault::NONE } else { Fault::io(errno::ENOTCONN) });
+        };
+        let (seat, len) = (peer.seat, memory.len());
+        crate::log::warn(&format!("{len} bytes of process {} at seat {seat} could not be read: {error}", offer.pid));
+        match error.raw_os_error() {
+            // The window would be filled from the same memory, or emptied into it.
+            Some(errno::EFAULT) => Some(Fault::io(errno::EFAULT)),
+            None => Some(Fault::io(errno::EFAULT)),
+            Some(_) => {
+                self.peers[seat as usize].attach = Some(false);
+                None
             }
         }
     }
@@ -183,23 +195,25 @@ impl State {
     }
 
     /// Tells a peer that nobody will fetch its offer.
-    pub(super) fn refuse(&mut self, peer: Peer, from: u32, offer: &Offer) {
-        self.post(peer, &Head::new(Kind::Fetched, from, 0, offer.id), &errno::ECONNREFUSED.to_le_bytes());
+    pub(super) fn refuse(&mut self, peer: Peer, from: u32, offer: &Offer, error: i32) {
+        let (bytes, len) = Fault::from(error).encode();
+        self.post(peer, &Head::new(Kind::Fetched, from, 0, offer.id), &bytes[..len]);
     }
 
-    pub(super) fn pull_ends(&mut self, id: u32, error: i32) {
+    pub(super) fn pull_ends(&mut self, id: u32, fault: Fault) {
         if let Some(pull) = self.pulls.remove(id) {
-            self.pull_is_over(pull, error);
+            self.pull_is_over(pull, fault);
         }
     }
 
-    fn pull_is_over(&mut self, pull: Pull, error: i32) {
+    fn pull_is_over(&mut self, pull: Pull, fault: Fault) {
+        let (bytes, len) = fault.encode();
         let head = Head::new(Kind::Fetched, pull.from, pull.ep, pull.offer);
-        self.post(pull.peer, &head, &error.to_le_bytes());
+        self.post(pull.peer, &head, &bytes[..len]);
         match pull.end {
-            PullEnd::Received { done, excess, multi } => self.received(done, excess, multi, error),
-            PullEnd::Written(written) => self.written(written, error),
-            PullEnd::Answered { request } => self.request_ends(request, error),
+            PullEnd::Received { done, excess, multi } => self.received(done, excess, multi, fault),
+            PullEnd::Written(written) => self.written(written, fault),
+            PullEnd::Answered { request } => self.request_ends(request, fault),
         }
     }
 
@@ -263,8 +277,11 @@ impl State {
         pull.got += len;
         let (is_over, offer, from, ep) = (pull.got == pull.len, pull.offer, pull.from, pull.ep);
         match fetched {
-            Err(_) => self.pull_ends(head.aux, errno::EIO),
-            Ok(()) if is_over => self.pull_ends(head.aux, 0),
+            Err(e) => {
+                crate::log::warn(&format!("a chunk of {len} bytes in the window of seat {}: {e}", peer.seat));
+                self.pull_ends(head.aux, Fault::from(&e));
+            }
+            Ok(()) if is_over => self.pull_ends(head.aux, Fault::NONE),
             Ok(()) => {
                 let done = Head { tag: Some(u64::from(chunk)), ..Head::new(Kind::PieceDone, from, ep, offer) };
                 self.post(peer, &done, &[]);
@@ -287,8 +304,8 @@ impl State {
 
     pub(super) fn offer_fetched(&mut self, peer: Peer, head: &Head, message: &Message<'_>, at: usize) -> Option<()> {
         self.offers.get(head.aux).filter(|offered| offered.peer == peer)?;
-        let error = Reader(&rest(message, at, 4)).u32()? as i32;
-        self.withdraw(head.aux, error.max(0));
+        let fault = Fault::decode(&mut Reader(&rest(message, at, 8)))?;
+        self.withdraw(head.aux, fault);
         Some(())
     }
 }

@@ -1,24 +1,29 @@
 //! Address vectors.
 
+use super::form::Form;
 use super::*;
-use crate::ADDRESS_BYTES;
 use crate::abi::constants::*;
 use crate::abi::ops::*;
 use crate::abi::structs::*;
+use crate::address::{Address, Name};
 use crate::core::objects::{Addresses, Target};
-use crate::info::Address;
-use crate::process::core;
+use crate::process::{core, wait_for};
 use angara::mailbox::Peer;
 use std::sync::atomic::{AtomicPtr, Ordering};
+use std::time::{Duration, Instant};
 
 /// The insertion says of each address whether it is one.
 const SYNC_ERR: u64 = 1 << 58;
 const AV_COMPLETE: u32 = 5;
+/// How long somebody with a name is waited for, and how often it is looked whether it is there.
+const NAMED: Duration = Duration::from_secs(5);
+const AGAIN: Duration = Duration::from_millis(10);
 
 #[repr(C)]
 pub(super) struct AvObject {
     fid: FidAv,
     pub(super) id: u32,
+    form: Form,
     /// Where completed insertions are told, if the program asked for that.
     eq: AtomicPtr<super::eq::EqObject>,
     tells: bool,
@@ -34,19 +39,11 @@ impl AvObject {
 }
 
 static AV_FI: FiOps = fi_ops(close, bind, no_control);
-static AV_OPS: OpsAv = OpsAv {
-    size: size_of::<OpsAv>(),
-    insert,
-    insertsvc: absent,
-    insertsym: absent,
-    remove,
-    lookup,
-    straddr,
-    av_set: absent,
-};
+static AV_OPS: OpsAv =
+    OpsAv { size: size_of::<OpsAv>(), insert, insertsvc, insertsym: absent, remove, lookup, straddr, av_set: absent };
 
 pub(super) unsafe extern "C" fn open(
-    _domain: *mut FidDomain,
+    domain: *mut FidDomain,
     attr: *mut AvAttr,
     out: *mut *mut FidAv,
     context: *mut c_void,
@@ -62,10 +59,12 @@ pub(super) unsafe extern "C" fn open(
             crate::log::info(&format!("address vectors of type {} are not offered", attr.kind));
             return Err(errno::EINVAL);
         }
+        // SAFETY: see the module.
+        let form = unsafe { super::domain::DomainObject::of(domain) }.form;
         let id = core().state.avs.insert(Addresses::default());
         let fid = FidAv { fid: Fid { fclass: CLASS_AV, context, ops: &AV_FI }, ops: &AV_OPS };
         let tells = attr.is_some_and(|attr| attr.flags & COMPLETION != 0);
-        let object = Box::new(AvObject { fid, id, eq: AtomicPtr::default(), tells });
+        let object = Box::new(AvObject { fid, id, form, eq: AtomicPtr::default(), tells });
         // SAFETY: see the module.
         unsafe { *out = Box::into_raw(object).cast() };
         Ok(())
@@ -93,19 +92,72 @@ unsafe extern "C" fn bind(fid: *mut Fid, other: *mut Fid, _: u64) -> c_int {
     })
 }
 
-/// The address at `p`, if it is one of this job.
+/// Whom an address names. Whoever has a name may still be about to take it: a while.
+fn find(address: Address) -> Outcome<(Peer, u32)> {
+    match address {
+        Address::Endpoint { job, seat, generation, ep } => {
+            let core = core();
+            if job != core.state.job_name {
+                crate::log::warn(&format!("{address} is an address of another job"));
+                return Err(errno::EINVAL);
+            }
+            let is_seat = (seat as usize) < core.state.job.n_pes();
+            if is_seat { Ok((Peer { seat, generation }, ep)) } else { Err(errno::EINVAL) }
+        }
+        Address::Name(name) => find_name(name),
+    }
+}
+
+fn find_name(name: Name) -> Outcome<(Peer, u32)> {
+    // Nobody ever takes a name without a service.
+    let end = Instant::now() + if name.service == 0 { Duration::ZERO } else { NAMED };
+    loop {
+        if let Some(found) = core().state.resolve_name(name) {
+            return Ok(found);
+        }
+        if Instant::now() >= end {
+            break;
+        }
+        wait_for(Some(AGAIN), |core| core.state.broken.is_some().then_some(()));
+    }
+    crate::log::warn(&format!(
+        "{name}: no endpoint of the domain has that name after {} s: start its server, in this domain, first",
+        NAMED.as_secs()
+    ));
+    Err(errno::EADDRNOTAVAIL)
+}
+
+/// Inserts addresses; how many were good.
 ///
 /// # Safety
-/// There are the bytes of an address.
-unsafe fn read(p: *const c_void, job: u64) -> Outcome<Address> {
+/// See the module.
+unsafe fn insert_all(
+    av: *mut FidAv,
+    all: impl Iterator<Item = Option<Address>>,
+    out: *mut u64,
+    errors: Option<*mut c_int>,
+) -> usize {
+    let mut good = 0;
     // SAFETY: passed on.
-    let bytes = unsafe { p.cast::<[u8; ADDRESS_BYTES]>().read_unaligned() };
-    let address = Address::decode(&bytes).ok_or(errno::EINVAL)?;
-    if address.job != job {
-        crate::log::warn(&format!("{} is an address of another job", address.text()));
-        return Err(errno::EINVAL);
+    let object = unsafe { AvObject::of(av) };
+    for (i, address) in all.enumerate() {
+        let number = address.ok_or(errno::EINVAL).and_then(find).and_then(|(peer, ep)| {
+            let state = &mut core().state;
+            let target = Target { peer, ep, source: state.sources.number(peer, ep) };
+            state.avs.get_mut(object.id).map(|av| av.insert(target)).ok_or(errno::EINVAL)
+        });
+        good += usize::from(number.is_ok());
+        // SAFETY: passed on.
+        unsafe {
+            if !out.is_null() {
+                *out.add(i) = number.unwrap_or(ADDR_NOTAVAIL);
+            }
+            if let Some(errors) = errors {
+                *errors.add(i) = number.err().unwrap_or(0);
+            }
+        }
     }
-    Ok(address)
+    good
 }
 
 unsafe extern "C" fn insert(
@@ -116,45 +168,46 @@ unsafe extern "C" fn insert(
     flags: u64,
     context: *mut c_void,
 ) -> c_int {
-    let mut good: usize = 0;
-    let inserted = guarded(|| {
-        // SAFETY: see the module.
-        let object = unsafe { AvObject::of(av) };
+    guard(|| {
         let errors = (flags & SYNC_ERR != 0 && !context.is_null()).then_some(context.cast::<c_int>());
-        let mut core = core();
-        let state = &mut core.state;
-        let pes = state.job.n_pes() as u32;
-        for i in 0..count {
-            // SAFETY: see the module.
-            let address = unsafe { read(addr.byte_add(i * ADDRESS_BYTES), state.job_name) };
-            let address = address.and_then(|a| if a.seat < pes { Ok(a) } else { Err(errno::EINVAL) });
-            let number = address.map(|Address { seat, generation, ep, .. }| {
-                let peer = Peer { seat, generation };
-                let target = Target { peer, ep, source: state.sources.number(peer, ep) };
-                state.avs.get_mut(object.id).map(|av| av.insert(target))
+        // SAFETY: see the module.
+        unsafe {
+            let (form, mut at) = (AvObject::of(av).form, addr);
+            let all = (0..count).map(|_| {
+                let (address, len) = form.read(at);
+                at = at.byte_add(len);
+                address
             });
-            let (number, error) = match number {
-                Ok(Some(number)) => (number, 0),
-                Ok(None) => (ADDR_NOTAVAIL, errno::EINVAL),
-                Err(e) => (ADDR_NOTAVAIL, e),
-            };
-            good += usize::from(error == 0);
-            // SAFETY: see the module.
-            unsafe {
-                if !out.is_null() {
-                    *out.add(i) = number;
-                }
-                if let Some(errors) = errors {
-                    *errors.add(i) = error;
-                }
-            }
+            Ok(tell(av, insert_all(av, all, out, errors), context))
         }
-        Ok(())
-    });
-    if inserted != 0 {
-        return inserted;
-    }
-    // SAFETY: see the module; an event queue is closed after what is bound to it.
+    }) as c_int
+}
+
+unsafe extern "C" fn insertsvc(
+    av: *mut FidAv,
+    node: *const c_char,
+    service: *const c_char,
+    out: *mut u64,
+    flags: u64,
+    context: *mut c_void,
+) -> c_int {
+    guard(|| {
+        let errors = (flags & SYNC_ERR != 0 && !context.is_null()).then_some(context.cast::<c_int>());
+        // SAFETY: see the module.
+        unsafe {
+            let found = super::lookup::address(text(node).as_deref(), text(service).as_deref(), false);
+            let found = found.inspect_err(|why| crate::log::warn(why)).ok();
+            Ok(tell(av, insert_all(av, std::iter::once(found), out, errors), context))
+        }
+    }) as c_int
+}
+
+/// What an insertion of `good` addresses returns. Where the program asked for that, its event queue is told instead.
+///
+/// # Safety
+/// See the module.
+unsafe fn tell(av: *mut FidAv, good: usize, context: *mut c_void) -> isize {
+    // SAFETY: passed on; an event queue is closed after what is bound to it.
     unsafe {
         let object = AvObject::of(av);
         if let Some(eq) = object.eq.load(Ordering::Acquire).as_ref().filter(|_| object.tells) {
@@ -162,7 +215,7 @@ unsafe extern "C" fn insert(
             return 0;
         }
     }
-    good as c_int
+    good as isize
 }
 
 unsafe extern "C" fn remove(av: *mut FidAv, addresses: *mut u64, count: usize, _flags: u64) -> c_int {
@@ -179,24 +232,23 @@ unsafe extern "C" fn remove(av: *mut FidAv, addresses: *mut u64, count: usize, _
 unsafe extern "C" fn lookup(av: *mut FidAv, address: u64, out: *mut c_void, len: *mut usize) -> c_int {
     guarded(|| {
         // SAFETY: see the module.
-        let id = unsafe { AvObject::of(av) }.id;
+        let object = unsafe { AvObject::of(av) };
         let core = core();
-        let target = core.state.avs.get(id).and_then(|av| av.target(address)).ok_or(errno::EINVAL)?;
+        let target = core.state.avs.get(object.id).and_then(|av| av.target(address)).ok_or(errno::EINVAL)?;
         let Peer { seat, generation } = target.peer;
-        let bytes = Address { job: core.state.job_name, seat, generation, ep: target.ep }.encode();
-        // SAFETY: see the module: `out` has as many bytes as `len` says.
-        unsafe {
-            std::ptr::copy_nonoverlapping(bytes.as_ptr(), out.cast(), bytes.len().min(*len));
-            *len = bytes.len();
+        let address = Address::Endpoint { job: core.state.job_name, seat, generation, ep: target.ep };
+        // SAFETY: see the module: `out` has as many bytes as `len` says. What does not fit is left out.
+        match unsafe { object.form.give(address, out, len) } {
+            Err(errno::ETOOSMALL) => Ok(()),
+            given => given,
         }
-        Ok(())
     })
 }
 
-unsafe extern "C" fn straddr(_: *mut FidAv, addr: *const c_void, buf: *mut c_char, len: *mut usize) -> *const c_char {
+unsafe extern "C" fn straddr(av: *mut FidAv, addr: *const c_void, buf: *mut c_char, len: *mut usize) -> *const c_char {
     // SAFETY: see the module.
-    let bytes = unsafe { addr.cast::<[u8; ADDRESS_BYTES]>().read_unaligned() };
-    let text = Address::decode(&bytes).map_or_else(|| "not an address of angara".to_owned(), |a| a.text());
+    let address = unsafe { AvObject::of(av).form.read(addr).0 };
+    let text = address.map_or_else(|| "not an address of angara".to_owned(), |a| a.to_string());
     // SAFETY: see the module: `buf` has as many bytes as `len` says.
     unsafe {
         give_text(&text, buf, *len);

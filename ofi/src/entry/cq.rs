@@ -240,8 +240,8 @@ unsafe extern "C" fn readerr(cq: *mut FidCq, out: *mut CqErrEntry, _flags: u64) 
             (*out).data = done.data;
             (*out).tag = done.tag;
             (*out).olen = failed.excess;
-            (*out).err = failed.error;
-            (*out).prov_errno = failed.error;
+            (*out).err = failed.fault.error;
+            (*out).prov_errno = failed.fault.cause;
             if object.api_version >= version(1, 5) {
                 (*out).err_data_size = 0;
             }

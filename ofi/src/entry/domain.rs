@@ -1,5 +1,6 @@
 //! Domains and the memory that is registered with them.
 
+use super::form::Form;
 use super::*;
 use crate::abi::constants::*;
 use crate::abi::ops::*;
@@ -17,6 +18,7 @@ pub(super) struct DomainObject {
     pub(super) id: u32,
     pub(super) api_version: u32,
     mr_mode: i32,
+    pub(super) form: Form,
     helper: Option<Helper>,
 }
 
@@ -75,7 +77,8 @@ pub(super) unsafe extern "C" fn open(
 ) -> c_int {
     guarded(|| {
         // SAFETY: see the module.
-        let (attr, api_version) = unsafe { ((*info).domain_attr.as_ref(), (*fabric).api_version) };
+        let (attr, form, api_version) =
+            unsafe { ((*info).domain_attr.as_ref(), Form::of((*info).addr_format), (*fabric).api_version) };
         let mr_mode = attr.map_or(0, |attr| attr.mr_mode);
         attach().map_err(|why| {
             crate::log::warn(&why);
@@ -86,7 +89,7 @@ pub(super) unsafe extern "C" fn open(
         let id = core().state.domains.insert(Domain { next_key: 1, ..Domain::default() });
         let fid = Fid { fclass: CLASS_DOMAIN, context, ops: &DOMAIN_FI };
         let fid = FidDomain { fid, ops: &DOMAIN_OPS, mr: &MR_OPS };
-        let object = Box::new(DomainObject { fid, id, api_version, mr_mode, helper });
+        let object = Box::new(DomainObject { fid, id, api_version, mr_mode, form, helper });
         // SAFETY: see the module.
         unsafe { *out = Box::into_raw(object).cast() };
         Ok(())

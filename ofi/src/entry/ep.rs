@@ -1,12 +1,12 @@
 //! Endpoints: opening, binding, options.
 
+use super::form::Form;
 use super::*;
-use crate::ADDRESS_BYTES;
 use crate::abi::constants::*;
 use crate::abi::ops::*;
 use crate::abi::structs::*;
+use crate::address::{Address, Name};
 use crate::core::objects::{Binding, Endpoint, Side};
-use crate::info::Address;
 use crate::process::core;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub(super) struct EpObject {
     fid: FidEp,
     pub(super) id: u32,
+    form: Form,
     /// Flags of operations that are called without any.
     tx_flags: AtomicU64,
     rx_flags: AtomicU64,
@@ -50,7 +51,7 @@ static EP_OPS: OpsEp = OpsEp {
 };
 static CM_OPS: OpsCm = OpsCm {
     size: size_of::<OpsCm>(),
-    setname: absent,
+    setname,
     getname,
     getpeer: absent,
     connect: absent,
@@ -77,11 +78,18 @@ pub(super) unsafe extern "C" fn open(
         }
         let (tx_flags, rx_flags) = (tx.map_or(0, |tx| tx.op_flags), rx.map_or(0, |rx| rx.op_flags));
         let directed = (info.caps | rx.map_or(0, |rx| rx.caps)) & DIRECTED_RECV != 0;
+        let form = Form::of(info.addr_format);
+        // SAFETY: see the module: as many bytes as is said.
+        let name = own_name(unsafe { form.read_within(info.src_addr, info.src_addrlen) })?;
         let mut core = core();
         if core.state.eps.is_full() {
             return Err(errno::EMFILE);
         }
         let id = core.state.eps.insert(Endpoint::new(domain.id, directed));
+        if let Err(e) = core.state.publish(id, name) {
+            core.close_endpoint(id);
+            return Err(e);
+        }
         drop(core);
         let fid = Fid { fclass: CLASS_EP, context, ops: &EP_FI };
         let fid = FidEp {
@@ -94,7 +102,7 @@ pub(super) unsafe extern "C" fn open(
             atomic: &super::atomic::OPS,
             collective: std::ptr::null_mut(),
         };
-        let object = EpObject { fid, id, tx_flags: AtomicU64::new(tx_flags), rx_flags: AtomicU64::new(rx_flags) };
+        let object = EpObject { fid, id, form, tx_flags: AtomicU64::new(tx_flags), rx_flags: AtomicU64::new(rx_flags) };
         // SAFETY: see the module.
         unsafe { *out = Box::into_raw(Box::new(object)).cast() };
         Ok(())
@@ -179,7 +187,7 @@ unsafe extern "C" fn control(fid: *mut Fid, command: c_int, arg: *mut c_void) ->
                 if ep.tx.is_none() && ep.rx.is_none() && ep.counters.iter().all(Option::is_none) {
                     return Err(errno::ENOCQ);
                 }
-                ep.enabled = true;
+                core.state.enable(object.id);
             }
             CONTROL_GETOPSFLAG | CONTROL_SETOPSFLAG => {
                 // SAFETY: libfabric's contract: a number of flags, of which one says for which side.
@@ -246,20 +254,36 @@ unsafe extern "C" fn setopt(fid: *mut Fid, level: c_int, name: c_int, value: *co
     })
 }
 
+/// The name that an endpoint is to have.
+fn own_name(address: Option<Outcome<Address>>) -> Outcome<Name> {
+    match address.transpose()? {
+        None => Ok(Name::ANY),
+        Some(Address::Name(name)) => Ok(name),
+        // Where an endpoint is, is not for the program to choose.
+        Some(Address::Endpoint { .. }) => Err(errno::EADDRNOTAVAIL),
+    }
+}
+
+/// One more name; the address of the endpoint stays.
+unsafe extern "C" fn setname(fid: *mut Fid, name: *mut c_void, len: usize) -> c_int {
+    guarded(|| {
+        // SAFETY: see the module: as many bytes as `len` says.
+        let (object, address) = unsafe {
+            let object = EpObject::of(fid.cast());
+            (object, object.form.read_within(name, len))
+        };
+        core().state.publish(object.id, own_name(address)?)
+    })
+}
+
 unsafe extern "C" fn getname(fid: *mut Fid, out: *mut c_void, len: *mut usize) -> c_int {
     guarded(|| {
         // SAFETY: see the module.
-        let (ep, room) = unsafe { (EpObject::of(fid.cast()).id, *len) };
+        let object = unsafe { EpObject::of(fid.cast()) };
         let core = core();
         let angara::mailbox::Peer { seat, generation } = core.state.me;
-        let bytes = Address { job: core.state.job_name, seat, generation, ep }.encode();
+        let address = Address::Endpoint { job: core.state.job_name, seat, generation, ep: object.id };
         // SAFETY: as many bytes as `len` says.
-        unsafe {
-            *len = ADDRESS_BYTES;
-            if !out.is_null() {
-                std::ptr::copy_nonoverlapping(bytes.as_ptr(), out.cast(), room.min(ADDRESS_BYTES));
-            }
-        }
-        if room < ADDRESS_BYTES { Err(errno::ETOOSMALL) } else { Ok(()) }
+        unsafe { object.form.give(address, out, len) }
     })
 }

@@ -1,12 +1,13 @@
 //! The way in: the provider itself, what it offers, and fabrics.
 
+use super::form::Form;
 use super::*;
 use crate::abi::constants::*;
 use crate::abi::ops::*;
 use crate::abi::structs::*;
+use crate::address::{Address, Name};
 use crate::info::{Hints, Meant, NAME, Offer, answer};
 use libc::{c_char, c_int, c_void};
-use std::ffi::CStr;
 use std::sync::OnceLock;
 
 /// Room behind each struct that is given out, for what later versions append.
@@ -57,19 +58,12 @@ unsafe extern "C" fn cleanup() {
 }
 
 /// # Safety
-/// Null or a string.
-unsafe fn text(p: *const c_char) -> Option<String> {
-    // SAFETY: passed on.
-    (!p.is_null()).then(|| unsafe { CStr::from_ptr(p) }.to_string_lossy().into_owned())
-}
-
-/// # Safety
 /// Null or what libfabric made of a program's hints.
 unsafe fn read_hints(hints: *const Info) -> Hints {
     // SAFETY: passed on: each pointer is null or to its struct.
     unsafe {
         let Some(info) = hints.as_ref() else { return Hints::default() };
-        let fabric = info.fabric_attr.as_ref();
+        let (fabric, form) = (info.fabric_attr.as_ref(), Form::of(info.addr_format));
         Hints {
             caps: info.caps,
             addr_format: info.addr_format,
@@ -80,7 +74,38 @@ unsafe fn read_hints(hints: *const Info) -> Hints {
             provider: fabric.and_then(|f| text(f.prov_name)),
             domain_name: info.domain_attr.as_ref().and_then(|d| text(d.name)),
             fabric_name: fabric.and_then(|f| text(f.name)),
+            source: form.read_within(info.src_addr, info.src_addrlen),
+            destination: form.read_within(info.dest_addr, info.dest_addrlen),
         }
+    }
+}
+
+/// Whose addresses a node and a service are.
+struct Asked {
+    node: Option<String>,
+    service: Option<String>,
+    flags: u64,
+}
+
+impl Asked {
+    /// Puts the addresses that are asked for into an offer.
+    fn complete(&self, offer: &mut Offer) -> Result<(), String> {
+        if self.node.is_none() && self.service.is_none() {
+            return Ok(());
+        }
+        let numeric = self.flags & NUMERICHOST != 0;
+        let found = super::lookup::address(self.node.as_deref(), self.service.as_deref(), numeric)?;
+        if self.flags & SOURCE == 0 {
+            offer.destination = Some(found);
+            return Ok(());
+        }
+        if let Address::Name(Name { host: Some(host), .. }) = found
+            && !super::own_hosts().contains(&host)
+        {
+            return Err(format!("source {found}: this host has no such address"));
+        }
+        offer.source = found;
+        Ok(())
     }
 }
 
@@ -95,13 +120,25 @@ fn give<T>(value: T) -> *mut T {
     }
 }
 
+fn give_bytes(bytes: &[u8]) -> *mut c_void {
+    // SAFETY: memory with room for as many bytes.
+    unsafe {
+        let p = libc::calloc(1, bytes.len());
+        assert!(!p.is_null(), "out of memory");
+        std::ptr::copy_nonoverlapping(bytes.as_ptr(), p.cast(), bytes.len());
+        p
+    }
+}
+
 fn give_name() -> *mut c_char {
     // SAFETY: a string.
     unsafe { libc::strdup(c"angara".as_ptr()) }
 }
 
 fn give_out(offer: Offer, api_version: u32) -> *mut Info {
-    let Offer { info, tx, rx, ep, domain } = offer;
+    let Offer { info, tx, rx, ep, domain, source, destination } = offer;
+    let form = Form::of(info.addr_format);
+    let (source, destination) = (form.write(source), destination.map(|address| form.write(address)));
     let fabric = FabricAttr {
         fabric: std::ptr::null_mut(),
         name: give_name(),
@@ -116,6 +153,10 @@ fn give_out(offer: Offer, api_version: u32) -> *mut Info {
         ep_attr: give(ep),
         domain_attr: give(DomainAttr { name: give_name(), ..domain }),
         fabric_attr: give(fabric),
+        src_addr: give_bytes(&source),
+        src_addrlen: source.len(),
+        dest_addr: destination.as_ref().map_or(std::ptr::null_mut(), |bytes| give_bytes(bytes)),
+        dest_addrlen: destination.as_ref().map_or(0, Vec::len),
         ..info
     })
 }
@@ -131,6 +172,7 @@ unsafe extern "C" fn getinfo(
     guarded(|| {
         // SAFETY: see the module.
         let (hints, node, service) = unsafe { (read_hints(hints), text(node), text(service)) };
+        let asked = Asked { node, service, flags };
         let is_set = |name: &str| std::env::var_os(name).is_some();
         let meant = Meant {
             filter: std::env::var("FI_PROVIDER").ok(),
@@ -138,9 +180,15 @@ unsafe extern "C" fn getinfo(
         };
         let hints =
             if flags & PROV_ATTR_ONLY != 0 { Hints { provider: hints.provider, ..Hints::default() } } else { hints };
-        match answer(version, &hints, &meant) {
+        // Hosts are looked up only where this provider is meant.
+        let offer = answer(version, &hints, &meant).and_then(|mut offer| {
+            asked.complete(&mut offer)?;
+            Ok(offer)
+        });
+        match offer {
             Ok(offer) => {
-                crate::log::info(&format!("offered; node {node:?} and service {service:?} say nothing here"));
+                let to = offer.destination.map_or(String::new(), |to| format!(" to {to}"));
+                crate::log::info(&format!("offered: from {}{to}", offer.source));
                 // SAFETY: see the module.
                 unsafe { *info = give_out(offer, version) };
                 Ok(())

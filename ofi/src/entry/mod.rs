@@ -12,12 +12,15 @@ mod domain;
 mod ep;
 mod eq;
 mod fabric;
+mod form;
+mod lookup;
 mod msg;
 mod poll;
 mod rma;
 mod tagged;
 
 pub use fabric::fi_prov_ini;
+pub(crate) use lookup::own_hosts;
 
 use crate::abi::constants::errno;
 use crate::abi::ops::{FiOps, absent};
@@ -26,7 +29,7 @@ use crate::core::Outcome;
 use crate::memory::UserMemory;
 use crate::wire::Remote;
 use libc::{c_char, c_int, c_void, iovec};
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Calls `f`; an error, and a panic as an error, is a negative number.
@@ -104,6 +107,13 @@ unsafe fn remotes(iov: *const RmaIov, count: usize, unit: usize) -> Outcome<Vec<
     // SAFETY: passed on.
     let all = (0..count).map(|i| unsafe { *iov.add(i) });
     Ok(all.map(|r| Remote { addr: r.addr, len: r.len.saturating_mul(unit) as u64, key: r.key }).collect())
+}
+
+/// # Safety
+/// Null or a string.
+unsafe fn text(p: *const c_char) -> Option<String> {
+    // SAFETY: passed on.
+    (!p.is_null()).then(|| unsafe { CStr::from_ptr(p) }.to_string_lossy().into_owned())
 }
 
 /// Gives a text to a caller's buffer of `len` bytes and returns it, or a text of our own where there is none.

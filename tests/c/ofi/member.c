@@ -1,6 +1,8 @@
 /* A member of a domain that does over libfabric what it is told on standard input, one command a line, and says how that
- * went, behind the command's number:
+ * went, behind the command's number. With MEMBER_TEXT set its addresses are texts:
  *   peer ADDRESS   whom to talk to from now on     expect LEN   receives from the peer alone
+ *   name NODE SERVICE   the same, by name: - is none; svc NODE SERVICE as well, in one call
+ *   call SERVICE   gives its endpoint one more name
  *   send LEN       sends                           look N       looks N times at its queue
  *   write LEN      writes into the peer's memory   wait         looks until something has ended
  *   forbid         may not read the memory of other processes any more */
@@ -52,7 +54,8 @@ static double now(void)
     return t.tv_sec + t.tv_nsec * 1e-9;
 }
 
-static void start(int is_auto)
+/* With a service it is a server, found at that node. */
+static void start(int is_auto, const char *service, const char *node)
 {
     struct fi_info *hints = fi_allocinfo(), *info;
     struct fi_cq_attr cq_attr = {.format = FI_CQ_FORMAT_MSG};
@@ -61,9 +64,10 @@ static void start(int is_auto)
     hints->caps = FI_MSG | FI_RMA | FI_DIRECTED_RECV;
     hints->ep_attr->type = FI_EP_RDM;
     hints->fabric_attr->prov_name = strdup("angara");
+    hints->addr_format = getenv("MEMBER_TEXT") ? FI_ADDR_STR : FI_FORMAT_UNSPEC;
     hints->domain_attr->data_progress = is_auto ? FI_PROGRESS_AUTO : FI_PROGRESS_MANUAL;
     hints->tx_attr->op_flags = FI_DELIVERY_COMPLETE;
-    must(fi_getinfo(FI_VERSION(1, 17), NULL, NULL, 0, hints, &info), "fi_getinfo");
+    must(fi_getinfo(FI_VERSION(1, 17), node, service, service ? FI_SOURCE : 0, hints, &info), "fi_getinfo");
     must(fi_fabric(info->fabric_attr, &fabric, NULL), "fi_fabric");
     must(fi_domain(fabric, info, &domain, NULL), "fi_domain");
     must(fi_av_open(domain, &av_attr, &av, NULL), "fi_av_open");
@@ -95,6 +99,41 @@ static void meet(const char *text)
     for (size_t i = 0; i < sizeof name && sscanf(text + 2 * i, "%2x", &byte) == 1; i++)
         name[i] = byte;
     say("inserted %d\n", fi_av_insert(av, name, 1, &peer, 0, NULL));
+}
+
+static void meet_by_name(const char *node, const char *service)
+{
+    struct fi_info *hints = fi_allocinfo(), *info;
+    char text[100];
+    size_t len = sizeof text;
+    int result;
+
+    node = strcmp(node, "-") ? node : NULL;
+    service = strcmp(service, "-") ? service : NULL;
+    hints->ep_attr->type = FI_EP_RDM;
+    hints->fabric_attr->prov_name = strdup("angara");
+    hints->addr_format = getenv("MEMBER_TEXT") ? FI_ADDR_STR : FI_FORMAT_UNSPEC;
+    result = fi_getinfo(FI_VERSION(1, 17), node, service, 0, hints, &info);
+    if (result) {
+        say("fi_getinfo %d\n", -result);
+        return;
+    }
+    result = fi_av_insert(av, info->dest_addr, 1, &peer, 0, NULL);
+    say("inserted %d, %s\n", result, fi_av_straddr(av, info->dest_addr, text, &len));
+    fi_freeinfo(info);
+    fi_freeinfo(hints);
+}
+
+static void call(const char *service)
+{
+    struct fi_info *hints = fi_allocinfo(), *info;
+
+    hints->ep_attr->type = FI_EP_RDM;
+    hints->fabric_attr->prov_name = strdup("angara");
+    must(fi_getinfo(FI_VERSION(1, 17), NULL, service, FI_SOURCE, hints, &info), "fi_getinfo");
+    say("called %d\n", -fi_setname(&ep->fid, info->src_addr, info->src_addrlen));
+    fi_freeinfo(info);
+    fi_freeinfo(hints);
 }
 
 /* Begins an operation, as soon as there is room for it. */
@@ -167,20 +206,26 @@ static void forbid(void)
 
 int main(int argc, char **argv)
 {
-    char line[256], what[16], rest[200];
+    char line[300], what[16], rest[200], more[50];
 
     setvbuf(stdout, NULL, _IOLBF, 0);
     in = calloc(1, MOST);
     out = calloc(1, MOST);
-    start(argc > 1 && !strcmp(argv[1], "auto"));
+    start(argc > 1 && !strcmp(argv[1], "auto"), argc > 2 ? argv[2] : NULL, argc > 3 ? argv[3] : NULL);
     address();
     while (fgets(line, sizeof line, stdin)) {
-        rest[0] = 0;
+        rest[0] = more[0] = 0;
         number++;
-        if (sscanf(line, "%15s %199s", what, rest) < 1)
+        if (sscanf(line, "%15s %199s %49s", what, rest, more) < 1)
             continue;
         if (!strcmp(what, "peer"))
             meet(rest);
+        else if (!strcmp(what, "name"))
+            meet_by_name(rest, more);
+        else if (!strcmp(what, "svc"))
+            say("inserted %d\n", fi_av_insertsvc(av, rest, more, &peer, 0, NULL));
+        else if (!strcmp(what, "call"))
+            call(rest);
         else if (!strcmp(what, "wait"))
             wait_for_one();
         else if (!strcmp(what, "forbid"))
