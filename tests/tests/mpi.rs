@@ -22,9 +22,14 @@ fn mpich() -> Option<&'static PathBuf> {
 
 /// Compiles `tests/c/mpi/ring.c` with a wrapper of an MPI library.
 fn ring(test: &Test, wrapper: impl AsRef<Path>) -> PathBuf {
-    let program = test.file("ring");
+    compile(test, "ring", wrapper)
+}
+
+/// Compiles a program of `tests/c/mpi` with a wrapper of an MPI library.
+fn compile(test: &Test, name: &str, wrapper: impl AsRef<Path>) -> PathBuf {
+    let (program, source) = (test.file(name), tools::root().join("tests/c/mpi").join(name).with_extension("c"));
     let mut compile = Command::new(wrapper.as_ref());
-    compile.arg("-O1").arg(tools::root().join("tests/c/mpi/ring.c")).arg("-o").arg(&program).stdin(Stdio::null());
+    compile.arg("-O1").arg(source).arg("-o").arg(&program).stdin(Stdio::null());
     let done = compile.output().expect("the wrapper starts");
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     program
@@ -89,15 +94,7 @@ fn carried(report: &Path) -> u64 {
 fn on_the_ring_path_nothing_bypasses_the_network() {
     let Some(venv) = mpich() else { return };
     let test = Test::new("mpich-links");
-    let program = test.file("pairs");
-    let done = Command::new(venv.join("bin/mpicc"))
-        .arg("-O1")
-        .arg(tools::root().join("tests/c/mpi/pairs.c"))
-        .arg("-o")
-        .arg(&program)
-        .output()
-        .expect("the wrapper starts");
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    let program = compile(&test, "pairs", venv.join("bin/mpicc"));
     // Without the start of the library: what so many messages more put on the links.
     let with = |kib: &str, messages: &str| {
         let report = test.file(&format!("{kib}-{messages}.json"));
@@ -155,6 +152,31 @@ fn an_mpi_job_ends_as_every_job_does() {
     // Others may be about to map theirs, so that only what stays counts.
     let stays = || unused_shared_memory().into_iter().filter(|file| !before.contains(file)).collect::<Vec<_>>();
     assert!(poll_until(|| stays().is_empty()), "left: {:?}", stays());
+}
+
+/// What ranks wait for is said by which PE, which of its operations, with whom, how much and with which tag.
+fn a_hang_is_explained(test: &Test, program: &Path) {
+    for (how, said) in [
+        (
+            "receive",
+            &["PE 0 waited", "receive from PE 1, tag 7 (", "up to 4 bytes; no receive takes 4 bytes from PE 1, tag 8 ("]
+                as &[&str],
+        ),
+        ("any", &["receive from anybody, any tag (", "PE 1 waited", "receive from PE 0, tag 71 ("]),
+        ("send", &["send to PE 1, tag 9 (", ", 1048576 bytes", "receive from PE 0, tag 71 ("]),
+        ("get", &["get from PE 1, 4 bytes", "PE 1 did not wait in the library"]),
+    ] {
+        let done = run(test, &["-n", "2", "--timeout", "6"], program, &[how]).failure(said);
+        assert_eq!(done.code(), 124, "{how}: {done}");
+    }
+    test.assert_clean();
+}
+
+#[test]
+fn a_job_that_hangs_says_what_each_rank_waits_for() {
+    let Some(venv) = mpich() else { return };
+    let test = Test::new("mpich-waits");
+    a_hang_is_explained(&test, &compile(&test, "waits", venv.join("bin/mpicc")));
 }
 
 #[test]
