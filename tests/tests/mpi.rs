@@ -299,6 +299,49 @@ fn ranks_of_several_hosts_meet_in_one_domain() {
     test.assert_clean();
 }
 
+#[test]
+fn a_job_over_several_hosts_is_like_one_on_one_host() {
+    let Some(venv) = mpich() else { return };
+    let test = Test::new("mpi-cluster");
+    let cluster = Cluster::start(&test, "4x2", Hosts::loopback(2), &[]);
+    let program = ring(&test, venv.join("bin/mpicc"));
+    let run = |options: &[&str], program: &Path, how: &str| {
+        let mut command = cluster.run(&[&["-n", "8", "--timeout", "200"], options].concat(), program);
+        command.arg(how).stdin(Stdio::null());
+        test.spawn(command).wait(PATIENCE)
+    };
+    for (local, options) in [(1, &[] as &[&str]), (1, &["--map", "random:5"]), (2, &["--ppn", "2"])] {
+        let before = cluster.status(0).peers[0].sent.datagrams;
+        let all: Vec<String> = (0..8).map(|r| format!("rank {r} of 8 is PE {r}, {local} on its node")).collect();
+        let done = run(options, &program, "ends").success();
+        assert_eq!(said(&done), all, "{options:?}: {done}");
+        let crossed = cluster.status(0).peers[0].sent.datagrams - before;
+        assert!(crossed > 100, "{options:?}: {crossed} datagrams");
+    }
+    // Rank 1 on the host of the launcher, and on the other one.
+    std::fs::write(test.file("far"), "0\n2\n1\n3\n4\n6\n5\n7\n").expect("written");
+    let far = format!("file:{}", test.file("far").display());
+    let _alone = LEAVING.lock().unwrap_or_else(|e| e.into_inner());
+    let before = unused_shared_memory();
+    for map in ["linear", &far] {
+        for (how, code, why) in [
+            ("aborts", 7, "ended the job with status 7"),
+            ("fails", 9, "exited with code 9"),
+            ("leaves", 1, "ended without MPI_Finalize"),
+            ("dies", 137, "was killed by signal 9"),
+        ] {
+            let done = run(&["--map", map], &program, how).failure(&["PE 1 on node", why]);
+            assert_eq!(done.code(), code, "{how}: {done}");
+            let left = || test.processes().iter().all(|p| p.comm == "fabricd");
+            assert!(poll_until(left), "{how}: left: {:?}", test.processes());
+        }
+    }
+    let stays = || unused_shared_memory().into_iter().filter(|file| !before.contains(file)).collect::<Vec<_>>();
+    assert!(poll_until(|| stays().is_empty()), "left: {:?}", stays());
+    cluster.shutdown();
+    test.assert_clean();
+}
+
 /// Open MPI, installed here.
 fn open_mpi() -> bool {
     let found = tools::have("mpicc.openmpi") && tools::have("mpirun.openmpi");
@@ -365,12 +408,11 @@ fn what_cannot_be_started_is_named_before_anything_starts() {
     library("libmpi.so.40", "Open MPI v%d.%d.%d");
     let open = program("libmpi.so.40", &["-Wl,-rpath,$ORIGIN"]);
     refused(&[], &open, 127, &["the mpirun of Open MPI", "openmpi-bin"]);
+    let file = test.file("cluster.toml");
+    refused(&["--cluster", file.to_str().unwrap()], &open, 2, &["uses Open MPI", "ssh", "leave --cluster out"]);
     library("libmpi.so.0", "of somebody else");
     refused(&[], &program("libmpi.so.0", &["-Wl,-rpath,$ORIGIN"]), 1, &["an MPI library that is not known", "--mpi"]);
     library("libmpi.so.12", "MPICH Version: %s");
     refused(&[], &program("libmpi.so.12", &[]), 127, &["libmpi.so.12", "the loader does not find", "LD_LIBRARY_PATH"]);
-    let mpich = program("libmpi.so.12", &["-Wl,-rpath,$ORIGIN"]);
-    let file = test.file("cluster.toml");
-    refused(&["--cluster", file.to_str().unwrap()], &mpich, 2, &["uses MPICH", "leave --cluster out"]);
     test.assert_clean();
 }
