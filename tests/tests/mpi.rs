@@ -4,35 +4,17 @@
 use angara_abi::msg::{Reply, Request};
 use angara_tests::cluster::{Cluster, Hosts};
 use angara_tests::daemon::Daemon;
+use angara_tests::mpi::{compile, in_domain, mpich};
 use angara_tests::process::{PATIENCE, poll_until};
-use angara_tests::{Finished, Test, python, tools};
+use angara_tests::{Finished, Test, tools};
 use rustix::process::Signal;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::{Mutex, OnceLock};
-
-/// MPICH, Python's bindings for it, and what these want for arrays.
-const PACKAGES: [&str; 3] = ["mpich==5.0.2", "mpi4py==4.1.2", "numpy"];
-
-/// The environment with MPICH.
-fn mpich() -> Option<&'static PathBuf> {
-    static MADE: OnceLock<Option<PathBuf>> = OnceLock::new();
-    MADE.get_or_init(|| python::wheels("mpich", &PACKAGES)).as_ref()
-}
+use std::sync::Mutex;
 
 /// Compiles `tests/c/mpi/ring.c` with a wrapper of an MPI library.
 fn ring(test: &Test, wrapper: impl AsRef<Path>) -> PathBuf {
     compile(test, "ring", wrapper)
-}
-
-/// Compiles a program of `tests/c/mpi` with a wrapper of an MPI library.
-fn compile(test: &Test, name: &str, wrapper: impl AsRef<Path>) -> PathBuf {
-    let (program, source) = (test.file(name), tools::root().join("tests/c/mpi").join(name).with_extension("c"));
-    let mut compile = Command::new(wrapper.as_ref());
-    compile.arg("-O1").arg(source).arg("-o").arg(&program).stdin(Stdio::null());
-    let done = compile.output().expect("the wrapper starts");
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
-    program
 }
 
 /// Runs a program as a job.
@@ -227,12 +209,7 @@ fn a_launcher_of_mpi_is_offered_to_whom_it_may_concern() {
 
 /// MPICH's own launcher, which knows nothing of us, with ranks that find the daemon in `dir`.
 fn mpiexec(test: &Test, venv: &Path, dir: &Path) -> Command {
-    let mut command = test.command(venv.join("bin/mpiexec"));
-    command.env("FI_PROVIDER", "angara").env("FI_PROVIDER_PATH", tools::profile_dir().join("lib/libfabric"));
-    // Over libfabric, which MPICH would not take by itself, also between ranks of one host.
-    command.env("MPIR_CVAR_CH4_NETMOD", "ofi").env("MPIR_CVAR_NOLOCAL", "1");
-    command.env("ANGARA_RUNTIME_DIR", dir).env("ANGARA_TIMEOUT", "200").stdin(Stdio::null());
-    command
+    in_domain(test, venv.join("bin/mpiexec"), dir)
 }
 
 /// Messages that links have carried, all together.

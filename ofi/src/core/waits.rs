@@ -15,6 +15,8 @@ const QUIET: Duration = Duration::from_millis(200);
 const AGAIN: Duration = Duration::from_secs(1);
 /// Operations that are named one by one.
 const NAMED: usize = 5;
+/// A library that waits for messages of its own has posted buffers for all of them together.
+const NOTHING: &str = "MPI: any message; nothing of the program's is posted or under way";
 /// Bits of a tag that are MPI's with MPICH (`MPIDI_OFI_TAG_BITS_a`). Open MPI has one more, the sign.
 const MPI_TAG: u64 = (1 << 31) - 1;
 /// Open MPI's own messages have tags between this and 0.
@@ -35,10 +37,8 @@ impl Core {
             return;
         }
         quiet.written = Some(now);
-        match self.state.under_way() {
-            Some(text) => self.state.job.adapter().note_wait(now - since, &text),
-            None => self.state.job.adapter().no_wait(),
-        }
+        let text = self.state.under_way().unwrap_or_else(|| NOTHING.into());
+        self.state.job.adapter().note_wait(now - since, &text);
     }
 }
 
