@@ -389,6 +389,29 @@ fn nonsense_in_a_mailbox_harms_nobody_else() {
 }
 
 #[test]
+fn one_that_claimed_a_later_life_does_not_lock_out_those_who_come() {
+    let fake = start(2, Reach::Direct);
+    let jobs = jobs(&fake, 2);
+    let mut receiver = open(&jobs[1]);
+    let word = words(&jobs[1]);
+    let lane_of_0 = Mailbox::bytes(2) - 2 * 256 * 256 - 4096 + 128;
+    word(lane_of_0).store(u64::from(u32::MAX) | 1 << 32, Ordering::Relaxed);
+    word(64).store(1, Ordering::Relaxed);
+    word(0).fetch_add(1, Ordering::Release);
+    assert_eq!(take(&mut receiver, 9).len(), 0);
+    assert_eq!(
+        receiver.contacts().map(|peer| peer.generation).collect::<Vec<_>>(),
+        [u32::MAX],
+        "the lane is that of PE 0"
+    );
+    next_life(&fake, 0, 1);
+    let mut next = open(&jobs[0]);
+    send(&mut next, receiver.me(), b"honest").expect("room");
+    assert_eq!(take_all(&mut receiver, 1), [(next.me(), b"honest".to_vec())]);
+    fake.finish();
+}
+
+#[test]
 fn raw_bytes_of_a_long_message_are_never_taken_for_a_message() {
     let fake = start(2, Reach::Direct);
     let jobs = jobs(&fake, 2);

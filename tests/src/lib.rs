@@ -14,6 +14,7 @@ pub mod cluster;
 pub mod daemon;
 pub mod freeze;
 pub mod hostile;
+pub mod mpi;
 pub mod pmi;
 pub mod process;
 pub mod python;

@@ -50,6 +50,21 @@ fn the_c_example_sends_and_receives_everywhere() {
     }
 }
 
+/// One PE writes nonsense where its own words and messages go, and messages of random bytes. The others' messages arrive, in order
+/// and whole, and impossible credit ends that pair.
+#[test]
+fn nonsense_of_one_peer_concerns_nobody_else() {
+    for job in ["-n 4 --path direct", "-n 4 --path ring", "-n 3 --ppn 3 --path auto"] {
+        let test = Test::new("mailbox-hostile");
+        let mut run = test.angara(["run", "--heap", "64M", "--timeout", "200"]);
+        run.args(job.split(' ')).arg("--").arg(tools::example("mailbox_hostile")).arg("20000");
+        let done = test.run(run).success();
+        let pes = if job.contains("-n 4") { 4 } else { 3 };
+        assert_eq!(done.stdout.matches(": ok").count(), pes, "{job}: {done}");
+        test.assert_clean();
+    }
+}
+
 /// Virtual time is the same in every run: mailboxes look and wait by the PE's clock.
 #[test]
 fn in_virtual_time_two_runs_take_as_long() {

@@ -4,30 +4,17 @@
 use angara_abi::msg::{Reply, Request};
 use angara_tests::cluster::{Cluster, Hosts};
 use angara_tests::daemon::Daemon;
+use angara_tests::mpi::{compile, in_domain, mpich};
 use angara_tests::process::{PATIENCE, poll_until};
-use angara_tests::{Finished, Test, python, tools};
+use angara_tests::{Finished, Test, tools};
 use rustix::process::Signal;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::{Mutex, OnceLock};
-
-/// MPICH, Python's bindings for it, and what these want for arrays.
-const PACKAGES: [&str; 3] = ["mpich==5.0.2", "mpi4py==4.1.2", "numpy"];
-
-/// The environment with MPICH.
-fn mpich() -> Option<&'static PathBuf> {
-    static MADE: OnceLock<Option<PathBuf>> = OnceLock::new();
-    MADE.get_or_init(|| python::wheels("mpich", &PACKAGES)).as_ref()
-}
+use std::sync::Mutex;
 
 /// Compiles `tests/c/mpi/ring.c` with a wrapper of an MPI library.
 fn ring(test: &Test, wrapper: impl AsRef<Path>) -> PathBuf {
-    let program = test.file("ring");
-    let mut compile = Command::new(wrapper.as_ref());
-    compile.arg("-O1").arg(tools::root().join("tests/c/mpi/ring.c")).arg("-o").arg(&program).stdin(Stdio::null());
-    let done = compile.output().expect("the wrapper starts");
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
-    program
+    compile(test, "ring", wrapper)
 }
 
 /// Runs a program as a job.
@@ -89,15 +76,7 @@ fn carried(report: &Path) -> u64 {
 fn on_the_ring_path_nothing_bypasses_the_network() {
     let Some(venv) = mpich() else { return };
     let test = Test::new("mpich-links");
-    let program = test.file("pairs");
-    let done = Command::new(venv.join("bin/mpicc"))
-        .arg("-O1")
-        .arg(tools::root().join("tests/c/mpi/pairs.c"))
-        .arg("-o")
-        .arg(&program)
-        .output()
-        .expect("the wrapper starts");
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    let program = compile(&test, "pairs", venv.join("bin/mpicc"));
     // Without the start of the library: what so many messages more put on the links.
     let with = |kib: &str, messages: &str| {
         let report = test.file(&format!("{kib}-{messages}.json"));
@@ -157,6 +136,31 @@ fn an_mpi_job_ends_as_every_job_does() {
     assert!(poll_until(|| stays().is_empty()), "left: {:?}", stays());
 }
 
+/// What ranks wait for is said by which PE, which of its operations, with whom, how much and with which tag.
+fn a_hang_is_explained(test: &Test, program: &Path) {
+    for (how, said) in [
+        (
+            "receive",
+            &["PE 0 waited", "receive from PE 1, tag 7 (", "up to 4 bytes; no receive takes 4 bytes from PE 1, tag 8 ("]
+                as &[&str],
+        ),
+        ("any", &["receive from anybody, any tag (", "PE 1 waited", "receive from PE 0, tag 71 ("]),
+        ("send", &["send to PE 1, tag 9 (", ", 1048576 bytes", "receive from PE 0, tag 71 ("]),
+        ("get", &["get from PE 1, 4 bytes", "PE 1 did not wait in the library"]),
+    ] {
+        let done = run(test, &["-n", "2", "--timeout", "6"], program, &[how]).failure(said);
+        assert_eq!(done.code(), 124, "{how}: {done}");
+    }
+    test.assert_clean();
+}
+
+#[test]
+fn a_job_that_hangs_says_what_each_rank_waits_for() {
+    let Some(venv) = mpich() else { return };
+    let test = Test::new("mpich-waits");
+    a_hang_is_explained(&test, &compile(&test, "waits", venv.join("bin/mpicc")));
+}
+
 #[test]
 fn mpi4py_finds_the_launcher() {
     let Some(venv) = mpich() else { return };
@@ -205,12 +209,7 @@ fn a_launcher_of_mpi_is_offered_to_whom_it_may_concern() {
 
 /// MPICH's own launcher, which knows nothing of us, with ranks that find the daemon in `dir`.
 fn mpiexec(test: &Test, venv: &Path, dir: &Path) -> Command {
-    let mut command = test.command(venv.join("bin/mpiexec"));
-    command.env("FI_PROVIDER", "angara").env("FI_PROVIDER_PATH", tools::profile_dir().join("lib/libfabric"));
-    // Over libfabric, which MPICH would not take by itself, also between ranks of one host.
-    command.env("MPIR_CVAR_CH4_NETMOD", "ofi").env("MPIR_CVAR_NOLOCAL", "1");
-    command.env("ANGARA_RUNTIME_DIR", dir).env("ANGARA_TIMEOUT", "200").stdin(Stdio::null());
-    command
+    in_domain(test, venv.join("bin/mpiexec"), dir)
 }
 
 /// Messages that links have carried, all together.
@@ -273,6 +272,49 @@ fn ranks_of_several_hosts_meet_in_one_domain() {
     assert_eq!(said(&done), all);
     let crossed = |host: usize| cluster.status(host).peers[0].sent.datagrams;
     assert!(crossed(0) > 100 && crossed(1) > 100, "{} and {} datagrams", crossed(0), crossed(1));
+    cluster.shutdown();
+    test.assert_clean();
+}
+
+#[test]
+fn a_job_over_several_hosts_is_like_one_on_one_host() {
+    let Some(venv) = mpich() else { return };
+    let test = Test::new("mpi-cluster");
+    let cluster = Cluster::start(&test, "4x2", Hosts::loopback(2), &[]);
+    let program = ring(&test, venv.join("bin/mpicc"));
+    let run = |options: &[&str], program: &Path, how: &str| {
+        let mut command = cluster.run(&[&["-n", "8", "--timeout", "200"], options].concat(), program);
+        command.arg(how).stdin(Stdio::null());
+        test.spawn(command).wait(PATIENCE)
+    };
+    for (local, options) in [(1, &[] as &[&str]), (1, &["--map", "random:5"]), (2, &["--ppn", "2"])] {
+        let before = cluster.status(0).peers[0].sent.datagrams;
+        let all: Vec<String> = (0..8).map(|r| format!("rank {r} of 8 is PE {r}, {local} on its node")).collect();
+        let done = run(options, &program, "ends").success();
+        assert_eq!(said(&done), all, "{options:?}: {done}");
+        let crossed = cluster.status(0).peers[0].sent.datagrams - before;
+        assert!(crossed > 100, "{options:?}: {crossed} datagrams");
+    }
+    // Rank 1 on the host of the launcher, and on the other one.
+    std::fs::write(test.file("far"), "0\n2\n1\n3\n4\n6\n5\n7\n").expect("written");
+    let far = format!("file:{}", test.file("far").display());
+    let _alone = LEAVING.lock().unwrap_or_else(|e| e.into_inner());
+    let before = unused_shared_memory();
+    for map in ["linear", &far] {
+        for (how, code, why) in [
+            ("aborts", 7, "ended the job with status 7"),
+            ("fails", 9, "exited with code 9"),
+            ("leaves", 1, "ended without MPI_Finalize"),
+            ("dies", 137, "was killed by signal 9"),
+        ] {
+            let done = run(&["--map", map], &program, how).failure(&["PE 1 on node", why]);
+            assert_eq!(done.code(), code, "{how}: {done}");
+            let left = || test.processes().iter().all(|p| p.comm == "fabricd");
+            assert!(poll_until(left), "{how}: left: {:?}", test.processes());
+        }
+    }
+    let stays = || unused_shared_memory().into_iter().filter(|file| !before.contains(file)).collect::<Vec<_>>();
+    assert!(poll_until(|| stays().is_empty()), "left: {:?}", stays());
     cluster.shutdown();
     test.assert_clean();
 }
@@ -343,12 +385,11 @@ fn what_cannot_be_started_is_named_before_anything_starts() {
     library("libmpi.so.40", "Open MPI v%d.%d.%d");
     let open = program("libmpi.so.40", &["-Wl,-rpath,$ORIGIN"]);
     refused(&[], &open, 127, &["the mpirun of Open MPI", "openmpi-bin"]);
+    let file = test.file("cluster.toml");
+    refused(&["--cluster", file.to_str().unwrap()], &open, 2, &["uses Open MPI", "ssh", "leave --cluster out"]);
     library("libmpi.so.0", "of somebody else");
     refused(&[], &program("libmpi.so.0", &["-Wl,-rpath,$ORIGIN"]), 1, &["an MPI library that is not known", "--mpi"]);
     library("libmpi.so.12", "MPICH Version: %s");
     refused(&[], &program("libmpi.so.12", &[]), 127, &["libmpi.so.12", "the loader does not find", "LD_LIBRARY_PATH"]);
-    let mpich = program("libmpi.so.12", &["-Wl,-rpath,$ORIGIN"]);
-    let file = test.file("cluster.toml");
-    refused(&["--cluster", file.to_str().unwrap()], &mpich, 2, &["uses MPICH", "leave --cluster out"]);
     test.assert_clean();
 }

@@ -1,7 +1,7 @@
 //! MPI programs under `angara run`: which library a program uses, and what its processes need to find each other.
 //!
 //! [`library`] and [`python`] recognise the library by [`elf`] files. MPICH and Intel MPI ask the launcher over PMI-1, which
-//! [`server`] speaks by the rules of [`space`]; their ranks are processes as those of every job. Open MPI knows PMIx alone, so
+//! [`server`] speaks by the rules of [`space`], to other hosts by [`relay`]; their ranks are processes as those of every job. Open MPI knows PMIx alone, so
 //! its own `mpirun` starts the processes, see [`mpirun`], each through a hidden mode of this program, [`rank`]. Messages go over
 //! the emulated network by a provider of libfabric, which [`provider`] names to the library. [`survey`] is for `angara doctor`.
 
@@ -11,6 +11,7 @@ pub(crate) mod mpirun;
 pub(crate) mod provider;
 mod python;
 pub(crate) mod rank;
+pub(crate) mod relay;
 pub(crate) mod server;
 mod space;
 pub(crate) mod survey;
@@ -120,10 +121,12 @@ fn given(args: &RunArgs, name: &str) -> Option<OsString> {
 
 /// What cannot be had with MPI, or with this library.
 fn refuse(args: &RunArgs, kind: Kind) -> Result<(), Failed> {
-    if args.cluster.is_some() {
+    if kind == Kind::OpenMpi && args.cluster.is_some() {
         return Err(Failed::usage(
-            format!("the program uses {kind}, and MPI programs run on one host"),
-            "leave --cluster out; --torus gives one host as many nodes as you like",
+            "the program uses Open MPI, whose mpirun alone can start its processes, and reaches other hosts by ssh, not by our \
+             daemons",
+            "build it with MPICH or Intel MPI; or leave --cluster out; or start it with mpirun itself, and its processes join a \
+             domain of the cluster (docs/guide/mpi.md)",
         ));
     }
     if kind == Kind::OpenMpi && args.clock == Clock::Virtual {

@@ -53,6 +53,20 @@ pub(crate) fn variables(
     all.into_iter().map(|(name, value)| (name.into(), value)).collect()
 }
 
+/// On another host than that of the launcher: leads a library that is told to use our provider to the one of this host, if
+/// `variables` name no directory that has it here.
+pub(crate) fn find_here(variables: &mut [(OsString, OsString)]) {
+    let ours = variables.iter().any(|(name, value)| name == ENV_PROVIDER && value == NAME);
+    let (Some((_, path)), Some(own)) = (variables.iter_mut().find(|(name, _)| name == ENV_PATH), directory()) else {
+        return;
+    };
+    if ours && !std::env::split_paths(path).any(|directory| directory.join(install::PROVIDER).exists()) {
+        let before = std::mem::replace(path, own.into_os_string());
+        path.push(":");
+        path.push(before);
+    }
+}
+
 /// What to say when messages of an MPI program will not go over the network; nothing if the user wants it so.
 pub(crate) fn lacking(kind: Kind, given: impl Fn(&str) -> Option<OsString>) -> Option<String> {
     if given(ENV_PROVIDER).is_some_and(|name| name != NAME) || directory().is_some() {

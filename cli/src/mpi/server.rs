@@ -3,10 +3,10 @@
 //! A rank has one request under way at a time; what it sends meanwhile waits in its stream. So a rank that floods, or does not
 //! read, holds up nobody but itself.
 
+use super::relay::{Frames, Offer, Relays};
 use super::space::{Answer, Space, Told};
 use angara_abi::torus::NodeId;
 use rustix::io::{FdFlags, fcntl_setfd};
-use std::ffi::OsString;
 use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -43,7 +43,16 @@ pub(crate) struct RankEnd {
     /// To be closed here once the program has been started, so that its end is noticed.
     pub(crate) stream: OwnedFd,
     /// For the program.
-    pub(crate) variables: Vec<(&'static str, OsString)>,
+    pub(crate) variables: Vec<(String, String)>,
+}
+
+impl RankEnd {
+    /// Of this stream, for a program with these variables.
+    pub(crate) fn new(stream: StdStream, mut variables: Vec<(String, String)>) -> io::Result<RankEnd> {
+        fcntl_setfd(&stream, FdFlags::empty())?;
+        variables.push(("PMI_FD".into(), stream.as_raw_fd().to_string()));
+        Ok(RankEnd { stream: stream.into(), variables })
+    }
 }
 
 impl Server {
@@ -61,18 +70,39 @@ impl Server {
     pub(crate) fn rank(&mut self, rank: u32) -> io::Result<RankEnd> {
         let (ours, theirs) = StdStream::pair()?;
         ours.set_nonblocking(true)?;
-        fcntl_setfd(&theirs, FdFlags::empty())?;
         self.serve(rank, UnixStream::from_std(ours)?);
+        RankEnd::new(theirs, self.variables(rank))
+    }
+
+    /// Begins to serve `ranks`, processes of another host, by frames of `kind` to its agent; what that one has to know, and what
+    /// takes its frames. Each of `tasks` carries one rank's.
+    pub(crate) fn there(
+        &mut self,
+        ranks: &[u32],
+        (kind, frames): (u8, Frames),
+        tasks: &mut JoinSet<()>,
+    ) -> (Offer, Relays) {
+        let mut relays = Relays::new(kind, frames);
+        for &rank in ranks {
+            let (ours, theirs) = tokio::io::duplex(LINE_MAX);
+            self.serve(rank, theirs);
+            tasks.spawn(relays.add(rank, ours));
+        }
+        let variables = ranks.iter().map(|rank| (*rank, self.variables(*rank))).collect();
+        (Offer { name: self.name.clone(), ranks: self.placement.len(), variables }, relays)
+    }
+
+    /// What names `rank` to its program.
+    fn variables(&self, rank: u32) -> Vec<(String, String)> {
         let node = self.placement[rank as usize];
         let here = |ranks: &[NodeId]| ranks.iter().filter(|other| **other == node).count();
-        let variables = vec![
-            ("PMI_FD", theirs.as_raw_fd().to_string().into()),
-            ("PMI_RANK", rank.to_string().into()),
-            ("PMI_SIZE", self.placement.len().to_string().into()),
-            ("MPI_LOCALRANKID", here(&self.placement[..rank as usize]).to_string().into()),
-            ("MPI_LOCALNRANKS", here(&self.placement).to_string().into()),
+        let variables = [
+            ("PMI_RANK", rank as usize),
+            ("PMI_SIZE", self.placement.len()),
+            ("MPI_LOCALRANKID", here(&self.placement[..rank as usize])),
+            ("MPI_LOCALNRANKS", here(&self.placement)),
         ];
-        Ok(RankEnd { stream: theirs.into(), variables })
+        variables.map(|(name, value)| (name.to_string(), value.to_string())).to_vec()
     }
 
     /// Serves `rank` on a stream.
@@ -134,12 +164,16 @@ impl Shared {
 }
 
 impl Drop for Server {
-    /// Removes what ranks of MPICH leave that are killed: each node's shared memory, named after the job.
     fn drop(&mut self) {
-        for number in 0..self.placement.len() {
-            // Most often there is none.
-            let _ = std::fs::remove_file(format!("/dev/shm/mpich_shm_{:x}_{number}", hash(&self.name)));
-        }
+        remove_shared_memory(&self.name, self.placement.len());
+    }
+}
+
+/// Removes what ranks of MPICH leave that are killed: each node's shared memory, named after the job.
+pub(crate) fn remove_shared_memory(name: &str, nodes: usize) {
+    for number in 0..nodes {
+        // Most often there is none.
+        let _ = std::fs::remove_file(format!("/dev/shm/mpich_shm_{:x}_{number}", hash(name)));
     }
 }
 
@@ -280,7 +314,7 @@ mod tests {
         run(async {
             let mut server = Server::new(&[4, 4, 2, 4]);
             let end = server.rank(3).unwrap();
-            let of = |name: &str| end.variables.iter().find(|v| v.0 == name).unwrap().1.to_str().unwrap().to_string();
+            let of = |name: &str| end.variables.iter().find(|v| v.0 == name).unwrap().1.clone();
             let all = ["PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"].map(of);
             assert_eq!(all, ["3", "4", "2", "3"]);
             assert_eq!(of("PMI_FD"), end.stream.as_raw_fd().to_string());

@@ -122,7 +122,7 @@ async fn run_on(
         }
     };
     let mut processes = Processes::new(terminal);
-    if plan.mpi.start == Start::Pmi && created.remote.is_empty() {
+    if plan.mpi.start == Start::Pmi {
         processes.offer_mpi(Server::new(&created.placement));
     }
     let failed = start_all(&created, &place, args, plan, (&out, &err), &mut processes).await;

@@ -14,6 +14,8 @@ use super::wrap::{self, Wrap};
 use super::{bind, options::Bind, own};
 use crate::daemon::{Control, runtime};
 use crate::error::{Failed, no_thread};
+use crate::mpi::provider;
+use crate::mpi::relay::{Away, Offer, Relays};
 use angara_abi::JobId;
 use angara_abi::launch::Launch;
 use angara_abi::msg::{CoreAdvice, JobHost, Request};
@@ -46,6 +48,8 @@ mod to {
     pub(super) const SIGNAL: u8 = 1;
     pub(super) const INPUT: u8 = 2;
     pub(super) const INPUT_END: u8 = 3;
+    /// Of the server of MPI.
+    pub(super) const MPI: u8 = 4;
 }
 /// ... and from it.
 mod from {
@@ -54,6 +58,8 @@ mod from {
     pub(super) const ERR: u8 = 1;
     /// [`super::Ended`].
     pub(super) const ENDED: u8 = 2;
+    /// For the server of MPI.
+    pub(super) const MPI: u8 = 3;
 }
 
 /// What the agent is to do.
@@ -75,6 +81,8 @@ pub(crate) struct Start {
     env: Vec<(Vec<u8>, Vec<u8>)>,
     label: bool,
     wraps: Vec<Wrap>,
+    /// The launcher's server of MPI, if its processes may ask it.
+    mpi: Option<Offer>,
     /// Mask of the launcher: files shall come out alike on all hosts.
     umask: u32,
 }
@@ -110,6 +118,7 @@ impl Start {
             env: env.collect(),
             label: program.label,
             wraps: program.wraps.clone(),
+            mpi: None,
             umask: umask(),
         }
     }
@@ -137,6 +146,8 @@ pub(crate) async fn start(
     let (reader, mut writer) = control.into_stream();
     (start.host, start.pes, start.cores) = (host.host.clone(), host.pes.clone(), host.cores.clone());
     let (frames, mut queue) = mpsc::channel::<(u8, Vec<u8>)>(QUEUE);
+    let (mpi, relays) = processes.offer_mpi_there(&host.pes, to::MPI, &frames).unzip();
+    start.mpi = mpi;
     let first = serde_json::to_vec(&start).expect("plain data");
     let writer = tokio::spawn(async move {
         let mut next = Some((to::START, first));
@@ -158,7 +169,7 @@ pub(crate) async fn start(
         let name = host.host.clone();
         processes.expect(pe, name.clone(), async move { end.await.unwrap_or(End::Lost(name)) });
     }
-    processes.pump(collect(reader, ends, outputs.0.lines.clone(), outputs.1.lines.clone()));
+    processes.pump(collect(reader, ends, relays, outputs.0.lines.clone(), outputs.1.lines.clone()));
     Ok(())
 }
 
@@ -166,6 +177,7 @@ pub(crate) async fn start(
 async fn collect(
     mut reader: impl AsyncRead + Unpin,
     mut ends: BTreeMap<u32, oneshot::Sender<End>>,
+    mut relays: Option<Relays>,
     out: mpsc::Sender<Chunk>,
     err: mpsc::Sender<Chunk>,
 ) {
@@ -190,6 +202,7 @@ async fn collect(
                     let _ = tell.send(end);
                 }
             }
+            from::MPI => relays.iter_mut().for_each(|relays| relays.take(&bytes)),
             _ => return,
         }
     }
@@ -265,7 +278,7 @@ async fn serve() -> Result<(), Failed> {
     let Ok(Some((to::START, bytes))) = read_frame(&mut input).await else {
         return Err(failed("did not say what to start"));
     };
-    let start: Start = serde_json::from_slice(&bytes).map_err(|_| failed("speaks another version"))?;
+    let mut start: Start = serde_json::from_slice(&bytes).map_err(|_| failed("speaks another version"))?;
     super::spawn::raise_file_limit(start.pes.len() as u32);
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(start.umask & 0o777));
     let (frames, mut queue) = mpsc::channel::<(u8, Vec<u8>)>(QUEUE);
@@ -277,6 +290,9 @@ async fn serve() -> Result<(), Failed> {
         }
     });
     let mut processes = Processes::new(None);
+    if let Some(offer) = start.mpi.take() {
+        processes.offer_mpi_of(Away::new(offer, Relays::new(from::MPI, frames.downgrade())));
+    }
     let (out, err) = (lines(from::OUT, &frames), lines(from::ERR, &frames));
     let mut stdin = begin(&start, &mut processes, (&out, &err), &frames).await;
     drop((out, err));
@@ -310,6 +326,7 @@ async fn serve() -> Result<(), Failed> {
                     }
                 },
                 Some((to::INPUT_END, _)) => stdin = None,
+                Some((to::MPI, bytes)) => processes.told_by_mpi(&bytes),
                 Some(_) => {}
                 None => {
                     processes.signal(Signal::KILL).await;
@@ -350,10 +367,12 @@ async fn begin(
         }
         return None;
     }
+    let mut env: Vec<_> = start.env.iter().map(|(name, value)| (os(name), os(value))).collect();
+    provider::find_here(&mut env);
     let program = Program {
         file: file.into(),
         argv: start.argv.iter().map(os).collect(),
-        env: start.env.iter().map(|(name, value)| (os(name), os(value))).collect(),
+        env,
         directory: Some(directory),
         label: start.label,
         wraps: start.wraps.clone(),

@@ -7,7 +7,8 @@ use super::terminal::{self, Terminal};
 use super::wrap::{self, Wrap};
 use crate::mpi::Told;
 use crate::mpi::mpirun;
-use crate::mpi::server::Server;
+use crate::mpi::relay::{Away, Offer, Relays};
+use crate::mpi::server::{RankEnd, Server};
 use angara_abi::launch::Launch;
 use rustix::pipe::PipeFlags;
 use rustix::process::{
@@ -87,6 +88,8 @@ pub(crate) struct Processes {
     terminal: Option<Terminal>,
     /// What those of them that use MPI ask for its rules.
     mpi: Option<Server>,
+    /// The same, where the launcher is on another host.
+    away: Option<Away>,
     /// Ends of pipes that processes will open which another process starts.
     held: Vec<OwnedFd>,
 }
@@ -103,6 +106,7 @@ impl Processes {
             together: None,
             terminal,
             mpi: None,
+            away: None,
             held: Vec::new(),
         }
     }
@@ -110,6 +114,43 @@ impl Processes {
     /// Those that are started from now on find a launcher of MPI.
     pub(crate) fn offer_mpi(&mut self, server: Server) {
         self.mpi = Some(server);
+    }
+
+    /// The same, where the launcher is on another host.
+    pub(crate) fn offer_mpi_of(&mut self, away: Away) {
+        self.away = Some(away);
+    }
+
+    /// Those that an agent is about to start find a launcher of MPI, if there is one: what the agent has to know of it, and what
+    /// takes its frames. They answer by frames of `kind`.
+    pub(crate) fn offer_mpi_there(
+        &mut self,
+        pes: &[u32],
+        kind: u8,
+        frames: &mpsc::Sender<Frame>,
+    ) -> Option<(Offer, Relays)> {
+        let server = self.mpi.as_mut()?;
+        Some(server.there(pes, (kind, frames.downgrade()), &mut self.pumps))
+    }
+
+    /// What the launcher's server of MPI says to a process here.
+    pub(crate) fn told_by_mpi(&mut self, frame: &[u8]) {
+        if let Some(away) = &mut self.away {
+            away.take(frame);
+        }
+    }
+
+    /// A process's end of its stream to the server of MPI, wherever that is.
+    fn mpi_end(&mut self, pe: u32) -> std::io::Result<Option<RankEnd>> {
+        match (&mut self.mpi, &mut self.away) {
+            (Some(server), _) => server.rank(pe).map(Some),
+            (None, Some(away)) => {
+                let (end, task) = away.rank(pe)?;
+                self.pumps.spawn(task);
+                Ok(Some(end))
+            }
+            (None, None) => Ok(None),
+        }
     }
 
     /// All that are started from now on write into the same two pipes. What they write one after the other, as in virtual time,
@@ -145,6 +186,8 @@ impl Processes {
     ) -> std::io::Result<Option<ChildStdin>> {
         let pe = launch.pe;
         let (file, argv) = wrap::command(&program.wraps, pe, &program.file, &program.argv);
+        // Inherited by this one alone: nothing else is started meanwhile.
+        let end = self.mpi_end(pe)?;
         let mut terminal = self.terminal.as_mut().filter(|t| t.pe == pe);
         let foreground = terminal.is_some();
         let exec = Exec { death: Signal::KILL, cores, foreground, file: &file, argv: &argv };
@@ -170,8 +213,6 @@ impl Processes {
                 command.stdout(Stdio::piped()).stderr(Stdio::piped());
             }
         }
-        // Inherited by this one alone: nothing else is started meanwhile.
-        let end = self.mpi.as_mut().map(|server| server.rank(pe)).transpose()?;
         command.envs(end.iter().flat_map(|end| end.variables.iter().map(|(k, v)| (k, v))));
         let mut child: Child = command.spawn()?;
         drop(end.map(|end| end.stream));

@@ -216,6 +216,18 @@ impl Adapter {
         if clock.is_ahead() { self.stand() } else { Ok(()) }
     }
 
+    /// Leaves a note that this PE has waited so long for `what`, for whoever asks the daemon. For layers above that look in a
+    /// loop of their own instead of waiting here.
+    pub fn note_wait(&self, waited: Duration, what: &str) {
+        let since = monotonic().saturating_sub(waited.as_nanos() as u64).max(1);
+        self.memory.sync.note(self.memory.me).write(since, what, 0);
+    }
+
+    /// The wait of [`Adapter::note_wait`] is over.
+    pub fn no_wait(&self) {
+        self.memory.sync.note(self.memory.me).clear();
+    }
+
     fn has_ended(&self) -> bool {
         self.memory.job.state() == JobState::Ended
     }

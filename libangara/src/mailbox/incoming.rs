@@ -160,11 +160,13 @@ impl Mailbox {
         if pair.receiver != self.me.generation || pair.sender == 0 {
             return;
         }
+        let life = self.job.adapter.memory.job.seat(seat).life();
         let new = Incoming { seat: seat as u32, pair, taken: 0, given: 0, lost: false };
         match self.contacts.iter_mut().find(|contact| contact.seat == new.seat) {
             None => self.contacts.push(new),
             // A new generation begins its ring anew.
-            Some(known) if pair.sender > known.pair.sender => *known = new,
+            // So it does after one that has called itself a later one than there has been.
+            Some(known) if pair.sender > known.pair.sender || known.pair.sender > life => *known = new,
             Some(_) => {}
         }
     }

@@ -10,6 +10,7 @@ mod send;
 #[cfg(test)]
 mod tests;
 mod transfer;
+mod waits;
 
 pub(crate) use names::Names;
 pub(crate) use post::{Receive, Tagged};
@@ -114,6 +115,8 @@ pub(crate) struct State {
     pub(crate) broken: Option<String>,
     looked: Instant,
     idle: u32,
+    /// Nothing comes.
+    quiet: Option<waits::Quiet>,
     /// [`SPIN`] here.
     spin: u32,
     /// Some peers are reached by the network alone.
@@ -150,6 +153,7 @@ impl Core {
             broken: None,
             looked: Instant::now(),
             idle: 0,
+            quiet: None,
             spin: SPIN[usize::from(crowded)],
             by_ring,
         };
@@ -172,6 +176,9 @@ impl Core {
         }
         if came {
             self.state.idle = 0;
+            if self.state.quiet.is_some() {
+                self.state.quiet_is_over();
+            }
         } else {
             self.nothing_came();
         }
@@ -194,10 +201,12 @@ impl Core {
     }
 
     fn look_after_peers(&mut self) {
-        if self.state.looked.elapsed() < LOOK {
+        let now = Instant::now();
+        if now - self.state.looked < LOOK {
             return;
         }
-        self.state.looked = Instant::now();
+        self.state.looked = now;
+        self.stays_quiet(now);
         let met = self.state.peers.iter().enumerate().filter(|(_, p)| p.generation != 0 && !p.lost);
         let met = met.map(|(seat, p)| Peer { seat: seat as u32, generation: p.generation });
         let gone: Vec<Peer> =

@@ -47,7 +47,7 @@ impl Core {
             side,
             context: call.context,
             flags,
-            len: 0,
+            len: call.remotes.iter().map(|remote| remote.len as usize).sum(),
             buf: 0,
             data: 0,
             tag: 0,

@@ -96,10 +96,10 @@ impl Core {
             side: Side::Send,
             context: call.context,
             flags: SEND | if call.tag.is_some() { TAGGED } else { MSG },
-            len: 0,
+            len: call.memory.len(),
             buf: 0,
             data: 0,
-            tag: 0,
+            tag: call.tag.unwrap_or(0),
             source: ADDR_NOTAVAIL,
             report: !call.silent && Endpoint::reports(ep.tx, call.flags),
         };

@@ -53,6 +53,11 @@ impl Alone {
         self.core.receive(self.ep, Receive { memory, from: self.me, tagged, context, flags })
     }
 
+    /// What is under way, as it is said when somebody asks.
+    fn waits(&self) -> String {
+        self.core.state.under_way().unwrap_or_default()
+    }
+
     fn progress(&mut self) {
         for _ in 0..50 {
             self.core.progress();
@@ -377,4 +382,22 @@ fn a_name_leads_to_its_endpoint_as_long_as_that_has_it() {
     alone.core.close_endpoint(ep);
     let state = &mut alone.core.state;
     assert_eq!([80, 81, 9228].map(|service| state.resolve_name(named(service))), [None, Some((me, late)), None]);
+
+#[test]
+fn what_is_under_way_is_said_in_words() {
+    let mut alone = Alone::new();
+    assert_eq!(alone.waits(), "");
+    let memory = UserMemory::owned(vec![0; 100].into_boxed_slice());
+    for tag in 1..8 {
+        alone.receive(&memory, Some(tag << 40 | tag), 1, 0).expect("posted");
+    }
+    let text = alone.waits();
+    assert!(text.starts_with("MPI: receive from PE 0, tag 1 (0x10000000001), up to 100 bytes; receive from"), "{text}");
+    assert!(text.ends_with("tag 5 (0x50000000005), up to 100 bytes; and 2 more"), "{text}");
+    alone.send(&[0; 3], Some(0xffff_fff0), 0).expect("sent");
+    alone.send(&[0; 1 << 17], Some(9), 0).expect("sent");
+    alone.progress();
+    let text = alone.waits();
+    assert!(text.starts_with("MPI: send to PE 0, tag 9 (0x9), 131072 bytes; receive"), "{text}");
+    assert!(text.ends_with("; no receive takes 3 bytes from PE 0, tag -16 (0xfffffff0) and 1 more"), "{text}");
 }

@@ -53,7 +53,7 @@ pub(super) struct Offered {
     pub(super) peer: Peer,
     memory: UserMemory,
     /// What is reported when it has been.
-    done: Option<Done>,
+    pub(super) done: Option<Done>,
     /// The peer's endpoint, and its pull if the payload goes through the window.
     to: u32,
     pull: Option<u32>,
@@ -75,9 +75,9 @@ pub(super) struct Pull {
     from: u32,
     ep: u32,
     memory: UserMemory,
-    len: usize,
-    got: usize,
-    end: PullEnd,
+    pub(super) len: usize,
+    pub(super) got: usize,
+    pub(super) end: PullEnd,
 }
 
 /// What follows when a payload is there.

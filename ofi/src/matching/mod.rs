@@ -144,6 +144,11 @@ impl<R, U> Matching<R, U> {
         self.posted.iter().filter(|(_, posted)| is(&posted.want, &posted.receive)).map(|(at, _)| at).collect()
     }
 
+    /// The posted receives, in no particular order, each with a number that counts up with time.
+    pub(crate) fn posted(&self) -> impl Iterator<Item = (u64, &Want, &R)> {
+        self.posted.iter().map(|(_, posted)| (posted.order, &posted.want, &posted.receive))
+    }
+
     #[cfg(test)]
     fn posted_len(&self) -> usize {
         self.posted.len()
@@ -204,10 +209,10 @@ impl<R, U> Matching<R, U> {
         self.unexpected.into_elements().map(|message| message.message)
     }
 
-    /// The waiting messages, in the order of their arrival.
-    #[cfg(test)]
-    fn waiting(&self) -> Vec<&U> {
+    /// The waiting messages with their source and tag, in the order of their arrival.
+    pub(crate) fn kept(&self) -> impl Iterator<Item = (Source, u64, &U)> {
         let next = |at: &Handle| self.unexpected[*at].all.next();
-        std::iter::successors(self.arrived.first(), next).map(|at| &self.unexpected[at].message).collect()
+        let all = std::iter::successors(self.arrived.first(), next).map(|at| &self.unexpected[at]);
+        all.map(|kept| (kept.source, kept.tag, &kept.message))
     }
 }

@@ -86,7 +86,8 @@ proptest! {
                 }
             }
             prop_assert_eq!(real.posted_len(), naive.posted.len());
-            prop_assert_eq!(real.waiting(), naive.unexpected.iter().map(|m| &m.2).collect::<Vec<_>>());
+            let waiting: Vec<_> = real.kept().map(|(source, tag, number)| (source, tag, *number)).collect();
+            prop_assert_eq!(waiting, naive.unexpected.clone());
         }
     }
 }
