@@ -4,7 +4,7 @@ use crate::daemon::{WhereArgs, cluster, fault, status};
 use crate::error::Failed;
 use crate::foreign::{self, Misread};
 use crate::run::options::RunArgs;
-use crate::{bench, demo, doctor, machine, many, report, run, whatif};
+use crate::{bench, capture, demo, doctor, machine, many, report, run, whatif};
 use clap::{Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::ffi::OsString;
 use std::io::{ErrorKind, Write};
@@ -26,6 +26,8 @@ enum Sub {
     Whatif(whatif::WhatIfArgs),
     /// Show daemons, their jobs, faults and link counters
     Status(status::StatusArgs),
+    /// Capture packets of a running daemon's network, for Wireshark
+    Capture(capture::CaptureArgs),
     /// Print a report written by `angara run --report FILE` as tables and a heat map
     Report(report::ReportArgs),
     /// Break links and nodes of a running daemon, or mend them
@@ -82,6 +84,7 @@ pub(crate) fn dispatch(args: Vec<OsString>) -> Result<u8, Failed> {
         }
         Sub::Whatif(args) => whatif::main(args),
         Sub::Status(args) => status::main(args),
+        Sub::Capture(args) => capture::main(args),
         Sub::Report(args) => report::main(args),
         Sub::Fault(args) => fault::main(args),
         Sub::Cluster(args) => cluster::main(args),

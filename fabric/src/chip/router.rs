@@ -10,12 +10,14 @@
 use super::crossbar::{Asks, Input};
 use super::events::Kind;
 use super::layout::{ADAPTIVE, LANE_ADAPTIVE, LANES, UP};
+use super::listen::At;
 use super::slots::NEVER;
 use super::state::{Chip, Injected, Notice};
 use crate::bits::bits;
 use crate::packet::{NO_QUEUE, PacketHandle, flag, rate};
 use crate::routes::{NONE, Way};
 use crate::types::Tick;
+use angara_abi::capture::{Happening, Reason};
 use angara_abi::packet::PacketType;
 
 impl Chip {
@@ -443,6 +445,7 @@ impl Chip {
             return self.send_impaired(node, o, vc, h);
         }
         if self.tracer.on() {
+            self.tell(h, At::Link(node, o, vc, self.latest_on(node, o)), self.now, Happening::Sent);
             self.note_arrived(node, o, vc, h);
         }
         if self.owned[far as usize] {
@@ -509,6 +512,9 @@ impl Chip {
         let end = if self.lay.dir(queue).is_some() { self.now.max(self.whole_at(h)) } else { self.now };
         self.withdraw(node, queue);
         self.pop(node, queue, end);
+        if self.tracer.on() {
+            self.tell_dropped(h, At::Host(node), self.now, Reason::JobEnded);
+        }
         if self.packets[h].is(flag::OLD) {
             let (src, dst) = (self.packets[h].src, self.packets[h].dst);
             self.old_left(src, dst);
