@@ -13,6 +13,8 @@ pub const HOST: u8 = 255;
 pub const FLAG_TRAIN: u8 = 1;
 /// It came from another host.
 pub const FLAG_FOREIGN: u8 = 2;
+/// The upper four bits are the dimensions of the network: so many of four coordinates mean something.
+pub const FLAGS_DIMS: u32 = 4;
 
 /// What happens to a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -69,7 +71,7 @@ pub struct Pseudo {
     pub vc: u8,
     /// Accounting class.
     pub class: u8,
-    /// [`FLAG_TRAIN`], [`FLAG_FOREIGN`].
+    /// [`FLAG_TRAIN`], [`FLAG_FOREIGN`], and dimensions from bit [`FLAGS_DIMS`] on.
     pub flags: u8,
     /// Job; `u32::MAX`: none that runs.
     pub job: u32,

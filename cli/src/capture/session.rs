@@ -6,7 +6,7 @@ use crate::daemon::{Control, unexpected};
 use crate::error::{Failed, no_thread};
 use angara_abi::capture::{PSEUDO_BYTES, Part, read_part};
 use angara_abi::msg::{CaptureSpec, Reply, Request, Status};
-use std::io::{BufReader, Read};
+use std::io::{BufReader, ErrorKind, Read};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::thread;
@@ -159,19 +159,22 @@ fn copy_parts(
             file.flush()?;
         }
         let part = read_part(&mut (&mut first).chain(&mut from));
-        let part = part.map_err(|e| Stopped::Daemon(format!("sent what is no packet ({e})")))?;
         match part {
-            None => {
+            Err(e) if e.kind() == ErrorKind::InvalidData => {
+                file.flush()?;
+                return Err(Stopped::Daemon(format!("sent what is no packet ({e})")));
+            }
+            Ok(None) | Err(_) => {
                 file.flush()?;
                 return Err(Stopped::Daemon("went away".into()));
             }
-            Some(Part::Tally { passed, dropped }) => {
+            Ok(Some(Part::Tally { passed, dropped })) => {
                 *tally = Some((passed, dropped));
                 return Ok(file.tally(passed, dropped)?);
             }
             // What is still on its way only counts.
-            Some(Part::Packet { .. }) if count.is_some_and(|count| file.packets >= count) => {}
-            Some(Part::Packet { stamp, length, bytes }) => {
+            Ok(Some(Part::Packet { .. })) if count.is_some_and(|count| file.packets >= count) => {}
+            Ok(Some(Part::Packet { stamp, length, bytes })) => {
                 file.packet(stamp, length, &bytes)?;
                 if Some(file.packets) == count {
                     file.flush()?;

@@ -87,6 +87,9 @@ impl Chip {
         if p.ready.max(busy) > self.now {
             self.schedule_head(node, queue);
         } else if p.is(flag::DEAD) {
+            if self.tracer.on() {
+                self.tell_dropped(h, At::Host(node), self.now, Reason::JobEnded);
+            }
             self.discard_front(node, queue);
         } else if p.kind == PacketType::Barrier || self.lay.vc(queue) >= UP {
             return Some(h);
@@ -123,6 +126,9 @@ impl Chip {
         if self.lay.vc(queue) != ADAPTIVE {
             if self.any_dead && self.routes.blocked(node, straight) {
                 // Only from another fabric that is not of one mind with this one, which must not be.
+                if self.tracer.on() {
+                    self.tell_dropped(h, At::Host(node), self.now, Reason::NoRoute);
+                }
                 return self.discard_front(node, queue);
             }
             if !self.pass_at_once(node, queue, straight) {
@@ -512,9 +518,6 @@ impl Chip {
         let end = if self.lay.dir(queue).is_some() { self.now.max(self.whole_at(h)) } else { self.now };
         self.withdraw(node, queue);
         self.pop(node, queue, end);
-        if self.tracer.on() {
-            self.tell_dropped(h, At::Host(node), self.now, Reason::JobEnded);
-        }
         if self.packets[h].is(flag::OLD) {
             let (src, dst) = (self.packets[h].src, self.packets[h].dst);
             self.old_left(src, dst);

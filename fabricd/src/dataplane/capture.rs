@@ -3,7 +3,7 @@
 
 use super::engine::Engine;
 use angara_abi::JobId;
-use angara_abi::capture::{FLAG_FOREIGN, FLAG_TRAIN, HOST, PSEUDO_BYTES, Pseudo, push_packet, push_tally};
+use angara_abi::capture::{FLAG_FOREIGN, FLAG_TRAIN, FLAGS_DIMS, HOST, PSEUDO_BYTES, Pseudo, push_packet, push_tally};
 use angara_abi::torus::{NodeId, Shape};
 use angara_abi::{FLIT_BYTES, PACKET_FLITS_MAX};
 use angara_fabric::{Filter, Heard, JobSlot, LISTENERS_MAX, Link};
@@ -223,6 +223,7 @@ impl Drop for Captures {
 fn push(out: &mut Vec<u8>, heard: &Heard, stamp: u64, job: u32, shape: &Shape, snaplen: usize) {
     let length = u32::from(heard.length) * FLIT_BYTES as u32;
     let place = |node: NodeId| (node, shape.coords(node).0);
+    let dims = (shape.dims().len() as u8) << FLAGS_DIMS;
     let flag = |set: bool, flag: u8| if set { flag } else { 0 };
     let pseudo = Pseudo {
         what: heard.what,
@@ -233,7 +234,7 @@ fn push(out: &mut Vec<u8>, heard: &Heard, stamp: u64, job: u32, shape: &Shape, s
         direction: heard.dir.map_or(HOST, |dir| dir.index() as u8),
         vc: heard.vc,
         class: heard.class,
-        flags: flag(heard.train, FLAG_TRAIN) | flag(heard.foreign, FLAG_FOREIGN),
+        flags: flag(heard.train, FLAG_TRAIN) | flag(heard.foreign, FLAG_FOREIGN) | dims,
         job,
         from: place(heard.from.0),
         from_endpoint: heard.from.1,
