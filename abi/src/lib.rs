@@ -29,7 +29,7 @@ pub mod random;
 mod registers;
 pub mod text;
 
-pub use chip::{account, csr, desc, packet, queue, torus};
+pub use chip::{account, capture, csr, desc, packet, queue, torus};
 #[cfg(not(loom))]
 pub use chip::{channel, clock};
 #[cfg(not(loom))]

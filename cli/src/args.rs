@@ -4,7 +4,7 @@ use crate::daemon::{WhereArgs, cluster, fault, status};
 use crate::error::Failed;
 use crate::foreign::{self, Misread};
 use crate::run::options::RunArgs;
-use crate::{bench, demo, doctor, machine, many, report, run, top, trace, whatif};
+use crate::{bench, capture, demo, doctor, machine, many, report, run, top, trace, whatif};
 use clap::{Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::ffi::OsString;
 use std::io::{ErrorKind, Write};
@@ -28,6 +28,8 @@ enum Sub {
     Status(status::StatusArgs),
     /// Watch a daemon at work: jobs, trunks, the hottest links
     Top(top::TopArgs),
+    /// Capture packets of a running daemon's network, for Wireshark
+    Capture(capture::CaptureArgs),
     /// Print a report written by `angara run --report FILE` as tables and a heat map
     Report(report::ReportArgs),
     /// Say where the time of a timeline went that `angara run --trace FILE` has written
@@ -87,6 +89,7 @@ pub(crate) fn dispatch(args: Vec<OsString>) -> Result<u8, Failed> {
         Sub::Whatif(args) => whatif::main(args),
         Sub::Status(args) => status::main(args),
         Sub::Top(args) => top::main(args),
+        Sub::Capture(args) => capture::main(args),
         Sub::Report(args) => report::main(args),
         Sub::Trace(args) => trace::main(args),
         Sub::Fault(args) => fault::main(args),

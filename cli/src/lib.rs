@@ -3,7 +3,7 @@
 //! `angara run` is the centre. It looks for a daemon whose torus fits (or starts a private one),
 //! asks it for a job over the control socket, starts one process per PE with the job's place in
 //! the environment, forwards their input and output, and takes everything down again whatever
-//! happens. The other subcommands look at a daemon (`status`, `fault`, `shutdown`), at the traffic
+//! happens. The other subcommands look at a daemon (`status`, `capture`, `fault`, `shutdown`), at the traffic
 //! of a finished job (`report`) or at this machine (`doctor`), or show the whole (`demo`, `bench`).
 //!
 //! No `unsafe` here: what must happen between fork and exec is done by a hidden mode of this same
@@ -12,6 +12,7 @@
 
 mod args;
 mod bench;
+mod capture;
 mod code;
 mod daemon;
 mod demo;

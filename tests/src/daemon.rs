@@ -107,6 +107,11 @@ impl Control {
     pub fn send(&mut self, bytes: &[u8]) -> std::io::Result<()> {
         self.stream.get_mut().write_all(bytes)
     }
+    /// The connection as a stream, after an answer that made it one.
+    pub fn into_stream(self) -> UnixStream {
+        assert!(self.stream.buffer().is_empty(), "something of the stream has been read");
+        self.stream.into_inner()
+    }
     /// The next line, or `None` when the daemon closed the connection.
     pub fn line(&mut self) -> Option<Line> {
         let mut text = String::new();

@@ -376,6 +376,11 @@ impl Running {
             panic!("{} printed no line with `{part}` within {PATIENCE:?}\n{}", self.shown, self.so_far())
         })
     }
+    /// Waits for a line on standard error that contains `part`.
+    pub fn expect_error(&self, part: &str) {
+        let said = self.stderr.line(PATIENCE, |l| l.contains(part));
+        assert!(said.is_some(), "{} said no `{part}` within {PATIENCE:?}\n{}", self.shown, self.so_far());
+    }
     /// Whether a line on standard output contains `part`, now or within `limit`.
     pub fn has_line(&self, part: &str, limit: Duration) -> bool {
         self.stdout.line(limit, |l| l.contains(part)).is_some()

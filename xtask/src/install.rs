@@ -95,6 +95,7 @@ impl Plan {
             ("shmem-shim/include", "include", "h"),
             ("shmem-shim/include/mpp", "include/mpp", "h"),
             ("libangara/include", "include", "h"),
+            ("packaging/wireshark", "share/angara/wireshark", "lua"),
             ("examples/c", "share/angara/examples/c", "c"),
             ("examples/mpi", "share/angara/examples/mpi", "c"),
             ("examples/python", "share/angara/examples/python", "py"),

@@ -3,6 +3,7 @@
 //! as ([`account`]), its registers ([`csr`]), and a PE's clock in virtual time ([`clock`]).
 
 pub mod account;
+pub mod capture;
 #[cfg(not(loom))]
 pub mod channel;
 #[cfg(not(loom))]

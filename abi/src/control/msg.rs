@@ -131,6 +131,9 @@ pub enum Request {
         /// Job id.
         job: JobId,
     },
+    /// Hear of every packet from now on. After [`Reply::Ok`] the connection is a stream of [`crate::capture::Part`]s, until
+    /// the client has sent its last byte or the job ends.
+    Capture(CaptureSpec),
     /// Counters of every link.
     Counters,
     /// Make or end faults, as `angara fault` has them: `link 0,0,0 +X down`, `up`, `clear`, `corrupt=1% drop=1%`,
@@ -150,6 +153,22 @@ pub enum Request {
     KeysReload,
     /// End every job and exit.
     Shutdown,
+}
+
+/// Which packets to hear of, as their user writes it; everything that is not named is.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CaptureSpec {
+    /// Of this job; otherwise of all that the user may hear of.
+    pub job: Option<JobId>,
+    /// On this link: sending node and direction, such as `0,0,0+X`.
+    pub link: Option<String>,
+    /// At this node and on its links: coordinates or a number.
+    pub node: Option<String>,
+    /// On this virtual channel.
+    pub vc: Option<u8>,
+    /// Bytes of each packet to keep, the pseudo-header not among them.
+    pub snaplen: u32,
 }
 
 /// Answer to a control request.

@@ -6,8 +6,9 @@
 //! `ANGARA_OPTIONS` may hold options of `angara run` (`--torus 4x4 --path ring --report out.json`).
 
 use super::options::{MapArg, Plan};
-use super::{Created, create, end, own, place};
+use super::{Created, capture, create, end, own, place};
 use crate::args::run_args;
+use crate::capture::PacketFile;
 use crate::daemon;
 use crate::error::Failed;
 use angara_abi::JobId;
@@ -85,12 +86,17 @@ fn stay_for(pes: &OsString, hosts: &OsString) -> Result<(), Failed> {
         ));
     }
     let plan = Plan::new(&args)?;
+    let packets = args.capture.as_deref().map(PacketFile::create).transpose()?;
     daemon::runtime()?.block_on(async {
         let mut input = Receiver::from_file(own(std::io::stdin().as_fd())?)
             .map_err(|e| Failed::usage(format!("standard input is no pipe: {e}"), "start the program with mpiexec"))?;
         let mut place = place::find(&args, &plan).await?;
-        let Created { job, key, .. } = match create(&mut place, &args, &plan).await {
-            Ok(created) => created,
+        let made = async {
+            let created = create(&mut place, &args, &plan).await?;
+            Ok((capture(&place, created.job, packets).await?, created))
+        };
+        let (session, Created { job, key, .. }) = match made.await {
+            Ok(made) => made,
             Err(e) => {
                 place.leave().await;
                 return Err(e);
@@ -100,7 +106,7 @@ fn stay_for(pes: &OsString, hosts: &OsString) -> Result<(), Failed> {
         // PE 0 reads the line, or is gone; then its end of the other pipe is closed too.
         let _ = writeln!(std::io::stdout(), "{job}:{key}:{dir}");
         keep(&mut place, job, &mut input).await;
-        end(place, job, &args, &plan, (0, "ok".into())).await
+        end(place, (job, session), &args, &plan, (0, "ok".into())).await
     })
 }
 

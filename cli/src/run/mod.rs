@@ -24,7 +24,8 @@ mod terminal;
 pub(crate) mod user;
 pub(crate) mod wrap;
 
-use crate::daemon;
+use crate::capture::{PacketFile, Session, WHOLE};
+use crate::daemon::{self, Control};
 use crate::error::{Failed, no_thread};
 use crate::mpi::Start;
 use crate::mpi::server::Server;
@@ -32,7 +33,7 @@ use crate::report::{self, RunReport, Writer};
 use crate::trace::Trace;
 use angara_abi::JobId;
 use angara_abi::launch::Launch;
-use angara_abi::msg::{Reply, Request, Status, VirtualStatus};
+use angara_abi::msg::{CaptureSpec, Reply, Request, Status, VirtualStatus};
 use forward::{Input, Output, copy_input};
 use options::{Plan, RunArgs};
 use outcome::{Cause, Seen};
@@ -68,6 +69,7 @@ pub(crate) fn main(args: RunArgs) -> Result<u8, Failed> {
     }
     let trace = args.trace.as_deref().map(Trace::new).transpose()?;
     plan.env.extend(trace.as_ref().map(Trace::variable));
+    let packets = args.capture.as_deref().map(PacketFile::create).transpose()?;
     spawn::raise_file_limit(args.pes);
     // Orphans of the PEs become our children, so that none is left behind.
     let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
@@ -82,7 +84,7 @@ pub(crate) fn main(args: RunArgs) -> Result<u8, Failed> {
             }
         };
         let shape = place.shape;
-        let ended = run_on(place, &args, &plan, &mut signals, terminal).await;
+        let ended = run_on(place, &args, &plan, &mut signals, (terminal, packets)).await;
         let written = trace.map_or(Ok(None), |trace| trace.write(args.pes, shape));
         if let Ok(Some(missing)) = &written
             && !args.quiet
@@ -112,9 +114,13 @@ async fn run_on(
     args: &RunArgs,
     plan: &Plan,
     signals: &mut Signals,
-    terminal: Option<Terminal>,
+    (terminal, packets): (Option<Terminal>, Option<PacketFile>),
 ) -> Result<u8, Failed> {
-    let (created, out, err) = match begin(&mut place, args, plan).await {
+    let begun = async {
+        let begun = begin(&mut place, args, plan).await?;
+        Ok((capture(&place, begun.0.job, packets).await?, begun))
+    };
+    let (session, (created, out, err)) = match begun.await {
         Ok(begun) => begun,
         Err(e) => {
             place.leave().await;
@@ -159,7 +165,7 @@ async fn run_on(
     if plan.virtual_time.is_some() && place.alive {
         place.tell_absent().await;
     }
-    let reported = end(place, job, args, plan, (code, outcome)).await;
+    let reported = end(place, (job, session), args, plan, (code, outcome)).await;
     both(Ok(code), reported)
 }
 
@@ -234,7 +240,13 @@ async fn start_all(
 }
 
 /// Writes the report, if one is wanted, and takes down the job and its place.
-async fn end(mut place: Place, job: JobId, args: &RunArgs, plan: &Plan, how: (u8, String)) -> Result<(), Failed> {
+async fn end(
+    mut place: Place,
+    (job, session): (JobId, Option<Session>),
+    args: &RunArgs,
+    plan: &Plan,
+    how: (u8, String),
+) -> Result<(), Failed> {
     let reported = match &args.report {
         Some(file) => write_report(&mut place, job, file, args, plan, how).await,
         None => Ok(()),
@@ -247,8 +259,25 @@ async fn end(mut place: Place, job: JobId, args: &RunArgs, plan: &Plan, how: (u8
     {
         e.print("angara");
     }
+    let captured = match session {
+        Some(session) => {
+            let ended = session.stop().await;
+            ended.tell(args.quiet);
+            ended.failed.map_or(Ok(()), Err)
+        }
+        None => Ok(()),
+    };
     place.leave().await;
-    reported
+    reported.and(captured)
+}
+
+/// Begins to write the packets of the job, before it sends any.
+async fn capture(place: &Place, job: JobId, packets: Option<PacketFile>) -> Result<Option<Session>, Failed> {
+    let Some(packets) = packets else { return Ok(None) };
+    let mut control = Control::connect(&place.dir)?;
+    let status = control.status().await?;
+    let spec = CaptureSpec { job: Some(job), snaplen: WHOLE, ..CaptureSpec::default() };
+    Session::begin(control, &status, spec, packets, None).await.map(Some)
 }
 
 /// Says what virtual time has come to, and what it took.

@@ -9,7 +9,7 @@ use super::state::{Adapters, Alone};
 use crate::adapter::{Doing, OpRecord};
 use crate::barrier::BarrierFamily;
 use crate::chip::layout::{Q_INJECT, UP};
-use crate::chip::{Injected, Kind};
+use crate::chip::{At, Injected, Kind};
 use crate::config::Quiet;
 use crate::packet::{Detail, Packet, PacketHandle, flag, flits_for, rate};
 use crate::rng::{Purpose, draw};
@@ -17,6 +17,7 @@ use crate::routes::NONE;
 use crate::types::*;
 use angara_abi::PAYLOAD_MAX;
 use angara_abi::account::READ_MAX;
+use angara_abi::capture::Happening;
 use angara_abi::desc::Place;
 use angara_abi::packet::{PacketType, Vc};
 
@@ -91,7 +92,7 @@ impl Adapters {
                 return Step::Wait;
             }
             let done = self.ops[op].done;
-            let most = if source.is_some() { self.longest_unit() } else { PAYLOAD_MAX };
+            let most = if source.is_some() { self.longest_unit(self.ops[op].job) } else { PAYLOAD_MAX };
             let n = (len - done).min(most as u32);
             let at = Place { region: place.region, offset: place.offset.wrapping_add(done as u64) };
             let mut p = self.packet_of(port, op, PacketType::Write, to, at);
@@ -123,9 +124,9 @@ impl Adapters {
         o.issue
     }
 
-    /// Bytes that may travel as one, if they come from memory.
-    pub(crate) fn longest_unit(&self) -> usize {
-        if self.trains && self.chip.sound { READ_MAX } else { PAYLOAD_MAX }
+    /// Bytes that may travel as one, if they come from memory: whoever listens to a job hears of packets as the chip has them.
+    pub(crate) fn longest_unit(&self, job: JobSlot) -> usize {
+        if self.trains && self.chip.sound && !self.chip.ears.mind(job) { READ_MAX } else { PAYLOAD_MAX }
     }
 
     /// Sets length and payload: the inline bytes of `op`, or an empty slot that memory will fill.
@@ -279,6 +280,9 @@ impl Adapters {
         let jitter = self.jitter(node);
         if self.goes_by_memory(h) {
             return self.go_by_memory(node, h, jitter);
+        }
+        if self.chip.tracer.on() {
+            self.chip.tell(h, At::Host(node), self.chip.now, Happening::Injected);
         }
         let start = self.chip.now.max(self.chip.inject_busy[node as usize]);
         let p = &mut self.chip.packets[h];

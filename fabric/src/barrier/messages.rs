@@ -17,11 +17,13 @@
 use super::family::BarrierFamily;
 use super::state::{Barriers, Bulk, Heard, Stage, Upwards, Word};
 use crate::adapter::Adapters;
+use crate::chip::At;
 use crate::chip::layout::Q_INJECT;
 use crate::packet::{Packet, PacketHandle, flag};
 use crate::routes::NONE;
 use crate::routes::Routes;
 use crate::types::*;
+use angara_abi::capture::Happening;
 use angara_abi::packet::{PacketType, Vc};
 use angara_abi::torus::{NodeId, Shape};
 
@@ -301,6 +303,9 @@ impl Barriers {
         p.ready = host.chip.now.max(m.unit_busy);
         m.unit_busy = p.ready + host.chip.timing.core(p.flits);
         let h = host.chip.packets.alloc(p);
+        if host.chip.tracer.on() {
+            host.chip.tell(h, At::Host(node), host.chip.now, Happening::Injected);
+        }
         host.chip.append(node, Q_INJECT + vc as usize, h);
     }
 

@@ -10,12 +10,14 @@
 //! `docs/explain/model.md` has the rules.
 
 use super::events::Kind;
+use super::listen::At;
 use super::slots::NEVER;
 use super::state::Chip;
 use crate::fault::Impairment;
 use crate::packet::{NO_QUEUE, PacketHandle, encode, flag, rate};
 use crate::rng::{Purpose, below, draw};
 use crate::types::{Link, Tick};
+use angara_abi::capture::{Happening, Reason};
 use angara_abi::packet;
 use angara_abi::torus::{Direction, NodeId};
 use std::collections::{BTreeMap, VecDeque};
@@ -127,11 +129,10 @@ impl Chip {
             // Without contents: a CRC-32C finds every single wrong bit. Trains were under way when the link became so.
             if wrong.is_some() { None } else { Some(sent) }
         } else {
-            let (mut flits, n) = encode(&self.net, &self.payloads, p, sent);
-            if let Some(number) = wrong {
-                let bit = (number % (p.flits as u64 * 128)) as usize;
-                flits[bit / 128] ^= 1 << (bit % 128);
-            }
+            let (flits, n) = match wrong {
+                None => encode(&self.net, &self.payloads, p, sent),
+                Some(number) => self.damaged(h, sent, number),
+            };
             packet::check(&flits[..n]).ok().map(|(_, tail)| tail.link_seq)
         };
         match seen {
@@ -155,6 +156,10 @@ impl Chip {
         let span = usual.max(l.what.span(flits));
         let (end, flight) = (start + span, flight + l.what.delay_ps);
         if l.out_of_step {
+            if self.tracer.on() {
+                let number = self.next_number(node, dir);
+                self.tell_dropped(h, At::Link(node, dir, vc, number), end + flight, Reason::OutOfOrder);
+            }
             return (end, false);
         }
         let (what, sequence) = (l.what, l.sequence);
@@ -176,7 +181,15 @@ impl Chip {
             return (end, false);
         }
         if l.numbered {
-            let verdict = self.verdict(h, sequence.wrapping_add(overtakes as u16), sequence, wrong);
+            let number = sequence.wrapping_add(overtakes as u16);
+            let verdict = self.verdict(h, number, sequence, wrong);
+            if self.tracer.on() && verdict != Verdict::Right {
+                let at = At::Link(node, dir, vc, number);
+                match wrong {
+                    Some(wrong) => self.tell_damaged(h, at, end + flight, wrong),
+                    None => self.tell_dropped(h, at, end + flight, Reason::OutOfOrder),
+                }
+            }
             let l = self.impaired.get_mut(&link).expect("looked up above");
             match verdict {
                 Verdict::Damaged => l.crc_errors += 1,
@@ -193,9 +206,22 @@ impl Chip {
         self.received(node, dir, vc, h, end + flight);
         if twice && self.verdict(h, sequence, sequence.wrapping_add(1), None) == Verdict::Again {
             self.impaired.get_mut(&link).expect("looked up above").duplicates += 1;
+            if self.tracer.on() {
+                let at = At::Link(node, dir, vc, sequence);
+                self.tell_dropped(h, at, end + span + flight, Reason::Duplicate);
+            }
             return (end + span, true);
         }
         (end, true)
+    }
+
+    /// Number of the packet that is sent next over a link that is or was impaired.
+    #[cold]
+    fn next_number(&self, node: u32, dir: usize) -> u16 {
+        match self.impaired.get(&self.link(node, dir)) {
+            Some(l) if l.numbered => l.sequence.wrapping_add(l.unreceived.len() as u16),
+            _ => self.latest_on(node, dir),
+        }
     }
 
     /// The packet `h` is received right at `at`.
@@ -214,6 +240,10 @@ impl Chip {
 
     /// A granted packet begins to cross a link that is or was impaired. Its `ready` is what a sound one would give it.
     pub(crate) fn send_impaired(&mut self, node: u32, dir: usize, vc: usize, h: PacketHandle) {
+        if self.tracer.on() {
+            let number = self.next_number(node, dir);
+            self.tell(h, At::Link(node, dir, vc, number), self.now, Happening::Sent);
+        }
         let link = self.link(node, dir);
         let l = self.impaired.get_mut(&link).expect("caller knows the link");
         let far = self.net.neighbour(node, dir);
@@ -303,18 +333,20 @@ impl Chip {
         }
         l.replays += again.len() as u64;
         let mut start = self.now.max(self.routers.out_busy(node, dir));
-        let mut left = VecDeque::new();
         for (h, vc) in again {
-            self.note_replay(node, dir, vc, h, start);
+            if self.tracer.on() {
+                self.note_replay(node, dir, vc, h, start);
+                let number = self.next_number(node, dir);
+                self.tell(h, At::Link(node, dir, vc as usize, number), start, Happening::Replayed);
+            }
             let (end, right) = self.transmit(node, dir, vc as usize, h, start);
             start = end;
             if right {
                 self.arrived_late(node, dir, vc as usize, h);
             } else {
-                left.push_back((h, vc));
+                self.impaired.get_mut(&link).expect("looked up above").unreceived.push_back((h, vc));
             }
         }
-        self.impaired.get_mut(&link).expect("looked up above").unreceived = left;
         self.routers.set_out_busy(node, dir, start);
         self.look_at(node, 1 << dir);
         None

@@ -2,7 +2,7 @@
 //!
 //! [`layout`] numbers queues and outputs, [`crossbar`] remembers what is in them, [`router`] moves packets, [`arbiter`]
 //! decides who gets an output, [`slots`] knows the room behind it, [`impaired`] what befalls packets on a link, [`reroute`]
-//! what becomes of them when routes change, [`observe`] what is counted and traced. What the adapter must hear of is left
+//! what becomes of them when routes change, [`observe`] what is counted and traced, [`listen`] what others hear of it. What the adapter must hear of is left
 //! in a list of [`Notice`]s.
 
 mod alone;
@@ -13,6 +13,7 @@ mod edge;
 mod events;
 mod impaired;
 pub(crate) mod layout;
+mod listen;
 mod observe;
 mod raw;
 mod reroute;
@@ -23,6 +24,8 @@ mod timing;
 
 pub(crate) use edge::{Ends, Streams};
 pub(crate) use events::{Event, Kind};
+pub(crate) use listen::At;
+pub use observe::capture::{Filter, Heard, LISTENERS_MAX};
 pub use observe::counters::NodeCounters;
 pub use observe::records::{Delivery, Inconsistent, Injection, LinkLoad, Lost, Totals, TrafficClass};
 pub use observe::trace::{Stage, TraceEvent, Tracer};

@@ -324,8 +324,6 @@ impl Chip {
         self.tracer.note(h, at, place, Stage::Arrived);
     }
     pub(crate) fn note_replay(&mut self, node: u32, out: usize, vc: u8, h: PacketHandle, at: Tick) {
-        if self.tracer.on() {
-            self.tracer.note(h, at, (node, self.port(out), vc as u32), Stage::Replayed);
-        }
+        self.tracer.note(h, at, (node, self.port(out), vc as u32), Stage::Replayed);
     }
 }

@@ -10,12 +10,14 @@
 use super::crossbar::{Asks, Input};
 use super::events::Kind;
 use super::layout::{ADAPTIVE, LANE_ADAPTIVE, LANES, UP};
+use super::listen::At;
 use super::slots::NEVER;
 use super::state::{Chip, Injected, Notice};
 use crate::bits::bits;
 use crate::packet::{NO_QUEUE, PacketHandle, flag, rate};
 use crate::routes::{NONE, Way};
 use crate::types::Tick;
+use angara_abi::capture::{Happening, Reason};
 use angara_abi::packet::PacketType;
 
 impl Chip {
@@ -85,6 +87,9 @@ impl Chip {
         if p.ready.max(busy) > self.now {
             self.schedule_head(node, queue);
         } else if p.is(flag::DEAD) {
+            if self.tracer.on() {
+                self.tell_dropped(h, At::Host(node), self.now, Reason::JobEnded);
+            }
             self.discard_front(node, queue);
         } else if p.kind == PacketType::Barrier || self.lay.vc(queue) >= UP {
             return Some(h);
@@ -121,6 +126,9 @@ impl Chip {
         if self.lay.vc(queue) != ADAPTIVE {
             if self.any_dead && self.routes.blocked(node, straight) {
                 // Only from another fabric that is not of one mind with this one, which must not be.
+                if self.tracer.on() {
+                    self.tell_dropped(h, At::Host(node), self.now, Reason::NoRoute);
+                }
                 return self.discard_front(node, queue);
             }
             if !self.pass_at_once(node, queue, straight) {
@@ -443,6 +451,7 @@ impl Chip {
             return self.send_impaired(node, o, vc, h);
         }
         if self.tracer.on() {
+            self.tell(h, At::Link(node, o, vc, self.latest_on(node, o)), self.now, Happening::Sent);
             self.note_arrived(node, o, vc, h);
         }
         if self.owned[far as usize] {

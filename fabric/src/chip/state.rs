@@ -5,6 +5,7 @@ use super::edge::Edge;
 use super::events::Events;
 use super::impaired::ImpairedLinks;
 use super::layout::Layout;
+use super::observe::capture::Ears;
 use super::observe::counters::Counters;
 use super::observe::trace::Tracer;
 use super::raw::Raw;
@@ -103,6 +104,8 @@ pub(crate) struct Chip {
     pub(crate) inject_busy: Vec<Tick>,
     pub(crate) raw: Raw,
     pub(crate) tracer: Tracer,
+    /// Who else hears of packets.
+    pub(crate) ears: Ears,
     pub(crate) edge: Edge,
     pub(crate) notices: Vec<Notice>,
 }
@@ -151,6 +154,7 @@ impl Chip {
             inject_busy: vec![0; nodes * plan.channels],
             raw: Raw::default(),
             tracer: Tracer::default(),
+            ears: Ears::default(),
             edge: Edge::default(),
             notices: Vec::new(),
             owned,

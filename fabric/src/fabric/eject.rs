@@ -4,10 +4,12 @@
 //! on vc0. Here is also what becomes of packets and operations that fail.
 
 use super::Fabric;
+use crate::chip::At;
 use crate::packet::{Detail, Packet, PacketHandle, flag, flits_for};
 use crate::routes::NONE;
 use crate::types::*;
 use angara_abi::PAYLOAD_MAX;
+use angara_abi::capture::{Happening, Reason};
 use angara_abi::desc::{Place, Region};
 use angara_abi::packet::{PacketType, Vc};
 use angara_abi::torus::NodeId;
@@ -47,6 +49,10 @@ impl Fabric {
 
     /// [`Kind::Deliver`]: a packet has reached the host of its target.
     pub(crate) fn on_deliver(&mut self, node: u32, h: PacketHandle) {
+        if self.adapters.chip.tracer.on() && h != PacketHandle::BY_MEMORY {
+            let now = self.adapters.chip.now;
+            self.adapters.chip.tell(h, At::Host(node), now, Happening::Ejected);
+        }
         let Some(h) = self.adapters.arriving(node, h) else { return };
         if self.adapters.chip.packets[h].kind == PacketType::Barrier {
             return self.barriers.message_here(&mut self.adapters, node, h);
@@ -71,6 +77,7 @@ impl Fabric {
         let at = Port { node, endpoint: p.dst_ep };
         let Some(port) = self.adapters.port_index(at).filter(|i| self.adapters.ports[*i].job == p.job) else {
             self.adapters.chip.counters.nodes[node as usize].foreign_drops += 1;
+            self.tell_dropped(node, h, Reason::NoEndpoint);
             return self.adapters.chip.free_packet(h);
         };
         if p.kind != PacketType::ReadRsp && (p.flags ^ self.adapters.ports[port].stamp) & (flag::FULL | flag::ODD) != 0
@@ -218,7 +225,7 @@ impl Fabric {
         };
         let mut done = 0;
         while done < len {
-            let n = (len - done).min(self.adapters.longest_unit());
+            let n = (len - done).min(self.adapters.longest_unit(request.job));
             let mut p = answer_to(&request);
             (p.region, p.offset) = (back.region, back.offset.wrapping_add(done as u64));
             p.bytes = n as u16;
@@ -252,8 +259,17 @@ impl Fabric {
         self.adapters.chip.free_packet(h);
     }
 
+    /// Whoever listens hears that a packet is dropped at a node.
+    fn tell_dropped(&mut self, node: NodeId, h: PacketHandle, why: Reason) {
+        let chip = &mut self.adapters.chip;
+        if chip.tracer.on() {
+            chip.tell_dropped(h, At::Host(node), chip.now, why);
+        }
+    }
+
     /// Drops a packet that is in no queue and tells its injector. `node` is where.
     pub(crate) fn drop_unreachable(&mut self, node: NodeId, h: PacketHandle) {
+        self.tell_dropped(node, h, Reason::NoRoute);
         let p = self.adapters.chip.packets[h];
         self.adapters.chip.counters.nodes[node as usize].unreachable_drops += 1;
         let blame = self.adapters.chip.routes.blame(p.src, p.dst);

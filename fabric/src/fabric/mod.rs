@@ -12,7 +12,7 @@ mod recovery;
 
 use crate::adapter::{Adapters, OrderCheck};
 use crate::barrier::{BarrierCheck, BarrierFamily, Barriers};
-use crate::chip::{Chip, Event, Kind, NodeCounters, Plan, SLOTS_MAX};
+use crate::chip::{Chip, Event, Filter, Heard, Kind, NodeCounters, Plan, SLOTS_MAX};
 use crate::collective::{TreeError, TreeRows, Trees, build};
 use crate::config::{Config, ConfigError, Params};
 use crate::fault::{Fault, FaultError, FaultKind, Faults, Impairment, check_link};
@@ -358,6 +358,23 @@ impl Fabric {
             }
             _ => None,
         }
+    }
+
+    /// From now on, and no longer than the next call, each of these listeners is told of what happens to packets that pass
+    /// its filter ([`Fabric::heard`]); none: nobody is. At most [`crate::LISTENERS_MAX`]. Results stay the same. What is listened
+    /// to does not travel in trains, and nothing goes through at once.
+    ///
+    /// # Panics
+    /// If there are more.
+    pub fn listen(&mut self, filters: Vec<Filter>) {
+        self.adapters.chip.listen(filters);
+    }
+    /// What listeners have not been told yet, in order of time. To be called after every few events, since all is kept
+    /// until then.
+    pub fn heard(&mut self) -> Vec<Heard> {
+        let chip = &mut self.adapters.chip;
+        let until = if chip.events.is_empty() { Tick::MAX } else { chip.now };
+        chip.ears.take(until)
     }
 
     /// Route tables, faults included.

@@ -7,6 +7,7 @@ mod collectives;
 mod driver;
 mod faults;
 mod impaired;
+mod listen;
 mod lossy;
 mod machine;
 mod order;

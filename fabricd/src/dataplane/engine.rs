@@ -1,5 +1,6 @@
 //! State of the data-plane thread: the network, the jobs in it, and the channels being served.
 
+use super::capture::Captures;
 use super::faults::FaultBook;
 use super::job::{Account, EngineJob};
 use super::lane::Lane;
@@ -58,6 +59,8 @@ pub(crate) struct Engine {
     pub(super) gauges: Arc<Gauges>,
     /// Who stands and who is due, in virtual time.
     pub(super) virtual_time: Option<VirtualRun>,
+    /// Who hears of packets.
+    pub(super) captures: Captures,
     /// To the other hosts of the cluster, if there are any.
     pub(super) trunks: Option<Trunks>,
     /// What the control plane is about to be told of trunks.
@@ -111,6 +114,7 @@ impl Engine {
             epoll,
             gauges,
             virtual_time: options.virtual_time.map(|v| VirtualRun::new(&v)),
+            captures: Captures::default(),
             trunks,
             words: Vec::new(),
             notices,
@@ -142,6 +146,7 @@ impl Engine {
             account: Account::default(),
         };
         self.jobs.insert(job.memory.slot, job);
+        self.jobs_changed();
         Ok(())
     }
 
@@ -163,6 +168,7 @@ impl Engine {
             self.ports.set(Port { node: e.node, endpoint: e.endpoint }, None);
         }
         self.faults.job_closed(self.jobs.values().any(EngineJob::complete));
+        self.jobs_changed();
     }
 
     /// Serves the channel of a PE, process `pid`, from now on; returns its node's register page.

@@ -3,6 +3,7 @@
 //! The control plane reaches it through [`Handle`]: closures that run on the data-plane thread
 //! between two rounds. Everything else the two share is memory behind `Arc`.
 
+pub(crate) mod capture;
 mod effects;
 mod engine;
 mod faults;

@@ -268,6 +268,7 @@ impl Engine {
             }
             work = true;
         }
+        self.tell_listeners();
         self.stale |= work;
         work
     }

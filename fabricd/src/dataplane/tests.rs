@@ -71,7 +71,7 @@ fn engine(jobs: usize, virtual_time: Option<VirtualTime>) -> (Engine, Vec<Client
         let geometry =
             Geometry { pes: 2, shape, heap_stride, static_stride, barrier, collectives, crowded: false, open: false };
         let entry = |node| PeEntry { node, coords: shape.coords(node), endpoint: slot.number(), seat: Seat::FREE };
-        let identity = Identity { id: JobId::new(u32::from(slot.number()) + 1), slot, generation: 1 };
+        let identity = Identity { id: JobId::new(u32::from(slot.number()) + 1), slot, generation: 1, uid: 0 };
         JobMemory::create(identity, &geometry, vec![entry(0), entry(1)], vec![true; 2], true).expect("memory")
     };
     let jobs: Vec<Arc<JobMemory>> = JobSlot::first(jobs).map(|slot| Arc::new(job(slot))).collect();

@@ -119,7 +119,7 @@ pub(crate) fn parse(text: &str, shape: Shape) -> Result<Vec<Action>, Mistake> {
 }
 
 /// Whether there is such a link.
-fn check_site(site: Site, shape: Shape) -> Result<(), String> {
+pub(crate) fn check_site(site: Site, shape: Shape) -> Result<(), String> {
     match site {
         Site::Link(node, dir) if shape.neighbour(node, dir).is_none() => {
             Err(format!("{} has no link {dir} in {shape}", shape.show(shape.coords(node))))

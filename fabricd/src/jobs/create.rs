@@ -301,7 +301,7 @@ impl Daemon {
         let entries: Vec<PeEntry> = new.nodes.iter().zip(&open.endpoints).map(entry).collect();
         let mut here = vec![false; entries.len()];
         share.pes.iter().for_each(|pe| here[*pe] = true);
-        let identity = Identity { id: new.id, slot: new.slot, generation: new.generation };
+        let identity = Identity { id: new.id, slot: new.slot, generation: new.generation, uid: new.uid };
         let memory = JobMemory::create(identity, &geometry, entries, here, new.spec.path == Path::Ring);
         let memory = Arc::new(memory.map_err(|e| {
             give_back();

@@ -27,6 +27,8 @@ pub(crate) struct JobMemory {
     pub(crate) slot: JobSlot,
     /// Tells this job from earlier ones in the same slot, on every host.
     pub(crate) generation: u16,
+    /// Whose it is.
+    pub(crate) uid: u32,
     /// Number of PEs.
     pub(crate) pes: usize,
     /// Where each PE lives.
@@ -66,6 +68,8 @@ pub(crate) struct Identity {
     pub(crate) slot: JobSlot,
     /// As in [`JobMemory`].
     pub(crate) generation: u16,
+    /// Whose it is.
+    pub(crate) uid: u32,
 }
 
 /// Why a PE's static segments were refused.
@@ -82,7 +86,7 @@ pub(crate) enum StaticsError {
 impl JobMemory {
     /// Creates heap, synchronisation page and job page.
     pub(crate) fn create(
-        Identity { id, slot, generation }: Identity,
+        Identity { id, slot, generation, uid }: Identity,
         geometry: &Geometry,
         entries: Vec<PeEntry>,
         here: Vec<bool>,
@@ -98,6 +102,7 @@ impl JobMemory {
             id,
             slot,
             generation,
+            uid,
             pes,
             here,
             page: JobPage::init(page, geometry, &entries)?,
@@ -335,7 +340,7 @@ pub(crate) mod tests {
             open: false,
         };
         let entry = PeEntry { node: 0, coords: shape.coords(0), endpoint: 0, seat: Seat::FREE };
-        let identity = Identity { id: JobId::new(1), slot: JobSlot::new(0), generation: 1 };
+        let identity = Identity { id: JobId::new(1), slot: JobSlot::new(0), generation: 1, uid: 0 };
         JobMemory::create(identity, &geometry, vec![entry; pes], vec![true; pes], false).expect("memory")
     }
 

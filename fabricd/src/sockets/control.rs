@@ -5,6 +5,7 @@
 //! [`crate::users::quota`]: connections, bytes of requests that are not whole and of answers that are not read, and requests
 //! that are worked on at once, so that the others, and whoever asks whether the daemon lives, get their turns.
 
+use super::capture::Capture;
 use super::strict_json;
 use crate::daemon::Daemon;
 use crate::failure::failure;
@@ -82,8 +83,8 @@ async fn serve(daemon: &Rc<Daemon>, connection: u64, connected: &UserConnection,
     let (lines, queue) = mpsc::channel(BACKLOG);
     let writer = tokio::task::spawn_local(write_lines(write, queue));
     let owner = Owner { connection, pid: peer.pid(), lines, overrun: Rc::new(Notify::new()) };
-    let (shutdown, relay) = (Cell::new(false), Cell::new(None));
-    let client = Client { daemon, uid: peer.uid(), user: &connected.user, owner, shutdown, relay };
+    let (shutdown, relay, capture) = (Cell::new(false), Cell::new(None), Cell::new(None));
+    let client = Client { daemon, uid: peer.uid(), user: &connected.user, owner, shutdown, relay, capture };
     if let Ended::Overrun = client.serve_requests(BufReader::new(read)).await {
         daemon.log_of(peer.uid(), |left_out| {
             tracing::warn!(uid = peer.uid(), left_out, "a control connection does not take its events; it is closed");
@@ -154,6 +155,8 @@ struct Client<'d> {
     shutdown: Cell<bool>,
     /// Become a stream once the answer is written.
     relay: Cell<Option<Relay>>,
+    /// Become a stream of packets once the answer is written.
+    capture: Cell<Option<Capture>>,
 }
 
 /// A stream to another host that a connection is about to become.
@@ -183,6 +186,12 @@ impl Client<'_> {
             }
             if self.shutdown.get() {
                 self.daemon.stop.notify_one();
+            }
+            if let Some(capture) = self.capture.take() {
+                tokio::select! {
+                    () = self.hand_out(capture, stream) => return Ended::Gone,
+                    () = self.owner.overrun.notified() => return Ended::Overrun,
+                }
             }
             if let Some(relay) = self.relay.take() {
                 tokio::select! {
@@ -312,6 +321,31 @@ impl Client<'_> {
         self.daemon.streams.close(id);
     }
 
+    /// Writes what a capture hears until it ends, or until the client has sent its last byte.
+    async fn hand_out(&self, capture: Capture, mut from: BufReader<OwnedReadHalf>) {
+        let mut asked = true;
+        loop {
+            let bytes = tokio::select! {
+                bytes = capture.basket.take() => bytes,
+                read = from.fill_buf(), if asked => {
+                    let n = read.map_or(0, <[u8]>::len);
+                    from.consume(n);
+                    if n == 0 {
+                        asked = false;
+                        capture.end();
+                    }
+                    continue;
+                }
+            };
+            let Some(bytes) = bytes else { return };
+            let (written, on_written) = oneshot::channel();
+            let out = Outgoing { words: Words::Raw(bytes), written: Some(written) };
+            if self.owner.lines.send(out).await.is_err() || on_written.await.is_err() {
+                return;
+            }
+        }
+    }
+
     async fn start_agent(&self, job: JobId, name: &str) -> Result<Reply, Failure> {
         let messages = self.daemon.messages.as_ref();
         let found = messages.and_then(|s| Some((s, s.index(name)?))).filter(|(s, host)| *host != s.me);
@@ -364,6 +398,13 @@ impl Client<'_> {
             Request::JobDestroy { job } => {
                 self.check_owner(job)?;
                 daemon.end_job_everywhere(job).await;
+                Ok(Reply::Ok)
+            }
+            Request::Capture(spec) => {
+                if let Some(job) = spec.job {
+                    self.check_owner(job)?;
+                }
+                self.capture.set(Some(daemon.capture(self.uid, &spec).await?));
                 Ok(Reply::Ok)
             }
             Request::Counters => {
@@ -434,7 +475,8 @@ impl Client<'_> {
 
 /// Such a request asks other hosts of a cluster, and may wait long for one that is about to be lost.
 fn waits_for_hosts(request: &Request) -> bool {
-    !matches!(request, Request::Status | Request::Counters | Request::Cluster | Request::JobAttach { .. })
+    use Request::{Capture, Cluster, Counters, JobAttach, Status};
+    !matches!(request, Status | Counters | Cluster | JobAttach { .. } | Capture(_))
 }
 
 /// How large an answer is.

@@ -19,6 +19,8 @@ pub enum Limit {
     Pes,
     /// Notes of a job; of more only the number is kept.
     Notes,
+    /// Captures of a user at once.
+    Captures,
     /// Bytes of a job's name.
     Name,
     /// Lines a second that a user can have logged; of more only the number is.
@@ -37,7 +39,7 @@ struct Key {
 /// As for PEs: whatever three quarters of the channels are.
 const THREE_QUARTERS: u64 = 0;
 
-const KEYS: [Key; 8] = [
+const KEYS: [Key; 9] = [
     key(Limit::Connections, "connections", 256, 1 << 20, "connections of a user, beside one for each PE of its jobs"),
     key(
         Limit::Pending,
@@ -50,6 +52,7 @@ const KEYS: [Key; 8] = [
     key(Limit::Jobs, "jobs", 256, angara_fabric::JOBS_MAX as u64, "jobs of a user"),
     key(Limit::Pes, "pes", THREE_QUARTERS, u32::MAX as u64, "PEs of a user [default: 3/4 of all channels]"),
     key(Limit::Notes, "notes", 1000, 1 << 20, "notes kept of a job"),
+    key(Limit::Captures, "captures", 4, angara_fabric::LISTENERS_MAX as u64, "captures of a user at once"),
     key(Limit::Name, "name", 255, 1 << 16, "bytes of a job's name"),
     key(Limit::LogLines, "log-lines", 20, 1 << 20, "lines a second that a user can have logged"),
 ];

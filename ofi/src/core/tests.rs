@@ -382,6 +382,7 @@ fn a_name_leads_to_its_endpoint_as_long_as_that_has_it() {
     alone.core.close_endpoint(ep);
     let state = &mut alone.core.state;
     assert_eq!([80, 81, 9228].map(|service| state.resolve_name(named(service))), [None, Some((me, late)), None]);
+}
 
 #[test]
 fn what_is_under_way_is_said_in_words() {

@@ -161,6 +161,9 @@ pub(crate) struct RunArgs {
     /// summary FILE` sums up; compressed if the name ends in .gz
     #[arg(long, value_name = "FILE.json[.gz]")]
     pub(crate) trace: Option<PathBuf>,
+    /// Write every packet of the job to this file, for Wireshark; everything goes through the emulated network (--path ring)
+    #[arg(long, value_name = "FILE.pcapng")]
+    pub(crate) capture: Option<PathBuf>,
     /// Set an environment variable for the PEs; may be repeated
     #[arg(short = 'x', value_name = "VAR=VAL", value_parser = assignment)]
     pub(crate) env: Vec<(OsString, OsString)>,
@@ -348,9 +351,27 @@ impl VirtualPlan {
     }
 }
 
+/// Whether packets can be captured as the options want it.
+fn check_capture(args: &RunArgs) -> Result<(), Failed> {
+    let Some(file) = &args.capture else { return Ok(()) };
+    if args.path == EnginePath::Direct {
+        let what = "--path direct sends no packets that --capture could write";
+        return Err(Failed::usage(what, "leave one of them out"));
+    }
+    if file.as_os_str() == "-" {
+        let what = "--capture -: the program's own output goes to standard output";
+        return Err(Failed::usage(what, "give a file, or a pipe that `mkfifo` made"));
+    }
+    if args.seeds.is_some() {
+        return Err(Failed::usage("--capture is for one run, and --seeds makes many", "give --seed"));
+    }
+    Ok(())
+}
+
 impl Plan {
     /// Checks what can be checked without a daemon.
     pub(crate) fn new(args: &RunArgs) -> Result<Plan, Failed> {
+        check_capture(args)?;
         let mut machine = machine::changed(args.machine.clone(), &args.set)?;
         if args.seed.is_some() && machine.params().is_ok_and(|p| p.jitter_ps == 0) {
             machine.change(SEED_JITTER).expect("a key and its value");
@@ -437,7 +458,7 @@ impl Plan {
             heap: self.heap.0,
             heap_may_shrink: self.heap.1,
             // Direct stores would take no time.
-            path: if self.virtual_time.is_some() { EnginePath::Ring } else { args.path },
+            path: if self.virtual_time.is_some() || args.capture.is_some() { EnginePath::Ring } else { args.path },
             barrier: args.barrier,
             collectives: args.collectives,
             name,

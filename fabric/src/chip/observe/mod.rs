@@ -1,5 +1,6 @@
-//! What is known of packets from outside: counts per link, plain records of what goes in and comes out, traces.
+//! What is known of packets from outside: counts per link, plain records of what goes in and comes out, traces, captures.
 
+pub(super) mod capture;
 pub(super) mod counters;
 pub(super) mod records;
 pub(super) mod trace;

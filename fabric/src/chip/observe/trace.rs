@@ -1,8 +1,7 @@
 //! What can be watched of single packets on their way.
 //!
 //! A packet injected with `traced` set leaves one [`TraceEvent`] for everything that happens to it,
-//! from its creation to its last flit's arrival. Packets that are not traced pay one test of an empty
-//! list per event.
+//! from its creation to its last flit's arrival. Packets that are not traced pay one test per event.
 
 use crate::packet::PacketHandle;
 use crate::types::Tick;
@@ -61,17 +60,27 @@ pub struct Tracer {
     /// (handle, tag)
     live: Vec<(PacketHandle, u64)>,
     events: Vec<TraceEvent>,
+    /// Somebody else wants to know of packets, too.
+    shared: bool,
+    /// That, or a packet is being followed.
+    on: bool,
 }
 
 impl Tracer {
     /// Follows the packet `handle`.
     pub fn begin(&mut self, handle: PacketHandle, tag: u64) {
         self.live.push((handle, tag));
+        self.on = true;
     }
-    /// Some packet is being followed.
+    /// Somebody watches: some packet is being followed, or somebody [listens](crate::Fabric::listen).
     #[inline(always)]
     pub fn on(&self) -> bool {
-        !self.live.is_empty()
+        self.on
+    }
+    /// Whether somebody listens.
+    pub(crate) fn share(&mut self, shared: bool) {
+        self.shared = shared;
+        self.on = shared || !self.live.is_empty();
     }
     /// Whether the packet `handle` is being followed.
     pub fn follows(&self, handle: PacketHandle) -> bool {
@@ -96,6 +105,7 @@ impl Tracer {
         let before = self.live.len();
         if before != 0 {
             self.live.retain(|l| l.0 != handle);
+            self.on = self.shared || !self.live.is_empty();
         }
         self.live.len() != before
     }

@@ -250,6 +250,7 @@ impl Engine {
             while let Some(completion) = self.fabric.poll_completion() {
                 self.finish(completion);
             }
+            self.tell_listeners();
         }
         let Some(run) = &mut self.virtual_time else { return false };
         let Some((at, index)) = run.take_due() else { return self.nothing_can_happen() };
