@@ -13,14 +13,12 @@ mod ep;
 mod eq;
 mod fabric;
 mod form;
-mod lookup;
 mod msg;
 mod poll;
 mod rma;
 mod tagged;
 
 pub use fabric::fi_prov_ini;
-pub(crate) use lookup::own_hosts;
 
 use crate::abi::constants::errno;
 use crate::abi::ops::{FiOps, absent};
