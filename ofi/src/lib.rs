@@ -13,6 +13,7 @@ mod core;
 mod entry;
 mod info;
 mod log;
+mod lookup;
 mod matching;
 mod memory;
 mod process;

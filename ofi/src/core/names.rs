@@ -50,7 +50,7 @@ impl Names {
 
     fn hosts(&mut self) -> &[IpAddr] {
         self.hosts.get_or_insert_with(|| {
-            let mut hosts = crate::entry::own_hosts();
+            let mut hosts = crate::lookup::own_hosts();
             hosts.truncate(HOSTS_MAX);
             hosts
         })

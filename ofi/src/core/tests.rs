@@ -376,7 +376,7 @@ fn a_name_leads_to_its_endpoint_as_long_as_that_has_it() {
         [Some((me, ep)), Some((me, late)), Some((me, ep)), None, None]
     );
     assert_eq!(state.resolve_name(Name { host: nowhere, service: 80 }), None);
-    if let Some(host) = crate::entry::own_hosts().first() {
+    if let Some(host) = crate::lookup::own_hosts().first() {
         assert_eq!(state.resolve_name(Name { host: Some(*host), service: 80 }), Some((me, ep)));
     }
     alone.core.close_endpoint(ep);

@@ -118,7 +118,9 @@ fn find_name(name: Name) -> Outcome<(Peer, u32)> {
         if Instant::now() >= end {
             break;
         }
-        wait_for(Some(AGAIN), |core| core.state.broken.is_some().then_some(()));
+        if wait_for(Some(AGAIN), |core| core.state.broken.is_some().then_some(())).is_some() {
+            return Err(errno::EIO);
+        }
     }
     crate::log::warn(&format!(
         "{name}: no endpoint of the domain has that name after {} s: start its server, in this domain, first",
@@ -195,7 +197,7 @@ unsafe extern "C" fn insertsvc(
         let errors = (flags & SYNC_ERR != 0 && !context.is_null()).then_some(context.cast::<c_int>());
         // SAFETY: see the module.
         unsafe {
-            let found = super::lookup::address(text(node).as_deref(), text(service).as_deref(), false);
+            let found = crate::lookup::address(text(node).as_deref(), text(service).as_deref(), false);
             let found = found.inspect_err(|why| crate::log::warn(why)).ok();
             Ok(tell(av, insert_all(av, std::iter::once(found), out, errors), context))
         }

@@ -94,13 +94,13 @@ impl Asked {
             return Ok(());
         }
         let numeric = self.flags & NUMERICHOST != 0;
-        let found = super::lookup::address(self.node.as_deref(), self.service.as_deref(), numeric)?;
+        let found = crate::lookup::address(self.node.as_deref(), self.service.as_deref(), numeric)?;
         if self.flags & SOURCE == 0 {
             offer.destination = Some(found);
             return Ok(());
         }
         if let Address::Name(Name { host: Some(host), .. }) = found
-            && !super::own_hosts().contains(&host)
+            && !crate::lookup::own_hosts().contains(&host)
         {
             return Err(format!("source {found}: this host has no such address"));
         }

@@ -13,14 +13,12 @@ mod ep;
 mod eq;
 mod fabric;
 mod form;
-mod lookup;
 mod msg;
 mod poll;
 mod rma;
 mod tagged;
 
 pub use fabric::fi_prov_ini;
-pub(crate) use lookup::own_hosts;
 
 use crate::abi::constants::errno;
 use crate::abi::ops::{FiOps, absent};
@@ -29,6 +27,7 @@ use crate::core::Outcome;
 use crate::memory::UserMemory;
 use crate::wire::Remote;
 use libc::{c_char, c_int, c_void, iovec};
+use std::cell::RefCell;
 use std::ffi::{CStr, CString};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -116,7 +115,13 @@ unsafe fn text(p: *const c_char) -> Option<String> {
     (!p.is_null()).then(|| unsafe { CStr::from_ptr(p) }.to_string_lossy().into_owned())
 }
 
-/// Gives a text to a caller's buffer of `len` bytes and returns it, or a text of our own where there is none.
+thread_local! {
+    /// The text that was last given to a caller without a buffer.
+    static TEXT: RefCell<CString> = RefCell::default();
+}
+
+/// Gives a text to a caller's buffer of `len` bytes and returns it. Without a buffer it stays until this thread asks for the
+/// next one.
 ///
 /// # Safety
 /// `buf` is null or writable for `len` bytes.
@@ -124,7 +129,10 @@ unsafe fn give_text(text: &str, buf: *mut c_char, len: usize) -> *const c_char {
     let text = CString::new(text).unwrap_or_default();
     let bytes = text.as_bytes_with_nul();
     if buf.is_null() || len == 0 {
-        return c"see fi_strerror".as_ptr();
+        return TEXT.with_borrow_mut(|kept| {
+            *kept = text;
+            kept.as_ptr()
+        });
     }
     let shown = bytes.len().min(len);
     // SAFETY: at most `len` bytes, the last of which ends the text.
@@ -133,4 +141,21 @@ unsafe fn give_text(text: &str, buf: *mut c_char, len: usize) -> *const c_char {
         *buf.add(shown - 1) = 0;
     }
     buf
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_is_given_with_and_without_a_buffer() {
+        let mut room = [1 as c_char; 8];
+        // SAFETY: the buffer has as many bytes; texts end with a zero.
+        unsafe {
+            let all = [0, 4, 8].map(|len| CStr::from_ptr(give_text("no such", room.as_mut_ptr(), len)).to_owned());
+            assert_eq!(all.map(|text| text.into_string().ok()), ["no such", "no ", "no such"].map(|s| Some(s.into())));
+            let kept = give_text("key", std::ptr::null_mut(), 9);
+            assert_eq!(CStr::from_ptr(kept), c"key");
+        }
+    }
 }

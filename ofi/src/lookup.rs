@@ -69,7 +69,7 @@ fn name(node: Option<&str>, service: Option<&str>, numeric: bool) -> Result<Name
 }
 
 /// What a node and a service address: the node may also be the text of an address.
-pub(super) fn address(node: Option<&str>, service: Option<&str>, numeric: bool) -> Result<Address, String> {
+pub(crate) fn address(node: Option<&str>, service: Option<&str>, numeric: bool) -> Result<Address, String> {
     match node.and_then(Address::parse) {
         Some(address) if service.is_none() => Ok(address),
         _ => name(node, service, numeric).map(Address::Name),
