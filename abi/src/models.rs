@@ -11,6 +11,8 @@
 //! protocol; the negative tests take each fence away and show that the checker then finds the
 //! lost wake-up, so the model is able to fail.
 
+mod mailbox;
+
 use crate::memory::sync::{AtomicU32, AtomicU64, Ordering};
 use crate::packet::{Address, Header, PacketType, Tail, Vc, seal};
 use crate::queue::{Consumer, FIRST_SEQ, Full, Post, Producer, QueueError, QueueMemory};

@@ -2,6 +2,7 @@
 //! or by MPICH's own launcher; and our own client of PMI-1.
 
 use angara_abi::msg::{Reply, Request};
+use angara_abi::{FLIT_BYTES, PAYLOAD_MAX};
 use angara_tests::cluster::{Cluster, Hosts};
 use angara_tests::daemon::Daemon;
 use angara_tests::mpi::{compile, in_domain, mpich};
@@ -90,6 +91,33 @@ fn on_the_ring_path_nothing_bypasses_the_network() {
         let on_links = many_bytes - few_bytes;
         let share = on_links as f64 / sent as f64;
         assert!((1.0..1.02).contains(&share), "{kib} KiB: {on_links} bytes on links for {sent} of payload");
+    }
+    test.assert_clean();
+}
+
+/// In the network's time, which in virtual time is the program's, too, a link of that rate is busy all the time. On the wall
+/// it is never faster.
+#[test]
+fn no_program_is_faster_than_a_link_whose_rate_is_limited() {
+    let Some(venv) = mpich() else { return };
+    let test = Test::new("mpich-rate");
+    let program = compile(&test, "pairs", venv.join("bin/mpicc"));
+    let seconds = |clock: &str, rate: u32| {
+        let fault = format!("rate={rate}M");
+        let options = ["-n", "2", "--torus", "2", "--path", "ring", "--clock", clock, "--fault", &fault];
+        let done = run(&test, &options, &program, &["64", "33"]).success();
+        let line = done.stdout.lines().find_map(|line| line.strip_suffix(" s"));
+        line.and_then(|seconds| seconds.parse::<f64>().ok()).unwrap_or_else(|| panic!("no time: {done}"))
+    };
+    // Messages after the first one. A full packet has a header and a tail of a flit each.
+    let packets = 32 * 64 * 1024 / PAYLOAD_MAX;
+    let bytes = packets * (PAYLOAD_MAX + 2 * FLIT_BYTES);
+    for (clock, rate) in [("virtual", 10), ("virtual", 40), ("wall", 10)] {
+        let least = bytes as f64 / f64::from(rate << 20);
+        let took = seconds(clock, rate) / least;
+        // Requests for pieces, and the way there, are the rest.
+        assert!(took > 0.99 && (clock == "wall" || took < 1.03), "{clock}, {rate}M: {took} of {least} s");
+        println!("{clock}, {rate}M: {took} of {least} s");
     }
     test.assert_clean();
 }

@@ -83,6 +83,10 @@ impl Sources {
             self.peers.len() as Source - 1
         })
     }
+    #[inline]
+    fn peer(&self, source: Source) -> Option<Peer> {
+        self.peers.get(source as usize).copied()
+    }
 }
 
 pub(crate) struct Core {

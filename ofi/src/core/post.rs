@@ -85,7 +85,15 @@ impl Core {
         let Receive { memory, context, .. } = call;
         let matching = state.eps.get_mut(id).ok_or(errno::EINVAL)?.matching(is_tagged);
         match matching.find(&want) {
-            None => matching.post(want, Posted { memory, context, report, multi: 0 }),
+            None => {
+                let posted = Posted { memory, context, report, multi: 0 };
+                if let Some(error) = source.and_then(|source| state.never_sends(source)) {
+                    let done = done_of(id, is_tagged, &posted, 0);
+                    state.end(done, error, 0);
+                    return Ok(());
+                }
+                state.eps.get_mut(id).ok_or(errno::EINVAL)?.matching(is_tagged).post(want, posted);
+            }
             Some(at) => {
                 let (source, tag, incoming) = matching.take_message(at);
                 state.kept_no_more(id, incoming.held());
@@ -114,6 +122,14 @@ impl Core {
 }
 
 impl State {
+    /// Why nothing more will come from an endpoint of which nothing waits: its process has gone. Whoever is waited for is looked
+    /// after from now on, also if it has never said anything.
+    #[inline]
+    pub(super) fn never_sends(&mut self, source: Source) -> Option<i32> {
+        let peer = self.sources.peer(source)?;
+        self.meet(peer).err().filter(|error| *error != errno::EAGAIN)
+    }
+
     /// A buffer for several messages: takes those that wait, then stays posted.
     fn post_multi(&mut self, id: u32, want: Want, posted: Posted) {
         let Posted { memory, context, report, multi: number } = posted;

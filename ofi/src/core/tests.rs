@@ -255,6 +255,13 @@ fn a_generation_that_is_not_there_is_refused() {
     let to = state.avs.get_mut(av).expect("it is open").insert(target);
     let call = Send { memory: room(1), to, tag: None, data: None, context: 1, flags: 0, silent: false };
     assert_eq!(alone.core.send(alone.ep, call), Err(errno::ECONNREFUSED));
+    // Nor is it waited for, as long as the program likes to.
+    let tagged = Some(Tagged { tag: 1, ignore: 0 });
+    let call = Receive { memory: room(1), from: to, tagged, context: 2, flags: 0 };
+    assert_eq!(alone.core.receive(alone.ep, call), Ok(()));
+    let failed = alone.queue().failed.pop_front().expect("an end");
+    assert_eq!((failed.done.context, failed.error), (2, errno::ECONNREFUSED));
+    assert_eq!(alone.waits(), "");
 }
 
 /// A second endpoint, not enabled yet, and its address.

@@ -4,9 +4,10 @@ use super::objects::*;
 use super::transfer::PullEnd;
 use super::{Core, State};
 use crate::abi::constants::*;
-use crate::matching::Want;
+use crate::matching::{Source, Want};
 use angara::mailbox::Peer;
 use std::cmp::Reverse;
+use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 /// Nothing has come for so long: what is under way is written down.
@@ -37,6 +38,7 @@ impl Core {
             return;
         }
         quiet.written = Some(now);
+        self.state.look_after_awaited();
         let text = self.state.under_way().unwrap_or_else(|| NOTHING.into());
         self.state.job.adapter().note_wait(now - since, &text);
     }
@@ -48,6 +50,18 @@ impl State {
     pub(super) fn quiet_is_over(&mut self) {
         if self.quiet.take().is_some_and(|quiet| quiet.written.is_some()) {
             self.job.adapter().no_wait();
+        }
+    }
+
+    /// Ends receives from processes that had still to come when they were posted, and have gone since.
+    fn look_after_awaited(&mut self) {
+        let sources: HashSet<Source> = self.posted().into_iter().filter_map(|(want, ..)| want.source).collect();
+        let mut gone = vec![false; self.sources.peers.len()];
+        for source in sources {
+            gone[source as usize] = self.never_sends(source).is_some();
+        }
+        if gone.contains(&true) {
+            self.eps.ids(|_| true).into_iter().for_each(|ep| self.end_receives_from(ep, &gone));
         }
     }
 
@@ -75,8 +89,8 @@ impl State {
         }
         for (want, memory, is_tagged) in self.posted() {
             say(&|| {
-                let from = want.source.and_then(|source| self.sources.peers.get(source as usize));
-                let from = from.map_or("anybody".to_owned(), |peer| self.called(*peer));
+                let from = want.source.and_then(|source| self.sources.peer(source));
+                let from = from.map_or("anybody".to_owned(), |peer| self.called(peer));
                 let tag = if is_tagged { wanted(&want) } else { String::new() };
                 format!("receive from {from}{tag}, up to {memory} bytes")
             });
@@ -125,7 +139,7 @@ impl State {
             0 => String::new(),
             more => format!(" and {more} more"),
         };
-        let who = self.sources.peers.get(source as usize).map_or("nobody".to_owned(), |peer| self.called(*peer));
+        let who = self.sources.peer(source).map_or("nobody".to_owned(), |peer| self.called(peer));
         format!("; no receive takes {} bytes from {who}{}{more}", incoming.len, shown(tag))
     }
 
