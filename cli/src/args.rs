@@ -1,6 +1,6 @@
 //! The command line: subcommands. What stands before a program is read by `foreign` first.
 
-use crate::daemon::{WhereArgs, cluster, fault, status};
+use crate::daemon::{WhereArgs, cluster, fault, status, web};
 use crate::error::Failed;
 use crate::foreign::{self, Misread};
 use crate::run::options::RunArgs;
@@ -26,6 +26,8 @@ enum Sub {
     Whatif(whatif::WhatIfArgs),
     /// Show daemons, their jobs, faults and link counters
     Status(status::StatusArgs),
+    /// Print the URL of a daemon's page, which shows the network at work in a browser
+    Web(web::WebArgs),
     /// Print a report written by `angara run --report FILE` as tables and a heat map
     Report(report::ReportArgs),
     /// Break links and nodes of a running daemon, or mend them
@@ -82,6 +84,7 @@ pub(crate) fn dispatch(args: Vec<OsString>) -> Result<u8, Failed> {
         }
         Sub::Whatif(args) => whatif::main(args),
         Sub::Status(args) => status::main(args),
+        Sub::Web(args) => web::main(args),
         Sub::Report(args) => report::main(args),
         Sub::Fault(args) => fault::main(args),
         Sub::Cluster(args) => cluster::main(args),
