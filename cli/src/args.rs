@@ -1,6 +1,6 @@
 //! The command line: subcommands. What stands before a program is read by `foreign` first.
 
-use crate::daemon::{WhereArgs, cluster, fault, status};
+use crate::daemon::{WhereArgs, cluster, fault, status, web};
 use crate::error::Failed;
 use crate::foreign::{self, Misread};
 use crate::run::options::RunArgs;
@@ -30,6 +30,8 @@ enum Sub {
     Top(top::TopArgs),
     /// Capture packets of a running daemon's network, for Wireshark
     Capture(capture::CaptureArgs),
+    /// Print the URL of a daemon's page, which shows the network at work in a browser
+    Web(web::WebArgs),
     /// Print a report written by `angara run --report FILE` as tables and a heat map
     Report(report::ReportArgs),
     /// Say where the time of a timeline went that `angara run --trace FILE` has written
@@ -90,6 +92,7 @@ pub(crate) fn dispatch(args: Vec<OsString>) -> Result<u8, Failed> {
         Sub::Status(args) => status::main(args),
         Sub::Top(args) => top::main(args),
         Sub::Capture(args) => capture::main(args),
+        Sub::Web(args) => web::main(args),
         Sub::Report(args) => report::main(args),
         Sub::Trace(args) => trace::main(args),
         Sub::Fault(args) => fault::main(args),

@@ -14,6 +14,7 @@ EXAMPLES:
   fabricd --machine desmos --cores 1 --fault 'link 0,0,0,0 +X corrupt=1%'
   fabricd --config /etc/angara/fabricd.toml --check-config
   fabricd --cluster /etc/angara/cluster.toml --host node1
+  fabricd --torus 4x4x4 --web 127.0.0.1:8290 --metrics 127.0.0.1:26291
 
 CONFIG FILE: TOML with the long flags as keys, for example
   torus = \"4x2x2\"
@@ -89,6 +90,18 @@ pub struct Args {
     /// With --clock virtual: note who waited for whom, what routines cost and when links carried what, for reports
     #[arg(long)]
     pub times: bool,
+    /// Serve a page that shows the network at work at this address, such as 127.0.0.1:8290; `angara web` prints its URL
+    #[arg(long, value_name = "ADDR")]
+    pub web: Option<String>,
+    /// Serve metrics for Prometheus at this address, such as 127.0.0.1:26291, or at a unix socket, as unix:PATH
+    #[arg(long, value_name = "ADDR|unix:PATH")]
+    pub metrics: Option<String>,
+    /// Let everybody who reaches the address of --metrics read them, without a token
+    #[arg(long)]
+    pub metrics_open: bool,
+    /// Most links with metrics of their own: those that have carried most [default: 1024]
+    #[arg(long, value_name = "N")]
+    pub metrics_links: Option<usize>,
     /// Write the line that says the sockets are ready to this descriptor [default: standard output]
     #[arg(long, value_name = "N")]
     pub ready_fd: Option<u32>,

@@ -5,6 +5,7 @@
 
 use crate::faults::fault::FaultSpec;
 use crate::users::quota::Limits;
+use crate::watch::{self, Looks};
 use angara_abi::absence::Patience;
 use angara_abi::clock::AHEAD_MAX;
 use angara_abi::launch::default_runtime_dir;
@@ -74,6 +75,8 @@ pub struct Options {
     pub private: bool,
     /// Jobs run in virtual time.
     pub virtual_time: Option<VirtualTime>,
+    /// Who may look at what this daemon does.
+    pub looks: Looks,
     /// How to report readiness.
     pub ready: Ready,
 }
@@ -109,6 +112,7 @@ impl Options {
             limits: Limits::default(),
             private: false,
             virtual_time: None,
+            looks: Looks::default(),
             ready: Ready::Silent,
         }
     }
@@ -142,6 +146,10 @@ struct File {
     call_cost: Option<f64>,
     patience: Option<String>,
     times: Option<bool>,
+    web: Option<String>,
+    metrics: Option<String>,
+    metrics_open: Option<bool>,
+    metrics_links: Option<usize>,
     ready_fd: Option<u32>,
     log: Option<String>,
     log_json: Option<bool>,
@@ -225,6 +233,7 @@ pub fn resolve(args: &Args) -> Result<Options, ConfigError> {
         None => Vec::new(),
         Some(text) => parse_list(text, "--cores").map_err(bad("cores"))?,
     };
+    let looks = looks(args, &file)?;
     let fault_texts = match args.fault.is_empty() {
         true => file.fault.unwrap_or_default(),
         false => args.fault.clone(),
@@ -264,7 +273,23 @@ pub fn resolve(args: &Args) -> Result<Options, ConfigError> {
         limits,
         private,
         virtual_time,
+        looks,
         ready: args.ready_fd.or(file.ready_fd).map_or(Ready::Stdout, Ready::Fd),
+    })
+}
+
+/// `--web` and `--metrics`.
+fn looks(args: &Args, file: &File) -> Result<Looks, ConfigError> {
+    let (web, metrics) = (args.web.as_ref().or(file.web.as_ref()), args.metrics.as_ref().or(file.metrics.as_ref()));
+    let links = args.metrics_links.or(file.metrics_links).unwrap_or(watch::LINKS_DEFAULT);
+    if links > watch::LINKS_MAX {
+        return Err(bad("metrics-links")(format!("{links} links; give at most {}", watch::LINKS_MAX)));
+    }
+    Ok(Looks {
+        web: web.map(|text| watch::address(text)).transpose().map_err(bad("web"))?,
+        metrics: metrics.map(|text| text.parse()).transpose().map_err(bad("metrics"))?,
+        open: args.metrics_open || file.metrics_open.unwrap_or(false),
+        links,
     })
 }
 

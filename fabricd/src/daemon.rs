@@ -13,6 +13,8 @@ use crate::jobs::job::Job;
 use crate::jobs::plan::{Endpoints, Reservation};
 use crate::machine::Machine;
 use crate::users::usage::{UserConnection, Users};
+use crate::watch::Watcher;
+use crate::web::Served;
 use angara_abi::JobId;
 use angara_abi::msg::{Event, Failure, Status};
 use angara_abi::torus::NodeId;
@@ -53,6 +55,10 @@ pub(crate) struct Daemon {
     /// Someone asked for a job, granted or not.
     pub(crate) had_jobs: Cell<bool>,
     pub(crate) cores: usize,
+    /// For whoever looks on.
+    pub(crate) watcher: Watcher,
+    /// Where the page and the metrics are served.
+    pub(crate) served: RefCell<Served>,
     /// Another one at every start: seconds since 1970.
     pub(crate) start: u64,
     pub(crate) started: Instant,
@@ -85,6 +91,8 @@ impl Daemon {
             had_jobs: Cell::new(false),
             cores: machine.cores(),
             machine,
+            watcher: Watcher::new(),
+            served: RefCell::default(),
             start: std::time::SystemTime::UNIX_EPOCH.elapsed().map_or(0, |d| d.as_secs()),
             started: Instant::now(),
         }
@@ -108,6 +116,8 @@ impl Daemon {
             faults,
             violations: self.data.violations(),
             virtual_time,
+            web: self.served.borrow().web.clone(),
+            metrics: self.served.borrow().metrics.clone(),
         }
     }
 

@@ -11,7 +11,7 @@
 //! memory. They talk through one command queue; memory is the only other thing they share.
 //!
 //! Rooms: `jobs` (from request to report), `hosts` (what daemons of a cluster say and agree on), `sockets` and `users` (who
-//! asks, and how much), [`faults`], `dataplane`; `simulation` runs all of it for whole clusters in one process. `daemon` is
+//! asks, and how much), [`faults`], `dataplane`, [`watch`] with `metrics` and `web` (for whoever looks on); `simulation` runs all of it for whole clusters in one process. `daemon` is
 //! what the control plane knows, `start` brings it up and down.
 //!
 //! Everything a client writes is hostile until checked: see `docs/explain/architecture.md`.
@@ -28,6 +28,7 @@ mod jobs;
 mod limits;
 mod log_limit;
 mod machine;
+mod metrics;
 mod runtime_dir;
 mod service;
 #[cfg(test)]
@@ -35,6 +36,8 @@ mod simulation;
 mod sockets;
 mod start;
 pub mod users;
+pub mod watch;
+mod web;
 
 pub use config::{Options, Ready};
 pub use start::{RunError, Started, run, run_with};

@@ -4,7 +4,7 @@
 //! while holding the lock belong to a daemon that was killed and are removed. So are the directories
 //! of private daemons that were killed together with their launcher.
 
-use angara_abi::launch::{ADAPTER_SOCKET, CONTROL_SOCKET, LOCK_FILE, PRIVATE_PREFIX};
+use angara_abi::launch::{ADAPTER_SOCKET, CONTROL_SOCKET, CONTROL_TOKEN, LOCK_FILE, PRIVATE_PREFIX, READ_TOKEN};
 use angara_abi::trust::others_write;
 use rustix::fs::{AtFlags, CWD, FlockOperation, Mode, OFlags, chmodat, fchmod, flock, fstat, openat, statat, unlinkat};
 use rustix::io::Errno;
@@ -135,7 +135,20 @@ impl RuntimeDir {
         Ok(())
     }
 
+    /// Writes a file that this user alone can read; it goes with the daemon.
+    pub(crate) fn write_secret(&self, name: &str, text: &str) -> io::Result<()> {
+        let _ = unlinkat(&self.fd, name, AtFlags::empty());
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = openat(&self.fd, name, flags, Mode::RUSR | Mode::WUSR)?;
+        fchmod(&file, Mode::RUSR | Mode::WUSR)?;
+        fs::File::from(file).write_all(text.as_bytes())
+    }
+
     fn remove_sockets(&self) {
+        for token in [READ_TOKEN, CONTROL_TOKEN] {
+            // Most daemons have none.
+            let _ = unlinkat(&self.fd, token, AtFlags::empty());
+        }
         if self.handed {
             return;
         }
@@ -188,7 +201,7 @@ fn leftover(dir: &OwnedFd) -> io::Result<bool> {
 
 /// Removes what a daemon makes, and nothing else: a directory with more in it stays.
 fn remove_leftover(parent: &OwnedFd, dir: &OwnedFd, name: &Path) {
-    for file in [CONTROL_SOCKET, ADAPTER_SOCKET, LOCK_FILE] {
+    for file in [CONTROL_SOCKET, ADAPTER_SOCKET, READ_TOKEN, CONTROL_TOKEN, LOCK_FILE] {
         let _ = unlinkat(dir, file, AtFlags::empty());
     }
     match unlinkat(parent, name, AtFlags::REMOVEDIR) {

@@ -9,6 +9,7 @@ use crate::runtime_dir::{self, DirError, RuntimeDir};
 use crate::service::{self, Notifier};
 use crate::sockets::seqpacket::Listener;
 use crate::sockets::{adapter, control};
+use crate::web::{self, ListenError};
 use angara_abi::launch::private_parents;
 use serde::Serialize;
 use std::io::{self, Write};
@@ -33,6 +34,12 @@ pub struct Started {
     pub shape: angara_abi::torus::Shape,
     /// Nodes hosted.
     pub nodes: usize,
+    /// URL of the page, without a token.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub web: Option<String>,
+    /// Where metrics are served: a URL, or `unix:PATH`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub metrics: Option<String>,
 }
 
 /// Why the daemon ended with an error.
@@ -41,6 +48,9 @@ pub enum RunError {
     /// The runtime directory cannot be used.
     #[error(transparent)]
     Dir(#[from] DirError),
+    /// The page or the metrics cannot be served.
+    #[error(transparent)]
+    Listen(#[from] ListenError),
     /// Could not start.
     #[error("{what}: {error}")]
     Start {
@@ -108,6 +118,8 @@ async fn serve(options: Options, ready: impl FnOnce(&Started)) -> Result<(), Run
     let started = dataplane::start(&options, notices);
     let (data, thread, mut data_ended) = start("cannot start the data plane", started)?;
     let daemon = Rc::new(Daemon::new(options, data.clone(), Box::new(Real)));
+    let looks = web::bind(&daemon, &dir)?;
+    looks.serve(&daemon);
     let line = announcement(&daemon);
     tokio::task::spawn_local(control::listen(daemon.clone(), control));
     tokio::task::spawn_local(adapter::listen(daemon.clone(), adapter));
@@ -153,6 +165,10 @@ async fn serve(options: Options, ready: impl FnOnce(&Started)) -> Result<(), Run
     data.stop();
     // An error is a panic of that thread, which the panic hook has printed.
     let _ = thread.join();
+    if let Some(socket) = daemon.served.borrow().socket.as_ref() {
+        // Somebody may have removed it already.
+        let _ = std::fs::remove_file(socket);
+    }
     drop(dir);
     notifier.finish();
     tracing::info!("ended");
@@ -192,6 +208,8 @@ fn announcement(daemon: &Daemon) -> Started {
         runtime_dir: daemon.options.runtime_dir.clone(),
         shape: daemon.options.shape,
         nodes: daemon.hosted.len(),
+        web: daemon.served.borrow().web.clone(),
+        metrics: daemon.served.borrow().metrics.clone(),
     }
 }
 

@@ -9,11 +9,13 @@
 //! Nothing here assumes a spare core or a fast machine: every wait has a generous limit, ends on an
 //! event, and says on failure what it waited for and what the processes were doing.
 
+pub mod browser;
 pub mod client;
 pub mod cluster;
 pub mod daemon;
 pub mod freeze;
 pub mod hostile;
+pub mod http;
 pub mod mpi;
 pub mod pmi;
 pub mod process;

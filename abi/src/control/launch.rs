@@ -23,6 +23,10 @@ pub const ADAPTER_SOCKET: &str = "adapter.sock";
 pub const CONTROL_SOCKET: &str = "control.sock";
 /// File in the runtime directory that a live daemon holds locked; contains its pid.
 pub const LOCK_FILE: &str = "fabricd.lock";
+/// File in the runtime directory with the token by which a page or a scraper may read.
+pub const READ_TOKEN: &str = "read.token";
+/// File in the runtime directory with the token by which a page may also set and clear faults.
+pub const CONTROL_TOKEN: &str = "control.token";
 /// Start of the names of private daemons' directories, which `angara run` chooses.
 pub const PRIVATE_PREFIX: &str = "angara-run-";
 

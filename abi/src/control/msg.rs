@@ -447,6 +447,12 @@ pub struct Status {
     /// What virtual time has come to, if time is virtual.
     #[serde(default)]
     pub virtual_time: Option<VirtualStatus>,
+    /// URL of the page, without a token, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub web: Option<String>,
+    /// Where metrics are served, if they are: a URL, or `unix:PATH`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metrics: Option<String>,
 }
 
 /// What virtual time has come to.

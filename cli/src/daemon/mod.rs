@@ -4,6 +4,7 @@
 pub(crate) mod cluster;
 pub(crate) mod fault;
 pub(crate) mod status;
+pub(crate) mod web;
 mod where_args;
 
 pub(crate) use where_args::WhereArgs;

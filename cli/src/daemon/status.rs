@@ -196,6 +196,12 @@ fn show(seen: &Seen, args: &StatusArgs) -> String {
         s.data_plane_cpu_s,
         s.violations,
     );
+    if let Some(url) = &s.web {
+        out.push_str(&format!("  page: {} (`angara web` prints its URL with the token)\n", plain_line(url)));
+    }
+    if let Some(place) = &s.metrics {
+        out.push_str(&format!("  metrics: {}\n", plain_line(place)));
+    }
     for fault in &s.faults {
         out.push_str(&format!("  fault: {fault}\n"));
     }

@@ -5,6 +5,7 @@
 
 mod file;
 pub(crate) mod heatmap;
+mod html;
 pub(crate) mod table;
 mod times;
 
@@ -43,6 +44,9 @@ pub(crate) struct ReportArgs {
     /// Only a table of a run in virtual time, as CSV
     #[arg(long, value_name = "WHAT", conflicts_with_all = ["all", "heat"])]
     csv: Option<times::Csv>,
+    /// Write a page with the torus and its links to this file, for any browser; it needs no other file and no network
+    #[arg(long, value_name = "FILE.html", conflicts_with_all = ["all", "heat", "csv"])]
+    html: Option<PathBuf>,
 }
 
 /// A whole report file.
@@ -169,6 +173,9 @@ pub(crate) fn hottest(shape: Shape, links: &[LinkReport], most: usize) -> Vec<Ho
 /// Shows a report file.
 pub(crate) fn main(args: ReportArgs) -> Result<u8, Failed> {
     let report = read(&args.file)?;
+    if let Some(file) = &args.html {
+        return html::write(&report, file).map(|()| 0);
+    }
     let colour = heatmap::colour();
     if let Some(what) = args.csv {
         let times = report.traffic.virtual_time.as_ref();

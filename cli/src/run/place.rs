@@ -2,6 +2,7 @@
 
 use super::absent::Absent;
 use super::options::{Plan, RunArgs};
+use crate::daemon::web::with_token;
 use crate::daemon::{Control, Private, runtime_dir, unexpected};
 use crate::error::Failed;
 use angara_abi::JobId;
@@ -30,8 +31,34 @@ pub(crate) struct Place {
     pub(crate) absent: Absent,
 }
 
-/// Finds or starts the daemon.
+/// Finds or starts the daemon, and says where its page is if one is wanted.
 pub(crate) async fn find(args: &RunArgs, plan: &Plan) -> Result<Place, Failed> {
+    let mut place = find_any(args, plan).await?;
+    if args.web.is_some() {
+        match page(&mut place).await {
+            Ok(url) => angara_abi::complain!("angara: page at {url}"),
+            Err(e) => {
+                place.leave().await;
+                return Err(e);
+            }
+        }
+    }
+    Ok(place)
+}
+
+/// The URL of a daemon's page.
+async fn page(place: &mut Place) -> Result<String, Failed> {
+    let none = || {
+        Failed::usage(
+            format!("the daemon in {} (pid {}) has no page", place.dir.display(), place.pid),
+            "start it with --web 127.0.0.1:8290, or leave --runtime-dir and --cluster out",
+        )
+    };
+    let url = place.control.status().await?.web.ok_or_else(none)?;
+    with_token(&url, &place.dir, false)
+}
+
+async fn find_any(args: &RunArgs, plan: &Plan) -> Result<Place, Failed> {
     let dir = runtime_dir(&args.runtime_dir);
     if let Some(file) = &args.cluster {
         return in_cluster(file, dir, plan).await;
@@ -58,7 +85,8 @@ pub(crate) async fn find(args: &RunArgs, plan: &Plan) -> Result<Place, Failed> {
     });
     if let Some(mut control) = running {
         let status = control.status().await?;
-        match misfit(&status, plan) {
+        let pageless = (args.web.is_some() && status.web.is_none()).then(|| "has no page".to_string());
+        match misfit(&status, plan).or(pageless) {
             None => {
                 say(
                     args,
@@ -69,7 +97,9 @@ pub(crate) async fn find(args: &RunArgs, plan: &Plan) -> Result<Place, Failed> {
             Some(why) => say(args, format!("the daemon in {} {why}", dir.display())),
         }
     }
-    let mut private = Private::start(plan.shape, plan.daemon_options()).await?;
+    let mut options = plan.daemon_options();
+    options.extend(args.web.iter().flat_map(|address| ["--web".into(), address.into()]));
+    let mut private = Private::start(plan.shape, options).await?;
     let dir = private.dir.clone();
     let mut control = match Control::connect(&dir) {
         Ok(control) => control,

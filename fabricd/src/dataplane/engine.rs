@@ -9,17 +9,19 @@ use super::ports::{Flights, Owner, Ports};
 use super::registers::Registers;
 use super::trunks::{TrunkEvent, TrunkFigures, Trunks, Wires};
 use super::virtual_time::standing::{OPS_PER_PORT, VirtualRun};
+use super::watch::Rounds;
 use crate::config::Options;
 use crate::faults::fault::FaultSpec;
 use crate::faults::trunk::Change;
 use crate::jobs::memory::{JobMemory, PeMemory};
 use angara_abi::JobId;
+use angara_abi::account::Load;
 use angara_abi::channel::Fault;
 use angara_abi::job::{Barrier, Reach};
 use angara_abi::torus::{NodeId, Shape};
 use angara_abi::wait::{Kernel, Linux};
 use angara_cluster::{HostId, Keys};
-use angara_fabric::{BarrierFamily, Fabric, JobSlot, Port, Routes, Tick};
+use angara_fabric::{BarrierFamily, Fabric, JobSlot, Link, Port, Routes, Tick};
 use rustix::event::epoll;
 use std::collections::BTreeMap;
 use std::io;
@@ -63,6 +65,10 @@ pub(crate) struct Engine {
     pub(super) captures: Captures,
     /// To the other hosts of the cluster, if there are any.
     pub(super) trunks: Option<Trunks>,
+    /// What closed jobs have put on links without the network, if somebody may look at counters: they never go back.
+    pub(super) past: Option<BTreeMap<Link, Load>>,
+    /// Rounds with work and without, and sleeps.
+    pub(super) rounds: Rounds,
     /// What the control plane is about to be told of trunks.
     words: Vec<TrunkEvent>,
     notices: UnboundedSender<Notice>,
@@ -116,6 +122,8 @@ impl Engine {
             virtual_time: options.virtual_time.map(|v| VirtualRun::new(&v)),
             captures: Captures::default(),
             trunks,
+            past: options.looks.any().then(BTreeMap::new),
+            rounds: Rounds::default(),
             words: Vec::new(),
             notices,
             _wake: wake,
@@ -153,6 +161,7 @@ impl Engine {
     /// Removes a job and all it has in the network.
     pub(crate) fn close_job(&mut self, slot: JobSlot) {
         let Some(job) = self.jobs.remove(&slot) else { return };
+        self.remember(&job);
         for lane in job.lanes.iter().flatten() {
             self.drop_lane(*lane);
         }

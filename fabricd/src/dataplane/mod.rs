@@ -22,11 +22,13 @@ mod traffic;
 mod trees;
 mod trunks;
 mod virtual_time;
+mod watch;
 
 pub(crate) use engine::Engine;
 pub(crate) use job::Folded;
 pub(crate) use notice::{Gauges, Notice};
 pub(crate) use trunks::{TrunkEvent, TrunkFigures, Wires};
+pub(crate) use watch::{LinkFigures, Plane, TreeFigures};
 
 use crate::config::Options;
 use std::io;

@@ -54,7 +54,7 @@ const NAP_UNFENCED: Duration = angara_abi::wait::SLEEP_MAX;
 /// Longest sleep with nobody attached.
 const SLEEP: Duration = Duration::from_secs(60);
 /// Rounds between two looks at the clock while there is work.
-const HOUSEKEEPING_ROUNDS: u32 = 256;
+const HOUSEKEEPING_ROUNDS: u64 = 256;
 /// How old register pages may be while there is work.
 const REGISTERS_AGE: Duration = Duration::from_millis(1);
 
@@ -79,12 +79,11 @@ impl Engine {
             return self.serve_virtual(commands);
         }
         let mut idle = Idle::new();
-        let mut rounds = 0u32;
         while let Some(more) = self.run_commands(commands, |reply| reply()) {
             if self.round() | more {
                 idle.reset();
-                rounds = rounds.wrapping_add(1);
-                if rounds.is_multiple_of(HOUSEKEEPING_ROUNDS) {
+                self.rounds.busy += 1;
+                if self.rounds.busy.is_multiple_of(HOUSEKEEPING_ROUNDS) {
                     self.housekeeping(&mut idle);
                 }
             } else {
@@ -333,6 +332,7 @@ impl Engine {
     }
 
     fn rest(&mut self, idle: &mut Idle) {
+        self.rounds.idle += 1;
         if !idle.slept && (!self.active.is_empty() || self.trunks.is_some()) {
             // A look at the socket costs more than a yield that finds nobody else.
             if self.trunks.is_none() && idle.may_spin(self.active.len() >= idle.cores) {
@@ -349,6 +349,7 @@ impl Engine {
         }
         self.show_cpu_time();
         self.before_sleep();
+        self.rounds.sleeps += 1;
         self.sleep(idle);
         idle.slept = true;
     }

@@ -26,7 +26,7 @@ impl EngineJob {
     }
 
     /// Adds what a PE has counted since routes changed.
-    fn fold_pe(&self, pe: &PeMemory, routes: &Routes, folded: &mut Folded) {
+    pub(super) fn fold_pe(&self, pe: &PeMemory, routes: &Routes, folded: &mut Folded) {
         let node = |pe: usize| self.memory.entries[pe].node;
         self.fresh(pe, |target, class, _, new| folded.carry_both(routes, node(pe.pe), node(target), class, new));
     }

@@ -14,7 +14,7 @@ use crate::daemon::Daemon;
 use crate::failure::{failure, no_memory};
 use crate::hosts::messages::HostMessages;
 use crate::hosts::protocol::{Answer, Ask};
-use crate::users::quota::{Limit, raise};
+use crate::users::quota::Limit;
 use crate::users::usage::is_operator;
 use angara_abi::JobId;
 use angara_abi::job::{Collectives, Geometry, PeEntry, Seat};
@@ -144,7 +144,7 @@ impl Daemon {
         if name > most {
             return Err(failure(
                 format!("the name of the job has {name} bytes; at most {most} are kept"),
-                format!("give it a shorter one, or {}", raise(Limit::Name)),
+                format!("give it a shorter one, or {}", self.users.raise(Limit::Name)),
             ));
         }
         if is_operator(uid) {
@@ -159,7 +159,7 @@ impl Daemon {
         if count >= most_jobs {
             return Err(failure(
                 format!("user {uid} has {count} jobs here, as many as one user may have"),
-                format!("end one, or {}", raise(Limit::Jobs)),
+                format!("end one, or {}", self.users.raise(Limit::Jobs)),
             ));
         }
         if pes + u64::from(spec.pes) > most {
@@ -168,7 +168,7 @@ impl Daemon {
                     "user {uid} has {pes} PEs here and asks for {} more; one user may have {most} of {channels}",
                     spec.pes
                 ),
-                format!("start fewer, end another job, or {}", raise(Limit::Pes)),
+                format!("start fewer, end another job, or {}", self.users.raise(Limit::Pes)),
             ));
         }
         Ok(())

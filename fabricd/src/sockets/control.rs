@@ -12,7 +12,7 @@ use crate::failure::failure;
 use crate::hosts::protocol::{Ask, Tell};
 use crate::jobs::job::{Outgoing, Owner, Words};
 use crate::users::accounts;
-use crate::users::quota::{Limit, raise};
+use crate::users::quota::Limit;
 use crate::users::usage::{SpareFds, User, UserConnection, is_operator};
 use angara_abi::JobId;
 use angara_abi::msg::{Failure, Line, MESSAGE_MAX, Reply, Request};
@@ -249,7 +249,7 @@ impl Client<'_> {
                 let most = show_bytes(self.daemon.users.limits().get(Limit::Pending));
                 return Asked::Wrong(failure(
                     format!("user {} has sent {most} of requests that wait or are not whole", self.uid),
-                    format!("send whole lines, or {}", raise(Limit::Pending)),
+                    format!("send whole lines, or {}", self.daemon.users.raise(Limit::Pending)),
                 ));
             };
             match &mut held {

@@ -2,6 +2,7 @@
 //! it can be set (`--limit NAME=N`, `[limit]` in the configuration file).
 
 use angara_abi::text::show_bytes;
+use std::cell::Cell;
 use std::fmt::Write;
 
 /// What is limited.
@@ -119,13 +120,26 @@ impl Limits {
     }
 }
 
-fn at(limit: Limit) -> usize {
-    KEYS.iter().position(|k| k.limit == limit).expect("every limit has a key")
+/// How often each limit was met.
+#[derive(Default)]
+pub(crate) struct Met([Cell<u64>; KEYS.len()]);
+
+impl Met {
+    /// Once more. Says how that limit is raised.
+    pub(crate) fn count(&self, limit: Limit) -> String {
+        let met = &self.0[at(limit)];
+        met.set(met.get() + 1);
+        format!("raise the daemon's limit (`{}` under [limit] in its configuration)", KEYS[at(limit)].name)
+    }
+
+    /// By name.
+    pub(crate) fn counts(&self) -> Vec<(&'static str, u64)> {
+        KEYS.iter().zip(&self.0).map(|(key, met)| (key.name, met.get())).collect()
+    }
 }
 
-/// How a limit is raised.
-pub(crate) fn raise(limit: Limit) -> String {
-    format!("raise the daemon's limit (`{}` under [limit] in its configuration)", KEYS[at(limit)].name)
+fn at(limit: Limit) -> usize {
+    KEYS.iter().position(|k| k.limit == limit).expect("every limit has a key")
 }
 
 #[cfg(test)]

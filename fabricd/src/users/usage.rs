@@ -1,6 +1,6 @@
 //! The users of a daemon and what each has of it right now, held against the limits.
 
-use super::quota::{Limit, Limits, raise};
+use super::quota::{Limit, Limits, Met};
 use crate::failure::failure;
 use crate::log_limit::LogLimit;
 use angara_abi::msg::Failure;
@@ -28,6 +28,7 @@ pub(crate) fn is_operator(uid: u32) -> bool {
 /// Everybody who has been here.
 pub(crate) struct Users {
     limits: Limits,
+    met: Met,
     users: RefCell<BTreeMap<u32, Rc<User>>>,
 }
 
@@ -49,11 +50,21 @@ pub(crate) struct UserConnection {
 
 impl Users {
     pub(crate) fn new(limits: Limits) -> Users {
-        Users { limits, users: RefCell::default() }
+        Users { limits, met: Met::default(), users: RefCell::default() }
     }
 
     pub(crate) fn limits(&self) -> &Limits {
         &self.limits
+    }
+
+    /// Somebody has met this limit; how it is raised.
+    pub(crate) fn raise(&self, limit: Limit) -> String {
+        self.met.count(limit)
+    }
+
+    /// How often each limit was met.
+    pub(crate) fn refused(&self) -> Vec<(&'static str, u64)> {
+        self.met.counts()
     }
 
     pub(crate) fn user(&self, uid: u32) -> Rc<User> {
@@ -79,7 +90,7 @@ impl Users {
         if now >= most {
             return Err(failure(
                 format!("user {uid} has {now} connections to this daemon, as many as one user may have"),
-                format!("close some, or {}", raise(Limit::Connections)),
+                format!("close some, or {}", self.raise(Limit::Connections)),
             ));
         }
         user.connections.set(now + 1);
@@ -89,7 +100,11 @@ impl Users {
     /// Whether something that a user has caused may be logged now; then how many lines have been left out before it.
     pub(crate) fn may_log(&self, uid: u32) -> Option<u64> {
         let lines = self.limits.get(Limit::LogLines);
-        self.user(uid).logged.borrow_mut().allow_up_to(Instant::now(), lines)
+        let left_out = self.user(uid).logged.borrow_mut().allow_up_to(Instant::now(), lines);
+        if left_out.is_none() {
+            self.met.count(Limit::LogLines);
+        }
+        left_out
     }
 }
 

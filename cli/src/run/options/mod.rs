@@ -164,6 +164,10 @@ pub(crate) struct RunArgs {
     /// Write every packet of the job to this file, for Wireshark; everything goes through the emulated network (--path ring)
     #[arg(long, value_name = "FILE.pcapng")]
     pub(crate) capture: Option<PathBuf>,
+    /// Serve a page that shows the network at work while the program runs, and print its URL; a daemon that has a page shows
+    /// its own [default ADDR: 127.0.0.1:8290; port 0 is any that is free]
+    #[arg(long, value_name = "ADDR", num_args = 0..=1, require_equals = true, default_missing_value = "127.0.0.1:8290")]
+    pub(crate) web: Option<String>,
     /// Set an environment variable for the PEs; may be repeated
     #[arg(short = 'x', value_name = "VAR=VAL", value_parser = assignment)]
     pub(crate) env: Vec<(OsString, OsString)>,

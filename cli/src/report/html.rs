@@ -1,0 +1,69 @@
+//! `angara report FILE --html OUT`: the page of a daemon, with what a finished run has put on the links.
+
+use super::{RunReport, total};
+use crate::error::Failed;
+use angara_abi::account::Class;
+use angara_abi::torus::Direction;
+use serde_json::{Map, Value, json};
+use std::path::Path;
+
+/// Writes it.
+pub(super) fn write(report: &RunReport, file: &Path) -> Result<(), Failed> {
+    std::fs::write(file, angara_page::standalone(&recorded(report).to_string())).map_err(|e| {
+        Failed::usage(
+            format!("cannot write the page {}: {e}", file.display()),
+            "give --html a file in a directory you can write to",
+        )
+    })
+}
+
+/// What the page would have been told by a daemon.
+fn recorded(report: &RunReport) -> Value {
+    let t = &report.traffic;
+    let (mut links, mut errors, mut down, mut classes) = (vec![], vec![], vec![], Map::new());
+    for link in &t.links {
+        let Some(dir) = Direction::ALL.into_iter().find(|dir| dir.to_string() == link.dir) else { continue };
+        let index = u64::from(link.node) * 8 + dir.index() as u64;
+        let load = total(link);
+        links.extend([index, load.packets, load.flits, load.bytes]);
+        if link.crc_errors + link.replays + link.duplicates + link.reordered > 0 {
+            errors.extend([index, link.crc_errors, link.replays, link.duplicates, link.reordered]);
+        }
+        if !link.up {
+            down.push(index);
+        }
+        let rows = Class::ALL.iter().filter_map(|class| Some(json!({ "class": class, "load": link.load.get(class)? })));
+        classes.insert(index.to_string(), rows.collect());
+    }
+    let (name, pes) = (&t.name, t.placement.len());
+    json!({
+        "network": {
+            "version": env!("CARGO_PKG_VERSION"),
+            "dims": t.shape.dims(),
+            "torus": t.shape.is_torus(),
+            "hosts": [],
+            "here": 0,
+            "owners": [],
+            "title": format!("{}, {pes} PEs, {:.3} s, {}", report.command.join(" "), t.wall_s, report.outcome),
+        },
+        "placement": t.placement,
+        "classes": classes,
+        "event": {
+            "t": t.wall_s,
+            "full": true,
+            "links": links,
+            "errors": errors,
+            "down": down,
+            "barriers": [],
+            "trees": [],
+            "faults": report.options.faults,
+            "jobs": [{
+                "job": 0, "name": name, "uid": 0, "pes": pes, "attached": pes, "memory": 0, "age_s": t.wall_s, "path": t.path,
+            }],
+            "plane": {
+                "cpu_s": 0, "busy": 0, "idle": 0, "sleeps": 0, "events": 0, "packets": 0, "channels": 0, "waiting": 0,
+                "violations": 0,
+            },
+        },
+    })
+}

@@ -1,0 +1,57 @@
+//! Looking on: samples of what the daemon does, taken only while somebody asks for them.
+//!
+//! Nobody looks, nothing is copied. Those who look share samples. The next one is taken no sooner than [`PAUSE`] after the
+//! last, and so late that the data plane spends no more than a [`SHARE`]th of its time on them.
+
+mod options;
+mod sample;
+
+pub use options::{LINKS_DEFAULT, LINKS_MAX, Listen, Looks, address};
+pub(crate) use sample::{JobFigures, Sample};
+
+use crate::daemon::Daemon;
+use crate::dataplane::Dead;
+use std::cell::{Cell, RefCell};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Mutex;
+use tokio::time::{Instant, sleep_until};
+
+/// Least time between two samples.
+pub(crate) const PAUSE: Duration = Duration::from_millis(100);
+/// The data plane is asked for no more than one part in so many of its time.
+const SHARE: u32 = 50;
+
+/// Samples, and when the next one may be taken.
+pub(crate) struct Watcher {
+    last: RefCell<Option<(Arc<Sample>, Instant)>>,
+    next: Cell<Instant>,
+    taking: Mutex<()>,
+}
+
+impl Watcher {
+    pub(crate) fn new() -> Watcher {
+        Watcher { last: RefCell::default(), next: Cell::new(Instant::now()), taking: Mutex::new(()) }
+    }
+}
+
+impl Daemon {
+    /// A sample that is as new as may be: taken now, or not long ago.
+    pub(crate) async fn look(&self) -> Result<Arc<Sample>, Dead> {
+        let _one = self.watcher.taking.lock().await;
+        if let Some((sample, _)) = self.watcher.last.borrow().as_ref()
+            && Instant::now() < self.watcher.next.get()
+        {
+            return Ok(sample.clone());
+        }
+        let sample = Arc::new(self.sample().await?);
+        self.watcher.next.set(Instant::now() + PAUSE.max(sample.took * SHARE));
+        self.watcher.last.replace(Some((sample.clone(), Instant::now())));
+        Ok(sample)
+    }
+
+    /// Waits until another sample may be taken.
+    pub(crate) async fn look_again(&self) {
+        sleep_until(self.watcher.next.get()).await;
+    }
+}

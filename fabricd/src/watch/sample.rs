@@ -1,0 +1,120 @@
+//! One look at everything.
+
+use crate::daemon::Daemon;
+use crate::dataplane::{Dead, Engine, Folded, LinkFigures, Plane};
+use angara_abi::account::Load;
+use angara_abi::msg::{ClusterStatus, JobStatus, Path};
+use angara_abi::torus::NodeId;
+use angara_fabric::Link;
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+/// Nodes whose links are copied at once: so long may a post wait.
+const NODES_PER_PIECE: u32 = 256;
+
+/// A job, and where its PEs are.
+#[derive(Clone, Debug)]
+pub(crate) struct JobFigures {
+    pub(crate) status: JobStatus,
+    pub(crate) path: Path,
+}
+
+/// What the daemon has of its machine.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Memory {
+    /// Bytes in memory now.
+    pub(crate) resident: u64,
+    pub(crate) descriptors: u64,
+}
+
+/// What the daemon has come to.
+#[derive(Debug, Default)]
+pub(crate) struct Sample {
+    /// Since the daemon's start.
+    pub(crate) at: Duration,
+    /// By node and direction: number of the node × 8 + number of the direction.
+    pub(crate) links: Vec<LinkFigures>,
+    pub(crate) plane: Plane,
+    pub(crate) jobs: Vec<JobFigures>,
+    pub(crate) cluster: Option<ClusterStatus>,
+    /// How often each limit was met.
+    pub(crate) refused: Vec<(&'static str, u64)>,
+    pub(crate) memory: Memory,
+    /// Time of the data plane that it has cost.
+    pub(crate) took: Duration,
+}
+
+impl Daemon {
+    /// Copies everything, now.
+    pub(super) async fn sample(&self) -> Result<Sample, Dead> {
+        let at = self.started.elapsed();
+        let mut took = Duration::ZERO;
+        let nodes = self.options.shape.nodes() as NodeId;
+        let mut links = Vec::with_capacity(nodes as usize * 8);
+        for from in (0..nodes).step_by(NODES_PER_PIECE as usize) {
+            let piece = from..(from + NODES_PER_PIECE).min(nodes);
+            let (copied, cost) = self.timed(move |engine| engine.watch_links(piece)).await?;
+            links.extend(copied);
+            took += cost;
+        }
+        took += self.add_direct(&mut links).await?;
+        let hosted = self.hosted.clone();
+        let (plane, cost) = self.timed(move |engine| engine.watch_plane(hosted)).await?;
+        let jobs = self.jobs.borrow();
+        let job = |job: &crate::jobs::job::Job| JobFigures { status: job.status(), path: job.spec.path };
+        let jobs = jobs.values().map(job).collect();
+        Ok(Sample {
+            at,
+            links,
+            plane,
+            jobs,
+            cluster: self.cluster_status().await,
+            refused: self.users.refused(),
+            memory: memory(),
+            took: took + cost,
+        })
+    }
+
+    /// What PEs of open jobs have put on links without the network.
+    async fn add_direct(&self, links: &mut [LinkFigures]) -> Result<Duration, Dead> {
+        let (jobs, mut took) = self.timed(|engine| engine.watch_jobs()).await?;
+        for (slot, pes) in jobs {
+            let begin = move |engine: &mut Engine| engine.folded(slot);
+            let mut folded: Folded = self.data.call(begin).await?;
+            for pe in 0..pes {
+                let (more, cost) = self.timed(move |engine| engine.fold_pe(slot, pe, folded)).await?;
+                (folded, took) = (more, took + cost);
+            }
+            add(links, folded.sums());
+        }
+        Ok(took)
+    }
+
+    async fn timed<R: Send + 'static>(
+        &self,
+        f: impl FnOnce(&mut Engine) -> R + Send + 'static,
+    ) -> Result<(R, Duration), Dead> {
+        let timed = move |engine: &mut Engine| {
+            let begin = Instant::now();
+            let result = f(engine);
+            (result, begin.elapsed())
+        };
+        self.data.call(timed).await
+    }
+}
+
+fn add(links: &mut [LinkFigures], loads: BTreeMap<Link, Load>) {
+    for (link, load) in loads {
+        if let Some(figures) = links.get_mut(link.node as usize * 8 + link.dir.index()) {
+            figures.load.add(load);
+        }
+    }
+}
+
+/// Of this process; zero where the system does not say.
+fn memory() -> Memory {
+    let pages = std::fs::read_to_string("/proc/self/statm").ok();
+    let pages = pages.and_then(|text| text.split(' ').nth(1)?.parse::<u64>().ok());
+    let descriptors = std::fs::read_dir("/proc/self/fd").map_or(0, |dir| dir.count() as u64);
+    Memory { resident: pages.unwrap_or(0) * rustix::param::page_size() as u64, descriptors }
+}

@@ -1,0 +1,178 @@
+//! What the page is told, as JSON (`docs/reference/formats.md` describes it).
+
+use super::ask::number_of;
+use crate::watch::Sample;
+use angara_abi::msg::PeerStatus;
+use angara_abi::torus::Shape;
+use serde::Serialize;
+
+/// What has changed from one sample to another. Figures are totals, so one that is lost does no harm.
+pub(crate) struct Delta<'s> {
+    /// `None`: everything is new.
+    pub(crate) last: Option<&'s Sample>,
+    pub(crate) now: &'s Sample,
+    pub(crate) shape: Shape,
+}
+
+#[derive(Serialize)]
+struct Event<'s> {
+    /// Seconds since the daemon's start.
+    t: f64,
+    /// Everything is in here.
+    full: bool,
+    /// Link, packets, flits, bytes, of each link that has carried something since.
+    links: Vec<u64>,
+    /// Link, CRC errors, replays, duplicates, overtaken packets, of each link that has had some since.
+    errors: Vec<u64>,
+    /// Links that do not work.
+    down: Vec<u64>,
+    /// Node, barriers left, phases of the latest, of each node that has left one since.
+    barriers: Vec<u64>,
+    trees: Vec<Tree>,
+    faults: &'s [String],
+    jobs: Vec<Job<'s>>,
+    plane: Plane,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    trunks: Option<&'s [PeerStatus]>,
+}
+
+#[derive(Serialize)]
+struct Tree {
+    tree: u8,
+    job: Option<u64>,
+    root: Option<u32>,
+    /// Links towards the root, by the number of the link.
+    up: Vec<u64>,
+    results: u64,
+    broadcasts: u64,
+}
+
+#[derive(Serialize)]
+struct Job<'s> {
+    job: u64,
+    name: &'s str,
+    uid: u32,
+    pes: u32,
+    attached: u32,
+    memory: u64,
+    age_s: f64,
+    path: angara_abi::msg::Path,
+}
+
+#[derive(Serialize)]
+struct Plane {
+    cpu_s: f64,
+    busy: u64,
+    idle: u64,
+    sleeps: u64,
+    events: u64,
+    packets: usize,
+    channels: usize,
+    waiting: usize,
+    violations: u64,
+}
+
+impl Delta<'_> {
+    /// Nothing but time has passed.
+    pub(crate) fn is_nothing(&self) -> bool {
+        let Some(last) = self.last else { return false };
+        last.links == self.now.links
+            && last.plane.barriers == self.now.plane.barriers
+            && last.plane.faults == self.now.plane.faults
+            && last.jobs.len() == self.now.jobs.len()
+            && last
+                .jobs
+                .iter()
+                .zip(&self.now.jobs)
+                .all(|(a, b)| (a.status.job, a.status.attached) == (b.status.job, b.status.attached))
+    }
+
+    /// The event.
+    pub(crate) fn json(&self) -> String {
+        let (mut links, mut errors, mut down) = (Vec::new(), Vec::new(), Vec::new());
+        for (index, now) in self.now.links.iter().enumerate().filter(|(_, f)| f.here || !f.up) {
+            let last = self.last.map(|last| last.links[index]).unwrap_or_default();
+            let index = index as u64;
+            if now.load != last.load {
+                links.extend([index, now.load.packets, now.load.flits, now.load.bytes]);
+            }
+            let suffered = [now.crc_errors, now.replays, now.duplicates, now.reordered];
+            if suffered != [last.crc_errors, last.replays, last.duplicates, last.reordered] {
+                errors.push(index);
+                errors.extend(suffered);
+            }
+            if !now.up && self.exists(index) {
+                down.push(index);
+            }
+        }
+        let event = Event {
+            t: self.now.at.as_secs_f64(),
+            full: self.last.is_none(),
+            links,
+            errors,
+            down,
+            barriers: self.barriers(),
+            trees: self.trees(),
+            faults: &self.now.plane.faults,
+            jobs: self.jobs(),
+            plane: self.plane(),
+            trunks: self.now.cluster.as_ref().map(|cluster| &cluster.peers[..]),
+        };
+        // Plain data.
+        serde_json::to_string(&event).unwrap_or_default()
+    }
+
+    fn exists(&self, link: u64) -> bool {
+        let dir = angara_abi::torus::Direction::from_index(link as usize % 8);
+        dir.is_some_and(|dir| self.shape.neighbour((link / 8) as u32, dir).is_some())
+    }
+
+    fn barriers(&self) -> Vec<u64> {
+        let last = |node| {
+            let barriers = &self.last?.plane.barriers;
+            barriers.binary_search_by_key(&node, |(node, _, _)| *node).ok().map(|at| barriers[at])
+        };
+        let new = self.now.plane.barriers.iter().filter(|now| last(now.0) != Some(**now));
+        new.flat_map(|(node, left, phases)| [u64::from(*node), *left, *phases]).collect()
+    }
+
+    fn trees(&self) -> Vec<Tree> {
+        let tree = |tree: &crate::dataplane::TreeFigures| Tree {
+            tree: tree.number,
+            job: tree.job.map(number_of),
+            root: tree.root,
+            up: tree.up.iter().map(|(node, dir)| u64::from(*node) * 8 + dir.index() as u64).collect(),
+            results: tree.results,
+            broadcasts: tree.broadcasts,
+        };
+        self.now.plane.trees.iter().map(tree).collect()
+    }
+
+    fn jobs(&self) -> Vec<Job<'_>> {
+        let job = |figures: &'_ crate::watch::JobFigures| {
+            let status = &figures.status;
+            (number_of(status.job), status.uid, status.pes, status.attached, status.memory, status.age_s, figures.path)
+        };
+        let jobs = self.now.jobs.iter();
+        jobs.map(|figures| {
+            let (job, uid, pes, attached, memory, age_s, path) = job(figures);
+            Job { job, name: &figures.status.name, uid, pes, attached, memory, age_s, path }
+        })
+        .collect()
+    }
+
+    fn plane(&self) -> Plane {
+        let plane = &self.now.plane;
+        Plane {
+            cpu_s: plane.cpu_s,
+            busy: plane.rounds.busy,
+            idle: plane.rounds.idle,
+            sleeps: plane.rounds.sleeps,
+            events: plane.events,
+            packets: plane.in_flight.0,
+            channels: plane.channels.0,
+            waiting: plane.channels.1,
+            violations: plane.violations,
+        }
+    }
+}

@@ -1,0 +1,336 @@
+// The picture: a camera around the torus, drawn on a canvas.
+
+import { places, halves } from "./torus.js";
+import { scale, grounds, named, BUCKETS } from "./colours.js";
+
+/** From so many nodes on they are drawn as squares, without order. */
+const MANY = 600;
+const PULSE = 700;
+const FOV = 0.42;
+
+export class View {
+  constructor(canvas, store) {
+    this.canvas = canvas;
+    this.pen = canvas.getContext("2d", { alpha: false });
+    this.store = store;
+    this.torus = store.torus;
+    this.yaw = -0.46;
+    this.pitch = 0.36;
+    this.zoom = 1;
+    this.pan = [0, 0];
+    this.measure = "now";
+    this.paint = "jobs";
+    this.fourth = "unfolded";
+    this.showTrees = false;
+    this.owners = null;
+    this.chosen = null;
+    this.hover = null;
+    this.dirty = true;
+    this.frames = 0;
+    this.spent = 0;
+    this.setTheme("dark");
+    this.fold("unfolded");
+  }
+
+  setTheme(theme) {
+    this.theme = theme;
+    this.colours = grounds(theme);
+    this.scale = scale(theme);
+    this.dirty = true;
+  }
+
+  fold(fourth) {
+    this.fourth = fourth;
+    const { at, radius, tall, wide, deep } = places(this.torus, fourth);
+    this.at = at;
+    this.radius = radius;
+    this.extent = { tall, wide, deep };
+    this.half = halves(this.torus, fourth, at);
+    this.screen = new Float32Array(this.half.links.length * 4);
+    this.nodeScreen = new Float32Array(this.torus.nodes * 3);
+    this.buckets = new Uint8Array(this.half.links.length);
+    this.dirty = true;
+  }
+
+  resize() {
+    const ratio = Math.min(2, window.devicePixelRatio || 1);
+    const wide = Math.round(this.canvas.clientWidth * ratio), high = Math.round(this.canvas.clientHeight * ratio);
+    if (this.canvas.width !== wide || this.canvas.height !== high) {
+      this.canvas.width = wide;
+      this.canvas.height = high;
+    }
+    this.ratio = ratio;
+    this.dirty = true;
+  }
+
+  whole() {
+    this.zoom = 1;
+    this.pan = [0, 0];
+    this.dirty = true;
+  }
+
+  /** Everything is turned, then seen from far enough that it fits. */
+  project() {
+    const { canvas, at, half, screen, nodeScreen } = this;
+    const cy = Math.cos(this.yaw), sy = Math.sin(this.yaw), cp = Math.cos(this.pitch), sp = Math.sin(this.pitch);
+    const far = this.radius / Math.sin(FOV / 2);
+    // What is wide on a wide screen may be nearer than a ball around it.
+    const { wide, tall, deep } = this.extent;
+    const seenWide = Math.abs(cy) * wide + Math.abs(sy) * deep, seenHigh = Math.abs(cp) * tall + Math.abs(sp) * (Math.abs(sy) * wide + Math.abs(cy) * deep);
+    const fit = Math.min(canvas.width / (seenWide + 1), canvas.height / (seenHigh + 1)) * 0.93;
+    const size = fit * far * this.zoom;
+    const ox = canvas.width / 2 + this.pan[0] * this.ratio, oy = canvas.height / 2 + this.pan[1] * this.ratio;
+    this.unit = size / far;
+    const put = (x, y, z, out, o) => {
+      const x1 = cy * x + sy * z, z1 = -sy * x + cy * z, y2 = cp * y - sp * z1, z2 = sp * y + cp * z1;
+      const near = size / Math.max(far * 0.05, far + z2);
+      out[o] = ox + x1 * near;
+      out[o + 1] = oy - y2 * near;
+      return z2;
+    };
+    for (let n = 0; n < this.torus.nodes; n++) {
+      nodeScreen[3 * n + 2] = put(at[3 * n], at[3 * n + 1], at[3 * n + 2], nodeScreen, 3 * n);
+    }
+    const ends = half.ends;
+    for (let i = 0, e = 0; i < half.links.length; i++, e += 6) {
+      put(ends[e], ends[e + 1], ends[e + 2], screen, 4 * i);
+      put(ends[e + 3], ends[e + 4], ends[e + 5], screen, 4 * i + 2);
+    }
+  }
+
+  /** 0: idle, 1 to BUCKETS: from little to much; on a scale of square roots. */
+  bucket(value, most) {
+    return value > 0 && most > 0 ? 1 + Math.min(BUCKETS - 1, Math.floor(BUCKETS * Math.sqrt(value / most))) : 0;
+  }
+
+  value(link) {
+    return this.measure === "total" ? this.store.flits[link] : this.store.rate[link];
+  }
+
+  /** The colour a link has now. */
+  colourOf(link) {
+    if (this.store.down.has(link)) return this.colours.bad;
+    const bucket = this.bucket(this.value(link), this.store.most(this.measure));
+    return bucket ? this.scale[bucket - 1] : this.colours.idle;
+  }
+
+  nodeColour(node) {
+    if (this.paint === "barriers") {
+      return this.store.barriers[node] > 0 ? this.scale[Math.min(BUCKETS - 1, 4 + this.store.phases[node] * 3)] : this.colours.node;
+    }
+    if (this.owners && this.paint === "hosts") return named(this.owners[node]);
+    if (this.paint === "hosts") return named(0);
+    const job = this.jobOf && this.jobOf.get(node);
+    return job === undefined ? this.colours.node : named(job);
+  }
+
+  /** Which job has PEs on which node, by its place in the list. */
+  placed() {
+    this.jobOf = new Map();
+    this.peOf = new Map();
+    this.store.jobs.forEach(job => {
+      const nodes = this.store.placements.get(job.job) || [];
+      nodes.forEach((node, pe) => {
+        if (!this.jobOf.has(node)) this.jobOf.set(node, job.job);
+        if (!this.peOf.has(node)) this.peOf.set(node, []);
+        this.peOf.get(node).push(pe);
+      });
+    });
+    this.dirty = true;
+  }
+
+  draw(now) {
+    const begun = performance.now(), { pen, canvas, colours } = this;
+    this.dirty = false;
+    this.project();
+    pen.fillStyle = colours.ground;
+    pen.fillRect(0, 0, canvas.width, canvas.height);
+    this.drawLinks();
+    if (this.showTrees) this.drawTrees();
+    this.drawNodes();
+    this.drawPulses(now);
+    this.drawChosen();
+    this.frames++;
+    this.spent = this.spent * 0.9 + (performance.now() - begun) * 0.1;
+    canvas.dataset.frames = this.frames;
+    canvas.dataset.ms = this.spent.toFixed(2);
+  }
+
+  drawLinks() {
+    const { pen, half, screen, store, buckets } = this, count = half.links.length;
+    const most = store.most(this.measure), used = new Uint32Array(BUCKETS + 2), down = BUCKETS + 1;
+    for (let i = 0; i < count; i++) {
+      const link = half.links[i];
+      const b = store.down.size && store.down.has(link) ? down : this.bucket(this.value(link), most);
+      buckets[i] = b;
+      used[b]++;
+    }
+    const thin = Math.max(0.6, Math.min(5 * this.ratio, this.unit * 0.055));
+    pen.lineCap = this.torus.nodes > MANY ? "butt" : "round";
+    for (let b = 0; b <= down; b++) {
+      if (!used[b]) continue;
+      pen.beginPath();
+      for (let i = 0; i < count; i++) {
+        if (buckets[i] !== b) continue;
+        pen.moveTo(screen[4 * i], screen[4 * i + 1]);
+        pen.lineTo(screen[4 * i + 2], screen[4 * i + 3]);
+      }
+      pen.lineWidth = b === 0 ? Math.max(1, thin * 0.5) : b === down ? thin * 1.2 : thin * (0.8 + 0.9 * (b / BUCKETS));
+      pen.strokeStyle = b === 0 ? this.colours.idle : b === down ? this.colours.bad : this.scale[b - 1];
+      if (b === down) pen.setLineDash([thin * 1.6, thin * 2]);
+      pen.stroke();
+      pen.setLineDash([]);
+    }
+  }
+
+  drawTrees() {
+    const { pen, store, nodeScreen } = this;
+    for (const tree of store.trees) {
+      pen.strokeStyle = named(tree.tree + 2);
+      pen.lineWidth = Math.max(1.5, this.unit * 0.03);
+      pen.setLineDash([this.unit * 0.08, this.unit * 0.06]);
+      pen.beginPath();
+      for (const link of tree.up) {
+        const i = this.indexOf(link);
+        const to = this.torus.neighbour(link >> 3, link & 7), j = this.indexOf(this.torus.opposite(link));
+        for (const k of [i, j]) {
+          if (k < 0) continue;
+          pen.moveTo(this.screen[4 * k], this.screen[4 * k + 1]);
+          pen.lineTo(this.screen[4 * k + 2], this.screen[4 * k + 3]);
+        }
+        if (to < 0) continue;
+      }
+      pen.stroke();
+      pen.setLineDash([]);
+      if (tree.root !== null) this.ring(nodeScreen[3 * tree.root], nodeScreen[3 * tree.root + 1], this.nodeSize() * 1.5, pen.strokeStyle);
+    }
+  }
+
+  nodeSize() {
+    const most = this.torus.nodes > MANY ? 0.06 : this.fourth === "nested" && this.torus.dims.length > 3 ? 0.09 : 0.17;
+    return Math.max(1.4, this.unit * most);
+  }
+
+  drawNodes() {
+    const { pen, nodeScreen, torus } = this, size = this.nodeSize();
+    if (torus.nodes > MANY) {
+      const byColour = new Map();
+      for (let n = 0; n < torus.nodes; n++) {
+        const colour = this.nodeColour(n);
+        if (!byColour.has(colour)) byColour.set(colour, []);
+        byColour.get(colour).push(n);
+      }
+      for (const [colour, nodes] of byColour) {
+        pen.fillStyle = colour;
+        for (const n of nodes) pen.fillRect(nodeScreen[3 * n] - size, nodeScreen[3 * n + 1] - size, 2 * size, 2 * size);
+      }
+      return;
+    }
+    const order = Array.from({ length: torus.nodes }, (_, n) => n).sort((a, b) => nodeScreen[3 * b + 2] - nodeScreen[3 * a + 2]);
+    pen.textAlign = "center";
+    pen.textBaseline = "middle";
+    for (const n of order) {
+      const x = nodeScreen[3 * n], y = nodeScreen[3 * n + 1], r = size * (1 - 0.22 * (nodeScreen[3 * n + 2] / this.radius));
+      pen.beginPath();
+      pen.arc(x, y, r, 0, 7);
+      pen.fillStyle = this.nodeColour(n);
+      pen.fill();
+      pen.lineWidth = Math.max(1, r * 0.12);
+      pen.strokeStyle = this.colours.ground;
+      pen.stroke();
+      const pes = this.peOf && this.peOf.get(n);
+      if (r < 9 * this.ratio || !pes || this.paint !== "jobs") continue;
+      const text = pes.length === 1 ? `${pes[0]}` : `${pes[0]}…`;
+      pen.fillStyle = "#10151b";
+      pen.font = `600 ${Math.round(Math.min(r * 1.0, 14 * this.ratio))}px system-ui, 'DejaVu Sans', sans-serif`;
+      pen.fillText(text, x, y + r * 0.06);
+    }
+  }
+
+  drawPulses(now) {
+    const size = this.nodeSize(), { nodeScreen, store } = this;
+    for (let n = 0; n < this.torus.nodes; n++) {
+      const age = now - store.pulses[n];
+      if (store.pulses[n] === 0 || age > PULSE || age < 0) continue;
+      this.pen.globalAlpha = 1 - age / PULSE;
+      this.ring(nodeScreen[3 * n], nodeScreen[3 * n + 1], size * (1 + 1.4 * (age / PULSE)), this.colours.text);
+      this.pen.globalAlpha = 1;
+      this.dirty = true;
+    }
+  }
+
+  ring(x, y, r, colour, wide = 1.6) {
+    this.pen.beginPath();
+    this.pen.arc(x, y, r, 0, 7);
+    this.pen.lineWidth = wide * this.ratio;
+    this.pen.strokeStyle = colour;
+    this.pen.stroke();
+  }
+
+  drawChosen() {
+    for (const [what, wide] of [[this.hover, 1.4], [this.chosen, 2.4]]) {
+      if (!what) continue;
+      if (what.kind === "node") {
+        this.ring(this.nodeScreen[3 * what.node], this.nodeScreen[3 * what.node + 1], this.nodeSize() * 1.35, this.colours.chosen, wide);
+        continue;
+      }
+      const i = this.indexOf(what.link), s = this.screen;
+      if (i < 0) continue;
+      const { pen } = this, thick = Math.max(3, this.unit * 0.12);
+      pen.lineCap = "round";
+      for (const [width, colour] of [[thick + wide * 2 * this.ratio, this.colours.chosen], [thick, this.colourOf(what.link)]]) {
+        pen.beginPath();
+        // Not over the number of its node.
+        pen.moveTo(s[4 * i] * 0.6 + s[4 * i + 2] * 0.4, s[4 * i + 1] * 0.6 + s[4 * i + 3] * 0.4);
+        pen.lineTo(s[4 * i + 2], s[4 * i + 3]);
+        pen.lineWidth = width;
+        pen.strokeStyle = colour;
+        pen.stroke();
+      }
+      this.ring(s[4 * i], s[4 * i + 1], this.nodeSize() * 1.1, this.colours.chosen, 1);
+    }
+  }
+
+  /** Where a link stands among the drawn ones. */
+  indexOf(link) {
+    const links = this.half.links;
+    let low = 0, high = links.length - 1;
+    while (low <= high) {
+      const middle = (low + high) >> 1;
+      if (links[middle] === link) return middle;
+      if (links[middle] < link) low = middle + 1;
+      else high = middle - 1;
+    }
+    return -1;
+  }
+
+  /** Where on the page a node, or the middle of a half link, is drawn. */
+  where(what) {
+    if (what.kind === "node") return [this.nodeScreen[3 * what.node] / this.ratio, this.nodeScreen[3 * what.node + 1] / this.ratio];
+    const i = this.indexOf(what.link), s = this.screen;
+    const part = 0.6;
+    return [0, 1].map(k => (s[4 * i + k] * (1 - part) + s[4 * i + 2 + k] * part) / this.ratio);
+  }
+
+  /** The node or link at a place of the canvas. */
+  pick(px, py) {
+    const x = px * this.ratio, y = py * this.ratio, { nodeScreen, screen, half } = this;
+    const reach = this.nodeSize() + 3 * this.ratio;
+    let best = null, nearest = Infinity;
+    for (let n = 0; n < this.torus.nodes; n++) {
+      const away = Math.hypot(nodeScreen[3 * n] - x, nodeScreen[3 * n + 1] - y);
+      if (away > reach) continue;
+      const rank = nodeScreen[3 * n + 2] + away / 1e3;
+      if (rank < nearest) [nearest, best] = [rank, { kind: "node", node: n }];
+    }
+    if (best) return best;
+    let least = 7 * this.ratio;
+    for (let i = 0; i < half.links.length; i++) {
+      const ax = screen[4 * i], ay = screen[4 * i + 1], dx = screen[4 * i + 2] - ax, dy = screen[4 * i + 3] - ay;
+      const part = Math.max(0, Math.min(1, ((x - ax) * dx + (y - ay) * dy) / (dx * dx + dy * dy || 1)));
+      const away = Math.hypot(ax + part * dx - x, ay + part * dy - y);
+      if (away < least) [least, best] = [away, { kind: "link", link: half.links[i] }];
+    }
+    return best;
+  }
+}

@@ -1,0 +1,89 @@
+//! The page in a real browser: it loads without a complaint, shows what a job does, and sets a fault by clicks.
+
+use angara_tests::browser::Browser;
+use angara_tests::daemon::Daemon;
+use angara_tests::process::{PATIENCE, poll_until};
+use angara_tests::{Test, tools};
+use serde_json::json;
+use std::io::Write;
+use std::process::Stdio;
+
+fn url(test: &Test, daemon: &Daemon) -> String {
+    let mut command = test.angara(["web", "--runtime-dir"]);
+    command.arg(daemon.dir());
+    test.run(command).success().stdout.trim().to_string()
+}
+
+#[test]
+fn a_browser_shows_a_job_and_sets_a_fault() {
+    let test = Test::new("browser");
+    let Some(browser) = Browser::start(&test, (1280, 720)) else {
+        println!("skipped: no chromium and chromedriver here");
+        return;
+    };
+    let daemon = Daemon::start(&test, &["--torus", "4x2x2x2", "--web", "127.0.0.1:0"]);
+    browser.open(&url(&test, &daemon));
+    browser.wait("the page is live", "document.getElementById('state').className === 'state live'");
+    browser.wait("it knows the network", "angara.torus.nodes === 32 && angara.store.t > 0");
+    assert_eq!(browser.eval("location.hash"), json!(""), "the token stays in the address");
+    assert_eq!(browser.eval("angara.view.colourOf(0) === angara.view.colours.idle"), json!(true));
+
+    let mut command = test.angara(["run", "-q", "-n", "32", "--path", "ring", "--timeout", "300", "--runtime-dir"]);
+    command.arg(daemon.dir()).arg("--").arg(tools::compile("tests/c/steps.c")).stdin(Stdio::piped());
+    let mut job = test.spawn(command);
+    let mut input = job.take_stdin();
+    job.expect_line("ready");
+    // From node 0,0,0,0 to 1,0,0,0: PE 8.
+    let shown = poll_until(|| {
+        input.write_all(b"block 8 1000000\n").expect("the job reads");
+        browser.eval("angara.view.colourOf(0) !== angara.view.colours.idle") == json!(true)
+    });
+    assert!(shown, "link 0 is drawn as idle: {}", browser.text());
+    assert!(browser.text().contains("steps"), "the job is not listed: {}", browser.text());
+    assert_eq!(browser.eval("angara.view.peOf.get(8)[0]"), json!(8), "PE 8 sits on node 8");
+
+    let place = browser.eval("(() => { const r = angara.view.canvas.getBoundingClientRect(); \
+                              const [x, y] = angara.view.where({kind: 'link', link: 0}); return [r.x + x, r.y + y]; })()");
+    browser.click(place[0].as_f64().expect("a place"), place[1].as_f64().expect("a place"));
+    browser.wait("the link is chosen", "angara.view.chosen.link === 0");
+    let (x, y) = browser.middle("[data-spec='link 0,0,0,0 +X down']");
+    browser.click(x, y);
+    let set = poll_until(|| daemon.status().faults == ["link 0,0,0,0 +X down"]);
+    assert!(set, "no fault but {:?}: {}", daemon.status().faults, browser.text());
+    browser.wait("the link is red", "angara.view.colourOf(0) === angara.view.colours.bad");
+    let complaints = browser.complaints();
+    assert_eq!(complaints, json!([]), "the browser complains");
+    input.write_all(b"quit\n").expect("the job reads");
+    drop(input);
+    job.wait(PATIENCE).success();
+    browser.end();
+    daemon.shutdown();
+    test.assert_clean();
+}
+
+#[test]
+fn a_report_is_a_page_without_a_daemon() {
+    let test = Test::new("browser-report");
+    let (report, page) = (test.file("r.json"), test.file("r.html"));
+    let mut command = test.angara(["run", "-q", "-n", "8", "--torus", "2x2x2", "--report"]);
+    command.arg(&report).arg("--").arg(tools::compile("tests/c/traffic.c"));
+    test.run(command).success();
+    let mut command = test.angara(["report"]);
+    command.arg(&report).arg("--html").arg(&page);
+    test.run(command).success();
+    let text = std::fs::read_to_string(&page).expect("a page");
+    assert!(
+        text.contains("id=\"recorded\"") && !text.contains("src=\"") && !text.contains("import "),
+        "not in one file"
+    );
+    let Some(browser) = Browser::start(&test, (1280, 720)) else {
+        println!("no chromium and chromedriver here: the page was not opened");
+        return;
+    };
+    browser.open(&format!("file://{}", page.display()));
+    browser.wait("it is drawn", "angara.view.frames > 0 && angara.store.most('total') > 0");
+    assert!(browser.text().contains("a finished run") && browser.text().contains("8 PEs"), "{}", browser.text());
+    assert_eq!(browser.complaints(), json!([]), "the browser complains");
+    browser.end();
+    test.assert_clean();
+}

@@ -1,0 +1,173 @@
+//! Metrics of a real daemon: both formats, figures that move, and what Prometheus says to them.
+
+use angara_tests::daemon::Daemon;
+use angara_tests::http::{self, Answer};
+use angara_tests::process::{PATIENCE, poll_until};
+use angara_tests::{Test, tools};
+use std::io::{Read, Write};
+use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
+use std::process::{Command, Stdio};
+
+fn place(daemon: &Daemon) -> SocketAddr {
+    http::address(&daemon.status().metrics.expect("metrics are served"))
+}
+
+fn token(daemon: &Daemon) -> String {
+    let file = daemon.dir().join("read.token");
+    let mode = file.metadata().expect("a token").permissions().mode() & 0o777;
+    assert_eq!(mode, 0o600, "others may read the token");
+    format!("Authorization: Bearer {}", std::fs::read_to_string(file).expect("a token").trim())
+}
+
+fn scrape(to: SocketAddr, headers: &[&str]) -> Answer {
+    http::ask(to, "GET", "/metrics", headers, "")
+}
+
+/// The sum of all series of a metric.
+fn sum(text: &str, name: &str) -> f64 {
+    let of = |line: &&str| line.strip_prefix(name).is_some_and(|rest| rest.starts_with(['{', ' ']));
+    let values = text.lines().filter(of).map(|line| line.rsplit(' ').next().and_then(|v| v.parse::<f64>().ok()));
+    values.map(|v| v.unwrap_or_else(|| panic!("{name} has no number"))).sum()
+}
+
+fn run(test: &Test, daemon: &Daemon, path: &str) {
+    let mut command = test.angara(["run", "-q", "-n", "8", "--path", path, "--runtime-dir"]);
+    command.arg(daemon.dir()).arg("--").arg(tools::compile("tests/c/traffic.c"));
+    test.run(command).success();
+}
+
+#[test]
+fn both_formats_have_figures_that_jobs_move() {
+    let test = Test::new("metrics");
+    let daemon = Daemon::start(&test, &["--torus", "2x2x2", "--metrics", "127.0.0.1:0"]);
+    let (to, token) = (place(&daemon), token(&daemon));
+    let old = scrape(to, &[&token]);
+    assert_eq!(old.status, 200);
+    assert_eq!(old.header("content-type"), Some("text/plain; version=0.0.4; charset=utf-8"));
+    assert_eq!(sum(&old.body, "angara_links_packets_total"), 0.0);
+    let mut flits = 0.0;
+    for path in ["ring", "direct"] {
+        run(&test, &daemon, path);
+        let now = scrape(to, &[&token]).body;
+        let more = sum(&now, "angara_links_flits_total");
+        assert!(more > flits, "{path}: {more} after {flits}");
+        assert_eq!(more, sum(&now, "angara_link_flits_total"), "each link has its own series");
+        flits = more;
+    }
+    let open = scrape(to, &[&token, "Accept: application/openmetrics-text;version=1.0.0,text/plain;q=0.5"]);
+    assert!(open.header("content-type").is_some_and(|kind| kind.starts_with("application/openmetrics-text")));
+    assert!(open.body.ends_with("# EOF\n") && open.body.contains("# TYPE angara_link_flits counter"));
+    assert_eq!(sum(&open.body, "angara_links_flits_total"), flits);
+    assert_eq!(sum(&open.body, "angara_links"), 48.0);
+    assert!(sum(&open.body, "angara_data_plane_rounds_total") > 0.0);
+    let refused = http::ask(to, "GET", "/metrics", &["Accept: application/openmetrics-text;q=0", &token], "");
+    assert!(refused.body.contains("# TYPE angara_link_flits_total counter"), "the older format was wanted");
+    let mut control = daemon.control();
+    control.ask(&angara_abi::msg::Request::FaultSet { spec: "link 0,0,0 +X down".into() }).expect("a fault");
+    let seen = poll_until(|| sum(&scrape(to, &[&token]).body, "angara_links_down") == 2.0);
+    assert!(seen, "both directions of a cable are down: {}", scrape(to, &[&token]).body);
+    daemon.shutdown();
+    test.assert_clean();
+}
+
+#[test]
+fn who_may_read_has_the_token_or_the_socket() {
+    let test = Test::new("metrics-access");
+    let daemon = Daemon::start(&test, &["--torus", "2x2", "--metrics", "127.0.0.1:0"]);
+    let to = place(&daemon);
+    for header in ["X-None: 1", "Authorization: Bearer 0", "Authorization: Basic x", "Authorization: Bearer"] {
+        let answer = scrape(to, &[header]);
+        assert_eq!(answer.status, 401, "{header}: {}", answer.body);
+        assert!(answer.body.contains("read.token") && !answer.body.contains("angara_link"), "{}", answer.body);
+    }
+    assert_eq!(http::ask(to, "GET", "/", &[&token(&daemon)], "").status, 404, "no page where metrics are");
+    daemon.shutdown();
+
+    let daemon = Daemon::start(&test, &["--torus", "2x2", "--metrics", "127.0.0.1:0", "--metrics-open"]);
+    assert_eq!(scrape(place(&daemon), &[]).status, 200);
+    daemon.shutdown();
+
+    let path = test.file("m.sock");
+    let unix = format!("unix:{}", path.display());
+    let daemon = Daemon::start(&test, &["--torus", "2x2", "--metrics", &unix]);
+    assert_eq!(path.metadata().expect("a socket").permissions().mode() & 0o777, 0o600);
+    let mut stream = UnixStream::connect(&path).expect("served");
+    stream.set_read_timeout(Some(PATIENCE)).expect("a socket takes a timeout");
+    stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").expect("written");
+    let mut text = String::new();
+    stream.read_to_string(&mut text).expect("an answer");
+    assert!(text.starts_with("HTTP/1.1 200") && text.contains("angara_nodes 4"), "{text}");
+    daemon.shutdown();
+    assert!(!path.exists(), "the socket is left");
+    test.assert_clean();
+}
+
+#[test]
+fn large_networks_have_bounded_series() {
+    let test = Test::new("metrics-large");
+    let args = ["--torus", "16x16x16", "--metrics", "127.0.0.1:0", "--metrics-links", "10"];
+    let daemon = Daemon::start(&test, &args);
+    let text = scrape(place(&daemon), &[&token(&daemon)]).body;
+    assert_eq!(sum(&text, "angara_links"), 24576.0);
+    assert_eq!(sum(&text, "angara_links_with_own_series"), 10.0);
+    let series = text.lines().filter(|line| !line.starts_with('#')).count();
+    assert!(series < 10 * 6 + 150, "{series} series");
+    daemon.shutdown();
+    test.assert_clean();
+}
+
+#[test]
+fn prometheus_reads_them_and_the_alerts_where_it_is_present() {
+    if !tools::have("promtool") || !tools::have("prometheus") {
+        println!("skipped: no prometheus here");
+        return;
+    }
+    let test = Test::new("metrics-prometheus");
+    let daemon = Daemon::start(&test, &["--torus", "2x2x2", "--metrics", "127.0.0.1:0"]);
+    run(&test, &daemon, "ring");
+    let (to, token) = (place(&daemon), token(&daemon));
+    let text = scrape(to, &[&token]).body;
+    let mut child = test.command("promtool");
+    child.args(["check", "metrics"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = child.spawn().expect("promtool starts");
+    child.stdin.take().expect("a pipe").write_all(text.as_bytes()).expect("it reads");
+    let done = child.wait_with_output().expect("it ends");
+    let said = String::from_utf8_lossy(&[done.stdout, done.stderr].concat()).into_owned();
+    assert!(done.status.success() && said.trim().is_empty(), "promtool: {said}");
+    let rules = tools::root().join("packaging/prometheus/angara.rules.yml");
+    let mut check = test.command("promtool");
+    check.args(["check", "rules"]).arg(&rules);
+    test.run(check).success();
+
+    let file = test.file("prometheus.yml");
+    let port = std::net::TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a free port").port();
+    let config = format!(
+        "global: {{scrape_interval: 1s}}\nrule_files: ['{}']\nscrape_configs:\n  - job_name: angara\n    authorization:\n      \
+         credentials_file: {}\n    static_configs: [{{targets: ['{to}']}}]\n",
+        rules.display(),
+        daemon.dir().join("read.token").display()
+    );
+    std::fs::write(&file, config).expect("a file");
+    let mut command: Command = test.command("prometheus");
+    command.arg(format!("--config.file={}", file.display()));
+    command.arg(format!("--storage.tsdb.path={}", test.file("data").display()));
+    command.arg(format!("--web.listen-address=127.0.0.1:{port}"));
+    let prometheus = test.spawn(command);
+    let at = SocketAddr::from(([127, 0, 0, 1], port));
+    let mut last = String::new();
+    let seen = poll_until(|| {
+        if std::net::TcpStream::connect(at).is_err() {
+            return false;
+        }
+        last = http::ask(at, "GET", "/api/v1/query?query=sum(angara_links_flits_total)", &[], "").body;
+        let value: serde_json::Value = serde_json::from_str(&last).unwrap_or_default();
+        value["data"]["result"][0]["value"][1].as_str().is_some_and(|v| v.parse::<f64>().is_ok_and(|v| v > 0.0))
+    });
+    assert!(seen, "no figures in Prometheus: {last}; it said {}", prometheus.so_far());
+    prometheus.signal(rustix::process::Signal::TERM);
+    prometheus.wait(PATIENCE);
+    daemon.shutdown();
+    test.assert_clean();
+}

@@ -1,0 +1,341 @@
+//! The page of a real daemon: who may see it, who may change something, and what bad clients get.
+
+use angara_tests::daemon::Daemon;
+use angara_tests::http::{self, Answer};
+use angara_tests::process::{PATIENCE, poll_until};
+use angara_tests::{Test, tools};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::time::Duration;
+
+/// A daemon with a page, and what opens it.
+struct Page {
+    daemon: Daemon,
+    to: SocketAddr,
+}
+
+/// What a browser has after it opened the page.
+struct Session {
+    cookie: String,
+    key: String,
+    control: bool,
+}
+
+impl Page {
+    fn start(test: &Test) -> Page {
+        Page::with(test, &["--torus", "2x2x2", "--web", "127.0.0.1:0"])
+    }
+
+    fn with(test: &Test, args: &[&str]) -> Page {
+        let daemon = Daemon::start(test, args);
+        let to = http::address(&daemon.status().web.expect("a page"));
+        Page { daemon, to }
+    }
+
+    fn token(&self, name: &str) -> String {
+        std::fs::read_to_string(self.daemon.dir().join(name)).expect("a token").trim().to_string()
+    }
+
+    fn origin(&self) -> String {
+        format!("Origin: http://{}", self.to)
+    }
+
+    fn open(&self, token: &str) -> Answer {
+        http::ask(self.to, "POST", "/session", &[&self.origin()], &format!("{{\"token\":\"{token}\"}}"))
+    }
+
+    fn session(&self, token: &str) -> Session {
+        let answer = self.open(&self.token(token));
+        assert_eq!(answer.status, 200, "{}", answer.body);
+        let cookie = answer.header("set-cookie").expect("a cookie");
+        for part in ["HttpOnly", "SameSite=Strict", "Path=/"] {
+            assert!(cookie.contains(part), "{cookie}");
+        }
+        let pair = cookie.split(';').next().expect("a pair");
+        let body: serde_json::Value = serde_json::from_str(&answer.body).expect("JSON");
+        Session {
+            cookie: format!("Cookie: {pair}"),
+            key: format!("X-Angara-Key: {}", body["key"].as_str().expect("a key")),
+            control: body["control"].as_bool().expect("a truth"),
+        }
+    }
+
+    fn get(&self, path: &str, headers: &[&str]) -> Answer {
+        http::ask(self.to, "GET", path, headers, "")
+    }
+
+    fn fault(&self, headers: &[&str], spec: &str) -> Answer {
+        http::ask(self.to, "POST", "/api/fault", headers, &format!("{{\"spec\":\"{spec}\"}}"))
+    }
+
+    /// A stream of events.
+    fn events(&self, session: &Session) -> TcpStream {
+        let mut stream = http::connect(self.to);
+        let request = format!("GET /api/events HTTP/1.1\r\nHost: {}\r\n{}\r\n\r\n", self.to, session.cookie);
+        stream.write_all(request.as_bytes()).expect("written");
+        stream
+    }
+
+    /// It still answers, and its control socket, too.
+    fn end(self, test: &Test) {
+        assert_eq!(self.get("/", &[]).status, 200);
+        let dir = self.daemon.dir().to_owned();
+        self.daemon.shutdown();
+        assert!(!dir.join("read.token").exists() && !dir.join("control.token").exists(), "tokens are left");
+        test.assert_clean();
+    }
+}
+
+/// Reads from a stream of events until `wanted` is true of all that has come.
+fn read_until(stream: &mut TcpStream, mut wanted: impl FnMut(&str) -> bool) -> String {
+    let (mut all, mut piece) = (Vec::new(), [0; 4096]);
+    let end = std::time::Instant::now() + PATIENCE;
+    loop {
+        let text = String::from_utf8_lossy(&all).into_owned();
+        if wanted(&text) {
+            return text;
+        }
+        assert!(std::time::Instant::now() < end, "nothing like that within {PATIENCE:?}: {text}");
+        match stream.read(&mut piece) {
+            Ok(0) => panic!("the stream ended after {text}"),
+            Ok(n) => all.extend_from_slice(&piece[..n]),
+            Err(e) => panic!("{e} after {text}"),
+        }
+    }
+}
+
+#[test]
+fn the_page_is_for_those_who_have_a_token() {
+    let test = Test::new("web-access");
+    let page = Page::start(&test);
+    let index = page.get("/", &[]);
+    assert_eq!(index.status, 200);
+    let policy = index.header("content-security-policy").expect("a policy");
+    assert!(policy.starts_with("default-src 'none'; script-src 'self';") && !policy.contains("unsafe"), "{policy}");
+    assert_eq!(index.header("access-control-allow-origin"), None);
+    for path in ["/api/network", "/api/events", "/api/link/0/0", "/api/job/1"] {
+        for headers in [&[][..], &["Cookie: angara=1"], &["Authorization: Bearer x"]] {
+            assert_eq!(page.get(path, headers).status, 403, "{path} {headers:?}");
+        }
+    }
+    for wrong in ["", "0", &"0".repeat(32), &"0".repeat(4000)] {
+        assert_eq!(page.open(wrong).status, 403, "{wrong}");
+    }
+    let read = page.session("read.token");
+    assert!(!read.control);
+    let network: serde_json::Value =
+        serde_json::from_str(&page.get("/api/network", &[&read.cookie]).body).expect("JSON");
+    assert_eq!(network["dims"], serde_json::json!([2, 2, 2]));
+    assert_eq!(page.get("/metrics", &[&read.cookie]).status, 200);
+    assert_eq!(page.get("/api/link/0/0", &[&read.cookie]).status, 200);
+    assert_eq!(page.get("/api/link/8/0", &[&read.cookie]).status, 404);
+    assert_eq!(page.get("/api/link/0/6", &[&read.cookie]).status, 404, "a fourth dimension");
+    let mut command = test.angara(["web", "--runtime-dir"]);
+    command.arg(page.daemon.dir());
+    let url = test.run(command).success().stdout;
+    assert_eq!(url.trim(), format!("http://{}/#token={}", page.to, page.token("control.token")));
+    page.end(&test);
+}
+
+#[test]
+fn faults_take_the_control_token_the_key_and_the_page_itself() {
+    let test = Test::new("web-fault");
+    let page = Page::start(&test);
+    let (origin, spec) = (page.origin(), "link 0,0,0 +X down");
+    let (read, control) = (page.session("read.token"), page.session("control.token"));
+    assert!(control.control);
+    let foreign = "Origin: http://evil.example";
+    let refused: [&[&str]; 6] = [
+        &[&origin],
+        &[&origin, &read.cookie, &read.key],
+        &[&origin, &control.cookie],
+        &[&control.cookie, &control.key],
+        &[foreign, &control.cookie, &control.key],
+        &[&origin, &control.cookie, &control.key, "Sec-Fetch-Site: same-site"],
+    ];
+    for headers in refused {
+        assert_eq!(page.fault(headers, spec).status, 403, "{headers:?}");
+    }
+    assert!(page.daemon.status().faults.is_empty());
+    let ours: [&str; 3] = [&origin, &control.cookie, &control.key];
+    assert_eq!(page.fault(&ours, spec).status, 200);
+    assert_eq!(page.daemon.status().faults, [spec]);
+    let answer = page.fault(&ours, "link 9,9,9 +X down");
+    assert_eq!(answer.status, 422);
+    assert!(answer.body.contains("9,9,9"), "{}", answer.body);
+    assert_eq!(page.fault(&ours, "link 0,0,0 +X up").status, 200);
+    assert!(page.daemon.status().faults.is_empty());
+    page.end(&test);
+}
+
+#[test]
+fn other_names_of_this_machine_are_refused() {
+    let test = Test::new("web-host");
+    let page = Page::start(&test);
+    for host in ["Host: evil.example", "Host: 127.0.0.1.evil.example:80", "Host:"] {
+        for path in ["/", "/api/network", "/main.js"] {
+            assert_eq!(page.get(path, &[host]).status, 421, "{host} {path}");
+        }
+    }
+    assert_eq!(page.get("/", &["Host: localhost:99"]).status, 200, "through a tunnel");
+    page.end(&test);
+}
+
+#[test]
+fn events_follow_a_job_and_a_fault() {
+    let test = Test::new("web-events");
+    let page = Page::start(&test);
+    let mut stream = page.events(&page.session("read.token"));
+    read_until(&mut stream, |text| text.contains("\"full\":true") && text.contains("\"faults\":[]"));
+    let mut command = test.angara(["run", "-q", "-n", "8", "--path", "ring", "--runtime-dir"]);
+    command.arg(page.daemon.dir()).arg("--").arg(tools::compile("tests/c/traffic.c"));
+    test.run(command).success();
+    read_until(&mut stream, |text| {
+        text.lines().any(|l| l.starts_with("data: ") && l.ends_with('}') && !l.contains("\"links\":[]"))
+    });
+    let fault = angara_abi::msg::Request::FaultSet { spec: "link 0,0,0 +X down".into() };
+    page.daemon.control().ask(&fault).expect("a fault");
+    read_until(&mut stream, |text| text.contains("\"down\":[0,33]") && text.contains("link 0,0,0 +X down"));
+    drop(stream);
+    page.end(&test);
+}
+
+#[test]
+fn a_reader_that_does_not_read_holds_nobody_up() {
+    let test = Test::new("web-slow");
+    let page = Page::with(&test, &["--torus", "16x16x16", "--web", "127.0.0.1:0"]);
+    let session = page.session("read.token");
+    let opened = |_| {
+        let mut stream = page.events(&session);
+        let mut head = [0; 12];
+        stream.read_exact(&mut head).expect("an answer");
+        assert_eq!(&head, b"HTTP/1.1 200");
+        stream
+    };
+    let streams: Vec<TcpStream> = (0..16).map(opened).collect();
+    assert_eq!(page.get("/api/events", &[&session.cookie]).status, 503, "a 17th stream");
+    let mut command = test.angara(["run", "-q", "-n", "8", "--path", "ring", "--runtime-dir"]);
+    command.arg(page.daemon.dir()).arg("--").arg(tools::compile("tests/c/traffic.c"));
+    test.run(command).success();
+    drop(streams);
+    let mut again = None;
+    let free = poll_until(|| {
+        let mut stream = page.events(&session);
+        let mut head = [0; 12];
+        stream.read_exact(&mut head).expect("an answer");
+        let served = &head == b"HTTP/1.1 200";
+        again = served.then_some(stream);
+        served
+    });
+    assert!(free, "streams that have ended still count");
+    drop(again);
+    page.end(&test);
+}
+
+#[test]
+fn half_open_connections_are_bounded_and_end() {
+    let test = Test::new("web-half-open");
+    let page = Page::start(&test);
+    let descriptors = || {
+        let dir = format!("/proc/{}/fd", page.daemon.status().pid);
+        std::fs::read_dir(dir).expect("ours").count()
+    };
+    let before = descriptors();
+    let mut kept = Vec::new();
+    for i in 0..10_000 {
+        // The backlog may be full for a moment.
+        let Ok(mut stream) = TcpStream::connect_timeout(&page.to, PATIENCE) else { continue };
+        let _ = stream.write_all(b"GET / HT");
+        kept.push(stream);
+        if i % 250 == 249 {
+            assert!(descriptors() < before + 200, "{} descriptors", descriptors());
+            page.daemon.control().status();
+            // A test may have only so many open files.
+            kept.truncate(500);
+        }
+    }
+    let served = poll_until(|| {
+        TcpStream::connect(page.to).is_ok_and(|mut stream| {
+            let _ = stream
+                .write_all(format!("GET / HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", page.to).as_bytes());
+            let mut text = String::new();
+            stream.set_read_timeout(Some(PATIENCE)).is_ok()
+                && stream.read_to_string(&mut text).is_ok()
+                && text.starts_with("HTTP/1.1 200")
+        })
+    });
+    assert!(served, "half-open connections keep others away");
+    drop(kept);
+    page.end(&test);
+}
+
+#[test]
+fn nonsense_is_refused() {
+    let test = Test::new("web-nonsense");
+    let page = Page::start(&test);
+    for path in
+        ["/../main.js", "/%2e%2e/etc/passwd", "//etc/passwd", "/..%2f..%2fetc%2fpasswd", "/read.token", "/api/link/0"]
+    {
+        let status = page.get(path, &[]).status;
+        assert!(status == 404 || status == 400, "{path}: {status}");
+    }
+    assert_eq!(page.get("/session", &[]).status, 405);
+    let long = "x".repeat(100_000);
+    let status = page.get(&format!("/{long}"), &[]).status;
+    assert!(status == 414 || status == 431, "{status}");
+    assert_eq!(page.get("/", &[&format!("X-Long: {long}")]).status, 431);
+    let many: Vec<String> = (0..200).map(|i| format!("X-{i}: 1")).collect();
+    assert_eq!(page.get("/", &many.iter().map(|s| &s[..]).collect::<Vec<_>>()).status, 431);
+    let origin = page.origin();
+    assert_eq!(http::ask(page.to, "POST", "/session", &[&origin], &long).status, 413);
+    for body in ["{", "[]", "{\"token\":1}", "{\"token\":\"a\",\"more\":1}", "\u{0}"] {
+        assert_eq!(http::ask(page.to, "POST", "/session", &[&origin], body).status, 400, "{body:?}");
+    }
+    assert_eq!(http::raw(page.to, b"\x16\x03\x01\x02\x00\x01\r\n\r\n").status, 400);
+    page.end(&test);
+}
+
+#[test]
+fn an_address_that_cannot_be_had_is_named_with_a_remedy() {
+    let test = Test::new("web-address");
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let taken = taken.local_addr().map(|a| (a.to_string(), taken)).expect("an address");
+    let socket = test.file("file");
+    std::fs::write(&socket, "").expect("a file");
+    let unix = format!("unix:{}", socket.display());
+    for (option, value, parts) in [
+        ("--web", &taken.0[..], ["in use", "choose another one"]),
+        ("--metrics", &taken.0[..], ["in use", "choose another one"]),
+        ("--web", "192.0.2.1:8290", ["192.0.2.1:8290", "no address of this machine"]),
+        ("--web", "here:1", ["`here:1`", "write 127.0.0.1:8290"]),
+        ("--metrics", "unix:/nowhere/at/all", ["/nowhere/at/all", "make its directory"]),
+        ("--metrics", &unix, [&unix[5..], "remove it"]),
+    ] {
+        let mut command = test.command(tools::tool("fabricd"));
+        command.args(["--torus", "2x2", option, value, "--runtime-dir"]).arg(test.file("dir"));
+        test.run(command).failure(&parts);
+    }
+    assert!(socket.exists(), "somebody's file was removed");
+    test.assert_clean();
+}
+
+#[test]
+fn a_run_prints_the_url_of_its_page() {
+    let test = Test::new("web-run");
+    let mut command = test.angara(["run", "-n", "2", "--web=127.0.0.1:0", "--timeout", "200", "--"]);
+    command.arg(tools::compile("tests/c/steps.c")).stdin(std::process::Stdio::piped());
+    let mut run = test.spawn(command);
+    let input = run.take_stdin();
+    let line = run.expect_line("page at http://");
+    run.expect_line("ready");
+    let (url, token) = line.split_once("page at ").and_then(|(_, url)| url.split_once("/#token=")).expect("a URL");
+    let to = http::address(url);
+    let origin = format!("Origin: http://{to}");
+    let answer = http::ask(to, "POST", "/session", &[&origin], &format!("{{\"token\":\"{}\"}}", token.trim()));
+    assert_eq!(answer.status, 200, "{}", answer.body);
+    drop(input);
+    run.wait(PATIENCE).success();
+    let gone = poll_until(|| TcpStream::connect_timeout(&to, Duration::from_secs(1)).is_err());
+    assert!(gone, "the page outlives the run");
+    test.assert_clean();
+}
