@@ -141,14 +141,14 @@ fn a_file_has_every_packet_of_a_run() {
 }
 
 #[test]
-fn in_virtual_time_stamps_are_its_and_two_files_are_equal() {
+fn in_virtual_time_stamps_are_its_and_two_runs_send_the_same() {
     let test = Test::new("virtual");
     let (_, packets, _) = run(&test, &["--clock", "virtual"]);
     assert!(packets.iter().all(|p| p.stamp == u128::from(p.time / 1000)));
-    let first = std::fs::read(test.file("run.pcapng")).expect("a file");
-    let (_, _, counts) = run(&test, &["--clock", "virtual"]);
+    let (_, again, counts) = run(&test, &["--clock", "virtual"]);
     assert_eq!(counts.map(|c| c[1]), Some(0));
-    assert_eq!(std::fs::read(test.file("run.pcapng")).expect("a file"), first, "two runs");
+    let what = |p: &Packet| (p.stamp, p.event, p.node, p.dir, p.vc, p.class, p.bytes.clone());
+    assert!(packets.iter().map(what).eq(again.iter().map(what)), "two runs differ");
     test.assert_clean();
 }
 

@@ -1,7 +1,7 @@
 //! What somebody who listens hears of the packets of programs: each of them, wherever something happens to it.
 //!
-//! Nobody pays for it while nobody listens: the places where something happens ask one question, the same that traces of
-//! simulated packets ask ([`super::trace::Tracer::on`]).
+//! While nobody listens it costs one test where something happens, mostly the same that traces of simulated packets cost
+//! ([`super::trace::Tracer::on`]).
 
 use crate::types::{JobSlot, Link, Tick};
 use angara_abi::PACKET_FLITS_MAX;
