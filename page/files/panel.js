@@ -186,7 +186,7 @@ export class Panel {
     store.barriers.forEach((count, node) => { left += count; if (count) phases = Math.max(phases, store.phases[node]); });
     const list = store.trees.map(tree => [make("span", {}, swatch(named(tree.tree + 2)), `tree ${tree.tree}`), tree.root === null ? "elsewhere" : this.nodeButton(tree.root), `${tree.up.length + 1}`, short(tree.results)]);
     const children = [];
-    if (left) children.push(make("p", {}, `${short(left)} times a node left a barrier; the latest took up to ${phases} phases`));
+    if (left) children.push(make("p", {}, `${short(left)} times a node left a barrier${phases ? `; the latest took up to ${phases} phases` : ""}`));
     if (list.length) children.push(rows(["tree", "root", ">nodes", ">results"], list));
     this.fill("collectives", "Barriers and trees", ...children);
   }

@@ -1,14 +1,14 @@
 // Where nodes are: numbers, coordinates, places in space.
 
-export const DIRECTIONS = ["+X", "-X", "+Y", "-Y", "+Z", "-Z", "+W", "-W"];
+export const DIRECTIONS = ["+X", "+Y", "+Z", "+W", "-X", "-Y", "-Z", "-W"];
 
-/** A torus or mesh; node n has its first coordinate as the one that changes slowest. */
+/** A torus or mesh; of the coordinates of nodes 0, 1, 2, … the first changes fastest. */
 export class Torus {
   constructor(dims, isTorus) {
     this.dims = dims;
     this.isTorus = isTorus;
     this.nodes = dims.reduce((product, size) => product * size, 1);
-    this.strides = dims.map((_, d) => dims.slice(d + 1).reduce((product, size) => product * size, 1));
+    this.strides = dims.map((_, d) => dims.slice(0, d).reduce((product, size) => product * size, 1));
     this.size = [0, 1, 2, 3].map(d => dims[d] || 1);
   }
 
@@ -22,10 +22,10 @@ export class Torus {
 
   /** The node at the far end of a link, or -1. */
   neighbour(node, direction) {
-    const d = direction >> 1;
+    const d = direction & 3;
     if (d >= this.dims.length || this.dims[d] < 2) return -1;
     const size = this.dims[d], at = Math.floor(node / this.strides[d]) % size;
-    const step = direction & 1 ? -1 : 1;
+    const step = direction & 4 ? -1 : 1;
     let to = at + step;
     if (to < 0 || to >= size) {
       if (!this.isTorus) return -1;
@@ -36,13 +36,13 @@ export class Torus {
 
   /** Whether a link leads around, from one end of a ring to the other. */
   wraps(node, direction) {
-    const d = direction >> 1, size = this.dims[d], at = Math.floor(node / this.strides[d]) % size;
-    return direction & 1 ? at === 0 : at === size - 1;
+    const d = direction & 3, size = this.dims[d], at = Math.floor(node / this.strides[d]) % size;
+    return direction & 4 ? at === 0 : at === size - 1;
   }
 
   /** The same cable, seen from its other end. */
   opposite(link) {
-    return this.neighbour(link >> 3, link & 7) * 8 + ((link & 7) ^ 1);
+    return this.neighbour(link >> 3, link & 7) * 8 + ((link & 7) ^ 4);
   }
 }
 
@@ -76,13 +76,13 @@ export function halves(torus, fourth, at) {
   const links = [], ends = [];
   const stub = 0.34;
   for (let node = 0; node < torus.nodes; node++) {
-    for (let direction = 0; direction < 2 * torus.dims.length; direction++) {
+    for (let direction = 0; direction < DIRECTIONS.length; direction++) {
       const to = torus.neighbour(node, direction);
       if (to < 0) continue;
-      const from = 3 * node, far = 3 * to, d = direction >> 1;
+      const from = 3 * node, far = 3 * to, d = direction & 3;
       let dx, dy, dz;
       if (torus.wraps(node, direction) || (d === 3 && fourth !== "nested")) {
-        const sign = (direction & 1 ? -1 : 1) * (d === 1 ? -1 : 1);
+        const sign = (direction & 4 ? -1 : 1) * (d === 1 ? -1 : 1);
         // A stub of the 4th dimension goes aside, so that it is not one of the others.
         [dx, dy, dz] = [[stub, 0, 0], [0, stub, 0], [0, 0, stub], [stub * 0.7, stub * 0.7, stub * 0.7]][d].map(v => v * sign);
         if (torus.size[d] === 2 && d < 3) [dx, dy, dz] = [dx * 0.8, dy * 0.8, dz * 0.8];

@@ -21,7 +21,10 @@ impl Browser {
         }
         let port = TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a free port").port();
         let mut command = test.command("chromedriver");
-        command.arg(format!("--port={port}")).env("HOME", test.file("browser"));
+        command
+            .arg(format!("--port={port}"))
+            .env("HOME", test.file("browser"))
+            .env("XDG_RUNTIME_DIR", test.file("browser"));
         let driver = test.spawn(command);
         let at = SocketAddr::from(([127, 0, 0, 1], port));
         assert!(poll_until(|| TcpStream::connect(at).is_ok()), "chromedriver does not listen: {}", driver.so_far());

@@ -51,16 +51,30 @@ pub fn ask(to: SocketAddr, method: &str, path: &str, headers: &[&str], body: &st
     raw(to, text.as_bytes())
 }
 
-/// Sends bytes as they are, and reads until the server closes. Panics if it says nothing that is HTTP.
+/// Sends bytes as they are, and reads until the answer is whole or the server closes. Panics if it says nothing that is HTTP.
 pub fn raw(to: SocketAddr, bytes: &[u8]) -> Answer {
     let mut stream = connect(to);
     // A server may refuse before it has read all.
     let _ = stream.write_all(bytes);
-    let mut all = Vec::new();
-    if let Err(e) = stream.read_to_end(&mut all) {
-        assert!(!all.is_empty(), "no answer from {to} within {PATIENCE:?}: {e}");
+    let (mut all, mut piece) = (Vec::new(), [0; 16 << 10]);
+    // Some servers do not close, though they are asked to.
+    while !is_whole(&all) {
+        match stream.read(&mut piece) {
+            Ok(0) => break,
+            Ok(n) => all.extend_from_slice(&piece[..n]),
+            Err(e) if all.is_empty() => panic!("no answer from {to} within {PATIENCE:?}: {e}"),
+            Err(_) => break,
+        }
     }
     parse(&all).unwrap_or_else(|| panic!("{to} answered {:?}", String::from_utf8_lossy(&all)))
+}
+
+/// As many bytes as it says have come.
+fn is_whole(all: &[u8]) -> bool {
+    let Some(end) = all.windows(4).position(|w| w == b"\r\n\r\n") else { return false };
+    let head = String::from_utf8_lossy(&all[..end]).to_ascii_lowercase();
+    let length = head.lines().find_map(|line| line.strip_prefix("content-length:")?.trim().parse::<usize>().ok());
+    length.is_some_and(|length| all.len() >= end + 4 + length)
 }
 
 fn parse(all: &[u8]) -> Option<Answer> {

@@ -33,14 +33,14 @@ fn a_browser_shows_a_job_and_sets_a_fault() {
     let mut job = test.spawn(command);
     let mut input = job.take_stdin();
     job.expect_line("ready");
-    // From node 0,0,0,0 to 1,0,0,0: PE 8.
+    // From node 0,0,0,0 to 1,0,0,0: PE 1.
     let shown = poll_until(|| {
-        input.write_all(b"block 8 1000000\n").expect("the job reads");
+        input.write_all(b"block 1 1000000\n").expect("the job reads");
         browser.eval("angara.view.colourOf(0) !== angara.view.colours.idle") == json!(true)
     });
     assert!(shown, "link 0 is drawn as idle: {}", browser.text());
     assert!(browser.text().contains("steps"), "the job is not listed: {}", browser.text());
-    assert_eq!(browser.eval("angara.view.peOf.get(8)[0]"), json!(8), "PE 8 sits on node 8");
+    assert_eq!(browser.eval("angara.view.peOf.get(1)[0]"), json!(1), "PE 1 sits on node 1");
 
     let place = browser.eval("(() => { const r = angara.view.canvas.getBoundingClientRect(); \
                               const [x, y] = angara.view.where({kind: 'link', link: 0}); return [r.x + x, r.y + y]; })()");

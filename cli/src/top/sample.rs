@@ -189,7 +189,7 @@ pub(super) mod tests {
     /// A look at a network of 2x2 after so many seconds, with links that have carried so many bytes.
     pub(in crate::top) fn sample(start: Instant, seconds: u64, links: &[(u32, &str, u64)]) -> Sample {
         let status = serde_json::json!({
-            "version": "1", "abi": 9, "pid": 7, "uptime_s": 1.0 + seconds as f64, "shape": "2x2", "nodes": 4,
+            "version": "1", "abi": angara_abi::ABI_VERSION, "pid": 7, "uptime_s": 1.0 + seconds as f64, "shape": "2x2", "nodes": 4,
             "nodes_here": 4, "data_plane_cpu_s": 0.25 * seconds as f64, "private": false,
             "jobs": [{"job": 1, "name": "heat2d", "uid": 0, "pes": 4, "attached": 4, "memory": 1 << 20, "age_s": 3.0}],
             "faults": ["link 0,0 +Y down"], "violations": 0,

@@ -15,8 +15,11 @@ struct Row<'s> {
 
 type Figure = fn(&LinkFigures) -> u64;
 
-/// What is counted of links: name of one link's metric, of the sums, unit, help of both, figure.
-const COUNTED: [(&str, &str, Option<Unit>, &str, &str, Figure); 5] = [
+/// Name of one link's metric, of the sums, unit, help of both, figure.
+type Counted = (&'static str, &'static str, Option<Unit>, &'static str, &'static str, Figure);
+
+/// What is counted of links.
+const COUNTED: [Counted; 5] = [
     (
         "angara_link_packets",
         "angara_links_packets",

@@ -5,7 +5,7 @@ use crate::dataplane::Handle;
 use crate::dataplane::capture::{Basket, CaptureId, Refused, Whose, Wish};
 use crate::failure::failure;
 use crate::faults::fault::check_site;
-use crate::users::quota::{Limit, raise};
+use crate::users::quota::Limit;
 use crate::users::usage::is_operator;
 use angara_abi::fault::Site;
 use angara_abi::msg::{CaptureSpec, Failure};
@@ -62,7 +62,7 @@ impl Daemon {
             (Refused::NoJob, None) => failure("no such job", "see `angara status`"),
             (Refused::Own(n), _) => failure(
                 format!("user {uid} has {n} captures here, as many as one user may have"),
-                format!("end one, or {}", raise(Limit::Captures)),
+                format!("end one, or {}", self.users.raise(Limit::Captures)),
             ),
             (Refused::All(n), _) => {
                 failure(format!("there are {n} captures here, as many as there may be"), "end one of them")

@@ -60,9 +60,8 @@ impl Daemon {
         took += self.add_direct(&mut links).await?;
         let hosted = self.hosted.clone();
         let (plane, cost) = self.timed(move |engine| engine.watch_plane(hosted)).await?;
-        let jobs = self.jobs.borrow();
         let job = |job: &crate::jobs::job::Job| JobFigures { status: job.status(), path: job.spec.path };
-        let jobs = jobs.values().map(job).collect();
+        let jobs = self.jobs.borrow().values().map(job).collect();
         Ok(Sample {
             at,
             links,

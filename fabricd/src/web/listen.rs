@@ -9,6 +9,7 @@ use rustix::fs::{CWD, Mode, chmodat};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
+use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use std::pin::pin;
 use std::sync::Arc;
@@ -102,7 +103,9 @@ pub(crate) fn tcp(what: &'static str, address: SocketAddr) -> Result<Listener, L
 pub(crate) fn unix(what: &'static str, path: &Path) -> Result<Listener, ListenError> {
     let make = || {
         // One that nobody serves is what a killed daemon left.
-        if let Err(e) = std::os::unix::net::UnixStream::connect(path)
+        let is_socket = std::fs::symlink_metadata(path).is_ok_and(|meta| meta.file_type().is_socket());
+        if is_socket
+            && let Err(e) = std::os::unix::net::UnixStream::connect(path)
             && e.kind() == ErrorKind::ConnectionRefused
         {
             std::fs::remove_file(path)?;
