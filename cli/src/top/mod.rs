@@ -174,7 +174,7 @@ mod tests {
     fn keys_sort_filter_pause_and_end() {
         let mut choice =
             Choice { order: Order::Rate, filter: String::new(), typing: false, paused: false, scrolled: 0 };
-        let mut keys = |text: &str, choice: &mut Choice| -> Vec<Option<u8>> {
+        let keys = |text: &str, choice: &mut Choice| -> Vec<Option<u8>> {
             text.chars().map(|c| press(KeyEvent::from(KeyCode::Char(c)), choice)).collect()
         };
         keys("s jj", &mut choice);

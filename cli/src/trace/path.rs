@@ -86,7 +86,7 @@ mod tests {
     fn the_path_goes_to_whoever_came_late() {
         let span = |routine, start, end, cause| Span { thread: 0, start, end, routine, cause, bytes: 0 };
         let barrier =
-            |start, late| Some(Because { pe: 1, at: 60, late: if late { 60 - start } else { 0 }, together: true });
+            |start: u64, late| Some(Because { pe: 1, at: 60, late: if late { 60 - start } else { 0 }, together: true });
         // PE 1 computes from 10 to 60, and PE 0 waits for it in a barrier; then PE 0 is the last to end.
         let timeline = Timeline {
             pes: vec![

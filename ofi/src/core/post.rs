@@ -127,7 +127,7 @@ impl State {
     #[inline]
     pub(super) fn never_sends(&mut self, source: Source) -> Option<i32> {
         let peer = self.sources.peer(source)?;
-        self.meet(peer).err().filter(|error| *error != errno::EAGAIN)
+        self.meet(peer, false).err().filter(|error| *error != errno::EAGAIN)
     }
 
     /// A buffer for several messages: takes those that wait, then stays posted.

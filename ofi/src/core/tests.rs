@@ -260,7 +260,7 @@ fn a_generation_that_is_not_there_is_refused() {
     let call = Receive { memory: room(1), from: to, tagged, context: 2, flags: 0 };
     assert_eq!(alone.core.receive(alone.ep, call), Ok(()));
     let failed = alone.queue().failed.pop_front().expect("an end");
-    assert_eq!((failed.done.context, failed.error), (2, errno::ECONNREFUSED));
+    assert_eq!((failed.done.context, failed.fault.error), (2, errno::ECONNREFUSED));
     assert_eq!(alone.waits(), "");
 }
 
