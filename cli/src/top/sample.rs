@@ -200,7 +200,7 @@ pub(super) mod tests {
             to: node ^ 1,
             load: [(Class::Put, Load { packets: bytes / 256, flits: bytes / 16, bytes: *bytes })].into(),
             crc_errors: 0,
-            replays: u64::from(*node),
+            replays: [0, 1, 0, 3][*node as usize],
             duplicates: 0,
             reordered: 0,
             up: *dir != "+Y",
