@@ -4,6 +4,7 @@
 //! before they come here, so they pay nothing. The file of a PE is a shared mapping that grows ahead of need: what a
 //! process that is killed has noted is there, and a full disk ends the notes and not the program.
 
+use super::shmemx::monotonic;
 use super::team::Group;
 use super::transfer::Transfer;
 use super::{State, lock, told_state, untold_state};
@@ -15,7 +16,6 @@ use angara_abi::calls::{
 use angara_abi::shm::Mapping;
 use rustix::fs::{FallocateFlags, fallocate};
 use rustix::process::{Resource, getrlimit};
-use rustix::time::{ClockId, clock_gettime};
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -137,7 +137,7 @@ pub(crate) fn now(job: &angara::Job) -> u64 {
     match job.adapter().virtual_now() {
         Some(ps) => ps / 1000,
         None => {
-            let now = clock_gettime(ClockId::Monotonic);
+            let now = monotonic();
             now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
         }
     }

@@ -34,11 +34,18 @@ fn hold(request: Request) -> long {
     index as long + 1
 }
 
-/// Seconds since some moment in the past, which stays the same while this machine runs. Also without a job.
-pub(crate) fn wtime(_name: Name) -> double {
+/// Time since some moment in the past, which stays the same while this machine runs. The C library's own look at the
+/// clock, which debuggers such as valgrind know.
+pub(crate) fn monotonic() -> libc::timespec {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: a clock every Linux has, and a place for its value.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
+    now
+}
+
+/// [`monotonic`] in seconds. Also without a job.
+pub(crate) fn wtime(_name: Name) -> double {
+    let now = monotonic();
     now.tv_sec as double + now.tv_nsec as double * 1e-9
 }
 
