@@ -39,7 +39,8 @@ fn a_browser_shows_a_job_and_sets_a_fault() {
         browser.eval("angara.view.colourOf(0) !== angara.view.colours.idle") == json!(true)
     });
     assert!(shown, "link 0 is drawn as idle: {}", browser.text());
-    assert!(browser.text().contains("steps"), "the job is not listed: {}", browser.text());
+    // Lists are drawn less often than links.
+    assert!(poll_until(|| browser.text().contains("steps")), "the job is not listed: {}", browser.text());
     assert_eq!(browser.eval("angara.view.peOf.get(1)[0]"), json!(1), "PE 1 sits on node 1");
 
     let place = browser.eval("(() => { const r = angara.view.canvas.getBoundingClientRect(); \

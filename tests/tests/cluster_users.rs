@@ -145,12 +145,16 @@ fn what_a_daemon_was_started_with_reaches_no_program() {
         command.args(["-c", &script]);
         command
     });
-    // As somebody else, and as the daemon's own user: standard input, output and error, and nothing more.
+    // As somebody else, and as the daemon's own user: standard input, output and error, the stream to the launcher's
+    // server of MPI, and nothing more.
     for user in [ALICE, 0] {
-        let done = test.run(shared.run(user, &["/bin/sh", "-c", "ls -m /proc/$$/fd; cat <&9 || true"]));
+        let done = test.run(shared.run(user, &["/bin/sh", "-c", "printf %s: \"$PMI_FD\"; ls -m /proc/$$/fd; cat <&9 || true"]));
         for pe in [2, 3, 6, 7] {
-            let line = format!("[{pe}] 0, 1, 2");
-            assert!(done.stdout.lines().any(|l| l == line), "no line `{line}` for user {user}: {done}");
+            let label = format!("[{pe}] ");
+            let line = done.stdout.lines().find_map(|line| line.strip_prefix(&label)?.split_once(':'));
+            let Some((stream, all)) = line else { panic!("no line of PE {pe} for user {user}: {done}") };
+            let left: Vec<&str> = all.split(", ").filter(|fd| *fd != stream).collect();
+            assert_eq!(left, ["0", "1", "2"], "PE {pe} for user {user}: {done}");
         }
         assert!(!done.stdout.contains("of root's"), "{done}");
     }

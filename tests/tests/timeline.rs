@@ -13,7 +13,7 @@ fn trace(test: &Test, file: &Path, options: &[&str], program: &Path, args: &[&st
 }
 
 fn ring() -> std::path::PathBuf {
-    tools::c_example("ring")
+    tools::compile("examples/c/ring.c")
 }
 
 /// Events of a timeline that was not compressed.

@@ -7,7 +7,7 @@ use angara_tests::{Test, tools};
 /// A daemon, and a job that sends through its links until it is ended.
 fn at_work(test: &Test) -> (Daemon, Running) {
     let daemon = Daemon::start(test, &["--torus", "2x2"]);
-    let program = tools::c_example("heat2d");
+    let program = tools::compile("examples/c/heat2d.c");
     let mut command = test.angara(["run", "-q", "-n", "4", "--path", "ring", "--timeout", "300", "--"]);
     command.arg(program).args(["64", "1000000000"]);
     let job = test.spawn(command);
