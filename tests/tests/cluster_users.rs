@@ -148,7 +148,8 @@ fn what_a_daemon_was_started_with_reaches_no_program() {
     // As somebody else, and as the daemon's own user: standard input, output and error, the stream to the launcher's
     // server of MPI, and nothing more.
     for user in [ALICE, 0] {
-        let done = test.run(shared.run(user, &["/bin/sh", "-c", "printf %s: \"$PMI_FD\"; ls -m /proc/$$/fd; cat <&9 || true"]));
+        let done = test
+            .run(shared.run(user, &["/bin/sh", "-c", "printf %s: \"$PMI_FD\"; ls -m /proc/$$/fd; cat <&9 || true"]));
         for pe in [2, 3, 6, 7] {
             let label = format!("[{pe}] ");
             let line = done.stdout.lines().find_map(|line| line.strip_prefix(&label)?.split_once(':'));

@@ -16,7 +16,8 @@ use std::path::Path;
 /// Where the text goes.
 enum Sink {
     Plain(BufWriter<File>),
-    Compressed(GzEncoder<BufWriter<File>>),
+    // Events come in many small pieces, which the compressor would look at one by one.
+    Compressed(BufWriter<GzEncoder<File>>),
 }
 
 impl Write for Sink {
@@ -56,10 +57,10 @@ impl Display for Micro {
 impl Writer {
     /// Begins a file of calls that began at `origin` at the earliest; compressed if its name ends in `.gz`.
     pub(super) fn new(file: &Path, origin: u64) -> io::Result<Writer> {
-        let out = BufWriter::new(File::create(file)?);
+        let out = File::create(file)?;
         let out = match file.extension().is_some_and(|ending| ending == "gz") {
-            true => Sink::Compressed(GzEncoder::new(out, Compression::fast())),
-            false => Sink::Plain(out),
+            true => Sink::Compressed(BufWriter::new(GzEncoder::new(out, Compression::fast()))),
+            false => Sink::Plain(BufWriter::new(out)),
         };
         let mut writer = Writer { out, origin, arrows: 0 };
         writer.out.write_all(b"[\n")?;
@@ -172,7 +173,7 @@ impl Writer {
         self.out.write_all(b"]\n")?;
         match self.out {
             Sink::Plain(mut out) => out.flush(),
-            Sink::Compressed(out) => out.finish().and_then(|mut out| out.flush()),
+            Sink::Compressed(out) => out.into_inner().map_err(|e| e.into_error())?.finish().map(drop),
         }
     }
 }

@@ -151,8 +151,11 @@ struct Meet {
 /// Finds causes, and gives events back when they are known.
 pub(super) struct Causes {
     watched: Watched,
-    /// By PE: the start of the last call seen, and how many collectives of each team.
+    /// The start of the last call seen of each PE.
     fronts: Vec<u64>,
+    /// A PE of which that is the least.
+    slowest: usize,
+    /// How many collectives of each team a PE has been in.
     counts: HashMap<(u32, Members), u64>,
     meets: HashMap<(Members, u64), Meet>,
     /// Events held back, the oldest first, with the number of the first.
@@ -166,6 +169,7 @@ impl Causes {
         Causes {
             watched,
             fronts: vec![0; pes],
+            slowest: 0,
             counts: HashMap::new(),
             meets: HashMap::new(),
             held: VecDeque::new(),
@@ -182,7 +186,7 @@ impl Causes {
     ) -> Result<(), E> {
         self.watched.note(pe, &call);
         if call.depth == 0 {
-            self.fronts[pe as usize] = call.start;
+            self.advance(pe, call.start);
         }
         let number = self.first + self.held.len() as u64;
         self.held.push_back(Event { pe, call, cause: None });
@@ -194,7 +198,14 @@ impl Causes {
 
     /// PE `pe` writes no more calls.
     pub(super) fn ended(&mut self, pe: u32) {
-        self.fronts[pe as usize] = u64::MAX;
+        self.advance(pe, u64::MAX);
+    }
+
+    fn advance(&mut self, pe: u32, start: u64) {
+        self.fronts[pe as usize] = start;
+        if pe as usize == self.slowest {
+            self.slowest = (0..self.fronts.len()).min_by_key(|pe| self.fronts[*pe]).unwrap_or(0);
+        }
     }
 
     /// There are no more calls.
@@ -226,7 +237,7 @@ impl Causes {
 
     /// Gives out the oldest events, as far as nothing more can be learnt of them.
     fn settle<E>(&mut self, give: &mut impl FnMut(Event) -> Result<(), E>) -> Result<(), E> {
-        let front = self.fronts.iter().copied().min().unwrap_or(u64::MAX);
+        let front = self.fronts.get(self.slowest).copied().unwrap_or(u64::MAX);
         while let Some(event) = self.held.front() {
             let ready = match event.call.action {
                 Action::Wait { .. } => front > event.call.end,
