@@ -42,6 +42,11 @@ fn without_a_terminal_or_a_daemon_it_says_what_to_do() {
     daemon.shutdown();
 }
 
+/// Whether a command is there; not every one knows `--version`.
+fn have(name: &str, option: &str) -> bool {
+    std::process::Command::new(name).arg(option).output().is_ok_and(|done| done.status.success())
+}
+
 /// What a user sees of `angara top` in a terminal of tmux.
 struct Screen<'t> {
     test: &'t Test,
@@ -71,7 +76,7 @@ impl Screen<'_> {
 
 #[test]
 fn in_a_terminal_it_sorts_filters_pauses_and_leaves_it_clean() {
-    if !tools::have("tmux") {
+    if !have("tmux", "-V") {
         eprintln!("note: no tmux here, so nothing is drawn");
         return;
     }

@@ -71,9 +71,12 @@ pub(super) fn draw(screen: &mut Screen, frame: &Frame, choice: &Choice, trouble:
 fn header(frame: &Frame) -> Vec<Line<'static>> {
     let status = &frame.status;
     let host = frame.host.as_ref().map_or(String::new(), |host| format!(" on host {}", plain_line(host)));
+    let network = match status.shape.to_string() {
+        mesh if mesh.starts_with("mesh:") => mesh.replacen(':', " ", 1),
+        torus => format!("torus {torus}"),
+    };
     let first = format!(
-        "angara {}{host}: {} nodes, {} here; up {}; data plane {:.0} % of a core; pid {}",
-        status.shape,
+        "angara, {network}{host}: {} nodes, {} here; up {}; data plane {:.0} % of a core; pid {}",
         status.shape.nodes(),
         status.nodes_here,
         age(status.uptime_s),
