@@ -83,8 +83,9 @@ fn in_a_terminal_it_sorts_filters_pauses_and_leaves_it_clean() {
     let test = Test::new("top-tmux");
     let (daemon, job) = at_work(&test);
     let screen = Screen { test: &test };
-    let shell = "sh -c 'angara top --interval 0.2; echo ended with $?; exec sleep 300'";
-    screen.tmux(&["new-session", "-d", "-x", "110", "-y", "30", "-s", "top", shell]);
+    let angara = tools::tool("angara");
+    let shell = format!("sh -c '{} top --interval 0.2; echo ended with $?; exec sleep 300'", angara.display());
+    screen.tmux(&["new-session", "-d", "-x", "110", "-y", "30", "-s", "top", &shell]);
     screen.expect(&["torus 2x2", "heat2d", "█", "sort: rate", "links, by rate"]);
     screen.keys(&["s"]);
     screen.expect(&["sort: total", "links, by total"]);
