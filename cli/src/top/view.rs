@@ -14,6 +14,8 @@ use ratatui::widgets::{Block, Cell, Paragraph, Row, Table as Grid};
 const HEAT: [u8; 6] = [238, 24, 31, 142, 214, 231];
 /// Blocks of the same steps.
 const BLOCKS: [&str; 6] = ["", "▏", "▎", "▌", "▊", "█"];
+/// Widths of the columns of links, but for the bar.
+const COLUMNS: [u16; 9] = [12, 8, 8, 10, 8, 10, 5, 8, 5];
 /// Widest bar, in characters.
 const BAR: usize = 16;
 
@@ -41,10 +43,10 @@ fn rate(per_second: f64) -> String {
     short(per_second.round() as u64)
 }
 
-/// A bar as long as the share.
-fn bar(share: f64) -> String {
-    let eighths = (share * BAR as f64 * 5.0).round() as usize;
-    format!("{}{}", BLOCKS[5].repeat(eighths / 5), BLOCKS[eighths % 5])
+/// A bar that is as long as the share of so many characters.
+fn bar(share: f64, width: usize) -> String {
+    let fifths = (share * width as f64 * 5.0).round() as usize;
+    format!("{}{}", BLOCKS[5].repeat(fifths / 5), BLOCKS[fifths % 5])
 }
 
 /// Draws `frame`; `trouble` is why there is none newer.
@@ -162,6 +164,9 @@ fn draw_trunks(screen: &mut Screen, area: Rect, frame: &Frame) {
 fn draw_links(screen: &mut Screen, area: Rect, frame: &Frame, choice: &Choice) {
     let links = frame.links(choice.order, &choice.filter);
     let busiest = links.iter().map(|link| link.bytes).fold(0.0, f64::max);
+    // What the other columns leave.
+    let width = usize::from(area.width).saturating_sub(COLUMNS.iter().map(|c| usize::from(*c) + 1).sum::<usize>() + 2);
+    let width = width.min(BAR);
     let first = choice.scrolled.min(links.len().saturating_sub(1));
     let rows = links.iter().skip(first).take(usize::from(area.height)).map(|link| {
         let share = share(link, busiest);
@@ -169,7 +174,7 @@ fn draw_links(screen: &mut Screen, area: Rect, frame: &Frame, choice: &Choice) {
         let row = Row::new([
             Cell::from(link.name.clone()),
             Cell::from(link.to.clone()),
-            Cell::from(Span::from(bar(share)).style(heat)),
+            Cell::from(Span::from(bar(share, width)).style(heat)),
             Cell::from(format!("{}B", rate(link.bytes))),
             Cell::from(rate(link.packets)),
             Cell::from(rate(link.flits)),
@@ -180,7 +185,8 @@ fn draw_links(screen: &mut Screen, area: Rect, frame: &Frame, choice: &Choice) {
         ]);
         if link.up { row } else { row.style(Style::new().fg(Color::Red)) }
     });
-    let widths = [13, 9, BAR as u16, 8, 10, 8, 11, 7, 8, 5].map(Constraint::Length);
+    let [name, to, rest @ ..] = COLUMNS;
+    let widths = [name, to, width as u16].into_iter().chain(rest).map(Constraint::Length);
     let titles = ["link", "to", "", "bytes/s", "packets/s", "flits/s", "bytes", "crc", "replays", "state"];
     let title = match links.len() {
         0 if choice.filter.is_empty() => "no link has carried anything".into(),
