@@ -386,8 +386,8 @@ pub(crate) fn aligned(s: &State, name: Name, p: *mut u8, width: usize, written: 
 pub(crate) fn fence(name: Name, ctx: shmem_ctx_t) {
     call(
         name,
-        |_, ()| Action::Fence { ctx: context(ctx) },
-        |s| {
+        move |_, ()| Action::Fence { ctx: context(ctx) },
+        move |s| {
             if s.teams.is_live(s, name, ctx) {
                 ok(name, None, s.job.ctx().fence());
             }
@@ -399,8 +399,8 @@ pub(crate) fn fence(name: Name, ctx: shmem_ctx_t) {
 pub(crate) fn quiet(name: Name, ctx: shmem_ctx_t) {
     call(
         name,
-        |_, ()| Action::Quiet { ctx: context(ctx), pe: None },
-        |s| {
+        move |_, ()| Action::Quiet { ctx: context(ctx), pe: None },
+        move |s| {
             if s.teams.is_live(s, name, ctx) {
                 ok(name, None, s.job.ctx().quiet());
             }
