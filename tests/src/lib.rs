@@ -9,13 +9,11 @@
 //! Nothing here assumes a spare core or a fast machine: every wait has a generous limit, ends on an
 //! event, and says on failure what it waited for and what the processes were doing.
 
-pub mod browser;
 pub mod client;
 pub mod cluster;
 pub mod daemon;
 pub mod freeze;
 pub mod hostile;
-pub mod http;
 pub mod mpi;
 pub mod pmi;
 pub mod process;
@@ -26,6 +24,7 @@ pub mod terminal;
 pub mod tools;
 pub mod trunks;
 pub mod users;
+pub mod web;
 
 pub use process::{Finished, Running, Test};
 pub use rng::Rng;

@@ -1,8 +1,8 @@
 //! The page in a real browser: it loads without a complaint, shows what a job does, and sets a fault by clicks.
 
-use angara_tests::browser::Browser;
 use angara_tests::daemon::Daemon;
 use angara_tests::process::{PATIENCE, poll_until};
+use angara_tests::web::browser::Browser;
 use angara_tests::{Test, tools};
 use serde_json::json;
 use std::io::Write;

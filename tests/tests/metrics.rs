@@ -1,8 +1,8 @@
 //! Metrics of a real daemon: both formats, figures that move, and what Prometheus says to them.
 
 use angara_tests::daemon::Daemon;
-use angara_tests::http::{self, Answer};
 use angara_tests::process::{PATIENCE, poll_until};
+use angara_tests::web::http::{self, Answer};
 use angara_tests::{Test, tools};
 use std::io::{Read, Write};
 use std::net::SocketAddr;

@@ -1,8 +1,8 @@
 //! The page of a real daemon: who may see it, who may change something, and what bad clients get.
 
 use angara_tests::daemon::Daemon;
-use angara_tests::http::{self, Answer};
 use angara_tests::process::{PATIENCE, poll_until};
+use angara_tests::web::http::{self, Answer};
 use angara_tests::{Test, tools};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};

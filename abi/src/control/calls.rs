@@ -7,6 +7,7 @@
 //!
 //! All numbers are little-endian.
 
+use crate::clock::Comparison;
 use crate::desc::{Place, Region};
 
 /// Names the directory where PEs note their calls.
@@ -172,39 +173,6 @@ pub struct Members {
     pub size: u32,
     /// Where they talk.
     pub stream: u32,
-}
-
-/// What a wait compares: `width` bytes with `value`, by relation `cmp` (`SHMEM_CMP_EQ` is 1).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Comparison {
-    /// Bytes of a variable.
-    pub width: u8,
-    /// The relation.
-    pub cmp: u8,
-    /// Values have a sign.
-    pub signed: bool,
-    /// With what; of the first where each variable has its own.
-    pub value: u64,
-}
-
-impl Comparison {
-    /// `bits` of a variable satisfy it; `false` for a relation that does not exist.
-    pub fn holds(&self, bits: u64) -> bool {
-        let unused = 64 - 8 * u32::from(self.width.clamp(1, 8));
-        let order = match self.signed {
-            true => (((bits << unused) as i64) >> unused).cmp(&(((self.value << unused) as i64) >> unused)),
-            false => ((bits << unused) >> unused).cmp(&((self.value << unused) >> unused)),
-        };
-        match self.cmp {
-            1 => order.is_eq(),
-            2 => order.is_ne(),
-            3 => order.is_gt(),
-            4 => order.is_ge(),
-            5 => order.is_lt(),
-            6 => order.is_le(),
-            _ => false,
-        }
-    }
 }
 
 /// What a call did.
@@ -504,9 +472,9 @@ impl Action {
                 fields(tag::QUIET, flags(&[(pe.is_some(), flag::ONE_PE)]), ctx, pe.unwrap_or(0), &[])
             }
             Action::Wait { at, count, comparison, satisfied, test } => {
-                let Comparison { width, cmp, signed, value } = comparison;
+                let Comparison { width, signed, relation, value } = comparison;
                 let bits = flags(&[(satisfied, flag::SATISFIED), (test, flag::TEST), (signed, flag::SIGNED)]);
-                fields(tag::WAIT, bits, 0, 0, &[at.word(), count, pair(width.into(), cmp.into()), value])
+                fields(tag::WAIT, bits, 0, 0, &[at.word(), count, pair(width.into(), relation.into()), value])
             }
             Action::Meet { meeting, members, root, dest, dest_len, source, source_len } => {
                 let Members { start, stride, size, stream } = members;
@@ -546,8 +514,9 @@ impl Action {
             tag::FENCE => Action::Fence { ctx },
             tag::QUIET => Action::Quiet { ctx, pe: has(flag::ONE_PE).then_some(pe) },
             tag::WAIT => {
-                let (width, cmp) = halves(c);
-                let comparison = Comparison { width: width as u8, cmp: cmp as u8, signed: has(flag::SIGNED), value: d };
+                let (width, relation) = halves(c);
+                let (width, relation) = (width as u8, relation as u8);
+                let comparison = Comparison { width, signed: has(flag::SIGNED), relation, value: d };
                 let (satisfied, test) = (has(flag::SATISFIED), has(flag::TEST));
                 Action::Wait { at: first, count: b, comparison, satisfied, test }
             }
@@ -615,8 +584,8 @@ mod tests {
             },
         );
         let wait = (any::<(u64, u8, u8, [bool; 3], u64)>(), memory()).prop_map(
-            |((count, width, cmp, [signed, satisfied, test], value), at)| {
-                let comparison = Comparison { width, cmp, signed, value };
+            |((count, width, relation, [signed, satisfied, test], value), at)| {
+                let comparison = Comparison { width, signed, relation, value };
                 Action::Wait { at, count, comparison, satisfied, test }
             },
         );
@@ -674,14 +643,5 @@ mod tests {
         assert!(long.starts_with(&text) && text.len() == TEXT_MAX, "cut between characters");
         assert_eq!(Record::decode(&[0; RECORD]), None, "not yet written");
         assert_eq!(Record::decode(&encode_full()), Some(Record::Full));
-    }
-
-    #[test]
-    fn comparisons_know_width_and_sign() {
-        let compare = |width, signed, cmp, value| Comparison { width, cmp, signed, value };
-        assert!(compare(4, true, 5, 0).holds(u64::from(u32::MAX)), "-1 < 0");
-        assert!(!compare(4, false, 5, 0).holds(u64::from(u32::MAX)));
-        assert!(compare(2, true, 1, 0x1_0007).holds(7), "higher bits do not count");
-        assert!(compare(8, false, 4, u64::MAX).holds(u64::MAX) && !compare(8, false, 9, 0).holds(0));
     }
 }

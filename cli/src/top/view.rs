@@ -1,6 +1,6 @@
 //! What `angara top` draws, and what it prints once.
 
-use super::sample::{Frame, LinkRow, Order};
+use super::sample::{Frame, LinkRow, Order, TrunkRow};
 use crate::daemon::status::age;
 use crate::report::table::{Table, bytes, short};
 use angara_abi::print::plain_line;
@@ -142,21 +142,11 @@ fn draw_jobs(screen: &mut Screen, area: Rect, frame: &Frame) {
 
 fn draw_trunks(screen: &mut Screen, area: Rect, frame: &Frame) {
     let rows = frame.trunks.iter().map(|trunk| {
-        let peer = &trunk.peer;
-        let row = Row::new([
-            plain_line(&peer.host),
-            if peer.up { "up".into() } else { format!("down {}", plain_line(&peer.why)) },
-            format!("{:.0}", peer.rtt_us),
-            format!("{:.2} %", 100.0 * peer.loss),
-            format!("{}B", rate(trunk.sent)),
-            format!("{}B", rate(trunk.received)),
-            short(peer.replays),
-            bytes(peer.backlog),
-        ]);
-        if peer.up { row } else { row.style(Style::new().fg(Color::Red)) }
+        let row = Row::new(cells(trunk));
+        if trunk.peer.up { row } else { row.style(Style::new().fg(Color::Red)) }
     });
     let widths = [16, 22, 8, 8, 9, 11, 8, 9].map(Constraint::Length);
-    let titles = ["host", "state", "RTT us", "loss", "sent/s", "received/s", "replays", "backlog"];
+    let titles = ["host", "state", "RTT us", "loss %", "sent B/s", "recv B/s", "replays", "backlog"];
     let grid = Grid::new(rows, widths).header(heads(&titles));
     screen.render_widget(grid.block(titled(format!("{} trunks", frame.trunks.len()))), area);
 }
@@ -209,9 +199,7 @@ pub(super) fn text(frame: &Frame, order: Order, filter: &str, most: usize) -> St
     if !frame.trunks.is_empty() {
         let titles = ["host", "state", ">RTT us", ">loss %", ">sent B/s", ">received B/s", ">replays", ">backlog"];
         let mut trunks = Table::new(&titles);
-        for TrunkRowText(row) in frame.trunks.iter().map(TrunkRowText::of) {
-            trunks.row(&row);
-        }
+        frame.trunks.iter().for_each(|trunk| trunks.row(&cells(trunk)));
         out.push_str(&trunks.render());
     }
     let links = frame.links(order, filter);
@@ -242,22 +230,18 @@ pub(super) fn text(frame: &Frame, order: Order, filter: &str, most: usize) -> St
 }
 
 /// A trunk as cells.
-struct TrunkRowText([String; 8]);
-
-impl TrunkRowText {
-    fn of(trunk: &super::sample::TrunkRow) -> TrunkRowText {
-        let peer = &trunk.peer;
-        TrunkRowText([
-            peer.host.clone(),
-            if peer.up { "up".into() } else { format!("down {}", peer.why) },
-            format!("{:.0}", peer.rtt_us),
-            format!("{:.2}", 100.0 * peer.loss),
-            rate(trunk.sent),
-            rate(trunk.received),
-            peer.replays.to_string(),
-            peer.backlog.to_string(),
-        ])
-    }
+fn cells(trunk: &TrunkRow) -> [String; 8] {
+    let peer = &trunk.peer;
+    [
+        plain_line(&peer.host),
+        if peer.up { "up".into() } else { format!("down {}", plain_line(&peer.why)) },
+        format!("{:.0}", peer.rtt_us),
+        format!("{:.2}", 100.0 * peer.loss),
+        rate(trunk.sent),
+        rate(trunk.received),
+        short(peer.replays),
+        bytes(peer.backlog),
+    ]
 }
 
 #[cfg(test)]

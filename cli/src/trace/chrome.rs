@@ -133,7 +133,8 @@ impl Writer {
             Action::Atomic { pe, width, .. } => write!(out, r#""pe":{pe},"bytes":{width}"#),
             Action::Quiet { pe: Some(pe), .. } => write!(out, r#""pe":{pe}"#),
             Action::Wait { count, comparison, satisfied, .. } => {
-                let relation = ["?", "==", "!=", ">", ">=", "<", "<="].get(usize::from(comparison.cmp)).unwrap_or(&"?");
+                let relation =
+                    ["?", "==", "!=", ">", ">=", "<", "<="].get(usize::from(comparison.relation)).unwrap_or(&"?");
                 write!(out, r#""variables":{count},"until":"{relation} {}","satisfied":{satisfied}"#, comparison.value)
             }
             Action::Meet { members, dest_len, source_len, .. } => {

@@ -4,7 +4,8 @@
 //! only when every PE has come to a call that began behind the wait's end. What is held until then is bounded: of the
 //! words that somebody waits for, the last writes; of waits and collectives that cannot be settled, so many.
 
-use angara_abi::calls::{Action, Blocks, Call, Comparison, Members, Memory};
+use angara_abi::calls::{Action, Blocks, Call, Members, Memory};
+use angara_abi::clock::Comparison;
 use angara_abi::desc::Region;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
@@ -287,7 +288,7 @@ mod tests {
     }
 
     fn wait(offset: u64, value: u64) -> Action {
-        let comparison = Comparison { width: 8, cmp: 1, signed: true, value };
+        let comparison = Comparison { width: 8, signed: true, relation: 1, value };
         Action::Wait { at: word(offset), count: 1, comparison, satisfied: true, test: false }
     }
 

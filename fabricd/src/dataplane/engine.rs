@@ -1,15 +1,15 @@
 //! State of the data-plane thread: the network, the jobs in it, and the channels being served.
 
-use super::capture::Captures;
 use super::faults::FaultBook;
 use super::job::{Account, EngineJob};
 use super::lane::Lane;
 use super::notice::{Gauges, Notice};
+use super::observe::capture::Captures;
+use super::observe::watch::Rounds;
 use super::ports::{Flights, Owner, Ports};
 use super::registers::Registers;
 use super::trunks::{TrunkEvent, TrunkFigures, Trunks, Wires};
 use super::virtual_time::standing::{OPS_PER_PORT, VirtualRun};
-use super::watch::Rounds;
 use crate::config::Options;
 use crate::faults::fault::FaultSpec;
 use crate::faults::trunk::Change;

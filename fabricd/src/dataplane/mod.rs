@@ -3,13 +3,13 @@
 //! The control plane reaches it through [`Handle`]: closures that run on the data-plane thread
 //! between two rounds. Everything else the two share is memory behind `Arc`.
 
-pub(crate) mod capture;
 mod effects;
 mod engine;
 mod faults;
 mod job;
 mod lane;
 mod notice;
+pub(crate) mod observe;
 mod ports;
 mod post;
 mod registers;
@@ -22,13 +22,12 @@ mod traffic;
 mod trees;
 mod trunks;
 mod virtual_time;
-mod watch;
 
 pub(crate) use engine::Engine;
 pub(crate) use job::Folded;
 pub(crate) use notice::{Gauges, Notice};
+pub(crate) use observe::watch::{LinkFigures, Plane, TreeFigures};
 pub(crate) use trunks::{TrunkEvent, TrunkFigures, Wires};
-pub(crate) use watch::{LinkFigures, Plane, TreeFigures};
 
 use crate::config::Options;
 use std::io;

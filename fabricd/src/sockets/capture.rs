@@ -2,7 +2,7 @@
 
 use crate::daemon::Daemon;
 use crate::dataplane::Handle;
-use crate::dataplane::capture::{Basket, CaptureId, Refused, Whose, Wish};
+use crate::dataplane::observe::capture::{Basket, CaptureId, Refused, Whose, Wish};
 use crate::failure::failure;
 use crate::faults::fault::check_site;
 use crate::users::quota::Limit;

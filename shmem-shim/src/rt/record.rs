@@ -9,9 +9,9 @@ use super::team::Group;
 use super::transfer::Transfer;
 use super::{State, lock, told_state, untold_state};
 use crate::ctypes::*;
+use angara::Comparison;
 use angara_abi::calls::{
-    Action, Blocks, Call, Comparison, ENV_CALLS, Head, Meeting, Members, Memory, RECORD, encode_full, encode_text,
-    file_name,
+    Action, Blocks, Call, ENV_CALLS, Head, Meeting, Members, Memory, RECORD, encode_full, encode_text, file_name,
 };
 use angara_abi::shm::Mapping;
 use rustix::fs::{FallocateFlags, fallocate};
@@ -315,11 +315,9 @@ pub(crate) fn waited(
     s: &State,
     at: *const u8,
     count: usize,
-    comparison: angara::Comparison,
+    comparison: Comparison,
     Answer { test, satisfied }: Answer,
 ) -> Action {
-    let angara::Comparison { width, signed, relation, value } = comparison;
-    let comparison = Comparison { width, cmp: relation, signed, value };
     Action::Wait { at: s.memory(at), count: count as u64, comparison, satisfied, test }
 }
 

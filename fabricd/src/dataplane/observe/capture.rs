@@ -1,7 +1,7 @@
 //! Captures: what the network says of packets goes to whoever asked for it, into a buffer that the data plane never waits
 //! for. What does not fit is counted.
 
-use super::engine::Engine;
+use crate::dataplane::engine::Engine;
 use angara_abi::JobId;
 use angara_abi::capture::{FLAG_FOREIGN, FLAG_TRAIN, FLAGS_DIMS, HOST, PSEUDO_BYTES, Pseudo, push_packet, push_tally};
 use angara_abi::torus::{NodeId, Shape};
@@ -102,7 +102,7 @@ impl Basket {
 }
 
 /// One who listens.
-pub(super) struct Listener {
+pub(in crate::dataplane) struct Listener {
     id: CaptureId,
     wish: Wish,
     basket: Arc<Basket>,
@@ -110,7 +110,7 @@ pub(super) struct Listener {
 
 /// All of them, in the order of the network's listeners.
 #[derive(Default)]
-pub(super) struct Captures {
+pub(in crate::dataplane) struct Captures {
     listeners: Vec<Listener>,
     next: u64,
 }
@@ -144,7 +144,7 @@ impl Engine {
     }
 
     /// A job has come, or has gone.
-    pub(super) fn jobs_changed(&mut self) {
+    pub(in crate::dataplane) fn jobs_changed(&mut self) {
         if self.captures.listeners.is_empty() {
             return;
         }
@@ -181,7 +181,7 @@ impl Engine {
 
     /// Gives listeners what has happened.
     #[inline]
-    pub(super) fn tell_listeners(&mut self) {
+    pub(in crate::dataplane) fn tell_listeners(&mut self) {
         if !self.captures.listeners.is_empty() {
             self.fill_baskets();
         }

@@ -2,8 +2,8 @@
 //!
 //! A large network is copied a piece at a time, so that posts are served in between.
 
-use super::engine::Engine;
-use super::job::{EngineJob, Folded};
+use crate::dataplane::engine::Engine;
+use crate::dataplane::job::{EngineJob, Folded};
 use angara_abi::JobId;
 use angara_abi::account::{Class, Load};
 use angara_abi::torus::{Direction, NodeId};
@@ -147,7 +147,7 @@ impl Engine {
     }
 
     /// A job is over. What it has put on links without the network stays in the sums, if somebody looks at them.
-    pub(super) fn remember(&mut self, job: &EngineJob) {
+    pub(in crate::dataplane) fn remember(&mut self, job: &EngineJob) {
         let Some(past) = &mut self.past else { return };
         let mut folded = job.account.folded.clone();
         for pe in job.pes.iter().flatten() {

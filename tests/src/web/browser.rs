@@ -1,6 +1,6 @@
 //! A real browser, driven by WebDriver over plain HTTP, where Chromium and its driver are present.
 
-use crate::http;
+use super::http;
 use crate::process::{Running, Test, poll_until};
 use crate::tools;
 use serde_json::{Value, json};
