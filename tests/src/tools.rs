@@ -83,7 +83,9 @@ pub fn compile(source: &str) -> PathBuf {
 pub fn compile_with(source: &str, flags: &[&str]) -> PathBuf {
     let input = root().join(source);
     let stem = input.file_stem().and_then(|s| s.to_str()).expect("a file name");
-    let dir = profile_dir().join("angara-tests");
+    // Sources of one name lie in different folders, and so do their programs.
+    let folder = Path::new(source).parent().expect("a path of the project");
+    let dir = profile_dir().join("angara-tests").join(folder);
     std::fs::create_dir_all(&dir).expect("target directory is writable");
     let label: String = flags.iter().flat_map(|f| f.chars()).filter(char::is_ascii_alphanumeric).collect();
     let output = dir.join(format!("{stem}{label}"));

@@ -7,7 +7,7 @@ use angara_tests::{Test, tools};
 /// A daemon, and a job that sends through its links until it is ended.
 fn at_work(test: &Test) -> (Daemon, Running) {
     let daemon = Daemon::start(test, &["--torus", "2x2"]);
-    let program = tools::compile("tests/c/busy.c");
+    let program = tools::compile("tests/c/endless.c");
     let mut command = test.angara(["run", "-q", "-n", "4", "--path", "ring", "--timeout", "300", "--"]);
     command.arg(program);
     let job = test.spawn(command);
@@ -20,7 +20,7 @@ fn once_prints_jobs_and_the_hottest_links() {
     let test = Test::new("top-once");
     let (_daemon, job) = at_work(&test);
     let text = test.run(test.angara(["top", "--once", "--interval", "0.5", "--links", "3"])).success().stdout;
-    for part in ["torus 2x2", "no faults", "busy", "packets/s", "+X", "more links"] {
+    for part in ["torus 2x2", "no faults", "endless", "packets/s", "+X", "more links"] {
         assert!(text.contains(part), "{part}: {text}");
     }
     // By rate, so the first link has carried something in between.
@@ -86,7 +86,7 @@ fn in_a_terminal_it_sorts_filters_pauses_and_leaves_it_clean() {
     let angara = tools::tool("angara");
     let shell = format!("sh -c '{} top --interval 0.2; echo ended with $?; exec sleep 300'", angara.display());
     screen.tmux(&["new-session", "-d", "-x", "110", "-y", "30", "-s", "top", &shell]);
-    screen.expect(&["torus 2x2", "busy", "█", "sort: rate", "links, by rate"]);
+    screen.expect(&["torus 2x2", "endless", "█", "sort: rate", "links, by rate"]);
     screen.keys(&["s"]);
     screen.expect(&["sort: total", "links, by total"]);
     screen.keys(&["/", "+", "Y", "Enter"]);
