@@ -13,6 +13,9 @@ use crate::desc::{Place, Region};
 /// Names the directory where PEs note their calls.
 pub const ENV_CALLS: &str = "ANGARA_CALLS";
 
+/// Set beside [`ENV_CALLS`] where calls say from which line of the program they come.
+pub const ENV_SITES: &str = "ANGARA_CALL_SITES";
+
 /// Bytes of a record.
 pub const RECORD: usize = 96;
 /// Words of a record.
@@ -63,6 +66,8 @@ pub enum Record {
 pub struct Call {
     /// Text with the name of the routine.
     pub routine: u32,
+    /// Text with the line of the program that called; 0 where that is not noted.
+    pub site: u32,
     /// Thread of the PE, from 0 on.
     pub thread: u16,
     /// Calls of the library within which this one was made, on the same thread.
@@ -274,6 +279,8 @@ pub enum Action {
         source: Memory,
         /// Bytes there.
         source_len: u64,
+        /// The array that the program lends for synchronisation (`pSync`), if the routine has one.
+        work: Option<Place>,
     },
     /// A lock was taken.
     Lock {
@@ -286,6 +293,19 @@ pub enum Action {
     Unlock {
         /// It.
         at: Memory,
+    },
+    /// The program itself read or wrote memory, between calls.
+    Access {
+        /// Whose memory, where it is symmetric.
+        pe: u32,
+        /// Where.
+        at: Memory,
+        /// Bytes there.
+        len: u64,
+        /// It wrote.
+        writes: bool,
+        /// The access was one of the compiler's atomics.
+        atomic: bool,
     },
 }
 
@@ -303,6 +323,7 @@ mod tag {
     pub(super) const MEET: u8 = 10;
     pub(super) const LOCK: u8 = 11;
     pub(super) const UNLOCK: u8 = 12;
+    pub(super) const ACCESS: u8 = 13;
 }
 
 /// Bits of a record's flags.
@@ -318,6 +339,7 @@ mod flag {
     pub(super) const SIGNED: u8 = 4;
     pub(super) const ONE_PE: u8 = 1;
     pub(super) const TAKEN: u8 = 1;
+    pub(super) const ATOMIC: u8 = 2;
 }
 
 /// What an action is in a record: its tag, flags, a half word, a word of 4 bytes, and what comes behind.
@@ -423,7 +445,7 @@ impl Call {
             | u64::from(half) << 48;
         let [a, b, c, d, e, f, g] = words;
         let took = self.end.saturating_sub(self.start);
-        bytes_of([first, self.start, took, self.routine.into(), pe.into(), a, b, c, d, e, f, g])
+        bytes_of([first, self.start, took, pair(self.routine, self.site), pe.into(), a, b, c, d, e, f, g])
     }
 
     fn decode(record: &[u8; RECORD]) -> Option<Call> {
@@ -431,8 +453,8 @@ impl Call {
         let [tag, flags, depth, ..] = first.to_le_bytes();
         let fields = Fields { tag, flags, half: (first >> 48) as u16, pe: pe as u32, words };
         let action = Action::of(&fields)?;
-        let (routine, thread) = (routine as u32, (first >> 32) as u16);
-        Some(Call { routine, thread, depth, start, end: start.checked_add(took)?, action })
+        let ((routine, site), thread) = (halves(routine), (first >> 32) as u16);
+        Some(Call { routine, site, thread, depth, start, end: start.checked_add(took)?, action })
     }
 }
 
@@ -476,14 +498,18 @@ impl Action {
                 let bits = flags(&[(satisfied, flag::SATISFIED), (test, flag::TEST), (signed, flag::SIGNED)]);
                 fields(tag::WAIT, bits, 0, 0, &[at.word(), count, pair(width.into(), relation.into()), value])
             }
-            Action::Meet { meeting, members, root, dest, dest_len, source, source_len } => {
+            Action::Meet { meeting, members, root, dest, dest_len, source, source_len, work } => {
                 let Members { start, stride, size, stream } = members;
                 let (who, how) = (pair(start, size), pair(stride as u32, stream));
-                let words = [dest.word(), dest_len, source.word(), source_len, who, how];
+                let work = work.map_or(0, |place| Memory::Symmetric(place).word());
+                let words = [dest.word(), dest_len, source.word(), source_len, who, how, work];
                 fields(tag::MEET, meeting as u8, 0, root, &words)
             }
             Action::Lock { at, taken } => fields(tag::LOCK, flags(&[(taken, flag::TAKEN)]), 0, 0, &[at.word()]),
             Action::Unlock { at } => fields(tag::UNLOCK, 0, 0, 0, &[at.word()]),
+            Action::Access { pe, at, len, writes, atomic } => {
+                fields(tag::ACCESS, flags(&[(writes, flag::WRITES), (atomic, flag::ATOMIC)]), 0, pe, &[at.word(), len])
+            }
         }
     }
 
@@ -524,10 +550,17 @@ impl Action {
                 let ((start, size), (stride, stream)) = (halves(e), halves(f));
                 let members = Members { start, stride: stride as i32, size, stream };
                 let (source, meeting) = (Memory::from_word(c), Meeting::from_bits(flags)?);
-                Action::Meet { meeting, members, root: pe, dest: first, dest_len: b, source, source_len: d }
+                let work = match Memory::from_word(g) {
+                    Memory::Symmetric(place) => Some(place),
+                    Memory::Private(_) => None,
+                };
+                Action::Meet { meeting, members, root: pe, dest: first, dest_len: b, source, source_len: d, work }
             }
             tag::LOCK => Action::Lock { at: first, taken: has(flag::TAKEN) },
             tag::UNLOCK => Action::Unlock { at: first },
+            tag::ACCESS => {
+                Action::Access { pe, at: first, len: b, writes: has(flag::WRITES), atomic: has(flag::ATOMIC) }
+            }
             _ => return None,
         })
     }
@@ -589,8 +622,8 @@ mod tests {
                 Action::Wait { at, count, comparison, satisfied, test }
             },
         );
-        let meet = (any::<(u32, i32, [u32; 3], [u64; 2])>(), 0..9u8, memory(), memory()).prop_map(
-            |((start, stride, [size, stream, root], [dest_len, source_len]), meeting, dest, source)| Action::Meet {
+        let meet = (any::<(u32, i32, [u32; 3], [u64; 2])>(), 0..9u8, [memory(), memory(), memory()]).prop_map(
+            |((start, stride, [size, stream, root], [dest_len, source_len]), meeting, [dest, source, work])| Action::Meet {
                 meeting: Meeting::from_bits(meeting).unwrap(),
                 members: Members { start, stride, size, stream },
                 root,
@@ -598,8 +631,14 @@ mod tests {
                 dest_len,
                 source,
                 source_len,
+                work: match work {
+                    Memory::Symmetric(place) => Some(place),
+                    Memory::Private(_) => None,
+                },
             },
         );
+        let access = (any::<(u32, u64, bool, bool)>(), memory())
+            .prop_map(|((pe, len, writes, atomic), at)| Action::Access { pe, at, len, writes, atomic });
         let quiet = any::<(u16, Option<u32>)>().prop_map(|(ctx, pe)| Action::Quiet { ctx, pe });
         let lock = (memory(), any::<bool>()).prop_map(|(at, taken)| Action::Lock { at, taken });
         prop_oneof![
@@ -610,6 +649,7 @@ mod tests {
             meet,
             quiet,
             lock,
+            access,
             memory().prop_map(|at| Action::Unlock { at }),
             any::<u16>().prop_map(|ctx| Action::Fence { ctx }),
             Just(Action::Other),
@@ -619,9 +659,9 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_noted_is_read_again(
-            action in action(), routine in 1u32.., thread: u16, depth: u8, start in 0..1u64 << 62, took in 0..1u64 << 62
+            action in action(), [routine, site]: [u32; 2], thread: u16, depth: u8, start in 0..1u64 << 62, took in 0..1u64 << 62
         ) {
-            let call = Call { routine, thread, depth, start, end: start + took, action };
+            let call = Call { routine, site, thread, depth, start, end: start + took, action };
             prop_assert_eq!(Record::decode(&call.encode()), Some(Record::Call(call)));
         }
 

@@ -29,13 +29,14 @@ use crate::daemon::{self, Control};
 use crate::error::{Failed, no_thread};
 use crate::mpi::Start;
 use crate::mpi::server::Server;
+use crate::notes::Notes;
 use crate::report::{self, RunReport, Writer};
 use crate::trace::Trace;
 use angara_abi::JobId;
 use angara_abi::launch::Launch;
 use angara_abi::msg::{CaptureSpec, Reply, Request, Status, VirtualStatus};
 use forward::{Input, Output, copy_input};
-use options::{Plan, RunArgs};
+use options::{Check, Plan, RunArgs};
 use outcome::{Cause, Seen};
 use place::Place;
 use signals::{Signals, Wish};
@@ -68,7 +69,9 @@ pub(crate) fn main(args: RunArgs) -> Result<u8, Failed> {
         report::check_writable(file)?;
     }
     let trace = args.trace.as_deref().map(Trace::new).transpose()?;
-    plan.env.extend(trace.as_ref().map(Trace::variable));
+    let races = args.check.contains(&Check::Races);
+    let notes = note_calls(trace.as_ref(), races)?;
+    plan.env.extend(notes.iter().flat_map(Notes::variables));
     let packets = args.capture.as_deref().map(PacketFile::create).transpose()?;
     spawn::raise_file_limit(args.pes);
     // Orphans of the PEs become our children, so that none is left behind.
@@ -85,14 +88,41 @@ pub(crate) fn main(args: RunArgs) -> Result<u8, Failed> {
         };
         let shape = place.shape;
         let ended = run_on(place, &args, &plan, &mut signals, (terminal, packets)).await;
-        let written = trace.map_or(Ok(None), |trace| trace.write(args.pes, shape));
+        let Some(notes) = notes else { return ended };
+        let written = trace.map_or(Ok(None), |trace| trace.write(&notes, args.pes, shape));
         if let Ok(Some(missing)) = &written
             && !args.quiet
         {
             angara_abi::complain!("angara: the timeline is not complete: {missing}");
         }
-        both(ended, written.map(drop))
+        let ended = both(ended, written.map(drop));
+        if !races {
+            return ended;
+        }
+        match (crate::races::check(&notes, args.pes), ended) {
+            (Ok(0), ended) => ended,
+            (Ok(_), Ok(0)) => Ok(RACES),
+            (Ok(_), ended) => ended,
+            (Err(e), ended) => both(ended, Err(e)),
+        }
     })
+}
+
+/// The exit code where the job was well but for races.
+const RACES: u8 = 1;
+
+/// Where PEs note their calls, if they have to.
+fn note_calls(trace: Option<&Trace>, races: bool) -> Result<Option<Notes>, Failed> {
+    let beside = match (trace, races) {
+        (Some(trace), _) => trace.file().to_owned(),
+        (None, true) => std::env::temp_dir().join("angara-races"),
+        (None, false) => return Ok(None),
+    };
+    let failed = |e: std::io::Error| {
+        let why = format!("cannot note calls in {}: {e}", beside.parent().unwrap_or(&beside).display());
+        Failed::runtime(why, "make a directory for it that you can write to; TMPDIR names one")
+    };
+    Notes::new(&beside, races).map(Some).map_err(failed)
 }
 
 /// The exit code of a job, and whether something about it could be written.

@@ -141,9 +141,11 @@ impl Writer {
                 write!(out, r#""pes":{},"bytes":{}"#, members.size, dest_len.max(source_len))
             }
             Action::Lock { taken, .. } => write!(out, r#""taken":{taken}"#),
-            Action::Other | Action::Fence { .. } | Action::Quiet { .. } | Action::Unlock { .. } => {
-                write!(out, r#""bytes":0"#)
-            }
+            Action::Other
+            | Action::Fence { .. }
+            | Action::Quiet { .. }
+            | Action::Unlock { .. }
+            | Action::Access { .. } => write!(out, r#""bytes":0"#),
         }
     }
 
@@ -197,6 +199,6 @@ fn category(action: &Action) -> &'static str {
         Action::Meet { meeting: Meeting::Memory, .. } => "memory",
         Action::Meet { .. } => "collective",
         Action::Lock { .. } | Action::Unlock { .. } => "lock",
-        Action::Other => "other",
+        Action::Other | Action::Access { .. } => "other",
     }
 }

@@ -1,10 +1,9 @@
 //! Timelines: `angara run --trace FILE` and `angara trace`.
 //!
-//! PEs note their calls in files of a directory beside FILE ([`calls`]). When the job has ended they are merged:
+//! PEs note their calls in files of a directory beside FILE ([`crate::notes`]). When the job has ended they are merged:
 //! [`wakers`] finds what each wait and collective waited for, and [`chrome`] writes the timeline. [`events`] reads such
 //! a file again, strictly, and [`summary`] and [`path`] say where its time went.
 
-mod calls;
 mod chrome;
 mod events;
 mod path;
@@ -12,25 +11,21 @@ mod summary;
 mod wakers;
 
 use crate::error::Failed;
-use angara_abi::calls::{ENV_CALLS, file_name};
+use crate::notes::{Calls, Notes};
+use angara_abi::calls::Action;
 use angara_abi::torus::Shape;
-use calls::Calls;
 use chrome::Writer;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
-use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 pub(crate) use summary::{TraceArgs, main};
 use wakers::{Causes, Watched};
 
-/// The notes of a job's PEs, which become a timeline.
+/// A timeline, which is made of the notes of a job's PEs.
 pub(crate) struct Trace {
-    /// The timeline.
     file: PathBuf,
-    /// Where PEs write; removed at the end.
-    directory: PathBuf,
 }
 
 impl Trace {
@@ -42,40 +37,35 @@ impl Trace {
         };
         let file = std::path::absolute(file).map_err(failed)?;
         std::fs::OpenOptions::new().create(true).append(true).open(&file).map_err(failed)?;
-        let mut directory = file.clone().into_os_string();
-        directory.push(format!(".calls-{}", std::process::id()));
-        std::fs::create_dir(&directory).map_err(failed)?;
-        Ok(Trace { file, directory: directory.into() })
+        Ok(Trace { file })
     }
 
-    /// What tells PEs where to write.
-    pub(crate) fn variable(&self) -> (OsString, OsString) {
-        (ENV_CALLS.into(), self.directory.clone().into_os_string())
+    /// The timeline's file.
+    pub(crate) fn file(&self) -> &Path {
+        &self.file
     }
 
-    /// Writes the timeline of `pes` PEs on a network of `shape`. The result says what is missing, if something is.
-    pub(crate) fn write(&self, pes: u32, shape: Shape) -> Result<Option<String>, Failed> {
+    /// Writes the timeline of what `pes` PEs have noted on a network of `shape`. The result says what is missing, if something is.
+    pub(crate) fn write(&self, notes: &Notes, pes: u32, shape: Shape) -> Result<Option<String>, Failed> {
         let failed = |e: io::Error| {
             let remedy = "make room where it goes (`df`), or name another place";
             Failed::runtime(format!("the timeline {} is incomplete: {e}", self.file.display()), remedy)
         };
-        self.merge(pes, shape).map_err(failed)
+        self.merge(notes, pes, shape).map_err(failed)
     }
 
-    fn merge(&self, pes: u32, shape: Shape) -> io::Result<Option<String>> {
-        let open =
-            || (0..pes).map(|pe| Calls::open(&self.directory.join(file_name(pe)))).collect::<io::Result<Vec<_>>>();
+    fn merge(&self, notes: &Notes, pes: u32, shape: Shape) -> io::Result<Option<String>> {
         let (mut watched, mut origin, mut count) = (Watched::default(), u64::MAX, 0u64);
-        let mut all = open()?;
+        let mut all = notes.read(pes)?;
         for calls in all.iter_mut().flatten() {
-            while let Some(call) = calls.next()? {
+            while let Some(call) = next_call(calls)? {
                 (origin, count) = (origin.min(call.start), count + 1);
                 watched.add(calls.head.pe, &call);
             }
         }
         let silent = all.iter().filter(|calls| calls.is_none()).count();
         let cut = all.iter().flatten().filter(|calls| calls.full).count();
-        let mut all = open()?;
+        let mut all = notes.read(pes)?;
         let mut writer = Writer::new(&self.file, origin)?;
         let progress = progress(count);
         for calls in all.iter().flatten() {
@@ -93,7 +83,7 @@ impl Trace {
             let mut call: angara_abi::calls::Call = heads[pe].take().expect("it is in the queue");
             let calls = all[pe].as_ref().expect("it has given a call");
             progress.inc(1);
-            call.routine = names.number(calls.name(call.routine));
+            call.routine = names.number(calls.text(call.routine));
             causes.add(pe as u32, call, &mut |event| writer.call(&event, names.of(event.call.routine)))?;
             advance(pe, &mut all[pe], &mut heads, &mut next, &mut causes)?;
         }
@@ -109,12 +99,6 @@ impl Trace {
     }
 }
 
-impl Drop for Trace {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.directory);
-    }
-}
-
 /// Shows on a terminal how many of `calls` are in the timeline, where there are so many that it takes a while.
 fn progress(calls: u64) -> ProgressBar {
     if calls < 1_000_000 {
@@ -122,6 +106,16 @@ fn progress(calls: u64) -> ProgressBar {
     }
     let style = ProgressStyle::with_template("timeline: {human_pos} of {human_len} calls, {eta} left");
     ProgressBar::new(calls).with_style(style.expect("it is well formed"))
+}
+
+/// The next call; accesses of the program itself have no place in a timeline.
+fn next_call(calls: &mut Calls) -> io::Result<Option<angara_abi::calls::Call>> {
+    loop {
+        match calls.next()? {
+            Some(call) if matches!(call.action, Action::Access { .. }) => {}
+            next => return Ok(next),
+        }
+    }
 }
 
 /// Reads the next call of `pe`.
@@ -132,7 +126,7 @@ fn advance(
     next: &mut BinaryHeap<Reverse<(u64, usize)>>,
     causes: &mut Causes,
 ) -> io::Result<()> {
-    match calls.as_mut().map(Calls::next).transpose()?.flatten() {
+    match calls.as_mut().map(next_call).transpose()?.flatten() {
         Some(call) => {
             next.push(Reverse((call.end, pe)));
             heads[pe] = Some(call);

@@ -271,7 +271,7 @@ mod tests {
     }
 
     fn call(start: u64, end: u64, action: Action) -> Call {
-        Call { routine: 1, thread: 0, depth: 0, start, end, action }
+        Call { routine: 1, site: 0, thread: 0, depth: 0, start, end, action }
     }
 
     fn put(to: u32, offset: u64, value: u64) -> Action {
@@ -303,6 +303,7 @@ mod tests {
             dest_len: 0,
             source: none,
             source_len: 0,
+            work: None,
         }
     }
 

@@ -12,7 +12,7 @@ use super::team::Group;
 use super::{State, die, lock, streams};
 use crate::ctypes::Name;
 use angara_abi::desc::{Place, Region};
-use std::ffi::CStr;
+use std::ffi::{CStr, c_void};
 use std::fmt::Display;
 use std::path::Path;
 use std::time::Duration;
@@ -41,11 +41,16 @@ fn module(address: *const ()) -> Option<(usize, String)> {
 /// Where the program called the library: `heat.c:42 (main)`, or the module and offset where there are
 /// no symbols.
 pub(crate) fn caller() -> Option<String> {
+    caller_address().map(line_of)
+}
+
+/// The address behind the call by which the program entered the library.
+pub(crate) fn caller_address() -> Option<*mut c_void> {
     let own = module(caller as *const ())?.0;
     let mut found = None;
     let mut inside = false;
     backtrace::trace(|frame| {
-        let Some((base, file)) = module(frame.ip() as *const ()) else { return true };
+        let Some((base, _)) = module(frame.ip() as *const ()) else { return true };
         if base == own {
             inside = true;
             return true;
@@ -54,19 +59,26 @@ pub(crate) fn caller() -> Option<String> {
         if !inside {
             return true;
         }
-        let mut line = None;
-        backtrace::resolve_frame(frame, |symbol| {
-            let name = symbol.name().map_or("?".into(), |n| n.to_string());
-            line = match (symbol.filename(), symbol.lineno()) {
-                (Some(file), Some(n)) => Some(format!("{}:{n} ({name})", short(file))),
-                _ => line.take(),
-            };
-        });
-        let offset = frame.ip() as usize - base;
-        found = Some(line.unwrap_or_else(|| format!("{}+{offset:#x}", short(Path::new(&file)))));
+        found = Some(frame.ip());
         false
     });
     found
+}
+
+/// The line of the program at a return address, as [`caller`] gives it.
+pub(crate) fn line_of(address: *mut c_void) -> String {
+    let mut line = None;
+    backtrace::resolve(address, |symbol| {
+        let name = symbol.name().map_or("?".into(), |n| n.to_string());
+        line = match (symbol.filename(), symbol.lineno()) {
+            (Some(file), Some(n)) => Some(format!("{}:{n} ({name})", short(file))),
+            _ => line.take(),
+        };
+    });
+    line.unwrap_or_else(|| match module(address.cast()) {
+        Some((base, file)) => format!("{}+{:#x}", short(Path::new(&file)), address as usize - base),
+        None => format!("{address:p}"),
+    })
 }
 
 /// The last part of a path: compilers write whole ones.

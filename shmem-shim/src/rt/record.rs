@@ -7,11 +7,11 @@
 use super::shmemx::monotonic;
 use super::team::Group;
 use super::transfer::Transfer;
-use super::{State, lock, told_state, untold_state};
+use super::{State, check, lock, told_state, untold_state};
 use crate::ctypes::*;
 use angara::Comparison;
 use angara_abi::calls::{
-    Action, Blocks, Call, ENV_CALLS, Head, Meeting, Members, Memory, RECORD, encode_full, encode_text, file_name,
+    Action, Blocks, Call, ENV_CALLS, ENV_SITES, Head, Meeting, Members, Memory, RECORD, encode_full, encode_text, file_name,
 };
 use angara_abi::shm::Mapping;
 use rustix::fs::{FallocateFlags, fallocate};
@@ -45,6 +45,8 @@ static THREADS: AtomicU16 = AtomicU16::new(0);
 struct Recorder {
     /// PE of this process.
     pe: u32,
+    /// Calls say from which line they come.
+    sites: bool,
     notes: Mutex<Notes>,
 }
 
@@ -58,8 +60,8 @@ struct Notes {
     next: usize,
     /// There is no room for more.
     full: bool,
-    /// Numbers of names, by where those lie.
-    names: HashMap<usize, u32>,
+    /// Numbers of texts: names of routines by where those lie, lines of the program by their addresses in the code.
+    texts: HashMap<usize, u32>,
 }
 
 /// Runs a routine of the library, and notes it where calls are noted: `what` says what it was about, of its result.
@@ -129,7 +131,8 @@ pub(crate) fn start(job: &angara::Job) -> Result<(), String> {
     };
     let path = Path::new(&directory).join(file_name(head.pe));
     let notes = Notes::start(&path, &head).map_err(|e| format!("cannot note calls in {}: {e}", path.display()))?;
-    let _ = RECORDER.set(Recorder { pe: head.pe, notes: Mutex::new(notes) });
+    let sites = angara_abi::trust::var_os(ENV_SITES).is_some();
+    let _ = RECORDER.set(Recorder { pe: head.pe, sites, notes: Mutex::new(notes) });
     Ok(())
 }
 
@@ -169,11 +172,14 @@ impl Recorder {
             THREAD.set(Some(number));
             number
         });
+        let at = if self.sites { check::caller_address() } else { None };
         let mut notes = lock(&self.notes);
-        let noted = notes.name(name).and_then(|routine| {
-            let call = Call { routine, thread, depth, start, end, action };
-            notes.add(&call.encode())
-        });
+        let mut add = || {
+            let routine = notes.text(name.as_ptr() as usize, || (*name).into())?;
+            let site = at.map_or(Ok(0), |at| notes.text(at as usize, || check::line_of(at)))?;
+            notes.add(&Call { routine, site, thread, depth, start, end, action }.encode())
+        };
+        let noted = add();
         if let Err(e) = noted {
             angara_abi::complain!("angara: PE {}: calls are no longer noted: {e}", self.pe);
         }
@@ -184,7 +190,7 @@ impl Notes {
     fn start(path: &Path, head: &Head) -> std::io::Result<Notes> {
         let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(path)?;
         let window = Notes::window(&file, 0)?;
-        let mut notes = Notes { file, window, start: 0, next: 0, full: false, names: HashMap::new() };
+        let mut notes = Notes { file, window, start: 0, next: 0, full: false, texts: HashMap::new() };
         notes.add(&head.encode())?;
         Ok(notes)
     }
@@ -228,14 +234,14 @@ impl Notes {
         self.next += RECORD;
     }
 
-    /// The number of a routine's name.
-    fn name(&mut self, name: Name) -> std::io::Result<u32> {
-        if let Some(id) = self.names.get(&(name.as_ptr() as usize)) {
+    /// The number of a text that is known by an address.
+    fn text(&mut self, address: usize, text: impl FnOnce() -> String) -> std::io::Result<u32> {
+        if let Some(id) = self.texts.get(&address) {
             return Ok(*id);
         }
-        let next = self.names.len() as u32 + 1;
-        self.add(&encode_text(next, name))?;
-        self.names.insert(name.as_ptr() as usize, next);
+        let next = self.texts.len() as u32 + 1;
+        self.add(&encode_text(next, &text()))?;
+        self.texts.insert(address, next);
         Ok(next)
     }
 }
@@ -336,7 +342,7 @@ pub(crate) fn moved(
 ) -> Action {
     let Group { start, stride, size, stream } = *group;
     let members = Members { start: start as u32, stride: stride as i32, size: size as u32, stream: stream as u32 };
-    Action::Meet { meeting, members, root: root as u32, dest, dest_len, source, source_len }
+    Action::Meet { meeting, members, root: root as u32, dest, dest_len, source, source_len, work: None }
 }
 
 /// A collective of `what`, of which every PE has so many blocks at its destination and at its source.

@@ -204,6 +204,10 @@ pub(crate) trait Members: Copy {
     const DONE: Self::Answer;
     /// The group, which must include this PE.
     fn group(self, s: &State, name: Name) -> Group;
+    /// What is noted of the collective, with what only these members know.
+    fn noted(self, _s: &State, action: Action) -> Action {
+        action
+    }
 }
 
 impl Members for shmem_team_t {
@@ -220,18 +224,28 @@ pub(crate) struct Set {
     start: int,
     log_stride: int,
     size: int,
+    /// Memory that the program lends for synchronisation; nothing here needs it, but notes of calls name it.
+    work: *const long,
 }
 
 impl Set {
-    /// Nothing here needs the caller's memory for synchronisation.
-    pub(crate) fn active(start: int, log_stride: int, size: int, _psync: *mut long) -> Set {
-        Set { start, log_stride, size }
+    pub(crate) fn active(start: int, log_stride: int, size: int, psync: *mut long) -> Set {
+        Set { start, log_stride, size, work: psync }
     }
 }
 
 impl Members for Set {
     type Answer = ();
     const DONE: () = ();
+    fn noted(self, s: &State, action: Action) -> Action {
+        match action {
+            Action::Meet { meeting, members, root, dest, dest_len, source, source_len, .. } => {
+                let work = s.job.locate(self.work.cast(), 1);
+                Action::Meet { meeting, members, root, dest, dest_len, source, source_len, work }
+            }
+            other => other,
+        }
+    }
     fn group(self, s: &State, name: Name) -> Group {
         let world = Group { stream: s.stream(streams::ACTIVE_SETS), ..s.world() };
         let stride = match self.size {

@@ -1,7 +1,7 @@
 //! Cores of wait and test: one comparison on one or several symmetric variables of this PE.
 
 use super::record::{Answer, call, waited};
-use super::{State, die, ok, try_state};
+use super::{State, die, ok};
 use crate::ctypes::*;
 use angara::Comparison;
 use angara_abi::calls::Action;
@@ -383,10 +383,16 @@ pub(crate) unsafe fn test_some<T: Waitable>(
 
 /// # Safety
 /// `sig_addr` points to a live word.
-pub(crate) unsafe fn signal_fetch(_name: Name, sig_addr: *const u64) -> u64 {
-    try_state().inspect(|s| look(s));
-    // SAFETY: the caller's contract.
-    unsafe { sig_addr.read_volatile() }
+pub(crate) unsafe fn signal_fetch(name: Name, sig_addr: *const u64) -> u64 {
+    // What it sees is noted as a test for it.
+    let noted = |s: &State, seen: &u64| {
+        waited(s, sig_addr.cast(), 1, u64::comparison(CMP_EQ, *seen), Answer::tested(true))
+    };
+    call(name, noted, |s| {
+        look(s);
+        // SAFETY: the caller's contract.
+        unsafe { sig_addr.read_volatile() }
+    })
 }
 
 /// Waits as [`until`] and returns the value that satisfied the comparison.

@@ -149,10 +149,14 @@ pub(crate) struct RunArgs {
     /// End the job after this many seconds, and say what each PE waits for
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub(crate) timeout: Option<Duration>,
-    /// Look closer at what the program passes to the library, and end it with a message about the first mistake:
-    /// memory that is not allocated, overlapping ranges, collectives called differently by different PEs (slow)
-    #[arg(long)]
-    pub(crate) check: bool,
+    /// Look closer, slowly. `calls`: at what the program passes to the library, and end it with a message about the first
+    /// mistake: memory that is not allocated, overlapping ranges, collectives called differently by different PEs.
+    /// `races`: at accesses of PEs to the same memory that nothing puts in order, when the job has ended
+    #[arg(
+        long, value_name = "calls|races", value_enum, value_delimiter = ',', num_args = 0..=1, require_equals = true,
+        default_missing_value = "calls"
+    )]
+    pub(crate) check: Vec<Check>,
     /// Write placement, PE×PE traffic and link traffic to this file; `angara report FILE` shows it. Compressed if the
     /// name ends in .gz; a large one gets that ending
     #[arg(long, value_name = "FILE.json[.gz]")]
@@ -193,6 +197,15 @@ pub(crate) enum Clock {
     Wall,
     /// The emulated machine's.
     Virtual,
+}
+
+/// `--check`.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Check {
+    /// What the program passes to the library.
+    Calls,
+    /// Accesses that nothing puts in order.
+    Races,
 }
 
 /// `--bind`.
@@ -355,6 +368,15 @@ impl VirtualPlan {
     }
 }
 
+/// The option for which PEs have to note their calls, if there is one.
+fn notes_calls(args: &RunArgs) -> Option<&'static str> {
+    match (&args.trace, args.check.contains(&Check::Races)) {
+        (Some(_), _) => Some("--trace"),
+        (None, true) => Some("--check=races"),
+        (None, false) => None,
+    }
+}
+
 /// Whether packets can be captured as the options want it.
 fn check_capture(args: &RunArgs) -> Result<(), Failed> {
     let Some(file) = &args.capture else { return Ok(()) };
@@ -393,12 +415,14 @@ impl Plan {
         }
         let program = find_program(&args.command[0], std::env::var_os("PATH"))?;
         let mpi = mpi::Plan::new(args, &program)?;
-        if args.trace.is_some() && (mpi.kind.is_some() || args.cluster.is_some()) {
+        if let Some(option) = notes_calls(args)
+            && (mpi.kind.is_some() || args.cluster.is_some())
+        {
             let (why, remedy) = match mpi.kind {
-                Some(_) => ("--trace notes calls of OpenSHMEM, and this is an MPI program", "leave --trace out"),
-                None => ("--trace notes calls on this host only", "leave --cluster out, or --trace"),
+                Some(_) => ("notes calls of OpenSHMEM, and this is an MPI program", "leave it out".into()),
+                None => ("notes calls on this host only", format!("leave --cluster out, or {option}")),
             };
-            return Err(Failed::usage(why, remedy));
+            return Err(Failed::usage(format!("{option} {why}"), remedy));
         }
         let default = mpi.kind.map_or(DEFAULT_HEAP, |_| mpi::HEAP);
         let heap = heap_of(args, default, |name| std::env::var_os(name))?;
@@ -407,7 +431,7 @@ impl Plan {
         if let Some(t) = args.timeout {
             env.push((ENV_TIMEOUT.into(), (t.as_secs_f64().ceil() as u64).to_string().into()));
         }
-        if args.check {
+        if args.check.contains(&Check::Calls) {
             env.push((ENV_CHECK.into(), "1".into()));
         }
         if let Some(file) = &args.collectives_table {

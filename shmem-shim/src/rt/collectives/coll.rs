@@ -308,7 +308,7 @@ pub(crate) fn sync<M: Members>(name: Name, of: M) -> M::Answer {
         s.agree(name, &group, String::new);
         s.group_sync(name, &group);
     };
-    call(name, |s, ()| met(Meeting::Sync, &of.group(s, name)), body);
+    call(name, |s, ()| of.noted(s, met(Meeting::Sync, &of.group(s, name))), body);
     M::DONE
 }
 
@@ -351,7 +351,8 @@ pub(crate) unsafe fn broadcast(name: Name, team: shmem_team_t, what: Transfer, r
 fn broadcast_noted(s: &State, name: Name, of: impl Members, what: Transfer, (root, own): (int, bool)) -> Action {
     let group = of.group(s, name);
     let is_root = group.pe(root) == Some(s.me);
-    exchanged(s, (Meeting::Broadcast, &group, root), what, ((own || !is_root) as usize, is_root as usize))
+    let action = exchanged(s, (Meeting::Broadcast, &group, root), what, ((own || !is_root) as usize, is_root as usize));
+    of.noted(s, action)
 }
 
 /// [`collective_of`] for a broadcast, and its root.
@@ -383,7 +384,9 @@ pub(crate) unsafe fn fcollect<M: Members>(name: Name, of: M, what: Transfer) -> 
         unsafe { s.gather(name, &group, what.dest, what.source, what.len(name)) };
         group
     };
-    call(name, |s, group: &Group| exchanged(s, (Meeting::Collect, group, 0), what, (group.size, 1)), body);
+    let noted =
+        |s: &State, group: &Group| of.noted(s, exchanged(s, (Meeting::Collect, group, 0), what, (group.size, 1)));
+    call(name, noted, body);
     M::DONE
 }
 
@@ -398,7 +401,8 @@ pub(crate) unsafe fn collect<M: Members>(name: Name, of: M, what: Transfer) -> M
         group
     };
     // How much the others bring is not noted.
-    call(name, |s, group: &Group| exchanged(s, (Meeting::Collect, group, 0), what, (0, 1)), body);
+    let noted = |s: &State, group: &Group| of.noted(s, exchanged(s, (Meeting::Collect, group, 0), what, (0, 1)));
+    call(name, noted, body);
     M::DONE
 }
 
@@ -421,7 +425,7 @@ pub(crate) unsafe fn alltoalls<M: Members>(name: Name, of: M, what: Transfer, ap
     };
     let noted = |s: &State, group: &Group| {
         let all = |stride: isize| stride.max(1) as usize * group.size;
-        exchanged(s, (Meeting::Alltoall, group, 0), what, (all(apart.dst), all(apart.sst)))
+        of.noted(s, exchanged(s, (Meeting::Alltoall, group, 0), what, (all(apart.dst), all(apart.sst))))
     };
     call(name, noted, body);
     M::DONE
@@ -433,7 +437,7 @@ pub(crate) fn set_barrier(name: Name, set: Set) {
         s.agree(name, &group, String::new);
         s.all_done(name, &group);
     };
-    call(name, |s, ()| met(Meeting::Barrier, &set.group(s, name)), body);
+    call(name, |s, ()| set.noted(s, met(Meeting::Barrier, &set.group(s, name))), body);
 }
 
 /// # Safety

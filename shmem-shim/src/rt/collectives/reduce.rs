@@ -250,7 +250,8 @@ unsafe fn of_group(name: Name, of: impl Members, what: Transfer, op: &'static Op
         unsafe { s.reduce(name, &group, what, op) };
         group
     };
-    call(name, |s, group: &Group| exchanged(s, (Meeting::Reduce, group, 0), what, (1, 1)), body);
+    let noted = |s: &State, group: &Group| of.noted(s, exchanged(s, (Meeting::Reduce, group, 0), what, (1, 1)));
+    call(name, noted, body);
 }
 
 /// # Safety
