@@ -7,7 +7,7 @@ use clap::{Arg, ArgAction};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 /// Which compiler is wrapped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -62,6 +62,10 @@ fn described(language: Language) -> clap::Command {
         .arg(flag("show", "Print the command instead of running it; -show, -showme and --showme do the same".into()))
         .arg(flag("showme:compile", "Print only what is added to compile".into()))
         .arg(flag("showme:link", "Print only what is added to link".into()))
+        .arg(flag(
+            "check-races",
+            "Let the program note its own loads and stores, for `angara run --check=races`; with gcc, and slow".into(),
+        ))
         .arg(Arg::new("arguments").value_name("ARGUMENTS").num_args(0..).help("Passed on to the compiler"))
         .after_help(format!("{strongest} or {usual} choose the compiler, options included: `{usual}='ccache gcc'`."))
 }
@@ -79,7 +83,11 @@ pub(crate) fn main(args: &[OsString]) -> Result<u8, Failed> {
     let only =
         |a: &OsString, what: &str| a.to_str().is_some_and(|a| a.trim_start_matches('-') == format!("showme:{what}"));
     let compiler = compiler(language)?;
-    let flags = Flags::find()?;
+    let mut flags = Flags::find()?;
+    if user.iter().any(checks_races) {
+        require_gcc(&compiler)?;
+        flags.check_races();
+    }
     if user.iter().any(|a| only(a, "compile")) {
         say!("{}", shown(&flags.compile))?;
         return Ok(0);
@@ -88,7 +96,7 @@ pub(crate) fn main(args: &[OsString]) -> Result<u8, Failed> {
         say!("{}", shown(&flags.link))?;
         return Ok(0);
     }
-    let rest: Vec<OsString> = user.iter().filter(|a| !show(a)).cloned().collect();
+    let rest: Vec<OsString> = user.iter().filter(|a| !show(a) && !checks_races(a)).cloned().collect();
     let command = command(&compiler, &flags, &rest);
     if user.iter().any(show) {
         say!("{}", shown(&command))?;
@@ -96,6 +104,35 @@ pub(crate) fn main(args: &[OsString]) -> Result<u8, Failed> {
     }
     let error = Command::new(&command[0]).args(&command[1..]).exec();
     Err(Failed::runtime(format!("cannot execute {}: {error}", command[0].display()), no_compiler(language).remedy))
+}
+
+/// Routines of the C library through which a program touches memory, and their forms that check lengths.
+const TOUCHING: [&str; 10] = [
+    "memcpy",
+    "__memcpy_chk",
+    "memmove",
+    "__memmove_chk",
+    "memset",
+    "__memset_chk",
+    "memcmp",
+    "strlen",
+    "strcpy",
+    "__strcpy_chk",
+];
+
+fn checks_races(argument: &OsString) -> bool {
+    argument == "--check-races"
+}
+
+/// Fails unless the compiler is gcc: others understand the options below in another way.
+fn require_gcc(compiler: &[OsString]) -> Result<(), Failed> {
+    let mut command = Command::new(&compiler[0]);
+    command.args(&compiler[1..]).arg("-dumpspecs").stdin(Stdio::null());
+    if command.output().is_ok_and(|done| done.status.success()) {
+        return Ok(());
+    }
+    let why = format!("--check-races needs gcc, and {} is another compiler", shown(compiler));
+    Err(Failed::usage(why, "install gcc, and set OSHCC_CC=gcc or OSHCXX_CXX=g++"))
 }
 
 /// What is added to a compiler's command line.
@@ -126,6 +163,15 @@ impl Flags {
             compile: vec![joined("-I", include)],
             link: vec![joined("-L", lib), joined("-Wl,-rpath,", lib), "-lsma".into()],
         }
+    }
+}
+
+impl Flags {
+    /// Calls of libsma at each load and store. The option for it goes to the compiler proper: its driver would link libtsan.
+    fn check_races(&mut self) {
+        let calls = ["-g", "-Wp,-fsanitize=thread", "-Wp,--param=tsan-instrument-func-entry-exit=0"];
+        self.compile.extend(calls.map(OsString::from));
+        self.link.extend(TOUCHING.map(|routine| format!("-Wl,--wrap={routine}").into()));
     }
 }
 

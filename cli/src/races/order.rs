@@ -16,6 +16,8 @@ use std::rc::Rc;
 
 /// `SHMEM_CTX_DEFAULT`, which barriers complete.
 const DEFAULT: u16 = 1;
+/// In place of a context where the program itself stores: no transfer is on it.
+const DIRECT: u16 = 0;
 
 #[derive(Default)]
 struct Pe {
@@ -66,8 +68,14 @@ pub(super) struct Order<'l> {
     words: Words,
     meets: HashMap<(Members, u64), Meet>,
     locks: HashMap<At, Clock>,
-    works: HashMap<Place, Work>,
+    /// By the PE whose memory an array is, and its place.
+    works: HashMap<(u32, Place), Work>,
     found: Found,
+}
+
+/// The members of a group.
+fn pes(members: Members) -> impl Iterator<Item = u32> {
+    (0..members.size).map(move |i| members.start.wrapping_add_signed(members.stride.wrapping_mul(i as i32)))
 }
 
 /// Raises `clock` to what `other` knows, too.
@@ -143,6 +151,7 @@ impl Order<'_> {
                 join(self.locks.entry(at(lock)).or_default(), &self.pes[pe as usize].clock);
             }
             Action::Access { pe: of, at: place, len, writes, atomic } => {
+                let of = if let Memory::Private(_) = place { pe } else { of };
                 let kind = match (atomic, writes) {
                     (true, _) => Kind::Atomic,
                     (false, true) => Kind::Write,
@@ -150,8 +159,13 @@ impl Order<'_> {
                 };
                 let op = Op::new(pe, step.call, kind, false);
                 op.finish(pe, self.now(pe));
-                let of = if let Memory::Private(_) = place { pe } else { of };
                 self.touch(of, at(place), len, &op);
+                if atomic {
+                    self.learn(pe, of, at(place), None);
+                }
+                if atomic && writes {
+                    self.say(pe, (DIRECT, of), at(place), Blocks::one(len as usize), (op, None, None));
+                }
             }
             Action::Other | Action::Wait { .. } | Action::Lock { .. } => {}
         }
@@ -336,21 +350,24 @@ impl Order<'_> {
     /// An array that the program lends must not be in use for an earlier collective.
     fn lend(&mut self, step: Step, place: Place, meet: (Members, u64), barrier: bool) {
         let pe = step.pe;
-        let new = || Work { meet, barrier, users: Users::new(), before: Users::new() };
-        let work = self.works.entry(place).or_insert_with(new);
-        if work.meet != meet {
-            let follows = work.barrier && barrier && work.meet.0 == meet.0;
-            let before = if follows { Users::new() } else { std::mem::take(&mut work.users) };
-            *work = Work { before, ..new() };
-        }
-        let clock = &self.pes[pe as usize].clock;
-        for (user, (call, left)) in &work.before {
-            if *user != pe && left.is_none_or(|left| clock[*user as usize] < left) {
-                let of = |pe, call| Op::new(pe, call, Kind::Write, false);
-                self.found.add(self.log, (&of(*user, *call), &of(pe, step.call)), None);
+        for of in pes(meet.0) {
+            let new = || Work { meet, barrier, users: Users::new(), before: Users::new() };
+            let work = self.works.entry((of, place)).or_insert_with(new);
+            if work.meet != meet {
+                // The specification allows it for the same PEs; old programs do it with fewer and fewer.
+                let follows = work.barrier && barrier;
+                let before = if follows { Users::new() } else { std::mem::take(&mut work.users) };
+                *work = Work { before, ..new() };
             }
+            let clock = &self.pes[pe as usize].clock;
+            for (user, (call, left)) in work.before.iter().filter(|(user, _)| pes(meet.0).any(|pe| pe == **user)) {
+                if *user != pe && left.is_none_or(|left| clock[*user as usize] < left) {
+                    let of = |pe, call| Op::new(pe, call, Kind::Write, false);
+                    self.found.add(self.log, (&of(*user, *call), &of(pe, step.call)), None);
+                }
+            }
+            work.users.insert(pe, (step.call, None));
         }
-        work.users.insert(pe, (step.call, None));
     }
 
     fn leave(&mut self, step: Step, call: &Call) {
@@ -371,10 +388,12 @@ impl Order<'_> {
             }
         }
         let now = self.now(pe);
-        if let Some(work) = work.and_then(|place| self.works.get_mut(&place)).filter(|work| work.meet == key)
-            && let Some((_, left)) = work.users.get_mut(&pe)
-        {
-            *left = Some(now);
+        for place in work.into_iter().flat_map(|place| pes(members).map(move |of| (of, place))) {
+            if let Some(work) = self.works.get_mut(&place).filter(|work| work.meet == key)
+                && let Some((_, left)) = work.users.get_mut(&pe)
+            {
+                *left = Some(now);
+            }
         }
     }
 }

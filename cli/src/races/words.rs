@@ -4,7 +4,7 @@
 //! having seen the latest of every PE that fits. That finds fewer races, and never one that is none.
 
 use super::shadow::{At, Clock, Op};
-use angara_abi::calls::{Action, Blocks, Call};
+use angara_abi::calls::{Action, Blocks, Call, Memory};
 use angara_abi::clock::Comparison;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -97,8 +97,13 @@ impl Words {
         for at in waited(&call.action) {
             self.0.entry(pe).or_default().entry(at).or_default();
         }
-        if let Action::Atomic { pe, remote, .. } = call.action {
-            self.0.entry(pe).or_default().entry(super::at(remote)).or_default();
+        let changed = match call.action {
+            Action::Atomic { pe, remote, .. } => Some((pe, remote)),
+            Action::Access { pe, at: at @ Memory::Symmetric(_), atomic: true, .. } => Some((pe, at)),
+            _ => None,
+        };
+        if let Some((pe, at)) = changed {
+            self.0.entry(pe).or_default().entry(super::at(at)).or_default();
         }
     }
 

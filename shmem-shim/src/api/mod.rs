@@ -124,6 +124,7 @@ macro_rules! api_ctx {
     };
 }
 // Macros reach only modules declared after them.
+mod accesses;
 mod active_set;
 mod amo;
 mod collective;

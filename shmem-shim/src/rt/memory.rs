@@ -2,7 +2,7 @@
 
 use super::check::{list, shown};
 use super::record::{call, moved};
-use super::{State, collective, die, heap, lock, ok, state};
+use super::{accesses, State, collective, die, heap, lock, ok, state};
 use crate::ctypes::*;
 use angara_abi::calls::{Action, Meeting, Memory};
 use std::fmt::Display;
@@ -159,7 +159,9 @@ pub(crate) fn ptr(name: Name, dest: *const u8, pe: int) -> *mut void {
     let address = known.and_then(|pe| {
         let place = s.job.locate(dest, 1)?;
         // My own memory is in reach on every path.
-        if pe == s.me { Some(s.job.local(place)) } else { s.job.peer(place, pe) }
+        let address = if pe == s.me { Some(s.job.local(place)) } else { s.job.peer(place, pe) }?;
+        accesses::reach(s, pe, place, address as usize);
+        Some(address)
     });
     address.map_or(std::ptr::null_mut(), |p| p.cast())
 }

@@ -5,6 +5,7 @@
 //! exist, an address that is not symmetric, a target every route to which is dead) ends the job
 //! with one message that names PE, routine and reason: see [`die`].
 
+pub(crate) mod accesses;
 pub(crate) mod amo;
 mod check;
 mod collectives;

@@ -7,7 +7,7 @@
 use super::shmemx::monotonic;
 use super::team::Group;
 use super::transfer::Transfer;
-use super::{State, check, lock, told_state, untold_state};
+use super::{State, accesses, check, lock, told_state, untold_state};
 use crate::ctypes::*;
 use angara::Comparison;
 use angara_abi::calls::{
@@ -132,6 +132,9 @@ pub(crate) fn start(job: &angara::Job) -> Result<(), String> {
     let path = Path::new(&directory).join(file_name(head.pe));
     let notes = Notes::start(&path, &head).map_err(|e| format!("cannot note calls in {}: {e}", path.display()))?;
     let sites = angara_abi::trust::var_os(ENV_SITES).is_some();
+    if sites {
+        accesses::watch();
+    }
     let _ = RECORDER.set(Recorder { pe: head.pe, sites, notes: Mutex::new(notes) });
     Ok(())
 }
@@ -154,35 +157,79 @@ pub(crate) fn started(s: &State, name: Name, begun: u64) {
     }
 }
 
+/// The number of this thread.
+fn thread() -> u16 {
+    THREAD.get().unwrap_or_else(|| {
+        let number = THREADS.fetch_add(1, Ordering::Relaxed);
+        THREAD.set(Some(number));
+        number
+    })
+}
+
 impl Recorder {
     fn around<R>(&self, s: &State, name: Name, what: impl FnOnce(&State, &R) -> Action, body: impl FnOnce() -> R) -> R {
         let depth = DEPTH.get();
+        if self.sites && depth == 0 {
+            self.note_accesses(s);
+        }
         DEPTH.set(depth.saturating_add(1));
         let start = now(&s.job);
         let result = body();
         let end = now(&s.job);
         DEPTH.set(depth);
-        self.note(name, depth, (start, end), what(s, &result));
+        let action = what(s, &result);
+        if self.sites {
+            lend(&action);
+        }
+        self.note(name, depth, (start, end), action);
         result
     }
 
     fn note(&self, name: Name, depth: u8, (start, end): (u64, u64), action: Action) {
-        let thread = THREAD.get().unwrap_or_else(|| {
-            let number = THREADS.fetch_add(1, Ordering::Relaxed);
-            THREAD.set(Some(number));
-            number
-        });
+        let thread = thread();
         let at = if self.sites { check::caller_address() } else { None };
         let mut notes = lock(&self.notes);
         let mut add = || {
             let routine = notes.text(name.as_ptr() as usize, || (*name).into())?;
-            let site = at.map_or(Ok(0), |at| notes.text(at as usize, || check::line_of(at)))?;
+            let site = at.map_or(Ok(0), |at| notes.site(at as usize))?;
             notes.add(&Call { routine, site, thread, depth, start, end, action }.encode())
         };
         let noted = add();
+        self.say(noted);
+    }
+
+    /// Notes what the program has done to memory itself since its last call.
+    fn note_accesses(&self, s: &State) {
+        let all = accesses::take_all(s);
+        let (thread, now) = (thread(), now(&s.job));
+        let mut notes = lock(&self.notes);
+        for (code, action) in all {
+            let mut add = || {
+                let site = notes.site(code)?;
+                notes.add(&Call { routine: 0, site, thread, depth: 0, start: now, end: now, action }.encode())
+            };
+            let noted = add();
+            self.say(noted);
+        }
+    }
+
+    fn say(&self, noted: std::io::Result<()>) {
         if let Err(e) = noted {
             angara_abi::complain!("angara: PE {}: calls are no longer noted: {e}", self.pe);
         }
+    }
+}
+
+/// Which private memory transfers work with behind their call.
+fn lend(action: &Action) {
+    match *action {
+        Action::Put { local: Memory::Private(at), blocks, blocking: false, .. }
+        | Action::Get { local: Memory::Private(at), blocks, blocking: false, .. } => {
+            let last = blocks.count.saturating_sub(1).saturating_mul(blocks.local_step);
+            accesses::lend(at as usize, last.saturating_add(blocks.block) as usize);
+        }
+        Action::Quiet { pe: None, .. } | Action::Meet { meeting: Meeting::Barrier, .. } => accesses::give_back(),
+        _ => {}
     }
 }
 
@@ -232,6 +279,11 @@ impl Notes {
     fn put(&mut self, record: &[u8; RECORD]) {
         self.window.write(self.next, record).expect("inside the window");
         self.next += RECORD;
+    }
+
+    /// The number of the line of the program at a return address.
+    fn site(&mut self, address: usize) -> std::io::Result<u32> {
+        self.text(address, || check::line_of(address as *mut _))
     }
 
     /// The number of a text that is known by an address.

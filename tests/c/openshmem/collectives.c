@@ -5,7 +5,7 @@
 
 #define BIG 40000
 
-static long sync_array[SHMEM_REDUCE_SYNC_SIZE], work[SHMEM_REDUCE_MIN_WRKDATA_SIZE];
+static long sync_array[SHMEM_REDUCE_SYNC_SIZE], barrier_array[SHMEM_BARRIER_SYNC_SIZE], work[SHMEM_REDUCE_MIN_WRKDATA_SIZE];
 static const size_t sizes[] = {1, 3, 64, 1000, BIG};
 #define SIZES (sizeof sizes / sizeof *sizes)
 
@@ -159,19 +159,19 @@ static void active_sets(long *dest, long *source)
         shmem_broadcast64(dest, source, 100, size - 1, 0, 1, size, sync_array);
         for (int i = 0; i < 100; i++)
             CHECK(dest[i] == (me / 2 == size - 1 ? -1 : value(2 * (size - 1), i)));
-        shmem_barrier(0, 1, size, sync_array);
+        shmem_barrier(0, 1, size, barrier_array);
         shmem_fcollect64(dest, source, 3, 0, 1, size, sync_array);
         for (int i = 0; i < 3 * size; i++)
             CHECK(dest[i] == value(i / 3 * 2, i % 3));
-        shmem_barrier(0, 1, size, sync_array);
+        shmem_barrier(0, 1, size, barrier_array);
         shmem_collect32(dest, source, me == 0 ? 2 : 4, 0, 1, size, sync_array);
         for (int pe = 0; pe < size; pe++)
             CHECK(((int *)dest)[pe ? 4 * pe - 2 : 0] == (int)value(2 * pe, 0));
-        shmem_barrier(0, 1, size, sync_array);
+        shmem_barrier(0, 1, size, barrier_array);
         shmem_alltoall64(dest, source, 2, 0, 1, size, sync_array);
         for (int pe = 0; pe < size; pe++)
             CHECK(dest[2 * pe] == value(2 * pe, me));
-        shmem_sync(0, 1, size, sync_array);
+        shmem_sync(0, 1, size, barrier_array);
         shmem_long_sum_to_all(dest, source, 50, 0, 1, size, work, sync_array);
         for (int i = 0; i < 50; i++) {
             long want = 0;
