@@ -623,18 +623,20 @@ mod tests {
             },
         );
         let meet = (any::<(u32, i32, [u32; 3], [u64; 2])>(), 0..9u8, [memory(), memory(), memory()]).prop_map(
-            |((start, stride, [size, stream, root], [dest_len, source_len]), meeting, [dest, source, work])| Action::Meet {
-                meeting: Meeting::from_bits(meeting).unwrap(),
-                members: Members { start, stride, size, stream },
-                root,
-                dest,
-                dest_len,
-                source,
-                source_len,
-                work: match work {
-                    Memory::Symmetric(place) => Some(place),
-                    Memory::Private(_) => None,
-                },
+            |((start, stride, [size, stream, root], [dest_len, source_len]), meeting, [dest, source, work])| {
+                Action::Meet {
+                    meeting: Meeting::from_bits(meeting).unwrap(),
+                    members: Members { start, stride, size, stream },
+                    root,
+                    dest,
+                    dest_len,
+                    source,
+                    source_len,
+                    work: match work {
+                        Memory::Symmetric(place) => Some(place),
+                        Memory::Private(_) => None,
+                    },
+                }
             },
         );
         let access = (any::<(u32, u64, bool, bool)>(), memory())

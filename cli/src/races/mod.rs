@@ -14,6 +14,7 @@ use crate::error::Failed;
 use crate::notes::Notes;
 use angara_abi::calls::Memory;
 use angara_abi::desc::Region;
+use angara_abi::job::INTERNAL_BYTES;
 use indicatif::{ProgressBar, ProgressStyle};
 use shadow::{At, Kind, Of, Op};
 use std::collections::HashMap;
@@ -103,7 +104,8 @@ impl Race {
             return format!("race: {second} with a work array that {first} may still use{times}");
         };
         let place = match at.of {
-            Of::Heap => format!("heap+{:#x} of PE {pe}", at.offset),
+            // As messages of the library count: from where the program's part begins.
+            Of::Heap => format!("heap+{:#x} of PE {pe}", at.offset.saturating_sub(INTERNAL_BYTES as u64)),
             Of::Static => format!("static+{:#x} of PE {pe}", at.offset),
             Of::Private => format!("private memory of PE {pe} at {:#x}", at.offset),
         };

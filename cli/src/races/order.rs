@@ -157,7 +157,7 @@ impl Order<'_> {
                     (false, true) => Kind::Write,
                     (false, false) => Kind::Read,
                 };
-                let op = Op::new(pe, step.call, kind, false);
+                let op = Op::new(pe, step.call, kind, None);
                 op.finish(pe, self.now(pe));
                 self.touch(of, at(place), len, &op);
                 if atomic {
@@ -226,7 +226,7 @@ impl Order<'_> {
             return;
         };
         let (there, here) = if put { (Kind::Write, Kind::Read) } else { (Kind::Read, Kind::Write) };
-        let (there, here) = (Op::new(pe, step.call, there, true), Op::new(pe, step.call, here, true));
+        let (there, here) = (Op::new(pe, step.call, there, Some(ctx)), Op::new(pe, step.call, here, Some(ctx)));
         let now = self.now(pe);
         if blocking {
             here.finish(pe, now);
@@ -258,7 +258,7 @@ impl Order<'_> {
             return;
         };
         let pe = step.pe;
-        let op = Op::new(pe, step.call, Kind::Atomic, true);
+        let op = Op::new(pe, step.call, Kind::Atomic, Some(ctx));
         if fetches {
             op.finish(pe, self.now(pe));
         }
@@ -326,7 +326,7 @@ impl Order<'_> {
         if !matches!(meeting, Meeting::Memory) {
             let parts = [(dest, dest_len, Kind::Write), (source, source_len, Kind::Read)];
             for (memory, len, kind) in parts.into_iter().filter(|(_, len, _)| *len > 0) {
-                let op = Op::new(pe, step.call, kind, false);
+                let op = Op::new(pe, step.call, kind, None);
                 self.touch(pe, at(memory), len, &op);
                 self.pes[pe as usize].open.entry(step.call).or_default().push(op);
             }
@@ -362,7 +362,7 @@ impl Order<'_> {
             let clock = &self.pes[pe as usize].clock;
             for (user, (call, left)) in work.before.iter().filter(|(user, _)| pes(meet.0).any(|pe| pe == **user)) {
                 if *user != pe && left.is_none_or(|left| clock[*user as usize] < left) {
-                    let of = |pe, call| Op::new(pe, call, Kind::Write, false);
+                    let of = |pe, call| Op::new(pe, call, Kind::Write, None);
                     self.found.add(self.log, (&of(*user, *call), &of(pe, step.call)), None);
                 }
             }

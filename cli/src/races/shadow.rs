@@ -14,8 +14,8 @@ pub(super) struct Op {
     /// Number of the call among those of the PE.
     pub(super) call: u32,
     pub(super) kind: Kind,
-    /// It goes to memory through the library's transfers, even if that is the PE's own.
-    pub(super) transfer: bool,
+    /// The context of the transfer that it is part of, if it is one.
+    pub(super) ctx: Option<u16>,
     /// It is over for whoever knows that one of these PEs has come so far.
     over: RefCell<Vec<(u32, u32)>>,
 }
@@ -30,8 +30,8 @@ pub(super) enum Kind {
 }
 
 impl Op {
-    pub(super) fn new(pe: u32, call: u32, kind: Kind, transfer: bool) -> Rc<Op> {
-        Rc::new(Op { pe, call, kind, transfer, over: RefCell::default() })
+    pub(super) fn new(pe: u32, call: u32, kind: Kind, ctx: Option<u16>) -> Rc<Op> {
+        Rc::new(Op { pe, call, kind, ctx, over: RefCell::default() })
     }
 
     /// Whoever knows that `pe` has come to `at` knows that this is over.
@@ -50,7 +50,8 @@ impl Op {
     fn collides(&self, other: &Op) -> bool {
         let harmless = matches!((self.kind, other.kind), (Kind::Read, Kind::Read) | (Kind::Atomic, Kind::Atomic));
         // Of two puts of one PE to one place either may win; programs that do it put the same.
-        let both_put = self.kind == Kind::Write && other.kind == Kind::Write && self.transfer && other.transfer;
+        let both_put =
+            self.kind == Kind::Write && other.kind == Kind::Write && self.ctx.is_some() && other.ctx.is_some();
         let same = self.pe == other.pe && (self.call == other.call || both_put);
         !harmless && !same
     }
@@ -152,7 +153,11 @@ impl Shadow {
 fn replaces(new: &Op, before: &Op, clock: &Clock) -> bool {
     match new.kind {
         Kind::Write => true,
-        _ => new.kind == before.kind && new.pe == before.pe && before.over_by(clock),
+        // Transfers on one context are completed together.
+        _ => {
+            let together = new.ctx.is_some() && new.ctx == before.ctx;
+            new.kind == before.kind && new.pe == before.pe && (together || before.over_by(clock))
+        }
     }
 }
 
@@ -164,29 +169,31 @@ mod tests {
 
     fn collisions(shadow: &mut Shadow, op: &Rc<Op>, at: u64, len: u64, clock: &[u32]) -> Vec<(u32, u64, u64)> {
         let mut all = Vec::new();
-        shadow.touch(At { offset: at, ..HEAP }, len, (op, &clock.to_vec()), |o, at, len| all.push((o.call, at.offset, len)));
+        shadow.touch(At { offset: at, ..HEAP }, len, (op, &clock.to_vec()), |o, at, len| {
+            all.push((o.call, at.offset, len))
+        });
         all
     }
 
     #[test]
     fn only_what_both_touch_and_nothing_orders_collides() {
         let mut shadow = Shadow::default();
-        let put = Op::new(0, 1, Kind::Write, true);
+        let put = Op::new(0, 1, Kind::Write, Some(1));
         assert_eq!(collisions(&mut shadow, &put, 64, 32, &[1, 0]), []);
-        let get = Op::new(1, 2, Kind::Read, true);
+        let get = Op::new(1, 2, Kind::Read, Some(1));
         assert_eq!(collisions(&mut shadow, &get, 88, 100, &[0, 1]), [(1, 88, 8)]);
         put.finish(0, 5);
-        let get = Op::new(1, 3, Kind::Read, true);
+        let get = Op::new(1, 3, Kind::Read, Some(1));
         assert_eq!(collisions(&mut shadow, &get, 64, 16, &[4, 2]), [(1, 64, 16)]);
-        assert_eq!(collisions(&mut shadow, &Op::new(1, 4, Kind::Read, true), 64, 16, &[5, 3]), []);
-        let put = Op::new(0, 7, Kind::Write, true);
+        assert_eq!(collisions(&mut shadow, &Op::new(1, 4, Kind::Read, Some(1)), 64, 16, &[5, 3]), []);
+        let put = Op::new(0, 7, Kind::Write, Some(1));
         assert_eq!(collisions(&mut shadow, &put, 70, 2, &[8, 0]), [(3, 70, 2), (4, 70, 2)]);
     }
 
     #[test]
     fn atomics_collide_with_everything_but_atomics_and_puts_of_one_pe_with_others_puts() {
         let mut shadow = Shadow::default();
-        let of = |pe, call, kind| Op::new(pe, call, kind, true);
+        let of = |pe, call, kind| Op::new(pe, call, kind, Some(1));
         assert_eq!(collisions(&mut shadow, &of(0, 1, Kind::Atomic), 64, 8, &[1, 0]), []);
         assert_eq!(collisions(&mut shadow, &of(1, 1, Kind::Atomic), 64, 8, &[0, 1]), []);
         assert_eq!(collisions(&mut shadow, &of(1, 2, Kind::Write), 68, 4, &[0, 2]), [(1, 68, 4), (1, 68, 4)]);
@@ -198,10 +205,10 @@ mod tests {
     fn private_memory_is_forgotten_when_nothing_is_under_way() {
         let mut shadow = Shadow::default();
         let at = At { of: Of::Private, offset: 4096 };
-        let get = Op::new(0, 1, Kind::Write, true);
+        let get = Op::new(0, 1, Kind::Write, Some(1));
         shadow.touch(at, 64, (&get, &vec![1]), |_, _, _| panic!("nothing was there"));
         let mut seen = 0;
-        let read = Op::new(0, 2, Kind::Read, true);
+        let read = Op::new(0, 2, Kind::Read, Some(1));
         read.finish(0, 2);
         shadow.touch(at, 8, (&read, &vec![2]), |_, _, _| seen += 1);
         assert_eq!(seen, 1);

@@ -173,7 +173,10 @@ mod tests {
     fn at_equal_times_beginnings_come_first_and_waits_last() {
         let comparison = angara_abi::clock::Comparison { width: 8, signed: true, relation: 1, value: 1 };
         let at = angara_abi::calls::Memory::Private(0);
-        let wait = Call { action: Action::Wait { at, count: 1, comparison, satisfied: true, test: false }, ..call(0, 0, 1, 5) };
+        let wait = Call {
+            action: Action::Wait { at, count: 1, comparison, satisfied: true, test: false },
+            ..call(0, 0, 1, 5)
+        };
         // PE 0 waits for PE 1, which answers what PE 2 tells it; all at time 5.
         let calls = [vec![wait], vec![wait, call(0, 0, 5, 5)], vec![call(0, 0, 5, 5)]];
         let mut steps = Steps::new(&calls);

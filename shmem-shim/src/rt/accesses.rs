@@ -151,7 +151,9 @@ fn note(address: usize, len: usize, touch: Touch, code: usize) {
     // Where a thread is at its end, or a signal handler has interrupted this, the access is not seen.
     let _ = LOG.try_with(|log| match log.try_lock() {
         Ok(mut log) => log.add(Run { code, start: address, end: address + len, touch }),
-        Err(TryLockError::Poisoned(log)) => log.into_inner().add(Run { code, start: address, end: address + len, touch }),
+        Err(TryLockError::Poisoned(log)) => {
+            log.into_inner().add(Run { code, start: address, end: address + len, touch })
+        }
         Err(TryLockError::WouldBlock) => {}
     });
 }

@@ -12,9 +12,11 @@ use super::team::Group;
 use super::{State, die, lock, streams};
 use crate::ctypes::Name;
 use angara_abi::desc::{Place, Region};
+use std::collections::BTreeMap;
 use std::ffi::{CStr, c_void};
 use std::fmt::Display;
 use std::path::Path;
+use std::sync::Mutex;
 use std::time::Duration;
 
 /// Longest description of a collective that travels between PEs, in bytes.
@@ -44,23 +46,39 @@ pub(crate) fn caller() -> Option<String> {
     caller_address().map(line_of)
 }
 
+/// Whose a place in the code is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Owner {
+    Library,
+    Other,
+    Nobody,
+}
+
+/// Whose the code at an address is; asked of the loader only once.
+fn owner(address: usize) -> Owner {
+    static KNOWN: Mutex<BTreeMap<usize, Owner>> = Mutex::new(BTreeMap::new());
+    *lock(&KNOWN).entry(address).or_insert_with(|| {
+        let of = |address| module(address).map(|(base, _)| base);
+        match of(address as *const ()) {
+            None => Owner::Nobody,
+            base if base == of(owner as *const ()) => Owner::Library,
+            Some(_) => Owner::Other,
+        }
+    })
+}
+
 /// The address behind the call by which the program entered the library.
 pub(crate) fn caller_address() -> Option<*mut c_void> {
-    let own = module(caller as *const ())?.0;
     let mut found = None;
     let mut inside = false;
     backtrace::trace(|frame| {
-        let Some((base, _)) = module(frame.ip() as *const ()) else { return true };
-        if base == own {
-            inside = true;
-            return true;
+        match owner(frame.ip() as usize) {
+            Owner::Library => inside = true,
+            // Frames before the library's own first one belong to the machinery that walks them.
+            Owner::Other if inside => found = Some(frame.ip()),
+            Owner::Other | Owner::Nobody => {}
         }
-        // Frames before the library's own first one belong to the machinery that walks them.
-        if !inside {
-            return true;
-        }
-        found = Some(frame.ip());
-        false
+        found.is_none()
     });
     found
 }

@@ -2,7 +2,7 @@
 
 use super::check::{list, shown};
 use super::record::{call, moved};
-use super::{accesses, State, collective, die, heap, lock, ok, state};
+use super::{State, accesses, collective, die, heap, lock, ok, state};
 use crate::ctypes::*;
 use angara_abi::calls::{Action, Meeting, Memory};
 use std::fmt::Display;

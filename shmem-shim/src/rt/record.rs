@@ -11,7 +11,8 @@ use super::{State, accesses, check, lock, told_state, untold_state};
 use crate::ctypes::*;
 use angara::Comparison;
 use angara_abi::calls::{
-    Action, Blocks, Call, ENV_CALLS, ENV_SITES, Head, Meeting, Members, Memory, RECORD, encode_full, encode_text, file_name,
+    Action, Blocks, Call, ENV_CALLS, ENV_SITES, Head, Meeting, Members, Memory, RECORD, encode_full, encode_text,
+    file_name,
 };
 use angara_abi::shm::Mapping;
 use rustix::fs::{FallocateFlags, fallocate};

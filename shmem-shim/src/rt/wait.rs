@@ -385,9 +385,8 @@ pub(crate) unsafe fn test_some<T: Waitable>(
 /// `sig_addr` points to a live word.
 pub(crate) unsafe fn signal_fetch(name: Name, sig_addr: *const u64) -> u64 {
     // What it sees is noted as a test for it.
-    let noted = |s: &State, seen: &u64| {
-        waited(s, sig_addr.cast(), 1, u64::comparison(CMP_EQ, *seen), Answer::tested(true))
-    };
+    let noted =
+        |s: &State, seen: &u64| waited(s, sig_addr.cast(), 1, u64::comparison(CMP_EQ, *seen), Answer::tested(true));
     call(name, noted, |s| {
         look(s);
         // SAFETY: the caller's contract.
