@@ -187,7 +187,7 @@ mod tests {
         assert_eq!(collisions(&mut shadow, &get, 64, 16, &[4, 2]), [(1, 64, 16)]);
         assert_eq!(collisions(&mut shadow, &Op::new(1, 4, Kind::Read, Some(1)), 64, 16, &[5, 3]), []);
         let put = Op::new(0, 7, Kind::Write, Some(1));
-        assert_eq!(collisions(&mut shadow, &put, 70, 2, &[8, 0]), [(3, 70, 2), (4, 70, 2)]);
+        assert_eq!(collisions(&mut shadow, &put, 70, 2, &[8, 0]), [(4, 70, 2)], "of transfers on one context the last");
     }
 
     #[test]
