@@ -26,8 +26,8 @@ const ACCESSES: [(&str, &str, &str); 7] = [
     ("source_stored", "shmem_long_put_nbi at accesses.c", "private memory"),
     ("get_used_early", "shmem_long_get_nbi at accesses.c", "(get_used_early) reads"),
     ("plain_flag", "PE 0 shmem_long_p at accesses.c", "PE 1 at accesses.c"),
-    ("array_rewritten", "shmem_long_get at accesses.c", "(array_rewritten) writes the same 512 bytes"),
-    ("copied", "shmem_long_put at accesses.c", "(copied) reads the same 280 bytes"),
+    ("array_rewritten", "shmem_long_get at accesses.c", "(array_rewritten) writes"),
+    ("copied", "shmem_long_put at accesses.c", "(copied) reads"),
     ("by_pointer", "(by_pointer) writes", "heap+0x"),
 ];
 
@@ -44,9 +44,8 @@ fn found_and_silent(test: &Test, engine: &[&str], source: &str, flags: &[&str], 
     let mended = tools::compile_with(source, &[flags, &["-DFIXED"]].concat());
     for (race, one, other) in races {
         let done = check(test, engine, &program, race);
-        let line =
-            done.stderr.lines().find(|l| l.starts_with("angara: race: ")).unwrap_or_else(|| panic!("{race}: {done}"));
-        assert!(line.contains(one) && line.contains(other), "{race} on {engine:?}: no {one}, {other} in {done}");
+        let said = |line: &str| line.starts_with("angara: race: ") && line.contains(one) && line.contains(other);
+        assert!(done.stderr.lines().any(said), "{race} on {engine:?}: no {one}, {other} in {done}");
         assert_eq!(done.code(), 1, "{race}: {done}");
         let done = check(test, engine, &mended, race).success();
         assert_eq!(done.stderr, "", "{race} mended, on {engine:?}: {done}");
