@@ -372,9 +372,7 @@ impl Fabric {
     /// What listeners have not been told yet, in order of time. To be called after every few events, since all is kept
     /// until then.
     pub fn heard(&mut self) -> Vec<Heard> {
-        let chip = &mut self.adapters.chip;
-        let until = if chip.events.is_empty() { Tick::MAX } else { chip.now };
-        chip.ears.take(until)
+        self.adapters.chip.heard()
     }
 
     /// Route tables, faults included.
