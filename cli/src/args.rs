@@ -103,7 +103,7 @@ pub(crate) fn dispatch(args: Vec<OsString>) -> Result<u8, Failed> {
         Sub::Machine(args) => machine::main(args),
         Sub::Bench(args) => bench::main(args),
         Sub::Plan(args) => Ok(angara_sim::cli::plan(args).map(|()| 0)?),
-        Sub::Sim(args) => Ok(angara_sim::cli::sim(args).map(|()| 0)?),
+        Sub::Sim(args) => Ok(angara_sim::cli::sim(args, capture::save).map(|()| 0)?),
     }
 }
 

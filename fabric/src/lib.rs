@@ -55,7 +55,7 @@ mod types;
 
 pub use adapter::OrderCheck;
 pub use barrier::{BarrierCheck, BarrierFamily, BarrierWork};
-pub use chip::{Filter, Heard, LISTENERS_MAX, NodeCounters};
+pub use chip::{ChannelUse, Filter, Heard, LISTENERS_MAX, NodeCounters};
 pub use collective::{TreeError, TreeRow, TreeRows};
 pub use config::{Config, ConfigError, FlitTime, NodePath, Params, Quiet};
 pub use fabric::Fabric;

@@ -47,6 +47,8 @@ pub(crate) struct Daemon {
     pub(crate) agreement: Agreement,
     /// Jobs being made.
     pub(crate) reservations: RefCell<BTreeMap<JobId, Reservation>>,
+    /// A job has come or gone, or will not come, or a seat of a domain has become free.
+    pub(crate) seats_changed: Notify,
     pub(crate) endpoints: RefCell<Endpoints>,
     pub(crate) next_job: Cell<u32>,
     pub(crate) next_generation: Cell<u16>,
@@ -78,6 +80,7 @@ impl Daemon {
             users: Users::new(options.limits),
             agreement: Agreement::new(&options.faults),
             reservations: RefCell::default(),
+            seats_changed: Notify::new(),
             next_generation: Cell::new(life as u16),
             options,
             data,

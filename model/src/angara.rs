@@ -9,7 +9,7 @@ use crate::topology::AnyTopology;
 use angara_fabric::raw::{
     Crossing, Delivery, Inconsistent, Injection, LinkLoad, Lost, RawConfig, RawFabric, Totals, TraceEvent, chip_shape,
 };
-use angara_fabric::{Fault, FlitTime, Params, Tick};
+use angara_fabric::{Fault, Filter, FlitTime, Heard, Params, Tick};
 use std::collections::VecDeque;
 
 impl Angara {
@@ -164,6 +164,13 @@ impl Engine for RawFabric {
     }
     fn take_trace(&mut self) -> Vec<TraceEvent> {
         RawFabric::take_trace(self)
+    }
+    fn listen(&mut self, on: bool) -> bool {
+        RawFabric::listen(self, if on { vec![Filter::default()] } else { Vec::new() });
+        true
+    }
+    fn heard(&mut self) -> Vec<Heard> {
+        RawFabric::heard(self)
     }
     fn link_load(&self, router: u32, port: u8) -> LinkLoad {
         RawFabric::link_load(self, router, port)

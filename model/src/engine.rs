@@ -1,7 +1,7 @@
 //! What every kind of simulated network can do.
 
-use angara_fabric::Tick;
 use angara_fabric::raw::{Delivery, Inconsistent, Injection, LinkLoad, Lost, Totals, TraceEvent};
+use angara_fabric::{Heard, Tick};
 
 /// The engine behind a network: one implementation per profile and topology, called coarsely.
 pub(crate) trait Engine: Send {
@@ -19,6 +19,14 @@ pub(crate) trait Engine: Send {
     fn counters(&self) -> Totals;
     /// What happened to traced packets since the last call.
     fn take_trace(&mut self) -> Vec<TraceEvent> {
+        Vec::new()
+    }
+    /// Begins or ceases to tell what happens to packets; whether it can.
+    fn listen(&mut self, _on: bool) -> bool {
+        false
+    }
+    /// What has happened to packets since the last call, in order of time.
+    fn heard(&mut self) -> Vec<Heard> {
         Vec::new()
     }
     /// Begins to count what leaves through every port.

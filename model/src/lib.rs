@@ -38,6 +38,6 @@ pub mod topology;
 pub use angara_fabric::raw::{
     Delivery, Inconsistent, Injection, LinkLoad, Lost, Stage, Totals, TraceEvent, TrafficClass,
 };
-pub use network::Network;
+pub use network::{Listener, Network};
 pub use setup::{Angara, Generic, Profile, Rate, Setup, SetupError};
 pub use topology::{AnyTopology, Topology};

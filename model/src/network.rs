@@ -3,12 +3,16 @@
 use crate::angara;
 use crate::engine::Engine;
 use crate::setup::{Profile, Setup, SetupError};
-use angara_fabric::Tick;
 use angara_fabric::raw::{Delivery, Inconsistent, Injection, LinkLoad, Lost, Totals, TraceEvent};
+use angara_fabric::{Heard, Tick};
+use std::ops::ControlFlow;
 
 /// Cycle of the EC8430's router clock, 500 MHz; loads and latencies of the `angara` profile are
 /// quoted in it.
 const ANGARA_CYCLE: Tick = 2_000;
+
+/// Hears of what happens to packets, until it has heard enough.
+pub type Listener = Box<dyn FnMut(&Heard) -> ControlFlow<()> + Send>;
 
 /// A simulated network. See the module's documentation.
 pub struct Network {
@@ -16,6 +20,7 @@ pub struct Network {
     endpoints: usize,
     routers: usize,
     cycle: Tick,
+    listener: Option<Listener>,
 }
 
 impl Network {
@@ -32,7 +37,7 @@ impl Network {
             Profile::Generic(g) => (shape.generic(g, config.seed, threads)?, shape.endpoints(), g.cycle),
             Profile::Angara(a) => (angara::engine(config, a, threads)?, routers * a.channels as usize, ANGARA_CYCLE),
         };
-        Ok(Network { engine, endpoints, routers, cycle })
+        Ok(Network { engine, endpoints, routers, cycle, listener: None })
     }
     /// Sources and sinks of packets, numbered from 0. `angara`: channel c of node n is endpoint
     /// n·channels + c.
@@ -60,6 +65,27 @@ impl Network {
     /// Lets everything happen that is due at or before `to`.
     pub fn advance(&mut self, to: Tick) {
         self.engine.advance(to);
+        if self.listener.is_some() {
+            self.tell();
+        }
+    }
+    /// Tells the listener what has happened.
+    #[cold]
+    fn tell(&mut self) {
+        let heard = self.engine.heard();
+        let Some(listener) = &mut self.listener else { return };
+        if heard.iter().try_for_each(listener).is_break() {
+            self.engine.listen(false);
+            self.listener = None;
+        }
+    }
+    /// From now on `listener` hears of everything that happens to packets, in order of time, after each
+    /// [`Network::advance`]. Results stay the same. False if this network cannot tell: only one of the `angara` profile
+    /// that one thread simulates does.
+    pub fn listen(&mut self, listener: Listener) -> bool {
+        let can = self.engine.listen(true);
+        self.listener = can.then_some(listener);
+        can
     }
     /// A time before which nothing will happen, or `None` if nothing is under way.
     pub fn next_event(&self) -> Option<Tick> {
@@ -68,7 +94,7 @@ impl Network {
     /// Advances until nothing is under way. Deliveries accumulate.
     pub fn run_until_idle(&mut self) {
         while let Some(t) = self.engine.next_event() {
-            self.engine.advance(t);
+            self.advance(t);
         }
     }
     /// The next packet that arrived, in order of (time of its tail, then as documented by the profile).

@@ -368,7 +368,8 @@ function angara.dissector(tvb, pinfo, root)
   local kept = tvb:len() - start
   if kept >= FLIT then
     header(tvb(start, FLIT), tree, p)
-    local whole = kept == p.length and not p.train
+    -- A simulation's packet may be a single flit.
+    local whole = kept == p.length and kept > FLIT and not p.train
     local rest = kept - FLIT - (whole and FLIT or 0)
     if rest > 0 then data(tvb(start + FLIT, rest), tree, p, pinfo) end
     if p.type == READ_RSP then note_response(pinfo, p, p.region, p.offset) end

@@ -31,12 +31,12 @@ async function start() {
     refresh();
   };
   const panel = new Panel(view, store, from, network, choose);
-  // A link's classes are asked for while it is chosen.
+  // A link's classes and channels are asked for while it is chosen.
   const refresh = async () => {
     const chosen = view.chosen;
     if (!chosen || chosen.kind !== "link") return;
     try {
-      panel.classes.set(chosen.link, await from.link(chosen.link));
+      panel.details.set(chosen.link, await from.link(chosen.link));
     } catch {
       // It is asked again in a moment.
     }

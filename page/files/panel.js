@@ -32,7 +32,7 @@ export class Panel {
     Object.assign(this, { view, store, from, network, choose });
     this.torus = store.torus;
     this.message = "";
-    this.classes = new Map();
+    this.details = new Map();
     this.at = id => document.getElementById(id);
   }
 
@@ -110,8 +110,9 @@ export class Panel {
       ["CRC errors", short(errors[0]), ""],
       ["replays", short(errors[1]), ""],
     ];
-    const classes = this.classes.get(link);
-    const kinds = (classes || []).filter(row => row.load.flits > 0).map(row => [row.class, short(row.load.packets), short(row.load.flits), inBytes(row.load.bytes)]);
+    const { classes, channels } = this.details.get(link) || { classes: [], channels: [] };
+    const kinds = classes.filter(row => row.load.flits > 0).map(row => [row.class, short(row.load.packets), short(row.load.flits), inBytes(row.load.bytes)]);
+    const lanes = channels.map(row => [row.vc, `${row.slots} of ${row.of}`, short(row.packets), short(row.flits)]);
     const faults = this.faultsOf(site);
     const chart = make("canvas", { class: "chart" });
     this.fill("chosen", "Link",
@@ -119,6 +120,7 @@ export class Panel {
       make("p", { class: down ? "bad" : "soft" }, down ? "down" : faults.length ? `up, with ${faults.join(", ")}` : "up"),
       rows(["", ">total", ">now"], figures),
       this.from.finished ? null : chart,
+      lanes.length ? rows(["channel", ">slots in use", ">packets", ">flits"], lanes) : null,
       kinds.length ? rows(["class", ">packets", ">flits", ">payload"], kinds) : null,
       make("p", { class: "soft" }, "back: ", this.linkButton(torus.opposite(link))),
       this.orders(

@@ -84,7 +84,7 @@ export class Recorded {
   }
 
   async link(link) {
-    return this.data.classes[link] || [];
+    return { classes: this.data.classes[link] || [], channels: [] };
   }
 }
 

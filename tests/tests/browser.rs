@@ -47,6 +47,7 @@ fn a_browser_shows_a_job_and_sets_a_fault() {
                               const [x, y] = angara.view.where({kind: 'link', link: 0}); return [r.x + x, r.y + y]; })()");
     browser.click(place[0].as_f64().expect("a place"), place[1].as_f64().expect("a place"));
     browser.wait("the link is chosen", "angara.view.chosen.link === 0");
+    browser.wait("its virtual channels are shown", "document.body.textContent.includes('slots in use')");
     let (x, y) = browser.middle("[data-spec='link 0,0,0,0 +X down']");
     browser.click(x, y);
     let set = poll_until(|| daemon.status().faults == ["link 0,0,0,0 +X down"]);

@@ -219,6 +219,82 @@ fn tshark_reads_it_as_the_golden_file_has_it() {
     test.assert_clean();
 }
 
+/// `angara sim run` on the chip's torus, what it reports, and what it captured if it was to.
+fn simulate(test: &Test, options: &[&str], capture: bool) -> (serde_json::Value, Vec<Packet>, Option<[u64; 3]>) {
+    let file = test.file("sim.pcapng");
+    let mut command = test.angara(["sim", "run", "--topology", "torus:4x2", "--router", "angara", "--json"]);
+    command.args(options);
+    if capture {
+        command.arg("--capture").arg(&file);
+    }
+    let mut report: serde_json::Value = serde_json::from_str(&test.run(command).success().stdout).expect("JSON");
+    for unsteady in ["wall_s", "peak_rss_bytes"] {
+        assert!(report.as_object_mut().expect("an object").remove(unsteady).is_some(), "{unsteady}");
+    }
+    let (packets, counts) = if capture { read(&file) } else { (Vec::new(), None) };
+    (report, packets, counts)
+}
+
+#[test]
+fn a_simulation_is_captured_and_has_the_same_results() {
+    let test = Test::new("simulated");
+    let heads = |p: &Packet| (p.bytes.len(), p.job, u128::from(p.time / 1000) == p.stamp);
+    for workload in ["all-to-all:600", "pair-probe:0,5", "allreduce:8", "broadcast:4096", "heat:10000"] {
+        let (alone, ..) = simulate(&test, &["--workload", workload], false);
+        let (report, packets, counts) = simulate(&test, &["--workload", workload], true);
+        assert_eq!(report, alone, "{workload}");
+        assert_eq!(counts, Some([packets.len() as u64, 0, packets.len() as u64]));
+        assert!(packets.is_sorted_by_key(|p| p.time) && packets.iter().all(|p| heads(p) == (16, u32::MAX, true)));
+        let count = |event| packets.iter().filter(|p| p.event == event).count() as u64;
+        // What simulations count of hops of packets without an adapter has the one to the host.
+        let raw = workload.starts_with("all-to-all") || workload.starts_with("pair-probe");
+        let hops = count(SENT) + if raw { count(EJECTED) } else { 0 };
+        assert_eq!(Some(hops), report["packet_hops"].as_u64(), "{workload}");
+        assert!(!raw || (count(0) == count(EJECTED) && count(0) > 0), "{workload}");
+    }
+    test.assert_clean();
+}
+
+#[test]
+fn a_captured_simulation_ends_where_it_is_told_to_and_tshark_reads_it() {
+    let test = Test::new("simulated-tshark");
+    let options = ["--load", "0.2", "--length", "1:0.5,9:0.5", "--warmup", "0", "--cycles", "2000"];
+    let (_, packets, _) = simulate(&test, &[&options[..], &["--capture-count", "500"]].concat(), true);
+    assert_eq!(packets.len(), 500);
+    assert!(packets.iter().any(|p| p.length == 16) && packets.iter().any(|p| p.length == 144));
+    if !tools::have("tshark") {
+        println!("skipped: no tshark (Debian: apt-get install tshark)");
+        return;
+    }
+    let file = test.file("sim.pcapng");
+    let lines = |filter: &str| tshark(&test, &file, &["-Y", filter]).lines().count();
+    assert_eq!(
+        (lines("angara.type == 1 && angara.dst"), lines("_ws.malformed || _ws.lua.error || angara.crc")),
+        (500, 0)
+    );
+    let sent = packets.iter().filter(|p| p.event == SENT && (p.node, p.dir) == (0, 0)).count();
+    assert!(sent > 0 && lines("angara.link == \"0,0+X\"") == sent);
+}
+
+#[test]
+fn what_of_a_simulation_cannot_be_captured_is_refused() {
+    let test = Test::new("simulated-refused");
+    let refused = |options: &[&str], remedy: &str| {
+        let mut command = test.angara(["sim", "run", "--capture", "x.pcapng"]);
+        command.args(options);
+        let done = test.run(command);
+        assert_eq!(done.code(), 2, "{done}");
+        done.failure(&["--capture", remedy]);
+    };
+    refused(&["--topology", "torus:4x4", "--router", "generic"], "--router angara");
+    refused(&["--topology", "torus:4x4", "--router", "angara", "--threads", "2"], "--threads 1");
+    refused(&["--topology", "torus:2x2x2x2x2", "--router", "angara"], "4x2x2");
+    refused(&["--topology", "torus:4x4", "--router", "angara", "--workload", "spmv:trees"], "several networks");
+    let mut command = test.angara(["sim", "run", "--topology", "torus:4x4", "--capture-count", "5"]);
+    command.arg("--json");
+    test.run(command).failure(&["--capture <"]);
+}
+
 /// A daemon, and a program on it that goes on until it is told to end.
 fn busy(test: &Test) -> (Daemon, angara_tests::Running) {
     let daemon = Daemon::start(test, &["--torus", "4"]);

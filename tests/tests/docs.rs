@@ -301,7 +301,7 @@ fn all_helps(test: &Test) -> BTreeMap<String, Help> {
 impl Help {
     /// The long names of its options.
     fn names(&self) -> impl Iterator<Item = &str> {
-        let words = self.options.iter().flat_map(|(name, _)| name.split([' ', ',']));
+        let words = self.options.iter().flat_map(|(name, _)| name.split([' ', ',', '[']));
         words.filter(|w| w.starts_with("--"))
     }
 

@@ -368,7 +368,8 @@ fn control_line(rng: &mut Rng, own_job: JobId) -> Vec<u8> {
         let random: String = (0..rng.below(40)).map(|_| rng.pick(&alphabet)).collect();
         format!("?{random}")
     };
-    let request = match rng.below(10) {
+    let request = match rng.below(11) {
+        10 => Request::LinkLoads,
         9 => Request::JobPairs { job, from: rng.u32(), to: rng.u32() },
         8 => Request::JobWaits { job },
         0 => Request::Status,

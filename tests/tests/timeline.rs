@@ -1,8 +1,10 @@
 //! Timelines of calls: what waited for what, what they survive, and what is refused.
 
+use angara_abi::FLIT_BYTES;
 use angara_tests::process::Finished;
 use angara_tests::{Test, tools};
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::path::Path;
 
 /// `angara run --trace` of `program` with these options and arguments.
@@ -90,6 +92,92 @@ fn who_came_late_is_named() {
     let text = summary(&test, &file);
     let row = text.lines().skip_while(|line| !line.starts_with("Late senders")).nth(2).expect("a row");
     assert_eq!(row.split_whitespace().take(3).collect::<Vec<_>>(), ["1", "0", "1"], "{text}");
+}
+
+/// Loads of links in a timeline, by name: times in us and MB/s.
+fn loads(events: &[Value]) -> BTreeMap<String, Vec<(f64, f64)>> {
+    let mut tracks: BTreeMap<String, Vec<(f64, f64)>> = BTreeMap::new();
+    for event in events.iter().filter(|event| event["ph"] == "C") {
+        assert_eq!((event["pid"].as_u64(), event["tid"].as_u64()), (Some(4), Some(0)), "behind 4 PEs: {event}");
+        let name = event["name"].as_str().expect("a link").to_string();
+        tracks.entry(name).or_default().push((number(&event["ts"]), number(&event["args"]["MB/s"])));
+    }
+    for (link, load) in &tracks {
+        assert!(load.windows(2).all(|two| two[0].0 <= two[1].0), "{link}: {load:?}");
+        assert!(load.iter().all(|(_, load)| *load >= 0.0) && load.last().is_some_and(|(_, last)| *last == 0.0));
+        assert!(load.iter().any(|(_, load)| *load > 0.0), "{link} has carried something: {load:?}");
+    }
+    tracks
+}
+
+#[test]
+fn the_hottest_links_have_tracks() {
+    let test = Test::new("timeline-links");
+    let (file, report) = (test.file("links.json"), test.file("report.json"));
+    let report_option = report.to_str().expect("text");
+    for path in ["ring", "direct"] {
+        let options = ["-n", "4", "--torus", "4", "--path", path, "--trace-links=3", "--report", report_option];
+        trace(&test, &file, &options, &ring(), &[]).success();
+        let events = events(&file);
+        let tracks = loads(&events);
+        assert_eq!(tracks.len(), 3, "{tracks:?}");
+        let names = events.iter().filter(|e| e["name"] == "process_name").map(|e| e["args"]["name"].clone());
+        assert_eq!(names.collect::<Vec<_>>(), ["PE 0", "PE 1", "PE 2", "PE 3", "links"]);
+        // No link carries what the report does not know of: the time before the first call is cut off, nothing is added.
+        let flits = flits(&report);
+        for (link, load) in &tracks {
+            let carried = integral(load) / FLIT_BYTES as f64;
+            assert!(carried <= flits[link] as f64 * 1.001 + 1.0, "{path} {link}: {carried} of {}", flits[link]);
+        }
+        summary(&test, &file);
+    }
+}
+
+/// Bytes that a link has carried by its track.
+fn integral(load: &[(f64, f64)]) -> f64 {
+    load.windows(2).map(|two| (two[1].0 - two[0].0) * two[0].1).sum()
+}
+
+/// Flits of every link in a report.
+fn flits(report: &Path) -> BTreeMap<String, u64> {
+    let report: Value = serde_json::from_slice(&std::fs::read(report).expect("a report")).expect("JSON");
+    let links = report["links"].as_array().expect("links");
+    let flits = |link: &Value| link["load"].as_object().expect("classes").values().map(|l| l["flits"].as_u64()).sum();
+    let name = |link: &Value| format!("{}{}", link["node"], link["dir"].as_str().expect("a direction"));
+    links.iter().map(|link| (name(link), Option::expect(flits(link), "numbers"))).collect()
+}
+
+#[test]
+fn in_virtual_time_tracks_have_every_flit_and_two_runs_the_same() {
+    let test = Test::new("timeline-virtual-links");
+    let (files, report) = (["a.json", "b.json"].map(|name| test.file(name)), test.file("report.json"));
+    for file in &files {
+        let report = report.to_str().expect("text");
+        let options = ["-n", "4", "--torus", "4", "--clock", "virtual", "--trace-links", "--report", report];
+        trace(&test, file, &options, &ring(), &[]).success();
+    }
+    let tracks = loads(&events(&files[0]));
+    let flits = flits(&report);
+    assert_eq!(tracks.keys().collect::<Vec<_>>(), flits.keys().collect::<Vec<_>>(), "fewer than 16 links");
+    for (link, load) in &tracks {
+        let (carried, all) = (integral(load) / FLIT_BYTES as f64, flits[link] as f64);
+        assert!((carried - all).abs() < 0.01 * all, "{link}: {carried} of {all}");
+    }
+    let [a, b] = files.map(|file| std::fs::read(file).expect("a timeline"));
+    assert!(a == b, "they differ");
+}
+
+#[test]
+fn tracks_of_links_need_a_timeline() {
+    let test = Test::new("timeline-links-alone");
+    let mut command = test.angara(["run", "-n", "2", "--trace-links", "--"]);
+    command.arg(ring());
+    let done = test.run(command);
+    assert_eq!(done.code(), 2, "{}", done.stderr);
+    done.failure(&["--trace <"]);
+    let mut command = test.angara(["run", "-n", "2", "--trace", "x.json", "--trace-links=0", "--"]);
+    command.arg(ring());
+    test.run(command).failure(&["1..=1024"]);
 }
 
 #[test]

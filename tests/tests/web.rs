@@ -127,7 +127,14 @@ fn the_page_is_for_those_who_have_a_token() {
         serde_json::from_str(&page.get("/api/network", &[&read.cookie]).body).expect("JSON");
     assert_eq!(network["dims"], serde_json::json!([2, 2, 2]));
     assert_eq!(page.get("/metrics", &[&read.cookie]).status, 200);
-    assert_eq!(page.get("/api/link/0/0", &[&read.cookie]).status, 200);
+    let link: serde_json::Value = serde_json::from_str(&page.get("/api/link/0/0", &[&read.cookie]).body).expect("JSON");
+    assert_eq!(link["classes"].as_array().map(Vec::len), Some(4));
+    let channels = link["channels"].as_array().expect("virtual channels");
+    let names: Vec<_> = channels.iter().map(|c| c["vc"].as_str().expect("a name")).collect();
+    assert_eq!(names, ["response", "request", "adaptive", "up", "down"]);
+    let idle =
+        |c: &serde_json::Value| ["slots", "packets", "flits"].iter().all(|n| c[n] == 0) && c["of"].as_u64() > Some(0);
+    assert!(channels.iter().all(idle), "{channels:?}");
     assert_eq!(page.get("/api/link/8/0", &[&read.cookie]).status, 404);
     assert_eq!(page.get("/api/link/0/3", &[&read.cookie]).status, 404, "a fourth dimension");
     let mut command = test.angara(["web", "--runtime-dir"]);

@@ -136,6 +136,8 @@ pub enum Request {
     Capture(CaptureSpec),
     /// Counters of every link.
     Counters,
+    /// What links have carried so far, by a sample that whoever looks on shares. Answered by [`Reply::LinkLoads`].
+    LinkLoads,
     /// Make or end faults, as `angara fault` has them: `link 0,0,0 +X down`, `up`, `clear`, `corrupt=1% drop=1%`,
     /// `node 1,0,0 down`, `trunk B delay=2ms`, `all clear`; links and nodes optionally followed by `@2ms` (after that time).
     FaultSet {
@@ -211,6 +213,8 @@ pub enum Reply {
         /// Links that carried anything or failed.
         links: Vec<LinkReport>,
     },
+    /// Answer to [`Request::LinkLoads`].
+    LinkLoads(LinkLoads),
     /// Answer to [`Request::Cluster`].
     Cluster(ClusterStatus),
     /// The keys in use from now on.

@@ -34,6 +34,17 @@ pub struct LinkReport {
     pub up: bool,
 }
 
+/// What links have carried since the daemon's start, all jobs together.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct LinkLoads {
+    /// When that was, on the monotonic clock of the host, in nanoseconds.
+    pub at_ns: u64,
+    /// So long the answer stays the same: nanoseconds until another sample may be taken.
+    pub next_ns: u64,
+    /// Links that have carried anything: number of the sending node × 8 + number of the direction, and flits.
+    pub flits: Vec<(u32, u64)>,
+}
+
 /// Traffic between two PEs. There may be millions, so in JSON one is a list: source, target, class, operations,
 /// then packets, flits and bytes there, and packets, flits and bytes back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]

@@ -2,9 +2,11 @@
 
 mod file;
 mod session;
+mod simulated;
 
 pub(crate) use file::PacketFile;
 pub(crate) use session::{Ended, Session};
+pub(crate) use simulated::save;
 
 use crate::daemon::{Control, WhereArgs, block_on, runtime_dir};
 use crate::error::Failed;

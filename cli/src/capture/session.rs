@@ -123,10 +123,14 @@ fn copy(first: &[u8], stream: &UnixStream, mut file: PacketFile, count: Option<u
             let what = format!("cannot write to {name}: {e}; {} packets are there, the rest is lost", file.packets);
             Some(Failed::runtime(what, "make room where it goes (`df`, `ulimit -f`), or keep less (--snaplen, --link)"))
         }
-        Err(Stopped::Daemon(what)) => {
-            let what =
-                format!("the daemon {what} in the middle of the capture; {} packets are in {name}", file.packets);
+        Err(Stopped::Gone(why)) => {
+            let what = "the daemon went away in the middle of the capture: its connection";
+            let what = format!("{what} {why}; {} packets are in {name}", file.packets);
             Some(Failed::runtime(what, "look at its log; what was written is whole"))
+        }
+        Err(Stopped::Strange(e)) => {
+            let what = format!("the daemon sent what is no packet ({e}); {} packets are in {name}", file.packets);
+            Some(Failed::runtime(what, "use a daemon and an angara command of the same version"))
         }
     };
     Ended { packets: file.packets, tally, name, failed }
@@ -135,7 +139,10 @@ fn copy(first: &[u8], stream: &UnixStream, mut file: PacketFile, count: Option<u
 /// What ends a capture early.
 enum Stopped {
     File(Trouble),
-    Daemon(String),
+    /// The connection ended, and how.
+    Gone(String),
+    /// Something else came over it.
+    Strange(std::io::Error),
 }
 
 impl From<Trouble> for Stopped {
@@ -162,11 +169,15 @@ fn copy_parts(
         match part {
             Err(e) if e.kind() == ErrorKind::InvalidData => {
                 file.flush()?;
-                return Err(Stopped::Daemon(format!("sent what is no packet ({e})")));
+                return Err(Stopped::Strange(e));
             }
-            Ok(None) | Err(_) => {
+            Ok(None) => {
                 file.flush()?;
-                return Err(Stopped::Daemon("went away".into()));
+                return Err(Stopped::Gone("ended".into()));
+            }
+            Err(e) => {
+                file.flush()?;
+                return Err(Stopped::Gone(format!("ended ({e})")));
             }
             Ok(Some(Part::Tally { passed, dropped })) => {
                 *tally = Some((passed, dropped));
@@ -183,5 +194,48 @@ fn copy_parts(
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use angara_abi::capture::push_packet;
+    use std::io::Write;
+    use std::path::Path;
+
+    /// How a capture ends whose daemon sends this after a packet, and then goes; without having read what it was sent, if
+    /// `reset`.
+    fn after(bytes: &[u8], reset: bool) -> (u64, String) {
+        let (ours, mut daemon) = UnixStream::pair().expect("a pair");
+        let mut sent = Vec::new();
+        push_packet(&mut sent, 1, 100, [&[0; PSEUDO_BYTES], &[]]);
+        sent.extend(bytes);
+        daemon.write_all(&sent).expect("there is room");
+        if reset {
+            (&ours).write_all(b"x").expect("there is room");
+        }
+        drop(daemon);
+        let mut file = PacketFile::create(Path::new("/dev/null")).expect("it takes everything");
+        file.begin(&Title { network: "2".into(), comment: String::new(), snaplen: 100 });
+        let ended = copy(&[], &ours, file, None);
+        (ended.packets, ended.failed.expect("it ended early").message)
+    }
+
+    #[test]
+    fn a_connection_that_ends_is_told_from_one_that_carries_something_else() {
+        let mut whole = Vec::new();
+        push_packet(&mut whole, 2, 100, [&[0; PSEUDO_BYTES], &[]]);
+        for end in [0, 1, 4, 20, whole.len() - 1] {
+            let (packets, why) = after(&whole[..end], false);
+            assert_eq!(packets, 1, "{end}");
+            assert!(why.contains("its connection ended; 1 packets"), "{end}: {why}");
+            let (packets, why) = after(&whole[..end], true);
+            assert_eq!(packets, 1, "{end}");
+            assert!(why.contains("its connection ended (Connection reset"), "{end}: {why}");
+        }
+        let (packets, why) = after(b"{\"event\":\"daemon-ends\"}", false);
+        assert_eq!(packets, 1);
+        assert!(why.contains("no packet (a part of"), "{why}");
     }
 }

@@ -68,7 +68,8 @@ pub(crate) fn main(args: RunArgs) -> Result<u8, Failed> {
     if let Some(file) = &args.report {
         report::check_writable(file)?;
     }
-    let trace = args.trace.as_deref().map(Trace::new).transpose()?;
+    let trace = args.trace.as_deref().map(|file| Trace::new(file, args.trace_links.unwrap_or(0)));
+    let mut trace = trace.transpose()?;
     let races = args.check.contains(&Check::Races);
     let notes = note_calls(trace.as_ref(), races)?;
     plan.env.extend(notes.iter().flat_map(Notes::variables));
@@ -87,7 +88,7 @@ pub(crate) fn main(args: RunArgs) -> Result<u8, Failed> {
             }
         };
         let shape = place.shape;
-        let ended = run_on(place, &args, &plan, &mut signals, (terminal, packets)).await;
+        let ended = run_on(place, &args, &plan, &mut signals, (terminal, packets, trace.as_mut())).await;
         let Some(notes) = notes else { return ended };
         let written = trace.map_or(Ok(None), |trace| trace.write(&notes, args.pes, shape));
         if let Ok(Some(missing)) = &written
@@ -144,10 +145,13 @@ async fn run_on(
     args: &RunArgs,
     plan: &Plan,
     signals: &mut Signals,
-    (terminal, packets): (Option<Terminal>, Option<PacketFile>),
+    (terminal, packets, mut trace): (Option<Terminal>, Option<PacketFile>, Option<&mut Trace>),
 ) -> Result<u8, Failed> {
     let begun = async {
         let begun = begin(&mut place, args, plan).await?;
+        if let Some(trace) = &mut trace {
+            trace.begin(&place.dir, plan.virtual_time.is_some()).await?;
+        }
         Ok((capture(&place, begun.0.job, packets).await?, begun))
     };
     let (session, (created, out, err)) = match begun.await {
@@ -195,7 +199,7 @@ async fn run_on(
     if plan.virtual_time.is_some() && place.alive {
         place.tell_absent().await;
     }
-    let reported = end(place, (job, session), args, plan, (code, outcome)).await;
+    let reported = end(place, (job, session, trace), args, plan, (code, outcome)).await;
     both(Ok(code), reported)
 }
 
@@ -272,7 +276,7 @@ async fn start_all(
 /// Writes the report, if one is wanted, and takes down the job and its place.
 async fn end(
     mut place: Place,
-    (job, session): (JobId, Option<Session>),
+    (job, session, trace): (JobId, Option<Session>, Option<&mut Trace>),
     args: &RunArgs,
     plan: &Plan,
     how: (u8, String),
@@ -281,6 +285,9 @@ async fn end(
         Some(file) => write_report(&mut place, job, file, args, plan, how).await,
         None => Ok(()),
     };
+    if let Some(trace) = trace {
+        trace.end(&mut place.control, job).await;
+    }
     if plan.virtual_time.is_some() && place.alive && !args.quiet {
         tell_time(&mut place).await;
     }

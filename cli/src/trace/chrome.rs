@@ -3,6 +3,7 @@
 //! A list may lack its end, so a file that could not be completed is still shown up to there. Times are microseconds
 //! since the first call of the job, with three decimals.
 
+use super::loads::Track;
 use super::wakers::{Cause, Event, Origin};
 use angara_abi::calls::{Action, Head, Meeting};
 use angara_abi::torus::Shape;
@@ -117,6 +118,31 @@ impl Writer {
             Some(Cause::Write(by)) => self.arrow(by, event),
             _ => Ok(()),
         }
+    }
+
+    /// Adds tracks of links, as those of one more process behind `pes` PEs.
+    pub(super) fn links(&mut self, pes: u32, tracks: &[Track]) -> io::Result<()> {
+        // Without calls there is no time that theirs could be compared with.
+        if tracks.is_empty() || self.origin == u64::MAX {
+            return Ok(());
+        }
+        writeln!(
+            self.out,
+            r#"{{"ph":"M","name":"process_name","pid":{pes},"tid":0,"args":{{"name":"links"}}}},
+{{"ph":"M","name":"process_sort_index","pid":{pes},"tid":0,"args":{{"sort_index":{pes}}}}},"#
+        )?;
+        for Track { link, load } in tracks {
+            // Where the first call begins, one has been the load.
+            let first = load.partition_point(|(time, _)| *time <= self.origin).saturating_sub(1);
+            for (time, load) in &load[first..] {
+                writeln!(
+                    self.out,
+                    r#"{{"ph":"C","name":"{link}","cat":"link","pid":{pes},"tid":0,"ts":{},"args":{{"MB/s":{load:.3}}}}},"#,
+                    self.micro(*time)
+                )?;
+            }
+        }
+        Ok(())
     }
 
     fn micro(&self, time: u64) -> Micro {

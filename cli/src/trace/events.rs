@@ -93,6 +93,8 @@ struct Details {
     complete: bool,
     arrows: u64,
     clock: String,
+    #[serde(rename = "MB/s")]
+    load: Option<f64>,
 }
 
 /// Microseconds as nanoseconds.
@@ -192,7 +194,13 @@ impl Reader {
                     return Err(format!("arrow {id} ends before it begins, or belongs to no call"));
                 }
             }
-            other => return Err(format!("events `{other}` are none of M, X, s and f")),
+            "C" => {
+                time(row.ts, "ts")?;
+                if row.args.load.is_none_or(|load| !(0.0..1e15).contains(&load)) {
+                    return Err(format!("the load of link {} needs `MB/s`, at least 0", row.name));
+                }
+            }
+            other => return Err(format!("events `{other}` are none of M, X, C, s and f")),
         }
         Ok(())
     }
@@ -275,7 +283,8 @@ mod tests {
         };
         wrong(&["{"], "does not begin");
         wrong(&["[", r#"{"ph":"X","name":"a","cat":"b","pid":0,"tid":0,"ts":1},"#, "]"], "needs `dur`");
-        wrong(&["[", r#"{"ph":"B","name":"a","pid":0,"tid":0},"#, "]"], "none of M, X, s and f");
+        wrong(&["[", r#"{"ph":"B","name":"a","pid":0,"tid":0},"#, "]"], "none of M, X, C, s and f");
+        wrong(&["[", r#"{"ph":"C","name":"0,0+X","pid":2,"tid":0,"ts":1,"args":{"MB/s":-1}},"#, "]"], "at least 0");
         wrong(&["[", r#"{"ph":"f","name":"put","id":3,"pid":0,"tid":0,"ts":1,"bp":"e"},"#, "]"], "no beginning");
         wrong(&["[", r#"{"ph":"s","name":"put","id":3,"pid":0,"tid":0,"ts":1},"#, "]", ""], "no end");
         wrong(&["[", r#"{"ph":"M","name":"x","pid":0,"tid":0,"more":1},"#, "]"], "more");

@@ -1,21 +1,26 @@
 //! Timelines: `angara run --trace FILE` and `angara trace`.
 //!
-//! PEs note their calls in files of a directory beside FILE ([`crate::notes`]). When the job has ended they are merged:
+//! PEs note their calls in files of a directory beside FILE ([`crate::notes`]); [`loads`] looks at links meanwhile. When
+//! the job has ended all are merged:
 //! [`wakers`] finds what each wait and collective waited for, and [`chrome`] writes the timeline. [`events`] reads such
 //! a file again, strictly, and [`summary`] and [`path`] say where its time went.
 
 mod chrome;
 mod events;
+mod loads;
 mod path;
 mod summary;
 mod wakers;
 
+use crate::daemon::Control;
 use crate::error::Failed;
 use crate::notes::{Calls, Notes};
+use angara_abi::JobId;
 use angara_abi::calls::Action;
 use angara_abi::torus::Shape;
 use chrome::Writer;
 use indicatif::{ProgressBar, ProgressStyle};
+use loads::{Loads, Looks};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use std::io;
@@ -26,23 +31,49 @@ use wakers::{Causes, Watched};
 /// A timeline, which is made of the notes of a job's PEs.
 pub(crate) struct Trace {
     file: PathBuf,
+    /// Most links with tracks of their own.
+    links: u32,
+    /// Looks at links that go on.
+    looks: Option<Looks>,
+    /// What links carried, and why that is not all, if so.
+    loads: (Loads, Option<Failed>),
 }
 
 impl Trace {
-    /// Prepares a timeline in `file`.
-    pub(crate) fn new(file: &Path) -> Result<Trace, Failed> {
+    /// Prepares a timeline in `file`, with tracks of so many links.
+    pub(crate) fn new(file: &Path, links: u32) -> Result<Trace, Failed> {
         let failed = |e: io::Error| {
             let remedy = "give --trace a file in a directory you can write to";
             Failed::usage(format!("cannot write the timeline {}: {e}", file.display()), remedy)
         };
         let file = std::path::absolute(file).map_err(failed)?;
         std::fs::OpenOptions::new().create(true).append(true).open(&file).map_err(failed)?;
-        Ok(Trace { file })
+        Ok(Trace { file, links, looks: None, loads: Default::default() })
     }
 
     /// The timeline's file.
     pub(crate) fn file(&self) -> &Path {
         &self.file
+    }
+
+    /// Begins to look at links of the daemon in `dir`, if they are wanted; before the job sends anything.
+    pub(crate) async fn begin(&mut self, dir: &Path, virtual_time: bool) -> Result<(), Failed> {
+        if self.links > 0 && !virtual_time {
+            self.looks = Some(Looks::begin(dir).await?);
+        }
+        Ok(())
+    }
+
+    /// Looks at links for the last time, while the daemon still knows the job.
+    pub(crate) async fn end(&mut self, control: &mut Control, job: JobId) {
+        self.loads = match self.looks.take() {
+            Some(looks) => looks.end().await,
+            None if self.links > 0 => match loads::noted(control, job).await {
+                Ok(loads) => (loads, None),
+                Err(e) => (Loads::default(), Some(e)),
+            },
+            None => return,
+        };
     }
 
     /// Writes the timeline of what `pes` PEs have noted on a network of `shape`. The result says what is missing, if something is.
@@ -88,14 +119,21 @@ impl Trace {
             advance(pe, &mut all[pe], &mut heads, &mut next, &mut causes)?;
         }
         causes.finish(&mut |event| writer.call(&event, names.of(event.call.routine)))?;
-        writer.finish(cut > 0)?;
+        let (loads, blind) = &self.loads;
+        writer.links(pes, &loads.hottest(self.links, shape))?;
+        writer.finish(cut > 0 || blind.is_some())?;
         progress.finish_and_clear();
-        Ok(match (silent, cut) {
-            (0, 0) => None,
-            (0, cut) => Some(format!("{cut} PEs could not note all of their calls")),
-            (silent, 0) => Some(format!("{silent} PEs have noted no call")),
-            (silent, cut) => Some(format!("{silent} PEs have noted no call, and {cut} could not note all of theirs")),
-        })
+        let mut missing = Vec::new();
+        match (silent, cut) {
+            (0, 0) => {}
+            (0, cut) => missing.push(format!("{cut} PEs could not note all of their calls")),
+            (silent, 0) => missing.push(format!("{silent} PEs have noted no call")),
+            (silent, cut) => {
+                missing.push(format!("{silent} PEs have noted no call, and {cut} could not note all of theirs"));
+            }
+        }
+        missing.extend(blind.as_ref().map(|why| format!("links were not seen to the end: {}", why.message)));
+        Ok((!missing.is_empty()).then(|| missing.join("; ")))
     }
 }
 

@@ -136,6 +136,11 @@ impl Routers {
         let i = node as usize * self.outs + out;
         if vc < UP { &mut self.outputs[i].credits } else { &mut self.collective[i] }
     }
+    /// The same, for whoever looks on; none where there are no collective channels.
+    pub(crate) fn known_credits(&self, node: u32, out: usize, vc: usize) -> Option<&Credits> {
+        let i = node as usize * self.outs + out;
+        if vc < UP { self.outputs.get(i).map(|output| &output.credits) } else { self.collective.get(i) }
+    }
     pub(crate) fn set_out_busy(&mut self, node: u32, out: usize, until: Tick) {
         self.output(node, out).busy = until;
     }

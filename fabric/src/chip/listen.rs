@@ -2,7 +2,7 @@
 
 use super::observe::capture::{Filter, Heard, Spot};
 use super::state::Chip;
-use crate::packet::{PacketHandle, encode, flag};
+use crate::packet::{Detail, Packet, PacketHandle, encode, flag, header};
 use crate::routes::NONE;
 use crate::types::Tick;
 use angara_abi::capture::{Happening, Reason};
@@ -24,6 +24,12 @@ impl Chip {
     pub(crate) fn listen(&mut self, filters: Vec<Filter>) {
         self.tracer.share(!filters.is_empty());
         self.ears.open(filters);
+    }
+
+    /// What nobody has been told yet, in order of time.
+    pub(crate) fn heard(&mut self) -> Vec<Heard> {
+        let until = if self.events.is_empty() { Tick::MAX } else { self.now };
+        self.ears.take(until)
     }
 
     /// Number of the packet that left last over a link that does not number its packets.
@@ -58,9 +64,12 @@ impl Chip {
         (what, reason): (Happening, Reason),
         wrong: Option<u64>,
     ) {
-        let p = self.packets[h];
-        if p.is(flag::RAW) || p.is(flag::MARKER) {
+        let mut p = self.packets[h];
+        if p.is(flag::MARKER) {
             return;
+        }
+        if let Detail::Raw { tag, .. } = p.detail {
+            (p.src_ep, p.dst_ep, p.op) = (p.from_channel.into(), p.to_channel.into(), tag);
         }
         let (spot, dir, sequence) = match at {
             At::Host(node) => (Spot { node, link: None, vc: p.vc }, None, 0),
@@ -74,6 +83,7 @@ impl Chip {
             return;
         }
         let (flits, kept) = match (wrong, p.is_train()) {
+            _ if p.is(flag::RAW) => self.front_alone(&p),
             (_, true) => self.front_of_train(h, sequence),
             (None, false) => encode(&self.net, &self.payloads, &p, sequence),
             (Some(wrong), false) => self.damaged(h, sequence, wrong),
@@ -109,6 +119,13 @@ impl Chip {
         let bit = (wrong % (p.flits as u64 * 128)) as usize;
         flits[bit / 128] ^= 1 << (bit % 128);
         (flits, n)
+    }
+
+    /// The header of a packet that carries nothing.
+    fn front_alone(&self, p: &Packet) -> ([Flit; PACKET_FLITS_MAX], usize) {
+        let mut flits = [0; PACKET_FLITS_MAX];
+        flits[0] = header(&self.net, p, p.flits.into());
+        (flits, 1)
     }
 
     /// The header of a train and the beginning of what it carries.

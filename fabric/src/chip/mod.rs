@@ -27,6 +27,7 @@ pub(crate) use events::{Event, Kind};
 pub(crate) use listen::At;
 pub use observe::capture::{Filter, Heard, LISTENERS_MAX};
 pub use observe::counters::NodeCounters;
+pub use observe::occupancy::ChannelUse;
 pub use observe::records::{Delivery, Inconsistent, Injection, LinkLoad, Lost, Totals, TrafficClass};
 pub use observe::trace::{Stage, TraceEvent, Tracer};
 pub use raw::Crossing;

@@ -7,6 +7,7 @@
 //! to the part that owns its node; nothing in a window depends on what others do in it, as long as a
 //! window is no longer than [`Chip::lookahead`].
 
+use super::At;
 use super::layout::{ADAPTIVE, DATA_VCS, Layout};
 use super::observe::records::{Delivery, Inconsistent, Injection, LinkLoad, Lost, Totals};
 use super::observe::trace::Stage;
@@ -14,6 +15,7 @@ use super::state::Chip;
 use crate::packet::{Detail, NO_QUEUE, Packet, PacketHandle, flag};
 use crate::routes::Way;
 use crate::types::Tick;
+use angara_abi::capture::{Happening, Reason};
 use angara_abi::packet::PacketType;
 use std::collections::VecDeque;
 
@@ -93,6 +95,9 @@ impl Chip {
             self.tracer.note(h, start, place, Stage::Injected);
             self.tracer.note(h, start + self.params.inject_ps, place, Stage::Arrived);
         }
+        if self.tracer.on() {
+            self.tell(h, At::Host(src), start, Happening::Injected);
+        }
         self.append(src, queue, h);
         h
     }
@@ -105,6 +110,7 @@ impl Chip {
         if self.tracer.on() {
             let p = &self.packets[h];
             let place = (p.dst, self.endpoint_port(p.to_channel as usize), p.vc as u32);
+            self.tell(h, At::Host(place.0), self.now, Happening::Ejected);
             self.tracer.note(h, self.now, place, Stage::Delivered);
             self.tracer.end(h);
         }
@@ -127,6 +133,7 @@ impl Chip {
         if self.tracer.on() {
             let p = &self.packets[h];
             let place = (p.src, self.endpoint_port(p.from_channel as usize), p.vc as u32);
+            self.tell_dropped(h, At::Host(place.0), self.now, Reason::NoRoute);
             self.tracer.note(h, self.now, place, Stage::Dropped);
             self.tracer.end(h);
         }

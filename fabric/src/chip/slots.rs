@@ -129,6 +129,19 @@ impl Slots {
         let known = c.free[place(vc)] as usize + c.pending[place(vc)] as usize;
         known + units <= self.units[vc]
     }
+    /// Units of a channel.
+    pub(crate) fn all(&self, vc: usize) -> usize {
+        self.units[vc]
+    }
+    /// Units of `vc` behind `output` that are in use at `now`, for whoever looks on: nothing is counted by it.
+    pub(crate) fn in_use(&self, c: &Credits, output: usize, vc: usize, now: Tick) -> usize {
+        let i = place(vc);
+        let base = output * self.per_output + self.first[vc];
+        let later = &self.returns[base..base + usize::from(c.pending[i]).saturating_sub(1)];
+        let earliest = (c.pending[i] > 0).then_some(&c.next[i]);
+        let back = earliest.into_iter().chain(later).filter(|at| **at <= now).count();
+        self.units[vc] - usize::from(c.free[i]) - back
+    }
     pub(crate) fn memory_bytes(&self) -> usize {
         self.returns.capacity() * size_of::<Tick>()
     }

@@ -12,7 +12,7 @@ mod recovery;
 
 use crate::adapter::{Adapters, OrderCheck};
 use crate::barrier::{BarrierCheck, BarrierFamily, Barriers};
-use crate::chip::{Chip, Event, Filter, Heard, Kind, NodeCounters, Plan, SLOTS_MAX};
+use crate::chip::{ChannelUse, Chip, Event, Filter, Heard, Kind, NodeCounters, Plan, SLOTS_MAX};
 use crate::collective::{TreeError, TreeRows, Trees, build};
 use crate::config::{Config, ConfigError, Params};
 use crate::fault::{Fault, FaultError, FaultKind, Faults, Impairment, check_link};
@@ -372,9 +372,7 @@ impl Fabric {
     /// What listeners have not been told yet, in order of time. To be called after every few events, since all is kept
     /// until then.
     pub fn heard(&mut self) -> Vec<Heard> {
-        let chip = &mut self.adapters.chip;
-        let until = if chip.events.is_empty() { Tick::MAX } else { chip.now };
-        chip.ears.take(until)
+        self.adapters.chip.heard()
     }
 
     /// Route tables, faults included.
@@ -414,6 +412,13 @@ impl Fabric {
         }
         counters.crc_errors += self.adapters.chip.counters.damaged(index);
         counters
+    }
+    /// What is in use of each virtual channel of a link now, by channel; nothing of a link that does not exist. To be looked
+    /// at now and then: it follows the packets that are there.
+    pub fn link_channels(&self, link: Link) -> Vec<ChannelUse> {
+        let chip = &self.adapters.chip;
+        let exists = (link.node as usize) < chip.net.nodes && chip.net.neighbour(link.node, link.dir.index()) != NONE;
+        if exists { chip.channels(link) } else { Vec::new() }
     }
     /// What a job sent over a link since it was opened, by class.
     pub fn job_link_counters(&self, job: JobSlot, link: Link) -> [Load; CLASSES] {

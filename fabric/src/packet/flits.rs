@@ -31,26 +31,7 @@ fn place_of(bits: u128) -> Option<Place> {
 pub(crate) fn encode(net: &Net, payloads: &Payloads, p: &Packet, sequence: u16) -> ([Flit; PACKET_FLITS_MAX], usize) {
     let n = if p.is_train() { 2 } else { p.flits as usize };
     let mut flits = [0; PACKET_FLITS_MAX];
-    let detour = |step: u8| (step != 0).then(|| Direction::ALL[(step & 7) as usize]);
-    let address = match p.detail {
-        Detail::Tree { tree, reduce, op, elem, .. } if p.kind != PacketType::Write => {
-            Address::Tree { tree, reduce, op, elem, all: p.is(flag::ALL), offset: p.offset }
-        }
-        _ => Address::Memory { endpoint: p.dst_ep, region: p.region as u8, offset: p.offset },
-    };
-    let header = Header {
-        kind: p.kind,
-        data_flits: (n - 2) as u8,
-        vc: Vc::ALL[p.vc as usize],
-        adaptive: p.is(flag::ADAPTIVE),
-        notify: false,
-        dirbits: p.way.dirs as u8,
-        first_step: detour(p.way.first),
-        last_step: detour(p.way.last),
-        dst: Coords(net.header_coords(p.dst)),
-        address,
-    };
-    flits[0] = header.encode();
+    flits[0] = header(net, p, n);
     let source = u32::from_le_bytes(net.header_coords(p.src)) as u128 | (p.src_ep as u128) << 32;
     match p.detail {
         Detail::Read { back, len } => {
@@ -81,6 +62,30 @@ pub(crate) fn encode(net: &Net, payloads: &Payloads, p: &Packet, sequence: u16) 
     flits[n - 1] = tail.encode();
     packet::seal(&mut flits[..n]);
     (flits, n)
+}
+
+/// The header of a packet of `n` flits.
+pub(crate) fn header(net: &Net, p: &Packet, n: usize) -> Flit {
+    let detour = |step: u8| (step != 0).then(|| Direction::ALL[(step & 7) as usize]);
+    let address = match p.detail {
+        Detail::Tree { tree, reduce, op, elem, .. } if p.kind != PacketType::Write => {
+            Address::Tree { tree, reduce, op, elem, all: p.is(flag::ALL), offset: p.offset }
+        }
+        _ => Address::Memory { endpoint: p.dst_ep, region: p.region as u8, offset: p.offset },
+    };
+    Header {
+        kind: p.kind,
+        data_flits: n.saturating_sub(2) as u8,
+        vc: Vc::ALL[p.vc as usize],
+        adaptive: p.is(flag::ADAPTIVE),
+        notify: false,
+        dirbits: p.way.dirs as u8,
+        first_step: detour(p.way.first),
+        last_step: detour(p.way.last),
+        dst: Coords(net.header_coords(p.dst)),
+        address,
+    }
+    .encode()
 }
 
 /// Makes packets of frames.

@@ -6,7 +6,7 @@ mod handle;
 mod payloads;
 mod slab;
 
-pub(crate) use flits::{Decoder, encode};
+pub(crate) use flits::{Decoder, encode, header};
 pub use frame::{Frame, FrameError, Meta};
 pub use handle::PacketHandle;
 pub(crate) use payloads::Payloads;

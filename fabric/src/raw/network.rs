@@ -1,7 +1,8 @@
 //! A network of chips without adapters.
 
 use crate::chip::{
-    Chip, Crossing, Delivery, Event, Inconsistent, Injection, Kind, LinkLoad, Lost, Notice, Plan, Totals, TraceEvent,
+    Chip, Crossing, Delivery, Event, Filter, Heard, Inconsistent, Injection, Kind, LinkLoad, Lost, Notice, Plan,
+    Totals, TraceEvent,
 };
 use crate::config::Params;
 use crate::fault::{Fault, FaultError, Faults};
@@ -167,6 +168,19 @@ impl RawFabric {
     /// What happened to traced packets since the last call, in order of time.
     pub fn take_trace(&mut self) -> Vec<TraceEvent> {
         self.chip.tracer.take()
+    }
+    /// From now on each of these listeners is told of what happens to packets that pass its filter; see
+    /// [`crate::Fabric::listen`]. Of a packet there is the header.
+    ///
+    /// # Panics
+    /// If there are more than [`crate::LISTENERS_MAX`].
+    pub fn listen(&mut self, filters: Vec<Filter>) {
+        self.chip.listen(filters);
+    }
+    /// What listeners have not been told yet, in order of time. To be called after every few events, since all is kept
+    /// until then.
+    pub fn heard(&mut self) -> Vec<Heard> {
+        self.chip.heard()
     }
     /// What left `router` through a network port (2 · dimension, odd towards smaller coordinates), or behind those an ejection
     /// channel.

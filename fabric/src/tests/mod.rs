@@ -10,6 +10,7 @@ mod impaired;
 mod listen;
 mod lossy;
 mod machine;
+mod occupancy;
 mod order;
 mod routing;
 mod split;

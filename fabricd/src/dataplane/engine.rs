@@ -29,6 +29,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use tokio::sync::mpsc::UnboundedSender;
+use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 /// Rounds a departing PE's channel is served on, so that its last posts are not lost.
@@ -69,10 +70,19 @@ pub(crate) struct Engine {
     pub(super) past: Option<BTreeMap<Link, Load>>,
     /// Rounds with work and without, and sleeps.
     pub(super) rounds: Rounds,
+    /// Seats whose processes have left, and who is told when nothing of them is on its way.
+    leaving: Vec<Leaving>,
     /// What the control plane is about to be told of trunks.
     words: Vec<TrunkEvent>,
     notices: UnboundedSender<Notice>,
     _wake: Arc<OwnedFd>,
+}
+
+/// A seat whose process has left.
+struct Leaving {
+    job: (JobSlot, JobId),
+    pe: usize,
+    tell: oneshot::Sender<()>,
 }
 
 impl Engine {
@@ -124,6 +134,7 @@ impl Engine {
             trunks,
             past: options.looks.any().then(BTreeMap::new),
             rounds: Rounds::default(),
+            leaving: Vec::new(),
             words: Vec::new(),
             notices,
             _wake: wake,
@@ -243,9 +254,35 @@ impl Engine {
         }
     }
 
-    /// Whether nothing that this PE has posted is on its way any more: then another process may take its seat.
-    pub(crate) fn is_quiet(&self, slot: JobSlot, pe: usize) -> bool {
-        let entry = self.jobs.get(&slot).and_then(|job| job.memory.entries.get(pe));
+    /// Tells when nothing that this PE has posted is on its way any more, or its job is over: then another process may take
+    /// its seat.
+    pub(crate) fn when_quiet(&mut self, job: (JobSlot, JobId), pe: usize, tell: oneshot::Sender<()>) {
+        self.leaving.push(Leaving { job, pe, tell });
+    }
+
+    /// Behind a round: tells those who wait for a seat to be quiet.
+    #[inline]
+    pub(super) fn look_at_leaving(&mut self) {
+        if !self.leaving.is_empty() {
+            self.tell_quiet();
+        }
+    }
+
+    #[cold]
+    fn tell_quiet(&mut self) {
+        for Leaving { job, pe, tell } in std::mem::take(&mut self.leaving) {
+            if self.is_quiet(job, pe) {
+                // Whoever asked goes when the daemon ends.
+                let _ = tell.send(());
+            } else {
+                self.leaving.push(Leaving { job, pe, tell });
+            }
+        }
+    }
+
+    fn is_quiet(&self, (slot, id): (JobSlot, JobId), pe: usize) -> bool {
+        let job = self.jobs.get(&slot).filter(|job| job.memory.id == id);
+        let entry = job.and_then(|job| job.memory.entries.get(pe));
         entry.is_none_or(|e| self.fabric.is_quiet(Port { node: e.node, endpoint: e.endpoint }))
     }
 

@@ -26,7 +26,7 @@ mod virtual_time;
 pub(crate) use engine::Engine;
 pub(crate) use job::Folded;
 pub(crate) use notice::{Gauges, Notice};
-pub(crate) use observe::watch::{LinkFigures, Plane, TreeFigures};
+pub(crate) use observe::watch::{LinkDetail, LinkFigures, Plane, TreeFigures};
 pub(crate) use trunks::{TrunkEvent, TrunkFigures, Wires};
 
 use crate::config::Options;

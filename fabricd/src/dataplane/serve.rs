@@ -114,6 +114,7 @@ impl Engine {
             work = true;
             self.carry();
         }
+        self.look_at_leaving();
         work
     }
 

@@ -276,7 +276,10 @@ impl Daemon {
         let Some(Reservation { home, new, share, seats }) = reservation else {
             return Err(failure(format!("nothing is reserved for job {}", open.id), "try again"));
         };
-        let give_back = || self.endpoints.borrow_mut().give_back(&share.entries);
+        let give_back = || {
+            self.endpoints.borrow_mut().give_back(&share.entries);
+            self.seats_changed.notify_waiters();
+        };
         if open.endpoints.len() != new.nodes.len() {
             give_back();
             return Err(failure("not one endpoint for each PE", "use daemons of one version"));
@@ -340,6 +343,7 @@ impl Daemon {
         };
         // Entered before the await so that the slot is taken.
         self.jobs.borrow_mut().insert(id, job);
+        self.seats_changed.notify_waiters();
         let opened = self.data.call(move |engine| engine.open_job(memory)).await;
         let refused = match opened {
             Ok(Ok(())) => {
@@ -360,6 +364,7 @@ impl Daemon {
     pub(crate) fn forget_reservation(&self, id: JobId) {
         if let Some(r) = self.reservations.borrow_mut().remove(&id) {
             self.endpoints.borrow_mut().give_back(&r.share.entries);
+            self.seats_changed.notify_waiters();
         }
     }
 

@@ -34,6 +34,7 @@ impl Daemon {
         }
         if let Some(job) = self.jobs.borrow_mut().remove(&id) {
             self.endpoints.borrow_mut().give_back(&job.memory.entries);
+            self.seats_changed.notify_waiters();
             self.log_of(job.uid, |left_out| tracing::info!(job = id.number(), left_out, "job ended"));
         }
     }

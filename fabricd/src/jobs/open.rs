@@ -21,16 +21,18 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::oneshot;
+use tokio::time::{Instant, timeout_at};
 
 /// Longest name of a domain, in bytes.
 const NAME_MAX: usize = 64;
 /// How long a domain stays when nobody is in it: a process on its way finds it, and the next program needs no new one.
 const LINGER: Duration = Duration::from_secs(2);
-/// How often a seat whose process has left is looked at, until nothing of it is on its way.
-const LOOK: Duration = Duration::from_millis(1);
-/// While somebody else makes the domain, or its seats become free: how often to look, and how often at most.
-const PAUSE: Duration = Duration::from_millis(5);
-const ATTEMPTS: u32 = 2000;
+/// How long to wait for somebody else to make the domain, or for its seats to become free.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Where another host refuses because somebody there is making it, too, this host may not hear what becomes of that: so
+/// soon it asks again.
+const AGAIN: Duration = Duration::from_millis(5);
 
 /// What a process asks for.
 pub(crate) struct Wish {
@@ -87,8 +89,10 @@ impl Daemon {
             name: format!("domain {}", wish.domain),
             open: true,
         };
-        let mut full = None;
-        for attempt in 0..ATTEMPTS {
+        let (mut full, deadline) = (None, Instant::now() + PATIENCE);
+        while Instant::now() < deadline {
+            // Nothing that changes from here on is missed.
+            let changed = self.seats_changed.notified();
             match self.sit(uid, &spec.name, wish) {
                 Ok(claim) => return Ok(claim),
                 Err(Missing::Never(f)) => return Err(f),
@@ -97,19 +101,21 @@ impl Daemon {
                     // Somebody on another host may have been quicker.
                     match made {
                         Ok(_) => {}
-                        Err(f) if attempt == ATTEMPTS - 1 || self.messages.is_none() => return Err(f),
+                        Err(f) if self.messages.is_none() => return Err(f),
                         Err(f) => full = Some(f),
                     }
-                    if self.jobs.borrow().values().any(|job| is_domain(job, uid, &spec.name)) {
-                        continue;
+                    if !self.has_domain(uid, &spec.name) {
+                        tokio::time::sleep(AGAIN).await;
                     }
+                    continue;
                 }
                 // Those who have just left are on their way out.
                 Err(Missing::Room(f)) if !self.is_leaving(uid, &spec.name) => return Err(f),
                 Err(Missing::Room(f)) => full = Some(f),
                 Err(Missing::Domain) => {}
             }
-            tokio::time::sleep(PAUSE).await;
+            // At the deadline the reason is the one that was there last.
+            let _ = timeout_at(deadline, changed).await;
         }
         Err(full.unwrap_or_else(|| failure(format!("{} is being made for too long", spec.name), "try again")))
     }
@@ -204,15 +210,16 @@ impl Daemon {
         }
         let (daemon, memory) = (self.clone(), memory.clone());
         tokio::task::spawn_local(async move {
-            while daemon.has_job(&memory) {
-                match data.call(move |engine| engine.is_quiet(slot, pe)).await {
-                    Ok(true) => break,
-                    Ok(false) => tokio::time::sleep(LOOK).await,
-                    Err(_) => return,
-                }
+            let (tell, quiet) = oneshot::channel();
+            data.spawn(move |engine| engine.when_quiet((slot, id), pe, tell));
+            if quiet.await.is_err() {
+                return; // the daemon ends
             }
             match memory.clear_heap(pe) {
-                Ok(()) => daemon.with_job(&memory, |job| job.pes[pe] = PeState::Waiting),
+                Ok(()) => {
+                    daemon.with_job(&memory, |job| job.pes[pe] = PeState::Waiting);
+                    daemon.seats_changed.notify_waiters();
+                }
                 // It stays empty: what is left there is nobody else's business.
                 Err(e) => tracing::error!(job = id.number(), pe, error = %e, "cannot clear a seat"),
             }

@@ -411,6 +411,10 @@ impl Client<'_> {
                 let links = daemon.data.call(|engine| engine.counters()).await;
                 Ok(Reply::Counters { links: links.map_err(|e| failure(e.to_string(), "restart the daemon"))? })
             }
+            Request::LinkLoads => match daemon.link_loads().await {
+                Ok(loads) => Ok(Reply::LinkLoads(loads)),
+                Err(e) => Err(failure(e.to_string(), "restart the daemon")),
+            },
             Request::FaultSet { spec } => {
                 self.check_operator("set faults")?;
                 daemon.set_fault(&spec).await.map(|()| Reply::Ok)
@@ -475,8 +479,8 @@ impl Client<'_> {
 
 /// Such a request asks other hosts of a cluster, and may wait long for one that is about to be lost.
 fn waits_for_hosts(request: &Request) -> bool {
-    use Request::{Capture, Cluster, Counters, JobAttach, Status};
-    !matches!(request, Status | Counters | Cluster | JobAttach { .. } | Capture(_))
+    use Request::{Capture, Cluster, Counters, JobAttach, LinkLoads, Status};
+    !matches!(request, Status | Counters | LinkLoads | Cluster | JobAttach { .. } | Capture(_))
 }
 
 /// How large an answer is.
@@ -484,6 +488,7 @@ fn entries(answer: &Line) -> usize {
     match answer {
         Line::Reply(Reply::Report(report)) => report.pairs.len() + report.links.len(),
         Line::Reply(Reply::Counters { links }) => links.len(),
+        Line::Reply(Reply::LinkLoads(loads)) => loads.flits.len(),
         Line::Reply(Reply::Times(piece)) => piece.waits.len() + piece.routines.len() + piece.links.len(),
         _ => 0,
     }

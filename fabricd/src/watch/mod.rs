@@ -11,6 +11,7 @@ pub(crate) use sample::{JobFigures, Sample};
 
 use crate::daemon::Daemon;
 use crate::dataplane::Dead;
+use angara_abi::msg::LinkLoads;
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::time::Duration;
@@ -48,6 +49,18 @@ impl Daemon {
         self.watcher.next.set(Instant::now() + PAUSE.max(sample.took * SHARE));
         self.watcher.last.replace(Some((sample.clone(), Instant::now())));
         Ok(sample)
+    }
+
+    /// What links have carried, by such a sample.
+    pub(crate) async fn link_loads(&self) -> Result<LinkLoads, Dead> {
+        let sample = self.look().await?;
+        let carried = (0..).zip(&sample.links).filter(|(_, link)| link.load.flits > 0);
+        let next = self.watcher.next.get().saturating_duration_since(Instant::now());
+        Ok(LinkLoads {
+            at_ns: sample.at_ns,
+            next_ns: u64::try_from(next.as_nanos()).unwrap_or(u64::MAX),
+            flits: carried.map(|(link, figures)| (link, figures.load.flits)).collect(),
+        })
     }
 
     /// Waits until another sample may be taken.

@@ -32,6 +32,8 @@ pub(crate) struct Memory {
 pub(crate) struct Sample {
     /// Since the daemon's start.
     pub(crate) at: Duration,
+    /// The same on the host's monotonic clock, ns.
+    pub(crate) at_ns: u64,
     /// By node and direction: number of the node × 8 + number of the direction.
     pub(crate) links: Vec<LinkFigures>,
     pub(crate) plane: Plane,
@@ -47,7 +49,7 @@ pub(crate) struct Sample {
 impl Daemon {
     /// Copies everything, now.
     pub(super) async fn sample(&self) -> Result<Sample, Dead> {
-        let at = self.started.elapsed();
+        let (at, at_ns) = (self.started.elapsed(), self.machine.monotonic());
         let mut took = Duration::ZERO;
         let nodes = self.options.shape.nodes() as NodeId;
         let mut links = Vec::with_capacity(nodes as usize * 8);
@@ -64,6 +66,7 @@ impl Daemon {
         let jobs = self.jobs.borrow().values().map(job).collect();
         Ok(Sample {
             at,
+            at_ns,
             links,
             plane,
             jobs,

@@ -1,10 +1,26 @@
 //! What the page is told, as JSON (`docs/reference/formats.md` describes it).
 
 use super::ask::number_of;
+use crate::dataplane::LinkDetail;
 use crate::watch::Sample;
+use angara_abi::account::{Class, Load};
 use angara_abi::msg::PeerStatus;
 use angara_abi::torus::Shape;
+use angara_fabric::ChannelUse;
 use serde::Serialize;
+use serde_json::json;
+
+/// What is open of a link.
+pub(crate) fn link_json(detail: &LinkDetail) -> String {
+    let class = |(class, load): &(Class, Load)| json!({ "class": class, "load": load });
+    let channel = |c: &ChannelUse| {
+        let name = format!("{:?}", c.vc).to_lowercase();
+        json!({ "vc": name, "slots": c.slots, "of": c.of, "packets": c.packets, "flits": c.flits })
+    };
+    let classes: Vec<_> = detail.classes.iter().map(class).collect();
+    let channels: Vec<_> = detail.channels.iter().map(channel).collect();
+    json!({ "classes": classes, "channels": channels }).to_string()
+}
 
 /// What has changed from one sample to another. Figures are totals, so one that is lost does no harm.
 pub(crate) struct Delta<'s> {

@@ -1,9 +1,9 @@
 //! From the tasks that serve connections to the daemon: questions, through a queue that takes only so many.
 
 use crate::daemon::Daemon;
+use crate::dataplane::LinkDetail;
 use crate::metrics::Scrape;
 use angara_abi::JobId;
-use angara_abi::account::{Class, Load};
 use angara_abi::msg::Failure;
 use angara_abi::torus::{NodeId, Shape};
 use angara_fabric::Link;
@@ -22,8 +22,8 @@ pub(crate) enum Ask {
     Scrape(Answer<Option<Scrape>>),
     /// What does not change.
     Network(Answer<Network>),
-    /// What a link carried, by class.
-    Link(Link, Answer<Vec<(Class, Load)>>),
+    /// What a link carried, and what of it is in use.
+    Link(Link, Answer<LinkDetail>),
     /// Where the PEs of a job are.
     Job(u64, Answer<Option<Vec<NodeId>>>),
     /// Make or end a fault.
@@ -90,8 +90,8 @@ async fn answer(daemon: &Rc<Daemon>, ask: Ask) {
         }
         Ask::Network(tell) => drop(tell.send(network(daemon))),
         Ask::Link(link, tell) => {
-            if let Ok(loads) = daemon.data.call(move |engine| engine.watch_link(link)).await {
-                let _ = tell.send(loads);
+            if let Ok(detail) = daemon.data.call(move |engine| engine.watch_link(link)).await {
+                let _ = tell.send(detail);
             }
         }
         Ask::Job(number, tell) => {

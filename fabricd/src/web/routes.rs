@@ -2,6 +2,7 @@
 
 use super::Shared;
 use super::access::{Rights, is_local_name, is_own_page};
+use super::answers::link_json;
 use super::ask::Ask;
 use super::listen::Line;
 use crate::metrics::plain;
@@ -182,11 +183,7 @@ async fn link(State(shared): Us, Path((node, direction)): Path<(u32, usize)>, he
         return refusal(StatusCode::NOT_FOUND, "there is no such link");
     };
     match shared.asker.ask(|tell| Ask::Link(Link { node, dir }, tell)).await {
-        Some(loads) => {
-            let rows: Vec<_> =
-                loads.iter().map(|(class, load)| serde_json::json!({ "class": class, "load": load })).collect();
-            json(serde_json::Value::from(rows).to_string())
-        }
+        Some(detail) => json(link_json(&detail)),
         None => busy(),
     }
 }

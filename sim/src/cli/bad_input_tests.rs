@@ -24,7 +24,7 @@ fn refused(name: &str, line: &str, file: &str) -> String {
     std::fs::write(&path, file).unwrap();
     let words = line.split_whitespace().map(|w| if w == "FILE" { path.to_str().unwrap() } else { w });
     let result = match Top::try_parse_from(["angara"].into_iter().chain(words)) {
-        Ok(Top::Sim(args)) => sim(*args),
+        Ok(Top::Sim(args)) => sim(*args, |_, _| Ok(())),
         Ok(Top::Plan(args)) => plan(args),
         Err(e) => Err(Error::Network(e.to_string().lines().next().unwrap_or_default().into())),
     };

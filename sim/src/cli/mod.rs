@@ -14,4 +14,5 @@ mod sweep;
 mod bad_input_tests;
 
 pub use plan::{PlanArgs, plan};
+pub use run::SavePackets;
 pub use sim::{SimArgs, sim};

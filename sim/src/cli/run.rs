@@ -3,10 +3,12 @@
 use super::output::{print, write, write_chart};
 use super::{interrupt, progress};
 use crate::Error;
-use crate::observe::{heat, timeline};
+use crate::observe::{Capture, Captured, heat, timeline};
 use crate::run::{Experiment, Keys, presets};
 use crate::toml_file::TomlFile;
 use crate::workload::{Report, TRAFFIC_KEYS};
+use angara_abi::torus::Shape;
+use angara_model::Profile;
 use clap::Args;
 use serde_json::json;
 use std::path::{Path, PathBuf};
@@ -41,10 +43,20 @@ struct Files {
     /// Ways of the packets followed with --trace, for chrome://tracing or Perfetto
     #[arg(long, value_name = "FILE")]
     chrome_trace: Option<PathBuf>,
+    /// Packets for Wireshark, as `angara capture` writes them: each wherever something happens to it, from the beginning on
+    #[arg(long, value_name = "FILE.pcapng")]
+    capture: Option<PathBuf>,
+    /// With --capture: end it after so many packets, 80 bytes of memory each
+    #[arg(long, value_name = "N", default_value_t = 100_000, requires = "capture",
+          value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
+    capture_count: u64,
 }
 
+/// Writes captured packets to a file.
+pub type SavePackets = fn(&Path, &Captured) -> std::io::Result<()>;
+
 /// Runs one simulation.
-pub(super) fn run(args: RunArgs) -> Result<(), Error> {
+pub(super) fn run(args: RunArgs, save_packets: SavePackets) -> Result<(), Error> {
     let file = args.file.as_deref().map(TomlFile::read).transpose()?;
     let from_file = file.as_ref().map(TomlFile::parse::<Keys>).transpose()?.unwrap_or_default();
     let mut preset = args.preset.as_deref().map(presets::find).transpose()?.unwrap_or_default();
@@ -67,6 +79,7 @@ pub(super) fn run(args: RunArgs) -> Result<(), Error> {
     }
     check_files(&files, &experiment)?;
     experiment.observe.links = files.heat_map.is_some() || files.out.is_some();
+    experiment.observe.capture = capture(&files, &experiment)?;
     if let Some(dir) = &files.out {
         std::fs::create_dir_all(dir).map_err(|source| Error::File { path: dir.clone(), source })?;
     }
@@ -82,6 +95,9 @@ pub(super) fn run(args: RunArgs) -> Result<(), Error> {
     // A file that cannot be written must not cost the result of a long run.
     print(args.json, &report.json, || report.text.clone())?;
     save(&files, &experiment, &report)?;
+    if let (Some(path), Some(capture)) = (&files.capture, &experiment.observe.capture) {
+        save_packets(path, &capture.captured()).map_err(|source| Error::File { path: path.clone(), source })?;
+    }
     match report.json.get("interrupted") {
         Some(serde_json::Value::Bool(true)) => Err(Error::Interrupted("the results are those of the cycles simulated")),
         _ => Ok(()),
@@ -95,6 +111,7 @@ fn check_files(files: &Files, experiment: &Experiment) -> Result<(), Error> {
         ("--histogram", &files.histogram, shown.histogram, "this workload has none; leave it out"),
         ("--heat-map", &files.heat_map, shown.links, "this workload does not count links; leave it out"),
         ("--chrome-trace", &files.chrome_trace, true, ""),
+        ("--capture", &files.capture, shown.packets, "this workload simulates several networks; leave it out"),
     ];
     for (option, path, can, why) in asked {
         let Some(path) = path else { continue };
@@ -107,6 +124,23 @@ fn check_files(files: &Files, experiment: &Experiment) -> Result<(), Error> {
         }
     }
     Ok(())
+}
+
+/// The capture that is asked for, where packets can be captured.
+fn capture(files: &Files, experiment: &Experiment) -> Result<Option<Capture>, Error> {
+    let Some(path) = &files.capture else { return Ok(None) };
+    let refuse = |why: &str| Err(Error::invalid("--capture", path.display(), why));
+    if !matches!(experiment.network.profile, Profile::Angara(_)) {
+        return refuse("packets of the generic router have no header; give --router angara");
+    }
+    if experiment.threads > 1 {
+        return refuse("packets are captured by one thread; give --threads 1");
+    }
+    let topology = &experiment.settings.topology;
+    match topology.strip_prefix("torus:").unwrap_or(topology).parse::<Shape>() {
+        Ok(shape) => Ok(Some(Capture::new(shape, files.capture_count))),
+        Err(e) => refuse(&format!("headers name nodes of the chip's shapes only: {e}")),
+    }
 }
 
 /// Adds the ways of followed packets to the text and the object.

@@ -2,7 +2,7 @@
 
 use super::output::say;
 use super::reproduce::{ReproduceArgs, reproduce};
-use super::run::{RunArgs, run};
+use super::run::{RunArgs, SavePackets, run};
 use super::sweep::{SweepArgs, sweep};
 use crate::Error;
 use crate::run::presets::{self, PRESETS};
@@ -39,13 +39,13 @@ struct PresetsArgs {
     name: Option<String>,
 }
 
-/// Runs an `angara sim` subcommand, printing to standard output.
+/// Runs an `angara sim` subcommand, printing to standard output; `save_packets` writes what `--capture` asks for.
 ///
 /// # Errors
 /// Settings that do not fit together, or files that cannot be read or written.
-pub fn sim(args: SimArgs) -> Result<(), Error> {
+pub fn sim(args: SimArgs, save_packets: SavePackets) -> Result<(), Error> {
     match args.what {
-        Sim::Run(args) => run(args),
+        Sim::Run(args) => run(args, save_packets),
         Sim::Sweep(args) => sweep(args),
         Sim::Reproduce(args) => reproduce(args),
         Sim::Presets(args) => presets(args),
@@ -84,7 +84,9 @@ mod tests {
     }
 
     fn sim_line(words: &[&str]) -> Result<(), Error> {
-        sim(Top::try_parse_from(["sim"].iter().chain(words)).map_err(|e| Error::Network(e.to_string()))?.sim)
+        sim(Top::try_parse_from(["sim"].iter().chain(words)).map_err(|e| Error::Network(e.to_string()))?.sim, |_, _| {
+            Ok(())
+        })
     }
 
     #[test]

@@ -1,12 +1,14 @@
 //! Watching a simulation: single packets on their way through every block, and the load of every link.
 //!
 //! [`Selection`] says which packets; [`timeline`] draws the way of one as text or for a trace viewer.
-//! [`links`] collects what every link carried; [`heat`] draws it.
+//! [`links`] collects what every link carried; [`heat`] draws it. [`Capture`] keeps packets for Wireshark.
 
+mod capture;
 pub mod heat;
 pub mod links;
 pub mod timeline;
 
+pub use capture::{Capture, Captured};
 pub use links::Links;
 
 use crate::Error;
@@ -22,6 +24,8 @@ pub struct Observe {
     pub packets: Option<Selection>,
     /// Count what every link carries.
     pub links: bool,
+    /// Keep packets.
+    pub capture: Option<Capture>,
 }
 
 /// What was seen.

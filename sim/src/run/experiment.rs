@@ -2,7 +2,7 @@
 
 use super::keys::{Deadlock, Keys, Probe, Router, Routing};
 use crate::Error;
-use crate::observe::Observe;
+use crate::observe::{Capture, Observe};
 use crate::traffic::{Destinations, Lengths, Mapping, Pattern, Process, Rate};
 use crate::workload::{Chosen, TRAFFIC_KEYS};
 use angara_abi::torus::Shape;
@@ -111,7 +111,12 @@ impl Experiment {
     /// # Errors
     /// It cannot be built.
     pub fn build(&self) -> Result<Network, Error> {
-        Network::with_threads(&self.network, self.threads).map_err(|e| Error::Network(e.to_string()))
+        let network = Network::with_threads(&self.network, self.threads);
+        let mut network = network.map_err(|e| Error::Network(e.to_string()))?;
+        if let Some(capture) = self.observe.capture.clone().filter(Capture::begin) {
+            network.listen(Box::new(move |heard| capture.hear(heard)));
+        }
+        Ok(network)
     }
     /// Rank of every endpoint.
     pub fn ranks(&self) -> Vec<u32> {
@@ -180,7 +185,7 @@ impl Keys {
         let map = self.map.unwrap_or_default();
         let process = self.process.unwrap_or(Process::Bernoulli);
         self.check_nodes(&layout)?;
-        let observe = Observe { packets: self.trace.clone(), links: false };
+        let observe = Observe { packets: self.trace.clone(), ..Observe::default() };
         let threads = self.thread_count(&network)?;
         let experiment = Experiment {
             settings: Settings {

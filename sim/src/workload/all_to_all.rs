@@ -45,7 +45,7 @@ impl Workload for AllToAll {
     }
 
     fn shows(&self) -> Shows {
-        Shows { links: true, ..Shows::default() }
+        Shows { links: true, packets: true, ..Shows::default() }
     }
 
     fn check(&self, experiment: &Experiment) -> Result<(), Error> {

@@ -8,7 +8,7 @@
 
 use super::collective::report_time;
 use super::script::{Chip, JOB, Program, Ran, Stage, Step, chip, ns};
-use super::{Kind, Report, Watch, Workload};
+use super::{Kind, Report, Shows, Watch, Workload};
 use crate::Error;
 use crate::plan::barrier::{Costs, ShapeBound};
 use crate::run::Experiment;
@@ -141,6 +141,10 @@ const MESSAGES_MAX: usize = 200_000_000;
 impl Workload for Barrier {
     fn keys(&self) -> &'static [&'static str] {
         &[]
+    }
+
+    fn shows(&self) -> Shows {
+        Shows { packets: true, ..Shows::default() }
     }
 
     fn check(&self, experiment: &Experiment) -> Result<(), Error> {

@@ -8,7 +8,7 @@
 //! Where an idle network allows it a closed form stands beside the simulated time.
 
 use super::script::{Chip, Program, Ran, Stage, Step, chip, ns, tree_packets};
-use super::{Kind, Report, Watch, Workload};
+use super::{Kind, Report, Shows, Watch, Workload};
 use crate::Error;
 use crate::run::Experiment;
 use crate::run::outcome::peak_rss_bytes;
@@ -350,6 +350,10 @@ pub(super) const ALL_GATHER: Kind = Kind {
 impl Workload for Scripted {
     fn keys(&self) -> &'static [&'static str] {
         &[]
+    }
+
+    fn shows(&self) -> Shows {
+        Shows { packets: true, ..Shows::default() }
     }
 
     fn check(&self, experiment: &Experiment) -> Result<(), Error> {

@@ -11,7 +11,7 @@
 
 use super::collective::{Collective, Method, Plan, measure_at, report_time};
 use super::script::{Chip, Program, Ran, Stage, Step, chip, ns};
-use super::{Kind, Report, Watch, Workload};
+use super::{Kind, Report, Shows, Watch, Workload};
 use crate::Error;
 use crate::run::Experiment;
 use crate::table::number;
@@ -124,6 +124,10 @@ impl Workload for Heat {
         &[]
     }
 
+    fn shows(&self) -> Shows {
+        Shows { packets: true, ..Shows::default() }
+    }
+
     fn check(&self, experiment: &Experiment) -> Result<(), Error> {
         chip(experiment)?;
         self.plan().check(experiment.placement.len())
@@ -133,7 +137,8 @@ impl Workload for Heat {
         let started = Instant::now();
         let (chip, n) = (chip(experiment)?, experiment.placement.len());
         let at = |rank: usize| experiment.placement[rank];
-        let alone = all_reduce(chip.clone(), self.how, self.overhead_ns, watch)?.time as f64 / 1e12;
+        let idle = Chip { capture: None, ..chip.clone() };
+        let alone = all_reduce(idle, self.how, self.overhead_ns, watch)?.time as f64 / 1e12;
         let whole = self.step(chip, &at, watch)?;
         let us = |s: f64| format!("{} us", number(s * 1e6, 5));
         let Heat { cells, how, overhead_ns } = self;

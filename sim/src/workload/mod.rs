@@ -71,6 +71,8 @@ pub struct Shows {
     pub histogram: bool,
     /// The load of every link.
     pub links: bool,
+    /// Its packets; one network alone has sent them.
+    pub packets: bool,
 }
 
 /// Settings that describe traffic rather than the machine.

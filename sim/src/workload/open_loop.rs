@@ -23,7 +23,7 @@ impl Workload for OpenLoop {
         &TRAFFIC_KEYS
     }
     fn shows(&self) -> Shows {
-        Shows { histogram: true, links: true }
+        Shows { histogram: true, links: true, packets: true }
     }
     fn run(&self, experiment: &Experiment, watch: &mut Watch<'_>) -> Result<Report, Error> {
         driver::run(experiment, watch).map(|outcome| outcome.report())

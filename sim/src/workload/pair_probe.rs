@@ -48,7 +48,7 @@ impl Workload for PairProbe {
     }
 
     fn shows(&self) -> Shows {
-        Shows { links: true, ..Shows::default() }
+        Shows { links: true, packets: true, ..Shows::default() }
     }
 
     fn check(&self, experiment: &Experiment) -> Result<(), Error> {

@@ -48,7 +48,7 @@ impl Workload for RequestReply {
     }
 
     fn shows(&self) -> Shows {
-        Shows { links: true, ..Shows::default() }
+        Shows { links: true, packets: true, ..Shows::default() }
     }
 
     fn packet_flits_max(&self) -> Option<u16> {

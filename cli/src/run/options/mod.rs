@@ -34,6 +34,9 @@ const ENV_CHECK: &str = "SHMEM_DEBUG";
 /// Names a table of collectives to the library.
 pub(crate) const ENV_TABLE: &str = "ANGARA_COLLECTIVES_TABLE";
 
+/// Most links with tracks of their own in a timeline.
+const LINK_TRACKS_MAX: i64 = 1024;
+
 /// What a seed draws unless the machine says another bound.
 const SEED_JITTER: &str = "jitter=200ns";
 /// What Python's hashes of texts begin with.
@@ -165,6 +168,11 @@ pub(crate) struct RunArgs {
     /// summary FILE` sums up; compressed if the name ends in .gz
     #[arg(long, value_name = "FILE.json[.gz]")]
     pub(crate) trace: Option<PathBuf>,
+    /// With --trace: add tracks of the load of the links that carry most, N of them [default N: 16]; the links of the
+    /// daemon are looked at up to 10 times a second
+    #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "16", requires = "trace",
+          value_parser = clap::value_parser!(u32).range(1..=LINK_TRACKS_MAX))]
+    pub(crate) trace_links: Option<u32>,
     /// Write every packet of the job to this file, for Wireshark; everything goes through the emulated network (--path ring)
     #[arg(long, value_name = "FILE.pcapng")]
     pub(crate) capture: Option<PathBuf>,
@@ -304,7 +312,7 @@ pub(crate) struct VirtualPlan {
     seed: Option<u64>,
     /// With PEs that do not come back.
     patience: Option<Patience>,
-    /// What it goes for is noted, for a report.
+    /// What it goes for is noted, for a report or for tracks of links.
     noted: bool,
 }
 
@@ -342,7 +350,7 @@ impl VirtualPlan {
             return Err(Failed::usage(why, "leave it out, and have the program read clock_gettime"));
         }
         let core = Cores::here().allowed.last().copied();
-        let (call_cost, noted) = (args.call_cost, args.report.is_some());
+        let (call_cost, noted) = (args.call_cost, args.report.is_some() || args.trace_links.is_some());
         Ok(Some(VirtualPlan { core, call_cost, seed: args.seed, patience: args.patience, noted }))
     }
 

@@ -4,10 +4,12 @@
 //! ([`super::trace::Tracer::on`]).
 
 use crate::types::{JobSlot, Link, Tick};
-use angara_abi::PACKET_FLITS_MAX;
-use angara_abi::capture::{Happening, Reason};
+use angara_abi::capture::{
+    FLAG_FOREIGN, FLAG_TRAIN, FLAGS_DIMS, HOST, Happening, PSEUDO_BYTES, Pseudo, Reason, push_packet,
+};
 use angara_abi::packet::Flit;
-use angara_abi::torus::{Direction, NodeId};
+use angara_abi::torus::{Direction, NodeId, Shape};
+use angara_abi::{FLIT_BYTES, PACKET_FLITS_MAX};
 
 /// Most listeners at once: as many as bits in [`Heard::listeners`].
 pub const LISTENERS_MAX: usize = 32;
@@ -68,6 +70,46 @@ pub struct Heard {
     pub kept: u8,
     /// One bit for each listener whose filter it passes, in the order of [`crate::Fabric::listen`].
     pub listeners: u32,
+}
+
+impl Heard {
+    /// What a capture says of it before the packet itself. `job`: the number of its job; `u32::MAX`: of none that runs.
+    pub fn pseudo(&self, job: u32, shape: &Shape) -> Pseudo {
+        let place = |node: NodeId| (node, shape.coords(node).0);
+        let flag = |set: bool, flag: u8| if set { flag } else { 0 };
+        let dims = (shape.dims().len() as u8) << FLAGS_DIMS;
+        Pseudo {
+            what: self.what,
+            reason: self.reason,
+            length: u32::from(self.length) * FLIT_BYTES as u32,
+            time: self.time,
+            node: place(self.node),
+            direction: self.dir.map_or(HOST, |dir| dir.index() as u8),
+            vc: self.vc,
+            class: self.class,
+            flags: flag(self.train, FLAG_TRAIN) | flag(self.foreign, FLAG_FOREIGN) | dims,
+            job,
+            from: place(self.from.0),
+            from_endpoint: self.from.1,
+            to_endpoint: self.to_endpoint,
+            bytes: self.bytes,
+            sequence: self.sequence,
+            op: self.op,
+            serial: self.serial,
+        }
+    }
+
+    /// Appends it to the stream of a capture, with at most `snaplen` bytes of the packet; see [`Heard::pseudo`]. `stamp`:
+    /// nanoseconds.
+    pub fn push(&self, out: &mut Vec<u8>, stamp: u64, job: u32, shape: &Shape, snaplen: usize) {
+        let pseudo = self.pseudo(job, shape);
+        let mut flits = [0; PACKET_FLITS_MAX * FLIT_BYTES];
+        for (bytes, flit) in flits.chunks_exact_mut(FLIT_BYTES).zip(&self.flits) {
+            bytes.copy_from_slice(&flit.to_le_bytes());
+        }
+        let kept = (self.kept as usize * FLIT_BYTES).min(snaplen);
+        push_packet(out, stamp, PSEUDO_BYTES as u32 + pseudo.length, [&pseudo.encode(), &flits[..kept]]);
+    }
 }
 
 /// Where something happens, as filters see it.

@@ -3,10 +3,9 @@
 
 use crate::dataplane::engine::Engine;
 use angara_abi::JobId;
-use angara_abi::capture::{FLAG_FOREIGN, FLAG_TRAIN, FLAGS_DIMS, HOST, PSEUDO_BYTES, Pseudo, push_packet, push_tally};
-use angara_abi::torus::{NodeId, Shape};
-use angara_abi::{FLIT_BYTES, PACKET_FLITS_MAX};
-use angara_fabric::{Filter, Heard, JobSlot, LISTENERS_MAX, Link};
+use angara_abi::capture::push_tally;
+use angara_abi::torus::NodeId;
+use angara_fabric::{Filter, JobSlot, LISTENERS_MAX, Link};
 use rustix::time::{ClockId, clock_gettime};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -206,7 +205,7 @@ impl Engine {
                 }
                 let stamp = if self.virtual_time.is_some() { heard.time / 1000 } else { now };
                 let job = ids.get(&heard.job).map_or(u32::MAX, |id| id.number());
-                push(&mut inside.bytes, heard, stamp, job, &self.shape, listener.wish.snaplen as usize);
+                heard.push(&mut inside.bytes, stamp, job, &self.shape, listener.wish.snaplen as usize);
             }
             drop(inside);
             listener.basket.filled.notify_one();
@@ -218,36 +217,4 @@ impl Drop for Captures {
     fn drop(&mut self) {
         self.listeners.iter().for_each(|listener| listener.basket.end());
     }
-}
-
-fn push(out: &mut Vec<u8>, heard: &Heard, stamp: u64, job: u32, shape: &Shape, snaplen: usize) {
-    let length = u32::from(heard.length) * FLIT_BYTES as u32;
-    let place = |node: NodeId| (node, shape.coords(node).0);
-    let dims = (shape.dims().len() as u8) << FLAGS_DIMS;
-    let flag = |set: bool, flag: u8| if set { flag } else { 0 };
-    let pseudo = Pseudo {
-        what: heard.what,
-        reason: heard.reason,
-        length,
-        time: heard.time,
-        node: place(heard.node),
-        direction: heard.dir.map_or(HOST, |dir| dir.index() as u8),
-        vc: heard.vc,
-        class: heard.class,
-        flags: flag(heard.train, FLAG_TRAIN) | flag(heard.foreign, FLAG_FOREIGN) | dims,
-        job,
-        from: place(heard.from.0),
-        from_endpoint: heard.from.1,
-        to_endpoint: heard.to_endpoint,
-        bytes: heard.bytes,
-        sequence: heard.sequence,
-        op: heard.op,
-        serial: heard.serial,
-    };
-    let mut flits = [0; PACKET_FLITS_MAX * FLIT_BYTES];
-    for (bytes, flit) in flits.chunks_exact_mut(FLIT_BYTES).zip(&heard.flits) {
-        bytes.copy_from_slice(&flit.to_le_bytes());
-    }
-    let kept = (heard.kept as usize * FLIT_BYTES).min(snaplen);
-    push_packet(out, stamp, PSEUDO_BYTES as u32 + length, [&pseudo.encode(), &flits[..kept]]);
 }

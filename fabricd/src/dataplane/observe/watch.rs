@@ -7,7 +7,7 @@ use crate::dataplane::job::{EngineJob, Folded};
 use angara_abi::JobId;
 use angara_abi::account::{Class, Load};
 use angara_abi::torus::{Direction, NodeId};
-use angara_fabric::{JobSlot, Link, NodeCounters};
+use angara_fabric::{ChannelUse, JobSlot, Link, NodeCounters};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::atomic::Ordering;
@@ -35,6 +35,15 @@ pub(crate) struct LinkFigures {
     pub(crate) replays: u64,
     pub(crate) duplicates: u64,
     pub(crate) reordered: u64,
+}
+
+/// What is open of a link.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct LinkDetail {
+    /// What it carried, by class.
+    pub(crate) classes: Vec<(Class, Load)>,
+    /// What of its virtual channels is in use now.
+    pub(crate) channels: Vec<ChannelUse>,
 }
 
 /// The data plane as a whole.
@@ -95,10 +104,11 @@ impl Engine {
         nodes.flat_map(|node| Direction::ALL.map(|dir| figures(Link { node, dir }))).collect()
     }
 
-    /// What is open of a link: what it carried, by class.
-    pub(crate) fn watch_link(&self, link: Link) -> Vec<(Class, Load)> {
+    /// What is open of a link.
+    pub(crate) fn watch_link(&self, link: Link) -> LinkDetail {
         let counters = self.fabric.link_counters(link);
-        Class::ALL.into_iter().zip(counters.tx).collect()
+        let classes = Class::ALL.into_iter().zip(counters.tx).collect();
+        LinkDetail { classes, channels: self.fabric.link_channels(link) }
     }
 
     /// Jobs that are open, and how many PEs they have.

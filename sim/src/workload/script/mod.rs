@@ -16,6 +16,7 @@ pub use stage::Stage;
 pub(super) use workload::KIND;
 
 use crate::Error;
+use crate::observe::Capture;
 use crate::run::Experiment;
 use angara_abi::desc::AmoOp;
 use angara_abi::torus::{NodeId, Shape};
@@ -167,11 +168,13 @@ pub struct Chip {
     pub config: Config,
     /// Links that fail or corrupt packets.
     pub faults: Vec<Fault>,
+    /// Where its packets are kept.
+    pub capture: Option<Capture>,
 }
 
 impl From<Config> for Chip {
     fn from(config: Config) -> Chip {
-        Chip { config, faults: Vec::new() }
+        Chip { config, faults: Vec::new(), capture: None }
     }
 }
 
@@ -212,6 +215,7 @@ fn any_chip(experiment: &Experiment) -> Result<Chip, Error> {
             ..Config::new(shape)
         },
         faults,
+        capture: experiment.observe.capture.clone(),
     })
 }
 

@@ -2,6 +2,7 @@
 
 use super::{Chip, JOB, Operation, Program, Ran, Step, Store, TREE_BYTES, tree_packets};
 use crate::Error;
+use crate::observe::Capture;
 use crate::run::Progress;
 use crate::workload::Watch;
 use angara_abi::account::Class;
@@ -9,7 +10,8 @@ use angara_abi::desc::{AmoOp, Place, Region};
 use angara_abi::packet::{ReduceElem, ReduceOp, Vc};
 use angara_abi::torus::{Direction, NodeId};
 use angara_fabric::{
-    BarrierFamily, Completion, Effect, Fabric, FetchToken, InjectError, Link, NetError, Op, OpState, Port, Source, Tick,
+    BarrierFamily, Completion, Effect, Fabric, FetchToken, Filter, InjectError, Link, NetError, Op, OpState, Port,
+    Source, Tick,
 };
 use std::collections::{BTreeSet, VecDeque};
 
@@ -110,6 +112,7 @@ enum Posted {
 /// PEs with a program each, and the network between them.
 pub struct Stage {
     fabric: Fabric,
+    capture: Option<Capture>,
     overhead: Tick,
     programs: Vec<Program>,
     operations: Vec<Operation>,
@@ -143,7 +146,7 @@ impl Stage {
     /// # Errors
     /// A network that cannot be built, or without one of the nodes.
     pub fn on(chip: impl Into<Chip>, nodes: &[NodeId], overhead: Tick) -> Result<Stage, Error> {
-        let Chip { config, faults } = chip.into();
+        let Chip { config, faults, capture } = chip.into();
         let mut seats = vec![Vec::new(); config.shape.nodes()];
         let broken = |e: &dyn std::fmt::Display| Error::Network(e.to_string());
         let mut fabric = Fabric::new(config).map_err(|e| broken(&e))?;
@@ -156,8 +159,13 @@ impl Stage {
             seat.push(pe);
         }
         fabric.open_job(JOB, &ports).map_err(|e| broken(&e))?;
+        let capture = capture.filter(Capture::begin);
+        if capture.is_some() {
+            fabric.listen(vec![Filter::default()]);
+        }
         Ok(Stage {
             fabric,
+            capture,
             overhead,
             programs: vec![Vec::new(); nodes.len()],
             operations: Vec::new(),
@@ -246,6 +254,7 @@ impl Stage {
             let look = self.looks.first().map(|look| look.0);
             let Some(next) = self.fabric.poll_timeout().into_iter().chain(look).min() else { return Ok(()) };
             self.fabric.advance(next);
+            self.tell();
             self.collect()?;
             while let Some((_, pe)) = self.looks.first().copied().filter(|look| look.0 <= next) {
                 self.looks.pop_first();
@@ -256,6 +265,15 @@ impl Stage {
             if events.is_multiple_of(LOOK) && watch(Progress { doing: "simulating", done, of }).is_break() {
                 return Err(Error::Interrupted("the programs had not ended"));
             }
+        }
+    }
+
+    /// Tells a capture what has happened.
+    fn tell(&mut self) {
+        let Some(capture) = &self.capture else { return };
+        if self.fabric.heard().iter().try_for_each(|heard| capture.hear(heard)).is_break() {
+            self.fabric.listen(Vec::new());
+            self.capture = None;
         }
     }
 

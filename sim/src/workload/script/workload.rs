@@ -6,7 +6,7 @@ use crate::Error;
 use crate::run::Experiment;
 use crate::table::{Table, number};
 use crate::workload::collective::report_time;
-use crate::workload::{Kind, Report, Watch, Workload};
+use crate::workload::{Kind, Report, Shows, Watch, Workload};
 use angara_abi::torus::NodeId;
 use angara_fabric::Tick;
 use serde_json::json;
@@ -31,17 +31,21 @@ pub(in crate::workload) const KIND: Kind = Kind {
 
 impl Programs {
     fn stage(&self, experiment: &Experiment) -> Result<Stage, Error> {
-        let Chip { mut config, faults } = any_chip(experiment)?;
+        let Chip { mut config, faults, capture } = any_chip(experiment)?;
         // A driver's queue that is full holds its PE up, not the time of what it has posted.
         config.params.ops_per_port = u16::MAX;
         let places = self.script.places(&config.shape)?;
-        Stage::on(Chip { config, faults }, &places, self.script.overhead)
+        Stage::on(Chip { config, faults, capture }, &places, self.script.overhead)
     }
 }
 
 impl Workload for Programs {
     fn keys(&self) -> &'static [&'static str] {
         &[]
+    }
+
+    fn shows(&self) -> Shows {
+        Shows { packets: true, ..Shows::default() }
     }
 
     fn check(&self, experiment: &Experiment) -> Result<(), Error> {
