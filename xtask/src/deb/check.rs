@@ -28,7 +28,7 @@ pub(crate) fn check(packages: Packages) -> Result<String, String> {
     let upgrade = higher.build()?;
     step(
         "lintian",
-        Command::new("lintian").args(["--fail-on", "error,warning", "--no-tag-display-limit"]).args(&made),
+        Command::new("lintian").args(["--fail-on", "error,warning", "--tag-display-limit", "0"]).args(&made),
     )?;
     let root = room.0.join("root");
     let suite = suite()?;
@@ -51,7 +51,7 @@ pub(crate) fn check(packages: Packages) -> Result<String, String> {
 
 /// The walk in its own namespaces: what it mounts and starts ends with it.
 fn walk(root: &Path) -> Command {
-    let enter = "mount -t proc proc \"$0/proc\" && exec chroot \"$0\" timeout -k 10 900 sh /packages/walk.sh";
+    let enter = "mount -t proc proc \"$0/proc\" && mount -t sysfs -o ro sysfs \"$0/sys\" && exec chroot \"$0\" timeout -k 10 900 sh /packages/walk.sh";
     let mut command = Command::new("unshare");
     command.args(["--mount", "--pid", "--fork", "--kill-child", "sh", "-ec", enter]).arg(root);
     command.env_clear().env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin").env("LC_ALL", "C.UTF-8");
