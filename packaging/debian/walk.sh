@@ -141,6 +141,14 @@ angara run -q -n 2 --path ring --capture x.pcapng --timeout 60 ./hello
 fi_info 2>&1 | cmp - fabrics.before || fail "fi_info says something else than without the packages"
 man oshcc.angara | grep "Compile and link OpenSHMEM programs"
 
+say "programs run without what it took to compile them"
+dpkg --remove libangara-dev >/dev/null
+oshrun.angara -q -n 4 --timeout 60 ./hello | grep "hello from 4 PEs, sum 10"
+angara run -q -n 2 --timeout 60 ./plain | grep "hello from 2 PEs"
+if angara demo >demo.log 2>&1; then fail "angara demo compiles without a compiler wrapper"; fi
+grep "libangara-dev" demo.log || fail "angara demo does not say what is missing: $(cat demo.log)"
+install /packages/old/libangara-dev_*.deb >/dev/null
+
 say "upgrade while a daemon and a job run"
 systemctl enable fabricd.socket fabricd.service >/dev/null 2>&1
 [ -L /etc/systemd/system/sockets.target.wants/fabricd.socket ] || fail "fabricd.socket cannot be enabled"

@@ -240,6 +240,28 @@ fn packages_have_everything_once_and_work() {
     test.assert_clean();
 }
 
+/// Nothing starts containers here; what they are made of agrees with the rest.
+#[test]
+fn the_containers_use_what_is_there() {
+    let read = |name: &str| std::fs::read_to_string(tools::root().join(name)).unwrap_or_else(|e| panic!("{name}: {e}"));
+    let file = read("Containerfile");
+    let stages: Vec<&str> = file.lines().filter_map(|l| l.strip_prefix("FROM ")?.split(" AS ").nth(1)).collect();
+    let manifest = read("Cargo.toml");
+    let rust = manifest.lines().find_map(|l| l.strip_prefix("rust-version = ")).expect("a version").trim_matches('"');
+    assert!(file.contains(&format!("/rust:{rust}-slim-bookworm AS develop")), "another Rust than {rust}: {file}");
+    assert_eq!(file.lines().filter(|l| l.starts_with("FROM ")).count(), stages.len() + 1, "{file}");
+    let last = file.rsplit("\nFROM ").next().expect("a stage");
+    assert!(last.contains("\nUSER 1000\n"), "the last stage runs as root: {last}");
+    let editor: serde_json::Value =
+        serde_json::from_str(&read(".devcontainer/devcontainer.json")).expect("devcontainer.json is JSON");
+    let build = &editor["build"];
+    let path = build["dockerfile"].as_str().expect("a path from .devcontainer");
+    assert!(tools::root().join(".devcontainer").join(path).ends_with("../Containerfile"), "{path}");
+    assert!(stages.contains(&build["target"].as_str().expect("a stage")), "{stages:?} and {build}");
+    let user = editor["remoteUser"].as_str().expect("a user");
+    assert!(file.contains(&format!(" /bin/bash {user}\n")), "no stage makes the user {user}");
+}
+
 #[test]
 fn what_cannot_be_packed_is_named() {
     if !have_tools() {
