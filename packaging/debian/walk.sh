@@ -45,19 +45,21 @@ cat >long.c <<'C'
 #include <unistd.h>
 int main(void) {
     static long told, last, all;
-    long rounds = 0;
+    long rounds = 0, stop = 0;
     shmem_init();
     int me = shmem_my_pe(), n = shmem_n_pes();
-    while (!last) {
+    while (!stop) {
         shmem_long_atomic_inc(&told, (me + 1) % n);
         if (me == 0 && access("go", F_OK) == 0)
             for (int pe = 1; pe <= n; pe++) shmem_long_p(&last, 1, pe % n);
         rounds++;
         if (me == 0 && rounds == 10) fclose(fopen("started", "w"));
+        /* Read between two barriers, so that all PEs see the same. */
+        shmem_barrier_all();
+        stop = last;
         shmem_barrier_all();
         usleep(1000);
     }
-    shmem_barrier_all();
     shmem_long_atomic_add(&all, told, 0);
     shmem_barrier_all();
     if (me == 0) printf("all rounds %s\n", all == n * rounds ? "arrived" : "did not arrive");
