@@ -59,8 +59,10 @@ fn stage(here: &Path, target: &Path) -> io::Result<()> {
         let text = libraries.iter().fold(text, |text, (mark, name)| text.replace(mark, name));
         let dir = target.join(dir);
         fs::create_dir_all(&dir)?;
-        // Libraries lie beside the programs here, and in `lib` once installed, for which the text is kept.
-        fs::write(dir.join(name), text.replace("@libdir@", ""))?;
+        // Libraries lie beside the programs here, and elsewhere once installed, for which the text is kept.
+        let here = [("@libdir@", ""), ("@up@", ""), ("@rpath@", " -Wl,-rpath,${libdir}")];
+        let filled = here.iter().fold(text.clone(), |text, (mark, value)| text.replace(mark, value));
+        fs::write(dir.join(name), filled)?;
         fs::write(dir.join(format!("{name}.in")), text)?;
     }
     // Cargo refuses `+` in the name of a binary.

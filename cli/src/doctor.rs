@@ -299,7 +299,7 @@ fn tools() -> Vec<Finding> {
         found.map(|p| p.join(file).display().to_string()).ok_or(format!("no {file} beside this program"))
     };
     let bin = install::bin_dir().unwrap_or_default();
-    let build = "run `cargo build --release`, or install the whole tree";
+    let build = "run `cargo build --release`, or install the whole tree (packages: angara and libangara-dev)";
     vec![
         optional("C compiler", tool("cc"), "oshcc needs one: apt-get install gcc, or set CC"),
         optional("C++ compiler", tool("c++"), "oshc++ needs one: apt-get install g++, or set CXX"),

@@ -78,7 +78,9 @@ pub(crate) fn fabricd() -> Result<PathBuf, Failed> {
 pub(crate) fn build_hint(bin: &Path) -> String {
     match checkout(bin) {
         Some(checkout) => checkout.hint(),
-        None => "install the whole tree: angara, fabricd, oshcc and libsma.so belong together".into(),
+        None => "install the whole tree: angara, fabricd, oshcc and libsma.so belong together \
+                 (packages: angara and libangara-dev)"
+            .into(),
     }
 }
 

@@ -34,6 +34,7 @@ const FOREIGN: &[&str] = &[
     "--package",
     "--proto",
     "--release",
+    "--rm",
     "--test",
     "--threshold",
     "--tool",

@@ -18,21 +18,25 @@ pub(crate) struct Plan {
     pub(crate) destdir: Option<PathBuf>,
     pub(crate) sysconfdir: PathBuf,
     pub(crate) systemd: bool,
+    /// Directory below `lib` for libraries that every program finds by itself there, such as `x86_64-linux-gnu`.
+    pub(crate) multiarch: Option<&'static str>,
 }
 
-enum Content {
+/// What a file holds.
+pub(crate) enum Content {
     Copy(PathBuf),
     Text(String),
     Link(String),
 }
 
-struct Item {
+/// A file to install.
+pub(crate) struct Item {
     /// Where it will be used from, without the destdir.
-    path: PathBuf,
-    content: Content,
-    mode: u32,
+    pub(crate) path: PathBuf,
+    pub(crate) content: Content,
+    pub(crate) mode: u32,
     /// Belongs to the administrator once it is there.
-    config: bool,
+    pub(crate) config: bool,
 }
 
 impl Plan {
@@ -80,7 +84,8 @@ impl Plan {
         Ok(())
     }
 
-    fn items(&self) -> Result<Vec<Item>, String> {
+    /// All that is installed, but for the manifest.
+    pub(crate) fn items(&self) -> Result<Vec<Item>, String> {
         let mut items = Vec::new();
         let mut add = |path: PathBuf, content, mode| items.push(Item { path, content, mode, config: false });
         let below = |dir: &str| self.prefix.join(dir);
@@ -142,31 +147,44 @@ impl Plan {
     /// What lies below `lib`: path, contents, mode.
     fn libraries(&self) -> Result<Vec<(PathBuf, Content, u32)>, String> {
         let mut items = Vec::new();
+        let own = Path::new(self.multiarch.unwrap_or_default());
         for library in ["libsma.so", "libangara.so"] {
             let versioned = self.versioned(library)?;
-            items.push((PathBuf::from(&versioned), Content::Copy(self.from.join(library)), 0o755));
-            items.push((library.into(), Content::Link(versioned), 0));
+            items.push((own.join(&versioned), Content::Copy(self.from.join(library)), 0o755));
+            items.push((own.join(library), Content::Link(versioned), 0));
         }
         let clock = "libangara_clock.so";
-        items.push((clock.into(), Content::Copy(self.from.join(clock)), 0o755));
+        items.push((own.join(clock), Content::Copy(self.from.join(clock)), 0o755));
         // libfabric looks for providers by this ending, in a directory of theirs.
         let provider = Path::new("libfabric/libangara-fi.so");
-        items.push((provider.into(), Content::Copy(self.from.join("libangara_fi.so")), 0o755));
+        items.push((own.join(provider), Content::Copy(self.from.join("libangara_fi.so")), 0o755));
         for dir in ["pkgconfig", "angara/pkgconfig", "cmake/Angara", "cmake/OpenSHMEM"] {
             for template in files(&self.from.join("lib").join(dir), "in")? {
                 let text = fs::read_to_string(&template).map_err(|e| cannot("read", &template, &e))?;
                 let name = template.file_stem().unwrap_or_default().to_owned();
-                let text = text.replace("@libdir@", "/lib");
-                items.push((Path::new(dir).join(name), Content::Text(text), 0o644));
+                items.push((own.join(dir).join(name), Content::Text(self.located(&text)), 0o644));
             }
         }
         // Programs that look for Open MPI's library by name find this one in a tree that nobody searches unasked.
         let sma = self.versioned("libsma.so")?;
+        let target = Path::new("../..").join(own).join(&sma);
         items.push(("angara/include".into(), Content::Link("../../include".into()), 0));
         for name in ["liboshmem.so", &sma] {
-            items.push((Path::new("angara/lib").join(name), Content::Link(format!("../../{sma}")), 0));
+            let path = Path::new("angara/lib").join(name);
+            items.push((path, Content::Link(target.to_string_lossy().into_owned()), 0));
         }
         Ok(items)
+    }
+
+    /// A file of `packaging/` that says where libraries are. Where every program looks anyway, it names no run path.
+    fn located(&self, text: &str) -> String {
+        let marks = match self.multiarch {
+            Some(dir) => [("@libdir@", format!("/lib/{dir}")), ("@up@", "/..".into()), ("@rpath@", String::new())],
+            None => {
+                [("@libdir@", "/lib".to_string()), ("@up@", String::new()), ("@rpath@", " -Wl,-rpath,${libdir}".into())]
+            }
+        };
+        marks.iter().fold(text.to_string(), |text, (mark, value)| text.replace(mark, value))
     }
 
     /// The name by which programs look for a library: cargo leaves a link of that name beside it.
@@ -247,7 +265,7 @@ pub(crate) fn uninstall(prefix: &Path, destdir: Option<&Path>) -> Result<String,
     Ok(out)
 }
 
-fn cannot(what: &str, path: &Path, e: &io::Error) -> String {
+pub(crate) fn cannot(what: &str, path: &Path, e: &io::Error) -> String {
     format!("cannot {what} {}: {e}", path.display())
 }
 
@@ -269,7 +287,7 @@ fn files(dir: &Path, ending: &str) -> Result<Vec<PathBuf>, String> {
 }
 
 /// Replaces `to` in one step: a program that runs keeps its old file.
-fn put(item: &Item, to: &Path) -> io::Result<()> {
+pub(crate) fn put(item: &Item, to: &Path) -> io::Result<()> {
     let mut name = to.file_name().unwrap_or_default().to_owned();
     name.push(".new");
     let new = to.with_file_name(name);

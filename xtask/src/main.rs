@@ -1,13 +1,15 @@
-//! `cargo xtask install` and `uninstall`: what `make install` is elsewhere.
+//! `cargo xtask install` and `uninstall`: what `make install` is elsewhere. `cargo xtask deb`: the same as packages.
 //!
 //! Programs, library, headers, documents and examples go below a prefix, in the layout in which
 //! `angara` and `oshcc` look for each other; with `--systemd` also the units, with the prefix filled in.
 //! A list of all that was put there lies in `share/angara/manifest` and is what `uninstall` goes by.
 #![forbid(unsafe_code)]
 
+mod deb;
 mod help;
 mod install;
 
+use deb::Packages;
 use install::Plan;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -15,12 +17,30 @@ use std::process::{Command, ExitCode};
 const USAGE: &str = "\
 cargo xtask install [--prefix DIR] [--destdir DIR] [--sysconfdir DIR] [--systemd] [--from DIR]
 cargo xtask uninstall [--prefix DIR] [--destdir DIR]
+cargo xtask deb [--out DIR] [--version VERSION] [--check] [--from DIR]
 
   --prefix DIR      where it will be used from [default: /usr/local]
   --destdir DIR     put this before every path, to make a package
   --sysconfdir DIR  configuration of the services [default: /etc below /usr, else PREFIX/etc]
   --systemd         also units, sysusers.d and tmpfiles.d
-  --from DIR        directory with the built programs [default: builds target/release]";
+  --from DIR        directory with the built programs [default: builds target/release]
+  --out DIR         directory for the packages [default: target/debian]
+  --version VERSION version of the packages, as Debian writes it [default: the project's, with -0.1]
+  --check           ask lintian, then install, use, upgrade and purge the packages in a Debian made for it;
+                    needs root and Debian's archive";
+
+/// What to do, from the command line.
+#[derive(Default)]
+struct Options {
+    prefix: Option<PathBuf>,
+    destdir: Option<PathBuf>,
+    sysconfdir: Option<PathBuf>,
+    from: Option<PathBuf>,
+    out: Option<PathBuf>,
+    version: Option<String>,
+    systemd: bool,
+    check: bool,
+}
 
 fn main() -> ExitCode {
     match run(std::env::args().skip(1).collect()) {
@@ -40,46 +60,77 @@ fn fail(why: &str) -> ExitCode {
 fn run(args: Vec<String>) -> Result<String, String> {
     let mut args = args.into_iter();
     let task = args.next().unwrap_or_default();
-    let (mut prefix, mut destdir, mut sysconfdir, mut from) = (PathBuf::from("/usr/local"), None, None, None);
-    let mut systemd = false;
+    let takes: &[&str] = match task.as_str() {
+        "install" => &["--prefix", "--destdir", "--sysconfdir", "--systemd", "--from"],
+        "uninstall" => &["--prefix", "--destdir"],
+        "deb" => &["--out", "--version", "--check", "--from"],
+        "-h" | "--help" | "help" => return Ok(format!("{USAGE}\n")),
+        "" => return Err(format!("tell me what to do\n{USAGE}")),
+        _ => return Err(format!("unknown task `{task}`\n{USAGE}")),
+    };
+    let Some(options) = options(args, &task, takes)? else { return Ok(format!("{USAGE}\n")) };
+    let prefix = options.prefix.unwrap_or_else(|| "/usr/local".into());
+    for dir in [Some(&prefix), options.sysconfdir.as_ref()].into_iter().flatten() {
+        if !dir.is_absolute() {
+            return Err(format!("{} is not absolute; it is written into units and the manifest", dir.display()));
+        }
+    }
+    if task == "uninstall" {
+        return install::uninstall(&prefix, options.destdir.as_deref());
+    }
+    let from = match options.from {
+        Some(from) => from,
+        None => build()?,
+    };
+    if task == "deb" {
+        let out = options.out.map_or_else(|| Ok(target()?.join("debian")), Ok::<_, String>)?;
+        let version = options.version.unwrap_or_else(deb::default_version);
+        let packages = Packages { root: root(), from, out, version };
+        return if options.check { deb::check(packages) } else { deb::build(&packages) };
+    }
+    let sysconfdir = options.sysconfdir.unwrap_or_else(|| match prefix.starts_with("/usr") {
+        true => "/etc".into(),
+        false => prefix.join("etc"),
+    });
+    let (destdir, systemd) = (options.destdir, options.systemd);
+    Plan { root: root(), from, prefix, destdir, sysconfdir, systemd, multiarch: None }.install()
+}
+
+/// The options of `task`, which takes those in `takes`; nothing if help is what was asked for.
+fn options(mut args: impl Iterator<Item = String>, task: &str, takes: &[&str]) -> Result<Option<Options>, String> {
+    let mut options = Options::default();
     while let Some(arg) = args.next() {
         let (name, value) = match arg.split_once('=') {
             Some((name, value)) => (name.to_string(), Some(value.to_string())),
             None => (arg, None),
         };
-        let mut path = || {
+        if matches!(name.as_str(), "-h" | "--help") {
+            return Ok(None);
+        }
+        if !takes.contains(&name.as_str()) {
+            return Err(format!("unknown option {name} of {task}\n{USAGE}"));
+        }
+        if matches!(name.as_str(), "--systemd" | "--check")
+            && let Some(value) = value
+        {
+            return Err(format!("{name} takes no value, such as `{value}`\n{USAGE}"));
+        }
+        let mut text = |what: &str| {
             let text = value.clone().or_else(|| args.next()).filter(|v| !v.is_empty());
-            text.map(PathBuf::from).ok_or_else(|| format!("{name} needs a directory\n{USAGE}"))
+            text.ok_or_else(|| format!("{name} needs a {what}\n{USAGE}"))
         };
         match name.as_str() {
-            "--prefix" => prefix = path()?,
-            "--destdir" => destdir = Some(absolute(&path()?)?),
-            "--sysconfdir" => sysconfdir = Some(path()?),
-            "--from" => from = Some(absolute(&path()?)?),
-            "--systemd" => systemd = true,
-            _ => return Err(format!("unknown option {name}\n{USAGE}")),
+            "--systemd" => options.systemd = true,
+            "--check" => options.check = true,
+            "--version" => options.version = Some(text("version")?),
+            "--prefix" => options.prefix = Some(text("directory")?.into()),
+            "--sysconfdir" => options.sysconfdir = Some(text("directory")?.into()),
+            "--destdir" => options.destdir = Some(absolute(text("directory")?.as_ref())?),
+            "--from" => options.from = Some(absolute(text("directory")?.as_ref())?),
+            _ => options.out = Some(absolute(text("directory")?.as_ref())?),
         }
     }
-    for dir in [Some(&prefix), sysconfdir.as_ref()].into_iter().flatten() {
-        if !dir.is_absolute() {
-            return Err(format!("{} is not absolute; it is written into units and the manifest", dir.display()));
-        }
-    }
-    let sysconfdir = sysconfdir.unwrap_or_else(|| match prefix.starts_with("/usr") {
-        true => "/etc".into(),
-        false => prefix.join("etc"),
-    });
-    match task.as_str() {
-        "install" => {
-            let from = match from {
-                Some(from) => from,
-                None => build()?,
-            };
-            Plan { root: root(), from, prefix, destdir, sysconfdir, systemd }.install()
-        }
-        "uninstall" => install::uninstall(&prefix, destdir.as_deref()),
-        _ => Err(format!("tell me what to do\n{USAGE}")),
-    }
+    Ok(Some(options))
 }
 
 fn absolute(path: &Path) -> Result<PathBuf, String> {
@@ -91,15 +142,20 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the repository").to_path_buf()
 }
 
-/// Builds everything for use; the directory with the programs.
-fn build() -> Result<PathBuf, String> {
-    // This program lies in target/PROFILE.
+/// Cargo's directory for what it builds: this program lies in target/PROFILE.
+fn target() -> Result<PathBuf, String> {
     let exe = std::env::current_exe().map_err(|e| format!("cannot find this program's file: {e}"))?;
     let target = exe.ancestors().nth(2).ok_or("this program does not lie in target/PROFILE")?;
+    Ok(target.to_path_buf())
+}
+
+/// Builds everything for use; the directory with the programs.
+fn build() -> Result<PathBuf, String> {
+    let target = target()?;
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut build = Command::new(cargo);
     // A `CARGO_BUILD_TARGET` would put one more directory between.
-    build.args(["build", "--release", "--target-dir"]).arg(target).env_remove("CARGO_BUILD_TARGET");
+    build.args(["build", "--release", "--target-dir"]).arg(&target).env_remove("CARGO_BUILD_TARGET");
     let status = build.current_dir(root()).status();
     match status {
         Ok(status) if status.success() => Ok(target.join("release")),

@@ -252,7 +252,8 @@ fn signals(how: libc::c_int, mask: Option<libc::sigset_t>) -> Result<libc::sigse
     }
 }
 
-/// `angara`: in `ANGARA_BIN`, beside the library or program that holds this code, in `../bin`, in `PATH`.
+/// `angara`: in `ANGARA_BIN`, beside the library or program that holds this code, in `../bin`, in `../angara/bin` (where
+/// packages of Debian have it, seen from their libraries), in `PATH`.
 fn angara_program() -> Option<PathBuf> {
     let mut places: Vec<PathBuf> = std::env::var_os("ANGARA_BIN").map(PathBuf::from).into_iter().collect();
     // SAFETY: plain data, filled in by dladdr with a string that lives as long as the module.
@@ -265,6 +266,7 @@ fn angara_program() -> Option<PathBuf> {
         if let Some(dir) = file.canonicalize().ok().and_then(|f| f.parent().map(Path::to_path_buf)) {
             places.push(dir.clone());
             places.push(dir.join("../bin"));
+            places.push(dir.join("../angara/bin"));
         }
     }
     places.extend(std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()));
