@@ -35,9 +35,16 @@ impl Notes {
     }
 }
 
+impl Notes {
+    /// Removes what was noted.
+    pub(crate) fn remove(&self) {
+        let _ = std::fs::remove_dir_all(&self.directory);
+    }
+}
+
 impl Drop for Notes {
     fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.directory);
+        self.remove();
     }
 }
 

@@ -35,6 +35,7 @@ use crate::trace::Trace;
 use angara_abi::JobId;
 use angara_abi::launch::Launch;
 use angara_abi::msg::{CaptureSpec, Reply, Request, Status, VirtualStatus};
+use angara_abi::torus::Shape;
 use forward::{Input, Output, copy_input};
 use options::{Check, Plan, RunArgs};
 use outcome::{Cause, Seen};
@@ -45,8 +46,10 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::os::fd::AsFd;
 use std::path::Path;
+use std::sync::Arc;
 use supervise::supervise;
 use terminal::Terminal;
+use tokio::sync::oneshot;
 
 /// Checks what can be checked without running it.
 pub(crate) fn check(args: &RunArgs) -> Result<(), Failed> {
@@ -90,23 +93,62 @@ pub(crate) fn main(args: RunArgs) -> Result<u8, Failed> {
         let shape = place.shape;
         let ended = run_on(place, &args, &plan, &mut signals, (terminal, packets, trace.as_mut())).await;
         let Some(notes) = notes else { return ended };
-        let written = trace.map_or(Ok(None), |trace| trace.write(&notes, args.pes, shape));
-        if let Ok(Some(missing)) = &written
-            && !args.quiet
-        {
-            angara_abi::complain!("angara: the timeline is not complete: {missing}");
-        }
-        let ended = both(ended, written.map(drop));
-        if !races {
-            return ended;
-        }
-        match (crate::races::check(&notes, args.pes), ended) {
+        let noted = Noted { notes: Arc::new(notes), trace, races, pes: args.pes, shape, quiet: args.quiet };
+        noted.look(ended, &mut signals).await
+    })
+}
+
+/// What is to be made of the calls that PEs have noted.
+struct Noted {
+    notes: Arc<Notes>,
+    trace: Option<Trace>,
+    races: bool,
+    pes: u32,
+    shape: Shape,
+    quiet: bool,
+}
+
+impl Noted {
+    /// Writes the timeline and looks for races, unless a signal ends it. `ended` is how the job did.
+    async fn look(self, ended: Result<u8, Failed>, signals: &mut Signals) -> Result<u8, Failed> {
+        let notes = self.notes.clone();
+        let (tell, mut done) = oneshot::channel();
+        let work = move || drop(tell.send((self.write(), self.check())));
+        std::thread::Builder::new().name("notes".into()).spawn(work).map_err(no_thread)?;
+        let (written, races) = loop {
+            tokio::select! {
+                done = &mut done => break done.map_err(|_| Failed::runtime("the notes of calls were too much", "report this as a defect"))?,
+                wish = signals.next() => if let Wish::End(signal) = wish {
+                    // The thread ends with the process.
+                    notes.remove();
+                    angara_abi::complain!("angara: ended while it looked through the noted calls");
+                    return Ok(Cause::Signal(signal, Vec::new(), Vec::new()).code());
+                },
+            }
+        };
+        match (races, both(ended, written)) {
             (Ok(0), ended) => ended,
             (Ok(_), Ok(0)) => Ok(RACES),
             (Ok(_), ended) => ended,
             (Err(e), ended) => both(ended, Err(e)),
         }
-    })
+    }
+
+    fn write(&self) -> Result<(), Failed> {
+        let Some(trace) = &self.trace else { return Ok(()) };
+        let missing = trace.write(&self.notes, self.pes, self.shape)?;
+        if let Some(missing) = missing
+            && !self.quiet
+        {
+            angara_abi::complain!("angara: the timeline is not complete: {missing}");
+        }
+        Ok(())
+    }
+
+    /// How many pairs of lines have a race.
+    fn check(&self) -> Result<usize, Failed> {
+        if self.races { crate::races::check(&self.notes, self.pes) } else { Ok(0) }
+    }
 }
 
 /// The exit code where the job was well but for races.
