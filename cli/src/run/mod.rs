@@ -113,7 +113,12 @@ impl Noted {
     async fn look(self, ended: Result<u8, Failed>, signals: &mut Signals) -> Result<u8, Failed> {
         let notes = self.notes.clone();
         let (tell, mut done) = oneshot::channel();
-        let work = move || drop(tell.send((self.write(), self.check())));
+        let work = move || {
+            let done = (self.write(), self.check());
+            // Before the process can end: whoever drops the last of it removes the notes.
+            drop(self);
+            let _ = tell.send(done);
+        };
         std::thread::Builder::new().name("notes".into()).spawn(work).map_err(no_thread)?;
         let (written, races) = loop {
             tokio::select! {
