@@ -248,7 +248,7 @@ fn the_containers_use_what_is_there() {
     let stages: Vec<&str> = file.lines().filter_map(|l| l.strip_prefix("FROM ")?.split(" AS ").nth(1)).collect();
     let manifest = read("Cargo.toml");
     let rust = manifest.lines().find_map(|l| l.strip_prefix("rust-version = ")).expect("a version").trim_matches('"');
-    assert!(file.contains(&format!("/rust:{rust}-slim-bookworm AS develop")), "another Rust than {rust}: {file}");
+    assert!(file.contains(&format!("FROM rust:{rust}-slim-bookworm AS develop")), "another Rust than {rust}: {file}");
     assert_eq!(file.lines().filter(|l| l.starts_with("FROM ")).count(), stages.len() + 1, "{file}");
     let last = file.rsplit("\nFROM ").next().expect("a stage");
     assert!(last.contains("\nUSER 1000\n"), "the last stage runs as root: {last}");
