@@ -11,7 +11,7 @@ use super::{Found, at};
 use angara_abi::calls::{Action, Blocks, Call, Meeting, Members, Memory};
 use angara_abi::desc::Place;
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
 /// `SHMEM_CTX_DEFAULT`, which barriers complete.
@@ -58,7 +58,7 @@ struct Work {
 }
 
 /// By user of an array: its call, and the event that ended it.
-type Users = HashMap<u32, (u32, Option<u32>)>;
+type Users = BTreeMap<u32, (u32, Option<u32>)>;
 
 /// All that is known at a step.
 pub(super) struct Order<'l> {

@@ -5,7 +5,7 @@
 //! yet come last: virtual time often stands still while PEs answer each other.
 
 use crate::notes::{Calls, Notes};
-use angara_abi::calls::{Action, Call, Head};
+use angara_abi::calls::{Action, Call};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap};
 use std::io;
@@ -18,8 +18,6 @@ pub(super) struct Log {
     texts: Vec<String>,
     /// PEs that noted nothing, or not all.
     pub(super) incomplete: usize,
-    /// Who they are.
-    pub(super) heads: Vec<Head>,
 }
 
 impl Log {
@@ -36,7 +34,6 @@ impl Log {
                     call.site = log.number(&mut numbers, &of, call.site);
                     calls.push(call);
                 }
-                log.heads.push(of.head);
                 log.incomplete += usize::from(of.full);
             } else {
                 log.incomplete += 1;

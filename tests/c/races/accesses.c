@@ -1,19 +1,8 @@
 /* Races of the program's own loads and stores, by name; with FIXED the same without the race. */
-#include <shmem.h>
-#include <stdio.h>
+#include "races.h"
 #include <stdlib.h>
-#include <string.h>
-
-#ifdef FIXED
-#define FIX(...) __VA_ARGS__
-#define BUG(...)
-#else
-#define FIX(...)
-#define BUG(...) __VA_ARGS__
-#endif
 
 static long cell, flag, data[64];
-static int me, n, next;
 
 /* The neighbour reads what was not sent yet. */
 static void read_early(void)
@@ -102,26 +91,12 @@ static void by_pointer(void)
     shmem_free(all);
 }
 
-static const struct {
-    const char *name;
-    void (*run)(void);
-} all[] = {
+static const struct race all[] = {
     {"read_early", read_early}, {"source_stored", source_stored}, {"get_used_early", get_used_early},
     {"plain_flag", plain_flag}, {"array_rewritten", array_rewritten}, {"copied", copied}, {"by_pointer", by_pointer},
 };
 
 int main(int argc, char **argv)
 {
-    shmem_init();
-    me = shmem_my_pe();
-    n = shmem_n_pes();
-    next = (me + 1) % n;
-    for (unsigned i = 0; i < sizeof all / sizeof *all; i++)
-        if (argc == 2 && !strcmp(argv[1], all[i].name)) {
-            all[i].run();
-            shmem_finalize();
-            return 0;
-        }
-    fprintf(stderr, "accesses RACE: no race of that name\n");
-    return 2;
+    return run_named(argc, argv, all, sizeof all / sizeof *all);
 }

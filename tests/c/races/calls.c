@@ -1,21 +1,10 @@
 /* Races between calls, by name; with FIXED the same without the race. */
-#include <shmem.h>
-#include <stdio.h>
-#include <string.h>
-
-#ifdef FIXED
-#define FIX(...) __VA_ARGS__
-#define BUG(...)
-#else
-#define FIX(...)
-#define BUG(...) __VA_ARGS__
-#endif
+#include "races.h"
 
 static long cell, flag, data[64], other[64], lock;
 static uint64_t word;
-static long sync_array[SHMEM_REDUCE_SYNC_SIZE], second_array[SHMEM_REDUCE_SYNC_SIZE];
+static long sync_array[SHMEM_REDUCE_SYNC_SIZE];
 static long work_array[SHMEM_REDUCE_MIN_WRKDATA_SIZE];
-static int me, n, next;
 
 /* Get, add one, put: an update is lost where two do it at once. */
 static void increment(void)
@@ -106,6 +95,9 @@ static void get_read_early(void)
 /* A PE may still use the array when another begins the next collective with it. */
 static void work_reused(void)
 {
+    for (int i = 0; i < SHMEM_REDUCE_SYNC_SIZE; i++)
+        sync_array[i] = SHMEM_SYNC_VALUE;
+    shmem_barrier_all();
     shmem_long_sum_to_all(data, other, 1, 0, 0, n, work_array, sync_array);
     FIX(shmem_barrier_all();)
     shmem_long_max_to_all(data, other, 1, 0, 0, n, work_array, sync_array);
@@ -138,10 +130,7 @@ static void early_signal(void)
     }
 }
 
-static const struct {
-    const char *name;
-    void (*run)(void);
-} all[] = {
+static const struct race all[] = {
     {"increment", increment}, {"no_quiet", no_quiet}, {"no_fence", no_fence}, {"no_barrier", no_barrier},
     {"source_reused", source_reused}, {"two_puts", two_puts}, {"atomic_and_put", atomic_and_put},
     {"wait_on_two", wait_on_two}, {"get_read_early", get_read_early}, {"work_reused", work_reused},
@@ -150,19 +139,5 @@ static const struct {
 
 int main(int argc, char **argv)
 {
-    shmem_init();
-    me = shmem_my_pe();
-    n = shmem_n_pes();
-    next = (me + 1) % n;
-    for (unsigned i = 0; i < sizeof sync_array / sizeof *sync_array; i++)
-        sync_array[i] = second_array[i] = SHMEM_SYNC_VALUE;
-    shmem_barrier_all();
-    for (unsigned i = 0; i < sizeof all / sizeof *all; i++)
-        if (argc == 2 && !strcmp(argv[1], all[i].name)) {
-            all[i].run();
-            shmem_finalize();
-            return 0;
-        }
-    fprintf(stderr, "calls RACE: no race of that name\n");
-    return 2;
+    return run_named(argc, argv, all, sizeof all / sizeof *all);
 }
