@@ -1,7 +1,8 @@
 //! Words by which PEs tell each other something: those that somebody waits for, and those that atomics change.
 //!
 //! Whoever sees a value knows what its writer knew. Which write a wait saw is not known for sure, so it counts as
-//! having seen the latest of every PE that fits. That finds fewer races, and never one that is none.
+//! having seen the latest of every PE that fits. That finds fewer races, and none that is none, unless a wait is further
+//! behind than [`VALUES`].
 
 use super::shadow::{At, Clock, Op};
 use angara_abi::calls::{Action, Blocks, Call, Memory};
