@@ -141,7 +141,12 @@ export class View {
 
   draw(now) {
     const begun = performance.now(), { pen, canvas, colours } = this;
-    this.dirty = false;
+    const camera = [this.yaw, this.pitch, this.zoom, ...this.pan, canvas.width, canvas.height].join();
+    // Wide lines take the browser several times as long as hairlines. Where there are many they wait until the picture
+    // stands still, and it turns smoothly.
+    this.turning = camera !== this.camera && this.torus.nodes > MANY;
+    this.camera = camera;
+    this.dirty = this.turning;
     this.project();
     pen.fillStyle = colours.ground;
     pen.fillRect(0, 0, canvas.width, canvas.height);
@@ -166,6 +171,7 @@ export class View {
       used[b]++;
     }
     const thin = Math.max(0.6, Math.min(5 * this.ratio, this.unit * 0.055));
+    const wide = b => b === 0 ? Math.max(1, thin * 0.5) : b === down ? thin * 1.2 : thin * (0.8 + 0.9 * (b / BUCKETS));
     pen.lineCap = this.torus.nodes > MANY ? "butt" : "round";
     for (let b = 0; b <= down; b++) {
       if (!used[b]) continue;
@@ -175,7 +181,7 @@ export class View {
         pen.moveTo(screen[4 * i], screen[4 * i + 1]);
         pen.lineTo(screen[4 * i + 2], screen[4 * i + 3]);
       }
-      pen.lineWidth = b === 0 ? Math.max(1, thin * 0.5) : b === down ? thin * 1.2 : thin * (0.8 + 0.9 * (b / BUCKETS));
+      pen.lineWidth = this.turning ? 1 : wide(b);
       pen.strokeStyle = b === 0 ? this.colours.idle : b === down ? this.colours.bad : this.scale[b - 1];
       if (b === down) pen.setLineDash([thin * 1.6, thin * 2]);
       pen.stroke();
