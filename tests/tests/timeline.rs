@@ -226,9 +226,9 @@ fn what_cannot_be_noted_is_refused() {
         done.failure(parts);
     };
     refused(trace(&test, &nowhere, &["-n", "2"], &ring(), &[]), &["nowhere/x.json", "directory you can write to"]);
-    let mut command = test.angara(["run", "-n", "2", "--trace", "x.json", "--cluster", "cluster.toml", "--"]);
+    let mut command = test.angara(["run", "-n", "2", "--check=races", "--cluster", "cluster.toml", "--"]);
     command.arg(ring());
-    refused(test.run(command), &["--trace notes calls on this host only"]);
+    refused(test.run(command), &["--check=races", "clocks of several hosts"]);
     let other = test.file("other.json");
     std::fs::write(&other, "[\n{\"ph\":\"X\"}\n]\n").expect("written");
     let mut command = test.angara(["trace", "summary"]);

@@ -74,8 +74,8 @@ pub(crate) fn main(args: RunArgs) -> Result<u8, Failed> {
     let trace = args.trace.as_deref().map(|file| Trace::new(file, args.trace_links.unwrap_or(0)));
     let mut trace = trace.transpose()?;
     let races = args.check.contains(&Check::Races);
-    let notes = note_calls(trace.as_ref(), races)?;
-    plan.env.extend(notes.iter().flat_map(Notes::variables));
+    plan.notes = note_calls(trace.as_ref(), races)?.map(Arc::new);
+    plan.env.extend(plan.notes.iter().flat_map(|notes| notes.variables()));
     let packets = args.capture.as_deref().map(PacketFile::create).transpose()?;
     spawn::raise_file_limit(args.pes);
     // Orphans of the PEs become our children, so that none is left behind.
@@ -92,8 +92,8 @@ pub(crate) fn main(args: RunArgs) -> Result<u8, Failed> {
         };
         let shape = place.shape;
         let ended = run_on(place, &args, &plan, &mut signals, (terminal, packets, trace.as_mut())).await;
-        let Some(notes) = notes else { return ended };
-        let noted = Noted { notes: Arc::new(notes), trace, races, pes: args.pes, shape, quiet: args.quiet };
+        let Some(notes) = plan.notes.take() else { return ended };
+        let noted = Noted { notes, trace, races, pes: args.pes, shape, quiet: args.quiet };
         noted.look(ended, &mut signals).await
     })
 }
@@ -222,7 +222,10 @@ async fn run_on(
     drop((out_lines, err_lines));
     let mut cause = supervise(&mut processes, &mut place, job, args, signals, &mut out_done, failed).await;
 
-    processes.release_hosts();
+    if plan.notes.is_none() {
+        // Else agents still send what their PEs have noted.
+        processes.release_hosts();
+    }
     spawn::kill_descendants(place.private.as_ref().and_then(|p| p.pid()));
     let written = async {
         processes.drained().await;
@@ -234,6 +237,7 @@ async fn run_on(
         result = written => cause = cause.or(result.err().and_then(Cause::unwritten)),
         _ = signals.next() => {}
     }
+    processes.release_hosts();
     let code = cause.as_ref().map_or(0, Cause::code);
     let outcome = match cause.as_ref().map(|c| c.explain(place.shape, &placement)) {
         None => "ok".to_string(),
@@ -272,6 +276,7 @@ async fn start_all(
         directory: None,
         label: args.label,
         wraps: plan.wraps.clone(),
+        notes: plan.notes.clone(),
     };
     for host in others {
         if let Some(pe) = args.debug.filter(|pe| host.pes.contains(pe)) {
@@ -279,7 +284,8 @@ async fn start_all(
             return Some(Seen::NotStarted(pe, why));
         }
         let start = remote::Start::new(&program, args.bind, *job, key, args.pes);
-        if let Err(e) = remote::start(&place.dir, start, host, (out, err), args.debug.is_none(), processes).await {
+        let inward = (args.debug.is_none(), plan.notes.clone());
+        if let Err(e) = remote::start(&place.dir, start, host, (out, err), inward, processes).await {
             return Some(Seen::NotStarted(host.pes[0], format!("{}: {}", e.message, e.remedy)));
         }
     }

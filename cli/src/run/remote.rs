@@ -9,19 +9,21 @@
 
 use super::forward::{Chunk, Input, Output};
 use super::options::find_program;
-use super::spawn::{End, Processes, Program, kill_descendants};
+use super::spawn::{End, Frame, Processes, Program, kill_descendants};
 use super::wrap::{self, Wrap};
 use super::{bind, options::Bind, own};
 use crate::daemon::{Control, runtime};
 use crate::error::{Failed, no_thread};
 use crate::mpi::provider;
 use crate::mpi::relay::{Away, Offer, Relays};
+use crate::notes::Notes;
+use crate::notes::away::{self, Arriving, Kinds, Sending};
 use angara_abi::JobId;
 use angara_abi::launch::Launch;
 use angara_abi::msg::{CoreAdvice, JobHost, Request};
 use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::ffi::OsString;
 use std::io;
 use std::os::fd::AsFd;
@@ -29,6 +31,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, exit};
+use std::sync::Arc;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::unix::pipe::{Receiver, Sender};
 use tokio::sync::{mpsc, oneshot};
@@ -50,6 +53,8 @@ mod to {
     pub(super) const INPUT_END: u8 = 3;
     /// Of the server of MPI.
     pub(super) const MPI: u8 = 4;
+    /// The launcher's time, for whoever asked.
+    pub(super) const TIME: u8 = 5;
 }
 /// ... and from it.
 mod from {
@@ -60,7 +65,15 @@ mod from {
     pub(super) const ENDED: u8 = 2;
     /// For the server of MPI.
     pub(super) const MPI: u8 = 3;
+    /// A question for the launcher's time.
+    pub(super) const TIME: u8 = 4;
+    /// What PEs have noted of their calls, and the last word about that.
+    pub(super) const NOTES: u8 = 5;
+    pub(super) const NOTES_END: u8 = 6;
 }
+
+/// Of what notes of calls take.
+const NOTES: Kinds = Kinds { ask: from::TIME, answer: to::TIME, piece: from::NOTES, sent: from::NOTES_END };
 
 /// What the agent is to do.
 #[derive(Serialize, Deserialize)]
@@ -81,6 +94,8 @@ pub(crate) struct Start {
     env: Vec<(Vec<u8>, Vec<u8>)>,
     label: bool,
     wraps: Vec<Wrap>,
+    /// Whether its PEs note their calls, and then whether with the lines that these come from.
+    notes: Option<bool>,
     /// The launcher's server of MPI, if its processes may ask it.
     mpi: Option<Offer>,
     /// Mask of the launcher: files shall come out alike on all hosts.
@@ -118,6 +133,7 @@ impl Start {
             env: env.collect(),
             label: program.label,
             wraps: program.wraps.clone(),
+            notes: program.notes.as_ref().map(|notes| notes.sites()),
             mpi: None,
             umask: umask(),
         }
@@ -138,14 +154,14 @@ pub(crate) async fn start(
     mut start: Start,
     host: &JobHost,
     outputs: (&Output, &Output),
-    input: bool,
+    (input, notes): (bool, Option<Arc<Notes>>),
     processes: &mut Processes,
 ) -> Result<(), Failed> {
     let mut control = Control::connect(dir)?;
     control.request(&Request::JobAgent { job: start.job, host: host.host.clone() }).await?;
     let (reader, mut writer) = control.into_stream();
     (start.host, start.pes, start.cores) = (host.host.clone(), host.pes.clone(), host.cores.clone());
-    let (frames, mut queue) = mpsc::channel::<(u8, Vec<u8>)>(QUEUE);
+    let (frames, mut queue) = mpsc::channel::<Frame>(QUEUE);
     let (mpi, relays) = processes.offer_mpi_there(&host.pes, to::MPI, &frames).unzip();
     start.mpi = mpi;
     let first = serde_json::to_vec(&start).expect("plain data");
@@ -162,6 +178,7 @@ pub(crate) async fn start(
         forward_input(frames.downgrade()).map_err(no_thread)?;
     }
     let mut ends = BTreeMap::new();
+    let notes = notes.map(|notes| (Arriving::new(notes, &host.host, &host.pes), frames.downgrade()));
     processes.add_host(frames, writer.abort_handle());
     for &pe in &host.pes {
         let (tell, end) = oneshot::channel();
@@ -169,7 +186,7 @@ pub(crate) async fn start(
         let name = host.host.clone();
         processes.expect(pe, name.clone(), async move { end.await.unwrap_or(End::Lost(name)) });
     }
-    processes.pump(collect(reader, ends, relays, outputs.0.lines.clone(), outputs.1.lines.clone()));
+    processes.pump(collect(reader, ends, (relays, notes), outputs.0.lines.clone(), outputs.1.lines.clone()));
     Ok(())
 }
 
@@ -177,7 +194,7 @@ pub(crate) async fn start(
 async fn collect(
     mut reader: impl AsyncRead + Unpin,
     mut ends: BTreeMap<u32, oneshot::Sender<End>>,
-    mut relays: Option<Relays>,
+    (mut relays, mut notes): (Option<Relays>, Option<(Arriving, mpsc::WeakSender<Frame>)>),
     out: mpsc::Sender<Chunk>,
     err: mpsc::Sender<Chunk>,
 ) {
@@ -203,13 +220,21 @@ async fn collect(
                 }
             }
             from::MPI => relays.iter_mut().for_each(|relays| relays.take(&bytes)),
+            from::TIME => {
+                if let Some(frames) = notes.as_ref().and_then(|(_, frames)| frames.upgrade()) {
+                    // A queue that is full makes this answer a slow one, or none; others are faster.
+                    let _ = frames.try_send((to::TIME, away::time(&bytes)));
+                }
+            }
+            from::NOTES => notes.iter_mut().for_each(|(notes, _)| notes.piece(&bytes)),
+            from::NOTES_END => notes.iter_mut().for_each(|(notes, _)| notes.sent(&bytes)),
             _ => return,
         }
     }
 }
 
 /// Reading standard input cannot be interrupted, so a thread does it; it ends with the process.
-fn forward_input(frames: mpsc::WeakSender<(u8, Vec<u8>)>) -> io::Result<()> {
+fn forward_input(frames: mpsc::WeakSender<Frame>) -> io::Result<()> {
     let send = move |kind, bytes: &[u8]| {
         // Gone when the job has ended.
         frames.upgrade().is_some_and(|f| f.blocking_send((kind, bytes.to_vec())).is_ok())
@@ -281,7 +306,7 @@ async fn serve() -> Result<(), Failed> {
     let mut start: Start = serde_json::from_slice(&bytes).map_err(|_| failed("speaks another version"))?;
     super::spawn::raise_file_limit(start.pes.len() as u32);
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(start.umask & 0o777));
-    let (frames, mut queue) = mpsc::channel::<(u8, Vec<u8>)>(QUEUE);
+    let (frames, mut queue) = mpsc::channel::<Frame>(QUEUE);
     let writer = tokio::spawn(async move {
         while let Some((kind, bytes)) = queue.recv().await {
             if write_frame(&mut output, kind, &bytes).await.is_err() {
@@ -293,9 +318,6 @@ async fn serve() -> Result<(), Failed> {
     if let Some(offer) = start.mpi.take() {
         processes.offer_mpi_of(Away::new(offer, Relays::new(from::MPI, frames.downgrade())));
     }
-    let (out, err) = (lines(from::OUT, &frames), lines(from::ERR, &frames));
-    let mut stdin = begin(&start, &mut processes, (&out, &err), &frames).await;
-    drop((out, err));
     let (requests, mut wishes) = mpsc::channel(1);
     // Reads to the end whatever else happens: frames cannot be given up half way.
     let reader = tokio::spawn(async move {
@@ -305,14 +327,28 @@ async fn serve() -> Result<(), Failed> {
             }
         }
     });
+    let (mut kept, mut notes) = (VecDeque::new(), start.notes.map(|sites| Sending::new(sites, NOTES)));
+    if let Some(Ok(notes)) = &mut notes {
+        notes.begin(&frames, &mut wishes, &mut kept).await;
+    }
+    let (out, err) = (lines(from::OUT, &frames), lines(from::ERR, &frames));
+    let mut stdin = begin(&start, &notes, &mut processes, (&out, &err), &frames).await;
+    drop((out, err));
+    let mut listened = true;
     while !processes.all_done() {
+        let next = async {
+            match kept.pop_front() {
+                Some(frame) => Some(frame),
+                None => wishes.recv().await,
+            }
+        };
         tokio::select! {
             Some((pe, end)) = processes.next_end() => {
                 if let End::Exit(status) = end {
                     say_ended(&frames, pe, Ok(status.into_raw())).await;
                 }
             }
-            wish = wishes.recv() => match wish {
+            wish = next => match wish {
                 Some((to::SIGNAL, bytes)) => {
                     let raw = bytes.try_into().map(i32::from_le_bytes).unwrap_or_default();
                     if let Some(signal) = Signal::from_named_raw(raw) {
@@ -330,6 +366,7 @@ async fn serve() -> Result<(), Failed> {
                 Some(_) => {}
                 None => {
                     processes.signal(Signal::KILL).await;
+                    listened = false;
                     break;
                 }
             },
@@ -337,7 +374,10 @@ async fn serve() -> Result<(), Failed> {
     }
     kill_descendants(None);
     processes.drained().await;
-    drop((processes, frames));
+    if let Some(Ok(notes)) = notes.take_if(|_| listened) {
+        notes.send(&start.pes, &frames, wishes).await;
+    }
+    drop((processes, frames, notes));
     let _ = writer.await;
     reader.abort();
     Ok(())
@@ -346,9 +386,10 @@ async fn serve() -> Result<(), Failed> {
 /// Starts the PEs; the pipe to PE 0, if it is here.
 async fn begin(
     start: &Start,
+    notes: &Option<Result<Sending, String>>,
     processes: &mut Processes,
     outputs: (&mpsc::Sender<Chunk>, &mpsc::Sender<Chunk>),
-    frames: &mpsc::Sender<(u8, Vec<u8>)>,
+    frames: &mpsc::Sender<Frame>,
 ) -> Option<tokio::process::ChildStdin> {
     let os = |bytes: &Vec<u8>| OsString::from_vec(bytes.clone());
     let (file, directory) = (os(&start.file), PathBuf::from(os(&start.directory)));
@@ -357,9 +398,11 @@ async fn begin(
         Ok(_) if !directory.is_dir() => {
             Some(format!("host {}: there is no directory {}; make it there", start.host, directory.display()))
         }
-        Ok(_) => wrap::check(&start.wraps, &start.pes)
-            .err()
-            .map(|e| format!("host {}: {}; {}", start.host, e.message, e.remedy)),
+        Ok(_) => match (wrap::check(&start.wraps, &start.pes), notes) {
+            (Err(e), _) => Some(format!("host {}: {}; {}", start.host, e.message, e.remedy)),
+            (Ok(()), Some(Err(why))) => Some(format!("host {}: {why}", start.host)),
+            (Ok(()), _) => None,
+        },
     };
     if let Some(why) = missing {
         for pe in &start.pes {
@@ -369,6 +412,8 @@ async fn begin(
     }
     let mut env: Vec<_> = start.env.iter().map(|(name, value)| (os(name), os(value))).collect();
     provider::find_here(&mut env);
+    // Instead of the launcher's directory.
+    env.extend(notes.iter().flatten().flat_map(|notes| notes.notes().variables()));
     let program = Program {
         file: file.into(),
         argv: start.argv.iter().map(os).collect(),
@@ -376,6 +421,7 @@ async fn begin(
         directory: Some(directory),
         label: start.label,
         wraps: start.wraps.clone(),
+        notes: None,
     };
     let cores = bind::assign(start.bind, &bind::Cores::here(), start.pes.len(), &start.cores);
     let mut stdin = None;
@@ -392,14 +438,14 @@ async fn begin(
     stdin
 }
 
-async fn say_ended(frames: &mpsc::Sender<(u8, Vec<u8>)>, pe: u32, result: Result<i32, String>) {
+async fn say_ended(frames: &mpsc::Sender<Frame>, pe: u32, result: Result<i32, String>) {
     let bytes = serde_json::to_vec(&Ended { pe, result }).expect("plain data");
     // The launcher may have gone; then everything ends anyway.
     let _ = frames.send((from::ENDED, bytes)).await;
 }
 
 /// Lines of one output as frames.
-fn lines(kind: u8, frames: &mpsc::Sender<(u8, Vec<u8>)>) -> mpsc::Sender<Chunk> {
+fn lines(kind: u8, frames: &mpsc::Sender<Frame>) -> mpsc::Sender<Chunk> {
     let (tell, mut chunks) = mpsc::channel::<Chunk>(QUEUE);
     let frames = frames.clone();
     tokio::spawn(async move {

@@ -9,6 +9,7 @@ use crate::mpi::Told;
 use crate::mpi::mpirun;
 use crate::mpi::relay::{Away, Offer, Relays};
 use crate::mpi::server::{RankEnd, Server};
+use crate::notes::Notes;
 use angara_abi::launch::Launch;
 use rustix::pipe::PipeFlags;
 use rustix::process::{
@@ -21,6 +22,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
+use std::sync::Arc;
 use tokio::process::{Child, ChildStdin, Command};
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinSet};
@@ -42,6 +44,8 @@ pub(crate) struct Program {
     pub(crate) label: bool,
     /// Commands that start it on some PEs.
     pub(crate) wraps: Vec<Wrap>,
+    /// Where what PEs of other hosts note of their calls is to come, if they note them.
+    pub(crate) notes: Option<Arc<Notes>>,
 }
 
 /// Where a process runs.

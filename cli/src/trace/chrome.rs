@@ -5,6 +5,7 @@
 
 use super::loads::Track;
 use super::wakers::{Cause, Event, Origin};
+use crate::notes::Away;
 use angara_abi::calls::{Action, Head, Meeting};
 use angara_abi::torus::Shape;
 use flate2::Compression;
@@ -68,16 +69,19 @@ impl Writer {
         Ok(writer)
     }
 
-    /// Names the track of a PE.
-    pub(super) fn pe(&mut self, head: &Head, shape: Shape) -> io::Result<()> {
+    /// Names the track of a PE, which may be away on another host.
+    pub(super) fn pe(&mut self, head: &Head, shape: Shape, away: Option<&Away>) -> io::Result<()> {
         let Head { pe, pid, node, virtual_time, .. } = *head;
         // Two runs in virtual time are equal.
         let pid = if virtual_time { 0 } else { pid };
         let coords: Vec<String> = shape.coords(node).0[..shape.dims().len()].iter().map(u8::to_string).collect();
         let clock = if virtual_time { "virtual" } else { "wall" };
+        // Names of hosts have letters, digits, dots and hyphens.
+        let host = away
+            .map_or(String::new(), |away| format!(r#","host":"{}","clock_error":{}"#, away.host, Micro(away.error)));
         writeln!(
             self.out,
-            r#"{{"ph":"M","name":"process_name","pid":{pe},"tid":0,"args":{{"name":"PE {pe}","node":"{}","process":{pid},"clock":"{clock}"}}}},"#,
+            r#"{{"ph":"M","name":"process_name","pid":{pe},"tid":0,"args":{{"name":"PE {pe}","node":"{}","process":{pid},"clock":"{clock}"{host}}}}},"#,
             coords.join(",")
         )?;
         writeln!(
@@ -103,13 +107,15 @@ impl Writer {
                     self.out,
                     r#","woken_by":{},"put_at":{},"late":{}"#,
                     by.pe,
-                    self.micro(by.start),
+                    // Clocks of two hosts may say that it began behind the wait.
+                    self.micro(by.start.min(call.end)),
                     Micro(waited)
                 )?;
             }
             Some(Cause::Last(last, at)) => {
+                let at = (*at).min(call.end);
                 let late = at.saturating_sub(call.start);
-                write!(self.out, r#","last":{last},"last_at":{},"late":{}"#, self.micro(*at), Micro(late))?;
+                write!(self.out, r#","last":{last},"last_at":{},"late":{}"#, self.micro(at), Micro(late))?;
             }
             None => {}
         }

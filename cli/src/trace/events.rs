@@ -56,6 +56,8 @@ pub(super) struct Timeline {
     pub(super) complete: bool,
     /// Time is virtual.
     pub(super) virtual_time: bool,
+    /// By how much times of PEs of other hosts may be wrong, ns; 0 if there are none.
+    pub(super) clock_error: u64,
 }
 
 /// A line of the file.
@@ -93,6 +95,7 @@ struct Details {
     complete: bool,
     arrows: u64,
     clock: String,
+    clock_error: f64,
     #[serde(rename = "MB/s")]
     load: Option<f64>,
 }
@@ -168,6 +171,8 @@ impl Reader {
         match row.ph.as_str() {
             "M" => {
                 self.timeline.virtual_time |= row.args.clock == "virtual";
+                let error = nanoseconds(row.args.clock_error).ok_or("`clock_error` is no time")?;
+                self.timeline.clock_error = self.timeline.clock_error.max(error);
                 if row.name == "trace_end" {
                     (self.timeline.complete, self.timeline.arrows) = (row.args.complete, row.args.arrows);
                 }

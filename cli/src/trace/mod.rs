@@ -14,7 +14,7 @@ mod wakers;
 
 use crate::daemon::Control;
 use crate::error::Failed;
-use crate::notes::{Calls, Notes};
+use crate::notes::{Away, Calls, Notes};
 use angara_abi::JobId;
 use angara_abi::calls::Action;
 use angara_abi::torus::Shape;
@@ -26,7 +26,7 @@ use std::collections::{BinaryHeap, HashMap};
 use std::io;
 use std::path::{Path, PathBuf};
 pub(crate) use summary::{TraceArgs, main};
-use wakers::{Causes, Watched};
+use wakers::{Causes, Errors, Watched};
 
 /// A timeline, which is made of the notes of a job's PEs.
 pub(crate) struct Trace {
@@ -86,7 +86,8 @@ impl Trace {
     }
 
     fn merge(&self, notes: &Notes, pes: u32, shape: Shape) -> io::Result<Option<String>> {
-        let (mut watched, mut origin, mut count) = (Watched::default(), u64::MAX, 0u64);
+        let away = notes.away(pes);
+        let (mut watched, mut origin, mut count) = (Watched::new(errors(&away)), u64::MAX, 0u64);
         let mut all = notes.read(pes)?;
         for calls in all.iter_mut().flatten() {
             while let Some(call) = next_call(calls)? {
@@ -100,7 +101,7 @@ impl Trace {
         let mut writer = Writer::new(&self.file, origin)?;
         let progress = progress(count);
         for calls in all.iter().flatten() {
-            writer.pe(&calls.head, shape)?;
+            writer.pe(&calls.head, shape, away[calls.head.pe as usize].as_ref())?;
         }
         let mut causes = Causes::new(pes as usize, watched);
         let mut names = Names::default();
@@ -121,7 +122,8 @@ impl Trace {
         causes.finish(&mut |event| writer.call(&event, names.of(event.call.routine)))?;
         let (loads, blind) = &self.loads;
         writer.links(pes, &loads.hottest(self.links, shape))?;
-        writer.finish(cut > 0 || blind.is_some())?;
+        let lacking = notes.lacking();
+        writer.finish(cut > 0 || blind.is_some() || !lacking.is_empty())?;
         progress.finish_and_clear();
         let mut missing = Vec::new();
         match (silent, cut) {
@@ -132,9 +134,24 @@ impl Trace {
                 missing.push(format!("{silent} PEs have noted no call, and {cut} could not note all of theirs"));
             }
         }
+        missing.extend(lacking);
         missing.extend(blind.as_ref().map(|why| format!("links were not seen to the end: {}", why.message)));
         Ok((!missing.is_empty()).then(|| missing.join("; ")))
     }
+}
+
+/// How well times of PEs can be compared that are away on other hosts.
+fn errors(away: &[Option<Away>]) -> Errors {
+    let mut hosts = vec![None];
+    let of = away.iter().map(|away| {
+        let host = away.as_ref().map(|away| &away.host);
+        let number = hosts.iter().position(|known| *known == host).unwrap_or_else(|| {
+            hosts.push(host);
+            hosts.len() - 1
+        });
+        (number, away.as_ref().map_or(0, |away| away.error))
+    });
+    Errors::new(of.collect())
 }
 
 /// Shows on a terminal how many of `calls` are in the timeline, where there are so many that it takes a while.

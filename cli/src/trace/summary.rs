@@ -150,6 +150,10 @@ fn summary(timeline: &Timeline, sums: &Sums, all: bool) -> String {
         timeline.pes.len(),
         timeline.arrows
     );
+    if timeline.clock_error > 0 {
+        let error = micro(timeline.clock_error);
+        let _ = writeln!(text, "times of PEs of other hosts may be wrong by up to {error}");
+    }
     if !timeline.complete {
         text.push_str("the timeline is not complete: what follows is of the part that is there\n");
     }

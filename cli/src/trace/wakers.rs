@@ -68,6 +68,31 @@ fn at(memory: Memory) -> Option<At> {
     }
 }
 
+/// By how much times of PEs may be wrong against each other.
+#[derive(Default)]
+pub(super) struct Errors {
+    /// By PE: the number of its host, and by how much its clock may be wrong, ns.
+    of: Vec<(usize, u64)>,
+    /// Of any two.
+    most: u64,
+}
+
+impl Errors {
+    /// Of PEs on these hosts, with these errors of their clocks; those of one host have one clock.
+    pub(super) fn new(of: Vec<(usize, u64)>) -> Errors {
+        let several = of.iter().any(|(host, _)| *host != of[0].0);
+        let most = of.iter().map(|(_, error)| *error).max().unwrap_or(0).saturating_mul(2);
+        Errors { of, most: if several { most } else { 0 } }
+    }
+
+    fn between(&self, a: u32, b: u32) -> u64 {
+        match (self.of.get(a as usize), self.of.get(b as usize)) {
+            (Some((host, a)), Some((other, b))) if host != other => a.saturating_add(*b),
+            _ => 0,
+        }
+    }
+}
+
 /// Words that PEs wait for.
 #[derive(Default)]
 pub(super) struct Watched {
@@ -75,9 +100,16 @@ pub(super) struct Watched {
     words: HashMap<u32, BTreeMap<At, VecDeque<Write>>>,
     /// How many.
     count: usize,
+    /// How well times can be compared.
+    errors: Errors,
 }
 
 impl Watched {
+    /// No words yet, of PEs with such clocks.
+    pub(super) fn new(errors: Errors) -> Watched {
+        Watched { errors, ..Watched::default() }
+    }
+
     /// `pe` made this call.
     pub(super) fn add(&mut self, pe: u32, call: &Call) {
         if let Action::Wait { at: first, count, comparison, .. } = call.action {
@@ -119,14 +151,21 @@ impl Watched {
     }
 
     /// Who ended this wait of `pe`: of those that had begun by its end, the last one to have ended by then, or to have
-    /// been under way, with a value that is waited for.
+    /// been under way, with a value that is waited for. One that seems to have begun later, by no more than clocks may be
+    /// wrong, comes before those that ended earlier.
     fn waker(&self, pe: u32, call: &Call) -> Option<Origin> {
         let Action::Wait { at: first, count, comparison, satisfied: true, .. } = call.action else { return None };
         let words = self.words.get(&pe)?;
-        let fits =
-            |write: &&Write| write.by.start <= call.end && write.value.is_none_or(|value| comparison.holds(value));
+        let fits = |write: &&Write| {
+            let latest = call.end.saturating_add(self.errors.between(pe, write.by.pe));
+            write.by.start <= latest && write.value.is_none_or(|value| comparison.holds(value))
+        };
         let writes = words_of(first, count, comparison).filter_map(|word| words.get(&word)).flatten().filter(fits);
-        writes.max_by_key(|write| (write.by.end.min(call.end), write.by.start)).map(|write| write.by)
+        let rank = |by: &Origin| {
+            let begun = by.start <= call.end;
+            (by.end.min(call.end), begun, if begun { by.start } else { u64::MAX - by.start })
+        };
+        writes.map(|write| write.by).max_by_key(rank)
     }
 }
 
@@ -241,7 +280,7 @@ impl Causes {
         let front = self.fronts.get(self.slowest).copied().unwrap_or(u64::MAX);
         while let Some(event) = self.held.front() {
             let ready = match event.call.action {
-                Action::Wait { .. } => front > event.call.end,
+                Action::Wait { .. } => front > event.call.end.saturating_add(self.watched.errors.most),
                 Action::Meet { .. } => event.cause.is_some() || self.meets.is_empty(),
                 _ => true,
             };
@@ -307,11 +346,15 @@ mod tests {
         }
     }
 
+    fn watching(pes: usize, errors: Errors, calls: &[(u32, Call)]) -> Causes {
+        let mut watched = Watched::new(errors);
+        calls.iter().for_each(|(pe, call)| watched.add(*pe, call));
+        Causes::new(pes, watched)
+    }
+
     /// Events with their causes, of calls in the order of their ends.
     fn events(pes: usize, calls: &[(u32, Call)]) -> Vec<Event> {
-        let mut watched = Watched::default();
-        calls.iter().for_each(|(pe, call)| watched.add(*pe, call));
-        let (mut causes, mut out) = (Causes::new(pes, watched), Vec::new());
+        let (mut causes, mut out) = (watching(pes, Errors::default(), calls), Vec::new());
         let mut give = |event| -> Result<(), ()> {
             out.push(event);
             Ok(())
@@ -332,6 +375,25 @@ mod tests {
         let all = [(1, call(5, 20, wait(64, 7))), (0, call(15, 25, put(1, 64, 7)))];
         let Some(Cause::Write(by)) = cause(&events(2, &all), 1) else { panic!("no cause") };
         assert_eq!((by.pe, by.start), (0, 15));
+    }
+
+    #[test]
+    fn a_put_of_another_host_may_seem_to_have_begun_after_the_wait_ended() {
+        let found = |start, other| {
+            let calls =
+                [(0, call(1, 2, put(1, 64, 7))), (1, call(5, 20, wait(64, 7))), (0, call(start, 40, put(1, 64, 7)))];
+            let errors = Errors::new(vec![(other, 10), (0, 0)]);
+            let (mut causes, mut out) = (watching(2, errors, &calls), Vec::new());
+            let mut give = |event| -> Result<(), ()> {
+                out.push(event);
+                Ok(())
+            };
+            calls.iter().for_each(|(pe, call)| causes.add(*pe, *call, &mut give).unwrap());
+            causes.finish(&mut give).unwrap();
+            let Some(Cause::Write(by)) = cause(&out, 1) else { panic!("no cause") };
+            by.start
+        };
+        assert_eq!([found(30, 1), found(31, 1), found(30, 0)], [30, 1, 1]);
     }
 
     #[test]

@@ -10,6 +10,7 @@ use crate::install;
 use crate::machine;
 use crate::many::seeds::Seeds;
 use crate::mpi::{self, MpiArg};
+use crate::notes::Notes;
 use angara_abi::absence::Patience;
 use angara_abi::compute::{Compute, ENV_COMPUTE, HEADER, intervals};
 use angara_abi::env::{DEFAULT_HEAP, parse_size, symmetric_size};
@@ -27,6 +28,7 @@ pub(crate) use program::find_program;
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Makes the library look closer.
@@ -300,6 +302,8 @@ pub(crate) struct Plan {
     pub(crate) wraps: Vec<Wrap>,
     /// Time is virtual.
     pub(crate) virtual_time: Option<VirtualPlan>,
+    /// Where PEs note their calls, if they have to.
+    pub(crate) notes: Option<Arc<Notes>>,
 }
 
 /// How a job runs in virtual time.
@@ -423,14 +427,14 @@ impl Plan {
         }
         let program = find_program(&args.command[0], std::env::var_os("PATH"))?;
         let mpi = mpi::Plan::new(args, &program)?;
-        if let Some(option) = notes_calls(args)
-            && (mpi.kind.is_some() || args.cluster.is_some())
-        {
-            let (why, remedy) = match mpi.kind {
-                Some(_) => ("notes calls of OpenSHMEM, and this is an MPI program", "leave it out".into()),
-                None => ("notes calls on this host only", format!("leave --cluster out, or {option}")),
-            };
-            return Err(Failed::usage(format!("{option} {why}"), remedy));
+        if let Some(option) = notes_calls(args).filter(|_| mpi.kind.is_some()) {
+            let why = format!("{option} notes calls of OpenSHMEM, and this is an MPI program");
+            return Err(Failed::usage(why, "leave it out"));
+        }
+        if args.check.contains(&Check::Races) && args.cluster.is_some() {
+            let why =
+                "--check=races needs the order of all calls, which clocks of several hosts do not tell well enough";
+            return Err(Failed::usage(why, "look for races on one host: leave --cluster out"));
         }
         let default = mpi.kind.map_or(DEFAULT_HEAP, |_| mpi::HEAP);
         let heap = heap_of(args, default, |name| std::env::var_os(name))?;
@@ -461,7 +465,19 @@ impl Plan {
             env.push((ENV_COMPUTE.into(), compute.to_string().into()));
             env.extend(what_else_is_virtual(args));
         }
-        Ok(Plan { wanted, shape, changes, nodes, heap, program, mpi, env, wraps: wrap::of(args)?, virtual_time })
+        Ok(Plan {
+            wanted,
+            shape,
+            changes,
+            nodes,
+            heap,
+            program,
+            mpi,
+            env,
+            wraps: wrap::of(args)?,
+            virtual_time,
+            notes: None,
+        })
     }
 
     /// Whether the network must be this run's own.

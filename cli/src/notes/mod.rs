@@ -1,17 +1,46 @@
 //! Notes of calls: the directory where the PEs of a job write them, and how they are read again, one after the other.
+//!
+//! On other hosts PEs write into a directory there; when they have ended, [`away`] brings what they wrote to the one here, and
+//! [`clocks`] says what our clock showed at their times.
+
+pub(crate) mod away;
+pub(crate) mod clocks;
 
 use angara_abi::calls::{Call, ENV_CALLS, ENV_SITES, Head, RECORD, Record, file_name};
-use std::collections::HashMap;
+use clocks::Clock;
+use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsString;
-use std::fs::File;
+use std::fs::{DirBuilder, File};
 use std::io::{self, BufReader, Read};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Where the PEs of a job note their calls. It is removed at the end.
 pub(crate) struct Notes {
     directory: PathBuf,
     /// Calls say from which line of the program they come.
     sites: bool,
+    /// Other hosts with PEs of the job, by name.
+    others: Mutex<BTreeMap<String, Other>>,
+}
+
+/// What PEs of another host noted.
+struct Other {
+    pes: Vec<u32>,
+    /// Their clock, once all has come.
+    clock: Option<Clock>,
+    /// Why not all has come, until it has.
+    lacking: Option<String>,
+}
+
+/// Where the times of a PE come from.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Away {
+    /// Its host.
+    pub(crate) host: String,
+    /// By how much its times may be wrong on our clock, ns.
+    pub(crate) error: u64,
 }
 
 impl Notes {
@@ -19,8 +48,12 @@ impl Notes {
     pub(crate) fn new(beside: &Path, sites: bool) -> io::Result<Notes> {
         let mut directory = beside.as_os_str().to_owned();
         directory.push(format!(".calls-{}", std::process::id()));
-        std::fs::create_dir(&directory)?;
-        Ok(Notes { directory: directory.into(), sites })
+        DirBuilder::new().mode(0o700).create(&directory)?;
+        Ok(Notes { directory: directory.into(), sites, others: Mutex::default() })
+    }
+
+    fn others(&self) -> MutexGuard<'_, BTreeMap<String, Other>> {
+        self.others.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What tells PEs to write, and where.
@@ -29,13 +62,42 @@ impl Notes {
         [(ENV_CALLS.into(), self.directory.clone().into_os_string())].into_iter().chain(sites)
     }
 
+    /// Whether calls say from which line of the program they come.
+    pub(crate) fn sites(&self) -> bool {
+        self.sites
+    }
+
     /// Begins to read what `pes` PEs have written; nothing of those that have written nothing.
     pub(crate) fn read(&self, pes: u32) -> io::Result<Vec<Option<Calls>>> {
-        (0..pes).map(|pe| Calls::open(&self.directory.join(file_name(pe)))).collect()
+        let others = self.others();
+        let elsewhere: HashMap<u32, Option<Clock>> =
+            others.values().flat_map(|other| other.pes.iter().map(|pe| (*pe, other.clock))).collect();
+        let open = |pe| match elsewhere.get(&pe) {
+            // Nobody knows when that was.
+            Some(None) => Ok(None),
+            clock => Calls::open(&self.directory.join(file_name(pe)), clock.copied().flatten()),
+        };
+        (0..pes).map(open).collect()
     }
-}
 
-impl Notes {
+    /// Where the times of each of `pes` PEs come from; nothing of those of this host.
+    pub(crate) fn away(&self, pes: u32) -> Vec<Option<Away>> {
+        let mut away = vec![None; pes as usize];
+        for (host, other) in self.others().iter() {
+            let Some(Clock { error, .. }) = other.clock else { continue };
+            for pe in &other.pes {
+                away[*pe as usize] = Some(Away { host: host.clone(), error });
+            }
+        }
+        away
+    }
+
+    /// Hosts of which not all has come, and why.
+    pub(crate) fn lacking(&self) -> Vec<String> {
+        let said = |(host, other): (&String, &Other)| other.lacking.as_ref().map(|why| format!("host {host}: {why}"));
+        self.others().iter().filter_map(said).collect()
+    }
+
     /// Removes what was noted.
     pub(crate) fn remove(&self) {
         let _ = std::fs::remove_dir_all(&self.directory);
@@ -53,6 +115,8 @@ pub(crate) struct Calls {
     /// Whose they are.
     pub(crate) head: Head,
     from: BufReader<File>,
+    /// Of another host, whose times are not ours.
+    clock: Option<Clock>,
     /// Names of routines and lines of the program, by the PE's numbers.
     texts: HashMap<u32, String>,
     /// Calls are missing at the end.
@@ -61,14 +125,14 @@ pub(crate) struct Calls {
 
 impl Calls {
     /// Begins to read; `None` if the PE has not come so far as to write its first record.
-    pub(crate) fn open(file: &Path) -> io::Result<Option<Calls>> {
+    fn open(file: &Path, clock: Option<Clock>) -> io::Result<Option<Calls>> {
         let mut from = match File::open(file) {
             Ok(file) => BufReader::new(file),
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(e) => return Err(e),
         };
         let head = record(&mut from)?.and_then(|first| Head::decode(&first));
-        Ok(head.map(|head| Calls { head, from, texts: HashMap::new(), full: false }))
+        Ok(head.map(|head| Calls { head, from, clock, texts: HashMap::new(), full: false }))
     }
 
     /// A name or line that a call refers to.
@@ -80,7 +144,12 @@ impl Calls {
     pub(crate) fn next(&mut self) -> io::Result<Option<Call>> {
         while let Some(record) = record(&mut self.from)? {
             match Record::decode(&record) {
-                Some(Record::Call(call)) => return Ok(Some(call)),
+                Some(Record::Call(mut call)) => {
+                    if let Some(clock) = self.clock {
+                        (call.start, call.end) = (clock.here(call.start), clock.here(call.end));
+                    }
+                    return Ok(Some(call));
+                }
                 Some(Record::Text { id, text }) => drop(self.texts.insert(id, text)),
                 Some(Record::Full) => self.full = true,
                 None => return Ok(None),
