@@ -5,6 +5,7 @@
 
 use crate::config::Options;
 use crate::dataplane::{Handle, Notice};
+use crate::failure::failure;
 use crate::faults::trunk::{Change, TrunkOrders, TrunkRequest};
 use crate::hosts::agreement::Agreement;
 use crate::hosts::messages::HostMessages;
@@ -12,7 +13,7 @@ use crate::hosts::streams::Streams;
 use crate::jobs::job::Job;
 use crate::jobs::plan::{Endpoints, Reservation};
 use crate::machine::Machine;
-use crate::users::usage::{UserConnection, Users};
+use crate::users::usage::{UserConnection, Users, is_operator};
 use crate::watch::Watcher;
 use crate::web::Served;
 use angara_abi::JobId;
@@ -121,6 +122,21 @@ impl Daemon {
             virtual_time,
             web: self.served.borrow().web.clone(),
             metrics: self.served.borrow().metrics.clone(),
+        }
+    }
+
+    /// A job belongs to the user who created it; the superuser and the daemon's user may act too.
+    pub(crate) fn check_owner(&self, uid: u32, id: JobId) -> Result<(), Failure> {
+        let jobs = self.jobs.borrow();
+        let job = jobs
+            .get(&id)
+            .ok_or_else(|| failure(format!("there is no job {id}"), "see `angara status` for the jobs that run"))?;
+        match uid == job.uid || is_operator(uid) {
+            true => Ok(()),
+            false => Err(failure(
+                format!("job {id} belongs to user {}, not to user {uid}", job.uid),
+                "ask as the user who created it",
+            )),
         }
     }
 

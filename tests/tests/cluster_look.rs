@@ -3,10 +3,15 @@
 use angara_tests::cluster::{Cluster, Hosts};
 use angara_tests::process::{PATIENCE, poll_until};
 use angara_tests::{Running, Test, tools};
+use pcap_file::pcapng::blocks::interface_description::InterfaceDescriptionOption;
+use pcap_file::pcapng::blocks::interface_statistics::InterfaceStatisticsOption;
+use pcap_file::pcapng::{Block, PcapNgReader};
 use rustix::process::Signal;
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 /// Events of a timeline that was not compressed.
 fn events(file: &Path) -> Vec<Value> {
@@ -161,5 +166,142 @@ fn a_host_that_is_lost_is_missing_in_the_timeline() {
     assert!(done.stderr.contains(missing), "{done}");
     assert_eq!(events(&file).iter().filter(|e| e["name"] == "process_name").count(), 4);
     assert!(summary(&test, &file).contains("not complete"));
+    cluster.shutdown();
+}
+
+/// A packet of a capture: number of its interface, time stamp, what happens, node, direction and class.
+struct Packet {
+    interface: u32,
+    stamp: Duration,
+    event: u8,
+    node: u32,
+    dir: u8,
+    class: u8,
+}
+
+/// Names of the interfaces of a capture, its packets, and what each interface passed, dropped and wrote.
+fn captured(file: &Path) -> (Vec<String>, Vec<Packet>, BTreeMap<u32, [u64; 3]>) {
+    let open = std::fs::File::open(file).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
+    let mut reader = PcapNgReader::new(open).expect("a pcapng file");
+    let (mut names, mut packets, mut counts) = (Vec::new(), Vec::new(), BTreeMap::new());
+    while let Some(block) = reader.next_block() {
+        match block.expect("whole blocks") {
+            Block::InterfaceDescription(interface) => {
+                let name = interface.options.iter().find_map(|option| match option {
+                    InterfaceDescriptionOption::IfName(name) => Some(name.to_string()),
+                    _ => None,
+                });
+                names.push(name.expect("a name"));
+            }
+            Block::EnhancedPacket(p) => packets.push(Packet {
+                interface: p.interface_id,
+                stamp: p.timestamp,
+                event: p.data[2],
+                node: u32::from_le_bytes(p.data[16..20].try_into().expect("four bytes")),
+                dir: p.data[24],
+                class: p.data[26],
+            }),
+            Block::InterfaceStatistics(statistics) => {
+                let found = statistics.options.iter().filter_map(|option| match option {
+                    InterfaceStatisticsOption::IsbIfRecv(n) => Some((0, *n)),
+                    InterfaceStatisticsOption::IsbIfDrop(n) => Some((1, *n)),
+                    InterfaceStatisticsOption::IsbUsrDeliv(n) => Some((2, *n)),
+                    _ => None,
+                });
+                let mut three = [u64::MAX; 3];
+                found.for_each(|(at, n)| three[at] = n);
+                counts.insert(statistics.interface_id, three);
+            }
+            other => panic!("unexpected {other:?}"),
+        }
+    }
+    (names, packets, counts)
+}
+
+const SENT: u8 = 1;
+
+/// The host of each node.
+fn owners(cluster: &Cluster<'_>) -> Vec<u32> {
+    let cluster = angara_cluster::Cluster::load(&cluster.file(0)).expect("a cluster file");
+    cluster.owners().iter().map(|host| host.index() as u32).collect()
+}
+
+#[test]
+fn a_capture_has_the_packets_of_all_hosts() {
+    let test = Test::new("cluster-look-capture");
+    let cluster = Cluster::start(&test, "4x2", Hosts::loopback(2), &[]);
+    let (file, report) = (test.file("run.pcapng"), test.file("report.json"));
+    let text = |path: &Path| path.to_str().expect("text").to_string();
+    let options = ["--timeout", "100", "-n", "8", "--capture", &text(&file), "--report", &text(&report)];
+    let done = test.run(cluster.run(&options, &tools::compile("examples/c/ring.c"))).success();
+    let (names, packets, counts) = captured(&file);
+    assert!(done.stderr.contains(&format!("angara: {} packets in ", packets.len())), "{done}");
+    assert_eq!(names, ["h0", "h1"]);
+    let owners = owners(&cluster);
+    for (interface, [passed, dropped, written]) in &counts {
+        let here = packets.iter().filter(|p| p.interface == *interface).count() as u64;
+        assert!(here > 0 && [here, 0, here] == [*passed, *dropped, *written], "h{interface}: {counts:?}");
+    }
+    assert_eq!(counts.len(), 2);
+    assert!(packets.iter().filter(|p| p.event == SENT).all(|p| owners[p.node as usize] == p.interface));
+    // On one machine there is one clock, and everything ended before anything had to wait for long.
+    let late = packets.windows(2).filter(|two| two[0].stamp > two[1].stamp).count();
+    assert!(late * 100 <= packets.len(), "{late} of {} packets are behind later ones", packets.len());
+    // Links have counted the same, wherever they are.
+    let report: angara_abi::msg::Report =
+        serde_json::from_str(&std::fs::read_to_string(report).expect("a report")).expect("a report");
+    let mut seen = BTreeMap::<(u32, u8, u8), u64>::new();
+    for p in packets.iter().filter(|p| p.event == SENT) {
+        *seen.entry((p.node, p.dir, p.class)).or_default() += 1;
+    }
+    let mut counted = BTreeMap::new();
+    for link in &report.links {
+        let dir: angara_abi::torus::Direction = link.dir.parse().expect("a direction");
+        for (class, load) in link.load.iter().filter(|(_, load)| load.packets > 0) {
+            counted.insert((link.node, dir.index() as u8, *class as u8), load.packets);
+        }
+    }
+    assert_eq!(seen, counted);
+    cluster.shutdown();
+    test.assert_clean();
+}
+
+#[test]
+fn a_host_that_is_lost_ends_its_part_of_a_capture() {
+    let test = Test::new("cluster-look-capture-lost");
+    let mut cluster = Cluster::start(&test, "4x2", Hosts::loopback(2), &[]);
+    let ring = tools::compile("examples/c/ring.c");
+    let (all, own, other) = (test.file("all.pcapng"), test.file("own.pcapng"), test.file("other.pcapng"));
+    let dir = cluster.dir(0);
+    let capture = |file: &Path, options: &[&str]| {
+        let mut command = test.angara(["capture", "-w"]);
+        command.arg(file).arg("--runtime-dir").arg(&dir).args(options);
+        let capture = test.spawn(command);
+        capture.expect_error("capturing");
+        capture
+    };
+    // A link of the other host, and what this host alone hears.
+    let far = (0..8).zip(owners(&cluster)).find(|(_, host)| *host == 1).expect("it has nodes").0;
+    let running = [
+        capture(&all, &[]),
+        capture(&own, &["--here"]),
+        capture(&other, &["--node", &format!("{},{}", far % 4, far / 4)]),
+    ];
+    test.run(cluster.run(&["--timeout", "100", "-n", "8", "--path", "ring"], &ring)).success();
+    let daemon = cluster.take(1);
+    daemon.signal(Signal::KILL);
+    daemon.wait(PATIENCE);
+    running[0].expect_error("host h1 was lost in the middle of the capture");
+    running.iter().for_each(|capture| capture.signal(Signal::INT));
+    let done = running.map(|capture| capture.wait(PATIENCE).success());
+    assert!(!done[1].stderr.contains("was lost"), "{}", done[1]);
+    let (names, packets, counts) = captured(&all);
+    assert_eq!((names.len(), counts.keys().copied().collect::<Vec<_>>()), (2, vec![0]), "it ended without a count");
+    assert!(packets.iter().any(|p| p.interface == 1));
+    let (names, packets, _) = captured(&own);
+    assert_eq!(names.len(), 1);
+    assert!(!packets.is_empty());
+    let (_, packets, _) = captured(&other);
+    assert!(packets.iter().any(|p| p.interface == 1 && p.node == far), "{} packets", packets.len());
     cluster.shutdown();
 }

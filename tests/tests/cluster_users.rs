@@ -2,14 +2,16 @@
 //! host, and nobody reaches what is somebody else's. Only root can be several users, so all of this is skipped without.
 
 use angara_abi::launch::{ADAPTER_SOCKET, CONTROL_SOCKET};
-use angara_abi::msg::{AdapterReply, FdRole, Map, Path as Engine, Request};
+use angara_abi::msg::{AdapterReply, CaptureSpec, FdRole, Map, Path as Engine, Request};
 use angara_tests::client::{Client, Socket, attach_request};
 use angara_tests::cluster::{Cluster, Hosts};
 use angara_tests::daemon::{Control, Job, spec};
 use angara_tests::process::{PATIENCE, Process, Running, poll_until};
 use angara_tests::users::{as_user, only_root_can, set_mode};
 use angara_tests::{Test, tools};
+use pcap_file::pcapng::{Block, PcapNgReader};
 use rustix::process::Signal;
+use std::fs::File;
 use std::os::unix::fs::chown;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
@@ -262,6 +264,45 @@ fn a_daemon_of_a_plain_user_starts_programs_for_nobody_else() {
 }
 
 #[test]
+fn captures_of_all_hosts_have_the_packets_of_ones_own_jobs() {
+    if skipped() {
+        return;
+    }
+    let test = Test::new("users-captures");
+    let shared = Shared::start(&test, |_| test.command("env"));
+    let program = Shared::program(&test, "ring");
+    tools::copy_program(tools::compile("examples/c/ring.c").as_ref(), &program);
+    let captures = [ALICE, BOB].map(|user| {
+        let home = test.file(&format!("of-{user}"));
+        std::fs::create_dir(&home).expect("a directory");
+        chown(&home, Some(user), Some(user)).expect("we are root");
+        let file = home.join("x.pcapng");
+        let mut command = test.command(Shared::program(&test, "angara"));
+        command.args(["capture", "-w"]).arg(&file).arg("--runtime-dir").arg(shared.cluster.dir(0));
+        command.uid(user).gid(user).current_dir("/");
+        let capture = test.spawn(command);
+        capture.expect_error("capturing");
+        (file, capture)
+    });
+    test.run(shared.run(ALICE, &[program.to_str().expect("utf-8")])).success();
+    let heard = captures.map(|(file, capture)| {
+        capture.signal(Signal::INT);
+        capture.wait(PATIENCE).success();
+        let mut reader = PcapNgReader::new(File::open(&file).expect("a file")).expect("a pcapng file");
+        let mut packets = [0; 2];
+        while let Some(block) = reader.next_block() {
+            if let Block::EnhancedPacket(packet) = block.expect("whole blocks") {
+                packets[packet.interface_id as usize] += 1;
+            }
+        }
+        packets
+    });
+    assert!(heard[0].iter().all(|packets| *packets > 0) && heard[1] == [0, 0], "{heard:?}");
+    shared.end();
+    test.assert_clean();
+}
+
+#[test]
 fn users_reach_nothing_of_each_other_on_any_host() {
     if skipped() {
         return;
@@ -283,6 +324,7 @@ fn users_reach_nothing_of_each_other_on_any_host() {
         Request::JobReport { job: job.id },
         Request::JobPairs { job: job.id, from: 0, to: 0 },
         Request::JobDestroy { job: job.id },
+        Request::Capture(CaptureSpec { job: Some(job.id), host: Some("h1".into()), ..CaptureSpec::default() }),
     ] {
         let refused = bobs.ask(&request).expect_err("must be refused");
         assert!(refused.message.contains("belongs to user 65534, not to user 1"), "{refused:?}");

@@ -171,6 +171,10 @@ pub struct CaptureSpec {
     pub vc: Option<u8>,
     /// Bytes of each packet to keep, the pseudo-header not among them.
     pub snaplen: u32,
+    /// What this host of the cluster hears, as one of several that are captured together: links and nodes of others mean
+    /// what it hears of them. Otherwise what the host of the daemon hears that is asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
 }
 
 /// Answer to a control request.

@@ -26,8 +26,8 @@ const CHUNK: usize = 64 << 10;
 /// What stands at the beginning.
 #[derive(Debug)]
 pub(crate) struct Title {
-    /// The network.
-    pub(crate) network: String,
+    /// The network, or one of the hosts that have parts of it.
+    pub(crate) name: String,
     /// Whose clock the time stamps are from, and whose packets these are.
     pub(crate) comment: String,
     /// Bytes of each packet and its pseudo-header.
@@ -46,6 +46,8 @@ pub(crate) struct PacketFile {
     ends: Vec<u64>,
     /// Packets so far.
     pub(super) packets: u64,
+    /// Of each interface.
+    each: Vec<u64>,
     latest: u64,
 }
 
@@ -76,8 +78,8 @@ impl PacketFile {
             ..SectionHeaderBlock::default()
         };
         let writer = PcapNgWriter::with_section_header(Vec::new(), section).expect("memory takes everything");
-        let (packets, latest, ends) = (0, 0, Vec::new());
-        Ok(PacketFile { name: path.display().to_string(), file, regular, writer, written, ends, packets, latest })
+        let (name, ends, each) = (path.display().to_string(), Vec::new(), Vec::new());
+        Ok(PacketFile { name, file, regular, writer, written, ends, packets: 0, each, latest: 0 })
     }
 
     /// Its name.
@@ -85,21 +87,22 @@ impl PacketFile {
         if self.name == STDOUT { "standard output" } else { &self.name }
     }
 
-    /// Writes what stands before the first packet.
+    /// Writes what stands before the first packet of an interface; they are numbered from 0 on.
     pub(super) fn begin(&mut self, title: &Title) {
         let mut interface = InterfaceDescriptionBlock::new(LINKTYPE, title.snaplen);
         interface.options = vec![
-            InterfaceDescriptionOption::IfName(format!("angara {}", title.network).into()),
+            InterfaceDescriptionOption::IfName(title.name.clone().into()),
             InterfaceDescriptionOption::IfDescription(title.comment.clone().into()),
             InterfaceDescriptionOption::IfTsResol(NANOSECONDS),
         ];
         self.writer.write_pcapng_block(interface).expect("memory takes everything");
+        self.each.push(0);
     }
 
     /// Adds a packet of `length` bytes, of which `data` are kept.
-    pub(super) fn packet(&mut self, stamp: u64, length: u32, data: &[u8]) -> Result<(), Trouble> {
+    pub(super) fn packet(&mut self, interface: usize, stamp: u64, length: u32, data: &[u8]) -> Result<(), Trouble> {
         let block = EnhancedPacketBlock {
-            interface_id: 0,
+            interface_id: interface as u32,
             timestamp: Duration::from_nanos(stamp),
             original_len: length,
             data: Cow::Borrowed(data),
@@ -107,20 +110,21 @@ impl PacketFile {
         };
         self.writer.write_pcapng_block(block).expect("memory takes everything");
         (self.packets, self.latest) = (self.packets + 1, stamp);
+        self.each[interface] += 1;
         self.ends.push(self.written + self.writer.get_ref().len() as u64);
         if self.writer.get_ref().len() < CHUNK { Ok(()) } else { self.flush() }
     }
 
     /// Adds what came by and what of it is not here.
-    pub(super) fn tally(&mut self, passed: u64, dropped: u64) -> Result<(), Trouble> {
+    pub(super) fn tally(&mut self, interface: usize, passed: u64, dropped: u64) -> Result<(), Trouble> {
         let options = vec![
             InterfaceStatisticsOption::IsbIfRecv(passed),
             InterfaceStatisticsOption::IsbIfDrop(dropped),
-            InterfaceStatisticsOption::IsbUsrDeliv(self.packets),
+            InterfaceStatisticsOption::IsbUsrDeliv(self.each[interface]),
         ];
         // The upper half of a time stamp stands first, whatever the order of bytes.
         let timestamp = if cfg!(target_endian = "little") { self.latest.rotate_left(32) } else { self.latest };
-        let block = InterfaceStatisticsBlock { interface_id: 0, timestamp, options };
+        let block = InterfaceStatisticsBlock { interface_id: interface as u32, timestamp, options };
         self.writer.write_pcapng_block(block).expect("memory takes everything");
         self.flush()
     }

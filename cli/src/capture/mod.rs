@@ -1,11 +1,12 @@
 //! `angara capture`: packets of a running daemon's network, for Wireshark. `angara run --capture` uses the same.
 
 mod file;
+mod merge;
 mod session;
 mod simulated;
 
 pub(crate) use file::PacketFile;
-pub(crate) use session::{Ended, Session};
+pub(crate) use session::{Ended, Session, Where};
 pub(crate) use simulated::save;
 
 use crate::daemon::{Control, WhereArgs, block_on, runtime_dir};
@@ -56,6 +57,9 @@ pub(crate) struct CaptureArgs {
     /// End after so many packets
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
+    /// Of a cluster: only packets that the host of this daemon hears of [default: all hosts that can be reached]
+    #[arg(long)]
+    here: bool,
     /// Say nothing but what went wrong
     #[arg(short, long)]
     quiet: bool,
@@ -80,20 +84,15 @@ pub(crate) fn main(args: CaptureArgs) -> Result<u8, Failed> {
     }
     block_on(async {
         let mut signals = Signals::new()?;
-        let mut control = Control::connect(&runtime_dir(&args.at.runtime_dir))?;
+        let dir = runtime_dir(&args.at.runtime_dir);
+        let mut control = Control::connect(&dir)?;
         let status = control.status().await?;
         let file = PacketFile::create(&args.write)?;
-        let spec = CaptureSpec { job: args.job, link: args.link, node: args.node, vc: args.vc, snaplen: args.snaplen };
-        let mut session = Session::begin(control, &status, spec, file, args.count).await?;
+        let CaptureArgs { job, link, node, vc, snaplen, .. } = args;
+        let spec = CaptureSpec { job, link, node, vc, snaplen, host: None };
+        let at = Where { dir: &dir, everywhere: !args.here };
+        let mut session = Session::begin(control, &status, at, spec, file, args.count).await?;
         if !args.quiet {
-            let here = status.nodes_here as usize;
-            if here < status.shape.nodes() {
-                angara_abi::complain!(
-                    "angara: this host has {here} of {} nodes; capture on the others, too, and join the files with \
-                     `mergecap -w all.pcapng A.pcapng B.pcapng`",
-                    status.shape.nodes()
-                );
-            }
             angara_abi::complain!("angara: capturing; Ctrl-C ends it");
         }
         let ended = loop {
@@ -114,10 +113,10 @@ pub(crate) fn main(args: CaptureArgs) -> Result<u8, Failed> {
 impl Ended {
     /// Says what is where, and what is lost.
     pub(crate) fn tell(&self, quiet: bool) {
-        let (passed, dropped) = self.tally.unwrap_or_default();
-        if dropped > 0 {
+        for (host, (passed, dropped)) in self.tallies.iter().filter(|(_, (_, dropped))| *dropped > 0) {
+            let of = host.as_ref().map_or(String::new(), |host| format!(" of host {host}"));
             angara_abi::complain!(
-                "angara: {dropped} of {passed} packets are not in {}: they came faster than they were written. Keep \
+                "angara: {dropped} of {passed} packets{of} are not in {}: they came faster than they were written. Keep \
                  less (--snaplen {PSEUDO_BYTES}), or name a link",
                 self.name
             );
@@ -126,7 +125,7 @@ impl Ended {
             return;
         }
         angara_abi::complain!("angara: {} packets in {}", self.packets, self.name);
-        if self.tally == Some((0, 0)) {
+        if !self.tallies.is_empty() && self.tallies.iter().all(|(_, tally)| *tally == (0, 0)) {
             angara_abi::complain!(
                 "angara: no packet came by. PEs of one host reach each other without packets unless their job has --path ring"
             );

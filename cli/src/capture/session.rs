@@ -2,13 +2,15 @@
 //! reader holds up anything else.
 
 use super::file::{PacketFile, Title, Trouble};
+use super::merge::{Got, Merge};
 use crate::daemon::{Control, unexpected};
 use crate::error::{Failed, no_thread};
 use angara_abi::capture::{PSEUDO_BYTES, Part, read_part};
 use angara_abi::msg::{CaptureSpec, Reply, Request, Status};
-use std::io::{BufReader, ErrorKind, Read};
+use std::io::{BufReader, Chain, ErrorKind, Read};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::thread;
 use std::time::Duration;
 use tokio::sync::oneshot;
@@ -19,8 +21,8 @@ const LAST_WORDS: Duration = Duration::from_secs(10);
 
 /// A capture under way.
 pub(crate) struct Session {
-    /// Tells the daemon that nobody wants more.
-    stop: UnixStream,
+    /// Tell the daemon that nobody wants more, one for each host.
+    stops: Vec<UnixStream>,
     ended: oneshot::Receiver<Ended>,
     name: String,
 }
@@ -29,29 +31,37 @@ pub(crate) struct Session {
 pub(crate) struct Ended {
     /// Packets written.
     pub(crate) packets: u64,
-    /// Packets that came by, and those of them that were dropped since they were not taken in time.
-    pub(crate) tally: Option<(u64, u64)>,
+    /// By host, which has a name if there are several: packets that came by, and those of them that were dropped since they
+    /// were not taken in time.
+    pub(crate) tallies: Vec<(Option<String>, (u64, u64))>,
     /// Where the packets are, in words.
     pub(crate) name: String,
     /// Why it ended early.
     pub(crate) failed: Option<Failed>,
 }
 
-impl Session {
-    /// Begins to hear of packets; when this returns, what happens from now on is heard. `count`: of so many.
-    pub(crate) async fn begin(
-        mut control: Control,
-        status: &Status,
-        spec: CaptureSpec,
-        mut file: PacketFile,
-        count: Option<u64>,
-    ) -> Result<Session, Failed> {
-        let snaplen = spec.snaplen.saturating_add(PSEUDO_BYTES as u32);
+/// Whose packets are wanted: those of the daemon in a directory, or of all hosts of its cluster.
+#[derive(Clone, Copy)]
+pub(crate) struct Where<'d> {
+    pub(crate) dir: &'d Path,
+    pub(crate) everywhere: bool,
+}
+
+/// A stream of packets, and what has been read of it already.
+struct Source {
+    host: Option<String>,
+    first: Vec<u8>,
+    stream: UnixStream,
+}
+
+impl Source {
+    /// Makes a connection one.
+    async fn new(mut control: Control, spec: CaptureSpec) -> Result<Source, Failed> {
+        let host = spec.host.clone();
         match control.request(&Request::Capture(spec)).await? {
             Reply::Ok => {}
             other => return Err(unexpected(&other)),
         }
-        file.begin(&title(status, snaplen));
         let lost =
             |e: std::io::Error| Failed::runtime(format!("cannot go on with the daemon's stream: {e}"), "try again");
         let (reader, writer) = control.into_stream();
@@ -59,63 +69,148 @@ impl Session {
         let stream = reader.into_inner().reunite(writer).expect("two halves of one stream");
         let stream = stream.into_std().map_err(lost)?;
         stream.set_nonblocking(false).map_err(lost)?;
-        let stop = stream.try_clone().map_err(lost)?;
+        Ok(Source { host, first, stream })
+    }
+}
+
+impl Session {
+    /// Begins to hear of packets; when this returns, what happens from now on is heard. `count`: of so many. Other hosts
+    /// that do not capture are named.
+    pub(crate) async fn begin(
+        mut control: Control,
+        status: &Status,
+        at: Where<'_>,
+        spec: CaptureSpec,
+        mut file: PacketFile,
+        count: Option<u64>,
+    ) -> Result<Session, Failed> {
+        let several = at.everywhere && (status.nodes_here as usize) < status.shape.nodes();
+        let mut hosts = if several { hosts(&mut control).await? } else { Vec::new() }.into_iter();
+        let of = |host| CaptureSpec { host, ..spec.clone() };
+        let mut sources = vec![Source::new(control, of(hosts.next())).await?];
+        for host in hosts {
+            match Source::new(Control::connect(at.dir)?, of(Some(host))).await {
+                Ok(source) => sources.push(source),
+                Err(e) => {
+                    angara_abi::complain!("angara: no packets of a host are captured: {}; {}", e.message, e.remedy)
+                }
+            }
+        }
+        for source in &sources {
+            file.begin(&title(status, source.host.as_deref(), spec.snaplen.saturating_add(PSEUDO_BYTES as u32)));
+        }
+        let lost =
+            |e: std::io::Error| Failed::runtime(format!("cannot go on with the daemon's stream: {e}"), "try again");
+        let stops = sources.iter().map(|source| source.stream.try_clone()).collect::<Result<_, _>>().map_err(lost)?;
         let name = file.name().to_string();
         let (tell, ended) = oneshot::channel();
         let run = move || {
-            let ended = copy(&first, &stream, file, count);
+            let ended = copy(sources, file, count);
             // Whoever waited may have given up.
             let _ = tell.send(ended);
         };
         thread::Builder::new().name("capture".into()).spawn(run).map_err(no_thread)?;
-        Ok(Session { stop, ended, name })
+        Ok(Session { stops, ended, name })
     }
 
     /// Waits for the end. May be cancelled and called again.
     pub(crate) async fn wait(&mut self) -> Ended {
-        let lost = || Ended {
-            packets: 0,
-            tally: None,
-            name: self.name.clone(),
-            failed: Some(Failed::runtime("the thread that writes packets has ended", "report this as a defect")),
-        };
-        (&mut self.ended).await.unwrap_or_else(|_| lost())
+        let lost = || Failed::runtime("the thread that writes packets has ended", "report this as a defect");
+        (&mut self.ended).await.unwrap_or_else(|_| self.nothing(lost()))
+    }
+
+    fn nothing(&self, why: Failed) -> Ended {
+        Ended { packets: 0, tallies: Vec::new(), name: self.name.clone(), failed: Some(why) }
     }
 
     /// Asks for the end and waits for it, for a while.
     pub(crate) async fn stop(mut self) -> Ended {
         // Fails only if the daemon has gone.
-        let _ = self.stop.shutdown(Shutdown::Write);
-        let name = self.name.clone();
+        self.stops.iter().for_each(|stop| drop(stop.shutdown(Shutdown::Write)));
         let waited = timeout(LAST_WORDS, self.wait()).await;
         waited.unwrap_or_else(|_| {
-            let what = format!("{name} takes no packets: nothing for {} s", LAST_WORDS.as_secs());
-            let failed = Some(Failed::runtime(what, "look at who reads it; what it has not taken is lost"));
-            Ended { packets: 0, tally: None, name, failed }
+            let what = format!("{} takes no packets: nothing for {} s", self.name, LAST_WORDS.as_secs());
+            self.nothing(Failed::runtime(what, "look at who reads it; what it has not taken is lost"))
         })
     }
 }
 
-fn title(status: &Status, snaplen: u32) -> Title {
+/// Hosts that can be reached, this one first. The others are named.
+async fn hosts(control: &mut Control) -> Result<Vec<String>, Failed> {
+    let cluster = match control.request(&Request::Cluster).await? {
+        Reply::Cluster(cluster) => cluster,
+        other => return Err(unexpected(&other)),
+    };
+    let mut hosts = vec![cluster.host];
+    for peer in cluster.peers {
+        match peer.reached {
+            true => hosts.push(peer.host),
+            false => {
+                angara_abi::complain!("angara: host {} cannot be reached: its packets are not captured", peer.host);
+            }
+        }
+    }
+    Ok(hosts)
+}
+
+fn title(status: &Status, host: Option<&str>, snaplen: u32) -> Title {
     let clock = if status.virtual_time.is_some() { "virtual time of the program" } else { "this machine's clock" };
     let all = status.shape.nodes();
     let nodes = match status.nodes_here as usize {
+        _ if host.is_some() => format!("nodes of one host of a network {}", status.shape),
         here if here < all => format!("{here} of {all} nodes, those of this host"),
         _ => format!("{all} nodes"),
     };
     Title {
-        network: status.shape.to_string(),
+        name: host.map_or_else(|| format!("angara {}", status.shape), String::from),
         comment: format!("{nodes}; time stamps: {clock}; network time is in the packets"),
         snaplen,
     }
 }
 
-/// Writes packets until there are enough, the daemon ends the stream, or the file takes no more.
-fn copy(first: &[u8], stream: &UnixStream, mut file: PacketFile, count: Option<u64>) -> Ended {
-    let mut tally = None;
-    let copied = copy_parts(first, stream, &mut file, count, &mut tally);
+/// Where parts come from, one after the other.
+enum Parts<'s> {
+    One(Chain<&'s [u8], BufReader<&'s UnixStream>>),
+    Several(Merge),
+}
+
+impl Parts<'_> {
+    /// The next part, if any, and the number of its stream; nothing when all streams have ended.
+    fn next(&mut self) -> Option<(usize, Got)> {
+        match self {
+            Parts::One(from) => Some((0, read_part(from))),
+            Parts::Several(merge) => merge.next(),
+        }
+    }
+
+    /// Nothing is there that could be taken at once.
+    fn is_idle(&mut self) -> bool {
+        match self {
+            Parts::One(from) => from.get_ref().1.buffer().is_empty(),
+            Parts::Several(merge) => !merge.is_ready(),
+        }
+    }
+}
+
+/// Writes packets until there are enough, the daemon ends the streams, or the file takes no more.
+fn copy(sources: Vec<Source>, mut file: PacketFile, count: Option<u64>) -> Ended {
+    let mut tallies = Vec::new();
+    let copied = match &sources[..] {
+        [one] => {
+            let from = BufReader::with_capacity(1 << 18, &one.stream);
+            let mut parts = Parts::One(one.first.chain(from));
+            copy_parts(&mut parts, &sources, &mut file, count, &mut tallies)
+        }
+        several => {
+            let cloned = several.iter().map(|s| Ok((s.first.clone(), s.stream.try_clone()?)));
+            match cloned.collect::<std::io::Result<_>>().and_then(Merge::new) {
+                Ok(merge) => copy_parts(&mut Parts::Several(merge), &sources, &mut file, count, &mut tallies),
+                Err(e) => Err(Stopped::Strange(e)),
+            }
+        }
+    };
     // The daemon need not go on.
-    let _ = stream.shutdown(Shutdown::Both);
+    sources.iter().for_each(|source| drop(source.stream.shutdown(Shutdown::Both)));
     let name = file.name().to_string();
     let failed = match copied {
         Ok(()) | Err(Stopped::File(Trouble::Closed)) => None,
@@ -133,7 +228,7 @@ fn copy(first: &[u8], stream: &UnixStream, mut file: PacketFile, count: Option<u
             Some(Failed::runtime(what, "use a daemon and an angara command of the same version"))
         }
     };
-    Ended { packets: file.packets, tally, name, failed }
+    Ended { packets: file.packets, tallies, name, failed }
 }
 
 /// What ends a capture early.
@@ -152,49 +247,56 @@ impl From<Trouble> for Stopped {
 }
 
 fn copy_parts(
-    first: &[u8],
-    stream: &UnixStream,
+    parts: &mut Parts<'_>,
+    sources: &[Source],
     file: &mut PacketFile,
     count: Option<u64>,
-    tally: &mut Option<(u64, u64)>,
+    tallies: &mut Vec<(Option<String>, (u64, u64))>,
 ) -> Result<(), Stopped> {
     file.flush()?;
-    let mut from = BufReader::with_capacity(1 << 18, stream);
-    let mut first = first;
-    loop {
-        if from.buffer().is_empty() {
+    let mut open = sources.len();
+    while open > 0 {
+        if parts.is_idle() {
             file.flush()?;
         }
-        let part = read_part(&mut (&mut first).chain(&mut from));
-        match part {
+        let Some((from, part)) = parts.next() else { break };
+        let host = sources[from].host.as_deref();
+        let why = match part {
+            // What is still on its way only counts.
+            Ok(Some(Part::Packet { .. })) if count.is_some_and(|count| file.packets >= count) => continue,
+            Ok(Some(Part::Packet { stamp, length, bytes })) => {
+                file.packet(from, stamp, length, &bytes)?;
+                if Some(file.packets) == count {
+                    file.flush()?;
+                    // Fails only if the daemon has gone, which the next read says.
+                    sources.iter().for_each(|source| drop(source.stream.shutdown(Shutdown::Write)));
+                }
+                continue;
+            }
+            Ok(Some(Part::Tally { passed, dropped })) => {
+                tallies.push((host.map(String::from), (passed, dropped)));
+                file.tally(from, passed, dropped)?;
+                open -= 1;
+                continue;
+            }
             Err(e) if e.kind() == ErrorKind::InvalidData => {
                 file.flush()?;
                 return Err(Stopped::Strange(e));
             }
-            Ok(None) => {
-                file.flush()?;
-                return Err(Stopped::Gone("ended".into()));
-            }
-            Err(e) => {
-                file.flush()?;
-                return Err(Stopped::Gone(format!("ended ({e})")));
-            }
-            Ok(Some(Part::Tally { passed, dropped })) => {
-                *tally = Some((passed, dropped));
-                return Ok(file.tally(passed, dropped)?);
-            }
-            // What is still on its way only counts.
-            Ok(Some(Part::Packet { .. })) if count.is_some_and(|count| file.packets >= count) => {}
-            Ok(Some(Part::Packet { stamp, length, bytes })) => {
-                file.packet(stamp, length, &bytes)?;
-                if Some(file.packets) == count {
-                    file.flush()?;
-                    // Fails only if the daemon has gone, which the next read says.
-                    let _ = stream.shutdown(Shutdown::Write);
-                }
-            }
+            Ok(None) => "ended".to_string(),
+            Err(e) => format!("ended ({e})"),
+        };
+        file.flush()?;
+        open -= 1;
+        match host {
+            // The first one is the daemon's own, by which all others come.
+            Some(host) if from > 0 => angara_abi::complain!(
+                "angara: host {host} was lost in the middle of the capture: its packets end here, the others go on"
+            ),
+            _ => return Err(Stopped::Gone(why)),
         }
     }
+    Ok(file.flush()?)
 }
 
 #[cfg(test)]
@@ -202,7 +304,6 @@ mod tests {
     use super::*;
     use angara_abi::capture::push_packet;
     use std::io::Write;
-    use std::path::Path;
 
     /// How a capture ends whose daemon sends this after a packet, and then goes; without having read what it was sent, if
     /// `reset`.
@@ -217,8 +318,8 @@ mod tests {
         }
         drop(daemon);
         let mut file = PacketFile::create(Path::new("/dev/null")).expect("it takes everything");
-        file.begin(&Title { network: "2".into(), comment: String::new(), snaplen: 100 });
-        let ended = copy(&[], &ours, file, None);
+        file.begin(&Title { name: "2".into(), comment: String::new(), snaplen: 100 });
+        let ended = copy(vec![Source { host: None, first: Vec::new(), stream: ours }], file, None);
         (ended.packets, ended.failed.expect("it ended early").message)
     }
 

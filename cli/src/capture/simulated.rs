@@ -20,13 +20,13 @@ pub(crate) fn save(path: &Path, captured: &Captured) -> io::Result<()> {
     let Captured { shape, stream, packets, most } = captured;
     let end = if packets < most { "all packets".into() } else { format!("the first {most} packets") };
     file.begin(&Title {
-        network: shape.to_string(),
+        name: format!("angara {shape}"),
         comment: format!("simulation of {} nodes, {end}; time stamps: time in the network", shape.nodes()),
         snaplen: (PSEUDO_BYTES + FLIT_BYTES) as u32,
     });
     let mut from = &stream[..];
     while let Some(Part::Packet { stamp, length, bytes }) = read_part(&mut from)? {
-        file.packet(stamp, length, &bytes).map_err(full)?;
+        file.packet(0, stamp, length, &bytes).map_err(full)?;
     }
-    file.tally(*packets, 0).map_err(full)
+    file.tally(0, *packets, 0).map_err(full)
 }

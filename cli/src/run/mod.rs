@@ -24,7 +24,7 @@ mod terminal;
 pub(crate) mod user;
 pub(crate) mod wrap;
 
-use crate::capture::{PacketFile, Session, WHOLE};
+use crate::capture::{PacketFile, Session, WHOLE, Where};
 use crate::daemon::{self, Control};
 use crate::error::{Failed, no_thread};
 use crate::mpi::Start;
@@ -367,7 +367,8 @@ async fn capture(place: &Place, job: JobId, packets: Option<PacketFile>) -> Resu
     let mut control = Control::connect(&place.dir)?;
     let status = control.status().await?;
     let spec = CaptureSpec { job: Some(job), snaplen: WHOLE, ..CaptureSpec::default() };
-    Session::begin(control, &status, spec, packets, None).await.map(Some)
+    let at = Where { dir: &place.dir, everywhere: true };
+    Session::begin(control, &status, at, spec, packets, None).await.map(Some)
 }
 
 /// Says what virtual time has come to, and what it took.

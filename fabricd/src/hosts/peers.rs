@@ -113,6 +113,9 @@ impl Daemon {
             Ask::Impair(request) => self.impair_for_host(request).await.map(|()| Answer::Done),
             Ask::Forget(text) => self.forget_coming(&text).await.map(Answer::Forgot),
             Ask::Agent(id, stream) => self.start_agent(from, id, stream).await.map(|()| Answer::Done),
+            Ask::Capture(uid, user, spec, stream) => {
+                self.capture_for(from, (uid, user), &spec, stream).await.map(|()| Answer::Done)
+            }
         }
     }
 

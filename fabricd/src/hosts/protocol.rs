@@ -4,7 +4,7 @@ use super::agreement::{Ballot, Held, Order};
 use crate::faults::trunk::TrunkRequest;
 use crate::jobs::card::{NewJob, OpenJob};
 use angara_abi::JobId;
-use angara_abi::msg::{CoreAdvice, Event, Failure, Pairs, Report, Wait};
+use angara_abi::msg::{CaptureSpec, CoreAdvice, Event, Failure, Pairs, Report, Wait};
 use serde::{Deserialize, Serialize};
 
 /// What daemons say to each other.
@@ -47,6 +47,8 @@ pub(crate) enum Ask {
     Forget(String),
     /// Start the launcher's other half for your PEs of a job; its input and output are this stream.
     Agent(JobId, u64),
+    /// Capture packets for a user, of this number and name, who gets them by this stream; its end ends the capture.
+    Capture(u32, Option<String>, Box<CaptureSpec>, u64),
 }
 
 /// An answer.

@@ -1,5 +1,5 @@
 //! Byte streams between hosts, beside the daemons' messages: what a launcher and its other half on
-//! another host say to each other.
+//! another host say to each other, and captured packets.
 //!
 //! A stream has two ends, each with a reader (what it reads goes to the other host) and a writer. At most
 //! [`WINDOW`] bytes are under way in each direction, so a side that does not read holds up nobody but
@@ -90,11 +90,26 @@ impl Streams {
         }
     }
 
+    /// Sends bytes as the other host takes them; false if the stream is over.
+    pub(crate) async fn send(&self, messages: &HostMessages, id: u64, bytes: &[u8]) -> bool {
+        for piece in bytes.chunks(PIECE) {
+            let Some((host, room)) = self.ends.borrow().get(&id).map(|e| (e.host, e.room.clone())) else {
+                return false;
+            };
+            match room.acquire_many(piece.len() as u32).await {
+                Ok(permit) => permit.forget(),
+                Err(_) => return false,
+            }
+            messages.stream(host, id, piece);
+        }
+        true
+    }
+
     /// Sends what `from` yields until it ends or the stream does.
     pub(crate) async fn send_all(&self, messages: &HostMessages, id: u64, mut from: impl AsyncRead + Unpin) {
         let mut buffer = vec![0; PIECE];
         loop {
-            let Some((host, room)) = self.ends.borrow().get(&id).map(|e| (e.host, e.room.clone())) else { return };
+            let Some(host) = self.ends.borrow().get(&id).map(|e| e.host) else { return };
             let n = match from.read(&mut buffer).await {
                 Ok(n @ 1..) => n,
                 _ => {
@@ -102,11 +117,9 @@ impl Streams {
                     return;
                 }
             };
-            match room.acquire_many(n as u32).await {
-                Ok(permit) => permit.forget(),
-                Err(_) => return,
+            if !self.send(messages, id, &buffer[..n]).await {
+                return;
             }
-            messages.stream(host, id, &buffer[..n]);
         }
     }
 }

@@ -15,15 +15,15 @@ use angara_fabric::Link;
 use std::sync::Arc;
 
 /// A capture that goes on until this is dropped.
-pub(super) struct Capture {
-    pub(super) basket: Arc<Basket>,
+pub(crate) struct Capture {
+    pub(crate) basket: Arc<Basket>,
     id: CaptureId,
     data: Handle,
 }
 
 impl Capture {
     /// Ends it; what has been heard so far can still be taken.
-    pub(super) fn end(&self) {
+    pub(crate) fn end(&self) {
         let id = self.id;
         self.data.spawn(move |engine| engine.end_capture(id));
     }
@@ -37,7 +37,10 @@ impl Drop for Capture {
 
 impl Daemon {
     /// Begins to hear of packets for user `uid`, who may ask for these.
-    pub(super) async fn capture(&self, uid: u32, spec: &CaptureSpec) -> Result<Capture, Failure> {
+    pub(crate) async fn capture(&self, uid: u32, spec: &CaptureSpec) -> Result<Capture, Failure> {
+        if let Some(job) = spec.job {
+            self.check_owner(uid, job)?;
+        }
         let whose = match spec.job {
             Some(id) => Whose::Job(id),
             None if is_operator(uid) => Whose::All,
@@ -46,9 +49,10 @@ impl Daemon {
         let shape = &self.options.shape;
         let link = spec.link.as_deref().map(|text| read_link(text, shape)).transpose()?;
         let node = spec.node.as_deref().map(|text| read_node(text, shape)).transpose()?;
-        if let Some(at) = link.map(|l| l.node).into_iter().chain(node).find(|n| !self.hosted.contains(n)) {
+        let elsewhere = link.map(|l| l.node).into_iter().chain(node).find(|n| !self.hosted.contains(n));
+        if let Some(at) = elsewhere.filter(|_| spec.host.is_none()) {
             let at = shape.show(shape.coords(at));
-            return Err(failure(format!("node {at} is on another host"), "capture on that host"));
+            return Err(failure(format!("node {at} is on another host"), "capture on all hosts, without --here"));
         }
         if let Some(vc) = spec.vc.filter(|vc| Vc::from_bits(*vc).is_none()) {
             return Err(failure(format!("there is no virtual channel {vc}"), "give 0 to 4"));

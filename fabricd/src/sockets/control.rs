@@ -15,7 +15,7 @@ use crate::users::accounts;
 use crate::users::quota::Limit;
 use crate::users::usage::{SpareFds, User, UserConnection, is_operator};
 use angara_abi::JobId;
-use angara_abi::msg::{Failure, Line, MESSAGE_MAX, Reply, Request};
+use angara_abi::msg::{CaptureSpec, Failure, Line, MESSAGE_MAX, Reply, Request};
 use angara_abi::text::show_bytes;
 use angara_cluster::HostId;
 use std::cell::Cell;
@@ -346,22 +346,45 @@ impl Client<'_> {
         }
     }
 
-    async fn start_agent(&self, job: JobId, name: &str) -> Result<Reply, Failure> {
+    /// The host of this name, unless it is the one here, or none is named.
+    fn other_host(&self, name: Option<&str>) -> Result<Option<HostId>, Failure> {
+        let Some(name) = name else { return Ok(None) };
         let messages = self.daemon.messages.as_ref();
-        let found = messages.and_then(|s| Some((s, s.index(name)?))).filter(|(s, host)| *host != s.me);
-        let (messages, host) = found.ok_or_else(|| {
+        let found = messages.and_then(|messages| Some((messages.index(name)?, messages.me)));
+        let (host, me) = found.ok_or_else(|| {
+            failure(format!("`{name}` is no host of a cluster"), "see `angara cluster status` for the hosts")
+        })?;
+        Ok(Some(host).filter(|host| *host != me))
+    }
+
+    async fn start_agent(&self, job: JobId, name: &str) -> Result<Reply, Failure> {
+        let host = self.other_host(Some(name))?.ok_or_else(|| {
             failure(format!("`{name}` is no other host of a cluster"), "see `angara cluster status` for the hosts")
         })?;
+        self.become_stream(host, |stream| Ask::Agent(job, stream)).await
+    }
+
+    /// Has another host capture for this user, who must be the same there.
+    async fn capture_there(&self, host: HostId, spec: CaptureSpec) -> Result<Reply, Failure> {
+        let user = self.daemon.machine.user(self.uid).await;
+        self.become_stream(host, |stream| Ask::Capture(self.uid, user, Box::new(spec), stream)).await
+    }
+
+    /// Asks a host for something whose other end this connection becomes.
+    async fn become_stream(&self, host: HostId, ask: impl FnOnce(u64) -> Ask) -> Result<Reply, Failure> {
+        let Some(messages) = &self.daemon.messages else { return Err(failure("this daemon has no other hosts", "")) };
         let stream = messages.fresh();
         let incoming = self.daemon.streams.open(stream, host);
-        match messages.ask(host, Ask::Agent(job, stream)).await {
+        match messages.ask(host, ask(stream)).await {
             Ok(_) => {
                 self.relay.set(Some(Relay { host, stream, incoming }));
                 Ok(Reply::Ok)
             }
             Err(f) => {
+                // Should it answer after all, nobody takes what comes.
+                messages.tell(&[host], &Tell::StreamEnd(stream));
                 self.daemon.streams.close(stream);
-                Err(Failure { message: format!("host {name}: {}", f.message), ..f })
+                Err(Failure { message: format!("host {}: {}", messages.name(host), f.message), ..f })
             }
         }
     }
@@ -401,8 +424,8 @@ impl Client<'_> {
                 Ok(Reply::Ok)
             }
             Request::Capture(spec) => {
-                if let Some(job) = spec.job {
-                    self.check_owner(job)?;
+                if let Some(host) = self.other_host(spec.host.as_deref())? {
+                    return self.capture_there(host, spec).await;
                 }
                 self.capture.set(Some(daemon.capture(self.uid, &spec).await?));
                 Ok(Reply::Ok)
@@ -452,17 +475,8 @@ impl Client<'_> {
         Ok(Reply::Ok)
     }
 
-    /// A job belongs to the user who created it; the superuser and the daemon's user may act too.
     fn check_owner(&self, id: JobId) -> Result<(), Failure> {
-        let jobs = self.daemon.jobs.borrow();
-        let job = jobs.get(&id).ok_or_else(|| unknown_job(id))?;
-        match self.uid == job.uid || self.is_operator() {
-            true => Ok(()),
-            false => Err(failure(
-                format!("job {id} belongs to user {}, not to user {}", job.uid, self.uid),
-                "ask as the user who created it",
-            )),
-        }
+        self.daemon.check_owner(self.uid, id)
     }
 
     fn is_operator(&self) -> bool {
@@ -480,7 +494,11 @@ impl Client<'_> {
 /// Such a request asks other hosts of a cluster, and may wait long for one that is about to be lost.
 fn waits_for_hosts(request: &Request) -> bool {
     use Request::{Capture, Cluster, Counters, JobAttach, LinkLoads, Status};
-    !matches!(request, Status | Counters | LinkLoads | Cluster | JobAttach { .. } | Capture(_))
+    match request {
+        Status | Counters | LinkLoads | Cluster | JobAttach { .. } => false,
+        Capture(spec) => spec.host.is_some(),
+        _ => true,
+    }
 }
 
 /// How large an answer is.
