@@ -88,14 +88,15 @@ export class Store {
     const first = marks[0], over = this.t - first.t;
     if (over > 0) {
       for (let i = 0; i < this.rate.length; i++) {
-        this.rate[i] = (this.flits[i] - first.flits[i]) / over;
-        this.byteRate[i] = (this.bytes[i] - first.bytes[i]) / over;
+        // Another host's daemon that was started again counts from 0.
+        this.rate[i] = Math.max(0, this.flits[i] - first.flits[i]) / over;
+        this.byteRate[i] = Math.max(0, this.bytes[i] - first.bytes[i]) / over;
       }
     }
     if (!this.last) this.last = { t: this.t, flits: this.flits.slice(), bytes: sum(this.bytes) };
     if (this.t - this.last.t >= 1) {
       const gone = this.t - this.last.t, at = (this.seconds % this.depth) * this.rate.length;
-      for (let i = 0; i < this.rate.length; i++) this.past[at + i] = (this.flits[i] - this.last.flits[i]) / gone;
+      for (let i = 0; i < this.rate.length; i++) this.past[at + i] = Math.max(0, this.flits[i] - this.last.flits[i]) / gone;
       const bytes = sum(this.bytes);
       this.totals.push((bytes - this.last.bytes) / gone);
       if (this.totals.length > this.depth) this.totals.shift();

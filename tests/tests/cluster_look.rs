@@ -1,7 +1,9 @@
 //! Looking at jobs that span several hosts: timelines, captures, and the page.
 
+use angara_abi::msg::{Reply, Request};
 use angara_tests::cluster::{Cluster, Hosts};
 use angara_tests::process::{PATIENCE, poll_until};
+use angara_tests::web::http;
 use angara_tests::{Running, Test, tools};
 use pcap_file::pcapng::blocks::interface_description::InterfaceDescriptionOption;
 use pcap_file::pcapng::blocks::interface_statistics::InterfaceStatisticsOption;
@@ -9,6 +11,7 @@ use pcap_file::pcapng::{Block, PcapNgReader};
 use rustix::process::Signal;
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::io::{Read, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -303,5 +306,68 @@ fn a_host_that_is_lost_ends_its_part_of_a_capture() {
     assert!(!packets.is_empty());
     let (_, packets, _) = captured(&other);
     assert!(packets.iter().any(|p| p.interface == 1 && p.node == far), "{} packets", packets.len());
+    cluster.shutdown();
+}
+
+/// Links in the events of a page that are on `host`, with the flits that each has carried, as far as events have come.
+fn told(text: &str, owners: &[u32], host: u32) -> BTreeMap<u64, u64> {
+    let events = text.lines().filter_map(|line| serde_json::from_str::<Value>(line.strip_prefix("data: ")?).ok());
+    let mut links = BTreeMap::new();
+    for event in events {
+        let figures: Vec<u64> = event["links"].as_array().expect("links").iter().filter_map(Value::as_u64).collect();
+        let rows = figures.chunks_exact(4).filter(|row| owners[row[0] as usize / 8] == host);
+        links.extend(rows.map(|row| (row[0], row[2])));
+    }
+    links
+}
+
+#[test]
+fn the_page_shows_the_links_of_all_hosts() {
+    let test = Test::new("cluster-look-page");
+    let mut cluster = Cluster::start(&test, "4x2", Hosts::loopback(2), &["--web", "127.0.0.1:0"]);
+    let owners = owners(&cluster);
+    let Ok(Reply::Status(status)) = cluster.control(0).ask(&Request::Status) else { panic!("no status") };
+    let to = http::address(&status.web.expect("a page"));
+    let token = std::fs::read_to_string(cluster.dir(0).join("read.token")).expect("a token");
+    let may = format!("Authorization: Bearer {}", token.trim());
+    let mut stream = http::connect(to);
+    write!(stream, "GET /api/events HTTP/1.1\r\nHost: {to}\r\n{may}\r\n\r\n").expect("written");
+    let report = test.file("report.json");
+    let options = ["--timeout", "100", "-n", "8", "--path", "ring", "--report", report.to_str().expect("text")];
+    test.run(cluster.run(&options, &tools::compile("examples/c/ring.c"))).success();
+    let report: angara_abi::msg::Report =
+        serde_json::from_str(&std::fs::read_to_string(report).expect("a report")).expect("a report");
+    let mut counted = BTreeMap::new();
+    for link in report.links.iter().filter(|link| owners[link.node as usize] == 1) {
+        let dir: angara_abi::torus::Direction = link.dir.parse().expect("a direction");
+        let flits: u64 = link.load.values().map(|load| load.flits).sum();
+        if flits > 0 {
+            counted.insert(u64::from(link.node) * 8 + dir.index() as u64, flits);
+        }
+    }
+    assert!(!counted.is_empty(), "nothing crossed the other host");
+    // The page of this host comes to show what links of the other one have carried.
+    let (mut text, mut piece) = (String::new(), [0; 16 << 10]);
+    let whole = |text: &str| {
+        let told = told(text, &owners, 1);
+        counted.iter().all(|(link, flits)| told.get(link).is_some_and(|told| told >= flits))
+    };
+    while !whole(&text) {
+        let n = stream.read(&mut piece).unwrap_or_else(|e| panic!("{e}: {counted:?} in\n{text}"));
+        assert!(n > 0, "the stream has ended: {counted:?} in\n{text}");
+        text.push_str(&String::from_utf8_lossy(&piece[..n]));
+    }
+    let link = *counted.keys().next().expect("some");
+    let detail = || http::ask(to, "GET", &format!("/api/link/{}/{}", link / 8, link % 8), &[&may], "");
+    let answer = detail();
+    let body: Value = serde_json::from_str(&answer.body).unwrap_or_else(|e| panic!("{e}: {answer:?}"));
+    let flits = |class: &Value| class["load"]["flits"].as_u64();
+    let flits: Option<u64> = body["classes"].as_array().expect("classes").iter().map(flits).sum();
+    assert!(flits.is_some_and(|flits| flits >= counted[&link]), "{body}");
+    let daemon = cluster.take(1);
+    daemon.signal(Signal::KILL);
+    daemon.wait(PATIENCE);
+    let lost = || detail().status == 503 && detail().body.contains("host h1 does not answer");
+    assert!(poll_until(lost), "{:?}", detail());
     cluster.shutdown();
 }

@@ -116,6 +116,13 @@ impl Daemon {
             Ask::Capture(uid, user, spec, stream) => {
                 self.capture_for(from, (uid, user), &spec, stream).await.map(|()| Answer::Done)
             }
+            Ask::Links(since) => {
+                self.tell_far(from, since).await.ok_or_else(|| failure("the data plane does not answer", "see its log"))
+            }
+            Ask::Link(link) => {
+                let detail = self.link_detail(link).await;
+                detail.map(Answer::Link).ok_or_else(|| failure(format!("there is no link {link} here"), ""))
+            }
         }
     }
 

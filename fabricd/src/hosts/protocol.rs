@@ -49,6 +49,10 @@ pub(crate) enum Ask {
     Agent(JobId, u64),
     /// Capture packets for a user, of this number and name, who gets them by this stream; its end ends the capture.
     Capture(u32, Option<String>, Box<CaptureSpec>, u64),
+    /// What your links have carried and suffered since the answer of this number, for somebody who looks.
+    Links(u64),
+    /// What is open of a link of yours, for somebody who looks: number of the node × 8 + number of the direction.
+    Link(u32),
 }
 
 /// An answer.
@@ -67,6 +71,11 @@ pub(crate) enum Answer {
     Waits(Vec<Wait>),
     /// Whether there was anything.
     Forgot(bool),
+    /// Number of the answer, and of each link that has changed: its number, packets, flits, bytes, CRC errors, replays,
+    /// duplicates, overtaken packets.
+    Links(u64, Vec<u64>),
+    /// As the page has it.
+    Link(serde_json::Value),
     /// Not now: an agreement is under way.
     Later,
     Held(Box<Held>),

@@ -3,6 +3,7 @@
 //! Nobody looks, nothing is copied. Those who look share samples. The next one is taken no sooner than [`PAUSE`] after the
 //! last, and so late that the data plane spends no more than a [`SHARE`]th of its time on them.
 
+mod far;
 mod options;
 mod sample;
 
@@ -28,11 +29,18 @@ pub(crate) struct Watcher {
     last: RefCell<Option<(Arc<Sample>, Instant)>>,
     next: Cell<Instant>,
     taking: Mutex<()>,
+    /// Of other hosts.
+    far: far::Far,
 }
 
 impl Watcher {
     pub(crate) fn new() -> Watcher {
-        Watcher { last: RefCell::default(), next: Cell::new(Instant::now()), taking: Mutex::new(()) }
+        Watcher {
+            last: RefCell::default(),
+            next: Cell::new(Instant::now()),
+            taking: Mutex::new(()),
+            far: far::Far::default(),
+        }
     }
 }
 

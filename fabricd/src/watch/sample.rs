@@ -1,5 +1,6 @@
 //! One look at everything.
 
+use super::far::FarLinks;
 use crate::daemon::Daemon;
 use crate::dataplane::{Dead, Engine, Folded, LinkFigures, Plane};
 use angara_abi::account::Load;
@@ -7,6 +8,7 @@ use angara_abi::msg::{ClusterStatus, JobStatus, Path};
 use angara_abi::torus::NodeId;
 use angara_fabric::Link;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Nodes whose links are copied at once: so long may a post wait.
@@ -36,6 +38,8 @@ pub(crate) struct Sample {
     pub(crate) at_ns: u64,
     /// By node and direction: number of the node × 8 + number of the direction.
     pub(crate) links: Vec<LinkFigures>,
+    /// Links that other hosts count, as far as they were asked.
+    pub(crate) far: Arc<FarLinks>,
     pub(crate) plane: Plane,
     pub(crate) jobs: Vec<JobFigures>,
     pub(crate) cluster: Option<ClusterStatus>,
@@ -68,6 +72,7 @@ impl Daemon {
             at,
             at_ns,
             links,
+            far: self.watcher.far.links(),
             plane,
             jobs,
             cluster: self.cluster_status().await,

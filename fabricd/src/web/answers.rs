@@ -1,17 +1,23 @@
 //! What the page is told, as JSON (`docs/reference/formats.md` describes it).
 
-use super::ask::number_of;
-use crate::dataplane::LinkDetail;
+use crate::dataplane::{LinkDetail, LinkFigures};
 use crate::watch::Sample;
+use angara_abi::JobId;
 use angara_abi::account::{Class, Load};
 use angara_abi::msg::PeerStatus;
 use angara_abi::torus::Shape;
 use angara_fabric::ChannelUse;
 use serde::Serialize;
-use serde_json::json;
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// As it is shown.
+pub(crate) fn number_of(job: JobId) -> u64 {
+    job.number().into()
+}
 
 /// What is open of a link.
-pub(crate) fn link_json(detail: &LinkDetail) -> String {
+pub(crate) fn link_json(detail: &LinkDetail) -> Value {
     let class = |(class, load): &(Class, Load)| json!({ "class": class, "load": load });
     let channel = |c: &ChannelUse| {
         let name = format!("{:?}", c.vc).to_lowercase();
@@ -19,7 +25,7 @@ pub(crate) fn link_json(detail: &LinkDetail) -> String {
     };
     let classes: Vec<_> = detail.classes.iter().map(class).collect();
     let channels: Vec<_> = detail.channels.iter().map(channel).collect();
-    json!({ "classes": classes, "channels": channels }).to_string()
+    json!({ "classes": classes, "channels": channels })
 }
 
 /// What has changed from one sample to another. Figures are totals, so one that is lost does no harm.
@@ -88,11 +94,19 @@ struct Plane {
     violations: u64,
 }
 
+/// Figures of a link: those of the host that counts them, and whether it works, as all agree.
+fn figures(sample: &Sample, index: usize) -> LinkFigures {
+    let own = sample.links[index];
+    let of = if own.here { own } else { sample.far.get(&(index as u32)).copied().unwrap_or_default() };
+    LinkFigures { up: own.up, ..of }
+}
+
 impl Delta<'_> {
     /// Nothing but time has passed.
     pub(crate) fn is_nothing(&self) -> bool {
         let Some(last) = self.last else { return false };
         last.links == self.now.links
+            && (Arc::ptr_eq(&last.far, &self.now.far) || last.far == self.now.far)
             && last.plane.barriers == self.now.plane.barriers
             && last.plane.faults == self.now.plane.faults
             && last.jobs.len() == self.now.jobs.len()
@@ -106,8 +120,9 @@ impl Delta<'_> {
     /// The event.
     pub(crate) fn json(&self) -> String {
         let (mut links, mut errors, mut down) = (Vec::new(), Vec::new(), Vec::new());
-        for (index, now) in self.now.links.iter().enumerate().filter(|(_, f)| f.here || !f.up) {
-            let last = self.last.map(|last| last.links[index]).unwrap_or_default();
+        for index in 0..self.now.links.len() {
+            let now = figures(self.now, index);
+            let last = self.last.map(|last| figures(last, index)).unwrap_or_default();
             let index = index as u64;
             if now.load != last.load {
                 links.extend([index, now.load.packets, now.load.flits, now.load.bytes]);

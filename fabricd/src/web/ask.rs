@@ -1,18 +1,24 @@
 //! From the tasks that serve connections to the daemon: questions, through a queue that takes only so many.
 
+use super::answers::{link_json, number_of};
 use crate::daemon::Daemon;
-use crate::dataplane::LinkDetail;
+use crate::failure::failure;
+use crate::hosts::messages::HostMessages;
+use crate::hosts::protocol as hosts;
 use crate::metrics::Scrape;
-use angara_abi::JobId;
 use angara_abi::msg::Failure;
-use angara_abi::torus::{NodeId, Shape};
+use angara_abi::torus::{Direction, NodeId, Shape};
 use angara_fabric::Link;
 use serde::Serialize;
+use serde_json::Value;
 use std::rc::Rc;
+use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 
 /// Questions that wait.
 const WAITING: usize = 64;
+/// How long another host may take to say what is open of a link.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 type Answer<T> = oneshot::Sender<T>;
 
@@ -22,8 +28,8 @@ pub(crate) enum Ask {
     Scrape(Answer<Option<Scrape>>),
     /// What does not change.
     Network(Answer<Network>),
-    /// What a link carried, and what of it is in use.
-    Link(Link, Answer<LinkDetail>),
+    /// What a link carried, and what of it is in use; else why that is not known.
+    Link(Link, Answer<Result<Value, Failure>>),
     /// Where the PEs of a job are.
     Job(u64, Answer<Option<Vec<NodeId>>>),
     /// Make or end a fault.
@@ -89,11 +95,7 @@ async fn answer(daemon: &Rc<Daemon>, ask: Ask) {
             let _ = tell.send(scrape);
         }
         Ask::Network(tell) => drop(tell.send(network(daemon))),
-        Ask::Link(link, tell) => {
-            if let Ok(detail) = daemon.data.call(move |engine| engine.watch_link(link)).await {
-                let _ = tell.send(detail);
-            }
-        }
+        Ask::Link(link, tell) => drop(tell.send(daemon.far_link(link).await)),
         Ask::Job(number, tell) => {
             let jobs = daemon.jobs.borrow();
             let job = jobs.iter().find(|(id, _)| number_of(**id) == number);
@@ -103,9 +105,29 @@ async fn answer(daemon: &Rc<Daemon>, ask: Ask) {
     }
 }
 
-/// As it is shown.
-pub(crate) fn number_of(job: JobId) -> u64 {
-    job.number().into()
+impl Daemon {
+    /// What is open of a link of this host, by its number.
+    pub(crate) async fn link_detail(&self, link: u32) -> Option<Value> {
+        let (node, dir) = (link / 8, Direction::from_index(link as usize % 8)?);
+        if !self.hosted.contains(&node) || self.options.shape.neighbour(node, dir).is_none() {
+            return None;
+        }
+        self.data.call(move |engine| engine.watch_link(Link { node, dir })).await.ok().map(|detail| link_json(&detail))
+    }
+
+    /// The same, of any link: the host whose node sends over it knows.
+    async fn far_link(&self, link: Link) -> Result<Value, Failure> {
+        let number = link.node * 8 + link.dir.index() as u32;
+        let owner = |messages: &HostMessages| messages.owners.get(link.node as usize).copied();
+        let Some((messages, host)) = self.messages.as_ref().and_then(|m| Some((m, owner(m).filter(|h| *h != m.me)?)))
+        else {
+            return self.link_detail(number).await.ok_or_else(|| failure("the data plane has ended", ""));
+        };
+        match messages.ask_within(host, hosts::Ask::Link(number), PATIENCE).await? {
+            hosts::Answer::Link(detail) => Ok(detail),
+            _ => Err(messages.unreachable(host, "it answers something else")),
+        }
+    }
 }
 
 fn network(daemon: &Daemon) -> Network {

@@ -44,6 +44,7 @@ pub(crate) async fn produce(daemon: Rc<Daemon>, feed: Arc<Feed>) {
     loop {
         feed.wanted.notified().await;
         while !feed.samples.is_closed() {
+            daemon.ask_far();
             // Fails only while the daemon ends.
             let Ok(sample) = daemon.look().await else { return };
             feed.samples.send_replace(Some(sample));

@@ -2,7 +2,6 @@
 
 use super::Shared;
 use super::access::{Rights, is_local_name, is_own_page};
-use super::answers::link_json;
 use super::ask::Ask;
 use super::listen::Line;
 use crate::metrics::plain;
@@ -183,7 +182,8 @@ async fn link(State(shared): Us, Path((node, direction)): Path<(u32, usize)>, he
         return refusal(StatusCode::NOT_FOUND, "there is no such link");
     };
     match shared.asker.ask(|tell| Ask::Link(Link { node, dir }, tell)).await {
-        Some(detail) => json(link_json(&detail)),
+        Some(Ok(detail)) => json(detail.to_string()),
+        Some(Err(f)) => refusal(StatusCode::SERVICE_UNAVAILABLE, &format!("{}; {}", f.message, f.remedy)),
         None => busy(),
     }
 }
