@@ -15,6 +15,8 @@ pub(crate) trait Machine {
     fn memory_limits(&self, configured: Option<u64>) -> Vec<(String, u64)>;
     /// What `CLOCK_MONOTONIC` shows, by which PEs note since when they wait: nanoseconds.
     fn monotonic(&self) -> u64;
+    /// What `CLOCK_REALTIME` shows, by which packets are captured: nanoseconds.
+    fn wall(&self) -> u64;
     /// Cores the daemon may run on.
     fn cores(&self) -> usize;
 }
@@ -42,6 +44,11 @@ impl Machine for Real {
 
     fn monotonic(&self) -> u64 {
         let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+        now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+    }
+
+    fn wall(&self) -> u64 {
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
         now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
     }
 

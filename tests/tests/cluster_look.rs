@@ -194,6 +194,14 @@ fn captured(file: &Path) -> (Vec<String>, Vec<Packet>, BTreeMap<u32, [u64; 3]>) 
                     InterfaceDescriptionOption::IfName(name) => Some(name.to_string()),
                     _ => None,
                 });
+                let clock = interface.options.iter().find_map(|option| match option {
+                    InterfaceDescriptionOption::IfDescription(text) => Some(text.to_string()),
+                    _ => None,
+                });
+                // Hosts of a test have the same clock, so nothing is added to what the others say.
+                let clock = clock.expect("a description");
+                let expected = if names.is_empty() { "this machine's clock" } else { "lacked 0.0 us to it" };
+                assert!(clock.contains(expected), "{clock}");
                 names.push(name.expect("a name"));
             }
             Block::EnhancedPacket(p) => packets.push(Packet {

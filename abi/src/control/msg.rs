@@ -134,6 +134,11 @@ pub enum Request {
     /// Hear of every packet from now on. After [`Reply::Ok`] the connection is a stream of [`crate::capture::Part`]s, until
     /// the client has sent its last byte or the job ends.
     Capture(CaptureSpec),
+    /// What the clock of a host of the cluster shows, by which packets are captured there. Answered by [`Reply::Clock`].
+    Clock {
+        /// Its name.
+        host: String,
+    },
     /// Counters of every link.
     Counters,
     /// What links have carried so far, by a sample that whoever looks on shares. Answered by [`Reply::LinkLoads`].
@@ -219,6 +224,11 @@ pub enum Reply {
     },
     /// Answer to [`Request::LinkLoads`].
     LinkLoads(LinkLoads),
+    /// Answer to [`Request::Clock`].
+    Clock {
+        /// Nanoseconds since 1970.
+        ns: u64,
+    },
     /// Answer to [`Request::Cluster`].
     Cluster(ClusterStatus),
     /// The keys in use from now on.

@@ -4,10 +4,12 @@
 //! waits. A host that is silent is waited for no longer than [`WINDOW`], and no more than [`MOST`] packets wait: then the
 //! order may be wrong by what came late.
 
+use super::clocks::Lacks;
 use angara_abi::capture::{Part, read_part};
 use std::collections::VecDeque;
 use std::io::{self, BufReader, Read};
 use std::os::unix::net::UnixStream;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -34,6 +36,8 @@ pub(super) struct Merge {
     queues: Vec<Queue>,
     waiting: usize,
     from: Receiver<(usize, Got)>,
+    /// What time stamps lack to our clock.
+    lacks: Lacks,
 }
 
 /// When a packet was; the end of a stream waits for nothing.
@@ -49,7 +53,7 @@ impl Merge {
     ///
     /// # Errors
     /// There is no thread to read one.
-    pub(super) fn new(streams: Vec<(Vec<u8>, UnixStream)>) -> io::Result<Merge> {
+    pub(super) fn new(streams: Vec<(Vec<u8>, UnixStream)>, lacks: Lacks) -> io::Result<Merge> {
         let (to, from) = sync_channel(AHEAD);
         let queues = streams.iter().map(|_| Queue { parts: VecDeque::new(), open: true }).collect();
         for (host, (first, stream)) in streams.into_iter().enumerate() {
@@ -57,10 +61,13 @@ impl Merge {
             let body = move || read_all(host, &first, &stream, &to);
             thread::Builder::new().name("capture".into()).spawn(body)?;
         }
-        Ok(Merge { queues, waiting: 0, from })
+        Ok(Merge { queues, waiting: 0, from, lacks })
     }
 
-    fn push(&mut self, (host, got): (usize, Got)) {
+    fn push(&mut self, (host, mut got): (usize, Got)) {
+        if let Ok(Some(Part::Packet { stamp, .. })) = &mut got {
+            *stamp = stamp.saturating_add_signed(self.lacks[host].load(Ordering::Relaxed));
+        }
         let queue = &mut self.queues[host];
         queue.open = matches!(got, Ok(Some(Part::Packet { .. })));
         queue.parts.push_back((got, Instant::now()));
@@ -130,6 +137,8 @@ mod tests {
     use super::*;
     use angara_abi::capture::{push_packet, push_tally};
     use std::io::Write;
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicI64;
 
     fn packet(stamp: u64) -> Vec<u8> {
         let mut out = Vec::new();
@@ -146,8 +155,11 @@ mod tests {
     fn packets_of_several_hosts_come_by_time_and_none_is_kept_by_a_silent_one() {
         let pairs: Vec<_> = (0..3).map(|_| UnixStream::pair().expect("a pair")).collect();
         let (mut theirs, ours): (Vec<_>, Vec<_>) = pairs.into_iter().unzip();
-        let mut merge = Merge::new(ours.into_iter().map(|stream| (Vec::new(), stream)).collect()).expect("threads");
-        theirs[0].write_all(&[packet(10), packet(30), packet(50)].concat()).expect("room");
+        // The clock of the first one is late.
+        let lacks = Arc::new([5, 0, 0].map(AtomicI64::new).into());
+        let ours = ours.into_iter().map(|stream| (Vec::new(), stream)).collect();
+        let mut merge = Merge::new(ours, lacks).expect("threads");
+        theirs[0].write_all(&[packet(5), packet(25), packet(45)].concat()).expect("room");
         theirs[1].write_all(&[packet(20), packet(40)].concat()).expect("room");
         // The third one says nothing.
         let all = stamps(&mut merge, 5);

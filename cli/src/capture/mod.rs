@@ -1,5 +1,6 @@
 //! `angara capture`: packets of a running daemon's network, for Wireshark. `angara run --capture` uses the same.
 
+mod clocks;
 mod file;
 mod merge;
 mod session;

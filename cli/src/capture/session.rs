@@ -1,6 +1,7 @@
 //! A capture under way: a thread takes packets from the daemon and writes them, so that neither a slow disk nor a stopped
 //! reader holds up anything else.
 
+use super::clocks::{self, Lack, Lacks, Looks};
 use super::file::{PacketFile, Title, Trouble};
 use super::merge::{Got, Merge};
 use crate::daemon::{Control, unexpected};
@@ -11,6 +12,8 @@ use std::io::{BufReader, Chain, ErrorKind, Read};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicI64;
 use std::thread;
 use std::time::Duration;
 use tokio::sync::oneshot;
@@ -25,6 +28,8 @@ pub(crate) struct Session {
     stops: Vec<UnixStream>,
     ended: oneshot::Receiver<Ended>,
     name: String,
+    /// At clocks of other hosts.
+    _looks: Looks,
 }
 
 /// What has become of one.
@@ -96,21 +101,31 @@ impl Session {
                 }
             }
         }
-        for source in &sources {
-            file.begin(&title(status, source.host.as_deref(), spec.snaplen.saturating_add(PSEUDO_BYTES as u32)));
+        let (mut lacks, snaplen) = (Vec::new(), spec.snaplen.saturating_add(PSEUDO_BYTES as u32));
+        for (number, Source { host, .. }) in sources.iter().enumerate() {
+            let lack = match host.as_ref().filter(|_| number > 0) {
+                // A host that does not answer is about to be lost.
+                Some(host) => clocks::look(&mut Control::connect(at.dir)?, host).await.ok(),
+                None => None,
+            };
+            file.begin(&title(status, host.as_deref(), lack, snaplen));
+            lacks.push(AtomicI64::new(lack.map_or(0, |lack| lack.ns)));
         }
+        let lacks = Arc::new(lacks);
+        let names = sources.iter().filter_map(|source| source.host.clone()).collect();
+        let looks = Looks::begin(at, names, lacks.clone())?;
         let lost =
             |e: std::io::Error| Failed::runtime(format!("cannot go on with the daemon's stream: {e}"), "try again");
         let stops = sources.iter().map(|source| source.stream.try_clone()).collect::<Result<_, _>>().map_err(lost)?;
         let name = file.name().to_string();
         let (tell, ended) = oneshot::channel();
         let run = move || {
-            let ended = copy(sources, file, count);
+            let ended = copy(sources, lacks, file, count);
             // Whoever waited may have given up.
             let _ = tell.send(ended);
         };
         thread::Builder::new().name("capture".into()).spawn(run).map_err(no_thread)?;
-        Ok(Session { stops, ended, name })
+        Ok(Session { stops, ended, name, _looks: looks })
     }
 
     /// Waits for the end. May be cancelled and called again.
@@ -153,8 +168,16 @@ async fn hosts(control: &mut Control) -> Result<Vec<String>, Failed> {
     Ok(hosts)
 }
 
-fn title(status: &Status, host: Option<&str>, snaplen: u32) -> Title {
-    let clock = if status.virtual_time.is_some() { "virtual time of the program" } else { "this machine's clock" };
+fn title(status: &Status, host: Option<&str>, lack: Option<Lack>, snaplen: u32) -> Title {
+    let clock = match lack {
+        Some(Lack { ns, error }) => format!(
+            "the clock of the host where this was captured; this host's lacked {:.1} us to it at first, give or take {:.1} us",
+            ns as f64 / 1e3,
+            error as f64 / 1e3
+        ),
+        None if status.virtual_time.is_some() => "virtual time of the program".into(),
+        None => "this machine's clock".into(),
+    };
     let all = status.shape.nodes();
     let nodes = match status.nodes_here as usize {
         _ if host.is_some() => format!("nodes of one host of a network {}", status.shape),
@@ -193,7 +216,7 @@ impl Parts<'_> {
 }
 
 /// Writes packets until there are enough, the daemon ends the streams, or the file takes no more.
-fn copy(sources: Vec<Source>, mut file: PacketFile, count: Option<u64>) -> Ended {
+fn copy(sources: Vec<Source>, lacks: Lacks, mut file: PacketFile, count: Option<u64>) -> Ended {
     let mut tallies = Vec::new();
     let copied = match &sources[..] {
         [one] => {
@@ -203,7 +226,7 @@ fn copy(sources: Vec<Source>, mut file: PacketFile, count: Option<u64>) -> Ended
         }
         several => {
             let cloned = several.iter().map(|s| Ok((s.first.clone(), s.stream.try_clone()?)));
-            match cloned.collect::<std::io::Result<_>>().and_then(Merge::new) {
+            match cloned.collect::<std::io::Result<_>>().and_then(|streams| Merge::new(streams, lacks)) {
                 Ok(merge) => copy_parts(&mut Parts::Several(merge), &sources, &mut file, count, &mut tallies),
                 Err(e) => Err(Stopped::Strange(e)),
             }
@@ -319,7 +342,7 @@ mod tests {
         drop(daemon);
         let mut file = PacketFile::create(Path::new("/dev/null")).expect("it takes everything");
         file.begin(&Title { name: "2".into(), comment: String::new(), snaplen: 100 });
-        let ended = copy(vec![Source { host: None, first: Vec::new(), stream: ours }], file, None);
+        let ended = copy(vec![Source { host: None, first: Vec::new(), stream: ours }], Lacks::default(), file, None);
         (ended.packets, ended.failed.expect("it ended early").message)
     }
 

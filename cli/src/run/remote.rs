@@ -349,21 +349,7 @@ async fn serve() -> Result<(), Failed> {
                 }
             }
             wish = next => match wish {
-                Some((to::SIGNAL, bytes)) => {
-                    let raw = bytes.try_into().map(i32::from_le_bytes).unwrap_or_default();
-                    if let Some(signal) = Signal::from_named_raw(raw) {
-                        processes.signal(signal).await;
-                    }
-                }
-                Some((to::INPUT, bytes)) => if let Some(pipe) = &mut stdin {
-                    // A program that does not read its input leaves it.
-                    if pipe.write_all(&bytes).await.is_err() {
-                        stdin = None;
-                    }
-                },
-                Some((to::INPUT_END, _)) => stdin = None,
-                Some((to::MPI, bytes)) => processes.told_by_mpi(&bytes),
-                Some(_) => {}
+                Some(frame) => obey(frame, &mut processes, &mut stdin).await,
                 None => {
                     processes.signal(Signal::KILL).await;
                     listened = false;
@@ -381,6 +367,29 @@ async fn serve() -> Result<(), Failed> {
     let _ = writer.await;
     reader.abort();
     Ok(())
+}
+
+/// Does what the launcher says.
+async fn obey((kind, bytes): Frame, processes: &mut Processes, stdin: &mut Option<tokio::process::ChildStdin>) {
+    match kind {
+        to::SIGNAL => {
+            let raw = bytes.try_into().map(i32::from_le_bytes).unwrap_or_default();
+            if let Some(signal) = Signal::from_named_raw(raw) {
+                processes.signal(signal).await;
+            }
+        }
+        to::INPUT => {
+            if let Some(pipe) = stdin
+                && pipe.write_all(&bytes).await.is_err()
+            {
+                // A program that does not read its input leaves it.
+                *stdin = None;
+            }
+        }
+        to::INPUT_END => *stdin = None,
+        to::MPI => processes.told_by_mpi(&bytes),
+        _ => {}
+    }
 }
 
 /// Starts the PEs; the pipe to PE 0, if it is here.

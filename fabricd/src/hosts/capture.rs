@@ -1,6 +1,6 @@
 //! Capturing here for somebody who asked the daemon of another host.
 
-use super::protocol::Tell;
+use super::protocol::{Answer, Ask, Tell};
 use crate::daemon::Daemon;
 use crate::users::accounts;
 use angara_abi::msg::{CaptureSpec, Failure};
@@ -10,6 +10,8 @@ use std::time::Duration;
 
 /// How long the end of a capture may take. Whoever has gone takes nothing more.
 const LAST_WORDS: Duration = Duration::from_secs(10);
+/// How long a look at another host's clock may take. One that takes so long says little.
+const LOOK: Duration = Duration::from_secs(2);
 
 impl Daemon {
     /// Captures for a user, by number and name, what she may hear of here. What the stream does not take waits in the
@@ -48,5 +50,14 @@ impl Daemon {
             daemon.streams.close(stream);
         });
         Ok(())
+    }
+
+    /// What the clock shows by which another host captures, or this one.
+    pub(crate) async fn clock(&self, host: Option<HostId>) -> Result<u64, Failure> {
+        let (Some(messages), Some(host)) = (&self.messages, host) else { return Ok(self.machine.wall()) };
+        match messages.ask_within(host, Ask::Clock, LOOK).await? {
+            Answer::Clock(ns) => Ok(ns),
+            _ => Err(messages.unreachable(host, "it answers something else")),
+        }
     }
 }

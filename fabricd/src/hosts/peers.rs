@@ -116,6 +116,7 @@ impl Daemon {
             Ask::Capture(uid, user, spec, stream) => {
                 self.capture_for(from, (uid, user), &spec, stream).await.map(|()| Answer::Done)
             }
+            Ask::Clock => Ok(Answer::Clock(self.machine.wall())),
             Ask::Links(since) => {
                 self.tell_far(from, since).await.ok_or_else(|| failure("the data plane does not answer", "see its log"))
             }

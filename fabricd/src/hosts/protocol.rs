@@ -49,6 +49,8 @@ pub(crate) enum Ask {
     Agent(JobId, u64),
     /// Capture packets for a user, of this number and name, who gets them by this stream; its end ends the capture.
     Capture(u32, Option<String>, Box<CaptureSpec>, u64),
+    /// What your clock shows.
+    Clock,
     /// What your links have carried and suffered since the answer of this number, for somebody who looks.
     Links(u64),
     /// What is open of a link of yours, for somebody who looks: number of the node × 8 + number of the direction.
@@ -71,6 +73,8 @@ pub(crate) enum Answer {
     Waits(Vec<Wait>),
     /// Whether there was anything.
     Forgot(bool),
+    /// Nanoseconds since 1970.
+    Clock(u64),
     /// Number of the answer, and of each link that has changed: its number, packets, flits, bytes, CRC errors, replays,
     /// duplicates, overtaken packets.
     Links(u64, Vec<u64>),

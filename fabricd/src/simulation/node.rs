@@ -69,6 +69,10 @@ impl Machine for Simulated {
         1
     }
 
+    fn wall(&self) -> u64 {
+        self.monotonic()
+    }
+
     fn cores(&self) -> usize {
         4
     }

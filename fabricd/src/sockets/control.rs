@@ -430,6 +430,10 @@ impl Client<'_> {
                 self.capture.set(Some(daemon.capture(self.uid, &spec).await?));
                 Ok(Reply::Ok)
             }
+            Request::Clock { host } => {
+                let ns = daemon.clock(self.other_host(Some(&host))?).await?;
+                Ok(Reply::Clock { ns })
+            }
             Request::Counters => {
                 let links = daemon.data.call(|engine| engine.counters()).await;
                 Ok(Reply::Counters { links: links.map_err(|e| failure(e.to_string(), "restart the daemon"))? })
