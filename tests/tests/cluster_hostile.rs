@@ -287,7 +287,7 @@ fn messages(rng: &mut Rng, job: u64) -> Value {
     let n = rng.below(8);
     let held = json!({"agreed": {"number": n, "members": {"0": n, "1": n, "2": 2989}, "edges": [[0, 1, 1], [0, 2, 1]],
         "expelled": [[2, n]], "faults": ["link 0,0 +X corrupt=1%"]}, "ledger": vec![n; 40], "jobs": []});
-    match rng.below(21) {
+    match rng.below(25) {
         0 | 1 => {
             ask(json!({"reserve": {"id": 50 + 3 * n + 2, "slot": n + 2, "generation": 1, "uid": 0, "user": "root",
             "key": "00".repeat(16), "spec": spec, "nodes": [0, 1, 2, 3], "heap_stride": 2 << 20, "number": n}}))
@@ -314,6 +314,10 @@ fn messages(rng: &mut Rng, job: u64) -> Value {
         17 => tell(json!({"stream-end": n})),
         18 => tell(json!({"stuck": n})),
         19 => ask(json!({"forget": "link 0,0 +X clear"})),
+        20 => ask(json!({"capture": [0, "root", {"job": null, "link": null, "node": null, "vc": n, "snaplen": n}, n]})),
+        21 => ask(json!({"links": n})),
+        22 => ask(json!({"link": n * id})),
+        23 => ask(json!("clock")),
         _ => json!({"answer": [n, {"Ok": {"held": held}}]}),
     }
 }

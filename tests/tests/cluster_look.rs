@@ -92,7 +92,7 @@ fn check_ring(test: &Test, cluster: &Cluster<'_>, file: &Path) {
     }
     // Nobody leaves a barrier before the last has come.
     let barriers: Vec<&Value> = calls("shmem_barrier_all").collect();
-    assert!(barriers.len() >= 8 && barriers.len() % 8 == 0, "{}", barriers.len());
+    assert!(barriers.len() >= 8 && barriers.len().is_multiple_of(8), "{}", barriers.len());
     for (a, b) in (0..8).flat_map(|a| (0..8).map(move |b| (a, b))) {
         let row = |pe| barriers.iter().filter(move |call| of(call) == pe);
         for (left, came) in row(a).zip(row(b)) {
