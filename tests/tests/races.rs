@@ -137,7 +137,10 @@ fn what_cannot_be_checked_is_said() {
         assert!(parts.iter().all(|part| done.stderr.contains(part)), "{parts:?}: {done}");
     };
     refused(&["--check=all"], &["'all'", "calls, races"]);
-    refused(&["--check=races", "--cluster", "/nowhere"], &["--check=races", "this host only", "leave --cluster out"]);
+    refused(
+        &["--check=races", "--cluster", "/nowhere"],
+        &["--check=races", "clocks of several hosts", "leave --cluster out"],
+    );
     let mut command = test.angara(["run", "-n", "2", "--check=races", "--"]);
     command.arg(&program).env("TMPDIR", "/nowhere");
     let done = test.run(command);
