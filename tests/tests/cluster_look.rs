@@ -379,3 +379,37 @@ fn the_page_shows_the_links_of_all_hosts() {
     assert!(poll_until(lost), "{:?}", detail());
     cluster.shutdown();
 }
+
+#[test]
+fn what_nobody_takes_of_a_capture_is_counted_for_each_host() {
+    let test = Test::new("cluster-look-capture-slow");
+    let cluster = Cluster::start(&test, "4x2", Hosts::loopback(2), &[]);
+    let file = test.file("slow.pcapng");
+    let mut job = cluster.run(&["-n", "4", "--path", "ring"], &tools::compile("tests/c/captured.c"));
+    // It goes on until it is ended.
+    job.arg("on");
+    let job = test.spawn(job);
+    let capture = |options: &[&str], file: &Path| {
+        let mut command = test.angara(["capture", "--runtime-dir"]);
+        command.arg(cluster.dir(0)).arg("-w").arg(file).args(options);
+        command
+    };
+    let slow = test.spawn(capture(&[], &file));
+    slow.expect_error("capturing");
+    slow.process().stop();
+    test.run(capture(&["-q", "--snaplen", "0", "--count", "150000"], Path::new("/dev/null"))).success();
+    slow.process().signal(Signal::CONT);
+    slow.process().signal(Signal::INT);
+    let done = slow.wait(PATIENCE).success();
+    let (names, _, counts) = captured(&file);
+    assert_eq!(counts.len(), 2, "{done}");
+    for (interface, [passed, dropped, written]) in counts {
+        assert!(dropped > 0 && passed == dropped + written, "h{interface}: {passed} {dropped} {written}");
+        let said = format!("{dropped} of {passed} packets of host {} are not in", names[interface as usize]);
+        assert!(done.stderr.contains(&said), "{said}: {done}");
+    }
+    job.signal(Signal::INT);
+    assert_eq!(job.wait(PATIENCE).code(), 130);
+    cluster.shutdown();
+    test.assert_clean();
+}
