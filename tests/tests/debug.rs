@@ -148,11 +148,33 @@ fn what_cannot_be_put_before_a_program_is_said_before_anything_starts() {
         assert_eq!(done.code(), code, "{options:?}: {done}");
         test.assert_clean();
     }
-    let test = Test::new("debug-launcher");
-    let host =
-        test.command(tools::tool("angara")).arg("__host").args(["2", ""]).env("ANGARA_OPTIONS", "--debug 1").output();
-    let host = host.expect("angara starts");
-    assert!(String::from_utf8_lossy(&host.stderr).contains("mpiexec -n 8 valgrind ./program"), "{host:?}");
+}
+
+#[test]
+fn options_that_start_pes_are_refused_where_another_launcher_does() {
+    let cases = [
+        ("--debug 1", "mpiexec -n 8 valgrind ./program"),
+        ("--wrap 1 valgrind", "mpiexec -n 8 valgrind ./program"),
+        ("--trace t.json", "start the program with `angara run`"),
+        ("--check=races", "start the program with `angara run`"),
+        ("--clock virtual", "start the program with `angara run`"),
+        ("--check", "set SHMEM_DEBUG=1 for the program"),
+        ("--timeout 5", "set ANGARA_TIMEOUT=SECONDS for the program"),
+        ("--collectives-table t", "set ANGARA_COLLECTIVES_TABLE=FILE for the program"),
+        ("--env A=1", "use what your launcher has for variables"),
+        ("--label", "mpiexec -l"),
+    ];
+    for (options, remedy) in cases {
+        let test = Test::new("debug-launcher");
+        let mut command = test.command(tools::tool("angara"));
+        let host = command.arg("__host").args(["2", ""]).env("ANGARA_OPTIONS", options).output();
+        let host = host.expect("angara starts");
+        let said = String::from_utf8_lossy(&host.stderr);
+        let option = options.split(' ').next().expect("an option");
+        assert!(said.contains(option) && said.contains(remedy), "{options}: {host:?}");
+        assert!(host.stdout.is_empty(), "{options}: {host:?}");
+        test.assert_clean();
+    }
 }
 
 #[test]

@@ -5,13 +5,14 @@
 //! wait for; the second one prints where the job is and lives as long as its standard input is open.
 //! `ANGARA_OPTIONS` may hold options of `angara run` (`--torus 4x4 --path ring --report out.json`).
 
-use super::options::{MapArg, Plan};
+use super::options::{Check, Clock, ENV_CHECK, ENV_TABLE, MapArg, Plan, RunArgs};
 use super::{Created, capture, create, end, own, place};
 use crate::args::run_args;
 use crate::capture::PacketFile;
 use crate::daemon;
 use crate::error::Failed;
 use angara_abi::JobId;
+use angara_abi::launch::ENV_TIMEOUT;
 use angara_abi::msg::{Event, Reply, Request};
 use angara_abi::torus::NodeId;
 use angara_cluster::Cluster;
@@ -78,12 +79,8 @@ fn stay_for(pes: &OsString, hosts: &OsString) -> Result<(), Failed> {
         let cluster = Cluster::load(file).map_err(|e| Failed::usage(e.to_string(), "mend the cluster file"))?;
         args.map = MapArg::Nodes(nodes_of(&cluster, hosts, args.ppn)?);
     }
-    if args.debug.is_some() || !args.wrap.is_empty() {
-        let remedy = "put the tool before the program there, such as mpiexec -n 8 valgrind ./program";
-        return Err(Failed::usage(
-            format!("{ENV_OPTIONS}: the launcher starts the PEs, not --wrap or --debug"),
-            remedy,
-        ));
+    if let Some((option, remedy)) = needs_a_launcher(&args) {
+        return Err(Failed::usage(format!("{ENV_OPTIONS}: the launcher starts the PEs, not {option}"), remedy));
     }
     let plan = Plan::new(&args)?;
     let packets = args.capture.as_deref().map(PacketFile::create).transpose()?;
@@ -108,6 +105,26 @@ fn stay_for(pes: &OsString, hosts: &OsString) -> Result<(), Failed> {
         keep(&mut place, job, &mut input).await;
         end(place, (job, session, None), &args, &plan, (0, "ok".into())).await
     })
+}
+
+/// An option that says how PEs are started, which is another launcher's business, and what does the same there.
+fn needs_a_launcher(args: &RunArgs) -> Option<(&'static str, String)> {
+    let tool = || "put the tool before the program there, such as mpiexec -n 8 valgrind ./program".to_string();
+    let own = || "start the program with `angara run`".to_string();
+    let variable = |name, value| format!("set {name}={value} for the program");
+    let asked = [
+        (!args.wrap.is_empty(), "--wrap", tool()),
+        (args.debug.is_some(), "--debug", tool()),
+        (args.trace.is_some(), "--trace", own()),
+        (args.clock == Clock::Virtual, "--clock virtual", own()),
+        (args.check.contains(&Check::Races), "--check=races", own()),
+        (args.check.contains(&Check::Calls), "--check", variable(ENV_CHECK, "1")),
+        (args.timeout.is_some(), "--timeout", variable(ENV_TIMEOUT, "SECONDS")),
+        (args.collectives_table.is_some(), "--collectives-table", variable(ENV_TABLE, "FILE")),
+        (!args.env.is_empty(), "--env", "use what your launcher has for variables".into()),
+        (args.label, "--label", "use what your launcher has for labels, such as mpiexec -l".into()),
+    ];
+    asked.into_iter().find(|(given, ..)| *given).map(|(_, option, remedy)| (option, remedy))
 }
 
 /// Nodes for PEs whose hosts the launcher has chosen: the nodes of each host in turn, `ppn` PEs on each.

@@ -32,7 +32,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Makes the library look closer.
-const ENV_CHECK: &str = "SHMEM_DEBUG";
+pub(crate) const ENV_CHECK: &str = "SHMEM_DEBUG";
 /// Names a table of collectives to the library.
 pub(crate) const ENV_TABLE: &str = "ANGARA_COLLECTIVES_TABLE";
 
