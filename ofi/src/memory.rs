@@ -25,14 +25,31 @@ impl Span {
     pub(crate) fn len(&self) -> usize {
         self.len
     }
+
+    /// Its bytes. They are there as long as the buffer that it is a piece of.
+    #[inline]
+    fn io_slice(&self) -> IoSlice<'_> {
+        match self.len {
+            0 => IoSlice::new(&[]),
+            // SAFETY: readable until the operation completes.
+            len => IoSlice::new(unsafe { std::slice::from_raw_parts(self.at, len) }),
+        }
+    }
 }
 
-/// A buffer of up to [`PIECES`] pieces.
+/// A buffer of up to [`PIECES`] pieces. Most have one, and are moved several times from the call to the completion.
 pub(crate) struct UserMemory {
-    spans: [Span; PIECES],
-    count: usize,
+    first: Span,
     len: usize,
-    /// Where the spans are a copy of our own.
+    more: Option<Box<More>>,
+}
+
+/// What few buffers have.
+struct More {
+    /// Pieces behind the first.
+    spans: [Span; PIECES - 1],
+    count: usize,
+    /// Where the first piece is a copy of our own.
     _own: Option<Box<[u8]>>,
 }
 
@@ -44,9 +61,7 @@ impl UserMemory {
     /// `len` bytes at `at` may be used, as the operation does, until its completion.
     #[inline]
     pub(crate) unsafe fn new(at: *mut u8, len: usize) -> UserMemory {
-        let mut spans = [Span::EMPTY; PIECES];
-        spans[0] = Span { at, len };
-        UserMemory { spans, count: 1, len, _own: None }
+        UserMemory { first: Span { at, len }, len, more: None }
     }
 
     /// Nothing, if there are too many pieces.
@@ -54,33 +69,48 @@ impl UserMemory {
     /// # Safety
     /// As [`UserMemory::new`] for every piece.
     pub(crate) unsafe fn pieces(pieces: impl Iterator<Item = (*mut u8, usize)>) -> Option<UserMemory> {
-        let mut memory = UserMemory { spans: [Span::EMPTY; PIECES], count: 0, len: 0, _own: None };
-        for (at, len) in pieces {
-            *memory.spans.get_mut(memory.count)? = Span { at, len };
-            memory.count += 1;
-            memory.len = memory.len.checked_add(len)?;
+        let mut memory = UserMemory::nothing();
+        for (number, (at, len)) in pieces.enumerate() {
+            if number >= PIECES {
+                return None;
+            }
+            memory.push(Span { at, len })?;
         }
         Some(memory)
+    }
+
+    /// One more piece. Nothing if there are too many, or the sum of their bytes is.
+    fn push(&mut self, span: Span) -> Option<()> {
+        if self.len == 0 {
+            self.first = span;
+        } else if span.len > 0 {
+            let none = || Box::new(More { spans: [Span::EMPTY; PIECES - 1], count: 0, _own: None });
+            let more = self.more.get_or_insert_with(none);
+            *more.spans.get_mut(more.count)? = span;
+            more.count += 1;
+        }
+        self.len = self.len.checked_add(span.len)?;
+        Some(())
     }
 
     /// Bytes that nobody else has.
     pub(crate) fn owned(mut bytes: Box<[u8]>) -> UserMemory {
         // SAFETY: the box lives as long as the memory, and its bytes do not move.
         let memory = unsafe { UserMemory::new(bytes.as_mut_ptr(), bytes.len()) };
-        UserMemory { _own: Some(bytes), ..memory }
+        let more = More { spans: [Span::EMPTY; PIECES - 1], count: 0, _own: Some(bytes) };
+        UserMemory { more: Some(Box::new(more)), ..memory }
     }
 
+    #[inline]
     pub(crate) fn nothing() -> UserMemory {
-        UserMemory { spans: [Span::EMPTY; PIECES], count: 0, len: 0, _own: None }
+        UserMemory { first: Span::EMPTY, len: 0, more: None }
     }
 
     /// The pieces of several buffers as one; nothing if there are too many.
     pub(crate) fn join(all: impl Iterator<Item = UserMemory>) -> Option<UserMemory> {
         let mut joined = UserMemory::nothing();
-        for span in all.flat_map(|memory| memory.spans.into_iter().take(memory.count)) {
-            *joined.spans.get_mut(joined.count)? = span;
-            joined.count += 1;
-            joined.len = joined.len.checked_add(span.len)?;
+        for memory in all {
+            memory.spans().try_for_each(|span| joined.push(*span))?;
         }
         Some(joined)
     }
@@ -97,30 +127,35 @@ impl UserMemory {
         self.len
     }
 
-    pub(crate) fn spans(&self) -> &[Span] {
-        &self.spans[..self.count]
+    pub(crate) fn spans(&self) -> impl Iterator<Item = &Span> {
+        let more = self.more.as_deref().map_or(&[][..], |more| &more.spans[..more.count]);
+        std::iter::once(&self.first).chain(more)
     }
 
     /// Address of the first byte.
     pub(crate) fn address(&self) -> usize {
-        self.spans[0].at as usize
+        self.first.address()
     }
 
     /// Part of the buffer, which shares its bytes.
     pub(crate) fn part(&self, from: usize, len: usize) -> UserMemory {
         let mut part = UserMemory::nothing();
         self.walk(from, len, |_, at, len| {
-            part.spans[part.count] = Span { at, len };
-            part.count += 1;
-            part.len += len;
+            // As many as there are here, at most.
+            let _ = part.push(Span { at, len });
         });
         part
     }
 
     /// Forgets all but the first `len` bytes.
     pub(crate) fn truncate(&mut self, len: usize) {
-        let part = self.part(0, len);
-        (self.spans, self.count, self.len) = (part.spans, part.count, part.len);
+        let mut left = len.min(self.len);
+        self.len = left;
+        let more = self.more.iter_mut().flat_map(|more| more.spans.iter_mut());
+        for span in std::iter::once(&mut self.first).chain(more) {
+            span.len = span.len.min(left);
+            left -= span.len;
+        }
     }
 
     /// Copies all of the buffer to memory that others may read.
@@ -136,6 +171,12 @@ impl UserMemory {
     #[inline]
     fn walk(&self, from: usize, len: usize, mut each: impl FnMut(usize, *mut u8, usize)) {
         assert!(from.checked_add(len).is_some_and(|end| end <= self.len), "{len} bytes from {from} of {}", self.len);
+        if self.more.is_none() {
+            if len > 0 {
+                each(0, self.first.at.wrapping_add(from), len);
+            }
+            return;
+        }
         let (mut skip, mut done) = (from, 0);
         for span in self.spans() {
             let here = span.len.saturating_sub(skip).min(len - done);
@@ -170,14 +211,15 @@ impl UserMemory {
         self.walk(to, len, |done, at, len| unsafe { message.copy_to(from + done, at, len) });
     }
 
-    /// The pieces to be sent now. Unused ones are empty.
+    /// The bytes, to be sent now, if they are in one piece.
     #[inline]
-    pub(crate) fn io_slices(&self) -> [IoSlice<'_>; PIECES] {
-        self.spans.map(|span| match span.len {
-            0 => IoSlice::new(&[]),
-            // SAFETY: readable until the operation completes.
-            len => IoSlice::new(unsafe { std::slice::from_raw_parts(span.at, len) }),
-        })
+    pub(crate) fn one_piece(&self) -> Option<IoSlice<'_>> {
+        if self.more.is_some() { None } else { Some(self.first.io_slice()) }
+    }
+
+    /// The pieces to be sent now.
+    pub(crate) fn io_slices(&self) -> impl Iterator<Item = IoSlice<'_>> {
+        self.spans().map(Span::io_slice)
     }
 
     /// Gets bytes of a PE's heap into the buffer.

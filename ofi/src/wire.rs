@@ -95,15 +95,17 @@ impl Head {
         let flags = if self.tag.is_some() { HAS_TAG } else { 0 }
             | if self.data.is_some() { HAS_DATA } else { 0 }
             | if self.wants_done { WANTS_DONE } else { 0 };
-        out[0] = self.kind as u8;
-        out[1] = flags;
-        out[2..4].copy_from_slice(&self.extra.to_le_bytes());
-        out[4..8].copy_from_slice(&self.dst.to_le_bytes());
-        out[8..12].copy_from_slice(&self.src.to_le_bytes());
-        out[12..16].copy_from_slice(&self.aux.to_le_bytes());
+        let mut put = |at: usize, word: u64| out[at..at + 8].copy_from_slice(&word.to_le_bytes());
+        let front = self.kind as u64 | u64::from(flags) << 8 | u64::from(self.extra) << 16;
+        put(0, front | u64::from(self.dst) << 32);
+        put(8, u64::from(self.src) | u64::from(self.aux) << 32);
         let mut len = 16;
-        for word in [self.tag, self.data].into_iter().flatten() {
-            out[len..len + 8].copy_from_slice(&word.to_le_bytes());
+        if let Some(tag) = self.tag {
+            put(len, tag);
+            len += 8;
+        }
+        if let Some(data) = self.data {
+            put(len, data);
             len += 8;
         }
         (out, len)
@@ -113,12 +115,13 @@ impl Head {
     #[inline]
     pub(crate) fn decode(bytes: &[u8]) -> Option<(Head, usize)> {
         let mut reader = Reader(bytes);
-        let (kind, flags, extra) = (reader.u8()?, reader.u8()?, reader.u16()?);
+        let (front, ids) = (reader.u64()?, reader.u64()?);
+        let (kind, flags, extra) = (front as u8, (front >> 8) as u8, (front >> 16) as u16);
         let kind = *Kind::ALL.get(usize::from(kind).wrapping_sub(1))?;
         if flags & !(HAS_TAG | HAS_DATA | WANTS_DONE) != 0 {
             return None;
         }
-        let (dst, src, aux) = (reader.u32()?, reader.u32()?, reader.u32()?);
+        let (dst, src, aux) = ((front >> 32) as u32, ids as u32, (ids >> 32) as u32);
         let tag = if flags & HAS_TAG != 0 { Some(reader.u64()?) } else { None };
         let data = if flags & HAS_DATA != 0 { Some(reader.u64()?) } else { None };
         let wants_done = flags & WANTS_DONE != 0;

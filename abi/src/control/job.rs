@@ -154,14 +154,17 @@ impl Seat {
     pub const TAKEN: Seat = Seat { state: SeatState::Taken, ended: 0 };
 
     /// A process takes part now.
+    #[inline]
     pub fn taken(self) -> bool {
         self.state == SeatState::Taken
     }
     /// Nobody will sit here again.
+    #[inline]
     pub fn is_over(self) -> bool {
         matches!(self.state, SeatState::Left | SeatState::Deserted)
     }
     /// The life that goes on, or would be next.
+    #[inline]
     pub fn life(self) -> u32 {
         self.ended.saturating_add(1)
     }
@@ -198,9 +201,16 @@ impl Seat {
         self.ended << 3 | self.state as u32
     }
     /// Reads [`Seat::to_word`]; an unknown state counts as deserted.
+    #[inline]
     pub fn from_word(word: u32) -> Seat {
         use SeatState::*;
-        let state = [Free, Taken, Resting, Left].into_iter().find(|s| *s as u32 == word & 7).unwrap_or(Deserted);
+        let state = match word & 7 {
+            state if state == Taken as u32 => Taken,
+            state if state == Free as u32 => Free,
+            state if state == Resting as u32 => Resting,
+            state if state == Left as u32 => Left,
+            _ => Deserted,
+        };
         Seat { state, ended: word >> 3 }
     }
 }
@@ -291,6 +301,7 @@ impl JobPage {
         Ok(page)
     }
 
+    #[inline]
     fn u32(&self, offset: usize) -> &AtomicU32 {
         self.map.at(offset).expect("offset inside the page checked at construction")
     }

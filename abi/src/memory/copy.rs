@@ -125,6 +125,72 @@ pub unsafe fn store(dst: *mut u8, src: *const u8, len: usize) {
     }
 }
 
+/// [`store`] where up to four whole words are usual: these without a call.
+///
+/// # Safety
+/// As [`store`].
+#[inline(always)]
+pub unsafe fn store_words(dst: *mut u8, src: *const u8, len: usize) {
+    // SAFETY: passed on.
+    unsafe {
+        if !few(dst, src, len, dst as usize) {
+            copy::<false>(dst, src, len);
+        }
+    }
+}
+
+/// [`load`] where up to four whole words are usual: these without a call.
+///
+/// # Safety
+/// As [`load`].
+#[inline(always)]
+pub unsafe fn load_words(dst: *mut u8, src: *const u8, len: usize) {
+    // SAFETY: passed on.
+    unsafe {
+        if !few(dst, src, len, src as usize) {
+            copy::<true>(dst, src, len);
+        }
+    }
+}
+
+/// Moves 1 to 4 words that are aligned at `lead`, all of which are loaded before any is stored. False if it is something else.
+///
+/// # Safety
+/// As [`store`].
+#[inline(always)]
+unsafe fn few(dst: *mut u8, src: *const u8, len: usize, lead: usize) -> bool {
+    if !lead.is_multiple_of(8) || dst.cast_const() == src {
+        return false;
+    }
+    // SAFETY: each word is inside `len` bytes of both.
+    unsafe {
+        let word = |at: usize| peek::<u64>(src.add(at));
+        match len {
+            8 => poke(dst, word(0)),
+            16 => {
+                let (a, b) = (word(0), word(8));
+                poke(dst, a);
+                poke(dst.add(8), b);
+            }
+            24 => {
+                let (a, b, c) = (word(0), word(8), word(16));
+                poke(dst, a);
+                poke(dst.add(8), b);
+                poke(dst.add(16), c);
+            }
+            32 => {
+                let (a, b, c, d) = (word(0), word(8), word(16), word(24));
+                poke(dst, a);
+                poke(dst.add(8), b);
+                poke(dst.add(16), c);
+                poke(dst.add(24), d);
+            }
+            _ => return false,
+        }
+    }
+    true
+}
+
 /// [`store`], and whoever sees the last word sees everything before it: where the destination ends at a multiple of 8, its
 /// last 8 bytes are stored behind all others. Where it does not, or is shorter, no order is kept.
 ///
@@ -321,7 +387,17 @@ mod tests {
     }
 
     type Copy = unsafe fn(*mut u8, *const u8, usize);
-    const ALL: [Copy; 3] = [store, load, store_ending];
+    /// Both are inlined wherever they are called.
+    unsafe fn words_stored(dst: *mut u8, src: *const u8, len: usize) {
+        // SAFETY: passed on.
+        unsafe { store_words(dst, src, len) }
+    }
+    unsafe fn words_loaded(dst: *mut u8, src: *const u8, len: usize) {
+        // SAFETY: passed on.
+        unsafe { load_words(dst, src, len) }
+    }
+
+    const ALL: [Copy; 5] = [store, load, store_ending, words_stored, words_loaded];
 
     /// Under an interpreter fewer lengths.
     fn lengths() -> impl Iterator<Item = usize> {
@@ -364,7 +440,7 @@ mod tests {
     fn large_copies_of_every_kind_are_right() {
         for len in [600 << 10, 1 << 20, 17 << 20].into_iter().filter(|_| !cfg!(miri)) {
             let (source, mut target) = (memory(len / 8), vec![0u64; len / 8]);
-            for (copy, skip) in ALL.into_iter().zip([0, 3, 0]) {
+            for (copy, skip) in ALL.into_iter().zip([0, 3, 0, 0, 3]) {
                 // SAFETY: both vectors have `len` bytes.
                 unsafe { copy(target.as_mut_ptr().cast(), source.as_ptr().cast::<u8>().add(skip), len - skip) };
                 assert!(bytes(&target)[..len - skip] == bytes(&source)[skip..], "{len}");

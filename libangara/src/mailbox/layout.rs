@@ -80,11 +80,13 @@ impl Layout {
 }
 
 /// Slots of raw bytes that a message has before its last part, which is in the slot of the trailer.
+#[inline]
 pub(super) fn raw_slots(len: usize) -> u32 {
     len.saturating_sub(SHORT_MAX).div_ceil(SLOT) as u32
 }
 
 /// Bytes in these slots.
+#[inline]
 pub(super) fn raw_bytes(len: usize) -> usize {
     len.min(raw_slots(len) as usize * SLOT)
 }

@@ -69,14 +69,24 @@ impl Message<'_> {
     ///
     /// # Panics
     /// If the message has not as many.
-    #[inline]
+    #[inline(always)]
     pub unsafe fn copy_to(&self, from: usize, dst: *mut u8, len: usize) {
         let inside = from.checked_add(len).is_some_and(|end| end <= self.len);
         assert!(inside, "{len} bytes from {from} of a message of {}", self.len);
-        if self.len <= SHORT_MAX {
-            // SAFETY: the range is inside the only part.
-            return unsafe { copy::load(dst, self.parts[2].0.add(from), len) };
+        // SAFETY: the range is inside the only part, or inside all of them.
+        unsafe {
+            match self.len <= SHORT_MAX {
+                true => copy::load_words(dst, self.parts[2].0.add(from), len),
+                false => self.copy_parts(from, dst, len),
+            }
         }
+    }
+
+    /// [`Message::copy_to`] of a message that is not in one piece.
+    ///
+    /// # Safety
+    /// As there, and the message has as many bytes.
+    unsafe fn copy_parts(&self, from: usize, dst: *mut u8, len: usize) {
         let (mut skip, mut done) = (from, 0);
         for (p, room) in self.parts {
             let here = room.saturating_sub(skip).min(len - done);

@@ -52,11 +52,8 @@ impl Mailbox {
         if self.is_forked() {
             return Err(Error::Forked.into());
         }
-        if self.is_to_come(to) {
-            return Err(SendError::Full);
-        }
-        if !self.is_there(to) {
-            return Err(SendError::Gone);
+        if !self.sits_there(to) {
+            self.may_come(to)?;
         }
         let index = match self.known[to.seat as usize] {
             known if known > 0 && self.outgoing[usize::from(known) - 1].pair.receiver == to.generation => {
@@ -65,19 +62,53 @@ impl Mailbox {
             _ => self.begin(to),
         };
         let slots = 1 + raw_slots(len);
+        let outgoing = &self.outgoing[index];
+        let has_room = self.layout.slots - outgoing.on_way() >= slots;
+        if !(has_room && outgoing.met && !outgoing.lost) {
+            self.prepare(index, slots, to)?;
+        }
+        self.carry(index, slots, Parts { parts, len }).map_err(|error| self.failed(error, to))
+    }
+
+    /// What keeps a message from going at once: no room as far as is known, a first one, a receiver that writes nonsense.
+    #[cold]
+    #[inline(never)]
+    fn prepare(&mut self, index: usize, slots: u32, to: Peer) -> std::result::Result<(), SendError> {
         if self.layout.slots - self.outgoing[index].on_way() < slots {
             self.need_room(index, slots)?;
         }
         if self.outgoing[index].lost {
             return Err(SendError::Gone);
         }
-        self.carry(index, Parts { parts, len }).map_err(|error| match error {
-            _ if !self.is_there(to) => SendError::Gone,
-            error => SendError::Job(error),
-        })?;
-        let outgoing = &mut self.outgoing[index];
-        outgoing.filled = outgoing.filled.wrapping_add(slots);
+        if !self.outgoing[index].met {
+            self.introduce(index).map_err(|error| self.failed(error, to))?;
+        }
         Ok(())
+    }
+
+    #[cold]
+    fn failed(&self, error: Error, to: Peer) -> SendError {
+        if self.is_there(to) { SendError::Job(error) } else { SendError::Gone }
+    }
+
+    /// Whether `to` has come, and has not left or been lost: one load.
+    #[inline]
+    fn sits_there(&self, to: Peer) -> bool {
+        (to.seat as usize) < self.layout.pes && {
+            let seat = self.job.adapter.memory.job.seat(to.seat as usize);
+            seat.taken() && seat.life() == to.generation
+        }
+    }
+
+    /// Why nothing can be sent to somebody who does not sit there now, if it cannot.
+    #[cold]
+    #[inline(never)]
+    fn may_come(&self, to: Peer) -> std::result::Result<(), SendError> {
+        match (self.is_to_come(to), self.is_there(to)) {
+            (true, _) => Err(SendError::Full),
+            (false, false) => Err(SendError::Gone),
+            (false, true) => Ok(()),
+        }
     }
 
     /// The first message to a generation of a seat: where to remember it.
@@ -100,8 +131,6 @@ impl Mailbox {
     }
 
     /// Looks whether the receiver has freed so many slots.
-    #[cold]
-    #[inline(never)]
     fn need_room(&mut self, index: usize, slots: u32) -> std::result::Result<(), SendError> {
         // Who tries in a loop waits.
         self.job.look()?;
@@ -140,22 +169,25 @@ impl Mailbox {
     }
 
     #[inline]
-    fn carry(&mut self, index: usize, message: Parts<'_>) -> Result<()> {
-        if !self.outgoing[index].met {
-            self.introduce(index)?;
-        }
-        let Outgoing { seat, pair, filled, .. } = self.outgoing[index];
-        let pe = seat as usize;
+    fn carry(&mut self, index: usize, slots: u32, message: Parts<'_>) -> Result<()> {
         let ring = self.place(self.layout.ring(self.me.seat as usize));
+        let outgoing = &mut self.outgoing[index];
+        let Outgoing { seat, pair, filled, .. } = *outgoing;
+        let pe = seat as usize;
         match self.job.adapter.memory.peers.direct_to(pe, ring, self.layout.ring_bytes()) {
             Some(p) => {
+                outgoing.filled = filled.wrapping_add(slots);
                 // SAFETY: the whole ring can be written.
                 unsafe { self.store(p, filled, pair, message) };
                 self.job.ctx().count_put(Class::Put, pe, ring, message.len + TRAILER);
                 self.job.adapter.memory.peers.notify(pe);
                 Ok(())
             }
-            None => self.post(pe, ring, filled, pair, message),
+            None => {
+                self.post(pe, ring, filled, pair, message)?;
+                self.outgoing[index].filled = filled.wrapping_add(slots);
+                Ok(())
+            }
         }
     }
 
@@ -263,8 +295,13 @@ impl Parts<'_> {
     unsafe fn copy(&self, from: usize, dst: *mut u8, len: usize) {
         // SAFETY: the caller's promise; each copy stays inside its part.
         unsafe {
-            if let [one] = self.parts {
-                return copy::store(dst, one.as_ptr().add(from), len);
+            match self.parts {
+                [one] => return copy::store(dst, one.as_ptr().add(from), len),
+                [head, payload] if len == self.len => {
+                    copy::store_words(dst, head.as_ptr(), head.len());
+                    return copy::store(dst.add(head.len()), payload.as_ptr(), payload.len());
+                }
+                _ => {}
             }
             let (mut skip, mut done) = (from, 0);
             for part in self.parts {

@@ -19,6 +19,7 @@ pub(crate) use send::Send;
 
 use crate::abi::constants::errno;
 use crate::matching::Source;
+use crate::memory::UserMemory;
 use crate::slots::Slots;
 use crate::wire::{HEAD_MAX, Head, Kind};
 use angara::mailbox::{Mailbox, Message, Peer, SendError};
@@ -48,7 +49,7 @@ pub(crate) struct Request {
     pub(crate) peer: Peer,
     pub(crate) done: Done,
     /// Where the answer goes.
-    pub(crate) result: crate::memory::UserMemory,
+    pub(crate) result: UserMemory,
 }
 
 /// What is known of a peer.
@@ -275,7 +276,7 @@ impl Core {
 
     /// Sends now or not at all: `-FI_EAGAIN` if there is no room, or older messages wait for it.
     #[inline]
-    fn try_send(&mut self, peer: Peer, head: &Head, body: &[u8], payload: &[IoSlice<'_>]) -> Outcome {
+    fn try_send(&mut self, peer: Peer, head: &Head, body: &[u8], payload: &UserMemory) -> Outcome {
         self.state.meet(peer, false)?;
         if !self.state.peers[peer.seat as usize].out.is_empty() {
             self.progress();
@@ -284,25 +285,43 @@ impl Core {
             }
         }
         let (head, len) = head.encode();
-        let mut parts = [IoSlice::new(&[]); 2 + crate::memory::PIECES];
-        let mut count = 0;
-        for part in [IoSlice::new(&head[..len]), IoSlice::new(body)].into_iter().chain(payload.iter().copied()) {
-            if !part.is_empty() {
-                parts[count] = part;
-                count += 1;
-            }
+        let head = IoSlice::new(&head[..len]);
+        match payload.one_piece() {
+            Some(payload) if body.is_empty() => self.try_parts(peer, &[head, payload]),
+            _ => self.try_pieces(peer, head, body, payload),
         }
-        let mut sent = self.mailbox.try_send(peer, &parts[..count]);
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn try_pieces(&mut self, peer: Peer, head: IoSlice<'_>, body: &[u8], payload: &UserMemory) -> Outcome {
+        let mut parts = [IoSlice::new(&[]); 2 + crate::memory::PIECES];
+        let all = [head, IoSlice::new(body)].into_iter().chain(payload.io_slices());
+        let count = parts.iter_mut().zip(all).map(|(part, one)| *part = one).count();
+        self.try_parts(peer, &parts[..count])
+    }
+
+    #[inline]
+    fn try_parts(&mut self, peer: Peer, parts: &[IoSlice<'_>]) -> Outcome {
+        let mut sent = self.mailbox.try_send(peer, parts);
         if matches!(sent, Err(SendError::Full)) {
             self.progress();
-            sent = self.mailbox.try_send(peer, &parts[..count]);
+            sent = self.mailbox.try_send(peer, parts);
         }
         match sent {
             Ok(()) => Ok(()),
-            Err(SendError::Full) => Err(errno::EAGAIN),
-            Err(SendError::Gone) => Err(self.state.why_gone(peer)),
-            Err(SendError::TooLong { .. }) => Err(errno::EMSGSIZE),
-            Err(SendError::Job(e)) => {
+            Err(error) => self.not_sent(peer, error),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn not_sent(&mut self, peer: Peer, error: SendError) -> Outcome {
+        match error {
+            SendError::Full => Err(errno::EAGAIN),
+            SendError::Gone => Err(self.state.why_gone(peer)),
+            SendError::TooLong { .. } => Err(errno::EMSGSIZE),
+            SendError::Job(e) => {
                 self.state.breaks(&e);
                 Err(errno::EIO)
             }
@@ -315,10 +334,17 @@ impl State {
     /// come, whether this host knows of it yet or not.
     #[inline]
     fn meet(&mut self, peer: Peer, has_sent: bool) -> Outcome {
-        let known = self.peers.get_mut(peer.seat as usize).ok_or(errno::ECONNREFUSED)?;
+        let known = self.peers.get(peer.seat as usize).ok_or(errno::ECONNREFUSED)?;
         if known.generation == peer.generation && !known.lost {
             return Ok(());
         }
+        self.meet_anew(peer, has_sent)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn meet_anew(&mut self, peer: Peer, has_sent: bool) -> Outcome {
+        let known = &self.peers[peer.seat as usize];
         if known.generation >= peer.generation {
             return Err(if known.generation == peer.generation { errno::ENOTCONN } else { errno::ECONNREFUSED });
         }
@@ -411,7 +437,7 @@ impl State {
     #[inline]
     pub(crate) fn end(&mut self, done: Done, fault: impl Into<Fault>, excess: usize) {
         let fault = fault.into();
-        let Some(ep) = self.eps.get_mut(done.ep) else { return };
+        let Some(ep) = self.eps.get(done.ep) else { return };
         let counter = ep.counters[done.side as usize];
         let binding = match done.side {
             Side::Send | Side::Read | Side::Write => ep.tx,
@@ -444,6 +470,7 @@ impl State {
     }
 
     /// A message from the network. What makes no sense is dropped; its sender gets no answer.
+    #[inline]
     fn arrived(&mut self, peer: Peer, message: &Message<'_>) {
         if self.meet(peer, true).is_ok() {
             self.deal(peer, message);

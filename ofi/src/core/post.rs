@@ -83,10 +83,15 @@ impl Core {
             return Ok(());
         }
         let Receive { memory, context, .. } = call;
+        let is_new = source.is_some_and(|source| !state.is_known(source));
         let matching = state.eps.get_mut(id).ok_or(errno::EINVAL)?.matching(is_tagged);
         match matching.find(&want) {
             None => {
                 let posted = Posted { memory, context, report, multi: 0 };
+                if !is_new {
+                    matching.post(want, posted);
+                    return Ok(());
+                }
                 if let Some(error) = source.and_then(|source| state.never_sends(source)) {
                     let done = done_of(id, is_tagged, &posted, 0);
                     state.end(done, error, 0);
@@ -122,9 +127,19 @@ impl Core {
 }
 
 impl State {
+    /// Whoever has this number has made acquaintance, and is not lost.
+    #[inline]
+    fn is_known(&self, source: Source) -> bool {
+        self.sources.peer(source).is_none_or(|peer| {
+            let known = &self.peers[peer.seat as usize];
+            known.generation == peer.generation && !known.lost
+        })
+    }
+
     /// Why nothing more will come from an endpoint of which nothing waits: its process has gone. Whoever is waited for is looked
     /// after from now on, also if it has never said anything.
-    #[inline]
+    #[cold]
+    #[inline(never)]
     pub(super) fn never_sends(&mut self, source: Source) -> Option<i32> {
         let peer = self.sources.peer(source)?;
         self.meet(peer, false).err().filter(|error| *error != errno::EAGAIN)

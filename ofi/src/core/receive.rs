@@ -125,6 +125,17 @@ impl State {
     /// The posted receive that a message goes to.
     #[inline]
     fn landing(&mut self, id: u32, envelope: &Envelope) -> Option<Landing> {
+        let matching = self.eps.get_mut(id)?.matching(envelope.tag.is_some());
+        let at = matching.receiver(envelope.source, envelope.tag.unwrap_or(0))?;
+        if matching.posted_mut(at).multi == 0 {
+            return Some(matching.take_posted(at).into());
+        }
+        self.landing_among_several(id, envelope)
+    }
+
+    /// The same, where that receive takes several messages.
+    #[inline(never)]
+    fn landing_among_several(&mut self, id: u32, envelope: &Envelope) -> Option<Landing> {
         loop {
             let ep = self.eps.get_mut(id)?;
             let min_multi = ep.min_multi;
@@ -203,9 +214,12 @@ impl State {
     }
 
     /// A message is where it goes, or will never be.
+    #[inline]
     pub(super) fn received(&mut self, mut done: Done, excess: usize, multi: u32, fault: impl Into<Fault>) {
         let mut fault = fault.into();
-        if let Some(buffer) = self.multis.get_mut(multi) {
+        if multi != 0
+            && let Some(buffer) = self.multis.get_mut(multi)
+        {
             buffer.pending -= 1;
             if buffer.closed && buffer.pending == 0 {
                 self.multis.remove(multi);

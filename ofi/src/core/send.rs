@@ -58,7 +58,13 @@ impl Core {
         if flags & !KNOWN != 0 {
             return Err(errno::EBADFLAGS);
         }
-        if flags & FENCE != 0 && self.is_under_way(target) {
+        if flags & FENCE != 0 { self.behind_others(target) } else { Ok(target) }
+    }
+
+    /// A fenced operation begins when those before it have ended.
+    #[cold]
+    fn behind_others(&mut self, target: Target) -> Outcome<Target> {
+        if self.is_under_way(target) {
             self.progress();
             if self.is_under_way(target) {
                 return Err(errno::EAGAIN);
@@ -91,6 +97,7 @@ impl Core {
     pub(crate) fn send(&mut self, id: u32, call: Send) -> Outcome {
         let target = self.begin(id, call.to, call.flags)?;
         let ep = self.state.eps.get(id).ok_or(errno::EINVAL)?;
+        let is_counted = ep.counters[Side::Send as usize].is_some();
         let done = Done {
             ep: id,
             side: Side::Send,
@@ -115,8 +122,10 @@ impl Core {
             let request = Request { peer: target.peer, done, result: UserMemory::nothing() };
             return self.send_request(head, request, &[], &call.memory);
         }
-        self.try_send(target.peer, &head, &[], &call.memory.io_slices())?;
-        self.state.end(done, 0, 0);
+        self.try_send(target.peer, &head, &[], &call.memory)?;
+        if done.report || is_counted {
+            self.state.end(done, 0, 0);
+        }
         Ok(())
     }
 
@@ -131,7 +140,7 @@ impl Core {
         let (peer, ep) = (request.peer, request.done.ep);
         let id = self.state.requests.insert(request);
         (head.aux, head.wants_done) = (id, true);
-        if let Err(e) = self.try_send(peer, &head, body, &memory.io_slices()) {
+        if let Err(e) = self.try_send(peer, &head, body, memory) {
             self.state.requests.remove(id);
             return Err(e);
         }
@@ -148,7 +157,7 @@ impl Core {
         let id = self.state.offers.insert(Offered::new(target.peer, target.ep, memory, Some(done)));
         head.kind = Kind::SendOffer;
         let body = self.state.describe(id);
-        if let Err(e) = self.try_send(target.peer, &head, &body, &[]) {
+        if let Err(e) = self.try_send(target.peer, &head, &body, &UserMemory::nothing()) {
             self.state.offers.remove(id);
             return Err(e);
         }

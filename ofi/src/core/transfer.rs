@@ -96,7 +96,7 @@ impl State {
         let mut out = Vec::with_capacity(Offer::BYTES);
         if let Some(offered) = self.offers.get(id) {
             let direct = self.is_direct(offered.peer);
-            let pieces = offered.memory.spans().iter().map(|span| (span.address() as u64, span.len() as u64));
+            let pieces = offered.memory.spans().map(|span| (span.address() as u64, span.len() as u64));
             let offer = Offer {
                 id,
                 len: offered.memory.len() as u64,
