@@ -437,24 +437,45 @@ impl State {
     #[inline]
     pub(crate) fn end(&mut self, done: Done, fault: impl Into<Fault>, excess: usize) {
         let fault = fault.into();
-        let Some(ep) = self.eps.get(done.ep) else { return };
-        let counter = ep.counters[done.side as usize];
+        match fault.error {
+            0 => self.end_well(done),
+            _ => self.end_badly(Failed { done, fault, excess }),
+        }
+    }
+
+    #[inline(always)]
+    fn end_well(&mut self, done: Done) {
+        let Some((counter, queue)) = self.reports(&done) else { return };
+        if let Some(counter) = counter {
+            counter.value += 1;
+        }
+        if let Some(queue) = queue.filter(|_| done.report) {
+            queue.ready.push_back(done);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn end_badly(&mut self, failed: Failed) {
+        let Some((counter, queue)) = self.reports(&failed.done) else { return };
+        if let Some(counter) = counter {
+            counter.errors += 1;
+        }
+        if let Some(queue) = queue {
+            queue.failed.push_back(failed);
+        }
+    }
+
+    /// What learns of the end of an operation.
+    #[inline(always)]
+    fn reports(&mut self, done: &Done) -> Option<(Option<&mut Counter>, Option<&mut Queue>)> {
+        let ep = self.eps.get(done.ep)?;
         let binding = match done.side {
             Side::Send | Side::Read | Side::Write => ep.tx,
             Side::Recv | Side::RemoteRead | Side::RemoteWrite => ep.rx,
         };
-        if let Some(counter) = counter.and_then(|id| self.counters.get_mut(id)) {
-            match fault.error {
-                0 => counter.value += 1,
-                _ => counter.errors += 1,
-            }
-        }
-        let Some(queue) = binding.and_then(|b| self.queues.get_mut(b.queue)) else { return };
-        if fault.error != 0 {
-            queue.failed.push_back(Failed { done, fault, excess });
-        } else if done.report {
-            queue.ready.push_back(done);
-        }
+        let counter = ep.counters[done.side as usize].and_then(|id| self.counters.get_mut(id));
+        Some((counter, binding.and_then(|binding| self.queues.get_mut(binding.queue))))
     }
 
     /// One operation of an endpoint fewer is under way.

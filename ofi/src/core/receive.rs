@@ -43,7 +43,6 @@ pub(super) fn done_of(ep: u32, tagged: bool, posted: &Posted, tag: u64) -> Done 
 
 /// Where the payload of a message is that lands.
 pub(super) enum Payload<'a> {
-    Wire(&'a Message<'a>, usize),
     Bytes(&'a [u8]),
     Offer(Offer),
 }
@@ -83,7 +82,11 @@ impl State {
         let len = message.len() - at;
         let Some(envelope) = self.envelope(peer, head, len) else { return self.undelivered(peer, head, message) };
         match self.landing(head.dst, &envelope) {
-            Some(landing) => self.land(head.dst, landing, envelope, Payload::Wire(message, at)),
+            Some(landing) => {
+                let (done, excess) = self.fits(head.dst, &landing, &envelope);
+                landing.memory.write_message(0, message, at, done.len);
+                self.landed(landing.multi, envelope, done, excess);
+            }
             None => {
                 let bytes = rest(message, at, len).into_boxed_slice();
                 self.keep(head.dst, envelope, Body::Bytes(bytes));
@@ -106,7 +109,7 @@ impl State {
         Some(())
     }
 
-    #[inline]
+    #[inline(always)]
     fn envelope(&mut self, peer: Peer, head: &Head, len: usize) -> Option<Envelope> {
         if !self.eps.get(head.dst).is_some_and(|ep| ep.enabled) {
             return None;
@@ -123,7 +126,7 @@ impl State {
     }
 
     /// The posted receive that a message goes to.
-    #[inline]
+    #[inline(always)]
     fn landing(&mut self, id: u32, envelope: &Envelope) -> Option<Landing> {
         let matching = self.eps.get_mut(id)?.matching(envelope.tag.is_some());
         let at = matching.receiver(envelope.source, envelope.tag.unwrap_or(0))?;
@@ -179,42 +182,55 @@ impl State {
     }
 
     /// Puts a message where it goes and reports it, or begins to fetch it.
-    #[inline]
     pub(super) fn land(&mut self, ep: u32, landing: Landing, envelope: Envelope, payload: Payload<'_>) {
+        let (done, excess) = self.fits(ep, &landing, &envelope);
+        let Landing { memory, multi, .. } = landing;
+        match payload {
+            Payload::Bytes(bytes) => memory.write(0, &bytes[..done.len]),
+            Payload::Offer(offer) => {
+                let (len, end) = (done.len, PullEnd::Received { done, excess, multi });
+                return self.pull(envelope.peer, envelope.from, ep, &offer, memory, len, end);
+            }
+        }
+        self.landed(multi, envelope, done, excess);
+    }
+
+    /// What is reported of a message when it has landed, and how many bytes of it find no room.
+    #[inline(always)]
+    fn fits(&self, ep: u32, landing: &Landing, envelope: &Envelope) -> (Done, usize) {
         let Landing { memory, context, report, multi } = landing;
         let len = envelope.len.min(memory.len());
-        let excess = envelope.len - len;
         let av = self.eps.get(ep).and_then(|ep| ep.av).and_then(|av| self.avs.get(av));
         let flags = RECV | if envelope.tag.is_some() { TAGGED } else { MSG };
         let done = Done {
             ep,
             side: Side::Recv,
-            context,
+            context: *context,
             flags: flags | if envelope.data.is_some() { REMOTE_CQ_DATA } else { 0 },
             len,
-            buf: if multi != 0 { memory.address() } else { 0 },
+            buf: if *multi != 0 { memory.address() } else { 0 },
             data: envelope.data.unwrap_or(0),
             tag: envelope.tag.unwrap_or(0),
             source: av.map_or(ADDR_NOTAVAIL, |av| av.address_of(envelope.source)),
-            report,
+            report: *report,
         };
-        match payload {
-            Payload::Wire(message, at) => memory.write_message(0, message, at, len),
-            Payload::Bytes(bytes) => memory.write(0, &bytes[..len]),
-            Payload::Offer(offer) => {
-                let end = PullEnd::Received { done, excess, multi };
-                return self.pull(envelope.peer, envelope.from, ep, &offer, memory, len, end);
-            }
-        }
+        (done, envelope.len - len)
+    }
+
+    /// A message is where it goes.
+    #[inline(always)]
+    fn landed(&mut self, multi: u32, envelope: Envelope, done: Done, excess: usize) {
         if let Some(request) = envelope.wants_done {
-            let head = Head::new(Kind::Done, envelope.from, ep, request);
+            let head = Head::new(Kind::Done, envelope.from, done.ep, request);
             self.post(envelope.peer, &head, &0i32.to_le_bytes());
+        }
+        if multi == 0 && excess == 0 {
+            return self.end_well(done);
         }
         self.received(done, excess, multi, 0);
     }
 
     /// A message is where it goes, or will never be.
-    #[inline]
     pub(super) fn received(&mut self, mut done: Done, excess: usize, multi: u32, fault: impl Into<Fault>) {
         let mut fault = fault.into();
         if multi != 0

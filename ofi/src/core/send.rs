@@ -124,7 +124,7 @@ impl Core {
         }
         self.try_send(target.peer, &head, &[], &call.memory)?;
         if done.report || is_counted {
-            self.state.end(done, 0, 0);
+            self.state.end_well(done);
         }
         Ok(())
     }

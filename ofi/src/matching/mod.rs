@@ -83,6 +83,7 @@ impl<R, U> Matching<R, U> {
     }
 
     /// Queues a receive behind the others. No unexpected message may match it: look with [`Matching::find`] first.
+    #[inline(always)]
     pub(crate) fn post(&mut self, want: Want, receive: R) {
         self.order += 1;
         let at = self.posted.insert(Posted { want, order: self.order, links: Links::NONE, receive });
@@ -94,7 +95,7 @@ impl<R, U> Matching<R, U> {
     }
 
     /// The receive that a message of this source and tag goes to.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn receiver(&self, source: Source, tag: u64) -> Option<Handle> {
         let mut best: Option<(u64, Handle)> = None;
         let mut consider = |at: Option<Handle>| {
@@ -125,7 +126,7 @@ impl<R, U> Matching<R, U> {
     }
 
     /// Takes a posted receive out.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn take_posted(&mut self, at: Handle) -> R {
         let want = self.posted[at].want;
         match want.ignore {
