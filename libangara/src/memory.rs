@@ -128,13 +128,14 @@ impl Peers {
         if pe >= self.pes || offset >= self.variables_len || len.wrapping_sub(1) >= self.variables_len - offset {
             return None;
         }
-        if pe == self.me {
-            // Whether ranges overlap shows only in addresses of one view.
-            return Some(p.cast_mut());
-        }
+        // Also of this PE: what goes past its adapter is not ordered with what goes through it.
         // SAFETY: the table has one word per PE and `pe` is below their number.
         if unsafe { &*self.targets.add(pe) }.load(Ordering::Relaxed) != Reach::Direct as u32 {
             return None;
+        }
+        if pe == self.me {
+            // Whether ranges overlap shows only in addresses of one view.
+            return Some(p.cast_mut());
         }
         let w = &self.windows[Region::Static as usize];
         // SAFETY: the first variables begin the slice; offset + len ≤ its length, and the arena holds `pes` slices.

@@ -63,7 +63,8 @@ fn programs() -> Vec<Program> {
         let file = tools::compile_with(&format!("tests/c/openshmem/{name}.c"), flags);
         Program::new(name, file, "", " passed")
     };
-    let names = ["rma", "amo", "sync", "collectives", "teams", "interpose", "generics", "extensions", "threads"];
+    let names =
+        ["rma", "amo", "sync", "fences", "collectives", "teams", "interpose", "generics", "extensions", "threads"];
     let mut all: Vec<Program> = names.into_iter().map(conformance).collect();
     for (name, arguments, says) in [
         ("hello", "", "PE 31 of 32"),

@@ -53,6 +53,7 @@ programs! {
     put_and_get_of_every_type "rma.c";
     atomics_of_every_type "amo.c";
     waiting_signals_fences_and_locks "sync.c";
+    what_comes_before_a_fence_is_seen_before_what_comes_after "fences.c";
     collectives_of_every_type_and_size "collectives.c";
     teams_and_contexts "teams.c";
     profiling_tools_interpose "interpose.c";

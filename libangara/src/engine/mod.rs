@@ -275,6 +275,15 @@ impl Engines {
     /// Whether the bytes of `at` share memory with as many at `p` of this process.
     fn overlaps(&self, at: Transfer, p: *const u8) -> bool {
         let memory = &self.adapter.memory;
-        at.pe == memory.me && (memory.local(at.place) as usize).abs_diff(p as usize) < at.len
+        if at.pe != memory.me {
+            return false;
+        }
+        match memory.locate(p, at.len) {
+            // Globals have two views, and `p` may lie in either.
+            Some(Place { region, offset }) => {
+                region == at.place.region && offset.abs_diff(at.place.offset) < at.len as u64
+            }
+            None => (memory.local(at.place) as usize).abs_diff(p as usize) < at.len,
+        }
     }
 }
