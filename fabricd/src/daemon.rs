@@ -200,6 +200,7 @@ impl Daemon {
             Notice::Patience { job, memory, turn, waited } => {
                 tokio::task::spawn_local(self.clone().lose_patience(job, memory, turn, waited));
             }
+            Notice::InVain { job } => self.lose_whoever_left(job),
             Notice::Trunk(word) => self.take_trunk_event(word),
             Notice::GaveUp(link, since) => {
                 let daemon = self.clone();

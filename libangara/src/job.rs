@@ -348,7 +348,7 @@ impl Error {
     /// Exit status a program ended by this error should use.
     pub fn exit_status(&self) -> i32 {
         match self {
-            Error::JobEnded => 143,
+            Error::JobEnded => angara_abi::launch::ENDED_WITH_JOB,
             _ => 1,
         }
     }

@@ -120,12 +120,13 @@ fn stopped(done: &Finished, what: &str) {
 #[test]
 fn those_who_start_again_learn_that_a_pe_has_exited() {
     let program = lives();
-    for path in ["direct", "ring"] {
+    // In virtual time the job is over before all can say so.
+    for way in &WAYS[..2] {
         for what in ["leaves-early", "leaves"] {
             let test = Test::new("lives-left");
-            let mut command = test.angara(["run", "-n", "3", "--timeout", "200", "--path", path, "--"]);
-            command.arg(&program).args(["1", what]);
-            stopped(&test.run(command), &format!("{path} {what}"));
+            let mut command = test.angara(["run", "-n", "3", "--timeout", "200"]);
+            command.args(*way).arg("--").arg(&program).args(["1", what]);
+            stopped(&test.run(command), &format!("{} {what}", way[1]));
             test.assert_clean();
         }
     }
@@ -152,6 +153,14 @@ fn small(test: &Test, source: &str, flags: &[&str]) -> PathBuf {
     program
 }
 
+/// Where a program's end must be the same. One that computes for ever keeps others waiting in virtual time.
+const WAYS: [&[&str]; 3] = [&["--path", "direct"], &["--path", "ring"], &["--clock", "virtual", "--patience", "1s"]];
+
+/// A line about the run and its time, not about how it ended.
+fn is_about_the_run(line: &str) -> bool {
+    ["started a private fabricd", "virtual time: ", " of virtual time in "].iter().any(|text| line.contains(text))
+}
+
 fn end_run(args: &[&str], what: &[&str]) -> Finished {
     let program = ends();
     let test = Test::new("ends");
@@ -164,18 +173,19 @@ fn end_run(args: &[&str], what: &[&str]) -> Finished {
 
 #[test]
 fn a_pe_that_leaves_while_others_wait_for_it_ends_the_job_with_one_message() {
-    for path in ["direct", "ring"] {
+    for way in WAYS {
+        let path = way[1];
         for what in ["desert-barrier", "desert-wait", "desert-lock", "desert-finalize", "desert-team"] {
-            let done = end_run(&["-n", "4", "--path", path], &[what]);
+            let done = end_run(&[&["-n", "4"][..], way].concat(), &[what]);
             let message =
                 "left the job without shmem_finalize (or MPI_Finalize) while others went on; the job was ended";
             assert_eq!(done.code(), 1, "{path} {what}: {done}");
             assert!(done.stderr.contains("PE 0 on node") && done.stderr.contains(message), "{path} {what}: {done}");
-            let said = done.stderr.lines().filter(|l| !l.contains("started a private fabricd")).count();
+            let said = done.stderr.lines().filter(|l| !is_about_the_run(l)).count();
             assert_eq!(said, 1, "{path} {what}: {done}");
         }
         // It has ended its life as the others have not.
-        let done = end_run(&["-n", "3", "--path", path], &["mismatch"]);
+        let done = end_run(&[&["-n", "3"][..], way].concat(), &["mismatch"]);
         let message = "exited after shmem_finalize while others waited for it";
         assert!(done.code() == 1 && done.stderr.contains(message), "{path}: {done}");
     }
@@ -183,9 +193,9 @@ fn a_pe_that_leaves_while_others_wait_for_it_ends_the_job_with_one_message() {
 
 #[test]
 fn all_pes_may_leave_without_finalize() {
-    for path in ["direct", "ring"] {
+    for way in WAYS {
         for what in ["desert-all", "old-style"] {
-            end_run(&["-n", "4", "--path", path], &[what]).success();
+            end_run(&[&["-n", "4"][..], way].concat(), &[what]).success();
         }
     }
 }
@@ -225,9 +235,9 @@ fn global_exit(done: &Finished, status: i32, what: &str) {
 
 #[test]
 fn global_exit_ends_the_caller_as_exit_does_and_flushes_the_others() {
-    for path in ["direct", "ring"] {
+    for way in WAYS {
         for what in ["exit", "exit-slow", "exit-in-handler", "exit-finalizing", "exit-thread", "exit-beside-exit"] {
-            let done = end_run(&["-n", "4", "--path", path], &[what, "9"]);
+            let done = end_run(&[&["-n", "4"][..], way].concat(), &[what, "9"]);
             global_exit(&done, 9, what);
             match what {
                 "exit-slow" => assert!(done.stdout.contains("handled slowly by PE 0"), "{done}"),
@@ -247,6 +257,40 @@ fn global_exit_ends_the_caller_as_exit_does_and_flushes_the_others() {
     command.args(["exit", "6"]);
     let done = alone.run(command);
     assert!(done.code() == 6 && done.stdout.contains("handler of PE 0"), "{done}");
+}
+
+#[test]
+fn one_cause_ends_a_job_and_gives_its_status() {
+    // What one PE does, the exit code of the job, and what is said.
+    let ends = [
+        ("shmem_global_exit(41);", 41, "PE 2 called shmem_global_exit(41)"),
+        ("_exit(0);", 1, "PE 2 on node (0,1) left the job without shmem_finalize"),
+        ("_exit(5);", 5, "PE 2 on node (0,1) exited with code 5"),
+        ("kill(getpid(), SIGKILL);", 137, "PE 2 on node (0,1) was killed by signal 9"),
+        ("shmem_long_p(&flag, 1, 99);", 1, "shmem_long_p: PE 99 does not exist"),
+    ];
+    for (what, code, said) in ends {
+        let test = Test::new("one-cause");
+        let source = format!(
+            "#include <shmem.h>\n#include <signal.h>\n#include <unistd.h>\nstatic long flag;\n\
+             int main(void) {{ shmem_init(); if (shmem_my_pe() == 2) {{ {what} }}\n\
+             for (;;) {{ shmem_long_p(&flag, 2, (shmem_my_pe() + 1) % 4); shmem_barrier_all(); }} }}\n"
+        );
+        let program = small(&test, &source, &[]);
+        for way in WAYS {
+            for round in 0..3 {
+                let mut command = test.angara(["run", "--quiet", "-n", "4", "--torus", "2x2", "--timeout", "200"]);
+                command.args(way).arg("--").arg(&program);
+                let done = test.run(command);
+                assert_eq!(done.code(), code, "{what} {way:?} round {round}: {done}");
+                assert!(done.stderr.contains(said), "{what} {way:?} round {round}: {done}");
+                // Others have nothing to say about it.
+                let others = ["PE 0", "PE 1", "PE 3"].map(|pe| format!("angara: {pe}"));
+                assert!(!others.iter().any(|pe| done.stderr.contains(pe)), "{what} {way:?} round {round}: {done}");
+            }
+        }
+        test.assert_clean();
+    }
 }
 
 #[test]

@@ -68,3 +68,31 @@ fn twenty_runs_are_equal_to_the_byte_wherever_they_are() {
     }
     test.assert_clean();
 }
+
+#[test]
+fn output_comes_in_the_order_of_pes_also_what_is_flushed_at_exit() {
+    let test = Test::new("virtual-order");
+    let program = tools::compile("tests/c/virtual_time/last.c");
+    let mut first = None;
+    for run in 0..6 {
+        let mut command = test.angara(["run", "--quiet", "--timeout", "200", "--clock", "virtual", "-n", "32", "--"]);
+        command.arg(&program).stdin(Stdio::null());
+        let done = test.run(command).success();
+        assert_eq!(done.stdout.lines().count(), 64, "{done}");
+        // Who is at the same time comes by number: before the end, and behind it.
+        for when in ["writes", "ends"] {
+            let lines = done.stdout.lines().filter(|line| line.contains(when));
+            let at: Vec<(u64, u32)> = lines
+                .map(|line| {
+                    let mut words = line.split(' ');
+                    let mut number = || words.nth(1).and_then(|word| word.parse::<u64>().ok()).expect(line);
+                    let pe = number() as u32;
+                    (number(), pe)
+                })
+                .collect();
+            assert!(at.is_sorted(), "run {run}, {when}: {at:?}");
+        }
+        assert_eq!(*first.get_or_insert_with(|| done.stdout.clone()), done.stdout, "run {run}");
+    }
+    test.assert_clean();
+}

@@ -251,3 +251,15 @@ fn what_contradicts_virtual_time_is_refused() {
     assert!(done.code() == 2 && done.stderr.contains("--call-cost is for virtual time"), "{done}");
     test.assert_clean();
 }
+
+#[test]
+fn the_end_of_a_job_has_a_time() {
+    // PE 1 ends it at 0.1 s; nothing of the others happens after that, and their alarms do not ring.
+    for _ in 0..4 {
+        let done = run(&["-n", "3"], "ends_early");
+        assert_eq!(done.code(), 7, "{done}");
+        assert_eq!(done.stdout, "PE 2 woke at 50 ms\n", "{done}");
+        assert_eq!(done.stderr.lines().count(), 1, "{done}");
+        assert!(done.stderr.contains("PE 1 called shmem_global_exit(7)"), "{done}");
+    }
+}

@@ -17,6 +17,8 @@ pub const ENV_PES: &str = "ANGARA_NPES";
 /// Seconds a wait may last without progress before it is reported as stuck; 0 or unset: for ever.
 pub const ENV_TIMEOUT: &str = "ANGARA_TIMEOUT";
 
+/// Exit status of a PE that ends because its job has ended, as if SIGTERM had killed it: never why a job ends.
+pub const ENDED_WITH_JOB: i32 = 128 + 15;
 /// SEQPACKET socket clients attach through: one JSON message per datagram, descriptors beside it.
 pub const ADAPTER_SOCKET: &str = "adapter.sock";
 /// Stream socket of the JSON-lines control protocol.

@@ -1,7 +1,9 @@
 //! Why a job ended, what to say about it, and the exit code.
 
+use angara_abi::launch::ENDED_WITH_JOB;
 use angara_abi::msg::Wait;
 use angara_abi::torus::{NodeId, Shape};
+use rustix::process::Signal;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 
@@ -55,12 +57,23 @@ pub(crate) enum Cause {
     Together(ExitStatus),
 }
 
+/// How a process ends that is told to end, or notices that its job has: as by SIGTERM.
+fn is_told(status: ExitStatus) -> bool {
+    status.signal() == Some(Signal::TERM.as_raw()) || status.code() == Some(ENDED_WITH_JOB)
+}
+
 /// Chooses the reason among what was noticed within a moment. When one PE fails, others fail
 /// because of it, and the messages race. A host that was lost explains everything else, a PE that could not be started
-/// all but that. A process killed by a signal is never a consequence; a
-/// lost connection before any request to end names the PE the others ran into; otherwise the
-/// first one counts. A PE that asked to end the job and then exits is one failure, not two.
+/// all but that. A process killed by a signal is never a consequence, unless that was SIGTERM: those told to end are
+/// the reason only if there is no other. A lost connection before any request to end names the PE the others ran into;
+/// otherwise the first one counts. A PE that asked to end the job and then exits is one failure, not two.
 pub(crate) fn decide(seen: &[Seen]) -> Option<Cause> {
+    let told = |s: &Seen| matches!(s, Seen::Exit(_, status) if is_told(*status));
+    let others: Vec<Seen> = seen.iter().filter(|s| !told(s)).cloned().collect();
+    decide_among(if others.is_empty() { seen } else { &others })
+}
+
+fn decide_among(seen: &[Seen]) -> Option<Cause> {
     let aborted = |pe: u32| seen.iter().find(|s| matches!(s, Seen::Abort(p, ..) if *p == pe));
     let failed = |pe: u32| seen.iter().find(|s| matches!(s, Seen::Exit(p, _) if *p == pe));
     let cause = |s: &Seen| match s {
@@ -271,6 +284,12 @@ mod tests {
         assert_eq!(decide(&[LeftMpi(5)]), Some(Cause::LeftMpi(5)));
         assert_eq!(decide(&[Lost(5, false), LeftMpi(5)]), Some(Cause::LeftMpi(5)));
         assert_eq!(decide(&[Lost(1, false), Together(code(7))]), Some(Cause::Together(code(7))));
+        // Those that are told to end, or notice that the job has ended, are not why.
+        for end in [killed(15), code(143)] {
+            assert_eq!(decide(&[Exit(0, end), Exit(5, killed(9))]), Some(Cause::Exit(5, killed(9))));
+            assert_eq!(decide(&[Lost(1, false), Exit(0, end)]), Some(Cause::Lost(1, false)));
+            assert_eq!(decide(&[Exit(3, end)]), Some(Cause::Exit(3, end)), "somebody has told it");
+        }
         // PE 5 leaves with 0 and without finalize; the PE that ran into it says so.
         assert_eq!(decide(&[Lost(5, false), Abort(1, 1, why())]), Some(Cause::Abort(1, 1, why())));
         assert_eq!(decide(&[Lost(5, true)]), Some(Cause::Lost(5, true)));

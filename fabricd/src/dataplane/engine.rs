@@ -188,6 +188,9 @@ impl Engine {
             self.ports.set(Port { node: e.node, endpoint: e.endpoint }, None);
         }
         self.faults.job_closed(self.jobs.values().any(EngineJob::complete));
+        if let Some(run) = self.virtual_time.as_mut().filter(|_| self.jobs.is_empty()) {
+            run.over = false;
+        }
         self.jobs_changed();
     }
 

@@ -31,6 +31,11 @@ pub(crate) enum Notice {
         /// For how long.
         waited: Duration,
     },
+    /// In virtual time: all PEs of the job that are left wait, and nothing is on its way, after others have left.
+    InVain {
+        /// Job.
+        job: JobId,
+    },
     /// The network took a link out of service, after this route change.
     GaveUp(String, u64),
     /// The time of a fault has come, in a cluster.

@@ -4,6 +4,7 @@ use super::job::{Attached, Job, PeState, show_segments};
 use super::memory::{JobMemory, PeFds, PeMemory, StaticsError};
 use super::placement::check_memory;
 use crate::daemon::Daemon;
+use crate::dataplane::Engine;
 use crate::failure::{failure, no_memory};
 use crate::hosts::protocol::Tell;
 use angara_abi::job::Seat;
@@ -166,6 +167,8 @@ impl Daemon {
             }
             j.set_ended();
         });
+        // Before its PE leaves, whose turn it is: no other one has a turn after it.
+        self.data.spawn(Engine::end_virtual_time);
         if orderly {
             self.exit_all(memory.clone(), pe);
         }
@@ -184,25 +187,35 @@ impl Daemon {
         }
     }
 
-    /// Takes the PE out of its job. `lost`: without a goodbye.
+    /// The PE has said goodbye. In virtual time it keeps its turn until its process is gone: what that still writes comes
+    /// before what others write afterwards.
+    pub(crate) async fn goodbye(self: &Rc<Self>, (memory, pe): (&Arc<JobMemory>, usize)) {
+        if !self.has_job(memory) {
+            return;
+        }
+        if memory.open {
+            return self.leave_seat(memory, pe, false).await;
+        }
+        self.change_seat(memory.id, pe, Seat::leave);
+        if self.options.virtual_time.is_none() {
+            self.unplug(memory, pe, false).await;
+        }
+    }
+
+    /// The process of a PE is gone. `lost`: without a goodbye.
     pub(crate) async fn unseat(self: &Rc<Self>, uid: u32, (memory, pe): (&Arc<JobMemory>, usize), lost: bool) {
         if !self.has_job(memory) {
             return; // the network has forgotten its PEs with it
         }
-        let (id, slot) = (memory.id, memory.slot);
+        let id = memory.id;
         if memory.open {
             return self.leave_seat(memory, pe, lost).await;
         }
-        self.with_job(memory, |job| {
-            job.pes[pe] = PeState::Gone;
-            if lost {
-                job.set_ended();
-            }
-        });
-        self.change_seat(id, pe, Seat::leave);
-        if self.data.call(move |engine| engine.detach((slot, id), pe, lost)).await.is_err() {
-            tracing::debug!(job = id.number(), pe, "the data plane is gone");
+        if lost {
+            self.with_job(memory, |job| job.set_ended());
         }
+        self.change_seat(id, pe, Seat::leave);
+        self.unplug(memory, pe, lost).await;
         tracing::debug!(job = id.number(), pe, lost, "detached");
         if lost && self.has_job(memory) {
             self.with_job(memory, |job| {
@@ -212,6 +225,17 @@ impl Daemon {
             });
             let node = memory.entries[pe].node;
             self.spread(id, Event::PeLost { job: id, pe: pe as u32, node, finalized: false });
+        }
+    }
+}
+
+impl Daemon {
+    /// The data plane serves a PE no more.
+    async fn unplug(&self, memory: &Arc<JobMemory>, pe: usize, lost: bool) {
+        let (id, slot) = (memory.id, memory.slot);
+        self.with_job(memory, |job| job.pes[pe] = PeState::Gone);
+        if self.data.call(move |engine| engine.detach((slot, id), pe, lost)).await.is_err() {
+            tracing::debug!(job = id.number(), pe, "the data plane is gone");
         }
     }
 }

@@ -166,6 +166,13 @@ impl Daemon {
         }
     }
 
+    /// Others wait in vain for one that has left.
+    pub(crate) fn lose_whoever_left(&self, id: JobId) {
+        if let Some(pe) = self.seats(id).and_then(|seats| to_blame(&seats)) {
+            self.lose(id, pe);
+        }
+    }
+
     /// Others wait for this PE, which has left.
     fn lose(&self, id: JobId, pe: usize) {
         let Some(seats) = self.seats(id) else { return };
@@ -181,6 +188,12 @@ impl Daemon {
     }
 }
 
+/// The PE that has left and is waited for: one that did so in the middle of a life before one that did not.
+fn to_blame(seats: &[Seat]) -> Option<usize> {
+    let left = |state| seats.iter().position(|s| s.state == state);
+    left(SeatState::Deserted).or_else(|| left(SeatState::Left))
+}
+
 /// The PE that has left and for which all wait that take part, given how often each has looked in its wait (0: it waits
 /// for its adapter; nothing: it does not wait) and what that was at first.
 fn waited_for(
@@ -189,12 +202,11 @@ fn waited_for(
     first: &mut BTreeMap<u32, u32>,
     spans: bool,
 ) -> Option<usize> {
-    // Whoever left in the middle of a life is to blame before one that did not.
-    let left = |state| seats.iter().position(|s| s.state == state);
-    let (pe, needed) = match (left(SeatState::Deserted), left(SeatState::Left)) {
-        (Some(pe), _) => (pe, if spans { LOOKS_SPANNING } else { LOOKS }),
-        (None, Some(pe)) => (pe, if spans { LOOKS_LEAVING } else { LOOKS }),
-        (None, None) => return None,
+    let pe = to_blame(seats)?;
+    let needed = match (spans, seats[pe].state) {
+        (false, _) => LOOKS,
+        (true, SeatState::Deserted) => LOOKS_SPANNING,
+        (true, _) => LOOKS_LEAVING,
     };
     let mut taken = 0;
     let mut in_vain = true;

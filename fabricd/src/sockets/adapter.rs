@@ -229,7 +229,7 @@ impl Client {
             }
             AdapterRequest::Detach => {
                 seat.orderly = true;
-                self.daemon.unseat(self.uid, (&memory, pe), false).await;
+                self.daemon.goodbye((&memory, pe)).await;
                 Ok(AdapterReply::Ok)
             }
         };
@@ -322,10 +322,17 @@ impl Client {
     }
 
     async fn leave(&mut self) {
-        let Some(seat) = self.seat.as_ref().filter(|s| !s.orderly) else { return };
+        let Some(seat) = &self.seat else { return };
         let Some(memory) = seat.job.upgrade() else { return };
-        let rests = memory.page.pe(seat.pe).seat.state == job::SeatState::Resting;
-        self.daemon.unseat(self.uid, (&memory, seat.pe), !rests).await;
+        match seat.orderly {
+            // All has been done when it said goodbye.
+            true if memory.open || self.daemon.options.virtual_time.is_none() => {}
+            true => self.daemon.unseat(self.uid, (&memory, seat.pe), false).await,
+            false => {
+                let rests = memory.page.pe(seat.pe).seat.state == job::SeatState::Resting;
+                self.daemon.unseat(self.uid, (&memory, seat.pe), !rests).await;
+            }
+        }
     }
 }
 

@@ -37,7 +37,7 @@ use crate::error::{Error, Result};
 use crate::memory::{Device, Memory, StaticSegment};
 use angara_abi::channel::{Channel, DMA_BYTES, Fault, PAGE_BYTES, RING_BYTES, page, status};
 use angara_abi::clock::WaitsFor;
-use angara_abi::job::{Geometry, PeEntry, Reach};
+use angara_abi::job::{Geometry, JobState, PeEntry, Reach};
 use angara_abi::launch::{ENV_TIMEOUT, Launch, LaunchError};
 use angara_abi::msg::{AdapterReply, AdapterRequest, FdRole};
 use angara_abi::queue::QueueMemory;
@@ -335,6 +335,10 @@ impl Adapter {
     /// The error that says `pe` cannot be reached.
     #[cold]
     pub(crate) fn unreachable(&self, pe: usize) -> Error {
+        if self.memory.job.state() == JobState::Ended {
+            // That is why, and whoever has ended it has said so.
+            return Error::JobEnded;
+        }
         let entry = self.memory.job.pe(pe.min(self.n_pes() - 1));
         Error::Unreachable { pe, node: entry.node, coords: self.memory.geometry.shape.show(entry.coords) }
     }
@@ -359,8 +363,21 @@ impl Adapter {
     /// both cases the caller still has to exit.
     /// With `orderly` nothing has failed, and the other PEs end as programs do.
     pub fn abort(&self, status: i32, reason: &str, orderly: bool) {
-        if let Some(connection) = self.guard.connection() {
-            let _ = connection.ask(&AdapterRequest::Abort { status, reason: reason.into(), orderly });
+        let Some(connection) = self.guard.connection() else { return };
+        // Where time is virtual, others first do what they do before this time; what keeps this PE from standing still
+        // does not keep it from ending the job.
+        let _ = self.stand();
+        let _ = connection.ask(&AdapterRequest::Abort { status, reason: reason.into(), orderly });
+        if let Some(clock) = self.clock() {
+            // Nobody lets this PE go any more; sleeps of handlers that still run must not wait for that.
+            clock.leave();
+        }
+    }
+
+    /// This thread reads real clocks from now on, whatever time the program has: it is about to end the process.
+    pub fn read_real_clocks(&self) {
+        if let Some(clock) = self.clock() {
+            clock.read_real();
         }
     }
 

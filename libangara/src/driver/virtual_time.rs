@@ -88,6 +88,11 @@ impl VirtualClock {
         CLOCK.store(std::ptr::null_mut(), Ordering::Release);
     }
 
+    /// What this thread asks of clocks from now on is real.
+    pub(super) fn read_real(&self) {
+        self.program.enter();
+    }
+
     /// Several threads communicate from now on.
     pub(super) fn with_threads(&self) {
         self.threads.store(true, Ordering::Relaxed);

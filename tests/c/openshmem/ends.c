@@ -117,7 +117,7 @@ int main(int argc, char **argv)
     if (!strcmp(what, "old-style"))
         start_pes(0);
     else
-        shmem_init_thread(SHMEM_THREAD_MULTIPLE, &(int){0});
+        shmem_init_thread(strstr(what, "thread") ? SHMEM_THREAD_MULTIPLE : SHMEM_THREAD_SINGLE, &(int){0});
     me = shmem_my_pe();
     n = shmem_n_pes();
     shmem_barrier_all();

@@ -19,10 +19,10 @@ mod told;
 use self::gates::Gate;
 pub(super) use self::patience::Turn;
 use self::standing::{By, Ended, Notes, Touch, VirtualRun};
-use super::Command;
 use super::engine::Engine;
 use super::job::EngineJob;
 use super::post::Violation;
+use super::{Command, Notice};
 use crate::faults::fault::FaultSpec;
 use angara_abi::channel::Fault;
 use angara_abi::clock::{ClockPage, TIME_MAX, Verdict, WaitsFor};
@@ -94,15 +94,27 @@ impl Engine {
         }
     }
 
-    /// A PE goes; what it has posted is taken first, unless it was lost.
+    /// A PE goes; what it has posted is taken first, unless it was lost: then its job is over.
     pub(super) fn left_virtual_time(&mut self, index: usize, lost: bool) {
-        if !lost {
+        if !lost && !self.is_over() {
             self.take_posts(index, TIME_MAX);
         }
         if let Some(run) = &mut self.virtual_time {
             run.forget(index);
             run.left = Some(Instant::now());
+            run.over |= lost;
         }
+    }
+
+    /// The job has ended, at the time of the PE whose turn it is: nothing of the others happens after that.
+    pub(crate) fn end_virtual_time(&mut self) {
+        if let Some(run) = &mut self.virtual_time {
+            run.over = true;
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.virtual_time.as_ref().is_some_and(|run| run.over)
     }
 
     /// Serves until told to stop or until nobody can tell any more.
@@ -111,6 +123,10 @@ impl Engine {
             let heard = self.gauges.commands.load(Ordering::SeqCst);
             let Some(more) = self.run_commands(commands, |reply| reply()) else { break };
             if more {
+                continue;
+            }
+            if self.is_over() {
+                self.listen();
                 continue;
             }
             self.look_for_absent();
@@ -299,6 +315,13 @@ impl Engine {
         }
         let mut told = run.waiting();
         told.retain(|(index, _)| self.lanes[*index].as_ref().is_some_and(|lane| !lane.broken));
+        let left = self.jobs.values().find(|job| job.lanes.iter().any(Option::is_none));
+        if let Some(job) = left.filter(|_| !told.is_empty()).map(|job| job.memory.id) {
+            // They wait for one that has left, which is why the job ends.
+            self.end_virtual_time();
+            self.notice(Notice::InVain { job });
+            return false;
+        }
         for (index, since) in &told {
             if let Some(run) = &mut self.virtual_time {
                 run.forget(*index);

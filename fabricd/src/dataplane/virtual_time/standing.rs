@@ -134,6 +134,8 @@ pub(in crate::dataplane) struct VirtualRun {
     faults: VecDeque<(Tick, FaultSpec)>,
     /// Nothing can happen any more, and everybody has been told.
     pub(super) stuck: bool,
+    /// The job has ended: nobody is let go any more.
+    pub(in crate::dataplane) over: bool,
     /// The latest time at which a PE was let go: without events the network's own is behind.
     pub(super) present: Tick,
     /// With PEs that do not come back.

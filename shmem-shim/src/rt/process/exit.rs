@@ -81,6 +81,9 @@ fn stand_still() -> ! {
 /// later. Leaving first would look like the failure itself.
 pub(crate) fn with_the_job(status: i32) -> ! {
     let ordered = try_state().and_then(|s| s.job.exit_status());
+    if let Some(s) = try_state() {
+        s.job.adapter().read_real_clocks();
+    }
     match EXITER.load(Ordering::Acquire) {
         0 => {}
         exiter if exiter == this_thread() => {
@@ -103,6 +106,9 @@ pub(crate) fn with_the_job(status: i32) -> ! {
 
 /// Writes `line` in one piece, tells the daemon the reason, ends the process.
 pub(crate) fn failed(status: i32, line: &str, reason: &str) -> ! {
+    if let Some(s) = try_state() {
+        s.job.adapter().read_real_clocks();
+    }
     flush();
     // SAFETY: writes a live buffer.
     unsafe { libc::write(2, line.as_ptr().cast(), line.len()) };
