@@ -5,7 +5,9 @@
 //! otherwise the program's own.
 
 use angara_abi::msg::Failure;
+use angara_abi::print::plain_json;
 use angara_abi::trust::Distrust;
+use serde::Serialize;
 use std::fmt::Display;
 
 /// A failure of a command.
@@ -65,6 +67,12 @@ pub(crate) use say;
 /// Prints a result, all of it before this returns: the one way to standard output for every command.
 pub(crate) fn print(text: impl Display) -> Result<(), Failed> {
     angara_abi::print::out(&text.to_string()).map_err(|e| Failed::output(&e))
+}
+
+/// Prints a result as JSON. It has names that others chose, and may be read in a terminal.
+pub(crate) fn print_json(result: &impl Serialize) -> Result<(), Failed> {
+    let text = serde_json::to_string_pretty(result).expect("results are plain data");
+    print(format_args!("{}\n", plain_json(&text)))
 }
 
 impl From<Failure> for Failed {

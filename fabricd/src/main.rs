@@ -1,15 +1,19 @@
 //! The `fabricd` program: reads its options, sets up logging, runs the daemon.
 
+use angara_abi::print::{plain_json, plain_line};
 use angara_abi::text::show_bytes;
 use angara_cluster::args::Args;
 use angara_cluster::check::{Severity, check};
 use clap::Parser;
 use fabricd::config::{Membership, log_filter, resolve};
 use fabricd::{Options, run};
-use std::fmt::Write as _;
-use std::io::{ErrorKind, IsTerminal, Write};
+use std::fmt::{Debug, Write as _};
+use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::process::ExitCode;
+use tracing::field::Field;
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::field::MakeExt;
+use tracing_subscriber::fmt::format::{self, debug_fn};
 
 /// Exit status for bad usage or configuration, as clap's own.
 const USAGE: u8 = 2;
@@ -65,11 +69,33 @@ fn start_logging(filter: &str, json: bool) -> Result<(), String> {
         // A log that cannot be written, on a full disk for one, must not end the daemon: complaining about that panics.
         .log_internal_errors(false)
         .with_ansi(std::io::stderr().is_terminal());
+    // Users and other hosts choose some of the values, and logs are read in terminals.
+    let field = |out: &mut format::Writer<'_>, field: &Field, value: &dyn Debug| {
+        let value = plain_line(&format!("{value:?}"));
+        match field.name() {
+            "message" => write!(out, "{value}"),
+            name => write!(out, "{name}={value}"),
+        }
+    };
     match json {
-        true => base.json().init(),
-        false => base.init(),
+        true => base.json().with_writer(|| JsonLog).init(),
+        false => base.fmt_fields(debug_fn(field).delimited(" ")).init(),
     }
     Ok(())
+}
+
+/// Standard error, for lines of JSON.
+struct JsonLog;
+
+impl io::Write for JsonLog {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        let text = String::from_utf8_lossy(line);
+        io::stderr().write_all(plain_json(&text).as_bytes()).map(|()| line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// Says what the options mean and what the machine says to them.

@@ -2,25 +2,25 @@
 
 export class Refused extends Error {}
 
-/** A daemon. The token of the URL's fragment becomes a cookie, and a key that stays in this tab. */
+/** Milliseconds before a stream of events that has ended is asked for again. */
+const AGAIN = 3000;
+
+/** A daemon. The token of the URL's fragment is kept for this tab alone, and goes with everything that is asked. */
 export class Daemon {
   constructor() {
-    this.key = sessionStorage.getItem("key");
-    this.control = sessionStorage.getItem("control") === "true";
+    this.control = false;
   }
 
   async open() {
     const token = new URLSearchParams(location.hash.slice(1)).get("token");
     if (token) {
       history.replaceState(null, "", location.pathname);
-      const answer = await this.post("/session", { token });
-      const { key, control } = JSON.parse(answer);
-      this.key = key;
-      this.control = control;
-      sessionStorage.setItem("key", key);
-      sessionStorage.setItem("control", String(control));
+      sessionStorage.setItem("token", token);
     }
-    return JSON.parse(await this.get("/api/network"));
+    this.token = sessionStorage.getItem("token");
+    const network = JSON.parse(await this.get("/api/network"));
+    this.control = network.control;
+    return network;
   }
 
   async get(path) {
@@ -32,7 +32,7 @@ export class Daemon {
   }
 
   headers() {
-    return this.key ? { "x-angara-key": this.key } : {};
+    return this.token ? { Authorization: `Bearer ${this.token}` } : {};
   }
 
   async text(answer) {
@@ -41,12 +41,36 @@ export class Daemon {
     return text;
   }
 
-  /** Calls `take` with events, and `state` when the stream comes and goes. */
-  listen(take, state) {
-    const events = new EventSource("/api/events");
-    events.onopen = () => state("live");
-    events.onerror = () => state("lost");
-    events.onmessage = message => take(JSON.parse(message.data));
+  /** Calls `take` with events, and `state` when the stream comes and goes. Ends when the daemon wants another token. */
+  async listen(take, state) {
+    for (;;) {
+      try {
+        const answer = await fetch("/api/events", { headers: this.headers() });
+        if (answer.ok) {
+          state("live");
+          await this.events(answer.body, take);
+        }
+        state("lost");
+        if (answer.status === 403) return;
+      } catch {
+        // The connection is broken.
+        state("lost");
+      }
+      await new Promise(again => setTimeout(again, AGAIN));
+    }
+  }
+
+  /** Reads a stream until it ends. An event is a line that begins with `data: `, and an empty one. */
+  async events(body, take) {
+    const pieces = body.pipeThrough(new TextDecoderStream()).getReader();
+    let rest = "";
+    for (;;) {
+      const { value, done } = await pieces.read();
+      if (done) return;
+      const events = (rest + value).split("\n\n");
+      rest = events.pop();
+      for (const event of events) take(JSON.parse(event.slice("data: ".length)));
+    }
   }
 
   async job(number) {

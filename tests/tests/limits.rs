@@ -254,6 +254,39 @@ fn jobs_and_pes_of_a_user_are_limited() {
     test.assert_clean();
 }
 
+#[test]
+fn the_last_job_slots_are_for_users_who_have_none() {
+    if only_root_can() {
+        return;
+    }
+    let test = Test::new("limit-slots");
+    let args = ["--torus", "16x16x8", "--limit", "jobs=1024", "--limit", "pes=1024", "--log", "error"];
+    let daemon = shared(&test, &args);
+    let mut alices = as_user(ALICE, || daemon.control());
+    let mut made = 0;
+    let failure = loop {
+        assert!(made < 1024, "one user has every job slot");
+        match alices.create(spec(1, Path::Direct)) {
+            Ok(_) => made += 1,
+            Err(failure) => break failure,
+        }
+    };
+    assert_eq!(made, 768, "{failure:?}");
+    refused::<()>(Err(failure), &["user 65002 has 768 of the 1024 job slots", "the last 256"]);
+    let mut bobs = as_user(BOB, || daemon.control());
+    let first = bobs.create(spec(1, Path::Direct)).expect("Bob has none yet");
+    refused(bobs.create(spec(1, Path::Direct)), &["user 65003 has 1 of"]);
+    bobs.destroy(first.id);
+    bobs.create(spec(1, Path::Direct)).expect("Bob has none again");
+    // Whoever could set the limits is not bound by this one.
+    let mut operator = daemon.control();
+    (0..2).for_each(|_| drop(operator.create(spec(1, Path::Direct)).expect("there are slots")));
+    drop((alices, bobs, operator));
+    assert!(poll_until(|| daemon.status().jobs.is_empty()));
+    daemon.shutdown();
+    test.assert_clean();
+}
+
 /// Does something in the end, whatever happens.
 struct OnDrop<F: Fn()>(F);
 

@@ -1,9 +1,14 @@
 //! Metrics of a real daemon: both formats, figures that move, and what Prometheus says to them.
 
-use angara_tests::daemon::Daemon;
+use angara_abi::msg::{JobSpec, Path};
+use angara_abi::print::plain_line;
+use angara_tests::daemon::{Daemon, spec};
 use angara_tests::process::{PATIENCE, poll_until};
 use angara_tests::web::http::{self, Answer};
 use angara_tests::{Test, tools};
+use openmetrics_parser::LabelSet;
+use openmetrics_parser::openmetrics::parse_openmetrics;
+use openmetrics_parser::prometheus::parse_prometheus;
 use std::io::{Read, Write};
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
@@ -106,6 +111,53 @@ fn who_may_read_has_the_token_or_the_socket() {
     assert!(text.starts_with("HTTP/1.1 200") && text.contains("angara_nodes 4"), "{text}");
     daemon.shutdown();
     assert!(!path.exists(), "the socket is left");
+    test.assert_clean();
+}
+
+#[test]
+fn names_of_this_machine_that_others_gave_it_are_refused() {
+    let test = Test::new("metrics-host");
+    let daemon = Daemon::start(&test, &["--torus", "2x2", "--metrics", "127.0.0.1:0", "--metrics-open"]);
+    let to = place(&daemon);
+    for host in ["Host: evil.example", "Host: 127.0.0.1.evil.example:80", "Host:"] {
+        let answer = scrape(to, &[host]);
+        assert!(answer.status == 421 && !answer.body.contains("angara_link"), "{host}: {}", answer.body);
+    }
+    assert_eq!(scrape(to, &["Host: localhost:99"]).status, 200, "through a tunnel");
+    daemon.shutdown();
+    test.assert_clean();
+}
+
+#[test]
+fn no_name_of_a_job_breaks_or_forges_what_others_read() {
+    let test = Test::new("metrics-names");
+    let daemon = Daemon::start(&test, &["--torus", "2x2", "--metrics", "127.0.0.1:0"]);
+    let (to, token) = (place(&daemon), token(&daemon));
+    let mut control = daemon.control();
+    let names = [
+        "s\"low",
+        "back\\slash",
+        "two\nlines",
+        "x\",uid=\"0\",path=\"auto\"} 1\nangara_adapter_violations_total 999999\nangara_job_pes{job=\"77\",name=\"bob",
+    ];
+    for name in names {
+        control.create(JobSpec { name: name.into(), ..spec(1, Path::Auto) }).expect("a job");
+    }
+    let open = ["Accept: application/openmetrics-text", &token];
+    let seen = poll_until(|| sum(&scrape(to, &[&token]).body, "angara_jobs") == 4.0);
+    assert!(seen, "not all jobs: {}", scrape(to, &[&token]).body);
+    let (old, new) = (scrape(to, &[&token]).body, scrape(to, &open).body);
+    let old = parse_prometheus(&old).unwrap_or_else(|e| panic!("{e}: {old}"));
+    let new = parse_openmetrics(&new).unwrap_or_else(|e| panic!("{e}: {new}"));
+    let shown = |labels: LabelSet<'_>| labels.get_label_value("name").expect("a name").to_string();
+    let mut given = Vec::new();
+    given.extend(old.families["angara_job_info"].iter_samples().map(|s| shown(s.get_labelset().expect("labels"))));
+    given.extend(new.families["angara_job"].iter_samples().map(|s| shown(s.get_labelset().expect("labels"))));
+    assert_eq!(given, [names.map(plain_line), names.map(plain_line)].concat());
+    assert_eq!(old.families["angara_job_pes"].iter_samples().count(), 4);
+    assert_eq!(old.families["angara_adapter_violations_total"].iter_samples().count(), 1);
+    drop(control);
+    daemon.shutdown();
     test.assert_clean();
 }
 

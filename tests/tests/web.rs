@@ -14,13 +14,6 @@ struct Page {
     to: SocketAddr,
 }
 
-/// What a browser has after it opened the page.
-struct Session {
-    cookie: String,
-    key: String,
-    control: bool,
-}
-
 impl Page {
     fn start(test: &Test) -> Page {
         Page::with(test, &["--torus", "2x2x2", "--web", "127.0.0.1:0"])
@@ -40,24 +33,9 @@ impl Page {
         format!("Origin: http://{}", self.to)
     }
 
-    fn open(&self, token: &str) -> Answer {
-        http::ask(self.to, "POST", "/session", &[&self.origin()], &format!("{{\"token\":\"{token}\"}}"))
-    }
-
-    fn session(&self, token: &str) -> Session {
-        let answer = self.open(&self.token(token));
-        assert_eq!(answer.status, 200, "{}", answer.body);
-        let cookie = answer.header("set-cookie").expect("a cookie");
-        for part in ["HttpOnly", "SameSite=Strict", "Path=/"] {
-            assert!(cookie.contains(part), "{cookie}");
-        }
-        let pair = cookie.split(';').next().expect("a pair");
-        let body: serde_json::Value = serde_json::from_str(&answer.body).expect("JSON");
-        Session {
-            cookie: format!("Cookie: {pair}"),
-            key: format!("X-Angara-Key: {}", body["key"].as_str().expect("a key")),
-            control: body["control"].as_bool().expect("a truth"),
-        }
+    /// The header by which who has this token shows it.
+    fn bearer(&self, name: &str) -> String {
+        format!("Authorization: Bearer {}", self.token(name))
     }
 
     fn get(&self, path: &str, headers: &[&str]) -> Answer {
@@ -69,9 +47,10 @@ impl Page {
     }
 
     /// A stream of events.
-    fn events(&self, session: &Session) -> TcpStream {
+    fn events(&self) -> TcpStream {
         let mut stream = http::connect(self.to);
-        let request = format!("GET /api/events HTTP/1.1\r\nHost: {}\r\n{}\r\n\r\n", self.to, session.cookie);
+        let bearer = self.bearer("read.token");
+        let request = format!("GET /api/events HTTP/1.1\r\nHost: {}\r\n{bearer}\r\n\r\n", self.to);
         stream.write_all(request.as_bytes()).expect("written");
         stream
     }
@@ -114,20 +93,21 @@ fn the_page_is_for_those_who_have_a_token() {
     assert!(policy.starts_with("default-src 'none'; script-src 'self';") && !policy.contains("unsafe"), "{policy}");
     assert_eq!(index.header("access-control-allow-origin"), None);
     for path in ["/api/network", "/api/events", "/api/link/0/0", "/api/job/1"] {
-        for headers in [&[][..], &["Cookie: angara=1"], &["Authorization: Bearer x"]] {
-            assert_eq!(page.get(path, headers).status, 403, "{path} {headers:?}");
+        let cookie = format!("Cookie: angara={}", page.token("control.token"));
+        let long = format!("Authorization: Bearer {}", "0".repeat(4000));
+        for header in ["X-None: 1", &cookie, "Authorization: Bearer x", "Authorization: Bearer", &long] {
+            assert_eq!(page.get(path, &[header]).status, 403, "{path} {header}");
         }
     }
-    for wrong in ["", "0", &"0".repeat(32), &"0".repeat(4000)] {
-        assert_eq!(page.open(wrong).status, 403, "{wrong}");
+    let (read, control) = (page.bearer("read.token"), page.bearer("control.token"));
+    for (bearer, control) in [(&read, false), (&control, true)] {
+        let answer = page.get("/api/network", &[bearer]);
+        assert_eq!(answer.header("set-cookie"), None, "browsers send cookies to other ports");
+        let network: serde_json::Value = serde_json::from_str(&answer.body).expect("JSON");
+        assert_eq!((&network["dims"], &network["control"]), (&serde_json::json!([2, 2, 2]), &control.into()));
     }
-    let read = page.session("read.token");
-    assert!(!read.control);
-    let network: serde_json::Value =
-        serde_json::from_str(&page.get("/api/network", &[&read.cookie]).body).expect("JSON");
-    assert_eq!(network["dims"], serde_json::json!([2, 2, 2]));
-    assert_eq!(page.get("/metrics", &[&read.cookie]).status, 200);
-    let link: serde_json::Value = serde_json::from_str(&page.get("/api/link/0/0", &[&read.cookie]).body).expect("JSON");
+    assert_eq!(page.get("/metrics", &[&read]).status, 200);
+    let link: serde_json::Value = serde_json::from_str(&page.get("/api/link/0/0", &[&read]).body).expect("JSON");
     assert_eq!(link["classes"].as_array().map(Vec::len), Some(4));
     let channels = link["channels"].as_array().expect("virtual channels");
     let names: Vec<_> = channels.iter().map(|c| c["vc"].as_str().expect("a name")).collect();
@@ -135,8 +115,8 @@ fn the_page_is_for_those_who_have_a_token() {
     let idle =
         |c: &serde_json::Value| ["slots", "packets", "flits"].iter().all(|n| c[n] == 0) && c["of"].as_u64() > Some(0);
     assert!(channels.iter().all(idle), "{channels:?}");
-    assert_eq!(page.get("/api/link/8/0", &[&read.cookie]).status, 404);
-    assert_eq!(page.get("/api/link/0/3", &[&read.cookie]).status, 404, "a fourth dimension");
+    assert_eq!(page.get("/api/link/8/0", &[&read]).status, 404);
+    assert_eq!(page.get("/api/link/0/3", &[&read]).status, 404, "a fourth dimension");
     let mut command = test.angara(["web", "--runtime-dir"]);
     command.arg(page.daemon.dir());
     let url = test.run(command).success().stdout;
@@ -145,26 +125,24 @@ fn the_page_is_for_those_who_have_a_token() {
 }
 
 #[test]
-fn faults_take_the_control_token_the_key_and_the_page_itself() {
+fn faults_take_the_control_token_and_the_page_itself() {
     let test = Test::new("web-fault");
     let page = Page::start(&test);
     let (origin, spec) = (page.origin(), "link 0,0,0 +X down");
-    let (read, control) = (page.session("read.token"), page.session("control.token"));
-    assert!(control.control);
+    let (read, control) = (page.bearer("read.token"), page.bearer("control.token"));
     let foreign = "Origin: http://evil.example";
-    let refused: [&[&str]; 6] = [
+    let refused: [&[&str]; 5] = [
         &[&origin],
-        &[&origin, &read.cookie, &read.key],
-        &[&origin, &control.cookie],
-        &[&control.cookie, &control.key],
-        &[foreign, &control.cookie, &control.key],
-        &[&origin, &control.cookie, &control.key, "Sec-Fetch-Site: same-site"],
+        &[&origin, &read],
+        &[&control],
+        &[foreign, &control],
+        &[&origin, &control, "Sec-Fetch-Site: same-site"],
     ];
     for headers in refused {
         assert_eq!(page.fault(headers, spec).status, 403, "{headers:?}");
     }
     assert!(page.daemon.status().faults.is_empty());
-    let ours: [&str; 3] = [&origin, &control.cookie, &control.key];
+    let ours: [&str; 2] = [&origin, &control];
     assert_eq!(page.fault(&ours, spec).status, 200);
     assert_eq!(page.daemon.status().faults, [spec]);
     let answer = page.fault(&ours, "link 9,9,9 +X down");
@@ -192,7 +170,7 @@ fn other_names_of_this_machine_are_refused() {
 fn events_follow_a_job_and_a_fault() {
     let test = Test::new("web-events");
     let page = Page::start(&test);
-    let mut stream = page.events(&page.session("read.token"));
+    let mut stream = page.events();
     read_until(&mut stream, |text| text.contains("\"full\":true") && text.contains("\"faults\":[]"));
     let mut command = test.angara(["run", "-q", "-n", "8", "--path", "ring", "--runtime-dir"]);
     command.arg(page.daemon.dir()).arg("--").arg(tools::compile("tests/c/traffic.c"));
@@ -211,23 +189,23 @@ fn events_follow_a_job_and_a_fault() {
 fn a_reader_that_does_not_read_holds_nobody_up() {
     let test = Test::new("web-slow");
     let page = Page::with(&test, &["--torus", "16x16x16", "--web", "127.0.0.1:0"]);
-    let session = page.session("read.token");
+    let bearer = page.bearer("read.token");
     let opened = |_| {
-        let mut stream = page.events(&session);
+        let mut stream = page.events();
         let mut head = [0; 12];
         stream.read_exact(&mut head).expect("an answer");
         assert_eq!(&head, b"HTTP/1.1 200");
         stream
     };
     let streams: Vec<TcpStream> = (0..16).map(opened).collect();
-    assert_eq!(page.get("/api/events", &[&session.cookie]).status, 503, "a 17th stream");
+    assert_eq!(page.get("/api/events", &[&bearer]).status, 503, "a 17th stream");
     let mut command = test.angara(["run", "-q", "-n", "8", "--path", "ring", "--runtime-dir"]);
     command.arg(page.daemon.dir()).arg("--").arg(tools::compile("tests/c/traffic.c"));
     test.run(command).success();
     drop(streams);
     let mut again = None;
     let free = poll_until(|| {
-        let mut stream = page.events(&session);
+        let mut stream = page.events();
         let mut head = [0; 12];
         stream.read_exact(&mut head).expect("an answer");
         let served = &head == b"HTTP/1.1 200";
@@ -277,6 +255,39 @@ fn half_open_connections_are_bounded_and_end() {
 }
 
 #[test]
+fn whoever_sends_half_a_body_keeps_nobody_away() {
+    let test = Test::new("web-half-body");
+    let page = Page::start(&test);
+    let mut watched = page.events();
+    read_until(&mut watched, |text| text.contains("\"full\":true"));
+    let half = |path: &str, more: &str| {
+        let mut stream = http::connect(page.to);
+        let (to, origin) = (page.to, page.origin());
+        let head = format!("POST {path} HTTP/1.1\r\nHost: {to}\r\n{origin}\r\n{more}Content-Length: 4000\r\n\r\n{{");
+        // One that is one too many is closed in the middle.
+        let _ = stream.write_all(head.as_bytes());
+        stream
+    };
+    let paths = ["/session", "/api/fault", "/", "/api/network"];
+    let kept: Vec<TcpStream> = (0..256).map(|i| half(paths[i % 4], "")).collect();
+    // At once, though nobody has waited for their end.
+    assert_eq!(page.get("/", &[]).status, 200);
+    assert_eq!(page.get("/api/network", &[&page.bearer("read.token")]).status, 200);
+    // Who was there with a token still is.
+    let fault = angara_abi::msg::Request::FaultSet { spec: "link 0,0,0 +X down".into() };
+    page.daemon.control().ask(&fault).expect("a fault");
+    read_until(&mut watched, |text| text.contains("\"down\":[0,12]"));
+    drop(kept);
+    // Nor is whoever has one waited for without end.
+    let mut own = half("/api/fault", &format!("{}\r\n", page.bearer("control.token")));
+    let mut said = String::new();
+    own.read_to_string(&mut said).expect("an answer and an end");
+    assert!(said.starts_with("HTTP/1.1 408"), "{said}");
+    drop(watched);
+    page.end(&test);
+}
+
+#[test]
 fn nonsense_is_refused() {
     let test = Test::new("web-nonsense");
     let page = Page::start(&test);
@@ -286,17 +297,17 @@ fn nonsense_is_refused() {
         let status = page.get(path, &[]).status;
         assert!(status == 404 || status == 400, "{path}: {status}");
     }
-    assert_eq!(page.get("/session", &[]).status, 405);
+    assert_eq!(page.get("/api/fault", &[]).status, 405);
     let long = "x".repeat(100_000);
     let status = page.get(&format!("/{long}"), &[]).status;
     assert!(status == 414 || status == 431, "{status}");
     assert_eq!(page.get("/", &[&format!("X-Long: {long}")]).status, 431);
     let many: Vec<String> = (0..200).map(|i| format!("X-{i}: 1")).collect();
     assert_eq!(page.get("/", &many.iter().map(|s| &s[..]).collect::<Vec<_>>()).status, 431);
-    let origin = page.origin();
-    assert_eq!(http::ask(page.to, "POST", "/session", &[&origin], &long).status, 413);
-    for body in ["{", "[]", "{\"token\":1}", "{\"token\":\"a\",\"more\":1}", "\u{0}"] {
-        assert_eq!(http::ask(page.to, "POST", "/session", &[&origin], body).status, 400, "{body:?}");
+    let ours: [&str; 2] = [&page.origin(), &page.bearer("control.token")];
+    assert_eq!(http::ask(page.to, "POST", "/api/fault", &ours, &long).status, 413);
+    for body in ["{", "[]", "{\"spec\":1}", "{\"spec\":\"a\",\"more\":1}", "\u{0}"] {
+        assert_eq!(http::ask(page.to, "POST", "/api/fault", &ours, body).status, 400, "{body:?}");
     }
     assert_eq!(http::raw(page.to, b"\x16\x03\x01\x02\x00\x01\r\n\r\n").status, 400);
     page.end(&test);
@@ -339,8 +350,7 @@ fn a_run_prints_the_url_of_its_page() {
     let line = said.lines().find_map(|line| line.split_once("page at ")).expect("a line with the URL").1;
     let (url, token) = line.split_once("/#token=").expect("a token");
     let to = http::address(url);
-    let origin = format!("Origin: http://{to}");
-    let answer = http::ask(to, "POST", "/session", &[&origin], &format!("{{\"token\":\"{}\"}}", token.trim()));
+    let answer = http::ask(to, "GET", "/api/network", &[&format!("Authorization: Bearer {}", token.trim())], "");
     assert_eq!(answer.status, 200, "{}", answer.body);
     drop(input);
     run.wait(PATIENCE).success();

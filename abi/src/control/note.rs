@@ -3,6 +3,7 @@
 //! A job that hangs shall say why. A PE that has waited for a moment writes down what for;
 //! when a launcher loses patience or a user asks, its daemon collects the notes.
 
+use crate::print::plain_line;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 /// One PE's note. The PE writes it, the daemon reads it and must expect anything.
@@ -39,7 +40,7 @@ impl WaitNote {
         let since = self.since.load(Ordering::Acquire);
         let len = (self.len.load(Ordering::Relaxed) as usize).min(Self::TEXT);
         let bytes: Vec<u8> = self.text[..len].iter().map(|b| b.load(Ordering::Relaxed)).collect();
-        let text = String::from_utf8_lossy(&bytes).chars().map(|c| if c.is_control() { '?' } else { c }).collect();
+        let text = plain_line(&String::from_utf8_lossy(&bytes));
         (since != 0).then(|| (since, text, self.looks.load(Ordering::Relaxed)))
     }
 }
@@ -65,7 +66,8 @@ mod tests {
         assert_eq!(note.read(), Some((7, "shmem_barrier_all: all PEs".into(), 3)));
         note.write(8, &"long\x1b[2J".repeat(100), 0);
         let (since, text, _) = note.read().unwrap();
-        assert!(since == 8 && text.len() == WaitNote::TEXT && !text.contains('\x1b'), "{text}");
+        let cut: String = "long\x1b[2J".repeat(100).chars().take(WaitNote::TEXT).collect();
+        assert!(since == 8 && text == plain_line(&cut) && !text.contains('\x1b'), "{text}");
         note.clear();
         assert_eq!(note.read(), None);
     }

@@ -271,7 +271,7 @@ fn status(args: &StatusArgs) -> Result<u8, Failed> {
         None => None,
     };
     if args.json {
-        say!("{}", serde_json::to_string_pretty(&seen).expect("a status is plain data"))?;
+        error::print_json(&seen)?;
     } else {
         error::print(show(&seen))?;
         if args.links {
@@ -321,11 +321,11 @@ fn show(seen: &Seen) -> String {
     let s = &seen.status;
     let mut out = format!(
         "host {} of {}, daemon in {} (start {:x}, {} engine)\n",
-        s.host,
-        s.file,
-        seen.runtime_dir.display(),
+        plain_line(&s.host),
+        plain_line(&s.file),
+        plain_line(&seen.runtime_dir.to_string_lossy()),
         s.start,
-        s.engine
+        plain_line(&s.engine)
     );
     let titles = [
         "host",
@@ -380,7 +380,7 @@ fn state(p: &PeerStatus) -> &'static str {
 
 /// What the hosts have agreed on, and what they do without.
 fn agreement(s: &ClusterStatus) -> String {
-    let mut out = format!("change {}, decided by {}", s.change, s.decides);
+    let mut out = format!("change {}, decided by {}", s.change, plain_line(&s.decides));
     out.push_str(match s.settled {
         true => ": all hosts in reach agree\n",
         false => ": a new one is being agreed on\n",
@@ -389,14 +389,15 @@ fn agreement(s: &ClusterStatus) -> String {
         out.push_str(&format!("  on hold for {seconds:.3} s: nothing moves until the hosts have agreed\n"));
     }
     for p in s.peers.iter().filter(|p| !p.member) {
-        out.push_str(&format!("  {} takes no part: its nodes are out of service\n", p.host));
+        out.push_str(&format!("  {} takes no part: its nodes are out of service\n", plain_line(&p.host)));
     }
     for [a, b] in &s.dead_trunks {
+        let (a, b) = (plain_line(a), plain_line(b));
         out.push_str(&format!("  trunk {a} - {b} carries nothing: its links are out of service\n"));
     }
     for p in &s.peers {
         if let Some(via) = &p.via {
-            out.push_str(&format!("  {} is reached over {via}\n", p.host));
+            out.push_str(&format!("  {} is reached over {}\n", plain_line(&p.host), plain_line(via)));
         }
     }
     out
@@ -411,13 +412,13 @@ fn troubles(p: &PeerStatus) -> String {
         let n = count(p.nonsense);
         out.push_str(&format!(
             "  {}: frames and messages that make no sense: {n}; run one version of fabricd everywhere\n",
-            p.host
+            plain_line(&p.host)
         ));
     }
     if p.refused.values().any(|&n| n > 0) {
         let causes = p.refused.iter().filter(|(_, n)| **n > 0);
-        let causes: Vec<String> = causes.map(|(cause, &n)| format!("{} {cause}", count(n))).collect();
-        out.push_str(&format!("  {}: datagrams refused: {}\n", p.host, causes.join(", ")));
+        let causes: Vec<String> = causes.map(|(cause, &n)| format!("{} {}", count(n), plain_line(cause))).collect();
+        out.push_str(&format!("  {}: datagrams refused: {}\n", plain_line(&p.host), causes.join(", ")));
     }
     out
 }

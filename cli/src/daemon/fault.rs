@@ -5,6 +5,7 @@ use crate::daemon::WhereArgs;
 use crate::error::{Failed, say};
 use angara_abi::fault::KINDS;
 use angara_abi::msg::{Reply, Request};
+use angara_abi::print::plain_line;
 use clap::Args;
 
 /// What may be asked for.
@@ -84,7 +85,7 @@ pub(crate) fn main(mut args: FaultArgs) -> Result<u8, Failed> {
         match control.request(&request).await? {
             Reply::Ok => {}
             Reply::Status(status) if status.faults.is_empty() => say!("no faults")?,
-            Reply::Status(status) => status.faults.iter().try_for_each(|f| say!("{f}"))?,
+            Reply::Status(status) => status.faults.iter().try_for_each(|f| say!("{}", plain_line(f)))?,
             other => return Err(unexpected(&other)),
         }
         Ok(0)

@@ -95,7 +95,7 @@ pub(crate) fn main(args: StatusArgs) -> Result<u8, Failed> {
         return Err(Failed::runtime(format!("there is no job {job}"), "see `angara status` for the jobs that run"));
     }
     if args.json {
-        say!("{}", serde_json::to_string_pretty(&found).expect("a status is plain data"))?;
+        error::print_json(&found)?;
     } else if found.is_empty() {
         say!("no daemon is running (looked in {})", list(&dirs))?;
         // One that does not serve this user may be.
@@ -183,9 +183,9 @@ fn show(seen: &Seen, args: &StatusArgs) -> String {
     let s = &seen.status;
     let mut out = format!(
         "daemon in {} (pid {}, version {}, ABI {}{})\n  torus {}, {} of {} nodes here{}, up {}, data plane used {:.1} s of CPU, {} client violations\n",
-        seen.runtime_dir.display(),
+        plain_line(&seen.runtime_dir.to_string_lossy()),
         s.pid,
-        s.version,
+        plain_line(&s.version),
         s.abi,
         if s.private { ", private" } else { "" },
         s.shape,
@@ -203,7 +203,7 @@ fn show(seen: &Seen, args: &StatusArgs) -> String {
         out.push_str(&format!("  metrics: {}\n", plain_line(place)));
     }
     for fault in &s.faults {
-        out.push_str(&format!("  fault: {fault}\n"));
+        out.push_str(&format!("  fault: {}\n", plain_line(fault)));
     }
     if s.jobs.is_empty() {
         out.push_str("  no jobs\n");

@@ -6,6 +6,7 @@
 //! the emulated network by a provider of libfabric, which [`provider`] names to the library. [`survey`] is for `angara doctor`.
 
 pub(crate) mod elf;
+mod leftovers;
 pub(crate) mod library;
 pub(crate) mod mpirun;
 pub(crate) mod provider;

@@ -4,6 +4,7 @@
 //! Both ends do the same. A rank has one request under way, so little is on its way. One that floods, or does not read, is
 //! cut off: the stream is for the output of all others, too.
 
+use super::leftovers;
 use super::server::{RankEnd, remove_shared_memory};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -105,6 +106,7 @@ pub(crate) struct Away {
 impl Away {
     /// As the launcher describes it.
     pub(crate) fn new(offer: Offer, relays: Relays) -> Away {
+        leftovers::sweep();
         Away { offer, relays }
     }
 

@@ -3,6 +3,7 @@
 //! A rank has one request under way at a time; what it sends meanwhile waits in its stream. So a rank that floods, or does not
 //! read, holds up nobody but itself.
 
+use super::leftovers;
 use super::relay::{Frames, Offer, Relays};
 use super::space::{Answer, Space, Told};
 use angara_abi::torus::NodeId;
@@ -59,6 +60,7 @@ impl Server {
     /// For a job whose ranks are on these nodes.
     pub(crate) fn new(placement: &[NodeId]) -> Server {
         let (tell, told) = mpsc::unbounded_channel();
+        leftovers::sweep();
         // After it libraries name shared memory, of which a job that was killed may have left some.
         let name = format!("angara_{}_{:016x}", std::process::id(), RandomState::new().hash_one(0));
         let shared =

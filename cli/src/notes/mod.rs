@@ -7,6 +7,7 @@ pub(crate) mod away;
 pub(crate) mod clocks;
 
 use angara_abi::calls::{Call, ENV_CALLS, ENV_SITES, Head, RECORD, Record, file_name};
+use angara_abi::print::plain_line;
 use clocks::Clock;
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsString;
@@ -117,7 +118,7 @@ pub(crate) struct Calls {
     from: BufReader<File>,
     /// Of another host, whose times are not ours.
     clock: Option<Clock>,
-    /// Names of routines and lines of the program, by the PE's numbers.
+    /// Names of routines and lines of the program, by the PE's numbers. The program wrote them, and they are shown.
     texts: HashMap<u32, String>,
     /// Calls are missing at the end.
     pub(crate) full: bool,
@@ -150,7 +151,7 @@ impl Calls {
                     }
                     return Ok(Some(call));
                 }
-                Some(Record::Text { id, text }) => drop(self.texts.insert(id, text)),
+                Some(Record::Text { id, text }) => drop(self.texts.insert(id, plain_line(&text))),
                 Some(Record::Full) => self.full = true,
                 None => return Ok(None),
             }

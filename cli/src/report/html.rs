@@ -3,6 +3,7 @@
 use super::{RunReport, total};
 use crate::error::Failed;
 use angara_abi::account::Class;
+use angara_abi::print::plain_line;
 use angara_abi::torus::Direction;
 use serde_json::{Map, Value, json};
 use std::path::Path;
@@ -35,7 +36,7 @@ fn recorded(report: &RunReport) -> Value {
         let rows = Class::ALL.iter().filter_map(|class| Some(json!({ "class": class, "load": link.load.get(class)? })));
         classes.insert(index.to_string(), rows.collect());
     }
-    let (name, pes) = (&t.name, t.placement.len());
+    let (name, pes) = (plain_line(&t.name), t.placement.len());
     json!({
         "network": {
             "version": env!("CARGO_PKG_VERSION"),
@@ -44,7 +45,7 @@ fn recorded(report: &RunReport) -> Value {
             "hosts": [],
             "here": 0,
             "owners": [],
-            "title": format!("{}, {pes} PEs, {:.3} s, {}", report.command.join(" "), t.wall_s, report.outcome),
+            "title": format!("{}, {pes} PEs, {:.3} s, {}", plain_line(&report.command.join(" ")), t.wall_s, plain_line(&report.outcome)),
         },
         "placement": t.placement,
         "classes": classes,
@@ -56,7 +57,7 @@ fn recorded(report: &RunReport) -> Value {
             "down": down,
             "barriers": [],
             "trees": [],
-            "faults": report.options.faults,
+            "faults": report.options.faults.iter().map(|fault| plain_line(fault)).collect::<Vec<_>>(),
             "jobs": [{
                 "job": 0, "name": name, "uid": 0, "pes": pes, "attached": pes, "memory": 0, "age_s": t.wall_s, "path": t.path,
             }],

@@ -3,6 +3,7 @@
 use super::table::{Table, count};
 use super::{Details, RunReport};
 use angara_abi::msg::{CriticalPath, LinkUse, PathStep, PeTimes, RoutineRow, Times, Why};
+use angara_abi::print::csv_cell;
 use angara_abi::torus::{Direction, Shape};
 use clap::ValueEnum;
 use std::cmp::Reverse;
@@ -250,9 +251,8 @@ pub(super) fn csv(report: &RunReport, times: &Times, what: Csv) -> String {
         Csv::Routines => {
             row(&[&"pe,routine,calls,ps,bytes"]);
             for (pe, name, calls, ps, bytes) in &details.routines {
-                // A name that a program made up must not become several cells.
-                let name = name.replace(|c: char| !c.is_alphanumeric() && c != '_', "_");
-                row(&[pe, &name, calls, ps, bytes]);
+                // A program may have made it up.
+                row(&[pe, &csv_cell(name), calls, ps, bytes]);
             }
         }
         Csv::Links => {
@@ -312,7 +312,7 @@ mod tests {
         report.traffic.virtual_time = Some(times());
         report.details = Details {
             waits: vec![(0, Some(1), 3, 500_000), (1, None, 1, 7)],
-            routines: vec![(0, "shmem_long_p".into(), 12, 34_000, 96), (1, "a,b".into(), 1, 1, 1)],
+            routines: vec![(0, "shmem_long_p".into(), 12, 34_000, 96), (1, "=a,\"b\n".into(), 1, 1, 1)],
             link_times: vec![LinkUse { node: 1, dir: "-X".into(), flits: vec![0, 250, 500] }],
         };
         report
@@ -344,9 +344,12 @@ mod tests {
         let report = report();
         for what in Csv::value_variants() {
             let text = csv(&report, &times(), *what);
-            let cells: Vec<usize> = text.lines().map(|line| line.split(',').count()).collect();
-            assert!(cells.len() > 1 && cells.iter().all(|n| *n == cells[0]), "{text}");
+            // What is in quotes is one cell.
+            let outside = |line: &str| line.split('"').step_by(2).map(|part| part.matches(',').count()).sum::<usize>();
+            let cells: Vec<usize> = text.lines().map(outside).collect();
+            assert!(cells.len() > 1 && cells[0] > 0 && cells.iter().all(|n| *n == cells[0]), "{text}");
         }
+        assert!(csv(&report, &times(), Csv::Routines).ends_with("\n1,\"'=a,\"\"b\\n\",1,1,1\n"));
         assert!(csv(&report, &times(), Csv::Links).contains("\n1-0 -X,1000000,2000000,250,0.5000\n"));
     }
 }

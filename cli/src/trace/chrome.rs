@@ -7,6 +7,7 @@ use super::loads::Track;
 use super::wakers::{Cause, Event, Origin};
 use crate::notes::Away;
 use angara_abi::calls::{Action, Head, Meeting};
+use angara_abi::print::plain_line;
 use angara_abi::torus::Shape;
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -76,9 +77,10 @@ impl Writer {
         let pid = if virtual_time { 0 } else { pid };
         let coords: Vec<String> = shape.coords(node).0[..shape.dims().len()].iter().map(u8::to_string).collect();
         let clock = if virtual_time { "virtual" } else { "wall" };
-        // Names of hosts have letters, digits, dots and hyphens.
-        let host = away
-            .map_or(String::new(), |away| format!(r#","host":"{}","clock_error":{}"#, away.host, Micro(away.error)));
+        let host = away.map_or(String::new(), |away| {
+            let name = serde_json::Value::from(plain_line(&away.host));
+            format!(r#","host":{name},"clock_error":{}"#, Micro(away.error))
+        });
         writeln!(
             self.out,
             r#"{{"ph":"M","name":"process_name","pid":{pe},"tid":0,"args":{{"name":"PE {pe}","node":"{}","process":{pid},"clock":"{clock}"{host}}}}},"#,
@@ -90,14 +92,14 @@ impl Writer {
         )
     }
 
-    /// Adds a call of `routine`.
+    /// Adds a call of `routine`, which is a string of JSON.
     pub(super) fn call(&mut self, event: &Event, routine: &str) -> io::Result<()> {
         let Event { pe, call, cause } = event;
         let (from, took) = (self.micro(call.start), Micro(call.end - call.start));
         let (category, thread) = (category(&call.action), call.thread);
         write!(
             self.out,
-            r#"{{"ph":"X","name":"{routine}","cat":"{category}","pid":{pe},"tid":{thread},"ts":{from},"dur":{took},"args":{{"#
+            r#"{{"ph":"X","name":{routine},"cat":"{category}","pid":{pe},"tid":{thread},"ts":{from},"dur":{took},"args":{{"#
         )?;
         self.details(&call.action)?;
         match cause {

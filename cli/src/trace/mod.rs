@@ -191,7 +191,7 @@ fn advance(
     Ok(())
 }
 
-/// Names of routines, which each PE numbers for itself.
+/// Names of routines, which each PE numbers for itself, as strings of JSON.
 #[derive(Default)]
 struct Names {
     numbers: HashMap<String, u32>,
@@ -205,7 +205,7 @@ impl Names {
         }
         let number = self.names.len() as u32;
         self.numbers.insert(name.into(), number);
-        self.names.push(name.into());
+        self.names.push(serde_json::Value::from(name).to_string());
         number
     }
 

@@ -4,6 +4,7 @@ use super::events::{Timeline, outermost, read};
 use super::path::{Critical, critical};
 use crate::error::{Failed, print};
 use crate::report::table::Table;
+use angara_abi::print::csv_cell;
 use clap::{Args, Subcommand, ValueHint};
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -125,6 +126,7 @@ impl Sums {
         let mut text = String::from("routine,pe,calls,time_ns,late_ns,longest_ns,bytes\n");
         for ((routine, pe), Use { calls, time, late, bytes, longest }) in &self.uses {
             let name = &timeline.routines[usize::from(*routine)];
+            let name = csv_cell(name);
             let _ = writeln!(text, "{name},{pe},{calls},{time},{late},{longest},{bytes}");
         }
         text

@@ -3,6 +3,7 @@
 use super::axes::{Axes, Case};
 use crate::error::Failed;
 use crate::report::{self, total};
+use angara_abi::print::csv_cell;
 use angara_sim::plot::Chart;
 use angara_sim::table::{Table, number};
 use serde_json::{Value, json};
@@ -94,19 +95,23 @@ impl Results<'_> {
 
     /// The same for spreadsheets; times in nanoseconds, shares from 0 to 1.
     pub(super) fn csv(&self) -> String {
-        let quoted = |text: &str| format!("\"{}\"", text.replace('"', "\"\""));
         let mut out = String::new();
-        self.axes.names().for_each(|name| out.push_str(&format!("{},", quoted(name))));
+        self.axes.names().for_each(|name| out.push_str(&format!("{},", csv_cell(name))));
         out.push_str("exit_code,time_ns,speed_up,waiting,hottest_link,busy,differs\n");
         for (case, outcome) in self.rows() {
-            case.values.iter().for_each(|value| out.push_str(&format!("{},", quoted(value))));
+            case.values.iter().for_each(|value| out.push_str(&format!("{},", csv_cell(value))));
             out.push_str(&outcome.code.to_string());
             let differs = u8::from(outcome.differs);
             match &outcome.measured {
                 Some(m) => {
                     let speedup = self.first().map_or(String::new(), |first| (first / m.time).to_string());
                     let (link, busy) = m.hottest.clone().unwrap_or_default();
-                    out.push_str(&format!(",{},{speedup},{},{},{busy},{differs}\n", m.time, m.waiting, quoted(&link)));
+                    out.push_str(&format!(
+                        ",{},{speedup},{},{},{busy},{differs}\n",
+                        m.time,
+                        m.waiting,
+                        csv_cell(&link)
+                    ));
                 }
                 None => out.push_str(&format!(",,,,,,{differs}\n")),
             }

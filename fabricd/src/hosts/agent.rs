@@ -58,12 +58,13 @@ impl Daemon {
         };
         tokio::task::spawn_local(async move {
             let Some(messages) = &daemon.messages else { return };
+            let feeder = &daemon;
             let feed = async move {
                 while let Some(bytes) = incoming.recv().await {
                     if input.write_all(&bytes).await.is_err() {
                         break;
                     }
-                    messages.tell(&[from], &Tell::StreamTaken(stream, bytes.len() as u32));
+                    feeder.streams.take(messages, stream, bytes.len());
                 }
                 // Its end tells the agent to end everything, which it cannot do while it is stopped.
                 drop(input);

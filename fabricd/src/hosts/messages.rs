@@ -416,7 +416,8 @@ impl HostMessages {
         self.nonsense.borrow().get(&host).map_or(0, |(count, _)| *count)
     }
 
-    fn misunderstood(&self, host: HostId, why: &str) {
+    /// Counts one more, and complains.
+    pub(crate) fn misunderstood(&self, host: HostId, why: &str) {
         let mut all = self.nonsense.borrow_mut();
         let (count, complaints) = all.entry(host).or_default();
         *count += 1;

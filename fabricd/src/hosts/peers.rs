@@ -52,7 +52,11 @@ impl Daemon {
     fn take_incoming(self: &Rc<Self>, incoming: Incoming) {
         match incoming {
             Incoming::Message(host, message) => self.take_message(host, message),
-            Incoming::Stream(host, id, data) => self.streams.data(host, id, data),
+            Incoming::Stream(host, id, data) => {
+                if let Some(messages) = self.messages.as_ref().filter(|_| !self.streams.data(host, id, data)) {
+                    messages.misunderstood(host, "more of a stream than was asked for");
+                }
+            }
             Incoming::Lost(host, why) => self.host_lost(host, why),
         }
     }

@@ -3,7 +3,7 @@
 //!
 //! A stream has two ends, each with a reader (what it reads goes to the other host) and a writer. At most
 //! [`WINDOW`] bytes are under way in each direction, so a side that does not read holds up nobody but
-//! the other side of the same stream.
+//! the other side of the same stream. A host that sends more than this side has taken loses its stream.
 
 use super::messages::HostMessages;
 use super::protocol::Tell;
@@ -24,6 +24,8 @@ struct End {
     host: HostId,
     /// Where bytes from the other host go; closed when no more will come.
     incoming: Option<mpsc::UnboundedSender<Vec<u8>>>,
+    /// Bytes that have come and are not taken.
+    kept: usize,
     /// Bytes that may still be sent.
     room: Rc<Semaphore>,
 }
@@ -38,7 +40,7 @@ impl Streams {
     /// Makes this host's end; the receiver yields what the other host sends, and ends with it.
     pub(crate) fn open(&self, id: u64, host: HostId) -> mpsc::UnboundedReceiver<Vec<u8>> {
         let (tx, rx) = mpsc::unbounded_channel();
-        let end = End { host, incoming: Some(tx), room: Rc::new(Semaphore::new(WINDOW)) };
+        let end = End { host, incoming: Some(tx), kept: 0, room: Rc::new(Semaphore::new(WINDOW)) };
         self.ends.borrow_mut().insert(id, end);
         rx
     }
@@ -48,13 +50,29 @@ impl Streams {
         self.ends.borrow().len()
     }
 
-    /// Bytes came from another host.
-    pub(crate) fn data(&self, host: HostId, id: u64, data: Vec<u8>) {
-        if let Some(end) = self.ends.borrow().get(&id).filter(|e| e.host == host)
-            && let Some(incoming) = &end.incoming
-        {
-            // The reader may have gone.
-            let _ = incoming.send(data);
+    /// Bytes came from another host. False if they are more than it may send: then nothing more of this stream is taken.
+    pub(crate) fn data(&self, host: HostId, id: u64, data: Vec<u8>) -> bool {
+        let mut ends = self.ends.borrow_mut();
+        let Some(end) = ends.get_mut(&id).filter(|e| e.host == host) else { return true };
+        let Some(incoming) = &end.incoming else { return true };
+        if data.len() > WINDOW - end.kept {
+            end.incoming = None;
+            return false;
+        }
+        end.kept += data.len();
+        // The reader may have gone.
+        let _ = incoming.send(data);
+        true
+    }
+
+    /// This side has taken so many bytes: the other one may send as many again.
+    pub(crate) fn take(&self, messages: &HostMessages, id: u64, bytes: usize) {
+        let host = self.ends.borrow_mut().get_mut(&id).map(|end| {
+            end.kept = end.kept.saturating_sub(bytes);
+            end.host
+        });
+        if let Some(host) = host {
+            messages.tell(&[host], &Tell::StreamTaken(id, bytes as u32));
         }
     }
 
@@ -121,5 +139,32 @@ impl Streams {
                 return;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_that_sends_more_than_is_taken_loses_its_stream() {
+        let (streams, host) = (Streams::default(), HostId::new(1));
+        let mut reader = streams.open(7, host);
+        let piece = vec![1; WINDOW / 4];
+        assert!((0..4).all(|_| streams.data(host, 7, piece.clone())), "the window is its own");
+        assert!(!streams.data(host, 7, vec![2]), "one byte more is kept");
+        let mut kept = 0;
+        while let Ok(bytes) = reader.try_recv() {
+            assert!(bytes.iter().all(|b| *b == 1));
+            kept += bytes.len();
+        }
+        assert_eq!(kept, WINDOW);
+        assert!(reader.is_closed(), "the reader waits for more");
+        // What it goes on with is nobody's.
+        assert!(streams.data(host, 7, vec![3; 2 * WINDOW]));
+        assert!(reader.try_recv().is_err());
+        // A single message may be longer than any window.
+        let mut other = streams.open(8, host);
+        assert!(!streams.data(host, 8, vec![4; WINDOW + 1]) && other.try_recv().is_err());
     }
 }

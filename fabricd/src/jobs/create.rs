@@ -114,7 +114,7 @@ impl Daemon {
         // Nobody else is given the slot: there is no `await` from here until it is reserved.
         Ok(NewJob {
             id: self.fresh_job(),
-            slot: self.free_slot()?,
+            slot: self.free_slot(uid)?,
             generation: self.fresh_generation(),
             uid,
             user,
@@ -385,14 +385,31 @@ impl Daemon {
         self.messages.as_ref().map_or(HostId::default(), |s| s.me)
     }
 
-    /// A free slot that no other host gives away.
-    fn free_slot(&self) -> Result<JobSlot, Failure> {
+    /// A free slot that no other host gives away. The last quarter is for users who have none, but for those who could
+    /// raise the limits.
+    fn free_slot(&self, uid: u32) -> Result<JobSlot, Failure> {
         let hosts = self.messages.as_ref().map_or(1, |s| s.hosts());
-        JobSlot::first(angara_fabric::JOBS_MAX)
-            .skip(self.this_host().index())
-            .step_by(hosts)
-            .find(|s| !self.slot_taken(*s))
-            .ok_or_else(|| failure("no job slot is free", "wait for another job to end"))
+        let slots = || JobSlot::first(angara_fabric::JOBS_MAX).skip(self.this_host().index()).step_by(hosts);
+        let (jobs, reservations) = (self.jobs.borrow(), self.reservations.borrow());
+        let running = jobs.values().map(|j| (j.memory.slot, j.uid));
+        let taken: BTreeMap<JobSlot, u32> =
+            running.chain(reservations.values().map(|r| (r.slot(), r.new.uid))).collect();
+        let all = slots().count();
+        let mine = slots().filter(|slot| taken.get(slot) == Some(&uid)).count();
+        let mut free = slots().filter(|slot| !taken.contains_key(slot));
+        let first = free.next().ok_or_else(|| {
+            failure(format!("all {all} job slots of this host are taken"), "wait for another job to end")
+        })?;
+        if mine > 0 && free.count() < all / 4 && !is_operator(uid) {
+            return Err(failure(
+                format!(
+                    "user {uid} has {mine} of the {all} job slots of this host, and the last {} are for users who have none",
+                    all / 4
+                ),
+                "end a job, or wait for another one to end",
+            ));
+        }
+        Ok(first)
     }
 
     /// An id that no other host gives away.

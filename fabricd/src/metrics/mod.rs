@@ -12,13 +12,14 @@ mod planes;
 pub(crate) use plain::plain;
 
 use crate::watch::Sample;
+use angara_abi::print::plain_line;
 use angara_abi::torus::Shape;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
-use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
+use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelValue, LabelValueEncoder, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::{Registry, Unit};
-use std::fmt;
+use std::fmt::{self, Write};
 use std::sync::Arc;
 
 /// Jobs with series of their own: those that have been there longest.
@@ -39,6 +40,23 @@ pub(crate) struct Scrape {
 
 /// Labels of one series.
 type Labels = Vec<(&'static str, String)>;
+
+/// The value of a label as both formats have it, whoever chose it: users name jobs. The encoder writes values as they are, so
+/// a quote or the end of a line in one would end its label and begin samples of other names.
+struct Quoted<'v>(&'v str);
+
+impl EncodeLabelValue for Quoted<'_> {
+    fn encode(&self, encoder: &mut LabelValueEncoder) -> fmt::Result {
+        // Scrapes are read in terminals, too. This leaves no end of a line.
+        for c in plain_line(self.0).chars() {
+            if matches!(c, '\\' | '"') {
+                encoder.write_char('\\')?;
+            }
+            encoder.write_char(c)?;
+        }
+        Ok(())
+    }
+}
 
 /// A value as it is written.
 #[derive(Clone, Copy, Debug)]
@@ -103,10 +121,11 @@ impl Family {
         };
         let mut metric = encoder.encode_descriptor(self.name, self.help, self.unit.as_ref(), kind)?;
         for (labels, value) in &self.series {
+            let labels: Vec<_> = labels.iter().map(|(name, value)| (*name, Quoted(value))).collect();
             match (self.kind, labels.is_empty()) {
-                (Kind::Info, _) => metric.encode_info(labels)?,
+                (Kind::Info, _) => metric.encode_info(&labels)?,
                 (_, true) => self.value(&mut metric, *value)?,
-                (_, false) => self.value(&mut metric.encode_family(labels)?, *value)?,
+                (_, false) => self.value(&mut metric.encode_family(&labels)?, *value)?,
             }
         }
         Ok(())

@@ -299,13 +299,13 @@ impl Client<'_> {
         let (host, id) = (relay.host, relay.stream);
         let back = async {
             while let Some(bytes) = relay.incoming.recv().await {
-                let taken = bytes.len() as u32;
+                let taken = bytes.len();
                 let (written, on_written) = oneshot::channel();
                 let out = Outgoing { words: Words::Raw(bytes), written: Some(written) };
                 if self.owner.lines.send(out).await.is_err() || on_written.await.is_err() {
                     return;
                 }
-                messages.tell(&[host], &Tell::StreamTaken(id, taken));
+                self.daemon.streams.take(messages, id, taken);
             }
         };
         let there = async {

@@ -1,24 +1,20 @@
 //! Who may read, and who may change something.
 //!
 //! Every local user reaches loopback, so that is no protection. A daemon makes two tokens at its start, which only its own
-//! user can read in the runtime directory. The page has one in the fragment of its URL, which no browser sends anywhere, and
-//! exchanges it for a cookie. A browser gives cookies of one port to the other ports of a host as well, where somebody else may
-//! listen: so the cookie alone lets nobody change anything. That needs a key, too, which the page keeps to itself.
+//! user can read in the runtime directory. The page has one in the fragment of its URL, which no browser sends anywhere, keeps
+//! it for its tab alone, and sends it with everything that it asks for. There are no cookies: a browser would send them to
+//! every port of this machine, behind which somebody else may listen.
 
 use crate::machine::Machine;
 use crate::runtime_dir::RuntimeDir;
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use axum::http::HeaderMap;
-use axum::http::header::{AUTHORIZATION, COOKIE, HOST, ORIGIN};
+use axum::http::header::{AUTHORIZATION, HOST, ORIGIN};
 use std::io;
 use std::net::IpAddr;
-use std::sync::{Mutex, PoisonError};
-
-/// Sessions that are remembered; of more the oldest ends.
-const SESSIONS: usize = 64;
 
 /// What somebody may do.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Rights {
     Read,
     Control,
@@ -38,41 +34,15 @@ impl Secret {
     }
 }
 
-struct Session {
-    id: Secret,
-    key: Secret,
-    rights: Rights,
-}
-
-/// What a page gets for its token.
-pub(crate) struct Opened {
-    pub(crate) cookie: String,
-    /// To be sent with what changes something.
-    pub(crate) key: String,
-    pub(crate) rights: Rights,
-}
-
-/// Tokens and sessions.
+/// The tokens of a daemon.
 pub(crate) struct Access {
     read: Secret,
     control: Secret,
-    /// Another one for each daemon: cookies do not tell ports apart.
-    cookie: String,
-    sessions: Mutex<Vec<Session>>,
-    /// Where new secrets come from.
-    random: Box<dyn Fn() -> io::Result<Secret> + Send + Sync>,
 }
 
 impl Access {
     pub(crate) fn new(machine: &dyn Machine) -> io::Result<Access> {
-        let name = Secret::new(machine)?.0;
-        Ok(Access {
-            read: Secret::new(machine)?,
-            control: Secret::new(machine)?,
-            cookie: format!("angara-{}", &name[..8]),
-            sessions: Mutex::default(),
-            random: Box::new(|| Secret::new(&crate::machine::Real)),
-        })
+        Ok(Access { read: Secret::new(machine)?, control: Secret::new(machine)? })
     }
 
     /// Leaves the tokens where this user alone can read them.
@@ -81,51 +51,20 @@ impl Access {
         dir.write_secret(angara_abi::launch::CONTROL_TOKEN, &self.control.0)
     }
 
-    /// What a token allows.
-    fn token(&self, given: &str) -> Option<Rights> {
+    /// What the `Authorization: Bearer TOKEN` of a request allows.
+    pub(crate) fn rights(&self, headers: &HeaderMap) -> Option<Rights> {
+        let value = headers.get(AUTHORIZATION)?.to_str().ok()?;
+        let (scheme, token) = value.split_once(' ')?;
+        if !scheme.eq_ignore_ascii_case("bearer") {
+            return None;
+        }
+        let token = token.trim();
         // Both are compared, whatever the first says.
-        match (self.control.is(given), self.read.is(given)) {
+        match (self.control.is(token), self.read.is(token)) {
             (true, _) => Some(Rights::Control),
             (_, true) => Some(Rights::Read),
             _ => None,
         }
-    }
-
-    /// A session for whoever has a token.
-    pub(crate) fn open(&self, token: &str) -> io::Result<Option<Opened>> {
-        let Some(rights) = self.token(token) else { return Ok(None) };
-        let session = Session { id: (self.random)()?, key: (self.random)()?, rights };
-        let cookie = format!("{}={}; Path=/; HttpOnly; SameSite=Strict", self.cookie, session.id.0);
-        let opened = Opened { cookie, key: session.key.0.clone(), rights };
-        let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
-        if sessions.len() >= SESSIONS {
-            sessions.remove(0);
-        }
-        sessions.push(session);
-        Ok(Some(opened))
-    }
-
-    /// What the session of a request allows: to control only with its key.
-    pub(crate) fn session(&self, headers: &HeaderMap) -> Option<Rights> {
-        let sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
-        let cookies = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
-        let ours = cookies.flat_map(|text| text.split(';')).filter_map(|pair| {
-            let (name, value) = pair.trim().split_once('=')?;
-            (name == self.cookie).then_some(value)
-        });
-        let key = headers.get("x-angara-key").and_then(|value| value.to_str().ok()).unwrap_or_default();
-        let known = |given: &str| {
-            // Every one is compared.
-            sessions.iter().fold(None, |found, session| if session.id.is(given) { Some(session) } else { found })
-        };
-        ours.filter_map(known).map(|session| if session.key.is(key) { session.rights } else { Rights::Read }).max()
-    }
-
-    /// What `Authorization: Bearer TOKEN` allows.
-    pub(crate) fn bearer(&self, headers: &HeaderMap) -> Option<Rights> {
-        let value = headers.get(AUTHORIZATION)?.to_str().ok()?;
-        let (scheme, token) = value.split_once(' ')?;
-        scheme.eq_ignore_ascii_case("bearer").then(|| self.token(token.trim()))?
     }
 }
 
@@ -183,27 +122,14 @@ mod tests {
     }
 
     #[test]
-    fn a_cookie_reads_and_only_with_its_key_controls() {
+    fn a_token_allows_what_it_is_for() {
         let access = Access::new(&Real).expect("random numbers");
-        assert!(access.open("").expect("works").is_none() && access.open(&"0".repeat(32)).expect("works").is_none());
-        let opened = access.open(&access.control.0).expect("works").expect("the token");
-        assert_eq!(opened.rights, Rights::Control);
-        let cookie = opened.cookie.split(';').next().expect("a pair").to_string();
-        let with = |key: &str| access.session(&headers(&[("cookie", &cookie), ("x-angara-key", key)]));
-        assert_eq!((with(&opened.key), with("other")), (Some(Rights::Control), Some(Rights::Read)));
-        let read = access.open(&access.read.0).expect("works").expect("the token");
-        let cookie = read.cookie.split(';').next().expect("a pair").to_string();
-        let rights = access.session(&headers(&[("cookie", &cookie), ("x-angara-key", &read.key)]));
-        assert_eq!(rights, Some(Rights::Read), "reads only");
-        assert_eq!(access.session(&headers(&[("cookie", "angara=1")])), None);
-    }
-
-    #[test]
-    fn sessions_are_bounded() {
-        let access = Access::new(&Real).expect("random numbers");
-        for _ in 0..3 * SESSIONS {
-            access.open(&access.read.0).expect("works");
+        let with = |value: String| access.rights(&headers(&[("authorization", &value)]));
+        assert_eq!(with(format!("Bearer {}", access.control.0)), Some(Rights::Control));
+        assert_eq!(with(format!("bearer  {}", access.read.0)), Some(Rights::Read));
+        for wrong in ["Bearer", "Bearer ", "Basic x", &format!("Bearer {}", "0".repeat(32)), &access.read.0] {
+            assert_eq!(with(wrong.to_string()), None, "{wrong}");
         }
-        assert_eq!(access.sessions.lock().expect("ours").len(), SESSIONS);
+        assert_eq!(access.rights(&headers(&[("cookie", &format!("angara={}", access.read.0))])), None);
     }
 }

@@ -5,6 +5,7 @@ use crate::watch::Sample;
 use angara_abi::JobId;
 use angara_abi::account::{Class, Load};
 use angara_abi::msg::PeerStatus;
+use angara_abi::print::plain_line;
 use angara_abi::torus::Shape;
 use angara_fabric::ChannelUse;
 use serde::Serialize;
@@ -52,7 +53,7 @@ struct Event<'s> {
     barriers: Vec<u64>,
     trees: Vec<Tree>,
     faults: &'s [String],
-    jobs: Vec<Job<'s>>,
+    jobs: Vec<Job>,
     plane: Plane,
     #[serde(skip_serializing_if = "Option::is_none")]
     trunks: Option<&'s [PeerStatus]>,
@@ -70,9 +71,9 @@ struct Tree {
 }
 
 #[derive(Serialize)]
-struct Job<'s> {
+struct Job {
     job: u64,
-    name: &'s str,
+    name: String,
     uid: u32,
     pes: u32,
     attached: u32,
@@ -179,7 +180,7 @@ impl Delta<'_> {
         self.now.plane.trees.iter().map(tree).collect()
     }
 
-    fn jobs(&self) -> Vec<Job<'_>> {
+    fn jobs(&self) -> Vec<Job> {
         let job = |figures: &'_ crate::watch::JobFigures| {
             let status = &figures.status;
             (number_of(status.job), status.uid, status.pes, status.attached, status.memory, status.age_s, figures.path)
@@ -187,7 +188,7 @@ impl Delta<'_> {
         let jobs = self.now.jobs.iter();
         jobs.map(|figures| {
             let (job, uid, pes, attached, memory, age_s, path) = job(figures);
-            Job { job, name: &figures.status.name, uid, pes, attached, memory, age_s, path }
+            Job { job, name: plain_line(&figures.status.name), uid, pes, attached, memory, age_s, path }
         })
         .collect()
     }

@@ -12,18 +12,21 @@ use std::net::SocketAddr;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener};
-use tokio::sync::{Notify, Semaphore};
-use tokio::time::{sleep, timeout};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Instant, sleep, timeout};
 
-/// Connections at once, of each socket; more are closed at once.
-const CONNECTIONS: usize = 128;
-/// A request whose head has not come within this time is not served.
-const HEAD: Duration = Duration::from_secs(5);
+/// Connections at once, of each socket, of those who have shown a token.
+const KNOWN: usize = 64;
+/// Connections at once, of each socket, of all others. When one more comes, the oldest is closed: whoever asks for something
+/// at once is served, however many only hold a place.
+const STRANGERS: usize = 64;
+/// A request that has not come within this time, with its body, is not served.
+const REQUEST: Duration = Duration::from_secs(5);
 /// A connection that is no stream of events ends after this time ...
 const LIFE: Duration = Duration::from_secs(60);
 /// ... and an answer that it is in the middle of may take so much longer.
@@ -36,15 +39,72 @@ const HEADERS_MAX: usize = 64;
 const PAUSE: Duration = Duration::from_millis(100);
 const BACKLOG: i32 = 128;
 
+/// The connections of a socket.
+struct Room {
+    /// Those that have shown no token, the oldest first.
+    strangers: Mutex<Vec<Arc<Line>>>,
+    known: Arc<Semaphore>,
+}
+
+impl Room {
+    fn strangers(&self) -> MutexGuard<'_, Vec<Arc<Line>>> {
+        self.strangers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes a connection in; whether another one has to go for it.
+    fn enter(self: &Arc<Room>) -> (Arc<Line>, bool) {
+        let line = Arc::new(Line {
+            room: self.clone(),
+            known: OnceLock::new(),
+            lasts: AtomicBool::new(false),
+            ends: Notify::new(),
+            since: Mutex::new(Instant::now()),
+        });
+        let mut strangers = self.strangers();
+        let full = strangers.len() >= STRANGERS;
+        if full {
+            strangers.remove(0).end();
+        }
+        strangers.push(line.clone());
+        (line, full)
+    }
+
+    fn leave(&self, line: &Arc<Line>) {
+        self.strangers().retain(|other| !Arc::ptr_eq(other, line));
+    }
+}
+
 /// A connection, as those who answer on it see it.
-#[derive(Default)]
 pub(crate) struct Line {
+    room: Arc<Room>,
+    /// Its place among the connections that have shown a token.
+    known: OnceLock<OwnedSemaphorePermit>,
     /// A stream of events: it may last.
     lasts: AtomicBool,
     ends: Notify,
+    /// When the latest request could begin.
+    since: Mutex<Instant>,
 }
 
 impl Line {
+    /// A token has been shown on it. Where as many are known as may be, it stays a stranger.
+    pub(crate) fn know(self: &Arc<Line>) {
+        if self.known.get().is_none()
+            && let Ok(place) = self.room.known.clone().try_acquire_owned()
+        {
+            // Requests of a connection come one after the other.
+            let _ = self.known.set(place);
+            self.room.leave(self);
+        }
+    }
+    /// A request has been answered: the next one may begin.
+    pub(crate) fn answered(&self) {
+        *self.since.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+    }
+    /// When a request must have come as a whole.
+    pub(crate) fn due(&self) -> Instant {
+        *self.since.lock().unwrap_or_else(PoisonError::into_inner) + REQUEST
+    }
     /// It is a stream of events from now on.
     pub(crate) fn last(&self) {
         self.lasts.store(true, Ordering::Relaxed);
@@ -130,7 +190,7 @@ pub(crate) fn unix(what: &'static str, path: &Path) -> Result<Listener, ListenEr
 
 /// Accepts for ever.
 pub(crate) async fn serve(listener: Listener, router: Router) {
-    let room = Arc::new(Semaphore::new(CONNECTIONS));
+    let room = Arc::new(Room { strangers: Mutex::default(), known: Arc::new(Semaphore::new(KNOWN)) });
     loop {
         let stream = match listener.accept().await {
             Ok(stream) => stream,
@@ -140,22 +200,24 @@ pub(crate) async fn serve(listener: Listener, router: Router) {
                 continue;
             }
         };
-        // Whoever is one too many is closed, so that those who wait do not pile up.
-        let Ok(place) = room.clone().try_acquire_owned() else { continue };
-        let router = router.clone();
+        let (line, full) = room.enter();
+        let (room, router) = (room.clone(), router.clone());
         tokio::task::spawn_local(async move {
-            talk(stream, router).await;
-            drop(place);
+            talk(stream, router, &line).await;
+            room.leave(&line);
         });
+        if full {
+            // The one that has to go closes its socket before the next one comes.
+            tokio::task::yield_now().await;
+        }
     }
 }
 
 /// One connection, until it ends or has taken too long.
-async fn talk(stream: Box<dyn Stream>, router: Router) {
-    let line = Arc::new(Line::default());
+async fn talk(stream: Box<dyn Stream>, router: Router, line: &Arc<Line>) {
     let service = TowerToHyperService::new(router.layer(Extension(line.clone())));
     let mut http = http1::Builder::new();
-    http.timer(TokioTimer::new()).header_read_timeout(HEAD).max_buf_size(HEAD_MAX).max_headers(HEADERS_MAX);
+    http.timer(TokioTimer::new()).header_read_timeout(REQUEST).max_buf_size(HEAD_MAX).max_headers(HEADERS_MAX);
     let mut connection = pin!(http.serve_connection(TokioIo::new(stream), service));
     // What goes wrong on a connection is the other end's business.
     tokio::select! {

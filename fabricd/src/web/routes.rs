@@ -2,7 +2,7 @@
 
 use super::Shared;
 use super::access::{Rights, is_local_name, is_own_page};
-use super::ask::Ask;
+use super::ask::{Ask, Network};
 use super::listen::Line;
 use crate::metrics::plain;
 use crate::users::accounts;
@@ -12,12 +12,13 @@ use axum::body::{Body, to_bytes};
 use axum::extract::{Path, Request, State};
 use axum::http::header::{self, HeaderName};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
-use axum::middleware::{Next, from_fn};
+use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Extension, Router};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
+use tokio::time::timeout_at;
 
 /// Most bytes of a request's body.
 const BODY_MAX: usize = 4 << 10;
@@ -52,7 +53,6 @@ pub(crate) fn page(shared: Arc<Shared>) -> Router {
         }
     }
     router
-        .route("/session", post(open_session))
         .route("/api/network", get(network))
         .route("/api/events", get(events))
         .route("/api/link/{node}/{direction}", get(link))
@@ -60,11 +60,12 @@ pub(crate) fn page(shared: Arc<Shared>) -> Router {
         .route("/api/fault", post(fault))
         .route("/metrics", get(scrape))
         .layer(from_fn(check_host))
+        .layer(from_fn_with_state(shared.clone(), note_rights))
         .layer(from_fn(add_headers))
         .with_state(shared)
 }
 
-/// Metrics alone. `private`: whoever can connect may read.
+/// Metrics alone. `private`: whoever can connect may read, whatever he calls this server.
 pub(crate) fn metrics(shared: Arc<Shared>, private: bool) -> Router {
     let open = private || shared.open;
     let answer = move |State(shared): Us, headers: HeaderMap| async move {
@@ -73,7 +74,24 @@ pub(crate) fn metrics(shared: Arc<Shared>, private: bool) -> Router {
             false => no_token(),
         }
     };
-    Router::new().route("/metrics", get(answer)).layer(from_fn(add_headers)).with_state(shared)
+    let router = Router::new().route("/metrics", get(answer));
+    let router = if private { router } else { router.layer(from_fn(check_host)) };
+    router.layer(from_fn_with_state(shared.clone(), note_rights)).layer(from_fn(add_headers)).with_state(shared)
+}
+
+/// Whoever has a token is known from now on, and keeps his connection whoever else comes.
+async fn note_rights(
+    State(shared): Us,
+    Extension(line): Extension<Arc<Line>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    if reads(&shared, request.headers()) {
+        line.know();
+    }
+    let response = next.run(request).await;
+    line.answered();
+    response
 }
 
 async fn add_headers(request: Request, next: Next) -> Response {
@@ -106,57 +124,38 @@ fn busy() -> Response {
 }
 
 fn unknown() -> Response {
-    refusal(StatusCode::FORBIDDEN, "you have no session here; open the URL that `angara web` prints")
+    refusal(StatusCode::FORBIDDEN, "this needs a token of this daemon; open the URL that `angara web` prints")
 }
 
-/// The body of a request whose sender is a page of this server.
-async fn own(headers: &HeaderMap, body: Body) -> Result<Vec<u8>, Response> {
-    if !is_own_page(headers) {
-        return Err(refusal(
-            StatusCode::FORBIDDEN,
-            "this is not asked by a page of this server; see the Origin header",
-        ));
-    }
+/// The body of a request. It comes in the time that its head has left of its own, or not at all.
+async fn body_of(line: &Line, body: Body) -> Result<Vec<u8>, Response> {
     let too_large = |_| refusal(StatusCode::PAYLOAD_TOO_LARGE, "a request has at most 4096 bytes");
-    to_bytes(body, BODY_MAX).await.map(|bytes| bytes.to_vec()).map_err(too_large)
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Token {
-    token: String,
-}
-
-async fn open_session(State(shared): Us, headers: HeaderMap, body: Body) -> Response {
-    let bytes = match own(&headers, body).await {
-        Ok(bytes) => bytes,
-        Err(refused) => return refused,
-    };
-    let Ok(Token { token }) = serde_json::from_slice(&bytes) else {
-        return refusal(StatusCode::BAD_REQUEST, "send {\"token\":\"…\"}");
-    };
-    match shared.access.open(&token) {
-        Ok(Some(opened)) => {
-            let control = opened.rights == Rights::Control;
-            let body = serde_json::json!({ "control": control, "key": opened.key }).to_string();
-            ([(header::SET_COOKIE, opened.cookie)], json(body)).into_response()
-        }
-        Ok(None) => refusal(StatusCode::FORBIDDEN, "this is no token of this daemon; `angara web` prints its URL anew"),
-        Err(_) => busy(),
+    match timeout_at(line.due(), to_bytes(body, BODY_MAX)).await {
+        Ok(bytes) => bytes.map(|bytes| bytes.to_vec()).map_err(too_large),
+        Err(_) => Err(refusal(StatusCode::REQUEST_TIMEOUT, "a request comes whole within 5 seconds")),
     }
 }
 
 /// Whether whoever asks may read.
 fn reads(shared: &Shared, headers: &HeaderMap) -> bool {
-    shared.access.session(headers).or_else(|| shared.access.bearer(headers)).is_some()
+    shared.access.rights(headers).is_some()
+}
+
+/// The network, and whether whoever asks may change something.
+#[derive(Serialize)]
+struct Opened {
+    #[serde(flatten)]
+    network: Network,
+    control: bool,
 }
 
 async fn network(State(shared): Us, headers: HeaderMap) -> Response {
-    if !reads(&shared, &headers) {
-        return unknown();
-    }
+    let Some(rights) = shared.access.rights(&headers) else { return unknown() };
     match shared.asker.ask(Ask::Network).await {
-        Some(network) => json(serde_json::to_string(&network).unwrap_or_default()),
+        Some(network) => {
+            let opened = Opened { network, control: rights == Rights::Control };
+            json(serde_json::to_string(&opened).unwrap_or_default())
+        }
         None => busy(),
     }
 }
@@ -205,18 +204,22 @@ struct Order {
     spec: String,
 }
 
-async fn fault(State(shared): Us, headers: HeaderMap, body: Body) -> Response {
-    let bytes = match own(&headers, body).await {
-        Ok(bytes) => bytes,
-        Err(refused) => return refused,
-    };
-    match shared.access.session(&headers) {
+async fn fault(State(shared): Us, Extension(line): Extension<Arc<Line>>, headers: HeaderMap, body: Body) -> Response {
+    if !is_own_page(&headers) {
+        return refusal(StatusCode::FORBIDDEN, "this is not asked by a page of this server; see the Origin header");
+    }
+    // Nobody is waited for who may not do it.
+    match shared.access.rights(&headers) {
         None => return unknown(),
         Some(Rights::Read) => {
             return refusal(StatusCode::FORBIDDEN, "this page may only look; open the URL that `angara web` prints");
         }
         Some(Rights::Control) => {}
     }
+    let bytes = match body_of(&line, body).await {
+        Ok(bytes) => bytes,
+        Err(refused) => return refused,
+    };
     let Ok(Order { spec }) = serde_json::from_slice(&bytes) else {
         return refusal(StatusCode::BAD_REQUEST, "send {\"spec\":\"link 0,0,0 +X down\"}");
     };
