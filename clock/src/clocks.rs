@@ -27,7 +27,8 @@ fn is_known(clock: clockid_t) -> bool {
     (libc::CLOCK_REALTIME..=libc::CLOCK_TAI).contains(&clock) || clock < 0
 }
 
-fn real(clock: clockid_t, to: *mut timespec) -> c_int {
+/// What the kernel's clock says.
+pub(crate) fn real(clock: clockid_t, to: *mut timespec) -> c_int {
     // SAFETY: passed on as the caller gave it.
     unsafe { libc::syscall(libc::SYS_clock_gettime, clock, to) as c_int }
 }
@@ -146,10 +147,14 @@ pub(crate) unsafe extern "C" fn getrusage(who: c_int, to: *mut rusage) -> c_int 
     result
 }
 
-/// The present of the clock that sleeps go by, in microseconds, without a look's cost.
-pub(crate) fn now_of(clock: clockid_t) -> u64 {
-    match clock {
-        libc::CLOCK_REALTIME | libc::CLOCK_TAI => EPOCH as u64 * (S / 1_000_000) + (BEGIN + CLOCK.now()) / 1_000_000,
-        _ => (BEGIN + CLOCK.now()) / 1_000_000,
-    }
+/// Nanoseconds of the wall's monotonic clock when so many picoseconds of it have passed.
+pub(crate) fn on_the_wall(ps: u64) -> u64 {
+    let mut now = timespec { tv_sec: 0, tv_nsec: 0 };
+    real(libc::CLOCK_MONOTONIC, &raw mut now);
+    (now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64).saturating_add(ps / NS)
+}
+
+/// Whether the wall's monotonic clock has come so far.
+pub(crate) fn has_passed(ns: u64) -> bool {
+    on_the_wall(0) >= ns
 }

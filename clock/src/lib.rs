@@ -8,11 +8,16 @@
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod alarms;
+mod bells;
 mod clocks;
+mod deadlines;
+mod futex;
 mod pauses;
+mod quiet;
 mod random;
 mod real;
 mod sleeps;
+mod threads;
 mod timers;
 #[cfg(target_arch = "x86_64")]
 mod tsc;
@@ -26,7 +31,7 @@ const US: u64 = 1_000_000;
 /// What the monotonic clock says when a program begins.
 const BEGIN_AT: u64 = clocks::S;
 
-static CLOCK: ProgramClock = ProgramClock::new();
+static CLOCK: ProgramClock = ProgramClock::of(Some(threads::inside), Some(threads::first_due));
 
 /// The clock of this process, for the driver ([`angara_abi::program_clock::SYMBOL`]).
 #[unsafe(no_mangle)]
@@ -48,8 +53,9 @@ extern "C" fn begin() {
 }
 
 unsafe extern "C" fn in_child() {
-    CLOCK.enter();
+    CLOCK.becomes_real();
     timers::forget_all();
+    threads::forget_all();
     #[cfg(target_arch = "x86_64")]
     tsc::in_child();
 }

@@ -2,7 +2,8 @@
 //! one it is the kernel that waits.
 
 use crate::sleeps::{picoseconds, sleep_for};
-use crate::timers::{handled, interrupted};
+use crate::threads::{Ended, nanoseconds, wait};
+use crate::timers::handled;
 use crate::{CLOCK, fail};
 use libc::{c_int, siginfo_t, sigset_t, timespec};
 
@@ -94,24 +95,16 @@ pub(crate) unsafe extern "C" fn sigtimedwait(
         None => None,
     };
     let until = limit_ps.map(|ps| CLOCK.now().saturating_add(ps));
-    let now = timespec { tv_sec: 0, tv_nsec: 0 };
-    let before = handled();
-    loop {
-        let signal = ask(&raw const now);
-        if signal > 0 {
-            return signal;
-        }
-        if let Some(failed) = interrupted(before) {
-            return failed;
-        }
-        let left = until.map(|until| until.saturating_sub(CLOCK.now()));
-        match (left, CLOCK.until_due()) {
-            (Some(0), _) => return fail(libc::EAGAIN),
-            (None, None) => return ask(std::ptr::null()),
-            (left, due) => {
-                let _ = sleep_for(left.unwrap_or(u64::MAX).min(due.unwrap_or(u64::MAX)));
-            }
-        }
+    let ended = wait(until, |slice| {
+        let slice = slice.map(nanoseconds);
+        let signal = ask(slice.as_ref().map_or(std::ptr::null(), std::ptr::from_ref));
+        // SAFETY: the thread's own `errno`.
+        (signal > 0 || unsafe { *libc::__errno_location() } != libc::EAGAIN).then_some(signal)
+    });
+    match ended {
+        Ended::Answered(signal) => signal,
+        Ended::Due => fail(libc::EAGAIN),
+        Ended::Interrupted => fail(libc::EINTR),
     }
 }
 

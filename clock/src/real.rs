@@ -22,8 +22,8 @@ macro_rules! real {
             found = $crate::real::next(std::ffi::CStr::from_bytes_with_nul(name).expect("it ends with 0"));
             FOUND.store(found, std::sync::atomic::Ordering::Relaxed);
         }
-        // SAFETY: libc's function of this name, whose type the caller says.
-        unsafe { std::mem::transmute::<*mut libc::c_void, extern "C" fn($($arg),*) -> $result>(found) }
+        // SAFETY: libc's function of this name, whose type the caller says. One that waits may be cancelled, which unwinds.
+        unsafe { std::mem::transmute::<*mut libc::c_void, extern "C-unwind" fn($($arg),*) -> $result>(found) }
     }};
 }
 pub(crate) use real;

@@ -1,7 +1,8 @@
 //! Sleeping lets virtual time pass, and real time only as far as others need it.
 
-use crate::clocks::{S, now_of};
-use crate::timers::handled;
+use crate::clocks::S;
+use crate::deadlines::deadline;
+use crate::threads::{Ended, cancellable, give_way, nanoseconds, wait};
 use crate::{CLOCK, NS, fail, pass};
 use angara_abi::program_clock::YIELD_COST;
 use libc::{c_int, c_uint, clockid_t, timespec, useconds_t};
@@ -9,19 +10,22 @@ use libc::{c_int, c_uint, clockid_t, timespec, useconds_t};
 /// Lets so many picoseconds pass, and everybody else come as far; fewer if the handler of a signal has run before: then
 /// what is left is the error.
 pub(crate) fn sleep_for(ps: u64) -> Result<(), u64> {
-    CLOCK.pass_computing();
-    let (before, until) = (handled(), CLOCK.now().saturating_add(ps));
-    loop {
-        let left = until.saturating_sub(CLOCK.now());
-        CLOCK.pass(CLOCK.until_due().unwrap_or(u64::MAX).min(left));
-        CLOCK.stand();
-        CLOCK.passed();
-        let left = until.saturating_sub(CLOCK.now());
-        match left {
-            0 => return Ok(()),
-            _ if handled() != before => return Err(left),
-            _ => {}
+    if ps == 0 {
+        give_way();
+        return Ok(());
+    }
+    let until = CLOCK.now().saturating_add(ps);
+    let ended = wait(Some(until), |slice| {
+        let slice = nanoseconds(slice.unwrap_or(0));
+        if slice.tv_nsec > 0 {
+            // SAFETY: a time of our own.
+            unsafe { libc::syscall(libc::SYS_nanosleep, &raw const slice, std::ptr::null_mut::<timespec>()) };
         }
+        None::<()>
+    });
+    match ended {
+        Ended::Interrupted => Err(until.saturating_sub(CLOCK.now())),
+        _ => Ok(()),
     }
 }
 
@@ -51,48 +55,71 @@ pub(crate) fn picoseconds(t: &timespec) -> Option<u64> {
 /// # Safety
 /// As the function of libc.
 #[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn nanosleep(wanted: *const timespec, left: *mut timespec) -> c_int {
-    if CLOCK.is_real() {
-        // SAFETY: passed on as the caller gave it.
-        return unsafe { libc::syscall(libc::SYS_nanosleep, wanted, left) } as c_int;
-    }
-    // SAFETY: null, or the caller's time.
-    match unsafe { wanted.as_ref() }.map(picoseconds) {
-        Some(Some(ps)) => sleep_within(ps, left).map_or_else(fail, |()| 0),
-        Some(None) => fail(libc::EINVAL),
-        None => fail(libc::EFAULT),
+pub(crate) unsafe extern "C-unwind" fn nanosleep(wanted: *const timespec, left: *mut timespec) -> c_int {
+    cancellable(|| {
+        if CLOCK.is_real() {
+            // SAFETY: passed on as the caller gave it.
+            return unsafe { libc::syscall(libc::SYS_nanosleep, wanted, left) } as c_int;
+        }
+        // SAFETY: null, or the caller's time.
+        match unsafe { wanted.as_ref() }.map(picoseconds) {
+            Some(Some(ps)) => sleep_within(ps, left).map_or_else(fail, |()| 0),
+            Some(None) => fail(libc::EINVAL),
+            None => fail(libc::EFAULT),
+        }
+    })
+}
+
+/// # Safety
+/// As the function of libc.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C-unwind" fn thrd_sleep(wanted: *const timespec, left: *mut timespec) -> c_int {
+    // SAFETY: the caller's, and the thread's own `errno`.
+    match unsafe { (nanosleep(wanted, left), *libc::__errno_location()) } {
+        (0, _) => 0,
+        (_, libc::EINTR) => -1,
+        _ => -2,
     }
 }
 
 /// # Safety
 /// As the function of libc.
 #[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn clock_nanosleep(
+pub(crate) unsafe extern "C-unwind" fn clock_nanosleep(
     clock: clockid_t,
     flags: c_int,
     wanted: *const timespec,
     left: *mut timespec,
 ) -> c_int {
-    if CLOCK.is_real() {
-        // SAFETY: passed on as the caller gave it.
-        let result = unsafe { libc::syscall(libc::SYS_clock_nanosleep, clock, flags, wanted, left) };
-        // SAFETY: the thread's own `errno`, which this function returns instead.
-        return if result == 0 { 0 } else { unsafe { *libc::__errno_location() } };
-    }
-    // SAFETY: null, or the caller's time.
-    let Some(t) = (unsafe { wanted.as_ref() }) else { return libc::EFAULT };
-    let Some(ps) = picoseconds(t) else { return libc::EINVAL };
-    if flags & libc::TIMER_ABSTIME == 0 {
-        return sleep_within(ps, left).err().unwrap_or(0);
-    }
-    // Times of the calendar do not fit 64 bits of picoseconds.
-    let until = t.tv_sec as u64 * 1_000_000 + t.tv_nsec as u64 / 1000;
-    sleep_for(until.saturating_sub(now_of(clock)).min(1 << 40) * 1_000_000).map_or(libc::EINTR, |()| 0)
+    cancellable(|| {
+        if CLOCK.is_real() {
+            // SAFETY: passed on as the caller gave it.
+            let result = unsafe { libc::syscall(libc::SYS_clock_nanosleep, clock, flags, wanted, left) };
+            // SAFETY: the thread's own `errno`, which this function returns instead.
+            return if result == 0 { 0 } else { unsafe { *libc::__errno_location() } };
+        }
+        // SAFETY: null, or the caller's time.
+        let Some(ps) = (match unsafe { wanted.as_ref() } {
+            None => return libc::EFAULT,
+            Some(t) => picoseconds(t),
+        }) else {
+            return libc::EINVAL;
+        };
+        if flags & libc::TIMER_ABSTIME == 0 {
+            return sleep_within(ps, left).err().unwrap_or(0);
+        }
+        let until = match clock {
+            libc::CLOCK_REALTIME | libc::CLOCK_TAI => deadline(libc::CLOCK_REALTIME, wanted),
+            libc::CLOCK_PROCESS_CPUTIME_ID => Some(ps),
+            _ => deadline(libc::CLOCK_MONOTONIC, wanted),
+        };
+        sleep_for(until.unwrap_or(0).saturating_sub(CLOCK.now())).map_or(libc::EINTR, |()| 0)
+    })
 }
 
 /// As the function of libc.
 #[unsafe(no_mangle)]
-pub(crate) extern "C" fn usleep(us: useconds_t) -> c_int {
+pub(crate) extern "C-unwind" fn usleep(us: useconds_t) -> c_int {
     let t = timespec { tv_sec: i64::from(us / 1_000_000), tv_nsec: i64::from(us % 1_000_000) * 1000 };
     // SAFETY: a time of our own.
     unsafe { nanosleep(&raw const t, std::ptr::null_mut()) }
@@ -100,7 +127,7 @@ pub(crate) extern "C" fn usleep(us: useconds_t) -> c_int {
 
 /// As the function of libc.
 #[unsafe(no_mangle)]
-pub(crate) extern "C" fn sleep(s: c_uint) -> c_uint {
+pub(crate) extern "C-unwind" fn sleep(s: c_uint) -> c_uint {
     let mut t = timespec { tv_sec: i64::from(s), tv_nsec: 0 };
     // SAFETY: times of our own.
     match unsafe { nanosleep(&raw const t, &raw mut t) } {

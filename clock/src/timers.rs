@@ -2,7 +2,7 @@
 //! it goes on after it has stood, and has passed the time. So it comes at the same point of every run.
 
 use crate::clocks::S;
-use crate::{CLOCK, NS, fail};
+use crate::{CLOCK, NS};
 use libc::{c_int, c_void, sigset_t};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -226,11 +226,6 @@ fn has_handler(signal: c_int) -> bool {
         let own = ![libc::SIG_DFL, libc::SIG_IGN].contains(&action.sa_sigaction);
         own && libc::sigismember(&raw const mask, signal) == 0
     }
-}
-
-/// `EINTR` if a handler has run since there were `before` of them.
-pub(crate) fn interrupted(before: u32) -> Option<c_int> {
-    (handled() != before).then(|| fail(libc::EINTR))
 }
 
 /// Whole seconds that are left, as `alarm` tells them.

@@ -61,7 +61,7 @@ pub(crate) fn in_child() {
 
 /// libc's `sigaction`, which is needed before the loader can be asked again.
 fn set_action(signal: c_int, new: *const Action, old: *mut Action) -> c_int {
-    let next: extern "C" fn(c_int, *const Action, *mut Action) -> c_int =
+    let next: extern "C-unwind" fn(c_int, *const Action, *mut Action) -> c_int =
         real!(sigaction: fn(c_int, *const Action, *mut Action) -> c_int);
     next(signal, new, old)
 }
@@ -71,15 +71,19 @@ fn set_action(signal: c_int, new: *const Action, old: *mut Action) -> c_int {
 /// # Safety
 /// `code` was being executed.
 unsafe fn decode(code: *const u8) -> Option<(u64, bool)> {
-    // SAFETY: no byte beyond the first that ends the instruction is read.
+    // SAFETY: a byte is read only where the ones before say that the instruction goes on.
     let byte = |i: usize| unsafe { *code.add(i) };
     let is_prefix = |b: u8| matches!(b, 0x66 | 0x67 | 0xf0 | 0xf2 | 0xf3 | 0x2e | 0x36 | 0x3e | 0x26 | 0x64 | 0x65);
     let mut at = (0..14).find(|i| !is_prefix(byte(*i)))?;
     // What makes operands wide comes last.
     at += usize::from(byte(at) & 0xf0 == 0x40);
-    match (byte(at), byte(at + 1)) {
-        (0x0f, 0x31) => Some((at as u64 + 2, false)),
-        (0x0f, 0x01) if byte(at + 2) == 0xf9 => Some((at as u64 + 3, true)),
+    // Of one byte many instructions are, and the page may end behind it.
+    if byte(at) != 0x0f {
+        return None;
+    }
+    match byte(at + 1) {
+        0x31 => Some((at as u64 + 2, false)),
+        0x01 if byte(at + 2) == 0xf9 => Some((at as u64 + 3, true)),
         _ => None,
     }
 }

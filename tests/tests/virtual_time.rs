@@ -235,6 +235,29 @@ fn what_makes_times_real_or_runs_differ_is_said() {
 }
 
 #[test]
+fn libraries_that_the_user_preloads_are_kept_behind_the_clock() {
+    let test = Test::new("virtual-preload");
+    let preloads = |option: &[&str], here: Option<&str>| {
+        let mut command = virtually(&test, &[&["-n", "1"], option].concat(), "preloaded");
+        command.envs(here.map(|library| ("LD_PRELOAD", library)));
+        let said = test.run(command).success().stdout;
+        let (before, after) = said.trim_end_matches('\n').split_once(" then ").unwrap_or_else(|| panic!("{said}"));
+        let ours = before.split(':').next().unwrap_or_default();
+        assert!(ours.ends_with("/libangara_clock.so"), "{said}");
+        let others = before[ours.len()..].trim_start_matches(':').to_owned();
+        // What the program starts has the others alone.
+        assert_eq!(others, after, "{said}");
+        others
+    };
+    assert_eq!(preloads(&[], None), "");
+    assert_eq!(preloads(&[], Some("libm.so.6")), "libm.so.6");
+    assert_eq!(preloads(&["-x", "LD_PRELOAD=libm.so.6"], None), "libm.so.6");
+    assert_eq!(preloads(&["-x", "LD_PRELOAD=libm.so.6:libdl.so.2"], Some("libutil.so.1")), "libm.so.6:libdl.so.2");
+    assert_eq!(preloads(&["-x", "LD_PRELOAD="], Some("libm.so.6")), "");
+    test.assert_clean();
+}
+
+#[test]
 fn what_contradicts_virtual_time_is_refused() {
     for (args, why) in [
         (&["--path", "direct"][..], "--path direct cannot be had in virtual time"),

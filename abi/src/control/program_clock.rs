@@ -1,7 +1,7 @@
 //! The clock that a program reads in virtual time. A preloaded library owns it, because only such a one comes before
 //! libc; the driver finds it there and moves it on.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 /// Name of the function of the preloaded library that returns its [`ProgramClock`].
 pub const SYMBOL: &std::ffi::CStr = c"angara_program_clock";
@@ -12,7 +12,7 @@ pub const ENV_TSC: &std::ffi::CStr = c"ANGARA_TSC";
 /// The seed of the random numbers that a program asks the system for, where one decides.
 pub const ENV_SEED: &std::ffi::CStr = c"ANGARA_SEED";
 /// Raised when the structure changes.
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 /// What reading a clock takes, in picoseconds: about what the vDSO takes. Ours.
 pub const READ_COST: u64 = 25_000;
 /// What a yield takes, in picoseconds. Ours.
@@ -21,13 +21,21 @@ pub const YIELD_COST: u64 = 100_000;
 /// Lets this PE stand still until its clock's time.
 pub type Stand = extern "C" fn();
 
+/// Where the calling thread counts how deep it is inside the library. The place is its own, and stays as long as it.
+pub type Inside = extern "C" fn() -> *mut u32;
+/// When the first of the process's threads that sleep or wait with a deadline is due; the end of time if none does.
+pub type FirstDue = extern "C" fn() -> u64;
+
 /// A process's clock.
 #[repr(C)]
 #[derive(Debug)]
 pub struct ProgramClock {
     version: u32,
-    /// Whoever asks gets real time: the process is no PE, or the library itself asks.
-    real: AtomicU32,
+    /// The process is no PE and no PE's program: whoever asks gets real time.
+    real: AtomicBool,
+    /// What the preloaded library knows of the process's threads; nothing if nobody reads this clock.
+    inside: Option<Inside>,
+    first_due: Option<FirstDue>,
     /// Picoseconds since the program began.
     now: AtomicU64,
     /// Time from which the PE must stand before it goes on.
@@ -49,11 +57,17 @@ impl Default for ProgramClock {
 }
 
 impl ProgramClock {
-    /// At time 0.
+    /// At time 0, without a program that reads it.
     pub const fn new() -> ProgramClock {
+        ProgramClock::of(None, None)
+    }
+    /// At time 0, for the program whose threads these are.
+    pub const fn of(inside: Option<Inside>, first_due: Option<FirstDue>) -> ProgramClock {
         ProgramClock {
             version: VERSION,
-            real: AtomicU32::new(0),
+            real: AtomicBool::new(false),
+            inside,
+            first_due,
             now: AtomicU64::new(0),
             stand_at: AtomicU64::new(u64::MAX),
             stand: AtomicUsize::new(0),
@@ -106,17 +120,37 @@ impl ProgramClock {
         self.now() >= self.stand_at.load(Ordering::Relaxed)
     }
 
-    /// Whether the real clocks shall be read.
+    /// Whether the calling thread shall read the real clocks.
     pub fn is_real(&self) -> bool {
-        self.real.load(Ordering::Relaxed) != 0
+        // SAFETY: the thread's own place.
+        self.real.load(Ordering::Relaxed) || self.inside().is_some_and(|inside| unsafe { *inside } > 0)
     }
-    /// From now on the real clocks are read, until [`ProgramClock::leave`]. Calls nest.
+    /// From now on the calling thread reads the real clocks, until [`ProgramClock::leave`]. Calls nest.
     pub fn enter(&self) {
-        self.real.fetch_add(1, Ordering::Relaxed);
+        if let Some(inside) = self.inside() {
+            // SAFETY: the thread's own place.
+            unsafe { *inside += 1 };
+        }
     }
     /// The end of what [`ProgramClock::enter`] began.
     pub fn leave(&self) {
-        self.real.fetch_sub(1, Ordering::Relaxed);
+        if let Some(inside) = self.inside() {
+            // SAFETY: the thread's own place.
+            unsafe { *inside -= 1 };
+        }
+    }
+    fn inside(&self) -> Option<*mut u32> {
+        self.inside.map(|inside| inside())
+    }
+    /// All of this process reads the real clocks from now on: it is a child of the program.
+    pub fn becomes_real(&self) {
+        self.real.store(true, Ordering::Relaxed);
+    }
+
+    /// Time at which the first of the process's threads that sleep or wait with a deadline is due; the end of time if none
+    /// does. The process is due then, whatever else it stands for.
+    pub fn first_due(&self) -> u64 {
+        self.first_due.map_or(u64::MAX, |first_due| first_due())
     }
 
     /// The process is a PE from now on: time that it sleeps passes for others, too.

@@ -92,7 +92,7 @@ impl Plan {
             // Whoever does not ask pays next to nothing.
             _ => Start::Pmi,
         };
-        let given = |name: &str| given(args, name);
+        let given = |name: &str| args.variable(name);
         let lacking = kind.and_then(|kind| provider::lacking(kind, given));
         Ok(Plan { start, kind, env: provider::variables(provider::directory(), given), lacking })
     }
@@ -112,12 +112,6 @@ fn recognise(args: &RunArgs, program: &Path) -> Result<Option<Library>, Failed> 
 
 fn in_python(args: &RunArgs, program: &Path) -> Option<Library> {
     python::library(&python::interpreter(program)?, &args.env)
-}
-
-/// The value that `name` will have in the job's processes.
-fn given(args: &RunArgs, name: &str) -> Option<OsString> {
-    let own = args.env.iter().rev().find(|(n, _)| n == name).map(|(_, value)| value.clone());
-    own.or_else(|| std::env::var_os(name))
 }
 
 /// What cannot be had with MPI, or with this library.

@@ -1,4 +1,5 @@
 // The processor's time stamp counter, read in each way, and what SIGSEGV means beside it.
+#define _GNU_SOURCE
 #include <setjmp.h>
 #include <shmem.h>
 #include <signal.h>
@@ -6,7 +7,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
+#include <ucontext.h>
 #include <unistd.h>
 #include <x86intrin.h>
 
@@ -17,6 +20,29 @@ static void on_fault(int signal, siginfo_t *info, void *context) {
     (void)signal, (void)context;
     faults += info->si_addr == (void *)64 ? 1 : 100;
     siglongjmp(back, 1);
+}
+
+static char *halts;
+static volatile int at_the_end;
+
+static void on_halt(int signal, siginfo_t *info, void *context) {
+    (void)signal, (void)info;
+    at_the_end = (char *)((ucontext_t *)context)->uc_mcontext.gregs[REG_RIP] == halts;
+    siglongjmp(back, 1);
+}
+
+// An instruction of one byte that is refused, too, with nothing that may be read behind it.
+static void halt(void) {
+    long page = sysconf(_SC_PAGESIZE);
+    char *two = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    munmap(two + page, page);
+    halts = two + page - 1;
+    *halts = (char)0xf4;
+    struct sigaction action = {.sa_sigaction = on_halt, .sa_flags = SA_SIGINFO};
+    sigaction(SIGSEGV, &action, NULL);
+    if (sigsetjmp(back, 1) == 0)
+        ((void (*)(void))halts)();
+    printf("halt: %d\n", at_the_end);
 }
 
 static uint64_t prefixed(void) {
@@ -51,6 +77,7 @@ int main(int argc, char **argv) {
     for (int i = 0; i < 2; i++)
         if (sigsetjmp(back, 1) == 0)
             *(volatile int *)64 = 1;
+    halt();
     sigset_t all;
     sigfillset(&all);
     sigprocmask(SIG_BLOCK, &all, NULL);

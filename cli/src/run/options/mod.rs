@@ -200,6 +200,17 @@ pub(crate) struct RunArgs {
     pub(crate) command: Vec<OsString>,
 }
 
+impl RunArgs {
+    /// The value that a variable has in the job's processes, unless the launcher sets it.
+    pub(crate) fn variable(&self, name: &str) -> Option<OsString> {
+        self.assigned(name).or_else(|| std::env::var_os(name))
+    }
+    /// The value that `-x` gives it.
+    fn assigned(&self, name: &str) -> Option<OsString> {
+        self.env.iter().rev().find(|(n, _)| n == name).map(|(_, value)| value.clone())
+    }
+}
+
 /// `--clock`.
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Clock {
@@ -456,7 +467,7 @@ impl Plan {
         let virtual_time = VirtualPlan::new(args)?;
         if virtual_time.is_some() {
             let mut preload = install::clock_library()?.into_os_string();
-            if let Some(others) = std::env::var_os(ENV_PRELOAD).filter(|others| !others.is_empty()) {
+            if let Some(others) = args.variable(ENV_PRELOAD).filter(|others| !others.is_empty()) {
                 preload.push(":");
                 preload.push(others);
             }
@@ -528,8 +539,7 @@ fn what_else_is_virtual(args: &RunArgs) -> Vec<(OsString, OsString)> {
     }
     if let Some(seed) = args.seed {
         env.push((name(ENV_SEED), seed.to_string().into()));
-        let own = args.env.iter().any(|(name, _)| name == ENV_HASHES) || std::env::var_os(ENV_HASHES).is_some();
-        if !own {
+        if args.variable(ENV_HASHES).is_none() {
             env.push((ENV_HASHES.into(), (seed as u32).to_string().into()));
         }
     }
@@ -566,8 +576,7 @@ fn heap_of(args: &RunArgs, default: u64, here: impl Fn(&str) -> Option<OsString>
     if let Some(heap) = args.heap {
         return Ok((heap, false));
     }
-    let given = |name: &str| args.env.iter().rev().find(|(n, _)| n == name).map(|(_, value)| value.clone());
-    let asked = symmetric_size(|name| given(name).or_else(|| here(name)))
+    let asked = symmetric_size(|name| args.assigned(name).or_else(|| here(name)))
         .map_err(|e| Failed::usage(e, "correct the variable, or give --heap"))?;
     Ok(asked.map_or((default, true), |heap| (heap, false)))
 }

@@ -1,0 +1,106 @@
+//! `syscall(SYS_futex, …)` with a time limit, as libstdc++ and Rust's standard library wait. Other system calls pass by.
+
+use crate::bells::Bell;
+use crate::deadlines::{deadline, wall};
+use crate::real::real;
+use crate::sleeps::picoseconds;
+use crate::threads::{Ended, wait};
+use crate::{CLOCK, fail};
+use libc::{c_long, timespec};
+
+pub(crate) const FUTEX_WAIT: c_long = 0;
+pub(crate) const FUTEX_WAKE: c_long = 1;
+const FUTEX_LOCK_PI: c_long = 6;
+const FUTEX_WAIT_BITSET: c_long = 9;
+const FUTEX_LOCK_PI2: c_long = 13;
+/// Operations that wake somebody: these, and requeue, cmp_requeue, wake_op, wake_bitset.
+const WAKES: [c_long; 5] = [FUTEX_WAKE, 3, 4, 5, 10];
+pub(crate) const FUTEX_PRIVATE: c_long = 128;
+const FUTEX_CLOCK_REALTIME: c_long = 256;
+/// The bits of a wait that any wake ends.
+const ANY: c_long = u32::MAX as c_long;
+
+/// The system call of libc.
+fn direct(number: c_long, a: [c_long; 6]) -> c_long {
+    real!(syscall: fn(c_long, c_long, c_long, c_long, c_long, c_long, c_long) -> c_long)(
+        number, a[0], a[1], a[2], a[3], a[4], a[5],
+    )
+}
+
+/// `futex` itself.
+pub(crate) fn kernel(arguments: [c_long; 6]) -> c_long {
+    direct(libc::SYS_futex, arguments)
+}
+
+/// # Safety
+/// As the function of libc, which takes as many arguments as the system call; the others are read and not used.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C-unwind" fn syscall(
+    number: c_long,
+    a: c_long,
+    b: c_long,
+    c: c_long,
+    d: c_long,
+    e: c_long,
+    f: c_long,
+) -> c_long {
+    let arguments = [a, b, c, d, e, f];
+    match number {
+        // SAFETY: the caller's.
+        libc::SYS_futex if !CLOCK.is_real() => unsafe { futex(arguments) },
+        _ => direct(number, arguments),
+    }
+}
+
+/// # Safety
+/// Arguments of the system call `futex`.
+unsafe fn futex(arguments: [c_long; 6]) -> c_long {
+    let [word, operation, value, limit, other, bits] = arguments;
+    let flags = operation & (FUTEX_PRIVATE | FUTEX_CLOCK_REALTIME);
+    let command = operation & !(FUTEX_PRIVATE | FUTEX_CLOCK_REALTIME);
+    if WAKES.contains(&command) {
+        Bell::of(word as usize).ring();
+        Bell::of(other as usize).ring();
+        return kernel(arguments);
+    }
+    let limit = limit as *const timespec;
+    let clock = match flags & FUTEX_CLOCK_REALTIME != 0 || command == FUTEX_LOCK_PI {
+        true => libc::CLOCK_REALTIME,
+        false => libc::CLOCK_MONOTONIC,
+    };
+    // SAFETY: null, or the caller's time.
+    let until = match (command, unsafe { limit.as_ref() }) {
+        (_, None) => None,
+        (FUTEX_WAIT, Some(limit)) => picoseconds(limit).map(|ps| CLOCK.now().saturating_add(ps)),
+        (FUTEX_WAIT_BITSET | FUTEX_LOCK_PI | FUTEX_LOCK_PI2, Some(_)) => deadline(clock, limit),
+        _ => None,
+    };
+    let Some(until) = until else { return kernel(arguments) };
+    let is_lock = [FUTEX_LOCK_PI, FUTEX_LOCK_PI2].contains(&command);
+    let how = match is_lock {
+        true => operation,
+        // Until a time on the wall's monotonic clock.
+        false => FUTEX_WAIT_BITSET | flags & FUTEX_PRIVATE,
+    };
+    let bits = if command == FUTEX_WAIT { ANY } else { bits };
+    let bell = Bell::of(word as usize).listen();
+    let mut is_first = true;
+    let ended = wait(Some(until), |slice| {
+        let end = wall(if is_lock { clock } else { libc::CLOCK_MONOTONIC }, slice.unwrap_or(0));
+        let result = kernel([word, how, value, &raw const end as c_long, other, bits]);
+        // SAFETY: the thread's own `errno`.
+        let errno = if result < 0 { unsafe { *libc::__errno_location() } } else { 0 };
+        let was_first = std::mem::replace(&mut is_first, false);
+        match errno {
+            libc::ETIMEDOUT => (!is_lock && bell.has_rung()).then_some(0),
+            // What it waited for has come after the last look.
+            libc::EAGAIN if !was_first && !is_lock => Some(0),
+            _ => Some(result),
+        }
+    });
+    match ended {
+        Ended::Answered(result) => result,
+        Ended::Due => c_long::from(fail(libc::ETIMEDOUT)),
+        Ended::Interrupted => c_long::from(fail(libc::EINTR)),
+    }
+}

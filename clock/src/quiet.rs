@@ -1,0 +1,125 @@
+//! Whether other threads of this process run. The kernel knows: one that computes or is about to run is `R`, one that waits for
+//! a disk `D`. All others wait, for another thread, for the network or for time.
+//!
+//! Nothing here allocates or locks: a handler of a signal may sleep.
+
+use libc::{c_char, c_int};
+use std::ffi::CStr;
+
+const TASKS: &CStr = c"/proc/self/task";
+/// Links of that directory where the process has one thread: itself, its parent, and the thread's.
+const LINKS_ALONE: libc::nlink_t = 3;
+/// What states begin with, and counts of how often a thread has given up its core.
+const STATE: &[u8] = b"\nState:\t";
+const SWITCHES: &[u8] = b"voluntary_ctxt_switches:\t";
+
+/// The process has one thread.
+pub(crate) fn is_alone() -> bool {
+    // SAFETY: a name that ends with 0, and a place for what is said of it.
+    unsafe {
+        let mut found: libc::stat = std::mem::zeroed();
+        libc::stat(TASKS.as_ptr(), &raw mut found) == 0 && found.st_nlink == LINKS_ALONE
+    }
+}
+
+/// None of the other threads runs: none is about to, twice, and none has had its core in between. So there was a moment at which
+/// all of them waited.
+pub(crate) fn is_quiet() -> bool {
+    match (others(), others()) {
+        (Seen::Wait(first), Seen::Wait(second)) => first == second,
+        (Seen::Runs, _) | (_, Seen::Runs) => false,
+        // Where nobody says, sleeps must end.
+        _ => true,
+    }
+}
+
+/// What the other threads do.
+enum Seen {
+    /// All wait; a number of who they are and how often each has given up its core.
+    Wait(u64),
+    Runs,
+    Unknown,
+}
+
+/// A descriptor that is closed at its end.
+struct File(c_int);
+
+impl File {
+    fn open(directory: c_int, name: *const c_char, flags: c_int) -> Option<File> {
+        // SAFETY: a name that ends with 0.
+        let fd = unsafe { libc::syscall(libc::SYS_openat, directory, name, flags | libc::O_CLOEXEC) } as c_int;
+        (fd >= 0).then_some(File(fd))
+    }
+    /// The next bytes, of a file or (`SYS_getdents64`) of a directory.
+    fn read<'a>(&self, how: libc::c_long, to: &'a mut [u8]) -> &'a [u8] {
+        // SAFETY: as many bytes as there is room for.
+        let n = unsafe { libc::syscall(how, self.0, to.as_mut_ptr(), to.len()) };
+        &to[..usize::try_from(n).unwrap_or(0)]
+    }
+}
+
+impl Drop for File {
+    fn drop(&mut self) {
+        // SAFETY: it was opened here.
+        unsafe { libc::syscall(libc::SYS_close, self.0) };
+    }
+}
+
+fn others() -> Seen {
+    let Some(directory) = File::open(libc::AT_FDCWD, TASKS.as_ptr(), libc::O_RDONLY | libc::O_DIRECTORY) else {
+        return Seen::Unknown;
+    };
+    // SAFETY: takes nothing.
+    let own = unsafe { libc::gettid() } as u64;
+    let (mut entries, mut seen) = ([0; 2048], 0);
+    loop {
+        let mut rest = directory.read(libc::SYS_getdents64, &mut entries);
+        if rest.is_empty() {
+            return Seen::Wait(seen);
+        }
+        // Of each: 16 bytes of numbers, its length, a byte, its name.
+        while let [_, ..] = rest {
+            let length = usize::from(u16::from_ne_bytes([rest[16], rest[17]]));
+            let name = &rest[19..length];
+            rest = &rest[length..];
+            let Some(thread) = number(name).filter(|thread| *thread != own) else { continue };
+            match switches(&directory, name) {
+                Some(Some(switches)) => seen = angara_abi::random::mix(seen ^ thread).wrapping_add(switches),
+                Some(None) => return Seen::Runs,
+                // It has ended.
+                None => {}
+            }
+        }
+    }
+}
+
+/// How often a thread has given up its core, nothing if it runs; nothing at all if it has ended.
+fn switches(tasks: &File, thread: &[u8]) -> Option<Option<u64>> {
+    let mut path = [0; 32];
+    let digits = thread.iter().take_while(|b| b.is_ascii_digit()).count();
+    path[..digits].copy_from_slice(&thread[..digits]);
+    path[digits..digits + 7].copy_from_slice(b"/status");
+    let file = File::open(tasks.0, path.as_ptr().cast(), libc::O_RDONLY)?;
+    let mut text = [0; 4096];
+    let text = file.read(libc::SYS_read, &mut text);
+    let state = after(text, STATE)?.first()?;
+    let mut rest = text;
+    let mut switches = 0;
+    while let Some(found) = after(rest, SWITCHES) {
+        switches += number(found).unwrap_or(0);
+        rest = found;
+    }
+    // Sleeping, or of no use any more.
+    Some(b"SIZX".contains(state).then_some(switches))
+}
+
+/// What follows a pattern.
+fn after<'a>(text: &'a [u8], pattern: &[u8]) -> Option<&'a [u8]> {
+    text.windows(pattern.len()).position(|at| at == pattern).map(|at| &text[at + pattern.len()..])
+}
+
+/// The number that a text begins with.
+fn number(text: &[u8]) -> Option<u64> {
+    let digits = text.iter().take_while(|b| b.is_ascii_digit()).count();
+    std::str::from_utf8(&text[..digits]).ok()?.parse().ok()
+}
