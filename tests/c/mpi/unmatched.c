@@ -16,11 +16,11 @@ static unsigned long long draw(unsigned long long x)
     return x ^ x >> 31;
 }
 
-/* Few are large, so that many are injected and many are not; every eighth is as large as may be. */
+/* Few are large, so that many are injected and many are not; every second one is as large as may be. */
 static int length(int i, int most)
 {
     unsigned long long drawn = draw(i);
-    return i % 8 == 0 ? most : (int)((drawn >> 8) % ((unsigned)most >> drawn % 12 | 1));
+    return i % 2 == 0 ? most : (int)((drawn >> 8) % ((unsigned)most >> drawn % 12 | 1));
 }
 
 static long memory(void)
