@@ -4,7 +4,7 @@ use crate::abi::constants::*;
 use crate::abi::structs::*;
 use crate::address::{Address, Name};
 use crate::core::Outcome;
-use crate::{ATOMIC_MAX, INJECT_MAX, MESSAGE_MAX, memory::PIECES};
+use crate::{ATOMIC_MAX, INJECT_MAX, MESSAGE_MAX, ORDERED_MAX, memory::PIECES};
 use std::ptr::null_mut;
 
 /// What a program asks for, as far as it says.
@@ -178,9 +178,9 @@ fn endpoint(asked: Option<&EpAttr>) -> Result<EpAttr, String> {
         protocol_version: 1,
         max_msg_size: MESSAGE_MAX,
         msg_prefix_size: 0,
-        max_order_raw_size: INJECT_MAX,
-        max_order_war_size: INJECT_MAX,
-        max_order_waw_size: INJECT_MAX,
+        max_order_raw_size: ORDERED_MAX,
+        max_order_war_size: ORDERED_MAX,
+        max_order_waw_size: ORDERED_MAX,
         mem_tag_format: asked.map_or(0, |asked| asked.mem_tag_format).max(TAG_GENERIC),
         tx_ctx_cnt: 1,
         rx_ctx_cnt: 1,

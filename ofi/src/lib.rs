@@ -22,8 +22,10 @@ mod wire;
 
 /// Most bytes of one message.
 pub(crate) const MESSAGE_MAX: usize = 1 << 40;
-/// Most bytes of an injected message, and of writes and reads that keep their order.
-pub(crate) const INJECT_MAX: usize = 2048;
+/// Most bytes of what is injected: its sender may have to keep a million copies.
+pub(crate) const INJECT_MAX: usize = 128;
+/// Most bytes of writes and reads that keep their order.
+pub(crate) const ORDERED_MAX: usize = 2048;
 /// Most bytes of the target of one atomic: it fits a message with its comparands in jobs of any size.
 pub(crate) const ATOMIC_MAX: usize = 768;
 /// Bytes of an address.

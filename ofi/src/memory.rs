@@ -243,25 +243,37 @@ impl UserMemory {
     }
 }
 
-/// Reads memory of another process of this user into `to`: as many bytes as that has. The kernel decides whether it may be.
-pub(crate) fn read_process(pid: i32, from: &[(u64, u64)], to: &UserMemory) -> Result<(), std::io::Error> {
-    let mut at = 0;
-    while at < to.len {
-        let most = to.len - at;
-        let mut local = Vec::with_capacity(PIECES);
-        to.walk(at, most, |_, at, len| local.push(libc::iovec { iov_base: at.cast(), iov_len: len }));
-        let mut remote = Vec::with_capacity(PIECES);
+/// Reads memory of another process of this user into `to`: as many bytes as that has. What is returned is the word at `then`
+/// of that process, read when all of them have been. The kernel decides whether it may be.
+pub(crate) fn read_process(
+    pid: i32,
+    from: impl Iterator<Item = (u64, u64)> + Clone,
+    to: &UserMemory,
+    then: u64,
+) -> Result<u64, std::io::Error> {
+    let mut word = [0; 8];
+    let (mut at, all) = (0, to.len + word.len());
+    while at < all {
+        let (most, behind) = (to.len.saturating_sub(at), at.saturating_sub(to.len));
+        let mut local = Vec::with_capacity(PIECES + 1);
+        to.walk(at.min(to.len), most, |_, at, len| local.push(libc::iovec { iov_base: at.cast(), iov_len: len }));
+        let rest = &mut word[behind..];
+        local.push(libc::iovec { iov_base: rest.as_mut_ptr().cast(), iov_len: rest.len() });
+        let mut remote = Vec::with_capacity(PIECES + 1);
         let (mut skip, mut left) = (at as u64, most as u64);
-        for (address, len) in from {
+        for (address, len) in from.clone() {
             let here = len.saturating_sub(skip).min(left);
             if here > 0 {
                 let base = address.wrapping_add(skip) as usize as *mut libc::c_void;
                 remote.push(libc::iovec { iov_base: base, iov_len: here as usize });
                 left -= here;
             }
-            skip = skip.saturating_sub(*len);
+            skip = skip.saturating_sub(len);
         }
-        // SAFETY: the local pieces are inside the buffer; the kernel checks the others.
+        // The kernel takes the pieces one after the other, the word last.
+        let base = then.wrapping_add(behind as u64) as usize as *mut libc::c_void;
+        remote.push(libc::iovec { iov_base: base, iov_len: word.len() - behind });
+        // SAFETY: the local pieces are inside the buffer and the word; the kernel checks the others.
         let got = unsafe {
             libc::process_vm_readv(pid, local.as_ptr(), local.len() as u64, remote.as_ptr(), remote.len() as u64, 0)
         };
@@ -271,7 +283,7 @@ pub(crate) fn read_process(pid: i32, from: &[(u64, u64)], to: &UserMemory) -> Re
             _ => return Err(std::io::Error::last_os_error()),
         }
     }
-    Ok(())
+    Ok(u64::from_ne_bytes(word))
 }
 
 #[cfg(test)]
@@ -306,11 +318,16 @@ mod tests {
         let source: Vec<u8> = (0..100).collect();
         let base = source.as_ptr() as u64;
         let out = UserMemory::owned(vec![0; 60].into_boxed_slice());
-        read_process(std::process::id() as i32, &[(base + 10, 25), (base + 50, 50)], &out).expect("own memory");
+        let (me, word) = (std::process::id() as i32, u64::from_ne_bytes([91, 92, 93, 94, 95, 96, 97, 98]));
+        let pieces = [(base + 10, 25), (base + 50, 50)];
+        assert_eq!(read_process(me, pieces.into_iter(), &out, base + 91).expect("own memory"), word);
         let mut bytes = [0; 60];
         out.read(0, &mut bytes);
         assert_eq!(&bytes[..25], &source[10..35]);
         assert_eq!(&bytes[25..], &source[50..85]);
-        assert!(read_process(std::process::id() as i32, &[(8, 60)], &out).is_err(), "nothing is there");
+        for (pieces, then) in [([(8, 60)], base), ([(base, 60)], 8)] {
+            assert!(read_process(me, pieces.into_iter(), &out, then).is_err(), "nothing is there");
+        }
+        assert_eq!(read_process(me, [].into_iter(), &UserMemory::nothing(), base + 91).expect("own memory"), word);
     }
 }

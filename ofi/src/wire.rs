@@ -34,6 +34,8 @@ pub(crate) enum Kind {
     Stop,
     /// The endpoint `src` takes payload again.
     Go,
+    /// What pull `aux` waits for does not come any more, with the fault that follows.
+    Revoked,
 }
 
 impl Kind {
@@ -42,7 +44,7 @@ impl Kind {
         matches!(self, Kind::SendOffer | Kind::Write | Kind::WriteOffer | Kind::Read | Kind::Atomic)
     }
 
-    const ALL: [Kind; 15] = [
+    const ALL: [Kind; 16] = [
         Kind::Send,
         Kind::SendOffer,
         Kind::Done,
@@ -58,6 +60,7 @@ impl Kind {
         Kind::Atomic,
         Kind::Stop,
         Kind::Go,
+        Kind::Revoked,
     ];
 }
 
@@ -67,26 +70,30 @@ pub(crate) const HAS_TAG: u8 = 1;
 pub(crate) const HAS_DATA: u8 = 2;
 /// The sender waits for [`Kind::Done`].
 pub(crate) const WANTS_DONE: u8 = 4;
+/// Where the flags end and [`Head::count`] begins.
+const COUNT_AT: u32 = 4;
 
 /// Most bytes of a [`Head`].
 pub(crate) const HEAD_MAX: usize = 32;
 
-/// What every message begins with: kind, flags, two bytes for the kind to use, endpoints, a number; tag and data if there are.
+/// What every message begins with: kind, flags, a count, endpoints, a number of 48 bits; tag and data if there are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Head {
     pub(crate) kind: Kind,
     pub(crate) wants_done: bool,
-    pub(crate) extra: u16,
+    /// Pieces of memory that the message names: below 16.
+    pub(crate) count: u8,
     pub(crate) dst: u32,
     pub(crate) src: u32,
-    pub(crate) aux: u32,
+    /// Request, offer or pull, by its number.
+    pub(crate) aux: u64,
     pub(crate) tag: Option<u64>,
     pub(crate) data: Option<u64>,
 }
 
 impl Head {
-    pub(crate) fn new(kind: Kind, dst: u32, src: u32, aux: u32) -> Head {
-        Head { kind, wants_done: false, extra: 0, dst, src, aux, tag: None, data: None }
+    pub(crate) fn new(kind: Kind, dst: u32, src: u32, aux: u64) -> Head {
+        Head { kind, wants_done: false, count: 0, dst, src, aux, tag: None, data: None }
     }
 
     #[inline]
@@ -94,11 +101,12 @@ impl Head {
         let mut out = [0; HEAD_MAX];
         let flags = if self.tag.is_some() { HAS_TAG } else { 0 }
             | if self.data.is_some() { HAS_DATA } else { 0 }
-            | if self.wants_done { WANTS_DONE } else { 0 };
+            | if self.wants_done { WANTS_DONE } else { 0 }
+            | self.count << COUNT_AT;
         let mut put = |at: usize, word: u64| out[at..at + 8].copy_from_slice(&word.to_le_bytes());
-        let front = self.kind as u64 | u64::from(flags) << 8 | u64::from(self.extra) << 16;
+        let front = self.kind as u64 | u64::from(flags) << 8 | (self.aux >> 32) << 16;
         put(0, front | u64::from(self.dst) << 32);
-        put(8, u64::from(self.src) | u64::from(self.aux) << 32);
+        put(8, u64::from(self.src) | self.aux << 32);
         let mut len = 16;
         if let Some(tag) = self.tag {
             put(len, tag);
@@ -116,16 +124,17 @@ impl Head {
     pub(crate) fn decode(bytes: &[u8]) -> Option<(Head, usize)> {
         let mut reader = Reader(bytes);
         let (front, ids) = (reader.u64()?, reader.u64()?);
-        let (kind, flags, extra) = (front as u8, (front >> 8) as u8, (front >> 16) as u16);
+        let (kind, flags) = (front as u8, (front >> 8) as u8);
         let kind = *Kind::ALL.get(usize::from(kind).wrapping_sub(1))?;
-        if flags & !(HAS_TAG | HAS_DATA | WANTS_DONE) != 0 {
+        let count = flags >> COUNT_AT;
+        if flags & ((1 << COUNT_AT) - 1) & !(HAS_TAG | HAS_DATA | WANTS_DONE) != 0 {
             return None;
         }
-        let (dst, src, aux) = ((front >> 32) as u32, ids as u32, (ids >> 32) as u32);
+        let (dst, src, aux) = ((front >> 32) as u32, ids as u32, ids >> 32 | (front & 0xffff_0000) << 16);
         let tag = if flags & HAS_TAG != 0 { Some(reader.u64()?) } else { None };
         let data = if flags & HAS_DATA != 0 { Some(reader.u64()?) } else { None };
         let wants_done = flags & WANTS_DONE != 0;
-        Some((Head { kind, wants_done, extra, dst, src, aux, tag, data }, bytes.len() - reader.0.len()))
+        Some((Head { kind, wants_done, count, dst, src, aux, tag, data }, bytes.len() - reader.0.len()))
     }
 }
 
@@ -159,43 +168,67 @@ impl<'a> Reader<'a> {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Offer {
     /// Its number at the sender.
-    pub(crate) id: u32,
+    pub(crate) id: u64,
     pub(crate) len: u64,
     /// The sender's process, where its memory may be read by another.
     pub(crate) pid: u32,
+    /// How often the sender had revoked offers by then: the word behind the proof.
+    pub(crate) revoked: u32,
     /// Address of a word of the sender, and what it holds: proof that the process is the one that is meant.
     pub(crate) proof: (u64, u64),
-    /// Address and length of the pieces.
-    pub(crate) pieces: Vec<(u64, u64)>,
+    pub(crate) pieces: Pieces,
+}
+
+/// Address and length of the pieces of an offer. A million offers may wait, and most have one.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Pieces {
+    /// All of its bytes are at this address.
+    One(u64),
+    Several(Box<[(u64, u64)]>),
 }
 
 impl Offer {
     /// Most bytes of one.
-    pub(crate) const BYTES: usize = 40 + 16 * crate::memory::PIECES;
+    pub(crate) const BYTES: usize = 48 + 16 * crate::memory::PIECES;
+
+    /// Address and length of each piece.
+    pub(crate) fn pieces(&self) -> impl Iterator<Item = (u64, u64)> + Clone {
+        let (one, several) = match &self.pieces {
+            Pieces::One(at) => (Some((*at, self.len)), &[][..]),
+            Pieces::Several(all) => (None, &all[..]),
+        };
+        one.into_iter().chain(several.iter().copied())
+    }
 
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&self.id.to_le_bytes());
-        out.extend_from_slice(&self.pid.to_le_bytes());
-        for word in [self.len, self.proof.0, self.proof.1, self.pieces.len() as u64] {
+        let (process, count) = (u64::from(self.pid) | u64::from(self.revoked) << 32, self.pieces().count() as u64);
+        for word in [self.id, process, self.len, self.proof.0, self.proof.1, count] {
             out.extend_from_slice(&word.to_le_bytes());
         }
-        for (at, len) in &self.pieces {
+        for (at, len) in self.pieces() {
             out.extend_from_slice(&at.to_le_bytes());
             out.extend_from_slice(&len.to_le_bytes());
         }
     }
 
     pub(crate) fn decode(reader: &mut Reader<'_>) -> Option<Offer> {
-        let (id, pid) = (reader.u32()?, reader.u32()?);
+        let (id, pid, revoked) = (reader.u64()?, reader.u32()?, reader.u32()?);
         let (len, proof) = (reader.u64()?, (reader.u64()?, reader.u64()?));
         let count = reader.u64()?;
         if count > crate::memory::PIECES as u64 || len > crate::MESSAGE_MAX as u64 {
             return None;
         }
-        let pieces: Vec<(u64, u64)> =
-            (0..count).map(|_| Some((reader.u64()?, reader.u64()?))).collect::<Option<_>>()?;
-        let sum = pieces.iter().try_fold(0u64, |sum, piece| sum.checked_add(piece.1))?;
-        (pid == 0 || sum == len).then_some(Offer { id, len, pid, proof, pieces })
+        let piece = |reader: &mut Reader<'_>| Some((reader.u64()?, reader.u64()?));
+        let (pieces, sum) = if count == 1 {
+            let (at, len) = piece(reader)?;
+            (Pieces::One(at), len)
+        } else {
+            let all: Box<[(u64, u64)]> = (0..count).map(|_| piece(reader)).collect::<Option<_>>()?;
+            let sum = all.iter().try_fold(0u64, |sum, piece| sum.checked_add(piece.1))?;
+            (Pieces::Several(all), sum)
+        };
+        let is_whole = sum == len || pid == 0 && count == 0;
+        is_whole.then_some(Offer { id, len, pid, revoked, proof, pieces })
     }
 }
 
@@ -217,7 +250,7 @@ impl Remote {
         }
     }
 
-    pub(crate) fn decode_all(count: u16, reader: &mut Reader<'_>) -> Option<Vec<Remote>> {
+    pub(crate) fn decode_all(count: u8, reader: &mut Reader<'_>) -> Option<Vec<Remote>> {
         if usize::from(count) > crate::memory::PIECES {
             return None;
         }
@@ -232,18 +265,19 @@ mod tests {
 
     proptest! {
         #[test]
-        fn heads_come_back(kind in 0usize..15, extra: u16, ids: [u32; 3], tag: Option<u64>, data: Option<u64>, done: bool) {
-            let [dst, src, aux] = ids;
-            let head = Head { kind: Kind::ALL[kind], wants_done: done, extra, dst, src, aux, tag, data };
+        fn heads_come_back(kind in 0usize..16, count in 0u8..16, ids: [u32; 2], aux in 0u64..1 << 48, tag: Option<u64>, data: Option<u64>, done: bool) {
+            let [dst, src] = ids;
+            let head = Head { kind: Kind::ALL[kind], wants_done: done, count, dst, src, aux, tag, data };
             let (bytes, len) = head.encode();
             prop_assert_eq!(Head::decode(&bytes[..len]), Some((head, len)));
             prop_assert_eq!(Head::decode(&bytes[..len - 1]), None);
         }
 
         #[test]
-        fn offers_come_back(id: u32, pid in 1u32.., proof: (u64, u64), pieces in prop::collection::vec((any::<u64>(), 0u64..1 << 30), 0..=4)) {
+        fn offers_come_back(id: u64, pid in 1u32.., revoked: u32, proof: (u64, u64), pieces in prop::collection::vec((any::<u64>(), 0u64..1 << 30), 0..=4)) {
             let len = pieces.iter().map(|p| p.1).sum();
-            let offer = Offer { id, len, pid, proof, pieces };
+            let pieces = if pieces.len() == 1 { Pieces::One(pieces[0].0) } else { Pieces::Several(pieces.into()) };
+            let offer = Offer { id, len, pid, revoked, proof, pieces };
             let mut bytes = Vec::new();
             offer.encode(&mut bytes);
             prop_assert!(bytes.len() <= Offer::BYTES);
@@ -255,7 +289,7 @@ mod tests {
         fn nonsense_is_refused_or_read_but_never_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
             let _ = Head::decode(&bytes);
             let _ = Offer::decode(&mut Reader(&bytes));
-            let _ = Remote::decode_all(u16::from(bytes.first().copied().unwrap_or(0)), &mut Reader(&bytes));
+            let _ = Remote::decode_all(bytes.first().copied().unwrap_or(0), &mut Reader(&bytes));
         }
     }
 }

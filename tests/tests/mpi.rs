@@ -7,6 +7,7 @@ use angara_tests::cluster::{Cluster, Hosts};
 use angara_tests::daemon::Daemon;
 use angara_tests::mpi::{compile, in_domain, mpich};
 use angara_tests::process::{PATIENCE, poll_until};
+use angara_tests::rng::Rng;
 use angara_tests::{Finished, Test, tools};
 use rustix::process::Signal;
 use std::path::{Path, PathBuf};
@@ -194,6 +195,22 @@ fn a_job_that_hangs_says_what_each_rank_waits_for() {
     let Some(venv) = mpich() else { return };
     let test = Test::new("mpich-waits");
     a_hang_is_explained(&test, &compile(&test, "waits", venv.join("bin/mpicc")));
+}
+
+#[test]
+fn any_number_of_sends_may_wait_whatever_the_order_of_receives() {
+    let Some(venv) = mpich() else { return };
+    let test = Test::new("mpich-unmatched");
+    let program = compile(&test, "unmatched", venv.join("bin/mpicc"));
+    let mut rng = Rng::for_test("mpi", 1);
+    // More than the 128 MiB that a receiver keeps, in messages that come with their payload as long as it takes that.
+    for path in ["direct", "ring"] {
+        let seed = rng.u64().to_string();
+        println!("-- {path}");
+        let done = run(&test, &["-n", "2", "--path", path], &program, &["24000", "12000", &seed]).success();
+        assert!(done.stdout.contains("rank 0 has received 24000 messages"), "{done}");
+    }
+    test.assert_clean();
 }
 
 #[test]

@@ -10,6 +10,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{ChildStdin, Command, Stdio};
 use std::sync::OnceLock;
+use std::time::Duration;
 
 /// More than goes through the window while a peer looks 20 times.
 const LARGE: u32 = 64 << 20;
@@ -90,6 +91,21 @@ impl Member {
     }
     fn begin(&mut self, command: &str) {
         self.ask(command, &["begun 0"]);
+    }
+    /// It closes its endpoint or region, gives up the memory, and goes on.
+    fn close(&mut self, how: &str, what: &str) {
+        let number = self.tell(&format!("{how} {what}"));
+        let line = self.running.expect_line(&format!("{number}closed, address "));
+        self.address = line.rsplit(' ').next().expect("an address").to_owned();
+    }
+    /// It looks at its queue, and finds nothing there, until the other one has answered.
+    fn goes_on_until(&mut self, other: &Member, number: &str, wanted: &str) {
+        let answered = poll_until(|| {
+            self.ask("look 30000", &["looked"]);
+            other.running.has_line(number, Duration::from_millis(10))
+        });
+        assert!(answered, "no answer {number}\n{}", other.running.so_far());
+        other.answer(number, &[wanted]);
     }
     fn kill(self) {
         self.running.signal(Signal::KILL);
@@ -184,6 +200,113 @@ fn a_successor_gets_nothing_that_was_meant_for_the_one_before() {
     for member in [a, next, stranger] {
         member.leave();
     }
+    ends_clean(&test, daemon);
+}
+
+/// An operation under way when one of the two closes something: the commands of the one that begins and of its peer; whether
+/// the one that began closes, and what; what the other one is told, if it waits for something: `FI_EIO`, `FI_ECONNREFUSED` or
+/// `FI_ENOKEY`.
+type Closed = (&'static str, Option<&'static str>, bool, &'static str, Option<&'static str>);
+
+const CLOSED: [Closed; 8] = [
+    ("send", Some("expect"), true, "ep", Some(FAILED)),
+    ("send", Some("expect"), false, "ep", Some("ended with 111")),
+    ("write", None, true, "ep", None),
+    ("write", None, false, "ep", Some("ended with 111")),
+    ("write", None, false, "mr", Some("ended with 266")),
+    ("read", None, true, "ep", None),
+    ("read", None, false, "ep", Some(FAILED)),
+    ("read", None, false, "mr", Some(FAILED)),
+];
+
+#[test]
+fn what_is_closed_is_touched_no_more_and_its_peer_is_told() {
+    let Some(program) = program() else { return };
+    for path in ["direct", "ring"] {
+        let test = Test::new("ofi-closed");
+        let daemon = Daemon::start(&test, &["--torus", "2x2"]);
+        let (mut a, mut b) = pair(&test, program, path);
+        // Piece by piece on both paths.
+        a.ask("forbid", &["forbidden"]);
+        b.ask("forbid", &["forbidden"]);
+        for (command, other, is_beginner, what, told) in CLOSED {
+            for how in ["close", "reuse"] {
+                println!("-- {path}: {command}, {how} {what} by the one that began: {is_beginner}");
+                if let Some(other) = other {
+                    b.begin(&format!("{other} {LARGE}"));
+                }
+                a.begin(&format!("{command} {LARGE}"));
+                // A few pieces, of hundreds.
+                for _ in 0..3 {
+                    b.ask("look 3000", &["looked"]);
+                    a.ask("look 3000", &["looked"]);
+                }
+                let (closer, peer) = if is_beginner { (&mut a, &mut b) } else { (&mut b, &mut a) };
+                let waits = peer.tell(if told.is_some() { "wait" } else { "look 30000" });
+                closer.close(how, what);
+                closer.goes_on_until(peer, &waits, told.unwrap_or("looked"));
+                // Chunks of the window and numbers are free again: both go on.
+                peer.meet(&closer.address);
+                talk(&mut a, &mut b);
+                talk(&mut b, &mut a);
+            }
+        }
+        a.leave();
+        b.leave();
+        ends_clean(&test, daemon);
+    }
+}
+
+#[test]
+fn a_message_whose_sender_has_closed_before_it_was_fetched_is_an_error() {
+    let Some(program) = program() else { return };
+    for path in ["direct", "ring"] {
+        let test = Test::new("ofi-revoked");
+        let daemon = Daemon::start(&test, &["--torus", "2x2"]);
+        let (mut a, mut b) = pair(&test, program, path);
+        for (how, what) in [("close", "ep"), ("reuse", "ep")] {
+            a.begin("send 1000000");
+            b.ask("look 3000", &["looked"]);
+            a.close(how, what);
+            // Its memory is another's now, or nobody's: nothing of that is taken for the message.
+            b.begin("expect 1000000");
+            let waits = b.tell("wait");
+            a.goes_on_until(&b, &waits, FAILED);
+            b.meet(&a.address);
+            talk(&mut a, &mut b);
+        }
+        a.leave();
+        b.leave();
+        ends_clean(&test, daemon);
+    }
+}
+
+#[test]
+fn a_message_that_waits_at_an_endpoint_that_is_closed_is_an_error_for_its_sender() {
+    let Some(program) = program() else { return };
+    let test = Test::new("ofi-unreceived");
+    let daemon = Daemon::start(&test, &["--torus", "2x2"]);
+    let (mut a, mut b) = pair(&test, program, "direct");
+    for len in [8, 1_000_000] {
+        a.begin(&format!("send {len}"));
+        b.ask("look 3000", &["looked"]);
+        b.close("close", "ep");
+        a.ask("wait", &["ended with 111"]);
+        a.meet(&b.address);
+    }
+    a.leave();
+    b.leave();
+    ends_clean(&test, daemon);
+}
+
+#[test]
+fn what_is_in_use_cannot_be_closed() {
+    let Some(program) = program() else { return };
+    let test = Test::new("ofi-busy");
+    let daemon = Daemon::start(&test, &["--torus", "2x2"]);
+    let mut member = Member::start(&test, program, "direct", 0, "manual");
+    member.ask("busy", &["12 of 12 refused"]);
+    member.leave();
     ends_clean(&test, daemon);
 }
 

@@ -110,10 +110,12 @@ pub(crate) struct State {
     peers: Vec<Acquaintance>,
     /// Seats of peers with messages that had no room.
     full: Vec<u32>,
-    requests: Slots<Request>,
-    offers: Slots<Offered>,
-    pulls: Slots<Pull>,
-    multis: Slots<Multi>,
+    requests: Slots<Request, u64>,
+    offers: Slots<Offered, u64>,
+    /// Offers whose payload was copied.
+    copies: usize,
+    pulls: Slots<Pull, u64>,
+    multis: Slots<Multi, u64>,
     names: Names,
     window: Window,
     /// Nothing goes on any more: the job has ended or the adapter has failed.
@@ -151,6 +153,7 @@ impl Core {
             full: Vec::new(),
             requests: Slots::new(),
             offers: Slots::new(),
+            copies: 0,
             pulls: Slots::new(),
             multis: Slots::new(),
             names,
@@ -225,20 +228,44 @@ impl Core {
         gone.into_iter().for_each(|peer| self.state.lose(peer));
     }
 
-    /// Ends what an endpoint has under way. Peers whose payload waits here are told.
+    /// Ends what an endpoint has under way: nothing is reported of it, and none of its memory is used any more. Peers learn that
+    /// what they have under way with it has failed.
     pub(crate) fn close_endpoint(&mut self, id: u32) {
         let state = &mut self.state;
         let Some(mut ep) = state.eps.remove(id) else { return };
+        let closed = Fault::from(errno::ECONNREFUSED);
         state.unpublish(id);
         for request in state.requests.ids(|request| request.done.ep == id) {
             state.requests.remove(request);
         }
+        for pull in state.pulls.ids(|pull| pull.ep == id) {
+            state.pull_ends(pull, closed);
+        }
+        state.revoke(state.offers.ids(|offer| offer.ep == id));
+        for multi in state.multis.ids(|multi| multi.ep == id) {
+            state.multis.remove(multi);
+        }
         let early = std::mem::take(&mut ep.early);
         for incoming in ep.into_waiting() {
-            state.give_back(id, &incoming);
+            state.give_back(id, &incoming, closed);
         }
         // Nobody is there to take it: its senders are told.
         early.iter().for_each(|(peer, bytes)| state.deal_late(*peer, bytes));
+    }
+
+    /// Ends what peers have under way with memory that is registered no more. True if there was something.
+    pub(crate) fn close_region(&mut self, domain: u32, key: u64) -> bool {
+        let state = &mut self.state;
+        if let Some(domain) = state.domains.get_mut(domain) {
+            domain.keys.remove(&key);
+        }
+        let is_here = |ep: u32| state.eps.get(ep).is_some_and(|ep| ep.domain == domain);
+        let pulls = state.pulls.ids(|pull| is_here(pull.ep) && pull.writes_to(key));
+        let offers = state.offers.ids(|offer| is_here(offer.ep) && offer.reads_from(key));
+        let has_ended = !pulls.is_empty() || !offers.is_empty();
+        pulls.into_iter().for_each(|pull| state.pull_ends(pull, errno::ENOKEY.into()));
+        state.revoke(offers);
+        has_ended
     }
 
     /// Messages wait for room.
@@ -404,7 +431,7 @@ impl State {
         let left = Fault::io(errno::ENOTCONN);
         for id in self.requests.ids(|request| request.peer == peer) {
             if let Some(request) = self.requests.remove(id) {
-                self.end_under_way(request.done, left);
+                self.end_request(request.done, left);
             }
         }
         for id in self.offers.ids(|offer| offer.peer == peer) {
@@ -478,10 +505,12 @@ impl State {
         Some((counter, binding.and_then(|binding| self.queues.get_mut(binding.queue))))
     }
 
-    /// One operation of an endpoint fewer is under way.
-    fn end_under_way(&mut self, done: Done, fault: impl Into<Fault>) {
-        if let Some(ep) = self.eps.get_mut(done.ep) {
-            ep.under_way = ep.under_way.saturating_sub(1);
+    /// A request has ended.
+    fn end_request(&mut self, done: Done, fault: impl Into<Fault>) {
+        if done.side != Side::Send
+            && let Some(ep) = self.eps.get_mut(done.ep)
+        {
+            ep.accesses -= 1;
         }
         self.end(done, fault, 0);
     }
@@ -539,6 +568,7 @@ impl State {
             Kind::Reply => self.reply_came(peer, head, message, at),
             Kind::ReplyOffer => self.reply_offered(peer, head, message, at),
             Kind::Atomic => self.atomic_came(peer, head, message, at),
+            Kind::Revoked => self.revoked(peer, head, message, at),
             Kind::Stop => {
                 let stopped = &mut self.peers[peer.seat as usize].stopped;
                 if !stopped.contains(&head.src) && stopped.len() < 1024 {

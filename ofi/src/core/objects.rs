@@ -211,11 +211,12 @@ pub(crate) struct Posted {
     pub(crate) context: usize,
     pub(crate) report: bool,
     /// The buffer for several messages that it stands for, or 0.
-    pub(crate) multi: u32,
+    pub(crate) multi: u64,
 }
 
 /// A buffer that takes several messages.
 pub(crate) struct Multi {
+    pub(crate) ep: u32,
     pub(crate) used: usize,
     /// Messages on their way into it.
     pub(crate) pending: u32,
@@ -236,8 +237,8 @@ pub(crate) struct Incoming {
     pub(crate) from: u32,
     pub(crate) data: Option<u64>,
     pub(crate) len: usize,
-    /// The sender's request that ends when the message is received.
-    pub(crate) wants_done: Option<u32>,
+    /// The sender's request that ends when the message is received, or 0.
+    pub(crate) wants_done: u64,
     pub(crate) body: Body,
 }
 
@@ -276,8 +277,8 @@ pub(crate) struct Endpoint {
     pub(crate) held: usize,
     /// Senders have been told to keep their payload.
     pub(crate) stopped: bool,
-    /// Operations under way.
-    pub(crate) under_way: usize,
+    /// Writes, reads and atomics under way.
+    pub(crate) accesses: usize,
 }
 
 impl Endpoint {
@@ -297,7 +298,7 @@ impl Endpoint {
             min_multi: 64,
             held: 0,
             stopped: false,
-            under_way: 0,
+            accesses: 0,
         }
     }
 

@@ -77,7 +77,7 @@ impl Core {
             if state.multis.is_full() {
                 return Err(errno::EAGAIN);
             }
-            let multi = state.multis.insert(Multi { used: 0, pending: 0, closed: false });
+            let multi = state.multis.insert(Multi { ep: id, used: 0, pending: 0, closed: false });
             let Receive { memory, context, .. } = call;
             state.post_multi(id, want, Posted { memory, context, report, multi });
             return Ok(());
@@ -233,7 +233,7 @@ impl State {
                 ep.claimed.insert(context, message);
             } else {
                 self.kept_no_more(id, message.2.held());
-                self.give_back(id, &message.2);
+                self.give_back(id, &message.2, Fault::NONE);
             }
         }
         self.report(done);
@@ -249,21 +249,22 @@ impl State {
     }
 
     fn drop_message(&mut self, id: u32, incoming: Incoming, context: usize, tag: Option<u64>, report: bool) {
-        self.give_back(id, &incoming);
+        self.give_back(id, &incoming, Fault::NONE);
         let posted = Posted { memory: UserMemory::nothing(), context, report, multi: 0 };
         let done = done_of(id, tag.is_some(), &posted, tag.unwrap_or(0));
         self.end(Done { len: incoming.len, ..done }, 0, 0);
     }
 
-    /// The sender of a message that is dropped need not wait.
-    pub(super) fn give_back(&mut self, id: u32, incoming: &Incoming) {
-        if let Some(request) = incoming.wants_done {
-            let head = Head::new(Kind::Done, incoming.from, id, request);
-            self.post(incoming.peer, &head, &0i32.to_le_bytes());
+    /// The sender of a message that is dropped need not wait, and learns whether that was meant.
+    pub(super) fn give_back(&mut self, id: u32, incoming: &Incoming, fault: Fault) {
+        let (bytes, len) = fault.encode();
+        if incoming.wants_done != 0 {
+            let head = Head::new(Kind::Done, incoming.from, id, incoming.wants_done);
+            self.post(incoming.peer, &head, &bytes[..len]);
         }
         if let Body::Offer(offer) = &incoming.body {
             let head = Head::new(Kind::Fetched, incoming.from, id, offer.id);
-            self.post(incoming.peer, &head, &0i32.to_le_bytes());
+            self.post(incoming.peer, &head, &bytes[..len]);
         }
     }
 }

@@ -15,7 +15,7 @@ pub(super) struct Landing {
     pub(super) context: usize,
     pub(super) report: bool,
     /// The buffer for several messages that the memory is a part of, or 0.
-    pub(super) multi: u32,
+    pub(super) multi: u64,
 }
 
 impl From<Posted> for Landing {
@@ -58,7 +58,8 @@ pub(super) struct Envelope {
     pub(super) tag: Option<u64>,
     pub(super) data: Option<u64>,
     pub(super) len: usize,
-    pub(super) wants_done: Option<u32>,
+    /// The sender's request that ends when the message is received, or 0.
+    pub(super) wants_done: u64,
 }
 
 impl State {
@@ -115,7 +116,7 @@ impl State {
             return None;
         }
         let source = self.source(peer, head.src);
-        let wants_done = head.wants_done.then_some(head.aux);
+        let wants_done = if head.wants_done { head.aux } else { 0 };
         Some(Envelope { peer, from: head.src, source, tag: head.tag, data: head.data, len, wants_done })
     }
 
@@ -170,7 +171,7 @@ impl State {
     }
 
     /// A buffer for several messages is given back apart from a message.
-    pub(super) fn release(&mut self, ep: u32, multi: u32, context: usize, report: bool) {
+    pub(super) fn release(&mut self, ep: u32, multi: u64, context: usize, report: bool) {
         self.multis.remove(multi);
         let posted = Posted { memory: UserMemory::nothing(), context, report, multi };
         let done = Done { flags: MULTI_RECV, ..done_of(ep, false, &posted, 0) };
@@ -219,9 +220,9 @@ impl State {
 
     /// A message is where it goes.
     #[inline(always)]
-    fn landed(&mut self, multi: u32, envelope: Envelope, done: Done, excess: usize) {
-        if let Some(request) = envelope.wants_done {
-            let head = Head::new(Kind::Done, envelope.from, done.ep, request);
+    fn landed(&mut self, multi: u64, envelope: Envelope, done: Done, excess: usize) {
+        if envelope.wants_done != 0 {
+            let head = Head::new(Kind::Done, envelope.from, done.ep, envelope.wants_done);
             self.post(envelope.peer, &head, &0i32.to_le_bytes());
         }
         if multi == 0 && excess == 0 {
@@ -231,7 +232,7 @@ impl State {
     }
 
     /// A message is where it goes, or will never be.
-    pub(super) fn received(&mut self, mut done: Done, excess: usize, multi: u32, fault: impl Into<Fault>) {
+    pub(super) fn received(&mut self, mut done: Done, excess: usize, multi: u64, fault: impl Into<Fault>) {
         let mut fault = fault.into();
         if multi != 0
             && let Some(buffer) = self.multis.get_mut(multi)

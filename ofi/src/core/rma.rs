@@ -1,8 +1,7 @@
 //! Writes, reads and atomics on memory of a peer, which that one's progress carries out.
 
 use super::objects::*;
-use super::send::UNDER_WAY_MAX;
-use super::transfer::{Offered, PullEnd};
+use super::transfer::{Offered, PullEnd, Purpose};
 use super::{Core, Outcome, Request, State, rest};
 use crate::abi::constants::*;
 use crate::atomics;
@@ -39,6 +38,12 @@ pub(super) struct Written {
     len: usize,
 }
 
+impl Written {
+    pub(super) fn names(&self, key: u64) -> bool {
+        self.remotes.iter().any(|remote| remote.key == key)
+    }
+}
+
 impl Core {
     fn request(&self, id: u32, call: &Access, side: Side, flags: u64, target: Target) -> Outcome<Request> {
         let ep = self.state.eps.get(id).ok_or(errno::EINVAL)?;
@@ -65,17 +70,17 @@ impl Core {
     pub(crate) fn write(&mut self, id: u32, call: Access) -> Outcome {
         let target = self.begin(id, call.to, call.flags)?;
         Core::check(&call, call.memory.len())?;
-        self.room(id)?;
+        self.room_to_access(id)?;
         let request = self.request(id, &call, Side::Write, RMA | WRITE, target)?;
         let mut head = Head { data: call.data, ..Head::new(Kind::Write, target.ep, id, 0) };
-        head.extra = call.remotes.len() as u16;
+        head.count = call.remotes.len() as u8;
         let mut body = Vec::with_capacity(PIECES * Remote::BYTES + Offer::BYTES);
         Remote::encode_all(&call.remotes, &mut body);
         if HEAD_MAX + body.len() + call.memory.len() <= self.state.eager_max {
             return self.send_request(head, request, &body, &call.memory);
         }
-        let memory = if call.flags & INJECT != 0 { call.memory.to_owned_copy() } else { call.memory };
-        let offer = self.state.offers.insert(Offered::new(target.peer, target.ep, memory, None));
+        let offered = Offered::new(target.peer, (id, target.ep), call.memory, Purpose::Write);
+        let offer = self.state.offers.insert(offered);
         head.kind = Kind::WriteOffer;
         body.extend(self.state.describe(offer));
         let sent = self.send_request(head, request, &body, &UserMemory::nothing());
@@ -88,10 +93,10 @@ impl Core {
     pub(crate) fn read(&mut self, id: u32, call: Access) -> Outcome {
         let target = self.begin(id, call.to, call.flags)?;
         Core::check(&call, call.memory.len())?;
-        self.room(id)?;
+        self.room_to_access(id)?;
         let mut request = self.request(id, &call, Side::Read, RMA | READ, target)?;
         request.result = call.memory;
-        let head = Head { extra: call.remotes.len() as u16, ..Head::new(Kind::Read, target.ep, id, 0) };
+        let head = Head { count: call.remotes.len() as u8, ..Head::new(Kind::Read, target.ep, id, 0) };
         let mut body = Vec::with_capacity(PIECES * Remote::BYTES);
         Remote::encode_all(&call.remotes, &mut body);
         self.send_request(head, request, &body, &UserMemory::nothing())
@@ -118,7 +123,7 @@ impl Core {
         if len > crate::ATOMIC_MAX {
             return Err(errno::EMSGSIZE);
         }
-        self.room(id)?;
+        self.room_to_access(id)?;
         let (side, flags) = if result.is_some() { (Side::Read, ATOMIC | READ) } else { (Side::Write, ATOMIC | WRITE) };
         let mut request = self.request(id, &access, side, flags, target)?;
         let mut body = vec![datatype as u8, op as u8, u8::from(result.is_some()), access.remotes.len() as u8];
@@ -170,8 +175,8 @@ impl State {
     }
 
     pub(super) fn write_came(&mut self, peer: Peer, head: &Head, message: &Message<'_>, at: usize) -> Option<()> {
-        let front = rest(message, at, usize::from(head.extra) * Remote::BYTES);
-        let remotes = Remote::decode_all(head.extra, &mut Reader(&front))?;
+        let front = rest(message, at, usize::from(head.count) * Remote::BYTES);
+        let remotes = Remote::decode_all(head.count, &mut Reader(&front))?;
         let at = at + front.len();
         let len = message.len() - at;
         let error = match self.resolve(head, &remotes, REMOTE_WRITE) {
@@ -190,7 +195,7 @@ impl State {
     pub(super) fn write_offered(&mut self, peer: Peer, head: &Head, message: &Message<'_>, at: usize) -> Option<()> {
         let body = rest(message, at, PIECES * Remote::BYTES + Offer::BYTES);
         let mut reader = Reader(&body);
-        let remotes = Remote::decode_all(head.extra, &mut reader)?;
+        let remotes = Remote::decode_all(head.count, &mut reader)?;
         let offer = Offer::decode(&mut reader)?;
         let len = offer.len as usize;
         match self.resolve(head, &remotes, REMOTE_WRITE) {
@@ -218,7 +223,7 @@ impl State {
 
     pub(super) fn read_came(&mut self, peer: Peer, head: &Head, message: &Message<'_>, at: usize) -> Option<()> {
         let body = rest(message, at, PIECES * Remote::BYTES);
-        let remotes = Remote::decode_all(head.extra, &mut Reader(&body))?;
+        let remotes = Remote::decode_all(head.count, &mut Reader(&body))?;
         let memory = match self.resolve(head, &remotes, REMOTE_READ) {
             Ok(memory) => memory,
             Err(e) => {
@@ -231,11 +236,12 @@ impl State {
             let mut bytes = vec![0; len];
             memory.read(0, &mut bytes);
             self.post(peer, &Head::new(Kind::Reply, head.src, head.dst, head.aux), &bytes);
-        } else if self.offers.len() >= UNDER_WAY_MAX * 8 {
+        } else if self.offers.is_full() {
             self.answer(peer, head, errno::ENOMEM);
             return Some(());
         } else {
-            let offer = self.offers.insert(Offered::new(peer, head.src, memory, None));
+            let purpose = Purpose::Answer(remotes.as_slice().into());
+            let offer = self.offers.insert(Offered::new(peer, (head.dst, head.src), memory, purpose));
             let body = self.describe(offer);
             self.post(peer, &Head::new(Kind::ReplyOffer, head.src, head.dst, head.aux), &body);
         }
@@ -243,8 +249,13 @@ impl State {
         Some(())
     }
 
+    /// What a peer answers. Nothing, if the endpoint that asked for it has been closed since.
+    fn requested(&self, peer: Peer, head: &Head) -> Option<&Request> {
+        self.requests.get(head.aux).filter(|request| request.peer == peer)
+    }
+
     pub(super) fn reply_came(&mut self, peer: Peer, head: &Head, message: &Message<'_>, at: usize) -> Option<()> {
-        let request = self.requests.get(head.aux).filter(|request| request.peer == peer)?;
+        let Some(request) = self.requested(peer, head) else { return Some(()) };
         let len = message.len() - at;
         if len == request.result.len() {
             request.result.write_message(0, message, at, len);
@@ -257,9 +268,9 @@ impl State {
 
     pub(super) fn reply_offered(&mut self, peer: Peer, head: &Head, message: &Message<'_>, at: usize) -> Option<()> {
         let offer = Offer::decode(&mut Reader(&rest(message, at, Offer::BYTES)))?;
-        let Some(request) = self.requests.get(head.aux).filter(|request| request.peer == peer) else {
+        let Some(request) = self.requested(peer, head) else {
             self.refuse(peer, head.src, &offer, errno::ECANCELED);
-            return None;
+            return Some(());
         };
         let len = request.result.len();
         if offer.len as usize != len {
@@ -274,15 +285,15 @@ impl State {
     }
 
     pub(super) fn request_done(&mut self, peer: Peer, head: &Head, message: &Message<'_>, at: usize) -> Option<()> {
-        self.requests.get(head.aux).filter(|request| request.peer == peer)?;
+        let Some(_) = self.requested(peer, head) else { return Some(()) };
         let fault = Fault::decode(&mut Reader(&rest(message, at, 8)))?;
         self.request_ends(head.aux, fault);
         Some(())
     }
 
-    pub(super) fn request_ends(&mut self, id: u32, fault: Fault) {
+    pub(super) fn request_ends(&mut self, id: u64, fault: Fault) {
         if let Some(request) = self.requests.remove(id) {
-            self.end_under_way(request.done, fault);
+            self.end_request(request.done, fault);
         }
     }
 
@@ -290,7 +301,7 @@ impl State {
         let body = rest(message, at, self.eager_max);
         let mut reader = Reader(&body);
         let (datatype, op) = (i32::from(reader.u8()?), i32::from(reader.u8()?));
-        let (fetch, count) = (reader.u8()? != 0, u16::from(reader.u8()?));
+        let (fetch, count) = (reader.u8()? != 0, reader.u8()?);
         let remotes = Remote::decode_all(count, &mut reader)?;
         let shape = atomics::shape(op)?;
         let writes = if shape == atomics::Shape::Read { 0 } else { REMOTE_WRITE };

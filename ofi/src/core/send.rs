@@ -1,14 +1,19 @@
 //! Messages as the program sends them.
 
 use super::objects::*;
-use super::transfer::Offered;
-use super::{Core, Outcome, Request};
+use super::transfer::{Offered, Purpose};
+use super::{Core, Outcome, Request, State};
 use crate::abi::constants::*;
 use crate::memory::UserMemory;
 use crate::wire::{HEAD_MAX, Head, Kind};
 
-/// Most operations of an endpoint that are under way.
-pub(crate) const UNDER_WAY_MAX: usize = 4096;
+/// Most writes, reads and atomics of an endpoint that are under way. Their targets end each of them in their next call. Messages
+/// are not counted: which receive is posted first must not decide whether the next one may be sent.
+const ACCESSES_MAX: usize = 4096;
+
+/// Most injected messages that a process keeps for receivers that take no payload. It holds up whoever sends without end to
+/// somebody slower, and nobody else.
+const COPIES_MAX: usize = 1 << 20;
 
 /// A call that sends.
 pub(crate) struct Send {
@@ -79,18 +84,22 @@ impl Core {
             || state.offers.iter().any(|(_, offer)| offer.peer == target.peer)
     }
 
-    /// Whether one more operation may be under way.
-    pub(super) fn room(&mut self, id: u32) -> Outcome {
-        let is_full = |core: &Core| {
-            let state = &core.state;
-            state.eps.get(id).is_none_or(|ep| ep.under_way >= UNDER_WAY_MAX)
-                || state.requests.is_full()
-                || state.offers.is_full()
-        };
-        if is_full(self) {
+    /// There is a number for one more operation.
+    fn room(&mut self) -> Outcome {
+        self.unless(|state| state.requests.is_full() || state.offers.is_full())
+    }
+
+    /// And this endpoint may have one more access under way.
+    pub(super) fn room_to_access(&mut self, id: u32) -> Outcome {
+        self.room()?;
+        self.unless(|state| state.eps.get(id).is_none_or(|ep| ep.accesses >= ACCESSES_MAX))
+    }
+
+    fn unless(&mut self, is_full: impl Fn(&State) -> bool) -> Outcome {
+        if is_full(&self.state) {
             self.progress();
         }
-        if is_full(self) { Err(errno::EAGAIN) } else { Ok(()) }
+        if is_full(&self.state) { Err(errno::EAGAIN) } else { Ok(()) }
     }
 
     #[inline]
@@ -118,7 +127,7 @@ impl Core {
             return self.send_offer(target, head, call, done);
         }
         if call.flags & (DELIVERY_COMPLETE | MATCH_COMPLETE) != 0 {
-            self.room(id)?;
+            self.room()?;
             let request = Request { peer: target.peer, done, result: UserMemory::nothing() };
             return self.send_request(head, request, &[], &call.memory);
         }
@@ -137,33 +146,39 @@ impl Core {
         body: &[u8],
         memory: &UserMemory,
     ) -> Outcome {
-        let (peer, ep) = (request.peer, request.done.ep);
+        let (peer, done) = (request.peer, request.done);
         let id = self.state.requests.insert(request);
         (head.aux, head.wants_done) = (id, true);
         if let Err(e) = self.try_send(peer, &head, body, memory) {
             self.state.requests.remove(id);
             return Err(e);
         }
-        if let Some(ep) = self.state.eps.get_mut(ep) {
-            ep.under_way += 1;
+        if done.side != Side::Send
+            && let Some(ep) = self.state.eps.get_mut(done.ep)
+        {
+            ep.accesses += 1;
         }
         Ok(())
     }
 
     /// Keeps the payload until the receiver fetches it.
     fn send_offer(&mut self, target: Target, mut head: Head, call: Send, done: Done) -> Outcome {
-        self.room(done.ep)?;
-        let memory = if call.flags & INJECT != 0 { call.memory.to_owned_copy() } else { call.memory };
-        let id = self.state.offers.insert(Offered::new(target.peer, target.ep, memory, Some(done)));
+        self.room()?;
+        let is_injected = call.flags & INJECT != 0;
+        if is_injected {
+            self.unless(|state| state.copies >= COPIES_MAX)?;
+        }
+        let memory = if is_injected { call.memory.to_owned_copy() } else { call.memory };
+        let mut offered = Offered::new(target.peer, (done.ep, target.ep), memory, Purpose::Message(done));
+        offered.is_copy = is_injected;
+        let id = self.state.offers.insert(offered);
         head.kind = Kind::SendOffer;
         let body = self.state.describe(id);
         if let Err(e) = self.try_send(target.peer, &head, &body, &UserMemory::nothing()) {
             self.state.offers.remove(id);
             return Err(e);
         }
-        if let Some(ep) = self.state.eps.get_mut(done.ep) {
-            ep.under_way += 1;
-        }
+        self.state.copies += usize::from(is_injected);
         Ok(())
     }
 }

@@ -173,13 +173,12 @@ fn who_never_receives_keeps_bounded_memory_and_loses_nothing() {
     let mut alone = Alone::new();
     let (len, mut sent) = (16_000, 0usize);
     let source = UserMemory::owned(pattern(len).into());
-    // More than an endpoint holds, and then as many as it lets wait at their sender.
-    loop {
+    // More than an endpoint holds, and then many that wait at their sender.
+    while alone.core.state.offers.len() < 20_000 {
         let (memory, me) = (source.part(0, len), alone.me);
         let call = Send { memory, to: me, tag: Some(sent as u64), data: None, context: 1, flags: 0, silent: false };
         match alone.core.send(alone.ep, call) {
             Ok(()) => sent += 1,
-            Err(errno::EAGAIN) if alone.core.state.offers.len() >= send::UNDER_WAY_MAX => break,
             Err(e) => assert_eq!(e, errno::EAGAIN),
         }
         alone.core.progress();
@@ -198,6 +197,42 @@ fn who_never_receives_keeps_bounded_memory_and_loses_nothing() {
     (0..200).for_each(|_| alone.progress());
     assert_eq!(alone.core.state.offers.len(), 0);
     assert!(alone.core.state.peers[0].stopped.is_empty(), "payload is taken again");
+}
+
+#[test]
+fn what_was_injected_is_kept_a_million_times_and_reads_go_on_beside_that() {
+    let mut alone = Alone::new();
+    // The receiver has said that it takes no payload any more.
+    let (me, ep) = (alone.core.state.me, alone.ep);
+    alone.core.state.peers[me.seat as usize].stopped.push(ep);
+    let mut sent = 0;
+    loop {
+        match alone.send(&[7; 1], Some(sent), INJECT) {
+            Ok(()) => sent += 1,
+            Err(e) => {
+                assert_eq!((e, alone.core.state.copies), (errno::EAGAIN, 1 << 20));
+                break;
+            }
+        }
+        alone.core.progress();
+    }
+    let (memory, back) = (room(50_000), room(50_000));
+    let all =
+        Registered { memory: memory.part(0, 50_000), access: REMOTE_READ, by_address: false, counters: Vec::new() };
+    alone.core.state.domains.get_mut(alone.domain).expect("it is open").keys.insert(77, all);
+    let remotes = vec![Remote { addr: 0, len: 50_000, key: 77 }];
+    let to = alone.me;
+    let read = Access { memory: back, to, remotes, data: None, context: 2, flags: COMPLETION, silent: false };
+    alone.core.read(alone.ep, read).expect("begun");
+    alone.progress();
+    assert_eq!(alone.queue().ready.pop_front().map(|done| done.context), Some(2), "{:?}", alone.queue().failed);
+    // One that is received makes room for one more.
+    alone.receive(&memory, Some(0), 5, 0).expect("posted");
+    alone.progress();
+    assert_eq!(alone.queue().ready.pop_front().map(|done| (done.context, done.len)), Some((5, 1)));
+    assert_eq!(alone.send(&[7; 1], Some(sent), INJECT), Ok(()));
+    alone.core.close_endpoint(ep);
+    assert_eq!((alone.core.state.copies, alone.core.state.offers.len()), (0, 0));
 }
 
 #[test]

@@ -3,26 +3,47 @@
 //! On one host, off the network, the puller reads the other process's memory, if the kernel lets it. Otherwise the offering
 //! side puts the payload into its window, a part of its symmetric heap, chunk by chunk, and the puller gets each chunk
 //! by the adapter: nothing bypasses the network where there is one.
+//!
+//! An offer whose memory is to be used no more, because its endpoint or region was closed, is *revoked*. Who reads this
+//! process's memory looks at a word behind the payload that counts revocations. If it has changed, the payload may be anything,
+//! and who offered it is asked through the window. Who pulls through the window is told. It may be getting a chunk, so chunks
+//! wait for its answer before others use them.
 
 use super::objects::{Done, Fault};
 use super::{State, rest};
 use crate::abi::constants::errno;
 use crate::memory::{UserMemory, read_process};
-use crate::wire::{Head, Kind, Offer, Reader};
+use crate::wire::{Head, Kind, Offer, Pieces, Reader, Remote};
 use angara::mailbox::{Message, Peer};
 use angara::{Place, Region};
 use std::collections::VecDeque;
 use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Most chunks of one payload that wait to be got.
 const CHUNKS_EACH: usize = 4;
 
-/// A word that proves to a reader of this process's memory whose it is.
-static PROOF: LazyLock<Box<u64>> = LazyLock::new(|| {
+/// What a peer reads beside payload in this process's memory.
+#[repr(C)]
+struct Proof {
+    /// Proves whose memory it is.
+    whose: u64,
+    /// How often offers have been revoked.
+    revoked: AtomicU64,
+}
+
+/// Where the second word of a [`Proof`] is.
+const REVOKED_AT: u64 = std::mem::offset_of!(Proof, revoked) as u64;
+
+static PROOF: LazyLock<Proof> = LazyLock::new(|| {
     let mut bytes = [0; 8];
     let drawn = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty());
-    Box::new(if drawn == Ok(8) { u64::from_ne_bytes(bytes) } else { u64::from(std::process::id()) << 32 | 0x0f1 })
+    let whose = if drawn == Ok(8) { u64::from_ne_bytes(bytes) } else { u64::from(std::process::id()) << 32 | 0x0f1 };
+    Proof { whose, revoked: AtomicU64::new(0) }
 });
+
+/// How a peer's operation ends whose payload was revoked.
+const REVOKED: Fault = Fault { error: errno::EIO, cause: errno::ECANCELED };
 
 /// The part of the heap through which payloads go.
 pub(crate) struct Window {
@@ -32,7 +53,7 @@ pub(crate) struct Window {
     chunks: u32,
     free: Vec<u32>,
     /// Offers that wait for a chunk.
-    hungry: VecDeque<u32>,
+    hungry: VecDeque<u64>,
 }
 
 impl Window {
@@ -51,48 +72,84 @@ impl Window {
 /// A payload that waits to be fetched.
 pub(super) struct Offered {
     pub(super) peer: Peer,
-    memory: UserMemory,
-    /// What is reported when it has been.
-    pub(super) done: Option<Done>,
-    /// The peer's endpoint, and its pull if the payload goes through the window.
+    /// Endpoints: ours and the peer's.
+    pub(super) ep: u32,
     to: u32,
-    pull: Option<u32>,
+    memory: UserMemory,
+    /// The memory is a copy of the program's, of which there may be so many.
+    pub(super) is_copy: bool,
+    purpose: Purpose,
+    staging: Option<Box<Staging>>,
+}
+
+/// Reason why a payload was offered.
+pub(super) enum Purpose {
+    /// A message, which is reported when it has been fetched.
+    Message(Done),
+    /// A write, whose request ends by itself.
+    Write,
+    /// A peer's read from registered memory.
+    Answer(Box<[Remote]>),
+    /// None any more.
+    Revoked,
+}
+
+/// The way of a payload through the window.
+struct Staging {
+    pull: u64,
+    /// Bytes that have been put there.
     staged: usize,
     chunks: Vec<u32>,
+    /// It waits for a chunk.
+    is_hungry: bool,
 }
 
 impl Offered {
-    pub(super) fn new(peer: Peer, to: u32, memory: UserMemory, done: Option<Done>) -> Offered {
-        Offered { peer, memory, done, to, pull: None, staged: 0, chunks: Vec::new() }
+    pub(super) fn new(peer: Peer, (ep, to): (u32, u32), memory: UserMemory, purpose: Purpose) -> Offered {
+        Offered { peer, ep, to, memory, is_copy: false, purpose, staging: None }
+    }
+
+    pub(super) fn message(&self) -> Option<&Done> {
+        if let Purpose::Message(done) = &self.purpose { Some(done) } else { None }
+    }
+
+    pub(super) fn reads_from(&self, key: u64) -> bool {
+        matches!(&self.purpose, Purpose::Answer(remotes) if remotes.iter().any(|remote| remote.key == key))
     }
 }
 
 /// A payload that is being fetched.
 pub(super) struct Pull {
     pub(super) peer: Peer,
-    offer: u32,
+    offer: u64,
     /// Endpoints: the peer's and ours.
     from: u32,
-    ep: u32,
+    pub(super) ep: u32,
     memory: UserMemory,
     pub(super) len: usize,
     pub(super) got: usize,
     pub(super) end: PullEnd,
 }
 
+impl Pull {
+    pub(super) fn writes_to(&self, key: u64) -> bool {
+        matches!(&self.end, PullEnd::Written(written) if written.names(key))
+    }
+}
+
 /// What follows when a payload is there.
 pub(super) enum PullEnd {
     /// A message was received.
-    Received { done: Done, excess: usize, multi: u32 },
+    Received { done: Done, excess: usize, multi: u64 },
     /// A peer's write took effect.
     Written(super::rma::Written),
     /// The answer to a request has come.
-    Answered { request: u32 },
+    Answered { request: u64 },
 }
 
 impl State {
     /// What a peer has to know of an offer.
-    pub(super) fn describe(&self, id: u32) -> Vec<u8> {
+    pub(super) fn describe(&self, id: u64) -> Vec<u8> {
         let mut out = Vec::with_capacity(Offer::BYTES);
         if let Some(offered) = self.offers.get(id) {
             let direct = self.is_direct(offered.peer);
@@ -101,8 +158,9 @@ impl State {
                 id,
                 len: offered.memory.len() as u64,
                 pid: if direct { std::process::id() } else { 0 },
-                proof: (&raw const **PROOF as u64, **PROOF),
-                pieces: if direct { pieces.collect() } else { Vec::new() },
+                revoked: PROOF.revoked.load(Ordering::SeqCst) as u32,
+                proof: (&raw const *PROOF as u64, PROOF.whose),
+                pieces: Pieces::Several(if direct { pieces.collect() } else { Box::default() }),
             };
             offer.encode(&mut out);
         }
@@ -110,13 +168,46 @@ impl State {
     }
 
     /// An offer is over: its chunks are free again.
-    pub(super) fn withdraw(&mut self, id: u32, fault: Fault) {
-        let Some(offered) = self.offers.remove(id) else { return };
-        self.window.free.extend(offered.chunks);
-        if let Some(done) = offered.done {
-            self.end_under_way(done, fault);
+    pub(super) fn withdraw(&mut self, id: u64, fault: Fault) {
+        let Some(mut offered) = self.offers.remove(id) else { return };
+        self.copies -= usize::from(std::mem::take(&mut offered.is_copy));
+        if let Purpose::Message(done) = offered.purpose {
+            self.end(done, fault, 0);
         }
-        self.feed_hungry();
+        if let Some(staging) = offered.staging {
+            self.window.free.extend(staging.chunks);
+            self.feed_hungry();
+        }
+    }
+
+    /// The memory of these offers is not used any more, and nothing is reported of them.
+    pub(super) fn revoke(&mut self, offers: Vec<u64>) {
+        if !offers.is_empty() {
+            PROOF.revoked.fetch_add(1, Ordering::SeqCst);
+        }
+        for id in offers {
+            let Some(offered) = self.offers.get_mut(id) else { continue };
+            self.copies -= usize::from(std::mem::take(&mut offered.is_copy));
+            let Some(staging) = &mut offered.staging else {
+                // Its peer has copied it, or will claim it in vain.
+                self.offers.remove(id);
+                continue;
+            };
+            staging.staged = 0;
+            (offered.memory, offered.purpose) = (UserMemory::nothing(), Purpose::Revoked);
+            let (peer, head) = (offered.peer, Head::new(Kind::Revoked, offered.to, offered.ep, staging.pull));
+            let (bytes, len) = REVOKED.encode();
+            self.post(peer, &head, &bytes[..len]);
+        }
+    }
+
+    /// What was offered here does not come.
+    pub(super) fn revoked(&mut self, peer: Peer, head: &Head, message: &Message<'_>, at: usize) -> Option<()> {
+        let fault = Fault::decode(&mut Reader(&rest(message, at, 8)))?;
+        if self.pulls.get(head.aux).is_some_and(|pull| pull.peer == peer) {
+            self.pull_ends(head.aux, fault);
+        }
+        Some(())
     }
 
     /// Fetches the first `len` bytes of an offer.
@@ -152,10 +243,20 @@ impl State {
         }
     }
 
-    /// Copies an offer out of the memory of the process that made it. Nothing if the kernel does not let it any more: there is
-    /// the window.
+    /// Copies an offer out of the memory of the process that made it. Nothing if the kernel does not let it any more, or the offer
+    /// may have been revoked meanwhile: there is the window.
     fn attach(&mut self, peer: Peer, offer: &Offer, memory: &UserMemory) -> Option<Fault> {
-        let Err(error) = read_process(offer.pid as i32, &offer.pieces, memory) else {
+        let (pid, then) = (offer.pid as i32, offer.proof.0.wrapping_add(REVOKED_AT));
+        let is_revoked = |word: u64| word as u32 != offer.revoked;
+        let read = read_process(pid, offer.pieces(), memory, then);
+        let word = match &read {
+            Ok(word) => Ok(*word),
+            Err(_) => read_process(pid, std::iter::empty(), &UserMemory::nothing(), then),
+        };
+        if word.is_ok_and(is_revoked) {
+            return None;
+        }
+        let Err(error) = read else {
             let seat = self.job.pe_entry(peer.seat as usize).seat;
             // Nobody knows whose memory that was if the peer has left meanwhile.
             let stays = seat.life() == peer.generation && !seat.is_over();
@@ -181,11 +282,9 @@ impl State {
         }
         let known = &mut self.peers[peer.seat as usize];
         *known.attach.get_or_insert_with(|| {
-            let mut word = [0; 8];
-            let copy = UserMemory::owned(Box::new([0; 8]));
-            let read = read_process(offer.pid as i32, &[(offer.proof.0, 8)], &copy);
-            copy.read(0, &mut word);
-            let may = read.is_ok() && u64::from_ne_bytes(word) == offer.proof.1;
+            let nothing = UserMemory::nothing();
+            let read = read_process(offer.pid as i32, std::iter::empty(), &nothing, offer.proof.0);
+            let may = read.as_ref().is_ok_and(|word| *word == offer.proof.1);
             if !may {
                 let why = read.err().map_or("it is another process".to_owned(), |e| e.to_string());
                 crate::log::info(&format!("large messages from seat {} go through its window: {why}", peer.seat));
@@ -200,7 +299,7 @@ impl State {
         self.post(peer, &Head::new(Kind::Fetched, from, 0, offer.id), &bytes[..len]);
     }
 
-    pub(super) fn pull_ends(&mut self, id: u32, fault: Fault) {
+    pub(super) fn pull_ends(&mut self, id: u64, fault: Fault) {
         if let Some(pull) = self.pulls.remove(id) {
             self.pull_is_over(pull, fault);
         }
@@ -219,11 +318,19 @@ impl State {
 
     /// The payload is wanted through the window.
     pub(super) fn offer_claimed(&mut self, peer: Peer, head: &Head, message: &Message<'_>, at: usize) -> Option<()> {
-        let body = rest(message, at, 12);
+        let body = rest(message, at, 16);
         let mut reader = Reader(&body);
-        let (pull, len) = (reader.u32()?, usize::try_from(reader.u64()?).ok()?);
-        let offered = self.offers.get_mut(head.aux).filter(|offered| offered.peer == peer && offered.pull.is_none())?;
-        offered.pull = Some(pull);
+        let (pull, len) = (reader.u64()?, usize::try_from(reader.u64()?).ok()?);
+        let Some(offered) = self.offers.get_mut(head.aux).filter(|offered| offered.peer == peer) else {
+            let (bytes, len) = REVOKED.encode();
+            self.post(peer, &Head::new(Kind::Revoked, head.src, head.dst, pull), &bytes[..len]);
+            return Some(());
+        };
+        if offered.staging.is_some() {
+            return None;
+        }
+        let staging = Staging { pull, staged: 0, chunks: Vec::new(), is_hungry: false };
+        offered.staging = Some(Box::new(staging));
         if len < offered.memory.len() {
             offered.memory.truncate(len);
         }
@@ -232,33 +339,37 @@ impl State {
     }
 
     /// Puts as much of an offer into the window as there is room for.
-    fn feed(&mut self, id: u32) {
-        while let Some(offered) = self.offers.get_mut(id) {
-            let left = offered.memory.len() - offered.staged;
-            let (Some(pull), 1..) = (offered.pull, left) else { return };
-            if offered.chunks.len() >= CHUNKS_EACH {
+    fn feed(&mut self, id: u64) {
+        while let Some(Offered { peer, ep, to, memory, staging: Some(staging), .. }) = self.offers.get_mut(id) {
+            let left = memory.len() - staging.staged;
+            if left == 0 || staging.is_hungry || staging.chunks.len() >= CHUNKS_EACH {
                 return;
             }
             let Some(chunk) = self.window.free.pop() else {
+                staging.is_hungry = true;
                 self.window.hungry.push_back(id);
                 return;
             };
             let len = left.min(self.window.chunk);
-            let part = offered.memory.part(offered.staged, len);
+            let part = memory.part(staging.staged, len);
             let window = self.job.local(self.window.place(chunk));
             // SAFETY: a chunk of this PE's own window, which no peer gets from before it is told.
             unsafe { part.copy_to(window) };
-            offered.chunks.push(chunk);
-            offered.staged += len;
-            let (peer, to) = (offered.peer, offered.to);
-            let body = [chunk.to_le_bytes(), (len as u32).to_le_bytes()].concat();
-            // The peer's endpoint is told by its pull; ours is that of the offer.
-            self.post(peer, &Head::new(Kind::Piece, to, id, pull), &body);
+            staging.chunks.push(chunk);
+            staging.staged += len;
+            let (peer, head) = (*peer, Head::new(Kind::Piece, *to, *ep, staging.pull));
+            self.post(peer, &head, &[chunk.to_le_bytes(), (len as u32).to_le_bytes()].concat());
         }
     }
 
+    /// Gives free chunks to those who have waited longest.
     fn feed_hungry(&mut self) {
-        for id in std::mem::take(&mut self.window.hungry) {
+        while !self.window.free.is_empty()
+            && let Some(id) = self.window.hungry.pop_front()
+        {
+            if let Some(staging) = self.offers.get_mut(id).and_then(|offered| offered.staging.as_mut()) {
+                staging.is_hungry = false;
+            }
             self.feed(id);
         }
     }
@@ -268,7 +379,10 @@ impl State {
         let body = rest(message, at, 8);
         let mut reader = Reader(&body);
         let (chunk, len) = (reader.u32()?, reader.u32()? as usize);
-        let pull = self.pulls.get_mut(head.aux).filter(|pull| pull.peer == peer)?;
+        let Some(pull) = self.pulls.get_mut(head.aux).filter(|pull| pull.peer == peer) else {
+            // Its endpoint or region was closed, which the peer will learn.
+            return Some(());
+        };
         if chunk >= self.window.chunks || len > self.window.chunk || len > pull.len - pull.got {
             return None;
         }
@@ -294,8 +408,9 @@ impl State {
     pub(super) fn piece_done(&mut self, peer: Peer, head: &Head) -> Option<()> {
         let chunk = u32::try_from(head.tag?).ok()?;
         let offered = self.offers.get_mut(head.aux).filter(|offered| offered.peer == peer)?;
-        let at = offered.chunks.iter().position(|c| *c == chunk)?;
-        offered.chunks.swap_remove(at);
+        let staging = offered.staging.as_mut()?;
+        let at = staging.chunks.iter().position(|c| *c == chunk)?;
+        staging.chunks.swap_remove(at);
         self.window.free.push(chunk);
         self.feed_hungry();
         self.feed(head.aux);
@@ -303,9 +418,11 @@ impl State {
     }
 
     pub(super) fn offer_fetched(&mut self, peer: Peer, head: &Head, message: &Message<'_>, at: usize) -> Option<()> {
-        self.offers.get(head.aux).filter(|offered| offered.peer == peer)?;
         let fault = Fault::decode(&mut Reader(&rest(message, at, 8)))?;
-        self.withdraw(head.aux, fault);
+        // It may have been revoked meanwhile.
+        if self.offers.get(head.aux).is_some_and(|offered| offered.peer == peer) {
+            self.withdraw(head.aux, fault);
+        }
         Some(())
     }
 }

@@ -78,7 +78,7 @@ impl State {
         for (_, request) in self.requests.iter() {
             say(&|| self.outgoing(&request.done, request.peer));
         }
-        for (done, peer) in self.offers.iter().filter_map(|(_, offer)| Some((offer.done.as_ref()?, offer.peer))) {
+        for (done, peer) in self.offers.iter().filter_map(|(_, offer)| Some((offer.message()?, offer.peer))) {
             say(&|| self.outgoing(done, peer));
         }
         for (_, pull) in self.pulls.iter() {

@@ -9,7 +9,7 @@ use crate::address::{Address, Name};
 use crate::core::objects::{Addresses, Target};
 use crate::process::{core, wait_for};
 use angara::mailbox::Peer;
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 /// The insertion says of each address whether it is one.
@@ -25,8 +25,10 @@ pub(super) struct AvObject {
     pub(super) id: u32,
     form: Form,
     /// Where completed insertions are told, if the program asked for that.
-    eq: AtomicPtr<super::eq::EqObject>,
+    eq: OnceLock<(*const super::eq::EqObject, Users)>,
     tells: bool,
+    pub(super) users: Users,
+    _domain: Users,
 }
 
 impl AvObject {
@@ -60,19 +62,21 @@ pub(super) unsafe extern "C" fn open(
             return Err(errno::EINVAL);
         }
         // SAFETY: see the module.
-        let form = unsafe { super::domain::DomainObject::of(domain) }.form;
+        let domain = unsafe { super::domain::DomainObject::of(domain) };
         let id = core().state.avs.insert(Addresses::default());
         let fid = FidAv { fid: Fid { fclass: CLASS_AV, context, ops: &AV_FI }, ops: &AV_OPS };
         let tells = attr.is_some_and(|attr| attr.flags & COMPLETION != 0);
-        let object = Box::new(AvObject { fid, id, form, eq: AtomicPtr::default(), tells });
+        let (form, eq, users, _domain) = (domain.form, OnceLock::new(), Users::default(), domain.users.clone());
         // SAFETY: see the module.
-        unsafe { *out = Box::into_raw(object).cast() };
+        unsafe { *out = Box::into_raw(Box::new(AvObject { fid, id, form, eq, tells, users, _domain })).cast() };
         Ok(())
     })
 }
 
 unsafe extern "C" fn close(fid: *mut Fid) -> c_int {
     guarded(|| {
+        // SAFETY: see the module.
+        unsafe { AvObject::of(fid.cast()) }.users.none()?;
         // SAFETY: made by `open`, and closed once.
         let object = unsafe { Box::from_raw(fid.cast::<AvObject>()) };
         core().state.avs.remove(object.id);
@@ -87,8 +91,10 @@ unsafe extern "C" fn bind(fid: *mut Fid, other: *mut Fid, _: u64) -> c_int {
         if class != CLASS_EQ {
             return Err(errno::EINVAL);
         }
-        object.eq.store(other.cast(), Ordering::Release);
-        Ok(())
+        let eq = other.cast_const().cast::<super::eq::EqObject>();
+        // SAFETY: see the module, and the class says so.
+        let users = unsafe { &*eq }.users.clone();
+        object.eq.set((eq, users)).map_err(|_| errno::EINVAL)
     })
 }
 
@@ -212,8 +218,8 @@ unsafe fn tell(av: *mut FidAv, good: usize, context: *mut c_void) -> isize {
     // SAFETY: passed on; an event queue is closed after what is bound to it.
     unsafe {
         let object = AvObject::of(av);
-        if let Some(eq) = object.eq.load(Ordering::Acquire).as_ref().filter(|_| object.tells) {
-            eq.tell(AV_COMPLETE, EqEntry { fid: av.cast(), context, data: good as u64 });
+        if let Some((eq, _)) = object.eq.get().filter(|_| object.tells) {
+            (**eq).tell(AV_COMPLETE, EqEntry { fid: av.cast(), context, data: good as u64 });
             return 0;
         }
     }

@@ -13,6 +13,8 @@ use std::time::Duration;
 pub(super) struct CntrObject {
     fid: FidCntr,
     pub(super) id: u32,
+    pub(super) users: Users,
+    _domain: Users,
 }
 
 impl CntrObject {
@@ -31,7 +33,7 @@ static CNTR_FI: FiOps = fi_ops(close, no_bind, no_control);
 static CNTR_OPS: OpsCntr = OpsCntr { size: size_of::<OpsCntr>(), read, readerr, add, set, wait, adderr, seterr };
 
 pub(super) unsafe extern "C" fn open(
-    _domain: *mut FidDomain,
+    domain: *mut FidDomain,
     attr: *mut CntrAttr,
     out: *mut *mut FidCntr,
     context: *mut c_void,
@@ -44,13 +46,18 @@ pub(super) unsafe extern "C" fn open(
         let id = core().state.counters.insert(Counter::default());
         let fid = FidCntr { fid: Fid { fclass: CLASS_CNTR, context, ops: &CNTR_FI }, ops: &CNTR_OPS };
         // SAFETY: see the module.
-        unsafe { *out = Box::into_raw(Box::new(CntrObject { fid, id })).cast() };
+        let domain = unsafe { super::domain::DomainObject::of(domain) }.users.clone();
+        let object = CntrObject { fid, id, users: Users::default(), _domain: domain };
+        // SAFETY: see the module.
+        unsafe { *out = Box::into_raw(Box::new(object)).cast() };
         Ok(())
     })
 }
 
 unsafe extern "C" fn close(fid: *mut Fid) -> c_int {
     guarded(|| {
+        // SAFETY: see the module.
+        unsafe { CntrObject::of(fid.cast()) }.users.none()?;
         // SAFETY: made by `open`, and closed once.
         let object = unsafe { Box::from_raw(fid.cast::<CntrObject>()) };
         core().state.counters.remove(object.id);

@@ -18,6 +18,8 @@ pub(super) struct CqObject {
     size: usize,
     threshold: bool,
     api_version: u32,
+    pub(super) users: Users,
+    _domain: Users,
 }
 
 impl CqObject {
@@ -49,7 +51,7 @@ pub(super) unsafe extern "C" fn open(
 ) -> c_int {
     guarded(|| {
         // SAFETY: see the module.
-        let (attr, api_version) = unsafe { (&mut *attr, super::domain::DomainObject::of(domain).api_version) };
+        let (attr, domain) = unsafe { (&mut *attr, super::domain::DomainObject::of(domain)) };
         check_wait(attr.wait_obj)?;
         let format = if attr.format == 0 { CQ_CONTEXT } else { attr.format };
         let size = match format {
@@ -63,8 +65,10 @@ pub(super) unsafe extern "C" fn open(
         let id = core().state.queues.insert(Queue::default());
         let fid = FidCq { fid: Fid { fclass: CLASS_CQ, context, ops: &CQ_FI }, ops: &CQ_OPS };
         let threshold = attr.wait_cond == CQ_COND_THRESHOLD;
+        let (users, api_version, _domain) = (Users::default(), domain.api_version, domain.users.clone());
+        let object = CqObject { fid, id, format, size, threshold, api_version, users, _domain };
         // SAFETY: see the module.
-        unsafe { *out = Box::into_raw(Box::new(CqObject { fid, id, format, size, threshold, api_version })).cast() };
+        unsafe { *out = Box::into_raw(Box::new(object)).cast() };
         Ok(())
     })
 }
@@ -72,14 +76,10 @@ pub(super) unsafe extern "C" fn open(
 unsafe extern "C" fn close(fid: *mut Fid) -> c_int {
     guarded(|| {
         // SAFETY: see the module.
-        let id = unsafe { CqObject::of(fid.cast()) }.id;
-        let mut core = core();
-        if core.state.eps.iter().any(|(_, ep)| [ep.tx, ep.rx].iter().flatten().any(|b| b.queue == id)) {
-            return Err(errno::EBUSY);
-        }
-        core.state.queues.remove(id);
+        unsafe { CqObject::of(fid.cast()) }.users.none()?;
         // SAFETY: made by `open`, and closed once.
-        drop(unsafe { Box::from_raw(fid.cast::<CqObject>()) });
+        let object = unsafe { Box::from_raw(fid.cast::<CqObject>()) };
+        core().state.queues.remove(object.id);
         Ok(())
     })
 }

@@ -7,8 +7,8 @@ use crate::abi::ops::*;
 use crate::abi::structs::*;
 use crate::core::objects::{Domain, Registered};
 use crate::process::{attach, core};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -20,6 +20,10 @@ pub(super) struct DomainObject {
     mr_mode: i32,
     pub(super) form: Form,
     helper: Option<Helper>,
+    pub(super) users: Users,
+    _fabric: Users,
+    /// The event queue, if there is one.
+    eq: OnceLock<Users>,
 }
 
 /// A thread that makes progress where a program wants that by itself.
@@ -77,8 +81,10 @@ pub(super) unsafe extern "C" fn open(
 ) -> c_int {
     guarded(|| {
         // SAFETY: see the module.
-        let (attr, form, api_version) =
-            unsafe { ((*info).domain_attr.as_ref(), Form::of((*info).addr_format), (*fabric).api_version) };
+        let (attr, form, api_version, fabric) = unsafe {
+            let users = super::fabric::FabricObject::of(fabric).users.clone();
+            ((*info).domain_attr.as_ref(), Form::of((*info).addr_format), (*fabric).api_version, users)
+        };
         let mr_mode = attr.map_or(0, |attr| attr.mr_mode);
         attach().map_err(|why| {
             crate::log::warn(&why);
@@ -89,9 +95,10 @@ pub(super) unsafe extern "C" fn open(
         let id = core().state.domains.insert(Domain { next_key: 1, ..Domain::default() });
         let fid = Fid { fclass: CLASS_DOMAIN, context, ops: &DOMAIN_FI };
         let fid = FidDomain { fid, ops: &DOMAIN_OPS, mr: &MR_OPS };
-        let object = Box::new(DomainObject { fid, id, api_version, mr_mode, form, helper });
+        let (users, eq) = (Users::default(), OnceLock::new());
+        let object = DomainObject { fid, id, api_version, mr_mode, form, helper, users, _fabric: fabric, eq };
         // SAFETY: see the module.
-        unsafe { *out = Box::into_raw(object).cast() };
+        unsafe { *out = Box::into_raw(Box::new(object)).cast() };
         Ok(())
     })
 }
@@ -111,17 +118,23 @@ pub(super) unsafe extern "C" fn open2(
 }
 
 /// An event queue would tell of registrations, which are done when the call returns.
-unsafe extern "C" fn bind(_: *mut Fid, _: *mut Fid, _: u64) -> c_int {
-    0
+unsafe extern "C" fn bind(fid: *mut Fid, other: *mut Fid, _: u64) -> c_int {
+    guarded(|| {
+        // SAFETY: see the module.
+        let (object, class) = unsafe { (DomainObject::of(fid.cast()), (*other).fclass) };
+        if class != CLASS_EQ {
+            return Err(errno::EINVAL);
+        }
+        // SAFETY: see the module, and the class says so.
+        let eq = unsafe { &*other.cast::<super::eq::EqObject>() };
+        object.eq.set(eq.users.clone()).map_err(|_| errno::EINVAL)
+    })
 }
 
 unsafe extern "C" fn close(fid: *mut Fid) -> c_int {
     guarded(|| {
         // SAFETY: see the module.
-        let id = unsafe { DomainObject::of(fid.cast()) }.id;
-        if core().state.eps.iter().any(|(_, ep)| ep.domain == id) {
-            return Err(errno::EBUSY);
-        }
+        unsafe { DomainObject::of(fid.cast()) }.users.none()?;
         // SAFETY: made by `open`, and closed once.
         let object = unsafe { Box::from_raw(fid.cast::<DomainObject>()) };
         if let Some(Helper { ends, thread }) = object.helper {
@@ -129,7 +142,7 @@ unsafe extern "C" fn close(fid: *mut Fid) -> c_int {
             let _ = thread.join();
         }
         let mut core = core();
-        core.state.domains.remove(id);
+        core.state.domains.remove(object.id);
         crate::process::settle(&mut core);
         Ok(())
     })
@@ -139,6 +152,9 @@ unsafe extern "C" fn close(fid: *mut Fid) -> c_int {
 struct MrObject {
     fid: FidMr,
     domain: u32,
+    _domain: Users,
+    /// Its counters.
+    bound: Mutex<Vec<Users>>,
 }
 
 static MR_FI: FiOps = fi_ops(mr_close, mr_bind, mr_control);
@@ -174,8 +190,9 @@ unsafe fn register(domain: *mut Fid, memory: UserMemory, wish: Wish, out: *mut *
     drop(core);
     let fid = Fid { fclass: CLASS_MR, context: wish.context, ops: &MR_FI };
     let fid = FidMr { fid, mem_desc: std::ptr::null_mut(), key };
+    let object = MrObject { fid, domain: object.id, _domain: object.users.clone(), bound: Mutex::default() };
     // SAFETY: see the module.
-    unsafe { *out = Box::into_raw(Box::new(MrObject { fid, domain: object.id })).cast() };
+    unsafe { *out = Box::into_raw(Box::new(object)).cast() };
     Ok(())
 }
 
@@ -228,8 +245,9 @@ unsafe extern "C" fn mr_close(fid: *mut Fid) -> c_int {
     guarded(|| {
         // SAFETY: made by `register`, and closed once.
         let object = unsafe { Box::from_raw(fid.cast::<MrObject>()) };
-        if let Some(domain) = core().state.domains.get_mut(object.domain) {
-            domain.keys.remove(&object.fid.key);
+        let mut core = core();
+        if core.close_region(object.domain, object.fid.key) {
+            crate::process::settle(&mut core);
         }
         Ok(())
     })
@@ -246,11 +264,12 @@ unsafe extern "C" fn mr_bind(fid: *mut Fid, other: *mut Fid, flags: u64) -> c_in
             return Err(errno::EINVAL);
         }
         // SAFETY: see the module, and the class says so.
-        let counter = unsafe { super::cntr::CntrObject::of(other.cast()) }.id;
+        let counter = unsafe { super::cntr::CntrObject::of(other.cast()) };
         let mut core = core();
         let domain = core.state.domains.get_mut(object.domain).ok_or(errno::EINVAL)?;
         let region = domain.keys.get_mut(&object.fid.key).ok_or(errno::EINVAL)?;
-        region.counters.push((counter, flags & (REMOTE_READ | REMOTE_WRITE)));
+        region.counters.push((counter.id, flags & (REMOTE_READ | REMOTE_WRITE)));
+        object.bound.lock().unwrap_or_else(|e| e.into_inner()).push(counter.users.clone());
         Ok(())
     })
 }

@@ -8,6 +8,7 @@ use crate::abi::structs::*;
 use crate::address::{Address, Name};
 use crate::core::objects::{Binding, Endpoint, Side};
 use crate::process::core;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 #[repr(C)]
@@ -18,6 +19,9 @@ pub(super) struct EpObject {
     /// Flags of operations that are called without any.
     tx_flags: AtomicU64,
     rx_flags: AtomicU64,
+    _domain: Users,
+    /// What it reports to, and whom it knows addresses from.
+    bound: Mutex<Vec<Users>>,
 }
 
 impl EpObject {
@@ -102,7 +106,9 @@ pub(super) unsafe extern "C" fn open(
             atomic: &super::atomic::OPS,
             collective: std::ptr::null_mut(),
         };
-        let object = EpObject { fid, id, form, tx_flags: AtomicU64::new(tx_flags), rx_flags: AtomicU64::new(rx_flags) };
+        let (tx_flags, rx_flags) = (AtomicU64::new(tx_flags), AtomicU64::new(rx_flags));
+        let (_domain, bound) = (domain.users.clone(), Mutex::default());
+        let object = EpObject { fid, id, form, tx_flags, rx_flags, _domain, bound };
         // SAFETY: see the module.
         unsafe { *out = Box::into_raw(Box::new(object)).cast() };
         Ok(())
@@ -140,11 +146,11 @@ unsafe extern "C" fn bind(fid: *mut Fid, other: *mut Fid, flags: u64) -> c_int {
         let (object, class) = unsafe { (EpObject::of(fid.cast()), (*other).fclass) };
         let mut core = core();
         let ep = core.state.eps.get_mut(object.id).ok_or(errno::EINVAL)?;
-        match class {
+        let users = match class {
             CLASS_CQ => {
                 // SAFETY: see the module, and the class says so.
-                let queue = unsafe { super::cq::CqObject::of(other.cast()) }.id;
-                let binding = Some(Binding { queue, selective: flags & SELECTIVE_COMPLETION != 0 });
+                let cq = unsafe { super::cq::CqObject::of(other.cast()) };
+                let binding = Some(Binding { queue: cq.id, selective: flags & SELECTIVE_COMPLETION != 0 });
                 if flags & (SEND | RECV) == 0 {
                     return Err(errno::EBADFLAGS);
                 }
@@ -154,21 +160,28 @@ unsafe extern "C" fn bind(fid: *mut Fid, other: *mut Fid, flags: u64) -> c_int {
                 if flags & RECV != 0 {
                     ep.rx = binding;
                 }
+                cq.users.clone()
             }
             CLASS_AV => {
                 // SAFETY: see the module, and the class says so.
-                ep.av = Some(unsafe { super::av::AvObject::of(other.cast()) }.id);
+                let av = unsafe { super::av::AvObject::of(other.cast()) };
+                ep.av = Some(av.id);
+                av.users.clone()
             }
             CLASS_CNTR => {
                 // SAFETY: see the module, and the class says so.
-                let counter = unsafe { super::cntr::CntrObject::of(other.cast()) }.id;
+                let counter = unsafe { super::cntr::CntrObject::of(other.cast()) };
                 for (_, side) in Side::ALL.into_iter().filter(|(flag, _)| flags & flag != 0) {
-                    ep.counters[side as usize] = Some(counter);
+                    ep.counters[side as usize] = Some(counter.id);
                 }
+                counter.users.clone()
             }
-            CLASS_EQ | CLASS_MR => {}
+            // SAFETY: see the module, and the class says so.
+            CLASS_EQ => unsafe { &*other.cast::<super::eq::EqObject>() }.users.clone(),
+            CLASS_MR => return Ok(()),
             _ => return Err(errno::EINVAL),
-        }
+        };
+        object.bound.lock().unwrap_or_else(|e| e.into_inner()).push(users);
         Ok(())
     })
 }

@@ -16,6 +16,8 @@ const PEEK_EVENT: u64 = PEEK;
 #[repr(C)]
 pub(super) struct EqObject {
     fid: FidEq,
+    pub(super) users: Users,
+    _fabric: Users,
     events: Mutex<VecDeque<(u32, Vec<u8>)>>,
     written: Condvar,
 }
@@ -44,14 +46,17 @@ static EQ_FI: FiOps = fi_ops(close, no_bind, no_control);
 static EQ_OPS: OpsEq = OpsEq { size: size_of::<OpsEq>(), read, readerr, write, sread, strerror };
 
 pub(super) unsafe extern "C" fn open(
-    _fabric: *mut FidFabric,
+    fabric: *mut FidFabric,
     _attr: *mut c_void,
     out: *mut *mut FidEq,
     context: *mut c_void,
 ) -> c_int {
     guarded(|| {
         let fid = FidEq { fid: Fid { fclass: CLASS_EQ, context, ops: &EQ_FI }, ops: &EQ_OPS };
-        let object = EqObject { fid, events: Mutex::default(), written: Condvar::new() };
+        // SAFETY: see the module.
+        let fabric = unsafe { super::fabric::FabricObject::of(fabric) }.users.clone();
+        let (users, events, written) = (Users::default(), Mutex::default(), Condvar::new());
+        let object = EqObject { fid, users, _fabric: fabric, events, written };
         // SAFETY: see the module.
         unsafe { *out = Box::into_raw(Box::new(object)).cast() };
         Ok(())
@@ -60,6 +65,8 @@ pub(super) unsafe extern "C" fn open(
 
 unsafe extern "C" fn close(fid: *mut Fid) -> c_int {
     guarded(|| {
+        // SAFETY: see the module.
+        unsafe { &*fid.cast::<EqObject>() }.users.none()?;
         // SAFETY: made by `open`, and closed once.
         drop(unsafe { Box::from_raw(fid.cast::<EqObject>()) });
         Ok(())

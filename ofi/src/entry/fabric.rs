@@ -201,6 +201,21 @@ unsafe extern "C" fn getinfo(
     })
 }
 
+#[repr(C)]
+pub(super) struct FabricObject {
+    fid: FidFabric,
+    pub(super) users: Users,
+}
+
+impl FabricObject {
+    /// # Safety
+    /// See the module.
+    pub(super) unsafe fn of<'a>(fid: *mut FidFabric) -> &'a FabricObject {
+        // SAFETY: passed on.
+        unsafe { &*fid.cast::<FabricObject>() }
+    }
+}
+
 static FABRIC_FI: FiOps = fi_ops(close, no_bind, no_control);
 static FABRIC_OPS: OpsFabric = OpsFabric {
     size: size_of::<OpsFabric>(),
@@ -225,17 +240,20 @@ unsafe extern "C" fn fabric(attr: *const FabricAttr, out: *mut *mut FidFabric, c
             return Err(errno::EINVAL);
         }
         let fid = Fid { fclass: CLASS_FABRIC, context, ops: &FABRIC_FI };
-        let fabric = Box::new(FidFabric { fid, ops: &FABRIC_OPS, api_version });
+        let fid = FidFabric { fid, ops: &FABRIC_OPS, api_version };
+        let fabric = Box::new(FabricObject { fid, users: Users::default() });
         // SAFETY: see the module.
-        unsafe { *out = Box::into_raw(fabric) };
+        unsafe { *out = Box::into_raw(fabric).cast() };
         Ok(())
     })
 }
 
 unsafe extern "C" fn close(fid: *mut Fid) -> c_int {
     guarded(|| {
+        // SAFETY: see the module.
+        unsafe { FabricObject::of(fid.cast()) }.users.none()?;
         // SAFETY: made by `fabric` above, and closed once.
-        drop(unsafe { Box::from_raw(fid.cast::<FidFabric>()) });
+        drop(unsafe { Box::from_raw(fid.cast::<FabricObject>()) });
         Ok(())
     })
 }

@@ -30,6 +30,7 @@ use libc::{c_char, c_int, c_void, iovec};
 use std::cell::RefCell;
 use std::ffi::{CStr, CString};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
 /// Calls `f`; an error, and a panic as an error, is a negative number.
 #[inline(always)]
@@ -48,6 +49,17 @@ fn guard(f: impl FnOnce() -> Outcome<isize>) -> isize {
 #[inline(always)]
 fn guarded(f: impl FnOnce() -> Outcome) -> c_int {
     guard(|| f().map(|()| 0)) as c_int
+}
+
+/// Users of an object: it is closed after they are. Each has one more of these.
+#[derive(Clone, Default)]
+struct Users(Arc<()>);
+
+impl Users {
+    /// `-FI_EBUSY` as long as there is one.
+    fn none(&self) -> Outcome {
+        if Arc::strong_count(&self.0) == 1 { Ok(()) } else { Err(errno::EBUSY) }
+    }
 }
 
 type Close = unsafe extern "C" fn(*mut Fid) -> c_int;

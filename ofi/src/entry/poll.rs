@@ -26,15 +26,18 @@ struct Member {
 struct PollObject {
     fid: FidPoll,
     members: Mutex<Vec<Member>>,
+    _domain: Users,
 }
 
 static POLL_FI: FiOps = fi_ops(close, no_bind, no_control);
 static POLL_OPS: OpsPoll = OpsPoll { size: size_of::<OpsPoll>(), poll, poll_add, poll_del };
 
-pub(super) unsafe extern "C" fn open(_: *mut FidDomain, _attr: *mut c_void, out: *mut *mut FidPoll) -> c_int {
+pub(super) unsafe extern "C" fn open(domain: *mut FidDomain, _attr: *mut c_void, out: *mut *mut FidPoll) -> c_int {
     guarded(|| {
         let fid = Fid { fclass: CLASS_POLL, context: std::ptr::null_mut(), ops: &POLL_FI };
-        let object = PollObject { fid: FidPoll { fid, ops: &POLL_OPS }, members: Mutex::default() };
+        // SAFETY: see the module.
+        let domain = unsafe { super::domain::DomainObject::of(domain) }.users.clone();
+        let object = PollObject { fid: FidPoll { fid, ops: &POLL_OPS }, members: Mutex::default(), _domain: domain };
         // SAFETY: see the module.
         unsafe { *out = Box::into_raw(Box::new(object)).cast() };
         Ok(())

@@ -5,7 +5,11 @@
  *   call SERVICE   gives its endpoint one more name
  *   send LEN       sends                           look N       looks N times at its queue
  *   write LEN      writes into the peer's memory   wait         looks until something has ended
- *   forbid         may not read the memory of other processes any more */
+ *   read LEN       reads from the peer's memory
+ *   forbid         may not read the memory of other processes any more
+ *   close ep, close mr   closes its endpoint or what peers may write and read, forbids the memory at once, and has others
+ *   reuse ep, reuse mr   the same, but it fills the memory with something else
+ *   busy           closes what is in use, and says how often that was refused */
 #include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -19,6 +23,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -33,7 +38,8 @@ static struct fid_cq *cq;
 static struct fid_ep *ep;
 static struct fid_mr *mr;
 static fi_addr_t peer;
-static unsigned char *in, *out;
+static unsigned char *in, *out, *region; /* what is received, sent, and registered */
+static struct fi_info *info;
 static size_t expected;
 static int number;
 
@@ -54,10 +60,41 @@ static double now(void)
     return t.tv_sec + t.tv_nsec * 1e-9;
 }
 
+static void fill(unsigned char *at, size_t len)
+{
+    for (size_t i = 0; i < len; i++)
+        at[i] = (unsigned char)(i * 7 + i / 251);
+}
+
+static unsigned char *memory(void)
+{
+    void *at = mmap(NULL, MOST, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    must(at == MAP_FAILED ? -errno : 0, "mmap");
+    return at;
+}
+
+static void open_endpoint(void)
+{
+    in = memory();
+    out = memory();
+    must(fi_endpoint(domain, info, &ep, NULL), "fi_endpoint");
+    must(fi_ep_bind(ep, &av->fid, 0), "fi_ep_bind");
+    must(fi_ep_bind(ep, &cq->fid, FI_SEND | FI_RECV), "fi_ep_bind");
+    must(fi_enable(ep), "fi_enable");
+}
+
+static void open_region(void)
+{
+    region = memory();
+    fill(region, MOST);
+    must(fi_mr_reg(domain, region, MOST, FI_REMOTE_WRITE | FI_REMOTE_READ, 0, KEY, 0, &mr, NULL), "fi_mr_reg");
+}
+
 /* With a service it is a server, found at that node. */
 static void start(int is_auto, const char *service, const char *node)
 {
-    struct fi_info *hints = fi_allocinfo(), *info;
+    struct fi_info *hints = fi_allocinfo();
     struct fi_cq_attr cq_attr = {.format = FI_CQ_FORMAT_MSG};
     struct fi_av_attr av_attr = {.type = FI_AV_TABLE};
 
@@ -72,11 +109,8 @@ static void start(int is_auto, const char *service, const char *node)
     must(fi_domain(fabric, info, &domain, NULL), "fi_domain");
     must(fi_av_open(domain, &av_attr, &av, NULL), "fi_av_open");
     must(fi_cq_open(domain, &cq_attr, &cq, NULL), "fi_cq_open");
-    must(fi_endpoint(domain, info, &ep, NULL), "fi_endpoint");
-    must(fi_ep_bind(ep, &av->fid, 0), "fi_ep_bind");
-    must(fi_ep_bind(ep, &cq->fid, FI_SEND | FI_RECV), "fi_ep_bind");
-    must(fi_enable(ep), "fi_enable");
-    must(fi_mr_reg(domain, in, MOST, FI_REMOTE_WRITE, 0, KEY, 0, &mr, NULL), "fi_mr_reg");
+    open_endpoint();
+    open_region();
 }
 
 static void address(void)
@@ -142,12 +176,12 @@ static void begin(char kind, size_t len)
     double end = now() + 60;
     ssize_t result;
 
-    expected = kind == 'e' ? len : 0;
-    for (size_t i = 0; i < len; i++)
-        out[i] = (unsigned char)(i * 7 + i / 251);
+    expected = kind == 'e' || kind == 'r' ? len : 0;
+    fill(out, len);
     do {
         result = kind == 's'   ? fi_send(ep, out, len, NULL, peer, NULL)
                  : kind == 'w' ? fi_write(ep, out, len, NULL, peer, 0, KEY, NULL)
+                 : kind == 'r' ? fi_read(ep, in, len, NULL, peer, 0, KEY, NULL)
                                : fi_recv(ep, in, len, NULL, peer, NULL);
         if (result == -FI_EAGAIN)
             fi_cq_read(cq, NULL, 0);
@@ -204,13 +238,90 @@ static void forbid(void)
     say("forbidden\n");
 }
 
+/* Nobody touches what was named to it any more, or it is nobody's business what is there. */
+static void give_up(unsigned char *at, int reused)
+{
+    if (reused)
+        memset(at, 0xee, MOST);
+    else
+        must(mprotect(at, MOST, PROT_NONE) ? -errno : 0, "mprotect");
+}
+
+static void close_one(const char *which, int reused)
+{
+    int is_ep = !strcmp(which, "ep");
+
+    must(fi_close(is_ep ? &ep->fid : &mr->fid), "fi_close");
+    give_up(region, reused);
+    if (is_ep) {
+        give_up(in, reused);
+        give_up(out, reused);
+        must(fi_close(&mr->fid), "fi_close");
+        open_endpoint();
+    }
+    open_region();
+    say("closed, ");
+    address();
+}
+
+/* fi_domain(3) and others: whatever is opened in, or bound to, an object is closed before it. */
+static void busy(void)
+{
+    struct fid_domain *other;
+    struct fid_mr *counted;
+    struct fid_cntr *cntr;
+    struct fid_poll *set;
+    struct fid_cq *queue;
+    struct fid_av *vector;
+    struct fid_eq *eq;
+    struct fi_eq_attr eq_attr = {.wait_obj = FI_WAIT_NONE};
+    struct fi_cq_attr cq_attr = {.format = FI_CQ_FORMAT_MSG};
+    struct fi_av_attr av_attr = {.type = FI_AV_TABLE};
+    struct fi_cntr_attr cntr_attr = {.events = FI_CNTR_EVENTS_COMP};
+    struct fi_poll_attr poll_attr = {0};
+    int refused = 0, asked = 0;
+
+#define IN_USE(what) (asked++, refused += fi_close(&(what)->fid) == -FI_EBUSY)
+#define DONE(what) must(fi_close(&(what)->fid), "fi_close of " #what)
+    must(fi_eq_open(fabric, &eq_attr, &eq, NULL), "fi_eq_open");
+    must(fi_domain(fabric, info, &other, NULL), "fi_domain");
+    must(fi_domain_bind(other, &eq->fid, 0), "fi_domain_bind");
+    IN_USE(eq);
+    IN_USE(fabric);
+    must(fi_av_open(other, &av_attr, &vector, NULL), "fi_av_open");
+    IN_USE(other);
+    must(fi_av_bind(vector, &eq->fid, 0), "fi_av_bind");
+    DONE(vector);
+    must(fi_cq_open(other, &cq_attr, &queue, NULL), "fi_cq_open");
+    IN_USE(other);
+    DONE(queue);
+    must(fi_poll_open(other, &poll_attr, &set), "fi_poll_open");
+    IN_USE(other);
+    DONE(set);
+    must(fi_cntr_open(other, &cntr_attr, &cntr, NULL), "fi_cntr_open");
+    IN_USE(other);
+    must(fi_mr_reg(other, in, 1, FI_REMOTE_WRITE, 0, KEY, 0, &counted, NULL), "fi_mr_reg");
+    must(fi_mr_bind(counted, &cntr->fid, FI_REMOTE_WRITE), "fi_mr_bind");
+    IN_USE(cntr);
+    DONE(counted);
+    DONE(cntr);
+    must(fi_mr_reg(other, in, 1, FI_REMOTE_WRITE, 0, KEY, 0, &counted, NULL), "fi_mr_reg");
+    IN_USE(other);
+    DONE(counted);
+    DONE(other);
+    DONE(eq);
+    IN_USE(fabric);
+    IN_USE(domain);
+    IN_USE(av);
+    IN_USE(cq);
+    say("%d of %d refused\n", refused, asked);
+}
+
 int main(int argc, char **argv)
 {
     char line[300], what[16], rest[200], more[50];
 
     setvbuf(stdout, NULL, _IOLBF, 0);
-    in = calloc(1, MOST);
-    out = calloc(1, MOST);
     start(argc > 1 && !strcmp(argv[1], "auto"), argc > 2 ? argv[2] : NULL, argc > 3 ? argv[3] : NULL);
     address();
     while (fgets(line, sizeof line, stdin)) {
@@ -230,6 +341,10 @@ int main(int argc, char **argv)
             wait_for_one();
         else if (!strcmp(what, "forbid"))
             forbid();
+        else if (!strcmp(what, "busy"))
+            busy();
+        else if (!strcmp(what, "close") || !strcmp(what, "reuse"))
+            close_one(rest, what[2] == 'u');
         else if (!strcmp(what, "look")) {
             for (int left = atoi(rest); left > 0 && !look();)
                 left--;
@@ -237,11 +352,11 @@ int main(int argc, char **argv)
         } else
             begin(what[0], strtoul(rest, NULL, 0));
     }
-    fi_close(&mr->fid);
-    fi_close(&ep->fid);
-    fi_close(&cq->fid);
-    fi_close(&av->fid);
-    fi_close(&domain->fid);
-    fi_close(&fabric->fid);
+    must(fi_close(&mr->fid), "fi_close of the region");
+    must(fi_close(&ep->fid), "fi_close of the endpoint");
+    must(fi_close(&cq->fid), "fi_close of the queue");
+    must(fi_close(&av->fid), "fi_close of the vector");
+    must(fi_close(&domain->fid), "fi_close of the domain");
+    must(fi_close(&fabric->fid), "fi_close of the fabric");
     return 0;
 }
