@@ -356,6 +356,7 @@ fn sync_table() -> String {
         "offset in the synchronisation page",
         &[
             (hex(0), "header: magic `ANGARA\\0Y`, version u32, size u32"),
+            (hex(SyncPage::DEADLINES), "u32 changes of deadlines of PEs that stand in virtual time"),
             (hex(SyncPage::ARRIVED), "u32 PEs that have arrived at the on-host barrier"),
             (hex(SyncPage::GENERATION), "u32 its generation"),
             (hex(SyncPage::BARRIER_CELL), "wait cell of the barrier: u32 event (futex), u32 sleepers"),

@@ -31,7 +31,7 @@ const US: u64 = 1_000_000;
 /// What the monotonic clock says when a program begins.
 const BEGIN_AT: u64 = clocks::S;
 
-static CLOCK: ProgramClock = ProgramClock::of(Some(threads::inside), Some(threads::first_due));
+static CLOCK: ProgramClock = ProgramClock::of(Some(threads::ALL));
 
 /// The clock of this process, for the driver ([`angara_abi::program_clock::SYMBOL`]).
 #[unsafe(no_mangle)]
@@ -65,7 +65,7 @@ fn pass(ps: u64) -> u64 {
     CLOCK.pass_computing();
     CLOCK.pass(ps);
     if CLOCK.is_ahead() {
-        CLOCK.stand();
+        CLOCK.stand_until(CLOCK.now());
     }
     CLOCK.passed();
     CLOCK.now()

@@ -4,6 +4,7 @@
 
 use crate::timers::handled;
 use crate::{CLOCK, clocks, quiet};
+use angara_abi::program_clock::Threads;
 use libc::{c_int, timespec};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -24,13 +25,20 @@ thread_local! {
     static INSIDE: Cell<u32> = const { Cell::new(0) };
 }
 
+/// For the driver.
+pub(crate) const ALL: Threads = Threads { inside, first_due, is_quiet };
+
+extern "C" fn is_quiet() -> bool {
+    quiet::is_alone() || quiet::is_quiet()
+}
+
 /// See [`angara_abi::program_clock::Inside`].
-pub(crate) extern "C" fn inside() -> *mut u32 {
+extern "C" fn inside() -> *mut u32 {
     INSIDE.with(Cell::as_ptr)
 }
 
 /// See [`angara_abi::program_clock::FirstDue`].
-pub(crate) extern "C" fn first_due() -> u64 {
+extern "C" fn first_due() -> u64 {
     let used = &DUE[..USED.load(Ordering::Acquire)];
     used.iter().map(|due| due.load(Ordering::Acquire)).min().unwrap_or(FREE)
 }
@@ -161,15 +169,14 @@ fn go_on(at: u64) {
         // It has lost patience.
         _ => at,
     };
-    CLOCK.pass(CLOCK.until_due().unwrap_or(FREE).min(first - now));
-    CLOCK.stand();
+    CLOCK.stand_until(now + CLOCK.until_due().unwrap_or(FREE).min(first - now));
     CLOCK.passed();
 }
 
 /// Lets time pass until others have come as far as this process.
 pub(crate) fn give_way() {
     CLOCK.pass_computing();
-    CLOCK.stand();
+    CLOCK.stand_until(CLOCK.now());
     CLOCK.passed();
 }
 

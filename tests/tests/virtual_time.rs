@@ -286,3 +286,22 @@ fn the_end_of_a_job_has_a_time() {
         assert!(done.stderr.contains("PE 1 called shmem_global_exit(7)"), "{done}");
     }
 }
+
+#[test]
+fn a_thread_that_sleeps_takes_no_time_of_the_others_and_is_due_when_it_has_slept() {
+    let test = Test::new("virtual-watchdog");
+    for (mode, code, wanted) in [
+        ("0", 0, "PE 0: 10.03 ms\nPE 1: 10.03 ms\n"),
+        ("1", 0, "PE 0: 20.02 ms\nPE 1: 20.02 ms\n"),
+        ("2", 5, "PE 0 waits in vain after 3000 ms\n"),
+    ] {
+        for _ in 0..5 {
+            let mut command = virtually(&test, &["-n", "2"], "watchdog");
+            command.arg(mode);
+            let done = test.run(command);
+            assert_eq!((done.code(), done.stdout.as_str()), (code, wanted), "{mode}: {done}");
+            assert!(!done.stderr.contains("deadlock"), "{mode}: {done}");
+        }
+    }
+    test.assert_clean();
+}

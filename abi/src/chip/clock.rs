@@ -28,6 +28,8 @@ const COMPUTED: usize = 0x0a8;
 const SOFTWARE: usize = 0x0b0;
 /// Counts what the data plane shall wake up for; both sides write it.
 const BELL: usize = 0x0b8;
+/// While the PE stands: when it is due in any case.
+const DEADLINE: usize = 0x0c0;
 /// Where the PE's program is, when it was asked: how often it has answered, how many addresses, and these.
 const ANSWERS: usize = 0x180;
 const ADDRESSES: usize = 0x184;
@@ -61,7 +63,7 @@ pub const WHERE_SIGNAL: i32 = libc::SIGURG;
 pub enum WaitsFor {
     /// Whatever the adapter does for this PE.
     Adapter,
-    /// The time of its clock.
+    /// Nothing but the time at which it is due in any case.
     Time,
     /// A write to its memory, or an atomic, wherever.
     Memory,
@@ -244,10 +246,11 @@ impl ClockPage {
         (self.word64(COMPUTED).load(Ordering::Relaxed), self.word64(SOFTWARE).load(Ordering::Relaxed))
     }
 
-    /// The PE stands from `now` on; the number of its stand.
-    pub fn stand(&self, now: u64, waits_for: WaitsFor) -> u32 {
+    /// The PE stands from `now` on, until `deadline` at the latest; the number of its stand.
+    pub fn stand(&self, now: u64, waits_for: WaitsFor, deadline: u64) -> u32 {
         let (code, which, offset, bytes) = waits_for.encode();
         self.word64(NOW).store(now, Ordering::Relaxed);
+        self.word64(DEADLINE).store(deadline, Ordering::Relaxed);
         self.word(WAITS_FOR).store(code, Ordering::Relaxed);
         self.word(WHICH).store(which, Ordering::Relaxed);
         self.word64(OFFSET).store(offset, Ordering::Relaxed);
@@ -255,6 +258,15 @@ impl ClockPage {
         let number = self.word(STOPS).fetch_add(1, Ordering::SeqCst).wrapping_add(1);
         self.bell().fetch_add(1, Ordering::SeqCst);
         number
+    }
+    /// The PE, which stands, is due at this time in any case: another of its threads is. Whoever says so tells the data
+    /// plane that deadlines have changed ([`crate::job::SyncPage::deadlines`]).
+    pub fn set_deadline(&self, deadline: u64) {
+        self.word64(DEADLINE).store(deadline, Ordering::SeqCst);
+    }
+    /// When the PE, which stands, is due in any case, as it says.
+    pub fn deadline(&self) -> u64 {
+        self.word64(DEADLINE).load(Ordering::SeqCst)
     }
     /// How stand `number` ended, if it has.
     pub fn ended(&self, number: u32) -> Option<(u64, Verdict)> {
@@ -341,9 +353,11 @@ mod tests {
         assert_eq!(daemon.stamped(7), 123);
         pe.spent(300, 200);
         let rung = daemon.bell().load(Ordering::SeqCst);
-        let number = pe.stand(500, WaitsFor::Memory);
+        let number = pe.stand(500, WaitsFor::Memory, 700);
         assert_ne!(daemon.bell().load(Ordering::SeqCst), rung, "the data plane must not sleep any more");
-        assert_eq!(daemon.spending(), (300, 200));
+        assert_eq!((daemon.spending(), daemon.deadline()), ((300, 200), 700));
+        pe.set_deadline(600);
+        assert_eq!(daemon.deadline(), 600);
         assert_eq!((daemon.stands(), pe.ended(number)), (Some((500, Some(WaitsFor::Memory))), None));
         daemon.go(900, 950, Verdict::Go);
         assert_eq!(pe.sees_until(), 950);
@@ -351,7 +365,7 @@ mod tests {
         assert_eq!((daemon.answers(), daemon.addresses()), (0, vec![]));
         pe.is_at(0..100);
         assert_eq!((daemon.answers(), daemon.addresses()), (1, (0..ADDRESSES_MAX as u64).collect::<Vec<_>>()));
-        let next = pe.stand(900, WaitsFor::Time);
+        let next = pe.stand(900, WaitsFor::Time, 900);
         assert_eq!(pe.ended(next), None, "the verdict of the stand before is not for this one");
         daemon.go(900, 900, Verdict::Deadlock);
         assert_eq!(pe.ended(next), Some((900, Verdict::Deadlock)));

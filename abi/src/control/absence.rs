@@ -69,6 +69,13 @@ pub fn process_state(pid: i32) -> Option<char> {
     read_to_string(format!("/proc/{pid}/stat")).ok()?.rsplit(')').next()?.trim_start().chars().next()
 }
 
+/// Whether a thread of a process has a core, or is about to.
+pub fn runs(pid: i32) -> bool {
+    let Ok(threads) = std::fs::read_dir(format!("/proc/{pid}/task")) else { return false };
+    let runs = |thread: i32| process_state(thread) == Some('R');
+    threads.flatten().any(|entry| entry.file_name().to_str().and_then(|name| name.parse().ok()).is_some_and(runs))
+}
+
 /// Where a process is that has answered a signal with these `addresses`: its handler's, what had the system return from
 /// it, what was interrupted, and whence that was called.
 pub fn code_frames(pid: i32, addresses: &[u64]) -> Vec<CodeFrame> {
@@ -143,5 +150,6 @@ mod tests {
     fn this_process_runs() {
         assert!(process_state(std::process::id() as i32).is_some_and(|state| "RS".contains(state)));
         assert_eq!(process_state(-1), None);
+        assert!(runs(std::process::id() as i32) && !runs(-1));
     }
 }

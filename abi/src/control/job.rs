@@ -456,6 +456,7 @@ pub struct SyncPage {
 }
 
 impl SyncPage {
+    pub(crate) const DEADLINES: usize = 0x040;
     pub(crate) const ARRIVED: usize = 0x080;
     pub(crate) const GENERATION: usize = 0x100;
     pub(crate) const BARRIER_CELL: usize = 0x180;
@@ -484,6 +485,10 @@ impl SyncPage {
         map.expect_page(PageKind::Sync)?;
         map.require(Self::bytes(pes))?;
         Ok(SyncPage { map, pes })
+    }
+    /// Counts changes of deadlines of PEs that stand, where time is virtual ([`crate::clock::ClockPage::set_deadline`]).
+    pub fn deadlines(&self) -> &AtomicU32 {
+        self.map.at(Self::DEADLINES).expect("constant offset inside the page")
     }
     /// PEs that have arrived at the on-host barrier.
     pub fn arrived(&self) -> &AtomicU32 {

@@ -12,19 +12,35 @@ pub const ENV_TSC: &std::ffi::CStr = c"ANGARA_TSC";
 /// The seed of the random numbers that a program asks the system for, where one decides.
 pub const ENV_SEED: &std::ffi::CStr = c"ANGARA_SEED";
 /// Raised when the structure changes.
-const VERSION: u32 = 4;
+const VERSION: u32 = 5;
 /// What reading a clock takes, in picoseconds: about what the vDSO takes. Ours.
 pub const READ_COST: u64 = 25_000;
 /// What a yield takes, in picoseconds. Ours.
 pub const YIELD_COST: u64 = 100_000;
 
-/// Lets this PE stand still until its clock's time.
-pub type Stand = extern "C" fn();
+/// What is called where the program looks at a clock, or a timer is due.
+pub type Hook = extern "C" fn();
+/// Lets this PE stand still until a time, or until it goes on for another reason.
+pub type Stand = extern "C" fn(u64);
 
 /// Where the calling thread counts how deep it is inside the library. The place is its own, and stays as long as it.
 pub type Inside = extern "C" fn() -> *mut u32;
 /// When the first of the process's threads that sleep or wait with a deadline is due; the end of time if none does.
 pub type FirstDue = extern "C" fn() -> u64;
+/// Whether no other thread of the process runs.
+pub type IsQuiet = extern "C" fn() -> bool;
+
+/// What the preloaded library knows of the process's threads.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Threads {
+    /// See there.
+    pub inside: Inside,
+    /// See there.
+    pub first_due: FirstDue,
+    /// See there.
+    pub is_quiet: IsQuiet,
+}
 
 /// A process's clock.
 #[repr(C)]
@@ -33,9 +49,8 @@ pub struct ProgramClock {
     version: u32,
     /// The process is no PE and no PE's program: whoever asks gets real time.
     real: AtomicBool,
-    /// What the preloaded library knows of the process's threads; nothing if nobody reads this clock.
-    inside: Option<Inside>,
-    first_due: Option<FirstDue>,
+    /// The process's threads; nothing if nobody reads this clock.
+    threads: Option<Threads>,
     /// Picoseconds since the program began.
     now: AtomicU64,
     /// Time from which the PE must stand before it goes on.
@@ -59,15 +74,14 @@ impl Default for ProgramClock {
 impl ProgramClock {
     /// At time 0, without a program that reads it.
     pub const fn new() -> ProgramClock {
-        ProgramClock::of(None, None)
+        ProgramClock::of(None)
     }
     /// At time 0, for the program whose threads these are.
-    pub const fn of(inside: Option<Inside>, first_due: Option<FirstDue>) -> ProgramClock {
+    pub const fn of(threads: Option<Threads>) -> ProgramClock {
         ProgramClock {
             version: VERSION,
             real: AtomicBool::new(false),
-            inside,
-            first_due,
+            threads,
             now: AtomicU64::new(0),
             stand_at: AtomicU64::new(u64::MAX),
             stand: AtomicUsize::new(0),
@@ -97,7 +111,7 @@ impl ProgramClock {
         self.stand_at.store(stand_at, Ordering::Relaxed);
     }
     /// The next of the program's timers is due `at`: `ring` sends its signal.
-    pub fn set_due(&self, at: u64, ring: Stand) {
+    pub fn set_due(&self, at: u64, ring: Hook) {
         self.ring.store(ring as usize, Ordering::Release);
         self.due.store(at, Ordering::Relaxed);
     }
@@ -140,7 +154,7 @@ impl ProgramClock {
         }
     }
     fn inside(&self) -> Option<*mut u32> {
-        self.inside.map(|inside| inside())
+        self.threads.map(|threads| (threads.inside)())
     }
     /// All of this process reads the real clocks from now on: it is a child of the program.
     pub fn becomes_real(&self) {
@@ -150,7 +164,11 @@ impl ProgramClock {
     /// Time at which the first of the process's threads that sleep or wait with a deadline is due; the end of time if none
     /// does. The process is due then, whatever else it stands for.
     pub fn first_due(&self) -> u64 {
-        self.first_due.map_or(u64::MAX, |first_due| first_due())
+        self.threads.map_or(u64::MAX, |threads| (threads.first_due)())
+    }
+    /// Whether no other thread of the process runs.
+    pub fn is_quiet(&self) -> bool {
+        self.threads.is_none_or(|threads| (threads.is_quiet)())
     }
 
     /// The process is a PE from now on: time that it sleeps passes for others, too.
@@ -159,7 +177,7 @@ impl ProgramClock {
         self.stand.store(stand as usize, Ordering::Release);
     }
     /// From now on `compute` lets pass what the program has computed.
-    pub fn computes(&self, compute: Stand) {
+    pub fn computes(&self, compute: Hook) {
         self.compute.store(compute as usize, Ordering::Release);
     }
     /// It is none any more.
@@ -168,9 +186,17 @@ impl ProgramClock {
         self.stand.store(0, Ordering::Release);
         self.stand_at.store(u64::MAX, Ordering::Relaxed);
     }
-    /// Stands still until the clock's time, if this is a PE.
-    pub fn stand(&self) {
-        call(&self.stand);
+    /// Stands still until a time or, if this is a PE, until it goes on for another reason: then some other thread has
+    /// something to do first.
+    pub fn stand_until(&self, time: u64) {
+        match self.stand.load(Ordering::Acquire) {
+            0 => drop(self.now.fetch_max(time, Ordering::Relaxed)),
+            stand => {
+                // SAFETY: only `attach` writes anything but 0, and it writes a `Stand`.
+                let stand: Stand = unsafe { std::mem::transmute::<usize, Stand>(stand) };
+                stand(time);
+            }
+        }
     }
     /// Lets pass what the program has computed, if that takes time.
     pub fn pass_computing(&self) {
@@ -181,8 +207,8 @@ impl ProgramClock {
 fn call(hook: &AtomicUsize) {
     let hook = hook.load(Ordering::Acquire);
     if hook != 0 {
-        // SAFETY: only `attach`, `computes` and `set_due` write anything but 0, and they write a `Stand`.
-        let hook: Stand = unsafe { std::mem::transmute::<usize, Stand>(hook) };
+        // SAFETY: only `computes` and `set_due` write anything but 0, and they write a `Hook`.
+        let hook: Hook = unsafe { std::mem::transmute::<usize, Hook>(hook) };
         hook();
     }
 }

@@ -151,16 +151,16 @@ fn a_pe_goes_on_when_what_it_waits_for_has_happened_and_not_before() {
     clock(&a).stamp(a.producer.next_seq(), 2_000_000);
     let seq = a.put_and_quiet() as u32;
     clock(&a).stamp(seq, 2_001_000);
-    let waits = clock(&a).stand(2_001_000, WaitsFor::Completion(heap(0)));
+    let waits = clock(&a).stand(2_001_000, WaitsFor::Completion(heap(0)), TIME_MAX);
     assert!(engine.running().is_some(), "the other PE runs, so nothing moves");
-    let writes = clock(&b).stand(1_000_000, WaitsFor::Memory);
+    let writes = clock(&b).stand(1_000_000, WaitsFor::Memory, TIME_MAX);
     turn(&mut engine);
     // One way of a packet of three flits, from the time of its post on (docs/explain/model.md).
     let (arrived, verdict) = clock(&b).ended(writes).expect("its memory was written");
     let way = 600_000 + 129_000 + 2 * 6400 / 3;
     assert!(verdict == Verdict::Go && arrived.abs_diff(2_000_000 + way) < 1_000, "{arrived}");
     assert!(clock(&a).ended(waits).is_none() && a.completed() == 0, "the answer is not there yet");
-    clock(&b).stand(arrived, WaitsFor::Memory);
+    clock(&b).stand(arrived, WaitsFor::Memory, TIME_MAX);
     turn(&mut engine);
     let (answered, _) = clock(&a).ended(waits).expect("the read came back");
     assert!(answered > arrived + 700_000 && a.completed() == u64::from(seq), "{answered}");
@@ -169,7 +169,8 @@ fn a_pe_goes_on_when_what_it_waits_for_has_happened_and_not_before() {
 #[test]
 fn whoever_waits_for_ever_is_told() {
     let (mut engine, [a, b]) = virtual_pair();
-    let stands = [clock(&a).stand(5, WaitsFor::Memory), clock(&b).stand(7, WaitsFor::Completion(heap(0)))];
+    let stands =
+        [clock(&a).stand(5, WaitsFor::Memory, TIME_MAX), clock(&b).stand(7, WaitsFor::Completion(heap(0)), TIME_MAX)];
     turn(&mut engine);
     assert_eq!(clock(&a).ended(stands[0]), Some((5, Verdict::Deadlock)));
     assert_eq!(clock(&b).ended(stands[1]), Some((7, Verdict::Deadlock)));
@@ -179,13 +180,13 @@ fn whoever_waits_for_ever_is_told() {
 fn a_clock_that_goes_back_or_beyond_the_end_of_time_breaks_its_channel_alone() {
     for said in [TIME_MAX + 1, u64::MAX, 2_000] {
         let (mut engine, [a, b]) = virtual_pair();
-        clock(&a).stand(3_000, WaitsFor::Time);
-        clock(&b).stand(1_000, WaitsFor::Time);
+        clock(&a).stand(3_000, WaitsFor::Time, 3_000);
+        clock(&b).stand(1_000, WaitsFor::Time, 1_000);
         // The one that is due first, then the other.
         turn(&mut engine);
-        clock(&b).stand(9_000_000, WaitsFor::Time);
+        clock(&b).stand(9_000_000, WaitsFor::Time, 9_000_000);
         turn(&mut engine);
-        clock(&a).stand(said, WaitsFor::Time);
+        clock(&a).stand(said, WaitsFor::Time, said);
         turn(&mut engine);
         assert!(a.pe.channel.error().is_some() && clock(&a).is_over(), "{said}: nobody lets it go any more");
         assert!(b.pe.channel.error().is_none() && clock(&b).stands().is_none(), "the other goes on");
@@ -199,8 +200,8 @@ fn a_post_is_made_between_two_stands_whatever_its_stamp_says() {
         let first = a.producer.next_seq();
         [first, first + 1].into_iter().for_each(|seq| clock(&a).stamp(seq, stamp));
         a.put_and_quiet();
-        clock(&a).stand(4_000_000, WaitsFor::Completion(heap(0)));
-        let writes = clock(&b).stand(0, WaitsFor::Memory);
+        clock(&a).stand(4_000_000, WaitsFor::Completion(heap(0)), TIME_MAX);
+        let writes = clock(&b).stand(0, WaitsFor::Memory, TIME_MAX);
         turn(&mut engine);
         let (arrived, _) = clock(&b).ended(writes).expect("its memory was written");
         assert!((700_000..4_800_000).contains(&arrived), "{arrived}");
@@ -212,8 +213,8 @@ fn only_what_a_pe_waits_for_lets_it_go_on() {
     let other = |what: WaitsFor, due: bool| {
         let (mut engine, [mut a, b]) = virtual_pair();
         a.put_and_quiet();
-        clock(&a).stand(2_000, WaitsFor::Delivered(a.producer.next_seq().wrapping_sub(1)));
-        let stand = clock(&b).stand(0, what);
+        clock(&a).stand(2_000, WaitsFor::Delivered(a.producer.next_seq().wrapping_sub(1)), TIME_MAX);
+        let stand = clock(&b).stand(0, what, TIME_MAX);
         turn(&mut engine);
         assert_eq!(clock(&b).ended(stand).is_some(), due, "{what:?}");
         // What it does not concern does not hold up the other.
@@ -236,16 +237,16 @@ fn only_what_a_pe_waits_for_lets_it_go_on() {
 #[test]
 fn a_pe_knows_until_when_nothing_changes() {
     let (mut engine, [mut a, b]) = virtual_pair();
-    clock(&a).stand(2_000, WaitsFor::Time);
-    clock(&b).stand(1_000, WaitsFor::Time);
+    clock(&a).stand(2_000, WaitsFor::Time, 2_000);
+    clock(&b).stand(1_000, WaitsFor::Time, 1_000);
     turn(&mut engine);
     assert!(clock(&b).stands().is_none(), "the first that is due");
     assert_eq!(clock(&b).sees_until(), 1_000 + AHEAD_MAX, "nothing is on its way");
-    clock(&b).stand(3_000_000, WaitsFor::Time);
+    clock(&b).stand(3_000_000, WaitsFor::Time, 3_000_000);
     turn(&mut engine);
     [0, 1].into_iter().for_each(|i| clock(&a).stamp(a.producer.next_seq() + i, 4_000));
     a.put_and_quiet();
-    clock(&a).stand(5_000, WaitsFor::Time);
+    clock(&a).stand(5_000, WaitsFor::Time, 5_000);
     turn(&mut engine);
     let until = clock(&a).sees_until();
     assert!(clock(&a).stands().is_none() && (5_000..5_000 + AHEAD_MAX).contains(&until), "{until}");
@@ -254,13 +255,13 @@ fn a_pe_knows_until_when_nothing_changes() {
 #[test]
 fn an_absent_pe_posts_in_the_present_and_comes_back_to_it() {
     let (mut engine, [mut a, b]) = virtual_pair();
-    clock(&b).stand(5_000_000, WaitsFor::Time);
+    clock(&b).stand(5_000_000, WaitsFor::Time, 5_000_000);
     let runs = engine.running().expect("the first one does");
     assert!(engine.begun() && !engine.go_on_without((runs, 1)), "it has not stood yet");
     assert!(engine.go_on_without((runs, 0)));
     turn(&mut engine);
     assert!(clock(&b).stands().is_none(), "the other one goes on");
-    let writes = clock(&b).stand(5_000_000, WaitsFor::Memory);
+    let writes = clock(&b).stand(5_000_000, WaitsFor::Memory, TIME_MAX);
     turn(&mut engine);
     assert_eq!(clock(&b).ended(writes), None, "who is absent may still end a deadlock");
     [0, 1].into_iter().for_each(|i| clock(&a).stamp(a.producer.next_seq() + i, 2_000));
@@ -270,13 +271,13 @@ fn an_absent_pe_posts_in_the_present_and_comes_back_to_it() {
     let way = 600_000 + 129_000 + 2 * 6400 / 3;
     let (arrived, verdict) = clock(&b).ended(writes).expect("its memory was written");
     assert!(verdict == Verdict::Go && arrived.abs_diff(5_000_000 + way) < 1_000, "{arrived}");
-    clock(&b).stand(arrived, WaitsFor::Memory);
-    let waits = clock(&a).stand(3_000, WaitsFor::Completion(heap(0)));
+    clock(&b).stand(arrived, WaitsFor::Memory, TIME_MAX);
+    let waits = clock(&a).stand(3_000, WaitsFor::Completion(heap(0)), TIME_MAX);
     engine.look_for_absent();
     turn(&mut engine);
     let (answered, verdict) = clock(&a).ended(waits).expect("the read came back");
     assert!(verdict == Verdict::Go && answered > arrived + 700_000 && a.completed() == seq, "{answered}");
-    let again = clock(&a).stand(answered, WaitsFor::Memory);
+    let again = clock(&a).stand(answered, WaitsFor::Memory, TIME_MAX);
     turn(&mut engine);
     assert_eq!(clock(&a).ended(again), Some((answered, Verdict::Deadlock)), "it takes part again");
 }

@@ -144,7 +144,7 @@ impl Adapter {
         let mut adapter = Adapter::build(memory, Some(device), Some(connection));
         if let Some(page) = clock {
             let computing = Computing::from_env(pe)?;
-            adapter.clock = Some(Box::new(VirtualClock::new(page, computing)));
+            adapter.clock = Some(Box::new(VirtualClock::new(page, computing, adapter.memory.sync.deadlines())));
         }
         if let Some(clock) = &adapter.clock {
             clock.join();

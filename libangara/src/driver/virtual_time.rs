@@ -8,9 +8,9 @@ use angara_abi::clock::{ClockPage, Verdict, WaitsFor};
 use angara_abi::msg::Routine;
 use angara_abi::program_clock::{PRELOADED, ProgramClock, SYMBOL};
 use angara_abi::wait::{Kernel, Linux};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
 
 /// What a look at memory takes, in picoseconds: whoever looks in a loop must not stand still at every picosecond. Ours.
 const LOOK_COST: u64 = 50_000;
@@ -23,6 +23,8 @@ const LOOK_MOST: u64 = 10_000_000;
 const IDLE_COST: u64 = 1_000;
 /// How often one who stands looks whether its job still runs.
 const LOOK: Duration = Duration::from_millis(100);
+/// How long on the wall threads that have slept may run before others stand still: some never rest.
+const OTHERS_RUN: Duration = Duration::from_millis(20);
 
 /// The clock of a program without the preloaded library, which only the driver sees.
 static UNSEEN: ProgramClock = ProgramClock::new();
@@ -44,17 +46,47 @@ pub(crate) struct VirtualClock {
     software: AtomicU64,
     /// What routines of a library above this one have cost, if somebody will ask.
     routines: Option<Routines>,
-    /// One stand at a time, whatever threads there are.
-    one: Mutex<()>,
+    /// Threads that stand still, of which one tells the data plane.
+    standing: Mutex<Standing>,
+    /// A stand has ended.
+    gone_on: Condvar,
+    /// Counts changes of deadlines, for the data plane.
+    deadlines: *const AtomicU32,
     /// What one thread waits for another may do without the network.
     threads: AtomicBool,
     /// Before this time nothing changes that this PE can see. 0 once it has posted something.
     sees_until: AtomicU64,
 }
 
+// SAFETY: `deadlines` is a word of the job's synchronisation page, which stays mapped as long as its driver, whose clock
+// this is; it is only used as an atomic.
+unsafe impl Send for VirtualClock {}
+// SAFETY: as above.
+unsafe impl Sync for VirtualClock {}
+
+/// What threads of this process stand for.
+#[derive(Default)]
+struct Standing {
+    /// The stand of which the data plane knows, while it lasts.
+    led: Option<Lead>,
+    /// How many have ended, and how the last one did.
+    ended: u64,
+    verdict: Option<Verdict>,
+    /// A thread that slept has gone on, and may still run.
+    released: bool,
+}
+
+/// One stand.
+struct Lead {
+    /// It waits for more than a time.
+    waits: bool,
+    /// When it ends in any case.
+    deadline: u64,
+}
+
 impl VirtualClock {
-    /// Goes on with the program's clock where it is.
-    pub(super) fn new(page: ClockPage, computing: Option<Computing>) -> VirtualClock {
+    /// Goes on with the program's clock where it is. `deadlines` stays valid as long as the clock.
+    pub(super) fn new(page: ClockPage, computing: Option<Computing>, deadlines: *const AtomicU32) -> VirtualClock {
         let (call_cost, ahead) = (page.call_cost(), page.ahead());
         VirtualClock {
             ahead,
@@ -65,7 +97,9 @@ impl VirtualClock {
             call_cost,
             computed: AtomicU64::new(0),
             software: AtomicU64::new(0),
-            one: Mutex::new(()),
+            standing: Mutex::default(),
+            gone_on: Condvar::new(),
+            deadlines,
             threads: AtomicBool::new(false),
             sees_until: AtomicU64::new(0),
         }
@@ -229,7 +263,8 @@ impl VirtualClock {
     /// Stands still until what is waited for has happened, or may have; nothing if nobody will tell, as `gone` or the
     /// page says.
     pub(super) fn stand(&self, waits_for: WaitsFor, gone: impl Fn() -> bool) -> Option<Verdict> {
-        let verdict = self.stand_still(waits_for, gone);
+        let until = if waits_for == WaitsFor::Time { self.program.now() } else { u64::MAX };
+        let verdict = self.stand_still(waits_for, until, gone);
         self.returns();
         self.has_gone_on(verdict);
         verdict
@@ -242,12 +277,42 @@ impl VirtualClock {
         }
     }
 
-    fn stand_still(&self, waits_for: WaitsFor, gone: impl Fn() -> bool) -> Option<Verdict> {
-        let _one = self.one.lock().unwrap_or_else(|e| e.into_inner());
+    fn stand_still(&self, waits_for: WaitsFor, until: u64, gone: impl Fn() -> bool) -> Option<Verdict> {
         // What the library itself asks of clocks is real.
         self.program.enter();
+        let standing = self.lock();
+        let verdict = match standing.led {
+            Some(_) => self.follow(standing, waits_for, until, gone),
+            None => self.lead(standing, waits_for, until, gone),
+        };
+        self.program.leave();
+        verdict
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Standing> {
+        self.standing.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    /// Tells the data plane that this process stands, until its first thread is due at the latest.
+    fn lead<'a>(
+        &'a self,
+        mut standing: MutexGuard<'a, Standing>,
+        waits_for: WaitsFor,
+        until: u64,
+        gone: impl Fn() -> bool,
+    ) -> Option<Verdict> {
+        let waits = waits_for != WaitsFor::Time;
+        standing.led = Some(Lead { waits, deadline: until.min(self.program.first_due()) });
+        if waits && std::mem::take(&mut standing.released) {
+            // What a thread that has slept does now comes before what this one waits for.
+            drop(standing);
+            self.let_others_run();
+            standing = self.lock();
+        }
+        let deadline = standing.led.as_ref().map_or(until, |led| led.deadline);
         self.page.spent(self.computed.load(Ordering::Relaxed), self.software.load(Ordering::Relaxed));
-        let number = self.page.stand(self.program.now(), waits_for);
+        let number = self.page.stand(self.program.now(), waits_for, deadline);
+        drop(standing);
         Linux.futex_wake(self.page.bell());
         let ended = loop {
             if let Some(ended) = self.page.ended(number) {
@@ -258,11 +323,54 @@ impl VirtualClock {
             }
             Linux.futex_wait(self.page.goes(), number.wrapping_sub(1), LOOK);
         };
-        self.program.leave();
-        let (time, verdict) = ended?;
-        self.program.go_on(time, time + self.ahead);
-        self.sees_until.store(self.page.sees_until(), Ordering::Relaxed);
-        Some(verdict)
+        let mut standing = self.lock();
+        let deadline = standing.led.take().map_or(until, |led| led.deadline);
+        if let Some((time, _)) = ended {
+            self.program.go_on(time, time + self.ahead);
+            self.sees_until.store(self.page.sees_until(), Ordering::Relaxed);
+            standing.released |= time >= deadline;
+        }
+        standing.ended += 1;
+        standing.verdict = ended.map(|(_, verdict)| verdict);
+        self.gone_on.notify_all();
+        standing.verdict
+    }
+
+    /// Another thread of this process stands. It goes on when this one is due, and then both look again.
+    fn follow(
+        &self,
+        mut standing: MutexGuard<'_, Standing>,
+        waits_for: WaitsFor,
+        until: u64,
+        gone: impl Fn() -> bool,
+    ) -> Option<Verdict> {
+        if let Some(led) = &mut standing.led {
+            // What the data plane does not know of is waited for in a stand to come, at once.
+            let until = if waits_for != WaitsFor::Time && !led.waits { 0 } else { until };
+            if until < led.deadline {
+                led.deadline = until;
+                self.page.set_deadline(until);
+                // SAFETY: valid as long as the clock.
+                unsafe { &*self.deadlines }.fetch_add(1, Ordering::SeqCst);
+            }
+        }
+        let number = standing.ended;
+        while standing.ended == number {
+            if gone() || self.page.is_over() {
+                return None;
+            }
+            standing =
+                self.gone_on.wait_timeout(standing, LOOK).map_or_else(|e| e.into_inner().0, |(standing, _)| standing);
+        }
+        standing.verdict
+    }
+
+    /// Waits on the wall until no other thread runs, for a while.
+    fn let_others_run(&self) {
+        let until = Instant::now() + OTHERS_RUN;
+        while !self.program.is_quiet() && Instant::now() < until {
+            rustix::thread::sched_yield();
+        }
     }
 }
 
@@ -313,11 +421,15 @@ extern "C" fn compute() {
 }
 
 /// What the program's sleeps and reads of clocks come to.
-extern "C" fn sleep() {
+extern "C" fn sleep(until: u64) {
     // SAFETY: null, or what `join` was given, which stays until `leave`.
     if let Some(clock) = unsafe { CLOCK.load(Ordering::Acquire).as_ref() } {
         // Where the job has ended the next call of the library says so.
-        let verdict = clock.stand_still(WaitsFor::Time, || false);
+        let verdict = clock.stand_still(WaitsFor::Time, until, || false);
+        if verdict.is_none() {
+            // Nobody lets this process go any more, and its sleeps shall end.
+            clock.program.pass(until.saturating_sub(clock.program.now()));
+        }
         if let Some(computing) = &clock.computing {
             computing.returns();
         }

@@ -163,7 +163,8 @@ impl Engine {
     /// Sleeps until there is a command: nothing else can change anything.
     fn listen(&self) {
         let mut events = [std::mem::MaybeUninit::uninit(); 64];
-        let limit = if self.is_anyone_absent() { ABSENT_LOOK } else { SLEEP };
+        let in_doubt = self.virtual_time.as_ref().is_some_and(|run| run.in_doubt.is_some() && !run.stuck);
+        let limit = if in_doubt || self.is_anyone_absent() { ABSENT_LOOK } else { SLEEP };
         let limit = Timespec { tv_sec: limit.as_secs() as _, tv_nsec: limit.subsec_nanos() as _ };
         // Every outcome means: look again.
         let _ = epoll::wait(&self.epoll, &mut events[..], Some(&limit));
@@ -199,13 +200,14 @@ impl Engine {
     fn stands(&mut self, index: usize, said: Tick, waits_for: Option<WaitsFor>) {
         let Some(lane) = self.lanes[index].as_ref() else { return };
         let (pe, port, began) = (lane.pe, lane.port, lane.ran.0);
-        let spending = lane.memory.clock.as_ref().map_or((0, 0), ClockPage::spending);
+        let clock = lane.memory.clock.as_ref();
+        let (spending, deadline) = clock.map_or(((0, 0), TIME_MAX), |clock| (clock.spending(), clock.deadline()));
         let (Some(waits_for), true) = (waits_for, (began..=TIME_MAX).contains(&said)) else {
             let why = format!("its clock page says {said} ps, waiting for {waits_for:?}, after {began} ps");
             return self.break_lane(index, Fault::BadRange, 0, &why);
         };
         if let Some(run) = &mut self.virtual_time {
-            run.stands((index, pe), said, waits_for, (said - began, spending));
+            run.stands((index, pe), (said, deadline), waits_for, (said - began, spending));
         }
         if self.take_posts(index, said) {
             // A queue that was full has room now, a command is done, and what needs no network is complete.
@@ -248,6 +250,7 @@ impl Engine {
     /// Lets the network's time go on until a PE is due, and has it go on; whether anything could.
     pub(super) fn go_on(&mut self) -> bool {
         loop {
+            self.look_at_deadlines();
             let run = self.virtual_time.as_ref();
             let due = run.and_then(VirtualRun::next_due);
             let (event, fault) = (self.fabric.poll_timeout(), run.and_then(VirtualRun::next_fault));
@@ -270,9 +273,23 @@ impl Engine {
         }
         let Some(run) = &mut self.virtual_time else { return false };
         let Some((at, index)) = run.take_due() else { return self.nothing_can_happen() };
-        run.stuck = false;
+        (run.stuck, run.in_doubt) = (false, None);
         self.let_go(index, at, Verdict::Go);
         true
+    }
+
+    /// Threads of PEs that stand may have become due at an earlier time.
+    fn look_at_deadlines(&mut self) {
+        let count = |sum: u32, job: &EngineJob| sum.wrapping_add(job.memory.sync.deadlines().load(Ordering::SeqCst));
+        let changes = self.jobs.values().fold(0, count);
+        let Some(run) = self.virtual_time.as_mut().filter(|run| run.deadlines != changes) else { return };
+        run.deadlines = changes;
+        let now = self.fabric.now().max(run.present);
+        for (index, _) in run.waiting() {
+            if let Some(clock) = self.lanes[index].as_ref().and_then(|lane| lane.memory.clock.as_ref()) {
+                run.is_due_at(index, clock.deadline(), now);
+            }
+        }
     }
 
     /// Plans a fault for a time of the job, counted from the beginning of its programs.
@@ -307,14 +324,16 @@ impl Engine {
     /// Everybody stands and nothing is on its way: every PE is told, once. One whose channel is in error knows more.
     fn nothing_can_happen(&mut self) -> bool {
         let Some(run) = &mut self.virtual_time else { return false };
-        if run.patience.is_anyone_absent() {
-            return false;
-        }
-        if std::mem::replace(&mut run.stuck, true) {
+        if run.patience.is_anyone_absent() || run.stuck {
             return false;
         }
         let mut told = run.waiting();
         told.retain(|(index, _)| self.lanes[*index].as_ref().is_some_and(|lane| !lane.broken));
+        let pids = told.iter().filter_map(|(index, _)| Some(self.lanes[*index].as_ref()?.pid));
+        if run.patience.may_yet(&mut run.in_doubt, pids) {
+            return false;
+        }
+        run.stuck = true;
         let left = self.jobs.values().find(|job| job.lanes.iter().any(Option::is_none));
         if let Some(job) = left.filter(|_| !told.is_empty()).map(|job| job.memory.id) {
             // They wait for one that has left, which is why the job ends.

@@ -11,7 +11,7 @@ use crate::dataplane::Notice;
 use crate::jobs::job::{Attached, PeState};
 use crate::jobs::memory::PeMemory;
 use angara_abi::JobId;
-use angara_abi::absence::{Absence, CodeFrame, Patience, code_frames, process_state};
+use angara_abi::absence::{Absence, CodeFrame, Patience, code_frames, process_state, runs};
 use angara_abi::clock::{ClockPage, TIME_MAX, WHERE_SIGNAL};
 use angara_abi::msg::Event;
 use rustix::process::{Signal, pidfd_send_signal};
@@ -27,6 +27,8 @@ const LOOKS: u32 = 16;
 const LOOK: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(1));
 /// A PE that has been absent before is waited for so many times shorter.
 const AGAIN: u32 = 100;
+/// How long a thread may run while all else waits, where there is no limit.
+const DOUBT: Duration = Duration::from_secs(30);
 /// How long a PE may take to say where it is.
 const ANSWER: Duration = Duration::from_millis(500);
 
@@ -53,6 +55,12 @@ impl Impatience {
     }
     pub(super) fn is_anyone_absent(&self) -> bool {
         !self.absent.is_empty()
+    }
+    /// All wait, and nothing is on its way. Whether a thread of one of these processes runs all the same, which may be
+    /// about to sleep, or to end the job; for as long as it may take.
+    pub(super) fn may_yet(&self, since: &mut Option<Instant>, mut pids: impl Iterator<Item = i32>) -> bool {
+        let since = *since.get_or_insert_with(Instant::now);
+        since.elapsed() < self.limit.unwrap_or(DOUBT) && pids.any(runs)
     }
     /// Somebody has been absent, and may be again.
     fn is_in_doubt(&self) -> bool {

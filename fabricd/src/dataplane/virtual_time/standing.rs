@@ -8,7 +8,7 @@ use super::spent::Spent;
 use crate::config::VirtualTime;
 use crate::faults::fault::{ClearSpec, FaultSpec};
 use angara_abi::channel::{Channel, status};
-use angara_abi::clock::WaitsFor;
+use angara_abi::clock::{TIME_MAX, WaitsFor};
 use angara_abi::desc::{Place, Region};
 use angara_abi::msg::Why;
 use angara_fabric::{Cause, Port, Tick};
@@ -96,6 +96,8 @@ struct Stand {
     since: Tick,
     waits_for: WaitsFor,
     due: Option<(Tick, Ended)>,
+    /// It is due because its time has come, unless something else makes it so before.
+    by_time: bool,
     /// Of the run before it, what went for computing and for calls of the library.
     spent: (Tick, Tick),
 }
@@ -132,6 +134,10 @@ pub(in crate::dataplane) struct VirtualRun {
     pub(super) notes: Option<Notes>,
     /// Faults to come, by their time and in the order given.
     faults: VecDeque<(Tick, FaultSpec)>,
+    /// How often PEs that stand had changed their deadlines when that was looked at last.
+    pub(super) deadlines: u32,
+    /// Since when nothing has been due or on its way, by the clock on the wall, while threads of PEs still run.
+    pub(super) in_doubt: Option<Instant>,
     /// Nothing can happen any more, and everybody has been told.
     pub(super) stuck: bool,
     /// The job has ended: nobody is let go any more.
@@ -157,7 +163,7 @@ impl VirtualRun {
     pub(super) fn stands(
         &mut self,
         (lane, pe): (usize, usize),
-        since: Tick,
+        (since, deadline): (Tick, Tick),
         waits_for: WaitsFor,
         (ran, said): (Tick, (Tick, Tick)),
     ) {
@@ -168,12 +174,25 @@ impl VirtualRun {
         let spent = self.spent_of(pe);
         spent.times.end = since;
         let spent = spent.ran(ran, said);
-        let own = Ended { why: Why::Run, whom: pe, posted: since };
-        let due = (waits_for == WaitsFor::Time).then_some((since, own));
-        if due.is_some() {
-            self.due.insert((since, pe, lane));
+        self.standing[lane] = Some(Stand { pe, since, waits_for, due: None, by_time: false, spent });
+        self.is_due_at(lane, deadline, since);
+    }
+    /// The PE of a lane stands, and is due at `deadline` whatever it stands for; not before `now`.
+    pub(super) fn is_due_at(&mut self, lane: usize, deadline: Tick, now: Tick) {
+        let Some(stand) = self.standing.get_mut(lane).and_then(Option::as_mut) else { return };
+        if deadline >= TIME_MAX && stand.waits_for != WaitsFor::Time {
+            return;
         }
-        self.standing[lane] = Some(Stand { pe, since, waits_for, due, spent });
+        let at = deadline.min(TIME_MAX).max(stand.since).max(now);
+        if stand.due.is_some_and(|(before, _)| before <= at) {
+            return;
+        }
+        let own = Ended { why: Why::Run, whom: stand.pe, posted: at };
+        stand.by_time = true;
+        if let Some((before, _)) = stand.due.replace((at, own)) {
+            self.due.remove(&(before, stand.pe, lane));
+        }
+        self.due.insert((at, stand.pe, lane));
     }
     /// Something happened to the PE of a lane, now and by somebody's doing: if it stands for that, it is due. `word` reads an
     /// integer of its memory.
@@ -186,9 +205,12 @@ impl VirtualRun {
         by: Ended,
     ) {
         let Some(stand) = self.standing.get_mut(lane).and_then(Option::as_mut) else { return };
-        if stand.due.is_none() && what.concerns(stand.waits_for, channel, word) {
+        if (stand.due.is_none() || stand.by_time) && what.concerns(stand.waits_for, channel, word) {
             let at = now.max(stand.since);
-            stand.due = Some((at, by));
+            stand.by_time = false;
+            if let Some((before, _)) = stand.due.replace((at, by)) {
+                self.due.remove(&(before, stand.pe, lane));
+            }
             self.due.insert((at, stand.pe, lane));
         }
     }
@@ -200,6 +222,8 @@ impl VirtualRun {
     pub(super) fn take_due(&mut self) -> Option<(Tick, usize)> {
         let (at, pe, lane) = self.due.pop_first()?;
         if let Some(Stand { since, waits_for, due: Some((_, ended)), spent, .. }) = self.standing[lane].take() {
+            // What it slept is a part of its run.
+            let since = if waits_for == WaitsFor::Time { at } else { since };
             self.went_by(pe, (since, at), waits_for, ended, spent);
         }
         Some((at, lane))
@@ -294,7 +318,7 @@ mod tests {
         let (_fds, channel) = Channel::create("angara-test-standing").expect("a channel");
         let mut run = VirtualRun { notes: Some(Notes::default()), ..VirtualRun::default() };
         let ended = Ended { why: Why::Data, whom: 5, posted: 60 };
-        run.stands((3, 0), 50, WaitsFor::Memory, (50, (30, 10)));
+        run.stands((3, 0), (50, TIME_MAX), WaitsFor::Memory, (50, (30, 10)));
         let word = Place { region: Region::Heap, offset: 8 };
         let value = |n| move |_, _| Some(n);
         run.touched((3, &channel), 70, Touch::Post(None), value(0), Ended { whom: 4, ..ended });
@@ -305,13 +329,33 @@ mod tests {
         assert_eq!(run.spent[0].waits(0).collect::<Vec<_>>(), [(0, Some(5), 1, 30)]);
         let times = run.spent[0].times;
         assert_eq!((times.end, times.for_data, times.compute, times.software), (80, 30, 30, 10));
-        run.stands((3, 0), 100, WaitsFor::Word(word, Comparison::at_least(2)), (20, (30, 10)));
+        run.stands((3, 0), (100, TIME_MAX), WaitsFor::Word(word, Comparison::at_least(2)), (20, (30, 10)));
         run.touched((3, &channel), 110, Touch::Memory(word, 8), value(1), ended);
         assert_eq!(run.next_due(), None, "1 is not enough");
         run.touched((3, &channel), 120, Touch::Memory(word, 8), value(2), ended);
         assert_eq!(run.take_due(), Some((120, 3)));
-        run.stands((3, 0), 130, WaitsFor::Time, (10, (30, 10)));
+        run.stands((3, 0), (130, 130), WaitsFor::Time, (10, (30, 10)));
         run.forget(3);
         assert_eq!((run.next_due(), run.stops), (None, 3));
+    }
+
+    #[test]
+    fn who_waits_is_due_at_the_first_deadline_of_its_threads_or_before() {
+        let (_fds, channel) = Channel::create("angara-test-deadlines").expect("a channel");
+        let mut run = VirtualRun::default();
+        let ended = Ended { why: Why::Data, whom: 5, posted: 60 };
+        let none = |_, _| None;
+        run.stands((3, 0), (50, 900), WaitsFor::Memory, (50, (0, 0)));
+        assert_eq!(run.next_due(), Some(900));
+        run.is_due_at(3, 400, 60);
+        run.is_due_at(3, 800, 60);
+        assert_eq!((run.next_due(), run.due.len()), (Some(400), 1));
+        let word = Place { region: Region::Heap, offset: 8 };
+        run.touched((3, &channel), 70, Touch::Memory(word, 8), none, ended);
+        assert_eq!((run.take_due(), run.take_due()), (Some((70, 3)), None), "what it waited for came first");
+        run.stands((3, 0), (80, TIME_MAX), WaitsFor::Memory, (10, (0, 0)));
+        assert_eq!(run.next_due(), None);
+        run.is_due_at(3, 0, 95);
+        assert_eq!(run.take_due(), Some((95, 3)), "a deadline that comes late is not before the present");
     }
 }
