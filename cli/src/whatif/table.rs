@@ -54,17 +54,18 @@ impl Outcome {
 pub(super) struct Results<'a> {
     pub(super) axes: &'a Axes,
     pub(super) cases: &'a [Case],
-    pub(super) outcomes: &'a [Outcome],
+    /// Of every case; none if it was not run to its end.
+    pub(super) outcomes: &'a [Option<Outcome>],
 }
 
 impl Results<'_> {
     /// Nanoseconds of the first run.
     fn first(&self) -> Option<f64> {
-        self.outcomes.first().and_then(|o| o.measured.as_ref()).map(|m| m.time)
+        self.outcomes.first()?.as_ref()?.measured.as_ref().map(|m| m.time)
     }
 
     fn rows(&self) -> impl Iterator<Item = (&Case, &Outcome)> {
-        self.cases.iter().zip(self.outcomes)
+        self.cases.iter().zip(self.outcomes).filter_map(|(case, outcome)| Some((case, outcome.as_ref()?)))
     }
 
     /// A table for people.
@@ -86,7 +87,7 @@ impl Results<'_> {
             }
             table.row(&row);
         }
-        let note = match self.outcomes.iter().any(|outcome| outcome.differs && outcome.measured.is_some()) {
+        let note = match self.rows().any(|(_, outcome)| outcome.differs && outcome.measured.is_some()) {
             true => format!("{DIFFERS} went on without a PE for a time: another run may differ\n"),
             false => String::new(),
         };
