@@ -298,7 +298,34 @@ pub fn summary(sweep: &Sweep, rows: &[Row]) -> String {
         cells.push(if row.saturated() { "saturated" } else { "" }.into());
         table.row(&cells);
     }
-    table.render()
+    table.render() + &most_carried(sweep, rows)
+}
+
+/// What the network carried at the best of all loads, for everything that was saturated at some: beyond it may carry less.
+fn most_carried(sweep: &Sweep, rows: &[Row]) -> String {
+    let Some((load, others)) = sweep.names.split_last().filter(|(last, _)| *last == "load") else {
+        return String::new();
+    };
+    let mut groups: Vec<(String, Vec<&Row>)> = Vec::new();
+    for row in rows {
+        let name = others.iter().map(|n| format!(" {n} {}", row.swept[n])).collect::<Vec<_>>().join(",");
+        match groups.iter_mut().find(|(group, _)| *group == name) {
+            Some((_, group)) => group.push(row),
+            None => groups.push((name, vec![row])),
+        }
+    }
+    let mut out = String::new();
+    for (name, group) in groups.iter().filter(|(_, group)| group.iter().any(|row| row.saturated())) {
+        let carried = group.iter().filter_map(|row| Some((row.number("accepted_flits_per_node_cycle")?, row)));
+        if let Some((most, row)) = carried.max_by(|a, b| a.0.total_cmp(&b.0)) {
+            let at = &row.swept[load];
+            out.push_str(&format!("\nmost carried{name}: {} flits per node and cycle, at load {at}", number(most, 4)));
+        }
+    }
+    if !out.is_empty() {
+        out.push('\n');
+    }
+    out
 }
 
 /// Place of a swept value on an axis: its number, the nodes of a topology, or the first number in

@@ -146,3 +146,22 @@ fn threads_take_points_also_of_networks_that_have_only_one() {
     assert_eq!((threads, sweep.points.iter().all(|(_, e)| e.threads == 1)), (2, true));
     assert_eq!(run(&sweep, threads).len(), 2);
 }
+
+#[test]
+fn the_most_that_was_carried_is_not_what_is_left_beyond_saturation() {
+    let text = "[sweep]\nload = [0.05, 0.3, 1.0]\npattern = [\"hotspot:5,0.2\", \"hotspot:5,0.4\"]\n";
+    let flags = Keys { cycles: Some(3000), ..Keys::default() };
+    let sweep = Sweep::read(&file("most", &format!("{BASE}{text}")), &flags).unwrap().0;
+    let mut rows = run(&sweep, 2);
+    // As of a network that collapses.
+    let accepted = "accepted_flits_per_node_cycle";
+    assert!(rows[2].saturated());
+    rows[1].result.insert(accepted.into(), 0.25.into());
+    rows[2].result.insert(accepted.into(), 0.125.into());
+    let shown = summary(&sweep, &rows);
+    let most = "most carried pattern hotspot:5,0.2: 0.25 flits per node and cycle, at load 0.3\n";
+    assert!(shown.contains(most) && shown.matches("most carried").count() == 2, "{shown}");
+
+    let light = read("light", "[sweep]\nload = [0.01, 0.02]\n").unwrap();
+    assert!(!summary(&light, &run(&light, 1)).contains("most carried"), "nothing is saturated");
+}

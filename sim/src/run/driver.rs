@@ -379,8 +379,8 @@ impl<'a> State<'a> {
             false => format!("messages pile up, {} at the end", self.backlog),
         };
         format!(
-            "{seen}; the network carries {accepted:.4} flits per node and cycle of the {:.4} asked for: give a load below \
-             that, or change routing, buffers or pattern",
+            "{seen}; {accepted:.4} flits per node and cycle of the {:.4} asked for arrive; a lower load may carry more \
+             (angara sim sweep tries several), or change routing, buffers or pattern",
             self.experiment.settings.load
         )
     }
