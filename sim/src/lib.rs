@@ -14,6 +14,7 @@
 pub mod cli;
 pub mod error;
 pub mod observe;
+mod partial;
 pub mod plan;
 pub mod plot;
 pub mod reproduce;

@@ -4,13 +4,18 @@
 //! horizontal axis, each axis linear or logarithmic.
 
 use crate::Error;
-use plotters::coord::ranged1d::{Ranged, ValueFormatter};
+use angara_abi::print::csv_cell;
+use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged, ValueFormatter};
 use plotters::prelude::*;
 use std::ops::Range;
 
-/// Width and height of a chart in SVG units.
+/// Width and height of a chart in SVG units, unless names need more.
 const SIZE: (u32, u32) = (860, 540);
-/// Colours of the curves in order, repeated when there are more curves; readable on white and
+/// Width of the vertical axis with its numbers and name, and the margin.
+const LEFT: u32 = 84;
+/// Width of a letter, about, and height of a line of a legend.
+const LETTER: (u32, u32) = (7, 18);
+/// Colours of the curves in order, again with other dashes when there are more curves; readable on white and
 /// distinguishable by colour-blind readers.
 const COLOURS: [RGBColor; 8] = [
     RGBColor(0, 114, 178),
@@ -42,16 +47,54 @@ pub struct Chart {
     pub scatter: bool,
     /// How well points are known: name of the curve, point, half-width of its confidence interval.
     pub sure: Vec<(String, (f64, f64), f64)>,
-    /// Where a curve has no finite value: its name and the place on the horizontal axis. Drawn hollow at the top.
+    /// Where a curve has no finite value, as its network is saturated: its name and the place on the horizontal axis. Drawn
+    /// hollow at the top.
     pub beyond: Vec<(String, f64)>,
+    /// Names of the places 0, 1, 2 … on a horizontal axis that has no numbers.
+    pub places: Vec<String>,
 }
+
+/// A horizontal axis of so many named places.
+struct Places(usize);
+
+impl Ranged for Places {
+    type FormatOption = NoDefaultFormatting;
+    type ValueType = f64;
+    fn map(&self, value: &f64, (low, high): (i32, i32)) -> i32 {
+        low + ((value + 0.5) / self.0 as f64 * f64::from(high - low)).round() as i32
+    }
+    fn key_points<H: KeyPointHint>(&self, _: H) -> Vec<f64> {
+        (0..self.0).map(|place| place as f64).collect()
+    }
+    fn range(&self) -> Range<f64> {
+        -0.5..self.0 as f64 - 0.5
+    }
+}
+
+impl ValueFormatter<f64> for Places {
+    fn format(value: &f64) -> String {
+        value.to_string()
+    }
+}
+
+impl From<Places> for Range<f64> {
+    fn from(places: Places) -> Range<f64> {
+        places.range()
+    }
+}
+
+/// An entry of a legend: its curve, or none for a hollow mark, and what it says.
+type Entry<'a> = (Option<usize>, &'a str);
+
+/// What was drawn of a chart, in SVG units: the area of the plot, and places on all that stands there.
+type Drawn = ((Range<i32>, Range<i32>), Vec<(i32, i32)>);
 
 impl Chart {
     /// The points as CSV: curve, x, y.
     pub fn csv(&self) -> String {
-        let mut out = format!("curve,\"{}\",\"{}\"\n", self.x, self.y);
+        let mut out = format!("curve,{},{}\n", csv_cell(&self.x), csv_cell(&self.y));
         for (name, points) in &self.curves {
-            points.iter().for_each(|(x, y)| out.push_str(&format!("\"{name}\",{x},{y}\n")));
+            points.iter().for_each(|(x, y)| out.push_str(&format!("{},{x},{y}\n", csv_cell(name))));
         }
         out
     }
@@ -72,30 +115,90 @@ impl Chart {
         let (Some(xs), Some(ys)) = (range(points().map(|p| p.0).chain(beyond), self.x_log), self.heights(ys)) else {
             return Err(Error::Plot(format!("`{}` has no points", self.title)));
         };
-        let mut svg = String::new();
-        {
-            let root = SVGBackend::with_string(&mut svg, SIZE).into_drawing_area();
-            root.fill(&WHITE).map_err(failed)?;
-            let mut builder = ChartBuilder::on(&root);
-            builder.caption(&self.title, ("sans-serif", 18)).margin(12).x_label_area_size(46).y_label_area_size(72);
-            let (xs, top, ys) = (xs.0..xs.1, ys.1, ys.0..ys.1);
-            match (self.x_log, self.y_log) {
-                (false, false) => self.draw(builder.build_cartesian_2d(xs, ys).map_err(failed)?, &curves, top)?,
-                (true, false) => {
-                    self.draw(builder.build_cartesian_2d(xs.log_scale(), ys).map_err(failed)?, &curves, top)?
-                }
-                (false, true) => {
-                    self.draw(builder.build_cartesian_2d(xs, ys.log_scale()).map_err(failed)?, &curves, top)?
-                }
-                (true, true) => self.draw(
-                    builder.build_cartesian_2d(xs.log_scale(), ys.log_scale()).map_err(failed)?,
-                    &curves,
-                    top,
-                )?,
-            }
-            root.present().map_err(failed)?;
+        let legend = self.legend(&curves);
+        let (mut svg, drawn) = self.render(&curves, (xs, ys), &legend, None)?;
+        if hides(&legend, &drawn) {
+            svg = self.render(&curves, (xs, ys), &legend, Some(legend_size(&legend).0))?.0;
         }
         Ok(svg)
+    }
+
+    /// What the legend says; nothing where the title says it all.
+    fn legend<'a>(&self, curves: &[(&'a str, Vec<(f64, f64)>)]) -> Vec<Entry<'a>> {
+        let mut entries: Vec<Entry> = curves.iter().enumerate().map(|(i, (name, _))| (Some(i), *name)).collect();
+        if !self.beyond.is_empty() {
+            entries.push((None, "hollow, at the top: saturated"));
+        }
+        if entries.len() > 1 { entries } else { Vec::new() }
+    }
+
+    /// The document, with the legend where it hides least or, in so much more width, beside the plot.
+    fn render(
+        &self,
+        curves: &[(&str, Vec<(f64, f64)>)],
+        (xs, ys): ((f64, f64), (f64, f64)),
+        legend: &[Entry<'_>],
+        beside: Option<i32>,
+    ) -> Result<(String, Drawn), Error> {
+        let longest = self.places.iter().map(|name| name.chars().count() as u32 + 2).max().unwrap_or(0);
+        let width = SIZE.0.max(LEFT + longest * LETTER.0 * self.places.len() as u32);
+        let more = beside.map_or(0, |width| width + 12);
+        let height = SIZE.1.max(if more > 0 { legend_size(legend).1 as u32 + 60 } else { 0 });
+        let mut svg = String::new();
+        let root = SVGBackend::with_string(&mut svg, (width + more as u32, height)).into_drawing_area();
+        root.fill(&WHITE).map_err(failed)?;
+        let (left, _) = root.split_horizontally(width as i32);
+        let mut builder = ChartBuilder::on(&left);
+        builder.caption(&self.title, ("sans-serif", 18)).margin(12).x_label_area_size(46).y_label_area_size(72);
+        let (places, xs, top, ys) = (Places(self.places.len()), xs.0..xs.1, ys.1, ys.0..ys.1);
+        let drawn = match (places.0 > 0, self.x_log, self.y_log) {
+            (true, _, _) => self.draw(builder.build_cartesian_2d(places, ys).map_err(failed)?, curves, top)?,
+            (_, false, false) => self.draw(builder.build_cartesian_2d(xs, ys).map_err(failed)?, curves, top)?,
+            (_, true, false) => {
+                self.draw(builder.build_cartesian_2d(xs.log_scale(), ys).map_err(failed)?, curves, top)?
+            }
+            (_, false, true) => {
+                self.draw(builder.build_cartesian_2d(xs, ys.log_scale()).map_err(failed)?, curves, top)?
+            }
+            (_, true, true) => {
+                self.draw(builder.build_cartesian_2d(xs.log_scale(), ys.log_scale()).map_err(failed)?, curves, top)?
+            }
+        };
+        if !legend.is_empty() {
+            let at = match beside {
+                Some(_) => (width as i32, 36),
+                None => emptiest(&drawn, legend_size(legend)).1,
+            };
+            self.draw_legend(&root, legend, at)?;
+        }
+        root.present().map_err(failed)?;
+        drop((left, root));
+        Ok((svg, drawn))
+    }
+
+    fn draw_legend(&self, root: &Area<'_>, legend: &[Entry<'_>], (x, y): (i32, i32)) -> Result<(), Error> {
+        let (width, height) = legend_size(legend);
+        let frame = [(x, y), (x + width, y + height)];
+        root.draw(&Rectangle::new(frame, WHITE.mix(0.85).filled())).map_err(failed)?;
+        root.draw(&Rectangle::new(frame, RGBColor(180, 180, 180))).map_err(failed)?;
+        for ((curve, name), line) in legend.iter().zip(0..) {
+            let (x, y) = (x + 10, y + 8 + LETTER.1 as i32 * line + 9);
+            match *curve {
+                Some(i) => {
+                    let (on, off) = if self.scatter { (0, 18) } else { dash(i).unwrap_or((18, 0)) };
+                    let pieces = (0..18).step_by((on + off) as usize).filter(|_| on > 0);
+                    for at in pieces {
+                        let piece = [(x + at, y), (x + (at + on).min(18), y)];
+                        root.draw(&PathElement::new(piece, colour(i).stroke_width(2))).map_err(failed)?;
+                    }
+                    root.draw(&Polygon::new(mark(i, (x + 9, y)), colour(i).filled())).map_err(failed)?;
+                }
+                None => root.draw(&PathElement::new(mark(0, (x + 9, y)), BLACK)).map_err(failed)?,
+            }
+            let text = Text::new((*name).to_string(), (x + 26, y - 6), ("sans-serif", 13));
+            root.draw(&text).map_err(failed)?;
+        }
+        Ok(())
     }
 
     /// Lowest and highest value, with room on top for what is beyond.
@@ -121,70 +224,75 @@ impl Chart {
         mut chart: ChartContext<'a, SVGBackend<'a>, Cartesian2d<X, Y>>,
         curves: &[(&str, Vec<(f64, f64)>)],
         top: f64,
-    ) -> Result<(), Error>
+    ) -> Result<Drawn, Error>
     where
         X: Ranged<ValueType = f64> + ValueFormatter<f64>,
         Y: Ranged<ValueType = f64> + ValueFormatter<f64>,
     {
         let label = |v: &f64| crate::table::number(*v, 3);
+        let place = |v: &f64| self.places.get(v.round() as usize).cloned().unwrap_or_else(|| label(v));
         chart
             .configure_mesh()
             .light_line_style(RGBColor(240, 240, 240))
             .bold_line_style(RGBColor(215, 215, 215))
             .x_desc(&self.x)
             .y_desc(&self.y)
-            .x_label_formatter(&label)
+            .x_label_formatter(&place)
             .y_label_formatter(&label)
             .label_style(("sans-serif", 13))
             .draw()
             .map_err(failed)?;
+        let mut drawn = Vec::new();
         for (i, (name, points)) in curves.iter().enumerate() {
-            let colour = COLOURS[i % COLOURS.len()];
-            let (line, scatter) = (colour.stroke_width(2), self.scatter);
-            if !scatter {
-                chart.draw_series(LineSeries::new(points.iter().copied(), line)).map_err(failed)?;
+            let (colour, line) = (colour(i), colour(i).stroke_width(2));
+            let at: Vec<(i32, i32)> = points.iter().map(|p| chart.backend_coord(p)).collect();
+            drawn.extend(if self.scatter { at } else { along(&at) });
+            match dash(i).filter(|_| !self.scatter) {
+                _ if self.scatter => {}
+                None => drop(chart.draw_series(LineSeries::new(points.iter().copied(), line)).map_err(failed)?),
+                Some((on, off)) => {
+                    let dashed = DashedLineSeries::new(points.iter().copied(), on, off, line);
+                    chart.draw_series(dashed).map_err(failed)?;
+                }
             }
             for (_, x, low, high) in self.bars().filter(|b| b.0 == *name) {
                 let bar = [(x, low), (x, high)];
+                drawn.extend(bar.iter().map(|p| chart.backend_coord(p)));
                 chart.draw_series([PathElement::new(bar, colour)]).map_err(failed)?;
                 let cap = |p| EmptyElement::at(p) + PathElement::new([(-4, 0), (4, 0)], colour);
                 chart.draw_series(bar.map(cap)).map_err(failed)?;
             }
             let marks = points.iter().map(|p| EmptyElement::at(*p) + Polygon::new(mark(i, (0, 0)), colour.filled()));
-            let drawn = chart.draw_series(marks).map_err(failed)?;
-            drawn.label(*name).legend(move |(x, y)| {
-                let end = if scatter { x } else { x + 18 };
-                EmptyElement::at((0, 0))
-                    + PathElement::new([(x, y), (end, y)], line)
-                    + Polygon::new(mark(i, (x + 9, y)), colour.filled())
-            });
-            let beyond = self.beyond.iter().filter(|b| b.0 == *name && (!self.x_log || b.1 > 0.0));
-            let hollow = beyond.map(|b| EmptyElement::at((b.1, top)) + PathElement::new(mark(i, (0, 8)), colour));
+            chart.draw_series(marks).map_err(failed)?;
+            let beyond: Vec<(f64, f64)> = self.beyond.iter().filter(|b| b.0 == *name).map(|b| (b.1, top)).collect();
+            let beyond = beyond.iter().filter(|b| !self.x_log || b.0 > 0.0);
+            drawn.extend(beyond.clone().map(|p| chart.backend_coord(p)));
+            let hollow = beyond.map(|p| EmptyElement::at(*p) + PathElement::new(mark(i, (0, 8)), colour));
             chart.draw_series(hollow).map_err(failed)?;
         }
-        if curves.len() > 1 {
-            let mut drawn = Vec::new();
-            for (_, points) in curves {
-                let at: Vec<(i32, i32)> = points.iter().map(|p| chart.backend_coord(p)).collect();
-                drawn.extend(if self.scatter { at } else { along(&at) });
-            }
-            drawn.extend(
-                self.beyond.iter().filter(|b| !self.x_log || b.1 > 0.0).map(|b| chart.backend_coord(&(b.1, top))),
-            );
-            let names = curves.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
-            let legend = (50 + 7 * names as i32, 16 + 18 * curves.len() as i32);
-            let place = emptiest(chart.plotting_area().get_pixel_range(), legend, &drawn);
-            chart
-                .configure_series_labels()
-                .position(place)
-                .background_style(WHITE.mix(0.85))
-                .border_style(RGBColor(180, 180, 180))
-                .label_font(("sans-serif", 13))
-                .draw()
-                .map_err(failed)?;
-        }
-        Ok(())
+        Ok((chart.plotting_area().get_pixel_range(), drawn))
     }
+}
+
+type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
+
+fn colour(i: usize) -> RGBColor {
+    COLOURS[i % COLOURS.len()]
+}
+
+/// Lengths of the strokes and gaps of curve `i`, if it has any.
+fn dash(i: usize) -> Option<(i32, i32)> {
+    [None, Some((7, 4)), Some((2, 3))][i / COLOURS.len() % 3]
+}
+
+fn legend_size(entries: &[Entry<'_>]) -> (i32, i32) {
+    let longest = entries.iter().map(|(_, name)| name.chars().count() as u32).max().unwrap_or(0);
+    ((50 + LETTER.0 * longest) as i32, (16 + LETTER.1 * entries.len() as u32) as i32)
+}
+
+/// Whether a legend would hide something wherever it stood.
+fn hides(legend: &[Entry<'_>], drawn: &Drawn) -> bool {
+    !legend.is_empty() && emptiest(drawn, legend_size(legend)).0 > 0
 }
 
 /// Places on the line through `points`, close enough together that none is far from the next.
@@ -197,26 +305,28 @@ fn along(points: &[(i32, i32)]) -> Vec<(i32, i32)> {
     points.windows(2).flat_map(between).chain(points.last().copied()).collect()
 }
 
-/// Where in `area` a legend of that width and height covers least of what is drawn, all in pixels.
-fn emptiest(area: (Range<i32>, Range<i32>), (width, height): (i32, i32), drawn: &[(i32, i32)]) -> SeriesLabelPosition {
-    use SeriesLabelPosition::*;
-    let (xs, ys) = area;
-    let (left, right, centre) = (xs.start, xs.end - width, (xs.start + xs.end - width) / 2);
-    let (upper, lower, middle) = (ys.start, ys.end - height, (ys.start + ys.end - height) / 2);
-    let places = [
-        (UpperLeft, left, upper),
-        (UpperRight, right, upper),
-        (LowerRight, right, lower),
-        (LowerLeft, left, lower),
-        (UpperMiddle, centre, upper),
-        (LowerMiddle, centre, lower),
-        (MiddleRight, right, middle),
-        (MiddleLeft, left, middle),
+/// Where in the plot a legend of that width and height covers least of what is drawn: how many places, and its corner.
+fn emptiest(((xs, ys), drawn): &Drawn, (width, height): (i32, i32)) -> (usize, (i32, i32)) {
+    let room = 6;
+    let (left, right) = (xs.start + room, xs.end - width - room);
+    let (upper, lower) = (ys.start + room, ys.end - height - room);
+    let (centre, middle) = ((left + right) / 2, (upper + lower) / 2);
+    let corners = [
+        (left, upper),
+        (right, upper),
+        (right, lower),
+        (left, lower),
+        (centre, upper),
+        (centre, lower),
+        (right, middle),
+        (left, middle),
     ];
-    let covered = |x: i32, y: i32| {
-        drawn.iter().filter(|(px, py)| (x..x + width).contains(px) && (y..y + height).contains(py)).count()
+    // Marks are wider than their places.
+    let covers = |x: i32, y: i32, (px, py): &(i32, i32)| {
+        (x - room..x + width + room).contains(px) && (y - room..y + height + room).contains(py)
     };
-    places.into_iter().min_by_key(|(_, x, y)| covered(*x, *y)).map_or(UpperLeft, |(place, _, _)| place)
+    let covered = |(x, y): (i32, i32)| (drawn.iter().filter(|at| covers(x, y, at)).count(), (x, y));
+    corners.into_iter().map(covered).min_by_key(|(count, _)| *count).expect("there are corners")
 }
 
 /// Outline of the mark of curve `i` around a place: circle, square, triangle, diamond or triangle upside down, then again.
@@ -283,7 +393,7 @@ mod tests {
         let (lines, marks) = counts(chart());
         // Four points and two entries of the legend.
         assert_eq!(marks, 6);
-        assert_eq!(counts(Chart { scatter: true, ..chart() }).0, lines - 2, "no line joins them");
+        assert_eq!(counts(Chart { scatter: true, ..chart() }).0, lines - 4, "no line joins them, nor in the legend");
         let sure = vec![("a".to_string(), (8.0, 2.0), 0.5)];
         assert_eq!(counts(Chart { sure, ..chart() }).0, lines + 3, "a bar and two caps");
         let beyond = |xs: &[f64]| Chart { beyond: xs.iter().map(|x| ("b".to_string(), *x)).collect(), ..chart() };
@@ -293,17 +403,55 @@ mod tests {
 
     #[test]
     fn the_legend_hides_no_point_where_there_is_room() {
-        let place = |drawn: &[(i32, i32)]| format!("{:?}", emptiest((0..100, 0..100), (40, 30), drawn));
-        assert_eq!(place(&[]), "UpperLeft");
-        assert_eq!(place(&[(10, 10)]), "UpperRight");
-        assert_eq!(place(&along(&[(0, 0), (100, 100)])), "UpperRight");
-        assert_eq!(place(&along(&[(0, 10), (100, 10)])), "LowerRight");
+        let place = |drawn: &[(i32, i32)]| emptiest(&((0..100, 0..100), drawn.to_vec()), (30, 20));
+        assert_eq!(place(&[]), (0, (6, 6)));
+        assert_eq!(place(&[(10, 10)]), (0, (64, 6)));
+        assert_eq!(place(&along(&[(0, 0), (100, 100)])), (0, (64, 6)));
+        assert_eq!(place(&along(&[(0, 10), (100, 10)])), (0, (64, 74)));
         assert_eq!(along(&[(0, 0), (32, 16)])[..3], [(0, 0), (2, 1), (4, 2)]);
+    }
+
+    /// Width of a document.
+    fn width(svg: &str) -> u32 {
+        svg.split("width=\"").nth(1).and_then(|rest| rest.split('"').next()).unwrap().parse().unwrap()
+    }
+
+    #[test]
+    fn a_legend_without_room_stands_beside_the_plot() {
+        let full = |n: u32| {
+            let curve = |k: u32| {
+                let point = |x: u32| (f64::from(x), f64::from((x * 7 + k * 5) % 19));
+                (format!("curve {k}"), (0..20).map(point).collect())
+            };
+            Chart { curves: (0..n).map(curve).collect(), ..chart() }.svg().unwrap()
+        };
+        assert_eq!(width(&chart().svg().unwrap()), SIZE.0);
+        assert!(width(&full(20)) > SIZE.0 + 100);
+        // No two curves of that many look the same.
+        let looks: std::collections::BTreeSet<_> = (0..24).map(|i| (i % COLOURS.len(), dash(i))).collect();
+        assert_eq!(looks.len(), 24);
+    }
+
+    #[test]
+    fn hollow_marks_are_explained_and_places_named() {
+        let beyond = Chart { beyond: vec![("b".to_string(), 4.0)], ..chart() }.svg().unwrap();
+        assert!(beyond.contains("hollow, at the top: saturated") && !chart().svg().unwrap().contains("hollow"));
+        let places: Vec<String> = ["linear", "random:1", "link=15GB/s"].map(String::from).into();
+        let points = vec![(0.0, 1.0), (1.0, 2.0), (2.0, 3.0)];
+        let svg = Chart { places: places.clone(), curves: vec![("a".into(), points)], ..chart() }.svg().unwrap();
+        assert!(places.iter().all(|name| svg.matches(name.as_str()).count() == 1), "{svg}");
+        let many: Vec<String> = (0..40).map(|i| format!("link={i}GB/s,hop=60ns")).collect();
+        let points = (0..40).map(|i| (f64::from(i), 1.0)).collect();
+        let svg = Chart { places: many, curves: vec![("a".into(), points)], ..chart() }.svg().unwrap();
+        assert!(width(&svg) > 40 * 20 * LETTER.0, "every name has its room");
     }
 
     #[test]
     fn points_are_numbers_too() {
-        assert!(chart().csv().starts_with("curve,\"nodes\",\"us\"\n\"a\",0,1\n\"a\",8,2\n\"b\",1,3\n"));
+        assert!(chart().csv().starts_with("curve,nodes,us\na,0,1\na,8,2\nb,1,3\n"));
+        let mut odd = chart();
+        (odd.x, odd.curves[0].0) = ("nodes, \"all\"".into(), "a \"b\"".into());
+        assert!(odd.csv().starts_with("curve,\"nodes, \"\"all\"\"\",us\n\"a \"\"b\"\"\",0,1\n"), "{}", odd.csv());
     }
 
     #[test]

@@ -19,9 +19,11 @@ use crate::run::{Experiment, Keys};
 use crate::table::{Table, number};
 use crate::toml_file::TomlFile;
 use crate::workload::{Plot, Report};
-use serde::Serialize;
+use angara_abi::print::csv_cell;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock};
@@ -68,28 +70,55 @@ impl Sweep {
         Ok((Sweep { names: axes.into_iter().map(|(name, _)| name).collect(), points }, threads))
     }
 
-    /// Runs all points on `threads` threads; `done` gets each as soon as it is there. `None` if `stop` broke.
+    /// Tells this sweep from others: the results depend on nothing else, but for the program.
+    pub fn digest(&self) -> String {
+        let mut hasher = DefaultHasher::new();
+        (env!("CARGO_PKG_VERSION"), &self.names).hash(&mut hasher);
+        for (values, e) in &self.points {
+            let rest = (&e.network, &e.settings, &e.workload, &e.probe, &e.schedule, &e.observe.packets);
+            (values, format!("{rest:?}")).hash(&mut hasher);
+        }
+        format!("{:016x}", hasher.finish())
+    }
+
+    /// Whether `row` is of the point `index`.
+    pub fn has(&self, index: usize, row: &Row) -> bool {
+        self.points.get(index).is_some_and(|(values, _)| row.swept == self.swept(values))
+    }
+
+    fn swept(&self, values: &[String]) -> BTreeMap<String, String> {
+        self.names.iter().cloned().zip(values.iter().cloned()).collect()
+    }
+
+    /// Runs the points that are not among `finished`, which has a place for each, on `threads` threads; `done` gets
+    /// every one as soon as it is there. `None` if `stop` broke.
     ///
     /// # Errors
     /// A network that cannot be built, or what `done` said.
     pub fn run(
         &self,
         threads: usize,
+        finished: Vec<Option<Row>>,
         stop: &(dyn Fn() -> ControlFlow<()> + Sync),
-        done: &mut (dyn FnMut(Row) -> Result<(), Error> + Send),
-    ) -> Result<Option<Vec<Report>>, Error> {
+        done: &mut (dyn FnMut(usize, &Row) -> Result<(), Error> + Send),
+    ) -> Result<Option<Vec<Row>>, Error> {
         let next = AtomicUsize::new(0);
-        let results: Vec<OnceLock<Report>> = self.points.iter().map(|_| OnceLock::new()).collect();
+        let results: Vec<OnceLock<Row>> =
+            finished.into_iter().map(|row| row.map_or_else(OnceLock::new, OnceLock::from)).collect();
+        let todo: Vec<usize> = (0..results.len()).filter(|i| results[*i].get().is_none()).collect();
         let told = Mutex::new((done, None));
         let work = || {
-            while let Some((index, point)) = claim(&next, &self.points) {
-                let (_, experiment) = point;
+            while let Some(&index) = todo.get(next.fetch_add(1, Ordering::Relaxed)) {
+                let (values, experiment) = &self.points[index];
                 let result = experiment.workload.workload.run(experiment, &mut |_| stop());
                 let mut told = told.lock().expect("no thread panics while it holds the lock");
                 let unfinished = |r: &Report| r.json.get("interrupted") == Some(&Value::Bool(true));
                 let said = match result {
                     Ok(report) if unfinished(&report) => return,
-                    Ok(report) => (told.0)(row(self, point, results[index].get_or_init(|| report))),
+                    Ok(report) => {
+                        let row = results[index].get_or_init(|| Row::new(self.swept(values), report));
+                        (told.0)(index, row)
+                    }
                     Err(Error::Interrupted(_)) => return,
                     Err(e) => Err(e),
                 };
@@ -101,20 +130,12 @@ impl Sweep {
                 }
             }
         };
-        crate::threads::share(threads.min(self.points.len()), work);
+        crate::threads::share(threads.min(todo.len()), work);
         match told.into_inner().expect("all threads have ended").1 {
             Some(e) => Err(e),
             None => Ok(results.into_iter().map(OnceLock::into_inner).collect()),
         }
     }
-}
-
-type Point = (Vec<String>, Experiment);
-
-/// The next point nobody has taken.
-fn claim<'a>(next: &AtomicUsize, points: &'a [Point]) -> Option<(usize, &'a Point)> {
-    let index = next.fetch_add(1, Ordering::Relaxed);
-    points.get(index).map(|p| (index, p))
 }
 
 type Axis = (String, Vec<toml::Value>);
@@ -179,28 +200,43 @@ fn point(
 }
 
 /// The result of a point, without what differs from run to run.
-#[derive(Debug, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Row {
     /// The swept settings.
     pub swept: BTreeMap<String, String>,
     /// The result.
-    #[serde(flatten)]
     pub result: Map<String, Value>,
+    /// Fields of it worth a curve.
+    pub plots: Vec<Plot>,
 }
 
 /// Fields of a report that depend on the machine and the moment.
 const VOLATILE: [&str; 6] =
     ["wall_s", "packet_hops_per_s", "flit_hops_per_s", "peak_rss_bytes", "model_bytes", "threads"];
 
-fn row(sweep: &Sweep, (values, _): &Point, report: &Report) -> Row {
-    let mut result = report.json.clone();
-    result.retain(|name, _| !VOLATILE.contains(&name.as_str()));
-    Row { swept: sweep.names.iter().cloned().zip(values.iter().cloned()).collect(), result }
+impl Row {
+    fn new(swept: BTreeMap<String, String>, report: Report) -> Row {
+        let mut result = report.json;
+        result.retain(|name, _| !VOLATILE.contains(&name.as_str()));
+        Row { swept, result, plots: report.plots }
+    }
+    fn saturated(&self) -> bool {
+        self.result.get("saturated") == Some(&Value::Bool(true))
+    }
+    fn number(&self, field: &str) -> Option<f64> {
+        self.result.get(field).and_then(Value::as_f64)
+    }
 }
 
-/// The results as rows.
-pub fn rows(sweep: &Sweep, reports: &[Report]) -> Vec<Row> {
-    sweep.points.iter().zip(reports).map(|(point, report)| row(sweep, point, report)).collect()
+/// The results as one object each: the swept settings, then every field.
+pub fn json(rows: &[Row]) -> impl Serialize {
+    #[derive(Serialize)]
+    struct Flat<'a> {
+        swept: &'a BTreeMap<String, String>,
+        #[serde(flatten)]
+        result: &'a Map<String, Value>,
+    }
+    rows.iter().map(|row| Flat { swept: &row.swept, result: &row.result }).collect::<Vec<_>>()
 }
 
 /// Numbers, truth values and texts of a result by name; those inside an object as `object.name`.
@@ -223,8 +259,6 @@ fn scalars(result: &Map<String, Value>) -> Vec<(String, String)> {
 
 /// The results as CSV: the swept settings, then every field any point has.
 pub fn csv(sweep: &Sweep, rows: &[Row]) -> String {
-    let quoted =
-        |text: &str| if text.contains([',', '"']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.into() };
     let rows: Vec<(&Row, BTreeMap<String, String>)> =
         rows.iter().map(|r| (r, scalars(&r.result).into_iter().collect())).collect();
     let mut columns: Vec<String> = Vec::new();
@@ -235,7 +269,7 @@ pub fn csv(sweep: &Sweep, rows: &[Row]) -> String {
             }
         }
     }
-    let line = |cells: Vec<String>| cells.iter().map(|c| quoted(c)).collect::<Vec<_>>().join(",") + "\n";
+    let line = |cells: Vec<String>| cells.iter().map(|c| csv_cell(c)).collect::<Vec<_>>().join(",") + "\n";
     let mut out = line(sweep.names.iter().chain(&columns).cloned().collect());
     for (row, fields) in &rows {
         let swept = sweep.names.iter().map(|n| row.swept[n].clone());
@@ -244,16 +278,12 @@ pub fn csv(sweep: &Sweep, rows: &[Row]) -> String {
     out
 }
 
-fn saturated(report: &Report) -> bool {
-    report.json.get("saturated") == Some(&Value::Bool(true))
-}
-
 /// The results for people: swept settings and what is worth plotting.
-pub fn summary(sweep: &Sweep, reports: &[Report]) -> String {
+pub fn summary(sweep: &Sweep, rows: &[Row]) -> String {
     let mut fields: Vec<&str> = Vec::new();
-    for plot in reports.iter().flat_map(|r| &r.plots) {
-        if !fields.contains(&plot.field) {
-            fields.push(plot.field);
+    for plot in rows.iter().flat_map(|r| &r.plots) {
+        if !fields.contains(&plot.field.as_str()) {
+            fields.push(&plot.field);
         }
     }
     let right: Vec<String> = fields.iter().map(|f| format!(">{f}")).collect();
@@ -261,14 +291,41 @@ pub fn summary(sweep: &Sweep, reports: &[Report]) -> String {
     titles.extend(right.iter().map(String::as_str));
     titles.push("");
     let mut table = Table::new(&titles);
-    for ((values, _), report) in sweep.points.iter().zip(reports) {
-        let show = |field: &&str| report.json.get(*field).and_then(Value::as_f64).map_or("-".into(), |v| number(v, 5));
+    for ((values, _), row) in sweep.points.iter().zip(rows) {
+        let show = |field: &&str| row.number(field).map_or("-".into(), |v| number(v, 5));
         let mut cells = values.clone();
         cells.extend(fields.iter().map(show));
-        cells.push(if saturated(report) { "saturated" } else { "" }.into());
+        cells.push(if row.saturated() { "saturated" } else { "" }.into());
         table.row(&cells);
     }
-    table.render()
+    table.render() + &most_carried(sweep, rows)
+}
+
+/// What the network carried at the best of all loads, for everything that was saturated at some: beyond it may carry less.
+fn most_carried(sweep: &Sweep, rows: &[Row]) -> String {
+    let Some((load, others)) = sweep.names.split_last().filter(|(last, _)| *last == "load") else {
+        return String::new();
+    };
+    let mut groups: Vec<(String, Vec<&Row>)> = Vec::new();
+    for row in rows {
+        let name = others.iter().map(|n| format!(" {n} {}", row.swept[n])).collect::<Vec<_>>().join(",");
+        match groups.iter_mut().find(|(group, _)| *group == name) {
+            Some((_, group)) => group.push(row),
+            None => groups.push((name, vec![row])),
+        }
+    }
+    let mut out = String::new();
+    for (name, group) in groups.iter().filter(|(_, group)| group.iter().any(|row| row.saturated())) {
+        let carried = group.iter().filter_map(|row| Some((row.number("accepted_flits_per_node_cycle")?, row)));
+        if let Some((most, row)) = carried.max_by(|a, b| a.0.total_cmp(&b.0)) {
+            let at = &row.swept[load];
+            out.push_str(&format!("\nmost carried{name}: {} flits per node and cycle, at load {at}", number(most, 4)));
+        }
+    }
+    if !out.is_empty() {
+        out.push('\n');
+    }
+    out
 }
 
 /// Place of a swept value on an axis: its number, the nodes of a topology, or the first number in
@@ -282,18 +339,18 @@ fn abscissa(name: &str, value: &str, experiment: &Experiment) -> Option<f64> {
 
 /// A chart per plot of the workload over the last swept setting, one curve for every combination of
 /// the others; none if that setting has no numbers. Where a point is saturated its time has no value, which is shown.
-pub fn charts(sweep: &Sweep, reports: &[Report]) -> Vec<(String, Chart)> {
+pub fn charts(sweep: &Sweep, rows: &[Row]) -> Vec<(String, Chart)> {
     let Some((x_name, others)) = sweep.names.split_last() else { return Vec::new() };
     let mut charts: Vec<(String, Chart)> = Vec::new();
-    for ((values, experiment), report) in sweep.points.iter().zip(reports) {
+    for ((values, experiment), row) in sweep.points.iter().zip(rows) {
         let Some((x, rest)) = values.split_last() else { continue };
         let Some(x) = abscissa(x_name, x, experiment) else { continue };
         let names = |v: &String| v.contains(|c: char| c.is_alphabetic());
         let label = rest.iter().zip(others).map(|(v, n)| if names(v) { v.clone() } else { format!("{n} {v}") });
         let label = label.collect::<Vec<_>>().join(", ");
-        for plot in &report.plots {
-            let at = charts.iter().position(|(file, _)| file == plot.file).unwrap_or_else(|| {
-                charts.push((plot.file.into(), chart(x_name, plot)));
+        for plot in &row.plots {
+            let at = charts.iter().position(|(file, _)| *file == plot.file).unwrap_or_else(|| {
+                charts.push((plot.file.clone(), chart(x_name, plot)));
                 charts.len() - 1
             });
             let curves = &mut charts[at].1.curves;
@@ -303,11 +360,11 @@ pub fn charts(sweep: &Sweep, reports: &[Report]) -> Vec<(String, Chart)> {
             });
             let is_time = plot.axis.ends_with("cycles") || plot.axis.ends_with("ns");
             let chart = &mut charts[at].1;
-            if is_time && saturated(report) {
+            if is_time && row.saturated() {
                 chart.beyond.push((label.clone(), x));
-            } else if let Some(y) = report.json.get(plot.field).and_then(Value::as_f64) {
+            } else if let Some(y) = row.number(&plot.field) {
                 chart.curves[curve].1.push((x, y));
-                let half = report.json.get("confidence").and_then(Value::as_f64);
+                let half = row.number("confidence");
                 // It is said of the mean in cycles.
                 chart
                     .sure
@@ -326,7 +383,7 @@ fn chart(x_name: &str, plot: &Plot) -> Chart {
         other => other,
     };
     let title = plot.file[..1].to_uppercase() + &plot.file[1..];
-    Chart { title, x: x.into(), y: plot.axis.into(), ..Chart::default() }
+    Chart { title, x: x.into(), y: plot.axis.clone(), ..Chart::default() }
 }
 
 #[cfg(test)]

@@ -17,8 +17,9 @@ fn read(name: &str, sweep: &str) -> Result<Sweep, Error> {
     Sweep::read(&file(name, &format!("{BASE}{sweep}")), &Keys::default()).map(|(sweep, _)| sweep)
 }
 
-fn run(sweep: &Sweep, threads: usize) -> Vec<Report> {
-    sweep.run(threads, &|| ControlFlow::Continue(()), &mut |_| Ok(())).unwrap().unwrap()
+fn run(sweep: &Sweep, threads: usize) -> Vec<Row> {
+    let none = vec![None; sweep.points.len()];
+    sweep.run(threads, none, &|| ControlFlow::Continue(()), &mut |_, _| Ok(())).unwrap().unwrap()
 }
 
 #[test]
@@ -33,8 +34,8 @@ fn every_combination_is_a_point_and_load_varies_fastest() {
 fn results_do_not_depend_on_threads() {
     let sweep = read("threads", "[sweep]\nload = [0.05, 0.1, 0.2]\nseed = [1, 2]\n").unwrap();
     let result = |threads| {
-        let rows = rows(&sweep, &run(&sweep, threads));
-        (csv(&sweep, &rows), serde_json::to_string(&rows).unwrap())
+        let rows = run(&sweep, threads);
+        (csv(&sweep, &rows), serde_json::to_string(&json(&rows)).unwrap())
     };
     assert_eq!(result(1), result(3));
     assert_eq!(result(1).0.lines().count(), 7);
@@ -43,13 +44,13 @@ fn results_do_not_depend_on_threads() {
 #[test]
 fn charts_have_a_curve_per_combination() {
     let sweep = read("charts", "[sweep]\nload = [0.05, 0.1]\npattern = [\"uniform\", \"hotspot:3,0.2\"]\n").unwrap();
-    let reports = run(&sweep, 1);
-    let charts = charts(&sweep, &reports);
+    let rows = run(&sweep, 1);
+    let charts = charts(&sweep, &rows);
     assert_eq!(charts.iter().map(|(file, _)| file.as_str()).collect::<Vec<_>>(), ["latency", "throughput"]);
     let names: Vec<&str> = charts[1].1.curves.iter().map(|c| c.0.as_str()).collect();
     assert_eq!(names, ["uniform", "hotspot:3,0.2"]);
     assert!(charts.iter().all(|(_, chart)| chart.svg().is_ok()));
-    assert!(csv(&sweep, &rows(&sweep, &reports)).contains("\n\"hotspot:3,0.2\",0.05,"));
+    assert!(csv(&sweep, &rows).contains("\n\"hotspot:3,0.2\",0.05,"));
 }
 
 #[test]
@@ -73,25 +74,69 @@ fn sizes_and_workloads_are_swept_too() {
     let sweep =
         Sweep::read(&file("size", &format!("router = \"generic\"\n[sweep]\n{text}")), &Keys::default()).unwrap().0;
     assert_eq!(sweep.names, ["workload", "topology"]);
-    let reports = run(&sweep, 2);
-    let charts = charts(&sweep, &reports);
+    let rows = run(&sweep, 2);
+    let charts = charts(&sweep, &rows);
     let time = &charts.iter().find(|(file, _)| file == "time").unwrap().1;
     let points: Vec<f64> = time.curves[0].1.iter().map(|p| p.0).collect();
     assert_eq!((time.x.as_str(), time.curves[0].0.as_str(), points), ("nodes", "all-to-all:64", vec![4.0, 9.0]));
-    assert!(summary(&sweep, &reports).contains("round_trip_cycles"));
+    assert!(summary(&sweep, &rows).contains("round_trip_cycles"));
+}
+
+/// Runs `sweep` with its file `partial` until `most` more points are there.
+fn some(sweep: &Sweep, partial: &std::path::Path, most: usize) -> Option<Vec<Row>> {
+    let (mut log, finished) = crate::partial::Partial::open(partial, sweep).unwrap();
+    let seen = AtomicUsize::new(0);
+    let stop = || if seen.load(Ordering::Relaxed) < most { ControlFlow::Continue(()) } else { ControlFlow::Break(()) };
+    let rows = sweep.run(1, finished, &stop, &mut |point, row| {
+        seen.fetch_add(1, Ordering::Relaxed);
+        log.keep(point, row)
+    });
+    rows.unwrap()
 }
 
 #[test]
-fn an_ended_sweep_hands_out_what_was_finished() {
-    let sweep = read("ended", "[sweep]\nload = [0.05, 0.1, 0.2]\n").unwrap();
-    let finished = Mutex::new(Vec::new());
-    let stop = || if finished.lock().unwrap().is_empty() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) };
-    let all = sweep.run(1, &stop, &mut |row| {
-        finished.lock().unwrap().push(row.swept["load"].clone());
-        Ok(())
-    });
-    assert!(all.unwrap().is_none());
-    assert_eq!(*finished.lock().unwrap(), ["0.05"]);
+fn an_ended_sweep_goes_on_from_what_was_finished() {
+    let sweep = read("ended", "[sweep]\nload = [0.05, 0.1, 0.2, 0.3]\npattern = [\"uniform\", \"tornado\"]\n").unwrap();
+    let dir = std::env::temp_dir().join(format!("angara-sweep-{}-ended", std::process::id()));
+    std::fs::create_dir_all(&dir).unwrap();
+    let partial = dir.join("partial.jsonl");
+    let lines = || std::fs::read_to_string(&partial).unwrap().lines().count();
+    assert!(some(&sweep, &partial, 1).is_none());
+    assert_eq!(lines(), 2, "what it is of, and a point");
+    assert!(some(&sweep, &partial, 3).is_none());
+    assert_eq!(lines(), 5, "the next start adds to it");
+
+    // Another sweep does not take them, nor one of the same settings by other names.
+    for other in
+        ["[sweep]\nload = [0.05, 0.1, 0.2, 0.3]\npattern = \"uniform\"\n", "cycles-max = 9999\n[sweep]\nload = 0.05\n"]
+    {
+        let e = crate::partial::Partial::open(&partial, &read("other", other).unwrap()).unwrap_err().to_string();
+        assert!(e.contains("partial.jsonl:1: it holds points of another sweep") && e.contains("--out"), "{e}");
+    }
+    assert_eq!(lines(), 5, "and leaves them");
+    let flags = Keys { seed: Some(2), ..Keys::default() };
+    let text = format!("{BASE}[sweep]\nload = [0.05, 0.1, 0.2, 0.3]\npattern = [\"uniform\", \"tornado\"]\n");
+    let seeded = Sweep::read(&file("seeded", &text), &flags).unwrap().0;
+    assert!(crate::partial::Partial::open(&partial, &seeded).is_err());
+
+    // A line that was cut counts as not finished.
+    let bytes = std::fs::read(&partial).unwrap();
+    std::fs::write(&partial, &bytes[..bytes.len() - 9]).unwrap();
+    let (resumed, whole) = (some(&sweep, &partial, 100).unwrap(), run(&sweep, 2));
+    assert_eq!(lines(), 9);
+    assert_eq!(csv(&sweep, &resumed), csv(&sweep, &whole));
+    let text = |rows: &[Row]| serde_json::to_string(&json(rows)).unwrap();
+    assert_eq!(text(&resumed), text(&whole));
+    let drawn = |rows: &[Row]| charts(&sweep, rows).iter().map(|(_, c)| c.svg().unwrap()).collect::<String>();
+    assert_eq!(drawn(&resumed), drawn(&whole));
+
+    // So does a first line that was cut; a line of something else is named.
+    std::fs::write(&partial, &bytes[..7]).unwrap();
+    assert!(some(&sweep, &partial, 1).is_none());
+    std::fs::write(&partial, [&bytes[..], b"{\"point\":99}\n"].concat()).unwrap();
+    let e = crate::partial::Partial::open(&partial, &sweep).unwrap_err().to_string();
+    assert!(e.contains("partial.jsonl:6: no finished point of this sweep"), "{e}");
+    std::fs::remove_dir_all(dir).unwrap();
 }
 
 #[test]
@@ -100,4 +145,23 @@ fn threads_take_points_also_of_networks_that_have_only_one() {
     let (sweep, threads) = Sweep::read(&file("faults", text), &Keys::default()).unwrap();
     assert_eq!((threads, sweep.points.iter().all(|(_, e)| e.threads == 1)), (2, true));
     assert_eq!(run(&sweep, threads).len(), 2);
+}
+
+#[test]
+fn the_most_that_was_carried_is_not_what_is_left_beyond_saturation() {
+    let text = "[sweep]\nload = [0.05, 0.3, 1.0]\npattern = [\"hotspot:5,0.2\", \"hotspot:5,0.4\"]\n";
+    let flags = Keys { cycles: Some(3000), ..Keys::default() };
+    let sweep = Sweep::read(&file("most", &format!("{BASE}{text}")), &flags).unwrap().0;
+    let mut rows = run(&sweep, 2);
+    // As of a network that collapses.
+    let accepted = "accepted_flits_per_node_cycle";
+    assert!(rows[2].saturated());
+    rows[1].result.insert(accepted.into(), 0.25.into());
+    rows[2].result.insert(accepted.into(), 0.125.into());
+    let shown = summary(&sweep, &rows);
+    let most = "most carried pattern hotspot:5,0.2: 0.25 flits per node and cycle, at load 0.3\n";
+    assert!(shown.contains(most) && shown.matches("most carried").count() == 2, "{shown}");
+
+    let light = read("light", "[sweep]\nload = [0.01, 0.02]\n").unwrap();
+    assert!(!summary(&light, &run(&light, 1)).contains("most carried"), "nothing is saturated");
 }

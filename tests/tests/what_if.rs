@@ -1,6 +1,8 @@
 //! One program in virtual time under other circumstances: computing that takes time, delays that a seed draws.
 
+use angara_tests::process::{PATIENCE, ignored, poll_until};
 use angara_tests::{Finished, Test, tools};
+use rustix::process::Signal;
 use std::path::PathBuf;
 
 fn program(name: &str) -> PathBuf {
@@ -72,7 +74,10 @@ fn a_table_compares_every_combination_with_the_first() {
     assert!((time(6) - time(0) - 2000.0 * 129.0).abs() < 3000.0, "{text}");
     assert!(rows[0]["waiting"].as_f64().is_some_and(|w| w > 0.9 && w < 1.0), "{text}");
     assert!(std::fs::read_to_string(&files[0]).expect("a file").lines().count() == 13);
-    assert!(std::fs::read_to_string(&files[2]).expect("a file").contains("</svg>"));
+    let drawn = std::fs::read_to_string(&files[2]).expect("a file");
+    for part in ["</svg>", "hop=60ns,flight=20ns\n", "set\n", "2x2, random:1\n"] {
+        assert!(drawn.contains(part), "places on the axis and its name, and names of curves: {part}\n{drawn}");
+    }
 
     // What fails is said, and the others are shown.
     let mut command = test.angara(["whatif", "-n", "4", "--torus", "2x2,2", "--"]);
@@ -88,6 +93,80 @@ fn a_table_compares_every_combination_with_the_first() {
         let done = test.run(command);
         assert!(done.code() == 2 && done.stderr.contains(part), "{done}");
     }
+    test.assert_clean();
+}
+
+/// Starts a command whose runs hang, one excepted, and ends it by Ctrl-C when that one is done. `runs` is their number,
+/// which must be more than there are cores.
+fn interrupted(test: &Test, args: &[&str], runs: &dyn Fn(usize) -> Vec<String>) -> Finished {
+    let cores = std::thread::available_parallelism().expect("a number").get();
+    let out = test.file(if args[0] == "whatif" { "first" } else { "second" });
+    std::fs::create_dir(&out).expect("a directory");
+    // In virtual time a sleep is soon over; a pipe that nobody writes is not.
+    let script = "mkdir once 2>/dev/null && exec $0; mkfifo hung.$$ && : < hung.$$";
+    let mut command = test.angara(args);
+    command.args(["-n", "1", "--torus", "2x2"]).args(runs(cores + 1)).args(["--", "sh", "-c", script]);
+    command.arg(program("pingpong")).current_dir(&out);
+    let running = test.spawn(command);
+    let hung = || {
+        let files = std::fs::read_dir(&out).expect("a directory").flatten();
+        files.filter(|file| file.file_name().to_string_lossy().starts_with("hung")).count() == cores
+    };
+    assert!(poll_until(hung), "one run ends and {cores} hang: {}", running.so_far());
+    // Tests in the background of a shell are started so that they, and what they start, ignore Ctrl-C.
+    let (signal, code) = if ignored(Signal::INT) { (Signal::TERM, 143) } else { (Signal::INT, 130) };
+    running.signal(signal);
+    let done = running.wait(PATIENCE);
+    assert_eq!(done.code(), code, "{done}");
+    done
+}
+
+#[test]
+fn runs_that_are_done_are_kept_when_others_are_ended() {
+    let test = Test::new("whatif-ended");
+    let csv = test.file("t.csv");
+    let args = ["whatif", "--csv", csv.to_str().expect("UTF-8")];
+    let done = interrupted(&test, &args, &|runs| vec!["--map".into(), format!("random:1..{runs}")]);
+    assert!(done.stderr.contains("ended by a signal: 1 of "), "{done}");
+    assert_eq!(done.stdout.lines().count(), 2, "a head and the run that is done: {done}");
+    assert_eq!(std::fs::read_to_string(&csv).expect("a file").lines().count(), 2);
+
+    let args = ["run", "--clock", "virtual"];
+    let done = interrupted(&test, &args, &|runs| vec!["--seeds".into(), format!("1..{runs}")]);
+    assert!(done.stdout.contains("ended by a signal after 1 of ") && done.stdout.contains("none failed"), "{done}");
+    test.assert_clean();
+}
+
+#[test]
+fn a_sweep_that_was_ended_goes_on() {
+    let test = Test::new("sweep-ended");
+    let file = test.file("s.toml");
+    let text = "topology = \"torus:8x8\"\nrouter = \"generic\"\nwarmup = 100\ncycles = 100000\n[sweep]\n\
+                load = [0.05, 0.06, 0.07, 0.08, 0.09, 0.10, 0.11, 0.12, 0.13, 0.14, 0.15, 0.16, 0.17, 0.18]\n";
+    std::fs::write(&file, text).expect("scratch file");
+    let sweep = |out: &str| test.angara(["sim", "sweep", file.to_str().expect("UTF-8"), "--out", out]);
+    test.run(sweep("whole")).success();
+
+    let partial = test.file("parts/partial.jsonl");
+    let lines = || std::fs::read_to_string(&partial).map_or(0, |text| text.lines().count());
+    let running = test.spawn(sweep("parts"));
+    assert!(poll_until(|| lines() > 2), "points are kept: {}", running.so_far());
+    running.signal(Signal::INT);
+    let done = running.wait(PATIENCE);
+    assert!(done.code() == 130 && done.stderr.contains("the same command goes on with them"), "{done}");
+    let kept = lines() - 1;
+    let other = text.replace("0.05", "0.04");
+    std::fs::write(&file, other).expect("scratch file");
+    let done = test.run(sweep("parts"));
+    assert!(done.code() == 2 && done.stderr.contains("points of another sweep"), "{done}");
+    std::fs::write(&file, text).expect("scratch file");
+    let done = test.run(sweep("parts")).success();
+    assert!(done.stderr.contains(&format!("{kept} of 14 points were finished before")), "{done}");
+    for name in ["sweep.csv", "sweep.json", "latency.svg", "throughput.svg"] {
+        let read = |dir: &str| std::fs::read(test.file(dir).join(name)).expect("a file");
+        assert!(read("whole") == read("parts"), "{name} is the same to the byte");
+    }
+    assert!(!partial.exists());
     test.assert_clean();
 }
 

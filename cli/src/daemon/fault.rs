@@ -3,9 +3,10 @@
 use super::{Control, block_on, runtime_dir, unexpected};
 use crate::daemon::WhereArgs;
 use crate::error::{Failed, say};
-use angara_abi::fault::KINDS;
+use angara_abi::fault::{self, KINDS};
 use angara_abi::msg::{Reply, Request};
 use angara_abi::print::plain_line;
+use angara_abi::torus::Shape;
 use clap::Args;
 
 /// What may be asked for.
@@ -68,26 +69,105 @@ impl FaultArgs {
     }
 }
 
+/// What to tell the daemon, if a network of `shape` can have such a fault. A wrong word is a mistake of usage here, before
+/// anybody is asked.
+fn spec(words: &[String], shape: &Shape) -> Result<String, Failed> {
+    let text = words.join(" ");
+    match fault::parse(&text, shape) {
+        Ok(_) => Ok(text),
+        Err(mistake) => {
+            let meant = words.iter().find_map(|word| meant(word));
+            let remedy =
+                meant.map_or_else(|| format!("write {}", mistake.forms()), |word| format!("did you mean `{word}`?"));
+            Err(Failed::usage(mistake.brief(), remedy))
+        }
+    }
+}
+
+/// The setting or word that `word` was probably to be.
+fn meant(word: &str) -> Option<String> {
+    const WORDS: [&str; 3] = ["down", "up", "clear"];
+    let (name, value) = word.split_once('=').map_or((word, None), |(name, value)| (name, Some(value)));
+    let known: Vec<&str> = match value {
+        Some(_) => KINDS.iter().map(|kind| kind.name).collect(),
+        None => WORDS.to_vec(),
+    };
+    if known.contains(&name) {
+        return None;
+    }
+    let near = known.into_iter().map(|known| (distance(name, known), known)).min()?;
+    let close = near.0 <= 1 + near.1.len() / 4 && near.0 < near.1.len();
+    close.then(|| value.map_or_else(|| near.1.to_string(), |value| format!("{}={value}", near.1)))
+}
+
+/// How many letters must be added, removed or changed to make one word of the other.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, from) in a.chars().enumerate() {
+        let mut corner = row[0];
+        row[0] = i + 1;
+        for (j, to) in b.iter().enumerate() {
+            let changed = corner + usize::from(from != *to);
+            corner = row[j + 1];
+            row[j + 1] = changed.min(corner + 1).min(row[j] + 1);
+        }
+    }
+    row[b.len()]
+}
+
 /// Does it.
 pub(crate) fn main(mut args: FaultArgs) -> Result<u8, Failed> {
     args.options_among_words()?;
-    let request = match args.words[..] == ["list"] {
-        true => Request::Status,
-        false => {
-            let seed = args.seed.map(|seed| format!("seed={seed}"));
-            let words: Vec<String> = args.words.into_iter().chain(seed).collect();
-            Request::FaultSet { spec: words.join(" ") }
-        }
-    };
     block_on(async {
         let mut control = Control::connect(&runtime_dir(&args.at.runtime_dir))?;
-        control.status().await?;
-        match control.request(&request).await? {
-            Reply::Ok => {}
-            Reply::Status(status) if status.faults.is_empty() => say!("no faults")?,
-            Reply::Status(status) => status.faults.iter().try_for_each(|f| say!("{}", plain_line(f)))?,
-            other => return Err(unexpected(&other)),
+        let status = control.status().await?;
+        if args.words[..] == ["list"] {
+            match status.faults.is_empty() {
+                true => say!("no faults")?,
+                false => status.faults.iter().try_for_each(|f| say!("{}", plain_line(f)))?,
+            }
+            return Ok(0);
         }
-        Ok(0)
+        let seed = args.seed.map(|seed| format!("seed={seed}"));
+        let words: Vec<String> = args.words.into_iter().chain(seed).collect();
+        match control.request(&Request::FaultSet { spec: spec(&words, &status.shape)? }).await? {
+            Reply::Ok => Ok(0),
+            other => Err(unexpected(&other)),
+        }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wrong_words_are_mistakes_of_usage_and_answered_with_what_was_meant() {
+        let shape: Shape = "4x2x2".parse().expect("a shape");
+        let refused = |line: &str| {
+            let words: Vec<String> = line.split(' ').map(String::from).collect();
+            let failed = spec(&words, &shape).expect_err(line);
+            assert_eq!(failed.code, 2, "{line}");
+            (failed.message, failed.remedy)
+        };
+        let (message, remedy) = refused("link 0,0,0 +X corupt=1%");
+        assert!(message.contains("`corupt=1%` is not understood"), "{message}");
+        assert_eq!(remedy, "did you mean `corrupt=1%`?");
+        assert_eq!(refused("node 0,0,0 dwon").1, "did you mean `down`?");
+        for line in [
+            "link 0,0,0 +X frobnicate=1%",
+            "link 9,0,0 +X down",
+            "link 0,0,0 +Q down",
+            "nothing",
+            "link 0,0,0 +X corrupt=x",
+        ] {
+            assert!(refused(line).1.starts_with("write `link 0,0,0 +X down`"), "{line}: {:?}", refused(line));
+        }
+        let fine = ["link 0,0,0 +X corrupt=1% seed=7", "all clear", "trunk node2 drop=1%", "every link clear"];
+        for line in fine {
+            let words: Vec<String> = line.split(' ').map(String::from).collect();
+            assert_eq!(spec(&words, &shape).map_err(|e| e.message), Ok(line.to_string()));
+        }
+    }
 }

@@ -48,15 +48,24 @@ impl Done {
     }
 }
 
+/// The exit code of a command that was ended by a signal, after it has shown what was done.
+pub(crate) struct Ended {
+    pub(crate) code: u8,
+}
+
 /// Runs `angara` with each of `all` as its arguments, and hands over each run that has ended, in the order in which they
-/// began; stops when told to. Ctrl-C ends the runs, too.
-pub(crate) fn run(all: &[Vec<OsString>], mut done: impl FnMut(Done) -> ControlFlow<()>) -> Result<(), Failed> {
+/// began; stops when told to. Ctrl-C ends the runs, too: those that had ended by themselves are handed over, even where one
+/// before them had not.
+pub(crate) fn run(
+    all: &[Vec<OsString>],
+    mut done: impl FnMut(Done) -> ControlFlow<()>,
+) -> Result<Option<Ended>, Failed> {
     daemon::runtime()?.block_on(async {
         let mut signals = Signals::new()?;
         let mut free = Cores::here().allowed;
         let (mut running, mut pids, mut begun, mut told) = (JoinSet::new(), BTreeMap::new(), 0, 0);
         let mut waiting: Vec<Done> = Vec::new();
-        let result = loop {
+        let ended = loop {
             while begun < all.len()
                 && let Some(core) = free.pop()
             {
@@ -66,16 +75,14 @@ pub(crate) fn run(all: &[Vec<OsString>], mut done: impl FnMut(Done) -> ControlFl
                 begun += 1;
                 running.spawn(async move { (index, core, child.wait().await, output) });
             }
-            let ended = tokio::select! {
-                ended = running.join_next() => ended,
+            let next = tokio::select! {
+                next = running.join_next() => next,
                 wish = signals.next() => match wish {
-                    Wish::End(signal) => {
-                        break Err(Failed::runtime("ended by a signal", "").with_code(128 + signal as u8));
-                    }
+                    Wish::End(signal) => break Some(Ended { code: 128 + signal as u8 }),
                     Wish::Stop => continue,
                 },
             };
-            let Some(Ok((index, core, status, output))) = ended else { break Ok(()) };
+            let Some(Ok((index, core, status, output))) = next else { break None };
             free.push(core);
             pids.remove(&index);
             waiting.push(Done { index, code: status.map_or(1, code_of), output });
@@ -87,7 +94,7 @@ pub(crate) fn run(all: &[Vec<OsString>], mut done: impl FnMut(Done) -> ControlFl
                 flow = done(waiting.swap_remove(at));
             }
             if flow.is_break() {
-                break Ok(());
+                break None;
             }
         };
         for pid in pids.values() {
@@ -95,7 +102,11 @@ pub(crate) fn run(all: &[Vec<OsString>], mut done: impl FnMut(Done) -> ControlFl
         }
         // They clean up after themselves.
         let _ = tokio::time::timeout(END, async { while running.join_next().await.is_some() {} }).await;
-        result
+        if ended.is_some() {
+            waiting.sort_by_key(|d| d.index);
+            let _ = waiting.into_iter().try_for_each(done);
+        }
+        Ok(ended)
     })
 }
 

@@ -44,8 +44,8 @@ pub(crate) fn main(seeds: Seeds, line: &[OsString], quiet: bool) -> Result<u8, F
     let (name, line) = line.split_first().expect("a command line has the command's name");
     let name = Path::new(name).file_name().unwrap_or(name).to_string_lossy();
     let all: Vec<Vec<OsString>> = (seeds.first..=seeds.last).map(|seed| with_seed(line, seed)).collect();
-    let (mut failed, mut unsure) = (None, Vec::new());
-    run(&all, |mut done| {
+    let (mut failed, mut unsure, mut passed) = (None, Vec::new(), 0);
+    let ended = run(&all, |mut done| {
         let seed = seeds.first + done.index as u64;
         if done.went_on() {
             unsure.push(seed);
@@ -54,11 +54,20 @@ pub(crate) fn main(seeds: Seeds, line: &[OsString], quiet: bool) -> Result<u8, F
             failed = Some((seed, done.code, done.output()));
             return ControlFlow::Break(());
         }
+        passed += 1;
         if !quiet && (done.index + 1).is_multiple_of(100) {
             angara_abi::complain!("angara: seeds up to {seed} passed");
         }
         ControlFlow::Continue(())
     })?;
+    if let Some(ended) = &ended {
+        let none = if failed.is_none() { ", none failed" } else { "" };
+        let runs = passed + usize::from(failed.is_some());
+        say!("seeds {seeds}: ended by a signal after {runs} of {} runs{none}{}", all.len(), differ(&unsure))?;
+        if failed.is_none() {
+            return Ok(ended.code);
+        }
+    }
     match failed {
         None => say!("seeds {seeds}: no run failed{}", differ(&unsure)).map(|()| 0),
         Some((seed, code, output)) => {
@@ -69,7 +78,7 @@ pub(crate) fn main(seeds: Seeds, line: &[OsString], quiet: bool) -> Result<u8, F
                 "the same run again"
             };
             say!("{output}seed {seed}: exit code {code}; {same}: {name} {}", again.join(" "))?;
-            Ok(code)
+            Ok(ended.map_or(code, |ended| ended.code))
         }
     }
 }

@@ -77,7 +77,8 @@ pub(crate) struct WhatIfArgs {
     command: Vec<OsString>,
 }
 
-/// Runs every combination and shows what came out; the exit code is that of the first run that failed.
+/// Runs every combination and shows what came out; the exit code is that of the first run that failed. After Ctrl-C
+/// this is about the runs that had ended.
 pub(crate) fn main(args: WhatIfArgs) -> Result<u8, Failed> {
     let axes = Axes::new(&args)?;
     let cases = axes.cases();
@@ -102,9 +103,9 @@ pub(crate) fn main(args: WhatIfArgs) -> Result<u8, Failed> {
     if !args.quiet {
         angara_abi::complain!("angara: {} runs of {}", lines.len(), Path::new(&args.command[0]).display());
     }
-    let mut outcomes = Vec::new();
+    let mut outcomes: Vec<Option<Outcome>> = cases.iter().map(|_| None).collect();
     let mut failed = None;
-    many::run(&lines, |mut done| {
+    let ended = many::run(&lines, |mut done| {
         if done.code != 0 {
             failed.get_or_insert(done.code);
             let (what, said) = (axes.name(&cases[done.index]), done.output());
@@ -113,9 +114,16 @@ pub(crate) fn main(args: WhatIfArgs) -> Result<u8, Failed> {
         } else if !args.quiet && (done.index + 1).is_multiple_of(10) {
             angara_abi::complain!("angara: {} of {} runs are done", done.index + 1, lines.len());
         }
-        outcomes.push(Outcome::new(done.code, done.went_on(), &dir.file(done.index)));
+        outcomes[done.index] = Some(Outcome::new(done.code, done.went_on(), &dir.file(done.index)));
         ControlFlow::Continue(())
     })?;
+    if ended.is_some() {
+        let done = outcomes.iter().flatten().count();
+        angara_abi::complain!("angara: ended by a signal: {done} of {} runs are done, and shown", lines.len());
+        if done == 0 {
+            return Ok(ended.map_or(0, |ended| ended.code));
+        }
+    }
     let table = table::Results { axes: &axes, cases: &cases, outcomes: &outcomes };
     print(table.text())?;
     let files = [(&args.csv, table.csv()), (&args.json, table.json())];
@@ -127,7 +135,7 @@ pub(crate) fn main(args: WhatIfArgs) -> Result<u8, Failed> {
     if let Some(file) = &args.svg {
         write(file, &table.svg(&args.command[0].to_string_lossy())?)?;
     }
-    Ok(failed.unwrap_or(0))
+    Ok(ended.map(|ended| ended.code).or(failed).unwrap_or(0))
 }
 
 fn write(file: &Path, text: &str) -> Result<(), Failed> {

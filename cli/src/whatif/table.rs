@@ -54,17 +54,18 @@ impl Outcome {
 pub(super) struct Results<'a> {
     pub(super) axes: &'a Axes,
     pub(super) cases: &'a [Case],
-    pub(super) outcomes: &'a [Outcome],
+    /// Of every case; none if it was not run to its end.
+    pub(super) outcomes: &'a [Option<Outcome>],
 }
 
 impl Results<'_> {
     /// Nanoseconds of the first run.
     fn first(&self) -> Option<f64> {
-        self.outcomes.first().and_then(|o| o.measured.as_ref()).map(|m| m.time)
+        self.outcomes.first()?.as_ref()?.measured.as_ref().map(|m| m.time)
     }
 
     fn rows(&self) -> impl Iterator<Item = (&Case, &Outcome)> {
-        self.cases.iter().zip(self.outcomes)
+        self.cases.iter().zip(self.outcomes).filter_map(|(case, outcome)| Some((case, outcome.as_ref()?)))
     }
 
     /// A table for people.
@@ -86,7 +87,7 @@ impl Results<'_> {
             }
             table.row(&row);
         }
-        let note = match self.outcomes.iter().any(|outcome| outcome.differs && outcome.measured.is_some()) {
+        let note = match self.rows().any(|(_, outcome)| outcome.differs && outcome.measured.is_some()) {
             true => format!("{DIFFERS} went on without a PE for a time: another run may differ\n"),
             false => String::new(),
         };
@@ -139,15 +140,17 @@ impl Results<'_> {
         serde_json::to_string_pretty(&rows).expect("plain data") + "\n"
     }
 
-    /// The times, one point for each run.
+    /// The times, one point for each run: over the last axis that varies, a curve for every combination of the others.
     pub(super) fn svg(&self, program: &str) -> Result<String, Failed> {
+        let varying: Vec<usize> = (0..self.axes.names().count()).filter(|axis| self.values(*axis).len() > 1).collect();
+        let (last, others) = varying.split_last().map_or((None, &[][..]), |(last, others)| (Some(*last), others));
+        let places = last.map_or_else(|| vec!["the run".into()], |axis| self.values(axis));
         let mut curves: Vec<(String, Vec<(f64, f64)>)> = Vec::new();
-        for (i, (case, outcome)) in self.rows().enumerate() {
+        for (case, outcome) in self.rows() {
             let Some(m) = &outcome.measured else { continue };
-            // The last axis varies along a curve.
-            let last = case.values.len().saturating_sub(1);
-            let name = if last == 0 { "all runs".into() } else { case.values[..last].join(", ") };
-            let point = ((i + 1) as f64, m.time / 1e3);
+            let name = others.iter().map(|axis| case.values[*axis].clone()).collect::<Vec<_>>().join(", ");
+            let place = last.and_then(|axis| places.iter().position(|value| *value == case.values[axis])).unwrap_or(0);
+            let point = (place as f64, m.time / 1e3);
             match curves.iter_mut().find(|(curve, _)| *curve == name) {
                 Some((_, points)) => points.push(point),
                 None => curves.push((name, vec![point])),
@@ -155,12 +158,24 @@ impl Results<'_> {
         }
         let chart = Chart {
             title: format!("{program} in virtual time"),
-            x: "run, in the order of the table".into(),
+            x: last.and_then(|axis| self.axes.names().nth(axis)).unwrap_or("").into(),
             y: "time, us".into(),
             curves,
             scatter: true,
+            places,
             ..Chart::default()
         };
         chart.svg().map_err(|e| Failed::runtime(format!("nothing to draw: {e}"), "see what the runs said"))
+    }
+
+    /// The values of an axis, in order.
+    fn values(&self, axis: usize) -> Vec<String> {
+        let mut values: Vec<String> = Vec::new();
+        for case in self.cases {
+            if !values.contains(&case.values[axis]) {
+                values.push(case.values[axis].clone());
+            }
+        }
+        values
     }
 }

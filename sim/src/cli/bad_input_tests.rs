@@ -71,6 +71,11 @@ const RUN: &[(&str, &str, &[&str])] = &[
     ("fft", "--pattern fftrow:7", &["fftrow:7", "do not divide 512"]),
     ("process", "--process gauss", &["gauss", "on-off:ON,OFF"]),
     ("on-off", "--process on-off:0,1", &["on-off:0,1"]),
+    (
+        "on-off's load",
+        "--router generic --process on-off:0.01,0.03 --load 0.5",
+        &["load is 0.5", "on-off:0.01,0.03", "from 0 to 0.25,"],
+    ),
     ("map", "--topology torus:3x4 --map hilbert", &["hilbert", "use morton"]),
     ("map-name", "--map spiral", &["spiral", "--map"]),
     ("probe", "--probe 0,512", &["probe is 0,512", "0 to 511"]),

@@ -3,12 +3,11 @@
 use super::output::{print, write, write_chart};
 use super::{interrupt, progress};
 use crate::Error;
+use crate::partial::Partial;
 use crate::run::Keys;
 use crate::sweep::{self, Sweep};
 use crate::toml_file::TomlFile;
 use clap::Args;
-use std::fs::File;
-use std::io::Write;
 use std::path::PathBuf;
 
 #[derive(Args, Debug)]
@@ -25,8 +24,8 @@ pub(super) struct SweepArgs {
     json: bool,
 }
 
-/// Runs a sweep. Finished points are appended to partial.jsonl at once, which is removed when all are
-/// there: a sweep that was ended, however, leaves what it had.
+/// Runs a sweep. Finished points are appended to partial.jsonl at once, which is removed when all are there. A sweep that
+/// was ended, however, goes on with what it had.
 pub(super) fn sweep(args: SweepArgs) -> Result<(), Error> {
     let file = TomlFile::read(&args.file)?;
     let (sweep, threads) = Sweep::read(&file, &args.keys)?;
@@ -34,37 +33,39 @@ pub(super) fn sweep(args: SweepArgs) -> Result<(), Error> {
     if out == args.file {
         return Err(Error::invalid("--out", out.display(), "the file has no extension to leave out; name a directory"));
     }
-    let failed = |path: &PathBuf| {
-        let path = path.clone();
-        move |source| Error::File { path, source }
-    };
-    std::fs::create_dir_all(&out).map_err(failed(&out))?;
-    let partial = out.join("partial.jsonl");
-    let mut log = File::create(&partial).map_err(failed(&partial))?;
+    std::fs::create_dir_all(&out).map_err(|source| Error::File { path: out.clone(), source })?;
+    let (path, all) = (out.join("partial.jsonl"), sweep.points.len());
+    let (mut partial, finished) = Partial::open(&path, &sweep)?;
+    let before = finished.iter().flatten().count();
+    if before > 0 {
+        angara_abi::complain!("{before} of {all} points were finished before, in {}", path.display());
+    }
     interrupt::watch();
     let bar = progress::bar("simulating   [{bar:40}] {pos}/{len} points, {eta} left");
-    bar.set_length(sweep.points.len() as u64);
-    let reports = sweep.run(threads, &interrupt::asked, &mut |row| {
+    bar.set_length(all as u64);
+    bar.set_position(before as u64);
+    bar.reset_eta();
+    let rows = sweep.run(threads, finished, &interrupt::asked, &mut |point, row| {
         bar.inc(1);
-        let line = serde_json::to_string(&row).expect("rows hold only numbers and names");
-        writeln!(log, "{line}").map_err(failed(&partial))
+        partial.keep(point, row)
     });
+    let done = bar.position();
     bar.finish_and_clear();
-    let Some(reports) = reports? else {
-        angara_abi::complain!("finished points are in {}", partial.display());
+    let Some(rows) = rows? else {
+        angara_abi::complain!("{done} of {all} points are in {}; the same command goes on with them", path.display());
         return Err(Error::Interrupted("finished points were saved, a line of JSON each"));
     };
-    let rows = sweep::rows(&sweep, &reports);
+    let json = sweep::json(&rows);
     write(&out.join("sweep.csv"), &sweep::csv(&sweep, &rows))?;
-    write(&out.join("sweep.json"), &serde_json::to_string_pretty(&rows).expect("rows hold only numbers and names"))?;
-    for (name, chart) in sweep::charts(&sweep, &reports) {
+    write(&out.join("sweep.json"), &serde_json::to_string_pretty(&json).expect("rows hold only numbers and names"))?;
+    for (name, chart) in sweep::charts(&sweep, &rows) {
         // With every point saturated there is no latency to draw.
         if chart.curves.iter().any(|(_, points)| !points.is_empty()) {
             write_chart(&out.join(format!("{name}.svg")), &chart)?;
         }
     }
-    std::fs::remove_file(&partial).map_err(failed(&partial))?;
-    print(args.json, &rows, || {
-        format!("{}\nsweep.csv, sweep.json and charts are in {}\n", sweep::summary(&sweep, &reports), out.display())
+    partial.remove()?;
+    print(args.json, &json, || {
+        format!("{}\nsweep.csv, sweep.json and charts are in {}\n", sweep::summary(&sweep, &rows), out.display())
     })
 }

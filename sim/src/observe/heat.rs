@@ -2,10 +2,12 @@
 //!
 //! Panels of cells, as the topology arranges them ([`Cell`]); most have a panel per direction. A cell's colour is
 //! the load of its link. Links between routers share one scale; those to endpoints, which a hot spot loads far
-//! more, have their own.
+//! more, have their own. Links that a fault took out of service are no colour of the scale. Numbers beside a panel are
+//! coordinates on a torus or mesh, elsewhere the places of routers and ports.
 
 use super::links::{Links, Output};
 use crate::table::number;
+use angara_model::AnyTopology;
 use angara_model::topology::Cell;
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -16,6 +18,13 @@ const LABELLED_MAX: usize = 20_000;
 const LEVELS: usize = 64;
 /// Width the panels may take together, in SVG units.
 const WIDTH: usize = 1200;
+/// Room for the numbers beside and above the cells of a panel.
+const BESIDE: usize = 22;
+const ABOVE: usize = 34;
+/// Least distance of numbers along an edge.
+const APART: usize = 16;
+/// Colour of a link that was cut, and of the cross on it.
+const CUT: [&str; 2] = ["#ffffff", "#d62728"];
 
 /// Cells in rows and columns.
 struct Panel {
@@ -39,7 +48,7 @@ pub fn svg(links: &Links) -> String {
     let mut body = String::new();
     let (mut x, mut y, mut below, mut right) = (10, 60, 60, 420);
     for panel in &panels {
-        let (w, h) = ((panel.columns * side).max(90), panel.rows * side + 30);
+        let (w, h) = ((panel.columns * side).max(90) + BESIDE, panel.rows * side + ABOVE + 8);
         if x > 10 && x + w > WIDTH {
             (x, y) = (10, below);
         }
@@ -65,12 +74,17 @@ pub fn svg(links: &Links) -> String {
             colour(level)
         );
     }
-    let _ = writeln!(
-        out,
-        "<text x=\"24\" y=\"41\">0</text>\n<text x=\"{}\" y=\"41\">{}</text>",
-        46 + 4 * LEVELS,
-        number(tops[0], 3)
-    );
+    let end = 46 + 4 * LEVELS;
+    let _ = writeln!(out, "<text x=\"24\" y=\"41\">0</text>\n<text x=\"{end}\" y=\"41\">{}</text>", number(tops[0], 3));
+    if links.outputs.iter().any(|o| o.cut) {
+        cross(&mut out, (end + 60, 30, 12));
+        let _ = writeln!(out, "<text x=\"{}\" y=\"41\">out of service</text>", end + 78);
+    }
+    if let AnyTopology::Grid(grid) = &links.shape {
+        let which = ["X across", "X across, Y down", "X (Z) across, Y down", "X (Z) across, Y (the others) down"];
+        let _ =
+            writeln!(out, "<text x=\"10\" y=\"56\" font-size=\"10\">{}</text>", which[grid.ndims().clamp(1, 4) - 1]);
+    }
     out + &body + "</svg>\n"
 }
 
@@ -86,14 +100,27 @@ fn draw(
     let top = tops[usize::from(endpoints)];
     let scale = if endpoints { format!(", 0 to {}", number(top, 3)) } else { String::new() };
     let _ = writeln!(out, "<text x=\"{x}\" y=\"{}\">{}{scale}</text>", y + 14, panel.title);
+    numbers(out, panel, links, (x, y, side));
+    let (x, y) = (x + BESIDE, y + ABOVE);
     let level = |o: &Output| {
         let share = if top > 0.0 { links.rate(o) / top } else { 0.0 };
         ((share * (LEVELS - 1) as f64).round() as usize).min(LEVELS - 1)
     };
     let mut paths: BTreeMap<usize, String> = BTreeMap::new();
     for (column, row, output) in &panel.cells {
-        let (cx, cy, size) = (x + column * side, y + 22 + row * side, side - usize::from(side > 3));
-        if labelled {
+        let (cx, cy, size) = (x + column * side, y + row * side, side - usize::from(side > 3));
+        if output.cut {
+            cross(out, (cx, cy, size));
+            if labelled {
+                let name = links.name(output);
+                let _ = writeln!(
+                    out,
+                    "<rect x=\"{cx}\" y=\"{cy}\" width=\"{size}\" height=\"{size}\" fill-opacity=\"0\"><title>{name}: \
+                     {} flits/cycle, out of service</title></rect>",
+                    number(links.rate(output), 4)
+                );
+            }
+        } else if labelled {
             let _ = writeln!(
                 out,
                 "<rect x=\"{cx}\" y=\"{cy}\" width=\"{size}\" height=\"{size}\" fill=\"{}\"><title>{}: {} flits/cycle</title></rect>",
@@ -107,6 +134,55 @@ fn draw(
     }
     for (level, path) in paths {
         let _ = writeln!(out, "<path fill=\"{}\" d=\"{path}\"/>", colour(level));
+    }
+}
+
+/// A link that was cut.
+fn cross(out: &mut String, (x, y, size): (usize, usize, usize)) {
+    let [paper, ink] = CUT;
+    let _ = writeln!(
+        out,
+        "<rect x=\"{x}\" y=\"{y}\" width=\"{size}\" height=\"{size}\" fill=\"{paper}\" stroke=\"{ink}\"/>\n\
+         <path d=\"M{x} {y}l{size} {size}m-{size} 0l{size} -{size}\" stroke=\"{ink}\"/>"
+    );
+}
+
+/// Numbers of columns above a panel and of rows beside it: the first two coordinates of a torus or mesh, and the others
+/// where a block of cells begins.
+fn numbers(out: &mut String, panel: &Panel, links: &Links, (x, y, side): (usize, usize, usize)) {
+    let grid = matches!(links.shape, AnyTopology::Grid(_));
+    let name = |at: &[u32], which: &[usize]| {
+        let digits: Vec<String> = which.iter().filter_map(|d| at.get(*d)).map(u32::to_string).collect();
+        digits.join(",")
+    };
+    let (mut columns, mut rows) = (BTreeMap::new(), BTreeMap::new());
+    for (column, row, output) in &panel.cells {
+        let names = match grid {
+            true => {
+                let router = links.shape.router_name(output.router);
+                let at: Vec<u32> = router.split(|c: char| !c.is_ascii_digit()).filter_map(|n| n.parse().ok()).collect();
+                let block = |first: &str, rest: String| match rest.is_empty() || first != "0" {
+                    true => first.to_string(),
+                    false => format!("0 ({rest})"),
+                };
+                let (first, second) = (name(&at, &[0]), name(&at, &[1]));
+                let others: Vec<usize> = (3..at.len()).collect();
+                (block(&first, name(&at, &[2])), block(&second, name(&at, &others)))
+            }
+            false => (column.to_string(), row.to_string()),
+        };
+        columns.entry(*column).or_insert(names.0);
+        rows.entry(*row).or_insert(names.1);
+    }
+    let step = APART.div_ceil(side);
+    let style = "font-size=\"9\" fill=\"#555\"";
+    for (column, name) in columns.iter().filter(|(column, name)| *column % step == 0 || name.contains('(')) {
+        let x = x + BESIDE + column * side + side / 2;
+        let _ = writeln!(out, "<text x=\"{x}\" y=\"{}\" text-anchor=\"middle\" {style}>{name}</text>", y + ABOVE - 4);
+    }
+    for (row, name) in rows.iter().filter(|(row, name)| *row % step == 0 || name.contains('(')) {
+        let y = y + ABOVE + row * side + side / 2 + 3;
+        let _ = writeln!(out, "<text x=\"{}\" y=\"{y}\" text-anchor=\"end\" {style}>{name}</text>", x + BESIDE - 3);
     }
 }
 
@@ -133,7 +209,7 @@ fn panels(links: &Links) -> Vec<Panel> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use angara_model::{AnyTopology, Generic, Injection, Network, Profile, Setup};
+    use angara_model::{Angara, Generic, Injection, Network, Profile, Setup};
 
     fn picture(shape: &str) -> (Links, String) {
         let shape: AnyTopology = shape.parse().unwrap();
@@ -143,7 +219,7 @@ mod tests {
         net.count_links();
         net.inject(Injection { src: 0, dst: 1, flits: 1, ..Injection::default() });
         net.run_until_idle();
-        let links = Links::collect(&net, &shape, 1);
+        let links = Links::collect(&net, &config, 1);
         let svg = svg(&links);
         (links, svg)
     }
@@ -171,6 +247,32 @@ mod tests {
         let titles: Vec<String> = panels(&links).into_iter().map(|p| p.title).collect();
         assert_eq!(titles, ["rank 0, down", "rank 1, down", "rank 1, up", "rank 2, down", "rank 2, up"]);
         assert!(svg.contains("rank 2 router 0 down 1: 1 flits/cycle"));
+    }
+
+    #[test]
+    fn cut_links_are_unlike_idle_ones_and_cells_have_coordinates() {
+        let faults = |faults: &[&str]| Setup {
+            shape: "torus:4x4".parse().unwrap(),
+            profile: Profile::Angara(Angara::default()),
+            seed: 1,
+            faults: faults.iter().map(|f| f.to_string()).collect(),
+        };
+        let drawn = |setup: Setup| svg(&Links::collect(&Network::new(&setup).unwrap(), &setup, 1));
+        let cut = |svg: &str| {
+            let names =
+                svg.lines().filter_map(|l| l.split_once("<title>")?.1.split_once(": 0 flits/cycle, out of service"));
+            names.map(|(name, _)| name.to_string()).collect::<Vec<_>>()
+        };
+        let whole = drawn(faults(&["corrupt=1%"]));
+        assert!(cut(&whole).is_empty() && !whole.contains("out of service"));
+        let link = drawn(faults(&["link 0,0 +X down"]));
+        assert_eq!(cut(&link), ["(0,0) +X", "(1,0) -X"], "both ways");
+        assert_eq!(cut(&drawn(faults(&["node 1,1 down"]))).len(), 9, "its links, those to it, and that to its host");
+        for number in 0..4 {
+            assert!(link.matches(&format!(">{number}</text>")).count() >= 2 * 5, "above and beside every panel");
+        }
+        let (_, blocks) = picture("torus:4x3x2x2");
+        assert!(blocks.contains(">0 (1)</text>"), "where the second block begins");
     }
 
     #[test]

@@ -1,7 +1,9 @@
 //! What every link carried.
 
+use angara_abi::torus::{Direction, NodeId, Shape};
+use angara_fabric::{Fault, FaultKind};
 use angara_model::topology::End;
-use angara_model::{AnyTopology, LinkLoad, Network};
+use angara_model::{AnyTopology, LinkLoad, Network, Setup};
 use serde::Serialize;
 
 /// Links named in a report.
@@ -29,6 +31,8 @@ pub struct Output {
     pub to_endpoint: bool,
     /// What left through it.
     pub load: LinkLoad,
+    /// A fault took it out of service, at some time.
+    pub cut: bool,
 }
 
 /// Loads of the links between routers in a few numbers.
@@ -60,8 +64,9 @@ pub struct Busy {
 }
 
 impl Links {
-    /// What `network`, of shape `shape`, counted in `cycles` cycles.
-    pub fn collect(network: &Network, shape: &AnyTopology, cycles: u64) -> Links {
+    /// What `network`, set up as `setup`, counted in `cycles` cycles.
+    pub fn collect(network: &Network, setup: &Setup, cycles: u64) -> Links {
+        let shape = &setup.shape;
         let mut outputs = Vec::new();
         for router in 0..shape.routers() as u32 {
             for port in 0..shape.ports() as u8 {
@@ -70,10 +75,35 @@ impl Links {
                     End::Router { .. } => false,
                     End::Endpoint(_) => true,
                 };
-                outputs.push(Output { router, port, to_endpoint, load: network.link_load(router, port) });
+                outputs.push(Output { router, port, to_endpoint, load: network.link_load(router, port), cut: false });
             }
         }
-        Links { shape: shape.clone(), cycles: cycles.max(1), outputs }
+        Links { shape: shape.clone(), cycles: cycles.max(1), outputs }.with_cuts(&setup.faults)
+    }
+
+    /// The same with the links marked that faults of a chip's network, as texts, take out of service.
+    fn with_cuts(mut self, faults: &[String]) -> Links {
+        let AnyTopology::Grid(grid) = &self.shape else { return self };
+        let sizes: Vec<u8> = grid.dims().iter().filter_map(|&d| u8::try_from(d).ok()).collect();
+        let Ok(shape) = Shape::new(&sizes, grid.wraps()) else { return self };
+        let downs = faults.iter().filter_map(|text| Fault::parse(text, &shape).ok()).map(|fault| fault.kind);
+        let downs: Vec<FaultKind> = downs.collect();
+        for output in &mut self.outputs {
+            let node = output.router as NodeId;
+            let link =
+                (!output.to_endpoint).then(|| Direction::new(usize::from(output.port / 2), output.port % 2 == 0));
+            let other = link.and_then(|dir| shape.neighbour(node, dir));
+            output.cut = downs.iter().any(|down| match *down {
+                FaultKind::NodeDown(dead) => dead == node || other == Some(dead),
+                FaultKind::LinkDown(cut) => {
+                    let here = (Some(cut.dir), cut.node) == (link, node);
+                    let there = shape.neighbour(cut.node, cut.dir) == Some(node);
+                    here || there && link == Some(cut.dir.opposite())
+                }
+                FaultKind::Impaired { .. } => false,
+            });
+        }
+        self
     }
 
     /// What was carried after `earlier`, which counted the same network before.
@@ -136,17 +166,18 @@ impl Links {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use angara_model::{Generic, Injection, Profile, Setup};
+    use angara_model::{Generic, Injection, Profile};
 
     #[test]
     fn loads_are_counted_where_packets_went() {
         let shape: AnyTopology = "mesh:3x2".parse().unwrap();
         let profile = Profile::Generic(Generic { packet_flits_max: 4, ..Generic::default() });
-        let mut net = Network::new(&Setup { shape: shape.clone(), profile, seed: 1, faults: Vec::new() }).unwrap();
+        let setup = Setup { shape, profile, seed: 1, faults: Vec::new() };
+        let mut net = Network::new(&setup).unwrap();
         net.count_links();
         net.inject(Injection { src: 0, dst: 5, flits: 4, ..Injection::default() });
         net.run_until_idle();
-        let links = Links::collect(&net, &shape, 10);
+        let links = Links::collect(&net, &setup, 10);
         // 4 + 3 inner links of both directions, and 6 to endpoints.
         assert_eq!(links.outputs.len(), 2 * 7 + 6);
         let used: Vec<String> = links.outputs.iter().filter(|o| o.load.flits == 4).map(|o| links.name(o)).collect();

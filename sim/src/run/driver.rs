@@ -64,7 +64,7 @@ pub fn run(experiment: &Experiment, watch: &mut Watch<'_>) -> Result<Outcome, Er
     state.steady = true;
     if experiment.observe.links {
         state.network.count_links();
-        state.links_before = Some(Links::collect(&state.network, &experiment.network.shape, state.cycle));
+        state.links_before = Some(Links::collect(&state.network, &experiment.network, state.cycle));
     }
     state.histogram = Histogram::default();
     let mut measured = Batches::default();
@@ -379,16 +379,16 @@ impl<'a> State<'a> {
             false => format!("messages pile up, {} at the end", self.backlog),
         };
         format!(
-            "{seen}; the network carries {accepted:.4} flits per node and cycle of the {:.4} asked for: give a load below \
-             that, or change routing, buffers or pattern",
+            "{seen}; {accepted:.4} flits per node and cycle of the {:.4} asked for arrive; a lower load may carry more \
+             (angara sim sweep tries several), or change routing, buffers or pattern",
             self.experiment.settings.load
         )
     }
 
     /// Lets followed packets arrive and gathers what was watched.
     fn observed(mut self, measured_cycles: u64) -> Observed {
-        let shape = &self.experiment.network.shape;
-        let count = |before: &Links| Links::collect(&self.network, shape, measured_cycles).since(before);
+        let setup = &self.experiment.network;
+        let count = |before: &Links| Links::collect(&self.network, setup, measured_cycles).since(before);
         let links = self.links_before.as_ref().map(count);
         let end = self.cycle + FOLLOW_MAX;
         while self.follower.open() && self.cycle < end && self.network.next_event().is_some() {

@@ -184,6 +184,7 @@ impl Keys {
         let pattern = self.pattern.clone().unwrap_or(Pattern::Uniform);
         let map = self.map.unwrap_or_default();
         let process = self.process.unwrap_or(Process::Bernoulli);
+        check_process(process, rate, load, lengths.mean())?;
         self.check_nodes(&layout)?;
         let observe = Observe { packets: self.trace.clone(), ..Observe::default() };
         let threads = self.thread_count(&network)?;
@@ -447,6 +448,22 @@ fn rate(load: f64, mean: f64) -> Blamed<Rate> {
             format!("a node creates at most one message per cycle, here of {mean} flits: give a load from 0 to {mean}");
         (Error::invalid("load", load, why), "load")
     })
+}
+
+/// Refuses a load that `process` cannot give.
+fn check_process(process: Process, rate: Rate, load: f64, mean: f64) -> Blamed<()> {
+    let most = process.rate_max();
+    // The largest load, as it is printed, comes to no more than this when it is divided again.
+    if rate.per_cycle() <= most * (1.0 + 1e-12) {
+        return Ok(());
+    }
+    let why = format!(
+        "process {process} creates messages in {:.4} of all cycles, each of {mean} flits on average: give a load from 0 \
+         to {}, or be on for longer",
+        most,
+        most * mean
+    );
+    Err((Error::invalid("load", load, why), "load"))
 }
 
 /// Nanoseconds as a model time.

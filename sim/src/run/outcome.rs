@@ -7,6 +7,7 @@ use crate::plot::Chart;
 use crate::workload::{Plot, Report};
 use serde::Serialize;
 use std::fmt::Write;
+use std::ops::RangeInclusive;
 
 /// The result of one run. Latencies count from a message's creation to its last flit's arrival,
 /// waiting at the source included; `null` where nothing arrived.
@@ -119,13 +120,12 @@ impl Outcome {
     /// Share of messages over their latency.
     pub fn histogram_chart(&self) -> Chart {
         let total = self.packets.max(1) as f64;
-        let mut below = 0;
-        let mut points = Vec::new();
-        for (value, count) in self.histogram.buckets() {
-            // Wider buckets hold more: show messages per cycle of latency.
-            points.push((value as f64, count as f64 / total / (value - below).max(1) as f64));
-            below = value;
-        }
+        // Wider buckets hold more: show messages per cycle of latency.
+        let point = |(values, count): (RangeInclusive<u64>, u64)| {
+            let width = values.end() - values.start() + 1;
+            (*values.end() as f64, count as f64 / total / width as f64)
+        };
+        let points = self.histogram.buckets().map(point).collect();
         Chart {
             title: format!(
                 "Latency: {}, load {}, {}",
@@ -222,7 +222,15 @@ pub fn peak_rss_bytes() -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
+    use crate::run::{Keys, driver};
     use crate::workload::simulate;
+    use std::ops::ControlFlow;
+
+    fn of(settings: &str) -> Outcome {
+        let keys: Keys = toml::from_str(settings).unwrap();
+        driver::run(&keys.resolve().map_err(|e| e.0).unwrap(), &mut |_| ControlFlow::Continue(())).unwrap()
+    }
 
     #[test]
     fn people_read_this() {
@@ -257,11 +265,28 @@ torus:4x4 · router generic, dor · uniform · length 1 · load 0 · bernoulli
     }
 
     #[test]
+    fn shares_of_the_histogram_are_by_the_width_of_their_bucket() {
+        let shares = |latencies: &[u64]| {
+            let mut outcome = of("topology = \"torus:4x4\"\nrouter = \"generic\"\nwarmup = 0\ncycles = 100\n");
+            (outcome.packets, outcome.histogram) = (latencies.len() as u64, Histogram::default());
+            latencies.iter().for_each(|l| outcome.histogram.record(*l));
+            outcome.histogram_chart().curves.remove(0).1
+        };
+        assert_eq!(shares(&[10, 10, 10]), [(10.0, 1.0)]);
+        assert_eq!(shares(&[0, 1000]), [(0.0, 0.5), (1007.0, 0.5 / 8.0)], "1000 to 1007 are a bucket");
+        assert_eq!(shares(&[3, 4, 90, 90]), [(3.0, 0.25), (4.0, 0.25), (90.0, 0.5)]);
+        // All shares together are 1.
+        let all: Vec<u64> = (0..5000).collect();
+        let sum: f64 = shares(&all).windows(2).map(|w| w[1].1 * (w[1].0 - w[0].0)).sum();
+        assert!((sum + shares(&all)[0].1 - 1.0).abs() < 0.02, "{sum}");
+    }
+
+    #[test]
     fn saturation_is_explained() {
         let report =
             simulate("topology = \"torus:4x4\"\nrouter = \"generic\"\npattern = \"hotspot:5,0.5\"\nload = 0.5\n");
         assert_eq!(report.json["saturated"], true);
         let line = report.text.lines().nth(1).unwrap();
-        assert!(line.contains("SATURATED") && line.contains("of the 0.5000 asked for: give a load below"), "{line}");
+        assert!(line.contains("SATURATED") && line.contains("of the 0.5000 asked for arrive; a lower load"), "{line}");
     }
 }

@@ -1,6 +1,7 @@
 //! Latency statistics: batch means with a confidence interval, and a histogram for percentiles.
 
 use serde::Serialize;
+use std::ops::RangeInclusive;
 
 /// Sub-buckets per power of two of a [`Histogram`]: percentiles are exact to 1/64.
 const SUB_BITS: u32 = 6;
@@ -44,9 +45,11 @@ impl Histogram {
         self.max
     }
 
-    /// Non-empty buckets: largest value and count.
-    pub fn buckets(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
-        self.counts.iter().enumerate().filter(|(_, count)| **count > 0).map(|(i, &count)| (upper(i), count))
+    /// Non-empty buckets: their values and count.
+    pub fn buckets(&self) -> impl Iterator<Item = (RangeInclusive<u64>, u64)> + '_ {
+        let lowest = |i: usize| i.checked_sub(1).map_or(0, |before| upper(before) + 1);
+        let counts = self.counts.iter().enumerate().filter(|(_, count)| **count > 0);
+        counts.map(move |(i, &count)| (lowest(i)..=upper(i), count))
     }
 }
 

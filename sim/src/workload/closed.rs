@@ -168,7 +168,7 @@ impl Closed {
         report.set("flit_hops", counters.flit_hops);
         if experiment.observe.links {
             let cycles = self.network.now() / self.network.cycle();
-            let links = Links::collect(&self.network, &experiment.network.shape, cycles);
+            let links = Links::collect(&self.network, &experiment.network, cycles);
             report.set("links", links.summary());
             report.observed.links = Some(links);
         }

@@ -3,7 +3,7 @@
 use crate::observe::Observed;
 use crate::plot::Chart;
 use crate::table::Table;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::fmt::Write;
 
@@ -26,20 +26,20 @@ pub struct Report {
 
 /// A field worth a curve over a sweep. Points whose report has `saturated` set are left out of curves of
 /// times.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Plot {
     /// File name without extension.
-    pub file: &'static str,
+    pub file: String,
     /// Field of [`Report::json`].
-    pub field: &'static str,
+    pub field: String,
     /// Name and unit of the axis.
-    pub axis: &'static str,
+    pub axis: String,
 }
 
 impl Plot {
     /// A plot of `field` in `file`.svg.
-    pub fn new(file: &'static str, field: &'static str, axis: &'static str) -> Plot {
-        Plot { file, field, axis }
+    pub fn new(file: &str, field: &str, axis: &str) -> Plot {
+        Plot { file: file.into(), field: field.into(), axis: axis.into() }
     }
 }
 
@@ -62,7 +62,7 @@ impl Report {
         self.json.insert(name.into(), value);
     }
     /// Says that a sweep should plot the number `field` in `file`.svg.
-    pub fn plot(&mut self, file: &'static str, field: &'static str, axis: &'static str) {
+    pub fn plot(&mut self, file: &str, field: &str, axis: &str) {
         self.plots.push(Plot::new(file, field, axis));
     }
     /// Adds a file.
