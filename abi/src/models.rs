@@ -274,7 +274,7 @@ fn sleep_model_of<K: Kernel + Send + Sync + 'static>(kernel: impl Fn() -> K + Se
         let ready = || data.0.load(Ordering::Relaxed) == 1 && (writers < 2 || data.1.load(Ordering::Relaxed) == 1);
         let mut sleeper = shared.0.sleeper(&shared.1);
         while !ready() {
-            sleeper.sleep(ready);
+            sleeper.sleep(std::time::Duration::ZERO, ready);
         }
         drop(sleeper);
         for thread in threads {

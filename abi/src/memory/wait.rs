@@ -10,8 +10,12 @@
 use super::sync::{AtomicU32, Ordering, fence};
 use std::time::Duration;
 
-/// Longest uninterrupted sleep. Never optional: raw stores through `shmem_ptr` wake nobody.
+/// Longest uninterrupted sleep at first. Never optional: raw stores through `shmem_ptr` wake nobody.
 pub const SLEEP_MAX: Duration = Duration::from_millis(1);
+/// A wait that has lasted sleeps for one part of so many of that, but no longer than this: thousands of PEs that wait for the
+/// last one take its core from it with every look.
+const SLEEP_PART: u32 = 64;
+const SLEEP_MOST: Duration = Duration::from_millis(16);
 
 /// The words a PE sleeps on, in memory every writer of the job maps.
 #[repr(C, align(128))]
@@ -28,6 +32,8 @@ pub struct WaitCell {
 /// The same where every writer notifies with a fence, and only a dead one does not: beyond the next tick of the scheduler, so
 /// that going to sleep does not set the core's timer, which takes microseconds in a virtual machine.
 const SLEEP_MAX_FENCED: Duration = Duration::from_millis(20);
+const SLEEP_PART_FENCED: u32 = 8;
+const SLEEP_MOST_FENCED: Duration = Duration::from_millis(500);
 
 /// The two kernel services of the protocol, replaceable by a model checker.
 pub trait Kernel {
@@ -36,6 +42,10 @@ pub trait Kernel {
     fn heavy_fence(&self);
     /// Sleeps while `*word == value`, at most for `limit`.
     fn futex_wait(&self, word: &AtomicU32, value: u32, limit: Duration);
+    /// The longest sleep of a wait that has lasted so long.
+    fn sleep_max(&self, lasted: Duration) -> Duration {
+        (lasted / SLEEP_PART).clamp(SLEEP_MAX, SLEEP_MOST)
+    }
     /// Wakes everyone sleeping on `word`.
     fn futex_wake(&self, word: &AtomicU32);
     /// Keeps the compiler from moving the writer's stores below its load of `sleepers`.
@@ -82,8 +92,8 @@ pub struct Sleeper<'c, K: Kernel> {
 }
 
 impl<K: Kernel> Sleeper<'_, K> {
-    /// Returns at once if `ready`, else after a wake-up or [`SLEEP_MAX`].
-    pub fn sleep(&mut self, ready: impl FnOnce() -> bool) {
+    /// Returns at once if `ready`, else after a wake-up or [`Kernel::sleep_max`]; the wait has lasted so long.
+    pub fn sleep(&mut self, lasted: Duration, ready: impl FnOnce() -> bool) {
         let seen = self.cell.event.load(Ordering::SeqCst);
         if !self.counted {
             self.counted = true;
@@ -91,7 +101,7 @@ impl<K: Kernel> Sleeper<'_, K> {
             self.kernel.heavy_fence();
         }
         if !ready() {
-            self.kernel.futex_wait(&self.cell.event, seen, SLEEP_MAX);
+            self.kernel.futex_wait(&self.cell.event, seen, self.kernel.sleep_max(lasted));
         }
     }
 }
@@ -113,8 +123,11 @@ impl<K: Kernel> Kernel for Fenced<K> {
     fn heavy_fence(&self) {
         fence(Ordering::SeqCst);
     }
-    fn futex_wait(&self, word: &AtomicU32, value: u32, _: Duration) {
-        self.0.futex_wait(word, value, SLEEP_MAX_FENCED);
+    fn futex_wait(&self, word: &AtomicU32, value: u32, limit: Duration) {
+        self.0.futex_wait(word, value, limit);
+    }
+    fn sleep_max(&self, lasted: Duration) -> Duration {
+        (lasted / SLEEP_PART_FENCED).clamp(SLEEP_MAX_FENCED, SLEEP_MOST_FENCED)
     }
     fn futex_wake(&self, word: &AtomicU32) {
         self.0.futex_wake(word);
@@ -299,8 +312,7 @@ mod linux {
     /// cores), then timed yields, then the futex.
     /// `kernel` is the one the cell's writers notify with. While `in_the_way`, whoever is waited for can only go on if this
     /// thread leaves the core: then it sleeps at once, because a yield is no more than advice to the scheduler.
-    /// `give_up` is asked between sleeps (about every millisecond, or every 20 where writers fence) and ends the wait with
-    /// its error.
+    /// `give_up` is asked between sleeps ([`Kernel::sleep_max`]) and ends the wait with its error.
     pub fn wait_until<E>(
         cell: &WaitCell,
         kernel: &impl Kernel,
@@ -326,12 +338,12 @@ mod linux {
             SPIN_BUDGET.set(spins / 2);
         }
         let slow = if crowded { SLOW_YIELD_CROWDED } else { SLOW_YIELD };
-        let (mut yields, mut slept, mut slowed) = (0, false, false);
+        let (mut yields, mut slept, mut slowed) = (0, None, false);
         let mut before = Instant::now();
         let mut sleeper = cell.sleeper(kernel);
         loop {
             if ready() {
-                if yields <= SHORT && !slept {
+                if yields <= SHORT && slept.is_none() {
                     SPIN_BUDGET.set((2 * SPIN_BUDGET.get() + 1).min(SPINS));
                 }
                 if yields > 0 && !slowed {
@@ -353,13 +365,15 @@ mod linux {
             } else {
                 let over = FUTEX_SINCE.get().is_some_and(|since| since.elapsed() > FUTEX_TIME);
                 OUTLOOK.set(outlook.slept(over));
-                if slept && let Some(e) = give_up() {
+                if slept.is_some()
+                    && let Some(e) = give_up()
+                {
                     return Err(e);
                 }
-                slept = true;
+                let first = *slept.get_or_insert(before);
                 // `ready` may act (a post into a queue that had no room), so its answer is final.
                 let mut done = false;
-                sleeper.sleep(|| {
+                sleeper.sleep(before.saturating_duration_since(first), || {
                     done = ready();
                     done
                 });

@@ -219,8 +219,11 @@ impl Engine {
             self.faults.job_complete();
         }
         // At a seat that was empty others reach somebody from now on.
-        let known = !std::mem::replace(&mut job.lost[pe.pe], false);
-        self.show_reach(slot, known.then_some(pe.pe));
+        let was_lost = std::mem::replace(&mut job.lost[pe.pe], false);
+        self.show_reach(slot, Ways::From(pe.pe));
+        if was_lost {
+            self.show_reach(slot, Ways::To(pe.pe));
+        }
         Ok(page)
     }
 
@@ -253,7 +256,7 @@ impl Engine {
         }
         if lost || job.memory.open {
             job.lost[pe] = true;
-            self.show_reach(slot, None);
+            self.show_reach(slot, Ways::To(pe));
         }
     }
 
@@ -331,7 +334,7 @@ impl Engine {
     pub(crate) fn lost_elsewhere(&mut self, slot: JobSlot, pe: usize) {
         if let Some(lost) = self.jobs.get_mut(&slot).and_then(|j| j.lost.get_mut(pe)) {
             *lost = true;
-            self.show_reach(slot, None);
+            self.show_reach(slot, Ways::To(pe));
         }
     }
 
@@ -339,7 +342,7 @@ impl Engine {
     pub(crate) fn seated_elsewhere(&mut self, slot: JobSlot, pe: usize, seated: bool) {
         if let Some(lost) = self.jobs.get_mut(&slot).and_then(|j| j.lost.get_mut(pe)) {
             *lost = !seated;
-            self.show_reach(slot, None);
+            self.show_reach(slot, Ways::To(pe));
         }
     }
 
@@ -401,13 +404,19 @@ impl Engine {
         *self.jobs.get(&owner.slot)?.lanes.get(owner.pe as usize)?
     }
 
-    /// Writes how PEs reach each other: `only` one PE's table, or all of a job.
-    pub(super) fn show_reach(&self, slot: JobSlot, only: Option<usize>) {
+    /// Writes how PEs of a job reach each other.
+    pub(super) fn show_reach(&self, slot: JobSlot, ways: Ways) {
         let Some(job) = self.jobs.get(&slot) else { return };
-        for pe in job.pes.iter().flatten().filter(|pe| only.is_none_or(|o| o == pe.pe)) {
+        let (from, to) = match ways {
+            Ways::All => (0..job.pes.len(), 0..job.memory.pes),
+            Ways::From(pe) => (pe..pe + 1, 0..job.memory.pes),
+            Ways::To(pe) => (0..job.pes.len(), pe..pe + 1),
+        };
+        for pe in job.pes[from].iter().flatten() {
             let here = job.memory.entries[pe.pe].node;
-            for (target, entry) in job.memory.entries.iter().enumerate() {
-                let both_ways = self.fabric.reachable(here, entry.node) && self.fabric.reachable(entry.node, here);
+            for target in to.clone() {
+                let there = job.memory.entries[target].node;
+                let both_ways = self.fabric.reachable(here, there) && self.fabric.reachable(there, here);
                 let usual = if job.memory.direct(target) { Reach::Direct } else { Reach::Ring };
                 let reach = if job.lost[target] || !both_ways { Reach::Unreachable } else { usual };
                 if pe.targets.get(target) != reach {
@@ -416,6 +425,14 @@ impl Engine {
             }
         }
     }
+}
+
+/// Ways between PEs of a job. One that comes or goes changes its own: a large job has many others.
+#[derive(Clone, Copy)]
+pub(super) enum Ways {
+    All,
+    From(usize),
+    To(usize),
 }
 
 /// What the adapters do; `None` for barriers that are none of theirs.

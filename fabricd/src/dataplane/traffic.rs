@@ -6,7 +6,7 @@
 //! counted so far is first folded with the routes it was counted under; a report folds the rest, into a
 //! sum of its own.
 
-use super::engine::Engine;
+use super::engine::{Engine, Ways};
 use super::job::{EngineJob, Folded, Loads};
 use crate::jobs::memory::PeMemory;
 use angara_abi::account::{Class, Load, Traffic};
@@ -177,7 +177,7 @@ impl Engine {
         self.stale = true;
         let slots: Vec<JobSlot> = self.jobs.keys().copied().collect();
         for slot in slots {
-            self.show_reach(slot, None);
+            self.show_reach(slot, Ways::All);
             if let Some(job) = self.jobs.get(&slot) {
                 for pe in 0..job.memory.pes {
                     job.memory.sync.alert(pe);

@@ -1,6 +1,7 @@
 //! The socket to the daemon: requests with one answer each, descriptors beside it, life line.
 
 use crate::error::{Error, Result};
+use angara_abi::job::PES_MAX;
 use angara_abi::launch::ADAPTER_SOCKET;
 use angara_abi::msg::{AdapterReply, AdapterRequest, DATAGRAM_MAX};
 use angara_abi::trust::{Distrust, TrustedDir};
@@ -16,8 +17,9 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::Duration;
 
-/// How long the daemon may take to answer before it counts as hung.
+/// How long the daemon may take to answer before it counts as hung: for itself, and for each PE that may ask at once.
 const ANSWER_MAX: Duration = Duration::from_secs(30);
+const ANSWER_EACH: Duration = Duration::from_millis(50);
 /// Room for descriptors in one answer; the protocol sends 13.
 const FDS_MAX: usize = 24;
 
@@ -27,18 +29,21 @@ pub(crate) struct Connection {
     fd: AtomicI32,
     /// One request at a time.
     lock: Mutex<()>,
+    /// How long an answer may take.
+    limit: Duration,
 }
 
 impl Connection {
-    /// Connects to the daemon in `dir`, if that may be believed.
-    pub(crate) fn open(dir: &Path) -> Result<Connection> {
-        reach(dir, ADAPTER_SOCKET, SocketType::SEQPACKET).map(Connection::from_fd)
+    /// Connects to the daemon in `dir`, if that may be believed, as one of so many PEs.
+    pub(crate) fn open(dir: &Path, pes: usize) -> Result<Connection> {
+        reach(dir, ADAPTER_SOCKET, SocketType::SEQPACKET).map(|fd| Connection::from_fd(fd, pes))
     }
 
-    pub(crate) fn from_fd(fd: OwnedFd) -> Connection {
+    pub(crate) fn from_fd(fd: OwnedFd, pes: usize) -> Connection {
+        let limit = ANSWER_MAX + ANSWER_EACH.saturating_mul(pes.min(PES_MAX) as u32);
         // A socket without a receive timeout would only wait longer for a hung daemon.
-        let _ = sockopt::set_socket_timeout(&fd, sockopt::Timeout::Recv, Some(ANSWER_MAX));
-        Connection { fd: AtomicI32::new(fd.into_raw_fd()), lock: Mutex::new(()) }
+        let _ = sockopt::set_socket_timeout(&fd, sockopt::Timeout::Recv, Some(limit));
+        Connection { fd: AtomicI32::new(fd.into_raw_fd()), lock: Mutex::new(()), limit }
     }
 
     fn fd(&self) -> Result<BorrowedFd<'_>> {
@@ -76,7 +81,7 @@ impl Connection {
             match recvmsg(self.fd()?, &mut [IoSliceMut::new(&mut text)], &mut control, flags) {
                 Err(rustix::io::Errno::INTR) => continue,
                 Err(rustix::io::Errno::AGAIN) => {
-                    let s = ANSWER_MAX.as_secs();
+                    let s = self.limit.as_secs();
                     return Err(Error::Daemon(format!("no answer within {s} s; see its log, or restart it")));
                 }
                 other => break other.map_err(gone)?,

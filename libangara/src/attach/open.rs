@@ -87,7 +87,7 @@ impl Join {
             heap: self.heap as u64,
             path: self.path,
         };
-        let (adapter, key) = Adapter::join(Connection::open(&self.runtime_dir)?, &request)?;
+        let (adapter, key) = Adapter::join(Connection::open(&self.runtime_dir, 1)?, &request)?;
         Ok(Joined { job: Job::over(adapter), key })
     }
 }

@@ -71,6 +71,9 @@ impl Barriers {
     }
 }
 
+/// PEs that a note names of those that have not come.
+const NAMED: usize = 8;
+
 impl Job {
     /// Names the routine that will wait in barriers from now on, for whoever asks what a PE waits for.
     #[inline]
@@ -201,11 +204,15 @@ impl Job {
         let job = &self.adapter.memory.job;
         let life = self.adapter.life();
         let here = |pe: usize| Some(job.pe(pe).seat).is_some_and(|seat| seat.taken() && seat.life() >= life);
-        let gone: Vec<_> = (0..self.n_pes()).filter(|&pe| !here(pe)).map(|pe| pe.to_string()).collect();
+        let gone: Vec<usize> = (0..self.n_pes()).filter(|&pe| !here(pe)).collect();
         let routine = self.barriers.routine();
         match gone.len() {
             0 => format!("{routine}all PEs to enter the barrier"),
-            n => format!("{routine}all PEs to enter the barrier ({n} not attached: PE {})", gone.join(", ")),
+            n => {
+                let mut named: Vec<String> = gone.iter().take(NAMED).map(usize::to_string).collect();
+                named.extend((n > NAMED).then(|| "...".into()));
+                format!("{routine}all PEs to enter the barrier ({n} not attached: PE {})", named.join(", "))
+            }
         }
     }
 }

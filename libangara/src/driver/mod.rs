@@ -91,7 +91,7 @@ impl Adapter {
     /// Attaches to the job `launch` names and maps everything. `statics` are the page ranges of
     /// this process that shall be symmetric; they are announced, not touched.
     pub fn open(launch: &Launch, statics: &[StaticSegment]) -> Result<Adapter> {
-        let connection = crate::attach::connection::Connection::open(&launch.runtime_dir)?;
+        let connection = crate::attach::connection::Connection::open(&launch.runtime_dir, launch.pes as usize)?;
         Adapter::over(connection, launch, statics)
     }
 

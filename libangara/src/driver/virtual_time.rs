@@ -21,8 +21,10 @@ const LATE: u64 = 16;
 const LOOK_MOST: u64 = 10_000_000;
 /// What a call that has nothing to do takes at least, for the same reason. Ours.
 const IDLE_COST: u64 = 1_000;
-/// How often one who stands looks whether its job still runs.
+/// How often one who stands looks whether its job still runs; the longer it stands, the more rarely.
 const LOOK: Duration = Duration::from_millis(100);
+const LOOK_PART: u32 = 8;
+const LOOK_LONG: Duration = Duration::from_secs(1);
 /// How long on the wall threads that have slept may run before others stand still: some never rest.
 const OTHERS_RUN: Duration = Duration::from_millis(20);
 
@@ -314,6 +316,7 @@ impl VirtualClock {
         let number = self.page.stand(self.program.now(), waits_for, deadline);
         drop(standing);
         Linux.futex_wake(self.page.bell());
+        let mut lasted = Duration::ZERO;
         let ended = loop {
             if let Some(ended) = self.page.ended(number) {
                 break Some(ended);
@@ -321,7 +324,10 @@ impl VirtualClock {
             if gone() || self.page.is_over() {
                 break None;
             }
-            Linux.futex_wait(self.page.goes(), number.wrapping_sub(1), LOOK);
+            let look = (lasted / LOOK_PART).clamp(LOOK, LOOK_LONG);
+            Linux.futex_wait(self.page.goes(), number.wrapping_sub(1), look);
+            // At most; who is woken early looks a little more rarely than it would.
+            lasted += look;
         };
         let mut standing = self.lock();
         let deadline = standing.led.take().map_or(until, |led| led.deadline);

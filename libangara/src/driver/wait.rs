@@ -14,8 +14,10 @@ use std::time::{Duration, Instant};
 
 /// A wait shorter than this leaves no note.
 const NOTE_AFTER: Duration = Duration::from_millis(20);
-/// Values in a note are renewed so often.
+/// Values in a note are renewed so often by PEs of a job with as many PEs as this or fewer. To say what it waits for a PE
+/// may look at all others: in larger jobs each does so more rarely.
 const NOTE_AGAIN: Duration = Duration::from_millis(200);
+const NOTE_PES: usize = 128;
 
 /// Who has to do what is waited for.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -34,13 +36,18 @@ struct Long {
     looks: u32,
 }
 
-/// CLOCK_MONOTONIC in nanoseconds, which means the same in the daemon. Asked of libc: rustix looks for the
-/// vDSO itself, and crashes where a tool like valgrind has hidden it.
+/// CLOCK_MONOTONIC in nanoseconds, which means the same in the daemon. Asked of the kernel: what libc answers may be virtual
+/// time, and rustix looks for the vDSO itself, and crashes where a tool like valgrind has hidden it.
 fn monotonic() -> u64 {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: a clock every Linux has, and a place for its value.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
+    unsafe { libc::syscall(libc::SYS_clock_gettime, libc::CLOCK_MONOTONIC, &raw mut now) };
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+/// How often a PE of so many renews a note.
+fn note_again(pes: usize) -> Duration {
+    NOTE_AGAIN * pes.div_ceil(NOTE_PES).max(1) as u32
 }
 
 impl Adapter {
@@ -171,14 +178,21 @@ impl Adapter {
         what: Option<&dyn Fn() -> String>,
     ) -> Result<Verdict> {
         clock.entered()?;
-        let (looks, since) = (Cell::new(0), Cell::new(0));
+        let (looks, since, noted) = (Cell::new(0), Cell::new(0), Cell::new(0));
+        let again = note_again(self.n_pes()).as_nanos() as u64;
         let note = self.memory.sync.note(self.memory.me);
         let gone = || {
             match (looks.get(), what) {
                 (0, _) | (_, None) => {}
                 (1, Some(_)) => since.set(monotonic().max(1)),
-                // Who waits in vain is known by the data plane, not by looks.
-                (_, Some(what)) => note.write(since.get(), &what(), 0),
+                (_, Some(what)) => {
+                    let now = monotonic();
+                    if now.saturating_sub(noted.get()) >= again {
+                        noted.set(now);
+                        // Who waits in vain is known by the data plane, not by looks.
+                        note.write(since.get(), &what(), 0);
+                    }
+                }
             }
             looks.set(looks.get() + 1);
             self.has_ended() || self.channel_error().is_some()
@@ -236,7 +250,7 @@ impl Adapter {
     fn give_up(&self, long: &mut Long, what: &dyn Fn() -> String) -> Option<Error> {
         let now = Instant::now();
         let start = *long.since.get_or_insert(now);
-        if now - start > NOTE_AFTER && long.noted.is_none_or(|at| now - at > NOTE_AGAIN) {
+        if now - start > NOTE_AFTER && long.noted.is_none_or(|at| now - at > note_again(self.n_pes())) {
             long.noted = Some(now);
             let waited = (now - start).as_nanos() as u64;
             long.looks += u32::from(long.whom == For::Peers);

@@ -93,9 +93,11 @@ fn core_dumps(job: &Job) {
     let geometry = *job.geometry();
     let (me, pes) = (job.my_pe(), geometry.pes);
     let arena = |first: *mut u8, stride: usize, keep_mine: bool| {
-        for pe in (0..pes).filter(|pe| !(keep_mine && *pe == me)) {
-            // SAFETY: advice about a slice of a mapping of this process; it changes no content.
-            unsafe { libc::madvise(first.wrapping_add(pe * stride).cast(), stride, libc::MADV_DONTDUMP) };
+        let others = if keep_mine { [0..me, me + 1..pes] } else { [0..pes, pes..pes] };
+        for range in others.into_iter().filter(|range| !range.is_empty()) {
+            let start = first.wrapping_add(range.start * stride);
+            // SAFETY: advice about slices of a mapping of this process; it changes no content.
+            unsafe { libc::madvise(start.cast(), range.len() * stride, libc::MADV_DONTDUMP) };
         }
     };
     arena(job.internal().wrapping_sub(me * geometry.heap_stride), geometry.heap_stride, true);
