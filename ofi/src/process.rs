@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 const WINDOW_MIN: usize = 1 << 20;
 /// Bytes of a seat in a domain, whatever its number of seats: a mailbox, names and a window. Only what is used takes memory.
 const SEAT: usize = 96 << 20;
-/// How long a process that ends tries to get rid of what others wait for.
+/// How long a process that ends tries to get rid of what others wait for, while nobody takes anything of it.
 const FAREWELL: Duration = Duration::from_secs(1);
 
 struct Process {
@@ -118,8 +118,14 @@ pub(crate) fn wait_for<T>(limit: Option<Duration>, mut ready: impl FnMut(&mut Co
 
 /// Sends what peers may wait for.
 pub(crate) fn settle(core: &mut Core) {
-    let end = Instant::now() + FAREWELL;
-    while core.has_unsent() && Instant::now() < end {
+    let (mut end, mut least) = (Instant::now(), usize::MAX);
+    while core.has_unsent() {
+        let (now, left) = (Instant::now(), core.unsent());
+        if left < least {
+            (end, least) = (now + FAREWELL, left);
+        } else if now >= end {
+            return;
+        }
         if !core.progress() {
             std::thread::yield_now();
         }

@@ -269,8 +269,14 @@ impl Core {
     }
 
     /// Messages wait for room.
+    #[inline]
     pub(crate) fn has_unsent(&self) -> bool {
         !self.state.full.is_empty()
+    }
+
+    /// How many do.
+    pub(crate) fn unsent(&self) -> usize {
+        self.state.full.iter().map(|seat| self.state.peers[*seat as usize].out.len()).sum()
     }
 
     /// Sleeps, by the library's rule, until something may have come or `limit` has passed.

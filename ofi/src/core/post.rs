@@ -38,8 +38,17 @@ const KNOWN: u64 = COMPLETION
     | AFFINITY;
 
 impl Core {
-    /// Posts a receive, or gives it a message that waits.
+    /// Posts a receive, or gives it a message that waits. Its sender is told at once: who finds a message for every receive
+    /// need not call anything that makes progress.
     pub(crate) fn receive(&mut self, id: u32, call: Receive) -> Outcome {
+        let outcome = self.begin_receive(id, call);
+        if self.has_unsent() {
+            self.flush();
+        }
+        outcome
+    }
+
+    fn begin_receive(&mut self, id: u32, call: Receive) -> Outcome {
         if call.flags & !KNOWN != 0 {
             return Err(errno::EBADFLAGS);
         }

@@ -69,6 +69,29 @@ impl Alone {
     }
 }
 
+/// Each answer goes out with its receive, not when nothing is left to receive.
+#[test]
+fn whoever_sent_a_message_that_waited_is_told_when_it_is_received() {
+    let mut alone = Alone::new();
+    let large = vec![5; 100_000];
+    for (bytes, flags) in [(&large[..], COMPLETION), (&large[..8], COMPLETION | DELIVERY_COMPLETE)] {
+        alone.send(bytes, Some(1), flags).expect("it is sent");
+        alone.progress();
+        let memory = room(bytes.len());
+        alone.receive(&memory, Some(1), 2, 0).expect("it is received");
+        // A large message to oneself may go through the window, which takes some looks.
+        for _ in 0..50 {
+            if alone.queue().ready.is_empty() {
+                alone.core.progress();
+            }
+        }
+        assert_eq!(alone.core.unsent(), 0);
+        alone.progress();
+        let ended: Vec<usize> = alone.queue().ready.drain(..).map(|done| done.context).collect();
+        assert_eq!(ended, [2, 1], "the receive and the send");
+    }
+}
+
 fn room(len: usize) -> UserMemory {
     UserMemory::owned(vec![0; len].into_boxed_slice())
 }

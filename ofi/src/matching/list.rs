@@ -39,8 +39,18 @@ impl Ends {
     }
 }
 
+/// Whatever has elements at places.
+pub(super) trait Elements: ops::IndexMut<Index, Output: Sized> {}
+
+impl<S: ops::IndexMut<Index, Output: Sized>> Elements for S {}
+
 /// Appends the element at `at`.
-pub(super) fn push<T>(slab: &mut Slab<T>, ends: &mut Ends, at: Index, links: impl Fn(&mut T) -> &mut Links) {
+pub(super) fn push<S: Elements>(
+    slab: &mut S,
+    ends: &mut Ends,
+    at: Index,
+    links: impl Fn(&mut S::Output) -> &mut Links,
+) {
     *links(&mut slab[at]) = Links { before: ends.last, after: NONE };
     match ends.last {
         NONE => ends.first = at,
@@ -50,7 +60,12 @@ pub(super) fn push<T>(slab: &mut Slab<T>, ends: &mut Ends, at: Index, links: imp
 }
 
 /// Takes the element at `at` out.
-pub(super) fn unlink<T>(slab: &mut Slab<T>, ends: &mut Ends, at: Index, links: impl Fn(&mut T) -> &mut Links) {
+pub(super) fn unlink<S: Elements>(
+    slab: &mut S,
+    ends: &mut Ends,
+    at: Index,
+    links: impl Fn(&mut S::Output) -> &mut Links,
+) {
     let Links { before, after } = std::mem::replace(links(&mut slab[at]), Links::NONE);
     match before {
         NONE => ends.first = after,
@@ -125,6 +140,32 @@ impl<T> ops::IndexMut<Index> for Slab<T> {
     }
 }
 
+/// Neighbours of the elements of a slab, kept apart from them: an element is in as many lists as there are of these.
+#[derive(Default)]
+pub(super) struct Chains(Vec<Links>);
+
+impl Chains {
+    /// There is a place for the element at `at`.
+    pub(super) fn reach(&mut self, at: Index) {
+        if self.0.len() <= at as usize {
+            self.0.resize(at as usize + 1, Links::NONE);
+        }
+    }
+}
+
+impl ops::Index<Index> for Chains {
+    type Output = Links;
+    fn index(&self, at: Index) -> &Links {
+        &self.0[at as usize]
+    }
+}
+
+impl ops::IndexMut<Index> for Chains {
+    fn index_mut(&mut self, at: Index) -> &mut Links {
+        &mut self.0[at as usize]
+    }
+}
+
 /// Multiplies and folds. Tags come from programs of the same user, so nobody gains by collisions.
 #[derive(Default)]
 pub(super) struct Fold(u64);
@@ -167,6 +208,10 @@ impl<K: Hash + Eq> Table<K> {
             return None;
         }
         self.0.get(key).and_then(Ends::first)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 
     pub(super) fn ends(&mut self, key: K) -> &mut Ends {
