@@ -27,7 +27,7 @@
 #define TEAMS 1
 #endif
 
-enum { BIG = 4 << 20, BLOCK = 4096, VECTOR = 65536, BATCH = 1000, STREAM = 16 << 20 };
+enum { BIG = 4 << 20, BLOCK = 4096, VECTOR = 65536, BATCH = 1000, FEW = 400, FRESH = 2 << 20, STREAM = 16 << 20 };
 
 static int me, pes;
 static double target_s = 0.01;
@@ -383,6 +383,31 @@ static void barriers_after_work(const char *name) {
     sample("us", took / rounds / BATCH * 1e6, name);
 }
 
+/* What happens to PEs before they meet: new memory, a file. */
+static void touch_memory(void) {
+    volatile char *p = malloc(FRESH);
+    if (!p) return;
+    for (size_t i = 0; i < FRESH; i += 4096) p[i] = 1;
+    free((void *)p);
+}
+static void write_file(void) {
+    FILE *f = tmpfile();
+    char block[4096];
+    memset(block, me, sizeof block);
+    for (int i = 0; f && i < 256; i++)
+        if (fwrite(block, sizeof block, 1, f) != 1) break;
+    if (f) fclose(f);
+}
+
+/* The few barriers of a short program: a long loop measures what PEs and their cores have settled to. */
+static void few_barriers(const char *name, void (*before)(void)) {
+    if (!wanted(name)) return;
+    if (before) before();
+    double start = now();
+    for (int i = 0; i < FEW; i++) shmem_barrier_all();
+    sample("us", (now() - start) / FEW * 1e6, name);
+}
+
 static void collectives(void) {
     long all = (long)pes * (pes - 1) / 2;
     size_t blocks = BLOCK / sizeof(long) * pes;
@@ -476,6 +501,9 @@ int main(int argc, char **argv) {
     pes = shmem_n_pes();
     if (streams) stream();
     if (target_s > 0) {
+        few_barriers("barrier_all, 400 after the start", NULL);
+        few_barriers("barrier_all, 400 after page faults", touch_memory);
+        few_barriers("barrier_all, 400 after a file", write_file);
         room = (size_t)BLOCK * pes > VECTOR ? (size_t)BLOCK * pes : VECTOR;
         to = symmetric(BIG);
         from = symmetric(BIG);

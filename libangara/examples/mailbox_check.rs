@@ -62,10 +62,17 @@ fn all_to_all(mailbox: &mut Mailbox, count: usize) -> Result<()> {
             *number += 1;
         })?;
         if stuck && got == 0 {
-            assert!(mailbox.wait(PATIENCE)?, "{out:?} sent, {came:?} received of {count}");
+            assert!(mailbox.wait(PATIENCE)?, "sent: {}; received: {}", progress(&out, count), progress(&came, count));
         }
     }
     mailbox.job().barrier(false)
+}
+
+/// How far messages to or from every PE have come, in a line whatever the number of PEs.
+fn progress(done: &[usize], count: usize) -> String {
+    let unfinished: Vec<usize> = (0..done.len()).filter(|pe| done[*pe] < count).collect();
+    let first = unfinished.first().map(|pe| format!(", first PE {pe} with {}", done[*pe])).unwrap_or_default();
+    format!("all {count} with {} of {} PEs{first}", done.len() - unfinished.len(), done.len())
 }
 
 /// The right neighbour.

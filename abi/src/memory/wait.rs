@@ -142,6 +142,7 @@ mod linux {
     use super::*;
     use rustix::thread::futex;
     use std::cell::Cell;
+    use std::ops::RangeInclusive;
     use std::sync::OnceLock;
     use std::time::Instant;
 
@@ -210,10 +211,12 @@ mod linux {
     /// With more PEs than cores it may be a PE that the others wait for. If so, yields are quick again once it has come; another
     /// program makes one slow again within so many waits.
     const WARY_WAITS: u32 = 64;
-    /// Beside another program this many waits go straight to the futex, but no longer than this: 64
-    /// PEs that all sleep in a barrier need a millisecond for what yielding does in 60 us.
-    const FUTEX_WAITS: u32 = 200;
-    const FUTEX_TIME: Duration = Duration::from_millis(10);
+    /// Beside another program so many waits go straight to the futex, but for no longer than so much each: 64
+    /// PEs that all sleep in a barrier need a millisecond for what yielding does in 60 us. Few at first, because right after
+    /// the start launcher, daemon and page faults look like another program and are soon gone; twice as many each time it is
+    /// still there.
+    const FUTEX_WAITS: RangeInclusive<u32> = 8..=256;
+    const FUTEX_EACH: Duration = Duration::from_micros(40);
     /// Yields before sleeping anyway.
     const YIELDS: u32 = 256;
     /// Of two threads that take turns on a core, one always asleep, the kernel sees one, and leaves both there even beside an
@@ -287,19 +290,30 @@ mod linux {
         asleep: u32,
         /// Waits in which another slow yield means another program.
         wary: u32,
+        /// How many waits went straight to the futex last.
+        spell: u32,
     }
 
     impl Outlook {
-        const CALM: Outlook = Outlook { asleep: 0, wary: 0 };
+        const CALM: Outlook = Outlook { asleep: 0, wary: 0, spell: 0 };
 
         /// After a yield that took so long.
         fn slow(self, took: Duration, crowded: bool) -> Outlook {
             let another_program = if crowded { self.wary > 0 } else { took > SLICE };
-            Outlook { asleep: if another_program { FUTEX_WAITS } else { 0 }, wary: WARY_WAITS }
+            if !another_program {
+                return Outlook { asleep: 0, wary: WARY_WAITS, ..self };
+            }
+            let spell = (2 * self.spell).clamp(*FUTEX_WAITS.start(), *FUTEX_WAITS.end());
+            Outlook { asleep: spell, wary: WARY_WAITS, spell }
         }
         /// After a wait in which all yields were quick.
         fn quick(self) -> Outlook {
-            Outlook { wary: self.wary.saturating_sub(1), ..self }
+            let wary = self.wary.saturating_sub(1);
+            Outlook { wary, spell: if wary == 0 { 0 } else { self.spell }, ..self }
+        }
+        /// How long waits may go straight to the futex.
+        fn spell_lasts(self) -> Duration {
+            FUTEX_EACH * self.spell
         }
         /// After a sleep; `over`: waits have gone straight to the futex for long enough.
         fn slept(self, over: bool) -> Outlook {
@@ -363,7 +377,7 @@ mod linux {
                 }
                 before = after;
             } else {
-                let over = FUTEX_SINCE.get().is_some_and(|since| since.elapsed() > FUTEX_TIME);
+                let over = FUTEX_SINCE.get().is_some_and(|since| since.elapsed() > outlook.spell_lasts());
                 OUTLOOK.set(outlook.slept(over));
                 if slept.is_some()
                     && let Some(e) = give_up()
@@ -406,13 +420,37 @@ mod linux {
         #[test]
         fn another_program_on_the_core_is_noticed_and_not_for_ever() {
             let mut outlook = Outlook::CALM.slow(TURN, true).quick().quick().slow(TURN, true);
-            assert_eq!(outlook.asleep, FUTEX_WAITS);
-            for _ in 0..FUTEX_WAITS {
-                outlook = outlook.slept(false);
+            for wanted in [8, 16, 32, 64, 128, 256, 256] {
+                assert_eq!(outlook.asleep, wanted, "ever longer while it is still there");
+                for _ in 0..wanted {
+                    outlook = outlook.slept(false);
+                }
+                assert_eq!(outlook.asleep, 0);
+                assert_eq!(outlook.slow(TURN, true).slept(true).asleep, 0, "long enough");
+                outlook = outlook.slow(TURN, true);
             }
-            assert_eq!(outlook.asleep, 0);
-            assert_eq!(outlook.slow(TURN, true).asleep, FUTEX_WAITS, "it is still there");
-            assert_eq!(outlook.slow(TURN, true).slept(true).asleep, 0, "long enough");
+            outlook = outlook.slept(true);
+            for _ in 0..WARY_WAITS {
+                outlook = outlook.quick();
+            }
+            assert_eq!(outlook, Outlook::CALM, "it has gone");
+        }
+
+        #[test]
+        fn a_long_wait_takes_few_looks() {
+            // A minute asleep; of memory that raw stores change, and of words that are written with a fence.
+            fn looks(kernel: &impl Kernel) -> u32 {
+                let (mut lasted, mut looks) = (Duration::ZERO, 0);
+                while lasted < Duration::from_secs(60) {
+                    lasted += kernel.sleep_max(lasted);
+                    looks += 1;
+                }
+                looks
+            }
+            assert!((3_000..5_000).contains(&looks(&Linux)), "{}", looks(&Linux));
+            assert!((100..200).contains(&looks(&Fenced(Linux))), "{}", looks(&Fenced(Linux)));
+            let late = |lasted_ms| Linux.sleep_max(Duration::from_millis(lasted_ms));
+            assert_eq!((late(10), late(640), late(9_000)), (SLEEP_MAX, Duration::from_millis(10), SLEEP_MOST));
         }
 
         #[test]
@@ -436,7 +474,7 @@ mod linux {
         fn a_moment_without_the_core_is_no_program_where_every_pe_has_one() {
             let moment = Duration::from_micros(100);
             assert_eq!(Outlook::CALM.slow(moment, false).slow(moment, false).asleep, 0);
-            assert_eq!(Outlook::CALM.slow(TURN, false).asleep, FUTEX_WAITS);
+            assert_eq!(Outlook::CALM.slow(TURN, false).asleep, 8);
         }
     }
 }

@@ -62,7 +62,7 @@ const fn goal(name: &'static str, pes: u32, limit: f64, against: Against) -> Goa
 }
 
 /// Ratios were set against Open MPI's OSHMEM over UCX shared memory on a machine with 2 cores.
-const GOALS: [Goal; 25] = [
+const GOALS: [Goal; 28] = [
     goal("init", 2, 0.15, Against::First),
     goal("put 8 B + quiet", 2, 0.4, Against::First),
     goal("get 8 B", 2, 0.6, Against::First),
@@ -78,6 +78,9 @@ const GOALS: [Goal; 25] = [
     goal("barrier_all", 4, 0.6, Against::First),
     goal("barrier_all", 8, 0.5, Against::First),
     goal("barrier_all after work", 8, 0.5, Against::First),
+    goal("barrier_all, 400 after the start", 8, 0.7, Against::First),
+    goal("barrier_all, 400 after page faults", 8, 0.7, Against::First),
+    goal("barrier_all, 400 after a file", 8, 0.7, Against::First),
     goal("barrier_all", 64, 0.4, Against::First),
     goal("barrier_all", 64, 100.0, Against::Value),
     goal("broadcast 8 B + barrier", 8, 0.5, Against::First),
