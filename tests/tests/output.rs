@@ -53,7 +53,9 @@ fn commands_that_need_no_daemon() {
     let test = Test::new("output");
     let report = test.file("report.json");
     let report = report.to_str().expect("utf-8");
-    test.run(test.angara(["run", "-n", "2", "--report", report, "true"])).success();
+    let mut command = test.angara(["run", "-n", "2", "--report", report]);
+    command.arg(tools::compile("tests/c/openshmem/environment.c"));
+    test.run(command).success();
     std::fs::write(
         test.file("sweep.toml"),
         "topology = \"torus:2x2\"\nwarmup = 10\ncycles = 20\n[sweep]\nload = [0.1]\n",
