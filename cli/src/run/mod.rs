@@ -67,7 +67,7 @@ pub(crate) fn main(args: RunArgs) -> Result<u8, Failed> {
     let mut plan = Plan::new(&args)?;
     let terminal = args.debug.map(Terminal::new).transpose()?.flatten();
     if let Some(file) = &args.report {
-        report::check_writable(file)?;
+        report::check_writable(file, "--report")?;
     }
     let trace = args.trace.as_deref().map(|file| Trace::new(file, args.trace_links.unwrap_or(0)));
     let mut trace = trace.transpose()?;
