@@ -98,10 +98,10 @@ fn kernel() -> Vec<Finding> {
             seals(SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL),
             "memory shared with programs must be sealed: use Linux 3.17 or later, and a sandbox that allows memfd_create",
         ),
-        needed(
+        optional(
             "future-write seal",
             seals(SealFlags::FUTURE_WRITE),
-            "pages that programs may only read need it: use Linux 5.1 or later",
+            "`angara run` goes on without, and no daemon for others starts: use Linux 5.1 or later",
         ),
         needed(
             "SEQPACKET sockets",

@@ -195,6 +195,47 @@ fn something_asked_of_the_network_by_a_program_that_does_not_use_it() {
 }
 
 #[test]
+fn a_kernel_or_sandbox_that_lacks_something() {
+    let test = Test::new("bad-kernel");
+    let source = std::fs::read_to_string(tools::root().join("tests/c/sandbox.c")).expect("a source");
+    let sandbox = cc(&test, "sandbox", &source, &[]);
+    let program = tools::compile("tests/c/openshmem/collectives.c");
+    let inside = |lacking: &str, command: &str, words: &[&str]| {
+        let mut all = test.command(&sandbox);
+        all.arg(lacking).arg(tools::tool(command)).args(words);
+        if command == "angara" {
+            all.arg(&program);
+        }
+        test.run(all)
+    };
+    let run = ["run", "-q", "-n", "4", "--path", "ring"];
+    // Kernels before 5.1.
+    let done = inside("seal", "angara", &run).success();
+    assert_eq!(done.stdout.matches(" passed").count(), 1, "{done}");
+    test.assert_clean();
+    let dir = test.file("daemon").display().to_string();
+    let words = ["--torus", "2", "--runtime-dir", &dir];
+    let done = inside("seal", "fabricd", &words).failure(&["F_SEAL_FUTURE_WRITE", "Linux 5.1"]);
+    short(&done);
+    for (command, words) in [("angara", &run[..]), ("fabricd", &words)] {
+        let done = inside("memfd", command, words).failure(&["memfd_create", "sandbox", "angara doctor"]);
+        short(&done);
+    }
+    // Nothing can be written.
+    let mut command = test.command("unshare");
+    let script = "mount -t tmpfs -o ro none /tmp && exec \"$@\"";
+    command.args(["--user", "--map-root-user", "--mount", "sh", "-c", script, "sh"]).arg(tools::tool("angara"));
+    command.args(["run", "-n", "1", "true"]).env("XDG_RUNTIME_DIR", "/nonexistent");
+    let done = test.run(command);
+    if done.stderr.contains("unshare:") || done.stderr.contains("mount:") {
+        println!("skipped: no file system may be mounted: {done}");
+        return;
+    }
+    short(&done.failure(&["directory", "/tmp", "XDG_RUNTIME_DIR"]));
+    test.assert_clean();
+}
+
+#[test]
 fn no_c_compiler() {
     let test = Test::new("bad-cc");
     std::fs::write(test.file("a.c"), "int main(void) { return 0; }\n").expect("scratch file");
