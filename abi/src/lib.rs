@@ -39,7 +39,7 @@ pub use control::{absence, calls, compute, env, job, launch, msg, note, program_
 #[cfg(not(loom))]
 use control::{report, times};
 pub use memory::{copy, shm, wait};
-pub use text::{fault, print};
+pub use text::{fault, print, whole_file};
 
 /// Version of every layout and message in this crate. Daemon and client must agree exactly.
 pub const ABI_VERSION: u32 = 11;

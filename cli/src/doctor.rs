@@ -98,10 +98,10 @@ fn kernel() -> Vec<Finding> {
             seals(SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL),
             "memory shared with programs must be sealed: use Linux 3.17 or later, and a sandbox that allows memfd_create",
         ),
-        needed(
+        optional(
             "future-write seal",
             seals(SealFlags::FUTURE_WRITE),
-            "pages that programs may only read need it: use Linux 5.1 or later",
+            "`angara run` goes on without, and no daemon for others starts: use Linux 5.1 or later",
         ),
         needed(
             "SEQPACKET sockets",
@@ -312,12 +312,18 @@ fn tools() -> Vec<Finding> {
 }
 
 fn mpi() -> Vec<Finding> {
-    let each = |what: &'static str, found: Vec<String>, otherwise: &'static str| match found.is_empty() {
-        true => vec![optional(what, Err("none in the usual places, LD_LIBRARY_PATH or beside python3"), otherwise)],
-        false => found.into_iter().map(|f| optional::<String>(what, Ok(f), otherwise)).collect(),
+    let none = || "none in the usual places, LD_LIBRARY_PATH or beside python3".to_string();
+    let each = |what: &'static str, found: Vec<Result<String, String>>, otherwise: &'static str| match found.is_empty()
+    {
+        true => vec![optional(what, Err(none()), otherwise)],
+        false => found.into_iter().map(|found| optional(what, found, otherwise)).collect(),
     };
     let mut all = vec![
-        optional("MPI provider", survey::provider(), "MPI programs run, but not over the emulated network"),
+        optional(
+            "MPI provider",
+            survey::provider(),
+            "no MPI program is run over the emulated network: cargo build --release makes it",
+        ),
         optional(
             "cross-memory attach",
             survey::cross_memory(),
@@ -327,9 +333,13 @@ fn mpi() -> Vec<Finding> {
     all.extend(each(
         "MPI library",
         survey::libraries(),
-        "programs that bring theirs run all the same: pip install mpich",
+        "use one that does (pip install mpich, or MPICH built --with-device=ch4:ofi); programs may bring theirs",
     ));
-    all.extend(each("libfabric", survey::fabrics(), "MPI libraries of Python's registry bring their own"));
+    all.extend(each(
+        "libfabric",
+        survey::fabrics().into_iter().map(Ok).collect(),
+        "MPI libraries of Python's registry bring their own",
+    ));
     all
 }
 

@@ -42,6 +42,13 @@ impl Failed {
             angara_abi::complain!("{name}: try: {}", self.remedy);
         }
     }
+    /// A file that was asked for could not be written when there was something to write: one exit code for all of them.
+    pub(crate) fn unwritten(what: impl Display, error: &std::io::Error) -> Failed {
+        Failed::runtime(
+            format!("cannot write {what}: {error}"),
+            "make room where it goes (`df`, `ulimit -f`), or name another place",
+        )
+    }
     /// Standard output took less than all.
     pub(crate) fn output(error: &std::io::Error) -> Failed {
         Failed::runtime(

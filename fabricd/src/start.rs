@@ -11,6 +11,7 @@ use crate::sockets::seqpacket::Listener;
 use crate::sockets::{adapter, control};
 use crate::web::{self, ListenError};
 use angara_abi::launch::private_parents;
+use angara_abi::shm::can_seal_writes;
 use serde::Serialize;
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -59,6 +60,12 @@ pub enum RunError {
         /// Why it failed.
         error: io::Error,
     },
+    /// No memory can be shared here.
+    #[error("memfd_create: {0}; use a kernel, sandbox or container that allows it (`angara doctor`)")]
+    NoSharedMemory(io::Error),
+    /// What programs may only read they could write.
+    #[error("this kernel has no F_SEAL_FUTURE_WRITE, which keeps users apart; use Linux 5.1 or later, or `angara run`")]
+    NoSeal,
     /// The data plane ended by itself.
     #[error("the data plane ended by itself; all jobs were ended. Please report this with the log")]
     DataPlane,
@@ -108,6 +115,14 @@ async fn serve(options: Options, ready: impl FnOnce(&Started)) -> Result<(), Run
     limits::raise_descriptor_limit();
     if !angara_abi::wait::register() {
         tracing::warn!("membarrier is not available; sleeping processes are woken by a 1 ms timeout instead");
+    }
+    if !can_seal_writes().map_err(RunError::NoSharedMemory)? {
+        if !options.private {
+            return Err(RunError::NoSeal);
+        }
+        tracing::warn!(
+            "this kernel has no F_SEAL_FUTURE_WRITE: the programs of this run could write what they may only read"
+        );
     }
     let handed = start("cannot take over the service manager's sockets", service::sockets())?;
     let dir = RuntimeDir::claim(&options.runtime_dir, handed.is_some())?;

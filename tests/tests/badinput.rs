@@ -127,6 +127,114 @@ fn a_program_that_is_not_for_this_job() {
     test.assert_clean();
 }
 
+/// Compiles `source` with the system's compiler.
+fn cc(test: &Test, name: &str, source: &str, options: &[&str]) -> std::path::PathBuf {
+    let (file, input) = (test.file(name), test.file("source.c"));
+    std::fs::write(&input, source).expect("scratch file");
+    let mut command = test.command("cc");
+    command.arg("-o").arg(&file).arg(&input).args(options).current_dir(test.file("."));
+    test.run(command).success();
+    file
+}
+
+#[test]
+fn a_program_of_another_library() {
+    let test = Test::new("bad-library");
+    let here = test.file(".").display().to_string();
+    let program = |library: &str, text: &str| {
+        let source = format!("const char text[] = \"{text}\";\nconst char device[] = \"ch4:ucx\";\n");
+        cc(&test, library, &source, &["-shared", "-fPIC", &format!("-Wl,-soname,{library}")]);
+        let options = ["-Wl,--no-as-needed", &format!("-l:{library}"), "-L.", &format!("-Wl,-rpath,{here}")];
+        cc(&test, "program", "#include <stdio.h>\nint main(void) { return puts(\"started\") < 0; }\n", &options)
+    };
+    for (library, text, parts) in [
+        ("libsma.so", "Sandia OpenSHMEM", ["another OpenSHMEM", "oshcc"]),
+        ("liboshmem.so.40", "Open MPI", ["another OpenSHMEM", "oshcc"]),
+        ("libmpi.so.12", "MPICH Version: %s", ["MPICH, configured as ch4:ucx", "pip install mpich"]),
+    ] {
+        let mut command = test.angara(["run", "-n", "2"]);
+        command.arg(program(library, text));
+        let done = test.run(command).failure(&[&parts[..], &[library]].concat());
+        assert!(done.code() == 1 && !done.stdout.contains("started"), "{done}");
+        short(&done);
+        test.assert_clean();
+    }
+    // Whoever names another way gets it.
+    let mut command = test.angara(["run", "-n", "2", "-x", "FI_PROVIDER=tcp"]);
+    command.arg(program("libmpi.so.12", "MPICH Version: %s"));
+    assert_eq!(test.run(command).success().stdout, "started\nstarted\n");
+    test.assert_clean();
+}
+
+#[test]
+fn something_asked_of_the_network_by_a_program_that_does_not_use_it() {
+    let test = Test::new("bad-beside");
+    let file = |name: &str| test.file(name).display().to_string();
+    let (report, capture, trace) = (file("report.json"), file("packets.pcapng"), file("trace.json"));
+    for (option, value) in [
+        ("--path ring", None),
+        ("--fault", Some("link 0 +X down")),
+        ("--report", Some(&report[..])),
+        ("--capture", Some(&capture)),
+        ("--trace", Some(&trace)),
+        ("--check=races", None),
+        ("--clock virtual", None),
+    ] {
+        let mut command = test.angara(["run", "-n", "2"]);
+        command.args(option.split(' ')).args(value).arg("true");
+        let done = test.run(command).failure(&["nothing has used the network", option]);
+        assert!(done.code() == 1 && !done.stderr.contains("us of virtual time"), "{option}: {done}");
+        test.assert_clean();
+    }
+    assert!(std::fs::read_to_string(report).expect("it is written all the same").contains("nothing has used"));
+    // The program's own failure says more.
+    let done = test.run(test.angara(["run", "-n", "2", "--path", "ring", "sh", "-c", "exit 7"]));
+    assert!(done.code() == 7 && !done.stderr.contains("nothing has used"), "{done}");
+    test.run(test.angara(["run", "-n", "2", "true"])).success();
+    test.assert_clean();
+}
+
+#[test]
+fn a_kernel_or_sandbox_that_lacks_something() {
+    let test = Test::new("bad-kernel");
+    let source = std::fs::read_to_string(tools::root().join("tests/c/sandbox.c")).expect("a source");
+    let sandbox = cc(&test, "sandbox", &source, &[]);
+    let program = tools::compile("tests/c/openshmem/collectives.c");
+    let inside = |lacking: &str, command: &str, words: &[&str]| {
+        let mut all = test.command(&sandbox);
+        all.arg(lacking).arg(tools::tool(command)).args(words);
+        if command == "angara" {
+            all.arg(&program);
+        }
+        test.run(all)
+    };
+    let run = ["run", "-q", "-n", "4", "--path", "ring"];
+    // Kernels before 5.1.
+    let done = inside("seal", "angara", &run).success();
+    assert_eq!(done.stdout.matches(" passed").count(), 1, "{done}");
+    test.assert_clean();
+    let dir = test.file("daemon").display().to_string();
+    let words = ["--torus", "2", "--runtime-dir", &dir];
+    let done = inside("seal", "fabricd", &words).failure(&["F_SEAL_FUTURE_WRITE", "Linux 5.1"]);
+    short(&done);
+    for (command, words) in [("angara", &run[..]), ("fabricd", &words)] {
+        let done = inside("memfd", command, words).failure(&["memfd_create", "sandbox", "angara doctor"]);
+        short(&done);
+    }
+    // Nothing can be written.
+    let mut command = test.command("unshare");
+    let script = "mount -t tmpfs -o ro none /tmp && exec \"$@\"";
+    command.args(["--user", "--map-root-user", "--mount", "sh", "-c", script, "sh"]).arg(tools::tool("angara"));
+    command.args(["run", "-n", "1", "true"]).env("XDG_RUNTIME_DIR", "/nonexistent");
+    let done = test.run(command);
+    if done.stderr.contains("unshare:") || done.stderr.contains("mount:") {
+        println!("skipped: no file system may be mounted: {done}");
+        return;
+    }
+    short(&done.failure(&["directory", "/tmp", "XDG_RUNTIME_DIR"]));
+    test.assert_clean();
+}
+
 #[test]
 fn no_c_compiler() {
     let test = Test::new("bad-cc");

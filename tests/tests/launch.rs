@@ -189,3 +189,34 @@ fn a_shared_daemon_serves_several_runs_and_stays() {
     test.assert_clean();
     drop(daemon);
 }
+
+#[test]
+fn a_program_finds_the_library_of_its_launcher_where_it_has_lost_its_own() {
+    let test = Test::new("moved");
+    let (source, program) = (test.file("hello.c"), test.file("hello"));
+    let text = "#include <shmem.h>\n#include <stdio.h>\n#include <stdlib.h>\nint main(void) { shmem_init();\n\
+                printf(\"%d of %d %s\\n\", shmem_my_pe(), shmem_n_pes(), getenv(\"LD_LIBRARY_PATH\"));\n\
+                shmem_finalize(); return 0; }\n";
+    std::fs::write(&source, text).expect("scratch file");
+    // As if its directory had been moved away: nothing in it says where the library is.
+    let lib = tools::profile_dir();
+    let mut command = test.command("cc");
+    command.arg("-o").arg(&program).arg(&source).arg("-I").arg(lib.join("include")).arg("-L").arg(lib);
+    command.arg("-lsma");
+    test.run(command).success();
+    let run = |options: &[&str]| {
+        let mut command = test.angara([&["run", "-q", "-n", "2"], options].concat());
+        command.arg(&program).env_remove("LD_LIBRARY_PATH");
+        let done = test.run(command).success();
+        let mut lines: Vec<String> = done.stdout.lines().map(String::from).collect();
+        lines.sort_unstable();
+        lines
+    };
+    let lib = lib.display();
+    assert_eq!(run(&[]), [format!("0 of 2 {lib}"), format!("1 of 2 {lib}")]);
+    // What the user has said comes first, and stays as it is if it is enough.
+    assert_eq!(run(&["-x", "LD_LIBRARY_PATH=/elsewhere"])[0], format!("0 of 2 /elsewhere:{lib}"));
+    let enough = format!("LD_LIBRARY_PATH=/elsewhere:{lib}");
+    assert_eq!(run(&["-x", &enough])[0], format!("0 of 2 /elsewhere:{lib}"));
+    test.assert_clean();
+}

@@ -53,7 +53,9 @@ fn commands_that_need_no_daemon() {
     let test = Test::new("output");
     let report = test.file("report.json");
     let report = report.to_str().expect("utf-8");
-    test.run(test.angara(["run", "-n", "2", "--report", report, "true"])).success();
+    let mut command = test.angara(["run", "-n", "2", "--report", report]);
+    command.arg(tools::compile("tests/c/openshmem/environment.c"));
+    test.run(command).success();
     std::fs::write(
         test.file("sweep.toml"),
         "topology = \"torus:2x2\"\nwarmup = 10\ncycles = 20\n[sweep]\nload = [0.1]\n",
@@ -275,5 +277,56 @@ fn where_nothing_more_can_be_started_commands_say_so() {
     let generic = "./angara sim run --topology torus:4x4 --router generic --cycles 20 --warmup 10 --threads 4";
     with_few_processes(&test, generic, well);
     with_few_processes(&test, "./angara sim sweep sweep.toml", well);
+    test.assert_clean();
+}
+
+#[test]
+fn an_output_that_cannot_be_written_has_one_status_whatever_it_is() {
+    let test = Test::new("unwritten");
+    let full = test.file("full");
+    std::os::unix::fs::symlink("/dev/full", &full).expect("a link");
+    let full = full.to_str().expect("utf-8");
+    let program = tools::compile("tests/c/openshmem/environment.c");
+    let program = program.to_str().expect("utf-8");
+    let report = test.file("report.json");
+    let report = report.to_str().expect("utf-8");
+    test.run(test.angara(["run", "-n", "2", "--report", report, program])).success();
+    for words in [
+        &["run", "-n", "2", "--report", full, program][..],
+        &["run", "-n", "2", "--trace", full, program],
+        &["run", "-n", "2", "--capture", full, program],
+        &["whatif", "-n", "2", "--csv", full, "--", program],
+        &["whatif", "-n", "2", "--json", full, "--", program],
+        &["report", report, "--html", full],
+    ] {
+        let done = test.run(test.angara(words)).failure(&["cannot write", "full"]);
+        assert_eq!(done.code(), 1, "{words:?}: {done}");
+        test.assert_clean();
+    }
+    // The job's own failure says more.
+    let done = test.run(test.angara(["run", "-n", "2", "--report", full, "sh", "-c", "exit 7"]));
+    assert!(done.code() == 7 && done.stderr.contains("cannot write"), "{done}");
+    test.assert_clean();
+}
+
+#[test]
+fn a_full_disk_leaves_the_earlier_report_and_nothing_else() {
+    let test = Test::new("full-disk");
+    let disk = test.file("disk");
+    std::fs::create_dir(&disk).expect("a directory");
+    let script = "mount -t tmpfs -o size=64k none \"$0\" && cd \"$0\" || exit 99\n\
+                  echo earlier > out.json; head -c 100000 /dev/zero > fill 2> /dev/null\n\
+                  \"$@\"; echo \"status $?, $(cat out.json), $(ls -A | tr '\\n' ' ')\"";
+    let mut command = test.command("unshare");
+    command.args(["--user", "--map-root-user", "--mount", "sh", "-c", script]).arg(&disk);
+    command.arg(tools::tool("angara")).args(["run", "-q", "-n", "2", "--report", "out.json"]);
+    command.arg(tools::compile("tests/c/openshmem/environment.c"));
+    let done = test.run(command);
+    if done.code() != 0 {
+        println!("skipped: no file system may be mounted: {done}");
+        return;
+    }
+    assert!(done.stdout.ends_with("status 1, earlier, fill out.json \n"), "{done}");
+    assert!(done.stderr.contains("cannot write the report out.json"), "{done}");
     test.assert_clean();
 }

@@ -20,6 +20,10 @@ fn start(args: &[&str], program: PathBuf) -> Finished {
     done
 }
 
+/// Has a script take part in the job.
+const IN_A_JOB: &str = "import ctypes, runpy, sys\nlibrary = ctypes.CDLL(sys.argv[1])\nlibrary.shmem_init()\n\
+                        runpy.run_path(sys.argv[2])\nlibrary.shmem_finalize()";
+
 /// Runs a script of `tests/python`, where Python is.
 fn python(args: &[&str], script: &str) -> Option<Finished> {
     let found = Command::new("python3").arg("--version").output();
@@ -29,7 +33,8 @@ fn python(args: &[&str], script: &str) -> Option<Finished> {
     }
     let test = Test::new("virtual-python");
     let mut command = test.angara(["run", "--quiet", "--timeout", "200", "--clock", "virtual"]);
-    command.args(args).args(["--", "python3"]).arg(tools::root().join("tests/python").join(script));
+    command.args(args).args(["--", "python3", "-c", IN_A_JOB]).arg(tools::tool("libsma.so"));
+    command.arg(tools::root().join("tests/python").join(script));
     let done = test.run(command);
     test.assert_clean();
     Some(done)

@@ -499,6 +499,8 @@ pub struct JobStatus {
     pub pes: u32,
     /// PEs that are attached.
     pub attached: u32,
+    /// PEs that have ever been attached.
+    pub came: u32,
     /// Bytes of memory reserved.
     pub memory: u64,
     /// Seconds since creation.

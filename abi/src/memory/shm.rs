@@ -9,6 +9,7 @@
 
 use memmap2::{MmapOptions, MmapRaw};
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
+use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags, mmap};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -19,7 +20,7 @@ use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 pub enum Access {
     /// Clients map it readable and writable.
     Shared,
-    /// Clients can only map it readable (`F_SEAL_FUTURE_WRITE`).
+    /// Clients can only map it readable (`F_SEAL_FUTURE_WRITE`), where the kernel has that seal.
     ReadOnly,
 }
 
@@ -88,6 +89,24 @@ pub struct Mapping {
     len: usize,
 }
 
+/// Lets nobody map it writable any more. Kernels before 5.1 do not know that seal: a daemon that serves others asks
+/// [`can_seal_writes`] before it starts, and one of a single run goes on without.
+fn seal_writes(fd: &OwnedFd) -> io::Result<()> {
+    match fcntl_add_seals(fd, SealFlags::FUTURE_WRITE) {
+        Err(Errno::INVAL) => Ok(()),
+        done => Ok(done?),
+    }
+}
+
+/// Whether this kernel can keep clients from writing what they may only read; an error where it makes no shared memory at all.
+pub fn can_seal_writes() -> io::Result<bool> {
+    let fd = memfd_create("angara-seals", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+    match fcntl_add_seals(&fd, SealFlags::FUTURE_WRITE) {
+        Err(Errno::INVAL) => Ok(false),
+        done => Ok(done.map(|()| true)?),
+    }
+}
+
 impl Mapping {
     /// Creates a sealed memfd of `len` bytes (a multiple of the page size is not required) and
     /// maps it. The region starts zeroed and takes memory only where it is touched.
@@ -95,11 +114,10 @@ impl Mapping {
         let fd = memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
         ftruncate(&fd, len as u64)?;
         let map = Mapping::map(&fd, len)?;
-        let mut seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
         if access == Access::ReadOnly {
-            seals |= SealFlags::FUTURE_WRITE;
+            seal_writes(&fd)?;
         }
-        fcntl_add_seals(&fd, seals)?;
+        fcntl_add_seals(&fd, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
         Ok((fd, map))
     }
 

@@ -9,6 +9,7 @@ use crate::example::{self, Temporary};
 use crate::install;
 use crate::many;
 use crate::report;
+use angara_abi::whole_file::write_whole;
 use clap::{Args, ValueHint};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -97,7 +98,7 @@ fn odd(case: &Case, name: &str) -> Failed {
 pub(crate) fn main(args: MachineArgs) -> Result<u8, Failed> {
     let bin = install::bin_dir()?;
     if let Some(file) = &args.out {
-        report::check_writable(file)?;
+        report::check_writable(file, "--out")?;
     }
     example::build(&bin)?;
     let dir = Temporary::new("machine")?;
@@ -107,8 +108,7 @@ pub(crate) fn main(args: MachineArgs) -> Result<u8, Failed> {
     let page = page(&run(&cases(), &dir.0)?)?;
     match &args.out {
         None => print(page)?,
-        Some(file) => std::fs::write(file, page)
-            .map_err(|e| Failed::runtime(format!("cannot write {}: {e}", file.display()), "make room where it goes"))?,
+        Some(file) => write_whole(file, page).map_err(|e| Failed::unwritten(file.display(), &e))?,
     }
     Ok(0)
 }

@@ -11,6 +11,7 @@ mod sim;
 mod tune;
 
 use crate::error::Failed;
+use angara_abi::whole_file::write_whole;
 use clap::{Args, Subcommand};
 use std::path::Path;
 
@@ -48,8 +49,6 @@ pub(crate) fn main(args: BenchArgs) -> Result<u8, Failed> {
 }
 
 /// Writes what an option asked for.
-fn write(file: &Path, text: &str, option: &str) -> Result<(), Failed> {
-    std::fs::write(file, text).map_err(|e| {
-        Failed::runtime(format!("cannot write {}: {e}", file.display()), format!("give {option} a file you can write"))
-    })
+fn write(file: &Path, text: &str) -> Result<(), Failed> {
+    write_whole(file, text).map_err(|e| Failed::unwritten(file.display(), &e))
 }

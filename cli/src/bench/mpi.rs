@@ -149,7 +149,7 @@ pub(crate) fn main(args: MpiArgs) -> Result<u8, Failed> {
     say!("{}", results.render(args.repeat))?;
     if let Some(file) = &args.json {
         let text = serde_json::to_string_pretty(&results.json(args.repeat)).expect("plain values are JSON");
-        write(file, &(text + "\n"), "--json")?;
+        write(file, &(text + "\n"))?;
     }
     Ok(0)
 }

@@ -172,7 +172,7 @@ pub(crate) fn main(args: ShmemArgs) -> Result<u8, Failed> {
             args.time
         );
         let text = tune::table(&args, &|path| Library::ours(&bin, &program, path, &args.at), &temporary.0, &command)?;
-        return write(file, &text, "--write-table").map(|()| 0);
+        return write(file, &text).map(|()| 0);
     }
     let ours = args.path.iter().map(|p| Library::ours(&bin, &program, p, &args.at).prepare(&bin, &args.pes));
     let mut libraries = ours.collect::<Result<Vec<Library>, Failed>>()?;
@@ -207,7 +207,7 @@ pub(crate) fn main(args: ShmemArgs) -> Result<u8, Failed> {
     if let Some(file) = &args.json {
         let text = serde_json::to_string_pretty(&results.json(args.repeat)).expect("plain values are JSON");
         // What was measured is not lost with the output.
-        write(file, &(text + "\n"), "--json")?;
+        write(file, &(text + "\n"))?;
     }
     shown.map(|()| 0)
 }

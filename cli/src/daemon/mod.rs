@@ -239,8 +239,12 @@ impl Private {
             )
         };
         // Its log goes to anonymous memory: nothing to clean up, and shown if it fails.
-        let log =
-            rustix::fs::memfd_create("fabricd-log", rustix::fs::MemfdFlags::CLOEXEC).map_err(|e| start(e.into()))?;
+        let log = rustix::fs::memfd_create("fabricd-log", rustix::fs::MemfdFlags::CLOEXEC).map_err(|e| {
+            Failed::runtime(
+                format!("memfd_create: {e}: no memory can be shared here"),
+                "use a kernel, sandbox or container that allows it; see `angara doctor`",
+            )
+        })?;
         let log = File::from(log);
         // SIGTERM lets it remove what it made if this process is killed.
         let exec = Exec { death: Signal::TERM, cores: None, foreground: false, file: &file, argv: &argv };
@@ -328,7 +332,16 @@ impl Drop for Private {
 
 /// A directory name nobody can guess; the daemon creates it for its user alone.
 fn fresh_dir() -> Result<PathBuf, Failed> {
-    Ok(private_parent().join(format!("{PRIVATE_PREFIX}{:016x}", random_number()?)))
+    let parent = private_parent();
+    let dir = parent.join(format!("{PRIVATE_PREFIX}{:016x}", random_number()?));
+    // The daemon would have to be asked why it ended.
+    std::fs::create_dir(&dir).and_then(|()| std::fs::remove_dir(&dir)).map_err(|e| {
+        Failed::runtime(
+            format!("no directory can be made in {}, which a private daemon needs: {e}", parent.display()),
+            "set XDG_RUNTIME_DIR to a directory of yours that can be written to",
+        )
+    })?;
+    Ok(dir)
 }
 
 /// A number nobody can guess.

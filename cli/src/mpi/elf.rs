@@ -30,13 +30,17 @@ pub(crate) fn read(file: &Path) -> Option<Elf> {
     Some(Elf { loader: loader.map(|path| OsString::from_vec(path.to_vec()).into()), needed })
 }
 
-/// The texts among a library's constants, each of which ends with a zero byte: whose it is, and which version.
-pub(crate) fn texts<T>(library: &Path, look: impl FnOnce(&mut dyn Iterator<Item = &str>) -> T) -> Option<T> {
+/// A library's constants.
+pub(crate) fn constants<T>(library: &Path, look: impl FnOnce(&[u8]) -> T) -> Option<T> {
     let cache = ReadCache::new(File::open(library).ok()?);
     let elf = ElfFile64::<Endianness, _>::parse(&cache).ok()?;
     let constants = elf.section_by_name(".rodata")?;
-    let bytes = constants.data().ok()?;
-    Some(look(&mut bytes.split(|b| *b == 0).filter_map(|text| std::str::from_utf8(text).ok())))
+    constants.data().ok().map(look)
+}
+
+/// The texts among a library's constants, each of which ends with a zero byte: whose it is, and which version.
+pub(crate) fn texts<T>(library: &Path, look: impl FnOnce(&mut dyn Iterator<Item = &str>) -> T) -> Option<T> {
+    constants(library, |bytes| look(&mut bytes.split(|b| *b == 0).filter_map(|text| std::str::from_utf8(text).ok())))
 }
 
 /// The version that a library carries as a text of its own: a number such as 5.0.2 that occurs more often than others, which

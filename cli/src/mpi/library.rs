@@ -5,6 +5,8 @@
 
 use super::elf;
 use crate::error::Failed;
+use crate::install;
+use angara_abi::launch::ENV_JOB;
 use rustix::fs::{MemfdFlags, memfd_create};
 use std::ffi::OsString;
 use std::fs::File;
@@ -72,7 +74,7 @@ pub(crate) struct Library {
 pub(crate) enum Linked {
     /// It is linked with this one.
     Mpi(Library),
-    /// It is linked with OpenSHMEM and not with MPI.
+    /// It is linked with our OpenSHMEM or driver, and not with MPI.
     Shmem,
     /// Neither: it may yet start or load an MPI program, as a shell or Python does.
     Unknown,
@@ -112,12 +114,15 @@ pub(crate) fn linked_by(
     if needed.iter().all(|name| SYSTEM.iter().any(|system| name.starts_with(system))) {
         return Ok(Linked::Unknown);
     }
+    let all = listed(loader, program, variables);
+    if let Some(other) = all.iter().find(|(name, file)| is_other_shmem(name, file.as_deref())) {
+        return Err(other_shmem(program, other));
+    }
     let shmem = || needed.iter().any(|name| SHMEM.contains(&stem(name)));
     let direct = needed.iter().any(|name| MPI.contains(&stem(name)));
     if shmem() && !direct {
         return Ok(Linked::Shmem);
     }
-    let all = listed(loader, program, variables);
     let mut unknown = None;
     for (name, file) in all.iter().filter(|(name, _)| MPI.contains(&stem(name))) {
         let Some(file) = file else { return Err(not_found(program, name)) };
@@ -138,6 +143,53 @@ pub(crate) fn linked_by(
 /// `libmpi` of `libmpi.so.12`.
 fn stem(name: &str) -> &str {
     name.split(".so").next().unwrap_or(name)
+}
+
+/// Whether it is a file of an MPI library, by its name.
+pub(crate) fn is_mpi(file: &Path) -> bool {
+    file.file_name().is_some_and(|name| MPI.contains(&stem(&name.to_string_lossy())))
+}
+
+/// Whether a library is an OpenSHMEM, and not ours. One that is not found may be ours if it is called like it.
+fn is_other_shmem(name: &str, file: Option<&Path>) -> bool {
+    match (stem(name), file) {
+        ("liboshmem", _) => true,
+        ("libsma", Some(file)) => !is_ours(file),
+        _ => false,
+    }
+}
+
+/// Whether a library is one of ours: it reads what our launcher tells it.
+fn is_ours(file: &Path) -> bool {
+    elf::constants(file, |bytes| contains(bytes, ENV_JOB.as_bytes())).unwrap_or(false)
+}
+
+fn contains(bytes: &[u8], part: &[u8]) -> bool {
+    bytes.windows(part.len()).any(|window| window == part)
+}
+
+fn other_shmem(program: &Path, (name, file): &(String, Option<PathBuf>)) -> Failed {
+    let file = file.as_ref().map_or(name.clone(), |file| file.display().to_string());
+    let oshcc = install::bin_dir().map_or("oshcc".into(), |bin| bin.join("oshcc").display().to_string());
+    Failed::runtime(
+        format!("{} is linked with {file}, another OpenSHMEM, which knows nothing of our network", program.display()),
+        format!("compile it with {oshcc}; or start it with the launcher of that library"),
+    )
+}
+
+/// Whether `program` is linked with a library of ours that its loader would not find.
+pub(crate) fn lacks_ours(program: &Path, variables: &[(OsString, OsString)]) -> bool {
+    let Some(elf) = elf::read(program) else { return false };
+    let ours = |name: &str| matches!(stem(name), "libsma" | "libangara");
+    let Some(loader) = elf.loader.filter(|_| elf.needed.iter().any(|name| ours(name))) else { return false };
+    listed(&loader, program, variables).iter().any(|(name, file)| ours(name) && file.is_none())
+}
+
+/// Every library that `library` would bring along, as [`listed`] has it.
+pub(crate) fn dependencies(library: &Path, variables: &[(OsString, OsString)]) -> Vec<(String, Option<PathBuf>)> {
+    // A library names no loader. Ours is the system's, unless this program is a static one.
+    let loader = elf::read(Path::new("/proc/self/exe")).and_then(|own| own.loader);
+    loader.map(|loader| listed(&loader, library, variables)).unwrap_or_default()
 }
 
 fn not_found(program: &Path, name: &str) -> Failed {

@@ -3,7 +3,8 @@
 //! [`library`] and [`python`] recognise the library by [`elf`] files. MPICH and Intel MPI ask the launcher over PMI-1, which
 //! [`server`] speaks by the rules of [`space`], to other hosts by [`relay`]; their ranks are processes as those of every job. Open MPI knows PMIx alone, so
 //! its own `mpirun` starts the processes, see [`mpirun`], each through a hidden mode of this program, [`rank`]. Messages go over
-//! the emulated network by a provider of libfabric, which [`provider`] names to the library. [`survey`] is for `angara doctor`.
+//! the emulated network by a provider of libfabric, which [`provider`] names to the library; [`reach`] tells which libraries
+//! have nothing to do with libfabric. [`survey`] is for `angara doctor`.
 
 pub(crate) mod elf;
 mod leftovers;
@@ -12,12 +13,14 @@ pub(crate) mod mpirun;
 pub(crate) mod provider;
 mod python;
 pub(crate) mod rank;
+pub(crate) mod reach;
 pub(crate) mod relay;
 pub(crate) mod server;
 mod space;
 pub(crate) mod survey;
 
 use crate::error::Failed;
+use crate::install;
 use crate::run::options::{Clock, RunArgs};
 use clap::ValueEnum;
 use library::{Kind, Library, Linked, linked};
@@ -28,6 +31,9 @@ use std::path::{Path, PathBuf};
 /// Heap of a rank unless the user says otherwise: for the provider's mailboxes, and windows through which large messages go.
 /// The program itself has its data elsewhere.
 pub(crate) const HEAP: u64 = 64 << 20;
+
+/// Directories in which the loader looks for libraries, separated by colons.
+const LIBRARY_PATH: &str = "LD_LIBRARY_PATH";
 
 /// `--mpi`.
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
@@ -59,19 +65,21 @@ pub(crate) enum Start {
 pub(crate) struct Plan {
     /// How processes become ranks.
     pub(crate) start: Start,
-    /// The library, if the program uses one for sure.
+    /// The library, if the program uses one, or the user says so.
     pub(crate) kind: Option<Kind>,
+    /// The same with its file, where the program's names it.
+    pub(crate) library: Option<Library>,
     /// Variables for the program.
     pub(crate) env: Vec<(OsString, OsString)>,
-    /// What is to be said because messages will not go over the network.
-    pub(crate) lacking: Option<String>,
+    /// The user has named another provider, so that messages go another way.
+    pub(crate) elsewhere: bool,
 }
 
 impl Plan {
     /// For `program`, as the options ask for it.
     pub(crate) fn new(args: &RunArgs, program: &Path) -> Result<Plan, Failed> {
         let (kind, file) = match args.mpi {
-            MpiArg::None => return Ok(Plan::none()),
+            MpiArg::None => return Ok(Plan::none(args, program)),
             MpiArg::Mpich => (Some(Kind::Mpich), None),
             MpiArg::Intel => (Some(Kind::Intel), None),
             // What the file says is of use, but it need not say anything.
@@ -79,27 +87,51 @@ impl Plan {
                 (Some(Kind::OpenMpi), recognise(args, program).ok().flatten().map(|library| library.file))
             }
             MpiArg::Auto => match linked(program, &args.env)? {
-                Linked::Shmem => return Ok(Plan::none()),
+                Linked::Shmem => return Ok(Plan::none(args, program)),
                 Linked::Mpi(Library { kind, file }) => (Some(kind), Some(file)),
                 Linked::Unknown => in_python(args, program).map(|library| (library.kind, library.file)).unzip(),
             },
         };
+        let given = |name: &str| args.variable(name);
+        let elsewhere = provider::is_another(given);
         if let Some(kind) = kind {
             refuse(args, kind)?;
+            if !elsewhere {
+                provider::check(kind)?;
+            }
         }
         let start = match kind {
             Some(Kind::OpenMpi) => Start::Mpirun(mpirun::find(file.as_deref())?),
             // Whoever does not ask pays next to nothing.
             _ => Start::Pmi,
         };
-        let given = |name: &str| args.variable(name);
-        let lacking = kind.and_then(|kind| provider::lacking(kind, given));
-        Ok(Plan { start, kind, env: provider::variables(provider::directory(), given), lacking })
+        let library = kind.zip(file).map(|(kind, file)| Library { kind, file });
+        if let Some(library) = library.as_ref().filter(|library| !elsewhere && !reach::reaches(library, &args.env)) {
+            return Err(reach::unreachable(library));
+        }
+        let mut env = provider::variables(provider::directory(), given);
+        env.extend(library_path(args, program));
+        Ok(Plan { start, kind, library, env, elsewhere })
     }
 
-    fn none() -> Plan {
-        Plan { start: Start::Plain, kind: None, env: Vec::new(), lacking: None }
+    fn none(args: &RunArgs, program: &Path) -> Plan {
+        let env = library_path(args, program).into_iter().collect();
+        Plan { start: Start::Plain, kind: None, library: None, env, elsewhere: false }
     }
+}
+
+/// Where the loader finds our libraries behind all other places, if the program needs one and was moved away from it.
+fn library_path(args: &RunArgs, program: &Path) -> Option<(OsString, OsString)> {
+    if !library::lacks_ours(program, &args.env) {
+        return None;
+    }
+    let ours = install::lib_dir(&install::bin_dir().ok()?)?;
+    let given = args.variable(LIBRARY_PATH).filter(|given| !given.is_empty());
+    let path = given.map_or_else(OsString::new, |mut given| {
+        given.push(":");
+        given
+    });
+    Some((LIBRARY_PATH.into(), [path, ours.into_os_string()].into_iter().collect()))
 }
 
 /// The library of a program, or of what runs it.

@@ -1,6 +1,7 @@
 //! The provider of libfabric that carries MPI over the emulated network, and how a library is told to use it.
 
 use super::library::Kind;
+use crate::error::Failed;
 use crate::install;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -67,16 +68,23 @@ pub(crate) fn find_here(variables: &mut [(OsString, OsString)]) {
     }
 }
 
-/// What to say when messages of an MPI program will not go over the network; nothing if the user wants it so.
-pub(crate) fn lacking(kind: Kind, given: impl Fn(&str) -> Option<OsString>) -> Option<String> {
-    if given(ENV_PROVIDER).is_some_and(|name| name != NAME) || directory().is_some() {
-        return None;
+/// Whether the user has named another provider.
+pub(crate) fn is_another(given: impl Fn(&str) -> Option<OsString>) -> bool {
+    given(ENV_PROVIDER).is_some_and(|name| name != NAME)
+}
+
+/// Fails where messages of an MPI program could not go over the network because the provider is not there.
+pub(crate) fn check(kind: Kind) -> Result<(), Failed> {
+    if directory().is_some() {
+        return Ok(());
     }
     let hint = install::bin_dir().map_or_else(|e| e.remedy, |bin| install::build_hint(&bin));
-    Some(format!(
-        "no {} in lib/libfabric beside this program: {kind} sends its messages another way, and none over the emulated \
-         network. Try: {hint}",
-        install::PROVIDER
+    Err(Failed::runtime(
+        format!(
+            "no {} in lib/libfabric beside this program, by which alone {kind} reaches the emulated network",
+            install::PROVIDER
+        ),
+        hint,
     ))
 }
 

@@ -117,6 +117,11 @@ impl Server {
         });
     }
 
+    /// A rank has come.
+    pub(crate) fn entered(&self) -> bool {
+        self.shared.space().entered()
+    }
+
     /// What the launcher is to know. May be cancelled.
     pub(crate) async fn told(&mut self) -> Told {
         match self.told.recv().await {
@@ -262,6 +267,7 @@ mod tests {
             };
             let (c, b, a) = (all.remove(2), all.remove(1), all.remove(0));
             tokio::join!(one(a, 0), one(b, 1), one(c, 2));
+            assert!(matches!(timeout(LIMIT, server.told()).await, Ok(Told::Entered(_))) && server.entered());
             assert!(timeout(Duration::from_millis(1), server.told()).await.is_err(), "nothing is wrong");
         });
     }

@@ -34,6 +34,8 @@ pub(crate) enum Told {
     Left(u32),
     /// A rank wanted more processes.
     Spawn(u32),
+    /// A rank is the first to use MPI.
+    Entered(u32),
 }
 
 /// A rank's part.
@@ -65,6 +67,8 @@ pub(crate) struct Space {
     stuck: bool,
     /// [`Told::Spawn`] has.
     spawned: bool,
+    /// [`Told::Entered`] has.
+    entered: bool,
 }
 
 impl Space {
@@ -72,7 +76,7 @@ impl Space {
     pub(crate) fn new(name: String, placement: &[NodeId]) -> Space {
         let ranks = placement.iter().map(|_| Rank::default()).collect();
         let texts = BTreeMap::from([(MAPPING.to_string(), mapping(placement))]);
-        Space { name, ranks, texts, round: 0, told: Vec::new(), stuck: false, spawned: false }
+        Space { name, ranks, texts, round: 0, told: Vec::new(), stuck: false, spawned: false, entered: false }
     }
 
     /// Takes a line of `rank`.
@@ -86,6 +90,9 @@ impl Space {
         let said = match word("cmd") {
             "init" if word("pmi_version") == "1" => {
                 self.ranks[rank as usize].inside = true;
+                if !std::mem::replace(&mut self.entered, true) {
+                    self.told.push(Told::Entered(rank));
+                }
                 "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0".into()
             }
             "init" => "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=-1".into(),
@@ -205,6 +212,11 @@ impl Space {
     /// Number of barriers that are over.
     pub(crate) fn round(&self) -> u64 {
         self.round
+    }
+
+    /// A rank has come.
+    pub(crate) fn entered(&self) -> bool {
+        self.entered
     }
 
     /// What has happened since the last call.

@@ -1,8 +1,9 @@
 //! What `angara doctor` says of MPI: libraries, versions, and whether one process may read another's memory.
 
 use super::elf;
-use super::library::{Kind, output};
+use super::library::{Kind, Library, output};
 use super::provider;
+use super::reach::{device, reaches};
 use crate::install;
 use crate::oshcc::in_path;
 use nix::sys::uio::{RemoteIoVec, process_vm_readv};
@@ -21,9 +22,18 @@ const FABRIC: [&str; 1] = ["libfabric.so.1"];
 /// Directories below those of libraries where libraries bring their own libfabric, or are kept apart from each other's.
 const BELOW: [&str; 6] = ["", "mpich", "openmpi", "openmpi/lib", "mpich/lib", "libfabric/lib"];
 
-/// MPI libraries, as `MPICH 5.0.2 in FILE`.
-pub(crate) fn libraries() -> Vec<String> {
-    let with_kind = |file: PathBuf| Some(shown(&Kind::of(&file)?.to_string(), &file));
+/// MPI libraries, as `MPICH 5.0.2 in FILE`; an error if it does not reach the network.
+pub(crate) fn libraries() -> Vec<Result<String, String>> {
+    let with_kind = |file: PathBuf| {
+        let kind = Kind::of(&file)?;
+        let shown = shown(&kind.to_string(), &file);
+        let library = Library { kind, file };
+        let device = device(&library.file).map_or(String::new(), |device| format!(" ({device})"));
+        Some(match reaches(&library, &[]) {
+            true => Ok(shown),
+            false => Err(format!("{shown}{device} does not use libfabric, and cannot reach the network")),
+        })
+    };
     files(&MPI).into_iter().filter_map(with_kind).collect()
 }
 

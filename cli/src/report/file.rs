@@ -7,6 +7,7 @@
 use super::{Details, RunReport, times};
 use crate::error::Failed;
 use angara_abi::msg::PairReport;
+use angara_abi::whole_file::{WholeFile, write_whole};
 use flate2::Compression;
 use flate2::read::MultiGzDecoder;
 use flate2::write::GzEncoder;
@@ -24,35 +25,37 @@ const GZIP: [u8; 2] = [0x1f, 0x8b];
 /// What kind of file it takes.
 const REMEDY: &str = "give a file written by `angara run --report FILE.json`";
 
-/// Fails early if the file cannot be written: not after an hour's run.
-pub(crate) fn check_writable(file: &Path) -> Result<(), Failed> {
+/// Fails early if the file of `option` cannot be written: not after an hour's run.
+pub(crate) fn check_writable(file: &Path, option: &str) -> Result<(), Failed> {
     let existed = file.exists();
-    std::fs::OpenOptions::new().create(true).append(true).open(file).map_err(|e| cannot_write(file, e))?;
+    std::fs::OpenOptions::new().create(true).append(true).open(file).map_err(|e| {
+        let remedy = format!("give {option} a file in a directory you can write to");
+        Failed::usage(format!("cannot write {}: {e}", file.display()), remedy)
+    })?;
     if !existed {
         let _ = std::fs::remove_file(file);
     }
     Ok(())
 }
 
-fn cannot_write(file: &Path, e: io::Error) -> Failed {
-    Failed::usage(
-        format!("cannot write the report {}: {e}", file.display()),
-        "give --report a file in a directory you can write to",
-    )
+fn unwritten(file: &Path, e: io::Error) -> Failed {
+    Failed::unwritten(format!("the report {}", file.display()), &e)
 }
 
 /// Where the text goes.
 enum Sink {
     /// Until it is known whether it gets large.
     Kept(Vec<u8>),
-    Plain(BufWriter<File>),
-    Compressed(GzEncoder<BufWriter<File>>),
+    Plain(BufWriter<WholeFile>),
+    Compressed(GzEncoder<BufWriter<WholeFile>>),
 }
 
 /// A report file that is being written.
 pub(crate) struct Writer {
     file: PathBuf,
     sink: Sink,
+    /// Name without `.gz`, under which a report of an earlier run may lie.
+    earlier: Option<PathBuf>,
     /// Longest text that is not compressed.
     large: usize,
     rows: u64,
@@ -71,7 +74,7 @@ impl Writer {
             Ok(meta) if !meta.is_file() => Sink::Plain(create(file)?),
             _ => Sink::Kept(Vec::new()),
         };
-        let mut writer = Writer { file: file.into(), sink, large, rows: 0 };
+        let mut writer = Writer { file: file.into(), sink, earlier: None, large, rows: 0 };
         let text = serde_json::to_string_pretty(report).expect("a report is plain data");
         // Pairs become the last member of the object.
         let open = text.trim_end_matches(['}', '\n']);
@@ -115,9 +118,8 @@ impl Writer {
                 return Ok(());
             }
             let kept = std::mem::take(kept);
-            // What lies there is of an earlier run.
-            std::fs::remove_file(&self.file).or_else(missing).map_err(|e| cannot_write(&self.file, e))?;
-            self.file = compressed(&self.file);
+            let name = compressed(&self.file);
+            self.earlier = Some(std::mem::replace(&mut self.file, name));
             self.sink = Sink::Compressed(GzEncoder::new(create(&self.file)?, Compression::default()));
             return self.put(&kept);
         }
@@ -126,25 +128,27 @@ impl Writer {
             Sink::Compressed(out) => out.write_all(text),
             Sink::Kept(_) => unreachable!("returned above"),
         };
-        put.map_err(|e| cannot_write(&self.file, e))
+        put.map_err(|e| unwritten(&self.file, e))
     }
 
     /// Completes the file; the result is its name.
     pub(crate) fn finish(mut self) -> Result<PathBuf, Failed> {
         self.put(if self.rows == 0 { b"]\n}\n" } else { b"\n  ]\n}\n" })?;
-        let Writer { file, sink, .. } = self;
+        let Writer { file, sink, earlier, .. } = self;
+        let whole = |out: BufWriter<WholeFile>| out.into_inner().map_err(|e| e.into_error())?.finish();
         let done = match sink {
-            Sink::Kept(text) => std::fs::write(&file, text),
-            Sink::Plain(mut out) => out.flush(),
-            Sink::Compressed(out) => out.finish().and_then(|mut out| out.flush()),
+            Sink::Kept(text) => write_whole(&file, text),
+            Sink::Plain(out) => whole(out),
+            Sink::Compressed(out) => out.finish().and_then(whole),
         };
-        done.map_err(|e| cannot_write(&file, e))?;
+        let done = done.and_then(|()| earlier.map_or(Ok(()), |earlier| std::fs::remove_file(earlier).or_else(missing)));
+        done.map_err(|e| unwritten(&file, e))?;
         Ok(file)
     }
 }
 
-fn create(file: &Path) -> Result<BufWriter<File>, Failed> {
-    File::create(file).map(BufWriter::new).map_err(|e| cannot_write(file, e))
+fn create(file: &Path) -> Result<BufWriter<WholeFile>, Failed> {
+    WholeFile::create(file).map(BufWriter::new).map_err(|e| unwritten(file, e))
 }
 
 fn missing(e: io::Error) -> io::Result<()> {

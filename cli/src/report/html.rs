@@ -5,17 +5,14 @@ use crate::error::Failed;
 use angara_abi::account::Class;
 use angara_abi::print::plain_line;
 use angara_abi::torus::Direction;
+use angara_abi::whole_file::write_whole;
 use serde_json::{Map, Value, json};
 use std::path::Path;
 
 /// Writes it.
 pub(super) fn write(report: &RunReport, file: &Path) -> Result<(), Failed> {
-    std::fs::write(file, angara_page::standalone(&recorded(report).to_string())).map_err(|e| {
-        Failed::usage(
-            format!("cannot write the page {}: {e}", file.display()),
-            "give --html a file in a directory you can write to",
-        )
-    })
+    let page = angara_page::standalone(&recorded(report).to_string());
+    write_whole(file, page).map_err(|e| Failed::unwritten(format!("the page {}", file.display()), &e))
 }
 
 /// What the page would have been told by a daemon.

@@ -21,6 +21,7 @@ pub(crate) mod signals;
 pub(crate) mod spawn;
 mod supervise;
 mod terminal;
+mod unattached;
 pub(crate) mod user;
 pub(crate) mod wrap;
 
@@ -64,12 +65,9 @@ pub(crate) fn find(program: &OsString) -> Result<(), Failed> {
 /// Runs a job; the result is the exit code.
 pub(crate) fn main(args: RunArgs) -> Result<u8, Failed> {
     let mut plan = Plan::new(&args)?;
-    if let Some(lacking) = &plan.mpi.lacking {
-        angara_abi::complain!("angara: {lacking}");
-    }
     let terminal = args.debug.map(Terminal::new).transpose()?.flatten();
     if let Some(file) = &args.report {
-        report::check_writable(file)?;
+        report::check_writable(file, "--report")?;
     }
     let trace = args.trace.as_deref().map(|file| Trace::new(file, args.trace_links.unwrap_or(0)));
     let mut trace = trace.transpose()?;
@@ -220,7 +218,7 @@ async fn run_on(
     let Output { lines: out_lines, done: mut out_done } = out;
     let Output { lines: err_lines, done: err_done } = err;
     drop((out_lines, err_lines));
-    let mut cause = supervise(&mut processes, &mut place, job, args, signals, &mut out_done, failed).await;
+    let mut cause = supervise(&mut processes, &mut place, job, (args, plan), signals, &mut out_done, failed).await;
 
     if plan.notes.is_none() {
         // Else agents still send what their PEs have noted.
@@ -375,7 +373,11 @@ async fn capture(place: &Place, job: JobId, packets: Option<PacketFile>) -> Resu
 async fn tell_time(place: &mut Place) {
     let Ok(Status { virtual_time: Some(status), .. }) = place.control.status().await else { return };
     let VirtualStatus { time_ps, stops, events, wall_s } = status;
-    let each = 1e6 * wall_s / stops.max(1) as f64;
+    // Nobody was there whose time it could be.
+    if stops == 0 {
+        return;
+    }
+    let each = 1e6 * wall_s / stops as f64;
     angara_abi::complain!(
         "angara: {:.3} us of virtual time in {wall_s:.3} s: PEs have stopped {stops} times, {each:.1} us each; \
          {events} events of the network",

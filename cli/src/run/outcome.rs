@@ -1,5 +1,6 @@
 //! Why a job ended, what to say about it, and the exit code.
 
+use crate::error::Failed;
 use angara_abi::launch::ENDED_WITH_JOB;
 use angara_abi::msg::Wait;
 use angara_abi::torus::{NodeId, Shape};
@@ -55,6 +56,8 @@ pub(crate) enum Cause {
     LeftMpi(u32),
     /// The mpirun that has started all PEs failed.
     Together(ExitStatus),
+    /// Nothing of the job has reached the network, or could; why.
+    Unattached(Failed),
 }
 
 /// How a process ends that is told to end, or notices that its job has: as by SIGTERM.
@@ -126,6 +129,7 @@ impl Cause {
             Cause::Timeout(..) => 124,
             Cause::OutputClosed => 128 + 13,
             Cause::Lost(..) | Cause::LeftMpi(_) | Cause::Host(..) => 1,
+            Cause::Unattached(why) => why.code,
             Cause::Daemon(_) | Cause::Spawn(..) | Cause::Output(_) => 1,
         }
     }
@@ -179,6 +183,7 @@ impl Cause {
                 show_pes(running),
                 waiting(running, waits)
             ),
+            Cause::Unattached(Failed { message, remedy, .. }) => format!("{message}\nangara: try: {remedy}"),
             Cause::Daemon(why) => format!("{why}; the job was ended"),
             Cause::OutputClosed => return None,
             Cause::Output(why) => format!("cannot write to standard output: {why}; the job was ended"),

@@ -75,6 +75,8 @@ pub(crate) enum End {
     LeftMpi,
     /// It asked for more processes, in vain.
     WantsMore,
+    /// It is the first to use MPI, and goes on.
+    EntersMpi,
 }
 
 /// The processes of a job.
@@ -118,6 +120,11 @@ impl Processes {
     /// Those that are started from now on find a launcher of MPI.
     pub(crate) fn offer_mpi(&mut self, server: Server) {
         self.mpi = Some(server);
+    }
+
+    /// A process has used MPI, and asked this launcher for its rules.
+    pub(crate) fn in_mpi(&self) -> bool {
+        self.mpi.as_ref().is_some_and(Server::entered)
     }
 
     /// The same, where the launcher is on another host.
@@ -439,6 +446,7 @@ fn said(told: Told) -> (u32, End) {
         Told::Abort(pe, status, why) => (pe, End::Aborted(status, why)),
         Told::Left(pe) => (pe, End::LeftMpi),
         Told::Spawn(pe) => (pe, End::WantsMore),
+        Told::Entered(pe) => (pe, End::EntersMpi),
     }
 }
 
@@ -464,7 +472,7 @@ pub(crate) fn kill_descendants(spare: Option<u32>) {
 }
 
 /// Processes below `me`, without `spare` and what is below that.
-fn descendants(me: u32, spare: Option<u32>) -> Vec<u32> {
+pub(crate) fn descendants(me: u32, spare: Option<u32>) -> Vec<u32> {
     let parents = parents();
     let mine = |mut pid: u32| {
         while let Some(&parent) = parents.get(&pid) {

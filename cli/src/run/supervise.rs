@@ -1,10 +1,12 @@
 //! Watching a running job: processes, messages of the daemon, signals, the timeout.
 
-use super::options::RunArgs;
+use super::options::{Plan, RunArgs};
 use super::outcome::{self, Cause, Seen, decide, exit_code};
 use super::place::Place;
 use super::signals::{Signals, Wish};
 use super::spawn::{End, Processes};
+use super::unattached;
+use crate::mpi::library::Kind;
 use angara_abi::JobId;
 use angara_abi::msg::{Event, Wait};
 use rustix::process::Signal;
@@ -42,6 +44,7 @@ enum Phase {
 struct Watch<'a> {
     processes: &'a mut Processes,
     place: &'a mut Place,
+    plan: &'a Plan,
     job: JobId,
     phase: Phase,
     seen: Vec<Seen>,
@@ -56,7 +59,7 @@ pub(crate) async fn supervise(
     processes: &mut Processes,
     place: &mut Place,
     job: JobId,
-    args: &RunArgs,
+    (args, plan): (&RunArgs, &Plan),
     signals: &mut Signals,
     output: &mut oneshot::Receiver<std::io::Result<()>>,
     failed: Option<Seen>,
@@ -64,6 +67,7 @@ pub(crate) async fn supervise(
     let mut watch = Watch {
         processes,
         place,
+        plan,
         job,
         phase: Phase::Running,
         seen: Vec::new(),
@@ -109,6 +113,11 @@ pub(crate) async fn supervise(
         }
     }
     watch.last_words().await;
+    // Open MPI's mpirun does not tell.
+    let in_mpi = watch.processes.in_mpi() || plan.mpi.library.as_ref().is_some_and(|l| l.kind == Kind::OpenMpi);
+    if watch.cause.is_none() {
+        watch.cause = unattached::at_the_end(watch.place, job, (args, plan), in_mpi).await.map(Cause::Unattached);
+    }
     watch.cause
 }
 
@@ -195,6 +204,13 @@ impl Watch<'_> {
                 angara_abi::complain!(
                     "angara: PE {pe} asks for more processes (MPI_Comm_spawn), which a job does not get; start all of them with -n"
                 );
+                return;
+            }
+            End::EntersMpi => {
+                let spare = self.place.private.as_ref().and_then(|private| private.pid());
+                if let Some(why) = unattached::library(self.plan, spare) {
+                    self.end(Cause::Unattached(why)).await;
+                }
                 return;
             }
             End::Together(status) => {

@@ -191,7 +191,7 @@ pub(super) mod tests {
         let status = serde_json::json!({
             "version": "1", "abi": angara_abi::ABI_VERSION, "pid": 7, "uptime_s": 1.0 + seconds as f64, "shape": "2x2", "nodes": 4,
             "nodes_here": 4, "data_plane_cpu_s": 0.25 * seconds as f64, "private": false,
-            "jobs": [{"job": 1, "name": "heat2d", "uid": 0, "pes": 4, "attached": 4, "memory": 1 << 20, "age_s": 3.0}],
+            "jobs": [{"job": 1, "name": "heat2d", "uid": 0, "pes": 4, "attached": 4, "came": 4, "memory": 1 << 20, "age_s": 3.0}],
             "faults": ["link 0,0 +Y down"], "violations": 0,
         });
         let link = |(node, dir, bytes): &(u32, &str, u64)| LinkReport {

@@ -1,7 +1,6 @@
 //! Writes the JSON that Perfetto and chrome://tracing load: a list of events, one to a line.
 //!
-//! A list may lack its end, so a file that could not be completed is still shown up to there. Times are microseconds
-//! since the first call of the job, with three decimals.
+//! Times are microseconds since the first call of the job, with three decimals.
 
 use super::loads::Track;
 use super::wakers::{Cause, Event, Origin};
@@ -9,18 +8,18 @@ use crate::notes::Away;
 use angara_abi::calls::{Action, Head, Meeting};
 use angara_abi::print::plain_line;
 use angara_abi::torus::Shape;
+use angara_abi::whole_file::WholeFile;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use std::fmt::Display;
-use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
 /// Where the text goes.
 enum Sink {
-    Plain(BufWriter<File>),
+    Plain(BufWriter<WholeFile>),
     // Events come in many small pieces, which the compressor would look at one by one.
-    Compressed(BufWriter<GzEncoder<File>>),
+    Compressed(BufWriter<GzEncoder<WholeFile>>),
 }
 
 impl Write for Sink {
@@ -60,7 +59,7 @@ impl Display for Micro {
 impl Writer {
     /// Begins a file of calls that began at `origin` at the earliest; compressed if its name ends in `.gz`.
     pub(super) fn new(file: &Path, origin: u64) -> io::Result<Writer> {
-        let out = File::create(file)?;
+        let out = WholeFile::create(file)?;
         let out = match file.extension().is_some_and(|ending| ending == "gz") {
             true => Sink::Compressed(BufWriter::new(GzEncoder::new(out, Compression::fast()))),
             false => Sink::Plain(BufWriter::new(out)),
@@ -208,10 +207,11 @@ impl Writer {
             !missing, self.arrows
         )?;
         self.out.write_all(b"]\n")?;
-        match self.out {
-            Sink::Plain(mut out) => out.flush(),
-            Sink::Compressed(out) => out.into_inner().map_err(|e| e.into_error())?.finish().map(drop),
-        }
+        let file = match self.out {
+            Sink::Plain(out) => out.into_inner().map_err(|e| e.into_error())?,
+            Sink::Compressed(out) => out.into_inner().map_err(|e| e.into_error())?.finish()?,
+        };
+        file.finish()
     }
 }
 

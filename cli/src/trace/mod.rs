@@ -15,6 +15,7 @@ mod wakers;
 use crate::daemon::Control;
 use crate::error::Failed;
 use crate::notes::{Away, Calls, Notes};
+use crate::report::check_writable;
 use angara_abi::JobId;
 use angara_abi::calls::Action;
 use angara_abi::torus::Shape;
@@ -42,12 +43,8 @@ pub(crate) struct Trace {
 impl Trace {
     /// Prepares a timeline in `file`, with tracks of so many links.
     pub(crate) fn new(file: &Path, links: u32) -> Result<Trace, Failed> {
-        let failed = |e: io::Error| {
-            let remedy = "give --trace a file in a directory you can write to";
-            Failed::usage(format!("cannot write the timeline {}: {e}", file.display()), remedy)
-        };
-        let file = std::path::absolute(file).map_err(failed)?;
-        std::fs::OpenOptions::new().create(true).append(true).open(&file).map_err(failed)?;
+        check_writable(file, "--trace")?;
+        let file = std::path::absolute(file).map_err(|e| Failed::unwritten(file.display(), &e))?;
         Ok(Trace { file, links, looks: None, loads: Default::default() })
     }
 
@@ -78,10 +75,7 @@ impl Trace {
 
     /// Writes the timeline of what `pes` PEs have noted on a network of `shape`. The result says what is missing, if something is.
     pub(crate) fn write(&self, notes: &Notes, pes: u32, shape: Shape) -> Result<Option<String>, Failed> {
-        let failed = |e: io::Error| {
-            let remedy = "make room where it goes (`df`), or name another place";
-            Failed::runtime(format!("the timeline {} is incomplete: {e}", self.file.display()), remedy)
-        };
+        let failed = |e: io::Error| Failed::unwritten(format!("the timeline {}", self.file.display()), &e);
         self.merge(notes, pes, shape).map_err(failed)
     }
 

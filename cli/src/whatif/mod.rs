@@ -10,6 +10,7 @@ use crate::many;
 use crate::report;
 use crate::run;
 use angara_abi::job::PES_MAX;
+use angara_abi::whole_file::write_whole;
 use axes::Axes;
 use clap::{Args, ValueHint};
 use std::ffi::OsString;
@@ -83,8 +84,8 @@ pub(crate) fn main(args: WhatIfArgs) -> Result<u8, Failed> {
     let axes = Axes::new(&args)?;
     let cases = axes.cases();
     run::find(&args.command[0])?;
-    for file in [&args.csv, &args.json, &args.svg].into_iter().flatten() {
-        report::check_writable(file)?;
+    for (file, option) in [(&args.csv, "--csv"), (&args.json, "--json"), (&args.svg, "--svg")] {
+        file.as_ref().map_or(Ok(()), |file| report::check_writable(file, option))?;
     }
     let dir = Reports::new()?;
     let lines: Vec<Vec<OsString>> = cases
@@ -139,12 +140,7 @@ pub(crate) fn main(args: WhatIfArgs) -> Result<u8, Failed> {
 }
 
 fn write(file: &Path, text: &str) -> Result<(), Failed> {
-    std::fs::write(file, text).map_err(|e| {
-        Failed::runtime(
-            format!("cannot write {}: {e}", file.display()),
-            "make room where it goes, or name another file",
-        )
-    })
+    write_whole(file, text).map_err(|e| Failed::unwritten(file.display(), &e))
 }
 
 /// A directory for the reports of all runs, removed in the end.

@@ -6,7 +6,7 @@ use crate::failure::failure;
 use crate::machine::Machine;
 use crate::users::quota::{Limit, Limits};
 use angara_abi::JobId;
-use angara_abi::job::JobState;
+use angara_abi::job::{JobState, Seat};
 use angara_abi::msg::{Event, Failure, JobSpec, JobStatus};
 use angara_abi::text::show_bytes;
 use angara_abi::torus::NodeId;
@@ -181,6 +181,11 @@ impl Job {
         }
     }
 
+    /// PEs that have ever been attached.
+    fn came(&self) -> u32 {
+        (0..self.memory.pes).filter(|pe| self.memory.page.pe(*pe).seat != Seat::FREE).count() as u32
+    }
+
     /// One line of `angara status`.
     pub(crate) fn status(&self) -> JobStatus {
         JobStatus {
@@ -189,6 +194,7 @@ impl Job {
             uid: self.uid,
             pes: self.spec.pes,
             attached: self.memory.page.attached() as u32,
+            came: self.came(),
             memory: self.memory.reserved(),
             age_s: self.created.elapsed().as_secs_f64(),
         }

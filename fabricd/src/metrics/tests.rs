@@ -70,6 +70,7 @@ fn with_jobs(names: &[String]) -> Scrape {
             uid: 7,
             pes: 2,
             attached: 1,
+            came: 1,
             memory: 4096,
             age_s: 1.5,
         },

@@ -2,6 +2,7 @@
 
 use crate::Error;
 use crate::plot::Chart;
+use angara_abi::whole_file::write_whole;
 use serde::Serialize;
 use std::path::Path;
 
@@ -26,5 +27,5 @@ pub(super) fn write_chart(path: &Path, chart: &Chart) -> Result<(), Error> {
 
 /// Writes a text file.
 pub(super) fn write(path: &Path, text: &str) -> Result<(), Error> {
-    std::fs::write(path, text).map_err(|source| Error::File { path: path.into(), source })
+    write_whole(path, text).map_err(|source| Error::File { path: path.into(), source })
 }
