@@ -322,3 +322,35 @@ fn systemd_finds_nothing_wrong_with_the_units() {
     assert_eq!(done.code(), 0, "an exposure above 3.0: {done}");
     test.assert_clean();
 }
+
+#[test]
+fn what_others_have_written_is_named_with_its_licence() {
+    let test = Test::new("notices");
+    let mut install = test.command(tools::tool("xtask"));
+    install.args(["install", "--prefix", "/usr", "--from"]).arg(tools::profile_dir());
+    install.arg("--destdir").arg(test.file("stage"));
+    test.run(install).success();
+    let file = |name: &str| test.file("stage/usr/share/doc/angara").join(name);
+    let text = std::fs::read_to_string(file("THIRD-PARTY.txt")).expect("installed");
+    let sbom: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(file("sbom.cdx.json")).expect("installed")).expect("JSON");
+    let lock = std::fs::read_to_string(tools::root().join("Cargo.lock")).expect("the lock file");
+    let components = sbom["components"].as_array().expect("components");
+    let mut names = Vec::new();
+    for component in components {
+        let word = |name: &str| component[name].as_str().expect("a text");
+        let locked = format!("name = \"{}\"\nversion = \"{}\"\n", word("name"), word("version"));
+        assert!(lock.contains(&locked), "{component}");
+        let license = component["licenses"][0]["expression"].as_str().expect("a licence");
+        assert!(
+            !license.is_empty() && text.contains(&format!("\n{} {}: ", word("name"), word("version"))),
+            "{component}"
+        );
+        assert_eq!(component["hashes"][0]["content"].as_str().map(str::len), Some(64), "{component}");
+        names.push(word("name"));
+    }
+    // In the daemon, in the library, in the commands; and what only tests or builds use.
+    assert!(["tokio", "rustix", "clap"].iter().all(|name| names.contains(name)), "{names:?}");
+    assert!(!["proptest", "loom", "cc"].iter().any(|name| names.contains(name)), "{names:?}");
+    assert!(text.contains("Permission is hereby granted, free of charge"), "texts of licences");
+}

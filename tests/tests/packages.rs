@@ -86,6 +86,12 @@ fn check_contents(test: &Test, all: &BTreeMap<String, Entry>) {
         let both: Vec<String> = theirs.stdout.lines().filter_map(taken).collect();
         assert!(theirs.code() != 0 || both.is_empty(), "{other} has these: {both:?}");
     }
+    for package in ["angara", "libsma1", "libangara1", "libangara-dev"] {
+        for file in ["copyright", "THIRD-PARTY.txt.gz", "sbom.cdx.json"] {
+            let path = format!("/usr/share/doc/{package}/{file}");
+            assert_eq!(all.get(&path).map(|entry| entry.package), Some(package), "{path}");
+        }
+    }
     for (path, package) in [
         ("/usr/bin/angara", "angara"),
         ("/usr/bin/oshrun.angara", "angara"),

@@ -1,6 +1,7 @@
 //! Putting files in place, and taking them away again.
 
 use crate::help;
+use crate::notices::{self, Notices};
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;
@@ -122,6 +123,9 @@ impl Plan {
         for name in ["README.md", "LICENSE-APACHE", "LICENSE-MIT"] {
             add(below("share/doc/angara").join(name), Content::Copy(self.root.join(name)), 0o644);
         }
+        let Notices { text, sbom } = notices::gather(&self.root)?;
+        add(below("share/doc/angara/THIRD-PARTY.txt"), Content::Text(text), 0o644);
+        add(below("share/doc/angara/sbom.cdx.json"), Content::Text(sbom), 0o644);
         for (path, text) in help::files(&self.from)? {
             add(below("share").join(path), Content::Text(text), 0o644);
         }

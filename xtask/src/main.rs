@@ -8,6 +8,7 @@
 mod deb;
 mod help;
 mod install;
+mod notices;
 
 use deb::Packages;
 use install::Plan;

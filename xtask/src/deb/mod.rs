@@ -7,6 +7,7 @@ mod check;
 mod places;
 
 use crate::install::{Content, Item, Plan, cannot, put};
+use crate::notices::{self, Notices};
 use places::{MULTIARCH, PACKAGES};
 use std::collections::BTreeMap;
 use std::fs;
@@ -186,7 +187,7 @@ impl Packages {
         run(&mut control).map(drop)
     }
 
-    /// Licence and changes, which every package has.
+    /// Licence, notices of others and changes, which every package has.
     fn documents(&self, stage: &Path, package: &str) -> Result<(), String> {
         let doc = stage.join("usr/share/doc").join(package);
         let mit = self.root.join("LICENSE-MIT");
@@ -195,6 +196,12 @@ impl Packages {
         let mit: String = mit.trim_end().lines().map(indented).collect();
         let copyright = self.source("copyright")?.replace("@MIT@\n", &mit);
         write(&doc.join("copyright"), &copyright, 0o644)?;
+        if !doc.join("THIRD-PARTY.txt").exists() {
+            let Notices { text, sbom } = notices::gather(&self.root)?;
+            write(&doc.join("THIRD-PARTY.txt"), &text, 0o644)?;
+            write(&doc.join("sbom.cdx.json"), &sbom, 0o644)?;
+        }
+        compress(vec![doc.join("THIRD-PARTY.txt")])?;
         // The name tells packages that were made for Debian alone from those with a version of their own.
         let name = if self.version.contains('-') { "changelog.Debian" } else { "changelog" };
         write(&doc.join(name), &self.changelog()?, 0o644)?;
