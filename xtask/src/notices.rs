@@ -55,8 +55,11 @@ pub(crate) fn gather(root: &Path) -> Result<Notices, String> {
     Ok(Notices { text: text(&packages)?, sbom: sbom(&packages, &used) })
 }
 
-/// All packages of others that are linked into ours, and which of them each one uses.
-fn packages(root: &Path) -> Result<(Vec<Package>, BTreeMap<String, Vec<String>>), String> {
+/// Which others each package uses, by their URLs.
+type Uses = BTreeMap<String, Vec<String>>;
+
+/// All packages of others that are linked into ours.
+fn packages(root: &Path) -> Result<(Vec<Package>, Uses), String> {
     let target = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
     cargo.args(["metadata", "--format-version", "1", "--locked", "--filter-platform", &target]).current_dir(root);
@@ -139,7 +142,7 @@ fn text(packages: &[Package]) -> Result<String, String> {
     Ok(out)
 }
 
-fn sbom(packages: &[Package], used: &BTreeMap<String, Vec<String>>) -> String {
+fn sbom(packages: &[Package], used: &Uses) -> String {
     let component = |package: &Package| {
         let Package { name, version, license, checksum, .. } = package;
         let mut component = json!({
