@@ -184,7 +184,7 @@ mod linux {
             std::sync::atomic::fence(Ordering::SeqCst);
         }
         fn futex_wait(&self, word: &AtomicU32, value: u32, limit: Duration) {
-            let limit = futex::Timespec { tv_sec: 0, tv_nsec: limit.as_nanos() as _ };
+            let limit = futex::Timespec { tv_sec: limit.as_secs() as _, tv_nsec: limit.subsec_nanos() as _ };
             // Every outcome (woken, changed, timed out, interrupted) means: look again.
             let _ = futex::wait(word, futex::Flags::empty(), value, Some(&limit));
         }
@@ -434,6 +434,13 @@ mod linux {
                 outlook = outlook.quick();
             }
             assert_eq!(outlook, Outlook::CALM, "it has gone");
+        }
+
+        #[test]
+        fn a_limit_of_more_than_a_second_is_a_limit() {
+            let (word, begun) = (AtomicU32::new(7), Instant::now());
+            Linux.futex_wait(&word, 7, Duration::from_millis(1_100));
+            assert!(begun.elapsed() >= Duration::from_millis(1_000), "it came back at once");
         }
 
         #[test]
