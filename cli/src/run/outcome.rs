@@ -98,7 +98,9 @@ fn decide_among(seen: &[Seen]) -> Option<Cause> {
     if let Some(first) = explains.iter().find_map(|e| seen.iter().find(|s| e(s))) {
         return Some(cause(first));
     }
-    if let Some(killed) = seen.iter().find(|s| matches!(s, Seen::Exit(_, status) if status.signal().is_some())) {
+    // A process may crash on its way out after it has asked to end the job, as MPICH's do.
+    let killed = |s: &&Seen| matches!(s, Seen::Exit(pe, status) if status.signal().is_some() && aborted(*pe).is_none());
+    if let Some(killed) = seen.iter().find(killed) {
         return Some(cause(killed));
     }
     let first = seen.iter().find(|s| !matches!(s, Seen::Exit(..)));
@@ -279,6 +281,9 @@ mod tests {
             decide(&[Lost(5, false), Abort(1, 1, why()), Exit(1, code(1)), Exit(5, killed(11))]),
             Some(Cause::Exit(5, killed(11)))
         );
+        // The same where PE 1, which has noticed, crashes after its message.
+        let crashed = [Lost(5, false), Abort(1, 15, why()), Exit(1, killed(11)), Exit(5, killed(9))];
+        assert_eq!(decide(&crashed), Some(Cause::Exit(5, killed(9))));
         // PE 5 exits with 7 without finalize; PE 1 runs into it.
         assert_eq!(
             decide(&[Exit(1, code(1)), Lost(5, false), Abort(1, 1, why()), Exit(5, code(7))]),
