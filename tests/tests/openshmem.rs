@@ -113,6 +113,19 @@ fn many_pes_on_few_cores_finish_in_little_memory() {
     run(&tools::compile(&source("many.c")), "direct", "256");
 }
 
+/// Many more than the machine has cores: those that wait for the last one must leave it a core to start on.
+#[test]
+fn a_thousand_pes_start_meet_and_end() {
+    let program = tools::compile("tests/c/barriers.c");
+    for way in [["--path", "direct"], ["--clock", "virtual"]] {
+        let test = Test::new("openshmem-thousand");
+        let mut command = test.angara(["run", "-n", "1024", "--ppn", "4", "--torus", "16x16", "--heap", "1M"]);
+        command.args(way).args(["--timeout", "200", "--"]).arg(&program).arg("3");
+        test.run(command).success();
+        test.assert_clean();
+    }
+}
+
 #[test]
 fn generics_are_overloads_in_cxx() {
     if !tools::have("c++") {
