@@ -70,6 +70,8 @@ pub(crate) const HAS_TAG: u8 = 1;
 pub(crate) const HAS_DATA: u8 = 2;
 /// The sender waits for [`Kind::Done`].
 pub(crate) const WANTS_DONE: u8 = 4;
+/// It waits until a receive has taken the message.
+pub(crate) const WANTS_MATCH: u8 = 8;
 /// Where the flags end and [`Head::count`] begins.
 const COUNT_AT: u32 = 4;
 
@@ -81,6 +83,7 @@ pub(crate) const HEAD_MAX: usize = 32;
 pub(crate) struct Head {
     pub(crate) kind: Kind,
     pub(crate) wants_done: bool,
+    pub(crate) wants_match: bool,
     /// Pieces of memory that the message names: below 16.
     pub(crate) count: u8,
     pub(crate) dst: u32,
@@ -93,7 +96,7 @@ pub(crate) struct Head {
 
 impl Head {
     pub(crate) fn new(kind: Kind, dst: u32, src: u32, aux: u64) -> Head {
-        Head { kind, wants_done: false, count: 0, dst, src, aux, tag: None, data: None }
+        Head { kind, wants_done: false, wants_match: false, count: 0, dst, src, aux, tag: None, data: None }
     }
 
     #[inline]
@@ -102,6 +105,7 @@ impl Head {
         let flags = if self.tag.is_some() { HAS_TAG } else { 0 }
             | if self.data.is_some() { HAS_DATA } else { 0 }
             | if self.wants_done { WANTS_DONE } else { 0 }
+            | if self.wants_match { WANTS_MATCH } else { 0 }
             | self.count << COUNT_AT;
         let mut put = |at: usize, word: u64| out[at..at + 8].copy_from_slice(&word.to_le_bytes());
         let front = self.kind as u64 | u64::from(flags) << 8 | (self.aux >> 32) << 16;
@@ -127,14 +131,11 @@ impl Head {
         let (kind, flags) = (front as u8, (front >> 8) as u8);
         let kind = *Kind::ALL.get(usize::from(kind).wrapping_sub(1))?;
         let count = flags >> COUNT_AT;
-        if flags & ((1 << COUNT_AT) - 1) & !(HAS_TAG | HAS_DATA | WANTS_DONE) != 0 {
-            return None;
-        }
         let (dst, src, aux) = ((front >> 32) as u32, ids as u32, ids >> 32 | (front & 0xffff_0000) << 16);
         let tag = if flags & HAS_TAG != 0 { Some(reader.u64()?) } else { None };
         let data = if flags & HAS_DATA != 0 { Some(reader.u64()?) } else { None };
-        let wants_done = flags & WANTS_DONE != 0;
-        Some((Head { kind, wants_done, count, dst, src, aux, tag, data }, bytes.len() - reader.0.len()))
+        let (wants_done, wants_match) = (flags & WANTS_DONE != 0, flags & WANTS_MATCH != 0);
+        Some((Head { kind, wants_done, wants_match, count, dst, src, aux, tag, data }, bytes.len() - reader.0.len()))
     }
 }
 
@@ -265,9 +266,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn heads_come_back(kind in 0usize..16, count in 0u8..16, ids: [u32; 2], aux in 0u64..1 << 48, tag: Option<u64>, data: Option<u64>, done: bool) {
-            let [dst, src] = ids;
-            let head = Head { kind: Kind::ALL[kind], wants_done: done, count, dst, src, aux, tag, data };
+        fn heads_come_back(kind in 0usize..16, count in 0u8..16, ids: [u32; 2], aux in 0u64..1 << 48, tag: Option<u64>, data: Option<u64>, wants: [bool; 2]) {
+            let ([dst, src], [wants_done, wants_match]) = (ids, wants);
+            let head = Head { kind: Kind::ALL[kind], wants_done, wants_match, count, dst, src, aux, tag, data };
             let (bytes, len) = head.encode();
             prop_assert_eq!(Head::decode(&bytes[..len]), Some((head, len)));
             prop_assert_eq!(Head::decode(&bytes[..len - 1]), None);

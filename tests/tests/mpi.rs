@@ -95,6 +95,21 @@ fn no_mpi_program_runs_beside_the_network_without_a_word() {
     assert!(line.starts_with("fallback") && line.contains("cannot reach the network"), "{doctor}");
 }
 
+#[test]
+fn two_ranks_may_both_send_before_they_receive_what_a_mailbox_takes() {
+    let Some(venv) = mpich() else { return };
+    let test = Test::new("mpich-heads");
+    let program = compile(&test, "heads", venv.join("bin/mpicc"));
+    for path in ["direct", "ring"] {
+        for len in ["128", "129", "2048", "16000"] {
+            let options = ["-n", "2", "--path", path, "--timeout", "60"];
+            let done = run(&test, &options, &program, &[len]).success();
+            assert_eq!(said(&done), [0, 1].map(|r| format!("rank {r} has sent and received")), "{path}, {len}: {done}");
+        }
+    }
+    test.assert_clean();
+}
+
 /// What the links of a report have carried, in bytes, all classes together.
 fn carried(report: &Path) -> u64 {
     let text = std::fs::read_to_string(report).expect("the report has been written");

@@ -21,7 +21,7 @@ use crate::abi::constants::errno;
 use crate::matching::Source;
 use crate::memory::UserMemory;
 use crate::slots::Slots;
-use crate::wire::{HEAD_MAX, Head, Kind};
+use crate::wire::{HEAD_MAX, Head, Kind, Reader};
 use angara::mailbox::{Mailbox, Message, Peer, SendError};
 use angara::{Job, Reach};
 use objects::{Addresses, Counter, Domain, Done, Endpoint, Failed, Fault, Multi, Queue, Side};
@@ -599,6 +599,14 @@ fn in_the_way(life: u32, generation: u32, open: bool, has_sent: bool) -> Option<
         false if to_come => Some(errno::EAGAIN),
         false => Some(errno::ECONNREFUSED),
     }
+}
+
+/// How something has ended, as a message says behind its head.
+fn fault_of(message: &Message<'_>, at: usize) -> Option<Fault> {
+    let mut bytes = [0; 8];
+    let bytes = &mut bytes[..message.len().saturating_sub(at).min(8)];
+    message.copy(at, bytes);
+    Fault::decode(&mut Reader(bytes))
 }
 
 /// The rest of a message behind its head.

@@ -237,7 +237,7 @@ pub(crate) struct Incoming {
     pub(crate) from: u32,
     pub(crate) data: Option<u64>,
     pub(crate) len: usize,
-    /// The sender's request that ends when the message is received, or 0.
+    /// The sender's request that ends when a receive has taken the message, or 0.
     pub(crate) wants_done: u64,
     pub(crate) body: Body,
 }

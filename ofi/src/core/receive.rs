@@ -58,7 +58,7 @@ pub(super) struct Envelope {
     pub(super) tag: Option<u64>,
     pub(super) data: Option<u64>,
     pub(super) len: usize,
-    /// The sender's request that ends when the message is received, or 0.
+    /// The sender's request that ends when a receive has taken the message, or 0.
     pub(super) wants_done: u64,
 }
 
@@ -81,7 +81,7 @@ impl State {
     #[inline]
     pub(super) fn message(&mut self, peer: Peer, head: &Head, message: &Message<'_>, at: usize) {
         let len = message.len() - at;
-        let Some(envelope) = self.envelope(peer, head, len) else { return self.undelivered(peer, head, message) };
+        let Some(mut envelope) = self.envelope(peer, head, len) else { return self.undelivered(peer, head, message) };
         match self.landing(head.dst, &envelope) {
             Some(landing) => {
                 let (done, excess) = self.fits(head.dst, &landing, &envelope);
@@ -90,6 +90,11 @@ impl State {
             }
             None => {
                 let bytes = rest(message, at, len).into_boxed_slice();
+                if head.wants_done && !head.wants_match {
+                    // Delivered is what the provider has kept: no sender waits for a receive that it did not ask for.
+                    self.answer(peer, head, Fault::NONE);
+                    envelope.wants_done = 0;
+                }
                 self.keep(head.dst, envelope, Body::Bytes(bytes));
             }
         }

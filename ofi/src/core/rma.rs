@@ -2,7 +2,7 @@
 
 use super::objects::*;
 use super::transfer::{Offered, PullEnd, Purpose};
-use super::{Core, Outcome, Request, State, rest};
+use super::{Core, Outcome, Request, State, fault_of, rest};
 use crate::abi::constants::*;
 use crate::atomics;
 use crate::memory::{PIECES, UserMemory};
@@ -286,7 +286,7 @@ impl State {
 
     pub(super) fn request_done(&mut self, peer: Peer, head: &Head, message: &Message<'_>, at: usize) -> Option<()> {
         let Some(_) = self.requested(peer, head) else { return Some(()) };
-        let fault = Fault::decode(&mut Reader(&rest(message, at, 8)))?;
+        let fault = fault_of(message, at)?;
         self.request_ends(head.aux, fault);
         Some(())
     }

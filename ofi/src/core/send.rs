@@ -128,6 +128,7 @@ impl Core {
         }
         if call.flags & (DELIVERY_COMPLETE | MATCH_COMPLETE) != 0 {
             self.room()?;
+            head.wants_match = call.flags & MATCH_COMPLETE != 0;
             let request = Request { peer: target.peer, done, result: UserMemory::nothing() };
             return self.send_request(head, request, &[], &call.memory);
         }

@@ -74,7 +74,7 @@ impl Alone {
 fn whoever_sent_a_message_that_waited_is_told_when_it_is_received() {
     let mut alone = Alone::new();
     let large = vec![5; 100_000];
-    for (bytes, flags) in [(&large[..], COMPLETION), (&large[..8], COMPLETION | DELIVERY_COMPLETE)] {
+    for (bytes, flags) in [(&large[..], COMPLETION), (&large[..8], COMPLETION | MATCH_COMPLETE)] {
         alone.send(bytes, Some(1), flags).expect("it is sent");
         alone.progress();
         let memory = room(bytes.len());
@@ -90,6 +90,48 @@ fn whoever_sent_a_message_that_waited_is_told_when_it_is_received() {
         let ended: Vec<usize> = alone.queue().ready.drain(..).map(|done| done.context).collect();
         assert_eq!(ended, [2, 1], "the receive and the send");
     }
+}
+
+/// What an endpoint has taken is delivered, whether the program wants it yet or not.
+#[test]
+fn a_message_is_delivered_without_a_receive_and_matched_by_one() {
+    for (flags, ended_before) in [(DELIVERY_COMPLETE, &[1][..]), (MATCH_COMPLETE, &[])] {
+        for len in [0, 200, 16_000] {
+            let mut alone = Alone::new();
+            let ended = |alone: &mut Alone| -> Vec<usize> {
+                alone.progress();
+                alone.queue().ready.drain(..).map(|done| done.context).collect()
+            };
+            alone.send(&pattern(len), Some(1), COMPLETION | flags).expect("it is sent");
+            assert!(alone.queue().ready.is_empty(), "the peer has not looked");
+            assert_eq!(ended(&mut alone), ended_before, "{len} bytes, {flags:#x}");
+            let memory = room(len);
+            alone.receive(&memory, Some(1), 2, 0).expect("it is received");
+            let mut all = [ended_before, &ended(&mut alone)[..]].concat();
+            all.sort_unstable();
+            assert_eq!(all, [1, 2], "{len} bytes, {flags:#x}");
+            assert!(bytes(&memory) == pattern(len) && alone.core.state.requests.len() == 0);
+        }
+    }
+}
+
+#[test]
+fn a_match_that_an_endpoint_waits_with_fails_when_that_is_closed() {
+    let mut alone = Alone::new();
+    let (other, to) = disabled(&mut alone);
+    alone.core.state.enable(other);
+    for (context, flags) in [(1, MATCH_COMPLETE), (2, DELIVERY_COMPLETE)] {
+        let memory = UserMemory::owned(pattern(30).into());
+        let flags = flags | COMPLETION;
+        let call = Send { memory, to, tag: None, data: None, context, flags, silent: false };
+        alone.core.send(alone.ep, call).expect("sent");
+    }
+    alone.progress();
+    alone.core.close_endpoint(other);
+    alone.progress();
+    let failed: Vec<_> = alone.queue().failed.drain(..).map(|f| (f.done.context, f.fault.error)).collect();
+    let ended: Vec<usize> = alone.queue().ready.drain(..).map(|done| done.context).collect();
+    assert_eq!((failed, ended), (vec![(1, errno::ECONNREFUSED)], vec![2]));
 }
 
 fn room(len: usize) -> UserMemory {

@@ -10,7 +10,7 @@
 //! wait for its answer before others use them.
 
 use super::objects::{Done, Fault};
-use super::{State, rest};
+use super::{State, fault_of, rest};
 use crate::abi::constants::errno;
 use crate::memory::{UserMemory, read_process};
 use crate::wire::{Head, Kind, Offer, Pieces, Reader, Remote};
@@ -203,7 +203,7 @@ impl State {
 
     /// What was offered here does not come.
     pub(super) fn revoked(&mut self, peer: Peer, head: &Head, message: &Message<'_>, at: usize) -> Option<()> {
-        let fault = Fault::decode(&mut Reader(&rest(message, at, 8)))?;
+        let fault = fault_of(message, at)?;
         if self.pulls.get(head.aux).is_some_and(|pull| pull.peer == peer) {
             self.pull_ends(head.aux, fault);
         }
@@ -418,7 +418,7 @@ impl State {
     }
 
     pub(super) fn offer_fetched(&mut self, peer: Peer, head: &Head, message: &Message<'_>, at: usize) -> Option<()> {
-        let fault = Fault::decode(&mut Reader(&rest(message, at, 8)))?;
+        let fault = fault_of(message, at)?;
         // It may have been revoked meanwhile.
         if self.offers.get(head.aux).is_some_and(|offered| offered.peer == peer) {
             self.withdraw(head.aux, fault);
