@@ -5,6 +5,7 @@ use crate::error::Failed;
 use crate::foreign::{self, Misread};
 use crate::run::options::RunArgs;
 use crate::{bench, capture, demo, doctor, machine, many, report, run, top, trace, whatif};
+use angara_cluster::usage::helpful;
 use clap::{Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::ffi::OsString;
 use std::io::{ErrorKind, Write};
@@ -79,9 +80,9 @@ pub(crate) fn dispatch(args: Vec<OsString>) -> Result<u8, Failed> {
         notes = read.notes;
     }
     let line = args.clone();
-    let cli = match command.try_get_matches_from(args).and_then(|m| Cli::from_arg_matches(&m)) {
+    let cli = match command.try_get_matches_from_mut(args).and_then(|m| Cli::from_arg_matches(&m)) {
         Ok(cli) => cli,
-        Err(e) => return say_usage(&e),
+        Err(e) => return say_usage(&helpful(e, &command)),
     };
     match cli.command {
         Sub::Run(args) => {
@@ -116,12 +117,12 @@ pub(crate) fn dispatch_oshrun(args: Vec<OsString>) -> Result<u8, Failed> {
         Err(e) => return say_misread(e),
     };
     let line: Vec<OsString> = args[..1].iter().cloned().chain(read.args).collect();
-    match command.try_get_matches_from(&line).and_then(|m| Oshrun::from_arg_matches(&m)) {
+    match command.try_get_matches_from_mut(&line).and_then(|m| Oshrun::from_arg_matches(&m)) {
         Ok(oshrun) => {
             say(&read.notes, &oshrun.run);
             start(oshrun.run, &line)
         }
-        Err(e) => say_usage(&e),
+        Err(e) => say_usage(&helpful(e, &command)),
     }
 }
 

@@ -33,8 +33,8 @@ pub(crate) struct DemoArgs {
 pub(crate) fn main(args: DemoArgs) -> Result<u8, Failed> {
     let bin = install::bin_dir()?;
     oshcc::require_cc()?;
-    if !args.no_build {
-        example::build(&bin)?;
+    if let Some(checkout) = install::checkout(&bin).filter(|_| !args.no_build) {
+        example::build(&bin, &checkout)?;
     }
     let source = example::find(&bin, EXAMPLE)?;
     let temporary = Temporary::new("demo")?;

@@ -2,7 +2,8 @@
 
 use crate::daemon::random_number;
 use crate::error::{Failed, say};
-use crate::install;
+use crate::install::{self, Checkout};
+use clap::Args;
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
@@ -32,15 +33,45 @@ impl Drop for Temporary {
     }
 }
 
-/// In a source checkout, has cargo bring every part up to date: `cargo run` builds only this program.
-pub(crate) fn build(bin: &Path) -> Result<(), Failed> {
-    let Some(checkout) = install::checkout(bin) else { return Ok(()) };
+/// Whether cargo is called.
+#[derive(Args, Clone)]
+pub(crate) struct BuildArgs {
+    /// In a source checkout: have cargo bring daemon, library and compiler wrapper up to date first
+    #[arg(long)]
+    build: bool,
+}
+
+impl BuildArgs {
+    /// Has cargo build everything if that was asked for. Without it everything has to be there.
+    pub(crate) fn prepare(&self, bin: &Path) -> Result<(), Failed> {
+        match (install::checkout(bin), self.build) {
+            (Some(checkout), true) => build(bin, &checkout),
+            (None, true) => {
+                let what = format!("--build is for a source checkout, and {} is not of one", bin.display());
+                Err(Failed::usage(what, "leave it out"))
+            }
+            (Some(checkout), false) if !complete(bin) => {
+                let what = format!("{} lacks the daemon, the library or the compiler wrapper", bin.display());
+                Err(Failed::runtime(what, format!("add --build, or run {}", checkout.hint())))
+            }
+            (_, false) => Ok(()),
+        }
+    }
+}
+
+/// Whether programs can be compiled and run.
+fn complete(bin: &Path) -> bool {
+    install::lib_dir(bin).is_some() && install::fabricd().is_ok() && bin.join("oshcc").is_file()
+}
+
+/// Has cargo bring every part of a checkout up to date: `cargo run` builds only this program.
+pub(crate) fn build(bin: &Path, checkout: &Checkout) -> Result<(), Failed> {
     say!("== building daemon, library and compiler wrapper: {}", checkout.hint())?;
     match checkout.cargo_build().status() {
         Ok(status) if status.success() => Ok(()),
         Ok(_) => Err(Failed::runtime("cargo build failed", "see its messages above")),
         // No cargo: fine if everything is there already.
-        Err(_) if install::lib_dir(bin).is_some() && install::fabricd().is_ok() => Ok(()),
+        Err(_) if complete(bin) => Ok(()),
         Err(e) => Err(Failed::runtime(format!("cannot run cargo: {e}"), install::build_hint(bin))),
     }
 }

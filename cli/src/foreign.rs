@@ -7,6 +7,7 @@
 //! knows is an error that names the most similar option.
 
 use crate::error::Failed;
+use angara_cluster::usage::helpful;
 use clap::{Arg, Command, ValueHint};
 use std::ffi::{OsStr, OsString};
 
@@ -210,7 +211,7 @@ fn unknown(command: &Command, word: &OsStr) -> Misread {
     let strict = command.clone().mut_arg("command", program);
     let name = command.get_bin_name().unwrap_or(command.get_name()).to_string();
     match strict.try_get_matches_from([OsString::from(name), word.into()]) {
-        Err(e) => Misread::Unknown(e),
+        Err(e) => Misread::Unknown(helpful(e, command)),
         Ok(_) => {
             let what = format!("unknown option {}", word.display());
             Misread::Other(Failed::usage(what, "see `angara run --help`; `--` goes before a program of that name"))

@@ -4,12 +4,69 @@
 use crate::args;
 use crate::error::Failed;
 use crate::oshcc;
-use clap::{Command, CommandFactory};
+use clap::builder::PossibleValuesParser;
+use clap::{Arg, Command, CommandFactory};
 use clap_complete::Shell;
 use std::ffi::OsString;
-use std::fs::{File, create_dir_all};
+use std::fs::{self, File, create_dir_all};
 use std::io;
 use std::path::Path;
+
+/// Values of options that take others, too, or lists of them, so that the parser cannot know them: for completions alone.
+const VALUES: [(&str, &[&str]); 9] = [
+    ("path", &["auto", "direct", "ring"]),
+    ("machine", &["desmos", "angara-k1"]),
+    (
+        "barrier",
+        &["auto", "multiphase", "all-to-all", "tree", "hypercube", "master", "counting", "counter", "dissemination"],
+    ),
+    ("collectives", &["auto", "tree", "p2p"]),
+    ("map", &["linear", "random:1"]),
+    ("routing", &["dor", "adaptive"]),
+    (
+        "pattern",
+        &[
+            "uniform",
+            "others",
+            "tornado",
+            "bitcomp",
+            "transpose",
+            "bitrev",
+            "shuffle",
+            "butterfly",
+            "opposite",
+            "neighbor",
+            "halo",
+            "permutation",
+            "hotspot:0,0.1",
+            "local:1,0.9",
+            "fftrow:4",
+            "fftcol:4",
+        ],
+    ),
+    ("patience", &["30", "never"]),
+    ("udp-engine", &["auto", "syscall", "uring"]),
+];
+
+/// Words of `angara fault`.
+const FAULT_WORDS: [&str; 16] = [
+    "link",
+    "node",
+    "every",
+    "trunk",
+    "all",
+    "list",
+    "down",
+    "up",
+    "clear",
+    "corrupt=1%",
+    "drop=1%",
+    "dup=1%",
+    "reorder=1%",
+    "delay=2us",
+    "rate=10M",
+    "seed=7",
+];
 
 /// First argument that selects this mode; a directory follows, which gets what belongs below `share`.
 pub(crate) const MODE: &str = "__help-files";
@@ -29,12 +86,46 @@ fn write(dir: &Path) -> io::Result<()> {
     create_dir_all(&man)?;
     let programs = [args::angara(), args::oshrun(), angara_cluster::args::Args::command()];
     for program in &programs {
-        complete(program, dir)?;
+        complete(&with_values(program.clone()), dir)?;
     }
     for program in programs.into_iter().chain(oshcc::commands()) {
         clap_mangen::generate_to(program.disable_help_subcommand(true), &man)?;
     }
+    for page in man.read_dir()? {
+        let page = page?.path();
+        fs::write(&page, with_tables(&fs::read_to_string(&page)?))?;
+    }
     Ok(())
+}
+
+/// A manual page on which lines of what stands below the options stay as they are from the first to the last indented one.
+fn with_tables(page: &str) -> String {
+    let (begin, end) = ("\n.SH EXTRA\n", "\n.SH ");
+    let Some((before, rest)) = page.split_once(begin) else { return page.into() };
+    let (extra, after) = rest.split_once(end).unwrap_or((rest, ""));
+    let lines: Vec<&str> = extra.lines().collect();
+    let indented = |line: &&str| line.starts_with("  ");
+    let Some(first) = lines.iter().position(indented) else { return page.into() };
+    let last = lines.iter().rposition(indented).expect("there is a first one");
+    let (prose, table, more) =
+        (lines[..first].join("\n"), lines[first..=last].join("\n"), lines[last + 1..].join("\n"));
+    format!("{before}{begin}{prose}\n.nf\n{table}\n.fi\n{more}{end}{after}")
+}
+
+/// `command` and what is below it, with values for completions.
+fn with_values(mut command: Command) -> Command {
+    if command.get_name() == "fault" {
+        command = command.mut_arg("words", |arg| arg.value_parser(PossibleValuesParser::new(FAULT_WORDS)));
+    }
+    let known = |arg: &Arg| {
+        let name = arg.get_long().filter(|_| arg.get_possible_values().is_empty())?;
+        VALUES.iter().find(|(option, _)| *option == name).map(|(_, values)| *values)
+    };
+    let args = |arg: Arg| match known(&arg) {
+        Some(values) => arg.value_parser(PossibleValuesParser::new(values)),
+        None => arg,
+    };
+    command.mut_args(args).mut_subcommands(with_values)
 }
 
 /// Where each shell looks for what completes a command.
@@ -52,4 +143,53 @@ fn complete(program: &Command, dir: &Path) -> io::Result<()> {
         io::Write::write_all(&mut File::create(place.join(file))?, &text)?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The option `--name` of each command that has it, with the words that lead there.
+    fn having(command: &Command, name: &str, at: &[String], found: &mut Vec<(Vec<String>, Command, bool)>) {
+        let at = [at, &[command.get_name().to_string()]].concat();
+        if let Some(arg) = command.get_arguments().find(|arg| arg.get_long() == Some(name)) {
+            found.push((at.clone(), command.clone(), arg.get_possible_values().is_empty()));
+        }
+        command.get_subcommands().for_each(|sub| having(sub, name, &at, found));
+    }
+
+    #[test]
+    fn completed_values_are_ones_that_the_parser_takes() {
+        for (name, values) in VALUES {
+            let mut found = Vec::new();
+            for program in [args::angara(), angara_cluster::args::Args::command()] {
+                having(&program, name, &[], &mut found);
+            }
+            assert!(found.iter().any(|f| f.2), "no command needs --{name}");
+            for (at, command, _) in found.into_iter().filter(|f| f.2) {
+                for value in values {
+                    // What else is missing does not matter.
+                    let line = [command.get_name().to_string(), format!("--{name}"), value.to_string()];
+                    let read = command.clone().try_get_matches_from(line);
+                    let wrong = read.err().filter(|e| e.kind() != clap::error::ErrorKind::MissingRequiredArgument);
+                    assert!(wrong.is_none(), "{at:?} --{name} {value}: {}", wrong.expect("wrong"));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn completed_words_have_every_kind_of_fault() {
+        for kind in &angara_abi::fault::KINDS {
+            assert!(FAULT_WORDS.contains(&format!("{}={}", kind.name, kind.example).as_str()), "{}", kind.name);
+        }
+    }
+
+    #[test]
+    fn tables_on_manual_pages_are_not_filled() {
+        let page = ".SH OPTIONS\nx\n.SH EXTRA\nFAULTS:\n  a  b\n\n  c  d\nmore\n.SH VERSION\n1\n";
+        let wanted = ".SH OPTIONS\nx\n.SH EXTRA\nFAULTS:\n.nf\n  a  b\n\n  c  d\n.fi\nmore\n.SH VERSION\n1\n";
+        assert_eq!(with_tables(page), wanted);
+        assert_eq!(with_tables(".SH EXTRA\nprose\n"), ".SH EXTRA\nprose\n");
+    }
 }

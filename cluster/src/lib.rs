@@ -5,7 +5,7 @@
 //! Every host reads the same TOML file. What is wrong in it is refused with file and line before a
 //! daemon starts; what only the machine knows (addresses, routes, path MTU) is what
 //! `fabricd --check-config` asks in [`check`]. Beside it the options of `fabricd` ([`args`]), and what both
-//! programs do about [`signals`].
+//! programs do about [`signals`] and mistakes in command lines ([`usage`]).
 #![forbid(unsafe_code)]
 
 pub mod args;
@@ -15,6 +15,7 @@ mod file;
 mod host_id;
 mod keys;
 pub mod signals;
+pub mod usage;
 
 pub use file::render;
 pub use host_id::HostId;

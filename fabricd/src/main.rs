@@ -4,7 +4,8 @@ use angara_abi::print::{plain_json, plain_line};
 use angara_abi::text::show_bytes;
 use angara_cluster::args::Args;
 use angara_cluster::check::{Severity, check};
-use clap::Parser;
+use angara_cluster::usage::helpful;
+use clap::{CommandFactory, Parser};
 use fabricd::config::{Membership, log_filter, resolve};
 use fabricd::{Options, run};
 use std::fmt::{Debug, Write as _};
@@ -24,7 +25,7 @@ fn main() -> ExitCode {
     angara_cluster::signals::survive_file_size_limit();
     let args = match Args::try_parse() {
         Ok(args) => args,
-        Err(e) => return say_usage(&e),
+        Err(e) => return say_usage(&helpful(e, &Args::command())),
     };
     let options = match resolve(&args) {
         Ok(options) => options,

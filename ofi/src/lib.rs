@@ -22,8 +22,9 @@ mod wire;
 
 /// Most bytes of one message.
 pub(crate) const MESSAGE_MAX: usize = 1 << 40;
-/// Most bytes of what is injected: its sender may have to keep a million copies.
-pub(crate) const INJECT_MAX: usize = 128;
+/// Most bytes of what is injected. Its sender keeps a copy where the receiver takes none, a million at most; but each message
+/// above this costs its sender a round of progress.
+pub(crate) const INJECT_MAX: usize = 2048;
 /// Most bytes of writes and reads that keep their order.
 pub(crate) const ORDERED_MAX: usize = 2048;
 /// Most bytes of the target of one atomic: it fits a message with its comparands in jobs of any size.

@@ -27,7 +27,7 @@ fn more_pes_than_fit() {
     refused(&["run", "-n", "9", "--torus", "2x2x2", "true"], 2, &["9 PEs", "2x2x2", "--ppn 2"]);
     refused(&["run", "-n", "33", "--ppn", "2", "--torus", "4x2x2", "true"], 2, &["33 PEs", "4x2x2", "--ppn 3"]);
     refused(&["run", "-n", "0", "true"], 2, &["0"]);
-    refused(&["run", "-n", "many", "true"], 2, &["many"]);
+    refused(&["run", "-n", "many", "true"], 2, &["'many' for '--np <N>'", "tip: give a whole number", "--help"]);
 }
 
 #[test]
@@ -75,6 +75,18 @@ fn an_option_that_is_almost_right() {
             assert_eq!(done.code(), 2, "{done}");
             short(&done);
         }
+    }
+}
+
+#[test]
+fn an_option_that_resembles_none() {
+    for (program, words) in [("fabricd", &["--bogus"][..]), ("angara", &["run", "--bogus", "-n", "2", "true"])] {
+        let test = Test::new("bad-bogus");
+        let mut command = test.command(tools::tool(program));
+        command.args(words);
+        let done = test.run(command).failure(&["unexpected argument '--bogus'", "--help"]);
+        assert!(done.code() == 2 && !done.stderr.contains("--torus"), "{done}");
+        short(&done);
     }
 }
 
@@ -331,6 +343,10 @@ fn wrong_faults_and_options() {
     refused(&["run", "-n", "2", "--torus", "2x2", "--fault", "link 7,7 +X down", "true"], 2, &["7,7"]);
     refused(&["run", "-n", "2", "--fault", "link 0 +X corrupt=200%", "true"], 2, &["200"]);
     refused(&["run", "-n", "2", "--fault", "the moon is full", "true"], 2, &["the moon is full"]);
+    let corrupt = "did you mean `corrupt=1%`?";
+    refused(&["run", "-n", "2", "--fault", "link 0 +X corupt=1%", "true"], 2, &["`corupt=1%` is not", corrupt]);
+    refused(&["sim", "run", "--fault", "corupt=1%"], 2, &["`corupt=1%` is not", corrupt]);
+    refused(&["plan", "routes", "--torus", "4x2x2", "--fault", "link 0,0,0 +X dwon"], 2, &["did you mean `down`?"]);
     refused(&["run", "-n", "2", "--path", "teleport", "true"], 2, &["teleport", "direct"]);
     refused(&["run", "-n", "2", "--barrier", "fast", "true"], 2, &["fast", "multiphase"]);
     refused(&["run", "-n", "2", "--map", "random", "true"], 2, &["random:1"]);

@@ -64,7 +64,44 @@ fn check_help(share: &Path) {
         ] {
             let text = std::fs::read_to_string(share.join(&file)).unwrap_or_else(|e| panic!("{file}: {e}"));
             assert!(text.contains("torus"), "{file} completes nothing");
+            let values: &[&str] = match name {
+                "angara" => &["dissemination", "desmos", "direct", "bitcomp", "corrupt=1%", "link"],
+                "oshrun" => &["dissemination", "desmos", "direct"],
+                _ => &["desmos", "uring"],
+            };
+            for value in values {
+                let there = |c: char| c.is_alphanumeric() || c == '=' || c == '%';
+                // Not a word of the help, but of its own: of the shells, bash shows no help.
+                assert!(text.split(|c| !there(c)).any(|word| word == *value), "{file} does not offer {value}");
+            }
         }
+    }
+    let fault = std::fs::read_to_string(share.join("man/man1/angara-fault.1")).expect("there");
+    let (_, table) = fault.split_once("FAULTS:\n.nf\n").unwrap_or_else(|| panic!("no table: {fault}"));
+    let (table, _) = table.split_once("\n.fi\n").expect("it ends");
+    assert!(table.contains("  corrupt=1%    damage so many\n") && table.contains("  list   "), "{table}");
+}
+
+/// What bash would offer behind `words`, the last of which has been begun.
+fn offered(test: &Test, share: &Path, words: &[&str]) -> String {
+    let script = r#"source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1))
+_angara angara "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD-1]}"; echo "${COMPREPLY[*]}""#;
+    let mut bash = test.command("bash");
+    bash.args(["-c", script, "bash"]).arg(share.join("bash-completion/completions/angara")).args(words);
+    test.run(bash).success().stdout.trim().to_string()
+}
+
+/// Values are completed, too.
+fn check_completions(test: &Test, share: &Path) {
+    for (words, values) in [
+        (&["angara", "run", "--path", "d"][..], "direct"),
+        (&["angara", "run", "--machine", ""], "desmos angara-k1"),
+        (&["angara", "run", "--barrier", "multi"], "multiphase"),
+        (&["angara", "sim", "run", "--pattern", "tor"], "tornado"),
+        (&["angara", "fault", "lin"], "link"),
+        (&["angara", "fault", "corr"], "corrupt=1%"),
+    ] {
+        assert_eq!(offered(test, share, words), values, "{words:?}");
     }
 }
 
@@ -204,6 +241,7 @@ fn an_installed_tree_works_by_itself_and_goes_away_again() {
         assert!(done.stdout.lines().any(|l| l.ends_with(&format!(" T {symbol}"))), "{done}");
     }
     check_help(&prefix.join("share"));
+    check_completions(&test, &prefix.join("share"));
     assert!(prefix.join("share/angara/examples/python/jacobi.py").is_file());
     // Every page and plot, where links between them lead.
     let pages = all_files(&tools::root().join("docs"));

@@ -25,7 +25,8 @@ fn once_prints_jobs_and_the_hottest_links() {
     }
     // By rate, so the first link has carried something in between.
     let first = text.lines().skip_while(|line| !line.contains("packets/s")).nth(1).expect("a link");
-    let packets = first.split_whitespace().nth(3).expect("packets a second");
+    // Behind link, target, and bytes with their unit.
+    let packets = first.split_whitespace().nth(4).expect("packets a second");
     assert_ne!(packets, "0", "{text}");
     let only = test.run(test.angara(["top", "--once", "--interval", "0.1", "--filter", "+Y"])).success().stdout;
     assert!(only.contains("+Y") && !only.contains("+X"), "{only}");

@@ -274,7 +274,7 @@ pub struct Command {
 
 /// Why a text was refused.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("{}; write {}", self.brief(), self.forms())]
+#[error("{}; {}", self.brief(), self.remedy())]
 pub struct Mistake {
     /// The text.
     pub text: String,
@@ -291,8 +291,11 @@ impl Mistake {
     pub fn brief(&self) -> String {
         format!("fault `{}`: {}", self.text, self.why)
     }
-    /// What a daemon accepts instead.
-    pub fn forms(&self) -> String {
+    /// What to write instead, to a daemon.
+    pub fn remedy(&self) -> String {
+        remedy(&self.text, || self.forms())
+    }
+    fn forms(&self) -> String {
         let settings = examples(KINDS.iter(), " ");
         match is_trunk(&self.text) {
             true => format!("`trunk HOST|all down`, `up`, `clear`, or any of `{settings}`"),
@@ -302,6 +305,35 @@ impl Mistake {
             ),
         }
     }
+}
+
+/// What to write instead of a `text` that was refused: the word that one of its words was probably to be, or else `forms`.
+pub fn remedy(text: &str, forms: impl FnOnce() -> String) -> String {
+    meant(text).map_or_else(|| format!("write {}", forms()), |word| format!("did you mean `{word}`?"))
+}
+
+/// The word that a mistyped one of `text` was probably to be.
+fn meant(text: &str) -> Option<String> {
+    const PLACES: [&str; 5] = ["link", "node", "every", "trunk", "all"];
+    const EFFECTS: [&str; 3] = ["down", "up", "clear"];
+    let words: Vec<&str> = text.split_whitespace().collect();
+    // Coordinates and names of hosts are no words of ours.
+    let place = place_words(&words);
+    words.iter().enumerate().find_map(|(i, word)| match word.split_once('=') {
+        Some((name, value)) => {
+            let kinds: Vec<&str> = KINDS.iter().map(|kind| kind.name).collect();
+            near(name, &kinds).map(|name| format!("{name}={value}"))
+        }
+        None if i == 0 => near(word, &PLACES),
+        None if i < place || word.starts_with('@') => None,
+        None => near(word, &EFFECTS),
+    })
+}
+
+/// The one of `known` that `word` is nearly, unless it is one.
+fn near(word: &str, known: &[&str]) -> Option<String> {
+    let (distance, nearest) = known.iter().map(|known| (strsim::osa_distance(word, known), *known)).min()?;
+    (distance > 0 && distance <= 1 + nearest.len() / 4).then(|| nearest.to_string())
 }
 
 /// Whether a text is about trunks.
@@ -393,6 +425,24 @@ mod tests {
             assert!(!failing.is_none() && failing.same_kind(failing));
             let e = parse(&format!("{}=?", kind.name), &shape()).expect_err("no value");
             assert!(e.why.starts_with("`?` is not a") && e.to_string().contains(&word), "{e}");
+        }
+    }
+
+    #[test]
+    fn a_mistyped_word_is_answered_with_what_was_meant() {
+        for (text, word) in [
+            ("link 0,0,0 +X corupt=1%", "corrupt=1%"),
+            ("node 0,0,0 dwon", "down"),
+            ("corupt=1% @2ms", "corrupt=1%"),
+            ("lnik 0,0,0 +X down", "link"),
+            ("trunk dow drp=1%", "drop=1%"),
+        ] {
+            let said = parse(text, &shape()).expect_err(text).to_string();
+            assert!(said.ends_with(&format!("; did you mean `{word}`?")), "{said}");
+        }
+        for text in ["link 0,0,0 +X frobnicate=1%", "link 9,0,0 +X down", "nothing", "link 0,0,0 +X corrupt=x", ""] {
+            let said = parse(text, &shape()).expect_err(text).to_string();
+            assert!(said.contains("; write `link 0,0,0 +X down`"), "{said}");
         }
     }
 

@@ -5,7 +5,7 @@
 //! and a test holds it to this command.
 
 use crate::error::{Failed, print};
-use crate::example::{self, Temporary};
+use crate::example::{self, BuildArgs, Temporary};
 use crate::install;
 use crate::many;
 use crate::report;
@@ -40,6 +40,8 @@ pub(crate) struct MachineArgs {
     /// Write the page to a file instead of the standard output
     #[arg(long, value_name = "FILE.md", value_hint = ValueHint::FilePath)]
     out: Option<PathBuf>,
+    #[command(flatten)]
+    build: BuildArgs,
 }
 
 /// One run: program, options of `angara run` in virtual time.
@@ -100,7 +102,7 @@ pub(crate) fn main(args: MachineArgs) -> Result<u8, Failed> {
     if let Some(file) = &args.out {
         report::check_writable(file, "--out")?;
     }
-    example::build(&bin)?;
+    args.build.prepare(&bin)?;
     let dir = Temporary::new("machine")?;
     for source in PROGRAMS.iter().map(|(source, _)| *source).chain([MEASURE]) {
         example::compile(&bin, &example::find(&bin, &format!("c/{source}"))?, &dir.0.join(stem(source)))?;

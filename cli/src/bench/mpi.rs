@@ -8,7 +8,7 @@ use super::compare::{Outcome, Results};
 use super::{run, write};
 use crate::daemon::WhereArgs;
 use crate::error::{Failed, say};
-use crate::example::{self, Temporary};
+use crate::example::{self, BuildArgs, Temporary};
 use crate::install;
 use clap::Args;
 use std::path::{Path, PathBuf};
@@ -54,6 +54,8 @@ pub(crate) struct MpiArgs {
     /// Write every sample to a file
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    #[command(flatten)]
+    build: BuildArgs,
     #[command(flatten)]
     at: WhereArgs,
 }
@@ -118,7 +120,7 @@ fn networks(args: &MpiArgs, bin: &Path) -> Result<Vec<Network>, Failed> {
 /// Measures and shows.
 pub(crate) fn main(args: MpiArgs) -> Result<u8, Failed> {
     let bin = install::bin_dir()?;
-    example::build(&bin)?;
+    args.build.prepare(&bin)?;
     let source = example::find(&bin, PROGRAM)?;
     let temporary = Temporary::new("bench")?;
     let program = temporary.0.join("bench_mpi");

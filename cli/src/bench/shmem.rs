@@ -11,7 +11,7 @@ use super::tune;
 use super::{run, write};
 use crate::daemon::WhereArgs;
 use crate::error::{Failed, say};
-use crate::example::{self, Temporary};
+use crate::example::{self, BuildArgs, Temporary};
 use crate::install;
 use clap::Args;
 use std::collections::BTreeMap;
@@ -68,6 +68,8 @@ pub(crate) struct ShmemArgs {
     /// Write every sample to a file
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    #[command(flatten)]
+    build: BuildArgs,
     #[command(flatten)]
     at: WhereArgs,
 }
@@ -158,7 +160,7 @@ impl Library {
 /// Measures and shows.
 pub(crate) fn main(args: ShmemArgs) -> Result<u8, Failed> {
     let bin = install::bin_dir()?;
-    example::build(&bin)?;
+    args.build.prepare(&bin)?;
     let source = example::find(&bin, PROGRAM)?;
     let temporary = Temporary::new("bench")?;
     let program = temporary.0.join("angara");

@@ -18,6 +18,7 @@ fn forms() -> String {
     }
     format!(
         "\
+FAULTS:
   link COORDS DIR  down|up        cut a cable or mend it, both ways; of packets this way:
 {kinds}  node COORDS      down|up        take a node and its links out of service
                    corrupt=1% …   as for a link, on all links to and from it
@@ -28,6 +29,7 @@ fn forms() -> String {
   all clear                       end everything
   list                            show what is broken
 
+EXAMPLES:
   angara fault link 0,0,0 +X down
   angara fault link 0,0,0 +X dup=1% delay=500ns
   angara fault node 1,0,0 drop=1% seed=7
@@ -75,45 +77,8 @@ fn spec(words: &[String], shape: &Shape) -> Result<String, Failed> {
     let text = words.join(" ");
     match fault::parse(&text, shape) {
         Ok(_) => Ok(text),
-        Err(mistake) => {
-            let meant = words.iter().find_map(|word| meant(word));
-            let remedy =
-                meant.map_or_else(|| format!("write {}", mistake.forms()), |word| format!("did you mean `{word}`?"));
-            Err(Failed::usage(mistake.brief(), remedy))
-        }
+        Err(mistake) => Err(Failed::usage(mistake.brief(), mistake.remedy())),
     }
-}
-
-/// The setting or word that `word` was probably to be.
-fn meant(word: &str) -> Option<String> {
-    const WORDS: [&str; 3] = ["down", "up", "clear"];
-    let (name, value) = word.split_once('=').map_or((word, None), |(name, value)| (name, Some(value)));
-    let known: Vec<&str> = match value {
-        Some(_) => KINDS.iter().map(|kind| kind.name).collect(),
-        None => WORDS.to_vec(),
-    };
-    if known.contains(&name) {
-        return None;
-    }
-    let near = known.into_iter().map(|known| (distance(name, known), known)).min()?;
-    let close = near.0 <= 1 + near.1.len() / 4 && near.0 < near.1.len();
-    close.then(|| value.map_or_else(|| near.1.to_string(), |value| format!("{}={value}", near.1)))
-}
-
-/// How many letters must be added, removed or changed to make one word of the other.
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, from) in a.chars().enumerate() {
-        let mut corner = row[0];
-        row[0] = i + 1;
-        for (j, to) in b.iter().enumerate() {
-            let changed = corner + usize::from(from != *to);
-            corner = row[j + 1];
-            row[j + 1] = changed.min(corner + 1).min(row[j] + 1);
-        }
-    }
-    row[b.len()]
 }
 
 /// Does it.

@@ -67,7 +67,7 @@ pub(crate) fn main(args: StatusArgs) -> Result<u8, Failed> {
                 Err(e) if args.runtime_dir.is_some() => return Err(e),
                 // Another user's directory.
                 Err(e) => {
-                    closed.extend((squatted.as_ref() != Some(&e)).then_some(e));
+                    closed.push((dir, e));
                     None
                 }
             };
@@ -97,9 +97,13 @@ pub(crate) fn main(args: StatusArgs) -> Result<u8, Failed> {
     if args.json {
         error::print_json(&found)?;
     } else if found.is_empty() {
-        say!("no daemon is running (looked in {})", list(&dirs))?;
-        // One that does not serve this user may be.
-        closed.iter().for_each(|e| e.print("angara"));
+        let open: Vec<PathBuf> = dirs.iter().filter(|dir| closed.iter().all(|c| c.0 != *dir)).cloned().collect();
+        match closed.is_empty() {
+            true => say!("no daemon is running (looked in {})", list(&open))?,
+            // One that does not serve this user may be.
+            false => say!("no daemon of yours is running (looked in {}); others cannot be asked:", list(&open))?,
+        }
+        closed.iter().filter(|c| squatted.as_ref() != Some(&c.1)).for_each(|c| c.1.print("angara"));
         say!("`angara run` starts a private one for each run; `fabricd --torus 2x2x2` starts one that stays")?;
     } else {
         found.iter().try_for_each(|seen| error::print(show(seen, &args)))?;
@@ -208,7 +212,7 @@ fn show(seen: &Seen, args: &StatusArgs) -> String {
     if s.jobs.is_empty() {
         out.push_str("  no jobs\n");
     } else {
-        let mut jobs = Table::new(&[">job", "name", ">user", ">PEs", ">attached", ">memory", ">age"]);
+        let mut jobs = Table::new(&[">job", "name", ">user", ">PEs", ">attached", ">memory", ">age"]).keys(2);
         for j in &s.jobs {
             jobs.row(&[
                 j.job.to_string(),

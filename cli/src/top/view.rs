@@ -14,10 +14,41 @@ use ratatui::widgets::{Block, Cell, Paragraph, Row, Table as Grid};
 const HEAT: [u8; 6] = [238, 24, 31, 142, 214, 231];
 /// Blocks of the same steps.
 const BLOCKS: [&str; 6] = ["", "▏", "▎", "▌", "▊", "█"];
-/// Widths of the columns of links, but for the bar.
-const COLUMNS: [u16; 9] = [12, 8, 8, 10, 8, 10, 5, 8, 5];
-/// Widest bar, in characters.
+/// Columns of jobs, of trunks and of links; names are as wide as the longest.
+const JOBS: [Column; 6] = [
+    Column("job", 6, 0),
+    Column("name", 4, 0),
+    Column("user", 8, 3),
+    Column("PEs", 11, 1),
+    Column("memory", 10, 2),
+    Column("age", 8, 4),
+];
+const TRUNKS: [Column; 8] = [
+    Column("host", 4, 0),
+    Column("state", 22, 0),
+    Column("RTT us", 8, 3),
+    Column("loss %", 6, 4),
+    Column("sent/s", 10, 1),
+    Column("received/s", 10, 2),
+    Column("replays", 7, 5),
+    Column("backlog", 10, 6),
+];
+const LINKS: [Column; 10] = [
+    Column("link", 4, 0),
+    Column("to", 2, 0),
+    Column("", BAR as u16, 4),
+    Column("bytes/s", 10, 1),
+    Column("packets/s", 9, 3),
+    Column("flits/s", 7, 5),
+    Column("bytes", 10, 6),
+    Column("crc", 5, 7),
+    Column("replays", 7, 8),
+    Column("state", 5, 2),
+];
+/// Longest bar, in characters.
 const BAR: usize = 16;
+/// Most characters of a name.
+const NAME_MAX: u16 = 24;
 
 /// What the user has chosen.
 pub(super) struct Choice {
@@ -28,6 +59,57 @@ pub(super) struct Choice {
     pub(super) paused: bool,
     /// Links above the first one that is shown.
     pub(super) scrolled: usize,
+}
+
+/// Title of a column, its width at least, and its rank: of those that do not fit, the higher ones are left out.
+#[derive(Clone, Copy)]
+struct Column(&'static str, u16, u8);
+
+/// A bordered table with those columns that fit; those of rank 0 are as wide as what is in them.
+struct Sheet {
+    columns: Vec<Column>,
+    rows: Vec<(Vec<Cell<'static>>, Style)>,
+}
+
+impl Sheet {
+    fn new(columns: &[Column]) -> Sheet {
+        Sheet { columns: columns.to_vec(), rows: Vec::new() }
+    }
+
+    /// Adds a row: what is in columns of rank 0 comes first, as text.
+    fn row(&mut self, names: [String; 2], more: Vec<Cell<'static>>, style: Style) {
+        for (column, name) in self.columns.iter_mut().zip(&names) {
+            column.1 = column.1.max(name.chars().count().min(usize::from(NAME_MAX)) as u16);
+        }
+        self.rows.push((names.map(Cell::from).into_iter().chain(more).collect(), style));
+    }
+
+    /// Which columns a table of this width has.
+    fn fitting(&self, width: u16) -> Vec<usize> {
+        let mut by_rank: Vec<usize> = (0..self.columns.len()).collect();
+        by_rank.sort_by_key(|i| self.columns[*i].2);
+        // The border, without the gap behind the last column.
+        let mut used = 1;
+        by_rank.retain(|i| {
+            let Column(_, wide, rank) = self.columns[*i];
+            let fits = rank == 0 || used + wide < width;
+            used += if fits { wide + 1 } else { 0 };
+            fits
+        });
+        by_rank.sort_unstable();
+        by_rank
+    }
+
+    fn draw(self, screen: &mut Screen, area: Rect, title: String) {
+        let kept = self.fitting(area.width);
+        let widths: Vec<Constraint> = kept.iter().map(|i| Constraint::Length(self.columns[*i].1)).collect();
+        let heads = Row::new(kept.iter().map(|i| self.columns[*i].0)).style(Modifier::DIM);
+        let rows = self
+            .rows
+            .into_iter()
+            .map(|(cells, style)| Row::new(kept.iter().filter_map(|i| cells.get(*i).cloned())).style(style));
+        screen.render_widget(Grid::new(rows, widths).header(heads).block(titled(title)), area);
+    }
 }
 
 /// How busy a link is beside the busiest, 0 to 1.
@@ -119,77 +201,62 @@ fn titled(title: String) -> Block<'static> {
     Block::bordered().title(title)
 }
 
-fn heads(titles: &[&'static str]) -> Row<'static> {
-    Row::new(titles.to_vec()).style(Modifier::DIM)
-}
-
 fn draw_jobs(screen: &mut Screen, area: Rect, frame: &Frame) {
-    let rows = frame.status.jobs.iter().map(|job| {
-        Row::new([
-            job.job.to_string(),
-            plain_line(&job.name),
-            job.uid.to_string(),
-            format!("{}/{}", job.attached, job.pes),
-            bytes(job.memory),
-            age(job.age_s),
-        ])
-    });
-    let widths = [6, 24, 8, 11, 11, 9].map(Constraint::Length);
-    let title = format!("{} jobs", frame.status.jobs.len());
-    let grid = Grid::new(rows, widths).header(heads(&["job", "name", "user", "PEs", "memory", "age"]));
-    screen.render_widget(grid.block(titled(title)), area);
+    let mut sheet = Sheet::new(&JOBS);
+    for job in &frame.status.jobs {
+        let pes = format!("{}/{}", job.attached, job.pes);
+        let more = [job.uid.to_string(), pes, bytes(job.memory), age(job.age_s)].map(Cell::from);
+        sheet.row([job.job.to_string(), plain_line(&job.name)], more.into(), Style::new());
+    }
+    sheet.draw(screen, area, format!("{} jobs", frame.status.jobs.len()));
 }
 
 fn draw_trunks(screen: &mut Screen, area: Rect, frame: &Frame) {
-    let rows = frame.trunks.iter().map(|trunk| {
-        let row = Row::new(cells(trunk));
-        if trunk.peer.up { row } else { row.style(Style::new().fg(Color::Red)) }
-    });
-    let widths = [16, 22, 8, 8, 9, 11, 8, 9].map(Constraint::Length);
-    let titles = ["host", "state", "RTT us", "loss %", "sent B/s", "recv B/s", "replays", "backlog"];
-    let grid = Grid::new(rows, widths).header(heads(&titles));
-    screen.render_widget(grid.block(titled(format!("{} trunks", frame.trunks.len()))), area);
+    let mut sheet = Sheet::new(&TRUNKS);
+    for trunk in &frame.trunks {
+        let [host, state, more @ ..] = cells(trunk);
+        sheet.row([host, state], more.map(Cell::from).into(), colour(trunk.peer.up));
+    }
+    sheet.draw(screen, area, format!("{} trunks", frame.trunks.len()));
+}
+
+/// What is down is red.
+fn colour(up: bool) -> Style {
+    if up { Style::new() } else { Style::new().fg(Color::Red) }
 }
 
 fn draw_links(screen: &mut Screen, area: Rect, frame: &Frame, choice: &Choice) {
     let links = frame.links(choice.order, &choice.filter);
     let busiest = links.iter().map(|link| link.bytes).fold(0.0, f64::max);
-    // What the other columns leave.
-    let width = usize::from(area.width).saturating_sub(COLUMNS.iter().map(|c| usize::from(*c) + 1).sum::<usize>() + 2);
-    let width = width.min(BAR);
     let first = choice.scrolled.min(links.len().saturating_sub(1));
-    let rows = links.iter().skip(first).take(usize::from(area.height)).map(|link| {
+    let mut sheet = Sheet::new(&LINKS);
+    for link in links.iter().skip(first).take(usize::from(area.height)) {
         let share = share(link, busiest);
         let heat = Style::new().fg(Color::Indexed(HEAT[level(share)]));
-        let row = Row::new([
-            Cell::from(link.name.clone()),
-            Cell::from(link.to.clone()),
-            Cell::from(Span::from(bar(share, width)).style(heat)),
-            Cell::from(format!("{}B", rate(link.bytes))),
+        let more = vec![
+            Cell::from(Span::from(bar(share, BAR)).style(heat)),
+            Cell::from(bytes(link.bytes.round() as u64)),
             Cell::from(rate(link.packets)),
             Cell::from(rate(link.flits)),
             Cell::from(bytes(link.total)),
             Cell::from(short(link.crc_errors)),
             Cell::from(short(link.replays)),
             Cell::from(if link.up { "up" } else { "DOWN" }),
-        ]);
-        if link.up { row } else { row.style(Style::new().fg(Color::Red)) }
-    });
-    let [name, to, rest @ ..] = COLUMNS;
-    let widths = [name, to, width as u16].into_iter().chain(rest).map(Constraint::Length);
-    let titles = ["link", "to", "", "bytes/s", "packets/s", "flits/s", "bytes", "crc", "replays", "state"];
+        ];
+        sheet.row([link.name.clone(), link.to.clone()], more, colour(link.up));
+    }
     let title = match links.len() {
         0 if choice.filter.is_empty() => "no link has carried anything".into(),
         0 => format!("no link is called {}", choice.filter),
         count => format!("{count} links, by {}, from {}", choice.order.name(), first + 1),
     };
-    screen.render_widget(Grid::new(rows, widths).header(heads(&titles)).block(titled(title)), area);
+    sheet.draw(screen, area, title);
 }
 
 /// The same as text, with so many links.
 pub(super) fn text(frame: &Frame, order: Order, filter: &str, most: usize) -> String {
     let mut out: String = header(frame).iter().map(|line| format!("{line}\n")).collect();
-    let mut jobs = Table::new(&[">job", "name", ">user", ">PEs", ">attached", ">memory", ">age"]);
+    let mut jobs = Table::new(&[">job", "name", ">user", ">PEs", ">attached", ">memory", ">age"]).keys(2);
     for job in &frame.status.jobs {
         let (attached, memory, age) = (job.attached.to_string(), bytes(job.memory), age(job.age_s));
         let (id, user, pes) = (job.job.to_string(), job.uid.to_string(), job.pes.to_string());
@@ -197,7 +264,7 @@ pub(super) fn text(frame: &Frame, order: Order, filter: &str, most: usize) -> St
     }
     out.push_str(&if frame.status.jobs.is_empty() { "no jobs\n".into() } else { jobs.render() });
     if !frame.trunks.is_empty() {
-        let titles = ["host", "state", ">RTT us", ">loss %", ">sent B/s", ">received B/s", ">replays", ">backlog"];
+        let titles = ["host", "state", ">RTT us", ">loss %", ">sent/s", ">received/s", ">replays", ">backlog"];
         let mut trunks = Table::new(&titles);
         frame.trunks.iter().for_each(|trunk| trunks.row(&cells(trunk)));
         out.push_str(&trunks.render());
@@ -207,16 +274,16 @@ pub(super) fn text(frame: &Frame, order: Order, filter: &str, most: usize) -> St
         out.push_str("no link to show\n");
         return out;
     }
-    let titles = ["link", "to", ">B/s", ">packets/s", ">flits/s", ">bytes", ">crc", ">replays", "state"];
+    let titles = ["link", "to", ">bytes/s", ">packets/s", ">flits/s", ">bytes", ">crc", ">replays", "state"];
     let mut table = Table::new(&titles).keys(2);
     for link in links.iter().take(most) {
         table.row(&[
             link.name.clone(),
             link.to.clone(),
-            rate(link.bytes),
+            bytes(link.bytes.round() as u64),
             rate(link.packets),
             rate(link.flits),
-            link.total.to_string(),
+            bytes(link.total),
             link.crc_errors.to_string(),
             link.replays.to_string(),
             if link.up { "up".into() } else { "down".into() },
@@ -237,8 +304,8 @@ fn cells(trunk: &TrunkRow) -> [String; 8] {
         if peer.up { "up".into() } else { format!("down {}", plain_line(&peer.why)) },
         format!("{:.0}", peer.rtt_us),
         format!("{:.2}", 100.0 * peer.loss),
-        rate(trunk.sent),
-        rate(trunk.received),
+        bytes(trunk.sent.round() as u64),
+        bytes(trunk.received.round() as u64),
         short(peer.replays),
         bytes(peer.backlog),
     ]
@@ -282,6 +349,36 @@ mod tests {
         assert_eq!(row("0,0+X").matches('█').count(), BAR);
         assert_eq!(row("1,0-X").matches('█').count(), BAR / 4);
         assert!(row("0,1+Y").contains("DOWN"));
+    }
+
+    #[test]
+    fn names_are_whole_in_a_narrow_terminal() {
+        for width in [60, 50, 40] {
+            let text = drawn(&choice(), (width, 24), None);
+            for name in ["heat2d", "0,0+X", "1,0-X", "0,1+Y", "bytes/s"] {
+                assert!(text.contains(name), "{name} at {width}: {text}");
+            }
+            // What does not fit is left out as a whole.
+            let heads = text.lines().find(|line| line.contains("bytes/s")).expect("a head");
+            for head in heads.trim_matches(['│', ' ', '\n']).split_whitespace() {
+                assert!(LINKS.iter().any(|column| column.0 == head), "{head} at {width}: {text}");
+            }
+        }
+        let job = |width| drawn(&choice(), (width, 24), None).lines().find(|l| l.contains("heat2d")).map(String::from);
+        assert!(
+            job(60).is_some_and(|line| line.contains("4/4") && line.contains(&bytes(frame().status.jobs[0].memory)))
+        );
+    }
+
+    #[test]
+    fn bytes_have_one_family_of_units() {
+        let wide = drawn(&choice(), (120, 24), None);
+        let once = text(&frame(), Order::Rate, "", 9);
+        for text in [wide, once] {
+            let row = text.lines().find(|line| line.contains("0,0+X")).unwrap_or_else(|| panic!("{text}"));
+            assert_eq!(row.matches("MiB").count(), 2, "{text}");
+            assert!(!row.contains("1.0MB"), "{text}");
+        }
     }
 
     #[test]

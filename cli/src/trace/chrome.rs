@@ -11,6 +11,7 @@ use angara_abi::torus::Shape;
 use angara_abi::whole_file::WholeFile;
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use std::collections::HashSet;
 use std::fmt::Display;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
@@ -45,6 +46,8 @@ pub(super) struct Writer {
     origin: u64,
     /// Arrows so far.
     arrows: u64,
+    /// PEs' threads that have a name.
+    named: HashSet<(u32, u16)>,
 }
 
 /// Nanoseconds as microseconds.
@@ -64,7 +67,7 @@ impl Writer {
             true => Sink::Compressed(BufWriter::new(GzEncoder::new(out, Compression::fast()))),
             false => Sink::Plain(BufWriter::new(out)),
         };
-        let mut writer = Writer { out, origin, arrows: 0 };
+        let mut writer = Writer { out, origin, arrows: 0, named: HashSet::new() };
         writer.out.write_all(b"[\n")?;
         Ok(writer)
     }
@@ -91,9 +94,21 @@ impl Writer {
         )
     }
 
+    /// Names the track of a thread when it is first seen. Threads are numbered in the order of their first calls.
+    fn thread(&mut self, pe: u32, thread: u16) -> io::Result<()> {
+        if !self.named.insert((pe, thread)) {
+            return Ok(());
+        }
+        writeln!(
+            self.out,
+            r#"{{"ph":"M","name":"thread_name","pid":{pe},"tid":{thread},"args":{{"name":"thread {thread}"}}}},"#
+        )
+    }
+
     /// Adds a call of `routine`, which is a string of JSON.
     pub(super) fn call(&mut self, event: &Event, routine: &str) -> io::Result<()> {
         let Event { pe, call, cause } = event;
+        self.thread(*pe, call.thread)?;
         let (from, took) = (self.micro(call.start), Micro(call.end - call.start));
         let (category, thread) = (category(&call.action), call.thread);
         write!(

@@ -2,7 +2,7 @@
 
 use crate::types::{Link, Tick};
 pub use angara_abi::fault::Impair;
-use angara_abi::fault::{Effect, Failing, KINDS, Place, Site, examples};
+use angara_abi::fault::{Effect, Failing, KINDS, Place, Site, examples, remedy};
 use angara_abi::torus::{NodeId, Shape};
 use std::fmt;
 
@@ -112,7 +112,7 @@ pub enum FaultError {
     #[error("a rate of {0} bytes per second: give at least 1000, or 0 for no limit")]
     Rate(u64),
     /// Text that is not a fault.
-    #[error("fault `{text}`: {why}; write {}", forms())]
+    #[error("fault `{text}`: {why}; {}", remedy(text, forms))]
     Form {
         /// The text.
         text: String,

@@ -130,7 +130,7 @@ pub(crate) fn check_site(site: Site, shape: Shape) -> Result<(), String> {
 
 /// As an answer to whoever wrote it.
 pub(crate) fn refused(mistake: Mistake) -> Failure {
-    failure(mistake.brief(), format!("write {}", mistake.forms()))
+    failure(mistake.brief(), mistake.remedy())
 }
 
 /// What befalls every link that one of these faults concerns. What is said of a link itself counts more than what

@@ -50,11 +50,28 @@ const ENV_PRELOAD: &str = "LD_PRELOAD";
 fn after_help() -> String {
     let others = examples(KINDS.iter().filter(|k| k.name != "corrupt"), "`, `");
     format!(
-        "The exit code is that of the first PE that fails, 128+N if signal N killed it, 124 after --timeout, 2 for wrong usage, 1 \
-         if the job could not be run. A link fault is written `link 0,0,0 +X down` or `link 0,0,0 +X corrupt=1%` (or `{others}`), \
-         a node fault `node 1,0,0 down`, each optionally followed by `@2ms`."
+        "\
+FAULTS: A link fault is written `link 0,0,0 +X down` or `link 0,0,0 +X corrupt=1%` (or `{others}`), a node fault \
+`node 1,0,0 down`, each optionally followed by `@2ms`.
+
+EXIT STATUS: that of the first PE that fails, 128+N if signal N killed it, 124 after --timeout, 2 for wrong usage, 1 if the job \
+could not be run.
+
+EXAMPLES:
+  angara run -n 8 ./hello
+  angara run -n 8 --torus 2x2x2 --path ring --report r.json ./heat2d
+  angara run -n 32 --machine desmos --clock virtual ./heat2d
+  angara run -n 4 --fault 'link 0,0 +X corrupt=1%' --torus 2x2 --path ring ./hello
+  angara run -n 4 --trace t.json --trace-links ./heat2d
+  angara run -n 4 --debug 2 ./hello"
     )
 }
+
+const NETWORK: &str = "Network";
+const PLACEMENT: &str = "Placement";
+const VIRTUAL_TIME: &str = "Virtual time";
+const DEBUGGING: &str = "Debugging";
+const OUTPUT: &str = "What is written and shown";
 
 /// What the user asked for.
 #[derive(Args, Clone)]
@@ -64,41 +81,42 @@ pub(crate) struct RunArgs {
     #[arg(short = 'n', long = "np", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=PES_MAX as i64))]
     pub(crate) pes: u32,
     /// Torus to run on, such as 2x2x2 [default: the most cubic one that holds the PEs]
-    #[arg(long, value_name = "SHAPE", value_parser = torus, group = "network")]
+    #[arg(long, value_name = "SHAPE", value_parser = torus, group = "network", help_heading = NETWORK)]
     pub(crate) torus: Option<Shape>,
     /// Mesh (no wrap-around links) to run on, such as 4x4
-    #[arg(long, value_name = "SHAPE", value_parser = mesh, group = "network")]
+    #[arg(long, value_name = "SHAPE", value_parser = mesh, group = "network", help_heading = NETWORK)]
     pub(crate) mesh: Option<Shape>,
     /// A machine: desmos (4x2x2x2), angara-k1 (3x3x4), or a file of shape and times as `angara machine desmos` prints one;
     /// --torus or --mesh gives it another shape
-    #[arg(long, value_name = "NAME|FILE.toml", value_parser = Machine::named)]
+    #[arg(long, value_name = "NAME|FILE.toml", value_parser = Machine::named, help_heading = NETWORK)]
     pub(crate) machine: Option<Machine>,
     /// Change values of the machine, such as link=15GB/s,hop=60ns; may be repeated
-    #[arg(long, value_name = "KEY=VALUE")]
+    #[arg(long, value_name = "KEY=VALUE", help_heading = NETWORK)]
     pub(crate) set: Vec<String>,
     /// Most PEs on one node
-    #[arg(long, value_name = "K", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    #[arg(long, value_name = "K", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024),
+          help_heading = PLACEMENT)]
     pub(crate) ppn: u32,
     /// Placement of PEs on nodes: linear, random:SEED, or file:F with one node (`1,0,1` or a number) per PE and line
-    #[arg(long, value_name = "MAP", default_value = "linear")]
+    #[arg(long, value_name = "MAP", default_value = "linear", help_heading = PLACEMENT)]
     pub(crate) map: MapArg,
     /// Processor affinity of the PEs: auto (own core each if there are at least as many PEs as cores, else an equal
     /// share of the cores; an affinity set by you is kept), core (one core each), none
-    #[arg(long, value_enum, default_value_t = Bind::Auto)]
+    #[arg(long, value_enum, default_value_t = Bind::Auto, help_heading = PLACEMENT)]
     pub(crate) bind: Bind,
     /// Engine: direct (the PE's own thread stores into the peer's memory), ring (everything through the emulated
     /// adapters and links), auto (direct where the target is on this host)
-    #[arg(long, value_name = "PATH", default_value = "auto", value_parser = path)]
+    #[arg(long, value_name = "PATH", default_value = "auto", value_parser = path, help_heading = NETWORK)]
     pub(crate) path: EnginePath,
     /// Collectives: auto, tree (collective subnet) or p2p (puts)
-    #[arg(long, value_name = "HOW", default_value = "auto", value_parser = collectives)]
+    #[arg(long, value_name = "HOW", default_value = "auto", value_parser = collectives, help_heading = NETWORK)]
     pub(crate) collectives: Collectives,
     /// Table of which collective uses which algorithm, as `angara bench shmem --write-table FILE` writes it
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = NETWORK)]
     pub(crate) collectives_table: Option<PathBuf>,
     /// Barrier: auto; multiphase, all-to-all, tree, hypercube, master or counting (the adapters');
     /// counter (shared memory) or dissemination (puts)
-    #[arg(long, value_name = "HOW", default_value = "auto", value_parser = barrier)]
+    #[arg(long, value_name = "HOW", default_value = "auto", value_parser = barrier, help_heading = NETWORK)]
     pub(crate) barrier: Barrier,
     /// MPI library of the program: mpich, intel or openmpi; auto looks at the program's file, or at Python's packages; none
     /// offers no launcher of MPI
@@ -108,48 +126,48 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "BYTES", value_parser = parse_size)]
     pub(crate) heap: Option<u64>,
     /// Break something: `link 0,0,0 +X down`, `link 0,0,0 +X corrupt=1%`, `node 1,0,0 down`; may be repeated
-    #[arg(long = "fault", value_name = "SPEC")]
+    #[arg(long = "fault", value_name = "SPEC", help_heading = NETWORK)]
     pub(crate) faults: Vec<String>,
     /// Start these PEs in another command, which the program and its arguments follow: `--wrap 2 valgrind`,
     /// `--wrap all 'strace -o trace.$ANGARA_PE'`. PES is a number, a list such as 0,4-7, or all; a shell reads COMMAND; may
     /// be repeated, and the first one is the outermost
-    #[arg(long, num_args = 2, value_names = ["PES", "COMMAND"])]
+    #[arg(long, num_args = 2, value_names = ["PES", "COMMAND"], help_heading = DEBUGGING)]
     pub(crate) wrap: Vec<String>,
     /// Start this PE in gdb, or in what --wrap names for it, and give it the terminal: what is typed, Ctrl-C and Ctrl-Z go
     /// to it alone
-    #[arg(long, value_name = "PE")]
+    #[arg(long, value_name = "PE", help_heading = DEBUGGING)]
     pub(crate) debug: Option<u32>,
     /// Time of the program: wall, or virtual: every operation takes as long as on the emulated network, the program's own
     /// timers say so, and two runs are equal
-    #[arg(long, value_enum, default_value_t = Clock::Wall)]
+    #[arg(long, value_enum, default_value_t = Clock::Wall, help_heading = VIRTUAL_TIME)]
     pub(crate) clock: Clock,
     /// With --clock virtual: nanoseconds that a call of the library takes [default: 1; ours, no machine's]
-    #[arg(long, value_name = "NS", value_parser = call_cost)]
+    #[arg(long, value_name = "NS", value_parser = call_cost, help_heading = VIRTUAL_TIME)]
     pub(crate) call_cost: Option<f64>,
     /// With --clock virtual: what the program's computing between two calls of the library takes: none, fixed:NS,
     /// measured[:FACTOR] (of the processor time here; two runs differ), record:FILE (the same, and writes it down) or
     /// replay:FILE (what was written down; two runs are equal) [default: none]
-    #[arg(long, value_name = "HOW")]
+    #[arg(long, value_name = "HOW", help_heading = VIRTUAL_TIME)]
     pub(crate) compute: Option<Compute>,
     /// With --clock virtual: the processor's time stamp counter (rdtsc) tells virtual time at 1 GHz; x86-64 only, and each
     /// look takes microseconds on the wall
-    #[arg(long)]
+    #[arg(long, help_heading = VIRTUAL_TIME)]
     pub(crate) virtual_tsc: bool,
     /// With --clock virtual: injections take up to 200 ns longer (or as --set jitter=… says), as this seed draws it, so that
     /// a program that relies on an order that nothing ensures may fail; random numbers of the system are drawn by it, too;
     /// the same seed is the same run
-    #[arg(long, value_name = "S")]
+    #[arg(long, value_name = "S", help_heading = VIRTUAL_TIME)]
     pub(crate) seed: Option<u64>,
     /// With --clock virtual: run once with each of these seeds, such as 1..200, on all cores, until one fails
-    #[arg(long, value_name = "A..B", conflicts_with = "seed")]
+    #[arg(long, value_name = "A..B", conflicts_with = "seed", help_heading = VIRTUAL_TIME)]
     pub(crate) seeds: Option<Seeds>,
     /// With --clock virtual: seconds on the wall after which the others go on without a PE that does not come back to the
     /// library, because it spins on memory, sleeps in the kernel or computes; or never. It is named with its line, and another
     /// run may differ [default: 30]
-    #[arg(long, value_name = "SECONDS|never")]
+    #[arg(long, value_name = "SECONDS|never", help_heading = VIRTUAL_TIME)]
     pub(crate) patience: Option<Patience>,
     /// Prefix each line of output with the number of the PE that wrote it
-    #[arg(long)]
+    #[arg(long, help_heading = OUTPUT)]
     pub(crate) label: bool,
     /// End the job after this many seconds, and say what each PE waits for
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
@@ -159,37 +177,38 @@ pub(crate) struct RunArgs {
     /// `races`: at accesses of PEs to the same memory that nothing puts in order, when the job has ended
     #[arg(
         long, value_name = "calls|races", value_enum, value_delimiter = ',', num_args = 0..=1, require_equals = true,
-        default_missing_value = "calls"
+        default_missing_value = "calls", help_heading = DEBUGGING
     )]
     pub(crate) check: Vec<Check>,
     /// Write placement, PE×PE traffic and link traffic to this file; `angara report FILE` shows it. Compressed if the
     /// name ends in .gz; a large one gets that ending
-    #[arg(long, value_name = "FILE.json[.gz]")]
+    #[arg(long, value_name = "FILE.json[.gz]", help_heading = OUTPUT)]
     pub(crate) report: Option<PathBuf>,
     /// Write a timeline of every call of the library to this file, which Perfetto and chrome://tracing show, and `angara trace
     /// summary FILE` sums up; compressed if the name ends in .gz
-    #[arg(long, value_name = "FILE.json[.gz]")]
+    #[arg(long, value_name = "FILE.json[.gz]", help_heading = OUTPUT)]
     pub(crate) trace: Option<PathBuf>,
     /// With --trace: add tracks of the load of the links that carry most, N of them [default N: 16]; the links of the
     /// daemon are looked at up to 10 times a second
     #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "16", requires = "trace",
-          value_parser = clap::value_parser!(u32).range(1..=LINK_TRACKS_MAX))]
+          value_parser = clap::value_parser!(u32).range(1..=LINK_TRACKS_MAX), help_heading = OUTPUT)]
     pub(crate) trace_links: Option<u32>,
     /// Write every packet of the job to this file, for Wireshark; everything goes through the emulated network (--path ring)
-    #[arg(long, value_name = "FILE.pcapng")]
+    #[arg(long, value_name = "FILE.pcapng", help_heading = OUTPUT)]
     pub(crate) capture: Option<PathBuf>,
     /// Serve a page that shows the network at work while the program runs, and print its URL; a daemon that has a page shows
     /// its own [default ADDR: 127.0.0.1:8290; port 0 is any that is free]
-    #[arg(long, value_name = "ADDR", num_args = 0..=1, require_equals = true, default_missing_value = "127.0.0.1:8290")]
+    #[arg(long, value_name = "ADDR", num_args = 0..=1, require_equals = true, default_missing_value = "127.0.0.1:8290",
+          help_heading = OUTPUT)]
     pub(crate) web: Option<String>,
     /// Set an environment variable for the PEs; may be repeated
     #[arg(short = 'x', value_name = "VAR=VAL", value_parser = assignment)]
     pub(crate) env: Vec<(OsString, OsString)>,
     /// Use the daemon that listens in this directory, and no other
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", help_heading = NETWORK)]
     pub(crate) runtime_dir: Option<PathBuf>,
     /// Run on the cluster of this file, through the daemon of this host
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["network", "machine", "set"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["network", "machine", "set"], help_heading = NETWORK)]
     pub(crate) cluster: Option<PathBuf>,
     /// Say nothing about what is started; errors are still reported
     #[arg(short, long)]

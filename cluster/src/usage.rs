@@ -1,0 +1,105 @@
+//! Mistakes in command lines: the parser's own words, with more help where they have little and less where they mislead.
+
+use clap::builder::StyledStr;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{Command, Error};
+use std::error::Error as _;
+use std::num::{IntErrorKind, ParseFloatError, ParseIntError};
+
+/// The error of `command`'s parser as it is to be shown.
+pub fn helpful(error: Error, command: &Command) -> Error {
+    match error.kind() {
+        ErrorKind::UnknownArgument => without_wild_guess(error),
+        ErrorKind::ValueValidation => match tip(&error) {
+            Some(tip) => with_tip(&error, command, tip),
+            None => error,
+        },
+        _ => error,
+    }
+}
+
+/// Without a similar option that is hardly similar. The line about usage goes with it, because it names that option alone.
+fn without_wild_guess(mut error: Error) -> Error {
+    let name = |kind| match error.get(kind) {
+        Some(ContextValue::String(option)) => option.trim_start_matches('-').split(['=', ' ']).next(),
+        _ => None,
+    };
+    let wild = name(ContextKind::InvalidArg)
+        .zip(name(ContextKind::SuggestedArg))
+        .is_some_and(|(given, guess)| !similar(given, guess));
+    if wild {
+        error.remove(ContextKind::SuggestedArg);
+        error.remove(ContextKind::Usage);
+    }
+    error
+}
+
+/// Whether one of the words may have been to be the other.
+fn similar(given: &str, guess: &str) -> bool {
+    given.starts_with(guess) || guess.starts_with(given) || 3 * strsim::osa_distance(given, guess) <= guess.len()
+}
+
+/// What to give where a number is wanted: the standard library's errors do not say it.
+fn tip(error: &Error) -> Option<&'static str> {
+    let source = error.source()?;
+    if source.is::<ParseFloatError>() {
+        return Some("give a number, such as 0.5");
+    }
+    Some(match source.downcast_ref::<ParseIntError>()?.kind() {
+        IntErrorKind::PosOverflow => "give a smaller number",
+        _ => "give a whole number, such as 4",
+    })
+}
+
+/// The same error with a tip in place of its source.
+fn with_tip(error: &Error, command: &Command, tip: &'static str) -> Error {
+    let mut told = Error::new(ErrorKind::InvalidValue).with_cmd(command);
+    for kind in [ContextKind::InvalidArg, ContextKind::InvalidValue] {
+        if let Some(value) = error.get(kind) {
+            told.insert(kind, value.clone());
+        }
+    }
+    told.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![StyledStr::from(tip)]));
+    told
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::Args;
+    use clap::CommandFactory;
+
+    fn said(words: &[&str]) -> String {
+        let mut command = Args::command();
+        let error = command.try_get_matches_from_mut([&["fabricd"], words].concat()).expect_err("a mistake");
+        let error = helpful(error, &command);
+        assert_eq!(error.exit_code(), 2, "{words:?}");
+        error.to_string()
+    }
+
+    #[test]
+    fn only_similar_options_are_suggested() {
+        for (given, similar) in [("--torsu", "--torus"), ("--check", "--check-config"), ("--metric=a", "--metrics")] {
+            let said = said(&[given]);
+            assert!(said.contains(&format!("a similar argument exists: '{similar}'")), "{said}");
+        }
+        let said = said(&["--bogus"]);
+        assert!(said.contains("unexpected argument '--bogus'") && said.contains("try '--help'"), "{said}");
+        assert!(!said.contains("torus"), "{said}");
+    }
+
+    #[test]
+    fn a_value_that_is_no_number_is_told_what_is_wanted() {
+        for (words, tip) in [
+            (["--seed", "abc"], "give a whole number, such as 4"),
+            (["--seed", "99999999999999999999"], "give a smaller number"),
+            (["--call-cost", "abc"], "give a number, such as 0.5"),
+        ] {
+            let said = said(&words);
+            let value = format!("invalid value '{}' for '{} <", words[1], words[0]);
+            assert!(said.contains(&value) && said.contains(&format!("tip: {tip}\n")), "{said}");
+            assert!(said.contains("try '--help'") && !said.contains("invalid digit"), "{said}");
+        }
+        assert!(said(&["--channels", "70000"]).contains("70000 is not in"), "the parser's own word");
+    }
+}
