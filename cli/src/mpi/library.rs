@@ -325,11 +325,15 @@ mod tests {
         made.library("libhdf5.so.1", &["hdf"], &["-l:libmpi.so.40", "-L.", &rpath]);
         assert_eq!(kind(&made.program(&["-l:libhdf5.so.1", "-L.", &rpath])), Some(Kind::OpenMpi));
         // Beside OpenSHMEM.
-        made.library("libsma.so", &["shmem"], &[]);
+        made.library("libsma.so", &["ANGARA_JOB"], &[]);
         let both = made.program(&["-l:libsma.so", "-l:libmpi.so.40", "-L.", &rpath]);
         assert_eq!(kind(&both), Some(Kind::OpenMpi));
         let shmem = made.program(&["-l:libsma.so", "-L.", &rpath]);
         assert_eq!(linked(&shmem, &[]), Ok(Linked::Shmem));
+        // Somebody else's of the same name.
+        made.library("libsma.so", &["shmem"], &[]);
+        let e = linked(&shmem, &[]).unwrap_err();
+        assert!(e.message.contains("libsma.so, another OpenSHMEM"), "{e:?}");
     }
 
     #[test]
