@@ -107,6 +107,7 @@ fn next(bin: &Path, source: &Path) -> Result<(), Failed> {
          angara run -n 32 --machine desmos --report out.json ./heat2d && angara report out.json\n\
          angara run -n 8 --path ring --fault 'link 0,0,0 +X down' ./heat2d      # traffic takes another way\n\
          angara run -n 8 --path ring --fault 'link 0,0,0 +X corrupt=1%' --report out.json ./heat2d\n\
+         angara run -n 32 --machine desmos --path ring --web ./heat2d           # the torus at work, in a browser\n\
          angara doctor                                # what this machine offers\n\
          angara bench --repeat 3                      # what puts, gets and collectives cost on this machine"
     )

@@ -4,6 +4,7 @@ use angara_tests::daemon::Daemon;
 use angara_tests::process::{PATIENCE, poll_until};
 use angara_tests::web::http::{self, Answer};
 use angara_tests::{Test, tools};
+use rustix::process::Signal;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
@@ -356,5 +357,27 @@ fn a_run_prints_the_url_of_its_page() {
     run.wait(PATIENCE).success();
     let gone = poll_until(|| TcpStream::connect_timeout(&to, Duration::from_secs(1)).is_err());
     assert!(gone, "the page outlives the run");
+    test.assert_clean();
+}
+
+#[test]
+fn the_page_of_a_run_stays_after_the_program_until_somebody_has_seen_enough() {
+    let test = Test::new("web-stays");
+    let program = tools::compile("examples/c/hello.c");
+    let run = |more: &[&str]| {
+        let mut command = test.angara(["run", "-n", "2", "--path", "ring", "--web=127.0.0.1:0", "--timeout", "100"]);
+        command.args(more).arg("--").arg(&program);
+        test.spawn(command)
+    };
+    let job = run(&[]);
+    job.expect_error("its page stays until Ctrl-C");
+    let said = job.so_far();
+    let url = said.split("page at http://").nth(1).and_then(|rest| rest.split(['/', '#']).next()).expect("a URL");
+    assert_eq!(http::ask(url.parse().expect("an address"), "GET", "/", &[], "").status, 200);
+    job.signal(Signal::INT);
+    let done = job.wait(PATIENCE).success();
+    assert!(done.stdout.contains("PE 1 of 2"), "{done}");
+    let done = run(&["--web-stay", "no"]).wait(PATIENCE).success();
+    assert!(!done.stderr.contains("stays"), "{done}");
     test.assert_clean();
 }

@@ -103,7 +103,7 @@ fn stay_for(pes: &OsString, hosts: &OsString) -> Result<(), Failed> {
         // PE 0 reads the line, or is gone; then its end of the other pipe is closed too.
         let _ = writeln!(std::io::stdout(), "{job}:{key}:{dir}");
         keep(&mut place, job, &mut input).await;
-        end(place, (job, session, None), &args, &plan, (0, "ok".into())).await
+        end(place, (job, session, None), &args, &plan, (0, "ok".into()), None).await
     })
 }
 

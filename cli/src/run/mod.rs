@@ -38,7 +38,7 @@ use angara_abi::launch::Launch;
 use angara_abi::msg::{CaptureSpec, Reply, Request, Status, VirtualStatus};
 use angara_abi::torus::Shape;
 use forward::{Input, Output, copy_input};
-use options::{Check, Plan, RunArgs};
+use options::{Check, Plan, RunArgs, Stay};
 use outcome::{Cause, Seen};
 use place::Place;
 use signals::{Signals, Wish};
@@ -248,7 +248,12 @@ async fn run_on(
     if plan.virtual_time.is_some() && place.alive {
         place.tell_absent().await;
     }
-    let reported = end(place, (job, session, trace), args, plan, (code, outcome)).await;
+    let stays = match cause {
+        // The user has seen enough.
+        Some(Cause::Signal(..)) => None,
+        _ => Some(signals),
+    };
+    let reported = end(place, (job, session, trace), args, plan, (code, outcome), stays).await;
     both(Ok(code), reported)
 }
 
@@ -331,6 +336,7 @@ async fn end(
     args: &RunArgs,
     plan: &Plan,
     how: (u8, String),
+    stays: Option<&mut Signals>,
 ) -> Result<(), Failed> {
     let reported = match &args.report {
         Some(file) => write_report(&mut place, job, file, args, plan, how).await,
@@ -341,6 +347,9 @@ async fn end(
     }
     if plan.virtual_time.is_some() && place.alive && !args.quiet {
         tell_time(&mut place).await;
+    }
+    if let Some(signals) = stays {
+        keep_page(&place, args, signals).await;
     }
     if place.alive
         && let Err(e) = place.control.request(&Request::JobDestroy { job }).await
@@ -357,6 +366,15 @@ async fn end(
     };
     place.leave().await;
     reported.and(captured)
+}
+
+/// Keeps a page of our own for whoever looks at it, until the user has seen enough.
+async fn keep_page(place: &Place, args: &RunArgs, signals: &mut Signals) {
+    if args.web.is_none() || args.web_stay == Stay::No || place.private.is_none() || !place.alive {
+        return;
+    }
+    angara_abi::complain!("angara: the program has ended; its page stays until Ctrl-C (--web-stay no)");
+    while let Wish::Stop = signals.next().await {}
 }
 
 /// Begins to write the packets of the job, before it sends any.

@@ -196,11 +196,14 @@ pub(crate) struct RunArgs {
     /// Write every packet of the job to this file, for Wireshark; everything goes through the emulated network (--path ring)
     #[arg(long, value_name = "FILE.pcapng", help_heading = OUTPUT)]
     pub(crate) capture: Option<PathBuf>,
-    /// Serve a page that shows the network at work while the program runs, and print its URL; a daemon that has a page shows
-    /// its own [default ADDR: 127.0.0.1:8290; port 0 is any that is free]
+    /// Serve a page that shows the network at work, and print its URL; it stays after the program until Ctrl-C. A daemon that
+    /// has a page shows its own [default ADDR: 127.0.0.1:8290; port 0 is any that is free]
     #[arg(long, value_name = "ADDR", num_args = 0..=1, require_equals = true, default_missing_value = "127.0.0.1:8290",
           help_heading = OUTPUT)]
     pub(crate) web: Option<String>,
+    /// Whether the page of --web stays after the program
+    #[arg(long, value_name = "YES|NO", default_value = "yes", requires = "web", help_heading = OUTPUT)]
+    pub(crate) web_stay: Stay,
     /// Set an environment variable for the PEs; may be repeated
     #[arg(short = 'x', value_name = "VAR=VAL", value_parser = assignment)]
     pub(crate) env: Vec<(OsString, OsString)>,
@@ -228,6 +231,15 @@ impl RunArgs {
     fn assigned(&self, name: &str) -> Option<OsString> {
         self.env.iter().rev().find(|(n, _)| n == name).map(|(_, value)| value.clone())
     }
+}
+
+/// `--web-stay`.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Stay {
+    /// Until Ctrl-C.
+    Yes,
+    /// It goes with the job.
+    No,
 }
 
 /// `--clock`.
