@@ -341,8 +341,8 @@ fn an_address_that_cannot_be_had_is_named_with_a_remedy() {
 #[test]
 fn a_run_prints_the_url_of_its_page() {
     let test = Test::new("web-run");
-    let mut command = test.angara(["run", "-n", "2", "--web=127.0.0.1:0", "--timeout", "200", "--"]);
-    command.arg(tools::compile("tests/c/steps.c")).stdin(std::process::Stdio::piped());
+    let mut command = test.angara(["run", "-n", "2", "--web=127.0.0.1:0", "--web-stay", "no", "--timeout", "200"]);
+    command.arg("--").arg(tools::compile("tests/c/steps.c")).stdin(std::process::Stdio::piped());
     let mut run = test.spawn(command);
     let input = run.take_stdin();
     run.expect_line("ready");
