@@ -10,6 +10,12 @@ export function inBytes(value) {
   return `${short(value)}${value >= 1e3 ? "" : " "}B`;
 }
 
+/** Microseconds, in the unit that fits. */
+export function inTime(us) {
+  if (us < 1e3) return `${short(us)} µs`;
+  return us < 1e6 ? `${(us / 1e3).toPrecision(3)} ms` : `${(us / 1e6).toPrecision(3)} s`;
+}
+
 /** Draws values, one a second, the last at the right. */
 export function drawChart(canvas, values, colours, colour, unit) {
   const ratio = window.devicePixelRatio || 1, wide = canvas.clientWidth, high = canvas.clientHeight;

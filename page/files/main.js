@@ -97,10 +97,11 @@ function draw(view, panel, store) {
       view.dirty = true;
     }
     if (view.dirty) view.draw(now);
-    if (now - texts > TEXTS && !panel.held && shown !== store.changes && !document.hidden) {
+    if (now - texts > TEXTS && !panel.held && shown !== store.changes && !document.hidden && !isSelecting()) {
       [texts, shown] = [now, store.changes];
       panel.show();
       legend(view, store);
+      if (view.hover) at("tip").textContent = described(view, view.hover);
     }
     requestAnimationFrame(frame);
   };
@@ -111,6 +112,12 @@ function draw(view, panel, store) {
   }).observe(at("stage"));
   view.resize();
   requestAnimationFrame(frame);
+}
+
+/** Text beside the picture is being selected, which new text would undo. */
+function isSelecting() {
+  const selection = getSelection();
+  return selection !== null && !selection.isCollapsed && at("side").contains(selection.anchorNode);
 }
 
 function legend(view, store) {
@@ -135,7 +142,8 @@ function legend(view, store) {
   low.textContent = "0";
   middle.textContent = most ? `${short(most / 4)}${rate}` : "";
   high.textContent = most ? `${short(most)}${rate}` : "";
-  box.querySelector("p").textContent = view.measure === "total" ? "flits over a link, in total" : "flits over a link, now";
+  const what = view.measure === "total" ? "flits over a link, in total" : "flits over a link, now";
+  box.querySelector("p").textContent = `${what}; colours by the square root, up to the busiest link`;
 }
 
 function wire(view, panel, choose) {
@@ -214,20 +222,24 @@ function mouse(canvas, view, choose) {
   }, { passive: false });
 }
 
+/** What the tip says of a node or a link, as it is now. */
+function described(view, what) {
+  const { torus } = view;
+  if (what.kind === "node") {
+    const pes = view.peOf && view.peOf.get(what.node);
+    return `node ${torus.show(what.node)}${pes ? ` · PE ${pes.slice(0, 6).join(", ")}` : ""}`;
+  }
+  const rate = view.measure === "total" ? "" : "/s";
+  return `${torus.show(what.link >> 3)} ${DIRECTIONS[what.link & 7]} · ${view.store.down.has(what.link) ? "down" : `${short(view.value(what.link))} flits${rate}`}`;
+}
+
 function hover(view, [x, y]) {
   const what = view.pick(x, y), tip = at("tip");
   view.hover = what;
   view.dirty = true;
   tip.hidden = !what;
   if (!what) return;
-  const { torus } = view;
-  if (what.kind === "node") {
-    const pes = view.peOf && view.peOf.get(what.node);
-    tip.textContent = `node ${torus.show(what.node)}${pes ? ` · PE ${pes.slice(0, 6).join(", ")}` : ""}`;
-  } else {
-    const rate = view.measure === "total" ? "" : "/s";
-    tip.textContent = `${torus.show(what.link >> 3)} ${DIRECTIONS[what.link & 7]} · ${view.store.down.has(what.link) ? "down" : `${short(view.value(what.link))} flits${rate}`}`;
-  }
+  tip.textContent = described(view, what);
   tip.style.left = `${Math.min(x + 14, view.canvas.clientWidth - 220)}px`;
   tip.style.top = `${y + 16}px`;
 }

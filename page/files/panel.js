@@ -2,7 +2,7 @@
 
 import { DIRECTIONS } from "./torus.js";
 import { named } from "./colours.js";
-import { short, inBytes, drawChart } from "./chart.js";
+import { short, inBytes, inTime, drawChart } from "./chart.js";
 
 /** An element with attributes, and children that are texts or elements. */
 export function make(name, attributes, ...children) {
@@ -197,9 +197,9 @@ export class Panel {
     const { trunks } = this.store;
     if (!trunks) return this.fill("trunks", "");
     const state = peer => (peer.up ? "up" : make("span", { class: "bad" }, "down"));
-    const list = trunks.map(peer => [make("span", {}, swatch(named(this.network.hosts.indexOf(peer.host))), peer.host), state(peer), `${short(peer.rtt_us)} µs`, `${(peer.loss * 100).toFixed(1)} %`, short(peer.replays)]);
+    const list = trunks.map(peer => [make("span", {}, swatch(named(this.network.hosts.indexOf(peer.host))), peer.host), state(peer), inTime(peer.rtt_us), `${(peer.loss * 100).toFixed(1)} %`, short(peer.replays)]);
     this.fill("trunks", "Trunks", rows(["host", "state", ">round trip", ">loss", ">replays"], list),
-      make("p", { class: "soft" }, "Links are those of this host; each host has a page of its own."));
+      make("p", { class: "soft" }, "Links are those of all hosts. Each host has a page of its own."));
   }
 
   showPlane() {

@@ -42,12 +42,15 @@ export class Store {
   take(event) {
     if (event.full) this.begin();
     const { links, errors, barriers } = event;
+    const fresh = [];
     for (let i = 0; i < links.length; i += 4) {
       const link = links[i];
+      if (!event.full && this.packets[link] === 0) fresh.push(link);
       this.packets[link] = links[i + 1];
       this.flits[link] = links[i + 2];
       this.bytes[link] = links[i + 3];
     }
+    this.meet(fresh);
     for (let i = 0; i < errors.length; i += 5) this.errors.set(errors[i], errors.slice(i + 1, i + 5));
     const now = performance.now();
     for (let i = 0; i < barriers.length; i += 3) {
@@ -78,6 +81,17 @@ export class Store {
     this.errors.clear();
     this.marks = [];
     this.last = null;
+  }
+
+  /** What a link has carried when it is heard of first, as one of another host, is no rate. */
+  meet(links) {
+    for (const link of links) {
+      for (const mark of this.marks) [mark.flits[link], mark.bytes[link]] = [this.flits[link], this.bytes[link]];
+      if (this.last) {
+        this.last.flits[link] = this.flits[link];
+        this.last.bytes += this.bytes[link];
+      }
+    }
   }
 
   /** Rates over the last moment, and once a second a line of history. */
