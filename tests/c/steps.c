@@ -1,6 +1,7 @@
 /* A job that does one operation at a time, as told on the standard input of PE 0:
  *   put PE VALUE | get PE | add PE VALUE | swap PE VALUE | block PE BYTES | quit
- * The other PEs wait inside the library. Tests use it to act between two operations. */
+ * The other PEs wait inside the library, or outside of it if there is an argument: then only PE 0 can notice what
+ * becomes of the network. Tests use it to act between two operations. */
 #include <shmem.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +14,7 @@
 long cell = 1000; /* symmetric static data */
 int stop;
 
-int main(void)
+int main(int argc, char **argv)
 {
     shmem_init();
     int me = shmem_my_pe(), n = shmem_n_pes();
@@ -21,6 +22,9 @@ int main(void)
     memset(block, 1 + me, BLOCK);
     cell += me;
     shmem_barrier_all();
+    (void)argv;
+    while (me != 0 && argc > 1)
+        pause();
     if (me != 0) {
         shmem_int_wait_until(&stop, SHMEM_CMP_EQ, 1);
         shmem_finalize();
