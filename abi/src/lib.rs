@@ -42,7 +42,7 @@ pub use memory::{copy, shm, wait};
 pub use text::{fault, print, whole_file};
 
 /// Version of every layout and message in this crate. Daemon and client must agree exactly.
-pub const ABI_VERSION: u32 = 11;
+pub const ABI_VERSION: u32 = 12;
 /// First eight bytes of every page that starts with a [`shm::PageHeader`]: `ANGARA\0` and the page kind.
 pub const MAGIC: [u8; 7] = *b"ANGARA\0";
 /// Bytes in one flit (paper 000, section 2: 128 bits).

@@ -52,10 +52,10 @@ pub(crate) fn provider_dir(bin: &Path) -> Option<PathBuf> {
     beside(bin, "lib/libfabric", "lib/libfabric", PROVIDER)
 }
 
-/// The library that answers programs with virtual time.
-pub(crate) fn clock_library() -> Result<PathBuf, Failed> {
+/// Libraries that are preloaded, by their names without `.so`.
+pub(crate) fn preloaded(name: &str) -> Result<PathBuf, Failed> {
     let bin = bin_dir()?;
-    let file = format!("{}.so", angara_abi::program_clock::PRELOADED);
+    let file = format!("{name}.so");
     beside(&bin, "", "lib", &file)
         .map(|dir| dir.join(&file))
         .ok_or_else(|| Failed::runtime(format!("no {file} beside {} or in ../lib", bin.display()), build_hint(&bin)))

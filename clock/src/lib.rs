@@ -2,7 +2,7 @@
 //! or sleeps. Virtual time passes by what the program does on the network, by its sleeps, and by a stated time for
 //! each look at a clock, so that a loop that looks at one ends.
 //!
-//! The monotonic clock begins at 1 s, the calendar at 2026-01-01 00:00:01 UTC. Processor time is virtual time, too.
+//! Before `main` all clocks are real: libraries calibrate theirs then. The monotonic clock begins at 1 s, the calendar at 2026-01-01 00:00:01 UTC. Processor time is virtual time, too.
 //! Children of the program have real time, and so has the library on which it communicates.
 
 #![deny(clippy::print_stdout, clippy::print_stderr)]
@@ -17,6 +17,7 @@ mod quiet;
 mod random;
 mod real;
 mod sleeps;
+mod start;
 mod threads;
 mod timers;
 #[cfg(target_arch = "x86_64")]
@@ -31,6 +32,7 @@ const US: u64 = 1_000_000;
 /// What the monotonic clock says when a program begins.
 const BEGIN_AT: u64 = clocks::S;
 
+/// Real until the program itself begins: what libraries measure while they are loaded, they measure on the wall.
 static CLOCK: ProgramClock = ProgramClock::of(Some(threads::ALL));
 
 /// The clock of this process, for the driver ([`angara_abi::program_clock::SYMBOL`]).
@@ -62,6 +64,10 @@ unsafe extern "C" fn in_child() {
 
 /// So many picoseconds pass in the program; the time then.
 fn pass(ps: u64) -> u64 {
+    if CLOCK.is_in_call() {
+        // What a message-passing library asks inside a call is a part of what the call takes.
+        return CLOCK.now();
+    }
     CLOCK.pass_computing();
     CLOCK.pass(ps);
     if CLOCK.is_ahead() {

@@ -4,7 +4,7 @@
 
 use crate::timers::handled;
 use crate::{CLOCK, clocks, quiet};
-use angara_abi::program_clock::Threads;
+use angara_abi::program_clock::{Call, Threads};
 use libc::{c_int, timespec};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -23,10 +23,11 @@ static USED: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {
     static INSIDE: Cell<u32> = const { Cell::new(0) };
+    static CALL: Cell<Call> = const { Cell::new(Call::NONE) };
 }
 
 /// For the driver.
-pub(crate) const ALL: Threads = Threads { inside, first_due, is_quiet };
+pub(crate) const ALL: Threads = Threads { inside, first_due, is_quiet, call };
 
 extern "C" fn is_quiet() -> bool {
     quiet::is_alone() || quiet::is_quiet()
@@ -35,6 +36,11 @@ extern "C" fn is_quiet() -> bool {
 /// See [`angara_abi::program_clock::Inside`].
 extern "C" fn inside() -> *mut u32 {
     INSIDE.with(Cell::as_ptr)
+}
+
+/// See [`angara_abi::program_clock::OfThread`].
+extern "C" fn call() -> *mut Call {
+    CALL.with(Cell::as_ptr)
 }
 
 /// See [`angara_abi::program_clock::FirstDue`].

@@ -273,7 +273,7 @@ pub(crate) struct Memory {
     /// Address and bytes of the target table, for the fork handler.
     pub(crate) table: (*mut u8, usize),
     /// Kept mapped: `peers` points into them.
-    _targets: Targets,
+    pub(crate) targets: Targets,
     _heap: Mapping,
     _statics: Option<Mapping>,
 }
@@ -347,7 +347,7 @@ impl Memory {
             segments: segments.to_vec(),
             static_fd,
             table,
-            _targets: targets,
+            targets,
             _heap: parts.heap,
             _statics: statics,
         })

@@ -157,8 +157,9 @@ impl Plan {
             items.push((own.join(&versioned), Content::Copy(self.from.join(library)), 0o755));
             items.push((own.join(library), Content::Link(versioned), 0));
         }
-        let clock = "libangara_clock.so";
-        items.push((own.join(clock), Content::Copy(self.from.join(clock)), 0o755));
+        for preloaded in ["libangara_clock.so", "libangara_mpi.so", "libangara_mpi_large.so"] {
+            items.push((own.join(preloaded), Content::Copy(self.from.join(preloaded)), 0o755));
+        }
         // libfabric looks for providers by this ending, in a directory of theirs.
         let provider = Path::new("libfabric/libangara-fi.so");
         items.push((own.join(provider), Content::Copy(self.from.join("libangara_fi.so")), 0o755));

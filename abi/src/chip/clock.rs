@@ -30,6 +30,10 @@ const SOFTWARE: usize = 0x0b0;
 const BELL: usize = 0x0b8;
 /// While the PE stands: when it is due in any case.
 const DEADLINE: usize = 0x0c0;
+/// Its part of the run has ended.
+const ENDS: usize = 0x0c8;
+/// Its time has not begun yet.
+const LATE: usize = 0x0cc;
 /// Where the PE's program is, when it was asked: how often it has answered, how many addresses, and these.
 const ANSWERS: usize = 0x180;
 const ADDRESSES: usize = 0x184;
@@ -81,6 +85,32 @@ pub enum WaitsFor {
     Delivered(u32),
     /// Something of a tree: a result, an arrival, room.
     Tree,
+    /// The last packet of a message, or a word by which a mailbox is kept, from there on in its memory; or an answer to an
+    /// operation of its own. The number is the one that every trailer of such a message has in the upper half of its
+    /// first word.
+    Message(Place, u32),
+    /// Nothing: it is outside virtual time, runs, and comes back with all others who are outside. Then it is due at its
+    /// deadline.
+    Return,
+}
+
+/// Bytes of a message's trailer, which ends the last packet of a message, and a slot.
+pub const TRAILER: u64 = 16;
+/// Bytes of a slot, which begins and ends at a multiple of them.
+pub const SLOT: u64 = crate::PAYLOAD_MAX as u64;
+
+impl WaitsFor {
+    /// Whether a write of `len` bytes to `offset` of the region of a mailbox that begins at `start` ends a message for the
+    /// process of this `generation`, or is a word of the mailbox itself; `word` reads one.
+    pub fn is_of_message((start, generation): (u64, u32), (offset, len): (u64, u64), word: impl Fn(u64) -> Option<u64>) -> bool {
+        let end = offset.saturating_add(len);
+        // Words have 8 bytes. What ends a slot and does not fill it is no raw part of a message.
+        offset >= start
+            && (len == 8
+                || (TRAILER..=SLOT).contains(&len)
+                    && end.is_multiple_of(SLOT)
+                    && (len < SLOT || word(end - TRAILER).is_none_or(|word| word >> 32 == u64::from(generation))))
+    }
 }
 
 /// How an integer compares with a value.
@@ -146,6 +176,8 @@ impl WaitsFor {
             Injected(seq) => (7, seq, 0, 0),
             Delivered(seq) => (8, seq, 0, 0),
             Tree => (9, 0, 0, 0),
+            Message(place, generation) => (11, place.region as u32, place.offset, generation.into()),
+            Return => (12, 0, 0, 0),
             Word(place, with) => (10, place.region as u32 | with.encode(), place.offset, with.value),
         }
     }
@@ -163,6 +195,8 @@ impl WaitsFor {
             7 => Injected(which),
             8 => Delivered(which),
             9 => Tree,
+            11 => Message(place()?, u32::try_from(len).ok()?),
+            12 => Return,
             10 => {
                 let region = Region::from_bits(which as u8)?;
                 Word(Place { region, offset }, Comparison::decode(which, len)?)
@@ -244,6 +278,23 @@ impl ClockPage {
     /// The same, as the PE says.
     pub fn spending(&self) -> (u64, u64) {
         (self.word64(COMPUTED).load(Ordering::Relaxed), self.word64(SOFTWARE).load(Ordering::Relaxed))
+    }
+
+    /// The PE's time begins when it says so, not when it attaches; it may take long until then.
+    pub fn begins_late(&self, late: bool) {
+        self.word(LATE).store(late.into(), Ordering::Relaxed);
+    }
+    /// Whether it has still to begin, as the PE says.
+    pub fn is_late(&self) -> bool {
+        self.word(LATE).load(Ordering::Relaxed) != 0
+    }
+    /// What happens from now on is none of the run, until the PE has ended.
+    pub fn ends(&self) {
+        self.word(ENDS).store(1, Ordering::Relaxed);
+    }
+    /// Whether the PE's part of the run has ended, as it says.
+    pub fn has_ended(&self) -> bool {
+        self.word(ENDS).load(Ordering::Relaxed) != 0
     }
 
     /// The PE stands from `now` on, until `deadline` at the latest; the number of its stand.
@@ -400,7 +451,9 @@ mod tests {
         let with = Comparison { width: 4, signed: true, relation: 6, value: u64::MAX };
         assert!(Word(place(Region::Static), with).encode().1 > 0xff_ffff, "the relation is in there");
         let word = Word(place(Region::Static), with);
-        let others = [word, Adapter, Time, Memory, Copied(7), Injected(u32::MAX), Delivered(0), Tree];
+        let message = Message(place(Region::Heap), u32::MAX);
+        let others =
+            [word, Adapter, Time, Memory, Copied(7), Injected(u32::MAX), Delivered(0), Tree, message, Return];
         for waits_for in others.into_iter().chain(places) {
             let (code, which, offset, len) = waits_for.encode();
             assert_eq!(WaitsFor::decode(code, which, offset, len), Some(waits_for));
@@ -412,7 +465,8 @@ mod tests {
             (10, 0),
             (10, odd_width.encode()),
             (10, no_relation.encode()),
-            (11, 0),
+            (13, 0),
+            (11, 7),
             (4, 3),
             (5, 256),
             (4, u32::MAX),

@@ -424,6 +424,11 @@ impl Targets {
         map.require(Self::bytes(pes))?;
         Ok(Targets { map, pes })
     }
+    /// A table by which all PEs are reached directly, for a while.
+    pub fn cover(&self) -> std::io::Result<crate::shm::Cover> {
+        const { assert!(Reach::Direct as u32 == 0) };
+        crate::shm::Cover::of(&self.map)
+    }
     /// How to reach `pe`.
     ///
     /// # Panics
@@ -457,6 +462,7 @@ pub struct SyncPage {
 
 impl SyncPage {
     pub(crate) const DEADLINES: usize = 0x040;
+    pub(crate) const BEGINS: usize = 0x048;
     pub(crate) const ARRIVED: usize = 0x080;
     pub(crate) const GENERATION: usize = 0x100;
     pub(crate) const BARRIER_CELL: usize = 0x180;
@@ -489,6 +495,10 @@ impl SyncPage {
     /// Counts changes of deadlines of PEs that stand, where time is virtual ([`crate::clock::ClockPage::set_deadline`]).
     pub fn deadlines(&self) -> &AtomicU32 {
         self.map.at(Self::DEADLINES).expect("constant offset inside the page")
+    }
+    /// Where virtual time begins for all PEs at once: when, in picoseconds.
+    pub fn begins(&self) -> &AtomicU64 {
+        self.map.at(Self::BEGINS).expect("constant offset inside the page")
     }
     /// PEs that have arrived at the on-host barrier.
     pub fn arrived(&self) -> &AtomicU32 {

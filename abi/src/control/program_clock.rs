@@ -1,22 +1,27 @@
 //! The clock that a program reads in virtual time. A preloaded library owns it, because only such a one comes before
 //! libc; the driver finds it there and moves it on.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
 /// Name of the function of the preloaded library that returns its [`ProgramClock`].
 pub const SYMBOL: &std::ffi::CStr = c"angara_program_clock";
 /// What is in the name of the preloaded library's file.
 pub const PRELOADED: &str = "libangara_clock";
+/// The same of those that wrap calls of MPI: names of MPI 3.1, and those with counts of 64 bits.
+pub const PRELOADED_FOR_MPI: [&str; 2] = ["libangara_mpi", "libangara_mpi_large"];
 /// Set where the processor's time stamp counter tells virtual time, too.
 pub const ENV_TSC: &std::ffi::CStr = c"ANGARA_TSC";
 /// The seed of the random numbers that a program asks the system for, where one decides.
 pub const ENV_SEED: &std::ffi::CStr = c"ANGARA_SEED";
 /// Raised when the structure changes.
-const VERSION: u32 = 5;
+const VERSION: u32 = 6;
 /// What reading a clock takes, in picoseconds: about what the vDSO takes. Ours.
 pub const READ_COST: u64 = 25_000;
 /// What a yield takes, in picoseconds. Ours.
 pub const YIELD_COST: u64 = 100_000;
+
+/// Looks that take no time in a call that returns at once. Ours.
+const FREE_LOOKS: u32 = 16;
 
 /// What is called where the program looks at a clock, or a timer is due.
 pub type Hook = extern "C" fn();
@@ -29,6 +34,50 @@ pub type Inside = extern "C" fn() -> *mut u32;
 pub type FirstDue = extern "C" fn() -> u64;
 /// Whether no other thread of the process runs.
 pub type IsQuiet = extern "C" fn() -> bool;
+/// Where the calling thread keeps the call it is in. The place is its own, and stays as long as it.
+pub type OfThread = extern "C" fn() -> *mut Call;
+
+/// The call of a message-passing library that a thread is in, as the library that wraps these calls says. Inside, looks,
+/// yields and reads of clocks take no time.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Call {
+    /// How many calls lie in one another; 0 outside.
+    pub depth: u32,
+    /// The outermost one returns only when something has come, or at once.
+    pub blocks: bool,
+    /// Looks so far, in one that returns at once: after some of them it waits all the same, and they take time.
+    pub looks: u32,
+    /// Its name, which ends with 0, or null.
+    pub name: *const std::ffi::c_char,
+}
+
+impl Call {
+    /// Outside of all calls.
+    pub const NONE: Call = Call { depth: 0, blocks: false, looks: 0, name: std::ptr::null() };
+}
+
+/// What the driver does for the library that wraps the calls of a message-passing library. Each takes what is stated there.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Driver {
+    /// Virtual time begins for this PE, at the same instant for all that have called `meet`.
+    pub begin: Hook,
+    /// This PE shall begin no earlier than it is now by its clock. All do so before any begins.
+    pub meet: Hook,
+    /// What is done from now on is none of the run: the PE's time does not count any more.
+    pub end: Hook,
+    /// The PE is outside virtual time from now on ...
+    pub pause: Hook,
+    /// ... until all PEs that are outside have come back.
+    pub resume: Hook,
+    /// The program calls a routine: its name, which stays, and the picoseconds that the call takes.
+    pub called: extern "C" fn(*const std::ffi::c_char, u64),
+    /// The same for one that looks whether something has come.
+    pub looks: extern "C" fn(*const std::ffi::c_char, u64),
+    /// The routine returns.
+    pub returns: Hook,
+}
 
 /// What the preloaded library knows of the process's threads.
 #[repr(C)]
@@ -40,6 +89,8 @@ pub struct Threads {
     pub first_due: FirstDue,
     /// See there.
     pub is_quiet: IsQuiet,
+    /// See there.
+    pub call: OfThread,
 }
 
 /// A process's clock.
@@ -63,6 +114,10 @@ pub struct ProgramClock {
     due: AtomicU64,
     /// What is called then.
     ring: AtomicUsize,
+    /// The PE begins virtual time when it is told to, not when it attaches.
+    late: AtomicBool,
+    /// The [`Driver`], or null while the process is in no job whose time begins late.
+    driver: AtomicPtr<Driver>,
 }
 
 impl Default for ProgramClock {
@@ -80,7 +135,8 @@ impl ProgramClock {
     pub const fn of(threads: Option<Threads>) -> ProgramClock {
         ProgramClock {
             version: VERSION,
-            real: AtomicBool::new(false),
+            // Until the program begins.
+            real: AtomicBool::new(threads.is_some()),
             threads,
             now: AtomicU64::new(0),
             stand_at: AtomicU64::new(u64::MAX),
@@ -88,6 +144,8 @@ impl ProgramClock {
             compute: AtomicUsize::new(0),
             due: AtomicU64::new(u64::MAX),
             ring: AtomicUsize::new(0),
+            late: AtomicBool::new(false),
+            driver: AtomicPtr::new(std::ptr::null_mut()),
         }
     }
     /// Whether it has the layout that this crate knows.
@@ -156,9 +214,13 @@ impl ProgramClock {
     fn inside(&self) -> Option<*mut u32> {
         self.threads.map(|threads| (threads.inside)())
     }
-    /// All of this process reads the real clocks from now on: it is a child of the program.
+    /// All of this process reads the real clocks from now on: its program has not begun, or it is a child of the program.
     pub fn becomes_real(&self) {
         self.real.store(true, Ordering::Relaxed);
+    }
+    /// The program begins, and reads this clock.
+    pub fn becomes_virtual(&self) {
+        self.real.store(false, Ordering::Relaxed);
     }
 
     /// Time at which the first of the process's threads that sleep or wait with a deadline is due; the end of time if none
@@ -169,6 +231,50 @@ impl ProgramClock {
     /// Whether no other thread of the process runs.
     pub fn is_quiet(&self) -> bool {
         self.threads.is_none_or(|threads| (threads.is_quiet)())
+    }
+
+    /// The call that the calling thread is in.
+    #[inline]
+    pub fn call(&self) -> Call {
+        // SAFETY: the thread's own place.
+        self.threads.map_or(Call::NONE, |threads| unsafe { *(threads.call)() })
+    }
+    /// From now on the calling thread is in this one.
+    pub fn set_call(&self, call: Call) {
+        if let Some(threads) = self.threads {
+            // SAFETY: the thread's own place.
+            unsafe { *(threads.call)() = call };
+        }
+    }
+    /// Whether the calling thread is in a call inside which nothing takes time.
+    #[inline]
+    pub fn is_in_call(&self) -> bool {
+        self.call().depth > 0
+    }
+    /// Whether a look of the calling thread at what has come takes no time.
+    pub fn looks_for_nothing(&self) -> bool {
+        let call = self.call();
+        if call.depth > 0 && !call.blocks {
+            self.set_call(Call { looks: call.looks.saturating_add(1), ..call });
+        }
+        call.depth > 0 && (call.blocks || call.looks < FREE_LOOKS)
+    }
+    /// A PE that attaches from now on begins virtual time when it is told to.
+    pub fn begins_late(&self) {
+        self.late.store(true, Ordering::Release);
+    }
+    /// See there.
+    pub fn is_late(&self) -> bool {
+        self.late.load(Ordering::Acquire)
+    }
+    /// What is to be called from now on.
+    pub fn set_driver(&self, driver: &'static Driver) {
+        self.driver.store(std::ptr::from_ref(driver).cast_mut(), Ordering::Release);
+    }
+    /// What is to be called, if this is a PE whose time begins late.
+    pub fn driver(&self) -> Option<&'static Driver> {
+        // SAFETY: null, or what `set_driver` was given.
+        unsafe { self.driver.load(Ordering::Acquire).as_ref() }
     }
 
     /// The process is a PE from now on: time that it sleeps passes for others, too.

@@ -10,7 +10,7 @@
 use memmap2::{MmapOptions, MmapRaw};
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
 use rustix::io::Errno;
-use rustix::mm::{MapFlags, ProtFlags, mmap};
+use rustix::mm::{MapFlags, MremapFlags, ProtFlags, mmap};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
@@ -87,6 +87,56 @@ pub struct Mapping {
     skip: usize,
     /// Bytes that are mapped.
     len: usize,
+}
+
+/// What lies over a shared mapping for a while: memory of this process alone, all zeros when it is laid. Who looks at the
+/// addresses of the mapping sees one or the other.
+pub struct Cover {
+    /// Where the mapping is, and its bytes.
+    at: *mut u8,
+    len: usize,
+    /// The same pages once more.
+    below: *mut u8,
+}
+
+// SAFETY: the addresses are those of mappings, which any thread may change.
+unsafe impl Send for Cover {}
+// SAFETY: as above; whoever looks at the addresses does so by atomics, and finds memory there at any time.
+unsafe impl Sync for Cover {}
+
+impl Cover {
+    /// A cover for `map`, not laid yet. The mapping must outlive it.
+    pub fn of(map: &Mapping) -> io::Result<Cover> {
+        let len = map.len().next_multiple_of(crate::PAGE);
+        Ok(Cover { at: map.as_ptr(), len, below: again(map.as_ptr(), len)? })
+    }
+    /// Lays it.
+    pub fn lay(&self) -> io::Result<()> {
+        let (prot, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE | MapFlags::FIXED | MapFlags::NORESERVE);
+        // SAFETY: the range is one whole mapping, which is only used as memory that may change at any time.
+        unsafe { rustix::mm::mmap_anonymous(self.at.cast(), self.len, prot, flags)? };
+        Ok(())
+    }
+    /// Takes it off. What was written to it is gone.
+    pub fn lift(&self) -> io::Result<()> {
+        let more = again(self.below, self.len)?;
+        // SAFETY: moves a mapping that nobody knows over one that is only used as memory that may change at any time.
+        unsafe { rustix::mm::mremap_fixed(more.cast(), self.len, self.len, MremapFlags::MAYMOVE, self.at.cast())? };
+        Ok(())
+    }
+}
+
+impl Drop for Cover {
+    fn drop(&mut self) {
+        // SAFETY: nobody else knows of this mapping.
+        let _ = unsafe { rustix::mm::munmap(self.below.cast(), self.len) };
+    }
+}
+
+/// Maps the pages of a shared mapping once more.
+fn again(at: *mut u8, len: usize) -> io::Result<*mut u8> {
+    // SAFETY: an old size of 0 leaves the mapping as it is, and adds another one where there is room.
+    Ok(unsafe { rustix::mm::mremap(at.cast(), 0, len, MremapFlags::MAYMOVE)? }.cast())
 }
 
 /// Lets nobody map it writable any more. Kernels before 5.1 do not know that seal: a daemon that serves others asks

@@ -2,7 +2,7 @@
 
 use object::elf::DT_NEEDED;
 use object::read::elf::{ElfFile64, ProgramHeader};
-use object::{Endianness, Object, ObjectSection, ReadCache};
+use object::{Endianness, Object, ObjectSection, ObjectSymbol, ReadCache};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::File;
@@ -36,6 +36,14 @@ pub(crate) fn constants<T>(library: &Path, look: impl FnOnce(&[u8]) -> T) -> Opt
     let elf = ElfFile64::<Endianness, _>::parse(&cache).ok()?;
     let constants = elf.section_by_name(".rodata")?;
     constants.data().ok().map(look)
+}
+
+/// Whether a library has a function or variable of this name for others.
+pub(crate) fn exports(library: &Path, name: &str) -> bool {
+    let Ok(file) = File::open(library) else { return false };
+    let cache = ReadCache::new(file);
+    let Ok(elf) = ElfFile64::<Endianness, _>::parse(&cache) else { return false };
+    elf.dynamic_symbols().any(|symbol| symbol.is_definition() && symbol.name() == Ok(name))
 }
 
 /// The texts among a library's constants, each of which ends with a zero byte: whose it is, and which version.

@@ -22,6 +22,7 @@ pub(crate) mod survey;
 use crate::error::Failed;
 use crate::install;
 use crate::run::options::{Clock, RunArgs};
+use angara_abi::program_clock::{PRELOADED, PRELOADED_FOR_MPI};
 use clap::ValueEnum;
 use library::{Kind, Library, Linked, linked};
 pub(crate) use space::Told;
@@ -117,6 +118,34 @@ impl Plan {
     fn none(args: &RunArgs, program: &Path) -> Plan {
         let env = library_path(args, program).into_iter().collect();
         Plan { start: Start::Plain, kind: None, library: None, env, elsewhere: false }
+    }
+}
+
+impl Plan {
+    /// Libraries that come before all others in virtual time.
+    pub(crate) fn preloaded(&self) -> Result<Vec<PathBuf>, Failed> {
+        let mut all = vec![install::preloaded(PRELOADED)?];
+        if self.start == Start::Plain || self.elsewhere {
+            return Ok(all);
+        }
+        let [all_have, newer_have] = PRELOADED_FOR_MPI;
+        all.push(install::preloaded(all_have)?);
+        // Programs ask by weak references whether these are there, so nobody may define what the library lacks.
+        if self.library.as_ref().is_some_and(|library| elf::exports(&library.file, "MPI_Send_c")) {
+            all.push(install::preloaded(newer_have)?);
+        }
+        Ok(all)
+    }
+
+    /// Variables for the program where time is virtual, but for those that the user has set: messages between ranks of one node
+    /// go through the adapter like all others.
+    pub(crate) fn in_virtual_time(&self, args: &RunArgs) -> Vec<(OsString, OsString)> {
+        if self.start == Start::Plain || self.elsewhere {
+            return Vec::new();
+        }
+        let all = [("MPIR_CVAR_NOLOCAL", "1"), ("I_MPI_FABRICS", "ofi")];
+        let new = all.into_iter().filter(|(name, _)| args.variable(name).is_none());
+        new.map(|(name, value)| (name.into(), value.into())).collect()
     }
 }
 

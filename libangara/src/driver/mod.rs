@@ -19,6 +19,7 @@
 
 mod compute;
 mod handle;
+mod late;
 pub mod packet;
 mod posts;
 mod routines;
@@ -146,11 +147,11 @@ impl Adapter {
             let computing = Computing::from_env(pe)?;
             adapter.clock = Some(Box::new(VirtualClock::new(page, computing, adapter.memory.sync.deadlines())));
         }
-        if let Some(clock) = &adapter.clock {
-            clock.join();
+        if let Some(clock) = &mut adapter.clock {
+            clock.join(&adapter.memory)?;
             if !clock.is_seen() && pe == 0 {
                 angara_abi::complain!(
-                    "angara: the program's own clocks tell real time: libangara_clock.so is not loaded into it; a program                      that is linked statically, has more rights than its user, or runs without LD_PRELOAD loads none"
+                    "angara: the program's own clocks tell real time: libangara_clock.so is not loaded into it; a program that is linked statically, has more rights than its user, or runs without LD_PRELOAD loads none"
                 );
             }
         }
@@ -216,12 +217,24 @@ impl Adapter {
     /// This PE's clock, where time is virtual.
     #[inline]
     pub(crate) fn clock(&self) -> Option<&VirtualClock> {
-        self.clock.as_deref()
+        self.clock.as_deref().filter(|clock| clock.is_on())
     }
 
     /// Picoseconds since the program began, where time is virtual.
     pub fn virtual_now(&self) -> Option<u64> {
         self.clock().map(VirtualClock::now)
+    }
+
+    /// Whether the calling thread is in a call of a message-passing library that returns only when something has come, where
+    /// time is virtual. A look takes no time there, and one in vain is the beginning of a wait.
+    #[inline]
+    pub fn is_in_blocking_call(&self) -> bool {
+        self.clock().is_some_and(VirtualClock::blocks)
+    }
+
+    /// The call of a message-passing library in which the calling thread is, where time is virtual.
+    pub fn name_of_call(&self) -> Option<&'static str> {
+        self.clock().and_then(VirtualClock::call_name)
     }
 
     /// The program calls a routine of the library above, and what it has computed passes.
@@ -383,7 +396,7 @@ impl Adapter {
 
     /// Says what virtual time went for, as far as only this side knows.
     fn tell_times(&self) {
-        let Some(clock) = self.clock() else { return };
+        let Some(clock) = self.clock.as_deref() else { return };
         clock.write_intervals();
         let routines = clock.take_routines();
         if !routines.is_empty() {
@@ -424,6 +437,10 @@ impl Adapter {
             crate::launcher::takes_part(false);
             self.tell_times();
             let _ = connection.ask(&AdapterRequest::Detach);
+            if let Some(clock) = self.clock.as_deref().filter(|clock| !clock.is_on()) {
+                // It does not come back.
+                clock.leave();
+            }
         }
     }
 }

@@ -2,11 +2,13 @@
 //! has come so far ([`angara_abi::clock`]).
 
 use super::compute::Computing;
+use super::late::{self, Late};
 use super::routines::Routines;
 use crate::error::Result;
+use crate::memory::Memory;
 use angara_abi::clock::{ClockPage, Verdict, WaitsFor};
 use angara_abi::msg::Routine;
-use angara_abi::program_clock::{PRELOADED, ProgramClock, SYMBOL};
+use angara_abi::program_clock::{PRELOADED, PRELOADED_FOR_MPI, ProgramClock, SYMBOL};
 use angara_abi::wait::{Kernel, Linux};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard};
@@ -31,16 +33,16 @@ const OTHERS_RUN: Duration = Duration::from_millis(20);
 /// The clock of a program without the preloaded library, which only the driver sees.
 static UNSEEN: ProgramClock = ProgramClock::new();
 /// The clock of this process's job, for whoever sleeps.
-static CLOCK: AtomicPtr<VirtualClock> = AtomicPtr::new(std::ptr::null_mut());
+pub(super) static CLOCK: AtomicPtr<VirtualClock> = AtomicPtr::new(std::ptr::null_mut());
 
 /// The clock of a PE.
 pub(crate) struct VirtualClock {
-    page: ClockPage,
-    program: &'static ProgramClock,
+    pub(super) page: ClockPage,
+    pub(super) program: &'static ProgramClock,
     /// Picoseconds a library call takes.
     call_cost: u64,
     /// Picoseconds it may run ahead of the network.
-    ahead: u64,
+    pub(super) ahead: u64,
     /// What the program's computing takes, if it takes time.
     computing: Option<Computing>,
     /// Picoseconds so far that the program computed, and that calls of the library cost.
@@ -53,11 +55,15 @@ pub(crate) struct VirtualClock {
     /// A stand has ended.
     gone_on: Condvar,
     /// Counts changes of deadlines, for the data plane.
-    deadlines: *const AtomicU32,
+    pub(super) deadlines: *const AtomicU32,
     /// What one thread waits for another may do without the network.
     threads: AtomicBool,
     /// Before this time nothing changes that this PE can see. 0 once it has posted something.
     sees_until: AtomicU64,
+    /// The PE's time is virtual. Otherwise it has not begun yet, or the PE is outside of it for a while.
+    pub(super) is_on: AtomicBool,
+    /// What a PE needs whose time does not begin when it attaches.
+    pub(super) late: Option<Late>,
 }
 
 // SAFETY: `deadlines` is a word of the job's synchronisation page, which stays mapped as long as its driver, whose clock
@@ -104,18 +110,57 @@ impl VirtualClock {
             deadlines,
             threads: AtomicBool::new(false),
             sees_until: AtomicU64::new(0),
+            is_on: AtomicBool::new(false),
+            late: None,
         }
     }
 
-    /// Whoever sleeps in this process stands still from now on. `self` must stay where it is until [`VirtualClock::leave`].
-    pub(super) fn join(&self) {
+    /// This process is a PE from now on. `self` must stay where it is until [`VirtualClock::leave`].
+    pub(super) fn join(&mut self, memory: &Memory) -> Result<()> {
+        let is_late = self.program.is_late();
+        if is_late {
+            self.late = Some(Late::new(memory, &self.page)?);
+        }
         CLOCK.store(std::ptr::from_ref(self).cast_mut(), Ordering::Release);
+        // It has begun, even if nobody could tell.
+        self.program.becomes_virtual();
+        release_children();
+        super::whereabouts::answer();
+        match is_late {
+            true => self.program.set_driver(&late::DRIVER),
+            false => self.begin(),
+        }
+        Ok(())
+    }
+
+    /// Whoever sleeps in this process stands still from now on.
+    pub(super) fn begin(&self) {
+        self.is_on.store(true, Ordering::Release);
         self.program.attach(sleep, self.program.now() + self.ahead);
         if self.computing.as_ref().is_some_and(Computing::is_by_time) {
             self.program.computes(compute);
         }
-        release_children();
-        super::whereabouts::answer();
+    }
+
+    /// Whether the PE's time is virtual now.
+    #[inline]
+    pub(super) fn is_on(&self) -> bool {
+        self.is_on.load(Ordering::Acquire)
+    }
+
+    /// Whether the calling thread is in a call that returns only when something has come.
+    #[inline]
+    pub(super) fn blocks(&self) -> bool {
+        self.program.call().blocks
+    }
+    /// Whether a look of the calling thread at what has come takes no time.
+    #[inline]
+    pub(super) fn looks_for_nothing(&self) -> bool {
+        self.program.looks_for_nothing()
+    }
+    /// The call of a message-passing library that the calling thread is in.
+    pub(super) fn call_name(&self) -> Option<&'static str> {
+        late::name(self.program.call().name)
     }
 
     /// The process is no PE any more.
@@ -253,7 +298,20 @@ impl VirtualClock {
         self.program.is_ahead()
     }
 
-    fn returns(&self) {
+    /// Stands until everybody has come as far.
+    pub(super) fn comes_as_far(&self) {
+        let verdict = self.stand_still(WaitsFor::Time, self.program.now(), || false);
+        self.has_gone_on(verdict);
+    }
+    /// A call of the library takes so long.
+    pub(super) fn takes(&self, ps: u64) {
+        self.costs(ps);
+        if self.program.is_ahead() {
+            self.comes_as_far();
+        }
+    }
+
+    pub(super) fn returns(&self) {
         if let Some(computing) = &self.computing {
             computing.returns();
         }
@@ -392,7 +450,8 @@ pub(super) fn is_at(addresses: impl Iterator<Item = u64>) {
 fn release_children() {
     const PRELOAD: &str = "LD_PRELOAD";
     let Ok(all) = std::env::var(PRELOAD) else { return };
-    let others = all.split([':', ' ']).filter(|file| !file.is_empty() && !file.contains(PRELOADED));
+    let is_ours = |file: &str| [PRELOADED].iter().chain(&PRELOADED_FOR_MPI).any(|ours| file.contains(ours));
+    let others = all.split([':', ' ']).filter(|file| !file.is_empty() && !is_ours(file));
     let others = others.collect::<Vec<_>>().join(":");
     // SAFETY: while it attaches a program has no threads that look for other variables; those that the library
     // itself has started read none.

@@ -164,6 +164,20 @@ impl Adapter {
         }
     }
 
+    /// Where time is virtual: one stand, after which the caller looks itself. `what` it stands for is said where nothing can
+    /// happen any more.
+    pub(crate) fn stand_once(&self, waits_for: WaitsFor, what: &dyn Fn() -> String) -> Result<()> {
+        let Some(clock) = self.clock() else { return Ok(()) };
+        let since = clock.now();
+        match self.stand_for(clock, waits_for, Some(what))? {
+            Verdict::Go => Ok(()),
+            Verdict::Deadlock => {
+                let deadlock = || Error::Deadlock { what: what(), ns: since / 1000 };
+                Err(self.channel_error().unwrap_or_else(deadlock))
+            }
+        }
+    }
+
     /// Where time is virtual: lets the network come as far as this PE.
     pub(crate) fn stand(&self) -> Result<()> {
         self.clock().map_or(Ok(()), |clock| self.stand_for(clock, WaitsFor::Time, None).map(drop))
@@ -216,7 +230,7 @@ impl Adapter {
     /// [`Adapter::look`] that takes `ps` at least, where time is virtual.
     #[inline]
     pub(crate) fn look_after(&self, ps: u64) -> Result<()> {
-        let Some(clock) = self.clock() else { return Ok(()) };
+        let Some(clock) = self.clock().filter(|clock| !clock.looks_for_nothing()) else { return Ok(()) };
         clock.entered()?;
         clock.pass_look(ps);
         if clock.is_blind() { self.stand() } else { Ok(()) }

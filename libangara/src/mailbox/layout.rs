@@ -7,12 +7,10 @@
 //! rings     slots a seat    messages from that seat
 //! ```
 
-use angara_abi::PAYLOAD_MAX;
-
 /// Bytes of a slot: one packet of the network.
-pub(super) const SLOT: usize = PAYLOAD_MAX;
+pub(super) const SLOT: usize = angara_abi::clock::SLOT as usize;
 /// The last bytes of a slot: a word that names both generations, and the word that makes the slot valid.
-pub(super) const TRAILER: usize = 16;
+pub(super) const TRAILER: usize = angara_abi::clock::TRAILER as usize;
 /// Bytes of a message that are in the slot of its trailer, at most.
 pub(super) const SHORT_MAX: usize = SLOT - TRAILER;
 /// All rings of a mailbox together shall not be larger, if that leaves enough slots to each.

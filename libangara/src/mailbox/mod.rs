@@ -30,6 +30,7 @@ pub use message::Message;
 
 use crate::error::{Error, Result};
 use crate::job::Job;
+use angara_abi::clock::WaitsFor;
 use angara_abi::desc::{Place, Region};
 use incoming::Incoming;
 use layout::{BELL, Layout};
@@ -212,10 +213,24 @@ impl Mailbox {
                 came
             }
         };
+        self.see_who_has_freed();
+        Ok(came)
+    }
+
+    fn see_who_has_freed(&mut self) {
         let mut blocked = std::mem::take(&mut self.blocked);
         blocked.retain(|index| !self.has_been_freed(&self.outgoing[usize::from(*index)]));
         self.blocked = blocked;
-        Ok(came)
+    }
+
+    /// Where time is virtual: stands still until a message is complete, or until room or an answer may have come. `what` is
+    /// said where nothing can.
+    pub fn stand(&mut self, what: &dyn Fn() -> String) -> Result<()> {
+        if !self.has_something() {
+            self.job.adapter.stand_once(WaitsFor::Message(self.at, self.me.generation), what)?;
+        }
+        self.see_who_has_freed();
+        Ok(())
     }
 
     /// [`Mailbox::wait`] where time is virtual: the longer it has waited, the longer until it looks again.

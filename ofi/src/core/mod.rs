@@ -44,6 +44,9 @@ const LOOKS: u32 = 64;
 
 /// Looks that find nothing before others get the core: where there are enough cores, and where there are not.
 const SPIN: [u32; 2] = [2048, 64];
+/// Looks in vain after which one who waits stands still where time is virtual: a library may need some to go on by itself.
+const VAIN: u32 = 3;
+
 /// What this endpoint waits for from a peer.
 pub(crate) struct Request {
     pub(crate) peer: Peer,
@@ -122,6 +125,8 @@ pub(crate) struct State {
     pub(crate) broken: Option<String>,
     looked: Instant,
     idle: u32,
+    /// Looks in vain within a call that waits, where time is virtual, since something has happened.
+    vain: u32,
     /// Nothing comes.
     quiet: Option<waits::Quiet>,
     /// [`SPIN`] here.
@@ -161,6 +166,7 @@ impl Core {
             broken: None,
             looked: Instant::now(),
             idle: 0,
+            vain: 0,
             quiet: None,
             spin: SPIN[usize::from(crowded)],
             by_ring,
@@ -183,7 +189,7 @@ impl Core {
             self.flush();
         }
         if came {
-            self.state.idle = 0;
+            (self.state.idle, self.state.vain) = (0, 0);
             if self.state.quiet.is_some() {
                 self.state.quiet_is_over();
             }
@@ -195,6 +201,9 @@ impl Core {
 
     /// A look that found nothing: others may need this core, and peers may be gone.
     fn nothing_came(&mut self) {
+        if self.state.job.adapter().is_in_blocking_call() {
+            return self.waits_in_a_call();
+        }
         self.state.idle = self.state.idle.wrapping_add(1);
         if self.state.idle >= self.state.spin {
             // A sleep would be long where a message is under way; what is in the way gets its turn.
@@ -205,6 +214,21 @@ impl Core {
         // A look at the clock takes as long as one at the mailbox.
         if self.state.idle.is_multiple_of(LOOKS) {
             self.look_after_peers();
+        }
+    }
+
+    /// Where time is virtual: a look in a call that returns only when something comes has found nothing.
+    fn waits_in_a_call(&mut self) {
+        self.state.vain += 1;
+        if self.state.vain < VAIN || self.state.queues.iter().any(|(_, queue)| queue.has_something()) {
+            return;
+        }
+        self.state.vain = 0;
+        let Core { mailbox, state } = self;
+        match mailbox.stand(&|| state.under_way().unwrap_or_else(|| waits::NOTHING.into())) {
+            Err(e @ angara::Error::Deadlock { .. }) => state.waits_in_vain(&e),
+            Err(e) => state.breaks(&e),
+            Ok(()) => {}
         }
     }
 
@@ -367,6 +391,7 @@ impl State {
     /// come, whether this host knows of it yet or not.
     #[inline]
     fn meet(&mut self, peer: Peer, has_sent: bool) -> Outcome {
+        self.vain = 0;
         let known = self.peers.get(peer.seat as usize).ok_or(errno::ECONNREFUSED)?;
         if known.generation == peer.generation && !known.lost {
             return Ok(());
@@ -410,6 +435,21 @@ impl State {
             self.full.push(peer.seat);
         }
         known.out.push_back([&bytes[..len], body].concat().into_boxed_slice());
+    }
+
+    /// Where time is virtual: nothing can happen any more. The libraries above would say something else.
+    #[cold]
+    fn waits_in_vain(&self, error: &angara::Error) -> ! {
+        let (me, adapter) = (self.me.seat, self.job.adapter());
+        let call = adapter.name_of_call().unwrap_or("MPI");
+        let node = self.job.pe_entry(me as usize).node;
+        adapter.read_real_clocks();
+        // SAFETY: flushes the program's own streams.
+        unsafe { libc::fflush(std::ptr::null_mut()) };
+        angara_abi::complain!("angara: PE {me} (node {node}): {call}: {error}");
+        adapter.abort(1, &format!("{call} failed"), false);
+        // SAFETY: ends the process. What the library does at exit would wait for others.
+        unsafe { libc::_exit(1) }
     }
 
     /// The job has ended, or the adapter has failed.
@@ -470,6 +510,7 @@ impl State {
     #[inline]
     pub(crate) fn end(&mut self, done: Done, fault: impl Into<Fault>, excess: usize) {
         let fault = fault.into();
+        self.vain = 0;
         match fault.error {
             0 => self.end_well(done),
             _ => self.end_badly(Failed { done, fault, excess }),

@@ -114,6 +114,13 @@ pub(crate) struct Queue {
     pub(crate) signalled: bool,
 }
 
+impl Queue {
+    /// Something has still to be read.
+    pub(crate) fn has_something(&self) -> bool {
+        !self.ready.is_empty() || !self.failed.is_empty() || self.signalled
+    }
+}
+
 #[derive(Default)]
 pub(crate) struct Counter {
     pub(crate) value: u64,

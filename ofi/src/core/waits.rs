@@ -17,7 +17,7 @@ const AGAIN: Duration = Duration::from_secs(1);
 /// Operations that are named one by one.
 const NAMED: usize = 5;
 /// A library that waits for messages of its own has posted buffers for all of them together.
-const NOTHING: &str = "MPI: any message; nothing of the program's is posted or under way";
+pub(super) const NOTHING: &str = "MPI: any message; nothing of the program's is posted or under way";
 /// Bits of a tag that are MPI's with MPICH (`MPIDI_OFI_TAG_BITS_a`). Open MPI has one more, the sign.
 const MPI_TAG: u64 = (1 << 31) - 1;
 /// Open MPI's own messages have tags between this and 0.

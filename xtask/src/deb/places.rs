@@ -19,7 +19,7 @@ const DEV: &str = "libangara-dev";
 
 /// How a path below `/usr` begins, which package it goes into (none: nobody needs it), and how it begins there. The first
 /// that fits counts.
-const RULES: [(&str, Option<&str>, &str); 21] = [
+const RULES: [(&str, Option<&str>, &str); 22] = [
     ("bin/oshc", Some(DEV), "lib/angara/bin/oshc"),
     ("bin/", Some(ANGARA), "lib/angara/bin/"),
     ("include/", Some(DEV), "include/"),
@@ -27,6 +27,7 @@ const RULES: [(&str, Option<&str>, &str); 21] = [
     ("lib/x86_64-linux-gnu/libangara.so.", Some(DRIVER), "lib/x86_64-linux-gnu/libangara.so."),
     // What only programs of these packages load lies apart from what everybody may link.
     ("lib/x86_64-linux-gnu/libangara_clock.so", Some(ANGARA), "lib/angara/lib/libangara_clock.so"),
+    ("lib/x86_64-linux-gnu/libangara_mpi", Some(ANGARA), "lib/angara/lib/libangara_mpi"),
     ("lib/x86_64-linux-gnu/libfabric/", Some(ANGARA), "lib/angara/lib/libfabric/"),
     ("lib/x86_64-linux-gnu/", Some(DEV), "lib/x86_64-linux-gnu/"),
     ("lib/angara/", Some(DEV), "lib/angara/"),

@@ -6,7 +6,6 @@ mod program;
 use super::bind::Cores;
 use super::wrap::{self, Wrap};
 use crate::error::Failed;
-use crate::install;
 use crate::machine;
 use crate::many::seeds::Seeds;
 use crate::mpi::{self, MpiArg};
@@ -26,7 +25,7 @@ pub(crate) use map::MapArg;
 use map::read_map;
 pub(crate) use program::find_program;
 use serde::{Deserialize, Serialize};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -497,12 +496,11 @@ impl Plan {
         }
         let virtual_time = VirtualPlan::new(args)?;
         if virtual_time.is_some() {
-            let mut preload = install::clock_library()?.into_os_string();
-            if let Some(others) = args.variable(ENV_PRELOAD).filter(|others| !others.is_empty()) {
-                preload.push(":");
-                preload.push(others);
-            }
-            env.push((ENV_PRELOAD.into(), preload));
+            let ours = mpi.preloaded()?;
+            let others = args.variable(ENV_PRELOAD).filter(|others| !others.is_empty());
+            let all: Vec<OsString> = ours.into_iter().map(PathBuf::into_os_string).chain(others).collect();
+            env.push((ENV_PRELOAD.into(), all.join(OsStr::new(":"))));
+            env.extend(mpi.in_virtual_time(args));
             let compute = prepared(args.compute.clone().unwrap_or_default())?;
             env.push((ENV_COMPUTE.into(), compute.to_string().into()));
             env.extend(what_else_is_virtual(args));

@@ -36,7 +36,7 @@ use std::time::{Duration, Instant};
 
 /// Longest sleep while only a command can change anything.
 const SLEEP: Duration = Duration::from_secs(60);
-/// The same while PEs are absent.
+/// The same while PEs are absent or outside virtual time.
 const ABSENT_LOOK: Duration = Duration::from_millis(1);
 
 impl Engine {
@@ -164,7 +164,8 @@ impl Engine {
     fn listen(&self) {
         let mut events = [std::mem::MaybeUninit::uninit(); 64];
         let in_doubt = self.virtual_time.as_ref().is_some_and(|run| run.in_doubt.is_some() && !run.stuck);
-        let limit = if in_doubt || self.is_anyone_absent() { ABSENT_LOOK } else { SLEEP };
+        let is_outside = self.virtual_time.as_ref().is_some_and(|run| run.outside().next().is_some());
+        let limit = if in_doubt || is_outside || self.is_anyone_absent() { ABSENT_LOOK } else { SLEEP };
         let limit = Timespec { tv_sec: limit.as_secs() as _, tv_nsec: limit.subsec_nanos() as _ };
         // Every outcome means: look again.
         let _ = epoll::wait(&self.epoll, &mut events[..], Some(&limit));
@@ -202,12 +203,14 @@ impl Engine {
         let (pe, port, began) = (lane.pe, lane.port, lane.ran.0);
         let clock = lane.memory.clock.as_ref();
         let (spending, deadline) = clock.map_or(((0, 0), TIME_MAX), |clock| (clock.spending(), clock.deadline()));
+        let has_ended = clock.is_some_and(ClockPage::has_ended);
         let (Some(waits_for), true) = (waits_for, (began..=TIME_MAX).contains(&said)) else {
             let why = format!("its clock page says {said} ps, waiting for {waits_for:?}, after {began} ps");
             return self.break_lane(index, Fault::BadRange, 0, &why);
         };
         if let Some(run) = &mut self.virtual_time {
-            run.stands((index, pe), (said, deadline), waits_for, (said - began, spending));
+            let ran = (said - began, spending);
+            run.stands((index, pe), (said, deadline), waits_for, (!has_ended).then_some(ran));
         }
         if self.take_posts(index, said) {
             // A queue that was full has room now, a command is done, and what needs no network is complete.
@@ -272,10 +275,28 @@ impl Engine {
             self.tell_listeners();
         }
         let Some(run) = &mut self.virtual_time else { return false };
-        let Some((at, index)) = run.take_due() else { return self.nothing_can_happen() };
+        let Some((at, index)) = run.take_due() else {
+            self.look_at_those_outside();
+            let some_are_due = self.virtual_time.as_ref().is_some_and(|run| run.next_due().is_some());
+            return some_are_due || self.nothing_can_happen();
+        };
         (run.stuck, run.in_doubt) = (false, None);
         self.let_go(index, at, Verdict::Go);
         true
+    }
+
+    /// PEs that are outside virtual time come back together, so that nobody's turn depends on how fast it was there.
+    fn look_at_those_outside(&mut self) {
+        let Some(run) = self.virtual_time.as_mut() else { return };
+        let outside: Vec<usize> = run.outside().collect();
+        let is_back = |index: &usize| {
+            let clock = self.lanes[*index].as_ref().and_then(|lane| lane.memory.clock.as_ref());
+            clock.is_none_or(|clock| clock.deadline() < TIME_MAX)
+        };
+        // Who runs or stands may be about to go outside, too.
+        if !outside.is_empty() && outside.len() == run.waiting().len() && outside.iter().all(is_back) {
+            run.come_back(&outside, self.fabric.now().max(run.present));
+        }
     }
 
     /// Threads of PEs that stand may have become due at an earlier time.
@@ -324,7 +345,7 @@ impl Engine {
     /// Everybody stands and nothing is on its way: every PE is told, once. One whose channel is in error knows more.
     fn nothing_can_happen(&mut self) -> bool {
         let Some(run) = &mut self.virtual_time else { return false };
-        if run.patience.is_anyone_absent() || run.stuck {
+        if run.patience.is_anyone_absent() || run.stuck || run.outside().next().is_some() {
             return false;
         }
         let mut told = run.waiting();

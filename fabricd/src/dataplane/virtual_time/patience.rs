@@ -100,6 +100,9 @@ impl Engine {
         let Some(&index) = run.running.last().filter(|_| !run.patience.asking) else { return };
         let Some(lane) = self.lanes[index].as_ref().filter(|lane| !lane.broken) else { return };
         let Some(clock) = lane.memory.clock.as_ref().filter(|clock| clock.stands().is_none()) else { return };
+        if clock.is_late() {
+            return;
+        }
         // A debugger has stopped it, or the user has.
         let is_stopped = || matches!(process_state(lane.pid), Some('T' | 't'));
         let turn = (index, clock.stops().load(Ordering::Relaxed));

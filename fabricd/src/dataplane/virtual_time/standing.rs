@@ -45,7 +45,7 @@ impl Touch {
         };
         match waits_for {
             WaitsFor::Adapter => true,
-            WaitsFor::Time => false,
+            WaitsFor::Time | WaitsFor::Return => false,
             WaitsFor::Memory => written.is_some_and(|(place, _)| place.region != Region::Bounce),
             WaitsFor::Bytes(place, len) => written.is_some_and(|(at, bytes)| overlap((place, len), (at, bytes))),
             WaitsFor::Word(place, with) => {
@@ -58,6 +58,14 @@ impl Touch {
             WaitsFor::Injected(seq) => has_come(status::INJECTED, seq),
             WaitsFor::Delivered(seq) => has_come(status::DELIVERED, seq),
             WaitsFor::Tree => matches!(self, Touch::Tree(_)),
+            WaitsFor::Message(mailbox, generation) => match written {
+                Some((place, len)) => {
+                    let word = |offset| word(Place { offset, ..place }, 8);
+                    let (start, range) = ((mailbox.offset, generation), (place.offset, len));
+                    place.region == mailbox.region && WaitsFor::is_of_message(start, range, word)
+                }
+                None => matches!(self, Touch::Post(Some(_))),
+            },
         }
     }
 }
@@ -98,8 +106,9 @@ struct Stand {
     due: Option<(Tick, Ended)>,
     /// It is due because its time has come, unless something else makes it so before.
     by_time: bool,
-    /// Of the run before it, what went for computing and for calls of the library.
-    spent: (Tick, Tick),
+    /// Of the run before it, what went for computing and for calls of the library; nothing if the PE's part of the run has
+    /// ended: what it does then does not count.
+    spent: Option<(Tick, Tick)>,
 }
 
 /// Who waited for whom, and when links carried what.
@@ -159,28 +168,30 @@ impl VirtualRun {
     pub(in crate::dataplane) fn runs(&mut self, lane: usize) {
         self.running.push(lane);
     }
-    /// The PE of a lane stands, after it has run for so long and says what its time went for.
+    /// The PE of a lane stands. If it counts: it has run for so long and says what its time went for.
     pub(super) fn stands(
         &mut self,
         (lane, pe): (usize, usize),
         (since, deadline): (Tick, Tick),
         waits_for: WaitsFor,
-        (ran, said): (Tick, (Tick, Tick)),
+        ran: Option<(Tick, (Tick, Tick))>,
     ) {
         if self.standing.len() <= lane {
             self.standing.resize(lane + 1, None);
         }
-        self.stops += 1;
-        let spent = self.spent_of(pe);
-        spent.times.end = since;
-        let spent = spent.ran(ran, said);
+        let spent = ran.map(|(ran, said)| {
+            self.stops += 1;
+            let spent = self.spent_of(pe);
+            spent.times.end = since;
+            spent.ran(ran, said)
+        });
         self.standing[lane] = Some(Stand { pe, since, waits_for, due: None, by_time: false, spent });
         self.is_due_at(lane, deadline, since);
     }
     /// The PE of a lane stands, and is due at `deadline` whatever it stands for; not before `now`.
     pub(super) fn is_due_at(&mut self, lane: usize, deadline: Tick, now: Tick) {
         let Some(stand) = self.standing.get_mut(lane).and_then(Option::as_mut) else { return };
-        if deadline >= TIME_MAX && stand.waits_for != WaitsFor::Time {
+        if deadline >= TIME_MAX && stand.waits_for != WaitsFor::Time || stand.waits_for == WaitsFor::Return {
             return;
         }
         let at = deadline.min(TIME_MAX).max(stand.since).max(now);
@@ -224,7 +235,9 @@ impl VirtualRun {
         if let Some(Stand { since, waits_for, due: Some((_, ended)), spent, .. }) = self.standing[lane].take() {
             // What it slept is a part of its run.
             let since = if waits_for == WaitsFor::Time { at } else { since };
-            self.went_by(pe, (since, at), waits_for, ended, spent);
+            if let Some(spent) = spent {
+                self.went_by(pe, (since, at), waits_for, ended, spent);
+            }
         }
         Some((at, lane))
     }
@@ -241,8 +254,12 @@ impl VirtualRun {
         let spent = self.spent_of(pe);
         spent.times.end = until;
         match waits_for {
-            WaitsFor::Time => {}
-            WaitsFor::Memory | WaitsFor::Bytes(..) | WaitsFor::Word(..) | WaitsFor::Tree => {
+            WaitsFor::Time | WaitsFor::Return => {}
+            WaitsFor::Memory
+            | WaitsFor::Bytes(..)
+            | WaitsFor::Word(..)
+            | WaitsFor::Message(..)
+            | WaitsFor::Tree => {
                 spent.times.for_data += went
             }
             _ => spent.times.for_network += went,
@@ -264,6 +281,22 @@ impl VirtualRun {
     pub(super) fn waiting(&self) -> Vec<(usize, Tick)> {
         self.standing.iter().enumerate().filter_map(|(lane, stand)| Some((lane, (*stand)?.since))).collect()
     }
+    /// Lanes whose PEs are outside virtual time.
+    pub(super) fn outside(&self) -> impl Iterator<Item = usize> {
+        let all = self.standing.iter().enumerate();
+        all.filter(|(_, stand)| stand.is_some_and(|stand| stand.waits_for == WaitsFor::Return)).map(|(lane, _)| lane)
+    }
+    /// The PEs of these lanes, which were outside, are back: all at the latest time of any.
+    pub(super) fn come_back(&mut self, lanes: &[usize], now: Tick) {
+        let since = lanes.iter().filter_map(|lane| Some(self.standing[*lane]?.since)).max().unwrap_or(0);
+        for lane in lanes {
+            if let Some(stand) = &mut self.standing[*lane] {
+                stand.waits_for = WaitsFor::Time;
+            }
+            self.is_due_at(*lane, since, now);
+        }
+    }
+
     /// The PE of a lane neither runs nor stands.
     pub(super) fn forget(&mut self, lane: usize) {
         self.running.retain(|other| *other != lane);
@@ -318,7 +351,7 @@ mod tests {
         let (_fds, channel) = Channel::create("angara-test-standing").expect("a channel");
         let mut run = VirtualRun { notes: Some(Notes::default()), ..VirtualRun::default() };
         let ended = Ended { why: Why::Data, whom: 5, posted: 60 };
-        run.stands((3, 0), (50, TIME_MAX), WaitsFor::Memory, (50, (30, 10)));
+        run.stands((3, 0), (50, TIME_MAX), WaitsFor::Memory, Some((50, (30, 10))));
         let word = Place { region: Region::Heap, offset: 8 };
         let value = |n| move |_, _| Some(n);
         run.touched((3, &channel), 70, Touch::Post(None), value(0), Ended { whom: 4, ..ended });
@@ -329,12 +362,12 @@ mod tests {
         assert_eq!(run.spent[0].waits(0).collect::<Vec<_>>(), [(0, Some(5), 1, 30)]);
         let times = run.spent[0].times;
         assert_eq!((times.end, times.for_data, times.compute, times.software), (80, 30, 30, 10));
-        run.stands((3, 0), (100, TIME_MAX), WaitsFor::Word(word, Comparison::at_least(2)), (20, (30, 10)));
+        run.stands((3, 0), (100, TIME_MAX), WaitsFor::Word(word, Comparison::at_least(2)), Some((20, (30, 10))));
         run.touched((3, &channel), 110, Touch::Memory(word, 8), value(1), ended);
         assert_eq!(run.next_due(), None, "1 is not enough");
         run.touched((3, &channel), 120, Touch::Memory(word, 8), value(2), ended);
         assert_eq!(run.take_due(), Some((120, 3)));
-        run.stands((3, 0), (130, 130), WaitsFor::Time, (10, (30, 10)));
+        run.stands((3, 0), (130, 130), WaitsFor::Time, Some((10, (30, 10))));
         run.forget(3);
         assert_eq!((run.next_due(), run.stops), (None, 3));
     }
@@ -345,7 +378,7 @@ mod tests {
         let mut run = VirtualRun::default();
         let ended = Ended { why: Why::Data, whom: 5, posted: 60 };
         let none = |_, _| None;
-        run.stands((3, 0), (50, 900), WaitsFor::Memory, (50, (0, 0)));
+        run.stands((3, 0), (50, 900), WaitsFor::Memory, Some((50, (0, 0))));
         assert_eq!(run.next_due(), Some(900));
         run.is_due_at(3, 400, 60);
         run.is_due_at(3, 800, 60);

@@ -1,0 +1,161 @@
+//! Virtual time that begins when a message-passing library has been initialised, not when the PE attaches, and in which what
+//! that library does at the end does not count. `libangara-mpi.so` says when ([`angara_abi::program_clock::Driver`]).
+//!
+//! Before it begins, and while a PE is outside of it, PEs reach each other's memory directly, wait as on the wall's clock,
+//! and are not counted: the network has seen nothing when time begins. For the data plane a PE whose time has not begun
+//! runs, at time 0.
+
+use super::virtual_time::{CLOCK, VirtualClock};
+use crate::error::{Error, Result};
+use crate::memory::Memory;
+use angara_abi::clock::{ClockPage, TIME_MAX, WaitsFor};
+use angara_abi::program_clock::Driver;
+use angara_abi::shm::Cover;
+use angara_abi::wait::{Kernel, Linux};
+use std::ffi::{CStr, c_char};
+use std::io;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
+
+/// How often one who comes back looks whether its job still runs.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// For the library that knows when.
+pub(super) static DRIVER: Driver = Driver { begin, meet, end, pause, resume, called, looks, returns };
+
+/// What a PE needs whose time begins later than it attaches.
+pub(super) struct Late {
+    /// Over the table of how PEs are reached.
+    reach: Cover,
+    /// Over what is counted.
+    counters: Cover,
+    /// When all begin.
+    begins: *const AtomicU64,
+    /// The number of the stand of a PE that is outside.
+    outside: AtomicU32,
+}
+
+impl Late {
+    /// `memory` outlives it.
+    pub(super) fn new(memory: &Memory, page: &ClockPage) -> Result<Late> {
+        let failed = |e| Error::system("memory for the time before virtual time begins", e);
+        let late = Late {
+            reach: memory.targets.cover().map_err(failed)?,
+            counters: memory.counters.cover().map_err(failed)?,
+            begins: memory.sync.begins(),
+            outside: AtomicU32::new(0),
+        };
+        page.begins_late(true);
+        late.reach.lay().and_then(|()| late.counters.lay()).map_err(failed)?;
+        Ok(late)
+    }
+
+    fn begins(&self) -> &AtomicU64 {
+        // SAFETY: a word of the job's synchronisation page, which stays mapped as long as the driver.
+        unsafe { &*self.begins }
+    }
+}
+
+/// The clock of this process, if its time begins late.
+fn clock() -> Option<(&'static VirtualClock, &'static Late)> {
+    // SAFETY: null, or what `join` was given, which stays until `leave`.
+    let clock = unsafe { CLOCK.load(Ordering::Acquire).as_ref()? };
+    Some((clock, clock.late.as_ref()?))
+}
+
+/// Whatever cannot be done here leaves the PE where nothing it does could be right.
+fn must(done: io::Result<()>) {
+    if let Err(e) = done {
+        angara_abi::complain!("angara: cannot change how other PEs are reached: {e}");
+        std::process::abort();
+    }
+}
+
+extern "C" fn meet() {
+    if let Some((clock, late)) = clock() {
+        late.begins().fetch_max(clock.now(), Ordering::SeqCst);
+    }
+}
+
+extern "C" fn begin() {
+    let Some((clock, late)) = clock() else { return };
+    must(late.reach.lift().and_then(|()| late.counters.lift()));
+    let now = late.begins().load(Ordering::SeqCst);
+    clock.program.go_on(now, now + clock.ahead);
+    clock.page.begins_late(false);
+    clock.begin();
+    // From here on PEs take turns.
+    clock.comes_as_far();
+}
+
+extern "C" fn end() {
+    let Some((clock, late)) = clock() else { return };
+    // What has passed until now is told first.
+    clock.comes_as_far();
+    clock.page.ends();
+    must(late.counters.lay());
+}
+
+extern "C" fn pause() {
+    let Some((clock, late)) = clock() else { return };
+    clock.comes_as_far();
+    clock.is_on.store(false, Ordering::Release);
+    must(late.reach.lay());
+    late.outside.store(clock.page.stand(clock.now(), WaitsFor::Return, TIME_MAX), Ordering::Relaxed);
+    Linux.futex_wake(clock.page.bell());
+}
+
+extern "C" fn resume() {
+    let Some((clock, late)) = clock() else { return };
+    let number = late.outside.load(Ordering::Relaxed);
+    clock.page.set_deadline(clock.now());
+    let ended = loop {
+        if let Some(ended) = clock.page.ended(number) {
+            break Some(ended);
+        }
+        if clock.page.is_over() {
+            break None;
+        }
+        Linux.futex_wait(clock.page.goes(), number.wrapping_sub(1), LOOK);
+    };
+    must(late.reach.lift().and_then(|()| late.counters.lift()));
+    if let Some((time, _)) = ended {
+        clock.program.go_on(time, time + clock.ahead);
+        clock.is_on.store(true, Ordering::Release);
+    }
+}
+
+extern "C" fn called(routine: *const c_char, ps: u64) {
+    let Some((clock, _)) = clock().filter(|(clock, _)| clock.is_on()) else { return };
+    // What a recording lacks is told by the driver's next call.
+    let _ = clock.called();
+    clock.is_inside();
+    if let Some(routine) = name(routine) {
+        clock.begins(routine);
+    }
+    clock.takes(ps);
+}
+
+extern "C" fn looks(routine: *const c_char, ps: u64) {
+    called(routine, ps);
+    if let Some((clock, _)) = clock().filter(|(clock, _)| clock.is_on())
+        && clock.is_blind()
+    {
+        clock.comes_as_far();
+    }
+}
+
+extern "C" fn returns() {
+    if let Some((clock, _)) = clock().filter(|(clock, _)| clock.is_on()) {
+        clock.returns();
+    }
+}
+
+/// The name of a routine, which stays.
+pub(super) fn name(name: *const c_char) -> Option<&'static str> {
+    if name.is_null() {
+        return None;
+    }
+    // SAFETY: the library that wraps calls names them by its constants, which end with 0.
+    unsafe { CStr::from_ptr(name) }.to_str().ok()
+}

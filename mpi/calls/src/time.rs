@@ -1,0 +1,141 @@
+//! What calls do with virtual time.
+
+use crate::Kind;
+use crate::real::{Real, file_of, in_library};
+use angara_abi::program_clock::{Call, Driver, ProgramClock, SYMBOL};
+use libc::{c_int, c_void};
+use std::sync::OnceLock;
+
+/// Picoseconds of a look at whether something has come.
+const LOOK: u64 = 50_000;
+
+/// The clock of this process.
+fn clock() -> Option<&'static ProgramClock> {
+    static FOUND: OnceLock<Option<&'static ProgramClock>> = OnceLock::new();
+    *FOUND.get_or_init(|| {
+        // SAFETY: a name that ends with 0.
+        let f = unsafe { libc::dlsym(libc::RTLD_DEFAULT, SYMBOL.as_ptr()) };
+        if f.is_null() {
+            return None;
+        }
+        // SAFETY: the name is that of the preloaded library's function, which takes nothing and returns its static clock.
+        let clock = unsafe { std::mem::transmute::<*mut c_void, extern "C" fn() -> &'static ProgramClock>(f)() };
+        clock.is_known().then_some(clock)
+    })
+}
+
+/// A call inside which nothing takes time, while this lives.
+struct Inside<'a> {
+    clock: &'a ProgramClock,
+    driver: Option<&'static Driver>,
+}
+
+impl<'a> Inside<'a> {
+    /// Nothing if the thread is inside already.
+    fn begin(clock: &'a ProgramClock, kind: Kind, routine: &Real) -> Option<Inside<'a>> {
+        if clock.call().depth > 0 {
+            return None;
+        }
+        let (driver, name) = (clock.driver(), routine.plain_name().as_ptr());
+        if let Some(driver) = driver {
+            match kind {
+                Kind::Looks => (driver.looks)(name, LOOK),
+                _ => (driver.called)(name, 0),
+            }
+        }
+        clock.set_call(Call { depth: 1, blocks: kind == Kind::Waits, looks: 0, name });
+        Some(Inside { clock, driver })
+    }
+}
+
+impl Drop for Inside<'_> {
+    fn drop(&mut self) {
+        self.clock.set_call(Call::NONE);
+        if let Some(driver) = self.driver {
+            (driver.returns)();
+        }
+    }
+}
+
+/// A call of a routine.
+#[inline]
+pub fn passes(kind: Kind, routine: &Real, call: impl FnOnce() -> c_int) -> c_int {
+    let Some(clock) = clock() else { return call() };
+    let _inside = Inside::begin(clock, kind, routine);
+    call()
+}
+
+/// All clocks of this thread are real while this lives.
+struct OnTheWall<'a>(&'a ProgramClock);
+
+impl<'a> OnTheWall<'a> {
+    fn begin(clock: &'a ProgramClock) -> OnTheWall<'a> {
+        clock.enter();
+        OnTheWall(clock)
+    }
+}
+
+impl Drop for OnTheWall<'_> {
+    fn drop(&mut self) {
+        self.0.leave();
+    }
+}
+
+/// A call after which virtual time begins, for all processes at once if it is one that all of them make.
+pub fn begins(all: bool, call: impl FnOnce() -> c_int) -> c_int {
+    let Some(clock) = clock().filter(|clock| !clock.is_late()) else { return call() };
+    clock.begins_late();
+    let wall = OnTheWall::begin(clock);
+    let result = call();
+    let driver = clock.driver().filter(|_| result == 0);
+    if let Some(driver) = driver {
+        (driver.meet)();
+        if all {
+            barrier();
+        }
+    }
+    drop(wall);
+    if let Some(driver) = driver {
+        (driver.begin)();
+    }
+    result
+}
+
+/// A call before which virtual time has ended, for all processes at once.
+pub fn ends(routine: &Real, call: impl FnOnce() -> c_int) -> c_int {
+    let Some((clock, driver)) = clock().and_then(|clock| Some((clock, clock.driver()?))) else { return call() };
+    (driver.end)();
+    // Others may still need what this process has sent, or has to answer.
+    passes(Kind::Waits, routine, barrier);
+    (driver.pause)();
+    let wall = OnTheWall::begin(clock);
+    let result = call();
+    drop(wall);
+    (driver.resume)();
+    result
+}
+
+/// Waits until all processes of the program have come here.
+fn barrier() -> c_int {
+    static BARRIER: Real = Real::new(c"PMPI_Barrier");
+    let found = BARRIER.find();
+    // SAFETY: the MPI library's function of this name, which takes a handle, an integer or a pointer.
+    let barrier = unsafe { std::mem::transmute::<*mut c_void, unsafe extern "C-unwind" fn(usize) -> c_int>(found) };
+    // SAFETY: the communicator of all processes, between the beginning and the end of MPI.
+    unsafe { barrier(world(found)) }
+}
+
+/// `MPI_COMM_WORLD` of the library that has this function.
+fn world(function: *mut c_void) -> usize {
+    /// Of MPICH and its kin.
+    const MPICH: usize = 0x4400_0000;
+    /// Of MPI 5's binary interface.
+    const STANDARD: usize = 0x101;
+    let open_mpi = in_library(c"ompi_mpi_comm_world");
+    let is_standard = || file_of(function).is_some_and(|file| file.to_string_lossy().contains("libmpi_abi"));
+    match open_mpi {
+        Some(world) => world as usize,
+        None if is_standard() => STANDARD,
+        None => MPICH,
+    }
+}
