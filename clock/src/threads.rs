@@ -64,6 +64,7 @@ impl Place {
         let taken = DUE.iter().position(free);
         if let Some(i) = taken {
             USED.fetch_max(i + 1, Ordering::AcqRel);
+            CLOCK.waits();
         }
         // Without a place it is due all the same, at the latest when as much time has passed on the wall.
         Place(taken.map(|i| &DUE[i]))
@@ -137,14 +138,14 @@ pub(crate) fn wait<R>(until: Option<u64>, mut look: impl FnMut(Option<u64>) -> O
     let (before, at) = (handled(), until.unwrap_or(FREE));
     // No time on the wall before somebody is seen to run.
     let (mut slice, mut patience) = (0, None);
+    // As long as it waits: a PE that stood without knowing of it would stand in vain.
+    let _place = until.map(Place::take);
     loop {
         if handled() != before && CLOCK.now() < at {
             return Ended::Interrupted;
         }
         let is_bounded = until.is_some() || CLOCK.until_due().is_some();
-        let place = until.map(Place::take);
         let answer = look(is_bounded.then_some(slice));
-        drop(place);
         if let Some(answer) = answer {
             return Ended::Answered(answer);
         }
@@ -155,7 +156,9 @@ pub(crate) fn wait<R>(until: Option<u64>, mut look: impl FnMut(Option<u64>) -> O
             go_on(at);
             (slice, patience) = (0, None);
         } else {
-            let left = at.min(CLOCK.now().saturating_add(CLOCK.until_due().unwrap_or(FREE))) - CLOCK.now();
+            // Other threads may let time pass meanwhile.
+            let now = CLOCK.now();
+            let left = at.min(now.saturating_add(CLOCK.until_due().unwrap_or(FREE))).saturating_sub(now);
             patience = patience.or_else(|| Some(clocks::on_the_wall(left)));
             slice = (slice * 2).clamp(SLICES[0], SLICES[1]);
         }
@@ -175,7 +178,7 @@ fn go_on(at: u64) {
         // It has lost patience.
         _ => at,
     };
-    CLOCK.stand_until(now + CLOCK.until_due().unwrap_or(FREE).min(first - now));
+    CLOCK.stand_until(now + CLOCK.until_due().unwrap_or(FREE).min(first.saturating_sub(now)));
     CLOCK.passed();
 }
 

@@ -69,11 +69,11 @@ pub fn process_state(pid: i32) -> Option<char> {
     read_to_string(format!("/proc/{pid}/stat")).ok()?.rsplit(')').next()?.trim_start().chars().next()
 }
 
-/// Whether a thread of a process has a core, or is about to.
-pub fn runs(pid: i32) -> bool {
-    let Ok(threads) = std::fs::read_dir(format!("/proc/{pid}/task")) else { return false };
-    let runs = |thread: i32| process_state(thread) == Some('R');
-    threads.flatten().any(|entry| entry.file_name().to_str().and_then(|name| name.parse().ok()).is_some_and(runs))
+/// How many threads a process has, and how many of them have a core, or are about to, or wait for a disk.
+pub fn threads(pid: i32) -> (usize, usize) {
+    let Ok(threads) = std::fs::read_dir(format!("/proc/{pid}/task")) else { return (0, 0) };
+    let states = threads.flatten().filter_map(|entry| process_state(entry.file_name().to_str()?.parse().ok()?));
+    states.fold((0, 0), |(all, run), state| (all + 1, run + usize::from(matches!(state, 'R' | 'D'))))
 }
 
 /// Where a process is that has answered a signal with these `addresses`: its handler's, what had the system return from
@@ -150,6 +150,8 @@ mod tests {
     fn this_process_runs() {
         assert!(process_state(std::process::id() as i32).is_some_and(|state| "RS".contains(state)));
         assert_eq!(process_state(-1), None);
-        assert!(runs(std::process::id() as i32) && !runs(-1));
+        let (all, run) = threads(std::process::id() as i32);
+        assert!((1..=all).contains(&run), "{run} of {all}");
+        assert_eq!(threads(-1), (0, 0));
     }
 }

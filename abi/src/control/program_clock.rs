@@ -108,6 +108,8 @@ pub struct ProgramClock {
     stand_at: AtomicU64,
     /// A [`Stand`], or 0 while the process is in no job.
     stand: AtomicUsize,
+    /// A hook, or 0 as well: a thread has begun to wait, until a time that may come before all others.
+    sooner: AtomicUsize,
     /// Another one, or 0: what the program has computed until it looks at a clock is to pass first.
     compute: AtomicUsize,
     /// When the next of the program's timers is due.
@@ -141,6 +143,7 @@ impl ProgramClock {
             now: AtomicU64::new(0),
             stand_at: AtomicU64::new(u64::MAX),
             stand: AtomicUsize::new(0),
+            sooner: AtomicUsize::new(0),
             compute: AtomicUsize::new(0),
             due: AtomicU64::new(u64::MAX),
             ring: AtomicUsize::new(0),
@@ -278,8 +281,9 @@ impl ProgramClock {
     }
 
     /// The process is a PE from now on: time that it sleeps passes for others, too.
-    pub fn attach(&self, stand: Stand, stand_at: u64) {
+    pub fn attach(&self, stand: Stand, sooner: Hook, stand_at: u64) {
         self.stand_at.store(stand_at, Ordering::Relaxed);
+        self.sooner.store(sooner as usize, Ordering::Release);
         self.stand.store(stand as usize, Ordering::Release);
     }
     /// From now on `compute` lets pass what the program has computed.
@@ -289,6 +293,7 @@ impl ProgramClock {
     /// It is none any more.
     pub fn detach(&self) {
         self.compute.store(0, Ordering::Release);
+        self.sooner.store(0, Ordering::Release);
         self.stand.store(0, Ordering::Release);
         self.stand_at.store(u64::MAX, Ordering::Relaxed);
     }
@@ -304,6 +309,11 @@ impl ProgramClock {
             }
         }
     }
+    /// A thread of the process waits, and what [`ProgramClock::first_due`] says may have changed: if the PE stands, it is due
+    /// then.
+    pub fn waits(&self) {
+        call(&self.sooner);
+    }
     /// Lets pass what the program has computed, if that takes time.
     pub fn pass_computing(&self) {
         call(&self.compute);
@@ -313,7 +323,7 @@ impl ProgramClock {
 fn call(hook: &AtomicUsize) {
     let hook = hook.load(Ordering::Acquire);
     if hook != 0 {
-        // SAFETY: only `computes` and `set_due` write anything but 0, and they write a `Hook`.
+        // SAFETY: only `attach`, `computes` and `set_due` write anything but 0, and they write a `Hook`.
         let hook: Hook = unsafe { std::mem::transmute::<usize, Hook>(hook) };
         hook();
     }

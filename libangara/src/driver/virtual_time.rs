@@ -136,7 +136,7 @@ impl VirtualClock {
     /// Whoever sleeps in this process stands still from now on.
     pub(super) fn begin(&self) {
         self.is_on.store(true, Ordering::Release);
-        self.program.attach(sleep, self.program.now() + self.ahead);
+        self.program.attach(sleep, waits, self.program.now() + self.ahead);
         if self.computing.as_ref().is_some_and(Computing::is_by_time) {
             self.program.computes(compute);
         }
@@ -411,12 +411,7 @@ impl VirtualClock {
         if let Some(led) = &mut standing.led {
             // What the data plane does not know of is waited for in a stand to come, at once.
             let until = if waits_for != WaitsFor::Time && !led.waits { 0 } else { until };
-            if until < led.deadline {
-                led.deadline = until;
-                self.page.set_deadline(until);
-                // SAFETY: valid as long as the clock.
-                unsafe { &*self.deadlines }.fetch_add(1, Ordering::SeqCst);
-            }
+            self.is_due_by(led, until);
         }
         let number = standing.ended;
         while standing.ended == number {
@@ -427,6 +422,16 @@ impl VirtualClock {
                 self.gone_on.wait_timeout(standing, LOOK).map_or_else(|e| e.into_inner().0, |(standing, _)| standing);
         }
         standing.verdict
+    }
+
+    /// The process, which stands, is due at this time at the latest.
+    fn is_due_by(&self, led: &mut Lead, until: u64) {
+        if until < led.deadline {
+            led.deadline = until;
+            self.page.set_deadline(until);
+            // SAFETY: valid as long as the clock.
+            unsafe { &*self.deadlines }.fetch_add(1, Ordering::SeqCst);
+        }
     }
 
     /// Waits on the wall until no other thread runs, for a while.
@@ -482,6 +487,17 @@ extern "C" fn compute() {
         && let Some(computing) = &clock.computing
     {
         clock.pass(computing.until_now());
+    }
+}
+
+/// A thread waits, and will tell so as one who sleeps when no other one runs. Until then the data plane has to know.
+extern "C" fn waits() {
+    // SAFETY: as in `sleep`.
+    if let Some(clock) = unsafe { CLOCK.load(Ordering::Acquire).as_ref() } {
+        let due = clock.program.first_due();
+        if let Some(led) = &mut clock.lock().led {
+            clock.is_due_by(led, due);
+        }
     }
 }
 

@@ -299,10 +299,15 @@ impl Engine {
         }
     }
 
+    /// How often PEs that stand have changed their deadlines.
+    fn changes_of_deadlines(&self) -> u32 {
+        let count = |sum: u32, job: &EngineJob| sum.wrapping_add(job.memory.sync.deadlines().load(Ordering::SeqCst));
+        self.jobs.values().fold(0, count)
+    }
+
     /// Threads of PEs that stand may have become due at an earlier time.
     fn look_at_deadlines(&mut self) {
-        let count = |sum: u32, job: &EngineJob| sum.wrapping_add(job.memory.sync.deadlines().load(Ordering::SeqCst));
-        let changes = self.jobs.values().fold(0, count);
+        let changes = self.changes_of_deadlines();
         let Some(run) = self.virtual_time.as_mut().filter(|run| run.deadlines != changes) else { return };
         run.deadlines = changes;
         let now = self.fabric.now().max(run.present);
@@ -351,9 +356,15 @@ impl Engine {
         let mut told = run.waiting();
         told.retain(|(index, _)| self.lanes[*index].as_ref().is_some_and(|lane| !lane.broken));
         let pids = told.iter().filter_map(|(index, _)| Some(self.lanes[*index].as_ref()?.pid));
+        let before = run.deadlines;
         if run.patience.may_yet(&mut run.in_doubt, pids) {
             return false;
         }
+        if self.changes_of_deadlines() != before {
+            // The last thread that ran has just gone to sleep, and is due when it has slept.
+            return true;
+        }
+        let Some(run) = &mut self.virtual_time else { return false };
         run.stuck = true;
         let left = self.jobs.values().find(|job| job.lanes.iter().any(Option::is_none));
         if let Some(job) = left.filter(|_| !told.is_empty()).map(|job| job.memory.id) {

@@ -11,7 +11,7 @@ use crate::dataplane::Notice;
 use crate::jobs::job::{Attached, PeState};
 use crate::jobs::memory::PeMemory;
 use angara_abi::JobId;
-use angara_abi::absence::{Absence, CodeFrame, Patience, code_frames, process_state, runs};
+use angara_abi::absence::{Absence, CodeFrame, Patience, code_frames, process_state, threads};
 use angara_abi::clock::{ClockPage, TIME_MAX, WHERE_SIGNAL};
 use angara_abi::msg::Event;
 use rustix::process::{Signal, pidfd_send_signal};
@@ -29,11 +29,20 @@ const LOOK: (Duration, Duration) = (Duration::from_millis(10), Duration::from_se
 const AGAIN: u32 = 100;
 /// How long a thread may run while all else waits, where there is no limit.
 const DOUBT: Duration = Duration::from_secs(30);
+/// How long none may have run, where there are several.
+const CALM: Duration = Duration::from_millis(20);
 /// How long a PE may take to say where it is.
 const ANSWER: Duration = Duration::from_millis(500);
 
 /// A lane, and how often its PE had stood when it was let go.
 pub(crate) type Turn = (usize, u32);
+
+/// A time in which nothing has been due or on its way.
+pub(super) struct Doubt {
+    since: Instant,
+    /// Since when no thread has run.
+    quiet: Option<Instant>,
+}
 
 /// Who is waited for, and who is absent.
 #[derive(Default)]
@@ -56,11 +65,20 @@ impl Impatience {
     pub(super) fn is_anyone_absent(&self) -> bool {
         !self.absent.is_empty()
     }
-    /// All wait, and nothing is on its way. Whether a thread of one of these processes runs all the same, which may be
-    /// about to sleep, or to end the job; for as long as it may take.
-    pub(super) fn may_yet(&self, since: &mut Option<Instant>, mut pids: impl Iterator<Item = i32>) -> bool {
-        let since = *since.get_or_insert_with(Instant::now);
-        since.elapsed() < self.limit.unwrap_or(DOUBT) && pids.any(runs)
+    /// All wait, and nothing is on its way. Whether a thread of one of these processes may be about to sleep, or to end the
+    /// job, all the same; for as long as it may take.
+    pub(super) fn may_yet(&self, doubt: &mut Option<Doubt>, pids: impl Iterator<Item = i32>) -> bool {
+        let doubt = doubt.get_or_insert_with(|| Doubt { since: Instant::now(), quiet: None });
+        let (mut several, mut run) = (false, false);
+        for (all, running) in pids.map(threads) {
+            (several, run) = (several || all > 1, run || running > 0);
+        }
+        // One that writes to a pipe, or asks its daemon to end the job, does not run for a moment.
+        let is_calm = !run && doubt.quiet.get_or_insert_with(Instant::now).elapsed() >= CALM;
+        if run {
+            doubt.quiet = None;
+        }
+        doubt.since.elapsed() < self.limit.unwrap_or(DOUBT) && (run || several && !is_calm)
     }
     /// Somebody has been absent, and may be again.
     fn is_in_doubt(&self) -> bool {

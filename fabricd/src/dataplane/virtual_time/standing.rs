@@ -3,7 +3,7 @@
 use super::gates::{Gate, Gates};
 use super::links::LinkHistory;
 use super::log::{Log, Stood};
-use super::patience::Impatience;
+use super::patience::{Doubt, Impatience};
 use super::spent::Spent;
 use crate::config::VirtualTime;
 use crate::faults::fault::{ClearSpec, FaultSpec};
@@ -146,7 +146,7 @@ pub(in crate::dataplane) struct VirtualRun {
     /// How often PEs that stand had changed their deadlines when that was looked at last.
     pub(super) deadlines: u32,
     /// Since when nothing has been due or on its way, by the clock on the wall, while threads of PEs still run.
-    pub(super) in_doubt: Option<Instant>,
+    pub(super) in_doubt: Option<Doubt>,
     /// Nothing can happen any more, and everybody has been told.
     pub(super) stuck: bool,
     /// The job has ended: nobody is let go any more.
