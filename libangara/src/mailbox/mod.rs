@@ -99,6 +99,8 @@ pub struct Mailbox {
     turn: usize,
     /// The bell when contacts were looked for last.
     bell: u64,
+    /// Time has become virtual since contacts have been made.
+    is_ordered: bool,
 }
 
 // SAFETY: `base` leads into a shared mapping that lives as long as the job, which may be used from any thread.
@@ -144,6 +146,7 @@ impl Mailbox {
             owes: false,
             turn: 0,
             bell: 0,
+            is_ordered: false,
             job,
         })
     }
