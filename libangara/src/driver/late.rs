@@ -8,7 +8,7 @@
 use super::virtual_time::{CLOCK, VirtualClock};
 use crate::error::{Error, Result};
 use crate::memory::Memory;
-use angara_abi::clock::{ClockPage, TIME_MAX, WaitsFor};
+use angara_abi::clock::{ClockPage, WaitsFor};
 use angara_abi::program_clock::Driver;
 use angara_abi::shm::Cover;
 use angara_abi::wait::{Kernel, Linux};
@@ -19,6 +19,10 @@ use std::time::Duration;
 
 /// How often one who comes back looks whether its job still runs.
 const LOOK: Duration = Duration::from_millis(100);
+
+/// By the program's clock virtual time begins at a multiple of so many picoseconds: how long a library took to load, which
+/// may vary, shall not be seen.
+const BEGIN: u64 = 1_000_000_000_000;
 
 /// For the library that knows when.
 pub(super) static DRIVER: Driver = Driver { begin, meet, end, pause, resume, called, looks, returns };
@@ -80,8 +84,7 @@ extern "C" fn meet() {
 extern "C" fn begin() {
     let Some((clock, late)) = clock() else { return };
     must(late.reach.lift().and_then(|()| late.counters.lift()));
-    let now = late.begins().load(Ordering::SeqCst);
-    clock.program.go_on(now, now + clock.ahead);
+    clock.begins_at(late.begins().load(Ordering::SeqCst).next_multiple_of(BEGIN));
     clock.page.begins_late(false);
     clock.begin();
     // From here on PEs take turns.
@@ -101,14 +104,14 @@ extern "C" fn pause() {
     clock.comes_as_far();
     clock.is_on.store(false, Ordering::Release);
     must(late.reach.lay());
-    late.outside.store(clock.page.stand(clock.now(), WaitsFor::Return, TIME_MAX), Ordering::Relaxed);
+    late.outside.store(clock.tells(WaitsFor::Return, u64::MAX), Ordering::Relaxed);
     Linux.futex_wake(clock.page.bell());
 }
 
 extern "C" fn resume() {
     let Some((clock, late)) = clock() else { return };
     let number = late.outside.load(Ordering::Relaxed);
-    clock.page.set_deadline(clock.now());
+    clock.page.set_deadline(clock.since_begin());
     let ended = loop {
         if let Some(ended) = clock.page.ended(number) {
             break Some(ended);
@@ -120,7 +123,7 @@ extern "C" fn resume() {
     };
     must(late.reach.lift().and_then(|()| late.counters.lift()));
     if let Some((time, _)) = ended {
-        clock.program.go_on(time, time + clock.ahead);
+        clock.goes_on(time);
         clock.is_on.store(true, Ordering::Release);
     }
 }

@@ -60,6 +60,8 @@ pub(crate) struct VirtualClock {
     threads: AtomicBool,
     /// Before this time nothing changes that this PE can see. 0 once it has posted something.
     sees_until: AtomicU64,
+    /// What the program's clock says when the network's time is 0.
+    base: AtomicU64,
     /// The PE's time is virtual. Otherwise it has not begun yet, or the PE is outside of it for a while.
     pub(super) is_on: AtomicBool,
     /// What a PE needs whose time does not begin when it attaches.
@@ -110,6 +112,7 @@ impl VirtualClock {
             deadlines,
             threads: AtomicBool::new(false),
             sees_until: AtomicU64::new(0),
+            base: AtomicU64::new(0),
             is_on: AtomicBool::new(false),
             late: None,
         }
@@ -253,7 +256,8 @@ impl VirtualClock {
     #[inline]
     pub(super) fn stamp(&self, seq: u32) {
         self.sees_until.store(0, Ordering::Relaxed);
-        self.page.stamp(seq, self.costs(self.call_cost));
+        let time = self.costs(self.call_cost);
+        self.page.stamp(seq, self.of_network(time));
         self.returns();
     }
 
@@ -371,7 +375,7 @@ impl VirtualClock {
         }
         let deadline = standing.led.as_ref().map_or(until, |led| led.deadline);
         self.page.spent(self.computed.load(Ordering::Relaxed), self.software.load(Ordering::Relaxed));
-        let number = self.page.stand(self.program.now(), waits_for, deadline);
+        let number = self.tells(waits_for, deadline);
         drop(standing);
         Linux.futex_wake(self.page.bell());
         let mut lasted = Duration::ZERO;
@@ -390,9 +394,7 @@ impl VirtualClock {
         let mut standing = self.lock();
         let deadline = standing.led.take().map_or(until, |led| led.deadline);
         if let Some((time, _)) = ended {
-            self.program.go_on(time, time + self.ahead);
-            self.sees_until.store(self.page.sees_until(), Ordering::Relaxed);
-            standing.released |= time >= deadline;
+            standing.released |= self.goes_on(time) >= deadline;
         }
         standing.ended += 1;
         standing.verdict = ended.map(|(_, verdict)| verdict);
@@ -424,11 +426,36 @@ impl VirtualClock {
         standing.verdict
     }
 
+    /// A time of the program as the network has it.
+    fn of_network(&self, time: u64) -> u64 {
+        time.saturating_sub(self.base.load(Ordering::Relaxed))
+    }
+    /// Picoseconds since virtual time began.
+    pub(super) fn since_begin(&self) -> u64 {
+        self.of_network(self.program.now())
+    }
+    /// It is this time by the program's clock when virtual time begins.
+    pub(super) fn begins_at(&self, time: u64) {
+        self.base.store(time, Ordering::Relaxed);
+        self.program.go_on(time, time + self.ahead);
+    }
+    /// Tells that this PE stands from now on; the number of its stand.
+    pub(super) fn tells(&self, waits_for: WaitsFor, deadline: u64) -> u32 {
+        self.page.stand(self.since_begin(), waits_for, self.of_network(deadline))
+    }
+    /// The PE goes on at this time of the network; what the program's clock says then.
+    pub(super) fn goes_on(&self, time: u64) -> u64 {
+        let base = self.base.load(Ordering::Relaxed);
+        self.program.go_on(base + time, base + time + self.ahead);
+        self.sees_until.store(base + self.page.sees_until(), Ordering::Relaxed);
+        base + time
+    }
+
     /// The process, which stands, is due at this time at the latest.
     fn is_due_by(&self, led: &mut Lead, until: u64) {
         if until < led.deadline {
             led.deadline = until;
-            self.page.set_deadline(until);
+            self.page.set_deadline(self.of_network(until));
             // SAFETY: valid as long as the clock.
             unsafe { &*self.deadlines }.fetch_add(1, Ordering::SeqCst);
         }

@@ -168,7 +168,7 @@ impl Adapter {
     /// happen any more.
     pub(crate) fn stand_once(&self, waits_for: WaitsFor, what: &dyn Fn() -> String) -> Result<()> {
         let Some(clock) = self.clock() else { return Ok(()) };
-        let since = clock.now();
+        let since = clock.since_begin();
         match self.stand_for(clock, waits_for, Some(what))? {
             Verdict::Go => Ok(()),
             Verdict::Deadlock => {

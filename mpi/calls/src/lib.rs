@@ -11,7 +11,7 @@ mod real;
 mod time;
 
 pub use real::Real;
-pub use time::{begins, ends, passes};
+pub use time::{begins, ends, passes, seconds};
 
 /// What a routine does with time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

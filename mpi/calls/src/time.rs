@@ -115,6 +115,16 @@ pub fn ends(routine: &Real, call: impl FnOnce() -> c_int) -> c_int {
     result
 }
 
+/// Seconds of the program's clock, if its time is virtual. Libraries count from a time that they read on the wall, or from the
+/// processor's.
+pub fn seconds() -> Option<f64> {
+    clock()?.driver()?;
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: a place of our own for a time. The preloaded library answers.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
+    Some(now.tv_sec as f64 + now.tv_nsec as f64 / 1e9)
+}
+
 /// Waits until all processes of the program have come here.
 fn barrier() -> c_int {
     static BARRIER: Real = Real::new(c"PMPI_Barrier");

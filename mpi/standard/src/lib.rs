@@ -1,7 +1,7 @@
 //! `libangara_mpi.so`: preloaded into MPI programs by `angara run --clock virtual`, it says when virtual time begins and
 //! ends, and what waits in a call. It has the names that all MPI libraries have.
 
-use angara_mpi_calls::{Real, begins, c_name, ends, wrap};
+use angara_mpi_calls::{Real, begins, c_name, ends, seconds, wrap};
 use core::ffi::{c_int, c_void};
 
 wrap! {
@@ -74,3 +74,29 @@ macro_rules! end {
 }
 
 end! { MPI_Finalize PMPI_Finalize }
+
+/// Functions that return seconds: the program's, or how long one of its ticks is.
+macro_rules! clock {
+    ($($name:ident: $ours:expr),*) => {$(
+        /// # Safety
+        /// As the function of the MPI library.
+        #[unsafe(no_mangle)]
+        #[allow(non_snake_case, reason = "MPI's names")]
+        pub unsafe extern "C" fn $name() -> f64 {
+            static REAL: Real = Real::new(c_name!($name));
+            let ours: Option<f64> = $ours;
+            ours.unwrap_or_else(|| {
+                // SAFETY: the MPI library's function of this name, which has no arguments.
+                unsafe { core::mem::transmute::<*mut c_void, unsafe extern "C" fn() -> f64>(REAL.find())() }
+            })
+        }
+    )*};
+}
+
+/// What the program's clock counts by.
+const TICK: f64 = 1e-9;
+
+clock! {
+    MPI_Wtime: seconds(), PMPI_Wtime: seconds(),
+    MPI_Wtick: seconds().map(|_| TICK), PMPI_Wtick: seconds().map(|_| TICK)
+}

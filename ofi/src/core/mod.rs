@@ -125,8 +125,9 @@ pub(crate) struct State {
     pub(crate) broken: Option<String>,
     looked: Instant,
     idle: u32,
-    /// Looks in vain within a call that waits, where time is virtual, since something has happened.
-    vain: u32,
+    /// Looks in vain within a call that waits, where time is virtual, since something was sent or came, or the library was
+    /// told of something but that there is no message.
+    pub(crate) vain: u32,
     /// Nothing comes.
     quiet: Option<waits::Quiet>,
     /// [`SPIN`] here.
@@ -510,9 +511,11 @@ impl State {
     #[inline]
     pub(crate) fn end(&mut self, done: Done, fault: impl Into<Fault>, excess: usize) {
         let fault = fault.into();
-        self.vain = 0;
         match fault.error {
-            0 => self.end_well(done),
+            0 => {
+                self.vain = 0;
+                self.end_well(done);
+            }
             _ => self.end_badly(Failed { done, fault, excess }),
         }
     }

@@ -119,6 +119,7 @@ impl CqObject {
             }
             taken += 1;
         }
+        core.state.vain = 0;
         Some(Ok(taken as isize))
     }
 
@@ -230,6 +231,9 @@ unsafe extern "C" fn readerr(cq: *mut FidCq, out: *mut CqErrEntry, _flags: u64) 
         let mut core = core();
         let queue = core.state.queues.get_mut(object.id).ok_or(errno::EINVAL)?;
         let failed = queue.failed.pop_front().ok_or(errno::EAGAIN)?;
+        if failed.fault.error != errno::ENOMSG {
+            core.state.vain = 0;
+        }
         let done = failed.done;
         // SAFETY: see the module. The last field came with 1.5.
         unsafe {
