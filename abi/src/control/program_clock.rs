@@ -38,23 +38,27 @@ pub type IsQuiet = extern "C" fn() -> bool;
 pub type OfThread = extern "C" fn() -> *mut Call;
 
 /// The call of a message-passing library that a thread is in, as the library that wraps these calls says. Inside, looks,
-/// yields and reads of clocks take no time.
+/// yields and reads of clocks take no time. A thread that has never made such a call has real time where others have.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Call {
-    /// How many calls lie in one another; 0 outside.
-    pub depth: u32,
-    /// The outermost one returns only when something has come, or at once.
+    /// The thread is in a call.
+    pub inside: bool,
+    /// It returns only when something has come, or at once.
     pub blocks: bool,
     /// Looks so far, in one that returns at once: after some of them it waits all the same, and they take time.
     pub looks: u32,
     /// Its name, which ends with 0, or null.
     pub name: *const std::ffi::c_char,
+    /// The thread has made a call.
+    pub takes_part: bool,
 }
 
 impl Call {
-    /// Outside of all calls.
-    pub const NONE: Call = Call { depth: 0, blocks: false, looks: 0, name: std::ptr::null() };
+    /// Of a thread that has made none.
+    pub const NONE: Call = Call { inside: false, blocks: false, looks: 0, name: std::ptr::null(), takes_part: false };
+    /// Of a thread that has made one, and is outside.
+    pub const OUTSIDE: Call = Call { takes_part: true, ..Call::NONE };
 }
 
 /// What the driver does for the library that wraps the calls of a message-passing library. Each takes what is stated there.
@@ -197,8 +201,10 @@ impl ProgramClock {
 
     /// Whether the calling thread shall read the real clocks.
     pub fn is_real(&self) -> bool {
-        // SAFETY: the thread's own place.
-        self.real.load(Ordering::Relaxed) || self.inside().is_some_and(|inside| unsafe { *inside } > 0)
+        self.real.load(Ordering::Relaxed)
+            // SAFETY: the thread's own place.
+            || self.inside().is_some_and(|inside| unsafe { *inside } > 0)
+            || self.late.load(Ordering::Relaxed) && !self.call().takes_part
     }
     /// From now on the calling thread reads the real clocks, until [`ProgramClock::leave`]. Calls nest.
     pub fn enter(&self) {
@@ -252,15 +258,15 @@ impl ProgramClock {
     /// Whether the calling thread is in a call inside which nothing takes time.
     #[inline]
     pub fn is_in_call(&self) -> bool {
-        self.call().depth > 0
+        self.call().inside
     }
     /// Whether a look of the calling thread at what has come takes no time.
     pub fn looks_for_nothing(&self) -> bool {
         let call = self.call();
-        if call.depth > 0 && !call.blocks {
+        if call.inside && !call.blocks {
             self.set_call(Call { looks: call.looks.saturating_add(1), ..call });
         }
-        call.depth > 0 && (call.blocks || call.looks < FREE_LOOKS)
+        call.inside && (call.blocks || call.looks < FREE_LOOKS)
     }
     /// A PE that attaches from now on begins virtual time when it is told to.
     pub fn begins_late(&self) {

@@ -21,7 +21,7 @@ pub(crate) mod survey;
 
 use crate::error::Failed;
 use crate::install;
-use crate::run::options::{Clock, RunArgs};
+use crate::run::options::RunArgs;
 use angara_abi::program_clock::{PRELOADED, PRELOADED_FOR_MPI};
 use clap::ValueEnum;
 use library::{Kind, Library, Linked, linked};
@@ -183,12 +183,6 @@ fn refuse(args: &RunArgs, kind: Kind) -> Result<(), Failed> {
              daemons",
             "build it with MPICH or Intel MPI; or leave --cluster out; or start it with mpirun itself, and its processes join a \
              domain of the cluster (docs/guide/mpi.md)",
-        ));
-    }
-    if kind == Kind::OpenMpi && args.clock == Clock::Virtual {
-        return Err(Failed::usage(
-            "the program uses Open MPI, whose mpirun lives on the wall's time",
-            "build it with MPICH, or leave --clock virtual out",
         ));
     }
     match args.debug {

@@ -257,7 +257,12 @@ impl Processes {
         outputs: (&mpsc::Sender<Chunk>, &mpsc::Sender<Chunk>),
     ) -> std::io::Result<Option<ChildStdin>> {
         let mut numbers = Vec::new();
-        for pe in 0..launch.pes {
+        if let Some(ends) = self.together.take() {
+            // The same two for all, open until they have opened them.
+            numbers = vec![[ends[0].as_raw_fd(), ends[1].as_raw_fd()]; launch.pes as usize];
+            self.held.extend(ends);
+        }
+        for pe in numbers.len() as u32..launch.pes {
             let label = program.label.then(|| format!("[{pe}] "));
             let mut pipe = |to: &mpsc::Sender<Chunk>| -> std::io::Result<i32> {
                 let (from, end) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;

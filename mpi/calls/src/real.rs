@@ -46,6 +46,12 @@ fn some(found: *mut c_void) -> Option<*mut c_void> {
     (!found.is_null()).then_some(found)
 }
 
+/// The first one that the loader knows.
+pub(crate) fn first(name: &CStr) -> Option<*mut c_void> {
+    // SAFETY: a name that ends with 0.
+    some(unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) })
+}
+
 /// The next one that the loader knows behind this library.
 fn next(name: &CStr) -> Option<*mut c_void> {
     // SAFETY: a name that ends with 0.

@@ -1,7 +1,7 @@
 //! What calls do with virtual time.
 
 use crate::Kind;
-use crate::real::{Real, file_of, in_library};
+use crate::real::{Real, file_of, first, in_library};
 use angara_abi::program_clock::{Call, Driver, ProgramClock, SYMBOL};
 use libc::{c_int, c_void};
 use std::sync::OnceLock;
@@ -33,7 +33,7 @@ struct Inside<'a> {
 impl<'a> Inside<'a> {
     /// Nothing if the thread is inside already.
     fn begin(clock: &'a ProgramClock, kind: Kind, routine: &Real) -> Option<Inside<'a>> {
-        if clock.call().depth > 0 {
+        if clock.call().inside {
             return None;
         }
         let (driver, name) = (clock.driver(), routine.plain_name().as_ptr());
@@ -43,14 +43,14 @@ impl<'a> Inside<'a> {
                 _ => (driver.called)(name, 0),
             }
         }
-        clock.set_call(Call { depth: 1, blocks: kind == Kind::Waits, looks: 0, name });
+        clock.set_call(Call { inside: true, blocks: kind == Kind::Waits, looks: 0, name, takes_part: true });
         Some(Inside { clock, driver })
     }
 }
 
 impl Drop for Inside<'_> {
     fn drop(&mut self) {
-        self.clock.set_call(Call::NONE);
+        self.clock.set_call(Call::OUTSIDE);
         if let Some(driver) = self.driver {
             (driver.returns)();
         }
@@ -85,6 +85,7 @@ impl Drop for OnTheWall<'_> {
 pub fn begins(all: bool, call: impl FnOnce() -> c_int) -> c_int {
     let Some(clock) = clock().filter(|clock| !clock.is_late()) else { return call() };
     clock.begins_late();
+    clock.set_call(Call::OUTSIDE);
     let wall = OnTheWall::begin(clock);
     let result = call();
     let driver = clock.driver().filter(|_| result == 0);
@@ -141,7 +142,8 @@ fn world(function: *mut c_void) -> usize {
     const MPICH: usize = 0x4400_0000;
     /// Of MPI 5's binary interface.
     const STANDARD: usize = 0x101;
-    let open_mpi = in_library(c"ompi_mpi_comm_world");
+    // Programs may have a copy of the library's variable, which is the one then.
+    let open_mpi = first(c"ompi_mpi_comm_world").or_else(|| in_library(c"ompi_mpi_comm_world"));
     let is_standard = || file_of(function).is_some_and(|file| file.to_string_lossy().contains("libmpi_abi"));
     match open_mpi {
         Some(world) => world as usize,
