@@ -128,6 +128,8 @@ pub(crate) struct State {
     /// Looks in vain within a call that waits, where time is virtual, since something was sent or came, or the library was
     /// told of something but that there is no message.
     pub(crate) vain: u32,
+    /// A question is being asked, and what it is about may have come already.
+    asks: bool,
     /// Nothing comes.
     quiet: Option<waits::Quiet>,
     /// [`SPIN`] here.
@@ -168,6 +170,7 @@ impl Core {
             looked: Instant::now(),
             idle: 0,
             vain: 0,
+            asks: false,
             quiet: None,
             spin: SPIN[usize::from(crowded)],
             by_ring,
@@ -221,7 +224,7 @@ impl Core {
     /// Where time is virtual: a look in a call that returns only when something comes has found nothing.
     fn waits_in_a_call(&mut self) {
         self.state.vain += 1;
-        if self.state.vain < VAIN || self.state.queues.iter().any(|(_, queue)| queue.has_something()) {
+        if self.state.vain < VAIN || self.state.asks || self.state.queues.iter().any(|(_, queue)| queue.has_something()) {
             return;
         }
         self.state.vain = 0;

@@ -54,7 +54,9 @@ impl Core {
         }
         if call.flags & PEEK != 0 {
             // Who looks again and again calls nothing else.
+            self.state.asks = true;
             self.progress();
+            self.state.asks = false;
         }
         let state = &mut self.state;
         let ep = state.eps.get(id).ok_or(errno::EINVAL)?;
