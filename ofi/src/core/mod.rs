@@ -44,8 +44,11 @@ const LOOKS: u32 = 64;
 
 /// Looks that find nothing before others get the core: where there are enough cores, and where there are not.
 const SPIN: [u32; 2] = [2048, 64];
-/// Looks in vain after which one who waits stands still where time is virtual: a library may need some to go on by itself.
-const VAIN: u32 = 3;
+/// Looks in vain after which one who waits stands still where time is virtual. A library may need some to go on by itself: Open
+/// MPI does at every eighth look what it thinks can wait.
+const VAIN: u32 = 32;
+/// The same after it has been told that nothing can happen any more, before it believes that.
+const VAIN_AT_LAST: u32 = 1024;
 
 /// What this endpoint waits for from a peer.
 pub(crate) struct Request {
@@ -128,6 +131,8 @@ pub(crate) struct State {
     /// Looks in vain within a call that waits, where time is virtual, since something was sent or came, or the library was
     /// told of something but that there is no message.
     pub(crate) vain: u32,
+    /// Nothing can happen any more, it was told, unless this process goes on by itself.
+    in_doubt: bool,
     /// A question is being asked, and what it is about may have come already.
     asks: bool,
     /// Nothing comes.
@@ -170,6 +175,7 @@ impl Core {
             looked: Instant::now(),
             idle: 0,
             vain: 0,
+            in_doubt: false,
             asks: false,
             quiet: None,
             spin: SPIN[usize::from(crowded)],
@@ -193,7 +199,7 @@ impl Core {
             self.flush();
         }
         if came {
-            (self.state.idle, self.state.vain) = (0, 0);
+            (self.state.idle, self.state.vain, self.state.in_doubt) = (0, 0, false);
             if self.state.quiet.is_some() {
                 self.state.quiet_is_over();
             }
@@ -224,13 +230,15 @@ impl Core {
     /// Where time is virtual: a look in a call that returns only when something comes has found nothing.
     fn waits_in_a_call(&mut self) {
         self.state.vain += 1;
-        if self.state.vain < VAIN || self.state.asks || self.state.queues.iter().any(|(_, queue)| queue.has_something()) {
+        let enough = if self.state.in_doubt { VAIN_AT_LAST } else { VAIN };
+        if self.state.vain < enough || self.state.asks || self.state.queues.iter().any(|(_, queue)| queue.has_something()) {
             return;
         }
         self.state.vain = 0;
         let Core { mailbox, state } = self;
         match mailbox.stand(&|| state.under_way().unwrap_or_else(|| waits::NOTHING.into())) {
-            Err(e @ angara::Error::Deadlock { .. }) => state.waits_in_vain(&e),
+            Err(e @ angara::Error::Deadlock { .. }) if state.in_doubt => state.waits_in_vain(&e),
+            Err(angara::Error::Deadlock { .. }) => state.in_doubt = true,
             Err(e) => state.breaks(&e),
             Ok(()) => {}
         }

@@ -185,6 +185,8 @@ impl VirtualRun {
             spent.times.end = since;
             spent.ran(ran, said)
         });
+        // Who was told that nothing can happen may have done something all the same.
+        self.stuck = false;
         self.standing[lane] = Some(Stand { pe, since, waits_for, due: None, by_time: false, spent });
         self.is_due_at(lane, deadline, since);
     }
