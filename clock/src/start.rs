@@ -1,7 +1,9 @@
-//! Where the program begins.
+//! Where the program begins, and where its threads do.
 
+use crate::real::real;
 use crate::{CLOCK, real};
-use libc::{c_char, c_int};
+use angara_abi::program_clock::Call;
+use libc::{c_char, c_int, c_void, pthread_attr_t, pthread_t};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 type Main = unsafe extern "C-unwind" fn(c_int, *mut *mut c_char, *mut *mut c_char) -> c_int;
@@ -12,6 +14,7 @@ static MAIN: AtomicUsize = AtomicUsize::new(0);
 
 unsafe extern "C-unwind" fn main(count: c_int, words: *mut *mut c_char, variables: *mut *mut c_char) -> c_int {
     CLOCK.becomes_virtual();
+    CLOCK.set_call(Call::OUTSIDE);
     // SAFETY: what the program's first instructions gave to libc.
     unsafe { std::mem::transmute::<usize, Main>(MAIN.load(Ordering::Relaxed))(count, words, variables) }
 }
@@ -36,4 +39,42 @@ pub(crate) unsafe extern "C-unwind" fn __libc_start_main(
     let start = unsafe { std::mem::transmute::<usize, Start>(real::next(c"__libc_start_main") as usize) };
     // SAFETY: passed on as the program gave it, but for `main`, which calls what it gave.
     unsafe { start(main, count, words, init, fini, loader_fini, stack) }
+}
+
+type Routine = extern "C-unwind" fn(*mut c_void) -> *mut c_void;
+
+/// What a thread of the program is to do.
+struct Work(Routine, *mut c_void);
+
+extern "C-unwind" fn of_program(work: *mut c_void) -> *mut c_void {
+    // SAFETY: made by `pthread_create`, for this thread alone.
+    let Work(routine, argument) = *unsafe { Box::from_raw(work.cast::<Work>()) };
+    CLOCK.set_call(Call::OUTSIDE);
+    // Nothing is left to drop: it may unwind.
+    routine(argument)
+}
+
+/// A thread that the program makes is the program's. One that is made before the program begins, inside a call of a
+/// message-passing library, or by such a thread, is a library's: it keeps real time where that library has such threads.
+///
+/// # Safety
+/// As the function of libc.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C-unwind" fn pthread_create(
+    thread: *mut pthread_t,
+    attributes: *const pthread_attr_t,
+    routine: Routine,
+    argument: *mut c_void,
+) -> c_int {
+    let create = real!(pthread_create: fn(*mut pthread_t, *const pthread_attr_t, Routine, *mut c_void) -> c_int);
+    if CLOCK.is_real() || CLOCK.is_in_call() {
+        return create(thread, attributes, routine, argument);
+    }
+    let work = Box::into_raw(Box::new(Work(routine, argument)));
+    let result = create(thread, attributes, of_program, work.cast());
+    if result != 0 {
+        // SAFETY: made above, and given to nobody.
+        drop(unsafe { Box::from_raw(work) });
+    }
+    result
 }

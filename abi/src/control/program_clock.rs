@@ -1,7 +1,7 @@
 //! The clock that a program reads in virtual time. A preloaded library owns it, because only such a one comes before
 //! libc; the driver finds it there and moves it on.
 
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 /// Name of the function of the preloaded library that returns its [`ProgramClock`].
 pub const SYMBOL: &std::ffi::CStr = c"angara_program_clock";
@@ -38,26 +38,28 @@ pub type IsQuiet = extern "C" fn() -> bool;
 pub type OfThread = extern "C" fn() -> *mut Call;
 
 /// The call of a message-passing library that a thread is in, as the library that wraps these calls says. Inside, looks,
-/// yields and reads of clocks take no time. A thread that has never made such a call has real time where others have.
+/// yields and reads of clocks take no time. Threads of the library itself have real time.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Call {
     /// The thread is in a call.
     pub inside: bool,
-    /// It returns only when something has come, or at once.
+    /// It returns only when something has come, and no other thread makes calls: none can bring it about.
     pub blocks: bool,
     /// Looks so far, in one that returns at once: after some of them it waits all the same, and they take time.
     pub looks: u32,
     /// Its name, which ends with 0, or null.
     pub name: *const std::ffi::c_char,
-    /// The thread has made a call.
+    /// The thread is the program's, not one of a library.
     pub takes_part: bool,
+    /// It has made a call before.
+    pub is_known: bool,
 }
 
 impl Call {
-    /// Of a thread that has made none.
-    pub const NONE: Call = Call { inside: false, blocks: false, looks: 0, name: std::ptr::null(), takes_part: false };
-    /// Of a thread that has made one, and is outside.
+    /// Of a thread of a library.
+    pub const NONE: Call = Call { inside: false, blocks: false, looks: 0, name: std::ptr::null(), takes_part: false, is_known: false };
+    /// Of a thread of the program that is in none.
     pub const OUTSIDE: Call = Call { takes_part: true, ..Call::NONE };
 }
 
@@ -122,6 +124,8 @@ pub struct ProgramClock {
     ring: AtomicUsize,
     /// The PE begins virtual time when it is told to, not when it attaches.
     late: AtomicBool,
+    /// Threads that have made calls.
+    callers: AtomicU32,
     /// The [`Driver`], or null while the process is in no job whose time begins late.
     driver: AtomicPtr<Driver>,
 }
@@ -152,6 +156,7 @@ impl ProgramClock {
             due: AtomicU64::new(u64::MAX),
             ring: AtomicUsize::new(0),
             late: AtomicBool::new(false),
+            callers: AtomicU32::new(0),
             driver: AtomicPtr::new(std::ptr::null_mut()),
         }
     }
@@ -254,6 +259,23 @@ impl ProgramClock {
             // SAFETY: the thread's own place.
             unsafe { *(threads.call)() = call };
         }
+    }
+    /// The calling thread makes a call of this name; false if it is in one already.
+    pub fn begin_call(&self, name: *const std::ffi::c_char, blocks: bool) -> bool {
+        let before = self.call();
+        if before.inside {
+            return false;
+        }
+        if !before.is_known {
+            self.callers.fetch_add(1, Ordering::SeqCst);
+        }
+        let blocks = blocks && self.callers.load(Ordering::SeqCst) == 1;
+        self.set_call(Call { inside: true, blocks, looks: 0, name, takes_part: true, is_known: true });
+        true
+    }
+    /// The end of what [`ProgramClock::begin_call`] began.
+    pub fn end_call(&self) {
+        self.set_call(Call { is_known: true, ..Call::OUTSIDE });
     }
     /// Whether the calling thread is in a call inside which nothing takes time.
     #[inline]

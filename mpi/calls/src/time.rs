@@ -33,24 +33,21 @@ struct Inside<'a> {
 impl<'a> Inside<'a> {
     /// Nothing if the thread is inside already.
     fn begin(clock: &'a ProgramClock, kind: Kind, routine: &Real) -> Option<Inside<'a>> {
-        if clock.call().inside {
-            return None;
+        let name = routine.plain_name().as_ptr();
+        // What the routine costs passes before it begins.
+        let driver = clock.driver().filter(|_| !clock.is_in_call());
+        match (driver, kind) {
+            (Some(driver), Kind::Looks) => (driver.looks)(name, LOOK),
+            (Some(driver), _) => (driver.called)(name, 0),
+            (None, _) => {}
         }
-        let (driver, name) = (clock.driver(), routine.plain_name().as_ptr());
-        if let Some(driver) = driver {
-            match kind {
-                Kind::Looks => (driver.looks)(name, LOOK),
-                _ => (driver.called)(name, 0),
-            }
-        }
-        clock.set_call(Call { inside: true, blocks: kind == Kind::Waits, looks: 0, name, takes_part: true });
-        Some(Inside { clock, driver })
+        clock.begin_call(name, kind == Kind::Waits).then_some(Inside { clock, driver })
     }
 }
 
 impl Drop for Inside<'_> {
     fn drop(&mut self) {
-        self.clock.set_call(Call::OUTSIDE);
+        self.clock.end_call();
         if let Some(driver) = self.driver {
             (driver.returns)();
         }
