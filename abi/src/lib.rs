@@ -35,7 +35,7 @@ pub use chip::{channel, clock};
 #[cfg(not(loom))]
 pub use control::job_id::JobId;
 #[cfg(not(loom))]
-pub use control::{absence, calls, compute, env, job, launch, msg, note, program_clock, trust};
+pub use control::{absence, calls, compute, env, job, launch, mpi, msg, note, program_clock, trust};
 #[cfg(not(loom))]
 use control::{report, times};
 pub use memory::{copy, shm, wait};

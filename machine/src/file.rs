@@ -71,6 +71,8 @@ struct Written {
     adapter: Table,
     #[serde(default)]
     node: Table,
+    #[serde(default)]
+    mpi: Table,
 }
 
 type Table = BTreeMap<Spanned<String>, Spanned<Value>>;
@@ -126,8 +128,13 @@ impl Machine {
             .transpose()?;
         let mut values = Values::default();
         let before = values.clone();
-        for (table, content) in [("network", &written.network), ("adapter", &written.adapter), ("node", &written.node)]
-        {
+        let tables = [
+            ("network", &written.network),
+            ("adapter", &written.adapter),
+            ("node", &written.node),
+            ("mpi", &written.mpi),
+        ];
+        for (table, content) in tables {
             for (name, value) in content {
                 let text = match value.get_ref() {
                     Value::String(text) => text.clone(),

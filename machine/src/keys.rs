@@ -1,5 +1,6 @@
 //! What a machine file may say: one row per key, with its unit, default and source.
 
+use angara_abi::mpi::MpiCosts;
 use angara_abi::text;
 use angara_fabric::{FlitTime, NodePath, Params, Quiet, Tick};
 use std::ops::RangeInclusive;
@@ -32,6 +33,8 @@ pub struct Values {
     by_memory: bool,
     memory_latency: Tick,
     memory_rate: FlitTime,
+    mpi: MpiCosts,
+    eager: u16,
 }
 
 impl Default for Values {
@@ -64,11 +67,21 @@ impl Default for Values {
             by_memory: false,
             memory_latency: 100_000,
             memory_rate: FlitTime::of_rate(10_000),
+            mpi: MpiCosts { look: 50_000, ..MpiCosts::default() },
+            eager: EAGER_MAX,
         }
     }
 }
 
+/// Bytes of the largest message that a ring of a mailbox takes in jobs of up to 256 PEs.
+const EAGER_MAX: u16 = 16_384;
+
 impl Values {
+    /// What an MPI library costs.
+    pub fn mpi(&self) -> MpiCosts {
+        MpiCosts { eager: self.eager.into(), ..self.mpi }
+    }
+
     /// After changes of the values `before`, by their names: a hop that was changed without `flight` is shorter or longer
     /// in all its parts.
     pub(crate) fn keep_cable_share<'a>(&mut self, before: &Values, names: impl IntoIterator<Item = &'a str>) {
@@ -298,6 +311,49 @@ pub const KEYS: &[Key] = &[
         "of an operation through the node's memory",
     ),
     key("node", "memory-rate", Field::Rate(|v| &mut v.memory_rate), OURS, "bytes through the node's memory"),
+    key(
+        "mpi",
+        "send-overhead",
+        Field::Time(TIME, |v| &mut v.mpi.send),
+        UNKNOWN,
+        "an MPI library's part in a message, at the sender",
+    ),
+    key(
+        "mpi",
+        "receive-overhead",
+        Field::Time(TIME, |v| &mut v.mpi.receive),
+        UNKNOWN,
+        "the same at the receiver",
+    ),
+    key("mpi", "look", Field::Time(SOME, |v| &mut v.mpi.look), OURS, "a call such as `MPI_Test` or `MPI_Iprobe`"),
+    key(
+        "mpi",
+        "message-gap",
+        Field::Time(TIME, |v| &mut v.mpi.gap),
+        UNKNOWN,
+        "least time from one message of a rank to the next",
+    ),
+    key(
+        "mpi",
+        "copy",
+        Field::Time(TIME, |v| &mut v.mpi.copy),
+        UNKNOWN,
+        "copying 1 KiB of a message up to `eager-limit`, at either end",
+    ),
+    key(
+        "mpi",
+        "rendezvous",
+        Field::Time(TIME, |v| &mut v.mpi.rendezvous),
+        UNKNOWN,
+        "agreeing on a larger message, at the receiver",
+    ),
+    key(
+        "mpi",
+        "eager-limit",
+        Field::Count(64..=EAGER_MAX, |v| &mut v.eager),
+        OURS,
+        "bytes up to which a message is sent at once; jobs of more than 256 ranks have less",
+    ),
 ];
 
 impl Key {
@@ -393,7 +449,7 @@ mod tests {
         assert_eq!(names.len(), KEYS.len());
         let mut tables: Vec<&str> = KEYS.iter().map(|key| key.table).collect();
         tables.dedup();
-        assert_eq!(tables, ["network", "adapter", "node"]);
+        assert_eq!(tables, ["network", "adapter", "node", "mpi"]);
     }
 
     #[test]

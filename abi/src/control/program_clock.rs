@@ -77,10 +77,10 @@ pub struct Driver {
     pub pause: Hook,
     /// ... until all PEs that are outside have come back.
     pub resume: Hook,
-    /// The program calls a routine: its name, which stays, and the picoseconds that the call takes.
-    pub called: extern "C" fn(*const std::ffi::c_char, u64),
+    /// The program calls a routine: its name, which stays.
+    pub called: extern "C" fn(*const std::ffi::c_char),
     /// The same for one that looks whether something has come.
-    pub looks: extern "C" fn(*const std::ffi::c_char, u64),
+    pub looks: extern "C" fn(*const std::ffi::c_char),
     /// The routine returns.
     pub returns: Hook,
 }

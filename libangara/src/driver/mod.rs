@@ -40,6 +40,7 @@ use angara_abi::channel::{Channel, DMA_BYTES, Fault, PAGE_BYTES, RING_BYTES, pag
 use angara_abi::clock::WaitsFor;
 use angara_abi::job::{Geometry, JobState, PeEntry, Reach};
 use angara_abi::launch::{ENV_TIMEOUT, Launch, LaunchError};
+use angara_abi::mpi::MpiCosts;
 use angara_abi::msg::{AdapterReply, AdapterRequest, FdRole};
 use angara_abi::queue::QueueMemory;
 use posts::Posts;
@@ -230,6 +231,19 @@ impl Adapter {
     #[inline]
     pub fn is_in_blocking_call(&self) -> bool {
         self.clock().is_some_and(VirtualClock::blocks)
+    }
+
+    /// What a message-passing library above costs, where time is virtual.
+    #[inline]
+    pub fn mpi_costs(&self) -> Option<MpiCosts> {
+        self.clock().and_then(VirtualClock::mpi).copied()
+    }
+
+    /// So many picoseconds pass in the library above, in the middle of something: where time is virtual.
+    pub fn takes(&self, ps: u64) {
+        if let Some(clock) = self.clock() {
+            clock.costs_only(ps);
+        }
     }
 
     /// The call of a message-passing library in which the calling thread is, where time is virtual.

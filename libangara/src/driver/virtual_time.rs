@@ -7,6 +7,7 @@ use super::routines::Routines;
 use crate::error::Result;
 use crate::memory::Memory;
 use angara_abi::clock::{ClockPage, Verdict, WaitsFor};
+use angara_abi::mpi::MpiCosts;
 use angara_abi::msg::Routine;
 use angara_abi::program_clock::{PRELOADED, PRELOADED_FOR_MPI, ProgramClock, SYMBOL};
 use angara_abi::wait::{Kernel, Linux};
@@ -64,6 +65,8 @@ pub(crate) struct VirtualClock {
     base: AtomicU64,
     /// The PE's time is virtual. Otherwise it has not begun yet, or the PE is outside of it for a while.
     pub(super) is_on: AtomicBool,
+    /// What a message-passing library costs, if this is one of its processes.
+    mpi: Option<MpiCosts>,
     /// What a PE needs whose time does not begin when it attaches.
     pub(super) late: Option<Late>,
 }
@@ -114,6 +117,7 @@ impl VirtualClock {
             sees_until: AtomicU64::new(0),
             base: AtomicU64::new(0),
             is_on: AtomicBool::new(false),
+            mpi: None,
             late: None,
         }
     }
@@ -123,6 +127,7 @@ impl VirtualClock {
         let is_late = self.program.is_late();
         if is_late {
             self.late = Some(Late::new(memory, &self.page)?);
+            self.mpi = MpiCosts::from_env();
         }
         CLOCK.store(std::ptr::from_ref(self).cast_mut(), Ordering::Release);
         // It has begun, even if nobody could tell.
@@ -151,6 +156,11 @@ impl VirtualClock {
         self.is_on.load(Ordering::Acquire)
     }
 
+    /// What a message-passing library costs, if this is one of its processes.
+    #[inline]
+    pub(super) fn mpi(&self) -> Option<&MpiCosts> {
+        self.mpi.as_ref()
+    }
     /// Whether the calling thread is in a call that returns only when something has come.
     #[inline]
     pub(super) fn blocks(&self) -> bool {
@@ -307,9 +317,15 @@ impl VirtualClock {
         let verdict = self.stand_still(WaitsFor::Time, self.program.now(), || false);
         self.has_gone_on(verdict);
     }
+    /// So many picoseconds pass in the library above, in the middle of something.
+    pub(super) fn costs_only(&self, ps: u64) {
+        if ps > 0 {
+            self.costs(ps);
+        }
+    }
     /// A call of the library takes so long.
     pub(super) fn takes(&self, ps: u64) {
-        self.costs(ps);
+        self.costs_only(ps);
         if self.program.is_ahead() {
             self.comes_as_far();
         }

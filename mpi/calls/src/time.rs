@@ -6,9 +6,6 @@ use angara_abi::program_clock::{Call, Driver, ProgramClock, SYMBOL};
 use libc::{c_int, c_void};
 use std::sync::OnceLock;
 
-/// Picoseconds of a look at whether something has come.
-const LOOK: u64 = 50_000;
-
 /// The clock of this process.
 fn clock() -> Option<&'static ProgramClock> {
     static FOUND: OnceLock<Option<&'static ProgramClock>> = OnceLock::new();
@@ -37,8 +34,8 @@ impl<'a> Inside<'a> {
         // What the routine costs passes before it begins.
         let driver = clock.driver().filter(|_| !clock.is_in_call());
         match (driver, kind) {
-            (Some(driver), Kind::Looks) => (driver.looks)(name, LOOK),
-            (Some(driver), _) => (driver.called)(name, 0),
+            (Some(driver), Kind::Looks) => (driver.looks)(name),
+            (Some(driver), _) => (driver.called)(name),
             (None, _) => {}
         }
         clock.begin_call(name, kind == Kind::Waits).then_some(Inside { clock, driver })

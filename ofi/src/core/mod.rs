@@ -18,6 +18,7 @@ pub(crate) use rma::{Access, AtomicCall};
 pub(crate) use send::Send;
 
 use crate::abi::constants::errno;
+use angara_abi::mpi::MpiCosts;
 use crate::matching::Source;
 use crate::memory::UserMemory;
 use crate::slots::Slots;
@@ -131,6 +132,10 @@ pub(crate) struct State {
     /// Looks in vain within a call that waits, where time is virtual, since something was sent or came, or the library was
     /// told of something but that there is no message.
     pub(crate) vain: u32,
+    /// Where time is virtual: the next message to be sent has cost what it costs ...
+    has_paid: bool,
+    /// ... and begins no earlier than this.
+    gap_ends: u64,
     /// Nothing can happen any more, it was told, unless this process goes on by itself.
     in_doubt: bool,
     /// A question is being asked, and what it is about may have come already.
@@ -145,7 +150,10 @@ pub(crate) struct State {
 
 impl Core {
     pub(crate) fn new(job: Arc<Job>, mailbox: Mailbox, job_name: u64, names: Names, window: Window) -> Core {
-        let (me, eager_max) = (mailbox.me(), mailbox.message_max());
+        let me = mailbox.me();
+        // A machine's parameter where time is virtual, which has not begun yet.
+        let limit = MpiCosts::from_env().map_or(usize::MAX, |costs| costs.eager as usize + HEAD_MAX);
+        let eager_max = mailbox.message_max().min(limit);
         let peers = (0..job.n_pes()).map(|_| Acquaintance::default()).collect();
         let by_ring = (0..job.n_pes()).any(|pe| job.ctx().reach(pe) == Reach::Ring);
         // The daemon is one more where it carries messages.
@@ -175,6 +183,8 @@ impl Core {
             looked: Instant::now(),
             idle: 0,
             vain: 0,
+            has_paid: false,
+            gap_ends: 0,
             in_doubt: false,
             asks: false,
             quiet: None,

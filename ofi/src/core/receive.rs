@@ -226,6 +226,7 @@ impl State {
     /// A message is where it goes.
     #[inline(always)]
     fn landed(&mut self, multi: u64, envelope: Envelope, done: Done, excess: usize) {
+        self.pay_to_receive(done.len);
         if envelope.wants_done != 0 {
             let head = Head::new(Kind::Done, envelope.from, done.ep, envelope.wants_done);
             self.post(envelope.peer, &head, &0i32.to_le_bytes());

@@ -46,6 +46,29 @@ pub(super) const KNOWN: u64 = COMPLETION
     | WRITE
     | AFFINITY;
 
+impl State {
+    /// Where time is virtual: what the library takes to send so many bytes passes, once for each message.
+    #[inline]
+    fn pay_to_send(&mut self, len: usize) {
+        if let Some(costs) = self.job.adapter().mpi_costs().filter(|_| !self.has_paid) {
+            let now = self.job.adapter().virtual_now().unwrap_or(0);
+            let copy = if len + HEAD_MAX > self.eager_max { 0 } else { costs.copying(len) };
+            self.job.adapter().takes(self.gap_ends.saturating_sub(now) + costs.send + copy);
+            self.gap_ends = now.max(self.gap_ends) + costs.gap;
+            self.has_paid = true;
+        }
+    }
+
+    /// The same at the receiver.
+    #[inline]
+    pub(super) fn pay_to_receive(&mut self, len: usize) {
+        if let Some(costs) = self.job.adapter().mpi_costs() {
+            let more = if len + HEAD_MAX > self.eager_max { costs.rendezvous } else { costs.copying(len) };
+            self.job.adapter().takes(costs.receive + more);
+        }
+    }
+}
+
 impl Core {
     /// Whom an operation goes to, if it may begin.
     #[inline]
@@ -106,7 +129,6 @@ impl Core {
     pub(crate) fn send(&mut self, id: u32, call: Send) -> Outcome {
         let target = self.begin(id, call.to, call.flags)?;
         let ep = self.state.eps.get(id).ok_or(errno::EINVAL)?;
-        let is_counted = ep.counters[Side::Send as usize].is_some();
         let done = Done {
             ep: id,
             side: Side::Send,
@@ -121,6 +143,18 @@ impl Core {
         };
         let mut head = Head::new(Kind::Send, target.ep, id, 0);
         (head.tag, head.data) = (call.tag, call.data);
+        self.state.pay_to_send(call.memory.len());
+        let sent = self.send_to(target, head, call, done);
+        if sent.is_ok() {
+            self.state.has_paid = false;
+        }
+        sent
+    }
+
+    #[inline]
+    fn send_to(&mut self, target: Target, mut head: Head, call: Send, done: Done) -> Outcome {
+        let ep = self.state.eps.get(done.ep).ok_or(errno::EINVAL)?;
+        let is_counted = ep.counters[Side::Send as usize].is_some();
         let stopped = &self.state.peers[target.peer.seat as usize].stopped;
         if call.memory.len() + HEAD_MAX > self.state.eager_max || (!stopped.is_empty() && stopped.contains(&target.ep))
         {

@@ -310,7 +310,10 @@ impl State {
         let head = Head::new(Kind::Fetched, pull.from, pull.ep, pull.offer);
         self.post(pull.peer, &head, &bytes[..len]);
         match pull.end {
-            PullEnd::Received { done, excess, multi } => self.received(done, excess, multi, fault),
+            PullEnd::Received { done, excess, multi } => {
+                self.pay_to_receive(done.len);
+                self.received(done, excess, multi, fault);
+            }
             PullEnd::Written(written) => self.written(written, fault),
             PullEnd::Answered { request } => self.request_ends(request, fault),
         }

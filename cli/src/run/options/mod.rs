@@ -16,6 +16,7 @@ use angara_abi::env::{DEFAULT_HEAP, parse_size, symmetric_size};
 use angara_abi::fault::{KINDS, examples};
 use angara_abi::job::{Barrier, Collectives, PES_MAX};
 use angara_abi::launch::ENV_TIMEOUT;
+use angara_abi::mpi::ENV_MPI;
 use angara_abi::msg::{JobSpec, Map, Path as EnginePath};
 use angara_abi::program_clock::{ENV_SEED, ENV_TSC};
 use angara_abi::torus::Shape;
@@ -501,6 +502,7 @@ impl Plan {
             let all: Vec<OsString> = ours.into_iter().map(PathBuf::into_os_string).chain(others).collect();
             env.push((ENV_PRELOAD.into(), all.join(OsStr::new(":"))));
             env.extend(mpi.in_virtual_time(args));
+            env.push((ENV_MPI.into(), machine.values.mpi().to_string().into()));
             let compute = prepared(args.compute.clone().unwrap_or_default())?;
             env.push((ENV_COMPUTE.into(), compute.to_string().into()));
             env.extend(what_else_is_virtual(args));
