@@ -318,13 +318,7 @@ pub const KEYS: &[Key] = &[
         UNKNOWN,
         "an MPI library's part in a message, at the sender",
     ),
-    key(
-        "mpi",
-        "receive-overhead",
-        Field::Time(TIME, |v| &mut v.mpi.receive),
-        UNKNOWN,
-        "the same at the receiver",
-    ),
+    key("mpi", "receive-overhead", Field::Time(TIME, |v| &mut v.mpi.receive), UNKNOWN, "the same at the receiver"),
     key("mpi", "look", Field::Time(SOME, |v| &mut v.mpi.look), OURS, "a call such as `MPI_Test` or `MPI_Iprobe`"),
     key(
         "mpi",

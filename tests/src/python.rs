@@ -30,10 +30,13 @@ fn reachable(pip: &Path, dir: &Path, package: &str) -> Result<(), String> {
     step(pip, &["download", "--quiet", "--no-deps", "--timeout", "10", "--retries", "0", package], dir)
 }
 
-/// A virtual environment in `name` with wheels of these packages; `None` where they cannot be had, which is said. To be called
-/// by one test program only, as one at a time makes it.
+/// A virtual environment in `name` with wheels of these packages; `None` where they cannot be had, which is said. One at a time
+/// makes it; others wait.
 pub fn wheels(name: &str, packages: &[&str]) -> Option<PathBuf> {
     let dir = tools::profile_dir().join("angara-tests").join(name);
+    std::fs::create_dir_all(dir.parent().expect("a place")).expect("target directory is writable");
+    let lock = std::fs::File::create(dir.with_extension("lock")).expect("target directory is writable");
+    rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive).expect("files can be locked");
     let (venv, done, wanted) = (dir.join("venv"), dir.join("done"), packages.join(" "));
     if std::fs::read_to_string(&done).is_ok_and(|d| d == wanted) {
         return Some(venv);

@@ -102,7 +102,11 @@ pub const SLOT: u64 = crate::PAYLOAD_MAX as u64;
 impl WaitsFor {
     /// Whether a write of `len` bytes to `offset` of the region of a mailbox that begins at `start` ends a message for the
     /// process of this `generation`, or is a word of the mailbox itself; `word` reads one.
-    pub fn is_of_message((start, generation): (u64, u32), (offset, len): (u64, u64), word: impl Fn(u64) -> Option<u64>) -> bool {
+    pub fn is_of_message(
+        (start, generation): (u64, u32),
+        (offset, len): (u64, u64),
+        word: impl Fn(u64) -> Option<u64>,
+    ) -> bool {
         let end = offset.saturating_add(len);
         // Words have 8 bytes. What ends a slot and does not fill it is no raw part of a message.
         offset >= start
@@ -452,8 +456,7 @@ mod tests {
         assert!(Word(place(Region::Static), with).encode().1 > 0xff_ffff, "the relation is in there");
         let word = Word(place(Region::Static), with);
         let message = Message(place(Region::Heap), u32::MAX);
-        let others =
-            [word, Adapter, Time, Memory, Copied(7), Injected(u32::MAX), Delivered(0), Tree, message, Return];
+        let others = [word, Adapter, Time, Memory, Copied(7), Injected(u32::MAX), Delivered(0), Tree, message, Return];
         for waits_for in others.into_iter().chain(places) {
             let (code, which, offset, len) = waits_for.encode();
             assert_eq!(WaitsFor::decode(code, which, offset, len), Some(waits_for));

@@ -58,7 +58,8 @@ pub struct Call {
 
 impl Call {
     /// Of a thread of a library.
-    pub const NONE: Call = Call { inside: false, blocks: false, looks: 0, name: std::ptr::null(), takes_part: false, is_known: false };
+    pub const NONE: Call =
+        Call { inside: false, blocks: false, looks: 0, name: std::ptr::null(), takes_part: false, is_known: false };
     /// Of a thread of the program that is in none.
     pub const OUTSIDE: Call = Call { takes_part: true, ..Call::NONE };
 }

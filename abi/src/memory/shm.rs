@@ -112,7 +112,8 @@ impl Cover {
     }
     /// Lays it.
     pub fn lay(&self) -> io::Result<()> {
-        let (prot, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE | MapFlags::FIXED | MapFlags::NORESERVE);
+        let (prot, flags) =
+            (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE | MapFlags::FIXED | MapFlags::NORESERVE);
         // SAFETY: the range is one whole mapping, which is only used as memory that may change at any time.
         unsafe { rustix::mm::mmap_anonymous(self.at.cast(), self.len, prot, flags)? };
         Ok(())

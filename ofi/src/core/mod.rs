@@ -18,13 +18,13 @@ pub(crate) use rma::{Access, AtomicCall};
 pub(crate) use send::Send;
 
 use crate::abi::constants::errno;
-use angara_abi::mpi::MpiCosts;
 use crate::matching::Source;
 use crate::memory::UserMemory;
 use crate::slots::Slots;
 use crate::wire::{HEAD_MAX, Head, Kind, Reader};
 use angara::mailbox::{Mailbox, Message, Peer, SendError};
 use angara::{Job, Reach};
+use angara_abi::mpi::MpiCosts;
 use objects::{Addresses, Counter, Domain, Done, Endpoint, Failed, Fault, Multi, Queue, Side};
 use std::collections::{HashMap, VecDeque};
 use std::io::IoSlice;
@@ -241,7 +241,10 @@ impl Core {
     fn waits_in_a_call(&mut self) {
         self.state.vain += 1;
         let enough = if self.state.in_doubt { VAIN_AT_LAST } else { VAIN };
-        if self.state.vain < enough || self.state.asks || self.state.queues.iter().any(|(_, queue)| queue.has_something()) {
+        if self.state.vain < enough
+            || self.state.asks
+            || self.state.queues.iter().any(|(_, queue)| queue.has_something())
+        {
             return;
         }
         self.state.vain = 0;

@@ -257,11 +257,7 @@ impl VirtualRun {
         spent.times.end = until;
         match waits_for {
             WaitsFor::Time | WaitsFor::Return => {}
-            WaitsFor::Memory
-            | WaitsFor::Bytes(..)
-            | WaitsFor::Word(..)
-            | WaitsFor::Message(..)
-            | WaitsFor::Tree => {
+            WaitsFor::Memory | WaitsFor::Bytes(..) | WaitsFor::Word(..) | WaitsFor::Message(..) | WaitsFor::Tree => {
                 spent.times.for_data += went
             }
             _ => spent.times.for_network += went,

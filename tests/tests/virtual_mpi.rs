@@ -1,0 +1,158 @@
+//! MPI programs in virtual time: MPICH as its wheel brings it, and Open MPI where it is installed.
+
+use angara_tests::mpi::{compile, mpich};
+use angara_tests::{Finished, Test, tools};
+use std::path::{Path, PathBuf};
+
+/// `tests/c/mpi/virtual.c`, built for every MPI library that is at hand.
+fn programs(test: &Test) -> Vec<(&'static str, PathBuf)> {
+    let mut all = Vec::new();
+    if let Some(venv) = mpich() {
+        all.push(("MPICH", venv.join("bin/mpicc")));
+        all.push(("MPICH by MPI's own ABI", venv.join("bin/mpicc_abi")));
+    }
+    match tools::have("mpicc.openmpi") {
+        true => all.push(("Open MPI", "mpicc.openmpi".into())),
+        false => println!("skipped: no mpicc.openmpi"),
+    }
+    let built = all.into_iter().enumerate().map(|(i, (name, wrapper))| {
+        let (program, own) = (compile(test, "virtual", wrapper), test.file(&format!("virtual-{i}")));
+        std::fs::rename(program, &own).expect("a new name");
+        (name, own)
+    });
+    built.collect()
+}
+
+fn run(test: &Test, options: &[&str], program: &Path, words: &[&str]) -> Finished {
+    let fixed = ["run", "--quiet", "--timeout", "200", "--clock", "virtual"];
+    let mut command = test.angara([&fixed[..], options, &["--"]].concat());
+    command.arg(program).args(words);
+    test.run(command)
+}
+
+/// Half a round trip in nanoseconds.
+fn trip(test: &Test, options: &[&str], program: &Path, words: &[&str]) -> f64 {
+    let done = run(test, options, program, &[&["trips"], words].concat()).success();
+    done.stdout.trim().parse().unwrap_or_else(|_| panic!("no time: {done}"))
+}
+
+#[test]
+fn a_message_takes_what_the_network_takes_and_what_the_library_costs() {
+    let test = Test::new("virtual-mpi-trips");
+    for (name, program) in programs(&test) {
+        let of = |options: &[&str], words: &[&str]| trip(&test, options, &program, words);
+        let ring = ["-n", "8", "--torus", "8"];
+        let near = of(&ring, &["16"]);
+        assert!((700.0..800.0).contains(&near), "{name}: {near} ns");
+        let is = |time: f64, wanted: f64, what: &str| {
+            assert!(
+                (time - wanted).abs() < 0.5,
+                "{name}, {what}: {time} ns, not {wanted}, where the nearest has {near}"
+            );
+        };
+        // Injection, ejection and one hop, of which the last router's share is a part of the ejection.
+        for (peer, hops) in [("2", 2.0), ("4", 4.0), ("7", 1.0)] {
+            is(of(&ring, &["16", peer]), near + (hops - 1.0) * 129.0, peer);
+        }
+        for hop in [60.0, 300.0] {
+            let set = format!("hop={hop}ns");
+            // The ejection of 300 ns contains what the last router takes, which is a share of a hop.
+            let time = of(&["-n", "2", "--set", &set], &["16"]);
+            is(time, near + hop - 129.0, &set);
+        }
+        is(of(&["-n", "2", "--set", "send-overhead=100ns"], &["16"]), near + 100.0, "send-overhead");
+        is(of(&["-n", "2", "--set", "receive-overhead=30ns"], &["16"]), near + 30.0, "receive-overhead");
+        is(of(&["-n", "2", "--set", "copy=1024ns"], &["100"]), of(&["-n", "2"], &["100"]) + 200.0, "copy");
+        is(of(&["-n", "2", "--machine", "desmos"], &["16"]), 850.0, "desmos");
+        // Two on one node go by its adapter, too.
+        let one_node = of(&["-n", "2", "--ppn", "2"], &["16"]);
+        assert!((500.0..near).contains(&one_node), "{name}: {one_node} ns on one node");
+    }
+    test.assert_clean();
+}
+
+#[test]
+fn two_runs_are_the_same_to_the_byte() {
+    let test = Test::new("virtual-mpi-same");
+    for (name, program) in programs(&test) {
+        for (words, options) in [
+            ("all", &["-n", "8"][..]),
+            ("all", &["-n", "6", "--ppn", "2", "--map", "random:3"]),
+            ("all", &["-n", "4", "--seed", "7"]),
+            ("asks", &["-n", "3"]),
+        ] {
+            let once = || {
+                let report = test.file("report.json");
+                let options = [options, &["--report", report.to_str().expect("a name")]].concat();
+                let done = run(&test, &options, &program, &[words]).success();
+                (done.stdout.clone(), std::fs::read_to_string(&report).expect("a report"))
+            };
+            let (said, report) = once();
+            assert!(said.contains("rank 2 has"), "{name}: {said}");
+            let routine = if words == "all" { "MPI_Alltoall" } else { "MPI_Mprobe" };
+            assert!(report.contains(routine) && !report.contains("MPI_Finalize"), "{name}: {report}");
+            for _ in 0..2 {
+                assert_eq!(once(), (said.clone(), report.clone()), "{name} {words} {options:?}");
+            }
+        }
+    }
+    test.assert_clean();
+}
+
+#[test]
+fn a_deadlock_is_known_at_once_with_the_call_and_the_message() {
+    let test = Test::new("virtual-mpi-dead");
+    for (name, program) in programs(&test) {
+        let done = run(&test, &["-n", "3"], &program, &["dead"]);
+        assert_eq!(done.code(), 1, "{name}: {done}");
+        let said = "PE 0 (node 0): MPI_Recv: deadlock at 0 ns";
+        let what = "receive from PE 1, tag 5";
+        assert!(done.stderr.contains(said) && done.stderr.contains(what), "{name}: {done}");
+        assert!(done.stderr.contains("up to 4 bytes"), "{name}: {done}");
+        test.assert_clean();
+    }
+}
+
+#[test]
+fn threads_that_communicate_at_once_end_and_keep_their_calendar() {
+    let test = Test::new("virtual-mpi-threads");
+    for (name, program) in programs(&test) {
+        if name == "Open MPI" {
+            // Its messages by libfabric are not for several threads.
+            continue;
+        }
+        for _ in 0..3 {
+            let done = run(&test, &["-n", "2"], &program, &["threads"]).success();
+            let mut lines: Vec<&str> = done.stdout.lines().collect();
+            lines.sort_unstable();
+            assert_eq!(lines, ["rank 0 has joined", "rank 1 has joined"], "{name}: {done}");
+        }
+    }
+    test.assert_clean();
+}
+
+#[test]
+fn python_is_the_same_to_the_byte_and_its_pools_end() {
+    let Some(venv) = mpich() else { return };
+    let test = Test::new("virtual-mpi-python");
+    let python = venv.join("bin/python3");
+    let text = "from mpi4py import MPI\nc = MPI.COMM_WORLD\nme, n = c.rank, c.size\nt = MPI.Wtime()\n\
+                for i in range(10):\n    s = c.allreduce(me + i)\n    c.bcast(list(range(me * 10)))\n    \
+                y = c.sendrecv(bytes(100 * i), dest=(me + 1) % n, source=(me - 1) % n)\n\
+                print(me, s, len(y), round((MPI.Wtime() - t) * 1e9), flush=True)\n";
+    let once = || run(&test, &["-n", "4"], &python, &["-c", text]).success().stdout.clone();
+    let said = once();
+    assert!(said.contains("0 42 900 "), "{said}");
+    assert!((0..3).all(|_| once() == said), "{said}");
+    let pool = test.file("pool.py");
+    let text = "from mpi4py import MPI\nfrom mpi4py.futures import MPICommExecutor\n\n\
+                def square(x):\n    return x * x\n\nif __name__ == '__main__':\n    \
+                with MPICommExecutor(MPI.COMM_WORLD, root=0) as pool:\n        \
+                if pool is not None:\n            print(sum(pool.map(square, range(50))))\n";
+    std::fs::write(&pool, text).expect("a file");
+    for ranks in ["3", "4"] {
+        let done = run(&test, &["-n", ranks], &python, &[pool.to_str().expect("a name")]).success();
+        assert_eq!(done.stdout, "40425\n", "{done}");
+    }
+    test.assert_clean();
+}
