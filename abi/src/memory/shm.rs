@@ -354,3 +354,29 @@ impl PageKind {
         u64::from_le_bytes(m)
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cover_hides_a_mapping_and_what_is_written_to_it_is_gone() {
+        let (fd, map) = Mapping::create("angara-test-cover", 10_000, Access::Shared).expect("a mapping");
+        let other = Mapping::map(&fd, 10_000).expect("the same");
+        let cover = Cover::of(&map).expect("a cover");
+        let word = |map: &Mapping| map.at::<AtomicU32>(8192).expect("inside").load(Ordering::Relaxed);
+        let set = |map: &Mapping, to| map.at::<AtomicU32>(8192).expect("inside").store(to, Ordering::Relaxed);
+        set(&map, 5);
+        for _ in 0..3 {
+            cover.lay().expect("laid");
+            assert_eq!((word(&map), word(&other)), (0, 5));
+            set(&map, 7);
+            assert_eq!((word(&map), word(&other)), (7, 5));
+            cover.lift().expect("lifted");
+            assert_eq!(word(&map), 5);
+            set(&other, 6);
+            assert_eq!(word(&map), 6);
+            set(&map, 5);
+        }
+    }
+}
