@@ -1,7 +1,7 @@
 //! Calls of MPI, wrapped so that virtual time knows of them: when it begins and ends, what waits, what looks.
 //!
-//! Two libraries that are preloaded into MPI programs in virtual time consist of such wrappers: `mpi/standard` has the names
-//! of MPI 3.1, `mpi/large` those with counts of 64 bits, which programs ask for by weak references: a name must not be
+//! Two libraries that are preloaded into MPI programs in virtual time consist of such wrappers: `mpi` has the names
+//! of MPI 3.1, `mpi-large` those with counts of 64 bits, which programs ask for by weak references: a name must not be
 //! defined that the MPI library lacks. `MPI_` and `PMPI_` names are wrapped, because Fortran's calls come by either, and
 //! each leads to the next one of its name, so that a tool of the user's sees its calls.
 //!
