@@ -175,7 +175,8 @@ pub(crate) struct Offer {
     pub(crate) pid: u32,
     /// How often the sender had revoked offers by then: the word behind the proof.
     pub(crate) revoked: u32,
-    /// Address of a word of the sender, and what it holds: proof that the process is the one that is meant.
+    /// Address of a word of the sender, and what it holds: proof that the process is the one that is meant. Where its memory is not
+    /// to be read, [`Offer::ahead`].
     pub(crate) proof: (u64, u64),
     pub(crate) pieces: Pieces,
 }
@@ -191,6 +192,17 @@ pub(crate) enum Pieces {
 impl Offer {
     /// Most bytes of one.
     pub(crate) const BYTES: usize = 48 + 16 * crate::memory::PIECES;
+
+    /// The chunk of the sender's window that has the first bytes already, and how many they are, in place of a proof.
+    pub(crate) fn ahead(staged: Option<(u32, usize)>) -> (u64, u64) {
+        staged.map_or((0, 0), |(chunk, bytes)| (u64::from(chunk) + 1, bytes as u64))
+    }
+    /// The same of an offer that came.
+    pub(crate) fn is_ahead(&self) -> Option<(u32, usize)> {
+        let (chunk, bytes) = self.proof;
+        let chunk = u32::try_from(chunk.checked_sub(1)?).ok()?;
+        (self.pid == 0 && bytes <= self.len).then_some((chunk, bytes as usize))
+    }
 
     /// Address and length of each piece.
     pub(crate) fn pieces(&self) -> impl Iterator<Item = (u64, u64)> + Clone {

@@ -64,6 +64,9 @@ fn a_message_takes_what_the_network_takes_and_what_the_library_costs() {
         is(of(&["-n", "2", "--set", "receive-overhead=30ns"], &["16"]), near + 30.0, "receive-overhead");
         is(of(&["-n", "2", "--set", "copy=1024ns"], &["100"]), of(&["-n", "2"], &["100"]) + 200.0, "copy");
         is(of(&["-n", "2", "--machine", "desmos"], &["16"]), 850.0, "desmos");
+        // A large message takes one way to be offered and two to be got, and what its bytes take on the link.
+        let (large, bytes) = (of(&["-n", "2"], &["20000"]), 20_000.0);
+        assert!(large < 4.5 * near + bytes / 7.5, "{name}: {large} ns for {bytes} bytes");
         // Two on one node go by its adapter, too.
         let one_node = of(&["-n", "2", "--ppn", "2"], &["16"]);
         assert!((500.0..near).contains(&one_node), "{name}: {one_node} ns on one node");

@@ -208,9 +208,10 @@ impl Core {
         offered.is_copy = is_injected;
         let id = self.state.offers.insert(offered);
         head.kind = Kind::SendOffer;
+        self.state.stage_ahead(id);
         let body = self.state.describe(id);
         if let Err(e) = self.try_send(target.peer, &head, &body, &UserMemory::nothing()) {
-            self.state.offers.remove(id);
+            self.state.take_back(id);
             return Err(e);
         }
         self.state.copies += usize::from(is_injected);

@@ -96,7 +96,8 @@ pub(super) enum Purpose {
 
 /// The way of a payload through the window.
 struct Staging {
-    pull: u64,
+    /// The peer's number for it, once the peer has asked for more than came with the offer.
+    pull: Option<u64>,
     /// Bytes that have been put there.
     staged: usize,
     chunks: Vec<u32>,
@@ -153,18 +154,41 @@ impl State {
         let mut out = Vec::with_capacity(Offer::BYTES);
         if let Some(offered) = self.offers.get(id) {
             let direct = self.is_direct(offered.peer);
+            let ahead = offered.staging.as_ref().and_then(|staging| Some((*staging.chunks.first()?, staging.staged)));
             let pieces = offered.memory.spans().map(|span| (span.address() as u64, span.len() as u64));
             let offer = Offer {
                 id,
                 len: offered.memory.len() as u64,
                 pid: if direct { std::process::id() } else { 0 },
                 revoked: PROOF.revoked.load(Ordering::SeqCst) as u32,
-                proof: (&raw const *PROOF as u64, PROOF.whose),
+                proof: if direct { (&raw const *PROOF as u64, PROOF.whose) } else { Offer::ahead(ahead) },
                 pieces: Pieces::Several(if direct { pieces.collect() } else { Box::default() }),
             };
             offer.encode(&mut out);
         }
         out
+    }
+
+    /// Puts the first chunk of an offer into the window, before the peer asks for it, where it will go that way: the peer need
+    /// not wait for it. Half of the window is left for what peers wait for.
+    pub(super) fn stage_ahead(&mut self, id: u64) {
+        let Some(offered) = self.offers.get(id) else { return };
+        let half = self.window.chunks as usize / 2;
+        if self.is_direct(offered.peer) || offered.memory.len() == 0 || self.window.free.len() <= half {
+            return;
+        }
+        if let Some(offered) = self.offers.get_mut(id) {
+            offered.staging = Some(Box::new(Staging { pull: None, staged: 0, chunks: Vec::new(), is_hungry: false }));
+        }
+        self.stage(id);
+    }
+
+    /// An offer was not sent.
+    pub(super) fn take_back(&mut self, id: u64) {
+        if let Some(staging) = self.offers.remove(id).and_then(|offered| offered.staging) {
+            self.window.free.extend(staging.chunks);
+            self.feed_hungry();
+        }
     }
 
     /// An offer is over: its chunks are free again.
@@ -193,9 +217,12 @@ impl State {
                 self.offers.remove(id);
                 continue;
             };
-            staging.staged = 0;
             (offered.memory, offered.purpose) = (UserMemory::nothing(), Purpose::Revoked);
-            let (peer, head) = (offered.peer, Head::new(Kind::Revoked, offered.to, offered.ep, staging.pull));
+            let Some(pull) = staging.pull else {
+                // What came with the offer is a copy, and in its chunk until the peer has got it, or asks for more in vain.
+                continue;
+            };
+            let (peer, head) = (offered.peer, Head::new(Kind::Revoked, offered.to, offered.ep, pull));
             let (bytes, len) = REVOKED.encode();
             self.post(peer, &head, &bytes[..len]);
         }
@@ -237,8 +264,16 @@ impl State {
             None if self.pulls.is_full() => self.pull_is_over(pull, errno::ENOMEM.into()),
             None => {
                 let id = self.pulls.insert(pull);
-                let body = [id.to_le_bytes().as_slice(), &(len as u64).to_le_bytes()].concat();
-                self.post(peer, &Head::new(Kind::Claim, from, ep, offer.id), &body);
+                let ahead = offer
+                    .is_ahead()
+                    .filter(|(chunk, bytes)| *chunk < self.window.chunks && *bytes <= self.window.chunk);
+                if ahead.is_none_or(|(_, bytes)| bytes < len) {
+                    let body = [id.to_le_bytes().as_slice(), &(len as u64).to_le_bytes()].concat();
+                    self.post(peer, &Head::new(Kind::Claim, from, ep, offer.id), &body);
+                }
+                if let Some((chunk, bytes)) = ahead {
+                    self.get_piece(id, chunk, bytes.min(len));
+                }
             }
         }
     }
@@ -329,11 +364,15 @@ impl State {
             self.post(peer, &Head::new(Kind::Revoked, head.src, head.dst, pull), &bytes[..len]);
             return Some(());
         };
-        if offered.staging.is_some() {
+        let none = || Box::new(Staging { pull: None, staged: 0, chunks: Vec::new(), is_hungry: false });
+        if offered.staging.get_or_insert_with(none).pull.replace(pull).is_some() {
             return None;
         }
-        let staging = Staging { pull, staged: 0, chunks: Vec::new(), is_hungry: false };
-        offered.staging = Some(Box::new(staging));
+        if matches!(offered.purpose, Purpose::Revoked) {
+            let (bytes, len) = REVOKED.encode();
+            self.post(peer, &Head::new(Kind::Revoked, head.src, head.dst, pull), &bytes[..len]);
+            return Some(());
+        }
         if len < offered.memory.len() {
             offered.memory.truncate(len);
         }
@@ -341,28 +380,35 @@ impl State {
         Some(())
     }
 
-    /// Puts as much of an offer into the window as there is room for.
+    /// Puts as much of an offer into the window as there is room for, and tells the peer.
     fn feed(&mut self, id: u64) {
-        while let Some(Offered { peer, ep, to, memory, staging: Some(staging), .. }) = self.offers.get_mut(id) {
-            let left = memory.len() - staging.staged;
-            if left == 0 || staging.is_hungry || staging.chunks.len() >= CHUNKS_EACH {
-                return;
-            }
-            let Some(chunk) = self.window.free.pop() else {
-                staging.is_hungry = true;
-                self.window.hungry.push_back(id);
-                return;
-            };
-            let len = left.min(self.window.chunk);
-            let part = memory.part(staging.staged, len);
-            let window = self.job.local(self.window.place(chunk));
-            // SAFETY: a chunk of this PE's own window, which no peer gets from before it is told.
-            unsafe { part.copy_to(window) };
-            staging.chunks.push(chunk);
-            staging.staged += len;
-            let (peer, head) = (*peer, Head::new(Kind::Piece, *to, *ep, staging.pull));
+        while let Some((chunk, len)) = self.stage(id) {
+            let Some(Offered { peer, ep, to, staging: Some(staging), .. }) = self.offers.get(id) else { return };
+            let (peer, head) = (*peer, Head::new(Kind::Piece, *to, *ep, staging.pull.unwrap_or(0)));
             self.post(peer, &head, &[chunk.to_le_bytes(), (len as u32).to_le_bytes()].concat());
         }
+    }
+
+    /// Puts the next chunk of an offer into the window, if there is one and room for it.
+    fn stage(&mut self, id: u64) -> Option<(u32, usize)> {
+        let Offered { memory, staging: Some(staging), .. } = self.offers.get_mut(id)? else { return None };
+        let left = memory.len().saturating_sub(staging.staged);
+        if left == 0 || staging.is_hungry || staging.chunks.len() >= CHUNKS_EACH {
+            return None;
+        }
+        let Some(chunk) = self.window.free.pop() else {
+            staging.is_hungry = true;
+            self.window.hungry.push_back(id);
+            return None;
+        };
+        let len = left.min(self.window.chunk);
+        let part = memory.part(staging.staged, len);
+        let window = self.job.local(self.window.place(chunk));
+        // SAFETY: a chunk of this PE's own window, which no peer gets from before it is told.
+        unsafe { part.copy_to(window) };
+        staging.chunks.push(chunk);
+        staging.staged += len;
+        Some((chunk, len))
     }
 
     /// Gives free chunks to those who have waited longest.
@@ -382,29 +428,36 @@ impl State {
         let body = rest(message, at, 8);
         let mut reader = Reader(&body);
         let (chunk, len) = (reader.u32()?, reader.u32()? as usize);
-        let Some(pull) = self.pulls.get_mut(head.aux).filter(|pull| pull.peer == peer) else {
+        let Some(pull) = self.pulls.get(head.aux).filter(|pull| pull.peer == peer) else {
             // Its endpoint or region was closed, which the peer will learn.
             return Some(());
         };
         if chunk >= self.window.chunks || len > self.window.chunk || len > pull.len - pull.got {
             return None;
         }
+        self.get_piece(head.aux, chunk, len);
+        Some(())
+    }
+
+    /// Gets so many bytes of a pull from a chunk of the peer's window.
+    fn get_piece(&mut self, id: u64, chunk: u32, len: usize) {
         let place = self.window.place(chunk);
+        let Some(pull) = self.pulls.get_mut(id) else { return };
+        let peer = pull.peer;
         let fetched = pull.memory.fetch(pull.got, &self.job, (peer.seat as usize, place), len);
         pull.got += len;
         let (is_over, offer, from, ep) = (pull.got == pull.len, pull.offer, pull.from, pull.ep);
         match fetched {
             Err(e) => {
                 crate::log::warn(&format!("a chunk of {len} bytes in the window of seat {}: {e}", peer.seat));
-                self.pull_ends(head.aux, Fault::from(&e));
+                self.pull_ends(id, Fault::from(&e));
             }
-            Ok(()) if is_over => self.pull_ends(head.aux, Fault::NONE),
+            Ok(()) if is_over => self.pull_ends(id, Fault::NONE),
             Ok(()) => {
                 let done = Head { tag: Some(u64::from(chunk)), ..Head::new(Kind::PieceDone, from, ep, offer) };
                 self.post(peer, &done, &[]);
             }
         }
-        Some(())
     }
 
     /// A chunk may be used again.
