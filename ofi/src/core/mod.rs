@@ -45,9 +45,12 @@ const LOOKS: u32 = 64;
 
 /// Looks that find nothing before others get the core: where there are enough cores, and where there are not.
 const SPIN: [u32; 2] = [2048, 64];
-/// Looks in vain after which one who waits stands still where time is virtual. A library may need some to go on by itself: Open
-/// MPI does at every eighth look what it thinks can wait.
-const VAIN: u32 = 32;
+/// Looks in vain after which one who waits stands still where time is virtual. A library may need some to go on by itself.
+const VAIN: u32 = 6;
+/// The same of Open MPI, which does at every eighth look what it thinks can wait.
+const VAIN_OPEN_MPI: u32 = 32;
+/// Set in every process that its launcher starts.
+const OPEN_MPI: &str = "OMPI_COMM_WORLD_RANK";
 /// The same after it has been told that nothing can happen any more, before it believes that.
 const VAIN_AT_LAST: u32 = 1024;
 
@@ -132,6 +135,8 @@ pub(crate) struct State {
     /// Looks in vain within a call that waits, where time is virtual, since something was sent or came, or the library was
     /// told of something but that there is no message.
     pub(crate) vain: u32,
+    /// [`VAIN`] here.
+    vain_most: u32,
     /// Where time is virtual: the next message to be sent has cost what it costs ...
     has_paid: bool,
     /// ... and begins no earlier than this.
@@ -183,6 +188,7 @@ impl Core {
             looked: Instant::now(),
             idle: 0,
             vain: 0,
+            vain_most: if std::env::var_os(OPEN_MPI).is_some() { VAIN_OPEN_MPI } else { VAIN },
             has_paid: false,
             gap_ends: 0,
             in_doubt: false,
@@ -240,7 +246,7 @@ impl Core {
     /// Where time is virtual: a look in a call that returns only when something comes has found nothing.
     fn waits_in_a_call(&mut self) {
         self.state.vain += 1;
-        let enough = if self.state.in_doubt { VAIN_AT_LAST } else { VAIN };
+        let enough = if self.state.in_doubt { VAIN_AT_LAST } else { self.state.vain_most };
         if self.state.vain < enough
             || self.state.asks
             || self.state.queues.iter().any(|(_, queue)| queue.has_something())
