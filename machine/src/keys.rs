@@ -91,6 +91,15 @@ impl Values {
         }
     }
 
+    /// What keeps a link from carrying what it could, in words.
+    pub fn bottleneck(&self) -> Option<String> {
+        let (link, core) = (self.link.rate(), self.core.rate());
+        (link > core).then(|| {
+            let (link, core) = (show_rate(self.link), show_rate(self.core));
+            format!("link = {link} carries no more than core = {core} lets through; set core, too, and slots for long streams")
+        })
+    }
+
     /// As the model takes them.
     ///
     /// # Errors
@@ -464,6 +473,16 @@ mod tests {
         assert_eq!((p.router_ps, p.link_ps, p.link_flit), (40_000, 20_000, FlitTime { num: 3200, den: 3 }));
         assert_eq!((p.quiet, p.slots, p.dma_start_ps), (Quiet::Delivered, 4, 1_500_000));
         assert_eq!(p.node_path.map(|n| n.latency_ps), Some(100_000));
+    }
+
+    #[test]
+    fn a_link_behind_a_slower_core_is_named() {
+        let mut values = Values::default();
+        assert_eq!(values.bottleneck(), None);
+        Key::find("link").expect("a key").set(&mut values, "15GB/s").expect("a value");
+        assert!(values.bottleneck().is_some_and(|why| why.contains("link = 15GB/s") && why.contains("core = 8GB/s")));
+        Key::find("core").expect("a key").set(&mut values, "16GB/s").expect("a value");
+        assert_eq!(values.bottleneck(), None);
     }
 
     #[test]

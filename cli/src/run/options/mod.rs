@@ -456,6 +456,9 @@ impl Plan {
         if args.seed.is_some() && machine.params().is_ok_and(|p| p.jitter_ps == 0) {
             machine.change(SEED_JITTER).expect("a key and its value");
         }
+        if let Some(why) = machine.values.bottleneck().filter(|_| !args.quiet) {
+            angara_abi::complain!("angara: {why}");
+        }
         let changes = machine.changes();
         if !changes.is_empty() && args.runtime_dir.is_some() {
             let why = format!("a daemon that runs already has its own machine, not {changes}");
