@@ -70,8 +70,8 @@ pub(crate) fn dispatch(args: Vec<OsString>) -> Result<u8, Failed> {
     let mut command = angara();
     command.build();
     let (mut args, mut notes) = (args, Vec::new());
-    if args.get(1).is_some_and(|a| a == "run") {
-        let sub = command.find_subcommand("run").expect("declared above");
+    if let Some(name) = args.get(1).filter(|a| *a == "run" || *a == "whatif") {
+        let sub = command.find_subcommand(name).expect("declared above");
         let read = match foreign::read(sub, &args[2..]) {
             Ok(read) => read,
             Err(e) => return say_misread(e),

@@ -29,6 +29,24 @@ enum Meaning {
     /// Something that this launcher does not do, and what to do.
     Refused(&'static str),
 }
+
+impl Meaning {
+    /// Whether it is one to `command`: a launcher, or another command that starts programs by one.
+    fn fits(self, command: &Command) -> bool {
+        let has = |option: &str| {
+            let names = |a: &Arg| {
+                a.get_short().map(|c| format!("-{c}")) == Some(option.into())
+                    || a.get_long().map(|name| format!("--{name}")) == Some(option.into())
+            };
+            command.get_arguments().any(names)
+        };
+        match self {
+            Same(option) => has(option),
+            Flag(_) | Nothing(..) | Variable | Bind | MapBy | Refused(_) => has("-x"),
+        }
+    }
+}
+
 use Meaning::{Bind, Flag, MapBy, Nothing, Refused, Same, Variable};
 
 const MANY: &str = "any number of PEs may share a core";
@@ -126,7 +144,9 @@ pub(crate) fn read(command: &Command, args: &[OsString]) -> Result<Read, Misread
             read.args.extend(rest.by_ref().take(more).cloned());
             continue;
         }
-        let Some(meaning) = foreign(name) else { return Err(unknown(command, word)) };
+        let Some(meaning) = foreign(name).filter(|meaning| meaning.fits(command)) else {
+            return Err(unknown(command, word));
+        };
         let mut values = value.map(OsString::from).into_iter().chain(rest.by_ref().cloned());
         let wanted = match meaning {
             Flag(_) | Refused(_) | Nothing(0, _) => 0,

@@ -19,6 +19,7 @@ use angara_abi::job::{Barrier, Collectives, PES_MAX};
 use angara_abi::launch::ENV_TIMEOUT;
 use angara_abi::msg::{JobSpec, Map, Path as EnginePath};
 use angara_abi::program_clock::{ENV_SEED, ENV_TSC};
+use angara_abi::text::whole;
 use angara_abi::torus::Shape;
 use angara_machine::Machine;
 use clap::{Args, ValueEnum, ValueHint};
@@ -37,7 +38,7 @@ pub(crate) const ENV_CHECK: &str = "SHMEM_DEBUG";
 pub(crate) const ENV_TABLE: &str = "ANGARA_COLLECTIVES_TABLE";
 
 /// Most links with tracks of their own in a timeline.
-const LINK_TRACKS_MAX: i64 = 1024;
+const LINK_TRACKS_MAX: u32 = 1024;
 
 /// What a seed draws unless the machine says another bound.
 const SEED_JITTER: &str = "jitter=200ns";
@@ -78,7 +79,7 @@ const OUTPUT: &str = "What is written and shown";
 #[command(after_help = after_help())]
 pub(crate) struct RunArgs {
     /// Number of PEs (processes); -np is understood too, as are the usual options of other launchers
-    #[arg(short = 'n', long = "np", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=PES_MAX as i64))]
+    #[arg(short = 'n', long = "np", value_name = "N", value_parser = whole(1..=PES_MAX as u32))]
     pub(crate) pes: u32,
     /// Torus to run on, such as 2x2x2 [default: the most cubic one that holds the PEs]
     #[arg(long, value_name = "SHAPE", value_parser = torus, group = "network", help_heading = NETWORK)]
@@ -94,7 +95,7 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "KEY=VALUE", help_heading = NETWORK)]
     pub(crate) set: Vec<String>,
     /// Most PEs on one node
-    #[arg(long, value_name = "K", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024),
+    #[arg(long, value_name = "K", default_value_t = 1, value_parser = whole::<u32>(1..=1024),
           help_heading = PLACEMENT)]
     pub(crate) ppn: u32,
     /// Placement of PEs on nodes: linear, random:SEED, or file:F with one node (`1,0,1` or a number) per PE and line
@@ -191,7 +192,7 @@ pub(crate) struct RunArgs {
     /// With --trace: add tracks of the load of the links that carry most, N of them [default N: 16]; the links of the
     /// daemon are looked at up to 10 times a second
     #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "16", requires = "trace",
-          value_parser = clap::value_parser!(u32).range(1..=LINK_TRACKS_MAX), help_heading = OUTPUT)]
+          value_parser = whole(1..=LINK_TRACKS_MAX), help_heading = OUTPUT)]
     pub(crate) trace_links: Option<u32>,
     /// Write every packet of the job to this file, for Wireshark; everything goes through the emulated network (--path ring)
     #[arg(long, value_name = "FILE.pcapng", help_heading = OUTPUT)]
