@@ -157,7 +157,7 @@ pub(crate) fn read(command: &Command, args: &[OsString]) -> Result<Read, Misread
         let values: Vec<OsString> = values.by_ref().take(wanted).collect();
         if values.len() < wanted {
             let what = format!("{name} needs {wanted} value{}", if wanted == 1 { "" } else { "s" });
-            return Err(Misread::Other(Failed::usage(what, "see `angara run --help`")));
+            return Err(Misread::Other(Failed::usage(what, format!("see `{} --help`", called(command)))));
         }
         read.translate(name, meaning, &values)?;
     }
@@ -225,16 +225,21 @@ fn foreign(name: &str) -> Option<Meaning> {
     KNOWN.iter().find(|(names, _)| names.contains(&name)).map(|(_, meaning)| *meaning)
 }
 
+/// The launcher as it was called.
+fn called(command: &Command) -> &str {
+    command.get_bin_name().unwrap_or(command.get_name())
+}
+
 /// The parser's own words about an option it does not know: they name a similar one.
 fn unknown(command: &Command, word: &OsStr) -> Misread {
     let program = |a: Arg| a.allow_hyphen_values(false).trailing_var_arg(false).value_hint(ValueHint::Unknown);
     let strict = command.clone().mut_arg("command", program);
-    let name = command.get_bin_name().unwrap_or(command.get_name()).to_string();
-    match strict.try_get_matches_from([OsString::from(name), word.into()]) {
+    match strict.try_get_matches_from([OsString::from(called(command)), word.into()]) {
         Err(e) => Misread::Unknown(helpful(e, command)),
         Ok(_) => {
             let what = format!("unknown option {}", word.display());
-            Misread::Other(Failed::usage(what, "see `angara run --help`; `--` goes before a program of that name"))
+            let remedy = format!("see `{} --help`; `--` goes before a program of that name", called(command));
+            Misread::Other(Failed::usage(what, remedy))
         }
     }
 }
@@ -299,7 +304,8 @@ mod tests {
     fn what_cannot_be_done_is_refused_with_a_remedy() {
         assert!(line("-n 2 --hostfile h ./a").unwrap_err().contains("--cluster FILE"));
         assert!(line("-N 2 ./a").unwrap_err().contains("--ppn K"));
-        assert!(line("-n 2 --mca btl").unwrap_err().contains("needs 2 values"));
+        let said = line("-n 2 --mca btl").unwrap_err();
+        assert!(said.contains("needs 2 values") && said.contains("`oshrun --help`"), "{said}");
         assert!(line("-n 1 ./a : -n 1 ./b").unwrap_err().contains("joins several programs"));
         assert!(line("-n 1 -- ./a : -n 1").is_ok() && line("-n 1 ./a : x").is_ok());
     }

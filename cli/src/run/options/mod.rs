@@ -47,8 +47,8 @@ const ENV_HASHES: &str = "PYTHONHASHSEED";
 /// Libraries that the loader puts before others.
 const ENV_PRELOAD: &str = "LD_PRELOAD";
 
-/// What is said below the options.
-fn after_help() -> String {
+/// What is said below the options of `launcher`.
+pub(crate) fn after_help(launcher: &str) -> String {
     let others = examples(KINDS.iter().filter(|k| k.name != "corrupt"), "`, `");
     format!(
         "\
@@ -59,12 +59,12 @@ EXIT STATUS: that of the first PE that fails, 128+N if signal N killed it, 124 a
 could not be run.
 
 EXAMPLES:
-  angara run -n 8 ./hello
-  angara run -n 8 --torus 2x2x2 --path ring --report r.json ./heat2d
-  angara run -n 32 --machine desmos --clock virtual ./heat2d
-  angara run -n 4 --fault 'link 0,0 +X corrupt=1%' --torus 2x2 --path ring ./hello
-  angara run -n 4 --trace t.json --trace-links ./heat2d
-  angara run -n 4 --debug 2 ./hello"
+  {launcher} -n 8 ./hello
+  {launcher} -n 8 --torus 2x2x2 --path ring --report r.json ./heat2d
+  {launcher} -n 32 --machine desmos --clock virtual ./heat2d
+  {launcher} -n 4 --fault 'link 0,0 +X corrupt=1%' --torus 2x2 --path ring ./hello
+  {launcher} -n 4 --trace t.json --trace-links ./heat2d
+  {launcher} -n 4 --debug 2 ./hello"
     )
 }
 
@@ -76,7 +76,7 @@ const OUTPUT: &str = "What is written and shown";
 
 /// What the user asked for.
 #[derive(Args, Clone)]
-#[command(after_help = after_help())]
+#[command(after_help = after_help("angara run"))]
 pub(crate) struct RunArgs {
     /// Number of PEs (processes); -np is understood too, as are the usual options of other launchers
     #[arg(short = 'n', long = "np", value_name = "N", value_parser = whole(1..=PES_MAX as u32))]
