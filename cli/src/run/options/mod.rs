@@ -662,6 +662,42 @@ mod tests {
     }
 
     #[test]
+    fn help_shows_options_in_groups() {
+        let mut angara = crate::args::angara();
+        angara.build();
+        let help = angara.find_subcommand("run").expect("declared").clone().render_long_help().to_string();
+        // Headings stand at the beginning of a line, options behind blanks.
+        let mut groups: Vec<(&str, Vec<&str>)> = Vec::new();
+        for line in help.lines() {
+            match line.strip_suffix(':') {
+                Some(heading) if !line.starts_with(' ') => groups.push((heading, Vec::new())),
+                _ => {
+                    let long = line.trim_start().starts_with('-').then(|| line.split_once("--")).flatten();
+                    let name = long.and_then(|(_, rest)| rest.split([' ', '[', '=']).next());
+                    if let Some((_, options)) = groups.last_mut() {
+                        options.extend(name);
+                    }
+                }
+            }
+        }
+        let of = |heading: &str| {
+            let group = groups.iter().find(|(name, _)| *name == heading);
+            &group.unwrap_or_else(|| panic!("no group {heading}: {help}")).1[..]
+        };
+        assert_eq!(of("Options"), ["np", "mpi", "heap", "timeout", "quiet", "help", "version"]);
+        for (heading, members) in [
+            (NETWORK, &["torus", "mesh", "machine", "set", "path", "barrier", "fault", "runtime-dir", "cluster"][..]),
+            (PLACEMENT, &["ppn", "map", "bind"]),
+            (VIRTUAL_TIME, &["clock", "call-cost", "compute", "seed", "seeds", "patience"]),
+            (DEBUGGING, &["wrap", "debug", "check"]),
+            (OUTPUT, &["label", "report", "trace", "capture", "web"]),
+        ] {
+            let there = of(heading);
+            assert!(members.iter().all(|member| there.contains(member)), "{heading}: {there:?}");
+        }
+    }
+
+    #[test]
     fn shapes() {
         assert!(mesh("4x4").is_ok_and(|s| !s.is_torus()));
         assert!(torus("mesh:4x4").is_err());
