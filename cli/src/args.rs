@@ -3,7 +3,7 @@
 use crate::daemon::{WhereArgs, cluster, fault, status, web};
 use crate::error::Failed;
 use crate::foreign::{self, Misread};
-use crate::run::options::RunArgs;
+use crate::run::options::{RunArgs, after_help};
 use crate::{bench, capture, demo, doctor, machine, many, report, run, top, trace, whatif};
 use angara_cluster::usage::helpful;
 use clap::{Command, CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -70,8 +70,8 @@ pub(crate) fn dispatch(args: Vec<OsString>) -> Result<u8, Failed> {
     let mut command = angara();
     command.build();
     let (mut args, mut notes) = (args, Vec::new());
-    if args.get(1).is_some_and(|a| a == "run") {
-        let sub = command.find_subcommand("run").expect("declared above");
+    if let Some(name) = args.get(1).filter(|a| *a == "run" || *a == "whatif") {
+        let sub = command.find_subcommand(name).expect("declared above");
         let read = match foreign::read(sub, &args[2..]) {
             Ok(read) => read,
             Err(e) => return say_misread(e),
@@ -156,7 +156,7 @@ pub(crate) fn angara() -> Command {
 
 /// Options of `oshrun`.
 pub(crate) fn oshrun() -> Command {
-    Oshrun::command()
+    Oshrun::command().after_help(after_help("oshrun"))
 }
 
 /// Says what had no effect.
@@ -181,6 +181,22 @@ mod tests {
     fn every_command_is_well_formed() {
         Cli::command().debug_assert();
         Oshrun::command().debug_assert();
+    }
+
+    #[test]
+    fn examples_call_the_launcher_as_the_user_did() {
+        let mut angara = angara();
+        angara.build();
+        let run = angara.find_subcommand("run").expect("declared").clone();
+        for (mut command, called, other) in
+            [(run, "angara run -n ", "oshrun"), (oshrun(), "oshrun -n ", "angara run -n")]
+        {
+            let help = command.render_long_help().to_string();
+            let (_, examples) = help.split_once("EXAMPLES:\n").expect("examples");
+            let lines: Vec<&str> = examples.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+            assert!(lines.len() > 1 && lines.iter().all(|line| line.starts_with(called)), "{examples}");
+            assert!(!examples.contains(other), "{examples}");
+        }
     }
 
     #[test]

@@ -29,6 +29,24 @@ enum Meaning {
     /// Something that this launcher does not do, and what to do.
     Refused(&'static str),
 }
+
+impl Meaning {
+    /// Whether it is one to `command`: a launcher, or another command that starts programs by one.
+    fn fits(self, command: &Command) -> bool {
+        let has = |option: &str| {
+            let names = |a: &Arg| {
+                a.get_short().map(|c| format!("-{c}")) == Some(option.into())
+                    || a.get_long().map(|name| format!("--{name}")) == Some(option.into())
+            };
+            command.get_arguments().any(names)
+        };
+        match self {
+            Same(option) => has(option),
+            Flag(_) | Nothing(..) | Variable | Bind | MapBy | Refused(_) => has("-x"),
+        }
+    }
+}
+
 use Meaning::{Bind, Flag, MapBy, Nothing, Refused, Same, Variable};
 
 const MANY: &str = "any number of PEs may share a core";
@@ -126,7 +144,9 @@ pub(crate) fn read(command: &Command, args: &[OsString]) -> Result<Read, Misread
             read.args.extend(rest.by_ref().take(more).cloned());
             continue;
         }
-        let Some(meaning) = foreign(name) else { return Err(unknown(command, word)) };
+        let Some(meaning) = foreign(name).filter(|meaning| meaning.fits(command)) else {
+            return Err(unknown(command, word));
+        };
         let mut values = value.map(OsString::from).into_iter().chain(rest.by_ref().cloned());
         let wanted = match meaning {
             Flag(_) | Refused(_) | Nothing(0, _) => 0,
@@ -137,7 +157,7 @@ pub(crate) fn read(command: &Command, args: &[OsString]) -> Result<Read, Misread
         let values: Vec<OsString> = values.by_ref().take(wanted).collect();
         if values.len() < wanted {
             let what = format!("{name} needs {wanted} value{}", if wanted == 1 { "" } else { "s" });
-            return Err(Misread::Other(Failed::usage(what, "see `angara run --help`")));
+            return Err(Misread::Other(Failed::usage(what, format!("see `{} --help`", called(command)))));
         }
         read.translate(name, meaning, &values)?;
     }
@@ -205,16 +225,21 @@ fn foreign(name: &str) -> Option<Meaning> {
     KNOWN.iter().find(|(names, _)| names.contains(&name)).map(|(_, meaning)| *meaning)
 }
 
+/// The launcher as it was called.
+fn called(command: &Command) -> &str {
+    command.get_bin_name().unwrap_or(command.get_name())
+}
+
 /// The parser's own words about an option it does not know: they name a similar one.
 fn unknown(command: &Command, word: &OsStr) -> Misread {
     let program = |a: Arg| a.allow_hyphen_values(false).trailing_var_arg(false).value_hint(ValueHint::Unknown);
     let strict = command.clone().mut_arg("command", program);
-    let name = command.get_bin_name().unwrap_or(command.get_name()).to_string();
-    match strict.try_get_matches_from([OsString::from(name), word.into()]) {
+    match strict.try_get_matches_from([OsString::from(called(command)), word.into()]) {
         Err(e) => Misread::Unknown(helpful(e, command)),
         Ok(_) => {
             let what = format!("unknown option {}", word.display());
-            Misread::Other(Failed::usage(what, "see `angara run --help`; `--` goes before a program of that name"))
+            let remedy = format!("see `{} --help`; `--` goes before a program of that name", called(command));
+            Misread::Other(Failed::usage(what, remedy))
         }
     }
 }
@@ -279,7 +304,8 @@ mod tests {
     fn what_cannot_be_done_is_refused_with_a_remedy() {
         assert!(line("-n 2 --hostfile h ./a").unwrap_err().contains("--cluster FILE"));
         assert!(line("-N 2 ./a").unwrap_err().contains("--ppn K"));
-        assert!(line("-n 2 --mca btl").unwrap_err().contains("needs 2 values"));
+        let said = line("-n 2 --mca btl").unwrap_err();
+        assert!(said.contains("needs 2 values") && said.contains("`oshrun --help`"), "{said}");
         assert!(line("-n 1 ./a : -n 1 ./b").unwrap_err().contains("joins several programs"));
         assert!(line("-n 1 -- ./a : -n 1").is_ok() && line("-n 1 ./a : x").is_ok());
     }

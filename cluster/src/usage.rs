@@ -9,7 +9,8 @@ use std::num::{IntErrorKind, ParseFloatError, ParseIntError};
 /// The error of `command`'s parser as it is to be shown.
 pub fn helpful(error: Error, command: &Command) -> Error {
     match error.kind() {
-        ErrorKind::UnknownArgument => without_wild_guess(error),
+        ErrorKind::UnknownArgument => without_wild_option(error, command),
+        ErrorKind::InvalidSubcommand => without_wild_commands(error),
         ErrorKind::ValueValidation => match tip(&error) {
             Some(tip) => with_tip(&error, command, tip),
             None => error,
@@ -18,8 +19,8 @@ pub fn helpful(error: Error, command: &Command) -> Error {
     }
 }
 
-/// Without a similar option that is hardly similar. The line about usage goes with it, because it names that option alone.
-fn without_wild_guess(mut error: Error) -> Error {
+/// Without a similar option that is hardly similar. The line about usage names that option alone: it becomes the usual one.
+fn without_wild_option(mut error: Error, command: &Command) -> Error {
     let name = |kind| match error.get(kind) {
         Some(ContextValue::String(option)) => option.trim_start_matches('-').split(['=', ' ']).next(),
         _ => None,
@@ -29,8 +30,36 @@ fn without_wild_guess(mut error: Error) -> Error {
         .is_some_and(|(given, guess)| !similar(given, guess));
     if wild {
         error.remove(ContextKind::SuggestedArg);
-        error.remove(ContextKind::Usage);
+        if let Some(ContextValue::StyledStr(usage)) = error.get(ContextKind::Usage) {
+            let usual = called(command, &usage.to_string()).clone().render_usage();
+            error.insert(ContextKind::Usage, ContextValue::StyledStr(usual));
+        }
     }
+    error
+}
+
+/// The command that a line about usage is for: `Usage: angara sim run …` that of `run` below `sim`.
+fn called<'c>(command: &'c Command, usage: &str) -> &'c Command {
+    let mut words = usage.split_whitespace().skip(2);
+    let mut called = command;
+    while let Some(sub) = words.next().and_then(|word| called.find_subcommand(word)) {
+        called = sub;
+    }
+    called
+}
+
+/// Without similar commands that are hardly similar.
+fn without_wild_commands(mut error: Error) -> Error {
+    let (Some(ContextValue::String(given)), Some(ContextValue::Strings(guesses))) =
+        (error.get(ContextKind::InvalidSubcommand), error.get(ContextKind::SuggestedSubcommand))
+    else {
+        return error;
+    };
+    let good: Vec<String> = guesses.iter().filter(|guess| similar(given, guess)).cloned().collect();
+    match good.is_empty() {
+        true => error.remove(ContextKind::SuggestedSubcommand),
+        false => error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(good)),
+    };
     error
 }
 

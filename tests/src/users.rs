@@ -7,7 +7,7 @@ use std::path::Path;
 pub fn only_root_can() -> bool {
     let skipped = !rustix::process::geteuid().is_root();
     if skipped {
-        println!("skipped: only root can be several users");
+        println!("skipped: this takes root");
     }
     skipped
 }

@@ -26,8 +26,14 @@ fn short(done: &Finished) {
 fn more_pes_than_fit() {
     refused(&["run", "-n", "9", "--torus", "2x2x2", "true"], 2, &["9 PEs", "2x2x2", "--ppn 2"]);
     refused(&["run", "-n", "33", "--ppn", "2", "--torus", "4x2x2", "true"], 2, &["33 PEs", "4x2x2", "--ppn 3"]);
-    refused(&["run", "-n", "0", "true"], 2, &["0"]);
-    refused(&["run", "-n", "many", "true"], 2, &["'many' for '--np <N>'", "tip: give a whole number", "--help"]);
+    for pes in ["0", "many", "5000", "-1", "99999999999999999999"] {
+        let parts = [&format!("'{pes}' for '--np <N>'")[..], "give a whole number from 1 to 4096", "--help"];
+        refused(&["run", "-n", pes, "true"], 2, &parts);
+        refused(&["whatif", "-n", pes, "true"], 2, &parts);
+    }
+    refused(&["run", "-n", "2", "--ppn", "x", "true"], 2, &["'x' for '--ppn <K>'", "from 1 to 1024"]);
+    refused(&["bench", "shmem", "--pes", "4,1"], 2, &["'1' for '--pes", "from 2 to 1024"]);
+    refused(&["sim", "run", "--capture", "f", "--capture-count", "x"], 2, &["from 1 to 100000000"]);
 }
 
 #[test]
@@ -79,12 +85,28 @@ fn an_option_that_is_almost_right() {
 }
 
 #[test]
+fn an_option_of_the_launcher_alone() {
+    refused(&["whatif", "-n", "4", "--tours", "2", "true"], 2, &["unexpected argument '--tours'", "'--torus'"]);
+    refused(&["whatif", "-n", "4", "--label", "true"], 2, &["unexpected argument '--label'", "Usage: angara whatif"]);
+    refused(&["whatif", "-n", "4", "-l", "true"], 2, &["unexpected argument '-l'"]);
+    refused(&["whatif", "-np", "4", "--map-by", "core", "true"], 2, &["unexpected argument '--map-by'"]);
+}
+
+#[test]
 fn an_option_that_resembles_none() {
-    for (program, words) in [("fabricd", &["--bogus"][..]), ("angara", &["run", "--bogus", "-n", "2", "true"])] {
+    for (program, words, usage) in [
+        ("fabricd", &["--bogus"][..], "fabricd [OPTIONS]"),
+        ("angara", &["run", "--bogus", "-n", "2", "true"], "angara run [OPTIONS] --np <N> <PROG [ARGS]>..."),
+        ("angara", &["run", "--bogus"], "angara run [OPTIONS] --np <N> <PROG [ARGS]>..."),
+        ("oshrun", &["--bogus"], "oshrun [OPTIONS] --np <N> <PROG [ARGS]>..."),
+        ("angara", &["whatif", "--bogus"], "angara whatif [OPTIONS] --np <N> <PROG [ARGS]>..."),
+        ("angara", &["plan", "barrier", "--bogus"], "angara plan barrier [OPTIONS]"),
+    ] {
         let test = Test::new("bad-bogus");
         let mut command = test.command(tools::tool(program));
         command.args(words);
-        let done = test.run(command).failure(&["unexpected argument '--bogus'", "--help"]);
+        let done =
+            test.run(command).failure(&["unexpected argument '--bogus'", &format!("Usage: {usage}\n"), "--help"]);
         assert!(done.code() == 2 && !done.stderr.contains("--torus"), "{done}");
         short(&done);
     }
@@ -347,6 +369,10 @@ fn wrong_faults_and_options() {
     refused(&["run", "-n", "2", "--fault", "link 0 +X corupt=1%", "true"], 2, &["`corupt=1%` is not", corrupt]);
     refused(&["sim", "run", "--fault", "corupt=1%"], 2, &["`corupt=1%` is not", corrupt]);
     refused(&["plan", "routes", "--torus", "4x2x2", "--fault", "link 0,0,0 +X dwon"], 2, &["did you mean `down`?"]);
+    for (words, meant) in [("trnk all down", "trunk"), ("every lnik corrupt=1%", "link"), ("trunk all dwn", "down")] {
+        refused(&["plan", "routes", "--torus", "4x2x2", "--fault", words], 2, &[&format!("did you mean `{meant}`?")]);
+    }
+    refused(&["sim", "sep"], 2, &["unrecognized subcommand 'sep'", "Usage: angara sim <COMMAND>"]);
     refused(&["run", "-n", "2", "--path", "teleport", "true"], 2, &["teleport", "direct"]);
     refused(&["run", "-n", "2", "--barrier", "fast", "true"], 2, &["fast", "multiphase"]);
     refused(&["run", "-n", "2", "--map", "random", "true"], 2, &["random:1"]);

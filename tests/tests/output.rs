@@ -8,7 +8,7 @@ use angara_tests::hostile::Victim;
 use angara_tests::process::{PATIENCE, poll_until};
 use angara_tests::users::only_root_can;
 use angara_tests::{Finished, Test, tools};
-use std::os::unix::fs::chown;
+use std::os::unix::fs::{PermissionsExt, chown};
 
 /// A user who exists nowhere.
 /// A user of no other test: whose processes are counted.
@@ -171,6 +171,36 @@ fn commands_that_take_a_while() {
             assert!(before == CLOSED || done.code() != 0, "{args:?} with `{before}`: {done}");
         }
     }
+    test.assert_clean();
+}
+
+#[test]
+fn cargo_is_called_where_somebody_asks_for_it() {
+    let test = Test::new("output-cargo");
+    let (stubs, mark) = (test.file("stubs"), test.file("mark"));
+    std::fs::create_dir(&stubs).expect("ours");
+    let cargo = stubs.join("cargo");
+    std::fs::write(&cargo, format!("#!/bin/sh\necho \"$*\" >>'{}'\nexit 1\n", mark.display())).expect("ours");
+    std::fs::set_permissions(&cargo, std::fs::Permissions::from_mode(0o755)).expect("ours");
+    let path = format!("{}:{}", stubs.display(), std::env::var("PATH").expect("a PATH"));
+    let angara = |args: &[&str]| {
+        let mut command = test.angara(args);
+        command.env_remove("CARGO").env("PATH", &path);
+        test.run(command)
+    };
+    let measure = ["--pes", "2", "--path", "direct", "--repeat", "1", "--time", "1", "--only", "put"];
+    let bench = |more: &[&'static str]| [&["bench", "shmem"], &measure[..], more].concat();
+    angara(&bench(&[])).success();
+    assert!(!mark.exists(), "`angara bench` has built unasked: {:?}", std::fs::read_to_string(&mark));
+    for args in [&bench(&["--build"])[..], &["bench", "mpi", "--build"], &["bench", "machine", "--build"], &["demo"]] {
+        let done = angara(args).failure(&["cargo build failed"]);
+        assert_eq!(done.code(), 1, "{done}");
+        let called = std::fs::read_to_string(&mark).unwrap_or_else(|e| panic!("{args:?} has not called cargo: {e}"));
+        assert!(called.starts_with("build ") && called.lines().count() == 1, "{args:?}: {called}");
+        std::fs::remove_file(&mark).expect("ours");
+    }
+    angara(&["demo", "--no-build"]).success();
+    assert!(!mark.exists(), "--no-build: {:?}", std::fs::read_to_string(&mark));
     test.assert_clean();
 }
 

@@ -1,6 +1,7 @@
 //! `cargo xtask deb`: packages have all that is installed, each file once and none of Open MPI's, and work from where they
 //! are unpacked. `cargo xtask deb --check` does what takes a Debian of its own.
 
+use angara_tests::users::only_root_can;
 use angara_tests::{Finished, Test, tools};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -140,14 +141,21 @@ fn check_control(test: &Test, made: &BTreeMap<&'static str, PathBuf>, version: &
         output(test, &["dpkg-deb", "--control", file, at.to_str().expect("utf-8")]);
         for script in ["postinst", "prerm", "postrm"] {
             let script = at.join(script);
-            assert_eq!(script.exists(), *package == "angara", "{}", script.display());
+            let has = *package == "angara" || *package == "libangara-dev" && !script.ends_with("postrm");
+            assert_eq!(script.exists(), has, "{}", script.display());
             if script.exists() {
                 output(test, &["sh", "-n", script.to_str().expect("utf-8")]);
             }
         }
         let text = |name: &str| std::fs::read_to_string(at.join(name)).unwrap_or_default();
         match *package {
-            "angara" => assert_eq!(text("conffiles"), "/etc/angara/fabricd.toml\n"),
+            "angara" => {
+                assert_eq!(text("conffiles"), "/etc/angara/fabricd.toml\n");
+                // What `check_alternatives` tries with the other names.
+                let parts = [("postinst", "\nregister oshrun\n"), ("prerm", "\n    forget oshrun\n")];
+                assert!(parts.iter().all(|(script, line)| text(script).contains(line)), "oshrun is no alternative");
+                assert_eq!(text("triggers"), "interest-noawait /usr/bin/oshrun\n");
+            }
             "libsma1" => assert_eq!(text("shlibs"), "libsma 1 libsma1 (>= 7.5)\n"),
             "libangara1" => assert_eq!(text("shlibs"), "libangara 1 libangara1 (>= 7.5)\n"),
             _ => assert!(field("Depends").contains(&format!("libsma1 (= {version})")), "{}", field("Depends")),
@@ -187,6 +195,72 @@ fn check_use(test: &Test, root: &Path) {
             assert!(found.iter().all(Result::is_ok) && !found.is_empty(), "{name}: {found:?}");
         }
     }
+}
+
+/// The usual names lead to ours where another package has none of them, whichever comes and goes first, and what that one has
+/// stays as it is. `ours`: the package with the wrappers.
+fn check_alternatives(test: &Test, ours: &Path, version: &str) {
+    if only_root_can() {
+        return;
+    }
+    let (theirs, root) = (test.file("openmpi-bin"), test.file("alternatives"));
+    let dirs = ["usr/bin", "etc/alternatives", "var/log", "var/lib/dpkg/info", "var/lib/dpkg/updates"];
+    for dir in dirs.map(|dir| root.join(dir)).into_iter().chain(["usr/bin", "DEBIAN"].map(|dir| theirs.join(dir))) {
+        std::fs::create_dir_all(dir).expect("made");
+    }
+    // What ours needs is there, else it is not told of theirs; and a directory does not become empty.
+    let needed =
+        [("libsma1", version), ("libangara1", version), ("libc6-dev", "9"), ("libc6", "9"), ("libgcc-s1", "99")];
+    let status = needed.map(|(name, version)| {
+        let rest = "Status: install ok installed\nMaintainer: x <x@x>\nDescription: needed\n";
+        std::fs::write(root.join(format!("var/lib/dpkg/info/{name}.list")), "").expect("written");
+        format!("Package: {name}\nVersion: {version}\nArchitecture: amd64\n{rest}\n")
+    });
+    std::fs::write(root.join("var/lib/dpkg/status"), status.concat()).expect("written");
+    std::fs::write(root.join("usr/bin/other"), "").expect("written");
+    let control = "Package: openmpi-bin\nVersion: 1\nArchitecture: all\nMaintainer: x <x@x>\nDescription: another\n";
+    std::fs::write(theirs.join("DEBIAN/control"), control).expect("written");
+    let names = ["oshcc", "oshc++"];
+    for name in names {
+        std::os::unix::fs::symlink("opal_wrapper", theirs.join("usr/bin").join(name)).expect("linked");
+    }
+    let other = test.file("other.deb");
+    let text = |path: &Path| path.to_str().expect("utf-8").to_string();
+    output(test, &["dpkg-deb", "--build", &text(&theirs), &text(&other)]);
+
+    let dpkg = |words: &[&str]| {
+        let instead = ["--force-script-chrootless", "--log=/dev/null"];
+        let mut dpkg = test.command("dpkg");
+        dpkg.arg("--root").arg(&root).args(instead).args(words);
+        test.run(dpkg).success();
+        let shown = |path: PathBuf| std::fs::read_link(path).map_or("none".into(), |to| to.display().to_string());
+        let known = root.join("var/lib/dpkg/alternatives");
+        names.map(|name| {
+            let lead = shown(root.join("usr/bin").join(name));
+            let (registered, choice) = (known.join(name).exists(), shown(root.join("etc/alternatives").join(name)));
+            let free = (false, "none".to_string());
+            match lead == format!("/etc/alternatives/{name}") {
+                true => assert_eq!((registered, choice), (true, format!("/usr/lib/angara/bin/{name}")), "{words:?}"),
+                false => assert_eq!((registered, choice), free, "{words:?}: something is left of {name}"),
+            }
+            lead
+        })
+    };
+    let usual = names.map(|name| format!("/etc/alternatives/{name}"));
+    let (foreign, none) = (["opal_wrapper"; 2], ["none"; 2]);
+    let (ours, other) = (text(ours), text(&other));
+    // Ours first, theirs in its place and gone again.
+    assert_eq!(dpkg(&["--install", &ours]), usual);
+    assert_eq!(dpkg(&["--install", &other]), foreign);
+    assert_eq!(dpkg(&["--remove", "openmpi-bin"]), usual);
+    assert_eq!(dpkg(&["--install", &ours]), usual);
+    assert_eq!(dpkg(&["--remove", "libangara-dev"]), none);
+    // Theirs first.
+    assert_eq!(dpkg(&["--install", &other]), foreign);
+    assert_eq!(dpkg(&["--install", &ours]), foreign);
+    assert_eq!(dpkg(&["--remove", "libangara-dev"]), foreign);
+    assert_eq!(dpkg(&["--install", &ours]), foreign);
+    assert_eq!(dpkg(&["--remove", "openmpi-bin"]), usual);
 }
 
 /// Nothing to debug with and no symbols but those that are linked.
@@ -232,6 +306,7 @@ fn packages_have_everything_once_and_work() {
     }
     check_stripped(&test, &root);
     check_use(&test, &root);
+    check_alternatives(&test, &made["libangara-dev"], version);
     if tools::have("lintian") {
         let mut lintian = test.command("lintian");
         lintian.args(["--fail-on", "error,warning", "--tag-display-limit", "0"]).args(made.values());

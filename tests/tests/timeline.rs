@@ -94,6 +94,30 @@ fn who_came_late_is_named() {
     assert_eq!(row.split_whitespace().take(3).collect::<Vec<_>>(), ["1", "0", "1"], "{text}");
 }
 
+#[test]
+fn every_track_of_calls_has_a_name() {
+    let test = Test::new("timeline-threads");
+    let file = test.file("threads.json");
+    trace(&test, &file, &["-n", "2"], &tools::compile("tests/c/openshmem/threads.c"), &[]).success();
+    let events = events(&file);
+    let mut tracks: BTreeMap<(u64, u64), Option<&str>> = BTreeMap::new();
+    let track = |event: &Value| (event["pid"].as_u64().expect("a PE"), event["tid"].as_u64().expect("a thread"));
+    for event in events.iter().filter(|event| event["name"] == "thread_name") {
+        assert_eq!(event["ph"], "M", "{event}");
+        let twice = tracks.insert(track(event), event["args"]["name"].as_str());
+        assert_eq!(twice, None, "named twice: {event}");
+    }
+    let calling: std::collections::BTreeSet<(u64, u64)> =
+        events.iter().filter(|event| event["ph"] == "X").map(track).collect();
+    // Main and four more of each PE.
+    assert!((0..2).all(|pe| calling.iter().filter(|(pid, _)| *pid == pe).count() >= 5), "{calling:?}");
+    assert_eq!(tracks.keys().copied().collect::<std::collections::BTreeSet<_>>(), calling);
+    for ((pe, thread), name) in tracks {
+        assert_eq!(name, Some(&format!("thread {thread}")[..]), "PE {pe}");
+    }
+    test.assert_clean();
+}
+
 /// Loads of links in a timeline, by name: times in us and MB/s.
 fn loads(events: &[Value]) -> BTreeMap<String, Vec<(f64, f64)>> {
     let mut tracks: BTreeMap<String, Vec<(f64, f64)>> = BTreeMap::new();

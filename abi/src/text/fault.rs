@@ -325,13 +325,14 @@ fn meant(text: &str) -> Option<String> {
             near(name, &kinds).map(|name| format!("{name}={value}"))
         }
         None if i == 0 => near(word, &PLACES),
+        None if i == 1 && words[0] == "every" => near(word, &["link"]),
         None if i < place || word.starts_with('@') => None,
         None => near(word, &EFFECTS),
     })
 }
 
 /// The one of `known` that `word` is nearly, unless it is one.
-fn near(word: &str, known: &[&str]) -> Option<String> {
+pub fn near(word: &str, known: &[&str]) -> Option<String> {
     let (distance, nearest) = known.iter().map(|known| (strsim::osa_distance(word, known), *known)).min()?;
     (distance > 0 && distance <= 1 + nearest.len() / 4).then(|| nearest.to_string())
 }
@@ -436,6 +437,7 @@ mod tests {
             ("corupt=1% @2ms", "corrupt=1%"),
             ("lnik 0,0,0 +X down", "link"),
             ("trunk dow drp=1%", "drop=1%"),
+            ("every lnik corrupt=1%", "link"),
         ] {
             let said = parse(text, &shape()).expect_err(text).to_string();
             assert!(said.ends_with(&format!("; did you mean `{word}`?")), "{said}");

@@ -6,4 +6,4 @@ pub mod print;
 mod units;
 pub mod whole_file;
 
-pub use units::{bytes, list, share, show_bytes, time};
+pub use units::{bytes, list, share, show_bytes, time, whole};

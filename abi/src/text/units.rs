@@ -1,5 +1,9 @@
 //! Shares, times, sizes and lists as people write them: one form for every option, fault and file.
 
+use std::fmt::Display;
+use std::ops::RangeInclusive;
+use std::str::FromStr;
+
 /// A share in parts per million: `1%`, `0.01` or `200ppm`, from 0 to 100 %.
 pub fn share(text: &str) -> Option<u32> {
     let (number, scale) = match (text.strip_suffix('%'), text.strip_suffix("ppm")) {
@@ -50,6 +54,17 @@ pub fn show_bytes(bytes: u64) -> String {
         }
     }
     bytes.to_string()
+}
+
+/// A reader of whole numbers in a range, which an error names.
+pub fn whole<T: FromStr + PartialOrd + Display>(range: RangeInclusive<T>) -> impl Fn(&str) -> Result<T, String> + Clone
+where
+    RangeInclusive<T>: Clone,
+{
+    move |text| {
+        let number = text.parse().ok().filter(|number| range.contains(number));
+        number.ok_or_else(|| format!("give a whole number from {} to {}", range.start(), range.end()))
+    }
 }
 
 /// Numbers and ranges such as `0-3,7`, ascending, each once.

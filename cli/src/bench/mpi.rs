@@ -10,6 +10,7 @@ use crate::daemon::WhereArgs;
 use crate::error::{Failed, say};
 use crate::example::{self, BuildArgs, Temporary};
 use crate::install;
+use angara_abi::text::whole;
 use clap::Args;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -36,20 +37,20 @@ pub(crate) struct MpiArgs {
     mpiexec_args: String,
     /// Numbers of ranks
     #[arg(long, value_delimiter = ',', value_name = "N,N...", default_value = "2,8",
-          value_parser = clap::value_parser!(u32).range(2..=1024))]
+          value_parser = whole::<u32>(2..=1024))]
     pes: Vec<u32>,
     /// Paths of ours to measure; ratios are those of the first one
     #[arg(long, value_delimiter = ',', value_name = "PATH,PATH", default_value = "direct,ring",
           value_parser = ["direct", "ring"])]
     path: Vec<String>,
     /// Runs of each and number of ranks
-    #[arg(long, default_value_t = 7, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(long, default_value_t = 7, value_name = "N", value_parser = whole::<u32>(1..=1000))]
     repeat: u32,
     /// Time for each quantity in a run
-    #[arg(long, default_value_t = 10, value_name = "MS", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    #[arg(long, default_value_t = 10, value_name = "MS", value_parser = whole::<u32>(1..=10_000))]
     time: u32,
     /// A run that takes longer than this counts as not done
-    #[arg(long, default_value_t = 60, value_name = "S", value_parser = clap::value_parser!(u64).range(1..=3600))]
+    #[arg(long, default_value_t = 60, value_name = "S", value_parser = whole::<u64>(1..=3600))]
     limit: u64,
     /// Write every sample to a file
     #[arg(long, value_name = "FILE")]

@@ -13,6 +13,7 @@ use crate::daemon::WhereArgs;
 use crate::error::{Failed, say};
 use crate::example::{self, BuildArgs, Temporary};
 use crate::install;
+use angara_abi::text::whole;
 use clap::Args;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -39,7 +40,7 @@ pub(crate) struct ShmemArgs {
     peers: Vec<Peer>,
     /// Numbers of PEs
     #[arg(long, value_delimiter = ',', value_name = "N,N...", default_value = "2,4,8,64",
-          value_parser = clap::value_parser!(u32).range(2..=1024))]
+          value_parser = whole::<u32>(2..=1024))]
     pub(super) pes: Vec<u32>,
     /// Paths of our own library to measure; ratios are those of the first one. `udp`: half of the PEs each on two daemons
     /// that are started for it, with UDP over loopback between them; its first two peers should use TCP
@@ -47,19 +48,19 @@ pub(crate) struct ShmemArgs {
           value_parser = ["direct", RING, UDP])]
     pub(super) path: Vec<String>,
     /// Runs of each library and number of PEs
-    #[arg(long, default_value_t = 7, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(long, default_value_t = 7, value_name = "N", value_parser = whole::<u32>(1..=1000))]
     pub(super) repeat: u32,
     /// Time for each quantity in a run
-    #[arg(long, default_value_t = 10, value_name = "MS", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    #[arg(long, default_value_t = 10, value_name = "MS", value_parser = whole::<u32>(1..=10_000))]
     pub(super) time: u32,
     /// Only quantities whose name contains one of these words, such as `barrier,sum 8`
     #[arg(long, value_delimiter = ',', value_name = "WORD,WORD")]
     only: Vec<String>,
     /// Measure a put with its quiet on the ring path beside another job of which so many PEs transfer without end
-    #[arg(long, value_delimiter = ',', value_name = "K,K...", value_parser = clap::value_parser!(u32).range(1..=512))]
+    #[arg(long, value_delimiter = ',', value_name = "K,K...", value_parser = whole::<u32>(1..=512))]
     beside: Vec<u32>,
     /// A run that takes longer than this counts as not done
-    #[arg(long, default_value_t = 60, value_name = "S", value_parser = clap::value_parser!(u64).range(1..=3600))]
+    #[arg(long, default_value_t = 60, value_name = "S", value_parser = whole::<u64>(1..=3600))]
     pub(super) limit: u64,
     /// Measure the algorithms of the collectives instead, and write a table of the fastest ones to a file, for
     /// `angara run --collectives-table FILE`

@@ -71,10 +71,26 @@ impl FaultArgs {
     }
 }
 
+/// The word that asks for what is broken.
+const LIST: &str = "list";
+
 /// What to tell the daemon, if a network of `shape` can have such a fault. A wrong word is a mistake of usage here, before
 /// anybody is asked.
 fn spec(words: &[String], shape: &Shape) -> Result<String, Failed> {
     let text = words.join(" ");
+    match words {
+        [word, _, ..] if word == LIST => {
+            return Err(Failed::usage(format!("`{text}`: nothing follows `{LIST}`"), format!("write `{LIST}` alone")));
+        }
+        // What is broken has more than one word.
+        [word] => {
+            if let Some(meant) = fault::near(word, &[LIST]) {
+                let what = format!("fault `{word}`: `{word}` is not understood");
+                return Err(Failed::usage(what, format!("did you mean `{meant}`?")));
+            }
+        }
+        _ => {}
+    }
     match fault::parse(&text, shape) {
         Ok(_) => Ok(text),
         Err(mistake) => Err(Failed::usage(mistake.brief(), mistake.remedy())),
@@ -87,7 +103,7 @@ pub(crate) fn main(mut args: FaultArgs) -> Result<u8, Failed> {
     block_on(async {
         let mut control = Control::connect(&runtime_dir(&args.at.runtime_dir))?;
         let status = control.status().await?;
-        if args.words[..] == ["list"] {
+        if args.words[..] == [LIST] {
             match status.faults.is_empty() {
                 true => say!("no faults")?,
                 false => status.faults.iter().try_for_each(|f| say!("{}", plain_line(f)))?,
@@ -120,6 +136,10 @@ mod tests {
         assert!(message.contains("`corupt=1%` is not understood"), "{message}");
         assert_eq!(remedy, "did you mean `corrupt=1%`?");
         assert_eq!(refused("node 0,0,0 dwon").1, "did you mean `down`?");
+        for line in ["lst", "lits", "ist", "lists"] {
+            assert_eq!(refused(line).1, "did you mean `list`?", "{line}");
+        }
+        assert_eq!(refused("list all").1, "write `list` alone");
         for line in [
             "link 0,0,0 +X frobnicate=1%",
             "link 9,0,0 +X down",

@@ -251,3 +251,31 @@ fn category(action: &Action) -> &'static str {
         Action::Other | Action::Access { .. } => "other",
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_hosts_stay_one_text_of_json() {
+        let file = std::env::temp_dir().join(format!("angara-chrome-{}.json", std::process::id()));
+        let names = ["a\"b", "a\\", "a\nb\u{1}", "\"},{\"ph\":\"X", "\u{202e}h", "node2"];
+        let mut writer = Writer::new(&file, 0).expect("a file");
+        for (pe, host) in names.iter().enumerate() {
+            let head = Head { pe: pe as u32, pes: 6, node: 0, pid: 1, virtual_time: false };
+            let away = Away { host: host.to_string(), error: 1 };
+            writer.pe(&head, "2x2".parse().expect("a shape"), Some(&away)).expect("written");
+            writer.thread(pe as u32, 3).expect("written");
+        }
+        writer.finish(false).expect("written");
+        let text = std::fs::read_to_string(&file).expect("there");
+        std::fs::remove_file(&file).expect("ours");
+        let events: Vec<serde_json::Value> = serde_json::from_str(&text).expect("one list of events");
+        let named = |name: &'static str| events.iter().filter(move |event| event["name"] == name);
+        let hosts: Vec<&str> = named("process_name").filter_map(|event| event["args"]["host"].as_str()).collect();
+        assert_eq!(hosts, names.map(plain_line).iter().map(|name| &name[..]).collect::<Vec<_>>());
+        assert!(hosts.iter().all(|host| !host.contains(['\n', '\u{1}', '\u{202e}'])), "{hosts:?}");
+        assert_eq!(named("thread_name").count(), names.len());
+        assert_eq!(events.len(), 3 * names.len() + 1);
+    }
+}

@@ -10,6 +10,7 @@ use crate::many;
 use crate::report;
 use crate::run;
 use angara_abi::job::PES_MAX;
+use angara_abi::text::whole;
 use angara_abi::whole_file::write_whole;
 use axes::Axes;
 use clap::{Args, ValueHint};
@@ -28,7 +29,7 @@ EXAMPLE:
   angara whatif -n 32 --torus 4x4x2,8x4 --map linear,random:1..4 --set link=15GB/s --set hop=60ns -- ./heat2d")]
 pub(crate) struct WhatIfArgs {
     /// Number of PEs
-    #[arg(short = 'n', long = "np", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=PES_MAX as i64))]
+    #[arg(short = 'n', long = "np", value_name = "N", value_parser = whole(1..=PES_MAX as u32))]
     pes: u32,
     /// Tori, such as 4x4x2,8x4
     #[arg(long, value_name = "LIST", value_delimiter = ',')]

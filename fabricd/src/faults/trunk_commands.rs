@@ -6,6 +6,7 @@ use crate::daemon::Daemon;
 use crate::dataplane::Engine;
 use crate::failure::failure;
 use crate::hosts::protocol::Ask;
+use angara_abi::fault::near;
 use angara_abi::msg::Failure;
 use angara_cluster::HostId;
 use std::rc::Rc;
@@ -17,6 +18,16 @@ const LAST_WORDS: Duration = Duration::from_millis(100);
 /// How long a host may take to be reached again when trunks are restored.
 const RETURN: Duration = Duration::from_secs(15);
 const LOOK: Duration = Duration::from_millis(20);
+
+/// A host that is no other one of the cluster of host `here`, with what was probably meant.
+fn no_other<'n>(name: &str, here: &str, hosts: impl Iterator<Item = &'n str>) -> Failure {
+    let known: Vec<&str> = hosts.filter(|host| *host != here).chain(["all"]).collect();
+    let meant = near(name, &known).filter(|_| name != here);
+    failure(
+        format!("`{name}` is no other host of the cluster"),
+        meant.map_or_else(|| "see `angara cluster status`".into(), |meant| format!("did you mean `trunk {meant}`?")),
+    )
+}
 
 impl Daemon {
     /// Makes trunks bad or good again.
@@ -33,9 +44,11 @@ impl Daemon {
         };
         let host = match &command.host {
             None => None,
-            Some(name) => Some(messages.index(name).filter(|h| *h != messages.me).ok_or_else(|| {
-                failure(format!("`{name}` is no other host of the cluster"), "see `angara cluster status`")
-            })?),
+            Some(name) => {
+                let names = messages.member.cluster.hosts.iter().map(|host| &host.name[..]);
+                let named = messages.index(name).filter(|h| *h != messages.me);
+                Some(named.ok_or_else(|| no_other(name, messages.name(messages.me), names))?)
+            }
         };
         let everyone: Vec<HostId> = messages.member.cluster.ids().filter(|h| *h != messages.me).collect();
         let concerned = host.map_or_else(|| everyone.clone(), |host| vec![host]);
@@ -128,5 +141,22 @@ impl Daemon {
         self.make_cuts().await?;
         tracing::info!(host = host.map(HostId::number), ?change, "trunks impaired");
         self.data.call(move |engine| engine.impair(host, except, change)).await.map_err(Failure::from)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mistyped_host_is_answered_with_the_one_that_was_meant() {
+        let remedy = |name| no_other(name, "node1", ["node1", "node2", "east"].into_iter()).remedy;
+        for (name, meant) in [("nod2", "node2"), ("al", "all"), ("esat", "east"), ("node3", "node2")] {
+            assert_eq!(remedy(name), format!("did you mean `trunk {meant}`?"), "{name}");
+        }
+        // The host itself has not been mistyped.
+        for name in ["node1", "elsewhere"] {
+            assert_eq!(remedy(name), "see `angara cluster status`", "{name}");
+        }
     }
 }

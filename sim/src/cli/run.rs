@@ -7,6 +7,7 @@ use crate::observe::{Capture, Captured, heat, timeline};
 use crate::run::{Experiment, Keys, presets};
 use crate::toml_file::TomlFile;
 use crate::workload::{Report, TRAFFIC_KEYS};
+use angara_abi::text::whole;
 use angara_abi::torus::Shape;
 use angara_model::Profile;
 use clap::Args;
@@ -48,7 +49,7 @@ struct Files {
     capture: Option<PathBuf>,
     /// With --capture: end it after so many packets, 80 bytes of memory each
     #[arg(long, value_name = "N", default_value_t = 100_000, requires = "capture",
-          value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
+          value_parser = whole::<u64>(1..=100_000_000))]
     capture_count: u64,
 }
 

@@ -161,9 +161,11 @@ impl Packages {
     fn control(&self, work: &Path, stage: &Path, package: &str, items: &[Item]) -> Result<(), String> {
         let debian = stage.join("DEBIAN");
         make_dir(&debian)?;
-        for script in ["postinst", "prerm", "postrm"] {
-            if self.root.join("packaging/debian").join(format!("{package}.{script}")).exists() {
-                write(&debian.join(script), &self.source(&format!("{package}.{script}"))?, 0o755)?;
+        for (name, mode) in [("postinst", 0o755), ("prerm", 0o755), ("postrm", 0o755), ("triggers", 0o644)] {
+            if self.root.join("packaging/debian").join(format!("{package}.{name}")).exists() {
+                let text = self.source(&format!("{package}.{name}"))?;
+                let text = text.replace("@ALTERNATIVES@\n", &self.source("alternatives.sh")?);
+                write(&debian.join(name), &text, mode)?;
             }
         }
         let config: String = items.iter().filter(|i| i.config).map(|i| format!("{}\n", i.path.display())).collect();

@@ -1,7 +1,8 @@
 //! Which package has which file, and where Debian wants it.
 //!
 //! Other packages have `oshcc`, `oshc++` and `oshrun` in `/usr/bin`, so all programs lie in `/usr/lib/angara/bin`, and
-//! `/usr/bin` has links to them, those three with a name that nobody else has. `/usr/lib/angara` has `bin`, `lib`, `include`
+//! `/usr/bin` has links to them, those three with a name that nobody else has. Where their usual names are free, these are
+//! alternatives: see `packaging/debian/alternatives.sh`. `/usr/lib/angara` has `bin`, `lib`, `include`
 //! and `share`, partly as links, because that is the layout in which programs look for each other.
 
 use crate::install::{Content, Item};

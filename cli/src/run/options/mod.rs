@@ -19,6 +19,7 @@ use angara_abi::launch::ENV_TIMEOUT;
 use angara_abi::mpi::ENV_MPI;
 use angara_abi::msg::{JobSpec, Map, Path as EnginePath};
 use angara_abi::program_clock::{ENV_SEED, ENV_TSC};
+use angara_abi::text::whole;
 use angara_abi::torus::Shape;
 use angara_machine::Machine;
 use clap::{Args, ValueEnum, ValueHint};
@@ -37,7 +38,7 @@ pub(crate) const ENV_CHECK: &str = "SHMEM_DEBUG";
 pub(crate) const ENV_TABLE: &str = "ANGARA_COLLECTIVES_TABLE";
 
 /// Most links with tracks of their own in a timeline.
-const LINK_TRACKS_MAX: i64 = 1024;
+const LINK_TRACKS_MAX: u32 = 1024;
 
 /// What a seed draws unless the machine says another bound.
 const SEED_JITTER: &str = "jitter=200ns";
@@ -46,8 +47,8 @@ const ENV_HASHES: &str = "PYTHONHASHSEED";
 /// Libraries that the loader puts before others.
 const ENV_PRELOAD: &str = "LD_PRELOAD";
 
-/// What is said below the options.
-fn after_help() -> String {
+/// What is said below the options of `launcher`.
+pub(crate) fn after_help(launcher: &str) -> String {
     let others = examples(KINDS.iter().filter(|k| k.name != "corrupt"), "`, `");
     format!(
         "\
@@ -58,12 +59,12 @@ EXIT STATUS: that of the first PE that fails, 128+N if signal N killed it, 124 a
 could not be run.
 
 EXAMPLES:
-  angara run -n 8 ./hello
-  angara run -n 8 --torus 2x2x2 --path ring --report r.json ./heat2d
-  angara run -n 32 --machine desmos --clock virtual ./heat2d
-  angara run -n 4 --fault 'link 0,0 +X corrupt=1%' --torus 2x2 --path ring ./hello
-  angara run -n 4 --trace t.json --trace-links ./heat2d
-  angara run -n 4 --debug 2 ./hello"
+  {launcher} -n 8 ./hello
+  {launcher} -n 8 --torus 2x2x2 --path ring --report r.json ./heat2d
+  {launcher} -n 32 --machine desmos --clock virtual ./heat2d
+  {launcher} -n 4 --fault 'link 0,0 +X corrupt=1%' --torus 2x2 --path ring ./hello
+  {launcher} -n 4 --trace t.json --trace-links ./heat2d
+  {launcher} -n 4 --debug 2 ./hello"
     )
 }
 
@@ -75,10 +76,10 @@ const OUTPUT: &str = "What is written and shown";
 
 /// What the user asked for.
 #[derive(Args, Clone)]
-#[command(after_help = after_help())]
+#[command(after_help = after_help("angara run"))]
 pub(crate) struct RunArgs {
     /// Number of PEs (processes); -np is understood too, as are the usual options of other launchers
-    #[arg(short = 'n', long = "np", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=PES_MAX as i64))]
+    #[arg(short = 'n', long = "np", value_name = "N", value_parser = whole(1..=PES_MAX as u32))]
     pub(crate) pes: u32,
     /// Torus to run on, such as 2x2x2 [default: the most cubic one that holds the PEs]
     #[arg(long, value_name = "SHAPE", value_parser = torus, group = "network", help_heading = NETWORK)]
@@ -94,7 +95,7 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "KEY=VALUE", help_heading = NETWORK)]
     pub(crate) set: Vec<String>,
     /// Most PEs on one node
-    #[arg(long, value_name = "K", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024),
+    #[arg(long, value_name = "K", default_value_t = 1, value_parser = whole::<u32>(1..=1024),
           help_heading = PLACEMENT)]
     pub(crate) ppn: u32,
     /// Placement of PEs on nodes: linear, random:SEED, or file:F with one node (`1,0,1` or a number) per PE and line
@@ -191,7 +192,7 @@ pub(crate) struct RunArgs {
     /// With --trace: add tracks of the load of the links that carry most, N of them [default N: 16]; the links of the
     /// daemon are looked at up to 10 times a second
     #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "16", requires = "trace",
-          value_parser = clap::value_parser!(u32).range(1..=LINK_TRACKS_MAX), help_heading = OUTPUT)]
+          value_parser = whole(1..=LINK_TRACKS_MAX), help_heading = OUTPUT)]
     pub(crate) trace_links: Option<u32>,
     /// Write every packet of the job to this file, for Wireshark; everything goes through the emulated network (--path ring)
     #[arg(long, value_name = "FILE.pcapng", help_heading = OUTPUT)]
@@ -661,6 +662,42 @@ mod tests {
             barrier("fast").unwrap_err(),
             "use auto, multiphase, all-to-all, tree, hypercube, master, counting, counter or dissemination"
         );
+    }
+
+    #[test]
+    fn help_shows_options_in_groups() {
+        let mut angara = crate::args::angara();
+        angara.build();
+        let help = angara.find_subcommand("run").expect("declared").clone().render_long_help().to_string();
+        // Headings stand at the beginning of a line, options behind blanks.
+        let mut groups: Vec<(&str, Vec<&str>)> = Vec::new();
+        for line in help.lines() {
+            match line.strip_suffix(':') {
+                Some(heading) if !line.starts_with(' ') => groups.push((heading, Vec::new())),
+                _ => {
+                    let long = line.trim_start().starts_with('-').then(|| line.split_once("--")).flatten();
+                    let name = long.and_then(|(_, rest)| rest.split([' ', '[', '=']).next());
+                    if let Some((_, options)) = groups.last_mut() {
+                        options.extend(name);
+                    }
+                }
+            }
+        }
+        let of = |heading: &str| {
+            let group = groups.iter().find(|(name, _)| *name == heading);
+            &group.unwrap_or_else(|| panic!("no group {heading}: {help}")).1[..]
+        };
+        assert_eq!(of("Options"), ["np", "mpi", "heap", "timeout", "quiet", "help", "version"]);
+        for (heading, members) in [
+            (NETWORK, &["torus", "mesh", "machine", "set", "path", "barrier", "fault", "runtime-dir", "cluster"][..]),
+            (PLACEMENT, &["ppn", "map", "bind"]),
+            (VIRTUAL_TIME, &["clock", "call-cost", "compute", "seed", "seeds", "patience"]),
+            (DEBUGGING, &["wrap", "debug", "check"]),
+            (OUTPUT, &["label", "report", "trace", "capture", "web"]),
+        ] {
+            let there = of(heading);
+            assert!(members.iter().all(|member| there.contains(member)), "{heading}: {there:?}");
+        }
     }
 
     #[test]
