@@ -115,6 +115,7 @@ pages! {
     machines "docs/guide/machines.md";
     measuring "docs/guide/measuring.md";
     mpi "docs/guide/mpi.md";
+    mpi_virtual_time "docs/guide/mpi-virtual-time.md";
     packages "docs/guide/packages.md";
     races "docs/guide/races.md";
     running "docs/guide/running.md";
