@@ -201,7 +201,7 @@ fn tracks_of_links_need_a_timeline() {
     done.failure(&["--trace <"]);
     let mut command = test.angara(["run", "-n", "2", "--trace", "x.json", "--trace-links=0", "--"]);
     command.arg(ring());
-    test.run(command).failure(&["1 to 1024"]);
+    test.run(command).failure(&["from 1 to 1024"]);
 }
 
 #[test]
