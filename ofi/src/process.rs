@@ -1,6 +1,7 @@
 //! The one place of this process in a job, shared by all that libfabric opens here.
 
 use crate::core::{Core, Names, Window};
+use crate::wire::HEAD_MAX;
 use angara::angara_abi::launch::LaunchError;
 use angara::mailbox::Mailbox;
 use angara::open::Join;
@@ -59,9 +60,26 @@ fn open(key: &str, job: Arc<Job>) -> Result<Core, String> {
     }
     let at = job.locate(job.heap(), heap).ok_or("the heap has no place")?;
     let mail = Mailbox::open(job.clone(), at).map_err(|e| e.to_string())?;
+    if let Some(text) = eager_limit(job.n_pes(), mail.message_max()) {
+        match job.my_pe() == 0 && !job.geometry().open {
+            true => angara::angara_abi::complain!("angara: {text}"),
+            false => crate::log::info(&text),
+        }
+    }
     let names = Names::new(at.offset + mailbox as u64);
     let window = Window::new(at.offset + front as u64, window);
     Ok(Core::new(job, mail, name(key), names, window))
+}
+
+/// What is to be said where messages stay with their senders that would not among fewer processes.
+fn eager_limit(pes: usize, message_max: usize) -> Option<String> {
+    let (here, most) = (message_max - HEAD_MAX, Mailbox::MESSAGE_MOST - HEAD_MAX);
+    (here < most).then(|| {
+        format!(
+            "MPI: {pes} processes have mailboxes for messages of up to {here} bytes, not {most} as fewer have: receivers \
+             fetch larger ones, which takes a round trip more"
+        )
+    })
 }
 
 /// What a job is called in addresses: tells jobs apart without telling their key.
@@ -144,4 +162,16 @@ pub(crate) fn leave() {
 
 extern "C" fn at_exit() {
     let _ = std::panic::catch_unwind(leave);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_smaller_eager_limit_is_said_with_both() {
+        assert_eq!(eager_limit(2, Mailbox::MESSAGE_MOST), None);
+        let text = eager_limit(2000, 8192).expect("it is smaller");
+        assert!(text.contains("2000 processes") && text.contains("8160 bytes, not 16352"), "{text}");
+    }
 }

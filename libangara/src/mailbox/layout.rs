@@ -18,6 +18,8 @@ const RINGS_MAX: usize = 64 << 20;
 const SLOTS_MIN: usize = 32;
 const SLOTS_MAX: usize = 256;
 const LINE: usize = 64;
+/// Longest message of a ring that has as many slots as any.
+pub(super) const MESSAGE_MOST: usize = SLOTS_MAX * SLOT / 4;
 
 pub(super) const BELL: usize = 0;
 const BITMAP: usize = LINE;

@@ -107,6 +107,9 @@ pub struct Mailbox {
 unsafe impl Send for Mailbox {}
 
 impl Mailbox {
+    /// Bytes of the longest message where PEs are few; [`Mailbox::message_max`] is less where they are many.
+    pub const MESSAGE_MOST: usize = layout::MESSAGE_MOST;
+
     /// Bytes of symmetric heap that a mailbox takes in a job of `pes` PEs. Memory is used only for rings in which
     /// something has been sent.
     pub fn bytes(pes: usize) -> usize {
