@@ -73,7 +73,7 @@ impl Default for Values {
     }
 }
 
-/// Bytes of the largest message that a ring of a mailbox takes in jobs of up to 256 PEs.
+/// Bytes of the largest message that a ring of a mailbox takes in jobs of up to 1,024 PEs.
 const EAGER_MAX: u16 = 16_384;
 
 impl Values {
@@ -355,7 +355,7 @@ pub const KEYS: &[Key] = &[
         "eager-limit",
         Field::Count(64..=EAGER_MAX, |v| &mut v.eager),
         OURS,
-        "bytes up to which a message is sent at once; jobs of more than 256 ranks have less",
+        "bytes up to which a message is sent at once; jobs of more than 1,024 ranks have less",
     ),
 ];
 
