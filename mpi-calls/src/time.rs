@@ -2,23 +2,15 @@
 
 use crate::Kind;
 use crate::real::{Real, file_of, first, in_library};
-use angara_abi::program_clock::{Call, Driver, ProgramClock, SYMBOL};
+use angara_abi::program_clock::{Call, Driver, ProgramClock, preloaded};
 use libc::{c_int, c_void};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The clock of this process.
 fn clock() -> Option<&'static ProgramClock> {
     static FOUND: OnceLock<Option<&'static ProgramClock>> = OnceLock::new();
-    *FOUND.get_or_init(|| {
-        // SAFETY: a name that ends with 0.
-        let f = unsafe { libc::dlsym(libc::RTLD_DEFAULT, SYMBOL.as_ptr()) };
-        if f.is_null() {
-            return None;
-        }
-        // SAFETY: the name is that of the preloaded library's function, which takes nothing and returns its static clock.
-        let clock = unsafe { std::mem::transmute::<*mut c_void, extern "C" fn() -> &'static ProgramClock>(f)() };
-        clock.is_known().then_some(clock)
-    })
+    *FOUND.get_or_init(preloaded)
 }
 
 /// A call inside which nothing takes time, while this lives.
@@ -98,7 +90,12 @@ pub fn begins(all: bool, call: impl FnOnce() -> c_int) -> c_int {
 
 /// A call before which virtual time has ended, for all processes at once.
 pub fn ends(routine: &Real, call: impl FnOnce() -> c_int) -> c_int {
+    /// A tool that wraps this routine comes back here, outside of virtual time.
+    static HAS_ENDED: AtomicBool = AtomicBool::new(false);
     let Some((clock, driver)) = clock().and_then(|clock| Some((clock, clock.driver()?))) else { return call() };
+    if HAS_ENDED.swap(true, Ordering::Relaxed) {
+        return call();
+    }
     (driver.end)();
     // Others may still need what this process has sent, or has to answer.
     passes(Kind::Waits, routine, barrier);

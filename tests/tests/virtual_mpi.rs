@@ -3,6 +3,7 @@
 use angara_tests::mpi::{compile, mpich};
 use angara_tests::{Finished, Test, tools};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// `tests/c/mpi/virtual.c`, built for every MPI library that is at hand.
 fn programs(test: &Test) -> Vec<(&'static str, PathBuf)> {
@@ -114,6 +115,33 @@ fn a_deadlock_is_known_at_once_with_the_call_and_the_message() {
         assert!(done.stderr.contains("up to 4 bytes"), "{name}: {done}");
         test.assert_clean();
     }
+}
+
+#[test]
+fn a_tool_that_wraps_calls_sees_all_of_them() {
+    let Some(venv) = mpich() else { return };
+    let test = Test::new("virtual-mpi-tool");
+    let (wrapper, source) = (venv.join("bin/mpicc"), tools::root().join("tests/c/mpi"));
+    let build = |to: &Path, options: &[&str], sources: &[&str]| {
+        let sources = sources.iter().map(|name| source.join(name));
+        let done = Command::new(&wrapper).args(options).args(sources).arg("-o").arg(to).output();
+        let done = done.expect("the wrapper starts");
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    };
+    let [plain, linked, tool] = ["plain", "linked", "tool.so"].map(|name| test.file(name));
+    build(&plain, &["-pthread"], &["virtual.c"]);
+    build(&linked, &["-pthread"], &["virtual.c", "tool.c"]);
+    build(&tool, &["-shared", "-fPIC"], &["tool.c"]);
+    let alone = run(&test, &["-n", "2"], &plain, &["trips", "16"]).success().stdout.clone();
+    // Two of each hundred and two trips were not timed.
+    let wanted = format!("{alone}204 sends\n");
+    let preloaded = format!("LD_PRELOAD={}", tool.display());
+    for (options, program) in [(&["-n", "2"][..], &linked), (&["-n", "2", "-x", &preloaded], &plain)] {
+        let done = run(&test, options, program, &["trips", "16"]).success();
+        assert_eq!(done.stdout, wanted, "{done}");
+        assert!(!done.stderr.contains("patience"), "{done}");
+    }
+    test.assert_clean();
 }
 
 #[test]
