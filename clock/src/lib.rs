@@ -2,8 +2,9 @@
 //! or sleeps. Virtual time passes by what the program does on the network, by its sleeps, and by a stated time for
 //! each look at a clock, so that a loop that looks at one ends.
 //!
-//! Before `main` all clocks are real: libraries calibrate theirs then. The monotonic clock begins at 1 s, the calendar at 2026-01-01 00:00:01 UTC. Processor time is virtual time, too.
-//! Children of the program have real time, and so has the library on which it communicates.
+//! Before `main` all clocks are real: libraries calibrate theirs then. The monotonic clock begins at 1 s, the calendar at
+//! 2026-01-01 00:00:01 UTC. Processor time is virtual time, too. Children of the program have real time, and so has the
+//! library on which it communicates.
 
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 

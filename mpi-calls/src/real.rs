@@ -15,10 +15,6 @@ impl Real {
     pub const fn new(name: &'static CStr) -> Real {
         Real { name, found: AtomicPtr::new(std::ptr::null_mut()) }
     }
-    /// Its name.
-    pub fn name(&self) -> &'static CStr {
-        self.name
-    }
     /// Its name in reports: without the P.
     pub(crate) fn plain_name(&self) -> &'static CStr {
         let bytes = self.name.to_bytes_with_nul();

@@ -23,6 +23,18 @@ pub const YIELD_COST: u64 = 100_000;
 /// Looks that take no time in a call that returns at once. Ours.
 const FREE_LOOKS: u32 = 16;
 
+/// The clock that the preloaded library has, if it is there and known.
+pub fn preloaded() -> Option<&'static ProgramClock> {
+    // SAFETY: a name that ends with 0.
+    let f = unsafe { libc::dlsym(libc::RTLD_DEFAULT, SYMBOL.as_ptr()) };
+    if f.is_null() {
+        return None;
+    }
+    // SAFETY: the name is that of the preloaded library's function, which takes nothing and returns its static clock.
+    let clock = unsafe { std::mem::transmute::<*mut libc::c_void, extern "C" fn() -> &'static ProgramClock>(f)() };
+    clock.is_known().then_some(clock)
+}
+
 /// What is called where the program looks at a clock, or a timer is due.
 pub type Hook = extern "C" fn();
 /// Lets this PE stand still until a time, or until it goes on for another reason.

@@ -5,7 +5,7 @@
 //! and are not counted: the network has seen nothing when time begins. For the data plane a PE whose time has not begun
 //! runs, at time 0.
 
-use super::virtual_time::{CLOCK, VirtualClock};
+use super::virtual_time::{CLOCK, LOOK_COST, VirtualClock};
 use crate::error::{Error, Result};
 use crate::memory::Memory;
 use angara_abi::clock::{ClockPage, WaitsFor};
@@ -14,14 +14,11 @@ use angara_abi::shm::Cover;
 use angara_abi::wait::{Kernel, Linux};
 use std::ffi::{CStr, c_char};
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 /// How often one who comes back looks whether its job still runs.
 const LOOK: Duration = Duration::from_millis(100);
-
-/// What a look at what has come takes where nobody says, in picoseconds.
-const COST: u64 = 50_000;
 
 /// By the program's clock virtual time begins at a multiple of so many picoseconds: how long a library took to load, which
 /// may vary, shall not be seen.
@@ -32,8 +29,6 @@ pub(super) static DRIVER: Driver = Driver { begin, meet, end, pause, resume, cal
 
 /// What a PE needs whose time begins later than it attaches.
 pub(super) struct Late {
-    /// The PE's part of the run has ended.
-    has_ended: AtomicBool,
     /// Over the table of how PEs are reached.
     reach: Cover,
     /// Over what is counted.
@@ -49,7 +44,6 @@ impl Late {
     pub(super) fn new(memory: &Memory, page: &ClockPage) -> Result<Late> {
         let failed = |e| Error::system("memory for the time before virtual time begins", e);
         let late = Late {
-            has_ended: AtomicBool::new(false),
             reach: memory.targets.cover().map_err(failed)?,
             counters: memory.counters.cover().map_err(failed)?,
             begins: memory.sync.begins(),
@@ -102,7 +96,6 @@ extern "C" fn end() {
     // What has passed until now is told first.
     clock.comes_as_far();
     clock.page.ends();
-    late.has_ended.store(true, Ordering::Relaxed);
     must(late.counters.lay());
 }
 
@@ -141,7 +134,7 @@ extern "C" fn called(routine: *const c_char) {
 
 /// The program calls a routine, which takes so long.
 fn calls(routine: *const c_char, ps: u64) {
-    let counts = |(clock, late): &(&VirtualClock, &Late)| clock.is_on() && !late.has_ended.load(Ordering::Relaxed);
+    let counts = |(clock, _): &(&VirtualClock, &Late)| clock.is_on() && !clock.page.has_ended();
     let Some((clock, _)) = clock().filter(counts) else { return };
     // What a recording lacks is told by the driver's next call.
     let _ = clock.called();
@@ -153,7 +146,7 @@ fn calls(routine: *const c_char, ps: u64) {
 }
 
 extern "C" fn looks(routine: *const c_char) {
-    let look = clock().and_then(|(clock, _)| clock.mpi()).map_or(COST, |costs| costs.look);
+    let look = clock().and_then(|(clock, _)| clock.mpi()).map_or(LOOK_COST, |costs| costs.look);
     calls(routine, look);
     if let Some((clock, _)) = clock().filter(|(clock, _)| clock.is_on())
         && clock.is_blind()

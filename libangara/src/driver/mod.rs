@@ -242,7 +242,7 @@ impl Adapter {
     /// So many picoseconds pass in the library above, in the middle of something: where time is virtual.
     pub fn takes(&self, ps: u64) {
         if let Some(clock) = self.clock() {
-            clock.costs_only(ps);
+            clock.costs(ps);
         }
     }
 

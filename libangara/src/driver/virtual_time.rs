@@ -9,14 +9,14 @@ use crate::memory::Memory;
 use angara_abi::clock::{ClockPage, Verdict, WaitsFor};
 use angara_abi::mpi::MpiCosts;
 use angara_abi::msg::Routine;
-use angara_abi::program_clock::{PRELOADED, PRELOADED_FOR_MPI, ProgramClock, SYMBOL};
+use angara_abi::program_clock::{self, PRELOADED, PRELOADED_FOR_MPI, ProgramClock};
 use angara_abi::wait::{Kernel, Linux};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 /// What a look at memory takes, in picoseconds: whoever looks in a loop must not stand still at every picosecond. Ours.
-const LOOK_COST: u64 = 50_000;
+pub(super) const LOOK_COST: u64 = 50_000;
 /// Where there are threads, a look takes one part of so many of the wait before it ...
 const LATE: u64 = 16;
 /// ... but no longer than this, about what a stop takes on the wall: what another thread does outside the library, and
@@ -56,7 +56,7 @@ pub(crate) struct VirtualClock {
     /// A stand has ended.
     gone_on: Condvar,
     /// Counts changes of deadlines, for the data plane.
-    pub(super) deadlines: *const AtomicU32,
+    deadlines: *const AtomicU32,
     /// What one thread waits for another may do without the network.
     threads: AtomicBool,
     /// Before this time nothing changes that this PE can see. 0 once it has posted something.
@@ -106,7 +106,7 @@ impl VirtualClock {
             computing,
             routines: page.is_noted().then(Routines::default),
             page,
-            program: preloaded().unwrap_or(&UNSEEN),
+            program: program_clock::preloaded().unwrap_or(&UNSEEN),
             call_cost,
             computed: AtomicU64::new(0),
             software: AtomicU64::new(0),
@@ -290,7 +290,7 @@ impl VirtualClock {
     }
 
     /// So many pass in the library; the time then.
-    fn costs(&self, ps: u64) -> u64 {
+    pub(super) fn costs(&self, ps: u64) -> u64 {
         self.software.fetch_add(ps, Ordering::Relaxed);
         self.program.pass(ps)
     }
@@ -317,15 +317,9 @@ impl VirtualClock {
         let verdict = self.stand_still(WaitsFor::Time, self.program.now(), || false);
         self.has_gone_on(verdict);
     }
-    /// So many picoseconds pass in the library above, in the middle of something.
-    pub(super) fn costs_only(&self, ps: u64) {
-        if ps > 0 {
-            self.costs(ps);
-        }
-    }
     /// A call of the library takes so long.
     pub(super) fn takes(&self, ps: u64) {
-        self.costs_only(ps);
+        self.costs(ps);
         if self.program.is_ahead() {
             self.comes_as_far();
         }
@@ -509,18 +503,6 @@ fn release_children() {
             false => std::env::set_var(PRELOAD, others),
         }
     }
-}
-
-/// The clock that the preloaded library has, if it is there.
-fn preloaded() -> Option<&'static ProgramClock> {
-    // SAFETY: a name that ends with 0.
-    let f = unsafe { libc::dlsym(libc::RTLD_DEFAULT, SYMBOL.as_ptr()) };
-    if f.is_null() {
-        return None;
-    }
-    // SAFETY: the name is that of the preloaded library's function, which takes nothing and returns its static clock.
-    let clock = unsafe { std::mem::transmute::<*mut libc::c_void, extern "C" fn() -> &'static ProgramClock>(f)() };
-    clock.is_known().then_some(clock)
 }
 
 /// What the program has computed until it looks at a clock.

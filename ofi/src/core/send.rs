@@ -129,6 +129,7 @@ impl Core {
     pub(crate) fn send(&mut self, id: u32, call: Send) -> Outcome {
         let target = self.begin(id, call.to, call.flags)?;
         let ep = self.state.eps.get(id).ok_or(errno::EINVAL)?;
+        let is_counted = ep.counters[Side::Send as usize].is_some();
         let done = Done {
             ep: id,
             side: Side::Send,
@@ -144,7 +145,7 @@ impl Core {
         let mut head = Head::new(Kind::Send, target.ep, id, 0);
         (head.tag, head.data) = (call.tag, call.data);
         self.state.pay_to_send(call.memory.len());
-        let sent = self.send_to(target, head, call, done);
+        let sent = self.send_to(target, head, call, (done, is_counted));
         if sent.is_ok() {
             self.state.has_paid = false;
         }
@@ -152,9 +153,7 @@ impl Core {
     }
 
     #[inline]
-    fn send_to(&mut self, target: Target, mut head: Head, call: Send, done: Done) -> Outcome {
-        let ep = self.state.eps.get(done.ep).ok_or(errno::EINVAL)?;
-        let is_counted = ep.counters[Side::Send as usize].is_some();
+    fn send_to(&mut self, target: Target, mut head: Head, call: Send, (done, is_counted): (Done, bool)) -> Outcome {
         let stopped = &self.state.peers[target.peer.seat as usize].stopped;
         if call.memory.len() + HEAD_MAX > self.state.eager_max || (!stopped.is_empty() && stopped.contains(&target.ep))
         {

@@ -2,8 +2,8 @@
 
 mod map;
 mod program;
+mod virtual_time;
 
-use super::bind::Cores;
 use super::wrap::{self, Wrap};
 use crate::error::Failed;
 use crate::machine;
@@ -18,7 +18,6 @@ use angara_abi::job::{Barrier, Collectives, PES_MAX};
 use angara_abi::launch::ENV_TIMEOUT;
 use angara_abi::mpi::ENV_MPI;
 use angara_abi::msg::{JobSpec, Map, Path as EnginePath};
-use angara_abi::program_clock::{ENV_SEED, ENV_TSC};
 use angara_abi::text::whole;
 use angara_abi::torus::Shape;
 use angara_machine::Machine;
@@ -31,6 +30,8 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
+pub(crate) use virtual_time::VirtualPlan;
+use virtual_time::what_else_is_virtual;
 
 /// Makes the library look closer.
 pub(crate) const ENV_CHECK: &str = "SHMEM_DEBUG";
@@ -42,8 +43,6 @@ const LINK_TRACKS_MAX: u32 = 1024;
 
 /// What a seed draws unless the machine says another bound.
 const SEED_JITTER: &str = "jitter=200ns";
-/// What Python's hashes of texts begin with.
-const ENV_HASHES: &str = "PYTHONHASHSEED";
 /// Libraries that the loader puts before others.
 const ENV_PRELOAD: &str = "LD_PRELOAD";
 
@@ -349,80 +348,6 @@ pub(crate) struct Plan {
     pub(crate) notes: Option<Arc<Notes>>,
 }
 
-/// How a job runs in virtual time.
-pub(crate) struct VirtualPlan {
-    /// The core of everything: PEs and the daemon take turns.
-    pub(crate) core: Option<usize>,
-    /// Nanoseconds of a call of the library.
-    call_cost: Option<f64>,
-    /// Of delays.
-    seed: Option<u64>,
-    /// With PEs that do not come back.
-    patience: Option<Patience>,
-    /// What it goes for is noted, for a report or for tracks of links.
-    noted: bool,
-}
-
-impl VirtualPlan {
-    /// Of the options, if they ask for it and nothing contradicts.
-    fn new(args: &RunArgs) -> Result<Option<VirtualPlan>, Failed> {
-        if args.clock == Clock::Wall {
-            let given = [
-                (args.call_cost.is_some(), "--call-cost"),
-                (args.compute.is_some(), "--compute"),
-                (args.seed.is_some(), "--seed"),
-                (args.seeds.is_some(), "--seeds"),
-                (args.patience.is_some(), "--patience"),
-                (args.virtual_tsc, "--virtual-tsc"),
-            ];
-            return match given.iter().find(|given| given.0) {
-                Some((_, option)) => {
-                    let why = format!("{option} is for virtual time");
-                    Err(Failed::usage(why, "add --clock virtual, or leave it out"))
-                }
-                None => Ok(None),
-            };
-        }
-        let contradicts = [
-            (args.cluster.is_some(), "--cluster"),
-            (args.runtime_dir.is_some(), "--runtime-dir"),
-            (args.path == EnginePath::Direct, "--path direct"),
-        ];
-        if let Some((_, option)) = contradicts.iter().find(|c| c.0) {
-            let why = format!("{option} cannot be had in virtual time: a daemon of this run's own carries everything");
-            return Err(Failed::usage(why, format!("leave {option} out, or --clock virtual")));
-        }
-        if args.virtual_tsc && !cfg!(target_arch = "x86_64") {
-            let why = format!("--virtual-tsc is for x86-64 processors, and this is {}", std::env::consts::ARCH);
-            return Err(Failed::usage(why, "leave it out, and have the program read clock_gettime"));
-        }
-        let core = Cores::here().allowed.last().copied();
-        let (call_cost, noted) = (args.call_cost, args.report.is_some() || args.trace_links.is_some());
-        Ok(Some(VirtualPlan { core, call_cost, seed: args.seed, patience: args.patience, noted }))
-    }
-
-    /// Options of the daemon.
-    fn daemon_options(&self) -> Vec<OsString> {
-        let mut options: Vec<OsString> = vec!["--clock".into(), "virtual".into()];
-        if let Some(ns) = self.call_cost {
-            options.extend(["--call-cost".into(), ns.to_string().into()]);
-        }
-        if let Some(seed) = self.seed {
-            options.extend(["--seed".into(), seed.to_string().into()]);
-        }
-        if let Some(patience) = self.patience {
-            options.extend(["--patience".into(), patience.to_string().into()]);
-        }
-        if self.noted {
-            options.push("--times".into());
-        }
-        if let Some(core) = self.core {
-            options.extend(["--cores".into(), core.to_string().into()]);
-        }
-        options
-    }
-}
-
 /// The option for which PEs have to note their calls, if there is one.
 fn notes_calls(args: &RunArgs) -> Option<&'static str> {
     match (&args.trace, args.check.contains(&Check::Races)) {
@@ -563,22 +488,6 @@ impl Plan {
             open: false,
         })
     }
-}
-
-/// Variables of what a program reads beside its clocks.
-fn what_else_is_virtual(args: &RunArgs) -> Vec<(OsString, OsString)> {
-    let mut env = Vec::new();
-    let name = |name: &std::ffi::CStr| OsString::from(name.to_string_lossy().into_owned());
-    if args.virtual_tsc {
-        env.push((name(ENV_TSC), "1".into()));
-    }
-    if let Some(seed) = args.seed {
-        env.push((name(ENV_SEED), seed.to_string().into()));
-        if args.variable(ENV_HASHES).is_none() {
-            env.push((ENV_HASHES.into(), (seed as u32).to_string().into()));
-        }
-    }
-    env
 }
 
 /// With a file that is there, and can be found from anywhere.
