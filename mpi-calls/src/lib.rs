@@ -1,13 +1,17 @@
 //! Calls of MPI, wrapped so that virtual time knows of them: when it begins and ends, what waits, what looks.
 //!
-//! Two libraries that are preloaded into MPI programs in virtual time consist of such wrappers: `mpi` has the names
+//! With `--trace` calls are noted, in virtual time and by the clock on the wall ([`record`]).
+//!
+//! Two libraries that are preloaded into MPI programs, where one of the two is wanted, consist of such wrappers: `mpi` has the names
 //! of MPI 3.1, `mpi-large` those with counts of 64 bits, which programs ask for by weak references: a name must not be
 //! defined that the MPI library lacks. `MPI_` and `PMPI_` names are wrapped, because Fortran's calls come by either, and
 //! each leads to the next one of its name, so that a tool of the user's sees its calls.
 //!
 //! Wrappers pass on integers and pointers, as many as a routine has, whatever they mean: handles differ between libraries.
 
+mod about;
 mod real;
+mod record;
 mod time;
 
 pub use real::Real;
@@ -58,7 +62,7 @@ macro_rules! wrap {
             // SAFETY: the MPI library's function of this name, which has as many arguments.
             let function = unsafe { core::mem::transmute::<*mut core::ffi::c_void, Function>(REAL.find()) };
             // SAFETY: passed on as the caller gave it.
-            $crate::passes($crate::Kind::$kind, &REAL, || unsafe { function($($arg),*) })
+            $crate::passes($crate::Kind::$kind, &REAL, &[$($arg),*], || unsafe { function($($arg),*) })
         }
     };
     (@word $arg:ident) => { usize };

@@ -2,13 +2,14 @@
 
 use crate::Kind;
 use crate::real::{Real, file_of, first, in_library};
+use crate::record::{around, turns};
 use angara_abi::program_clock::{Call, Driver, ProgramClock, preloaded};
 use libc::{c_int, c_void};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The clock of this process.
-fn clock() -> Option<&'static ProgramClock> {
+pub(crate) fn clock() -> Option<&'static ProgramClock> {
     static FOUND: OnceLock<Option<&'static ProgramClock>> = OnceLock::new();
     *FOUND.get_or_init(preloaded)
 }
@@ -45,10 +46,13 @@ impl Drop for Inside<'_> {
 
 /// A call of a routine.
 #[inline]
-pub fn passes(kind: Kind, routine: &Real, call: impl FnOnce() -> c_int) -> c_int {
-    let Some(clock) = clock() else { return call() };
-    let _inside = Inside::begin(clock, kind, routine);
-    call()
+pub fn passes(kind: Kind, routine: &Real, args: &[usize], call: impl FnOnce() -> c_int) -> c_int {
+    let in_time = || {
+        let Some(clock) = clock() else { return call() };
+        let _inside = Inside::begin(clock, kind, routine);
+        call()
+    };
+    around(routine, args, in_time)
 }
 
 /// All clocks of this thread are real while this lives.
@@ -69,6 +73,12 @@ impl Drop for OnTheWall<'_> {
 
 /// A call after which virtual time begins, for all processes at once if it is one that all of them make.
 pub fn begins(all: bool, call: impl FnOnce() -> c_int) -> c_int {
+    let result = begins_in_time(all, call);
+    turns(result == 0);
+    result
+}
+
+fn begins_in_time(all: bool, call: impl FnOnce() -> c_int) -> c_int {
     let Some(clock) = clock().filter(|clock| !clock.is_late()) else { return call() };
     clock.begins_late();
     clock.set_call(Call::OUTSIDE);
@@ -92,13 +102,14 @@ pub fn begins(all: bool, call: impl FnOnce() -> c_int) -> c_int {
 pub fn ends(routine: &Real, call: impl FnOnce() -> c_int) -> c_int {
     /// A tool that wraps this routine comes back here, outside of virtual time.
     static HAS_ENDED: AtomicBool = AtomicBool::new(false);
+    turns(false);
     let Some((clock, driver)) = clock().and_then(|clock| Some((clock, clock.driver()?))) else { return call() };
     if HAS_ENDED.swap(true, Ordering::Relaxed) {
         return call();
     }
     (driver.end)();
     // Others may still need what this process has sent, or has to answer.
-    passes(Kind::Waits, routine, barrier);
+    passes(Kind::Waits, routine, &[], barrier);
     (driver.pause)();
     let wall = OnTheWall::begin(clock);
     let result = call();
@@ -128,7 +139,7 @@ fn barrier() -> c_int {
 }
 
 /// `MPI_COMM_WORLD` of the library that has this function.
-fn world(function: *mut c_void) -> usize {
+pub(crate) fn world(function: *mut c_void) -> usize {
     /// Of MPICH and its kin.
     const MPICH: usize = 0x4400_0000;
     /// Of MPI 5's binary interface.

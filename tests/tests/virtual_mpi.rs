@@ -2,11 +2,17 @@
 
 use angara_tests::mpi::{compile, mpich};
 use angara_tests::{Finished, Test, tools};
+use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// `tests/c/mpi/virtual.c`, built for every MPI library that is at hand.
 fn programs(test: &Test) -> Vec<(&'static str, PathBuf)> {
+    built(test, "virtual")
+}
+
+/// A program of `tests/c/mpi`, built for every MPI library that is at hand.
+fn built(test: &Test, source: &str) -> Vec<(&'static str, PathBuf)> {
     let mut all = Vec::new();
     if let Some(venv) = mpich() {
         all.push(("MPICH", venv.join("bin/mpicc")));
@@ -17,7 +23,7 @@ fn programs(test: &Test) -> Vec<(&'static str, PathBuf)> {
         false => println!("skipped: no mpicc.openmpi"),
     }
     let built = all.into_iter().enumerate().map(|(i, (name, wrapper))| {
-        let (program, own) = (compile(test, "virtual", wrapper), test.file(&format!("virtual-{i}")));
+        let (program, own) = (compile(test, source, wrapper), test.file(&format!("{source}-{i}")));
         std::fs::rename(program, &own).expect("a new name");
         (name, own)
     });
@@ -86,17 +92,20 @@ fn two_runs_are_the_same_to_the_byte() {
             ("asks", &["-n", "3"]),
         ] {
             let once = || {
-                let report = test.file("report.json");
-                let options = [options, &["--report", report.to_str().expect("a name")]].concat();
+                let [report, trace] = ["report.json", "trace.json"].map(|name| test.file(name));
+                let [to, traced] = [&report, &trace].map(|file| file.to_str().expect("a name"));
+                let options = [options, &["--report", to, "--trace", traced, "--trace-links=4"]].concat();
                 let done = run(&test, &options, &program, &[words]).success();
-                (done.stdout.clone(), std::fs::read_to_string(&report).expect("a report"))
+                let [report, trace] = [&report, &trace].map(|file| std::fs::read_to_string(file).expect("a file"));
+                (done.stdout.clone(), report, trace)
             };
-            let (said, report) = once();
+            let (said, report, trace) = once();
+            assert!(trace.contains("MPI_") && trace.contains(r#""ph":"C""#), "{name}: {trace}");
             assert!(said.contains("rank 2 has"), "{name}: {said}");
             let routine = if words == "all" { "MPI_Alltoall" } else { "MPI_Mprobe" };
             assert!(report.contains(routine) && !report.contains("MPI_Finalize"), "{name}: {report}");
             for _ in 0..2 {
-                assert_eq!(once(), (said.clone(), report.clone()), "{name} {words} {options:?}");
+                assert_eq!(once(), (said.clone(), report.clone(), trace.clone()), "{name} {words} {options:?}");
             }
         }
     }
@@ -115,6 +124,56 @@ fn a_deadlock_is_known_at_once_with_the_call_and_the_message() {
         assert!(done.stderr.contains("up to 4 bytes"), "{name}: {done}");
         test.assert_clean();
     }
+}
+
+#[test]
+fn a_timeline_has_calls_with_their_peers_and_who_was_late() {
+    let test = Test::new("virtual-mpi-timeline");
+    for (name, program) in built(&test, "timeline") {
+        for options in [&["--clock", "virtual"][..], &["--path", "ring"], &[]] {
+            let trace = test.file("trace.json");
+            let mut command = test.angara(["run", "--quiet", "--timeout", "200", "-n", "3", "--trace"]);
+            command.arg(&trace).args(options).arg("--").arg(&program);
+            test.run(command).success();
+            let text = std::fs::read_to_string(&trace).expect("a timeline");
+            let events: Vec<Value> = serde_json::from_str(&text).expect("a list of events");
+            let calls = |pe: u64, routine: &str| -> Vec<&Value> {
+                let is = |event: &&Value| event["ph"] == "X" && event["pid"] == pe && event["name"] == routine;
+                events.iter().filter(is).map(|event| &event["args"]).collect()
+            };
+            let what = format!("{name} {options:?}");
+            let late = |args: &Value, by: u64, least: f64| {
+                assert_eq!(args["woken_by"], by, "{what}: {args}");
+                assert!(args["late"].as_f64().is_some_and(|late| late >= least), "{what}: {args}");
+            };
+            let [small, large] = calls(1, "MPI_Recv")[..] else { panic!("{what}: not two receives: {text}") };
+            // What a wildcard has received is known.
+            assert_eq!((&small["from"], &small["bytes"]), (&json!(0), &json!(8)), "{what}");
+            // The second PE may begin to wait some milliseconds after the first begins to sleep.
+            late(small, 0, 10_000.0);
+            assert_eq!((&large["tag"], &large["bytes"]), (&json!(6), &json!(1 << 20)), "{what}");
+            let [_, send] = calls(0, "MPI_Send")[..] else { panic!("{what}: not two sends: {text}") };
+            assert_eq!((&send["to"], &send["bytes"], &send["pes"]), (&json!(1), &json!(1 << 20), &json!(3)), "{what}");
+            late(send, 1, 20_000.0);
+            // In the other communicator ranks are turned round, and peers are PEs all the same.
+            for (pe, to, from) in [(0, 2, 1), (1, 0, 2), (2, 1, 0)] {
+                let is = |routine: &str| calls(pe, routine)[0];
+                assert_eq!((&is("MPI_Isend")["to"], &is("MPI_Irecv")["from"]), (&json!(to), &json!(from)), "{what}");
+                assert_eq!((&is("MPI_Isend")["tag"], &is("MPI_Isend")["bytes"]), (&json!(7), &json!(8)), "{what}");
+                assert_eq!(&is("MPI_Allreduce")["bytes"], &json!(8), "{what}");
+            }
+            let arrows = events.iter().filter(|event| event["ph"] == "f" && event["name"] == "message").count();
+            assert!(arrows >= 5, "{what}: {arrows} messages");
+            let mut summary = test.angara(["trace", "summary"]);
+            let done = test.run({
+                summary.arg(&trace);
+                summary
+            });
+            let said = &done.success().stdout;
+            assert!(said.contains("MPI_Waitall") && said.contains("Late senders"), "{what}: {said}");
+        }
+    }
+    test.assert_clean();
 }
 
 #[test]

@@ -22,7 +22,7 @@ pub(crate) mod survey;
 use crate::error::Failed;
 use crate::install;
 use crate::run::options::RunArgs;
-use angara_abi::program_clock::{PRELOADED, PRELOADED_FOR_MPI};
+use angara_abi::program_clock::PRELOADED_FOR_MPI;
 use clap::ValueEnum;
 use library::{Kind, Library, Linked, linked};
 pub(crate) use space::Told;
@@ -122,9 +122,9 @@ impl Plan {
 }
 
 impl Plan {
-    /// Libraries that come before all others in virtual time.
+    /// Libraries that wrap calls of MPI, and come before all others where time is virtual or calls are noted.
     pub(crate) fn preloaded(&self) -> Result<Vec<PathBuf>, Failed> {
-        let mut all = vec![install::preloaded(PRELOADED)?];
+        let mut all = Vec::new();
         if self.start == Start::Plain || self.elsewhere {
             return Ok(all);
         }

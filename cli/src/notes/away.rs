@@ -6,8 +6,7 @@
 
 use super::clocks::{Clock, Look};
 use super::{Notes, Other};
-use angara_abi::calls::file_name;
-use rustix::time::{ClockId, clock_gettime};
+use angara_abi::calls::{file_name, wall_now};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::fs::File;
@@ -51,15 +50,9 @@ struct Sent {
     lacking: Option<String>,
 }
 
-/// Nanoseconds of this host's clock, as PEs note them.
-fn now() -> u64 {
-    let now = clock_gettime(ClockId::Monotonic);
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
-}
-
 /// The launcher's answer to a question for its time.
 pub(crate) fn time(question: &[u8]) -> Vec<u8> {
-    [question, &now().to_le_bytes()].concat()
+    [question, &wall_now().to_le_bytes()].concat()
 }
 
 /// The agent's side.
@@ -107,7 +100,7 @@ impl Sending {
         let mut best: Option<Look> = None;
         let ask = async {
             for _ in 0..QUESTIONS {
-                let question = now().to_le_bytes().to_vec();
+                let question = wall_now().to_le_bytes().to_vec();
                 if frames.send((self.kinds.ask, question.clone())).await.is_err() {
                     return;
                 }
@@ -123,7 +116,7 @@ impl Sending {
                     }
                 };
                 let asked = u64::from_le_bytes(question.try_into().expect("8 bytes"));
-                let look = Look::between(asked, now(), here);
+                let look = Look::between(asked, wall_now(), here);
                 if best.is_none_or(|best| look.error < best.error) {
                     best = Some(look);
                 }

@@ -167,7 +167,8 @@ impl Order<'_> {
                     self.say(pe, (DIRECT, of), at(place), Blocks::one(len as usize), (op, None, None));
                 }
             }
-            Action::Other | Action::Wait { .. } | Action::Lock { .. } => {}
+            Action::Other | Action::Wait { .. } | Action::Lock { .. } | Action::Mpi { .. } | Action::Message { .. } => {
+            }
         }
     }
 

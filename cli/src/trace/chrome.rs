@@ -3,9 +3,10 @@
 //! Times are microseconds since the first call of the job, with three decimals.
 
 use super::loads::Track;
-use super::wakers::{Cause, Event, Origin};
+use super::messages::Arrow;
+use super::wakers::{Cause, Event};
 use crate::notes::Away;
-use angara_abi::calls::{Action, Head, Meeting};
+use angara_abi::calls::{Action, Head, Meeting, MpiKind};
 use angara_abi::print::plain_line;
 use angara_abi::torus::Shape;
 use angara_abi::whole_file::WholeFile;
@@ -116,6 +117,9 @@ impl Writer {
             r#"{{"ph":"X","name":{routine},"cat":"{category}","pid":{pe},"tid":{thread},"ts":{from},"dur":{took},"args":{{"#
         )?;
         self.details(&call.action)?;
+        if call.depth > 0 {
+            self.out.write_all(br#","inside":true"#)?;
+        }
         match cause {
             Some(Cause::Write(by)) => {
                 let waited = waited(call.start, by.start, call.end);
@@ -136,8 +140,13 @@ impl Writer {
             None => {}
         }
         self.out.write_all(b"}},\n")?;
-        match cause {
-            Some(Cause::Write(by)) => self.arrow(by, event),
+        match (cause, &call.action) {
+            // Messages have arrows of their own.
+            (Some(Cause::Write(_)), Action::Mpi { .. }) => Ok(()),
+            (Some(Cause::Write(by)), _) => {
+                let (from, to) = ((by.pe, by.thread, by.start), (*pe, call.thread, call.end));
+                self.arrow("put", from, to)
+            }
             _ => Ok(()),
         }
     }
@@ -189,29 +198,44 @@ impl Writer {
                 write!(out, r#""pes":{},"bytes":{}"#, members.size, dest_len.max(source_len))
             }
             Action::Lock { taken, .. } => write!(out, r#""taken":{taken}"#),
+            Action::Mpi { to, from, tag, bytes, pes, .. } => {
+                let some =
+                    |name: &str, value: Option<i64>| value.map_or(String::new(), |n| format!(r#""{name}":{n},"#));
+                let (to, from) = (some("to", to.map(i64::from)), some("from", from.map(i64::from)));
+                let (tag, pes) = (some("tag", tag.map(i64::from)), some("pes", (*pes > 0).then_some((*pes).into())));
+                write!(out, r#"{to}{from}{tag}{pes}"bytes":{bytes}"#)
+            }
             Action::Other
             | Action::Fence { .. }
             | Action::Quiet { .. }
             | Action::Unlock { .. }
-            | Action::Access { .. } => write!(out, r#""bytes":0"#),
+            | Action::Access { .. }
+            | Action::Message { .. } => write!(out, r#""bytes":0"#),
         }
     }
 
-    /// An arrow from the write `by` to the wait that it ended.
-    fn arrow(&mut self, by: &Origin, wait: &Event) -> io::Result<()> {
+    /// Adds a message that has come.
+    pub(super) fn message(&mut self, Arrow { from, to }: &Arrow) -> io::Result<()> {
+        self.thread(from.pe, from.thread)?;
+        self.thread(to.pe, to.thread)?;
+        self.arrow("message", (from.pe, from.thread, from.start), (to.pe, to.thread, to.end))
+    }
+
+    /// An arrow from what ended a wait to that wait: PE, thread and time of both.
+    fn arrow(&mut self, name: &str, from: (u32, u16, u64), to: (u32, u16, u64)) -> io::Result<()> {
         self.arrows += 1;
         let id = self.arrows;
+        let to = (to.0, to.1, to.2.max(from.2));
         // Ends of arrows belong to the call around their time.
-        let (from, to) = (by.start, wait.call.end.max(by.start));
-        let mut end = |phase: &str, pe: u32, thread: u16, time: u64| {
+        let mut end = |phase: &str, (pe, thread, time): (u32, u16, u64)| {
             let time = self.micro(time);
             writeln!(
                 self.out,
-                r#"{{"ph":"{phase}","name":"put","cat":"arrow","id":{id},"pid":{pe},"tid":{thread},"ts":{time},"bp":"e"}},"#
+                r#"{{"ph":"{phase}","name":"{name}","cat":"arrow","id":{id},"pid":{pe},"tid":{thread},"ts":{time},"bp":"e"}},"#
             )
         };
-        end("s", by.pe, by.thread, from)?;
-        end("f", wait.pe, wait.call.thread, to)
+        end("s", from)?;
+        end("f", to)
     }
 
     /// Completes the file.
@@ -248,7 +272,17 @@ fn category(action: &Action) -> &'static str {
         Action::Meet { meeting: Meeting::Memory, .. } => "memory",
         Action::Meet { .. } => "collective",
         Action::Lock { .. } | Action::Unlock { .. } => "lock",
-        Action::Other | Action::Access { .. } => "other",
+        Action::Mpi { kind, .. } => match kind {
+            MpiKind::Send => "send",
+            MpiKind::Receive => "receive",
+            MpiKind::Exchange => "exchange",
+            MpiKind::Wait => "wait",
+            MpiKind::Test => "test",
+            MpiKind::Collective => "collective",
+            MpiKind::OneSided => "one-sided",
+            MpiKind::Other => "other",
+        },
+        Action::Other | Action::Access { .. } | Action::Message { .. } => "other",
     }
 }
 

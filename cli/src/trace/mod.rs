@@ -2,12 +2,13 @@
 //!
 //! PEs note their calls in files of a directory beside FILE ([`crate::notes`]); [`loads`] looks at links meanwhile. When
 //! the job has ended all are merged:
-//! [`wakers`] finds what each wait and collective waited for, and [`chrome`] writes the timeline. [`events`] reads such
+//! [`wakers`] finds what each wait and collective waited for, [`messages`] what calls of MPI did, and [`chrome`] writes the timeline. [`events`] reads such
 //! a file again, strictly, and [`summary`] and [`path`] say where its time went.
 
 mod chrome;
 mod events;
 mod loads;
+mod messages;
 mod path;
 mod summary;
 mod wakers;
@@ -22,12 +23,13 @@ use angara_abi::torus::Shape;
 use chrome::Writer;
 use indicatif::{ProgressBar, ProgressStyle};
 use loads::{Loads, Looks};
+use messages::Messages;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use std::io;
 use std::path::{Path, PathBuf};
 pub(crate) use summary::{TraceArgs, main};
-use wakers::{Causes, Errors, Watched};
+use wakers::{Causes, Errors, Event, Watched};
 
 /// A timeline, which is made of the notes of a job's PEs.
 pub(crate) struct Trace {
@@ -98,7 +100,7 @@ impl Trace {
             writer.pe(&calls.head, shape, away[calls.head.pe as usize].as_ref())?;
         }
         let mut causes = Causes::new(pes as usize, watched);
-        let mut names = Names::default();
+        let (mut messages, mut names) = (Messages::default(), Names::default());
         // The next call of each PE, by its end.
         let mut next = BinaryHeap::new();
         let mut heads: Vec<_> = (0..pes as usize).map(|_| None).collect();
@@ -109,8 +111,22 @@ impl Trace {
             let mut call: angara_abi::calls::Call = heads[pe].take().expect("it is in the queue");
             let calls = all[pe].as_ref().expect("it has given a call");
             progress.inc(1);
-            call.routine = names.number(calls.text(call.routine));
-            causes.add(pe as u32, call, &mut |event| writer.call(&event, names.of(event.call.routine)))?;
+            match call.action {
+                Action::Message { .. } => {
+                    if let Some(arrow) = messages.add(pe as u32, &call) {
+                        writer.message(&arrow)?;
+                    }
+                }
+                Action::Mpi { .. } => {
+                    call.routine = names.number(calls.text(call.routine));
+                    let cause = messages.settle(pe as u32, &mut call);
+                    writer.call(&Event { pe: pe as u32, call, cause }, names.of(call.routine))?;
+                }
+                _ => {
+                    call.routine = names.number(calls.text(call.routine));
+                    causes.add(pe as u32, call, &mut |event| writer.call(&event, names.of(event.call.routine)))?;
+                }
+            }
             advance(pe, &mut all[pe], &mut heads, &mut next, &mut causes)?;
         }
         causes.finish(&mut |event| writer.call(&event, names.of(event.call.routine)))?;

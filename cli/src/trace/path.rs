@@ -84,7 +84,8 @@ mod tests {
 
     #[test]
     fn the_path_goes_to_whoever_came_late() {
-        let span = |routine, start, end, cause| Span { thread: 0, start, end, routine, cause, bytes: 0 };
+        let span =
+            |routine, start, end, cause| Span { thread: 0, start, end, routine, cause, bytes: 0, is_inside: false };
         let barrier =
             |start: u64, late| Some(Because { pe: 1, at: 60, late: if late { 60 - start } else { 0 }, together: true });
         // PE 1 computes from 10 to 60, and PE 0 waits for it in a barrier; then PE 0 is the last to end.

@@ -250,7 +250,12 @@ fn late(text: &mut String, sums: &Sums, all: bool) {
         table.row(&[from.to_string(), to.to_string(), times.to_string(), micro(*time)]);
     }
     if count > 0 {
-        put(text, "Late senders: puts that began when somebody waited for them already", &table, senders.len() - count);
+        put(
+            text,
+            "Late senders: puts and messages that began when somebody waited for them already",
+            &table,
+            senders.len() - count,
+        );
     }
     let mut last: Vec<_> = sums.last.iter().collect();
     last.sort_by_key(|(_, (_, time))| std::cmp::Reverse(*time));
@@ -269,7 +274,7 @@ fn path(text: &mut String, timeline: &Timeline, path: &Critical) {
     let mut table = Table::new(&["on the critical path", ">us", ">%"]);
     let mut row = |what: String, time: u64| table.row(&[what, micro(time), percent(time, *length)]);
     row("outside the library".into(), *outside);
-    row("from a put or an arrival to the end of a wait".into(), *hand_over);
+    row("from a put, a message or an arrival to the end of a wait".into(), *hand_over);
     let mut of: Vec<_> = routines.iter().collect();
     of.sort_by_key(|(_, time)| std::cmp::Reverse(**time));
     for (routine, time) in of.into_iter().take(ROWS) {

@@ -2,6 +2,7 @@
 
 mod early;
 mod names;
+mod noted;
 pub(crate) mod objects;
 mod post;
 mod receive;
@@ -147,6 +148,8 @@ pub(crate) struct State {
     asks: bool,
     /// Nothing comes.
     quiet: Option<waits::Quiet>,
+    /// Messages, where they are noted.
+    messages: Option<Box<noted::Messages>>,
     /// [`SPIN`] here.
     spin: u32,
     /// Some peers are reached by the network alone.
@@ -164,6 +167,7 @@ impl Core {
         // The daemon is one more where it carries messages.
         let busy = job.n_pes() + usize::from(by_ring);
         let crowded = std::thread::available_parallelism().is_ok_and(|cores| busy > cores.get());
+        let messages = noted::Messages::begin(&job);
         let state = State {
             job,
             me,
@@ -194,6 +198,7 @@ impl Core {
             in_doubt: false,
             asks: false,
             quiet: None,
+            messages,
             spin: SPIN[usize::from(crowded)],
             by_ring,
         };

@@ -246,6 +246,8 @@ pub(crate) struct Incoming {
     pub(crate) len: usize,
     /// The sender's request that ends when a receive has taken the message, or 0.
     pub(crate) wants_done: u64,
+    /// Among those of its PE, where messages are noted.
+    pub(crate) number: u64,
     pub(crate) body: Body,
 }
 

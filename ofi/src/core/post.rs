@@ -192,8 +192,8 @@ impl State {
     }
 
     fn land_kept(&mut self, id: u32, landing: Landing, source: Source, tag: Option<u64>, incoming: Incoming) {
-        let Incoming { peer, from, data, len, wants_done, body } = incoming;
-        let envelope = Envelope { peer, from, source, tag, data, len, wants_done };
+        let Incoming { peer, from, data, len, wants_done, number, body } = incoming;
+        let envelope = Envelope { peer, from, source, tag, data, len, wants_done, number };
         match body {
             Body::Bytes(bytes) => self.land(id, landing, envelope, Payload::Bytes(&bytes)),
             Body::Offer(offer) => self.land(id, landing, envelope, Payload::Offer(offer)),

@@ -7,6 +7,7 @@ use crate::abi::constants::*;
 use crate::matching::Source;
 use crate::memory::UserMemory;
 use crate::wire::{Head, Kind, Offer, Reader};
+use angara::angara_abi::calls::Step;
 use angara::mailbox::{Message, Peer};
 
 /// A receive that a message has found.
@@ -60,6 +61,8 @@ pub(super) struct Envelope {
     pub(super) len: usize,
     /// The sender's request that ends when a receive has taken the message, or 0.
     pub(super) wants_done: u64,
+    /// Among those of its PE, where messages are noted.
+    pub(super) number: u64,
 }
 
 impl State {
@@ -117,12 +120,13 @@ impl State {
 
     #[inline(always)]
     fn envelope(&mut self, peer: Peer, head: &Head, len: usize) -> Option<Envelope> {
+        let number = self.number_of(peer);
         if !self.eps.get(head.dst).is_some_and(|ep| ep.enabled) {
             return None;
         }
         let source = self.source(peer, head.src);
         let wants_done = if head.wants_done { head.aux } else { 0 };
-        Some(Envelope { peer, from: head.src, source, tag: head.tag, data: head.data, len, wants_done })
+        Some(Envelope { peer, from: head.src, source, tag: head.tag, data: head.data, len, wants_done, number })
     }
 
     /// Tells a peer that its request is done.
@@ -194,7 +198,8 @@ impl State {
         match payload {
             Payload::Bytes(bytes) => memory.write(0, &bytes[..done.len]),
             Payload::Offer(offer) => {
-                let (len, end) = (done.len, PullEnd::Received { done, excess, multi });
+                self.note(Step::Wanted, envelope.peer, offer.id, done.len);
+                let (len, end) = (done.len, PullEnd::Received { done, excess, multi, number: envelope.number });
                 return self.pull(envelope.peer, envelope.from, ep, &offer, memory, len, end);
             }
         }
@@ -227,6 +232,7 @@ impl State {
     #[inline(always)]
     fn landed(&mut self, multi: u64, envelope: Envelope, done: Done, excess: usize) {
         self.pay_to_receive(done.len);
+        self.note(Step::Received, envelope.peer, envelope.number, done.len);
         if envelope.wants_done != 0 {
             let head = Head::new(Kind::Done, envelope.from, done.ep, envelope.wants_done);
             self.post(envelope.peer, &head, &0i32.to_le_bytes());
@@ -257,8 +263,8 @@ impl State {
 
     /// A message that nobody wants yet.
     fn keep(&mut self, id: u32, envelope: Envelope, body: Body) {
-        let Envelope { peer, from, source, tag, data, len, wants_done } = envelope;
-        let incoming = Incoming { peer, from, data, len, wants_done, body };
+        let Envelope { peer, from, source, tag, data, len, wants_done, number } = envelope;
+        let incoming = Incoming { peer, from, data, len, wants_done, number, body };
         let Some(ep) = self.eps.get_mut(id) else { return };
         ep.held += incoming.held();
         ep.matching(tag.is_some()).arrive(source, tag.unwrap_or(0), incoming);

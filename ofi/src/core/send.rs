@@ -148,6 +148,7 @@ impl Core {
         let sent = self.send_to(target, head, call, (done, is_counted));
         if sent.is_ok() {
             self.state.has_paid = false;
+            self.state.note_sent(target.peer, done.len);
         }
         sent
     }

@@ -14,6 +14,7 @@ use super::{State, fault_of, rest};
 use crate::abi::constants::errno;
 use crate::memory::{UserMemory, read_process};
 use crate::wire::{Head, Kind, Offer, Pieces, Reader, Remote};
+use angara::angara_abi::calls::Step;
 use angara::mailbox::{Message, Peer};
 use angara::{Place, Region};
 use std::collections::VecDeque;
@@ -141,7 +142,7 @@ impl Pull {
 /// What follows when a payload is there.
 pub(super) enum PullEnd {
     /// A message was received.
-    Received { done: Done, excess: usize, multi: u64 },
+    Received { done: Done, excess: usize, multi: u64, number: u64 },
     /// A peer's write took effect.
     Written(super::rma::Written),
     /// The answer to a request has come.
@@ -196,6 +197,9 @@ impl State {
         let Some(mut offered) = self.offers.remove(id) else { return };
         self.copies -= usize::from(std::mem::take(&mut offered.is_copy));
         if let Purpose::Message(done) = offered.purpose {
+            if fault == Fault::NONE {
+                self.note(Step::Fetched, offered.peer, id, done.len);
+            }
             self.end(done, fault, 0);
         }
         if let Some(staging) = offered.staging {
@@ -345,8 +349,11 @@ impl State {
         let head = Head::new(Kind::Fetched, pull.from, pull.ep, pull.offer);
         self.post(pull.peer, &head, &bytes[..len]);
         match pull.end {
-            PullEnd::Received { done, excess, multi } => {
+            PullEnd::Received { done, excess, multi, number } => {
                 self.pay_to_receive(done.len);
+                if fault == Fault::NONE {
+                    self.note(Step::Received, pull.peer, number, done.len);
+                }
                 self.received(done, excess, multi, fault);
             }
             PullEnd::Written(written) => self.written(written, fault),

@@ -1,33 +1,21 @@
 //! Notes of every call, for timelines: what it was about, when it began and when it ended.
 //!
 //! A job whose calls are noted is one that is told of every call ([`super::TOLD`]). All others find their state
-//! before they come here, so they pay nothing. The file of a PE is a shared mapping that grows ahead of need: what a
-//! process that is killed has noted is there, and a full disk ends the notes and not the program.
+//! before they come here, so they pay nothing.
 
-use super::shmemx::monotonic;
 use super::team::Group;
 use super::transfer::Transfer;
 use super::{State, accesses, check, lock, told_state, untold_state};
 use crate::ctypes::*;
 use angara::Comparison;
 use angara_abi::calls::{
-    Action, Blocks, Call, ENV_CALLS, ENV_SITES, Head, Meeting, Members, Memory, RECORD, encode_full, encode_text,
-    file_name,
+    Action, Blocks, Call, CallFile, ENV_CALLS, ENV_SITES, Head, Meeting, Members, Memory, file_name, wall_now,
 };
-use angara_abi::shm::Mapping;
-use rustix::fs::{FallocateFlags, fallocate};
-use rustix::process::{Resource, getrlimit};
 use std::cell::Cell;
-use std::collections::HashMap;
 use std::ffi::OsString;
-use std::fs::{File, OpenOptions};
 use std::path::Path;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Mutex, OnceLock};
-
-/// Bytes of a file that are mapped at once: whole pages and whole records.
-const WINDOW: usize = 64 * 3 * angara_abi::PAGE;
-const _: () = assert!(WINDOW.is_multiple_of(RECORD));
 
 /// Notes of this process: one file for all lives of the job.
 static RECORDER: OnceLock<Recorder> = OnceLock::new();
@@ -48,21 +36,7 @@ struct Recorder {
     pe: u32,
     /// Calls say from which line they come.
     sites: bool,
-    notes: Mutex<Notes>,
-}
-
-/// What has been written, and where the next goes.
-struct Notes {
-    file: File,
-    window: Mapping,
-    /// Byte of the file where the window starts.
-    start: u64,
-    /// Next byte in the window.
-    next: usize,
-    /// There is no room for more.
-    full: bool,
-    /// Numbers of texts: names of routines by where those lie, lines of the program by their addresses in the code.
-    texts: HashMap<usize, u32>,
+    notes: Mutex<CallFile>,
 }
 
 /// Runs a routine of the library, and notes it where calls are noted: `what` says what it was about, of its result.
@@ -131,7 +105,14 @@ pub(crate) fn start(job: &angara::Job) -> Result<(), String> {
         virtual_time: job.adapter().virtual_now().is_some(),
     };
     let path = Path::new(&directory).join(file_name(head.pe));
-    let notes = Notes::start(&path, &head).map_err(|e| format!("cannot note calls in {}: {e}", path.display()))?;
+    let notes = match CallFile::start(&path, &head) {
+        Ok(notes) => notes,
+        Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {
+            angara_abi::complain!("angara: PE {}: calls of MPI are noted, so those of OpenSHMEM are not", head.pe);
+            return Ok(());
+        }
+        Err(e) => return Err(format!("cannot note calls in {}: {e}", path.display())),
+    };
     let sites = angara_abi::trust::var_os(ENV_SITES).is_some();
     if sites {
         accesses::watch();
@@ -144,10 +125,7 @@ pub(crate) fn start(job: &angara::Job) -> Result<(), String> {
 pub(crate) fn now(job: &angara::Job) -> u64 {
     match job.adapter().virtual_now() {
         Some(ps) => ps / 1000,
-        None => {
-            let now = monotonic();
-            now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
-        }
+        None => wall_now(),
     }
 }
 
@@ -192,8 +170,8 @@ impl Recorder {
         let mut notes = lock(&self.notes);
         let mut add = || {
             let routine = notes.text(name.as_ptr() as usize, || (*name).into())?;
-            let site = at.map_or(Ok(0), |at| notes.site(at as usize))?;
-            notes.add(&Call { routine, site, thread, depth, start, end, action }.encode())
+            let site = at.map_or(Ok(0), |at| site(&mut notes, at as usize))?;
+            notes.call(&Call { routine, site, thread, depth, start, end, action })
         };
         let noted = add();
         self.say(noted);
@@ -206,8 +184,8 @@ impl Recorder {
         let mut notes = lock(&self.notes);
         for (code, action) in all {
             let mut add = || {
-                let site = notes.site(code)?;
-                notes.add(&Call { routine: 0, site, thread, depth: 0, start: now, end: now, action }.encode())
+                let site = site(&mut notes, code)?;
+                notes.call(&Call { routine: 0, site, thread, depth: 0, start: now, end: now, action })
             };
             let noted = add();
             self.say(noted);
@@ -234,69 +212,9 @@ fn lend(action: &Action) {
     }
 }
 
-impl Notes {
-    fn start(path: &Path, head: &Head) -> std::io::Result<Notes> {
-        let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(path)?;
-        let window = Notes::window(&file, 0)?;
-        let mut notes = Notes { file, window, start: 0, next: 0, full: false, texts: HashMap::new() };
-        notes.add(&head.encode())?;
-        Ok(notes)
-    }
-
-    /// Room for more, from byte `start` of the file on.
-    fn window(file: &File, start: u64) -> std::io::Result<Mapping> {
-        // Beyond the limit of files the system would send a signal that ends the program.
-        let limit = getrlimit(Resource::Fsize).current;
-        if limit.is_some_and(|limit| start + WINDOW as u64 > limit) {
-            return Err(std::io::ErrorKind::FileTooLarge.into());
-        }
-        fallocate(file, FallocateFlags::empty(), start, WINDOW as u64)?;
-        Mapping::map_window(file, start, WINDOW)
-    }
-
-    /// Adds a record. The error comes once; after it nothing is added.
-    fn add(&mut self, record: &[u8; RECORD]) -> std::io::Result<()> {
-        if self.full {
-            return Ok(());
-        }
-        let mut grown = Ok(());
-        if self.next + RECORD == WINDOW {
-            // The last record of a window is written when there is another window, or to say that there is none.
-            let start = self.start + WINDOW as u64;
-            match Notes::window(&self.file, start) {
-                Ok(window) => {
-                    self.put(record);
-                    (self.window, self.start, self.next) = (window, start, 0);
-                    return Ok(());
-                }
-                Err(e) => (self.full, grown) = (true, Err(e)),
-            }
-        }
-        let record = if self.full { &encode_full() } else { record };
-        self.put(record);
-        grown
-    }
-
-    fn put(&mut self, record: &[u8; RECORD]) {
-        self.window.write(self.next, record).expect("inside the window");
-        self.next += RECORD;
-    }
-
-    /// The number of the line of the program at a return address.
-    fn site(&mut self, address: usize) -> std::io::Result<u32> {
-        self.text(address, || check::line_of(address as *mut _))
-    }
-
-    /// The number of a text that is known by an address.
-    fn text(&mut self, address: usize, text: impl FnOnce() -> String) -> std::io::Result<u32> {
-        if let Some(id) = self.texts.get(&address) {
-            return Ok(*id);
-        }
-        let next = self.texts.len() as u32 + 1;
-        self.add(&encode_text(next, &text()))?;
-        self.texts.insert(address, next);
-        Ok(next)
-    }
+/// The number of the line of the program at a return address.
+fn site(notes: &mut CallFile, address: usize) -> std::io::Result<u32> {
+    notes.text(address, || check::line_of(address as *mut _))
 }
 
 impl State {

@@ -6,6 +6,7 @@ mod virtual_time;
 
 use super::wrap::{self, Wrap};
 use crate::error::Failed;
+use crate::install;
 use crate::machine;
 use crate::many::seeds::Seeds;
 use crate::mpi::{self, MpiArg};
@@ -18,6 +19,7 @@ use angara_abi::job::{Barrier, Collectives, PES_MAX};
 use angara_abi::launch::ENV_TIMEOUT;
 use angara_abi::mpi::ENV_MPI;
 use angara_abi::msg::{JobSpec, Map, Path as EnginePath};
+use angara_abi::program_clock::PRELOADED;
 use angara_abi::text::whole;
 use angara_abi::torus::Shape;
 use angara_machine::Machine;
@@ -348,15 +350,6 @@ pub(crate) struct Plan {
     pub(crate) notes: Option<Arc<Notes>>,
 }
 
-/// The option for which PEs have to note their calls, if there is one.
-fn notes_calls(args: &RunArgs) -> Option<&'static str> {
-    match (&args.trace, args.check.contains(&Check::Races)) {
-        (Some(_), _) => Some("--trace"),
-        (None, true) => Some("--check=races"),
-        (None, false) => None,
-    }
-}
-
 /// Whether packets can be captured as the options want it.
 fn check_capture(args: &RunArgs) -> Result<(), Failed> {
     let Some(file) = &args.capture else { return Ok(()) };
@@ -398,8 +391,8 @@ impl Plan {
         }
         let program = find_program(&args.command[0], std::env::var_os("PATH"))?;
         let mpi = mpi::Plan::new(args, &program)?;
-        if let Some(option) = notes_calls(args).filter(|_| mpi.kind.is_some()) {
-            let why = format!("{option} notes calls of OpenSHMEM, and this is an MPI program");
+        if args.check.contains(&Check::Races) && mpi.kind.is_some() {
+            let why = "--check=races looks at calls of OpenSHMEM, and this is an MPI program";
             return Err(Failed::usage(why, "leave it out"));
         }
         if args.check.contains(&Check::Races) && args.cluster.is_some() {
@@ -425,11 +418,19 @@ impl Plan {
             env.push((ENV_TABLE.into(), found.into_os_string()));
         }
         let virtual_time = VirtualPlan::new(args)?;
+        let mut ours = Vec::new();
         if virtual_time.is_some() {
-            let ours = mpi.preloaded()?;
+            ours.push(install::preloaded(PRELOADED)?);
+        }
+        if virtual_time.is_some() || args.trace.is_some() {
+            ours.extend(mpi.preloaded()?);
+        }
+        if !ours.is_empty() {
             let others = args.variable(ENV_PRELOAD).filter(|others| !others.is_empty());
             let all: Vec<OsString> = ours.into_iter().map(PathBuf::into_os_string).chain(others).collect();
             env.push((ENV_PRELOAD.into(), all.join(OsStr::new(":"))));
+        }
+        if virtual_time.is_some() {
             env.extend(mpi.in_virtual_time(args));
             env.push((ENV_MPI.into(), machine.values.mpi().to_string().into()));
             let compute = prepared(args.compute.clone().unwrap_or_default())?;

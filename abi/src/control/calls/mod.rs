@@ -1,5 +1,8 @@
 //! Calls of a library, as each PE notes them in a file of its own, for timelines and for finding races.
 //!
+//! [`CallFile`] writes it. Calls of MPI are noted by the library that wraps them, which is preloaded, and messages between PEs by
+//! the provider, into one file ([`mpi`]).
+//!
 //! A file is a row of records of [`RECORD`] bytes. The first says whose it is ([`Head`]); then come names of
 //! routines, each before the first call that refers to it, and calls in the order in which they
 //! ended. Records of zeroes follow where the file was made longer ahead of need. What a process that is killed has
@@ -7,8 +10,12 @@
 //!
 //! All numbers are little-endian.
 
+mod file;
+pub mod mpi;
+
 use crate::clock::Comparison;
 use crate::desc::{Place, Region};
+pub use file::CallFile;
 
 /// Names the directory where PEs note their calls.
 pub const ENV_CALLS: &str = "ANGARA_CALLS";
@@ -24,6 +31,12 @@ const WORDS: usize = RECORD / 8;
 pub const TEXT_MAX: usize = RECORD - 8;
 /// Records of a file start with these bytes in their first one.
 const MAGIC: u64 = u64::from_le_bytes(*b"ANGCALL\x01");
+
+/// Nanoseconds of the clock that all processes of a host share: times of calls where time is not virtual.
+pub fn wall_now() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
 
 /// The name of the file of `pe` in the directory for calls.
 pub fn file_name(pe: u32) -> String {
@@ -180,6 +193,56 @@ pub struct Members {
     pub stream: u32,
 }
 
+/// What a routine of MPI is there for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum MpiKind {
+    /// Sends, or begins to.
+    Send = 0,
+    /// Receives, or begins to.
+    Receive = 1,
+    /// Both.
+    Exchange = 2,
+    /// Waits for requests or for a message.
+    Wait = 3,
+    /// Looks for them.
+    Test = 4,
+    /// Brings all PEs of a communicator together.
+    Collective = 5,
+    /// Puts, gets and their order.
+    OneSided = 6,
+    /// Files and whatever else there is.
+    Other = 7,
+}
+
+impl MpiKind {
+    fn from_bits(bits: u16) -> Option<MpiKind> {
+        use MpiKind::*;
+        [Send, Receive, Exchange, Wait, Test, Collective, OneSided, Other].get(usize::from(bits)).copied()
+    }
+}
+
+/// What happened to a message between two PEs, at the one or at the other.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Step {
+    /// It was sent to this PE. Messages from one PE to another are numbered in this order.
+    Sent = 0,
+    /// It has come from this PE, and a receive has it.
+    Received = 1,
+    /// A receive wants it that this PE has offered. Offers have numbers of their own.
+    Wanted = 2,
+    /// This PE has fetched what was offered.
+    Fetched = 3,
+}
+
+impl Step {
+    fn from_bits(bits: u8) -> Option<Step> {
+        use Step::*;
+        [Sent, Received, Wanted, Fetched].get(usize::from(bits)).copied()
+    }
+}
+
 /// What a call did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Action {
@@ -307,6 +370,32 @@ pub enum Action {
         /// The access was one of the compiler's atomics.
         atomic: bool,
     },
+    /// A routine of MPI.
+    Mpi {
+        /// What it is there for.
+        kind: MpiKind,
+        /// PE that something goes to.
+        to: Option<u32>,
+        /// PE that something comes from.
+        from: Option<u32>,
+        /// Tag of what is sent, or else of what is received.
+        tag: Option<i32>,
+        /// Bytes that it was about on this PE.
+        bytes: u64,
+        /// PEs of the communicator; 0 if no communicator was named.
+        pes: u32,
+    },
+    /// No call, but something that happened to a message.
+    Message {
+        /// What.
+        step: Step,
+        /// The PE at the other end.
+        pe: u32,
+        /// Which message.
+        number: u64,
+        /// Bytes of it.
+        bytes: u64,
+    },
 }
 
 /// Kinds of records, in their first byte; 0 is none.
@@ -324,6 +413,8 @@ mod tag {
     pub(super) const LOCK: u8 = 11;
     pub(super) const UNLOCK: u8 = 12;
     pub(super) const ACCESS: u8 = 13;
+    pub(super) const MPI: u8 = 14;
+    pub(super) const MESSAGE: u8 = 15;
 }
 
 /// Bits of a record's flags.
@@ -340,6 +431,9 @@ mod flag {
     pub(super) const ONE_PE: u8 = 1;
     pub(super) const TAKEN: u8 = 1;
     pub(super) const ATOMIC: u8 = 2;
+    pub(super) const TO: u8 = 1;
+    pub(super) const FROM: u8 = 2;
+    pub(super) const TAG: u8 = 4;
 }
 
 /// What an action is in a record: its tag, flags, a half word, a word of 4 bytes, and what comes behind.
@@ -510,6 +604,12 @@ impl Action {
             Action::Access { pe, at, len, writes, atomic } => {
                 fields(tag::ACCESS, flags(&[(writes, flag::WRITES), (atomic, flag::ATOMIC)]), 0, pe, &[at.word(), len])
             }
+            Action::Mpi { kind, to, from, tag, bytes, pes } => {
+                let bits = flags(&[(to.is_some(), flag::TO), (from.is_some(), flag::FROM), (tag.is_some(), flag::TAG)]);
+                let (who, tag) = (pair(from.unwrap_or(0), pes), tag.unwrap_or(0) as u32);
+                fields(tag::MPI, bits, kind as u16, to.unwrap_or(0), &[who, bytes, tag.into()])
+            }
+            Action::Message { step, pe, number, bytes } => fields(tag::MESSAGE, step as u8, 0, pe, &[number, bytes]),
         }
     }
 
@@ -561,6 +661,18 @@ impl Action {
             tag::ACCESS => {
                 Action::Access { pe, at: first, len: b, writes: has(flag::WRITES), atomic: has(flag::ATOMIC) }
             }
+            tag::MPI => {
+                let (from, pes) = halves(a);
+                Action::Mpi {
+                    kind: MpiKind::from_bits(ctx)?,
+                    to: has(flag::TO).then_some(pe),
+                    from: has(flag::FROM).then_some(from),
+                    tag: has(flag::TAG).then_some(c as i32),
+                    bytes: b,
+                    pes,
+                }
+            }
+            tag::MESSAGE => Action::Message { step: Step::from_bits(flags)?, pe, number: a, bytes: b },
             _ => return None,
         })
     }
@@ -641,6 +753,16 @@ mod tests {
         );
         let access = (any::<(u32, u64, bool, bool)>(), memory())
             .prop_map(|((pe, len, writes, atomic), at)| Action::Access { pe, at, len, writes, atomic });
+        let mpi =
+            any::<(u16, [Option<u32>; 2], Option<i32>, u64, u32)>().prop_map(|(kind, [to, from], tag, bytes, pes)| {
+                Action::Mpi { kind: MpiKind::from_bits(kind % 8).unwrap(), to, from, tag, bytes, pes }
+            });
+        let message = any::<(u8, u32, u64, u64)>().prop_map(|(step, pe, number, bytes)| Action::Message {
+            step: Step::from_bits(step % 4).unwrap(),
+            pe,
+            number,
+            bytes,
+        });
         let quiet = any::<(u16, Option<u32>)>().prop_map(|(ctx, pe)| Action::Quiet { ctx, pe });
         let lock = (memory(), any::<bool>()).prop_map(|(at, taken)| Action::Lock { at, taken });
         prop_oneof![
@@ -652,6 +774,8 @@ mod tests {
             quiet,
             lock,
             access,
+            mpi,
+            message,
             memory().prop_map(|at| Action::Unlock { at }),
             any::<u16>().prop_map(|ctx| Action::Fence { ctx }),
             Just(Action::Other),
