@@ -1,5 +1,6 @@
 //! What a [`crate::Fabric`] is made of: shape, timing and buffers, and why they are refused.
 
+use crate::routes::BALANCED_NODES;
 use crate::types::Tick;
 use angara_abi::torus::{NodeId, Shape};
 
@@ -90,6 +91,9 @@ pub struct Params {
     pub reads_per_port: u16,
     /// Writes on the request channel may take any shortest way.
     pub adaptive: bool,
+    /// Of a pair's shortest ways in direction order the one that evens out all-to-all traffic, not the one that the pair's parity
+    /// says. For up to [`crate::BALANCED_NODES`] nodes.
+    pub balanced: bool,
     /// Least time from one packet of a node to its next over the host interface. Unknown.
     pub gap_ps: Tick,
     /// Until a bulk operation, one of more than 256 bytes, becomes packets: start of the DMA engine and fetch of the
@@ -127,6 +131,7 @@ impl Default for Params {
             staged_per_port: 16,
             reads_per_port: 4,
             adaptive: false,
+            balanced: false,
             gap_ps: 0,
             dma_start_ps: 0,
             host_read_ps: 0,
@@ -188,6 +193,9 @@ pub enum ConfigError {
     /// An ejection shorter than the router it contains.
     #[error("eject_ps = {0} is less than router_ps = {1}, which it contains")]
     Ejection(Tick, Tick),
+    /// Balanced routes of too many nodes.
+    #[error("balanced routes are found for up to {BALANCED_NODES} nodes, not for {0}")]
+    Balanced(usize),
     /// A rate or limit that is zero.
     #[error("parameter {0} must not be zero")]
     Zero(&'static str),

@@ -61,6 +61,6 @@ pub use config::{Config, ConfigError, FlitTime, NodePath, Params, Quiet};
 pub use fabric::Fabric;
 pub use fault::{Fault, FaultError, FaultKind, Impair, Impairment};
 pub use packet::{Frame, FrameError, Meta};
-pub use routes::{Route, Routes};
+pub use routes::{BALANCED_NODES, Route, Routes};
 pub use split::{Ledger, LedgerError};
 pub use types::*;

@@ -9,7 +9,7 @@ use crate::topology::AnyTopology;
 use angara_fabric::raw::{
     Crossing, Delivery, Inconsistent, Injection, LinkLoad, Lost, RawConfig, RawFabric, Totals, TraceEvent, chip_shape,
 };
-use angara_fabric::{Fault, Filter, FlitTime, Heard, Params, Tick};
+use angara_fabric::{BALANCED_NODES, Fault, Filter, FlitTime, Heard, Params, Tick};
 use std::collections::VecDeque;
 
 impl Angara {
@@ -37,6 +37,9 @@ fn build(config: &Setup, p: &Angara, owned: Option<Vec<u32>>) -> Result<RawFabri
     let AnyTopology::Grid(grid) = &config.shape else {
         return Err(SetupError::NotAGrid(config.shape.clone()));
     };
+    if p.params().balanced && (grid.dims().len() > 4 || config.shape.endpoints() > BALANCED_NODES) {
+        return Err(SetupError::Balanced(config.shape.clone()));
+    }
     let mut fabric = RawFabric::new(&RawConfig {
         dims: grid.dims().to_vec(),
         wrap: grid.wraps(),

@@ -2,7 +2,7 @@
 
 use crate::topology::{AnyTopology, Classes};
 use angara_fabric::raw::{CHANNELS_MAX, chip_shape};
-use angara_fabric::{Fault, FaultError, FaultKind, FlitTime, Params, Tick};
+use angara_fabric::{BALANCED_NODES, Fault, FaultError, FaultKind, FlitTime, Params, Tick};
 
 /// A network to simulate.
 #[derive(Clone, PartialEq, Debug)]
@@ -181,6 +181,9 @@ pub enum SetupError {
     /// The angara router routes by direction order, which only a torus or mesh has.
     #[error("router angara on {0}: it routes by direction order; use torus:… or mesh:…")]
     NotAGrid(AnyTopology),
+    /// Balanced routes of too large a network.
+    #[error("routes = balanced on {0}: give at most 4 dimensions and {BALANCED_NODES} nodes")]
+    Balanced(AnyTopology),
     /// Faults in the wrong place.
     #[error("faults with the generic router: only the angara router has links that fail or corrupt packets")]
     FaultProfile,

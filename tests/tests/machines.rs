@@ -84,6 +84,36 @@ fn values_of_a_machine_reach_programs_by_file_and_by_option() {
     assert!(adapter["get"] > 2.0 * ENDS && memory["get"] < 100.0, "{adapter:?} {memory:?}");
 }
 
+/// Links that carried puts in a job on a torus with rings of two nodes, in which all put to all.
+fn used(test: &Test, options: &[&str]) -> Vec<String> {
+    let program = tools::compile("tests/c/traffic.c");
+    let report = test.file("report.json");
+    let mut command = test.angara(["run", "--quiet", "--timeout", "100", "-n", "8", "--torus", "4x2", "--report"]);
+    command.arg(&report).args(options).arg("--").arg(program);
+    test.run(command).success();
+    let text = std::fs::read_to_string(report).expect("a report");
+    let report: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    let links = report["links"].as_array().expect("links").iter().filter(|link| link["load"]["put"].is_object());
+    links.map(|link| link["dir"].as_str().unwrap_or_default().to_owned()).collect()
+}
+
+#[test]
+fn balanced_routes_use_both_cables_of_a_ring_of_two_nodes() {
+    let test = Test::new("machine-routes");
+    for engine in [&["--clock", "virtual"][..], &["--path", "ring"], &[]] {
+        let of = |set: &str| used(&test, &[engine, &["--set", set]].concat());
+        let (parity, balanced) = (of("routes=parity"), of("routes=balanced"));
+        let has = |all: &[String], dir: &str| all.iter().any(|link| link == dir);
+        assert!(has(&parity, "+Y") && !has(&parity, "-Y"), "{engine:?}: {parity:?}");
+        assert!(has(&balanced, "+Y") && has(&balanced, "-Y"), "{engine:?}: {balanced:?}");
+    }
+    let large = ["run", "-n", "2", "--torus", "16x16x8", "--set", "routes=balanced", "true"];
+    let refused = test.run(test.angara(large));
+    assert_eq!(refused.code(), 2, "{refused}");
+    assert!(refused.stderr.contains("routes=balanced on 16x16x8") && refused.stderr.contains("1024"), "{refused}");
+    test.assert_clean();
+}
+
 #[test]
 fn a_machine_is_printed_as_a_file_that_is_read_again() {
     let test = Test::new("machine-print");

@@ -5,7 +5,6 @@
 
 use super::state::Chip;
 use crate::packet::PacketHandle;
-use crate::routes::Way;
 use crate::types::Tick;
 
 impl Chip {
@@ -22,7 +21,7 @@ impl Chip {
         let p = &self.packets[h];
         let (job, class, flits, bytes) = (p.job, p.class, p.flits, p.bytes);
         let (mut node, mut at, mut rate, mut routers) = (p.src, p.ready, p.rate, 1);
-        let mut way = Way::plain(&self.net, node, p.dst);
+        let mut way = self.usual_way(node, p.dst);
         while let Some(out) = way.next() {
             rate = self.timing.after(rate, true);
             self.routers.count(node, out, flits);

@@ -72,6 +72,7 @@ impl Chip {
     pub(crate) fn inject_raw(&mut self, packet: &Injection) -> PacketHandle {
         let channels = self.lay.channels as u32;
         let (src, from) = (packet.src / channels, packet.src % channels);
+        let way = self.usual_way(src, packet.dst / channels);
         let mut p = Packet::new(PacketType::Write);
         (p.src, p.dst) = (src, packet.dst / channels);
         (p.from_channel, p.to_channel) = (from as u8, (packet.dst % channels) as u8);
@@ -79,7 +80,7 @@ impl Chip {
         p.vc = packet.class as u8;
         p.flags = flag::RAW | if packet.adaptive { flag::MAY_ADAPT } else { 0 };
         p.detail = Detail::Raw { tag: packet.tag, at: packet.at };
-        p.way = Way::plain(&self.net, p.src, p.dst);
+        p.way = way;
         let interface = &mut self.inject_busy[packet.src as usize];
         let start = packet.at.max(*interface);
         *interface = start + self.timing.core(p.flits);

@@ -540,7 +540,7 @@ impl Chip {
         }
         let way = match self.any_dead {
             false if self.route_change == 0 && self.packets[h].is(flag::RAW) => self.packets[h].way, // as injected
-            false => Way::plain(&self.net, node, dst),
+            false => self.usual_way(node, dst),
             true => match self.routes.route(node, dst) {
                 Some(route) => Way::along(&self.net, node, &route, dst),
                 None => {

@@ -13,7 +13,7 @@ use super::slots::Slots;
 use super::timing::Timing;
 use crate::config::Params;
 use crate::packet::{PacketHandle, Packets, Payloads};
-use crate::routes::{Net, Routes};
+use crate::routes::{Net, Routes, Way};
 use crate::types::Tick;
 use angara_abi::torus::NodeId;
 use std::collections::BTreeMap;
@@ -144,7 +144,7 @@ impl Chip {
             slow: false,
             prompt: owned.clone(),
             counters: Counters::new(nodes),
-            routes: Routes::new(net.clone()),
+            routes: if params.balanced { Routes::balanced(net.clone()) } else { Routes::new(net.clone()) },
             any_dead: false,
             split,
             special: split,
@@ -161,6 +161,12 @@ impl Chip {
             lay,
             net,
         }
+    }
+
+    /// The way of a packet where nothing is dead.
+    #[inline(always)]
+    pub(crate) fn usual_way(&self, from: NodeId, to: NodeId) -> Way {
+        if self.params.balanced { self.routes.usual_way(from, to) } else { Way::plain(&self.net, from, to) }
     }
 
     /// When the next event is due, if it is due by `limit`.

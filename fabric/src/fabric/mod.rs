@@ -17,7 +17,7 @@ use crate::collective::{TreeError, TreeRows, Trees, build};
 use crate::config::{Config, ConfigError, Params};
 use crate::fault::{Fault, FaultError, FaultKind, Faults, Impairment, check_link};
 use crate::packet::PacketHandle;
-use crate::routes::{NONE, Net, Route, Routes, link_index};
+use crate::routes::{BALANCED_NODES, NONE, Net, Route, Routes, link_index};
 use crate::split::Split;
 use crate::types::*;
 use angara_abi::account::{CLASSES, Load};
@@ -67,6 +67,9 @@ impl Fabric {
         let nodes = config.shape.nodes();
         if let Some(node) = config.owned.iter().flatten().find(|n| **n as usize >= nodes) {
             return Err(ConfigError::Node(*node, nodes));
+        }
+        if params.balanced && nodes > BALANCED_NODES {
+            return Err(ConfigError::Balanced(nodes));
         }
         let net = Arc::new(Net::new(config.shape));
         let (carry, trains) = (config.payload, config.trains && config.payload);

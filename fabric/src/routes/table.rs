@@ -12,6 +12,7 @@
 //! pairs that have none a route that breaks the order is tried, and kept if that graph stays
 //! acyclic. With the bubble rule inside each ring this makes every table free of deadlock.
 
+use super::balance::balance;
 use super::net::{DIRS, NONE, Net, link_index};
 use super::route::Route;
 use super::way::Way;
@@ -36,6 +37,8 @@ pub struct Routes {
     blocked: Vec<bool>,
     table: Vec<Option<Route>>,
     out_of_order: bool,
+    /// Of each pair where nothing is dead; empty where the pair's parity decides.
+    balanced: Arc<[Route]>,
 }
 
 impl Routes {
@@ -47,7 +50,14 @@ impl Routes {
             blocked: Vec::new(),
             table: Vec::new(),
             out_of_order: false,
+            balanced: Arc::default(),
         }
+    }
+
+    /// With routes that even out all-to-all traffic.
+    pub(crate) fn balanced(net: Arc<Net>) -> Routes {
+        let balanced = balance(&net).into();
+        Routes { balanced, ..Routes::new(net) }
     }
 
     /// Takes a cable (both directions) or a node out of service or back and rebuilds the tables.
@@ -157,10 +167,18 @@ impl Routes {
             .unwrap_or(Blame::Node(dst))
     }
 
+    /// The way of a pair where nothing is dead.
+    pub(crate) fn usual_way(&self, src: NodeId, dst: NodeId) -> Way {
+        Way::along(&self.net, src, &self.plain(src, dst), dst)
+    }
+
     /// Minimal route ignoring faults.
     fn plain(&self, src: NodeId, dst: NodeId) -> Route {
         if src == dst {
             return Route::LOCAL;
+        }
+        if let Some(route) = self.balanced.get(src as usize * self.net.nodes + dst as usize) {
+            return *route;
         }
         let (a, b) = (self.net.coords(src), self.net.coords(dst));
         let mut route = Route::LOCAL;

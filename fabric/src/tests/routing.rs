@@ -2,8 +2,11 @@
 
 use super::driver::*;
 use crate::*;
+use angara_abi::account::Class;
+use angara_abi::packet::Vc;
 use angara_abi::torus::Direction;
 use proptest::prelude::*;
+use std::collections::BTreeMap;
 
 const SHAPES: [&str; 13] =
     ["2", "7", "8", "4x2", "5x4", "2x2x2", "4x4x4", "3x3x4", "4x2x2x2", "3x4x2x5", "mesh:5", "mesh:3x4", "mesh:3x2x4"];
@@ -47,6 +50,82 @@ fn without_faults_every_route_is_minimal_and_in_direction_order() {
             }
         }
         assert!(f.routes().acyclic(), "{shape}");
+    }
+}
+
+fn balanced(shape: &str) -> Fabric {
+    let params = Params { balanced: true, ..Params::default() };
+    Fabric::new(Config { params, ..Config::new(shape.parse().unwrap()) }).unwrap()
+}
+
+/// Packets of each link when every pair sends one.
+fn all_to_all(f: &Fabric) -> BTreeMap<Link, u64> {
+    let n = f.shape().nodes() as u32;
+    let mut load = BTreeMap::new();
+    for (a, b) in (0..n).flat_map(|a| (0..n).map(move |b| (a, b))) {
+        f.routes().path(a, b).unwrap().into_iter().for_each(|link| *load.entry(link).or_default() += 1);
+    }
+    load
+}
+
+#[test]
+fn balanced_routes_are_minimal_in_direction_order_and_carry_no_more_on_any_link() {
+    for shape in SHAPES {
+        let (f, plain) = (balanced(shape), fabric(shape));
+        let n = f.shape().nodes() as u32;
+        for (a, b) in (0..n).flat_map(|a| (0..n).map(move |b| (a, b))) {
+            let path = check_path(&f, a, b);
+            assert_eq!(path.len() as u32, f.shape().distance(a, b), "{shape} {a}->{b}");
+        }
+        assert!(f.routes().acyclic(), "{shape}");
+        let most = |f: &Fabric| all_to_all(f).into_values().max();
+        assert!(most(&f) <= most(&plain), "{shape}: {:?} of {:?}", most(&f), most(&plain));
+    }
+    // Where a ring has two nodes, each of its two cables has about half.
+    let load = all_to_all(&balanced("4x2x2x2"));
+    for (link, load) in load.iter().filter(|(link, _)| link.dir.dim() > 0) {
+        assert!((7..=9).contains(load), "{link:?}: {load} of 16");
+    }
+    assert_eq!(load.len(), 32 * 8, "no link is idle");
+}
+
+#[test]
+fn packets_take_the_balanced_routes_alone_and_among_others() {
+    for at_once in [false, true] {
+        let params = Params { balanced: true, ..Params::default() };
+        let config = Config { params, trains: !at_once, ..Config::new("4x2x2x2".parse().unwrap()) };
+        let ports: Vec<Port> = (0..32).map(port).collect();
+        let mut w = World::with(config, &ports);
+        for (a, b) in (0..32).flat_map(|a| (0..32).map(move |b| (a, b))).filter(|(a, b)| a != b) {
+            let source = Source::Memory { place: heap(0), len: 64 };
+            let write = Op::Write { to: port(b), place: heap(64), source, vc: Vc::Request, adaptive: false };
+            w.must_post(port(a), Class::Put, write);
+            if !at_once {
+                w.finish();
+            }
+        }
+        w.finish();
+        for (link, load) in all_to_all(&w.fabric) {
+            assert_eq!(
+                w.fabric.link_counters(link).tx[Class::Put as usize].packets,
+                load,
+                "{link:?}, at once: {at_once}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_balanced_route_that_breaks_gets_a_detour_and_no_other_changes() {
+    let mut f = balanced("4x2x2x2");
+    let before = f.routes().path(0, 4).unwrap();
+    f.set_fault(Fault { kind: FaultKind::LinkDown(before[0]), at: None }).unwrap();
+    let around = check_path(&f, 0, 4);
+    assert!(around != before && f.routes().acyclic());
+    for b in 0..32 {
+        let path = balanced("4x2x2x2").routes().path(1, b).unwrap();
+        let crosses = path.iter().any(|link| !f.routes().link_up(*link));
+        assert!(crosses || f.routes().path(1, b).unwrap() == path, "1->{b}");
     }
 }
 

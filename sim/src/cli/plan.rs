@@ -148,8 +148,11 @@ struct RoutesArgs {
     /// Show the routes to this node
     #[arg(long, value_name = "NODE")]
     to: Option<String>,
+    /// Which of a pair's equally short ways, as `routes` of a machine says
+    #[arg(long, value_enum, default_value = "parity")]
+    routes: routes::Ways,
     /// Check a table read from FILE instead (torus = "4x4", then [[route]] tables with from, to and path)
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["torus", "fault", "from", "to"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["torus", "fault", "from", "to", "routes"])]
     check: Option<PathBuf>,
     /// Print JSON instead of tables
     #[arg(long)]
@@ -202,7 +205,7 @@ fn routes_report(args: RoutesArgs) -> Result<(), Error> {
         Some(path) => routes::check_file(&TomlFile::read(path)?)?,
         None => {
             let named = |text: &Option<String>| text.as_deref().map(|t| node(&args.torus, t)).transpose();
-            routes::report(&args.torus, &args.fault, named(&args.from)?, named(&args.to)?)?
+            routes::report(&args.torus, args.routes, &args.fault, named(&args.from)?, named(&args.to)?)?
         }
     };
     print(args.json, &report, || report.text())

@@ -9,7 +9,7 @@ use crate::Error;
 use crate::table::{Table, number};
 use crate::toml_file::TomlFile;
 use angara_abi::torus::{Direction, NodeId, Shape};
-use angara_fabric::{Config, Fabric, Fault, FaultKind, Link};
+use angara_fabric::{Config, Fabric, Fault, FaultKind, Link, Params};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -19,13 +19,23 @@ pub const NODES_MAX: usize = 4096;
 /// Links shown in the list of the busiest.
 const BUSIEST: usize = 8;
 
+/// Which of a pair's equally short ways it takes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+pub enum Ways {
+    /// As the parity of its coordinates says.
+    Parity,
+    /// As a table says that evens out all-to-all traffic.
+    Balanced,
+}
+
 /// A network after faults.
 ///
 /// # Errors
-/// A fault that does not fit the network, or that is no question of routes.
-pub fn network(shape: &Shape, faults: &[String]) -> Result<Fabric, Error> {
-    let mut fabric =
-        Fabric::new(Config { payload: false, ..Config::new(*shape) }).map_err(|e| Error::Network(e.to_string()))?;
+/// A fault that does not fit the network, or that is no question of routes; balanced ways of too large a network.
+pub fn network(shape: &Shape, ways: Ways, faults: &[String]) -> Result<Fabric, Error> {
+    let params = Params { balanced: ways == Ways::Balanced, ..Params::default() };
+    let config = Config { payload: false, params, ..Config::new(*shape) };
+    let mut fabric = Fabric::new(config).map_err(|e| Error::Network(e.to_string()))?;
     for text in faults {
         let fault = Fault::parse(text, shape).map_err(|e| Error::Network(e.to_string()))?;
         if matches!(fault.kind, FaultKind::Impaired { .. }) || fault.at.is_some() {
@@ -206,13 +216,19 @@ impl<'a> Walker<'a> {
 ///
 /// # Errors
 /// Too large a network, or faults and nodes that do not fit it.
-pub fn report(shape: &Shape, faults: &[String], from: Option<NodeId>, to: Option<NodeId>) -> Result<Report, Error> {
+pub fn report(
+    shape: &Shape,
+    ways: Ways,
+    faults: &[String],
+    from: Option<NodeId>,
+    to: Option<NodeId>,
+) -> Result<Report, Error> {
     let nodes = shape.nodes();
     if nodes > NODES_MAX {
         let why = format!("{nodes} nodes are too many to walk every pair; give at most {NODES_MAX}");
         return Err(Error::invalid("--torus", shape, why));
     }
-    let fabric = network(shape, faults)?;
+    let fabric = network(shape, ways, faults)?;
     let routes = fabric.routes();
     let mut walker = Walker::new(shape);
     let (mut unreachable, mut detours) = (0, 0);
@@ -409,7 +425,7 @@ mod tests {
 
     #[test]
     fn loads_of_a_cube_are_those_of_the_cost_model() {
-        let r = report(&shape("4x4x4"), &[], None, None).unwrap();
+        let r = report(&shape("4x4x4"), Ways::Parity, &[], None, None).unwrap();
         assert_eq!((r.routes, r.unreachable, r.detours, r.cycle.len()), (64 * 63, 0, 0, 0));
         assert!(r.loads.iter().all(|l| l.mean == 32.0), "n^4/8 per directed link: {:?}", r.loads);
         assert_eq!(r.pairs_by_hops.len(), 7);
@@ -419,7 +435,7 @@ mod tests {
     #[test]
     fn a_dead_link_is_gone_around() {
         let faults = ["link 0,0 +X down".to_string()];
-        let r = report(&shape("4x4"), &faults, Some(0), Some(1)).unwrap();
+        let r = report(&shape("4x4"), Ways::Parity, &faults, Some(0), Some(1)).unwrap();
         assert_eq!((r.routes, r.unreachable, r.cycle.len()), (16 * 15, 0, 0));
         let path = r.shown[0].path.as_ref().unwrap();
         assert!(path.len() > 1 && path[0] != "+X", "{path:?}");
@@ -429,7 +445,7 @@ mod tests {
 
     #[test]
     fn a_dead_node_leaves_the_others_connected() {
-        let r = report(&shape("3x3"), &["node 1,1 down".into()], Some(0), None).unwrap();
+        let r = report(&shape("3x3"), Ways::Parity, &["node 1,1 down".into()], Some(0), None).unwrap();
         assert_eq!((r.routes, r.unreachable), (8 * 7, 0));
         assert!(r.text().contains("unreachable"), "the dead node itself");
     }
@@ -465,7 +481,9 @@ mod tests {
 
     #[test]
     fn faults_that_do_not_fit_are_refused() {
-        let refused = |fault: &str| network(&shape("4x4"), &[fault.to_string()]).map(|_| ()).unwrap_err().to_string();
+        let refused = |fault: &str| {
+            network(&shape("4x4"), Ways::Parity, &[fault.to_string()]).map(|_| ()).unwrap_err().to_string()
+        };
         assert!(refused("link 9,9 +X down").contains("link 9,9 +X down"));
         assert!(refused("corrupt=1%").contains("dead links and nodes only"));
         assert!(refused("link 0,0 +Z down").contains("no link"));

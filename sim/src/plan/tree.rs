@@ -1,6 +1,6 @@
 //! Collective trees: built over working links, checked against the criteria, drawn as text.
 
-use super::routes::network;
+use super::routes::{Ways, network};
 use crate::Error;
 use crate::toml_file::TomlFile;
 use angara_abi::torus::{Direction, NodeId, Shape};
@@ -63,7 +63,7 @@ pub struct Row {
 /// # Errors
 /// Nodes or faults that do not fit, or participants that cannot be reached in dimension order.
 pub fn report(shape: &Shape, faults: &[String], root: Option<NodeId>, members: &[NodeId]) -> Result<Report, Error> {
-    let fabric = network(shape, faults)?;
+    let fabric = network(shape, Ways::Parity, faults)?;
     let routes = fabric.routes();
     let everyone = || (0..shape.nodes() as u32).filter(|&n| routes.node_up(n)).collect();
     let mut members: Vec<NodeId> = if members.is_empty() { everyone() } else { members.to_vec() };

@@ -22,6 +22,7 @@ use angara_abi::msg::{JobSpec, Map, Path as EnginePath};
 use angara_abi::program_clock::PRELOADED;
 use angara_abi::text::whole;
 use angara_abi::torus::Shape;
+use angara_fabric::BALANCED_NODES;
 use angara_machine::Machine;
 use clap::{Args, ValueEnum, ValueHint};
 pub(crate) use map::MapArg;
@@ -388,6 +389,10 @@ impl Plan {
         let shape = wanted.unwrap_or_else(|| Shape::most_cubic(nodes as usize));
         if nodes as usize > shape.nodes() {
             return Err(too_many(args.pes, args.ppn, shape));
+        }
+        if machine.params().is_ok_and(|params| params.balanced) && shape.nodes() > BALANCED_NODES {
+            let why = format!("routes=balanced on {shape}: balanced routes are found for up to {BALANCED_NODES} nodes");
+            return Err(Failed::usage(why, "give a smaller --torus, or leave routes=balanced out"));
         }
         let program = find_program(&args.command[0], std::env::var_os("PATH"))?;
         let mpi = mpi::Plan::new(args, &program)?;
