@@ -82,6 +82,34 @@ fn a_message_takes_what_the_network_takes_and_what_the_library_costs() {
 }
 
 #[test]
+fn patterns_of_large_messages_get_what_the_network_carries() {
+    let test = Test::new("virtual-mpi-patterns");
+    for (i, (name, program)) in built(&test, "patterns").into_iter().enumerate() {
+        let of = |options: &[&str], words: [&str; 3]| -> f64 {
+            let done = run(&test, options, &program, &words).success();
+            let rate = done.stdout.split_whitespace().nth(2).and_then(|word| word.parse().ok());
+            rate.unwrap_or_else(|| panic!("no rate: {done}"))
+        };
+        // 16 of 18 flits of a packet carry data: 6.67 of 7.5 GB/s.
+        for (options, pattern, least) in [
+            (&["-n", "2"][..], "stream", 6.3),
+            (&["-n", "8", "--torus", "8"], "incast", 6.2),
+            (&["-n", "8", "--torus", "8"], "shift", 6.0),
+        ] {
+            let rate = of(options, [pattern, "1048576", "3"]);
+            assert!((least..6.67).contains(&rate), "{name}, {pattern}: {rate} GB/s");
+        }
+        if i > 0 {
+            continue; // what tables do is the network's
+        }
+        let [parity, balanced] = ["routes=parity", "routes=balanced"]
+            .map(|routes| of(&["-n", "32", "--machine", "desmos", "--set", routes], ["alltoall", "1024", "2"]));
+        assert!(balanced > 1.05 * parity, "{name}: {balanced} and {parity} GB/s");
+    }
+    test.assert_clean();
+}
+
+#[test]
 fn two_runs_are_the_same_to_the_byte() {
     let test = Test::new("virtual-mpi-same");
     for (name, program) in programs(&test) {
