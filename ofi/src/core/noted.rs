@@ -10,8 +10,17 @@ use std::sync::{Arc, OnceLock};
 /// Messages of this process, where they are noted.
 pub(super) struct Messages {
     hooks: &'static Hooks,
-    /// How many have been sent to each PE, and have come from it.
-    counts: Vec<(u64, u64)>,
+    /// By PE.
+    counts: Vec<Counts>,
+}
+
+/// Messages between this PE and another one.
+#[derive(Clone, Copy, Default)]
+struct Counts {
+    sent: u64,
+    /// The last one that was noted: one more than were sent if the next has found no room so far.
+    noted: u64,
+    came: u64,
 }
 
 /// The job whose time counts.
@@ -28,19 +37,30 @@ impl Messages {
         let job = JOB.get_or_init(|| job.clone());
         let pe = job.my_pe();
         let noted = Noted { pe: pe as u32, pes: job.n_pes() as u32, node: job.pe_entry(pe).node, virtual_now };
-        let counts = vec![(0, 0); job.n_pes()];
+        let counts = vec![Counts::default(); job.n_pes()];
         (hooks.begin)(&noted).then(|| Box::new(Messages { hooks, counts }))
     }
 }
 
 impl State {
-    /// A message has been sent.
+    /// A message is about to be sent, for the first time or again. It is noted before its receiver can have it.
     #[inline]
-    pub(super) fn note_sent(&mut self, peer: Peer, len: usize) {
+    pub(super) fn note_sending(&mut self, peer: Peer, len: usize) {
         if let Some(messages) = &mut self.messages {
-            let (sent, _) = &mut messages.counts[peer.seat as usize];
-            *sent += 1;
-            (messages.hooks.message)(Step::Sent, peer.seat, *sent, len as u64);
+            let counts = &mut messages.counts[peer.seat as usize];
+            let number = counts.sent + 1;
+            if counts.noted < number {
+                counts.noted = number;
+                (messages.hooks.message)(Step::Sent, peer.seat, number, len as u64);
+            }
+        }
+    }
+
+    /// It has been sent.
+    #[inline]
+    pub(super) fn count_sent(&mut self, peer: Peer) {
+        if let Some(messages) = &mut self.messages {
+            messages.counts[peer.seat as usize].sent += 1;
         }
     }
 
@@ -48,7 +68,7 @@ impl State {
     #[inline]
     pub(super) fn number_of(&mut self, peer: Peer) -> u64 {
         self.messages.as_mut().map_or(0, |messages| {
-            let (_, came) = &mut messages.counts[peer.seat as usize];
+            let came = &mut messages.counts[peer.seat as usize].came;
             *came += 1;
             *came
         })

@@ -145,10 +145,11 @@ impl Core {
         let mut head = Head::new(Kind::Send, target.ep, id, 0);
         (head.tag, head.data) = (call.tag, call.data);
         self.state.pay_to_send(call.memory.len());
+        self.state.note_sending(target.peer, done.len);
         let sent = self.send_to(target, head, call, (done, is_counted));
         if sent.is_ok() {
             self.state.has_paid = false;
-            self.state.note_sent(target.peer, done.len);
+            self.state.count_sent(target.peer);
         }
         sent
     }
