@@ -1,6 +1,7 @@
 //! The file of a PE, as it is written.
 
-use super::{Call, Head, RECORD, encode_full, encode_text};
+use super::record::{encode_full, encode_text};
+use super::{Call, Head, RECORD};
 use crate::PAGE;
 use crate::shm::Mapping;
 use rustix::fs::{FallocateFlags, fallocate};
