@@ -54,11 +54,7 @@ extern "C" fn begin(noted: &Noted) -> bool {
             RECORDER.set(Recorder { pe, virtual_now, is_on: AtomicBool::new(false), file: Mutex::new(file) }).is_ok()
         }
         Err(e) => {
-            let why = match e.kind() {
-                std::io::ErrorKind::AlreadyExists => "those of OpenSHMEM are".into(),
-                _ => format!("{}: {e}", path.display()),
-            };
-            angara_abi::complain!("angara: PE {pe}: calls of MPI are not noted: {why}");
+            angara_abi::complain!("angara: PE {pe}: cannot note calls in {}: {e}", path.display());
             false
         }
     }

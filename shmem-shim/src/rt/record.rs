@@ -105,14 +105,7 @@ pub(crate) fn start(job: &angara::Job) -> Result<(), String> {
         virtual_time: job.adapter().virtual_now().is_some(),
     };
     let path = Path::new(&directory).join(file_name(head.pe));
-    let notes = match CallFile::start(&path, &head) {
-        Ok(notes) => notes,
-        Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {
-            angara_abi::complain!("angara: PE {}: calls of MPI are noted, so those of OpenSHMEM are not", head.pe);
-            return Ok(());
-        }
-        Err(e) => return Err(format!("cannot note calls in {}: {e}", path.display())),
-    };
+    let notes = CallFile::start(&path, &head).map_err(|e| format!("cannot note calls in {}: {e}", path.display()))?;
     let sites = angara_abi::trust::var_os(ENV_SITES).is_some();
     if sites {
         accesses::watch();

@@ -30,7 +30,7 @@ pub struct CallFile {
 }
 
 impl CallFile {
-    /// Begins the file at `path`. Errors: it cannot be written, there is no room, or another library of the process has begun it.
+    /// Begins the file at `path`. Errors: it cannot be written, there is no room, or it is there already.
     pub fn start(path: &Path, head: &Head) -> std::io::Result<CallFile> {
         let file = OpenOptions::new().read(true).write(true).create_new(true).open(path)?;
         let window = CallFile::window(&file, 0)?;
