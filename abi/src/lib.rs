@@ -27,9 +27,9 @@ mod models;
 pub mod random;
 #[cfg(all(test, not(loom)))]
 mod registers;
-pub mod text;
+mod text;
 
-pub use chip::{account, capture, csr, desc, packet, queue, torus};
+pub use chip::{account, capture, csr, desc, packet, queue};
 #[cfg(not(loom))]
 pub use chip::{channel, clock};
 #[cfg(not(loom))]
@@ -39,7 +39,7 @@ pub use control::{absence, calls, compute, env, job, launch, mpi, msg, note, pro
 #[cfg(not(loom))]
 use control::{report, times};
 pub use memory::{copy, shm, wait};
-pub use text::{fault, print, whole_file};
+pub use text::{print, whole_file};
 
 /// Version of every layout and message in this crate. Daemon and client must agree exactly.
 pub const ABI_VERSION: u32 = 12;

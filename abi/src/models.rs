@@ -16,8 +16,8 @@ mod mailbox;
 use crate::memory::sync::{AtomicU32, AtomicU64, Ordering};
 use crate::packet::{Address, Header, PacketType, Tail, Vc, seal};
 use crate::queue::{Consumer, FIRST_SEQ, Full, Post, Producer, QueueError, QueueMemory};
-use crate::torus::Coords;
 use crate::wait::{Fenced, Kernel, WaitCell};
+use angara_net::torus::Coords;
 use loom::sync::{Arc, Condvar, Mutex};
 
 fn check(preemptions: usize, f: impl Fn() + Sync + Send + 'static) {

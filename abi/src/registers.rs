@@ -10,7 +10,7 @@ use crate::csr;
 use crate::desc::{AmoOp, Descriptor, OFFSET_MAX, Op, Place, Region};
 use crate::job::{self, at, bounce};
 use crate::packet::{Address, Header, PacketType, ReduceElem, ReduceOp, Tail, Vc};
-use crate::torus::{Coords, Direction};
+use angara_net::torus::{Coords, Direction};
 use std::fmt::Write;
 
 const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/reference/registers.md");

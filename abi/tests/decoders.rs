@@ -9,7 +9,7 @@ use angara_abi::msg::{AdapterReply, AdapterRequest, JobSpec, Line, Map, Path, Re
 use angara_abi::packet::{
     Address, Flit, Header, PacketError, PacketType, ReduceElem, ReduceOp, Tail, Vc, check, data_flits, pack, seal,
 };
-use angara_abi::torus::{Coords, Direction, NODES_MAX, Shape};
+use angara_net::torus::{Coords, Direction, NODES_MAX, Shape};
 use proptest::prelude::*;
 use proptest::sample::select;
 
@@ -375,7 +375,7 @@ fn message(which: usize, pes: u32, key: &str) -> String {
     let json = match which {
         0 => serde_json::to_string(&Request::JobCreate(spec)),
         1 => serde_json::to_string(&Request::JobAttach { job: JobId::new(pes), key }),
-        2 => serde_json::to_string(&Request::FaultSet { spec: key }),
+        2 => serde_json::to_string(&Request::JobWaits { job: JobId::new(pes) }),
         3 => serde_json::to_string(&AdapterRequest::Attach {
             abi: 1,
             job: JobId::new(pes),

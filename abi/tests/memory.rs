@@ -7,7 +7,7 @@ use angara_abi::job::{
     Barrier, Collectives, Geometry, JobPage, JobState, PeEntry, Reach, Seat, SeatState, SyncPage, Targets,
 };
 use angara_abi::shm::{Access, Mapping, PageKind};
-use angara_abi::torus::Shape;
+use angara_net::torus::Shape;
 use proptest::prelude::*;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 

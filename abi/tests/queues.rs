@@ -5,7 +5,7 @@ use angara_abi::channel::{Channel, DMA_BYTES, PAGE_BYTES, RING_BYTES, status};
 use angara_abi::packet::{Address, Flit, Header, PacketType, Tail, Vc};
 use angara_abi::queue::{Consumer, FIRST_SEQ, Full, Post, Producer, QueueMemory, next_seq};
 use angara_abi::shm::Mapping;
-use angara_abi::torus::Coords;
+use angara_net::torus::Coords;
 use proptest::prelude::*;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 

@@ -180,7 +180,7 @@ mod tests {
 
     #[test]
     fn completed_words_have_every_kind_of_fault() {
-        for kind in &angara_abi::fault::KINDS {
+        for kind in &angara_net::fault::KINDS {
             assert!(FAULT_WORDS.contains(&format!("{}={}", kind.name, kind.example).as_str()), "{}", kind.name);
         }
     }

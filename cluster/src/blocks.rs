@@ -5,7 +5,7 @@
 //! and among those the one that the fewest links cross. Links cut by a plane depend only on the box:
 //! its cross-section, twice where the box goes once round the torus.
 
-use angara_abi::torus::{DIMS_MAX, Shape};
+use angara_net::torus::{DIMS_MAX, Shape};
 use std::collections::HashMap;
 
 /// Up to this many nodes and hosts every plane and share is tried; above, those near an equal share.
@@ -171,7 +171,7 @@ impl Search {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use angara_abi::torus::{Direction, NodeId};
+    use angara_net::torus::{Direction, NodeId};
 
     /// Counted link by link, each from its plus end.
     fn crossing_of(shape: Shape, blocks: &[Block]) -> usize {

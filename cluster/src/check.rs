@@ -3,7 +3,7 @@
 
 use super::file::show_nodes;
 use crate::{Cluster, Host, HostId};
-use angara_abi::torus::{Direction, NodeId};
+use angara_net::torus::{Direction, NodeId};
 use rustix::net::sockopt;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -231,7 +231,7 @@ fn probe(own: &[IpAddr], to: SocketAddr) -> io::Result<(Option<u32>, Heard)> {
 mod tests {
     use super::*;
     use crate::KeyFile;
-    use angara_abi::torus::Shape;
+    use angara_net::torus::Shape;
     use std::path::PathBuf;
 
     fn cluster(hosts: Vec<Host>, mtu: Option<u16>) -> Cluster {

@@ -1,7 +1,7 @@
 //! The text of a cluster file: reading it, checking it line by line, writing it.
 
 use crate::{Address, Cluster, DEAD_AFTER_DEFAULT, HEARTBEAT_DEFAULT, HOSTS_MAX, Host, KeyFile, MTU_MIN, blocks, keys};
-use angara_abi::torus::{DIMS_MAX, NodeId, Shape};
+use angara_net::torus::{DIMS_MAX, NodeId, Shape};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -255,7 +255,7 @@ fn node_block(value: &Value, shape: Shape) -> Result<Vec<NodeId>, String> {
         match text.split_once("..") {
             Some((low, high)) => nodes.extend(box_nodes(low.trim(), high.trim(), shape)?),
             None => {
-                let list = angara_abi::text::list(text).ok_or_else(|| format!("`{text}`: {form}"))?;
+                let list = angara_net::units::list(text).ok_or_else(|| format!("`{text}`: {form}"))?;
                 nodes.extend(list.into_iter().map(|n| n as NodeId));
             }
         }
@@ -288,7 +288,7 @@ fn box_nodes(low: &str, high: &str, shape: Shape) -> Result<Vec<NodeId>, String>
 
 /// `250ms`, `0.5s` or `1m`.
 fn duration(text: &str) -> Result<Duration, String> {
-    let time = angara_abi::text::time(text).map(|ps| Duration::from_nanos(ps / 1000));
+    let time = angara_net::units::time(text).map(|ps| Duration::from_nanos(ps / 1000));
     time.filter(|t| (Duration::from_millis(1)..=Duration::from_secs(3600)).contains(t))
         .ok_or_else(|| format!("`{text}` is not a time from 1ms to 1h; write 100ms, 2s or 1m"))
 }
@@ -316,7 +316,7 @@ pub fn render(shape: Shape, hosts: &[(String, Address)], cut: &blocks::Cut, key_
         quoted(key_file),
     );
     for ((name, address), block) in hosts.iter().zip(&cut.blocks) {
-        let corner = |at: [u8; DIMS_MAX]| shape.show(angara_abi::torus::Coords(at));
+        let corner = |at: [u8; DIMS_MAX]| shape.show(angara_net::torus::Coords(at));
         let nodes = format!("{}..{}", corner(block.low), corner(block.high()));
         out.push_str(&format!(
             "\n[[host]]\nname = {}\naddresses = [{}]\nnodes = {}\n",

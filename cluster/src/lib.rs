@@ -12,16 +12,15 @@ pub mod args;
 pub mod blocks;
 pub mod check;
 mod file;
-mod host_id;
 mod keys;
 pub mod signals;
 pub mod usage;
 
+pub use angara_net::HostId;
 pub use file::render;
-pub use host_id::HostId;
 pub use keys::{KEY_BYTES, KeyError, Keys, create as create_key, read as read_key};
 
-use angara_abi::torus::{Direction, NodeId, Shape};
+use angara_net::torus::{Direction, NodeId, Shape};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -36,6 +35,15 @@ pub const MTU_MIN: u16 = angara_trunk::MTU_MIN as u16 + 48;
 pub const HEARTBEAT_DEFAULT: Duration = Duration::from_millis(100);
 /// A peer that says nothing for this long is taken for dead.
 pub const DEAD_AFTER_DEFAULT: Duration = Duration::from_secs(1);
+
+/// A place in a cluster.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Membership {
+    /// The cluster file.
+    pub cluster: Cluster,
+    /// This host.
+    pub host: HostId,
+}
 
 /// A checked cluster file.
 #[derive(Clone, PartialEq, Debug)]

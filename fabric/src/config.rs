@@ -2,7 +2,7 @@
 
 use crate::routes::BALANCED_NODES;
 use crate::types::Tick;
-use angara_abi::torus::{NodeId, Shape};
+use angara_net::torus::{NodeId, Shape};
 
 /// Time one flit takes, as a fraction of picoseconds so that no rounding accumulates.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -30,8 +30,8 @@
 //! ```
 //!
 //! Folders, from the ground up: [`routes`] (which way), `packet` (in memory and as flits), `chip` (routers, links, who may
-//! go), [`fault`], `adapter` (operations and packets), `barrier`, [`collective`], `split` (several fabrics that model
-//! one network), `fabric.rs` (all of them together). [`raw`] is the chip without adapters, for simulations.
+//! go), `faults`, `adapter` (operations and packets), `barrier`, [`collective`], `split` (several fabrics that model
+//! one network), `fabric` (all of them together). [`raw`] is the chip without adapters, for simulations.
 //! `docs/explain/model.md` and `docs/explain/fabric.md` state the rules.
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 #![forbid(unsafe_code)]
@@ -43,7 +43,7 @@ mod chip;
 pub mod collective;
 mod config;
 mod fabric;
-pub mod fault;
+mod faults;
 mod packet;
 pub mod raw;
 pub mod rng;
@@ -59,7 +59,7 @@ pub use chip::{ChannelUse, Filter, Heard, LISTENERS_MAX, NodeCounters};
 pub use collective::{TreeError, TreeRow, TreeRows};
 pub use config::{Config, ConfigError, FlitTime, NodePath, Params, Quiet};
 pub use fabric::Fabric;
-pub use fault::{Fault, FaultError, FaultKind, Impair, Impairment};
+pub use faults::FaultError;
 pub use packet::{Frame, FrameError, Meta};
 pub use routes::{BALANCED_NODES, Route, Routes};
 pub use split::{Ledger, LedgerError};

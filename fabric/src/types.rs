@@ -5,7 +5,8 @@
 use angara_abi::account::{CLASSES, Load};
 use angara_abi::desc::{AmoOp, Place};
 use angara_abi::packet::{ReduceElem, ReduceOp, Vc};
-use angara_abi::torus::{Direction, NodeId, Shape};
+pub use angara_net::Link;
+use angara_net::torus::NodeId;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -61,22 +62,6 @@ pub struct Port {
     pub node: NodeId,
     /// The channel at that node, below [`ENDPOINTS_MAX`].
     pub endpoint: u16,
-}
-
-/// One direction of one cable: the link that leaves `node` towards `dir`.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
-pub struct Link {
-    /// Sending node.
-    pub node: NodeId,
-    /// Direction it sends in.
-    pub dir: Direction,
-}
-
-impl Link {
-    /// The same link in the words of `shape`: `0,1,0 +X`.
-    pub fn show(&self, shape: &Shape) -> String {
-        format!("{} {}", shape.show(shape.coords(self.node)), self.dir)
-    }
 }
 
 /// Why a job could not be opened.

@@ -3,23 +3,23 @@
 //! A flag on the command line wins over the file, the file over the default. Unknown keys and
 //! impossible values are refused with the file and line they stand on.
 
-use crate::faults::fault::FaultSpec;
+use crate::hosts::wires::Wires;
 use crate::users::quota::Limits;
 use crate::watch::{self, Looks};
 use angara_abi::absence::Patience;
 use angara_abi::clock::AHEAD_MAX;
 use angara_abi::launch::default_runtime_dir;
-use angara_abi::torus::{NodeId, Shape};
 use angara_cluster::args::Args;
-use angara_cluster::{Cluster, ClusterError, HostId};
+use angara_cluster::{Cluster, ClusterError, Membership};
 use angara_fabric::Params;
 use angara_machine::Machine;
+use angara_net::fault::Fault;
+use angara_net::torus::{NodeId, Shape};
+pub use angara_plane::{CHANNELS_DEFAULT, VirtualTime};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Injection channels per node unless told otherwise: what the chip has.
-pub const CHANNELS_DEFAULT: u16 = 16;
 /// Most channels of one node: the endpoint field has 10 bits.
 pub const CHANNELS_MAX: u16 = 1024;
 
@@ -33,15 +33,6 @@ pub enum Ready {
     Fd(u32),
     /// Not at all.
     Silent,
-}
-
-/// A place in a cluster.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Membership {
-    /// The cluster file.
-    pub cluster: Cluster,
-    /// This host.
-    pub host: HostId,
 }
 
 /// A complete, checked configuration.
@@ -64,7 +55,7 @@ pub struct Options {
     /// Seed of everything random in the network.
     pub seed: u64,
     /// Faults in force from the start.
-    pub faults: Vec<FaultSpec>,
+    pub faults: Vec<Fault>,
     /// Most bytes one job may reserve.
     pub memory_limit: Option<u64>,
     /// Injection channels per node.
@@ -79,19 +70,6 @@ pub struct Options {
     pub looks: Looks,
     /// How to report readiness.
     pub ready: Ready,
-}
-
-/// How jobs run in virtual time.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct VirtualTime {
-    /// Picoseconds that a library call takes.
-    pub call_cost: u64,
-    /// Picoseconds that a PE runs ahead of the network.
-    pub ahead: u64,
-    /// How long a PE may keep the others waiting, by the clock on the wall.
-    pub patience: Patience,
-    /// What time goes for is noted, because somebody will ask.
-    pub noted: bool,
 }
 
 impl Options {
@@ -116,6 +94,27 @@ impl Options {
             ready: Ready::Silent,
         }
     }
+    /// What the data plane is given. In a cluster the socket of the trunks is opened.
+    pub(crate) fn plane(&self) -> std::io::Result<angara_plane::Config> {
+        let wires = self.cluster.as_ref().map(|member| Wires::open(member, self.udp_engine)).transpose()?;
+        Ok(self.plane_over(wires))
+    }
+
+    /// The same with trunks that run over `wires`.
+    pub(crate) fn plane_over(&self, wires: Option<Wires>) -> angara_plane::Config {
+        angara_plane::Config {
+            params: self.params,
+            seed: self.seed,
+            channels: self.channels,
+            faults: self.faults.clone(),
+            virtual_time: self.virtual_time,
+            watched: self.looks.any(),
+            trunks: self.cluster.as_ref().zip(wires).map(|(member, wires)| wires.trunks(member)),
+            cores: self.cores.clone(),
+            ..angara_plane::Config::new(self.shape)
+        }
+    }
+
     /// Nodes hosted here, ascending.
     pub fn hosted(&self) -> Vec<NodeId> {
         self.nodes.clone().unwrap_or_else(|| (0..self.shape.nodes() as NodeId).collect())
@@ -238,7 +237,7 @@ pub fn resolve(args: &Args) -> Result<Options, ConfigError> {
         true => file.fault.unwrap_or_default(),
         false => args.fault.clone(),
     };
-    let faults = fault_texts.iter().map(|f| FaultSpec::parse(f, shape)).collect::<Result<_, _>>();
+    let faults = fault_texts.iter().map(|f| Fault::parse(f, &shape)).collect::<Result<_, _>>();
     let channels = args.channels.or(file.channels).unwrap_or(match private {
         true => CHANNELS_MAX,
         false => CHANNELS_DEFAULT,
@@ -403,7 +402,7 @@ fn shape(torus: &Option<String>, mesh: &Option<String>, machine: &Machine) -> Re
 
 /// Reads `0-3,7`, given as `what`.
 fn parse_list(text: &str, what: &str) -> Result<Vec<usize>, String> {
-    angara_abi::text::list(text).ok_or_else(|| format!("`{text}`: give numbers and ranges such as {what} 0-3,7"))
+    angara_net::units::list(text).ok_or_else(|| format!("`{text}`: give numbers and ranges such as {what} 0-3,7"))
 }
 
 fn node_list(text: &str, shape: Shape) -> Result<Vec<NodeId>, ConfigError> {
@@ -417,7 +416,7 @@ fn node_list(text: &str, shape: Shape) -> Result<Vec<NodeId>, ConfigError> {
 
 /// Reads `512`, `64K`, `64M`, `1.5G` or `1T` (powers of 1024) as bytes.
 fn parse_size(text: &str) -> Result<u64, String> {
-    angara_abi::text::bytes(text)
+    angara_net::units::bytes(text)
         .ok_or_else(|| format!("`{text}` is not a size; write a number with K, M, G or T, such as 64M"))
 }
 
@@ -512,7 +511,7 @@ mod tests {
     #[test]
     fn sizes_read_back_what_they_show() {
         for bytes in [0, 1, 1023, 1 << 10, 3 << 20, 3 << 29, 1 << 30, 5 << 40] {
-            assert_eq!(parse_size(&angara_abi::text::show_bytes(bytes)), Ok(bytes));
+            assert_eq!(parse_size(&angara_net::units::show_bytes(bytes)), Ok(bytes));
         }
         assert!(parse_size("18446744073709551615T").is_err());
     }

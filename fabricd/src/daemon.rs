@@ -3,10 +3,10 @@
 //! Everything here runs on one thread, so tables are `RefCell`s; no borrow is held across an `await`. What a daemon
 //! does stands in the rooms beside, each with an `impl Daemon` of its own.
 
+use crate::ask::ask;
 use crate::config::Options;
-use crate::dataplane::{Handle, Notice};
 use crate::failure::failure;
-use crate::faults::trunk::{Change, TrunkOrders, TrunkRequest};
+use crate::faults::trunk::{TrunkOrders, TrunkRequest};
 use crate::hosts::agreement::Agreement;
 use crate::hosts::messages::HostMessages;
 use crate::hosts::streams::Streams;
@@ -18,7 +18,9 @@ use crate::watch::Watcher;
 use crate::web::Served;
 use angara_abi::JobId;
 use angara_abi::msg::{Event, Failure, Status};
-use angara_abi::torus::NodeId;
+use angara_net::fault::Command as FaultCommand;
+use angara_net::torus::NodeId;
+use angara_plane::{Command, Handle, Notice};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -38,7 +40,7 @@ pub(crate) struct Daemon {
     /// The other hosts, if this daemon is one of a cluster.
     pub(crate) messages: Option<HostMessages>,
     /// Cuts of trunks that other hosts have asked for and that are made in a moment.
-    pub(crate) cuts: RefCell<Vec<(TrunkRequest, Change)>>,
+    pub(crate) cuts: RefCell<Vec<TrunkRequest>>,
     /// What has been said here of trunks.
     pub(crate) trunk_orders: TrunkOrders,
     pub(crate) streams: Streams,
@@ -104,7 +106,7 @@ impl Daemon {
 
     /// Answer to a status request.
     pub(crate) async fn status(&self) -> Status {
-        let asked = self.data.call(|engine| (engine.faults(), engine.virtual_status())).await;
+        let asked = ask(&self.data, Command::Status).await;
         let (faults, virtual_time) = asked.unwrap_or_default();
         Status {
             version: env!("CARGO_PKG_VERSION").into(),
@@ -204,13 +206,17 @@ impl Daemon {
             Notice::Trunk(word) => self.take_trunk_event(word),
             Notice::GaveUp(link, since) => {
                 let daemon = self.clone();
-                tokio::task::spawn_local(async move { daemon.report_link(&link, since).await });
+                tokio::task::spawn_local(async move { daemon.report_link(link, since).await });
             }
             Notice::Due(fault) => {
-                let daemon = self.clone();
+                let (daemon, command) = (self.clone(), FaultCommand::set(fault, &self.options.shape));
                 tokio::task::spawn_local(async move {
-                    if let Err(f) = daemon.change_faults(&fault, None).await {
-                        tracing::warn!(fault, why = f.message, "a fault whose time has come is not in force");
+                    if let Err(f) = daemon.change_faults(&command, None).await {
+                        tracing::warn!(
+                            fault = command.text,
+                            why = f.message,
+                            "a fault whose time has come is not in force"
+                        );
                     }
                 });
             }

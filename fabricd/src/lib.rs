@@ -11,22 +11,21 @@
 //! memory. They talk through one command queue; memory is the only other thing they share.
 //!
 //! Rooms: `jobs` (from request to report), `hosts` (what daemons of a cluster say and agree on), `sockets` and `users` (who
-//! asks, and how much), [`faults`], `dataplane`, [`watch`] with `metrics` and `web` (for whoever looks on); `simulation` runs all of it for whole clusters in one process. `daemon` is
+//! asks, and how much), `faults`, [`watch`] with `metrics` and `web` (for whoever looks on); `simulation` runs all of it for whole clusters in one process. `daemon` is
 //! what the control plane knows, `start` brings it up and down.
 //!
 //! Everything a client writes is hostile until checked: see `docs/explain/architecture.md`.
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 #![forbid(unsafe_code)]
 
+mod ask;
 pub mod config;
 mod daemon;
-mod dataplane;
 mod failure;
-pub mod faults;
+mod faults;
 mod hosts;
 mod jobs;
 mod limits;
-mod log_limit;
 mod machine;
 mod metrics;
 mod runtime_dir;

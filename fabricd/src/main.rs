@@ -1,12 +1,13 @@
 //! The `fabricd` program: reads its options, sets up logging, runs the daemon.
 
 use angara_abi::print::{plain_json, plain_line};
-use angara_abi::text::show_bytes;
+use angara_cluster::Membership;
 use angara_cluster::args::Args;
 use angara_cluster::check::{Severity, check};
 use angara_cluster::usage::helpful;
+use angara_net::units::show_bytes;
 use clap::{CommandFactory, Parser};
-use fabricd::config::{Membership, log_filter, resolve};
+use fabricd::config::{log_filter, resolve};
 use fabricd::{Options, run};
 use std::fmt::{Debug, Write as _};
 use std::io::{self, ErrorKind, IsTerminal, Write};

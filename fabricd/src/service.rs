@@ -1,7 +1,8 @@
 //! What a service manager such as systemd hands over and wants to know: listening sockets, readiness,
 //! and signs of life. Without one, all of this does nothing.
 
-use crate::dataplane::Handle;
+use crate::ask::ask;
+use angara_plane::{Command, Handle};
 use rustix::net::{AddressFamily, SocketType};
 use sd_notify::NotifyState;
 use std::io;
@@ -128,7 +129,7 @@ impl Notifier {
         turn.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             turn.tick().await;
-            if data.call(|_| ()).await.is_err() {
+            if ask(&data, Command::Ping).await.is_err() {
                 return;
             }
             self.tell(Word::Alive);

@@ -2,7 +2,6 @@
 
 use crate::config::{Options, Ready};
 use crate::daemon::Daemon;
-use crate::dataplane;
 use crate::limits;
 use crate::machine::Real;
 use crate::runtime_dir::{self, DirError, RuntimeDir};
@@ -32,7 +31,7 @@ pub struct Started {
     /// Where the sockets are.
     pub runtime_dir: PathBuf,
     /// Shape of the network.
-    pub shape: angara_abi::torus::Shape,
+    pub shape: angara_net::torus::Shape,
     /// Nodes hosted.
     pub nodes: usize,
     /// URL of the page, without a token.
@@ -130,8 +129,10 @@ async fn serve(options: Options, ready: impl FnOnce(&Started)) -> Result<(), Run
     let mut signals = start("cannot catch signals", Signals::new(options.private, options.cluster.is_some()))?;
     let (adapter, control) = start("cannot listen", listen(&dir, handed))?;
     let (notices, mut incoming) = mpsc::unbounded_channel();
-    let started = dataplane::start(&options, notices);
-    let (data, thread, mut data_ended) = start("cannot start the data plane", started)?;
+    let plane =
+        options.plane().and_then(|config| angara_plane::start(config, move |notice| drop(notices.send(notice))));
+    let plane = start("cannot start the data plane", plane)?;
+    let data = plane.handle.clone();
     let daemon = Rc::new(Daemon::new(options, data.clone(), Box::new(Real)));
     let looks = web::bind(&daemon, &dir)?;
     looks.serve(&daemon);
@@ -162,8 +163,10 @@ async fn serve(options: Options, ready: impl FnOnce(&Started)) -> Result<(), Run
                 }
             },
             () = daemon.stop.notified() => break if daemon.expelled.get() { Err(RunError::Expelled) } else { Ok(()) },
-            _ = &mut data_ended => break Err(RunError::DataPlane),
-            Some(notice) = incoming.recv() => daemon.take_notice(notice),
+            notice = incoming.recv() => match notice {
+                Some(notice) => daemon.take_notice(notice),
+                None => break Err(RunError::DataPlane),
+            },
         }
     };
     notifier.stopping();
@@ -177,9 +180,7 @@ async fn serve(options: Options, ready: impl FnOnce(&Started)) -> Result<(), Run
             &mut incoming,
         )
         .await;
-    data.stop();
-    // An error is a panic of that thread, which the panic hook has printed.
-    let _ = thread.join();
+    plane.stop();
     if let Some(socket) = daemon.served.borrow().socket.as_ref() {
         // Somebody may have removed it already.
         let _ = std::fs::remove_file(socket);

@@ -16,7 +16,7 @@ use angara_abi::desc::{Place, Region};
 use angara_abi::job::{Geometry, INTERNAL_BYTES, PeEntry};
 use angara_abi::launch::Launch;
 use angara_abi::msg::{AdapterReply, AdapterRequest};
-use angara_abi::torus::{Direction, NodeId};
+use angara_net::torus::{Direction, NodeId};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};

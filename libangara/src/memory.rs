@@ -16,8 +16,8 @@ use angara_abi::job::{
 };
 use angara_abi::msg::FdRole;
 use angara_abi::shm::{Access, Mapping, PageKind};
-use angara_abi::torus::Shape;
 use angara_abi::wait::{Linux, WaitCell};
+use angara_net::torus::Shape;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 

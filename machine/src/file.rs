@@ -1,8 +1,8 @@
 //! Reading machine files, and those that are shipped.
 
 use crate::keys::{KEYS, Key, Values};
-use angara_abi::torus::Shape;
 use angara_fabric::Params;
+use angara_net::torus::Shape;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::ops::Range;

@@ -1,8 +1,8 @@
 //! What a machine file may say: one row per key, with its unit, default and source.
 
 use angara_abi::mpi::MpiCosts;
-use angara_abi::text;
 use angara_fabric::{FlitTime, NodePath, Params, Quiet, Tick};
+use angara_net::units;
 use std::ops::RangeInclusive;
 
 /// Everything that a machine file says besides the shape. Times are in picoseconds.
@@ -383,7 +383,7 @@ impl Key {
         let refused = |expects: String| format!("{} = `{text}`: give {expects}", self.name);
         match &self.field {
             Field::Time(range, at) => {
-                let time = text::time(text).filter(|ps| range.contains(ps));
+                let time = units::time(text).filter(|ps| range.contains(ps));
                 *at(values) = time.ok_or_else(|| refused("a time up to 1s, such as 129ns".into()))?;
             }
             Field::Rate(at) => {

@@ -9,7 +9,8 @@ use crate::topology::AnyTopology;
 use angara_fabric::raw::{
     Crossing, Delivery, Inconsistent, Injection, LinkLoad, Lost, RawConfig, RawFabric, Totals, TraceEvent, chip_shape,
 };
-use angara_fabric::{BALANCED_NODES, Fault, Filter, FlitTime, Heard, Params, Tick};
+use angara_fabric::{BALANCED_NODES, Filter, FlitTime, Heard, Params, Tick};
+use angara_net::fault::Fault;
 use std::collections::VecDeque;
 
 impl Angara {

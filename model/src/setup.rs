@@ -2,7 +2,8 @@
 
 use crate::topology::{AnyTopology, Classes};
 use angara_fabric::raw::{CHANNELS_MAX, chip_shape};
-use angara_fabric::{BALANCED_NODES, Fault, FaultError, FaultKind, FlitTime, Params, Tick};
+use angara_fabric::{BALANCED_NODES, FaultError, FlitTime, Params, Tick};
+use angara_net::fault::{Fault, Mistake};
 
 /// A network to simulate.
 #[derive(Clone, PartialEq, Debug)]
@@ -13,7 +14,7 @@ pub struct Setup {
     pub profile: Profile,
     /// Decides every free choice (ties between routes, link errors).
     pub seed: u64,
-    /// `angara`: what is or becomes broken, as [`angara_fabric::Fault::parse`] reads it.
+    /// `angara`: what is or becomes broken, as [`Fault::parse`] reads it.
     pub faults: Vec<String>,
 }
 
@@ -202,6 +203,9 @@ pub enum SetupError {
     /// A fault that cannot be.
     #[error(transparent)]
     Fault(#[from] FaultError),
+    /// A text that is no fault of it.
+    #[error(transparent)]
+    Text(#[from] Mistake),
     /// An ejection shorter than the router it contains.
     #[error("ejection = {0} ps is less than router = {1} ps, which it contains")]
     Ejection(Tick, Tick),
@@ -236,7 +240,7 @@ impl Setup {
         let shape = chip_shape(grid.dims(), grid.wraps());
         for text in &self.faults {
             let fault = Fault::parse(text, &shape)?;
-            let lasting = !matches!(fault.kind, FaultKind::Impaired { .. }) && fault.at.unwrap_or(0) == 0;
+            let lasting = fault.is_down() && fault.at.unwrap_or(0) == 0;
             if !lasting {
                 return Err(SetupError::Threads(threads, text.clone()));
             }

@@ -14,8 +14,8 @@ use angara_abi::msg::{AdapterReply, AdapterRequest, DATAGRAM_MAX, Failure, FdRol
 use angara_abi::packet::{Address, Flit, Header, PacketType, Vc};
 use angara_abi::queue::{Full, Producer};
 use angara_abi::shm::{Mapping, ShmError};
-use angara_abi::torus::Coords;
 use angara_abi::wait::{Linux, wait_until};
+use angara_net::torus::Coords;
 use rustix::io::IoSlice;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,

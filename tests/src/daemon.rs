@@ -141,6 +141,12 @@ impl Control {
             reply => Ok(reply),
         }
     }
+    /// Gives a fault command, read for the daemon's network.
+    pub fn fault(&mut self, text: &str) -> Result<Reply, Failure> {
+        let shape = self.status().shape;
+        let command = angara_net::fault::Command::parse(text, &shape).unwrap_or_else(|e| panic!("{e}"));
+        self.ask(&Request::Fault { command })
+    }
     /// The next event that `wanted` accepts.
     pub fn event(&mut self, wanted: impl Fn(&Event) -> bool) -> Event {
         let end = Instant::now() + PATIENCE;

@@ -126,7 +126,7 @@ fn a_file_has_every_packet_of_a_run() {
     }
     let mut counted = BTreeMap::new();
     for link in &report.links {
-        let dir: angara_abi::torus::Direction = link.dir.parse().expect("a direction");
+        let dir: angara_net::torus::Direction = link.dir.parse().expect("a direction");
         for (class, load) in link.load.iter().filter(|(_, load)| load.packets > 0) {
             counted.insert((link.node, dir.index() as u8, *class as u8), load.packets);
         }

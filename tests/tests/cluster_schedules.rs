@@ -9,9 +9,10 @@
 //! Clocks that jump need no schedule of their own: daemons and trunks know only the monotonic clock, which cannot be
 //! set, and one that was stopped for a while sees exactly what a jump would show it.
 
-use angara_abi::torus::{Direction, NodeId, Shape};
 use angara_fabric::bits::bits;
-use angara_fabric::{Config, Fabric, Fault, FaultKind, Link};
+use angara_fabric::{Config, Fabric, Link};
+use angara_net::fault::Fault;
+use angara_net::torus::{Direction, NodeId, Shape};
 use angara_tests::cluster::{Cluster, Hosts};
 use angara_tests::process::{PATIENCE, poll_until};
 use angara_tests::{Finished, Rng, Running, Test, tools};
@@ -94,17 +95,17 @@ impl Site {
             return false;
         }
         let mut network = Fabric::new(Config::new(self.shape)).expect("a network");
-        let mut down = |kind| network.set_fault(Fault { kind, at: None }).expect("it is there");
+        let mut down = |fault| network.set_fault(fault).expect("it is there");
         for (node, &host) in (0..).zip(&self.owners) {
             if !takes_part(host) {
-                down(FaultKind::NodeDown(node));
+                down(Fault::node_down(node));
                 continue;
             }
             for dir in Direction::ALL {
                 let cut = |far: NodeId| host != self.owners[far as usize] && cut(host, self.owners[far as usize]);
                 let gone = gone.contains(&Gone::Link(node, dir)) || self.shape.neighbour(node, dir).is_some_and(cut);
                 if gone {
-                    down(FaultKind::LinkDown(Link { node, dir }));
+                    down(Fault::link_down(Link { node, dir }));
                 }
             }
         }

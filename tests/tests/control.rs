@@ -64,13 +64,15 @@ fn requests_that_make_no_sense_get_one_clear_error_each() {
     let test = Test::new("nonsense");
     let daemon = Daemon::start(&test, &["--torus", "2x2", "--memory-limit", "64M"]);
     let mut c = daemon.control();
+    let fault = |action| format!(r#"{{"cmd":"fault","command":{{"text":"","target":{{"network":[{action}]}}}}}}"#);
     for (line, part) in [
         ("garbage", "not a control request"),
         ("{}", "not a control request"),
         ("{\"cmd\":\"explode\"}", "explode"),
         ("{\"cmd\":\"job-report\",\"job\":7}", "there is no job 7"),
-        ("{\"cmd\":\"fault-set\",\"spec\":\"link 0,0 +Q down\"}", "+Q"),
-        ("{\"cmd\":\"fault-clear\",\"spec\":\"\"}", "empty"),
+        (&fault(r#"{"set":{"site":{"link":{"node":0,"dir":"+Q"}},"failing":"down","at":null}}"#), "+Q"),
+        (&fault(r#"{"set":{"site":{"node":4},"failing":"down","at":null}}"#), "there is no node 4 in 2x2"),
+        (&fault(r#"{"set":{"site":"every-link","failing":{"impaired":{"corrupt":2000000}},"at":null}}"#), "2000000"),
     ] {
         c.send(format!("{line}\n").as_bytes()).expect("daemon reads");
         match c.reply() {

@@ -229,6 +229,54 @@ fn crates_use_what_the_architecture_says() {
         is.insert(file.iter().next().expect("a folder").to_string_lossy().into_owned(), ours.collect::<BTreeSet<_>>());
     }
     assert_eq!(said, is, "docs/explain/architecture.md and the manifests do not agree");
+    let rows = text.lines().skip_while(|l| !l.starts_with("A crate uses only crates of rows below")).skip(1);
+    let rows = rows.skip_while(|l| !l.starts_with("```text")).skip(1).take_while(|l| !l.starts_with("```"));
+    // What the row is, and crates, apart from each other by several blanks.
+    let rows = rows.map(|row| row.split("   ").map(str::trim).filter(|word| !word.is_empty()).skip(1));
+    let rank: BTreeMap<&str, usize> =
+        rows.enumerate().flat_map(|(rank, row)| row.map(move |name| (name, rank))).collect();
+    let inside = |name: &&String| !matches!(name.as_str(), "tests" | "xtask");
+    let unplaced: Vec<&String> = is.keys().filter(inside).filter(|name| !rank.contains_key(name.as_str())).collect();
+    assert_eq!(unplaced, Vec::<&String>::new(), "crates in no row of the picture");
+    let up =
+        is.iter().filter(|(name, _)| inside(name)).flat_map(|(name, used)| used.iter().map(move |other| (name, other)));
+    let up: Vec<_> = up.filter(|(name, other)| rank[name.as_str()] >= rank[other.as_str()]).collect();
+    assert_eq!(up, [], "crates that use others of their own row or above");
+}
+
+/// What a comment names as a file of ours is one: in its crate, in the folder beside it, or from the root on.
+#[test]
+fn comments_name_files_that_are_there() {
+    let all: Vec<PathBuf> = files();
+    let known = |at: &Path, name: &str| {
+        let inside = at.iter().next().map(PathBuf::from).unwrap_or_default();
+        let beside = at.parent().map(Path::to_path_buf).unwrap_or_default();
+        all.iter().any(|file| {
+            let below = |root: &Path| file.strip_prefix(root).is_ok_and(|rest| rest == Path::new(name));
+            below(&inside) || below(&inside.join("src")) || below(&beside) || *file == Path::new(name)
+                // Folders above say which of several of one name is meant.
+                || file.starts_with(&inside) && file.ends_with(name)
+        })
+    };
+    let mut wrong = Vec::new();
+    let mut seen = 0;
+    for file in all.iter().filter(|f| f.extension().is_some_and(|e| e == "rs")) {
+        let text = std::fs::read_to_string(tools::root().join(file)).expect("a source");
+        for (number, line) in (1..).zip(text.lines()) {
+            let Some(comment) = line.trim_start().strip_prefix("//") else { continue };
+            for span in spans(comment) {
+                let is_source = span.ends_with(".rs") && !span.contains(['*', ' ', '<', '{', '…']);
+                if is_source {
+                    seen += 1;
+                    if !known(file, span) {
+                        wrong.push(format!("{}:{number}: `{span}`", file.display()));
+                    }
+                }
+            }
+        }
+    }
+    none(wrong);
+    assert!(seen >= 5, "{seen} names of files in comments");
 }
 
 /// The walk of a put visits every file once, and what it names there is there.

@@ -10,8 +10,11 @@ use angara_abi::desc::{AmoOp, Descriptor, Op, Place, Region, Words};
 use angara_abi::msg::{AdapterRequest, JobSpec, Map, Path, Request};
 use angara_abi::packet::{Address, Header, PacketType, ReduceElem, ReduceOp, Tail, Vc};
 use angara_abi::queue::QueueMemory;
-use angara_abi::torus::Coords;
 use angara_abi::{csr, msg::FdRole};
+use angara_net::Link;
+use angara_net::fault::{Action, Command, Failing, Fault, Site, Target};
+use angara_net::torus::Coords;
+use angara_net::torus::Direction;
 use angara_tests::client::{Client, Socket, attach_request};
 use angara_tests::daemon::{Control, Daemon, Job, spec};
 use angara_tests::hostile::Victim;
@@ -360,6 +363,14 @@ fn random_csr_commands_harm_nobody() {
     arena.finish();
 }
 
+/// A fault that no network has.
+fn no_fault(rng: &mut Rng, text: String) -> Command {
+    let link = Link { node: u32::MAX - rng.below(9) as u32, dir: rng.pick(&Direction::ALL) };
+    let site = rng.pick(&[Site::Link(link), Site::Node(link.node)]);
+    let target = Target::Network(vec![Action::Set(Fault { site, failing: Failing::Down, at: Some(rng.u64()) })]);
+    Command { text, target }
+}
+
 /// Control lines that must not do what an operator is allowed to (shut down, set real faults).
 fn control_line(rng: &mut Rng, own_job: JobId) -> Vec<u8> {
     let job = if rng.one_in(2) { own_job } else { JobId::new(1_000_000 + rng.below(1000) as u32) };
@@ -375,8 +386,10 @@ fn control_line(rng: &mut Rng, own_job: JobId) -> Vec<u8> {
         0 => Request::Status,
         1 => Request::JobReport { job },
         2 => Request::JobAttach { job: JobId::new(job.number() + 1_000_000), key: text(rng) },
-        3 => Request::FaultSet { spec: text(rng) },
-        4 => Request::FaultClear { spec: text(rng) },
+        3 | 4 => {
+            let text = text(rng);
+            Request::Fault { command: no_fault(rng, text) }
+        }
         5 => Request::Counters,
         6 => Request::JobDestroy { job: JobId::new(1_000_000) },
         _ => Request::JobCreate(JobSpec {

@@ -75,7 +75,7 @@ fn both_formats_have_figures_that_jobs_move() {
     let refused = http::ask(to, "GET", "/metrics", &["Accept: application/openmetrics-text;q=0", &token], "");
     assert!(refused.body.contains("# TYPE angara_link_flits_total counter"), "the older format was wanted");
     let mut control = daemon.control();
-    control.ask(&angara_abi::msg::Request::FaultSet { spec: "link 0,0,0 +X down".into() }).expect("a fault");
+    control.fault("link 0,0,0 +X down").expect("a fault");
     let seen = poll_until(|| sum(&scrape(to, &[&token]).body, "angara_links_down") == 2.0);
     assert!(seen, "both directions of a cable are down: {}", scrape(to, &[&token]).body);
     daemon.shutdown();

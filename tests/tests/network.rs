@@ -4,7 +4,7 @@
 
 use angara_abi::account::{Class, Load};
 use angara_abi::job::Barrier;
-use angara_abi::msg::{LinkReport, Report, Request};
+use angara_abi::msg::{LinkReport, Report};
 use angara_tests::daemon::Daemon;
 use angara_tests::process::PATIENCE;
 use angara_tests::{Finished, Test, tools};
@@ -171,8 +171,7 @@ fn with_a_seed_the_same_packets_of_a_program_suffer_whatever_happened_before() {
     let test = Test::new("fault-seed");
     let daemon = Daemon::start(&test, &["--torus", "4"]);
     let say = |spec: &str| {
-        let request = Request::FaultSet { spec: spec.into() };
-        daemon.control().ask(&request).unwrap_or_else(|e| panic!("{spec}: {}", e.message));
+        daemon.control().fault(spec).unwrap_or_else(|e| panic!("{spec}: {}", e.message));
     };
     let mut before = (0, 0);
     // What the link counts while the program runs: damaged packets and doubled ones.
@@ -271,8 +270,7 @@ impl Stepper {
         self.test.assert_clean();
     }
     fn fault(&self, spec: &str) {
-        let request = Request::FaultSet { spec: spec.into() };
-        self.daemon.control().ask(&request).unwrap_or_else(|e| panic!("{spec}: {}", e.message));
+        self.daemon.control().fault(spec).unwrap_or_else(|e| panic!("{spec}: {}", e.message));
     }
 }
 
@@ -357,7 +355,7 @@ fn mending_a_link_brings_the_short_route_back() {
     let before = carried(&s);
     s.step("put 1 5", "put 1 5");
     assert_eq!(carried(&s), before, "a dead link carried a put");
-    s.daemon.control().ask(&Request::FaultClear { spec: "all".into() }).expect("cleared");
+    s.daemon.control().fault("all clear").expect("cleared");
     s.step("put 1 6", "put 1 6");
     assert!(carried(&s) > before, "after mending, the short route stays unused");
     s.step("get 1 0", "get 1 = 6");

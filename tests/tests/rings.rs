@@ -214,11 +214,11 @@ fn registers_answer_and_refuse() {
 #[test]
 fn a_dead_node_is_unreachable_and_a_dead_link_is_not() {
     let mut r = Ready::new("dead-node", &["--torus", "4"], spec(4, Path::Ring));
-    assert_eq!(r.control.ask(&Request::FaultSet { spec: "link 0 +X down".into() }), Ok(Reply::Ok));
+    assert_eq!(r.control.fault("link 0 +X down"), Ok(Reply::Ok));
     assert_eq!(r.pes[0].targets.get(1), Reach::Ring);
     put8(&mut r.pes[0], 1, USER, 5);
     r.pes[0].quiet(1);
-    assert_eq!(r.control.ask(&Request::FaultSet { spec: "node 1 down".into() }), Ok(Reply::Ok));
+    assert_eq!(r.control.fault("node 1 down"), Ok(Reply::Ok));
     assert_eq!((r.pes[0].targets.get(1), r.pes[2].targets.get(1)), (Reach::Unreachable, Reach::Unreachable));
     assert_eq!(r.pes[0].targets.get(2), Reach::Ring);
     put8(&mut r.pes[0], 1, USER, 6);
@@ -226,15 +226,9 @@ fn a_dead_node_is_unreachable_and_a_dead_link_is_not() {
     let Event::ChannelError { reason, .. } = r.control.event(|_| true) else { panic!("no channel error") };
     assert!(reason.contains("node 1"), "{reason}");
     assert_eq!(r.control.status().faults, ["link 0 +X down", "node 1 down"]);
-    assert_eq!(r.control.ask(&Request::FaultClear { spec: "all".into() }), Ok(Reply::Ok));
+    assert_eq!(r.control.fault("all clear"), Ok(Reply::Ok));
     assert_eq!(r.pes[2].targets.get(1), Reach::Ring);
-    assert!(
-        r.control
-            .ask(&Request::FaultClear { spec: "node 1".into() })
-            .expect_err("none")
-            .message
-            .contains("no fault is set")
-    );
+    assert!(r.control.fault("node 1 clear").expect_err("none").message.contains("no fault is set"));
     r.finish();
 }
 
@@ -262,7 +256,7 @@ fn direct_traffic_is_folded_into_the_links_it_would_have_crossed() {
     assert_eq!(there.load[&Class::Get], Traffic::get(8).back);
     assert_eq!(link(1, "-X").expect("get request").load[&Class::Get], Traffic::get(8).out);
     // What was counted before a route change stays where it was.
-    assert_eq!(r.control.ask(&Request::FaultSet { spec: "link 0 +X down".into() }), Ok(Reply::Ok));
+    assert_eq!(r.control.fault("link 0 +X down"), Ok(Reply::Ok));
     let after = report(&mut r.control, r.job);
     let before: Vec<_> = traffic.links.iter().map(|l| (l.node, l.dir.clone(), l.load.clone())).collect();
     let now = after.links.iter().filter(|l| !l.load.is_empty()).map(|l| (l.node, l.dir.clone(), l.load.clone()));

@@ -306,8 +306,8 @@ fn users_share_a_daemon_but_never_reach_each_others_jobs() {
     ] {
         foreign(bobs.ask(&request), "belongs to user 65002, not to user 65003");
     }
-    foreign(bobs.ask(&Request::FaultSet { spec: "node 0,0,0 down".into() }), "user 65003 may not set faults");
-    foreign(bobs.ask(&Request::FaultClear { spec: "all".into() }), "user 65003 may not clear faults");
+    foreign(bobs.fault("node 0,0,0 down"), "user 65003 may not set faults");
+    foreign(bobs.fault("all clear"), "user 65003 may not set faults");
     foreign(bobs.ask(&Request::Shutdown), "user 65003 may not shut the daemon down");
 
     // Adapter socket: not even with the right key.

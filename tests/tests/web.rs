@@ -179,8 +179,7 @@ fn events_follow_a_job_and_a_fault() {
     read_until(&mut stream, |text| {
         text.lines().any(|l| l.starts_with("data: ") && l.ends_with('}') && !l.contains("\"links\":[]"))
     });
-    let fault = angara_abi::msg::Request::FaultSet { spec: "link 0,0,0 +X down".into() };
-    page.daemon.control().ask(&fault).expect("a fault");
+    page.daemon.control().fault("link 0,0,0 +X down").expect("a fault");
     read_until(&mut stream, |text| text.contains("\"down\":[0,12]") && text.contains("link 0,0,0 +X down"));
     drop(stream);
     page.end(&test);
@@ -275,8 +274,7 @@ fn whoever_sends_half_a_body_keeps_nobody_away() {
     assert_eq!(page.get("/", &[]).status, 200);
     assert_eq!(page.get("/api/network", &[&page.bearer("read.token")]).status, 200);
     // Who was there with a token still is.
-    let fault = angara_abi::msg::Request::FaultSet { spec: "link 0,0,0 +X down".into() };
-    page.daemon.control().ask(&fault).expect("a fault");
+    page.daemon.control().fault("link 0,0,0 +X down").expect("a fault");
     read_until(&mut watched, |text| text.contains("\"down\":[0,12]"));
     drop(kept);
     // Nor is whoever has one waited for without end.

@@ -1,38 +1,20 @@
 //! A bad network, made in the sending process: what the kernel would need netem and privileges for.
 //!
-//! What befalls the n-th datagram follows from the seed and n alone.
+//! What befalls the n-th datagram follows from the seed and n alone. An [`Impairment`] that drops all is a cut line; what is to
+//! be overtaken leaves 500 us late; what does not fit into a queue of 256 KiB of a limited line is dropped.
 
-use crate::clock::{Nanos, nanos};
+use crate::clock::Nanos;
 use crate::rtt::MICROS;
 use crate::window::BATCH;
 use angara_abi::random::{STEP, mix};
+use angara_net::fault::Impairment;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use std::time::Duration;
 
 /// How much longer than the others a datagram takes that is to be overtaken.
 const OVERTAKEN_BY: Nanos = 500 * MICROS;
 /// Bytes a rate-limited line queues before it drops.
 const QUEUE: u64 = 256 << 10;
-
-/// What to do to datagrams that leave. The default is nothing.
-#[derive(Clone, Copy, PartialEq, Debug, Default)]
-pub struct Impairment {
-    /// Share of datagrams that vanishes, 0 to 1; 1 is a cut line.
-    pub drop: f64,
-    /// Share of datagrams in which one bit is turned over, 0 to 1.
-    pub corrupt: f64,
-    /// Share of datagrams that is sent twice, 0 to 1.
-    pub dup: f64,
-    /// Share of datagrams that leaves 500 us late, overtaken by what follows, 0 to 1.
-    pub reorder: f64,
-    /// How much later everything leaves.
-    pub delay: Duration,
-    /// Bytes per second; what does not fit into a queue of 256 KiB is dropped. Zero: no limit.
-    pub rate: u64,
-    /// Decides the random choices.
-    pub seed: u64,
-}
 
 pub(crate) struct Impaired {
     what: Impairment,
@@ -57,16 +39,17 @@ impl Impaired {
 
     /// No longer needed.
     pub(crate) fn is_over(&self) -> bool {
-        self.waiting.is_empty() && Impairment { seed: 0, ..self.what } == Impairment::default()
+        self.waiting.is_empty() && self.what.is_none()
     }
 
     /// Depends on seed, datagram and purpose.
     fn draw(&self, purpose: u64) -> u64 {
-        mix(self.what.seed.wrapping_add((self.count * 8 + purpose).wrapping_mul(STEP)))
+        mix(self.what.seed.unwrap_or(0).wrapping_add((self.count * 8 + purpose).wrapping_mul(STEP)))
     }
 
-    fn happens(&self, purpose: u64, share: f64) -> bool {
-        ((self.draw(purpose) >> 11) as f64) < share * (1u64 << 53) as f64
+    /// `share` in parts per million.
+    fn happens(&self, purpose: u64, share: u32) -> bool {
+        ((self.draw(purpose) >> 11) as f64) < f64::from(share) / 1e6 * (1u64 << 53) as f64
     }
 
     /// A datagram is to leave.
@@ -80,7 +63,7 @@ impl Impaired {
             let bit = self.draw(2) as usize % (8 * bytes.len());
             bytes[bit / 8] ^= 1 << (bit % 8);
         }
-        let copies = 1 + usize::from(self.happens(3, self.what.dup));
+        let copies = 1 + usize::from(self.happens(3, self.what.duplicate));
         let late = if self.happens(4, self.what.reorder) { OVERTAKEN_BY } else { 0 };
         for _ in 0..copies {
             let mut at = now;
@@ -93,7 +76,7 @@ impl Impaired {
                 at = self.line_free;
             }
             self.order += 1;
-            self.waiting.push(Reverse((at + nanos(self.what.delay) + late, self.order, bytes.clone())));
+            self.waiting.push(Reverse((at + self.what.delay_ps / 1000 + late, self.order, bytes.clone())));
         }
     }
 
@@ -150,26 +133,26 @@ mod tests {
     #[test]
     fn does_what_was_asked_for() {
         let all: Vec<u32> = (0..10_000).collect();
-        let none = Impairment { seed: 5, ..Impairment::default() };
+        let none = Impairment { seed: Some(5), ..Impairment::default() };
         assert_eq!(order(&send(none)), all);
-        let dropped = order(&send(Impairment { drop: 0.1, ..none }));
+        let dropped = order(&send(Impairment { drop: 100_000, ..none }));
         assert!((8_800..9_200).contains(&dropped.len()), "{}", dropped.len());
-        assert_eq!(dropped, order(&send(Impairment { drop: 0.1, ..none })), "the seed decides");
-        assert_ne!(dropped, order(&send(Impairment { drop: 0.1, seed: 6, ..none })));
-        assert_eq!(send(Impairment { drop: 1.0, ..none }), []);
-        let doubled = order(&send(Impairment { dup: 0.1, ..none }));
+        assert_eq!(dropped, order(&send(Impairment { drop: 100_000, ..none })), "the seed decides");
+        assert_ne!(dropped, order(&send(Impairment { drop: 100_000, seed: Some(6), ..none })));
+        assert_eq!(send(Impairment { drop: 1_000_000, ..none }), []);
+        let doubled = order(&send(Impairment { duplicate: 100_000, ..none }));
         assert!((10_800..11_200).contains(&doubled.len()), "{}", doubled.len());
-        let mut mixed = order(&send(Impairment { reorder: 0.1, ..none }));
+        let mut mixed = order(&send(Impairment { reorder: 100_000, ..none }));
         assert_ne!(mixed, all);
         mixed.sort_unstable();
         assert_eq!(mixed, all);
-        let damaged = order(&send(Impairment { corrupt: 1.0, ..none }));
+        let damaged = order(&send(Impairment { corrupt: 1_000_000, ..none }));
         assert!(damaged.iter().zip(&all).filter(|(a, b)| a != b).count() > 100, "4 of 100 bytes are looked at");
     }
 
     #[test]
     fn keeps_time() {
-        let late = send(Impairment { delay: Duration::from_millis(3), ..Impairment::default() });
+        let late = send(Impairment { delay_ps: 3_000_000_000, ..Impairment::default() });
         assert_eq!(late[0], (3_000 * MICROS + MICROS, 0));
         // 100 bytes take 2 us, and come every 1 us: the queue fills, then half of them are dropped.
         let limited = send(Impairment { rate: 50_000_000, ..Impairment::default() });

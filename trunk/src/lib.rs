@@ -77,9 +77,9 @@ mod stats;
 mod stream;
 mod window;
 
+pub use angara_net::fault::Impairment;
 pub use association::{Association, Event, SendError, Why};
 pub use config::{Config, ConfigError, MTU_MAX, MTU_MIN, RECORD_MAX};
 pub use frame::hosts;
-pub use impair::Impairment;
 pub use keys::{KeyError, KeyRing};
 pub use stats::{Refused, RefusedCounts, Stats};

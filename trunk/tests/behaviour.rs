@@ -210,7 +210,9 @@ fn a_goodbye_is_heard_at_once() {
 #[test]
 fn impairments_are_survived_and_taken_back() {
     let mut line = Line::new(|_| ());
-    let what = Impairment { drop: 0.1, corrupt: 0.05, dup: 0.1, reorder: 0.1, seed: 3, ..Impairment::default() };
+    let what =
+        Impairment { drop: 100_000, corrupt: 50_000, duplicate: 100_000, reorder: 100_000, ..Impairment::default() };
+    let what = Impairment { seed: Some(3), ..what };
     line.ends[0].impair(what);
     line.stream(8 << 20);
     let refused = line.ends[1].stats().refused;

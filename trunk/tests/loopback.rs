@@ -123,7 +123,9 @@ fn records_come_back_through_io_uring() {
 
 #[test]
 fn records_come_back_through_a_bad_line() {
-    let what = Impairment { drop: 0.05, corrupt: 0.02, dup: 0.05, reorder: 0.05, seed: 1, ..Impairment::default() };
+    let what =
+        Impairment { drop: 50_000, corrupt: 20_000, duplicate: 50_000, reorder: 50_000, ..Impairment::default() };
+    let what = Impairment { seed: Some(1), ..what };
     echo("127.0.0.1:0", Kind::Syscall, what);
 }
 

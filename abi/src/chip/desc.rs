@@ -15,8 +15,8 @@
 
 use crate::account::{Class, READ_MAX};
 use crate::packet::{ReduceElem, ReduceOp, Vc};
-use crate::torus::Coords;
 use crate::{PAYLOAD_MAX, REDUCES, TREES};
+use angara_net::torus::Coords;
 
 /// Most bytes of one PUT or GET descriptor.
 pub const DMA_MAX: usize = 1 << 30;

@@ -1,5 +1,4 @@
-//! The chip as a driver sees it: where its nodes are ([`torus`]), what is posted to it ([`desc`]) and
-//! through which queues ([`channel`], [`queue`]), what its packets look like ([`packet`]) and count
+//! The chip as a driver sees it: what is posted to it ([`desc`]) and through which queues ([`channel`], [`queue`]), what its packets look like ([`packet`]) and count
 //! as ([`account`]), its registers ([`csr`]), and a PE's clock in virtual time ([`clock`]).
 
 pub mod account;
@@ -12,4 +11,3 @@ pub mod csr;
 pub mod desc;
 pub mod packet;
 pub mod queue;
-pub mod torus;

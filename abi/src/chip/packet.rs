@@ -4,8 +4,8 @@
 //! information, type, collective operation, TreeId and ReduceId in the header flit, the checksum
 //! in the last flit, numbered packets (papers 000 section 2 and 002 section 2). The rest is ours.
 
-use crate::torus::{Coords, Direction};
 use crate::{FLIT_BYTES, PACKET_FLITS_MAX, PAYLOAD_MAX};
+use angara_net::torus::{Coords, Direction};
 
 /// One 128-bit flit, as it lies in memory (little-endian).
 pub type Flit = u128;

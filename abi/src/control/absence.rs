@@ -25,7 +25,7 @@ impl FromStr for Patience {
         }
         let time = match text.parse::<f64>() {
             Ok(seconds) => Duration::try_from_secs_f64(seconds).ok(),
-            Err(_) => crate::text::time(text).map(|ps| Duration::from_nanos(ps / 1000)),
+            Err(_) => angara_net::units::time(text).map(|ps| Duration::from_nanos(ps / 1000)),
         };
         let wrong = || format!("`{text}`: give seconds above 0, such as 30 or 0.5, a time such as 2m, or never");
         time.filter(|time| !time.is_zero()).map(|time| Patience(Some(time))).ok_or_else(wrong)

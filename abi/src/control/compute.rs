@@ -1,6 +1,6 @@
 //! What a program's computing between two calls of the library takes in virtual time, as launcher and driver say it.
 
-use crate::text;
+use angara_net::units;
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -36,7 +36,7 @@ impl Compute {
 /// Nanoseconds without a unit, or a time.
 fn time(text: &str) -> Option<u64> {
     let plain = text.parse::<f64>().ok().filter(|ns| (0.0..=1e12).contains(ns));
-    plain.map(|ns| (ns * 1000.0).round() as u64).or_else(|| text::time(text))
+    plain.map(|ns| (ns * 1000.0).round() as u64).or_else(|| units::time(text))
 }
 
 impl FromStr for Compute {

@@ -16,8 +16,8 @@
 
 use crate::note::WaitNote;
 use crate::shm::{Mapping, PageKind, ShmError};
-use crate::torus::{Coords, DIMS_MAX, NodeId, Shape};
 use crate::wait::WaitCell;
+use angara_net::torus::{Coords, DIMS_MAX, NodeId, Shape};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// Bytes at the start of each heap slice that belong to the library (flags, collective staging).

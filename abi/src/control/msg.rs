@@ -11,7 +11,7 @@ use crate::absence::Absence;
 use crate::account::Load;
 use crate::job::{Barrier, Collectives};
 pub use crate::report::*;
-use crate::torus::{NodeId, Shape};
+use angara_net::torus::{NodeId, Shape};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -143,16 +143,10 @@ pub enum Request {
     Counters,
     /// What links have carried so far, by a sample that whoever looks on shares. Answered by [`Reply::LinkLoads`].
     LinkLoads,
-    /// Make or end faults, as `angara fault` has them: `link 0,0,0 +X down`, `up`, `clear`, `corrupt=1% drop=1%`,
-    /// `node 1,0,0 down`, `trunk B delay=2ms`, `all clear`; links and nodes optionally followed by `@2ms` (after that time).
-    FaultSet {
-        /// Fault text.
-        spec: String,
-    },
-    /// Clear faults: the same text without effect (`link 0,0,0 +X`, `node 1,0,0`), or `all`.
-    FaultClear {
-        /// Fault text.
-        spec: String,
+    /// Make or end faults.
+    Fault {
+        /// What `angara fault` has read.
+        command: angara_net::fault::Command,
     },
     /// The other hosts of the cluster, as seen from here. Answered by [`Reply::Cluster`].
     Cluster,

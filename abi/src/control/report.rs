@@ -5,7 +5,7 @@ use crate::account::{Class, Load, Traffic};
 use crate::job::Barrier;
 use crate::msg::Path;
 pub use crate::times::*;
-use crate::torus::{NodeId, Shape};
+use angara_net::torus::{NodeId, Shape};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 

@@ -1,6 +1,6 @@
 //! What virtual time went for: parts of a report.
 
-use crate::torus::NodeId;
+use angara_net::torus::NodeId;
 use serde::{Deserialize, Serialize};
 
 /// What virtual time went for.

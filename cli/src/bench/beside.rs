@@ -8,7 +8,7 @@ use super::shmem::{HEAP, Library};
 use crate::daemon::WhereArgs;
 use crate::error::Failed;
 use crate::example::Temporary;
-use angara_abi::torus::Shape;
+use angara_net::torus::Shape;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::{BufRead, BufReader};
 use std::path::Path;

@@ -10,7 +10,7 @@ use crate::daemon::WhereArgs;
 use crate::error::{Failed, say};
 use crate::example::{self, BuildArgs, Temporary};
 use crate::install;
-use angara_abi::text::whole;
+use angara_net::units::whole;
 use clap::Args;
 use std::path::{Path, PathBuf};
 use std::process::Command;

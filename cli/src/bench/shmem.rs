@@ -13,7 +13,7 @@ use crate::daemon::WhereArgs;
 use crate::error::{Failed, say};
 use crate::example::{self, BuildArgs, Temporary};
 use crate::install;
-use angara_abi::text::whole;
+use angara_net::units::whole;
 use clap::Args;
 use std::collections::BTreeMap;
 use std::ffi::OsString;

@@ -6,8 +6,8 @@ use crate::error::{self, Failed, say};
 use crate::report::table::{Table, bytes, count, ranges};
 use angara_abi::msg::{ClusterStatus, LinkReport, PeerStatus, Reply, Request};
 use angara_abi::print::plain_line;
-use angara_abi::torus::Shape;
 use angara_cluster::{self, Address, Cluster, blocks};
+use angara_net::torus::Shape;
 use clap::{Args, Subcommand};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -229,7 +229,7 @@ fn told(cluster: &Cluster, file: &Path, key: &Path, new: bool) -> String {
 fn links_of(shape: Shape) -> usize {
     let nodes = 0..shape.nodes() as u32;
     nodes
-        .map(|n| angara_abi::torus::Direction::ALL.iter().filter(|&&d| shape.neighbour(n, d).is_some()).count())
+        .map(|n| angara_net::torus::Direction::ALL.iter().filter(|&&d| shape.neighbour(n, d).is_some()).count())
         .sum::<usize>()
         / 2
 }

@@ -3,10 +3,10 @@
 use super::{Control, block_on, runtime_dir, unexpected};
 use crate::daemon::WhereArgs;
 use crate::error::{Failed, say};
-use angara_abi::fault::{self, KINDS};
 use angara_abi::msg::{Reply, Request};
 use angara_abi::print::plain_line;
-use angara_abi::torus::Shape;
+use angara_net::fault::{self, Command, KINDS};
+use angara_net::torus::Shape;
 use clap::Args;
 
 /// What may be asked for.
@@ -44,7 +44,7 @@ pub(crate) struct FaultArgs {
     /// What fails and how; the words need no quotes
     #[arg(required = true, allow_hyphen_values = true, value_name = "link COORDS DIR|node COORDS|trunk HOST|all|list")]
     words: Vec<String>,
-    /// Which packets of a link, or datagrams of a trunk, suffer follows from this number; as the word seed=N
+    /// Seed of the random choices; as the word seed=N
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
     #[command(flatten)]
@@ -76,7 +76,7 @@ const LIST: &str = "list";
 
 /// What to tell the daemon, if a network of `shape` can have such a fault. A wrong word is a mistake of usage here, before
 /// anybody is asked.
-fn spec(words: &[String], shape: &Shape) -> Result<String, Failed> {
+fn read(words: &[String], shape: &Shape) -> Result<Command, Failed> {
     let text = words.join(" ");
     match words {
         [word, _, ..] if word == LIST => {
@@ -91,10 +91,7 @@ fn spec(words: &[String], shape: &Shape) -> Result<String, Failed> {
         }
         _ => {}
     }
-    match fault::parse(&text, shape) {
-        Ok(_) => Ok(text),
-        Err(mistake) => Err(Failed::usage(mistake.brief(), mistake.remedy())),
-    }
+    Command::parse(&text, shape).map_err(|mistake| Failed::usage(mistake.brief(), mistake.remedy()))
 }
 
 /// Does it.
@@ -112,7 +109,7 @@ pub(crate) fn main(mut args: FaultArgs) -> Result<u8, Failed> {
         }
         let seed = args.seed.map(|seed| format!("seed={seed}"));
         let words: Vec<String> = args.words.into_iter().chain(seed).collect();
-        match control.request(&Request::FaultSet { spec: spec(&words, &status.shape)? }).await? {
+        match control.request(&Request::Fault { command: read(&words, &status.shape)? }).await? {
             Reply::Ok => Ok(0),
             other => Err(unexpected(&other)),
         }
@@ -128,7 +125,7 @@ mod tests {
         let shape: Shape = "4x2x2".parse().expect("a shape");
         let refused = |line: &str| {
             let words: Vec<String> = line.split(' ').map(String::from).collect();
-            let failed = spec(&words, &shape).expect_err(line);
+            let failed = read(&words, &shape).expect_err(line);
             assert_eq!(failed.code, 2, "{line}");
             (failed.message, failed.remedy)
         };
@@ -152,7 +149,7 @@ mod tests {
         let fine = ["link 0,0,0 +X corrupt=1% seed=7", "all clear", "trunk node2 drop=1%", "every link clear"];
         for line in fine {
             let words: Vec<String> = line.split(' ').map(String::from).collect();
-            assert_eq!(spec(&words, &shape).map_err(|e| e.message), Ok(line.to_string()));
+            assert_eq!(read(&words, &shape).map(|c| c.text).map_err(|e| e.message), Ok(line.to_string()));
         }
     }
 }

@@ -6,7 +6,7 @@
 use super::leftovers;
 use super::relay::{Frames, Offer, Relays};
 use super::space::{Answer, Space, Told};
-use angara_abi::torus::NodeId;
+use angara_net::torus::NodeId;
 use rustix::io::{FdFlags, fcntl_setfd};
 use std::hash::{BuildHasher, RandomState};
 use std::io;

@@ -2,7 +2,7 @@
 //!
 //! Pure: what comes in and goes out, and who waits, is the business of [`super::server`]. Every line is hostile until read.
 
-use angara_abi::torus::NodeId;
+use angara_net::torus::NodeId;
 use std::collections::{BTreeMap, HashMap};
 
 /// Longest name of a key, its zero byte included.

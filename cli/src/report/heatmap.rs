@@ -6,7 +6,7 @@
 
 use super::table::{short, terminal_width};
 use angara_abi::msg::{LinkReport, PairReport};
-use angara_abi::torus::{Direction, Shape};
+use angara_net::torus::{Direction, Shape};
 use std::collections::HashMap;
 
 /// Blocks from nothing to the largest value.

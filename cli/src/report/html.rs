@@ -4,8 +4,8 @@ use super::{RunReport, total};
 use crate::error::Failed;
 use angara_abi::account::Class;
 use angara_abi::print::plain_line;
-use angara_abi::torus::Direction;
 use angara_abi::whole_file::write_whole;
+use angara_net::torus::Direction;
 use serde_json::{Map, Value, json};
 use std::path::Path;
 

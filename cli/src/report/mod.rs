@@ -17,7 +17,7 @@ use angara_abi::account::{Class, Load};
 use angara_abi::job::{Barrier, Collectives};
 use angara_abi::msg::{LinkReport, LinkUse, PairReport, Report, RoutineRow, TimesPiece, WaitRow};
 use angara_abi::print::plain_line;
-use angara_abi::torus::Shape;
+use angara_net::torus::Shape;
 use clap::Args;
 use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;

@@ -4,7 +4,7 @@ use super::table::{Table, count};
 use super::{Details, RunReport};
 use angara_abi::msg::{CriticalPath, LinkUse, PathStep, PeTimes, RoutineRow, Times, Why};
 use angara_abi::print::csv_cell;
-use angara_abi::torus::{Direction, Shape};
+use angara_net::torus::{Direction, Shape};
 use clap::ValueEnum;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;

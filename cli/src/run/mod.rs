@@ -36,7 +36,7 @@ use crate::trace::Trace;
 use angara_abi::JobId;
 use angara_abi::launch::Launch;
 use angara_abi::msg::{CaptureSpec, Reply, Request, Status, VirtualStatus};
-use angara_abi::torus::Shape;
+use angara_net::torus::Shape;
 use forward::{Input, Output, copy_input};
 use options::{Check, Plan, RunArgs, Stay};
 use outcome::{Cause, Seen};
@@ -449,7 +449,7 @@ async fn write_report(
 struct Created {
     job: JobId,
     key: String,
-    placement: Vec<angara_abi::torus::NodeId>,
+    placement: Vec<angara_net::torus::NodeId>,
     cores: angara_abi::msg::CoreAdvice,
     /// PEs on other hosts.
     remote: Vec<angara_abi::msg::JobHost>,

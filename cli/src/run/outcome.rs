@@ -3,7 +3,7 @@
 use crate::error::Failed;
 use angara_abi::launch::ENDED_WITH_JOB;
 use angara_abi::msg::Wait;
-use angara_abi::torus::{NodeId, Shape};
+use angara_net::torus::{NodeId, Shape};
 use rustix::process::Signal;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;

@@ -6,9 +6,9 @@ use crate::daemon::web::with_token;
 use crate::daemon::{Control, Private, runtime_dir, unexpected};
 use crate::error::Failed;
 use angara_abi::JobId;
-use angara_abi::fault::place_of;
 use angara_abi::msg::{Reply, Request, Status, Wait};
-use angara_abi::torus::Shape;
+use angara_net::fault::Command;
+use angara_net::torus::Shape;
 use std::path::{Path, PathBuf};
 
 /// Where the job runs.
@@ -25,8 +25,8 @@ pub(crate) struct Place {
     pub(crate) private: Option<Private>,
     /// The connection is open.
     pub(crate) alive: bool,
-    /// Faults we set on a daemon that is not ours, as texts that clear them.
-    faults: Vec<String>,
+    /// What ends the faults that we set on a daemon that is not ours.
+    faults: Vec<Command>,
     /// PEs without which the others went on.
     pub(crate) absent: Absent,
 }
@@ -189,14 +189,13 @@ fn place(control: Control, dir: PathBuf, status: &Status, private: Option<Privat
 impl Place {
     /// Sets the faults of this run.
     pub(crate) async fn set_faults(&mut self, faults: &[String]) -> Result<(), Failed> {
-        for spec in faults {
-            self.control
-                .request(&Request::FaultSet { spec: spec.clone() })
-                .await
-                .map_err(|e| Failed { code: 2, ..e })?;
-            let name = place_of(spec);
-            if !self.faults.contains(&name) {
-                self.faults.push(name);
+        for text in faults {
+            let command = Command::parse(text, &self.shape)
+                .map_err(|mistake| Failed::usage(mistake.brief(), mistake.remedy()))?;
+            let end = command.undo(&self.shape);
+            self.control.request(&Request::Fault { command }).await.map_err(|e| Failed { code: 2, ..e })?;
+            if !self.faults.contains(&end) {
+                self.faults.push(end);
             }
         }
         Ok(())
@@ -216,8 +215,8 @@ impl Place {
     /// for a private daemon to go.
     pub(crate) async fn leave(mut self) {
         if self.alive && self.private.is_none() {
-            for spec in std::mem::take(&mut self.faults) {
-                if let Err(e) = self.control.request(&Request::FaultClear { spec }).await {
+            for command in std::mem::take(&mut self.faults) {
+                if let Err(e) = self.control.request(&Request::Fault { command }).await {
                     e.print("angara");
                 }
             }

@@ -19,7 +19,7 @@ use crate::notes::{Away, Calls, Notes};
 use crate::report::check_writable;
 use angara_abi::JobId;
 use angara_abi::calls::Action;
-use angara_abi::torus::Shape;
+use angara_net::torus::Shape;
 use chrome::Writer;
 use indicatif::{ProgressBar, ProgressStyle};
 use loads::{Loads, Looks};

@@ -1,4 +1,4 @@
-//! On the way in operations become packets. [`super::eject`] is the way out.
+//! On the way in operations become packets. `fabric/eject.rs` is the way out.
 //!
 //! A port's operations go through in the order posted. Each is cut into packets of at most 256
 //! bytes; a packet whose bytes lie in memory waits in the port's *staging* queue until the driver

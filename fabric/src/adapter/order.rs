@@ -8,7 +8,7 @@
 use crate::packet::{Packet, flag};
 use crate::types::JobSlot;
 use angara_abi::packet::PacketType;
-use angara_abi::torus::NodeId;
+use angara_net::torus::NodeId;
 use std::collections::{BTreeMap, VecDeque};
 
 /// What the model saw of a job's fences and flushes since the job was opened.

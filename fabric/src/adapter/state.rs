@@ -8,7 +8,7 @@ use crate::chip::Chip;
 use crate::packet::PacketHandle;
 use crate::routes::NONE;
 use crate::types::*;
-use angara_abi::torus::NodeId;
+use angara_net::torus::NodeId;
 use std::collections::{BTreeMap, VecDeque};
 
 /// Packets sent, by target.

@@ -11,7 +11,7 @@ use super::state::Barriers;
 use crate::adapter::Adapters;
 use crate::packet::{Packet, PacketHandle, flag};
 use crate::types::*;
-use angara_abi::torus::NodeId;
+use angara_net::torus::NodeId;
 
 /// What the model saw of a job's barriers since the job was opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -6,7 +6,7 @@ use super::state::Member;
 use crate::adapter::Adapters;
 use crate::routes::{DIRS, NONE};
 use crate::types::JobSlot;
-use angara_abi::torus::{Coords, NodeId, Shape};
+use angara_net::torus::{Coords, NodeId, Shape};
 
 /// Above this many nodes of a job (and for jobs that fill the network) the group is every node.
 const GROUP_EXACT: usize = 128;

@@ -25,7 +25,7 @@ use crate::routes::Routes;
 use crate::types::*;
 use angara_abi::capture::Happening;
 use angara_abi::packet::{PacketType, Vc};
-use angara_abi::torus::{NodeId, Shape};
+use angara_net::torus::{NodeId, Shape};
 
 const REQUEST: u8 = 1 << Vc::Request as u8;
 const RESPONSE: u8 = 1 << Vc::Response as u8;

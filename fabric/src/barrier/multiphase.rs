@@ -22,7 +22,7 @@ use crate::packet::{Packet, PacketHandle, flag};
 use crate::routes::DIRS;
 use crate::types::*;
 use angara_abi::packet::PacketType;
-use angara_abi::torus::NodeId;
+use angara_net::torus::NodeId;
 
 impl Barriers {
     /// Sends markers through the injection queues.

@@ -5,7 +5,7 @@ use super::family::BarrierFamily;
 use crate::chip::layout::DATA_VCS;
 use crate::routes::{DIRS, NONE};
 use crate::types::{JobSlot, Port, Tick};
-use angara_abi::torus::NodeId;
+use angara_net::torus::NodeId;
 use std::collections::BTreeMap;
 
 /// What a message says; its offset holds this in the low byte and a number above.

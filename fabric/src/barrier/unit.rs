@@ -7,7 +7,7 @@ use crate::adapter::Adapters;
 use crate::chip::Kind;
 use crate::packet::PacketHandle;
 use crate::types::*;
-use angara_abi::torus::NodeId;
+use angara_net::torus::NodeId;
 
 impl Barriers {
     /// The longest route in use between nodes of the job: K of its barriers. 0 for one node.

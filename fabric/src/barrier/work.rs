@@ -10,7 +10,7 @@ use super::group::{between, longest_route};
 use super::messages::{middle, tree_parents};
 use crate::routes::Routes;
 use crate::routes::{NONE, Net};
-use angara_abi::torus::{Direction, NodeId, Shape};
+use angara_net::torus::{Direction, NodeId, Shape};
 use std::sync::Arc;
 
 /// Packets a multiphase barrier sends over a link in one phase: the special.

@@ -8,7 +8,7 @@ use crate::routes::{NONE, link_index};
 use crate::types::{JobSlot, Link, Tick};
 use angara_abi::FLIT_BYTES;
 use angara_abi::packet::{PacketType, Vc};
-use angara_abi::torus::NodeId;
+use angara_net::torus::NodeId;
 use bytes::Bytes;
 
 impl Chip {

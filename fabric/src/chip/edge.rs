@@ -12,7 +12,7 @@
 use crate::packet::{Frame, NO_QUEUE, PacketHandle, Packets, RETAINED};
 use crate::routes::NONE;
 use crate::types::{JobSlot, Tick};
-use angara_abi::torus::NodeId;
+use angara_net::torus::NodeId;
 use std::collections::{BTreeMap, VecDeque};
 
 /// Of a stream: one end, which is here, the other one, the channel of its class.

@@ -13,13 +13,14 @@ use super::events::Kind;
 use super::listen::At;
 use super::slots::NEVER;
 use super::state::Chip;
-use crate::fault::Impairment;
+use crate::faults::{numbers, span};
 use crate::packet::{NO_QUEUE, PacketHandle, encode, flag, rate};
 use crate::rng::{Purpose, below, draw};
 use crate::types::{Link, Tick};
 use angara_abi::capture::{Happening, Reason};
 use angara_abi::packet;
-use angara_abi::torus::{Direction, NodeId};
+use angara_net::fault::Impairment;
+use angara_net::torus::{Direction, NodeId};
 use std::collections::{BTreeMap, VecDeque};
 
 /// Failures in a row after which a link goes down.
@@ -89,7 +90,7 @@ impl Chip {
             return;
         }
         let l = self.impaired.entry(number).or_default();
-        l.numbered |= what.numbers();
+        l.numbered |= numbers(&what);
         if what.seed.is_some() && what != l.what {
             l.drawn = 0;
         }
@@ -153,7 +154,7 @@ impl Chip {
         let flight = self.params.link_ps;
         let l = self.impaired.get_mut(&link).expect("caller knows the link");
         let seed = l.what.seed.unwrap_or(self.seed);
-        let span = usual.max(l.what.span(flits));
+        let span = usual.max(span(&l.what, flits));
         let (end, flight) = (start + span, flight + l.what.delay_ps);
         if l.out_of_step {
             if self.tracer.on() {
@@ -170,9 +171,9 @@ impl Chip {
                 let number = draw(seed, 16 * node as u64 + dir as u64, purpose, l.drawn);
                 (below(number, 1_000_000) < per_million as u64).then_some(number)
             };
-            wrong = happens(Purpose::Error, what.wrong);
-            late = wrong.is_none() && happens(Purpose::Late, what.late).is_some();
-            twice = wrong.is_none() && !late && happens(Purpose::Twice, what.twice).is_some();
+            wrong = happens(Purpose::Error, what.spoilt());
+            late = wrong.is_none() && happens(Purpose::Late, what.reorder).is_some();
+            twice = wrong.is_none() && !late && happens(Purpose::Twice, what.duplicate).is_some();
             l.drawn += 1;
         }
         if late {

@@ -7,8 +7,8 @@ use crate::routes::NONE;
 use crate::types::Tick;
 use angara_abi::capture::{Happening, Reason};
 use angara_abi::packet::Flit;
-use angara_abi::torus::Direction;
 use angara_abi::{FLIT_BYTES, PACKET_FLITS_MAX, PAYLOAD_MAX};
+use angara_net::torus::Direction;
 
 /// Where on its way a packet is.
 #[derive(Clone, Copy, Debug)]

@@ -15,7 +15,7 @@ use crate::config::Params;
 use crate::packet::{PacketHandle, Packets, Payloads};
 use crate::routes::{Net, Routes, Way};
 use crate::types::Tick;
-use angara_abi::torus::NodeId;
+use angara_net::torus::NodeId;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

@@ -11,8 +11,8 @@ use crate::packet::{Detail, NO_OP, Packet, PacketHandle, flag, rate};
 use crate::routes::NONE;
 use crate::types::*;
 use angara_abi::packet::{PacketType, Vc};
-use angara_abi::torus::NodeId;
 use angara_abi::{REDUCES, TREES};
+use angara_net::torus::NodeId;
 use std::collections::{BTreeMap, VecDeque};
 
 const UP: usize = Vc::Up as usize;

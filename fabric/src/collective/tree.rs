@@ -3,7 +3,7 @@
 use crate::routes::Routes;
 use crate::routes::{DIRS, NONE};
 use crate::types::{JobSlot, Link, Port};
-use angara_abi::torus::{Direction, NodeId, Shape};
+use angara_net::torus::{Direction, NodeId, Shape};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A node's row in the table of one tree (paper 000, section 2.2).

@@ -7,7 +7,7 @@ use crate::packet::{Decoder, Frame, FrameError, PacketHandle, flag};
 use crate::routes::{NONE, link_index};
 use crate::types::{JobSlot, Link, Tick};
 use angara_abi::packet;
-use angara_abi::torus::Direction;
+use angara_net::torus::Direction;
 
 impl Fabric {
     /// Links with exactly one end here, as their senders name them. [`Fabric::poll_transmit`]

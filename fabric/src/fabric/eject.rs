@@ -12,7 +12,7 @@ use angara_abi::PAYLOAD_MAX;
 use angara_abi::capture::{Happening, Reason};
 use angara_abi::desc::{Place, Region};
 use angara_abi::packet::{PacketType, Vc};
-use angara_abi::torus::NodeId;
+use angara_net::torus::NodeId;
 use bytes::Bytes;
 
 impl Fabric {

@@ -15,14 +15,15 @@ use crate::barrier::{BarrierCheck, BarrierFamily, Barriers};
 use crate::chip::{ChannelUse, Chip, Event, Filter, Heard, Kind, NodeCounters, Plan, SLOTS_MAX};
 use crate::collective::{TreeError, TreeRows, Trees, build};
 use crate::config::{Config, ConfigError, Params};
-use crate::fault::{Fault, FaultError, FaultKind, Faults, Impairment, check_link};
+use crate::faults::{FaultError, Faults, check_link};
 use crate::packet::PacketHandle;
 use crate::routes::{BALANCED_NODES, NONE, Net, Route, Routes, link_index};
 use crate::split::Split;
 use crate::types::*;
 use angara_abi::account::{CLASSES, Load};
 use angara_abi::packet::PacketType;
-use angara_abi::torus::{NodeId, Shape};
+use angara_net::fault::{Fault, Impairment};
+use angara_net::torus::{NodeId, Shape};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -272,7 +273,7 @@ impl Fabric {
         let (time, change) = (self.adapters.chip.now, self.adapters.chip.route_change);
         self.adapters.effect(Effect::LinkDown { link, time, change });
         if !self.adapters.chip.split {
-            self.faults.fail(Blame::Link(link), self.adapters.chip.now);
+            self.faults.fail(Blame::Link(link));
             self.change_routes(Blame::Link(link), true);
         }
     }
@@ -289,8 +290,8 @@ impl Fabric {
         self.faults.all()
     }
     /// Takes back a fault in force or planned. A link that failed by itself is cleared like one set.
-    pub fn clear_fault(&mut self, kind: FaultKind) {
-        if let Some(back) = self.faults.clear(&mut self.adapters.chip, kind) {
+    pub fn clear_fault(&mut self, fault: Fault) {
+        if let Some(back) = self.faults.clear(&mut self.adapters.chip, fault) {
             self.change_routes(back, false);
         }
     }
@@ -317,7 +318,7 @@ impl Fabric {
     pub fn set_impairments(&mut self, links: &BTreeMap<Link, Impairment>) -> Result<(), FaultError> {
         for (link, what) in links {
             what.check()?;
-            check_link(&self.adapters.chip.net, link)?;
+            check_link(&self.adapters.chip.net.shape, *link)?;
         }
         links.iter().for_each(|(link, what)| self.adapters.chip.impair(*link, *what));
         self.adapters.chip.impaired_otherwise();

@@ -7,7 +7,7 @@ use crate::types::*;
 use angara_abi::PAYLOAD_MAX;
 use angara_abi::account::Class;
 use angara_abi::packet::Vc;
-use angara_abi::torus::NodeId;
+use angara_net::torus::NodeId;
 
 impl Fabric {
     /// Checks an operation against what the adapter accepts.

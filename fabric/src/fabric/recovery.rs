@@ -24,13 +24,13 @@ use crate::adapter::Doing;
 use crate::chip::Ends;
 use crate::chip::NEVER;
 use crate::chip::layout::UP;
-use crate::fault::FaultError;
+use crate::faults::FaultError;
 use crate::packet::{PacketHandle, flag, rate};
 use crate::split::Ledger;
 use crate::types::{Blame, Effect, JobSlot, NetError, OpFault};
 use angara_abi::account::READ_MAX;
 use angara_abi::packet::PacketType;
-use angara_abi::torus::NodeId;
+use angara_net::torus::NodeId;
 use std::collections::BTreeSet;
 
 impl Fabric {

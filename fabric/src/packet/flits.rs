@@ -11,8 +11,8 @@ use crate::routes::{NONE, Net, Way};
 use angara_abi::account::READ_MAX;
 use angara_abi::desc::{AmoOp, Place, Region};
 use angara_abi::packet::{self, Address, Flit, Header, PacketType, ReduceElem, ReduceOp, Tail, Vc};
-use angara_abi::torus::{Coords, Direction, NodeId};
 use angara_abi::{FLIT_BYTES, PACKET_FLITS_MAX, PAYLOAD_MAX, TREES};
+use angara_net::torus::{Coords, Direction, NodeId};
 use bytes::Bytes;
 
 fn place_bits(p: Place) -> u128 {

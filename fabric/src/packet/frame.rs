@@ -2,7 +2,7 @@
 
 use crate::types::{JobSlot, Link};
 use angara_abi::packet::{self, Vc};
-use angara_abi::torus::NodeId;
+use angara_net::torus::NodeId;
 use bytes::Bytes;
 
 /// What crosses a boundary link.

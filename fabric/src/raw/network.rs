@@ -5,11 +5,12 @@ use crate::chip::{
     Totals, TraceEvent,
 };
 use crate::config::Params;
-use crate::fault::{Fault, FaultError, Faults};
+use crate::faults::{FaultError, Faults};
 use crate::packet::PacketHandle;
 use crate::routes::Net;
 use crate::types::{Blame, Tick};
-use angara_abi::torus::{NodeId, Shape};
+use angara_net::fault::Fault;
+use angara_net::torus::{NodeId, Shape};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -112,7 +113,7 @@ impl RawFabric {
             }
             Kind::Heard => {
                 if let Some(link) = self.chip.on_heard(node, arg) {
-                    self.faults.fail(Blame::Link(link), self.chip.now);
+                    self.faults.fail(Blame::Link(link));
                     self.change_routes(Blame::Link(link));
                 }
             }

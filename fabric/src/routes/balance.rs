@@ -9,7 +9,7 @@
 use super::net::{DIMS, NONE, Net, link_index};
 use super::route::Route;
 use super::way::Way;
-use angara_abi::torus::NodeId;
+use angara_net::torus::NodeId;
 
 /// Most nodes for which balanced routes are found: the table has an entry for each pair.
 pub const BALANCED_NODES: usize = 1024;

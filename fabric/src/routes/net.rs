@@ -6,7 +6,7 @@
 //! trees and headers need the chip's shape.
 
 use crate::types::Link;
-use angara_abi::torus::{NodeId, Shape};
+use angara_net::torus::{NodeId, Shape};
 
 /// Link directions of the chip.
 pub(crate) const DIRS: usize = 8;

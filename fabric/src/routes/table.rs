@@ -19,7 +19,7 @@ use super::way::Way;
 use crate::bits::bits;
 use crate::types::{Blame, Link};
 use angara_abi::packet::Detour;
-use angara_abi::torus::{Direction, NodeId};
+use angara_net::torus::{Direction, NodeId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -336,7 +336,7 @@ impl Routes {
     fn ring(&self, link: Link) -> u32 {
         let mut at = self.net.header_coords(link.node);
         at[link.dir.dim()] = 0;
-        let base = self.net.shape.id(angara_abi::torus::Coords(at)).expect("a coordinate set to 0 is inside");
+        let base = self.net.shape.id(angara_net::torus::Coords(at)).expect("a coordinate set to 0 is inside");
         base * DIRS as u32 + link.dir.index() as u32
     }
 

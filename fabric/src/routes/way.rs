@@ -3,7 +3,7 @@
 use super::net::{DIMS, Net};
 use super::route::Route;
 use angara_abi::packet::Detour;
-use angara_abi::torus::{Direction, NodeId};
+use angara_net::torus::{Direction, NodeId};
 
 /// What a packet remembers of its way: hops left in each dimension, and steps outside direction order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

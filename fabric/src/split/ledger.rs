@@ -3,7 +3,7 @@
 use crate::collective::{JobName, Range, TreeRow, TreeRows, TreeState};
 use crate::types::{ENDPOINTS_MAX, JobSlot, Port};
 use angara_abi::TREES;
-use angara_abi::torus::{Direction, NodeId};
+use angara_net::torus::{Direction, NodeId};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What one part of a network knows that the others need when routes change, or the sum over several parts.

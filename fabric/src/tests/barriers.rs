@@ -4,6 +4,7 @@ use super::driver::*;
 use crate::*;
 use angara_abi::account::Class;
 use angara_abi::packet::Vc;
+use angara_net::fault::Fault;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
@@ -299,8 +300,8 @@ fn a_route_change_during_a_barrier_neither_hangs_nor_frees_anyone_early() {
         for full in [false, true] {
             let mut w = World::new("4x2x2");
             w.fabric.set_barrier_family(JOB, family).unwrap();
-            let link = Link { node: 1, dir: angara_abi::torus::Direction::new(0, true) };
-            w.fabric.set_fault(Fault { kind: FaultKind::LinkDown(link), at: Some(at) }).unwrap();
+            let link = Link { node: 1, dir: angara_net::torus::Direction::new(0, true) };
+            w.fabric.set_fault(Fault::link_down(link).at(at)).unwrap();
             for node in 0..15 {
                 w.must_post(port(node), Class::Sync, Op::Barrier { half: !full });
                 w.must_post(port(node), Class::Sync, Op::Barrier { half: !full });
@@ -326,8 +327,8 @@ fn a_route_change_behind_data_under_way_does_not_make_a_barrier_forget_it() {
         for half in [false, true] {
             let mut w = World::new("4x4");
             w.fabric.set_barrier_family(JOB, family).unwrap();
-            let link = Link { node: 0, dir: angara_abi::torus::Direction::new(0, true) };
-            w.fabric.set_fault(Fault { kind: FaultKind::LinkDown(link), at: Some(at) }).unwrap();
+            let link = Link { node: 0, dir: angara_net::torus::Direction::new(0, true) };
+            w.fabric.set_fault(Fault::link_down(link).at(at)).unwrap();
             for round in 0..3 {
                 for node in 0..16 {
                     for to in [node ^ 1, (node + 5) % 16, (node + 15) % 16] {
@@ -352,10 +353,10 @@ fn a_barrier_whose_members_are_cut_off_fails_by_name() {
 fn cut_off_by_name(family: BarrierFamily) {
     let mut w = World::new("mesh:4");
     w.fabric.set_barrier_family(JOB, family).unwrap();
-    let link = Link { node: 1, dir: angara_abi::torus::Direction::new(0, true) };
+    let link = Link { node: 1, dir: angara_net::torus::Direction::new(0, true) };
     w.must_post(port(0), Class::Sync, Op::Barrier { half: false });
     w.settle();
-    w.fabric.set_fault(Fault { kind: FaultKind::LinkDown(link), at: None }).unwrap();
+    w.fabric.set_fault(Fault::link_down(link)).unwrap();
     let tag = w.must_post(port(2), Class::Sync, Op::Barrier { half: false });
     w.finish();
     let failed = OpState::Failed(OpFault::Barrier(Blame::Link(link)));

@@ -5,7 +5,7 @@ use super::impaired::impair_some;
 use crate::*;
 use angara_abi::account::Class;
 use angara_abi::packet::Vc;
-use angara_abi::torus::Direction;
+use angara_net::torus::Direction;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
@@ -112,7 +112,7 @@ impl Joined {
     fn finish(mut self, shape: &str) -> (Trace, Vec<LinkCounters>) {
         self.run();
         self.trace.sort();
-        let nodes = shape.parse::<angara_abi::torus::Shape>().unwrap().nodes() as u32;
+        let nodes = shape.parse::<angara_net::torus::Shape>().unwrap().nodes() as u32;
         let mut links = Vec::new();
         for node in 0..nodes {
             for dir in Direction::ALL {
@@ -137,7 +137,7 @@ impl Joined {
 }
 
 fn everything(shape: &str, parts: usize, seed: u64, trains: bool, impaired: bool) -> (Trace, Vec<LinkCounters>) {
-    let nodes = shape.parse::<angara_abi::torus::Shape>().unwrap().nodes() as u32;
+    let nodes = shape.parse::<angara_net::torus::Shape>().unwrap().nodes() as u32;
     let ports: Vec<Port> = (0..nodes).map(port).collect();
     let mut j = Joined::with(Config { trains, ..Config::new(shape.parse().unwrap()) }, parts, &ports);
     let rows = j.parts[0].build_tree(1, &ports).unwrap();

@@ -6,7 +6,8 @@ use crate::*;
 use angara_abi::account::Class;
 use angara_abi::desc::AmoOp;
 use angara_abi::packet::{ReduceElem, ReduceOp, Vc};
-use angara_abi::torus::{Direction, NodeId};
+use angara_net::fault::{Fault, Impair, Site};
+use angara_net::torus::{Direction, NodeId};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// The tree the ports reduce on.
@@ -63,7 +64,7 @@ enum Kind {
 }
 
 pub(super) struct Cluster {
-    shape: angara_abi::torus::Shape,
+    shape: angara_net::torus::Shape,
     config: Config,
     family: BarrierFamily,
     pub(super) parts: Vec<Option<Fabric>>,
@@ -578,9 +579,9 @@ impl Cluster {
 
     /// A link begins to damage everything that goes over it.
     pub(super) fn spoil(&mut self, link: Link) {
-        let kind = FaultKind::Impaired { link: Some(link), how: Impair::Corrupt(1_000_000) };
+        let fault = Fault::impaired(Site::Link(link), Impair::Corrupt(1_000_000));
         if let Some(f) = &mut self.parts[self.owner[link.node as usize]]
-            && f.set_fault(Fault { kind, at: None }).is_ok()
+            && f.set_fault(fault).is_ok()
         {
             self.bad.push(link);
         }
@@ -590,7 +591,7 @@ impl Cluster {
     pub(super) fn unspoil(&mut self) {
         for link in std::mem::take(&mut self.bad) {
             if let Some(f) = &mut self.parts[self.owner[link.node as usize]] {
-                f.clear_fault(FaultKind::Impaired { link: Some(link), how: Impair::Corrupt(0) });
+                f.clear_fault(Fault::impaired(Site::Link(link), Impair::Corrupt(0)));
             }
         }
     }

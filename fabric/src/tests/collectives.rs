@@ -5,7 +5,8 @@ use crate::collective::{build, validate};
 use crate::*;
 use angara_abi::account::Class;
 use angara_abi::packet::{ReduceElem, ReduceOp};
-use angara_abi::torus::Direction;
+use angara_net::fault::Fault;
+use angara_net::torus::Direction;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
@@ -40,7 +41,7 @@ fn built_trees_are_valid_for_any_root_and_any_members() {
 fn trees_avoid_dead_links() {
     let mut f = Fabric::new(Config::new("4x4".parse().unwrap())).unwrap();
     let dead = Link { node: 0, dir: Direction::new(0, true) };
-    f.set_fault(Fault { kind: FaultKind::LinkDown(dead), at: None }).unwrap();
+    f.set_fault(Fault::link_down(dead)).unwrap();
     for root in 0..16 {
         let rows = build(f.routes(), root, &all(16)).unwrap();
         validate(&f.shape(), &rows).unwrap();
@@ -164,7 +165,7 @@ proptest! {
     #[test]
     fn all_reduces_in_flight_on_several_trees(shape in 0..5usize, trees in 1..5u8, seed: u64) {
         let shape = ["2", "8", "4x4", "2x2x2", "4x2x2x2"][shape];
-        let n = shape.parse::<angara_abi::torus::Shape>().unwrap().nodes() as u32;
+        let n = shape.parse::<angara_net::torus::Shape>().unwrap().nodes() as u32;
         all_reduces(shape, &all(n), trees, 40, seed);
     }
 
@@ -411,7 +412,7 @@ fn a_dead_link_unloads_the_trees_that_use_it() {
     }
     w.fabric.advance(900_000);
     let link = Link { node: child, dir: row.to_root.unwrap() };
-    w.fabric.set_fault(Fault { kind: FaultKind::LinkDown(link), at: None }).unwrap();
+    w.fabric.set_fault(Fault::link_down(link)).unwrap();
     w.finish();
     let down = w.errors().iter().filter(|e| matches!(e, NetError::TreeDown { tree: 0, .. })).count();
     assert_eq!(down, 16, "every participant is told once");
@@ -450,7 +451,7 @@ fn a_quiet_tree_moves_to_other_links_with_everything_contributed_so_far() {
         contribute(&mut w, rounds + 1, early);
         let (child, row) = *rows.rows.iter().find(|r| r.1.to_root.is_some()).unwrap();
         let link = Link { node: child, dir: row.to_root.unwrap() };
-        w.fabric.set_fault(Fault { kind: FaultKind::LinkDown(link), at: None }).unwrap();
+        w.fabric.set_fault(Fault::link_down(link)).unwrap();
         w.settle();
         assert!(w.errors().is_empty(), "{:?}", w.errors());
         contribute(&mut w, rounds, late);

@@ -153,7 +153,7 @@ impl World {
     pub(crate) fn sent(&self, class: Class) -> angara_abi::account::Load {
         let mut sum = angara_abi::account::Load::default();
         for node in 0..self.fabric.shape().nodes() as u32 {
-            for dir in angara_abi::torus::Direction::ALL {
+            for dir in angara_net::torus::Direction::ALL {
                 sum.add(self.fabric.job_link_counters(JOB, Link { node, dir })[class as usize]);
             }
         }

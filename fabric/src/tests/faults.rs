@@ -5,11 +5,12 @@ use super::order::Streams;
 use crate::*;
 use angara_abi::account::Class;
 use angara_abi::packet::Vc;
-use angara_abi::torus::Direction;
+use angara_net::fault::{Fault, Impair, Site};
+use angara_net::torus::Direction;
 use proptest::prelude::*;
 
 fn down(link: Link) -> Fault {
-    Fault { kind: FaultKind::LinkDown(link), at: None }
+    Fault::link_down(link)
 }
 
 proptest! {
@@ -26,11 +27,11 @@ proptest! {
         let ports: Vec<Port> = (0..n as u32).map(port).collect();
         let mut w = World::with(config, &ports);
         if corrupt {
-            let kind = FaultKind::Impaired { link: None, how: Impair::Corrupt(20_000) };
-            w.fabric.set_fault(Fault { kind, at: None }).unwrap();
+            let fault = Fault::impaired(Site::EveryLink, Impair::Corrupt(20_000));
+            w.fabric.set_fault(fault).unwrap();
         }
         let (mut dice, mut streams) = (Dice(seed), Streams::new());
-        let mut dead: Vec<FaultKind> = Vec::new();
+        let mut dead: Vec<Fault> = Vec::new();
         for round in 0..12 {
             for _ in 0..120 {
                 let (a, b) = (ports[dice.below(n) as usize], ports[dice.below(n) as usize]);
@@ -44,13 +45,13 @@ proptest! {
             if dead.len() < 2 && round % 3 != 2 {
                 let connected = |f: &Fabric| (0..n as u32).all(|a| (0..n as u32).all(|b| f.reachable(a, b)));
                 let mut trial = Fabric::new(Config::new(shape.parse().unwrap())).unwrap();
-                dead.iter().for_each(|k| trial.set_fault(Fault { kind: *k, at: None }).unwrap());
+                dead.iter().for_each(|k| trial.set_fault(*k).unwrap());
                 if trial.set_fault(down(link)).is_ok() && connected(&trial) {
                     w.fabric.set_fault(down(link)).unwrap();
-                    dead.push(FaultKind::LinkDown(link));
+                    dead.push(Fault::link_down(link));
                 }
-            } else if let Some(kind) = dead.pop() {
-                w.fabric.clear_fault(kind);
+            } else if let Some(fault) = dead.pop() {
+                w.fabric.clear_fault(fault);
             }
             prop_assert!(w.fabric.adapters.chip.no_request_on_dead_links());
         }
@@ -80,12 +81,12 @@ proptest! {
             w.fabric.advance(to);
             w.apply();
             let node = dice.below(n) as u32;
-            let kind = match dice.below(6) {
-                0 => FaultKind::NodeDown(node),
-                1 => { w.fabric.clear_fault(FaultKind::NodeDown(node)); continue }
-                _ => FaultKind::LinkDown(Link { node, dir: Direction::ALL[dice.below(8) as usize] }),
+            let fault = match dice.below(6) {
+                0 => Fault::node_down(node),
+                1 => { w.fabric.clear_fault(Fault::node_down(node)); continue }
+                _ => Fault::link_down(Link { node, dir: Direction::ALL[dice.below(8) as usize] }),
             };
-            let _ = w.fabric.set_fault(Fault { kind, at: None });
+            let _ = w.fabric.set_fault(fault);
         }
         w.finish();
         // Reads deliver writes too; leave those out before looking at the streams.
@@ -157,12 +158,12 @@ fn with_every_route_dead_the_put_fails_with_its_name() {
 fn a_planned_fault_begins_on_time() {
     let mut w = World::new("4x2");
     let link = Link { node: 0, dir: Direction::new(0, true) };
-    w.fabric.set_fault(Fault { kind: FaultKind::LinkDown(link), at: Some(5_000_000) }).unwrap();
+    w.fabric.set_fault(Fault::link_down(link).at(5_000_000)).unwrap();
     assert_eq!(w.fabric.faults().len(), 1);
     w.fabric.advance(4_999_999);
     assert_eq!(w.fabric.hops(0, 1), Some(1));
     w.fabric.advance(5_000_000);
     assert_eq!(w.fabric.hops(0, 1), Some(3));
-    w.fabric.clear_fault(FaultKind::LinkDown(link));
+    w.fabric.clear_fault(Fault::link_down(link));
     assert_eq!((w.fabric.hops(0, 1), w.fabric.faults().len()), (Some(1), 0));
 }

@@ -6,7 +6,7 @@ use crate::*;
 use angara_abi::account::Class;
 use angara_abi::capture::{Happening, Reason};
 use angara_abi::packet::{self, PacketType, Vc};
-use angara_abi::torus::Direction;
+use angara_net::torus::Direction;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 

@@ -5,7 +5,8 @@ use super::order::Streams;
 use crate::*;
 use angara_abi::account::Class;
 use angara_abi::packet::Vc;
-use angara_abi::torus::Direction;
+use angara_net::fault::{Fault, Impair, Site};
+use angara_net::torus::Direction;
 use proptest::prelude::*;
 
 fn totals(w: &World) -> (u64, u64) {
@@ -28,8 +29,8 @@ proptest! {
         config.seed = seed;
         let ports: Vec<Port> = (0..8).map(port).collect();
         let mut w = World::with(config, &ports);
-        let kind = FaultKind::Impaired { link: None, how: Impair::Corrupt(percent * 10_000) };
-        w.fabric.set_fault(Fault { kind, at: None }).unwrap();
+        let fault = Fault::impaired(Site::EveryLink, Impair::Corrupt(percent * 10_000));
+        w.fabric.set_fault(fault).unwrap();
         let (mut dice, mut streams) = (Dice(seed), Streams::new());
         for _ in 0..1000 {
             let (a, b) = (ports[dice.below(8) as usize], ports[dice.below(8) as usize]);
@@ -51,8 +52,8 @@ proptest! {
 fn every_operation_works_over_a_bad_link_and_traffic_is_counted_once() {
     let run = |per_million: u32| {
         let mut w = World::new("2x2");
-        let kind = FaultKind::Impaired { link: None, how: Impair::Corrupt(per_million) };
-        w.fabric.set_fault(Fault { kind, at: None }).unwrap();
+        let fault = Fault::impaired(Site::EveryLink, Impair::Corrupt(per_million));
+        w.fabric.set_fault(fault).unwrap();
         let rows = w.fabric.build_tree(0, &[port(0), port(1), port(2), port(3)]).unwrap();
         w.fabric.load_tree(0, JOB, &rows).unwrap();
         for round in 0..20u64 {
@@ -103,8 +104,8 @@ fn the_error_pattern_depends_on_the_seed_alone() {
         config.seed = seed;
         let ports: Vec<Port> = (0..4).map(port).collect();
         let mut w = World::with(config, &ports);
-        let kind = FaultKind::Impaired { link: None, how: Impair::Corrupt(50_000) };
-        w.fabric.set_fault(Fault { kind, at: None }).unwrap();
+        let fault = Fault::impaired(Site::EveryLink, Impair::Corrupt(50_000));
+        w.fabric.set_fault(fault).unwrap();
         for i in 0..200u32 {
             w.put(port(i % 4), port((i + 1) % 4), 0, &[1; 64]);
         }
@@ -127,8 +128,8 @@ fn the_error_pattern_depends_on_the_seed_alone() {
 fn a_link_that_never_gets_a_packet_across_goes_down_and_traffic_takes_another_way() {
     let mut w = World::new("4");
     let link = Link { node: 0, dir: Direction::new(0, true) };
-    let kind = FaultKind::Impaired { link: Some(link), how: Impair::Corrupt(1_000_000) };
-    w.fabric.set_fault(Fault { kind, at: None }).unwrap();
+    let fault = Fault::impaired(Site::Link(link), Impair::Corrupt(1_000_000));
+    w.fabric.set_fault(fault).unwrap();
     let (mut dice, mut streams) = (Dice(1), Streams::new());
     for _ in 0..40 {
         streams.post(&mut w, &mut dice, port(0), port(1), Vc::Request, false);
@@ -138,5 +139,5 @@ fn a_link_that_never_gets_a_packet_across_goes_down_and_traffic_takes_another_wa
     assert!(w.effects.iter().any(|e| matches!(e, Effect::LinkDown { link: l, change: 0, .. } if *l == link)));
     assert_eq!(w.fabric.hops(0, 1), Some(3));
     assert_eq!(w.fabric.link_counters(link).crc_errors, 16);
-    assert!(w.fabric.faults().iter().any(|f| f.kind == FaultKind::LinkDown(link)));
+    assert!(w.fabric.faults().iter().any(|f| *f == Fault::link_down(link)));
 }

@@ -4,7 +4,7 @@ use super::driver::*;
 use crate::*;
 use angara_abi::account::Class;
 use angara_abi::packet::Vc;
-use angara_abi::torus::Direction;
+use angara_net::torus::Direction;
 use proptest::prelude::*;
 
 fn links(fabric: &Fabric) -> Vec<Link> {
@@ -45,7 +45,7 @@ proptest! {
     fn packets_have_slots_and_give_them_back(seed: u64) {
         let run = |look: bool| {
             let mut dice = Dice(seed);
-            let shape: angara_abi::torus::Shape = ["4x2", "5", "mesh:3x2", "2x2x2"][dice.below(4) as usize].parse().expect("a shape");
+            let shape: angara_net::torus::Shape = ["4x2", "5", "mesh:3x2", "2x2x2"][dice.below(4) as usize].parse().expect("a shape");
             let ports: Vec<Port> = (0..shape.nodes() as u32).map(port).collect();
             let mut w = World::with(Config { seed, ..Config::new(shape) }, &ports);
             for _ in 0..20 {

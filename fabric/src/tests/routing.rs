@@ -4,7 +4,8 @@ use super::driver::*;
 use crate::*;
 use angara_abi::account::Class;
 use angara_abi::packet::Vc;
-use angara_abi::torus::Direction;
+use angara_net::fault::Fault;
+use angara_net::torus::Direction;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
@@ -119,7 +120,7 @@ fn packets_take_the_balanced_routes_alone_and_among_others() {
 fn a_balanced_route_that_breaks_gets_a_detour_and_no_other_changes() {
     let mut f = balanced("4x2x2x2");
     let before = f.routes().path(0, 4).unwrap();
-    f.set_fault(Fault { kind: FaultKind::LinkDown(before[0]), at: None }).unwrap();
+    f.set_fault(Fault::link_down(before[0])).unwrap();
     let around = check_path(&f, 0, 4);
     assert!(around != before && f.routes().acyclic());
     for b in 0..32 {
@@ -134,7 +135,7 @@ fn a_dimension_of_size_two_uses_plus_until_that_link_is_dead() {
     let mut f = fabric("4x2");
     let plus = Link { node: 0, dir: Direction::new(1, true) };
     assert_eq!(f.routes().path(0, 4).unwrap(), [plus]);
-    f.set_fault(Fault { kind: FaultKind::LinkDown(plus), at: None }).unwrap();
+    f.set_fault(Fault::link_down(plus)).unwrap();
     assert_eq!(f.routes().path(0, 4).unwrap(), [Link { node: 0, dir: Direction::new(1, false) }]);
     assert_eq!(f.routes().path(4, 0).unwrap()[0].dir, Direction::new(1, true), "the other cable's far end");
 }
@@ -170,8 +171,8 @@ fn any_single_dead_link_leaves_a_torus_connected_in_direction_order() {
         for node in 0..n.min(8) {
             for dir in Direction::ALL {
                 let mut f = fabric(shape);
-                let kind = FaultKind::LinkDown(Link { node, dir });
-                if f.set_fault(Fault { kind, at: None }).is_err() {
+                let fault = Fault::link_down(Link { node, dir });
+                if f.set_fault(fault).is_err() {
                     continue;
                 }
                 for a in 0..n {
@@ -191,7 +192,7 @@ fn any_single_dead_link_leaves_a_torus_connected_in_direction_order() {
 fn a_mesh_needs_first_and_last_steps_and_stays_free_of_deadlock() {
     let mut f = fabric("mesh:3x3");
     let dead = Link { node: 0, dir: Direction::new(0, true) };
-    f.set_fault(Fault { kind: FaultKind::LinkDown(dead), at: None }).unwrap();
+    f.set_fault(Fault::link_down(dead)).unwrap();
     let route = f.route(0, 1).unwrap();
     assert!(route.first_step.is_some() && route.hops == 3, "{route:?}");
     assert!(f.routes().out_of_order());
@@ -202,12 +203,12 @@ fn a_mesh_needs_first_and_last_steps_and_stays_free_of_deadlock() {
 fn a_cut_off_node_is_unreachable_and_the_link_is_named() {
     let mut f = fabric("mesh:3");
     let dead = Link { node: 1, dir: Direction::new(0, true) };
-    f.set_fault(Fault { kind: FaultKind::LinkDown(dead), at: None }).unwrap();
+    f.set_fault(Fault::link_down(dead)).unwrap();
     assert!(f.reachable(0, 1) && !f.reachable(0, 2));
     assert_eq!(f.routes().blame(0, 2), Blame::Link(dead));
-    f.clear_fault(FaultKind::LinkDown(dead));
+    f.clear_fault(Fault::link_down(dead));
     assert!(f.reachable(0, 2));
-    f.set_fault(Fault { kind: FaultKind::NodeDown(1), at: None }).unwrap();
+    f.set_fault(Fault::node_down(1)).unwrap();
     assert_eq!(f.routes().blame(0, 2), Blame::Node(1));
 }
 
@@ -221,11 +222,11 @@ proptest! {
         let mut dice = Dice(seed);
         for _ in 0..faults {
             let node = dice.below(n as u64) as u32;
-            let kind = match dice.below(5) {
-                0 => FaultKind::NodeDown(node),
-                _ => FaultKind::LinkDown(Link { node, dir: Direction::ALL[dice.below(8) as usize] }),
+            let fault = match dice.below(5) {
+                0 => Fault::node_down(node),
+                _ => Fault::link_down(Link { node, dir: Direction::ALL[dice.below(8) as usize] }),
             };
-            let _ = f.set_fault(Fault { kind, at: None }); // refused where there is no such link
+            let _ = f.set_fault(fault); // refused where there is no such link
         }
         for a in 0..n {
             for b in 0..n {

@@ -4,7 +4,7 @@ use super::cluster::Cluster;
 use super::driver::*;
 use crate::*;
 use angara_abi::account::Class;
-use angara_abi::torus::NodeId;
+use angara_net::torus::NodeId;
 
 /// How many schedules each test runs.
 fn schedules() -> u64 {
@@ -32,7 +32,7 @@ fn setting(seed: u64) -> (&'static str, usize, BarrierFamily, Dice) {
 }
 
 fn nodes_of(shape: &str, parts: usize, without: Option<usize>) -> Vec<NodeId> {
-    let nodes = shape.parse::<angara_abi::torus::Shape>().unwrap().nodes();
+    let nodes = shape.parse::<angara_net::torus::Shape>().unwrap().nodes();
     (0..nodes as u32).filter(|n| Some(*n as usize * parts / nodes) != without).collect()
 }
 
@@ -139,7 +139,7 @@ fn whatever_is_lost_everything_ends() {
                 _ => dead.extend([c.random_link(), c.random_link()]),
             }
             let exists = |b: &Blame| match b {
-                Blame::Link(l) => shape.parse::<angara_abi::torus::Shape>().unwrap().neighbour(l.node, l.dir).is_some(),
+                Blame::Link(l) => shape.parse::<angara_net::torus::Shape>().unwrap().neighbour(l.node, l.dir).is_some(),
                 Blame::Node(_) => true,
             };
             dead.retain(exists);

@@ -117,7 +117,7 @@ fn trains_carry_the_same_bytes_and_count_as_their_packets() {
         w.finish();
         let links: Vec<_> = ports
             .iter()
-            .flat_map(|p| angara_abi::torus::Direction::ALL.map(|dir| Link { node: p.node, dir }))
+            .flat_map(|p| angara_net::torus::Direction::ALL.map(|dir| Link { node: p.node, dir }))
             .map(|link| w.fabric.link_counters(link).tx)
             .collect();
         (w.memory, links, w.effects.len())

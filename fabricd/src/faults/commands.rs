@@ -1,67 +1,93 @@
 //! Fault commands: what `angara fault` and `--fault` ask for, done here or on every host of the cluster.
 
-use super::fault::{self, Action, ClearSpec};
+use crate::ask::{ask, dead};
 use crate::daemon::Daemon;
-use crate::dataplane::Dead;
 use crate::failure::failure;
 use crate::hosts::protocol::{Answer, Ask};
-use angara_abi::fault::{is_trunk, place_of};
 use angara_abi::msg::Failure;
+use angara_net::fault::{Action, BookError, Clear, Command, Target, TrunkChange};
+use angara_net::torus::Shape;
+use angara_plane::Command as Plane;
+use angara_plane::Dead;
 use std::rc::Rc;
 
+/// A command that makes no sense after the faults in force, as an answer to whoever gave it.
+pub(crate) fn out_of_order(error: BookError, text: &str, shape: &Shape) -> Failure {
+    match error {
+        BookError::Later(_) => {
+            failure(format!("fault `{text}`: hosts agree on a fault when its time has come"), "leave the time out")
+        }
+        BookError::Nothing(site) => failure(
+            format!("no fault is set on {}", site.show(shape)),
+            "see `angara fault list` for the faults in force",
+        ),
+    }
+}
+
 impl Daemon {
-    /// Does what a fault command asks for.
+    /// Does what a text asks for that somebody has written in a browser.
     pub(crate) async fn set_fault(self: &Rc<Self>, text: &str) -> Result<(), Failure> {
-        if is_trunk(text) {
-            return self.impair(text).await;
-        }
-        let actions = fault::parse(text, self.options.shape).map_err(fault::refused)?;
-        if self.messages.is_some() {
-            return self.set_fault_everywhere(text, actions).await;
-        }
-        for action in actions {
-            let done = self.data.call(move |engine| match action {
-                Action::Set(fault) => engine.set_fault(fault),
-                Action::Clear(what) => engine.clear_fault(what),
-            });
-            engine_says(done.await)?;
-        }
-        Ok(())
+        let read = Command::parse(text, &self.options.shape);
+        self.do_fault(read.map_err(|mistake| failure(mistake.brief(), mistake.remedy()))?).await
     }
 
-    async fn set_fault_everywhere(self: &Rc<Self>, text: &str, actions: Vec<Action>) -> Result<(), Failure> {
-        // One text has one time: it comes later as a whole or not at all.
-        if actions.iter().all(|a| matches!(a, Action::Set(fault) if fault.after.is_some())) {
+    /// Does what a fault command asks for.
+    pub(crate) async fn do_fault(self: &Rc<Self>, command: Command) -> Result<(), Failure> {
+        let wrong = |why| failure(format!("fault `{}`: {why}", command.text), "see `angara fault --help`");
+        command.check(&self.options.shape).map_err(wrong)?;
+        match &command.target {
+            Target::Trunk { host, change } => self.impair(host.as_deref(), *change, &command.text).await,
+            Target::Network(_) if self.messages.is_some() => self.set_fault_everywhere(command).await,
+            Target::Network(actions) => {
+                for action in actions.iter().copied() {
+                    plane_says(match action {
+                        Action::Set(fault) => ask(&self.data, |reply| Plane::SetFault(fault, reply)).await,
+                        Action::Clear(what) => ask(&self.data, |reply| Plane::ClearFault(what, reply)).await,
+                    })?;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    async fn set_fault_everywhere(self: &Rc<Self>, command: Command) -> Result<(), Failure> {
+        let Target::Network(actions) = &command.target else { return Ok(()) };
+        // One command has one time: it comes later as a whole or not at all.
+        if actions.iter().all(|a| matches!(a, Action::Set(fault) if fault.at.is_some())) {
             for action in actions {
-                if let Action::Set(fault) = action {
-                    engine_says(self.data.call(|engine| engine.set_fault(fault)).await)?;
+                if let Action::Set(fault) = *action {
+                    plane_says(ask(&self.data, |reply| Plane::SetFault(fault, reply)).await)?;
                 }
             }
             return Ok(());
         }
         // What cannot be done on some hosts is said after all else is done.
-        let trunks = match actions == [Action::Clear(ClearSpec::All)] {
-            true => self.impair("trunk all clear").await,
+        let trunks = match actions[..] == [Action::Clear(Clear::All)] {
+            true => {
+                let whole = TrunkChange { cut: Some(false), what: Some(Default::default()) };
+                self.impair(None, whole, &command.text).await
+            }
             false => Ok(()),
         };
-        let clears = |a: &Action| matches!(a, Action::Clear(_));
-        let (forgot, told) = match actions.iter().any(clears) {
-            true => self.forget_everywhere(text).await?,
-            false => (false, Ok(())),
+        let clears: Vec<Clear> =
+            actions.iter().filter_map(|a| if let Action::Clear(c) = a { Some(*c) } else { None }).collect();
+        let (forgot, told) = match clears.is_empty() {
+            false => self.forget_everywhere(&clears, &command.text).await?,
+            true => (false, Ok(())),
         };
-        let nothing_else = || actions.iter().all(clears) && self.makes_sense(text).is_err();
-        let changed = if forgot && nothing_else() { Ok(()) } else { self.change_faults(text, None).await };
+        let nothing_else = clears.len() == actions.len() && self.makes_sense(&command).is_err();
+        let changed = if forgot && nothing_else { Ok(()) } else { self.change_faults(&command, None).await };
         trunks.and(changed).and(told)
     }
 
-    /// Takes back what a command ends and whose time has not come, on all hosts in reach: whether there was anything, and
+    /// Takes back what is to end and whose time has not come, on all hosts in reach: whether there was anything, and
     /// which hosts did not answer.
-    async fn forget_everywhere(&self, text: &str) -> Result<(bool, Result<(), Failure>), Failure> {
-        let mut forgot = self.forget_coming(text).await?;
+    async fn forget_everywhere(&self, clears: &[Clear], text: &str) -> Result<(bool, Result<(), Failure>), Failure> {
+        let mut forgot = self.forget_coming(clears).await?;
         let Some(messages) = &self.messages else { return Ok((forgot, Ok(()))) };
         let mut told = Ok(());
         for host in messages.group().into_keys().filter(|host| *host != messages.me) {
-            match messages.ask(host, Ask::Forget(text.into())).await {
+            match messages.ask(host, Ask::Forget(clears.to_vec())).await {
                 Ok(answer) => forgot |= matches!(answer, Answer::Forgot(true)),
                 Err(f) => {
                     let what = format!("fault `{text}`: faults that wait for their time there may stay: {}", f.message);
@@ -72,35 +98,20 @@ impl Daemon {
         Ok((forgot, told))
     }
 
-    /// Takes back what a command ends and whose time has not come, on this host: whether there was anything.
-    pub(crate) async fn forget_coming(&self, text: &str) -> Result<bool, Failure> {
+    /// Takes back what is to end and whose time has not come, on this host: whether there was anything.
+    pub(crate) async fn forget_coming(&self, clears: &[Clear]) -> Result<bool, Failure> {
         let mut forgot = false;
-        for action in fault::parse(text, self.options.shape).map_err(fault::refused)? {
-            if let Action::Clear(what) = action {
-                forgot |= self.data.call(move |engine| engine.forget_coming(what)).await?;
-            }
+        for what in clears.iter().copied() {
+            forgot |= ask(&self.data, |reply| Plane::ForgetFaults(what, reply)).await.map_err(dead)?;
         }
         Ok(forgot)
     }
-
-    /// Clears what a text without effect names.
-    pub(crate) async fn clear_fault(self: &Rc<Self>, text: &str) -> Result<(), Failure> {
-        if is_trunk(text) {
-            return self.impair(&format!("{} clear", place_of(text))).await;
-        }
-        let what = ClearSpec::parse(text, self.options.shape).map_err(fault::refused)?;
-        match what.site() {
-            _ if self.messages.is_none() => engine_says(self.data.call(move |engine| engine.clear_fault(what)).await),
-            None => self.set_fault("all clear").await,
-            Some(site) => self.set_fault(&format!("{} clear", site.show(&self.options.shape))).await,
-        }
-    }
 }
 
-fn engine_says(r: Result<Result<(), String>, Dead>) -> Result<(), Failure> {
-    match r {
+fn plane_says(answer: Result<Result<(), String>, Dead>) -> Result<(), Failure> {
+    match answer {
         Ok(Ok(())) => Ok(()),
         Ok(Err(why)) => Err(failure(why, "see `angara status` for the faults in force")),
-        Err(dead) => Err(dead.into()),
+        Err(gone) => Err(dead(gone)),
     }
 }

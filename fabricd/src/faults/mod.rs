@@ -1,7 +1,8 @@
-//! Faults on request: what a text ([`angara_abi::fault`]) asks of links and nodes ([`fault`]) or of trunks ([`trunk`]), done here
-//! or on every host.
+//! Faults on request: what a command ([`angara_net::fault`]) asks of links and nodes ([`commands`]) or of trunks
+//! ([`trunk_commands`]), done here or on every host of the cluster.
 
 mod commands;
-pub mod fault;
 pub(crate) mod trunk;
 mod trunk_commands;
+
+pub(crate) use commands::out_of_order;

@@ -1,14 +1,14 @@
 //! Fault commands for trunks, done here and by other hosts.
 
-use super::fault::refused;
-use super::trunk::{Change, TrunkRequest, parse};
+use super::trunk::TrunkRequest;
+use crate::ask::{ask, dead};
 use crate::daemon::Daemon;
-use crate::dataplane::Engine;
 use crate::failure::failure;
 use crate::hosts::protocol::Ask;
-use angara_abi::fault::near;
 use angara_abi::msg::Failure;
-use angara_cluster::HostId;
+use angara_net::HostId;
+use angara_net::fault::{TrunkChange, near};
+use angara_plane::Command;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -37,12 +37,16 @@ impl Daemon {
     /// What befalls datagrams is done in their sender, so both ends of a trunk are told. A cut is made at one end, in
     /// both directions: that of the host that was asked, which can therefore restore it. The trunks of others are
     /// cut at both their ends.
-    pub(crate) async fn impair(self: &Rc<Self>, text: &str) -> Result<(), Failure> {
-        let command = parse(text, self.options.shape).map_err(refused)?;
+    pub(crate) async fn impair(
+        self: &Rc<Self>,
+        host: Option<&str>,
+        change: TrunkChange,
+        text: &str,
+    ) -> Result<(), Failure> {
         let Some(messages) = &self.messages else {
             return Err(failure("this daemon has no trunks", "start it with --cluster FILE --host NAME"));
         };
-        let host = match &command.host {
+        let host = match host {
             None => None,
             Some(name) => {
                 let names = messages.member.cluster.hosts.iter().map(|host| &host.name[..]);
@@ -52,13 +56,13 @@ impl Daemon {
         };
         let everyone: Vec<HostId> = messages.member.cluster.ids().filter(|h| *h != messages.me).collect();
         let concerned = host.map_or_else(|| everyone.clone(), |host| vec![host]);
-        let mut request = TrunkRequest { to: None, except: None, text: text.into() };
-        let cut = command.change.cut == Some(true);
+        let mut request = TrunkRequest { to: None, except: None, change };
+        let cut = change.cut == Some(true);
         let asked = match host {
             Some(host) => {
                 request.to = Some(messages.me);
-                request.text = text.split_whitespace().filter(|word| *word != "down").collect::<Vec<_>>().join(" ");
-                if command.change.what.is_some() || !cut { vec![host] } else { Vec::new() }
+                request.change.cut = change.cut.filter(|cut| !cut);
+                if change.what.is_some() || !cut { vec![host] } else { Vec::new() }
             }
             None => {
                 request.except = cut.then_some(messages.me);
@@ -66,12 +70,12 @@ impl Daemon {
             }
         };
         // What makes trunks worse is said first: after that it may be hard to be heard.
-        let better = command.change.cut == Some(false);
-        let order = self.trunk_orders.give(&concerned, command.change);
+        let better = change.cut == Some(false);
+        let order = self.trunk_orders.give(&concerned, change);
         if better {
-            self.impair_here(host, None, command.change).await?;
+            self.impair_here(host, None, change).await?;
         }
-        let undone = |host: &HostId| self.trunk_orders.undone(*host, order, command.change);
+        let undone = |host: &HostId| self.trunk_orders.undone(*host, order, change);
         let mut missed = Vec::new();
         let until = tokio::time::Instant::now() + RETURN;
         'asking: for other in asked {
@@ -79,7 +83,7 @@ impl Daemon {
                 if concerned.iter().all(undone) {
                     break 'asking;
                 }
-                let told = messages.ask(other, Ask::Impair(request.clone())).await;
+                let told = messages.ask(other, Ask::Impair(request)).await;
                 if told.is_ok() || !better || tokio::time::Instant::now() >= until {
                     break told;
                 }
@@ -94,7 +98,7 @@ impl Daemon {
         }
         for host in concerned.iter().filter(|_| !better) {
             if !undone(host) {
-                self.impair_here(Some(*host), None, command.change).await?;
+                self.impair_here(Some(*host), None, change).await?;
             }
         }
         match missed.is_empty() {
@@ -108,11 +112,10 @@ impl Daemon {
 
     /// Does to the trunks of this host what another one asks for.
     pub(crate) async fn impair_for_host(self: &Rc<Self>, request: TrunkRequest) -> Result<(), Failure> {
-        let command = parse(&request.text, self.options.shape).map_err(refused)?;
-        if command.change.cut != Some(true) {
-            return self.impair_here(request.to, request.except, command.change).await;
+        if request.change.cut != Some(true) {
+            return self.impair_here(request.to, request.except, request.change).await;
         }
-        self.cuts.borrow_mut().push((request, command.change));
+        self.cuts.borrow_mut().push(request);
         let daemon = self.clone();
         tokio::task::spawn_local(async move {
             tokio::time::sleep(LAST_WORDS).await;
@@ -130,17 +133,21 @@ impl Daemon {
             return Ok(());
         }
         tracing::info!(?cuts, "trunks impaired");
-        let make = move |engine: &mut Engine| {
-            cuts.into_iter().for_each(|(request, change)| engine.impair(request.to, request.except, change));
-        };
-        self.data.call(make).await.map_err(Failure::from)
+        let changes = cuts.into_iter().map(|cut| (cut.to, cut.except, cut.change)).collect();
+        ask(&self.data, |reply| Command::ImpairTrunks(changes, reply)).await.map_err(dead)
     }
 
-    async fn impair_here(&self, host: Option<HostId>, except: Option<HostId>, change: Change) -> Result<(), Failure> {
+    async fn impair_here(
+        &self,
+        host: Option<HostId>,
+        except: Option<HostId>,
+        change: TrunkChange,
+    ) -> Result<(), Failure> {
         // What was asked for earlier must not undo this.
         self.make_cuts().await?;
         tracing::info!(host = host.map(HostId::number), ?change, "trunks impaired");
-        self.data.call(move |engine| engine.impair(host, except, change)).await.map_err(Failure::from)
+        let changes = vec![(host, except, change)];
+        ask(&self.data, |reply| Command::ImpairTrunks(changes, reply)).await.map_err(dead)
     }
 }
 

@@ -7,7 +7,7 @@ use crate::jobs::job::unknown;
 use crate::users::accounts::{self, Identity};
 use angara_abi::JobId;
 use angara_abi::msg::Failure;
-use angara_cluster::HostId;
+use angara_net::HostId;
 use rustix::process::{Pid, Signal, kill_process};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;

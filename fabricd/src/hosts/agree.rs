@@ -16,16 +16,18 @@
 use super::agreement::{Agreed, Ballot, Held, Order, PendingFault};
 use super::protocol::{Answer, Ask, Tell};
 use super::relay::COUNT_MAX;
+use crate::ask::ask;
 use crate::daemon::Daemon;
-use crate::dataplane::Dead;
 use crate::failure::failure;
-use crate::faults::fault::{self, FaultSpec};
+use crate::faults::out_of_order;
 use crate::jobs::job::{Job, PeState};
 use angara_abi::JobId;
 use angara_abi::msg::Failure;
-use angara_abi::torus::Direction;
-use angara_cluster::HostId;
-use angara_fabric::{Blame, Ledger, Link};
+use angara_fabric::{Blame, Ledger};
+use angara_net::fault::{Action, Book, Command, Fault, Target};
+use angara_net::torus::Direction;
+use angara_net::{HostId, Link};
+use angara_plane::{Command as Plane, Dead, Recovery};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::time::Duration;
@@ -49,30 +51,38 @@ enum Failed {
 
 impl Daemon {
     /// Has the host that decides do a fault command everywhere.
-    pub(crate) async fn change_faults(self: &Rc<Self>, text: &str, since: Option<u64>) -> Result<(), Failure> {
+    pub(crate) async fn change_faults(self: &Rc<Self>, command: &Command, since: Option<u64>) -> Result<(), Failure> {
         let Some(messages) = &self.messages else { return Ok(()) };
         match messages.group().into_keys().next().filter(|first| *first != messages.me) {
-            Some(first) => messages.ask(first, Ask::Lead(text.into(), since)).await.map(drop),
-            None => self.lead(text, since).await,
+            Some(first) => messages.ask(first, Ask::Lead(command.clone(), since)).await.map(drop),
+            None => self.lead(command, since).await,
         }
     }
 
     /// Whether a fault command makes sense after those that are known here.
-    pub(crate) fn makes_sense(&self, text: &str) -> Result<(), Failure> {
-        fault::apply(&self.agreement.agreed.borrow().faults, text, self.options.shape).map(drop)
+    pub(crate) fn makes_sense(&self, command: &Command) -> Result<(), Failure> {
+        self.faults_after(&self.agreement.agreed.borrow().faults, command).map(drop)
+    }
+
+    /// The faults in force after a command.
+    fn faults_after(&self, faults: &Book, command: &Command) -> Result<Book, Failure> {
+        // Another host may have sent it.
+        command.check(&self.options.shape).map_err(|why| failure(format!("fault `{}`: {why}", command.text), ""))?;
+        let actions: &[Action] = if let Target::Network(actions) = &command.target { actions } else { &[] };
+        faults.after(actions).map_err(|error| out_of_order(error, &command.text, &self.options.shape))
     }
 
     /// Does a fault command everywhere.
-    pub(crate) async fn lead(&self, text: &str, since: Option<u64>) -> Result<(), Failure> {
+    pub(crate) async fn lead(&self, command: &Command, since: Option<u64>) -> Result<(), Failure> {
         // A mistake is told at once.
-        self.makes_sense(text)?;
+        self.makes_sense(command)?;
         let (done, made) = oneshot::channel();
-        self.agreement.pending.borrow_mut().push(PendingFault { text: text.into(), since, done });
+        self.agreement.pending.borrow_mut().push(PendingFault { command: command.clone(), since, done });
         self.agreement.wake.notify_one();
         match tokio::time::timeout(PATIENCE, made).await {
             Ok(Ok(result)) => result,
             _ => Err(failure(
-                format!("fault `{text}`: the hosts have not agreed within {PATIENCE:?}"),
+                format!("fault `{}`: the hosts have not agreed within {PATIENCE:?}", command.text),
                 "see `angara cluster status` and the log",
             )),
         }
@@ -80,10 +90,14 @@ impl Daemon {
 
     /// A link of this host's nodes failed by itself: has it taken out of service everywhere, however long that takes.
     /// Unless a change has been made since: then the link is tried again, and fails again if it is no better.
-    pub(crate) async fn report_link(self: &Rc<Self>, link: &str, since: u64) {
-        let text = format!("link {link} down");
-        while let Err(f) = self.change_faults(&text, Some(since)).await {
-            tracing::warn!(link, why = f.message, "a link that failed is not out of service everywhere");
+    pub(crate) async fn report_link(self: &Rc<Self>, link: Link, since: u64) {
+        let command = Command::set(Fault::link_down(link), &self.options.shape);
+        while let Err(f) = self.change_faults(&command, Some(since)).await {
+            tracing::warn!(
+                fault = command.text,
+                why = f.message,
+                "a link that failed is not out of service everywhere"
+            );
             tokio::time::sleep(LOOK).await;
         }
     }
@@ -147,7 +161,7 @@ impl Daemon {
                     let daemon = self.clone();
                     tokio::task::spawn_local(async move {
                         // Who asked may have given up.
-                        let _ = fault.done.send(daemon.change_faults(&fault.text, fault.since).await);
+                        let _ = fault.done.send(daemon.change_faults(&fault.command, fault.since).await);
                     });
                 }
                 continue;
@@ -246,7 +260,7 @@ impl Daemon {
                 made.push(Ok(()));
                 continue;
             }
-            let result = fault::apply(&faults, &fault.text, self.options.shape);
+            let result = self.faults_after(&faults, &fault.command);
             made.push(result.map(|after| faults = after));
         }
         let agreed = Agreed { number, faults, ..wanted };
@@ -258,7 +272,8 @@ impl Daemon {
                 _ => return Err(Failed::Unfit(host, agreed.members[&host])),
             }
         }
-        tracing::info!(number, hosts = agreed.members.len(), faults = ?agreed.faults, took = ?began.elapsed(), "agreed");
+        let shown: Vec<String> = agreed.faults.faults().iter().map(|f| f.show(&self.options.shape)).collect();
+        tracing::info!(number, hosts = agreed.members.len(), faults = ?shown, took = ?began.elapsed(), "agreed");
         Ok(made)
     }
 
@@ -309,7 +324,7 @@ impl Daemon {
         if a.held.get().is_none() {
             a.held.set(Some(Instant::now()));
         }
-        let Ok(ledger) = self.data.call(|engine| engine.hold()).await else { return Answer::Unable };
+        let Ok(ledger) = ask(&self.data, Plane::Hold).await else { return Answer::Unable };
         let jobs = self.jobs.borrow().values().filter(|j| j.home.is_none()).map(|j| j.card.clone()).collect();
         let agreed = a.agreed.borrow().clone();
         Answer::Held(Box::new(Held { agreed, ledger, jobs }))
@@ -323,21 +338,24 @@ impl Daemon {
         }
         self.know_jobs(&order).await;
         let Order { ballot, agreed, ledger, .. } = order;
-        let faults = agreed.faults.iter().map(|text| FaultSpec::parse(text, self.options.shape)).collect();
-        let Ok(faults): Result<Vec<FaultSpec>, _> = faults else { return Answer::Unable };
+        let faults = agreed.faults.clone();
+        if faults.faults().iter().any(|fault| fault.site.check(&self.options.shape).is_err()) {
+            return Answer::Unable;
+        }
         let dead = self.without(&agreed);
         let live = agreed.edges.iter().filter_map(|&(x, y, session)| match messages.me {
             me if me == x => Some((y, session)),
             me if me == y => Some((x, session)),
             _ => None,
         });
-        let (number, live) = (agreed.number, live.collect());
+        let number = agreed.number;
+        let recovery = Box::new(Recovery { number, dead, faults, ledger, live: live.collect() });
         // Looked at again right before the data plane is told: it takes this and a later hold in the same order.
         if ballot != a.promised.get() {
             return Answer::Refused(a.promised.get());
         }
         *a.agreed.borrow_mut() = agreed;
-        match self.data.call(move |engine| engine.recover(number, dead, faults, &ledger, live)).await {
+        match ask(&self.data, |reply| Plane::Recover(recovery, reply)).await {
             Ok(Ok(())) => {}
             Ok(Err(why)) => {
                 tracing::error!(number, why, "cannot recover the network");

@@ -2,11 +2,11 @@
 
 use super::linkstate::Edge;
 use super::relay::COUNT_MAX;
-use crate::faults::fault::FaultSpec;
 use crate::jobs::card::JobCard;
 use angara_abi::JobId;
 use angara_abi::msg::Failure;
-use angara_cluster::HostId;
+use angara_net::HostId;
+use angara_net::fault::{Book, Command, Fault};
 use serde::{Deserialize, Serialize};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,8 +27,8 @@ pub(crate) struct Agreed {
     pub(crate) edges: BTreeSet<Edge>,
     /// Daemons that did not answer in time.
     pub(crate) expelled: BTreeSet<(HostId, u64)>,
-    /// Faults of links and nodes, as text.
-    pub(crate) faults: Vec<String>,
+    /// Faults of links and nodes.
+    pub(crate) faults: Book,
 }
 
 /// A host's answer to "hold".
@@ -52,7 +52,7 @@ pub(crate) struct Order {
 
 /// A fault command that waits for agreement.
 pub(super) struct PendingFault {
-    pub(super) text: String,
+    pub(super) command: Command,
     /// Void after a later change than this one.
     pub(super) since: Option<u64>,
     pub(super) done: oneshot::Sender<Result<(), Failure>>,
@@ -78,8 +78,8 @@ pub(crate) struct Agreement {
 }
 
 impl Agreement {
-    pub(crate) fn new(faults: &[FaultSpec]) -> Agreement {
-        let faults = faults.iter().filter(|f| f.after.is_none()).map(FaultSpec::to_string).collect();
+    pub(crate) fn new(faults: &[Fault]) -> Agreement {
+        let faults = faults.iter().filter(|f| f.at.is_none()).copied().collect();
         Agreement { agreed: RefCell::new(Agreed { faults, ..Agreed::default() }), ..Agreement::default() }
     }
 

@@ -4,7 +4,7 @@ use super::protocol::{Answer, Ask, Tell};
 use crate::daemon::Daemon;
 use crate::users::accounts;
 use angara_abi::msg::{CaptureSpec, Failure};
-use angara_cluster::HostId;
+use angara_net::HostId;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ impl Daemon {
         tokio::task::spawn_local(async move {
             let Some(messages) = &daemon.messages else { return };
             let hand_out = async {
-                while let Some(bytes) = capture.basket.take().await {
+                while let Some(bytes) = capture.take().await {
                     if !daemon.streams.send(messages, stream, &bytes).await {
                         return;
                     }

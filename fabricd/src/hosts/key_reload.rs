@@ -3,10 +3,13 @@
 //! To change a key without a break, every host first accepts the new one, then every host sends with it, then
 //! every host forgets the old one (`angara cluster keys reload` after each change of the cluster file).
 
+use super::wires::key_ring;
+use crate::ask::{ask, dead};
 use crate::daemon::Daemon;
 use crate::failure::failure;
 use angara_abi::msg::{Failure, Reply};
 use angara_cluster::{Cluster, Keys};
+use angara_plane::Command;
 
 impl Daemon {
     /// Reads the keys that the cluster file names now. What is wrong with them leaves those in use as they are.
@@ -14,9 +17,8 @@ impl Daemon {
         match self.read_keys() {
             Ok(keys) => {
                 let (accepted, current): (Vec<u8>, u8) = (keys.all.keys().copied().collect(), keys.current);
-                let set = self.data.call(move |engine| engine.set_keys(&keys)).await;
-                let refused = |why: String| failure(why, "see the log of fabricd");
-                set.map_err(|e| refused(e.to_string()))?.map_err(|e| refused(e.to_string()))?;
+                let ring = key_ring(&keys).map_err(|e| failure(e.to_string(), "see the log of fabricd"))?;
+                ask(&self.data, |reply| Command::SetKeys(ring, reply)).await.map_err(dead)?;
                 tracing::info!(?accepted, current, "keys read again");
                 Ok(Reply::Keys { accepted, current })
             }

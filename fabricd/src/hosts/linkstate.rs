@@ -6,7 +6,7 @@
 //! and if that is the earlier one, its announcement finds the daemon, too. A trunk counts when both ends say that it is up.
 
 use super::relay::COUNT_MAX;
-use angara_cluster::HostId;
+use angara_net::HostId;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 

@@ -6,7 +6,7 @@ use crate::daemon::Daemon;
 use crate::jobs::card::JobCard;
 use angara_abi::JobId;
 use angara_abi::msg::Event;
-use angara_cluster::HostId;
+use angara_net::HostId;
 use std::rc::Rc;
 
 impl Daemon {

@@ -7,12 +7,13 @@
 use super::linkstate::{Announcement, Edge, LinkState};
 use super::protocol::{Answer, Ask, Message, Tell};
 use super::relay::{Body, Line, Packet};
-use crate::config::Membership;
-use crate::dataplane::Handle;
+use crate::ask::tell;
 use crate::failure::failure;
-use crate::log_limit::LogLimit;
 use angara_abi::msg::Failure;
-use angara_cluster::HostId;
+use angara_cluster::Membership;
+use angara_net::HostId;
+use angara_plane::LogLimit;
+use angara_plane::{Command, Handle};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -381,7 +382,7 @@ impl HostMessages {
 
     /// Gives a record to the trunk of a neighbour.
     fn put(&self, neighbour: HostId, record: Vec<u8>) {
-        self.data.spawn(move |engine| engine.tell(neighbour, &record));
+        tell(&self.data, Command::Tell(neighbour, record));
     }
 
     /// Takes a record that a neighbour sent; what it led to.
@@ -421,7 +422,7 @@ impl HostMessages {
         let mut all = self.nonsense.borrow_mut();
         let (count, complaints) = all.entry(host).or_default();
         *count += 1;
-        if let Some(left_out) = complaints.allow(Instant::now()) {
+        if let Some(left_out) = complaints.allow(Instant::now().into_std()) {
             let host = self.name(host);
             tracing::warn!(host, why, left_out, "a message was not understood; are all daemons of one version?");
         }

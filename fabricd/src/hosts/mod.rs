@@ -19,3 +19,4 @@ pub(crate) mod protocol;
 pub(crate) mod relay;
 mod status;
 pub(crate) mod streams;
+pub(crate) mod wires;

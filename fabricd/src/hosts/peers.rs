@@ -2,18 +2,20 @@
 
 use super::messages::{Incoming, TrunkState};
 use super::protocol::{Answer, Ask, Message, Tell};
+use crate::ask;
 use crate::daemon::Daemon;
-use crate::dataplane::TrunkEvent;
 use crate::failure::failure;
 use crate::jobs::job::{Owner, unknown};
-use crate::jobs::memory::StaticsError;
 use crate::jobs::placement::check_memory;
 use crate::users::accounts;
 use angara_abi::JobId;
 use angara_abi::job::JobState;
 use angara_abi::msg::{Event, Failure};
-use angara_cluster::HostId;
 use angara_fabric::JobSlot;
+use angara_net::HostId;
+use angara_plane::StaticsError;
+use angara_plane::trunks::TrunkEvent;
+use angara_plane::{Command, Reply};
 use std::rc::Rc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -78,8 +80,8 @@ impl Daemon {
         }
     }
 
-    pub(crate) async fn answer_host(self: &Rc<Self>, from: HostId, ask: Ask) -> Result<Answer, Failure> {
-        match ask {
+    pub(crate) async fn answer_host(self: &Rc<Self>, from: HostId, question: Ask) -> Result<Answer, Failure> {
+        match question {
             Ask::Reserve(new) => {
                 let here = self.machine.user(new.uid).await;
                 accounts::check_same(new.uid, new.user.as_deref(), here.as_deref())?;
@@ -103,7 +105,7 @@ impl Daemon {
             Ask::Waits(id) => self.waits(id).map(Answer::Waits).ok_or_else(|| unknown(id)),
             Ask::TreeLoad(id, tree, root, pes) => {
                 let slot = self.slot_of(id).ok_or_else(|| unknown(id))?;
-                let loaded = self.data.call(move |e| e.tree_load(slot, tree, root as usize, &pes)).await;
+                let loaded = ask::ask(&self.data, |reply| Command::LoadTree { slot, tree, root, pes, reply }).await;
                 let refused = |why: String| failure(why, "use point-to-point collectives (--collectives p2p)");
                 match loaded {
                     Ok(Ok(())) => Ok(Answer::Done),
@@ -111,11 +113,11 @@ impl Daemon {
                     Err(dead) => Err(refused(dead.to_string())),
                 }
             }
-            Ask::Lead(text, since) => self.lead(&text, since).await.map(|()| Answer::Done),
+            Ask::Lead(command, since) => self.lead(&command, since).await.map(|()| Answer::Done),
             Ask::Hold(ballot) => Ok(self.hold(ballot).await),
             Ask::Recover(order) => Ok(self.recover(*order).await),
             Ask::Impair(request) => self.impair_for_host(request).await.map(|()| Answer::Done),
-            Ask::Forget(text) => self.forget_coming(&text).await.map(Answer::Forgot),
+            Ask::Forget(what) => self.forget_coming(&what).await.map(Answer::Forgot),
             Ask::Agent(id, stream) => self.start_agent(from, id, stream).await.map(|()| Answer::Done),
             Ask::Capture(uid, user, spec, stream) => {
                 self.capture_for(from, (uid, user), &spec, stream).await.map(|()| Answer::Done)
@@ -149,7 +151,7 @@ impl Daemon {
             Tell::TreeClose(id, tree) => {
                 if let Some(slot) = self.slot_of(id) {
                     // Refused only if it is not the job's any more.
-                    self.data.spawn(move |engine| drop(engine.tree_close(slot, tree)));
+                    ask::tell(&self.data, Command::CloseTree((slot, id), tree, Reply::ignored()));
                 }
             }
             Tell::StreamTaken(id, bytes) => self.streams.taken(from, id, bytes),
@@ -195,7 +197,7 @@ impl Daemon {
         job.card.over |= host_lost;
         if let Some(pe) = lost {
             let slot = job.memory.slot;
-            self.data.spawn(move |engine| engine.lost_elsewhere(slot, pe));
+            ask::tell(&self.data, Command::SetElsewhere(slot, pe, false, Reply::ignored()));
         }
         job.tell(event);
     }

@@ -5,6 +5,7 @@ use crate::faults::trunk::TrunkRequest;
 use crate::jobs::card::{NewJob, OpenJob};
 use angara_abi::JobId;
 use angara_abi::msg::{CaptureSpec, CoreAdvice, Event, Failure, Pairs, Report, Wait};
+use angara_net::fault::{Clear, Command};
 use serde::{Deserialize, Serialize};
 
 /// What daemons say to each other.
@@ -36,15 +37,15 @@ pub(crate) enum Ask {
     /// Load a tree of a job: (job, tree, root, PEs).
     TreeLoad(JobId, u8, u32, Vec<u32>),
     /// Have this fault command done everywhere: you decide the order. It is void after a later change than the given one.
-    Lead(String, Option<u64>),
+    Lead(Command, Option<u64>),
     /// Let nothing move any more, and say what you know.
     Hold(Ballot),
     /// Go on like this.
     Recover(Box<Order>),
     /// Do this to your trunks.
     Impair(TrunkRequest),
-    /// Forget the faults that this command ends and whose time has not come.
-    Forget(String),
+    /// Forget faults whose time has not come.
+    Forget(Vec<Clear>),
     /// Start the launcher's other half for your PEs of a job; its input and output are this stream.
     Agent(JobId, u64),
     /// Capture packets for a user, of this number and name, who gets them by this stream; its end ends the capture.

@@ -9,7 +9,7 @@
 //! Pieces of an earlier contact are not taken; a later one tells the receiver that the sender has given up what was before, and
 //! the receiver does the same. So both ends always agree on what the first piece is.
 
-use angara_cluster::HostId;
+use angara_net::HostId;
 use std::collections::VecDeque;
 use std::time::Duration;
 use tokio::time::Instant;

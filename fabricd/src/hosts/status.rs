@@ -1,16 +1,18 @@
 //! What a daemon knows of its cluster, for `angara cluster status`.
 
+use crate::ask::ask;
 use crate::daemon::Daemon;
-use crate::dataplane::TrunkFigures;
 use angara_abi::msg::{ClusterStatus, Flow, PeerStatus};
-use angara_cluster::HostId;
+use angara_net::HostId;
+use angara_plane::Command;
+use angara_plane::trunks::TrunkFigures;
 
 impl Daemon {
     /// This daemon's view of its cluster; `None` if it is of none.
     pub(crate) async fn cluster_status(&self) -> Option<ClusterStatus> {
         let messages = self.messages.as_ref()?;
         let agreed = self.agreement.agreed.borrow().clone();
-        let (figures, strangers, engine) = self.data.call(|e| e.trunk_figures()).await.unwrap_or_default();
+        let (figures, strangers, engine) = ask(&self.data, Command::TrunkFigures).await.unwrap_or_default();
         let peer = |f: &TrunkFigures| {
             let s = &f.stats;
             let trunk = messages.trunk(f.host);

@@ -7,7 +7,7 @@
 
 use super::messages::HostMessages;
 use super::protocol::Tell;
-use angara_cluster::HostId;
+use angara_net::HostId;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;

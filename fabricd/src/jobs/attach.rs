@@ -1,15 +1,16 @@
 //! Processes become PEs of a job, and leave it.
 
 use super::job::{Attached, Job, PeState, show_segments};
-use super::memory::{JobMemory, PeFds, PeMemory, StaticsError};
 use super::placement::check_memory;
+use crate::ask::{ask, tell};
 use crate::daemon::Daemon;
-use crate::dataplane::Engine;
 use crate::failure::{failure, no_memory};
 use crate::hosts::protocol::Tell;
 use angara_abi::job::Seat;
 use angara_abi::msg::{Event, Failure};
 use angara_abi::{ABI_VERSION, JobId};
+use angara_plane::Command;
+use angara_plane::{JobMemory, PeFds, PeMemory, StaticsError};
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -124,8 +125,8 @@ impl Daemon {
         pe: &Arc<PeMemory>,
         attached: Attached,
     ) -> Result<OwnedFd, Failure> {
-        let (slot, for_engine, pid) = (job.slot, pe.clone(), attached.pid);
-        let csr = match self.data.call(move |engine| engine.attach(slot, for_engine, pid)).await {
+        let (slot, for_plane, pid) = (job.slot, pe.clone(), attached.pid);
+        let csr = match ask(&self.data, |reply| Command::Attach(slot, for_plane, pid, reply)).await {
             Ok(Ok(csr)) => csr,
             Ok(Err(e)) => return Err(failure(format!("cannot attach PE {}: {e}", pe.pe), "start the job again")),
             Err(dead) => return Err(failure(dead.to_string(), "restart the daemon")),
@@ -168,7 +169,7 @@ impl Daemon {
             j.set_ended();
         });
         // Before its PE leaves, whose turn it is: no other one has a turn after it.
-        self.data.spawn(Engine::end_virtual_time);
+        tell(&self.data, Command::EndVirtualTime);
         if orderly {
             self.exit_all(memory.clone(), pe);
         }
@@ -234,7 +235,7 @@ impl Daemon {
     async fn unplug(&self, memory: &Arc<JobMemory>, pe: usize, lost: bool) {
         let (id, slot) = (memory.id, memory.slot);
         self.with_job(memory, |job| job.pes[pe] = PeState::Gone);
-        if self.data.call(move |engine| engine.detach((slot, id), pe, lost)).await.is_err() {
+        if ask(&self.data, |reply| Command::Detach { job: (slot, id), pe, lost, reply }).await.is_err() {
             tracing::debug!(job = id.number(), pe, "the data plane is gone");
         }
     }

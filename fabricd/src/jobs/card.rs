@@ -3,9 +3,9 @@
 use angara_abi::JobId;
 use angara_abi::job::Barrier;
 use angara_abi::msg::JobSpec;
-use angara_abi::torus::NodeId;
-use angara_cluster::HostId;
 use angara_fabric::JobSlot;
+use angara_net::HostId;
+use angara_net::torus::NodeId;
 use serde::{Deserialize, Serialize};
 
 /// A job about to be made.

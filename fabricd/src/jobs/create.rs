@@ -7,9 +7,9 @@
 
 use super::card::{JobCard, NewJob, OpenJob};
 use super::job::{Job, Owner, PeState, random_key};
-use super::memory::{Identity, JobMemory};
 use super::open::all_seats;
 use super::plan::{Layout, Reservation, Site, barrier, layout, reserve};
+use crate::ask::ask;
 use crate::daemon::Daemon;
 use crate::failure::{failure, no_memory};
 use crate::hosts::messages::HostMessages;
@@ -19,9 +19,11 @@ use crate::users::usage::is_operator;
 use angara_abi::JobId;
 use angara_abi::job::{Collectives, Geometry, PeEntry, Seat};
 use angara_abi::msg::{CoreAdvice, Failure, JobHost, JobSpec, Path, Reply};
-use angara_abi::torus::NodeId;
-use angara_cluster::HostId;
 use angara_fabric::JobSlot;
+use angara_net::HostId;
+use angara_net::torus::NodeId;
+use angara_plane::Command;
+use angara_plane::{Identity, JobMemory};
 use std::collections::BTreeMap;
 use std::io;
 use std::rc::Rc;
@@ -344,7 +346,7 @@ impl Daemon {
         // Entered before the await so that the slot is taken.
         self.jobs.borrow_mut().insert(id, job);
         self.seats_changed.notify_waiters();
-        let opened = self.data.call(move |engine| engine.open_job(memory)).await;
+        let opened = ask(&self.data, |reply| Command::OpenJob(memory, reply)).await;
         let refused = match opened {
             Ok(Ok(())) => {
                 seats.into_iter().for_each(|(pe, word)| self.take_seat(id, pe, word));

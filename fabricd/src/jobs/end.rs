@@ -1,11 +1,12 @@
 //! Jobs end: one here, one on every host, or all because the daemon does.
 
+use crate::ask::ask;
 use crate::daemon::Daemon;
-use crate::dataplane::Notice;
 use crate::hosts::protocol::Tell;
 use angara_abi::JobId;
 use angara_abi::msg::Event;
-use angara_cluster::HostId;
+use angara_net::HostId;
+use angara_plane::{Command, Notice};
 use std::pin::pin;
 use std::rc::Rc;
 use std::time::Duration;
@@ -25,7 +26,7 @@ impl Daemon {
             return;
         };
         let slot = memory.slot;
-        if self.data.call(move |engine| engine.close_job(slot)).await.is_err() {
+        if ask(&self.data, |reply| Command::CloseJob(slot, reply)).await.is_err() {
             tracing::error!(job = id.number(), "the data plane is gone; freeing the job without it");
         }
         // Somebody else may have ended it meanwhile, and its number be another job's by now.

@@ -1,17 +1,17 @@
 //! A job as the control plane sees it: its memory, its PEs, its owner.
 
 use super::card::JobCard;
-use super::memory::JobMemory;
 use crate::failure::failure;
 use crate::machine::Machine;
 use crate::users::quota::{Limit, Limits};
 use angara_abi::JobId;
 use angara_abi::job::{JobState, Seat};
 use angara_abi::msg::{Event, Failure, JobSpec, JobStatus};
-use angara_abi::text::show_bytes;
-use angara_abi::torus::NodeId;
 use angara_abi::wait::Linux;
-use angara_cluster::HostId;
+use angara_net::HostId;
+use angara_net::torus::NodeId;
+use angara_net::units::show_bytes;
+use angara_plane::JobMemory;
 use rustix::process::{Signal, geteuid, pidfd_send_signal};
 use std::os::fd::OwnedFd;
 use std::rc::Rc;

@@ -9,10 +9,10 @@
 use crate::daemon::Daemon;
 use crate::failure::failure;
 use crate::hosts::protocol::{Answer, Ask, Tell};
-use crate::jobs::memory::JobMemory;
 use angara_abi::JobId;
 use angara_abi::job::{JobState, Seat, SeatState};
 use angara_abi::msg::{Event, Failure, Wait};
+use angara_plane::JobMemory;
 use rustix::process::Signal;
 use std::collections::BTreeMap;
 use std::rc::Rc;

@@ -7,21 +7,22 @@
 //! nobody has been in for a while ends.
 
 use super::job::{Job, Owner, PeState};
-use super::memory::{JobMemory, PeFds, PeMemory};
 use super::placement::check_memory;
 use super::plan::check_descriptors;
+use crate::ask::ask;
 use crate::daemon::Daemon;
 use crate::failure::{failure, no_memory};
 use angara_abi::job::{Barrier, Collectives, INTERNAL_BYTES, JobState, PES_MAX, Seat};
 use angara_abi::msg::{Failure, JobSpec, Map, Path};
-use angara_abi::text::show_bytes;
-use angara_abi::torus::NodeId;
 use angara_abi::{ABI_VERSION, JobId};
+use angara_net::torus::NodeId;
+use angara_net::units::show_bytes;
+use angara_plane::Command;
+use angara_plane::{JobMemory, PeFds, PeMemory};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 
 /// Longest name of a domain, in bytes.
@@ -199,7 +200,7 @@ impl Daemon {
         let (id, slot) = (memory.id, memory.slot);
         self.with_job(memory, |job| job.pes[pe] = PeState::Gone);
         let data = self.data.clone();
-        if data.call(move |engine| engine.detach((slot, id), pe, lost)).await.is_err() {
+        if ask(&data, |reply| Command::Detach { job: (slot, id), pe, lost, reply }).await.is_err() {
             return; // the daemon ends
         }
         tracing::debug!(job = id.number(), pe, lost, "left its seat");
@@ -210,9 +211,7 @@ impl Daemon {
         }
         let (daemon, memory) = (self.clone(), memory.clone());
         tokio::task::spawn_local(async move {
-            let (tell, quiet) = oneshot::channel();
-            data.spawn(move |engine| engine.when_quiet((slot, id), pe, tell));
-            if quiet.await.is_err() {
+            if ask(&data, |reply| Command::WhenQuiet((slot, id), pe, reply)).await.is_err() {
                 return; // the daemon ends
             }
             match memory.clear_heap(pe) {
@@ -230,7 +229,7 @@ impl Daemon {
     pub(super) fn take_open_seat(self: &Rc<Self>, memory: Arc<JobMemory>, pe: usize, seat: Seat) {
         let (daemon, slot) = (self.clone(), memory.slot);
         tokio::task::spawn_local(async move {
-            let told = daemon.data.call(move |engine| engine.seated_elsewhere(slot, pe, seat.taken())).await;
+            let told = ask(&daemon.data, |reply| Command::SetElsewhere(slot, pe, seat.taken(), reply)).await;
             // Words of a seat only grow; an older one may have overtaken this one here.
             if told.is_ok() && memory.page.pe(pe).seat.to_word() < seat.to_word() {
                 memory.page.set_seat(pe, seat);

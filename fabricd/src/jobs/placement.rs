@@ -2,8 +2,8 @@
 
 use crate::failure::failure;
 use angara_abi::msg::{Failure, Map};
-use angara_abi::text::show_bytes;
-use angara_abi::torus::{NodeId, Shape};
+use angara_net::torus::{NodeId, Shape};
+use angara_net::units::show_bytes;
 
 /// Nodes that PEs may be placed on.
 #[derive(Clone, Copy)]

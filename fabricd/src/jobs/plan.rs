@@ -6,9 +6,9 @@ use crate::failure::failure;
 use crate::machine::Machine;
 use angara_abi::job::{Barrier, INTERNAL_BYTES, PES_MAX, PeEntry, Seat};
 use angara_abi::msg::{Failure, JobSpec, Path};
-use angara_abi::torus::{NodeId, Shape};
-use angara_cluster::HostId;
 use angara_fabric::{BarrierFamily, BarrierWork, JobSlot};
+use angara_net::HostId;
+use angara_net::torus::{NodeId, Shape};
 use rustix::process::{Resource, getrlimit};
 use std::collections::BTreeMap;
 

@@ -4,15 +4,16 @@
 //! for a piece at a time and read where the PEs have counted them. Nothing here holds up the data plane for
 //! longer than one PE's counters take, or keeps a copy of them.
 
-use super::memory::PeMemory;
 use super::merge::merge;
+use crate::ask::ask;
 use crate::daemon::Daemon;
-use crate::dataplane::{Dead, Engine, Folded};
 use crate::hosts::protocol::{Answer, Ask};
 use angara_abi::JobId;
 use angara_abi::msg::{BarrierReport, LinkReport, PAIRS_MAX, PairReport, Pairs, Report, TimesPiece};
-use angara_cluster::HostId;
 use angara_fabric::{BarrierCheck, JobSlot};
+use angara_net::HostId;
+use angara_plane::PeMemory;
+use angara_plane::{Command, Dead, Folded};
 use std::sync::Arc;
 
 /// Rows that one target PE may take in an answer.
@@ -39,7 +40,7 @@ impl Daemon {
 
     /// What virtual time went for, a piece of it from `from` on; nothing where it is not virtual. Such a daemon has one job.
     pub(crate) async fn times_piece(&self, from: u32) -> TimesPiece {
-        self.data.call(move |engine| engine.times_piece(from)).await.unwrap_or_default()
+        ask(&self.data, |reply| Command::TimesPiece(from, reply)).await.unwrap_or_default()
     }
 
     /// Traffic of a job so far, as this host has counted it, without pairs; `None` if there is no such job.
@@ -52,7 +53,7 @@ impl Daemon {
         let folded = self.fold(slot, pes).await;
         let (links, check, mut notes) =
             folded.unwrap_or_else(|e| (vec![], BarrierCheck::default(), vec![e.to_string()]));
-        let virtual_time = self.data.call(|engine| engine.times()).await.ok().flatten();
+        let virtual_time = ask(&self.data, Command::Times).await.ok().flatten();
         let jobs = self.jobs.borrow();
         let job = jobs.get(&id)?;
         let ended = virtual_time.as_ref().map(|times| times.pes.iter().map(|pe| pe.end).max().unwrap_or(0));
@@ -80,20 +81,11 @@ impl Daemon {
 
     /// What PEs of a job put on each link, one PE after the other: the data plane serves others between them.
     async fn fold(&self, slot: JobSlot, pes: usize) -> Result<(Vec<LinkReport>, BarrierCheck, Vec<String>), Dead> {
-        let begin = move |engine: &mut Engine| engine.folded(slot);
-        let mut folded: Folded = self.data.call(begin).await?;
+        let mut folded: Folded = ask(&self.data, |reply| Command::Folded(slot, reply)).await?;
         for pe in 0..pes {
-            folded = self.data.call(move |engine| engine.fold_pe(slot, pe, folded)).await?;
+            folded = ask(&self.data, |reply| Command::FoldPe(slot, pe, folded, reply)).await?.value;
         }
-        self.data
-            .call(move |engine| {
-                // Routes that changed meanwhile would have some traffic counted twice or not at all.
-                if !engine.is_current(slot, &folded) {
-                    folded = (0..pes).fold(engine.folded(slot), |folded, pe| engine.fold_pe(slot, pe, folded));
-                }
-                engine.links_of(slot, &folded)
-            })
-            .await
+        ask(&self.data, |reply| Command::JobLinks(slot, pes, folded, reply)).await
     }
 
     /// Traffic between pairs of PEs of a job, on all hosts: a piece from `from` on, source and target.
@@ -134,7 +126,7 @@ impl Daemon {
             let here = memory.here[first..].iter().take_while(|here| **here).count();
             (memory.slot, first, first + here)
         };
-        let counters = self.data.call(move |engine| engine.pe_memory(slot, first..end)).await.unwrap_or_default();
+        let counters = ask(&self.data, |reply| Command::PeMemory(slot, first..end, reply)).await.unwrap_or_default();
         let mut pairs = Vec::new();
         for pe in counters {
             let start = if pe.pe == from.0 as usize { from.1 } else { 0 };

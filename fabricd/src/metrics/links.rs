@@ -1,8 +1,8 @@
 //! Links: sums per direction, and those that have carried most.
 
 use super::{Family, Labels, Scrape, Value};
-use crate::dataplane::LinkFigures;
-use angara_abi::torus::{Direction, NodeId};
+use angara_net::torus::{Direction, NodeId};
+use angara_plane::observe::figures::LinkFigures;
 use prometheus_client::registry::Unit;
 use std::cmp::Reverse;
 

@@ -13,7 +13,7 @@ pub(crate) use plain::plain;
 
 use crate::watch::Sample;
 use angara_abi::print::plain_line;
-use angara_abi::torus::Shape;
+use angara_net::torus::Shape;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelValue, LabelValueEncoder, MetricEncoder, NoLabelSet};

@@ -1,8 +1,8 @@
 //! The daemon, its data plane, adapters, collectives, jobs, memory and limits.
 
 use super::{Family, JOBS_MAX, Kind, Labels, Scrape, Value};
-use crate::dataplane::Plane;
 use crate::watch::JobFigures;
+use angara_plane::observe::figures::PlaneFigures;
 use prometheus_client::registry::Unit;
 
 /// Families of everything but links and trunks.
@@ -35,7 +35,7 @@ fn daemon(scrape: &Scrape) -> Vec<Family> {
     ]
 }
 
-fn plane(plane: &Plane) -> Vec<Family> {
+fn plane(plane: &PlaneFigures) -> Vec<Family> {
     let kind = |name: &str, n: u64| (vec![("kind", name.to_string())], Value::Whole(n));
     let cause = |name: &str, n: u64| (vec![("cause", name.to_string())], Value::Whole(n));
     let (packets, payloads) = plane.in_flight;
@@ -66,7 +66,7 @@ fn plane(plane: &Plane) -> Vec<Family> {
     ]
 }
 
-fn collectives(plane: &Plane) -> Vec<Family> {
+fn collectives(plane: &PlaneFigures) -> Vec<Family> {
     let left = plane.barriers.iter().map(|(_, left, _)| left).sum();
     let phases = plane.barriers.iter().map(|(_, _, phases)| *phases).max().unwrap_or(0);
     let (results, broadcasts) = plane.trees.iter().fold((0, 0), |(r, b), tree| (r + tree.results, b + tree.broadcasts));

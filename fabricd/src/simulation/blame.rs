@@ -1,9 +1,10 @@
 //! Whether what happened may have ended a job.
 
 use super::schedule::{Act, Schedule};
-use angara_abi::torus::{Direction, NodeId, Shape};
 use angara_fabric::bits::bits;
-use angara_fabric::{Config, Fabric, Fault, FaultKind, Link};
+use angara_fabric::{Config, Fabric, Link};
+use angara_net::fault::Fault;
+use angara_net::torus::{Direction, NodeId, Shape};
 
 /// How long something that is over may still have effects, in milliseconds: hosts that were lost come back.
 const AFTER: u64 = 3_000;
@@ -108,18 +109,18 @@ fn works(schedule: &Schedule, home: usize, nodes: &[NodeId], gone: &[Gone]) -> b
         return false;
     }
     let mut network = Fabric::new(Config::new(shape)).expect("a network");
-    let mut down = |kind| network.set_fault(Fault { kind, at: None }).expect("it is there");
+    let mut down = |fault| network.set_fault(fault).expect("it is there");
     for node in 0..shape.nodes() as NodeId {
         let host = schedule.owner(node);
         if !takes_part(host) {
-            down(FaultKind::NodeDown(node));
+            down(Fault::node_down(node));
             continue;
         }
         for dir in Direction::ALL {
             let Some(far) = shape.neighbour(node, dir) else { continue };
             let other = schedule.owner(far);
             if gone.contains(&Gone::Link(node, dir)) || host != other && cut(host, other) {
-                down(FaultKind::LinkDown(Link { node, dir }));
+                down(Fault::link_down(Link { node, dir }));
             }
         }
     }

@@ -1,4 +1,4 @@
-//! A datagram network between hosts, and the socket through which an engine sees it.
+//! A datagram network between hosts, and the socket through which a data plane sees it.
 
 use super::random::Random;
 use angara_trunk::socket::{Kind, Socket};

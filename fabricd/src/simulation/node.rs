@@ -1,25 +1,25 @@
-//! A daemon in the simulation: its control plane as tasks that run when they are woken, its engine, and what is on its way
+//! A daemon in the simulation: its control plane as tasks that run when they are woken, its data plane, and what is on its way
 //! between the two.
 
 use super::network::{Plug, address};
 use super::random::Random;
 use super::schedule::Schedule;
-use crate::config::{Membership, Options};
+use crate::config::Options;
 use crate::daemon::Daemon;
-use crate::dataplane::{Command, Engine, Handle, Notice, Reply, Wires};
+use crate::hosts::wires::Wires;
 use crate::machine::Machine;
-use angara_abi::torus::NodeId;
-use angara_cluster::{Address, Cluster, Host, HostId};
+use angara_cluster::{Address, Cluster, Host, HostId, Membership};
+use angara_net::torus::NodeId;
+use angara_plane::{Answer, DataPlane, Notice};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::io;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Wake, Waker};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::LocalSet;
 
@@ -88,23 +88,27 @@ pub(super) enum Ending {
 /// One life of a daemon.
 pub(super) struct Node {
     pub(super) daemon: Rc<Daemon>,
-    pub(super) engine: Engine,
+    pub(super) plane: DataPlane,
     pub(super) plug: Plug,
     pub(super) tasks: LocalSet,
     pub(super) ending: Rc<Cell<Option<Ending>>>,
     flag: Arc<Flag>,
-    commands: Receiver<Command>,
-    /// What the engine has said, and where it goes.
+    /// What the data plane has said, and where it goes.
     said: UnboundedReceiver<Notice>,
     heard: UnboundedSender<Notice>,
     /// On their way to the control plane, in order, and when they are there.
-    replies: VecDeque<(u64, Reply)>,
+    replies: VecDeque<(u64, Answer)>,
     notices: VecDeque<(u64, Notice)>,
-    /// When the engine runs next, and when the control plane may.
-    pub(super) engine_at: u64,
+    /// When the data plane runs next, and when the control plane may.
+    pub(super) plane_at: u64,
     pub(super) control_at: u64,
-    /// The engine has been told to end.
+    /// The data plane has been told to end.
     pub(super) stopped: bool,
+}
+
+/// The clock that only the simulation moves.
+fn clock() -> Instant {
+    tokio::time::Instant::now().into_std()
 }
 
 /// The cluster file of a schedule.
@@ -146,7 +150,9 @@ impl Node {
             random: Box::new(move || Ok(seeds.bytes())),
         };
         let (notices, said) = unbounded_channel();
-        let (handle, engine, commands) = Handle::simulated(&options, Some(wires), notices).expect("an engine");
+        let config = angara_plane::Config { clock, ..options.plane_over(Some(wires)) };
+        let notify = move |notice| drop(notices.send(notice));
+        let (handle, plane) = DataPlane::new(config, notify).expect("a data plane");
         let daemon = Rc::new(Daemon::new(options, handle, Box::new(Simulated(RefCell::new(random)))));
         let (heard, incoming) = unbounded_channel();
         let ending = Rc::new(Cell::new(None));
@@ -156,17 +162,16 @@ impl Node {
         let flag = Arc::new(Flag { set: AtomicBool::new(true), bell: bell.clone() });
         Node {
             daemon,
-            engine,
+            plane,
             plug,
             tasks,
             ending,
             flag,
-            commands,
             said,
             heard,
             replies: VecDeque::new(),
             notices: VecDeque::new(),
-            engine_at: now,
+            plane_at: now,
             control_at: now,
             stopped: false,
         }
@@ -185,17 +190,17 @@ impl Node {
         }
     }
 
-    /// Lets the engine run; what it answers and says gets there after `delay`.
-    pub(super) fn run_engine(&mut self, now: u64, rounds: usize, mut delay: impl FnMut() -> u64) {
+    /// Lets the data plane run; what it answers and says gets there after `delay`.
+    pub(super) fn run_plane(&mut self, now: u64, rounds: usize, mut delay: impl FnMut() -> u64) {
         let mut replies = Vec::new();
-        self.engine_at = match self.engine.run_for(rounds, &self.commands, &mut replies) {
+        self.plane_at = match self.plane.run_for(rounds, &mut replies) {
             None => {
                 self.stopped = true;
                 u64::MAX
             }
             Some(true) => now + 1,
             Some(false) => {
-                self.engine.sleeps_for().map_or(u64::MAX, |d| now + (d.as_micros().div_ceil(1000) as u64).max(1))
+                self.plane.sleeps_for().map_or(u64::MAX, |d| now + (d.as_micros().div_ceil(1000) as u64).max(1))
             }
         };
         for reply in replies {
@@ -228,12 +233,12 @@ impl Node {
         let due = |first: Option<u64>| first.unwrap_or(u64::MAX);
         let control = if self.is_woken() { self.control_at } else { u64::MAX };
         let replies = due(self.replies.front().map(|(due, _)| *due));
-        self.engine_at.min(control).min(replies).min(due(self.notices.front().map(|(due, _)| *due)))
+        self.plane_at.min(control).min(replies).min(due(self.notices.front().map(|(due, _)| *due)))
     }
 
     /// What is still there although no job is and nobody wants anything.
     pub(super) fn leftovers(&self) -> Vec<String> {
-        let mut found = self.engine.leftovers();
+        let mut found = self.plane.leftovers();
         found.extend(self.daemon.leftovers());
         found
     }
@@ -249,7 +254,7 @@ async fn serve(daemon: Rc<Daemon>, mut notices: UnboundedReceiver<Notice>, endin
         }
     }
     daemon.end_all_jobs("was shut down", &mut notices).await;
-    daemon.data.stop();
+    crate::ask::tell(&daemon.data, angara_plane::Command::Stop);
     ending.set(Some(if daemon.expelled.get() { Ending::Expelled } else { Ending::AsTold }));
 }
 

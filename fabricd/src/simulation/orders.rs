@@ -9,8 +9,8 @@ use crate::jobs::card::{JobCard, NewJob, OpenJob};
 use angara_abi::JobId;
 use angara_abi::job::{Barrier, Collectives};
 use angara_abi::msg::{Failure, JobSpec, Map, Path};
-use angara_cluster::HostId;
 use angara_fabric::{JobSlot, Ledger};
+use angara_net::HostId;
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -59,7 +59,7 @@ impl Alone {
         });
     }
 
-    /// Asks without letting the engine run.
+    /// Asks without letting the data plane run.
     fn ask(&mut self, from: HostId, ask: Ask) -> Answered {
         let (answered, daemon) = (Answered::default(), self.0.daemon.clone());
         let answer = answered.clone();
@@ -77,7 +77,7 @@ impl Alone {
             if let Some(answer) = answered.borrow_mut().take() {
                 return answer.expect("an answer");
             }
-            self.0.run_engine(0, 1, || 0);
+            self.0.run_plane(0, 1, || 0);
             self.0.deliver(0);
             self.0.run_control();
         }
@@ -115,7 +115,7 @@ fn an_order_after_a_promise_of_more_does_nothing() {
         let answer = host.recover(2, first, Vec::new());
         assert!(matches!(answer, Answer::Refused(more) if more == (3, second)), "{answer:?}");
         assert_eq!(host.key().as_deref(), Some("one"));
-        assert!(host.0.engine.is_held());
+        assert!(host.0.plane.is_held());
     });
 }
 
@@ -123,13 +123,13 @@ fn an_order_after_a_promise_of_more_does_nothing() {
 fn a_promise_of_more_in_the_middle_of_an_order_counts() {
     Alone::with(|host, first, second| {
         host.hold(2, first);
-        // The job has ended elsewhere: its end here takes the engine, and time.
+        // The job has ended elsewhere: its end here takes the data plane, and time.
         let ordered = host.ask(first, Alone::order(2, first, Vec::new()));
         let held = host.ask(second, Ask::Hold((3, second)));
         assert!(matches!(host.answer(&held), Answer::Held(_)));
         let answer = host.answer(&ordered);
         assert!(matches!(answer, Answer::Refused(more) if more == (3, second)), "{answer:?}");
-        assert!(host.0.engine.is_held());
+        assert!(host.0.plane.is_held());
     });
 }
 

@@ -2,7 +2,7 @@
 
 use super::random::Random;
 use angara_abi::job::Barrier;
-use angara_abi::torus::{Direction, NodeId, Shape};
+use angara_net::torus::{Direction, NodeId, Shape};
 
 /// Shapes and numbers of hosts.
 const CLUSTERS: [(&str, usize); 8] =

@@ -5,12 +5,11 @@
 
 use super::seqpacket::{Connection, Datagram, Listener, Peer, watch};
 use super::strict_json;
+use crate::ask::{ask, tell};
 use crate::daemon::Daemon;
-use crate::dataplane::Engine;
 use crate::failure::failure;
 use crate::hosts::protocol::{Ask, Tell};
 use crate::jobs::job::Attached;
-use crate::jobs::memory::{JobMemory, PeFds, PeMemory};
 use crate::jobs::open::{Claim, Wish};
 use crate::users::usage::{SpareFds, UserConnection};
 use angara_abi::JobId;
@@ -18,6 +17,8 @@ use angara_abi::account::Load;
 use angara_abi::job;
 use angara_abi::msg::{AdapterReply, AdapterRequest, DATAGRAM_MAX, Failure, FdRole, LinkReport};
 use angara_fabric::JobSlot;
+use angara_plane::{Command, Reply};
+use angara_plane::{JobMemory, PeFds, PeMemory};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
@@ -198,11 +199,7 @@ impl Client {
                 self.daemon.tree_open(job, slot, root, pes).await.map(|tree| AdapterReply::Tree { tree })
             }
             AdapterRequest::TreeClose { tree } => {
-                let close = move |engine: &mut Engine| match engine.has_job(slot, job) {
-                    true => engine.tree_close(slot, tree),
-                    false => Err("the job has ended".into()),
-                };
-                let closed = self.daemon.data.call(close).await;
+                let closed = ask(&self.daemon.data, |reply| Command::CloseTree((slot, job), tree, reply)).await;
                 if let (Ok(Ok(())), Some(messages)) = (&closed, &self.daemon.messages) {
                     let hosts = self.daemon.jobs.borrow().get(&job).map_or_else(Vec::new, |j| j.hosts.clone());
                     messages.tell(&hosts, &Tell::TreeClose(job, tree));
@@ -210,8 +207,8 @@ impl Client {
                 closed.unwrap_or_else(|e| Err(e.to_string())).map(|()| AdapterReply::Ok)
             }
             AdapterRequest::Routines { routines } => {
-                let tell = move |engine: &mut Engine| engine.routines(pe, routines);
-                self.daemon.data.call(tell).await.map(|()| AdapterReply::Ok).map_err(|e| e.to_string())
+                let noted = ask(&self.daemon.data, |reply| Command::NoteRoutines(pe, routines, reply)).await;
+                noted.map(|()| AdapterReply::Ok).map_err(|e| e.to_string())
             }
             AdapterRequest::Links { only } => {
                 let report = self.daemon.full_report(job).await;
@@ -344,14 +341,8 @@ impl Daemon {
         let mut first = 0;
         'next: loop {
             let own = pes.clone();
-            let load = move |engine: &mut Engine| {
-                if !engine.has_job(slot, job) {
-                    return Err("the job has ended".to_string());
-                }
-                let tree = engine.tree_free(first)?;
-                engine.tree_load(slot, tree, root as usize, &own).map(|()| tree)
-            };
-            let tree = self.data.call(load).await.unwrap_or_else(|e| Err(e.to_string()))?;
+            let open = |reply| Command::OpenTree { job: (slot, job), first, root, pes: own, reply };
+            let tree = ask(&self.data, open).await.unwrap_or_else(|e| Err(e.to_string()))?;
             let Some(messages) = self.messages.as_ref() else { return Ok(tree) };
             for (asked, host) in hosts.iter().enumerate() {
                 if let Err(f) = messages.ask(*host, Ask::TreeLoad(job, tree, root, pes.clone())).await {
@@ -363,12 +354,8 @@ impl Daemon {
                         "tree refused"
                     );
                     messages.tell(&hosts[..asked], &Tell::TreeClose(job, tree));
-                    self.data.spawn(move |engine| {
-                        if engine.has_job(slot, job) {
-                            // Refused only if it is not the job's any more.
-                            drop(engine.tree_close(slot, tree));
-                        }
-                    });
+                    // Refused only if it is not the job's any more.
+                    tell(&self.data, Command::CloseTree((slot, job), tree, Reply::ignored()));
                     first = tree + 1;
                     continue 'next;
                 }

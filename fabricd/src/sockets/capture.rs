@@ -1,22 +1,24 @@
 //! Captures over the control socket: what a user asks for is checked, and the connection becomes a stream of packets.
 
+use crate::ask::{ask, dead, tell};
 use crate::daemon::Daemon;
-use crate::dataplane::Handle;
-use crate::dataplane::observe::capture::{Basket, CaptureId, Refused, Whose, Wish};
 use crate::failure::failure;
-use crate::faults::fault::check_site;
 use crate::users::quota::Limit;
 use crate::users::usage::is_operator;
-use angara_abi::fault::Site;
 use angara_abi::msg::{CaptureSpec, Failure};
 use angara_abi::packet::Vc;
-use angara_abi::torus::{Direction, NodeId, Shape, ShapeError};
-use angara_fabric::Link;
+use angara_net::Link;
+use angara_net::fault::Site;
+use angara_net::torus::{Direction, NodeId, Shape, ShapeError};
+use angara_plane::observe::capture::{self, Basket, CaptureId, Refused, Taken, Whose};
+use angara_plane::{Command, Handle};
 use std::sync::Arc;
+use tokio::sync::Notify;
 
 /// A capture that goes on until this is dropped.
 pub(crate) struct Capture {
-    pub(crate) basket: Arc<Basket>,
+    basket: Arc<Basket>,
+    filled: Arc<Notify>,
     id: CaptureId,
     data: Handle,
 }
@@ -24,8 +26,18 @@ pub(crate) struct Capture {
 impl Capture {
     /// Ends it; what has been heard so far can still be taken.
     pub(crate) fn end(&self) {
-        let id = self.id;
-        self.data.spawn(move |engine| engine.end_capture(id));
+        tell(&self.data, Command::EndCapture(self.id));
+    }
+
+    /// What has come; nothing after the end. May be cancelled.
+    pub(crate) async fn take(&self) -> Option<Vec<u8>> {
+        loop {
+            match self.basket.take() {
+                Taken::Bytes(bytes) => return Some(bytes),
+                Taken::End => return None,
+                Taken::Nothing => self.filled.notified().await,
+            }
+        }
     }
 }
 
@@ -57,11 +69,15 @@ impl Daemon {
         if let Some(vc) = spec.vc.filter(|vc| Vc::from_bits(*vc).is_none()) {
             return Err(failure(format!("there is no virtual channel {vc}"), "give 0 to 4"));
         }
-        let wish = Wish { uid, whose, link, node, vc: spec.vc, snaplen: spec.snaplen };
         let limit = self.users.limits().get(Limit::Captures) as usize;
         let most = if is_operator(uid) { usize::MAX } else { limit };
-        let begun = self.data.call(move |engine| engine.begin_capture(wish, most)).await?;
-        let (id, basket) = begun.map_err(|refused| match (refused, spec.job) {
+        let filled = Arc::new(Notify::new());
+        let bell = filled.clone();
+        let basket = Arc::new(Basket::new(move || bell.notify_one()));
+        let (vc, snaplen) = (spec.vc, spec.snaplen);
+        let wish = capture::Capture { uid, most, whose, link, node, vc, snaplen, basket: basket.clone() };
+        let begun = ask(&self.data, |reply| Command::BeginCapture(wish, reply)).await.map_err(dead)?;
+        let id = begun.map_err(|refused| match (refused, spec.job) {
             (Refused::NoJob, Some(job)) => crate::jobs::job::unknown(job),
             (Refused::NoJob, None) => failure("no such job", "see `angara status`"),
             (Refused::Own(n), _) => failure(
@@ -72,7 +88,7 @@ impl Daemon {
                 failure(format!("there are {n} captures here, as many as there may be"), "end one of them")
             }
         })?;
-        Ok(Capture { basket, id, data: self.data.clone() })
+        Ok(Capture { basket, filled, id, data: self.data.clone() })
     }
 }
 
@@ -84,8 +100,9 @@ fn read_link(text: &str, shape: &Shape) -> Result<Link, Failure> {
     let (node, dir) = text.split_at(at);
     let node = node_at(node.trim(), shape).map_err(|e| wrong(e.to_string()))?;
     let dir: Direction = dir.parse().map_err(|e: ShapeError| wrong(e.to_string()))?;
-    check_site(Site::Link(node, dir), *shape).map_err(wrong)?;
-    Ok(Link { node, dir })
+    let link = Link { node, dir };
+    Site::Link(link).check(shape).map_err(wrong)?;
+    Ok(link)
 }
 
 /// `1,0,0`, or a number.

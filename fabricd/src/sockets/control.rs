@@ -7,6 +7,7 @@
 
 use super::capture::Capture;
 use super::strict_json;
+use crate::ask::ask;
 use crate::daemon::Daemon;
 use crate::failure::failure;
 use crate::hosts::protocol::{Ask, Tell};
@@ -16,8 +17,9 @@ use crate::users::quota::Limit;
 use crate::users::usage::{SpareFds, User, UserConnection, is_operator};
 use angara_abi::JobId;
 use angara_abi::msg::{CaptureSpec, Failure, Line, MESSAGE_MAX, Reply, Request};
-use angara_abi::text::show_bytes;
-use angara_cluster::HostId;
+use angara_net::HostId;
+use angara_net::units::show_bytes;
+use angara_plane::Command;
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -326,7 +328,7 @@ impl Client<'_> {
         let mut asked = true;
         loop {
             let bytes = tokio::select! {
-                bytes = capture.basket.take() => bytes,
+                bytes = capture.take() => bytes,
                 read = from.fill_buf(), if asked => {
                     let n = read.map_or(0, <[u8]>::len);
                     from.consume(n);
@@ -435,20 +437,16 @@ impl Client<'_> {
                 Ok(Reply::Clock { ns })
             }
             Request::Counters => {
-                let links = daemon.data.call(|engine| engine.counters()).await;
+                let links = ask(&daemon.data, Command::Counters).await;
                 Ok(Reply::Counters { links: links.map_err(|e| failure(e.to_string(), "restart the daemon"))? })
             }
             Request::LinkLoads => match daemon.link_loads().await {
                 Ok(loads) => Ok(Reply::LinkLoads(loads)),
                 Err(e) => Err(failure(e.to_string(), "restart the daemon")),
             },
-            Request::FaultSet { spec } => {
+            Request::Fault { command } => {
                 self.check_operator("set faults")?;
-                daemon.set_fault(&spec).await.map(|()| Reply::Ok)
-            }
-            Request::FaultClear { spec } => {
-                self.check_operator("clear faults")?;
-                daemon.clear_fault(&spec).await.map(|()| Reply::Ok)
+                daemon.do_fault(command).await.map(|()| Reply::Ok)
             }
             Request::Cluster => daemon.cluster_status().await.map(Reply::Cluster).ok_or_else(|| {
                 failure(

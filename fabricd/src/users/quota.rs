@@ -1,7 +1,7 @@
 //! How much of a daemon one user may have, so that several can share it: the limits, each with a name under which
 //! it can be set (`--limit NAME=N`, `[limit]` in the configuration file).
 
-use angara_abi::text::show_bytes;
+use angara_net::units::show_bytes;
 use std::cell::Cell;
 use std::fmt::Write;
 
@@ -98,7 +98,7 @@ impl Limits {
             format!("there is no limit `{name}`; the limits are {names}")
         })?;
         let key = &KEYS[index];
-        let number = angara_abi::text::bytes(value).filter(|n| (1..=key.most).contains(n));
+        let number = angara_net::units::bytes(value).filter(|n| (1..=key.most).contains(n));
         self.values[index] =
             number.ok_or_else(|| format!("{name} is {value}; give 1 to {} ({})", key.most, key.what))?;
         Ok(())

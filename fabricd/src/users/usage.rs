@@ -2,8 +2,8 @@
 
 use super::quota::{Limit, Limits, Met};
 use crate::failure::failure;
-use crate::log_limit::LogLimit;
 use angara_abi::msg::Failure;
+use angara_plane::LogLimit;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::future::poll_fn;
@@ -100,7 +100,7 @@ impl Users {
     /// Whether something that a user has caused may be logged now; then how many lines have been left out before it.
     pub(crate) fn may_log(&self, uid: u32) -> Option<u64> {
         let lines = self.limits.get(Limit::LogLines);
-        let left_out = self.user(uid).logged.borrow_mut().allow_up_to(Instant::now(), lines);
+        let left_out = self.user(uid).logged.borrow_mut().allow_up_to(Instant::now().into_std(), lines);
         if left_out.is_none() {
             self.met.count(Limit::LogLines);
         }

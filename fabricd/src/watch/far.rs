@@ -6,10 +6,10 @@
 
 use super::{PAUSE, Sample};
 use crate::daemon::Daemon;
-use crate::dataplane::LinkFigures;
 use crate::hosts::protocol::{Answer, Ask};
 use angara_abi::account::Load;
-use angara_cluster::HostId;
+use angara_net::HostId;
+use angara_plane::observe::figures::LinkFigures;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;

@@ -11,8 +11,8 @@ pub use options::{LINKS_DEFAULT, LINKS_MAX, Listen, Looks, address};
 pub(crate) use sample::{JobFigures, Sample};
 
 use crate::daemon::Daemon;
-use crate::dataplane::Dead;
 use angara_abi::msg::LinkLoads;
+use angara_plane::Dead;
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,15 +1,17 @@
 //! One look at everything.
 
 use super::far::FarLinks;
+use crate::ask::ask;
 use crate::daemon::Daemon;
-use crate::dataplane::{Dead, Engine, Folded, LinkFigures, Plane};
 use angara_abi::account::Load;
 use angara_abi::msg::{ClusterStatus, JobStatus, Path};
-use angara_abi::torus::NodeId;
 use angara_fabric::Link;
+use angara_net::torus::NodeId;
+use angara_plane::observe::figures::{LinkFigures, PlaneFigures};
+use angara_plane::{Command, Dead, Folded, Handle, Reply, Timed};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Nodes whose links are copied at once: so long may a post wait.
 const NODES_PER_PIECE: u32 = 256;
@@ -40,7 +42,7 @@ pub(crate) struct Sample {
     pub(crate) links: Vec<LinkFigures>,
     /// Links that other hosts count, as far as they were asked.
     pub(crate) far: Arc<FarLinks>,
-    pub(crate) plane: Plane,
+    pub(crate) plane: PlaneFigures,
     pub(crate) jobs: Vec<JobFigures>,
     pub(crate) cluster: Option<ClusterStatus>,
     /// How often each limit was met.
@@ -59,13 +61,13 @@ impl Daemon {
         let mut links = Vec::with_capacity(nodes as usize * 8);
         for from in (0..nodes).step_by(NODES_PER_PIECE as usize) {
             let piece = from..(from + NODES_PER_PIECE).min(nodes);
-            let (copied, cost) = self.timed(move |engine| engine.watch_links(piece)).await?;
+            let (copied, cost) = timed(&self.data, |reply| Command::WatchLinks(piece, reply)).await?;
             links.extend(copied);
             took += cost;
         }
         took += self.add_direct(&mut links).await?;
         let hosted = self.hosted.clone();
-        let (plane, cost) = self.timed(move |engine| engine.watch_plane(hosted)).await?;
+        let (plane, cost) = timed(&self.data, |reply| Command::WatchPlane(hosted, reply)).await?;
         let job = |job: &crate::jobs::job::Job| JobFigures { status: job.status(), path: job.spec.path };
         let jobs = self.jobs.borrow().values().map(job).collect();
         Ok(Sample {
@@ -84,35 +86,31 @@ impl Daemon {
 
     /// What PEs of open jobs have put on links without the network.
     async fn add_direct(&self, links: &mut [LinkFigures]) -> Result<Duration, Dead> {
-        let (jobs, mut took) = self.timed(|engine| engine.watch_jobs()).await?;
+        let (jobs, mut took) = timed(&self.data, Command::WatchJobs).await?;
         for (slot, pes) in jobs {
-            let begin = move |engine: &mut Engine| engine.folded(slot);
-            let mut folded: Folded = self.data.call(begin).await?;
+            let mut folded: Folded = ask(&self.data, |reply| Command::Folded(slot, reply)).await?;
             for pe in 0..pes {
-                let (more, cost) = self.timed(move |engine| engine.fold_pe(slot, pe, folded)).await?;
+                let (more, cost) = timed(&self.data, |reply| Command::FoldPe(slot, pe, folded, reply)).await?;
                 (folded, took) = (more, took + cost);
             }
             add(links, folded.sums());
         }
         Ok(took)
     }
+}
 
-    async fn timed<R: Send + 'static>(
-        &self,
-        f: impl FnOnce(&mut Engine) -> R + Send + 'static,
-    ) -> Result<(R, Duration), Dead> {
-        let timed = move |engine: &mut Engine| {
-            let begin = Instant::now();
-            let result = f(engine);
-            (result, begin.elapsed())
-        };
-        self.data.call(timed).await
-    }
+/// A figure of the data plane, and how long that was busy with it.
+async fn timed<T: Send + 'static>(
+    data: &Handle,
+    command: impl FnOnce(Reply<Timed<T>>) -> Command,
+) -> Result<(T, Duration), Dead> {
+    let Timed { value, took } = ask(data, command).await?;
+    Ok((value, took))
 }
 
 fn add(links: &mut [LinkFigures], loads: BTreeMap<Link, Load>) {
     for (link, load) in loads {
-        if let Some(figures) = links.get_mut(link.node as usize * 8 + link.dir.index()) {
+        if let Some(figures) = links.get_mut(link.index()) {
             figures.load.add(load);
         }
     }

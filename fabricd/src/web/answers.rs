@@ -1,13 +1,13 @@
 //! What the page is told, as JSON (`docs/reference/formats.md` describes it).
 
-use crate::dataplane::{LinkDetail, LinkFigures};
 use crate::watch::Sample;
 use angara_abi::JobId;
 use angara_abi::account::{Class, Load};
 use angara_abi::msg::PeerStatus;
 use angara_abi::print::plain_line;
-use angara_abi::torus::Shape;
 use angara_fabric::ChannelUse;
+use angara_net::torus::Shape;
+use angara_plane::observe::figures::{LinkDetail, LinkFigures, TreeFigures};
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -155,7 +155,7 @@ impl Delta<'_> {
     }
 
     fn exists(&self, link: u64) -> bool {
-        let dir = angara_abi::torus::Direction::from_index(link as usize % 8);
+        let dir = angara_net::torus::Direction::from_index(link as usize % 8);
         dir.is_some_and(|dir| self.shape.neighbour((link / 8) as u32, dir).is_some())
     }
 
@@ -169,7 +169,7 @@ impl Delta<'_> {
     }
 
     fn trees(&self) -> Vec<Tree> {
-        let tree = |tree: &crate::dataplane::TreeFigures| Tree {
+        let tree = |tree: &TreeFigures| Tree {
             tree: tree.number,
             job: tree.job.map(number_of),
             root: tree.root,

@@ -1,14 +1,16 @@
 //! From the tasks that serve connections to the daemon: questions, through a queue that takes only so many.
 
 use super::answers::{link_json, number_of};
+use crate::ask::ask;
 use crate::daemon::Daemon;
 use crate::failure::failure;
 use crate::hosts::messages::HostMessages;
 use crate::hosts::protocol as hosts;
 use crate::metrics::Scrape;
 use angara_abi::msg::Failure;
-use angara_abi::torus::{Direction, NodeId, Shape};
 use angara_fabric::Link;
+use angara_net::torus::{NodeId, Shape};
+use angara_plane::Command;
 use serde::Serialize;
 use serde_json::Value;
 use std::rc::Rc;
@@ -108,16 +110,16 @@ async fn answer(daemon: &Rc<Daemon>, ask: Ask) {
 impl Daemon {
     /// What is open of a link of this host, by its number.
     pub(crate) async fn link_detail(&self, link: u32) -> Option<Value> {
-        let (node, dir) = (link / 8, Direction::from_index(link as usize % 8)?);
-        if !self.hosted.contains(&node) || self.options.shape.neighbour(node, dir).is_none() {
+        let link = Link::from_index(link as usize);
+        if !self.hosted.contains(&link.node) || !link.exists(&self.options.shape) {
             return None;
         }
-        self.data.call(move |engine| engine.watch_link(Link { node, dir })).await.ok().map(|detail| link_json(&detail))
+        ask(&self.data, |reply| Command::WatchLink(link, reply)).await.ok().map(|detail| link_json(&detail))
     }
 
     /// The same, of any link: the host whose node sends over it knows.
     async fn far_link(&self, link: Link) -> Result<Value, Failure> {
-        let number = link.node * 8 + link.dir.index() as u32;
+        let number = link.index() as u32;
         let owner = |messages: &HostMessages| messages.owners.get(link.node as usize).copied();
         let Some((messages, host)) = self.messages.as_ref().and_then(|m| Some((m, owner(m).filter(|h| *h != m.me)?)))
         else {

@@ -7,7 +7,7 @@ use super::answers::Delta;
 use super::listen::Line;
 use crate::daemon::Daemon;
 use crate::watch::Sample;
-use angara_abi::torus::Shape;
+use angara_net::torus::Shape;
 use axum::body::Bytes;
 use hyper::body::{Body, Frame};
 use std::convert::Infallible;

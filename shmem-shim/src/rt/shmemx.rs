@@ -11,7 +11,7 @@ use super::{State, collective, collective_of, die, lock, ok, state};
 use crate::ctypes::*;
 use angara::tree::{Arrival, PendingRaw, ReduceElem, ReduceOp};
 use angara_abi::calls::{Action, Meeting};
-use angara_abi::torus::{Coords, Direction};
+use angara_net::torus::{Coords, Direction};
 use std::sync::Mutex;
 
 /// An operation under way.

@@ -10,7 +10,7 @@ use crate::plan::matmul::report as matmul_report;
 use crate::plan::{routes, tree};
 use crate::plot::Chart;
 use crate::toml_file::TomlFile;
-use angara_abi::torus::{NodeId, Shape};
+use angara_net::torus::{NodeId, Shape};
 use clap::{Args, Subcommand};
 use serde::Serialize;
 use std::path::PathBuf;

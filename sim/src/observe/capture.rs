@@ -1,8 +1,8 @@
 //! Packets of a simulation, as a capture has them: pseudo-header and header of each, wherever something happens to it.
 
 use angara_abi::FLIT_BYTES;
-use angara_abi::torus::Shape;
 use angara_fabric::Heard;
+use angara_net::torus::Shape;
 use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -1,9 +1,9 @@
 //! What every link carried.
 
-use angara_abi::torus::{Direction, NodeId, Shape};
-use angara_fabric::{Fault, FaultKind};
 use angara_model::topology::End;
 use angara_model::{AnyTopology, LinkLoad, Network, Setup};
+use angara_net::fault::{Fault, Site};
+use angara_net::torus::{Direction, NodeId, Shape};
 use serde::Serialize;
 
 /// Links named in a report.
@@ -86,21 +86,21 @@ impl Links {
         let AnyTopology::Grid(grid) = &self.shape else { return self };
         let sizes: Vec<u8> = grid.dims().iter().filter_map(|&d| u8::try_from(d).ok()).collect();
         let Ok(shape) = Shape::new(&sizes, grid.wraps()) else { return self };
-        let downs = faults.iter().filter_map(|text| Fault::parse(text, &shape).ok()).map(|fault| fault.kind);
-        let downs: Vec<FaultKind> = downs.collect();
+        let downs = faults.iter().filter_map(|text| Fault::parse(text, &shape).ok());
+        let downs: Vec<Site> = downs.filter(Fault::is_down).map(|fault| fault.site).collect();
         for output in &mut self.outputs {
             let node = output.router as NodeId;
             let link =
                 (!output.to_endpoint).then(|| Direction::new(usize::from(output.port / 2), output.port % 2 == 0));
             let other = link.and_then(|dir| shape.neighbour(node, dir));
             output.cut = downs.iter().any(|down| match *down {
-                FaultKind::NodeDown(dead) => dead == node || other == Some(dead),
-                FaultKind::LinkDown(cut) => {
+                Site::Node(dead) => dead == node || other == Some(dead),
+                Site::Link(cut) => {
                     let here = (Some(cut.dir), cut.node) == (link, node);
                     let there = shape.neighbour(cut.node, cut.dir) == Some(node);
                     here || there && link == Some(cut.dir.opposite())
                 }
-                FaultKind::Impaired { .. } => false,
+                Site::EveryLink => false,
             });
         }
         self

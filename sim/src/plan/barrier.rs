@@ -10,8 +10,8 @@
 //! nanoseconds; a *rate* is the time per packet, that is the inverse of a throughput.
 
 use crate::Error;
-use angara_abi::torus::Shape;
 use angara_fabric::BarrierWork;
+use angara_net::torus::Shape;
 use clap::ValueEnum;
 use serde::Serialize;
 
@@ -364,7 +364,7 @@ mod tests {
     /// Routes every pair in dimension order and counts packets per directed link; a tie counts
     /// half each way.
     fn counted_load(shape: &Shape) -> f64 {
-        use angara_abi::torus::{DIMS_MAX, Direction};
+        use angara_net::torus::{DIMS_MAX, Direction};
         let mut load = vec![[0.0f64; 8]; shape.nodes()];
         for a in 0..shape.nodes() as u32 {
             for b in 0..shape.nodes() as u32 {

@@ -4,7 +4,7 @@ use super::barrier::{Costs, Criterion, Cube, Mode, ShapeBound};
 use crate::Error;
 use crate::plot::Chart;
 use crate::table::{Table, number};
-use angara_abi::torus::Shape;
+use angara_net::torus::Shape;
 use serde::Serialize;
 use std::fmt::Write;
 

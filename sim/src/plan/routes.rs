@@ -8,8 +8,9 @@
 use crate::Error;
 use crate::table::{Table, number};
 use crate::toml_file::TomlFile;
-use angara_abi::torus::{Direction, NodeId, Shape};
-use angara_fabric::{Config, Fabric, Fault, FaultKind, Link, Params};
+use angara_fabric::{Config, Fabric, Link, Params};
+use angara_net::fault::Fault;
+use angara_net::torus::{Direction, NodeId, Shape};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -38,7 +39,7 @@ pub fn network(shape: &Shape, ways: Ways, faults: &[String]) -> Result<Fabric, E
     let mut fabric = Fabric::new(config).map_err(|e| Error::Network(e.to_string()))?;
     for text in faults {
         let fault = Fault::parse(text, shape).map_err(|e| Error::Network(e.to_string()))?;
-        if matches!(fault.kind, FaultKind::Impaired { .. }) || fault.at.is_some() {
+        if !fault.is_down() || fault.at.is_some() {
             let why = "routes depend on dead links and nodes only: write `link 0,0,0 +X down` or `node 1,0,0 down`";
             return Err(Error::invalid("--fault", text, why));
         }
@@ -331,7 +332,7 @@ pub fn check_file(file: &TomlFile) -> Result<Report, Error> {
         let mut at = from;
         let mut path = Vec::new();
         for step in route.path.get_ref() {
-            let dir: Direction = step.parse().map_err(|e: angara_abi::torus::ShapeError| wrong(e.to_string()))?;
+            let dir: Direction = step.parse().map_err(|e: angara_net::torus::ShapeError| wrong(e.to_string()))?;
             path.push(Link { node: at, dir });
             let here = shape.show(shape.coords(at));
             at = shape.neighbour(at, dir).ok_or_else(|| wrong(format!("there is no link {dir} at {here}")))?;

@@ -3,9 +3,9 @@
 use super::routes::{Ways, network};
 use crate::Error;
 use crate::toml_file::TomlFile;
-use angara_abi::torus::{Direction, NodeId, Shape};
 use angara_fabric::collective::{build, validate};
 use angara_fabric::{Port, TreeError, TreeRow, TreeRows};
+use angara_net::torus::{Direction, NodeId, Shape};
 use serde::{Deserialize, Serialize};
 use std::fmt::Write;
 
@@ -229,7 +229,7 @@ pub fn check_file(file: &TomlFile) -> Result<Report, Error> {
     let mut lines: Vec<(NodeId, usize)> = Vec::new();
     for row in &parsed.row {
         let start = row.node.span().start;
-        let wrong = |e: angara_abi::torus::ShapeError| file.error_at(start, &e.to_string());
+        let wrong = |e: angara_net::torus::ShapeError| file.error_at(start, &e.to_string());
         let node =
             shape.id(shape.parse_coords(row.node.get_ref()).map_err(wrong)?).expect("parsed coordinates are inside");
         if lines.iter().any(|(n, _)| *n == node) {

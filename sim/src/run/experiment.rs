@@ -5,12 +5,13 @@ use crate::Error;
 use crate::observe::{Capture, Observe};
 use crate::traffic::{Destinations, Lengths, Mapping, Pattern, Process, Rate};
 use crate::workload::{Chosen, TRAFFIC_KEYS};
-use angara_abi::torus::Shape;
-use angara_fabric::{Fault, FaultKind, Params, Tick};
+use angara_fabric::{Params, Tick};
 use angara_machine::Machine;
 use angara_model::setup::ANGARA_FLITS_MAX;
 use angara_model::topology::{self, Layout};
 use angara_model::{Angara, AnyTopology, Generic, Network, Profile, Setup};
+use angara_net::fault::Fault;
+use angara_net::torus::Shape;
 use serde::Serialize;
 
 /// Dimensions of the chip's torus; the angara router has ports for no more.
@@ -395,7 +396,7 @@ impl Keys {
         }
         // Sizes above 255 are refused as if they were 0.
         let sizes: Vec<u8> = grid.dims().iter().map(|&d| u8::try_from(d).unwrap_or(0)).collect();
-        let live = angara_abi::torus::Shape::new(&sizes, grid.wraps()).map_err(|_| {
+        let live = angara_net::torus::Shape::new(&sizes, grid.wraps()).map_err(|_| {
             let why = "routes around faults are the chip's, for up to 4 sizes of up to 255 and 32768 nodes";
             (Error::invalid(key, text, why), key)
         })?;
@@ -426,19 +427,8 @@ impl Keys {
 }
 
 /// Why a fault cannot be in a network of this shape.
-fn check_fault(text: &str, shape: &angara_abi::torus::Shape) -> Result<(), String> {
-    let fault = Fault::parse(text, shape).map_err(|e| {
-        let why = e.to_string();
-        why.strip_prefix(&format!("fault `{text}`: ")).unwrap_or(&why).to_string()
-    })?;
-    match fault.kind {
-        FaultKind::LinkDown(link) | FaultKind::Impaired { link: Some(link), .. }
-            if shape.neighbour(link.node, link.dir).is_none() =>
-        {
-            Err(format!("no link leads {} from there in {shape}", link.dir))
-        }
-        _ => Ok(()),
-    }
+fn check_fault(text: &str, shape: &angara_net::torus::Shape) -> Result<(), String> {
+    Fault::parse(text, shape).map(drop).map_err(|mistake| format!("{}; {}", mistake.why, mistake.remedy()))
 }
 
 /// Messages of `mean` flits per node and cycle that make `load`.

@@ -15,8 +15,8 @@ use super::{Kind, Report, Shows, Watch, Workload};
 use crate::Error;
 use crate::run::Experiment;
 use crate::table::number;
-use angara_abi::torus::NodeId;
 use angara_fabric::Tick;
+use angara_net::torus::NodeId;
 use std::sync::Arc;
 use std::time::Instant;
 

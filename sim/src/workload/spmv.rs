@@ -15,7 +15,7 @@ use super::{Kind, Report, Watch, Workload};
 use crate::Error;
 use crate::run::Experiment;
 use crate::table::number;
-use angara_abi::torus::NodeId;
+use angara_net::torus::NodeId;
 use std::sync::Arc;
 use std::time::Instant;
 

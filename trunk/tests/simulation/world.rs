@@ -424,13 +424,13 @@ fn association(local: u16, keys: &KeyRing, clock: u64, random: &mut Random) -> A
 
 fn impairment(random: &mut Random) -> Impairment {
     Impairment {
-        drop: random.of(&[0.0, 0.1, 1.0]),
-        corrupt: random.of(&[0.0, 0.1]),
-        dup: random.of(&[0.0, 0.1]),
-        reorder: random.of(&[0.0, 0.2]),
-        delay: Duration::from_micros(random.of(&[0, 300])),
+        drop: random.of(&[0, 100_000, 1_000_000]),
+        corrupt: random.of(&[0, 100_000]),
+        duplicate: random.of(&[0, 100_000]),
+        reorder: random.of(&[0, 200_000]),
+        delay_ps: random.of(&[0, 300_000_000]),
         rate: random.of(&[0, 0, 5_000_000]),
-        seed: random.draw(),
+        seed: Some(random.draw()),
     }
 }
 

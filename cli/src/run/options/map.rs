@@ -1,7 +1,7 @@
 //! `--map`: which PE is on which node.
 
 use crate::error::Failed;
-use angara_abi::torus::{NodeId, Shape};
+use angara_net::torus::{NodeId, Shape};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 

@@ -14,16 +14,16 @@ use crate::notes::Notes;
 use angara_abi::absence::Patience;
 use angara_abi::compute::{Compute, ENV_COMPUTE, HEADER, intervals};
 use angara_abi::env::{DEFAULT_HEAP, parse_size, symmetric_size};
-use angara_abi::fault::{KINDS, examples};
 use angara_abi::job::{Barrier, Collectives, PES_MAX};
 use angara_abi::launch::ENV_TIMEOUT;
 use angara_abi::mpi::ENV_MPI;
 use angara_abi::msg::{JobSpec, Map, Path as EnginePath};
 use angara_abi::program_clock::PRELOADED;
-use angara_abi::text::whole;
-use angara_abi::torus::Shape;
 use angara_fabric::BALANCED_NODES;
 use angara_machine::Machine;
+use angara_net::fault::{KINDS, examples};
+use angara_net::torus::Shape;
+use angara_net::units::whole;
 use clap::{Args, ValueEnum, ValueHint};
 pub(crate) use map::MapArg;
 use map::read_map;
@@ -276,13 +276,13 @@ pub(crate) enum Bind {
 }
 
 fn torus(s: &str) -> Result<Shape, String> {
-    let shape: Shape = s.parse().map_err(|e: angara_abi::torus::ShapeError| e.to_string())?;
+    let shape: Shape = s.parse().map_err(|e: angara_net::torus::ShapeError| e.to_string())?;
     if shape.is_torus() { Ok(shape) } else { Err("this is a mesh; use --mesh".into()) }
 }
 
 fn mesh(s: &str) -> Result<Shape, String> {
     let sizes = s.strip_prefix("mesh:").unwrap_or(s);
-    format!("mesh:{sizes}").parse().map_err(|e: angara_abi::torus::ShapeError| e.to_string())
+    format!("mesh:{sizes}").parse().map_err(|e: angara_net::torus::ShapeError| e.to_string())
 }
 
 fn path(s: &str) -> Result<EnginePath, String> {
@@ -303,7 +303,7 @@ fn word<T: for<'a> Deserialize<'a>>(s: &str, known: &str) -> Result<T, String> {
 fn seconds(s: &str) -> Result<Duration, String> {
     let time = match s.parse::<f64>() {
         Ok(n) => Duration::try_from_secs_f64(n).ok(),
-        Err(_) => angara_abi::text::time(s).map(|ps| Duration::from_nanos(ps / 1000)),
+        Err(_) => angara_net::units::time(s).map(|ps| Duration::from_nanos(ps / 1000)),
     };
     time.filter(|t| !t.is_zero())
         .ok_or_else(|| format!("`{s}` is not a time; write seconds above 0, such as 30 or 0.5, or 2m"))

@@ -8,8 +8,8 @@ use angara_abi::capture::{
     FLAG_FOREIGN, FLAG_TRAIN, FLAGS_DIMS, HOST, Happening, PSEUDO_BYTES, Pseudo, Reason, push_packet,
 };
 use angara_abi::packet::Flit;
-use angara_abi::torus::{Direction, NodeId, Shape};
 use angara_abi::{FLIT_BYTES, PACKET_FLITS_MAX};
+use angara_net::torus::{Direction, NodeId, Shape};
 
 /// Most listeners at once: as many as bits in [`Heard::listeners`].
 pub const LISTENERS_MAX: usize = 32;

@@ -4,12 +4,12 @@ use super::recovery::Stage;
 use super::{Host, World};
 use crate::hosts::agreement::Agreed;
 use crate::simulation::node::Node;
-use angara_cluster::HostId;
+use angara_net::HostId;
 
 impl World {
     /// What must hold at every moment.
     pub(super) fn check(&mut self) -> Result<(), String> {
-        let state = |n: &Node| (n.daemon.agreement.number(), n.engine.route_change(), n.engine.is_held());
+        let state = |n: &Node| (n.daemon.agreement.number(), n.plane.route_change(), n.plane.is_held());
         let mut changed = false;
         for host in &mut self.hosts {
             let now = host.node.as_ref().map_or((0, 0, false), state);
@@ -48,10 +48,10 @@ impl World {
         if both && !same(&one, &two) {
             return Err(format!("change {} is not the same: {:?} and {:?}", one.number, *one, *two));
         }
-        let live = x.engine.live_session(b).is_some() && x.engine.live_session(b) == y.engine.live_session(a);
-        let moving = !x.engine.is_held() && !y.engine.is_held();
-        let changes = (x.engine.route_change(), y.engine.route_change());
-        if live && moving && changes.0 == changes.1 && x.engine.all_routes() != y.engine.all_routes() {
+        let live = x.plane.live_session(b).is_some() && x.plane.live_session(b) == y.plane.live_session(a);
+        let moving = !x.plane.is_held() && !y.plane.is_held();
+        let changes = (x.plane.route_change(), y.plane.route_change());
+        if live && moving && changes.0 == changes.1 && x.plane.all_routes() != y.plane.all_routes() {
             return Err(format!("different routes after change {}", changes.0));
         }
         Ok(())
@@ -63,7 +63,8 @@ impl World {
     }
 
     pub(super) fn has_faults(&self) -> bool {
-        let of = |h: &Host| h.node.as_ref().is_some_and(|n| !n.daemon.agreement.agreed.borrow().faults.is_empty());
+        let of =
+            |h: &Host| h.node.as_ref().is_some_and(|n| !n.daemon.agreement.agreed.borrow().faults.faults().is_empty());
         self.hosts.iter().any(of)
     }
 
@@ -74,7 +75,7 @@ impl World {
         self.hosts.iter().all(|h| {
             h.node.as_ref().is_some_and(|node| {
                 let agreed = node.daemon.agreement.agreed.borrow();
-                let clear = !matches!(self.stage, Stage::Faults | Stage::Jobs) || agreed.faults.is_empty();
+                let clear = !matches!(self.stage, Stage::Faults | Stage::Jobs) || agreed.faults.faults().is_empty();
                 node.daemon.is_settled() && agreed.members.len() == all && agreed.edges.len() == pairs && clear
             })
         })
@@ -99,7 +100,7 @@ impl World {
                 agreed.expelled,
                 agreed.faults,
                 node.daemon.is_settled(),
-                node.engine.describe(),
+                node.plane.describe(),
                 node.leftovers(),
             );
         }

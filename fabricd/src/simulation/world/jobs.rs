@@ -215,7 +215,7 @@ impl World {
                 let mut view = JobView { id: *id, key, plan: &job.plan, board: &mut job.board };
                 pe.step(now, &node.daemon, &node.tasks, &mut view)?;
                 // It rings the doorbell if it has posted.
-                node.engine_at = node.engine_at.min(now);
+                node.plane_at = node.plane_at.min(now);
                 busy = true;
             }
         }

@@ -128,7 +128,7 @@ impl World {
             busy |= self.run_controls();
             busy |= self.deliver();
             busy |= self.step_pes()?;
-            busy |= self.run_engines();
+            busy |= self.run_planes();
             self.watch_jobs();
             self.take_answers();
             self.check()?;
@@ -272,8 +272,8 @@ impl World {
             Act::Slow(host, lasts) => self.hosts[host].slow_until = now + lasts,
             Act::Step(host, by) => {
                 if let Some(node) = &mut self.hosts[host].node {
-                    node.engine.step_clock(by);
-                    node.engine_at = now;
+                    node.plane.step_clock(by);
+                    node.plane_at = now;
                 }
             }
             Act::Split(set, lasts) => self.network.split(now + lasts, set),
@@ -349,17 +349,17 @@ impl World {
         while let Some((from, to, datagram)) = self.network.land(self.now) {
             busy = true;
             self.trace.add((from * 8 + to) as u64);
-            let delay = self.engine_delay(to);
+            let delay = self.plane_delay(to);
             if let Some(node) = &mut self.hosts[to].node {
                 node.plug.arrive(datagram);
-                node.engine_at = node.engine_at.min(self.now + delay);
+                node.plane_at = node.plane_at.min(self.now + delay);
             }
         }
         busy
     }
 
     /// How long a data plane takes to notice.
-    fn engine_delay(&mut self, host: usize) -> u64 {
+    fn plane_delay(&mut self, host: usize) -> u64 {
         let slow = self.hosts[host].slow_until > self.now;
         match self.random.below(32) {
             0..=1 => 1 + self.random.below(3),
@@ -388,10 +388,10 @@ impl World {
                 self.kill(index, pause.max(1));
                 continue;
             }
-            let delay = self.engine_delay(index);
+            let delay = self.plane_delay(index);
             let later = if slow { self.random.below(30) } else { 0 };
             if let Some(node) = &mut self.hosts[index].node {
-                node.engine_at = node.engine_at.min(now + delay);
+                node.plane_at = node.plane_at.min(now + delay);
                 node.control_at = now + later;
             }
         }
@@ -407,18 +407,18 @@ impl World {
         count > 0
     }
 
-    fn run_engines(&mut self) -> bool {
+    fn run_planes(&mut self) -> bool {
         let mut busy = false;
         for index in 0..self.hosts.len() {
             let (now, host) = (self.now, &mut self.hosts[index]);
             let slow = host.slow_until > now;
-            let Some(node) = host.node.as_mut().filter(|n| n.engine_at <= now && host.frozen_until <= now) else {
+            let Some(node) = host.node.as_mut().filter(|n| n.plane_at <= now && host.frozen_until <= now) else {
                 continue;
             };
             busy = true;
             let (random, late) = (&mut self.random, &mut self.totals.late_answers);
             let rounds = random.of(&[1, 4, 64, 64]);
-            node.run_engine(now, rounds, || {
+            node.run_plane(now, rounds, || {
                 let delay = match random.below(16) {
                     0..=2 => 1 + random.below(4),
                     3 => random.of(&[10, 40, 150]),

@@ -31,8 +31,8 @@ impl World {
     pub(super) fn repair_everything(&mut self) {
         tracing::info!(at = self.now, "REPAIRED");
         for node in self.hosts.iter().filter_map(|h| h.node.as_ref()) {
-            self.totals.left_bad += node.engine.bad_trunks() as u64;
-            self.totals.left_faulty += node.daemon.agreement.agreed.borrow().faults.len() as u64;
+            self.totals.left_bad += node.plane.bad_trunks() as u64;
+            self.totals.left_faulty += node.daemon.agreement.agreed.borrow().faults.faults().len() as u64;
         }
         self.totals.left_jobs = self.jobs.iter().filter(|j| !j.closed).count() as u64;
         self.network.heal();
@@ -58,7 +58,7 @@ impl World {
     }
 
     fn has_bad_trunks(&self) -> bool {
-        self.hosts.iter().any(|h| h.node.as_ref().is_some_and(|n| n.engine.bad_trunks() > 0))
+        self.hosts.iter().any(|h| h.node.as_ref().is_some_and(|n| n.plane.bad_trunks() > 0))
     }
 
     /// What follows when nothing happens any more by itself; true at the end of all.

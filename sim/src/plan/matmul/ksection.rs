@@ -6,7 +6,7 @@
 
 use super::machine::{Machine, TorusNode, WORD};
 use crate::plot::Chart;
-use angara_abi::torus::Shape;
+use angara_net::torus::Shape;
 use serde::Serialize;
 
 /// A point of the curve.
@@ -96,8 +96,8 @@ pub fn smallest_cut(shape: &Shape, volume: u64) -> (u64, u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use angara_abi::torus::Direction;
     use angara_fabric::bits::bits;
+    use angara_net::torus::Direction;
 
     #[test]
     fn merrimac_steps() {

@@ -1,7 +1,7 @@
 //! Hierarchical machines: Merrimac as the paper's table 1 has it, and a torus of Angara nodes.
 
 use crate::Error;
-use angara_abi::torus::Shape;
+use angara_net::torus::Shape;
 use serde::Serialize;
 
 /// Bytes of a word.

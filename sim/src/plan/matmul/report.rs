@@ -9,7 +9,7 @@ use super::zip3::{self, Measured, Placement};
 use crate::Error;
 use crate::plot::Chart;
 use crate::table::{Table, binary, number};
-use angara_abi::torus::Shape;
+use angara_net::torus::Shape;
 use serde::Serialize;
 use std::fmt::Write;
 

@@ -3,9 +3,9 @@
 use super::{Operation, Stage, Step, Store};
 use crate::Error;
 use angara_abi::desc::AmoOp;
-use angara_abi::text;
-use angara_abi::torus::{NodeId, Shape};
 use angara_fabric::{BarrierFamily, Tick};
+use angara_net::torus::{NodeId, Shape};
+use angara_net::units;
 use std::path::{Path, PathBuf};
 
 /// Most PEs of a script.
@@ -112,13 +112,13 @@ impl<'a> Words<'a> {
 
     fn bytes(&mut self) -> Read<u32> {
         let text = self.next()?;
-        let bytes = text::bytes(text).and_then(|b| u32::try_from(b).ok()).filter(|b| *b > 0);
+        let bytes = units::bytes(text).and_then(|b| u32::try_from(b).ok()).filter(|b| *b > 0);
         bytes.ok_or_else(|| format!("`{text}` is no size: give bytes below 4G, such as 64 or 4K"))
     }
 
     fn time(&mut self) -> Read<Tick> {
         let text = self.next()?;
-        text::time(text).ok_or_else(|| format!("`{text}` is no time: write it as 300ns or 1.5us"))
+        units::time(text).ok_or_else(|| format!("`{text}` is no time: write it as 300ns or 1.5us"))
     }
 
     /// There may be no more.

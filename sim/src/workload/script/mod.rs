@@ -19,9 +19,10 @@ use crate::Error;
 use crate::observe::Capture;
 use crate::run::Experiment;
 use angara_abi::desc::AmoOp;
-use angara_abi::torus::{NodeId, Shape};
-use angara_fabric::{BarrierCheck, Config, Fault, FaultKind, JobSlot, Params, Tick};
+use angara_fabric::{BarrierCheck, Config, JobSlot, Params, Tick};
 use angara_model::Profile;
+use angara_net::fault::{Fault, Site};
+use angara_net::torus::{NodeId, Shape};
 
 /// The only job.
 pub(super) const JOB: JobSlot = JobSlot::new(0);
@@ -203,7 +204,7 @@ fn any_chip(experiment: &Experiment) -> Result<Chip, Error> {
     let faults = &experiment.settings.fault;
     let faults = faults.iter().map(|text| Fault::parse(text, &shape)).collect::<Result<Vec<_>, _>>();
     let faults = faults.map_err(|e| Error::Network(e.to_string()))?;
-    if let Some(dead) = faults.iter().find(|f| matches!(f.kind, FaultKind::NodeDown(_))) {
+    if let Some(dead) = faults.iter().find(|f| f.is_down() && matches!(f.site, Site::Node(_))) {
         let why = "every node has its part in a collective, barrier or application; let links fail instead";
         return Err(Error::invalid("fault", dead.show(&shape), why));
     }

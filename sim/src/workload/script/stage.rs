@@ -8,11 +8,11 @@ use crate::workload::Watch;
 use angara_abi::account::Class;
 use angara_abi::desc::{AmoOp, Place, Region};
 use angara_abi::packet::{ReduceElem, ReduceOp, Vc};
-use angara_abi::torus::{Direction, NodeId};
 use angara_fabric::{
     BarrierFamily, Completion, Effect, Fabric, FetchToken, Filter, InjectError, Link, NetError, Op, OpState, Port,
     Source, Tick,
 };
+use angara_net::torus::{Direction, NodeId};
 use std::collections::{BTreeSet, VecDeque};
 
 /// Where the number of a message or a put stands in the offset it is written to. Below are bytes.

@@ -1,0 +1,15 @@
+//! Nouns of the network that the network itself, daemons, drivers, simulations and commands share.
+//!
+//! [`torus`] has shapes, coordinates and directions, [`Link`] and [`HostId`] name links and hosts, [`fault`] says what can be
+//! wrong with links, nodes and trunks. Text is read here once, where it comes in, and printed once; everybody else passes the
+//! typed noun on. Nothing here knows memory, processes or time.
+#![forbid(unsafe_code)]
+
+pub mod fault;
+mod host_id;
+mod link;
+pub mod torus;
+pub mod units;
+
+pub use host_id::HostId;
+pub use link::Link;

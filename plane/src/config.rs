@@ -1,0 +1,107 @@
+//! What a data plane is given.
+
+use angara_abi::absence::Patience;
+use angara_fabric::Params;
+use angara_net::HostId;
+use angara_net::fault::Fault;
+use angara_net::torus::{NodeId, Shape};
+use std::io;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+/// The clock on the wall. A simulation has one of its own.
+pub type Clock = fn() -> Instant;
+
+/// A data plane.
+pub struct Config {
+    /// Shape of the whole network.
+    pub shape: Shape,
+    /// Times and buffers of the network.
+    pub params: Params,
+    /// Seed of everything random in the network.
+    pub seed: u64,
+    /// Injection channels per node.
+    pub channels: u16,
+    /// Faults in force from the start, or from a time on.
+    pub faults: Vec<Fault>,
+    /// Jobs run in virtual time.
+    pub virtual_time: Option<VirtualTime>,
+    /// Somebody may look at counters of links, so what closed jobs have put on them is kept.
+    pub watched: bool,
+    /// The other hosts of the cluster it is a part of.
+    pub trunks: Option<TrunksConfig>,
+    /// Cores its thread may run on; empty: any.
+    pub cores: Vec<usize>,
+    /// What it goes by.
+    pub clock: Clock,
+}
+
+impl Config {
+    /// A network of `shape` with everything else as usual.
+    pub fn new(shape: Shape) -> Config {
+        Config {
+            shape,
+            params: Params::default(),
+            seed: 0,
+            channels: CHANNELS_DEFAULT,
+            faults: Vec::new(),
+            virtual_time: None,
+            watched: false,
+            trunks: None,
+            cores: Vec::new(),
+            clock: Instant::now,
+        }
+    }
+}
+
+/// Injection channels per node unless told otherwise: what the chip has.
+pub const CHANNELS_DEFAULT: u16 = 16;
+
+/// How jobs run in virtual time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct VirtualTime {
+    /// Picoseconds that a library call takes.
+    pub call_cost: u64,
+    /// Picoseconds that a PE runs ahead of the network.
+    pub ahead: u64,
+    /// How long a PE may keep the others waiting, by the clock on the wall.
+    pub patience: Patience,
+    /// What time goes for is noted, because somebody will ask.
+    pub noted: bool,
+}
+
+/// One of the hosts that a network is spread over.
+pub struct TrunkHost {
+    /// Its name, for people.
+    pub name: String,
+    /// Where its datagrams go.
+    pub address: SocketAddr,
+}
+
+/// The hosts that a network is spread over, and the way to them.
+pub struct TrunksConfig {
+    /// This host.
+    pub me: HostId,
+    /// All hosts, this one, too, by their number.
+    pub hosts: Vec<TrunkHost>,
+    /// The nodes that are emulated here, ascending.
+    pub nodes: Vec<NodeId>,
+    /// The host of each node.
+    pub owners: Vec<HostId>,
+    /// What every frame of this cluster names.
+    pub cluster: [u8; 16],
+    /// How often an idle trunk says that it lives.
+    pub heartbeat: Duration,
+    /// A peer that says nothing for this long is taken for dead.
+    pub dead_after: Duration,
+    /// Largest IP packet to send; `None`: found out.
+    pub mtu: Option<u16>,
+    /// Packet slots of a link that crosses hosts, per virtual channel; `None`: as usual.
+    pub slots: Option<u16>,
+    /// What all trunks run over.
+    pub socket: Box<dyn angara_trunk::socket::Socket>,
+    /// What frames are sealed with.
+    pub keys: angara_trunk::KeyRing,
+    /// Where seeds of associations come from.
+    pub random: Box<dyn FnMut() -> io::Result<[u8; 32]> + Send>,
+}

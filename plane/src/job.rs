@@ -1,0 +1,72 @@
+//! A job in the network, and what it has put on links.
+
+use crate::memory::{JobMemory, PeMemory};
+use angara_abi::account::{CLASSES, Class, Load, Traffic};
+use angara_fabric::{Link, Routes};
+use angara_net::torus::NodeId;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Loads by class.
+pub(super) type Loads = [Load; CLASSES];
+
+/// A job in the network.
+pub(super) struct OpenJob {
+    pub(super) memory: Arc<JobMemory>,
+    /// Memory of every PE that has ever attached; counters outlive their PE.
+    pub(super) pes: Vec<Option<Arc<PeMemory>>>,
+    /// Lane of each attached PE.
+    pub(super) lanes: Vec<Option<usize>>,
+    /// PEs that went without a goodbye, and empty seats of an open job.
+    pub(super) lost: Vec<bool>,
+    pub(super) account: Account,
+}
+
+impl OpenJob {
+    /// Every PE of this host has attached at some time; in an open job, anybody sits here.
+    pub(super) fn complete(&self) -> bool {
+        if self.memory.open {
+            return self.pes.iter().any(Option::is_some);
+        }
+        self.pes.iter().zip(&self.memory.here).all(|(pe, here)| pe.is_some() || !here)
+    }
+}
+
+/// What traffic of a job has put on links.
+#[derive(Clone, Default)]
+pub struct Folded {
+    pub(super) links: BTreeMap<Link, Loads>,
+    /// Traffic of pairs that had no route any more when it was folded.
+    pub(super) stranded: Loads,
+    /// How often routes had changed.
+    pub(super) changes: u64,
+}
+
+/// What was folded when routes changed.
+#[derive(Default)]
+pub(super) struct Account {
+    /// Counters as they were then, of pairs that need no network.
+    pub(super) counted: BTreeMap<(usize, usize, Class), Traffic>,
+    pub(super) folded: Folded,
+}
+
+impl Folded {
+    pub(super) fn carry_both(&mut self, routes: &Routes, here: NodeId, there: NodeId, class: Class, new: Traffic) {
+        for (from, to, load) in [(here, there, new.out), (there, here, new.back)] {
+            if load != Load::default() {
+                self.carry(routes.path(from, to), class, load);
+            }
+        }
+    }
+
+    pub(super) fn carry(&mut self, path: Option<Vec<Link>>, class: Class, load: Load) {
+        match path {
+            None => self.stranded[class as usize].add(load),
+            Some(links) => {
+                for link in links {
+                    self.links.entry(link).or_default()[class as usize].add(load);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! What the data plane says unasked, and figures that it shares with whoever holds its [`Handle`](crate::Handle).
+
+use crate::memory::PeMemory;
+use crate::trunks::TrunkEvent;
+use crate::virtual_time::Turn;
+use angara_abi::JobId;
+use angara_abi::wait::{Kernel, Linux};
+use angara_net::Link;
+use angara_net::fault::Fault;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// What the data plane says unasked.
+pub enum Notice {
+    /// A channel was put into its sticky error state.
+    ChannelError {
+        /// Job.
+        job: JobId,
+        /// PE.
+        pe: u32,
+        /// Why.
+        reason: String,
+    },
+    /// In virtual time: a PE keeps the others waiting, and they shall go on without it.
+    Patience {
+        /// Job.
+        job: JobId,
+        /// What belongs to the PE.
+        memory: Arc<PeMemory>,
+        /// As the data plane has it.
+        turn: Turn,
+        /// For how long.
+        waited: Duration,
+    },
+    /// In virtual time: all PEs of the job that are left wait, and nothing is on its way, after others have left.
+    InVain {
+        /// Job.
+        job: JobId,
+    },
+    /// In a cluster: the network would take a link out of service, after this route change.
+    GaveUp(Link, u64),
+    /// In a cluster: the time of a fault has come.
+    Due(Fault),
+    /// Something came over a trunk, or became of one.
+    Trunk(TrunkEvent),
+}
+
+/// Figures both halves look at.
+#[derive(Default)]
+pub(crate) struct Gauges {
+    /// CPU time of the data-plane thread, nanoseconds.
+    pub(crate) cpu_ns: AtomicU64,
+    /// Violations by clients.
+    pub(crate) violations: AtomicU64,
+    /// Commands sent so far.
+    pub(crate) commands: AtomicU32,
+    /// In virtual time: the PE on whose bell the thread sleeps, or has slept last.
+    runs: Mutex<Option<Arc<PeMemory>>>,
+}
+
+impl Gauges {
+    /// The thread is about to sleep on the bell of a PE.
+    pub(super) fn sleeps_for(&self, memory: &Arc<PeMemory>) {
+        *self.runs.lock().unwrap_or_else(PoisonError::into_inner) = Some(memory.clone());
+    }
+
+    /// There is one command more.
+    pub(super) fn count_command(&self) {
+        self.commands.fetch_add(1, Ordering::SeqCst);
+        let runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(clock) = runs.as_ref().and_then(|memory| memory.clock.as_ref()) {
+            clock.bell().fetch_add(1, Ordering::SeqCst);
+            Linux.futex_wake(clock.bell());
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! What the data plane shows of itself to whoever looks on: copies of counters, made when they are asked for.
+//!
+//! A large network is copied a piece at a time, so that posts are served in between.
+
+use crate::job::{Folded, OpenJob};
+use crate::plane::DataPlane;
+use angara_abi::JobId;
+use angara_abi::account::{Class, Load};
+use angara_fabric::{ChannelUse, JobSlot, Link, NodeCounters};
+use angara_net::torus::{Direction, NodeId};
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::atomic::Ordering;
+
+/// Rounds of the data plane since its start.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Rounds {
+    /// With something to do.
+    pub busy: u64,
+    /// Without.
+    pub idle: u64,
+    /// Naps.
+    pub sleeps: u64,
+}
+
+/// What a link has carried and suffered so far.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct LinkFigures {
+    /// There is such a link, and its counters are kept here.
+    pub here: bool,
+    /// It works.
+    pub up: bool,
+    /// What it carried.
+    pub load: Load,
+    /// Transmissions that arrived damaged.
+    pub crc_errors: u64,
+    /// Packets sent again.
+    pub replays: u64,
+    /// Packets that came twice.
+    pub duplicates: u64,
+    /// Packets that came too early.
+    pub reordered: u64,
+}
+
+/// What is open of a link.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LinkDetail {
+    /// What it carried, by class.
+    pub classes: Vec<(Class, Load)>,
+    /// What of its virtual channels is in use now.
+    pub channels: Vec<ChannelUse>,
+}
+
+/// The data plane as a whole.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct PlaneFigures {
+    /// Its rounds.
+    pub rounds: Rounds,
+    /// Processor time of its thread, seconds.
+    pub cpu_s: f64,
+    /// Violations by clients.
+    pub violations: u64,
+    /// Events the network has handled.
+    pub events: u64,
+    /// Packets in the network, and payload slots in use.
+    pub in_flight: (usize, usize),
+    /// Channels served, those of them whose post waits for room, and those that have been stopped.
+    pub channels: (usize, usize, usize),
+    /// Sums over the adapters of this host.
+    pub adapters: NodeCounters,
+    /// Nodes that have left barriers: how many, and the phases of the latest one.
+    pub barriers: Vec<(NodeId, u64, u64)>,
+    /// Trees that are loaded.
+    pub trees: Vec<TreeFigures>,
+    /// Faults, as people write them.
+    pub faults: Vec<String>,
+}
+
+/// A tree of the collective subnet.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TreeFigures {
+    /// TreeId.
+    pub number: u8,
+    /// Whose it is.
+    pub job: Option<JobId>,
+    /// Node at its root.
+    pub root: Option<NodeId>,
+    /// Each other node of it, and where its root lies from there.
+    pub up: Vec<(NodeId, Direction)>,
+    /// Results sent, and broadcasts delivered, by nodes of this host.
+    pub results: u64,
+    /// Broadcasts delivered here.
+    pub broadcasts: u64,
+}
+
+impl DataPlane {
+    /// Counters of every link of some nodes, by node and direction, as the network has them.
+    pub(crate) fn watch_links(&self, nodes: Range<NodeId>) -> Vec<LinkFigures> {
+        let figures = |link: Link| {
+            if self.shape.neighbour(link.node, link.dir).is_none() {
+                return LinkFigures::default();
+            }
+            let counters = self.fabric.link_counters(link);
+            let mut load = counters.total();
+            if let Some(past) = self.past.as_ref().and_then(|past| past.get(&link)) {
+                load.add(*past);
+            }
+            LinkFigures {
+                here: self.fabric.owns(link.node),
+                up: self.fabric.routes().link_up(link),
+                load,
+                crc_errors: counters.crc_errors,
+                replays: counters.replays,
+                duplicates: counters.duplicates,
+                reordered: counters.reordered,
+            }
+        };
+        nodes.flat_map(|node| Direction::ALL.map(|dir| figures(Link { node, dir }))).collect()
+    }
+
+    /// What is open of a link.
+    pub(crate) fn watch_link(&self, link: Link) -> LinkDetail {
+        let counters = self.fabric.link_counters(link);
+        let classes = Class::ALL.into_iter().zip(counters.tx).collect();
+        LinkDetail { classes, channels: self.fabric.link_channels(link) }
+    }
+
+    /// Jobs that are open, and how many PEs they have.
+    pub(crate) fn watch_jobs(&self) -> Vec<(JobSlot, usize)> {
+        self.jobs.iter().map(|(slot, job)| (*slot, job.memory.pes)).collect()
+    }
+
+    /// Everything but links.
+    pub(crate) fn watch_plane(&self, nodes: Vec<NodeId>) -> PlaneFigures {
+        let lanes = || self.active.iter().filter_map(|lane| self.lanes[*lane].as_ref());
+        let mut adapters = NodeCounters::default();
+        for node in nodes.iter().map(|node| self.fabric.node_counters(*node)) {
+            adapters.foreign_drops += node.foreign_drops;
+            adapters.unreachable_drops += node.unreachable_drops;
+            adapters.ejected += node.ejected;
+        }
+        PlaneFigures {
+            rounds: self.rounds,
+            cpu_s: self.gauges.cpu_ns.load(Ordering::Relaxed) as f64 / 1e9,
+            violations: self.gauges.violations.load(Ordering::Relaxed),
+            events: self.fabric.events_handled(),
+            in_flight: self.fabric.in_flight(),
+            channels: (
+                lanes().count(),
+                lanes().filter(|lane| lane.pending.is_some()).count(),
+                lanes().filter(|lane| lane.broken).count(),
+            ),
+            adapters,
+            barriers: self.barriers.iter().map(|(node, (left, phases))| (*node, *left, *phases)).collect(),
+            trees: (0..angara_abi::TREES as u8).filter_map(|tree| self.watch_tree(tree, &nodes)).collect(),
+            faults: self.faults(),
+        }
+    }
+
+    fn watch_tree(&self, number: u8, nodes: &[NodeId]) -> Option<TreeFigures> {
+        let rows = self.fabric.tree(number)?;
+        let slot = self.trees[number as usize]?;
+        let up = rows.rows.iter().filter_map(|(node, row)| Some((*node, row.to_root?))).collect();
+        let (mut results, mut broadcasts) = (0, 0);
+        for node in nodes {
+            let (sent, delivered) = self.fabric.tree_counters(number, *node);
+            (results, broadcasts) = (results + sent, broadcasts + delivered);
+        }
+        let job = self.jobs.get(&slot).map(|job| job.memory.id);
+        Some(TreeFigures { number, job, root: rows.root(), up, results, broadcasts })
+    }
+
+    /// A job is over. What it has put on links without the network stays in the sums, if somebody looks at them.
+    pub(crate) fn remember(&mut self, job: &OpenJob) {
+        let Some(past) = &mut self.past else { return };
+        let mut folded = job.account.folded.clone();
+        for pe in job.pes.iter().flatten() {
+            job.fold_pe(pe, &self.routes, &mut folded);
+        }
+        for (link, load) in folded.sums() {
+            past.entry(link).or_default().add(load);
+        }
+    }
+}
+
+impl Folded {
+    /// Of all classes.
+    pub fn sums(&self) -> BTreeMap<Link, Load> {
+        let sum = |loads: &[Load]| {
+            loads.iter().fold(Load::default(), |mut sum, load| {
+                sum.add(*load);
+                sum
+            })
+        };
+        self.links.iter().map(|(link, loads)| (*link, sum(loads))).collect()
+    }
+}
