@@ -1,6 +1,6 @@
 //! Tests that cross crate borders: whole jobs of real processes on a real daemon.
 //!
-//! The tests themselves lie in `tests/tests`, C programs they compile in `tests/c`. This library
+//! The tests themselves lie in `tests/process`, C programs they compile in `tests/c`. This library
 //! holds what they share: [`Test`] (a scratch directory, a private environment and the proof that
 //! nothing is left behind), [`Running`] (a process that cannot outlive its time limit),
 //! [`daemon::Daemon`] (a `fabricd` with its control connection), [`angara_cluster::Cluster`] (several of them), [`terminal::Terminal`] (a terminal

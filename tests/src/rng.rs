@@ -11,7 +11,7 @@ impl Rng {
     /// `default`. Prints how to repeat the run; the test harness shows it on failure.
     pub fn for_test(program: &str, default: u64) -> Rng {
         let seed = std::env::var("ANGARA_TEST_SEED").ok().and_then(|s| s.parse().ok()).unwrap_or(default);
-        println!("seed {seed}; repeat with: ANGARA_TEST_SEED={seed} cargo test -p angara-tests --test {program}");
+        println!("seed {seed}; repeat with: ANGARA_TEST_SEED={seed} cargo test -p angara-tests {program}::");
         Rng::new(seed)
     }
     /// The generator of a seed that the test has printed.

@@ -5,7 +5,7 @@
 //! hosts, ends well; any other one does, or names what went wrong, soon after the last fault; afterwards the cluster heals,
 //! and neither processes nor jobs nor descriptors nor files are left.
 //!
-//! `CLUSTER_SCHEDULES=1000 CLUSTER_SEED=1 cargo test --release -p angara-tests --test cluster_schedules` runs more of them.
+//! `CLUSTER_SCHEDULES=1000 CLUSTER_SEED=1 cargo test --release -p angara-tests cluster_schedules::` runs more of them.
 //! Clocks that jump need no schedule of their own: daemons and trunks know only the monotonic clock, which cannot be
 //! set, and one that was stopped for a while sees exactly what a jump would show it.
 

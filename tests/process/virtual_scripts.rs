@@ -2,7 +2,7 @@
 //! step at the same time. What they share is the network (`fabric`); driver, library, data plane and clocks are of the
 //! one, processors and memory of the other.
 //!
-//! `SCRIPTS=1000 SCRIPTS_SEED=1 cargo test --release -p angara-tests --test virtual_scripts` tries more of them.
+//! `SCRIPTS=1000 SCRIPTS_SEED=1 cargo test --release -p angara-tests virtual_scripts::` tries more of them.
 
 use angara_tests::random_calls::Program;
 use angara_tests::{Test, tools};
@@ -88,7 +88,7 @@ struct Tried {
 
 /// Runs the program of a seed both ways.
 fn try_one(test: &Test, seed: u64) -> Tried {
-    println!("SCRIPTS_SEED={seed} SCRIPTS=1 cargo test --release -p angara-tests --test virtual_scripts repeats this");
+    println!("SCRIPTS_SEED={seed} SCRIPTS=1 cargo test --release -p angara-tests virtual_scripts:: repeats this");
     let program = Program::of(seed);
     let places = test.file("places.txt");
     let nodes: Vec<String> = program.nodes.iter().map(|node| format!("{node}\n")).collect();

@@ -1,7 +1,7 @@
 //! Somebody on the network sends daemons what they like while jobs run: nothing of it is accepted, and nobody notices.
 //! And a host that has the key but has lost its mind: daemons may lose its jobs, but not their own minds.
 //!
-//! `CLUSTER_HOSTILE=1000000 CLUSTER_SEED=1 cargo test --release -p angara-tests --test cluster_hostile` sends more.
+//! `CLUSTER_HOSTILE=1000000 CLUSTER_SEED=1 cargo test --release -p angara-tests cluster_hostile::` sends more.
 
 use angara_abi::msg::PeerStatus;
 use angara_tests::cluster::{Cluster, Hosts};
@@ -31,7 +31,7 @@ fn number(name: &str, default: u64) -> u64 {
 
 fn random() -> (Rng, u64) {
     let seed = number("CLUSTER_SEED", 1);
-    println!("again: CLUSTER_SEED={seed} cargo test --release -p angara-tests --test cluster_hostile");
+    println!("again: CLUSTER_SEED={seed} cargo test --release -p angara-tests cluster_hostile::");
     (Rng::new(seed), seed)
 }
 

@@ -33,7 +33,7 @@ fn child_process() {
 fn spawn_pe(test: &Test, daemon: &Daemon, job: &Job, pe: u32) -> Running {
     let mut command = test.command(std::env::current_exe().expect("this program"));
     command
-        .args(["--exact", "child_process", "--nocapture", "--test-threads=1"])
+        .args(["--exact", "control::child_process", "--nocapture", "--test-threads=1"])
         .env(ENV_CHILD, format!("{} {} {} {pe}", daemon.dir().display(), job.id, job.key))
         .stdin(Stdio::piped());
     let child = test.spawn(command);

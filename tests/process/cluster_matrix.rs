@@ -2,7 +2,7 @@
 //! Results must be right, and the counters of the trunks must tell what the network did.
 //!
 //! Hosts are network namespaces joined by a bridge where that is allowed, and 127.0.0.1 to 127.0.0.4.
-//! `CLUSTER_MATRIX=all cargo test --release -p angara-tests --test cluster_matrix` runs every program on every network
+//! `CLUSTER_MATRIX=all cargo test --release -p angara-tests cluster_matrix::` runs every program on every network
 //! in both places, `CLUSTER_MATRIX=drop=10%` on that one. An ordinary run takes the networks named in the tests and deals
 //! the programs out to them, without the two that take longest; only the good network between namespaces gets all others.
 

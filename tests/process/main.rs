@@ -1,0 +1,64 @@
+//! Tests that take processes: real daemons, launchers, users and hosts. One program, so that all is linked once; a module is one
+//! subject, and `./test` runs each in a process of its own.
+//!
+//! ```sh
+//! cargo test -p angara-tests crash::        # one of them
+//! ```
+
+mod badinput;
+mod browser;
+mod capture;
+mod cluster;
+mod cluster_file;
+mod cluster_hostile;
+mod cluster_jobs;
+mod cluster_keys;
+mod cluster_look;
+mod cluster_matrix;
+mod cluster_schedules;
+mod cluster_users;
+mod control;
+mod crash;
+mod debug;
+mod docs;
+mod domains;
+mod driver;
+mod fork;
+mod fuzz;
+mod guide;
+mod hostile;
+mod idle;
+mod install;
+mod launch;
+mod limits;
+mod lives;
+mod machines;
+mod mailbox;
+mod matrix;
+mod metrics;
+mod mpi;
+mod network;
+mod ofi;
+mod openmpi;
+mod openshmem;
+mod output;
+mod packages;
+mod pmi;
+mod python;
+mod races;
+mod report;
+mod reroute;
+mod rings;
+mod service;
+mod strangers;
+mod timeline;
+mod top;
+mod virtual_anywhere;
+mod virtual_mpi;
+mod virtual_patience;
+mod virtual_report;
+mod virtual_scripts;
+mod virtual_signals;
+mod virtual_time;
+mod web;
+mod what_if;
