@@ -21,7 +21,7 @@ pub(crate) async fn place(frames: &[CodeFrame]) -> Option<String> {
     Some(line(frame).await.unwrap_or_else(|| format!("{}+{:#x}", name(&frame.file), frame.address)))
 }
 
-/// What addr2line says, if it is there and knows.
+/// Returns what addr2line says, if it is there and knows.
 async fn line(frame: &CodeFrame) -> Option<String> {
     let mut tool = Command::new("addr2line");
     tool.args(["-f", "-C", "-e"]).arg(Path::new(&frame.file)).arg(format!("{:#x}", frame.address));

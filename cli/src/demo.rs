@@ -72,7 +72,7 @@ pub(crate) fn main(args: DemoArgs) -> Result<u8, Failed> {
     Ok(0)
 }
 
-/// Whether both engines put the same program traffic on each link.
+/// Tells whether both engines put the same program traffic on each link.
 fn compare(direct: &Report, ring: &Report) -> String {
     let program = |r: &Report| {
         let mut loads = std::collections::BTreeMap::new();

@@ -59,7 +59,7 @@ impl BuildArgs {
     }
 }
 
-/// Whether programs can be compiled and run.
+/// True if programs can be compiled and run.
 fn complete(bin: &Path) -> bool {
     install::lib_dir(bin).is_some() && install::fabricd().is_ok() && bin.join("oshcc").is_file()
 }

@@ -31,7 +31,7 @@ enum Meaning {
 }
 
 impl Meaning {
-    /// Whether it is one to `command`: a launcher, or another command that starts programs by one.
+    /// True if it is one to `command`: a launcher, or another command that starts programs by one.
     fn fits(self, command: &Command) -> bool {
         let has = |option: &str| {
             let names = |a: &Arg| {

@@ -74,7 +74,7 @@ pub(crate) fn fabricd() -> Result<PathBuf, Failed> {
     })
 }
 
-/// What to type to get the missing parts.
+/// Returns what to type to get the missing parts.
 pub(crate) fn build_hint(bin: &Path) -> String {
     match checkout(bin) {
         Some(checkout) => checkout.hint(),

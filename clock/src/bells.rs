@@ -44,7 +44,7 @@ impl Bell {
 }
 
 impl Listener {
-    /// Whether it has rung.
+    /// True if it has rung.
     pub(crate) fn has_rung(&self) -> bool {
         self.bell.rung.load(Ordering::SeqCst) != self.before
     }

@@ -27,7 +27,7 @@ fn is_known(clock: clockid_t) -> bool {
     (libc::CLOCK_REALTIME..=libc::CLOCK_TAI).contains(&clock) || clock < 0
 }
 
-/// What the kernel's clock says.
+/// Returns what the kernel's clock says.
 pub(crate) fn real(clock: clockid_t, to: *mut timespec) -> c_int {
     // SAFETY: passed on as the caller gave it.
     unsafe { libc::syscall(libc::SYS_clock_gettime, clock, to) as c_int }
@@ -154,7 +154,7 @@ pub(crate) fn on_the_wall(ps: u64) -> u64 {
     (now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64).saturating_add(ps / NS)
 }
 
-/// Whether the wall's monotonic clock has come so far.
+/// True if the wall's monotonic clock has come so far.
 pub(crate) fn has_passed(ns: u64) -> bool {
     on_the_wall(0) >= ns
 }

@@ -113,7 +113,7 @@ fn switches(tasks: &File, thread: &[u8]) -> Option<Option<u64>> {
     Some(b"SIZX".contains(state).then_some(switches))
 }
 
-/// What follows a pattern.
+/// Returns what follows a pattern.
 fn after<'a>(text: &'a [u8], pattern: &[u8]) -> Option<&'a [u8]> {
     text.windows(pattern.len()).position(|at| at == pattern).map(|at| &text[at + pattern.len()..])
 }

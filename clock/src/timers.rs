@@ -93,7 +93,7 @@ pub(crate) fn set(timer: usize, at: Option<u64>, every: u64) -> Option<Setting> 
     before
 }
 
-/// What is left of a timer. `None` if there is none.
+/// Returns what is left of a timer. `None` if there is none.
 pub(crate) fn get(timer: usize) -> Option<Setting> {
     let held = hold();
     let found = held.all.get(timer).copied().flatten();
@@ -216,7 +216,7 @@ fn send(timer: usize, number: c_int, value: Option<usize>, thread: Option<c_int>
     }
 }
 
-/// Whether a signal that is sent now has a handler run.
+/// True if a signal that is sent now has a handler run.
 fn has_handler(signal: c_int) -> bool {
     // SAFETY: plain data, and places for it.
     unsafe {

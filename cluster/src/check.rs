@@ -78,7 +78,7 @@ pub fn check(cluster: &Cluster, me: HostId) -> Vec<Finding> {
     found
 }
 
-/// What the nodes' places say: parts of a host's block that are only connected through other hosts.
+/// Returns what the nodes' places say: parts of a host's block that are only connected through other hosts.
 fn layout(cluster: &Cluster) -> Vec<Finding> {
     let mut found = Vec::new();
     for host in &cluster.hosts {

@@ -206,7 +206,7 @@ impl Cluster {
         Ok(Keys { current: self.current_key, all: keys.collect::<Result<_, _>>()? })
     }
 
-    /// Whether the other file differs in more than keys, which alone can change while a daemon runs.
+    /// True if the other file differs in more than keys, which alone can change while a daemon runs.
     pub fn differs_beside_keys(&self, other: &Cluster) -> bool {
         let keys = (self.current_key, self.keys.clone());
         *self != Cluster { current_key: keys.0, keys: keys.1, ..other.clone() }
@@ -229,7 +229,7 @@ impl Host {
 }
 
 impl Address {
-    /// What it stands for now.
+    /// Returns what it stands for now.
     pub fn resolve(&self) -> Result<Vec<SocketAddr>, String> {
         let found = (self.host.as_str(), self.port).to_socket_addrs();
         let found: Vec<_> = found

@@ -63,12 +63,12 @@ fn without_wild_commands(mut error: Error) -> Error {
     error
 }
 
-/// Whether one of the words may have been to be the other.
+/// True if one of the words may have been to be the other.
 fn similar(given: &str, guess: &str) -> bool {
     given.starts_with(guess) || guess.starts_with(given) || 3 * strsim::osa_distance(given, guess) <= guess.len()
 }
 
-/// What to give where a number is wanted: the standard library's errors do not say it.
+/// Returns what to give where a number is wanted: the standard library's errors do not say it.
 fn tip(error: &Error) -> Option<&'static str> {
     let source = error.source()?;
     if source.is::<ParseFloatError>() {

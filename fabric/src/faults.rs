@@ -20,12 +20,12 @@ pub enum FaultError {
     Impairment(#[from] ImpairmentError),
 }
 
-/// Whether there is such a link.
+/// Tells whether there is such a link.
 pub(crate) fn check_link(shape: &Shape, link: Link) -> Result<(), FaultError> {
     Site::Link(link).check(shape).map_err(FaultError::Site)
 }
 
-/// Whether there can be such a fault.
+/// Tells whether there can be such a fault.
 fn check_fault(shape: &Shape, fault: &Fault) -> Result<(), FaultError> {
     fault.site.check(shape).map_err(FaultError::Site)?;
     match (fault.site, fault.failing) {
@@ -35,7 +35,7 @@ fn check_fault(shape: &Shape, fault: &Fault) -> Result<(), FaultError> {
     }
 }
 
-/// What a fault takes out of service.
+/// Returns what a fault takes out of service.
 fn outage(fault: &Fault) -> Option<Blame> {
     match fault.site {
         _ if !fault.is_down() => None,
@@ -65,7 +65,7 @@ impl Faults {
         self.in_force.faults().iter().copied().chain(self.planned.iter().flatten().copied()).collect()
     }
 
-    /// What is out of service.
+    /// Returns what is out of service.
     pub(crate) fn dead(&self) -> Vec<Blame> {
         self.in_force.faults().iter().filter_map(outage).collect()
     }

@@ -22,7 +22,7 @@ pub(crate) fn tell(data: &Handle, command: Command) {
     let _ = data.send(command);
 }
 
-/// What whoever asked for something is told if the data plane has ended.
+/// Returns what whoever asked for something is told if the data plane has ended.
 pub(crate) fn dead(dead: Dead) -> Failure {
     failure(dead.to_string(), "restart the daemon")
 }

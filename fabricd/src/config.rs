@@ -94,7 +94,7 @@ impl Options {
             ready: Ready::Silent,
         }
     }
-    /// What the data plane is given. In a cluster the socket of the trunks is opened.
+    /// Returns what the data plane is given. In a cluster the socket of the trunks is opened.
     pub(crate) fn plane(&self) -> std::io::Result<angara_plane::Config> {
         let wires = self.cluster.as_ref().map(|member| Wires::open(member, self.udp_engine)).transpose()?;
         Ok(self.plane_over(wires))
@@ -200,7 +200,7 @@ fn bad<T: std::fmt::Display>(key: &'static str) -> impl FnOnce(T) -> ConfigError
     move |e| ConfigError::Value { key, message: e.to_string() }
 }
 
-/// What to log, and whether as JSON: needed before the rest is read.
+/// Returns what to log, and whether as JSON: needed before the rest is read.
 pub fn log_filter(args: &Args) -> (String, bool) {
     let file = file(args).unwrap_or_default();
     let filter = args.log.clone().or(file.log).unwrap_or_else(|| "info".into());

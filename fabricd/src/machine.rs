@@ -13,9 +13,9 @@ pub(crate) trait Machine {
     fn user(&self, uid: u32) -> Pin<Box<dyn Future<Output = Option<String>> + '_>>;
     /// Every limit on the memory of one job, its name and its bytes; `configured` is one of them.
     fn memory_limits(&self, configured: Option<u64>) -> Vec<(String, u64)>;
-    /// What `CLOCK_MONOTONIC` shows, by which PEs note since when they wait: nanoseconds.
+    /// Returns what `CLOCK_MONOTONIC` shows, by which PEs note since when they wait: nanoseconds.
     fn monotonic(&self) -> u64;
-    /// What `CLOCK_REALTIME` shows, by which packets are captured: nanoseconds.
+    /// Returns what `CLOCK_REALTIME` shows, by which packets are captured: nanoseconds.
     fn wall(&self) -> u64;
     /// Cores the daemon may run on.
     fn cores(&self) -> usize;

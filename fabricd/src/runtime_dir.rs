@@ -185,7 +185,7 @@ pub(crate) fn sweep(parents: &[PathBuf]) {
     }
 }
 
-/// Whether the directory is ours, and nobody has held its lock or changed it for a while.
+/// Tells whether the directory is ours, and nobody has held its lock or changed it for a while.
 fn leftover(dir: &OwnedFd) -> io::Result<bool> {
     let meta = fs::File::from(dir.try_clone()?).metadata()?;
     let settled = meta.modified()?.elapsed().is_ok_and(|age| age > SETTLED);

@@ -217,7 +217,7 @@ fn say_ready(how: Ready, line: &Started) -> io::Result<()> {
     }
 }
 
-/// What is said when everything is ready.
+/// Returns what is said when everything is ready.
 fn announcement(daemon: &Daemon) -> Started {
     Started {
         pid: std::process::id(),

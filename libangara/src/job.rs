@@ -159,7 +159,7 @@ impl Job {
     pub fn locate(&self, p: *const u8, len: usize) -> Option<Place> {
         self.adapter.memory.locate(p, len)
     }
-    /// Whether peers may write `len` bytes at `place`, which [`Job::locate`] has found: not those of a constant.
+    /// True if peers may write `len` bytes at `place`, which [`Job::locate`] has found: not those of a constant.
     #[inline]
     pub fn is_writable(&self, place: Place, len: usize) -> bool {
         self.adapter.memory.peers.is_writable(place, len)
@@ -235,7 +235,7 @@ impl Job {
         self.ctx.profile()
     }
 
-    /// What this PE has sent to `pe` in `class` so far, on either engine.
+    /// Returns what this PE has sent to `pe` in `class` so far, on either engine.
     ///
     /// # Panics
     /// If there is no such PE.
@@ -243,7 +243,7 @@ impl Job {
         self.adapter.memory.counters.sum(pe, class)
     }
 
-    /// What the links have carried for this job so far, all PEs and classes together: the link that leaves
+    /// Returns what the links have carried for this job so far, all PEs and classes together: the link that leaves
     /// `node` in a direction, or all links. Asks the daemon: some 100 us. Nothing without one.
     pub fn link_traffic(&self, only: Option<(NodeId, Direction)>) -> Result<Load> {
         if self.adapter.guard.connection().is_none() {

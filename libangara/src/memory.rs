@@ -98,7 +98,7 @@ impl Peers {
         self.direct(pe, place, len).filter(|_| self.is_writable(place, len))
     }
 
-    /// Whether peers may write `len` bytes at `place`, which [`Peers::address`] has checked.
+    /// True if peers may write `len` bytes at `place`, which [`Peers::address`] has checked.
     #[inline(always)]
     pub(crate) fn is_writable(&self, place: Place, len: usize) -> bool {
         place.offset as usize + len <= self.windows[place.region as usize].writable
@@ -163,7 +163,7 @@ impl Peers {
         (self.own_len, self.own_elements, self.variables_len) = (0, 0, 0);
     }
 
-    /// Whether anything may take the short way.
+    /// True if anything may take the short way.
     #[inline(always)]
     pub(crate) fn has_shortcut(&self) -> bool {
         self.own_elements > 0
@@ -244,7 +244,7 @@ impl Peers {
         unsafe { &*self.rows.add((slot * self.pes + pe) * CLASSES + class as usize) }
     }
 
-    /// What `pe`, which must be below the number of PEs, sleeps on.
+    /// Returns what `pe`, which must be below the number of PEs, sleeps on.
     #[inline(always)]
     pub(crate) fn cell(&self, pe: usize) -> &WaitCell {
         debug_assert!(pe < self.pes);

@@ -38,7 +38,7 @@ fn send(mailbox: &mut Mailbox, to: Peer, data: &[u8]) -> Result<(), SendError> {
     mailbox.try_send(to, &[IoSlice::new(data)])
 }
 
-/// What has come, at most `most` messages.
+/// Returns what has come, at most `most` messages.
 fn take(mailbox: &mut Mailbox, most: usize) -> Vec<(Peer, Vec<u8>)> {
     let mut all = Vec::new();
     let got = mailbox.receive(most, &mut |from, message| {

@@ -183,7 +183,7 @@ impl Machine {
         self.values.params().map_err(MachineError::Value)
     }
 
-    /// What differs from the chip's defaults, as [`Machine::change`] takes it; empty if nothing does.
+    /// Returns what differs from the chip's defaults, as [`Machine::change`] takes it; empty if nothing does.
     pub fn changes(&self) -> String {
         let defaults = Values::default();
         let all = KEYS.iter().map(|key| (key.name, key.show(&self.values), key.show(&defaults)));

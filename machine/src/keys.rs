@@ -79,7 +79,7 @@ impl Default for Values {
 const EAGER_MAX: u16 = 16_384;
 
 impl Values {
-    /// What an MPI library costs.
+    /// Returns what an MPI library costs.
     pub fn mpi(&self) -> MpiCosts {
         MpiCosts { eager: self.eager.into(), ..self.mpi }
     }
@@ -93,7 +93,7 @@ impl Values {
         }
     }
 
-    /// What keeps a link from carrying what it could, in words.
+    /// Returns what keeps a link from carrying what it could, in words.
     pub fn bottleneck(&self) -> Option<String> {
         let (link, core) = (self.link.rate(), self.core.rate());
         (link > core).then(|| {
@@ -415,7 +415,7 @@ impl Key {
         }
     }
 
-    /// Whether a file says the value as a number.
+    /// True if a file says the value as a number.
     pub fn is_number(&self) -> bool {
         matches!(self.field, Field::Count(..))
     }

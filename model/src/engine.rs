@@ -17,7 +17,7 @@ pub(crate) trait Engine: Send {
         None
     }
     fn counters(&self) -> Totals;
-    /// What happened to traced packets since the last call.
+    /// Returns what happened to traced packets since the last call.
     fn take_trace(&mut self) -> Vec<TraceEvent> {
         Vec::new()
     }
@@ -25,7 +25,7 @@ pub(crate) trait Engine: Send {
     fn listen(&mut self, _on: bool) -> bool {
         false
     }
-    /// What has happened to packets since the last call, in order of time.
+    /// Returns what has happened to packets since the last call, in order of time.
     fn heard(&mut self) -> Vec<Heard> {
         Vec::new()
     }

@@ -105,11 +105,11 @@ impl Network {
     pub fn poll_lost(&mut self) -> Option<Lost> {
         self.engine.lost()
     }
-    /// What has happened so far.
+    /// Returns what has happened so far.
     pub fn counters(&self) -> Totals {
         self.engine.counters()
     }
-    /// What happened to traced packets since the last call, in order of time.
+    /// Returns what happened to traced packets since the last call, in order of time.
     pub fn take_trace(&mut self) -> Vec<TraceEvent> {
         self.engine.take_trace()
     }
@@ -117,7 +117,7 @@ impl Network {
     pub fn count_links(&mut self) {
         self.engine.count_links();
     }
-    /// What left `router` through `port` since [`Network::count_links`]; ports are numbered as the
+    /// Returns what left `router` through `port` since [`Network::count_links`]; ports are numbered as the
     /// topology does. Nothing for a port that does not exist.
     pub fn link_load(&self, router: u32, port: u8) -> LinkLoad {
         self.engine.link_load(router, port)

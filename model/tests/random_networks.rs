@@ -169,7 +169,7 @@ fn impairment(random: u64) -> (How, String) {
     }
 }
 
-/// What goes wrong in a network, and the same in the model's words.
+/// Returns what goes wrong in a network, and the same in the model's words.
 fn faults(grid: &Grid, seed: u64, count: u64, until: u64, coarse: bool) -> (Vec<(u64, Fault)>, Vec<String>) {
     let cables: Vec<(u32, usize)> = (0..grid.nodes())
         .flat_map(|node| (0..2 * grid.sizes.len()).map(move |port| (node, port)))

@@ -149,7 +149,7 @@ fn soak(number: u64, seen: &mut Seen) -> Result<(), String> {
     Ok(())
 }
 
-/// What became of every packet.
+/// Returns what became of every packet.
 fn check(net: &mut Network, config: &Setup, packets: &[Injection]) -> Result<(), String> {
     let mut ended = vec![false; packets.len()];
     let mut end = |tag: u64| match std::mem::replace(&mut ended[tag as usize], true) {

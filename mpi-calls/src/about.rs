@@ -215,7 +215,7 @@ fn all() -> Option<(usize, usize)> {
     })
 }
 
-/// Whether an argument is this handle, which is an integer of four bytes or a pointer.
+/// True if an argument is this handle, which is an integer of four bytes or a pointer.
 fn is(argument: usize, handle: usize) -> bool {
     match u32::try_from(handle) {
         Ok(handle) => argument as u32 == handle,
@@ -285,7 +285,7 @@ impl Drop for Group {
     }
 }
 
-/// What a call of `routine` with these arguments was about, which has ended well.
+/// Returns what a call of `routine` with these arguments was about, which has ended well.
 pub(crate) fn about(routine: &CStr, args: &[usize]) -> Action {
     let name = routine.to_str().unwrap_or_default();
     let (name, is_large) = match name.strip_suffix("_c") {

@@ -24,7 +24,7 @@ thread_local! {
     static INSIDE: Cell<bool> = const { Cell::new(false) };
 }
 
-/// What this library offers the provider, and the other library that wraps calls.
+/// Returns what this library offers the provider, and the other library that wraps calls.
 #[unsafe(no_mangle)]
 extern "C" fn angara_mpi_notes() -> &'static MpiNotes {
     static NOTES: MpiNotes = MpiNotes::new(Hooks { begin, message, turn, now, call });

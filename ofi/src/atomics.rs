@@ -32,7 +32,7 @@ pub(crate) fn shape(op: i32) -> Option<Shape> {
     }
 }
 
-/// Whether `op` is defined on `datatype`.
+/// True if `op` is defined on `datatype`.
 pub(crate) fn is_defined(datatype: i32, op: i32) -> bool {
     let (Some(size), Some(_)) = (size(datatype), shape(op)) else { return false };
     let (mut target, operand, compare) = ([0; 16], [0; 16], [0; 16]);
@@ -104,7 +104,7 @@ macro_rules! floats {
 }
 floats!(f32 f64);
 
-/// What needs no more than comparisons. A swap compares the comparand with what is there: `compare OP old`.
+/// Returns what needs no more than comparisons. A swap compares the comparand with what is there: `compare OP old`.
 fn ordered<T: PartialOrd + Copy>(op: i32, old: T, operand: T, compare: T) -> Option<T> {
     let swap = match op {
         READ => false,

@@ -80,7 +80,7 @@ fn caps(asked: u64) -> Result<u64, String> {
     Ok(primary | modifiers | asked | LOCAL_COMM | REMOTE_COMM)
 }
 
-/// Whether a filter or a hint names this provider. A list has commas, layers have semicolons.
+/// True if a filter or a hint names this provider. A list has commas, layers have semicolons.
 fn names(list: &str) -> bool {
     let list = list.trim();
     match list.strip_prefix('^') {

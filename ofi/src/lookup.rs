@@ -53,7 +53,7 @@ unsafe fn socket_address(p: *const libc::sockaddr) -> Option<SocketAddr> {
     }
 }
 
-/// What a node and a service name here. A node that is this machine to itself (`localhost`) is any host.
+/// Returns what a node and a service name here. A node that is this machine to itself (`localhost`) is any host.
 fn name(node: Option<&str>, service: Option<&str>, numeric: bool) -> Result<Name, String> {
     if node.is_none() && service.is_none() {
         return Ok(Name::ANY);
@@ -68,7 +68,7 @@ fn name(node: Option<&str>, service: Option<&str>, numeric: bool) -> Result<Name
     Ok(Name { host: host.filter(|_| !anywhere), service })
 }
 
-/// What a node and a service address: the node may also be the text of an address.
+/// Returns what a node and a service address: the node may also be the text of an address.
 pub(crate) fn address(node: Option<&str>, service: Option<&str>, numeric: bool) -> Result<Address, String> {
     match node.and_then(Address::parse) {
         Some(address) if service.is_none() => Ok(address),

@@ -71,7 +71,7 @@ fn open(key: &str, job: Arc<Job>) -> Result<Core, String> {
     Ok(Core::new(job, mail, name(key), names, window))
 }
 
-/// What is to be said where messages stay with their senders that would not among fewer processes.
+/// Returns what is to be said where messages stay with their senders that would not among fewer processes.
 fn eager_limit(pes: usize, message_max: usize) -> Option<String> {
     let (here, most) = (message_max - HEAD_MAX, Mailbox::MESSAGE_MOST - HEAD_MAX);
     (here < most).then(|| {
@@ -82,7 +82,7 @@ fn eager_limit(pes: usize, message_max: usize) -> Option<String> {
     })
 }
 
-/// What a job is called in addresses: tells jobs apart without telling their key.
+/// Returns what a job is called in addresses: tells jobs apart without telling their key.
 fn name(key: &str) -> u64 {
     key.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }

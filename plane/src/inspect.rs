@@ -34,7 +34,7 @@ impl DataPlane {
         (0..nodes).flat_map(|from| (0..nodes).map(move |to| (from, to))).map(|(a, b)| self.fabric.route(a, b)).collect()
     }
 
-    /// What is still there although no job is.
+    /// Returns what is still there although no job is.
     pub fn leftovers(&self) -> Vec<String> {
         let mut found = Vec::new();
         let mut look = |what: &str, there: usize| {

@@ -15,7 +15,7 @@ pub struct LogLimit {
 }
 
 impl LogLimit {
-    /// Whether to complain now; then how many complaints have been left out since the last one.
+    /// Tells whether to complain now; then how many complaints have been left out since the last one.
     pub fn allow(&mut self, now: Instant) -> Option<u64> {
         self.allow_up_to(now, 1)
     }

@@ -154,7 +154,7 @@ impl JobMemory {
         Ok(fallocate(self.heap_fd.as_fd(), flags, from as u64, len as u64)?)
     }
 
-    /// Whether PEs of this host reach `pe` without the network.
+    /// True if PEs of this host reach `pe` without the network.
     pub fn direct(&self, pe: usize) -> bool {
         self.here[pe] && !self.ring_only
     }
@@ -177,7 +177,7 @@ impl JobMemory {
         }
     }
 
-    /// Whether `len` bytes at `place` are inside the region of any PE.
+    /// True if `len` bytes at `place` are inside the region of any PE.
     pub fn contains(&self, place: Place, len: usize) -> bool {
         let size = self.region_bytes(place.region) as u64;
         place.offset.checked_add(len as u64).is_some_and(|end| end <= size)
@@ -285,7 +285,7 @@ impl PeMemory {
         &self.counters_fd
     }
 
-    /// What this PE has counted: (target PE, class, traffic), zero rows left out. Only pages that
+    /// Returns what this PE has counted: (target PE, class, traffic), zero rows left out. Only pages that
     /// exist are read: looking at a hole would fill it.
     pub fn counted(&self) -> Vec<(usize, Class, Traffic)> {
         let mut sums = std::collections::BTreeMap::<(usize, Class), Traffic>::new();

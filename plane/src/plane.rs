@@ -228,7 +228,7 @@ impl DataPlane {
         Ok(page)
     }
 
-    /// Whether a job still has its slot. Whoever is told late that it has ended may name a slot that is another job's.
+    /// True if a job still has its slot. Whoever is told late that it has ended may name a slot that is another job's.
     pub(crate) fn has_job(&self, slot: JobSlot, id: JobId) -> bool {
         self.jobs.get(&slot).is_some_and(|job| job.memory.id == id)
     }
@@ -427,7 +427,7 @@ pub(super) enum Ways {
     To(usize),
 }
 
-/// What the adapters do; `None` for barriers that are none of theirs.
+/// Returns what the adapters do; `None` for barriers that are none of theirs.
 fn family(barrier: Barrier) -> Option<BarrierFamily> {
     Some(match barrier {
         Barrier::Multiphase => BarrierFamily::Multiphase,

@@ -137,12 +137,12 @@ impl Posted {
         matches!(self.kind, Kind::Write { memory: Some(_), .. } | Kind::Reduce(_) | Kind::Bcast { .. })
     }
 
-    /// Whether this brings data back into memory of its PE.
+    /// True if this brings data back into memory of its PE.
     pub(super) fn is_read(&self) -> bool {
         matches!(self.kind, Kind::Read { .. } | Kind::Flush { .. })
     }
 
-    /// Whether this is a barrier, and a half one.
+    /// Tells whether this is a barrier, and a half one.
     pub(super) fn barrier(&self) -> Option<bool> {
         match self.kind {
             Kind::Barrier { half } => Some(half),
@@ -159,7 +159,7 @@ impl Posted {
         }
     }
 
-    /// What several PEs take part in, if this is a part of such.
+    /// Returns what several PEs take part in, if this is a part of such.
     pub(super) fn gate(&self) -> Option<Gate> {
         match self.kind {
             Kind::Barrier { .. } => Some(Gate::Barrier),

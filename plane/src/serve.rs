@@ -264,7 +264,7 @@ impl DataPlane {
         }
     }
 
-    /// What the network may do before channels are looked at again.
+    /// Returns what the network may do before channels are looked at again.
     pub(super) fn turn(&self) -> Turn {
         let shares = if self.trunks.is_some() { TRUNK_SHARES } else { 1 };
         let shares = shares * (1 + self.active.len() / CHANNELS_PER_SHARE);
@@ -466,7 +466,8 @@ impl Idle {
         self.slept = false;
     }
 
-    /// Whether to pause and look again rather than to let others have the core. `crowded`: more threads than cores.
+    /// Tells whether to pause and look again rather than to let others have the core. `crowded`: more threads than
+    /// cores.
     fn may_spin(&mut self, crowded: bool) -> bool {
         let most = match (self.yielded || crowded, self.alone) {
             (false, _) => SPINS,

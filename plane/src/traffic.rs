@@ -58,7 +58,7 @@ impl OpenJob {
     }
 }
 
-/// What was counted between two readings. A client may have written nonsense: never below zero.
+/// Returns what was counted between two readings. A client may have written nonsense: never below zero.
 fn since(now: Traffic, before: Traffic) -> Traffic {
     let load = |a: Load, b: Load| Load {
         packets: a.packets.saturating_sub(b.packets),
@@ -73,7 +73,7 @@ fn since(now: Traffic, before: Traffic) -> Traffic {
 }
 
 impl DataPlane {
-    /// What was folded when routes changed: where a report begins.
+    /// Returns what was folded when routes changed: where a report begins.
     pub(crate) fn folded(&self, slot: JobSlot) -> Folded {
         self.jobs.get(&slot).map(|job| job.account.folded.clone()).unwrap_or_default()
     }

@@ -50,7 +50,7 @@ impl Error {
         Error::Invalid { what: what.into(), value: value.to_string(), remedy: remedy.into() }
     }
 
-    /// What went wrong, what to do about it (may be empty), and whether the user's input is to
+    /// Returns what went wrong, what to do about it (may be empty), and whether the user's input is to
     /// blame rather than the machine.
     pub fn parts(&self) -> (String, String, bool) {
         match self {

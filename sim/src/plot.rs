@@ -123,7 +123,7 @@ impl Chart {
         Ok(svg)
     }
 
-    /// What the legend says; nothing where the title says it all.
+    /// Returns what the legend says; nothing where the title says it all.
     fn legend<'a>(&self, curves: &[(&'a str, Vec<(f64, f64)>)]) -> Vec<Entry<'a>> {
         let mut entries: Vec<Entry> = curves.iter().enumerate().map(|(i, (name, _))| (Some(i), *name)).collect();
         if !self.beyond.is_empty() {
@@ -290,7 +290,7 @@ fn legend_size(entries: &[Entry<'_>]) -> (i32, i32) {
     ((50 + LETTER.0 * longest) as i32, (16 + LETTER.1 * entries.len() as u32) as i32)
 }
 
-/// Whether a legend would hide something wherever it stood.
+/// True if a legend would hide something wherever it stood.
 fn hides(legend: &[Entry<'_>], drawn: &Drawn) -> bool {
     !legend.is_empty() && emptiest(drawn, legend_size(legend)).0 > 0
 }

@@ -81,7 +81,7 @@ impl Sweep {
         format!("{:016x}", hasher.finish())
     }
 
-    /// Whether `row` is of the point `index`.
+    /// True if `row` is of the point `index`.
     pub fn has(&self, index: usize, row: &Row) -> bool {
         self.points.get(index).is_some_and(|(values, _)| row.swept == self.swept(values))
     }
@@ -301,7 +301,8 @@ pub fn summary(sweep: &Sweep, rows: &[Row]) -> String {
     table.render() + &most_carried(sweep, rows)
 }
 
-/// What the network carried at the best of all loads, for everything that was saturated at some: beyond it may carry less.
+/// Returns what the network carried at the best of all loads, for everything that was saturated at some: beyond it may
+/// carry less.
 fn most_carried(sweep: &Sweep, rows: &[Row]) -> String {
     let Some((load, others)) = sweep.names.split_last().filter(|(last, _)| *last == "load") else {
         return String::new();

@@ -66,7 +66,7 @@ impl Packet {
     }
 }
 
-/// What is in a file: packets, and the counts of the block that closes it: passed, dropped, written.
+/// Returns what is in a file: packets, and the counts of the block that closes it: passed, dropped, written.
 fn read(file: &Path) -> (Vec<Packet>, Option<[u64; 3]>) {
     let open = File::open(file).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
     let mut reader = PcapNgReader::new(open).expect("a pcapng file");
@@ -163,7 +163,7 @@ fn a_bad_link_shows_what_it_damages_and_sends_again() {
     test.assert_clean();
 }
 
-/// What tshark prints of a file with the project's dissector.
+/// Returns what tshark prints of a file with the project's dissector.
 fn tshark(test: &Test, file: &Path, args: &[&str]) -> String {
     let mut command = test.command("tshark");
     let script = tools::root().join("packaging/wireshark/angara.lua");

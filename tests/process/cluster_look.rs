@@ -26,7 +26,7 @@ fn number(value: &Value) -> f64 {
     value.as_f64().unwrap_or_else(|| panic!("{value} is no number"))
 }
 
-/// What `angara trace summary` says of a timeline, which it reads strictly.
+/// Returns what `angara trace summary` says of a timeline, which it reads strictly.
 fn summary(test: &Test, file: &Path) -> String {
     let mut command = test.angara(["trace", "summary"]);
     command.arg(file);

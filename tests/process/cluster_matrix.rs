@@ -127,7 +127,7 @@ impl Sums {
     }
 }
 
-/// Whether a share is about what it should be: the network is random, and machines are busy.
+/// True if a share is about what it should be: the network is random, and machines are busy.
 fn about(share: f64, wanted: f64) -> bool {
     if wanted == 0.0 { share < 0.003 } else { share > wanted / 2.0 && share < wanted * 2.0 }
 }

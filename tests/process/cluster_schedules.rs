@@ -74,7 +74,8 @@ struct Site {
 }
 
 impl Site {
-    /// Whether packets can go from each of `nodes` to each other, and messages between their hosts and `home`, without `gone`.
+    /// True if packets can go from each of `nodes` to each other, and messages between their hosts and `home`, without
+    /// `gone`.
     fn works(&self, home: usize, nodes: &[NodeId], gone: &[Gone]) -> bool {
         let cut = |a: usize, b: usize| {
             let cuts = |g: &Gone| match *g {
@@ -173,7 +174,7 @@ impl Schedule {
         s
     }
 
-    /// Whether what happens may end the job: whatever of it is the case at some moment.
+    /// True if what happens may end the job: whatever of it is the case at some moment.
     fn may_end(&self, site: &Site) -> bool {
         let subsets = 0..1u32 << self.gone.len();
         let of = |subset: u32| bits(subset).map(|i| self.gone[i as usize]);

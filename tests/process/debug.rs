@@ -8,7 +8,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-/// Whether `tool` is there; says so if not.
+/// True if `tool` is there; says so if not.
 fn have(tool: &str) -> bool {
     let found = tools::have(tool);
     if !found {

@@ -72,7 +72,7 @@ fn sources() -> Vec<(PathBuf, String)> {
     code.filter_map(|p| Some((p.clone(), std::fs::read_to_string(tools::root().join(&p)).ok()?))).collect()
 }
 
-/// What stands between backticks on one line.
+/// Returns what stands between backticks on one line.
 fn spans(text: &str) -> impl Iterator<Item = &str> {
     text.lines().flat_map(|line| line.split('`').skip(1).step_by(2))
 }
@@ -364,7 +364,7 @@ impl Help {
     }
 }
 
-/// Whether `text` holds the option and not a longer one.
+/// True if `text` holds the option and not a longer one.
 fn mentions(text: &str, option: &str) -> bool {
     text.match_indices(option)
         .any(|(at, _)| !text[at + option.len()..].starts_with(|c: char| c.is_ascii_alphanumeric() || c == '-'))

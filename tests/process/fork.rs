@@ -54,7 +54,7 @@ fn globals(test: &Test) -> Running {
     job
 }
 
-/// What gdb prints for the symmetric globals of PE `pe` of three.
+/// Returns what gdb prints for the symmetric globals of PE `pe` of three.
 fn values(pe: usize) -> [String; 3] {
     [format!("= {}", 31_415_000 + (pe + 2) % 3), "= 7000000".into(), "= 7002999".into()]
 }

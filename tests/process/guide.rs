@@ -87,7 +87,7 @@ fn run(page: &str) {
     }
 }
 
-/// Whether a program can be found.
+/// True if a program can be found.
 fn there(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|dir| dir.join(program).is_file())

@@ -22,7 +22,7 @@ int main(void) {
 }
 "#;
 
-/// What `cargo xtask` runs, with `words`, on the programs under test.
+/// Returns what `cargo xtask` runs, with `words`, on the programs under test.
 fn xtask(test: &Test, words: &[&str]) -> Finished {
     let mut command = test.command(tools::tool("xtask"));
     command.current_dir(tools::root()).args(words);
@@ -82,7 +82,7 @@ fn check_help(share: &Path) {
     assert!(table.contains("  corrupt=1%    damage so many\n") && table.contains("  list   "), "{table}");
 }
 
-/// What bash would offer behind `words`, the last of which has been begun.
+/// Returns what bash would offer behind `words`, the last of which has been begun.
 fn offered(test: &Test, share: &Path, words: &[&str]) -> String {
     let script = r#"source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1))
 _angara angara "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD-1]}"; echo "${COMPREPLY[*]}""#;

@@ -35,7 +35,7 @@ fn limit(options: &[&str]) -> Vec<&'static str> {
     if options.contains(&"--timeout") { Vec::new() } else { vec!["--timeout", "200"] }
 }
 
-/// What each rank has printed, in order.
+/// Returns what each rank has printed, in order.
 fn said(done: &Finished) -> Vec<&str> {
     let mut lines: Vec<&str> = done.stdout.lines().filter(|l| l.contains("rank ")).collect();
     lines.sort_unstable();
@@ -110,7 +110,7 @@ fn two_ranks_may_both_send_before_they_receive_what_a_mailbox_takes() {
     test.assert_clean();
 }
 
-/// What the links of a report have carried, in bytes, all classes together.
+/// Returns what the links of a report have carried, in bytes, all classes together.
 fn carried(report: &Path) -> u64 {
     let text = std::fs::read_to_string(report).expect("the report has been written");
     let report: serde_json::Value = serde_json::from_str(&text).expect("a report is JSON");

@@ -38,7 +38,7 @@ fn sum(links: &[LinkReport], class: Class) -> Load {
     all
 }
 
-/// What the pairs of a report put on links: each packet counts once per hop.
+/// Returns what the pairs of a report put on links: each packet counts once per hop.
 fn times_hops(report: &Report, class: Class) -> Load {
     let scale = |l: Load, n: u64| Load { packets: l.packets * n, flits: l.flits * n, bytes: l.bytes * n };
     let mut all = Load::default();

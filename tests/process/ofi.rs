@@ -18,7 +18,7 @@ fn pingpong(test: &Test, options: &str, port: u16, arguments: &str) -> Command {
     run
 }
 
-/// Whether libfabric's programs are there.
+/// True if libfabric's programs are there.
 fn have() -> bool {
     let have = tools::have("fi_info");
     if !have {

@@ -349,7 +349,7 @@ fn automatic_progress_needs_no_calls_of_the_target() {
     }
 }
 
-/// What a name leads to.
+/// Returns what a name leads to.
 fn found(name: &str) -> String {
     format!("inserted 1, angara://{name}")
 }

@@ -33,7 +33,7 @@ fn deb(test: &Test, words: &[&str]) -> Finished {
     test.run(command)
 }
 
-/// What `words` prints.
+/// Returns what `words` prints.
 fn output(test: &Test, words: &[&str]) -> String {
     let mut command = test.command(words[0]);
     command.args(&words[1..]);

@@ -173,7 +173,7 @@ impl Start {
         all
     }
 
-    /// What one PE, or all of them, say with these variables: exit code, output, errors.
+    /// Returns what one PE, or all of them, say with these variables: exit code, output, errors.
     fn say(&self, test: &Test, variables: &[(&str, &str)], arguments: &[&str]) -> (i32, String, String) {
         let program = tools::compile("tests/c/openshmem/environment.c");
         let done = match self {

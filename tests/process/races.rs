@@ -61,7 +61,7 @@ fn races_of_calls_are_found_with_both_lines() {
     test.assert_clean();
 }
 
-/// Whether oshcc has a compiler that can do it.
+/// True if oshcc has a compiler that can do it.
 fn has_gcc(test: &Test) -> bool {
     let mut command = test.command(tools::tool("oshcc"));
     command.args(["--check-races", "--show"]);

@@ -129,7 +129,7 @@ impl Fake {
     }
 }
 
-/// What a daemon says of itself.
+/// Returns what a daemon says of itself.
 fn honest_status(test: &Test) -> Status {
     let daemon = Daemon::start(test, &["--torus", "2x2x2"]);
     let status = daemon.status();

@@ -43,7 +43,7 @@ fn without_a_terminal_or_a_daemon_it_says_what_to_do() {
     daemon.shutdown();
 }
 
-/// Whether a command is there; not every one knows `--version`.
+/// True if a command is there; not every one knows `--version`.
 fn have(name: &str, option: &str) -> bool {
     std::process::Command::new(name).arg(option).output().is_ok_and(|done| done.status.success())
 }

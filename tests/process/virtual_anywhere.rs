@@ -19,7 +19,7 @@ const ARGS: [&str; 10] = [
     "link 0,0,0 +X down @25us",
 ];
 
-/// What a run prints and reports, and how it ends.
+/// Returns what a run prints and reports, and how it ends.
 fn result(test: &Test, run: usize, before: &str, args: &[&str], more: &[(&str, String)]) -> (i32, String, String) {
     let report = test.file(&format!("report-{run}.json"));
     let mut command = test.after(before, tools::profile_dir().join("angara"));
@@ -30,7 +30,7 @@ fn result(test: &Test, run: usize, before: &str, args: &[&str], more: &[(&str, S
     (done.code(), done.stdout, std::fs::read_to_string(&report).expect("a report"))
 }
 
-/// Whether a command of the system does `args`.
+/// True if a command of the system does `args`.
 fn can(command: &str, args: &[&str]) -> bool {
     let status = Command::new(command).args(args).stdout(Stdio::null()).stderr(Stdio::null()).status();
     status.is_ok_and(|status| status.success())

@@ -15,7 +15,7 @@ fn run(test: &Test, args: &[&str], program: PathBuf, own: &[&str]) -> Finished {
     test.run(command)
 }
 
-/// What [`computes.c`] says, in nanoseconds.
+/// Returns what [`computes.c`] says, in nanoseconds.
 fn computes(test: &Test, how: &[&str]) -> [f64; 3] {
     let done = run(test, &[&["-n", "2"], how].concat(), program("computes"), &[]).success();
     let numbers: Vec<f64> = done.stdout.split_whitespace().map(|n| n.parse().expect("a number")).collect();

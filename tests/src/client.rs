@@ -100,7 +100,7 @@ pub fn bounce(offset: u64) -> Place {
     Place { region: Region::Bounce, offset }
 }
 
-/// What an attached PE asks for, to be changed by tests before it is sent.
+/// Returns what an attached PE asks for, to be changed by tests before it is sent.
 pub fn attach_request(job: &Job, pe: u32) -> AdapterRequest {
     AdapterRequest::Attach { abi: ABI_VERSION, job: job.id, key: job.key.clone(), pe, statics: vec![] }
 }

@@ -217,7 +217,7 @@ impl<'t> Cluster<'t> {
     pub fn control(&self, host: usize) -> Control {
         Control::connect(&self.dir(host))
     }
-    /// What a daemon knows of its trunks.
+    /// Returns what a daemon knows of its trunks.
     pub fn status(&self, host: usize) -> ClusterStatus {
         match self.control(host).ask(&Request::Cluster) {
             Ok(Reply::Cluster(status)) => status,

@@ -226,7 +226,7 @@ pub fn poll_until(mut done: impl FnMut() -> bool) -> bool {
     true
 }
 
-/// Whether this process, and so what it starts, ignores the signal.
+/// True if this process, and so what it starts, ignores the signal.
 pub fn ignored(signal: Signal) -> bool {
     let status = fs::read_to_string("/proc/self/status").expect("proc is mounted");
     let mask = status.lines().find_map(|l| l.strip_prefix("SigIgn:")).expect("a mask of ignored signals");
@@ -271,7 +271,7 @@ fn tagged(tag: &str) -> Vec<Process> {
     out
 }
 
-/// What the processes of a test are doing: for messages about a hang.
+/// Returns what the processes of a test are doing: for messages about a hang.
 fn diagnose(tag: &str) -> String {
     let mut text = String::new();
     for p in tagged(tag) {
@@ -381,7 +381,7 @@ impl Running {
         let said = self.stderr.line(PATIENCE, |l| l.contains(part));
         assert!(said.is_some(), "{} said no `{part}` within {PATIENCE:?}\n{}", self.shown, self.so_far());
     }
-    /// Whether a line on standard output contains `part`, now or within `limit`.
+    /// True if a line on standard output contains `part`, now or within `limit`.
     pub fn has_line(&self, part: &str, limit: Duration) -> bool {
         self.stdout.line(limit, |l| l.contains(part)).is_some()
     }
@@ -389,7 +389,7 @@ impl Running {
     pub fn take_stdin(&mut self) -> std::process::ChildStdin {
         self.child.stdin.take().expect("the command was given `Stdio::piped()` for standard input")
     }
-    /// What both outputs hold so far, and what the processes are doing.
+    /// Returns what both outputs hold so far, and what the processes are doing.
     pub fn so_far(&self) -> String {
         format!(
             "--- stdout\n{}\n--- stderr\n{}\n--- processes\n{}",

@@ -141,7 +141,7 @@ const ATOMICS: [(&str, char, &str); 12] = [
 ];
 
 impl Call {
-    /// Whether it returns only when something has come over the network.
+    /// True if it returns only when something has come over the network.
     fn blocks(&self) -> bool {
         match self {
             Call::G { .. } | Call::Get { .. } | Call::Quiet | Call::Barrier | Call::Sync => true,
@@ -257,7 +257,7 @@ pub struct Program {
     pub call_cost: u64,
     /// How barriers are done.
     pub barrier: &'static str,
-    /// Whether the library has a tree of all PEs that it does not use.
+    /// True if the library has a tree of all PEs that it does not use.
     pub tree: bool,
     /// Draws delays, if there are any.
     pub seed: Option<u64>,

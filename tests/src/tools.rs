@@ -66,7 +66,7 @@ pub fn tool(name: &str) -> PathBuf {
     path
 }
 
-/// Whether a command can be found in `PATH` and answers `--version`.
+/// True if a command can be found in `PATH` and answers `--version`.
 pub fn have(command: &str) -> bool {
     let answer = Command::new(command).arg("--version").stdin(Stdio::null()).output();
     answer.is_ok_and(|o| o.status.success())

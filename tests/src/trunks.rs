@@ -70,7 +70,7 @@ impl Proxy {
     pub fn forwarded(&self) -> u64 {
         self.shared.forwarded.load(Ordering::SeqCst)
     }
-    /// What it remembers.
+    /// Returns what it remembers.
     pub fn recorded(&self) -> Vec<Vec<u8>> {
         self.shared.recorded.lock().expect("no panic while holding it").iter().cloned().collect()
     }

@@ -3,7 +3,7 @@
 use rustix::process::Uid;
 use std::path::Path;
 
-/// Whether this test cannot be: says so then.
+/// True if this test cannot be: says so then.
 pub fn only_root_can() -> bool {
     let skipped = !rustix::process::geteuid().is_root();
     if skipped {

@@ -44,7 +44,7 @@ impl Clock {
         self.inside
     }
 
-    /// What the caller's clock will show when attended time reaches `deadline`.
+    /// Returns what the caller's clock will show when attended time reaches `deadline`.
     pub(crate) fn outside(&self, deadline: Nanos) -> Duration {
         Duration::from_nanos(self.outside + deadline.saturating_sub(self.inside))
     }

@@ -108,7 +108,7 @@ impl Impaired {
 mod tests {
     use super::*;
 
-    /// What leaves when 10,000 numbered datagrams are sent 1 us apart: time and number.
+    /// Returns what leaves when 10,000 numbered datagrams are sent 1 us apart: time and number.
     fn send(what: Impairment) -> Vec<(Nanos, u32)> {
         let mut line = Impaired::new(what);
         let (mut now, mut left, mut out) = (0, Vec::new(), Vec::new());

@@ -244,7 +244,7 @@ impl FrameKeys {
         out.extend_from_slice(tag.expect("a frame is far below the cipher's limit").as_ref());
     }
 
-    /// Whether a frame is the peer's; if so, its body is now plain.
+    /// True if a frame is the peer's; if so, its body is now plain.
     pub(crate) fn open(&mut self, keys: &Keys, id: u8, number: u64, frame: &mut [u8]) -> bool {
         let found = self.open.iter().position(|(known, _)| *known == id);
         let at = match found {

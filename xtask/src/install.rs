@@ -148,7 +148,7 @@ impl Plan {
         Ok(items)
     }
 
-    /// What lies below `lib`: path, contents, mode.
+    /// Returns what lies below `lib`: path, contents, mode.
     fn libraries(&self) -> Result<Vec<(PathBuf, Content, u32)>, String> {
         let mut items = Vec::new();
         let own = Path::new(self.multiarch.unwrap_or_default());

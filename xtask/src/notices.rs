@@ -37,7 +37,7 @@ impl Package {
         format!("pkg:cargo/{}@{}", self.name, self.version)
     }
 
-    /// What it asks to be passed on.
+    /// Returns what it asks to be passed on.
     fn texts(&self) -> Result<Vec<String>, String> {
         let entries = fs::read_dir(&self.directory).map_err(|e| cannot("read", &self.directory, &e))?;
         let named = |path: &PathBuf| {

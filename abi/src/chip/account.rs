@@ -200,7 +200,7 @@ impl Row {
         bump(&self.back_flits, t.back.flits);
         bump(&self.back_bytes, t.back.bytes);
     }
-    /// What has been counted in this row, which belongs to `class`.
+    /// Returns what has been counted in this row, which belongs to `class`.
     pub fn read(&self, class: Class) -> Traffic {
         let mut sum = class.usual().times(self.usual.load(Relaxed));
         sum.add(Traffic {

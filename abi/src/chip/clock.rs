@@ -100,8 +100,8 @@ pub const TRAILER: u64 = 16;
 pub const SLOT: u64 = crate::PAYLOAD_MAX as u64;
 
 impl WaitsFor {
-    /// Whether a write of `len` bytes to `offset` of the region of a mailbox that begins at `start` ends a message for the
-    /// process of this `generation`, or is a word of the mailbox itself; `word` reads one.
+    /// Tells whether a write of `len` bytes to `offset` of the region of a mailbox that begins at `start` ends a
+    /// message for the process of this `generation`, or is a word of the mailbox itself; `word` reads one.
     pub fn is_of_message(
         (start, generation): (u64, u32),
         (offset, len): (u64, u64),
@@ -136,7 +136,7 @@ impl Comparison {
         Comparison { width: 8, signed: false, relation: 4, value }
     }
 
-    /// Whether the integer, in the low bytes of `word`, compares so. No relation but the six ever holds.
+    /// True if the integer, in the low bytes of `word`, compares so. No relation but the six ever holds.
     pub fn holds(self, word: u64) -> bool {
         let shift = 64 - 8 * u32::from(self.width.clamp(1, 8));
         let order = match self.signed {
@@ -288,7 +288,7 @@ impl ClockPage {
     pub fn begins_late(&self, late: bool) {
         self.word(LATE).store(late.into(), Ordering::Relaxed);
     }
-    /// Whether it has still to begin, as the PE says.
+    /// True if it has still to begin, as the PE says.
     pub fn is_late(&self) -> bool {
         self.word(LATE).load(Ordering::Relaxed) != 0
     }
@@ -296,7 +296,7 @@ impl ClockPage {
     pub fn ends(&self) {
         self.word(ENDS).store(1, Ordering::Relaxed);
     }
-    /// Whether the PE's part of the run has ended, as it says.
+    /// True if the PE's part of the run has ended, as it says.
     pub fn has_ended(&self) -> bool {
         self.word(ENDS).load(Ordering::Relaxed) != 0
     }
@@ -359,7 +359,7 @@ impl ClockPage {
     pub fn answers(&self) -> u32 {
         self.word(ANSWERS).load(Ordering::Acquire)
     }
-    /// What it answered last.
+    /// Returns what it answered last.
     pub fn addresses(&self) -> Vec<u64> {
         let count = self.word(ADDRESSES).load(Ordering::Relaxed) as usize;
         (0..count.min(ADDRESSES_MAX)).map(|i| self.word64(ADDRESS + 8 * i).load(Ordering::Relaxed)).collect()

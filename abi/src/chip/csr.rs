@@ -82,7 +82,7 @@ pub fn client_writable(csr: u32) -> bool {
     matches!(csr, SCRATCH | ERRORS)
 }
 
-/// Whether a u64 register starts at `csr`.
+/// True if a u64 register starts at `csr`.
 pub fn exists(csr: u32) -> bool {
     csr.is_multiple_of(8) && (ID..CSR_BYTES as u32).contains(&csr)
 }

@@ -72,7 +72,7 @@ impl Default for Producer {
     }
 }
 
-/// Whether there is room for `more` behind `tail` in a queue that holds `capacity`, looking at the head only if the one
+/// True if there is room for `more` behind `tail` in a queue that holds `capacity`, looking at the head only if the one
 /// `seen` last leaves none.
 #[inline]
 fn has_room(tail: u32, seen: &mut u32, head: &AtomicU32, more: usize, capacity: usize) -> bool {
@@ -200,7 +200,7 @@ impl Consumer {
         self.seq
     }
 
-    /// Whether a post may be waiting, without taking it.
+    /// True if a post may be waiting, without taking it.
     #[inline]
     pub fn has_work(&self, mem: &impl QueueMemory) -> bool {
         let slot = self.dma_head as usize & (mem.dma_slots() - 1);

@@ -63,7 +63,7 @@ pub struct CodeFrame {
     pub address: u64,
 }
 
-/// What a process does, as the system says it: a letter (`R` runs, `S` sleeps, `T` and `t` are stopped).
+/// Returns what a process does, as the system says it: a letter (`R` runs, `S` sleeps, `T` and `t` are stopped).
 pub fn process_state(pid: i32) -> Option<char> {
     // After the command name in parentheses.
     read_to_string(format!("/proc/{pid}/stat")).ok()?.rsplit(')').next()?.trim_start().chars().next()
@@ -101,7 +101,7 @@ fn file_at(maps: &str, address: u64) -> Option<&str> {
     })
 }
 
-/// What is added to the linker's addresses of a file.
+/// Returns what is added to the linker's addresses of a file.
 fn base_of(maps: &str, file: &str) -> u64 {
     // Executables that are loaded where they were linked to have type 2.
     let mut head = [0; 18];

@@ -21,7 +21,7 @@ pub fn shmem_variable(name: &str, get: impl Fn(&str) -> Option<OsString>) -> Opt
     })
 }
 
-/// Whether `SHMEM_name` or `SMA_name` is set in this process, to whatever value: the specification's "any".
+/// True if `SHMEM_name` or `SMA_name` is set in this process, to whatever value: the specification's "any".
 pub fn shmem_is_set(name: &str) -> bool {
     shmem_variable(name, |variable| std::env::var_os(variable)).is_some()
 }

@@ -328,7 +328,7 @@ impl JobPage {
         })
     }
 
-    /// Who sits at the seat of `pe`, which must be below the number of PEs: one load.
+    /// Returns who sits at the seat of `pe`, which must be below the number of PEs: one load.
     #[inline]
     pub fn seat(&self, pe: usize) -> Seat {
         Seat::from_word(self.u32(at::PE_TABLE + pe * at::PE_BYTES + 12).load(Ordering::Acquire))
@@ -513,7 +513,7 @@ impl SyncPage {
     pub fn home(&self, pe: usize) -> &AtomicU32 {
         self.map.at(Self::homes(self.pes) + 4 * pe).expect("PE index checked by the caller")
     }
-    /// What PE `pe` has been waiting for.
+    /// Returns what PE `pe` has been waiting for.
     pub fn note(&self, pe: usize) -> &WaitNote {
         self.map.at(Self::notes(self.pes) + pe * size_of::<WaitNote>()).expect("PE index checked by the caller")
     }
@@ -521,22 +521,22 @@ impl SyncPage {
     pub fn generation(&self) -> &AtomicU32 {
         self.map.at(Self::GENERATION).expect("constant offset inside the page")
     }
-    /// What PEs in the on-host barrier sleep on.
+    /// Returns what PEs in the on-host barrier sleep on.
     pub fn barrier_cell(&self) -> &WaitCell {
         self.map.at(Self::BARRIER_CELL).expect("constant offset inside the page")
     }
-    /// What PE `pe` sleeps on while it waits for its memory; whoever writes that notifies it.
+    /// Returns what PE `pe` sleeps on while it waits for its memory; whoever writes that notifies it.
     #[inline]
     pub fn cell(&self, pe: usize) -> &WaitCell {
         self.map.at(Self::CELLS + pe * size_of::<WaitCell>()).expect("PE index checked by the caller")
     }
-    /// What PE `pe` sleeps on while it waits for its adapter (answers, room, a hardware barrier).
+    /// Returns what PE `pe` sleeps on while it waits for its adapter (answers, room, a hardware barrier).
     /// Apart from [`SyncPage::cell`], or every put to a PE that sits in a barrier would wake it.
     pub fn answers(&self, pe: usize) -> &WaitCell {
         self.map.at(Self::CELLS + (self.pes + pe) * size_of::<WaitCell>()).expect("PE index checked by the caller")
     }
-    /// What PE `pe` sleeps on while it waits for a completion word and nothing else. Only the daemon writes those, and it
-    /// notifies with a fence ([`crate::wait::Fenced`]), so that sleeping here costs no heavy one.
+    /// Returns what PE `pe` sleeps on while it waits for a completion word and nothing else. Only the daemon writes
+    /// those, and it notifies with a fence ([`crate::wait::Fenced`]), so that sleeping here costs no heavy one.
     pub fn completions(&self, pe: usize) -> &WaitCell {
         self.map.at(Self::CELLS + (2 * self.pes + pe) * size_of::<WaitCell>()).expect("PE index checked by the caller")
     }

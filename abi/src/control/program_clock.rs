@@ -173,7 +173,7 @@ impl ProgramClock {
             driver: AtomicPtr::new(std::ptr::null_mut()),
         }
     }
-    /// Whether it has the layout that this crate knows.
+    /// True if it has the layout that this crate knows.
     pub fn is_known(&self) -> bool {
         self.version == VERSION
     }
@@ -217,7 +217,7 @@ impl ProgramClock {
         self.now() >= self.stand_at.load(Ordering::Relaxed)
     }
 
-    /// Whether the calling thread shall read the real clocks.
+    /// True if the calling thread shall read the real clocks.
     pub fn is_real(&self) -> bool {
         self.real.load(Ordering::Relaxed)
             // SAFETY: the thread's own place.
@@ -255,7 +255,7 @@ impl ProgramClock {
     pub fn first_due(&self) -> u64 {
         self.threads.map_or(u64::MAX, |threads| (threads.first_due)())
     }
-    /// Whether no other thread of the process runs.
+    /// True if no other thread of the process runs.
     pub fn is_quiet(&self) -> bool {
         self.threads.is_none_or(|threads| (threads.is_quiet)())
     }
@@ -290,12 +290,12 @@ impl ProgramClock {
     pub fn end_call(&self) {
         self.set_call(Call { is_known: true, ..Call::OUTSIDE });
     }
-    /// Whether the calling thread is in a call inside which nothing takes time.
+    /// True if the calling thread is in a call inside which nothing takes time.
     #[inline]
     pub fn is_in_call(&self) -> bool {
         self.call().inside
     }
-    /// Whether a look of the calling thread at what has come takes no time.
+    /// True if a look of the calling thread at what has come takes no time.
     pub fn looks_for_nothing(&self) -> bool {
         let call = self.call();
         if call.inside && !call.blocks {
@@ -315,7 +315,7 @@ impl ProgramClock {
     pub fn set_driver(&self, driver: &'static Driver) {
         self.driver.store(std::ptr::from_ref(driver).cast_mut(), Ordering::Release);
     }
-    /// What is to be called, if this is a PE whose time begins late.
+    /// Returns what is to be called, if this is a PE whose time begins late.
     pub fn driver(&self) -> Option<&'static Driver> {
         // SAFETY: null, or what `set_driver` was given.
         unsafe { self.driver.load(Ordering::Acquire).as_ref() }

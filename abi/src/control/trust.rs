@@ -69,7 +69,7 @@ pub enum Distrust {
 }
 
 impl Distrust {
-    /// What to do about it.
+    /// Returns what to do about it.
     pub fn remedy(&self) -> String {
         match self {
             Distrust::Missing { .. } | Distrust::NoDirectory { .. } => {
@@ -153,7 +153,7 @@ fn service_user() -> Option<u32> {
     nix::unistd::User::from_name(SERVICE_USER).ok().flatten().map(|user| user.uid.as_raw())
 }
 
-/// Whether this program has rights that whoever started it lacks (setuid, setgid, file capabilities), so that it must
+/// True if this program has rights that whoever started it lacks (setuid, setgid, file capabilities), so that it must
 /// not do what its environment asks for.
 pub fn is_privileged() -> bool {
     // SAFETY: reads a word that the kernel gave this process.

@@ -149,7 +149,8 @@ fn seal_writes(fd: &OwnedFd) -> io::Result<()> {
     }
 }
 
-/// Whether this kernel can keep clients from writing what they may only read; an error where it makes no shared memory at all.
+/// Tells whether this kernel can keep clients from writing what they may only read; an error where it makes no shared
+/// memory at all.
 pub fn can_seal_writes() -> io::Result<bool> {
     let fd = memfd_create("angara-seals", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
     match fcntl_add_seals(&fd, SealFlags::FUTURE_WRITE) {

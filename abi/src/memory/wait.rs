@@ -252,7 +252,7 @@ mod linux {
             Turns { next: now + TURNS, lasted: TURNS, seen: now }
         }
 
-        /// Whether to go now, and what to remember.
+        /// Tells whether to go now, and what to remember.
         fn go_on(self, now: Instant) -> (bool, Turns) {
             if now > self.seen + AWAY {
                 (false, Turns::begin(now))

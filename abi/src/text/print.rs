@@ -47,7 +47,7 @@ fn shown(text: &str, kept: &[char], show: impl Fn(&mut String, char)) -> String 
     out
 }
 
-/// Whether there is anything that must not be shown as it is.
+/// True if there is anything that must not be shown as it is.
 fn is_harmless(text: &str, kept: &[char]) -> bool {
     !text.contains(|c| harmful(c) && !kept.contains(&c))
 }

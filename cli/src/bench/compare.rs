@@ -129,7 +129,7 @@ fn floor_of(name: &str, udp: bool) -> Option<String> {
     handed_over.then(|| "floor: cache line".to_string())
 }
 
-/// Whether more of `unit` is better.
+/// True if more of `unit` is better.
 fn more_is_better(unit: &str) -> bool {
     unit.ends_with("/s")
 }

@@ -72,7 +72,7 @@ impl Pair {
         self.dir.0.join(name)
     }
 
-    /// What `angara run` needs to start a job over both.
+    /// Returns what `angara run` needs to start a job over both.
     pub(super) fn to_args(&self) -> Vec<OsString> {
         let (file, at) = (self.dir.0.join("cluster.toml"), self.at(HOSTS[0]));
         vec!["--cluster".into(), file.into(), "--runtime-dir".into(), at.into()]
@@ -105,7 +105,7 @@ pub(super) fn end(child: &mut Child) {
     let _ = child.wait();
 }
 
-/// What plain UDP does here, in the form of the program that measures.
+/// Returns what plain UDP does here, in the form of the program that measures.
 pub(super) fn floors() -> Result<String, Failed> {
     let (kind, here) = (angara_trunk::socket::Kind::Syscall, std::net::IpAddr::from([127, 0, 0, 1]));
     let mut text = String::new();

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 /// How long a launcher may take to end its processes when told to.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// What `command` printed, and how long it took from launch to exit; or why it is not done.
+/// Returns what `command` printed, and how long it took from launch to exit; or why it is not done.
 pub(super) fn run(mut command: Command, limit: Duration) -> Result<(String, Duration), String> {
     let started = Instant::now();
     let program = command.get_program().to_owned();

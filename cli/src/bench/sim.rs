@@ -252,7 +252,7 @@ fn run(flags: &str, threads: u32) -> Result<Ran, Failed> {
     Ok(Ran { outcome, cpu_s })
 }
 
-/// What a row's run says of the network: words, and whether that is as it must be.
+/// Returns what a row's run says of the network: words, and whether that is as it must be.
 fn check(row: &Row, ran: &Ran, other: Option<&Ran>) -> (String, bool) {
     let (latency, routers) = (ran.number("packet_latency_cycles"), ran.number("mean_routers_visited"));
     match row.check {

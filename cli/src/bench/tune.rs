@@ -24,7 +24,7 @@ const HALF_WAY: u64 = 3;
 /// Medians by collective, bytes and algorithm.
 type Medians = BTreeMap<(usize, u64), Vec<(f64, &'static str)>>;
 
-/// What the library calls a path.
+/// Returns what the library calls a path.
 fn name(path: &str, pes: u32, cores: usize) -> &'static str {
     match path {
         "ring" => "ring",
@@ -33,7 +33,7 @@ fn name(path: &str, pes: u32, cores: usize) -> &'static str {
     }
 }
 
-/// Whether an algorithm exists on a path.
+/// True if an algorithm exists on a path.
 fn possible(algorithm: &str, path: &str) -> bool {
     match algorithm {
         "routers" => path == "ring",

@@ -91,7 +91,7 @@ impl Merge {
         }
     }
 
-    /// Whether there is a part that need not be waited for.
+    /// True if there is a part that need not be waited for.
     pub(super) fn is_ready(&mut self) -> bool {
         self.pick().is_ok()
     }

@@ -368,7 +368,7 @@ fn show(seen: &Seen) -> String {
     out
 }
 
-/// What becomes of a trunk and the host at its end.
+/// Returns what becomes of a trunk and the host at its end.
 fn state(p: &PeerStatus) -> &'static str {
     match (p.up, p.reached, p.member) {
         (true, _, true) => "up",
@@ -378,7 +378,7 @@ fn state(p: &PeerStatus) -> &'static str {
     }
 }
 
-/// What the hosts have agreed on, and what they do without.
+/// Returns what the hosts have agreed on, and what they do without.
 fn agreement(s: &ClusterStatus) -> String {
     let mut out = format!("change {}, decided by {}", s.change, plain_line(&s.decides));
     out.push_str(match s.settled {

@@ -9,7 +9,7 @@ use angara_net::fault::{self, Command, KINDS};
 use angara_net::torus::Shape;
 use clap::Args;
 
-/// What may be asked for.
+/// Returns what may be asked for.
 fn forms() -> String {
     let mut kinds = String::new();
     for kind in &KINDS {
@@ -74,8 +74,8 @@ impl FaultArgs {
 /// The word that asks for what is broken.
 const LIST: &str = "list";
 
-/// What to tell the daemon, if a network of `shape` can have such a fault. A wrong word is a mistake of usage here, before
-/// anybody is asked.
+/// Returns what to tell the daemon, if a network of `shape` can have such a fault. A wrong word is a mistake of usage
+/// here, before anybody is asked.
 fn read(words: &[String], shape: &Shape) -> Result<Command, Failed> {
     let text = words.join(" ");
     match words {

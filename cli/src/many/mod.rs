@@ -32,7 +32,7 @@ pub(crate) struct Done {
 }
 
 impl Done {
-    /// Whether it went on without a PE, so that it may not be repeatable.
+    /// True if it went on without a PE, so that it may not be repeatable.
     pub(crate) fn went_on(&mut self) -> bool {
         self.output().lines().any(|line| line.starts_with(WENT_ON))
     }

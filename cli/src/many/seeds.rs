@@ -83,7 +83,7 @@ pub(crate) fn main(seeds: Seeds, line: &[OsString], quiet: bool) -> Result<u8, F
     }
 }
 
-/// What is said of runs that went on without a PE.
+/// Returns what is said of runs that went on without a PE.
 fn differ(unsure: &[u64]) -> String {
     const MOST: usize = 10;
     let Some(first) = unsure.get(..unsure.len().min(MOST)).filter(|first| !first.is_empty()) else { return "".into() };

@@ -38,7 +38,7 @@ pub(crate) fn constants<T>(library: &Path, look: impl FnOnce(&[u8]) -> T) -> Opt
     constants.data().ok().map(look)
 }
 
-/// Whether a library has a function or variable of this name for others.
+/// True if a library has a function or variable of this name for others.
 pub(crate) fn exports(library: &Path, name: &str) -> bool {
     let Ok(file) = File::open(library) else { return false };
     let cache = ReadCache::new(file);

@@ -53,8 +53,8 @@ fn is_name(name: &str) -> bool {
     })
 }
 
-/// Whether a process has the file open or mapped. A rank opens it, maps it and closes it, so descriptors are looked at first.
-/// Processes of other users cannot be looked into, nor have they opened what is this user's alone.
+/// True if a process has the file open or mapped. A rank opens it, maps it and closes it, so descriptors are looked at
+/// first. Processes of other users cannot be looked into, nor have they opened what is this user's alone.
 fn is_used(file: &Path) -> bool {
     let Ok(processes) = fs::read_dir("/proc") else { return true };
     processes.flatten().map(|process| process.path()).any(|process| {

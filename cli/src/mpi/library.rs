@@ -145,12 +145,12 @@ fn stem(name: &str) -> &str {
     name.split(".so").next().unwrap_or(name)
 }
 
-/// Whether it is a file of an MPI library, by its name.
+/// True if it is a file of an MPI library, by its name.
 pub(crate) fn is_mpi(file: &Path) -> bool {
     file.file_name().is_some_and(|name| MPI.contains(&stem(&name.to_string_lossy())))
 }
 
-/// Whether a library is an OpenSHMEM, and not ours. One that is not found may be ours if it is called like it.
+/// True if a library is an OpenSHMEM, and not ours. One that is not found may be ours if it is called like it.
 fn is_other_shmem(name: &str, file: Option<&Path>) -> bool {
     match (stem(name), file) {
         ("liboshmem", _) => true,
@@ -159,7 +159,7 @@ fn is_other_shmem(name: &str, file: Option<&Path>) -> bool {
     }
 }
 
-/// Whether a library is one of ours: it reads what our launcher tells it.
+/// True if a library is one of ours: it reads what our launcher tells it.
 fn is_ours(file: &Path) -> bool {
     elf::constants(file, |bytes| contains(bytes, ENV_JOB.as_bytes())).unwrap_or(false)
 }
@@ -177,7 +177,7 @@ fn other_shmem(program: &Path, (name, file): &(String, Option<PathBuf>)) -> Fail
     )
 }
 
-/// Whether `program` is linked with a library of ours that its loader would not find.
+/// True if `program` is linked with a library of ours that its loader would not find.
 pub(crate) fn lacks_ours(program: &Path, variables: &[(OsString, OsString)]) -> bool {
     let Some(elf) = elf::read(program) else { return false };
     let ours = |name: &str| matches!(stem(name), "libsma" | "libangara");
@@ -227,7 +227,7 @@ fn parse(line: &str) -> Option<(String, Option<PathBuf>)> {
     Some((name.into(), (file != "not found").then(|| file.into())))
 }
 
-/// What a short command prints, standard error included; nothing if it does not end in time.
+/// Returns what a short command prints, standard error included; nothing if it does not end in time.
 pub(crate) fn output(mut command: Command) -> Option<String> {
     let mut file = File::from(memfd_create("angara-output", MemfdFlags::CLOEXEC).ok()?);
     let end = || file.try_clone().map(Stdio::from);

@@ -175,7 +175,7 @@ fn in_python(args: &RunArgs, program: &Path) -> Option<Library> {
     python::library(&python::interpreter(program)?, &args.env)
 }
 
-/// What cannot be had with MPI, or with this library.
+/// Returns what cannot be had with MPI, or with this library.
 fn refuse(args: &RunArgs, kind: Kind) -> Result<(), Failed> {
     if kind == Kind::OpenMpi && args.cluster.is_some() {
         return Err(Failed::usage(

@@ -68,7 +68,7 @@ pub(crate) fn find_here(variables: &mut [(OsString, OsString)]) {
     }
 }
 
-/// Whether the user has named another provider.
+/// Tells whether the user has named another provider.
 pub(crate) fn is_another(given: impl Fn(&str) -> Option<OsString>) -> bool {
     given(ENV_PROVIDER).is_some_and(|name| name != NAME)
 }

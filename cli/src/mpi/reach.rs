@@ -20,14 +20,14 @@ const DEVICES: [&str; 2] = ["ch3:", "ch4:"];
 /// Longest such text.
 const DEVICE_MAX: usize = 40;
 
-/// Whether the library can use libfabric. It loads it, has it built in, opens it by its name, or has a part that does.
+/// True if the library can use libfabric. It loads it, has it built in, opens it by its name, or has a part that does.
 pub(crate) fn reaches(library: &Library, variables: &[(OsString, OsString)]) -> bool {
     names_fabric(&library.file)
         || dependencies(&library.file, variables).iter().any(|(name, _)| name.starts_with(FABRIC))
         || library.kind == Kind::OpenMpi && has_component(&library.file)
 }
 
-/// Whether it names libfabric among its constants.
+/// True if it names libfabric among its constants.
 fn names_fabric(file: &Path) -> bool {
     let names = |text: &str| text.starts_with(FABRIC) || text == BUILT_IN;
     elf::texts(file, |texts| texts.filter(|text| names(text)).count() > 0).unwrap_or(false)
@@ -50,7 +50,7 @@ fn is_open_mpis(path: &Path) -> bool {
     path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("openmpi"))
 }
 
-/// What is wrong with a library that does not reach the network, and what to take instead.
+/// Returns what is wrong with a library that does not reach the network, and what to take instead.
 pub(crate) fn unreachable(library: &Library) -> Failed {
     let configured = device(&library.file).map_or(String::new(), |device| format!(", configured as {device}"));
     Failed::runtime(

@@ -94,7 +94,7 @@ impl Server {
         (Offer { name: self.name.clone(), ranks: self.placement.len(), variables }, relays)
     }
 
-    /// What names `rank` to its program.
+    /// Returns what names `rank` to its program.
     fn variables(&self, rank: u32) -> Vec<(String, String)> {
         let node = self.placement[rank as usize];
         let here = |ranks: &[NodeId]| ranks.iter().filter(|other| **other == node).count();
@@ -122,7 +122,7 @@ impl Server {
         self.shared.space().entered()
     }
 
-    /// What the launcher is to know. May be cancelled.
+    /// Returns what the launcher is to know. May be cancelled.
     pub(crate) async fn told(&mut self) -> Told {
         match self.told.recv().await {
             Some(told) => told,

@@ -200,7 +200,7 @@ impl Space {
         }
     }
 
-    /// Whether some wait in vain.
+    /// Tells whether some wait in vain.
     fn look(&mut self) {
         let gone = self.ranks.iter().position(|r| r.gone && !r.waits);
         if let (Some(gone), true, false) = (gone, self.ranks.iter().any(|r| r.waits && !r.gone), self.stuck) {
@@ -219,7 +219,7 @@ impl Space {
         self.entered
     }
 
-    /// What has happened since the last call.
+    /// Returns what has happened since the last call.
     pub(crate) fn told(&mut self) -> Vec<Told> {
         std::mem::take(&mut self.told)
     }

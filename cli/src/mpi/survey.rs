@@ -82,7 +82,8 @@ pub(crate) const PEEK: &str = "__peek";
 /// What is read.
 static MARK: u64 = 0x616e_6761_7261_2021;
 
-/// Whether processes of one user may read each other's memory without being each other's parents, as ranks are not.
+/// Tells whether processes of one user may read each other's memory without being each other's parents, as ranks are
+/// not.
 pub(crate) fn cross_memory() -> Result<String, String> {
     let mut command = Command::new("/proc/self/exe");
     command.arg(PEEK).arg(std::process::id().to_string()).arg((&raw const MARK as usize).to_string());

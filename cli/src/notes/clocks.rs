@@ -29,7 +29,7 @@ impl Look {
         Look { there: asked + took / 2, here, error: took.div_ceil(2) + took.div_ceil(DRIFT) }
     }
 
-    /// What is to be added to their time.
+    /// Returns what is to be added to their time.
     fn offset(self) -> i128 {
         i128::from(self.here) - i128::from(self.there)
     }
@@ -56,7 +56,7 @@ impl Clock {
         Clock { first: best, last: best, error: best.error.saturating_add(span / DRIFT) }
     }
 
-    /// What our clock showed when theirs showed `there`.
+    /// Returns what our clock showed when theirs showed `there`.
     pub(crate) fn here(&self, there: u64) -> u64 {
         let Clock { first, last, .. } = *self;
         let (span, since) = (last.there.saturating_sub(first.there), there.saturating_sub(first.there));

@@ -57,13 +57,13 @@ impl Notes {
         self.others.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What tells PEs to write, and where.
+    /// Returns what tells PEs to write, and where.
     pub(crate) fn variables(&self) -> impl Iterator<Item = (OsString, OsString)> {
         let sites = self.sites.then(|| (ENV_SITES.into(), "1".into()));
         [(ENV_CALLS.into(), self.directory.clone().into_os_string())].into_iter().chain(sites)
     }
 
-    /// Whether calls say from which line of the program they come.
+    /// True if calls say from which line of the program they come.
     pub(crate) fn sites(&self) -> bool {
         self.sites
     }

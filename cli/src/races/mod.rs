@@ -113,7 +113,7 @@ impl Race {
         format!("race: {first} and {second} the same {bytes} byte{s}, {place}{times}")
     }
 
-    /// What would put them in order.
+    /// Returns what would put them in order.
     fn remedy(&self) -> &'static str {
         let [(_, first), (_, second)] = self.sides;
         match self.place {

@@ -84,7 +84,7 @@ pub(super) fn waited(action: &Action) -> impl Iterator<Item = At> + use<> {
     first.into_iter().flat_map(move |at| (0..count).map(move |i| At { offset: at.offset + i * width, ..at }))
 }
 
-/// What a wait asks of its variable. Of several, each may have a value of its own.
+/// Returns what a wait asks of its variable. Of several, each may have a value of its own.
 pub(super) fn asked(action: &Action) -> Option<Comparison> {
     match *action {
         Action::Wait { count: 1, comparison, .. } => Some(comparison),
@@ -108,7 +108,7 @@ impl Words {
         }
     }
 
-    /// Whether any of these bytes of PE `pe` are such words.
+    /// True if any of these bytes of PE `pe` are such words.
     pub(super) fn known(&self, pe: u32, at: At, blocks: Blocks) -> bool {
         let words = self.0.get(&pe);
         words.is_some_and(|words| ranges(at, blocks).any(|(start, end)| words.range(start..end).next().is_some()))
@@ -122,7 +122,7 @@ impl Words {
         }
     }
 
-    /// What a look at a word of `pe` can have seen: of each writer the latest that fits.
+    /// Returns what a look at a word of `pe` can have seen: of each writer the latest that fits.
     pub(super) fn seen(&self, pe: u32, at: At, asked: Option<Comparison>) -> impl Iterator<Item = &Write> {
         let fits = move |write: &&Write| match (asked, write.value) {
             (Some(asked), Some(value)) => asked.holds(value),

@@ -20,7 +20,7 @@ const CELL: usize = 9;
 /// Most nodes of a link map.
 const NODES_MAX: usize = 64;
 
-/// Whether to colour: standard output is a terminal and `NO_COLOR` is not set.
+/// Tells whether to colour: standard output is a terminal and `NO_COLOR` is not set.
 pub(crate) fn colour() -> bool {
     use std::io::IsTerminal;
     std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())

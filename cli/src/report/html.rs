@@ -15,7 +15,7 @@ pub(super) fn write(report: &RunReport, file: &Path) -> Result<(), Failed> {
     write_whole(file, page).map_err(|e| Failed::unwritten(format!("the page {}", file.display()), &e))
 }
 
-/// What the page would have been told by a daemon.
+/// Returns what the page would have been told by a daemon.
 fn recorded(report: &RunReport) -> Value {
     let t = &report.traffic;
     let (mut links, mut errors, mut down, mut classes) = (vec![], vec![], vec![], Map::new());

@@ -125,7 +125,7 @@ fn path(path: &CriticalPath, all: bool) -> String {
     out
 }
 
-/// What a path was spent with.
+/// Returns what a path was spent with.
 fn parts(path: &CriticalPath) -> [(&'static str, u64); 7] {
     [
         ("computing", path.compute),
@@ -276,7 +276,7 @@ pub(super) fn csv(report: &RunReport, times: &Times, what: Csv) -> String {
     out
 }
 
-/// Whether every link that is named is one of the network.
+/// True if every link that is named is one of the network.
 pub(super) fn fits(shape: Shape, links: &[LinkUse]) -> bool {
     let there = |link: &LinkUse| link.node < shape.nodes() as u32 && link.dir.parse::<Direction>().is_ok();
     links.iter().all(there)

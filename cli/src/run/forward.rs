@@ -111,7 +111,7 @@ impl Lines {
         self.labelled(whole)
     }
 
-    /// What is left at the end.
+    /// Returns what is left at the end.
     fn finish(&mut self) -> Vec<u8> {
         let rest = std::mem::take(&mut self.pending);
         self.labelled(rest)

@@ -115,7 +115,7 @@ fn decide_among(seen: &[Seen]) -> Option<Cause> {
 }
 
 impl Cause {
-    /// What failed to be written to standard output; nothing if its reader had seen enough.
+    /// Returns what failed to be written to standard output; nothing if its reader had seen enough.
     pub(crate) fn unwritten(error: std::io::Error) -> Option<Cause> {
         let closed = error.kind() == std::io::ErrorKind::BrokenPipe;
         (!closed).then(|| Cause::Output(error.to_string()))

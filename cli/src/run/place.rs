@@ -157,7 +157,7 @@ fn say(args: &RunArgs, text: String) {
     }
 }
 
-/// What takes how long, which is not the network's.
+/// Returns what takes how long, which is not the network's.
 fn in_virtual_time(args: &RunArgs) -> String {
     let compute = args.compute.clone().unwrap_or_default();
     let differs = if compute.differs() { "; two runs differ" } else { "" };
@@ -201,8 +201,8 @@ impl Place {
         Ok(())
     }
 
-    /// What the PEs of `job` wait for; nothing if the daemon does not say. Asked on a connection of its own, so that
-    /// the caller need not wait for the answer.
+    /// Returns what the PEs of `job` wait for; nothing if the daemon does not say. Asked on a connection of its own,
+    /// so that the caller need not wait for the answer.
     pub(crate) async fn waits(&self, job: JobId) -> Vec<Wait> {
         let Ok(Some(mut control)) = Control::find(&self.dir) else { return Vec::new() };
         match control.request(&Request::JobWaits { job }).await {

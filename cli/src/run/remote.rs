@@ -110,7 +110,7 @@ struct Ended {
 }
 
 impl Start {
-    /// What all agents of a job are told; the rest depends on the host.
+    /// Returns what all agents of a job are told; the rest depends on the host.
     pub(crate) fn new(program: &Program, bind: Bind, job: JobId, key: &str, all: u32) -> Start {
         let bytes = |s: &OsString| s.as_bytes().to_vec();
         let own = |name: &OsString| OWN.iter().any(|o| name == o);

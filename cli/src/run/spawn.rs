@@ -445,7 +445,7 @@ fn is_stopped(pid: Pid) -> bool {
     stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with('T'))
 }
 
-/// What the server of MPI tells, as the end of a PE.
+/// Returns what the server of MPI tells, as the end of a PE.
 fn said(told: Told) -> (u32, End) {
     match told {
         Told::Abort(pe, status, why) => (pe, End::Aborted(status, why)),

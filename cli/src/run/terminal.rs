@@ -107,7 +107,7 @@ pub(crate) fn stop_here(all: bool) {
     };
 }
 
-/// Whether an ancestor outside of this process group is in its session, such as a shell.
+/// True if an ancestor outside of this process group is in its session, such as a shell.
 fn has_keeper() -> bool {
     let (group, session) = (getpgrp(), getsid(None).ok());
     let mut ancestor = getppid();

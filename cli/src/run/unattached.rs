@@ -9,8 +9,8 @@ use crate::mpi::reach;
 use angara_abi::JobId;
 use angara_abi::msg::{Path, Request};
 
-/// What is wrong with the MPI library that a process of the job has loaded, if the program's file did not name it. A process
-/// that enters MPI has done so.
+/// Returns what is wrong with the MPI library that a process of the job has loaded, if the program's file did not name
+/// it. A process that enters MPI has done so.
 pub(super) fn library(plan: &Plan, spare: Option<u32>) -> Option<Failed> {
     if plan.mpi.kind.is_some() || plan.mpi.elsewhere {
         return None;

@@ -60,7 +60,7 @@ impl Wrap {
     }
 }
 
-/// What the options ask for, checked; the first one is the outermost.
+/// Returns what the options ask for, checked; the first one is the outermost.
 pub(crate) fn of(args: &RunArgs) -> Result<Vec<Wrap>, Failed> {
     let unknown = |option: &str, pe: u32| {
         let last = args.pes - 1;
@@ -91,7 +91,7 @@ pub(crate) fn of(args: &RunArgs) -> Result<Vec<Wrap>, Failed> {
     Ok(wraps)
 }
 
-/// Whether every command can be found here; an error is for the user of another host.
+/// Tells whether every command can be found here; an error is for the user of another host.
 pub(crate) fn check(wraps: &[Wrap], pes: &[u32]) -> Result<(), Failed> {
     wraps.iter().filter(|w| pes.iter().any(|pe| w.holds(*pe))).try_for_each(Wrap::find)
 }

@@ -133,7 +133,7 @@ async fn watch(
     }
 }
 
-/// What a key does; the exit code if it ends the program.
+/// Returns what a key does; the exit code if it ends the program.
 fn press(key: KeyEvent, choice: &mut Choice) -> Option<u8> {
     if key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL) {
         return Some(130);

@@ -59,7 +59,7 @@ impl Order {
         all[(now + 1) % all.len()]
     }
 
-    /// What it is called.
+    /// Returns what it is called.
     pub(super) fn name(self) -> &'static str {
         match self {
             Order::Rate => "rate",
@@ -121,7 +121,7 @@ fn per_second(before: u64, now: u64, seconds: f64) -> f64 {
 }
 
 impl Frame {
-    /// What happened from `before` to `now`.
+    /// Returns what happened from `before` to `now`.
     pub(super) fn between(before: &Sample, now: &Sample) -> Frame {
         let seconds = now.at.duration_since(before.at).as_secs_f64().max(1e-3);
         let shape = now.status.shape;

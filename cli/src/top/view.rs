@@ -220,7 +220,7 @@ fn draw_trunks(screen: &mut Screen, area: Rect, frame: &Frame) {
     sheet.draw(screen, area, format!("{} trunks", frame.trunks.len()));
 }
 
-/// What is down is red.
+/// Returns what is down is red.
 fn colour(up: bool) -> Style {
     if up { Style::new() } else { Style::new().fg(Color::Red) }
 }

@@ -180,7 +180,7 @@ impl Writer {
         Micro(time.saturating_sub(self.origin))
     }
 
-    /// What a call was about, as members of an object.
+    /// Returns what a call was about, as members of an object.
     fn details(&mut self, action: &Action) -> io::Result<()> {
         let out = &mut self.out;
         match action {
@@ -259,7 +259,7 @@ fn waited(start: u64, put: u64, end: u64) -> u64 {
     put.min(end).saturating_sub(start)
 }
 
-/// What kind of call it is.
+/// Returns what kind of call it is.
 fn category(action: &Action) -> &'static str {
     match action {
         Action::Put { .. } => "put",

@@ -87,7 +87,7 @@ impl Loads {
         self.spans = halved;
     }
 
-    /// What links carried in equally long virtual times, as the daemon has noted it.
+    /// Returns what links carried in equally long virtual times, as the daemon has noted it.
     fn noted(width_ps: u64, links: &[LinkUse]) -> Result<Loads, Failed> {
         let width = width_ps / 1000;
         let times = links.iter().map(|link| link.flits.len()).max().unwrap_or(0) as u64;
@@ -211,7 +211,7 @@ async fn look(control: &mut Control, loads: &mut Loads) -> Result<Duration, Fail
     }
 }
 
-/// What the daemon of a job in virtual time has noted of links.
+/// Returns what the daemon of a job in virtual time has noted of links.
 pub(super) async fn noted(control: &mut Control, job: JobId) -> Result<Loads, Failed> {
     let width = match control.request(&Request::JobReport { job }).await? {
         Reply::Report(report) => report.virtual_time.map_or(0, |times| times.bucket_ps),

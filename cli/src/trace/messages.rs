@@ -37,7 +37,7 @@ pub(super) struct Arrow {
 }
 
 impl Messages {
-    /// What PE `pe` has noted of a message; an arrow if it has come. Others than messages are nothing to it.
+    /// Returns what PE `pe` has noted of a message; an arrow if it has come. Others than messages are nothing to it.
     pub(super) fn add(&mut self, pe: u32, call: &Call) -> Option<Arrow> {
         let Action::Message { step, pe: other, number, bytes } = call.action else { return None };
         let here = Origin { pe, thread: call.thread, start: call.start, end: call.end };
@@ -58,8 +58,8 @@ impl Messages {
         is_received.then_some(Arrow { from: by, to: here })
     }
 
-    /// What ended a call of MPI. What the program did not say of its messages is filled in: bytes that were received, and whom
-    /// they came from.
+    /// Returns what ended a call of MPI. What the program did not say of its messages is filled in: bytes that were
+    /// received, and whom they came from.
     pub(super) fn settle(&mut self, pe: u32, call: &mut Call) -> Option<Cause> {
         let Action::Mpi { kind, from, bytes, .. } = &mut call.action else { return None };
         let came = self.came.remove(&pe).unwrap_or_default();

@@ -150,9 +150,9 @@ impl Watched {
         }
     }
 
-    /// Who ended this wait of `pe`: of those that had begun by its end, the last one to have ended by then, or to have
-    /// been under way, with a value that is waited for. One that seems to have begun later, by no more than clocks may be
-    /// wrong, comes before those that ended earlier.
+    /// Returns who ended this wait of `pe`: of those that had begun by its end, the last one to have ended by then, or
+    /// to have been under way, with a value that is waited for. One that seems to have begun later, by no more than
+    /// clocks may be wrong, comes before those that ended earlier.
     fn waker(&self, pe: u32, call: &Call) -> Option<Origin> {
         let Action::Wait { at: first, count, comparison, satisfied: true, .. } = call.action else { return None };
         let words = self.words.get(&pe)?;

@@ -5,7 +5,7 @@ use std::process::Command;
 /// Share by which a count may be off its budget.
 const TOLERANCE: f64 = 0.1;
 
-/// Whether valgrind is here.
+/// True if valgrind is here.
 pub(crate) fn is_here() -> bool {
     Command::new("valgrind").arg("--version").output().is_ok()
 }

@@ -24,7 +24,7 @@ pub(super) struct NodeMemory {
 }
 
 impl Adapters {
-    /// Whether a packet does not go through the adapter.
+    /// True if a packet does not go through the adapter.
     #[inline]
     pub(crate) fn goes_by_memory(&self, h: PacketHandle) -> bool {
         if self.memories.is_empty() {

@@ -41,7 +41,7 @@ pub(crate) struct Order {
     checks: BTreeMap<JobSlot, OrderCheck>,
 }
 
-/// Whether fences and flushes are about such a packet.
+/// True if fences and flushes are about such a packet.
 fn counts(p: &Packet) -> bool {
     use PacketType::*;
     matches!(p.kind, Write | AtomicAdd | AtomicXor | Service) && !p.is(flag::RESULT) && !p.is(flag::FOREIGN)
@@ -101,7 +101,7 @@ impl Order {
         early
     }
 
-    /// What was seen of a job.
+    /// Returns what was seen of a job.
     pub(crate) fn check(&self, job: JobSlot) -> OrderCheck {
         self.checks.get(&job).copied().unwrap_or_default()
     }

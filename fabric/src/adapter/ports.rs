@@ -85,12 +85,12 @@ impl PortState {
         passes
     }
 
-    /// Whether a packet may follow what is outstanding. `ordered`: it goes on vc1 by the default way.
+    /// True if a packet may follow what is outstanding. `ordered`: it goes on vc1 by the default way.
     pub(crate) fn may_follow(&self, ordered: bool) -> bool {
         ordered || !self.fenced || self.is_drained() || is_heedless()
     }
 
-    /// Whether a flush need not wait until all has been ejected. `told`: that is all that it does. Else it follows what
+    /// True if a flush need not wait until all has been ejected. `told`: that is all that it does. Else it follows what
     /// cannot be overtaken.
     pub(super) fn may_flush(&self, told: bool) -> bool {
         !told && !self.unordered || self.is_drained() || is_heedless()

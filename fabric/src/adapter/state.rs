@@ -132,7 +132,7 @@ impl Adapters {
         self.sent.retain(|(j, _), _| *j != job);
     }
 
-    /// Whether a packet that enters now would have the network to itself, in one that programs run on.
+    /// True if a packet that enters now would have the network to itself, in one that programs run on.
     #[inline]
     pub(crate) fn at_rest(&self) -> bool {
         self.trains && self.chip.is_at_rest(self.waiting) && self.jitters.is_empty() && self.memories.is_empty()

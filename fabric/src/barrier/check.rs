@@ -48,7 +48,7 @@ pub(crate) fn stamp_of(p: &Packet) -> u16 {
 }
 
 impl Barriers {
-    /// What the model saw of the job's barriers; see [`BarrierCheck`].
+    /// Returns what the model saw of the job's barriers; see [`BarrierCheck`].
     pub(crate) fn barrier_check(&self, job: JobSlot) -> BarrierCheck {
         self.job(job).map_or_else(BarrierCheck::default, |j| j.group.check)
     }

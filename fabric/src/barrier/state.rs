@@ -247,7 +247,7 @@ impl Barriers {
     pub(crate) fn close(&mut self, job: JobSlot) -> Option<Job> {
         self.jobs.get_mut(job.index())?.take()
     }
-    /// Whether some job's barriers count packets.
+    /// True if some job's barriers count packets.
     pub(crate) fn counting(&self) -> bool {
         self.jobs.iter().flatten().any(|j| j.group.family == BarrierFamily::Counting)
     }

@@ -46,7 +46,7 @@ impl BarrierWork {
         hops + HAND_OVER * self.pes
     }
 
-    /// What `auto` takes: the multiphase barrier, unless a tree takes less than half of its time.
+    /// Returns what `auto` takes: the multiphase barrier, unless a tree takes less than half of its time.
     pub fn choice(&self) -> BarrierFamily {
         if self.time(self.multiphase) <= WORTH_IT * self.time(self.tree) {
             BarrierFamily::Multiphase

@@ -130,7 +130,7 @@ impl Routers {
     pub(crate) fn output(&mut self, node: u32, out: usize) -> &mut Output {
         &mut self.outputs[node as usize * self.outs + out]
     }
-    /// What is known of the slots behind an output.
+    /// Returns what is known of the slots behind an output.
     #[inline(always)]
     pub(crate) fn credits(&mut self, node: u32, out: usize, vc: usize) -> &mut Credits {
         let i = node as usize * self.outs + out;

@@ -105,7 +105,7 @@ impl Edge {
     pub(crate) fn streams(&mut self, job: JobSlot) -> Option<&mut Streams<Retained>> {
         self.retained.get_mut(job.index()).and_then(Option::as_mut)
     }
-    /// What is to be given to a boundary link.
+    /// Returns what is to be given to a boundary link.
     pub(crate) fn frames(&mut self, link: usize) -> &mut VecDeque<(Tick, Frame)> {
         self.frames.entry(link).or_default()
     }

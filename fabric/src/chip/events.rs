@@ -237,13 +237,13 @@ impl Events {
         (time <= limit).then_some(time)
     }
 
-    /// Whether nothing is going to happen.
+    /// True if nothing is going to happen.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.current.is_empty() && self.filled_words == 0 && self.far.is_empty()
     }
 
-    /// Whether the open bucket is used up, so that [`Events::peek`] will open another.
+    /// True if the open bucket is used up, so that [`Events::peek`] will open another.
     #[inline(always)]
     pub(crate) fn is_used_up(&self) -> bool {
         self.current.is_empty()
@@ -278,7 +278,7 @@ impl Events {
         near.into_iter().chain(self.far.peek().map(|e| e.0.0)).min()
     }
 
-    /// Whether the next event is a head at `node` and due at `time`, the time of the last one taken.
+    /// True if the next event is a head at `node` and due at `time`, the time of the last one taken.
     #[inline(always)]
     pub(crate) fn next_is_head(&self, time: Tick, node: u32) -> bool {
         let head = (Kind::Head as u64) << (NODE_BITS + ARG_BITS) | (node as u64) << ARG_BITS;

@@ -78,7 +78,7 @@ enum Verdict {
 }
 
 impl Chip {
-    /// What befalls the packets of a link.
+    /// Returns what befalls the packets of a link.
     pub(crate) fn impairment(&self, link: Link) -> Impairment {
         self.impaired.get(&self.link(link.node, link.dir.index())).map_or_else(Impairment::default, |l| l.what)
     }
@@ -122,8 +122,8 @@ impl Chip {
         path.iter().map(|link| self.delay(link.node, link.dir.index())).sum()
     }
 
-    /// What the receiver of a link says of packet `h` with number `sent` if it waits for `expected`. `wrong`: a bit of it,
-    /// by this random number, is turned over.
+    /// Returns what the receiver of a link says of packet `h` with number `sent` if it waits for `expected`. `wrong`:
+    /// a bit of it, by this random number, is turned over.
     fn verdict(&self, h: PacketHandle, sent: u16, expected: u16, wrong: Option<u64>) -> Verdict {
         let p = &self.packets[h];
         let seen = if p.is(flag::RAW) || p.is_train() {
@@ -370,7 +370,7 @@ impl Chip {
         }
     }
 
-    /// Whether a frame with this time must wait before it is given to a boundary link: not if time would stand still.
+    /// True if a frame with this time must wait before it is given to a boundary link: not if time would stand still.
     pub(crate) fn waits(&self, link: Link, time: Tick) -> bool {
         let comes = || self.events.next_time().is_some_and(|next| next < time);
         self.slow && time > self.now + self.hop_ps && self.impairment(link).is_slow() && comes()

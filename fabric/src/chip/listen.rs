@@ -26,7 +26,7 @@ impl Chip {
         self.ears.open(filters);
     }
 
-    /// What nobody has been told yet, in order of time.
+    /// Returns what nobody has been told yet, in order of time.
     pub(crate) fn heard(&mut self) -> Vec<Heard> {
         let until = if self.events.is_empty() { Tick::MAX } else { self.now };
         self.ears.take(until)

@@ -141,7 +141,7 @@ impl Chip {
         self.packets.free(h);
     }
 
-    /// What there is to say of a simulated packet that leaves the network now.
+    /// Returns what there is to say of a simulated packet that leaves the network now.
     fn leave(&mut self, h: PacketHandle) -> Delivery {
         let p = &self.packets[h];
         let (old, pair, channels) = (p.is(flag::OLD), (p.src, p.dst), self.lay.channels as u32);
@@ -227,7 +227,7 @@ impl Chip {
         }
     }
 
-    /// What left `router` through a network port (2·dimension, odd towards smaller coordinates).
+    /// Returns what left `router` through a network port (2·dimension, odd towards smaller coordinates).
     pub(crate) fn raw_load(&self, router: u32, port: u8) -> LinkLoad {
         let (dims, port) = (self.net.dims, port as usize);
         let out = match port < 2 * dims {

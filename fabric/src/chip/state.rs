@@ -215,7 +215,7 @@ impl Chip {
         true
     }
 
-    /// Whether packets can go from one node to the other.
+    /// True if packets can go from one node to the other.
     pub(crate) fn reachable(&self, from: NodeId, to: NodeId) -> bool {
         !self.any_dead || self.routes.route(from, to).is_some()
     }

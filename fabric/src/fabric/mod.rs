@@ -100,7 +100,7 @@ impl Fabric {
     pub fn now(&self) -> Tick {
         self.adapters.chip.now
     }
-    /// Whether the node is modelled here.
+    /// True if the node is modelled here.
     pub fn owns(&self, node: NodeId) -> bool {
         self.adapters.chip.owned.get(node as usize).is_some_and(|o| *o)
     }
@@ -313,8 +313,9 @@ impl Fabric {
         self.barriers.barriers_restart(&mut self.adapters, |_| None);
     }
 
-    /// What befalls the packets of links (one direction each) from now on; others stay as they are. Transmissions begun earlier are not
-    /// touched. In a split network all parts must be told: credits go the other way. If one is refused, nothing changes.
+    /// Returns what befalls the packets of links (one direction each) from now on; others stay as they are.
+    /// Transmissions begun earlier are not touched. In a split network all parts must be told: credits go the other
+    /// way. If one is refused, nothing changes.
     pub fn set_impairments(&mut self, links: &BTreeMap<Link, Impairment>) -> Result<(), FaultError> {
         for (link, what) in links {
             what.check()?;
@@ -331,7 +332,7 @@ impl Fabric {
         self.adapters.chip.slow
     }
 
-    /// What befalls the packets of a link.
+    /// Returns what befalls the packets of a link.
     pub fn impairment(&self, link: Link) -> Impairment {
         self.adapters.chip.impairment(link)
     }
@@ -373,8 +374,8 @@ impl Fabric {
     pub fn listen(&mut self, filters: Vec<Filter>) {
         self.adapters.chip.listen(filters);
     }
-    /// What listeners have not been told yet, in order of time. To be called after every few events, since all is kept
-    /// until then.
+    /// Returns what listeners have not been told yet, in order of time. To be called after every few events, since all
+    /// is kept until then.
     pub fn heard(&mut self) -> Vec<Heard> {
         self.adapters.chip.heard()
     }
@@ -391,7 +392,7 @@ impl Fabric {
     pub fn hops(&self, from: NodeId, to: NodeId) -> Option<u32> {
         self.adapters.chip.routes.hops(from, to)
     }
-    /// Whether packets can go from one node to the other.
+    /// True if packets can go from one node to the other.
     pub fn reachable(&self, from: NodeId, to: NodeId) -> bool {
         self.adapters.chip.reachable(from, to)
     }
@@ -417,14 +418,14 @@ impl Fabric {
         counters.crc_errors += self.adapters.chip.counters.damaged(index);
         counters
     }
-    /// What is in use of each virtual channel of a link now, by channel; nothing of a link that does not exist. To be looked
-    /// at now and then: it follows the packets that are there.
+    /// Returns what is in use of each virtual channel of a link now, by channel; nothing of a link that does not
+    /// exist. To be looked at now and then: it follows the packets that are there.
     pub fn link_channels(&self, link: Link) -> Vec<ChannelUse> {
         let chip = &self.adapters.chip;
         let exists = (link.node as usize) < chip.net.nodes && chip.net.neighbour(link.node, link.dir.index()) != NONE;
         if exists { chip.channels(link) } else { Vec::new() }
     }
-    /// What a job sent over a link since it was opened, by class.
+    /// Returns what a job sent over a link since it was opened, by class.
     pub fn job_link_counters(&self, job: JobSlot, link: Link) -> [Load; CLASSES] {
         self.adapters.chip.counters.job_link(job, link_index(link.node, link.dir.index()))
     }
@@ -454,12 +455,12 @@ impl Fabric {
     pub fn shorten_barrier(&mut self, job: JobSlot, phases: u32) {
         self.barriers.shorten_barrier(job, phases);
     }
-    /// What the model saw of the job's barriers; see [`BarrierCheck`].
+    /// Returns what the model saw of the job's barriers; see [`BarrierCheck`].
     pub fn barrier_check(&self, job: JobSlot) -> BarrierCheck {
         self.barriers.barrier_check(job)
     }
 
-    /// What the model saw of the job's fences and flushes; see [`OrderCheck`].
+    /// Returns what the model saw of the job's fences and flushes; see [`OrderCheck`].
     pub fn order_check(&self, job: JobSlot) -> OrderCheck {
         self.adapters.order.check(job)
     }

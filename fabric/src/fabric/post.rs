@@ -115,7 +115,8 @@ impl Fabric {
         Ok(())
     }
 
-    /// Whether nothing that was posted on `port` is on its way any more, nor an answer to it; so of one that is not open.
+    /// True if nothing that was posted on `port` is on its way any more, nor an answer to it; so of one that is not
+    /// open.
     pub fn is_quiet(&self, port: Port) -> bool {
         self.adapters.port_index(port).is_none_or(|index| self.adapters.ports[index].is_quiet())
     }

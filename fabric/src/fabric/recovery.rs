@@ -40,12 +40,12 @@ impl Fabric {
         self.split.on_hold = true;
     }
 
-    /// Whether it waits for [`Fabric::recover`].
+    /// True if it waits for [`Fabric::recover`].
     pub fn on_hold(&self) -> bool {
         self.split.on_hold
     }
 
-    /// What the other parts need to know of this one; it changes only while the fabric is not on hold.
+    /// Returns what the other parts need to know of this one; it changes only while the fabric is not on hold.
     pub fn ledger(&self) -> Ledger {
         let mut ledger = Ledger { trees: self.trees.tree_states(&self.adapters), ..Ledger::default() };
         for (job, arrivals) in self.split.all() {

@@ -28,12 +28,12 @@ impl PacketHandle {
     pub const fn index(self) -> usize {
         self.0 as usize
     }
-    /// Whether it is [`PacketHandle::NONE`].
+    /// True if it is [`PacketHandle::NONE`].
     #[inline(always)]
     pub const fn is_none(self) -> bool {
         self.0 == PacketHandle::NONE.0
     }
-    /// Whether it names a packet.
+    /// True if it names a packet.
     #[inline(always)]
     pub const fn is_some(self) -> bool {
         !self.is_none()

@@ -83,7 +83,7 @@ impl Payloads {
             _ => &self.train(slot)[..len],
         }
     }
-    /// What a train carries.
+    /// Returns what a train carries.
     pub(crate) fn train(&self, slot: u32) -> &Bytes {
         &self.trains[(slot & !TRAIN) as usize]
     }

@@ -150,7 +150,7 @@ impl RawFabric {
     pub fn poll_timeout(&self) -> Option<Tick> {
         self.chip.events.next_time()
     }
-    /// What has arrived, in order of (time of its tail, destination); take them out.
+    /// Returns what has arrived, in order of (time of its tail, destination); take them out.
     pub fn deliveries(&mut self) -> &mut VecDeque<Delivery> {
         &mut self.chip.raw.delivered
     }
@@ -158,7 +158,7 @@ impl RawFabric {
     pub fn poll_lost(&mut self) -> Option<Lost> {
         self.chip.raw.lost.pop_front()
     }
-    /// What has happened so far.
+    /// Returns what has happened so far.
     pub fn totals(&self) -> Totals {
         self.chip.raw.totals
     }
@@ -166,7 +166,7 @@ impl RawFabric {
     pub fn check_idle(&self) -> Result<(), Inconsistent> {
         self.chip.check_idle()
     }
-    /// What happened to traced packets since the last call, in order of time.
+    /// Returns what happened to traced packets since the last call, in order of time.
     pub fn take_trace(&mut self) -> Vec<TraceEvent> {
         self.chip.tracer.take()
     }
@@ -178,13 +178,13 @@ impl RawFabric {
     pub fn listen(&mut self, filters: Vec<Filter>) {
         self.chip.listen(filters);
     }
-    /// What listeners have not been told yet, in order of time. To be called after every few events, since all is kept
-    /// until then.
+    /// Returns what listeners have not been told yet, in order of time. To be called after every few events, since all
+    /// is kept until then.
     pub fn heard(&mut self) -> Vec<Heard> {
         self.chip.heard()
     }
-    /// What left `router` through a network port (2 · dimension, odd towards smaller coordinates), or behind those an ejection
-    /// channel.
+    /// Returns what left `router` through a network port (2 · dimension, odd towards smaller coordinates), or behind
+    /// those an ejection channel.
     pub fn link_load(&self, router: u32, port: u8) -> LinkLoad {
         self.chip.raw_load(router, port)
     }
@@ -196,7 +196,7 @@ impl RawFabric {
     pub fn lookahead(&self) -> Tick {
         self.chip.lookahead()
     }
-    /// What has left for other parts of the network since the last call.
+    /// Returns what has left for other parts of the network since the last call.
     pub fn take_crossings(&mut self) -> std::vec::Drain<'_, Crossing> {
         self.chip.raw.outgoing.drain(..)
     }

@@ -116,7 +116,7 @@ impl Net {
         }
     }
 
-    /// Whether the way from `from` to `to` in a dimension in which they differ leads towards plus
+    /// Tells whether the way from `from` to `to` in a dimension in which they differ leads towards plus
     /// on a minimal route, and its hops. Half-way around a ring the parity of the pair decides, so that
     /// both ways carry the same load; of size 2, plus.
     #[inline]

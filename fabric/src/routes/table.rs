@@ -97,7 +97,7 @@ impl Routes {
     pub(crate) fn net(&self) -> &Net {
         &self.net
     }
-    /// Whether anything is dead.
+    /// True if anything is dead.
     pub fn any_dead(&self) -> bool {
         !self.dead_links.is_empty() || !self.dead_nodes.is_empty()
     }
@@ -105,11 +105,11 @@ impl Routes {
     pub fn out_of_order(&self) -> bool {
         self.out_of_order
     }
-    /// Whether the node forwards packets.
+    /// True if the node forwards packets.
     pub fn node_up(&self, node: NodeId) -> bool {
         !self.dead_nodes.contains(&node)
     }
-    /// Whether the link exists and it and both its ends work.
+    /// True if the link exists and it and both its ends work.
     pub fn link_up(&self, link: Link) -> bool {
         !self.blocked(link.node, link.dir.index())
     }
@@ -143,7 +143,7 @@ impl Routes {
         Some(links)
     }
 
-    /// What breaks the default route of an unreachable pair.
+    /// Returns what breaks the default route of an unreachable pair.
     pub fn blame(&self, src: NodeId, dst: NodeId) -> Blame {
         for node in [src, dst] {
             if !self.node_up(node) {

@@ -112,7 +112,7 @@ impl Ledger {
         out
     }
 
-    /// What [`Ledger::to_bytes`] wrote. Any other bytes are refused, or are the ledger of some network: what it
+    /// Returns what [`Ledger::to_bytes`] wrote. Any other bytes are refused, or are the ledger of some network: what it
     /// says is looked up, never trusted to exist.
     pub fn from_bytes(bytes: &[u8]) -> Result<Ledger, LedgerError> {
         let mut r = Reader(bytes);

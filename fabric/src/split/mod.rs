@@ -29,7 +29,7 @@ impl Split {
     pub(crate) fn close_job(&mut self, job: JobSlot) {
         self.jobs[job.index()] = None;
     }
-    /// What has come to an open job.
+    /// Returns what has come to an open job.
     #[inline]
     pub(crate) fn arrivals(&mut self, job: JobSlot) -> Option<&mut Arrivals> {
         self.jobs.get_mut(job.index()).and_then(Option::as_mut)

@@ -364,7 +364,7 @@ fn cut_off_by_name(family: BarrierFamily) {
     assert_eq!(w.states(tag), [failed]);
 }
 
-/// What a full barrier on an idle network puts on links.
+/// Returns what a full barrier on an idle network puts on links.
 fn counted(shape: &str, nodes: &[u32], family: BarrierFamily) -> u64 {
     let ports: Vec<Port> = nodes.iter().map(|n| port(*n)).collect();
     let mut w = World::with(Config::new(shape.parse().unwrap()), &ports);

@@ -99,7 +99,7 @@ fn memory(port: Port, offset: u64, len: usize) -> Vec<u8> {
     (offset..offset + len as u64).map(|o| (o * 7 + port.node as u64 * 31 + (o >> 8)) as u8).collect()
 }
 
-/// What an atomic with this operand finds.
+/// Returns what an atomic with this operand finds.
 fn old_value(operand: u64) -> u64 {
     operand.wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
@@ -246,7 +246,7 @@ impl Cluster {
             && self.parts.iter().flatten().all(|f| f.in_flight() == (0, 0))
     }
 
-    /// What has not ended, for people.
+    /// Returns what has not ended, for people.
     pub(super) fn diagnosis(&self) -> String {
         let open: Vec<String> =
             self.posted.iter().filter(|(_, p)| !p.ended).map(|(t, p)| format!("{t} {p:?}")).take(8).collect();
@@ -562,7 +562,7 @@ impl Cluster {
         self.dead().into_iter().filter(|b| !matches!(b, Blame::Node(n) if owner[*n as usize] == part)).collect()
     }
 
-    /// Whether the nodes of the job reach each other with this dead.
+    /// True if the nodes of the job reach each other with this dead.
     pub(super) fn connected(&self, dead: &[Blame]) -> bool {
         let mut trial = Fabric::new(self.config.clone()).unwrap();
         if trial.recover(1, dead, &Ledger::default()).is_err() {

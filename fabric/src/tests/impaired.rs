@@ -257,8 +257,8 @@ fn what_befalls_packets_depends_on_the_seed_alone() {
     assert_ne!(run(3), run(4));
 }
 
-/// What a link with errors under a seed of its own counts, and when the last of its packets is answered, in a network
-/// of seed `network` where `before` packets have crossed the link already while it was bad in another way.
+/// Returns what a link with errors under a seed of its own counts, and when the last of its packets is answered, in a
+/// network of seed `network` where `before` packets have crossed the link already while it was bad in another way.
 fn seeded(network: u64, before: u64, seed: u64) -> (LinkCounters, Tick) {
     let mut w = World::with(Config { seed: network, ..Config::new("mesh:2".parse().unwrap()) }, &[port(0), port(1)]);
     let link = Link { node: 0, dir: Direction::new(0, true) };

@@ -40,7 +40,7 @@ impl TrunkOrders {
         number
     }
 
-    /// Whether a later order has undone this one for the trunk to a host.
+    /// True if a later order has undone this one for the trunk to a host.
     pub(super) fn undone(&self, host: HostId, number: u64, change: TrunkChange) -> bool {
         let (restored, cleared) = self.restored.borrow().get(&host).copied().unwrap_or_default();
         (if change.cut == Some(true) { restored } else { cleared }) > number

@@ -59,7 +59,7 @@ impl Daemon {
         }
     }
 
-    /// Whether a fault command makes sense after those that are known here.
+    /// Tells whether a fault command makes sense after those that are known here.
     pub(crate) fn makes_sense(&self, command: &Command) -> Result<(), Failure> {
         self.faults_after(&self.agreement.agreed.borrow().faults, command).map(drop)
     }
@@ -128,7 +128,7 @@ impl Daemon {
             && messages.neighbours().iter().all(known)
     }
 
-    /// What should be agreed on, with the faults and the number that are.
+    /// Returns what should be agreed on, with the faults and the number that are.
     fn wanted(&self) -> Agreed {
         let agreed = self.agreement.agreed.borrow().clone();
         let Some(messages) = &self.messages else { return agreed };
@@ -373,7 +373,8 @@ impl Daemon {
         Answer::Done
     }
 
-    /// What the group does without, apart from faults: nodes of hosts that take no part, links of trunks that are down.
+    /// Returns what the group does without, apart from faults: nodes of hosts that take no part, links of trunks that
+    /// are down.
     fn without(&self, agreed: &Agreed) -> Vec<Blame> {
         let Some(messages) = &self.messages else { return Vec::new() };
         let shape = self.options.shape;

@@ -52,7 +52,7 @@ impl Daemon {
         Ok(())
     }
 
-    /// What the clock shows by which another host captures, or this one.
+    /// Returns what the clock shows by which another host captures, or this one.
     pub(crate) async fn clock(&self, host: Option<HostId>) -> Result<u64, Failure> {
         let (Some(messages), Some(host)) = (&self.messages, host) else { return Ok(self.machine.wall()) };
         match messages.ask_within(host, Ask::Clock, LOOK).await? {

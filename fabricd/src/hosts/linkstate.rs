@@ -142,7 +142,7 @@ mod tests {
     }
 
     impl World {
-        /// What [`LinkState::reach`] says, in plain numbers.
+        /// Returns what [`LinkState::reach`] says, in plain numbers.
         fn reach(&self, host: u16) -> Vec<(u16, u16)> {
             let reached = self.hosts[host as usize].reach();
             reached.into_iter().map(|(to, via)| (to.number(), via.number())).collect()

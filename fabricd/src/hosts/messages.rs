@@ -174,7 +174,7 @@ impl HostMessages {
         self.lines.borrow().values().map(Line::unacknowledged).sum()
     }
 
-    /// Whether a host has said that it has all it was told.
+    /// True if a host has said that it has all it was told.
     pub(crate) fn has_taken_all(&self, host: HostId) -> bool {
         self.lines.borrow().get(&host).is_none_or(|line| line.unacknowledged() == 0)
     }

@@ -166,7 +166,7 @@ impl Line {
         outcome
     }
 
-    /// What to send again: everything if the trunks `changed`, else a little of what has waited for long.
+    /// Returns what to send again: everything if the trunks `changed`, else a little of what has waited for long.
     pub(crate) fn again(&mut self, now: Instant, changed: bool) -> Vec<Body> {
         let due = |sent: &Instant| changed || now.saturating_duration_since(*sent) >= PATIENCE;
         let limit = if changed { usize::MAX } else { AGAIN };

@@ -35,7 +35,7 @@ impl Wires {
         Ok(Wires { socket, addresses, keys, random: Box::new(random) })
     }
 
-    /// What a data plane is told of the cluster.
+    /// Returns what a data plane is told of the cluster.
     pub(crate) fn trunks(self, member: &Membership) -> TrunksConfig {
         let cluster = &member.cluster;
         let host = |(host, address): (&Host, SocketAddr)| TrunkHost { name: host.name.clone(), address };

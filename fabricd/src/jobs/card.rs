@@ -56,7 +56,8 @@ impl JobCard {
         &self.new.nodes
     }
 
-    /// Whether both tell of one job. A daemon that was started again gives its numbers away once more, but not its keys.
+    /// True if both tell of one job. A daemon that was started again gives its numbers away once more, but not its
+    /// keys.
     pub(crate) fn is_of(&self, other: &JobCard) -> bool {
         (self.new.id, &self.new.key) == (other.new.id, &other.new.key)
     }

@@ -72,7 +72,7 @@ impl Daemon {
         Err(failure("hosts of the cluster come and go all the time", "see `angara cluster status`; try again"))
     }
 
-    /// What all hosts must agree on.
+    /// Returns what all hosts must agree on.
     async fn plan_job(&self, number: u64, uid: u32, spec: &JobSpec) -> Result<NewJob, Failure> {
         let taken = self.taken();
         let channels = self.options.channels;
@@ -231,7 +231,7 @@ impl Daemon {
         Ok(Some(Reply::Job { job, key, placement, cores, remote }))
     }
 
-    /// What this host has for jobs.
+    /// Returns what this host has for jobs.
     fn site(&self) -> Site<'_> {
         Site {
             shape: self.options.shape,

@@ -137,7 +137,7 @@ impl Job {
         }
     }
 
-    /// What was kept.
+    /// Returns what was kept.
     pub(crate) fn notes(&self) -> Vec<String> {
         let left_out = (self.notes_left_out > 0).then(|| format!("{} more notes were left out", self.notes_left_out));
         self.notes.iter().cloned().chain(left_out).collect()

@@ -120,7 +120,7 @@ impl Daemon {
         }
     }
 
-    /// What PEs of a job have been waiting for, on all hosts.
+    /// Returns what PEs of a job have been waiting for, on all hosts.
     pub(crate) async fn all_waits(&self, id: JobId) -> Option<Vec<Wait>> {
         let mut all = self.waits(id)?;
         if let Some(messages) = &self.messages {
@@ -135,7 +135,7 @@ impl Daemon {
         Some(all)
     }
 
-    /// What PEs of a job here have been waiting for; `None` if there is no such job.
+    /// Returns what PEs of a job here have been waiting for; `None` if there is no such job.
     pub(crate) fn waits(&self, id: JobId) -> Option<Vec<Wait>> {
         let jobs = self.jobs.borrow();
         let memory = &jobs.get(&id)?.memory;

@@ -144,7 +144,7 @@ impl Daemon {
         Ok(())
     }
 
-    /// Whether there is such a domain here, or will be in a moment.
+    /// True if there is such a domain here, or will be in a moment.
     pub(crate) fn has_domain(&self, uid: u32, name: &str) -> bool {
         self.jobs.borrow().values().any(|job| is_domain(job, uid, name)) || self.is_made(uid, name)
     }
@@ -261,7 +261,7 @@ impl Daemon {
     }
 }
 
-/// Whether this is the user's domain of that name, and goes on.
+/// True if this is the user's domain of that name, and goes on.
 fn is_domain(job: &Job, uid: u32, name: &str) -> bool {
     job.memory.open
         && job.uid == uid

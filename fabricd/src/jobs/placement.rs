@@ -101,7 +101,7 @@ fn check_list(shape: Shape, hosted: &[NodeId], pes: u32, ppn: u32, list: &[NodeI
     Ok(list.to_vec())
 }
 
-/// What a job would reserve and what there is; an error names both.
+/// Returns what a job would reserve and what there is; an error names both.
 pub(crate) fn check_memory(per_pe: u64, pes: u32, limits: &[(String, u64)]) -> Result<u64, Failure> {
     let need = per_pe.saturating_mul(pes as u64);
     match limits.iter().find(|(_, limit)| need > *limit) {

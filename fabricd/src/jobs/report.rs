@@ -38,7 +38,8 @@ impl Daemon {
         Some(all)
     }
 
-    /// What virtual time went for, a piece of it from `from` on; nothing where it is not virtual. Such a daemon has one job.
+    /// Returns what virtual time went for, a piece of it from `from` on; nothing where it is not virtual. Such a
+    /// daemon has one job.
     pub(crate) async fn times_piece(&self, from: u32) -> TimesPiece {
         ask(&self.data, |reply| Command::TimesPiece(from, reply)).await.unwrap_or_default()
     }
@@ -79,7 +80,7 @@ impl Daemon {
         })
     }
 
-    /// What PEs of a job put on each link, one PE after the other: the data plane serves others between them.
+    /// Returns what PEs of a job put on each link, one PE after the other: the data plane serves others between them.
     async fn fold(&self, slot: JobSlot, pes: usize) -> Result<(Vec<LinkReport>, BarrierCheck, Vec<String>), Dead> {
         let mut folded: Folded = ask(&self.data, |reply| Command::Folded(slot, reply)).await?;
         for pe in 0..pes {

@@ -77,7 +77,7 @@ impl Troubles {
         }
     }
 
-    /// Whether a job of these nodes with its launcher at `home` may have ended for what was gone, some of it or all.
+    /// True if a job of these nodes with its launcher at `home` may have ended for what was gone, some of it or all.
     pub(super) fn may_end(&self, began: u64, ended: u64, home: usize, nodes: &[NodeId], schedule: &Schedule) -> bool {
         let mut gone: Vec<Gone> = Vec::new();
         for (from, until, what) in &self.0 {
@@ -90,7 +90,8 @@ impl Troubles {
     }
 }
 
-/// Whether packets can go from each of `nodes` to each other, and messages between their hosts and `home`, without `gone`.
+/// True if packets can go from each of `nodes` to each other, and messages between their hosts and `home`, without
+/// `gone`.
 fn works(schedule: &Schedule, home: usize, nodes: &[NodeId], gone: &[Gone]) -> bool {
     let (shape, hosts): (Shape, usize) = (schedule.shape, schedule.hosts);
     let cut = |a: usize, b: usize| {

@@ -83,7 +83,7 @@ fn shrink(seed: u64, schedule: &Schedule) -> Schedule {
     least
 }
 
-/// What to say of a seed that fails.
+/// Returns what to say of a seed that fails.
 fn report(seed: u64, why: &str) -> String {
     let schedule = Schedule::new(seed);
     let least = shrink(seed, &schedule);

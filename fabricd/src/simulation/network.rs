@@ -46,7 +46,7 @@ impl Plug {
         }
     }
 
-    /// What has been sent: to which host, and what.
+    /// Returns what has been sent: to which host, and what.
     pub(super) fn take_sent(&self) -> Vec<(usize, Vec<u8>)> {
         std::mem::take(&mut self.lock().sent)
     }

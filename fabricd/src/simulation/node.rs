@@ -177,7 +177,7 @@ impl Node {
         }
     }
 
-    /// Whether tasks of the control plane can go on.
+    /// True if tasks of the control plane can go on.
     pub(super) fn is_woken(&self) -> bool {
         self.flag.set.load(Ordering::Relaxed)
     }
@@ -236,7 +236,7 @@ impl Node {
         self.plane_at.min(control).min(replies).min(due(self.notices.front().map(|(due, _)| *due)))
     }
 
-    /// What is still there although no job is and nobody wants anything.
+    /// Returns what is still there although no job is and nobody wants anything.
     pub(super) fn leftovers(&self) -> Vec<String> {
         let mut found = self.plane.leftovers();
         found.extend(self.daemon.leftovers());

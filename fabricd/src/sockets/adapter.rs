@@ -56,8 +56,8 @@ pub(crate) async fn listen(daemon: Rc<Daemon>, listener: Listener) {
     }
 }
 
-/// Whether a new connection is served. `spare`: the descriptors kept, if this connection has taken one. A PE needs more
-/// than the one, whoever's it is.
+/// Tells whether a new connection is served. `spare`: the descriptors kept, if this connection has taken one. A PE
+/// needs more than the one, whoever's it is.
 fn admit(
     daemon: &Daemon,
     connection: &Connection,

@@ -29,7 +29,7 @@ impl Capture {
         tell(&self.data, Command::EndCapture(self.id));
     }
 
-    /// What has come; nothing after the end. May be cancelled.
+    /// Returns what has come; nothing after the end. May be cancelled.
     pub(crate) async fn take(&self) -> Option<Vec<u8>> {
         loop {
             match self.basket.take() {

@@ -63,7 +63,7 @@ pub(crate) async fn listen(daemon: Rc<Daemon>, listener: UnixListener) {
     }
 }
 
-/// Whether a new connection is served. `spare`: the descriptors kept, if this connection has taken one.
+/// Tells whether a new connection is served. `spare`: the descriptors kept, if this connection has taken one.
 fn admit(daemon: &Daemon, stream: &UnixStream, spare: Option<&SpareFds>) -> Result<(UserConnection, UCred), Failure> {
     let peer = stream.peer_cred().map_err(|e| failure(format!("the system does not say who you are: {e}"), ""))?;
     let admitted = spare.map_or(Ok(()), |spare| spare.admit(is_operator(peer.uid())));

@@ -79,7 +79,7 @@ impl Listener {
 }
 
 impl Connection {
-    /// Who connected.
+    /// Returns who connected.
     pub(crate) fn peer(&self) -> io::Result<Peer> {
         let who = getsockopt(self.fd.get_ref(), sockopt::PeerCredentials)?;
         // Kernels before 6.5 have none, and some have none of a process that has ended.

@@ -49,7 +49,7 @@ pub(crate) fn check_same(uid: u32, name: Option<&str>, here: Option<&str>) -> Re
     }
 }
 
-/// Who must be become to run programs of user `uid`, called `name` where the job was started; `None`: this
+/// Returns who must be become to run programs of user `uid`, called `name` where the job was started; `None`: this
 /// daemon is that user.
 pub(crate) async fn identity(uid: u32, name: Option<&str>) -> Result<Option<Identity>, Failure> {
     check_same(uid, name, self::name(uid).await.as_deref())?;

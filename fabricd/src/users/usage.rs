@@ -97,7 +97,8 @@ impl Users {
         Ok(UserConnection { user })
     }
 
-    /// Whether something that a user has caused may be logged now; then how many lines have been left out before it.
+    /// Tells whether something that a user has caused may be logged now; then how many lines have been left out before
+    /// it.
     pub(crate) fn may_log(&self, uid: u32) -> Option<u64> {
         let lines = self.limits.get(Limit::LogLines);
         let left_out = self.user(uid).logged.borrow_mut().allow_up_to(Instant::now().into_std(), lines);
@@ -127,7 +128,7 @@ impl SpareFds {
         spare
     }
 
-    /// What `accept` brings next, and whether a descriptor was used for it that had been kept.
+    /// Returns what `accept` brings next, and whether a descriptor was used for it that had been kept.
     pub(crate) async fn accept<T, F>(&mut self, accept: impl Fn() -> F) -> io::Result<(T, bool)>
     where
         F: Future<Output = io::Result<T>>,
@@ -178,7 +179,7 @@ impl SpareFds {
     }
 }
 
-/// What `future` has at once; nothing if it would have to wait.
+/// Returns what `future` has at once; nothing if it would have to wait.
 async fn once<F: Future>(future: F) -> Option<F::Output> {
     let mut future = pin!(future);
     poll_fn(|cx| match future.as_mut().poll(cx) {

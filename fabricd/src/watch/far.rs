@@ -67,7 +67,7 @@ impl Told {
         Told { answer: 0, links: HashMap::new(), next: 0, at: Instant::now() }
     }
 
-    /// What has changed since, as far as it has room.
+    /// Returns what has changed since, as far as it has room.
     fn news(&mut self, sample: &Sample) -> Vec<u64> {
         let all = sample.links.len() as u32;
         let mut rows = Vec::new();
@@ -92,7 +92,7 @@ impl Told {
 }
 
 impl Far {
-    /// What other hosts have said of their links.
+    /// Returns what other hosts have said of their links.
     pub(super) fn links(&self) -> Arc<FarLinks> {
         self.links.borrow().clone()
     }
@@ -149,8 +149,8 @@ impl Daemon {
         asked.insert(host, Asked { answer, until: Some(Instant::now() + PAUSE) });
     }
 
-    /// What links of this host have carried since another one was told for the last time, if that was answer `since`; else
-    /// everything, in answers numbered from 1 on.
+    /// Returns what links of this host have carried since another one was told for the last time, if that was answer
+    /// `since`; else everything, in answers numbered from 1 on.
     pub(crate) async fn tell_far(&self, host: HostId, since: u64) -> Option<Answer> {
         let sample = self.look().await.ok()?;
         let mut all = self.watcher.far.told.borrow_mut();

@@ -59,7 +59,7 @@ impl Daemon {
         Ok(sample)
     }
 
-    /// What links have carried, by such a sample.
+    /// Returns what links have carried, by such a sample.
     pub(crate) async fn link_loads(&self) -> Result<LinkLoads, Dead> {
         let sample = self.look().await?;
         let carried = (0..).zip(&sample.links).filter(|(_, link)| link.load.flits > 0);

@@ -84,7 +84,7 @@ impl Daemon {
         })
     }
 
-    /// What PEs of open jobs have put on links without the network.
+    /// Returns what PEs of open jobs have put on links without the network.
     async fn add_direct(&self, links: &mut [LinkFigures]) -> Result<Duration, Dead> {
         let (jobs, mut took) = timed(&self.data, Command::WatchJobs).await?;
         for (slot, pes) in jobs {

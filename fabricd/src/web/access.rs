@@ -51,7 +51,7 @@ impl Access {
         dir.write_secret(angara_abi::launch::CONTROL_TOKEN, &self.control.0)
     }
 
-    /// What the `Authorization: Bearer TOKEN` of a request allows.
+    /// Returns what the `Authorization: Bearer TOKEN` of a request allows.
     pub(crate) fn rights(&self, headers: &HeaderMap) -> Option<Rights> {
         let value = headers.get(AUTHORIZATION)?.to_str().ok()?;
         let (scheme, token) = value.split_once(' ')?;
@@ -68,7 +68,7 @@ impl Access {
     }
 }
 
-/// Whether a request names this server by an address or as localhost. A page elsewhere whose name has come to mean this
+/// True if a request names this server by an address or as localhost. A page elsewhere whose name has come to mean this
 /// machine (DNS rebinding) names it by that name.
 pub(crate) fn is_local_name(headers: &HeaderMap) -> bool {
     let Some(host) = headers.get(HOST).and_then(|value| value.to_str().ok()) else { return false };
@@ -80,7 +80,7 @@ pub(crate) fn is_local_name(headers: &HeaderMap) -> bool {
     name.eq_ignore_ascii_case("localhost") || bare.parse::<IpAddr>().is_ok()
 }
 
-/// Whether what would change something comes from a page of this server.
+/// True if what would change something comes from a page of this server.
 pub(crate) fn is_own_page(headers: &HeaderMap) -> bool {
     let text = |name| headers.get(name).and_then(|value: &axum::http::HeaderValue| value.to_str().ok());
     let own = match (text(ORIGIN), text(HOST)) {

@@ -17,7 +17,7 @@ pub(crate) fn number_of(job: JobId) -> u64 {
     job.number().into()
 }
 
-/// What is open of a link.
+/// Returns what is open of a link.
 pub(crate) fn link_json(detail: &LinkDetail) -> Value {
     let class = |(class, load): &(Class, Load)| json!({ "class": class, "load": load });
     let channel = |c: &ChannelUse| {

@@ -108,7 +108,7 @@ async fn answer(daemon: &Rc<Daemon>, ask: Ask) {
 }
 
 impl Daemon {
-    /// What is open of a link of this host, by its number.
+    /// Returns what is open of a link of this host, by its number.
     pub(crate) async fn link_detail(&self, link: u32) -> Option<Value> {
         let link = Link::from_index(link as usize);
         if !self.hosted.contains(&link.node) || !link.exists(&self.options.shape) {

@@ -136,7 +136,7 @@ async fn body_of(line: &Line, body: Body) -> Result<Vec<u8>, Response> {
     }
 }
 
-/// Whether whoever asks may read.
+/// True if whoever asks may read.
 fn reads(shared: &Shared, headers: &HeaderMap) -> bool {
     shared.access.rights(headers).is_some()
 }

@@ -54,7 +54,7 @@ pub(crate) trait KeySpace {
     fn publish(&mut self, key: &str, text: &str) -> Result<()>;
     /// Returns when every process has called it.
     fn fence(&mut self) -> Result<()>;
-    /// What process `pe` published under `key` before the last fence.
+    /// Returns what process `pe` published under `key` before the last fence.
     fn read(&mut self, pe: u32, key: &str) -> Result<String>;
     /// Nothing more is exchanged; a launcher takes a process that ends without this for crashed.
     fn leave(&mut self) -> Result<()>;
@@ -177,7 +177,7 @@ pub fn launch() -> Result<Option<Launch>> {
     }
 }
 
-/// Whether the end of the job ends this process from now on.
+/// Tells whether the end of the job ends this process from now on.
 pub(crate) fn takes_part(on: bool) {
     LEFT.store(!on, Ordering::Release);
 }

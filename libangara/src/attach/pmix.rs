@@ -155,7 +155,7 @@ impl Pmix {
         Ok(Some(pmix))
     }
 
-    /// What `rank` of this job (or the launcher, for all of it) has put under `key`.
+    /// Returns what `rank` of this job (or the launcher, for all of it) has put under `key`.
     fn get<T>(&self, rank: u32, key: &CStr, take: impl FnOnce(&Value) -> Result<T>) -> Result<T> {
         let of = Proc { nspace: self.me.nspace, rank };
         let mut value: *mut Value = std::ptr::null_mut();

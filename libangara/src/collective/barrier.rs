@@ -145,7 +145,7 @@ impl Job {
         self.barriers.host.barrier(&self.adapter, || Ok(()), &|| self.missing())
     }
 
-    /// Whether [`Job::meet`] is possible; the same answer on all PEs.
+    /// True if [`Job::meet`] is possible; the same answer on all PEs.
     pub fn can_meet(&self) -> bool {
         self.barriers.family == Barrier::Counter && !self.barriers.far
     }

@@ -364,7 +364,7 @@ pub struct Pending<'a, T> {
 }
 
 impl<T: Element> Pending<'_, T> {
-    /// Whether the result is here.
+    /// True if the result is here.
     pub fn test(&self) -> bool {
         self.tree.look();
         self.tree.done(&self.sum)
@@ -386,7 +386,7 @@ pub struct PendingRaw<'a> {
 }
 
 impl PendingRaw<'_> {
-    /// Whether the result is here.
+    /// True if the result is here.
     pub fn test(&self) -> bool {
         self.tree.look();
         self.tree.done(&self.sum)
@@ -412,7 +412,7 @@ pub struct Arrival<'a> {
 }
 
 impl Arrival<'_> {
-    /// Whether the data is here.
+    /// True if the data is here.
     pub fn test(&self) -> bool {
         self.tree.look();
         self.tree.arrived(self.due)

@@ -129,7 +129,7 @@ impl Handle {
     }
 }
 
-/// Whether the adapter answers `d`, so that its completion can be waited for.
+/// True if the adapter answers `d`, so that its completion can be waited for.
 pub(crate) fn answered(d: &Descriptor) -> bool {
     matches!(d.op, Op::Get | Op::Barrier) || d.op == Op::Amo && d.local.is_some()
 }

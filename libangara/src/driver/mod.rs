@@ -226,14 +226,14 @@ impl Adapter {
         self.clock().map(VirtualClock::now)
     }
 
-    /// Whether the calling thread is in a call of a message-passing library that returns only when something has come, where
-    /// time is virtual. A look takes no time there, and one in vain is the beginning of a wait.
+    /// True if the calling thread is in a call of a message-passing library that returns only when something has come,
+    /// where time is virtual. A look takes no time there, and one in vain is the beginning of a wait.
     #[inline]
     pub fn is_in_blocking_call(&self) -> bool {
         self.clock().is_some_and(VirtualClock::blocks)
     }
 
-    /// What a message-passing library above costs, where time is virtual.
+    /// Returns what a message-passing library above costs, where time is virtual.
     #[inline]
     pub fn mpi_costs(&self) -> Option<MpiCosts> {
         self.clock().and_then(VirtualClock::mpi).copied()

@@ -47,7 +47,7 @@ impl Default for Posts {
 }
 
 impl Posts {
-    /// What post `seq` was, if it is recent.
+    /// Returns what post `seq` was, if it is recent.
     pub(super) fn note(&self, seq: u32) -> Option<Note> {
         let (at, note) = self.notes[seq as usize % NOTES];
         (at == seq && seq != 0).then_some(note)
@@ -144,17 +144,17 @@ impl Adapter {
         Ok(seq)
     }
 
-    /// Whether the source data of post `seq` has been copied.
+    /// True if the source data of post `seq` has been copied.
     pub(crate) fn copied(&self, seq: u32) -> bool {
         self.passed(status::COPIED, seq)
     }
 
-    /// Whether every packet of post `seq` is in the network.
+    /// True if every packet of post `seq` is in the network.
     pub(crate) fn injected(&self, seq: u32) -> bool {
         self.passed(status::INJECTED, seq)
     }
 
-    /// Whether read `seq` and all before it have delivered their data.
+    /// True if read `seq` and all before it have delivered their data.
     pub(crate) fn delivered(&self, seq: u32) -> bool {
         self.passed(status::DELIVERED, seq)
     }

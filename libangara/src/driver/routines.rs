@@ -54,7 +54,7 @@ impl Routines {
         }
     }
 
-    /// What routines have cost since this was asked last; the costliest, if there are too many to be told.
+    /// Returns what routines have cost since this was asked last; the costliest, if there are too many to be told.
     pub(super) fn take(&self) -> Vec<Routine> {
         let all = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
         let row = |(name, cost): (&str, Cost)| Routine {

@@ -150,23 +150,23 @@ impl VirtualClock {
         }
     }
 
-    /// Whether the PE's time is virtual now.
+    /// True if the PE's time is virtual now.
     #[inline]
     pub(super) fn is_on(&self) -> bool {
         self.is_on.load(Ordering::Acquire)
     }
 
-    /// What a message-passing library costs, if this is one of its processes.
+    /// Returns what a message-passing library costs, if this is one of its processes.
     #[inline]
     pub(super) fn mpi(&self) -> Option<&MpiCosts> {
         self.mpi.as_ref()
     }
-    /// Whether the calling thread is in a call that returns only when something has come.
+    /// True if the calling thread is in a call that returns only when something has come.
     #[inline]
     pub(super) fn blocks(&self) -> bool {
         self.program.call().blocks
     }
-    /// Whether a look of the calling thread at what has come takes no time.
+    /// True if a look of the calling thread at what has come takes no time.
     #[inline]
     pub(super) fn looks_for_nothing(&self) -> bool {
         self.program.looks_for_nothing()
@@ -192,8 +192,8 @@ impl VirtualClock {
         self.threads.store(true, Ordering::Relaxed);
     }
 
-    /// What a thread stands for that has waited for `waits_for` since a time. Where there are others, it looks again and
-    /// again: any of them may do it. The longer it has waited, the longer until it looks again.
+    /// Returns what a thread stands for that has waited for `waits_for` since a time. Where there are others, it looks
+    /// again and again: any of them may do it. The longer it has waited, the longer until it looks again.
     pub(super) fn stands_for(&self, waits_for: WaitsFor, since: u64) -> WaitsFor {
         if !self.threads.load(Ordering::Relaxed) {
             return waits_for;
@@ -206,7 +206,7 @@ impl VirtualClock {
         WaitsFor::Time
     }
 
-    /// Whether the program reads this clock.
+    /// True if the program reads this clock.
     pub(super) fn is_seen(&self) -> bool {
         !std::ptr::eq(self.program, &UNSEEN)
     }
@@ -228,7 +228,7 @@ impl VirtualClock {
             routines.carries(bytes);
         }
     }
-    /// What routines have cost since this was asked last.
+    /// Returns what routines have cost since this was asked last.
     pub(super) fn take_routines(&self) -> Vec<Routine> {
         self.routines.as_ref().map_or_else(Vec::new, Routines::take)
     }
@@ -251,7 +251,7 @@ impl VirtualClock {
         self.pass(ps);
         Ok(())
     }
-    /// Whether computing takes time.
+    /// True if computing takes time.
     pub(super) fn counts_computing(&self) -> bool {
         self.computing.is_some()
     }

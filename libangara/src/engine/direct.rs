@@ -25,7 +25,7 @@ impl Direct {
     /// Costs where PEs share cores.
     pub(super) const CROWDED: &str = "crowded";
 
-    /// What tables of measured costs call it.
+    /// Returns what tables of measured costs call it.
     pub(super) fn costs(&self) -> &'static str {
         if self.adapter.memory.geometry.crowded { Direct::CROWDED } else { Direct::ALONE }
     }

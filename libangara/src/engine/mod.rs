@@ -28,7 +28,7 @@ use std::sync::atomic::{Ordering, compiler_fence, fence};
 /// When an operation comes here, its PE and range have been checked, it has been counted, and it is at least one byte
 /// long. Source and destination do not overlap.
 pub(crate) trait Engine {
-    /// What tables of measured costs call it.
+    /// Returns what tables of measured costs call it.
     fn costs(&self) -> &'static str;
     /// Writes `to.len` bytes at `src`.
     ///
@@ -266,13 +266,13 @@ impl Engines {
         Ok(())
     }
 
-    /// Whether an operation on `pe` is one on this PE's own memory, where time is virtual: it needs no network, but whoever
-    /// does it in a loop waits, and time must pass.
+    /// True if an operation on `pe` is one on this PE's own memory, where time is virtual: it needs no network, but
+    /// whoever does it in a loop waits, and time must pass.
     fn is_own(&self, pe: usize) -> bool {
         pe == self.adapter.memory.me && self.adapter.clock().is_some()
     }
 
-    /// Whether the bytes of `at` share memory with as many at `p` of this process.
+    /// True if the bytes of `at` share memory with as many at `p` of this process.
     fn overlaps(&self, at: Transfer, p: *const u8) -> bool {
         let memory = &self.adapter.memory;
         if at.pe != memory.me {

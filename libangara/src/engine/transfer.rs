@@ -41,7 +41,7 @@ pub struct Amo {
 }
 
 impl Amo {
-    /// What it puts on the network.
+    /// Returns what it puts on the network.
     #[inline(always)]
     pub(crate) fn traffic(&self) -> Traffic {
         Traffic::amo(self.width as usize, self.op.is_native() && !self.fetch, self.fetch)

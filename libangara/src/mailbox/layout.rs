@@ -110,7 +110,7 @@ impl Pair {
         Pair { sender: word as u32, receiver: (word >> 32) as u32 }
     }
 
-    /// What tells apart the generations that can meet in one memory.
+    /// Returns what tells apart the generations that can meet in one memory.
     fn tag(self) -> u32 {
         self.sender.rotate_left(16) ^ self.receiver
     }
@@ -129,7 +129,7 @@ impl Pair {
     pub(super) fn credit(self, freed: u32) -> u64 {
         u64::from(freed) | u64::from(self.tag()) << 32
     }
-    /// What `credit` says, if it is of these generations.
+    /// Returns what `credit` says, if it is of these generations.
     pub(super) fn freed(self, credit: u64) -> Option<u32> {
         (credit >> 32 == u64::from(self.tag())).then_some(credit as u32)
     }

@@ -158,7 +158,7 @@ impl Mailbox {
     pub fn me(&self) -> Peer {
         self.me
     }
-    /// Who sits at `seat` now, or would next.
+    /// Returns who sits at `seat` now, or would next.
     ///
     /// # Panics
     /// If there is no such PE.
@@ -170,7 +170,7 @@ impl Mailbox {
         &self.job
     }
 
-    /// Whether `peer` has not left or been lost: one load. Also true of one that is still to come.
+    /// True if `peer` has not left or been lost: one load. Also true of one that is still to come.
     #[inline]
     pub fn is_there(&self, peer: Peer) -> bool {
         let seat = peer.seat as usize;
@@ -180,7 +180,8 @@ impl Mailbox {
         }
     }
 
-    /// Whether `peer` of an open job has still to come, as far as is known here: on another host it may have done so already.
+    /// True if `peer` of an open job has still to come, as far as is known here: on another host it may have done so
+    /// already.
     pub fn is_to_come(&self, peer: Peer) -> bool {
         let seat = peer.seat as usize;
         seat < self.layout.pes && self.job.geometry().open && {

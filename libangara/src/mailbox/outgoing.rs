@@ -70,7 +70,8 @@ impl Mailbox {
         self.carry(index, slots, Parts { parts, len }).map_err(|error| self.failed(error, to))
     }
 
-    /// What keeps a message from going at once: no room as far as is known, a first one, a receiver that writes nonsense.
+    /// Returns what keeps a message from going at once: no room as far as is known, a first one, a receiver that
+    /// writes nonsense.
     #[cold]
     #[inline(never)]
     fn prepare(&mut self, index: usize, slots: u32, to: Peer) -> std::result::Result<(), SendError> {
@@ -91,7 +92,7 @@ impl Mailbox {
         if self.is_there(to) { SendError::Job(error) } else { SendError::Gone }
     }
 
-    /// Whether `to` has come, and has not left or been lost: one load.
+    /// True if `to` has come, and has not left or been lost: one load.
     #[inline]
     fn sits_there(&self, to: Peer) -> bool {
         (to.seat as usize) < self.layout.pes && {
@@ -156,7 +157,7 @@ impl Mailbox {
         Ok(())
     }
 
-    /// What the receiver says it has freed.
+    /// Returns what the receiver says it has freed.
     fn freed(&self, outgoing: &Outgoing) -> Option<u32> {
         let credit = self.word(self.layout.lane(outgoing.seat as usize) + CREDIT).load(Ordering::Acquire);
         outgoing.pair.freed(credit)

@@ -325,24 +325,24 @@ impl Calendar {
     fn later_slot(&self, cycle: u64, block: usize) -> usize {
         (cycle as usize & self.mask) * self.blocks + block
     }
-    /// What is due at `channel`'s block, `delay` cycles from now.
+    /// Returns what is due at `channel`'s block, `delay` cycles from now.
     #[inline(always)]
     pub(super) fn soon(&mut self, delay: usize, channel: u32) -> &mut Soon {
         self.soon_at(self.now + delay as u64, channel)
     }
-    /// What is due at `channel`'s block in `cycle`.
+    /// Returns what is due at `channel`'s block in `cycle`.
     #[inline(always)]
     pub(super) fn soon_at(&mut self, cycle: u64, channel: u32) -> &mut Soon {
         let slot = self.soon_slot(cycle, self.block(channel));
         &mut self.soon[slot]
     }
-    /// What is due at `channel`'s block, `delay` cycles from now.
+    /// Returns what is due at `channel`'s block, `delay` cycles from now.
     #[inline(always)]
     pub(super) fn later(&mut self, delay: usize, channel: u32) -> &mut Later {
         let slot = self.later_slot(self.now + delay as u64, self.block(channel));
         &mut self.later[slot]
     }
-    /// Whether a delay is short enough to be entered here.
+    /// True if a delay is short enough to be entered here.
     pub(super) fn reaches(&self, delay: u64) -> bool {
         delay <= self.mask as u64
     }

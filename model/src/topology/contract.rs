@@ -149,15 +149,15 @@ pub trait Topology: Send + Sync {
     fn routers(&self) -> usize;
     /// Ports of the largest router, those to endpoints included.
     fn ports(&self) -> usize;
-    /// What output `port` of `router` leads to; for a link, the input port it arrives at.
+    /// Returns what output `port` of `router` leads to; for a link, the input port it arrives at.
     fn output(&self, router: u32, port: u8) -> End;
     /// The router and port (input and output alike) of an endpoint.
     fn attach(&self, endpoint: u32) -> (u32, u8);
-    /// What a packet from `src` to `dst` remembers; `random` decides free choices.
+    /// Returns what a packet from `src` to `dst` remembers; `random` decides free choices.
     fn start(&self, src: u32, dst: u32, random: u64) -> RouteState;
     /// The output the packet wants at `router`, updating what it remembers for the next one.
     fn next(&self, router: u32, route: &mut RouteState) -> Hop;
-    /// What keeps the generic profile from deadlock.
+    /// Returns what keeps the generic profile from deadlock.
     fn classes(&self) -> Classes {
         Classes::One
     }
@@ -169,11 +169,11 @@ pub trait Topology: Send + Sync {
     fn layout(&self) -> Layout {
         Layout::torus(&[self.endpoints() as u32])
     }
-    /// What people call a router.
+    /// Returns what people call a router.
     fn router_name(&self, router: u32) -> String {
         format!("router {router}")
     }
-    /// What people call a port.
+    /// Returns what people call a port.
     fn port_name(&self, port: u8) -> String {
         format!("port {port}")
     }

@@ -19,7 +19,7 @@ pub enum Clear {
 }
 
 impl Clear {
-    /// Whether this ends that fault.
+    /// True if this ends that fault.
     pub fn concerns(self, fault: &Fault) -> bool {
         match self {
             Clear::All => true,
@@ -109,8 +109,8 @@ impl Book {
         self.0.iter().filter(|f| f.is_down()).map(|f| f.site)
     }
 
-    /// What befalls each link that a fault of this book concerns. A fault of a link itself counts more than one of a node
-    /// at either end, and that more than one of every link.
+    /// Returns what befalls each link that a fault of this book concerns. A fault of a link itself counts more than
+    /// one of a node at either end, and that more than one of every link.
     pub fn impairments(&self, shape: &Shape) -> BTreeMap<Link, Impairment> {
         let mut list: Vec<&Fault> = self.0.iter().collect();
         list.sort_by_key(|f| match f.site {

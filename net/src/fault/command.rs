@@ -58,7 +58,7 @@ impl Command {
         }
     }
 
-    /// What ends everything that was or will be set where this command is about.
+    /// Returns what ends everything that was or will be set where this command is about.
     pub fn undo(&self, shape: &Shape) -> Command {
         let (place, target) = match &self.target {
             Target::Trunk { host, .. } => {

@@ -175,11 +175,11 @@ impl Mistake {
     pub fn new(text: &str, why: impl Into<String>) -> Mistake {
         Mistake { text: text.to_string(), why: why.into() }
     }
-    /// What is wrong, without the accepted forms.
+    /// Returns what is wrong, without the accepted forms.
     pub fn brief(&self) -> String {
         format!("fault `{}`: {}", self.text, self.why)
     }
-    /// What to write instead, to a daemon.
+    /// Returns what to write instead, to a daemon.
     pub fn remedy(&self) -> String {
         remedy(&self.text, || self.forms())
     }
@@ -195,7 +195,8 @@ impl Mistake {
     }
 }
 
-/// What to write instead of a `text` that was refused: the word that one of its words was probably to be, or else `forms`.
+/// Returns what to write instead of a `text` that was refused: the word that one of its words was probably to be, or
+/// else `forms`.
 pub fn remedy(text: &str, forms: impl FnOnce() -> String) -> String {
     meant(text).map_or_else(|| format!("write {}", forms()), |word| format!("did you mean `{word}`?"))
 }

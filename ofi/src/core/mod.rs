@@ -454,7 +454,7 @@ impl State {
         Ok(())
     }
 
-    /// What a message to a peer that is not there fails with.
+    /// Returns what a message to a peer that is not there fails with.
     fn why_gone(&self, peer: Peer) -> i32 {
         let seat = self.job.pe_entry(peer.seat as usize).seat;
         if seat.life() == peer.generation { errno::ENOTCONN } else { errno::ECONNREFUSED }
@@ -578,7 +578,7 @@ impl State {
         }
     }
 
-    /// What learns of the end of an operation.
+    /// Returns what learns of the end of an operation.
     #[inline(always)]
     fn reports(&mut self, done: &Done) -> Option<(Option<&mut Counter>, Option<&mut Queue>)> {
         let ep = self.eps.get(done.ep)?;

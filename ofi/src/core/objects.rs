@@ -322,7 +322,7 @@ impl Endpoint {
         self.plain.into_messages().chain(self.tagged.into_messages()).chain(claimed)
     }
 
-    /// Whether an operation with these flags is reported.
+    /// True if an operation with these flags is reported.
     #[inline]
     pub(crate) fn reports(binding: Option<Binding>, flags: u64) -> bool {
         binding.is_some_and(|b| !b.selective || flags & COMPLETION != 0)

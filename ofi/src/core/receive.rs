@@ -206,7 +206,7 @@ impl State {
         self.landed(multi, envelope, done, excess);
     }
 
-    /// What is reported of a message when it has landed, and how many bytes of it find no room.
+    /// Returns what is reported of a message when it has landed, and how many bytes of it find no room.
     #[inline(always)]
     fn fits(&self, ep: u32, landing: &Landing, envelope: &Envelope) -> (Done, usize) {
         let Landing { memory, context, report, multi } = landing;

@@ -249,7 +249,7 @@ impl State {
         Some(())
     }
 
-    /// What a peer answers. Nothing, if the endpoint that asked for it has been closed since.
+    /// Returns what a peer answers. Nothing, if the endpoint that asked for it has been closed since.
     fn requested(&self, peer: Peer, head: &Head) -> Option<&Request> {
         self.requests.get(head.aux).filter(|request| request.peer == peer)
     }

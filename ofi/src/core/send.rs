@@ -70,7 +70,7 @@ impl State {
 }
 
 impl Core {
-    /// Whom an operation goes to, if it may begin.
+    /// Returns whom an operation goes to, if it may begin.
     #[inline]
     pub(super) fn begin(&mut self, id: u32, to: u64, flags: u64) -> Outcome<Target> {
         let state = &self.state;

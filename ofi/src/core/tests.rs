@@ -53,7 +53,7 @@ impl Alone {
         self.core.receive(self.ep, Receive { memory, from: self.me, tagged, context, flags })
     }
 
-    /// What is under way, as it is said when somebody asks.
+    /// Returns what is under way, as it is said when somebody asks.
     fn waits(&self) -> String {
         self.core.state.under_way().unwrap_or_default()
     }

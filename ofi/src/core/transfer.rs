@@ -150,7 +150,7 @@ pub(super) enum PullEnd {
 }
 
 impl State {
-    /// What a peer has to know of an offer.
+    /// Returns what a peer has to know of an offer.
     pub(super) fn describe(&self, id: u64) -> Vec<u8> {
         let mut out = Vec::with_capacity(Offer::BYTES);
         if let Some(offered) = self.offers.get(id) {
@@ -232,7 +232,7 @@ impl State {
         }
     }
 
-    /// What was offered here does not come.
+    /// Returns what was offered here does not come.
     pub(super) fn revoked(&mut self, peer: Peer, head: &Head, message: &Message<'_>, at: usize) -> Option<()> {
         let fault = fault_of(message, at)?;
         if self.pulls.get(head.aux).is_some_and(|pull| pull.peer == peer) {
@@ -314,7 +314,7 @@ impl State {
         }
     }
 
-    /// Whether this process may read the memory of the one that offers. Tried once for each peer.
+    /// True if this process may read the memory of the one that offers. Tried once for each peer.
     fn may_attach(&mut self, peer: Peer, offer: &Offer) -> bool {
         if offer.pid == 0 || !self.is_direct(peer) {
             return false;

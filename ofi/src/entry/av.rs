@@ -98,7 +98,7 @@ unsafe extern "C" fn bind(fid: *mut Fid, other: *mut Fid, _: u64) -> c_int {
     })
 }
 
-/// Whom an address names. Whoever has a name may still be about to take it: a while.
+/// Returns whom an address names. Whoever has a name may still be about to take it: a while.
 fn find(address: Address) -> Outcome<(Peer, u32)> {
     match address {
         Address::Endpoint { job, seat, generation, ep } => {
@@ -210,7 +210,8 @@ unsafe extern "C" fn insertsvc(
     }) as c_int
 }
 
-/// What an insertion of `good` addresses returns. Where the program asked for that, its event queue is told instead.
+/// Returns what an insertion of `good` addresses returns. Where the program asked for that, its event queue is told
+/// instead.
 ///
 /// # Safety
 /// See the module.

@@ -274,7 +274,7 @@ unsafe extern "C" fn strerror(
     unsafe { give_text(&describe(error), buf, len) }
 }
 
-/// What an error of a completion means here.
+/// Returns what an error of a completion means here.
 pub(super) fn describe(error: i32) -> String {
     match error {
         errno::ETRUNC => "the message was longer than the buffer of the receive".into(),

@@ -21,7 +21,7 @@ unsafe impl Sync for Provider {}
 
 static PROVIDER: OnceLock<Provider> = OnceLock::new();
 
-/// What libfabric calls first.
+/// Returns what libfabric calls first.
 #[unsafe(no_mangle)]
 pub extern "C" fn fi_prov_ini() -> *mut c_void {
     let provider = PROVIDER.get_or_init(|| {

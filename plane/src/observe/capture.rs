@@ -105,7 +105,7 @@ impl Basket {
         (self.filled)();
     }
 
-    /// What has come since the last time.
+    /// Returns what has come since the last time.
     pub fn take(&self) -> Taken {
         let mut inside = self.inside();
         match (inside.bytes.is_empty(), inside.ended) {

@@ -118,7 +118,7 @@ impl DataPlane {
         nodes.flat_map(|node| Direction::ALL.map(|dir| figures(Link { node, dir }))).collect()
     }
 
-    /// What is open of a link.
+    /// Returns what is open of a link.
     pub(crate) fn watch_link(&self, link: Link) -> LinkDetail {
         let counters = self.fabric.link_counters(link);
         let classes = Class::ALL.into_iter().zip(counters.tx).collect();

@@ -49,7 +49,7 @@ impl Writer {
     pub(super) fn route_change(&self) -> u64 {
         self.bytes.first_chunk().map_or(0, |b| u64::from_le_bytes(*b))
     }
-    /// Whether `frame` still fits.
+    /// True if `frame` still fits.
     pub(super) fn takes(&self, frame: &Frame) -> bool {
         let train = if let Frame::Packet { train, .. } = frame { train.len() } else { 0 };
         self.train.is_empty() && self.bytes.len() + FRAME_MAX + train <= RECORD_MAX

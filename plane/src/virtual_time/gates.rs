@@ -56,7 +56,7 @@ impl Gates {
         self.last(gate, number)
     }
 
-    /// Who entered one last, by its number.
+    /// Returns who entered one last, by its number.
     pub(super) fn last(&self, gate: Gate, number: u64) -> Option<(usize, Tick)> {
         let entries = self.0.get(&gate)?;
         let Last { number: known, at, pe } = entries.last[number as usize % OPEN];

@@ -56,7 +56,7 @@ impl LinkHistory {
         (self.over, self.width) = (self.over / 2, self.width * 2);
     }
 
-    /// What a link has carried in each time, of which the last is not over.
+    /// Returns what a link has carried in each time, of which the last is not over.
     pub(super) fn of(&self, link: Link, carried: u64) -> Vec<u64> {
         let (before, mut times) = self.links.get(&link).cloned().unwrap_or_default();
         times.resize(self.over, 0);

@@ -30,7 +30,7 @@ impl DataPlane {
         }
     }
 
-    /// What virtual time went for so far.
+    /// Returns what virtual time went for so far.
     pub(crate) fn times(&self) -> Option<Times> {
         let run = self.virtual_time.as_ref()?;
         let FlitTime { num, den } = self.fabric.params().link_flit;
@@ -46,7 +46,7 @@ impl DataPlane {
         })
     }
 
-    /// What is too much for that, a piece of it: PEs from number `from` on, and links behind them.
+    /// Returns what is too much for that, a piece of it: PEs from number `from` on, and links behind them.
     pub(crate) fn times_piece(&self, from: u32) -> TimesPiece {
         let Some(run) = &self.virtual_time else { return TimesPiece::default() };
         let mut piece = TimesPiece::default();
@@ -76,7 +76,7 @@ impl DataPlane {
         piece
     }
 
-    /// What virtual time has come to, for whoever asks.
+    /// Returns what virtual time has come to, for whoever asks.
     pub(crate) fn virtual_status(&self) -> Option<VirtualStatus> {
         let run = self.virtual_time.as_ref()?;
         let wall = run.begun.map(|begun| run.left.unwrap_or_else(Instant::now).saturating_duration_since(begun));

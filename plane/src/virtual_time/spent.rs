@@ -50,14 +50,14 @@ impl Spent {
         }
     }
 
-    /// Whom PE `pe` waited for.
+    /// Returns whom PE `pe` waited for.
     pub(super) fn waits(&self, pe: u32) -> impl Iterator<Item = WaitRow> {
         let others = (self.others.0 > 0).then_some((None, self.others));
         let named = self.waits.iter().map(|(whom, sum)| (Some(*whom), *sum));
         named.chain(others).map(move |(whom, (times, ps))| (pe, whom, times, ps))
     }
 
-    /// What PE `pe` called.
+    /// Returns what PE `pe` called.
     pub(super) fn routines(&self, pe: u32) -> impl Iterator<Item = RoutineRow> {
         self.routines.iter().map(move |(name, r)| (pe, name.clone(), r.calls, r.ps, r.bytes))
     }

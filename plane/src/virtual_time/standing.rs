@@ -31,8 +31,8 @@ pub(crate) enum Touch {
 }
 
 impl Touch {
-    /// Whether a PE that waits for this has to look; its channel shows how far its posts have come, and `word` reads an
-    /// integer of its memory.
+    /// Tells whether a PE that waits for this has to look; its channel shows how far its posts have come, and `word`
+    /// reads an integer of its memory.
     fn concerns(self, waits_for: WaitsFor, channel: &Channel, word: impl Fn(Place, u8) -> Option<u64>) -> bool {
         let written = match self {
             Touch::Post(_) => None,
@@ -268,7 +268,7 @@ impl VirtualRun {
         }
         notes.log.add(Stood { pe: pe as u32, whom: whom as u32, why, since, until, posted, computed, software });
     }
-    /// What the time of a PE went for.
+    /// Returns what the time of a PE went for.
     pub(super) fn spent_of(&mut self, pe: usize) -> &mut Spent {
         if self.spent.len() <= pe {
             self.spent.resize_with(pe + 1, Spent::default);

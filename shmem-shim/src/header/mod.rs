@@ -57,7 +57,7 @@ pub(crate) fn prototype(sig: &Sig, name: &str) -> String {
     format!("{ret}{name}({args})")
 }
 
-/// What goes before the prototype.
+/// Returns what goes before the prototype.
 fn attribute(sig: &Sig) -> &'static str {
     if sig.never_returns() { "SHMEM_NORETURN " } else { "" }
 }

@@ -25,7 +25,7 @@ const CALL_MAX: usize = 512;
 /// How long the higher of two PEs that call different collectives leaves it to the lower one to say so.
 const PRECEDENCE: Duration = Duration::from_secs(1);
 
-/// Whether the environment asks for checks.
+/// True if the environment asks for checks.
 pub(crate) fn wanted() -> bool {
     angara_abi::env::shmem_is_set("DEBUG")
 }

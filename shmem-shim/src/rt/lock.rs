@@ -71,7 +71,7 @@ impl<'a> Lock<'a> {
         self.wait(|| self.own.load(Ordering::Acquire) & WAITING == 0, "the lock, held by another PE");
     }
 
-    /// Whether somebody else has it.
+    /// True if somebody else has it.
     fn test(&self) -> bool {
         // My place in the queue is empty unless I hold the lock, and then this fails.
         let taken = self.amo(self.home, self.tail, AmoOp::CompareSwap, self.me(), 0, true) != 0;

@@ -81,7 +81,7 @@ fn allocate(name: Name, size: usize, align: usize) -> *mut void {
     call(name, |s, p| noted(s, (size > 0).then_some((*p, size))), body)
 }
 
-/// What is noted of a routine that gives out or takes back memory, which it does together if it does it at all.
+/// Returns what is noted of a routine that gives out or takes back memory, which it does together if it does it at all.
 fn noted(s: &State, what: Option<(*mut void, usize)>) -> Action {
     match what {
         Some((p, len)) => {

@@ -86,7 +86,7 @@ fn directory() -> Option<OsString> {
     angara_abi::trust::var_os(ENV_CALLS).filter(|directory| !directory.is_empty())
 }
 
-/// Whether calls are to be noted.
+/// True if calls are to be noted.
 pub(crate) fn wanted() -> bool {
     directory().is_some()
 }

@@ -204,7 +204,7 @@ pub(crate) trait Members: Copy {
     const DONE: Self::Answer;
     /// The group, which must include this PE.
     fn group(self, s: &State, name: Name) -> Group;
-    /// What is noted of the collective, with what only these members know.
+    /// Returns what is noted of the collective, with what only these members know.
     fn noted(self, _s: &State, action: Action) -> Action {
         action
     }
@@ -351,7 +351,7 @@ pub(crate) unsafe fn split_strided(name: Name, parent: shmem_team_t, members: Tr
     call(name, |s, _| split(s, parent), body)
 }
 
-/// What is noted of a split of `parent`.
+/// Returns what is noted of a split of `parent`.
 fn split(s: &State, parent: shmem_team_t) -> Action {
     s.teams.team(parent).map_or(Action::Other, |team| met(Meeting::Other, &team.group))
 }

@@ -218,7 +218,7 @@ impl<T: Waitable> Group<T> {
         }
         n
     }
-    /// What is noted of a call with this group.
+    /// Returns what is noted of a call with this group.
     fn noted(&self, s: &State, answer: Answer) -> Action {
         let value = match self.values {
             Values::One(value) => Some(value),

@@ -14,7 +14,7 @@ enum Top {
     Plan(PlanArgs),
 }
 
-/// What a command line answers, `FILE` standing for a file with this text. An error is one line; the
+/// Returns what a command line answers, `FILE` standing for a file with this text. An error is one line; the
 /// command line parser's own refusals count, too.
 fn refused(name: &str, line: &str, file: &str) -> String {
     // Tests run side by side and share some names.

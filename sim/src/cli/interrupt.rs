@@ -29,7 +29,7 @@ pub(super) fn watch() {
     drop(std::thread::Builder::new().name("interrupt".into()).spawn(waiter));
 }
 
-/// Whether the user wants the run to end.
+/// Tells whether the user wants the run to end.
 pub(super) fn asked() -> ControlFlow<()> {
     if ASKED.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
 }

@@ -61,7 +61,7 @@ impl Capture {
         if captured.packets < captured.most { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     }
 
-    /// What has been captured.
+    /// Returns what has been captured.
     pub fn captured(&self) -> Captured {
         self.inside().captured.clone()
     }

@@ -64,7 +64,7 @@ pub struct Busy {
 }
 
 impl Links {
-    /// What `network`, set up as `setup`, counted in `cycles` cycles.
+    /// Returns what `network`, set up as `setup`, counted in `cycles` cycles.
     pub fn collect(network: &Network, setup: &Setup, cycles: u64) -> Links {
         let shape = &setup.shape;
         let mut outputs = Vec::new();
@@ -106,7 +106,7 @@ impl Links {
         self
     }
 
-    /// What was carried after `earlier`, which counted the same network before.
+    /// Returns what was carried after `earlier`, which counted the same network before.
     pub fn since(mut self, earlier: &Links) -> Links {
         for (now, before) in self.outputs.iter_mut().zip(&earlier.outputs) {
             now.load.packets -= before.load.packets;

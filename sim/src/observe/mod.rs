@@ -160,7 +160,7 @@ impl Follower {
         Follower { wanted: selection.map(|s| s.0.clone()).unwrap_or_default(), ..Follower::default() }
     }
 
-    /// Whether packet `number` from `src` to `dst` is to be traced; `steady` once warm-up is over.
+    /// True if packet `number` from `src` to `dst` is to be traced; `steady` once warm-up is over.
     #[inline]
     pub fn wants(&mut self, number: u64, (src, dst, flits): (u32, u32, u16), steady: bool) -> bool {
         if self.wanted.is_empty() {

@@ -140,7 +140,7 @@ fn load(kind: &str, parts: &[&str], whole_packets: bool, endpoints: usize) -> Op
 }
 
 impl Reference {
-    /// What the case has in common with others it is ordered against.
+    /// Returns what the case has in common with others it is ordered against.
     pub fn family(&self) -> String {
         let parts: Vec<&str> = self.case.split('_').collect();
         let at = if parts[0] == "vct" { 2 } else { 1 };

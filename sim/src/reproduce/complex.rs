@@ -123,7 +123,7 @@ fn bimodal_gain() -> Claim {
     .plotted("bimodal.svg")
 }
 
-/// Whether from one local case raising the share or shrinking the radius gains more.
+/// Tells whether from one local case raising the share or shrinking the radius gains more.
 fn locality(
     id: &str,
     claim: &str,

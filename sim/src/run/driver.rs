@@ -371,7 +371,7 @@ impl<'a> State<'a> {
         }
     }
 
-    /// What showed that the load is too high, and what could be done.
+    /// Returns what showed that the load is too high, and what could be done.
     fn why_saturated(&self, outcome: &Outcome) -> String {
         let accepted = outcome.accepted_flits_per_node_cycle;
         let seen = match self.held {

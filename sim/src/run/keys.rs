@@ -82,7 +82,7 @@ macro_rules! keys {
             pub fn over(self, base: Keys) -> Keys {
                 Keys { $($name: self.$name.or(base.$name),)* }
             }
-            /// Whether the setting `name`, as in a file, is given.
+            /// True if the setting `name`, as in a file, is given.
             pub fn gives(&self, name: &str) -> bool {
                 $((stringify!($name).replace('_', "-") == name && self.$name.is_some()) ||)* false
             }

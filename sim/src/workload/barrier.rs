@@ -79,7 +79,7 @@ fn measure_watched(chip: Chip, plan: Plan, watch: &mut Watch<'_>) -> Result<Ran,
     stage.run(watch)
 }
 
-/// What the cost model of paper 001 says of an empty network, ns: for multiphase the time itself, for
+/// Returns what the cost model of paper 001 says of an empty network, ns: for multiphase the time itself, for
 /// all-to-all the exact bound. `None` for families it has no formula for.
 pub fn formula_ns(config: &Config, plan: &Plan) -> Option<f64> {
     let p = &config.params;

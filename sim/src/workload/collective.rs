@@ -162,7 +162,7 @@ impl Plan {
         Ok(())
     }
 
-    /// What rank `me` of `n` does. Reductions and broadcasts are waited for by their number: those of
+    /// Returns what rank `me` of `n` does. Reductions and broadcasts are waited for by their number: those of
     /// earlier collectives in the same program count, `before` of them.
     pub fn program(&self, me: usize, n: usize, before: u64, at: &dyn Fn(usize) -> NodeId) -> Program {
         use Collective::*;

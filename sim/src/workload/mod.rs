@@ -43,7 +43,7 @@ pub trait Workload: fmt::Debug + Send + Sync {
         None
     }
 
-    /// What can be drawn of it.
+    /// Returns what can be drawn of it.
     fn shows(&self) -> Shows {
         Shows::default()
     }

@@ -61,7 +61,7 @@ impl Browser {
         self.ask("POST", "/url", &json!({ "url": url }));
     }
 
-    /// What a JavaScript expression is in the page; null if it cannot be had yet.
+    /// Returns what a JavaScript expression is in the page; null if it cannot be had yet.
     pub fn eval(&self, expression: &str) -> Value {
         let script = format!("try {{ return {expression}; }} catch (e) {{ return null; }}");
         self.ask("POST", "/execute/sync", &json!({ "script": script, "args": [] }))

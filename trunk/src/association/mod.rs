@@ -129,7 +129,7 @@ impl Association {
         self.session.as_ref().map_or(0, |s| s.backlog())
     }
 
-    /// Whether there is a session.
+    /// True if there is a session.
     pub fn is_up(&self) -> bool {
         self.session.is_some()
     }
@@ -234,7 +234,7 @@ impl Association {
         }
     }
 
-    /// What happened since the last call.
+    /// Returns what happened since the last call.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.events.pop_front()
     }

@@ -68,7 +68,7 @@ impl Receiver {
         }
     }
 
-    /// Whether a frame with this number may still be accepted.
+    /// True if a frame with this number may still be accepted.
     pub(super) fn is_new(&self, number: u64) -> bool {
         let forgotten = self.seen.len() == SEEN_MAX && self.seen.first().is_some_and(|r| number < r.start);
         !forgotten && !self.seen.contains(number)
@@ -100,7 +100,7 @@ impl Receiver {
         self.ack_at
     }
 
-    /// Whether an acknowledgement should go with the next frame.
+    /// True if an acknowledgement should go with the next frame.
     pub(super) fn owes(&self) -> bool {
         self.ack_at.is_some()
     }

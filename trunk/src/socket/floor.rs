@@ -83,7 +83,7 @@ impl Worker {
         self.key = Some(key);
     }
 
-    /// What a datagram says, which is all of it or nothing.
+    /// Returns what a datagram says, which is all of it or nothing.
     fn open<'d>(&mut self, datagram: &'d mut [u8]) -> &'d [u8] {
         let Some(key) = &self.key else { return datagram };
         let nonce = Nonce::assume_unique_for_key([0; 12]);

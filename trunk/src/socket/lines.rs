@@ -25,7 +25,7 @@ impl Control {
         self.0.as_mut_ptr().cast()
     }
 
-    /// What the kernel has written.
+    /// Returns what the kernel has written.
     pub(super) fn filled(&self, len: usize) -> &[u8] {
         &self.0[..len.min(self.0.len())]
     }

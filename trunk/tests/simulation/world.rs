@@ -434,7 +434,7 @@ fn impairment(random: &mut Random) -> Impairment {
     }
 }
 
-/// What a record must look like: everything about it follows from where it belongs.
+/// Returns what a record must look like: everything about it follows from where it belongs.
 fn record(session: u32, from_b: bool, channel: u16, number: u64) -> Vec<u8> {
     let mut random =
         Random::new(u64::from(session) << 40 ^ u64::from(from_b) << 39 ^ u64::from(channel) << 32 ^ number);

@@ -157,7 +157,7 @@ impl Packages {
         Ok(self.out.join(format!("{package}_{}_amd64.deb", self.version_in_names())))
     }
 
-    /// What Debian wants to know of a package: `DEBIAN/`.
+    /// Returns what Debian wants to know of a package: `DEBIAN/`.
     fn control(&self, work: &Path, stage: &Path, package: &str, items: &[Item]) -> Result<(), String> {
         let debian = stage.join("DEBIAN");
         make_dir(&debian)?;

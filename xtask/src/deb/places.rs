@@ -61,7 +61,7 @@ const LINKS: [(&str, &str, &str); 9] = [
     (ANGARA, "lib/x86_64-linux-gnu/wireshark/plugins/angara.lua", "../../../../share/angara/wireshark/angara.lua"),
 ];
 
-/// What each package has: its name, and the file as it lies there.
+/// Returns what each package has: its name, and the file as it lies there.
 pub(super) fn sorted(items: Vec<Item>) -> Result<Vec<(&'static str, Item)>, String> {
     let mut placed = Vec::new();
     for item in items {

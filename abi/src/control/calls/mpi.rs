@@ -55,7 +55,7 @@ impl MpiNotes {
     }
 }
 
-/// What the library does that was preloaded first, if one was that is known.
+/// Returns what the library does that was preloaded first, if one was that is known.
 pub fn preloaded() -> Option<&'static Hooks> {
     // SAFETY: a name that ends with 0.
     let f = unsafe { libc::dlsym(libc::RTLD_DEFAULT, SYMBOL.as_ptr()) };

@@ -142,7 +142,7 @@ impl Head {
         bytes_of(words)
     }
 
-    /// What the first record of a file says; `None` if it is no file of calls.
+    /// Returns what the first record of a file says; `None` if it is no file of calls.
     pub fn decode(record: &[u8; RECORD]) -> Option<Head> {
         let [magic, of, at, virtual_time, ..] = words_of(record);
         let ((pe, pes), (node, pid)) = (halves(of), halves(at));
@@ -172,7 +172,7 @@ pub(super) fn encode_full() -> [u8; RECORD] {
 }
 
 impl Record {
-    /// What a record says; `None` for one of zeroes and for what makes no sense.
+    /// Returns what a record says; `None` for one of zeroes and for what makes no sense.
     pub fn decode(record: &[u8; RECORD]) -> Option<Record> {
         match record[0] {
             tag::TEXT => {

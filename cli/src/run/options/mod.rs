@@ -49,7 +49,7 @@ const SEED_JITTER: &str = "jitter=200ns";
 /// Libraries that the loader puts before others.
 const ENV_PRELOAD: &str = "LD_PRELOAD";
 
-/// What is said below the options of `launcher`.
+/// Returns what is said below the options of `launcher`.
 pub(crate) fn after_help(launcher: &str) -> String {
     let others = examples(KINDS.iter().filter(|k| k.name != "corrupt"), "`, `");
     format!(
@@ -351,7 +351,7 @@ pub(crate) struct Plan {
     pub(crate) notes: Option<Arc<Notes>>,
 }
 
-/// Whether packets can be captured as the options want it.
+/// Tells whether packets can be captured as the options want it.
 fn check_capture(args: &RunArgs) -> Result<(), Failed> {
     let Some(file) = &args.capture else { return Ok(()) };
     if args.path == EnginePath::Direct {
@@ -457,7 +457,7 @@ impl Plan {
         })
     }
 
-    /// Whether the network must be this run's own.
+    /// True if the network must be this run's own.
     pub(crate) fn alone(&self) -> bool {
         self.virtual_time.is_some() || !self.changes.is_empty()
     }

@@ -73,7 +73,8 @@ pub struct Heard {
 }
 
 impl Heard {
-    /// What a capture says of it before the packet itself. `job`: the number of its job; `u32::MAX`: of none that runs.
+    /// Returns what a capture says of it before the packet itself. `job`: the number of its job; `u32::MAX`: of none
+    /// that runs.
     pub fn pseudo(&self, job: u32, shape: &Shape) -> Pseudo {
         let place = |node: NodeId| (node, shape.coords(node).0);
         let flag = |set: bool, flag: u8| if set { flag } else { 0 };
@@ -157,7 +158,7 @@ impl Ears {
     pub(crate) fn hear(&mut self, heard: Heard) {
         self.heard.push(heard);
     }
-    /// What has happened by `until`, in order of time.
+    /// Returns what has happened by `until`, in order of time.
     pub(crate) fn take(&mut self, until: Tick) -> Vec<Heard> {
         if !self.heard.is_sorted_by_key(|heard| heard.time) {
             self.heard.sort_by_key(|heard| heard.time);

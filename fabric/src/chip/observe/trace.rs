@@ -77,12 +77,12 @@ impl Tracer {
     pub fn on(&self) -> bool {
         self.on
     }
-    /// Whether somebody listens.
+    /// Tells whether somebody listens.
     pub(crate) fn share(&mut self, shared: bool) {
         self.shared = shared;
         self.on = shared || !self.live.is_empty();
     }
-    /// Whether the packet `handle` is being followed.
+    /// True if the packet `handle` is being followed.
     pub fn follows(&self, handle: PacketHandle) -> bool {
         self.live.iter().any(|l| l.0 == handle)
     }

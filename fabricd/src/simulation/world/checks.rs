@@ -7,7 +7,7 @@ use crate::simulation::node::Node;
 use angara_net::HostId;
 
 impl World {
-    /// What must hold at every moment.
+    /// Returns what must hold at every moment.
     pub(super) fn check(&mut self) -> Result<(), String> {
         let state = |n: &Node| (n.daemon.agreement.number(), n.plane.route_change(), n.plane.is_held());
         let mut changed = false;

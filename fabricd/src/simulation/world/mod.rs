@@ -191,7 +191,7 @@ impl World {
         next.min(look).max(self.now + 1)
     }
 
-    /// What happens now; whether anything did.
+    /// Returns what happens now; whether anything did.
     fn act(&mut self) -> Result<bool, String> {
         let mut busy = false;
         for index in 0..self.hosts.len() {
@@ -225,7 +225,7 @@ impl World {
         Ok(busy)
     }
 
-    /// Whether the first job has begun; then time goes on for the other acts, too.
+    /// Tells whether the first job has begun; then time goes on for the other acts, too.
     fn first_job_runs(&mut self) -> Result<bool, String> {
         let Some(job) = self.jobs.first() else {
             // Left out when a schedule is made shorter.

@@ -61,7 +61,7 @@ impl World {
         self.hosts.iter().any(|h| h.node.as_ref().is_some_and(|n| n.plane.bad_trunks() > 0))
     }
 
-    /// What follows when nothing happens any more by itself; true at the end of all.
+    /// Returns what follows when nothing happens any more by itself; true at the end of all.
     pub(super) fn go_on_repaired(&mut self) -> Result<bool, String> {
         if self.stage == Stage::Trouble {
             return Ok(false);

@@ -121,7 +121,7 @@ impl Met {
         let mut other = *other;
         self.each().into_iter().zip(other.each()).for_each(|(sum, n)| *sum += *n);
     }
-    /// Whether each was needed at least once.
+    /// True if each was needed at least once.
     pub(crate) fn every_rule(&mut self) -> bool {
         self.each().into_iter().all(|n| *n > 0)
     }

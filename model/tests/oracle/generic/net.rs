@@ -36,7 +36,7 @@ pub(crate) trait Net {
     fn endpoints(&self) -> usize;
     fn attach(&self, endpoint: usize) -> (usize, usize);
     fn far(&self, router: usize, port: usize) -> Far;
-    /// What a packet draws once, at its source; its word is that of the model.
+    /// Returns what a packet draws once, at its source; its word is that of the model.
     fn start(&self, _packet: &mut Packet, _src: u32, _dst: u32) {}
     /// Output port and channels (lowest, highest) of a packet at a router.
     fn route(&self, router: usize, dst: u32, packet: &mut Packet, vcs: usize) -> (usize, usize, usize);

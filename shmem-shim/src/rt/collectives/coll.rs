@@ -77,12 +77,12 @@ impl State {
         });
     }
 
-    /// Whether the PEs of `group` can [`State::meet`].
+    /// True if the PEs of `group` can [`State::meet`].
     pub(crate) fn can_meet(&self, group: &Group) -> bool {
         self.is_world(group) && self.job.can_meet()
     }
 
-    /// Whether that is the way to combine a word of every PE: where PEs share cores, one that does everything is
+    /// True if that is the way to combine a word of every PE: where PEs share cores, one that does everything is
     /// faster than many that wait for each other.
     fn meets(&self, group: &Group) -> bool {
         self.can_meet(group) && self.job.geometry().crowded
@@ -347,7 +347,7 @@ pub(crate) unsafe fn broadcast(name: Name, team: shmem_team_t, what: Transfer, r
     0
 }
 
-/// What is noted of a broadcast; `own`: the root's destination is written, too.
+/// Returns what is noted of a broadcast; `own`: the root's destination is written, too.
 fn broadcast_noted(s: &State, name: Name, of: impl Members, what: Transfer, (root, own): (int, bool)) -> Action {
     let group = of.group(s, name);
     let is_root = group.pe(root) == Some(s.me);

@@ -221,7 +221,7 @@ macro_rules! x87 {
 }
 
 impl longdouble {
-    /// Whether it is a NaN, and its bits as an integer that grows with the number, as for the other floats.
+    /// Tells whether it is a NaN, and its bits as an integer that grows with the number, as for the other floats.
     fn line(&self) -> (bool, i128) {
         const INFINITY: i128 = 0x7fff << 64 | 1 << 63;
         let mut bits = [0; 16];

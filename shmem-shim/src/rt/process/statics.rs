@@ -13,7 +13,7 @@ use angara_abi::PAGE;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 
-/// What libangara needs to know about the segments.
+/// Returns what libangara needs to know about the segments.
 pub(crate) fn describe(segments: &[Segment]) -> Vec<StaticSegment> {
     let segment = |s: &Segment| StaticSegment { start: s.pages.start, len: s.pages.len(), writable: s.is_writable() };
     segments.iter().map(segment).collect()

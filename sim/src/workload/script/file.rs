@@ -52,7 +52,7 @@ pub struct Line {
 }
 
 impl Line {
-    /// Whether it waits for the network or another PE.
+    /// True if it waits for the network or another PE.
     pub fn waits(&self) -> bool {
         match self.what {
             Written::Step(Step::Compute(_) | Step::Fence) => false,

@@ -225,7 +225,7 @@ fn refuse<T>(key: &str, value: &dyn ToString, why: &str) -> Result<T, Error> {
     Err(Error::invalid(key, value.to_string(), why))
 }
 
-/// What a script cannot do is refused.
+/// Returns what a script cannot do is refused.
 fn refuse_impossible(experiment: &Experiment) -> Result<(), Error> {
     if let Some(packets) = &experiment.observe.packets {
         return refuse(

@@ -283,7 +283,7 @@ impl Stage {
         (0..).zip(steps).find(|(_, (next, all))| next < all).map(|(pe, (next, _))| (pe, next))
     }
 
-    /// What has been found.
+    /// Returns what has been found.
     pub(super) fn ran(&mut self) -> Ran {
         let (mut packet_hops, mut flit_hops) = (0, 0);
         for node in 0..self.seats.len() as NodeId {
@@ -415,7 +415,7 @@ impl Stage {
         Ok(())
     }
 
-    /// What a step does before it waits.
+    /// Returns what a step does before it waits.
     fn begin(&mut self, pe: NodeId, step: Step) -> Result<(), Error> {
         let cpu = &mut self.cpus[pe as usize];
         match step {
@@ -465,7 +465,7 @@ impl Stage {
         Ok(())
     }
 
-    /// Whether what a step waits for has come; the processor is free from then on.
+    /// True if what a step waits for has come; the processor is free from then on.
     fn has_ended(&mut self, pe: NodeId, step: Step) -> bool {
         let cpu = &mut self.cpus[pe as usize];
         let since = match step {
