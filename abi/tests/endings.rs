@@ -28,7 +28,7 @@ fn follow(copy: Copy, to: usize, len: usize) -> Found {
     // SAFETY: the child only asks to be followed, stops, copies inside the mapping, and leaves.
     let child = unsafe { libc::fork() };
     if child == 0 {
-        // SAFETY: as above.
+        // SAFETY: the child only asks to be followed, stops, copies inside the mapping, and leaves.
         unsafe {
             if libc::ptrace(libc::PTRACE_TRACEME, 0, 0, 0) != 0 {
                 libc::_exit(9);

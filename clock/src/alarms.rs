@@ -54,7 +54,7 @@ fn to_itimerspec(setting: Setting) -> itimerspec {
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn setitimer(which: c_int, new: *const itimerval, old: *mut itimerval) -> c_int {
     if CLOCK.is_real() {
-        // SAFETY: passed on as the caller gave it.
+        // SAFETY: the caller promises what the callee asks for.
         return unsafe { libc::syscall(libc::SYS_setitimer, which, new, old) } as c_int;
     }
     // SAFETY: null, or the caller's; nothing disarms.
@@ -77,7 +77,7 @@ pub(crate) unsafe extern "C" fn setitimer(which: c_int, new: *const itimerval, o
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn getitimer(which: c_int, to: *mut itimerval) -> c_int {
     if CLOCK.is_real() {
-        // SAFETY: passed on as the caller gave it.
+        // SAFETY: the caller promises what the callee asks for.
         return unsafe { libc::syscall(libc::SYS_getitimer, which, to) } as c_int;
     }
     // SAFETY: null, or the caller's place.

@@ -29,7 +29,7 @@ fn is_known(clock: clockid_t) -> bool {
 
 /// Returns what the kernel's clock says.
 pub(crate) fn real(clock: clockid_t, to: *mut timespec) -> c_int {
-    // SAFETY: passed on as the caller gave it.
+    // SAFETY: the caller promises what the callee asks for.
     unsafe { libc::syscall(libc::SYS_clock_gettime, clock, to) as c_int }
 }
 
@@ -136,7 +136,7 @@ pub(crate) unsafe extern "C" fn times(to: *mut tms) -> clock_t {
 /// As the function of libc.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn getrusage(who: c_int, to: *mut rusage) -> c_int {
-    // SAFETY: passed on as the caller gave it.
+    // SAFETY: the caller promises what the callee asks for.
     let result = unsafe { libc::syscall(libc::SYS_getrusage, who, to) } as c_int;
     if result == 0 && who != libc::RUSAGE_CHILDREN && !CLOCK.is_real() {
         let now = pass(READ_COST);

@@ -213,7 +213,7 @@ fn wait_for_condition(condition: Object, mutex: Object, due: u64) -> c_int {
     }
     let ended = wait(Some(due), |slice| bell.hears(slice.unwrap_or(0)).then_some(()));
     drop(bell);
-    // SAFETY: as above.
+    // SAFETY: the caller's mutex, which is to be unlocked for the wait.
     match (unsafe { libc::pthread_mutex_lock(mutex.cast()) }, ended) {
         (0, Ended::Due) => libc::ETIMEDOUT,
         // Such a wait may end early.

@@ -46,7 +46,7 @@ fn none() -> sigset_t {
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn sigsuspend(mask: *const sigset_t) -> c_int {
     if CLOCK.is_real() || CLOCK.until_due().is_none() || mask.is_null() {
-        // SAFETY: passed on as the caller gave it.
+        // SAFETY: the caller promises what the callee asks for.
         return unsafe { libc::syscall(libc::SYS_rt_sigsuspend, mask, SIGNALS) as c_int };
     }
     let (mut pending, mut before) = (none(), none());
@@ -56,11 +56,11 @@ pub(crate) unsafe extern "C" fn sigsuspend(mask: *const sigset_t) -> c_int {
     let comes =
         |signal| unsafe { libc::sigismember(&raw const pending, signal) == 1 && libc::sigismember(mask, signal) == 0 };
     if (1..=64).any(comes) {
-        // SAFETY: as above.
+        // SAFETY: a place of our own, and the caller's mask.
         return unsafe { libc::syscall(libc::SYS_rt_sigsuspend, mask, SIGNALS) as c_int };
     }
     let known = handled();
-    // SAFETY: as above.
+    // SAFETY: a place of our own, and the caller's mask.
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, mask, &raw mut before) };
     let has = sleep_until_handled(known);
     // SAFETY: as above. The last timer is gone, and nobody knows who else sends signals: the kernel waits.
@@ -82,7 +82,7 @@ pub(crate) unsafe extern "C" fn sigtimedwait(
     limit: *const timespec,
 ) -> c_int {
     let ask = |limit: *const timespec| {
-        // SAFETY: passed on as the caller gave it.
+        // SAFETY: the caller promises what the callee asks for.
         unsafe { libc::syscall(libc::SYS_rt_sigtimedwait, set, info, limit, SIGNALS) as c_int }
     };
     if CLOCK.is_real() {

@@ -60,7 +60,7 @@ unsafe fn fill(to: *mut c_void, len: usize) {
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn getrandom(to: *mut c_void, len: usize, flags: c_uint) -> isize {
     if !is_drawn() {
-        // SAFETY: passed on as the caller gave it.
+        // SAFETY: the caller promises what the callee asks for.
         return unsafe { libc::syscall(libc::SYS_getrandom, to, len, flags) as isize };
     }
     // SAFETY: the caller's.

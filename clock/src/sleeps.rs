@@ -58,7 +58,7 @@ pub(crate) fn picoseconds(t: &timespec) -> Option<u64> {
 pub(crate) unsafe extern "C-unwind" fn nanosleep(wanted: *const timespec, left: *mut timespec) -> c_int {
     cancellable(|| {
         if CLOCK.is_real() {
-            // SAFETY: passed on as the caller gave it.
+            // SAFETY: the caller promises what the callee asks for.
             return unsafe { libc::syscall(libc::SYS_nanosleep, wanted, left) } as c_int;
         }
         // SAFETY: null, or the caller's time.
@@ -93,7 +93,7 @@ pub(crate) unsafe extern "C-unwind" fn clock_nanosleep(
 ) -> c_int {
     cancellable(|| {
         if CLOCK.is_real() {
-            // SAFETY: passed on as the caller gave it.
+            // SAFETY: the caller promises what the callee asks for.
             let result = unsafe { libc::syscall(libc::SYS_clock_nanosleep, clock, flags, wanted, left) };
             // SAFETY: the thread's own `errno`, which this function returns instead.
             return if result == 0 { 0 } else { unsafe { *libc::__errno_location() } };

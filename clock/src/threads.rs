@@ -106,7 +106,7 @@ pub(crate) fn cancellable<R: Copy>(f: impl FnOnce() -> R) -> R {
     // SAFETY: takes nothing. It may unwind the caller, which has nothing to drop and may be unwound.
     unsafe { pthread_testcancel() };
     let result = f();
-    // SAFETY: as above.
+    // SAFETY: takes nothing. It may unwind the caller, which has nothing to drop and may be unwound.
     unsafe { pthread_testcancel() };
     result
 }

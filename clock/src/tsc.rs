@@ -125,7 +125,7 @@ unsafe extern "C" fn fault(signal: c_int, info: *mut siginfo_t, context: *mut c_
         registers[libc::REG_RCX as usize] = 0;
     }
     registers[libc::REG_RIP as usize] = (at + len) as i64;
-    // SAFETY: as above.
+    // SAFETY: the thread's own `errno`, which the program may be about to read.
     unsafe { *libc::__errno_location() = errno };
 }
 

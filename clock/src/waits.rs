@@ -71,7 +71,7 @@ const SIGNALS: usize = 8;
 /// As the function of libc.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C-unwind" fn poll(fds: *mut pollfd, n: nfds_t, ms: c_int) -> c_int {
-    // SAFETY: passed on as the caller gave it.
+    // SAFETY: the caller promises what the callee asks for.
     let real = || unsafe { libc::syscall(libc::SYS_poll, fds, n, ms) as c_int };
     // SAFETY: the caller's descriptors, and no mask.
     let look = |slice| unsafe { kernel_ppoll(fds, n, slice, std::ptr::null()) };
@@ -230,7 +230,7 @@ pub(crate) unsafe extern "C-unwind" fn select(
     except: *mut fd_set,
     limit: *mut timeval,
 ) -> c_int {
-    // SAFETY: passed on as the caller gave it.
+    // SAFETY: the caller promises what the callee asks for.
     let real = || unsafe { libc::syscall(libc::SYS_select, n, read, write, except, limit) as c_int };
     // SAFETY: null, or the caller's time.
     let limit = unsafe { limit.as_mut() };
@@ -295,7 +295,7 @@ pub(crate) unsafe extern "C-unwind" fn epoll_pwait(
     ms: c_int,
     mask: *const sigset_t,
 ) -> c_int {
-    // SAFETY: passed on as the caller gave it.
+    // SAFETY: the caller promises what the callee asks for.
     let ask = |ms: c_int| unsafe { libc::syscall(libc::SYS_epoll_pwait, fd, events, n, ms, mask, SIGNALS) as c_int };
     cancellable(|| found_within(milliseconds(ms), |slice| ask(in_milliseconds(slice)), || ask(ms)))
 }
@@ -336,7 +336,7 @@ pub(crate) unsafe extern "C-unwind" fn semtimedop(
     n: size_t,
     limit: *const timespec,
 ) -> c_int {
-    // SAFETY: passed on as the caller gave it.
+    // SAFETY: the caller promises what the callee asks for.
     let ask =
         |limit: *const timespec| unsafe { libc::syscall(libc::SYS_semtimedop, id, operations, n, limit) as c_int };
     // SAFETY: the caller's operations.

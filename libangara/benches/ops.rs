@@ -61,7 +61,7 @@ fn small(job: &Job, pe: usize, place: Place) {
         "locate + put 8 B",
         time(|| {
             let place = job.locate(black_box(p), 8).expect("heap");
-            // SAFETY: as above.
+            // SAFETY: `back` is a live word, `place` is in the heap.
             unsafe { ctx.put(Class::Put, black_box(pe), place, src, 8) }.expect("put");
         }),
     );
@@ -91,7 +91,7 @@ fn large(job: &Job, pe: usize, place: Place) {
             job.ctx().put(Class::Put, pe, place, data.as_ptr(), len).expect("put");
             job.ctx().quiet().expect("quiet");
         });
-        // SAFETY: as above.
+        // SAFETY: both vectors hold `len` bytes; the heap holds 16 MiB.
         let get = time(|| unsafe { job.ctx().get(Class::Get, pe, back.as_mut_ptr(), place, len).expect("get") });
         println!("{len:>10} B: put+quiet {:>8.2} GB/s, get {:>8.2} GB/s", len as f64 / put, len as f64 / get);
     }

@@ -45,7 +45,7 @@ impl Ctx {
     /// `src` is readable for `len` bytes. It may overlap the destination, which then holds what it held before.
     #[inline]
     pub unsafe fn put(&self, class: Class, pe: usize, dst: Place, src: *const u8, len: usize) -> Result<()> {
-        // SAFETY: passed on.
+        // SAFETY: the caller promises what the callee asks for.
         unsafe { self.engines.put(Transfer { class, pe, place: dst, len }, src, Mode::Blocking) }
     }
 
@@ -56,7 +56,7 @@ impl Ctx {
     /// As [`Ctx::put`], and `src` stays valid and unchanged until the next quiet.
     #[inline]
     pub unsafe fn put_nbi(&self, class: Class, pe: usize, dst: Place, src: *const u8, len: usize) -> Result<()> {
-        // SAFETY: passed on.
+        // SAFETY: the caller promises what the callee asks for.
         unsafe { self.engines.put(Transfer { class, pe, place: dst, len }, src, Mode::Nonblocking) }
     }
 
@@ -66,7 +66,7 @@ impl Ctx {
     /// `dst` is writable for `len` bytes. It may overlap the source, whose former contents it then holds.
     #[inline]
     pub unsafe fn get(&self, class: Class, pe: usize, dst: *mut u8, src: Place, len: usize) -> Result<()> {
-        // SAFETY: passed on.
+        // SAFETY: the caller promises what the callee asks for.
         unsafe { self.engines.get(Transfer { class, pe, place: src, len }, dst, Mode::Blocking) }
     }
 
@@ -76,7 +76,7 @@ impl Ctx {
     /// As [`Ctx::get`], and `dst` stays valid until the next quiet.
     #[inline]
     pub unsafe fn get_nbi(&self, class: Class, pe: usize, dst: *mut u8, src: Place, len: usize) -> Result<()> {
-        // SAFETY: passed on.
+        // SAFETY: the caller promises what the callee asks for.
         unsafe { self.engines.get(Transfer { class, pe, place: src, len }, dst, Mode::Nonblocking) }
     }
 
@@ -96,7 +96,7 @@ impl Ctx {
             return self.engines.check(pe);
         }
         let to = Transfer { class, pe, place: dst, len: blocks.block };
-        // SAFETY: passed on.
+        // SAFETY: the caller promises what the callee asks for.
         if unsafe { self.engines.direct.put_strided(to, src, blocks) } {
             return Ok(());
         }
@@ -119,7 +119,7 @@ impl Ctx {
             return self.engines.check(pe);
         }
         if blocks.is_worth_the_gaps() {
-            // SAFETY: passed on.
+            // SAFETY: the caller promises what the callee asks for.
             return unsafe { self.get_spans(class, pe, dst, src, blocks) };
         }
         let mode = if count == 1 { Mode::Blocking } else { Mode::Nonblocking };
@@ -166,7 +166,7 @@ impl Ctx {
     /// As [`Ctx::put`].
     #[inline(always)]
     pub unsafe fn put_own(&self, class: Class, pe: usize, dst: *mut u8, src: *const u8, len: usize) -> bool {
-        // SAFETY: passed on.
+        // SAFETY: the caller promises what the callee asks for.
         unsafe { self.engines.direct.put_own(class, pe, dst, src, len) }
     }
 
@@ -189,7 +189,7 @@ impl Ctx {
     /// As [`Ctx::get`].
     #[inline(always)]
     pub unsafe fn get_own(&self, class: Class, pe: usize, dst: *mut u8, src: *const u8, len: usize) -> bool {
-        // SAFETY: passed on.
+        // SAFETY: the caller promises what the callee asks for.
         unsafe { self.engines.direct.get_own(class, pe, dst, src, len) }
     }
 
@@ -252,7 +252,7 @@ impl Ctx {
         src: *const u8,
         len: usize,
     ) -> Result<()> {
-        // SAFETY: passed on.
+        // SAFETY: the caller promises what the callee asks for.
         unsafe { self.engines.put_far(Transfer { class, pe, place: dst, len }, src, Mode::Blocking) }
     }
 

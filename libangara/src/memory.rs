@@ -75,7 +75,8 @@ pub(crate) struct Peers {
 // SAFETY: the pointers lead into shared mappings that outlive the context (it holds the memory);
 // all access is through atomics, counters with one relaxed writer, or copies.
 unsafe impl Send for Peers {}
-// SAFETY: as above.
+// SAFETY: the pointers lead into shared mappings that outlive the context (it holds the memory); all access is through
+// atomics, counters with one relaxed writer, or copies.
 unsafe impl Sync for Peers {}
 
 impl Peers {
@@ -280,7 +281,7 @@ pub(crate) struct Memory {
 
 // SAFETY: `table` is only used by the fork handler; the mappings are `Send` themselves.
 unsafe impl Send for Memory {}
-// SAFETY: as above.
+// SAFETY: `table` is only used by the fork handler; the mappings are `Send` themselves.
 unsafe impl Sync for Memory {}
 
 /// What is mapped once per channel.

@@ -332,7 +332,7 @@ fn sum(array: usize, len: usize, is_large: bool) -> u64 {
             array.iter().map(|n| positive(*n)).sum()
         }
         (_, false) => {
-            // SAFETY: as above.
+            // SAFETY: the library has read an array of so many numbers there, as the call ended well.
             let array = unsafe { slice::from_raw_parts(array as *const c_int, len) };
             array.iter().map(|n| positive((*n).into())).sum()
         }

@@ -61,7 +61,7 @@ macro_rules! wrap {
             type Function = unsafe extern "C-unwind" fn($($crate::wrap!(@word $arg)),*) -> core::ffi::c_int;
             // SAFETY: the MPI library's function of this name, which has as many arguments.
             let function = unsafe { core::mem::transmute::<*mut core::ffi::c_void, Function>(REAL.find()) };
-            // SAFETY: passed on as the caller gave it.
+            // SAFETY: the caller promises what the callee asks for.
             $crate::passes($crate::Kind::$kind, &REAL, &[$($arg),*], || unsafe { function($($arg),*) })
         }
     };

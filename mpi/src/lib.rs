@@ -48,7 +48,7 @@ macro_rules! begin {
             type Function = unsafe extern "C-unwind" fn($(begin!(@word $arg)),*) -> c_int;
             // SAFETY: the MPI library's function of this name, which has as many arguments.
             let function = unsafe { core::mem::transmute::<*mut c_void, Function>(REAL.find()) };
-            // SAFETY: passed on as the caller gave it.
+            // SAFETY: the caller promises what the callee asks for.
             begins($all, || unsafe { function($($arg),*) })
         }
     )*};
@@ -67,7 +67,7 @@ macro_rules! end {
             static REAL: Real = Real::new(c_name!($name));
             // SAFETY: the MPI library's function of this name, which has no arguments.
             let function = unsafe { core::mem::transmute::<*mut c_void, unsafe extern "C-unwind" fn() -> c_int>(REAL.find()) };
-            // SAFETY: passed on as the caller gave it.
+            // SAFETY: the caller promises what the callee asks for.
             ends(&REAL, || unsafe { function() })
         }
     )*};

@@ -34,7 +34,7 @@ fn find(node: Option<&str>, service: Option<&str>, numeric: bool) -> Result<Vec<
 /// # Safety
 /// Null, or an address of the length that its family has.
 unsafe fn socket_address(p: *const libc::sockaddr) -> Option<SocketAddr> {
-    // SAFETY: passed on.
+    // SAFETY: the caller promises what the callee asks for.
     unsafe {
         match i32::from(p.as_ref()?.sa_family) {
             libc::AF_INET => {

@@ -72,12 +72,12 @@ macro_rules! words {
             }
             #[cfg(miri)]
             unsafe fn load(p: *const u8) -> $t {
-                // SAFETY: as above.
+                // SAFETY: the caller vouches for the memory.
                 unsafe { p.cast::<$t>().read_unaligned() }
             }
             #[cfg(miri)]
             unsafe fn store(self, p: *mut u8) {
-                // SAFETY: as above.
+                // SAFETY: the caller vouches for the memory.
                 unsafe { p.cast::<$t>().write_unaligned(self) }
             }
         }
@@ -96,7 +96,7 @@ words! {
 /// `p` is readable for the word.
 #[inline(always)]
 pub unsafe fn peek<T: Word>(p: *const u8) -> T {
-    // SAFETY: passed on.
+    // SAFETY: the caller promises what the callee asks for.
     unsafe { T::load(p) }
 }
 
@@ -106,7 +106,7 @@ pub unsafe fn peek<T: Word>(p: *const u8) -> T {
 /// `p` is writable for the word.
 #[inline(always)]
 pub unsafe fn poke<T: Word>(p: *mut u8, value: T) {
-    // SAFETY: passed on.
+    // SAFETY: the caller promises what the callee asks for.
     unsafe { value.store(p) }
 }
 
@@ -116,7 +116,7 @@ pub unsafe fn poke<T: Word>(p: *mut u8, value: T) {
 /// `src` is readable and `dst` writable for `len` bytes. They may overlap.
 #[inline]
 pub unsafe fn store(dst: *mut u8, src: *const u8, len: usize) {
-    // SAFETY: passed on.
+    // SAFETY: the caller promises what the callee asks for.
     unsafe {
         if len == 8 {
             return poke::<u64>(dst, peek(src));
@@ -131,7 +131,7 @@ pub unsafe fn store(dst: *mut u8, src: *const u8, len: usize) {
 /// As [`store`].
 #[inline(always)]
 pub unsafe fn store_words(dst: *mut u8, src: *const u8, len: usize) {
-    // SAFETY: passed on.
+    // SAFETY: the caller promises what the callee asks for.
     unsafe {
         if !few(dst, src, len, dst as usize) {
             copy::<false>(dst, src, len);
@@ -145,7 +145,7 @@ pub unsafe fn store_words(dst: *mut u8, src: *const u8, len: usize) {
 /// As [`load`].
 #[inline(always)]
 pub unsafe fn load_words(dst: *mut u8, src: *const u8, len: usize) {
-    // SAFETY: passed on.
+    // SAFETY: the caller promises what the callee asks for.
     unsafe {
         if !few(dst, src, len, src as usize) {
             copy::<true>(dst, src, len);
@@ -201,7 +201,8 @@ unsafe fn few(dst: *mut u8, src: *const u8, len: usize, lead: usize) -> bool {
 /// As [`store`].
 #[inline]
 pub unsafe fn store_ending(dst: *mut u8, src: *const u8, len: usize) {
-    // SAFETY: passed on; a body of `len` - 8 bytes and the word behind it are inside both ranges.
+    // SAFETY: the caller promises what the callee asks for; a body of `len` - 8 bytes and the word behind it are
+    // inside both ranges.
     unsafe {
         if len < 8 || !(dst as usize).wrapping_add(len).is_multiple_of(8) {
             return store(dst, src, len);
@@ -221,7 +222,7 @@ pub unsafe fn store_ending(dst: *mut u8, src: *const u8, len: usize) {
 /// `src` is readable and `dst` writable for `len` bytes. They may overlap.
 #[inline]
 pub unsafe fn load(dst: *mut u8, src: *const u8, len: usize) {
-    // SAFETY: passed on.
+    // SAFETY: the caller promises what the callee asks for.
     unsafe {
         if len == 8 {
             return poke::<u64>(dst, peek(src));
@@ -309,7 +310,7 @@ unsafe fn pair(dst: *mut u8, src: *const u8) {
         );
     }
     #[cfg(miri)]
-    // SAFETY: as above.
+    // SAFETY: the caller vouches for the memory.
     unsafe {
         let both = (peek::<u64>(src), peek::<u64>(src.add(8)));
         poke(dst, both.0);
@@ -368,7 +369,7 @@ unsafe fn bulk(dst: *mut u8, src: *const u8, len: usize) {
 /// As above.
 #[cfg(miri)]
 unsafe fn bulk(dst: *mut u8, src: *const u8, len: usize) {
-    // SAFETY: passed on.
+    // SAFETY: the caller promises what the callee asks for.
     unsafe { std::ptr::copy(src, dst, len) }
 }
 
@@ -389,11 +390,11 @@ mod tests {
     type Copy = unsafe fn(*mut u8, *const u8, usize);
     /// Both are inlined wherever they are called.
     unsafe fn words_stored(dst: *mut u8, src: *const u8, len: usize) {
-        // SAFETY: passed on.
+        // SAFETY: the caller promises what the callee asks for.
         unsafe { store_words(dst, src, len) }
     }
     unsafe fn words_loaded(dst: *mut u8, src: *const u8, len: usize) {
-        // SAFETY: passed on.
+        // SAFETY: the caller promises what the callee asks for.
         unsafe { load_words(dst, src, len) }
     }
 

@@ -20,7 +20,7 @@ pub(crate) struct Guard {
 
 // SAFETY: `table` is only touched by the handler, in a child with one thread.
 unsafe impl Send for Guard {}
-// SAFETY: as above.
+// SAFETY: `table` is only touched by the handler, in a child with one thread.
 unsafe impl Sync for Guard {}
 
 /// Jobs of this process; a program has one, a test may have a handful.

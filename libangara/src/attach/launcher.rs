@@ -238,7 +238,7 @@ fn watch(mut output: BufReader<ChildStdout>) -> Result<()> {
 fn signals(how: libc::c_int, mask: Option<libc::sigset_t>) -> Result<libc::sigset_t> {
     // SAFETY: plain data, filled in below.
     let mut set: libc::sigset_t = unsafe { std::mem::zeroed() };
-    // SAFETY: as above.
+    // SAFETY: plain data, filled in below.
     let mut old: libc::sigset_t = unsafe { std::mem::zeroed() };
     match mask {
         Some(mask) => set = mask,
@@ -258,9 +258,9 @@ fn angara_program() -> Option<PathBuf> {
     let mut places: Vec<PathBuf> = std::env::var_os("ANGARA_BIN").map(PathBuf::from).into_iter().collect();
     // SAFETY: plain data, filled in by dladdr with a string that lives as long as the module.
     let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
-    // SAFETY: as above.
+    // SAFETY: plain data, filled in by dladdr with a string that lives as long as the module.
     if unsafe { libc::dladdr(angara_program as *const libc::c_void, &raw mut info) } != 0 && !info.dli_fname.is_null() {
-        // SAFETY: as above.
+        // SAFETY: plain data, filled in by dladdr with a string that lives as long as the module.
         let file = unsafe { std::ffi::CStr::from_ptr(info.dli_fname) };
         let file = Path::new(std::ffi::OsStr::from_bytes(file.to_bytes()));
         if let Some(dir) = file.canonicalize().ok().and_then(|f| f.parent().map(Path::to_path_buf)) {

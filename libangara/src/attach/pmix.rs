@@ -120,7 +120,7 @@ impl Library {
         }
         // SAFETY: takes any number and returns a constant C string.
         let text = unsafe { (self.error_string)(status) };
-        // SAFETY: as above.
+        // SAFETY: takes any number and returns a constant C string.
         let text = if text.is_null() { "".into() } else { unsafe { CStr::from_ptr(text) }.to_string_lossy() };
         Err(failed(format!(
             "the launcher's {call} fails with {text} ({status}); start the program with `mpirun`, `srun --mpi=pmix` or `angara run`"
@@ -213,7 +213,7 @@ impl KeySpace for Pmix {
             // SAFETY: the type says which member was written; the text ends with a zero.
             match unsafe { (value.kind, value.data.string) } {
                 (STRING, text) if !text.is_null() => {
-                    // SAFETY: as above.
+                    // SAFETY: the type says which member was written; the text ends with a zero.
                     Ok(unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned())
                 }
                 (kind, _) => Err(failed(format!("process {pe} published a value of type {kind} instead of a text"))),

@@ -299,7 +299,7 @@ impl<'a> Tree<'a> {
     /// # Safety
     /// At PE `from`, `src` is readable for `len` bytes.
     pub unsafe fn broadcast(&self, from: usize, place: Place, src: *const u8, len: usize) -> Result<()> {
-        // SAFETY: passed on.
+        // SAFETY: the caller promises what the callee asks for.
         let arrival = unsafe { self.broadcast_nb(from, place, src, len)? };
         arrival.wait()
     }

@@ -74,7 +74,8 @@ pub(crate) struct VirtualClock {
 // SAFETY: `deadlines` is a word of the job's synchronisation page, which stays mapped as long as its driver, whose clock
 // this is; it is only used as an atomic.
 unsafe impl Send for VirtualClock {}
-// SAFETY: as above.
+// SAFETY: `deadlines` is a word of the job's synchronisation page, which stays mapped as long as its driver, whose
+// clock this is; it is only used as an atomic.
 unsafe impl Sync for VirtualClock {}
 
 /// What threads of this process stand for.

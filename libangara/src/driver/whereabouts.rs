@@ -28,7 +28,7 @@ extern "C" fn asked(_signal: c_int) {
     let errno = unsafe { *libc::__errno_location() };
     let (found, count) = addresses();
     virtual_time::is_at(found[..count].iter().map(|at| *at as u64));
-    // SAFETY: as above.
+    // SAFETY: the thread's own `errno`, which what was interrupted may be about to read.
     unsafe { *libc::__errno_location() = errno };
 }
 

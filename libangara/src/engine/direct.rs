@@ -282,7 +282,7 @@ impl Direct {
 /// As there.
 #[inline(never)]
 unsafe fn store_bulk(dst: *mut u8, src: *const u8, len: usize) {
-    // SAFETY: passed on.
+    // SAFETY: the caller promises what the callee asks for.
     unsafe { copy::store(dst, src, len) }
 }
 
@@ -292,7 +292,7 @@ unsafe fn store_bulk(dst: *mut u8, src: *const u8, len: usize) {
 /// As there.
 #[inline(never)]
 unsafe fn load_bulk(dst: *mut u8, src: *const u8, len: usize) {
-    // SAFETY: passed on.
+    // SAFETY: the caller promises what the callee asks for.
     unsafe { copy::load(dst, src, len) }
 }
 
@@ -302,7 +302,7 @@ unsafe fn load_bulk(dst: *mut u8, src: *const u8, len: usize) {
 /// As [`copy::store`].
 #[inline(always)]
 unsafe fn store(dst: *mut u8, src: *const u8, len: usize) {
-    // SAFETY: passed on; both pointers are valid for `len` bytes.
+    // SAFETY: the caller promises what the callee asks for; both pointers are valid for `len` bytes.
     unsafe {
         match len {
             8 => poke::<u64>(dst, peek(src)),
@@ -318,7 +318,7 @@ unsafe fn store(dst: *mut u8, src: *const u8, len: usize) {
 /// As [`copy::load`].
 #[inline(always)]
 pub(crate) unsafe fn load(dst: *mut u8, src: *const u8, len: usize) {
-    // SAFETY: passed on; both pointers are valid for `len` bytes.
+    // SAFETY: the caller promises what the callee asks for; both pointers are valid for `len` bytes.
     unsafe {
         match len {
             8 => poke::<u64>(dst, peek(src)),
@@ -364,6 +364,6 @@ atomic!(atomic_u64, AtomicU64, u64);
 /// `p` is a multiple of `width` and valid for it.
 #[inline(always)]
 unsafe fn atomic(p: *mut u8, op: AmoOp, width: u8, operand: u64, comparand: u64) -> u64 {
-    // SAFETY: passed on.
+    // SAFETY: the caller promises what the callee asks for.
     unsafe { if width == 4 { atomic_u32(p, op, operand, comparand) } else { atomic_u64(p, op, operand, comparand) } }
 }

@@ -78,11 +78,11 @@ impl Engines {
     /// As [`Engine::put`].
     #[inline(always)]
     pub(crate) unsafe fn put(&self, to: Transfer, src: *const u8, mode: Mode) -> Result<()> {
-        // SAFETY: passed on.
+        // SAFETY: the caller promises what the callee asks for.
         if unsafe { self.direct.put(to, src) } {
             return Ok(());
         }
-        // SAFETY: passed on.
+        // SAFETY: the caller promises what the callee asks for.
         unsafe { self.put_far(to, src, mode) }
     }
 
@@ -90,11 +90,11 @@ impl Engines {
     /// As [`Engine::get`].
     #[inline(always)]
     pub(crate) unsafe fn get(&self, from: Transfer, dst: *mut u8, mode: Mode) -> Result<()> {
-        // SAFETY: passed on.
+        // SAFETY: the caller promises what the callee asks for.
         if unsafe { self.direct.get(from, dst) } {
             return Ok(());
         }
-        // SAFETY: passed on.
+        // SAFETY: the caller promises what the callee asks for.
         unsafe { self.get_far(from, dst, mode) }
     }
 
@@ -134,7 +134,7 @@ impl Engines {
                 self.far().put(to, whole.as_ptr(), Mode::Blocking)
             };
         }
-        // SAFETY: passed on.
+        // SAFETY: the caller promises what the callee asks for.
         unsafe { self.far().put(to, src, mode) }
     }
 
@@ -165,7 +165,7 @@ impl Engines {
                 Ok(())
             };
         }
-        // SAFETY: passed on.
+        // SAFETY: the caller promises what the callee asks for.
         unsafe { self.far().get(from, dst, mode) }
     }
 

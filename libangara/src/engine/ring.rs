@@ -161,7 +161,7 @@ impl Engine for Ring {
         }
         let local = self.adapter.memory.locate(src, len).filter(|_| mode == Mode::Nonblocking || len > COPY_MAX);
         let Some(local) = local else {
-            // SAFETY: passed on.
+            // SAFETY: the caller promises what the callee asks for.
             return unsafe { self.put_bounced(&mut state, to, src) };
         };
         let mut last = 0;

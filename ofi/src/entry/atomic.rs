@@ -49,13 +49,13 @@ impl What {
     /// # Safety
     /// See the module.
     unsafe fn memory(self, buf: Src, count: usize) -> Outcome<UserMemory> {
-        // SAFETY: passed on.
+        // SAFETY: the caller promises what the callee asks for.
         Ok(unsafe { UserMemory::new(buf.cast_mut().cast(), count.saturating_mul(self.size()?)) })
     }
     /// # Safety
     /// See the module.
     unsafe fn pieces(self, ioc: CIoc, count: usize) -> Outcome<UserMemory> {
-        // SAFETY: passed on.
+        // SAFETY: the caller promises what the callee asks for.
         unsafe { elements(ioc, count, self.size()?) }
     }
 }
@@ -71,7 +71,7 @@ struct Parts {
 /// See the module.
 unsafe fn call(ep: Ep, flags: Option<u64>, what: What, make: impl FnOnce() -> Outcome<Parts>) -> isize {
     guard(|| {
-        // SAFETY: passed on.
+        // SAFETY: the caller promises what the callee asks for.
         let object = unsafe { EpObject::of(ep) };
         let Parts { mut access, compare, result } = make()?;
         access.flags |= flags.unwrap_or_else(|| object.tx_flags());
@@ -90,7 +90,7 @@ fn single(len: usize, memory: UserMemory, to: u64, (addr, key): (u64, u64), cont
 /// # Safety
 /// See the module.
 unsafe fn message(msg: *const MsgAtomic, flags: u64) -> Outcome<(What, Access)> {
-    // SAFETY: passed on.
+    // SAFETY: the caller promises what the callee asks for.
     unsafe {
         let msg = &*msg;
         let what = What { datatype: msg.datatype, op: msg.op };
@@ -110,7 +110,7 @@ unsafe extern "C" fn write(
     ep: Ep, buf: Src, count: usize, _: Ptr, to: u64, addr: u64, key: u64, datatype: c_int, op: c_int, context: Ptr,
 ) -> isize {
     let what = What { datatype, op };
-    // SAFETY: see the module.
+    // SAFETY: libfabric has callers pass open objects and valid buffers.
     unsafe {
         call(ep, None, what, || {
             let memory = what.memory(buf, count)?;
@@ -125,7 +125,7 @@ unsafe extern "C" fn writev(
     ep: Ep, ioc: CIoc, _: Desc, count: usize, to: u64, addr: u64, key: u64, datatype: c_int, op: c_int, context: Ptr,
 ) -> isize {
     let what = What { datatype, op };
-    // SAFETY: see the module.
+    // SAFETY: libfabric has callers pass open objects and valid buffers.
     unsafe {
         call(ep, None, what, || {
             let memory = what.pieces(ioc, count)?;
@@ -135,7 +135,7 @@ unsafe extern "C" fn writev(
 }
 
 unsafe extern "C" fn writemsg(ep: Ep, msg: *const MsgAtomic, flags: u64) -> isize {
-    // SAFETY: see the module.
+    // SAFETY: libfabric has callers pass open objects and valid buffers.
     unsafe {
         guard(|| {
             let (what, access) = message(msg, flags)?;
@@ -151,7 +151,7 @@ unsafe extern "C" fn inject(
     ep: Ep, buf: Src, count: usize, to: u64, addr: u64, key: u64, datatype: c_int, op: c_int,
 ) -> isize {
     let what = What { datatype, op };
-    // SAFETY: see the module.
+    // SAFETY: libfabric has callers pass open objects and valid buffers.
     unsafe {
         call(ep, Some(INJECT), what, || {
             let memory = what.memory(buf, count)?;
@@ -169,7 +169,7 @@ unsafe extern "C" fn readwrite(
     op: c_int, context: Ptr,
 ) -> isize {
     let what = What { datatype, op };
-    // SAFETY: see the module.
+    // SAFETY: libfabric has callers pass open objects and valid buffers.
     unsafe {
         call(ep, None, what, || {
             let (memory, result) = (what.memory(buf, count)?, what.memory(result, count)?);
@@ -185,7 +185,7 @@ unsafe extern "C" fn readwritev(
     key: u64, datatype: c_int, op: c_int, context: Ptr,
 ) -> isize {
     let what = What { datatype, op };
-    // SAFETY: see the module.
+    // SAFETY: libfabric has callers pass open objects and valid buffers.
     unsafe {
         call(ep, None, what, || {
             let result = what.pieces(results, result_count)?;
@@ -201,7 +201,7 @@ unsafe extern "C" fn readwritev(
 unsafe extern "C" fn readwritemsg(
     ep: Ep, msg: *const MsgAtomic, results: CIoc, _: Desc, count: usize, flags: u64,
 ) -> isize {
-    // SAFETY: see the module.
+    // SAFETY: libfabric has callers pass open objects and valid buffers.
     unsafe {
         guard(|| {
             let (what, access) = message(msg, flags)?;
@@ -218,7 +218,7 @@ unsafe extern "C" fn compwrite(
     datatype: c_int, op: c_int, context: Ptr,
 ) -> isize {
     let what = What { datatype, op };
-    // SAFETY: see the module.
+    // SAFETY: libfabric has callers pass open objects and valid buffers.
     unsafe {
         call(ep, None, what, || {
             let (memory, result) = (what.memory(buf, count)?, what.memory(result, count)?);
@@ -235,7 +235,7 @@ unsafe extern "C" fn compwritev(
     result_count: usize, to: u64, addr: u64, key: u64, datatype: c_int, op: c_int, context: Ptr,
 ) -> isize {
     let what = What { datatype, op };
-    // SAFETY: see the module.
+    // SAFETY: libfabric has callers pass open objects and valid buffers.
     unsafe {
         call(ep, None, what, || {
             let (memory, result) = (what.pieces(ioc, count)?, what.pieces(results, result_count)?);
@@ -251,7 +251,7 @@ unsafe extern "C" fn compwritemsg(
     ep: Ep, msg: *const MsgAtomic, compares: CIoc, _: Desc, compare_count: usize, results: CIoc, _: Desc,
     result_count: usize, flags: u64,
 ) -> isize {
-    // SAFETY: see the module.
+    // SAFETY: libfabric has callers pass open objects and valid buffers.
     unsafe {
         guard(|| {
             let (what, access) = message(msg, flags)?;
@@ -277,24 +277,24 @@ unsafe fn valid(datatype: i32, op: i32, shapes: &[Shape], count: *mut usize) -> 
         if count.is_null() {
             return Err(errno::EINVAL);
         }
-        // SAFETY: passed on.
+        // SAFETY: the caller promises what the callee asks for.
         unsafe { *count = most };
         Ok(())
     })
 }
 
 unsafe extern "C" fn writevalid(_: Ep, datatype: c_int, op: c_int, count: *mut usize) -> c_int {
-    // SAFETY: see the module.
+    // SAFETY: libfabric has callers pass open objects and valid buffers.
     unsafe { valid(datatype, op, &[Shape::Update], count) }
 }
 
 unsafe extern "C" fn readwritevalid(_: Ep, datatype: c_int, op: c_int, count: *mut usize) -> c_int {
-    // SAFETY: see the module.
+    // SAFETY: libfabric has callers pass open objects and valid buffers.
     unsafe { valid(datatype, op, &[Shape::Update, Shape::Read], count) }
 }
 
 unsafe extern "C" fn compwritevalid(_: Ep, datatype: c_int, op: c_int, count: *mut usize) -> c_int {
-    // SAFETY: see the module.
+    // SAFETY: libfabric has callers pass open objects and valid buffers.
     unsafe { valid(datatype, op, &[Shape::Compare], count) }
 }
 
@@ -314,9 +314,9 @@ pub(super) unsafe extern "C" fn query(
         };
         let count = most(datatype, op, shapes)?;
         let size = atomics::size(datatype).ok_or(errno::EOPNOTSUPP)?;
-        // SAFETY: see the module.
+        // SAFETY: libfabric has callers pass open objects and valid buffers.
         unsafe { (*attr).count = count };
-        // SAFETY: as above.
+        // SAFETY: libfabric has callers pass open objects and valid buffers.
         unsafe { (*attr).size = size };
         Ok(())
     })

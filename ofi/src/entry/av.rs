@@ -35,7 +35,7 @@ impl AvObject {
     /// # Safety
     /// See the module.
     pub(super) unsafe fn of<'a>(fid: *mut FidAv) -> &'a AvObject {
-        // SAFETY: passed on.
+        // SAFETY: the caller promises what the callee asks for.
         unsafe { &*fid.cast::<AvObject>() }
     }
 }
@@ -51,7 +51,7 @@ pub(super) unsafe extern "C" fn open(
     context: *mut c_void,
 ) -> c_int {
     guarded(|| {
-        // SAFETY: see the module.
+        // SAFETY: libfabric has callers pass open objects and valid buffers.
         let attr = unsafe { attr.as_ref() };
         // A name would share the vector between processes.
         if attr.is_some_and(|attr| !attr.name.is_null()) {
@@ -61,13 +61,13 @@ pub(super) unsafe extern "C" fn open(
             crate::log::info(&format!("address vectors of type {} are not offered", attr.kind));
             return Err(errno::EINVAL);
         }
-        // SAFETY: see the module.
+        // SAFETY: libfabric has callers pass open objects and valid buffers.
         let domain = unsafe { super::domain::DomainObject::of(domain) };
         let id = core().state.avs.insert(Addresses::default());
         let fid = FidAv { fid: Fid { fclass: CLASS_AV, context, ops: &AV_FI }, ops: &AV_OPS };
         let tells = attr.is_some_and(|attr| attr.flags & COMPLETION != 0);
         let (form, eq, users, _domain) = (domain.form, OnceLock::new(), Users::default(), domain.users.clone());
-        // SAFETY: see the module.
+        // SAFETY: libfabric has callers pass open objects and valid buffers.
         unsafe { *out = Box::into_raw(Box::new(AvObject { fid, id, form, eq, tells, users, _domain })).cast() };
         Ok(())
     })
@@ -75,7 +75,7 @@ pub(super) unsafe extern "C" fn open(
 
 unsafe extern "C" fn close(fid: *mut Fid) -> c_int {
     guarded(|| {
-        // SAFETY: see the module.
+        // SAFETY: libfabric has callers pass open objects and valid buffers.
         unsafe { AvObject::of(fid.cast()) }.users.none()?;
         // SAFETY: made by `open`, and closed once.
         let object = unsafe { Box::from_raw(fid.cast::<AvObject>()) };
@@ -86,13 +86,13 @@ unsafe extern "C" fn close(fid: *mut Fid) -> c_int {
 
 unsafe extern "C" fn bind(fid: *mut Fid, other: *mut Fid, _: u64) -> c_int {
     guarded(|| {
-        // SAFETY: see the module.
+        // SAFETY: libfabric has callers pass open objects and valid buffers.
         let (object, class) = unsafe { (AvObject::of(fid.cast()), (*other).fclass) };
         if class != CLASS_EQ {
             return Err(errno::EINVAL);
         }
         let eq = other.cast_const().cast::<super::eq::EqObject>();
-        // SAFETY: see the module, and the class says so.
+        // SAFETY: libfabric has callers pass open objects; the class says which kind it is.
         let users = unsafe { &*eq }.users.clone();
         object.eq.set((eq, users)).map_err(|_| errno::EINVAL)
     })
@@ -146,7 +146,7 @@ unsafe fn insert_all(
     errors: Option<*mut c_int>,
 ) -> usize {
     let mut good = 0;
-    // SAFETY: passed on.
+    // SAFETY: the caller promises what the callee asks for.
     let object = unsafe { AvObject::of(av) };
     for (i, address) in all.enumerate() {
         let number = address.ok_or(errno::EINVAL).and_then(find).and_then(|(peer, ep)| {
@@ -155,7 +155,7 @@ unsafe fn insert_all(
             state.avs.get_mut(object.id).map(|av| av.insert(target)).ok_or(errno::EINVAL)
         });
         good += usize::from(number.is_ok());
-        // SAFETY: passed on.
+        // SAFETY: the caller promises what the callee asks for.
         unsafe {
             if !out.is_null() {
                 *out.add(i) = number.unwrap_or(ADDR_NOTAVAIL);
@@ -178,7 +178,7 @@ unsafe extern "C" fn insert(
 ) -> c_int {
     guard(|| {
         let errors = (flags & SYNC_ERR != 0 && !context.is_null()).then_some(context.cast::<c_int>());
-        // SAFETY: see the module.
+        // SAFETY: libfabric has callers pass open objects and valid buffers.
         unsafe {
             let (form, mut at) = (AvObject::of(av).form, addr);
             let all = (0..count).map(|_| {
@@ -201,7 +201,7 @@ unsafe extern "C" fn insertsvc(
 ) -> c_int {
     guard(|| {
         let errors = (flags & SYNC_ERR != 0 && !context.is_null()).then_some(context.cast::<c_int>());
-        // SAFETY: see the module.
+        // SAFETY: libfabric has callers pass open objects and valid buffers.
         unsafe {
             let found = crate::lookup::address(text(node).as_deref(), text(service).as_deref(), false);
             let found = found.inspect_err(|why| crate::log::warn(why)).ok();
@@ -216,7 +216,7 @@ unsafe extern "C" fn insertsvc(
 /// # Safety
 /// See the module.
 unsafe fn tell(av: *mut FidAv, good: usize, context: *mut c_void) -> isize {
-    // SAFETY: passed on; an event queue is closed after what is bound to it.
+    // SAFETY: the caller promises what the callee asks for; an event queue is closed after what is bound to it.
     unsafe {
         let object = AvObject::of(av);
         if let Some((eq, _)) = object.eq.get().filter(|_| object.tells) {
@@ -229,7 +229,7 @@ unsafe fn tell(av: *mut FidAv, good: usize, context: *mut c_void) -> isize {
 
 unsafe extern "C" fn remove(av: *mut FidAv, addresses: *mut u64, count: usize, _flags: u64) -> c_int {
     guarded(|| {
-        // SAFETY: see the module.
+        // SAFETY: libfabric has callers pass open objects and valid buffers.
         let (id, addresses) = unsafe { (AvObject::of(av).id, std::slice::from_raw_parts(addresses, count)) };
         let mut core = core();
         let av = core.state.avs.get_mut(id).ok_or(errno::EINVAL)?;
@@ -240,13 +240,14 @@ unsafe extern "C" fn remove(av: *mut FidAv, addresses: *mut u64, count: usize, _
 
 unsafe extern "C" fn lookup(av: *mut FidAv, address: u64, out: *mut c_void, len: *mut usize) -> c_int {
     guarded(|| {
-        // SAFETY: see the module.
+        // SAFETY: libfabric has callers pass open objects and valid buffers.
         let object = unsafe { AvObject::of(av) };
         let core = core();
         let target = core.state.avs.get(object.id).and_then(|av| av.target(address)).ok_or(errno::EINVAL)?;
         let Peer { seat, generation } = target.peer;
         let address = Address::Endpoint { job: core.state.job_name, seat, generation, ep: target.ep };
-        // SAFETY: see the module: `out` has as many bytes as `len` says. What does not fit is left out.
+        // SAFETY: libfabric has callers pass valid buffers: `out` has as many bytes as `len` says. What does not fit
+        // is left out.
         match unsafe { object.form.give(address, out, len) } {
             Err(errno::ETOOSMALL) => Ok(()),
             given => given,
@@ -255,10 +256,10 @@ unsafe extern "C" fn lookup(av: *mut FidAv, address: u64, out: *mut c_void, len:
 }
 
 unsafe extern "C" fn straddr(av: *mut FidAv, addr: *const c_void, buf: *mut c_char, len: *mut usize) -> *const c_char {
-    // SAFETY: see the module.
+    // SAFETY: libfabric has callers pass open objects and valid buffers.
     let address = unsafe { AvObject::of(av).form.read(addr).0 };
     let text = address.map_or_else(|| "not an address of angara".to_owned(), |a| a.to_string());
-    // SAFETY: see the module: `buf` has as many bytes as `len` says.
+    // SAFETY: libfabric has callers pass valid buffers: `buf` has as many bytes as `len` says.
     unsafe {
         give_text(&text, buf, *len);
         *len = text.len() + 1;

@@ -21,7 +21,7 @@ impl CntrObject {
     /// # Safety
     /// See the module.
     pub(super) unsafe fn of<'a>(fid: *mut FidCntr) -> &'a CntrObject {
-        // SAFETY: passed on.
+        // SAFETY: the caller promises what the callee asks for.
         unsafe { &*fid.cast::<CntrObject>() }
     }
 }
@@ -39,16 +39,16 @@ pub(super) unsafe extern "C" fn open(
     context: *mut c_void,
 ) -> c_int {
     guarded(|| {
-        // SAFETY: see the module.
+        // SAFETY: libfabric has callers pass open objects and valid buffers.
         if let Some(attr) = unsafe { attr.as_ref() } {
             super::cq::check_wait(attr.wait_obj)?;
         }
         let id = core().state.counters.insert(Counter::default());
         let fid = FidCntr { fid: Fid { fclass: CLASS_CNTR, context, ops: &CNTR_FI }, ops: &CNTR_OPS };
-        // SAFETY: see the module.
+        // SAFETY: libfabric has callers pass open objects and valid buffers.
         let domain = unsafe { super::domain::DomainObject::of(domain) }.users.clone();
         let object = CntrObject { fid, id, users: Users::default(), _domain: domain };
-        // SAFETY: see the module.
+        // SAFETY: libfabric has callers pass open objects and valid buffers.
         unsafe { *out = Box::into_raw(Box::new(object)).cast() };
         Ok(())
     })
@@ -56,7 +56,7 @@ pub(super) unsafe extern "C" fn open(
 
 unsafe extern "C" fn close(fid: *mut Fid) -> c_int {
     guarded(|| {
-        // SAFETY: see the module.
+        // SAFETY: libfabric has callers pass open objects and valid buffers.
         unsafe { CntrObject::of(fid.cast()) }.users.none()?;
         // SAFETY: made by `open`, and closed once.
         let object = unsafe { Box::from_raw(fid.cast::<CntrObject>()) };
@@ -70,7 +70,7 @@ unsafe extern "C" fn close(fid: *mut Fid) -> c_int {
 unsafe fn with(cntr: *mut FidCntr, progress: bool, f: impl FnOnce(&mut Counter) -> u64) -> u64 {
     let mut value = 0;
     guarded(|| {
-        // SAFETY: passed on.
+        // SAFETY: the caller promises what the callee asks for.
         let id = unsafe { CntrObject::of(cntr) }.id;
         let mut core = core();
         if progress {
@@ -83,17 +83,17 @@ unsafe fn with(cntr: *mut FidCntr, progress: bool, f: impl FnOnce(&mut Counter) 
 }
 
 unsafe extern "C" fn read(cntr: *mut FidCntr) -> u64 {
-    // SAFETY: see the module.
+    // SAFETY: libfabric has callers pass open objects and valid buffers.
     unsafe { with(cntr, true, |counter| counter.value) }
 }
 
 unsafe extern "C" fn readerr(cntr: *mut FidCntr) -> u64 {
-    // SAFETY: see the module.
+    // SAFETY: libfabric has callers pass open objects and valid buffers.
     unsafe { with(cntr, true, |counter| counter.errors) }
 }
 
 unsafe extern "C" fn add(cntr: *mut FidCntr, value: u64) -> c_int {
-    // SAFETY: see the module.
+    // SAFETY: libfabric has callers pass open objects and valid buffers.
     unsafe {
         with(cntr, false, |counter| {
             counter.value = counter.value.wrapping_add(value);
@@ -104,13 +104,13 @@ unsafe extern "C" fn add(cntr: *mut FidCntr, value: u64) -> c_int {
 }
 
 unsafe extern "C" fn set(cntr: *mut FidCntr, value: u64) -> c_int {
-    // SAFETY: see the module.
+    // SAFETY: libfabric has callers pass open objects and valid buffers.
     unsafe { with(cntr, false, |counter| std::mem::replace(&mut counter.value, value)) };
     0
 }
 
 unsafe extern "C" fn adderr(cntr: *mut FidCntr, value: u64) -> c_int {
-    // SAFETY: see the module.
+    // SAFETY: libfabric has callers pass open objects and valid buffers.
     unsafe {
         with(cntr, false, |counter| {
             counter.errors = counter.errors.wrapping_add(value);
@@ -121,14 +121,14 @@ unsafe extern "C" fn adderr(cntr: *mut FidCntr, value: u64) -> c_int {
 }
 
 unsafe extern "C" fn seterr(cntr: *mut FidCntr, value: u64) -> c_int {
-    // SAFETY: see the module.
+    // SAFETY: libfabric has callers pass open objects and valid buffers.
     unsafe { with(cntr, false, |counter| std::mem::replace(&mut counter.errors, value)) };
     0
 }
 
 unsafe extern "C" fn wait(cntr: *mut FidCntr, threshold: u64, timeout: c_int) -> c_int {
     guarded(|| {
-        // SAFETY: see the module.
+        // SAFETY: libfabric has callers pass open objects and valid buffers.
         let id = unsafe { CntrObject::of(cntr) }.id;
         let limit = u64::try_from(timeout).ok().map(Duration::from_millis);
         let before = core().state.counters.get(id).map_or(0, |counter| counter.errors);

@@ -26,7 +26,7 @@ impl CqObject {
     /// # Safety
     /// See the module.
     pub(super) unsafe fn of<'a>(fid: *mut FidCq) -> &'a CqObject {
-        // SAFETY: passed on.
+        // SAFETY: the caller promises what the callee asks for.
         unsafe { &*fid.cast::<CqObject>() }
     }
 }
@@ -50,7 +50,7 @@ pub(super) unsafe extern "C" fn open(
     context: *mut c_void,
 ) -> c_int {
     guarded(|| {
-        // SAFETY: see the module.
+        // SAFETY: libfabric has callers pass open objects and valid buffers.
         let (attr, domain) = unsafe { (&mut *attr, super::domain::DomainObject::of(domain)) };
         check_wait(attr.wait_obj)?;
         let format = if attr.format == 0 { CQ_CONTEXT } else { attr.format };
@@ -67,7 +67,7 @@ pub(super) unsafe extern "C" fn open(
         let threshold = attr.wait_cond == CQ_COND_THRESHOLD;
         let (users, api_version, _domain) = (Users::default(), domain.api_version, domain.users.clone());
         let object = CqObject { fid, id, format, size, threshold, api_version, users, _domain };
-        // SAFETY: see the module.
+        // SAFETY: libfabric has callers pass open objects and valid buffers.
         unsafe { *out = Box::into_raw(Box::new(object)).cast() };
         Ok(())
     })
@@ -75,7 +75,7 @@ pub(super) unsafe extern "C" fn open(
 
 unsafe extern "C" fn close(fid: *mut Fid) -> c_int {
     guarded(|| {
-        // SAFETY: see the module.
+        // SAFETY: libfabric has callers pass open objects and valid buffers.
         unsafe { CqObject::of(fid.cast()) }.users.none()?;
         // SAFETY: made by `open`, and closed once.
         let object = unsafe { Box::from_raw(fid.cast::<CqObject>()) };
@@ -110,7 +110,7 @@ impl CqObject {
         while taken < out.count
             && let Some(done) = queue.ready.pop_front()
         {
-            // SAFETY: passed on.
+            // SAFETY: the caller promises what the callee asks for.
             unsafe {
                 self.write(&done, out.buf.add(taken * self.size));
                 if !out.sources.is_null() {
@@ -127,7 +127,8 @@ impl CqObject {
     /// There is room for an entry at `at`.
     #[inline]
     unsafe fn write(&self, done: &Done, at: *mut u8) {
-        // SAFETY: passed on; entries of the formats are beginnings of the longest one.
+        // SAFETY: the caller promises what the callee asks for; entries of the formats are beginnings of the longest
+        // one.
         unsafe {
             let at = at.cast::<CqEntry>();
             (&raw mut (*at).op_context).write(done.context as *mut c_void);
@@ -151,7 +152,7 @@ impl CqObject {
 #[inline(always)]
 unsafe fn read_now(cq: *mut FidCq, out: Out) -> isize {
     guard(|| {
-        // SAFETY: passed on.
+        // SAFETY: the caller promises what the callee asks for.
         unsafe {
             let object = CqObject::of(cq);
             let mut core = core();
@@ -172,7 +173,7 @@ unsafe fn read_now(cq: *mut FidCq, out: Out) -> isize {
 /// See the module.
 unsafe fn read_waiting(cq: *mut FidCq, out: Out, cond: *const c_void, timeout: c_int) -> isize {
     guard(|| {
-        // SAFETY: passed on.
+        // SAFETY: the caller promises what the callee asks for.
         let object = unsafe { CqObject::of(cq) };
         let least = if object.threshold { (cond as usize).clamp(1, out.count.max(1)) } else { 1 };
         let limit = u64::try_from(timeout).ok().map(Duration::from_millis);
@@ -184,7 +185,7 @@ unsafe fn read_waiting(cq: *mut FidCq, out: Out, cond: *const c_void, timeout: c
             if queue.failed.is_empty() && queue.ready.len() < least {
                 return core.state.broken.is_some().then_some(Err(errno::EIO));
             }
-            // SAFETY: passed on.
+            // SAFETY: the caller promises what the callee asks for.
             unsafe { object.take(core, &out) }
         };
         wait_for(limit, ready).unwrap_or(Err(errno::EAGAIN))
@@ -192,12 +193,12 @@ unsafe fn read_waiting(cq: *mut FidCq, out: Out, cond: *const c_void, timeout: c
 }
 
 unsafe extern "C" fn read(cq: *mut FidCq, buf: *mut c_void, count: usize) -> isize {
-    // SAFETY: passed on.
+    // SAFETY: the caller promises what the callee asks for.
     unsafe { read_now(cq, Out { buf: buf.cast(), count, sources: std::ptr::null_mut() }) }
 }
 
 unsafe extern "C" fn readfrom(cq: *mut FidCq, buf: *mut c_void, count: usize, sources: *mut u64) -> isize {
-    // SAFETY: passed on.
+    // SAFETY: the caller promises what the callee asks for.
     unsafe { read_now(cq, Out { buf: buf.cast(), count, sources }) }
 }
 
@@ -208,7 +209,7 @@ unsafe extern "C" fn sread(
     cond: *const c_void,
     timeout: c_int,
 ) -> isize {
-    // SAFETY: passed on.
+    // SAFETY: the caller promises what the callee asks for.
     unsafe { read_waiting(cq, Out { buf: buf.cast(), count, sources: std::ptr::null_mut() }, cond, timeout) }
 }
 
@@ -220,13 +221,13 @@ unsafe extern "C" fn sreadfrom(
     cond: *const c_void,
     timeout: c_int,
 ) -> isize {
-    // SAFETY: passed on.
+    // SAFETY: the caller promises what the callee asks for.
     unsafe { read_waiting(cq, Out { buf: buf.cast(), count, sources }, cond, timeout) }
 }
 
 unsafe extern "C" fn readerr(cq: *mut FidCq, out: *mut CqErrEntry, _flags: u64) -> isize {
     guard(|| {
-        // SAFETY: see the module.
+        // SAFETY: libfabric has callers pass open objects and valid buffers.
         let object = unsafe { CqObject::of(cq) };
         let mut core = core();
         let queue = core.state.queues.get_mut(object.id).ok_or(errno::EINVAL)?;
@@ -235,7 +236,7 @@ unsafe extern "C" fn readerr(cq: *mut FidCq, out: *mut CqErrEntry, _flags: u64) 
             core.state.vain = 0;
         }
         let done = failed.done;
-        // SAFETY: see the module. The last field came with 1.5.
+        // SAFETY: libfabric has callers pass valid buffers: The last field came with 1.5.
         unsafe {
             (*out).op_context = done.context as *mut c_void;
             (*out).flags = done.flags;
@@ -256,7 +257,7 @@ unsafe extern "C" fn readerr(cq: *mut FidCq, out: *mut CqErrEntry, _flags: u64) 
 
 unsafe extern "C" fn signal(cq: *mut FidCq) -> c_int {
     guarded(|| {
-        // SAFETY: see the module.
+        // SAFETY: libfabric has callers pass open objects and valid buffers.
         let id = unsafe { CqObject::of(cq) }.id;
         core().state.queues.get_mut(id).ok_or(errno::EINVAL)?.signalled = true;
         Ok(())
@@ -270,7 +271,7 @@ unsafe extern "C" fn strerror(
     buf: *mut c_char,
     len: usize,
 ) -> *const c_char {
-    // SAFETY: see the module.
+    // SAFETY: libfabric has callers pass open objects and valid buffers.
     unsafe { give_text(&describe(error), buf, len) }
 }
 

@@ -51,7 +51,7 @@ impl DomainObject {
     /// # Safety
     /// See the module.
     pub(super) unsafe fn of<'a>(fid: *mut FidDomain) -> &'a DomainObject {
-        // SAFETY: passed on.
+        // SAFETY: the caller promises what the callee asks for.
         unsafe { &*fid.cast::<DomainObject>() }
     }
 }
@@ -80,7 +80,7 @@ pub(super) unsafe extern "C" fn open(
     context: *mut c_void,
 ) -> c_int {
     guarded(|| {
-        // SAFETY: see the module.
+        // SAFETY: libfabric has callers pass open objects and valid buffers.
         let (attr, form, api_version, fabric) = unsafe {
             let users = super::fabric::FabricObject::of(fabric).users.clone();
             ((*info).domain_attr.as_ref(), Form::of((*info).addr_format), (*fabric).api_version, users)
@@ -97,7 +97,7 @@ pub(super) unsafe extern "C" fn open(
         let fid = FidDomain { fid, ops: &DOMAIN_OPS, mr: &MR_OPS };
         let (users, eq) = (Users::default(), OnceLock::new());
         let object = DomainObject { fid, id, api_version, mr_mode, form, helper, users, _fabric: fabric, eq };
-        // SAFETY: see the module.
+        // SAFETY: libfabric has callers pass open objects and valid buffers.
         unsafe { *out = Box::into_raw(Box::new(object)).cast() };
         Ok(())
     })
@@ -113,19 +113,19 @@ pub(super) unsafe extern "C" fn open2(
     if flags != 0 {
         return -errno::EBADFLAGS;
     }
-    // SAFETY: passed on.
+    // SAFETY: the caller promises what the callee asks for.
     unsafe { open(fabric, info, out, context) }
 }
 
 /// An event queue would tell of registrations, which are done when the call returns.
 unsafe extern "C" fn bind(fid: *mut Fid, other: *mut Fid, _: u64) -> c_int {
     guarded(|| {
-        // SAFETY: see the module.
+        // SAFETY: libfabric has callers pass open objects and valid buffers.
         let (object, class) = unsafe { (DomainObject::of(fid.cast()), (*other).fclass) };
         if class != CLASS_EQ {
             return Err(errno::EINVAL);
         }
-        // SAFETY: see the module, and the class says so.
+        // SAFETY: libfabric has callers pass open objects; the class says which kind it is.
         let eq = unsafe { &*other.cast::<super::eq::EqObject>() };
         object.eq.set(eq.users.clone()).map_err(|_| errno::EINVAL)
     })
@@ -133,7 +133,7 @@ unsafe extern "C" fn bind(fid: *mut Fid, other: *mut Fid, _: u64) -> c_int {
 
 unsafe extern "C" fn close(fid: *mut Fid) -> c_int {
     guarded(|| {
-        // SAFETY: see the module.
+        // SAFETY: libfabric has callers pass open objects and valid buffers.
         unsafe { DomainObject::of(fid.cast()) }.users.none()?;
         // SAFETY: made by `open`, and closed once.
         let object = unsafe { Box::from_raw(fid.cast::<DomainObject>()) };
@@ -169,7 +169,7 @@ struct Wish {
 /// # Safety
 /// See the module.
 unsafe fn register(domain: *mut Fid, memory: UserMemory, wish: Wish, out: *mut *mut FidMr) -> Outcome {
-    // SAFETY: see the module.
+    // SAFETY: libfabric has callers pass open objects and valid buffers.
     let object = unsafe { DomainObject::of(domain.cast()) };
     let basic = object.mr_mode == MR_BASIC;
     let by_address = basic || object.mr_mode & MR_VIRT_ADDR != 0;
@@ -191,7 +191,7 @@ unsafe fn register(domain: *mut Fid, memory: UserMemory, wish: Wish, out: *mut *
     let fid = Fid { fclass: CLASS_MR, context: wish.context, ops: &MR_FI };
     let fid = FidMr { fid, mem_desc: std::ptr::null_mut(), key };
     let object = MrObject { fid, domain: object.id, _domain: object.users.clone(), bound: Mutex::default() };
-    // SAFETY: see the module.
+    // SAFETY: libfabric has callers pass open objects and valid buffers.
     unsafe { *out = Box::into_raw(Box::new(object)).cast() };
     Ok(())
 }
@@ -208,7 +208,7 @@ unsafe extern "C" fn reg(
     out: *mut *mut FidMr,
     context: *mut c_void,
 ) -> c_int {
-    // SAFETY: see the module; the memory is valid until it is deregistered.
+    // SAFETY: libfabric has callers pass valid buffers: the memory is valid until it is deregistered.
     guarded(|| unsafe {
         register(domain, UserMemory::new(buf.cast_mut().cast(), len), Wish { access, key, context }, out)
     })
@@ -226,13 +226,14 @@ unsafe extern "C" fn regv(
     out: *mut *mut FidMr,
     context: *mut c_void,
 ) -> c_int {
-    // SAFETY: see the module.
+    // SAFETY: libfabric has callers pass open objects and valid buffers.
     guarded(|| unsafe { register(domain, pieces(iov, count)?, Wish { access, key, context }, out) })
 }
 
 unsafe extern "C" fn regattr(domain: *mut Fid, attr: *const MrAttr, _flags: u64, out: *mut *mut FidMr) -> c_int {
     guarded(|| {
-        // SAFETY: see the module. `iface` is there since 1.10 only, and is 0 for plain memory.
+        // SAFETY: libfabric has callers pass valid buffers: `iface` is there since 1.10 only, and is 0 for plain
+        // memory.
         unsafe {
             let attr = &*attr;
             let wish = Wish { access: attr.access, key: attr.requested_key, context: attr.context };
@@ -255,7 +256,7 @@ unsafe extern "C" fn mr_close(fid: *mut Fid) -> c_int {
 
 unsafe extern "C" fn mr_bind(fid: *mut Fid, other: *mut Fid, flags: u64) -> c_int {
     guarded(|| {
-        // SAFETY: see the module.
+        // SAFETY: libfabric has callers pass open objects and valid buffers.
         let (object, class) = unsafe { (&*fid.cast::<MrObject>(), (*other).fclass) };
         if class == CLASS_EP {
             return Ok(());
@@ -263,7 +264,7 @@ unsafe extern "C" fn mr_bind(fid: *mut Fid, other: *mut Fid, flags: u64) -> c_in
         if class != CLASS_CNTR {
             return Err(errno::EINVAL);
         }
-        // SAFETY: see the module, and the class says so.
+        // SAFETY: libfabric has callers pass open objects; the class says which kind it is.
         let counter = unsafe { super::cntr::CntrObject::of(other.cast()) };
         let mut core = core();
         let domain = core.state.domains.get_mut(object.domain).ok_or(errno::EINVAL)?;

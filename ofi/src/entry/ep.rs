@@ -29,7 +29,7 @@ impl EpObject {
     /// See the module.
     #[inline(always)]
     pub(super) unsafe fn of<'a>(fid: *mut FidEp) -> &'a EpObject {
-        // SAFETY: passed on.
+        // SAFETY: the caller promises what the callee asks for.
         unsafe { &*fid.cast::<EpObject>() }
     }
     #[inline(always)]
@@ -73,9 +73,9 @@ pub(super) unsafe extern "C" fn open(
     context: *mut c_void,
 ) -> c_int {
     guarded(|| {
-        // SAFETY: see the module.
+        // SAFETY: libfabric has callers pass open objects and valid buffers.
         let (domain, info) = unsafe { (super::domain::DomainObject::of(domain), &*info) };
-        // SAFETY: see the module: null, or to the struct.
+        // SAFETY: libfabric has callers pass valid buffers: null, or to the struct.
         let (ep, tx, rx) = unsafe { (info.ep_attr.as_ref(), info.tx_attr.as_ref(), info.rx_attr.as_ref()) };
         if ep.is_some_and(|ep| !matches!(ep.kind, 0 | EP_RDM)) {
             return Err(errno::EINVAL);
@@ -83,7 +83,7 @@ pub(super) unsafe extern "C" fn open(
         let (tx_flags, rx_flags) = (tx.map_or(0, |tx| tx.op_flags), rx.map_or(0, |rx| rx.op_flags));
         let directed = (info.caps | rx.map_or(0, |rx| rx.caps)) & DIRECTED_RECV != 0;
         let form = Form::of(info.addr_format);
-        // SAFETY: see the module: as many bytes as is said.
+        // SAFETY: libfabric has callers pass valid buffers: as many bytes as is said.
         let name = own_name(unsafe { form.read_within(info.src_addr, info.src_addrlen) })?;
         let mut core = core();
         if core.state.eps.is_full() {
@@ -109,7 +109,7 @@ pub(super) unsafe extern "C" fn open(
         let (tx_flags, rx_flags) = (AtomicU64::new(tx_flags), AtomicU64::new(rx_flags));
         let (_domain, bound) = (domain.users.clone(), Mutex::default());
         let object = EpObject { fid, id, form, tx_flags, rx_flags, _domain, bound };
-        // SAFETY: see the module.
+        // SAFETY: libfabric has callers pass open objects and valid buffers.
         unsafe { *out = Box::into_raw(Box::new(object)).cast() };
         Ok(())
     })
@@ -125,7 +125,7 @@ pub(super) unsafe extern "C" fn open2(
     if flags != 0 {
         return -errno::EBADFLAGS;
     }
-    // SAFETY: passed on.
+    // SAFETY: the caller promises what the callee asks for.
     unsafe { open(domain, info, out, context) }
 }
 
@@ -142,13 +142,13 @@ unsafe extern "C" fn close(fid: *mut Fid) -> c_int {
 
 unsafe extern "C" fn bind(fid: *mut Fid, other: *mut Fid, flags: u64) -> c_int {
     guarded(|| {
-        // SAFETY: see the module.
+        // SAFETY: libfabric has callers pass open objects and valid buffers.
         let (object, class) = unsafe { (EpObject::of(fid.cast()), (*other).fclass) };
         let mut core = core();
         let ep = core.state.eps.get_mut(object.id).ok_or(errno::EINVAL)?;
         let users = match class {
             CLASS_CQ => {
-                // SAFETY: see the module, and the class says so.
+                // SAFETY: libfabric has callers pass open objects; the class says which kind it is.
                 let cq = unsafe { super::cq::CqObject::of(other.cast()) };
                 let binding = Some(Binding { queue: cq.id, selective: flags & SELECTIVE_COMPLETION != 0 });
                 if flags & (SEND | RECV) == 0 {
@@ -163,20 +163,20 @@ unsafe extern "C" fn bind(fid: *mut Fid, other: *mut Fid, flags: u64) -> c_int {
                 cq.users.clone()
             }
             CLASS_AV => {
-                // SAFETY: see the module, and the class says so.
+                // SAFETY: libfabric has callers pass open objects; the class says which kind it is.
                 let av = unsafe { super::av::AvObject::of(other.cast()) };
                 ep.av = Some(av.id);
                 av.users.clone()
             }
             CLASS_CNTR => {
-                // SAFETY: see the module, and the class says so.
+                // SAFETY: libfabric has callers pass open objects; the class says which kind it is.
                 let counter = unsafe { super::cntr::CntrObject::of(other.cast()) };
                 for (_, side) in Side::ALL.into_iter().filter(|(flag, _)| flags & flag != 0) {
                     ep.counters[side as usize] = Some(counter.id);
                 }
                 counter.users.clone()
             }
-            // SAFETY: see the module, and the class says so.
+            // SAFETY: libfabric has callers pass open objects; the class says which kind it is.
             CLASS_EQ => unsafe { &*other.cast::<super::eq::EqObject>() }.users.clone(),
             CLASS_MR => return Ok(()),
             _ => return Err(errno::EINVAL),
@@ -188,7 +188,7 @@ unsafe extern "C" fn bind(fid: *mut Fid, other: *mut Fid, flags: u64) -> c_int {
 
 unsafe extern "C" fn control(fid: *mut Fid, command: c_int, arg: *mut c_void) -> c_int {
     guarded(|| {
-        // SAFETY: see the module.
+        // SAFETY: libfabric has callers pass open objects and valid buffers.
         let object = unsafe { EpObject::of(fid.cast()) };
         match command {
             CONTROL_ENABLE => {
@@ -223,7 +223,7 @@ unsafe extern "C" fn control(fid: *mut Fid, command: c_int, arg: *mut c_void) ->
 
 unsafe extern "C" fn cancel(fid: *mut Fid, context: *mut c_void) -> isize {
     guard(|| {
-        // SAFETY: see the module.
+        // SAFETY: libfabric has callers pass open objects and valid buffers.
         let id = unsafe { EpObject::of(fid.cast()) }.id;
         core().cancel(id, context as usize).map(|()| 0)
     })
@@ -231,7 +231,7 @@ unsafe extern "C" fn cancel(fid: *mut Fid, context: *mut c_void) -> isize {
 
 unsafe extern "C" fn getopt(fid: *mut Fid, level: c_int, name: c_int, value: *mut c_void, len: *mut usize) -> c_int {
     guarded(|| {
-        // SAFETY: see the module.
+        // SAFETY: libfabric has callers pass open objects and valid buffers.
         let (id, room) = unsafe { (EpObject::of(fid.cast()).id, *len) };
         let answer = match (level, name) {
             (OPT_ENDPOINT, OPT_MIN_MULTI_RECV) => core().state.eps.get(id).ok_or(errno::EINVAL)?.min_multi,
@@ -252,7 +252,7 @@ unsafe extern "C" fn getopt(fid: *mut Fid, level: c_int, name: c_int, value: *mu
 
 unsafe extern "C" fn setopt(fid: *mut Fid, level: c_int, name: c_int, value: *const c_void, len: usize) -> c_int {
     guarded(|| {
-        // SAFETY: see the module.
+        // SAFETY: libfabric has callers pass open objects and valid buffers.
         let id = unsafe { EpObject::of(fid.cast()) }.id;
         if (level, name) != (OPT_ENDPOINT, OPT_MIN_MULTI_RECV) {
             return Err(errno::ENOPROTOOPT);
@@ -280,7 +280,7 @@ fn own_name(address: Option<Outcome<Address>>) -> Outcome<Name> {
 /// One more name; the address of the endpoint stays.
 unsafe extern "C" fn setname(fid: *mut Fid, name: *mut c_void, len: usize) -> c_int {
     guarded(|| {
-        // SAFETY: see the module: as many bytes as `len` says.
+        // SAFETY: libfabric has callers pass valid buffers: as many bytes as `len` says.
         let (object, address) = unsafe {
             let object = EpObject::of(fid.cast());
             (object, object.form.read_within(name, len))
@@ -291,7 +291,7 @@ unsafe extern "C" fn setname(fid: *mut Fid, name: *mut c_void, len: usize) -> c_
 
 unsafe extern "C" fn getname(fid: *mut Fid, out: *mut c_void, len: *mut usize) -> c_int {
     guarded(|| {
-        // SAFETY: see the module.
+        // SAFETY: libfabric has callers pass open objects and valid buffers.
         let object = unsafe { EpObject::of(fid.cast()) };
         let core = core();
         let angara::mailbox::Peer { seat, generation } = core.state.me;

@@ -53,11 +53,11 @@ pub(super) unsafe extern "C" fn open(
 ) -> c_int {
     guarded(|| {
         let fid = FidEq { fid: Fid { fclass: CLASS_EQ, context, ops: &EQ_FI }, ops: &EQ_OPS };
-        // SAFETY: see the module.
+        // SAFETY: libfabric has callers pass open objects and valid buffers.
         let fabric = unsafe { super::fabric::FabricObject::of(fabric) }.users.clone();
         let (users, events, written) = (Users::default(), Mutex::default(), Condvar::new());
         let object = EqObject { fid, users, _fabric: fabric, events, written };
-        // SAFETY: see the module.
+        // SAFETY: libfabric has callers pass open objects and valid buffers.
         unsafe { *out = Box::into_raw(Box::new(object)).cast() };
         Ok(())
     })
@@ -65,7 +65,7 @@ pub(super) unsafe extern "C" fn open(
 
 unsafe extern "C" fn close(fid: *mut Fid) -> c_int {
     guarded(|| {
-        // SAFETY: see the module.
+        // SAFETY: libfabric has callers pass open objects and valid buffers.
         unsafe { &*fid.cast::<EqObject>() }.users.none()?;
         // SAFETY: made by `open`, and closed once.
         drop(unsafe { Box::from_raw(fid.cast::<EqObject>()) });
@@ -82,7 +82,7 @@ unsafe fn take(
     flags: u64,
 ) -> isize {
     guard(|| {
-        // SAFETY: passed on.
+        // SAFETY: the caller promises what the callee asks for.
         let object = unsafe { &*eq.cast::<EqObject>() };
         let mut events = object.events.lock().unwrap_or_else(|e| e.into_inner());
         let empty = |events: &mut VecDeque<_>| events.is_empty();
@@ -108,7 +108,7 @@ unsafe fn take(
 }
 
 unsafe extern "C" fn read(eq: *mut FidEq, event: *mut u32, buf: *mut c_void, len: usize, flags: u64) -> isize {
-    // SAFETY: passed on.
+    // SAFETY: the caller promises what the callee asks for.
     unsafe { take(eq, (event, buf, len), Some(Duration::ZERO), flags) }
 }
 
@@ -120,7 +120,7 @@ unsafe extern "C" fn sread(
     timeout: c_int,
     flags: u64,
 ) -> isize {
-    // SAFETY: passed on.
+    // SAFETY: the caller promises what the callee asks for.
     unsafe { take(eq, (event, buf, len), u64::try_from(timeout).ok().map(Duration::from_millis), flags) }
 }
 
@@ -131,7 +131,7 @@ unsafe extern "C" fn readerr(_: *mut FidEq, _: *mut c_void, _: u64) -> isize {
 
 unsafe extern "C" fn write(eq: *mut FidEq, event: u32, buf: *const c_void, len: usize, _flags: u64) -> isize {
     guard(|| {
-        // SAFETY: see the module.
+        // SAFETY: libfabric has callers pass open objects and valid buffers.
         let (object, bytes) = unsafe { (&*eq.cast::<EqObject>(), std::slice::from_raw_parts(buf.cast::<u8>(), len)) };
         object.push(event, bytes.to_vec())?;
         Ok(len as isize)
@@ -145,6 +145,6 @@ unsafe extern "C" fn strerror(
     buf: *mut c_char,
     len: usize,
 ) -> *const c_char {
-    // SAFETY: see the module.
+    // SAFETY: libfabric has callers pass open objects and valid buffers.
     unsafe { give_text(&super::cq::describe(error), buf, len) }
 }

@@ -16,7 +16,7 @@ const ROOM: usize = 256;
 struct Provider(*mut FiProvider);
 // SAFETY: written once, before anybody else knows of it; libfabric alone changes it afterwards.
 unsafe impl Send for Provider {}
-// SAFETY: as above.
+// SAFETY: written once, before anybody else knows of it; libfabric alone changes it afterwards.
 unsafe impl Sync for Provider {}
 
 static PROVIDER: OnceLock<Provider> = OnceLock::new();
@@ -170,7 +170,7 @@ unsafe extern "C" fn getinfo(
     info: *mut *mut Info,
 ) -> c_int {
     guarded(|| {
-        // SAFETY: see the module.
+        // SAFETY: libfabric has callers pass open objects and valid buffers.
         let (hints, node, service) = unsafe { (read_hints(hints), text(node), text(service)) };
         let asked = Asked { node, service, flags };
         let is_set = |name: &str| std::env::var_os(name).is_some();
@@ -189,7 +189,7 @@ unsafe extern "C" fn getinfo(
             Ok(offer) => {
                 let to = offer.destination.map_or(String::new(), |to| format!(" to {to}"));
                 crate::log::info(&format!("offered: from {}{to}", offer.source));
-                // SAFETY: see the module.
+                // SAFETY: libfabric has callers pass open objects and valid buffers.
                 unsafe { *info = give_out(offer, version) };
                 Ok(())
             }
@@ -211,7 +211,7 @@ impl FabricObject {
     /// # Safety
     /// See the module.
     pub(super) unsafe fn of<'a>(fid: *mut FidFabric) -> &'a FabricObject {
-        // SAFETY: passed on.
+        // SAFETY: the caller promises what the callee asks for.
         unsafe { &*fid.cast::<FabricObject>() }
     }
 }
@@ -234,7 +234,7 @@ unsafe extern "C" fn trywait(_: *mut FidFabric, _: *mut *mut Fid, _: c_int) -> c
 
 unsafe extern "C" fn fabric(attr: *const FabricAttr, out: *mut *mut FidFabric, context: *mut c_void) -> c_int {
     guarded(|| {
-        // SAFETY: see the module.
+        // SAFETY: libfabric has callers pass open objects and valid buffers.
         let (name, api_version) = unsafe { (text((*attr).name), (*attr).api_version) };
         if name.is_some_and(|name| name != NAME) {
             return Err(errno::EINVAL);
@@ -242,7 +242,7 @@ unsafe extern "C" fn fabric(attr: *const FabricAttr, out: *mut *mut FidFabric, c
         let fid = Fid { fclass: CLASS_FABRIC, context, ops: &FABRIC_FI };
         let fid = FidFabric { fid, ops: &FABRIC_OPS, api_version };
         let fabric = Box::new(FabricObject { fid, users: Users::default() });
-        // SAFETY: see the module.
+        // SAFETY: libfabric has callers pass open objects and valid buffers.
         unsafe { *out = Box::into_raw(fabric).cast() };
         Ok(())
     })
@@ -250,7 +250,7 @@ unsafe extern "C" fn fabric(attr: *const FabricAttr, out: *mut *mut FidFabric, c
 
 unsafe extern "C" fn close(fid: *mut Fid) -> c_int {
     guarded(|| {
-        // SAFETY: see the module.
+        // SAFETY: libfabric has callers pass open objects and valid buffers.
         unsafe { FabricObject::of(fid.cast()) }.users.none()?;
         // SAFETY: made by `fabric` above, and closed once.
         drop(unsafe { Box::from_raw(fid.cast::<FabricObject>()) });

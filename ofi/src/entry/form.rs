@@ -25,7 +25,7 @@ impl Form {
     /// # Safety
     /// There is one of this form.
     pub(super) unsafe fn read(self, p: *const c_void) -> (Option<Address>, usize) {
-        // SAFETY: passed on.
+        // SAFETY: the caller promises what the callee asks for.
         unsafe {
             match self {
                 Form::Bytes => {
@@ -50,7 +50,7 @@ impl Form {
         }
         let whole = match self {
             Form::Bytes => len >= ADDRESS_BYTES,
-            // SAFETY: passed on.
+            // SAFETY: the caller promises what the callee asks for.
             Form::Text => unsafe { libc::strnlen(p.cast::<c_char>(), len) < len },
         };
         // SAFETY: all of it is there.
@@ -72,7 +72,7 @@ impl Form {
     /// `len` says how many bytes `out` has, which may be null.
     pub(super) unsafe fn give(self, address: Address, out: *mut c_void, len: *mut usize) -> Outcome {
         let bytes = self.write(address);
-        // SAFETY: passed on.
+        // SAFETY: the caller promises what the callee asks for.
         unsafe {
             let room = std::mem::replace(&mut *len, bytes.len());
             if !out.is_null() {
@@ -102,14 +102,14 @@ mod tests {
                 assert_eq!((form.read_within(p, 0), form.read_within(std::ptr::null(), 9)), (None, None));
             }
             bytes[2] = b'?';
-            // SAFETY: as above.
+            // SAFETY: the vector has as many bytes.
             assert_eq!(unsafe { form.read_within(bytes.as_ptr().cast(), len) }, Some(Err(errno::EINVAL)));
             let (mut out, mut room) = ([0u8; 64], 5);
             // SAFETY: there is as much room as is said.
             let given = unsafe { form.give(address, out.as_mut_ptr().cast(), &mut room) };
             assert_eq!((given, room), (Err(errno::ETOOSMALL), len));
             assert_eq!((&out[..5], out[5]), (&form.write(address)[..5], 0));
-            // SAFETY: as above.
+            // SAFETY: there is as much room as is said.
             assert_eq!(unsafe { form.give(address, out.as_mut_ptr().cast(), &mut room) }, Ok(()));
             assert_eq!(out[..len], form.write(address));
         }

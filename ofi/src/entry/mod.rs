@@ -86,9 +86,9 @@ unsafe fn pieces(iov: *const iovec, count: usize) -> Outcome<UserMemory> {
     if count > 0 && iov.is_null() {
         return Err(errno::EINVAL);
     }
-    // SAFETY: passed on.
+    // SAFETY: the caller promises what the callee asks for.
     let all = (0..count).map(|i| unsafe { *iov.add(i) }).map(|piece| (piece.iov_base.cast(), piece.iov_len));
-    // SAFETY: passed on.
+    // SAFETY: the caller promises what the callee asks for.
     unsafe { UserMemory::pieces(all) }.ok_or(errno::EINVAL)
 }
 
@@ -100,10 +100,10 @@ unsafe fn elements(ioc: *const Ioc, count: usize, size: usize) -> Outcome<UserMe
     if count > 0 && ioc.is_null() {
         return Err(errno::EINVAL);
     }
-    // SAFETY: passed on.
+    // SAFETY: the caller promises what the callee asks for.
     let all =
         (0..count).map(|i| unsafe { *ioc.add(i) }).map(|piece| (piece.addr.cast(), piece.count.saturating_mul(size)));
-    // SAFETY: passed on.
+    // SAFETY: the caller promises what the callee asks for.
     unsafe { UserMemory::pieces(all) }.ok_or(errno::EINVAL)
 }
 
@@ -115,7 +115,7 @@ unsafe fn remotes(iov: *const RmaIov, count: usize, unit: usize) -> Outcome<Vec<
     if count > crate::memory::PIECES || (count > 0 && iov.is_null()) {
         return Err(errno::EINVAL);
     }
-    // SAFETY: passed on.
+    // SAFETY: the caller promises what the callee asks for.
     let all = (0..count).map(|i| unsafe { *iov.add(i) });
     Ok(all.map(|r| Remote { addr: r.addr, len: r.len.saturating_mul(unit) as u64, key: r.key }).collect())
 }
@@ -123,7 +123,7 @@ unsafe fn remotes(iov: *const RmaIov, count: usize, unit: usize) -> Outcome<Vec<
 /// # Safety
 /// Null or a string.
 unsafe fn text(p: *const c_char) -> Option<String> {
-    // SAFETY: passed on.
+    // SAFETY: the caller promises what the callee asks for.
     (!p.is_null()).then(|| unsafe { CStr::from_ptr(p) }.to_string_lossy().into_owned())
 }
 

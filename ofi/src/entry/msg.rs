@@ -21,7 +21,7 @@ pub(super) static OPS: OpsMsg =
 #[inline(always)]
 pub(super) unsafe fn send_it(ep: Ep, flags: Option<u64>, make: impl FnOnce() -> Outcome<Send>) -> isize {
     guard(|| {
-        // SAFETY: passed on.
+        // SAFETY: the caller promises what the callee asks for.
         let object = unsafe { EpObject::of(ep) };
         let mut call = make()?;
         call.flags |= flags.unwrap_or_else(|| object.tx_flags());
@@ -37,7 +37,7 @@ pub(super) unsafe fn send_it(ep: Ep, flags: Option<u64>, make: impl FnOnce() -> 
 #[inline(always)]
 pub(super) unsafe fn receive_it(ep: Ep, flags: Option<u64>, make: impl FnOnce() -> Outcome<Receive>) -> isize {
     guard(|| {
-        // SAFETY: passed on.
+        // SAFETY: the caller promises what the callee asks for.
         let object = unsafe { EpObject::of(ep) };
         let mut call = make()?;
         call.flags |= flags.unwrap_or_else(|| object.rx_flags());
@@ -57,7 +57,7 @@ pub(super) unsafe fn plain(buf: Src, len: usize, to: u64, context: Ptr) -> Send 
 }
 
 unsafe extern "C" fn recv(ep: Ep, buf: Ptr, len: usize, _: Ptr, from: u64, context: Ptr) -> isize {
-    // SAFETY: see the module.
+    // SAFETY: libfabric has callers pass open objects and valid buffers.
     unsafe {
         receive_it(ep, None, || {
             let memory = UserMemory::new(buf.cast(), len);
@@ -67,7 +67,7 @@ unsafe extern "C" fn recv(ep: Ep, buf: Ptr, len: usize, _: Ptr, from: u64, conte
 }
 
 unsafe extern "C" fn recvv(ep: Ep, iov: *const iovec, _: Desc, count: usize, from: u64, context: Ptr) -> isize {
-    // SAFETY: see the module.
+    // SAFETY: libfabric has callers pass open objects and valid buffers.
     unsafe {
         receive_it(ep, None, || {
             let memory = pieces(iov, count)?;
@@ -77,7 +77,7 @@ unsafe extern "C" fn recvv(ep: Ep, iov: *const iovec, _: Desc, count: usize, fro
 }
 
 unsafe extern "C" fn recvmsg(ep: Ep, msg: *const Msg, flags: u64) -> isize {
-    // SAFETY: see the module.
+    // SAFETY: libfabric has callers pass open objects and valid buffers.
     unsafe {
         receive_it(ep, Some(flags), || {
             let msg = &*msg;
@@ -88,17 +88,17 @@ unsafe extern "C" fn recvmsg(ep: Ep, msg: *const Msg, flags: u64) -> isize {
 }
 
 unsafe extern "C" fn send(ep: Ep, buf: Src, len: usize, _: Ptr, to: u64, context: Ptr) -> isize {
-    // SAFETY: see the module.
+    // SAFETY: libfabric has callers pass open objects and valid buffers.
     unsafe { send_it(ep, None, || Ok(plain(buf, len, to, context))) }
 }
 
 unsafe extern "C" fn sendv(ep: Ep, iov: *const iovec, _: Desc, count: usize, to: u64, context: Ptr) -> isize {
-    // SAFETY: see the module.
+    // SAFETY: libfabric has callers pass open objects and valid buffers.
     unsafe { send_it(ep, None, || Ok(Send { memory: pieces(iov, count)?, ..plain(std::ptr::null(), 0, to, context) })) }
 }
 
 unsafe extern "C" fn sendmsg(ep: Ep, msg: *const Msg, flags: u64) -> isize {
-    // SAFETY: see the module.
+    // SAFETY: libfabric has callers pass open objects and valid buffers.
     unsafe {
         send_it(ep, Some(flags), || {
             let msg = &*msg;
@@ -110,17 +110,17 @@ unsafe extern "C" fn sendmsg(ep: Ep, msg: *const Msg, flags: u64) -> isize {
 }
 
 unsafe extern "C" fn inject(ep: Ep, buf: Src, len: usize, to: u64) -> isize {
-    // SAFETY: see the module.
+    // SAFETY: libfabric has callers pass open objects and valid buffers.
     unsafe { send_it(ep, Some(INJECT), || Ok(Send { silent: true, ..plain(buf, len, to, std::ptr::null_mut()) })) }
 }
 
 unsafe extern "C" fn senddata(ep: Ep, buf: Src, len: usize, _: Ptr, data: u64, to: u64, context: Ptr) -> isize {
-    // SAFETY: see the module.
+    // SAFETY: libfabric has callers pass open objects and valid buffers.
     unsafe { send_it(ep, None, || Ok(Send { data: Some(data), ..plain(buf, len, to, context) })) }
 }
 
 unsafe extern "C" fn injectdata(ep: Ep, buf: Src, len: usize, data: u64, to: u64) -> isize {
-    // SAFETY: see the module.
+    // SAFETY: libfabric has callers pass open objects and valid buffers.
     unsafe {
         send_it(ep, Some(INJECT), || {
             Ok(Send { data: Some(data), silent: true, ..plain(buf, len, to, std::ptr::null_mut()) })

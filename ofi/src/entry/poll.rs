@@ -35,10 +35,10 @@ static POLL_OPS: OpsPoll = OpsPoll { size: size_of::<OpsPoll>(), poll, poll_add,
 pub(super) unsafe extern "C" fn open(domain: *mut FidDomain, _attr: *mut c_void, out: *mut *mut FidPoll) -> c_int {
     guarded(|| {
         let fid = Fid { fclass: CLASS_POLL, context: std::ptr::null_mut(), ops: &POLL_FI };
-        // SAFETY: see the module.
+        // SAFETY: libfabric has callers pass open objects and valid buffers.
         let domain = unsafe { super::domain::DomainObject::of(domain) }.users.clone();
         let object = PollObject { fid: FidPoll { fid, ops: &POLL_OPS }, members: Mutex::default(), _domain: domain };
-        // SAFETY: see the module.
+        // SAFETY: libfabric has callers pass open objects and valid buffers.
         unsafe { *out = Box::into_raw(Box::new(object)).cast() };
         Ok(())
     })
@@ -54,7 +54,7 @@ unsafe extern "C" fn close(fid: *mut Fid) -> c_int {
 
 unsafe extern "C" fn poll(set: *mut FidPoll, contexts: *mut *mut c_void, count: c_int) -> c_int {
     guard(|| {
-        // SAFETY: see the module.
+        // SAFETY: libfabric has callers pass open objects and valid buffers.
         let object = unsafe { &*set.cast::<PollObject>() };
         let mut members = object.members.lock().unwrap_or_else(|e| e.into_inner());
         let mut core = core();
@@ -72,7 +72,7 @@ unsafe extern "C" fn poll(set: *mut FidPoll, contexts: *mut *mut c_void, count: 
                 }
             };
             if is_new && found < count as isize {
-                // SAFETY: see the module: there is room for `count`.
+                // SAFETY: libfabric has callers pass valid buffers: there is room for `count`.
                 unsafe { *contexts.offset(found) = member.context as *mut c_void };
                 found += 1;
             }
@@ -83,12 +83,12 @@ unsafe extern "C" fn poll(set: *mut FidPoll, contexts: *mut *mut c_void, count: 
 
 unsafe extern "C" fn poll_add(set: *mut FidPoll, fid: *mut Fid, _flags: u64) -> c_int {
     guarded(|| {
-        // SAFETY: see the module.
+        // SAFETY: libfabric has callers pass open objects and valid buffers.
         let (object, class, context) = unsafe { (&*set.cast::<PollObject>(), (*fid).fclass, (*fid).context) };
         let watched = match class {
-            // SAFETY: see the module, and the class says so.
+            // SAFETY: libfabric has callers pass open objects; the class says which kind it is.
             CLASS_CQ => Watched::Queue(unsafe { CqObject::of(fid.cast()) }.id),
-            // SAFETY: as above.
+            // SAFETY: libfabric has callers pass open objects; the class says which kind it is.
             CLASS_CNTR => Watched::Counter(unsafe { CntrObject::of(fid.cast()) }.id, (0, 0)),
             _ => return Err(errno::EINVAL),
         };
@@ -100,7 +100,7 @@ unsafe extern "C" fn poll_add(set: *mut FidPoll, fid: *mut Fid, _flags: u64) -> 
 
 unsafe extern "C" fn poll_del(set: *mut FidPoll, fid: *mut Fid, _flags: u64) -> c_int {
     guarded(|| {
-        // SAFETY: see the module.
+        // SAFETY: libfabric has callers pass open objects and valid buffers.
         let object = unsafe { &*set.cast::<PollObject>() };
         let mut members = object.members.lock().unwrap_or_else(|e| e.into_inner());
         members.retain(|member| member.fid != fid as usize);

@@ -20,7 +20,7 @@ pub(super) static OPS: OpsRma =
 /// See the module.
 unsafe fn access(ep: Ep, flags: Option<u64>, writes: bool, make: impl FnOnce() -> Outcome<Access>) -> isize {
     guard(|| {
-        // SAFETY: passed on.
+        // SAFETY: the caller promises what the callee asks for.
         let object = unsafe { EpObject::of(ep) };
         let mut call = make()?;
         call.flags |= flags.unwrap_or_else(|| object.tx_flags());
@@ -41,7 +41,7 @@ pub(super) fn single(memory: UserMemory, to: u64, (addr, key): (u64, u64), conte
 /// # Safety
 /// See the module.
 unsafe fn message(msg: *const MsgRma, flags: u64) -> Outcome<Access> {
-    // SAFETY: passed on.
+    // SAFETY: the caller promises what the callee asks for.
     unsafe {
         let msg = &*msg;
         Ok(Access {
@@ -60,7 +60,7 @@ unsafe fn message(msg: *const MsgRma, flags: u64) -> Outcome<Access> {
 unsafe extern "C" fn read(
     ep: Ep, buf: Ptr, len: usize, _: Ptr, from: u64, addr: u64, key: u64, context: Ptr,
 ) -> isize {
-    // SAFETY: see the module.
+    // SAFETY: libfabric has callers pass open objects and valid buffers.
     unsafe { access(ep, None, false, || Ok(single(UserMemory::new(buf.cast(), len), from, (addr, key), context))) }
 }
 
@@ -68,12 +68,12 @@ unsafe extern "C" fn read(
 unsafe extern "C" fn readv(
     ep: Ep, iov: *const iovec, _: Desc, count: usize, from: u64, addr: u64, key: u64, context: Ptr,
 ) -> isize {
-    // SAFETY: see the module.
+    // SAFETY: libfabric has callers pass open objects and valid buffers.
     unsafe { access(ep, None, false, || Ok(single(pieces(iov, count)?, from, (addr, key), context))) }
 }
 
 unsafe extern "C" fn readmsg(ep: Ep, msg: *const MsgRma, flags: u64) -> isize {
-    // SAFETY: see the module.
+    // SAFETY: libfabric has callers pass open objects and valid buffers.
     unsafe { access(ep, Some(flags), false, || message(msg, 0)) }
 }
 
@@ -81,7 +81,7 @@ unsafe extern "C" fn readmsg(ep: Ep, msg: *const MsgRma, flags: u64) -> isize {
 unsafe extern "C" fn write(
     ep: Ep, buf: Src, len: usize, _: Ptr, to: u64, addr: u64, key: u64, context: Ptr,
 ) -> isize {
-    // SAFETY: see the module.
+    // SAFETY: libfabric has callers pass open objects and valid buffers.
     unsafe {
         access(ep, None, true, || Ok(single(UserMemory::new(buf.cast_mut().cast(), len), to, (addr, key), context)))
     }
@@ -91,17 +91,17 @@ unsafe extern "C" fn write(
 unsafe extern "C" fn writev(
     ep: Ep, iov: *const iovec, _: Desc, count: usize, to: u64, addr: u64, key: u64, context: Ptr,
 ) -> isize {
-    // SAFETY: see the module.
+    // SAFETY: libfabric has callers pass open objects and valid buffers.
     unsafe { access(ep, None, true, || Ok(single(pieces(iov, count)?, to, (addr, key), context))) }
 }
 
 unsafe extern "C" fn writemsg(ep: Ep, msg: *const MsgRma, flags: u64) -> isize {
-    // SAFETY: see the module.
+    // SAFETY: libfabric has callers pass open objects and valid buffers.
     unsafe { access(ep, Some(flags), true, || message(msg, flags)) }
 }
 
 unsafe extern "C" fn inject(ep: Ep, buf: Src, len: usize, to: u64, addr: u64, key: u64) -> isize {
-    // SAFETY: see the module.
+    // SAFETY: libfabric has callers pass open objects and valid buffers.
     unsafe {
         access(ep, Some(INJECT), true, || {
             let memory = UserMemory::new(buf.cast_mut().cast(), len);
@@ -115,7 +115,7 @@ unsafe extern "C" fn inject(ep: Ep, buf: Src, len: usize, to: u64, addr: u64, ke
 unsafe extern "C" fn writedata(
     ep: Ep, buf: Src, len: usize, _: Ptr, data: u64, to: u64, addr: u64, key: u64, context: Ptr,
 ) -> isize {
-    // SAFETY: see the module.
+    // SAFETY: libfabric has callers pass open objects and valid buffers.
     unsafe {
         access(ep, None, true, || {
             let memory = UserMemory::new(buf.cast_mut().cast(), len);
@@ -128,7 +128,7 @@ unsafe extern "C" fn writedata(
 unsafe extern "C" fn injectdata(
     ep: Ep, buf: Src, len: usize, data: u64, to: u64, addr: u64, key: u64,
 ) -> isize {
-    // SAFETY: see the module.
+    // SAFETY: libfabric has callers pass open objects and valid buffers.
     unsafe {
         access(ep, Some(INJECT), true, || {
             let memory = UserMemory::new(buf.cast_mut().cast(), len);

@@ -29,7 +29,7 @@ pub(super) static OPS: OpsTagged = OpsTagged {
 unsafe extern "C" fn recv(
     ep: Ep, buf: Ptr, len: usize, _: Ptr, from: u64, tag: u64, ignore: u64, context: Ptr,
 ) -> isize {
-    // SAFETY: see the module.
+    // SAFETY: libfabric has callers pass open objects and valid buffers.
     unsafe {
         receive_it(ep, None, || {
             let memory = UserMemory::new(buf.cast(), len);
@@ -42,7 +42,7 @@ unsafe extern "C" fn recv(
 unsafe extern "C" fn recvv(
     ep: Ep, iov: *const iovec, _: Desc, count: usize, from: u64, tag: u64, ignore: u64, context: Ptr,
 ) -> isize {
-    // SAFETY: see the module.
+    // SAFETY: libfabric has callers pass open objects and valid buffers.
     unsafe {
         receive_it(ep, None, || {
             let memory = pieces(iov, count)?;
@@ -52,7 +52,7 @@ unsafe extern "C" fn recvv(
 }
 
 unsafe extern "C" fn recvmsg(ep: Ep, msg: *const MsgTagged, flags: u64) -> isize {
-    // SAFETY: see the module.
+    // SAFETY: libfabric has callers pass open objects and valid buffers.
     unsafe {
         receive_it(ep, Some(flags), || {
             let msg = &*msg;
@@ -66,7 +66,7 @@ unsafe extern "C" fn recvmsg(ep: Ep, msg: *const MsgTagged, flags: u64) -> isize
 }
 
 unsafe extern "C" fn send(ep: Ep, buf: Src, len: usize, _: Ptr, to: u64, tag: u64, context: Ptr) -> isize {
-    // SAFETY: see the module.
+    // SAFETY: libfabric has callers pass open objects and valid buffers.
     unsafe { send_it(ep, None, || Ok(Send { tag: Some(tag), ..plain(buf, len, to, context) })) }
 }
 
@@ -74,7 +74,7 @@ unsafe extern "C" fn send(ep: Ep, buf: Src, len: usize, _: Ptr, to: u64, tag: u6
 unsafe extern "C" fn sendv(
     ep: Ep, iov: *const iovec, _: Desc, count: usize, to: u64, tag: u64, context: Ptr,
 ) -> isize {
-    // SAFETY: see the module.
+    // SAFETY: libfabric has callers pass open objects and valid buffers.
     unsafe {
         send_it(ep, None, || {
             Ok(Send { memory: pieces(iov, count)?, tag: Some(tag), ..plain(std::ptr::null(), 0, to, context) })
@@ -83,7 +83,7 @@ unsafe extern "C" fn sendv(
 }
 
 unsafe extern "C" fn sendmsg(ep: Ep, msg: *const MsgTagged, flags: u64) -> isize {
-    // SAFETY: see the module.
+    // SAFETY: libfabric has callers pass open objects and valid buffers.
     unsafe {
         send_it(ep, Some(flags), || {
             let msg = &*msg;
@@ -95,7 +95,7 @@ unsafe extern "C" fn sendmsg(ep: Ep, msg: *const MsgTagged, flags: u64) -> isize
 }
 
 unsafe extern "C" fn inject(ep: Ep, buf: Src, len: usize, to: u64, tag: u64) -> isize {
-    // SAFETY: see the module.
+    // SAFETY: libfabric has callers pass open objects and valid buffers.
     unsafe {
         send_it(ep, Some(INJECT), || {
             Ok(Send { tag: Some(tag), silent: true, ..plain(buf, len, to, std::ptr::null_mut()) })
@@ -107,12 +107,12 @@ unsafe extern "C" fn inject(ep: Ep, buf: Src, len: usize, to: u64, tag: u64) -> 
 unsafe extern "C" fn senddata(
     ep: Ep, buf: Src, len: usize, _: Ptr, data: u64, to: u64, tag: u64, context: Ptr,
 ) -> isize {
-    // SAFETY: see the module.
+    // SAFETY: libfabric has callers pass open objects and valid buffers.
     unsafe { send_it(ep, None, || Ok(Send { tag: Some(tag), data: Some(data), ..plain(buf, len, to, context) })) }
 }
 
 unsafe extern "C" fn injectdata(ep: Ep, buf: Src, len: usize, data: u64, to: u64, tag: u64) -> isize {
-    // SAFETY: see the module.
+    // SAFETY: libfabric has callers pass open objects and valid buffers.
     unsafe {
         send_it(ep, Some(INJECT), || {
             Ok(Send { tag: Some(tag), data: Some(data), silent: true, ..plain(buf, len, to, std::ptr::null_mut()) })

@@ -115,7 +115,7 @@ unsafe extern "C" fn copy_string(dest: *mut c_char, text: *const c_char, _third:
     let len = unsafe { libc::strlen(text) } + 1;
     touched(text as usize, len, Touch::Read, code);
     touched(dest as usize, len, Touch::Write, code);
-    // SAFETY: as above.
+    // SAFETY: the caller's contract, here and below.
     unsafe { libc::strcpy(dest, text) }
 }
 
@@ -204,7 +204,7 @@ macro_rules! atomics {
             match variable.compare_exchange(old, value, Ordering::SeqCst, Ordering::SeqCst) {
                 Ok(_) => 1,
                 Err(other) => {
-                    // SAFETY: as above.
+                    // SAFETY: the caller's contract, here and below.
                     unsafe { *expected = other };
                     0
                 }

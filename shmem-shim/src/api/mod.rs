@@ -53,7 +53,8 @@ macro_rules! api {
                 #[unsafe(no_mangle)]
                 #[allow(unused_unsafe)]
                 unsafe extern "C" fn [<p $name>]($($a: $t),*) $(-> $r)? {
-                    // SAFETY: as above.
+                    // SAFETY: the C caller keeps the contract of the routine's manual page: pointers are valid for the
+                    // element counts given. PEs and symmetric addresses are checked.
                     unsafe { $($f)::+(&stringify!($name), $($e),*) }
                 }
             )*

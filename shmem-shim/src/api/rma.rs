@@ -85,7 +85,7 @@ unsafe extern "C" fn longdouble_g_into(source: *const longdouble, pe: int, out: 
     unsafe { rma::get(&"shmem_longdouble_g", ctx, Transfer::of(out, source, 1), pe) }
 }
 unsafe extern "C" fn ctx_longdouble_g_into(ctx: shmem_ctx_t, source: *const longdouble, pe: int, out: *mut longdouble) {
-    // SAFETY: as above.
+    // SAFETY: `out` is the caller's stack slot of 16 bytes; the source is checked.
     unsafe { rma::get(&"shmem_ctx_longdouble_g", ctx, Transfer::of(out, source, 1), pe) }
 }
 longdouble_g! { LONGDOUBLE_G;

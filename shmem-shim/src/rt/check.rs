@@ -36,7 +36,7 @@ fn module(address: *const ()) -> Option<(usize, String)> {
     let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
     // SAFETY: writes `info`, whose name is a string that lives as long as the module.
     let known = unsafe { libc::dladdr(address.cast(), &raw mut info) } != 0 && !info.dli_fname.is_null();
-    // SAFETY: as above.
+    // SAFETY: writes `info`, whose name is a string that lives as long as the module.
     known.then(|| (info.dli_fbase as usize, unsafe { CStr::from_ptr(info.dli_fname) }.to_string_lossy().into_owned()))
 }
 

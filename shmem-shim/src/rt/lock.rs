@@ -105,7 +105,7 @@ impl<'a> Lock<'a> {
 /// `lock` points to a live `long`.
 pub(crate) unsafe fn set(name: Name, lock: *mut long) {
     let noted = |s: &State, (): &()| Action::Lock { at: s.memory(lock.cast()), taken: true };
-    // SAFETY: passed on.
+    // SAFETY: the caller promises what the callee asks for.
     call(name, noted, |s| unsafe { Lock::at(s, name, lock) }.set());
 }
 
@@ -113,13 +113,13 @@ pub(crate) unsafe fn set(name: Name, lock: *mut long) {
 /// As [`set`].
 pub(crate) unsafe fn test(name: Name, lock: *mut long) -> int {
     let noted = |s: &State, &busy: &bool| Action::Lock { at: s.memory(lock.cast()), taken: !busy };
-    // SAFETY: passed on.
+    // SAFETY: the caller promises what the callee asks for.
     call(name, noted, |s| unsafe { Lock::at(s, name, lock) }.test()) as int
 }
 
 /// # Safety
 /// As [`set`].
 pub(crate) unsafe fn clear(name: Name, lock: *mut long) {
-    // SAFETY: passed on.
+    // SAFETY: the caller promises what the callee asks for.
     call(name, |s, ()| Action::Unlock { at: s.memory(lock.cast()) }, |s| unsafe { Lock::at(s, name, lock) }.clear());
 }

@@ -93,7 +93,7 @@ fn told_state(name: Name) -> &'static State {
 
 /// The job, if init has been called and finalize has not.
 pub(crate) fn try_state() -> Option<&'static State> {
-    // SAFETY: as above.
+    // SAFETY: null, or a box stored by init, which lives until the init after the next finalize.
     untold_state().or_else(|| unsafe { TOLD.load(Ordering::Acquire).as_ref() })
 }
 

@@ -247,7 +247,7 @@ impl Moved {
         let value = match (blocks.count, blocks.block) {
             // SAFETY: the source of a put that was made is readable, here and below.
             (1, 4) => Some(u64::from(unsafe { source.cast::<u32>().read_unaligned() })),
-            // SAFETY: as above.
+            // SAFETY: the source of a put that was made is readable, here and below.
             (1, 8) => Some(unsafe { source.cast::<u64>().read_unaligned() }),
             _ => None,
         };

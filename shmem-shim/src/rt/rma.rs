@@ -41,13 +41,13 @@ pub(crate) unsafe fn put(name: Name, ctx: shmem_ctx_t, what: Transfer, pe: int) 
         if are_one::<8>(nelems, size) && to.put_element::<8>(Class::Put, world, dest, long) {
             return;
         }
-        // SAFETY: as above.
+        // SAFETY: the caller vouches for the source, here and below.
         let int = || u64::from(unsafe { peek::<u32>(source) });
         if are_one::<4>(nelems, size) && to.put_element::<4>(Class::Put, world, dest, int) {
             return;
         }
     }
-    // SAFETY: passed on.
+    // SAFETY: the caller promises what the callee asks for.
     unsafe { put_any::<true>(name, ctx, dest, source, product(nelems, size), pe) }
 }
 
@@ -118,7 +118,7 @@ pub(crate) unsafe fn p<T: Copy>(name: Name, ctx: shmem_ctx_t, dest: *mut T, valu
         if size_of::<T>() == 8 && to.put_element::<8>(Class::Put, world, at, long) {
             return;
         }
-        // SAFETY: as above.
+        // SAFETY: `T` has as many bytes, here and below.
         let int = || unsafe { std::mem::transmute_copy::<T, u32>(&value) } as u64;
         if size_of::<T>() == 4 && to.put_element::<4>(Class::Put, world, at, int) {
             return;
@@ -137,7 +137,7 @@ fn p_any<T: Copy>(name: Name, ctx: shmem_ctx_t, dest: *mut T, value: T, pe: int)
 /// As [`put`], and `source` stays valid until the next quiet.
 #[inline(always)]
 pub(crate) unsafe fn put_nbi(name: Name, ctx: shmem_ctx_t, what: Transfer, pe: int) {
-    // SAFETY: passed on.
+    // SAFETY: the caller promises what the callee asks for.
     unsafe { put_any::<false>(name, ctx, what.dest, what.source, product(what.nelems, what.size), pe) }
 }
 
@@ -158,11 +158,11 @@ pub(crate) unsafe fn get(name: Name, ctx: shmem_ctx_t, what: Transfer, pe: int) 
         if are_one::<4>(nelems, size)
             && let Some(bits) = from.get_element::<4>(Class::Get, world, source)
         {
-            // SAFETY: as above.
+            // SAFETY: the caller vouches for the destination, here and below.
             return unsafe { poke::<u32>(dest, bits as u32) };
         }
     }
-    // SAFETY: passed on.
+    // SAFETY: the caller promises what the callee asks for.
     unsafe { get_any::<true>(name, ctx, dest, source, product(nelems, size), pe) }
 }
 
@@ -211,7 +211,7 @@ unsafe fn get_any<const BLOCKING: bool>(
 /// As [`get`], and `dest` stays valid until the next quiet.
 #[inline(always)]
 pub(crate) unsafe fn get_nbi(name: Name, ctx: shmem_ctx_t, what: Transfer, pe: int) {
-    // SAFETY: passed on.
+    // SAFETY: the caller promises what the callee asks for.
     unsafe { get_any::<false>(name, ctx, what.dest, what.source, product(what.nelems, what.size), pe) }
 }
 
@@ -232,7 +232,7 @@ pub(crate) unsafe fn g<T: Copy>(name: Name, ctx: shmem_ctx_t, source: *const T, 
         if size_of::<T>() == 4
             && let Some(bits) = from.get_element::<4>(Class::Get, world, at)
         {
-            // SAFETY: as above.
+            // SAFETY: `T` has as many bytes, here and below; a peer stored it as a `T`.
             return unsafe { std::mem::transmute_copy::<u32, T>(&(bits as u32)) };
         }
     }
@@ -332,7 +332,7 @@ pub(crate) struct Signal {
 /// As [`put`].
 pub(crate) unsafe fn put_signal(name: Name, ctx: shmem_ctx_t, what: Transfer, then: Signal, pe: int) {
     compound(name, || {
-        // SAFETY: passed on.
+        // SAFETY: the caller promises what the callee asks for.
         unsafe { put(name, ctx, what, pe) };
         if what.nelems > 0 {
             fence(name, ctx);

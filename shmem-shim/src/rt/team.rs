@@ -366,7 +366,7 @@ pub(crate) unsafe fn split_2d(name: Name, parent: shmem_team_t, xrange: int, x: 
         x.team.write(TEAM_INVALID);
         y.team.write(TEAM_INVALID);
     }
-    // SAFETY: passed on.
+    // SAFETY: the caller promises what the callee asks for.
     call(name, |s, _| split(s, parent), |s| unsafe { split_rows(s, name, parent, xrange, (x, y)) })
 }
 

@@ -84,7 +84,7 @@ pub(crate) unsafe fn until<T: Waitable>(name: Name, ivar: *mut T, cmp: int, valu
         |s| {
             // SAFETY: the caller's contract; volatile because a peer writes it.
             if !holds(name, unsafe { ivar.read_volatile() }, cmp, value) {
-                // SAFETY: passed on.
+                // SAFETY: the caller promises what the callee asks for.
                 unsafe { wait_for(s, name, ivar, cmp, value) }
             }
         },
@@ -97,11 +97,11 @@ pub(crate) unsafe fn until<T: Waitable>(name: Name, ivar: *mut T, cmp: int, valu
 unsafe fn wait_for<T: Waitable>(s: &State, name: Name, ivar: *mut T, cmp: int, value: T) {
     check(s, name, ivar);
     let what = || {
-        // SAFETY: as above.
+        // SAFETY: the caller promises what the callee asks for.
         let now = unsafe { ivar.read_volatile() };
         format!("{name}: the variable at {ivar:p} {} {value} (it is {now})", sign(cmp))
     };
-    // SAFETY: as above.
+    // SAFETY: the caller promises what the callee asks for.
     let ready = || holds(name, unsafe { ivar.read_volatile() }, cmp, value);
     ok(name, None, s.job.wait_word(ivar.cast(), T::comparison(cmp, value), ready, &what));
 }
@@ -202,7 +202,7 @@ impl<T: Waitable> Group<T> {
     /// # Safety
     /// As [`Group::members`].
     unsafe fn all(&self) -> bool {
-        // SAFETY: as above.
+        // SAFETY: as above; indices below nelems.
         unsafe { self.members().all(|i| self.ready(i)) }
     }
     /// # Safety
@@ -236,7 +236,7 @@ impl<T: Waitable> Group<T> {
     /// # Safety
     /// As [`Group::members`].
     unsafe fn wait(&self, s: &State, mut ready: impl FnMut() -> bool) -> bool {
-        // SAFETY: as above.
+        // SAFETY: the caller's array has as many values as there are variables.
         if unsafe { self.members().next() }.is_none() {
             return false;
         }

@@ -166,7 +166,7 @@ pub(super) fn encode(addr: SocketAddr) -> (libc::sockaddr_storage, libc::socklen
                 sin6_addr: libc::in6_addr { s6_addr: a.ip().octets() },
                 sin6_scope_id: a.scope_id(),
             };
-            // SAFETY: as above.
+            // SAFETY: a `sockaddr_storage` has room and alignment for every kind of address.
             unsafe { (&raw mut storage).cast::<libc::sockaddr_in6>().write(sin6) };
             (storage, size_of::<libc::sockaddr_in6>() as libc::socklen_t)
         }

@@ -178,7 +178,7 @@ impl State {
             for (block, blocks) in [(first, straight), (0, count - straight)] {
                 // SAFETY: blocks below n.
                 let from = unsafe { dest.add(block * len) };
-                // SAFETY: as above.
+                // SAFETY: blocks below n.
                 unsafe { self.put_sync(name, to, shift(place, block * len), from, blocks * len) };
             }
             self.order(name);
@@ -234,7 +234,7 @@ impl State {
             // SAFETY: my block starts `below` bytes into the destination, which holds all blocks.
             let mine = unsafe { dest.add(below) };
             let place = self.place_to(name, mine, len);
-            // SAFETY: as above.
+            // SAFETY: my block starts `below` bytes into the destination, which holds all blocks.
             unsafe { std::ptr::copy(source, mine, len) };
             for i in 1..group.size {
                 let pe = group.world((me + i) % group.size);
@@ -270,7 +270,7 @@ impl State {
                 let at = shift(place, me * to_block + e * dst * size);
                 // SAFETY: within the arrays.
                 let from = unsafe { source.add(to * from_block + e * sst * size) };
-                // SAFETY: as above.
+                // SAFETY: within the arrays.
                 unsafe { self.put_sync(name, group.world(to), at, from, chunk) };
             }
         }

@@ -99,7 +99,7 @@ macro_rules! op_of {
                 /// # Safety
                 /// As [`Op::combine`].
                 unsafe fn combine<T: $bound>(acc: *mut u8, with: *const u8, n: usize) {
-                    // SAFETY: passed on.
+                    // SAFETY: the caller promises what the callee asks for.
                     unsafe { each::<T>(acc, with, n, T::$method) }
                 }
                 &Op { size: size_of::<T>(), combine: combine::<T>, tree: $tree }
@@ -160,13 +160,13 @@ macro_rules! floats {
             /// # Safety
             /// As [`change`].
             unsafe fn ranks<const MAX: bool>(at: *mut u8, n: usize) {
-                // SAFETY: passed on.
+                // SAFETY: the caller promises what the callee asks for.
                 unsafe { change(at, n, |v: $t| rank(v, if MAX { LEAST } else { BEHIND })) }
             }
             /// # Safety
             /// As [`change`].
             unsafe fn values<const MAX: bool>(at: *mut u8, n: usize) {
-                // SAFETY: passed on.
+                // SAFETY: the caller promises what the callee asks for.
                 unsafe { change(at, n, |r: $unsigned| value(r, if MAX { LEAST } else { BEHIND })) }
             }
             impl Ordered for $t {
@@ -298,7 +298,7 @@ mod tests {
             let [x, y] = both.map(f64::to_bits);
             assert_eq!(elem, ReduceElem::U64);
             let mut won = f64::from_bits(if op == ReduceOp::Min { Ord::min(x, y) } else { Ord::max(x, y) });
-            // SAFETY: as above.
+            // SAFETY: the array holds two numbers, and then one.
             unsafe { from_ranks((&raw mut won).cast(), 1) };
             won.to_bits()
         })

@@ -162,7 +162,7 @@ impl State {
     /// `source` is readable for `len` bytes.
     pub(crate) unsafe fn put_sync(&self, name: Name, pe: usize, to: Place, source: *const u8, len: usize) {
         if len > 0 {
-            // SAFETY: passed on.
+            // SAFETY: the caller promises what the callee asks for.
             ok(name, Some(pe), unsafe { self.job.ctx().put(Class::Sync, pe, to, source, len) });
         }
     }
@@ -172,7 +172,7 @@ impl State {
     /// # Safety
     /// `into` is writable for `len` bytes.
     pub(crate) unsafe fn get_sync(&self, name: Name, pe: usize, from: Place, into: *mut u8, len: usize) {
-        // SAFETY: passed on.
+        // SAFETY: the caller promises what the callee asks for.
         ok(name, Some(pe), unsafe { self.job.ctx().get(Class::Sync, pe, into, from, len) });
     }
 
@@ -242,13 +242,13 @@ impl State {
         let p2p = self.p2p();
         debug_assert!(len <= p2p.message_max(team) && pe != self.me);
         if let Some(streams) = p2p.stream(team) {
-            // SAFETY: passed on.
+            // SAFETY: the caller promises what the callee asks for.
             return unsafe { streams.send(self, name, team, pe, data, len) };
         }
         let (layout, count) = (&p2p.layout, next(&p2p.pairs[pe].mail_sent));
         let unread = count.saturating_sub(SLOTS as u64);
         self.await_word(name, layout.mail_read(pe), unread, "room in the mailbox at", pe);
-        // SAFETY: passed on; the slot has room for the message.
+        // SAFETY: the caller promises what the callee asks for; the slot has room for the message.
         unsafe { self.put_sync(name, pe, internal(layout.mailbox(self.me, count)), data, len) };
         self.order(name);
         self.put_word(name, pe, layout.mail_in(self.me), count);

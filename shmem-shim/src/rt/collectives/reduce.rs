@@ -85,12 +85,12 @@ impl State {
                 // SAFETY: both buffers hold `n` elements, here and below.
                 unsafe { self.get_sync(name, group.world(i), from, into, len) };
                 if i > 0 {
-                    // SAFETY: as above.
+                    // SAFETY: both buffers hold `n` elements, here and below.
                     unsafe { (op.combine)(acc.as_mut_ptr(), with.as_ptr(), n) };
                 }
             }
             for i in 0..group.size {
-                // SAFETY: as above.
+                // SAFETY: both buffers hold `n` elements, here and below.
                 unsafe { self.put_sync(name, group.world(i), to, acc.as_ptr(), len) };
             }
         });
@@ -126,7 +126,7 @@ impl State {
         if me >= power {
             send(me - power);
             let read = |p: *mut u8| {
-                // SAFETY: as above.
+                // SAFETY: as above, and the message is this PE's until it says that it has read it.
                 unsafe { std::ptr::copy_nonoverlapping(p, acc, len) }
             };
             self.receive(name, group.stream, group.world(me - power), read);
@@ -173,12 +173,12 @@ impl State {
                 // SAFETY: the buffers hold a step of elements.
                 ok(name, Some(pe), unsafe { self.job.ctx().get(Class::Sync, pe, into, place(from), bytes) });
                 if i > 0 {
-                    // SAFETY: as above.
+                    // SAFETY: the buffers hold a step of elements.
                     unsafe { (op.combine)(acc.as_mut_ptr(), with.as_ptr(), count) };
                 }
             }
             for i in 0..n {
-                // SAFETY: as above.
+                // SAFETY: the buffers hold a step of elements.
                 unsafe { self.put_sync(name, group.world((me + i) % n), place(to), acc.as_ptr(), bytes) };
             }
             at += count;
@@ -246,7 +246,7 @@ impl State {
 unsafe fn of_group(name: Name, of: impl Members, what: Transfer, op: &'static Op) {
     let body = |s: &'static State| {
         let (s, group) = collective_of(s, name, of);
-        // SAFETY: passed on.
+        // SAFETY: the caller promises what the callee asks for.
         unsafe { s.reduce(name, &group, what, op) };
         group
     };
@@ -257,7 +257,7 @@ unsafe fn of_group(name: Name, of: impl Members, what: Transfer, op: &'static Op
 /// # Safety
 /// As [`State::reduce`].
 pub(crate) unsafe fn team(name: Name, team: shmem_team_t, what: Transfer, op: &'static Op) -> int {
-    // SAFETY: passed on.
+    // SAFETY: the caller promises what the callee asks for.
     unsafe { of_group(name, team, what, op) };
     0
 }
@@ -276,7 +276,7 @@ pub(crate) unsafe fn active_set(
     let Ok(nelems) = usize::try_from(n) else {
         die(name, None, format_args!("nreduce is {n}; it must not be negative"))
     };
-    // SAFETY: passed on.
+    // SAFETY: the caller promises what the callee asks for.
     unsafe { of_group(name, set, Transfer { dest, source, nelems, size: op.size }, op) };
 }
 
@@ -285,7 +285,7 @@ pub(crate) unsafe fn active_set(
 pub(crate) unsafe fn scan(name: Name, team: shmem_team_t, what: Transfer, op: &'static Op, inclusive: bool) -> int {
     let body = |s: &'static State| {
         let (s, group) = collective_of(s, name, team);
-        // SAFETY: passed on.
+        // SAFETY: the caller promises what the callee asks for.
         unsafe { s.prefix(name, &group, what, op, inclusive) };
         group
     };

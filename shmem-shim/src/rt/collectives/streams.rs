@@ -289,7 +289,7 @@ impl Streams {
             peer.unread = (peer.unread < SLOTS).then_some(peer.unread + 1)?;
             Some(())
         });
-        // SAFETY: passed on.
+        // SAFETY: the caller promises what the callee asks for.
         unsafe { self.post(s, name, pe, Record { team, kind: Kind::Mail, data, len }) }
     }
 

@@ -112,7 +112,7 @@ unsafe fn names(base: usize, headers: &[libc::Elf64_Phdr]) -> (Option<String>, V
             DT_STRTAB => strings = value as usize,
             _ => {}
         }
-        // SAFETY: as above.
+        // SAFETY: a dynamic section ends with DT_NULL.
         at = unsafe { at.add(1) };
     }
     if strings == 0 {
@@ -144,7 +144,7 @@ fn objects() -> Vec<Object> {
             // SAFETY: a terminated name.
             false => unsafe { CStr::from_ptr(info.dlpi_name) }.to_string_lossy(),
         };
-        // SAFETY: as above.
+        // SAFETY: a terminated name.
         let (soname, needed) = unsafe { names(base, headers) };
         let here = objects as *const () as usize;
         let me = headers.iter().any(|h| {

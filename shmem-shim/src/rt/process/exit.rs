@@ -193,7 +193,7 @@ extern "C" fn note_libc(info: *mut libc::dl_phdr_info, _: usize, _: *mut void) -
     if info.dlpi_phdr.is_null() {
         return 0;
     }
-    // SAFETY: as above.
+    // SAFETY: the loader passes a description that lives until this returns.
     let headers = unsafe { std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum as usize) };
     let fflush = libc::fflush as *const () as usize;
     for h in headers.iter().filter(|h| h.p_type == libc::PT_LOAD && h.p_flags & libc::PF_X != 0) {

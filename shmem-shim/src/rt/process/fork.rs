@@ -56,7 +56,8 @@ impl Remapped {
             // the descriptor, and nobody uses it.
             let data = unsafe { libc::lseek(self.fd, offset + at, libc::SEEK_DATA) };
             let (start, end) = if data >= 0 {
-                // SAFETY: as above.
+                // SAFETY: lseek touches no memory. The file position is shared with other holders of the descriptor,
+                // and nobody uses it.
                 let hole = unsafe { libc::lseek(self.fd, data, libc::SEEK_HOLE) };
                 (data - offset, if hole < 0 { len } else { (hole - offset).min(len) })
             } else if std::io::Error::last_os_error().raw_os_error() == Some(libc::ENXIO) {
