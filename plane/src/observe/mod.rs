@@ -1,4 +1,4 @@
-//! What of the network whoever looks on is shown: packets for captures, counters for samples. Off costs nothing.
+//! Views of the network for observers: packets for captures, counters for samples. Without observers they cost nothing.
 
 pub mod capture;
 pub mod figures;
