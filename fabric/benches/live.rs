@@ -57,7 +57,7 @@ impl Network {
         Network { fabric, ports, rounds: 0 }
     }
 
-    fn post(&mut self, from: usize, class: Class, op: Op) {
+    fn post(&mut self, from: usize, class: Class, op: Op<Source<'_>>) {
         self.fabric.inject(self.ports[from], JOB, class, op, 0, 0).expect("room for an operation");
     }
 
@@ -132,7 +132,7 @@ impl Network {
         let reduce = ((self.rounds - 1) % 16) as u8;
         for from in 0..self.ports.len() {
             let (op, elem, source) = (ReduceOp::Sum, ReduceElem::I64, Source::Inline(&[1; 64]));
-            let op = Op::Reduce { tree: 0, reduce, op, elem, all: true, to: None, place: heap(0), source };
+            let op = Op::Reduce { tree: 0, reduce, op, elem, to: None, place: heap(0), source };
             self.post(from, Class::Sync, op);
         }
         self.run();

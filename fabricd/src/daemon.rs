@@ -6,12 +6,10 @@
 use crate::ask::ask;
 use crate::config::Options;
 use crate::failure::failure;
-use crate::faults::trunk::{TrunkOrders, TrunkRequest};
-use crate::hosts::agreement::Agreement;
+use crate::hosts::cluster::Cluster;
 use crate::hosts::messages::HostMessages;
-use crate::hosts::streams::Streams;
 use crate::jobs::job::Job;
-use crate::jobs::plan::{Endpoints, Reservation};
+use crate::jobs::table::Jobs;
 use crate::machine::Machine;
 use crate::users::usage::{UserConnection, Users, is_operator};
 use crate::watch::Watcher;
@@ -22,45 +20,25 @@ use angara_net::fault::Command as FaultCommand;
 use angara_net::torus::NodeId;
 use angara_plane::{Command, Handle, Notice};
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
 use std::rc::Rc;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// The table of jobs and all it takes to serve requests.
+/// What the control plane knows, in tables with owners of their own: jobs, the cluster, users.
 pub(crate) struct Daemon {
     pub(crate) options: Options,
     pub(crate) hosted: Vec<NodeId>,
+    /// The way to the data plane.
     pub(crate) data: Handle,
-    pub(crate) jobs: RefCell<BTreeMap<JobId, Job>>,
-    pub(crate) stop: Notify,
-    /// The reason to stop is that the cluster goes on without this host.
-    pub(crate) expelled: Cell<bool>,
-    pub(crate) machine: Box<dyn Machine>,
-    /// The other hosts, if this daemon is one of a cluster.
-    pub(crate) messages: Option<HostMessages>,
-    /// Cuts of trunks that other hosts have asked for and that are made in a moment.
-    pub(crate) cuts: RefCell<Vec<TrunkRequest>>,
-    /// What has been said here of trunks.
-    pub(crate) trunk_orders: TrunkOrders,
-    pub(crate) streams: Streams,
+    pub(crate) jobs: Jobs,
+    pub(crate) cluster: Cluster,
     /// Users, and what they may have.
     pub(crate) users: Users,
-    /// What the hosts have agreed on.
-    pub(crate) agreement: Agreement,
-    /// Jobs being made.
-    pub(crate) reservations: RefCell<BTreeMap<JobId, Reservation>>,
-    /// A job has come or gone, or will not come, or a seat of a domain has become free.
-    pub(crate) seats_changed: Notify,
-    pub(crate) endpoints: RefCell<Endpoints>,
-    pub(crate) next_job: Cell<u32>,
-    pub(crate) next_generation: Cell<u16>,
-    pub(crate) next_core: Cell<usize>,
-    connections: Cell<usize>,
-    /// Someone asked for a job, granted or not.
-    pub(crate) had_jobs: Cell<bool>,
+    pub(crate) machine: Box<dyn Machine>,
     pub(crate) cores: usize,
-    /// For whoever looks on.
+    connections: Cell<usize>,
+    pub(crate) stop: Notify,
+    /// For observers.
     pub(crate) watcher: Watcher,
     /// Where the page and the metrics are served.
     pub(crate) served: RefCell<Served>,
@@ -74,29 +52,18 @@ impl Daemon {
         // Differs from start to start: packets of an earlier life must not be taken for those of a job.
         let random = machine.random().map(|bytes| u64::from_le_bytes(*bytes.first_chunk().expect("16 bytes")));
         let life = random.unwrap_or_else(|_| std::process::id().into());
+        let messages = options.cluster.clone().map(|member| HostMessages::new(member, data.clone(), life));
         Daemon {
             hosted: options.hosted(),
-            cuts: RefCell::default(),
-            trunk_orders: TrunkOrders::default(),
-            messages: options.cluster.clone().map(|member| HostMessages::new(member, data.clone(), life)),
-            streams: Streams::default(),
+            jobs: Jobs::new(life),
+            cluster: Cluster::new(messages, &options.faults),
             users: Users::new(options.limits),
-            agreement: Agreement::new(&options.faults),
-            reservations: RefCell::default(),
-            seats_changed: Notify::new(),
-            next_generation: Cell::new(life as u16),
             options,
             data,
-            jobs: RefCell::default(),
-            stop: Notify::new(),
-            expelled: Cell::new(false),
-            endpoints: RefCell::default(),
-            next_job: Cell::new(1),
-            next_core: Cell::new(0),
-            connections: Cell::new(0),
-            had_jobs: Cell::new(false),
             cores: machine.cores(),
             machine,
+            connections: Cell::new(0),
+            stop: Notify::new(),
             watcher: Watcher::new(),
             served: RefCell::default(),
             start: std::time::SystemTime::UNIX_EPOCH.elapsed().map_or(0, |d| d.as_secs()),
@@ -114,11 +81,11 @@ impl Daemon {
             pid: std::process::id(),
             uptime_s: self.started.elapsed().as_secs_f64(),
             shape: self.options.shape,
-            nodes: self.messages.as_ref().map_or(self.hosted.len(), |s| s.nodes_up()) as u32,
+            nodes: self.cluster.messages.as_ref().map_or(self.hosted.len(), |s| s.nodes_up()) as u32,
             nodes_here: self.hosted.len() as u32,
             data_plane_cpu_s: self.data.cpu_seconds(),
             private: self.options.private,
-            jobs: self.jobs.borrow().values().map(Job::status).collect(),
+            jobs: self.jobs.table.borrow().values().map(Job::status).collect(),
             faults,
             violations: self.data.violations(),
             virtual_time,
@@ -129,7 +96,7 @@ impl Daemon {
 
     /// A job belongs to the user who created it; the superuser and the daemon's user may act too.
     pub(crate) fn check_owner(&self, uid: u32, id: JobId) -> Result<(), Failure> {
-        let jobs = self.jobs.borrow();
+        let jobs = self.jobs.table.borrow();
         let job = jobs
             .get(&id)
             .ok_or_else(|| failure(format!("there is no job {id}"), "see `angara status` for the jobs that run"))?;
@@ -144,7 +111,7 @@ impl Daemon {
 
     /// A connection of user `uid` came; it counts until the result is dropped.
     pub(crate) fn enter(&self, uid: u32) -> Result<UserConnection, Failure> {
-        let jobs = self.jobs.borrow();
+        let jobs = self.jobs.table.borrow();
         let pes = jobs.values().filter(|j| j.uid == uid).map(|j| j.memory.pes_here() as u64).sum();
         self.users.enter(uid, pes)
     }
@@ -159,7 +126,7 @@ impl Daemon {
 
     /// Nobody is connected, and nobody has asked for a job.
     pub(crate) fn is_unused(&self) -> bool {
-        !self.had_jobs.get() && self.connections.get() == 0
+        !self.jobs.had_jobs.get() && self.connections.get() == 0
     }
 
     /// A control connection came.
@@ -170,7 +137,7 @@ impl Daemon {
     /// A control connection went: its jobs end, and with it a private daemon.
     pub(crate) async fn connection_closed(&self, connection: u64) {
         let owned: Vec<JobId> = {
-            let jobs = self.jobs.borrow();
+            let jobs = self.jobs.table.borrow();
             jobs.iter().filter(|(_, j)| j.home.is_none() && j.owner.connection == connection).map(|j| *j.0).collect()
         };
         for id in owned {
@@ -178,7 +145,7 @@ impl Daemon {
             self.end_job_everywhere(id).await;
         }
         self.connections.set(self.connections.get() - 1);
-        if self.options.private && self.connections.get() == 0 && self.had_jobs.get() {
+        if self.options.private && self.connections.get() == 0 && self.jobs.had_jobs.get() {
             self.stop.notify_one();
         }
     }
@@ -186,7 +153,7 @@ impl Daemon {
     pub(crate) fn take_notice(self: &Rc<Self>, notice: Notice) {
         match notice {
             Notice::ChannelError { job: id, pe, reason } => {
-                if let Some(job) = self.jobs.borrow_mut().get_mut(&id) {
+                if let Some(job) = self.jobs.table.borrow_mut().get_mut(&id) {
                     self.log_of(job.uid, |left_out| {
                         let node = job.memory.entries.get(pe as usize).map(|e| e.node);
                         tracing::warn!(job = id.number(), pe, node, reason, left_out, "channel stopped");

@@ -162,7 +162,7 @@ async fn serve(options: Options, ready: impl FnOnce(&Started)) -> Result<(), Run
                     tokio::task::spawn_local(async move { drop(daemon.reload_keys().await) });
                 }
             },
-            () = daemon.stop.notified() => break if daemon.expelled.get() { Err(RunError::Expelled) } else { Ok(()) },
+            () = daemon.stop.notified() => break if daemon.cluster.expelled.get() { Err(RunError::Expelled) } else { Ok(()) },
             notice = incoming.recv() => match notice {
                 Some(notice) => daemon.take_notice(notice),
                 None => break Err(RunError::DataPlane),

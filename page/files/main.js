@@ -1,6 +1,6 @@
 // Puts it all together: what comes in, what is pressed, when to draw.
 
-import { Torus, DIRECTIONS } from "./torus.js";
+import { Torus, DIRECTIONS, directionOf, linkOf, nodeOf } from "./torus.js";
 import { Store } from "./store.js";
 import { View } from "./view.js";
 import { Panel } from "./panel.js";
@@ -230,7 +230,7 @@ function described(view, what) {
     return `node ${torus.show(what.node)}${pes ? ` · PE ${pes.slice(0, 6).join(", ")}` : ""}`;
   }
   const rate = view.measure === "total" ? "" : "/s";
-  return `${torus.show(what.link >> 3)} ${DIRECTIONS[what.link & 7]} · ${view.store.down.has(what.link) ? "down" : `${short(view.value(what.link))} flits${rate}`}`;
+  return `${torus.show(nodeOf(what.link))} ${DIRECTIONS[directionOf(what.link)]} · ${view.store.down.has(what.link) ? "down" : `${short(view.value(what.link))} flits${rate}`}`;
 }
 
 function hover(view, [x, y]) {
@@ -258,7 +258,7 @@ function nearer(view, factor) {
 function keys(canvas, view, panel, choose) {
   const { torus } = view;
   const step = by => {
-    const chosen = view.chosen, node = !chosen ? (by > 0 ? -1 : 0) : chosen.kind === "node" ? chosen.node : chosen.link >> 3;
+    const chosen = view.chosen, node = !chosen ? (by > 0 ? -1 : 0) : chosen.kind === "node" ? chosen.node : nodeOf(chosen.link);
     choose({ kind: "node", node: (node + by + torus.nodes) % torus.nodes });
   };
   const press = {
@@ -275,8 +275,8 @@ function keys(canvas, view, panel, choose) {
     const typed = event.target instanceof HTMLInputElement && event.key.startsWith("Arrow");
     const key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
     if (key >= "1" && key <= "8" && view.chosen) {
-      const node = view.chosen.kind === "node" ? view.chosen.node : view.chosen.link >> 3;
-      if (torus.neighbour(node, key - 1) >= 0) choose({ kind: "link", link: node * 8 + (key - 1) });
+      const node = view.chosen.kind === "node" ? view.chosen.node : nodeOf(view.chosen.link);
+      if (torus.neighbour(node, key - 1) >= 0) choose({ kind: "link", link: linkOf(node, key - 1) });
     } else if (press[key] && !typed) {
       press[key]();
     } else {

@@ -1,6 +1,6 @@
 // What stands beside the picture: what was chosen, and lists of everything.
 
-import { DIRECTIONS } from "./torus.js";
+import { DIRECTIONS, directionOf, linkOf, nodeOf } from "./torus.js";
 import { named } from "./colours.js";
 import { short, inBytes, inTime, drawChart } from "./chart.js";
 
@@ -59,7 +59,7 @@ export class Panel {
   }
 
   linkName(link) {
-    return `${this.torus.show(link >> 3)} ${DIRECTIONS[link & 7]}`;
+    return `${this.torus.show(nodeOf(link))} ${DIRECTIONS[directionOf(link)]}`;
   }
 
   linkButton(link) {
@@ -101,7 +101,7 @@ export class Panel {
   }
 
   showLink(link) {
-    const { store, torus } = this, to = torus.neighbour(link >> 3, link & 7), site = `link ${this.linkName(link)}`;
+    const { store, torus } = this, to = torus.neighbour(nodeOf(link), directionOf(link)), site = `link ${this.linkName(link)}`;
     const errors = store.errors.get(link) || [0, 0, 0, 0], down = store.down.has(link);
     const figures = [
       ["packets", short(store.packets[link]), ""],
@@ -133,7 +133,7 @@ export class Panel {
 
   showNode(node) {
     const { store, torus } = this, site = `node ${torus.show(node)}`;
-    const links = DIRECTIONS.map((_, d) => node * 8 + d).filter(link => torus.neighbour(node, link & 7) >= 0);
+    const links = DIRECTIONS.map((_, d) => linkOf(node, d)).filter(link => torus.neighbour(node, directionOf(link)) >= 0);
     const list = links.map(link => {
       const back = torus.opposite(link);
       const state = store.down.has(link) ? make("span", { class: "bad" }, "down") : this.view.measure === "total" ? short(store.flits[link]) : `${short(store.rate[link])}/s`;

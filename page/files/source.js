@@ -1,5 +1,7 @@
 // Where figures come from: a daemon, or what was recorded of a finished run.
 
+import { directionOf, nodeOf } from "./torus.js";
+
 export class Refused extends Error {}
 
 /** Milliseconds before a stream of events that has ended is asked for again. */
@@ -78,7 +80,7 @@ export class Daemon {
   }
 
   async link(link) {
-    return JSON.parse(await this.get(`/api/link/${link >> 3}/${link & 7}`));
+    return JSON.parse(await this.get(`/api/link/${nodeOf(link)}/${directionOf(link)}`));
   }
 
   async fault(spec) {

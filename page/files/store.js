@@ -1,5 +1,7 @@
 // What is known of the network: totals, rates of the last moment, and of the last minutes.
 
+import { linkOf } from "./torus.js";
+
 /** Seconds that rates of links are kept for, at most. */
 const HISTORY = 300;
 /** Numbers that are kept for this, at most. */
@@ -10,7 +12,7 @@ const WINDOW = 0.8;
 export class Store {
   constructor(torus) {
     this.torus = torus;
-    const links = torus.nodes * 8;
+    const links = linkOf(torus.nodes, 0);
     this.packets = new Float64Array(links);
     this.flits = new Float64Array(links);
     this.bytes = new Float64Array(links);

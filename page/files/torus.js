@@ -2,6 +2,13 @@
 
 export const DIRECTIONS = ["+X", "+Y", "+Z", "+W", "-X", "-Y", "-Z", "-W"];
 
+/** The number of a link: those of node 0 first, by direction. Daemons and reports count alike. */
+export const linkOf = (node, direction) => node * DIRECTIONS.length + direction;
+
+/** The node that a link begins at, and its direction. */
+export const nodeOf = link => Math.floor(link / DIRECTIONS.length);
+export const directionOf = link => link % DIRECTIONS.length;
+
 /** A torus or mesh; of the coordinates of nodes 0, 1, 2, … the first changes fastest. */
 export class Torus {
   constructor(dims, isTorus) {
@@ -42,7 +49,7 @@ export class Torus {
 
   /** The same cable, seen from its other end. */
   opposite(link) {
-    return this.neighbour(link >> 3, link & 7) * 8 + ((link & 7) ^ 4);
+    return linkOf(this.neighbour(nodeOf(link), directionOf(link)), directionOf(link) ^ 4);
   }
 }
 
@@ -89,7 +96,7 @@ export function halves(torus, fourth, at) {
       } else {
         [dx, dy, dz] = [0, 1, 2].map(i => (at[far + i] - at[from + i]) / 2);
       }
-      links.push(node * 8 + direction);
+      links.push(linkOf(node, direction));
       ends.push(at[from], at[from + 1], at[from + 2], at[from] + dx, at[from + 1] + dy, at[from + 2] + dz);
     }
   }

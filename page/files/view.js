@@ -1,6 +1,6 @@
 // The picture: a camera around the torus, drawn on a canvas.
 
-import { places, halves } from "./torus.js";
+import { directionOf, halves, nodeOf, places } from "./torus.js";
 import { scale, grounds, named, BUCKETS } from "./colours.js";
 
 /** From so many nodes on they are drawn as squares, without order. */
@@ -198,7 +198,7 @@ export class View {
       pen.beginPath();
       for (const link of tree.up) {
         const i = this.indexOf(link);
-        const to = this.torus.neighbour(link >> 3, link & 7), j = this.indexOf(this.torus.opposite(link));
+        const to = this.torus.neighbour(nodeOf(link), directionOf(link)), j = this.indexOf(this.torus.opposite(link));
         for (const k of [i, j]) {
           if (k < 0) continue;
           pen.moveTo(this.screen[4 * k], this.screen[4 * k + 1]);

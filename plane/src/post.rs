@@ -9,15 +9,13 @@ use crate::memory::JobMemory;
 use angara_abi::account::{Class, READ_MAX};
 use angara_abi::channel::Fault;
 use angara_abi::desc::{self, AmoOp, Descriptor, Place, Region, flags};
-use angara_abi::packet::{
-    Address, AtomicOperand, Flit, Header, PacketType, ReadOperand, ReduceElem, ReduceOp, Tail, Vc,
-};
+use angara_abi::packet::{Address, AtomicOperand, Flit, Header, PacketType, ReadOperand, Tail, Vc};
 use angara_abi::queue::Post;
 use angara_abi::{FLIT_BYTES, PAYLOAD_MAX};
 use angara_fabric::{Op, Port, Source};
 use angara_net::torus::{Coords, Shape};
 
-/// A checked post.
+/// A checked post: an operation of the network that may be done.
 #[derive(Clone, Debug)]
 pub(super) struct Posted {
     /// Position in the channel's sequence.
@@ -26,67 +24,20 @@ pub(super) struct Posted {
     pub(super) class: Class,
     /// Word that receives the sequence number.
     pub(super) completion: Option<Place>,
-    kind: Kind,
+    /// `None` if the post only takes its place in the sequence.
+    op: Option<Op<Bytes>>,
 }
 
 /// Room for the bytes that a post carries itself.
 pub(super) type Carried = [u8; PAYLOAD_MAX];
 
-#[derive(Clone, Debug)]
-enum Kind {
-    Nop,
-    /// Of `len` bytes, from `memory` or carried along.
-    Write {
-        to: Port,
-        place: Place,
-        vc: Vc,
-        adaptive: bool,
-        memory: Option<Place>,
-        len: u32,
-    },
-    Read {
-        to: Port,
-        remote: Place,
-        local: Place,
-        len: u32,
-    },
-    Flush {
-        to: Port,
-        remote: Place,
-        local: Place,
-    },
-    Amo {
-        to: Port,
-        place: Place,
-        op: AmoOp,
-        width: u8,
-        operand: u64,
-        comparand: u64,
-        result: Option<Place>,
-    },
-    Fence,
-    Barrier {
-        half: bool,
-    },
-    Reduce(Contribution),
-    Bcast {
-        tree: u8,
-        place: Place,
-        local: Place,
-        len: u32,
-    },
-}
-
-#[derive(Clone, Debug)]
-struct Contribution {
-    tree: u8,
-    reduce: u8,
-    op: ReduceOp,
-    elem: ReduceElem,
-    to: Option<Port>,
-    place: Place,
-    local: Place,
-    len: u32,
+/// Where the bytes of a post are, and how many.
+#[derive(Clone, Copy, Debug)]
+enum Bytes {
+    /// It carries them.
+    Carried(u32),
+    /// In memory of its PE.
+    Memory(Place, u32),
 }
 
 /// Why a post was refused.
@@ -107,74 +58,52 @@ pub(super) struct Context<'a> {
 
 impl Posted {
     /// The operation to inject, with the bytes that came with it; `None` if the post only takes its place in the sequence.
-    pub(super) fn op<'a>(&self, carried: &'a Carried) -> Option<Op<'a>> {
-        let memory = |place, len| Source::Memory { place, len };
-        Some(match self.kind {
-            Kind::Nop => return None,
-            Kind::Write { to, place, vc, adaptive, memory: from, len } => {
-                let source = match from {
-                    Some(place) => memory(place, len),
-                    None => Source::Inline(&carried[..len as usize]),
-                };
-                Op::Write { to, place, source, vc, adaptive }
-            }
-            Kind::Read { to, remote, local, len } => Op::Read { to, remote, local, len },
-            Kind::Flush { to, remote, local } => Op::Flush { to, remote, local },
-            Kind::Amo { to, place, op, width, operand, comparand, result } => {
-                Op::Amo { to, place, op, width, operand, comparand, result }
-            }
-            Kind::Fence => Op::Fence,
-            Kind::Barrier { half } => Op::Barrier { half },
-            Kind::Reduce(Contribution { tree, reduce, op, elem, to, place, local, len }) => {
-                Op::Reduce { tree, reduce, op, elem, all: to.is_none(), to, place, source: memory(local, len) }
-            }
-            Kind::Bcast { tree, place, local, len } => Op::Bcast { tree, place, source: memory(local, len) },
-        })
+    pub(super) fn op<'a>(&self, carried: &'a Carried) -> Option<Op<Source<'a>>> {
+        Some(self.op?.with_source(|bytes| match bytes {
+            Bytes::Carried(len) => Source::Inline(&carried[..len as usize]),
+            Bytes::Memory(place, len) => Source::Memory { place, len },
+        }))
     }
 
     /// Source data is still to be read when the network has accepted the post.
     pub(super) fn reads_memory(&self) -> bool {
-        matches!(self.kind, Kind::Write { memory: Some(_), .. } | Kind::Reduce(_) | Kind::Bcast { .. })
+        matches!(self.op.as_ref().and_then(Op::source), Some(Bytes::Memory(..)))
     }
 
     /// True if this brings data back into memory of its PE.
     pub(super) fn is_read(&self) -> bool {
-        matches!(self.kind, Kind::Read { .. } | Kind::Flush { .. })
+        self.op.as_ref().is_some_and(Op::is_read)
     }
 
     /// Tells whether this is a barrier, and a half one.
     pub(super) fn barrier(&self) -> Option<bool> {
-        match self.kind {
-            Kind::Barrier { half } => Some(half),
+        match self.op {
+            Some(Op::Barrier { half }) => Some(half),
             _ => None,
         }
     }
 
     /// Whose memory this is for.
     pub(super) fn target(&self) -> Option<Port> {
-        match self.kind {
-            Kind::Write { to, .. } | Kind::Read { to, .. } | Kind::Flush { to, .. } | Kind::Amo { to, .. } => Some(to),
-            Kind::Reduce(Contribution { to, .. }) => to,
-            Kind::Nop | Kind::Fence | Kind::Barrier { .. } | Kind::Bcast { .. } => None,
-        }
+        self.op.as_ref().and_then(Op::target)
     }
 
     /// Returns what several PEs take part in, if this is a part of such.
     pub(super) fn gate(&self) -> Option<Gate> {
-        match self.kind {
-            Kind::Barrier { .. } => Some(Gate::Barrier),
-            Kind::Reduce(Contribution { tree, .. }) => Some(Gate::Reduce(tree)),
-            Kind::Bcast { tree, .. } => Some(Gate::Bcast(tree)),
+        match self.op? {
+            Op::Barrier { .. } => Some(Gate::Barrier),
+            Op::Reduce { tree, .. } => Some(Gate::Reduce(tree)),
+            Op::Bcast { tree, .. } => Some(Gate::Bcast(tree)),
             _ => None,
         }
     }
 
     /// The network reports completion; the others end when their packets are injected.
     pub(super) fn is_answered(&self) -> bool {
-        match self.kind {
-            Kind::Nop | Kind::Write { .. } => false,
-            Kind::Amo { result, .. } => result.is_some(),
-            _ => true,
+        match self.op {
+            None | Some(Op::Write { .. }) => false,
+            Some(Op::Amo { result, .. }) => result.is_some(),
+            Some(_) => true,
         }
     }
 }
@@ -205,47 +134,48 @@ impl Context<'_> {
         let local = |len: u32| self.inside(d.local.ok_or_else(missing)?, len, "own memory");
         let to = || self.target(d.dst, d.endpoint);
         let adaptive = d.flags & flags::ADAPTIVE != 0;
-        let kind = match d.op {
-            desc::Op::Nop => Kind::Nop,
+        let own = |len: u32| Ok::<_, (Fault, String)>(Bytes::Memory(local(len)?, len));
+        let op = match d.op {
+            desc::Op::Nop => return Ok(Posted { seq: d.seq, class: d.class, completion, op: None }),
             desc::Op::Put => {
-                let memory = Some(local(d.len)?);
-                Kind::Write { to: to()?, place: remote(d.len)?, vc: d.vc, adaptive, memory, len: d.len }
+                let source = own(d.len)?;
+                Op::Write { to: to()?, place: remote(d.len)?, source, vc: d.vc, adaptive }
             }
             desc::Op::PutInline => {
                 carried[..8].copy_from_slice(&d.operand.to_le_bytes());
-                Kind::Write { to: to()?, place: remote(d.len)?, vc: d.vc, adaptive, memory: None, len: d.len }
+                let source = Bytes::Carried(d.len);
+                Op::Write { to: to()?, place: remote(d.len)?, source, vc: d.vc, adaptive }
             }
             desc::Op::Get if d.flags & flags::FLUSH != 0 => {
                 if d.len != 8 {
                     return Err((Fault::BadDescriptor, format!("a flush of {} bytes; it reads 8", d.len)));
                 }
-                Kind::Flush { to: to()?, remote: remote(8)?, local: local(8)? }
+                Op::Flush { to: to()?, remote: remote(8)?, local: local(8)? }
             }
-            desc::Op::Get => Kind::Read { to: to()?, remote: remote(d.len)?, local: local(d.len)?, len: d.len },
+            desc::Op::Get => Op::Read { to: to()?, remote: remote(d.len)?, local: local(d.len)?, len: d.len },
             desc::Op::Amo => {
                 let result = d.local.map(|l| self.inside(l, d.width as u32, "own memory")).transpose()?;
                 let (operand, comparand) = (masked(d.operand, d.width), masked(d.comparand, d.width));
                 let place = remote(d.width as u32)?;
-                Kind::Amo { to: to()?, place, op: d.amo, width: d.width, operand, comparand, result }
+                Op::Amo { to: to()?, place, op: d.amo, width: d.width, operand, comparand, result }
             }
-            desc::Op::Fence => Kind::Fence,
+            desc::Op::Fence => Op::Fence,
             desc::Op::Barrier if self.job.open => {
                 return Err((Fault::BadDescriptor, "an open job has no barrier".into()));
             }
-            desc::Op::Barrier => Kind::Barrier { half: d.flags & flags::HALF != 0 },
-            desc::Op::Reduce => Kind::Reduce(Contribution {
+            desc::Op::Barrier => Op::Barrier { half: d.flags & flags::HALF != 0 },
+            desc::Op::Reduce => Op::Reduce {
                 tree: d.tree,
                 reduce: d.reduce,
                 op: d.reduce_op,
                 elem: d.elem,
                 to: if d.flags & flags::ALL != 0 { None } else { Some(to()?) },
                 place: remote(d.len)?,
-                local: local(d.len)?,
-                len: d.len,
-            }),
-            desc::Op::Bcast => Kind::Bcast { tree: d.tree, place: remote(d.len)?, local: local(d.len)?, len: d.len },
+                source: own(d.len)?,
+            },
+            desc::Op::Bcast => Op::Bcast { tree: d.tree, place: remote(d.len)?, source: own(d.len)? },
         };
-        Ok(Posted { seq: d.seq, class: d.class, completion, kind })
+        Ok(Posted { seq: d.seq, class: d.class, completion, op: Some(op) })
     }
 
     fn packet(
@@ -270,7 +200,7 @@ impl Context<'_> {
             return Err(bad("reads and atomics take vc1, the deterministic route and one data flit"));
         }
         let to = self.target(h.dst, endpoint)?;
-        let posted = |class, kind| Posted { seq, class, completion: None, kind };
+        let posted = |class, op| Posted { seq, class, completion: None, op: Some(op) };
         match h.kind {
             PacketType::Write => {
                 let bytes = tail.payload_bytes(h.data_flits).map_err(|e| bad(&e.to_string()))?;
@@ -283,8 +213,8 @@ impl Context<'_> {
                 }
                 let first = tail.first_byte as usize;
                 carried.copy_within(first..first + bytes, 0);
-                let (vc, adaptive, len) = (h.vc, h.adaptive, bytes as u32);
-                Ok(posted(Class::Put, Kind::Write { to, place, vc, adaptive, memory: None, len }))
+                let (vc, adaptive, source) = (h.vc, h.adaptive, Bytes::Carried(bytes as u32));
+                Ok(posted(Class::Put, Op::Write { to, place, source, vc, adaptive }))
             }
             PacketType::ReadReq => {
                 let r = ReadOperand::decode(data[0]).map_err(|e| bad(&e.to_string()))?;
@@ -294,7 +224,7 @@ impl Context<'_> {
                 }
                 let local = Region::from_bits(r.region).ok_or_else(|| bad("the return region does not exist"))?;
                 let local = self.inside(Place { region: local, offset: r.offset }, len, "own memory")?;
-                Ok(posted(Class::Get, Kind::Read { to, remote: self.inside(remote, len, "target")?, local, len }))
+                Ok(posted(Class::Get, Op::Read { to, remote: self.inside(remote, len, "target")?, local, len }))
             }
             PacketType::AtomicAdd | PacketType::AtomicXor => {
                 let a = AtomicOperand::decode(data[0]).map_err(|e| bad(&e.to_string()))?;
@@ -302,10 +232,10 @@ impl Context<'_> {
                     return Err(bad("an atomic needs a naturally aligned word of 4 or 8 bytes"));
                 }
                 let place = self.inside(remote, a.width as u32, "target")?;
-                let op = if h.kind == PacketType::AtomicAdd { AmoOp::Add } else { AmoOp::Xor };
+                let amo = if h.kind == PacketType::AtomicAdd { AmoOp::Add } else { AmoOp::Xor };
                 let operand = masked(a.operand, a.width);
-                let kind = Kind::Amo { to, place, op, width: a.width, operand, comparand: 0, result: None };
-                Ok(posted(Class::Amo, kind))
+                let op = Op::Amo { to, place, op: amo, width: a.width, operand, comparand: 0, result: None };
+                Ok(posted(Class::Amo, op))
             }
             other => Err(bad(&format!("clients may not inject {other:?} packets"))),
         }

@@ -155,10 +155,7 @@ impl DataPlane {
     }
 
     pub(super) fn links(&self) -> impl Iterator<Item = Link> + use<> {
-        let shape = self.shape;
-        (0..shape.nodes() as u32)
-            .flat_map(|node| Direction::ALL.map(|dir| Link { node, dir }))
-            .filter(move |l| shape.neighbour(l.node, l.dir).is_some())
+        Link::all(self.shape)
     }
 
     fn link_report(&self, link: Link, loads: Loads) -> Option<LinkReport> {
@@ -171,7 +168,7 @@ impl DataPlane {
         }
         Some(LinkReport {
             node: link.node,
-            dir: link.dir.to_string(),
+            dir: link.dir,
             to: self.shape.neighbour(link.node, link.dir)?,
             load: Class::ALL.into_iter().zip(loads).filter(|(_, l)| *l != Load::default()).collect(),
             crc_errors: counters.crc_errors,

@@ -5,7 +5,7 @@ use crate::account::{Class, Load, Traffic};
 use crate::job::Barrier;
 use crate::msg::Path;
 pub use crate::times::*;
-use angara_net::torus::{NodeId, Shape};
+use angara_net::torus::{Direction, NodeId, Shape};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ pub struct LinkReport {
     /// Node at the sending end.
     pub node: NodeId,
     /// Direction, such as `+X`.
-    pub dir: String,
+    pub dir: Direction,
     /// Node at the receiving end.
     pub to: NodeId,
     /// Traffic by class (`put`, `get`, `amo`, `sync`).

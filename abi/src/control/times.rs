@@ -1,6 +1,6 @@
 //! What virtual time went for: parts of a report.
 
-use angara_net::torus::NodeId;
+use angara_net::torus::{Direction, NodeId};
 use serde::{Deserialize, Serialize};
 
 /// What virtual time went for.
@@ -172,7 +172,7 @@ pub struct LinkUse {
     /// Node at the sending end.
     pub node: NodeId,
     /// Direction, such as `+X`.
-    pub dir: String,
+    pub dir: Direction,
     /// Flits whose transmission began then.
     pub flits: Vec<u64>,
 }

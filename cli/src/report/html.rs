@@ -20,8 +20,7 @@ fn recorded(report: &RunReport) -> Value {
     let t = &report.traffic;
     let (mut links, mut errors, mut down, mut classes) = (vec![], vec![], vec![], Map::new());
     for link in &t.links {
-        let Some(dir) = Direction::ALL.into_iter().find(|dir| dir.to_string() == link.dir) else { continue };
-        let index = u64::from(link.node) * 8 + dir.index() as u64;
+        let index = Link { node: link.node, dir: link.dir }.index() as u64;
         let load = total(link);
         links.extend([index, load.packets, load.flits, load.bytes]);
         if link.crc_errors + link.replays + link.duplicates + link.reordered > 0 {

@@ -94,12 +94,9 @@ impl Loads {
         let mut loads = Loads::default();
         loads.spans.extend((0..times).map(|i| Span { from: i * width, to: (i + 1) * width, flits: Vec::new() }));
         for link in links {
-            let dir: Direction = link.dir.parse().map_err(|_| {
-                let what = format!("the daemon names a direction `{}`", link.dir);
-                Failed::runtime(what, "use a daemon and an angara command of the same version")
-            })?;
+            let index = Link { node: link.node, dir: link.dir }.index() as u32;
             for (span, flits) in loads.spans.iter_mut().zip(&link.flits).filter(|(_, flits)| **flits > 0) {
-                span.flits.push((link.node * 8 + dir.index() as u32, *flits));
+                span.flits.push((index, *flits));
             }
         }
         loads.spans.iter_mut().for_each(|span| span.flits.sort_unstable());
@@ -115,9 +112,9 @@ impl Loads {
         let mut sums: Vec<(u32, u64)> = sums.into_iter().collect();
         sums.sort_by_key(|(link, flits)| (Reverse(*flits), *link));
         let track = |(link, _): (u32, u64)| {
-            let (node, dir) = ((link / 8) as NodeId, Direction::from_index(link as usize % 8)?);
-            let node = (node as usize) < shape.nodes() && !self.spans.is_empty();
-            let name = node.then(|| format!("{}{dir}", shape.show(shape.coords(link / 8))))?;
+            let Link { node, dir } = Link::from_index(link as usize);
+            let there = (node as usize) < shape.nodes() && !self.spans.is_empty();
+            let name = there.then(|| format!("{}{dir}", shape.show(shape.coords(node))))?;
             Some(Track { link: name, load: self.of(link) })
         };
         sums.into_iter().take(most as usize).filter_map(track).collect()

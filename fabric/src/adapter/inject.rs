@@ -6,11 +6,12 @@
 //! queues, one per virtual channel, one flit after the other over the host interface.
 
 use super::state::{Adapters, Alone};
-use crate::adapter::{Doing, OpRecord};
+use crate::adapter::OpRecord;
 use crate::barrier::BarrierFamily;
 use crate::chip::layout::{Q_INJECT, UP};
 use crate::chip::{At, Injected, Kind};
 use crate::config::Quiet;
+use crate::op::Op;
 use crate::packet::{Detail, Packet, PacketHandle, flag, flits_for, rate};
 use crate::rng::{Purpose, draw};
 use crate::routes::NONE;
@@ -77,8 +78,20 @@ impl Adapters {
         p
     }
 
-    pub(crate) fn step_write(&mut self, port: usize, op: u32) -> Step {
-        let Doing::Write { to, place, source, vc, adaptive } = self.ops[op].doing else {
+    /// Makes packets of an operation with one target, the one at the front of its port's queue.
+    pub(crate) fn step(&mut self, port: usize, op: u32, doing: Op<Option<Place>>) -> Step {
+        match doing {
+            Op::Write { .. } => self.step_write(port, op),
+            Op::Read { .. } | Op::Flush { .. } => self.step_read(port, op),
+            Op::Amo { .. } => self.step_amo(port, op),
+            Op::Fence | Op::Barrier { .. } | Op::Reduce { .. } | Op::Bcast { .. } => {
+                unreachable!("the fabric sees to what concerns more than one adapter")
+            }
+        }
+    }
+
+    fn step_write(&mut self, port: usize, op: u32) -> Step {
+        let Op::Write { to, place, source, vc, adaptive } = self.ops[op].doing else {
             unreachable!("caller matched")
         };
         // The order that an all-to-all barrier rests on needs one way per pair, and so does the recovery of a split network.
@@ -141,8 +154,12 @@ impl Adapters {
         }
     }
 
-    pub(crate) fn step_read(&mut self, port: usize, op: u32) -> Step {
-        let Doing::Read { to, remote, local, flush } = self.ops[op].doing else { unreachable!("caller matched") };
+    fn step_read(&mut self, port: usize, op: u32) -> Step {
+        let (to, remote, local, flush) = match self.ops[op].doing {
+            Op::Read { to, remote, local, .. } => (to, remote, local, false),
+            Op::Flush { to, remote, local } => (to, remote, local, true),
+            _ => unreachable!("caller matched"),
+        };
         let len = self.ops[op].len;
         let told = flush && self.chip.params.quiet == Quiet::Delivered;
         // What may be overtaken is counted, not flushed.
@@ -177,7 +194,7 @@ impl Adapters {
 
     /// A flush is about to be reported as complete.
     pub(super) fn flush_ends(&mut self, op: u32) {
-        let OpRecord { doing: Doing::Read { to, flush: true, .. }, port, job, behind, .. } = self.ops[op] else {
+        let OpRecord { doing: Op::Flush { to, .. }, port, job, behind, .. } = self.ops[op] else {
             return;
         };
         if self.order.flush_ends(job, (port, to.node, to.endpoint), behind) {
@@ -187,8 +204,8 @@ impl Adapters {
         }
     }
 
-    pub(crate) fn step_amo(&mut self, port: usize, op: u32) -> Step {
-        let Doing::Amo { to, place, op: amo, width, operand, comparand, result } = self.ops[op].doing else {
+    fn step_amo(&mut self, port: usize, op: u32) -> Step {
+        let Op::Amo { to, place, op: amo, width, operand, comparand, result } = self.ops[op].doing else {
             unreachable!("caller matched")
         };
         if !self.may_stage(port) {
@@ -259,7 +276,7 @@ impl Adapters {
             self.enter_adapter(node, h);
         }
         let next = self.ports[port].ops.front();
-        if next.is_some_and(|op| matches!(self.ops[*op].doing, Doing::Barrier { .. })) {
+        if next.is_some_and(|op| matches!(self.ops[*op].doing, Op::Barrier { .. })) {
             self.schedule_pump(port, self.chip.now);
         }
     }

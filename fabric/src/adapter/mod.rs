@@ -11,7 +11,7 @@ mod ports;
 mod state;
 
 pub(crate) use inject::Step;
-pub(crate) use ops::{Doing, OpRecord};
+pub(crate) use ops::OpRecord;
 pub use order::OrderCheck;
 #[cfg(test)]
 pub(crate) use ports::heedless;

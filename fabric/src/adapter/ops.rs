@@ -1,67 +1,19 @@
 //! Operations between being posted and being reported.
 
 use crate::routes::NONE;
-use crate::types::{JobSlot, Op, Port, Source, Tick};
+use crate::op::{Op, Source};
+use crate::types::{JobSlot, Tick};
 use angara_abi::PAYLOAD_MAX;
 use angara_abi::account::Class;
-use angara_abi::desc::{AmoOp, Place};
-use angara_abi::packet::{ReduceElem, ReduceOp, Vc};
+use angara_abi::desc::Place;
 
-/// What a flush reads.
-const FLUSH_BYTES: u32 = 8;
 /// Most operations at once in one fabric.
 const OPS_MAX: usize = 1 << 20;
-
-/// An operation without its data.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Doing {
-    Write {
-        to: Port,
-        place: Place,
-        source: Option<Place>,
-        vc: Vc,
-        adaptive: bool,
-    },
-    Read {
-        to: Port,
-        remote: Place,
-        local: Place,
-        /// What was written before is in memory when this ends.
-        flush: bool,
-    },
-    Amo {
-        to: Port,
-        place: Place,
-        op: AmoOp,
-        width: u8,
-        operand: u64,
-        comparand: u64,
-        result: Option<Place>,
-    },
-    Fence,
-    Barrier {
-        half: bool,
-    },
-    Reduce {
-        tree: u8,
-        reduce: u8,
-        op: ReduceOp,
-        elem: ReduceElem,
-        to: Option<Port>,
-        place: Place,
-        source: Option<Place>,
-    },
-    Bcast {
-        tree: u8,
-        place: Place,
-        source: Option<Place>,
-    },
-}
 
 /// One operation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OpRecord {
-    pub(crate) doing: Doing,
+    pub(crate) doing: Op<Option<Place>>,
     pub(crate) port: u32,
     pub(crate) job: JobSlot,
     pub(crate) class: Class,
@@ -95,7 +47,7 @@ pub(crate) struct OpRecord {
 impl OpRecord {
     pub(crate) fn new(port: u32, job: JobSlot, class: Class, tag: u64, issue: Tick) -> OpRecord {
         OpRecord {
-            doing: Doing::Fence,
+            doing: Op::Fence,
             port,
             job,
             class,
@@ -118,54 +70,24 @@ impl OpRecord {
 
     /// The DMA engine does it: more than goes into one packet.
     pub(crate) fn is_bulk(&self) -> bool {
-        matches!(self.doing, Doing::Write { .. } | Doing::Read { .. }) && self.len > PAYLOAD_MAX as u32
+        self.doing.is_transfer() && self.len > PAYLOAD_MAX as u32
     }
 
     /// Takes over what `op` asks for; returns inline bytes that need a payload slot.
-    pub(crate) fn take<'a>(&mut self, op: Op<'a>, carry: bool) -> Option<&'a [u8]> {
-        let place_of = |s: Source| match s {
+    pub(crate) fn take<'a>(&mut self, op: Op<Source<'a>>, carry: bool) -> Option<&'a [u8]> {
+        self.len = op.len(Source::len);
+        self.answered = op.is_answered();
+        self.to_receive = if self.answered { self.len } else { 0 };
+        let mut inline = None;
+        self.doing = op.with_source(|source| match source {
             Source::Memory { place, .. } => Some(place),
-            _ => None,
-        };
-        let inline = |s: Source<'a>| match s {
-            Source::Inline(bytes) if carry => Some(bytes),
-            _ => None,
-        };
-        match op {
-            Op::Write { to, place, source, vc, adaptive } => {
-                self.len = source.len();
-                self.doing = Doing::Write { to, place, source: place_of(source), vc, adaptive };
-                return inline(source);
+            Source::Inline(bytes) => {
+                inline = Some(bytes);
+                None
             }
-            Op::Read { to, remote, local, len } => {
-                (self.len, self.to_receive, self.answered) = (len, len, true);
-                self.doing = Doing::Read { to, remote, local, flush: false };
-            }
-            Op::Flush { to, remote, local } => {
-                (self.len, self.to_receive, self.answered) = (FLUSH_BYTES, FLUSH_BYTES, true);
-                self.doing = Doing::Read { to, remote, local, flush: true };
-            }
-            Op::Amo { to, place, op, width, operand, comparand, result } => {
-                self.len = width as u32;
-                self.answered = result.is_some();
-                self.to_receive = if self.answered { width as u32 } else { 0 };
-                self.doing = Doing::Amo { to, place, op, width, operand, comparand, result };
-            }
-            Op::Fence => self.doing = Doing::Fence,
-            Op::Barrier { half } => self.doing = Doing::Barrier { half },
-            Op::Reduce { tree, reduce, op, elem, all, to, place, source } => {
-                self.len = source.len();
-                let to = to.filter(|_| !all);
-                self.doing = Doing::Reduce { tree, reduce, op, elem, to, place, source: place_of(source) };
-                return inline(source);
-            }
-            Op::Bcast { tree, place, source } => {
-                self.len = source.len();
-                self.doing = Doing::Bcast { tree, place, source: place_of(source) };
-                return inline(source);
-            }
-        }
-        None
+            Source::Length(_) => None,
+        });
+        inline.filter(|_| carry)
     }
 }
 

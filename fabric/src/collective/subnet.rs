@@ -4,9 +4,9 @@ use super::reducer::{Slot, combine};
 use super::state::{CREDIT_EVERY, Finished, Member, TELL_CYCLES, TELL_EVERY, Tree, Trees, ports_at};
 use super::tree::{TreeError, TreeRows, validate};
 use crate::adapter::Adapters;
-use crate::adapter::Doing;
 use crate::chip::Kind;
 use crate::chip::layout::{OUT_EJECT, Q_CREDIT, Q_INJECT};
+use crate::op::Op;
 use crate::packet::{Detail, NO_OP, Packet, PacketHandle, flag, rate};
 use crate::routes::NONE;
 use crate::types::*;
@@ -149,7 +149,7 @@ impl Trees {
     /// Turns a posted reduction or broadcast into a packet. False if it must wait.
     pub(crate) fn step_tree(&mut self, host: &mut Adapters, port: usize, op: u32) -> bool {
         let node = host.ports[port].port.node;
-        let (Doing::Reduce { tree, source, .. } | Doing::Bcast { tree, source, .. }) = host.ops[op].doing else {
+        let (Op::Reduce { tree, source, .. } | Op::Bcast { tree, source, .. }) = host.ops[op].doing else {
             unreachable!("caller matched")
         };
         let Some(member) = self.member(tree, node) else {
@@ -160,7 +160,7 @@ impl Trees {
         let emitted = member.emitted;
         let mut p = Packet::new(PacketType::BcastUp);
         match host.ops[op].doing {
-            Doing::Reduce { reduce, op: rop, elem, to, place, .. } => {
+            Op::Reduce { reduce, op: rop, elem, to, place, .. } => {
                 let Some(made) = member.ports.iter_mut().find(|m| m.0 == port as u32).map(|m| &mut m.1) else {
                     host.give_up(op, OpFault::NoTree(tree));
                     return true;
@@ -183,7 +183,7 @@ impl Trees {
                 p.vc = UP as u8;
                 p.detail = self.tree_detail(tree, reduce, rop, elem);
             }
-            Doing::Bcast { place, .. } => {
+            Op::Bcast { place, .. } => {
                 member.casts += 1;
                 let kind = if root { PacketType::BcastDown } else { PacketType::BcastUp };
                 p = host.packet_of(port, op, kind, host.ports[port].port, place);

@@ -3,6 +3,7 @@
 use super::Fabric;
 use crate::adapter::OpRecord;
 use crate::chip::Kind;
+use crate::op::{Op, Source};
 use crate::types::*;
 use angara_abi::PAYLOAD_MAX;
 use angara_abi::account::Class;
@@ -11,7 +12,7 @@ use angara_net::torus::NodeId;
 
 impl Fabric {
     /// Checks an operation against what the adapter accepts.
-    pub(crate) fn check_op(&self, from: Port, job: JobSlot, op: &Op) -> Result<(), InjectError> {
+    pub(crate) fn check_op(&self, from: Port, job: JobSlot, op: &Op<Source<'_>>) -> Result<(), InjectError> {
         let target = |to: Port| {
             if to.node as usize >= self.adapters.chip.net.nodes || to.endpoint as usize >= ENDPOINTS_MAX {
                 return Err(InjectError::Invalid("the target port does not exist"));
@@ -25,8 +26,7 @@ impl Fabric {
             };
             reach(from.node, to.node)?;
             // Of an answer given up in another fabric nobody would hear before routes change again.
-            let answered = matches!(op, Op::Read { .. } | Op::Flush { .. } | Op::Amo { result: Some(_), .. });
-            if self.adapters.chip.split && answered { reach(to.node, from.node) } else { Ok(()) }
+            if self.adapters.chip.split && op.is_answered() { reach(to.node, from.node) } else { Ok(()) }
         };
         let sourced = |source: &Source| match source {
             Source::Length(_) if self.adapters.chip.carry => {
@@ -56,18 +56,14 @@ impl Fabric {
             }
             Op::Amo { to, .. } => target(to),
             Op::Fence | Op::Barrier { .. } => Ok(()),
-            Op::Reduce { tree, elem, all, to, source, .. } => {
+            Op::Reduce { tree, elem, to, source, .. } => {
                 sourced(&source)?;
                 small(&source)?;
                 if !(source.len() as usize).is_multiple_of(elem.bytes()) {
                     return Err(InjectError::Invalid("a reduction needs whole elements"));
                 }
                 self.trees.check_tree(&self.adapters, tree, job, from)?;
-                match (all, to) {
-                    (true, _) => Ok(()),
-                    (false, Some(to)) => target(to),
-                    (false, None) => Err(InjectError::Invalid("a reduction to one node needs that node")),
-                }
+                to.map_or(Ok(()), target)
             }
             Op::Bcast { tree, source, .. } => {
                 sourced(&source)?;
@@ -84,7 +80,7 @@ impl Fabric {
         from: Port,
         job: JobSlot,
         class: Class,
-        op: Op,
+        op: Op<Source<'_>>,
         issue: Tick,
         tag: u64,
     ) -> Result<(), InjectError> {
@@ -96,7 +92,7 @@ impl Fabric {
             return Err(InjectError::Busy);
         }
         self.check_op(from, job, &op)?;
-        self.adapters.chip.special |= matches!(op, Op::Barrier { .. } | Op::Reduce { .. } | Op::Bcast { .. });
+        self.adapters.chip.special |= op.is_collective();
         let mut record = OpRecord::new(port as u32, job, class, tag, issue.max(self.adapters.chip.now));
         if let Some(bytes) = record.take(op, self.adapters.chip.carry) {
             record.payload = self.adapters.chip.payloads.alloc();

@@ -1,8 +1,9 @@
 //! Operations go in order: the front one of a port becomes packets, or a matter of its barrier or tree unit.
 
 use super::Fabric;
-use crate::adapter::{Doing, Step};
+use crate::adapter::Step;
 use crate::chip::Notice;
+use crate::op::Op;
 use crate::types::{OpState, Tick};
 
 impl Fabric {
@@ -25,10 +26,7 @@ impl Fabric {
 
     fn step(&mut self, port: usize, op: u32) -> Step {
         match self.adapters.ops[op].doing {
-            Doing::Write { .. } => self.adapters.step_write(port, op),
-            Doing::Read { .. } => self.adapters.step_read(port, op),
-            Doing::Amo { .. } => self.adapters.step_amo(port, op),
-            Doing::Fence => {
+            Op::Fence => {
                 if !self.adapters.ports[port].pass_fence() {
                     return Step::Wait;
                 }
@@ -37,7 +35,7 @@ impl Fabric {
                 self.adapters.ops.free(op);
                 Step::Next
             }
-            Doing::Barrier { half } => {
+            Op::Barrier { half } => {
                 if !self.barriers.barrier_may_enter(&mut self.adapters, port, half) {
                     return Step::Wait;
                 }
@@ -45,12 +43,14 @@ impl Fabric {
                 self.barriers.barrier_enter(&mut self.adapters, port, op, half);
                 Step::Next
             }
-            Doing::Reduce { .. } | Doing::Bcast { .. } => {
+            Op::Reduce { .. } | Op::Bcast { .. } => {
                 if !self.adapters.may_stage(port) {
                     return Step::Wait;
                 }
                 if self.trees.step_tree(&mut self.adapters, port, op) { Step::Next } else { Step::Wait }
             }
+            // What becomes packets to one target is the adapter's own business.
+            doing => self.adapters.step(port, op, doing),
         }
     }
 

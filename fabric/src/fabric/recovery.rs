@@ -20,11 +20,11 @@
 //! made the last one: a part that has made it counts as before and is held by the next one.
 
 use super::Fabric;
-use crate::adapter::Doing;
 use crate::chip::Ends;
 use crate::chip::NEVER;
 use crate::chip::layout::UP;
 use crate::faults::FaultError;
+use crate::op::Op;
 use crate::packet::{PacketHandle, flag, rate};
 use crate::split::Ledger;
 use crate::types::{Blame, Effect, JobSlot, NetError, OpFault};
@@ -159,7 +159,7 @@ impl Fabric {
         for job in self.barriers.slots() {
             let mut reading = Vec::new();
             for op in self.adapters.ops.of_job(job) {
-                let (Doing::Read { to, .. } | Doing::Amo { to, .. }) = self.adapters.ops[op].doing else { continue };
+                let (Op::Read { to, .. } | Op::Flush { to, .. } | Op::Amo { to, .. }) = self.adapters.ops[op].doing else { continue };
                 let port = self.adapters.ops[op].port as usize;
                 let at = self.adapters.ports[port].port;
                 if !self.adapters.ops[op].answered {
@@ -190,7 +190,7 @@ impl Fabric {
         let mut sum = 0;
         for op in self.adapters.ops.of_job(job).into_iter().map(|op| &self.adapters.ops[op]).filter(|o| o.port == port)
         {
-            if let Doing::Read { .. } = op.doing {
+            if op.doing.is_read() {
                 let received = op.len - op.to_receive;
                 let made = op.done.div_ceil(READ_MAX as u32);
                 sum += made - if op.to_receive == 0 { made } else { received / READ_MAX as u32 };

@@ -283,7 +283,6 @@ impl Cluster {
                     reduce: (script.reduced % 16) as u8,
                     op: ReduceOp::Sum,
                     elem: ReduceElem::I64,
-                    all: true,
                     to: None,
                     place: heap(0),
                     source: Source::Inline(&one),

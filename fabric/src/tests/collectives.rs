@@ -14,9 +14,9 @@ fn all(nodes: u32) -> Vec<Port> {
     (0..nodes).map(port).collect()
 }
 
-fn sum(tree: u8, s: u64, all: bool, to: Option<Port>, values: &[u8]) -> Op<'_> {
+fn sum(tree: u8, s: u64, to: Option<Port>, values: &[u8]) -> Op<Source<'_>> {
     let (op, elem, place) = (ReduceOp::Sum, ReduceElem::I64, heap(256 * (s % 64)));
-    Op::Reduce { tree, reduce: (s % 16) as u8, op, elem, all, to, place, source: Source::Inline(values) }
+    Op::Reduce { tree, reduce: (s % 16) as u8, op, elem, to, place, source: Source::Inline(values) }
 }
 
 #[test]
@@ -139,7 +139,7 @@ fn all_reduces(shape: &str, ports: &[Port], trees: u8, total: u64, seed: u64) {
             }
             let s = posted.entry((p, tree)).or_default();
             let bytes = value(&p, tree, *s).to_le_bytes();
-            if *s < total && w.post(p, Class::Sync, sum(tree, *s, true, None, &bytes)).is_ok() {
+            if *s < total && w.post(p, Class::Sync, sum(tree, *s, None, &bytes)).is_ok() {
                 *posted.get_mut(&(p, tree)).unwrap() += 1;
             }
         }
@@ -196,7 +196,7 @@ fn a_reduction_to_one_node_reaches_that_port_and_credits_the_others() {
         for s in 0..100u64 {
             for node in 0..16 {
                 let bytes = (node as i64 + s as i64).to_le_bytes();
-                w.must_post(port(node), Class::Sync, sum(3, s, false, Some(port(receiver)), &bytes));
+                w.must_post(port(node), Class::Sync, sum(3, s, Some(port(receiver)), &bytes));
             }
         }
         w.finish();
@@ -236,7 +236,7 @@ fn children_get_a_credit_for_every_eighth_result() {
     for s in 0..43 {
         for node in 0..2 {
             // The result goes to the root's own host, so credits are all that goes down.
-            w.must_post(port(node), Class::Sync, sum(0, s, false, Some(port(0)), &[1; 8]));
+            w.must_post(port(node), Class::Sync, sum(0, s, Some(port(0)), &[1; 8]));
         }
     }
     w.finish();
@@ -247,13 +247,13 @@ fn children_get_a_credit_for_every_eighth_result() {
 fn a_child_sends_sixteen_reductions_and_eight_more_per_credit() {
     let (mut w, _, up) = pair();
     for s in 0..40 {
-        w.must_post(port(1), Class::Sync, sum(0, s, true, None, &[1; 8]));
+        w.must_post(port(1), Class::Sync, sum(0, s, None, &[1; 8]));
     }
     // The root's own contributions decide how many are finished.
     for (finished, sent) in [(0, 16), (7, 16), (8, 24), (15, 24), (16, 32), (23, 32), (24, 40)] {
         let made = w.next_tag;
         for s in (made - 40)..finished {
-            w.must_post(port(0), Class::Sync, sum(0, s, true, None, &[1; 8]));
+            w.must_post(port(0), Class::Sync, sum(0, s, None, &[1; 8]));
         }
         w.settle();
         assert_eq!(crossed(&w, 1, up), sent, "{finished} finished");
@@ -287,7 +287,7 @@ fn the_processor_is_told_after_128_results_over_all_trees() {
     for s in 0..10 {
         for tree in 0..16 {
             for at in members {
-                w.must_post(at, Class::Sync, sum(tree, s, false, Some(port(1)), &[1; 8]));
+                w.must_post(at, Class::Sync, sum(tree, s, Some(port(1)), &[1; 8]));
             }
         }
     }
@@ -302,7 +302,7 @@ fn the_processor_is_told_4096_cycles_after_the_first_result() {
     let (mut w, _, _) = pair();
     for s in 0..3 {
         for node in 0..2 {
-            w.must_post(port(node), Class::Sync, sum(0, s, false, Some(port(0)), &[1; 8]));
+            w.must_post(port(node), Class::Sync, sum(0, s, Some(port(0)), &[1; 8]));
         }
     }
     w.finish();
@@ -374,7 +374,6 @@ fn contributions_that_disagree_are_reported_and_the_slot_is_reset() {
             reduce: 0,
             op: ReduceOp::Sum,
             elem,
-            all: true,
             to: None,
             place: heap(0),
             source: Source::Inline(&eight),
@@ -393,7 +392,7 @@ fn reduce_ids_must_come_in_sequence() {
     let mut w = World::new("2");
     let rows = w.fabric.build_tree(0, &all(2)).unwrap();
     w.fabric.load_tree(0, JOB, &rows).unwrap();
-    let tag = w.must_post(port(0), Class::Sync, sum(0, 1, true, None, &[0; 8]));
+    let tag = w.must_post(port(0), Class::Sync, sum(0, 1, None, &[0; 8]));
     w.finish();
     assert_eq!(w.states(tag), [OpState::Failed(OpFault::ReduceOrder { got: 1, expected: 0 })]);
     assert!(matches!(w.errors()[..], [NetError::ReduceOrder { tree: 0, got: 1, expected: 0 }]));
@@ -407,7 +406,7 @@ fn a_dead_link_unloads_the_trees_that_use_it() {
     w.fabric.load_tree(0, JOB, &rows).unwrap();
     for s in 0..20 {
         for node in 0..15 {
-            w.must_post(port(node), Class::Sync, sum(0, s, true, None, &[1; 64]));
+            w.must_post(port(node), Class::Sync, sum(0, s, None, &[1; 64]));
         }
     }
     w.fabric.advance(900_000);
@@ -416,11 +415,11 @@ fn a_dead_link_unloads_the_trees_that_use_it() {
     w.finish();
     let down = w.errors().iter().filter(|e| matches!(e, NetError::TreeDown { tree: 0, .. })).count();
     assert_eq!(down, 16, "every participant is told once");
-    assert!(w.post(port(0), Class::Sync, sum(0, 4, true, None, &[1; 8])).is_err());
+    assert!(w.post(port(0), Class::Sync, sum(0, 4, None, &[1; 8])).is_err());
     let rows = w.fabric.build_tree(0, &all(16)).unwrap();
     w.fabric.load_tree(0, JOB, &rows).unwrap();
     for node in 0..16 {
-        w.must_post(port(node), Class::Sync, sum(0, 0, true, None, &2i64.to_le_bytes()));
+        w.must_post(port(node), Class::Sync, sum(0, 0, None, &2i64.to_le_bytes()));
     }
     w.finish();
     assert!(all(16).iter().all(|p| results(&w)[&(*p, 0)] == [(32, 1)]));

@@ -44,13 +44,13 @@ impl World {
         let ports: Vec<Port> = (0..config.shape.nodes() as u32).map(port).collect();
         World::with(config, &ports)
     }
-    pub(crate) fn post(&mut self, from: Port, class: Class, op: Op) -> Result<u64, InjectError> {
+    pub(crate) fn post(&mut self, from: Port, class: Class, op: Op<Source<'_>>) -> Result<u64, InjectError> {
         self.next_tag += 1;
         self.fabric.inject(from, JOB, class, op, self.fabric.now(), self.next_tag)?;
         Ok(self.next_tag)
     }
     /// Posts, running the network whenever the port is busy.
-    pub(crate) fn must_post(&mut self, from: Port, class: Class, op: Op) -> u64 {
+    pub(crate) fn must_post(&mut self, from: Port, class: Class, op: Op<Source<'_>>) -> u64 {
         loop {
             match self.post(from, class, op) {
                 Ok(tag) => return tag,

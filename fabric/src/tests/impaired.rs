@@ -103,7 +103,7 @@ proptest! {
                 let value = (node as i64 + round as i64).to_le_bytes();
                 w.put(port(node as u32), port(((node + 3) % 8) as u32), 8 * node, &value);
                 let reduce = Op::Reduce { tree: 0, reduce: round % 16, op: angara_abi::packet::ReduceOp::Sum,
-                    elem: angara_abi::packet::ReduceElem::I64, all: true, to: None, place: heap(2000), source: Source::Inline(&value) };
+                    elem: angara_abi::packet::ReduceElem::I64, to: None, place: heap(2000), source: Source::Inline(&value) };
                 w.must_post(port(node as u32), Class::Sync, reduce);
                 w.must_post(port(node as u32), Class::Sync, Op::Barrier { half });
             }

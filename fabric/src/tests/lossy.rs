@@ -75,7 +75,6 @@ fn every_operation_works_over_a_bad_link_and_traffic_is_counted_once() {
                     reduce: (round % 16) as u8,
                     op: angara_abi::packet::ReduceOp::Sum,
                     elem: angara_abi::packet::ReduceElem::I64,
-                    all: true,
                     to: None,
                     place: heap(2000),
                     source: Source::Inline(&1i64.to_le_bytes()),

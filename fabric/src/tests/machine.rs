@@ -16,20 +16,20 @@ fn ring(params: Params) -> World {
 
 const SECOND: Port = Port { node: 0, endpoint: 1 };
 
-fn bulk(to: Port, len: u32) -> Op<'static> {
+fn bulk(to: Port, len: u32) -> Op<Source<'static>> {
     let source = Source::Memory { place: heap(0), len };
     Op::Write { to, place: heap(8192), source, vc: Vc::Request, adaptive: false }
 }
 
-fn read(to: Port, len: u32) -> Op<'static> {
+fn read(to: Port, len: u32) -> Op<Source<'static>> {
     Op::Read { to, remote: heap(0), local: heap(8192), len }
 }
 
-fn flush(to: Port) -> Op<'static> {
+fn flush(to: Port) -> Op<Source<'static>> {
     Op::Flush { to, remote: heap(0), local: heap(64) }
 }
 
-fn fetch_add(to: Port) -> Op<'static> {
+fn fetch_add(to: Port) -> Op<Source<'static>> {
     let (op, width, operand, comparand) = (AmoOp::Add, 8, 1, 0);
     Op::Amo { to, place: heap(0), op, width, operand, comparand, result: Some(heap(64)) }
 }
@@ -51,7 +51,7 @@ impl World {
 }
 
 /// When the last byte of `op` is where it goes, from port 0 to port 1.
-fn arrival(params: Params, op: Op) -> Tick {
+fn arrival(params: Params, op: Op<Source<'_>>) -> Tick {
     let mut w = ring(params);
     w.must_post(port(0), Class::Put, op);
     w.finish();
@@ -59,7 +59,7 @@ fn arrival(params: Params, op: Op) -> Tick {
     writes.expect("something was written")
 }
 
-fn inline(bytes: &[u8]) -> Op<'_> {
+fn inline(bytes: &[u8]) -> Op<Source<'_>> {
     Op::Write { to: port(1), place: heap(0), source: Source::Inline(bytes), vc: Vc::Request, adaptive: false }
 }
 

@@ -37,7 +37,7 @@ impl Daemon {
         command.check(&self.options.shape).map_err(wrong)?;
         match &command.target {
             Target::Trunk { host, change } => self.impair(host.as_deref(), *change, &command.text).await,
-            Target::Network(_) if self.messages.is_some() => self.set_fault_everywhere(command).await,
+            Target::Network(_) if self.cluster.messages.is_some() => self.set_fault_everywhere(command).await,
             Target::Network(actions) => {
                 for action in actions.iter().copied() {
                     plane_says(match action {
@@ -84,7 +84,7 @@ impl Daemon {
     /// which hosts did not answer.
     async fn forget_everywhere(&self, clears: &[Clear], text: &str) -> Result<(bool, Result<(), Failure>), Failure> {
         let mut forgot = self.forget_coming(clears).await?;
-        let Some(messages) = &self.messages else { return Ok((forgot, Ok(()))) };
+        let Some(messages) = &self.cluster.messages else { return Ok((forgot, Ok(()))) };
         let mut told = Ok(());
         for host in messages.group().into_keys().filter(|host| *host != messages.me) {
             match messages.ask(host, Ask::Forget(clears.to_vec())).await {

@@ -43,7 +43,7 @@ impl Daemon {
         change: TrunkChange,
         text: &str,
     ) -> Result<(), Failure> {
-        let Some(messages) = &self.messages else {
+        let Some(messages) = &self.cluster.messages else {
             return Err(failure("this daemon has no trunks", "start it with --cluster FILE --host NAME"));
         };
         let host = match host {
@@ -71,11 +71,11 @@ impl Daemon {
         };
         // What makes trunks worse is said first: after that it may be hard to be heard.
         let better = change.cut == Some(false);
-        let order = self.trunk_orders.give(&concerned, change);
+        let order = self.cluster.trunk_orders.give(&concerned, change);
         if better {
             self.impair_here(host, None, change).await?;
         }
-        let undone = |host: &HostId| self.trunk_orders.undone(*host, order, change);
+        let undone = |host: &HostId| self.cluster.trunk_orders.undone(*host, order, change);
         let mut missed = Vec::new();
         let until = tokio::time::Instant::now() + RETURN;
         'asking: for other in asked {
@@ -115,7 +115,7 @@ impl Daemon {
         if request.change.cut != Some(true) {
             return self.impair_here(request.to, request.except, request.change).await;
         }
-        self.cuts.borrow_mut().push(request);
+        self.cluster.cuts.borrow_mut().push(request);
         let daemon = self.clone();
         tokio::task::spawn_local(async move {
             tokio::time::sleep(LAST_WORDS).await;
@@ -128,7 +128,7 @@ impl Daemon {
 
     /// Makes the cuts that wait for their moment.
     async fn make_cuts(&self) -> Result<(), Failure> {
-        let cuts = self.cuts.take();
+        let cuts = self.cluster.cuts.take();
         if cuts.is_empty() {
             return Ok(());
         }

@@ -30,7 +30,7 @@ const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 impl Daemon {
     /// Starts the launcher's other half for the PEs of a job that live here, as the job's user.
     pub(crate) async fn start_agent(self: &Rc<Self>, from: HostId, id: JobId, stream: u64) -> Result<(), Failure> {
-        let user = self.jobs.borrow().get(&id).map(|j| (j.uid, j.user.clone()));
+        let user = self.jobs.table.borrow().get(&id).map(|j| (j.uid, j.user.clone()));
         let (uid, name) = user.ok_or_else(|| unknown(id))?;
         let identity = accounts::identity(uid, name.as_deref()).await?;
         let launcher = launcher()?;
@@ -45,7 +45,7 @@ impl Daemon {
             return Err(failure("the launcher has no pipes", "see `ulimit -n`"));
         };
         tracing::info!(job = id.number(), uid, user = name.unwrap_or_default(), "starting programs for another host");
-        let mut incoming = self.streams.open(stream, from);
+        let mut incoming = self.cluster.streams.open(stream, from);
         let daemon = self.clone();
         // Somebody else's agent may have become any program of hers, which root's signals must not reach.
         let own = identity.is_none();
@@ -57,14 +57,14 @@ impl Daemon {
             }
         };
         tokio::task::spawn_local(async move {
-            let Some(messages) = &daemon.messages else { return };
+            let Some(messages) = &daemon.cluster.messages else { return };
             let feeder = &daemon;
             let feed = async move {
                 while let Some(bytes) = incoming.recv().await {
                     if input.write_all(&bytes).await.is_err() {
                         break;
                     }
-                    feeder.streams.take(messages, stream, bytes.len());
+                    feeder.cluster.streams.take(messages, stream, bytes.len());
                 }
                 // Its end tells the agent to end everything, which it cannot do while it is stopped.
                 drop(input);
@@ -90,14 +90,14 @@ impl Daemon {
                 let _ = tokio::io::copy(&mut errors, &mut tokio::io::sink()).await;
             };
             let speak = async {
-                daemon.streams.send_all(messages, stream, output).await;
-                daemon.streams.close(stream);
+                daemon.cluster.streams.send_all(messages, stream, output).await;
+                daemon.cluster.streams.close(stream);
             };
             tokio::select! {
                 () = feed => {
                     // It is its user's process now, to be continued or killed by her.
                     messages.tell(&[from], &Tell::StreamEnd(stream));
-                    return daemon.streams.close(stream);
+                    return daemon.cluster.streams.close(stream);
                 }
                 _ = async { tokio::join!(listen, speak) } => {}
             }

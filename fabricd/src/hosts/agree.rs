@@ -52,7 +52,7 @@ enum Failed {
 impl Daemon {
     /// Has the host that decides do a fault command everywhere.
     pub(crate) async fn change_faults(self: &Rc<Self>, command: &Command, since: Option<u64>) -> Result<(), Failure> {
-        let Some(messages) = &self.messages else { return Ok(()) };
+        let Some(messages) = &self.cluster.messages else { return Ok(()) };
         match messages.group().into_keys().next().filter(|first| *first != messages.me) {
             Some(first) => messages.ask(first, Ask::Lead(command.clone(), since)).await.map(drop),
             None => self.lead(command, since).await,
@@ -61,7 +61,7 @@ impl Daemon {
 
     /// Tells whether a fault command makes sense after those that are known here.
     pub(crate) fn makes_sense(&self, command: &Command) -> Result<(), Failure> {
-        self.faults_after(&self.agreement.agreed.borrow().faults, command).map(drop)
+        self.faults_after(&self.cluster.agreement.agreed.borrow().faults, command).map(drop)
     }
 
     /// The faults in force after a command.
@@ -77,8 +77,8 @@ impl Daemon {
         // A mistake is told at once.
         self.makes_sense(command)?;
         let (done, made) = oneshot::channel();
-        self.agreement.pending.borrow_mut().push(PendingFault { command: command.clone(), since, done });
-        self.agreement.wake.notify_one();
+        self.cluster.agreement.pending.borrow_mut().push(PendingFault { command: command.clone(), since, done });
+        self.cluster.agreement.wake.notify_one();
         match tokio::time::timeout(PATIENCE, made).await {
             Ok(Ok(result)) => result,
             _ => Err(failure(
@@ -114,15 +114,15 @@ impl Daemon {
             }
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
-        Ok(self.agreement.number())
+        Ok(self.cluster.agreement.number())
     }
 
     /// Nothing is on hold, and nothing has to be agreed on as far as is known here.
     pub(crate) fn is_settled(&self) -> bool {
-        let Some(messages) = &self.messages else { return true };
-        let agreed = self.agreement.agreed.borrow();
+        let Some(messages) = &self.cluster.messages else { return true };
+        let agreed = self.cluster.agreement.agreed.borrow();
         let known = |host: &HostId| agreed.members.contains_key(host) || agreed.expelled.iter().any(|e| e.0 == *host);
-        self.agreement.held.get().is_none()
+        self.cluster.agreement.held.get().is_none()
             && agreed.number > 0
             && self.wanted() == *agreed
             && messages.neighbours().iter().all(known)
@@ -130,8 +130,8 @@ impl Daemon {
 
     /// Returns what should be agreed on, with the faults and the number that are.
     fn wanted(&self) -> Agreed {
-        let agreed = self.agreement.agreed.borrow().clone();
-        let Some(messages) = &self.messages else { return agreed };
+        let agreed = self.cluster.agreement.agreed.borrow().clone();
+        let Some(messages) = &self.cluster.messages else { return agreed };
         let mut expelled = agreed.expelled;
         let members: BTreeMap<HostId, u64> = messages.group().into_iter().filter(|m| !expelled.contains(m)).collect();
         // One that was started again counts as any other.
@@ -142,8 +142,8 @@ impl Daemon {
 
     /// Watches over agreement for as long as the daemon lives.
     pub(crate) async fn agree(self: Rc<Self>) {
-        let Some(messages) = &self.messages else { return };
-        let a = &self.agreement;
+        let Some(messages) = &self.cluster.messages else { return };
+        let a = &self.cluster.agreement;
         // This host alone, to begin with.
         a.wake.notify_one();
         loop {
@@ -197,18 +197,18 @@ impl Daemon {
 
     /// A daemon is heard, but does not follow.
     fn expel(&self, host: HostId, life: u64) {
-        let Some(messages) = &self.messages else { return };
+        let Some(messages) = &self.cluster.messages else { return };
         tracing::error!(host = messages.name(host), "does not follow; the others go on without it");
         if host == messages.me {
             return self.leave_cluster();
         }
-        self.agreement.agreed.borrow_mut().expelled.insert((host, life));
+        self.cluster.agreement.agreed.borrow_mut().expelled.insert((host, life));
         messages.tell(&[host], &Tell::Expelled);
     }
 
     /// Whoever is expelled and there all the same has not heard of it: touch was lost before it was told.
     fn tell_expelled(&self, expelled: &BTreeSet<(HostId, u64)>) {
-        let Some(messages) = &self.messages else { return };
+        let Some(messages) = &self.cluster.messages else { return };
         let group = messages.group();
         let there = |(host, life): &&(HostId, u64)| group.get(host) == Some(life) && messages.has_taken_all(*host);
         for (host, _) in expelled.iter().filter(there) {
@@ -218,16 +218,16 @@ impl Daemon {
 
     /// The others go on without this host: it must begin anew.
     pub(crate) fn leave_cluster(&self) {
-        self.expelled.set(true);
+        self.cluster.expelled.set(true);
         self.stop.notify_one();
     }
 
     /// One change; what became of each fault.
     async fn make_change(self: &Rc<Self>, pending: &[PendingFault]) -> Result<Vec<Result<(), Failure>>, Failed> {
-        let Some(messages) = &self.messages else { return Err(Failed::Again) };
+        let Some(messages) = &self.cluster.messages else { return Err(Failed::Again) };
         let began = Instant::now();
         let wanted = self.wanted();
-        let number = messages.next_number(self.agreement.promised.get().0.max(self.agreement.number()));
+        let number = messages.next_number(self.cluster.agreement.promised.get().0.max(self.cluster.agreement.number()));
         let ballot = (number, messages.me);
         let mut ledger = Ledger::default();
         let (mut latest, mut jobs) = (Agreed::default(), Vec::new());
@@ -236,7 +236,7 @@ impl Daemon {
             let held = match answer {
                 Answer::Held(held) => held,
                 Answer::Refused((more, _)) => {
-                    self.agreement.promise_above(more);
+                    self.cluster.agreement.promise_above(more);
                     return Err(Failed::Again);
                 }
                 _ => return Err(unfit),
@@ -283,14 +283,14 @@ impl Daemon {
         members: &BTreeMap<HostId, u64>,
         ask: Ask,
     ) -> Result<Vec<(HostId, Answer)>, Failed> {
-        let Some(messages) = &self.messages else { return Err(Failed::Again) };
+        let Some(messages) = &self.cluster.messages else { return Err(Failed::Again) };
         // A host whose daemon is heard, but does not answer, is lost like one that is not heard.
         let limit = 2 * messages.member.cluster.dead_after + Duration::from_secs(5);
         let mut asked = Vec::new();
         for (&host, &life) in members {
             let (daemon, ask) = (self.clone(), ask.clone());
             let answer = tokio::task::spawn_local(async move {
-                match &daemon.messages {
+                match &daemon.cluster.messages {
                     Some(messages) if messages.me != host => messages.ask_within(host, ask, limit).await,
                     _ => daemon.answer_host(host, ask).await,
                 }
@@ -316,7 +316,7 @@ impl Daemon {
 
     /// Lets nothing move any more.
     pub(crate) async fn hold(&self, ballot: Ballot) -> Answer {
-        let a = &self.agreement;
+        let a = &self.cluster.agreement;
         if ballot <= a.promised.get() || ballot.0 > 2 * COUNT_MAX {
             return Answer::Refused(a.promised.get());
         }
@@ -325,14 +325,14 @@ impl Daemon {
             a.held.set(Some(Instant::now()));
         }
         let Ok(ledger) = ask(&self.data, Plane::Hold).await else { return Answer::Unable };
-        let jobs = self.jobs.borrow().values().filter(|j| j.home.is_none()).map(|j| j.card.clone()).collect();
+        let jobs = self.jobs.table.borrow().values().filter(|j| j.home.is_none()).map(|j| j.card.clone()).collect();
         let agreed = a.agreed.borrow().clone();
         Answer::Held(Box::new(Held { agreed, ledger, jobs }))
     }
 
     /// Goes on as agreed.
     pub(crate) async fn recover(self: &Rc<Self>, order: Order) -> Answer {
-        let (a, Some(messages)) = (&self.agreement, &self.messages) else { return Answer::Unable };
+        let (a, Some(messages)) = (&self.cluster.agreement, &self.cluster.messages) else { return Answer::Unable };
         if order.ballot != a.promised.get() {
             return Answer::Refused(a.promised.get());
         }
@@ -376,7 +376,7 @@ impl Daemon {
     /// Returns what the group does without, apart from faults: nodes of hosts that take no part, links of trunks that
     /// are down.
     fn without(&self, agreed: &Agreed) -> Vec<Blame> {
-        let Some(messages) = &self.messages else { return Vec::new() };
+        let Some(messages) = &self.cluster.messages else { return Vec::new() };
         let shape = self.options.shape;
         let joined: BTreeSet<(HostId, HostId)> = agreed.edges.iter().map(|e| (e.0, e.1)).collect();
         let mut dead = Vec::new();
@@ -401,23 +401,23 @@ impl Daemon {
     /// group has ended without it. One with PEs here was known here from its beginning: whoever does not know it has left it, or is
     /// another life of the daemon that has. What the PEs had in memory is gone, so nothing may be done to it any more.
     async fn know_jobs(self: &Rc<Self>, order: &Order) {
-        let Some(messages) = &self.messages else { return };
+        let Some(messages) = &self.cluster.messages else { return };
         let over: Vec<JobId> = {
-            let jobs = self.jobs.borrow();
+            let jobs = self.jobs.table.borrow();
             let over = |job: &Job| job.home.is_some() && !order.jobs.iter().any(|c| c.is_of(&job.card));
             jobs.iter().filter(|(_, job)| over(job)).map(|(id, _)| *id).collect()
         };
         for id in over {
             tracing::info!(job = id.number(), "the job had ended without this host");
             let begun = |job: &Job| job.pes.iter().any(|pe| !matches!(pe, PeState::Waiting));
-            if self.jobs.borrow().get(&id).is_some_and(begun) {
+            if self.jobs.table.borrow().get(&id).is_some_and(begun) {
                 // Perhaps only those that this host follows now have lost the job's home, which waits for the PEs here.
                 self.leave_job(id, "it went on with hosts that had lost the job's own");
             }
             self.end_job(id).await;
         }
         for card in order.jobs.iter().filter(|card| card.home != messages.me && !card.over) {
-            if self.jobs.borrow().contains_key(&card.id()) || self.agreement.closed.borrow().contains_key(&card.id()) {
+            if self.jobs.table.borrow().contains_key(&card.id()) || self.cluster.agreement.closed.borrow().contains_key(&card.id()) {
                 continue;
             }
             // It may have been about to be opened.
@@ -438,7 +438,7 @@ impl Daemon {
 
     /// A host has been on hold for long.
     pub(crate) fn stuck(&self, from: HostId, number: u64) {
-        let (a, Some(messages)) = (&self.agreement, &self.messages) else { return };
+        let (a, Some(messages)) = (&self.cluster.agreement, &self.cluster.messages) else { return };
         let life = messages.group().get(&from).copied();
         if life.is_some_and(|life| a.agreed.borrow().expelled.contains(&(from, life))) {
             return messages.tell(&[from], &Tell::Expelled);

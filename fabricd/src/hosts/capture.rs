@@ -26,13 +26,13 @@ impl Daemon {
         let here = self.machine.user(uid).await;
         accounts::check_same(uid, user.as_deref(), here.as_deref())?;
         let capture = self.capture(uid, spec).await?;
-        let mut incoming = self.streams.open(stream, from);
+        let mut incoming = self.cluster.streams.open(stream, from);
         let daemon = self.clone();
         tokio::task::spawn_local(async move {
-            let Some(messages) = &daemon.messages else { return };
+            let Some(messages) = &daemon.cluster.messages else { return };
             let hand_out = async {
                 while let Some(bytes) = capture.take().await {
-                    if !daemon.streams.send(messages, stream, &bytes).await {
+                    if !daemon.cluster.streams.send(messages, stream, &bytes).await {
                         return;
                     }
                 }
@@ -47,14 +47,14 @@ impl Daemon {
                 () = ended => {}
             }
             messages.tell(&[from], &Tell::StreamEnd(stream));
-            daemon.streams.close(stream);
+            daemon.cluster.streams.close(stream);
         });
         Ok(())
     }
 
     /// Returns what the clock shows by which another host captures, or this one.
     pub(crate) async fn clock(&self, host: Option<HostId>) -> Result<u64, Failure> {
-        let (Some(messages), Some(host)) = (&self.messages, host) else { return Ok(self.machine.wall()) };
+        let (Some(messages), Some(host)) = (&self.cluster.messages, host) else { return Ok(self.machine.wall()) };
         match messages.ask_within(host, Ask::Clock, LOOK).await? {
             Answer::Clock(ns) => Ok(ns),
             _ => Err(messages.unreachable(host, "it answers something else")),

@@ -30,7 +30,7 @@ impl Daemon {
     }
 
     fn read_keys(&self) -> Result<Keys, Failure> {
-        let Some(messages) = &self.messages else {
+        let Some(messages) = &self.cluster.messages else {
             return Err(failure("this daemon is no part of a cluster", "start it with --cluster FILE --host NAME"));
         };
         let refused = |why: String| failure(why, "mend it and try again; the keys in use stay");

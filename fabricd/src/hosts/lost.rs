@@ -12,23 +12,23 @@ use std::rc::Rc;
 impl Daemon {
     /// Nothing more comes from a host: jobs that were made there end here, and jobs with PEs there and here end everywhere.
     pub(super) fn host_lost(self: &Rc<Self>, host: HostId, why: &str) {
-        let Some(messages) = &self.messages else { return };
+        let Some(messages) = &self.cluster.messages else { return };
         tracing::warn!(host = messages.name(host), why, "host lost");
-        self.streams.host_lost(host);
+        self.cluster.streams.host_lost(host);
         let reserved: Vec<JobId> = {
-            let all = self.reservations.borrow();
+            let all = self.jobs.reservations.borrow();
             all.iter().filter(|(_, r)| r.home == Some(host)).map(|(id, _)| *id).collect()
         };
         reserved.into_iter().for_each(|id| self.forget_reservation(id));
         self.without_host(host, why);
-        self.agreement.wake.notify_one();
+        self.cluster.agreement.wake.notify_one();
     }
 
     /// Hosts have come or gone for the network.
     pub(crate) fn members_changed(self: &Rc<Self>) {
-        let Some(messages) = &self.messages else { return };
-        let members = self.agreement.agreed.borrow().members.clone();
-        for job in self.jobs.borrow_mut().values_mut() {
+        let Some(messages) = &self.cluster.messages else { return };
+        let members = self.cluster.agreement.agreed.borrow().members.clone();
+        for job in self.jobs.table.borrow_mut().values_mut() {
             job.hosts = members.keys().copied().filter(|h| *h != messages.me).collect();
         }
         for host in messages.member.cluster.ids().filter(|h| !members.contains_key(h)) {
@@ -38,9 +38,9 @@ impl Daemon {
 
     /// Jobs go on without a host, if they can.
     fn without_host(self: &Rc<Self>, host: HostId, why: &str) {
-        let Some(messages) = &self.messages else { return };
+        let Some(messages) = &self.cluster.messages else { return };
         let (mut homeless, mut cut) = (Vec::new(), Vec::new());
-        for (id, job) in self.jobs.borrow_mut().iter_mut() {
+        for (id, job) in self.jobs.table.borrow_mut().iter_mut() {
             if job.home == Some(host) {
                 homeless.push(*id);
             } else if job.memory.entries.iter().any(|e| messages.owners[e.node as usize] == host) {
@@ -73,15 +73,15 @@ impl Daemon {
 
     /// This host leaves a job, which cannot go on if PEs are here.
     pub(crate) fn leave_job(&self, id: JobId, why: &str) {
-        let needed = self.jobs.borrow().get(&id).is_some_and(|j| j.memory.pes_here() > 0);
-        if let Some(messages) = self.messages.as_ref().filter(|_| needed) {
+        let needed = self.jobs.table.borrow().get(&id).is_some_and(|j| j.memory.pes_here() > 0);
+        if let Some(messages) = self.cluster.messages.as_ref().filter(|_| needed) {
             self.cut_off(id, messages.me, why);
         }
     }
 
     /// The host that made a job with PEs here has not heard that it ended here.
     pub(super) fn say_left(&self, card: &JobCard, agreed: &Agreed) {
-        let Some(messages) = &self.messages else { return };
+        let Some(messages) = &self.cluster.messages else { return };
         let (job, host) = (card.id(), messages.name(messages.me).to_string());
         let reason = "its daemon has left the job, or was started again".to_string();
         tracing::info!(job = job.number(), home = messages.name(card.home), "not opened: its PEs here have ended");
@@ -91,8 +91,8 @@ impl Daemon {
 
     /// A job cannot go on without a host.
     fn cut_off(&self, id: JobId, host: HostId, why: &str) {
-        let Some(messages) = &self.messages else { return };
-        let mut jobs = self.jobs.borrow_mut();
+        let Some(messages) = &self.cluster.messages else { return };
+        let mut jobs = self.jobs.table.borrow_mut();
         let Some(job) = jobs.get_mut(&id).filter(|job| !job.card.over) else { return };
         job.card.over = true;
         let there = |e: &&angara_abi::job::PeEntry| messages.owners[e.node as usize] == host;

@@ -26,7 +26,7 @@ const ENDING: Duration = Duration::from_secs(2);
 impl Daemon {
     /// Something came over a trunk, or became of one.
     pub(crate) fn take_trunk_event(self: &Rc<Self>, word: TrunkEvent) {
-        let Some(messages) = &self.messages else { return };
+        let Some(messages) = &self.cluster.messages else { return };
         let came = match word {
             TrunkEvent::Message(neighbour, record) => {
                 let before = messages.changes();
@@ -48,14 +48,14 @@ impl Daemon {
             }
         };
         came.into_iter().for_each(|one| self.take_incoming(one));
-        self.agreement.wake.notify_one();
+        self.cluster.agreement.wake.notify_one();
     }
 
     fn take_incoming(self: &Rc<Self>, incoming: Incoming) {
         match incoming {
             Incoming::Message(host, message) => self.take_message(host, message),
             Incoming::Stream(host, id, data) => {
-                if let Some(messages) = self.messages.as_ref().filter(|_| !self.streams.data(host, id, data)) {
+                if let Some(messages) = self.cluster.messages.as_ref().filter(|_| !self.cluster.streams.data(host, id, data)) {
                     messages.misunderstood(host, "more of a stream than was asked for");
                 }
             }
@@ -64,7 +64,7 @@ impl Daemon {
     }
 
     fn take_message(self: &Rc<Self>, from: HostId, message: Message) {
-        let Some(messages) = &self.messages else { return };
+        let Some(messages) = &self.cluster.messages else { return };
         match message {
             Message::Answer(id, answer) => messages.answered(from, id, answer),
             Message::Tell(tell) => self.take_tell(from, tell),
@@ -72,7 +72,7 @@ impl Daemon {
                 let daemon = self.clone();
                 tokio::task::spawn_local(async move {
                     let answer = daemon.answer_host(from, ask).await;
-                    if let Some(messages) = &daemon.messages {
+                    if let Some(messages) = &daemon.cluster.messages {
                         messages.say(from, &Message::Answer(id, answer));
                     }
                 });
@@ -90,7 +90,7 @@ impl Daemon {
                 while self.slot_taken(new.slot) && Instant::now() < until {
                     tokio::time::sleep(Duration::from_millis(1)).await;
                 }
-                if self.agreement.held.get().is_some() || self.agreement.number() != new.number {
+                if self.cluster.agreement.held.get().is_some() || self.cluster.agreement.number() != new.number {
                     return Ok(Answer::Later);
                 }
                 let (endpoints, crowded, cores) = self.reserve(Some(from), new)?;
@@ -134,14 +134,14 @@ impl Daemon {
     }
 
     pub(crate) fn slot_of(&self, id: JobId) -> Option<JobSlot> {
-        self.jobs.borrow().get(&id).map(|j| j.memory.slot)
+        self.jobs.table.borrow().get(&id).map(|j| j.memory.slot)
     }
 
     fn take_tell(self: &Rc<Self>, from: HostId, tell: Tell) {
         match tell {
             Tell::Close(id, named) => {
                 self.forget_reservation(id);
-                self.agreement.note_closed(id, named);
+                self.cluster.agreement.note_closed(id, named);
                 let daemon = self.clone();
                 tokio::task::spawn_local(async move { daemon.end_job(id).await });
             }
@@ -154,8 +154,8 @@ impl Daemon {
                     ask::tell(&self.data, Command::CloseTree((slot, id), tree, Reply::ignored()));
                 }
             }
-            Tell::StreamTaken(id, bytes) => self.streams.taken(from, id, bytes),
-            Tell::StreamEnd(id) => self.streams.ended(from, id),
+            Tell::StreamTaken(id, bytes) => self.cluster.streams.taken(from, id, bytes),
+            Tell::StreamEnd(id) => self.cluster.streams.ended(from, id),
             Tell::Stuck(number) => self.stuck(from, number),
             Tell::Expelled => self.leave_cluster(),
         }
@@ -169,20 +169,20 @@ impl Daemon {
             // Between a daemon and its own launchers.
             Event::DaemonEnds { .. } | Event::WentOn { .. } => return,
             Event::ChannelError { job, .. } => {
-                if let Some(job) = self.jobs.borrow().get(job).filter(|job| !job.card.over) {
+                if let Some(job) = self.jobs.table.borrow().get(job).filter(|job| !job.card.over) {
                     job.tell(event);
                 }
                 return;
             }
         };
-        let mut jobs = self.jobs.borrow_mut();
+        let mut jobs = self.jobs.table.borrow_mut();
         let Some(job) = jobs.get_mut(&id) else { return };
         let host_lost = matches!(event, Event::HostLost { .. });
         if host_lost && job.card.over {
             // Several hosts notice it, each in its own way.
             return;
         }
-        if let (JobState::Running, Some(messages), Some(home)) = (job.memory.page.state(), &self.messages, job.home) {
+        if let (JobState::Running, Some(messages), Some(home)) = (job.memory.page.state(), &self.cluster.messages, job.home) {
             // PEs here end because of it: the launcher must hear why before it hears of them, and what was said to it
             // directly may be late.
             if home != from {
@@ -204,7 +204,7 @@ impl Daemon {
 
     /// All PEs must have the same static data: the layout of the first one holds everywhere.
     fn take_statics(&self, from: HostId, id: JobId, segments: &[u64]) {
-        let jobs = self.jobs.borrow();
+        let jobs = self.jobs.table.borrow();
         let Some(job) = jobs.get(&id) else { return };
         let stride = segments.iter().fold(0u64, |sum, s| sum.saturating_add(*s));
         let limits = self.machine.memory_limits(self.options.memory_limit);
@@ -217,7 +217,7 @@ impl Daemon {
             })
         });
         if let Err(why) = result {
-            let host = self.messages.as_ref().map_or("?", |s| s.name(from));
+            let host = self.cluster.messages.as_ref().map_or("?", |s| s.name(from));
             let reason = format!("host {host}: {why}; use the same executable on all hosts");
             job.set_ended();
             drop(jobs);

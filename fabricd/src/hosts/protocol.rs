@@ -54,7 +54,7 @@ pub(crate) enum Ask {
     Clock,
     /// What your links have carried and suffered since the answer of this number, for somebody who looks.
     Links(u64),
-    /// What is open of a link of yours, for somebody who looks: number of the node × 8 + number of the direction.
+    /// What is open of a link of yours, for somebody who looks, by its number ([`angara_net::Link::index`]).
     Link(u32),
 }
 

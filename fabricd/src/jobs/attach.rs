@@ -34,7 +34,7 @@ impl Daemon {
                 "rebuild the program, or use the library and the daemon of one release",
             ));
         }
-        let mut jobs = self.jobs.borrow_mut();
+        let mut jobs = self.jobs.table.borrow_mut();
         let job = jobs
             .get_mut(&id)
             .ok_or_else(|| failure(format!("there is no job {id}"), "start the program with `angara run`"))?;
@@ -81,7 +81,7 @@ impl Daemon {
         }
         let first = job.memory.statics().is_none();
         self.check_statics(&job.memory, statics)?;
-        if let Some(messages) = self.messages.as_ref().filter(|_| first) {
+        if let Some(messages) = self.cluster.messages.as_ref().filter(|_| first) {
             messages.tell(&job.hosts, &Tell::Statics(id, statics.to_vec()));
         }
         let (memory, fds) = PeMemory::create(&job.memory, index, self.options.virtual_time)
@@ -179,12 +179,12 @@ impl Daemon {
     /// True if this very job goes on here. Its number alone does not say so: a home that was started again counts from
     /// 1.
     pub(crate) fn has_job(&self, memory: &Arc<JobMemory>) -> bool {
-        self.jobs.borrow().get(&memory.id).is_some_and(|job| Arc::ptr_eq(&job.memory, memory))
+        self.jobs.table.borrow().get(&memory.id).is_some_and(|job| Arc::ptr_eq(&job.memory, memory))
     }
 
     /// Does something to a job that goes on.
     pub(crate) fn with_job(&self, memory: &Arc<JobMemory>, f: impl FnOnce(&mut Job)) {
-        if let Some(job) = self.jobs.borrow_mut().get_mut(&memory.id).filter(|job| Arc::ptr_eq(&job.memory, memory)) {
+        if let Some(job) = self.jobs.table.borrow_mut().get_mut(&memory.id).filter(|job| Arc::ptr_eq(&job.memory, memory)) {
             f(job);
         }
     }

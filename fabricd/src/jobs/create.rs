@@ -46,16 +46,16 @@ struct Offer {
 impl Daemon {
     /// Creates a job owned by a control connection, on this host and all that take part in the network.
     pub(crate) async fn create_job(self: &Rc<Self>, uid: u32, owner: Owner, spec: JobSpec) -> Result<Reply, Failure> {
-        self.had_jobs.set(true);
+        self.jobs.had_jobs.set(true);
         for _ in 0..ATTEMPTS {
             let number = self.agreed().await?;
             let new = self.plan_job(number, uid, &spec).await?;
-            let others: Vec<HostId> = self.agreement.agreed.borrow().members.keys().copied().collect();
+            let others: Vec<HostId> = self.cluster.agreement.agreed.borrow().members.keys().copied().collect();
             let others: Vec<HostId> =
-                others.into_iter().filter(|h| self.messages.as_ref().is_some_and(|s| s.me != *h)).collect();
+                others.into_iter().filter(|h| self.cluster.messages.as_ref().is_some_and(|s| s.me != *h)).collect();
             let made = self.make(&new, owner.clone(), &others).await;
             // A host that comes in the middle would not know of the job.
-            let undisturbed = self.is_settled() && self.agreement.number() == number;
+            let undisturbed = self.is_settled() && self.cluster.agreement.number() == number;
             let refused = match made {
                 Ok(Some(reply)) if undisturbed => return Ok(reply),
                 Err(f) if undisturbed => Some(f),
@@ -77,7 +77,7 @@ impl Daemon {
         let taken = self.taken();
         let channels = self.options.channels;
         let seats = |nodes: &[NodeId]| if spec.open { all_seats(spec, nodes, channels, &taken) } else { spec.clone() };
-        let (spec, layout) = match &self.messages {
+        let (spec, layout) = match &self.cluster.messages {
             None => {
                 let spec = seats(&self.hosted);
                 self.check_share(uid, &spec)?;
@@ -85,7 +85,7 @@ impl Daemon {
                 (spec, layout)
             }
             Some(messages) => {
-                let members = self.agreement.agreed.borrow().members.clone();
+                let members = self.cluster.agreement.agreed.borrow().members.clone();
                 let there = |node: &u32| members.contains_key(&messages.owners[*node as usize]);
                 let available: Vec<u32> = (0..self.options.shape.nodes() as u32).filter(there).collect();
                 let spec = seats(&available);
@@ -107,10 +107,10 @@ impl Daemon {
             }
         };
         let system = |e: io::Error| no_memory("the job", &e);
-        let user = if self.messages.is_some() { self.machine.user(uid).await } else { None };
+        let user = if self.cluster.messages.is_some() { self.machine.user(uid).await } else { None };
         // A tree in use does not outlive a change of routes, and in a cluster those happen by themselves.
         let collectives = match spec.collectives {
-            Collectives::Auto if self.messages.is_some() => Collectives::P2p,
+            Collectives::Auto if self.cluster.messages.is_some() => Collectives::P2p,
             chosen => chosen,
         };
         // Nobody else is given the slot: there is no `await` from here until it is reserved.
@@ -130,7 +130,7 @@ impl Daemon {
 
     /// PEs on each node, of jobs that run and of those being made.
     fn taken(&self) -> BTreeMap<NodeId, u32> {
-        let (jobs, reservations) = (self.jobs.borrow(), self.reservations.borrow());
+        let (jobs, reservations) = (self.jobs.table.borrow(), self.jobs.reservations.borrow());
         let running = jobs.values().flat_map(|j| j.memory.entries.iter().map(|e| e.node));
         let mut taken = BTreeMap::new();
         for node in running.chain(reservations.values().flat_map(|r| r.new.nodes.iter().copied())) {
@@ -152,7 +152,7 @@ impl Daemon {
         if is_operator(uid) {
             return Ok(());
         }
-        let (jobs, reservations) = (self.jobs.borrow(), self.reservations.borrow());
+        let (jobs, reservations) = (self.jobs.table.borrow(), self.jobs.reservations.borrow());
         let running = jobs.values().filter(|j| j.uid == uid).map(|j| j.spec.pes);
         let coming = reservations.values().filter(|r| r.new.uid == uid).map(|r| r.new.spec.pes);
         let (count, pes) = running.chain(coming).fold((0, 0), |(n, sum), pes| (n + 1, sum + u64::from(pes)));
@@ -178,7 +178,7 @@ impl Daemon {
 
     /// Injection channels of all nodes on which a PE may be placed.
     fn channels(&self) -> u64 {
-        let nodes = if self.messages.is_some() { self.options.shape.nodes() } else { self.hosted.len() };
+        let nodes = if self.cluster.messages.is_some() { self.options.shape.nodes() } else { self.hosted.len() };
         nodes as u64 * u64::from(self.options.channels)
     }
 
@@ -188,7 +188,7 @@ impl Daemon {
         let (endpoints, crowded, cores) = self.reserve(None, new.clone())?;
         let mut offers = vec![Offer { host: me, endpoints, crowded, cores: cores.clone() }];
         for &host in others {
-            let messages = self.messages.as_ref().expect("there are other hosts");
+            let messages = self.cluster.messages.as_ref().expect("there are other hosts");
             match messages.ask(host, Ask::Reserve(new.clone())).await.map_err(|f| from_host(messages.name(host), f))? {
                 Answer::Reserved { endpoints, crowded, cores } => {
                     offers.push(Offer { host, endpoints, crowded, cores });
@@ -197,7 +197,7 @@ impl Daemon {
                 other => return Err(confused(messages.name(host), &other)),
             }
         }
-        let owner_of = |pe: usize| self.messages.as_ref().map_or(me, |s| s.owners[new.nodes[pe] as usize]);
+        let owner_of = |pe: usize| self.cluster.messages.as_ref().map_or(me, |s| s.owners[new.nodes[pe] as usize]);
         let mut endpoints = vec![0u16; new.nodes.len()];
         let mut remote = Vec::new();
         for offer in &offers {
@@ -209,7 +209,7 @@ impl Daemon {
                 ));
             }
             pes.iter().zip(&offer.endpoints).for_each(|(pe, endpoint)| endpoints[*pe] = *endpoint);
-            if let Some(messages) = self.messages.as_ref().filter(|_| offer.host != me && !pes.is_empty()) {
+            if let Some(messages) = self.cluster.messages.as_ref().filter(|_| offer.host != me && !pes.is_empty()) {
                 remote.push(JobHost {
                     host: messages.name(offer.host).into(),
                     pes: pes.iter().map(|pe| *pe as u32).collect(),
@@ -223,7 +223,7 @@ impl Daemon {
         let hosts = offers.iter().map(|o| o.host).collect();
         let open = OpenJob { id: new.id, endpoints, barrier, hosts };
         for &host in others {
-            let messages = self.messages.as_ref().expect("there are other hosts");
+            let messages = self.cluster.messages.as_ref().expect("there are other hosts");
             messages.ask(host, Ask::Open(open.clone())).await.map_err(|f| from_host(messages.name(host), f))?;
         }
         self.open(owner, open).await?;
@@ -239,7 +239,7 @@ impl Daemon {
             channels: self.options.channels,
             memory_limit: self.options.memory_limit,
             machine: &*self.machine,
-            running: self.jobs.borrow().values().map(|j| j.memory.pes_here()).sum(),
+            running: self.jobs.table.borrow().values().map(|j| j.memory.pes_here()).sum(),
         }
     }
 
@@ -254,33 +254,33 @@ impl Daemon {
         if let Some(node) = new.nodes.iter().find(|n| **n as usize >= self.options.shape.nodes()) {
             return Err(failure(format!("there is no node {node}"), "give all hosts the same cluster file"));
         }
-        if self.slot_taken(new.slot) || self.jobs.borrow().contains_key(&new.id) {
+        if self.slot_taken(new.slot) || self.jobs.table.borrow().contains_key(&new.id) {
             return Err(failure(format!("job {} or its slot is in use already", new.id), "try again"));
         }
         if new.spec.open && self.has_domain(new.uid, &new.spec.name) {
             return Err(failure(format!("there is {} already", new.spec.name), "try again"));
         }
         let layout = Layout { nodes: new.nodes.clone(), heap_stride: new.heap_stride as usize };
-        let share = reserve(&self.site(), &new.spec, &layout, &mut self.endpoints.borrow_mut())?;
+        let share = reserve(&self.site(), &new.spec, &layout, &mut self.jobs.endpoints.borrow_mut())?;
         let endpoints = share.entries.iter().map(|e| e.endpoint).collect();
         let elsewhere = new.nodes.len() > share.pes.len();
         let busy = if elsewhere || new.spec.path == Path::Ring { self.options.cores.clone() } else { Vec::new() };
-        let cores = CoreAdvice { first: self.next_core.get() as u32, busy };
-        self.next_core.set((self.next_core.get() + share.pes.len()) % self.cores);
+        let cores = CoreAdvice { first: self.jobs.next_core.get() as u32, busy };
+        self.jobs.next_core.set((self.jobs.next_core.get() + share.pes.len()) % self.cores);
         let crowded = share.crowded;
-        self.reservations.borrow_mut().insert(new.id, Reservation { home, new, share, seats: Vec::new() });
+        self.jobs.reservations.borrow_mut().insert(new.id, Reservation { home, new, share, seats: Vec::new() });
         Ok((endpoints, crowded, cores))
     }
 
     /// Second phase: the job exists from now on.
     pub(crate) async fn open(self: &Rc<Self>, owner: Owner, open: OpenJob) -> Result<(), Failure> {
-        let reservation = self.reservations.borrow_mut().remove(&open.id);
+        let reservation = self.jobs.reservations.borrow_mut().remove(&open.id);
         let Some(Reservation { home, new, share, seats }) = reservation else {
             return Err(failure(format!("nothing is reserved for job {}", open.id), "try again"));
         };
         let give_back = || {
-            self.endpoints.borrow_mut().give_back(&share.entries);
-            self.seats_changed.notify_waiters();
+            self.jobs.endpoints.borrow_mut().give_back(&share.entries);
+            self.jobs.seats_changed.notify_waiters();
         };
         if open.endpoints.len() != new.nodes.len() {
             give_back();
@@ -344,8 +344,8 @@ impl Daemon {
             hosts: open.hosts.into_iter().filter(|h| *h != me).collect(),
         };
         // Entered before the await so that the slot is taken.
-        self.jobs.borrow_mut().insert(id, job);
-        self.seats_changed.notify_waiters();
+        self.jobs.table.borrow_mut().insert(id, job);
+        self.jobs.seats_changed.notify_waiters();
         let opened = ask(&self.data, |reply| Command::OpenJob(memory, reply)).await;
         let refused = match opened {
             Ok(Ok(())) => {
@@ -364,35 +364,35 @@ impl Daemon {
 
     /// Gives back what was reserved for a job that will not be.
     pub(crate) fn forget_reservation(&self, id: JobId) {
-        if let Some(r) = self.reservations.borrow_mut().remove(&id) {
-            self.endpoints.borrow_mut().give_back(&r.share.entries);
-            self.seats_changed.notify_waiters();
+        if let Some(r) = self.jobs.reservations.borrow_mut().remove(&id) {
+            self.jobs.endpoints.borrow_mut().give_back(&r.share.entries);
+            self.jobs.seats_changed.notify_waiters();
         }
     }
 
     /// Jobs are made anew if hosts change meanwhile, so what was reserved before a change is of no use to anybody.
     pub(crate) fn forget_reservations_before(&self, number: u64) {
         let old: Vec<JobId> =
-            self.reservations.borrow().iter().filter(|(_, r)| r.new.number < number).map(|(id, _)| *id).collect();
+            self.jobs.reservations.borrow().iter().filter(|(_, r)| r.new.number < number).map(|(id, _)| *id).collect();
         old.into_iter().for_each(|id| self.forget_reservation(id));
     }
 
     pub(crate) fn slot_taken(&self, slot: JobSlot) -> bool {
-        self.jobs.borrow().values().any(|j| j.memory.slot == slot)
-            || self.reservations.borrow().values().any(|r| r.slot() == slot)
+        self.jobs.table.borrow().values().any(|j| j.memory.slot == slot)
+            || self.jobs.reservations.borrow().values().any(|r| r.slot() == slot)
     }
 
     /// The first one of the file where there is no cluster.
     fn this_host(&self) -> HostId {
-        self.messages.as_ref().map_or(HostId::default(), |s| s.me)
+        self.cluster.messages.as_ref().map_or(HostId::default(), |s| s.me)
     }
 
     /// A free slot that no other host gives away. The last quarter is for users who have none, but for those who could
     /// raise the limits.
     fn free_slot(&self, uid: u32) -> Result<JobSlot, Failure> {
-        let hosts = self.messages.as_ref().map_or(1, |s| s.hosts());
+        let hosts = self.cluster.messages.as_ref().map_or(1, |s| s.hosts());
         let slots = || JobSlot::first(angara_fabric::JOBS_MAX).skip(self.this_host().index()).step_by(hosts);
-        let (jobs, reservations) = (self.jobs.borrow(), self.reservations.borrow());
+        let (jobs, reservations) = (self.jobs.table.borrow(), self.jobs.reservations.borrow());
         let running = jobs.values().map(|j| (j.memory.slot, j.uid));
         let taken: BTreeMap<JobSlot, u32> =
             running.chain(reservations.values().map(|r| (r.slot(), r.new.uid))).collect();
@@ -416,15 +416,15 @@ impl Daemon {
 
     /// An id that no other host gives away.
     fn fresh_job(&self) -> JobId {
-        let n = self.next_job.get();
-        self.next_job.set(n.wrapping_add(1).max(1));
+        let n = self.jobs.next_job.get();
+        self.jobs.next_job.set(n.wrapping_add(1).max(1));
         let number = |s: &HostMessages| n.wrapping_mul(s.hosts() as u32).wrapping_add(s.me.number().into());
-        JobId::new(self.messages.as_ref().map_or(n, number))
+        JobId::new(self.cluster.messages.as_ref().map_or(n, number))
     }
 
     fn fresh_generation(&self) -> u16 {
-        let n = self.next_generation.get().wrapping_add(1);
-        self.next_generation.set(n);
+        let n = self.jobs.next_generation.get().wrapping_add(1);
+        self.jobs.next_generation.set(n);
         n
     }
 }

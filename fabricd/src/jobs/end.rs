@@ -18,7 +18,7 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 impl Daemon {
     /// Ends a job: its processes are killed and everything it had is freed.
     pub(crate) async fn end_job(&self, id: JobId) {
-        let Some(memory) = self.jobs.borrow().get(&id).map(|j| {
+        let Some(memory) = self.jobs.table.borrow().get(&id).map(|j| {
             j.set_ended();
             j.kill();
             j.memory.clone()
@@ -33,27 +33,27 @@ impl Daemon {
         if !self.has_job(&memory) {
             return;
         }
-        if let Some(job) = self.jobs.borrow_mut().remove(&id) {
-            self.endpoints.borrow_mut().give_back(&job.memory.entries);
-            self.seats_changed.notify_waiters();
+        if let Some(job) = self.jobs.table.borrow_mut().remove(&id) {
+            self.jobs.endpoints.borrow_mut().give_back(&job.memory.entries);
+            self.jobs.seats_changed.notify_waiters();
             self.log_of(job.uid, |left_out| tracing::info!(job = id.number(), left_out, "job ended"));
         }
     }
 
     /// Ends a job that was created here, on every host.
     pub(crate) async fn end_job_everywhere(&self, id: JobId) {
-        let hosts = self.jobs.borrow().get(&id).map_or_else(Vec::new, |j| j.hosts.clone());
+        let hosts = self.jobs.table.borrow().get(&id).map_or_else(Vec::new, |j| j.hosts.clone());
         self.tell_closed(id, &hosts);
         self.end_job(id).await;
     }
 
     /// Tells other hosts that a job that was made here is over.
     pub(crate) fn tell_closed(&self, id: JobId, hosts: &[HostId]) {
-        if let Some(job) = self.jobs.borrow_mut().get_mut(&id) {
+        if let Some(job) = self.jobs.table.borrow_mut().get_mut(&id) {
             job.card.over = true;
         }
-        if let Some(messages) = &self.messages {
-            messages.tell(hosts, &Tell::Close(id, self.agreement.promised()));
+        if let Some(messages) = &self.cluster.messages {
+            messages.tell(hosts, &Tell::Close(id, self.cluster.agreement.promised()));
         }
     }
 
@@ -72,11 +72,11 @@ impl Daemon {
     /// Why is told before anybody can notice what becomes of the PEs, and who reads has read it, other hosts have taken it,
     /// before connections and trunks close.
     async fn end_jobs_saying(&self, why: &str) {
-        let ids: Vec<(JobId, bool)> = self.jobs.borrow().iter().map(|(id, j)| (*id, j.home.is_none())).collect();
+        let ids: Vec<(JobId, bool)> = self.jobs.table.borrow().iter().map(|(id, j)| (*id, j.home.is_none())).collect();
         let mut told = Vec::new();
         for (id, mine) in ids {
             if mine {
-                if let Some(job) = self.jobs.borrow().get(&id) {
+                if let Some(job) = self.jobs.table.borrow().get(&id) {
                     told.push(job.tell_last(Event::DaemonEnds { job: id, reason: why.into() }));
                 }
                 self.end_job_everywhere(id).await;
@@ -91,7 +91,7 @@ impl Daemon {
                 // An error says that its reader has gone.
                 let _ = written.await;
             }
-            if let Some(messages) = &self.messages {
+            if let Some(messages) = &self.cluster.messages {
                 messages.all_taken().await;
             }
         };
@@ -102,9 +102,9 @@ impl Daemon {
 
     /// Tells the owner of a job what happened to one of its PEs here, wherever it is, and all hosts of the job.
     pub(crate) fn spread(&self, id: JobId, event: Event) {
-        let jobs = self.jobs.borrow();
+        let jobs = self.jobs.table.borrow();
         let Some(job) = jobs.get(&id) else { return };
-        if let Some(messages) = &self.messages {
+        if let Some(messages) = &self.cluster.messages {
             messages.tell(&job.hosts, &Tell::Event(event.clone()));
         }
         job.tell(event);

@@ -34,7 +34,7 @@ const EXIT_AFTER: Duration = Duration::from_millis(500);
 impl Daemon {
     /// Changes the seat of a PE of this host, and tells the other hosts of the job.
     pub(crate) fn change_seat(self: &Rc<Self>, id: JobId, pe: usize, change: impl FnOnce(Seat) -> Seat) {
-        let jobs = self.jobs.borrow();
+        let jobs = self.jobs.table.borrow();
         let Some(job) = jobs.get(&id) else { return };
         let before = job.memory.page.pe(pe).seat;
         let seat = change(before);
@@ -42,7 +42,7 @@ impl Daemon {
             return;
         }
         job.memory.page.set_seat(pe, seat);
-        if let Some(messages) = &self.messages {
+        if let Some(messages) = &self.cluster.messages {
             messages.tell(&job.hosts, &Tell::Seat(id, pe as u32, seat.to_word()));
         }
         drop(jobs);
@@ -51,9 +51,9 @@ impl Daemon {
 
     /// The seat of a PE of another host has changed.
     pub(crate) fn take_seat(self: &Rc<Self>, id: JobId, pe: u32, word: u32) {
-        let Some(memory) = self.jobs.borrow().get(&id).map(|job| job.memory.clone()) else {
+        let Some(memory) = self.jobs.table.borrow().get(&id).map(|job| job.memory.clone()) else {
             // Hosts open a job one after the other, and somebody has been quick.
-            if let Some(reservation) = self.reservations.borrow_mut().get_mut(&id) {
+            if let Some(reservation) = self.jobs.reservations.borrow_mut().get_mut(&id) {
                 reservation.seats.push((pe, word));
             }
             return;
@@ -94,7 +94,7 @@ impl Daemon {
 
     /// The seats of a job that goes on.
     fn seats(&self, id: JobId) -> Option<Vec<Seat>> {
-        let jobs = self.jobs.borrow();
+        let jobs = self.jobs.table.borrow();
         let memory = &jobs.get(&id)?.memory;
         let on = memory.page.state() == JobState::Running;
         on.then(|| (0..memory.pes).map(|pe| memory.page.pe(pe).seat).collect())
@@ -102,11 +102,11 @@ impl Daemon {
 
     /// The host that made a job sees to it that nobody waits for ever for a PE that has left.
     fn look_at_seats(self: &Rc<Self>, id: JobId) {
-        if self.jobs.borrow().get(&id).is_some_and(|job| job.memory.open) {
+        if self.jobs.table.borrow().get(&id).is_some_and(|job| job.memory.open) {
             return self.look_at_domain(id);
         }
         let Some(seats) = self.seats(id).filter(|seats| seats.iter().any(|s| s.is_over())) else { return };
-        let mut jobs = self.jobs.borrow_mut();
+        let mut jobs = self.jobs.table.borrow_mut();
         let Some(job) = jobs.get_mut(&id).filter(|job| job.home.is_none()) else { return };
         let watched = std::mem::replace(&mut job.watched, true);
         drop(jobs);
@@ -123,8 +123,8 @@ impl Daemon {
     /// Returns what PEs of a job have been waiting for, on all hosts.
     pub(crate) async fn all_waits(&self, id: JobId) -> Option<Vec<Wait>> {
         let mut all = self.waits(id)?;
-        if let Some(messages) = &self.messages {
-            let hosts = self.jobs.borrow().get(&id)?.hosts.clone();
+        if let Some(messages) = &self.cluster.messages {
+            let hosts = self.jobs.table.borrow().get(&id)?.hosts.clone();
             for host in hosts {
                 if let Ok(Answer::Waits(waits)) = messages.ask(host, Ask::Waits(id)).await {
                     all.extend(waits);
@@ -137,7 +137,7 @@ impl Daemon {
 
     /// Returns what PEs of a job here have been waiting for; `None` if there is no such job.
     pub(crate) fn waits(&self, id: JobId) -> Option<Vec<Wait>> {
-        let jobs = self.jobs.borrow();
+        let jobs = self.jobs.table.borrow();
         let memory = &jobs.get(&id)?.memory;
         let now = self.machine.monotonic();
         let wait = |pe: usize| {
@@ -159,7 +159,7 @@ impl Daemon {
             }
             let Some(waits) = self.all_waits(id).await else { return };
             let looks: BTreeMap<u32, u32> = waits.into_iter().map(|w| (w.pe, w.looks)).collect();
-            let spans = self.jobs.borrow().get(&id).is_some_and(|job| !job.hosts.is_empty());
+            let spans = self.jobs.table.borrow().get(&id).is_some_and(|job| !job.hosts.is_empty());
             if let Some(pe) = waited_for(&seats, &looks, &mut first, spans) {
                 return self.lose(id, pe);
             }
@@ -177,7 +177,7 @@ impl Daemon {
     fn lose(&self, id: JobId, pe: usize) {
         let Some(seats) = self.seats(id) else { return };
         let finalized = seats[pe].state == SeatState::Left;
-        let mut jobs = self.jobs.borrow_mut();
+        let mut jobs = self.jobs.table.borrow_mut();
         let Some(job) = jobs.get_mut(&id) else { return };
         let node = job.memory.entries[pe].node;
         tracing::info!(job = id.number(), pe, node, finalized, "others wait for a PE that has left");

@@ -1,7 +1,8 @@
 //! Jobs and their PEs, from the request to the report.
 //!
-//! `create` makes a job on all hosts: [`placement`] says which node each PE lives on, [`plan`] what it needs here,
-//! [`memory`] makes that, and [`card`] is what other hosts are told. [`job`] is the result. Then `attach` has processes
+//! [`table`] holds them. `create` makes a job on all hosts: [`placement`] says which node each PE lives on, [`plan`] what it
+//! needs here,
+//! and [`card`] is what other hosts are told. [`job`] is the result. Then `attach` has processes
 //! become its PEs, `lives` looks after PEs that leave and others that wait for them, `report` gathers traffic from all
 //! hosts (`merge`), and `end` ends it. `open` is about jobs whose PEs are seats that processes take and leave.
 
@@ -17,3 +18,4 @@ mod patience;
 pub(crate) mod placement;
 pub(crate) mod plan;
 mod report;
+pub(crate) mod table;

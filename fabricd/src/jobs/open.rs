@@ -93,7 +93,7 @@ impl Daemon {
         let (mut full, deadline) = (None, Instant::now() + PATIENCE);
         while Instant::now() < deadline {
             // Nothing that changes from here on is missed.
-            let changed = self.seats_changed.notified();
+            let changed = self.jobs.seats_changed.notified();
             match self.sit(uid, &spec.name, wish) {
                 Ok(claim) => return Ok(claim),
                 Err(Missing::Never(f)) => return Err(f),
@@ -102,7 +102,7 @@ impl Daemon {
                     // Somebody on another host may have been quicker.
                     match made {
                         Ok(_) => {}
-                        Err(f) if self.messages.is_none() => return Err(f),
+                        Err(f) if self.cluster.messages.is_none() => return Err(f),
                         Err(f) => full = Some(f),
                     }
                     if !self.has_domain(uid, &spec.name) {
@@ -146,23 +146,23 @@ impl Daemon {
 
     /// True if there is such a domain here, or will be in a moment.
     pub(crate) fn has_domain(&self, uid: u32, name: &str) -> bool {
-        self.jobs.borrow().values().any(|job| is_domain(job, uid, name)) || self.is_made(uid, name)
+        self.jobs.table.borrow().values().any(|job| is_domain(job, uid, name)) || self.is_made(uid, name)
     }
 
     fn is_made(&self, uid: u32, name: &str) -> bool {
-        self.reservations.borrow().values().any(|r| r.new.spec.open && r.new.uid == uid && r.new.spec.name == name)
+        self.jobs.reservations.borrow().values().any(|r| r.new.spec.open && r.new.uid == uid && r.new.spec.name == name)
     }
 
     /// Some seat of the domain is neither taken nor free yet.
     fn is_leaving(&self, uid: u32, name: &str) -> bool {
-        let jobs = self.jobs.borrow();
+        let jobs = self.jobs.table.borrow();
         let mut domains = jobs.values().filter(|job| is_domain(job, uid, name));
         domains.any(|job| job.pes.iter().any(|pe| matches!(pe, PeState::Gone)))
     }
 
     /// Takes a seat of a domain that there is.
     fn sit(&self, uid: u32, name: &str, wish: &Wish) -> Result<Claim, Missing> {
-        let mut jobs = self.jobs.borrow_mut();
+        let mut jobs = self.jobs.table.borrow_mut();
         let running: usize = jobs.values().map(seats_taken).sum();
         let job = jobs.values_mut().find(|job| is_domain(job, uid, name)).ok_or(Missing::Domain)?;
         let memory = job.memory.clone();
@@ -217,7 +217,7 @@ impl Daemon {
             match memory.clear_heap(pe) {
                 Ok(()) => {
                     daemon.with_job(&memory, |job| job.pes[pe] = PeState::Waiting);
-                    daemon.seats_changed.notify_waiters();
+                    daemon.jobs.seats_changed.notify_waiters();
                 }
                 // It stays empty: what is left there is nobody else's business.
                 Err(e) => tracing::error!(job = id.number(), pe, error = %e, "cannot clear a seat"),
@@ -240,7 +240,7 @@ impl Daemon {
 
     /// Ends a domain made here that nobody is in any more, after a while.
     pub(super) fn look_at_domain(self: &Rc<Self>, id: JobId) {
-        let jobs = self.jobs.borrow();
+        let jobs = self.jobs.table.borrow();
         let Some(job) = jobs.get(&id).filter(|job| job.home.is_none() && job.memory.page.attached() == 0) else {
             return;
         };

@@ -33,7 +33,7 @@ impl Daemon {
 
     /// Asks a PE that keeps the others waiting where it is, has them go on without it and says so.
     pub(crate) async fn lose_patience(self: Rc<Self>, job: JobId, memory: Arc<PeMemory>, turn: Turn, waited: Duration) {
-        let attached = self.jobs.borrow().get(&job).and_then(|j| match j.pes.get(memory.pe) {
+        let attached = self.jobs.table.borrow().get(&job).and_then(|j| match j.pes.get(memory.pe) {
             Some(PeState::Attached(attached)) => Some(attached.clone()),
             _ => None,
         });
@@ -46,7 +46,7 @@ impl Daemon {
             return;
         }
         let (pe, waited_ms) = (memory.pe as u32, waited.as_millis() as u64);
-        if let Some(job) = self.jobs.borrow_mut().get_mut(&job) {
+        if let Some(job) = self.jobs.table.borrow_mut().get_mut(&job) {
             let note = format!("the others went on without PE {pe}, which did not come back: another run may differ");
             job.note(self.users.limits(), note);
         }

@@ -23,8 +23,8 @@ impl Daemon {
     /// Traffic of a job so far, on all hosts, without pairs.
     pub(crate) async fn full_report(&self, id: JobId) -> Option<Report> {
         let mut all = self.report(id).await?;
-        if let Some(messages) = &self.messages {
-            let hosts = self.jobs.borrow().get(&id)?.hosts.clone();
+        if let Some(messages) = &self.cluster.messages {
+            let hosts = self.jobs.table.borrow().get(&id)?.hosts.clone();
             for host in hosts {
                 match messages.ask(host, Ask::Report(id)).await {
                     Ok(Answer::Report(part)) => merge(&mut all, *part, messages.name(host)),
@@ -47,7 +47,7 @@ impl Daemon {
     /// Traffic of a job so far, as this host has counted it, without pairs; `None` if there is no such job.
     pub(crate) async fn report(&self, id: JobId) -> Option<Report> {
         let (slot, pes) = {
-            let jobs = self.jobs.borrow();
+            let jobs = self.jobs.table.borrow();
             let memory = &jobs.get(&id)?.memory;
             (memory.slot, memory.pes)
         };
@@ -55,7 +55,7 @@ impl Daemon {
         let (links, check, mut notes) =
             folded.unwrap_or_else(|e| (vec![], BarrierCheck::default(), vec![e.to_string()]));
         let virtual_time = ask(&self.data, Command::Times).await.ok().flatten();
-        let jobs = self.jobs.borrow();
+        let jobs = self.jobs.table.borrow();
         let job = jobs.get(&id)?;
         let ended = virtual_time.as_ref().map(|times| times.pes.iter().map(|pe| pe.end).max().unwrap_or(0));
         notes.splice(0..0, job.notes());
@@ -93,7 +93,7 @@ impl Daemon {
     pub(crate) async fn all_pairs(&self, id: JobId, from: (u32, u32)) -> Option<Pairs> {
         let (owner, after) = self.whose(id, from.0)?;
         let Some(host) = owner else { return self.pairs(id, from).await };
-        let asked = match &self.messages {
+        let asked = match &self.cluster.messages {
             Some(messages) => messages.ask(host, Ask::Pairs(id, from.0, from.1)).await,
             None => return self.pairs(id, from).await,
         };
@@ -106,10 +106,10 @@ impl Daemon {
 
     /// The host on which a PE counts, unless it is this one, and the next PE that is on another.
     fn whose(&self, id: JobId, pe: u32) -> Option<(Option<HostId>, Option<u32>)> {
-        let jobs = self.jobs.borrow();
+        let jobs = self.jobs.table.borrow();
         let entries = &jobs.get(&id)?.memory.entries;
         let owner = |pe: usize| {
-            let messages = self.messages.as_ref()?;
+            let messages = self.cluster.messages.as_ref()?;
             let host = *messages.owners.get(entries.get(pe)?.node as usize)?;
             (host != messages.me).then_some(host)
         };
@@ -121,7 +121,7 @@ impl Daemon {
     /// The part of [`Daemon::all_pairs`] that PEs of this host have counted, up to the first PE of another one.
     pub(crate) async fn pairs(&self, id: JobId, from: (u32, u32)) -> Option<Pairs> {
         let (slot, first, end) = {
-            let jobs = self.jobs.borrow();
+            let jobs = self.jobs.table.borrow();
             let memory = &jobs.get(&id)?.memory;
             let first = (from.0 as usize).min(memory.pes);
             let here = memory.here[first..].iter().take_while(|here| **here).count();
@@ -137,7 +137,7 @@ impl Daemon {
             // Other clients' turn.
             tokio::task::yield_now().await;
         }
-        let pes = self.jobs.borrow().get(&id)?.memory.pes;
+        let pes = self.jobs.table.borrow().get(&id)?.memory.pes;
         let next = (end < pes).then_some((end as u32, 0));
         Some(Pairs { pairs, next })
     }

@@ -1,6 +1,7 @@
 //! Links: sums per direction, and those that have carried most.
 
 use super::{Family, Labels, Scrape, Value};
+use angara_net::Link;
 use angara_net::torus::{Direction, NodeId};
 use angara_plane::observe::figures::LinkFigures;
 use prometheus_client::registry::Unit;
@@ -94,8 +95,8 @@ pub(super) fn families(scrape: &Scrape) -> Vec<Family> {
 }
 
 fn row(index: usize, figures: &LinkFigures) -> Option<Row<'_>> {
-    let dir = Direction::from_index(index % 8)?;
-    figures.here.then_some(Row { node: (index / 8) as NodeId, dir, figures })
+    let Link { node, dir } = Link::from_index(index);
+    figures.here.then_some(Row { node, dir, figures })
 }
 
 fn labels(scrape: &Scrape, row: &Row<'_>) -> Labels {

@@ -255,7 +255,7 @@ async fn serve(daemon: Rc<Daemon>, mut notices: UnboundedReceiver<Notice>, endin
     }
     daemon.end_all_jobs("was shut down", &mut notices).await;
     crate::ask::tell(&daemon.data, angara_plane::Command::Stop);
-    ending.set(Some(if daemon.expelled.get() { Ending::Expelled } else { Ending::AsTold }));
+    ending.set(Some(if daemon.cluster.expelled.get() { Ending::Expelled } else { Ending::AsTold }));
 }
 
 impl Daemon {
@@ -266,13 +266,13 @@ impl Daemon {
                 found.push(format!("{there} {what}"));
             }
         };
-        look("jobs", self.jobs.borrow().len());
-        look("reservations", self.reservations.borrow().len());
-        look("endpoints", self.endpoints.borrow().in_use());
-        look("cuts to be made", self.cuts.borrow().len());
-        look("questions under way", self.messages.as_ref().map_or(0, |s| s.questions()));
-        look("pieces under way", self.messages.as_ref().map_or(0, |s| s.unacknowledged()));
-        look("streams", self.streams.len());
+        look("jobs", self.jobs.table.borrow().len());
+        look("reservations", self.jobs.reservations.borrow().len());
+        look("endpoints", self.jobs.endpoints.borrow().in_use());
+        look("cuts to be made", self.cluster.cuts.borrow().len());
+        look("questions under way", self.cluster.messages.as_ref().map_or(0, |s| s.questions()));
+        look("pieces under way", self.cluster.messages.as_ref().map_or(0, |s| s.unacknowledged()));
+        look("streams", self.cluster.streams.len());
         found
     }
 }

@@ -103,7 +103,7 @@ impl Alone {
 
     /// Of the job that it has.
     fn key(&self) -> Option<String> {
-        self.0.daemon.jobs.borrow().values().next().map(|job| job.key.clone())
+        self.0.daemon.jobs.table.borrow().values().next().map(|job| job.key.clone())
     }
 }
 

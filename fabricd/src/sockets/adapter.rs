@@ -159,7 +159,7 @@ impl Client {
     async fn take_turn(&mut self, request: AdapterRequest) -> io::Result<Result<Option<AdapterReply>, Failure>> {
         let user = self.connected.user.clone();
         // Closed by nobody. What waits for other hosts leaves its turn to others.
-        let _turn = if self.daemon.messages.is_some() { None } else { user.turns.acquire().await.ok() };
+        let _turn = if self.daemon.cluster.messages.is_some() { None } else { user.turns.acquire().await.ok() };
         self.answer(request).await
     }
 
@@ -200,8 +200,8 @@ impl Client {
             }
             AdapterRequest::TreeClose { tree } => {
                 let closed = ask(&self.daemon.data, |reply| Command::CloseTree((slot, job), tree, reply)).await;
-                if let (Ok(Ok(())), Some(messages)) = (&closed, &self.daemon.messages) {
-                    let hosts = self.daemon.jobs.borrow().get(&job).map_or_else(Vec::new, |j| j.hosts.clone());
+                if let (Ok(Ok(())), Some(messages)) = (&closed, &self.daemon.cluster.messages) {
+                    let hosts = self.daemon.jobs.table.borrow().get(&job).map_or_else(Vec::new, |j| j.hosts.clone());
                     messages.tell(&hosts, &Tell::TreeClose(job, tree));
                 }
                 closed.unwrap_or_else(|e| Err(e.to_string())).map(|()| AdapterReply::Ok)
@@ -337,13 +337,13 @@ impl Daemon {
     /// Builds a tree and loads it on every host of the job; its TreeId. A tree another host has given to
     /// another job meanwhile is passed over.
     async fn tree_open(&self, job: JobId, slot: JobSlot, root: u32, pes: Vec<u32>) -> Result<u8, String> {
-        let hosts = self.jobs.borrow().get(&job).map_or_else(Vec::new, |j| j.hosts.clone());
+        let hosts = self.jobs.table.borrow().get(&job).map_or_else(Vec::new, |j| j.hosts.clone());
         let mut first = 0;
         'next: loop {
             let own = pes.clone();
             let open = |reply| Command::OpenTree { job: (slot, job), first, root, pes: own, reply };
             let tree = ask(&self.data, open).await.unwrap_or_else(|e| Err(e.to_string()))?;
-            let Some(messages) = self.messages.as_ref() else { return Ok(tree) };
+            let Some(messages) = self.cluster.messages.as_ref() else { return Ok(tree) };
             for (asked, host) in hosts.iter().enumerate() {
                 if let Err(f) = messages.ask(*host, Ask::TreeLoad(job, tree, root, pes.clone())).await {
                     tracing::debug!(

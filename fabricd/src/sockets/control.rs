@@ -268,7 +268,7 @@ impl Client<'_> {
     async fn take_turn(&self, text: Vec<u8>, held: Option<SemaphorePermit<'_>>) -> Vec<u8> {
         let request = self.parse(&text);
         drop((text, held));
-        let elsewhere = self.daemon.messages.is_some() && request.as_ref().is_ok_and(waits_for_hosts);
+        let elsewhere = self.daemon.cluster.messages.is_some() && request.as_ref().is_ok_and(waits_for_hosts);
         // Closed by nobody. What waits for other hosts leaves its turn to others.
         let _turn = if elsewhere { None } else { self.user.turns.acquire().await.ok() };
         let answer = match request {
@@ -297,7 +297,7 @@ impl Client<'_> {
 
     /// Passes bytes between this connection and another host until both sides have ended.
     async fn relay(&self, mut relay: Relay, from: BufReader<OwnedReadHalf>) {
-        let Some(messages) = &self.daemon.messages else { return };
+        let Some(messages) = &self.daemon.cluster.messages else { return };
         let (host, id) = (relay.host, relay.stream);
         let back = async {
             while let Some(bytes) = relay.incoming.recv().await {
@@ -307,11 +307,11 @@ impl Client<'_> {
                 if self.owner.lines.send(out).await.is_err() || on_written.await.is_err() {
                     return;
                 }
-                self.daemon.streams.take(messages, id, taken);
+                self.daemon.cluster.streams.take(messages, id, taken);
             }
         };
         let there = async {
-            self.daemon.streams.send_all(messages, id, from).await;
+            self.daemon.cluster.streams.send_all(messages, id, from).await;
             // The other side still has its last words.
             std::future::pending().await
         };
@@ -320,7 +320,7 @@ impl Client<'_> {
             () = there => {}
         }
         messages.tell(&[host], &Tell::StreamEnd(id));
-        self.daemon.streams.close(id);
+        self.daemon.cluster.streams.close(id);
     }
 
     /// Writes what a capture hears until it ends, or until the client has sent its last byte.
@@ -351,7 +351,7 @@ impl Client<'_> {
     /// The host of this name, unless it is the one here, or none is named.
     fn other_host(&self, name: Option<&str>) -> Result<Option<HostId>, Failure> {
         let Some(name) = name else { return Ok(None) };
-        let messages = self.daemon.messages.as_ref();
+        let messages = self.daemon.cluster.messages.as_ref();
         let found = messages.and_then(|messages| Some((messages.index(name)?, messages.me)));
         let (host, me) = found.ok_or_else(|| {
             failure(format!("`{name}` is no host of a cluster"), "see `angara cluster status` for the hosts")
@@ -374,9 +374,9 @@ impl Client<'_> {
 
     /// Asks a host for something whose other end this connection becomes.
     async fn become_stream(&self, host: HostId, ask: impl FnOnce(u64) -> Ask) -> Result<Reply, Failure> {
-        let Some(messages) = &self.daemon.messages else { return Err(failure("this daemon has no other hosts", "")) };
+        let Some(messages) = &self.daemon.cluster.messages else { return Err(failure("this daemon has no other hosts", "")) };
         let stream = messages.fresh();
-        let incoming = self.daemon.streams.open(stream, host);
+        let incoming = self.daemon.cluster.streams.open(stream, host);
         match messages.ask(host, ask(stream)).await {
             Ok(_) => {
                 self.relay.set(Some(Relay { host, stream, incoming }));
@@ -385,7 +385,7 @@ impl Client<'_> {
             Err(f) => {
                 // Should it answer after all, nobody takes what comes.
                 messages.tell(&[host], &Tell::StreamEnd(stream));
-                self.daemon.streams.close(stream);
+                self.daemon.cluster.streams.close(stream);
                 Err(Failure { message: format!("host {}: {}", messages.name(host), f.message), ..f })
             }
         }
@@ -468,7 +468,7 @@ impl Client<'_> {
 
     fn take_over(&self, id: JobId, key: &str) -> Result<Reply, Failure> {
         self.check_owner(id)?;
-        let mut jobs = self.daemon.jobs.borrow_mut();
+        let mut jobs = self.daemon.jobs.table.borrow_mut();
         let job = jobs.get_mut(&id).ok_or_else(|| unknown_job(id))?;
         if job.key != key {
             return Err(failure(format!("wrong key for job {id}"), "use the key the job was created with"));

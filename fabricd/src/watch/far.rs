@@ -4,6 +4,7 @@
 //! changed since. An answer has at most [`MOST`] links; the rest comes with the next ones. What a host has said holds until it
 //! says something else, so the links of one that does not answer stand still.
 
+use angara_net::Link;
 use super::{PAUSE, Sample};
 use crate::daemon::Daemon;
 use crate::hosts::protocol::{Answer, Ask};
@@ -27,7 +28,7 @@ const FORGOTTEN: Duration = Duration::from_secs(60);
 /// Packets, flits, bytes, CRC errors, replays, duplicates, overtaken packets.
 type Figures = [u64; ROW - 1];
 
-/// By link: number of the node × 8 + number of the direction.
+/// By the number of the link ([`Link::index`]).
 pub(crate) type FarLinks = BTreeMap<u32, LinkFigures>;
 
 /// What is known of other hosts, and what they know.
@@ -117,7 +118,7 @@ impl Far {
 impl Daemon {
     /// Asks other hosts what their links have carried, those whose turn it is. Their answers are in later samples.
     pub(crate) fn ask_far(self: &Rc<Self>) {
-        let Some(messages) = &self.messages else { return };
+        let Some(messages) = &self.cluster.messages else { return };
         for host in messages.group().into_keys().filter(|host| *host != messages.me) {
             let since = {
                 let mut asked = self.watcher.far.asked.borrow_mut();
@@ -135,10 +136,10 @@ impl Daemon {
     }
 
     async fn hear_far(&self, host: HostId, since: u64) {
-        let Some(messages) = &self.messages else { return };
+        let Some(messages) = &self.cluster.messages else { return };
         let answer = match messages.ask(host, Ask::Links(since)).await {
             Ok(Answer::Links(answer, rows)) => {
-                let owner = |link: u32| messages.owners.get((link / 8) as usize) == Some(&host);
+                let owner = |link: u32| messages.owners.get(Link::from_index(link as usize).node as usize) == Some(&host);
                 self.watcher.far.take(&rows, since == 0 || answer != since + 1, owner);
                 answer
             }

@@ -69,7 +69,7 @@ impl Daemon {
         let hosted = self.hosted.clone();
         let (plane, cost) = timed(&self.data, |reply| Command::WatchPlane(hosted, reply)).await?;
         let job = |job: &crate::jobs::job::Job| JobFigures { status: job.status(), path: job.spec.path };
-        let jobs = self.jobs.borrow().values().map(job).collect();
+        let jobs = self.jobs.table.borrow().values().map(job).collect();
         Ok(Sample {
             at,
             at_ns,

@@ -1,5 +1,6 @@
 //! What the page is told, as JSON (`docs/reference/formats.md` describes it).
 
+use angara_net::Link;
 use crate::watch::Sample;
 use angara_abi::JobId;
 use angara_abi::account::{Class, Load};
@@ -155,8 +156,7 @@ impl Delta<'_> {
     }
 
     fn exists(&self, link: u64) -> bool {
-        let dir = angara_net::torus::Direction::from_index(link as usize % 8);
-        dir.is_some_and(|dir| self.shape.neighbour((link / 8) as u32, dir).is_some())
+        Link::from_index(link as usize).exists(&self.shape)
     }
 
     fn barriers(&self) -> Vec<u64> {
@@ -173,7 +173,7 @@ impl Delta<'_> {
             tree: tree.number,
             job: tree.job.map(number_of),
             root: tree.root,
-            up: tree.up.iter().map(|(node, dir)| u64::from(*node) * 8 + dir.index() as u64).collect(),
+            up: tree.up.iter().map(|(node, dir)| Link { node: *node, dir: *dir }.index() as u64).collect(),
             results: tree.results,
             broadcasts: tree.broadcasts,
         };

@@ -99,7 +99,7 @@ async fn answer(daemon: &Rc<Daemon>, ask: Ask) {
         Ask::Network(tell) => drop(tell.send(network(daemon))),
         Ask::Link(link, tell) => drop(tell.send(daemon.far_link(link).await)),
         Ask::Job(number, tell) => {
-            let jobs = daemon.jobs.borrow();
+            let jobs = daemon.jobs.table.borrow();
             let job = jobs.iter().find(|(id, _)| number_of(**id) == number);
             let _ = tell.send(job.map(|(_, job)| job.placement()));
         }
@@ -121,7 +121,7 @@ impl Daemon {
     async fn far_link(&self, link: Link) -> Result<Value, Failure> {
         let number = link.index() as u32;
         let owner = |messages: &HostMessages| messages.owners.get(link.node as usize).copied();
-        let Some((messages, host)) = self.messages.as_ref().and_then(|m| Some((m, owner(m).filter(|h| *h != m.me)?)))
+        let Some((messages, host)) = self.cluster.messages.as_ref().and_then(|m| Some((m, owner(m).filter(|h| *h != m.me)?)))
         else {
             return self.link_detail(number).await.ok_or_else(|| failure("the data plane has ended", ""));
         };
@@ -135,7 +135,7 @@ impl Daemon {
 fn network(daemon: &Daemon) -> Network {
     let shape = daemon.options.shape;
     let own = || rustix::system::uname().nodename().to_string_lossy().into_owned();
-    let (hosts, here, owners) = match &daemon.messages {
+    let (hosts, here, owners) = match &daemon.cluster.messages {
         None => (vec![own()], 0, Vec::new()),
         Some(messages) => {
             let hosts = messages.member.cluster.hosts.iter().map(|host| host.name.clone()).collect();

@@ -70,7 +70,7 @@ impl DataPlane {
             if carried > 0 {
                 let flits = notes.links.of(link, carried);
                 numbers += flits.len();
-                piece.links.push(LinkUse { node: link.node, dir: link.dir.to_string(), flits });
+                piece.links.push(LinkUse { node: link.node, dir: link.dir, flits });
             }
         }
         piece

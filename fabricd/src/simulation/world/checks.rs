@@ -9,7 +9,7 @@ use angara_net::HostId;
 impl World {
     /// Returns what must hold at every moment.
     pub(super) fn check(&mut self) -> Result<(), String> {
-        let state = |n: &Node| (n.daemon.agreement.number(), n.plane.route_change(), n.plane.is_held());
+        let state = |n: &Node| (n.daemon.cluster.agreement.number(), n.plane.route_change(), n.plane.is_held());
         let mut changed = false;
         for host in &mut self.hosts {
             let now = host.node.as_ref().map_or((0, 0, false), state);
@@ -36,9 +36,9 @@ impl World {
 
     /// Two hosts that know each other as members of one change have agreed on the same, and have the same routes.
     pub(super) fn check_pair(&self, (a, x): (HostId, &Node), (b, y): (HostId, &Node)) -> Result<(), String> {
-        let (one, two) = (x.daemon.agreement.agreed.borrow(), y.daemon.agreement.agreed.borrow());
+        let (one, two) = (x.daemon.cluster.agreement.agreed.borrow(), y.daemon.cluster.agreement.agreed.borrow());
         let knows = |agreed: &Agreed, host: HostId, node: &Node| {
-            let life = node.daemon.messages.as_ref().map(|s| s.group()[&host]);
+            let life = node.daemon.cluster.messages.as_ref().map(|s| s.group()[&host]);
             agreed.members.get(&host).copied() == life
         };
         let both = one.number == two.number && one.number > 0 && knows(&one, b, y) && knows(&two, a, x);
@@ -64,7 +64,7 @@ impl World {
 
     pub(super) fn has_faults(&self) -> bool {
         let of =
-            |h: &Host| h.node.as_ref().is_some_and(|n| !n.daemon.agreement.agreed.borrow().faults.faults().is_empty());
+            |h: &Host| h.node.as_ref().is_some_and(|n| !n.daemon.cluster.agreement.agreed.borrow().faults.faults().is_empty());
         self.hosts.iter().any(of)
     }
 
@@ -74,7 +74,7 @@ impl World {
         let pairs = all * (all - 1) / 2;
         self.hosts.iter().all(|h| {
             h.node.as_ref().is_some_and(|node| {
-                let agreed = node.daemon.agreement.agreed.borrow();
+                let agreed = node.daemon.cluster.agreement.agreed.borrow();
                 let clear = !matches!(self.stage, Stage::Faults | Stage::Jobs) || agreed.faults.faults().is_empty();
                 node.daemon.is_settled() && agreed.members.len() == all && agreed.edges.len() == pairs && clear
             })
@@ -89,8 +89,8 @@ impl World {
                 text += &format!("h{index}: dead until {}\n", host.starts_at);
                 continue;
             };
-            let agreed = node.daemon.agreement.agreed.borrow();
-            let held = node.daemon.agreement.held.get().map(|since| since.elapsed());
+            let agreed = node.daemon.cluster.agreement.agreed.borrow();
+            let held = node.daemon.cluster.agreement.held.get().map(|since| since.elapsed());
             text += &format!(
                 "h{index} life {}: change {} members {:?} edges {:?} expelled {:?} faults {:?} held {held:?} settled {}\n   {}\n   left {:?}\n",
                 host.lives,

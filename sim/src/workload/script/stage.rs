@@ -525,7 +525,7 @@ impl Stage {
     }
 
     /// As the network takes it, what it is counted as, and its tag.
-    fn ask(&self, what: Posted) -> (Op<'static>, Class, u64) {
+    fn ask(&self, what: Posted) -> (Op<Source<'static>>, Class, u64) {
         let port = |pe: NodeId| self.cpus[pe as usize].port;
         let place = Place { region: Region::Heap, offset: 0 };
         let nowhere = Place { region: Region::Bounce, offset: 0 };
@@ -544,8 +544,8 @@ impl Stage {
             }
             Posted::Reduce { tree, id, bytes, to } => {
                 let (op, elem) = (ReduceOp::Sum, ReduceElem::I64);
-                let (all, to, source) = (to.is_none(), to.map(port), source(bytes));
-                (Op::Reduce { tree, reduce: id, op, elem, all, to, place, source }, Class::Sync, UNTAGGED)
+                let (to, source) = (to.map(port), source(bytes));
+                (Op::Reduce { tree, reduce: id, op, elem, to, place, source }, Class::Sync, UNTAGGED)
             }
             Posted::Broadcast { tree, bytes } => {
                 (Op::Bcast { tree, place, source: source(bytes) }, Class::Sync, UNTAGGED)
