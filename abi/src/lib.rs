@@ -27,7 +27,6 @@ mod models;
 pub mod random;
 #[cfg(all(test, not(loom)))]
 mod registers;
-mod text;
 
 pub use chip::{account, capture, csr, desc, packet, queue};
 #[cfg(not(loom))]
@@ -35,11 +34,8 @@ pub use chip::{channel, clock};
 #[cfg(not(loom))]
 pub use control::job_id::JobId;
 #[cfg(not(loom))]
-pub use control::{absence, calls, compute, env, job, launch, mpi, msg, note, program_clock, trust};
-#[cfg(not(loom))]
-use control::{report, times};
+pub use control::{job, note, program_clock};
 pub use memory::{copy, shm, wait};
-pub use text::{print, whole_file};
 
 /// Version of every layout and message in this crate. Daemon and client must agree exactly.
 pub const ABI_VERSION: u32 = 12;

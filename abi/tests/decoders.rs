@@ -2,10 +2,8 @@
 //! survive a round trip, and no input makes a decoder panic or accept what it cannot name.
 #![cfg(not(loom))]
 
-use angara_abi::JobId;
 use angara_abi::account::{Class, Load, Traffic};
 use angara_abi::desc::{AmoOp, DMA_MAX, Descriptor, OFFSET_MAX, Op, Place, Region, Words, flags};
-use angara_abi::msg::{AdapterReply, AdapterRequest, JobSpec, Line, Map, Path, Request};
 use angara_abi::packet::{
     Address, Flit, Header, PacketError, PacketType, ReduceElem, ReduceOp, Tail, Vc, check, data_flits, pack, seal,
 };
@@ -310,42 +308,6 @@ proptest! {
     }
 
     #[test]
-    fn no_bytes_make_a_message_parser_panic(bytes in proptest::collection::vec(any::<u8>(), 0..512)) {
-        let _ = serde_json::from_slice::<Request>(&bytes);
-        let _ = serde_json::from_slice::<AdapterRequest>(&bytes);
-        let _ = serde_json::from_slice::<AdapterReply>(&bytes);
-        let _ = serde_json::from_slice::<Line>(&bytes);
-    }
-
-    #[test]
-    fn a_damaged_message_is_refused_or_read_never_a_panic(
-        which in 0..6usize, at: usize, byte: u8, cut: usize, pes: u32, key in "\\PC{0,40}",
-    ) {
-        let text = message(which, pes, &key);
-        let mut bytes = text.into_bytes();
-        let len = bytes.len();
-        bytes[at % len] = byte;
-        bytes.truncate(1 + cut % len);
-        let _ = serde_json::from_slice::<Request>(&bytes);
-        let _ = serde_json::from_slice::<AdapterRequest>(&bytes);
-        let _ = serde_json::from_slice::<Line>(&bytes);
-    }
-
-    #[test]
-    fn messages_round_trip(pes: u32, key in "\\PC{0,40}") {
-        for which in 0..3 {
-            let text = message(which, pes, &key);
-            let request: Request = serde_json::from_str(&text).expect("own output");
-            prop_assert_eq!(serde_json::to_string(&request).expect("own input"), text);
-        }
-        for which in 3..6 {
-            let text = message(which, pes, &key);
-            let request: AdapterRequest = serde_json::from_str(&text).expect("own output");
-            prop_assert_eq!(serde_json::to_string(&request).expect("own input"), text);
-        }
-    }
-
-    #[test]
     fn the_length_function_counts_what_packing_makes(bytes in 0..100_000usize) {
         let mut sum = Load::default();
         for at in (0..bytes).step_by(256) {
@@ -356,37 +318,6 @@ proptest! {
         prop_assert_eq!(Traffic::put(bytes).out, sum);
         prop_assert_eq!(Traffic::get(bytes).back, sum);
     }
-}
-
-fn message(which: usize, pes: u32, key: &str) -> String {
-    let key = key.to_string();
-    let spec = JobSpec {
-        pes,
-        ppn: 1,
-        map: Map::Random(7),
-        heap: u64::MAX,
-        heap_may_shrink: false,
-        path: Path::Ring,
-        barrier: angara_abi::job::Barrier::Multiphase,
-        collectives: angara_abi::job::Collectives::P2p,
-        name: key.clone(),
-        open: false,
-    };
-    let json = match which {
-        0 => serde_json::to_string(&Request::JobCreate(spec)),
-        1 => serde_json::to_string(&Request::JobAttach { job: JobId::new(pes), key }),
-        2 => serde_json::to_string(&Request::JobWaits { job: JobId::new(pes) }),
-        3 => serde_json::to_string(&AdapterRequest::Attach {
-            abi: 1,
-            job: JobId::new(pes),
-            key,
-            pe: 0,
-            statics: vec![4096, u64::MAX],
-        }),
-        4 => serde_json::to_string(&AdapterRequest::TreeOpen { root: pes, pes: vec![0, pes] }),
-        _ => serde_json::to_string(&AdapterRequest::Abort { status: -1, reason: key, orderly: true }),
-    };
-    json.expect("plain data")
 }
 
 #[test]

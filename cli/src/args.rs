@@ -162,7 +162,7 @@ pub(crate) fn oshrun() -> Command {
 /// Says what had no effect.
 fn say(notes: &[String], args: &RunArgs) {
     if !args.quiet {
-        notes.iter().for_each(|note| angara_abi::complain!("angara: {note}"));
+        notes.iter().for_each(|note| angara_protocol::complain!("angara: {note}"));
     }
 }
 

@@ -1,6 +1,6 @@
 //! Places in a program's code, as its author knows them.
 
-use angara_abi::absence::CodeFrame;
+use angara_protocol::absence::CodeFrame;
 use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;

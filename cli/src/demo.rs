@@ -10,7 +10,7 @@ use crate::example::{self, Temporary};
 use crate::report::{self, heatmap};
 use crate::{install, oshcc};
 use angara_abi::account::Class;
-use angara_abi::msg::Report;
+use angara_protocol::msg::Report;
 use clap::Args;
 use std::path::Path;
 use std::process::{Command, Stdio};

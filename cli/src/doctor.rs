@@ -6,7 +6,7 @@ use crate::mpi::survey;
 use crate::report::table::{bytes, ranges};
 use crate::run::bind::Cores;
 use crate::{daemon, install, oshcc};
-use angara_abi::trust::{Distrust, TrustedDir};
+use angara_protocol::trust::{Distrust, TrustedDir};
 use clap::Args;
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
 use rustix::thread::{MembarrierCommand, MembarrierQuery, membarrier, membarrier_query};

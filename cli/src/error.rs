@@ -4,9 +4,9 @@
 //! cannot be executed or does not exist (as in a shell), 124 for a timeout (as `timeout(1)`),
 //! otherwise the program's own.
 
-use angara_abi::msg::Failure;
-use angara_abi::print::plain_json;
-use angara_abi::trust::Distrust;
+use angara_protocol::msg::Failure;
+use angara_protocol::print::plain_json;
+use angara_protocol::trust::Distrust;
 use serde::Serialize;
 use std::fmt::Display;
 
@@ -37,9 +37,9 @@ impl Failed {
     }
     /// Writes both lines to standard error.
     pub(crate) fn print(&self, name: &str) {
-        angara_abi::complain!("{name}: error: {}", self.message);
+        angara_protocol::complain!("{name}: error: {}", self.message);
         if !self.remedy.is_empty() {
-            angara_abi::complain!("{name}: try: {}", self.remedy);
+            angara_protocol::complain!("{name}: try: {}", self.remedy);
         }
     }
     /// A file that was asked for could not be written when there was something to write: one exit code for all of them.
@@ -73,7 +73,7 @@ pub(crate) use say;
 
 /// Prints a result, all of it before this returns: the one way to standard output for every command.
 pub(crate) fn print(text: impl Display) -> Result<(), Failed> {
-    angara_abi::print::out(&text.to_string()).map_err(|e| Failed::output(&e))
+    angara_protocol::print::out(&text.to_string()).map_err(|e| Failed::output(&e))
 }
 
 /// Prints a result as JSON. It has names that others chose, and may be read in a terminal.

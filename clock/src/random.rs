@@ -3,7 +3,7 @@
 
 use crate::real::real;
 use crate::{CLOCK, fail};
-use angara_abi::launch::ENV_PE;
+use angara_protocol::launch::ENV_PE;
 use angara_abi::program_clock::ENV_SEED;
 use angara_abi::random::{STEP, mix};
 use libc::{c_int, c_uint, c_void};

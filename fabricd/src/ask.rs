@@ -1,7 +1,7 @@
 //! Questions to the data plane, for tasks of the control plane.
 
 use crate::failure::failure;
-use angara_abi::msg::Failure;
+use angara_protocol::msg::Failure;
 use angara_plane::{Command, Dead, Handle, Reply};
 use tokio::sync::oneshot;
 

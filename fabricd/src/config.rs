@@ -6,9 +6,9 @@
 use crate::hosts::wires::Wires;
 use crate::users::quota::Limits;
 use crate::watch::{self, Looks};
-use angara_abi::absence::Patience;
+use angara_protocol::absence::Patience;
 use angara_abi::clock::AHEAD_MAX;
-use angara_abi::launch::default_runtime_dir;
+use angara_protocol::launch::default_runtime_dir;
 use angara_cluster::args::Args;
 use angara_cluster::{Cluster, ClusterError, Membership};
 use angara_fabric::Params;

@@ -15,7 +15,7 @@ use crate::users::usage::{UserConnection, Users, is_operator};
 use crate::watch::Watcher;
 use crate::web::Served;
 use angara_abi::JobId;
-use angara_abi::msg::{Event, Failure, Status};
+use angara_protocol::msg::{Event, Failure, Status};
 use angara_net::fault::Command as FaultCommand;
 use angara_net::torus::NodeId;
 use angara_plane::{Command, Handle, Notice};

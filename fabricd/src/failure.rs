@@ -1,6 +1,6 @@
 //! Refusals, as whoever asked reads them: what is wrong, and what to do about it.
 
-use angara_abi::msg::Failure;
+use angara_protocol::msg::Failure;
 use rustix::io::Errno;
 use std::io;
 

@@ -1,6 +1,6 @@
 //! The `fabricd` program: reads its options, sets up logging, runs the daemon.
 
-use angara_abi::print::{plain_json, plain_line};
+use angara_protocol::print::{plain_json, plain_line};
 use angara_cluster::Membership;
 use angara_cluster::args::Args;
 use angara_cluster::check::{Severity, check};
@@ -22,7 +22,7 @@ const USAGE: u8 = 2;
 
 fn main() -> ExitCode {
     // Programs of users are started from here, and whoever started this may have had a file open that is not for them.
-    angara_abi::trust::keep_descriptors();
+    angara_protocol::trust::keep_descriptors();
     angara_cluster::signals::survive_file_size_limit();
     let args = match Args::try_parse() {
         Ok(args) => args,
@@ -46,7 +46,7 @@ fn main() -> ExitCode {
 }
 
 fn fail(e: &dyn std::fmt::Display, code: u8) -> ExitCode {
-    angara_abi::complain!("fabricd: {e}");
+    angara_protocol::complain!("fabricd: {e}");
     ExitCode::from(code)
 }
 
@@ -127,11 +127,11 @@ fn describe(o: &Options) -> ExitCode {
     }
     if worst == Severity::Error {
         // The error below is what counts.
-        let _ = angara_abi::print::out(&text);
+        let _ = angara_protocol::print::out(&text);
         return fail(&"the configuration is well formed, but will not work here: see the errors above", USAGE);
     }
     text += "configuration is valid\n";
-    match angara_abi::print::out(&text) {
+    match angara_protocol::print::out(&text) {
         Ok(()) => ExitCode::SUCCESS,
         Err(e) => fail(&no_output(&e), 1),
     }

@@ -4,8 +4,8 @@
 //! while holding the lock belong to a daemon that was killed and are removed. So are the directories
 //! of private daemons that were killed together with their launcher.
 
-use angara_abi::launch::{ADAPTER_SOCKET, CONTROL_SOCKET, CONTROL_TOKEN, LOCK_FILE, PRIVATE_PREFIX, READ_TOKEN};
-use angara_abi::trust::others_write;
+use angara_protocol::launch::{ADAPTER_SOCKET, CONTROL_SOCKET, CONTROL_TOKEN, LOCK_FILE, PRIVATE_PREFIX, READ_TOKEN};
+use angara_protocol::trust::others_write;
 use rustix::fs::{AtFlags, CWD, FlockOperation, Mode, OFlags, chmodat, fchmod, flock, fstat, openat, statat, unlinkat};
 use rustix::io::Errno;
 use rustix::process::geteuid;

@@ -9,7 +9,7 @@ use crate::service::{self, Notifier};
 use crate::sockets::seqpacket::Listener;
 use crate::sockets::{adapter, control};
 use crate::web::{self, ListenError};
-use angara_abi::launch::private_parents;
+use angara_protocol::launch::private_parents;
 use angara_abi::shm::can_seal_writes;
 use serde::Serialize;
 use std::io::{self, Write};

@@ -1,9 +1,9 @@
 //! What can go wrong between a program and its adapter, each with the value and the remedy.
 
 use angara_abi::channel::Fault;
-use angara_abi::launch::LaunchError;
-use angara_abi::msg::Failure;
-use angara_abi::trust::Distrust;
+use angara_protocol::launch::LaunchError;
+use angara_protocol::msg::Failure;
+use angara_protocol::trust::Distrust;
 use std::io;
 use std::path::PathBuf;
 

@@ -14,8 +14,8 @@ use angara_abi::account::{Class, Load, Traffic};
 use angara_abi::clock::{Comparison, WaitsFor};
 use angara_abi::desc::{Place, Region};
 use angara_abi::job::{Geometry, INTERNAL_BYTES, PeEntry};
-use angara_abi::launch::Launch;
-use angara_abi::msg::{AdapterReply, AdapterRequest};
+use angara_protocol::launch::Launch;
+use angara_protocol::msg::{AdapterReply, AdapterRequest};
 use angara_net::torus::{Direction, NodeId};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
@@ -52,7 +52,7 @@ impl Job {
     pub fn start(statics: &[StaticSegment], heap: impl FnOnce() -> Result<usize>) -> Result<Job> {
         match Launch::from_env() {
             Ok(launch) => Job::attach(&launch, statics),
-            Err(angara_abi::launch::LaunchError::NoLauncher) => match crate::launcher::launch()? {
+            Err(angara_protocol::launch::LaunchError::NoLauncher) => match crate::launcher::launch()? {
                 Some(launch) => Job::attach(&launch, statics),
                 None => Job::solo(heap()?, statics),
             },
@@ -348,7 +348,7 @@ impl Error {
     /// Exit status a program ended by this error should use.
     pub fn exit_status(&self) -> i32 {
         match self {
-            Error::JobEnded => angara_abi::launch::ENDED_WITH_JOB,
+            Error::JobEnded => angara_protocol::launch::ENDED_WITH_JOB,
             _ => 1,
         }
     }

@@ -44,7 +44,7 @@ pub use angara_abi::account::Class;
 pub use angara_abi::clock::Comparison;
 pub use angara_abi::desc::{AmoOp, Place, Region};
 pub use angara_abi::job::{Geometry, PeEntry, Reach};
-pub use angara_abi::launch::Launch;
+pub use angara_protocol::launch::Launch;
 pub use attach::{launcher, open};
 pub use collective::tree;
 pub use ctx::Ctx;

@@ -1,6 +1,6 @@
 //! What a machine file may say: one row per key, with its unit, default and source.
 
-use angara_abi::mpi::MpiCosts;
+use angara_protocol::mpi::MpiCosts;
 use angara_fabric::{FlitTime, NodePath, Params, Quiet, Tick};
 use angara_net::units;
 use std::ops::RangeInclusive;

@@ -5,7 +5,7 @@
 
 use crate::real::Real;
 use crate::time::world;
-use angara_abi::calls::{Action, MpiKind};
+use angara_protocol::calls::{Action, MpiKind};
 use libc::c_int;
 use std::ffi::{CStr, c_void};
 use std::slice;

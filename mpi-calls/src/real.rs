@@ -30,7 +30,7 @@ impl Real {
     #[cold]
     fn look_up(&self) -> *mut c_void {
         let Some(found) = next(self.name).or_else(|| in_library(self.name)) else {
-            angara_abi::complain!("angara: no MPI library of this process has {}", self.name.to_string_lossy());
+            angara_protocol::complain!("angara: no MPI library of this process has {}", self.name.to_string_lossy());
             std::process::abort();
         };
         self.found.store(found, Ordering::Relaxed);

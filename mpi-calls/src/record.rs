@@ -1,10 +1,10 @@
 //! Notes of calls, for timelines: from the end of `MPI_Init` to the beginning of `MPI_Finalize`. The provider begins them, and has
-//! messages noted among the calls ([`angara_abi::calls::mpi`]).
+//! messages noted among the calls ([`angara_protocol::calls::mpi`]).
 
 use crate::about::about;
 use crate::real::Real;
-use angara_abi::calls::mpi::{Hooks, MpiNotes, Noted, preloaded};
-use angara_abi::calls::{Action, Call, CallFile, ENV_CALLS, Head, Step, file_name, wall_now};
+use angara_protocol::calls::mpi::{Hooks, MpiNotes, Noted, preloaded};
+use angara_protocol::calls::{Action, Call, CallFile, ENV_CALLS, Head, Step, file_name, wall_now};
 use libc::{c_char, c_int};
 use std::cell::Cell;
 use std::ffi::CStr;
@@ -41,7 +41,7 @@ struct Recorder {
 }
 
 extern "C" fn begin(noted: &Noted) -> bool {
-    let Some(directory) = angara_abi::trust::var_os(ENV_CALLS).filter(|directory| !directory.is_empty()) else {
+    let Some(directory) = angara_protocol::trust::var_os(ENV_CALLS).filter(|directory| !directory.is_empty()) else {
         return false;
     };
     let Noted { pe, pes, node, virtual_now } = *noted;
@@ -54,7 +54,7 @@ extern "C" fn begin(noted: &Noted) -> bool {
             RECORDER.set(Recorder { pe, virtual_now, is_on: AtomicBool::new(false), file: Mutex::new(file) }).is_ok()
         }
         Err(e) => {
-            angara_abi::complain!("angara: PE {pe}: cannot note calls in {}: {e}", path.display());
+            angara_protocol::complain!("angara: PE {pe}: cannot note calls in {}: {e}", path.display());
             false
         }
     }
@@ -113,7 +113,7 @@ impl Recorder {
         let noted = name(&mut file)
             .and_then(|routine| file.call(&Call { routine, site: 0, thread, depth: 0, start, end, action }));
         if let Err(e) = noted {
-            angara_abi::complain!("angara: PE {}: calls are no longer noted: {e}", self.pe);
+            angara_protocol::complain!("angara: PE {}: calls are no longer noted: {e}", self.pe);
         }
     }
 }

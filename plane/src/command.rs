@@ -9,7 +9,7 @@ use crate::plane::DataPlane;
 use crate::trunks::TrunkFigures;
 use crate::virtual_time::Turn;
 use angara_abi::JobId;
-use angara_abi::msg::{LinkReport, Routine, Times, TimesPiece, VirtualStatus};
+use angara_protocol::msg::{LinkReport, Routine, Times, TimesPiece, VirtualStatus};
 use angara_fabric::{BarrierCheck, Blame, JobSlot};
 use angara_net::fault::{Book, Clear, Fault, TrunkChange};
 use angara_net::torus::NodeId;

@@ -1,6 +1,6 @@
 //! What a data plane is given.
 
-use angara_abi::absence::Patience;
+use angara_protocol::absence::Patience;
 use angara_fabric::Params;
 use angara_net::HostId;
 use angara_net::fault::Fault;

@@ -5,7 +5,7 @@ use crate::config::{Config, VirtualTime};
 use crate::memory::{Identity, JobMemory, PeMemory};
 use crate::plane::DataPlane;
 use angara_abi::JobId;
-use angara_abi::absence::Patience;
+use angara_protocol::absence::Patience;
 use angara_abi::account::{Class, READ_MAX};
 use angara_abi::clock::{AHEAD_MAX, ClockPage, TIME_MAX, Verdict, WaitsFor};
 use angara_abi::desc::{Descriptor, Op, Place, Region};

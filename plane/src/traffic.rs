@@ -10,7 +10,7 @@ use super::job::{Folded, Loads, OpenJob};
 use super::plane::{DataPlane, Ways};
 use crate::memory::PeMemory;
 use angara_abi::account::{Class, Load, Traffic};
-use angara_abi::msg::LinkReport;
+use angara_protocol::msg::LinkReport;
 use angara_fabric::{BarrierCheck, JobSlot, Link, Routes};
 use angara_net::torus::Direction;
 use std::ops::Range;

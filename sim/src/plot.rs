@@ -4,7 +4,7 @@
 //! horizontal axis, each axis linear or logarithmic.
 
 use crate::Error;
-use angara_abi::print::csv_cell;
+use angara_protocol::print::csv_cell;
 use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged, ValueFormatter};
 use plotters::prelude::*;
 use std::ops::Range;

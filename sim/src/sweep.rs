@@ -19,7 +19,7 @@ use crate::run::{Experiment, Keys};
 use crate::table::{Table, number};
 use crate::toml_file::TomlFile;
 use crate::workload::{Plot, Report};
-use angara_abi::print::csv_cell;
+use angara_protocol::print::csv_cell;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;

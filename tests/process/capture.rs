@@ -1,7 +1,7 @@
 //! Captures: what Wireshark will see of a network is what happened in it, whoever may not hear of it does not, and neither
 //! full disks nor readers that stop are anybody else's business.
 
-use angara_abi::msg::{CaptureSpec, Path as Engine, Request};
+use angara_protocol::msg::{CaptureSpec, Path as Engine, Request};
 use angara_abi::packet::{self, PacketType};
 use angara_tests::daemon::{Daemon, spec};
 use angara_tests::process::{PATIENCE, poll_until};
@@ -119,7 +119,7 @@ fn a_file_has_every_packet_of_a_run() {
     assert!(packets.iter().all(|p| p.job == job) && packets.is_sorted_by_key(|p| p.time));
     // Links have counted the same.
     let text = std::fs::read_to_string(report).expect("a report");
-    let report: angara_abi::msg::Report = serde_json::from_str(&text).expect("a report");
+    let report: angara_protocol::msg::Report = serde_json::from_str(&text).expect("a report");
     let mut seen = BTreeMap::<(u32, u8, u8), u64>::new();
     for p in packets.iter().filter(|p| p.event == SENT) {
         *seen.entry((p.node, p.dir, p.class)).or_default() += 1;
@@ -472,7 +472,7 @@ fn users_hear_of_their_own_jobs_only() {
     let test = Test::new("users");
     let daemon = Daemon::start(&test, &["--torus", "4", "--limit", "captures=1"]);
     set_mode(daemon.dir(), 0o755);
-    set_mode(&daemon.dir().join(angara_abi::launch::CONTROL_SOCKET), 0o666);
+    set_mode(&daemon.dir().join(angara_protocol::launch::CONTROL_SOCKET), 0o666);
     let mut alice = as_user(ALICE, || daemon.control());
     let job = alice.create(spec(2, Engine::Ring)).expect("a job").id;
     let capture = |job, link: Option<&str>| {

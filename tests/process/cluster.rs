@@ -1,7 +1,7 @@
 //! One torus over several daemons: programs that check their own results run on all of them at once; a host that dies
 //! ends the job with a report and comes back. `cluster_matrix` has more hosts, more PEs and bad networks.
 
-use angara_abi::launch::{ADAPTER_SOCKET, CONTROL_SOCKET, LOCK_FILE};
+use angara_protocol::launch::{ADAPTER_SOCKET, CONTROL_SOCKET, LOCK_FILE};
 use angara_tests::cluster::{Cluster, Hosts};
 use angara_tests::process::{PATIENCE, poll_until};
 use angara_tests::{Test, tools};
@@ -201,7 +201,7 @@ fn mpi_launchers_start_jobs_across_hosts() {
             let mut command = test.command(launcher[0]);
             command.args(&launcher[1..]);
             for (host, pes) in [(1, "2"), (0, "3")] {
-                let dir = format!("{}={}", angara_abi::launch::ENV_RUNTIME_DIR, cluster.dir(host).display());
+                let dir = format!("{}={}", angara_protocol::launch::ENV_RUNTIME_DIR, cluster.dir(host).display());
                 if host == 0 {
                     command.arg(":");
                 }

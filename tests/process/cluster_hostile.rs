@@ -3,7 +3,7 @@
 //!
 //! `CLUSTER_HOSTILE=1000000 CLUSTER_SEED=1 cargo test --release -p angara-tests cluster_hostile::` sends more.
 
-use angara_abi::msg::PeerStatus;
+use angara_protocol::msg::PeerStatus;
 use angara_tests::cluster::{Cluster, Hosts};
 use angara_tests::process::{PATIENCE, Process, poll_until};
 use angara_tests::trunks::{Peer, Proxy, handshake};

@@ -1,7 +1,7 @@
 //! Jobs over several hosts as their user sees them: input and output, signals, ends and failures of processes on other
 //! hosts, and what is missing or different there. Two daemons, h0 with the left half of a 4x2 torus and h1 with the right.
 
-use angara_abi::launch::{ENV_JOB, ENV_RUNTIME_DIR};
+use angara_protocol::launch::{ENV_JOB, ENV_RUNTIME_DIR};
 use angara_tests::cluster::{Cluster, Hosts};
 use angara_tests::process::{PATIENCE, Running, poll_until};
 use angara_tests::{Finished, Test, tools};
@@ -42,7 +42,7 @@ fn signals_to_the_launcher_end_everything_everywhere() {
     // Also a grandchild that ignores what it may ignore, in a session of its own. Beside a launcher that is killed without
     // a word it would stay: the kernel then ends the PEs of that host, and nobody what they had started.
     let stubborn = "trap '' TERM INT HUP; setsid sleep 1000 & exec sleep 1000";
-    let there = format!("[ ${} -ge 2 ] && setsid sleep 1000 & exec sleep 1000", angara_abi::launch::ENV_PE);
+    let there = format!("[ ${} -ge 2 ] && setsid sleep 1000 & exec sleep 1000", angara_protocol::launch::ENV_PE);
     let cases = [
         (Signal::INT, 130, stubborn, 8),
         (Signal::TERM, 143, stubborn, 8),
@@ -109,7 +109,7 @@ fn much_output_of_all_hosts_arrives_whole_and_in_order() {
     // 4 MB of numbered lines on each output from every PE: many times what is under way at once.
     let script = format!(
         "i=0; while [ $i -lt 20 ]; do seq -f \"${0} $i %06.0f {1}\" 10000; seq -f \"${0} $i %06.0f err\" 1000 >&2; i=$((i+1)); done",
-        angara_abi::launch::ENV_PE,
+        angara_protocol::launch::ENV_PE,
         "x".repeat(20)
     );
     let done = test.run(shell(&cluster, &["-n", "4"], &script)).success();
@@ -146,7 +146,7 @@ fn code_of(test: &Test, cluster: &Cluster<'_>, script: &str) -> Finished {
 fn ends_of_processes_on_other_hosts_are_told() {
     let test = Test::new("cluster-ends");
     let cluster = two(&test);
-    let pe = angara_abi::launch::ENV_PE;
+    let pe = angara_protocol::launch::ENV_PE;
     // PEs 2 and 3 are on h1.
     let done = code_of(&test, &cluster, &format!("[ ${pe} = 2 ] && exit 42; exec sleep 1000"));
     assert!(done.code() == 42 && done.stderr.contains("PE 2"), "{done}");
@@ -275,7 +275,7 @@ fn commands_before_a_program_stand_there_on_all_hosts() {
 fn a_daemon_that_ends_takes_all_programs_of_its_jobs_along() {
     let test = Test::new("cluster-daemons");
     let mut cluster = two(&test);
-    let there = format!("[ ${} -ge 2 ] && setsid sleep 1000 & exec sleep 1000", angara_abi::launch::ENV_PE);
+    let there = format!("[ ${} -ge 2 ] && setsid sleep 1000 & exec sleep 1000", angara_protocol::launch::ENV_PE);
     // The launcher's own daemon, and the one that only starts programs for it.
     let cases = [
         (0, Signal::KILL, "went away"),

@@ -1,6 +1,6 @@
 //! Looking at jobs that span several hosts: timelines, captures, and the page.
 
-use angara_abi::msg::{Reply, Request};
+use angara_protocol::msg::{Reply, Request};
 use angara_tests::cluster::{Cluster, Hosts};
 use angara_tests::process::{PATIENCE, poll_until};
 use angara_tests::web::http;
@@ -259,7 +259,7 @@ fn a_capture_has_the_packets_of_all_hosts() {
     let late = packets.windows(2).filter(|two| two[0].stamp > two[1].stamp).count();
     assert!(late * 100 <= packets.len(), "{late} of {} packets are behind later ones", packets.len());
     // Links have counted the same, wherever they are.
-    let report: angara_abi::msg::Report =
+    let report: angara_protocol::msg::Report =
         serde_json::from_str(&std::fs::read_to_string(report).expect("a report")).expect("a report");
     let mut seen = BTreeMap::<(u32, u8, u8), u64>::new();
     for p in packets.iter().filter(|p| p.event == SENT) {
@@ -343,7 +343,7 @@ fn the_page_shows_the_links_of_all_hosts() {
     let report = test.file("report.json");
     let options = ["--timeout", "100", "-n", "8", "--path", "ring", "--report", report.to_str().expect("text")];
     test.run(cluster.run(&options, &tools::compile("examples/c/ring.c"))).success();
-    let report: angara_abi::msg::Report =
+    let report: angara_protocol::msg::Report =
         serde_json::from_str(&std::fs::read_to_string(report).expect("a report")).expect("a report");
     let mut counted = BTreeMap::new();
     for link in report.links.iter().filter(|link| owners[link.node as usize] == 1) {

@@ -6,7 +6,7 @@
 //! in both places, `CLUSTER_MATRIX=drop=10%` on that one. An ordinary run takes the networks named in the tests and deals
 //! the programs out to them, without the two that take longest; only the good network between namespaces gets all others.
 
-use angara_abi::msg::ClusterStatus;
+use angara_protocol::msg::ClusterStatus;
 use angara_tests::cluster::{Cluster, Hosts};
 use angara_tests::{Test, python, tools};
 use std::collections::BTreeMap;

@@ -1,8 +1,8 @@
 //! Several users on one cluster whose daemons are root's: everybody's programs run as who started them, on every
 //! host, and nobody reaches what is somebody else's. Only root can be several users, so all of this is skipped without.
 
-use angara_abi::launch::{ADAPTER_SOCKET, CONTROL_SOCKET};
-use angara_abi::msg::{AdapterReply, CaptureSpec, FdRole, Map, Path as Engine, Request};
+use angara_protocol::launch::{ADAPTER_SOCKET, CONTROL_SOCKET};
+use angara_protocol::msg::{AdapterReply, CaptureSpec, FdRole, Map, Path as Engine, Request};
 use angara_tests::client::{Client, Socket, attach_request};
 use angara_tests::cluster::{Cluster, Hosts};
 use angara_tests::daemon::{Control, Job, spec};
@@ -312,7 +312,7 @@ fn users_reach_nothing_of_each_other_on_any_host() {
     let start = |user| {
         as_user(user, || {
             let mut control = Control::connect(&shared.cluster.dir(0));
-            let job = control.create(angara_abi::msg::JobSpec { map: Map::Linear, ..spec(8, Engine::Ring) });
+            let job = control.create(angara_protocol::msg::JobSpec { map: Map::Linear, ..spec(8, Engine::Ring) });
             (control, job.expect("every user may have jobs"))
         })
     };

@@ -3,7 +3,7 @@
 use angara_abi::ABI_VERSION;
 use angara_abi::JobId;
 use angara_abi::job::{JobState, Reach};
-use angara_abi::msg::{AdapterReply, AdapterRequest, Event, JobSpec, Line, Map, Path, Reply};
+use angara_protocol::msg::{AdapterReply, AdapterRequest, Event, JobSpec, Line, Map, Path, Reply};
 use angara_tests::client::{Client, Socket, attach_all, attach_request};
 use angara_tests::daemon::{Daemon, Job, spec};
 use angara_tests::process::{PATIENCE, Running, wait_readable};
@@ -100,7 +100,7 @@ fn a_line_without_end_is_refused_and_closed() {
     let test = Test::new("long-line");
     let daemon = Daemon::start(&test, &["--torus", "2"]);
     let mut c = daemon.control();
-    let long = vec![b'x'; angara_abi::msg::MESSAGE_MAX + 2];
+    let long = vec![b'x'; angara_protocol::msg::MESSAGE_MAX + 2];
     c.send(&long).expect("daemon reads");
     match c.line() {
         Some(Line::Reply(Reply::Error(f))) => assert!(f.message.contains("longer than"), "{f:?}"),
@@ -143,7 +143,7 @@ fn attaching_checks_everything_a_client_says() {
         assert!(f.message.contains(part) && !f.remedy.is_empty(), "{f:?}");
     }
     let adapter = Socket::connect(daemon.dir());
-    for bytes in [&b"\xff\xfe"[..], &[b'['; 60_000], &vec![b'x'; 2 * angara_abi::msg::DATAGRAM_MAX]] {
+    for bytes in [&b"\xff\xfe"[..], &[b'['; 60_000], &vec![b'x'; 2 * angara_protocol::msg::DATAGRAM_MAX]] {
         adapter.send(bytes, &[]).expect("daemon takes it");
         assert!(matches!(adapter.receive(), Some((AdapterReply::Error(_), _))));
     }

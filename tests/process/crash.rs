@@ -2,7 +2,7 @@
 //! with an error that names the dead, nothing stays behind, and a job beside it never notices.
 
 use angara_abi::account::Class;
-use angara_abi::msg::{Event, Path as JobPath};
+use angara_protocol::msg::{Event, Path as JobPath};
 use angara_tests::daemon::{Daemon, spec};
 use angara_tests::process::PATIENCE;
 use angara_tests::{Finished, Rng, Running, Test, tools};
@@ -21,7 +21,7 @@ fn churn(test: &Test, rng: &mut Rng, runtime_dir: Option<&Path>) -> Running {
     let barrier = rng.pick(&["auto", "multiphase", "dissemination"]);
     let mut command = test.angara(["run", "-n", pes, "--path", path, "--barrier", barrier, "--heap", "4M"]);
     if let Some(dir) = runtime_dir {
-        command.env(angara_abi::launch::ENV_RUNTIME_DIR, dir);
+        command.env(angara_protocol::launch::ENV_RUNTIME_DIR, dir);
     }
     command.args(["--timeout", "500", "--"]).arg(tools::compile("tests/c/churn.c")).arg("90");
     test.spawn(command)

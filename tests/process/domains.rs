@@ -3,7 +3,7 @@
 use angara_abi::ABI_VERSION;
 use angara_abi::desc::{Descriptor, Op};
 use angara_abi::job::{INTERNAL_BYTES, Reach, SeatState};
-use angara_abi::msg::{AdapterRequest, Failure, Path, Request};
+use angara_protocol::msg::{AdapterRequest, Failure, Path, Request};
 use angara_tests::Test;
 use angara_tests::client::{Client, bounce};
 use angara_tests::cluster::{Cluster, Hosts};
@@ -75,7 +75,7 @@ fn seats_are_taken_left_and_taken_again() {
     third.detach();
     assert!(poll_until(|| daemon.status().jobs.is_empty()), "the domain stays without anybody in it");
     // All channels are free again.
-    let job = daemon.control().create(angara_abi::msg::JobSpec { ppn: 4, ..spec(16, Path::Auto) });
+    let job = daemon.control().create(angara_protocol::msg::JobSpec { ppn: 4, ..spec(16, Path::Auto) });
     job.expect("all channels are free");
     daemon.shutdown();
 }
@@ -111,7 +111,7 @@ fn what_cannot_be_joined_is_refused_with_a_remedy() {
     let two = join(dir, &wish("a", Some(0)));
     assert_eq!(two.pe, 1, "the next node");
     refused(Client::join(dir, &wish("a", Some(5))), "all 2 seats");
-    let open = angara_abi::msg::JobSpec { open: true, ..spec(1, Path::Auto) };
+    let open = angara_protocol::msg::JobSpec { open: true, ..spec(1, Path::Auto) };
     let failure = daemon.control().ask(&Request::JobCreate(open)).expect_err("made by joining");
     assert!(failure.message.contains("domain"), "{failure:?}");
     // Whoever asks for the end of the program only leaves.

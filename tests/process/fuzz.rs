@@ -7,10 +7,11 @@
 use angara_abi::JobId;
 use angara_abi::account::Class;
 use angara_abi::desc::{AmoOp, Descriptor, Op, Place, Region, Words};
-use angara_abi::msg::{AdapterRequest, JobSpec, Map, Path, Request};
+use angara_protocol::msg::{AdapterRequest, JobSpec, Map, Path, Request};
 use angara_abi::packet::{Address, Header, PacketType, ReduceElem, ReduceOp, Tail, Vc};
 use angara_abi::queue::QueueMemory;
-use angara_abi::{csr, msg::FdRole};
+use angara_abi::csr;
+use angara_protocol::msg::FdRole;
 use angara_net::Link;
 use angara_net::fault::{Action, Command, Failing, Fault, Site, Target};
 use angara_net::torus::Coords;
@@ -310,7 +311,7 @@ fn open_tree(rng: &mut Rng, client: &Client) -> Option<u8> {
         return None;
     }
     match client.socket.ask(&AdapterRequest::TreeOpen { root: 0, pes: (0..ATTACKERS).collect() }) {
-        Some((angara_abi::msg::AdapterReply::Tree { tree }, _)) => Some(tree),
+        Some((angara_protocol::msg::AdapterReply::Tree { tree }, _)) => Some(tree),
         other => panic!("no tree for a fresh job: {:?}", other.map(|(reply, _)| reply)),
     }
 }
@@ -432,7 +433,7 @@ fn random_control_lines_harm_nobody() {
             control.send(&lines).expect("the daemon reads");
             for _ in 0..100 {
                 match control.reply() {
-                    Some(angara_abi::msg::Reply::Error(_)) => errors += 1,
+                    Some(angara_protocol::msg::Reply::Error(_)) => errors += 1,
                     Some(_) => {}
                     None => panic!("the daemon closed the connection after bad lines"),
                 }

@@ -3,7 +3,7 @@
 
 use angara_abi::channel::Fault;
 use angara_abi::desc::Op;
-use angara_abi::msg::{AdapterReply, AdapterRequest, Failure, FdRole, Path, Request};
+use angara_protocol::msg::{AdapterReply, AdapterRequest, Failure, FdRole, Path, Request};
 use angara_abi::queue::QueueMemory;
 use angara_abi::shm::Mapping;
 use angara_abi::{ABI_VERSION, JobId};
@@ -259,19 +259,19 @@ fn overlong_and_broken_requests_are_refused() {
     ] {
         control.send(bad.as_bytes()).expect("the daemon reads");
         match control.reply() {
-            Some(angara_abi::msg::Reply::Error(f)) => {
+            Some(angara_protocol::msg::Reply::Error(f)) => {
                 assert!(!f.message.is_empty() && !f.remedy.is_empty(), "{bad:?}: {f:?}")
             }
             other => panic!("{bad:?} got {other:?}"),
         }
     }
     // A line that never ends is refused once it is too long, then the connection is closed.
-    let _ = control.send(&vec![b'x'; angara_abi::msg::MESSAGE_MAX + 10]);
-    assert!(matches!(control.reply(), Some(angara_abi::msg::Reply::Error(_)) | None));
+    let _ = control.send(&vec![b'x'; angara_protocol::msg::MESSAGE_MAX + 10]);
+    assert!(matches!(control.reply(), Some(angara_protocol::msg::Reply::Error(_)) | None));
     assert!(control.reply().is_none());
     // A datagram that is too long does not fit the protocol either.
     let socket = Socket::connect(arena.daemon.dir());
-    if socket.send(&vec![b'x'; angara_abi::msg::DATAGRAM_MAX + 1], &[]).is_ok() {
+    if socket.send(&vec![b'x'; angara_protocol::msg::DATAGRAM_MAX + 1], &[]).is_ok() {
         refused(socket.receive(), &["longer than"]);
     }
     arena.victim.check("after broken requests");
@@ -284,8 +284,8 @@ fn a_lost_pe_ends_its_job_and_is_reported_to_its_owner() {
     let job = arena.job(2);
     let (a, b) = (arena.attach(&job, 0), arena.attach(&job, 1));
     drop(a);
-    let event = arena.control.event(|e| matches!(e, angara_abi::msg::Event::PeLost { .. }));
-    assert_eq!(event, angara_abi::msg::Event::PeLost { job: job.id, pe: 0, node: job.placement[0], finalized: false });
+    let event = arena.control.event(|e| matches!(e, angara_protocol::msg::Event::PeLost { .. }));
+    assert_eq!(event, angara_protocol::msg::Event::PeLost { job: job.id, pe: 0, node: job.placement[0], finalized: false });
     assert!(b.wait(angara_tests::process::PATIENCE, |c| c.job.state() == angara_abi::job::JobState::Ended));
     drop(b);
     arena.finish();

@@ -91,7 +91,7 @@ fn a_thousand_lives_leave_nothing_behind() {
         let daemon = Daemon::start(&test, &["--torus", "2x2"]);
         let run = |count: &str| {
             let mut command = test.angara(["run", "-n", "3", "--heap", "4M", "--timeout", "200", "--path", path, "--"]);
-            command.env(angara_abi::launch::ENV_RUNTIME_DIR, daemon.dir()).arg(&program).arg(count);
+            command.env(angara_protocol::launch::ENV_RUNTIME_DIR, daemon.dir()).arg(&program).arg(count);
             passed(&test.run(command).success());
             assert!(poll_until(|| daemon.status().jobs.is_empty()), "the job is over");
         };

@@ -1,7 +1,7 @@
 //! Metrics of a real daemon: both formats, figures that move, and what Prometheus says to them.
 
-use angara_abi::msg::{JobSpec, Path};
-use angara_abi::print::plain_line;
+use angara_protocol::msg::{JobSpec, Path};
+use angara_protocol::print::plain_line;
 use angara_tests::daemon::{Daemon, spec};
 use angara_tests::process::{PATIENCE, poll_until};
 use angara_tests::web::http::{self, Answer};

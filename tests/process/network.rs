@@ -4,7 +4,7 @@
 
 use angara_abi::account::{Class, Load};
 use angara_abi::job::Barrier;
-use angara_abi::msg::{LinkReport, Report};
+use angara_protocol::msg::{LinkReport, Report};
 use angara_tests::daemon::Daemon;
 use angara_tests::process::PATIENCE;
 use angara_tests::{Finished, Test, tools};

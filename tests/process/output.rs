@@ -1,7 +1,7 @@
 //! Outputs that nobody reads or that have no room, and limits of the shell under which things are started: every
 //! command ends with a message and a code, and no daemon ends because of them.
 
-use angara_abi::msg::{JobSpec, Path};
+use angara_protocol::msg::{JobSpec, Path};
 use angara_tests::cluster::{Cluster, Hosts};
 use angara_tests::daemon::{Daemon, spec};
 use angara_tests::hostile::Victim;
@@ -217,7 +217,7 @@ fn a_file_size_limit_kills_no_daemon_and_no_bystander() {
     victim.check("beside a job beyond the file size limit");
     // Globals are memory of the same kind.
     let job = control.create(spec(1, Path::Auto)).expect("a small job");
-    let request = angara_abi::msg::AdapterRequest::Attach {
+    let request = angara_protocol::msg::AdapterRequest::Attach {
         abi: angara_abi::ABI_VERSION,
         job: job.id,
         key: job.key.clone(),
@@ -225,7 +225,7 @@ fn a_file_size_limit_kills_no_daemon_and_no_bystander() {
         statics: vec![16 << 20],
     };
     match angara_tests::client::Socket::connect(daemon.dir()).ask(&request) {
-        Some((angara_abi::msg::AdapterReply::Error(f), _)) => assert!(f.message.contains("ulimit -f"), "{f:?}"),
+        Some((angara_protocol::msg::AdapterReply::Error(f), _)) => assert!(f.message.contains("ulimit -f"), "{f:?}"),
         other => panic!("{:?}", other.map(|o| o.0)),
     }
     victim.check("beside globals beyond the file size limit");

@@ -1,7 +1,7 @@
 //! Trunks, links and hosts that go and come while jobs run: the jobs go on with right data, or end with a report that
 //! names what was lost.
 
-use angara_abi::msg::ClusterStatus;
+use angara_protocol::msg::ClusterStatus;
 use angara_tests::cluster::{Cluster, Hosts};
 use angara_tests::process::{PATIENCE, Running, poll_until};
 use angara_tests::{Finished, Test, tools};

@@ -5,7 +5,7 @@ use angara_abi::account::{Class, Traffic};
 use angara_abi::channel::Fault;
 use angara_abi::desc::{AmoOp, Descriptor, Op, Region, flags};
 use angara_abi::job::{INTERNAL_BYTES, Reach};
-use angara_abi::msg::{Event, JobSpec, MESSAGE_MAX, PAIRS_MAX, Path, Reply, Report, Request};
+use angara_protocol::msg::{Event, JobSpec, MESSAGE_MAX, PAIRS_MAX, Path, Reply, Report, Request};
 use angara_abi::packet::{AtomicOperand, PacketType, ReadOperand, Tail, pack};
 use angara_tests::Test;
 use angara_tests::client::{Client, attach_all, bounce, heap};

@@ -1,8 +1,8 @@
 //! A daemon under a service manager: sockets that it hands over, readiness, the watchdog, and users who
 //! share the daemon but not their jobs.
 
-use angara_abi::launch::{ADAPTER_SOCKET, CONTROL_SOCKET};
-use angara_abi::msg::{AdapterReply, Failure, FdRole, JobSpec, Path as Engine, Reply, Request};
+use angara_protocol::launch::{ADAPTER_SOCKET, CONTROL_SOCKET};
+use angara_protocol::msg::{AdapterReply, Failure, FdRole, JobSpec, Path as Engine, Reply, Request};
 use angara_tests::client::{Client, Socket, attach_request};
 use angara_tests::daemon::{Control, Job, spec};
 use angara_tests::freeze::Frozen;

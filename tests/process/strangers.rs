@@ -2,8 +2,8 @@
 //! Only root can be several users, so most of this is skipped without.
 
 use angara_abi::JobId;
-use angara_abi::launch::{ADAPTER_SOCKET, CONTROL_SOCKET};
-use angara_abi::msg::{CoreAdvice, JobHost, JobSpec, Line, Path as Engine, Reply, Status};
+use angara_protocol::launch::{ADAPTER_SOCKET, CONTROL_SOCKET};
+use angara_protocol::msg::{CoreAdvice, JobHost, JobSpec, Line, Path as Engine, Reply, Status};
 use angara_tests::client::attach_request;
 use angara_tests::daemon::{Control, Daemon, Job, spec};
 use angara_tests::pmi::Launcher;

@@ -3,7 +3,7 @@
 use crate::daemon::Control;
 use crate::process::{Finished, PATIENCE, Running, Test, poll_until};
 use crate::tools;
-use angara_abi::msg::{ClusterStatus, Reply, Request};
+use angara_protocol::msg::{ClusterStatus, Reply, Request};
 use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -4,8 +4,8 @@ use crate::process::{PATIENCE, Process, Running, Test};
 use crate::tools;
 use angara_abi::JobId;
 use angara_abi::job::{Barrier, Collectives};
-use angara_abi::launch::CONTROL_SOCKET;
-use angara_abi::msg::{Event, Failure, JobSpec, Line, Map, Path, Reply, Report, Request, Status};
+use angara_protocol::launch::CONTROL_SOCKET;
+use angara_protocol::msg::{Event, Failure, JobSpec, Line, Map, Path, Reply, Report, Request, Status};
 use std::io::{BufRead, BufReader, ErrorKind, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{self, PathBuf};
@@ -50,7 +50,7 @@ impl Daemon {
     pub fn shutdown(self) {
         self.control().ask(&Request::Shutdown).expect("a daemon obeys");
         self.process.wait(PATIENCE).success();
-        for name in [CONTROL_SOCKET, angara_abi::launch::ADAPTER_SOCKET, angara_abi::launch::LOCK_FILE] {
+        for name in [CONTROL_SOCKET, angara_protocol::launch::ADAPTER_SOCKET, angara_protocol::launch::LOCK_FILE] {
             assert!(!self.dir.join(name).exists(), "{name} survived the shutdown");
         }
     }

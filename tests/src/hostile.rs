@@ -3,7 +3,7 @@
 use crate::client::{Client, attach_all};
 use crate::daemon::{Control, Daemon, Job, spec};
 use angara_abi::job::INTERNAL_BYTES;
-use angara_abi::msg::Path;
+use angara_protocol::msg::Path;
 
 /// Bytes at the start of each user heap that the job itself uses while it is checked.
 const BUSY: usize = 4096;

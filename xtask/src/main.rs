@@ -45,7 +45,7 @@ struct Options {
 
 fn main() -> ExitCode {
     match run(std::env::args().skip(1).collect()) {
-        Ok(text) => match angara_abi::print::out(&text) {
+        Ok(text) => match angara_protocol::print::out(&text) {
             Ok(()) => ExitCode::SUCCESS,
             Err(e) => fail(&format!("cannot write to standard output: {e}")),
         },
@@ -54,7 +54,7 @@ fn main() -> ExitCode {
 }
 
 fn fail(why: &str) -> ExitCode {
-    angara_abi::complain!("xtask: {why}");
+    angara_protocol::complain!("xtask: {why}");
     ExitCode::FAILURE
 }
 

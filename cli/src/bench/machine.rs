@@ -9,7 +9,7 @@ use crate::example::{self, BuildArgs, Temporary};
 use crate::install;
 use crate::many;
 use crate::report;
-use angara_abi::whole_file::write_whole;
+use angara_protocol::whole_file::write_whole;
 use clap::{Args, ValueHint};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -139,7 +139,7 @@ fn run(cases: &[Case], dir: &Path) -> Result<Ran, Failed> {
         line
     };
     let lines: Vec<Vec<OsString>> = cases.iter().map(line).collect();
-    angara_abi::complain!("angara: {} runs in virtual time", lines.len());
+    angara_protocol::complain!("angara: {} runs in virtual time", lines.len());
     let mut ran = BTreeMap::new();
     let mut failed = None;
     many::run(&lines, |mut done| {

@@ -11,7 +11,7 @@ mod sim;
 mod tune;
 
 use crate::error::Failed;
-use angara_abi::whole_file::write_whole;
+use angara_protocol::whole_file::write_whole;
 use clap::{Args, Subcommand};
 use std::path::Path;
 

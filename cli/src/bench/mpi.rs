@@ -137,7 +137,7 @@ pub(crate) fn main(args: MpiArgs) -> Result<u8, Failed> {
     let mut results = Results::new(networks.iter().map(|n| n.name.clone()).collect(), args.path.len());
     for round in 1..=args.repeat {
         for &ranks in &args.pes {
-            angara_abi::complain!("angara: run {round} of {}, {ranks} ranks", args.repeat);
+            angara_protocol::complain!("angara: run {round} of {}, {ranks} ranks", args.repeat);
             for (i, network) in networks.iter().enumerate() {
                 if results.failed(i, ranks) {
                     continue;

@@ -190,7 +190,7 @@ pub(crate) fn main(args: ShmemArgs) -> Result<u8, Failed> {
     let mut results = Results::new(names, args.path.len());
     for round in 1..=args.repeat {
         for &pes in &args.pes {
-            angara_abi::complain!("angara: run {round} of {}, {pes} PEs", args.repeat);
+            angara_protocol::complain!("angara: run {round} of {}, {pes} PEs", args.repeat);
             for (i, library) in libraries.iter().enumerate() {
                 once(&args, library, i, pes, &mut results);
                 if library.name == UDP && pes == 2 {

@@ -459,7 +459,7 @@ pub(crate) fn main(args: SimArgs) -> Result<u8, Failed> {
             "others": others, "check": checked.0, "check_met": checked.1}));
     };
     for row in ROWS.iter().filter(|row| wanted(row.name)) {
-        angara_abi::complain!("{} ...", row.name);
+        angara_protocol::complain!("{} ...", row.name);
         let (figures, checked) = measure(row, args.runs)?;
         let (unit, less) = (row.figure.unit(), row.figure.smaller_is_better());
         add(row.name, flags(row), figures, unit, row.demand, less, row.others, checked);

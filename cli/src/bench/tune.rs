@@ -82,7 +82,7 @@ fn measure(
     let mut samples: BTreeMap<(usize, u64, &'static str), Vec<f64>> = BTreeMap::new();
     let most = COLLECTIVES.iter().map(|(_, algorithms)| algorithms.len()).max().unwrap_or(0);
     for round in 1..=args.repeat {
-        angara_abi::complain!("angara: run {round} of {}, {pes} PEs, {path}", args.repeat);
+        angara_protocol::complain!("angara: run {round} of {}, {pes} PEs, {path}", args.repeat);
         for turn in 0..most {
             // One run measures one algorithm of each collective.
             let mut forced = String::new();

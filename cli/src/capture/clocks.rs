@@ -4,7 +4,7 @@ use super::session::Where;
 use crate::daemon::{Control, unexpected};
 use crate::error::Failed;
 use crate::notes::clocks::Look;
-use angara_abi::msg::{Reply, Request};
+use angara_protocol::msg::{Reply, Request};
 use rustix::time::{ClockId, clock_gettime};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};

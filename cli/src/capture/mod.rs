@@ -15,7 +15,7 @@ use crate::error::Failed;
 use crate::run::signals::{Signals, Wish};
 use angara_abi::JobId;
 use angara_abi::capture::PSEUDO_BYTES;
-use angara_abi::msg::CaptureSpec;
+use angara_protocol::msg::CaptureSpec;
 use angara_abi::packet::Vc;
 use angara_abi::{FLIT_BYTES, PACKET_FLITS_MAX};
 use clap::Args;
@@ -94,7 +94,7 @@ pub(crate) fn main(args: CaptureArgs) -> Result<u8, Failed> {
         let at = Where { dir: &dir, everywhere: !args.here };
         let mut session = Session::begin(control, &status, at, spec, file, args.count).await?;
         if !args.quiet {
-            angara_abi::complain!("angara: capturing; Ctrl-C ends it");
+            angara_protocol::complain!("angara: capturing; Ctrl-C ends it");
         }
         let ended = loop {
             tokio::select! {
@@ -116,7 +116,7 @@ impl Ended {
     pub(crate) fn tell(&self, quiet: bool) {
         for (host, (passed, dropped)) in self.tallies.iter().filter(|(_, (_, dropped))| *dropped > 0) {
             let of = host.as_ref().map_or(String::new(), |host| format!(" of host {host}"));
-            angara_abi::complain!(
+            angara_protocol::complain!(
                 "angara: {dropped} of {passed} packets{of} are not in {}: they came faster than they were written. Keep \
                  less (--snaplen {PSEUDO_BYTES}), or name a link",
                 self.name
@@ -125,9 +125,9 @@ impl Ended {
         if quiet || self.failed.is_some() {
             return;
         }
-        angara_abi::complain!("angara: {} packets in {}", self.packets, self.name);
+        angara_protocol::complain!("angara: {} packets in {}", self.packets, self.name);
         if !self.tallies.is_empty() && self.tallies.iter().all(|(_, tally)| *tally == (0, 0)) {
-            angara_abi::complain!(
+            angara_protocol::complain!(
                 "angara: no packet came by. PEs of one host reach each other without packets unless their job has --path ring"
             );
         }

@@ -7,7 +7,7 @@ use super::merge::{Got, Merge};
 use crate::daemon::{Control, unexpected};
 use crate::error::{Failed, no_thread};
 use angara_abi::capture::{PSEUDO_BYTES, Part, read_part};
-use angara_abi::msg::{CaptureSpec, Reply, Request, Status};
+use angara_protocol::msg::{CaptureSpec, Reply, Request, Status};
 use std::io::{BufReader, Chain, ErrorKind, Read};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
@@ -97,7 +97,7 @@ impl Session {
             match Source::new(Control::connect(at.dir)?, of(Some(host))).await {
                 Ok(source) => sources.push(source),
                 Err(e) => {
-                    angara_abi::complain!("angara: no packets of a host are captured: {}; {}", e.message, e.remedy)
+                    angara_protocol::complain!("angara: no packets of a host are captured: {}; {}", e.message, e.remedy)
                 }
             }
         }
@@ -161,7 +161,7 @@ async fn hosts(control: &mut Control) -> Result<Vec<String>, Failed> {
         match peer.reached {
             true => hosts.push(peer.host),
             false => {
-                angara_abi::complain!("angara: host {} cannot be reached: its packets are not captured", peer.host);
+                angara_protocol::complain!("angara: host {} cannot be reached: its packets are not captured", peer.host);
             }
         }
     }
@@ -313,7 +313,7 @@ fn copy_parts(
         open -= 1;
         match host {
             // The first one is the daemon's own, by which all others come.
-            Some(host) if from > 0 => angara_abi::complain!(
+            Some(host) if from > 0 => angara_protocol::complain!(
                 "angara: host {host} was lost in the middle of the capture: its packets end here, the others go on"
             ),
             _ => return Err(Stopped::Gone(why)),

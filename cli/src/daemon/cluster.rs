@@ -4,8 +4,8 @@ use super::{Control, block_on, runtime_dir, unexpected};
 use crate::daemon::WhereArgs;
 use crate::error::{self, Failed, say};
 use crate::report::table::{Table, bytes, count, ranges};
-use angara_abi::msg::{ClusterStatus, LinkReport, PeerStatus, Reply, Request};
-use angara_abi::print::plain_line;
+use angara_protocol::msg::{ClusterStatus, LinkReport, PeerStatus, Reply, Request};
+use angara_protocol::print::plain_line;
 use angara_cluster::{self, Address, Cluster, blocks};
 use angara_net::torus::Shape;
 use clap::{Args, Subcommand};
@@ -459,7 +459,7 @@ fn crossing_links(seen: &Seen, given: Option<Cluster>) -> Result<String, Failed>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use angara_abi::msg::Flow;
+    use angara_protocol::msg::Flow;
 
     #[test]
     fn hosts_are_names_addresses_or_both() {

@@ -12,10 +12,10 @@ pub(crate) use where_args::WhereArgs;
 use crate::error::Failed;
 use crate::install;
 use crate::run::exec::Exec;
-use angara_abi::launch::{CONTROL_SOCKET, default_runtime_dir};
-use angara_abi::launch::{PRIVATE_PREFIX, private_parents};
-use angara_abi::msg::{Event, Line, Reply, Request, Status};
-use angara_abi::trust::{Distrust, TrustedDir};
+use angara_protocol::launch::{CONTROL_SOCKET, default_runtime_dir};
+use angara_protocol::launch::{PRIVATE_PREFIX, private_parents};
+use angara_protocol::msg::{Event, Line, Reply, Request, Status};
+use angara_protocol::trust::{Distrust, TrustedDir};
 use angara_net::torus::Shape;
 use rustix::net::{SocketFlags, SocketType};
 use rustix::process::{Resource, Signal, getrlimit};
@@ -308,7 +308,7 @@ impl Private {
     /// Waits for it to end after its control connection closed, and makes sure nothing is left.
     pub(crate) async fn stop(mut self) {
         if timeout(STOP, self.child.wait()).await.is_err() {
-            angara_abi::complain!("angara: the private daemon did not end by itself; killing it");
+            angara_protocol::complain!("angara: the private daemon did not end by itself; killing it");
             let _ = self.child.start_kill();
             let _ = self.child.wait().await;
         }

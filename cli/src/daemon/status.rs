@@ -7,11 +7,11 @@ use crate::report::table::{Table, bytes};
 use crate::report::{self, heatmap};
 use crate::run::outcome::wait_lines;
 use angara_abi::JobId;
-use angara_abi::launch::CONTROL_SOCKET;
-use angara_abi::launch::PRIVATE_PREFIX;
-use angara_abi::msg::{LinkReport, Reply, Request, Status, Wait};
-use angara_abi::print::plain_line;
-use angara_abi::trust::{Distrust, TrustedDir};
+use angara_protocol::launch::CONTROL_SOCKET;
+use angara_protocol::launch::PRIVATE_PREFIX;
+use angara_protocol::msg::{LinkReport, Reply, Request, Status, Wait};
+use angara_protocol::print::plain_line;
+use angara_protocol::trust::{Distrust, TrustedDir};
 use clap::builder::TypedValueParser;
 use clap::{Args, value_parser};
 use serde::Serialize;
@@ -84,7 +84,7 @@ pub(crate) fn main(args: StatusArgs) -> Result<u8, Failed> {
                 Ok(seen) => found.push(seen),
                 Err(e) if args.runtime_dir.is_some() => return Err(e),
                 // It may have ended while we asked.
-                Err(e) => angara_abi::complain!("angara: {}: {}", dir.display(), e.message),
+                Err(e) => angara_protocol::complain!("angara: {}: {}", dir.display(), e.message),
             }
         }
         Ok((found, closed))

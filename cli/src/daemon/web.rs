@@ -2,7 +2,7 @@
 
 use super::{Control, WhereArgs, block_on, runtime_dir};
 use crate::error::{Failed, say};
-use angara_abi::launch::{CONTROL_TOKEN, READ_TOKEN};
+use angara_protocol::launch::{CONTROL_TOKEN, READ_TOKEN};
 use clap::Args;
 use std::path::Path;
 

@@ -56,7 +56,7 @@ pub(crate) fn main(seeds: Seeds, line: &[OsString], quiet: bool) -> Result<u8, F
         }
         passed += 1;
         if !quiet && (done.index + 1).is_multiple_of(100) {
-            angara_abi::complain!("angara: seeds up to {seed} passed");
+            angara_protocol::complain!("angara: seeds up to {seed} passed");
         }
         ControlFlow::Continue(())
     })?;

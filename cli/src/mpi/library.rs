@@ -6,7 +6,7 @@
 use super::elf;
 use crate::error::Failed;
 use crate::install;
-use angara_abi::launch::ENV_JOB;
+use angara_protocol::launch::ENV_JOB;
 use rustix::fs::{MemfdFlags, memfd_create};
 use std::ffi::OsString;
 use std::fs::File;

@@ -5,7 +5,7 @@ use super::rank::Rank;
 use crate::error::Failed;
 use crate::oshcc::in_path;
 use crate::run::spawn::Program;
-use angara_abi::launch::{ENV_PE, Launch};
+use angara_protocol::launch::{ENV_PE, Launch};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};

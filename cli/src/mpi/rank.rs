@@ -3,7 +3,7 @@
 
 use crate::run::exec::{become_program, bind};
 use crate::run::wrap::{self, Wrap};
-use angara_abi::launch::ENV_PE;
+use angara_protocol::launch::ENV_PE;
 use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
@@ -50,12 +50,12 @@ impl Rank {
 pub(crate) fn main(args: &[OsString]) -> ! {
     let told = args.first().and_then(|text| serde_json::from_str::<Rank>(text.to_str()?).ok());
     let (Some(told), Some([_, argv @ ..])) = (told, Some(args)) else {
-        angara_abi::complain!("angara: `{MODE}` is internal; use `angara run`");
+        angara_protocol::complain!("angara: `{MODE}` is internal; use `angara run`");
         exit(2)
     };
     let number = NUMBERS.iter().find_map(|name| std::env::var(name).ok()?.parse::<u32>().ok());
     let Some(pe) = number.filter(|pe| (*pe as usize) < told.outputs.len()) else {
-        angara_abi::complain!("angara: mpirun does not say which rank this is ({})", NUMBERS.join(", "));
+        angara_protocol::complain!("angara: mpirun does not say which rank this is ({})", NUMBERS.join(", "));
         exit(1)
     };
     // A launcher that is killed takes mpirun with it, and that its ranks.

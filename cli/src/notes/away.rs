@@ -6,7 +6,7 @@
 
 use super::clocks::{Clock, Look};
 use super::{Notes, Other};
-use angara_abi::calls::{file_name, wall_now};
+use angara_protocol::calls::{file_name, wall_now};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::fs::File;

@@ -6,8 +6,8 @@
 pub(crate) mod away;
 pub(crate) mod clocks;
 
-use angara_abi::calls::{Call, ENV_CALLS, ENV_SITES, Head, RECORD, Record, file_name};
-use angara_abi::print::plain_line;
+use angara_protocol::calls::{Call, ENV_CALLS, ENV_SITES, Head, RECORD, Record, file_name};
+use angara_protocol::print::plain_line;
 use clocks::Clock;
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsString;

@@ -12,7 +12,7 @@ mod words;
 
 use crate::error::Failed;
 use crate::notes::Notes;
-use angara_abi::calls::Memory;
+use angara_protocol::calls::Memory;
 use angara_abi::desc::Region;
 use angara_abi::job::INTERNAL_BYTES;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -138,13 +138,13 @@ pub(crate) fn check(notes: &Notes, pes: u32) -> Result<usize, Failed> {
     let found = order::races(&log, || progress.inc(1));
     progress.finish_and_clear();
     if log.incomplete > 0 {
-        angara_abi::complain!("angara: {} PEs have not noted all of their calls: races may be missing", log.incomplete);
+        angara_protocol::complain!("angara: {} PEs have not noted all of their calls: races may be missing", log.incomplete);
     }
     for race in found.races.iter().take(SHOWN) {
-        angara_abi::complain!("angara: {}\nangara:   {}", race.shown(&log), race.remedy());
+        angara_protocol::complain!("angara: {}\nangara:   {}", race.shown(&log), race.remedy());
     }
     if found.races.len() > SHOWN {
-        angara_abi::complain!("angara: and {} races between other lines", found.races.len() - SHOWN);
+        angara_protocol::complain!("angara: and {} races between other lines", found.races.len() - SHOWN);
     }
     Ok(found.races.len())
 }

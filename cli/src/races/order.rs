@@ -8,7 +8,7 @@ use super::shadow::{At, Clock, Kind, Op, Shadow};
 use super::steps::{Log, Step, Steps};
 use super::words::{self, Way, Words, Write};
 use super::{Found, at};
-use angara_abi::calls::{Action, Blocks, Call, Meeting, Members, Memory};
+use angara_protocol::calls::{Action, Blocks, Call, Meeting, Members, Memory};
 use angara_abi::desc::Place;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};

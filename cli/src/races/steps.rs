@@ -5,7 +5,7 @@
 //! yet come last: virtual time often stands still while PEs answer each other.
 
 use crate::notes::{Calls, Notes};
-use angara_abi::calls::{Action, Call};
+use angara_protocol::calls::{Action, Call};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap};
 use std::io;
@@ -169,7 +169,7 @@ mod tests {
     #[test]
     fn at_equal_times_beginnings_come_first_and_waits_last() {
         let comparison = angara_abi::clock::Comparison { width: 8, signed: true, relation: 1, value: 1 };
-        let at = angara_abi::calls::Memory::Private(0);
+        let at = angara_protocol::calls::Memory::Private(0);
         let wait = Call {
             action: Action::Wait { at, count: 1, comparison, satisfied: true, test: false },
             ..call(0, 0, 1, 5)

@@ -5,7 +5,7 @@
 //! behind than [`VALUES`].
 
 use super::shadow::{At, Clock, Op};
-use angara_abi::calls::{Action, Blocks, Call, Memory};
+use angara_protocol::calls::{Action, Blocks, Call, Memory};
 use angara_abi::clock::Comparison;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap, VecDeque};

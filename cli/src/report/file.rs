@@ -6,8 +6,8 @@
 
 use super::{Details, RunReport, times};
 use crate::error::Failed;
-use angara_abi::msg::PairReport;
-use angara_abi::whole_file::{WholeFile, write_whole};
+use angara_protocol::msg::PairReport;
+use angara_protocol::whole_file::{WholeFile, write_whole};
 use flate2::Compression;
 use flate2::read::MultiGzDecoder;
 use flate2::write::GzEncoder;
@@ -217,7 +217,7 @@ mod tests {
     use super::*;
     use crate::report::tests::sample;
     use angara_abi::account::{Class, Traffic};
-    use angara_abi::msg::Report;
+    use angara_protocol::msg::Report;
 
     /// Writes `pairs` in two pieces; the file that came out.
     fn written(name: &str, large: usize, pairs: &[PairReport]) -> PathBuf {

@@ -5,7 +5,7 @@
 //! lost without colour.
 
 use super::table::{short, terminal_width};
-use angara_abi::msg::{LinkReport, PairReport};
+use angara_protocol::msg::{LinkReport, PairReport};
 use angara_net::torus::{Direction, Shape};
 use std::collections::HashMap;
 

@@ -15,8 +15,8 @@ use crate::error::{Failed, print};
 use crate::run::options::{Bind, MapArg, Plan, RunArgs};
 use angara_abi::account::{Class, Load};
 use angara_abi::job::{Barrier, Collectives};
-use angara_abi::msg::{LinkReport, LinkUse, PairReport, Report, RoutineRow, TimesPiece, WaitRow};
-use angara_abi::print::plain_line;
+use angara_protocol::msg::{LinkReport, LinkUse, PairReport, Report, RoutineRow, TimesPiece, WaitRow};
+use angara_protocol::print::plain_line;
 use angara_net::torus::Shape;
 use clap::Args;
 use serde::{Deserialize, Serialize};
@@ -366,7 +366,7 @@ pub(super) mod tests {
     use super::*;
     use angara_abi::JobId;
     use angara_abi::account::Traffic;
-    use angara_abi::msg::{BarrierReport, PairReport, Path as EnginePath};
+    use angara_protocol::msg::{BarrierReport, PairReport, Path as EnginePath};
 
     pub(crate) fn sample() -> RunReport {
         let shape: Shape = "2x2".parse().unwrap();

@@ -31,7 +31,7 @@ impl Table {
     /// Adds a row of as many cells as there are titles; control characters in them are shown, not obeyed.
     pub(crate) fn row<S: ToString>(&mut self, cells: &[S]) {
         assert_eq!(cells.len(), self.right.len(), "a row has as many cells as the table has titles");
-        self.rows.push(cells.iter().map(|cell| angara_abi::print::plain_line(&cell.to_string())).collect());
+        self.rows.push(cells.iter().map(|cell| angara_protocol::print::plain_line(&cell.to_string())).collect());
     }
     /// Rows below the titles.
     pub(crate) fn len(&self) -> usize {

@@ -2,8 +2,8 @@
 
 use super::table::{Table, count};
 use super::{Details, RunReport};
-use angara_abi::msg::{CriticalPath, LinkUse, PathStep, PeTimes, RoutineRow, Times, Why};
-use angara_abi::print::csv_cell;
+use angara_protocol::msg::{CriticalPath, LinkUse, PathStep, PeTimes, RoutineRow, Times, Why};
+use angara_protocol::print::csv_cell;
 use angara_net::torus::{Direction, Shape};
 use clap::ValueEnum;
 use std::cmp::Reverse;
@@ -285,7 +285,7 @@ pub(super) fn fits(shape: Shape, links: &[LinkUse]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use angara_abi::msg::PathShare;
+    use angara_protocol::msg::PathShare;
 
     fn times() -> Times {
         let pe = |end| PeTimes { end, for_data: 100, for_network: 200, compute: 300, software: 50, posts: 2_000 };

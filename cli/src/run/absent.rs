@@ -3,8 +3,8 @@
 use super::outcome::show_pes;
 use super::place::Place;
 use crate::code;
-use angara_abi::absence::Absence;
-use angara_abi::msg::Event;
+use angara_protocol::absence::Absence;
+use angara_protocol::msg::Event;
 use std::time::Duration;
 
 /// What a run says last that went on without some.
@@ -21,7 +21,7 @@ impl Absent {
         let does = if asleep { "sleeps" } else { "computes" };
         let place = code::place(&frames).await.map_or(String::new(), |place| format!(" at {place}"));
         let waited = Duration::from_millis(waited_ms).as_secs_f64();
-        angara_abi::complain!(
+        angara_protocol::complain!(
             "angara: PE {pe} {does}{place} and has not called the library for {waited:.1} s; the others go on without it, \
              so another run may differ (--patience)"
         );
@@ -43,7 +43,7 @@ impl Place {
         }
         if !self.absent.0.is_empty() {
             let pes = show_pes(&self.absent.0);
-            angara_abi::complain!("{WENT_ON} {pes} for a time: another one may differ");
+            angara_protocol::complain!("{WENT_ON} {pes} for a time: another one may differ");
         }
     }
 }

@@ -5,7 +5,7 @@
 //! so that a program with threads still sees several. An affinity the user set is never changed.
 
 use super::options::Bind;
-use angara_abi::msg::CoreAdvice;
+use angara_protocol::msg::CoreAdvice;
 use rustix::thread::{CpuSet, sched_getaffinity};
 
 /// Cores this process may use, and whether someone narrowed them on purpose.

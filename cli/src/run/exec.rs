@@ -55,13 +55,13 @@ impl Exec<'_> {
 /// Becomes the program. `args` are those after [`MODE`].
 pub(crate) fn main(args: &[OsString]) -> ! {
     let [death, parent, cores, foreground, file, argv @ ..] = args else {
-        angara_abi::complain!("angara: `{MODE}` is internal; use `angara run`");
+        angara_protocol::complain!("angara: `{MODE}` is internal; use `angara run`");
         exit(2)
     };
     let number = |s: &OsStr| s.to_str().and_then(|s| s.parse::<i32>().ok());
     let death = number(death).and_then(Signal::from_named_raw);
     if let Err(e) = set_parent_process_death_signal(death) {
-        angara_abi::complain!("angara: cannot tie this process to its launcher: {e}");
+        angara_protocol::complain!("angara: cannot tie this process to its launcher: {e}");
     }
     // The launcher may have died before the line above: then nobody is going to send the signal.
     if getppid().map(Pid::as_raw_pid) != number(parent) {
@@ -105,7 +105,7 @@ pub(crate) fn become_program(
     let error = command.exec();
     let shown = file.display();
     // ENOENT for a file that was there a moment ago means its interpreter is missing.
-    angara_abi::complain!("angara: cannot execute {shown}: {error}{}", hint(&error, file));
+    angara_protocol::complain!("angara: cannot execute {shown}: {error}{}", hint(&error, file));
     exit(if error.kind() == std::io::ErrorKind::NotFound && !file.exists() { 127 } else { 126 })
 }
 

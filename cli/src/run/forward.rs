@@ -193,7 +193,7 @@ pub(crate) async fn copy_input(mut to: ChildStdin) {
     };
     if let Err(e) = std::thread::Builder::new().name("input".into()).spawn(body) {
         // PE 0 sees the end of its input.
-        angara_abi::complain!(
+        angara_protocol::complain!(
             "angara: standard input does not reach PE 0: {e}; raise the limit on processes (ulimit -u)"
         );
     }

@@ -12,8 +12,8 @@ use crate::capture::PacketFile;
 use crate::daemon;
 use crate::error::Failed;
 use angara_abi::JobId;
-use angara_abi::launch::ENV_TIMEOUT;
-use angara_abi::msg::{Event, Reply, Request};
+use angara_protocol::launch::ENV_TIMEOUT;
+use angara_protocol::msg::{Event, Reply, Request};
 use angara_cluster::Cluster;
 use angara_net::torus::NodeId;
 use std::ffi::OsString;
@@ -61,7 +61,7 @@ pub(crate) fn main(args: &[OsString]) -> ! {
 /// A process group of its own: an interrupt from the terminal is for the PEs, whose end is noticed.
 fn start_again(pes: &OsString, hosts: &OsString) -> Result<(), Failed> {
     // What PE 0 has open is not for whoever stays, who would keep others waiting for the end of a pipe.
-    angara_abi::trust::keep_descriptors();
+    angara_protocol::trust::keep_descriptors();
     let started = Command::new("/proc/self/exe").arg(MODE).arg(pes).arg(hosts).arg(STAY).process_group(0).spawn();
     started.map(drop).map_err(|e| Failed::runtime(format!("cannot start angara again: {e}"), "see `ulimit -u`"))
 }
@@ -165,7 +165,7 @@ async fn keep(place: &mut place::Place, job: JobId, input: &mut Receiver) {
                     None => {}
                 },
                 None => {
-                    angara_abi::complain!("angara: the daemon of this job has ended, and the job with it; see its log");
+                    angara_protocol::complain!("angara: the daemon of this job has ended, and the job with it; see its log");
                     place.alive = false;
                     return;
                 }
@@ -192,29 +192,29 @@ fn patience(event: &Event) -> Option<Duration> {
             let why = if reason.is_empty() { String::new() } else { format!(": {reason}") };
             // Of a success nothing needs saying.
             if *status != 0 || !orderly {
-                angara_abi::complain!("angara: PE {pe} ended the job with status {status}{why}");
+                angara_protocol::complain!("angara: PE {pe} ended the job with status {status}{why}");
             }
             return Some(if *orderly { EXIT_GRACE } else { GRACE });
         }
         Event::PeLost { pe, finalized: true, .. } => {
-            angara_abi::complain!(
+            angara_protocol::complain!(
                 "angara: PE {pe} exited after shmem_finalize while others waited for it; the job was ended"
             );
         }
         Event::PeLost { pe, .. } => {
-            angara_abi::complain!("angara: PE {pe} left the job without shmem_finalize; the job was ended");
+            angara_protocol::complain!("angara: PE {pe} left the job without shmem_finalize; the job was ended");
         }
         Event::HostLost { host, reason, .. } => {
-            angara_abi::complain!("angara: host {host} was lost: {reason}; the job was ended");
+            angara_protocol::complain!("angara: host {host} was lost: {reason}; the job was ended");
         }
         Event::DaemonEnds { reason, .. } => {
-            angara_abi::complain!("angara: the daemon of this job {reason}; the job was ended");
+            angara_protocol::complain!("angara: the daemon of this job {reason}; the job was ended");
             return None;
         }
         // Virtual time has one host.
         Event::WentOn { .. } => return None,
         Event::ChannelError { pe, reason, .. } => {
-            angara_abi::complain!("angara: the adapter stopped serving PE {pe}: {reason}");
+            angara_protocol::complain!("angara: the adapter stopped serving PE {pe}: {reason}");
             return None;
         }
     }

@@ -34,8 +34,8 @@ use crate::notes::Notes;
 use crate::report::{self, RunReport, Writer};
 use crate::trace::Trace;
 use angara_abi::JobId;
-use angara_abi::launch::Launch;
-use angara_abi::msg::{CaptureSpec, Reply, Request, Status, VirtualStatus};
+use angara_protocol::launch::Launch;
+use angara_protocol::msg::{CaptureSpec, Reply, Request, Status, VirtualStatus};
 use angara_net::torus::Shape;
 use forward::{Input, Output, copy_input};
 use options::{Check, Plan, RunArgs, Stay};
@@ -124,7 +124,7 @@ impl Noted {
                 wish = signals.next() => if let Wish::End(signal) = wish {
                     // The thread ends with the process.
                     notes.remove();
-                    angara_abi::complain!("angara: ended while it looked through the noted calls");
+                    angara_protocol::complain!("angara: ended while it looked through the noted calls");
                     return Ok(Cause::Signal(signal, Vec::new(), Vec::new()).code());
                 },
             }
@@ -143,7 +143,7 @@ impl Noted {
         if let Some(missing) = missing
             && !self.quiet
         {
-            angara_abi::complain!("angara: the timeline is not complete: {missing}");
+            angara_protocol::complain!("angara: the timeline is not complete: {missing}");
         }
         Ok(())
     }
@@ -241,7 +241,7 @@ async fn run_on(
         None => "ok".to_string(),
         Some(None) => "ended early".into(),
         Some(Some(text)) => {
-            angara_abi::complain!("angara: {text}");
+            angara_protocol::complain!("angara: {text}");
             text
         }
     };
@@ -373,7 +373,7 @@ async fn keep_page(place: &Place, args: &RunArgs, signals: &mut Signals) {
     if args.web.is_none() || args.web_stay == Stay::No || place.private.is_none() || !place.alive {
         return;
     }
-    angara_abi::complain!("angara: the program has ended; its page stays until Ctrl-C (--web-stay no)");
+    angara_protocol::complain!("angara: the program has ended; its page stays until Ctrl-C (--web-stay no)");
     while let Wish::Stop = signals.next().await {}
 }
 
@@ -396,7 +396,7 @@ async fn tell_time(place: &mut Place) {
         return;
     }
     let each = 1e6 * wall_s / stops as f64;
-    angara_abi::complain!(
+    angara_protocol::complain!(
         "angara: {:.3} us of virtual time in {wall_s:.3} s: PEs have stopped {stops} times, {each:.1} us each; \
          {events} events of the network",
         time_ps as f64 / 1e6
@@ -440,7 +440,7 @@ async fn write_report(
     }
     let written = writer.finish()?;
     if written != file && !args.quiet {
-        angara_abi::complain!("angara: the report is large, so it is compressed: {}", written.display());
+        angara_protocol::complain!("angara: the report is large, so it is compressed: {}", written.display());
     }
     Ok(())
 }
@@ -450,9 +450,9 @@ struct Created {
     job: JobId,
     key: String,
     placement: Vec<angara_net::torus::NodeId>,
-    cores: angara_abi::msg::CoreAdvice,
+    cores: angara_protocol::msg::CoreAdvice,
     /// PEs on other hosts.
-    remote: Vec<angara_abi::msg::JobHost>,
+    remote: Vec<angara_protocol::msg::JobHost>,
 }
 
 /// Sets the faults and creates the job.

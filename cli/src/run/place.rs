@@ -6,7 +6,7 @@ use crate::daemon::web::with_token;
 use crate::daemon::{Control, Private, runtime_dir, unexpected};
 use crate::error::Failed;
 use angara_abi::JobId;
-use angara_abi::msg::{Reply, Request, Status, Wait};
+use angara_protocol::msg::{Reply, Request, Status, Wait};
 use angara_net::fault::Command;
 use angara_net::torus::Shape;
 use std::path::{Path, PathBuf};
@@ -36,7 +36,7 @@ pub(crate) async fn find(args: &RunArgs, plan: &Plan) -> Result<Place, Failed> {
     let mut place = find_any(args, plan).await?;
     if args.web.is_some() {
         match page(&mut place).await {
-            Ok(url) => angara_abi::complain!("angara: page at {url}"),
+            Ok(url) => angara_protocol::complain!("angara: page at {url}"),
             Err(e) => {
                 place.leave().await;
                 return Err(e);
@@ -80,7 +80,7 @@ async fn find_any(args: &RunArgs, plan: &Plan) -> Result<Place, Failed> {
         false => Ok(None),
     };
     let running = running.unwrap_or_else(|distrust| {
-        angara_abi::complain!("angara: {distrust}; this run gets a daemon of its own. Try: {}", distrust.remedy());
+        angara_protocol::complain!("angara: {distrust}; this run gets a daemon of its own. Try: {}", distrust.remedy());
         None
     });
     if let Some(mut control) = running {
@@ -153,7 +153,7 @@ async fn in_cluster(file: &Path, dir: PathBuf, plan: &Plan) -> Result<Place, Fai
 
 fn say(args: &RunArgs, text: String) {
     if !args.quiet {
-        angara_abi::complain!("angara: {text}");
+        angara_protocol::complain!("angara: {text}");
     }
 }
 

@@ -19,8 +19,8 @@ use crate::mpi::relay::{Away, Offer, Relays};
 use crate::notes::Notes;
 use crate::notes::away::{self, Arriving, Kinds, Sending};
 use angara_abi::JobId;
-use angara_abi::launch::Launch;
-use angara_abi::msg::{CoreAdvice, JobHost, Request};
+use angara_protocol::launch::Launch;
+use angara_protocol::msg::{CoreAdvice, JobHost, Request};
 use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
@@ -43,7 +43,7 @@ const FRAME_MAX: usize = 8 << 20;
 /// Frames waiting for the stream.
 const QUEUE: usize = 16;
 /// Variables that mean something on one host only.
-const OWN: [&str; 3] = ["XDG_RUNTIME_DIR", "HOSTNAME", angara_abi::launch::ENV_RUNTIME_DIR];
+const OWN: [&str; 3] = ["XDG_RUNTIME_DIR", "HOSTNAME", angara_protocol::launch::ENV_RUNTIME_DIR];
 
 /// Kinds of frames, to the agent ...
 mod to {
@@ -435,7 +435,7 @@ async fn begin(
     let cores = bind::assign(start.bind, &bind::Cores::here(), start.pes.len(), &start.cores);
     let mut stdin = None;
     for (index, &pe) in start.pes.iter().enumerate() {
-        let runtime_dir = angara_abi::launch::default_runtime_dir();
+        let runtime_dir = angara_protocol::launch::default_runtime_dir();
         let launch = Launch { runtime_dir, job: start.job, key: start.key.clone(), pe, pes: start.all };
         let own = cores.as_ref().map(|c| &c[index][..]);
         let input = if pe == 0 { Input::Copy } else { Input::Nothing };

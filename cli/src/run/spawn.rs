@@ -10,7 +10,7 @@ use crate::mpi::mpirun;
 use crate::mpi::relay::{Away, Offer, Relays};
 use crate::mpi::server::{RankEnd, Server};
 use crate::notes::Notes;
-use angara_abi::launch::Launch;
+use angara_protocol::launch::Launch;
 use rustix::pipe::PipeFlags;
 use rustix::process::{
     Pid, PidfdFlags, Resource, Rlimit, Signal, getrlimit, kill_process, kill_process_group, pidfd_open,

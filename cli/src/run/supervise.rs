@@ -8,7 +8,7 @@ use super::spawn::{End, Processes};
 use super::unattached;
 use crate::mpi::library::Kind;
 use angara_abi::JobId;
-use angara_abi::msg::{Event, Wait};
+use angara_protocol::msg::{Event, Wait};
 use rustix::process::Signal;
 use std::collections::HashSet;
 use std::time::Duration;
@@ -173,7 +173,7 @@ impl Watch<'_> {
             format!("{} on {place}", outcome::show_pes(pes))
         });
         let left = left.collect::<Vec<_>>().join(", ");
-        angara_abi::complain!(
+        angara_protocol::complain!(
             "angara: {left} did not end within {GONE:?} of being killed; look for what is left there"
         );
     }
@@ -201,7 +201,7 @@ impl Watch<'_> {
                 return self.settle(LOST);
             }
             End::WantsMore => {
-                angara_abi::complain!(
+                angara_protocol::complain!(
                     "angara: PE {pe} asks for more processes (MPI_Comm_spawn), which a job does not get; start all of them with -n"
                 );
                 return;
@@ -292,7 +292,7 @@ impl Watch<'_> {
             }
             Some(Event::WentOn { absence, .. }) => self.place.absent.tell(absence).await,
             Some(Event::ChannelError { pe, reason, .. }) => {
-                angara_abi::complain!("angara: the adapter stopped serving PE {pe}: {reason}");
+                angara_protocol::complain!("angara: the adapter stopped serving PE {pe}: {reason}");
             }
         }
     }

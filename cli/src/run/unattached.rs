@@ -7,7 +7,7 @@ use super::spawn::descendants;
 use crate::error::Failed;
 use crate::mpi::reach;
 use angara_abi::JobId;
-use angara_abi::msg::{Path, Request};
+use angara_protocol::msg::{Path, Request};
 
 /// Returns what is wrong with the MPI library that a process of the job has loaded, if the program's file did not name
 /// it. A process that enters MPI has done so.

@@ -18,25 +18,25 @@ pub(crate) const MODE: &str = "__as";
 /// Becomes the user. This process has one thread only, so its credentials are those of the process.
 pub(crate) fn main(args: &[OsString]) -> ! {
     let [uid, gid, groups, rest @ ..] = args else {
-        angara_abi::complain!("angara: `{MODE}` is internal; use `angara run`");
+        angara_protocol::complain!("angara: `{MODE}` is internal; use `angara run`");
         exit(2)
     };
     let number = |s: &str| s.parse::<u32>().ok().filter(|n| *n != u32::MAX);
     let groups = groups.to_str().and_then(|all| all.split(',').map(number).collect::<Option<Vec<u32>>>());
     let (Some(uid), Some(gid), Some(groups)) = (uid.to_str().and_then(number), gid.to_str().and_then(number), groups)
     else {
-        angara_abi::complain!("angara: `{MODE}` was given no user");
+        angara_protocol::complain!("angara: `{MODE}` was given no user");
         exit(2)
     };
     if let Err(e) = become_user(uid, gid, &groups) {
-        angara_abi::complain!(
+        angara_protocol::complain!(
             "angara: cannot become user {uid}: {e}; fabricd needs CAP_SETUID and CAP_SETGID for that"
         );
         exit(1)
     }
-    angara_abi::trust::keep_descriptors();
+    angara_protocol::trust::keep_descriptors();
     let error = Command::new("/proc/self/exe").args(rest).exec();
-    angara_abi::complain!("angara: cannot start again as user {uid}: {error}");
+    angara_protocol::complain!("angara: cannot start again as user {uid}: {error}");
     exit(1)
 }
 

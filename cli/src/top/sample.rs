@@ -3,7 +3,7 @@
 use crate::daemon::{Control, unexpected};
 use crate::error::Failed;
 use crate::report::heatmap::flits;
-use angara_abi::msg::{ClusterStatus, LinkReport, PeerStatus, Reply, Request, Status};
+use angara_protocol::msg::{ClusterStatus, LinkReport, PeerStatus, Reply, Request, Status};
 use clap::ValueEnum;
 use std::collections::HashMap;
 use std::time::Instant;

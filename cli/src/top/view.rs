@@ -3,7 +3,7 @@
 use super::sample::{Frame, LinkRow, Order, TrunkRow};
 use crate::daemon::status::age;
 use crate::report::table::{Table, bytes, short};
-use angara_abi::print::plain_line;
+use angara_protocol::print::plain_line;
 use ratatui::Frame as Screen;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};

@@ -6,7 +6,7 @@
 
 use crate::daemon::{Control, unexpected};
 use crate::error::Failed;
-use angara_abi::msg::{LinkLoads, LinkUse, Reply, Request};
+use angara_protocol::msg::{LinkLoads, LinkUse, Reply, Request};
 use angara_abi::{FLIT_BYTES, JobId};
 use angara_net::torus::{Direction, NodeId, Shape};
 use std::cmp::Reverse;

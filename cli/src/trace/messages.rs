@@ -1,7 +1,7 @@
 //! Which message ended a call of MPI, and where it came from.
 
 use super::wakers::{Cause, Origin};
-use angara_abi::calls::{Action, Call, MpiKind, Step};
+use angara_protocol::calls::{Action, Call, MpiKind, Step};
 use std::collections::HashMap;
 
 /// Messages by sender, receiver and number.

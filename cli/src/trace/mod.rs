@@ -18,7 +18,7 @@ use crate::error::Failed;
 use crate::notes::{Away, Calls, Notes};
 use crate::report::check_writable;
 use angara_abi::JobId;
-use angara_abi::calls::Action;
+use angara_protocol::calls::Action;
 use angara_net::torus::Shape;
 use chrome::Writer;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -108,7 +108,7 @@ impl Trace {
             advance(pe, calls, &mut heads, &mut next, &mut causes)?;
         }
         while let Some(Reverse((_, pe))) = next.pop() {
-            let mut call: angara_abi::calls::Call = heads[pe].take().expect("it is in the queue");
+            let mut call: angara_protocol::calls::Call = heads[pe].take().expect("it is in the queue");
             let calls = all[pe].as_ref().expect("it has given a call");
             progress.inc(1);
             match call.action {
@@ -174,7 +174,7 @@ fn progress(calls: u64) -> ProgressBar {
 }
 
 /// The next call; accesses of the program itself have no place in a timeline.
-fn next_call(calls: &mut Calls) -> io::Result<Option<angara_abi::calls::Call>> {
+fn next_call(calls: &mut Calls) -> io::Result<Option<angara_protocol::calls::Call>> {
     loop {
         match calls.next()? {
             Some(call) if matches!(call.action, Action::Access { .. }) => {}
@@ -187,7 +187,7 @@ fn next_call(calls: &mut Calls) -> io::Result<Option<angara_abi::calls::Call>> {
 fn advance(
     pe: usize,
     calls: &mut Option<Calls>,
-    heads: &mut [Option<angara_abi::calls::Call>],
+    heads: &mut [Option<angara_protocol::calls::Call>],
     next: &mut BinaryHeap<Reverse<(u64, usize)>>,
     causes: &mut Causes,
 ) -> io::Result<()> {

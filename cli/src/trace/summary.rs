@@ -4,7 +4,7 @@ use super::events::{Timeline, outermost, read};
 use super::path::{Critical, critical};
 use crate::error::{Failed, print};
 use crate::report::table::Table;
-use angara_abi::print::csv_cell;
+use angara_protocol::print::csv_cell;
 use clap::{Args, Subcommand, ValueHint};
 use std::collections::BTreeMap;
 use std::fmt::Write;

@@ -4,7 +4,7 @@
 //! only when every PE has come to a call that began behind the wait's end. What is held until then is bounded: of the
 //! words that somebody waits for, the last writes; of waits and collectives that cannot be settled, so many.
 
-use angara_abi::calls::{Action, Blocks, Call, Members, Memory};
+use angara_protocol::calls::{Action, Blocks, Call, Members, Memory};
 use angara_abi::clock::Comparison;
 use angara_abi::desc::Region;
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -302,7 +302,7 @@ impl Causes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use angara_abi::calls::Meeting;
+    use angara_protocol::calls::Meeting;
     use angara_abi::desc::Place;
 
     fn word(offset: u64) -> Memory {

@@ -10,7 +10,7 @@ use crate::many;
 use crate::report;
 use crate::run;
 use angara_abi::job::PES_MAX;
-use angara_abi::whole_file::write_whole;
+use angara_protocol::whole_file::write_whole;
 use angara_net::units::whole;
 use axes::Axes;
 use clap::{Args, ValueHint};
@@ -103,7 +103,7 @@ pub(crate) fn main(args: WhatIfArgs) -> Result<u8, Failed> {
         })
         .collect();
     if !args.quiet {
-        angara_abi::complain!("angara: {} runs of {}", lines.len(), Path::new(&args.command[0]).display());
+        angara_protocol::complain!("angara: {} runs of {}", lines.len(), Path::new(&args.command[0]).display());
     }
     let mut outcomes: Vec<Option<Outcome>> = cases.iter().map(|_| None).collect();
     let mut failed = None;
@@ -111,17 +111,17 @@ pub(crate) fn main(args: WhatIfArgs) -> Result<u8, Failed> {
         if done.code != 0 {
             failed.get_or_insert(done.code);
             let (what, said) = (axes.name(&cases[done.index]), done.output());
-            angara_abi::complain!("angara: {what}: exit code {}", done.code);
-            said.lines().for_each(|line| angara_abi::complain!("{line}"));
+            angara_protocol::complain!("angara: {what}: exit code {}", done.code);
+            said.lines().for_each(|line| angara_protocol::complain!("{line}"));
         } else if !args.quiet && (done.index + 1).is_multiple_of(10) {
-            angara_abi::complain!("angara: {} of {} runs are done", done.index + 1, lines.len());
+            angara_protocol::complain!("angara: {} of {} runs are done", done.index + 1, lines.len());
         }
         outcomes[done.index] = Some(Outcome::new(done.code, done.went_on(), &dir.file(done.index)));
         ControlFlow::Continue(())
     })?;
     if ended.is_some() {
         let done = outcomes.iter().flatten().count();
-        angara_abi::complain!("angara: ended by a signal: {done} of {} runs are done, and shown", lines.len());
+        angara_protocol::complain!("angara: ended by a signal: {done} of {} runs are done, and shown", lines.len());
         if done == 0 {
             return Ok(ended.map_or(0, |ended| ended.code));
         }

@@ -3,7 +3,7 @@
 use super::axes::{Axes, Case};
 use crate::error::Failed;
 use crate::report::{self, total};
-use angara_abi::print::csv_cell;
+use angara_protocol::print::csv_cell;
 use angara_sim::plot::Chart;
 use angara_sim::table::{Table, number};
 use serde_json::{Value, json};

@@ -4,7 +4,7 @@ use crate::ask::{ask, dead};
 use crate::daemon::Daemon;
 use crate::failure::failure;
 use crate::hosts::protocol::{Answer, Ask};
-use angara_abi::msg::Failure;
+use angara_protocol::msg::Failure;
 use angara_net::fault::{Action, BookError, Clear, Command, Target, TrunkChange};
 use angara_net::torus::Shape;
 use angara_plane::Command as Plane;

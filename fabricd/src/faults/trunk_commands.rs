@@ -5,7 +5,7 @@ use crate::ask::{ask, dead};
 use crate::daemon::Daemon;
 use crate::failure::failure;
 use crate::hosts::protocol::Ask;
-use angara_abi::msg::Failure;
+use angara_protocol::msg::Failure;
 use angara_net::HostId;
 use angara_net::fault::{TrunkChange, near};
 use angara_plane::Command;

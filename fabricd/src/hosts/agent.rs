@@ -6,7 +6,7 @@ use crate::failure::failure;
 use crate::jobs::job::unknown;
 use crate::users::accounts::{self, Identity};
 use angara_abi::JobId;
-use angara_abi::msg::Failure;
+use angara_protocol::msg::Failure;
 use angara_net::HostId;
 use rustix::process::{Pid, Signal, kill_process};
 use std::path::{Path, PathBuf};
@@ -127,7 +127,7 @@ fn command(launcher: &Path, identity: Option<&Identity>, runtime_dir: &Path) -> 
     };
     command
         .arg(AGENT)
-        .env(angara_abi::launch::ENV_RUNTIME_DIR, runtime_dir)
+        .env(angara_protocol::launch::ENV_RUNTIME_DIR, runtime_dir)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());

@@ -22,7 +22,7 @@ use crate::failure::failure;
 use crate::faults::out_of_order;
 use crate::jobs::job::{Job, PeState};
 use angara_abi::JobId;
-use angara_abi::msg::Failure;
+use angara_protocol::msg::Failure;
 use angara_fabric::{Blame, Ledger};
 use angara_net::fault::{Action, Book, Command, Fault, Target};
 use angara_net::torus::Direction;

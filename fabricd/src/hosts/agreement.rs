@@ -4,7 +4,7 @@ use super::linkstate::Edge;
 use super::relay::COUNT_MAX;
 use crate::jobs::card::JobCard;
 use angara_abi::JobId;
-use angara_abi::msg::Failure;
+use angara_protocol::msg::Failure;
 use angara_net::HostId;
 use angara_net::fault::{Book, Command, Fault};
 use serde::{Deserialize, Serialize};

@@ -3,7 +3,7 @@
 use super::protocol::{Answer, Ask, Tell};
 use crate::daemon::Daemon;
 use crate::users::accounts;
-use angara_abi::msg::{CaptureSpec, Failure};
+use angara_protocol::msg::{CaptureSpec, Failure};
 use angara_net::HostId;
 use std::rc::Rc;
 use std::time::Duration;

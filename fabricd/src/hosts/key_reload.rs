@@ -7,7 +7,7 @@ use super::wires::key_ring;
 use crate::ask::{ask, dead};
 use crate::daemon::Daemon;
 use crate::failure::failure;
-use angara_abi::msg::{Failure, Reply};
+use angara_protocol::msg::{Failure, Reply};
 use angara_cluster::{Cluster, Keys};
 use angara_plane::Command;
 

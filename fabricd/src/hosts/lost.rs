@@ -5,7 +5,7 @@ use super::protocol::Tell;
 use crate::daemon::Daemon;
 use crate::jobs::card::JobCard;
 use angara_abi::JobId;
-use angara_abi::msg::Event;
+use angara_protocol::msg::Event;
 use angara_net::HostId;
 use std::rc::Rc;
 

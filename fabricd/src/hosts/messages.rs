@@ -9,7 +9,7 @@ use super::protocol::{Answer, Ask, Message, Tell};
 use super::relay::{Body, Line, Packet};
 use crate::ask::tell;
 use crate::failure::failure;
-use angara_abi::msg::Failure;
+use angara_protocol::msg::Failure;
 use angara_cluster::Membership;
 use angara_net::HostId;
 use angara_plane::LogLimit;

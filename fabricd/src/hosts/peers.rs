@@ -10,7 +10,7 @@ use crate::jobs::placement::check_memory;
 use crate::users::accounts;
 use angara_abi::JobId;
 use angara_abi::job::JobState;
-use angara_abi::msg::{Event, Failure};
+use angara_protocol::msg::{Event, Failure};
 use angara_fabric::JobSlot;
 use angara_net::HostId;
 use angara_plane::StaticsError;

@@ -2,7 +2,7 @@
 
 use crate::ask::ask;
 use crate::daemon::Daemon;
-use angara_abi::msg::{ClusterStatus, Flow, PeerStatus};
+use angara_protocol::msg::{ClusterStatus, Flow, PeerStatus};
 use angara_net::HostId;
 use angara_plane::Command;
 use angara_plane::trunks::TrunkFigures;

@@ -7,7 +7,7 @@ use crate::daemon::Daemon;
 use crate::failure::{failure, no_memory};
 use crate::hosts::protocol::Tell;
 use angara_abi::job::Seat;
-use angara_abi::msg::{Event, Failure};
+use angara_protocol::msg::{Event, Failure};
 use angara_abi::{ABI_VERSION, JobId};
 use angara_plane::Command;
 use angara_plane::{JobMemory, PeFds, PeMemory, StaticsError};

@@ -2,7 +2,7 @@
 
 use angara_abi::JobId;
 use angara_abi::job::Barrier;
-use angara_abi::msg::JobSpec;
+use angara_protocol::msg::JobSpec;
 use angara_fabric::JobSlot;
 use angara_net::HostId;
 use angara_net::torus::NodeId;

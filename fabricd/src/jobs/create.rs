@@ -18,7 +18,7 @@ use crate::users::quota::Limit;
 use crate::users::usage::is_operator;
 use angara_abi::JobId;
 use angara_abi::job::{Collectives, Geometry, PeEntry, Seat};
-use angara_abi::msg::{CoreAdvice, Failure, JobHost, JobSpec, Path, Reply};
+use angara_protocol::msg::{CoreAdvice, Failure, JobHost, JobSpec, Path, Reply};
 use angara_fabric::JobSlot;
 use angara_net::HostId;
 use angara_net::torus::NodeId;

@@ -4,7 +4,7 @@ use crate::ask::ask;
 use crate::daemon::Daemon;
 use crate::hosts::protocol::Tell;
 use angara_abi::JobId;
-use angara_abi::msg::Event;
+use angara_protocol::msg::Event;
 use angara_net::HostId;
 use angara_plane::{Command, Notice};
 use std::pin::pin;

@@ -6,7 +6,7 @@ use crate::machine::Machine;
 use crate::users::quota::{Limit, Limits};
 use angara_abi::JobId;
 use angara_abi::job::{JobState, Seat};
-use angara_abi::msg::{Event, Failure, JobSpec, JobStatus};
+use angara_protocol::msg::{Event, Failure, JobSpec, JobStatus};
 use angara_abi::wait::Linux;
 use angara_net::HostId;
 use angara_net::torus::NodeId;
@@ -71,7 +71,7 @@ impl Owner {
 /// What is written to a control connection.
 pub(crate) enum Words {
     Event(Event),
-    /// A [`angara_abi::msg::Line::Reply`] as text, with its newline.
+    /// A [`angara_protocol::msg::Line::Reply`] as text, with its newline.
     Answer(Vec<u8>),
     /// Of a stream.
     Raw(Vec<u8>),

@@ -6,12 +6,13 @@
 //! as does a connection that closes without a word. PEs may all leave in the middle of a life: as long as nobody is
 //! waited for in vain, that is no failure.
 
+use angara_protocol::print::plain_line;
 use crate::daemon::Daemon;
 use crate::failure::failure;
 use crate::hosts::protocol::{Answer, Ask, Tell};
 use angara_abi::JobId;
 use angara_abi::job::{JobState, Seat, SeatState};
-use angara_abi::msg::{Event, Failure, Wait};
+use angara_protocol::msg::{Event, Failure, Wait};
 use angara_plane::JobMemory;
 use rustix::process::Signal;
 use std::collections::BTreeMap;
@@ -142,6 +143,7 @@ impl Daemon {
         let now = self.machine.monotonic();
         let wait = |pe: usize| {
             let (since, what, looks) = memory.sync.note(pe).read()?;
+            let what = plain_line(&what);
             Some(Wait { pe: pe as u32, seconds: now.saturating_sub(since) as f64 * 1e-9, what, looks })
         };
         Some((0..memory.pes).filter(|pe| memory.here[*pe]).filter_map(wait).collect())

@@ -1,6 +1,6 @@
 //! One report from those of all hosts of a job.
 
-use angara_abi::msg::{LinkReport, Report};
+use angara_protocol::msg::{LinkReport, Report};
 
 /// Adds what the host called `name` has counted.
 pub(crate) fn merge(all: &mut Report, part: Report, name: &str) {

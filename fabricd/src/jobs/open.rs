@@ -13,7 +13,7 @@ use crate::ask::ask;
 use crate::daemon::Daemon;
 use crate::failure::{failure, no_memory};
 use angara_abi::job::{Barrier, Collectives, INTERNAL_BYTES, JobState, PES_MAX, Seat};
-use angara_abi::msg::{Failure, JobSpec, Map, Path};
+use angara_protocol::msg::{Failure, JobSpec, Map, Path};
 use angara_abi::{ABI_VERSION, JobId};
 use angara_net::torus::NodeId;
 use angara_net::units::show_bytes;

@@ -1,7 +1,7 @@
 //! Which node each PE of a job lives on.
 
 use crate::failure::failure;
-use angara_abi::msg::{Failure, Map};
+use angara_protocol::msg::{Failure, Map};
 use angara_net::torus::{NodeId, Shape};
 use angara_net::units::show_bytes;
 

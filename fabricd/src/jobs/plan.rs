@@ -5,7 +5,7 @@ use super::placement::{Nodes, check_memory, place};
 use crate::failure::failure;
 use crate::machine::Machine;
 use angara_abi::job::{Barrier, INTERNAL_BYTES, PES_MAX, PeEntry, Seat};
-use angara_abi::msg::{Failure, JobSpec, Path};
+use angara_protocol::msg::{Failure, JobSpec, Path};
 use angara_fabric::{BarrierFamily, BarrierWork, JobSlot};
 use angara_net::HostId;
 use angara_net::torus::{NodeId, Shape};
@@ -228,7 +228,7 @@ mod tests {
     use super::*;
     use crate::machine::Real;
     use angara_abi::job::Collectives;
-    use angara_abi::msg::Map;
+    use angara_protocol::msg::Map;
 
     fn spec(pes: u32, ppn: u32) -> JobSpec {
         JobSpec {

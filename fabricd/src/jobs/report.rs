@@ -9,7 +9,7 @@ use crate::ask::ask;
 use crate::daemon::Daemon;
 use crate::hosts::protocol::{Answer, Ask};
 use angara_abi::JobId;
-use angara_abi::msg::{BarrierReport, LinkReport, PAIRS_MAX, PairReport, Pairs, Report, TimesPiece};
+use angara_protocol::msg::{BarrierReport, LinkReport, PAIRS_MAX, PairReport, Pairs, Report, TimesPiece};
 use angara_fabric::{BarrierCheck, JobSlot};
 use angara_net::HostId;
 use angara_plane::PeMemory;

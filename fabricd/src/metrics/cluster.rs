@@ -1,7 +1,7 @@
 //! Trunks to the other hosts of a cluster: as many series as it has hosts.
 
 use super::{Family, Labels, Scrape, Value};
-use angara_abi::msg::PeerStatus;
+use angara_protocol::msg::PeerStatus;
 use prometheus_client::registry::Unit;
 
 /// Families of trunks; none without a cluster.

@@ -12,7 +12,7 @@ mod planes;
 pub(crate) use plain::plain;
 
 use crate::watch::Sample;
-use angara_abi::print::plain_line;
+use angara_protocol::print::plain_line;
 use angara_net::torus::Shape;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;

@@ -4,7 +4,7 @@ use super::*;
 use crate::watch::JobFigures;
 use angara_abi::JobId;
 use angara_abi::account::Load;
-use angara_abi::msg::{JobStatus, Path};
+use angara_protocol::msg::{JobStatus, Path};
 use angara_plane::observe::figures::LinkFigures;
 use openmetrics_parser::openmetrics::parse_openmetrics;
 use openmetrics_parser::prometheus::parse_prometheus;

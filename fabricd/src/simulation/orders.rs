@@ -8,7 +8,7 @@ use crate::hosts::protocol::{Answer, Ask};
 use crate::jobs::card::{JobCard, NewJob, OpenJob};
 use angara_abi::JobId;
 use angara_abi::job::{Barrier, Collectives};
-use angara_abi::msg::{Failure, JobSpec, Map, Path};
+use angara_protocol::msg::{Failure, JobSpec, Map, Path};
 use angara_fabric::{JobSlot, Ledger};
 use angara_net::HostId;
 use std::cell::RefCell;

@@ -197,7 +197,7 @@ impl Pe {
                 daemon.attach(&shared, &own, Attached { close, process: None, pid: 0 }).await?;
                 Ok((shared, own))
             };
-            let claimed = claim.await.map_err(|f: angara_abi::msg::Failure| f.message);
+            let claimed = claim.await.map_err(|f: angara_protocol::msg::Failure| f.message);
             *result.borrow_mut() = Some(claimed);
         });
     }

@@ -15,7 +15,7 @@ use crate::users::usage::{SpareFds, UserConnection};
 use angara_abi::JobId;
 use angara_abi::account::Load;
 use angara_abi::job;
-use angara_abi::msg::{AdapterReply, AdapterRequest, DATAGRAM_MAX, Failure, FdRole, LinkReport};
+use angara_protocol::msg::{AdapterReply, AdapterRequest, DATAGRAM_MAX, Failure, FdRole, LinkReport};
 use angara_fabric::JobSlot;
 use angara_plane::{Command, Reply};
 use angara_plane::{JobMemory, PeFds, PeMemory};

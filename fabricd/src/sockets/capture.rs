@@ -5,7 +5,7 @@ use crate::daemon::Daemon;
 use crate::failure::failure;
 use crate::users::quota::Limit;
 use crate::users::usage::is_operator;
-use angara_abi::msg::{CaptureSpec, Failure};
+use angara_protocol::msg::{CaptureSpec, Failure};
 use angara_abi::packet::Vc;
 use angara_net::Link;
 use angara_net::fault::Site;

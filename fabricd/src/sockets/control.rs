@@ -16,7 +16,7 @@ use crate::users::accounts;
 use crate::users::quota::Limit;
 use crate::users::usage::{SpareFds, User, UserConnection, is_operator};
 use angara_abi::JobId;
-use angara_abi::msg::{CaptureSpec, Failure, Line, MESSAGE_MAX, Reply, Request};
+use angara_protocol::msg::{CaptureSpec, Failure, Line, MESSAGE_MAX, Reply, Request};
 use angara_net::HostId;
 use angara_net::units::show_bytes;
 use angara_plane::Command;

@@ -1,6 +1,6 @@
 //! SEQPACKET sockets with descriptors beside the datagrams, for tokio.
 
-use angara_abi::msg::DATAGRAM_MAX;
+use angara_protocol::msg::DATAGRAM_MAX;
 use nix::sys::socket::{getsockopt, sockopt};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,

@@ -24,7 +24,7 @@ pub(crate) fn from_slice<T: DeserializeOwned + Serialize>(text: &[u8]) -> Result
 #[cfg(test)]
 mod tests {
     use super::*;
-    use angara_abi::msg::{AdapterRequest, Request};
+    use angara_protocol::msg::{AdapterRequest, Request};
 
     #[test]
     fn unknown_fields_are_refused_everywhere() {

@@ -1,7 +1,7 @@
 //! Users of this machine, for programs that are started in their name.
 
 use crate::failure::failure;
-use angara_abi::msg::Failure;
+use angara_protocol::msg::Failure;
 use nix::unistd::{Uid, User, getgrouplist};
 use std::ffi::CString;
 

@@ -2,7 +2,7 @@
 
 use super::quota::{Limit, Limits, Met};
 use crate::failure::failure;
-use angara_abi::msg::Failure;
+use angara_protocol::msg::Failure;
 use angara_plane::LogLimit;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;

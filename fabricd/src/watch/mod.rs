@@ -11,7 +11,7 @@ pub use options::{LINKS_DEFAULT, LINKS_MAX, Listen, Looks, address};
 pub(crate) use sample::{JobFigures, Sample};
 
 use crate::daemon::Daemon;
-use angara_abi::msg::LinkLoads;
+use angara_protocol::msg::LinkLoads;
 use angara_plane::Dead;
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;

@@ -4,7 +4,7 @@ use super::far::FarLinks;
 use crate::ask::ask;
 use crate::daemon::Daemon;
 use angara_abi::account::Load;
-use angara_abi::msg::{ClusterStatus, JobStatus, Path};
+use angara_protocol::msg::{ClusterStatus, JobStatus, Path};
 use angara_fabric::Link;
 use angara_net::torus::NodeId;
 use angara_plane::observe::figures::{LinkFigures, PlaneFigures};

@@ -47,8 +47,8 @@ impl Access {
 
     /// Leaves the tokens where this user alone can read them.
     pub(crate) fn write(&self, dir: &RuntimeDir) -> io::Result<()> {
-        dir.write_secret(angara_abi::launch::READ_TOKEN, &self.read.0)?;
-        dir.write_secret(angara_abi::launch::CONTROL_TOKEN, &self.control.0)
+        dir.write_secret(angara_protocol::launch::READ_TOKEN, &self.read.0)?;
+        dir.write_secret(angara_protocol::launch::CONTROL_TOKEN, &self.control.0)
     }
 
     /// Returns what the `Authorization: Bearer TOKEN` of a request allows.

@@ -4,8 +4,8 @@ use angara_net::Link;
 use crate::watch::Sample;
 use angara_abi::JobId;
 use angara_abi::account::{Class, Load};
-use angara_abi::msg::PeerStatus;
-use angara_abi::print::plain_line;
+use angara_protocol::msg::PeerStatus;
+use angara_protocol::print::plain_line;
 use angara_fabric::ChannelUse;
 use angara_net::torus::Shape;
 use angara_plane::observe::figures::{LinkDetail, LinkFigures, TreeFigures};
@@ -80,7 +80,7 @@ struct Job {
     attached: u32,
     memory: u64,
     age_s: f64,
-    path: angara_abi::msg::Path,
+    path: angara_protocol::msg::Path,
 }
 
 #[derive(Serialize)]

@@ -7,7 +7,7 @@ use crate::failure::failure;
 use crate::hosts::messages::HostMessages;
 use crate::hosts::protocol as hosts;
 use crate::metrics::Scrape;
-use angara_abi::msg::Failure;
+use angara_protocol::msg::Failure;
 use angara_fabric::Link;
 use angara_net::torus::{NodeId, Shape};
 use angara_plane::Command;

@@ -2,9 +2,9 @@
 
 use crate::error::{Error, Result};
 use angara_abi::job::PES_MAX;
-use angara_abi::launch::ADAPTER_SOCKET;
-use angara_abi::msg::{AdapterReply, AdapterRequest, DATAGRAM_MAX};
-use angara_abi::trust::{Distrust, TrustedDir};
+use angara_protocol::launch::ADAPTER_SOCKET;
+use angara_protocol::msg::{AdapterReply, AdapterRequest, DATAGRAM_MAX};
+use angara_protocol::trust::{Distrust, TrustedDir};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, SocketFlags, SocketType, recvmsg, send, sockopt,

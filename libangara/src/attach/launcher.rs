@@ -10,9 +10,9 @@
 use super::connection::reach;
 use super::{pmi, pmix};
 use crate::error::{Error, Result};
-use angara_abi::launch::{CONTROL_SOCKET, Launch, LaunchError, default_runtime_dir};
-use angara_abi::msg::{Line, Reply, Request};
-use angara_abi::trust::is_privileged;
+use angara_protocol::launch::{CONTROL_SOCKET, Launch, LaunchError, default_runtime_dir};
+use angara_protocol::msg::{Line, Reply, Request};
+use angara_protocol::trust::is_privileged;
 use rustix::net::SocketType;
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -222,7 +222,7 @@ fn watch(mut output: BufReader<ChildStdout>) -> Result<()> {
         // The keeper says nothing more, so this returns when it has ended.
         let _ = output.read_to_end(&mut rest);
         if !LEFT.load(Ordering::Acquire) {
-            angara_abi::complain!("angara: PE 0: the job was ended, or its daemon died; so this process ends");
+            angara_protocol::complain!("angara: PE 0: the job was ended, or its daemon died; so this process ends");
             // SAFETY: ends the process without running anything of the program's.
             unsafe { libc::_exit(ENDED) };
         }

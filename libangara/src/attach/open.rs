@@ -17,9 +17,9 @@ use super::connection::Connection;
 use crate::driver::Adapter;
 use crate::error::{Error, Result};
 use crate::job::Job;
-use angara_abi::launch::{LaunchError, default_runtime_dir};
-use angara_abi::msg::{AdapterRequest, Path};
-use angara_abi::trust::is_privileged;
+use angara_protocol::launch::{LaunchError, default_runtime_dir};
+use angara_protocol::msg::{AdapterRequest, Path};
+use angara_protocol::trust::is_privileged;
 use std::path::PathBuf;
 
 /// Name of the domain to join, also the sign that a program shall use a daemon that nobody has told it of.

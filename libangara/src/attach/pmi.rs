@@ -98,7 +98,7 @@ mod tests {
     use super::*;
     use crate::attach::launcher::join;
     use angara_abi::JobId;
-    use angara_abi::launch::Launch;
+    use angara_protocol::launch::Launch;
     use std::collections::BTreeMap;
     use std::os::unix::net::UnixStream;
     use std::sync::{Arc, Barrier, Mutex};
@@ -177,7 +177,7 @@ mod tests {
         });
         for (pe, (launch, _)) in results.into_iter().enumerate() {
             let launch = launch.unwrap();
-            let own = if pe == 0 { job().runtime_dir } else { angara_abi::launch::default_runtime_dir() };
+            let own = if pe == 0 { job().runtime_dir } else { angara_protocol::launch::default_runtime_dir() };
             assert_eq!((launch.job, launch.pe, launch.runtime_dir), (JobId::new(7), pe as u32, own));
         }
     }

@@ -16,7 +16,7 @@ use crate::job::{INTERNAL_FREE, Job};
 use angara_abi::channel::status;
 use angara_abi::clock::WaitsFor;
 use angara_abi::desc::{Descriptor, Op, Place, Region, flags};
-use angara_abi::msg::{AdapterReply, AdapterRequest};
+use angara_protocol::msg::{AdapterReply, AdapterRequest};
 pub use angara_abi::packet::{ReduceElem, ReduceOp};
 use angara_abi::{PAYLOAD_MAX, REDUCES, TREES};
 use std::collections::VecDeque;

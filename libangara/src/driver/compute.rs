@@ -1,11 +1,11 @@
-//! What the program's computing takes where time is virtual ([`angara_abi::compute`]).
+//! What the program's computing takes where time is virtual ([`angara_protocol::compute`]).
 //!
 //! An interval begins when the library has done what it was called for last, and ends when it is called again: where a
 //! library above says when its routines are called ([`Computing::called`]), then; else when the driver is. Intervals are
 //! counted by thread.
 
 use crate::error::{Error, Result};
-use angara_abi::compute::{Compute, ENV_COMPUTE, intervals};
+use angara_protocol::compute::{Compute, ENV_COMPUTE, intervals};
 use std::cell::Cell;
 use std::fmt::Write as _;
 use std::fs::OpenOptions;
@@ -145,7 +145,7 @@ impl Computing {
             to.write_all(line.as_bytes())
         });
         if let Err(e) = written {
-            angara_abi::complain!("angara: PE {}: cannot write its intervals to {}: {e}", self.pe, file.display());
+            angara_protocol::complain!("angara: PE {}: cannot write its intervals to {}: {e}", self.pe, file.display());
         }
     }
 }

@@ -70,7 +70,7 @@ fn clock() -> Option<(&'static VirtualClock, &'static Late)> {
 /// Whatever cannot be done here leaves the PE where nothing it does could be right.
 fn must(done: io::Result<()>) {
     if let Err(e) = done {
-        angara_abi::complain!("angara: cannot change how other PEs are reached: {e}");
+        angara_protocol::complain!("angara: cannot change how other PEs are reached: {e}");
         std::process::abort();
     }
 }

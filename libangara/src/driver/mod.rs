@@ -39,9 +39,9 @@ use crate::memory::{Device, Memory, StaticSegment};
 use angara_abi::channel::{Channel, DMA_BYTES, Fault, PAGE_BYTES, RING_BYTES, page, status};
 use angara_abi::clock::WaitsFor;
 use angara_abi::job::{Geometry, JobState, PeEntry, Reach};
-use angara_abi::launch::{ENV_TIMEOUT, Launch, LaunchError};
-use angara_abi::mpi::MpiCosts;
-use angara_abi::msg::{AdapterReply, AdapterRequest, FdRole};
+use angara_protocol::launch::{ENV_TIMEOUT, Launch, LaunchError};
+use angara_protocol::mpi::MpiCosts;
+use angara_protocol::msg::{AdapterReply, AdapterRequest, FdRole};
 use angara_abi::queue::QueueMemory;
 use posts::Posts;
 use std::os::fd::OwnedFd;
@@ -151,7 +151,7 @@ impl Adapter {
         if let Some(clock) = &mut adapter.clock {
             clock.join(&adapter.memory)?;
             if !clock.is_seen() && pe == 0 {
-                angara_abi::complain!(
+                angara_protocol::complain!(
                     "angara: the program's own clocks tell real time: libangara_clock.so is not loaded into it; a program that is linked statically, has more rights than its user, or runs without LD_PRELOAD loads none"
                 );
             }
@@ -280,7 +280,7 @@ impl Adapter {
         let Some(clock) = self.clock() else { return };
         clock.with_threads();
         if self.my_pe() == 0 {
-            angara_abi::complain!(
+            angara_protocol::complain!(
                 "angara: threads communicate at once: when each has its turn is the system's choice, so two runs may differ"
             );
         }

@@ -4,7 +4,7 @@
 //! the clock, and each time that counts for it: nobody has to say when it returns. The program's own looks at clocks and
 //! its sleeps lie behind the last of it. Routines are told apart by thread.
 
-use angara_abi::msg::{ROUTINES_MAX, Routine};
+use angara_protocol::msg::{ROUTINES_MAX, Routine};
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};

@@ -12,7 +12,7 @@ use angara_abi::desc::{AmoOp, Descriptor, Op, Place, Region, flags};
 use angara_abi::job::{
     BOUNCE_BYTES, Barrier, Collectives, Geometry, JobPage, JobState, PeEntry, Reach, Seat, SyncPage, Targets,
 };
-use angara_abi::msg::{AdapterReply, AdapterRequest, FdRole};
+use angara_protocol::msg::{AdapterReply, AdapterRequest, FdRole};
 use angara_abi::packet::{Address, ReduceElem, ReduceOp};
 use angara_abi::queue::{Consumer, Post};
 use angara_abi::shm::{Access, Mapping, PageKind};
@@ -191,7 +191,7 @@ impl Fake {
     }
 
     fn serve(&self, connection: OwnedFd) {
-        let mut text = vec![0; angara_abi::msg::DATAGRAM_MAX];
+        let mut text = vec![0; angara_protocol::msg::DATAGRAM_MAX];
         let mut trees = 0;
         loop {
             let (n, _) = match net::recv(&connection, &mut text[..], RecvFlags::empty()) {

@@ -25,7 +25,7 @@ use crate::slots::Slots;
 use crate::wire::{HEAD_MAX, Head, Kind, Reader};
 use angara::mailbox::{Mailbox, Message, Peer, SendError};
 use angara::{Job, Reach};
-use angara_abi::mpi::MpiCosts;
+use angara_protocol::mpi::MpiCosts;
 use objects::{Addresses, Counter, Domain, Done, Endpoint, Failed, Fault, Multi, Queue, Side};
 use std::collections::{HashMap, VecDeque};
 use std::io::IoSlice;
@@ -482,7 +482,7 @@ impl State {
         adapter.read_real_clocks();
         // SAFETY: flushes the program's own streams.
         unsafe { libc::fflush(std::ptr::null_mut()) };
-        angara_abi::complain!("angara: PE {me} (node {node}): {call}: {error}");
+        angara_protocol::complain!("angara: PE {me} (node {node}): {call}: {error}");
         adapter.abort(1, &format!("{call} failed"), false);
         // SAFETY: ends the process. What the library does at exit would wait for others.
         unsafe { libc::_exit(1) }

@@ -1,9 +1,9 @@
-//! Notes of messages, for timelines ([`angara_abi::calls::mpi`]).
+//! Notes of messages, for timelines ([`angara_protocol::calls::mpi`]).
 
 use super::State;
 use angara::Job;
-use angara::angara_abi::calls::Step;
-use angara::angara_abi::calls::mpi::{Hooks, Noted, preloaded};
+use angara::angara_protocol::calls::Step;
+use angara::angara_protocol::calls::mpi::{Hooks, Noted, preloaded};
 use angara::mailbox::Peer;
 use std::sync::{Arc, OnceLock};
 

@@ -7,7 +7,7 @@ use crate::abi::constants::*;
 use crate::matching::Source;
 use crate::memory::UserMemory;
 use crate::wire::{Head, Kind, Offer, Reader};
-use angara::angara_abi::calls::Step;
+use angara::angara_protocol::calls::Step;
 use angara::mailbox::{Message, Peer};
 
 /// A receive that a message has found.

@@ -14,7 +14,7 @@ use super::{State, fault_of, rest};
 use crate::abi::constants::errno;
 use crate::memory::{UserMemory, read_process};
 use crate::wire::{Head, Kind, Offer, Pieces, Reader, Remote};
-use angara::angara_abi::calls::Step;
+use angara::angara_protocol::calls::Step;
 use angara::mailbox::{Message, Peer};
 use angara::{Place, Region};
 use std::collections::VecDeque;

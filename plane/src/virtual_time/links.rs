@@ -1,6 +1,6 @@
 //! What links carried, by time: equally long times, which double when there are too many.
 
-use angara_abi::msg::BUCKETS;
+use angara_protocol::msg::BUCKETS;
 use angara_fabric::{Link, Tick};
 use std::collections::BTreeMap;
 

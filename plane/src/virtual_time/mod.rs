@@ -25,7 +25,7 @@ use super::plane::DataPlane;
 use super::post::Violation;
 use angara_abi::channel::Fault;
 use angara_abi::clock::{ClockPage, TIME_MAX, Verdict, WaitsFor};
-use angara_abi::msg::Why;
+use angara_protocol::msg::Why;
 use angara_abi::wait::{Kernel, Linux};
 use angara_fabric::{Cause, Port, Tick};
 use rustix::event::{Timespec, epoll};

@@ -7,7 +7,7 @@
 
 use crate::notice::Notice;
 use crate::plane::DataPlane;
-use angara_abi::absence::{Patience, process_state, threads};
+use angara_protocol::absence::{Patience, process_state, threads};
 use angara_abi::clock::{ClockPage, TIME_MAX};
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;

@@ -1,7 +1,7 @@
 //! What virtual time has come to, and what it went for, told to whoever asks.
 
 use crate::plane::DataPlane;
-use angara_abi::msg::{LinkUse, PIECE_NUMBERS, Routine, Times, TimesPiece, VirtualStatus};
+use angara_protocol::msg::{LinkUse, PIECE_NUMBERS, Routine, Times, TimesPiece, VirtualStatus};
 use angara_fabric::{FlitTime, Link, Tick};
 use std::time::Instant;
 

@@ -1,6 +1,6 @@
 //! What virtual time went for, by PE.
 
-use angara_abi::msg::{PeTimes, ROUTINE_NAME_MAX, ROUTINES_MAX, Routine, RoutineRow, WHOM_MAX, WaitRow};
+use angara_protocol::msg::{PeTimes, ROUTINE_NAME_MAX, ROUTINES_MAX, Routine, RoutineRow, WHOM_MAX, WaitRow};
 use angara_fabric::Tick;
 use std::collections::BTreeMap;
 

@@ -9,7 +9,7 @@ use crate::config::VirtualTime;
 use angara_abi::channel::{Channel, status};
 use angara_abi::clock::{TIME_MAX, WaitsFor};
 use angara_abi::desc::{Place, Region};
-use angara_abi::msg::Why;
+use angara_protocol::msg::Why;
 use angara_fabric::{Cause, Port, Tick};
 use angara_net::fault::{Clear, Fault};
 use std::collections::{BTreeSet, VecDeque};

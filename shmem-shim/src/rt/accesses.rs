@@ -5,7 +5,7 @@
 //! the order of accesses is nobody's business, so each thread sums them up, and the next call notes them.
 
 use super::{State, check, lock, try_state};
-use angara_abi::calls::{Action, Memory};
+use angara_protocol::calls::{Action, Memory};
 use angara_abi::desc::{Place, Region};
 use std::collections::HashSet;
 use std::mem::take;
@@ -180,7 +180,7 @@ impl Log {
         {
             if self.done.len() == HELD {
                 if !FULL.swap(true, Ordering::Relaxed) {
-                    angara_abi::complain!("angara: more than {HELD} accesses between two calls: races may be missed");
+                    angara_protocol::complain!("angara: more than {HELD} accesses between two calls: races may be missed");
                 }
                 return;
             }

@@ -6,7 +6,7 @@ use super::{State, ok, rma::aligned, untold_state};
 use crate::ctypes::*;
 use angara::Amo;
 use angara_abi::account::Class;
-use angara_abi::calls::Action;
+use angara_protocol::calls::Action;
 use angara_abi::desc::AmoOp;
 
 /// What an atomic does to a word.

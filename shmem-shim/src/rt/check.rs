@@ -27,7 +27,7 @@ const PRECEDENCE: Duration = Duration::from_secs(1);
 
 /// True if the environment asks for checks.
 pub(crate) fn wanted() -> bool {
-    angara_abi::env::shmem_is_set("DEBUG")
+    angara_protocol::env::shmem_is_set("DEBUG")
 }
 
 /// Base address and file of the module that holds `address`.

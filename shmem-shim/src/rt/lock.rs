@@ -10,7 +10,7 @@ use super::record::call;
 use super::{State, ok, rma::aligned};
 use crate::ctypes::*;
 use angara::{Amo, AmoOp, Class, Place};
-use angara_abi::calls::Action;
+use angara_protocol::calls::Action;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 const WAITING: u32 = 1 << 31;

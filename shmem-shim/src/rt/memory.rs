@@ -4,7 +4,7 @@ use super::check::{list, shown};
 use super::record::{call, moved};
 use super::{State, accesses, collective, die, heap, lock, ok, state};
 use crate::ctypes::*;
-use angara_abi::calls::{Action, Meeting, Memory};
+use angara_protocol::calls::{Action, Meeting, Memory};
 use std::fmt::Display;
 use std::sync::OnceLock;
 

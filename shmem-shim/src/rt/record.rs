@@ -8,7 +8,7 @@ use super::transfer::Transfer;
 use super::{State, accesses, check, lock, told_state, untold_state};
 use crate::ctypes::*;
 use angara::Comparison;
-use angara_abi::calls::{
+use angara_protocol::calls::{
     Action, Blocks, Call, CallFile, ENV_CALLS, ENV_SITES, Head, Meeting, Members, Memory, file_name, wall_now,
 };
 use std::cell::Cell;
@@ -83,7 +83,7 @@ fn told_compound<R>(name: Name, body: impl FnOnce() -> R) -> R {
 
 /// Where calls are to be noted, if they are.
 fn directory() -> Option<OsString> {
-    angara_abi::trust::var_os(ENV_CALLS).filter(|directory| !directory.is_empty())
+    angara_protocol::trust::var_os(ENV_CALLS).filter(|directory| !directory.is_empty())
 }
 
 /// True if calls are to be noted.
@@ -106,7 +106,7 @@ pub(crate) fn start(job: &angara::Job) -> Result<(), String> {
     };
     let path = Path::new(&directory).join(file_name(head.pe));
     let notes = CallFile::start(&path, &head).map_err(|e| format!("cannot note calls in {}: {e}", path.display()))?;
-    let sites = angara_abi::trust::var_os(ENV_SITES).is_some();
+    let sites = angara_protocol::trust::var_os(ENV_SITES).is_some();
     if sites {
         accesses::watch();
     }
@@ -187,7 +187,7 @@ impl Recorder {
 
     fn say(&self, noted: std::io::Result<()>) {
         if let Err(e) = noted {
-            angara_abi::complain!("angara: PE {}: calls are no longer noted: {e}", self.pe);
+            angara_protocol::complain!("angara: PE {}: calls are no longer noted: {e}", self.pe);
         }
     }
 }

@@ -7,7 +7,7 @@ use super::{State, bytes, die, ok, untold_state};
 use crate::ctypes::*;
 use angara::{Amo, Strided};
 use angara_abi::account::Class;
-use angara_abi::calls::{Action, Blocks};
+use angara_protocol::calls::{Action, Blocks};
 use angara_abi::copy::{peek, poke};
 use angara_abi::desc::{AmoOp, Place};
 

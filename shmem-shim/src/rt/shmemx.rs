@@ -10,7 +10,7 @@ use super::team::Group;
 use super::{State, collective, collective_of, die, lock, ok, state};
 use crate::ctypes::*;
 use angara::tree::{Arrival, PendingRaw, ReduceElem, ReduceOp};
-use angara_abi::calls::{Action, Meeting};
+use angara_protocol::calls::{Action, Meeting};
 use angara_net::torus::{Coords, Direction};
 use std::sync::Mutex;
 

@@ -9,7 +9,7 @@ use super::check::list;
 use super::record::{call, met};
 use super::{State, collective_of, die, lock, memory, state, streams};
 use crate::ctypes::*;
-use angara_abi::calls::{Action, Meeting};
+use angara_protocol::calls::{Action, Meeting};
 use std::sync::Mutex;
 
 /// `SHMEM_TEAM_WORLD`.

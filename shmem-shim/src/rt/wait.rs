@@ -4,7 +4,7 @@ use super::record::{Answer, call, waited};
 use super::{State, die, ok};
 use crate::ctypes::*;
 use angara::Comparison;
-use angara_abi::calls::Action;
+use angara_protocol::calls::Action;
 use std::fmt::Display;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 

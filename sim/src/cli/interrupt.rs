@@ -20,7 +20,7 @@ pub(super) fn watch() {
                 return;
             }
             ASKED.store(true, Ordering::Relaxed);
-            angara_abi::complain!("\nending; press Ctrl-C again to leave at once");
+            angara_protocol::complain!("\nending; press Ctrl-C again to leave at once");
             if tokio::signal::ctrl_c().await.is_ok() {
                 std::process::exit(STATUS);
             }

@@ -2,7 +2,7 @@
 
 use crate::Error;
 use crate::plot::Chart;
-use angara_abi::whole_file::write_whole;
+use angara_protocol::whole_file::write_whole;
 use serde::Serialize;
 use std::path::Path;
 
@@ -17,7 +17,7 @@ pub(super) fn print(json: bool, report: &impl Serialize, text: impl FnOnce() -> 
 
 /// Prints text. A reader that has seen enough, such as `head`, is no error.
 pub(super) fn say(text: &str) -> Result<(), Error> {
-    angara_abi::print::out(text).map_err(|source| Error::File { path: "standard output".into(), source })
+    angara_protocol::print::out(text).map_err(|source| Error::File { path: "standard output".into(), source })
 }
 
 /// Writes `chart` as SVG.

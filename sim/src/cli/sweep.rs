@@ -38,7 +38,7 @@ pub(super) fn sweep(args: SweepArgs) -> Result<(), Error> {
     let (mut partial, finished) = Partial::open(&path, &sweep)?;
     let before = finished.iter().flatten().count();
     if before > 0 {
-        angara_abi::complain!("{before} of {all} points were finished before, in {}", path.display());
+        angara_protocol::complain!("{before} of {all} points were finished before, in {}", path.display());
     }
     interrupt::watch();
     let bar = progress::bar("simulating   [{bar:40}] {pos}/{len} points, {eta} left");
@@ -52,7 +52,7 @@ pub(super) fn sweep(args: SweepArgs) -> Result<(), Error> {
     let done = bar.position();
     bar.finish_and_clear();
     let Some(rows) = rows? else {
-        angara_abi::complain!("{done} of {all} points are in {}; the same command goes on with them", path.display());
+        angara_protocol::complain!("{done} of {all} points are in {}; the same command goes on with them", path.display());
         return Err(Error::Interrupted("finished points were saved, a line of JSON each"));
     };
     let json = sweep::json(&rows);

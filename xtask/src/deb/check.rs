@@ -60,7 +60,7 @@ fn walk(root: &Path) -> Command {
 
 /// Runs one step, which prints for itself.
 fn step(what: &str, command: &mut Command) -> Result<(), String> {
-    angara_abi::complain!("xtask: {what}");
+    angara_protocol::complain!("xtask: {what}");
     let name = command.get_program().to_string_lossy().into_owned();
     match command.status() {
         Ok(status) if status.success() => Ok(()),

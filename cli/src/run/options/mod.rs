@@ -11,13 +11,13 @@ use crate::machine;
 use crate::many::seeds::Seeds;
 use crate::mpi::{self, MpiArg};
 use crate::notes::Notes;
-use angara_abi::absence::Patience;
-use angara_abi::compute::{Compute, ENV_COMPUTE, HEADER, intervals};
-use angara_abi::env::{DEFAULT_HEAP, parse_size, symmetric_size};
+use angara_protocol::absence::Patience;
+use angara_protocol::compute::{Compute, ENV_COMPUTE, HEADER, intervals};
+use angara_protocol::env::{DEFAULT_HEAP, parse_size, symmetric_size};
 use angara_abi::job::{Barrier, Collectives, PES_MAX};
-use angara_abi::launch::ENV_TIMEOUT;
-use angara_abi::mpi::ENV_MPI;
-use angara_abi::msg::{JobSpec, Map, Path as EnginePath};
+use angara_protocol::launch::ENV_TIMEOUT;
+use angara_protocol::mpi::ENV_MPI;
+use angara_protocol::msg::{JobSpec, Map, Path as EnginePath};
 use angara_abi::program_clock::PRELOADED;
 use angara_fabric::BALANCED_NODES;
 use angara_machine::Machine;
@@ -377,7 +377,7 @@ impl Plan {
             machine.change(SEED_JITTER).expect("a key and its value");
         }
         if let Some(why) = machine.values.bottleneck().filter(|_| !args.quiet) {
-            angara_abi::complain!("angara: {why}");
+            angara_protocol::complain!("angara: {why}");
         }
         let changes = machine.changes();
         if !changes.is_empty() && args.runtime_dir.is_some() {

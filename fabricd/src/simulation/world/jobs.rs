@@ -6,7 +6,7 @@ use crate::simulation::program::{Board, JobView, Pe, Phase, USER};
 use crate::simulation::schedule::JobPlan;
 use angara_abi::JobId;
 use angara_abi::job::Collectives;
-use angara_abi::msg::{Event, Failure, JobSpec, Map, Path, Reply};
+use angara_protocol::msg::{Event, Failure, JobSpec, Map, Path, Reply};
 use std::cell::RefCell;
 use std::rc::Rc;
 use tokio::sync::{Notify, mpsc};

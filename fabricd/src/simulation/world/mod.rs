@@ -12,7 +12,7 @@ use super::network::Network;
 use super::node::{Bell, Ending, Node, cluster};
 use super::random::{Random, Trace};
 use super::schedule::{Act, Schedule};
-use angara_abi::msg::Failure;
+use angara_protocol::msg::Failure;
 use angara_cluster::Cluster;
 use jobs::Job;
 use recovery::{CLEAR_ALL, Stage};

@@ -14,7 +14,7 @@ use crate::rt::team::{Group, Members, Set, TEAM_INVALID};
 use crate::rt::transfer::{Strides, Transfer};
 use crate::rt::{Collective, State, bytes, collective, collective_of, die, ok};
 use angara::Place;
-use angara_abi::calls::{Action, Meeting};
+use angara_protocol::calls::{Action, Meeting};
 use std::sync::atomic::Ordering;
 
 /// Broadcasts are passed on in pieces of this many bytes, so that levels of the tree overlap.

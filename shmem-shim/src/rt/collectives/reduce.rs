@@ -16,7 +16,7 @@ use crate::rt::team::{Group, Members, Set};
 use crate::rt::transfer::Transfer;
 use crate::rt::{State, collective_of, die, ok};
 use angara::{Class, Place};
-use angara_abi::calls::Meeting;
+use angara_protocol::calls::Meeting;
 
 /// Bytes combined at a time in the sliced algorithm.
 const CHUNK: usize = 32 * 1024;

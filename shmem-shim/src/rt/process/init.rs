@@ -15,8 +15,8 @@ use crate::ctypes::*;
 use crate::rt::collectives::{coll, p2p, streams, table, trees};
 use crate::rt::{STATE, State, TOLD, check, die, lock, memory, ok, record, shmemx, state, team, try_state};
 use angara::{Job, Reach};
-use angara_abi::calls::Meeting;
-use angara_abi::env;
+use angara_protocol::calls::Meeting;
+use angara_protocol::env;
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock};
@@ -234,7 +234,7 @@ fn greet(s: &State) {
 
 /// A program does not end because a greeting cannot be written.
 fn show(text: &str) {
-    let _ = angara_abi::print::out(text);
+    let _ = angara_protocol::print::out(text);
 }
 
 pub(crate) fn init(name: Name) {
@@ -250,7 +250,7 @@ pub(crate) unsafe fn init_thread(name: Name, requested: int, provided: *mut int)
     let status = match start(name, level) {
         Ok(()) => 0,
         Err(why) => {
-            angara_abi::complain!("angara: {name}: {why}");
+            angara_protocol::complain!("angara: {name}: {why}");
             1
         }
     };

@@ -1,6 +1,7 @@
 //! What a launcher tells the processes it starts, through the environment.
 
-use crate::{JobId, trust};
+use crate::trust;
+use angara_abi::JobId;
 use std::ffi::OsString;
 use std::path::PathBuf;
 

@@ -14,8 +14,8 @@ mod file;
 pub mod mpi;
 mod record;
 
-use crate::clock::Comparison;
-use crate::desc::Place;
+use angara_abi::clock::Comparison;
+use angara_abi::desc::Place;
 pub use file::CallFile;
 
 /// Names the directory where PEs note their calls.

@@ -1,8 +1,8 @@
 //! Records of a file of calls, as bytes. Whoever wrote them may be hostile: every reader checks.
 
 use super::{Action, Blocks, Call, Head, Meeting, Members, Memory, MpiKind, RECORD, Record, Step};
-use crate::clock::Comparison;
-use crate::desc::{Place, Region};
+use angara_abi::clock::Comparison;
+use angara_abi::desc::{Place, Region};
 
 /// Words of a record.
 const WORDS: usize = RECORD / 8;
@@ -146,7 +146,7 @@ impl Head {
     pub fn decode(record: &[u8; RECORD]) -> Option<Head> {
         let [magic, of, at, virtual_time, ..] = words_of(record);
         let ((pe, pes), (node, pid)) = (halves(of), halves(at));
-        let known = magic == MAGIC && pe < pes && pes as usize <= crate::job::PES_MAX && virtual_time <= 1;
+        let known = magic == MAGIC && pe < pes && pes as usize <= angara_abi::job::PES_MAX && virtual_time <= 1;
         known.then_some(Head { pe, pes, node, pid, virtual_time: virtual_time == 1 })
     }
 }

@@ -2,8 +2,8 @@
 
 use super::record::{encode_full, encode_text};
 use super::{Call, Head, RECORD};
-use crate::PAGE;
-use crate::shm::Mapping;
+use angara_abi::PAGE;
+use angara_abi::shm::Mapping;
 use rustix::fs::{FallocateFlags, fallocate};
 use rustix::process::{Resource, getrlimit};
 use std::collections::HashMap;

@@ -6,10 +6,10 @@
 //! is SEQPACKET: one JSON [`AdapterRequest`] per datagram, one [`AdapterReply`] back, file
 //! descriptors beside it. The connection is the client's life line: when it closes, its PE is gone.
 
-use crate::JobId;
+use angara_abi::JobId;
 use crate::absence::Absence;
-use crate::account::Load;
-use crate::job::{Barrier, Collectives};
+use angara_abi::account::Load;
+use angara_abi::job::{Barrier, Collectives};
 pub use crate::report::*;
 use angara_net::torus::{NodeId, Shape};
 use serde::{Deserialize, Serialize};
@@ -131,7 +131,7 @@ pub enum Request {
         /// Job id.
         job: JobId,
     },
-    /// Hear of every packet from now on. After [`Reply::Ok`] the connection is a stream of [`crate::capture::Part`]s, until
+    /// Hear of every packet from now on. After [`Reply::Ok`] the connection is a stream of [`angara_abi::capture::Part`]s, until
     /// the client has sent its last byte or the job ends.
     Capture(CaptureSpec),
     /// What the clock of a host of the cluster shows, by which packets are captured there. Answered by [`Reply::Clock`].
@@ -434,7 +434,7 @@ pub enum Line {
 pub struct Status {
     /// Version of the daemon's program.
     pub version: String,
-    /// [`crate::ABI_VERSION`] of the daemon.
+    /// [`angara_abi::ABI_VERSION`] of the daemon.
     pub abi: u32,
     /// Process id of the daemon.
     pub pid: u32,
@@ -507,7 +507,7 @@ pub struct JobStatus {
 pub enum AdapterRequest {
     /// Become PE `pe` of a job. First message on a connection.
     Attach {
-        /// [`crate::ABI_VERSION`] of the client.
+        /// [`angara_abi::ABI_VERSION`] of the client.
         abi: u32,
         /// Job id.
         job: JobId,
@@ -521,7 +521,7 @@ pub enum AdapterRequest {
     /// Take any free seat of an open job, which is made if there is none of that name. First message on a connection.
     /// Answered by [`AdapterReply::Joined`].
     Join {
-        /// [`crate::ABI_VERSION`] of the client.
+        /// [`angara_abi::ABI_VERSION`] of the client.
         abi: u32,
         /// Name of the domain, 1 to 64 letters, digits, `-`, `_`, `.`; each user has her own.
         domain: String,

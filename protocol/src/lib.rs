@@ -1,0 +1,25 @@
+//! What launchers, daemons and PEs tell each other about jobs, apart from memory that they share (`angara-abi`).
+//!
+//! | module | what is in it |
+//! |---|---|
+//! | [`msg`] | messages on the two sockets of a daemon, reports and times among them |
+//! | [`launch`], [`env`] | what a launcher tells a PE in its environment, and variables that users set |
+//! | [`trust`] | whom a client believes, and what a child inherits |
+//! | [`compute`], [`mpi`] | what computing and an MPI library cost in virtual time |
+//! | [`absence`] | what is known of a PE that does not come back |
+//! | [`calls`] | what each PE notes of its calls |
+//! | [`print`](mod@print), [`whole_file`] | lines on standard output and error; files that are there as a whole or not at all |
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
+
+pub mod absence;
+pub mod calls;
+pub mod compute;
+pub mod env;
+pub mod launch;
+pub mod mpi;
+pub mod msg;
+pub mod print;
+mod report;
+mod times;
+pub mod trust;
+pub mod whole_file;
