@@ -79,7 +79,8 @@ fn check_help(share: &Path) {
     let fault = std::fs::read_to_string(share.join("man/man1/angara-fault.1")).expect("there");
     let (_, table) = fault.split_once("FAULTS:\n.nf\n").unwrap_or_else(|| panic!("no table: {fault}"));
     let (table, _) = table.split_once("\n.fi\n").expect("it ends");
-    assert!(table.contains("  corrupt=1%    damage so many\n") && table.contains("  list   "), "{table}");
+    let row = "  corrupt=1%    fraction of transmissions corrupted\n";
+    assert!(table.contains(row) && table.contains("  list   "), "{table}");
 }
 
 /// Returns what bash would offer behind `words`, the last of which has been begun.

@@ -139,7 +139,7 @@ impl Adapters {
 
     /// Bytes that may travel as one, if they come from memory: whoever listens to a job hears of packets as the chip has them.
     pub(crate) fn longest_unit(&self, job: JobSlot) -> usize {
-        if self.trains && self.chip.sound && !self.chip.ears.mind(job) { READ_MAX } else { PAYLOAD_MAX }
+        if self.trains && self.chip.degraded.unimpaired && !self.chip.observers.taps.mind(job) { READ_MAX } else { PAYLOAD_MAX }
     }
 
     /// Sets length and payload: the inline bytes of `op`, or an empty slot that memory will fill.
@@ -298,7 +298,7 @@ impl Adapters {
         if self.goes_by_memory(h) {
             return self.go_by_memory(node, h, jitter);
         }
-        if self.chip.tracer.on() {
+        if self.chip.observers.tracer.on() {
             self.chip.tell(h, At::Host(node), self.chip.now, Happening::Injected);
         }
         let start = self.chip.now.max(self.chip.inject_busy[node as usize]);

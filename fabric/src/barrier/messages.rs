@@ -303,7 +303,7 @@ impl Barriers {
         p.ready = host.chip.now.max(m.unit_busy);
         m.unit_busy = p.ready + host.chip.timing.core(p.flits);
         let h = host.chip.packets.alloc(p);
-        if host.chip.tracer.on() {
+        if host.chip.observers.tracer.on() {
             host.chip.tell(h, At::Host(node), host.chip.now, Happening::Injected);
         }
         host.chip.append(node, Q_INJECT + vc as usize, h);

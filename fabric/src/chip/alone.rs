@@ -12,7 +12,7 @@ impl Chip {
     /// the default ways and the chip's own rules decides where a packet goes and when.
     #[inline]
     pub(crate) fn is_at_rest(&self, waiting: usize) -> bool {
-        let plain = self.sound && !self.any_dead && !self.special && self.held.is_empty() && !self.tracer.on();
+        let plain = self.degraded.unimpaired && !self.degraded.any_dead && !self.special && self.degraded.held.is_empty() && !self.observers.tracer.on();
         plain && self.packets.in_flight() == waiting && self.notices.is_empty() && self.events.is_empty()
     }
 
@@ -25,7 +25,7 @@ impl Chip {
         while let Some(out) = way.next() {
             rate = self.timing.after(rate, true);
             self.routers.count(node, out, flits);
-            self.counters.count_sent(job, self.link(node, out), class, flits, bytes);
+            self.observers.counters.count_sent(job, self.link(node, out), class, flits, bytes);
             way.taken(out, self.net.dim(out));
             node = self.net.neighbour(node, out);
             at += self.hop_ps;

@@ -80,42 +80,42 @@ enum Verdict {
 impl Chip {
     /// Returns what befalls the packets of a link.
     pub(crate) fn impairment(&self, link: Link) -> Impairment {
-        self.impaired.get(&self.link(link.node, link.dir.index())).map_or_else(Impairment::default, |l| l.what)
+        self.degraded.links.get(&self.link(link.node, link.dir.index())).map_or_else(Impairment::default, |l| l.what)
     }
 
     pub(crate) fn impair(&mut self, link: Link, what: Impairment) {
         let (node, dir) = (link.node, link.dir.index());
         let number = self.link(node, dir);
-        if what == Impairment::default() && !self.impaired.contains_key(&number) {
+        if what == Impairment::default() && !self.degraded.links.contains_key(&number) {
             return;
         }
-        let l = self.impaired.entry(number).or_default();
+        let l = self.degraded.links.entry(number).or_default();
         l.numbered |= numbers(&what);
         if what.seed.is_some() && what != l.what {
             l.drawn = 0;
         }
         l.what = what;
-        self.prompt[node as usize] =
+        self.degraded.prompt[node as usize] =
             self.owned[node as usize] && (0..self.lay.dirs).all(|dir| self.delay(node, dir) == 0);
     }
 
     /// After changes of what befalls links.
     pub(crate) fn impaired_otherwise(&mut self) {
-        self.sound = self.impaired.values().all(|l| l.what.is_none());
+        self.degraded.unimpaired = self.degraded.links.values().all(|l| l.what.is_none());
         let near =
             |node: u32, dir: usize| self.owned[node as usize] || self.owned[self.net.neighbour(node, dir) as usize];
         let dirs = self.lay.dirs;
-        self.slow = self.impaired.iter().any(|(i, l)| l.what.is_slow() && near((i / dirs) as u32, i % dirs));
+        self.degraded.slow = self.degraded.links.iter().any(|(i, l)| l.what.is_slow() && near((i / dirs) as u32, i % dirs));
     }
 
     /// How much longer than usual a link takes.
     pub(crate) fn delay(&self, node: u32, dir: usize) -> Tick {
-        self.impaired.get(&self.link(node, dir)).map_or(0, |l| l.what.delay_ps)
+        self.degraded.links.get(&self.link(node, dir)).map_or(0, |l| l.what.delay_ps)
     }
 
     /// The same for a whole route.
     pub(crate) fn delay_on_route(&self, from: NodeId, to: NodeId) -> Tick {
-        if self.sound {
+        if self.degraded.unimpaired {
             return 0;
         }
         let path = self.routes.path(from, to).unwrap_or_default();
@@ -152,12 +152,12 @@ impl Chip {
         let (link_rate, flits) = (self.packets[h].rate, self.packets[h].flits);
         let usual = self.timing.span(link_rate, flits);
         let flight = self.params.link_ps;
-        let l = self.impaired.get_mut(&link).expect("caller knows the link");
+        let l = self.degraded.links.get_mut(&link).expect("caller knows the link");
         let seed = l.what.seed.unwrap_or(self.seed);
         let span = usual.max(span(&l.what, flits));
         let (end, flight) = (start + span, flight + l.what.delay_ps);
         if l.out_of_step {
-            if self.tracer.on() {
+            if self.observers.tracer.on() {
                 let number = self.next_number(node, dir);
                 self.tell_dropped(h, At::Link(node, dir, vc, number), end + flight, Reason::OutOfOrder);
             }
@@ -184,14 +184,14 @@ impl Chip {
         if l.numbered {
             let number = sequence.wrapping_add(overtakes as u16);
             let verdict = self.verdict(h, number, sequence, wrong);
-            if self.tracer.on() && verdict != Verdict::Right {
+            if self.observers.tracer.on() && verdict != Verdict::Right {
                 let at = At::Link(node, dir, vc, number);
                 match wrong {
                     Some(wrong) => self.tell_damaged(h, at, end + flight, wrong),
                     None => self.tell_dropped(h, at, end + flight, Reason::OutOfOrder),
                 }
             }
-            let l = self.impaired.get_mut(&link).expect("looked up above");
+            let l = self.degraded.links.get_mut(&link).expect("looked up above");
             match verdict {
                 Verdict::Damaged => l.crc_errors += 1,
                 Verdict::Early | Verdict::Again => l.reordered += 1,
@@ -206,8 +206,8 @@ impl Chip {
         }
         self.received(node, dir, vc, h, end + flight);
         if twice && self.verdict(h, sequence, sequence.wrapping_add(1), None) == Verdict::Again {
-            self.impaired.get_mut(&link).expect("looked up above").duplicates += 1;
-            if self.tracer.on() {
+            self.degraded.links.get_mut(&link).expect("looked up above").duplicates += 1;
+            if self.observers.tracer.on() {
                 let at = At::Link(node, dir, vc, sequence);
                 self.tell_dropped(h, at, end + span + flight, Reason::Duplicate);
             }
@@ -219,7 +219,7 @@ impl Chip {
     /// Number of the packet that is sent next over a link that is or was impaired.
     #[cold]
     fn next_number(&self, node: u32, dir: usize) -> u16 {
-        match self.impaired.get(&self.link(node, dir)) {
+        match self.degraded.links.get(&self.link(node, dir)) {
             Some(l) if l.numbered => l.sequence.wrapping_add(l.unreceived.len() as u16),
             _ => self.latest_on(node, dir),
         }
@@ -228,25 +228,25 @@ impl Chip {
     /// The packet `h` is received right at `at`.
     fn received(&mut self, node: u32, dir: usize, vc: usize, h: PacketHandle, at: Tick) {
         let link = self.link(node, dir);
-        let l = self.impaired.get_mut(&link).expect("caller knows the link");
+        let l = self.degraded.links.get_mut(&link).expect("caller knows the link");
         l.failures = 0;
         l.sequence = l.sequence.wrapping_add(1);
         let ready = l.arrive(at + self.params.router_ps);
         let p = &mut self.packets[h];
         (p.ready, p.rate) = (ready, rate::WHOLE);
-        if self.tracer.on() {
+        if self.observers.tracer.on() {
             self.note_arrived(node, dir, vc, h);
         }
     }
 
     /// A granted packet begins to cross a link that is or was impaired. Its `ready` is what a sound one would give it.
     pub(crate) fn send_impaired(&mut self, node: u32, dir: usize, vc: usize, h: PacketHandle) {
-        if self.tracer.on() {
+        if self.observers.tracer.on() {
             let number = self.next_number(node, dir);
             self.tell(h, At::Link(node, dir, vc, number), self.now, Happening::Sent);
         }
         let link = self.link(node, dir);
-        let l = self.impaired.get_mut(&link).expect("caller knows the link");
+        let l = self.degraded.links.get_mut(&link).expect("caller knows the link");
         let far = self.net.neighbour(node, dir);
         let right = if l.numbered || l.what.rate > 0 {
             self.packets[h].ready = NEVER;
@@ -256,7 +256,7 @@ impl Chip {
         } else {
             let p = &mut self.packets[h];
             p.ready = l.arrive(p.ready + l.what.delay_ps);
-            if self.tracer.on() {
+            if self.observers.tracer.on() {
                 self.note_arrived(node, dir, vc, h);
             }
             true
@@ -267,7 +267,7 @@ impl Chip {
             self.cross_boundary(node, dir, vc, h);
         }
         if !right {
-            let l = self.impaired.get_mut(&link).expect("looked up above");
+            let l = self.degraded.links.get_mut(&link).expect("looked up above");
             l.unreceived.push_back((h, vc as u8));
         }
     }
@@ -275,7 +275,7 @@ impl Chip {
     /// The routers have been emptied: no link has anything to repeat. Returns the packets that were in no queue either.
     pub(crate) fn clear_impaired(&mut self) -> Vec<PacketHandle> {
         let mut lost = Vec::new();
-        for l in self.impaired.values_mut() {
+        for l in self.degraded.links.values_mut() {
             (l.out_of_step, l.failures, l.held) = (false, 0, None);
             lost.extend(l.unreceived.drain(..).map(|u| u.0).filter(|h| self.packets[*h].queue == NO_QUEUE));
         }
@@ -284,10 +284,10 @@ impl Chip {
 
     /// A packet in the queue of a link is taken out: it will not be repeated.
     pub(crate) fn forget_replay(&mut self, node: u32, dir: usize, h: PacketHandle) {
-        if !self.impaired.is_empty() {
+        if !self.degraded.links.is_empty() {
             let sender = self.net.neighbour(node, self.net.opposite(dir));
             let link = self.link(sender, dir);
-            if let Some(l) = self.impaired.get_mut(&link) {
+            if let Some(l) = self.degraded.links.get_mut(&link) {
                 l.unreceived.retain(|u| u.0 != h);
                 l.held.take_if(|held| held.0 == h);
             }
@@ -298,7 +298,7 @@ impl Chip {
     pub(crate) fn on_line(&mut self, node: u32, dir: usize) {
         let link = self.link(node, dir);
         let (now, flight) = (self.now, self.params.link_ps + self.delay(node, dir));
-        let Some(l) = self.impaired.get_mut(&link) else { return };
+        let Some(l) = self.degraded.links.get_mut(&link) else { return };
         let Some((h, _)) = l.held.take_if(|held| held.1 == now) else { return };
         let Some((_, vc)) = l.unreceived.iter().find(|u| u.0 == h).copied() else { return };
         l.unreceived.retain(|u| u.0 != h);
@@ -320,7 +320,7 @@ impl Chip {
     /// the link is returned, to be taken out of service.
     pub(crate) fn on_heard(&mut self, node: u32, dir: usize) -> Option<Link> {
         let link = self.link(node, dir);
-        let l = self.impaired.get_mut(&link).expect("only impaired links hear of errors");
+        let l = self.degraded.links.get_mut(&link).expect("only impaired links hear of errors");
         l.out_of_step = false;
         if l.failures >= FAILURES_MAX {
             l.failures = 0;
@@ -335,7 +335,7 @@ impl Chip {
         l.replays += again.len() as u64;
         let mut start = self.now.max(self.routers.out_busy(node, dir));
         for (h, vc) in again {
-            if self.tracer.on() {
+            if self.observers.tracer.on() {
                 self.note_replay(node, dir, vc, h, start);
                 let number = self.next_number(node, dir);
                 self.tell(h, At::Link(node, dir, vc as usize, number), start, Happening::Replayed);
@@ -345,7 +345,7 @@ impl Chip {
             if right {
                 self.arrived_late(node, dir, vc as usize, h);
             } else {
-                self.impaired.get_mut(&link).expect("looked up above").unreceived.push_back((h, vc));
+                self.degraded.links.get_mut(&link).expect("looked up above").unreceived.push_back((h, vc));
             }
         }
         self.routers.set_out_busy(node, dir, start);
@@ -358,7 +358,7 @@ impl Chip {
     fn cross_boundary(&mut self, node: u32, dir: usize, vc: usize, h: PacketHandle) {
         let at = self.packets[h].ready;
         self.send_boundary(node, dir, vc, h);
-        if self.slow {
+        if self.degraded.slow {
             self.plan_crossing(node, dir, at);
         }
     }
@@ -373,7 +373,7 @@ impl Chip {
     /// True if a frame with this time must wait before it is given to a boundary link: not if time would stand still.
     pub(crate) fn waits(&self, link: Link, time: Tick) -> bool {
         let comes = || self.events.next_time().is_some_and(|next| next < time);
-        self.slow && time > self.now + self.hop_ps && self.impairment(link).is_slow() && comes()
+        self.degraded.slow && time > self.now + self.hop_ps && self.impairment(link).is_slow() && comes()
     }
 
     /// As [`Chip::give_back`] if the sender is elsewhere or a link of it delays; `at` is without the delay.
@@ -384,7 +384,7 @@ impl Chip {
             return self.give_slots(sender, dir, vc, units, at + delay);
         }
         self.return_boundary_credit(sender, dir, vc, units, at + delay);
-        if self.slow {
+        if self.degraded.slow {
             self.plan_crossing(sender, dir, at + delay);
         }
     }

@@ -22,14 +22,14 @@ pub(crate) enum At {
 impl Chip {
     /// From now on these hear of what happens; nobody if there are none.
     pub(crate) fn listen(&mut self, filters: Vec<Filter>) {
-        self.tracer.share(!filters.is_empty());
-        self.ears.open(filters);
+        self.observers.tracer.share(!filters.is_empty());
+        self.observers.taps.open(filters);
     }
 
     /// Returns what nobody has been told yet, in order of time.
     pub(crate) fn heard(&mut self) -> Vec<Heard> {
         let until = if self.events.is_empty() { Tick::MAX } else { self.now };
-        self.ears.take(until)
+        self.observers.taps.take(until)
     }
 
     /// Number of the packet that left last over a link that does not number its packets.
@@ -78,7 +78,7 @@ impl Chip {
                 (Spot { node, link: Some((dir, far)), vc: vc as u8 }, Some(Direction::ALL[dir]), sequence)
             }
         };
-        let listeners = self.ears.want(&spot, p.job, p.is(flag::DEAD));
+        let listeners = self.observers.taps.want(&spot, p.job, p.is(flag::DEAD));
         if listeners == 0 {
             return;
         }
@@ -88,7 +88,7 @@ impl Chip {
             (None, false) => encode(&self.net, &self.payloads, &p, sequence),
             (Some(wrong), false) => self.damaged(h, sequence, wrong),
         };
-        self.ears.hear(Heard {
+        self.observers.taps.hear(Heard {
             time,
             what,
             reason,

@@ -2,13 +2,14 @@
 //!
 //! [`layout`] numbers queues and outputs, [`crossbar`] remembers what is in them, [`router`] moves packets, [`arbiter`]
 //! decides who gets an output, [`slots`] knows the room behind it, [`impaired`] what befalls packets on a link, [`reroute`]
-//! what becomes of them when routes change, [`observe`] what is counted and traced, [`listen`] what others hear of it. What the adapter must hear of is left
-//! in a list of [`Notice`]s.
+//! what becomes of them when routes change ([`degraded`] is the state of both), [`observe`] what is counted, traced and
+//! captured, [`listen`] what captures hear. What the adapter must hear of is left in a list of [`Notice`]s.
 
 mod alone;
 mod arbiter;
 mod crossbar;
 mod crossing;
+mod degraded;
 mod edge;
 mod events;
 mod impaired;

@@ -90,13 +90,13 @@ impl Chip {
         let h = self.packets.alloc(p);
         self.raw.totals.injected += 1;
         if packet.traced {
-            self.tracer.begin(h, packet.tag);
+            self.observers.tracer.begin(h, packet.tag);
             let place = (src, self.endpoint_port(from as usize), vc as u32);
-            self.tracer.note(h, packet.at, place, Stage::Created);
-            self.tracer.note(h, start, place, Stage::Injected);
-            self.tracer.note(h, start + self.params.inject_ps, place, Stage::Arrived);
+            self.observers.tracer.note(h, packet.at, place, Stage::Created);
+            self.observers.tracer.note(h, start, place, Stage::Injected);
+            self.observers.tracer.note(h, start + self.params.inject_ps, place, Stage::Arrived);
         }
-        if self.tracer.on() {
+        if self.observers.tracer.on() {
             self.tell(h, At::Host(src), start, Happening::Injected);
         }
         self.append(src, queue, h);
@@ -108,12 +108,12 @@ impl Chip {
         let delivery = self.leave(h);
         self.raw.totals.delivered += 1;
         self.raw.totals.delivered_flits += delivery.flits as u64;
-        if self.tracer.on() {
+        if self.observers.tracer.on() {
             let p = &self.packets[h];
             let place = (p.dst, self.endpoint_port(p.to_channel as usize), p.vc as u32);
             self.tell(h, At::Host(place.0), self.now, Happening::Ejected);
-            self.tracer.note(h, self.now, place, Stage::Delivered);
-            self.tracer.end(h);
+            self.observers.tracer.note(h, self.now, place, Stage::Delivered);
+            self.observers.tracer.end(h);
         }
         self.packets.free(h);
         let list = &mut self.raw.delivered;
@@ -131,12 +131,12 @@ impl Chip {
         let d = self.leave(h);
         self.raw.totals.lost += 1;
         self.raw.lost.push_back(Lost { time: self.now, src: d.src, dst: d.dst, tag: d.tag });
-        if self.tracer.on() {
+        if self.observers.tracer.on() {
             let p = &self.packets[h];
             let place = (p.src, self.endpoint_port(p.from_channel as usize), p.vc as u32);
             self.tell_dropped(h, At::Host(place.0), self.now, Reason::NoRoute);
-            self.tracer.note(h, self.now, place, Stage::Dropped);
-            self.tracer.end(h);
+            self.observers.tracer.note(h, self.now, place, Stage::Dropped);
+            self.observers.tracer.end(h);
         }
         self.packets.free(h);
     }
@@ -173,7 +173,7 @@ impl Chip {
     pub(crate) fn send_raw(&mut self, node: u32, out: usize, vc: usize, h: PacketHandle) {
         let p = &self.packets[h];
         let Detail::Raw { tag, at } = p.detail else { unreachable!("caller asked for a simulated packet") };
-        let traced = self.tracer.follows(h);
+        let traced = self.observers.tracer.follows(h);
         let raw = RawPacket {
             way: p.way,
             src: p.src,
@@ -192,7 +192,7 @@ impl Chip {
         let to = self.net.neighbour(node, out);
         let crossing = Crossing { to, dir: out as u8, vc: vc as u8, at: p.ready, what: What::Packet(raw) };
         self.raw.outgoing.push(crossing);
-        self.tracer.end(h);
+        self.observers.tracer.end(h);
         self.packets.free(h);
     }
 
@@ -220,7 +220,7 @@ impl Chip {
                 p.ready = crossing.at;
                 let h = self.packets.alloc(p);
                 if raw.traced {
-                    self.tracer.begin(h, raw.tag);
+                    self.observers.tracer.begin(h, raw.tag);
                 }
                 self.append(to, self.lay.arrival(dir, vc), h);
             }
@@ -239,7 +239,7 @@ impl Chip {
         }
         let (packets, flits) = self.routers.load(router, out);
         let mut load = LinkLoad { packets, flits, ..LinkLoad::default() };
-        if let Some(l) = self.impaired.get(&self.link(router, out)).filter(|_| out < self.lay.dirs) {
+        if let Some(l) = self.degraded.links.get(&self.link(router, out)).filter(|_| out < self.lay.dirs) {
             (load.replays, load.crc_errors) = (l.replays, l.crc_errors);
             (load.duplicates, load.reordered) = (l.duplicates, l.reordered);
         }
@@ -262,11 +262,11 @@ impl Chip {
         if let Some(i) = self.routers.first_short(&self.slots) {
             return fail(format!("output {} of node {} lacks a slot", i % outs, i / outs));
         }
-        if let Some((i, _)) = self.impaired.iter().find(|(_, l)| !l.unreceived.is_empty()) {
+        if let Some((i, _)) = self.degraded.links.iter().find(|(_, l)| !l.unreceived.is_empty()) {
             return fail(format!("link {} of node {} has packets to repeat", i % dirs, i / dirs));
         }
-        if !self.held.is_empty() || self.drain_all {
-            return fail(format!("{} pairs are held", self.held.len()));
+        if !self.degraded.held.is_empty() || self.degraded.drain_all {
+            return fail(format!("{} pairs are held", self.degraded.held.len()));
         }
         Ok(())
     }
@@ -280,7 +280,7 @@ impl Chip {
             + self.net.memory_bytes()
             + self.inject_busy.capacity() * 8
             + self.owned.capacity()
-            + self.counters.nodes.capacity() * size_of::<super::observe::counters::NodeCounters>()
+            + self.observers.counters.nodes.capacity() * size_of::<super::observe::counters::NodeCounters>()
             + self.raw.delivered.capacity() * size_of::<Delivery>()
     }
 }
@@ -309,29 +309,29 @@ impl Chip {
     pub(crate) fn note_requested(&mut self, node: u32, queue: usize) {
         let h = self.front(node, queue);
         if self.packets[h].queue != NO_QUEUE && self.packets[h].is(flag::RAW) {
-            self.tracer.note(h, self.now, self.input_place(node, queue), Stage::Requested);
+            self.observers.tracer.note(h, self.now, self.input_place(node, queue), Stage::Requested);
         }
     }
     pub(crate) fn note_escaping(&mut self, node: u32, queue: usize, h: PacketHandle) {
-        if self.tracer.on() {
-            self.tracer.note(h, self.now, self.input_place(node, queue), Stage::Escaping);
+        if self.observers.tracer.on() {
+            self.observers.tracer.note(h, self.now, self.input_place(node, queue), Stage::Escaping);
         }
     }
     #[cold]
     pub(crate) fn note_granted(&mut self, node: u32, out: usize, vc: usize, h: PacketHandle) {
         let place = (node, self.port(out), vc as u32);
-        self.tracer.note(h, self.now, place, Stage::SwitchGranted);
+        self.observers.tracer.note(h, self.now, place, Stage::SwitchGranted);
         let stage = if out < self.lay.dirs { Stage::LinkEntered } else { Stage::Ejected };
-        self.tracer.note(h, self.now, place, stage);
+        self.observers.tracer.note(h, self.now, place, stage);
     }
     /// The packet's head is at the router at the other end of a link.
     #[cold]
     pub(crate) fn note_arrived(&mut self, node: u32, out: usize, vc: usize, h: PacketHandle) {
         let at = self.packets[h].ready.saturating_sub(self.params.router_ps);
         let place = (self.net.neighbour(node, out), self.port(out) ^ 1, vc as u32);
-        self.tracer.note(h, at, place, Stage::Arrived);
+        self.observers.tracer.note(h, at, place, Stage::Arrived);
     }
     pub(crate) fn note_replay(&mut self, node: u32, out: usize, vc: u8, h: PacketHandle, at: Tick) {
-        self.tracer.note(h, at, (node, self.port(out), vc as u32), Stage::Replayed);
+        self.observers.tracer.note(h, at, (node, self.port(out), vc as u32), Stage::Replayed);
     }
 }

@@ -28,7 +28,7 @@ impl Chip {
     pub(crate) fn change_routes(&mut self, what: Blame, dead: bool) -> Routes {
         let before = self.routes.clone();
         self.routes.set(what, dead);
-        self.any_dead = self.routes.any_dead();
+        self.degraded.any_dead = self.routes.any_dead();
         self.route_change += 1;
         before
     }
@@ -36,7 +36,7 @@ impl Chip {
     /// Routes of the given change, the same in all parts of a split network: exactly what `dead` names is out of service.
     pub(crate) fn replace_routes(&mut self, change: u64, dead: &[Blame]) {
         self.routes.replace(dead);
-        self.any_dead = self.routes.any_dead();
+        self.degraded.any_dead = self.routes.any_dead();
         self.route_change = change;
         self.special = true; // barriers begin again
     }
@@ -58,8 +58,8 @@ impl Chip {
         moving.extend(self.clear_impaired());
         self.routers.empty(&self.slots);
         self.edge.empty();
-        self.held.clear();
-        self.drain_all = false;
+        self.degraded.held.clear();
+        self.degraded.drain_all = false;
         for h in &moving {
             let p = &mut self.packets[*h];
             (p.queue, p.next) = (NO_QUEUE, PacketHandle::NONE);
@@ -100,7 +100,7 @@ impl Chip {
             return true;
         }
         if p.is(flag::ADAPTIVE) {
-            return self.any_dead;
+            return self.degraded.any_dead;
         }
         let (mut way, mut at) = (p.way, node);
         while let Some(dir) = way.next() {
@@ -157,47 +157,47 @@ impl Chip {
         p.flags &= !(flag::OLD | flag::ADAPTIVE);
         (p.ready, p.rate, p.routers) = (self.now + self.params.router_ps, rate::INTERNAL, 0);
         let node = p.src;
-        let vc = if p.is(flag::MAY_ADAPT) && !self.any_dead { Vc::Adaptive as usize } else { p.vc as usize };
+        let vc = if p.is(flag::MAY_ADAPT) && !self.degraded.any_dead { Vc::Adaptive as usize } else { p.vc as usize };
         let queue = self.lay.injection(p.from_channel as usize, vc);
         self.insert_by_serial(node, queue, h);
     }
 
     /// Marks what a new packet must not overtake, pair by pair.
     fn hold_changed(&mut self, before: &Routes, taken: &BTreeSet<(u32, u32)>) {
-        self.drain_all |= before.out_of_order() || self.routes.out_of_order();
+        self.degraded.drain_all |= before.out_of_order() || self.routes.out_of_order();
         for h in self.packets.handles() {
             if !self.in_network(h) || self.packets[h].is(flag::OLD) {
                 continue;
             }
             let (src, dst) = (self.packets[h].src, self.packets[h].dst);
             let changed = before.route(src, dst) != self.routes.route(src, dst);
-            if self.drain_all || changed || taken.contains(&(src, dst)) {
+            if self.degraded.drain_all || changed || taken.contains(&(src, dst)) {
                 self.packets[h].flags |= flag::OLD;
-                *self.held.entry((src, dst)).or_default() += 1;
+                *self.degraded.held.entry((src, dst)).or_default() += 1;
             }
         }
-        self.drain_all &= !self.held.is_empty();
+        self.degraded.drain_all &= !self.degraded.held.is_empty();
     }
 
     /// Must a packet of this pair wait at the injector?
     #[inline]
     pub(crate) fn is_held(&self, src: u32, dst: u32) -> bool {
-        !self.held.is_empty() && (self.drain_all || self.held.contains_key(&(src, dst)))
+        !self.degraded.held.is_empty() && (self.degraded.drain_all || self.degraded.held.contains_key(&(src, dst)))
     }
 
     /// A packet that new ones wait for has left the network.
     pub(crate) fn old_left(&mut self, src: u32, dst: u32) {
-        let Some(left) = self.held.get_mut(&(src, dst)) else { return };
+        let Some(left) = self.degraded.held.get_mut(&(src, dst)) else { return };
         *left -= 1;
         if *left > 0 {
             return;
         }
-        self.held.remove(&(src, dst));
-        if !self.drain_all {
+        self.degraded.held.remove(&(src, dst));
+        if !self.degraded.drain_all {
             return self.wake_injector(src);
         }
-        if self.held.is_empty() {
-            self.drain_all = false;
+        if self.degraded.held.is_empty() {
+            self.degraded.drain_all = false;
             (0..self.net.nodes as u32).for_each(|n| self.wake_injector(n));
         }
     }

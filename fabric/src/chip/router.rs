@@ -87,7 +87,7 @@ impl Chip {
         if p.ready.max(busy) > self.now {
             self.schedule_head(node, queue);
         } else if p.is(flag::DEAD) {
-            if self.tracer.on() {
+            if self.observers.tracer.on() {
                 self.tell_dropped(h, At::Host(node), self.now, Reason::JobEnded);
             }
             self.discard_front(node, queue);
@@ -124,9 +124,9 @@ impl Chip {
             return;
         };
         if self.lay.vc(queue) != ADAPTIVE {
-            if self.any_dead && self.routes.blocked(node, straight) {
+            if self.degraded.any_dead && self.routes.blocked(node, straight) {
                 // Only from another fabric that is not of one mind with this one, which must not be.
-                if self.tracer.on() {
+                if self.observers.tracer.on() {
                     self.tell_dropped(h, At::Host(node), self.now, Reason::NoRoute);
                 }
                 return self.discard_front(node, queue);
@@ -137,7 +137,7 @@ impl Chip {
             }
             return;
         }
-        if self.any_dead {
+        if self.degraded.any_dead {
             p.flags &= !flag::ADAPTIVE;
             let (lane, number) = self.lay.leaving(queue, p.vc as usize);
             return self.post_one(node, queue, straight, lane, number);
@@ -168,7 +168,7 @@ impl Chip {
     fn pass_at_once(&mut self, node: u32, queue: usize, out: usize) -> bool {
         let (n, vc, dir) = (node as usize, self.lay.vc(queue), self.lay.dir(queue));
         // Faults, barriers and trees act on whole nodes; grants at an injector are heard of by its host.
-        if self.any_dead || !self.held.is_empty() || self.special || self.tracer.on() {
+        if self.degraded.any_dead || !self.degraded.held.is_empty() || self.special || self.observers.tracer.on() {
             return false;
         }
         if dir.is_none() && self.adapter {
@@ -254,7 +254,7 @@ impl Chip {
         for o in bits(wants) {
             self.routers.outputs[n * outs + o as usize].requests[lane] |= 1 << number;
         }
-        if self.tracer.on() {
+        if self.observers.tracer.on() {
             self.note_requested(node, queue);
         }
     }
@@ -341,7 +341,7 @@ impl Chip {
             return self.grant_copy(node, queue, o, vc);
         }
         let input = &mut self.routers.inputs[n * self.lay.queues + queue];
-        let one = input.wants.is_power_of_two() && input.asks == Asks::Yes && !self.any_dead;
+        let one = input.wants.is_power_of_two() && input.asks == Asks::Yes && !self.degraded.any_dead;
         if input.asks == Asks::Once || one {
             (input.asks, input.wants) = (Asks::No, 0);
             self.routers.outputs[n * self.lay.outs + o].requests[lane] &= !(1 << number);
@@ -383,7 +383,7 @@ impl Chip {
         if raw {
             self.raw.totals.hop(flits);
         }
-        if self.tracer.on() {
+        if self.observers.tracer.on() {
             self.note_granted(node, o, vc, h);
         }
         if o < self.lay.dirs {
@@ -442,15 +442,15 @@ impl Chip {
         }
         let units = if self.units_are_flits { p.flits as usize } else { 1 };
         if !raw {
-            self.counters.count_sent(p.job, link, p.class, p.flits, p.bytes);
+            self.observers.counters.count_sent(p.job, link, p.class, p.flits, p.bytes);
         }
         self.routers.credits(node, o, vc).take(vc, units);
         let far = self.net.neighbour(node, o);
-        if !self.impaired.is_empty() && self.impaired.contains_key(&link) {
+        if !self.degraded.links.is_empty() && self.degraded.links.contains_key(&link) {
             self.packets[h].queue = NO_QUEUE;
             return self.send_impaired(node, o, vc, h);
         }
-        if self.tracer.on() {
+        if self.observers.tracer.on() {
             self.tell(h, At::Link(node, o, vc, self.latest_on(node, o)), self.now, Happening::Sent);
             self.note_arrived(node, o, vc, h);
         }
@@ -494,7 +494,7 @@ impl Chip {
     pub(crate) fn give_back(&mut self, node: u32, dir: usize, vc: usize, units: usize, end: Tick) {
         let at = end + self.params.credit_ps;
         let sender = self.net.neighbour(node, self.net.opposite(dir));
-        if !self.prompt[sender as usize] {
+        if !self.degraded.prompt[sender as usize] {
             return self.give_back_elsewhere(sender, dir, vc, units, at);
         }
         self.give_slots(sender, dir, vc, units, at);
@@ -538,7 +538,7 @@ impl Chip {
         if self.is_held(src, dst) {
             return false;
         }
-        let way = match self.any_dead {
+        let way = match self.degraded.any_dead {
             false if self.route_change == 0 && self.packets[h].is(flag::RAW) => self.packets[h].way, // as injected
             false => self.usual_way(node, dst),
             true => match self.routes.route(node, dst) {

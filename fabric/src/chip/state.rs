@@ -1,13 +1,11 @@
 //! What all routers and links of a network share, and how time passes for them.
 
 use super::crossbar::Routers;
+use super::degraded::Degraded;
 use super::edge::Edge;
 use super::events::Events;
-use super::impaired::ImpairedLinks;
 use super::layout::Layout;
-use super::observe::capture::Ears;
-use super::observe::counters::Counters;
-use super::observe::trace::Tracer;
+use super::observe::Observers;
 use super::raw::Raw;
 use super::slots::Slots;
 use super::timing::Timing;
@@ -16,7 +14,6 @@ use crate::packet::{PacketHandle, Packets, Payloads};
 use crate::routes::{Net, Routes, Way};
 use crate::types::Tick;
 use angara_net::torus::NodeId;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// With fewer events at hand, little can be fetched side by side.
@@ -80,32 +77,18 @@ pub(crate) struct Chip {
     pub(crate) payloads: Payloads,
     pub(crate) routers: Routers,
     pub(crate) slots: Slots,
-    pub(crate) impaired: ImpairedLinks,
-    /// No link is impaired now.
-    pub(crate) sound: bool,
-    /// A link at a node modelled here takes its packets longer than the chip's links.
-    pub(crate) slow: bool,
-    /// By node: it is modelled here, and credits for its links take no longer than usual.
-    pub(super) prompt: Vec<bool>,
-    pub(crate) counters: Counters,
     pub(crate) routes: Routes,
-    /// Something is out of service.
-    pub(crate) any_dead: bool,
+    pub(crate) degraded: Degraded,
+    pub(crate) observers: Observers,
     /// A chip network of which other nodes are modelled elsewhere.
     pub(crate) split: bool,
     /// Barriers or trees may be at work, or part of the network is modelled elsewhere.
     pub(crate) special: bool,
     /// Number of the latest route change.
     pub(crate) route_change: u64,
-    /// Pairs whose new packets wait, with the number of packets they wait for.
-    pub(crate) held: BTreeMap<(NodeId, NodeId), u32>,
-    pub(crate) drain_all: bool,
     /// Until when each injection channel's host interface is busy.
     pub(crate) inject_busy: Vec<Tick>,
     pub(crate) raw: Raw,
-    pub(crate) tracer: Tracer,
-    /// Who else hears of packets.
-    pub(crate) ears: Ears,
     pub(crate) edge: Edge,
     pub(crate) notices: Vec<Notice>,
 }
@@ -139,22 +122,14 @@ impl Chip {
             payloads: Payloads::default(),
             routers: Routers::new(&net, &lay, &slots, plan.adapter),
             slots,
-            impaired: BTreeMap::new(),
-            sound: true,
-            slow: false,
-            prompt: owned.clone(),
-            counters: Counters::new(nodes),
+            degraded: Degraded::new(&owned),
+            observers: Observers::new(nodes),
             routes: if params.balanced { Routes::balanced(net.clone()) } else { Routes::new(net.clone()) },
-            any_dead: false,
             split,
             special: split,
             route_change: 0,
-            held: BTreeMap::new(),
-            drain_all: false,
             inject_busy: vec![0; nodes * plan.channels],
             raw: Raw::default(),
-            tracer: Tracer::default(),
-            ears: Ears::default(),
             edge: Edge::default(),
             notices: Vec::new(),
             owned,
@@ -217,7 +192,7 @@ impl Chip {
 
     /// True if packets can go from one node to the other.
     pub(crate) fn reachable(&self, from: NodeId, to: NodeId) -> bool {
-        !self.any_dead || self.routes.route(from, to).is_some()
+        !self.degraded.any_dead || self.routes.route(from, to).is_some()
     }
 
     /// Frees a packet and its payload.

@@ -85,7 +85,7 @@ impl Fabric {
                 .packet(far, &meta, &flits, train)
                 .inspect_err(|e| {
                     if matches!(e, FrameError::Packet(packet::PacketError::Crc)) {
-                        self.adapters.chip.counters.count_damaged(index);
+                        self.adapters.chip.observers.counters.count_damaged(index);
                     }
                 })?;
                 let latest = self.adapters.chip.edge.arrived.entry(index).or_default();

@@ -49,7 +49,7 @@ impl Fabric {
 
     /// [`Kind::Deliver`]: a packet has reached the host of its target.
     pub(crate) fn on_deliver(&mut self, node: u32, h: PacketHandle) {
-        if self.adapters.chip.tracer.on() && h != PacketHandle::BY_MEMORY {
+        if self.adapters.chip.observers.tracer.on() && h != PacketHandle::BY_MEMORY {
             let now = self.adapters.chip.now;
             self.adapters.chip.tell(h, At::Host(node), now, Happening::Ejected);
         }
@@ -76,7 +76,7 @@ impl Fabric {
         }
         let at = Port { node, endpoint: p.dst_ep };
         let Some(port) = self.adapters.port_index(at).filter(|i| self.adapters.ports[*i].job == p.job) else {
-            self.adapters.chip.counters.nodes[node as usize].foreign_drops += 1;
+            self.adapters.chip.observers.counters.nodes[node as usize].foreign_drops += 1;
             self.tell_dropped(node, h, Reason::NoEndpoint);
             return self.adapters.chip.free_packet(h);
         };
@@ -84,7 +84,7 @@ impl Fabric {
         {
             self.barriers.check_late(&mut self.adapters, port, h);
         }
-        self.adapters.chip.counters.nodes[node as usize].ejected += p.packets();
+        self.adapters.chip.observers.counters.nodes[node as usize].ejected += p.packets();
         let (job, place, time) = (p.job, p.place(), self.adapters.chip.now);
         match p.kind {
             PacketType::Write if p.is(flag::RESULT) => self.trees.tree_result_arrived(&mut self.adapters, h),
@@ -262,7 +262,7 @@ impl Fabric {
     /// Whoever listens hears that a packet is dropped at a node.
     fn tell_dropped(&mut self, node: NodeId, h: PacketHandle, why: Reason) {
         let chip = &mut self.adapters.chip;
-        if chip.tracer.on() {
+        if chip.observers.tracer.on() {
             chip.tell_dropped(h, At::Host(node), chip.now, why);
         }
     }
@@ -271,7 +271,7 @@ impl Fabric {
     pub(crate) fn drop_unreachable(&mut self, node: NodeId, h: PacketHandle) {
         self.tell_dropped(node, h, Reason::NoRoute);
         let p = self.adapters.chip.packets[h];
-        self.adapters.chip.counters.nodes[node as usize].unreachable_drops += 1;
+        self.adapters.chip.observers.counters.nodes[node as usize].unreachable_drops += 1;
         let blame = self.adapters.chip.routes.blame(p.src, p.dst);
         let (from, to) = (p.src, p.dst);
         // The injector of an answer is the target of the request; it is the requester who must know.

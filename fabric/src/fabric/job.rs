@@ -49,7 +49,7 @@ impl Fabric {
             self.adapters.open_port(*port, job);
         }
         self.barriers.open(job, Job { ports: ports.to_vec(), nodes, group });
-        self.adapters.chip.counters.open(job);
+        self.adapters.chip.observers.counters.open(job);
         Ok(())
     }
 
@@ -91,7 +91,7 @@ impl Fabric {
         self.split.close_job(job);
         self.adapters.completions.retain(|(_, c)| c.job != job);
         self.adapters.counting = self.barriers.counting();
-        self.adapters.chip.counters.close(job);
+        self.adapters.chip.observers.counters.close(job);
         self.adapters.chip.edge.close_job(job);
     }
 

@@ -329,7 +329,7 @@ impl Fabric {
     /// A link at a node modelled here takes its packets longer than the chip's links. A driver that wants them to take
     /// longer for others, too, must not let time run faster here than there.
     pub fn is_slow(&self) -> bool {
-        self.adapters.chip.slow
+        self.adapters.chip.degraded.slow
     }
 
     /// Returns what befalls the packets of a link.
@@ -407,15 +407,15 @@ impl Fabric {
             return LinkCounters::default();
         }
         let index = link_index(link.node, link.dir.index());
-        let mut counters = LinkCounters { tx: self.adapters.chip.counters.link(index), ..LinkCounters::default() };
+        let mut counters = LinkCounters { tx: self.adapters.chip.observers.counters.link(index), ..LinkCounters::default() };
         let (packets, _) = self.adapters.chip.routers.load(link.node, link.dir.index());
         counters.rx_packets = if self.adapters.chip.owned[far as usize] { packets } else { 0 };
-        if let Some(l) = self.adapters.chip.impaired.get(&index) {
+        if let Some(l) = self.adapters.chip.degraded.links.get(&index) {
             (counters.crc_errors, counters.replays) = (l.crc_errors, l.replays);
             (counters.duplicates, counters.reordered) = (l.duplicates, l.reordered);
             counters.rx_packets = counters.rx_packets.saturating_sub(l.unreceived.len() as u64);
         }
-        counters.crc_errors += self.adapters.chip.counters.damaged(index);
+        counters.crc_errors += self.adapters.chip.observers.counters.damaged(index);
         counters
     }
     /// Returns what is in use of each virtual channel of a link now, by channel; nothing of a link that does not
@@ -427,11 +427,11 @@ impl Fabric {
     }
     /// Returns what a job sent over a link since it was opened, by class.
     pub fn job_link_counters(&self, job: JobSlot, link: Link) -> [Load; CLASSES] {
-        self.adapters.chip.counters.job_link(job, link_index(link.node, link.dir.index()))
+        self.adapters.chip.observers.counters.job_link(job, link_index(link.node, link.dir.index()))
     }
     /// Counters of a node.
     pub fn node_counters(&self, node: NodeId) -> NodeCounters {
-        self.adapters.chip.counters.nodes[node as usize]
+        self.adapters.chip.observers.counters.nodes[node as usize]
     }
     /// Packets and payload slots in use: both 0 when nothing is under way and all effects are polled.
     pub fn in_flight(&self) -> (usize, usize) {

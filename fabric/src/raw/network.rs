@@ -168,7 +168,7 @@ impl RawFabric {
     }
     /// Returns what happened to traced packets since the last call, in order of time.
     pub fn take_trace(&mut self) -> Vec<TraceEvent> {
-        self.chip.tracer.take()
+        self.chip.observers.tracer.take()
     }
     /// From now on each of these listeners is told of what happens to packets that pass its filter; see
     /// [`crate::Fabric::listen`]. Of a packet there is the header.

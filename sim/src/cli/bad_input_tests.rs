@@ -166,7 +166,7 @@ const FILES: &[(&str, &str, &str, &str, &str)] = &[
         "sim run FILE",
         "topology = \"mesh:4x4\"\nfault = [\n  \"link 0,0 +X down\",\n  \"link 3,0 +X down\",\n]\n",
         "FILE:4: fault is link 3,0 +X down",
-        "no link leads +X from there",
+        "3,0 has no link +X in mesh:4x4",
     ),
     (
         "fault-dead",

@@ -136,12 +136,12 @@ impl Filter {
 
 /// Who listens, and what they have not been told yet.
 #[derive(Default, Debug)]
-pub(crate) struct Ears {
+pub(crate) struct Taps {
     filters: Vec<Filter>,
     heard: Vec<Heard>,
 }
 
-impl Ears {
+impl Taps {
     pub(crate) fn open(&mut self, filters: Vec<Filter>) {
         assert!(filters.len() <= LISTENERS_MAX, "{} listeners, {LISTENERS_MAX} at most", filters.len());
         self.filters = filters;

@@ -1,7 +1,27 @@
-//! What is known of packets from outside: counts per link, plain records of what goes in and comes out, traces, captures; and how full channels are.
+//! Observers of packets: counts per link, plain records of what goes in and comes out, traces, taps for captures; and how
+//! full channels are.
 
 pub(super) mod capture;
 pub(super) mod counters;
 pub(super) mod occupancy;
 pub(super) mod records;
 pub(super) mod trace;
+
+use capture::Taps;
+use counters::Counters;
+use trace::Tracer;
+
+/// What observes packets, and changes nothing.
+#[derive(Debug)]
+pub(crate) struct Observers {
+    pub(crate) counters: Counters,
+    pub(crate) tracer: Tracer,
+    /// Captures.
+    pub(crate) taps: Taps,
+}
+
+impl Observers {
+    pub(super) fn new(nodes: usize) -> Observers {
+        Observers { counters: Counters::new(nodes), tracer: Tracer::default(), taps: Taps::default() }
+    }
+}

@@ -1,0 +1,38 @@
+//! What of a network works worse than it should, or not at all.
+
+use super::impaired::ImpairedLinks;
+use angara_net::torus::NodeId;
+use std::collections::BTreeMap;
+
+/// Impaired links, and what waits while routes lead around what is dead.
+#[derive(Debug)]
+pub(crate) struct Degraded {
+    /// Links that are or were impaired.
+    pub(crate) links: ImpairedLinks,
+    /// No link is impaired now.
+    pub(crate) unimpaired: bool,
+    /// A link at a node modelled here takes its packets longer than the chip's links.
+    pub(crate) slow: bool,
+    /// By node: it is modelled here, and credits for its links take no longer than usual.
+    pub(super) prompt: Vec<bool>,
+    /// Something is out of service.
+    pub(crate) any_dead: bool,
+    /// Pairs whose new packets wait, with the number of packets they wait for.
+    pub(crate) held: BTreeMap<(NodeId, NodeId), u32>,
+    pub(crate) drain_all: bool,
+}
+
+impl Degraded {
+    /// Nothing, in a network of which these nodes are modelled here.
+    pub(super) fn new(owned: &[bool]) -> Degraded {
+        Degraded {
+            links: BTreeMap::new(),
+            unimpaired: true,
+            slow: false,
+            prompt: owned.to_vec(),
+            any_dead: false,
+            held: BTreeMap::new(),
+            drain_all: false,
+        }
+    }
+}
