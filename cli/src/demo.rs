@@ -79,7 +79,7 @@ fn compare(direct: &Report, ring: &Report) -> String {
         for link in &r.links {
             for class in [Class::Put, Class::Get, Class::Amo] {
                 if let Some(load) = link.load.get(&class).filter(|l| l.packets > 0) {
-                    loads.insert((link.node, link.dir.clone(), class), (load.packets, load.flits, load.bytes));
+                    loads.insert((link.node, link.dir, class), (load.packets, load.flits, load.bytes));
                 }
             }
         }

@@ -3,9 +3,9 @@
 
 use crate::real::real;
 use crate::{CLOCK, fail};
-use angara_protocol::launch::ENV_PE;
 use angara_abi::program_clock::ENV_SEED;
 use angara_abi::random::{STEP, mix};
+use angara_protocol::launch::ENV_PE;
 use libc::{c_int, c_uint, c_void};
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -44,7 +44,9 @@ pub(crate) fn begin() {
         ours.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_NODEFER;
         let mut theirs: Action = std::mem::zeroed();
         if set_action(libc::SIGSEGV, &raw const ours, &raw mut theirs) != 0 || !refuse(true) {
-            angara_protocol::complain!("angara: the system does not refuse the time stamp counter, so it tells real time");
+            angara_protocol::complain!(
+                "angara: the system does not refuse the time stamp counter, so it tells real time"
+            );
             return;
         }
         *KEPT.0.get() = Some(theirs);

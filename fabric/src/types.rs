@@ -4,7 +4,6 @@
 
 use angara_abi::account::{CLASSES, Load};
 use angara_abi::desc::{AmoOp, Place};
-use angara_abi::packet::{ReduceElem, ReduceOp, Vc};
 pub use angara_net::Link;
 use angara_net::torus::NodeId;
 use serde::{Deserialize, Serialize};

@@ -1,8 +1,8 @@
 //! Questions to the data plane, for tasks of the control plane.
 
 use crate::failure::failure;
-use angara_protocol::msg::Failure;
 use angara_plane::{Command, Dead, Handle, Reply};
+use angara_protocol::msg::Failure;
 use tokio::sync::oneshot;
 
 /// Has the data plane do something, and waits for the outcome.

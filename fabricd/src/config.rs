@@ -6,9 +6,7 @@
 use crate::hosts::wires::Wires;
 use crate::users::quota::Limits;
 use crate::watch::{self, Looks};
-use angara_protocol::absence::Patience;
 use angara_abi::clock::AHEAD_MAX;
-use angara_protocol::launch::default_runtime_dir;
 use angara_cluster::args::Args;
 use angara_cluster::{Cluster, ClusterError, Membership};
 use angara_fabric::Params;
@@ -16,6 +14,8 @@ use angara_machine::Machine;
 use angara_net::fault::Fault;
 use angara_net::torus::{NodeId, Shape};
 pub use angara_plane::{CHANNELS_DEFAULT, VirtualTime};
+use angara_protocol::absence::Patience;
+use angara_protocol::launch::default_runtime_dir;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -1,11 +1,11 @@
 //! The `fabricd` program: reads its options, sets up logging, runs the daemon.
 
-use angara_protocol::print::{plain_json, plain_line};
 use angara_cluster::Membership;
 use angara_cluster::args::Args;
 use angara_cluster::check::{Severity, check};
 use angara_cluster::usage::helpful;
 use angara_net::units::show_bytes;
+use angara_protocol::print::{plain_json, plain_line};
 use clap::{CommandFactory, Parser};
 use fabricd::config::{log_filter, resolve};
 use fabricd::{Options, run};

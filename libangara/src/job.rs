@@ -14,9 +14,10 @@ use angara_abi::account::{Class, Load, Traffic};
 use angara_abi::clock::{Comparison, WaitsFor};
 use angara_abi::desc::{Place, Region};
 use angara_abi::job::{Geometry, INTERNAL_BYTES, PeEntry};
+use angara_net::Link;
+use angara_net::torus::{Direction, NodeId};
 use angara_protocol::launch::Launch;
 use angara_protocol::msg::{AdapterReply, AdapterRequest};
-use angara_net::torus::{Direction, NodeId};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -249,7 +250,7 @@ impl Job {
         if self.adapter.guard.connection().is_none() {
             return Ok(Load::NONE);
         }
-        let only = only.map(|(node, dir)| (node, dir.to_string()));
+        let only = only.map(|(node, dir)| Link { node, dir });
         match self.adapter.ask(&AdapterRequest::Links { only })?.0 {
             AdapterReply::Links { load } => Ok(load),
             other => Err(Error::Daemon(format!("unexpected answer about links: {other:?}"))),

@@ -14,10 +14,10 @@ use angara_abi::job::{
     BOUNCE_BYTES, Barrier, Collectives, Geometry, INTERNAL_BYTES, JobPage, PES_MAX, PeEntry, Reach, Seat, SyncPage,
     Targets,
 };
-use angara_protocol::msg::FdRole;
 use angara_abi::shm::{Access, Mapping, PageKind};
 use angara_abi::wait::{Linux, WaitCell};
 use angara_net::torus::Shape;
+use angara_protocol::msg::FdRole;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 

@@ -1,8 +1,8 @@
 //! What a machine file may say: one row per key, with its unit, default and source.
 
-use angara_protocol::mpi::MpiCosts;
 use angara_fabric::{FlitTime, NodePath, Params, Quiet, Tick};
 use angara_net::units;
+use angara_protocol::mpi::MpiCosts;
 use std::ops::RangeInclusive;
 
 /// Everything that a machine file says besides the shape. Times are in picoseconds.

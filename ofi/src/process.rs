@@ -2,10 +2,10 @@
 
 use crate::core::{Core, Names, Window};
 use crate::wire::HEAD_MAX;
-use angara::angara_protocol::launch::LaunchError;
 use angara::mailbox::Mailbox;
 use angara::open::Join;
 use angara::{Job, Launch};
+use angara_protocol::launch::LaunchError;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
@@ -62,7 +62,7 @@ fn open(key: &str, job: Arc<Job>) -> Result<Core, String> {
     let mail = Mailbox::open(job.clone(), at).map_err(|e| e.to_string())?;
     if let Some(text) = eager_limit(job.n_pes(), mail.message_max()) {
         match job.my_pe() == 0 && !job.geometry().open {
-            true => angara::angara_protocol::complain!("angara: {text}"),
+            true => angara_protocol::complain!("angara: {text}"),
             false => crate::log::info(&text),
         }
     }

@@ -1,10 +1,10 @@
 //! What a data plane is given.
 
-use angara_protocol::absence::Patience;
 use angara_fabric::Params;
 use angara_net::HostId;
 use angara_net::fault::Fault;
 use angara_net::torus::{NodeId, Shape};
+use angara_protocol::absence::Patience;
 use std::io;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};

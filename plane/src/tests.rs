@@ -5,7 +5,6 @@ use crate::config::{Config, VirtualTime};
 use crate::memory::{Identity, JobMemory, PeMemory};
 use crate::plane::DataPlane;
 use angara_abi::JobId;
-use angara_protocol::absence::Patience;
 use angara_abi::account::{Class, READ_MAX};
 use angara_abi::clock::{AHEAD_MAX, ClockPage, TIME_MAX, Verdict, WaitsFor};
 use angara_abi::desc::{Descriptor, Op, Place, Region};
@@ -13,6 +12,7 @@ use angara_abi::job::{Barrier, Collectives, Geometry, PeEntry, Seat};
 use angara_abi::queue::Producer;
 use angara_fabric::{JobSlot, Link};
 use angara_net::torus::{Coords, Direction, Shape};
+use angara_protocol::absence::Patience;
 use std::sync::Arc;
 
 const STREAM: u32 = 32 << 20;

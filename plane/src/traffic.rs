@@ -10,9 +10,8 @@ use super::job::{Folded, Loads, OpenJob};
 use super::plane::{DataPlane, Ways};
 use crate::memory::PeMemory;
 use angara_abi::account::{Class, Load, Traffic};
-use angara_protocol::msg::LinkReport;
 use angara_fabric::{BarrierCheck, JobSlot, Link, Routes};
-use angara_net::torus::Direction;
+use angara_protocol::msg::LinkReport;
 use std::ops::Range;
 use std::sync::Arc;
 

@@ -6,11 +6,12 @@
 //! is SEQPACKET: one JSON [`AdapterRequest`] per datagram, one [`AdapterReply`] back, file
 //! descriptors beside it. The connection is the client's life line: when it closes, its PE is gone.
 
-use angara_abi::JobId;
 use crate::absence::Absence;
+pub use crate::report::*;
+use angara_abi::JobId;
 use angara_abi::account::Load;
 use angara_abi::job::{Barrier, Collectives};
-pub use crate::report::*;
+use angara_net::Link;
 use angara_net::torus::{NodeId, Shape};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -551,8 +552,8 @@ pub enum AdapterRequest {
     },
     /// What links have carried for this PE's job so far.
     Links {
-        /// One link: the node at its sending end and a direction such as `+X`; all together if absent.
-        only: Option<(NodeId, String)>,
+        /// One link; all together if absent.
+        only: Option<Link>,
     },
     /// End the whole job.
     Abort {

@@ -1,10 +1,10 @@
 //! Reports: what PEs have exchanged and what that put on the links, and where time is virtual what that went for.
 
+use crate::msg::Path;
+pub use crate::times::*;
 use angara_abi::JobId;
 use angara_abi::account::{Class, Load, Traffic};
 use angara_abi::job::Barrier;
-use crate::msg::Path;
-pub use crate::times::*;
 use angara_net::torus::{Direction, NodeId, Shape};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

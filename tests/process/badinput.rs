@@ -42,7 +42,8 @@ fn more_pes_than_fit_a_running_daemon() {
     let daemon = Daemon::start(&test, &["--torus", "2x2"]);
     let done = test.run(test.angara(["run", "-n", "5", "--torus", "2x2", "true"])).failure(&["5 PEs", "--ppn 2"]);
     short(&done);
-    let failure = daemon.control().create(spec(5, angara_protocol::msg::Path::Auto)).expect_err("five PEs on four nodes");
+    let failure =
+        daemon.control().create(spec(5, angara_protocol::msg::Path::Auto)).expect_err("five PEs on four nodes");
     assert!(failure.message.contains('5') && failure.remedy.contains("ppn"), "{failure:?}");
     daemon.shutdown();
     test.assert_clean();

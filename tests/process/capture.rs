@@ -1,8 +1,8 @@
 //! Captures: what Wireshark will see of a network is what happened in it, whoever may not hear of it does not, and neither
 //! full disks nor readers that stop are anybody else's business.
 
-use angara_protocol::msg::{CaptureSpec, Path as Engine, Request};
 use angara_abi::packet::{self, PacketType};
+use angara_protocol::msg::{CaptureSpec, Path as Engine, Request};
 use angara_tests::daemon::{Daemon, spec};
 use angara_tests::process::{PATIENCE, poll_until};
 use angara_tests::users::{as_user, only_root_can, set_mode};
@@ -126,7 +126,7 @@ fn a_file_has_every_packet_of_a_run() {
     }
     let mut counted = BTreeMap::new();
     for link in &report.links {
-        let dir: angara_net::torus::Direction = link.dir.parse().expect("a direction");
+        let dir = link.dir;
         for (class, load) in link.load.iter().filter(|(_, load)| load.packets > 0) {
             counted.insert((link.node, dir.index() as u8, *class as u8), load.packets);
         }

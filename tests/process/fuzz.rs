@@ -6,16 +6,16 @@
 
 use angara_abi::JobId;
 use angara_abi::account::Class;
+use angara_abi::csr;
 use angara_abi::desc::{AmoOp, Descriptor, Op, Place, Region, Words};
-use angara_protocol::msg::{AdapterRequest, JobSpec, Map, Path, Request};
 use angara_abi::packet::{Address, Header, PacketType, ReduceElem, ReduceOp, Tail, Vc};
 use angara_abi::queue::QueueMemory;
-use angara_abi::csr;
-use angara_protocol::msg::FdRole;
 use angara_net::Link;
 use angara_net::fault::{Action, Command, Failing, Fault, Site, Target};
 use angara_net::torus::Coords;
 use angara_net::torus::Direction;
+use angara_protocol::msg::FdRole;
+use angara_protocol::msg::{AdapterRequest, JobSpec, Map, Path, Request};
 use angara_tests::client::{Client, Socket, attach_request};
 use angara_tests::daemon::{Control, Daemon, Job, spec};
 use angara_tests::hostile::Victim;

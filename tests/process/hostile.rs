@@ -3,10 +3,10 @@
 
 use angara_abi::channel::Fault;
 use angara_abi::desc::Op;
-use angara_protocol::msg::{AdapterReply, AdapterRequest, Failure, FdRole, Path, Request};
 use angara_abi::queue::QueueMemory;
 use angara_abi::shm::Mapping;
 use angara_abi::{ABI_VERSION, JobId};
+use angara_protocol::msg::{AdapterReply, AdapterRequest, Failure, FdRole, Path, Request};
 use angara_tests::Test;
 use angara_tests::client::{Client, Socket, attach_request};
 use angara_tests::daemon::{Control, Daemon, Job, spec};
@@ -285,7 +285,10 @@ fn a_lost_pe_ends_its_job_and_is_reported_to_its_owner() {
     let (a, b) = (arena.attach(&job, 0), arena.attach(&job, 1));
     drop(a);
     let event = arena.control.event(|e| matches!(e, angara_protocol::msg::Event::PeLost { .. }));
-    assert_eq!(event, angara_protocol::msg::Event::PeLost { job: job.id, pe: 0, node: job.placement[0], finalized: false });
+    assert_eq!(
+        event,
+        angara_protocol::msg::Event::PeLost { job: job.id, pe: 0, node: job.placement[0], finalized: false }
+    );
     assert!(b.wait(angara_tests::process::PATIENCE, |c| c.job.state() == angara_abi::job::JobState::Ended));
     drop(b);
     arena.finish();

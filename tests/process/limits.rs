@@ -1,8 +1,8 @@
 //! Users who take more than their share: they are refused with the limit's name, and the others go on.
 
 use angara_abi::channel::Fault;
-use angara_protocol::msg::{AdapterReply, AdapterRequest, Event, Failure, JobSpec, Map, Path, Reply, Request};
 use angara_abi::queue::QueueMemory;
+use angara_protocol::msg::{AdapterReply, AdapterRequest, Event, Failure, JobSpec, Map, Path, Reply, Request};
 use angara_tests::Test;
 use angara_tests::client::{Client, Socket, attach_all};
 use angara_tests::daemon::{Control, Daemon, Job, spec};

@@ -1,8 +1,8 @@
 //! MPI programs on the emulated torus: MPICH as its wheel brings it and Open MPI where it is installed, started by `angara run`
 //! or by MPICH's own launcher; and our own client of PMI-1.
 
-use angara_protocol::msg::{Reply, Request};
 use angara_abi::{FLIT_BYTES, PAYLOAD_MAX};
+use angara_protocol::msg::{Reply, Request};
 use angara_tests::cluster::{Cluster, Hosts};
 use angara_tests::daemon::Daemon;
 use angara_tests::mpi::{compile, in_domain, mpich};

@@ -4,6 +4,7 @@
 
 use angara_abi::account::{Class, Load};
 use angara_abi::job::Barrier;
+use angara_net::torus::Direction;
 use angara_protocol::msg::{LinkReport, Report};
 use angara_tests::daemon::Daemon;
 use angara_tests::process::PATIENCE;
@@ -51,7 +52,7 @@ fn times_hops(report: &Report, class: Class) -> Load {
     all
 }
 
-type Links = BTreeMap<(u32, String, Class), Load>;
+type Links = BTreeMap<(u32, Direction, Class), Load>;
 
 /// Traffic of the program's own classes by link, without idle ones.
 fn by_link(report: &Report) -> Links {
@@ -59,7 +60,7 @@ fn by_link(report: &Report) -> Links {
     for link in &report.links {
         for class in PROGRAM {
             if let Some(load) = link.load.get(&class).filter(|l| **l != Load::default()) {
-                out.insert((link.node, link.dir.clone(), class), *load);
+                out.insert((link.node, link.dir, class), *load);
             }
         }
     }
@@ -152,13 +153,13 @@ fn an_impaired_link_repairs_and_results_stay_right() {
     let fault = ["--fault", "link 0,0 +X corrupt=5% dup=10% reorder=10% delay=3us rate=100M"];
     let (_, report) = run(&test, &[&network[..], &fault].concat(), &traffic(), &[]);
     for link in &report.links {
-        let bad = link.node == 0 && link.dir == "+X";
+        let bad = link.node == 0 && link.dir == Direction::ALL[0];
         assert_eq!(link.crc_errors > 0, bad, "CRC errors of {link:?}");
         assert_eq!(link.replays > 0, bad, "replays of {link:?}");
         assert_eq!(link.duplicates > 0, bad, "packets sent twice of {link:?}");
         assert_eq!(link.reordered > 0, bad, "packets overtaken of {link:?}");
     }
-    assert!(report.links.iter().any(|l| l.node == 0 && l.dir == "+X"), "the link is in the report");
+    assert!(report.links.iter().any(|l| l.node == 0 && l.dir == Direction::ALL[0]), "the link is in the report");
     // Replays are repairs, not traffic: the program's packets are counted once.
     for class in PROGRAM {
         assert_eq!(sum(&report.links, class), times_hops(&report, class));
@@ -179,7 +180,7 @@ fn with_a_seed_the_same_packets_of_a_program_suffer_whatever_happened_before() {
         say("all clear");
         say(&format!("link 0 +X {what}"));
         let (_, report) = run(&test, &["-n", "2", "--path", "ring"], &traffic(), &[]);
-        let link = report.links.iter().find(|l| l.node == 0 && l.dir == "+X").expect("the link was used");
+        let link = report.links.iter().find(|l| l.node == 0 && l.dir == Direction::ALL[0]).expect("the link was used");
         let now = (link.crc_errors, link.duplicates);
         let earlier = std::mem::replace(&mut before, now);
         (now.0 - earlier.0, now.1 - earlier.1)
@@ -201,7 +202,7 @@ fn a_dead_link_is_avoided() {
     let network = ["-n", "8", "--torus", "4x2", "--path", "ring"];
     let (_, healthy) = run(&test, &network, &traffic(), &[]);
     let (_, detour) = run(&test, &[&network[..], &["--fault", "link 0,0 +X down"]].concat(), &traffic(), &[]);
-    let on = |r: &Report| by_link(r).into_iter().filter(|(k, _)| k.0 == 0 && k.1 == "+X").count();
+    let on = |r: &Report| by_link(r).into_iter().filter(|(k, _)| k.0 == 0 && k.1 == Direction::ALL[0]).count();
     assert!(on(&healthy) > 0, "the healthy network uses the link");
     assert_eq!(on(&detour), 0, "the dead link carried traffic");
     for class in PROGRAM {
@@ -347,7 +348,7 @@ fn mending_a_link_brings_the_short_route_back() {
         let job = control.status().jobs[0].job;
         by_link(&control.report(job))
             .into_iter()
-            .filter(|(k, _)| k.0 == 0 && k.1 == "+X")
+            .filter(|(k, _)| k.0 == 0 && k.1 == Direction::ALL[0])
             .map(|(_, l)| l.packets)
             .sum::<u64>()
     };

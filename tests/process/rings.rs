@@ -5,8 +5,8 @@ use angara_abi::account::{Class, Traffic};
 use angara_abi::channel::Fault;
 use angara_abi::desc::{AmoOp, Descriptor, Op, Region, flags};
 use angara_abi::job::{INTERNAL_BYTES, Reach};
-use angara_protocol::msg::{Event, JobSpec, MESSAGE_MAX, PAIRS_MAX, Path, Reply, Report, Request};
 use angara_abi::packet::{AtomicOperand, PacketType, ReadOperand, Tail, pack};
+use angara_protocol::msg::{Event, JobSpec, MESSAGE_MAX, PAIRS_MAX, Path, Reply, Report, Request};
 use angara_tests::Test;
 use angara_tests::client::{Client, attach_all, bounce, heap};
 use angara_tests::daemon::{Control, Daemon, spec};
@@ -250,7 +250,7 @@ fn direct_traffic_is_folded_into_the_links_it_would_have_crossed() {
     assert_eq!(pairs(0, 0), (vec![put, get], None));
     assert_eq!(pairs(0, 2), (vec![get], None));
     assert_eq!(pairs(9, 9), (vec![], None));
-    let link = |node, dir: &str| traffic.links.iter().find(|l| l.node == node && l.dir == dir);
+    let link = |node, dir: &str| traffic.links.iter().find(|l| l.node == node && l.dir.to_string() == dir);
     let there = link(0, "+X").expect("put and get response");
     assert_eq!(there.load[&Class::Put], Traffic::put(1000).out);
     assert_eq!(there.load[&Class::Get], Traffic::get(8).back);
@@ -258,8 +258,8 @@ fn direct_traffic_is_folded_into_the_links_it_would_have_crossed() {
     // What was counted before a route change stays where it was.
     assert_eq!(r.control.fault("link 0 +X down"), Ok(Reply::Ok));
     let after = report(&mut r.control, r.job);
-    let before: Vec<_> = traffic.links.iter().map(|l| (l.node, l.dir.clone(), l.load.clone())).collect();
-    let now = after.links.iter().filter(|l| !l.load.is_empty()).map(|l| (l.node, l.dir.clone(), l.load.clone()));
+    let before: Vec<_> = traffic.links.iter().map(|l| (l.node, l.dir, l.load.clone())).collect();
+    let now = after.links.iter().filter(|l| !l.load.is_empty()).map(|l| (l.node, l.dir, l.load.clone()));
     assert_eq!(now.collect::<Vec<_>>(), before);
     r.finish();
 }

@@ -9,13 +9,13 @@ use angara_abi::channel::{Channel, ChannelFds, DMA_BYTES, Fault, PAGE_BYTES, RIN
 use angara_abi::csr::CSR_BYTES;
 use angara_abi::desc::{Descriptor, Op, Place, Region};
 use angara_abi::job::{BOUNCE_BYTES, INTERNAL_BYTES, JobPage, SyncPage, Targets};
-use angara_protocol::launch::ADAPTER_SOCKET;
-use angara_protocol::msg::{AdapterReply, AdapterRequest, DATAGRAM_MAX, Failure, FdRole, JobSpec};
 use angara_abi::packet::{Address, Flit, Header, PacketType, Vc};
 use angara_abi::queue::{Full, Producer};
 use angara_abi::shm::{Mapping, ShmError};
 use angara_abi::wait::{Linux, wait_until};
 use angara_net::torus::Coords;
+use angara_protocol::launch::ADAPTER_SOCKET;
+use angara_protocol::msg::{AdapterReply, AdapterRequest, DATAGRAM_MAX, Failure, FdRole, JobSpec};
 use rustix::io::IoSlice;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,

@@ -161,7 +161,10 @@ async fn hosts(control: &mut Control) -> Result<Vec<String>, Failed> {
         match peer.reached {
             true => hosts.push(peer.host),
             false => {
-                angara_protocol::complain!("angara: host {} cannot be reached: its packets are not captured", peer.host);
+                angara_protocol::complain!(
+                    "angara: host {} cannot be reached: its packets are not captured",
+                    peer.host
+                );
             }
         }
     }

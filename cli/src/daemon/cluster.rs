@@ -4,10 +4,10 @@ use super::{Control, block_on, runtime_dir, unexpected};
 use crate::daemon::WhereArgs;
 use crate::error::{self, Failed, say};
 use crate::report::table::{Table, bytes, count, ranges};
-use angara_protocol::msg::{ClusterStatus, LinkReport, PeerStatus, Reply, Request};
-use angara_protocol::print::plain_line;
 use angara_cluster::{self, Address, Cluster, blocks};
 use angara_net::torus::Shape;
+use angara_protocol::msg::{ClusterStatus, LinkReport, PeerStatus, Reply, Request};
+use angara_protocol::print::plain_line;
 use clap::{Args, Subcommand};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -437,13 +437,12 @@ fn crossing_links(seen: &Seen, given: Option<Cluster>) -> Result<String, Failed>
         if *from != seen.status.host && *to != seen.status.host {
             continue;
         }
-        let dir = c.dir.to_string();
-        let link = seen.links.iter().find(|l| l.node == c.node && l.dir == dir);
+        let link = seen.links.iter().find(|l| l.node == c.node && l.dir == c.dir);
         let sum = |f: fn(&angara_abi::account::Load) -> u64| link.map_or(0, |l| l.load.values().map(f).sum());
         table.row(&[
             from.clone(),
             at(c.node),
-            dir,
+            c.dir.to_string(),
             to.clone(),
             at(c.to),
             count(sum(|l| l.packets)),

@@ -3,10 +3,10 @@
 use super::{Control, block_on, runtime_dir, unexpected};
 use crate::daemon::WhereArgs;
 use crate::error::{Failed, say};
-use angara_protocol::msg::{Reply, Request};
-use angara_protocol::print::plain_line;
 use angara_net::fault::{self, Command, KINDS};
 use angara_net::torus::Shape;
+use angara_protocol::msg::{Reply, Request};
+use angara_protocol::print::plain_line;
 use clap::Args;
 
 /// Returns what may be asked for.

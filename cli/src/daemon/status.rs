@@ -251,13 +251,13 @@ fn node_table(seen: &Seen) -> String {
         let sum = |f: &dyn Fn(&LinkReport) -> bool| {
             seen.links.iter().filter(|l| f(l)).map(heatmap::flits).sum::<u64>().to_string()
         };
-        let down: Vec<&str> = seen.links.iter().filter(|l| l.node == node && !l.up).map(|l| l.dir.as_str()).collect();
+        let down = seen.links.iter().filter(|l| l.node == node && !l.up).map(|l| l.dir.to_string());
         nodes.row(&[
             node.to_string(),
             shape.show(shape.coords(node)),
             sum(&|l| l.node == node),
             sum(&|l| l.to == node),
-            down.join(" "),
+            down.collect::<Vec<_>>().join(" "),
         ]);
     }
     nodes.render()

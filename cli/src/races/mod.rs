@@ -12,9 +12,9 @@ mod words;
 
 use crate::error::Failed;
 use crate::notes::Notes;
-use angara_protocol::calls::Memory;
 use angara_abi::desc::Region;
 use angara_abi::job::INTERNAL_BYTES;
+use angara_protocol::calls::Memory;
 use indicatif::{ProgressBar, ProgressStyle};
 use shadow::{At, Kind, Of, Op};
 use std::collections::HashMap;
@@ -138,7 +138,10 @@ pub(crate) fn check(notes: &Notes, pes: u32) -> Result<usize, Failed> {
     let found = order::races(&log, || progress.inc(1));
     progress.finish_and_clear();
     if log.incomplete > 0 {
-        angara_protocol::complain!("angara: {} PEs have not noted all of their calls: races may be missing", log.incomplete);
+        angara_protocol::complain!(
+            "angara: {} PEs have not noted all of their calls: races may be missing",
+            log.incomplete
+        );
     }
     for race in found.races.iter().take(SHOWN) {
         angara_protocol::complain!("angara: {}\nangara:   {}", race.shown(&log), race.remedy());

@@ -5,8 +5,8 @@
 //! behind than [`VALUES`].
 
 use super::shadow::{At, Clock, Op};
-use angara_protocol::calls::{Action, Blocks, Call, Memory};
 use angara_abi::clock::Comparison;
+use angara_protocol::calls::{Action, Blocks, Call, Memory};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::rc::Rc;

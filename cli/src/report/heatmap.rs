@@ -5,8 +5,8 @@
 //! lost without colour.
 
 use super::table::{short, terminal_width};
-use angara_protocol::msg::{LinkReport, PairReport};
 use angara_net::torus::{Direction, Shape};
+use angara_protocol::msg::{LinkReport, PairReport};
 use std::collections::HashMap;
 
 /// Blocks from nothing to the largest value.
@@ -48,7 +48,7 @@ pub(crate) fn links(shape: Shape, links: &[LinkReport], colour: bool) -> String 
 /// As [`links`], for lines of limited length: with fewer directions beside each other.
 fn links_within(shape: Shape, links: &[LinkReport], colour: bool, limit: Option<usize>) -> String {
     let max = links.iter().map(flits).max().unwrap_or(0);
-    let by_end: HashMap<(u32, &str), &LinkReport> = links.iter().map(|l| ((l.node, l.dir.as_str()), l)).collect();
+    let by_end: HashMap<(u32, Direction), &LinkReport> = links.iter().map(|l| ((l.node, l.dir), l)).collect();
     let dirs: Vec<Direction> = (0..shape.dims().len())
         .filter(|&d| shape.size(d) > 1)
         .flat_map(|d| [Direction::new(d, true), Direction::new(d, false)])
@@ -64,8 +64,7 @@ fn links_within(shape: Shape, links: &[LinkReport], colour: bool, limit: Option<
     let beside = limit.map_or(dirs.len(), |limit| limit.saturating_sub(width + 2) / CELL).max(1);
     let row = |out: &mut String, node: u32, dirs: &[Direction]| {
         for &dir in dirs {
-            let name = dir.to_string();
-            let cell = match (shape.neighbour(node, dir), by_end.get(&(node, name.as_str()))) {
+            let cell = match (shape.neighbour(node, dir), by_end.get(&(node, dir))) {
                 (None, _) => " ".repeat(CELL - 2),
                 (_, Some(link)) if !link.up => paint("✗  down", 5, colour),
                 (_, link) => {
@@ -150,7 +149,17 @@ mod tests {
     fn link(shape: Shape, node: u32, dir: &str, flits: u64, up: bool) -> LinkReport {
         let to = shape.neighbour(node, dir.parse().unwrap()).unwrap();
         let load = [(Class::Put, Load { packets: 1, flits, bytes: 0 })].into();
-        LinkReport { node, dir: dir.into(), to, load, crc_errors: 0, replays: 0, duplicates: 0, reordered: 0, up }
+        LinkReport {
+            node,
+            dir: dir.parse().expect("a direction"),
+            to,
+            load,
+            crc_errors: 0,
+            replays: 0,
+            duplicates: 0,
+            reordered: 0,
+            up,
+        }
     }
 
     #[test]

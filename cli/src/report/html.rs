@@ -3,9 +3,9 @@
 use super::{RunReport, total};
 use crate::error::Failed;
 use angara_abi::account::Class;
+use angara_net::Link;
 use angara_protocol::print::plain_line;
 use angara_protocol::whole_file::write_whole;
-use angara_net::torus::Direction;
 use serde_json::{Map, Value, json};
 use std::path::Path;
 

@@ -15,9 +15,9 @@ use crate::error::{Failed, print};
 use crate::run::options::{Bind, MapArg, Plan, RunArgs};
 use angara_abi::account::{Class, Load};
 use angara_abi::job::{Barrier, Collectives};
+use angara_net::torus::Shape;
 use angara_protocol::msg::{LinkReport, LinkUse, PairReport, Report, RoutineRow, TimesPiece, WaitRow};
 use angara_protocol::print::plain_line;
-use angara_net::torus::Shape;
 use clap::Args;
 use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
@@ -165,7 +165,7 @@ pub(crate) fn link_name(shape: Shape, link: &LinkReport) -> String {
 /// The links with most flits.
 pub(crate) fn hottest(shape: Shape, links: &[LinkReport], most: usize) -> Vec<Hot> {
     let mut sorted: Vec<&LinkReport> = links.iter().filter(|l| heatmap::flits(l) > 0).collect();
-    sorted.sort_by_key(|l| (std::cmp::Reverse(heatmap::flits(l)), l.node, l.dir.clone()));
+    sorted.sort_by_key(|l| (std::cmp::Reverse(heatmap::flits(l)), l.node, l.dir));
     sorted.truncate(most);
     sorted.into_iter().map(|l| Hot { link: link_name(shape, l), load: total(l) }).collect()
 }
@@ -307,7 +307,7 @@ pub(crate) fn links(shape: Shape, links: &[LinkReport], most: usize) -> String {
     }
     let left_out = shown.len().saturating_sub(most);
     if left_out > 0 {
-        shown.sort_by_key(|l| (std::cmp::Reverse(heatmap::flits(l)), l.node, l.dir.clone()));
+        shown.sort_by_key(|l| (std::cmp::Reverse(heatmap::flits(l)), l.node, l.dir));
         shown.truncate(most);
     }
     let mut head = vec!["link", "to", ">packets", ">flits", ">bytes"];
@@ -372,7 +372,7 @@ pub(super) mod tests {
         let shape: Shape = "2x2".parse().unwrap();
         let link = |node: u32, dir: &str, n: usize| LinkReport {
             node,
-            dir: dir.into(),
+            dir: dir.parse().expect("a direction"),
             to: shape.neighbour(node, dir.parse().unwrap()).unwrap(),
             load: [(Class::Put, Load::payload(n)), (Class::Sync, Load::payload(8))].into(),
             crc_errors: 0,

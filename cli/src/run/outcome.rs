@@ -1,9 +1,9 @@
 //! Why a job ended, what to say about it, and the exit code.
 
 use crate::error::Failed;
+use angara_net::torus::{NodeId, Shape};
 use angara_protocol::launch::ENDED_WITH_JOB;
 use angara_protocol::msg::Wait;
-use angara_net::torus::{NodeId, Shape};
 use rustix::process::Signal;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;

@@ -6,9 +6,9 @@ use crate::daemon::web::with_token;
 use crate::daemon::{Control, Private, runtime_dir, unexpected};
 use crate::error::Failed;
 use angara_abi::JobId;
-use angara_protocol::msg::{Reply, Request, Status, Wait};
 use angara_net::fault::Command;
 use angara_net::torus::Shape;
+use angara_protocol::msg::{Reply, Request, Status, Wait};
 use std::path::{Path, PathBuf};
 
 /// Where the job runs.

@@ -3,6 +3,7 @@
 use crate::daemon::{Control, unexpected};
 use crate::error::Failed;
 use crate::report::heatmap::flits;
+use angara_net::Link;
 use angara_protocol::msg::{ClusterStatus, LinkReport, PeerStatus, Reply, Request, Status};
 use clap::ValueEnum;
 use std::collections::HashMap;
@@ -78,7 +79,7 @@ pub(super) struct LinkRow {
     /// Node at the receiving end.
     pub(super) to: String,
     /// Number of the sending node, and of the direction: the order by name.
-    place: (u32, String),
+    place: Link,
     /// A second.
     pub(super) packets: f64,
     /// A second.
@@ -125,17 +126,17 @@ impl Frame {
     pub(super) fn between(before: &Sample, now: &Sample) -> Frame {
         let seconds = now.at.duration_since(before.at).as_secs_f64().max(1e-3);
         let shape = now.status.shape;
-        let earlier: HashMap<(u32, &str), &LinkReport> =
-            before.links.iter().map(|link| ((link.node, link.dir.as_str()), link)).collect();
+        let place = |link: &LinkReport| Link { node: link.node, dir: link.dir };
+        let earlier: HashMap<Link, &LinkReport> = before.links.iter().map(|link| (place(link), link)).collect();
         let row = |link: &LinkReport| {
-            let was = earlier.get(&(link.node, link.dir.as_str()));
+            let was = earlier.get(&place(link));
             let packets = |link: &LinkReport| link.load.values().map(|load| load.packets).sum::<u64>();
             let bytes = |link: &LinkReport| link.load.values().map(|load| load.bytes).sum::<u64>();
             let rate = |of: &dyn Fn(&LinkReport) -> u64| per_second(was.map_or(0, |was| of(was)), of(link), seconds);
             LinkRow {
                 name: format!("{}{}", shape.show(shape.coords(link.node)), link.dir),
                 to: shape.show(shape.coords(link.to)),
-                place: (link.node, link.dir.clone()),
+                place: place(link),
                 packets: rate(&packets),
                 flits: rate(&flits),
                 bytes: rate(&bytes),
@@ -196,7 +197,7 @@ pub(super) mod tests {
         });
         let link = |(node, dir, bytes): &(u32, &str, u64)| LinkReport {
             node: *node,
-            dir: (*dir).into(),
+            dir: dir.parse().expect("a direction"),
             to: node ^ 1,
             load: [(Class::Put, Load { packets: bytes / 256, flits: bytes / 16, bytes: *bytes })].into(),
             crc_errors: 0,

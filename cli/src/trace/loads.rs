@@ -6,9 +6,10 @@
 
 use crate::daemon::{Control, unexpected};
 use crate::error::Failed;
-use angara_protocol::msg::{LinkLoads, LinkUse, Reply, Request};
 use angara_abi::{FLIT_BYTES, JobId};
-use angara_net::torus::{Direction, NodeId, Shape};
+use angara_net::Link;
+use angara_net::torus::Shape;
+use angara_protocol::msg::{LinkLoads, LinkUse, Reply, Request};
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::path::Path;

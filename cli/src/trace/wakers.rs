@@ -4,9 +4,9 @@
 //! only when every PE has come to a call that began behind the wait's end. What is held until then is bounded: of the
 //! words that somebody waits for, the last writes; of waits and collectives that cannot be settled, so many.
 
-use angara_protocol::calls::{Action, Blocks, Call, Members, Memory};
 use angara_abi::clock::Comparison;
 use angara_abi::desc::Region;
+use angara_protocol::calls::{Action, Blocks, Call, Members, Memory};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
 /// Writes of a word that are remembered: more than PEs are likely to have under way at once.
@@ -302,8 +302,8 @@ impl Causes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use angara_protocol::calls::Meeting;
     use angara_abi::desc::Place;
+    use angara_protocol::calls::Meeting;
 
     fn word(offset: u64) -> Memory {
         Memory::Symmetric(Place { region: Region::Heap, offset })

@@ -91,9 +91,7 @@ impl Adapters {
     }
 
     fn step_write(&mut self, port: usize, op: u32) -> Step {
-        let Op::Write { to, place, source, vc, adaptive } = self.ops[op].doing else {
-            unreachable!("caller matched")
-        };
+        let Op::Write { to, place, source, vc, adaptive } = self.ops[op].doing else { unreachable!("caller matched") };
         // The order that an all-to-all barrier rests on needs one way per pair, and so does the recovery of a split network.
         let adaptive = (adaptive || self.chip.params.adaptive && vc == Vc::Request)
             && !self.chip.split
@@ -139,7 +137,11 @@ impl Adapters {
 
     /// Bytes that may travel as one, if they come from memory: whoever listens to a job hears of packets as the chip has them.
     pub(crate) fn longest_unit(&self, job: JobSlot) -> usize {
-        if self.trains && self.chip.degraded.unimpaired && !self.chip.observers.taps.mind(job) { READ_MAX } else { PAYLOAD_MAX }
+        if self.trains && self.chip.degraded.unimpaired && !self.chip.observers.taps.mind(job) {
+            READ_MAX
+        } else {
+            PAYLOAD_MAX
+        }
     }
 
     /// Sets length and payload: the inline bytes of `op`, or an empty slot that memory will fill.

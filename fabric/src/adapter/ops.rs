@@ -1,7 +1,7 @@
 //! Operations between being posted and being reported.
 
-use crate::routes::NONE;
 use crate::op::{Op, Source};
+use crate::routes::NONE;
 use crate::types::{JobSlot, Tick};
 use angara_abi::PAYLOAD_MAX;
 use angara_abi::account::Class;

@@ -12,7 +12,11 @@ impl Chip {
     /// the default ways and the chip's own rules decides where a packet goes and when.
     #[inline]
     pub(crate) fn is_at_rest(&self, waiting: usize) -> bool {
-        let plain = self.degraded.unimpaired && !self.degraded.any_dead && !self.special && self.degraded.held.is_empty() && !self.observers.tracer.on();
+        let plain = self.degraded.unimpaired
+            && !self.degraded.any_dead
+            && !self.special
+            && self.degraded.held.is_empty()
+            && !self.observers.tracer.on();
         plain && self.packets.in_flight() == waiting && self.notices.is_empty() && self.events.is_empty()
     }
 

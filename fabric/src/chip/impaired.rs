@@ -105,7 +105,8 @@ impl Chip {
         let near =
             |node: u32, dir: usize| self.owned[node as usize] || self.owned[self.net.neighbour(node, dir) as usize];
         let dirs = self.lay.dirs;
-        self.degraded.slow = self.degraded.links.iter().any(|(i, l)| l.what.is_slow() && near((i / dirs) as u32, i % dirs));
+        self.degraded.slow =
+            self.degraded.links.iter().any(|(i, l)| l.what.is_slow() && near((i / dirs) as u32, i % dirs));
     }
 
     /// How much longer than usual a link takes.

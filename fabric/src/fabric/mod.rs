@@ -407,7 +407,8 @@ impl Fabric {
             return LinkCounters::default();
         }
         let index = link_index(link.node, link.dir.index());
-        let mut counters = LinkCounters { tx: self.adapters.chip.observers.counters.link(index), ..LinkCounters::default() };
+        let mut counters =
+            LinkCounters { tx: self.adapters.chip.observers.counters.link(index), ..LinkCounters::default() };
         let (packets, _) = self.adapters.chip.routers.load(link.node, link.dir.index());
         counters.rx_packets = if self.adapters.chip.owned[far as usize] { packets } else { 0 };
         if let Some(l) = self.adapters.chip.degraded.links.get(&index) {

@@ -159,7 +159,10 @@ impl Fabric {
         for job in self.barriers.slots() {
             let mut reading = Vec::new();
             for op in self.adapters.ops.of_job(job) {
-                let (Op::Read { to, .. } | Op::Flush { to, .. } | Op::Amo { to, .. }) = self.adapters.ops[op].doing else { continue };
+                let (Op::Read { to, .. } | Op::Flush { to, .. } | Op::Amo { to, .. }) = self.adapters.ops[op].doing
+                else {
+                    continue;
+                };
                 let port = self.adapters.ops[op].port as usize;
                 let at = self.adapters.ports[port].port;
                 if !self.adapters.ops[op].answered {

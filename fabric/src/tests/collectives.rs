@@ -434,11 +434,7 @@ fn a_quiet_tree_moves_to_other_links_with_everything_contributed_so_far() {
         let to = (!all_reduce).then(|| port(5));
         let contribute = |w: &mut World, s: u64, nodes: &[u32]| {
             for &node in nodes {
-                w.must_post(
-                    port(node),
-                    Class::Sync,
-                    sum(0, s, all_reduce, to, &(node as i64 + s as i64).to_le_bytes()),
-                );
+                w.must_post(port(node), Class::Sync, sum(0, s, to, &(node as i64 + s as i64).to_le_bytes()));
             }
             w.settle();
         };

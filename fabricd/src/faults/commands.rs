@@ -4,11 +4,11 @@ use crate::ask::{ask, dead};
 use crate::daemon::Daemon;
 use crate::failure::failure;
 use crate::hosts::protocol::{Answer, Ask};
-use angara_protocol::msg::Failure;
 use angara_net::fault::{Action, BookError, Clear, Command, Target, TrunkChange};
 use angara_net::torus::Shape;
 use angara_plane::Command as Plane;
 use angara_plane::Dead;
+use angara_protocol::msg::Failure;
 use std::rc::Rc;
 
 /// A command that makes no sense after the faults in force, as an answer to whoever gave it.

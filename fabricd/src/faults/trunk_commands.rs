@@ -5,10 +5,10 @@ use crate::ask::{ask, dead};
 use crate::daemon::Daemon;
 use crate::failure::failure;
 use crate::hosts::protocol::Ask;
-use angara_protocol::msg::Failure;
 use angara_net::HostId;
 use angara_net::fault::{TrunkChange, near};
 use angara_plane::Command;
+use angara_protocol::msg::Failure;
 use std::rc::Rc;
 use std::time::Duration;
 

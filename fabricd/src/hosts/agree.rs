@@ -22,12 +22,12 @@ use crate::failure::failure;
 use crate::faults::out_of_order;
 use crate::jobs::job::{Job, PeState};
 use angara_abi::JobId;
-use angara_protocol::msg::Failure;
 use angara_fabric::{Blame, Ledger};
 use angara_net::fault::{Action, Book, Command, Fault, Target};
 use angara_net::torus::Direction;
 use angara_net::{HostId, Link};
 use angara_plane::{Command as Plane, Dead, Recovery};
+use angara_protocol::msg::Failure;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::time::Duration;
@@ -417,7 +417,9 @@ impl Daemon {
             self.end_job(id).await;
         }
         for card in order.jobs.iter().filter(|card| card.home != messages.me && !card.over) {
-            if self.jobs.table.borrow().contains_key(&card.id()) || self.cluster.agreement.closed.borrow().contains_key(&card.id()) {
+            if self.jobs.table.borrow().contains_key(&card.id())
+                || self.cluster.agreement.closed.borrow().contains_key(&card.id())
+            {
                 continue;
             }
             // It may have been about to be opened.

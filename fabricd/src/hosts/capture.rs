@@ -3,8 +3,8 @@
 use super::protocol::{Answer, Ask, Tell};
 use crate::daemon::Daemon;
 use crate::users::accounts;
-use angara_protocol::msg::{CaptureSpec, Failure};
 use angara_net::HostId;
+use angara_protocol::msg::{CaptureSpec, Failure};
 use std::rc::Rc;
 use std::time::Duration;
 

@@ -7,9 +7,9 @@ use super::wires::key_ring;
 use crate::ask::{ask, dead};
 use crate::daemon::Daemon;
 use crate::failure::failure;
-use angara_protocol::msg::{Failure, Reply};
 use angara_cluster::{Cluster, Keys};
 use angara_plane::Command;
+use angara_protocol::msg::{Failure, Reply};
 
 impl Daemon {
     /// Reads the keys that the cluster file names now. What is wrong with them leaves those in use as they are.

@@ -5,8 +5,8 @@ use super::protocol::Tell;
 use crate::daemon::Daemon;
 use crate::jobs::card::JobCard;
 use angara_abi::JobId;
-use angara_protocol::msg::Event;
 use angara_net::HostId;
+use angara_protocol::msg::Event;
 use std::rc::Rc;
 
 impl Daemon {

@@ -9,8 +9,8 @@
 mod agent;
 mod agree;
 pub(crate) mod agreement;
-pub(crate) mod cluster;
 mod capture;
+pub(crate) mod cluster;
 mod key_reload;
 pub(crate) mod linkstate;
 mod lost;

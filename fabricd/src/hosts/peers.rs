@@ -10,12 +10,12 @@ use crate::jobs::placement::check_memory;
 use crate::users::accounts;
 use angara_abi::JobId;
 use angara_abi::job::JobState;
-use angara_protocol::msg::{Event, Failure};
 use angara_fabric::JobSlot;
 use angara_net::HostId;
 use angara_plane::StaticsError;
 use angara_plane::trunks::TrunkEvent;
 use angara_plane::{Command, Reply};
+use angara_protocol::msg::{Event, Failure};
 use std::rc::Rc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -55,7 +55,9 @@ impl Daemon {
         match incoming {
             Incoming::Message(host, message) => self.take_message(host, message),
             Incoming::Stream(host, id, data) => {
-                if let Some(messages) = self.cluster.messages.as_ref().filter(|_| !self.cluster.streams.data(host, id, data)) {
+                if let Some(messages) =
+                    self.cluster.messages.as_ref().filter(|_| !self.cluster.streams.data(host, id, data))
+                {
                     messages.misunderstood(host, "more of a stream than was asked for");
                 }
             }
@@ -182,7 +184,9 @@ impl Daemon {
             // Several hosts notice it, each in its own way.
             return;
         }
-        if let (JobState::Running, Some(messages), Some(home)) = (job.memory.page.state(), &self.cluster.messages, job.home) {
+        if let (JobState::Running, Some(messages), Some(home)) =
+            (job.memory.page.state(), &self.cluster.messages, job.home)
+        {
             // PEs here end because of it: the launcher must hear why before it hears of them, and what was said to it
             // directly may be late.
             if home != from {

@@ -4,8 +4,8 @@ use super::agreement::{Ballot, Held, Order};
 use crate::faults::trunk::TrunkRequest;
 use crate::jobs::card::{NewJob, OpenJob};
 use angara_abi::JobId;
-use angara_protocol::msg::{CaptureSpec, CoreAdvice, Event, Failure, Pairs, Report, Wait};
 use angara_net::fault::{Clear, Command};
+use angara_protocol::msg::{CaptureSpec, CoreAdvice, Event, Failure, Pairs, Report, Wait};
 use serde::{Deserialize, Serialize};
 
 /// What daemons say to each other.

@@ -2,10 +2,10 @@
 
 use crate::ask::ask;
 use crate::daemon::Daemon;
-use angara_protocol::msg::{ClusterStatus, Flow, PeerStatus};
 use angara_net::HostId;
 use angara_plane::Command;
 use angara_plane::trunks::TrunkFigures;
+use angara_protocol::msg::{ClusterStatus, Flow, PeerStatus};
 
 impl Daemon {
     /// This daemon's view of its cluster; `None` if it is of none.

@@ -7,10 +7,10 @@ use crate::daemon::Daemon;
 use crate::failure::{failure, no_memory};
 use crate::hosts::protocol::Tell;
 use angara_abi::job::Seat;
-use angara_protocol::msg::{Event, Failure};
 use angara_abi::{ABI_VERSION, JobId};
 use angara_plane::Command;
 use angara_plane::{JobMemory, PeFds, PeMemory, StaticsError};
+use angara_protocol::msg::{Event, Failure};
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -184,7 +184,9 @@ impl Daemon {
 
     /// Does something to a job that goes on.
     pub(crate) fn with_job(&self, memory: &Arc<JobMemory>, f: impl FnOnce(&mut Job)) {
-        if let Some(job) = self.jobs.table.borrow_mut().get_mut(&memory.id).filter(|job| Arc::ptr_eq(&job.memory, memory)) {
+        if let Some(job) =
+            self.jobs.table.borrow_mut().get_mut(&memory.id).filter(|job| Arc::ptr_eq(&job.memory, memory))
+        {
             f(job);
         }
     }

@@ -2,10 +2,10 @@
 
 use angara_abi::JobId;
 use angara_abi::job::Barrier;
-use angara_protocol::msg::JobSpec;
 use angara_fabric::JobSlot;
 use angara_net::HostId;
 use angara_net::torus::NodeId;
+use angara_protocol::msg::JobSpec;
 use serde::{Deserialize, Serialize};
 
 /// A job about to be made.

@@ -6,14 +6,14 @@
 //! as does a connection that closes without a word. PEs may all leave in the middle of a life: as long as nobody is
 //! waited for in vain, that is no failure.
 
-use angara_protocol::print::plain_line;
 use crate::daemon::Daemon;
 use crate::failure::failure;
 use crate::hosts::protocol::{Answer, Ask, Tell};
 use angara_abi::JobId;
 use angara_abi::job::{JobState, Seat, SeatState};
-use angara_protocol::msg::{Event, Failure, Wait};
 use angara_plane::JobMemory;
+use angara_protocol::msg::{Event, Failure, Wait};
+use angara_protocol::print::plain_line;
 use rustix::process::Signal;
 use std::collections::BTreeMap;
 use std::rc::Rc;

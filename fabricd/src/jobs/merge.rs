@@ -43,7 +43,7 @@ mod tests {
         let load = [(Class::Put, load)].into();
         LinkReport {
             node,
-            dir: "+X".into(),
+            dir: "+X".parse().expect("a direction"),
             to: node + 1,
             load,
             crc_errors: 1,

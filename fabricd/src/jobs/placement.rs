@@ -1,9 +1,9 @@
 //! Which node each PE of a job lives on.
 
 use crate::failure::failure;
-use angara_protocol::msg::{Failure, Map};
 use angara_net::torus::{NodeId, Shape};
 use angara_net::units::show_bytes;
+use angara_protocol::msg::{Failure, Map};
 
 /// Nodes that PEs may be placed on.
 #[derive(Clone, Copy)]

@@ -5,10 +5,10 @@ use super::placement::{Nodes, check_memory, place};
 use crate::failure::failure;
 use crate::machine::Machine;
 use angara_abi::job::{Barrier, INTERNAL_BYTES, PES_MAX, PeEntry, Seat};
-use angara_protocol::msg::{Failure, JobSpec, Path};
 use angara_fabric::{BarrierFamily, BarrierWork, JobSlot};
 use angara_net::HostId;
 use angara_net::torus::{NodeId, Shape};
+use angara_protocol::msg::{Failure, JobSpec, Path};
 use rustix::process::{Resource, getrlimit};
 use std::collections::BTreeMap;
 

@@ -9,11 +9,11 @@ use crate::ask::ask;
 use crate::daemon::Daemon;
 use crate::hosts::protocol::{Answer, Ask};
 use angara_abi::JobId;
-use angara_protocol::msg::{BarrierReport, LinkReport, PAIRS_MAX, PairReport, Pairs, Report, TimesPiece};
 use angara_fabric::{BarrierCheck, JobSlot};
 use angara_net::HostId;
 use angara_plane::PeMemory;
 use angara_plane::{Command, Dead, Folded};
+use angara_protocol::msg::{BarrierReport, LinkReport, PAIRS_MAX, PairReport, Pairs, Report, TimesPiece};
 use std::sync::Arc;
 
 /// Rows that one target PE may take in an answer.

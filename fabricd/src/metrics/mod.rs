@@ -12,8 +12,8 @@ mod planes;
 pub(crate) use plain::plain;
 
 use crate::watch::Sample;
-use angara_protocol::print::plain_line;
 use angara_net::torus::Shape;
+use angara_protocol::print::plain_line;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelValue, LabelValueEncoder, MetricEncoder, NoLabelSet};

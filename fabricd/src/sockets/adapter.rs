@@ -15,10 +15,10 @@ use crate::users::usage::{SpareFds, UserConnection};
 use angara_abi::JobId;
 use angara_abi::account::Load;
 use angara_abi::job;
-use angara_protocol::msg::{AdapterReply, AdapterRequest, DATAGRAM_MAX, Failure, FdRole, LinkReport};
 use angara_fabric::JobSlot;
 use angara_plane::{Command, Reply};
 use angara_plane::{JobMemory, PeFds, PeMemory};
+use angara_protocol::msg::{AdapterReply, AdapterRequest, DATAGRAM_MAX, Failure, FdRole, LinkReport};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
@@ -214,7 +214,7 @@ impl Client {
                 let report = self.daemon.full_report(job).await;
                 let links = report.map_or(vec![], |report| report.links);
                 let mut load = Load::NONE;
-                let asked = |l: &&LinkReport| only.as_ref().is_none_or(|(node, dir)| l.node == *node && l.dir == *dir);
+                let asked = |l: &&LinkReport| only.is_none_or(|link| (link.node, link.dir) == (l.node, l.dir));
                 links.iter().filter(asked).flat_map(|l| l.load.values()).for_each(|l| load.add(*l));
                 Ok(AdapterReply::Links { load })
             }

@@ -5,13 +5,13 @@ use crate::daemon::Daemon;
 use crate::failure::failure;
 use crate::users::quota::Limit;
 use crate::users::usage::is_operator;
-use angara_protocol::msg::{CaptureSpec, Failure};
 use angara_abi::packet::Vc;
 use angara_net::Link;
 use angara_net::fault::Site;
 use angara_net::torus::{Direction, NodeId, Shape, ShapeError};
 use angara_plane::observe::capture::{self, Basket, CaptureId, Refused, Taken, Whose};
 use angara_plane::{Command, Handle};
+use angara_protocol::msg::{CaptureSpec, Failure};
 use std::sync::Arc;
 use tokio::sync::Notify;
 

@@ -16,10 +16,10 @@ use crate::users::accounts;
 use crate::users::quota::Limit;
 use crate::users::usage::{SpareFds, User, UserConnection, is_operator};
 use angara_abi::JobId;
-use angara_protocol::msg::{CaptureSpec, Failure, Line, MESSAGE_MAX, Reply, Request};
 use angara_net::HostId;
 use angara_net::units::show_bytes;
 use angara_plane::Command;
+use angara_protocol::msg::{CaptureSpec, Failure, Line, MESSAGE_MAX, Reply, Request};
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -374,7 +374,9 @@ impl Client<'_> {
 
     /// Asks a host for something whose other end this connection becomes.
     async fn become_stream(&self, host: HostId, ask: impl FnOnce(u64) -> Ask) -> Result<Reply, Failure> {
-        let Some(messages) = &self.daemon.cluster.messages else { return Err(failure("this daemon has no other hosts", "")) };
+        let Some(messages) = &self.daemon.cluster.messages else {
+            return Err(failure("this daemon has no other hosts", ""));
+        };
         let stream = messages.fresh();
         let incoming = self.daemon.cluster.streams.open(stream, host);
         match messages.ask(host, ask(stream)).await {

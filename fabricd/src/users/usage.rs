@@ -2,8 +2,8 @@
 
 use super::quota::{Limit, Limits, Met};
 use crate::failure::failure;
-use angara_protocol::msg::Failure;
 use angara_plane::LogLimit;
+use angara_protocol::msg::Failure;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::future::poll_fn;

@@ -4,12 +4,12 @@
 //! changed since. An answer has at most [`MOST`] links; the rest comes with the next ones. What a host has said holds until it
 //! says something else, so the links of one that does not answer stand still.
 
-use angara_net::Link;
 use super::{PAUSE, Sample};
 use crate::daemon::Daemon;
 use crate::hosts::protocol::{Answer, Ask};
 use angara_abi::account::Load;
 use angara_net::HostId;
+use angara_net::Link;
 use angara_plane::observe::figures::LinkFigures;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
@@ -139,7 +139,8 @@ impl Daemon {
         let Some(messages) = &self.cluster.messages else { return };
         let answer = match messages.ask(host, Ask::Links(since)).await {
             Ok(Answer::Links(answer, rows)) => {
-                let owner = |link: u32| messages.owners.get(Link::from_index(link as usize).node as usize) == Some(&host);
+                let owner =
+                    |link: u32| messages.owners.get(Link::from_index(link as usize).node as usize) == Some(&host);
                 self.watcher.far.take(&rows, since == 0 || answer != since + 1, owner);
                 answer
             }

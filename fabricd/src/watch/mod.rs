@@ -11,8 +11,8 @@ pub use options::{LINKS_DEFAULT, LINKS_MAX, Listen, Looks, address};
 pub(crate) use sample::{JobFigures, Sample};
 
 use crate::daemon::Daemon;
-use angara_protocol::msg::LinkLoads;
 use angara_plane::Dead;
+use angara_protocol::msg::LinkLoads;
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::time::Duration;

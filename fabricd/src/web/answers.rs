@@ -1,14 +1,14 @@
 //! What the page is told, as JSON (`docs/reference/formats.md` describes it).
 
-use angara_net::Link;
 use crate::watch::Sample;
 use angara_abi::JobId;
 use angara_abi::account::{Class, Load};
-use angara_protocol::msg::PeerStatus;
-use angara_protocol::print::plain_line;
 use angara_fabric::ChannelUse;
+use angara_net::Link;
 use angara_net::torus::Shape;
 use angara_plane::observe::figures::{LinkDetail, LinkFigures, TreeFigures};
+use angara_protocol::msg::PeerStatus;
+use angara_protocol::print::plain_line;
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::sync::Arc;

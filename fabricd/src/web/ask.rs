@@ -7,10 +7,10 @@ use crate::failure::failure;
 use crate::hosts::messages::HostMessages;
 use crate::hosts::protocol as hosts;
 use crate::metrics::Scrape;
-use angara_protocol::msg::Failure;
 use angara_fabric::Link;
 use angara_net::torus::{NodeId, Shape};
 use angara_plane::Command;
+use angara_protocol::msg::Failure;
 use serde::Serialize;
 use serde_json::Value;
 use std::rc::Rc;
@@ -121,7 +121,8 @@ impl Daemon {
     async fn far_link(&self, link: Link) -> Result<Value, Failure> {
         let number = link.index() as u32;
         let owner = |messages: &HostMessages| messages.owners.get(link.node as usize).copied();
-        let Some((messages, host)) = self.cluster.messages.as_ref().and_then(|m| Some((m, owner(m).filter(|h| *h != m.me)?)))
+        let Some((messages, host)) =
+            self.cluster.messages.as_ref().and_then(|m| Some((m, owner(m).filter(|h| *h != m.me)?)))
         else {
             return self.link_detail(number).await.ok_or_else(|| failure("the data plane has ended", ""));
         };

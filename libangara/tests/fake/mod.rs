@@ -12,12 +12,12 @@ use angara_abi::desc::{AmoOp, Descriptor, Op, Place, Region, flags};
 use angara_abi::job::{
     BOUNCE_BYTES, Barrier, Collectives, Geometry, JobPage, JobState, PeEntry, Reach, Seat, SyncPage, Targets,
 };
-use angara_protocol::msg::{AdapterReply, AdapterRequest, FdRole};
 use angara_abi::packet::{Address, ReduceElem, ReduceOp};
 use angara_abi::queue::{Consumer, Post};
 use angara_abi::shm::{Access, Mapping, PageKind};
 use angara_abi::wait::Linux;
 use angara_net::torus::Shape;
+use angara_protocol::msg::{AdapterReply, AdapterRequest, FdRole};
 use rustix::net::{self, AddressFamily, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketType};
 use std::collections::HashMap;
 use std::io::IoSlice;

@@ -2,9 +2,9 @@
 
 use super::State;
 use angara::Job;
-use angara::angara_protocol::calls::Step;
-use angara::angara_protocol::calls::mpi::{Hooks, Noted, preloaded};
 use angara::mailbox::Peer;
+use angara_protocol::calls::Step;
+use angara_protocol::calls::mpi::{Hooks, Noted, preloaded};
 use std::sync::{Arc, OnceLock};
 
 /// Messages of this process, where they are noted.

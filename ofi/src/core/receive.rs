@@ -7,8 +7,8 @@ use crate::abi::constants::*;
 use crate::matching::Source;
 use crate::memory::UserMemory;
 use crate::wire::{Head, Kind, Offer, Reader};
-use angara::angara_protocol::calls::Step;
 use angara::mailbox::{Message, Peer};
+use angara_protocol::calls::Step;
 
 /// A receive that a message has found.
 pub(super) struct Landing {

@@ -1,7 +1,7 @@
 //! What links carried, by time: equally long times, which double when there are too many.
 
-use angara_protocol::msg::BUCKETS;
 use angara_fabric::{Link, Tick};
+use angara_protocol::msg::BUCKETS;
 use std::collections::BTreeMap;
 
 /// How long each time is at first.

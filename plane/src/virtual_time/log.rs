@@ -3,8 +3,8 @@
 //! Stands end in the order of the network's time, so the log is sorted by their ends, and one walk over it from its end
 //! backward finds the path: whoever waited for another one's operation leads to that PE, at the time it posted it.
 
-use angara_protocol::msg::{CriticalPath, PATH_MAX, PathShare, PathStep, Why};
 use angara_fabric::Tick;
+use angara_protocol::msg::{CriticalPath, PATH_MAX, PathShare, PathStep, Why};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 

@@ -7,8 +7,8 @@
 
 use crate::notice::Notice;
 use crate::plane::DataPlane;
-use angara_protocol::absence::{Patience, process_state, threads};
 use angara_abi::clock::{ClockPage, TIME_MAX};
+use angara_protocol::absence::{Patience, process_state, threads};
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};

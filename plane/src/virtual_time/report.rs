@@ -1,8 +1,8 @@
 //! What virtual time has come to, and what it went for, told to whoever asks.
 
 use crate::plane::DataPlane;
-use angara_protocol::msg::{LinkUse, PIECE_NUMBERS, Routine, Times, TimesPiece, VirtualStatus};
 use angara_fabric::{FlitTime, Link, Tick};
+use angara_protocol::msg::{LinkUse, PIECE_NUMBERS, Routine, Times, TimesPiece, VirtualStatus};
 use std::time::Instant;
 
 impl DataPlane {

@@ -1,7 +1,7 @@
 //! What virtual time went for, by PE.
 
-use angara_protocol::msg::{PeTimes, ROUTINE_NAME_MAX, ROUTINES_MAX, Routine, RoutineRow, WHOM_MAX, WaitRow};
 use angara_fabric::Tick;
+use angara_protocol::msg::{PeTimes, ROUTINE_NAME_MAX, ROUTINES_MAX, Routine, RoutineRow, WHOM_MAX, WaitRow};
 use std::collections::BTreeMap;
 
 /// What the time of a PE went for.

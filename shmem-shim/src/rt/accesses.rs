@@ -5,8 +5,8 @@
 //! the order of accesses is nobody's business, so each thread sums them up, and the next call notes them.
 
 use super::{State, check, lock, try_state};
-use angara_protocol::calls::{Action, Memory};
 use angara_abi::desc::{Place, Region};
+use angara_protocol::calls::{Action, Memory};
 use std::collections::HashSet;
 use std::mem::take;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -180,7 +180,9 @@ impl Log {
         {
             if self.done.len() == HELD {
                 if !FULL.swap(true, Ordering::Relaxed) {
-                    angara_protocol::complain!("angara: more than {HELD} accesses between two calls: races may be missed");
+                    angara_protocol::complain!(
+                        "angara: more than {HELD} accesses between two calls: races may be missed"
+                    );
                 }
                 return;
             }

@@ -6,8 +6,8 @@ use super::{State, ok, rma::aligned, untold_state};
 use crate::ctypes::*;
 use angara::Amo;
 use angara_abi::account::Class;
-use angara_protocol::calls::Action;
 use angara_abi::desc::AmoOp;
+use angara_protocol::calls::Action;
 
 /// What an atomic does to a word.
 #[derive(Clone, Copy)]

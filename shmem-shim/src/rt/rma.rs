@@ -7,9 +7,9 @@ use super::{State, bytes, die, ok, untold_state};
 use crate::ctypes::*;
 use angara::{Amo, Strided};
 use angara_abi::account::Class;
-use angara_protocol::calls::{Action, Blocks};
 use angara_abi::copy::{peek, poke};
 use angara_abi::desc::{AmoOp, Place};
+use angara_protocol::calls::{Action, Blocks};
 
 /// `SHMEM_SIGNAL_SET`.
 pub(crate) const SIGNAL_SET: int = 0;

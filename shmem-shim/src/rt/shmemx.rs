@@ -10,8 +10,8 @@ use super::team::Group;
 use super::{State, collective, collective_of, die, lock, ok, state};
 use crate::ctypes::*;
 use angara::tree::{Arrival, PendingRaw, ReduceElem, ReduceOp};
-use angara_protocol::calls::{Action, Meeting};
 use angara_net::torus::{Coords, Direction};
+use angara_protocol::calls::{Action, Meeting};
 use std::sync::Mutex;
 
 /// An operation under way.

@@ -52,7 +52,10 @@ pub(super) fn sweep(args: SweepArgs) -> Result<(), Error> {
     let done = bar.position();
     bar.finish_and_clear();
     let Some(rows) = rows? else {
-        angara_protocol::complain!("{done} of {all} points are in {}; the same command goes on with them", path.display());
+        angara_protocol::complain!(
+            "{done} of {all} points are in {}; the same command goes on with them",
+            path.display()
+        );
         return Err(Error::Interrupted("finished points were saved, a line of JSON each"));
     };
     let json = sweep::json(&rows);

@@ -3,9 +3,9 @@
 use super::super::bind::Cores;
 use super::{Clock, RunArgs};
 use crate::error::Failed;
+use angara_abi::program_clock::{ENV_SEED, ENV_TSC};
 use angara_protocol::absence::Patience;
 use angara_protocol::msg::Path as EnginePath;
-use angara_abi::program_clock::{ENV_SEED, ENV_TSC};
 use std::ffi::OsString;
 
 /// What Python's hashes of texts begin with.

@@ -63,8 +63,9 @@ impl World {
     }
 
     pub(super) fn has_faults(&self) -> bool {
-        let of =
-            |h: &Host| h.node.as_ref().is_some_and(|n| !n.daemon.cluster.agreement.agreed.borrow().faults.faults().is_empty());
+        let of = |h: &Host| {
+            h.node.as_ref().is_some_and(|n| !n.daemon.cluster.agreement.agreed.borrow().faults.faults().is_empty())
+        };
         self.hosts.iter().any(of)
     }
 

@@ -40,7 +40,7 @@ impl Totals {
             (&mut self.schedules, o.schedules),
             (&mut self.events, o.events),
             (&mut self.crashes, o.crashes),
-            (&mut self.cluster.expelled, o.expelled),
+            (&mut self.expelled, o.expelled),
             (&mut self.splits, o.splits),
             (&mut self.jobs, o.jobs),
             (&mut self.jobs_live, o.jobs_live),

@@ -78,7 +78,8 @@ pub(crate) struct Table(Vec<Row>);
 impl Table {
     /// The user's table, or the built-in one.
     pub(crate) fn load(path: &str) -> Result<Table, String> {
-        let file = angara_protocol::trust::var_os(ENV_TABLE).map(PathBuf::from).filter(|file| !file.as_os_str().is_empty());
+        let file =
+            angara_protocol::trust::var_os(ENV_TABLE).map(PathBuf::from).filter(|file| !file.as_os_str().is_empty());
         let Some(file) = file else { return Table::parse(BUILT_IN, path) };
         let shown = file.display();
         std::fs::read_to_string(&file)
