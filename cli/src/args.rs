@@ -1,14 +1,17 @@
 //! The command line: subcommands. What stands before a program is read by `foreign` first.
 
-use crate::daemon::{WhereArgs, cluster, fault, status, web};
-use crate::error::Failed;
-use crate::foreign::{self, Misread};
-use crate::run::options::{RunArgs, after_help};
-use crate::{bench, capture, demo, doctor, machine, many, report, run, top, trace, whatif};
+use crate::{demo, doctor, simulated, top, whatif};
+use angara_bench as bench;
+use angara_calls::{capture, trace};
+use angara_client::daemon::{WhereArgs, cluster, fault, status, web};
+use angara_client::error::Failed;
+use angara_client::report;
 use angara_cluster::usage::helpful;
+use angara_launch::oshrun::{say, say_misread, say_usage, start};
+use angara_launch::run::options::RunArgs;
+use angara_launch::{foreign, machine};
 use clap::{Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::ffi::OsString;
-use std::io::{ErrorKind, Write};
 
 /// A software Angara: run OpenSHMEM programs on an emulated torus and look at its links.
 #[derive(Parser)]
@@ -57,14 +60,6 @@ enum Sub {
     Sim(angara_sim::cli::SimArgs),
 }
 
-/// The same options as `angara run`.
-#[derive(Parser)]
-#[command(name = "oshrun", version, about = "Run an OpenSHMEM program as N processes (PEs) on a torus")]
-struct Oshrun {
-    #[command(flatten)]
-    run: RunArgs,
-}
-
 /// Parses the arguments of `angara` and does what they say; the result is the exit code.
 pub(crate) fn dispatch(args: Vec<OsString>) -> Result<u8, Failed> {
     let mut command = angara();
@@ -103,50 +98,19 @@ pub(crate) fn dispatch(args: Vec<OsString>) -> Result<u8, Failed> {
         Sub::Demo(args) => demo::main(args),
         Sub::Machine(args) => machine::main(args),
         Sub::Bench(args) => bench::main(args),
-        Sub::Plan(args) => Ok(angara_sim::cli::plan(args).map(|()| 0)?),
-        Sub::Sim(args) => Ok(angara_sim::cli::sim(args, capture::save).map(|()| 0)?),
+        Sub::Plan(args) => angara_sim::cli::plan(args).map(|()| 0).map_err(of_simulation),
+        Sub::Sim(args) => angara_sim::cli::sim(args, simulated::save).map(|()| 0).map_err(of_simulation),
     }
 }
 
-/// Parses the arguments of `oshrun` and runs the program.
-pub(crate) fn dispatch_oshrun(args: Vec<OsString>) -> Result<u8, Failed> {
-    let mut command = oshrun();
-    command.build();
-    let read = match foreign::read(&command, &args[1..]) {
-        Ok(read) => read,
-        Err(e) => return say_misread(e),
-    };
-    let line: Vec<OsString> = args[..1].iter().cloned().chain(read.args).collect();
-    match command.try_get_matches_from_mut(&line).and_then(|m| Oshrun::from_arg_matches(&m)) {
-        Ok(oshrun) => {
-            say(&read.notes, &oshrun.run);
-            start(oshrun.run, &line)
-        }
-        Err(e) => say_usage(&helpful(e, &command)),
+/// A failure of a simulation, with the exit code that it has.
+fn of_simulation(e: angara_sim::Error) -> Failed {
+    let (message, remedy, usage) = e.parts();
+    if matches!(e, angara_sim::Error::Interrupted(_)) {
+        // As a shell shows what SIGINT has ended.
+        return Failed::runtime(message, remedy).with_code(130);
     }
-}
-
-/// Runs a program, once or with many seeds. `line` is the whole command line.
-fn start(args: RunArgs, line: &[OsString]) -> Result<u8, Failed> {
-    let Some(seeds) = args.seeds else { return run::main(args) };
-    run::check(&args)?;
-    many::seeds::main(seeds, line, args.quiet)
-}
-
-/// Shows the help or version that was asked for, or what is wrong with the arguments.
-fn say_usage(e: &clap::Error) -> Result<u8, Failed> {
-    match e.print().and_then(|()| std::io::stdout().flush()) {
-        Err(failed) if !e.use_stderr() && failed.kind() != ErrorKind::BrokenPipe => Err(Failed::output(&failed)),
-        _ => Ok(e.exit_code() as u8),
-    }
-}
-
-/// The same for what stands before a program.
-fn say_misread(e: Misread) -> Result<u8, Failed> {
-    match e {
-        Misread::Unknown(e) => say_usage(&e),
-        Misread::Other(e) => Err(e),
-    }
+    if usage { Failed::usage(message, remedy) } else { Failed::runtime(message, remedy) }
 }
 
 /// Options of `angara` and its subcommands.
@@ -154,33 +118,15 @@ pub(crate) fn angara() -> Command {
     Cli::command()
 }
 
-/// Options of `oshrun`.
-pub(crate) fn oshrun() -> Command {
-    Oshrun::command().after_help(after_help("oshrun"))
-}
-
-/// Says what had no effect.
-fn say(notes: &[String], args: &RunArgs) {
-    if !args.quiet {
-        notes.iter().for_each(|note| angara_protocol::complain!("angara: {note}"));
-    }
-}
-
-/// Parses a command line of `angara run`, its name included; an error is text.
-pub(crate) fn run_args(args: Vec<OsString>) -> Result<RunArgs, String> {
-    let read = foreign::read(&oshrun(), &args[1..]).map_err(|e| e.to_string())?;
-    let args = args[..1].iter().cloned().chain(read.args);
-    Oshrun::try_parse_from(args).map(|o| o.run).map_err(|e| e.to_string())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use angara_launch::oshrun::oshrun;
 
     #[test]
     fn every_command_is_well_formed() {
         Cli::command().debug_assert();
-        Oshrun::command().debug_assert();
+        oshrun().debug_assert();
     }
 
     #[test]
@@ -197,12 +143,5 @@ mod tests {
             assert!(lines.len() > 1 && lines.iter().all(|line| line.starts_with(called)), "{examples}");
             assert!(!examples.contains(other), "{examples}");
         }
-    }
-
-    #[test]
-    fn options_after_the_program_belong_to_it() {
-        let parsed = Oshrun::try_parse_from(["oshrun", "-n", "2", "sh", "-c", "exit 3", "--label"]).unwrap();
-        assert_eq!(parsed.run.command, ["sh", "-c", "exit 3", "--label"].map(OsString::from));
-        assert!(!parsed.run.label);
     }
 }

@@ -4,12 +4,13 @@
 //! torus, once with direct stores and once through the emulated adapters and links, and shows
 //! result, time and the traffic on each link.
 
-use crate::daemon::WhereArgs;
-use crate::error::{Failed, say};
-use crate::example::{self, Temporary};
-use crate::report::{self, heatmap};
-use crate::{install, oshcc};
 use angara_abi::account::Class;
+use angara_client::daemon::WhereArgs;
+use angara_client::error::{Failed, say};
+use angara_client::install;
+use angara_client::report::{self, heatmap};
+use angara_launch::example::{self, Temporary};
+use angara_launch::oshcc;
 use angara_protocol::msg::Report;
 use clap::Args;
 use std::path::Path;

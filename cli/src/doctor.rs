@@ -1,11 +1,12 @@
 //! `angara doctor`: what this machine offers, what uses it, and what happens without it.
 
-use crate::daemon::WhereArgs;
-use crate::error::{Failed, say};
-use crate::mpi::survey;
-use crate::report::table::{bytes, ranges};
-use crate::run::bind::Cores;
-use crate::{daemon, install, oshcc};
+use angara_client::cores::Cores;
+use angara_client::daemon::WhereArgs;
+use angara_client::error::{Failed, say};
+use angara_client::report::table::{bytes, ranges};
+use angara_client::{daemon, install};
+use angara_launch::mpi::survey;
+use angara_launch::oshcc;
 use angara_protocol::trust::{Distrust, TrustedDir};
 use clap::Args;
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};

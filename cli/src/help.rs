@@ -2,8 +2,9 @@
 //! installation calls.
 
 use crate::args;
-use crate::error::Failed;
-use crate::oshcc;
+use angara_client::error::Failed;
+use angara_launch::oshcc;
+use angara_launch::oshrun::oshrun;
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, Command, CommandFactory};
 use clap_complete::Shell;
@@ -84,7 +85,7 @@ pub(crate) fn main(args: &[OsString]) -> Result<u8, Failed> {
 fn write(dir: &Path) -> io::Result<()> {
     let man = dir.join("man/man1");
     create_dir_all(&man)?;
-    let programs = [args::angara(), args::oshrun(), angara_cluster::args::Args::command()];
+    let programs = [args::angara(), oshrun(), angara_cluster::args::Args::command()];
     for program in &programs {
         complete(&with_values(program.clone()), dir)?;
     }

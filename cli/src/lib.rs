@@ -1,40 +1,20 @@
 //! The commands a user types: `angara` with its subcommands, `oshrun`, `oshcc` and `oshc++`.
 //!
-//! `angara run` is the centre. It looks for a daemon whose torus fits (or starts a private one),
-//! asks it for a job over the control socket, starts one process per PE with the job's place in
-//! the environment, forwards their input and output, and takes everything down again whatever
-//! happens. The other subcommands look at a daemon (`status`, `capture`, `fault`, `shutdown`), at the traffic
-//! of a finished job (`report`) or at this machine (`doctor`), or show the whole (`demo`, `bench`).
-//!
-//! No `unsafe` here: what must happen between fork and exec is done by a hidden mode of this same
-//! program, see [`mod@run`].
+//! Here command lines are read. What they ask for is done by the crates beside this one: jobs by `launch`, talking to a
+//! daemon and reports by `client`, timelines, races and captures by `calls`, measurements by `bench`, simulations by `sim`. Only
+//! what needs several of them stands here: `demo`, `doctor`, `top`, `whatif`.
 #![forbid(unsafe_code)]
 
 mod args;
-mod bench;
-mod capture;
-mod code;
-mod daemon;
 mod demo;
 mod doctor;
-mod error;
-mod example;
-mod foreign;
 mod help;
-mod install;
-mod machine;
-mod many;
-mod mpi;
-mod notes;
-mod oshcc;
-mod races;
-mod report;
-mod run;
+mod simulated;
 mod top;
-mod trace;
 mod whatif;
 
-use error::Failed;
+use angara_client::error::Failed;
+use angara_launch::{modes, oshcc, oshrun};
 use std::ffi::OsString;
 use std::process::exit;
 
@@ -42,24 +22,7 @@ use std::process::exit;
 pub fn main_angara() -> ! {
     angara_cluster::signals::survive_file_size_limit();
     let args: Vec<OsString> = std::env::args_os().collect();
-    if args.get(1).is_some_and(|a| a == run::exec::MODE) {
-        run::exec::main(&args[2..]);
-    }
-    if args.get(1).is_some_and(|a| a == mpi::rank::MODE) {
-        mpi::rank::main(&args[2..]);
-    }
-    if args.get(1).is_some_and(|a| a == mpi::survey::PEEK) {
-        mpi::survey::peek(&args[2..]);
-    }
-    if args.get(1).is_some_and(|a| a == run::host::MODE) {
-        run::host::main(&args[2..]);
-    }
-    if args.get(1).is_some_and(|a| a == run::user::MODE) {
-        run::user::main(&args[2..]);
-    }
-    if args.get(1).is_some_and(|a| a == run::remote::MODE) {
-        run::remote::main();
-    }
+    modes::enter(&args);
     if args.get(1).is_some_and(|a| a == help::MODE) {
         finish("angara", help::main(&args[2..]));
     }
@@ -70,14 +33,9 @@ pub fn main_angara() -> ! {
 pub fn main_oshrun() -> ! {
     angara_cluster::signals::survive_file_size_limit();
     let mut args: Vec<OsString> = std::env::args_os().collect();
-    if args.get(1).is_some_and(|a| a == run::exec::MODE) {
-        run::exec::main(&args[2..]);
-    }
-    if args.get(1).is_some_and(|a| a == mpi::rank::MODE) {
-        mpi::rank::main(&args[2..]);
-    }
+    modes::enter(&args);
     args.splice(0..1, ["oshrun".into()]);
-    finish("oshrun", args::dispatch_oshrun(args))
+    finish("oshrun", oshrun::dispatch_oshrun(args))
 }
 
 /// Entry of the `oshcc` and `oshc++` commands. Never returns.

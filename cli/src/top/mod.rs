@@ -6,9 +6,9 @@
 mod sample;
 mod view;
 
-use crate::daemon::{Control, WhereArgs, block_on, runtime_dir};
-use crate::error::{Failed, no_thread, print};
-use crate::run::signals::{Signals, Wish};
+use angara_client::daemon::{Control, WhereArgs, block_on, runtime_dir};
+use angara_client::error::{Failed, no_thread, print};
+use angara_client::signals::{Signals, Wish};
 use clap::Args;
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};

@@ -1,15 +1,15 @@
 //! `angara whatif`: one program in virtual time under every combination of circumstances, one run on each core.
 //!
-//! [`axes`] makes the combinations, [`crate::many`] runs them, [`table`] shows what came out.
+//! [`axes`] makes the combinations, [`angara_launch::many`] runs them, [`table`] shows what came out.
 
 mod axes;
 mod table;
 
-use crate::error::{Failed, print};
-use crate::many;
-use crate::report;
-use crate::run;
 use angara_abi::job::PES_MAX;
+use angara_client::error::{Failed, print};
+use angara_client::report;
+use angara_launch::many;
+use angara_launch::run;
 use angara_net::units::whole;
 use angara_protocol::whole_file::write_whole;
 use axes::Axes;

@@ -1,0 +1,54 @@
+//! `angara bench`: what this machine makes of the library, next to floors and to other libraries.
+
+mod beside;
+mod compare;
+mod machine;
+mod mpi;
+mod pair;
+mod run;
+mod shmem;
+mod sim;
+mod tune;
+
+use angara_client::error::Failed;
+use angara_protocol::whole_file::write_whole;
+use clap::{Args, Subcommand};
+use std::path::Path;
+
+/// Arguments of `angara bench`.
+#[derive(Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct BenchArgs {
+    #[command(subcommand)]
+    which: Option<Which>,
+    #[command(flatten)]
+    shmem: shmem::ShmemArgs,
+}
+
+#[derive(Subcommand)]
+enum Which {
+    /// OpenSHMEM: latency, message rate, bandwidth, collectives and start-up (what `angara bench` alone does)
+    Shmem(shmem::ShmemArgs),
+    /// MPI: a library on this network beside the same library on others
+    Mpi(mpi::MpiArgs),
+    /// The network model: speed, memory and threads of simulations, each with the accuracy of the same run
+    Sim(sim::SimArgs),
+    /// Emulated machines: what real programs measure there in virtual time, beside what is published
+    Machine(machine::MachineArgs),
+}
+
+/// Measures and shows.
+pub fn main(args: BenchArgs) -> Result<u8, Failed> {
+    match args.which {
+        None => shmem::main(args.shmem),
+        Some(Which::Shmem(args)) => shmem::main(args),
+        Some(Which::Mpi(args)) => mpi::main(args),
+        Some(Which::Sim(args)) => sim::main(args),
+        Some(Which::Machine(args)) => machine::main(args),
+    }
+}
+
+/// Writes what an option asked for.
+fn write(file: &Path, text: &str) -> Result<(), Failed> {
+    write_whole(file, text).map_err(|e| Failed::unwritten(file.display(), &e))
+}

@@ -1,0 +1,436 @@
+//! Reports: what `angara run --report FILE` writes and `angara report FILE` shows.
+//!
+//! The file is JSON: the daemon's traffic report at the top level, and beside it the command, the
+//! options, how the run ended and the hottest links. How it is written and read is in `file`.
+
+mod file;
+pub mod heatmap;
+mod html;
+pub mod table;
+mod times;
+
+pub use file::{Writer, check_writable, read};
+
+use crate::cores::Bind;
+use crate::error::{Failed, print};
+use angara_abi::account::{Class, Load};
+use angara_abi::job::{Barrier, Collectives};
+use angara_net::torus::Shape;
+use angara_protocol::msg::{LinkReport, LinkUse, PairReport, Report, RoutineRow, TimesPiece, WaitRow};
+use angara_protocol::print::plain_line;
+use clap::Args;
+use serde::{Deserialize, Serialize};
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use table::{Table, bytes, count, terminal_width};
+
+/// Number of hottest links kept in a report.
+const HOTTEST: usize = 10;
+/// Most links listed in full without `--all`.
+const LINKS_SHOWN: usize = 64;
+
+/// Arguments of `angara report`.
+#[derive(Args)]
+pub struct ReportArgs {
+    /// Report written by `angara run --report`, compressed or not
+    #[arg(value_name = "FILE.json[.gz]")]
+    file: PathBuf,
+    /// Also list every pair of PEs, and every link of a large network
+    #[arg(long)]
+    all: bool,
+    /// Only the heat maps
+    #[arg(long)]
+    heat: bool,
+    /// Only a table of a run in virtual time, as CSV
+    #[arg(long, value_name = "WHAT", conflicts_with_all = ["all", "heat"])]
+    csv: Option<times::Csv>,
+    /// Write a page with the torus and its links to this file, for any browser; it needs no other file and no network
+    #[arg(long, value_name = "FILE.html", conflicts_with_all = ["all", "heat", "csv"])]
+    html: Option<PathBuf>,
+}
+
+/// A whole report file.
+#[derive(Serialize, Deserialize, Debug)]
+pub struct RunReport {
+    /// Version of the file's format.
+    format: u32,
+    /// What the daemon counted.
+    #[serde(flatten)]
+    pub traffic: Report,
+    /// Program and arguments.
+    pub command: Vec<String>,
+    /// Options of the run.
+    pub options: RunOptions,
+    /// Exit code of the launcher.
+    pub exit_code: u8,
+    /// `ok`, or why the job was ended.
+    pub outcome: String,
+    /// Links with most flits, hottest first.
+    pub hottest: Vec<Hot>,
+    /// What virtual time went for, in detail; [`Writer`] writes it, too.
+    #[serde(flatten, skip_serializing)]
+    pub details: Details,
+    /// The traffic's, on their way from the file; [`Writer`] writes them.
+    #[serde(skip_serializing)]
+    pairs: Vec<PairReport>,
+}
+
+/// What virtual time went for, in detail.
+#[derive(Deserialize, Debug, Default)]
+#[serde(default)]
+pub struct Details {
+    waits: Vec<WaitRow>,
+    routines: Vec<RoutineRow>,
+    link_times: Vec<LinkUse>,
+}
+
+impl Details {
+    /// Adds a piece; where the next one begins.
+    pub fn add(&mut self, piece: TimesPiece) -> Option<u32> {
+        let TimesPiece { waits, routines, links, next } = piece;
+        self.waits.extend(waits);
+        self.routines.extend(routines);
+        self.link_times.extend(links);
+        next
+    }
+}
+
+/// The options that decide what a run does.
+#[derive(Serialize, Deserialize, Debug)]
+pub struct RunOptions {
+    /// Number of PEs.
+    pub pes: u32,
+    /// PEs on a node.
+    pub ppn: u32,
+    /// How PEs were placed.
+    pub map: String,
+    /// Cores of PEs.
+    pub bind: Bind,
+    /// Kind of barrier.
+    pub barrier: Barrier,
+    /// How collectives were done.
+    pub collectives: Collectives,
+    /// Bytes of symmetric heap.
+    pub heap: u64,
+    /// Faults, as they were written.
+    pub faults: Vec<String>,
+}
+
+/// A hot link.
+#[derive(Serialize, Deserialize, Debug, PartialEq, Eq)]
+pub struct Hot {
+    /// `0,0,0 +X`.
+    pub link: String,
+    /// All classes together.
+    pub load: Load,
+}
+
+impl RunReport {
+    /// The report of a run by a command line, of which pairs of PEs are still to come.
+    pub fn new(command: Vec<String>, options: RunOptions, traffic: Report, code: u8, outcome: String) -> RunReport {
+        RunReport {
+            format: file::FORMAT,
+            command,
+            options,
+            exit_code: code,
+            outcome,
+            hottest: hottest(traffic.shape, &traffic.links, HOTTEST),
+            traffic,
+            details: Details::default(),
+            pairs: Vec::new(),
+        }
+    }
+}
+
+/// All classes of a link together.
+pub fn total(link: &LinkReport) -> Load {
+    link.load.values().fold(Load::default(), |mut sum, l| {
+        sum.add(*l);
+        sum
+    })
+}
+
+/// `0,0,0 +X`.
+pub fn link_name(shape: Shape, link: &LinkReport) -> String {
+    format!("{} {}", shape.show(shape.coords(link.node)), link.dir)
+}
+
+/// The links with most flits.
+pub fn hottest(shape: Shape, links: &[LinkReport], most: usize) -> Vec<Hot> {
+    let mut sorted: Vec<&LinkReport> = links.iter().filter(|l| heatmap::flits(l) > 0).collect();
+    sorted.sort_by_key(|l| (std::cmp::Reverse(heatmap::flits(l)), l.node, l.dir));
+    sorted.truncate(most);
+    sorted.into_iter().map(|l| Hot { link: link_name(shape, l), load: total(l) }).collect()
+}
+
+/// Shows a report file.
+pub fn main(args: ReportArgs) -> Result<u8, Failed> {
+    let report = read(&args.file)?;
+    if let Some(file) = &args.html {
+        return html::write(&report, file).map(|()| 0);
+    }
+    let colour = heatmap::colour();
+    if let Some(what) = args.csv {
+        let times = report.traffic.virtual_time.as_ref();
+        let none =
+            || Failed::usage("the report is of a run in real time", "run it with `--clock virtual --report FILE`");
+        return print(times::csv(&report, times.ok_or_else(none)?, what)).map(|()| 0);
+    }
+    let text = if args.heat { heat(&report.traffic, colour) } else { show(&report, args.all, colour) };
+    print(text).map(|()| 0)
+}
+
+/// Everything as text.
+fn show(report: &RunReport, all: bool, colour: bool) -> String {
+    let t = &report.traffic;
+    let mut out = String::new();
+    let path = serde_json::to_value(t.path).ok().and_then(|v| v.as_str().map(String::from)).unwrap_or_default();
+    let _ = writeln!(
+        out,
+        "{}: {} PEs on {}, path {path}, {:.3} s, {}",
+        plain_line(&report.command.join(" ")),
+        t.placement.len(),
+        t.shape,
+        t.wall_s,
+        plain_line(&report.outcome)
+    );
+    for note in &t.notes {
+        let _ = writeln!(out, "note: {}", plain_line(note));
+    }
+    if let Some(times) = &t.virtual_time {
+        out.push_str(&times::show(report, times, all));
+    }
+    out.push_str("\nPlacement (PE: node)\n");
+    out.push_str(&placement(t));
+    out.push_str("\nTraffic by class, all PEs\n");
+    out.push_str(&classes(t));
+    if all {
+        out.push_str("\nTraffic between PEs\n");
+        out.push_str(&pair_table(t));
+    }
+    out.push_str("\nTraffic per link\n");
+    out.push_str(&link_table(t, all));
+    out.push('\n');
+    out.push_str(&heat(t, colour));
+    out.push_str("\nHottest links\n");
+    let mut hot = Table::new(&["link", ">packets", ">flits", ">bytes"]);
+    for h in &report.hottest {
+        hot.row(&[h.link.clone(), count(h.load.packets), count(h.load.flits), count(h.load.bytes)]);
+    }
+    out.push_str(&if hot.is_empty() { "  none: nothing left a node\n".into() } else { hot.render() });
+    out
+}
+
+fn placement(t: &Report) -> String {
+    let cell = |(pe, node): (usize, &u32)| format!("{pe}: {}", t.shape.show(t.shape.coords(*node)));
+    let cells: Vec<String> = t.placement.iter().enumerate().map(cell).collect();
+    let width = cells.iter().map(String::len).max().unwrap_or(0);
+    let per_line = (terminal_width().unwrap_or(100) / (width + 3)).clamp(1, 8);
+    let line = |cells: &[String]| {
+        let text: String = cells.iter().map(|c| format!("  {c:width$} ")).collect();
+        text.trim_end().to_string() + "\n"
+    };
+    cells.chunks(per_line).map(line).collect()
+}
+
+fn classes(t: &Report) -> String {
+    let mut table = Table::new(&["class", ">operations", ">packets", ">flits", ">payload bytes", ">returned bytes"]);
+    for class in Class::ALL {
+        let mut sum = angara_abi::account::Traffic::default();
+        t.pairs.iter().filter(|p| p.class == class).for_each(|p| sum.add(p.traffic));
+        if sum.ops > 0 {
+            let both = [sum.out, sum.back];
+            table.row(&[
+                class.name().to_string(),
+                count(sum.ops),
+                count(both.iter().map(|l| l.packets).sum()),
+                count(both.iter().map(|l| l.flits).sum()),
+                count(sum.out.bytes),
+                count(sum.back.bytes),
+            ]);
+        }
+    }
+    if table.is_empty() { "  none\n".into() } else { table.render() }
+}
+
+fn pair_table(t: &Report) -> String {
+    let mut table = Table::new(&[
+        ">from",
+        ">to",
+        "class",
+        ">operations",
+        ">packets",
+        ">flits",
+        ">payload bytes",
+        ">returned bytes",
+    ])
+    .keys(3);
+    for p in &t.pairs {
+        let both = [p.traffic.out, p.traffic.back];
+        table.row(&[
+            p.from.to_string(),
+            p.to.to_string(),
+            p.class.name().into(),
+            count(p.traffic.ops),
+            count(both.iter().map(|l| l.packets).sum()),
+            count(both.iter().map(|l| l.flits).sum()),
+            count(p.traffic.out.bytes),
+            count(p.traffic.back.bytes),
+        ]);
+    }
+    table.render()
+}
+
+/// Links of a report as a table, the busiest ones of a large network.
+fn link_table(t: &Report, all: bool) -> String {
+    let text = links(t.shape, &t.links, if all { usize::MAX } else { LINKS_SHOWN });
+    if text.is_empty() { "  none: nothing left a node\n".into() } else { text }
+}
+
+/// Something was wrong with packets of the link.
+fn trouble(l: &LinkReport) -> bool {
+    l.crc_errors + l.replays + l.duplicates + l.reordered > 0
+}
+
+/// Links as a table; if there are more than `most`, the ones with most flits. Empty if none.
+pub fn links(shape: Shape, links: &[LinkReport], most: usize) -> String {
+    let mut shown: Vec<&LinkReport> = links.iter().filter(|l| heatmap::flits(l) > 0 || !l.up || trouble(l)).collect();
+    if shown.is_empty() {
+        return String::new();
+    }
+    let left_out = shown.len().saturating_sub(most);
+    if left_out > 0 {
+        shown.sort_by_key(|l| (std::cmp::Reverse(heatmap::flits(l)), l.node, l.dir));
+        shown.truncate(most);
+    }
+    let mut head = vec!["link", "to", ">packets", ">flits", ">bytes"];
+    head.extend([">put flits", ">get flits", ">amo flits", ">sync flits", ">crc", ">replays"]);
+    // Only with `angara fault`.
+    let more = shown.iter().any(|l| l.duplicates + l.reordered > 0);
+    if more {
+        head.extend([">twice", ">early"]);
+    }
+    head.push("state");
+    let mut table = Table::new(&head);
+    for l in shown {
+        let sum = total(l);
+        let class = |c: Class| l.load.get(&c).map_or(0, |l| l.flits);
+        let mut row = vec![
+            link_name(shape, l),
+            shape.show(shape.coords(l.to)),
+            count(sum.packets),
+            count(sum.flits),
+            count(sum.bytes),
+            count(class(Class::Put)),
+            count(class(Class::Get)),
+            count(class(Class::Amo)),
+            count(class(Class::Sync)),
+            count(l.crc_errors),
+            count(l.replays),
+        ];
+        if more {
+            row.extend([count(l.duplicates), count(l.reordered)]);
+        }
+        row.push(if l.up { "up" } else { "down" }.into());
+        table.row(&row);
+    }
+    let mut text = table.render();
+    if left_out > 0 {
+        let _ = writeln!(text, "  ({left_out} quieter links left out; --all shows them)");
+    }
+    text
+}
+
+/// Both heat maps.
+pub fn heat(t: &Report, colour: bool) -> String {
+    let mut out = String::from("Heat map: flits sent by each node in each direction\n");
+    out.push_str(&heatmap::links(t.shape, &t.links, colour));
+    if t.placement.len() > 1 {
+        out.push_str("\nHeat map: payload between PEs\n");
+        out.push_str(&heatmap::pairs(t.placement.len(), &t.pairs, colour));
+    }
+    let bytes_total: u64 = t.pairs.iter().map(|p| p.traffic.out.bytes + p.traffic.back.bytes).sum();
+    let _ = writeln!(out, "  total payload: {}", bytes(bytes_total));
+    out
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use angara_abi::JobId;
+    use angara_abi::account::Traffic;
+    use angara_protocol::msg::{BarrierReport, PairReport, Path as EnginePath};
+
+    pub(crate) fn sample() -> RunReport {
+        let shape: Shape = "2x2".parse().unwrap();
+        let link = |node: u32, dir: &str, n: usize| LinkReport {
+            node,
+            dir: dir.parse().expect("a direction"),
+            to: shape.neighbour(node, dir.parse().unwrap()).unwrap(),
+            load: [(Class::Put, Load::payload(n)), (Class::Sync, Load::payload(8))].into(),
+            crc_errors: 0,
+            replays: 0,
+            duplicates: 0,
+            reordered: 0,
+            up: true,
+        };
+        let links = vec![link(0, "+X", 4096), link(1, "-X", 64)];
+        RunReport {
+            format: file::FORMAT,
+            pairs: vec![],
+            details: Details::default(),
+            command: vec!["./heat".into(), "10".into()],
+            options: RunOptions {
+                pes: 2,
+                ppn: 1,
+                map: "linear".into(),
+                bind: Bind::Auto,
+                barrier: Barrier::Auto,
+                collectives: Collectives::Auto,
+                heap: 1 << 20,
+                faults: vec![],
+            },
+            exit_code: 0,
+            outcome: "ok".into(),
+            hottest: hottest(shape, &links, HOTTEST),
+            traffic: Report {
+                job: JobId::new(1),
+                name: "heat".into(),
+                shape,
+                path: EnginePath::Direct,
+                placement: vec![0, 1],
+                wall_s: 0.25,
+                virtual_time: None,
+                pairs: vec![PairReport { from: 0, to: 1, class: Class::Put, traffic: Traffic::put(4096) }],
+                links,
+                barriers: BarrierReport { family: Barrier::Auto, left: 0, early: 0, unfinished: 0, late: 0 },
+                notes: vec!["one note".into()],
+            },
+        }
+    }
+
+    #[test]
+    fn the_text_names_everything() {
+        let text = show(&sample(), true, false);
+        for part in [
+            "./heat 10: 2 PEs on 2x2, path direct",
+            "note: one note",
+            "0: 0,0",
+            "put",
+            "4 096",
+            "0,0 +X",
+            "Hottest",
+            "██",
+        ] {
+            assert!(text.contains(part), "{part} missing in\n{text}");
+        }
+        assert!(!text.contains('\x1b'));
+    }
+
+    #[test]
+    fn large_networks_are_cut_with_a_word_about_it() {
+        let r = sample();
+        let text = links(r.traffic.shape, &r.traffic.links, 1);
+        assert!(text.contains("0,0 +X") && !text.contains("1,0 -X") && text.contains("1 quieter links"), "{text}");
+    }
+}

@@ -1,0 +1,195 @@
+//! MPI programs under `angara run`: which library a program uses, and what its processes need to find each other.
+//!
+//! [`library`] and [`python`] recognise the library by [`elf`] files. MPICH and Intel MPI ask the launcher over PMI-1, which
+//! [`server`] speaks by the rules of [`space`], to other hosts by [`relay`]; their ranks are processes as those of every job. Open MPI knows PMIx alone, so
+//! its own `mpirun` starts the processes, see [`mpirun`], each through a hidden mode of this program, [`rank`]. Messages go over
+//! the emulated network by a provider of libfabric, which [`provider`] names to the library; [`reach`] tells which libraries
+//! have nothing to do with libfabric. [`survey`] is for `angara doctor`.
+
+pub mod elf;
+mod leftovers;
+pub mod library;
+pub mod mpirun;
+pub mod provider;
+mod python;
+pub mod rank;
+pub mod reach;
+pub mod relay;
+pub mod server;
+mod space;
+pub mod survey;
+
+use crate::run::options::RunArgs;
+use angara_abi::program_clock::PRELOADED_FOR_MPI;
+use angara_client::error::Failed;
+use angara_client::install;
+use clap::ValueEnum;
+use library::{Kind, Library, Linked, linked};
+pub use space::Told;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+/// Heap of a rank unless the user says otherwise: for the provider's mailboxes, and windows through which large messages go.
+/// The program itself has its data elsewhere.
+pub const HEAP: u64 = 64 << 20;
+
+/// Directories in which the loader looks for libraries, separated by colons.
+const LIBRARY_PATH: &str = "LD_LIBRARY_PATH";
+
+/// `--mpi`.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum MpiArg {
+    /// By the program's file.
+    Auto,
+    /// MPICH and its kin.
+    Mpich,
+    /// Intel MPI.
+    Intel,
+    /// Open MPI.
+    Openmpi,
+    /// The program has nothing to do with MPI.
+    None,
+}
+
+/// How processes become ranks.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Start {
+    /// Not at all.
+    Plain,
+    /// They may ask this launcher over PMI-1.
+    Pmi,
+    /// This `mpirun` starts them.
+    Mpirun(PathBuf),
+}
+
+/// What MPI means for a job.
+pub struct Plan {
+    /// How processes become ranks.
+    pub start: Start,
+    /// The library, if the program uses one, or the user says so.
+    pub kind: Option<Kind>,
+    /// The same with its file, where the program's names it.
+    pub library: Option<Library>,
+    /// Variables for the program.
+    pub env: Vec<(OsString, OsString)>,
+    /// The user has named another provider, so that messages go another way.
+    pub elsewhere: bool,
+}
+
+impl Plan {
+    /// For `program`, as the options ask for it.
+    pub fn new(args: &RunArgs, program: &Path) -> Result<Plan, Failed> {
+        let (kind, file) = match args.mpi {
+            MpiArg::None => return Ok(Plan::none(args, program)),
+            MpiArg::Mpich => (Some(Kind::Mpich), None),
+            MpiArg::Intel => (Some(Kind::Intel), None),
+            // What the file says is of use, but it need not say anything.
+            MpiArg::Openmpi => {
+                (Some(Kind::OpenMpi), recognise(args, program).ok().flatten().map(|library| library.file))
+            }
+            MpiArg::Auto => match linked(program, &args.env)? {
+                Linked::Shmem => return Ok(Plan::none(args, program)),
+                Linked::Mpi(Library { kind, file }) => (Some(kind), Some(file)),
+                Linked::Unknown => in_python(args, program).map(|library| (library.kind, library.file)).unzip(),
+            },
+        };
+        let given = |name: &str| args.variable(name);
+        let elsewhere = provider::is_another(given);
+        if let Some(kind) = kind {
+            refuse(args, kind)?;
+            if !elsewhere {
+                provider::check(kind)?;
+            }
+        }
+        let start = match kind {
+            Some(Kind::OpenMpi) => Start::Mpirun(mpirun::find(file.as_deref())?),
+            // Whoever does not ask pays next to nothing.
+            _ => Start::Pmi,
+        };
+        let library = kind.zip(file).map(|(kind, file)| Library { kind, file });
+        if let Some(library) = library.as_ref().filter(|library| !elsewhere && !reach::reaches(library, &args.env)) {
+            return Err(reach::unreachable(library));
+        }
+        let mut env = provider::variables(provider::directory(), given);
+        env.extend(library_path(args, program));
+        Ok(Plan { start, kind, library, env, elsewhere })
+    }
+
+    fn none(args: &RunArgs, program: &Path) -> Plan {
+        let env = library_path(args, program).into_iter().collect();
+        Plan { start: Start::Plain, kind: None, library: None, env, elsewhere: false }
+    }
+}
+
+impl Plan {
+    /// Libraries that wrap calls of MPI, and come before all others where time is virtual or calls are noted.
+    pub fn preloaded(&self) -> Result<Vec<PathBuf>, Failed> {
+        let mut all = Vec::new();
+        if self.start == Start::Plain || self.elsewhere {
+            return Ok(all);
+        }
+        let [all_have, newer_have] = PRELOADED_FOR_MPI;
+        all.push(install::preloaded(all_have)?);
+        // Programs ask by weak references whether these are there, so nobody may define what the library lacks.
+        if self.library.as_ref().is_some_and(|library| elf::exports(&library.file, "MPI_Send_c")) {
+            all.push(install::preloaded(newer_have)?);
+        }
+        Ok(all)
+    }
+
+    /// Variables for the program where time is virtual, but for those that the user has set: messages between ranks of one node
+    /// go through the adapter like all others.
+    pub fn in_virtual_time(&self, args: &RunArgs) -> Vec<(OsString, OsString)> {
+        if self.start == Start::Plain || self.elsewhere {
+            return Vec::new();
+        }
+        let all = [("MPIR_CVAR_NOLOCAL", "1"), ("I_MPI_FABRICS", "ofi")];
+        let new = all.into_iter().filter(|(name, _)| args.variable(name).is_none());
+        new.map(|(name, value)| (name.into(), value.into())).collect()
+    }
+}
+
+/// Where the loader finds our libraries behind all other places, if the program needs one and was moved away from it.
+fn library_path(args: &RunArgs, program: &Path) -> Option<(OsString, OsString)> {
+    if !library::lacks_ours(program, &args.env) {
+        return None;
+    }
+    let ours = install::lib_dir(&install::bin_dir().ok()?)?;
+    let given = args.variable(LIBRARY_PATH).filter(|given| !given.is_empty());
+    let path = given.map_or_else(OsString::new, |mut given| {
+        given.push(":");
+        given
+    });
+    Some((LIBRARY_PATH.into(), [path, ours.into_os_string()].into_iter().collect()))
+}
+
+/// The library of a program, or of what runs it.
+fn recognise(args: &RunArgs, program: &Path) -> Result<Option<Library>, Failed> {
+    Ok(match linked(program, &args.env)? {
+        Linked::Mpi(library) => Some(library),
+        _ => in_python(args, program),
+    })
+}
+
+fn in_python(args: &RunArgs, program: &Path) -> Option<Library> {
+    python::library(&python::interpreter(program)?, &args.env)
+}
+
+/// Returns what cannot be had with MPI, or with this library.
+fn refuse(args: &RunArgs, kind: Kind) -> Result<(), Failed> {
+    if kind == Kind::OpenMpi && args.cluster.is_some() {
+        return Err(Failed::usage(
+            "the program uses Open MPI, whose mpirun alone can start its processes, and reaches other hosts by ssh, not by our \
+             daemons",
+            "build it with MPICH or Intel MPI; or leave --cluster out; or start it with mpirun itself, and its processes join a \
+             domain of the cluster (docs/guide/mpi.md)",
+        ));
+    }
+    match args.debug {
+        Some(pe) if kind == Kind::OpenMpi => Err(Failed::usage(
+            "--debug: Open MPI's mpirun starts the PEs, and gives none of them the terminal",
+            format!("give --wrap {pe} 'xterm -e gdb --args', or attach to the process (gdb -p)"),
+        )),
+        _ => Ok(()),
+    }
+}

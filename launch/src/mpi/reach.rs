@@ -1,0 +1,80 @@
+//! Ways from an MPI library to libfabric, without which its messages cannot go over the emulated network.
+
+use super::elf;
+use super::library::{Kind, Library, dependencies};
+use angara_client::error::Failed;
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// What begins the name of the file that all of them share.
+const FABRIC: &str = "libfabric.so";
+/// A variable that only libfabric itself reads: a library that names it has libfabric built in.
+const BUILT_IN: &str = "FI_PROVIDER_PATH";
+/// The part of Open MPI that uses libfabric, where parts are files of their own.
+const COMPONENT: &str = "mca_mtl_ofi.so";
+/// Directories below the library's own in which that part may lie.
+const DEPTH: u32 = 3;
+/// Beginnings of the text in which MPICH says by what it was configured to reach others.
+const DEVICES: [&str; 2] = ["ch3:", "ch4:"];
+/// Longest such text.
+const DEVICE_MAX: usize = 40;
+
+/// True if the library can use libfabric. It loads it, has it built in, opens it by its name, or has a part that does.
+pub fn reaches(library: &Library, variables: &[(OsString, OsString)]) -> bool {
+    names_fabric(&library.file)
+        || dependencies(&library.file, variables).iter().any(|(name, _)| name.starts_with(FABRIC))
+        || library.kind == Kind::OpenMpi && has_component(&library.file)
+}
+
+/// True if it names libfabric among its constants.
+fn names_fabric(file: &Path) -> bool {
+    let names = |text: &str| text.starts_with(FABRIC) || text == BUILT_IN;
+    elf::texts(file, |texts| texts.filter(|text| names(text)).count() > 0).unwrap_or(false)
+}
+
+fn has_component(library: &Path) -> bool {
+    let dir = fs::canonicalize(library).ok().and_then(|file| file.parent().map(Path::to_path_buf));
+    let inside = |dir: PathBuf| fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path());
+    let mut places: Vec<PathBuf> = dir.into_iter().flat_map(inside).filter(|path| is_open_mpis(path)).collect();
+    for _ in 0..DEPTH {
+        if places.iter().any(|dir| dir.join(COMPONENT).exists()) {
+            return true;
+        }
+        places = places.into_iter().filter(|path| path.is_dir()).flat_map(inside).collect();
+    }
+    false
+}
+
+fn is_open_mpis(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("openmpi"))
+}
+
+/// Returns what is wrong with a library that does not reach the network, and what to take instead.
+pub fn unreachable(library: &Library) -> Failed {
+    let configured = device(&library.file).map_or(String::new(), |device| format!(", configured as {device}"));
+    Failed::runtime(
+        format!(
+            "{} ({}{configured}) does not use libfabric: none of its messages could go over the emulated network",
+            library.file.display(),
+            library.kind
+        ),
+        "build the program with an MPI library that does: pip install mpich has a compiler wrapper in its bin, and other \
+         builds of MPICH take --with-device=ch4:ofi; or start it without us, by that library's own mpiexec",
+    )
+}
+
+/// `ch4:ucx` of a library of MPICH's.
+pub fn device(file: &Path) -> Option<String> {
+    let is_device = |text: &&str| text.len() <= DEVICE_MAX && DEVICES.iter().any(|device| text.starts_with(device));
+    elf::texts(file, |texts| texts.filter(is_device).map(str::to_string).next()).flatten()
+}
+
+/// The MPI library that a process has loaded, of which `maps` is the list.
+pub fn loaded(maps: &str) -> Option<Library> {
+    let files = maps.lines().filter_map(|line| line.find('/').map(|at| Path::new(&line[at..])));
+    files.filter(|file| super::library::is_mpi(file)).find_map(|file| {
+        let kind = Kind::of(file)?;
+        Some(Library { kind, file: file.into() })
+    })
+}

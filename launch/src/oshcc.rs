@@ -1,0 +1,270 @@
+//! `oshcc` and `oshc++`: the machine's own compiler with the include path, library and run path an
+//! OpenSHMEM program needs, all found from this program's own place.
+
+use angara_client::error::{Failed, say};
+use angara_client::install;
+use clap::{Arg, ArgAction};
+use std::ffi::{OsStr, OsString};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// Which compiler is wrapped.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Language {
+    /// Name of the wrapper.
+    wrapper: &'static str,
+    /// Variables that choose the compiler, strongest first.
+    variables: [&'static str; 2],
+    /// Compilers to look for otherwise.
+    compilers: [&'static str; 3],
+    /// Debian package that has one.
+    package: &'static str,
+}
+
+const C: Language =
+    Language { wrapper: "oshcc", variables: ["OSHCC_CC", "CC"], compilers: ["cc", "gcc", "clang"], package: "gcc" };
+const CXX: Language = Language {
+    wrapper: "oshc++",
+    variables: ["OSHCXX_CXX", "CXX"],
+    compilers: ["c++", "g++", "clang++"],
+    package: "g++",
+};
+
+fn language(args: &[OsString]) -> Language {
+    let name = args.first().map(Path::new).and_then(Path::file_name).unwrap_or(OsStr::new("oshcc")).to_string_lossy();
+    if name.contains("++") || name.contains("cxx") || name.contains("CC") { CXX } else { C }
+}
+
+/// Name under which this program was called.
+pub fn name(args: &[OsString]) -> &'static str {
+    language(args).wrapper
+}
+
+/// Both commands, for their manual pages.
+pub fn commands() -> [clap::Command; 2] {
+    [C, CXX].map(described)
+}
+
+/// Its options. They are not parsed with this: all but a few are the compiler's.
+fn described(language: Language) -> clap::Command {
+    let Language { wrapper, variables: [strongest, usual], .. } = language;
+    let kind = if language == C { "C" } else { "C++" };
+    let flag = |name: &'static str, help: String| Arg::new(name).long(name).action(ArgAction::SetTrue).help(help);
+    clap::Command::new(wrapper)
+        .version(env!("CARGO_PKG_VERSION"))
+        .disable_version_flag(true)
+        .about(format!("Compile and link OpenSHMEM programs in {kind}"))
+        .long_about(format!(
+            "{wrapper} is the machine's own {kind} compiler with the include path, library and run path added \
+             that an OpenSHMEM program needs. They are found from the place of {wrapper} itself."
+        ))
+        .arg(flag("show", "Print the command instead of running it; -show, -showme and --showme do the same".into()))
+        .arg(flag("showme:compile", "Print only what is added to compile".into()))
+        .arg(flag("showme:link", "Print only what is added to link".into()))
+        .arg(flag(
+            "check-races",
+            "Let the program note its own loads and stores, for `angara run --check=races`; with gcc, and slow".into(),
+        ))
+        .arg(Arg::new("arguments").value_name("ARGUMENTS").num_args(0..).help("Passed on to the compiler"))
+        .after_help(format!("{strongest} or {usual} choose the compiler, options included: `{usual}='ccache gcc'`."))
+}
+
+/// Becomes the compiler, or shows its command.
+pub fn main(args: &[OsString]) -> Result<u8, Failed> {
+    let language = language(args);
+    let user = &args[1..];
+    if user.first().is_some_and(|a| a == "--help" || a == "-help") {
+        say!("{}", described(language).render_long_help())?;
+        say!("The compiler is {}.", shown(&compiler(language)?))?;
+        return Ok(0);
+    }
+    let show = |a: &OsString| matches!(a.to_str(), Some("-show" | "--show" | "-showme" | "--showme"));
+    let only =
+        |a: &OsString, what: &str| a.to_str().is_some_and(|a| a.trim_start_matches('-') == format!("showme:{what}"));
+    let compiler = compiler(language)?;
+    let mut flags = Flags::find()?;
+    if user.iter().any(checks_races) {
+        require_gcc(&compiler)?;
+        flags.check_races();
+    }
+    if user.iter().any(|a| only(a, "compile")) {
+        say!("{}", shown(&flags.compile))?;
+        return Ok(0);
+    }
+    if user.iter().any(|a| only(a, "link")) {
+        say!("{}", shown(&flags.link))?;
+        return Ok(0);
+    }
+    let rest: Vec<OsString> = user.iter().filter(|a| !show(a) && !checks_races(a)).cloned().collect();
+    let command = command(&compiler, &flags, &rest);
+    if user.iter().any(show) {
+        say!("{}", shown(&command))?;
+        return Ok(0);
+    }
+    let error = Command::new(&command[0]).args(&command[1..]).exec();
+    Err(Failed::runtime(format!("cannot execute {}: {error}", command[0].display()), no_compiler(language).remedy))
+}
+
+/// Routines of the C library through which a program touches memory, and their forms that check lengths.
+const TOUCHING: [&str; 10] = [
+    "memcpy",
+    "__memcpy_chk",
+    "memmove",
+    "__memmove_chk",
+    "memset",
+    "__memset_chk",
+    "memcmp",
+    "strlen",
+    "strcpy",
+    "__strcpy_chk",
+];
+
+fn checks_races(argument: &OsString) -> bool {
+    argument == "--check-races"
+}
+
+/// Fails unless the compiler is gcc: others understand the options below in another way.
+fn require_gcc(compiler: &[OsString]) -> Result<(), Failed> {
+    let mut command = Command::new(&compiler[0]);
+    command.args(&compiler[1..]).arg("-dumpspecs").stdin(Stdio::null());
+    if command.output().is_ok_and(|done| done.status.success()) {
+        return Ok(());
+    }
+    let why = format!("--check-races needs gcc, and {} is another compiler", shown(compiler));
+    Err(Failed::usage(why, "install gcc, and set OSHCC_CC=gcc or OSHCXX_CXX=g++"))
+}
+
+/// What is added to a compiler's command line.
+pub struct Flags {
+    compile: Vec<OsString>,
+    link: Vec<OsString>,
+}
+
+impl Flags {
+    /// Finds header and library beside this program.
+    pub fn find() -> Result<Flags, Failed> {
+        let bin = install::bin_dir()?;
+        let missing = |what: &str| {
+            Failed::runtime(format!("{what} not found beside {}", bin.display()), install::build_hint(&bin))
+        };
+        let include = install::include_dir(&bin).ok_or_else(|| missing(install::HEADER))?;
+        let lib = install::lib_dir(&bin).ok_or_else(|| missing(install::LIBRARY))?;
+        Ok(Flags::new(&include, &lib))
+    }
+
+    fn new(include: &Path, lib: &Path) -> Flags {
+        let joined = |prefix: &str, dir: &Path| {
+            let mut s = OsString::from(prefix);
+            s.push(dir);
+            s
+        };
+        Flags {
+            compile: vec![joined("-I", include)],
+            link: vec![joined("-L", lib), joined("-Wl,-rpath,", lib), "-lsma".into()],
+        }
+    }
+}
+
+impl Flags {
+    /// Calls of libsma at each load and store. The option for it goes to the compiler proper: its driver would link libtsan.
+    fn check_races(&mut self) {
+        let calls = ["-g", "-Wp,-fsanitize=thread", "-Wp,--param=tsan-instrument-func-entry-exit=0"];
+        self.compile.extend(calls.map(OsString::from));
+        self.link.extend(TOUCHING.map(|routine| format!("-Wl,--wrap={routine}").into()));
+    }
+}
+
+/// The whole command: libraries come after the objects that need them, and not at all if nothing is linked.
+fn command(compiler: &[OsString], flags: &Flags, user: &[OsString]) -> Vec<OsString> {
+    let stops = |a: &OsString| matches!(a.to_str(), Some("-c" | "-S" | "-E" | "-M" | "-MM" | "-fsyntax-only"));
+    let mut all = compiler.to_vec();
+    all.extend(flags.compile.iter().cloned());
+    all.extend(user.iter().cloned());
+    if !user.iter().any(stops) && !user.is_empty() {
+        all.extend(flags.link.iter().cloned());
+    }
+    all
+}
+
+/// The compiler's command: from the environment, which may hold options too (`ccache gcc`), or the first one in PATH.
+fn compiler(language: Language) -> Result<Vec<OsString>, Failed> {
+    let own = std::env::current_exe().and_then(std::fs::canonicalize).ok();
+    for variable in language.variables {
+        if let Some(value) = std::env::var(variable).ok().filter(|v| !v.trim().is_empty()) {
+            let words: Vec<OsString> = value.split_whitespace().map(OsString::from).collect();
+            return match in_path(&words[0]) {
+                // `make CC=oshcc` exports the variable: the wrapper does not wrap itself.
+                Some(found) if own.is_some() && std::fs::canonicalize(&found).ok() == own => continue,
+                Some(_) => Ok(words),
+                None => Err(Failed::runtime(
+                    format!("{variable} names the compiler `{}`, which does not exist", words[0].display()),
+                    format!("correct or unset {variable}"),
+                )),
+            };
+        }
+    }
+    match language.compilers.iter().find(|c| in_path(OsStr::new(c)).is_some()) {
+        Some(compiler) => Ok(vec![compiler.into()]),
+        None => Err(no_compiler(language)),
+    }
+}
+
+fn no_compiler(language: Language) -> Failed {
+    let [first, second, third] = language.compilers;
+    Failed::runtime(
+        format!("no compiler: none of {first}, {second}, {third} is in PATH"),
+        format!("install one (Debian: apt-get install {}), or set {}", language.package, language.variables[1]),
+    )
+}
+
+/// Fails with the remedy if there is no C compiler.
+pub fn require_cc() -> Result<(), Failed> {
+    compiler(C).map(drop)
+}
+
+/// Where a command would be found.
+pub fn in_path(name: &OsStr) -> Option<PathBuf> {
+    angara_client::program::find_program(&name.to_owned(), std::env::var_os("PATH")).ok()
+}
+
+/// A command as one would type it.
+fn shown(command: &[OsString]) -> String {
+    let word = |w: &OsString| {
+        let w = w.to_string_lossy();
+        let plain = w.chars().all(|c| c.is_ascii_alphanumeric() || "-_./,=+:@%".contains(c)) && !w.is_empty();
+        if plain { w.into_owned() } else { format!("'{}'", w.replace('\'', "'\\''")) }
+    };
+    command.iter().map(word).collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(user: &str) -> String {
+        let flags = Flags::new(Path::new("/t/include"), Path::new("/t/lib"));
+        let user: Vec<OsString> = user.split(' ').filter(|w| !w.is_empty()).map(OsString::from).collect();
+        shown(&command(&["cc".into()], &flags, &user))
+    }
+
+    #[test]
+    fn libraries_follow_the_objects_and_only_when_linking() {
+        assert_eq!(line("a.c -o a"), "cc -I/t/include a.c -o a -L/t/lib -Wl,-rpath,/t/lib -lsma");
+        assert_eq!(line("-c a.c"), "cc -I/t/include -c a.c");
+        assert_eq!(line(""), "cc -I/t/include");
+    }
+
+    #[test]
+    fn the_name_chooses_the_language() {
+        assert_eq!(name(&["/x/oshcc".into()]), "oshcc");
+        assert_eq!(name(&["/x/oshc++".into()]), "oshc++");
+        assert_eq!(name(&["oshcxx".into()]), "oshc++");
+        assert_eq!(name(&[]), "oshcc");
+    }
+
+    #[test]
+    fn shown_commands_can_be_pasted() {
+        assert_eq!(shown(&["cc".into(), "-DX=a b".into(), "it's".into()]), "cc '-DX=a b' 'it'\\''s'");
+    }
+}

@@ -1,0 +1,102 @@
+//! What the options say of virtual time.
+
+use super::{Clock, RunArgs};
+use angara_abi::program_clock::{ENV_SEED, ENV_TSC};
+use angara_client::cores::Cores;
+use angara_client::error::Failed;
+use angara_protocol::absence::Patience;
+use angara_protocol::msg::Path as EnginePath;
+use std::ffi::OsString;
+
+/// What Python's hashes of texts begin with.
+const ENV_HASHES: &str = "PYTHONHASHSEED";
+
+/// How a job runs in virtual time.
+pub struct VirtualPlan {
+    /// The core of everything: PEs and the daemon take turns.
+    pub core: Option<usize>,
+    /// Nanoseconds of a call of the library.
+    call_cost: Option<f64>,
+    /// Of delays.
+    seed: Option<u64>,
+    /// With PEs that do not come back.
+    patience: Option<Patience>,
+    /// What it goes for is noted, for a report or for tracks of links.
+    noted: bool,
+}
+
+impl VirtualPlan {
+    /// Of the options, if they ask for it and nothing contradicts.
+    pub(super) fn new(args: &RunArgs) -> Result<Option<VirtualPlan>, Failed> {
+        if args.clock == Clock::Wall {
+            let given = [
+                (args.call_cost.is_some(), "--call-cost"),
+                (args.compute.is_some(), "--compute"),
+                (args.seed.is_some(), "--seed"),
+                (args.seeds.is_some(), "--seeds"),
+                (args.patience.is_some(), "--patience"),
+                (args.virtual_tsc, "--virtual-tsc"),
+            ];
+            return match given.iter().find(|given| given.0) {
+                Some((_, option)) => {
+                    let why = format!("{option} is for virtual time");
+                    Err(Failed::usage(why, "add --clock virtual, or leave it out"))
+                }
+                None => Ok(None),
+            };
+        }
+        let contradicts = [
+            (args.cluster.is_some(), "--cluster"),
+            (args.runtime_dir.is_some(), "--runtime-dir"),
+            (args.path == EnginePath::Direct, "--path direct"),
+        ];
+        if let Some((_, option)) = contradicts.iter().find(|c| c.0) {
+            let why = format!("{option} cannot be had in virtual time: a daemon of this run's own carries everything");
+            return Err(Failed::usage(why, format!("leave {option} out, or --clock virtual")));
+        }
+        if args.virtual_tsc && !cfg!(target_arch = "x86_64") {
+            let why = format!("--virtual-tsc is for x86-64 processors, and this is {}", std::env::consts::ARCH);
+            return Err(Failed::usage(why, "leave it out, and have the program read clock_gettime"));
+        }
+        let core = Cores::here().allowed.last().copied();
+        let (call_cost, noted) = (args.call_cost, args.report.is_some() || args.trace_links.is_some());
+        Ok(Some(VirtualPlan { core, call_cost, seed: args.seed, patience: args.patience, noted }))
+    }
+
+    /// Options of the daemon.
+    pub(super) fn daemon_options(&self) -> Vec<OsString> {
+        let mut options: Vec<OsString> = vec!["--clock".into(), "virtual".into()];
+        if let Some(ns) = self.call_cost {
+            options.extend(["--call-cost".into(), ns.to_string().into()]);
+        }
+        if let Some(seed) = self.seed {
+            options.extend(["--seed".into(), seed.to_string().into()]);
+        }
+        if let Some(patience) = self.patience {
+            options.extend(["--patience".into(), patience.to_string().into()]);
+        }
+        if self.noted {
+            options.push("--times".into());
+        }
+        if let Some(core) = self.core {
+            options.extend(["--cores".into(), core.to_string().into()]);
+        }
+        options
+    }
+}
+
+/// Variables of what a program reads beside its clocks.
+pub(super) fn what_else_is_virtual(args: &RunArgs) -> Vec<(OsString, OsString)> {
+    let mut env = Vec::new();
+    let name = |name: &std::ffi::CStr| OsString::from(name.to_string_lossy().into_owned());
+    if args.virtual_tsc {
+        env.push((name(ENV_TSC), "1".into()));
+    }
+    if let Some(seed) = args.seed {
+        env.push((name(ENV_SEED), seed.to_string().into()));
+        if args.variable(ENV_HASHES).is_none() {
+            env.push((ENV_HASHES.into(), (seed as u32).to_string().into()));
+        }
+    }
+    env
+}
