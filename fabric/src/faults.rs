@@ -1,7 +1,7 @@
 //! Faults in force and planned. What happens to packets under way when routes change is the chip's part.
 
 use crate::chip::{Chip, Kind};
-use crate::types::{Blame, Tick};
+use crate::types::{Outage, Tick};
 use angara_net::Link;
 use angara_net::fault::{Book, Failing, Fault, Impair, Impairment, ImpairmentError, Site};
 use angara_net::torus::Shape;
@@ -36,19 +36,19 @@ fn check_fault(shape: &Shape, fault: &Fault) -> Result<(), FaultError> {
 }
 
 /// Returns what a fault takes out of service.
-fn outage(fault: &Fault) -> Option<Blame> {
+fn outage(fault: &Fault) -> Option<Outage> {
     match fault.site {
         _ if !fault.is_down() => None,
-        Site::Link(link) => Some(Blame::Link(link)),
-        Site::Node(node) => Some(Blame::Node(node)),
+        Site::Link(link) => Some(Outage::Link(link)),
+        Site::Node(node) => Some(Outage::Node(node)),
         Site::EveryLink => None,
     }
 }
 
-fn fault_of(what: Blame) -> Fault {
+fn fault_of(what: Outage) -> Fault {
     match what {
-        Blame::Link(link) => Fault::link_down(link),
-        Blame::Node(node) => Fault::node_down(node),
+        Outage::Link(link) => Fault::link_down(link),
+        Outage::Node(node) => Fault::node_down(node),
     }
 }
 
@@ -66,12 +66,12 @@ impl Faults {
     }
 
     /// Returns what is out of service.
-    pub(crate) fn dead(&self) -> Vec<Blame> {
+    pub(crate) fn dead(&self) -> Vec<Outage> {
         self.in_force.faults().iter().filter_map(outage).collect()
     }
 
     /// Sets a fault now, or plans it for its time. Returns what is dead from now on.
-    pub(crate) fn set(&mut self, chip: &mut Chip, fault: Fault) -> Result<Option<Blame>, FaultError> {
+    pub(crate) fn set(&mut self, chip: &mut Chip, fault: Fault) -> Result<Option<Outage>, FaultError> {
         check_fault(&chip.net.shape, &fault)?;
         match fault.at {
             Some(at) if at > chip.now => {
@@ -84,12 +84,12 @@ impl Faults {
     }
 
     /// [`Kind::Fault`]: a planned fault begins.
-    pub(crate) fn on_fault(&mut self, chip: &mut Chip, index: u32) -> Option<Blame> {
+    pub(crate) fn on_fault(&mut self, chip: &mut Chip, index: u32) -> Option<Outage> {
         let fault = self.planned[index as usize].take()?;
         self.begin(chip, fault)
     }
 
-    fn begin(&mut self, chip: &mut Chip, fault: Fault) -> Option<Blame> {
+    fn begin(&mut self, chip: &mut Chip, fault: Fault) -> Option<Outage> {
         self.in_force.set(fault);
         if let Failing::Impaired(how) = fault.failing {
             impair_links(chip, fault.site, how);
@@ -98,12 +98,12 @@ impl Faults {
     }
 
     /// A link or node goes out of service.
-    pub(crate) fn fail(&mut self, what: Blame) {
+    pub(crate) fn fail(&mut self, what: Outage) {
         self.in_force.set(fault_of(what));
     }
 
     /// Takes back a fault in force or planned, whenever it began or is to begin. Returns what is in service again.
-    pub(crate) fn clear(&mut self, chip: &mut Chip, fault: Fault) -> Option<Blame> {
+    pub(crate) fn clear(&mut self, chip: &mut Chip, fault: Fault) -> Option<Outage> {
         for planned in &mut self.planned {
             if planned.is_some_and(|f| f.now() == fault.now()) {
                 *planned = None;
@@ -121,7 +121,7 @@ impl Faults {
     }
 
     /// From now on exactly this is out of service. Impairments stay. If something does not exist, nothing changes.
-    pub(crate) fn replace(&mut self, chip: &Chip, dead: &[Blame]) -> Result<(), FaultError> {
+    pub(crate) fn replace(&mut self, chip: &Chip, dead: &[Outage]) -> Result<(), FaultError> {
         for what in dead {
             check_fault(&chip.net.shape, &fault_of(*what))?;
         }

@@ -91,18 +91,18 @@ pub enum JobError {
 
 /// What stands between two nodes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Blame {
+pub enum Outage {
     /// A link that is down.
     Link(Link),
     /// A node that is down.
     Node(NodeId),
 }
 
-impl fmt::Display for Blame {
+impl fmt::Display for Outage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Blame::Link(l) => write!(f, "link {} of node {} is down", l.dir, l.node),
-            Blame::Node(n) => write!(f, "node {n} is down"),
+            Outage::Link(l) => write!(f, "link {} of node {} is down", l.dir, l.node),
+            Outage::Node(n) => write!(f, "node {n} is down"),
         }
     }
 }
@@ -114,14 +114,14 @@ pub enum InjectError {
     #[error("the port's operation queue is full")]
     Busy,
     /// No route to the target.
-    #[error("node {from} cannot reach node {to}: {blame}")]
+    #[error("node {from} cannot reach node {to}: {outage}")]
     Unreachable {
         /// Injecting node.
         from: NodeId,
         /// Target node.
         to: NodeId,
         /// What is broken on the default route.
-        blame: Blame,
+        outage: Outage,
     },
     /// The port is not open, or open for another job.
     #[error("endpoint {} of node {} is not a port of this job", .0.endpoint, .0.node)]
@@ -298,14 +298,14 @@ impl Effect {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum NetError {
     /// A packet was dropped because no route is left. Never for pairs that are reachable.
-    #[error("a packet from node {from} to node {to} was dropped: {blame}")]
+    #[error("a packet from node {from} to node {to} was dropped: {outage}")]
     Unreachable {
         /// Source node.
         from: NodeId,
         /// Target node.
         to: NodeId,
         /// What is broken.
-        blame: Blame,
+        outage: Outage,
     },
     /// Contributions of one reduction disagree in operation, element, length or receiver. The slot was reset.
     #[error("contributions to reduction {reduce} of tree {tree} disagree at node {node}; the slot was reset")]
@@ -328,12 +328,12 @@ pub enum NetError {
         expected: u8,
     },
     /// A fault broke the tree; it has been unloaded.
-    #[error("tree {tree} was unloaded: {blame}")]
+    #[error("tree {tree} was unloaded: {outage}")]
     TreeDown {
         /// TreeId.
         tree: u8,
         /// What is broken.
-        blame: Blame,
+        outage: Outage,
     },
     /// The network was recovered while packets of the tree were under way; it has been unloaded.
     #[error("tree {tree} was unloaded: routes changed while its packets were under way")]
@@ -384,14 +384,14 @@ pub enum NetError {
         to: NodeId,
     },
     /// Members of the job can no longer reach each other: no barrier can complete.
-    #[error("the barrier cannot complete: node {from} cannot reach node {to}: {blame}")]
+    #[error("the barrier cannot complete: node {from} cannot reach node {to}: {outage}")]
     BarrierCut {
         /// One member.
         from: NodeId,
         /// Another.
         to: NodeId,
         /// What is broken.
-        blame: Blame,
+        outage: Outage,
     },
 }
 
@@ -412,12 +412,12 @@ pub enum OpState {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum OpFault {
     /// A packet of it was dropped.
-    #[error("node {to} became unreachable: {blame}")]
+    #[error("node {to} became unreachable: {outage}")]
     Unreachable {
         /// Target node.
         to: NodeId,
         /// What is broken.
-        blame: Blame,
+        outage: Outage,
     },
     /// The memory at one end was refused by its owner ([`crate::Fabric::refuse`]) or has gone.
     #[error("the memory named is not there")]
@@ -435,7 +435,7 @@ pub enum OpFault {
     },
     /// The barrier cannot complete any more.
     #[error("the barrier was broken: {0}")]
-    Barrier(Blame),
+    Barrier(Outage),
 }
 
 /// A state an operation reached.

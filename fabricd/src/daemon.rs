@@ -158,7 +158,7 @@ impl Daemon {
                         let node = job.memory.entries.get(pe as usize).map(|e| e.node);
                         tracing::warn!(job = id.number(), pe, node, reason, left_out, "channel stopped");
                     });
-                    if job.card.over {
+                    if job.descriptor.over {
                         // A host was lost, which says it all.
                         return;
                     }

@@ -9,7 +9,7 @@ use crate::plane::DataPlane;
 use crate::trunks::TrunkFigures;
 use crate::virtual_time::Turn;
 use angara_abi::JobId;
-use angara_fabric::{BarrierCheck, Blame, JobSlot};
+use angara_fabric::{BarrierCheck, Outage, JobSlot};
 use angara_net::fault::{Book, Clear, Fault, TrunkChange};
 use angara_net::torus::NodeId;
 use angara_net::{HostId, Link};
@@ -181,7 +181,7 @@ pub struct Recovery {
     /// Number of the agreement.
     pub number: u64,
     /// What is out of service, apart from faults.
-    pub dead: Vec<Blame>,
+    pub dead: Vec<Outage>,
     /// Faults in force, and no other ones.
     pub faults: Book,
     /// That of all hosts.

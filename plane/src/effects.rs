@@ -6,7 +6,7 @@
 
 use super::job::OpenJob;
 use super::plane::DataPlane;
-use super::ports::{Flight, Ports};
+use super::ports::{Operation, Ports};
 use super::virtual_time::gates::Gate;
 use super::virtual_time::standing::{By, Touch};
 use angara_abi::PAYLOAD_MAX;
@@ -110,44 +110,44 @@ impl DataPlane {
     }
 
     pub(super) fn finish(&mut self, c: Completion) {
-        let Some(flight) = self.flights.get_mut(c.tag).map(|f| *f) else { return };
+        let Some(operation) = self.outstanding.get_mut(c.tag).map(|f| *f) else { return };
         let from = c.from;
-        let complete = c.state == OpState::Complete || c.state == OpState::Injected && !flight.answered;
-        self.finish_flight(c, flight);
-        let by = if complete && flight.barrier.is_some() { By::Barrier } else { By::Own(flight.to) };
-        self.touched(from, Touch::Post(flight.completion.filter(|_| complete)), by);
-        self.take_waiting(flight.lane);
+        let complete = c.state == OpState::Complete || c.state == OpState::Injected && !operation.answered;
+        self.finish_operation(c, operation);
+        let by = if complete && operation.barrier.is_some() { By::Barrier } else { By::Own(operation.to) };
+        self.touched(from, Touch::Post(operation.completion.filter(|_| complete)), by);
+        self.take_waiting(operation.lane);
     }
 
-    fn finish_flight(&mut self, c: Completion, flight: Flight) {
-        let Some(lane) = self.lanes[flight.lane].as_mut() else { return };
+    fn finish_operation(&mut self, c: Completion, operation: Operation) {
+        let Some(lane) = self.lanes[operation.lane].as_mut() else { return };
         match c.state {
-            OpState::Copied => lane.reached(flight.number, false),
-            OpState::Injected if flight.answered => lane.reached(flight.number, true),
+            OpState::Copied => lane.reached(operation.number, false),
+            OpState::Injected if operation.answered => lane.reached(operation.number, true),
             OpState::Injected | OpState::Complete => {
-                lane.reached(flight.number, true);
-                if flight.read {
-                    lane.delivered(flight.number, flight.completion);
+                lane.reached(operation.number, true);
+                if operation.read {
+                    lane.delivered(operation.number, operation.completion);
                 }
-                if !flight.read || flight.completion.is_some() {
-                    lane.complete(flight.completion, flight.seq);
+                if !operation.read || operation.completion.is_some() {
+                    lane.complete(operation.completion, operation.seq);
                 }
-                if let Some(half) = flight.barrier {
+                if let Some(half) = operation.barrier {
                     let (slot, node) = (lane.slot, lane.port.node);
                     self.barrier_left(slot, node, half);
                 }
-                self.flights.remove(c.tag);
+                self.outstanding.remove(c.tag);
                 return;
             }
             OpState::Failed(why) => {
-                self.flights.remove(c.tag);
+                self.outstanding.remove(c.tag);
                 let fault = match why {
                     OpFault::Unreachable { .. } | OpFault::Barrier(_) => Fault::Unreachable,
                     OpFault::Refused => Fault::BadRange,
                     OpFault::NoTree(_) => Fault::BadTarget,
                     OpFault::ReduceOrder { .. } => Fault::BadReduce,
                 };
-                return self.break_lane(flight.lane, fault, flight.seq, &why.to_string());
+                return self.break_lane(operation.lane, fault, operation.seq, &why.to_string());
             }
         }
         lane.notify();

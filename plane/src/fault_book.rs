@@ -3,7 +3,7 @@
 use crate::command::Recovery;
 use crate::notice::Notice;
 use crate::plane::DataPlane;
-use angara_fabric::{Blame, Ledger};
+use angara_fabric::{Outage, Ledger};
 use angara_net::Link;
 use angara_net::fault::{Book, Clear, Fault, Site};
 use std::time::{Duration, Instant};
@@ -177,11 +177,11 @@ impl DataPlane {
         let ledger = Ledger::from_bytes(&ledger).map_err(|e| e.to_string())?;
         self.impair_links(&faults)?;
         let down = faults.down().filter_map(|site| match site {
-            Site::Link(link) => Some(Blame::Link(link)),
-            Site::Node(node) => Some(Blame::Node(node)),
+            Site::Link(link) => Some(Outage::Link(link)),
+            Site::Node(node) => Some(Outage::Node(node)),
             Site::EveryLink => None,
         });
-        let dead: Vec<Blame> = dead.into_iter().chain(down).collect();
+        let dead: Vec<Outage> = dead.into_iter().chain(down).collect();
         self.fabric.recover(number, &dead, &ledger).map_err(|e| e.to_string())?;
         if let Some(trunks) = &mut self.trunks {
             trunks.recovered(&live);

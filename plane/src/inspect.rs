@@ -47,7 +47,7 @@ impl DataPlane {
         look("trees", self.trees.iter().flatten().count());
         look("packets under way", self.fabric.in_flight().0);
         look("operations under way", self.fabric.in_flight().1);
-        look("flights", self.flights.len());
+        look("outstanding", self.outstanding.len());
         look("bad trunks", self.bad_trunks());
         found
     }
@@ -60,7 +60,7 @@ impl DataPlane {
     /// For people, when something is wrong.
     pub fn describe(&self) -> String {
         format!(
-            "routes {} hold {} in flight {:?} faults {:?} at {:?}",
+            "routes {} hold {} in operation {:?} faults {:?} at {:?}",
             self.fabric.route_change(),
             self.fabric.on_hold(),
             self.fabric.in_flight(),

@@ -6,7 +6,7 @@ use super::lane::Lane;
 use super::notice::{Gauges, Notice};
 use super::observe::capture::Captures;
 use super::observe::figures::Rounds;
-use super::ports::{Flights, Owner, Ports};
+use super::ports::{Outstanding, Owner, Ports};
 use super::registers::Registers;
 use super::trunks::{TrunkEvent, TrunkFigures, Trunks};
 use super::virtual_time::standing::{OPS_PER_PORT, VirtualRun};
@@ -47,7 +47,7 @@ pub struct DataPlane {
     pub(super) lanes: Vec<Option<Lane>>,
     /// Indices of the lanes in use.
     pub(super) active: Vec<usize>,
-    pub(super) flights: Flights,
+    pub(super) outstanding: Outstanding,
     pub(super) registers: BTreeMap<NodeId, Registers>,
     /// Barriers left and phases of the latest one, by node.
     pub(super) barriers: BTreeMap<NodeId, (u64, u64)>,
@@ -119,7 +119,7 @@ impl DataPlane {
             jobs: BTreeMap::new(),
             lanes: Vec::new(),
             active: Vec::new(),
-            flights: Flights::default(),
+            outstanding: Outstanding::default(),
             registers: BTreeMap::new(),
             barriers: BTreeMap::new(),
             stale: false,
@@ -299,7 +299,7 @@ impl DataPlane {
                 tracing::warn!(error = %e, "cannot stop watching a doorbell");
             }
         }
-        self.flights.drop_lane(index);
+        self.outstanding.drop_lane(index);
         self.active.retain(|&i| i != index);
     }
 

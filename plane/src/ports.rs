@@ -36,7 +36,7 @@ impl Ports {
 
 /// A post the network works on.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Flight {
+pub(super) struct Operation {
     /// Index of the lane it came from.
     pub(super) lane: usize,
     pub(super) seq: u32,
@@ -55,47 +55,47 @@ pub(super) struct Flight {
 
 /// Posts on their way, by tag. A tag is used once: completions of closed jobs find nothing.
 #[derive(Default)]
-pub(super) struct Flights {
-    slots: Vec<(u32, Option<Flight>)>,
+pub(super) struct Outstanding {
+    slots: Vec<(u32, Option<Operation>)>,
     free: Vec<u32>,
 }
 
-impl Flights {
-    pub(super) fn insert(&mut self, flight: Flight) -> u64 {
+impl Outstanding {
+    pub(super) fn insert(&mut self, operation: Operation) -> u64 {
         let index = self.free.pop().unwrap_or_else(|| {
             self.slots.push((0, None));
             self.slots.len() as u32 - 1
         });
         let slot = &mut self.slots[index as usize];
-        slot.1 = Some(flight);
+        slot.1 = Some(operation);
         (slot.0 as u64) << 32 | index as u64
     }
 
-    pub(super) fn get_mut(&mut self, tag: u64) -> Option<&mut Flight> {
-        let (round, flight) = self.slots.get_mut(tag as u32 as usize)?;
-        flight.as_mut().filter(|_| *round == (tag >> 32) as u32)
+    pub(super) fn get_mut(&mut self, tag: u64) -> Option<&mut Operation> {
+        let (round, operation) = self.slots.get_mut(tag as u32 as usize)?;
+        operation.as_mut().filter(|_| *round == (tag >> 32) as u32)
     }
 
-    pub(super) fn remove(&mut self, tag: u64) -> Option<Flight> {
-        let (round, flight) = self.slots.get_mut(tag as u32 as usize)?;
+    pub(super) fn remove(&mut self, tag: u64) -> Option<Operation> {
+        let (round, operation) = self.slots.get_mut(tag as u32 as usize)?;
         if *round != (tag >> 32) as u32 {
             return None;
         }
-        let taken = flight.take()?;
+        let taken = operation.take()?;
         *round = round.wrapping_add(1);
         self.free.push(tag as u32);
         Some(taken)
     }
 
     pub(super) fn len(&self) -> usize {
-        self.slots.iter().filter(|(_, flight)| flight.is_some()).count()
+        self.slots.iter().filter(|(_, operation)| operation.is_some()).count()
     }
 
     /// Forgets every post of a lane.
     pub(super) fn drop_lane(&mut self, lane: usize) {
         for index in 0..self.slots.len() as u32 {
-            let (round, flight) = &self.slots[index as usize];
-            if flight.is_some_and(|f| f.lane == lane) {
+            let (round, operation) = &self.slots[index as usize];
+            if operation.is_some_and(|f| f.lane == lane) {
                 let tag = (*round as u64) << 32 | index as u64;
                 self.remove(tag);
             }
@@ -109,8 +109,8 @@ mod tests {
 
     #[test]
     fn tags_of_finished_posts_find_nothing() {
-        let mut flights = Flights::default();
-        let f = Flight {
+        let mut outstanding = Outstanding::default();
+        let f = Operation {
             lane: 0,
             seq: 1,
             completion: None,
@@ -120,13 +120,13 @@ mod tests {
             barrier: None,
             to: None,
         };
-        let first = flights.insert(f);
-        assert_eq!(flights.remove(first).map(|f| f.seq), Some(1));
-        let second = flights.insert(Flight { seq: 2, lane: 7, ..f });
-        assert!(flights.get_mut(first).is_none() && flights.remove(first).is_none());
-        flights.drop_lane(7);
-        assert!(flights.get_mut(second).is_none());
-        assert!(flights.get_mut(u64::MAX).is_none());
+        let first = outstanding.insert(f);
+        assert_eq!(outstanding.remove(first).map(|f| f.seq), Some(1));
+        let second = outstanding.insert(Operation { seq: 2, lane: 7, ..f });
+        assert!(outstanding.get_mut(first).is_none() && outstanding.remove(first).is_none());
+        outstanding.drop_lane(7);
+        assert!(outstanding.get_mut(second).is_none());
+        assert!(outstanding.get_mut(u64::MAX).is_none());
     }
 
     #[test]

@@ -9,7 +9,7 @@
 
 use super::lane::Lane;
 use super::plane::DataPlane;
-use super::ports::Flight;
+use super::ports::Operation;
 use super::post::{Context, Posted, Violation};
 use super::trunks::Trunks;
 use super::virtual_time::standing::{By, Touch};
@@ -225,7 +225,7 @@ impl DataPlane {
             self.touched(port, Touch::Post(posted.completion), By::Own(None));
             return Ok(true);
         };
-        let flight = Flight {
+        let operation = Operation {
             lane: index,
             seq: posted.seq,
             completion: posted.completion,
@@ -235,12 +235,12 @@ impl DataPlane {
             barrier: posted.barrier(),
             to: posted.target(),
         };
-        let tag = self.flights.insert(flight);
+        let tag = self.outstanding.insert(operation);
         match self.fabric.inject(lane.port, lane.slot, posted.class, op, issue, tag) {
             Ok(()) => {
                 let number = lane.enter(posted.seq, !posted.reads_memory(), posted.is_read());
-                if let Some(flight) = self.flights.get_mut(tag) {
-                    flight.number = number;
+                if let Some(operation) = self.outstanding.get_mut(tag) {
+                    operation.number = number;
                 }
                 if let Some(gate) = posted.gate() {
                     let pe = lane.pe;
@@ -249,7 +249,7 @@ impl DataPlane {
                 Ok(true)
             }
             Err(e) => {
-                self.flights.remove(tag);
+                self.outstanding.remove(tag);
                 let fault = match e {
                     InjectError::Busy => {
                         lane.pending = Some(posted);

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 /// Datagrams of an ordinary run.
 const USUAL: u64 = 100_000;
-/// Records of a mad host in an ordinary run.
+/// Records of a byzantine host in an ordinary run.
 const USUAL_RECORDS: u64 = 20_000;
 /// Sent before the daemon's socket is looked at again.
 const BURST: u64 = 32;
@@ -280,7 +280,7 @@ fn mutate(rng: &mut Rng, value: &mut Value) {
 /// Messages of every kind, as a sane host might say them about a job.
 fn messages(rng: &mut Rng, job: u64) -> Value {
     let spec = json!({"pes": 4, "ppn": 1, "map": "linear", "heap": 1 << 20, "path": "auto", "barrier": "auto",
-        "collectives": "auto", "name": "mad"});
+        "collectives": "auto", "name": "byzantine"});
     let id = [job, job + 3, 3 * 7 + 2][rng.below(3) as usize];
     let ask = |ask: Value| json!({"ask": [id * 1000 + 5, ask]});
     let tell = |tell: Value| json!({"tell": tell});
@@ -306,7 +306,7 @@ fn messages(rng: &mut Rng, job: u64) -> Value {
         }
         10 => ask(json!({"agent": [id, n]})),
         11 => tell(json!({"close": [id + 1000, [n, 0]]})),
-        12 => tell(json!({"event": {"event": "pe-lost", "job": id + 1000, "pe": n, "reason": "mad"}})),
+        12 => tell(json!({"event": {"event": "pe-lost", "job": id + 1000, "pe": n, "reason": "byzantine"}})),
         13 => tell(json!({"attached": [id + 1000, n, true]})),
         14 => tell(json!({"statics": [id + 1000, [4096, 4096]]})),
         15 => tell(json!({"tree-close": [id + 1000, n]})),
@@ -335,20 +335,20 @@ fn answer(rng: &mut Rng, peer: &mut Peer, from: u16, record: &[u8]) {
 fn a_mad_host_with_the_key_harms_no_daemon() {
     let (mut rng, seed) = random();
     let count = number("CLUSTER_RECORDS", USUAL_RECORDS);
-    let test = Test::new("cluster-mad");
+    let test = Test::new("cluster-byzantine");
     // Three columns of a ring: what h0 and h1 say to each other does not pass the nodes of h2.
     let mut cluster = Cluster::prepare(&test, "3x2", Hosts::loopback(3), "dead-after = \"10s\"", &[]);
     let addresses: Vec<SocketAddr> = (0..3).map(|h| cluster.address(h).parse().expect("an address")).collect();
     let key = hex(&std::fs::read_to_string(test.file("cluster.key")).expect("ours"));
-    let mut mad = Peer::new(2, &addresses, cluster_id(&cluster), &key);
+    let mut byzantine = Peer::new(2, &addresses, cluster_id(&cluster), &key);
     let began = Instant::now();
     (0..2).for_each(|h| cluster.spawn(h));
     let end = Instant::now() + PATIENCE;
-    while mad.known() < 2 {
+    while byzantine.known() < 2 {
         assert!(Instant::now() < end, "the daemons do not say that they live");
-        mad.turn(Duration::from_millis(5));
+        byzantine.turn(Duration::from_millis(5));
     }
-    mad.announce();
+    byzantine.announce();
     let (on_two, on_three) = (test.file("two"), test.file("three"));
     std::fs::write(&on_two, "0\n1\n3\n4\n").expect("ours");
     std::fs::write(&on_three, "0\n1\n2\n3\n").expect("ours");
@@ -365,7 +365,7 @@ fn a_mad_host_with_the_key_harms_no_daemon() {
             }
             // Of what it may ask the others to do, this would leave it alone with itself.
             if !message.to_string().contains("down") {
-                mad.say(to, &message, rng.one_in(10));
+                byzantine.say(to, &message, rng.one_in(10));
                 said += 1;
             }
         } else {
@@ -376,14 +376,14 @@ fn a_mad_host_with_the_key_harms_no_daemon() {
                 frames(&mut rng)
             };
             let channel = if rng.one_in(10) { rng.u64() as u16 } else { rng.below(10) as u16 };
-            mad.send(to, channel, &record);
+            byzantine.send(to, channel, &record);
             sent += 1;
         }
         if i % 8 == 0 {
             // What is asked of it, it answers or not.
-            for (from, channel, record) in mad.turn(Duration::ZERO) {
+            for (from, channel, record) in byzantine.turn(Duration::ZERO) {
                 if channel == 0 && rng.one_in(2) {
-                    answer(&mut rng, &mut mad, from, &record);
+                    answer(&mut rng, &mut byzantine, from, &record);
                 }
             }
         }
@@ -404,12 +404,12 @@ fn a_mad_host_with_the_key_harms_no_daemon() {
         let counted = status.peers.iter().any(|p| p.host == "h2" && p.nonsense > 0);
         assert!(counted, "h{host} took everything seriously: {status:?}");
     }
-    drop(mad);
+    drop(byzantine);
     let grown = [0, 1].map(|h| memory(&process(h)).saturating_sub(sizes[h]));
     println!("grown by {grown:?} bytes; {:?}", cluster.status(0).peers);
     assert!(grown.iter().all(|g| *g < GROWTH), "daemons have grown by {grown:?} bytes");
 
-    // They answer and end in order. What they have agreed on with a mad host may be nonsense for good (the number of a
+    // They answer and end in order. What they have agreed on with a byzantine host may be nonsense for good (the number of a
     // change that nothing is above, say), so they begin anew; with a sane host in its place everything works.
     for host in 0..2 {
         cluster.control(host).status();

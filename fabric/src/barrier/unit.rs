@@ -81,7 +81,7 @@ impl Barriers {
         let (at, job) = (host.ports[port].port, host.ports[port].job);
         self.prepare_group(host, job);
         if let Some((a, b)) = self.job(job).and_then(|j| j.group.cut) {
-            let fault = OpFault::Barrier(host.chip.routes.blame(a, b));
+            let fault = OpFault::Barrier(host.chip.routes.outage(a, b));
             host.ports[port].blocked = false;
             host.complete(op, OpState::Failed(fault));
             host.ops.free(op);
@@ -266,7 +266,7 @@ impl Barriers {
     /// Fails the ports waiting at `node` if the job's nodes cannot all reach each other any more.
     pub(super) fn barrier_fail_if_cut(&mut self, host: &mut Adapters, job: JobSlot, node: NodeId) {
         let Some((a, b)) = self.job(job).and_then(|j| j.group.cut) else { return };
-        let blame = host.chip.routes.blame(a, b);
+        let outage = host.chip.routes.outage(a, b);
         let Some(m) = self.member(job, node) else { return };
         m.rerun = false;
         let mut channels = 0;
@@ -279,7 +279,7 @@ impl Barriers {
         }
         for (port, op) in std::mem::take(&mut m.waiting) {
             host.ports[port as usize].channels |= channels;
-            host.complete(op, OpState::Failed(OpFault::Barrier(blame)));
+            host.complete(op, OpState::Failed(OpFault::Barrier(outage)));
             host.ops.free(op);
             host.ports[port as usize].blocked = false;
             host.schedule_pump(port as usize, host.chip.now);

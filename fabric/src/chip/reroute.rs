@@ -18,14 +18,14 @@ use super::layout::{DATA_VCS, Q_SPECIAL};
 use super::state::Chip;
 use crate::packet::{NO_QUEUE, Packet, PacketHandle, flag, rate};
 use crate::routes::Routes;
-use crate::types::Blame;
+use crate::types::Outage;
 use angara_abi::packet::{PacketType, Vc};
 use std::collections::BTreeSet;
 
 impl Chip {
     /// A cable or node goes out of service or back, and routes are rebuilt. Returns the routes before, for
     /// [`Chip::reroute`].
-    pub(crate) fn change_routes(&mut self, what: Blame, dead: bool) -> Routes {
+    pub(crate) fn change_routes(&mut self, what: Outage, dead: bool) -> Routes {
         let before = self.routes.clone();
         self.routes.set(what, dead);
         self.degraded.any_dead = self.routes.any_dead();
@@ -34,7 +34,7 @@ impl Chip {
     }
 
     /// Routes of the given change, the same in all parts of a split network: exactly what `dead` names is out of service.
-    pub(crate) fn replace_routes(&mut self, change: u64, dead: &[Blame]) {
+    pub(crate) fn replace_routes(&mut self, change: u64, dead: &[Outage]) {
         self.routes.replace(dead);
         self.degraded.any_dead = self.routes.any_dead();
         self.route_change = change;

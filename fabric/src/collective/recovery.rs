@@ -10,7 +10,7 @@ use super::reducer::Slot;
 use super::state::{CREDIT_EVERY, Member, Tree, Trees, ports_at};
 use super::tree::{TreeRows, build, validate};
 use crate::adapter::Adapters;
-use crate::types::{Blame, Effect, JobSlot, Link, NetError};
+use crate::types::{Outage, Effect, JobSlot, Link, NetError};
 use angara_abi::{REDUCES, TREES};
 use std::collections::BTreeMap;
 
@@ -51,14 +51,14 @@ impl Trees {
             let rest = state.and_then(|s| Some((s, s.at_rest()?)));
             match rest.map(|(s, rest)| (s.job.0, self.rows_now(host, s), rest)) {
                 Some((job, Ok(rows), rest)) => self.restore_tree(host, tree, job, rows, rest),
-                Some((_, Err(blame), _)) => self.lose_tree(host, tree, blame),
+                Some((_, Err(outage), _)) => self.lose_tree(host, tree, outage),
                 None => self.lose_tree(host, tree, None),
             }
         }
     }
 
     /// The rows of a tree at rest over the links that work now, or what is in their way.
-    fn rows_now(&self, host: &Adapters, state: &TreeState) -> Result<TreeRows, Option<Blame>> {
+    fn rows_now(&self, host: &Adapters, state: &TreeState) -> Result<TreeRows, Option<Outage>> {
         let rows = &state.rows;
         let ours = |p: &crate::Port| host.port_index(*p).is_some_and(|i| host.ports[i].job == state.job.0);
         if validate(&host.chip.net.shape, rows).is_err() || !rows.ports.iter().all(ours) {
@@ -66,7 +66,7 @@ impl Trees {
         }
         let broken = rows.rows.iter().find_map(|(node, row)| {
             let up = row.to_root.map(|dir| Link { node: *node, dir }).filter(|l| !host.chip.routes.link_up(*l));
-            if host.chip.routes.node_up(*node) { up.map(Blame::Link) } else { Some(Blame::Node(*node)) }
+            if host.chip.routes.node_up(*node) { up.map(Outage::Link) } else { Some(Outage::Node(*node)) }
         });
         if broken.is_none() && !state.moved {
             return Ok(rows.clone());
@@ -111,7 +111,7 @@ impl Trees {
     }
 
     /// Unloads a tree and tells its participants here.
-    fn lose_tree(&mut self, host: &mut Adapters, tree: u8, blame: Option<Blame>) {
+    fn lose_tree(&mut self, host: &mut Adapters, tree: u8, outage: Option<Outage>) {
         let Some(t) = &self.loaded[tree as usize] else { return };
         let (job, ports) = (t.job, t.rows.ports.clone());
         self.unload_tree(host, tree);
@@ -119,8 +119,8 @@ impl Trees {
             if !host.chip.owned[at.node as usize] {
                 continue;
             }
-            let what = match blame {
-                Some(blame) => NetError::TreeDown { tree, blame },
+            let what = match outage {
+                Some(outage) => NetError::TreeDown { tree, outage },
                 None => NetError::TreeLost { tree },
             };
             host.effect(Effect::Error { at, job, what, time: host.chip.now });

@@ -116,7 +116,7 @@ impl Trees {
 
     /// Moves the trees that use what has just failed to other links. One that cannot be moved is
     /// unloaded, and its participants are told.
-    pub(crate) fn break_trees(&mut self, host: &mut Adapters, blame: Blame) {
+    pub(crate) fn break_trees(&mut self, host: &mut Adapters, outage: Outage) {
         for tree in 0..TREES as u8 {
             let Some(t) = &self.loaded[tree as usize] else { continue };
             let cut = t.rows.rows.iter().any(|(node, row)| {
@@ -133,7 +133,7 @@ impl Trees {
                 if !host.chip.owned[at.node as usize] {
                     continue;
                 }
-                let what = NetError::TreeDown { tree, blame };
+                let what = NetError::TreeDown { tree, outage };
                 host.effect(Effect::Error { at, job, what, time: host.chip.now });
             }
         }

@@ -272,7 +272,7 @@ impl Fabric {
         self.tell_dropped(node, h, Reason::NoRoute);
         let p = self.adapters.chip.packets[h];
         self.adapters.chip.observers.counters.nodes[node as usize].unreachable_drops += 1;
-        let blame = self.adapters.chip.routes.blame(p.src, p.dst);
+        let outage = self.adapters.chip.routes.outage(p.src, p.dst);
         let (from, to) = (p.src, p.dst);
         // The injector of an answer is the target of the request; it is the requester who must know.
         let at = match p.kind {
@@ -281,8 +281,8 @@ impl Fabric {
         };
         self.left(node, h);
         self.adapters.order.arrives(&p);
-        if !p.is(flag::DEAD) && self.fail_request(h, OpFault::Unreachable { to, blame }) {
-            let what = NetError::Unreachable { from, to, blame };
+        if !p.is(flag::DEAD) && self.fail_request(h, OpFault::Unreachable { to, outage }) {
+            let what = NetError::Unreachable { from, to, outage };
             self.adapters.effect(Effect::Error { at, job: p.job, what, time: self.adapters.chip.now });
         }
         self.adapters.chip.free_packet(h);

@@ -273,8 +273,8 @@ impl Fabric {
         let (time, change) = (self.adapters.chip.now, self.adapters.chip.route_change);
         self.adapters.effect(Effect::LinkDown { link, time, change });
         if !self.adapters.chip.split {
-            self.faults.fail(Blame::Link(link));
-            self.change_routes(Blame::Link(link), true);
+            self.faults.fail(Outage::Link(link));
+            self.change_routes(Outage::Link(link), true);
         }
     }
 
@@ -299,7 +299,7 @@ impl Fabric {
     pub fn route_change(&self) -> u64 {
         self.adapters.chip.route_change
     }
-    fn change_routes(&mut self, what: Blame, dead: bool) {
+    fn change_routes(&mut self, what: Outage, dead: bool) {
         if self.adapters.chip.split {
             return self.recover_alone();
         }

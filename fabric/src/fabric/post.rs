@@ -22,7 +22,7 @@ impl Fabric {
             }
             let reach = |from: NodeId, to: NodeId| match self.adapters.chip.reachable(from, to) {
                 true => Ok(()),
-                false => Err(InjectError::Unreachable { from, to, blame: self.adapters.chip.routes.blame(from, to) }),
+                false => Err(InjectError::Unreachable { from, to, outage: self.adapters.chip.routes.outage(from, to) }),
             };
             reach(from.node, to.node)?;
             // Of an answer given up in another fabric nobody would hear before routes change again.

@@ -27,7 +27,7 @@ use crate::faults::FaultError;
 use crate::op::Op;
 use crate::packet::{PacketHandle, flag, rate};
 use crate::split::Ledger;
-use crate::types::{Blame, Effect, JobSlot, NetError, OpFault};
+use crate::types::{Outage, Effect, JobSlot, NetError, OpFault};
 use angara_abi::account::READ_MAX;
 use angara_abi::packet::PacketType;
 use angara_net::torus::NodeId;
@@ -61,7 +61,7 @@ impl Fabric {
     /// Ends a hold. From now on exactly what `dead` names is out of service, `change` is the number of the latest route change, which
     /// must be the same in all parts and greater than in any of them before; `ledger` is the merge of the ledgers
     /// of all parts that take part. Impairments stay. Fails, and changes nothing, if something in `dead` does not exist.
-    pub fn recover(&mut self, change: u64, dead: &[Blame], ledger: &Ledger) -> Result<(), FaultError> {
+    pub fn recover(&mut self, change: u64, dead: &[Outage], ledger: &Ledger) -> Result<(), FaultError> {
         self.faults.replace(&self.adapters.chip, dead)?;
         self.adapters.chip.replace_routes(change, dead);
         self.split.on_hold = false;
@@ -169,17 +169,17 @@ impl Fabric {
                     continue;
                 }
                 let given_up = ((job, self.adapters.chip.edge.generation(job)), at, self.adapters.ops.key(op));
-                let blame = match (
+                let outage = match (
                     self.adapters.chip.reachable(at.node, to.node),
                     self.adapters.chip.reachable(to.node, at.node),
                 ) {
                     (true, true) if !ledger.unanswered.contains(&given_up) => continue,
-                    (false, _) => self.adapters.chip.routes.blame(at.node, to.node),
-                    (true, _) => self.adapters.chip.routes.blame(to.node, at.node),
+                    (false, _) => self.adapters.chip.routes.outage(at.node, to.node),
+                    (true, _) => self.adapters.chip.routes.outage(to.node, at.node),
                 };
-                let what = NetError::Unreachable { from: at.node, to: to.node, blame };
+                let what = NetError::Unreachable { from: at.node, to: to.node, outage };
                 self.adapters.effect(Effect::Error { at, job, what, time: self.adapters.chip.now });
-                self.adapters.fail_op(op, OpFault::Unreachable { to: to.node, blame });
+                self.adapters.fail_op(op, OpFault::Unreachable { to: to.node, outage });
                 reading.push(port);
             }
             for port in reading {

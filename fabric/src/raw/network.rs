@@ -8,7 +8,7 @@ use crate::config::Params;
 use crate::faults::{FaultError, Faults};
 use crate::packet::PacketHandle;
 use crate::routes::Net;
-use crate::types::{Blame, Tick};
+use crate::types::{Outage, Tick};
 use angara_net::fault::Fault;
 use angara_net::torus::{NodeId, Shape};
 use std::collections::VecDeque;
@@ -113,8 +113,8 @@ impl RawFabric {
             }
             Kind::Heard => {
                 if let Some(link) = self.chip.on_heard(node, arg) {
-                    self.faults.fail(Blame::Link(link));
-                    self.change_routes(Blame::Link(link));
+                    self.faults.fail(Outage::Link(link));
+                    self.change_routes(Outage::Link(link));
                 }
             }
             Kind::Line => self.chip.on_line(node, arg),
@@ -137,7 +137,7 @@ impl RawFabric {
         }
     }
 
-    fn change_routes(&mut self, dead: Blame) {
+    fn change_routes(&mut self, dead: Outage) {
         let before = self.chip.change_routes(dead, true);
         self.chip.reroute(&before);
     }

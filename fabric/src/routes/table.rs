@@ -17,7 +17,7 @@ use super::net::{DIRS, NONE, Net, link_index};
 use super::route::Route;
 use super::way::Way;
 use crate::bits::bits;
-use crate::types::{Blame, Link};
+use crate::types::{Outage, Link};
 use angara_abi::packet::Detour;
 use angara_net::torus::{Direction, NodeId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -61,16 +61,16 @@ impl Routes {
     }
 
     /// Takes a cable (both directions) or a node out of service or back and rebuilds the tables.
-    pub(crate) fn set(&mut self, what: Blame, dead: bool) {
+    pub(crate) fn set(&mut self, what: Outage, dead: bool) {
         let change = |set: &mut BTreeSet<Link>, link| if dead { set.insert(link) } else { set.remove(&link) };
         match what {
-            Blame::Link(link) => {
+            Outage::Link(link) => {
                 change(&mut self.dead_links, link);
                 if let Some(back) = self.net.reverse(link) {
                     change(&mut self.dead_links, back);
                 }
             }
-            Blame::Node(node) => {
+            Outage::Node(node) => {
                 if dead {
                     self.dead_nodes.insert(node);
                 } else {
@@ -82,13 +82,13 @@ impl Routes {
     }
 
     /// Takes these cables and nodes out of service, and no others.
-    pub(crate) fn replace(&mut self, dead: &[Blame]) {
+    pub(crate) fn replace(&mut self, dead: &[Outage]) {
         self.dead_links.clear();
         self.dead_nodes.clear();
         for what in dead {
             match *what {
-                Blame::Link(link) => self.dead_links.extend([Some(link), self.net.reverse(link)].into_iter().flatten()),
-                Blame::Node(node) => drop(self.dead_nodes.insert(node)),
+                Outage::Link(link) => self.dead_links.extend([Some(link), self.net.reverse(link)].into_iter().flatten()),
+                Outage::Node(node) => drop(self.dead_nodes.insert(node)),
             }
         }
         self.rebuild();
@@ -144,27 +144,27 @@ impl Routes {
     }
 
     /// Returns what breaks the default route of an unreachable pair.
-    pub fn blame(&self, src: NodeId, dst: NodeId) -> Blame {
+    pub fn outage(&self, src: NodeId, dst: NodeId) -> Outage {
         for node in [src, dst] {
             if !self.node_up(node) {
-                return Blame::Node(node);
+                return Outage::Node(node);
             }
         }
-        let mut blame = None;
+        let mut outage = None;
         self.walk(src, dst, &self.plain(src, dst), |link| {
             let far = self.net.neighbour(link.node, link.dir.index());
             if self.dead_links.contains(&link) {
-                blame = Some(Blame::Link(link));
+                outage = Some(Outage::Link(link));
             } else if !self.node_up(far) {
-                blame = Some(Blame::Node(far));
+                outage = Some(Outage::Node(far));
             }
-            blame.is_none()
+            outage.is_none()
         });
         // A detour in use earlier may have been cut instead: name any dead link then.
-        blame
-            .or_else(|| self.dead_links.iter().next().map(|l| Blame::Link(*l)))
-            .or_else(|| self.dead_nodes.iter().next().map(|n| Blame::Node(*n)))
-            .unwrap_or(Blame::Node(dst))
+        outage
+            .or_else(|| self.dead_links.iter().next().map(|l| Outage::Link(*l)))
+            .or_else(|| self.dead_nodes.iter().next().map(|n| Outage::Node(*n)))
+            .unwrap_or(Outage::Node(dst))
     }
 
     /// The way of a pair where nothing is dead.

@@ -359,7 +359,7 @@ fn cut_off_by_name(family: BarrierFamily) {
     w.fabric.set_fault(Fault::link_down(link)).unwrap();
     let tag = w.must_post(port(2), Class::Sync, Op::Barrier { half: false });
     w.finish();
-    let failed = OpState::Failed(OpFault::Barrier(Blame::Link(link)));
+    let failed = OpState::Failed(OpFault::Barrier(Outage::Link(link)));
     assert_eq!(w.completions.iter().map(|c| c.state).collect::<Vec<_>>(), [failed; 2]);
     assert_eq!(w.states(tag), [failed]);
 }

@@ -22,7 +22,7 @@ const READ: u64 = 40_000;
 
 /// A change of routes on its way to all parts.
 struct Change {
-    dead: Vec<Blame>,
+    dead: Vec<Outage>,
     number: u64,
     held: BTreeSet<usize>,
     recovered: BTreeSet<usize>,
@@ -78,7 +78,7 @@ pub(super) struct Cluster {
     /// Numbers of writes posted and arrived, by source, target and channel.
     sent: BTreeMap<(Port, Port, u8), u32>,
     arrived: BTreeMap<(Port, Port, u8), u32>,
-    dead: Vec<Blame>,
+    dead: Vec<Outage>,
     change: Option<Change>,
     number: u64,
     pub(super) errors: Vec<NetError>,
@@ -462,7 +462,7 @@ impl Cluster {
     }
 
     /// Begins a change, also in the middle of another one.
-    pub(super) fn begin_change(&mut self, dead: Vec<Blame>) {
+    pub(super) fn begin_change(&mut self, dead: Vec<Outage>) {
         let parts = self.parts.iter().flatten();
         self.number = parts.map(Fabric::route_change).max().unwrap().max(self.number) + 1;
         let (held, recovered) = (BTreeSet::new(), BTreeSet::new());
@@ -517,7 +517,7 @@ impl Cluster {
     }
 
     /// Everything out of service, also by a change that is not made yet.
-    pub(super) fn dead(&self) -> Vec<Blame> {
+    pub(super) fn dead(&self) -> Vec<Outage> {
         self.change.as_ref().map_or(&self.dead, |c| &c.dead).clone()
     }
 
@@ -539,7 +539,7 @@ impl Cluster {
     }
 
     /// A part is lost with everything inside it. The dead list that follows from it.
-    pub(super) fn lose_part(&mut self, part: usize) -> Vec<Blame> {
+    pub(super) fn lose_part(&mut self, part: usize) -> Vec<Outage> {
         self.parts[part] = None;
         self.supplies.retain(|s| s.0 != part);
         let neighbour = |l: &Link, owner: &[usize]| {
@@ -548,21 +548,21 @@ impl Cluster {
         };
         self.transit.retain(|(link, _), _| !neighbour(link, &self.owner));
         let mut dead = self.dead();
-        dead.extend((0..self.owner.len() as u32).filter(|n| self.owner[*n as usize] == part).map(Blame::Node));
+        dead.extend((0..self.owner.len() as u32).filter(|n| self.owner[*n as usize] == part).map(Outage::Node));
         dead
     }
 
     /// An empty part takes the place of a lost one. What is dead then.
-    pub(super) fn rejoin(&mut self, part: usize) -> Vec<Blame> {
+    pub(super) fn rejoin(&mut self, part: usize) -> Vec<Outage> {
         let mut f = self.make_part(part);
         f.hold();
         self.parts[part] = Some(f);
         let owner = self.owner.clone();
-        self.dead().into_iter().filter(|b| !matches!(b, Blame::Node(n) if owner[*n as usize] == part)).collect()
+        self.dead().into_iter().filter(|b| !matches!(b, Outage::Node(n) if owner[*n as usize] == part)).collect()
     }
 
     /// True if the nodes of the job reach each other with this dead.
-    pub(super) fn connected(&self, dead: &[Blame]) -> bool {
+    pub(super) fn connected(&self, dead: &[Outage]) -> bool {
         let mut trial = Fabric::new(self.config.clone()).unwrap();
         if trial.recover(1, dead, &Ledger::default()).is_err() {
             return false;
@@ -571,9 +571,9 @@ impl Cluster {
         self.ports.iter().all(pair)
     }
 
-    pub(super) fn random_link(&mut self) -> Blame {
+    pub(super) fn random_link(&mut self) -> Outage {
         let node = self.dice.below(self.owner.len() as u64) as u32;
-        Blame::Link(Link { node, dir: Direction::ALL[self.dice.below(8) as usize] })
+        Outage::Link(Link { node, dir: Direction::ALL[self.dice.below(8) as usize] })
     }
 
     /// A link begins to damage everything that goes over it.

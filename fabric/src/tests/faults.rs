@@ -139,14 +139,14 @@ fn with_every_route_dead_the_put_fails_with_its_name() {
         Op::Write { to: port(2), place: heap(0), source: Source::Inline(&[1]), vc: Vc::Request, adaptive: false };
     let error = w.post(port(0), Class::Put, refused).unwrap_err();
     assert!(
-        matches!(error, InjectError::Unreachable { from: 0, to: 2, blame: Blame::Link(l) } if l.node == 0 || l.node == 3)
+        matches!(error, InjectError::Unreachable { from: 0, to: 2, outage: Outage::Link(l) } if l.node == 0 || l.node == 3)
     );
     w.finish();
     let Effect::Error { at, .. } = w.effects.iter().find(|e| matches!(e, Effect::Error { .. })).unwrap() else {
         panic!()
     };
     assert!(*at == port(0) || *at == port(1));
-    assert!(w.errors().iter().all(|e| matches!(e, NetError::Unreachable { blame: Blame::Link(_), .. })));
+    assert!(w.errors().iter().all(|e| matches!(e, NetError::Unreachable { outage: Outage::Link(_), .. })));
     assert!(matches!(w.states(read)[..], [OpState::Failed(OpFault::Unreachable { .. })]));
     // A local operation still works.
     w.put(port(0), port(0), 64, &[9; 8]);

@@ -205,11 +205,11 @@ fn a_cut_off_node_is_unreachable_and_the_link_is_named() {
     let dead = Link { node: 1, dir: Direction::new(0, true) };
     f.set_fault(Fault::link_down(dead)).unwrap();
     assert!(f.reachable(0, 1) && !f.reachable(0, 2));
-    assert_eq!(f.routes().blame(0, 2), Blame::Link(dead));
+    assert_eq!(f.routes().outage(0, 2), Outage::Link(dead));
     f.clear_fault(Fault::link_down(dead));
     assert!(f.reachable(0, 2));
     f.set_fault(Fault::node_down(1)).unwrap();
-    assert_eq!(f.routes().blame(0, 2), Blame::Node(1));
+    assert_eq!(f.routes().outage(0, 2), Outage::Node(1));
 }
 
 proptest! {
@@ -233,7 +233,7 @@ proptest! {
                 if f.reachable(a, b) {
                     check_path(&f, a, b);
                 } else {
-                    f.routes().blame(a, b);
+                    f.routes().outage(a, b);
                 }
             }
         }

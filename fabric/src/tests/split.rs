@@ -63,7 +63,7 @@ fn recovery_loses_doubles_and_reorders_nothing() {
         let without = victim.filter(|v| {
             let nodes = nodes_of(shape, parts, None).len();
             let of_victim = |n: u32| n as usize * parts / nodes == *v;
-            let dead: Vec<Blame> = (0..nodes as u32).filter(|n| of_victim(*n)).map(Blame::Node).collect();
+            let dead: Vec<Outage> = (0..nodes as u32).filter(|n| of_victim(*n)).map(Outage::Node).collect();
             Cluster::new(shape, parts, family, seed, &nodes_of(shape, parts, victim)).connected(&dead)
         });
         let mut c = Cluster::new(shape, parts, family, seed, &nodes_of(shape, parts, without));
@@ -86,22 +86,22 @@ fn recovery_loses_doubles_and_reorders_nothing() {
                     let a = c.below(parts as u64) as usize;
                     c.lose_frames(a, (a + 1) % parts);
                 }
-                (3, ..) if dead.iter().any(|d| matches!(d, Blame::Link(_))) => {
-                    let i = dead.iter().position(|d| matches!(d, Blame::Link(_))).unwrap();
+                (3, ..) if dead.iter().any(|d| matches!(d, Outage::Link(_))) => {
+                    let i = dead.iter().position(|d| matches!(d, Outage::Link(_))).unwrap();
                     dead.remove(i);
                 }
                 (4, ..) => {
-                    if let Blame::Link(link) = c.random_link() {
+                    if let Outage::Link(link) = c.random_link() {
                         c.spoil(link);
                     }
                     continue;
                 }
                 _ => dead.push(c.random_link()),
             }
-            dead.extend(c.failed.drain(..).map(Blame::Link));
+            dead.extend(c.failed.drain(..).map(Outage::Link));
             // With a part gone the rest may need a link back.
             while !c.connected(&dead) {
-                let Some(i) = dead.iter().rposition(|d| matches!(d, Blame::Link(_))) else { break };
+                let Some(i) = dead.iter().rposition(|d| matches!(d, Outage::Link(_))) else { break };
                 dead.remove(i);
             }
             c.begin_change(dead);
@@ -135,12 +135,12 @@ fn whatever_is_lost_everything_ends() {
                         dead = c.lose_part(part);
                     }
                 }
-                1 => dead.push(Blame::Node(nodes[c.below(nodes.len() as u64) as usize])),
+                1 => dead.push(Outage::Node(nodes[c.below(nodes.len() as u64) as usize])),
                 _ => dead.extend([c.random_link(), c.random_link()]),
             }
-            let exists = |b: &Blame| match b {
-                Blame::Link(l) => shape.parse::<angara_net::torus::Shape>().unwrap().neighbour(l.node, l.dir).is_some(),
-                Blame::Node(_) => true,
+            let exists = |b: &Outage| match b {
+                Outage::Link(l) => shape.parse::<angara_net::torus::Shape>().unwrap().neighbour(l.node, l.dir).is_some(),
+                Outage::Node(_) => true,
             };
             dead.retain(exists);
             c.begin_change(dead);
@@ -163,7 +163,7 @@ fn a_link_that_fails_by_itself_waits_for_a_change() {
             assert_eq!(c.failed, [link], "said once");
             assert_eq!(c.parts[0].as_ref().unwrap().route_change(), 0);
             c.unspoil();
-            c.begin_change(if repaired { Vec::new() } else { vec![Blame::Link(link)] });
+            c.begin_change(if repaired { Vec::new() } else { vec![Outage::Link(link)] });
             settle(&mut c);
             c.check(true);
         }
@@ -178,7 +178,7 @@ fn trees_at_rest_move_and_busy_ones_are_given_up_everywhere() {
     let nodes: Vec<NodeId> = (0..4).chain(8..12).collect();
     let mut c = Cluster::new("4x3", 3, BarrierFamily::Multiphase, 1, &nodes);
     let up = |node: u32| Link { node, dir: "+Y".parse().unwrap() };
-    let change = |c: &mut Cluster, dead: Vec<Blame>| {
+    let change = |c: &mut Cluster, dead: Vec<Outage>| {
         c.begin_change(dead);
         settle(c);
     };
@@ -192,16 +192,16 @@ fn trees_at_rest_move_and_busy_ones_are_given_up_everywhere() {
     };
     sums(&mut c);
     // The cables of the ring from 8..12 to 0..4; the other way leads through the middle part.
-    change(&mut c, (8..12).map(|n| Blame::Link(up(n))).collect());
+    change(&mut c, (8..12).map(|n| Outage::Link(up(n))).collect());
     let root = c.parts[0].as_ref().unwrap().tree(3).unwrap().clone();
     assert!(root.rows.iter().any(|(n, _)| (4..8).contains(n)), "{root:?}");
     sums(&mut c);
     // Without the middle part only the cables will do.
-    let dead = c.lose_part(1).into_iter().filter(|b| matches!(b, Blame::Node(_))).collect();
+    let dead = c.lose_part(1).into_iter().filter(|b| matches!(b, Outage::Node(_))).collect();
     change(&mut c, dead);
     sums(&mut c);
     let mut dead = c.rejoin(1);
-    dead.extend((8..12).map(|n| Blame::Link(up(n))));
+    dead.extend((8..12).map(|n| Outage::Link(up(n))));
     change(&mut c, dead.clone());
     sums(&mut c);
     assert!(c.parts[1].as_ref().unwrap().tree(3).is_some());

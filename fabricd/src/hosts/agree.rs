@@ -22,7 +22,7 @@ use crate::failure::failure;
 use crate::faults::out_of_order;
 use crate::jobs::job::{Job, PeState};
 use angara_abi::JobId;
-use angara_fabric::{Blame, Ledger};
+use angara_fabric::{Outage, Ledger};
 use angara_net::fault::{Action, Book, Command, Fault, Target};
 use angara_net::torus::Direction;
 use angara_net::{HostId, Link};
@@ -325,7 +325,7 @@ impl Daemon {
             a.held.set(Some(Instant::now()));
         }
         let Ok(ledger) = ask(&self.data, Plane::Hold).await else { return Answer::Unable };
-        let jobs = self.jobs.table.borrow().values().filter(|j| j.home.is_none()).map(|j| j.card.clone()).collect();
+        let jobs = self.jobs.table.borrow().values().filter(|j| j.home.is_none()).map(|j| j.descriptor.clone()).collect();
         let agreed = a.agreed.borrow().clone();
         Answer::Held(Box::new(Held { agreed, ledger, jobs }))
     }
@@ -375,14 +375,14 @@ impl Daemon {
 
     /// Returns what the group does without, apart from faults: nodes of hosts that take no part, links of trunks that
     /// are down.
-    fn without(&self, agreed: &Agreed) -> Vec<Blame> {
+    fn without(&self, agreed: &Agreed) -> Vec<Outage> {
         let Some(messages) = &self.cluster.messages else { return Vec::new() };
         let shape = self.options.shape;
         let joined: BTreeSet<(HostId, HostId)> = agreed.edges.iter().map(|e| (e.0, e.1)).collect();
         let mut dead = Vec::new();
         for (node, host) in (0..).zip(&messages.owners) {
             if !agreed.members.contains_key(host) {
-                dead.push(Blame::Node(node));
+                dead.push(Outage::Node(node));
                 continue;
             }
             for dir in Direction::ALL {
@@ -390,7 +390,7 @@ impl Daemon {
                 let other = &messages.owners[far as usize];
                 let cut = host < other && agreed.members.contains_key(other) && !joined.contains(&(*host, *other));
                 if cut {
-                    dead.push(Blame::Link(Link { node, dir }));
+                    dead.push(Outage::Link(Link { node, dir }));
                 }
             }
         }
@@ -404,7 +404,7 @@ impl Daemon {
         let Some(messages) = &self.cluster.messages else { return };
         let over: Vec<JobId> = {
             let jobs = self.jobs.table.borrow();
-            let over = |job: &Job| job.home.is_some() && !order.jobs.iter().any(|c| c.is_of(&job.card));
+            let over = |job: &Job| job.home.is_some() && !order.jobs.iter().any(|c| c.is_of(&job.descriptor));
             jobs.iter().filter(|(_, job)| over(job)).map(|(id, _)| *id).collect()
         };
         for id in over {
@@ -416,21 +416,21 @@ impl Daemon {
             }
             self.end_job(id).await;
         }
-        for card in order.jobs.iter().filter(|card| card.home != messages.me && !card.over) {
-            if self.jobs.table.borrow().contains_key(&card.id())
-                || self.cluster.agreement.closed.borrow().contains_key(&card.id())
+        for descriptor in order.jobs.iter().filter(|descriptor| descriptor.home != messages.me && !descriptor.over) {
+            if self.jobs.table.borrow().contains_key(&descriptor.id())
+                || self.cluster.agreement.closed.borrow().contains_key(&descriptor.id())
             {
                 continue;
             }
             // It may have been about to be opened.
-            self.forget_reservation(card.id());
-            if card.nodes().iter().any(|node| messages.owners.get(*node as usize) == Some(&messages.me)) {
-                self.say_left(card, &order.agreed);
+            self.forget_reservation(descriptor.id());
+            if descriptor.nodes().iter().any(|node| messages.owners.get(*node as usize) == Some(&messages.me)) {
+                self.say_left(descriptor, &order.agreed);
                 continue;
             }
-            if let Err(f) = self.open_from_card(card).await {
+            if let Err(f) = self.open_from_descriptor(descriptor).await {
                 tracing::error!(
-                    job = card.id().number(),
+                    job = descriptor.id().number(),
                     why = f.message,
                     "cannot take part in a job; its packets cannot pass here"
                 );

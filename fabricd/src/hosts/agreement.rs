@@ -2,7 +2,7 @@
 
 use super::linkstate::Edge;
 use super::relay::COUNT_MAX;
-use crate::jobs::card::JobCard;
+use crate::jobs::descriptor::JobDescriptor;
 use angara_abi::JobId;
 use angara_net::HostId;
 use angara_net::fault::{Book, Command, Fault};
@@ -37,7 +37,7 @@ pub(crate) struct Held {
     pub(super) agreed: Agreed,
     pub(super) ledger: Vec<u8>,
     /// Jobs that were made on that host.
-    pub(super) jobs: Vec<JobCard>,
+    pub(super) jobs: Vec<JobDescriptor>,
 }
 
 /// How to go on.
@@ -47,7 +47,7 @@ pub(crate) struct Order {
     pub(crate) agreed: Agreed,
     pub(crate) ledger: Vec<u8>,
     /// Every job of the group.
-    pub(crate) jobs: Vec<JobCard>,
+    pub(crate) jobs: Vec<JobDescriptor>,
 }
 
 /// A fault command that waits for agreement.

@@ -3,7 +3,7 @@
 use super::agreement::Agreed;
 use super::protocol::Tell;
 use crate::daemon::Daemon;
-use crate::jobs::card::JobCard;
+use crate::jobs::descriptor::JobDescriptor;
 use angara_abi::JobId;
 use angara_net::HostId;
 use angara_protocol::msg::Event;
@@ -80,11 +80,11 @@ impl Daemon {
     }
 
     /// The host that made a job with PEs here has not heard that it ended here.
-    pub(super) fn say_left(&self, card: &JobCard, agreed: &Agreed) {
+    pub(super) fn say_left(&self, descriptor: &JobDescriptor, agreed: &Agreed) {
         let Some(messages) = &self.cluster.messages else { return };
-        let (job, host) = (card.id(), messages.name(messages.me).to_string());
+        let (job, host) = (descriptor.id(), messages.name(messages.me).to_string());
         let reason = "its daemon has left the job, or was started again".to_string();
-        tracing::info!(job = job.number(), home = messages.name(card.home), "not opened: its PEs here have ended");
+        tracing::info!(job = job.number(), home = messages.name(descriptor.home), "not opened: its PEs here have ended");
         let others: Vec<HostId> = agreed.members.keys().copied().filter(|h| *h != messages.me).collect();
         messages.tell(&others, &Tell::Event(Event::HostLost { job, host, reason }));
     }
@@ -93,8 +93,8 @@ impl Daemon {
     fn cut_off(&self, id: JobId, host: HostId, why: &str) {
         let Some(messages) = &self.cluster.messages else { return };
         let mut jobs = self.jobs.table.borrow_mut();
-        let Some(job) = jobs.get_mut(&id).filter(|job| !job.card.over) else { return };
-        job.card.over = true;
+        let Some(job) = jobs.get_mut(&id).filter(|job| !job.descriptor.over) else { return };
+        job.descriptor.over = true;
         let there = |e: &&angara_abi::job::PeEntry| messages.owners[e.node as usize] == host;
         let shape = self.options.shape;
         let nodes: Vec<String> = job.memory.entries.iter().filter(there).map(|e| shape.show(e.coords)).collect();

@@ -171,7 +171,7 @@ impl Daemon {
             // Between a daemon and its own launchers.
             Event::DaemonEnds { .. } | Event::WentOn { .. } => return,
             Event::ChannelError { job, .. } => {
-                if let Some(job) = self.jobs.table.borrow().get(job).filter(|job| !job.card.over) {
+                if let Some(job) = self.jobs.table.borrow().get(job).filter(|job| !job.descriptor.over) {
                     job.tell(event);
                 }
                 return;
@@ -180,7 +180,7 @@ impl Daemon {
         let mut jobs = self.jobs.table.borrow_mut();
         let Some(job) = jobs.get_mut(&id) else { return };
         let host_lost = matches!(event, Event::HostLost { .. });
-        if host_lost && job.card.over {
+        if host_lost && job.descriptor.over {
             // Several hosts notice it, each in its own way.
             return;
         }
@@ -198,7 +198,7 @@ impl Daemon {
             self.exit_all(job.memory.clone(), pe as usize);
         }
         job.set_ended();
-        job.card.over |= host_lost;
+        job.descriptor.over |= host_lost;
         if let Some(pe) = lost {
             let slot = job.memory.slot;
             ask::tell(&self.data, Command::SetElsewhere(slot, pe, false, Reply::ignored()));

@@ -2,7 +2,7 @@
 
 use super::agreement::{Ballot, Held, Order};
 use crate::faults::trunk::TrunkRequest;
-use crate::jobs::card::{NewJob, OpenJob};
+use crate::jobs::descriptor::{NewJob, OpenJob};
 use angara_abi::JobId;
 use angara_net::fault::{Clear, Command};
 use angara_protocol::msg::{CaptureSpec, CoreAdvice, Event, Failure, Pairs, Report, Wait};

@@ -5,7 +5,7 @@
 //! generation and key. If anybody refuses, everybody forgets the job again. Hosts without a PE of the job
 //! take part, because its packets may pass through them; a host that comes later opens it then.
 
-use super::card::{JobCard, NewJob, OpenJob};
+use super::descriptor::{JobDescriptor, NewJob, OpenJob};
 use super::job::{Job, Owner, PeState, random_key};
 use super::open::all_seats;
 use super::plan::{Layout, Reservation, Site, barrier, layout, reserve};
@@ -244,9 +244,9 @@ impl Daemon {
     }
 
     /// Takes part in a job without PEs here that the others have had before this host came.
-    pub(crate) async fn open_from_card(self: &Rc<Self>, card: &JobCard) -> Result<(), Failure> {
-        self.reserve(Some(card.home), card.new.clone())?;
-        self.open(Owner::nobody(), card.open.clone()).await
+    pub(crate) async fn open_from_descriptor(self: &Rc<Self>, descriptor: &JobDescriptor) -> Result<(), Failure> {
+        self.reserve(Some(descriptor.home), descriptor.new.clone())?;
+        self.open(Owner::nobody(), descriptor.open.clone()).await
     }
 
     /// First phase: endpoints of the PEs here, whether they are too many for the cores, and which cores to take.
@@ -326,9 +326,9 @@ impl Daemon {
             );
         });
         let me = self.this_host();
-        let card = JobCard { home: home.unwrap_or(me), over: false, new: new.clone(), open: open.clone() };
+        let descriptor = JobDescriptor { home: home.unwrap_or(me), over: false, new: new.clone(), open: open.clone() };
         let job = Job {
-            card,
+            descriptor,
             key: new.key,
             uid,
             user: new.user,

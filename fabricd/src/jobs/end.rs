@@ -50,7 +50,7 @@ impl Daemon {
     /// Tells other hosts that a job that was made here is over.
     pub(crate) fn tell_closed(&self, id: JobId, hosts: &[HostId]) {
         if let Some(job) = self.jobs.table.borrow_mut().get_mut(&id) {
-            job.card.over = true;
+            job.descriptor.over = true;
         }
         if let Some(messages) = &self.cluster.messages {
             messages.tell(hosts, &Tell::Close(id, self.cluster.agreement.promised()));

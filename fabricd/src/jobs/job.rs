@@ -1,6 +1,6 @@
 //! A job as the control plane sees it: its memory, its PEs, its owner.
 
-use super::card::JobCard;
+use super::descriptor::JobDescriptor;
 use crate::failure::failure;
 use crate::machine::Machine;
 use crate::users::quota::{Limit, Limits};
@@ -47,7 +47,7 @@ pub(crate) struct Job {
     /// Other hosts that know the job.
     pub(crate) hosts: Vec<HostId>,
     /// For hosts that come later.
-    pub(crate) card: JobCard,
+    pub(crate) descriptor: JobDescriptor,
 }
 
 /// A control connection, as jobs see it.

@@ -2,12 +2,12 @@
 //!
 //! [`table`] holds them. `create` makes a job on all hosts: [`placement`] says which node each PE lives on, [`plan`] what it
 //! needs here,
-//! and [`card`] is what other hosts are told. [`job`] is the result. Then `attach` has processes
+//! and [`descriptor`] is what other hosts are told. [`job`] is the result. Then `attach` has processes
 //! become its PEs, `lives` looks after PEs that leave and others that wait for them, `report` gathers traffic from all
 //! hosts (`merge`), and `end` ends it. `open` is about jobs whose PEs are seats that processes take and leave.
 
 mod attach;
-pub(crate) mod card;
+pub(crate) mod descriptor;
 mod create;
 mod end;
 pub(crate) mod job;

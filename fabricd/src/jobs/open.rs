@@ -266,7 +266,7 @@ fn is_domain(job: &Job, uid: u32, name: &str) -> bool {
     job.memory.open
         && job.uid == uid
         && job.spec.name == name
-        && !job.card.over
+        && !job.descriptor.over
         && job.memory.page.state() == JobState::Running
 }
 

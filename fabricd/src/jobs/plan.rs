@@ -1,6 +1,6 @@
 //! Where the PEs of a job go and what they need: decided, checked and reserved without touching the network.
 
-use super::card::NewJob;
+use super::descriptor::NewJob;
 use super::placement::{Nodes, check_memory, place};
 use crate::failure::failure;
 use crate::machine::Machine;

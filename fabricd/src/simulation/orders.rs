@@ -5,7 +5,7 @@ use super::random::Random;
 use super::schedule::Schedule;
 use crate::hosts::agreement::{Agreed, Order};
 use crate::hosts::protocol::{Answer, Ask};
-use crate::jobs::card::{JobCard, NewJob, OpenJob};
+use crate::jobs::descriptor::{JobDescriptor, NewJob, OpenJob};
 use angara_abi::JobId;
 use angara_abi::job::{Barrier, Collectives};
 use angara_fabric::{JobSlot, Ledger};
@@ -22,7 +22,7 @@ struct Alone(Node);
 type Answered = Rc<RefCell<Option<Result<Answer, Failure>>>>;
 
 /// The only job that others speak of, by its key.
-fn card(home: HostId, key: &str) -> JobCard {
+fn descriptor(home: HostId, key: &str) -> JobDescriptor {
     let id = JobId::new(3);
     let spec = JobSpec {
         pes: 2,
@@ -40,7 +40,7 @@ fn card(home: HostId, key: &str) -> JobCard {
     let (generation, uid, user, nodes, heap_stride) = (1, 0, None, vec![0, 1], 1 << 20);
     let new = NewJob { id, slot, generation, uid, user, key: key.into(), spec, nodes, heap_stride, number: 1 };
     let open = OpenJob { id, endpoints: vec![0, 0], barrier: Barrier::Multiphase, hosts: vec![home] };
-    JobCard { home, over: false, new, open }
+    JobDescriptor { home, over: false, new, open }
 }
 
 impl Alone {
@@ -53,7 +53,7 @@ impl Alone {
             let schedule = Schedule { shape, hosts: 3, acts: Vec::new(), repaired: 0 };
             let mut host = Alone(Node::start(&cluster(&schedule), 2, Random::new(1), &Arc::<Bell>::default(), 0));
             host.hold(1, first);
-            assert!(matches!(host.recover(1, first, vec![card(first, "one")]), Answer::Done));
+            assert!(matches!(host.recover(1, first, vec![descriptor(first, "one")]), Answer::Done));
             assert_eq!(host.key().as_deref(), Some("one"));
             test(&mut host, first, second);
         });
@@ -89,14 +89,14 @@ impl Alone {
         assert!(matches!(self.answer(&answered), Answer::Held(_)));
     }
 
-    fn order(number: u64, decides: HostId, jobs: Vec<JobCard>) -> Ask {
+    fn order(number: u64, decides: HostId, jobs: Vec<JobDescriptor>) -> Ask {
         let members = (0..3).map(|host| (HostId::new(host), 7)).collect();
         let agreed = Agreed { number, members, ..Agreed::default() };
         let ledger = Ledger::default().to_bytes();
         Ask::Recover(Box::new(Order { ballot: (number, decides), agreed, ledger, jobs }))
     }
 
-    fn recover(&mut self, number: u64, decides: HostId, jobs: Vec<JobCard>) -> Answer {
+    fn recover(&mut self, number: u64, decides: HostId, jobs: Vec<JobDescriptor>) -> Answer {
         let answered = self.ask(decides, Alone::order(number, decides, jobs));
         self.answer(&answered)
     }
@@ -137,7 +137,7 @@ fn a_promise_of_more_in_the_middle_of_an_order_counts() {
 fn another_job_of_the_same_number_is_another_job() {
     Alone::with(|host, first, _| {
         host.hold(2, first);
-        assert!(matches!(host.recover(2, first, vec![card(first, "two")]), Answer::Done));
+        assert!(matches!(host.recover(2, first, vec![descriptor(first, "two")]), Answer::Done));
         assert_eq!(host.key().as_deref(), Some("two"));
     });
 }

@@ -26,7 +26,7 @@ mod routines;
 mod timeslice;
 pub(crate) mod virtual_time;
 pub(crate) mod wait;
-mod whereabouts;
+mod call_site;
 
 pub(crate) use handle::answered;
 pub use handle::{Handle, OpState};

@@ -134,7 +134,7 @@ impl VirtualClock {
         // It has begun, even if nobody could tell.
         self.program.becomes_virtual();
         release_children();
-        super::whereabouts::answer();
+        super::call_site::answer();
         match is_late {
             true => self.program.set_driver(&late::DRIVER),
             false => self.begin(),

@@ -65,7 +65,7 @@ pub(crate) struct Request {
 
 /// What is known of a peer.
 #[derive(Default)]
-struct Acquaintance {
+struct PeerState {
     generation: u32,
     /// Messages that had no room yet.
     out: VecDeque<Box<[u8]>>,
@@ -118,7 +118,7 @@ pub(crate) struct State {
     pub(crate) counters: Slots<Counter>,
     pub(crate) avs: Slots<Addresses>,
     pub(crate) sources: Sources,
-    peers: Vec<Acquaintance>,
+    peers: Vec<PeerState>,
     /// Seats of peers with messages that had no room.
     full: Vec<u32>,
     requests: Slots<Request, u64>,
@@ -162,7 +162,7 @@ impl Core {
         // A machine's parameter where time is virtual, which has not begun yet.
         let limit = MpiCosts::from_env().map_or(usize::MAX, |costs| costs.eager as usize + HEAD_MAX);
         let eager_max = mailbox.message_max().min(limit);
-        let peers = (0..job.n_pes()).map(|_| Acquaintance::default()).collect();
+        let peers = (0..job.n_pes()).map(|_| PeerState::default()).collect();
         let by_ring = (0..job.n_pes()).any(|pe| job.ctx().reach(pe) == Reach::Ring);
         // The daemon is one more where it carries messages.
         let busy = job.n_pes() + usize::from(by_ring);
@@ -450,7 +450,7 @@ impl State {
         if known.generation != 0 && !known.lost {
             self.lose(Peer { generation: self.peers[peer.seat as usize].generation, ..peer });
         }
-        self.peers[peer.seat as usize] = Acquaintance { generation: peer.generation, ..Acquaintance::default() };
+        self.peers[peer.seat as usize] = PeerState { generation: peer.generation, ..PeerState::default() };
         Ok(())
     }
 

@@ -38,7 +38,7 @@ pub(crate) struct OpenJob {
 
 /// All another host must know to let packets of a job pass.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub(crate) struct JobCard {
+pub(crate) struct JobDescriptor {
     pub(crate) home: HostId,
     /// The job cannot go on and is about to end: nobody else needs to know it.
     pub(crate) over: bool,
@@ -46,7 +46,7 @@ pub(crate) struct JobCard {
     pub(crate) open: OpenJob,
 }
 
-impl JobCard {
+impl JobDescriptor {
     pub(crate) fn id(&self) -> JobId {
         self.new.id
     }
@@ -58,7 +58,7 @@ impl JobCard {
 
     /// True if both tell of one job. A daemon that was started again gives its numbers away once more, but not its
     /// keys.
-    pub(crate) fn is_of(&self, other: &JobCard) -> bool {
+    pub(crate) fn is_of(&self, other: &JobDescriptor) -> bool {
         (self.new.id, &self.new.key) == (other.new.id, &other.new.key)
     }
 }
