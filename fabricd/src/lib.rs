@@ -4,15 +4,21 @@
 //! with their adapters (heaps, rings, descriptor queues, register pages), runs the emulated
 //! network between the nodes, and answers the control requests of the `angara` command.
 //!
-//! Two halves. The *control plane* ([`run`]) is a single-threaded tokio loop: it listens on two
-//! unix sockets in the runtime directory, creates jobs, hands memory to their processes and cleans
-//! up behind them. The *data plane* is one plain thread: it takes posts from the injection
-//! channels, moves packets through the `fabric` crate's state machines and applies their effects to
-//! memory. They talk through one command queue; memory is the only other thing they share.
+//! This crate is its *control plane* ([`run`]): a single-threaded tokio loop that listens on two unix sockets in the runtime
+//! directory, creates jobs, hands memory to their processes and cleans up behind them. The *data plane* is the crate
+//! `angara-plane`, on a thread of its own. The two talk by commands and notices; memory is the only other thing they share.
 //!
-//! Rooms: `jobs` (from request to report), `hosts` (what daemons of a cluster say and agree on), `sockets` and `users` (who
-//! asks, and how much), `faults`, [`watch`] with `metrics` and `web` (for whoever looks on); `simulation` runs all of it for whole clusters in one process. `daemon` is
-//! what the control plane knows, `start` brings it up and down.
+//! | folder | what is in it |
+//! |---|---|
+//! | `jobs` | the table of jobs, from request to report |
+//! | `hosts` | the other hosts of a cluster: what they say and agree on |
+//! | `users`, `sockets` | who asks, for how much, and over which connection |
+//! | `faults` | fault commands, done here or on every host |
+//! | [`watch`], `metrics`, `web` | samples for observers, and where they are served |
+//! | `simulation` | all of it for whole clusters in one process (tests) |
+//!
+//! `daemon` has what the control plane knows, in tables with owners of their own; `ask` is how it asks the data plane; `start`
+//! brings the whole up and down.
 //!
 //! Everything a client writes is hostile until checked: see `docs/explain/architecture.md`.
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]

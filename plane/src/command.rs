@@ -9,7 +9,7 @@ use crate::plane::DataPlane;
 use crate::trunks::TrunkFigures;
 use crate::virtual_time::Turn;
 use angara_abi::JobId;
-use angara_fabric::{BarrierCheck, Outage, JobSlot};
+use angara_fabric::{BarrierCheck, JobSlot, Outage};
 use angara_net::fault::{Book, Clear, Fault, TrunkChange};
 use angara_net::torus::NodeId;
 use angara_net::{HostId, Link};

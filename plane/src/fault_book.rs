@@ -3,7 +3,7 @@
 use crate::command::Recovery;
 use crate::notice::Notice;
 use crate::plane::DataPlane;
-use angara_fabric::{Outage, Ledger};
+use angara_fabric::{Ledger, Outage};
 use angara_net::Link;
 use angara_net::fault::{Book, Clear, Fault, Site};
 use std::time::{Duration, Instant};

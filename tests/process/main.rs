@@ -23,6 +23,7 @@ mod debug;
 mod docs;
 mod domains;
 mod driver;
+mod embedded;
 mod fork;
 mod fuzz;
 mod guide;

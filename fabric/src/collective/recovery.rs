@@ -10,7 +10,7 @@ use super::reducer::Slot;
 use super::state::{CREDIT_EVERY, Member, Tree, Trees, ports_at};
 use super::tree::{TreeRows, build, validate};
 use crate::adapter::Adapters;
-use crate::types::{Outage, Effect, JobSlot, Link, NetError};
+use crate::types::{Effect, JobSlot, Link, NetError, Outage};
 use angara_abi::{REDUCES, TREES};
 use std::collections::BTreeMap;
 

@@ -27,7 +27,7 @@ use crate::faults::FaultError;
 use crate::op::Op;
 use crate::packet::{PacketHandle, flag, rate};
 use crate::split::Ledger;
-use crate::types::{Outage, Effect, JobSlot, NetError, OpFault};
+use crate::types::{Effect, JobSlot, NetError, OpFault, Outage};
 use angara_abi::account::READ_MAX;
 use angara_abi::packet::PacketType;
 use angara_net::torus::NodeId;

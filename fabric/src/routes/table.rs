@@ -17,7 +17,7 @@ use super::net::{DIRS, NONE, Net, link_index};
 use super::route::Route;
 use super::way::Way;
 use crate::bits::bits;
-use crate::types::{Outage, Link};
+use crate::types::{Link, Outage};
 use angara_abi::packet::Detour;
 use angara_net::torus::{Direction, NodeId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -87,7 +87,9 @@ impl Routes {
         self.dead_nodes.clear();
         for what in dead {
             match *what {
-                Outage::Link(link) => self.dead_links.extend([Some(link), self.net.reverse(link)].into_iter().flatten()),
+                Outage::Link(link) => {
+                    self.dead_links.extend([Some(link), self.net.reverse(link)].into_iter().flatten())
+                }
                 Outage::Node(node) => drop(self.dead_nodes.insert(node)),
             }
         }

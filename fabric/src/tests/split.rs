@@ -139,7 +139,9 @@ fn whatever_is_lost_everything_ends() {
                 _ => dead.extend([c.random_link(), c.random_link()]),
             }
             let exists = |b: &Outage| match b {
-                Outage::Link(l) => shape.parse::<angara_net::torus::Shape>().unwrap().neighbour(l.node, l.dir).is_some(),
+                Outage::Link(l) => {
+                    shape.parse::<angara_net::torus::Shape>().unwrap().neighbour(l.node, l.dir).is_some()
+                }
                 Outage::Node(_) => true,
             };
             dead.retain(exists);

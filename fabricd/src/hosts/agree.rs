@@ -22,7 +22,7 @@ use crate::failure::failure;
 use crate::faults::out_of_order;
 use crate::jobs::job::{Job, PeState};
 use angara_abi::JobId;
-use angara_fabric::{Outage, Ledger};
+use angara_fabric::{Ledger, Outage};
 use angara_net::fault::{Action, Book, Command, Fault, Target};
 use angara_net::torus::Direction;
 use angara_net::{HostId, Link};
@@ -325,7 +325,8 @@ impl Daemon {
             a.held.set(Some(Instant::now()));
         }
         let Ok(ledger) = ask(&self.data, Plane::Hold).await else { return Answer::Unable };
-        let jobs = self.jobs.table.borrow().values().filter(|j| j.home.is_none()).map(|j| j.descriptor.clone()).collect();
+        let jobs =
+            self.jobs.table.borrow().values().filter(|j| j.home.is_none()).map(|j| j.descriptor.clone()).collect();
         let agreed = a.agreed.borrow().clone();
         Answer::Held(Box::new(Held { agreed, ledger, jobs }))
     }

@@ -84,7 +84,11 @@ impl Daemon {
         let Some(messages) = &self.cluster.messages else { return };
         let (job, host) = (descriptor.id(), messages.name(messages.me).to_string());
         let reason = "its daemon has left the job, or was started again".to_string();
-        tracing::info!(job = job.number(), home = messages.name(descriptor.home), "not opened: its PEs here have ended");
+        tracing::info!(
+            job = job.number(),
+            home = messages.name(descriptor.home),
+            "not opened: its PEs here have ended"
+        );
         let others: Vec<HostId> = agreed.members.keys().copied().filter(|h| *h != messages.me).collect();
         messages.tell(&others, &Tell::Event(Event::HostLost { job, host, reason }));
     }

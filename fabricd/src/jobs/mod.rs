@@ -7,8 +7,8 @@
 //! hosts (`merge`), and `end` ends it. `open` is about jobs whose PEs are seats that processes take and leave.
 
 mod attach;
-pub(crate) mod descriptor;
 mod create;
+pub(crate) mod descriptor;
 mod end;
 pub(crate) mod job;
 mod lives;

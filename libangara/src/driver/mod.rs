@@ -17,6 +17,7 @@
 //! # Ok::<(), angara::Error>(())
 //! ```
 
+mod call_site;
 mod compute;
 mod handle;
 mod late;
@@ -26,7 +27,6 @@ mod routines;
 mod timeslice;
 pub(crate) mod virtual_time;
 pub(crate) mod wait;
-mod call_site;
 
 pub(crate) use handle::answered;
 pub use handle::{Handle, OpState};
