@@ -13,9 +13,9 @@ use std::fmt::Display;
 /// A failure of a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failed {
-    /// What went wrong, naming the value.
+    /// The failure, naming the value.
     pub message: String,
-    /// What to do; may be empty where nothing can be done.
+    /// The remedy; empty where nothing can be done.
     pub remedy: String,
     /// Exit code.
     pub code: u8,

@@ -19,7 +19,7 @@ use std::process::{Command, exit};
 /// First argument that selects this mode.
 pub const MODE: &str = "__exec";
 
-/// What to become and how.
+/// A program to become, and how.
 pub struct Exec<'a> {
     /// Sent when the launcher dies.
     pub death: Signal,

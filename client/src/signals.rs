@@ -12,7 +12,7 @@ pub struct Signals {
     child: Option<(Pid, Signal)>,
 }
 
-/// What a signal means.
+/// Meaning of a signal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Wish {
     /// End the job; the signal's number.

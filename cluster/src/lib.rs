@@ -50,7 +50,7 @@ pub struct Membership {
 pub struct Cluster {
     /// The file.
     pub path: PathBuf,
-    /// What every frame of this cluster names.
+    /// Identity of the cluster, named by every frame.
     pub id: [u8; 16],
     /// Shape of the whole network.
     pub shape: Shape,

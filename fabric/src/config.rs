@@ -99,7 +99,7 @@ pub struct Params {
     /// Until a bulk operation, one of more than 256 bytes, becomes packets: start of the DMA engine and fetch of the
     /// descriptor. Unknown.
     pub dma_start_ps: Tick,
-    /// What reading memory adds to the injection of a packet. Unknown.
+    /// Added latency of reading memory, before a packet is injected. Unknown.
     pub host_read_ps: Tick,
     /// Injections take up to so much longer, as drawn by the seed: no chip's, but who depends on the order in which packets
     /// of several nodes arrive, sees it.
@@ -150,7 +150,7 @@ impl Params {
     }
 }
 
-/// What a [`crate::Fabric`] models.
+/// Configuration of a [`crate::Fabric`].
 #[derive(Clone, Debug)]
 pub struct Config {
     /// The whole network.

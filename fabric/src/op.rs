@@ -81,7 +81,7 @@ pub enum Op<S> {
         to: Port,
         /// The word.
         place: Place,
-        /// What to do.
+        /// The operation.
         op: AmoOp,
         /// 4 or 8 bytes.
         width: u8,

@@ -18,10 +18,10 @@ pub type Tick = u64;
 pub struct JobSlot(u16);
 
 impl JobSlot {
-    /// Of packets that belong to no job.
+    /// The slot of packets that belong to no job.
     pub(crate) const NONE: JobSlot = JobSlot(u16::MAX);
 
-    /// Of a number that came from outside. The network may not keep such a slot.
+    /// From a number that came from outside. The network may not keep such a slot.
     #[inline(always)]
     pub const fn new(number: u16) -> JobSlot {
         JobSlot(number)
@@ -89,7 +89,7 @@ pub enum JobError {
     Ports,
 }
 
-/// What stands between two nodes.
+/// An outage on the way between two nodes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Outage {
     /// A link that is down.
@@ -120,7 +120,7 @@ pub enum InjectError {
         from: NodeId,
         /// Target node.
         to: NodeId,
-        /// What is broken on the default route.
+        /// The outage on the default route.
         outage: Outage,
     },
     /// The port is not open, or open for another job.
@@ -210,7 +210,7 @@ pub enum Effect {
         job: JobSlot,
         /// The word.
         place: Place,
-        /// What to do.
+        /// The operation.
         op: AmoOp,
         /// 4 or 8.
         width: u8,
@@ -265,7 +265,7 @@ pub enum Effect {
         at: Port,
         /// Its job.
         job: JobSlot,
-        /// What happened.
+        /// The event.
         what: NetError,
         /// When.
         time: Tick,
@@ -294,7 +294,7 @@ impl Effect {
     }
 }
 
-/// What an [`Effect::Error`] reports.
+/// Errors that an [`Effect::Error`] reports.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum NetError {
     /// A packet was dropped because no route is left. Never for pairs that are reachable.
@@ -304,7 +304,7 @@ pub enum NetError {
         from: NodeId,
         /// Target node.
         to: NodeId,
-        /// What is broken.
+        /// The outage.
         outage: Outage,
     },
     /// Contributions of one reduction disagree in operation, element, length or receiver. The slot was reset.
@@ -332,7 +332,7 @@ pub enum NetError {
     TreeDown {
         /// TreeId.
         tree: u8,
-        /// What is broken.
+        /// The outage.
         outage: Outage,
     },
     /// The network was recovered while packets of the tree were under way; it has been unloaded.
@@ -390,7 +390,7 @@ pub enum NetError {
         from: NodeId,
         /// Another.
         to: NodeId,
-        /// What is broken.
+        /// The outage.
         outage: Outage,
     },
 }
@@ -416,7 +416,7 @@ pub enum OpFault {
     Unreachable {
         /// Target node.
         to: NodeId,
-        /// What is broken.
+        /// The outage.
         outage: Outage,
     },
     /// The memory at one end was refused by its owner ([`crate::Fabric::refuse`]) or has gone.
@@ -447,7 +447,7 @@ pub struct Completion {
     pub job: JobSlot,
     /// The tag given to [`crate::Fabric::inject`].
     pub tag: u64,
-    /// What was reached.
+    /// The state reached.
     pub state: OpState,
     /// When.
     pub time: Tick,

@@ -180,7 +180,7 @@ pub enum ConfigError {
         path: PathBuf,
         /// Line, from 1.
         line: usize,
-        /// What is wrong.
+        /// The mistake.
         message: String,
     },
     /// The cluster file has a mistake.
@@ -191,7 +191,7 @@ pub enum ConfigError {
     Value {
         /// Flag or key.
         key: &'static str,
-        /// What is wrong.
+        /// The mistake.
         message: String,
     },
 }

@@ -54,7 +54,7 @@ pub enum RunError {
     /// Could not start.
     #[error("{what}: {error}")]
     Start {
-        /// What was tried.
+        /// The attempt.
         what: &'static str,
         /// Why it failed.
         error: io::Error,

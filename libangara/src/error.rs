@@ -24,7 +24,7 @@ pub enum Error {
     Connect {
         /// The adapter socket.
         path: PathBuf,
-        /// What the kernel said.
+        /// The kernel's answer.
         source: io::Error,
     },
     /// Nobody knows who would answer there.
@@ -47,9 +47,9 @@ pub enum Error {
     /// The kernel refused something.
     #[error("{what}: {source}")]
     System {
-        /// What was tried.
+        /// The attempt.
         what: &'static str,
-        /// What the kernel said.
+        /// The kernel's answer.
         source: io::Error,
     },
     /// No route to the target, or the target is gone.
@@ -79,13 +79,13 @@ pub enum Error {
     /// Another PE exited instead of starting again.
     #[error("PE {pe} has exited; all PEs of a job start again together, or none does")]
     Alone {
-        /// Who left.
+        /// The PE that left.
         pe: usize,
     },
     /// Nothing happened for longer than `ANGARA_TIMEOUT`.
     #[error("timeout: no progress for {seconds} s while waiting for {what} (limit set by ANGARA_TIMEOUT)")]
     Timeout {
-        /// What was waited for.
+        /// Subject of the wait.
         what: String,
         /// The limit in seconds.
         seconds: f64,
@@ -93,7 +93,7 @@ pub enum Error {
     /// In virtual time: every PE waits and nothing is on its way.
     #[error("deadlock at {ns} ns: every PE waits and nothing is on its way; this PE waits for {what}")]
     Deadlock {
-        /// What was waited for.
+        /// Subject of the wait.
         what: String,
         /// Since when, in nanoseconds of virtual time.
         ns: u64,

@@ -48,7 +48,7 @@ pub(crate) struct Window {
     pub(crate) writable: usize,
 }
 
-/// What the direct path needs, copied into each context.
+/// State of the direct path, copied into each context.
 #[derive(Clone)]
 pub(crate) struct Peers {
     pub(crate) pes: usize,
@@ -284,7 +284,7 @@ unsafe impl Send for Memory {}
 // SAFETY: `table` is only used by the fork handler; the mappings are `Send` themselves.
 unsafe impl Sync for Memory {}
 
-/// What is mapped once per channel.
+/// Mappings of a channel.
 pub(crate) struct Device {
     pub(crate) channel: Channel,
     pub(crate) csr: Mapping,

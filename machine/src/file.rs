@@ -50,7 +50,7 @@ pub enum MachineError {
         path: PathBuf,
         /// Line, from 1.
         line: usize,
-        /// What is wrong.
+        /// The mistake.
         message: String,
     },
     /// A value given beside the file has a mistake, or contradicts it.

@@ -9,7 +9,7 @@ use std::fmt;
 pub struct HostId(u16);
 
 impl HostId {
-    /// Of a number that came from outside, such as from a trunk. There may be no such host.
+    /// From a number that came from outside, such as from a trunk. There may be no such host.
     pub const fn new(number: u16) -> HostId {
         HostId(number)
     }

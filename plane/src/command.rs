@@ -58,7 +58,7 @@ pub struct Timed<T> {
     pub took: Duration,
 }
 
-/// What a data plane can be asked for, between two of its rounds.
+/// Commands to a data plane, done between two of its rounds.
 pub enum Command {
     /// Nothing: whether it answers.
     Ping(Reply<()>),
@@ -73,7 +73,7 @@ pub enum Command {
     Attach(JobSlot, Arc<PeMemory>, i32, Reply<io::Result<OwnedFd>>),
     /// Serve the channel of a PE no more. `lost`: its process did not say goodbye.
     Detach {
-        /// Of which job.
+        /// Its job.
         job: JobKey,
         /// Which.
         pe: usize,
@@ -142,16 +142,16 @@ pub enum Command {
     CheckPatience,
     /// Have the others go on without a PE; whether it has not come back meanwhile.
     GoOnWithout(Turn, Reply<bool>),
-    /// What routines have cost a PE, as it says.
+    /// Costs of routines of a PE, as it reports them.
     NoteRoutines(usize, Vec<Routine>, Reply<()>),
-    /// What virtual time went for so far.
+    /// Use of virtual time so far.
     Times(Reply<Option<Times>>),
-    /// What is too much for that, a piece of it.
+    /// A piece of what is too much for [`Command::Times`].
     TimesPiece(u32, Reply<TimesPiece>),
 
     /// Faults, and how far virtual time is.
     Status(Reply<(Vec<String>, Option<VirtualStatus>)>),
-    /// What a job had put on links when routes changed last.
+    /// Loads of a job on links when routes changed last.
     Folded(JobSlot, Reply<Folded>),
     /// The same with what one PE has counted since.
     FoldPe(JobSlot, usize, Folded, Reply<Timed<Folded>>),
@@ -168,7 +168,7 @@ pub enum Command {
     WatchPlane(Vec<NodeId>, Reply<Timed<PlaneFigures>>),
     /// Jobs that are open, and how many PEs they have.
     WatchJobs(Reply<Timed<Vec<(JobSlot, usize)>>>),
-    /// What is open of a link.
+    /// Details of a link.
     WatchLink(Link, Reply<LinkDetail>),
     /// Begin a capture.
     BeginCapture(Capture, Reply<Result<CaptureId, Refused>>),
@@ -180,7 +180,7 @@ pub enum Command {
 pub struct Recovery {
     /// Number of the agreement.
     pub number: u64,
-    /// What is out of service, apart from faults.
+    /// Outages, apart from faults.
     pub dead: Vec<Outage>,
     /// Faults in force, and no other ones.
     pub faults: Book,

@@ -32,7 +32,7 @@ pub struct Config {
     pub trunks: Option<TrunksConfig>,
     /// Cores its thread may run on; empty: any.
     pub cores: Vec<usize>,
-    /// What it goes by.
+    /// Its clock.
     pub clock: Clock,
 }
 
@@ -88,7 +88,7 @@ pub struct TrunksConfig {
     pub nodes: Vec<NodeId>,
     /// The host of each node.
     pub owners: Vec<HostId>,
-    /// What every frame of this cluster names.
+    /// Identity of the cluster, named by every frame.
     pub cluster: [u8; 16],
     /// How often an idle trunk says that it lives.
     pub heartbeat: Duration,
@@ -98,9 +98,9 @@ pub struct TrunksConfig {
     pub mtu: Option<u16>,
     /// Packet slots of a link that crosses hosts, per virtual channel; `None`: as usual.
     pub slots: Option<u16>,
-    /// What all trunks run over.
+    /// The socket of all trunks.
     pub socket: Box<dyn angara_trunk::socket::Socket>,
-    /// What frames are sealed with.
+    /// Keys that seal frames.
     pub keys: angara_trunk::KeyRing,
     /// Where seeds of associations come from.
     pub random: Box<dyn FnMut() -> io::Result<[u8; 32]> + Send>,

@@ -32,7 +32,7 @@ impl OpenJob {
     }
 }
 
-/// What traffic of a job has put on links.
+/// Loads of a job's traffic on links.
 #[derive(Clone, Default)]
 pub struct Folded {
     pub(super) links: BTreeMap<Link, Loads>,
@@ -42,7 +42,7 @@ pub struct Folded {
     pub(super) changes: u64,
 }
 
-/// What was folded when routes changed.
+/// Loads that were folded when routes changed.
 #[derive(Default)]
 pub(super) struct Account {
     /// Counters as they were then, of pairs that need no network.

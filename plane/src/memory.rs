@@ -33,7 +33,7 @@ pub struct JobMemory {
     pub pes: usize,
     /// Where each PE lives.
     pub entries: Vec<PeEntry>,
-    /// Whether it lives on this host.
+    /// True for PEs of this host.
     pub here: Vec<bool>,
     /// Daemon's view of the job page.
     pub page: JobPage,
@@ -59,7 +59,7 @@ struct StaticArena {
     memory: Option<(OwnedFd, Mapping)>,
 }
 
-/// What names a job.
+/// Names of a job.
 #[derive(Clone, Copy, Debug)]
 pub struct Identity {
     /// Job id.

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// What the data plane says unasked.
+/// Notices of the data plane, sent unasked.
 pub enum Notice {
     /// A channel was put into its sticky error state.
     ChannelError {
@@ -26,7 +26,7 @@ pub enum Notice {
     Patience {
         /// Job.
         job: JobId,
-        /// What belongs to the PE.
+        /// Memory of the PE.
         memory: Arc<PeMemory>,
         /// As the data plane has it.
         turn: Turn,

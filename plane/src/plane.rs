@@ -60,9 +60,9 @@ pub struct DataPlane {
     pub(super) trees: [Option<JobSlot>; angara_abi::TREES],
     pub(super) epoll: OwnedFd,
     pub(super) gauges: Arc<Gauges>,
-    /// Who stands and who is due, in virtual time.
+    /// PEs that stand and PEs that are due, in virtual time.
     pub(super) virtual_time: Option<VirtualRun>,
-    /// Who hears of packets.
+    /// Captures.
     pub(super) captures: Captures,
     /// To the other hosts of the cluster, if there are any.
     pub(super) trunks: Option<Trunks>,
@@ -72,7 +72,7 @@ pub struct DataPlane {
     pub(super) rounds: Rounds,
     /// Seats whose processes have left, and who is told when nothing of them is on its way.
     leaving: Vec<Leaving>,
-    /// What the control plane is about to be told of trunks.
+    /// Events of trunks that are about to be reported.
     words: Vec<TrunkEvent>,
     /// The clock on the wall.
     pub(super) clock: Clock,

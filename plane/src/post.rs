@@ -20,7 +20,7 @@ use angara_net::torus::{Coords, Shape};
 pub(super) struct Posted {
     /// Position in the channel's sequence.
     pub(super) seq: u32,
-    /// What its packets are counted as.
+    /// Class under which its packets are counted.
     pub(super) class: Class,
     /// Word that receives the sequence number.
     pub(super) completion: Option<Place>,
@@ -48,11 +48,11 @@ pub(super) struct Violation {
     pub(super) why: String,
 }
 
-/// What a post is checked against.
+/// Context of the checks of a post.
 pub(super) struct Context<'a> {
     pub(super) job: &'a JobMemory,
     pub(super) shape: &'a Shape,
-    /// Whether a port belongs to the job.
+    /// True if a port belongs to the job.
     pub(super) member: &'a dyn Fn(Port) -> bool,
 }
 

@@ -122,7 +122,7 @@ pub enum Request {
         /// Name of the host.
         host: String,
     },
-    /// What each PE of a job waits for. Answered by [`Reply::Waits`].
+    /// Waits of each PE of a job. Answered by [`Reply::Waits`].
     JobWaits {
         /// Job id.
         job: JobId,
@@ -146,7 +146,7 @@ pub enum Request {
     LinkLoads,
     /// Make or end faults.
     Fault {
-        /// What `angara fault` has read.
+        /// The command, as `angara fault` has read it.
         command: angara_net::fault::Command,
     },
     /// The other hosts of the cluster, as seen from here. Answered by [`Reply::Cluster`].
@@ -161,7 +161,7 @@ pub enum Request {
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CaptureSpec {
-    /// Of this job; otherwise of all that the user may hear of.
+    /// Packets of this job; otherwise of all that the user may hear of.
     pub job: Option<JobId>,
     /// On this link: sending node and direction, such as `0,0,0+X`.
     pub link: Option<String>,
@@ -207,7 +207,7 @@ pub enum Reply {
     Pairs(Pairs),
     /// Answer to [`Request::JobTimes`].
     Times(TimesPiece),
-    /// What PEs of a job have been waiting for; those that compute are not listed.
+    /// Waits of PEs of a job; those that compute are not listed.
     Waits {
         /// At most one per PE, by PE.
         waits: Vec<Wait>,
@@ -336,7 +336,7 @@ pub struct CoreAdvice {
     pub busy: Vec<usize>,
 }
 
-/// What a PE waits for, by its own account.
+/// Wait of a PE, by its own account.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Wait {
     /// Number of the PE that waits.
@@ -352,9 +352,9 @@ pub struct Wait {
 /// A failure with what to do about it.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Failure {
-    /// What went wrong, naming the value.
+    /// The failure, naming the value.
     pub message: String,
-    /// What to do.
+    /// The remedy.
     pub remedy: String,
 }
 
@@ -399,7 +399,7 @@ pub enum Event {
     DaemonEnds {
         /// Job id.
         job: JobId,
-        /// What the daemon does: "was shut down".
+        /// The daemon's reason: "was shut down".
         reason: String,
     },
     /// In virtual time: the others went on without a PE.
@@ -457,7 +457,7 @@ pub struct Status {
     pub faults: Vec<String>,
     /// Violations by clients since start.
     pub violations: u64,
-    /// What virtual time has come to, if time is virtual.
+    /// State of virtual time, if time is virtual.
     #[serde(default)]
     pub virtual_time: Option<VirtualStatus>,
     /// URL of the page, without a token, if there is one.
@@ -468,7 +468,7 @@ pub struct Status {
     pub metrics: Option<String>,
 }
 
-/// What virtual time has come to.
+/// State of virtual time.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct VirtualStatus {
     /// When the last PE ended, or was seen to stand, in picoseconds since the programs began.
@@ -502,7 +502,7 @@ pub struct JobStatus {
     pub age_s: f64,
 }
 
-/// What a client asks over the adapter socket.
+/// Requests over the adapter socket.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(tag = "req", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum AdapterRequest {
@@ -550,7 +550,7 @@ pub enum AdapterRequest {
         /// By name.
         routines: Vec<Routine>,
     },
-    /// What links have carried for this PE's job so far.
+    /// Load of links by this PE's job so far.
     Links {
         /// One link; all together if absent.
         only: Option<Link>,
@@ -617,7 +617,7 @@ pub enum AdapterReply {
     Error(Failure),
     /// Attached. Descriptors come beside the message.
     Attached {
-        /// What each descriptor is.
+        /// Role of each descriptor.
         fds: Vec<FdRole>,
     },
     /// Attached to a seat of an open job. Descriptors come beside the message.
@@ -632,10 +632,10 @@ pub enum AdapterReply {
         pes: u32,
         /// Which generation of the seat this is.
         generation: u32,
-        /// What each descriptor is.
+        /// Role of each descriptor.
         fds: Vec<FdRole>,
     },
-    /// What links have carried.
+    /// Load of links.
     Links {
         /// All classes.
         load: Load,

@@ -34,7 +34,7 @@ pub struct LinkReport {
     pub up: bool,
 }
 
-/// What links have carried since the daemon's start, all jobs together.
+/// Loads of links since the daemon's start, all jobs together.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct LinkLoads {
     /// When that was, on the monotonic clock of the host, in nanoseconds.
@@ -54,7 +54,7 @@ pub struct PairReport {
     pub from: u32,
     /// Target PE.
     pub to: u32,
-    /// What the operations were: put, get, atomic, sync.
+    /// Class of the operations: put, get, atomic, sync.
     pub class: Class,
     /// Operations and what they put on the network.
     pub traffic: Traffic,

@@ -3,7 +3,7 @@
 use angara_net::torus::{Direction, NodeId};
 use serde::{Deserialize, Serialize};
 
-/// What virtual time went for.
+/// Use of virtual time.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Times {
     /// Picoseconds of a flit on a link.
@@ -15,7 +15,7 @@ pub struct Times {
     pub bucket_ps: u64,
     /// By PE.
     pub pes: Vec<PeTimes>,
-    /// What the end had to wait for.
+    /// The critical path to the end.
     #[serde(default)]
     pub path: Box<CriticalPath>,
 }
@@ -32,7 +32,7 @@ pub struct PeTimes {
     /// Computing: what `--compute` counts, and `shmemx_compute`.
     #[serde(default)]
     pub compute: u64,
-    /// What calls of the library cost, and looks at memory.
+    /// Cost of calls of the library, and of looks at memory.
     #[serde(default)]
     pub software: u64,
     /// Operations that it has posted.
@@ -125,11 +125,11 @@ pub struct PathStep {
 /// A piece of what is too much for a [`Times`].
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct TimesPiece {
-    /// What PEs waited for.
+    /// Waits of PEs.
     pub waits: Vec<WaitRow>,
-    /// What PEs called.
+    /// Calls of PEs.
     pub routines: Vec<RoutineRow>,
-    /// What links carried.
+    /// Loads of links.
     pub links: Vec<LinkUse>,
     /// Where to go on, unless that was all.
     pub next: Option<u32>,
@@ -150,10 +150,10 @@ pub const ROUTINE_NAME_MAX: usize = 64;
 /// picoseconds. With `None` for all that are not told apart.
 pub type WaitRow = (u32, Option<u32>, u64, u64);
 
-/// What a routine cost a PE: PE, name, calls, picoseconds, and bytes that it asked the network to carry.
+/// Cost of a routine to a PE: PE, name, calls, picoseconds, and bytes that it asked the network to carry.
 pub type RoutineRow = (u32, String, u64, u64, u64);
 
-/// What a routine of a library has cost its PE.
+/// Cost of a routine of a library to its PE.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Routine {
     /// Its name.
@@ -166,7 +166,7 @@ pub struct Routine {
     pub bytes: u64,
 }
 
-/// What a link carried in each of [`Times::bucket_ps`].
+/// Flits of a link in each of [`Times::bucket_ps`].
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct LinkUse {
     /// Node at the sending end.

@@ -10,7 +10,7 @@ use crate::shm::{Mapping, Shared, ShmError};
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// What a packet is counted as.
+/// Class under which a packet is counted.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[repr(u8)]
@@ -92,14 +92,14 @@ impl Load {
     }
 }
 
-/// What one operation puts on the way to its target and on the way back.
+/// Load of one operation, on the way to its target and on the way back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Traffic {
     /// Operations, whatever their size.
     pub ops: u64,
-    /// What went from source to target.
+    /// Load from source to target.
     pub out: Load,
-    /// What came back: answers of reads and fetching atomics.
+    /// Load on the way back: answers of reads and fetching atomics.
     pub back: Load,
 }
 

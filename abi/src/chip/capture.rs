@@ -7,7 +7,7 @@ use std::io::{self, ErrorKind, Read};
 pub const PSEUDO_BYTES: usize = 64;
 /// Version of its layout.
 pub const PSEUDO_VERSION: u8 = 1;
-/// What stands for a direction between an adapter and its router.
+/// Codes of the two directions between an adapter and its router.
 pub const HOST: u8 = 255;
 /// The packet stands for several behind one header; what is kept of it is its header and the beginning of its data.
 pub const FLAG_TRAIN: u8 = 1;
@@ -16,7 +16,7 @@ pub const FLAG_FOREIGN: u8 = 2;
 /// The upper four bits are the dimensions of the network: so many of four coordinates mean something.
 pub const FLAGS_DIMS: u32 = 4;
 
-/// What happens to a packet.
+/// Events in the life of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Happening {
@@ -55,7 +55,7 @@ pub enum Reason {
 /// The pseudo-header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Pseudo {
-    /// What happens.
+    /// The event.
     pub what: Happening,
     /// Why it is dropped.
     pub reason: Reason,

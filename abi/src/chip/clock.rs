@@ -62,7 +62,7 @@ pub const ADDRESSES_MAX: usize = 32;
 /// The signal by which a PE is asked where it is: one that is ignored by who does not know it.
 pub const WHERE_SIGNAL: i32 = libc::SIGURG;
 
-/// What ends a stand.
+/// The reason for the end of a stand.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WaitsFor {
     /// Whatever the adapter does for this PE.
@@ -126,7 +126,7 @@ pub struct Comparison {
     pub signed: bool,
     /// A number of `shmem.h`, `SHMEM_CMP_EQ` to `SHMEM_CMP_LE`: =, other than, >, at least, <, at most.
     pub relation: u8,
-    /// What with; higher bytes than those of the width do not count.
+    /// The value to compare with; higher bytes than those of the width do not count.
     pub value: u64,
 }
 

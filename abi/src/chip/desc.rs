@@ -51,7 +51,7 @@ pub struct Place {
     pub offset: u64,
 }
 
-/// What a descriptor asks for.
+/// Operations of descriptors.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Op {
@@ -135,9 +135,9 @@ pub mod flags {
 pub struct Descriptor {
     /// Position in the channel's post sequence.
     pub seq: u32,
-    /// What to do.
+    /// The operation.
     pub op: Op,
-    /// What its packets are counted as.
+    /// Class under which its packets are counted.
     pub class: Class,
     /// Virtual channel of the request.
     pub vc: Vc,
@@ -149,7 +149,7 @@ pub struct Descriptor {
     pub endpoint: u16,
     /// Target node.
     pub dst: Coords,
-    /// What an atomic does to the target word.
+    /// Operation of an atomic on the target word.
     pub amo: AmoOp,
     /// Bytes of an atomic's word: 4 or 8.
     pub width: u8,
@@ -165,11 +165,11 @@ pub struct Descriptor {
     pub reduce: u8,
     /// How a reduction combines.
     pub reduce_op: ReduceOp,
-    /// What a reduction combines.
+    /// Element of a reduction.
     pub elem: ReduceElem,
     /// First operand of an atomic, or up to 8 bytes of inline data, the first byte lowest.
     pub operand: u64,
-    /// What a compare-and-swap compares with.
+    /// Comparand of a compare-and-swap.
     pub comparand: u64,
 }
 

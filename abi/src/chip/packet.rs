@@ -10,7 +10,7 @@ use angara_net::torus::{Coords, Direction};
 /// One 128-bit flit, as it lies in memory (little-endian).
 pub type Flit = u128;
 
-/// What a packet does.
+/// Types of packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 #[repr(u8)]
 pub enum PacketType {
@@ -82,7 +82,7 @@ pub type Detour = Option<Direction>;
 /// (endpoint, region, offset) or, for collective types, the tree overlay.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Header {
-    /// What the packet does.
+    /// Type of the packet.
     pub kind: PacketType,
     /// Data flits that follow, 0..=16.
     pub data_flits: u8,
@@ -455,7 +455,7 @@ impl ReadOperand {
 /// The data flit of an atomic in the injection ring: `[63:0]` operand, `[67:64]` width (4 or 8).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AtomicOperand {
-    /// What is added or combined, in the low `width` bytes.
+    /// Operand, in the low `width` bytes.
     pub operand: u64,
     /// Bytes of the word: 4 or 8.
     pub width: u8,

@@ -131,7 +131,7 @@ pub struct Seat {
     pub ended: u32,
 }
 
-/// Who sits at a seat.
+/// Occupant of a seat.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u32)]
 pub enum SeatState {
@@ -215,7 +215,7 @@ impl Seat {
     }
 }
 
-/// What everyone knows about a job.
+/// Facts about a job that all its processes share.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Geometry {
     /// Number of PEs.

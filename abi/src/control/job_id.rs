@@ -11,7 +11,7 @@ use std::str::FromStr;
 pub struct JobId(u32);
 
 impl JobId {
-    /// Of a number that came from outside. There may be no such job.
+    /// From a number that came from outside. There may be no such job.
     pub const fn new(number: u32) -> JobId {
         JobId(number)
     }

@@ -14,7 +14,7 @@ pub struct WaitNote {
     len: AtomicU32,
     /// How often the note was renewed, in a wait for other PEs.
     looks: AtomicU32,
-    /// What the PE waits for, UTF-8.
+    /// Subject of the wait, UTF-8.
     text: [AtomicU8; WaitNote::TEXT],
 }
 

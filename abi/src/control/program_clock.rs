@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize
 
 /// Name of the function of the preloaded library that returns its [`ProgramClock`].
 pub const SYMBOL: &std::ffi::CStr = c"angara_program_clock";
-/// What is in the name of the preloaded library's file.
+/// Part of the name of the preloaded library's file.
 pub const PRELOADED: &str = "libangara_clock";
 /// The same of those that wrap calls of MPI: names of MPI 3.1, and those with counts of 64 bits.
 pub const PRELOADED_FOR_MPI: [&str; 2] = ["libangara_mpi", "libangara_mpi_large"];
@@ -17,7 +17,7 @@ pub const ENV_SEED: &std::ffi::CStr = c"ANGARA_SEED";
 const VERSION: u32 = 6;
 /// What reading a clock takes, in picoseconds: about what the vDSO takes. Ours.
 pub const READ_COST: u64 = 25_000;
-/// What a yield takes, in picoseconds. Ours.
+/// Cost of a yield, in picoseconds. Our choice.
 pub const YIELD_COST: u64 = 100_000;
 
 /// Looks that take no time in a call that returns at once. Ours.

@@ -15,7 +15,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
-/// What holders of the descriptor may do.
+/// Rights of holders of the descriptor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Access {
     /// Clients map it readable and writable.
@@ -318,7 +318,7 @@ pub struct PageHeader {
 // SAFETY: `repr(C)` with atomics only.
 unsafe impl Shared for PageHeader {}
 
-/// What a page is; the eighth byte of its magic.
+/// Kind of a page: the eighth byte of its magic.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum PageKind {

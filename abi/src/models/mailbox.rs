@@ -69,7 +69,7 @@ impl Ring {
         self.slot(position).last.load(rules.look) == seal(position)
     }
 
-    /// What the receiver does with a message that is there.
+    /// Step of the receiver for a message that is there.
     fn take(&self, rules: Rules, position: u32) {
         if rules.credit_first {
             self.credit.store(position + 1, Ordering::Release);

@@ -41,13 +41,13 @@ pub struct StatusArgs {
     waits: Option<Option<JobId>>,
 }
 
-/// What is known about one daemon.
+/// Facts about one daemon.
 #[derive(Serialize)]
 struct Seen {
     runtime_dir: PathBuf,
     status: Status,
     links: Vec<LinkReport>,
-    /// What PEs wait for, by job.
+    /// Waits of PEs, by job.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     waits: BTreeMap<JobId, Vec<Wait>>,
 }

@@ -54,7 +54,7 @@ pub struct ReportArgs {
 pub struct RunReport {
     /// Version of the file's format.
     format: u32,
-    /// What the daemon counted.
+    /// Counters of the daemon.
     #[serde(flatten)]
     pub traffic: Report,
     /// Program and arguments.
@@ -75,7 +75,7 @@ pub struct RunReport {
     pairs: Vec<PairReport>,
 }
 
-/// What virtual time went for, in detail.
+/// Use of virtual time, in detail.
 #[derive(Deserialize, Debug, Default)]
 #[serde(default)]
 pub struct Details {

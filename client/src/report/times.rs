@@ -17,7 +17,7 @@ const FEW: usize = 10;
 /// From nothing to the most that any link does.
 const BARS: [char; 9] = ['·', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// What can be had as CSV.
+/// Tables that can be had as CSV.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(super) enum Csv {
     /// Where the time of each PE went

@@ -44,7 +44,7 @@ pub struct ListenError {
     pub address: String,
     /// Why not.
     pub error: io::Error,
-    /// What to do.
+    /// The remedy.
     pub remedy: &'static str,
 }
 

@@ -10,7 +10,7 @@ use std::ptr::null_mut;
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
-/// What the handler needs of one job.
+/// State of one job that the handler needs.
 pub(crate) struct Guard {
     forked: AtomicBool,
     table: *mut u8,

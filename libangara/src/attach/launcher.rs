@@ -46,7 +46,7 @@ pub(crate) fn failed(what: impl Into<String>) -> Error {
     Error::Launcher(what.into())
 }
 
-/// What a launcher offers: texts that each process publishes and the others read after a fence.
+/// Services of a launcher: texts that each process publishes and the others read after a fence.
 pub(crate) trait KeySpace {
     /// Which process this is, and how many there are.
     fn place(&self) -> (u32, u32);

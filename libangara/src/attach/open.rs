@@ -31,7 +31,7 @@ pub const DEFAULT: &str = "default";
 /// Where launchers tell a process which one of several it is.
 const RANKS: [&str; 4] = ["PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID"];
 
-/// What to join, and as whom.
+/// A job to join, and as whom.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Join {
     /// Runtime directory of the daemon.

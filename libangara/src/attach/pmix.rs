@@ -8,7 +8,7 @@ use super::launcher::{KeySpace, failed};
 use crate::error::Result;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 
-/// What every version since 3 is called.
+/// Name of the library since version 3.
 const LIBRARY: &CStr = c"libpmix.so.2";
 /// Number of processes of the job (`PMIX_JOB_SIZE`).
 const JOB_SIZE: &CStr = c"pmix.job.size";

@@ -33,7 +33,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 /// Where dissemination flags lie in the heap slice: one u64 per round.
 const FLAGS: u64 = (INTERNAL_FREE + RESULT_BYTES) as u64;
 
-/// What a job's barriers remember.
+/// State of a job's barriers.
 pub(crate) struct Barriers {
     family: Barrier,
     /// Some targets are reached through the network.

@@ -30,7 +30,7 @@ struct Core {
     cores: u32,
 }
 
-/// What a PE remembers of the on-host barrier.
+/// State of a PE for the on-host barrier.
 #[derive(Default)]
 pub(crate) struct Host {
     /// A barrier has been left, so every PE has said where it lives.

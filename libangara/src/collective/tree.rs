@@ -84,7 +84,7 @@ struct State {
     mine: bool,
 }
 
-/// What this PE knows about each tree.
+/// State of each tree, as this PE knows it.
 pub(crate) struct Trees([Mutex<State>; TREES]);
 
 impl Default for Trees {
@@ -357,7 +357,7 @@ impl<'a> Tree<'a> {
 pub struct Pending<'a, T> {
     /// The tree it runs on.
     tree: Tree<'a>,
-    /// What has arrived, shared with the tree.
+    /// Counts of arrivals, shared with the tree.
     sum: Arc<Mutex<Sum>>,
     /// Type of an element.
     element: std::marker::PhantomData<T>,
@@ -381,7 +381,7 @@ impl<T: Element> Pending<'_, T> {
 pub struct PendingRaw<'a> {
     /// The tree it runs on.
     tree: Tree<'a>,
-    /// What has arrived, shared with the tree.
+    /// Counts of arrivals, shared with the tree.
     sum: Arc<Mutex<Sum>>,
 }
 

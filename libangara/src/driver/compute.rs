@@ -33,7 +33,7 @@ enum How {
 pub(super) struct Computing {
     pe: usize,
     how: How,
-    /// What two reads of the processor's clock take, in nanoseconds.
+    /// Cost of two reads of the processor's clock, nanoseconds.
     reads: u64,
     /// A library above says when its routines are called.
     above: AtomicBool,

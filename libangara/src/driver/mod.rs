@@ -53,7 +53,7 @@ use virtual_time::VirtualClock;
 /// A mapped window of the adapter.
 #[derive(Clone, Copy, Debug)]
 pub struct Bar {
-    /// What it is, as in `docs/reference/registers.md`.
+    /// Its name, as in `docs/reference/registers.md`.
     pub name: &'static str,
     /// Address of the first byte.
     pub base: *const u8,

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Posts remembered for error messages: more than a queue holds.
 const NOTES: usize = 2048;
 
-/// What a post was, for error messages.
+/// Description of a post, for error messages.
 #[derive(Clone, Copy)]
 pub(super) struct Note {
     pub(crate) what: &'static str,

@@ -21,7 +21,7 @@ struct Cost {
     bytes: u64,
 }
 
-/// What routines have cost.
+/// Costs of routines.
 #[derive(Default)]
 pub(super) struct Routines(Mutex<BTreeMap<&'static str, Cost>>);
 

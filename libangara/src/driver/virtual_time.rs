@@ -44,7 +44,7 @@ pub(crate) struct VirtualClock {
     call_cost: u64,
     /// Picoseconds it may run ahead of the network.
     pub(super) ahead: u64,
-    /// What the program's computing takes, if it takes time.
+    /// Cost of the program's computing, if it takes time.
     computing: Option<Computing>,
     /// Picoseconds so far that the program computed, and that calls of the library cost.
     computed: AtomicU64,
@@ -61,11 +61,11 @@ pub(crate) struct VirtualClock {
     threads: AtomicBool,
     /// Before this time nothing changes that this PE can see. 0 once it has posted something.
     sees_until: AtomicU64,
-    /// What the program's clock says when the network's time is 0.
+    /// Reading of the program's clock when the network's time is 0.
     base: AtomicU64,
     /// The PE's time is virtual. Otherwise it has not begun yet, or the PE is outside of it for a while.
     pub(super) is_on: AtomicBool,
-    /// What a message-passing library costs, if this is one of its processes.
+    /// Costs of a message-passing library, if this is one of its processes.
     mpi: Option<MpiCosts>,
     /// What a PE needs whose time does not begin when it attaches.
     pub(super) late: Option<Late>,
@@ -78,7 +78,7 @@ unsafe impl Send for VirtualClock {}
 // clock this is; it is only used as an atomic.
 unsafe impl Sync for VirtualClock {}
 
-/// What threads of this process stand for.
+/// Reasons for which threads of this process stand.
 #[derive(Default)]
 struct Standing {
     /// The stand of which the data plane knows, while it lasts.

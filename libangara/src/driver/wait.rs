@@ -19,7 +19,7 @@ const NOTE_AFTER: Duration = Duration::from_millis(20);
 const NOTE_AGAIN: Duration = Duration::from_millis(200);
 const NOTE_PES: usize = 128;
 
-/// Who has to do what is waited for.
+/// The party that a wait depends on.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum For {
     /// Another PE.

@@ -23,7 +23,7 @@ use ring::Ring;
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, compiler_fence, fence};
 
-/// What carries operations to PEs that are not reached directly.
+/// The engine for PEs that are not reached directly.
 ///
 /// When an operation comes here, its PE and range have been checked, it has been counted, and it is at least one byte
 /// long. Source and destination do not overlap.

@@ -6,7 +6,7 @@ use angara_abi::desc::{AmoOp, Place};
 /// Bytes of a PE that an operation writes or reads.
 #[derive(Clone, Copy)]
 pub(crate) struct Transfer {
-    /// What it is counted as.
+    /// Class under which it is counted.
     pub(crate) class: Class,
     /// Whose bytes.
     pub(crate) pe: usize,
@@ -28,13 +28,13 @@ pub(crate) enum Mode {
 /// One atomic on a word.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Amo {
-    /// What becomes of the word.
+    /// Operation on the word.
     pub op: AmoOp,
     /// Bytes of the word, 4 or 8.
     pub width: u8,
-    /// What is added, combined or stored.
+    /// Operand.
     pub operand: u64,
-    /// What a compare-and-swap compares with.
+    /// Comparand of a compare-and-swap.
     pub comparand: u64,
     /// The old value comes back.
     pub fetch: bool,

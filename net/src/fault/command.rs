@@ -10,11 +10,11 @@ use serde::{Deserialize, Serialize};
 pub struct Command {
     /// As it was written, for messages.
     pub text: String,
-    /// What it asks for.
+    /// Its target and effect.
     pub target: Target,
 }
 
-/// What a command is about.
+/// Targets of a command.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Target {
@@ -24,7 +24,7 @@ pub enum Target {
     Trunk {
         /// Its name.
         host: Option<String>,
-        /// What becomes of it.
+        /// The change.
         change: TrunkChange,
     },
 }

@@ -32,9 +32,9 @@ pub struct Kind {
     pub name: &'static str,
     /// A value.
     pub example: &'static str,
-    /// What it does to the packets of a link or the datagrams of a trunk.
+    /// Effect on the packets of a link or the datagrams of a trunk.
     pub does: &'static str,
-    /// What a value is.
+    /// Description of a value.
     expects: &'static str,
     read: fn(&str) -> Option<Failing>,
 }
@@ -102,7 +102,7 @@ pub fn examples<'k>(kinds: impl Iterator<Item = &'k Kind>, between: &str) -> Str
     kinds.map(|k| format!("{}={}", k.name, k.example)).collect::<Vec<_>>().join(between)
 }
 
-/// What is to happen.
+/// Effects of a command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Effect {
     /// It fails so.
@@ -138,7 +138,7 @@ impl fmt::Display for Effect {
     }
 }
 
-/// What a command is about.
+/// Targets of a command.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Place {
     /// A part of the network.
@@ -154,7 +154,7 @@ pub enum Place {
 pub struct Command {
     /// Where.
     pub place: Place,
-    /// What happens there, in order; may be nothing.
+    /// Effects there, in order; may be empty.
     pub effects: Vec<Effect>,
     /// How many picoseconds later.
     pub after: Option<u64>,
@@ -166,7 +166,7 @@ pub struct Command {
 pub struct Mistake {
     /// The text.
     pub text: String,
-    /// What is wrong with it.
+    /// The mistake in it.
     pub why: String,
 }
 

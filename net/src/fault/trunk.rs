@@ -4,21 +4,21 @@ use super::Impairment;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// What becomes of a trunk.
+/// A change of a trunk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct TrunkChange {
     /// It is cut, or no longer.
     pub cut: Option<bool>,
-    /// What befalls its datagrams from now on.
+    /// Impairment of its datagrams from now on.
     pub what: Option<Impairment>,
 }
 
-/// What is wrong with a trunk.
+/// State of a trunk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct TrunkState {
     /// It is cut.
     pub cut: bool,
-    /// What befalls its datagrams.
+    /// Impairment of its datagrams.
     pub what: Impairment,
 }
 

@@ -24,7 +24,7 @@ pub enum Whose {
     Job(JobId),
 }
 
-/// What somebody wants to hear.
+/// Packets that an observer asks for.
 pub struct Capture {
     /// Whose it is.
     pub uid: u32,
@@ -36,7 +36,7 @@ pub struct Capture {
     pub link: Option<Link>,
     /// At this node only.
     pub node: Option<NodeId>,
-    /// Of this virtual channel only.
+    /// On this virtual channel only.
     pub vc: Option<u8>,
     /// Bytes of each packet.
     pub snaplen: u32,
@@ -65,7 +65,7 @@ pub struct Basket {
     filled: Box<dyn Fn() + Send + Sync>,
 }
 
-/// What a reader finds.
+/// Contents of a basket.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Taken {
     /// Records.

@@ -23,14 +23,14 @@ pub struct Rounds {
     pub sleeps: u64,
 }
 
-/// What a link has carried and suffered so far.
+/// Counters of a link so far.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LinkFigures {
     /// There is such a link, and its counters are kept here.
     pub here: bool,
     /// It works.
     pub up: bool,
-    /// What it carried.
+    /// Load carried.
     pub load: Load,
     /// Transmissions that arrived damaged.
     pub crc_errors: u64,
@@ -42,12 +42,12 @@ pub struct LinkFigures {
     pub reordered: u64,
 }
 
-/// What is open of a link.
+/// Details of a link.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LinkDetail {
-    /// What it carried, by class.
+    /// Load carried, by class.
     pub classes: Vec<(Class, Load)>,
-    /// What of its virtual channels is in use now.
+    /// Slots of its virtual channels in use now.
     pub channels: Vec<ChannelUse>,
 }
 
@@ -184,7 +184,7 @@ impl DataPlane {
 }
 
 impl Folded {
-    /// Of all classes.
+    /// Sums over all classes.
     pub fn sums(&self) -> BTreeMap<Link, Load> {
         let sum = |loads: &[Load]| {
             loads.iter().fold(Load::default(), |mut sum, load| {

@@ -50,7 +50,7 @@ const BATCHES_PER_ROUND: usize = 16;
 /// Virtual channels.
 const VCS: usize = angara_abi::packet::Vc::ALL.len();
 
-/// What is said of trunks.
+/// Events of trunks.
 #[derive(Debug)]
 pub enum TrunkEvent {
     /// A message from the daemon of a host.
@@ -89,7 +89,7 @@ struct Peer {
     held: Option<Duration>,
     /// Messages the association had no room for.
     messages: VecDeque<Vec<u8>>,
-    /// What befalls its datagrams on purpose.
+    /// Its impairment.
     impaired: TrunkState,
     nonsense: Nonsense,
     name: String,
@@ -126,7 +126,7 @@ pub struct TrunkFigures {
     pub backlog: usize,
     /// Records or frames of it that were not understood.
     pub nonsense: u64,
-    /// Of its association.
+    /// Statistics of its association.
     pub stats: angara_trunk::Stats,
 }
 

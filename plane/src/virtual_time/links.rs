@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 /// How long each time is at first.
 const FIRST: Tick = 1_000_000;
 
-/// What links have carried, by time.
+/// Loads of links, by time.
 pub(super) struct LinkHistory {
     /// Picoseconds of each time.
     pub(super) width: Tick,

@@ -30,7 +30,7 @@ pub(super) struct Doubt {
     quiet: Option<Instant>,
 }
 
-/// Who is waited for, and who is absent.
+/// PEs that are waited for, and PEs that are absent.
 #[derive(Default)]
 pub(super) struct Impatience {
     limit: Option<Duration>,

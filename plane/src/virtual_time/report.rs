@@ -23,7 +23,7 @@ impl DataPlane {
         self.fabric.link_counters(link).total().flits
     }
 
-    /// What routines have cost a PE, as it says.
+    /// Costs of routines of a PE, as it reports them.
     pub(crate) fn routines(&mut self, pe: usize, routines: Vec<Routine>) {
         if let Some(run) = &mut self.virtual_time {
             run.spent_of(pe).called(routines);

@@ -4,7 +4,7 @@ use angara_fabric::Tick;
 use angara_protocol::msg::{PeTimes, ROUTINE_NAME_MAX, ROUTINES_MAX, Routine, RoutineRow, WHOM_MAX, WaitRow};
 use std::collections::BTreeMap;
 
-/// What the time of a PE went for.
+/// Use of a PE's time.
 #[derive(Default)]
 pub(super) struct Spent {
     pub(super) times: PeTimes,
@@ -12,7 +12,7 @@ pub(super) struct Spent {
     waits: BTreeMap<u32, (u64, Tick)>,
     /// The same for those who are not among these.
     others: (u64, Tick),
-    /// What it has called, as it says.
+    /// Routines that it has called, as it reports them.
     routines: BTreeMap<String, Routine>,
 }
 
@@ -37,7 +37,7 @@ impl Spent {
         *sum = (sum.0 + 1, sum.1 + ps);
     }
 
-    /// What it has called since it said so last.
+    /// Routines that it has called since its last report.
     pub(super) fn called(&mut self, routines: Vec<Routine>) {
         for Routine { name, calls, ps, bytes } in routines {
             let name: String = name.chars().take(ROUTINE_NAME_MAX).collect();

@@ -19,7 +19,7 @@ use std::time::Instant;
 /// Posts that the network takes from a PE: more than its queues hold, so that none has to wait for the network's time.
 pub(crate) const OPS_PER_PORT: u16 = 8192;
 
-/// What has happened to a PE.
+/// Events at a PE.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Touch {
     /// One of its posts has come further. If it is complete, its completion word.
@@ -111,7 +111,7 @@ struct Stand {
     spent: Option<(Tick, Tick)>,
 }
 
-/// Who waited for whom, and when links carried what.
+/// Waits of PEs for each other, and loads of links by time.
 #[derive(Default)]
 pub(super) struct Notes {
     /// How stands ended.
@@ -120,7 +120,7 @@ pub(super) struct Notes {
     pub(super) links: LinkHistory,
 }
 
-/// Who stands, and who is due.
+/// PEs that stand, and PEs that are due.
 #[derive(Default)]
 pub(crate) struct VirtualRun {
     /// Lanes whose PEs run, mostly one.
@@ -137,7 +137,7 @@ pub(crate) struct VirtualRun {
     pub(super) stops: u64,
     /// Picoseconds that a call of the library takes.
     pub(super) call_cost: u64,
-    /// What time went for, by PE.
+    /// Use of time, by PE.
     pub(super) spent: Vec<Spent>,
     /// Where it went, if somebody will ask.
     pub(super) notes: Option<Notes>,
