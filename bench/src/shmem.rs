@@ -56,7 +56,7 @@ pub(crate) struct ShmemArgs {
     /// Only quantities whose name contains one of these words, such as `barrier,sum 8`
     #[arg(long, value_delimiter = ',', value_name = "WORD,WORD")]
     only: Vec<String>,
-    /// Measure a put with its quiet on the ring path beside another job of which so many PEs transfer without end
+    /// Measure a put with its quiet on the ring path beside another job, of which K PEs transfer without end
     #[arg(long, value_delimiter = ',', value_name = "K,K...", value_parser = whole::<u32>(1..=512))]
     beside: Vec<u32>,
     /// A run that takes longer than this counts as not done

@@ -50,10 +50,10 @@ pub struct CaptureArgs {
     /// Only packets on this virtual channel: response, request, adaptive, up, down, or 0 to 4
     #[arg(long, value_name = "VC", value_parser = channel)]
     vc: Option<u8>,
-    /// Keep so many bytes of each packet: 16 of header, its payload, 16 of tail
+    /// Bytes kept of each packet: 16 of header, its payload, 16 of tail
     #[arg(long, value_name = "N", default_value_t = WHOLE)]
     snaplen: u32,
-    /// End after so many packets
+    /// Number of packets to end after
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
     /// Of a cluster: only packets that the host of this daemon hears of [default: all hosts that can be reached]

@@ -9,7 +9,7 @@ use std::path::Path;
 /// Arguments of `angara web`.
 #[derive(Args)]
 pub struct WebArgs {
-    /// A URL that lets whoever has it look, but not set faults
+    /// A URL for observers, who cannot set faults
     #[arg(long)]
     read: bool,
     #[command(flatten)]

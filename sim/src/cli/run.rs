@@ -47,7 +47,7 @@ struct Files {
     /// Packets for Wireshark, as `angara capture` writes them: each wherever something happens to it, from the beginning on
     #[arg(long, value_name = "FILE.pcapng")]
     capture: Option<PathBuf>,
-    /// With --capture: end it after so many packets, 80 bytes of memory each
+    /// With --capture: number of packets to end after, 80 bytes of memory each
     #[arg(long, value_name = "N", default_value_t = 100_000, requires = "capture",
           value_parser = whole::<u64>(1..=100_000_000))]
     capture_count: u64,
