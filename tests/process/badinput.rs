@@ -257,6 +257,10 @@ fn a_kernel_or_sandbox_that_lacks_something() {
         short(&done);
     }
     // Nothing can be written.
+    if tools::profile_dir().starts_with("/tmp") {
+        println!("skipped: the commands themselves lie in /tmp, which is to be hidden");
+        return;
+    }
     let mut command = test.command("unshare");
     let script = "mount -t tmpfs -o ro none /tmp && exec \"$@\"";
     command.args(["--user", "--map-root-user", "--mount", "sh", "-c", script, "sh"]).arg(tools::tool("angara"));

@@ -21,6 +21,7 @@ mod reroute;
 mod router;
 mod slots;
 mod state;
+mod tick;
 mod timing;
 
 pub(crate) use edge::{Ends, Streams};
@@ -34,3 +35,4 @@ pub use observe::trace::{Stage, TraceEvent, Tracer};
 pub use raw::Crossing;
 pub(crate) use slots::{NEVER, SLOTS_MAX};
 pub(crate) use state::{Chip, Injected, Notice, Plan};
+pub(crate) use tick::Network;

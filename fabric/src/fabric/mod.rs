@@ -12,7 +12,7 @@ mod recovery;
 
 use crate::adapter::{Adapters, OrderCheck};
 use crate::barrier::{BarrierCheck, BarrierFamily, Barriers};
-use crate::chip::{ChannelUse, Chip, Event, Filter, Heard, Kind, NodeCounters, Plan, SLOTS_MAX};
+use crate::chip::{ChannelUse, Chip, Event, Filter, Heard, Kind, Network, NodeCounters, Plan, SLOTS_MAX};
 use crate::collective::{TreeError, TreeRows, Trees, build};
 use crate::config::{Config, ConfigError, Params};
 use crate::faults::{FaultError, Faults, check_link};
@@ -206,26 +206,9 @@ impl Fabric {
         }
     }
 
-    /// All events of one tick: updates, then decisions in order of node, until none is left. False if it `STOPS` because
-    /// an event waits for memory: what is left of the tick comes behind that.
+    /// All events of one tick; false if it `STOPS` because one waits for memory.
     fn run_tick<const STOPS: bool>(&mut self, time: Tick) -> bool {
-        self.adapters.chip.now = time;
-        loop {
-            while let Some(event) = self.adapters.chip.events.pop_at(time) {
-                self.adapters.chip.handled += 1;
-                self.handle(event);
-                if STOPS && self.adapters.waiting > 0 {
-                    return false;
-                }
-            }
-            let decided = self.adapters.chip.decide_all();
-            if !self.adapters.chip.notices.is_empty() {
-                self.hear();
-            }
-            if !decided {
-                return true;
-            }
-        }
+        self.pass_tick::<STOPS>(time)
     }
 
     #[inline(always)]
@@ -237,7 +220,7 @@ impl Fabric {
                     self.special_head(node, arg, h);
                 }
                 if !self.adapters.chip.notices.is_empty() {
-                    self.hear();
+                    self.hear_notices();
                 }
             }
             Kind::Wake => self.adapters.chip.look_at(node, 1 << arg),
@@ -485,5 +468,24 @@ impl Fabric {
     /// Results sent and broadcasts delivered by a node on a tree, as its CSRs show them.
     pub fn tree_counters(&self, tree: u8, node: NodeId) -> (u64, u64) {
         self.trees.tree_counters(tree, node)
+    }
+}
+
+impl Network for Fabric {
+    #[inline(always)]
+    fn chip(&mut self) -> &mut Chip {
+        &mut self.adapters.chip
+    }
+    #[inline(always)]
+    fn handle_event(&mut self, event: Event) {
+        self.handle(event);
+    }
+    #[inline(always)]
+    fn hear(&mut self) {
+        self.hear_notices();
+    }
+    #[inline(always)]
+    fn must_stop(&self) -> bool {
+        self.adapters.waiting > 0
     }
 }

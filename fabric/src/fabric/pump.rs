@@ -56,7 +56,7 @@ impl Fabric {
 
     /// Hears what has happened in the network since the last call.
     #[inline(never)]
-    pub(crate) fn hear(&mut self) {
+    pub(crate) fn hear_notices(&mut self) {
         while !self.adapters.chip.notices.is_empty() {
             let mut notices = std::mem::take(&mut self.adapters.chip.notices);
             for notice in notices.drain(..) {

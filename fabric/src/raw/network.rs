@@ -1,8 +1,8 @@
 //! A network of chips without adapters.
 
 use crate::chip::{
-    Chip, Crossing, Delivery, Event, Filter, Heard, Inconsistent, Injection, Kind, LinkLoad, Lost, Notice, Plan,
-    Totals, TraceEvent,
+    Chip, Crossing, Delivery, Event, Filter, Heard, Inconsistent, Injection, Kind, LinkLoad, Lost, Network, Notice,
+    Plan, Totals, TraceEvent,
 };
 use crate::config::Params;
 use crate::faults::{FaultError, Faults};
@@ -80,20 +80,8 @@ impl RawFabric {
         self.chip.now = self.chip.now.max(to);
     }
 
-    /// All events of one tick: updates, then decisions in order of node, until none is left.
     fn run_tick(&mut self, time: Tick) {
-        self.chip.now = time;
-        loop {
-            while let Some(event) = self.chip.events.pop_at(time) {
-                self.chip.handled += 1;
-                self.handle(event);
-            }
-            let decided = self.chip.decide_all();
-            self.hear();
-            if !decided {
-                return;
-            }
-        }
+        self.pass_tick::<false>(time);
     }
 
     #[inline(always)]
@@ -120,12 +108,12 @@ impl RawFabric {
             Kind::Line => self.chip.on_line(node, arg),
             Kind::Pump | Kind::TreeTimer | Kind::Phase => unreachable!("events of adapters"),
         }
-        self.hear();
+        self.drop_unreachable();
     }
 
     /// Drops packets for which no route is left.
     #[inline(always)]
-    fn hear(&mut self) {
+    fn drop_unreachable(&mut self) {
         if self.chip.notices.is_empty() {
             return;
         }
@@ -203,6 +191,25 @@ impl RawFabric {
     /// Takes what crossed from another part. Its time must not have passed here.
     pub fn accept(&mut self, crossing: &Crossing) {
         self.chip.accept(crossing);
+    }
+}
+
+impl Network for RawFabric {
+    #[inline(always)]
+    fn chip(&mut self) -> &mut Chip {
+        &mut self.chip
+    }
+    #[inline(always)]
+    fn handle_event(&mut self, event: Event) {
+        self.handle(event);
+    }
+    #[inline(always)]
+    fn hear(&mut self) {
+        self.drop_unreachable();
+    }
+    #[inline(always)]
+    fn must_stop(&self) -> bool {
+        false
     }
 }
 
