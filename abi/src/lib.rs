@@ -37,8 +37,8 @@ pub use control::job_id::JobId;
 pub use control::{job, note, program_clock};
 pub use memory::{copy, shm, wait};
 
-/// Version of every layout and message in this crate. Daemon and client must agree exactly.
-pub const ABI_VERSION: u32 = 12;
+/// Version of every layout in this crate and of every message in `angara-protocol`. Daemon and client must agree exactly.
+pub const ABI_VERSION: u32 = 13;
 /// First eight bytes of every page that starts with a [`shm::PageHeader`]: `ANGARA\0` and the page kind.
 pub const MAGIC: [u8; 7] = *b"ANGARA\0";
 /// Bytes in one flit (paper 000, section 2: 128 bits).
