@@ -1,65 +1,66 @@
 //! Messages between two providers, as bytes. Whoever writes them may be hostile: every reader checks.
 
-/// What a message is.
+/// Kinds of message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(crate) enum Kind {
     /// A message of the program with its payload.
     Send = 1,
-    /// A message whose payload stays with the sender until it is fetched.
-    SendOffer,
+    /// Request to send a message: its payload stays with the sender until it is fetched.
+    SendRts,
     /// Request `aux` is done, with the error that follows.
     Done,
-    /// The payload of offer `aux` is to come through the sender's window to the pull that follows.
-    Claim,
-    /// Part of what pull `aux` waits for lies in the sender's window.
-    Piece,
-    /// That part has been fetched: offer `aux` may use the chunk again.
-    PieceDone,
-    /// The payload of offer `aux` has been fetched.
-    Fetched,
+    /// Clear to send: the payload of RTS `aux` shall come through the sender's window. The receiver's number for it and
+    /// its length follow.
+    Cts,
+    /// A fragment of inbound payload `aux` is in the sender's window: chunk and length follow.
+    Fragment,
+    /// The fragment in chunk `tag` has been got: RTS `aux` may use the chunk again.
+    FragmentDone,
+    /// The payload of RTS `aux` has been fetched, or will not be: the fault follows.
+    Fin,
     /// Write to memory, with its payload.
     Write,
-    /// Write to memory; the payload is offered.
-    WriteOffer,
+    /// Request to send the payload of a write to memory.
+    WriteRts,
     /// Read from memory.
     Read,
-    /// What request `aux` asked for.
+    /// Answer to request `aux`.
     Reply,
-    /// What request `aux` asked for is offered.
-    ReplyOffer,
+    /// Request to send the answer to request `aux`.
+    ReplyRts,
     /// An atomic on memory, with operands.
     Atomic,
-    /// The endpoint `src` wants offers only.
-    Stop,
-    /// The endpoint `src` takes payload again.
-    Go,
-    /// What pull `aux` waits for does not come any more, with the fault that follows.
+    /// Endpoint `src` has no room for payloads: messages to it wait with the sender, announced by an RTS.
+    Xoff,
+    /// Endpoint `src` takes payloads again.
+    Xon,
+    /// Inbound payload `aux` does not come any more: the fault follows.
     Revoked,
 }
 
 impl Kind {
     /// What an endpoint has to be there for, apart from messages with their payload.
     pub(crate) fn is_for_endpoint(self) -> bool {
-        matches!(self, Kind::SendOffer | Kind::Write | Kind::WriteOffer | Kind::Read | Kind::Atomic)
+        matches!(self, Kind::SendRts | Kind::Write | Kind::WriteRts | Kind::Read | Kind::Atomic)
     }
 
     const ALL: [Kind; 16] = [
         Kind::Send,
-        Kind::SendOffer,
+        Kind::SendRts,
         Kind::Done,
-        Kind::Claim,
-        Kind::Piece,
-        Kind::PieceDone,
-        Kind::Fetched,
+        Kind::Cts,
+        Kind::Fragment,
+        Kind::FragmentDone,
+        Kind::Fin,
         Kind::Write,
-        Kind::WriteOffer,
+        Kind::WriteRts,
         Kind::Read,
         Kind::Reply,
-        Kind::ReplyOffer,
+        Kind::ReplyRts,
         Kind::Atomic,
-        Kind::Stop,
-        Kind::Go,
+        Kind::Xoff,
+        Kind::Xon,
         Kind::Revoked,
     ];
 }
@@ -88,7 +89,7 @@ pub(crate) struct Head {
     pub(crate) count: u8,
     pub(crate) dst: u32,
     pub(crate) src: u32,
-    /// Request, offer or pull, by its number.
+    /// Number of a request, of an RTS or of an inbound payload.
     pub(crate) aux: u64,
     pub(crate) tag: Option<u64>,
     pub(crate) data: Option<u64>,
@@ -165,23 +166,23 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Payload that stays where it is until it is fetched.
+/// Request to send: a payload that stays where it is until it is fetched.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Offer {
+pub(crate) struct Rts {
     /// Its number at the sender.
     pub(crate) id: u64,
     pub(crate) len: u64,
     /// The sender's process, where its memory may be read by another.
     pub(crate) pid: u32,
-    /// How often the sender had revoked offers by then: the word behind the proof.
+    /// The sender's count of revocations at that time: the word behind the proof.
     pub(crate) revoked: u32,
     /// Address of a word of the sender, and what it holds: proof that the process is the one that is meant. Where its memory is not
-    /// to be read, [`Offer::ahead`].
+    /// to be read, [`Rts::ahead`].
     pub(crate) proof: (u64, u64),
     pub(crate) pieces: Pieces,
 }
 
-/// Address and length of the pieces of an offer. A million offers may wait, and most have one.
+/// Address and length of the pieces of a payload. A million RTS may wait, and most have one piece.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Pieces {
     /// All of its bytes are at this address.
@@ -189,7 +190,7 @@ pub(crate) enum Pieces {
     Several(Box<[(u64, u64)]>),
 }
 
-impl Offer {
+impl Rts {
     /// Most bytes of one.
     pub(crate) const BYTES: usize = 48 + 16 * crate::memory::PIECES;
 
@@ -197,7 +198,7 @@ impl Offer {
     pub(crate) fn ahead(staged: Option<(u32, usize)>) -> (u64, u64) {
         staged.map_or((0, 0), |(chunk, bytes)| (u64::from(chunk) + 1, bytes as u64))
     }
-    /// The same of an offer that came.
+    /// The inverse of [`Rts::ahead`], checked.
     pub(crate) fn is_ahead(&self) -> Option<(u32, usize)> {
         let (chunk, bytes) = self.proof;
         let chunk = u32::try_from(chunk.checked_sub(1)?).ok()?;
@@ -224,7 +225,7 @@ impl Offer {
         }
     }
 
-    pub(crate) fn decode(reader: &mut Reader<'_>) -> Option<Offer> {
+    pub(crate) fn decode(reader: &mut Reader<'_>) -> Option<Rts> {
         let (id, pid, revoked) = (reader.u64()?, reader.u32()?, reader.u32()?);
         let (len, proof) = (reader.u64()?, (reader.u64()?, reader.u64()?));
         let count = reader.u64()?;
@@ -241,7 +242,7 @@ impl Offer {
             (Pieces::Several(all), sum)
         };
         let is_whole = sum == len || pid == 0 && count == 0;
-        is_whole.then_some(Offer { id, len, pid, revoked, proof, pieces })
+        is_whole.then_some(Rts { id, len, pid, revoked, proof, pieces })
     }
 }
 
@@ -290,18 +291,18 @@ mod tests {
         fn offers_come_back(id: u64, pid in 1u32.., revoked: u32, proof: (u64, u64), pieces in prop::collection::vec((any::<u64>(), 0u64..1 << 30), 0..=4)) {
             let len = pieces.iter().map(|p| p.1).sum();
             let pieces = if pieces.len() == 1 { Pieces::One(pieces[0].0) } else { Pieces::Several(pieces.into()) };
-            let offer = Offer { id, len, pid, revoked, proof, pieces };
+            let rts = Rts { id, len, pid, revoked, proof, pieces };
             let mut bytes = Vec::new();
-            offer.encode(&mut bytes);
-            prop_assert!(bytes.len() <= Offer::BYTES);
-            prop_assert_eq!(Offer::decode(&mut Reader(&bytes)), Some(offer));
-            prop_assert_eq!(Offer::decode(&mut Reader(&bytes[..bytes.len() - 1])), None);
+            rts.encode(&mut bytes);
+            prop_assert!(bytes.len() <= Rts::BYTES);
+            prop_assert_eq!(Rts::decode(&mut Reader(&bytes)), Some(rts));
+            prop_assert_eq!(Rts::decode(&mut Reader(&bytes[..bytes.len() - 1])), None);
         }
 
         #[test]
         fn nonsense_is_refused_or_read_but_never_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
             let _ = Head::decode(&bytes);
-            let _ = Offer::decode(&mut Reader(&bytes));
+            let _ = Rts::decode(&mut Reader(&bytes));
             let _ = Remote::decode_all(bytes.first().copied().unwrap_or(0), &mut Reader(&bytes));
         }
     }

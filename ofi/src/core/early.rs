@@ -16,7 +16,7 @@ impl State {
     /// may then fail. Of messages of the program, payload stays with their senders then.
     pub(super) fn hold(&mut self, peer: Peer, head: &Head, message: &Message<'_>) -> bool {
         let Some(ep) = self.eps.get_mut(head.dst) else { return false };
-        let is_message = matches!(head.kind, Kind::Send | Kind::SendOffer);
+        let is_message = matches!(head.kind, Kind::Send | Kind::SendRts);
         if ep.held > HELD_MAX && !is_message {
             return false;
         }

@@ -32,7 +32,7 @@ use std::io::IoSlice;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 pub(crate) use transfer::Window;
-use transfer::{Offered, Pull};
+use transfer::{Inbound, Outbound};
 
 /// Result of an operation: an error is a number of libfabric.
 pub(crate) type Outcome<T = ()> = std::result::Result<T, i32>;
@@ -73,8 +73,8 @@ struct PeerState {
     attach: Option<bool>,
     /// Its endpoint that sent last, and that one's number.
     last: Option<(u32, Source)>,
-    /// Its endpoints that want offers only.
-    stopped: Vec<u32>,
+    /// Its endpoints that have sent XOFF.
+    xoff: Vec<u32>,
     /// Endpoints of ours that it has been told about.
     told: Vec<u32>,
     /// It has left, and what was under way has been ended.
@@ -122,10 +122,10 @@ pub(crate) struct State {
     /// Seats of peers with messages that had no room.
     full: Vec<u32>,
     requests: Slots<Request, u64>,
-    offers: Slots<Offered, u64>,
-    /// Offers whose payload was copied.
+    outbound: Slots<Outbound, u64>,
+    /// Outbound payloads that are copies of the program's memory.
     copies: usize,
-    pulls: Slots<Pull, u64>,
+    inbound: Slots<Inbound, u64>,
     multis: Slots<Multi, u64>,
     names: Names,
     window: Window,
@@ -182,9 +182,9 @@ impl Core {
             peers,
             full: Vec::new(),
             requests: Slots::new(),
-            offers: Slots::new(),
+            outbound: Slots::new(),
             copies: 0,
-            pulls: Slots::new(),
+            inbound: Slots::new(),
             multis: Slots::new(),
             names,
             window,
@@ -298,10 +298,10 @@ impl Core {
         for request in state.requests.ids(|request| request.done.ep == id) {
             state.requests.remove(request);
         }
-        for pull in state.pulls.ids(|pull| pull.ep == id) {
-            state.pull_ends(pull, closed);
+        for inbound in state.inbound.ids(|inbound| inbound.ep == id) {
+            state.inbound_ends(inbound, closed);
         }
-        state.revoke(state.offers.ids(|offer| offer.ep == id));
+        state.revoke(state.outbound.ids(|rts| rts.ep == id));
         for multi in state.multis.ids(|multi| multi.ep == id) {
             state.multis.remove(multi);
         }
@@ -320,11 +320,11 @@ impl Core {
             domain.keys.remove(&key);
         }
         let is_here = |ep: u32| state.eps.get(ep).is_some_and(|ep| ep.domain == domain);
-        let pulls = state.pulls.ids(|pull| is_here(pull.ep) && pull.writes_to(key));
-        let offers = state.offers.ids(|offer| is_here(offer.ep) && offer.reads_from(key));
-        let has_ended = !pulls.is_empty() || !offers.is_empty();
-        pulls.into_iter().for_each(|pull| state.pull_ends(pull, errno::ENOKEY.into()));
-        state.revoke(offers);
+        let inbound = state.inbound.ids(|inbound| is_here(inbound.ep) && inbound.writes_to(key));
+        let ids = state.outbound.ids(|rts| is_here(rts.ep) && rts.reads_from(key));
+        let has_ended = !inbound.is_empty() || !ids.is_empty();
+        inbound.into_iter().for_each(|inbound| state.inbound_ends(inbound, errno::ENOKEY.into()));
+        state.revoke(ids);
         has_ended
     }
 
@@ -516,11 +516,11 @@ impl State {
                 self.end_request(request.done, left);
             }
         }
-        for id in self.offers.ids(|offer| offer.peer == peer) {
+        for id in self.outbound.ids(|rts| rts.peer == peer) {
             self.withdraw(id, left);
         }
-        for id in self.pulls.ids(|pull| pull.peer == peer) {
-            self.pull_ends(id, left);
+        for id in self.inbound.ids(|inbound| inbound.peer == peer) {
+            self.inbound_ends(id, left);
         }
         let theirs: Vec<bool> = self.sources.peers.iter().map(|p| *p == peer).collect();
         for ep in self.eps.ids(|_| true) {
@@ -641,28 +641,28 @@ impl State {
         }
         match head.kind {
             Kind::Send => None,
-            Kind::SendOffer => self.message_offered(peer, head, message, at),
+            Kind::SendRts => self.on_send_rts(peer, head, message, at),
             Kind::Done => self.request_done(peer, head, message, at),
-            Kind::Claim => self.offer_claimed(peer, head, message, at),
-            Kind::Piece => self.piece_came(peer, head, message, at),
-            Kind::PieceDone => self.piece_done(peer, head),
-            Kind::Fetched => self.offer_fetched(peer, head, message, at),
+            Kind::Cts => self.on_cts(peer, head, message, at),
+            Kind::Fragment => self.on_fragment(peer, head, message, at),
+            Kind::FragmentDone => self.on_fragment_done(peer, head),
+            Kind::Fin => self.on_fin(peer, head, message, at),
             Kind::Write => self.write_came(peer, head, message, at),
-            Kind::WriteOffer => self.write_offered(peer, head, message, at),
+            Kind::WriteRts => self.on_write_rts(peer, head, message, at),
             Kind::Read => self.read_came(peer, head, message, at),
             Kind::Reply => self.reply_came(peer, head, message, at),
-            Kind::ReplyOffer => self.reply_offered(peer, head, message, at),
+            Kind::ReplyRts => self.on_reply_rts(peer, head, message, at),
             Kind::Atomic => self.atomic_came(peer, head, message, at),
             Kind::Revoked => self.revoked(peer, head, message, at),
-            Kind::Stop => {
-                let stopped = &mut self.peers[peer.seat as usize].stopped;
-                if !stopped.contains(&head.src) && stopped.len() < 1024 {
-                    stopped.push(head.src);
+            Kind::Xoff => {
+                let xoff = &mut self.peers[peer.seat as usize].xoff;
+                if !xoff.contains(&head.src) && xoff.len() < 1024 {
+                    xoff.push(head.src);
                 }
                 Some(())
             }
-            Kind::Go => {
-                self.peers[peer.seat as usize].stopped.retain(|ep| *ep != head.src);
+            Kind::Xon => {
+                self.peers[peer.seat as usize].xoff.retain(|ep| *ep != head.src);
                 Some(())
             }
         }

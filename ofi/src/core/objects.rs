@@ -3,7 +3,7 @@
 use crate::abi::constants::*;
 use crate::matching::{Matching, Source};
 use crate::memory::UserMemory;
-use crate::wire::{Offer, Reader, Remote};
+use crate::wire::{Reader, Remote, Rts};
 use angara::mailbox::Peer;
 use std::collections::{HashMap, VecDeque};
 
@@ -234,7 +234,7 @@ pub(crate) struct Multi {
 /// Where the payload of a message is.
 pub(crate) enum Body {
     Bytes(Box<[u8]>),
-    Offer(Offer),
+    Rts(Rts),
 }
 
 /// A message that waits for a receive, or has found one.
@@ -278,14 +278,14 @@ pub(crate) struct Endpoint {
     pub(crate) tagged: Matching<Posted, Incoming>,
     /// What came before the endpoint was enabled.
     pub(crate) early: Vec<(Peer, Box<[u8]>)>,
-    /// Messages that a look has claimed, by the context of the look.
+    /// Messages that `FI_CLAIM` keeps for a second call, by the context of the first.
     pub(crate) claimed: HashMap<usize, (Source, u64, Incoming)>,
     /// A buffer with less room takes no more messages.
     pub(crate) min_multi: usize,
     /// Bytes of unexpected messages.
     pub(crate) held: usize,
     /// Senders have been told to keep their payload.
-    pub(crate) stopped: bool,
+    pub(crate) xoff: bool,
     /// Writes, reads and atomics under way.
     pub(crate) accesses: usize,
 }
@@ -306,7 +306,7 @@ impl Endpoint {
             claimed: HashMap::new(),
             min_multi: 64,
             held: 0,
-            stopped: false,
+            xoff: false,
             accesses: 0,
         }
     }

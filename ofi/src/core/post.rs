@@ -196,7 +196,7 @@ impl State {
         let envelope = Envelope { peer, from, source, tag, data, len, wants_done, number };
         match body {
             Body::Bytes(bytes) => self.land(id, landing, envelope, Payload::Bytes(&bytes)),
-            Body::Offer(offer) => self.land(id, landing, envelope, Payload::Offer(offer)),
+            Body::Rts(rts) => self.land(id, landing, envelope, Payload::Rts(rts)),
         }
     }
 
@@ -273,8 +273,8 @@ impl State {
             let head = Head::new(Kind::Done, incoming.from, id, incoming.wants_done);
             self.post(incoming.peer, &head, &bytes[..len]);
         }
-        if let Body::Offer(offer) = &incoming.body {
-            let head = Head::new(Kind::Fetched, incoming.from, id, offer.id);
+        if let Body::Rts(rts) = &incoming.body {
+            let head = Head::new(Kind::Fin, incoming.from, id, rts.id);
             self.post(incoming.peer, &head, &bytes[..len]);
         }
     }

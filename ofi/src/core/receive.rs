@@ -1,12 +1,12 @@
 //! Messages of programs as they arrive, and where they land.
 
 use super::objects::*;
-use super::transfer::PullEnd;
+use super::transfer::InboundEnd;
 use super::{State, rest};
 use crate::abi::constants::*;
 use crate::matching::Source;
 use crate::memory::UserMemory;
-use crate::wire::{Head, Kind, Offer, Reader};
+use crate::wire::{Head, Kind, Reader, Rts};
 use angara::mailbox::{Message, Peer};
 use angara_protocol::calls::Step;
 
@@ -45,7 +45,7 @@ pub(super) fn done_of(ep: u32, tagged: bool, posted: &Posted, tag: u64) -> Done 
 /// Where the payload of a message is that lands.
 pub(super) enum Payload<'a> {
     Bytes(&'a [u8]),
-    Offer(Offer),
+    Rts(Rts),
 }
 
 /// What is known of a message that lands.
@@ -104,16 +104,16 @@ impl State {
     }
 
     /// A message whose payload is to be fetched.
-    pub(super) fn message_offered(&mut self, peer: Peer, head: &Head, message: &Message<'_>, at: usize) -> Option<()> {
-        let offer = Offer::decode(&mut Reader(&rest(message, at, Offer::BYTES)))?;
-        let Some(envelope) = self.envelope(peer, head, offer.len as usize) else {
+    pub(super) fn on_send_rts(&mut self, peer: Peer, head: &Head, message: &Message<'_>, at: usize) -> Option<()> {
+        let rts = Rts::decode(&mut Reader(&rest(message, at, Rts::BYTES)))?;
+        let Some(envelope) = self.envelope(peer, head, rts.len as usize) else {
             // The endpoint is closed: the sender shall not wait for ever.
-            self.refuse(peer, head.src, &offer, errno::ECONNREFUSED);
+            self.refuse(peer, head.src, &rts, errno::ECONNREFUSED);
             return Some(());
         };
         match self.landing(head.dst, &envelope) {
-            Some(landing) => self.land(head.dst, landing, envelope, Payload::Offer(offer)),
-            None => self.keep(head.dst, envelope, Body::Offer(offer)),
+            Some(landing) => self.land(head.dst, landing, envelope, Payload::Rts(rts)),
+            None => self.keep(head.dst, envelope, Body::Rts(rts)),
         }
         Some(())
     }
@@ -197,10 +197,10 @@ impl State {
         let Landing { memory, multi, .. } = landing;
         match payload {
             Payload::Bytes(bytes) => memory.write(0, &bytes[..done.len]),
-            Payload::Offer(offer) => {
-                self.note(Step::Wanted, envelope.peer, offer.id, done.len);
-                let (len, end) = (done.len, PullEnd::Received { done, excess, multi, number: envelope.number });
-                return self.pull(envelope.peer, envelope.from, ep, &offer, memory, len, end);
+            Payload::Rts(rts) => {
+                self.note(Step::Wanted, envelope.peer, rts.id, done.len);
+                let (len, end) = (done.len, InboundEnd::Received { done, excess, multi, number: envelope.number });
+                return self.fetch_payload(envelope.peer, envelope.from, ep, &rts, memory, len, end);
             }
         }
         self.landed(multi, envelope, done, excess);
@@ -276,11 +276,11 @@ impl State {
     /// Tells a peer to keep the payload of its next messages.
     pub(super) fn stop(&mut self, peer: Peer, from: u32, id: u32) {
         let Some(ep) = self.eps.get_mut(id) else { return };
-        ep.stopped = true;
+        ep.xoff = true;
         let known = &mut self.peers[peer.seat as usize];
         if !known.told.contains(&id) {
             known.told.push(id);
-            self.post(peer, &Head::new(Kind::Stop, from, id, 0), &[]);
+            self.post(peer, &Head::new(Kind::Xoff, from, id, 0), &[]);
         }
     }
 
@@ -288,16 +288,16 @@ impl State {
     pub(super) fn kept_no_more(&mut self, id: u32, held: usize) {
         let Some(ep) = self.eps.get_mut(id) else { return };
         ep.held -= held;
-        if !ep.stopped || ep.held > HELD_MAX / 2 {
+        if !ep.xoff || ep.held > HELD_MAX / 2 {
             return;
         }
-        ep.stopped = false;
+        ep.xoff = false;
         for seat in 0..self.peers.len() {
             let known = &mut self.peers[seat];
             if known.told.contains(&id) {
                 known.told.retain(|told| *told != id);
                 let peer = Peer { seat: seat as u32, generation: known.generation };
-                self.post(peer, &Head::new(Kind::Go, 0, id, 0), &[]);
+                self.post(peer, &Head::new(Kind::Xon, 0, id, 0), &[]);
             }
         }
     }

@@ -1,12 +1,12 @@
 //! Writes, reads and atomics on memory of a peer, which that one's progress carries out.
 
 use super::objects::*;
-use super::transfer::{Offered, PullEnd, Purpose};
+use super::transfer::{InboundEnd, Outbound, Purpose};
 use super::{Core, Outcome, Request, State, fault_of, rest};
 use crate::abi::constants::*;
 use crate::atomics;
 use crate::memory::{PIECES, UserMemory};
-use crate::wire::{HEAD_MAX, Head, Kind, Offer, Reader, Remote};
+use crate::wire::{HEAD_MAX, Head, Kind, Reader, Remote, Rts};
 use angara::mailbox::{Message, Peer};
 
 /// A call that writes or reads.
@@ -74,18 +74,18 @@ impl Core {
         let request = self.request(id, &call, Side::Write, RMA | WRITE, target)?;
         let mut head = Head { data: call.data, ..Head::new(Kind::Write, target.ep, id, 0) };
         head.count = call.remotes.len() as u8;
-        let mut body = Vec::with_capacity(PIECES * Remote::BYTES + Offer::BYTES);
+        let mut body = Vec::with_capacity(PIECES * Remote::BYTES + Rts::BYTES);
         Remote::encode_all(&call.remotes, &mut body);
         if HEAD_MAX + body.len() + call.memory.len() <= self.state.eager_max {
             return self.send_request(head, request, &body, &call.memory);
         }
-        let offered = Offered::new(target.peer, (id, target.ep), call.memory, Purpose::Write);
-        let offer = self.state.offers.insert(offered);
-        head.kind = Kind::WriteOffer;
-        body.extend(self.state.describe(offer));
+        let outbound = Outbound::new(target.peer, (id, target.ep), call.memory, Purpose::Write);
+        let rts = self.state.outbound.insert(outbound);
+        head.kind = Kind::WriteRts;
+        body.extend(self.state.describe(rts));
         let sent = self.send_request(head, request, &body, &UserMemory::nothing());
         if sent.is_err() {
-            self.state.offers.remove(offer);
+            self.state.outbound.remove(rts);
         }
         sent
     }
@@ -192,20 +192,20 @@ impl State {
         Some(())
     }
 
-    pub(super) fn write_offered(&mut self, peer: Peer, head: &Head, message: &Message<'_>, at: usize) -> Option<()> {
-        let body = rest(message, at, PIECES * Remote::BYTES + Offer::BYTES);
+    pub(super) fn on_write_rts(&mut self, peer: Peer, head: &Head, message: &Message<'_>, at: usize) -> Option<()> {
+        let body = rest(message, at, PIECES * Remote::BYTES + Rts::BYTES);
         let mut reader = Reader(&body);
         let remotes = Remote::decode_all(head.count, &mut reader)?;
-        let offer = Offer::decode(&mut reader)?;
-        let len = offer.len as usize;
+        let rts = Rts::decode(&mut reader)?;
+        let len = rts.len as usize;
         match self.resolve(head, &remotes, REMOTE_WRITE) {
             Ok(memory) if memory.len() == len => {
-                let end = PullEnd::Written(Written { peer, head: *head, remotes, len });
-                self.pull(peer, head.src, head.dst, &offer, memory, len, end);
+                let end = InboundEnd::Written(Written { peer, head: *head, remotes, len });
+                self.fetch_payload(peer, head.src, head.dst, &rts, memory, len, end);
             }
             other => {
                 let error = other.err().unwrap_or(errno::EINVAL);
-                self.refuse(peer, head.src, &offer, error);
+                self.refuse(peer, head.src, &rts, error);
                 self.answer(peer, head, error);
             }
         }
@@ -236,14 +236,14 @@ impl State {
             let mut bytes = vec![0; len];
             memory.read(0, &mut bytes);
             self.post(peer, &Head::new(Kind::Reply, head.src, head.dst, head.aux), &bytes);
-        } else if self.offers.is_full() {
+        } else if self.outbound.is_full() {
             self.answer(peer, head, errno::ENOMEM);
             return Some(());
         } else {
             let purpose = Purpose::Answer(remotes.as_slice().into());
-            let offer = self.offers.insert(Offered::new(peer, (head.dst, head.src), memory, purpose));
-            let body = self.describe(offer);
-            self.post(peer, &Head::new(Kind::ReplyOffer, head.src, head.dst, head.aux), &body);
+            let rts = self.outbound.insert(Outbound::new(peer, (head.dst, head.src), memory, purpose));
+            let body = self.describe(rts);
+            self.post(peer, &Head::new(Kind::ReplyRts, head.src, head.dst, head.aux), &body);
         }
         self.accessed(&Head { data: None, ..*head }, &remotes, Side::RemoteRead, len);
         Some(())
@@ -266,21 +266,21 @@ impl State {
         Some(())
     }
 
-    pub(super) fn reply_offered(&mut self, peer: Peer, head: &Head, message: &Message<'_>, at: usize) -> Option<()> {
-        let offer = Offer::decode(&mut Reader(&rest(message, at, Offer::BYTES)))?;
+    pub(super) fn on_reply_rts(&mut self, peer: Peer, head: &Head, message: &Message<'_>, at: usize) -> Option<()> {
+        let rts = Rts::decode(&mut Reader(&rest(message, at, Rts::BYTES)))?;
         let Some(request) = self.requested(peer, head) else {
-            self.refuse(peer, head.src, &offer, errno::ECANCELED);
+            self.refuse(peer, head.src, &rts, errno::ECANCELED);
             return Some(());
         };
         let len = request.result.len();
-        if offer.len as usize != len {
-            self.refuse(peer, head.src, &offer, errno::EMSGSIZE);
+        if rts.len as usize != len {
+            self.refuse(peer, head.src, &rts, errno::EMSGSIZE);
             self.request_ends(head.aux, Fault::io(errno::EMSGSIZE));
             return Some(());
         }
         let memory = request.result.part(0, len);
-        let end = PullEnd::Answered { request: head.aux };
-        self.pull(peer, head.src, head.dst, &offer, memory, len, end);
+        let end = InboundEnd::Answered { request: head.aux };
+        self.fetch_payload(peer, head.src, head.dst, &rts, memory, len, end);
         Some(())
     }
 

@@ -1,7 +1,7 @@
 //! Messages as the program sends them.
 
 use super::objects::*;
-use super::transfer::{Offered, Purpose};
+use super::transfer::{Outbound, Purpose};
 use super::{Core, Outcome, Request, State};
 use crate::abi::constants::*;
 use crate::memory::UserMemory;
@@ -104,12 +104,12 @@ impl Core {
     fn is_under_way(&self, target: Target) -> bool {
         let state = &self.state;
         state.requests.iter().any(|(_, request)| request.peer == target.peer)
-            || state.offers.iter().any(|(_, offer)| offer.peer == target.peer)
+            || state.outbound.iter().any(|(_, rts)| rts.peer == target.peer)
     }
 
     /// There is a number for one more operation.
     fn room(&mut self) -> Outcome {
-        self.unless(|state| state.requests.is_full() || state.offers.is_full())
+        self.unless(|state| state.requests.is_full() || state.outbound.is_full())
     }
 
     /// And this endpoint may have one more access under way.
@@ -156,10 +156,9 @@ impl Core {
 
     #[inline]
     fn send_to(&mut self, target: Target, mut head: Head, call: Send, (done, is_counted): (Done, bool)) -> Outcome {
-        let stopped = &self.state.peers[target.peer.seat as usize].stopped;
-        if call.memory.len() + HEAD_MAX > self.state.eager_max || (!stopped.is_empty() && stopped.contains(&target.ep))
-        {
-            return self.send_offer(target, head, call, done);
+        let xoff = &self.state.peers[target.peer.seat as usize].xoff;
+        if call.memory.len() + HEAD_MAX > self.state.eager_max || (!xoff.is_empty() && xoff.contains(&target.ep)) {
+            return self.send_rts(target, head, call, done);
         }
         if call.flags & (DELIVERY_COMPLETE | MATCH_COMPLETE) != 0 {
             self.room()?;
@@ -198,17 +197,17 @@ impl Core {
     }
 
     /// Keeps the payload until the receiver fetches it.
-    fn send_offer(&mut self, target: Target, mut head: Head, call: Send, done: Done) -> Outcome {
+    fn send_rts(&mut self, target: Target, mut head: Head, call: Send, done: Done) -> Outcome {
         self.room()?;
         let is_injected = call.flags & INJECT != 0;
         if is_injected {
             self.unless(|state| state.copies >= COPIES_MAX)?;
         }
         let memory = if is_injected { call.memory.to_owned_copy() } else { call.memory };
-        let mut offered = Offered::new(target.peer, (done.ep, target.ep), memory, Purpose::Message(done));
-        offered.is_copy = is_injected;
-        let id = self.state.offers.insert(offered);
-        head.kind = Kind::SendOffer;
+        let mut outbound = Outbound::new(target.peer, (done.ep, target.ep), memory, Purpose::Message(done));
+        outbound.is_copy = is_injected;
+        let id = self.state.outbound.insert(outbound);
+        head.kind = Kind::SendRts;
         self.state.stage_ahead(id);
         let body = self.state.describe(id);
         if let Err(e) = self.try_send(target.peer, &head, &body, &UserMemory::nothing()) {

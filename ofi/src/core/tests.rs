@@ -175,7 +175,7 @@ fn messages_of_any_size_arrive_whether_they_are_awaited_or_not() {
             assert!(alone.queue().ready.is_empty(), "sends are reported only where that is asked for");
         }
     }
-    assert_eq!((alone.core.state.offers.len(), alone.core.state.pulls.len()), (0, 0));
+    assert_eq!((alone.core.state.outbound.len(), alone.core.state.inbound.len()), (0, 0));
 }
 
 #[test]
@@ -239,7 +239,7 @@ fn who_never_receives_keeps_bounded_memory_and_loses_nothing() {
     let (len, mut sent) = (16_000, 0usize);
     let source = UserMemory::owned(pattern(len).into());
     // More than an endpoint holds, and then many that wait at their sender.
-    while alone.core.state.offers.len() < 20_000 {
+    while alone.core.state.outbound.len() < 20_000 {
         let (memory, me) = (source.part(0, len), alone.me);
         let call = Send { memory, to: me, tag: Some(sent as u64), data: None, context: 1, flags: 0, silent: false };
         match alone.core.send(alone.ep, call) {
@@ -260,8 +260,8 @@ fn who_never_receives_keeps_bounded_memory_and_loses_nothing() {
     }
     // What was fetched is told through a ring with room for a few.
     (0..200).for_each(|_| alone.progress());
-    assert_eq!(alone.core.state.offers.len(), 0);
-    assert!(alone.core.state.peers[0].stopped.is_empty(), "payload is taken again");
+    assert_eq!(alone.core.state.outbound.len(), 0);
+    assert!(alone.core.state.peers[0].xoff.is_empty(), "payload is taken again");
 }
 
 #[test]
@@ -269,7 +269,7 @@ fn what_was_injected_is_kept_a_million_times_and_reads_go_on_beside_that() {
     let mut alone = Alone::new();
     // The receiver has said that it takes no payload any more.
     let (me, ep) = (alone.core.state.me, alone.ep);
-    alone.core.state.peers[me.seat as usize].stopped.push(ep);
+    alone.core.state.peers[me.seat as usize].xoff.push(ep);
     let mut sent = 0;
     loop {
         match alone.send(&[7; 1], Some(sent), INJECT) {
@@ -297,7 +297,7 @@ fn what_was_injected_is_kept_a_million_times_and_reads_go_on_beside_that() {
     assert_eq!(alone.queue().ready.pop_front().map(|done| (done.context, done.len)), Some((5, 1)));
     assert_eq!(alone.send(&[7; 1], Some(sent), INJECT), Ok(()));
     alone.core.close_endpoint(ep);
-    assert_eq!((alone.core.state.copies, alone.core.state.offers.len()), (0, 0));
+    assert_eq!((alone.core.state.copies, alone.core.state.outbound.len()), (0, 0));
 }
 
 #[test]

@@ -1,19 +1,20 @@
-//! Large payloads: offered by whoever has them, pulled by whoever wants them.
+//! Rendezvous: how large payloads cross. The sender announces a payload with a request to send (RTS). The receiver fetches
+//! it and ends the exchange with a FIN.
 //!
-//! On one host, off the network, the puller reads the other process's memory, if the kernel lets it. Otherwise the offering
-//! side puts the payload into its window, a part of its symmetric heap, chunk by chunk, and the puller gets each chunk
-//! by the adapter: nothing bypasses the network where there is one.
+//! On one host, off the network, the receiver reads the sender's memory, if the kernel lets it. Otherwise it answers with a
+//! clear to send (CTS). The sender then puts the payload into its window, a part of its symmetric heap, in fragments, and
+//! the receiver gets each fragment by the adapter: nothing bypasses the network where there is one.
 //!
-//! An offer whose memory is to be used no more, because its endpoint or region was closed, is *revoked*. Who reads this
-//! process's memory looks at a word behind the payload that counts revocations. If it has changed, the payload may be anything,
-//! and who offered it is asked through the window. Who pulls through the window is told. It may be getting a chunk, so chunks
-//! wait for its answer before others use them.
+//! An RTS is *revoked* if its endpoint or region is closed before the FIN, since its memory must not be used any more. A
+//! receiver that reads the sender's memory also reads a word there that counts revocations. If the count has changed, the
+//! bytes may be anything, and the receiver asks through the window instead. A receiver that uses the window is told. It may
+//! be getting a fragment at that moment, so no chunk is reused before its answer.
 
 use super::objects::{Done, Fault};
 use super::{State, fault_of, rest};
 use crate::abi::constants::errno;
 use crate::memory::{UserMemory, read_process};
-use crate::wire::{Head, Kind, Offer, Pieces, Reader, Remote};
+use crate::wire::{Head, Kind, Pieces, Reader, Remote, Rts};
 use angara::mailbox::{Message, Peer};
 use angara::{Place, Region};
 use angara_protocol::calls::Step;
@@ -29,7 +30,7 @@ const CHUNKS_EACH: usize = 4;
 struct Proof {
     /// Proves whose memory it is.
     whose: u64,
-    /// How often offers have been revoked.
+    /// Number of revocations so far.
     revoked: AtomicU64,
 }
 
@@ -53,8 +54,8 @@ pub(crate) struct Window {
     chunk: usize,
     chunks: u32,
     free: Vec<u32>,
-    /// Offers that wait for a chunk.
-    hungry: VecDeque<u64>,
+    /// Outbound payloads that wait for a chunk, first come first served.
+    waiting: VecDeque<u64>,
 }
 
 impl Window {
@@ -62,7 +63,7 @@ impl Window {
     pub(crate) fn new(start: u64, len: usize) -> Window {
         let chunk = (len / 32).clamp(4 << 10, 256 << 10) & !0xfff;
         let chunks = (len / chunk).min(1 << 16) as u32;
-        Window { start, chunk, chunks, free: (0..chunks).rev().collect(), hungry: VecDeque::new() }
+        Window { start, chunk, chunks, free: (0..chunks).rev().collect(), waiting: VecDeque::new() }
     }
 
     fn place(&self, chunk: u32) -> Place {
@@ -70,20 +71,20 @@ impl Window {
     }
 }
 
-/// A payload that waits to be fetched.
-pub(super) struct Offered {
+/// A payload that was announced by an RTS and has no FIN yet.
+pub(super) struct Outbound {
     pub(super) peer: Peer,
     /// Endpoints: ours and the peer's.
     pub(super) ep: u32,
     to: u32,
     memory: UserMemory,
-    /// The memory is a copy of the program's, of which there may be so many.
+    /// The memory is a copy of the program's; [`State::copies`] counts and limits them.
     pub(super) is_copy: bool,
     purpose: Purpose,
     staging: Option<Box<Staging>>,
 }
 
-/// Reason why a payload was offered.
+/// The operation that a payload belongs to.
 pub(super) enum Purpose {
     /// A message, which is reported when it has been fetched.
     Message(Done),
@@ -97,18 +98,18 @@ pub(super) enum Purpose {
 
 /// The way of a payload through the window.
 struct Staging {
-    /// The peer's number for it, once the peer has asked for more than came with the offer.
-    pull: Option<u64>,
+    /// The receiver's number from its CTS; none before, and none if the fragment that came with the RTS was all.
+    cts: Option<u64>,
     /// Bytes that have been put there.
     staged: usize,
     chunks: Vec<u32>,
-    /// It waits for a chunk.
-    is_hungry: bool,
+    /// True while it waits for a free chunk.
+    waits_for_chunk: bool,
 }
 
-impl Offered {
-    pub(super) fn new(peer: Peer, (ep, to): (u32, u32), memory: UserMemory, purpose: Purpose) -> Offered {
-        Offered { peer, ep, to, memory, is_copy: false, purpose, staging: None }
+impl Outbound {
+    pub(super) fn new(peer: Peer, (ep, to): (u32, u32), memory: UserMemory, purpose: Purpose) -> Outbound {
+        Outbound { peer, ep, to, memory, is_copy: false, purpose, staging: None }
     }
 
     pub(super) fn message(&self) -> Option<&Done> {
@@ -121,26 +122,26 @@ impl Offered {
 }
 
 /// A payload that is being fetched.
-pub(super) struct Pull {
+pub(super) struct Inbound {
     pub(super) peer: Peer,
-    offer: u64,
+    rts: u64,
     /// Endpoints: the peer's and ours.
     from: u32,
     pub(super) ep: u32,
     memory: UserMemory,
     pub(super) len: usize,
     pub(super) got: usize,
-    pub(super) end: PullEnd,
+    pub(super) end: InboundEnd,
 }
 
-impl Pull {
+impl Inbound {
     pub(super) fn writes_to(&self, key: u64) -> bool {
-        matches!(&self.end, PullEnd::Written(written) if written.names(key))
+        matches!(&self.end, InboundEnd::Written(written) if written.names(key))
     }
 }
 
 /// What follows when a payload is there.
-pub(super) enum PullEnd {
+pub(super) enum InboundEnd {
     /// A message was received.
     Received { done: Done, excess: usize, multi: u64, number: u64 },
     /// A peer's write took effect.
@@ -150,144 +151,145 @@ pub(super) enum PullEnd {
 }
 
 impl State {
-    /// Returns what a peer has to know of an offer.
+    /// Encodes the RTS of an outbound payload.
     pub(super) fn describe(&self, id: u64) -> Vec<u8> {
-        let mut out = Vec::with_capacity(Offer::BYTES);
-        if let Some(offered) = self.offers.get(id) {
-            let direct = self.is_direct(offered.peer);
-            let ahead = offered.staging.as_ref().and_then(|staging| Some((*staging.chunks.first()?, staging.staged)));
-            let pieces = offered.memory.spans().map(|span| (span.address() as u64, span.len() as u64));
-            let offer = Offer {
+        let mut out = Vec::with_capacity(Rts::BYTES);
+        if let Some(outbound) = self.outbound.get(id) {
+            let direct = self.is_direct(outbound.peer);
+            let ahead = outbound.staging.as_ref().and_then(|staging| Some((*staging.chunks.first()?, staging.staged)));
+            let pieces = outbound.memory.spans().map(|span| (span.address() as u64, span.len() as u64));
+            let rts = Rts {
                 id,
-                len: offered.memory.len() as u64,
+                len: outbound.memory.len() as u64,
                 pid: if direct { std::process::id() } else { 0 },
                 revoked: PROOF.revoked.load(Ordering::SeqCst) as u32,
-                proof: if direct { (&raw const *PROOF as u64, PROOF.whose) } else { Offer::ahead(ahead) },
+                proof: if direct { (&raw const *PROOF as u64, PROOF.whose) } else { Rts::ahead(ahead) },
                 pieces: Pieces::Several(if direct { pieces.collect() } else { Box::default() }),
             };
-            offer.encode(&mut out);
+            rts.encode(&mut out);
         }
         out
     }
 
-    /// Puts the first chunk of an offer into the window, before the peer asks for it, where it will go that way: the peer need
-    /// not wait for it. Half of the window is left for what peers wait for.
+    /// Puts the first fragment into the window before the RTS is sent, if the payload will go that way, so that the
+    /// receiver need not wait for it. Half of the window stays free for receivers that wait already.
     pub(super) fn stage_ahead(&mut self, id: u64) {
-        let Some(offered) = self.offers.get(id) else { return };
+        let Some(outbound) = self.outbound.get(id) else { return };
         let half = self.window.chunks as usize / 2;
-        if self.is_direct(offered.peer) || offered.memory.len() == 0 || self.window.free.len() <= half {
+        if self.is_direct(outbound.peer) || outbound.memory.len() == 0 || self.window.free.len() <= half {
             return;
         }
-        if let Some(offered) = self.offers.get_mut(id) {
-            offered.staging = Some(Box::new(Staging { pull: None, staged: 0, chunks: Vec::new(), is_hungry: false }));
+        if let Some(outbound) = self.outbound.get_mut(id) {
+            outbound.staging =
+                Some(Box::new(Staging { cts: None, staged: 0, chunks: Vec::new(), waits_for_chunk: false }));
         }
         self.stage(id);
     }
 
-    /// An offer was not sent.
+    /// Forgets a payload whose RTS could not be sent.
     pub(super) fn take_back(&mut self, id: u64) {
-        if let Some(staging) = self.offers.remove(id).and_then(|offered| offered.staging) {
+        if let Some(staging) = self.outbound.remove(id).and_then(|outbound| outbound.staging) {
             self.window.free.extend(staging.chunks);
-            self.feed_hungry();
+            self.feed_waiting();
         }
     }
 
-    /// An offer is over: its chunks are free again.
+    /// Ends an outbound payload: reports it and frees its chunks.
     pub(super) fn withdraw(&mut self, id: u64, fault: Fault) {
-        let Some(mut offered) = self.offers.remove(id) else { return };
-        self.copies -= usize::from(std::mem::take(&mut offered.is_copy));
-        if let Purpose::Message(done) = offered.purpose {
+        let Some(mut outbound) = self.outbound.remove(id) else { return };
+        self.copies -= usize::from(std::mem::take(&mut outbound.is_copy));
+        if let Purpose::Message(done) = outbound.purpose {
             if fault == Fault::NONE {
-                self.note(Step::Fetched, offered.peer, id, done.len);
+                self.note(Step::Fetched, outbound.peer, id, done.len);
             }
             self.end(done, fault, 0);
         }
-        if let Some(staging) = offered.staging {
+        if let Some(staging) = outbound.staging {
             self.window.free.extend(staging.chunks);
-            self.feed_hungry();
+            self.feed_waiting();
         }
     }
 
-    /// The memory of these offers is not used any more, and nothing is reported of them.
-    pub(super) fn revoke(&mut self, offers: Vec<u64>) {
-        if !offers.is_empty() {
+    /// Revokes these RTS: their memory is not used any more, and nothing is reported of them.
+    pub(super) fn revoke(&mut self, ids: Vec<u64>) {
+        if !ids.is_empty() {
             PROOF.revoked.fetch_add(1, Ordering::SeqCst);
         }
-        for id in offers {
-            let Some(offered) = self.offers.get_mut(id) else { continue };
-            self.copies -= usize::from(std::mem::take(&mut offered.is_copy));
-            let Some(staging) = &mut offered.staging else {
-                // Its peer has copied it, or will claim it in vain.
-                self.offers.remove(id);
+        for id in ids {
+            let Some(outbound) = self.outbound.get_mut(id) else { continue };
+            self.copies -= usize::from(std::mem::take(&mut outbound.is_copy));
+            let Some(staging) = &mut outbound.staging else {
+                // The receiver has copied it, or its CTS will be answered with a revocation.
+                self.outbound.remove(id);
                 continue;
             };
-            (offered.memory, offered.purpose) = (UserMemory::nothing(), Purpose::Revoked);
-            let Some(pull) = staging.pull else {
-                // What came with the offer is a copy, and in its chunk until the peer has got it, or asks for more in vain.
+            (outbound.memory, outbound.purpose) = (UserMemory::nothing(), Purpose::Revoked);
+            let Some(inbound) = staging.cts else {
+                // The fragment that came with the RTS is a copy. It stays in its chunk until the receiver has got it, or sends
+                // a CTS, which is answered with a revocation.
                 continue;
             };
-            let (peer, head) = (offered.peer, Head::new(Kind::Revoked, offered.to, offered.ep, pull));
+            let (peer, head) = (outbound.peer, Head::new(Kind::Revoked, outbound.to, outbound.ep, inbound));
             let (bytes, len) = REVOKED.encode();
             self.post(peer, &head, &bytes[..len]);
         }
     }
 
-    /// Returns what was offered here does not come.
+    /// Ends an inbound payload that the sender has revoked.
     pub(super) fn revoked(&mut self, peer: Peer, head: &Head, message: &Message<'_>, at: usize) -> Option<()> {
         let fault = fault_of(message, at)?;
-        if self.pulls.get(head.aux).is_some_and(|pull| pull.peer == peer) {
-            self.pull_ends(head.aux, fault);
+        if self.inbound.get(head.aux).is_some_and(|inbound| inbound.peer == peer) {
+            self.inbound_ends(head.aux, fault);
         }
         Some(())
     }
 
-    /// Fetches the first `len` bytes of an offer.
-    #[allow(clippy::too_many_arguments, reason = "a pull is all of that")]
-    pub(super) fn pull(
+    /// Fetches the first `len` bytes that an RTS announced.
+    #[allow(clippy::too_many_arguments, reason = "all of it describes one transfer")]
+    pub(super) fn fetch_payload(
         &mut self,
         peer: Peer,
         from: u32,
         ep: u32,
-        offer: &Offer,
+        rts: &Rts,
         memory: UserMemory,
         len: usize,
-        end: PullEnd,
+        end: InboundEnd,
     ) {
         let memory = memory.part(0, len);
         let known = &self.peers[peer.seat as usize];
         if known.lost || known.generation != peer.generation {
-            // What it offered has been kept, but nobody is there to answer.
-            let pull = Pull { peer, offer: offer.id, from, ep, memory, len, got: 0, end };
-            return self.pull_is_over(pull, Fault::io(errno::ENOTCONN));
+            // The RTS was kept, but its sender has left.
+            let inbound = Inbound { peer, rts: rts.id, from, ep, memory, len, got: 0, end };
+            return self.inbound_is_over(inbound, Fault::io(errno::ENOTCONN));
         }
-        let tried = if len > 0 && self.may_attach(peer, offer) { self.attach(peer, offer, &memory) } else { None };
-        let pull = Pull { peer, offer: offer.id, from, ep, memory, len, got: 0, end };
+        let tried = if len > 0 && self.may_attach(peer, rts) { self.attach(peer, rts, &memory) } else { None };
+        let inbound = Inbound { peer, rts: rts.id, from, ep, memory, len, got: 0, end };
         match tried {
-            Some(fault) => self.pull_is_over(pull, fault),
-            None if len == 0 => self.pull_is_over(pull, Fault::NONE),
-            None if self.pulls.is_full() => self.pull_is_over(pull, errno::ENOMEM.into()),
+            Some(fault) => self.inbound_is_over(inbound, fault),
+            None if len == 0 => self.inbound_is_over(inbound, Fault::NONE),
+            None if self.inbound.is_full() => self.inbound_is_over(inbound, errno::ENOMEM.into()),
             None => {
-                let id = self.pulls.insert(pull);
-                let ahead = offer
-                    .is_ahead()
-                    .filter(|(chunk, bytes)| *chunk < self.window.chunks && *bytes <= self.window.chunk);
+                let id = self.inbound.insert(inbound);
+                let ahead =
+                    rts.is_ahead().filter(|(chunk, bytes)| *chunk < self.window.chunks && *bytes <= self.window.chunk);
                 if ahead.is_none_or(|(_, bytes)| bytes < len) {
                     let body = [id.to_le_bytes().as_slice(), &(len as u64).to_le_bytes()].concat();
-                    self.post(peer, &Head::new(Kind::Claim, from, ep, offer.id), &body);
+                    self.post(peer, &Head::new(Kind::Cts, from, ep, rts.id), &body);
                 }
                 if let Some((chunk, bytes)) = ahead {
-                    self.get_piece(id, chunk, bytes.min(len));
+                    self.get_fragment(id, chunk, bytes.min(len));
                 }
             }
         }
     }
 
-    /// Copies an offer out of the memory of the process that made it. Nothing if the kernel does not let it any more, or the offer
-    /// may have been revoked meanwhile: there is the window.
-    fn attach(&mut self, peer: Peer, offer: &Offer, memory: &UserMemory) -> Option<Fault> {
-        let (pid, then) = (offer.pid as i32, offer.proof.0.wrapping_add(REVOKED_AT));
-        let is_revoked = |word: u64| word as u32 != offer.revoked;
-        let read = read_process(pid, offer.pieces(), memory, then);
+    /// Copies a payload out of the memory of the process that announced it. `None` if the kernel refuses, or the RTS may
+    /// have been revoked meanwhile: then the payload goes through the window.
+    fn attach(&mut self, peer: Peer, rts: &Rts, memory: &UserMemory) -> Option<Fault> {
+        let (pid, then) = (rts.pid as i32, rts.proof.0.wrapping_add(REVOKED_AT));
+        let is_revoked = |word: u64| word as u32 != rts.revoked;
+        let read = read_process(pid, rts.pieces(), memory, then);
         let word = match &read {
             Ok(word) => Ok(*word),
             Err(_) => read_process(pid, std::iter::empty(), &UserMemory::nothing(), then),
@@ -302,7 +304,7 @@ impl State {
             return Some(if stays { Fault::NONE } else { Fault::io(errno::ENOTCONN) });
         };
         let (seat, len) = (peer.seat, memory.len());
-        crate::log::warn(&format!("{len} bytes of process {} at seat {seat} could not be read: {error}", offer.pid));
+        crate::log::warn(&format!("{len} bytes of process {} at seat {seat} could not be read: {error}", rts.pid));
         match error.raw_os_error() {
             // The window would be filled from the same memory, or emptied into it.
             Some(errno::EFAULT) => Some(Fault::io(errno::EFAULT)),
@@ -314,16 +316,16 @@ impl State {
         }
     }
 
-    /// True if this process may read the memory of the one that offers. Tried once for each peer.
-    fn may_attach(&mut self, peer: Peer, offer: &Offer) -> bool {
-        if offer.pid == 0 || !self.is_direct(peer) {
+    /// True if this process may read the sender's memory. Tried once for each peer.
+    fn may_attach(&mut self, peer: Peer, rts: &Rts) -> bool {
+        if rts.pid == 0 || !self.is_direct(peer) {
             return false;
         }
         let known = &mut self.peers[peer.seat as usize];
         *known.attach.get_or_insert_with(|| {
             let nothing = UserMemory::nothing();
-            let read = read_process(offer.pid as i32, std::iter::empty(), &nothing, offer.proof.0);
-            let may = read.as_ref().is_ok_and(|word| *word == offer.proof.1);
+            let read = read_process(rts.pid as i32, std::iter::empty(), &nothing, rts.proof.0);
+            let may = read.as_ref().is_ok_and(|word| *word == rts.proof.1);
             if !may {
                 let why = read.err().map_or("it is another process".to_owned(), |e| e.to_string());
                 crate::log::info(&format!("large messages from seat {} go through its window: {why}", peer.seat));
@@ -332,80 +334,80 @@ impl State {
         })
     }
 
-    /// Tells a peer that nobody will fetch its offer.
-    pub(super) fn refuse(&mut self, peer: Peer, from: u32, offer: &Offer, error: i32) {
+    /// Tells a peer that nobody will fetch the payload of its RTS.
+    pub(super) fn refuse(&mut self, peer: Peer, from: u32, rts: &Rts, error: i32) {
         let (bytes, len) = Fault::from(error).encode();
-        self.post(peer, &Head::new(Kind::Fetched, from, 0, offer.id), &bytes[..len]);
+        self.post(peer, &Head::new(Kind::Fin, from, 0, rts.id), &bytes[..len]);
     }
 
-    pub(super) fn pull_ends(&mut self, id: u64, fault: Fault) {
-        if let Some(pull) = self.pulls.remove(id) {
-            self.pull_is_over(pull, fault);
+    pub(super) fn inbound_ends(&mut self, id: u64, fault: Fault) {
+        if let Some(inbound) = self.inbound.remove(id) {
+            self.inbound_is_over(inbound, fault);
         }
     }
 
-    fn pull_is_over(&mut self, pull: Pull, fault: Fault) {
+    fn inbound_is_over(&mut self, inbound: Inbound, fault: Fault) {
         let (bytes, len) = fault.encode();
-        let head = Head::new(Kind::Fetched, pull.from, pull.ep, pull.offer);
-        self.post(pull.peer, &head, &bytes[..len]);
-        match pull.end {
-            PullEnd::Received { done, excess, multi, number } => {
+        let head = Head::new(Kind::Fin, inbound.from, inbound.ep, inbound.rts);
+        self.post(inbound.peer, &head, &bytes[..len]);
+        match inbound.end {
+            InboundEnd::Received { done, excess, multi, number } => {
                 self.pay_to_receive(done.len);
                 if fault == Fault::NONE {
-                    self.note(Step::Received, pull.peer, number, done.len);
+                    self.note(Step::Received, inbound.peer, number, done.len);
                 }
                 self.received(done, excess, multi, fault);
             }
-            PullEnd::Written(written) => self.written(written, fault),
-            PullEnd::Answered { request } => self.request_ends(request, fault),
+            InboundEnd::Written(written) => self.written(written, fault),
+            InboundEnd::Answered { request } => self.request_ends(request, fault),
         }
     }
 
-    /// The payload is wanted through the window.
-    pub(super) fn offer_claimed(&mut self, peer: Peer, head: &Head, message: &Message<'_>, at: usize) -> Option<()> {
+    /// Begins to send a payload through the window, as the receiver asks.
+    pub(super) fn on_cts(&mut self, peer: Peer, head: &Head, message: &Message<'_>, at: usize) -> Option<()> {
         let body = rest(message, at, 16);
         let mut reader = Reader(&body);
-        let (pull, len) = (reader.u64()?, usize::try_from(reader.u64()?).ok()?);
-        let Some(offered) = self.offers.get_mut(head.aux).filter(|offered| offered.peer == peer) else {
+        let (inbound, len) = (reader.u64()?, usize::try_from(reader.u64()?).ok()?);
+        let Some(outbound) = self.outbound.get_mut(head.aux).filter(|outbound| outbound.peer == peer) else {
             let (bytes, len) = REVOKED.encode();
-            self.post(peer, &Head::new(Kind::Revoked, head.src, head.dst, pull), &bytes[..len]);
+            self.post(peer, &Head::new(Kind::Revoked, head.src, head.dst, inbound), &bytes[..len]);
             return Some(());
         };
-        let none = || Box::new(Staging { pull: None, staged: 0, chunks: Vec::new(), is_hungry: false });
-        if offered.staging.get_or_insert_with(none).pull.replace(pull).is_some() {
+        let none = || Box::new(Staging { cts: None, staged: 0, chunks: Vec::new(), waits_for_chunk: false });
+        if outbound.staging.get_or_insert_with(none).cts.replace(inbound).is_some() {
             return None;
         }
-        if matches!(offered.purpose, Purpose::Revoked) {
+        if matches!(outbound.purpose, Purpose::Revoked) {
             let (bytes, len) = REVOKED.encode();
-            self.post(peer, &Head::new(Kind::Revoked, head.src, head.dst, pull), &bytes[..len]);
+            self.post(peer, &Head::new(Kind::Revoked, head.src, head.dst, inbound), &bytes[..len]);
             return Some(());
         }
-        if len < offered.memory.len() {
-            offered.memory.truncate(len);
+        if len < outbound.memory.len() {
+            outbound.memory.truncate(len);
         }
         self.feed(head.aux);
         Some(())
     }
 
-    /// Puts as much of an offer into the window as there is room for, and tells the peer.
+    /// Puts as many fragments into the window as there is room for, and tells the receiver of each.
     fn feed(&mut self, id: u64) {
         while let Some((chunk, len)) = self.stage(id) {
-            let Some(Offered { peer, ep, to, staging: Some(staging), .. }) = self.offers.get(id) else { return };
-            let (peer, head) = (*peer, Head::new(Kind::Piece, *to, *ep, staging.pull.unwrap_or(0)));
+            let Some(Outbound { peer, ep, to, staging: Some(staging), .. }) = self.outbound.get(id) else { return };
+            let (peer, head) = (*peer, Head::new(Kind::Fragment, *to, *ep, staging.cts.unwrap_or(0)));
             self.post(peer, &head, &[chunk.to_le_bytes(), (len as u32).to_le_bytes()].concat());
         }
     }
 
-    /// Puts the next chunk of an offer into the window, if there is one and room for it.
+    /// Puts the next fragment into the window; returns its chunk and length. `None` if there is no more, or no room.
     fn stage(&mut self, id: u64) -> Option<(u32, usize)> {
-        let Offered { memory, staging: Some(staging), .. } = self.offers.get_mut(id)? else { return None };
+        let Outbound { memory, staging: Some(staging), .. } = self.outbound.get_mut(id)? else { return None };
         let left = memory.len().saturating_sub(staging.staged);
-        if left == 0 || staging.is_hungry || staging.chunks.len() >= CHUNKS_EACH {
+        if left == 0 || staging.waits_for_chunk || staging.chunks.len() >= CHUNKS_EACH {
             return None;
         }
         let Some(chunk) = self.window.free.pop() else {
-            staging.is_hungry = true;
-            self.window.hungry.push_back(id);
+            staging.waits_for_chunk = true;
+            self.window.waiting.push_back(id);
             return None;
         };
         let len = left.min(self.window.chunk);
@@ -419,71 +421,71 @@ impl State {
     }
 
     /// Gives free chunks to those who have waited longest.
-    fn feed_hungry(&mut self) {
+    fn feed_waiting(&mut self) {
         while !self.window.free.is_empty()
-            && let Some(id) = self.window.hungry.pop_front()
+            && let Some(id) = self.window.waiting.pop_front()
         {
-            if let Some(staging) = self.offers.get_mut(id).and_then(|offered| offered.staging.as_mut()) {
-                staging.is_hungry = false;
+            if let Some(staging) = self.outbound.get_mut(id).and_then(|outbound| outbound.staging.as_mut()) {
+                staging.waits_for_chunk = false;
             }
             self.feed(id);
         }
     }
 
-    /// A chunk is in the peer's window.
-    pub(super) fn piece_came(&mut self, peer: Peer, head: &Head, message: &Message<'_>, at: usize) -> Option<()> {
+    /// Gets a fragment that is in the peer's window now.
+    pub(super) fn on_fragment(&mut self, peer: Peer, head: &Head, message: &Message<'_>, at: usize) -> Option<()> {
         let body = rest(message, at, 8);
         let mut reader = Reader(&body);
         let (chunk, len) = (reader.u32()?, reader.u32()? as usize);
-        let Some(pull) = self.pulls.get(head.aux).filter(|pull| pull.peer == peer) else {
+        let Some(inbound) = self.inbound.get(head.aux).filter(|inbound| inbound.peer == peer) else {
             // Its endpoint or region was closed, which the peer will learn.
             return Some(());
         };
-        if chunk >= self.window.chunks || len > self.window.chunk || len > pull.len - pull.got {
+        if chunk >= self.window.chunks || len > self.window.chunk || len > inbound.len - inbound.got {
             return None;
         }
-        self.get_piece(head.aux, chunk, len);
+        self.get_fragment(head.aux, chunk, len);
         Some(())
     }
 
-    /// Gets so many bytes of a pull from a chunk of the peer's window.
-    fn get_piece(&mut self, id: u64, chunk: u32, len: usize) {
+    /// Gets the next `len` bytes of an inbound payload from a chunk of the peer's window.
+    fn get_fragment(&mut self, id: u64, chunk: u32, len: usize) {
         let place = self.window.place(chunk);
-        let Some(pull) = self.pulls.get_mut(id) else { return };
-        let peer = pull.peer;
-        let fetched = pull.memory.fetch(pull.got, &self.job, (peer.seat as usize, place), len);
-        pull.got += len;
-        let (is_over, offer, from, ep) = (pull.got == pull.len, pull.offer, pull.from, pull.ep);
+        let Some(inbound) = self.inbound.get_mut(id) else { return };
+        let peer = inbound.peer;
+        let fetched = inbound.memory.fetch(inbound.got, &self.job, (peer.seat as usize, place), len);
+        inbound.got += len;
+        let (is_over, rts, from, ep) = (inbound.got == inbound.len, inbound.rts, inbound.from, inbound.ep);
         match fetched {
             Err(e) => {
                 crate::log::warn(&format!("a chunk of {len} bytes in the window of seat {}: {e}", peer.seat));
-                self.pull_ends(id, Fault::from(&e));
+                self.inbound_ends(id, Fault::from(&e));
             }
-            Ok(()) if is_over => self.pull_ends(id, Fault::NONE),
+            Ok(()) if is_over => self.inbound_ends(id, Fault::NONE),
             Ok(()) => {
-                let done = Head { tag: Some(u64::from(chunk)), ..Head::new(Kind::PieceDone, from, ep, offer) };
+                let done = Head { tag: Some(u64::from(chunk)), ..Head::new(Kind::FragmentDone, from, ep, rts) };
                 self.post(peer, &done, &[]);
             }
         }
     }
 
-    /// A chunk may be used again.
-    pub(super) fn piece_done(&mut self, peer: Peer, head: &Head) -> Option<()> {
+    /// Frees the chunk of a fragment that the receiver has got.
+    pub(super) fn on_fragment_done(&mut self, peer: Peer, head: &Head) -> Option<()> {
         let chunk = u32::try_from(head.tag?).ok()?;
-        let offered = self.offers.get_mut(head.aux).filter(|offered| offered.peer == peer)?;
-        let staging = offered.staging.as_mut()?;
+        let outbound = self.outbound.get_mut(head.aux).filter(|outbound| outbound.peer == peer)?;
+        let staging = outbound.staging.as_mut()?;
         let at = staging.chunks.iter().position(|c| *c == chunk)?;
         staging.chunks.swap_remove(at);
         self.window.free.push(chunk);
-        self.feed_hungry();
+        self.feed_waiting();
         self.feed(head.aux);
         Some(())
     }
 
-    pub(super) fn offer_fetched(&mut self, peer: Peer, head: &Head, message: &Message<'_>, at: usize) -> Option<()> {
+    pub(super) fn on_fin(&mut self, peer: Peer, head: &Head, message: &Message<'_>, at: usize) -> Option<()> {
         let fault = fault_of(message, at)?;
         // It may have been revoked meanwhile.
-        if self.offers.get(head.aux).is_some_and(|offered| offered.peer == peer) {
+        if self.outbound.get(head.aux).is_some_and(|outbound| outbound.peer == peer) {
             self.withdraw(head.aux, fault);
         }
         Some(())

@@ -1,7 +1,7 @@
 //! What a program that gets nothing waits for, in words: left where the daemon reads it when somebody asks.
 
 use super::objects::*;
-use super::transfer::PullEnd;
+use super::transfer::InboundEnd;
 use super::{Core, State};
 use crate::abi::constants::*;
 use crate::matching::{Source, Want};
@@ -78,13 +78,13 @@ impl State {
         for (_, request) in self.requests.iter() {
             say(&|| self.outgoing(&request.done, request.peer));
         }
-        for (done, peer) in self.offers.iter().filter_map(|(_, offer)| Some((offer.message()?, offer.peer))) {
+        for (done, peer) in self.outbound.iter().filter_map(|(_, rts)| Some((rts.message()?, rts.peer))) {
             say(&|| self.outgoing(done, peer));
         }
-        for (_, pull) in self.pulls.iter() {
-            if let PullEnd::Received { done, .. } = &pull.end {
-                let (who, tag, len) = (self.called(pull.peer), tagged(done), pull.len);
-                say(&|| format!("receive from {who}{tag}, {} of {len} bytes are here", pull.got));
+        for (_, inbound) in self.inbound.iter() {
+            if let InboundEnd::Received { done, .. } = &inbound.end {
+                let (who, tag, len) = (self.called(inbound.peer), tagged(done), inbound.len);
+                say(&|| format!("receive from {who}{tag}, {} of {len} bytes are here", inbound.got));
             }
         }
         for (want, memory, is_tagged) in self.posted() {
