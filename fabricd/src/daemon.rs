@@ -138,7 +138,10 @@ impl Daemon {
     pub(crate) async fn connection_closed(&self, connection: u64) {
         let owned: Vec<JobId> = {
             let jobs = self.jobs.table.borrow();
-            jobs.iter().filter(|(_, j)| j.home.is_none() && j.owner.connection == connection).map(|j| *j.0).collect()
+            jobs.iter()
+                .filter(|(_, j)| j.coordinator.is_none() && j.owner.connection == connection)
+                .map(|j| *j.0)
+                .collect()
         };
         for id in owned {
             tracing::debug!(job = id.number(), "its control connection closed");

@@ -147,7 +147,7 @@ async fn serve(options: Options, ready: impl FnOnce(&Started)) -> Result<(), Run
     let notifier = Rc::new(start("cannot start what tells the service manager", Notifier::new())?);
     notifier.ready(format!("{} of {} nodes of {}", line.nodes, line.shape.nodes(), line.shape));
     tokio::task::spawn_local(notifier.clone().watchdog(data.clone()));
-    tokio::task::spawn_local(daemon.clone().agree());
+    tokio::task::spawn_local(daemon.clone().lead_changes());
     if let Some(limit) = daemon.options.virtual_time.and_then(|time| time.patience.0) {
         tokio::task::spawn_local(daemon.clone().watch_patience(limit));
     }

@@ -74,9 +74,9 @@ struct Site {
 }
 
 impl Site {
-    /// True if packets can go from each of `nodes` to each other, and messages between their hosts and `home`, without
+    /// True if packets can go from each of `nodes` to each other, and messages between their hosts and `coordinator`, without
     /// `gone`.
-    fn works(&self, home: usize, nodes: &[NodeId], gone: &[Gone]) -> bool {
+    fn works(&self, coordinator: usize, nodes: &[NodeId], gone: &[Gone]) -> bool {
         let cut = |a: usize, b: usize| {
             let cuts = |g: &Gone| match *g {
                 Gone::Host(host) => host == a || host == b,
@@ -85,14 +85,14 @@ impl Site {
             };
             gone.iter().any(cuts)
         };
-        let mut reached = vec![home];
+        let mut reached = vec![coordinator];
         for at in 0.. {
             let Some(&host) = reached.get(at) else { break };
             let more = (0..self.hosts).filter(|h| !reached.contains(h) && !cut(host, *h));
             reached.extend(more.collect::<Vec<_>>());
         }
         let takes_part = |host: usize| reached.contains(&host) && !gone.contains(&Gone::Host(host));
-        if !takes_part(home) || !nodes.iter().all(|n| takes_part(self.owners[*n as usize])) {
+        if !takes_part(coordinator) || !nodes.iter().all(|n| takes_part(self.owners[*n as usize])) {
             return false;
         }
         let mut network = Fabric::new(Config::new(self.shape)).expect("a network");
@@ -117,7 +117,7 @@ impl Site {
 #[derive(Debug)]
 struct Schedule {
     seed: u64,
-    home: usize,
+    coordinator: usize,
     /// Of each PE.
     nodes: Vec<NodeId>,
     millis: u64,
@@ -144,7 +144,7 @@ impl Schedule {
         nodes.truncate(2 + rng.below(7) as usize);
         let mut s = Schedule {
             seed,
-            home: rng.below(hosts) as usize,
+            coordinator: rng.below(hosts) as usize,
             nodes,
             millis: 100 + rng.below(300),
             options: Vec::new(),
@@ -178,7 +178,7 @@ impl Schedule {
     fn may_end(&self, site: &Site) -> bool {
         let subsets = 0..1u32 << self.gone.len();
         let of = |subset: u32| bits(subset).map(|i| self.gone[i as usize]);
-        subsets.into_iter().any(|s| !site.works(self.home, &self.nodes, &of(s).collect::<Vec<_>>()))
+        subsets.into_iter().any(|s| !site.works(self.coordinator, &self.nodes, &of(s).collect::<Vec<_>>()))
     }
 
     /// Some trouble.
@@ -347,7 +347,7 @@ impl World<'_> {
         let map = format!("file:{}", map.display());
         let mut args = vec!["-n", &pes, "--heap", "1M", "--map", &map];
         args.extend(s.options.iter().map(String::as_str));
-        let mut command = self.cluster.run_on(s.home, &args, &self.program);
+        let mut command = self.cluster.run_on(s.coordinator, &args, &self.program);
         command.args([s.seed.to_string(), s.millis.to_string()]);
         self.cluster.test.spawn(command)
     }
@@ -422,8 +422,8 @@ impl World<'_> {
         assert!(trees || s.may_end(&self.site), "nothing happened that should have ended this job: {done}\n{}", logs());
         let suspects: BTreeSet<usize> = s.gone.iter().flat_map(Gone::hosts).collect();
         let blamed = (0..self.site.hosts).find(|h| done.stderr.contains(&format!("host h{h} was lost")));
-        if let Some(host) = blamed.or(done.stderr.contains("the daemon (pid").then_some(s.home)) {
-            let right = suspects.contains(&host) || suspects.contains(&s.home);
+        if let Some(host) = blamed.or(done.stderr.contains("the daemon (pid").then_some(s.coordinator)) {
+            let right = suspects.contains(&host) || suspects.contains(&s.coordinator);
             assert!(right, "nothing happened to h{host}: {done}\n{}", logs());
         }
         *tally.reasons.entry(why).or_default() += 1;

@@ -1,6 +1,6 @@
 //! What this host knows of its cluster.
 
-use super::agreement::Agreement;
+use super::ballot::Ballots;
 use super::messages::HostMessages;
 use super::streams::Streams;
 use crate::faults::trunk::{TrunkOrders, TrunkRequest};
@@ -12,7 +12,7 @@ pub(crate) struct Cluster {
     /// The other hosts, if this daemon is one of a cluster.
     pub(crate) messages: Option<HostMessages>,
     /// What the hosts have agreed on.
-    pub(crate) agreement: Agreement,
+    pub(crate) ballots: Ballots,
     /// Bytes between launchers and their other halves.
     pub(crate) streams: Streams,
     /// Orders to trunks that were given here.
@@ -28,7 +28,7 @@ impl Cluster {
     pub(crate) fn new(messages: Option<HostMessages>, faults: &[Fault]) -> Cluster {
         Cluster {
             messages,
-            agreement: Agreement::new(faults),
+            ballots: Ballots::new(faults),
             streams: Streams::default(),
             trunk_orders: TrunkOrders::default(),
             cuts: RefCell::default(),

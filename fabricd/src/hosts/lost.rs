@@ -1,6 +1,6 @@
 //! Hosts that are lost, for jobs: those that can go on without them do, the others end and say why.
 
-use super::agreement::Agreed;
+use super::ballot::Agreed;
 use super::protocol::Tell;
 use crate::daemon::Daemon;
 use crate::jobs::descriptor::JobDescriptor;
@@ -17,17 +17,17 @@ impl Daemon {
         self.cluster.streams.host_lost(host);
         let reserved: Vec<JobId> = {
             let all = self.jobs.reservations.borrow();
-            all.iter().filter(|(_, r)| r.home == Some(host)).map(|(id, _)| *id).collect()
+            all.iter().filter(|(_, r)| r.coordinator == Some(host)).map(|(id, _)| *id).collect()
         };
         reserved.into_iter().for_each(|id| self.forget_reservation(id));
         self.without_host(host, why);
-        self.cluster.agreement.wake.notify_one();
+        self.cluster.ballots.wake.notify_one();
     }
 
     /// Hosts have come or gone for the network.
     pub(crate) fn members_changed(self: &Rc<Self>) {
         let Some(messages) = &self.cluster.messages else { return };
-        let members = self.cluster.agreement.agreed.borrow().members.clone();
+        let members = self.cluster.ballots.agreed.borrow().members.clone();
         for job in self.jobs.table.borrow_mut().values_mut() {
             job.hosts = members.keys().copied().filter(|h| *h != messages.me).collect();
         }
@@ -39,19 +39,19 @@ impl Daemon {
     /// Jobs go on without a host, if they can.
     fn without_host(self: &Rc<Self>, host: HostId, why: &str) {
         let Some(messages) = &self.cluster.messages else { return };
-        let (mut homeless, mut cut) = (Vec::new(), Vec::new());
+        let (mut orphaned, mut cut) = (Vec::new(), Vec::new());
         for (id, job) in self.jobs.table.borrow_mut().iter_mut() {
-            if job.home == Some(host) {
-                homeless.push(*id);
+            if job.coordinator == Some(host) {
+                orphaned.push(*id);
             } else if job.memory.entries.iter().any(|e| messages.owners[e.node as usize] == host) {
                 // Who only passes packets on has no say: the others may still be in touch.
-                if job.home.is_none() || job.memory.pes_here() > 0 {
+                if job.coordinator.is_none() || job.memory.pes_here() > 0 {
                     cut.push(*id);
                 }
             } else if job.hosts.contains(&host) {
                 job.hosts.retain(|h| *h != host);
                 let after = job.created.elapsed().as_secs_f64();
-                if job.home.is_some() {
+                if job.coordinator.is_some() {
                     continue;
                 }
                 let note = format!(
@@ -61,7 +61,7 @@ impl Daemon {
                 job.note(self.users.limits(), note);
             }
         }
-        for id in homeless {
+        for id in orphaned {
             tracing::info!(job = id.number(), host = messages.name(host), "the host that started the job is lost");
             let daemon = self.clone();
             tokio::task::spawn_local(async move { daemon.end_job(id).await });
@@ -86,7 +86,7 @@ impl Daemon {
         let reason = "its daemon has left the job, or was started again".to_string();
         tracing::info!(
             job = job.number(),
-            home = messages.name(descriptor.home),
+            coordinator = messages.name(descriptor.coordinator),
             "not opened: its PEs here have ended"
         );
         let others: Vec<HostId> = agreed.members.keys().copied().filter(|h| *h != messages.me).collect();

@@ -48,7 +48,7 @@ impl Daemon {
             }
         };
         came.into_iter().for_each(|one| self.take_incoming(one));
-        self.cluster.agreement.wake.notify_one();
+        self.cluster.ballots.wake.notify_one();
     }
 
     fn take_incoming(self: &Rc<Self>, incoming: Incoming) {
@@ -92,7 +92,7 @@ impl Daemon {
                 while self.slot_taken(new.slot) && Instant::now() < until {
                     tokio::time::sleep(Duration::from_millis(1)).await;
                 }
-                if self.cluster.agreement.held.get().is_some() || self.cluster.agreement.number() != new.number {
+                if self.cluster.ballots.held.get().is_some() || self.cluster.ballots.number() != new.number {
                     return Ok(Answer::Later);
                 }
                 let (endpoints, crowded, cores) = self.reserve(Some(from), new)?;
@@ -116,8 +116,8 @@ impl Daemon {
                 }
             }
             Ask::Lead(command, since) => self.lead(&command, since).await.map(|()| Answer::Done),
-            Ask::Hold(ballot) => Ok(self.hold(ballot).await),
-            Ask::Recover(order) => Ok(self.recover(*order).await),
+            Ask::Prepare(ballot) => Ok(self.prepare(ballot).await),
+            Ask::Commit(commit) => Ok(self.commit(*commit).await),
             Ask::Impair(request) => self.impair_for_host(request).await.map(|()| Answer::Done),
             Ask::Forget(what) => self.forget_coming(&what).await.map(Answer::Forgot),
             Ask::Agent(id, stream) => self.start_agent(from, id, stream).await.map(|()| Answer::Done),
@@ -143,7 +143,7 @@ impl Daemon {
         match tell {
             Tell::Close(id, named) => {
                 self.forget_reservation(id);
-                self.cluster.agreement.note_closed(id, named);
+                self.cluster.ballots.note_closed(id, named);
                 let daemon = self.clone();
                 tokio::task::spawn_local(async move { daemon.end_job(id).await });
             }
@@ -184,13 +184,13 @@ impl Daemon {
             // Several hosts notice it, each in its own way.
             return;
         }
-        if let (JobState::Running, Some(messages), Some(home)) =
-            (job.memory.page.state(), &self.cluster.messages, job.home)
+        if let (JobState::Running, Some(messages), Some(coordinator)) =
+            (job.memory.page.state(), &self.cluster.messages, job.coordinator)
         {
             // PEs here end because of it: the launcher must hear why before it hears of them, and what was said to it
             // directly may be late.
-            if home != from {
-                messages.tell(&[home], &Tell::Event(event.clone()));
+            if coordinator != from {
+                messages.tell(&[coordinator], &Tell::Event(event.clone()));
             }
         }
         if let Event::Abort { pe, status, orderly: true, .. } = event {

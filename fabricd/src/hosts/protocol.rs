@@ -1,6 +1,6 @@
 //! What the daemons of a cluster ask, answer and tell each other.
 
-use super::agreement::{Ballot, Held, Order};
+use super::ballot::{Ballot, Commit, Prepared};
 use crate::faults::trunk::TrunkRequest;
 use crate::jobs::descriptor::{NewJob, OpenJob};
 use angara_abi::JobId;
@@ -36,12 +36,12 @@ pub(crate) enum Ask {
     Waits(JobId),
     /// Load a tree of a job: (job, tree, root, PEs).
     TreeLoad(JobId, u8, u32, Vec<u32>),
-    /// Have this fault command done everywhere: you decide the order. It is void after a later change than the given one.
+    /// You lead: have this fault command done everywhere. It is void after a later change than the given one.
     Lead(Command, Option<u64>),
-    /// Let nothing move any more, and say what you know.
-    Hold(Ballot),
-    /// Go on like this.
-    Recover(Box<Order>),
+    /// First phase of a change: let the network stand still, and answer with what you know.
+    Prepare(Ballot),
+    /// Second phase of a change: go on like this.
+    Commit(Box<Commit>),
     /// Do this to your trunks.
     Impair(TrunkRequest),
     /// Forget faults whose time has not come.
@@ -81,10 +81,10 @@ pub(crate) enum Answer {
     Links(u64, Vec<u64>),
     /// As the page has it.
     Link(serde_json::Value),
-    /// Not now: an agreement is under way.
+    /// Not now: a change is under way.
     Later,
-    Held(Box<Held>),
-    /// Another one has been promised more.
+    Prepared(Box<Prepared>),
+    /// This ballot is lower than one that was promised.
     Refused(Ballot),
     /// Cannot follow.
     Unable,

@@ -11,7 +11,7 @@ impl Daemon {
     /// This daemon's view of its cluster; `None` if it is of none.
     pub(crate) async fn cluster_status(&self) -> Option<ClusterStatus> {
         let messages = self.cluster.messages.as_ref()?;
-        let agreed = self.cluster.agreement.agreed.borrow().clone();
+        let agreed = self.cluster.ballots.agreed.borrow().clone();
         let (figures, strangers, engine) = ask(&self.data, Command::TrunkFigures).await.unwrap_or_default();
         let peer = |f: &TrunkFigures| {
             let s = &f.stats;
@@ -63,7 +63,7 @@ impl Daemon {
             strangers,
             change: agreed.number,
             decides: messages.name(first).into(),
-            holding_s: self.cluster.agreement.held.get().map(|since| since.elapsed().as_secs_f64()),
+            holding_s: self.cluster.ballots.held.get().map(|since| since.elapsed().as_secs_f64()),
             settled: self.is_settled(),
             dead_trunks: dead_trunks.collect(),
         })

@@ -176,7 +176,7 @@ impl Daemon {
         self.spread(job, Event::Abort { job, pe: pe as u32, status, reason, orderly });
     }
 
-    /// True if this very job goes on here. Its number alone does not say so: a home that was started again counts from
+    /// True if this very job goes on here. Its number alone does not say so: a coordinator that was started again counts from
     /// 1.
     pub(crate) fn has_job(&self, memory: &Arc<JobMemory>) -> bool {
         self.jobs.table.borrow().get(&memory.id).is_some_and(|job| Arc::ptr_eq(&job.memory, memory))

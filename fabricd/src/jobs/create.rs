@@ -50,12 +50,12 @@ impl Daemon {
         for _ in 0..ATTEMPTS {
             let number = self.agreed().await?;
             let new = self.plan_job(number, uid, &spec).await?;
-            let others: Vec<HostId> = self.cluster.agreement.agreed.borrow().members.keys().copied().collect();
+            let others: Vec<HostId> = self.cluster.ballots.agreed.borrow().members.keys().copied().collect();
             let others: Vec<HostId> =
                 others.into_iter().filter(|h| self.cluster.messages.as_ref().is_some_and(|s| s.me != *h)).collect();
             let made = self.make(&new, owner.clone(), &others).await;
             // A host that comes in the middle would not know of the job.
-            let undisturbed = self.is_settled() && self.cluster.agreement.number() == number;
+            let undisturbed = self.is_settled() && self.cluster.ballots.number() == number;
             let refused = match made {
                 Ok(Some(reply)) if undisturbed => return Ok(reply),
                 Err(f) if undisturbed => Some(f),
@@ -85,7 +85,7 @@ impl Daemon {
                 (spec, layout)
             }
             Some(messages) => {
-                let members = self.cluster.agreement.agreed.borrow().members.clone();
+                let members = self.cluster.ballots.agreed.borrow().members.clone();
                 let there = |node: &u32| members.contains_key(&messages.owners[*node as usize]);
                 let available: Vec<u32> = (0..self.options.shape.nodes() as u32).filter(there).collect();
                 let spec = seats(&available);
@@ -245,12 +245,16 @@ impl Daemon {
 
     /// Takes part in a job without PEs here that the others have had before this host came.
     pub(crate) async fn open_from_descriptor(self: &Rc<Self>, descriptor: &JobDescriptor) -> Result<(), Failure> {
-        self.reserve(Some(descriptor.home), descriptor.new.clone())?;
+        self.reserve(Some(descriptor.coordinator), descriptor.new.clone())?;
         self.open(Owner::nobody(), descriptor.open.clone()).await
     }
 
     /// First phase: endpoints of the PEs here, whether they are too many for the cores, and which cores to take.
-    pub(crate) fn reserve(&self, home: Option<HostId>, new: NewJob) -> Result<(Vec<u16>, bool, CoreAdvice), Failure> {
+    pub(crate) fn reserve(
+        &self,
+        coordinator: Option<HostId>,
+        new: NewJob,
+    ) -> Result<(Vec<u16>, bool, CoreAdvice), Failure> {
         if let Some(node) = new.nodes.iter().find(|n| **n as usize >= self.options.shape.nodes()) {
             return Err(failure(format!("there is no node {node}"), "give all hosts the same cluster file"));
         }
@@ -268,14 +272,14 @@ impl Daemon {
         let cores = CoreAdvice { first: self.jobs.next_core.get() as u32, busy };
         self.jobs.next_core.set((self.jobs.next_core.get() + share.pes.len()) % self.cores);
         let crowded = share.crowded;
-        self.jobs.reservations.borrow_mut().insert(new.id, Reservation { home, new, share, seats: Vec::new() });
+        self.jobs.reservations.borrow_mut().insert(new.id, Reservation { coordinator, new, share, seats: Vec::new() });
         Ok((endpoints, crowded, cores))
     }
 
     /// Second phase: the job exists from now on.
     pub(crate) async fn open(self: &Rc<Self>, owner: Owner, open: OpenJob) -> Result<(), Failure> {
         let reservation = self.jobs.reservations.borrow_mut().remove(&open.id);
-        let Some(Reservation { home, new, share, seats }) = reservation else {
+        let Some(Reservation { coordinator, new, share, seats }) = reservation else {
             return Err(failure(format!("nothing is reserved for job {}", open.id), "try again"));
         };
         let give_back = || {
@@ -326,7 +330,8 @@ impl Daemon {
             );
         });
         let me = self.this_host();
-        let descriptor = JobDescriptor { home: home.unwrap_or(me), over: false, new: new.clone(), open: open.clone() };
+        let descriptor =
+            JobDescriptor { coordinator: coordinator.unwrap_or(me), over: false, new: new.clone(), open: open.clone() };
         let job = Job {
             descriptor,
             key: new.key,
@@ -340,7 +345,7 @@ impl Daemon {
             notes: Vec::new(),
             notes_left_out: 0,
             watched: false,
-            home,
+            coordinator,
             hosts: open.hosts.into_iter().filter(|h| *h != me).collect(),
         };
         // Entered before the await so that the slot is taken.

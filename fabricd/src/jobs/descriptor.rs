@@ -39,7 +39,7 @@ pub(crate) struct OpenJob {
 /// All another host must know to let packets of a job pass.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub(crate) struct JobDescriptor {
-    pub(crate) home: HostId,
+    pub(crate) coordinator: HostId,
     /// The job cannot go on and is about to end: nobody else needs to know it.
     pub(crate) over: bool,
     pub(crate) new: NewJob,

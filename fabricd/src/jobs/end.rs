@@ -53,7 +53,7 @@ impl Daemon {
             job.descriptor.over = true;
         }
         if let Some(messages) = &self.cluster.messages {
-            messages.tell(hosts, &Tell::Close(id, self.cluster.agreement.promised()));
+            messages.tell(hosts, &Tell::Close(id, self.cluster.ballots.promised()));
         }
     }
 
@@ -72,7 +72,8 @@ impl Daemon {
     /// Why is told before anybody can notice what becomes of the PEs, and who reads has read it, other hosts have taken it,
     /// before connections and trunks close.
     async fn end_jobs_saying(&self, why: &str) {
-        let ids: Vec<(JobId, bool)> = self.jobs.table.borrow().iter().map(|(id, j)| (*id, j.home.is_none())).collect();
+        let ids: Vec<(JobId, bool)> =
+            self.jobs.table.borrow().iter().map(|(id, j)| (*id, j.coordinator.is_none())).collect();
         let mut told = Vec::new();
         for (id, mine) in ids {
             if mine {

@@ -43,7 +43,7 @@ pub(crate) struct Job {
     /// Somebody has left, and whether the others wait for it is being watched.
     pub(crate) watched: bool,
     /// Host whose daemon created the job, if it is another one.
-    pub(crate) home: Option<HostId>,
+    pub(crate) coordinator: Option<HostId>,
     /// Other hosts that know the job.
     pub(crate) hosts: Vec<HostId>,
     /// For hosts that come later.

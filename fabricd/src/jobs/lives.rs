@@ -108,7 +108,7 @@ impl Daemon {
         }
         let Some(seats) = self.seats(id).filter(|seats| seats.iter().any(|s| s.is_over())) else { return };
         let mut jobs = self.jobs.table.borrow_mut();
-        let Some(job) = jobs.get_mut(&id).filter(|job| job.home.is_none()) else { return };
+        let Some(job) = jobs.get_mut(&id).filter(|job| job.coordinator.is_none()) else { return };
         let watched = std::mem::replace(&mut job.watched, true);
         drop(jobs);
         let newest = seats.iter().filter(|s| s.taken()).map(|s| s.life()).max().unwrap_or(0);

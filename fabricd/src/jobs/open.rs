@@ -241,7 +241,7 @@ impl Daemon {
     /// Ends a domain made here that nobody is in any more, after a while.
     pub(super) fn look_at_domain(self: &Rc<Self>, id: JobId) {
         let jobs = self.jobs.table.borrow();
-        let Some(job) = jobs.get(&id).filter(|job| job.home.is_none() && job.memory.page.attached() == 0) else {
+        let Some(job) = jobs.get(&id).filter(|job| job.coordinator.is_none() && job.memory.page.attached() == 0) else {
             return;
         };
         let (daemon, memory) = (self.clone(), job.memory.clone());

@@ -88,7 +88,7 @@ pub(crate) fn layout(
 /// What a job that is being made has here.
 pub(crate) struct Reservation {
     /// Host that makes it, if it is another one.
-    pub(crate) home: Option<HostId>,
+    pub(crate) coordinator: Option<HostId>,
     pub(super) new: NewJob,
     pub(super) share: Share,
     /// Seats that were taken on other hosts before the job was open here: PE and word.

@@ -53,7 +53,7 @@ pub(super) fn families(scrape: &Scrape) -> Vec<Family> {
             .whole(cluster.strangers),
         Family::counter("angara_cluster_changes", "Changes of hosts, trunks and faults that hosts have agreed on.")
             .whole(cluster.change),
-        Family::gauge("angara_cluster_holding", "Time for which nothing has moved because hosts agree on a change.")
+        Family::gauge("angara_cluster_holding", "Time for which nothing has moved because hosts commit a change.")
             .unit(Unit::Seconds)
             .part(cluster.holding_s.unwrap_or(0.0)),
     ]

@@ -77,8 +77,15 @@ impl Troubles {
         }
     }
 
-    /// True if a job of these nodes with its launcher at `home` may have ended for what was gone, some of it or all.
-    pub(super) fn may_end(&self, began: u64, ended: u64, home: usize, nodes: &[NodeId], schedule: &Schedule) -> bool {
+    /// True if a job of these nodes with its launcher at `coordinator` may have ended for what was gone, some of it or all.
+    pub(super) fn may_end(
+        &self,
+        began: u64,
+        ended: u64,
+        coordinator: usize,
+        nodes: &[NodeId],
+        schedule: &Schedule,
+    ) -> bool {
         let mut gone: Vec<Gone> = Vec::new();
         for (from, until, what) in &self.0 {
             if *from <= ended && until.saturating_add(AFTER) >= began && !gone.contains(what) {
@@ -86,27 +93,28 @@ impl Troubles {
             }
         }
         let of = |subset: u32| bits(subset).map(|i| gone[i as usize]);
-        gone.len() > MANY || (0..1u32 << gone.len()).any(|s| !works(schedule, home, nodes, &of(s).collect::<Vec<_>>()))
+        gone.len() > MANY
+            || (0..1u32 << gone.len()).any(|s| !works(schedule, coordinator, nodes, &of(s).collect::<Vec<_>>()))
     }
 }
 
-/// True if packets can go from each of `nodes` to each other, and messages between their hosts and `home`, without
+/// True if packets can go from each of `nodes` to each other, and messages between their hosts and `coordinator`, without
 /// `gone`.
-fn works(schedule: &Schedule, home: usize, nodes: &[NodeId], gone: &[Gone]) -> bool {
+fn works(schedule: &Schedule, coordinator: usize, nodes: &[NodeId], gone: &[Gone]) -> bool {
     let (shape, hosts): (Shape, usize) = (schedule.shape, schedule.hosts);
     let cut = |a: usize, b: usize| {
         gone.contains(&Gone::Trunk(a.min(b), a.max(b)))
             || gone.contains(&Gone::Host(a))
             || gone.contains(&Gone::Host(b))
     };
-    let mut reached = vec![home];
+    let mut reached = vec![coordinator];
     for at in 0.. {
         let Some(&host) = reached.get(at) else { break };
         let more = (0..hosts).filter(|h| !reached.contains(h) && !cut(host, *h));
         reached.extend(more.collect::<Vec<_>>());
     }
     let takes_part = |host: usize| reached.contains(&host) && !gone.contains(&Gone::Host(host));
-    if !takes_part(home) || !nodes.iter().all(|n| takes_part(schedule.owner(*n))) {
+    if !takes_part(coordinator) || !nodes.iter().all(|n| takes_part(schedule.owner(*n))) {
         return false;
     }
     let mut network = Fabric::new(Config::new(shape)).expect("a network");

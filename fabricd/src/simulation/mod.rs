@@ -1,6 +1,6 @@
 //! All daemons of a cluster in one process, under one clock and one seed.
 //!
-//! What runs is what a daemon runs: its control plane (agreement, messages between hosts, jobs, fault commands, seats)
+//! What runs is what a daemon runs: its control plane (commits, messages between hosts, jobs, fault commands, seats)
 //! as tasks of one thread, and its data plane with the network and the trunks in it. What is simulated is what lies around:
 //! the clock, the machine's chance, the datagram network, when each data plane and each control plane gets to run, how long
 //! their answers to each other take, and the processes that are PEs.

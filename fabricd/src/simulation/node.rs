@@ -157,7 +157,7 @@ impl Node {
         let (heard, incoming) = unbounded_channel();
         let ending = Rc::new(Cell::new(None));
         let tasks = LocalSet::new();
-        tasks.spawn_local(daemon.clone().agree());
+        tasks.spawn_local(daemon.clone().lead_changes());
         tasks.spawn_local(serve(daemon.clone(), incoming, ending.clone()));
         let flag = Arc::new(Flag { set: AtomicBool::new(true), bell: bell.clone() });
         Node {

@@ -3,7 +3,7 @@
 use super::node::{Bell, Node, cluster};
 use super::random::Random;
 use super::schedule::Schedule;
-use crate::hosts::agreement::{Agreed, Order};
+use crate::hosts::ballot::{Agreed, Commit};
 use crate::hosts::protocol::{Answer, Ask};
 use crate::jobs::descriptor::{JobDescriptor, NewJob, OpenJob};
 use angara_abi::JobId;
@@ -22,7 +22,7 @@ struct Alone(Node);
 type Answered = Rc<RefCell<Option<Result<Answer, Failure>>>>;
 
 /// The only job that others speak of, by its key.
-fn descriptor(home: HostId, key: &str) -> JobDescriptor {
+fn descriptor(coordinator: HostId, key: &str) -> JobDescriptor {
     let id = JobId::new(3);
     let spec = JobSpec {
         pes: 2,
@@ -39,8 +39,8 @@ fn descriptor(home: HostId, key: &str) -> JobDescriptor {
     let slot = JobSlot::new(0);
     let (generation, uid, user, nodes, heap_stride) = (1, 0, None, vec![0, 1], 1 << 20);
     let new = NewJob { id, slot, generation, uid, user, key: key.into(), spec, nodes, heap_stride, number: 1 };
-    let open = OpenJob { id, endpoints: vec![0, 0], barrier: Barrier::Multiphase, hosts: vec![home] };
-    JobDescriptor { home, over: false, new, open }
+    let open = OpenJob { id, endpoints: vec![0, 0], barrier: Barrier::Multiphase, hosts: vec![coordinator] };
+    JobDescriptor { coordinator, over: false, new, open }
 }
 
 impl Alone {
@@ -85,15 +85,15 @@ impl Alone {
     }
 
     fn hold(&mut self, number: u64, decides: HostId) {
-        let answered = self.ask(decides, Ask::Hold((number, decides)));
-        assert!(matches!(self.answer(&answered), Answer::Held(_)));
+        let answered = self.ask(decides, Ask::Prepare((number, decides)));
+        assert!(matches!(self.answer(&answered), Answer::Prepared(_)));
     }
 
     fn order(number: u64, decides: HostId, jobs: Vec<JobDescriptor>) -> Ask {
         let members = (0..3).map(|host| (HostId::new(host), 7)).collect();
         let agreed = Agreed { number, members, ..Agreed::default() };
         let ledger = Ledger::default().to_bytes();
-        Ask::Recover(Box::new(Order { ballot: (number, decides), agreed, ledger, jobs }))
+        Ask::Commit(Box::new(Commit { ballot: (number, decides), agreed, ledger, jobs }))
     }
 
     fn recover(&mut self, number: u64, decides: HostId, jobs: Vec<JobDescriptor>) -> Answer {
@@ -125,8 +125,8 @@ fn a_promise_of_more_in_the_middle_of_an_order_counts() {
         host.hold(2, first);
         // The job has ended elsewhere: its end here takes the data plane, and time.
         let ordered = host.ask(first, Alone::order(2, first, Vec::new()));
-        let held = host.ask(second, Ask::Hold((3, second)));
-        assert!(matches!(host.answer(&held), Answer::Held(_)));
+        let held = host.ask(second, Ask::Prepare((3, second)));
+        assert!(matches!(host.answer(&held), Answer::Prepared(_)));
         let answer = host.answer(&ordered);
         assert!(matches!(answer, Answer::Refused(more) if more == (3, second)), "{answer:?}");
         assert!(host.0.plane.is_held());

@@ -2,14 +2,14 @@
 
 use super::recovery::Stage;
 use super::{Host, World};
-use crate::hosts::agreement::Agreed;
+use crate::hosts::ballot::Agreed;
 use crate::simulation::node::Node;
 use angara_net::HostId;
 
 impl World {
     /// Returns what must hold at every moment.
     pub(super) fn check(&mut self) -> Result<(), String> {
-        let state = |n: &Node| (n.daemon.cluster.agreement.number(), n.plane.route_change(), n.plane.is_held());
+        let state = |n: &Node| (n.daemon.cluster.ballots.number(), n.plane.route_change(), n.plane.is_held());
         let mut changed = false;
         for host in &mut self.hosts {
             let now = host.node.as_ref().map_or((0, 0, false), state);
@@ -36,7 +36,7 @@ impl World {
 
     /// Two hosts that know each other as members of one change have agreed on the same, and have the same routes.
     pub(super) fn check_pair(&self, (a, x): (HostId, &Node), (b, y): (HostId, &Node)) -> Result<(), String> {
-        let (one, two) = (x.daemon.cluster.agreement.agreed.borrow(), y.daemon.cluster.agreement.agreed.borrow());
+        let (one, two) = (x.daemon.cluster.ballots.agreed.borrow(), y.daemon.cluster.ballots.agreed.borrow());
         let knows = |agreed: &Agreed, host: HostId, node: &Node| {
             let life = node.daemon.cluster.messages.as_ref().map(|s| s.group()[&host]);
             agreed.members.get(&host).copied() == life
@@ -64,7 +64,7 @@ impl World {
 
     pub(super) fn has_faults(&self) -> bool {
         let of = |h: &Host| {
-            h.node.as_ref().is_some_and(|n| !n.daemon.cluster.agreement.agreed.borrow().faults.faults().is_empty())
+            h.node.as_ref().is_some_and(|n| !n.daemon.cluster.ballots.agreed.borrow().faults.faults().is_empty())
         };
         self.hosts.iter().any(of)
     }
@@ -75,7 +75,7 @@ impl World {
         let pairs = all * (all - 1) / 2;
         self.hosts.iter().all(|h| {
             h.node.as_ref().is_some_and(|node| {
-                let agreed = node.daemon.cluster.agreement.agreed.borrow();
+                let agreed = node.daemon.cluster.ballots.agreed.borrow();
                 let clear = !matches!(self.stage, Stage::Faults | Stage::Jobs) || agreed.faults.faults().is_empty();
                 node.daemon.is_settled() && agreed.members.len() == all && agreed.edges.len() == pairs && clear
             })
@@ -90,8 +90,8 @@ impl World {
                 text += &format!("h{index}: dead until {}\n", host.starts_at);
                 continue;
             };
-            let agreed = node.daemon.cluster.agreement.agreed.borrow();
-            let held = node.daemon.cluster.agreement.held.get().map(|since| since.elapsed());
+            let agreed = node.daemon.cluster.ballots.agreed.borrow();
+            let held = node.daemon.cluster.ballots.held.get().map(|since| since.elapsed());
             text += &format!(
                 "h{index} life {}: change {} members {:?} edges {:?} expelled {:?} faults {:?} held {held:?} settled {}\n   {}\n   left {:?}\n",
                 host.lives,
@@ -106,7 +106,7 @@ impl World {
             );
         }
         for job in self.jobs.iter().filter(|j| !j.closed) {
-            text += &format!("job {:?} of h{} since {}: {:?}\n", job.made, job.home, job.began, job.reason);
+            text += &format!("job {:?} of h{} since {}: {:?}\n", job.made, job.coordinator, job.began, job.reason);
             job.pes.iter().for_each(|pe| text += &format!("   {}\n", pe.describe()));
         }
         for asked in &self.asked {

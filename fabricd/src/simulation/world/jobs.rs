@@ -14,7 +14,7 @@ use tokio::sync::{Notify, mpsc};
 /// A launcher and its job.
 pub(super) struct Job {
     pub(super) plan: JobPlan,
-    pub(super) home: usize,
+    pub(super) coordinator: usize,
     /// Which of its daemons.
     pub(super) life: u64,
     pub(super) connection: u64,
@@ -48,13 +48,13 @@ impl Job {
 }
 
 impl World {
-    pub(super) fn start_job(&mut self, home: usize, plan: JobPlan) {
-        let host = &self.hosts[home];
+    pub(super) fn start_job(&mut self, coordinator: usize, plan: JobPlan) {
+        let host = &self.hosts[coordinator];
         let (sender, lines) = mpsc::channel(4096);
         let asked = Rc::new(RefCell::new(None));
         let connection = self.jobs.len() as u64 + 1;
         let mut job = Job {
-            home,
+            coordinator,
             life: host.lives,
             connection,
             asked: asked.clone(),
@@ -113,8 +113,8 @@ impl World {
     pub(super) fn watch_job(&mut self, index: usize) {
         let (now, random) = (self.now, &mut self.random);
         let job = &mut self.jobs[index];
-        let home = &self.hosts[job.home];
-        let Some(node) = home.node.as_ref().filter(|_| home.lives == job.life) else {
+        let coordinator = &self.hosts[job.coordinator];
+        let Some(node) = coordinator.node.as_ref().filter(|_| coordinator.lives == job.life) else {
             job.reason.get_or_insert("its daemon went away".into());
             (job.closed, job.ended) = (true, job.ended.min(now));
             return;
@@ -193,10 +193,12 @@ impl World {
             }
             self.totals.judged += 1;
             let nodes = &job.plan.nodes;
-            if !self.troubles.may_end(job.began, job.ended, job.home, nodes, &self.schedule) {
+            if !self.troubles.may_end(job.began, job.ended, job.coordinator, nodes, &self.schedule) {
                 let why = job.reason.as_deref().unwrap_or("?");
-                let (made, home) = (&job.made, job.home);
-                return Err(format!("job {index} {made:?} of h{home} on nodes {nodes:?} ended without cause: {why}"));
+                let (made, coordinator) = (&job.made, job.coordinator);
+                return Err(format!(
+                    "job {index} {made:?} of h{coordinator} on nodes {nodes:?} ended without cause: {why}"
+                ));
             }
         }
         Ok(())

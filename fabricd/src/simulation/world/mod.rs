@@ -39,7 +39,7 @@ struct Host {
     starts_at: u64,
     frozen_until: u64,
     slow_until: u64,
-    /// What has been checked last: number of the agreement, route changes, on hold.
+    /// What has been checked last: number of the change, route changes, on hold.
     checked: (u64, u64, bool),
 }
 
@@ -279,7 +279,7 @@ impl World {
             Act::Split(set, lasts) => self.network.split(now + lasts, set),
             Act::Bad(a, b, quality) => self.network.make_bad(a, b, quality),
             Act::Fault(host, text) => self.command(host, text),
-            Act::Job(home, plan) => self.start_job(home, plan),
+            Act::Job(coordinator, plan) => self.start_job(coordinator, plan),
             Act::Leave(job) => {
                 if let Some(job) = self.jobs.get_mut(job) {
                     job.reason.get_or_insert("its launcher went away".into());

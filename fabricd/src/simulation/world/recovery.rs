@@ -32,7 +32,7 @@ impl World {
         tracing::info!(at = self.now, "REPAIRED");
         for node in self.hosts.iter().filter_map(|h| h.node.as_ref()) {
             self.totals.left_bad += node.plane.bad_trunks() as u64;
-            self.totals.left_faulty += node.daemon.cluster.agreement.agreed.borrow().faults.faults().len() as u64;
+            self.totals.left_faulty += node.daemon.cluster.ballots.agreed.borrow().faults.faults().len() as u64;
         }
         self.totals.left_jobs = self.jobs.iter().filter(|j| !j.closed).count() as u64;
         self.network.heal();

@@ -1,19 +1,20 @@
-//! Agreement of all hosts on what is out of service, while jobs run.
+//! Two-phase commit of what is out of service, on all hosts of a cluster, while jobs run.
 //!
-//! Every host computes the routes of the whole network by itself, so all of them must have the same faults in force, and change
-//! them at one point of everybody's traffic. Of the hosts that can reach each other the first one of the cluster file
-//! decides. When a trunk or a host goes or comes, or somebody makes or ends a fault, it
+//! Every host computes the routes of the whole network by itself, so all of them must have the same faults in force, and
+//! change them at one point of everybody's traffic. Among the hosts that can reach each other, the first one of the cluster
+//! file is the *leader*. When a trunk or a host goes or comes, or a fault is set or cleared, the leader
 //!
-//! 1. tells each host to *hold*: nothing moves any more. Each answers with its ledger (how much of what has arrived),
-//! 2. merges the ledgers and has each host *recover* its part: everything under way is thrown away, every source sends again what has
-//!    not arrived, over routes that avoid what is out of service.
+//! 1. has each host *prepare*: its part of the network stands still. Each answers with its ledger (how much of what has
+//!    arrived);
+//! 2. merges the ledgers and has each host *commit*: everything under way is thrown away, and every source sends again what
+//!    has not arrived, over routes that avoid what is out of service.
 //!
-//! Each such change has a number, higher than any before and of one host only; it is also the number of route changes that every record on a trunk
-//! carries. A host that has promised to hold for one change takes no part in an earlier one, so two hosts that both
-//! believe to decide do no harm, and if the one that decides is lost in the middle the next one begins again: ledgers
-//! stay true whether or not a host has recovered.
+//! Each change has a *ballot*: a number higher than any before, and the leader's own. The number is also that of the route
+//! change, which every record on a trunk carries. A host that has prepared for a ballot refuses lower ones, so two hosts
+//! that both believe to lead do no harm. If a leader is lost in the middle, the next one begins again: ledgers stay true
+//! whether or not a host has committed.
 
-use super::agreement::{Agreed, Ballot, Held, Order, PendingFault};
+use super::ballot::{Agreed, Ballot, Commit, PendingFault, Prepared};
 use super::protocol::{Answer, Ask, Tell};
 use super::relay::COUNT_MAX;
 use crate::ask::ask;
@@ -36,9 +37,9 @@ use tokio::time::Instant;
 
 /// Changes that come together are made together.
 const GATHER: Duration = Duration::from_millis(10);
-/// How often a host on hold looks whether somebody sees to it.
+/// Interval at which a prepared host checks that a leader still sees to it.
 const LOOK: Duration = Duration::from_millis(250);
-/// How long a request may take that needs everybody's agreement.
+/// Time limit of a request that all hosts must commit.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Why a change was not made.
@@ -61,7 +62,7 @@ impl Daemon {
 
     /// Tells whether a fault command makes sense after those that are known here.
     pub(crate) fn makes_sense(&self, command: &Command) -> Result<(), Failure> {
-        self.faults_after(&self.cluster.agreement.agreed.borrow().faults, command).map(drop)
+        self.faults_after(&self.cluster.ballots.agreed.borrow().faults, command).map(drop)
     }
 
     /// The faults in force after a command.
@@ -77,8 +78,8 @@ impl Daemon {
         // A mistake is told at once.
         self.makes_sense(command)?;
         let (done, made) = oneshot::channel();
-        self.cluster.agreement.pending.borrow_mut().push(PendingFault { command: command.clone(), since, done });
-        self.cluster.agreement.wake.notify_one();
+        self.cluster.ballots.pending.borrow_mut().push(PendingFault { command: command.clone(), since, done });
+        self.cluster.ballots.wake.notify_one();
         match tokio::time::timeout(PATIENCE, made).await {
             Ok(Ok(result)) => result,
             _ => Err(failure(
@@ -102,7 +103,7 @@ impl Daemon {
         }
     }
 
-    /// Waits until this host and all it can reach agree; the number of the latest change.
+    /// Waits until this host and all it can reach have committed the same; returns the number of the latest change.
     pub(crate) async fn agreed(&self) -> Result<u64, Failure> {
         let until = Instant::now() + PATIENCE;
         while !self.is_settled() {
@@ -114,15 +115,15 @@ impl Daemon {
             }
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
-        Ok(self.cluster.agreement.number())
+        Ok(self.cluster.ballots.number())
     }
 
     /// Nothing is on hold, and nothing has to be agreed on as far as is known here.
     pub(crate) fn is_settled(&self) -> bool {
         let Some(messages) = &self.cluster.messages else { return true };
-        let agreed = self.cluster.agreement.agreed.borrow();
+        let agreed = self.cluster.ballots.agreed.borrow();
         let known = |host: &HostId| agreed.members.contains_key(host) || agreed.expelled.iter().any(|e| e.0 == *host);
-        self.cluster.agreement.held.get().is_none()
+        self.cluster.ballots.held.get().is_none()
             && agreed.number > 0
             && self.wanted() == *agreed
             && messages.neighbours().iter().all(known)
@@ -130,7 +131,7 @@ impl Daemon {
 
     /// Returns what should be agreed on, with the faults and the number that are.
     fn wanted(&self) -> Agreed {
-        let agreed = self.cluster.agreement.agreed.borrow().clone();
+        let agreed = self.cluster.ballots.agreed.borrow().clone();
         let Some(messages) = &self.cluster.messages else { return agreed };
         let mut expelled = agreed.expelled;
         let members: BTreeMap<HostId, u64> = messages.group().into_iter().filter(|m| !expelled.contains(m)).collect();
@@ -140,10 +141,10 @@ impl Daemon {
         Agreed { members, edges, expelled, ..agreed }
     }
 
-    /// Watches over agreement for as long as the daemon lives.
-    pub(crate) async fn agree(self: Rc<Self>) {
+    /// Leads changes when it is this host's turn, for as long as the daemon lives.
+    pub(crate) async fn lead_changes(self: Rc<Self>) {
         let Some(messages) = &self.cluster.messages else { return };
-        let a = &self.cluster.agreement;
+        let a = &self.cluster.ballots;
         // This host alone, to begin with.
         a.wake.notify_one();
         loop {
@@ -151,12 +152,12 @@ impl Daemon {
             let _ = tokio::time::timeout(LOOK, a.wake.notified()).await;
             messages.send_again(false);
             let wanted = self.wanted();
-            let decides = wanted.members.keys().next().copied().unwrap_or(messages.me);
-            if decides != messages.me {
+            let leader = wanted.members.keys().next().copied().unwrap_or(messages.me);
+            if leader != messages.me {
                 if a.held.get().is_some_and(|since| since.elapsed() >= LOOK) {
-                    messages.tell(&[decides], &Tell::Stuck(a.promised.get().0));
+                    messages.tell(&[leader], &Tell::Stuck(a.promised.get().0));
                 }
-                // Whoever asked gets the answer of the one that decides now.
+                // Whoever asked gets the answer of the present leader.
                 for fault in a.pending.take() {
                     let daemon = self.clone();
                     tokio::task::spawn_local(async move {
@@ -202,7 +203,7 @@ impl Daemon {
         if host == messages.me {
             return self.leave_cluster();
         }
-        self.cluster.agreement.agreed.borrow_mut().expelled.insert((host, life));
+        self.cluster.ballots.agreed.borrow_mut().expelled.insert((host, life));
         messages.tell(&[host], &Tell::Expelled);
     }
 
@@ -227,16 +228,16 @@ impl Daemon {
         let Some(messages) = &self.cluster.messages else { return Err(Failed::Again) };
         let began = Instant::now();
         let wanted = self.wanted();
-        let number = messages.next_number(self.cluster.agreement.promised.get().0.max(self.cluster.agreement.number()));
+        let number = messages.next_number(self.cluster.ballots.promised.get().0.max(self.cluster.ballots.number()));
         let ballot = (number, messages.me);
         let mut ledger = Ledger::default();
         let (mut latest, mut jobs) = (Agreed::default(), Vec::new());
-        for (host, answer) in self.ask_all(&wanted.members, Ask::Hold(ballot)).await? {
+        for (host, answer) in self.ask_all(&wanted.members, Ask::Prepare(ballot)).await? {
             let unfit = Failed::Unfit(host, wanted.members[&host]);
             let held = match answer {
-                Answer::Held(held) => held,
+                Answer::Prepared(held) => held,
                 Answer::Refused((more, _)) => {
-                    self.cluster.agreement.promise_above(more);
+                    self.cluster.ballots.promise_above(more);
                     return Err(Failed::Again);
                 }
                 _ => return Err(unfit),
@@ -264,8 +265,8 @@ impl Daemon {
             made.push(result.map(|after| faults = after));
         }
         let agreed = Agreed { number, faults, ..wanted };
-        let order = Order { ballot, agreed: agreed.clone(), ledger: ledger.to_bytes(), jobs };
-        for (host, answer) in self.ask_all(&agreed.members, Ask::Recover(Box::new(order))).await? {
+        let commit = Commit { ballot, agreed: agreed.clone(), ledger: ledger.to_bytes(), jobs };
+        for (host, answer) in self.ask_all(&agreed.members, Ask::Commit(Box::new(commit))).await? {
             match answer {
                 Answer::Done => {}
                 Answer::Refused(_) => return Err(Failed::Again),
@@ -304,7 +305,7 @@ impl Daemon {
             match answer.await {
                 Ok(Ok(answer)) => answers.push((host, answer)),
                 Ok(Err(f)) => {
-                    tracing::info!(host = messages.name(host), why = f.message, "no agreement yet");
+                    tracing::info!(host = messages.name(host), why = f.message, "no commit yet");
                     let mute = began.elapsed() >= limit && messages.is_up(host);
                     failed = Some(if mute { Failed::Unfit(host, life) } else { Failed::Again });
                 }
@@ -314,9 +315,9 @@ impl Daemon {
         failed.map_or(Ok(answers), Err)
     }
 
-    /// Lets nothing move any more.
-    pub(crate) async fn hold(&self, ballot: Ballot) -> Answer {
-        let a = &self.cluster.agreement;
+    /// First phase: has the network stand still and returns what this host knows.
+    pub(crate) async fn prepare(&self, ballot: Ballot) -> Answer {
+        let a = &self.cluster.ballots;
         if ballot <= a.promised.get() || ballot.0 > 2 * COUNT_MAX {
             return Answer::Refused(a.promised.get());
         }
@@ -325,20 +326,26 @@ impl Daemon {
             a.held.set(Some(Instant::now()));
         }
         let Ok(ledger) = ask(&self.data, Plane::Hold).await else { return Answer::Unable };
-        let jobs =
-            self.jobs.table.borrow().values().filter(|j| j.home.is_none()).map(|j| j.descriptor.clone()).collect();
+        let jobs = self
+            .jobs
+            .table
+            .borrow()
+            .values()
+            .filter(|j| j.coordinator.is_none())
+            .map(|j| j.descriptor.clone())
+            .collect();
         let agreed = a.agreed.borrow().clone();
-        Answer::Held(Box::new(Held { agreed, ledger, jobs }))
+        Answer::Prepared(Box::new(Prepared { agreed, ledger, jobs }))
     }
 
-    /// Goes on as agreed.
-    pub(crate) async fn recover(self: &Rc<Self>, order: Order) -> Answer {
-        let (a, Some(messages)) = (&self.cluster.agreement, &self.cluster.messages) else { return Answer::Unable };
-        if order.ballot != a.promised.get() {
+    /// Second phase: goes on as committed.
+    pub(crate) async fn commit(self: &Rc<Self>, commit: Commit) -> Answer {
+        let (a, Some(messages)) = (&self.cluster.ballots, &self.cluster.messages) else { return Answer::Unable };
+        if commit.ballot != a.promised.get() {
             return Answer::Refused(a.promised.get());
         }
-        self.know_jobs(&order).await;
-        let Order { ballot, agreed, ledger, .. } = order;
+        self.know_jobs(&commit).await;
+        let Commit { ballot, agreed, ledger, .. } = commit;
         let faults = agreed.faults.clone();
         if faults.faults().iter().any(|fault| fault.site.check(&self.options.shape).is_err()) {
             return Answer::Unable;
@@ -364,7 +371,7 @@ impl Daemon {
             }
             Err(Dead) => return Answer::Unable,
         }
-        a.recovered.set(ballot);
+        a.committed.set(ballot);
         a.closed.borrow_mut().retain(|_, named| *named > ballot);
         if a.promised.get() == ballot {
             a.held.set(None);
@@ -401,32 +408,34 @@ impl Daemon {
     /// Opens the jobs of the group that this host does not know, because it has just come, and ends those that the
     /// group has ended without it. One with PEs here was known here from its beginning: whoever does not know it has left it, or is
     /// another life of the daemon that has. What the PEs had in memory is gone, so nothing may be done to it any more.
-    async fn know_jobs(self: &Rc<Self>, order: &Order) {
+    async fn know_jobs(self: &Rc<Self>, commit: &Commit) {
         let Some(messages) = &self.cluster.messages else { return };
         let over: Vec<JobId> = {
             let jobs = self.jobs.table.borrow();
-            let over = |job: &Job| job.home.is_some() && !order.jobs.iter().any(|c| c.is_of(&job.descriptor));
+            let over = |job: &Job| job.coordinator.is_some() && !commit.jobs.iter().any(|c| c.is_of(&job.descriptor));
             jobs.iter().filter(|(_, job)| over(job)).map(|(id, _)| *id).collect()
         };
         for id in over {
             tracing::info!(job = id.number(), "the job had ended without this host");
             let begun = |job: &Job| job.pes.iter().any(|pe| !matches!(pe, PeState::Waiting));
             if self.jobs.table.borrow().get(&id).is_some_and(begun) {
-                // Perhaps only those that this host follows now have lost the job's home, which waits for the PEs here.
+                // Perhaps only those that this host follows now have lost the job's coordinator, which waits for the PEs here.
                 self.leave_job(id, "it went on with hosts that had lost the job's own");
             }
             self.end_job(id).await;
         }
-        for descriptor in order.jobs.iter().filter(|descriptor| descriptor.home != messages.me && !descriptor.over) {
+        for descriptor in
+            commit.jobs.iter().filter(|descriptor| descriptor.coordinator != messages.me && !descriptor.over)
+        {
             if self.jobs.table.borrow().contains_key(&descriptor.id())
-                || self.cluster.agreement.closed.borrow().contains_key(&descriptor.id())
+                || self.cluster.ballots.closed.borrow().contains_key(&descriptor.id())
             {
                 continue;
             }
             // It may have been about to be opened.
             self.forget_reservation(descriptor.id());
             if descriptor.nodes().iter().any(|node| messages.owners.get(*node as usize) == Some(&messages.me)) {
-                self.say_left(descriptor, &order.agreed);
+                self.say_left(descriptor, &commit.agreed);
                 continue;
             }
             if let Err(f) = self.open_from_descriptor(descriptor).await {
@@ -441,7 +450,7 @@ impl Daemon {
 
     /// A host has been on hold for long.
     pub(crate) fn stuck(&self, from: HostId, number: u64) {
-        let (a, Some(messages)) = (&self.cluster.agreement, &self.cluster.messages) else { return };
+        let (a, Some(messages)) = (&self.cluster.ballots, &self.cluster.messages) else { return };
         let life = messages.group().get(&from).copied();
         if life.is_some_and(|life| a.agreed.borrow().expelled.contains(&(from, life))) {
             return messages.tell(&[from], &Tell::Expelled);

@@ -1,4 +1,4 @@
-//! What hosts agree on, and how far this one has got with it. How they agree: [`super::agree`].
+//! State of the two-phase commit by which the hosts of a cluster change what is out of service: [`super::commit`].
 
 use super::linkstate::Edge;
 use super::relay::COUNT_MAX;
@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 
-/// Number of a change, and the host that decides it.
+/// Number of a change of what is out of service, and the host that leads it. Higher ballots win.
 pub(crate) type Ballot = (u64, HostId);
 
 /// What all hosts of a group have agreed on.
@@ -31,18 +31,18 @@ pub(crate) struct Agreed {
     pub(crate) faults: Book,
 }
 
-/// A host's answer to "hold".
+/// A host's answer to "prepare".
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Held {
+pub(crate) struct Prepared {
     pub(super) agreed: Agreed,
     pub(super) ledger: Vec<u8>,
     /// Jobs that were made on that host.
     pub(super) jobs: Vec<JobDescriptor>,
 }
 
-/// How to go on.
+/// The second phase: how every host goes on.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Order {
+pub(crate) struct Commit {
     pub(crate) ballot: Ballot,
     pub(crate) agreed: Agreed,
     pub(crate) ledger: Vec<u8>,
@@ -50,7 +50,7 @@ pub(crate) struct Order {
     pub(crate) jobs: Vec<JobDescriptor>,
 }
 
-/// A fault command that waits for agreement.
+/// A fault command that waits for its commit.
 pub(super) struct PendingFault {
     pub(super) command: Command,
     /// Void after a later change than this one.
@@ -58,29 +58,29 @@ pub(super) struct PendingFault {
     pub(super) done: oneshot::Sender<Result<(), Failure>>,
 }
 
-/// This host's part.
+/// What this host has promised and committed.
 #[derive(Default)]
-pub(crate) struct Agreement {
+pub(crate) struct Ballots {
     pub(crate) agreed: RefCell<Agreed>,
-    /// Nothing before this is listened to.
+    /// Highest ballot that this host has prepared for; lower ones are refused.
     pub(super) promised: Cell<Ballot>,
-    /// Latest change this host has made.
-    pub(super) recovered: Cell<Ballot>,
+    /// Latest ballot that this host has committed.
+    pub(super) committed: Cell<Ballot>,
     /// Jobs that are over although changes up to these may name them.
     pub(super) closed: RefCell<BTreeMap<JobId, Ballot>>,
-    /// Since when nothing moves.
+    /// Time since which the network stands still for a prepared ballot.
     pub(crate) held: Cell<Option<Instant>>,
-    /// Another change is needed although nothing seems to have changed.
+    /// True if another change is needed although nothing seems to have changed.
     pub(super) again: Cell<bool>,
     pub(super) pending: RefCell<Vec<PendingFault>>,
-    /// Something may have to be agreed on.
+    /// Wakes the leader: a change may be needed.
     pub(crate) wake: Notify,
 }
 
-impl Agreement {
-    pub(crate) fn new(faults: &[Fault]) -> Agreement {
+impl Ballots {
+    pub(crate) fn new(faults: &[Fault]) -> Ballots {
         let faults = faults.iter().filter(|f| f.at.is_none()).copied().collect();
-        Agreement { agreed: RefCell::new(Agreed { faults, ..Agreed::default() }), ..Agreement::default() }
+        Ballots { agreed: RefCell::new(Agreed { faults, ..Agreed::default() }), ..Ballots::default() }
     }
 
     pub(crate) fn number(&self) -> u64 {
@@ -94,7 +94,7 @@ impl Agreement {
     /// The host that made a job has ended it, and names it for no change after `named`. One that it was named for may
     /// still be on its way here, and must not bring the job back.
     pub(crate) fn note_closed(&self, job: JobId, named: Ballot) {
-        if named > self.recovered.get() {
+        if named > self.committed.get() {
             self.closed.borrow_mut().insert(job, named);
         }
     }
