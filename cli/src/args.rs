@@ -1,6 +1,6 @@
 //! The command line: subcommands. What stands before a program is read by `foreign` first.
 
-use crate::{demo, doctor, simulated, top, whatif};
+use crate::{demo, doctor, help, simulated, top, whatif};
 use angara_bench as bench;
 use angara_calls::{capture, trace};
 use angara_client::daemon::{WhereArgs, cluster, fault, status, web};
@@ -58,6 +58,9 @@ enum Sub {
     Plan(angara_sim::cli::PlanArgs),
     /// Simulate networks: one load, sweeps, prepared machines
     Sim(angara_sim::cli::SimArgs),
+    /// Write manual pages and completions of shells; `cargo xtask install` calls it
+    #[command(name = angara_protocol::modes::HELP_FILES, hide = true)]
+    HelpFiles(help::HelpFilesArgs),
 }
 
 /// Parses the arguments of `angara` and does what they say; the result is the exit code.
@@ -100,6 +103,7 @@ pub(crate) fn dispatch(args: Vec<OsString>) -> Result<u8, Failed> {
         Sub::Bench(args) => bench::main(args),
         Sub::Plan(args) => angara_sim::cli::plan(args).map(|()| 0).map_err(of_simulation),
         Sub::Sim(args) => angara_sim::cli::sim(args, simulated::save).map(|()| 0).map_err(of_simulation),
+        Sub::HelpFiles(args) => help::main(&args),
     }
 }
 

@@ -8,10 +8,9 @@ use angara_launch::oshrun::oshrun;
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, Command, CommandFactory};
 use clap_complete::Shell;
-use std::ffi::OsString;
 use std::fs::{self, File, create_dir_all};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Values of options that take others, too, or lists of them, so that the parser cannot know them: for completions alone.
 const VALUES: [(&str, &[&str]); 9] = [
@@ -69,17 +68,18 @@ const FAULT_WORDS: [&str; 16] = [
     "seed=7",
 ];
 
-/// First argument that selects this mode; a directory follows, which gets what belongs below `share`.
-pub(crate) const MODE: &str = "__help-files";
+/// Arguments of this mode.
+#[derive(clap::Args)]
+pub(crate) struct HelpFilesArgs {
+    /// Directory that gets what belongs below `share`
+    dir: PathBuf,
+}
 
 /// Writes the files.
-pub(crate) fn main(args: &[OsString]) -> Result<u8, Failed> {
-    let [dir] = args else {
-        return Err(Failed::usage("this mode takes a directory", "use `cargo xtask install`"));
-    };
-    write(Path::new(dir)).map(|()| 0).map_err(|e| {
-        Failed::runtime(format!("cannot write to {}: {e}", Path::new(dir).display()), "give an empty directory")
-    })
+pub(crate) fn main(args: &HelpFilesArgs) -> Result<u8, Failed> {
+    write(&args.dir)
+        .map(|()| 0)
+        .map_err(|e| Failed::runtime(format!("cannot write to {}: {e}", args.dir.display()), "give an empty directory"))
 }
 
 fn write(dir: &Path) -> io::Result<()> {

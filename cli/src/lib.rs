@@ -23,9 +23,6 @@ pub fn main_angara() -> ! {
     angara_cluster::signals::survive_file_size_limit();
     let args: Vec<OsString> = std::env::args_os().collect();
     modes::enter(&args);
-    if args.get(1).is_some_and(|a| a == help::MODE) {
-        finish("angara", help::main(&args[2..]));
-    }
     finish("angara", args::dispatch(args))
 }
 

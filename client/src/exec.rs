@@ -5,19 +5,34 @@
 //! when the launcher dies, sets the affinity, and becomes the program. One extra exec costs about a
 //! millisecond.
 
+use angara_protocol::modes::EXEC;
 use nix::sys::signal::{SigSet, SigmaskHow, Signal as Nix};
 use rustix::process::{Pid, Signal, getpgrp, getppid, set_parent_process_death_signal};
 use rustix::termios::{OptionalActions, Termios, tcsetattr, tcsetpgrp};
 use rustix::thread::{CpuSet, sched_setaffinity};
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, exit};
 
-/// First argument that selects this mode.
-pub const MODE: &str = "__exec";
+/// Arguments of this mode.
+#[derive(clap::Args)]
+pub struct ExecArgs {
+    /// Signal that this process gets when the launcher dies.
+    death: i32,
+    /// Process id of the launcher.
+    launcher: i32,
+    /// Cores to run on, with commas; `-` leaves the affinity alone.
+    cores: String,
+    /// `terminal` puts this process's group into the foreground; `-` does not.
+    foreground: String,
+    file: PathBuf,
+    /// The program's `argv`, from `argv[0]` on.
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    pub argv: Vec<OsString>,
+}
 
 /// A program to become, and how.
 pub struct Exec<'a> {
@@ -43,7 +58,7 @@ impl Exec<'_> {
         // Not the path of our executable, which may have been replaced by a newer build meanwhile.
         let mut command = Command::new("/proc/self/exe");
         command
-            .arg(MODE)
+            .arg(EXEC)
             .arg(self.death.as_raw().to_string())
             .arg(std::process::id().to_string())
             .arg(cores)
@@ -54,28 +69,22 @@ impl Exec<'_> {
     }
 }
 
-/// Becomes the program. `args` are those after [`MODE`].
-pub fn main(args: &[OsString]) -> ! {
-    let [death, parent, cores, foreground, file, argv @ ..] = args else {
-        angara_protocol::complain!("angara: `{MODE}` is internal; use `angara run`");
-        exit(2)
-    };
-    let number = |s: &OsStr| s.to_str().and_then(|s| s.parse::<i32>().ok());
-    let death = number(death).and_then(Signal::from_named_raw);
-    if let Err(e) = set_parent_process_death_signal(death) {
+/// Becomes the program.
+pub fn main(args: &ExecArgs) -> ! {
+    if let Err(e) = set_parent_process_death_signal(Signal::from_named_raw(args.death)) {
         angara_protocol::complain!("angara: cannot tie this process to its launcher: {e}");
     }
     // The launcher may have died before the line above: then nobody is going to send the signal.
-    if getppid().map(Pid::as_raw_pid) != number(parent) {
+    if getppid().map(Pid::as_raw_pid) != Some(args.launcher) {
         exit(1)
     }
-    if let Some(cores) = cores.to_str().filter(|c| *c != "-") {
-        bind(&cores.split(',').filter_map(|c| c.parse().ok()).collect::<Vec<_>>());
+    if args.cores != "-" {
+        bind(&args.cores.split(',').filter_map(|c| c.parse().ok()).collect::<Vec<_>>());
     }
-    if foreground == "terminal" {
+    if args.foreground == "terminal" {
         enter_foreground();
     }
-    become_program(Path::new(file), argv, &[], [None, None])
+    become_program(&args.file, &args.argv, &[], [None, None])
 }
 
 /// Has this process run on `cores`.

@@ -16,6 +16,7 @@ pub mod calls;
 pub mod compute;
 pub mod env;
 pub mod launch;
+pub mod modes;
 pub mod mpi;
 pub mod msg;
 pub mod print;

@@ -7,6 +7,7 @@ use crate::jobs::job::unknown;
 use crate::users::accounts::{self, Identity};
 use angara_abi::JobId;
 use angara_net::HostId;
+use angara_protocol::modes::{AGENT, USER};
 use angara_protocol::msg::Failure;
 use rustix::process::{Pid, Signal, kill_process};
 use std::path::{Path, PathBuf};
@@ -16,10 +17,6 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::Command;
 
-/// First argument of the launcher's other half ...
-const AGENT: &str = "__agent";
-/// ... and, before that, of becoming somebody else.
-const AS: &str = "__as";
 /// Bytes of its complaints that are logged.
 const COMPLAINT: u64 = 2048;
 /// How long it may take to end what it has started.
@@ -123,7 +120,7 @@ fn command(launcher: &Path, identity: Option<&Identity>, runtime_dir: &Path) -> 
     match identity {
         None => command.process_group(0),
         // Nothing of root's: environment, directory, and (done over there) session and terminal.
-        Some(user) => command.arg(AS).args(user.words()).env_clear().env("PATH", PATH).current_dir("/"),
+        Some(user) => command.arg(USER).args(user.words()).env_clear().env("PATH", PATH).current_dir("/"),
     };
     command
         .arg(AGENT)

@@ -4,6 +4,7 @@
 use crate::run::wrap::{self, Wrap};
 use angara_client::exec::{become_program, bind};
 use angara_protocol::launch::ENV_PE;
+use angara_protocol::modes::RANK;
 use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
@@ -12,8 +13,16 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 use std::process::exit;
 
-/// First argument that selects this mode; then the [`Rank`], and the program's `argv`.
-pub const MODE: &str = "__rank";
+/// Arguments of this mode.
+#[derive(clap::Args)]
+pub struct RankArgs {
+    /// The [`Rank`], as JSON.
+    rank: String,
+    /// The program's `argv`, from `argv[0]` on.
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    pub argv: Vec<OsString>,
+}
+
 /// Where `mpirun` says which rank a process is, the first one that is set.
 const NUMBERS: [&str; 2] = ["OMPI_COMM_WORLD_RANK", "PMIX_RANK"];
 
@@ -42,15 +51,14 @@ impl Rank {
     ) -> [OsString; 2] {
         let file = file.as_os_str().as_bytes().to_vec();
         let rank = Rank { launcher: std::process::id(), outputs, cores, file, wraps: wraps.to_vec() };
-        [MODE.into(), serde_json::to_string(&rank).expect("plain data").into()]
+        [RANK.into(), serde_json::to_string(&rank).expect("plain data").into()]
     }
 }
 
-/// Becomes the program. `args` are those after [`MODE`].
-pub fn main(args: &[OsString]) -> ! {
-    let told = args.first().and_then(|text| serde_json::from_str::<Rank>(text.to_str()?).ok());
-    let (Some(told), Some([_, argv @ ..])) = (told, Some(args)) else {
-        angara_protocol::complain!("angara: `{MODE}` is internal; use `angara run`");
+/// Becomes the program.
+pub fn main(args: &RankArgs) -> ! {
+    let Ok(told) = serde_json::from_str::<Rank>(&args.rank) else {
+        angara_protocol::complain!("angara: `{RANK}` is internal, and its arguments are wrong; use `angara run`");
         exit(2)
     };
     let number = NUMBERS.iter().find_map(|name| std::env::var(name).ok()?.parse::<u32>().ok());
@@ -69,7 +77,7 @@ pub fn main(args: &[OsString]) -> ! {
     }
     let outputs = told.outputs[pe as usize].map(|fd| open(told.launcher, fd));
     let file = OsString::from_vec(told.file);
-    let (file, argv) = wrap::command(&told.wraps, pe, Path::new(&file), argv);
+    let (file, argv) = wrap::command(&told.wraps, pe, Path::new(&file), &args.argv);
     become_program(&file, &argv, &[(ENV_PE, pe.to_string().into())], outputs)
 }
 

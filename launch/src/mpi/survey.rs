@@ -9,7 +9,7 @@ use angara_client::install;
 use nix::sys::uio::{RemoteIoVec, process_vm_readv};
 use nix::unistd::Pid;
 use std::collections::BTreeSet;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::io::IoSliceMut;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -77,8 +77,15 @@ fn directories() -> BTreeSet<PathBuf> {
     given.chain(own).collect()
 }
 
-/// First argument of the mode of this program that tries to read its parent's memory, then where.
-pub const PEEK: &str = "__peek";
+/// Arguments of the mode that tries to read its parent's memory.
+#[derive(clap::Args)]
+pub struct PeekArgs {
+    /// Process id of the parent.
+    process: i32,
+    /// Address there.
+    address: usize,
+}
+
 /// What is read.
 static MARK: u64 = 0x616e_6761_7261_2021;
 
@@ -86,7 +93,10 @@ static MARK: u64 = 0x616e_6761_7261_2021;
 /// not.
 pub fn cross_memory() -> Result<String, String> {
     let mut command = Command::new("/proc/self/exe");
-    command.arg(PEEK).arg(std::process::id().to_string()).arg((&raw const MARK as usize).to_string());
+    command
+        .arg(angara_protocol::modes::PEEK)
+        .arg(std::process::id().to_string())
+        .arg((&raw const MARK as usize).to_string());
     let said = output(command).ok_or("cannot start a process to try with")?;
     let scope = std::fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").ok();
     let scope = scope.map_or("no Yama".into(), |scope| format!("kernel.yama.ptrace_scope is {}", scope.trim()));
@@ -97,11 +107,10 @@ pub fn cross_memory() -> Result<String, String> {
 }
 
 /// The other side of [`cross_memory`]; prints nothing if it could.
-pub fn peek(args: &[OsString]) -> ! {
-    let number = |i: usize| args.get(i).and_then(|a| a.to_str()?.parse::<usize>().ok()).unwrap_or_default();
+pub fn peek(args: &PeekArgs) -> ! {
     let mut seen = [0; 8];
-    let from = RemoteIoVec { base: number(1), len: seen.len() };
-    let read = process_vm_readv(Pid::from_raw(number(0) as i32), &mut [IoSliceMut::new(&mut seen)], &[from]);
+    let from = RemoteIoVec { base: args.address, len: seen.len() };
+    let read = process_vm_readv(Pid::from_raw(args.process), &mut [IoSliceMut::new(&mut seen)], &[from]);
     let why = match read {
         Err(e) => Some(e.to_string()),
         Ok(_) if u64::from_ne_bytes(seen) != MARK => Some("something else was read".into()),

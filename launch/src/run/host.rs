@@ -15,6 +15,7 @@ use angara_client::error::Failed;
 use angara_cluster::Cluster;
 use angara_net::torus::NodeId;
 use angara_protocol::launch::ENV_TIMEOUT;
+use angara_protocol::modes::HOST;
 use angara_protocol::msg::{Event, Reply, Request};
 use std::ffi::OsString;
 use std::io::Write;
@@ -27,10 +28,18 @@ use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe::Receiver;
 use tokio::time::{Instant, sleep};
 
-/// First argument that selects this mode, followed by the number of PEs and the hosts of all, separated by commas
-/// (nothing for a job on one host).
-pub const MODE: &str = "__host";
-/// Second argument of the process that stays.
+/// Arguments of this mode.
+#[derive(clap::Args)]
+pub struct HostArgs {
+    /// Number of PEs.
+    pes: String,
+    /// Hosts of all PEs, with commas; nothing for a job on one host.
+    hosts: String,
+    /// Given to the process that stays.
+    #[arg(value_parser = [STAY])]
+    stay: Option<String>,
+}
+
 const STAY: &str = "stay";
 /// Options of the job.
 const ENV_OPTIONS: &str = "ANGARA_OPTIONS";
@@ -43,12 +52,8 @@ const EXIT_GRACE: Duration = Duration::from_secs(10);
 const GRACE: Duration = Duration::from_secs(1);
 
 /// Never returns.
-pub fn main(args: &[OsString]) -> ! {
-    let result = match args {
-        [pes, hosts, stay] if stay == STAY => stay_for(pes, hosts),
-        [pes, hosts] => start_again(pes, hosts),
-        _ => Err(Failed::usage("this mode is for programs started by mpiexec", "see `angara run --help`")),
-    };
+pub fn main(args: &HostArgs) -> ! {
+    let result = if args.stay.is_some() { stay_for(args) } else { start_again(args) };
     match result {
         Ok(()) => exit(0),
         Err(e) => {
@@ -59,23 +64,23 @@ pub fn main(args: &[OsString]) -> ! {
 }
 
 /// A process group of its own: an interrupt from the terminal is for the PEs, whose end is noticed.
-fn start_again(pes: &OsString, hosts: &OsString) -> Result<(), Failed> {
+fn start_again(args: &HostArgs) -> Result<(), Failed> {
     // What PE 0 has open is not for whoever stays, who would keep others waiting for the end of a pipe.
     angara_protocol::trust::keep_descriptors();
-    let started = Command::new("/proc/self/exe").arg(MODE).arg(pes).arg(hosts).arg(STAY).process_group(0).spawn();
+    let started = Command::new("/proc/self/exe").args([HOST, &args.pes, &args.hosts, STAY]).process_group(0).spawn();
     started.map(drop).map_err(|e| Failed::runtime(format!("cannot start angara again: {e}"), "see `ulimit -u`"))
 }
 
-fn stay_for(pes: &OsString, hosts: &OsString) -> Result<(), Failed> {
+fn stay_for(given: &HostArgs) -> Result<(), Failed> {
     let options = std::env::var(ENV_OPTIONS).unwrap_or_default();
     let mut line: Vec<OsString> = ["angara", "-q", "-n"].map(OsString::from).to_vec();
-    line.push(pes.clone());
+    line.push(given.pes.clone().into());
     line.extend(options.split_whitespace().map(OsString::from));
     line.extend(["--", "/proc/self/exe"].map(OsString::from));
     let mut args = run_args(line).map_err(|e| {
         Failed::usage(format!("{ENV_OPTIONS}: {e}"), "give options of `angara run`, separated by blanks")
     })?;
-    if let (Some(file), Some(hosts)) = (&args.cluster, hosts.to_str().filter(|h| !h.is_empty())) {
+    if let (Some(file), Some(hosts)) = (&args.cluster, Some(&given.hosts).filter(|hosts| !hosts.is_empty())) {
         let cluster = Cluster::load(file).map_err(|e| Failed::usage(e.to_string(), "mend the cluster file"))?;
         args.map = MapArg::Nodes(nodes_of(&cluster, hosts, args.ppn)?);
     }

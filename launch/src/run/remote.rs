@@ -37,8 +37,6 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::unix::pipe::{Receiver, Sender};
 use tokio::sync::{mpsc, oneshot};
 
-/// First argument that selects the agent.
-pub const MODE: &str = "__agent";
 /// Longest frame.
 const FRAME_MAX: usize = 8 << 20;
 /// Frames waiting for the stream.

@@ -11,31 +11,46 @@ use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, exit};
 
-/// First argument that selects this mode; then user, group, all groups (with commas), and the arguments of
-/// what this program is to be from then on.
-pub const MODE: &str = "__as";
+/// Arguments of this mode.
+#[derive(clap::Args)]
+pub struct UserArgs {
+    #[arg(value_parser = number)]
+    /// The user to become.
+    pub uid: u32,
+    #[arg(value_parser = number)]
+    gid: u32,
+    /// All groups of the user, with commas.
+    #[arg(value_parser = groups)]
+    groups: Groups,
+    /// The hidden subcommand that this program is to be from then on, and its arguments.
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    pub rest: Vec<OsString>,
+}
+
+/// Reads the number of a user or group. The highest means "leave it as it is" to the kernel.
+fn number(text: &str) -> Result<u32, String> {
+    text.parse().ok().filter(|n| *n != u32::MAX).ok_or_else(|| format!("`{text}` is no user and no group"))
+}
+
+/// The groups of a user.
+#[derive(Clone)]
+struct Groups(Vec<u32>);
+
+fn groups(text: &str) -> Result<Groups, String> {
+    text.split(',').map(number).collect::<Result<_, _>>().map(Groups)
+}
 
 /// Becomes the user. This process has one thread only, so its credentials are those of the process.
-pub fn main(args: &[OsString]) -> ! {
-    let [uid, gid, groups, rest @ ..] = args else {
-        angara_protocol::complain!("angara: `{MODE}` is internal; use `angara run`");
-        exit(2)
-    };
-    let number = |s: &str| s.parse::<u32>().ok().filter(|n| *n != u32::MAX);
-    let groups = groups.to_str().and_then(|all| all.split(',').map(number).collect::<Option<Vec<u32>>>());
-    let (Some(uid), Some(gid), Some(groups)) = (uid.to_str().and_then(number), gid.to_str().and_then(number), groups)
-    else {
-        angara_protocol::complain!("angara: `{MODE}` was given no user");
-        exit(2)
-    };
-    if let Err(e) = become_user(uid, gid, &groups) {
+pub fn main(args: &UserArgs) -> ! {
+    let uid = args.uid;
+    if let Err(e) = become_user(uid, args.gid, &args.groups.0) {
         angara_protocol::complain!(
             "angara: cannot become user {uid}: {e}; fabricd needs CAP_SETUID and CAP_SETGID for that"
         );
         exit(1)
     }
     angara_protocol::trust::keep_descriptors();
-    let error = Command::new("/proc/self/exe").args(rest).exec();
+    let error = Command::new("/proc/self/exe").args(&args.rest).exec();
     angara_protocol::complain!("angara: cannot start again as user {uid}: {error}");
     exit(1)
 }

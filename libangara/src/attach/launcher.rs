@@ -24,8 +24,6 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// First argument of `angara` that makes it create a job and keep it, as in its `run::host`.
-const HOST_MODE: &str = "__host";
 /// Key of where the job is, published by PE 0.
 const JOB_KEY: &str = "angara-job";
 /// Start of the key of a process's host.
@@ -189,7 +187,7 @@ fn create(pes: u32, hosts: &[String]) -> Result<Launch> {
     })?;
     let cannot = |e: std::io::Error| failed(format!("cannot start {}: {e}", angara.display()));
     let mut child = Command::new(&angara)
-        .arg(HOST_MODE)
+        .arg(angara_protocol::modes::HOST)
         .arg(pes.to_string())
         .arg(hosts.join(","))
         .stdin(Stdio::piped())
