@@ -88,7 +88,8 @@ impl Order {
         }
     }
 
-    /// A flush ends; whether something is under way that its port had made before packet `serial`.
+    /// Notes that a flush ends. Returns true if a packet that its port made before packet `serial` is still
+    /// under way.
     pub(super) fn flush_ends(&mut self, job: JobSlot, pair: Pair, serial: u64) -> bool {
         if !self.on {
             return false;
