@@ -135,7 +135,7 @@ impl Peers {
             return None;
         }
         if pe == self.me {
-            // Whether ranges overlap shows only in addresses of one view.
+            // Whether ranges overlap can only be seen from addresses of one view.
             return Some(p.cast_mut());
         }
         let w = &self.windows[Region::Static as usize];
