@@ -1,6 +1,6 @@
 //! Messages between two providers, as bytes. Whoever writes them may be hostile: every reader checks.
 
-/// What a message is.
+/// Kind of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(crate) enum Kind {
@@ -24,9 +24,9 @@ pub(crate) enum Kind {
     WriteOffer,
     /// Read from memory.
     Read,
-    /// What request `aux` asked for.
+    /// Answer to request `aux`.
     Reply,
-    /// What request `aux` asked for is offered.
+    /// Offer of the answer to request `aux`.
     ReplyOffer,
     /// An atomic on memory, with operands.
     Atomic,
@@ -34,12 +34,12 @@ pub(crate) enum Kind {
     Stop,
     /// The endpoint `src` takes payload again.
     Go,
-    /// What pull `aux` waits for does not come any more, with the fault that follows.
+    /// The payload that pull `aux` waits for does not come any more; the fault follows.
     Revoked,
 }
 
 impl Kind {
-    /// What an endpoint has to be there for, apart from messages with their payload.
+    /// True for kinds that need an endpoint, apart from messages with their payload.
     pub(crate) fn is_for_endpoint(self) -> bool {
         matches!(self, Kind::SendOffer | Kind::Write | Kind::WriteOffer | Kind::Read | Kind::Atomic)
     }
@@ -78,7 +78,7 @@ const COUNT_AT: u32 = 4;
 /// Most bytes of a [`Head`].
 pub(crate) const HEAD_MAX: usize = 32;
 
-/// What every message begins with: kind, flags, a count, endpoints, a number of 48 bits; tag and data if there are.
+/// Header of every message: kind, flags, a count, endpoints, a number of 48 bits; tag and data if there are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Head {
     pub(crate) kind: Kind,

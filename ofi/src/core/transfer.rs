@@ -24,7 +24,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Most chunks of one payload that wait to be got.
 const CHUNKS_EACH: usize = 4;
 
-/// What a peer reads beside payload in this process's memory.
+/// Words that a peer reads in this process's memory, beside payload.
 #[repr(C)]
 struct Proof {
     /// Proves whose memory it is.
@@ -139,7 +139,7 @@ impl Pull {
     }
 }
 
-/// What follows when a payload is there.
+/// Continuation when a payload has come.
 pub(super) enum PullEnd {
     /// A message was received.
     Received { done: Done, excess: usize, multi: u64, number: u64 },
@@ -223,7 +223,8 @@ impl State {
             };
             (offered.memory, offered.purpose) = (UserMemory::nothing(), Purpose::Revoked);
             let Some(pull) = staging.pull else {
-                // What came with the offer is a copy, and in its chunk until the peer has got it, or asks for more in vain.
+                // An offer's payload here is a copy, and stays in its chunk until the peer has got it, or asks for more
+                // in vain.
                 continue;
             };
             let (peer, head) = (offered.peer, Head::new(Kind::Revoked, offered.to, offered.ep, pull));
@@ -256,7 +257,7 @@ impl State {
         let memory = memory.part(0, len);
         let known = &self.peers[peer.seat as usize];
         if known.lost || known.generation != peer.generation {
-            // What it offered has been kept, but nobody is there to answer.
+            // The payload it offered is kept, but there is no peer to answer.
             let pull = Pull { peer, offer: offer.id, from, ep, memory, len, got: 0, end };
             return self.pull_is_over(pull, Fault::io(errno::ENOTCONN));
         }
