@@ -91,9 +91,8 @@ pub struct Params {
     pub reads_per_port: u16,
     /// Writes on the request channel may take any shortest way.
     pub adaptive: bool,
-    /// Take the one of a pair's shortest ways in direction order that evens out all-to-all traffic, not the
-    /// one chosen by
-    /// the pair's parity. For up to [`crate::BALANCED_NODES`] nodes.
+    /// Take the one of a pair's shortest ways in direction order that evens out all-to-all traffic, not the one chosen
+    /// by the pair's parity. For up to [`crate::BALANCED_NODES`] nodes.
     pub balanced: bool,
     /// Least time from one packet of a node to its next over the host interface. Unknown.
     pub gap_ps: Tick,

@@ -87,7 +87,7 @@ fn nonsense(mailbox: &mut Mailbox, layout: &Layout, to: usize, random: &mut Spli
             write(&job, to, layout.place(slot + SLOT - 16), &[pair.to_le_bytes(), seal.to_le_bytes()].concat())?;
         }
         4 => write(&job, to, layout.place(slot), &[any as u8; SLOT])?,
-        // Bells and bits for nothing.
+        // Bells and bits without a contact.
         5 => {
             let amo = |op, operand| Amo { op, width: 8, operand, comparand: 0, fetch: false };
             job.ctx().amo(Class::Sync, to, layout.place(LINE), amo(AmoOp::Or, any))?;

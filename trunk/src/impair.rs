@@ -1,9 +1,8 @@
 //! A bad network, made in the sending process: the kernel would need netem and privileges for it.
 //!
 //! The fate of the n-th datagram follows from the seed and n alone. An [`Impairment`] that drops all is a cut line;
-//! datagrams to be overtaken leave 500 us late; on a line with a limited rate, datagrams that do not fit into
-//! a queue of 256 KiB
-//! are dropped.
+//! datagrams to be overtaken leave 500 us late; on a line with a limited rate, datagrams that do not fit into a queue
+//! of 256 KiB are dropped.
 
 use crate::clock::Nanos;
 use crate::rtt::MICROS;

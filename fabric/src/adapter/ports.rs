@@ -90,9 +90,8 @@ impl PortState {
         ordered || !self.fenced || self.is_drained() || is_heedless()
     }
 
-    /// True if a flush may go out now. With `told`, only if everything has been ejected; otherwise also if it
-    /// follows only
-    /// packets that it cannot overtake.
+    /// True if a flush may go out now. With `told`, only if everything has been ejected; otherwise also if it follows
+    /// only packets that it cannot overtake.
     pub(super) fn may_flush(&self, told: bool) -> bool {
         !told && !self.unordered || self.is_drained() || is_heedless()
     }

@@ -1,14 +1,12 @@
 //! Links with which something is wrong: numbering, checksums and replay, longer cables, slower lines.
 //!
-//! A link that only delays is cut through like any other; all its packets come later. Every other one works
-//! by receive-then-forward: packets leave a replay buffer at the link's rate and are whole before they go on. If it damages,
-//! doubles or reorders packets, they are numbered and carry a checksum, and the receiver takes nothing but
-//! the next number.
-//! The fate of a transmission is decided when it begins. The receiver discards a wrong or overtaken one and
-//! all that follow it, until the sender hears of it and sends again everything that was not received
-//! (go-back-N). Such packets are in the far queue already, without a time from which they may ask for an
-//! output. After [`FAILURES_MAX`] failures in a row the link is taken out of service.
-//! `docs/explain/model.md` has the rules.
+//! A link that only delays is cut through like any other; all its packets come later. Every other one works by
+//! receive-then-forward: packets leave a replay buffer at the link's rate and are whole before they go on. If it
+//! damages, doubles or reorders packets, they are numbered and carry a checksum, and the receiver takes nothing but the
+//! next number. The fate of a transmission is decided when it begins. The receiver discards a wrong or overtaken one
+//! and all that follow it, until the sender hears of it and sends again everything that was not received (go-back-N).
+//! Such packets are in the far queue already, without a time from which they may ask for an output. After
+//! [`FAILURES_MAX`] failures in a row the link is taken out of service. `docs/explain/model.md` has the rules.
 
 use super::events::Kind;
 use super::listen::At;

@@ -1,7 +1,6 @@
 //! State that this part of a split network keeps of the others: what has come from them, and what all parts exchange
 //! when routes change ([`Ledger`]). The links between parts, and copies of what has left over them, are in
-//! `chip/edge.rs`;
-//! how all parts change routes together is in `fabric/recovery.rs`.
+//! `chip/edge.rs`; how all parts change routes together is in `fabric/recovery.rs`.
 
 mod arrivals;
 mod ledger;

@@ -20,15 +20,14 @@ use std::time::Duration;
 /// How often one who comes back looks whether its job still runs.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// By the program's clock, virtual time begins at a multiple of this many picoseconds, so that the time a
-/// library took
+/// By the program's clock, virtual time begins at a multiple of this many picoseconds, so that the time a library took
 /// to load, which may vary, is not seen.
 const BEGIN: u64 = 1_000_000_000_000;
 
 /// Entry points for the library that decides when virtual time begins.
 pub(super) static DRIVER: Driver = Driver { begin, meet, end, pause, resume, called, looks, returns };
 
-/// State of a PE whose time begins after it attaches.
+/// Memory and words of a PE whose time begins after it attaches.
 pub(super) struct Late {
     /// Covers the table of how PEs are reached.
     reach: Cover,

@@ -381,7 +381,7 @@ impl VirtualClock {
         let waits = waits_for != WaitsFor::Time;
         standing.led = Some(Lead { waits, deadline: until.min(self.program.first_due()) });
         if waits && std::mem::take(&mut standing.released) {
-            // What a thread that has slept does now comes before what this one waits for.
+            // A thread that has slept goes on now, before the event that this thread waits for.
             drop(standing);
             self.let_others_run();
             standing = self.lock();
