@@ -9,7 +9,7 @@ use std::{env, fs, io};
 #[path = "../libangara/soname.rs"]
 mod soname;
 
-/// What tells others where headers and libraries are, below `packaging`, and where it goes.
+/// Files, below `packaging`, that tell other build systems where headers and libraries are, and their directories.
 const PACKAGES: [(&str, &str); 7] = [
     ("sma.pc", "lib/pkgconfig"),
     ("angara.pc", "lib/pkgconfig"),

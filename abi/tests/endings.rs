@@ -9,12 +9,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 type Copy = unsafe fn(*mut u8, *const u8, usize);
 
-/// What a look after each instruction of a copy has found.
+/// Result of the looks after each instruction of a copy.
 #[derive(PartialEq, Eq, Debug)]
 enum Found {
-    /// The last word was there, and something before it was not.
+    /// Once, the last word was there before all others.
     Hole,
-    /// Never so, and in the end all was there.
+    /// There was never a hole, and in the end all was there.
     Whole,
     /// This machine lets no process follow another.
     NotAllowed,

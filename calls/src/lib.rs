@@ -1,5 +1,5 @@
-//! What is known of calls and packets of a job: what its PEs note of their calls ([`notes`]), timelines made of that
-//! ([`trace`]), races found in it ([`races`]), and packets of the network ([`capture`]).
+//! Calls and packets of a job: notes that its PEs make of their calls ([`notes`]), timelines made of them
+//! ([`trace`]), races found in them ([`races`]), and packets of the network ([`capture`]).
 #![forbid(unsafe_code)]
 
 pub mod capture;

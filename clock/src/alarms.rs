@@ -1,4 +1,4 @@
-//! What programs call to be sent signals at a time.
+//! Calls by which programs ask for signals at a time.
 
 use crate::clocks::{EPOCH, S};
 use crate::real::real;
@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 type TimerId = *mut c_void;
 
-/// What our timers are called by: addresses of these bytes, which no timer of libc has.
+/// Names of our timers: addresses of these bytes, which no timer of libc has.
 static NAMES: [AtomicU8; 128] = [const { AtomicU8::new(0) }; 128];
 
 fn number_of(id: TimerId) -> Option<usize> {
@@ -34,7 +34,7 @@ fn of_timeval(t: timeval) -> Option<u64> {
 }
 
 fn to_timeval(ps: u64) -> timeval {
-    // What is left is never told as nothing.
+    // Time left is rounded up, so that it is never reported as none.
     let us = ps.div_ceil(US);
     timeval { tv_sec: (us / 1_000_000) as _, tv_usec: (us % 1_000_000) as _ }
 }

@@ -1,5 +1,5 @@
-//! What notes that threads were woken. One that waits with a deadline for a condition variable, or for a word by
-//! `syscall(SYS_futex, …)`, looks again and again, and must not miss what happens in between.
+//! Counts of wakes of threads. A thread that waits with a deadline for a condition variable, or for a word by
+//! `syscall(SYS_futex, …)`, looks again and again, and must not miss a wake between two looks.
 
 use crate::futex::{self, FUTEX_PRIVATE, FUTEX_WAIT, FUTEX_WAKE};
 use crate::threads::nanoseconds;
@@ -16,7 +16,7 @@ pub(crate) struct Bell {
 
 static BELLS: [Bell; 256] = [const { Bell { rung: AtomicU32::new(0), waiting: AtomicU32::new(0) } }; 256];
 
-/// What hears a bell from its making on.
+/// Listener of a bell: hears every ring after its making.
 pub(crate) struct Listener {
     bell: &'static Bell,
     before: u32,

@@ -1,4 +1,4 @@
-//! What time it is.
+//! Clocks of the program.
 
 use crate::{BEGIN_AT as BEGIN, CLOCK, NS, US, fail, pass};
 use angara_abi::program_clock::READ_COST;
@@ -8,7 +8,7 @@ use libc::{c_int, c_long, clock_t, clockid_t, rusage, time_t, timespec, timeval,
 pub(crate) const S: u64 = 1_000_000_000_000;
 /// Seconds of the calendar when the monotonic clock is 0: 2026-01-01 00:00:00 UTC.
 pub(crate) const EPOCH: i64 = 1_767_225_600;
-/// What a clock tick of `times` is.
+/// Clock tick of `times`, in picoseconds.
 const TICK: u64 = 10_000_000_000;
 
 /// A clock after a look at it, as (seconds, picoseconds).

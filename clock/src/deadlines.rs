@@ -14,7 +14,7 @@ type At = *const timespec;
 
 /// The latest time there is, far beyond every run.
 const LATEST: u64 = 1 << 61;
-/// What C11's functions return: success, busy, error, and that the time has come.
+/// Results of C11's functions: success, busy, error, and that the time has come.
 const THRD_SUCCESS: c_int = 0;
 const THRD_BUSY: c_int = 1;
 const THRD_ERROR: c_int = 2;

@@ -93,7 +93,7 @@ unsafe fn futex(arguments: [c_long; 6]) -> c_long {
         let was_first = std::mem::replace(&mut is_first, false);
         match errno {
             libc::ETIMEDOUT => (!is_lock && bell.has_rung()).then_some(0),
-            // What it waited for has come after the last look.
+            // The change it waited for came after the last look.
             libc::EAGAIN if !was_first && !is_lock => Some(0),
             _ => Some(result),
         }

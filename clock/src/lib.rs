@@ -30,7 +30,7 @@ use angara_abi::program_clock::ProgramClock;
 /// Picoseconds of a nanosecond and of a microsecond.
 const NS: u64 = 1_000;
 const US: u64 = 1_000_000;
-/// What the monotonic clock says when a program begins.
+/// Reading of the monotonic clock when a program begins, in picoseconds.
 const BEGIN_AT: u64 = clocks::S;
 
 /// Real until the program itself begins: what libraries measure while they are loaded, they measure on the wall.
@@ -63,10 +63,10 @@ unsafe extern "C" fn in_child() {
     tsc::in_child();
 }
 
-/// So many picoseconds pass in the program; the time then.
+/// Lets `ps` picoseconds pass in the program. Returns the time then.
 fn pass(ps: u64) -> u64 {
     if CLOCK.is_in_call() {
-        // What a message-passing library asks inside a call is a part of what the call takes.
+        // Reads of clocks by a message-passing library inside a call are part of the call's time.
         return CLOCK.now();
     }
     CLOCK.pass_computing();

@@ -1,5 +1,5 @@
-//! Whether other threads of this process run. The kernel knows: one that computes or is about to run is `R`, one that waits for
-//! a disk `D`. All others wait, for another thread, for the network or for time.
+//! Detects if other threads of this process run. The kernel knows: a thread that computes or is about to run is `R`,
+//! one that waits for a disk `D`. All others wait, for another thread, for the network or for time.
 //!
 //! Nothing here allocates or locks: a handler of a signal may sleep.
 
@@ -9,7 +9,7 @@ use std::ffi::CStr;
 const TASKS: &CStr = c"/proc/self/task";
 /// Links of that directory where the process has one thread: itself, its parent, and the thread's.
 const LINKS_ALONE: libc::nlink_t = 3;
-/// What states begin with, and counts of how often a thread has given up its core.
+/// Beginnings of the lines with a thread's state and with the count of times that it gave up its core.
 const STATE: &[u8] = b"\nState:\t";
 const SWITCHES: &[u8] = b"voluntary_ctxt_switches:\t";
 
@@ -33,9 +33,9 @@ pub(crate) fn is_quiet() -> bool {
     }
 }
 
-/// What the other threads do.
+/// State of the other threads.
 enum Seen {
-    /// All wait; a number of who they are and how often each has given up its core.
+    /// All wait; the number is a hash of their names and of how often each has given up its core.
     Wait(u64),
     Runs,
     Unknown,
@@ -77,7 +77,7 @@ fn others() -> Seen {
         if rest.is_empty() {
             return Seen::Wait(seen);
         }
-        // Of each: 16 bytes of numbers, its length, a byte, its name.
+        // Each entry has 16 bytes of numbers, its length, a byte, its name.
         while let [_, ..] = rest {
             let length = usize::from(u16::from_ne_bytes([rest[16], rest[17]]));
             let name = &rest[19..length];

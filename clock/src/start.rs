@@ -43,7 +43,7 @@ pub(crate) unsafe extern "C-unwind" fn __libc_start_main(
 
 type Routine = extern "C-unwind" fn(*mut c_void) -> *mut c_void;
 
-/// What a thread of the program is to do.
+/// Routine and argument of a thread of the program.
 struct Work(Routine, *mut c_void);
 
 extern "C-unwind" fn of_program(work: *mut c_void) -> *mut c_void {

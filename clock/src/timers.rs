@@ -10,12 +10,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// Timers of `setitimer`, by its first argument, and those of `timer_create` behind them.
 const ITIMERS: usize = 3;
 const TIMERS: usize = ITIMERS + 64;
-/// What the timers of `setitimer` send.
+/// Signals of the timers of `setitimer`.
 const ITIMER_SIGNALS: [c_int; ITIMERS] = [libc::SIGALRM, libc::SIGVTALRM, libc::SIGPROF];
 /// Highest number of expirations that are told at once.
 const OVERRUN_MAX: u64 = i32::MAX as u64;
 
-/// What a timer does when it is due.
+/// Action of a timer when it is due.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Does {
     /// Nothing; it is asked how much time is left.
@@ -35,7 +35,7 @@ struct Timer {
     overrun: u64,
 }
 
-/// What is left of a timer and how often it comes again, in picoseconds; nothing if it is not armed.
+/// Time left of a timer and its interval, in picoseconds; `None` if it is not armed.
 pub(crate) type Setting = Option<(u64, u64)>;
 
 static ALL: Mutex<[Option<Timer>; TIMERS]> = Mutex::new([None; TIMERS]);
@@ -178,7 +178,7 @@ fn is_pending(signal: c_int) -> bool {
     }
 }
 
-/// What the kernel tells of a signal, as far as it is told here.
+/// Start of the kernel's information about a signal, as far as it is needed here.
 #[repr(C)]
 struct Info {
     number: c_int,

@@ -1,7 +1,7 @@
 //! The processor's time stamp counter, where `angara run --virtual-tsc` asks for it: the processor refuses to read it,
 //! and the handler of that fault tells virtual time, at 1 GHz.
 //!
-//! What libc and the kernel's own pages read for themselves is real: the handler lets them. A program's own handler of
+//! Reads by libc and by the kernel's own pages are real: the handler lets them pass. A program's own handler of
 //! `SIGSEGV` is kept behind ours. Programs that are started from here have the counter again.
 
 use crate::real::real;
@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// The counter is refused.
 static ON: AtomicBool = AtomicBool::new(false);
 
-/// What the program wants done about SIGSEGV.
+/// Handler of SIGSEGV that the program has set.
 struct Kept(UnsafeCell<Option<Action>>);
 // SAFETY: read and written while the one thread that does has all signals but SIGSEGV's own blocked; a program that
 // changes this handler from several threads at once has no certain one with libc either.
@@ -77,9 +77,9 @@ unsafe fn decode(code: *const u8) -> Option<(u64, bool)> {
     let byte = |i: usize| unsafe { *code.add(i) };
     let is_prefix = |b: u8| matches!(b, 0x66 | 0x67 | 0xf0 | 0xf2 | 0xf3 | 0x2e | 0x36 | 0x3e | 0x26 | 0x64 | 0x65);
     let mut at = (0..14).find(|i| !is_prefix(byte(*i)))?;
-    // What makes operands wide comes last.
+    // The prefix that widens operands comes last.
     at += usize::from(byte(at) & 0xf0 == 0x40);
-    // Of one byte many instructions are, and the page may end behind it.
+    // Many instructions have a single byte, and the page may end behind it.
     if byte(at) != 0x0f {
         return None;
     }

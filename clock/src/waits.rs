@@ -205,7 +205,7 @@ unsafe fn selects(
     if CLOCK.is_real() {
         return real();
     }
-    // What the kernel takes for the mask.
+    // The mask in the form that the kernel takes.
     let with_mask = [mask as usize, SIGNALS];
     let [read, write, except] = sets;
     // SAFETY: the caller's.

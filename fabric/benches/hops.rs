@@ -165,7 +165,7 @@ fn crossing(burst: u64, bytes: usize) {
     show(&what, start, rounds * burst, rounds * burst);
 }
 
-/// What one more hop costs: of a write alone, and of one in a burst, which is what is not spent in adapters.
+/// Cost of one more hop, for a write alone and for one in a burst: the time that is not spent in adapters.
 fn marginal() {
     let (near, far) = (single("16x1x1", 1, 8), single("16x1x1", 8, 8));
     println!("{:<58} {:>45.1} ns/packet-hop", "  one more hop of a write alone", (far - near) / 7.0);

@@ -1,4 +1,4 @@
-//! What operations of programs cost in instructions: `cargo bench -p angara-fabric --bench live`.
+//! Instructions that programs' operations cost: `cargo bench -p angara-fabric --bench live`.
 //!
 //! Each case is posted, carried and applied as a data plane does it. The bench counts instructions per operation
 //! with callgrind and fails if they are more than 10 % off the recorded budget. Without valgrind it only says so.

@@ -1,4 +1,4 @@
-//! What a [`crate::Fabric`] is made of: shape, timing and buffers, and why they are refused.
+//! Configuration of a [`crate::Fabric`]: shape, timing and buffers, and why they are refused.
 
 use crate::routes::BALANCED_NODES;
 use crate::types::Tick;
@@ -91,8 +91,8 @@ pub struct Params {
     pub reads_per_port: u16,
     /// Writes on the request channel may take any shortest way.
     pub adaptive: bool,
-    /// Of a pair's shortest ways in direction order the one that evens out all-to-all traffic, not the one that the pair's parity
-    /// says. For up to [`crate::BALANCED_NODES`] nodes.
+    /// Take the one of a pair's shortest ways in direction order that evens out all-to-all traffic, not the one chosen
+    /// by the pair's parity. For up to [`crate::BALANCED_NODES`] nodes.
     pub balanced: bool,
     /// Least time from one packet of a node to its next over the host interface. Unknown.
     pub gap_ps: Tick,
@@ -163,10 +163,11 @@ pub struct Config {
     pub params: Params,
     /// Carry data. Without it packets have lengths only and [`Source::Length`] is the source to use.
     pub payload: bool,
-    /// What DMA moves travels as *trains*: up to 32 KiB behind one header, which the packets of a request would have in
-    /// common anyway, takes one decision per router and one buffer slot. Links count its packets, flits and bytes as if each
+    /// DMA data travels as *trains*: up to 32 KiB behind one header, which the packets of a request would have in
+    /// common anyway, takes one decision per router and one buffer slot. Links count its packets, flits and
+    /// bytes as if each
     /// had gone alone. For programs that run on the network, not for its study: others wait longer than on the chip.
-    /// And what is posted or supplied while the network is at rest goes through at once, and time with it.
+    /// An operation posted, or data supplied, while the network is at rest goes through at once, and time with it.
     /// Without effect where a link has an error rate.
     pub trains: bool,
     /// Check that fences and flushes keep what they promise; see [`crate::OrderCheck`]. Not between parts of a network.

@@ -131,7 +131,7 @@ impl Faults {
     }
 }
 
-/// What is said last of a link counts, also of those that something was said of together with others.
+/// Impairs the links of `site`. For each link the latest setting counts, even if earlier ones covered several links.
 fn impair_links(chip: &mut Chip, site: Site, how: Impair) {
     for link in site.links(&chip.net.shape) {
         chip.impair(link, chip.impairment(link).with(how));

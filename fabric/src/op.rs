@@ -69,9 +69,9 @@ pub enum Op<S> {
     Flush {
         /// Target.
         to: Port,
-        /// What is read at the target.
+        /// Place to read at the target.
         remote: Place,
-        /// Where it goes here.
+        /// Where the data goes here.
         local: Place,
     },
     /// Atomic on one word. Add and xor without a result are the chip's own; the others are the

@@ -5,7 +5,7 @@
 
 pub use angara_abi::random::{STEP, mix};
 
-/// What a stream of random numbers is for; streams of different purposes are independent.
+/// Purpose of a stream of random numbers; streams of different purposes are independent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u64)]
 pub enum Purpose {

@@ -165,7 +165,7 @@ pub struct Cause {
     pub posted: Tick,
 }
 
-/// What the network does to memory. The driver applies effects strictly in the order polled.
+/// Change of memory by the network. The driver applies effects strictly in the order polled.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Effect {
     /// Store `data` at `place` of `at`.

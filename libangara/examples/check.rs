@@ -263,7 +263,7 @@ fn main() -> Result<()> {
     if launched {
         checks.push(("driver", driver));
     }
-    // Of several hosts, each PE reaches some others directly.
+    // With several hosts, each PE reaches some others directly.
     if launched && job.profile().far {
         checks.push(("trees", trees));
     }

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 const PATIENCE: Duration = Duration::from_secs(100);
-/// Of a seat of libfabric's domains.
+/// Bytes of a seat of libfabric's domains.
 const SEAT: usize = 96 << 20;
 const HOSTILE: usize = 1;
 const SLOT: usize = 256;
@@ -87,13 +87,13 @@ fn nonsense(mailbox: &mut Mailbox, layout: &Layout, to: usize, random: &mut Spli
             write(&job, to, layout.place(slot + SLOT - 16), &[pair.to_le_bytes(), seal.to_le_bytes()].concat())?;
         }
         4 => write(&job, to, layout.place(slot), &[any as u8; SLOT])?,
-        // Bells and bits for nothing.
+        // Bells and bits without a contact.
         5 => {
             let amo = |op, operand| Amo { op, width: 8, operand, comparand: 0, fetch: false };
             job.ctx().amo(Class::Sync, to, layout.place(LINE), amo(AmoOp::Or, any))?;
             job.ctx().amo(Class::Sync, to, layout.place(0), amo(AmoOp::Add, any))?;
         }
-        // What a mailbox would send, but for its contents.
+        // Messages as a mailbox sends them, but with random contents.
         _ => {
             let bytes: Vec<u8> = (0..any % 600).map(|_| random.draw() as u8).collect();
             match mailbox.try_send(peer, &[IoSlice::new(&bytes)]) {

@@ -1,4 +1,4 @@
-//! What can go wrong between a program and its adapter, each with the value and the remedy.
+//! Errors between a program and its adapter, each with the value and the remedy.
 
 use angara_abi::channel::Fault;
 use angara_protocol::launch::LaunchError;

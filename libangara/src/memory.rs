@@ -135,7 +135,7 @@ impl Peers {
             return None;
         }
         if pe == self.me {
-            // Whether ranges overlap shows only in addresses of one view.
+            // Only addresses of the same view show if ranges overlap.
             return Some(p.cast_mut());
         }
         let w = &self.windows[Region::Static as usize];

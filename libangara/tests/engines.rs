@@ -58,7 +58,7 @@ fn run(job: &Job, steps: &[Step]) -> (Vec<Vec<u8>>, Vec<u8>) {
                         ctx.put_nbi(Class::Put, 0, place(at), src, len).expect("put");
                     }
                 }
-                // What is put may be read at once only by an engine that is done at once.
+                // Only an engine that completes at once lets the program read at once what it put.
                 ctx.quiet().expect("quiet");
             }
             Step::Get { at, len, wait } => {

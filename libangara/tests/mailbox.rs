@@ -154,7 +154,7 @@ fn runs_as_queues(reach: Reach, steps: &[Step]) {
             }
             Step::Replace { pe } => {
                 model.drain();
-                // What has been posted for the old life arrives in it.
+                // Messages posted for the old life arrive in it.
                 jobs.iter().for_each(|job| job.ctx().quiet().expect("quiet"));
                 let old = model.of(pe).me();
                 model.boxes[pe] = None;

@@ -94,7 +94,7 @@ struct Page([u8; angara_abi::PAGE]);
 #[test]
 fn constants_can_be_read_and_not_written() {
     let page = angara_abi::PAGE;
-    // What a PE reads of its own globals it reads where the program has them.
+    // A PE reads its own globals where the program has them.
     let pages = [Page([0; angara_abi::PAGE]), Page([0; angara_abi::PAGE])];
     let [constants, variables] = [0, 1].map(|i| pages[i].0.as_ptr() as usize);
     let constant = StaticSegment { start: constants, len: page, writable: false };

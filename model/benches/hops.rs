@@ -1,4 +1,4 @@
-//! What the network model costs: `cargo bench -p angara-model`.
+//! Cost of the network model: `cargo bench -p angara-model`.
 //!
 //! Processor time says how fast it is here and now and differs from run to run; the number of
 //! instructions does not, and is guarded. For every case below the bench counts instructions per

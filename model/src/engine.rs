@@ -1,4 +1,4 @@
-//! What every kind of simulated network can do.
+//! Interface of every kind of simulated network.
 
 use angara_fabric::raw::{Delivery, Inconsistent, Injection, LinkLoad, Lost, Totals, TraceEvent};
 use angara_fabric::{Heard, Tick};

@@ -27,7 +27,7 @@ use std::thread::JoinHandle;
 /// (tail, destination); and `check_idle` leaves it to the caller to compare packets injected with
 /// packets delivered, since they may be in different parts.
 pub(crate) trait Part: Engine + 'static {
-    /// What crosses from part to part: a packet, a credit.
+    /// Message from part to part: a packet, a credit.
     type Message: Send + 'static;
     /// Least time between an event and anything it causes in another part; at least 1, and the same for all parts.
     fn lookahead(&self) -> Tick;
@@ -52,7 +52,7 @@ pub(crate) fn part_of(firsts: &[u32], index: u32) -> usize {
 
 type Mail<M> = Mutex<Vec<(Tick, M)>>;
 
-/// What the threads share. Mail and times exist twice and are used in turn, since a fast thread posts
+/// State that the threads share. Mail and times exist twice and are used in turn, since a fast thread posts
 /// for the next window while a slow one still reads those of the last.
 struct Shared<P: Part> {
     parts: usize,

@@ -4,7 +4,7 @@ use crate::topology::RouteState;
 use angara_fabric::Tick;
 use angara_fabric::raw::{Delivery, Injection, PacketHandle};
 
-/// What every hop reads or writes; half a cache line.
+/// Fields that every hop reads or writes; half a cache line.
 #[derive(Clone, Copy)]
 #[repr(C, align(32))]
 pub(crate) struct Hot {
@@ -17,7 +17,7 @@ pub(crate) struct Hot {
     pub(crate) mark: u32,
 }
 
-/// What only source and destination need.
+/// Fields that only source and destination need.
 #[derive(Clone, Copy)]
 pub(crate) struct Cold {
     pub(crate) at: Tick,

@@ -1,4 +1,4 @@
-//! What a network is made of: shape, router profile, parameters with units, and why they are refused.
+//! Configuration of a network: shape, router profile, parameters with units, and why they are refused.
 
 use crate::topology::{AnyTopology, Classes};
 use angara_fabric::raw::{CHANNELS_MAX, chip_shape};
@@ -73,7 +73,7 @@ pub struct Angara {
     pub age_limit: u8,
     /// Injection channels (and ejection channels) per node, 1..=4.
     pub channels: u8,
-    /// What simulations of routers do not vary: adapters, barriers, collectives.
+    /// Parameters that simulations of routers do not vary: adapters, barriers, collectives.
     pub rest: Params,
     /// Count free buffer space in flits instead of slots. Wrong on purpose: deadlocks with mixed
     /// lengths; kept so that a test can show it.

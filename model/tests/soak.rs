@@ -200,7 +200,7 @@ fn check(net: &mut Network, config: &Setup, packets: &[Injection]) -> Result<(),
     net.check_idle().map_err(|e| e.to_string())
 }
 
-/// What the configurations had in them.
+/// Features that the configurations had.
 #[derive(Default, Debug)]
 struct Seen {
     faulty: u64,

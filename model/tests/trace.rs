@@ -1,4 +1,4 @@
-//! What a traced packet leaves behind.
+//! Events of a traced packet.
 
 use angara_model::{Generic, Injection, Network, Profile, Setup, Stage};
 

@@ -5,7 +5,7 @@ use crate::wire::Reader;
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
 
-/// What an address says.
+/// Address, decoded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Address {
     /// An endpoint.
@@ -20,12 +20,12 @@ pub(crate) enum Address {
     Name(Name),
 }
 
-/// What a program calls an endpoint before it knows its address: a host and a service, as it would with sockets.
+/// Name by which a program calls an endpoint before it knows its address: a host and a service, as with sockets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Name {
-    /// An address of the host. Without one: any host, this one first.
+    /// Address of the host; `None`: any host, this one first.
     pub(crate) host: Option<IpAddr>,
-    /// The service's number, 0 for none.
+    /// Number of the service, 0 for none.
     pub(crate) service: u16,
 }
 

@@ -7,7 +7,7 @@ pub(crate) fn size(datatype: i32) -> Option<usize> {
     [1, 1, 2, 2, 4, 4, 8, 8, 4, 8, 8, 16].get(usize::try_from(datatype).ok()?).copied()
 }
 
-/// What an operation takes and gives.
+/// Arguments and results of an operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Shape {
     /// An operand; may give the old value.
@@ -164,7 +164,7 @@ fn each<T: Element>(op: i32, target: &mut [u8], operand: &[u8], compare: &[u8]) 
     for at in (0..target.len()).step_by(size) {
         let range = at..at + size;
         let old = T::read(&target[range.clone()]);
-        // What an operation does not take may be absent.
+        // Arguments that an operation does not take may be absent.
         let other = |bytes: &[u8]| bytes.get(range.clone()).map_or(old, T::read);
         match T::combine(op, old, other(operand), other(compare)) {
             Some(new) => new.write(&mut target[range]),

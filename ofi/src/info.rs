@@ -1,4 +1,4 @@
-//! What the provider offers, and whether that is what a program asks for.
+//! Capabilities of the provider, and whether a program's request fits them.
 
 use crate::abi::constants::*;
 use crate::abi::structs::*;
@@ -7,7 +7,7 @@ use crate::core::Outcome;
 use crate::{ATOMIC_MAX, INJECT_MAX, MESSAGE_MAX, ORDERED_MAX, memory::PIECES};
 use std::ptr::null_mut;
 
-/// What a program asks for, as far as it says.
+/// Request of a program, as far as it says.
 #[derive(Default)]
 pub(crate) struct Hints {
     pub(crate) caps: u64,
@@ -24,7 +24,7 @@ pub(crate) struct Hints {
     pub(crate) destination: Option<Outcome<Address>>,
 }
 
-/// What the environment says about whether this provider is meant.
+/// Signs in the environment that this provider is meant.
 pub(crate) struct Meant {
     /// `FI_PROVIDER`.
     pub(crate) filter: Option<String>,
@@ -47,7 +47,7 @@ pub(crate) struct Offer {
 const PRIMARY: u64 = MSG | RMA | TAGGED | ATOMIC;
 const MODIFIERS: u64 = READ | WRITE | RECV | SEND | REMOTE_READ | REMOTE_WRITE;
 const SECONDARY: u64 = MULTI_RECV | SOURCE | DIRECTED_RECV | RMA_EVENT | LOCAL_COMM | REMOTE_COMM | FENCE;
-// Whether peers are near or far is a matter of the domain, and not one of contexts.
+// Peers being near or far is a matter of the domain, not of contexts.
 const TX_CAPS: u64 = PRIMARY | SEND | READ | WRITE | FENCE;
 const RX_CAPS: u64 = PRIMARY | RECV | REMOTE_READ | REMOTE_WRITE | MULTI_RECV | SOURCE | DIRECTED_RECV | RMA_EVENT;
 const TX_FLAGS: u64 = COMPLETION | INJECT | INJECT_COMPLETE | TRANSMIT_COMPLETE | DELIVERY_COMPLETE | MATCH_COMPLETE;

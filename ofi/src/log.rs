@@ -1,4 +1,4 @@
-//! What is said through libfabric's own log (`FI_LOG_LEVEL`), and what is known of the libfabric that loaded this provider.
+//! Messages through libfabric's own log (`FI_LOG_LEVEL`), and facts about the libfabric that loaded this provider.
 //!
 //! The provider is not linked with libfabric, because one file serves every version of it: its functions are looked up where
 //! they are.

@@ -1,4 +1,4 @@
-//! What the system knows of hosts and services.
+//! Lookup of hosts and services by the system.
 
 use crate::address::{Address, Name};
 use std::ffi::CString;

@@ -44,7 +44,7 @@ pub(crate) struct UserMemory {
     more: Option<Box<More>>,
 }
 
-/// What few buffers have.
+/// Parts of a buffer that few buffers have.
 struct More {
     /// Pieces behind the first.
     spans: [Span; PIECES - 1],

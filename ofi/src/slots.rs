@@ -22,7 +22,7 @@ impl Number for u32 {
     }
 }
 
-/// What is under way: as much as a [`Head`](crate::wire::Head) has room for.
+/// Number of an operation under way: as large as a [`Head`](crate::wire::Head) has room for.
 impl Number for u64 {
     const INDEX_BITS: u32 = 24;
     const SERIAL_BITS: u32 = 24;

@@ -84,7 +84,7 @@ pub fn code_frames(pid: i32, addresses: &[u64]) -> Vec<CodeFrame> {
     let Some((_, own)) = found.first() else { return Vec::new() };
     let interrupted = found.iter().skip_while(|(_, file)| file == own).skip(1);
     let frame = |(depth, (at, file)): (usize, &(u64, &str))| {
-        // What was interrupted is at its address, a caller behind its call.
+        // The interrupted frame is at its own address, a caller's is behind its call.
         let at = at - u64::from(depth > 0);
         CodeFrame { file: (*file).to_string(), address: at.wrapping_sub(base_of(&maps, file)) }
     };

@@ -1,4 +1,4 @@
-//! What a program's computing between two calls of the library takes in virtual time, as launcher and driver say it.
+//! Virtual time of a program's computing between two calls of the library, as launcher and driver write it.
 
 use angara_net::units;
 use std::fmt;

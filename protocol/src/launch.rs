@@ -1,4 +1,4 @@
-//! What a launcher tells the processes it starts, through the environment.
+//! Variables through which a launcher tells processes about their job.
 
 use crate::trust;
 use angara_abi::JobId;

@@ -1,4 +1,4 @@
-//! What launchers, daemons and PEs tell each other about jobs, apart from memory that they share (`angara-abi`).
+//! Messages of launchers, daemons and PEs about jobs, apart from memory that they share (`angara-abi`).
 //!
 //! | module | what is in it |
 //! |---|---|

@@ -1,4 +1,5 @@
-//! What an MPI library costs a rank where time is virtual: what the launcher tells each rank of the machine's `[mpi]` table.
+//! Costs of an MPI library for a rank where time is virtual: the launcher passes the machine's `[mpi]` table to each
+//! rank.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,19 +10,19 @@ pub const ENV_MPI: &str = "ANGARA_MPI_COSTS";
 /// Times in picoseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct MpiCosts {
-    /// Of sending a message, at the sender, before it leaves.
+    /// Cost of sending a message, at the sender, before it leaves.
     pub send: u64,
-    /// Of receiving one, at the receiver, after it has come.
+    /// Cost of receiving a message, at the receiver, after it has come.
     pub receive: u64,
-    /// Of a call that looks whether something has come.
+    /// Cost of a call that looks whether something has come.
     pub look: u64,
     /// From the beginning of one message of a rank to the beginning of the next, at least.
     pub gap: u64,
-    /// Of copying 1 KiB between the program's buffer and a message that is not large, at either end.
+    /// Cost of copying 1 KiB between the program's buffer and a message that is not large, at either end.
     pub copy: u64,
-    /// Of agreeing on a large message, at the receiver.
+    /// Cost of agreeing on a large message, at the receiver.
     pub rendezvous: u64,
-    /// Bytes from which on a message is large; no more than a ring of the mailbox allows.
+    /// Least bytes of a large message; no more than a ring of the mailbox allows.
     pub eager: u64,
 }
 

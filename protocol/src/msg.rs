@@ -106,8 +106,8 @@ pub enum Request {
         /// Target PE.
         to: u32,
     },
-    /// What each PE waited for and called, and how busy links were, where time is virtual: what fits into one answer,
-    /// beginning with number `from` of all PEs and behind them all links. Answered by [`Reply::Times`].
+    /// Ask for the waits and calls of each PE, and for the use of links, where time is virtual: as many as fit into one
+    /// answer, beginning with number `from` of all PEs and behind them all links. Answered by [`Reply::Times`].
     JobTimes {
         /// Job id.
         job: JobId,
@@ -135,14 +135,14 @@ pub enum Request {
     /// Hear of every packet from now on. After [`Reply::Ok`] the connection is a stream of [`angara_abi::capture::Part`]s, until
     /// the client has sent its last byte or the job ends.
     Capture(CaptureSpec),
-    /// What the clock of a host of the cluster shows, by which packets are captured there. Answered by [`Reply::Clock`].
+    /// Read the clock that time-stamps packets captured on a host of the cluster. Answered by [`Reply::Clock`].
     Clock {
         /// Its name.
         host: String,
     },
     /// Counters of every link.
     Counters,
-    /// What links have carried so far, by a sample that whoever looks on shares. Answered by [`Reply::LinkLoads`].
+    /// Loads of all links so far, from a sample that all observers share. Answered by [`Reply::LinkLoads`].
     LinkLoads,
     /// Make or end faults.
     Fault {
@@ -171,8 +171,8 @@ pub struct CaptureSpec {
     pub vc: Option<u8>,
     /// Bytes of each packet to keep, the pseudo-header not among them.
     pub snaplen: u32,
-    /// What this host of the cluster hears, as one of several that are captured together: links and nodes of others mean
-    /// what it hears of them. Otherwise what the host of the daemon hears that is asked.
+    /// Host of the cluster whose packets to hear of, when several are captured together: links and nodes of others mean
+    /// what it hears of them. If absent, the host of the daemon that is asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
 }
@@ -545,7 +545,8 @@ pub enum AdapterRequest {
         /// TreeId.
         tree: u8,
     },
-    /// What routines of a library have cost this PE since it said so last, where time is virtual. At most [`ROUTINES_MAX`].
+    /// Costs of a library's routines for this PE since its last such message, where time is virtual. At most
+    /// [`ROUTINES_MAX`].
     Routines {
         /// By name.
         routines: Vec<Routine>,

@@ -1,4 +1,4 @@
-//! What programs say on standard output and error.
+//! Output of programs on standard output and error.
 //!
 //! `println!` panics when nobody reads any more or the disk is full. Every program here prints through these
 //! instead: a result that cannot be written is an error of the command, a complaint that cannot be written is lost.
@@ -11,7 +11,7 @@ use std::io::{self, ErrorKind, Write};
 /// no error.
 ///
 /// # Errors
-/// What the system said: a full disk, for one.
+/// The system's error: a full disk, for one.
 pub fn out(text: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {

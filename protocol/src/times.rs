@@ -1,4 +1,4 @@
-//! What virtual time went for: parts of a report.
+//! Uses of virtual time: parts of a report.
 
 use angara_net::torus::{Direction, NodeId};
 use serde::{Deserialize, Serialize};

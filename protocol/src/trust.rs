@@ -1,4 +1,4 @@
-//! Whom a client believes: the directory in which it looks for a daemon, and its environment.
+//! Trust of clients: the directory in which a client looks for a daemon, and its environment.
 //!
 //! Whoever made a directory answers from the sockets in it, and a daemon sees the memory of its jobs and may be told
 //! the environment of their programs. So a client opens the directory, looks at what it has opened, and connects

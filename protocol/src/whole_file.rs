@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// A file that is written beside its place, and takes it when it is complete. If that does not come about, what stood there
 /// stays, and nothing else is left.
 ///
-/// What is no regular file, such as a pipe or a device, is written in place. So is a file in a directory where no other one
-/// can be made.
+/// A path that is no regular file, such as a pipe or a device, is written in place. So is a file in a directory where
+/// no other one can be made.
 #[derive(Debug)]
 pub struct WholeFile {
     file: File,
@@ -24,7 +24,7 @@ impl WholeFile {
         let place = fs::canonicalize(path).unwrap_or_else(|_| path.into());
         let before = match fs::metadata(&place) {
             Ok(meta) if !meta.is_file() => return WholeFile::in_place(&place),
-            // Whether this one may be written is not for its directory to decide.
+            // The file itself, not its directory, decides if it may be written.
             Ok(meta) => {
                 OpenOptions::new().write(true).open(&place)?;
                 Some(meta)

@@ -1,4 +1,4 @@
-//! What can go wrong, each with the value at fault and what to do about it.
+//! Errors, each with the value at fault and what to do about it.
 
 use std::path::PathBuf;
 
@@ -12,7 +12,7 @@ pub enum Error {
         what: String,
         /// The value given.
         value: String,
-        /// What would be accepted.
+        /// Values that would be accepted.
         remedy: String,
     },
     /// A file could not be read or written.
@@ -20,7 +20,7 @@ pub enum Error {
     File {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
     /// A line of a file is wrong.
@@ -30,13 +30,13 @@ pub enum Error {
         path: PathBuf,
         /// Its line, counted from 1.
         line: usize,
-        /// What is wrong and what would be right.
+        /// The mistake, and what would be right.
         message: String,
     },
     /// The network cannot be built like this.
     #[error("{0}")]
     Network(String),
-    /// The user ended a run; what became of the results.
+    /// The user ended a run; holds what became of the results.
     #[error("interrupted: {0}")]
     Interrupted(&'static str),
     /// A chart could not be drawn.

@@ -86,7 +86,7 @@ impl From<Places> for Range<f64> {
 /// An entry of a legend: its curve, or none for a hollow mark, and what it says.
 type Entry<'a> = (Option<usize>, &'a str);
 
-/// What was drawn of a chart, in SVG units: the area of the plot, and places on all that stands there.
+/// Places drawn on in a chart, in SVG units: the area of the plot, and points on all that stands there.
 type Drawn = ((Range<i32>, Range<i32>), Vec<(i32, i32)>);
 
 impl Chart {

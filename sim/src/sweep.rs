@@ -45,7 +45,7 @@ impl Sweep {
     /// side by side, each on one thread.
     ///
     /// # Errors
-    /// What is wrong with the file or with a point, with the line where it can be told.
+    /// Returns the mistake in the file or in a point, with its line if that is known.
     pub fn read(file: &TomlFile, flags: &Keys) -> Result<(Sweep, usize), Error> {
         let mut base: toml::Table = file.parse()?;
         let axes = match base.remove("sweep") {

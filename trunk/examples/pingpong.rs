@@ -1,4 +1,4 @@
-//! What a trunk costs beside plain UDP: round trip, message rate and bandwidth between two busy threads.
+//! Cost of a trunk compared with plain UDP: round trip, message rate and bandwidth between two busy threads.
 //!
 //! `cargo run --release -p angara-trunk --example pingpong [-- --engine auto|syscall|uring --address 127.0.0.1 --runs 7 --segment 8188]`
 //! Each run measures floor and trunk in turn, and takes the median of many short intervals, so that turns in which
@@ -115,7 +115,7 @@ impl End {
         let (mut sent, mut arrived) = (0, 0);
         while sent < count {
             while sent < count && self.trunk.backlog() < 1 << 20 {
-                // What comes together in one turn of a daemon.
+                // As many as come together in one turn of a daemon.
                 for _ in 0..32.min(count - sent) {
                     self.trunk.send(SINK, &record).expect("the backlog is watched");
                     sent += 1;

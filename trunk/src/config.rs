@@ -1,4 +1,4 @@
-//! What an association is told at birth.
+//! Configuration of an association.
 
 use crate::frame::HELLO;
 use crate::keys::KeyRing;

@@ -1,4 +1,4 @@
-//! What a datagram looks like. All numbers are little-endian.
+//! Layout of datagrams. All numbers are little-endian.
 //!
 //! ```text
 //! every datagram   0 kind u8 · 1 key id u8 · 2 from u16 · 4 to u16 · 6 zero u16 · 8 cluster tag u32 ·
@@ -26,7 +26,7 @@ pub(crate) const DATA: usize = 12;
 /// On a data block: the sender waits for the acknowledgement.
 pub(crate) const ACK_NOW: u8 = 1;
 
-/// What a datagram is for.
+/// Purpose of a datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
     /// "I have no session with you."

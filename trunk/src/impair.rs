@@ -1,7 +1,8 @@
-//! A bad network, made in the sending process: what the kernel would need netem and privileges for.
+//! A bad network, made in the sending process: the kernel would need netem and privileges for it.
 //!
-//! What befalls the n-th datagram follows from the seed and n alone. An [`Impairment`] that drops all is a cut line; what is to
-//! be overtaken leaves 500 us late; what does not fit into a queue of 256 KiB of a limited line is dropped.
+//! The fate of the n-th datagram follows from the seed and n alone. An [`Impairment`] that drops all is a cut line;
+//! datagrams to be overtaken leave 500 us late; on a line with a limited rate, datagrams that do not fit into a queue
+//! of 256 KiB are dropped.
 
 use crate::clock::Nanos;
 use crate::rtt::MICROS;

@@ -200,7 +200,7 @@ impl Keys {
     }
 }
 
-/// What makes a session's keys its own.
+/// Values that make a session's keys unique.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Nonces {
     pub(crate) session: u32,

@@ -1,4 +1,4 @@
-//! What happened, in numbers.
+//! Counters, and the reasons to refuse a datagram.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ pub enum Refused {
     /// Made with a key that is not loaded.
     #[error("key {0} is not loaded")]
     Key(u8),
-    /// Of a session that is over or has not begun.
+    /// It belongs to a session that is over or has not begun.
     #[error("of session {0}, which is not the current one")]
     Session(u32),
     /// Forged or damaged.

@@ -70,7 +70,7 @@ impl Stream {
         }
     }
 
-    /// What lies before `start` is not needed any more.
+    /// Frees the chunks before `start`, which are no longer needed.
     pub(crate) fn release(&mut self, start: u64) {
         while self.chunks.front().is_some_and(|(at, chunk)| at + chunk.len() as u64 <= start) {
             self.chunks.pop_front();

@@ -142,7 +142,7 @@ fn a_full_receiver_stops_the_sender_and_loses_nothing() {
 #[test]
 fn losses_slow_it_down_but_never_stop_it() {
     let clean = Line::new(|c| c.mtu_max = 1_472).stream(64 << 20);
-    // What 25 us each way and a window of 2 MiB allow is 40 GB/s; the start of the window takes a little.
+    // 25 us each way and a window of 2 MiB allow 40 GB/s; the start of the window takes a little.
     assert!(clean > 1e9, "{clean:.2e} B/s on a clean line");
     for (loss, share) in [(10, 0.1), (100, 0.01)] {
         let mut line = Line::new(|c| c.mtu_max = 1_472);

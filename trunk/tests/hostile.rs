@@ -87,7 +87,7 @@ fn nothing_hostile_is_accepted() {
     println!("again: TRUNK_SEED={seed} TRUNK_HOSTILE={count} cargo test --release -p angara-trunk --test hostile");
     let mut random = Random::new(seed);
 
-    // What an eavesdropper has: an older session of these hosts, and sessions with another key, of another
+    // An eavesdropper has an older session of these hosts, and sessions with another key, of another
     // cluster, and of the same hosts after a restart with the same clock.
     let mut recorded: Vec<(usize, Vec<u8>)> = Vec::new();
     for (key, cluster, seed) in [(KEY, 1, 10), (b"quite another pre-shared key", 1, 20), (KEY, 2, 30), (KEY, 1, 40)] {

@@ -18,7 +18,7 @@ impl End {
         let association = &mut self.association;
         self.socket
             .recv(&mut |datagram| {
-                // What is refused is counted, and looked at in the end.
+                // Refused datagrams are counted, and the count is checked at the end.
                 let _ = association.handle_datagram(now, datagram);
             })
             .unwrap();

@@ -1,4 +1,4 @@
-//! What a capture says of a packet before the packet itself: the pseudo-header, whose layout is in
+//! Data that a capture puts before each packet: the pseudo-header, whose layout is in
 //! `docs/reference/formats.md`; and the stream in which a daemon hands captured packets to the command.
 
 use std::io::{self, ErrorKind, Read};

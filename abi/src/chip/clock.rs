@@ -19,11 +19,11 @@ const STAMPS: usize = (RING_FLITS / 2 + DMA_SLOTS).next_power_of_two();
 const STOPS: usize = 0x080;
 const WAITS_FOR: usize = 0x084;
 const NOW: usize = 0x088;
-/// Of what is waited for: a sequence number or a region, and how a word there compares; an offset; bytes or a value.
+/// Target of a wait: a sequence number or a region, and how a word there compares; an offset; bytes or a value.
 const WHICH: usize = 0x090;
 const OFFSET: usize = 0x098;
 const BYTES: usize = 0x0a0;
-/// Of the time so far: computed, and spent in the library.
+/// Parts of the time so far: computed, and spent in the library.
 const COMPUTED: usize = 0x0a8;
 const SOFTWARE: usize = 0x0b0;
 /// Counts what the data plane shall wake up for; both sides write it.
@@ -274,12 +274,13 @@ impl ClockPage {
         self.word64(STAMP + 8 * (seq as usize % STAMPS)).load(Ordering::Relaxed)
     }
 
-    /// Of the PE's time so far `computed` went for what the program computes, and `software` for calls of the library.
+    /// Stores how much of the PE's time so far the program computed, and how much calls of the library took, in
+    /// picoseconds.
     pub fn spent(&self, computed: u64, software: u64) {
         self.word64(COMPUTED).store(computed, Ordering::Relaxed);
         self.word64(SOFTWARE).store(software, Ordering::Relaxed);
     }
-    /// The same, as the PE says.
+    /// Returns the times that the PE stored with `spent`.
     pub fn spending(&self) -> (u64, u64) {
         (self.word64(COMPUTED).load(Ordering::Relaxed), self.word64(SOFTWARE).load(Ordering::Relaxed))
     }
@@ -292,7 +293,7 @@ impl ClockPage {
     pub fn is_late(&self) -> bool {
         self.word(LATE).load(Ordering::Relaxed) != 0
     }
-    /// What happens from now on is none of the run, until the PE has ended.
+    /// Ends the PE's part of the run: later events do not belong to it.
     pub fn ends(&self) {
         self.word(ENDS).store(1, Ordering::Relaxed);
     }

@@ -60,8 +60,8 @@ pub struct Producer {
     tx_tail: u32,
     /// Descriptors written to the queue so far, modulo 2^32.
     dma_tail: u32,
-    /// What the daemon had taken when last looked. To look takes its cache line from it, so that is done only when there is
-    /// no room otherwise.
+    /// Flits that the daemon had taken at the last look. A look takes its cache line from the daemon, so it happens
+    /// only when there is no room otherwise.
     tx_head: u32,
     dma_head: u32,
 }

@@ -125,7 +125,7 @@ pub enum JobState {
 /// must not reach the next. There a life is called a *generation* of the seat.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Seat {
-    /// Whether somebody sits there, and what it does.
+    /// Occupancy of the seat.
     pub state: SeatState,
     /// How many lives of the seat are over.
     pub ended: u32,
@@ -245,7 +245,7 @@ pub struct PeEntry {
     pub coords: Coords,
     /// Its injection channel at that node.
     pub endpoint: u16,
-    /// Whether it takes part, and how many of its lives are over.
+    /// Occupancy of its seat, and how many of its lives are over.
     pub seat: Seat,
 }
 

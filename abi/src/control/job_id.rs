@@ -1,4 +1,4 @@
-//! What a job is called.
+//! Numbers of jobs.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;

@@ -1,5 +1,4 @@
-//! What a job is to its processes: its page and those of its PEs ([`job`], [`note`]), and what a program takes for its
-//! clock ([`program_clock`]).
+//! Pages of a job and of its PEs ([`job`], [`note`]), and the clock that a program reads ([`program_clock`]).
 
 pub mod job;
 pub(crate) mod job_id;

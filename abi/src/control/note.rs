@@ -1,6 +1,6 @@
-//! What a PE is waiting for, left where its daemon can read it.
+//! Notes of what PEs wait for, left where their daemon can read them.
 //!
-//! A job that hangs shall say why. A PE that has waited for a moment writes down what for;
+//! A job that hangs should say why. A PE that has waited for a moment writes down what it waits for;
 //! when a launcher loses patience or a user asks, its daemon collects the notes.
 
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};

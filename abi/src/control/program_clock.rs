@@ -15,7 +15,7 @@ pub const ENV_TSC: &std::ffi::CStr = c"ANGARA_TSC";
 pub const ENV_SEED: &std::ffi::CStr = c"ANGARA_SEED";
 /// Raised when the structure changes.
 const VERSION: u32 = 6;
-/// What reading a clock takes, in picoseconds: about what the vDSO takes. Ours.
+/// Cost of reading a clock, in picoseconds: about what the vDSO takes. Ours.
 pub const READ_COST: u64 = 25_000;
 /// Cost of a yield, in picoseconds. Our choice.
 pub const YIELD_COST: u64 = 100_000;
@@ -35,18 +35,19 @@ pub fn preloaded() -> Option<&'static ProgramClock> {
     clock.is_known().then_some(clock)
 }
 
-/// What is called where the program looks at a clock, or a timer is due.
+/// Function called when the program looks at a clock, or a timer is due.
 pub type Hook = extern "C" fn();
 /// Lets this PE stand still until a time, or until it goes on for another reason.
 pub type Stand = extern "C" fn(u64);
 
-/// Where the calling thread counts how deep it is inside the library. The place is its own, and stays as long as it.
+/// Returns the place where the calling thread counts how deep it is inside the library; valid as long as the thread.
 pub type Inside = extern "C" fn() -> *mut u32;
-/// When the first of the process's threads that sleep or wait with a deadline is due; the end of time if none does.
+/// Returns when the first of the process's threads that sleep or wait with a deadline is due; the end of time if none
+/// is.
 pub type FirstDue = extern "C" fn() -> u64;
-/// Whether no other thread of the process runs.
+/// Returns true if no other thread of the process runs.
 pub type IsQuiet = extern "C" fn() -> bool;
-/// Where the calling thread keeps the call it is in. The place is its own, and stays as long as it.
+/// Returns the place where the calling thread keeps the call it is in; valid as long as the thread.
 pub type OfThread = extern "C" fn() -> *mut Call;
 
 /// The call of a message-passing library that a thread is in, as the library that wraps these calls says. Inside, looks,
@@ -69,14 +70,15 @@ pub struct Call {
 }
 
 impl Call {
-    /// Of a thread of a library.
+    /// Call of a thread of a library.
     pub const NONE: Call =
         Call { inside: false, blocks: false, looks: 0, name: std::ptr::null(), takes_part: false, is_known: false };
-    /// Of a thread of the program that is in none.
+    /// Call of a program's thread that is outside all calls.
     pub const OUTSIDE: Call = Call { takes_part: true, ..Call::NONE };
 }
 
-/// What the driver does for the library that wraps the calls of a message-passing library. Each takes what is stated there.
+/// Functions of the driver for the library that wraps the calls of a message-passing library. Each takes what is stated
+/// there.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Driver {
@@ -84,7 +86,7 @@ pub struct Driver {
     pub begin: Hook,
     /// This PE shall begin no earlier than it is now by its clock. All do so before any begins.
     pub meet: Hook,
-    /// What is done from now on is none of the run: the PE's time does not count any more.
+    /// The PE's part of the run ends: its time does not count any more.
     pub end: Hook,
     /// The PE is outside virtual time from now on ...
     pub pause: Hook,
@@ -98,7 +100,7 @@ pub struct Driver {
     pub returns: Hook,
 }
 
-/// What the preloaded library knows of the process's threads.
+/// Functions of the preloaded library for the threads of the process.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Threads {
@@ -133,7 +135,7 @@ pub struct ProgramClock {
     compute: AtomicUsize,
     /// When the next of the program's timers is due.
     due: AtomicU64,
-    /// What is called then.
+    /// Hook that sends its signal then, or 0.
     ring: AtomicUsize,
     /// The PE begins virtual time when it is told to, not when it attaches.
     late: AtomicBool,
@@ -311,11 +313,11 @@ impl ProgramClock {
     pub fn is_late(&self) -> bool {
         self.late.load(Ordering::Acquire)
     }
-    /// What is to be called from now on.
+    /// Sets the driver to call from now on.
     pub fn set_driver(&self, driver: &'static Driver) {
         self.driver.store(std::ptr::from_ref(driver).cast_mut(), Ordering::Release);
     }
-    /// Returns what is to be called, if this is a PE whose time begins late.
+    /// Returns the driver to call, if this is a PE whose time begins late.
     pub fn driver(&self) -> Option<&'static Driver> {
         // SAFETY: null, or what `set_driver` was given.
         unsafe { self.driver.load(Ordering::Acquire).as_ref() }

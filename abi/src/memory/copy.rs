@@ -250,7 +250,7 @@ unsafe fn copy<const LOADS: bool>(dst: *mut u8, src: *const u8, len: usize) {
         while at < len && !(lead + at).is_multiple_of(8) {
             at += step(dst, src, at, len, lead);
         }
-        // What moves the middle works in words of the destination; those of the source are then whole if they lie alike.
+        // The middle is moved in words of the destination; those of the source are whole only if both lie alike.
         let (middle, alike) = ((len - at) & !7, apart.is_multiple_of(8));
         let overlap = apart.wrapping_neg() < len;
         if middle > WORDWISE_MAX && (alike || !LOADS) && !overlap {

@@ -89,10 +89,10 @@ pub struct Mapping {
     len: usize,
 }
 
-/// What lies over a shared mapping for a while: memory of this process alone, all zeros when it is laid. Who looks at the
-/// addresses of the mapping sees one or the other.
+/// Cover over a shared mapping: memory of this process alone, all zeros when it is laid. A reader of the mapping's
+/// addresses sees either the cover or the mapping.
 pub struct Cover {
-    /// Where the mapping is, and its bytes.
+    /// Start and length of the mapping.
     at: *mut u8,
     len: usize,
     /// The same pages once more.

@@ -201,15 +201,15 @@ mod linux {
     const SPINS: u32 = 200;
     /// A wait that ends with so few yields might have ended while spinning.
     const SHORT: u32 = 2;
-    /// A yield that took longer means that somebody computes on this core: the wait goes on asleep. With more PEs than
-    /// cores a yield comes back only after the other PEs of the core have had their turn.
+    /// A yield that took longer means that another thread computes on this core: the wait goes on asleep. With more PEs
+    /// than cores a yield comes back only after the other PEs of the core have had their turn.
     const SLOW_YIELD: Duration = Duration::from_micros(50);
     const SLOW_YIELD_CROWDED: Duration = Duration::from_millis(1);
-    /// Whether that somebody will still compute when the next wait begins. On a core of its own a PE that had to wait for about
-    /// a slice of the scheduler has met another program; what the machine or the kernel do in between is shorter.
+    /// On a core of its own, a PE whose yield took longer than this, about a slice of the scheduler, has met another
+    /// program, which will still compute when the next wait begins. Interruptions by machine or kernel are shorter.
     const SLICE: Duration = Duration::from_micros(200);
-    /// With more PEs than cores it may be a PE that the others wait for. If so, yields are quick again once it has come; another
-    /// program makes one slow again within so many waits.
+    /// With more PEs than cores the other thread may be a PE that the others wait for. If so, yields are quick again
+    /// once it has come; another program makes one slow again within this many waits.
     const WARY_WAITS: u32 = 64;
     /// Beside another program so many waits go straight to the futex, but for no longer than so much each: 64
     /// PEs that all sleep in a barrier need a millisecond for what yielding does in 60 us. Few at first, because right after
@@ -219,12 +219,12 @@ mod linux {
     const FUTEX_EACH: Duration = Duration::from_micros(40);
     /// Yields before sleeping anyway.
     const YIELDS: u32 = 256;
-    /// Of two threads that take turns on a core, one always asleep, the kernel sees one, and leaves both there even beside an
-    /// idle core. So after a while of turns the one that waits goes to another core by itself; again after twice the
-    /// while, as the kernel may have its reasons.
+    /// When two threads take turns on a core, one of them always asleep, the kernel sees a single runnable thread and
+    /// leaves both there even beside an idle core. So after this long the one that waits moves to another core by
+    /// itself; again after twice the time, as the kernel may have its reasons.
     const TURNS: Duration = Duration::from_micros(100);
     const TURNS_MAX: Duration = Duration::from_millis(64);
-    /// So long without turns, and it has been elsewhere.
+    /// After this long without turns, the thread counts as moved.
     const AWAY: Duration = Duration::from_millis(2);
 
     thread_local! {
@@ -283,7 +283,7 @@ mod linux {
         }
     }
 
-    /// What a thread expects of its core from how long its yields took.
+    /// Expectation of a thread for its core, from the duration of its yields.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     struct Outlook {
         /// Waits that go straight to the futex.

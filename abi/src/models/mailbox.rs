@@ -15,9 +15,9 @@ const MESSAGES: u32 = 3;
 /// How a run differs from what mailboxes do.
 #[derive(Clone, Copy)]
 struct Rules {
-    /// Of the store of the last word.
+    /// Ordering of the store of the last word.
     publish: Ordering,
-    /// Of the load of the last word.
+    /// Ordering of the load of the last word.
     look: Ordering,
     /// The slot is given back before its payload has been copied out.
     credit_first: bool,

@@ -17,10 +17,10 @@ const LOOKS: usize = 8;
 /// Time between two such rows: clocks drift apart by some microseconds in each second.
 const PAUSE: Duration = Duration::from_secs(10);
 
-/// What is added to the time stamps of each host, ns.
+/// Corrections of the hosts' time stamps, to be added, ns.
 pub(super) type Lacks = Arc<Vec<AtomicI64>>;
 
-/// What a clock of another host lacks to ours, and by how much that may be wrong, ns.
+/// Correction of another host's clock to ours, and its possible error, ns.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Lack {
     pub(super) ns: i64,

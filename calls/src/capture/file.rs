@@ -23,7 +23,7 @@ const NANOSECONDS: u8 = 9;
 /// Bytes that are written together while more packets wait.
 const CHUNK: usize = 64 << 10;
 
-/// What stands at the beginning.
+/// Header of a file.
 #[derive(Debug)]
 pub struct Title {
     /// The network, or one of the hosts that have parts of it.
@@ -38,7 +38,7 @@ pub struct Title {
 pub struct PacketFile {
     name: String,
     file: File,
-    /// What is written can be taken back.
+    /// True for a regular file, from which written bytes can be removed.
     regular: bool,
     writer: PcapNgWriter<Vec<u8>>,
     /// Bytes that are written, and where the packets end that are not.
@@ -46,12 +46,12 @@ pub struct PacketFile {
     ends: Vec<u64>,
     /// Packets so far.
     pub(super) packets: u64,
-    /// Of each interface.
+    /// Packets of each interface.
     each: Vec<u64>,
     latest: u64,
 }
 
-/// What is wrong with a file or pipe.
+/// Failure of a file or pipe.
 pub enum Trouble {
     /// Nobody reads the pipe any more.
     Closed,

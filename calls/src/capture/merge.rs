@@ -21,10 +21,10 @@ const MOST: usize = 8192;
 /// Parts that one thread may have read and that nobody has taken.
 const AHEAD: usize = 1024;
 
-/// What a host's stream yields: `None` at its end.
+/// Next part of a host's stream: `None` at its end.
 pub(super) type Got = io::Result<Option<Part>>;
 
-/// What waits of one host.
+/// Parts of one host that wait.
 struct Queue {
     parts: VecDeque<(Got, Instant)>,
     /// More may come.
@@ -36,7 +36,7 @@ pub(super) struct Merge {
     queues: Vec<Queue>,
     waiting: usize,
     from: Receiver<(usize, Got)>,
-    /// What time stamps lack to our clock.
+    /// Corrections of time stamps to our clock.
     lacks: Lacks,
 }
 
@@ -49,10 +49,10 @@ fn stamp(got: &Got) -> u64 {
 }
 
 impl Merge {
-    /// Of these streams, and what has been read of each.
+    /// Reads these streams, of each of which some bytes have been read already.
     ///
     /// # Errors
-    /// There is no thread to read one.
+    /// If no thread can be started to read one.
     pub(super) fn new(streams: Vec<(Vec<u8>, UnixStream)>, lacks: Lacks) -> io::Result<Merge> {
         let (to, from) = sync_channel(AHEAD);
         let queues = streams.iter().map(|_| Queue { parts: VecDeque::new(), open: true }).collect();

@@ -99,7 +99,7 @@ pub fn main(args: CaptureArgs) -> Result<u8, Failed> {
                 ended = session.wait() => break ended,
                 wish = signals.next() => match wish {
                     Wish::End(_) => break session.stop().await,
-                    // What the signal does where nobody takes it over.
+                    // Stop as the signal would if nobody had caught it.
                     Wish::Stop => drop(kill_process(getpid(), Signal::STOP)),
                 },
             }

@@ -32,12 +32,12 @@ pub struct Session {
     _looks: Looks,
 }
 
-/// What has become of one.
+/// Result of a capture.
 pub struct Ended {
     /// Packets written.
     pub packets: u64,
-    /// By host, which has a name if there are several: packets that came by, and those of them that were dropped since they
-    /// were not taken in time.
+    /// By host, which has a name if there are several: packets that passed, and how many of them were dropped because
+    /// they were not taken in time.
     pub tallies: Vec<(Option<String>, (u64, u64))>,
     /// Where the packets are, in words.
     pub name: String,
@@ -259,10 +259,10 @@ fn copy(sources: Vec<Source>, lacks: Lacks, mut file: PacketFile, count: Option<
     Ended { packets: file.packets, tallies, name, failed }
 }
 
-/// What ends a capture early.
+/// Cause of an early end of a capture.
 enum Stopped {
     File(Trouble),
-    /// The connection ended, and how.
+    /// The connection ended; says how.
     Gone(String),
     /// Something else came over it.
     Strange(std::io::Error),
@@ -290,7 +290,7 @@ fn copy_parts(
         let Some((from, part)) = parts.next() else { break };
         let host = sources[from].host.as_deref();
         let why = match part {
-            // What is still on its way only counts.
+            // Packets still on their way are only counted.
             Ok(Some(Part::Packet { .. })) if count.is_some_and(|count| file.packets >= count) => continue,
             Ok(Some(Part::Packet { stamp, length, bytes })) => {
                 file.packet(from, stamp, length, &bytes)?;

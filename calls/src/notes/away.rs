@@ -125,7 +125,7 @@ impl Sending {
                 }
             }
         };
-        // What has been seen by then counts.
+        // The best look until then counts.
         let _ = timeout(PATIENCE, ask).await;
         best
     }
@@ -183,14 +183,15 @@ pub struct Arriving {
 }
 
 impl Arriving {
-    /// Of the PEs of a host. Until all has come, it is missing.
+    /// Expects notes of the PEs of a host. Until all have come, they count as missing.
     pub fn new(notes: Arc<Notes>, host: &str, pes: &[u32]) -> Arriving {
         let lacking = Some("what its PEs have noted has not come, or not all of it".into());
         notes.others().insert(host.into(), Other { pes: pes.to_vec(), clock: None, lacking });
         Arriving { notes, host: host.into(), pes: pes.to_vec(), file: None, failed: None }
     }
 
-    /// The next bytes of a file. What cannot be written is read all the same, as the stream has more to say.
+    /// Writes the next bytes of a file. Bytes that cannot be written are read all the same, as the stream has more to
+    /// say.
     pub fn piece(&mut self, frame: &[u8]) {
         let Some((pe, bytes)) = frame.split_first_chunk() else { return };
         let pe = u32::from_le_bytes(*pe);

@@ -13,11 +13,11 @@ const DRIFT: u64 = 1000;
 /// One look at both clocks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Look {
-    /// What the other host's clock showed, ns.
+    /// Time of the other host's clock, ns.
     pub there: u64,
-    /// What ours showed then, ns.
+    /// Time of our clock at that moment, ns.
     pub here: u64,
-    /// By how much `here` may be wrong, ns.
+    /// Bound on the error of `here`, ns.
     pub error: u64,
 }
 

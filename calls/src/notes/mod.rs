@@ -26,7 +26,7 @@ pub struct Notes {
     others: Mutex<BTreeMap<String, Other>>,
 }
 
-/// What PEs of another host noted.
+/// Notes of another host's PEs.
 struct Other {
     pes: Vec<u32>,
     /// Their clock, once all has come.
@@ -116,7 +116,7 @@ pub struct Calls {
     /// Whose they are.
     pub head: Head,
     from: BufReader<File>,
-    /// Of another host, whose times are not ours.
+    /// Clock of another host, whose times are not ours.
     clock: Option<Clock>,
     /// Names of routines and lines of the program, by the PE's numbers. The program wrote them, and they are shown.
     texts: HashMap<u32, String>,

@@ -47,7 +47,7 @@ struct Side {
 #[derive(Debug)]
 struct Race {
     sides: [(Side, u32); 2],
-    /// Of the first time: whose memory, and where; nothing for arrays that collectives work with.
+    /// Place of the first occurrence: whose memory, and where; `None` for arrays that collectives work with.
     place: Option<(u32, At, u64)>,
     times: u64,
 }

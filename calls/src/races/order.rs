@@ -1,8 +1,8 @@
-//! What each PE knows of the others' progress, call by call: vector clocks.
+//! Knowledge of each PE about the others' progress, call by call: vector clocks.
 //!
-//! A PE is one line of events; its threads are told apart by time only. An access is over for somebody who knows of an
-//! event that proves it: of the call itself where it blocks, of the quiet behind it, or of a wait that saw a value which
-//! was sent behind it on the same way and after a fence (OpenSHMEM 1.6, 9.10 and 9.12).
+//! A PE is one line of events; its threads are told apart by time only. For a PE an access is over if the PE knows of
+//! an event that proves it: of the call itself where it blocks, of the quiet behind it, or of a wait that saw a value
+//! which was sent behind it on the same way and after a fence (OpenSHMEM 1.6, 9.10 and 9.12).
 
 use super::shadow::{At, Clock, Kind, Op, Shadow};
 use super::steps::{Log, Step, Steps};
@@ -40,14 +40,14 @@ struct Pe {
 /// A collective.
 #[derive(Default)]
 struct Meet {
-    /// What those who came knew.
+    /// Joint knowledge of the PEs that have come.
     all: Clock,
-    /// What the root knew.
+    /// Knowledge of the root.
     root: Option<Clock>,
     left: u32,
 }
 
-/// Who uses an array that a program lends to collectives, and in which of them.
+/// Users of an array that a program lends to collectives, and the collectives it is used in.
 struct Work {
     meet: (Members, u64),
     /// It is a barrier, which may follow itself.
@@ -307,7 +307,7 @@ impl Order<'_> {
         }
     }
 
-    /// What `pe` has sent on a context is over, at one target or at all.
+    /// Ends everything that `pe` has sent on a context, to one target or to all.
     fn quiet(&mut self, pe: u32, ctx: u16, target: Option<u32>) {
         let now = self.now(pe);
         let done = |way: &(u16, u32)| way.0 == ctx && target.is_none_or(|target| way.1 == target);

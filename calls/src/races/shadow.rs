@@ -1,10 +1,10 @@
-//! Who has touched which bytes of a PE's memory, as far as a later access could collide with it.
+//! Accesses to a PE's memory, by byte, as far as a later access could collide with them.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// How far each PE has come, as somebody knows it.
+/// Progress of each PE, as one of them knows it.
 pub(super) type Clock = Vec<u32>;
 
 /// One access: of a call, or of the program itself.
@@ -16,11 +16,11 @@ pub(super) struct Op {
     pub(super) kind: Kind,
     /// The context of the transfer that it is part of, if it is one.
     pub(super) ctx: Option<u16>,
-    /// It is over for whoever knows that one of these PEs has come so far.
+    /// Pairs of PE and progress: the access is over for everybody who knows that the PE has come so far.
     over: RefCell<Vec<(u32, u32)>>,
 }
 
-/// What an access does.
+/// Kind of an access.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) enum Kind {
     Read,
@@ -49,7 +49,7 @@ impl Op {
 
     fn collides(&self, other: &Op) -> bool {
         let harmless = matches!((self.kind, other.kind), (Kind::Read, Kind::Read) | (Kind::Atomic, Kind::Atomic));
-        // Of two puts of one PE to one place either may win; programs that do it put the same.
+        // When one PE puts twice to one place, either may win; programs that do so put the same.
         let both_put =
             self.kind == Kind::Write && other.kind == Kind::Write && self.ctx.is_some() && other.ctx.is_some();
         let same = self.pe == other.pe && (self.call == other.call || both_put);

@@ -1,6 +1,6 @@
 //! Calls of all PEs in an order that fits what they did to each other.
 //!
-//! What a call sends is sent when it begins, and what it learns it has learnt when it ends. So each call is two steps, and
+//! A call's data is sent when it begins, and it has learnt what it learns when it ends. So each call is two steps, and
 //! the steps of all threads are merged by time. At equal times beginnings come first, and waits that nothing has ended
 //! yet come last: virtual time often stands still while PEs answer each other.
 
@@ -10,7 +10,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap};
 use std::io;
 
-/// What the PEs of a job noted. All of it is in memory: about 150 bytes for a call.
+/// Notes of a job's PEs. All of them are in memory: about 150 bytes for a call.
 #[derive(Default)]
 pub(super) struct Log {
     /// By PE, in the order in which they ended; routines and sites are numbers of `texts`.
@@ -141,7 +141,7 @@ fn of_threads(pe: u32, calls: &[Call]) -> Vec<Vec<Step>> {
         steps.extend(done.drain(within..).flat_map(|(_, steps)| steps));
         steps.push(step(true));
         match done.last_mut() {
-            // What is over at the outermost level needs no more order.
+            // Calls that are over at the outermost level need no more order.
             Some((0, before)) if call.depth == 0 => before.extend(steps),
             _ => done.push((call.depth, steps)),
         }

@@ -35,21 +35,21 @@ impl Way {
     }
 }
 
-/// A write to a word, and what it says to whoever sees it.
+/// A write to a word, and what a reader of the word learns from it.
 #[derive(Clone)]
 pub(super) struct Write {
     pub(super) op: Rc<Op>,
-    /// What its writer knew.
+    /// Knowledge of its writer.
     pub(super) clock: Rc<Clock>,
-    /// At whose memory it is.
+    /// PE whose memory it is in.
     pub(super) target: u32,
-    /// What its writer has sent there on the same context.
+    /// Operations its writer has sent there on the same context.
     pub(super) way: Rc<RefCell<Way>>,
-    /// What of that was begun before this event arrives before the write.
+    /// Operations of `way` begun before this event arrive before the write.
     pub(super) fenced: u32,
     /// Data that the same call put before it.
     pub(super) carried: Option<Rc<Op>>,
-    /// What is there now, if that is known.
+    /// Value of the word after it, if known.
     pub(super) value: Option<u64>,
 }
 

@@ -24,24 +24,24 @@ pub(super) struct Span {
     pub(super) end: u64,
     /// Which routine, as a number of the timeline.
     pub(super) routine: u16,
-    /// What it waited for: a PE, since when that did what ended the wait, and whether it was a collective.
+    /// Cause of the wait: a PE, since when that had done what ended the wait, and whether it was a collective.
     pub(super) cause: Option<Because>,
-    /// Bytes it was about.
+    /// Bytes of the operation.
     pub(super) bytes: u64,
     /// It was made within another one.
     pub(super) is_inside: bool,
 }
 
-/// What a call waited for.
+/// Cause of a call's wait.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Because {
-    /// Who came late.
+    /// PE that came late.
     pub(super) pe: u32,
-    /// When it did what was waited for.
+    /// When it did what ended the wait.
     pub(super) at: u64,
-    /// How long that was waited for.
+    /// Duration of the wait for it.
     pub(super) late: u64,
-    /// In a collective.
+    /// True for a collective.
     pub(super) together: bool,
 }
 
@@ -131,7 +131,7 @@ fn read_lines(mut from: impl BufRead) -> Result<Timeline, (usize, String)> {
         match read {
             Ok(0) => break,
             Ok(_) => {}
-            // What is compressed and was cut off ends like this.
+            // A compressed file that was cut off ends like this.
             Err(e) if e.kind() == std::io::ErrorKind::UnexpectedEof && number > 1 => break,
             Err(e) => return Err((number, e.to_string())),
         }

@@ -21,7 +21,7 @@ use tokio::time::sleep;
 /// Numbers that are kept of a job, however long it takes. Beyond that two times become one.
 const KEPT: usize = 1 << 20;
 
-/// What links carried, by time.
+/// Loads of links, by time.
 #[derive(Default, Debug)]
 pub(super) struct Loads {
     spans: Vec<Span>,
@@ -61,7 +61,7 @@ impl Loads {
         }
         let mut flits = Vec::new(); // in the daemon's order, by link
         for (link, now) in seen.flits {
-            // What a job of others carried without the network is no longer counted when it has ended.
+            // When another job ends, what it carried without the network is no longer in these counts.
             let more = now.saturating_sub(self.carried.insert(link, now).unwrap_or(0));
             if more > 0 {
                 flits.push((link, more));

@@ -10,11 +10,11 @@ type ByNumber = HashMap<(u32, u32, u64), Origin>;
 /// Messages of a job, in the order of time.
 #[derive(Default)]
 pub(super) struct Messages {
-    /// Sent and not received: who sent.
+    /// Messages sent and not received, with their senders.
     sent: ByNumber,
-    /// Offered, wanted, and not fetched: who wants.
+    /// Messages offered, wanted, and not fetched, with the PEs that want them.
     wanted: ByNumber,
-    /// What has come to each PE since its last call ended.
+    /// Messages that have come to each PE since its last call ended.
     came: HashMap<u32, Vec<Came>>,
 }
 
@@ -30,14 +30,15 @@ struct Came {
 /// From a call that sent to the one that received.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Arrow {
-    /// Who sent, and when.
+    /// Call that sent.
     pub(super) from: Origin,
-    /// Who received, and when.
+    /// Call that received.
     pub(super) to: Origin,
 }
 
 impl Messages {
-    /// Returns what PE `pe` has noted of a message; an arrow if it has come. Others than messages are nothing to it.
+    /// Adds a step of a message noted by PE `pe`. Returns an arrow if the message has come, `None` for other calls,
+    /// too.
     pub(super) fn add(&mut self, pe: u32, call: &Call) -> Option<Arrow> {
         let Action::Message { step, pe: other, number, bytes } = call.action else { return None };
         let here = Origin { pe, thread: call.thread, start: call.start, end: call.end };

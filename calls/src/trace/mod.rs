@@ -38,7 +38,7 @@ pub struct Trace {
     links: u32,
     /// Looks at links that go on.
     looks: Option<Looks>,
-    /// What links carried, and why that is not all, if so.
+    /// Loads of the links, and why they are not complete, if so.
     loads: (Loads, Option<Failed>),
 }
 

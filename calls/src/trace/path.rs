@@ -6,7 +6,7 @@
 use super::events::{Span, Timeline, outermost};
 use std::collections::BTreeMap;
 
-/// What lies on the path, ns.
+/// Time on the critical path, by kind, ns.
 #[derive(Default, Debug, PartialEq)]
 pub(super) struct Critical {
     /// All of it.

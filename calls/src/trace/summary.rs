@@ -56,13 +56,13 @@ struct Use {
     calls: u64,
     /// In the routine, ns.
     time: u64,
-    /// Of that, until whoever was waited for had come, ns.
+    /// Part of `time` until the PE that it waited for had come, ns.
     late: u64,
     bytes: u64,
     longest: u64,
 }
 
-/// What a PE did, ns.
+/// Time of a PE, ns.
 #[derive(Default, Clone, Copy)]
 struct Whole {
     first: u64,

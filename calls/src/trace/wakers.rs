@@ -19,11 +19,11 @@ const HELD: usize = 1 << 20;
 /// A call of a PE, with what was found out about it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Event {
-    /// Who called.
+    /// PE that called.
     pub(super) pe: u32,
     /// The call; its routine is a number of the trace.
     pub(super) call: Call,
-    /// What it waited for.
+    /// Why its wait could end.
     pub(super) cause: Option<Cause>,
 }
 
@@ -39,9 +39,9 @@ pub(super) enum Cause {
 /// A call that changed a word.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Origin {
-    /// Who called.
+    /// PE that called.
     pub(super) pe: u32,
-    /// On which thread.
+    /// Thread that called.
     pub(super) thread: u16,
     /// When it began, ns.
     pub(super) start: u64,
@@ -53,7 +53,7 @@ pub(super) struct Origin {
 #[derive(Clone, Copy)]
 struct Write {
     by: Origin,
-    /// What is there now, if that is known.
+    /// Value of the word, if known.
     value: Option<u64>,
 }
 
@@ -73,12 +73,12 @@ fn at(memory: Memory) -> Option<At> {
 pub(super) struct Errors {
     /// By PE: the number of its host, and by how much its clock may be wrong, ns.
     of: Vec<(usize, u64)>,
-    /// Of any two.
+    /// Greatest error between any two PEs, ns.
     most: u64,
 }
 
 impl Errors {
-    /// Of PEs on these hosts, with these errors of their clocks; those of one host have one clock.
+    /// Takes each PE's host and the error of its clock; PEs of one host share a clock.
     pub(super) fn new(of: Vec<(usize, u64)>) -> Errors {
         let several = of.iter().any(|(host, _)| *host != of[0].0);
         let most = of.iter().map(|(_, error)| *error).max().unwrap_or(0).saturating_mul(2);
@@ -137,7 +137,7 @@ impl Watched {
 
     fn wrote(&mut self, to: u32, remote: Memory, blocks: &Blocks, write: Write) {
         let (Some(words), Some((is_static, start))) = (self.words.get_mut(&to), at(remote)) else { return };
-        // Of a put with more blocks the first ones stand for all.
+        // For a put with more blocks, the first ones stand for all.
         for i in 0..blocks.count.min(1 << 16) {
             let from = start.saturating_add(i.saturating_mul(blocks.remote_step));
             let range = (is_static, from)..(is_static, from.saturating_add(blocks.block));
@@ -268,7 +268,7 @@ impl Causes {
         }
         let meet = self.meets.remove(&key).expect("found above");
         for number in meet.held {
-            // What has gone out already was too much to hold.
+            // Events given out already were too many to hold.
             if let Some(event) = number.checked_sub(self.first).and_then(|i| self.held.get_mut(i as usize)) {
                 event.cause = Some(Cause::Last(meet.last.1, meet.last.0));
             }

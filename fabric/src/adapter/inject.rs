@@ -25,11 +25,11 @@ use angara_abi::packet::{PacketType, Vc};
 /// Packets of the longest train.
 const TRAIN_PACKETS: u32 = (READ_MAX / PAYLOAD_MAX) as u32;
 
-/// What became of the operation at the front of a port's queue.
+/// Result of a step of the operation at the front of a port's queue.
 pub(crate) enum Step {
-    /// All packets made: next one.
+    /// All its packets are made: go on with the next operation.
     Next,
-    /// Go on when something changes.
+    /// Try again when something changes.
     Wait,
 }
 
@@ -164,7 +164,7 @@ impl Adapters {
         };
         let len = self.ops[op].len;
         let told = flush && self.chip.params.quiet == Quiet::Delivered;
-        // What may be overtaken is counted, not flushed.
+        // A flush says nothing about packets that it may overtake: wait until those have been ejected.
         if flush && !self.ports[port].may_flush(told) {
             return Step::Wait;
         }
@@ -307,7 +307,7 @@ impl Adapters {
         let p = &mut self.chip.packets[h];
         let gap = self.chip.params.gap_ps * p.packets();
         self.chip.inject_busy[node as usize] = start + self.chip.timing.core(p.flits).max(gap);
-        // What has been read from memory takes its time until it is here.
+        // Data read from memory takes its time to arrive here.
         p.ready = start.max(p.ready) + self.chip.params.inject_ps + self.chip.params.router_ps + jitter;
         if p.vc as usize >= UP {
             p.ready += self.chip.timing.core(p.flits); // collective channels wait for the whole packet

@@ -1,6 +1,6 @@
 //! Adapters: ports, operations, and the packets they become.
 //!
-//! What the units of an adapter do (barriers, trees) is above this: they are given the adapters they belong to.
+//! The units of an adapter (barriers, trees) are above this; they are given the adapters they belong to.
 
 mod answer;
 mod inject;

@@ -12,14 +12,14 @@ use angara_abi::FLIT_BYTES;
 use angara_abi::packet::{PacketType, Vc};
 use std::collections::VecDeque;
 
-/// What goes through a node's memory.
+/// Traffic through a node's memory.
 #[derive(Clone, Default, Debug)]
 pub(super) struct NodeMemory {
-    /// Until when it is busy with bytes.
+    /// When it will have passed all bytes accepted so far.
     busy: Tick,
-    /// When the last of them is there.
+    /// When the last packet arrives.
     last: Tick,
-    /// What is on its way through it, in order: several may arrive at one time.
+    /// Packets on their way through it, in order of arrival; several may arrive at the same time.
     under_way: VecDeque<PacketHandle>,
 }
 

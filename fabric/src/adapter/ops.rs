@@ -36,7 +36,7 @@ pub(crate) struct OpRecord {
     pub(crate) answered: bool,
     /// It has been at the front of its port's queue.
     pub(crate) begun: bool,
-    /// Of a flush: serial number of its packet; what has a lower one is to be in memory when it ends.
+    /// For a flush, the serial number of its packet: packets with lower ones must be in memory when it ends.
     pub(crate) behind: u64,
     /// Inline data.
     pub(crate) payload: u32,

@@ -11,14 +11,14 @@ use angara_abi::packet::PacketType;
 use angara_net::torus::NodeId;
 use std::collections::{BTreeMap, VecDeque};
 
-/// What the model saw of a job's fences and flushes since the job was opened.
+/// Fences and flushes of a job that the model checked since the job was opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct OrderCheck {
     /// Fences passed and flushes ended.
     pub checked: u64,
     /// Packets in memory before one that was posted before a fence.
     pub overtaken: u64,
-    /// Flushes that ended before what was written before them was in memory.
+    /// Flushes that ended before all earlier writes were in memory.
     pub unfinished: u64,
 }
 
@@ -60,7 +60,7 @@ impl Order {
         }
     }
 
-    /// A packet is under way no longer; whether it is in memory too early.
+    /// Notes that a packet is no longer under way. Returns true if it is in memory too early.
     #[inline]
     pub(crate) fn arrives(&mut self, p: &Packet) -> bool {
         self.on && counts(p) && self.take(p)
@@ -88,7 +88,8 @@ impl Order {
         }
     }
 
-    /// A flush ends; whether something is under way that its port had made before packet `serial`.
+    /// Notes that a flush ends. Returns true if a packet that its port made before packet `serial` is still
+    /// under way.
     pub(super) fn flush_ends(&mut self, job: JobSlot, pair: Pair, serial: u64) -> bool {
         if !self.on {
             return false;

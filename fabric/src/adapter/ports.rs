@@ -14,9 +14,9 @@ pub(crate) struct PortState {
     pub(crate) ops: VecDeque<u32>,
     /// Packets in order, some still waiting for memory.
     pub(crate) staging: VecDeque<PacketHandle>,
-    /// What is not yet in the network: packets, a train being one.
+    /// Packets not yet in the network; a train counts as one.
     pub(crate) staged: u32,
-    /// The same, trains being as many as they carry.
+    /// The same, but a train counts as the packets it carries.
     pub(crate) carried: u32,
     /// Packets not yet ejected.
     pub(crate) outstanding: u32,
@@ -90,8 +90,8 @@ impl PortState {
         ordered || !self.fenced || self.is_drained() || is_heedless()
     }
 
-    /// True if a flush need not wait until all has been ejected. `told`: that is all that it does. Else it follows what
-    /// cannot be overtaken.
+    /// True if a flush may go out now. With `told`, only if everything has been ejected; otherwise also if it follows
+    /// only packets that it cannot overtake.
     pub(super) fn may_flush(&self, told: bool) -> bool {
         !told && !self.unordered || self.is_drained() || is_heedless()
     }

@@ -14,15 +14,15 @@ use std::collections::{BTreeMap, VecDeque};
 /// Packets sent, by target.
 type Sent = BTreeMap<NodeId, u32>;
 
-/// What becomes of a packet that has the network to itself.
+/// State of the shortcut for a packet that has the network to itself.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) enum Alone {
-    /// None has.
+    /// No packet has the network to itself.
     #[default]
     No,
-    /// The next one that enters does.
+    /// The next packet that enters has.
     Next,
-    /// This one does, and its host has it then.
+    /// This packet has; its host receives it at that time.
     Through(PacketHandle, Tick),
 }
 

@@ -13,14 +13,14 @@ use crate::packet::{Packet, PacketHandle, flag};
 use crate::types::*;
 use angara_net::torus::NodeId;
 
-/// What the model saw of a job's barriers since the job was opened.
+/// Barriers of a job that the model checked since the job was opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct BarrierCheck {
     /// Times a node left a barrier.
     pub left: u64,
-    /// ... before every node had entered it.
+    /// Times a node left a barrier before every node had entered it.
     pub early: u64,
-    /// ... a full one, before all it had sent was delivered and answered.
+    /// Times a node left a full barrier before all it had sent was delivered and answered.
     pub unfinished: u64,
     /// Packets sent before a barrier and delivered at a node that had left it.
     pub late: u64,

@@ -1,4 +1,4 @@
-//! Who takes part in a job's barriers: its nodes, the nodes between them, and how far they are apart.
+//! Participants of a job's barriers: its nodes, the nodes between them, and how far they are apart.
 
 use super::family::BarrierFamily;
 use super::state::Barriers;

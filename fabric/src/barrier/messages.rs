@@ -101,7 +101,7 @@ impl Barriers {
             return self.barrier_talk(host, job, node, false);
         }
         m.stage = Stage::Enter;
-        // What it has said stands when a route change starts the barrier again.
+        // Counts already announced stay valid when a route change starts the barrier again.
         if !m.rerun && !std::mem::replace(&mut m.told, true) {
             let sent = host.take_sent(job, node);
             m.before = (std::mem::replace(&mut m.said, sent), std::mem::take(&mut m.channels));

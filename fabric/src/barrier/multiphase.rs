@@ -92,8 +92,8 @@ impl Barriers {
     fn barrier_special(&mut self, host: &mut Adapters, p: &Packet, node: NodeId, dir: usize, vc: usize) {
         self.prepare_group(host, p.job);
         let odd = p.is(flag::ODD);
-        // What came over the link before the special has left channel `vc`. In the other channels a
-        // marker waits behind what came before.
+        // Packets that crossed the link before the special have left channel `vc`. In each other channel
+        // a marker waits behind the packets that came before.
         for other in (0..DATA_VCS).filter(|other| *other != vc && !p.is(flag::MARKER)) {
             let mut marker = *p;
             marker.flags |= flag::MARKER;

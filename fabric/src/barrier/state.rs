@@ -1,4 +1,4 @@
-//! What the barrier units of all nodes remember.
+//! State of the barrier units of all nodes.
 
 use super::check::BarrierCheck;
 use super::family::BarrierFamily;
@@ -8,10 +8,10 @@ use crate::types::{JobSlot, Port, Tick};
 use angara_net::torus::NodeId;
 use std::collections::BTreeMap;
 
-/// What a message says; its offset holds this in the low byte and a number above.
+/// Meaning of a message; its offset holds this in the low byte and a number above.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Word {
-    /// I, and all below me, have entered. In the second half: I am done with the first.
+    /// The sender and all below it have entered. In the second half: they are done with the first.
     Arrived,
     /// All have entered.
     Release,
@@ -30,19 +30,19 @@ pub(super) struct Heard {
     pub(super) rounds: u32,
 }
 
-/// Who still gets a message.
+/// Message that some members still have to be sent.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bulk {
     pub(super) word: Word,
-    /// All members, in the order of distance; else the children in the tree.
+    /// True if it goes to all members, in order of distance; else it goes to the children in the tree.
     pub(super) all: bool,
     pub(super) next: u32,
-    /// Channels, as bits, and those the present target has got it on.
+    /// Channels to send it on, as bits, and those on which the present target has been sent it.
     pub(super) channels: u8,
     pub(super) sent: u8,
 }
 
-/// Who hears from whom, as members.
+/// Tree of members: the parent and the children of each.
 #[derive(Debug, Default)]
 pub(super) struct Upwards {
     pub(super) up: Vec<u32>,
@@ -101,11 +101,11 @@ pub(crate) struct Member {
     pub(crate) waiting: Vec<(u32, u32)>,
     pub(crate) stage: Stage,
     pub(crate) second: bool,
-    /// The barrier under way is a full one, the one the ports wait in is, the one left last was.
+    /// True for full barriers: the one under way, the one the ports wait in, the one left last.
     pub(crate) full: bool,
     pub(super) asked_full: bool,
     pub(super) left_full: bool,
-    /// What the latest specials of each parity said about `full`.
+    /// Flag `full` of the latest specials of each parity.
     pub(crate) seen_full: [bool; 2],
     /// Had left the barrier that a route change started again; takes part without waiting ports.
     pub(crate) rerun: bool,
@@ -195,7 +195,7 @@ pub(crate) struct Group {
     pub(crate) cut: Option<(NodeId, NodeId)>,
     /// Phases left out on purpose.
     pub(super) short_by: u32,
-    /// Who hears from whom in a tree or from a master.
+    /// Parents and children of members in a tree, or below a master.
     pub(super) tree: Upwards,
     /// Offsets from a node to all others, the nearest first.
     pub(super) order: Vec<NodeId>,

@@ -58,7 +58,7 @@ impl Barriers {
     /// acknowledgements wait for those of everything the port has sent.
     pub(crate) fn barrier_may_enter(&mut self, host: &mut Adapters, port: usize, half: bool) -> bool {
         let p = &host.ports[port];
-        // What goes through the node's memory is not flushed.
+        // Packets through the node's memory are not flushed, so they must have arrived.
         if !p.staging.is_empty() || p.near > 0 {
             return false;
         }
@@ -240,7 +240,7 @@ impl Barriers {
             let Some(j) = self.jobs[job.index()].as_mut() else { continue };
             j.group.phases = None;
             for (m, node) in j.group.members.iter_mut().zip(&j.group.nodes) {
-                // Who left the barrier others are still in (so all had entered it) takes part again.
+                // A node that left the barrier others are still in (so all had entered it) takes part again.
                 m.rerun = m.ports > 0 && host.chip.owned[*node as usize] && m.done + u64::from(m.rerun) > barrier;
                 m.done = barrier;
                 m.stage = Stage::Idle;

@@ -1,4 +1,4 @@
-//! What a barrier costs whoever emulates it, foretold from shape and nodes alone.
+//! Cost of emulating a barrier, predicted from shape and nodes alone.
 //!
 //! A live network's time is free: what a program waits for is the work of the model, which grows with *packet-hops*, the
 //! packets of a barrier times the links each crosses, and the hand-overs between its PEs and the daemon. A multiphase

@@ -1,4 +1,4 @@
-//! Who gets an output.
+//! Arbitration of outputs.
 //!
 //! An idle output serves, among the packets that ask for it and fit downstream, first those that
 //! saw too many others go (age), then by lane (collective and barrier packets, response, request,

@@ -1,4 +1,4 @@
-//! What routers remember of their crossbars: inputs, which are queues, outputs, and what these have granted.
+//! State of the routers' crossbars: inputs, which are queues, outputs, and what these have granted.
 
 use super::layout::{LANES, Layout, UP, VCS};
 use super::slots::{Credits, NEVER, Slots};
@@ -6,7 +6,7 @@ use crate::packet::PacketHandle;
 use crate::routes::Net;
 use crate::types::Tick;
 
-/// What the front packet of a queue does.
+/// State of a queue's front packet with regard to outputs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Asks {
     /// Nothing (yet).
@@ -61,7 +61,7 @@ pub(crate) struct Output {
     pub(crate) busy: Tick,
     /// Earliest planned decision.
     pub(super) wake: Tick,
-    /// Of the data channels.
+    /// Credits of the data channels.
     pub(crate) credits: Credits,
 }
 
@@ -71,7 +71,7 @@ impl Output {
     }
 }
 
-/// What an output has granted.
+/// Packets and flits that an output has granted.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Granted {
     pub(crate) packets: u64,

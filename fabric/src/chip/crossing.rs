@@ -1,4 +1,4 @@
-//! What crosses from this part of a network to another.
+//! Packets and credits that cross from this part of a network to another.
 
 use super::edge::Ends;
 use super::layout::UP;

@@ -1,4 +1,4 @@
-//! What of a network works worse than it should, or not at all.
+//! Parts of a network that work worse than they should, or not at all.
 
 use super::impaired::ImpairedLinks;
 use angara_net::torus::NodeId;

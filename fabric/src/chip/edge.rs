@@ -1,4 +1,4 @@
-//! What has left for other parts of a network, and copies of it.
+//! Frames for other parts of a network, and copies of the packets in them.
 //!
 //! When a part of a split network is lost, so is every packet inside it. The source of a packet therefore retains it
 //! from the moment it leaves over a boundary link until it is known to have been ejected. The copy is the packet itself:
@@ -15,7 +15,7 @@ use crate::types::{JobSlot, Tick};
 use angara_net::torus::NodeId;
 use std::collections::{BTreeMap, VecDeque};
 
-/// Of a stream: one end, which is here, the other one, the channel of its class.
+/// Ends of a stream: the one that is here, the other one, and the channel of its class.
 pub(crate) type Ends = (NodeId, NodeId, u8);
 
 /// Something per stream of a job, found by its ends. A row per node here, made when it is first used.
@@ -51,8 +51,8 @@ impl<T: Default> Streams<T> {
     }
 }
 
-/// What a source retains of a stream: the first and the last packet of a list, and how many the target had ejected, as
-/// it counts, before the first of them.
+/// Packets of a stream that its source retains: the first and the last one of a list, and how many packets
+/// the target had ejected, by its own count, before the first of them.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Retained {
     pub(crate) first: PacketHandle,
@@ -63,7 +63,7 @@ pub(crate) struct Retained {
 /// The edge of the part of a network that is modelled here.
 #[derive(Default, Debug)]
 pub(crate) struct Edge {
-    /// What is to be given to each boundary link, and when it arrives at the other end.
+    /// Frames for each boundary link, with the time at which each arrives at the other end.
     pub(crate) frames: BTreeMap<usize, VecDeque<(Tick, Frame)>>,
     /// When the latest packet came over each boundary link.
     pub(crate) arrived: BTreeMap<usize, Tick>,

@@ -10,7 +10,7 @@ use crate::types::Tick;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// What happens at an event.
+/// Kind of an event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(crate) enum Kind {
@@ -92,7 +92,7 @@ struct Chunk {
 /// Events by time and key.
 #[derive(Debug)]
 pub(crate) struct Events {
-    /// What is left of the open bucket, the next event last.
+    /// The rest of the open bucket, the next event last.
     current: Vec<u64>,
     open: u64,
     /// First chunk of every bucket.
@@ -104,7 +104,7 @@ pub(crate) struct Events {
     filled: [u64; WORDS],
     /// One bit per word of `filled` that is not zero.
     filled_words: u32,
-    /// What was beyond the wheel's reach when it was pushed.
+    /// Events beyond the wheel's reach when they were pushed.
     far: BinaryHeap<Reverse<(Tick, u64)>>,
 }
 

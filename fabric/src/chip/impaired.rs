@@ -1,13 +1,12 @@
 //! Links with which something is wrong: numbering, checksums and replay, longer cables, slower lines.
 //!
-//! A link that only delays is cut through like any other; all its packets come later. Every other one works
-//! by receive-then-forward: packets leave a replay buffer at the link's rate and are whole before they go on. If it damages,
-//! doubles or reorders packets, they are numbered and carry a checksum, and the receiver takes nothing but the next number.
-//! What becomes of a transmission is decided when it begins. A wrong one, and one that has been overtaken, and
-//! all that follow it are discarded by the receiver until the sender hears of it and sends
-//! everything not received again (go-back-N). Such packets stand in the far queue already, with no time
-//! from which they may ask. After [`FAILURES_MAX`] failures in a row the link is taken out of service.
-//! `docs/explain/model.md` has the rules.
+//! A link that only delays is cut through like any other; all its packets come later. Every other one works by
+//! receive-then-forward: packets leave a replay buffer at the link's rate and are whole before they go on. If it
+//! damages, doubles or reorders packets, they are numbered and carry a checksum, and the receiver takes nothing but the
+//! next number. The fate of a transmission is decided when it begins. The receiver discards a wrong or overtaken one
+//! and all that follow it, until the sender hears of it and sends again everything that was not received (go-back-N).
+//! Such packets are in the far queue already, without a time from which they may ask for an output. After
+//! [`FAILURES_MAX`] failures in a row the link is taken out of service. `docs/explain/model.md` has the rules.
 
 use super::events::Kind;
 use super::listen::At;
@@ -66,12 +65,12 @@ impl Impaired {
 /// The links that are or were impaired, by link number (node · directions + direction).
 pub(crate) type ImpairedLinks = BTreeMap<usize, Impaired>;
 
-/// What a receiver says of a transmission.
+/// Receiver's judgement of a transmission.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Verdict {
     Right,
     Damaged,
-    /// A number it has had.
+    /// A number that was received before.
     Again,
     /// A later number than the next one.
     Early,
@@ -140,7 +139,7 @@ impl Chip {
         match seen {
             None => Verdict::Damaged,
             Some(number) if number == expected => Verdict::Right,
-            // Of two halves of the circle of numbers one is behind.
+            // Half of the circle of numbers lies behind the expected one: those were received before.
             Some(number) if expected.wrapping_sub(number) < 1 << 15 => Verdict::Again,
             Some(_) => Verdict::Early,
         }

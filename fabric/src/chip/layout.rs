@@ -44,7 +44,7 @@ const QUEUE_MASK: usize = QUEUES_MAX - 1;
 const LANE_MASK: usize = LANES - 1;
 const NO_DIR: u8 = u8::MAX;
 
-/// What the queue and output numbers of one network mean.
+/// Meaning of the queue and output numbers of one network.
 #[derive(Debug)]
 pub(crate) struct Layout {
     /// Directions, and number of the first ejection channel.

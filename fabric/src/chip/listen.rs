@@ -1,4 +1,4 @@
-//! What those who listen to the network are told: see [`super::observe::capture`].
+//! Reports for those who listen to the network: see [`super::observe::capture`].
 
 use super::observe::capture::{Filter, Heard, Spot};
 use super::state::Chip;

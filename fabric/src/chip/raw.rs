@@ -19,7 +19,7 @@ use angara_abi::capture::{Happening, Reason};
 use angara_abi::packet::PacketType;
 use std::collections::VecDeque;
 
-/// What simulated packets leave behind.
+/// Results of simulated packets.
 #[derive(Default, Debug)]
 pub(crate) struct Raw {
     pub(crate) delivered: VecDeque<Delivery>,

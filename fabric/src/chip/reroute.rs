@@ -1,4 +1,4 @@
-//! What becomes of packets under way when a link or node fails or comes back.
+//! Handling of packets under way when a link or node fails or comes back.
 //!
 //! **Route changes lose and reorder nothing.** When routes change, every packet whose way is now
 //! blocked is taken out of the network and put back into its source's injection queue (the source
@@ -51,7 +51,7 @@ impl Chip {
                 Kind::Deliver if PacketHandle::new(event.arg) == PacketHandle::BY_MEMORY => {}
                 Kind::Deliver => moving.push(PacketHandle::new(event.arg)),
                 Kind::Fault | Kind::TreeTimer => self.events.push(time, event.kind, event.node, event.arg),
-                // Of routers that are empty now, of ports and barriers that are called next.
+                // Routers are empty now, and ports and barriers are called next: these events have no purpose left.
                 Kind::Heard | Kind::Line | Kind::Head | Kind::Escape | Kind::Wake | Kind::Pump | Kind::Phase => {}
             }
         }

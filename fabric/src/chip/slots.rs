@@ -23,8 +23,8 @@ fn place(vc: usize) -> usize {
     if vc < GROUP { vc } else { vc - GROUP }
 }
 
-/// What the sender of a link knows of the slots at the far end, in units: packets, or flits in the
-/// variant that shows why packets are counted. Those counted as free are; others may have become so since.
+/// Slots at the far end of a link as its sender knows them, in units: packets, or flits in the
+/// variant that shows why packets are counted. Those counted as free are free; others may have become so since.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Credits {
     /// The earliest time at which a slot that is not counted yet is free, by channel.
@@ -91,7 +91,7 @@ impl Slots {
             self.keep_pending(c, output, vc, pending as usize - 1, now);
         }
     }
-    /// Of the `later` returns those after `now` are still pending.
+    /// Keeps those of the `later` returns that come after `now` pending.
     #[inline(never)]
     fn keep_pending(&mut self, c: &mut Credits, output: usize, vc: usize, later: usize, now: Tick) {
         let i = place(vc);

@@ -1,4 +1,4 @@
-//! What all routers and links of a network share, and how time passes for them.
+//! State shared by all routers and links of a network, and how time passes for them.
 
 use super::crossbar::Routers;
 use super::degraded::Degraded;
@@ -33,7 +33,7 @@ pub(crate) struct Plan {
     pub(crate) units_are_flits: bool,
 }
 
-/// What the adapter must hear of, in the order in which it happened.
+/// Notice to the adapter; notices are in the order in which things happened.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Notice {
     /// A packet of a port is in the network.

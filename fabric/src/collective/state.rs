@@ -1,4 +1,4 @@
-//! What the collective units of all nodes remember.
+//! State of the collective units of all nodes.
 
 use super::reducer::Slot;
 use super::tree::{TreeRow, TreeRows};

@@ -49,7 +49,7 @@ impl Fabric {
         if self.split.on_hold {
             return Ok(());
         }
-        // What is due now has been done already.
+        // Everything due now has been done already.
         let at = time.max(self.adapters.chip.now + 1);
         let index = link_index(link.node, link.dir.index());
         match frame {

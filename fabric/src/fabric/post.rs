@@ -25,7 +25,7 @@ impl Fabric {
                 false => Err(InjectError::Unreachable { from, to, outage: self.adapters.chip.routes.outage(from, to) }),
             };
             reach(from.node, to.node)?;
-            // Of an answer given up in another fabric nobody would hear before routes change again.
+            // Nobody would hear of an answer given up in another fabric before routes change again.
             if self.adapters.chip.split && op.is_answered() { reach(to.node, from.node) } else { Ok(()) }
         };
         let sourced = |source: &Source| match source {

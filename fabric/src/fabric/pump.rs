@@ -49,7 +49,7 @@ impl Fabric {
                 }
                 if self.trees.step_tree(&mut self.adapters, port, op) { Step::Next } else { Step::Wait }
             }
-            // What becomes packets to one target is the adapter's own business.
+            // Operations that become packets to one target are the adapter's own business.
             doing => self.adapters.step(port, op, doing),
         }
     }

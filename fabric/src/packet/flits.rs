@@ -26,8 +26,8 @@ fn place_of(bits: u128) -> Option<Place> {
     })
 }
 
-/// The packet as flits, sealed, with `sequence` as its link sequence number.
-/// Of a train, its header and tail.
+/// Returns the packet as flits, sealed, with `sequence` as its link sequence number; for a train, its header
+/// and tail.
 pub(crate) fn encode(net: &Net, payloads: &Payloads, p: &Packet, sequence: u16) -> ([Flit; PACKET_FLITS_MAX], usize) {
     let n = if p.is_train() { 2 } else { p.flits as usize };
     let mut flits = [0; PACKET_FLITS_MAX];
@@ -94,7 +94,7 @@ pub(crate) struct Decoder<'a> {
     pub(crate) payloads: &'a mut Payloads,
     /// Packets carry data here.
     pub(crate) carry: bool,
-    /// Of the trees loaded here.
+    /// Generations of the trees loaded here.
     pub(crate) generations: &'a [u32; TREES],
 }
 

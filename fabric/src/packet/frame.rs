@@ -1,22 +1,22 @@
-//! What crosses a boundary link.
+//! Frames on a boundary link.
 
 use crate::types::{JobSlot, Link};
 use angara_abi::packet::{self, Vc};
 use angara_net::torus::NodeId;
 use bytes::Bytes;
 
-/// What crosses a boundary link.
+/// Frame on a boundary link.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Frame {
     /// A packet; the time beside it is when it may ask for an output of the far router.
     Packet {
         /// Virtual channel whose buffer it occupies there.
         vc: Vc,
-        /// What the flits have no room for.
+        /// Fields that the flits have no room for.
         meta: Meta,
         /// The flits, sealed, little-endian; of a train, those of a packet without data.
         flits: Bytes,
-        /// What a train carries.
+        /// Data of a train.
         train: Bytes,
     },
     /// One slot of a virtual channel's buffer is free again at the time beside it.

@@ -1,4 +1,4 @@
-//! What packets under way are called.
+//! Handles of packets under way.
 
 /// Names a packet under way: its place in the table that holds it. It is given to another packet when this one has gone,
 /// so no result may depend on its value.
@@ -13,7 +13,7 @@ impl PacketHandle {
     /// In an event: the next that a node's memory brings. More than there can be places, and what an event has room for.
     pub(crate) const BY_MEMORY: PacketHandle = PacketHandle((1 << 28) - 1);
 
-    /// Of a place.
+    /// Names the packet at a place.
     #[inline(always)]
     pub const fn new(place: u32) -> PacketHandle {
         PacketHandle(place)

@@ -1,10 +1,10 @@
-//! What packets carry, in reusable slots.
+//! Payloads of packets, in reusable slots.
 
 use crate::routes::NONE;
 use angara_abi::PAYLOAD_MAX;
 use bytes::Bytes;
 
-/// Payload slots with a count of users: of 256 bytes, or what a train carries.
+/// Payload slots with a count of users: each of 256 bytes, or as long as a train's data.
 #[derive(Default, Debug)]
 pub(crate) struct Payloads {
     data: Vec<[u8; PAYLOAD_MAX]>,

@@ -72,7 +72,7 @@ pub(crate) struct Packet {
     pub(crate) bytes: u16,
     /// Routers passed.
     pub(crate) routers: u16,
-    /// Of all its packets, if it is a train.
+    /// Flits of the packet; for a train, of all its packets.
     pub(crate) flits: u16,
     pub(crate) kind: PacketType,
     /// Class channel: response or request, or a collective one.
@@ -100,7 +100,7 @@ pub(crate) struct Packet {
     pub(crate) detail: Detail,
 }
 
-/// What only some kinds of packet carry.
+/// Fields that only some kinds of packet carry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Detail {
     None,

@@ -14,7 +14,7 @@ use angara_net::torus::{NodeId, Shape};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// What a [`RawFabric`] is built from. Its driver has checked the values.
+/// Configuration of a [`RawFabric`]. Its driver has checked the values.
 #[derive(Clone, Debug)]
 pub struct RawConfig {
     /// Sizes, X first: 1 to 6, at most 2²⁴ nodes.

@@ -45,7 +45,7 @@ pub(super) fn balance(net: &Net) -> Vec<Route> {
                 });
                 (most, all)
             };
-            // Of equals the one that it has stays.
+            // Among equal ways, the present one stays.
             let best = ways.into_iter().min_by_key(|way| (cost(way), way != route)).expect("there is a way");
             walk(net, src, dst, &best, |link| load[link] += 1);
             changed |= best != *route;

@@ -37,7 +37,7 @@ pub struct Routes {
     blocked: Vec<bool>,
     table: Vec<Option<Route>>,
     out_of_order: bool,
-    /// Of each pair where nothing is dead; empty where the pair's parity decides.
+    /// Route of each pair while nothing is dead; empty where the pair's parity decides.
     balanced: Arc<[Route]>,
 }
 

@@ -5,7 +5,7 @@ use super::route::Route;
 use angara_abi::packet::Detour;
 use angara_net::torus::{Direction, NodeId};
 
-/// What a packet remembers of its way: hops left in each dimension, and steps outside direction order.
+/// Rest of a packet's way: hops left in each dimension, and steps outside direction order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Way {
     left: [u16; DIMS],

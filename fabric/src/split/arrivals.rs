@@ -1,4 +1,4 @@
-//! What targets count of packets from other parts.
+//! Counts that targets keep of packets from other parts.
 
 use super::ledger::Ledger;
 use crate::chip::{Ends, Streams};
@@ -7,7 +7,7 @@ use crate::routes::NONE;
 use crate::types::Port;
 use std::collections::BTreeSet;
 
-/// What a target knows of a stream.
+/// Packets of a stream that its target has ejected.
 #[derive(Clone, Copy, Debug)]
 struct Ejected {
     count: u64,
@@ -21,7 +21,7 @@ impl Default for Ejected {
     }
 }
 
-/// What has come to a job from other parts of the network.
+/// Packets of a job that have come from other parts of the network.
 #[derive(Debug, Default)]
 pub(crate) struct Arrivals {
     /// Packets ejected, at their targets here.

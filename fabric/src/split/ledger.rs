@@ -1,4 +1,4 @@
-//! What the parts of a split network tell each other when its routes change; see [`crate::Fabric::recover`].
+//! Knowledge that the parts of a split network exchange when its routes change; see [`crate::Fabric::recover`].
 
 use crate::collective::{JobName, Range, TreeRow, TreeRows, TreeState};
 use crate::types::{ENDPOINTS_MAX, JobSlot, Port};
@@ -6,7 +6,7 @@ use angara_abi::TREES;
 use angara_net::torus::{Direction, NodeId};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What one part of a network knows that the others need when routes change, or the sum over several parts.
+/// Knowledge of one part of a network that the others need when routes change, or the sum over several parts.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Ledger {
     /// Packets ejected that came over boundary links, by job, source, target and channel.

@@ -1,6 +1,6 @@
-//! What this part of a split network knows of the others: what has come from them, and what all have to say when
-//! routes change ([`Ledger`]). The links between parts, and copies of what has left over them, are in `chip/edge.rs`; how
-//! all parts change routes together is in `fabric/recovery.rs`.
+//! State that this part of a split network keeps of the others: what has come from them, and what all parts exchange
+//! when routes change ([`Ledger`]). The links between parts, and copies of what has left over them, are in
+//! `chip/edge.rs`; how all parts change routes together is in `fabric/recovery.rs`.
 
 mod arrivals;
 mod ledger;
@@ -10,10 +10,10 @@ pub use ledger::{Ledger, LedgerError};
 
 use crate::types::JobSlot;
 
-/// Of this part.
+/// State of this part of a split network.
 #[derive(Debug, Default)]
 pub(crate) struct Split {
-    /// By job: what has come from other parts.
+    /// Packets from other parts, by job.
     jobs: Vec<Option<Arrivals>>,
     /// Nothing moves until all parts recover.
     pub(crate) on_hold: bool,

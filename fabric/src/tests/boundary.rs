@@ -9,7 +9,7 @@ use angara_net::torus::Direction;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
-/// What is visible from outside, in canonical order.
+/// Everything visible from outside, in canonical order.
 type Trace = Vec<(Tick, Port, String)>;
 
 /// A network made of one or several fabrics.

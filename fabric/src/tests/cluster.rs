@@ -29,7 +29,7 @@ struct Change {
     ledger: Option<Ledger>,
 }
 
-/// What a port does next.
+/// Rest of a port's script.
 #[derive(Default)]
 struct Script {
     rounds: u32,
@@ -38,7 +38,7 @@ struct Script {
     tree_lost: bool,
 }
 
-/// What was posted and what became of it.
+/// A posted operation and its outcome so far.
 #[derive(Clone, Copy, Debug)]
 struct Posted {
     from: Port,
@@ -354,7 +354,7 @@ impl Cluster {
         }
     }
 
-    /// What a part has done may also be applied after it was held, and after it has recovered.
+    /// Applies the effects of a part, or does not yet: they may also be applied after it was held or has recovered.
     fn apply_perhaps(&mut self, part: usize) {
         if self.dice.below(2) == 0 {
             self.apply(part);
@@ -521,7 +521,7 @@ impl Cluster {
         self.change.as_ref().map_or(&self.dead, |c| &c.dead).clone()
     }
 
-    /// What is on its way between two parts is lost; both notice before anything else comes over that way.
+    /// Loses the frames on their way between two parts; both notice before anything else comes over that way.
     pub(super) fn lose_frames(&mut self, a: usize, b: usize) {
         for part in [a, b] {
             if let Some(f) = &mut self.parts[part] {

@@ -54,7 +54,7 @@ fn totals(fabric: &Fabric) -> LinkCounters {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
 
-    /// What befalls the links changes all the time, cables get longer and shorter under packets on their way.
+    /// Impairments of the links change all the time: cables get longer and shorter under packets on their way.
     #[test]
     fn nothing_is_lost_doubled_or_reordered(seed: u64, adaptive: bool, shape in 0..4usize) {
         let mut config = Config::new(["4x2", "8", "mesh:3x3", "2x2x2"][shape].parse().unwrap());

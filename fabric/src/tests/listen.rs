@@ -10,7 +10,7 @@ use angara_net::torus::Direction;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
-/// What programs see of a run, and what listeners heard.
+/// Views of a run: of its programs and of listeners.
 struct Run {
     effects: String,
     completions: Vec<Completion>,

@@ -1,4 +1,4 @@
-//! What a machine file may say of adapters and nodes, each parameter by the time that it adds.
+//! Parameters that a machine file may set for adapters and nodes, each checked by the time that it adds.
 
 use super::driver::*;
 use crate::*;
@@ -73,7 +73,7 @@ fn bulk_operations_wait_for_the_dma_engine_and_no_others_do() {
     for op in [bulk(port(1), 256), read(port(1), 256), fetch_add(port(1)), flush(port(1)), inline(&[1; 256])] {
         assert_eq!(added(op), 0, "{op:?}");
     }
-    // What is posted behind one waits with it.
+    // Operations posted behind one wait with it.
     let mut w = ring(slow);
     w.must_post(port(0), Class::Put, bulk(port(1), 1000));
     w.put(port(0), port(2), 0, &[1; 8]);

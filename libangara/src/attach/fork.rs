@@ -1,4 +1,4 @@
-//! What happens to a job when its process forks.
+//! State of a job after its process forks.
 //!
 //! The child shares the mappings but is not a PE: it has no channel and no life line of its own.
 //! A `pthread_atfork` handler makes its copy of the target table say "unreachable" everywhere, so

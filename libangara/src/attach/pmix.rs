@@ -1,7 +1,7 @@
 //! PMIx, which `mpirun` of Open MPI, `prterun` and `srun --mpi=pmix` offer: `libpmix` is loaded when the environment
 //! says that such a launcher started this process, so nothing depends on it otherwise.
 //!
-//! Of its interface only calls and types are used that are the same in versions 3, 4 and 5 of the PMIx
+//! Only those calls and types of its interface are used that are the same in versions 3, 4 and 5 of the PMIx
 //! standard; all of these are `libpmix.so.2`.
 
 use super::launcher::{KeySpace, failed};
@@ -222,7 +222,7 @@ impl KeySpace for Pmix {
     }
 
     fn leave(&mut self) -> Result<()> {
-        // What was published must stay until everybody has read it.
+        // Published values must stay until everybody has read them.
         self.fence()?;
         // SAFETY: no directives.
         let status = unsafe { (self.library.finalize)(std::ptr::null(), 0) };

@@ -1,4 +1,4 @@
-//! What all PEs of a job do together: barriers ([`barrier`], and between PEs of one host that share
+//! Operations of all PEs of a job together: barriers ([`barrier`], and between PEs of one host that share
 //! cores [`host`]), and reductions and broadcasts by the routers ([`tree`]).
 
 pub(crate) mod barrier;

@@ -32,7 +32,7 @@ extern "C" fn asked(_signal: c_int) {
     unsafe { *libc::__errno_location() = errno };
 }
 
-/// Of this function and of all that are being called, and how many.
+/// Returns the return addresses of this function and of its callers, and their number.
 fn addresses() -> ([*mut c_void; ADDRESSES_MAX], usize) {
     let mut found = [std::ptr::null_mut(); ADDRESSES_MAX];
     // SAFETY: as many places as are said.

@@ -1,4 +1,4 @@
-//! What the program's computing takes where time is virtual ([`angara_protocol::compute`]).
+//! Time that the program's computing takes where time is virtual ([`angara_protocol::compute`]).
 //!
 //! An interval begins when the library has done what it was called for last, and ends when it is called again: where a
 //! library above says when its routines are called ([`Computing::called`]), then; else when the driver is. Intervals are

@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering;
 /// The seven states of a communication operation (paper 001). They are ordered: an operation
 /// that is [`OpState::Injected`] has also been copied.
 ///
-/// What a program can observe is less than what exists. The adapter reports *copied* and
+/// A program cannot observe all states. The adapter reports *copied* and
 /// *injected* in its status page. It acknowledges nothing, so *received* and *written* are known
 /// only when something that travelled behind the operation on the same path has come back: a
 /// flush (a read on vc1 to the same PE) or the operation's own answer. [`Handle::state`] then

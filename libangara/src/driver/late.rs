@@ -20,22 +20,22 @@ use std::time::Duration;
 /// How often one who comes back looks whether its job still runs.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// By the program's clock virtual time begins at a multiple of so many picoseconds: how long a library took to load, which
-/// may vary, shall not be seen.
+/// By the program's clock, virtual time begins at a multiple of this many picoseconds, so that the time a library took
+/// to load, which may vary, is not seen.
 const BEGIN: u64 = 1_000_000_000_000;
 
-/// For the library that knows when.
+/// Entry points for the library that decides when virtual time begins.
 pub(super) static DRIVER: Driver = Driver { begin, meet, end, pause, resume, called, looks, returns };
 
-/// What a PE needs whose time begins later than it attaches.
+/// Memory and words of a PE whose time begins after it attaches.
 pub(super) struct Late {
-    /// Over the table of how PEs are reached.
+    /// Covers the table of how PEs are reached.
     reach: Cover,
-    /// Over what is counted.
+    /// Covers the counters.
     counters: Cover,
-    /// When all begin.
+    /// Time at which all PEs begin.
     begins: *const AtomicU64,
-    /// The number of the stand of a PE that is outside.
+    /// Number of the stand of a PE that is outside virtual time.
     outside: AtomicU32,
 }
 
@@ -93,7 +93,7 @@ extern "C" fn begin() {
 
 extern "C" fn end() {
     let Some((clock, late)) = clock() else { return };
-    // What has passed until now is told first.
+    // Report the time that has passed until now first.
     clock.comes_as_far();
     clock.page.ends();
     must(late.counters.lay());
@@ -132,11 +132,11 @@ extern "C" fn called(routine: *const c_char) {
     calls(routine, 0);
 }
 
-/// The program calls a routine, which takes so long.
+/// Notes that the program calls a routine that takes `ps` picoseconds.
 fn calls(routine: *const c_char, ps: u64) {
     let counts = |(clock, _): &(&VirtualClock, &Late)| clock.is_on() && !clock.page.has_ended();
     let Some((clock, _)) = clock().filter(counts) else { return };
-    // What a recording lacks is told by the driver's next call.
+    // The driver's next call reports what a recording lacks.
     let _ = clock.called();
     clock.is_inside();
     if let Some(routine) = name(routine) {

@@ -1,4 +1,4 @@
-//! What each routine of a library above this driver costs its PE, where time is virtual.
+//! Time that each routine of a library above this driver costs its PE, where time is virtual.
 //!
 //! The library says when the program calls a routine ([`Routines::begins`]). What the routine does with the driver moves
 //! the clock, and each time that counts for it: nobody has to say when it returns. The program's own looks at clocks and

@@ -15,16 +15,18 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-/// What a look at memory takes, in picoseconds: whoever looks in a loop must not stand still at every picosecond. Ours.
+/// Cost of a look at memory, in picoseconds: a thread that looks in a loop must not stand still at every
+/// picosecond. Ours.
 pub(super) const LOOK_COST: u64 = 50_000;
-/// Where there are threads, a look takes one part of so many of the wait before it ...
+/// With several threads, a look takes this fraction of the wait before it ...
 const LATE: u64 = 16;
-/// ... but no longer than this, about what a stop takes on the wall: what another thread does outside the library, and
-/// is waited for, passes no virtual time. Ours.
+/// ... but at most this long, about as long as a stop takes on the wall: if another thread works outside the library
+/// and this one waits for it, no virtual time passes. Ours.
 const LOOK_MOST: u64 = 10_000_000;
-/// What a call that has nothing to do takes at least, for the same reason. Ours.
+/// Least cost of a call that has nothing to do, in picoseconds, for the same reason. Ours.
 const IDLE_COST: u64 = 1_000;
-/// How often one who stands looks whether its job still runs; the longer it stands, the more rarely.
+/// Interval at which a thread that stands checks that its job still runs; the longer it stands, the longer
+/// the interval.
 const LOOK: Duration = Duration::from_millis(100);
 const LOOK_PART: u32 = 8;
 const LOOK_LONG: Duration = Duration::from_secs(1);
@@ -49,7 +51,7 @@ pub(crate) struct VirtualClock {
     /// Picoseconds so far that the program computed, and that calls of the library cost.
     computed: AtomicU64,
     software: AtomicU64,
-    /// What routines of a library above this one have cost, if somebody will ask.
+    /// Costs of the routines of a library above this one, if they are recorded.
     routines: Option<Routines>,
     /// Threads that stand still, of which one tells the data plane.
     standing: Mutex<Standing>,
@@ -57,7 +59,7 @@ pub(crate) struct VirtualClock {
     gone_on: Condvar,
     /// Counts changes of deadlines, for the data plane.
     deadlines: *const AtomicU32,
-    /// What one thread waits for another may do without the network.
+    /// Several threads communicate: one may wait for another without the network.
     threads: AtomicBool,
     /// Before this time nothing changes that this PE can see. 0 once it has posted something.
     sees_until: AtomicU64,
@@ -67,7 +69,7 @@ pub(crate) struct VirtualClock {
     pub(super) is_on: AtomicBool,
     /// Costs of a message-passing library, if this is one of its processes.
     mpi: Option<MpiCosts>,
-    /// What a PE needs whose time does not begin when it attaches.
+    /// State of a PE whose time does not begin when it attaches.
     pub(super) late: Option<Late>,
 }
 
@@ -183,12 +185,12 @@ impl VirtualClock {
         CLOCK.store(std::ptr::null_mut(), Ordering::Release);
     }
 
-    /// What this thread asks of clocks from now on is real.
+    /// Makes this thread's reads of clocks real from now on.
     pub(super) fn read_real(&self) {
         self.program.enter();
     }
 
-    /// Several threads communicate from now on.
+    /// Notes that several threads communicate from now on.
     pub(super) fn with_threads(&self) {
         self.threads.store(true, Ordering::Relaxed);
     }
@@ -234,19 +236,19 @@ impl VirtualClock {
         self.routines.as_ref().map_or_else(Vec::new, Routines::take)
     }
 
-    /// A library above this one is called by the program.
+    /// Notes that the program calls a library above this one.
     pub(super) fn called(&self) -> Result<()> {
         let ps = self.computing.as_ref().map_or(Ok(0), Computing::called)?;
         self.pass(ps);
         Ok(())
     }
-    /// ... and has let pass what was computed.
+    /// Notes that the time computed before that call has passed.
     pub(super) fn is_inside(&self) {
         if let Some(computing) = &self.computing {
             computing.is_inside();
         }
     }
-    /// This driver is called.
+    /// Notes that this driver is called.
     pub(super) fn entered(&self) -> Result<()> {
         let ps = self.computing.as_ref().map_or(Ok(0), Computing::entered)?;
         self.pass(ps);
@@ -284,13 +286,13 @@ impl VirtualClock {
         self.returns();
     }
 
-    /// So many picoseconds pass that the program computes.
+    /// Lets `ps` picoseconds pass that the program computes.
     fn pass(&self, ps: u64) {
         self.computed.fetch_add(ps, Ordering::Relaxed);
         self.program.pass(ps);
     }
 
-    /// So many pass in the library; the time then.
+    /// Lets `ps` picoseconds pass in the library. Returns the time then.
     pub(super) fn costs(&self, ps: u64) -> u64 {
         self.software.fetch_add(ps, Ordering::Relaxed);
         self.program.pass(ps)
@@ -302,7 +304,7 @@ impl VirtualClock {
         self.returns();
     }
 
-    /// What this PE sees may be older than its clock.
+    /// True if what this PE sees may be older than its clock.
     pub(super) fn is_blind(&self) -> bool {
         self.program.now() >= self.sees_until.load(Ordering::Relaxed)
     }
@@ -313,12 +315,12 @@ impl VirtualClock {
         self.program.is_ahead()
     }
 
-    /// Stands until everybody has come as far.
+    /// Stands until all PEs have come as far.
     pub(super) fn comes_as_far(&self) {
         let verdict = self.stand_still(WaitsFor::Time, self.program.now(), || false);
         self.has_gone_on(verdict);
     }
-    /// A call of the library takes so long.
+    /// Lets the `ps` picoseconds of a call of the library pass.
     pub(super) fn takes(&self, ps: u64) {
         self.costs(ps);
         if self.program.is_ahead() {
@@ -353,7 +355,7 @@ impl VirtualClock {
     }
 
     fn stand_still(&self, waits_for: WaitsFor, until: u64, gone: impl Fn() -> bool) -> Option<Verdict> {
-        // What the library itself asks of clocks is real.
+        // The library's own reads of clocks are real.
         self.program.enter();
         let standing = self.lock();
         let verdict = match standing.led {
@@ -379,7 +381,7 @@ impl VirtualClock {
         let waits = waits_for != WaitsFor::Time;
         standing.led = Some(Lead { waits, deadline: until.min(self.program.first_due()) });
         if waits && std::mem::take(&mut standing.released) {
-            // What a thread that has slept does now comes before what this one waits for.
+            // A thread that has slept goes on now, before the event that this thread waits for.
             drop(standing);
             self.let_others_run();
             standing = self.lock();
@@ -413,7 +415,7 @@ impl VirtualClock {
         standing.verdict
     }
 
-    /// Another thread of this process stands. It goes on when this one is due, and then both look again.
+    /// Stands behind another thread of this process. It goes on when this one is due, and then both look again.
     fn follow(
         &self,
         mut standing: MutexGuard<'_, Standing>,
@@ -422,7 +424,7 @@ impl VirtualClock {
         gone: impl Fn() -> bool,
     ) -> Option<Verdict> {
         if let Some(led) = &mut standing.led {
-            // What the data plane does not know of is waited for in a stand to come, at once.
+            // A wait that the data plane does not know of begins a stand of its own, at once.
             let until = if waits_for != WaitsFor::Time && !led.waits { 0 } else { until };
             self.is_due_by(led, until);
         }
@@ -506,7 +508,7 @@ fn release_children() {
     }
 }
 
-/// What the program has computed until it looks at a clock.
+/// Lets the time pass that the program has computed until it looks at a clock.
 extern "C" fn compute() {
     // SAFETY: as in `sleep`.
     if let Some(clock) = unsafe { CLOCK.load(Ordering::Acquire).as_ref() }
@@ -527,7 +529,7 @@ extern "C" fn waits() {
     }
 }
 
-/// What the program's sleeps and reads of clocks come to.
+/// Stands until `until`: sleeps of the program, and its reads of clocks, end here.
 extern "C" fn sleep(until: u64) {
     // SAFETY: null, or what `join` was given, which stays until `leave`.
     if let Some(clock) = unsafe { CLOCK.load(Ordering::Acquire).as_ref() } {

@@ -204,7 +204,7 @@ impl Adapter {
                     let now = monotonic();
                     if now.saturating_sub(noted.get()) >= again {
                         noted.set(now);
-                        // Who waits in vain is known by the data plane, not by looks.
+                        // The data plane, not the number of looks, knows which PE waits in vain.
                         note.write(since.get(), &what(), 0);
                     }
                 }

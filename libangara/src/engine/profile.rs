@@ -1,4 +1,4 @@
-//! What algorithms are chosen by.
+//! Criteria by which algorithms are chosen.
 
 use super::{Direct, Engine, Engines, Ring};
 use angara_abi::job::Reach;
@@ -6,7 +6,7 @@ use angara_abi::job::Reach;
 /// How a PE reaches the PEs of its job, for whoever chooses algorithms by it. All PEs of a job have the same costs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Profile {
-    /// What tables of measured costs call it, one of [`Profile::COSTS`].
+    /// Name in tables of measured costs, one of [`Profile::COSTS`].
     pub costs: &'static str,
     /// Some PEs are reached directly; this one may be the only one.
     pub near: bool,

@@ -1,4 +1,4 @@
-//! What an operation is, whichever engine carries it out.
+//! Description of an operation, whichever engine carries it out.
 
 use angara_abi::account::{Class, READ_MAX, Traffic};
 use angara_abi::desc::{AmoOp, Place};

@@ -1,4 +1,4 @@
-//! What comes: contacts, messages, and the credit that goes back.
+//! Receiving: contacts, messages, and the credit that goes back.
 
 use super::layout::{BELL, CONTACT, CREDIT, Pair, SHORT_MAX, SLOT, raw_slots};
 use super::message::Message;
@@ -43,7 +43,7 @@ impl Mailbox {
             self.give_what_is_owed()?;
         }
         if !self.is_ordered && self.job.adapter.virtual_now().is_some() {
-            // Who made contact before, in which order, is the system's choice.
+            // The order in which peers made contact so far depended on the system.
             self.contacts.sort_unstable_by_key(|contact| contact.seat);
             (self.turn, self.is_ordered) = (0, true);
         }
@@ -108,7 +108,7 @@ impl Mailbox {
         let Incoming { seat, pair, taken, .. } = self.contacts[index];
         let peer = self.contacts[index].peer();
         if !self.is_there(peer) {
-            // Who has left needs none. News of who sits there may come later than what it sends.
+            // A peer that has left needs none. News of the seat's present owner may come later than what it sends.
             self.owes |= self.job.adapter.memory.job.seat(seat as usize).life() < peer.generation;
             return Ok(());
         }
@@ -117,7 +117,7 @@ impl Mailbox {
         let src = (&raw const credit).cast();
         // SAFETY: a live word.
         match unsafe { self.job.ctx().put(Class::Sync, seat as usize, place, src, 8) } {
-            // What it has sent is still to be taken.
+            // Its messages must still be received.
             Err(Error::Unreachable { .. }) => {
                 self.owes = true;
                 Ok(())
@@ -140,7 +140,7 @@ impl Mailbox {
     #[cold]
     #[inline(never)]
     fn meet_all(&mut self) {
-        // Who rings from now on is found the next time, or already now.
+        // A peer that rings from now on is found the next time, or already now.
         self.bell = self.word(BELL).load(Ordering::Acquire);
         for word in 0..self.layout.pes.div_ceil(64) {
             let bitmap = self.word(self.layout.bitmap(word));

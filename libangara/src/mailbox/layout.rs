@@ -1,4 +1,4 @@
-//! What lies where in a PE's mailbox, and what its words say. `docs/explain/mailbox.md` has the reasons.
+//! Layout of a PE's mailbox, and the meaning of its words. `docs/explain/mailbox.md` has the reasons.
 //!
 //! ```text
 //! bell      u64             counts first contacts

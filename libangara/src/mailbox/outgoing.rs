@@ -1,4 +1,4 @@
-//! What is sent, as far as there is credit.
+//! Sending, as far as there is credit.
 
 use super::layout::{BELL, CONTACT, CREDIT, Pair, SHORT_MAX, SLOT, TRAILER, raw_bytes, raw_slots};
 use super::{Mailbox, Peer, SendError};
@@ -131,9 +131,9 @@ impl Mailbox {
         }
     }
 
-    /// Looks whether the receiver has freed so many slots.
+    /// Looks whether the receiver has freed `slots` slots.
     fn need_room(&mut self, index: usize, slots: u32) -> std::result::Result<(), SendError> {
-        // Who tries in a loop waits.
+        // A caller that tries in a loop waits here.
         self.job.look()?;
         if let Some(freed) = self.freed(&self.outgoing[index]) {
             let outgoing = &mut self.outgoing[index];

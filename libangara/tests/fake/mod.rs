@@ -302,7 +302,7 @@ impl Fake {
     }
 }
 
-/// What the network holds between posts.
+/// State of the network between posts.
 #[derive(Default)]
 struct Network {
     barrier: Vec<(usize, Place, u32)>,

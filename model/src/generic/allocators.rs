@@ -86,8 +86,8 @@ impl<const N: usize, const P: usize, const W: usize> Router<N, P, W> {
         (ready, lost)
     }
 
-    /// Of the `channels` of the port that begins at `first`, several of which are ready: the one that competes for
-    /// the switch, and the output port it wants.
+    /// Chooses one of the `channels` of the port that begins at `first`, several of which are ready: returns the one
+    /// that competes for the switch, and the output port it wants.
     fn pick(&mut self, first: u32, mut channels: u32) -> Option<(u32, u32)> {
         let mut asked = 0u64;
         for v in bits(channels) {

@@ -109,7 +109,7 @@ impl<T: Topology, const N: usize, const P: usize, const W: usize> Engine for Rou
         self.link_loads = vec![LinkLoad::default(); self.routers.len() * P];
     }
     fn link_load(&self, router: u32, port: u8) -> LinkLoad {
-        // Of another part, it has no number here.
+        // A router of another part has no number here.
         let router = router.wrapping_sub(self.first_router) as usize;
         let load = self.link_loads.get(router * P + usize::from(port));
         load.filter(|_| usize::from(port) < P).copied().unwrap_or_default()

@@ -1,4 +1,4 @@
-//! What the `generic` router remembers, laid out so that little memory is touched per packet and hop.
+//! State of the `generic` router, laid out so that little memory is touched per packet and hop.
 //!
 //! Everything about one router lies together ([`Router`]): places for `P` ports and `N` channels, both powers of
 //! two. Channels are numbered port · N/P + channel, and sets of them are masks of `W` words
@@ -102,7 +102,7 @@ impl<const W: usize> Mask<W> {
     }
 }
 
-/// What an input channel's first packet is doing.
+/// State of an input channel's first packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(super) enum State {
@@ -226,7 +226,7 @@ pub(super) struct Source {
     pub(super) last_vc: u8,
 }
 
-/// What crosses from part to part. Channels are numbered as in the receiving part.
+/// Message from part to part. Channels are numbered as in the receiving part.
 pub(crate) enum Message {
     /// The head of a packet arrives.
     Arrival {
@@ -248,7 +248,7 @@ pub(crate) enum Message {
     },
 }
 
-/// What is due in one cycle in one block a fixed and short time after its cause.
+/// Things due in one cycle in one block, a fixed and short time after their causes.
 #[derive(Default)]
 pub(super) struct Soon {
     /// (input channel, packet)
@@ -259,7 +259,7 @@ pub(super) struct Soon {
     pub(super) source_credits: Vec<(u32, u32)>,
 }
 
-/// What is due in one cycle in one block, perhaps a packet's length after its cause.
+/// Things due in one cycle in one block, perhaps a packet's length after their causes.
 #[derive(Default)]
 pub(super) struct Later {
     /// Input channels whose packet's tail has left.
@@ -429,5 +429,5 @@ impl Clock {
     }
 }
 
-/// What arrived, by cycle of the window.
+/// Arrivals by cycle of the window.
 pub(super) type Arrived = [Vec<Delivery>; WINDOW as usize];

@@ -1,4 +1,4 @@
-//! What a topology is: what routers ask of it, how it is written, how it is shown.
+//! Interface of a topology: what routers ask of it, how it is written, how it is shown.
 
 use super::layout::Layout;
 use angara_fabric::rng;
@@ -9,7 +9,7 @@ pub const PORTS_MAX: usize = 64;
 /// Most dimensions of a torus or mesh.
 pub const DIMS_MAX: usize = 6;
 
-/// What a packet remembers of its way; its meaning belongs to the topology.
+/// Rest of a packet's way; its meaning belongs to the topology.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct RouteState {
     pub(crate) lo: u64,
@@ -97,7 +97,7 @@ pub struct Hop {
     pub class: Class,
 }
 
-/// What is wired to a port.
+/// Far end of a port's wire.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum End {
     /// Port `port` of router `router`.
@@ -201,9 +201,9 @@ pub trait Written: Topology + fmt::Display + Sized {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("topology `{text}`: {why}")]
 pub struct TopologyError {
-    /// What was written.
+    /// The text as written.
     pub text: String,
-    /// What is wrong, or how to write it.
+    /// The mistake, or how to write it.
     pub why: String,
 }
 

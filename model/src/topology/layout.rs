@@ -5,11 +5,11 @@
 pub struct Layout {
     /// Digits of an endpoint number: sizes of the grid, or the tree's arity once per level.
     pub sizes: Vec<u32>,
-    /// What distance means.
+    /// Meaning of distance.
     pub kind: Kind,
 }
 
-/// What distance means.
+/// Meaning of distance.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// Hops on a torus.

@@ -160,7 +160,7 @@ pub(crate) struct CntrAttr {
     pub(crate) flags: u64,
 }
 
-/// What a completion queue of format `FI_CQ_FORMAT_TAGGED` gives; the other formats are beginnings of it.
+/// Entry of a completion queue of format `FI_CQ_FORMAT_TAGGED`; the other formats are beginnings of it.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) struct CqEntry {

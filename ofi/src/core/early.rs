@@ -1,4 +1,4 @@
-//! What comes for an endpoint before it is enabled: it has its address from the beginning, so others may know it already.
+//! Messages for an endpoint before it is enabled: it has its address from the beginning, so others may know it already.
 
 use super::objects::*;
 use super::{State, rest};
@@ -12,8 +12,8 @@ impl State {
         self.eps.get(head.dst).is_some_and(|ep| !ep.enabled)
     }
 
-    /// Keeps a message until its endpoint is enabled. False if there is too much of that: what its sender waits for the end of
-    /// may then fail. Of messages of the program, payload stays with their senders then.
+    /// Keeps a message until its endpoint is enabled. False if there are too many: the operation its sender waits for
+    /// may then fail. The payload of the program's messages stays with their senders then.
     pub(super) fn hold(&mut self, peer: Peer, head: &Head, message: &Message<'_>) -> bool {
         let Some(ep) = self.eps.get_mut(head.dst) else { return false };
         let is_message = matches!(head.kind, Kind::Send | Kind::SendRts);
@@ -39,13 +39,13 @@ impl State {
         }
     }
 
-    /// What was held comes now.
+    /// Delivers a message that was held.
     #[cold]
     pub(super) fn deal_late(&mut self, peer: Peer, bytes: &[u8]) {
         self.deal(peer, &Message::from(bytes));
     }
 
-    /// The endpoint takes part from now on, and what came for it before comes now.
+    /// Enables the endpoint, and delivers the messages held for it.
     pub(crate) fn enable(&mut self, id: u32) {
         let Some(ep) = self.eps.get_mut(id) else { return };
         ep.enabled = true;

@@ -55,7 +55,7 @@ const OPEN_MPI: &str = "OMPI_COMM_WORLD_RANK";
 /// The same after it has been told that nothing can happen any more, before it believes that.
 const VAIN_AT_LAST: u32 = 1024;
 
-/// What this endpoint waits for from a peer.
+/// Request of this endpoint to a peer.
 pub(crate) struct Request {
     pub(crate) peer: Peer,
     pub(crate) done: Done,
@@ -63,7 +63,7 @@ pub(crate) struct Request {
     pub(crate) result: UserMemory,
 }
 
-/// What is known of a peer.
+/// State of a peer.
 #[derive(Default)]
 struct PeerState {
     generation: u32,
@@ -81,7 +81,7 @@ struct PeerState {
     lost: bool,
 }
 
-/// Who sends, by small numbers.
+/// Numbers of senders.
 #[derive(Default)]
 pub(crate) struct Sources {
     numbers: HashMap<(Peer, u32), Source>,
@@ -282,7 +282,7 @@ impl Core {
         if gone.is_empty() {
             return;
         }
-        // What they sent before they left counts.
+        // Messages sent before a peer left are still received.
         let Core { mailbox, state } = self;
         while let Ok(1..) = mailbox.receive(BATCH, &mut |peer, message| state.arrived(peer, message)) {}
         gone.into_iter().for_each(|peer| self.state.lose(peer));

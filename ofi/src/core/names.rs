@@ -126,7 +126,7 @@ impl State {
         self.job.ctx().quiet()?;
         self.write_name(0, u64::from(self.me.generation))?;
         self.job.ctx().quiet()?;
-        // What moves down when a name is given up stands twice for a moment, and is never missing.
+        // A service that moves down when another is given up stands in two places for a moment, and is never missing.
         for i in 0..self.names.services.len().max(self.names.written) {
             let word = self.names.services.get(i).map_or(0, |(service, ep)| u64::from(*ep) << 32 | u64::from(*service));
             self.write_name(SERVICES + 8 * i, word)?;
@@ -171,7 +171,7 @@ impl State {
             return None;
         }
         let page = UserMemory::owned(vec![0; len].into_boxed_slice());
-        // Who leaves meanwhile has no names.
+        // A seat whose process leaves meanwhile has no names.
         page.fetch(0, &self.job, (seat, self.names.place(at)), len).ok()?;
         let mut bytes = vec![0; len];
         page.read(0, &mut bytes);

@@ -1,4 +1,4 @@
-//! What the objects of libfabric are inside: endpoints, completion queues, counters, address vectors, domains.
+//! Contents of libfabric's objects: endpoints, completion queues, counters, address vectors, domains.
 
 use crate::abi::constants::*;
 use crate::matching::{Matching, Source};
@@ -9,7 +9,7 @@ use std::collections::{HashMap, VecDeque};
 
 /// Bytes of unexpected messages that an endpoint keeps. Beyond that, payload stays with its sender.
 pub(crate) const HELD_MAX: usize = 128 << 20;
-/// What a waiting message counts beside its payload.
+/// Bytes that a waiting message counts beside its payload.
 pub(crate) const HELD_EACH: usize = 32;
 
 /// Which counter and which of an endpoint's queues an operation is reported by.
@@ -34,7 +34,7 @@ impl Side {
     ];
 }
 
-/// What is reported when an operation has ended.
+/// Report of an ended operation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Done {
     pub(crate) ep: u32,
@@ -53,9 +53,9 @@ pub(crate) struct Done {
 /// Why an operation failed. Nothing did if `error` is 0.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Fault {
-    /// What libfabric calls it.
+    /// Error number of libfabric.
     pub(crate) error: i32,
-    /// What the system or the adapter said, here or at the peer.
+    /// Error of the system or the adapter, here or at the peer.
     pub(crate) cause: i32,
 }
 
@@ -86,7 +86,7 @@ impl From<i32> for Fault {
     }
 }
 
-/// What the adapter said, as the system would say it.
+/// Converts the adapter's error to the closest error of the system.
 impl From<&angara::Error> for Fault {
     fn from(error: &angara::Error) -> Fault {
         match error {
@@ -127,7 +127,7 @@ pub(crate) struct Counter {
     pub(crate) errors: u64,
 }
 
-/// Whom an address names.
+/// Endpoint named by an address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Target {
     pub(crate) peer: Peer,
@@ -276,7 +276,7 @@ pub(crate) struct Endpoint {
     pub(crate) enabled: bool,
     pub(crate) plain: Matching<Posted, Incoming>,
     pub(crate) tagged: Matching<Posted, Incoming>,
-    /// What came before the endpoint was enabled.
+    /// Messages that came before the endpoint was enabled.
     pub(crate) early: Vec<(Peer, Box<[u8]>)>,
     /// Messages that `FI_CLAIM` keeps for a second call, by the context of the first.
     pub(crate) claimed: HashMap<usize, (Source, u64, Incoming)>,

@@ -53,7 +53,7 @@ impl Core {
             return Err(errno::EBADFLAGS);
         }
         if call.flags & PEEK != 0 {
-            // Who looks again and again calls nothing else.
+            // A program that looks again and again calls nothing else.
             self.state.asks = true;
             self.progress();
             self.state.asks = false;

@@ -48,14 +48,14 @@ pub(super) enum Payload<'a> {
     Rts(Rts),
 }
 
-/// What is known of a message that lands.
+/// Metadata of a message that lands.
 #[derive(Clone, Copy)]
 pub(super) struct Envelope {
     pub(super) peer: Peer,
     /// The sender's endpoint.
     pub(super) from: u32,
     pub(super) source: Source,
-    /// Of tagged messages.
+    /// Tag of a tagged message.
     pub(super) tag: Option<u64>,
     pub(super) data: Option<u64>,
     pub(super) len: usize,

@@ -92,7 +92,7 @@ fn whoever_sent_a_message_that_waited_is_told_when_it_is_received() {
     }
 }
 
-/// What an endpoint has taken is delivered, whether the program wants it yet or not.
+/// A message counts as delivered when the endpoint has taken it, even if the program does not want it yet.
 #[test]
 fn a_message_is_delivered_without_a_receive_and_matched_by_one() {
     for (flags, ended_before) in [(DELIVERY_COMPLETE, &[1][..]), (MATCH_COMPLETE, &[])] {
@@ -258,7 +258,7 @@ fn who_never_receives_keeps_bounded_memory_and_loses_nothing() {
         }
         assert_eq!(alone.queue().ready.pop_front().map(|done| (done.context, done.len)), Some((tag, len)));
     }
-    // What was fetched is told through a ring with room for a few.
+    // The fetched messages are reported through a ring with room for a few.
     (0..200).for_each(|_| alone.progress());
     assert_eq!(alone.core.state.outbound.len(), 0);
     assert!(alone.core.state.peers[0].xoff.is_empty(), "payload is taken again");

@@ -1,4 +1,4 @@
-//! What a program that gets nothing waits for, in words: left where the daemon reads it when somebody asks.
+//! Notes of the waits of a program that gets nothing, in words: left where the daemon reads them on request.
 
 use super::objects::*;
 use super::transfer::InboundEnd;

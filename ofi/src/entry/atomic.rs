@@ -60,7 +60,7 @@ impl What {
     }
 }
 
-/// What a call consists of beside its flags.
+/// Arguments of a call beside its flags.
 struct Parts {
     access: Access,
     compare: UserMemory,

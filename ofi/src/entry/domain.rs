@@ -159,7 +159,7 @@ struct MrObject {
 
 static MR_FI: FiOps = fi_ops(mr_close, mr_bind, mr_control);
 
-/// What is asked of a registration beside its memory.
+/// Arguments of a registration beside its memory.
 struct Wish {
     access: u64,
     key: u64,

@@ -20,7 +20,7 @@ pub(super) struct EpObject {
     tx_flags: AtomicU64,
     rx_flags: AtomicU64,
     _domain: Users,
-    /// What it reports to, and whom it knows addresses from.
+    /// Objects that it reports to, and those that its addresses come from.
     bound: Mutex<Vec<Users>>,
 }
 

@@ -8,10 +8,10 @@ use crate::abi::ops::*;
 use crate::process::core;
 use std::sync::Mutex;
 
-/// What a poll set looks at.
+/// Object that a poll set looks at.
 enum Watched {
     Queue(u32),
-    /// With what it was when it was looked at last.
+    /// A counter, with its values at the last look.
     Counter(u32, Seen),
 }
 

@@ -11,13 +11,13 @@ mod tests;
 
 use list::{Chains, Index, Links, Table};
 
-/// Who sent a message, as a small number.
+/// Small number of a message's sender.
 pub(crate) type Source = u32;
 
-/// What a receive accepts.
+/// Messages that a receive accepts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Want {
-    /// Nobody in particular if none.
+    /// Sender; any if `None`.
     pub(crate) source: Option<Source>,
     pub(crate) tag: u64,
     /// Bits of the tag that do not count.
@@ -41,7 +41,7 @@ pub(crate) const ANY: Source = Source::MAX;
 
 type Key = (u64, Source);
 
-/// What receives have in common that are told apart by the rest of the tag, and the source if that counts.
+/// Class of receives that are told apart by the rest of the tag, and by the source if that counts.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Kind {
     ignore: u64,

@@ -63,7 +63,7 @@ pub enum Record {
     Text {
         /// Its number.
         id: u32,
-        /// What it says.
+        /// The text.
         text: String,
     },
     /// A call that has ended.
@@ -87,7 +87,7 @@ pub struct Call {
     pub start: u64,
     /// When it ended, ns.
     pub end: u64,
-    /// What it did.
+    /// The operation.
     pub action: Action,
 }
 
@@ -162,7 +162,7 @@ pub struct Members {
     pub stream: u32,
 }
 
-/// What a routine of MPI is there for.
+/// Purpose of an MPI routine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum MpiKind {
@@ -184,7 +184,7 @@ pub enum MpiKind {
     Other = 7,
 }
 
-/// What happened to a message between two PEs, at the one or at the other.
+/// Step of a message between two PEs, noted by one of them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Step {
@@ -198,10 +198,10 @@ pub enum Step {
     Fetched = 3,
 }
 
-/// What a call did.
+/// Operation of a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Action {
-    /// Something of which no more is noted.
+    /// An operation of which no more is noted.
     Other,
     /// A put.
     Put {
@@ -217,7 +217,7 @@ pub enum Action {
         blocks: Blocks,
         /// The source may be written again when the call returns.
         blocking: bool,
-        /// What was put, where that is one element of 4 or 8 bytes.
+        /// Value put, if it is one element of 4 or 8 bytes.
         value: Option<u64>,
     },
     /// A get.
@@ -258,14 +258,14 @@ pub enum Action {
     },
     /// Earlier puts and atomics come before later ones.
     Fence {
-        /// Of this context.
+        /// Context, as the program knows it, in its low bits.
         ctx: u16,
     },
     /// Everything issued is complete; at these PEs only where `pe` is given.
     Quiet {
-        /// Of this context.
+        /// Context, as the program knows it, in its low bits.
         ctx: u16,
-        /// At this PE alone.
+        /// PE whose operations are complete; all if absent.
         pe: Option<u32>,
     },
     /// A wait or a test of own variables.
@@ -274,7 +274,7 @@ pub enum Action {
         at: Memory,
         /// How many lie there in a row.
         count: u64,
-        /// What is asked of them.
+        /// Condition that they must meet.
         comparison: Comparison,
         /// It was so when the call returned.
         satisfied: bool,
@@ -285,7 +285,7 @@ pub enum Action {
     Meet {
         /// Which.
         meeting: Meeting,
-        /// Of whom.
+        /// Members of the team.
         members: Members,
         /// Number of the root within the team.
         root: u32,
@@ -293,7 +293,7 @@ pub enum Action {
         dest: Memory,
         /// Bytes there.
         dest_len: u64,
-        /// What goes in; nothing if `source_len` is 0.
+        /// Address of the data that goes in; nothing if `source_len` is 0.
         source: Memory,
         /// Bytes there.
         source_len: u64,
@@ -327,7 +327,7 @@ pub enum Action {
     },
     /// A routine of MPI.
     Mpi {
-        /// What it is there for.
+        /// Purpose of the routine.
         kind: MpiKind,
         /// PE that something goes to.
         to: Option<u32>,

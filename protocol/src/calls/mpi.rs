@@ -23,28 +23,28 @@ pub struct Noted {
     pub virtual_now: extern "C" fn() -> u64,
 }
 
-/// What the preloaded library does.
+/// Functions of the preloaded library that the provider calls.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Hooks {
-    /// The provider has joined a job; whether anything is to be noted.
+    /// The provider has joined a job. Returns true if anything is to be noted.
     pub begin: extern "C" fn(&Noted) -> bool,
-    /// This has happened now to the message of this number and so many bytes, to or from this PE.
+    /// Notes that this step of a message happens now: the PE it goes to or comes from, its number, and its bytes.
     pub message: extern "C" fn(Step, u32, u64, u64),
-    /// From now on calls and messages are noted, or no more.
+    /// Starts or stops the notes of calls and messages.
     pub turn: extern "C" fn(bool),
-    /// Nanoseconds, or [`u64::MAX`] where nothing is noted.
+    /// Returns the time in ns, or [`u64::MAX`] where nothing is noted.
     pub now: extern "C" fn() -> u64,
-    /// A call of the routine with this name, which stays and ends with 0, has ended well, between two such times.
+    /// Notes a successful call: the routine's name, which stays and ends with 0, and the times of its start and end.
     pub call: extern "C" fn(*const std::ffi::c_char, &Action, u64, u64),
 }
 
-/// What the preloaded library offers.
+/// Table that the preloaded library offers to the provider.
 #[repr(C)]
 #[derive(Debug)]
 pub struct MpiNotes {
     version: u32,
-    /// What it does.
+    /// Functions to call.
     pub hooks: Hooks,
 }
 

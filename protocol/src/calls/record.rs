@@ -92,7 +92,7 @@ mod flag {
     pub(super) const TAG: u8 = 4;
 }
 
-/// What an action is in a record: its tag, flags, a half word, a word of 4 bytes, and what comes behind.
+/// Encoding of an action in a record: its tag, flags, a half word, a word of 4 bytes, and further words.
 struct Fields {
     tag: u8,
     flags: u8,

@@ -1,5 +1,5 @@
-//! What code calls that `oshcc --check-races` has compiled: the interface of gcc's ThreadSanitizer (`tsan_interface.h`
-//! of LLVM's compiler-rt), and routines of the C library through which a program touches memory.
+//! Routines called by code that `oshcc --check-races` has compiled: the interface of gcc's ThreadSanitizer
+//! (`tsan_interface.h` of LLVM's compiler-rt), and routines of the C library through which a program touches memory.
 //!
 //! A program that is compiled with `-fsanitize=thread` finds the routines of libtsan first.
 

@@ -1,8 +1,8 @@
-//! What the program itself reads and writes, where `oshcc --check-races` has compiled it: the compiler then calls
+//! Reads and writes of the program itself, where `oshcc --check-races` has compiled it: the compiler then calls
 //! [`crate::api::accesses`] at each load and store.
 //!
-//! Only memory that others can reach counts, and buffers that are lent to a transfer. Between two calls of the library
-//! the order of accesses is nobody's business, so each thread sums them up, and the next call notes them.
+//! Only memory that other PEs can reach counts, and buffers that are lent to a transfer. Between two calls of the
+//! library the order of accesses does not matter, so each thread sums them up, and the next call notes them.
 
 use super::{State, check, lock, try_state};
 use angara_abi::desc::{Place, Region};
@@ -21,7 +21,7 @@ const HELD: usize = 1 << 20;
 static WATCHED: AtomicBool = AtomicBool::new(false);
 /// Where the private buffers lie that are lent to transfers: from the first, to behind the last.
 static LENT: (AtomicUsize, AtomicUsize) = (AtomicUsize::new(usize::MAX), AtomicUsize::new(0));
-/// What each thread has summed up.
+/// Sums of each thread.
 static LOGS: Mutex<Vec<Arc<Mutex<Log>>>> = Mutex::new(Vec::new());
 /// Somebody was told that accesses are missing.
 static FULL: AtomicBool = AtomicBool::new(false);
@@ -59,7 +59,7 @@ struct Run {
 struct Log {
     open: [Option<Run>; RUNS],
     done: Vec<Run>,
-    /// What is done already.
+    /// Accesses already in `done`.
     known: HashSet<Run>,
 }
 

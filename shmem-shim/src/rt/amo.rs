@@ -9,7 +9,7 @@ use angara_abi::account::Class;
 use angara_abi::desc::AmoOp;
 use angara_protocol::calls::Action;
 
-/// What an atomic does to a word.
+/// Change of a word by an atomic.
 #[derive(Clone, Copy)]
 pub(crate) struct Atomic {
     op: AmoOp,

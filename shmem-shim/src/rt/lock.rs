@@ -82,7 +82,7 @@ impl<'a> Lock<'a> {
     }
 
     fn clear(&self) {
-        // What was done under the lock must be complete before the next PE gets it.
+        // Everything done under the lock must be complete before the next PE gets it.
         ok(self.name, None, self.s.job.ctx().quiet());
         let next = || self.own.load(Ordering::Acquire) & !WAITING;
         if next() == 0 {

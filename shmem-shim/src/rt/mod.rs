@@ -1,4 +1,4 @@
-//! What the exported routines do, on bytes: the job's state, addresses, errors, and one module per
+//! Implementation of the exported routines, on bytes: the job's state, addresses, errors, and one module per
 //! kind of routine.
 //!
 //! A routine of the API has no way to return an error, so whatever fails (a PE that does not

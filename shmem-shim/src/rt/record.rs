@@ -39,8 +39,8 @@ struct Recorder {
     notes: Mutex<CallFile>,
 }
 
-/// Runs a routine of the library, and notes it where calls are noted: `what` says what it was about, of its result.
-/// Of the shortest routines both closures own what they need, which keeps it in registers.
+/// Runs a routine of the library, and notes it where calls are noted: `what` turns its result into the noted action.
+/// In the shortest routines both closures own what they need, which keeps it in registers.
 #[inline(always)]
 pub(crate) fn call<R>(
     name: Name,
@@ -225,7 +225,7 @@ pub(crate) fn context(ctx: shmem_ctx_t) -> u16 {
     ctx as u16
 }
 
-/// What a transfer was about: as a put of `dest`, or a get into it.
+/// Arguments of a transfer to note: a put of `dest`, or a get into it.
 pub(crate) struct Moved {
     pub(crate) ctx: shmem_ctx_t,
     pub(crate) pe: int,

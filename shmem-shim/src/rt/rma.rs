@@ -300,7 +300,7 @@ pub(crate) unsafe fn ibget(name: Name, ctx: shmem_ctx_t, block: Transfer, apart:
     call(name, |s, blocks| strided(ctx, pe, block, *blocks, |b| (b.from_step, b.to_step)).get(s, name), body);
 }
 
-/// What a strided transfer was about; `steps` are those of the remote and of the local side.
+/// Describes a strided transfer to note; `steps` are those of the remote and of the local side.
 fn strided(
     ctx: shmem_ctx_t,
     pe: int,
@@ -315,12 +315,12 @@ fn strided(
     Moved { ctx, pe, dest: what.dest, source: what.source, blocks, blocking: true }
 }
 
-/// What becomes of a signal word.
+/// Update of a signal word.
 #[derive(Clone, Copy)]
 pub(crate) struct Signal {
     /// The word.
     pub(crate) sig_addr: *mut u64,
-    /// What is stored or added.
+    /// Value to store or to add.
     pub(crate) signal: u64,
     /// [`SIGNAL_SET`] or [`SIGNAL_ADD`].
     pub(crate) sig_op: int,

@@ -64,7 +64,7 @@ pub(crate) fn half_barrier_all(name: Name) {
     call(name, |s, ()| met(Meeting::Sync, &s.world()), body);
 }
 
-/// What this PE has sent to `pe` so far in class 0 put, 1 get, 2 atomics, 3 the library's own.
+/// Traffic of this PE to `pe` so far in class 0 put, 1 get, 2 atomics, 3 the library's own.
 ///
 /// # Safety
 /// The pointers are null or writable.
@@ -91,7 +91,7 @@ pub(crate) unsafe fn traffic(
     0
 }
 
-/// What links have carried for the job so far: the link that leaves the node at `coords` along `dimension`
+/// Traffic of links for the job so far: the link that leaves the node at `coords` along `dimension`
 /// towards larger coordinates if `direction` is positive, else smaller ones; all links if `coords` is null.
 /// -1 if there is no such link.
 ///

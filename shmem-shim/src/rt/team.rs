@@ -196,15 +196,15 @@ impl Table {
     }
 }
 
-/// Whom a collective is for: a team or a deprecated active set.
+/// Members of a collective: a team or a deprecated active set.
 pub(crate) trait Members: Copy {
-    /// What its routines return.
+    /// Result of its routines.
     type Answer;
     /// All is well.
     const DONE: Self::Answer;
     /// The group, which must include this PE.
     fn group(self, s: &State, name: Name) -> Group;
-    /// Returns what is noted of the collective, with what only these members know.
+    /// Completes what is noted of the collective with what only these members know.
     fn noted(self, _s: &State, action: Action) -> Action {
         action
     }

@@ -1,4 +1,4 @@
-//! What a routine moves.
+//! Elements that a routine moves.
 
 use super::bytes;
 use crate::ctypes::*;

@@ -384,7 +384,7 @@ pub(crate) unsafe fn test_some<T: Waitable>(
 /// # Safety
 /// `sig_addr` points to a live word.
 pub(crate) unsafe fn signal_fetch(name: Name, sig_addr: *const u64) -> u64 {
-    // What it sees is noted as a test for it.
+    // The fetch is noted as a test for the value it saw.
     let noted =
         |s: &State, seen: &u64| waited(s, sig_addr.cast(), 1, u64::comparison(CMP_EQ, *seen), Answer::tested(true));
     call(name, noted, |s| {

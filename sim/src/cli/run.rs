@@ -70,7 +70,7 @@ pub(super) fn run(args: RunArgs, save_packets: SavePackets) -> Result<(), Error>
     }
     let keys = given.over(preset);
     let mut experiment = keys.resolve().map_err(|(e, key)| match &file {
-        // What an option says is not the file's fault.
+        // The file is not to blame for the value of an option.
         Some(file) if !flags.gives(key) => file.locate(e, Some(key)),
         _ => e,
     })?;

@@ -7,19 +7,19 @@ use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Of a simulated packet, its header: it carries nothing.
+/// Bytes captured of a packet: its header, since a simulated packet carries nothing.
 const SNAPLEN: usize = FLIT_BYTES;
 /// Jobs of simulations have no number.
 const NO_JOB: u32 = u32::MAX;
 
-/// What was captured.
+/// A finished capture.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Captured {
     /// The network.
     pub shape: Shape,
     /// Parts of a stream, which [`angara_abi::capture::read_part`] reads. Time stamps are the network's, in ns.
     pub stream: Vec<u8>,
-    /// Packets in it; one counts wherever something happens to it.
+    /// Packets in it; each counts once for every place where something happened to it.
     pub packets: u64,
     /// Most of them; what came behind is not there.
     pub most: u64,

@@ -1,4 +1,4 @@
-//! What every link carried.
+//! Loads of all links.
 
 use angara_model::topology::End;
 use angara_model::{AnyTopology, LinkLoad, Network, Setup};
@@ -29,7 +29,7 @@ pub struct Output {
     pub port: u8,
     /// It leads to an endpoint, not to another router.
     pub to_endpoint: bool,
-    /// What left through it.
+    /// Packets and flits that left through it.
     pub load: LinkLoad,
     /// A fault took it out of service, at some time.
     pub cut: bool,
@@ -40,7 +40,7 @@ pub struct Output {
 pub struct Summary {
     /// Mean, flits per cycle and link.
     pub mean_flits_per_cycle: f64,
-    /// Of the busiest link.
+    /// The same of the busiest link.
     pub max_flits_per_cycle: f64,
     /// The busiest links.
     pub busiest: Vec<Busy>,

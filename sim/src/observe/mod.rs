@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// What to watch.
+/// Observations to make during a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Observe {
     /// Packets to follow.
@@ -28,14 +28,14 @@ pub struct Observe {
     pub capture: Option<Capture>,
 }
 
-/// What was seen.
+/// Observations made during a run.
 #[derive(Clone, Debug, Default)]
 pub struct Observed {
     /// Ways of the followed packets, in order of their numbers.
     pub ways: Vec<Way>,
     /// Packets to be followed that were never sent.
     pub missing: Option<Selection>,
-    /// What every link carried.
+    /// Loads of all links.
     pub links: Option<Links>,
 }
 
@@ -50,11 +50,11 @@ pub struct Way {
     pub dst: u32,
     /// Its length in flits.
     pub flits: u16,
-    /// What happened to it, in order of time.
+    /// Events of the packet, in order of time.
     pub events: Vec<TraceEvent>,
 }
 
-/// Most packets followed at once: everything that happens is compared with all of them.
+/// Most packets followed at once: every event is compared with all of them.
 const FOLLOWED_MAX: u64 = 1000;
 
 /// Packets to follow: `7`, `0..20`, `3->9` (the first from node 3 to node 9 after warm-up), or several of

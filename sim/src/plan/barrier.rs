@@ -237,7 +237,7 @@ pub struct ShapeBound {
     pub multiphase_packet_hops: u64,
     /// The same along a tree.
     pub tree_packet_hops: u64,
-    /// What `angara run --path ring --barrier auto` takes for such a job.
+    /// Barrier that `angara run --path ring --barrier auto` takes for such a job.
     pub auto: String,
 }
 

@@ -13,7 +13,7 @@ const SEARCH_MAX: u32 = 1000;
 /// Largest n a table row may have: n^4 stays exact in the arithmetic used.
 const N_MAX: u32 = 1000;
 
-/// What to tabulate.
+/// Tables to compute.
 #[derive(Clone, Debug)]
 pub struct Request {
     /// Network costs.

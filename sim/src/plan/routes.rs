@@ -63,7 +63,7 @@ pub struct Shown {
     pub last_step: Option<String>,
 }
 
-/// What is said about a table.
+/// Properties of a route table.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     /// The shape.

@@ -19,7 +19,7 @@ const SHORT: &str = "t32x3_L1_0.02";
 const CLOSE: [&str; 2] = ["t8x3_loc_2_0.3_0.5", "ft8x3_loc_2_0.3_0.5"];
 const SEEDS: [u64; 3] = [2, 3, 4];
 
-/// What makes the hot spot's latencies differ.
+/// Explains why the hot spot's latencies differ.
 const TURNS: &str = "Messages wait for the port of the hot node. In the reference flits of several of them take turns there, \
                      so that all finish late; here one message after the other does. For messages of S = 8 flits that \
                      find the port busy half of the time, taking turns costs up to Sρ/(1-ρ) = 8 cycles on average, waiting \

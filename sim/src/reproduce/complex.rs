@@ -293,7 +293,7 @@ fn flooded(network: &str, share: &str) -> Result<Values, Error> {
     }
     let (nodes, share) = (net.endpoints() as f64, share.parse::<f64>().expect("a number by construction"));
     let per_cycle = taken as f64 / (cycles - warmup) as f64;
-    // What the hot node takes is its own share and its part of everybody's uniform rest.
+    // The hot node takes its own share and its part of everybody's uniform rest.
     let saturation = per_cycle / (nodes * share + 1.0 - share);
     Ok(values(&[("saturation", saturation), ("bound", 1.0 / (nodes * share))]))
 }
@@ -360,7 +360,7 @@ pub(super) const FFT_LOADS: [&str; 6] = ["0.1", "0.2", "0.3", "0.35", "0.4", "0.
 fn fft_saturated(pattern: &'static str) -> Claim {
     let cases = FFT_LOADS.map(|load| format!("t16x3_{pattern}64_{load}"));
     let (which, number) = stage(pattern);
-    // Whether it is carried must not hang on one seed or a short window.
+    // The verdict must not depend on one seed or a short window.
     let again = [2, 3].map(|seed| {
         let mut keys = booksim::keys(&cases[2]).expect("a name by construction");
         (keys.seed, keys.warmup, keys.cycles) = (Some(seed), Some(10_000), Some(20_000));

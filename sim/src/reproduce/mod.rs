@@ -1,6 +1,6 @@
-//! What others measured, claimed or derived, and what this program says to it.
+//! Results that others measured, claimed or derived, compared with those of this program.
 //!
-//! Every statement that can be checked is a [`Claim`]: its source, what would have to come out, and
+//! Every statement that can be checked is a [`Claim`]: its source, the result it demands, and
 //! a judge. Claims need [`Job`]s, mostly simulations; a job that several claims need runs once. [`run`]
 //! does the jobs on some threads and lets the judges speak; each claim becomes a [`Row`]. The
 //! sections are those of `docs/results/reproduction.md`, which [`report`] writes: [`booksim`] another simulator's
@@ -32,16 +32,16 @@ use std::sync::{Arc, Mutex};
 
 pub use plots::PLOTS;
 
-/// Rows whose jobs are expected to take no longer are quick ones, s.
+/// Rows whose jobs are expected to take at most this long, in seconds, are quick ones.
 pub const QUICK_S: f64 = 0.35;
 
-/// What came of a claim.
+/// Outcome of a claim.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
     /// The demand is met.
     Met,
-    /// It is not; the evidence says what is known.
+    /// It is not met; the evidence says what is known.
     Deviates,
     /// The value is not judged by itself, only its place among others of its family.
     Ordering,
@@ -73,28 +73,28 @@ pub struct Row {
     pub id: String,
     /// Section of the document.
     pub section: u8,
-    /// What is claimed.
+    /// The claim.
     pub claim: String,
-    /// What has to come out.
+    /// The result it demands.
     pub demand: String,
-    /// What came out.
+    /// The result measured here.
     pub measured: String,
-    /// Whether it does.
+    /// Comparison of the result with the demand.
     pub verdict: Verdict,
-    /// Why not, or what else is worth knowing; may be empty.
+    /// Why it is not, or what else is worth knowing; may be empty.
     pub evidence: String,
     /// File of the plot that shows it.
     pub plot: Option<&'static str>,
 }
 
-/// What a judge says.
+/// A judge's decision on a claim.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Judgement {
-    /// What came out.
+    /// The result measured here.
     pub measured: String,
-    /// Whether it is what was demanded.
+    /// Comparison of the result with the demand.
     pub verdict: Verdict,
-    /// What else is worth knowing; may be empty.
+    /// Other facts worth knowing; may be empty.
     pub evidence: String,
 }
 
@@ -162,7 +162,7 @@ pub fn values(of: &[(&str, f64)]) -> Values {
     of.iter().map(|(name, v)| (name.to_string(), *v)).collect()
 }
 
-/// What all jobs found.
+/// Values found by all jobs.
 #[derive(Debug, Default)]
 pub struct Results(BTreeMap<String, Values>);
 
@@ -269,7 +269,7 @@ pub fn select(wanted: &[String]) -> Result<Vec<Claim>, Error> {
     Ok(all.into_iter().filter(|c| wanted.is_empty() || wanted.iter().any(|text| is(c, text))).collect())
 }
 
-/// What came of some claims.
+/// Outcome of several claims.
 #[derive(Debug)]
 pub struct Reproduction {
     /// One per claim.

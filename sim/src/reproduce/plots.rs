@@ -16,7 +16,7 @@ type Curve = (String, Vec<(f64, f64)>);
 pub struct Plot {
     /// File name.
     pub file: &'static str,
-    /// What it shows, for the text under it.
+    /// Content of the plot, for the text under it.
     pub about: &'static str,
     draw: fn(&Results) -> Chart,
 }

@@ -115,7 +115,7 @@ struct State<'a> {
     /// Warm-up is over.
     steady: bool,
     follower: Follower,
-    /// What links had carried when measuring began.
+    /// Loads of the links when measuring began.
     links_before: Option<Links>,
 }
 

@@ -49,11 +49,11 @@ pub struct Experiment {
     pub placement: Vec<u32>,
     /// Extra messages.
     pub probe: Option<Probe>,
-    /// What the nodes do.
+    /// Program of the nodes.
     pub workload: Chosen,
     /// How the nodes are arranged.
     pub layout: Layout,
-    /// What to watch.
+    /// Observations to make.
     pub observe: Observe,
     /// How long to run.
     pub schedule: Schedule,
@@ -80,7 +80,7 @@ pub struct Settings {
     pub deadlock: Deadlock,
     /// Routing.
     pub routing: Routing,
-    /// What the nodes do.
+    /// Program of the nodes.
     pub workload: Chosen,
     /// Message lengths.
     pub length: String,
@@ -92,7 +92,7 @@ pub struct Settings {
     pub process: Process,
     /// Placement.
     pub map: Mapping,
-    /// What fails or corrupts packets.
+    /// Faults and impairments of links and nodes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub fault: Vec<String>,
     /// Seed.
@@ -151,7 +151,7 @@ impl Keys {
     /// Fills in defaults and checks everything.
     ///
     /// # Errors
-    /// What does not fit together, and the setting to change.
+    /// Returns the settings that do not fit together, with the one to change.
     pub fn resolve(&self) -> Blamed<Experiment> {
         let machine = self.machine()?;
         let shape = self.topology.clone().or_else(|| machine.as_ref()?.shape.map(|shape| named(&shape)));
@@ -221,7 +221,7 @@ impl Keys {
             layout,
             workload,
         };
-        // What a workload minds is itself or the setting it names.
+        // A workload may object to itself or to the setting it names.
         experiment.workload.workload.check(&experiment).map_err(|e| {
             let named = ["router", "topology", "fault", "routing", "trace", "threads"];
             let key = named.into_iter().find(|key| matches!(&e, Error::Invalid { what, .. } if what == key));

@@ -20,9 +20,9 @@ pub use outcome::Outcome;
 /// How far a run has come, for a progress bar.
 #[derive(Clone, Copy, Debug)]
 pub struct Progress {
-    /// What it is at.
+    /// Present phase of the run.
     pub doing: &'static str,
-    /// Steps behind it.
+    /// Steps done.
     pub done: u64,
     /// Steps in all if the present estimate holds.
     pub of: u64,

@@ -1,4 +1,4 @@
-//! What a simulation measured.
+//! Measurements of a simulation.
 
 use super::experiment::Settings;
 use super::stats::Histogram;
@@ -13,7 +13,7 @@ use std::ops::RangeInclusive;
 /// waiting at the source included; `null` where nothing arrived.
 #[derive(Clone, Debug, Serialize)]
 pub struct Outcome {
-    /// What was simulated.
+    /// Settings of the simulation.
     pub settings: Settings,
     /// Mean latency, router cycles.
     pub packet_latency_cycles: Option<f64>,
@@ -32,7 +32,7 @@ pub struct Outcome {
     /// The network does not carry the offered load: latency has no limit and only says how long
     /// the run was.
     pub saturated: bool,
-    /// What showed that, and what to do.
+    /// Evidence of saturation, and what to do.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub saturated_because: Option<String>,
     /// The user ended the run before it was as precise as asked.
@@ -71,7 +71,7 @@ pub struct Outcome {
     /// Loads of the links, if they were counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub links: Option<links::Summary>,
-    /// What was watched.
+    /// Observations made.
     #[serde(skip)]
     pub observed: Observed,
 }
@@ -89,7 +89,7 @@ pub struct Percentiles {
     pub max: f64,
 }
 
-/// What the probe's messages saw.
+/// Latencies of the probe's messages.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct ProbeOutcome {
     /// Messages that arrived.

@@ -8,7 +8,7 @@ use crate::Error;
 pub struct Preset {
     /// Name on the command line.
     pub name: &'static str,
-    /// What it is.
+    /// Description of the preset.
     pub about: &'static str,
     /// The settings, as in a file.
     pub toml: &'static str,

@@ -74,7 +74,7 @@ fn upper(index: usize) -> u64 {
     (((index & ((1 << SUB_BITS) - 1)) + (1 << SUB_BITS) + 1) << shift) - 1
 }
 
-/// What arrived during some cycles.
+/// Arrivals during a number of cycles.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Batch {
     /// Messages that arrived.

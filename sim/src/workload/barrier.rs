@@ -62,10 +62,10 @@ impl Plan {
 }
 
 /// Runs it. The time is that of all rounds; on an empty network that is one barrier. A broken
-/// guarantee is no error here but stands in [`Ran::barriers`].
+/// guarantee is no error here; [`Ran::barriers`] reports it.
 ///
 /// # Errors
-/// What cannot be run.
+/// If the plan cannot be run.
 pub fn measure(config: Config, plan: Plan) -> Result<Ran, Error> {
     measure_watched(config.into(), plan, &mut |_| ControlFlow::Continue(()))
 }

@@ -21,7 +21,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// What the nodes do together.
+/// Collective operation of all nodes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Collective {
     /// Rank 0 has something for everybody.
@@ -143,7 +143,7 @@ impl Plan {
     /// Refuses what cannot be run on `n` nodes.
     ///
     /// # Errors
-    /// What to change.
+    /// Says what to change.
     pub fn check(&self, n: usize) -> Result<(), Error> {
         let bad = |why: &str| Err(Error::invalid("workload", format!("{} on {n} nodes", self.what.name()), why));
         if self.bytes == 0 || self.bytes.saturating_mul(n as u64) > u32::MAX as u64 {
@@ -257,7 +257,7 @@ impl Plan {
 /// Runs one collective on an idle network, rank r on node r; `overhead_ns` is SW.
 ///
 /// # Errors
-/// What cannot be run, or was interrupted.
+/// If the plan cannot be run, or if the user interrupts it.
 pub fn measure(chip: impl Into<Chip>, plan: Plan, overhead_ns: f64) -> Result<Ran, Error> {
     measure_at(chip.into(), plan, ns(overhead_ns), &|rank| rank as NodeId, &mut |_| ControlFlow::Continue(()))
 }
@@ -387,7 +387,7 @@ impl Workload for Scripted {
     }
 }
 
-/// What every scripted workload reports.
+/// Reports the times that every scripted workload has.
 pub(super) fn report_time(report: &mut Report, ran: &Ran, started: Instant, experiment: &Experiment) {
     let wall_s = started.elapsed().as_secs_f64();
     report.line("time", format!("{} us", number(ran.time as f64 / 1e6, 5)));

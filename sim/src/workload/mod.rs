@@ -51,7 +51,7 @@ pub trait Workload: fmt::Debug + Send + Sync {
     /// Refuses a machine it cannot run on; called before [`Workload::run`].
     ///
     /// # Errors
-    /// What does not fit and what would.
+    /// Says what does not fit and what would.
     fn check(&self, _experiment: &Experiment) -> Result<(), Error> {
         Ok(())
     }
@@ -64,7 +64,7 @@ pub trait Workload: fmt::Debug + Send + Sync {
     fn run(&self, experiment: &Experiment, watch: &mut Watch<'_>) -> Result<Report, Error>;
 }
 
-/// What can be drawn of a workload.
+/// Pictures that can be drawn of a workload.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Shows {
     /// The distribution of latencies.
@@ -81,11 +81,11 @@ pub const TRAFFIC_KEYS: [&str; 9] =
 
 /// A kind of workload.
 pub struct Kind {
-    /// What stands before the colon.
+    /// Name, written before the colon.
     pub name: &'static str,
     /// How it is written, with its arguments.
     pub form: &'static str,
-    /// What it does, in a line.
+    /// Description, one line.
     pub about: &'static str,
     /// Reads the arguments, the text behind the colon; empty without one.
     pub parse: fn(&str) -> Result<Arc<dyn Workload>, Error>,
@@ -112,7 +112,7 @@ pub const KINDS: &[Kind] = &[
 #[serde(try_from = "String")]
 pub struct Chosen {
     text: String,
-    /// What was chosen.
+    /// The chosen workload.
     pub workload: Arc<dyn Workload>,
 }
 

@@ -33,7 +33,7 @@ struct PairProbe {
     to: u32,
 }
 
-/// What one message size took.
+/// Measurement of one message size.
 struct Row {
     bytes: u64,
     packets: u64,

@@ -1,4 +1,4 @@
-//! What a workload reports: text for people, an object for programs, charts for both.
+//! Report of a workload: text for people, an object for programs, charts for both.
 
 use crate::observe::Observed;
 use crate::plot::Chart;
@@ -18,9 +18,9 @@ pub struct Report {
     pub charts: Vec<(String, Chart)>,
     /// Other files of a whole result: name and text.
     pub files: Vec<(String, String)>,
-    /// What a sweep should plot.
+    /// Fields that a sweep should plot.
     pub plots: Vec<Plot>,
-    /// What was watched.
+    /// Observations made.
     pub observed: Observed,
 }
 

@@ -25,13 +25,13 @@ pub(super) const STEP_MAX: Nanos = 2 * INTERVAL_MAX;
 
 pub(super) struct Handshake {
     random: Random,
-    /// Of the next session.
+    /// Nonce of the next session.
     nonce: [u8; 16],
     next_session: u32,
     /// When to send the next init, or proof while the peer has not confirmed the session.
     next: Nanos,
     interval: Nanos,
-    /// What to send in answer, with which echo.
+    /// Kind of the answer to send, and its echo.
     answer: Option<(Kind, [u8; 16])>,
 }
 

@@ -19,7 +19,7 @@ use session::{Address, Session};
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// What the caller should know.
+/// Event that the caller should know of.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Event {
     /// A session has begun; all channels are empty. Both ends give it the same number.
@@ -57,7 +57,7 @@ pub enum SendError {
 
 /// One end of a trunk. See the crate's documentation.
 pub struct Association {
-    /// What it was told at birth.
+    /// Configuration, fixed from the start.
     config: Config,
     /// Host ids and cluster id, as frames carry them.
     address: Address,
@@ -67,13 +67,13 @@ pub struct Association {
     handshake: Handshake,
     /// The session that runs.
     session: Option<Box<Session>>,
-    /// The owner has closed it.
+    /// True if the owner has closed it.
     closed: bool,
-    /// What the owner has not been told yet.
+    /// Events that the owner has not fetched yet.
     events: VecDeque<Event>,
-    /// What was counted since birth.
+    /// Counters since the association was made.
     stats: Stats,
-    /// Datagrams that are held up, if the line is made bad.
+    /// Datagrams held up while the line is impaired.
     impaired: Option<Impaired>,
     /// A datagram that is being built or opened.
     scratch: Vec<u8>,

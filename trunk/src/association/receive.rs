@@ -35,7 +35,7 @@ pub(super) struct Receiver {
     highest_at: Nanos,
     /// Stream bytes up to here have arrived in order.
     next: u64,
-    /// What arrived beyond, and where.
+    /// Bytes that arrived beyond `next`, and their ranges.
     early: Ring,
     early_at: Ranges,
     /// In order, not yet handed out.

@@ -19,7 +19,7 @@ const BLACK_HOLE: u32 = 3;
 /// A goodbye is not acknowledged, so it is said more than once.
 const GOODBYES: u8 = 3;
 
-/// What every frame of an association has in common.
+/// Keys and numbers that all frames of an association have in common.
 pub(super) struct Address {
     pub(super) keys: Keys,
     pub(super) local: u16,
@@ -73,7 +73,7 @@ pub(super) struct Session {
     pub(super) acknowledged: bool,
 }
 
-/// What the next frame is to carry.
+/// Content of the next frame.
 struct Plan {
     data: Option<(std::ops::Range<u64>, bool)>,
     probe: Option<usize>,

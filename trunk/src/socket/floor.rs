@@ -1,4 +1,4 @@
-//! What plain UDP through an engine can do on this machine: the least any trunk costs.
+//! Speed of plain UDP through an engine on this machine: the least any trunk costs.
 //!
 //! Every figure is the median of many short intervals, so that those in which a thread had to wait for a processor do not
 //! count. Two cores are used if there are two.
@@ -22,7 +22,7 @@ const TAG: usize = 16;
 const WINDOW: u64 = 512 << 10;
 const TOTAL: u64 = 320 << 20;
 
-/// What is done with the bytes besides sending and receiving them.
+/// Work on the bytes besides sending and receiving them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Work {
     /// Nothing.
@@ -34,7 +34,7 @@ pub enum Work {
 /// [`Work`] at one end.
 struct Worker {
     key: Option<LessSafeKey>,
-    /// What is copied out of or into.
+    /// Memory that bytes are copied from or to.
     memory: Vec<u8>,
     at: usize,
 }

@@ -190,7 +190,7 @@ pub(super) fn decode_segment(control: &[u8]) -> Option<usize> {
     (field(8)? == libc::SOL_UDP && field(12)? == libc::UDP_GRO).then(|| field(16))?.map(|size| size as usize)
 }
 
-/// What the network refuses is lost, as it would be further on.
+/// True if the network refused a datagram: it is lost, as it would be further on.
 pub(super) fn is_loss(e: &io::Error) -> bool {
     let lost = [
         libc::EMSGSIZE,

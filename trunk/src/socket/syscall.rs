@@ -139,7 +139,7 @@ impl Plain {
                 count += 1;
             }
         }
-        // What was dropped above must not look like an empty socket.
+        // Datagrams dropped above must not look like an empty socket.
         Ok(count.max(received))
     }
 }

@@ -20,7 +20,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
-/// What a completion is of: the upper half says of which kind, the lower one which of them.
+/// User data of a completion: the upper half names its kind, the lower half which one of that kind.
 const RECEIVE: u64 = 1 << 32;
 const SEND: u64 = 2 << 32;
 const DOORBELLS: u64 = 3 << 32;
@@ -130,7 +130,7 @@ impl Slot {
 struct Shared {
     pool: Pool,
     slots: [Box<Slot>; SENDS],
-    /// What control messages the receive asks for.
+    /// Header that says which control messages the receive asks for.
     shape: Box<libc::msghdr>,
 }
 

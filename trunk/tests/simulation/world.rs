@@ -26,7 +26,7 @@ impl Random {
     }
 }
 
-/// What the run went through.
+/// Events of the run.
 #[derive(Default, Debug)]
 pub(crate) struct Seen {
     pub(crate) records: u64,
@@ -78,13 +78,13 @@ enum Fault {
     Rotate(usize),
     /// For a while the process does not run.
     Freeze(usize, u64),
-    /// What it sends is impaired inside the process, or no longer.
+    /// The datagrams that the host sends are impaired inside the process, or no longer.
     Impair(usize, Impairment),
 }
 
 struct Host {
     association: Association,
-    /// What its clock shows minus true time.
+    /// Reading of its clock minus true time, ns.
     offset: i64,
     frozen_until: u64,
     session: Option<u32>,

@@ -1,4 +1,4 @@
-//! What somebody who listens hears of the packets of programs: each of them, wherever something happens to it.
+//! Captures of programs' packets: a listener hears of each packet wherever something happens to it.
 //!
 //! While nobody listens it costs one test where something happens, mostly the same that traces of simulated packets cost
 //! ([`super::trace::Tracer::on`]).
@@ -17,7 +17,7 @@ pub const LISTENERS_MAX: usize = 32;
 /// Which packets a listener hears of.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Filter {
-    /// Of these jobs; `None`: of all, and what belongs to no job any more.
+    /// Jobs to hear of; `None`: all, and packets whose job is gone.
     pub jobs: Option<Vec<JobSlot>>,
     /// Only what happens on this link.
     pub link: Option<Link>,
@@ -134,7 +134,7 @@ impl Filter {
     }
 }
 
-/// Who listens, and what they have not been told yet.
+/// Listeners, and the reports not yet given to them.
 #[derive(Default, Debug)]
 pub(crate) struct Taps {
     filters: Vec<Filter>,

@@ -11,7 +11,7 @@ use capture::Taps;
 use counters::Counters;
 use trace::Tracer;
 
-/// What observes packets, and changes nothing.
+/// Observers of packets; they change nothing.
 #[derive(Debug)]
 pub(crate) struct Observers {
     pub(crate) counters: Counters,

@@ -1,12 +1,11 @@
-//! What is in use of a link's virtual channels at this moment. It is computed when somebody looks, from what the chip knows
-//! anyway.
+//! Current use of a link's virtual channels, computed on request from what the chip knows anyway.
 
 use crate::chip::state::Chip;
 use crate::packet::PacketHandle;
 use crate::types::{Link, Tick};
 use angara_abi::packet::Vc;
 
-/// What is in use of a virtual channel of a link.
+/// Current use of a virtual channel of a link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ChannelUse {
     /// The channel.

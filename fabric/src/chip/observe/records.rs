@@ -1,4 +1,4 @@
-//! What goes into a network without adapters and what comes out: plain data.
+//! Packets that enter a network without adapters, and those that leave it: plain data.
 //!
 //! Endpoints are sources and sinks of packets, numbered from 0: channel c of node n is endpoint
 //! n · channels + c.
@@ -56,7 +56,7 @@ pub struct Delivery {
     pub routers: u16,
 }
 
-/// What a network has done since it was built.
+/// Totals of a network since it was built.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Totals {
     /// Packets injected.
@@ -95,7 +95,7 @@ pub struct Lost {
     pub tag: u64,
 }
 
-/// What left a router through one port since counting began.
+/// Packets and flits that left a router through one port since counting began.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LinkLoad {
     /// Packets, each counted once.

@@ -1,4 +1,4 @@
-//! What can be watched of single packets on their way.
+//! Events of single packets on their way.
 //!
 //! A packet injected with `traced` set leaves one [`TraceEvent`] for everything that happens to it,
 //! from its creation to its last flit's arrival. Packets that are not traced pay one test per event.
@@ -6,7 +6,7 @@
 use crate::packet::PacketHandle;
 use crate::types::Tick;
 
-/// What happens to a packet, in the order in which it first happens. Router, port and virtual channel
+/// Event in a packet's life, in the order in which each first happens. Router, port and virtual channel
 /// of an event are those named here.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
 pub enum Stage {

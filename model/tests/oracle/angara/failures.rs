@@ -44,7 +44,7 @@ impl World<'_> {
             || !self.dead.clear(self.grid, s.node, &s.route)
     }
 
-    /// What happens to packets when something more is dead.
+    /// Reroutes packets when another link or node is dead.
     fn reroute(&mut self) {
         let before = std::mem::replace(&mut self.routes, Routes::new(self.grid, &self.dead));
         let taken = self.take_back();

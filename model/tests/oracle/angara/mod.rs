@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Not known yet.
 const NEVER: u64 = u64::MAX;
 
-/// What goes wrong.
+/// Fault of a network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
     /// The cable at a port of a node fails.
@@ -31,7 +31,7 @@ pub(crate) enum Fault {
     },
 }
 
-/// What befalls packets of a link: shares are per million, 0 is nothing of the kind.
+/// Impairment of a link: shares are per million, 0 means none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum How {
     Wrong(u64),
@@ -40,11 +40,11 @@ pub(crate) enum How {
     Delay(u64),
     /// Bytes per second.
     Rate(u64),
-    /// What random words are drawn from instead of the network's seed.
+    /// Seed of random words, instead of the network's.
     Seed(Option<u64>),
 }
 
-/// What a link has counted.
+/// Counters of a link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Counts {
     /// Wrong transmissions.
@@ -57,7 +57,7 @@ pub(crate) struct Counts {
     pub(crate) early: u64,
 }
 
-/// What becomes of the packets.
+/// Outcome of the packets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Fate {
     pub(crate) received: Vec<Received>,

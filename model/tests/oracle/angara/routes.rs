@@ -3,7 +3,7 @@
 use super::super::Grid;
 use std::collections::BTreeSet;
 
-/// What is out of service.
+/// Parts out of service.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Dead {
     /// Directed links: node and port; both directions of a cable.

@@ -72,7 +72,7 @@ fn numbers(text: &str, by: char) -> Vec<i64> {
 }
 
 impl Cayley {
-    /// Of `GROUP:GENERATORS`, as docs/explain/model.md writes them.
+    /// Reads `GROUP:GENERATORS`, as docs/explain/model.md writes them.
     fn new(text: &str) -> Cayley {
         let (group, generators) = text.split_once(':').unwrap();
         match group.strip_prefix('s') {

@@ -1,4 +1,4 @@
-//! What the oracle asks of a network, and the networks it knows.
+//! Interface of the oracle's networks, and the networks it knows.
 
 use super::super::random;
 use super::{cayley, clos, grid, tree};

@@ -51,7 +51,7 @@ unsafe fn each<T: Copy>(acc: *mut u8, with: *const u8, n: usize, f: impl Fn(T, T
     }
 }
 
-/// What a type offers. An operation the API has no routine for is never called: sums and products
+/// Operations of a type. An operation the API has no routine for is never called: sums and products
 /// exist for all, order for all but complex, bits for integers only, so each has its own trait.
 pub(crate) trait Number: Copy + 'static {
     /// Element code of the hardware reducer.

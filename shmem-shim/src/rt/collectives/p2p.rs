@@ -37,7 +37,7 @@ const SLOT_MIN: usize = 48;
 const SLOT_MAX: usize = 16 * 1024;
 /// Messages of a pair that may be under way.
 pub(crate) const SLOTS: usize = 2;
-/// What the root of a broadcast waits for.
+/// Wait of a broadcast's root, in notes of waits.
 pub(crate) const ENTRY: &str = "entry to an earlier broadcast by";
 
 /// Where everything lies, for a job of `n` PEs.
@@ -83,7 +83,7 @@ impl Layout {
     }
 }
 
-/// What this PE has sent to and seen from each other one.
+/// Signals and messages between this PE and another one: those sent, and those seen.
 #[derive(Default)]
 struct Pair {
     signals_sent: AtomicU64,

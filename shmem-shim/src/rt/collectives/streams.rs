@@ -36,7 +36,7 @@ const RECORDS_MAX: usize = 8;
 /// Largest record, in bytes.
 const RECORD_MAX: usize = 4096;
 
-/// What a record says.
+/// Kind of a record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Kind {
     /// A signal.
@@ -101,7 +101,7 @@ impl Layout {
     }
 }
 
-/// What has come from another PE for a team, and what went to it.
+/// Signals and messages for a team from another PE, and those sent to it.
 #[derive(Default)]
 struct Peer {
     signals: u64,

@@ -24,7 +24,7 @@ use std::path::PathBuf;
 const ENV_TABLE: &str = "ANGARA_COLLECTIVES_TABLE";
 const BUILT_IN: &str = include_str!("collectives.table");
 
-/// What is done.
+/// Collective operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum What {
     Broadcast,

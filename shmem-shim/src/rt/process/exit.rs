@@ -241,7 +241,7 @@ extern "C" fn too_long(_: i32, _: *mut libc::siginfo_t, _: *mut void) {
     leave(try_state().and_then(|s| s.job.exit_status()).unwrap_or(1))
 }
 
-/// What SIGTERM does by default, once the handler returns.
+/// Ends the process by SIGTERM's default action, once the handler returns.
 fn end_by_signal() {
     set_disposition(libc::SIGTERM, libc::SIG_DFL, 0);
     // SAFETY: takes a number.

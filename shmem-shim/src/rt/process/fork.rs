@@ -1,4 +1,4 @@
-//! What `fork` must do to global variables that are shared mappings.
+//! Handling of global variables that are shared mappings, across `fork`.
 //!
 //! Parent and child of a fork expect private copies. Before the fork the parent takes a snapshot
 //! of its symmetric globals in private memory, which the child inherits and moves over the shared
@@ -12,7 +12,7 @@ use std::ptr::null_mut;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// What was remapped, and from where.
+/// Globals that were remapped, and the file they are mapped from.
 struct Remapped {
     segments: Vec<Segment>,
     total: usize,

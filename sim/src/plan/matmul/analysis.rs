@@ -9,7 +9,7 @@ use crate::Error;
 use clap::ValueEnum;
 use serde::Serialize;
 
-/// What mega, kilo and peta mean.
+/// Meaning of mega, kilo and peta.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Units {
@@ -72,11 +72,11 @@ pub struct SizeLoad {
     pub communicate_us: f64,
     /// That level.
     pub limit: String,
-    /// What can be reached: peak·min(1, T_COMP/T_COMM).
+    /// Attainable performance: peak·min(1, T_COMP/T_COMM).
     pub petaflops: f64,
 }
 
-/// From which N on a machine can work at its peak.
+/// The N from which on a machine can work at its peak.
 #[derive(Clone, Debug, Serialize)]
 pub struct Threshold {
     /// Smallest N with T_COMP ≥ T_COMM.

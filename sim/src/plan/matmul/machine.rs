@@ -132,7 +132,7 @@ impl Machine {
     }
 }
 
-/// What one node of a torus can do.
+/// Capabilities of one node of a torus.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct TorusNode {
     /// Cores.

@@ -1,4 +1,4 @@
-//! What multiplying dense matrices demands from the network of a hierarchical machine (paper 003).
+//! Network bandwidth that multiplying dense matrices demands of a hierarchical machine (paper 003).
 //!
 //! The N0·N1·N2 scalar multiplications form a box (N0 is the summed index k, N1 is i, N2 is j).
 //! Cutting the box into K equal blocks, one per module, fixes how many words each module must

@@ -13,7 +13,7 @@ use angara_net::torus::Shape;
 use serde::Serialize;
 use std::fmt::Write;
 
-/// What to compute.
+/// Tables to compute.
 #[derive(Clone, Debug)]
 pub struct Request {
     /// Order of the matrices of table 2.

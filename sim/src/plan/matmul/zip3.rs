@@ -52,7 +52,7 @@ pub enum Placement {
     },
 }
 
-/// What a counted placement moves.
+/// Words and multiplications counted for a placement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct Measured {
     /// Distinct words of A, B and C touched, summed over the modules.

@@ -14,7 +14,7 @@ const PES_MAX: NodeId = 1 << 15;
 const WORDS: u32 = 1 << 16;
 /// Bytes of a word.
 const WORD: u64 = 8;
-/// What a step posts unless the file says otherwise: the default of `angara run --call-cost`.
+/// Processor time of a post unless the file says otherwise, ps: the default of `angara run --call-cost`.
 const OVERHEAD: Tick = 1_000;
 
 /// The steps, and how they are written.
@@ -68,17 +68,17 @@ impl Line {
 #[derive(Clone, PartialEq, Debug)]
 pub struct Script {
     path: PathBuf,
-    /// What posting costs the processor, ps.
+    /// Processor time of a post, ps.
     pub overhead: Tick,
     /// How barriers are done.
     pub barrier: BarrierFamily,
     /// The node of each PE as it is written, and in which line; without it PE i is on node i.
     nodes: Option<(usize, Vec<String>)>,
-    /// What each PE does.
+    /// Lines of each PE.
     pub programs: Vec<Vec<Line>>,
 }
 
-/// Reads the words of a line; what is wrong is named.
+/// Reads the words of a line; errors name the word at fault.
 struct Words<'a> {
     all: std::str::SplitWhitespace<'a>,
     form: &'static str,

@@ -40,7 +40,7 @@ pub enum Step {
         to: NodeId,
         /// Bytes, below 4 GiB.
         bytes: u32,
-        /// What the target's [`Step::Receive`] asks for.
+        /// Tag that the target's [`Step::Receive`] asks for.
         tag: u16,
     },
     /// Waits for a whole message.
@@ -78,17 +78,17 @@ pub enum Step {
     Wait {
         /// Which of the PE's words of 8 bytes.
         word: u32,
-        /// What it waits for.
+        /// Least value that ends the wait.
         value: u64,
     },
     /// Enters the barrier and waits to leave.
     Barrier {
-        /// Only until what was sent to me has arrived.
+        /// Only until everything sent to this PE has arrived.
         half: bool,
     },
 }
 
-/// What a PE asks of another one's memory.
+/// Operation of a PE on another one's memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Operation {
     /// Writes bytes; goes on when they are posted.
@@ -97,7 +97,7 @@ pub enum Operation {
         to: NodeId,
         /// Bytes, below 4 GiB.
         bytes: u32,
-        /// What they do to the target's words; nothing without.
+        /// Store into the target's words; `None` if the bytes change none.
         store: Option<Store>,
     },
     /// Reads bytes.
@@ -115,7 +115,7 @@ pub enum Operation {
         at: NodeId,
         /// Which of its words.
         word: u32,
-        /// What becomes of it.
+        /// Change of the word.
         op: AmoOp,
         /// Operand.
         operand: u64,
@@ -135,7 +135,7 @@ pub struct Store {
     pub value: u64,
 }
 
-/// What one PE does.
+/// Steps of one PE.
 pub type Program = Vec<Step>;
 
 /// Packets that carry `bytes` on a tree.
@@ -143,7 +143,7 @@ pub fn tree_packets(bytes: u64) -> u64 {
     bytes.div_ceil(TREE_BYTES).max(1)
 }
 
-/// What a run found.
+/// Result of a run.
 #[derive(Clone, Debug)]
 pub struct Ran {
     /// When the last PE had finished, ps.
@@ -158,11 +158,11 @@ pub struct Ran {
     pub packet_hops: u64,
     /// Flits sent over links.
     pub flit_hops: u64,
-    /// What the model saw of the barriers.
+    /// Barriers that the model checked.
     pub barriers: BarrierCheck,
 }
 
-/// The chip's network, and what is or goes wrong with it.
+/// The chip's network, and its faults, present and scheduled.
 #[derive(Clone, Debug)]
 pub struct Chip {
     /// The network.

@@ -33,11 +33,11 @@ const ANSWERS: u64 = 2;
 struct Cpu {
     port: Port,
     next: usize,
-    /// Free from then on.
+    /// Time from which on it is free.
     free: Tick,
-    /// What the present step posts has been posted.
+    /// True if everything the present step posts has been posted.
     posted: bool,
-    /// Messages come and not yet asked for.
+    /// Messages that have come and were not yet asked for.
     inbox: Vec<(u16, Tick)>,
     reduced: u64,
     heard: u64,
@@ -227,7 +227,7 @@ impl Stage {
     /// Runs all programs to their ends.
     ///
     /// # Errors
-    /// What the network reports, programs that wait for each other, or the user's wish to stop.
+    /// If the network reports an error, if programs wait for each other, or if the user stops the run.
     pub fn run(mut self, watch: &mut Watch<'_>) -> Result<Ran, Error> {
         self.play(watch)?;
         if let Some((pe, step)) = self.stuck() {
@@ -240,7 +240,7 @@ impl Stage {
     /// Lets time pass until nothing more happens.
     ///
     /// # Errors
-    /// What the network reports, or the user's wish to stop.
+    /// If the network reports an error, or if the user stops the run.
     pub(super) fn play(&mut self, watch: &mut Watch<'_>) -> Result<(), Error> {
         let mut events = 0u64;
         loop {
@@ -318,7 +318,7 @@ impl Stage {
                     cpu.told = time;
                     self.ready.insert(pe);
                 }
-                // Who does not get a result has nothing to wait for.
+                // A PE that gets no result has nothing to wait for.
                 Effect::TreeCredit { .. } => {}
                 // Counted, see `Ran::barriers`.
                 Effect::Error {
@@ -484,7 +484,7 @@ impl Stage {
             },
             Step::Gets | Step::Quiet => cpu.open.is_empty().then_some(cpu.answered),
             Step::Wait { word, value } => {
-                // What it sees is what is there when it looks, and it does not look before its time.
+                // The PE sees the word's value at the time of its look, and it does not look before it is free.
                 let now = self.fabric.now();
                 if now < cpu.free {
                     self.looks.insert((cpu.free, pe));
