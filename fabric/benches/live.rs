@@ -3,8 +3,6 @@
 //! Each case is posted, carried and applied as a data plane does it. The bench counts instructions per operation
 //! with callgrind and fails if they are more than 10 % off the recorded budget. Without valgrind it only says so.
 
-mod callgrind;
-
 use angara_abi::account::Class;
 use angara_abi::desc::{AmoOp, Place, Region};
 use angara_abi::packet::{ReduceElem, ReduceOp, Vc};
@@ -159,14 +157,14 @@ fn main() -> ExitCode {
         println!("{}", simulate(*live, *round, part.parse().expect("a number")));
         return ExitCode::SUCCESS;
     }
-    if !callgrind::is_here() {
+    if !angara_callgrind::is_here() {
         println!("no valgrind here: instructions are not counted and no budget is checked");
         return ExitCode::SUCCESS;
     }
     let mut kept = true;
     for (name, _, _, budget) in CASES {
         print!("{name:<20}");
-        kept &= callgrind::keeps(name, budget);
+        kept &= angara_callgrind::keeps(name, budget);
     }
     if kept { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

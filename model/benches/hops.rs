@@ -5,9 +5,6 @@
 //! packet-hop with callgrind and fails if they are more than 10 % off the recorded budget: above it something got
 //! slower, below it the budget is out of date. Without valgrind it says so and only shows times.
 
-#[path = "../../fabric/benches/callgrind/mod.rs"]
-mod callgrind;
-
 use angara_fabric::rng::{Purpose, Stream, below};
 use angara_model::{Angara, Generic, Injection, Network, Profile, Setup};
 use std::process::ExitCode;
@@ -137,7 +134,7 @@ fn main() -> ExitCode {
         println!("{}", simulate(case, part.parse().expect("a number")));
         return ExitCode::SUCCESS;
     }
-    let valgrind = callgrind::is_here();
+    let valgrind = angara_callgrind::is_here();
     if !valgrind {
         println!("no valgrind here: instructions are not counted and no budget is checked");
     }
@@ -148,7 +145,7 @@ fn main() -> ExitCode {
         let ns = (cpu_ns() - start) as f64 / hops as f64;
         print!("{:<20} {ns:>7.1} ns/packet-hop {:>6.1} M flit-hops/s", case.name, 1e3 / ns * case.flits as f64);
         if valgrind {
-            kept &= callgrind::keeps(case.name, case.budget);
+            kept &= angara_callgrind::keeps(case.name, case.budget);
         } else {
             println!();
         }

@@ -388,5 +388,4 @@ fn chart(x_name: &str, plot: &Plot) -> Chart {
 }
 
 #[cfg(test)]
-#[path = "sweep_tests.rs"]
 mod tests;

@@ -319,5 +319,4 @@ pub fn run(claims: &[Claim], threads: usize, done: impl Fn(f64, &str) + Sync) ->
 }
 
 #[cfg(test)]
-#[path = "tests.rs"]
 mod tests;

@@ -311,5 +311,4 @@ fn near(layout: &Layout, offsets: &[Vec<i32>], from: u32, stream: &mut Stream) -
 }
 
 #[cfg(test)]
-#[path = "pattern_tests.rs"]
 mod tests;

@@ -1,12 +1,12 @@
 //! Interface of the oracle's networks, and the networks it knows.
 
-use super::super::random;
 use super::{cayley, clos, grid, tree};
+use crate::random;
 use proptest::prelude::*;
 
 /// A packet under way.
 #[derive(Clone)]
-pub(crate) struct Packet {
+pub struct Packet {
     pub(super) index: usize,
     /// Chosen once at the source of a grid: per dimension, towards plus and upper class.
     pub(super) plus: Vec<bool>,
@@ -24,13 +24,13 @@ impl Packet {
 }
 
 /// The other end of a port.
-pub(crate) enum Far {
+pub enum Far {
     Router(usize, usize),
     Endpoint(usize),
 }
 
 /// A network, by its definition.
-pub(crate) trait Net {
+pub trait Net {
     fn routers(&self) -> usize;
     fn ports(&self) -> usize;
     fn endpoints(&self) -> usize;
@@ -53,17 +53,17 @@ const TOPOLOGIES: [(&[&str], Read, u32, Shapes); 4] = [
     (&["cayley"], cayley::read, 3, cayley::shapes),
 ];
 
-pub(crate) fn knows(kind: &str) -> bool {
+pub fn knows(kind: &str) -> bool {
     TOPOLOGIES.iter().any(|t| t.0.contains(&kind))
 }
 
 /// The network of a text as users write it.
-pub(crate) fn read(text: &str) -> Box<dyn Net> {
+pub fn read(text: &str) -> Box<dyn Net> {
     let (kind, rest) = text.split_once(':').unwrap();
     TOPOLOGIES.iter().find(|t| t.0.contains(&kind)).unwrap().1(kind, rest)
 }
 
 /// Texts of small networks of every kind.
-pub(crate) fn any_shape() -> impl Strategy<Value = String> {
+pub fn any_shape() -> impl Strategy<Value = String> {
     prop::strategy::Union::new_weighted(TOPOLOGIES.iter().map(|t| (t.2, t.3())).collect())
 }

@@ -1,14 +1,12 @@
 //! The ring engine, barriers and trees over a stand-in for the daemon that applies posts at once.
 
-mod fake;
-
+use crate::fake::{Fake, is_unreachable};
 use angara::driver::{OpState, packet};
 use angara::tree::ReduceOp;
 use angara::{Amo, AmoOp, Class, Error, Job, Place, Strided};
 use angara_abi::channel::Fault;
 use angara_abi::desc::Op;
 use angara_abi::job::{Barrier, Reach};
-use fake::{Fake, is_unreachable};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const HEAP: usize = 4 << 20;

@@ -1,15 +1,11 @@
 //! Somebody on the network sends what they like to both ends of a live trunk: nothing of it is accepted, nothing
 //! is said in return, and the trunk works on.
 //!
-//! `TRUNK_HOSTILE=1000000 cargo test --release -p angara-trunk --test hostile` sends more, `TRUNK_SEED=…` others.
+//! `TRUNK_HOSTILE=1000000 cargo test --release -p angara-trunk hostile::` sends more, `TRUNK_SEED=…` others.
 
-mod net;
-#[path = "net/number.rs"]
-mod number;
-
+use crate::net::Random;
+use crate::number::number;
 use angara_trunk::{Association, Config, Event, KeyRing, Refused};
-use net::Random;
-use number::number;
 use std::time::Duration;
 
 /// A lossless line between two associations, that remembers what it carried.
@@ -84,7 +80,7 @@ const KEY: &[u8] = b"a key that only hosts 0 and 1 know";
 fn nothing_hostile_is_accepted() {
     let seed = number("TRUNK_SEED", 1);
     let count = number("TRUNK_HOSTILE", 100_000);
-    println!("again: TRUNK_SEED={seed} TRUNK_HOSTILE={count} cargo test --release -p angara-trunk --test hostile");
+    println!("again: TRUNK_SEED={seed} TRUNK_HOSTILE={count} cargo test --release -p angara-trunk hostile::");
     let mut random = Random::new(seed);
 
     // An eavesdropper has an older session of these hosts, and sessions with another key, of another

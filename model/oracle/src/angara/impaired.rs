@@ -1,7 +1,7 @@
 //! Links with errors, and links that delay, slow down, double and reorder packets.
 
-use super::super::random::{ERRORS, LATE, TWICE, below, word};
 use super::{Counts, How, NEVER, Stay, World, span};
+use crate::random::{ERRORS, LATE, TWICE, below, word};
 
 /// How long a packet is held back at most.
 const PATIENCE: u64 = 1_000_000;

@@ -6,18 +6,18 @@ mod grid;
 mod net;
 mod tree;
 
-pub(crate) use net::{Net, any_shape, knows, read};
+pub use net::{Net, any_shape, knows, read};
 
 use super::{Received, Sent};
 use net::{Far, Packet};
 use std::collections::VecDeque;
 
-pub(crate) struct Parameters {
-    pub(crate) net: Box<dyn Net>,
-    pub(crate) vcs: usize,
-    pub(crate) buffer: i64,
+pub struct Parameters {
+    pub net: Box<dyn Net>,
+    pub vcs: usize,
+    pub buffer: i64,
     /// The random word of each packet.
-    pub(crate) words: Vec<u64>,
+    pub words: Vec<u64>,
 }
 
 #[derive(Default)]
@@ -60,7 +60,7 @@ fn turn(asking: &[usize], pointer: usize) -> Option<usize> {
     asking.iter().copied().filter(|&a| a >= pointer).min().or(asking.iter().copied().min())
 }
 
-pub(crate) fn run(p: &Parameters, sent: &[Sent], cycle: u64) -> Vec<Received> {
+pub fn run(p: &Parameters, sent: &[Sent], cycle: u64) -> Vec<Received> {
     let (routers, ports, vcs) = (p.net.routers(), p.net.ports(), p.vcs);
     let each = |_| (0..ports).map(|_| (0..vcs).map(|_| Input::default()).collect()).collect();
     let mut inputs: Vec<Vec<Vec<Input>>> = (0..routers).map(each).collect();

@@ -1,11 +1,9 @@
 //! Both engines do the same: any sequence of operations leaves the same memory, returns the same
 //! values, and is accounted alike.
 
-mod fake;
-
+use crate::fake::Fake;
 use angara::{Amo, AmoOp, Class, Job, Place, Region};
 use angara_abi::job::{Barrier, Reach};
-use fake::Fake;
 use proptest::prelude::*;
 
 const HEAP: usize = 1 << 20;

@@ -1,11 +1,8 @@
 //! How a trunk uses the line: quietly when idle, without loss into a full receiver, steadily over a bad path.
 //! Time is virtual, so the figures are exact and the same on every machine.
 
-#[path = "net/mod.rs"]
-mod net;
-
+use crate::net::Random;
 use angara_trunk::{Association, Config, Event, Impairment, KeyRing, Why};
-use net::Random;
 use std::collections::VecDeque;
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! Torus and mesh.
 
-use super::super::Grid;
 use super::net::{Far, Net, Packet};
+use crate::Grid;
 use proptest::prelude::*;
 
 pub(super) fn read(kind: &str, rest: &str) -> Box<dyn Net> {

@@ -6,7 +6,7 @@ use std::process::Command;
 const TOLERANCE: f64 = 0.1;
 
 /// True if valgrind is here.
-pub(crate) fn is_here() -> bool {
+pub fn is_here() -> bool {
     Command::new("valgrind").arg("--version").output().is_ok()
 }
 
@@ -29,7 +29,7 @@ fn count(name: &str, part: u64) -> Result<(f64, f64), String> {
 
 /// Instructions per unit of a case: what a longer run has more of, which leaves building the network out. Prints them beside
 /// `budget`; whether they are near it: above it something got slower, below it the budget is out of date.
-pub(crate) fn keeps(name: &str, budget: f64) -> bool {
+pub fn keeps(name: &str, budget: f64) -> bool {
     let counted = count(name, 8).and_then(|short| Ok((short, count(name, 4)?)));
     match counted {
         Err(why) => {

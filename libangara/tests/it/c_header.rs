@@ -1,9 +1,7 @@
 //! The C header: it compiles as C and C++, agrees with the library, and the C driver runs.
 
-mod fake;
-
+use crate::fake::Fake;
 use angara_abi::job::{Barrier, Reach};
-use fake::Fake;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -75,7 +73,7 @@ fn every_function_links_and_refuses_nonsense() {
             continue; // a C compiler is all the project needs
         }
         let program = scratch(if language == "c" { "api-c" } else { "api-cxx" });
-        compile(&root().join("libangara/tests/api.c"), &program, language);
+        compile(&root().join("libangara/tests/it/api.c"), &program, language);
         let out = Command::new(&program).output().expect("run");
         assert!(out.status.success(), "as {language}: {}", text(&out));
         let _ = std::fs::remove_file(program);

@@ -1,17 +1,13 @@
 //! Two associations over a simulated network that does everything a network can do, and two hosts that do
 //! what hosts can: random schedules in virtual time.
 //!
-//! `TRUNK_SCHEDULES=100000 cargo test --release -p angara-trunk --test simulation` runs more of them,
+//! `TRUNK_SCHEDULES=100000 cargo test --release -p angara-trunk simulation::` runs more of them,
 //! `TRUNK_SEED=… TRUNK_SCHEDULES=1` one again.
 
-#[path = "../net/mod.rs"]
-mod net;
-#[path = "../net/number.rs"]
-mod number;
 mod world;
 
-use net::Random;
-use number::number;
+use crate::net::Random;
+use crate::number::number;
 use world::{Seen, World};
 
 #[test]
@@ -28,7 +24,7 @@ fn every_schedule_ends_with_all_records_in_order() {
         match run {
             Ok(seen) => total.add(&seen),
             Err(_) => panic!(
-                "schedule {seed} failed; again: TRUNK_SEED={seed} TRUNK_SCHEDULES=1 cargo test --release -p angara-trunk --test simulation"
+                "schedule {seed} failed; again: TRUNK_SEED={seed} TRUNK_SCHEDULES=1 cargo test --release -p angara-trunk simulation::"
             ),
         }
     }

@@ -1,12 +1,10 @@
 //! Mailboxes on both engines, over a stand-in for the daemon: against a queue, with little room, with peers that go and
 //! come, and with peers that write nonsense.
 
-mod fake;
-
+use crate::fake::Fake;
 use angara::mailbox::{Mailbox, Peer, SendError};
 use angara::{Error, Job};
 use angara_abi::job::{Barrier, INTERNAL_BYTES, Reach, Seat, SeatState};
-use fake::Fake;
 use proptest::prelude::*;
 use std::collections::{HashMap, VecDeque};
 use std::io::IoSlice;

@@ -16,7 +16,7 @@ const NEVER: u64 = u64::MAX;
 
 /// Fault of a network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fault {
+pub enum Fault {
     /// The cable at a port of a node fails.
     Cable {
         node: u32,
@@ -33,7 +33,7 @@ pub(crate) enum Fault {
 
 /// Impairment of a link: shares are per million, 0 means none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum How {
+pub enum How {
     Wrong(u64),
     Twice(u64),
     Early(u64),
@@ -46,56 +46,56 @@ pub(crate) enum How {
 
 /// Counters of a link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Counts {
+pub struct Counts {
     /// Wrong transmissions.
-    pub(crate) wrong: u64,
+    pub wrong: u64,
     /// Repeated ones.
-    pub(crate) repeated: u64,
+    pub repeated: u64,
     /// Packets that came twice.
-    pub(crate) twice: u64,
+    pub twice: u64,
     /// Packets that overtook another.
-    pub(crate) early: u64,
+    pub early: u64,
 }
 
 /// Outcome of the packets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Fate {
-    pub(crate) received: Vec<Received>,
+pub struct Fate {
+    pub received: Vec<Received>,
     /// Packet index and time of those whose pair was unreachable.
-    pub(crate) dropped: Vec<(usize, u64)>,
+    pub dropped: Vec<(usize, u64)>,
     /// Node, port and counts of every link that has counted anything.
-    pub(crate) links: Vec<(u32, usize, Counts)>,
+    pub links: Vec<(u32, usize, Counts)>,
 }
 
 /// How often the rules about faults were needed.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Met {
+pub struct Met {
     /// Packets taken back from the network.
-    pub(crate) taken_back: u64,
+    pub taken_back: u64,
     /// Packets that waited because their pair was held.
-    pub(crate) held: u64,
+    pub held: u64,
     /// Packets sent on a route with a first or last step, or the longer way around a ring.
-    pub(crate) detours: u64,
+    pub detours: u64,
     /// Failures after which some route left routing order.
-    pub(crate) out_of_order: u64,
+    pub out_of_order: u64,
     /// Cables taken out of service after 16 errors in a row.
-    pub(crate) worn_out: u64,
+    pub worn_out: u64,
     /// Packets that came twice.
-    pub(crate) twice: u64,
+    pub twice: u64,
     /// Packets that overtook one held back.
-    pub(crate) early: u64,
+    pub early: u64,
     /// Packets held back that nothing overtook in time.
-    pub(crate) late: u64,
+    pub late: u64,
     /// Packets held back that were taken back.
-    pub(crate) let_go: u64,
+    pub let_go: u64,
     /// Transmissions that a rate made longer.
-    pub(crate) slowed: u64,
+    pub slowed: u64,
     /// Packets cut through that a delay made later.
-    pub(crate) delayed: u64,
+    pub delayed: u64,
     /// Packets that waited on a shortened cable for one before them.
-    pub(crate) queued: u64,
+    pub queued: u64,
     /// Transmissions that drew from a seed of their link's own.
-    pub(crate) seeded: u64,
+    pub seeded: u64,
 }
 
 impl Met {
@@ -117,12 +117,12 @@ impl Met {
         } = self;
         [taken_back, held, detours, out_of_order, worn_out, twice, early, late, let_go, slowed, delayed, queued, seeded]
     }
-    pub(crate) fn add(&mut self, other: &Met) {
+    pub fn add(&mut self, other: &Met) {
         let mut other = *other;
         self.each().into_iter().zip(other.each()).for_each(|(sum, n)| *sum += *n);
     }
     /// True if each was needed at least once.
-    pub(crate) fn every_rule(&mut self) -> bool {
+    pub fn every_rule(&mut self) -> bool {
         self.each().into_iter().all(|n| *n > 0)
     }
 }
@@ -420,20 +420,14 @@ impl World<'_> {
     }
 }
 
-pub(crate) fn run(grid: &Grid, p: &Angara, sent: &[Sent]) -> Vec<Received> {
+pub fn run(grid: &Grid, p: &Angara, sent: &[Sent]) -> Vec<Received> {
     let (fate, _) = run_with_faults(grid, p, sent, &[], 0);
     assert!(fate.dropped.is_empty(), "nothing is dropped without faults");
     fate.received
 }
 
 /// `faults` happen at their times, those of one instant in the order given.
-pub(crate) fn run_with_faults(
-    grid: &Grid,
-    p: &Angara,
-    sent: &[Sent],
-    faults: &[(u64, Fault)],
-    seed: u64,
-) -> (Fate, Met) {
+pub fn run_with_faults(grid: &Grid, p: &Angara, sent: &[Sent], faults: &[(u64, Fault)], seed: u64) -> (Fate, Met) {
     let outs = 2 * grid.sizes.len() + p.channels as usize;
     let nodes = grid.nodes() as usize;
     let mut w = World {

@@ -1,13 +1,17 @@
 //! Slow, obvious simulators written from `docs/explain/model.md`. They share no code with the model.
+//!
+//! Items are named as in that document, section by section.
+#![forbid(unsafe_code)]
+#![expect(missing_docs, reason = "the document has every rule and its names")]
 
-pub(crate) mod angara;
-pub(crate) mod generic;
-pub(crate) mod random;
+pub mod angara;
+pub mod generic;
+pub mod random;
 
 use proptest::prelude::*;
 
 /// Texts of small tori and meshes.
-pub(crate) fn grid_shape() -> impl Strategy<Value = String> {
+pub fn grid_shape() -> impl Strategy<Value = String> {
     (prop::collection::vec(1u32..6, 1..4), any::<bool>())
         .prop_filter("small", |(d, _)| d.iter().product::<u32>() <= 36)
         .prop_map(|(sizes, wrap)| Grid { sizes, wrap }.to_string())
@@ -15,23 +19,23 @@ pub(crate) fn grid_shape() -> impl Strategy<Value = String> {
 
 /// A packet to send, and when it was received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Sent {
-    pub(crate) src: u32,
-    pub(crate) dst: u32,
-    pub(crate) flits: u64,
-    pub(crate) at: u64,
-    pub(crate) request: bool,
-    pub(crate) adaptive: bool,
+pub struct Sent {
+    pub src: u32,
+    pub dst: u32,
+    pub flits: u64,
+    pub at: u64,
+    pub request: bool,
+    pub adaptive: bool,
 }
 
 /// (packet index, time of its last flit, routers passed)
-pub(crate) type Received = (usize, u64, u64);
+pub type Received = (usize, u64, u64);
 
 /// Torus or mesh by coordinates.
 #[derive(Clone, Debug)]
-pub(crate) struct Grid {
-    pub(crate) sizes: Vec<u32>,
-    pub(crate) wrap: bool,
+pub struct Grid {
+    pub sizes: Vec<u32>,
+    pub wrap: bool,
 }
 
 impl std::fmt::Display for Grid {
@@ -42,10 +46,10 @@ impl std::fmt::Display for Grid {
 }
 
 impl Grid {
-    pub(crate) fn nodes(&self) -> u32 {
+    pub fn nodes(&self) -> u32 {
         self.sizes.iter().product()
     }
-    pub(crate) fn coords(&self, mut id: u32) -> Vec<u32> {
+    pub fn coords(&self, mut id: u32) -> Vec<u32> {
         self.sizes
             .iter()
             .map(|s| {
@@ -55,11 +59,11 @@ impl Grid {
             })
             .collect()
     }
-    pub(crate) fn id(&self, c: &[u32]) -> u32 {
+    pub fn id(&self, c: &[u32]) -> u32 {
         c.iter().zip(&self.sizes).rev().fold(0, |id, (c, s)| id * s + c)
     }
     /// Does the way from `from` to `to` in dimension `d` lead towards plus?
-    pub(crate) fn towards_plus(&self, from: u32, to: u32, d: usize, tie: bool) -> bool {
+    pub fn towards_plus(&self, from: u32, to: u32, d: usize, tie: bool) -> bool {
         if !self.wrap {
             return to > from;
         }
@@ -68,7 +72,7 @@ impl Grid {
         let minus = (from + k - to) % k;
         plus < minus || (plus == minus && (k == 2 || tie))
     }
-    pub(crate) fn step(&self, node: u32, port: usize) -> u32 {
+    pub fn step(&self, node: u32, port: usize) -> u32 {
         let mut c = self.coords(node);
         let (d, k) = (port / 2, self.sizes[port / 2]);
         if !self.wrap {

@@ -5,7 +5,7 @@
 //! after it. A few networks of `angara` routers without faults run on two or three threads. Networks of `angara` routers are grids, the only
 //! shape their profile takes; Clos networks, Cayley graphs and fat trees have `generic` ones.
 //!
-//! `MODEL_SOAK=10000 cargo test --release -p angara-model --test soak` runs that many
+//! `MODEL_SOAK=10000 cargo test --release -p angara-model soak::` runs that many
 //! configurations; a failure names the one to repeat with `MODEL_SOAK_FIRST=<n> MODEL_SOAK=1`.
 
 use angara_fabric::rng::{self, below, mix};
@@ -216,7 +216,7 @@ fn random_networks_deliver_everything_once_in_order_and_end_empty() {
     for i in first..first + count {
         if let Err(e) = soak(i, &mut seen) {
             panic!(
-                "configuration {i}: {e}\nrepeat: MODEL_SOAK_FIRST={i} MODEL_SOAK=1 cargo test -p angara-model --test soak"
+                "configuration {i}: {e}\nrepeat: MODEL_SOAK_FIRST={i} MODEL_SOAK=1 cargo test -p angara-model soak::"
             );
         }
     }

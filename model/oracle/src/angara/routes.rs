@@ -1,6 +1,6 @@
 //! Routes of `docs/explain/model.md` section 4, "Failures", found by trying everything.
 
-use super::super::Grid;
+use crate::Grid;
 use std::collections::BTreeSet;
 
 /// Parts out of service.

@@ -3,13 +3,12 @@
 //! profile also with links that corrupt, double, reorder, delay and slow down packets (with or without a seed of their own), and cables and nodes that
 //! fail: which packets are dropped and when, and what every link counts.
 //!
-//! `PROPTEST_CASES=5000 cargo test --release -p angara-model --test random_networks` tries more networks.
-
-mod oracle;
+//! `PROPTEST_CASES=5000 cargo test --release -p angara-model random_networks::` tries more networks.
 
 use angara_model::{
     Angara, AnyTopology, Generic, Injection, Network, Profile, Rate, Setup, Topology, TrafficClass, topology,
 };
+use angara_model_oracle as oracle;
 use oracle::angara::{Counts, Fate, Fault, How, Met};
 use oracle::random::{ROUTES, below, mix, word};
 use oracle::{Grid, Received, Sent};
@@ -138,17 +137,15 @@ fn differences(sent: &[Sent], got: &Fate, want: &Fate) -> String {
     text
 }
 
-impl How {
-    /// Nothing of the kind any more.
-    fn end(self) -> (How, &'static str) {
-        match self {
-            How::Wrong(_) => (How::Wrong(0), "corrupt=0"),
-            How::Twice(_) => (How::Twice(0), "dup=0"),
-            How::Early(_) => (How::Early(0), "reorder=0"),
-            How::Delay(_) => (How::Delay(0), "delay=0s"),
-            How::Rate(_) => (How::Rate(0), "rate=0"),
-            How::Seed(_) => (How::Seed(None), "seed=none"),
-        }
+/// The same impairment, ended, and the command that ends it.
+fn ended(how: How) -> (How, &'static str) {
+    match how {
+        How::Wrong(_) => (How::Wrong(0), "corrupt=0"),
+        How::Twice(_) => (How::Twice(0), "dup=0"),
+        How::Early(_) => (How::Early(0), "reorder=0"),
+        How::Delay(_) => (How::Delay(0), "delay=0s"),
+        How::Rate(_) => (How::Rate(0), "rate=0"),
+        How::Seed(_) => (How::Seed(None), "seed=none"),
     }
 }
 
@@ -214,7 +211,7 @@ fn faults(grid: &Grid, seed: u64, count: u64, until: u64, coarse: bool) -> (Vec<
                 impair(at, how, &effect, what > 5);
                 if below(r(5), 2) == 0 {
                     let lasts = 1 + below(r(6), until);
-                    let (end, effect) = how.end();
+                    let (end, effect) = ended(how);
                     impair(if coarse { (at + lasts).div_ceil(1000) * 1000 } else { at + lasts }, end, effect, what > 5);
                 }
             }
@@ -310,7 +307,7 @@ fn the_oracle_knows_every_topology() {
     let forms = AnyTopology::forms();
     let kinds = forms.split(' ').filter_map(|form| form.trim_start_matches('(').split_once(':')).map(|form| form.0);
     for kind in kinds {
-        assert!(oracle::generic::knows(kind), "{kind}: wire it by brute force in tests/oracle/generic, too");
+        assert!(oracle::generic::knows(kind), "{kind}: wire it by brute force in model/oracle/src/generic, too");
     }
 }
 

@@ -1,0 +1,6 @@
+//! Tests of the public API, one module each.
+
+mod decoders;
+mod endings;
+mod memory;
+mod queues;
