@@ -254,8 +254,8 @@ pub struct ClusterStatus {
     pub strangers: u64,
     /// Number of the latest change of hosts, trunks and faults that all hosts in reach have agreed on.
     pub change: u64,
-    /// Host that decides about changes.
-    pub decides: String,
+    /// Host that leads changes.
+    pub leader: String,
     /// Seconds for which nothing has moved because a change is being agreed on.
     pub holding_s: Option<f64>,
     /// Nothing has to be agreed on.

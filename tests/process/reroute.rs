@@ -126,9 +126,9 @@ fn the_host_that_decides_may_die() {
     let victim = cluster.take(0);
     victim.process().signal(Signal::KILL);
     drop(victim);
-    wait(&cluster, 3, "h1 decides, without h0", |s| s.settled && s.decides == "h1" && !s.peers[0].member);
+    wait(&cluster, 3, "h1 leads, without h0", |s| s.settled && s.leader == "h1" && !s.peers[0].member);
     cluster.spawn(0);
-    wait(&cluster, 3, "h0 decides again", |s| s.settled && s.decides == "h0" && s.peers[0].member);
+    wait(&cluster, 3, "h0 leads again", |s| s.settled && s.leader == "h0" && s.peers[0].member);
     job.goes_on();
     cluster.shutdown();
     test.assert_clean();

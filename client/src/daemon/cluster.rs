@@ -380,7 +380,7 @@ fn state(p: &PeerStatus) -> &'static str {
 
 /// Returns what the hosts have agreed on, and what they do without.
 fn agreement(s: &ClusterStatus) -> String {
-    let mut out = format!("change {}, decided by {}", s.change, plain_line(&s.decides));
+    let mut out = format!("change {}, led by {}", s.change, plain_line(&s.leader));
     out.push_str(match s.settled {
         true => ": all hosts in reach agree\n",
         false => ": a new one is being agreed on\n",
@@ -505,7 +505,7 @@ mod tests {
             peers: vec![peer("b", bytes)],
             strangers: 3,
             change: 12,
-            decides: "a".into(),
+            leader: "a".into(),
             holding_s: Some(0.25),
             settled: false,
             dead_trunks: vec![["a".into(), "b".into()]],
@@ -518,8 +518,7 @@ mod tests {
         let rates = throughput(&first, &second);
         assert_eq!(rates["b"], Throughput { sent: (2 << 20) as f64, received: 0.0 });
         let shown = show(&Seen { runtime_dir: "/run/angara".into(), status: second, throughput: rates, links: vec![] });
-        for part in
-            ["change 12, decided by a", "on hold for 0.250 s", "trunk a - b carries nothing", "b is reached over c"]
+        for part in ["change 12, led by a", "on hold for 0.250 s", "trunk a - b carries nothing", "b is reached over c"]
         {
             assert!(shown.contains(part), "no {part} in\n{shown}");
         }

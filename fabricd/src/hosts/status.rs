@@ -62,7 +62,7 @@ impl Daemon {
             peers: figures.iter().map(peer).collect(),
             strangers,
             change: agreed.number,
-            decides: messages.name(first).into(),
+            leader: messages.name(first).into(),
             holding_s: self.cluster.ballots.held.get().map(|since| since.elapsed().as_secs_f64()),
             settled: self.is_settled(),
             dead_trunks: dead_trunks.collect(),

@@ -52,8 +52,8 @@ impl Alone {
             let shape = "3".parse().expect("a shape");
             let schedule = Schedule { shape, hosts: 3, acts: Vec::new(), repaired: 0 };
             let mut host = Alone(Node::start(&cluster(&schedule), 2, Random::new(1), &Arc::<Bell>::default(), 0));
-            host.hold(1, first);
-            assert!(matches!(host.recover(1, first, vec![descriptor(first, "one")]), Answer::Done));
+            host.prepare(1, first);
+            assert!(matches!(host.commit(1, first, vec![descriptor(first, "one")]), Answer::Done));
             assert_eq!(host.key().as_deref(), Some("one"));
             test(&mut host, first, second);
         });
@@ -84,20 +84,20 @@ impl Alone {
         panic!("no answer");
     }
 
-    fn hold(&mut self, number: u64, decides: HostId) {
-        let answered = self.ask(decides, Ask::Prepare((number, decides)));
+    fn prepare(&mut self, number: u64, leader: HostId) {
+        let answered = self.ask(leader, Ask::Prepare((number, leader)));
         assert!(matches!(self.answer(&answered), Answer::Prepared(_)));
     }
 
-    fn order(number: u64, decides: HostId, jobs: Vec<JobDescriptor>) -> Ask {
+    fn to_commit(number: u64, leader: HostId, jobs: Vec<JobDescriptor>) -> Ask {
         let members = (0..3).map(|host| (HostId::new(host), 7)).collect();
         let agreed = Agreed { number, members, ..Agreed::default() };
         let ledger = Ledger::default().to_bytes();
-        Ask::Commit(Box::new(Commit { ballot: (number, decides), agreed, ledger, jobs }))
+        Ask::Commit(Box::new(Commit { ballot: (number, leader), agreed, ledger, jobs }))
     }
 
-    fn recover(&mut self, number: u64, decides: HostId, jobs: Vec<JobDescriptor>) -> Answer {
-        let answered = self.ask(decides, Alone::order(number, decides, jobs));
+    fn commit(&mut self, number: u64, leader: HostId, jobs: Vec<JobDescriptor>) -> Answer {
+        let answered = self.ask(leader, Alone::to_commit(number, leader, jobs));
         self.answer(&answered)
     }
 
@@ -110,9 +110,9 @@ impl Alone {
 #[test]
 fn an_order_after_a_promise_of_more_does_nothing() {
     Alone::with(|host, first, second| {
-        host.hold(2, first);
-        host.hold(3, second);
-        let answer = host.recover(2, first, Vec::new());
+        host.prepare(2, first);
+        host.prepare(3, second);
+        let answer = host.commit(2, first, Vec::new());
         assert!(matches!(answer, Answer::Refused(more) if more == (3, second)), "{answer:?}");
         assert_eq!(host.key().as_deref(), Some("one"));
         assert!(host.0.plane.is_held());
@@ -122,9 +122,9 @@ fn an_order_after_a_promise_of_more_does_nothing() {
 #[test]
 fn a_promise_of_more_in_the_middle_of_an_order_counts() {
     Alone::with(|host, first, second| {
-        host.hold(2, first);
+        host.prepare(2, first);
         // The job has ended elsewhere: its end here takes the data plane, and time.
-        let ordered = host.ask(first, Alone::order(2, first, Vec::new()));
+        let ordered = host.ask(first, Alone::to_commit(2, first, Vec::new()));
         let held = host.ask(second, Ask::Prepare((3, second)));
         assert!(matches!(host.answer(&held), Answer::Prepared(_)));
         let answer = host.answer(&ordered);
@@ -136,8 +136,8 @@ fn a_promise_of_more_in_the_middle_of_an_order_counts() {
 #[test]
 fn another_job_of_the_same_number_is_another_job() {
     Alone::with(|host, first, _| {
-        host.hold(2, first);
-        assert!(matches!(host.recover(2, first, vec![descriptor(first, "two")]), Answer::Done));
+        host.prepare(2, first);
+        assert!(matches!(host.commit(2, first, vec![descriptor(first, "two")]), Answer::Done));
         assert_eq!(host.key().as_deref(), Some("two"));
     });
 }
