@@ -74,7 +74,7 @@ impl QueueMemory for Memory {
 
 /// One post of a model run: a descriptor or a packet whose content names its number.
 #[derive(Clone, Copy)]
-enum Kind {
+enum PostKind {
     Descriptor,
     Packet,
 }
@@ -119,7 +119,7 @@ fn expect(n: u64, seq: u32, post: &Post) {
     }
 }
 
-fn queue_model(flits: usize, slots: usize, posts: &'static [Kind], preemptions: usize) {
+fn queue_model(flits: usize, slots: usize, posts: &'static [PostKind], preemptions: usize) {
     check(preemptions, move || {
         let mem = Arc::new(Memory::new(flits, slots));
         let theirs = mem.clone();
@@ -128,8 +128,8 @@ fn queue_model(flits: usize, slots: usize, posts: &'static [Kind], preemptions: 
             for (n, kind) in posts.iter().enumerate() {
                 loop {
                     let posted = match kind {
-                        Kind::Descriptor => producer.post(&*theirs, descriptor(n as u64)),
-                        Kind::Packet => producer.inject(&*theirs, &packet(n as u64)),
+                        PostKind::Descriptor => producer.post(&*theirs, descriptor(n as u64)),
+                        PostKind::Packet => producer.inject(&*theirs, &packet(n as u64)),
                     };
                     match posted {
                         Ok(seq) => break assert_eq!(seq, FIRST_SEQ + n as u32),
@@ -157,19 +157,19 @@ fn queue_model(flits: usize, slots: usize, posts: &'static [Kind], preemptions: 
 
 #[test]
 fn descriptors_arrive_once_whole_and_in_order_through_a_full_queue() {
-    use Kind::Descriptor as D;
+    use PostKind::Descriptor as D;
     queue_model(4, 2, &[D, D, D], 3);
 }
 
 #[test]
 fn packets_arrive_once_whole_and_in_order_through_a_full_ring() {
-    use Kind::Packet as P;
+    use PostKind::Packet as P;
     queue_model(4, 2, &[P, P, P], 3);
 }
 
 #[test]
 fn posts_of_both_kinds_keep_their_common_sequence() {
-    use Kind::{Descriptor as D, Packet as P};
+    use PostKind::{Descriptor as D, Packet as P};
     queue_model(4, 1, &[P, D, D, P], 2);
     queue_model(8, 2, &[D, P, P, D], 2);
 }

@@ -107,7 +107,7 @@ pub(super) fn end(child: &mut Child) {
 
 /// Returns what plain UDP does here, in the form of the program that measures.
 pub(super) fn floors() -> Result<String, Failed> {
-    let (kind, here) = (angara_trunk::socket::Kind::Syscall, std::net::IpAddr::from([127, 0, 0, 1]));
+    let (kind, here) = (angara_trunk::socket::SocketKind::Syscall, std::net::IpAddr::from([127, 0, 0, 1]));
     let mut text = String::new();
     for (work, echo, stream) in
         [(Work::None, UDP_RELAYED, UDP_BANDWIDTH), (Work::Sealed, UDP_RELAYED_SEALED, UDP_BANDWIDTH_SEALED)]

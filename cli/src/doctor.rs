@@ -31,7 +31,7 @@ pub(crate) struct DoctorArgs {
 #[derive(Serialize)]
 struct Finding {
     what: &'static str,
-    state: State,
+    state: Verdict,
     detail: String,
     /// What is used instead, or how to get it.
     otherwise: &'static str,
@@ -39,7 +39,7 @@ struct Finding {
 
 #[derive(Serialize, Clone, Copy, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
-enum State {
+enum Verdict {
     /// There.
     Ok,
     /// Not there; something else is used.
@@ -58,17 +58,17 @@ pub(crate) fn main(args: DoctorArgs) -> Result<u8, Failed> {
     } else {
         for f in &findings {
             let mark = match f.state {
-                State::Ok => "ok      ",
-                State::Fallback => "fallback",
-                State::Missing => "MISSING ",
+                Verdict::Ok => "ok      ",
+                Verdict::Fallback => "fallback",
+                Verdict::Missing => "MISSING ",
             };
             say!("{mark}  {:<22} {}", f.what, f.detail)?;
-            if f.state != State::Ok {
+            if f.state != Verdict::Ok {
                 say!("{:32} -> {}", "", f.otherwise)?;
             }
         }
     }
-    let missing = findings.iter().filter(|f| f.state == State::Missing).count();
+    let missing = findings.iter().filter(|f| f.state == Verdict::Missing).count();
     if !args.json {
         match missing {
             0 => say!("\nEverything needed is there.")?,
@@ -81,15 +81,15 @@ pub(crate) fn main(args: DoctorArgs) -> Result<u8, Failed> {
 /// A finding from a probe: there, or the fallback.
 fn optional<E: std::fmt::Display>(what: &'static str, probe: Result<String, E>, otherwise: &'static str) -> Finding {
     match probe {
-        Ok(detail) => Finding { what, state: State::Ok, detail, otherwise },
-        Err(e) => Finding { what, state: State::Fallback, detail: e.to_string(), otherwise },
+        Ok(detail) => Finding { what, state: Verdict::Ok, detail, otherwise },
+        Err(e) => Finding { what, state: Verdict::Fallback, detail: e.to_string(), otherwise },
     }
 }
 
 /// A finding without which nothing runs.
 fn needed<E: std::fmt::Display>(what: &'static str, probe: Result<String, E>, otherwise: &'static str) -> Finding {
     let finding = optional(what, probe, otherwise);
-    Finding { state: if finding.state == State::Ok { State::Ok } else { State::Missing }, ..finding }
+    Finding { state: if finding.state == Verdict::Ok { Verdict::Ok } else { Verdict::Missing }, ..finding }
 }
 
 fn kernel() -> Vec<Finding> {
@@ -240,7 +240,7 @@ fn machine(dir: &Path) -> Vec<Finding> {
         optional("/dev/shm", shm(), "nothing: memory comes from memfd, whose size only the memory limits bound"),
     ];
     // No limit is no lack.
-    found.iter_mut().filter(|f| f.what == "cgroup memory limit").for_each(|f| f.state = State::Ok);
+    found.iter_mut().filter(|f| f.what == "cgroup memory limit").for_each(|f| f.state = Verdict::Ok);
     found
 }
 
@@ -358,6 +358,6 @@ mod tests {
     #[test]
     fn a_missing_indispensable_thing_is_no_fallback() {
         let f = needed("x", Err::<String, _>("gone"), "y");
-        assert!(f.state == State::Missing && f.detail == "gone");
+        assert!(f.state == Verdict::Missing && f.detail == "gone");
     }
 }

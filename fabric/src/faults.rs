@@ -1,6 +1,6 @@
 //! Faults in force and planned. What happens to packets under way when routes change is the chip's part.
 
-use crate::chip::{Chip, Kind};
+use crate::chip::{Chip, EventKind};
 use crate::types::{Outage, Tick};
 use angara_net::Link;
 use angara_net::fault::{Book, Failing, Fault, Impair, Impairment, ImpairmentError, Site};
@@ -76,14 +76,14 @@ impl Faults {
         match fault.at {
             Some(at) if at > chip.now => {
                 self.planned.push(Some(fault));
-                chip.events.push(at, Kind::Fault, 0, self.planned.len() as u32 - 1);
+                chip.events.push(at, EventKind::Fault, 0, self.planned.len() as u32 - 1);
                 Ok(None)
             }
             _ => Ok(self.begin(chip, fault)),
         }
     }
 
-    /// [`Kind::Fault`]: a planned fault begins.
+    /// [`EventKind::Fault`]: a planned fault begins.
     pub(crate) fn on_fault(&mut self, chip: &mut Chip, index: u32) -> Option<Outage> {
         let fault = self.planned[index as usize].take()?;
         self.begin(chip, fault)

@@ -47,7 +47,7 @@ pub struct Options {
     /// The cluster this daemon is a part of.
     pub cluster: Option<Membership>,
     /// How the trunks' socket is served.
-    pub udp_engine: angara_trunk::socket::Kind,
+    pub udp_engine: angara_trunk::socket::SocketKind,
     /// Directory of the sockets.
     pub runtime_dir: PathBuf,
     /// Cores the data plane may run on; empty: any.
@@ -80,7 +80,7 @@ impl Options {
             params: Params::default(),
             nodes: None,
             cluster: None,
-            udp_engine: angara_trunk::socket::Kind::Auto,
+            udp_engine: angara_trunk::socket::SocketKind::Auto,
             runtime_dir: runtime_dir.into(),
             cores: Vec::new(),
             seed: 0,
@@ -367,8 +367,8 @@ fn membership(args: &Args, file: &File, in_flags: bool) -> Result<Option<Members
     Ok(Some(Membership { cluster, host }))
 }
 
-fn udp_engine(word: Option<&String>) -> Result<angara_trunk::socket::Kind, ConfigError> {
-    word.map_or(Ok(angara_trunk::socket::Kind::Auto), |word| word.parse().map_err(bad("udp-engine")))
+fn udp_engine(word: Option<&String>) -> Result<angara_trunk::socket::SocketKind, ConfigError> {
+    word.map_or(Ok(angara_trunk::socket::SocketKind::Auto), |word| word.parse().map_err(bad("udp-engine")))
 }
 
 fn read_file(path: &Path) -> Result<File, ConfigError> {

@@ -19,7 +19,7 @@ pub use time::{begins, ends, passes, seconds};
 
 /// What a routine does with time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
+pub enum CallKind {
     /// It returns only when something has come.
     Waits,
     /// It looks whether something has come. A program may do that in a loop, so it takes time.
@@ -62,7 +62,7 @@ macro_rules! wrap {
             // SAFETY: the MPI library's function of this name, which has as many arguments.
             let function = unsafe { core::mem::transmute::<*mut core::ffi::c_void, Function>(REAL.find()) };
             // SAFETY: the caller promises what the callee asks for.
-            $crate::passes($crate::Kind::$kind, &REAL, &[$($arg),*], || unsafe { function($($arg),*) })
+            $crate::passes($crate::CallKind::$kind, &REAL, &[$($arg),*], || unsafe { function($($arg),*) })
         }
     };
     (@word $arg:ident) => { usize };

@@ -1,6 +1,6 @@
 //! What calls do with virtual time.
 
-use crate::Kind;
+use crate::CallKind;
 use crate::real::{Real, file_of, first, in_library};
 use crate::record::{around, turns};
 use angara_abi::program_clock::{Call, Driver, ProgramClock, preloaded};
@@ -22,16 +22,16 @@ struct Inside<'a> {
 
 impl<'a> Inside<'a> {
     /// Nothing if the thread is inside already.
-    fn begin(clock: &'a ProgramClock, kind: Kind, routine: &Real) -> Option<Inside<'a>> {
+    fn begin(clock: &'a ProgramClock, kind: CallKind, routine: &Real) -> Option<Inside<'a>> {
         let name = routine.plain_name().as_ptr();
         // What the routine costs passes before it begins.
         let driver = clock.driver().filter(|_| !clock.is_in_call());
         match (driver, kind) {
-            (Some(driver), Kind::Looks) => (driver.looks)(name),
+            (Some(driver), CallKind::Looks) => (driver.looks)(name),
             (Some(driver), _) => (driver.called)(name),
             (None, _) => {}
         }
-        clock.begin_call(name, kind == Kind::Waits).then_some(Inside { clock, driver })
+        clock.begin_call(name, kind == CallKind::Waits).then_some(Inside { clock, driver })
     }
 }
 
@@ -46,7 +46,7 @@ impl Drop for Inside<'_> {
 
 /// A call of a routine.
 #[inline]
-pub fn passes(kind: Kind, routine: &Real, args: &[usize], call: impl FnOnce() -> c_int) -> c_int {
+pub fn passes(kind: CallKind, routine: &Real, args: &[usize], call: impl FnOnce() -> c_int) -> c_int {
     let in_time = || {
         let Some(clock) = clock() else { return call() };
         let _inside = Inside::begin(clock, kind, routine);
@@ -109,7 +109,7 @@ pub fn ends(routine: &Real, call: impl FnOnce() -> c_int) -> c_int {
     }
     (driver.end)();
     // Others may still need what this process has sent, or has to answer.
-    passes(Kind::Waits, routine, &[], barrier);
+    passes(CallKind::Waits, routine, &[], barrier);
     (driver.pause)();
     let wall = OnTheWall::begin(clock);
     let result = call();

@@ -3,7 +3,7 @@
 use crate::abi::constants::*;
 use crate::abi::structs::*;
 use crate::address::{Address, Name};
-use crate::core::Outcome;
+use crate::provider::Outcome;
 use crate::{ATOMIC_MAX, INJECT_MAX, MESSAGE_MAX, ORDERED_MAX, memory::PIECES};
 use std::ptr::null_mut;
 

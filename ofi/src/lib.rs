@@ -1,7 +1,7 @@
 //! The libfabric provider: MPI libraries and other programs of libfabric on the emulated Angara network.
 //!
 //! libfabric loads this library, finds [`fi_prov_ini`] and calls through tables of functions. [`abi`] has those tables and
-//! structs; [`entry`] turns what comes from C into checked values; [`core`] does the work, in safe Rust, on a
+//! structs; [`entry`] turns what comes from C into checked values; [`provider`] does the work, in safe Rust, on a
 //! mailbox and the symmetric heap of an `angara` job; [`matching`] says which message goes to which receive.
 
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
@@ -9,7 +9,6 @@
 mod abi;
 mod address;
 mod atomics;
-mod core;
 mod entry;
 mod info;
 mod log;
@@ -17,6 +16,7 @@ mod lookup;
 mod matching;
 mod memory;
 mod process;
+mod provider;
 mod slots;
 mod wire;
 

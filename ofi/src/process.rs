@@ -1,6 +1,6 @@
 //! The one place of this process in a job, shared by all that libfabric opens here.
 
-use crate::core::{Core, Names, Window};
+use crate::provider::{Names, Provider, Window};
 use crate::wire::HEAD_MAX;
 use angara::mailbox::Mailbox;
 use angara::open::Join;
@@ -18,7 +18,7 @@ const SEAT: usize = 96 << 20;
 const FAREWELL: Duration = Duration::from_secs(1);
 
 struct Process {
-    core: Mutex<Core>,
+    provider: Mutex<Provider>,
     job: Arc<Job>,
 }
 
@@ -42,14 +42,14 @@ pub(crate) fn attach() -> Result<(), String> {
     }
     .map_err(|e| e.to_string())?;
     let job = Arc::new(job);
-    let core = open(&key, job.clone())?;
-    let _ = PROCESS.set(Process { core: Mutex::new(core), job });
+    let provider = open(&key, job.clone())?;
+    let _ = PROCESS.set(Process { provider: Mutex::new(provider), job });
     // SAFETY: a function without arguments, of a library that stays loaded.
     unsafe { libc::atexit(at_exit) };
     Ok(())
 }
 
-fn open(key: &str, job: Arc<Job>) -> Result<Core, String> {
+fn open(key: &str, job: Arc<Job>) -> Result<Provider, String> {
     let (mailbox, heap) = (Mailbox::bytes(job.n_pes()).next_multiple_of(4096), job.heap_len());
     let front = mailbox + Names::BYTES;
     let window = heap.saturating_sub(front);
@@ -68,7 +68,7 @@ fn open(key: &str, job: Arc<Job>) -> Result<Core, String> {
     }
     let names = Names::new(at.offset + mailbox as u64);
     let window = Window::new(at.offset + front as u64, window);
-    Ok(Core::new(job, mail, name(key), names, window))
+    Ok(Provider::new(job, mail, name(key), names, window))
 }
 
 /// Returns what is to be said where messages stay with their senders that would not among fewer processes.
@@ -92,14 +92,14 @@ fn name(key: &str) -> u64 {
 /// # Panics
 /// If the process has not attached.
 #[inline]
-pub(crate) fn core() -> MutexGuard<'static, Core> {
-    let core = &PROCESS.get().expect("objects exist in attached processes only").core;
-    match core.try_lock() {
+pub(crate) fn provider() -> MutexGuard<'static, Provider> {
+    let provider = &PROCESS.get().expect("objects exist in attached processes only").provider;
+    match provider.try_lock() {
         Ok(guard) => guard,
         Err(std::sync::TryLockError::Poisoned(e)) => e.into_inner(),
         Err(std::sync::TryLockError::WouldBlock) => {
             WANTED.fetch_add(1, Ordering::Relaxed);
-            let guard = core.lock().unwrap_or_else(|e| e.into_inner());
+            let guard = provider.lock().unwrap_or_else(|e| e.into_inner());
             WANTED.fetch_sub(1, Ordering::Relaxed);
             guard
         }
@@ -114,37 +114,37 @@ pub(crate) fn give_way() {
 }
 
 /// Waits until `ready` gives something. Nothing after `limit`, if there is one.
-pub(crate) fn wait_for<T>(limit: Option<Duration>, mut ready: impl FnMut(&mut Core) -> Option<T>) -> Option<T> {
+pub(crate) fn wait_for<T>(limit: Option<Duration>, mut ready: impl FnMut(&mut Provider) -> Option<T>) -> Option<T> {
     let end = limit.map(|limit| Instant::now() + limit);
     loop {
-        let mut core = core();
-        if let Some(found) = ready(&mut core) {
+        let mut provider = provider();
+        if let Some(found) = ready(&mut provider) {
             return Some(found);
         }
-        if !core.progress() {
+        if !provider.progress() {
             let left = end.map_or(Duration::MAX, |end| end.saturating_duration_since(Instant::now()));
             if left.is_zero() {
                 return None;
             }
             // With the lock: short, so that others get their turn.
-            core.sleep(left.min(Duration::from_millis(1)));
+            provider.sleep(left.min(Duration::from_millis(1)));
         }
-        drop(core);
+        drop(provider);
         give_way();
     }
 }
 
 /// Sends what peers may wait for.
-pub(crate) fn settle(core: &mut Core) {
+pub(crate) fn settle(provider: &mut Provider) {
     let (mut end, mut least) = (Instant::now(), usize::MAX);
-    while core.has_unsent() {
-        let (now, left) = (Instant::now(), core.unsent());
+    while provider.has_unsent() {
+        let (now, left) = (Instant::now(), provider.unsent());
         if left < least {
             (end, least) = (now + FAREWELL, left);
         } else if now >= end {
             return;
         }
-        if !core.progress() {
+        if !provider.progress() {
             std::thread::yield_now();
         }
     }
@@ -153,8 +153,8 @@ pub(crate) fn settle(core: &mut Core) {
 /// The process ends, or libfabric does.
 pub(crate) fn leave() {
     let Some(process) = PROCESS.get() else { return };
-    if let Ok(mut core) = process.core.try_lock() {
-        settle(&mut core);
+    if let Ok(mut provider) = process.provider.try_lock() {
+        settle(&mut provider);
         let _ = process.job.ctx().quiet();
     }
     process.job.detach();

@@ -3,7 +3,7 @@
 /// Kinds of message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
-pub(crate) enum Kind {
+pub(crate) enum MessageKind {
     /// A message of the program with its payload.
     Send = 1,
     /// Request to send a message: its payload stays with the sender until it is fetched.
@@ -39,29 +39,32 @@ pub(crate) enum Kind {
     Revoked,
 }
 
-impl Kind {
+impl MessageKind {
     /// What an endpoint has to be there for, apart from messages with their payload.
     pub(crate) fn is_for_endpoint(self) -> bool {
-        matches!(self, Kind::SendRts | Kind::Write | Kind::WriteRts | Kind::Read | Kind::Atomic)
+        matches!(
+            self,
+            MessageKind::SendRts | MessageKind::Write | MessageKind::WriteRts | MessageKind::Read | MessageKind::Atomic
+        )
     }
 
-    const ALL: [Kind; 16] = [
-        Kind::Send,
-        Kind::SendRts,
-        Kind::Done,
-        Kind::Cts,
-        Kind::Fragment,
-        Kind::FragmentDone,
-        Kind::Fin,
-        Kind::Write,
-        Kind::WriteRts,
-        Kind::Read,
-        Kind::Reply,
-        Kind::ReplyRts,
-        Kind::Atomic,
-        Kind::Xoff,
-        Kind::Xon,
-        Kind::Revoked,
+    const ALL: [MessageKind; 16] = [
+        MessageKind::Send,
+        MessageKind::SendRts,
+        MessageKind::Done,
+        MessageKind::Cts,
+        MessageKind::Fragment,
+        MessageKind::FragmentDone,
+        MessageKind::Fin,
+        MessageKind::Write,
+        MessageKind::WriteRts,
+        MessageKind::Read,
+        MessageKind::Reply,
+        MessageKind::ReplyRts,
+        MessageKind::Atomic,
+        MessageKind::Xoff,
+        MessageKind::Xon,
+        MessageKind::Revoked,
     ];
 }
 
@@ -69,7 +72,7 @@ impl Kind {
 pub(crate) const HAS_TAG: u8 = 1;
 /// Data for the completion follows.
 pub(crate) const HAS_DATA: u8 = 2;
-/// The sender waits for [`Kind::Done`].
+/// The sender waits for [`MessageKind::Done`].
 pub(crate) const WANTS_DONE: u8 = 4;
 /// It waits until a receive has taken the message.
 pub(crate) const WANTS_MATCH: u8 = 8;
@@ -82,7 +85,7 @@ pub(crate) const HEAD_MAX: usize = 32;
 /// What every message begins with: kind, flags, a count, endpoints, a number of 48 bits; tag and data if there are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Head {
-    pub(crate) kind: Kind,
+    pub(crate) kind: MessageKind,
     pub(crate) wants_done: bool,
     pub(crate) wants_match: bool,
     /// Pieces of memory that the message names: below 16.
@@ -96,7 +99,7 @@ pub(crate) struct Head {
 }
 
 impl Head {
-    pub(crate) fn new(kind: Kind, dst: u32, src: u32, aux: u64) -> Head {
+    pub(crate) fn new(kind: MessageKind, dst: u32, src: u32, aux: u64) -> Head {
         Head { kind, wants_done: false, wants_match: false, count: 0, dst, src, aux, tag: None, data: None }
     }
 
@@ -130,7 +133,7 @@ impl Head {
         let mut reader = Reader(bytes);
         let (front, ids) = (reader.u64()?, reader.u64()?);
         let (kind, flags) = (front as u8, (front >> 8) as u8);
-        let kind = *Kind::ALL.get(usize::from(kind).wrapping_sub(1))?;
+        let kind = *MessageKind::ALL.get(usize::from(kind).wrapping_sub(1))?;
         let count = flags >> COUNT_AT;
         let (dst, src, aux) = ((front >> 32) as u32, ids as u32, ids >> 32 | (front & 0xffff_0000) << 16);
         let tag = if flags & HAS_TAG != 0 { Some(reader.u64()?) } else { None };
@@ -281,7 +284,7 @@ mod tests {
         #[test]
         fn heads_come_back(kind in 0usize..16, count in 0u8..16, ids: [u32; 2], aux in 0u64..1 << 48, tag: Option<u64>, data: Option<u64>, wants: [bool; 2]) {
             let ([dst, src], [wants_done, wants_match]) = (ids, wants);
-            let head = Head { kind: Kind::ALL[kind], wants_done, wants_match, count, dst, src, aux, tag, data };
+            let head = Head { kind: MessageKind::ALL[kind], wants_done, wants_match, count, dst, src, aux, tag, data };
             let (bytes, len) = head.encode();
             prop_assert_eq!(Head::decode(&bytes[..len]), Some((head, len)));
             prop_assert_eq!(Head::decode(&bytes[..len - 1]), None);

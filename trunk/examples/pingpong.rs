@@ -5,7 +5,7 @@
 //! the other thread had to wait for a processor do not count. Printed are median, lowest and highest of the runs.
 
 use angara_trunk::socket::floor::{self, Samples, Work, bind_to};
-use angara_trunk::socket::{Kind, Socket};
+use angara_trunk::socket::{Socket, SocketKind};
 use angara_trunk::{Association, Config, KeyRing};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,7 +18,7 @@ const MARK: u16 = 2;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 struct Options {
-    engine: Kind,
+    engine: SocketKind,
     address: IpAddr,
     runs: usize,
     /// Datagram size of the floor; the trunk finds its own.
@@ -26,7 +26,8 @@ struct Options {
 }
 
 fn options() -> Result<Options, String> {
-    let mut options = Options { engine: Kind::Auto, address: IpAddr::from([127, 0, 0, 1]), runs: 7, segment: 8_188 };
+    let mut options =
+        Options { engine: SocketKind::Auto, address: IpAddr::from([127, 0, 0, 1]), runs: 7, segment: 8_188 };
     let mut args = std::env::args().skip(1);
     while let Some(name) = args.next() {
         let value = args.next().ok_or(format!("{name} needs a value"))?;

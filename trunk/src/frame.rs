@@ -28,7 +28,7 @@ pub(crate) const ACK_NOW: u8 = 1;
 
 /// Purpose of a datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Kind {
+pub(crate) enum FrameKind {
     /// "I have no session with you."
     Init = 1,
     /// The answer: shows that the answerer is alive now.
@@ -42,7 +42,7 @@ pub(crate) enum Kind {
 /// The first bytes of every datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Header {
-    pub(crate) kind: Kind,
+    pub(crate) kind: FrameKind,
     pub(crate) key: u8,
     pub(crate) from: u16,
     pub(crate) to: u16,
@@ -68,13 +68,13 @@ impl Header {
             return None;
         }
         let kind = match datagram[0] {
-            1 => Kind::Init,
-            2 => Kind::Challenge,
-            3 => Kind::Proof,
-            4 => Kind::Session,
+            1 => FrameKind::Init,
+            2 => FrameKind::Challenge,
+            3 => FrameKind::Proof,
+            4 => FrameKind::Session,
             _ => return None,
         };
-        if kind != Kind::Session && datagram.len() != HELLO {
+        if kind != FrameKind::Session && datagram.len() != HELLO {
             return None;
         }
         let mut rest = &datagram[2..];
@@ -276,7 +276,7 @@ mod tests {
     proptest! {
         #[test]
         fn headers_come_back(kind in 1u8..=4, key: u8, from: u16, to: u16, cluster: u32, session: u32, number: u64) {
-            let kind = [Kind::Init, Kind::Challenge, Kind::Proof, Kind::Session][kind as usize - 1];
+            let kind = [FrameKind::Init, FrameKind::Challenge, FrameKind::Proof, FrameKind::Session][kind as usize - 1];
             let header = Header { kind, key, from, to, cluster, session, number };
             let mut bytes = Vec::new();
             header.encode(&mut bytes);

@@ -10,7 +10,7 @@
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let (key, seed, cluster, peer) = ([0u8; 32], [0u8; 32], [0u8; 16], "192.0.2.2:9000".parse()?);
 //! let start = Instant::now();
-//! let mut socket = socket::open("0.0.0.0:9000".parse()?, socket::Kind::Auto)?;
+//! let mut socket = socket::open("0.0.0.0:9000".parse()?, socket::SocketKind::Auto)?;
 //! let config = Config::new(0, 1, cluster, KeyRing::new(1, &key)?, seed);
 //! let mut trunk = Association::new(config, Duration::ZERO)?;
 //! let mut batch = Vec::new();

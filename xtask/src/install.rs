@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 const MANIFEST: &str = "share/angara/manifest";
 
 /// What to install and where.
-pub(crate) struct Plan {
+pub(crate) struct InstallPlan {
     pub(crate) root: PathBuf,
     pub(crate) from: PathBuf,
     pub(crate) prefix: PathBuf,
@@ -40,7 +40,7 @@ pub(crate) struct Item {
     pub(crate) config: bool,
 }
 
-impl Plan {
+impl InstallPlan {
     /// Does it; the result is what to tell the user.
     pub(crate) fn install(&self) -> Result<String, String> {
         let items = self.items()?;

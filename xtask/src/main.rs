@@ -11,7 +11,7 @@ mod install;
 mod notices;
 
 use deb::Packages;
-use install::Plan;
+use install::InstallPlan;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
@@ -94,7 +94,7 @@ fn run(args: Vec<String>) -> Result<String, String> {
         false => prefix.join("etc"),
     });
     let (destdir, systemd) = (options.destdir, options.systemd);
-    Plan { root: root(), from, prefix, destdir, sysconfdir, systemd, multiarch: None }.install()
+    InstallPlan { root: root(), from, prefix, destdir, sysconfdir, systemd, multiarch: None }.install()
 }
 
 /// The options of `task`, which takes those in `takes`; nothing if help is what was asked for.

@@ -16,7 +16,7 @@ use angara_abi::job::INTERNAL_BYTES;
 use angara_client::error::Failed;
 use angara_protocol::calls::Memory;
 use indicatif::{ProgressBar, ProgressStyle};
-use shadow::{At, Kind, Of, Op};
+use shadow::{AccessKind, At, Of, Op};
 use std::collections::HashMap;
 use std::rc::Rc;
 use steps::Log;
@@ -40,7 +40,7 @@ fn at(memory: Memory) -> At {
 struct Side {
     routine: u32,
     site: u32,
-    kind: Kind,
+    kind: AccessKind,
 }
 
 /// A race, as often as it was found between the same lines.
@@ -84,9 +84,9 @@ impl Race {
         let side = |(side, pe): (Side, u32)| {
             let does = match (self.place, side.kind) {
                 (None, _) => "",
-                (_, Kind::Read) => " reads",
-                (_, Kind::Write) => " writes",
-                (_, Kind::Atomic) => " (an atomic)",
+                (_, AccessKind::Read) => " reads",
+                (_, AccessKind::Write) => " writes",
+                (_, AccessKind::Atomic) => " (an atomic)",
             };
             let what = match log.text(side.routine) {
                 "" => String::new(),

@@ -4,7 +4,7 @@
 //! an event that proves it: of the call itself where it blocks, of the quiet behind it, or of a wait that saw a value
 //! which was sent behind it on the same way and after a fence (OpenSHMEM 1.6, 9.10 and 9.12).
 
-use super::shadow::{At, Clock, Kind, Op, Shadow};
+use super::shadow::{AccessKind, At, Clock, Op, Shadow};
 use super::steps::{Log, Step, Steps};
 use super::words::{self, Way, Words, Write};
 use super::{Found, at};
@@ -153,9 +153,9 @@ impl Order<'_> {
             Action::Access { pe: of, at: place, len, writes, atomic } => {
                 let of = if let Memory::Private(_) = place { pe } else { of };
                 let kind = match (atomic, writes) {
-                    (true, _) => Kind::Atomic,
-                    (false, true) => Kind::Write,
-                    (false, false) => Kind::Read,
+                    (true, _) => AccessKind::Atomic,
+                    (false, true) => AccessKind::Write,
+                    (false, false) => AccessKind::Read,
                 };
                 let op = Op::new(pe, step.call, kind, None);
                 op.finish(pe, self.now(pe));
@@ -226,7 +226,8 @@ impl Order<'_> {
         else {
             return;
         };
-        let (there, here) = if put { (Kind::Write, Kind::Read) } else { (Kind::Read, Kind::Write) };
+        let (there, here) =
+            if put { (AccessKind::Write, AccessKind::Read) } else { (AccessKind::Read, AccessKind::Write) };
         let (there, here) = (Op::new(pe, step.call, there, Some(ctx)), Op::new(pe, step.call, here, Some(ctx)));
         let now = self.now(pe);
         if blocking {
@@ -259,7 +260,7 @@ impl Order<'_> {
             return;
         };
         let pe = step.pe;
-        let op = Op::new(pe, step.call, Kind::Atomic, Some(ctx));
+        let op = Op::new(pe, step.call, AccessKind::Atomic, Some(ctx));
         if fetches {
             op.finish(pe, self.now(pe));
         }
@@ -325,7 +326,7 @@ impl Order<'_> {
             self.quiet(pe, DEFAULT, None);
         }
         if !matches!(meeting, Meeting::Memory) {
-            let parts = [(dest, dest_len, Kind::Write), (source, source_len, Kind::Read)];
+            let parts = [(dest, dest_len, AccessKind::Write), (source, source_len, AccessKind::Read)];
             for (memory, len, kind) in parts.into_iter().filter(|(_, len, _)| *len > 0) {
                 let op = Op::new(pe, step.call, kind, None);
                 self.touch(pe, at(memory), len, &op);
@@ -363,7 +364,7 @@ impl Order<'_> {
             let clock = &self.pes[pe as usize].clock;
             for (user, (call, left)) in work.before.iter().filter(|(user, _)| pes(meet.0).any(|pe| pe == **user)) {
                 if *user != pe && left.is_none_or(|left| clock[*user as usize] < left) {
-                    let of = |pe, call| Op::new(pe, call, Kind::Write, None);
+                    let of = |pe, call| Op::new(pe, call, AccessKind::Write, None);
                     self.found.add(self.log, (&of(*user, *call), &of(pe, step.call)), None);
                 }
             }

@@ -13,7 +13,7 @@ pub(super) struct Op {
     pub(super) pe: u32,
     /// Number of the call among those of the PE.
     pub(super) call: u32,
-    pub(super) kind: Kind,
+    pub(super) kind: AccessKind,
     /// The context of the transfer that it is part of, if it is one.
     pub(super) ctx: Option<u16>,
     /// Pairs of PE and progress: the access is over for everybody who knows that the PE has come so far.
@@ -22,7 +22,7 @@ pub(super) struct Op {
 
 /// Kind of an access.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(super) enum Kind {
+pub(super) enum AccessKind {
     Read,
     Write,
     /// An atomic: it collides with no other atomic.
@@ -30,7 +30,7 @@ pub(super) enum Kind {
 }
 
 impl Op {
-    pub(super) fn new(pe: u32, call: u32, kind: Kind, ctx: Option<u16>) -> Rc<Op> {
+    pub(super) fn new(pe: u32, call: u32, kind: AccessKind, ctx: Option<u16>) -> Rc<Op> {
         Rc::new(Op { pe, call, kind, ctx, over: RefCell::default() })
     }
 
@@ -48,10 +48,15 @@ impl Op {
     }
 
     fn collides(&self, other: &Op) -> bool {
-        let harmless = matches!((self.kind, other.kind), (Kind::Read, Kind::Read) | (Kind::Atomic, Kind::Atomic));
+        let harmless = matches!(
+            (self.kind, other.kind),
+            (AccessKind::Read, AccessKind::Read) | (AccessKind::Atomic, AccessKind::Atomic)
+        );
         // When one PE puts twice to one place, either may win; programs that do so put the same.
-        let both_put =
-            self.kind == Kind::Write && other.kind == Kind::Write && self.ctx.is_some() && other.ctx.is_some();
+        let both_put = self.kind == AccessKind::Write
+            && other.kind == AccessKind::Write
+            && self.ctx.is_some()
+            && other.ctx.is_some();
         let same = self.pe == other.pe && (self.call == other.call || both_put);
         !harmless && !same
     }
@@ -152,7 +157,7 @@ impl Shadow {
 /// Whatever collides with `before` from now on collides with `new`, too, or has been said already.
 fn replaces(new: &Op, before: &Op, clock: &Clock) -> bool {
     match new.kind {
-        Kind::Write => true,
+        AccessKind::Write => true,
         // Transfers on one context are completed together.
         _ => {
             let together = new.ctx.is_some() && new.ctx == before.ctx;
@@ -178,15 +183,15 @@ mod tests {
     #[test]
     fn only_what_both_touch_and_nothing_orders_collides() {
         let mut shadow = Shadow::default();
-        let put = Op::new(0, 1, Kind::Write, Some(1));
+        let put = Op::new(0, 1, AccessKind::Write, Some(1));
         assert_eq!(collisions(&mut shadow, &put, 64, 32, &[1, 0]), []);
-        let get = Op::new(1, 2, Kind::Read, Some(1));
+        let get = Op::new(1, 2, AccessKind::Read, Some(1));
         assert_eq!(collisions(&mut shadow, &get, 88, 100, &[0, 1]), [(1, 88, 8)]);
         put.finish(0, 5);
-        let get = Op::new(1, 3, Kind::Read, Some(1));
+        let get = Op::new(1, 3, AccessKind::Read, Some(1));
         assert_eq!(collisions(&mut shadow, &get, 64, 16, &[4, 2]), [(1, 64, 16)]);
-        assert_eq!(collisions(&mut shadow, &Op::new(1, 4, Kind::Read, Some(1)), 64, 16, &[5, 3]), []);
-        let put = Op::new(0, 7, Kind::Write, Some(1));
+        assert_eq!(collisions(&mut shadow, &Op::new(1, 4, AccessKind::Read, Some(1)), 64, 16, &[5, 3]), []);
+        let put = Op::new(0, 7, AccessKind::Write, Some(1));
         assert_eq!(collisions(&mut shadow, &put, 70, 2, &[8, 0]), [(4, 70, 2)], "of transfers on one context the last");
     }
 
@@ -194,21 +199,21 @@ mod tests {
     fn atomics_collide_with_everything_but_atomics_and_puts_of_one_pe_with_others_puts() {
         let mut shadow = Shadow::default();
         let of = |pe, call, kind| Op::new(pe, call, kind, Some(1));
-        assert_eq!(collisions(&mut shadow, &of(0, 1, Kind::Atomic), 64, 8, &[1, 0]), []);
-        assert_eq!(collisions(&mut shadow, &of(1, 1, Kind::Atomic), 64, 8, &[0, 1]), []);
-        assert_eq!(collisions(&mut shadow, &of(1, 2, Kind::Write), 68, 4, &[0, 2]), [(1, 68, 4), (1, 68, 4)]);
-        assert_eq!(collisions(&mut shadow, &of(1, 3, Kind::Write), 68, 4, &[0, 3]), []);
-        assert_eq!(collisions(&mut shadow, &of(0, 2, Kind::Write), 68, 4, &[2, 0]), [(3, 68, 4)]);
+        assert_eq!(collisions(&mut shadow, &of(0, 1, AccessKind::Atomic), 64, 8, &[1, 0]), []);
+        assert_eq!(collisions(&mut shadow, &of(1, 1, AccessKind::Atomic), 64, 8, &[0, 1]), []);
+        assert_eq!(collisions(&mut shadow, &of(1, 2, AccessKind::Write), 68, 4, &[0, 2]), [(1, 68, 4), (1, 68, 4)]);
+        assert_eq!(collisions(&mut shadow, &of(1, 3, AccessKind::Write), 68, 4, &[0, 3]), []);
+        assert_eq!(collisions(&mut shadow, &of(0, 2, AccessKind::Write), 68, 4, &[2, 0]), [(3, 68, 4)]);
     }
 
     #[test]
     fn private_memory_is_forgotten_when_nothing_is_under_way() {
         let mut shadow = Shadow::default();
         let at = At { of: Of::Private, offset: 4096 };
-        let get = Op::new(0, 1, Kind::Write, Some(1));
+        let get = Op::new(0, 1, AccessKind::Write, Some(1));
         shadow.touch(at, 64, (&get, &vec![1]), |_, _, _| panic!("nothing was there"));
         let mut seen = 0;
-        let read = Op::new(0, 2, Kind::Read, Some(1));
+        let read = Op::new(0, 2, AccessKind::Read, Some(1));
         read.finish(0, 2);
         shadow.touch(at, 8, (&read, &vec![2]), |_, _, _| seen += 1);
         assert_eq!(seen, 1);

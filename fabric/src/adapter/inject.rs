@@ -9,7 +9,7 @@ use super::state::{Adapters, Alone};
 use crate::adapter::OpRecord;
 use crate::barrier::BarrierFamily;
 use crate::chip::layout::{Q_INJECT, UP};
-use crate::chip::{At, Injected, Kind};
+use crate::chip::{At, EventKind, Injected};
 use crate::config::Quiet;
 use crate::op::Op;
 use crate::packet::{Detail, Packet, PacketHandle, flag, flits_for, rate};
@@ -43,7 +43,7 @@ impl Adapters {
         let at = at.max(self.chip.now);
         if p.pump_at > at || p.pump_at < self.chip.now {
             p.pump_at = at;
-            self.chip.events.push(at, Kind::Pump, p.port.node, port as u32);
+            self.chip.events.push(at, EventKind::Pump, p.port.node, port as u32);
         }
     }
 
@@ -306,11 +306,11 @@ impl Adapters {
         let start = self.chip.now.max(self.chip.inject_busy[node as usize]);
         let p = &mut self.chip.packets[h];
         let gap = self.chip.params.gap_ps * p.packets();
-        self.chip.inject_busy[node as usize] = start + self.chip.timing.core(p.flits).max(gap);
+        self.chip.inject_busy[node as usize] = start + self.chip.timing.inside(p.flits).max(gap);
         // Data read from memory takes its time to arrive here.
         p.ready = start.max(p.ready) + self.chip.params.inject_ps + self.chip.params.router_ps + jitter;
         if p.vc as usize >= UP {
-            p.ready += self.chip.timing.core(p.flits); // collective channels wait for the whole packet
+            p.ready += self.chip.timing.inside(p.flits); // collective channels wait for the whole packet
             p.rate = rate::WHOLE;
         }
         if let Alone::Next = self.alone

@@ -4,7 +4,7 @@
 //! before it. A request that is answered costs nothing by itself; its answer does.
 
 use super::state::Adapters;
-use crate::chip::{Injected, Kind};
+use crate::chip::{EventKind, Injected};
 use crate::packet::{PacketHandle, flag};
 use crate::routes::NONE;
 use crate::types::Tick;
@@ -72,7 +72,7 @@ impl Adapters {
         let (at, own) = (memory.last, p.port != NONE && p.kind != PacketType::ReadRsp);
         p.flags |= flag::INJECTED;
         let entered = Injected { port: p.port, packets: p.packets() as u32, op: p.op };
-        self.chip.events.push(at, Kind::Deliver, node, PacketHandle::BY_MEMORY.number());
+        self.chip.events.push(at, EventKind::Deliver, node, PacketHandle::BY_MEMORY.number());
         if own {
             self.injected(entered);
         }

@@ -301,7 +301,7 @@ impl Barriers {
         let second = m.second || matches!(m.stage, Stage::Talk(2..)) && counting;
         p.offset = word as u64 | u64::from(second) << 4 | number << 8;
         p.ready = host.chip.now.max(m.unit_busy);
-        m.unit_busy = p.ready + host.chip.timing.core(p.flits);
+        m.unit_busy = p.ready + host.chip.timing.inside(p.flits);
         let h = host.chip.packets.alloc(p);
         if host.chip.observers.tracer.on() {
             host.chip.tell(h, At::Host(node), host.chip.now, Happening::Injected);

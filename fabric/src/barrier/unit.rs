@@ -4,7 +4,7 @@ use super::check::stamp;
 use super::family::BarrierFamily;
 use super::state::{Barriers, Heard, Member, Stage};
 use crate::adapter::Adapters;
-use crate::chip::Kind;
+use crate::chip::EventKind;
 use crate::packet::PacketHandle;
 use crate::types::*;
 use angara_net::torus::NodeId;
@@ -121,10 +121,10 @@ impl Barriers {
     pub(super) fn barrier_wake(&mut self, host: &mut Adapters, job: JobSlot, node: NodeId, at: Tick) {
         let Some(m) = self.member(job, node) else { return };
         m.due = at;
-        host.chip.events.push(at, Kind::Phase, node, job.number().into());
+        host.chip.events.push(at, EventKind::Phase, node, job.number().into());
     }
 
-    /// [`Kind::Phase`]: the next phase, the end of a half, or the end of settling.
+    /// [`EventKind::Phase`]: the next phase, the end of a half, or the end of settling.
     pub(crate) fn on_phase(&mut self, host: &mut Adapters, node: NodeId, job: JobSlot) {
         let now = host.chip.now;
         let Some(group) = self.job(job).map(|j| &j.group) else { return };

@@ -13,7 +13,7 @@ use std::collections::BinaryHeap;
 /// Kind of an event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
-pub(crate) enum Kind {
+pub(crate) enum EventKind {
     /// Argument: index of the scheduled fault.
     Fault = 0,
     /// The sender of the link with errors in direction (argument) has heard of one.
@@ -37,29 +37,29 @@ pub(crate) enum Kind {
 }
 
 /// By number; more than there are, so that none is out of range.
-const KINDS: [Kind; 16] = [
-    Kind::Fault,
-    Kind::Heard,
-    Kind::Line,
-    Kind::Head,
-    Kind::Escape,
-    Kind::Wake,
-    Kind::Pump,
-    Kind::Deliver,
-    Kind::TreeTimer,
-    Kind::Phase,
-    Kind::Phase,
-    Kind::Phase,
-    Kind::Phase,
-    Kind::Phase,
-    Kind::Phase,
-    Kind::Phase,
+const KINDS: [EventKind; 16] = [
+    EventKind::Fault,
+    EventKind::Heard,
+    EventKind::Line,
+    EventKind::Head,
+    EventKind::Escape,
+    EventKind::Wake,
+    EventKind::Pump,
+    EventKind::Deliver,
+    EventKind::TreeTimer,
+    EventKind::Phase,
+    EventKind::Phase,
+    EventKind::Phase,
+    EventKind::Phase,
+    EventKind::Phase,
+    EventKind::Phase,
+    EventKind::Phase,
 ];
 
 /// One event.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Event {
-    pub(crate) kind: Kind,
+    pub(crate) kind: EventKind,
     pub(crate) node: u32,
     pub(crate) arg: u32,
 }
@@ -131,7 +131,7 @@ fn word(time: Tick, key: u64) -> u64 {
 impl Events {
     /// Adds an event, not before the last bucket opened.
     #[inline]
-    pub(crate) fn push(&mut self, time: Tick, kind: Kind, node: u32, arg: u32) {
+    pub(crate) fn push(&mut self, time: Tick, kind: EventKind, node: u32, arg: u32) {
         debug_assert!(node >> NODE_BITS == 0 && arg >> ARG_BITS == 0, "{node} or {arg} does not fit an event");
         let key = (kind as u64) << (NODE_BITS + ARG_BITS) | (node as u64) << ARG_BITS | arg as u64;
         let bucket = time >> SHIFT;
@@ -257,7 +257,7 @@ impl Events {
     /// Node and queue of the heads in the open bucket.
     pub(crate) fn heads(&self) -> impl Iterator<Item = (usize, usize)> {
         let kind = |word: u64| (word & KEY) >> (NODE_BITS + ARG_BITS);
-        let heads = self.current.iter().filter(move |word| kind(**word) == Kind::Head as u64);
+        let heads = self.current.iter().filter(move |word| kind(**word) == EventKind::Head as u64);
         heads.map(|word| {
             let (node, arg) = (word >> ARG_BITS & ((1 << NODE_BITS) - 1), word & ((1 << ARG_BITS) - 1));
             (node as usize, arg as usize)
@@ -281,7 +281,7 @@ impl Events {
     /// True if the next event is a head at `node` and due at `time`, the time of the last one taken.
     #[inline(always)]
     pub(crate) fn next_is_head(&self, time: Tick, node: u32) -> bool {
-        let head = (Kind::Head as u64) << (NODE_BITS + ARG_BITS) | (node as u64) << ARG_BITS;
+        let head = (EventKind::Head as u64) << (NODE_BITS + ARG_BITS) | (node as u64) << ARG_BITS;
         self.current.last().is_some_and(|next| (next ^ word(time, head)) >> ARG_BITS == 0)
     }
 
@@ -336,7 +336,7 @@ mod tests {
                     let delay = [0, dice(n, 3000), dice(n, 400_000), dice(n, 9_000_000)][dice(n + 7, 4) as usize];
                     let (node, arg) = (dice(n, 3) as u32, n as u32);
                     if model.insert((now + delay, node, arg)) {
-                        events.push(now + delay, Kind::Head, node, arg);
+                        events.push(now + delay, EventKind::Head, node, arg);
                     }
                 }
                 assert_eq!(events.next_time(), model.first().map(|e| e.0), "seed {seed}");

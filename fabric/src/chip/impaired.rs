@@ -8,7 +8,7 @@
 //! Such packets are in the far queue already, without a time from which they may ask for an output. After
 //! [`FAILURES_MAX`] failures in a row the link is taken out of service. `docs/explain/model.md` has the rules.
 
-use super::events::Kind;
+use super::events::EventKind;
 use super::listen::At;
 use super::slots::NEVER;
 use super::state::Chip;
@@ -178,7 +178,7 @@ impl Chip {
         }
         if late {
             l.held = Some((h, end + HELD_PS));
-            self.events.push(end + HELD_PS, Kind::Line, node, dir as u32);
+            self.events.push(end + HELD_PS, EventKind::Line, node, dir as u32);
             return (end, false);
         }
         if l.numbered {
@@ -200,7 +200,7 @@ impl Chip {
             if verdict != Verdict::Right {
                 l.failures += 1;
                 l.out_of_step = true;
-                self.events.push(end + 2 * flight, Kind::Heard, node, dir as u32);
+                self.events.push(end + 2 * flight, EventKind::Heard, node, dir as u32);
                 return (end, false);
             }
         }
@@ -294,7 +294,7 @@ impl Chip {
         }
     }
 
-    /// [`Kind::Line`]: nothing has overtaken the packet that was held back; or what waits for a boundary link may go.
+    /// [`EventKind::Line`]: nothing has overtaken the packet that was held back; or what waits for a boundary link may go.
     pub(crate) fn on_line(&mut self, node: u32, dir: usize) {
         let link = self.link(node, dir);
         let (now, flight) = (self.now, self.params.link_ps + self.delay(node, dir));
@@ -316,7 +316,7 @@ impl Chip {
         }
     }
 
-    /// [`Kind::Heard`]: the sender knows of an error and repeats everything not received. After too many failures in a row
+    /// [`EventKind::Heard`]: the sender knows of an error and repeats everything not received. After too many failures in a row
     /// the link is returned, to be taken out of service.
     pub(crate) fn on_heard(&mut self, node: u32, dir: usize) -> Option<Link> {
         let link = self.link(node, dir);
@@ -366,7 +366,7 @@ impl Chip {
     /// Something will be at the other end of a boundary link at `at`.
     fn plan_crossing(&mut self, node: u32, dir: usize, at: Tick) {
         if at > self.now + self.hop_ps {
-            self.events.push(at - self.hop_ps, Kind::Line, node, dir as u32);
+            self.events.push(at - self.hop_ps, EventKind::Line, node, dir as u32);
         }
     }
 

@@ -25,7 +25,7 @@ mod tick;
 mod timing;
 
 pub(crate) use edge::{Ends, Streams};
-pub(crate) use events::{Event, Kind};
+pub(crate) use events::{Event, EventKind};
 pub(crate) use listen::At;
 pub use observe::capture::{Filter, Heard, LISTENERS_MAX};
 pub use observe::counters::NodeCounters;
@@ -34,5 +34,5 @@ pub use observe::records::{Delivery, Inconsistent, Injection, LinkLoad, Lost, To
 pub use observe::trace::{Stage, TraceEvent, Tracer};
 pub use raw::Crossing;
 pub(crate) use slots::{NEVER, SLOTS_MAX};
-pub(crate) use state::{Chip, Injected, Notice, Plan};
+pub(crate) use state::{Chip, ChipConfig, Injected, Notice};
 pub(crate) use tick::Network;

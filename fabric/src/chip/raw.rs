@@ -83,7 +83,7 @@ impl Chip {
         p.way = way;
         let interface = &mut self.inject_busy[packet.src as usize];
         let start = packet.at.max(*interface);
-        *interface = start + self.timing.core(p.flits);
+        *interface = start + self.timing.inside(p.flits);
         p.ready = start + self.params.inject_ps + self.params.router_ps;
         let vc = if packet.adaptive { ADAPTIVE } else { p.vc as usize };
         let queue = self.lay.injection(from as usize, vc);
@@ -166,7 +166,7 @@ impl Chip {
 
     /// Time within which nothing that others do can matter here.
     pub(crate) fn lookahead(&self) -> Tick {
-        self.hop_ps.min(self.params.credit_ps + self.timing.core(1)).max(1)
+        self.hop_ps.min(self.params.credit_ps + self.timing.inside(1)).max(1)
     }
 
     /// A simulated packet leaves this part of the network.

@@ -13,7 +13,7 @@
 //! This is what one fabric does that models the whole network. Parts of one cannot see each other's packets and
 //! change together: see [`crate::Fabric::recover`].
 
-use super::events::Kind;
+use super::events::EventKind;
 use super::layout::{DATA_VCS, Q_SPECIAL};
 use super::state::Chip;
 use crate::packet::{NO_QUEUE, Packet, PacketHandle, flag, rate};
@@ -48,11 +48,17 @@ impl Chip {
         for (time, event) in self.events.drain() {
             match event.kind {
                 // Adapters know which.
-                Kind::Deliver if PacketHandle::new(event.arg) == PacketHandle::BY_MEMORY => {}
-                Kind::Deliver => moving.push(PacketHandle::new(event.arg)),
-                Kind::Fault | Kind::TreeTimer => self.events.push(time, event.kind, event.node, event.arg),
+                EventKind::Deliver if PacketHandle::new(event.arg) == PacketHandle::BY_MEMORY => {}
+                EventKind::Deliver => moving.push(PacketHandle::new(event.arg)),
+                EventKind::Fault | EventKind::TreeTimer => self.events.push(time, event.kind, event.node, event.arg),
                 // Routers are empty now, and ports and barriers are called next: these events have no purpose left.
-                Kind::Heard | Kind::Line | Kind::Head | Kind::Escape | Kind::Wake | Kind::Pump | Kind::Phase => {}
+                EventKind::Heard
+                | EventKind::Line
+                | EventKind::Head
+                | EventKind::Escape
+                | EventKind::Wake
+                | EventKind::Pump
+                | EventKind::Phase => {}
             }
         }
         moving.extend(self.clear_impaired());

@@ -8,7 +8,7 @@
 //! `docs/explain/model.md`, section 4, states the rules.
 
 use super::crossbar::{Asks, Input};
-use super::events::Kind;
+use super::events::EventKind;
 use super::layout::{ADAPTIVE, LANE_ADAPTIVE, LANES, UP};
 use super::listen::At;
 use super::slots::NEVER;
@@ -50,7 +50,7 @@ impl Chip {
         input.front = h;
         if ready != NEVER {
             let at = ready.max(input.busy).max(self.now);
-            self.events.push(at, Kind::Head, node, queue as u32);
+            self.events.push(at, EventKind::Head, node, queue as u32);
         }
     }
 
@@ -70,11 +70,11 @@ impl Chip {
         }
         let ready = self.packets[input.front].ready;
         if ready != NEVER {
-            self.events.push(ready.max(input.busy).max(self.now), Kind::Head, node, queue as u32);
+            self.events.push(ready.max(input.busy).max(self.now), EventKind::Head, node, queue as u32);
         }
     }
 
-    /// [`Kind::Head`]: the front packet asks for its outputs. One that is for a barrier or tree unit is returned:
+    /// [`EventKind::Head`]: the front packet asks for its outputs. One that is for a barrier or tree unit is returned:
     /// [`Chip::ask`] when the unit has said what it wants.
     #[inline]
     pub(crate) fn on_head(&mut self, node: u32, queue: usize) -> Option<PacketHandle> {
@@ -157,7 +157,7 @@ impl Chip {
             None => {
                 self.post(node, queue, dirs, straight, lane, number);
                 self.wait_for(node, dirs);
-                self.events.push(self.now + self.params.escape_ps, Kind::Escape, node, queue as u32);
+                self.events.push(self.now + self.params.escape_ps, EventKind::Escape, node, queue as u32);
             }
         }
     }
@@ -298,12 +298,12 @@ impl Chip {
         while let Some((node, queue)) = self.routers.fresh.pop() {
             let input = &self.routers.inputs[node as usize * self.lay.queues + queue as usize];
             if input.asks == Asks::Yes && input.posted == self.now {
-                self.events.push(self.now + self.params.escape_ps, Kind::Escape, node, queue as u32);
+                self.events.push(self.now + self.params.escape_ps, EventKind::Escape, node, queue as u32);
             }
         }
     }
 
-    /// [`Kind::Escape`]: a packet that still waits may leave the adaptive channel.
+    /// [`EventKind::Escape`]: a packet that still waits may leave the adaptive channel.
     pub(crate) fn on_escape(&mut self, node: u32, queue: usize) {
         let (now, wait) = (self.now, self.params.escape_ps);
         let input = self.input(node, queue);
@@ -328,7 +328,7 @@ impl Chip {
         let planned = &mut self.routers.output(node, out).wake;
         if *planned > at || *planned <= now {
             *planned = at;
-            self.events.push(at, Kind::Wake, node, out as u32);
+            self.events.push(at, EventKind::Wake, node, out as u32);
         }
     }
 
@@ -394,7 +394,7 @@ impl Chip {
             PacketType::Barrier => end, // a barrier's message is for the adapter, not for its host
             _ => self.now + self.params.eject_ps + self.timing.span(rate, flits - 1) - self.params.router_ps,
         };
-        self.events.push(at, Kind::Deliver, node, h.number());
+        self.events.push(at, EventKind::Deliver, node, h.number());
     }
 
     /// A packet of the collective lane goes through `o`: the packet itself if that was the last

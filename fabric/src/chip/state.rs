@@ -20,7 +20,7 @@ use std::sync::Arc;
 const TOUCH_MIN: usize = 4;
 
 /// Everything a network is built from.
-pub(crate) struct Plan {
+pub(crate) struct ChipConfig {
     pub(crate) net: Arc<Net>,
     pub(crate) params: Params,
     pub(crate) seed: u64,
@@ -95,8 +95,8 @@ pub(crate) struct Chip {
 
 impl Chip {
     /// Puts a checked plan together.
-    pub(crate) fn new(plan: Plan) -> Chip {
-        let Plan { net, params, .. } = plan;
+    pub(crate) fn new(plan: ChipConfig) -> Chip {
+        let ChipConfig { net, params, .. } = plan;
         let nodes = net.nodes;
         let mut owned = vec![plan.owned.is_none(); nodes];
         plan.owned.iter().flatten().for_each(|node| owned[*node as usize] = true);

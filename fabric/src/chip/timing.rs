@@ -45,7 +45,7 @@ impl Timing {
         self.after[rate as usize][link as usize]
     }
     /// Time of `flits` flits inside the chip.
-    pub(crate) fn core(&self, flits: u16) -> Tick {
+    pub(crate) fn inside(&self, flits: u16) -> Tick {
         self.span(rate::INTERNAL, flits)
     }
 }

@@ -4,7 +4,7 @@ use super::reducer::{Slot, combine};
 use super::state::{CREDIT_EVERY, Finished, Member, TELL_CYCLES, TELL_EVERY, Tree, Trees, ports_at};
 use super::tree::{TreeError, TreeRows, validate};
 use crate::adapter::Adapters;
-use crate::chip::Kind;
+use crate::chip::EventKind;
 use crate::chip::layout::{OUT_EJECT, Q_CREDIT, Q_INJECT};
 use crate::op::Op;
 use crate::packet::{Detail, NO_OP, Packet, PacketHandle, flag, rate};
@@ -415,11 +415,11 @@ impl Trees {
         if timer.1 >= TELL_EVERY {
             self.credit_processor(host, node);
         } else if !known {
-            host.chip.events.push(at, Kind::TreeTimer, node, 0);
+            host.chip.events.push(at, EventKind::TreeTimer, node, 0);
         }
     }
 
-    /// [`Kind::TreeTimer`]: 4096 cycles have passed since the first result not told of.
+    /// [`EventKind::TreeTimer`]: 4096 cycles have passed since the first result not told of.
     pub(crate) fn on_tree_timer(&mut self, host: &mut Adapters, node: u32) {
         if self.timers.get(&node).is_some_and(|t| t.0 <= host.chip.now) {
             self.credit_processor(host, node);

@@ -47,7 +47,7 @@ impl Fabric {
         }
     }
 
-    /// [`Kind::Deliver`]: a packet has reached the host of its target.
+    /// [`EventKind::Deliver`]: a packet has reached the host of its target.
     pub(crate) fn on_deliver(&mut self, node: u32, h: PacketHandle) {
         if self.adapters.chip.observers.tracer.on() && h != PacketHandle::BY_MEMORY {
             let now = self.adapters.chip.now;

@@ -12,7 +12,7 @@ mod recovery;
 
 use crate::adapter::{Adapters, OrderCheck};
 use crate::barrier::{BarrierCheck, BarrierFamily, Barriers};
-use crate::chip::{ChannelUse, Chip, Event, Filter, Heard, Kind, Network, NodeCounters, Plan, SLOTS_MAX};
+use crate::chip::{ChannelUse, Chip, ChipConfig, Event, EventKind, Filter, Heard, Network, NodeCounters, SLOTS_MAX};
 use crate::collective::{TreeError, TreeRows, Trees, build};
 use crate::config::{Config, ConfigError, Params};
 use crate::faults::{FaultError, Faults, check_link};
@@ -77,7 +77,7 @@ impl Fabric {
         let check_order = config.check_order && config.owned.is_none();
         let (owned, seed) = (config.owned, config.seed);
         let (adapter, channels, units_are_flits) = (true, 1, false);
-        let chip = Chip::new(Plan { net, params, seed, owned, carry, adapter, channels, units_are_flits });
+        let chip = Chip::new(ChipConfig { net, params, seed, owned, carry, adapter, channels, units_are_flits });
         Ok(Fabric {
             adapters: Adapters::new(chip, trains, check_order),
             barriers: Barriers::default(),
@@ -215,7 +215,7 @@ impl Fabric {
     fn handle(&mut self, event: Event) {
         let (node, arg) = (event.node, event.arg as usize);
         match event.kind {
-            Kind::Head => {
+            EventKind::Head => {
                 if let Some(h) = self.adapters.chip.on_head(node, arg) {
                     self.special_head(node, arg, h);
                 }
@@ -223,19 +223,19 @@ impl Fabric {
                     self.hear_notices();
                 }
             }
-            Kind::Wake => self.adapters.chip.look_at(node, 1 << arg),
-            Kind::Deliver => self.on_deliver(node, PacketHandle::new(event.arg)),
-            Kind::Escape => self.adapters.chip.on_escape(node, arg),
-            Kind::Pump => self.on_pump(arg),
-            Kind::Fault => {
+            EventKind::Wake => self.adapters.chip.look_at(node, 1 << arg),
+            EventKind::Deliver => self.on_deliver(node, PacketHandle::new(event.arg)),
+            EventKind::Escape => self.adapters.chip.on_escape(node, arg),
+            EventKind::Pump => self.on_pump(arg),
+            EventKind::Fault => {
                 if let Some(dead) = self.faults.on_fault(&mut self.adapters.chip, event.arg) {
                     self.change_routes(dead, true);
                 }
             }
-            Kind::Heard => self.on_heard(node, arg),
-            Kind::Line => self.adapters.chip.on_line(node, arg),
-            Kind::TreeTimer => self.trees.on_tree_timer(&mut self.adapters, node),
-            Kind::Phase => self.barriers.on_phase(&mut self.adapters, node, JobSlot::new(event.arg as u16)),
+            EventKind::Heard => self.on_heard(node, arg),
+            EventKind::Line => self.adapters.chip.on_line(node, arg),
+            EventKind::TreeTimer => self.trees.on_tree_timer(&mut self.adapters, node),
+            EventKind::Phase => self.barriers.on_phase(&mut self.adapters, node, JobSlot::new(event.arg as u16)),
         }
     }
 
@@ -250,7 +250,7 @@ impl Fabric {
         }
     }
 
-    /// [`Kind::Heard`]: a sender repeats, or gives its link up.
+    /// [`EventKind::Heard`]: a sender repeats, or gives its link up.
     fn on_heard(&mut self, node: NodeId, dir: usize) {
         let Some(link) = self.adapters.chip.on_heard(node, dir) else { return };
         let (time, change) = (self.adapters.chip.now, self.adapters.chip.route_change);

@@ -2,7 +2,7 @@
 
 use super::Fabric;
 use crate::adapter::OpRecord;
-use crate::chip::Kind;
+use crate::chip::EventKind;
 use crate::op::{Op, Source};
 use crate::types::*;
 use angara_abi::PAYLOAD_MAX;
@@ -133,7 +133,7 @@ impl Fabric {
             chip.handled += 1;
             self.on_deliver(node, h);
         } else {
-            chip.events.push(at, Kind::Deliver, node, h.number());
+            chip.events.push(at, EventKind::Deliver, node, h.number());
         }
     }
 }

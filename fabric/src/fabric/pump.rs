@@ -7,7 +7,7 @@ use crate::op::Op;
 use crate::types::{OpState, Tick};
 
 impl Fabric {
-    /// [`crate::chip::Kind::Pump`]: turns operations into packets until one has to wait.
+    /// [`crate::chip::EventKind::Pump`]: turns operations into packets until one has to wait.
     pub(crate) fn on_pump(&mut self, port: usize) {
         self.adapters.ports[port].pump_at = Tick::MAX;
         while let (Some(&op), false) = (self.adapters.ports[port].ops.front(), self.adapters.ports[port].blocked) {

@@ -1,8 +1,8 @@
 //! A network of chips without adapters.
 
 use crate::chip::{
-    Chip, Crossing, Delivery, Event, Filter, Heard, Inconsistent, Injection, Kind, LinkLoad, Lost, Network, Notice,
-    Plan, Totals, TraceEvent,
+    Chip, ChipConfig, Crossing, Delivery, Event, EventKind, Filter, Heard, Inconsistent, Injection, LinkLoad, Lost,
+    Network, Notice, Totals, TraceEvent,
 };
 use crate::config::Params;
 use crate::faults::{FaultError, Faults};
@@ -49,7 +49,7 @@ impl RawFabric {
     /// Builds the network, idle and without faults, at time 0.
     pub fn new(config: &RawConfig) -> RawFabric {
         let net = Arc::new(Net::of_sizes(&config.dims, config.wrap));
-        let chip = Chip::new(Plan {
+        let chip = Chip::new(ChipConfig {
             net,
             params: config.params,
             seed: config.seed,
@@ -88,25 +88,25 @@ impl RawFabric {
     fn handle(&mut self, event: Event) {
         let (node, arg) = (event.node, event.arg as usize);
         match event.kind {
-            Kind::Head => {
+            EventKind::Head => {
                 self.chip.on_head(node, arg);
             }
-            Kind::Wake => self.chip.look_at(node, 1 << arg),
-            Kind::Deliver => self.chip.deliver_raw(PacketHandle::new(event.arg)),
-            Kind::Escape => self.chip.on_escape(node, arg),
-            Kind::Fault => {
+            EventKind::Wake => self.chip.look_at(node, 1 << arg),
+            EventKind::Deliver => self.chip.deliver_raw(PacketHandle::new(event.arg)),
+            EventKind::Escape => self.chip.on_escape(node, arg),
+            EventKind::Fault => {
                 if let Some(dead) = self.faults.on_fault(&mut self.chip, event.arg) {
                     self.change_routes(dead);
                 }
             }
-            Kind::Heard => {
+            EventKind::Heard => {
                 if let Some(link) = self.chip.on_heard(node, arg) {
                     self.faults.fail(Outage::Link(link));
                     self.change_routes(Outage::Link(link));
                 }
             }
-            Kind::Line => self.chip.on_line(node, arg),
-            Kind::Pump | Kind::TreeTimer | Kind::Phase => unreachable!("events of adapters"),
+            EventKind::Line => self.chip.on_line(node, arg),
+            EventKind::Pump | EventKind::TreeTimer | EventKind::Phase => unreachable!("events of adapters"),
         }
         self.drop_unreachable();
     }

@@ -43,7 +43,7 @@ struct Script {
 struct Posted {
     from: Port,
     to: Port,
-    kind: Kind,
+    kind: OpKind,
     executed: u32,
     /// Bytes of the answer so far.
     answered: u64,
@@ -52,7 +52,7 @@ struct Posted {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Kind {
+enum OpKind {
     Write,
     Read(u32),
     /// A read of memory that is not there.
@@ -275,9 +275,9 @@ impl Cluster {
         let amo = |result| Op::Amo { to, place: heap(8), op: AmoOp::Add, width: 8, operand: tag, comparand: 0, result };
         let one = 1i64.to_le_bytes();
         let (kind, op) = match self.dice.below(8) {
-            _ if script.left == 0 => (Kind::Barrier, Op::Barrier { half: script.rounds.is_multiple_of(2) }),
+            _ if script.left == 0 => (OpKind::Barrier, Op::Barrier { half: script.rounds.is_multiple_of(2) }),
             _ if script.left == 3 && !script.tree_lost => (
-                Kind::Reduce,
+                OpKind::Reduce,
                 Op::Reduce {
                     tree: TREE,
                     reduce: (script.reduced % 16) as u8,
@@ -289,15 +289,15 @@ impl Cluster {
                 },
             ),
             0 if self.dice.below(8) == 0 => (
-                Kind::Refused,
+                OpKind::Refused,
                 Op::Read { to, remote: heap(NOWHERE), local: back, len: 1 + self.dice.below(READ) as u32 },
             ),
             0 => {
                 let len = 1 + self.dice.below(READ) as u32;
-                (Kind::Read(len), Op::Read { to, remote: heap(0), local: back, len })
+                (OpKind::Read(len), Op::Read { to, remote: heap(0), local: back, len })
             }
-            1 => (Kind::Add, amo(None)),
-            2 => (Kind::FetchAdd, amo(Some(back))),
+            1 => (OpKind::Add, amo(None)),
+            2 => (OpKind::FetchAdd, amo(Some(back))),
             _ => {
                 let number = self.sent.entry((from, to, vc)).or_default();
                 data[0..4].copy_from_slice(&from.node.to_le_bytes());
@@ -308,7 +308,7 @@ impl Cluster {
                 data[12..].fill(fill);
                 let adaptive = self.dice.below(2) == 0;
                 let vc = [Vc::Response, Vc::Request][vc as usize];
-                (Kind::Write, Op::Write { to, place: heap(64), source: Source::Inline(&data), vc, adaptive })
+                (OpKind::Write, Op::Write { to, place: heap(64), source: Source::Inline(&data), vc, adaptive })
             }
         };
         match f.inject(from, JOB, Class::Put, op, 0, tag) {
@@ -325,11 +325,11 @@ impl Cluster {
             Err(e) => panic!("{op:?}: {e}"),
         }
         match kind {
-            Kind::Barrier => (script.rounds, script.left) = (script.rounds - 1, 6),
-            Kind::Reduce => (script.left, script.reduced) = (script.left - 1, script.reduced + 1),
+            OpKind::Barrier => (script.rounds, script.left) = (script.rounds - 1, 6),
+            OpKind::Reduce => (script.left, script.reduced) = (script.left - 1, script.reduced + 1),
             _ => script.left -= 1,
         }
-        if kind == Kind::Write {
+        if kind == OpKind::Write {
             *self.sent.get_mut(&(from, to, vc)).unwrap() += 1;
         }
         self.next_tag += 1;
@@ -373,7 +373,7 @@ impl Cluster {
                     assert_eq!((posted.from, posted.answered), (at, offset), "answer out of order, or twice: {tag}");
                     posted.answered += data.len() as u64;
                     let expected = match posted.kind {
-                        Kind::Read(_) => memory(posted.to, offset, data.len()),
+                        OpKind::Read(_) => memory(posted.to, offset, data.len()),
                         _ => old_value(tag).to_le_bytes().to_vec(),
                     };
                     assert!(f.payload(data) == expected, "wrong answer to {tag} {posted:?}");
@@ -419,7 +419,7 @@ impl Cluster {
             any = true;
             let posted = self.posted.get_mut(&c.tag).unwrap();
             let last = match posted.kind {
-                Kind::Write | Kind::Add | Kind::Reduce => OpState::Injected,
+                OpKind::Write | OpKind::Add | OpKind::Reduce => OpState::Injected,
                 _ => OpState::Complete,
             };
             posted.failed = matches!(c.state, OpState::Failed(_));
@@ -611,14 +611,14 @@ impl Cluster {
         assert_eq!(self.sent, self.arrived.clone(), "writes");
         for (tag, p) in &self.posted {
             let fails = match p.kind {
-                Kind::Reduce => p.failed,
-                kind => kind == Kind::Refused,
+                OpKind::Reduce => p.failed,
+                kind => kind == OpKind::Refused,
             };
             assert!(p.ended && p.failed == fails, "{tag} {p:?}");
             let (executed, answered) = match p.kind {
-                Kind::Read(len) => (0, len as u64),
-                Kind::Add => (1, 0),
-                Kind::FetchAdd => (1, 8),
+                OpKind::Read(len) => (0, len as u64),
+                OpKind::Add => (1, 0),
+                OpKind::FetchAdd => (1, 8),
                 _ => (0, 0),
             };
             assert_eq!((p.executed, p.answered), (executed, answered), "{tag} {p:?}");

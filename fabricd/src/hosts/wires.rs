@@ -3,7 +3,7 @@
 use angara_cluster::{Host, Keys, Membership};
 use angara_plane::{TrunkHost, TrunksConfig};
 use angara_trunk::KeyRing;
-use angara_trunk::socket::{Kind, Socket};
+use angara_trunk::socket::{Socket, SocketKind};
 use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -23,7 +23,7 @@ pub(crate) struct Wires {
 
 impl Wires {
     /// Opens the socket and reads the keys.
-    pub(crate) fn open(member: &Membership, kind: Kind) -> io::Result<Wires> {
+    pub(crate) fn open(member: &Membership, kind: SocketKind) -> io::Result<Wires> {
         let cluster = &member.cluster;
         let keys = key_ring(&cluster.load_keys().map_err(io::Error::other)?)?;
         let address = |host: &Host| {
@@ -58,7 +58,7 @@ impl Wires {
 
 /// Opens the socket, which the kernel may still hold for a daemon that was just killed: it takes io_urings apart in
 /// its own time.
-fn bind(address: SocketAddr, kind: Kind) -> io::Result<Box<dyn Socket>> {
+fn bind(address: SocketAddr, kind: SocketKind) -> io::Result<Box<dyn Socket>> {
     let give_up = std::time::Instant::now() + BIND_PATIENCE;
     loop {
         match angara_trunk::socket::open(address, kind) {

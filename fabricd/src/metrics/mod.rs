@@ -66,7 +66,7 @@ enum Value {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Kind {
+enum MetricKind {
     Counter,
     Gauge,
     Info,
@@ -78,20 +78,20 @@ struct Family {
     /// Without its unit, and without `_total`.
     name: &'static str,
     unit: Option<Unit>,
-    kind: Kind,
+    kind: MetricKind,
     help: &'static str,
     series: Vec<(Labels, Value)>,
 }
 
 impl Family {
-    fn new(kind: Kind, name: &'static str, help: &'static str) -> Family {
+    fn new(kind: MetricKind, name: &'static str, help: &'static str) -> Family {
         Family { name, unit: None, kind, help, series: Vec::new() }
     }
     fn counter(name: &'static str, help: &'static str) -> Family {
-        Family::new(Kind::Counter, name, help)
+        Family::new(MetricKind::Counter, name, help)
     }
     fn gauge(name: &'static str, help: &'static str) -> Family {
-        Family::new(Kind::Gauge, name, help)
+        Family::new(MetricKind::Gauge, name, help)
     }
     fn unit(self, unit: Unit) -> Family {
         Family { unit: Some(unit), ..self }
@@ -115,15 +115,15 @@ impl Family {
             return Ok(());
         }
         let kind = match self.kind {
-            Kind::Counter => MetricType::Counter,
-            Kind::Gauge => MetricType::Gauge,
-            Kind::Info => MetricType::Info,
+            MetricKind::Counter => MetricType::Counter,
+            MetricKind::Gauge => MetricType::Gauge,
+            MetricKind::Info => MetricType::Info,
         };
         let mut metric = encoder.encode_descriptor(self.name, self.help, self.unit.as_ref(), kind)?;
         for (labels, value) in &self.series {
             let labels: Vec<_> = labels.iter().map(|(name, value)| (*name, Quoted(value))).collect();
             match (self.kind, labels.is_empty()) {
-                (Kind::Info, _) => metric.encode_info(&labels)?,
+                (MetricKind::Info, _) => metric.encode_info(&labels)?,
                 (_, true) => self.value(&mut metric, *value)?,
                 (_, false) => self.value(&mut metric.encode_family(&labels)?, *value)?,
             }
@@ -133,8 +133,8 @@ impl Family {
 
     fn value(&self, metric: &mut MetricEncoder, value: Value) -> fmt::Result {
         match (self.kind, value) {
-            (Kind::Counter, Value::Whole(n)) => metric.encode_counter::<NoLabelSet, _, u64>(&n, None),
-            (Kind::Counter, Value::Part(x)) => metric.encode_counter::<NoLabelSet, _, u64>(&x, None),
+            (MetricKind::Counter, Value::Whole(n)) => metric.encode_counter::<NoLabelSet, _, u64>(&n, None),
+            (MetricKind::Counter, Value::Part(x)) => metric.encode_counter::<NoLabelSet, _, u64>(&x, None),
             (_, Value::Whole(n)) => metric.encode_gauge(&n),
             (_, Value::Part(x)) => metric.encode_gauge(&x),
         }

@@ -1,6 +1,6 @@
 //! The daemon, its data plane, adapters, collectives, jobs, memory and limits.
 
-use super::{Family, JOBS_MAX, Kind, Labels, Scrape, Value};
+use super::{Family, JOBS_MAX, Labels, MetricKind, Scrape, Value};
 use crate::watch::JobFigures;
 use angara_plane::observe::figures::PlaneFigures;
 use prometheus_client::registry::Unit;
@@ -23,7 +23,7 @@ fn daemon(scrape: &Scrape) -> Vec<Family> {
     ];
     let refused = sample.refused.iter().map(|(name, n)| (vec![("limit", name.to_string())], Value::Whole(*n)));
     vec![
-        Family::new(Kind::Info, "angara_daemon", "The daemon and its network.").each([(labels, Value::Whole(1))]),
+        Family::new(MetricKind::Info, "angara_daemon", "The daemon and its network.").each([(labels, Value::Whole(1))]),
         Family::gauge("angara_nodes", "Nodes of this host.").whole(scrape.nodes_here as u64),
         Family::gauge("angara_faults", "Faults in force or still to come.").whole(sample.plane.faults.len() as u64),
         Family::counter("angara_limit_refusals", "How often a user has met a limit.").each(refused),
@@ -103,7 +103,7 @@ fn jobs(jobs: &[JobFigures]) -> Vec<Family> {
         Family::gauge("angara_jobs_memory", "Memory reserved for all jobs.")
             .unit(Unit::Bytes)
             .whole(sum(|job| job.status.memory)),
-        Family::new(Kind::Info, "angara_job", "A job that runs.").each(info),
+        Family::new(MetricKind::Info, "angara_job", "A job that runs.").each(info),
         Family::gauge("angara_job_pes", "PEs of a job.").each(each(|job| Value::Whole(job.status.pes.into()))),
         Family::gauge("angara_job_pes_attached", "PEs of a job that are attached.")
             .each(each(|job| Value::Whole(job.status.attached.into()))),

@@ -1,7 +1,7 @@
 //! A datagram network between hosts, and the socket through which a data plane sees it.
 
 use super::random::Random;
-use angara_trunk::socket::{Kind, Socket};
+use angara_trunk::socket::{Socket, SocketKind};
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::net::SocketAddr;
@@ -88,8 +88,8 @@ impl Socket for Simulated {
         1 << 20
     }
 
-    fn kind(&self) -> Kind {
-        Kind::Syscall
+    fn kind(&self) -> SocketKind {
+        SocketKind::Syscall
     }
 }
 

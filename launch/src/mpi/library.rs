@@ -22,7 +22,7 @@ const LOOK: Duration = Duration::from_micros(200);
 
 /// Whose library it is, which decides how processes are started.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
+pub enum LibraryKind {
     /// MPICH, and MVAPICH.
     Mpich,
     /// Intel MPI.
@@ -31,25 +31,25 @@ pub enum Kind {
     OpenMpi,
 }
 
-impl std::fmt::Display for Kind {
+impl std::fmt::Display for LibraryKind {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
-            Kind::Mpich => "MPICH",
-            Kind::Intel => "Intel MPI",
-            Kind::OpenMpi => "Open MPI",
+            LibraryKind::Mpich => "MPICH",
+            LibraryKind::Intel => "Intel MPI",
+            LibraryKind::OpenMpi => "Open MPI",
         })
     }
 }
 
-impl Kind {
+impl LibraryKind {
     /// Of a library's file.
-    pub fn of(library: &Path) -> Option<Kind> {
+    pub fn of(library: &Path) -> Option<LibraryKind> {
         // Intel's is made of MPICH, so that its own name counts first.
         let mut marks = [
-            ("Intel(R) MPI Library", Kind::Intel, false),
-            ("MPICH Version", Kind::Mpich, false),
-            ("MVAPICH", Kind::Mpich, false),
-            ("Open MPI v", Kind::OpenMpi, false),
+            ("Intel(R) MPI Library", LibraryKind::Intel, false),
+            ("MPICH Version", LibraryKind::Mpich, false),
+            ("MVAPICH", LibraryKind::Mpich, false),
+            ("Open MPI v", LibraryKind::OpenMpi, false),
         ];
         elf::texts(library, |texts| {
             for text in texts {
@@ -64,7 +64,7 @@ impl Kind {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Library {
     /// Whose it is.
-    pub kind: Kind,
+    pub kind: LibraryKind,
     /// Its file.
     pub file: PathBuf,
 }
@@ -126,7 +126,7 @@ pub fn linked_by(
     let mut unknown = None;
     for (name, file) in all.iter().filter(|(name, _)| MPI.contains(&stem(name))) {
         let Some(file) = file else { return Err(not_found(program, name)) };
-        match Kind::of(file) {
+        match LibraryKind::of(file) {
             Some(kind) => return Ok(Linked::Mpi(Library { kind, file: file.clone() })),
             None => unknown = Some(file),
         }
@@ -297,7 +297,7 @@ mod tests {
         }
     }
 
-    fn kind(program: &Path) -> Option<Kind> {
+    fn kind(program: &Path) -> Option<LibraryKind> {
         match linked(program, &[]).unwrap() {
             Linked::Mpi(library) => Some(library.kind),
             _ => None,
@@ -311,11 +311,11 @@ mod tests {
         let rpath = format!("-Wl,--disable-new-dtags,-rpath,{}", made.0.display());
         let intel = ["Intel(R) MPI Library %s for Linux* OS", "MPICH Version: %s"];
         for (name, texts, whose) in [
-            ("libmpi.so.12", &["MPICH Version:      %s"][..], Kind::Mpich),
-            ("libmpi.so.12", &intel, Kind::Intel),
-            ("libmpi.so.40", &["Open MPI v%d.%d.%d"], Kind::OpenMpi),
-            ("libmpi_abi.so.1", &["no mark", "MPICH Version:      %s"], Kind::Mpich),
-            ("libmpi_abi.so.1", &intel, Kind::Intel),
+            ("libmpi.so.12", &["MPICH Version:      %s"][..], LibraryKind::Mpich),
+            ("libmpi.so.12", &intel, LibraryKind::Intel),
+            ("libmpi.so.40", &["Open MPI v%d.%d.%d"], LibraryKind::OpenMpi),
+            ("libmpi_abi.so.1", &["no mark", "MPICH Version:      %s"], LibraryKind::Mpich),
+            ("libmpi_abi.so.1", &intel, LibraryKind::Intel),
         ] {
             let library = made.library(name, texts, &[]);
             let found = linked(&made.program(&[&format!("-l:{name}"), "-L.", &rpath]), &[]).unwrap();
@@ -324,11 +324,11 @@ mod tests {
         // Through another library.
         made.library("libmpi.so.40", &["Open MPI v%d.%d.%d"], &[]);
         made.library("libhdf5.so.1", &["hdf"], &["-l:libmpi.so.40", "-L.", &rpath]);
-        assert_eq!(kind(&made.program(&["-l:libhdf5.so.1", "-L.", &rpath])), Some(Kind::OpenMpi));
+        assert_eq!(kind(&made.program(&["-l:libhdf5.so.1", "-L.", &rpath])), Some(LibraryKind::OpenMpi));
         // Beside OpenSHMEM.
         made.library("libsma.so", &["ANGARA_JOB"], &[]);
         let both = made.program(&["-l:libsma.so", "-l:libmpi.so.40", "-L.", &rpath]);
-        assert_eq!(kind(&both), Some(Kind::OpenMpi));
+        assert_eq!(kind(&both), Some(LibraryKind::OpenMpi));
         let shmem = made.program(&["-l:libsma.so", "-L.", &rpath]);
         assert_eq!(linked(&shmem, &[]), Ok(Linked::Shmem));
         // Somebody else's of the same name.
@@ -345,7 +345,7 @@ mod tests {
         let e = linked(&program, &[]).unwrap_err();
         assert!(e.message.contains("libmpi.so.12") && e.remedy.contains("LD_LIBRARY_PATH") && e.code == 127, "{e:?}");
         let variable = ("LD_LIBRARY_PATH".into(), made.0.join("there").into_os_string());
-        assert_eq!(linked(&program, &[variable]), Ok(Linked::Mpi(Library { kind: Kind::Mpich, file: library })));
+        assert_eq!(linked(&program, &[variable]), Ok(Linked::Mpi(Library { kind: LibraryKind::Mpich, file: library })));
     }
 
     #[test]
@@ -374,7 +374,7 @@ mod tests {
                 (0..40).for_each(|j| bad[(i * 7919 + j * 104729) % 4096] ^= 0xa5);
             }
             std::fs::write(&library, &bad).unwrap();
-            let _ = (elf::read(&library), Kind::of(&library));
+            let _ = (elf::read(&library), LibraryKind::of(&library));
         }
     }
 

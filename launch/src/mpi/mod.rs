@@ -24,7 +24,7 @@ use angara_abi::program_clock::PRELOADED_FOR_MPI;
 use angara_client::error::Failed;
 use angara_client::install;
 use clap::ValueEnum;
-use library::{Kind, Library, Linked, linked};
+use library::{Library, LibraryKind, Linked, linked};
 pub use space::Told;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -63,11 +63,11 @@ pub enum Start {
 }
 
 /// What MPI means for a job.
-pub struct Plan {
+pub struct MpiPlan {
     /// How processes become ranks.
     pub start: Start,
     /// The library, if the program uses one, or the user says so.
-    pub kind: Option<Kind>,
+    pub kind: Option<LibraryKind>,
     /// The same with its file, where the program's names it.
     pub library: Option<Library>,
     /// Variables for the program.
@@ -76,19 +76,19 @@ pub struct Plan {
     pub elsewhere: bool,
 }
 
-impl Plan {
+impl MpiPlan {
     /// For `program`, as the options ask for it.
-    pub fn new(args: &RunArgs, program: &Path) -> Result<Plan, Failed> {
+    pub fn new(args: &RunArgs, program: &Path) -> Result<MpiPlan, Failed> {
         let (kind, file) = match args.mpi {
-            MpiArg::None => return Ok(Plan::none(args, program)),
-            MpiArg::Mpich => (Some(Kind::Mpich), None),
-            MpiArg::Intel => (Some(Kind::Intel), None),
+            MpiArg::None => return Ok(MpiPlan::none(args, program)),
+            MpiArg::Mpich => (Some(LibraryKind::Mpich), None),
+            MpiArg::Intel => (Some(LibraryKind::Intel), None),
             // What the file says is of use, but it need not say anything.
             MpiArg::Openmpi => {
-                (Some(Kind::OpenMpi), recognise(args, program).ok().flatten().map(|library| library.file))
+                (Some(LibraryKind::OpenMpi), recognise(args, program).ok().flatten().map(|library| library.file))
             }
             MpiArg::Auto => match linked(program, &args.env)? {
-                Linked::Shmem => return Ok(Plan::none(args, program)),
+                Linked::Shmem => return Ok(MpiPlan::none(args, program)),
                 Linked::Mpi(Library { kind, file }) => (Some(kind), Some(file)),
                 Linked::Unknown => in_python(args, program).map(|library| (library.kind, library.file)).unzip(),
             },
@@ -102,7 +102,7 @@ impl Plan {
             }
         }
         let start = match kind {
-            Some(Kind::OpenMpi) => Start::Mpirun(mpirun::find(file.as_deref())?),
+            Some(LibraryKind::OpenMpi) => Start::Mpirun(mpirun::find(file.as_deref())?),
             // Whoever does not ask pays next to nothing.
             _ => Start::Pmi,
         };
@@ -112,16 +112,16 @@ impl Plan {
         }
         let mut env = provider::variables(provider::directory(), given);
         env.extend(library_path(args, program));
-        Ok(Plan { start, kind, library, env, elsewhere })
+        Ok(MpiPlan { start, kind, library, env, elsewhere })
     }
 
-    fn none(args: &RunArgs, program: &Path) -> Plan {
+    fn none(args: &RunArgs, program: &Path) -> MpiPlan {
         let env = library_path(args, program).into_iter().collect();
-        Plan { start: Start::Plain, kind: None, library: None, env, elsewhere: false }
+        MpiPlan { start: Start::Plain, kind: None, library: None, env, elsewhere: false }
     }
 }
 
-impl Plan {
+impl MpiPlan {
     /// Libraries that wrap calls of MPI, and come before all others where time is virtual or calls are noted.
     pub fn preloaded(&self) -> Result<Vec<PathBuf>, Failed> {
         let mut all = Vec::new();
@@ -176,8 +176,8 @@ fn in_python(args: &RunArgs, program: &Path) -> Option<Library> {
 }
 
 /// Returns what cannot be had with MPI, or with this library.
-fn refuse(args: &RunArgs, kind: Kind) -> Result<(), Failed> {
-    if kind == Kind::OpenMpi && args.cluster.is_some() {
+fn refuse(args: &RunArgs, kind: LibraryKind) -> Result<(), Failed> {
+    if kind == LibraryKind::OpenMpi && args.cluster.is_some() {
         return Err(Failed::usage(
             "the program uses Open MPI, whose mpirun alone can start its processes, and reaches other hosts by ssh, not by our \
              daemons",
@@ -186,7 +186,7 @@ fn refuse(args: &RunArgs, kind: Kind) -> Result<(), Failed> {
         ));
     }
     match args.debug {
-        Some(pe) if kind == Kind::OpenMpi => Err(Failed::usage(
+        Some(pe) if kind == LibraryKind::OpenMpi => Err(Failed::usage(
             "--debug: Open MPI's mpirun starts the PEs, and gives none of them the terminal",
             format!("give --wrap {pe} 'xterm -e gdb --args', or attach to the process (gdb -p)"),
         )),

@@ -1,6 +1,6 @@
 //! The provider of libfabric that carries MPI over the emulated network, and how a library is told to use it.
 
-use super::library::Kind;
+use super::library::LibraryKind;
 use angara_client::error::Failed;
 use angara_client::install;
 use std::ffi::OsString;
@@ -71,7 +71,7 @@ pub fn is_another(given: impl Fn(&str) -> Option<OsString>) -> bool {
 }
 
 /// Fails where messages of an MPI program could not go over the network because the provider is not there.
-pub fn check(kind: Kind) -> Result<(), Failed> {
+pub fn check(kind: LibraryKind) -> Result<(), Failed> {
     if directory().is_some() {
         return Ok(());
     }

@@ -4,7 +4,7 @@
 //! interpreter's prefix, where mpi4py looks first; an mpi4py that was built here names its library itself.
 
 use super::elf;
-use super::library::{Kind, Library, Linked, linked_by};
+use super::library::{Library, LibraryKind, Linked, linked_by};
 use angara_client::program::find_program;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -52,7 +52,7 @@ pub(super) fn library(python: &Path, variables: &[(OsString, OsString)]) -> Opti
     let lib = prefix.join("lib");
     for name in WHEELS {
         let file = lib.join(name);
-        if let Some(kind) = file.exists().then(|| Kind::of(&file)).flatten() {
+        if let Some(kind) = file.exists().then(|| LibraryKind::of(&file)).flatten() {
             return Some(Library { kind, file });
         }
     }

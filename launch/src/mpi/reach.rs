@@ -1,7 +1,7 @@
 //! Ways from an MPI library to libfabric, without which its messages cannot go over the emulated network.
 
 use super::elf;
-use super::library::{Kind, Library, dependencies};
+use super::library::{Library, LibraryKind, dependencies};
 use angara_client::error::Failed;
 use std::ffi::OsString;
 use std::fs;
@@ -24,7 +24,7 @@ const DEVICE_MAX: usize = 40;
 pub fn reaches(library: &Library, variables: &[(OsString, OsString)]) -> bool {
     names_fabric(&library.file)
         || dependencies(&library.file, variables).iter().any(|(name, _)| name.starts_with(FABRIC))
-        || library.kind == Kind::OpenMpi && has_component(&library.file)
+        || library.kind == LibraryKind::OpenMpi && has_component(&library.file)
 }
 
 /// True if it names libfabric among its constants.
@@ -74,7 +74,7 @@ pub fn device(file: &Path) -> Option<String> {
 pub fn loaded(maps: &str) -> Option<Library> {
     let files = maps.lines().filter_map(|line| line.find('/').map(|at| Path::new(&line[at..])));
     files.filter(|file| super::library::is_mpi(file)).find_map(|file| {
-        let kind = Kind::of(file)?;
+        let kind = LibraryKind::of(file)?;
         Some(Library { kind, file: file.into() })
     })
 }

@@ -1,7 +1,7 @@
 //! What `angara doctor` says of MPI: libraries, versions, and whether one process may read another's memory.
 
 use super::elf;
-use super::library::{Kind, Library, output};
+use super::library::{Library, LibraryKind, output};
 use super::provider;
 use super::reach::{device, reaches};
 use crate::oshcc::in_path;
@@ -25,7 +25,7 @@ const BELOW: [&str; 6] = ["", "mpich", "openmpi", "openmpi/lib", "mpich/lib", "l
 /// MPI libraries, as `MPICH 5.0.2 in FILE`; an error if it does not reach the network.
 pub fn libraries() -> Vec<Result<String, String>> {
     let with_kind = |file: PathBuf| {
-        let kind = Kind::of(&file)?;
+        let kind = LibraryKind::of(&file)?;
         let shown = shown(&kind.to_string(), &file);
         let library = Library { kind, file };
         let device = device(&library.file).map_or(String::new(), |device| format!(" ({device})"));

@@ -5,7 +5,7 @@
 //! wait for; the second one prints where the job is and lives as long as its standard input is open.
 //! `ANGARA_OPTIONS` may hold options of `angara run` (`--torus 4x4 --path ring --report out.json`).
 
-use super::options::{Check, Clock, ENV_CHECK, ENV_TABLE, MapArg, Plan, RunArgs};
+use super::options::{Check, Clock, ENV_CHECK, ENV_TABLE, JobPlan, MapArg, RunArgs};
 use super::{Created, capture, create, end, own, place};
 use crate::oshrun::run_args;
 use angara_abi::JobId;
@@ -87,7 +87,7 @@ fn stay_for(given: &HostArgs) -> Result<(), Failed> {
     if let Some((option, remedy)) = needs_a_launcher(&args) {
         return Err(Failed::usage(format!("{ENV_OPTIONS}: the launcher starts the PEs, not {option}"), remedy));
     }
-    let plan = Plan::new(&args)?;
+    let plan = JobPlan::new(&args)?;
     let packets = args.capture.as_deref().map(PacketFile::create).transpose()?;
     daemon::runtime()?.block_on(async {
         let mut input = Receiver::from_file(own(std::io::stdin().as_fd())?)

@@ -39,7 +39,7 @@ use angara_net::torus::Shape;
 use angara_protocol::launch::Launch;
 use angara_protocol::msg::{CaptureSpec, Reply, Request, Status, VirtualStatus};
 use forward::{Input, Output, copy_input};
-use options::{Check, MapArg, Plan, RunArgs, Stay};
+use options::{Check, JobPlan, MapArg, RunArgs, Stay};
 use outcome::{Cause, Seen};
 use place::Place;
 use spawn::{Processes, Program};
@@ -54,7 +54,7 @@ use tokio::sync::oneshot;
 
 /// Checks what can be checked without running it.
 pub fn check(args: &RunArgs) -> Result<(), Failed> {
-    Plan::new(args).map(drop)
+    JobPlan::new(args).map(drop)
 }
 
 /// Finds a program as `angara run` does.
@@ -64,7 +64,7 @@ pub fn find(program: &OsString) -> Result<(), Failed> {
 
 /// Runs a job; the result is the exit code.
 pub fn main(args: RunArgs) -> Result<u8, Failed> {
-    let mut plan = Plan::new(&args)?;
+    let mut plan = JobPlan::new(&args)?;
     let terminal = args.debug.map(Terminal::new).transpose()?.flatten();
     if let Some(file) = &args.report {
         report::check_writable(file, "--report")?;
@@ -188,7 +188,7 @@ fn both(code: Result<u8, Failed>, written: Result<(), Failed>) -> Result<u8, Fai
 async fn run_on(
     mut place: Place,
     args: &RunArgs,
-    plan: &Plan,
+    plan: &JobPlan,
     signals: &mut Signals,
     (terminal, packets, mut trace): (Option<Terminal>, Option<PacketFile>, Option<&mut Trace>),
 ) -> Result<u8, Failed> {
@@ -262,7 +262,7 @@ async fn start_all(
     created: &Created,
     place: &Place,
     args: &RunArgs,
-    plan: &Plan,
+    plan: &JobPlan,
     (out, err): (&Output, &Output),
     processes: &mut Processes,
 ) -> Option<Seen> {
@@ -334,7 +334,7 @@ async fn end(
     mut place: Place,
     (job, session, trace): (JobId, Option<Session>, Option<&mut Trace>),
     args: &RunArgs,
-    plan: &Plan,
+    plan: &JobPlan,
     how: (u8, String),
     stays: Option<&mut Signals>,
 ) -> Result<(), Failed> {
@@ -409,7 +409,7 @@ async fn write_report(
     job: JobId,
     file: &Path,
     args: &RunArgs,
-    plan: &Plan,
+    plan: &JobPlan,
     (code, outcome): (u8, String),
 ) -> Result<(), Failed> {
     if !place.alive {
@@ -456,7 +456,7 @@ struct Created {
 }
 
 /// Sets the faults and creates the job.
-async fn create(place: &mut Place, args: &RunArgs, plan: &Plan) -> Result<Created, Failed> {
+async fn create(place: &mut Place, args: &RunArgs, plan: &JobPlan) -> Result<Created, Failed> {
     place.set_faults(&args.faults).await?;
     let spec = plan.job(args, place.shape)?;
     match place.control.request(&Request::JobCreate(spec)).await? {
@@ -466,7 +466,7 @@ async fn create(place: &mut Place, args: &RunArgs, plan: &Plan) -> Result<Create
 }
 
 /// The job, and the writers of standard output and error.
-async fn begin(place: &mut Place, args: &RunArgs, plan: &Plan) -> Result<(Created, Output, Output), Failed> {
+async fn begin(place: &mut Place, args: &RunArgs, plan: &JobPlan) -> Result<(Created, Output, Output), Failed> {
     let start = |file| Output::start(file).map_err(no_thread);
     let (out, err) = (start(own(std::io::stdout().as_fd())?)?, start(own(std::io::stderr().as_fd())?)?);
     Ok((create(place, args, plan).await?, out, err))
@@ -478,7 +478,7 @@ fn command_of(args: &RunArgs) -> Vec<String> {
 }
 
 /// The options that decide what a run does, as its report has them.
-fn options_of(args: &RunArgs, plan: &Plan) -> RunOptions {
+fn options_of(args: &RunArgs, plan: &JobPlan) -> RunOptions {
     let map = match &args.map {
         MapArg::Linear => "linear".into(),
         MapArg::Nodes(_) => "by the launcher".into(),

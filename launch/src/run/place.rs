@@ -1,7 +1,7 @@
 //! The daemon a job runs on: a running one whose torus fits, or a private one.
 
 use super::absent::Absent;
-use super::options::{Plan, RunArgs};
+use super::options::{JobPlan, RunArgs};
 use angara_abi::JobId;
 use angara_client::daemon::web::with_token;
 use angara_client::daemon::{Control, Private, runtime_dir, unexpected};
@@ -32,7 +32,7 @@ pub(super) struct Place {
 }
 
 /// Finds or starts the daemon, and says where its page is if one is wanted.
-pub(super) async fn find(args: &RunArgs, plan: &Plan) -> Result<Place, Failed> {
+pub(super) async fn find(args: &RunArgs, plan: &JobPlan) -> Result<Place, Failed> {
     let mut place = find_any(args, plan).await?;
     if args.web.is_some() {
         match page(&mut place).await {
@@ -58,7 +58,7 @@ async fn page(place: &mut Place) -> Result<String, Failed> {
     with_token(&url, &place.dir, false)
 }
 
-async fn find_any(args: &RunArgs, plan: &Plan) -> Result<Place, Failed> {
+async fn find_any(args: &RunArgs, plan: &JobPlan) -> Result<Place, Failed> {
     let dir = runtime_dir(&args.runtime_dir);
     if let Some(file) = &args.cluster {
         return in_cluster(file, dir, plan).await;
@@ -114,7 +114,7 @@ async fn find_any(args: &RunArgs, plan: &Plan) -> Result<Place, Failed> {
 }
 
 /// The daemon in `dir`, which must be one of the cluster that `file` describes.
-async fn in_cluster(file: &Path, dir: PathBuf, plan: &Plan) -> Result<Place, Failed> {
+async fn in_cluster(file: &Path, dir: PathBuf, plan: &JobPlan) -> Result<Place, Failed> {
     let mut control = Control::find(&dir)?.ok_or_else(|| {
         Failed::runtime(
             format!("no daemon listens in {}", dir.display()),
@@ -165,7 +165,7 @@ fn in_virtual_time(args: &RunArgs) -> String {
 }
 
 /// Why a daemon cannot take this job.
-fn misfit(status: &Status, plan: &Plan) -> Option<String> {
+fn misfit(status: &Status, plan: &JobPlan) -> Option<String> {
     match plan.wanted {
         Some(wanted) if wanted != status.shape => Some(format!("has torus {}, not {wanted}", status.shape)),
         _ if status.nodes < plan.nodes => Some(format!("has {} nodes, the job needs {}", status.nodes, plan.nodes)),

@@ -1,11 +1,11 @@
 //! Watching a running job: processes, messages of the daemon, signals, the timeout.
 
-use super::options::{Plan, RunArgs};
+use super::options::{JobPlan, RunArgs};
 use super::outcome::{Cause, Seen, decide, exit_code};
 use super::place::Place;
 use super::spawn::{End, Processes};
 use super::unattached;
-use crate::mpi::library::Kind;
+use crate::mpi::library::LibraryKind;
 use angara_abi::JobId;
 use angara_client::signals::{Signals, Wish};
 use angara_client::waits::show_pes;
@@ -45,7 +45,7 @@ enum Phase {
 struct Watch<'a> {
     processes: &'a mut Processes,
     place: &'a mut Place,
-    plan: &'a Plan,
+    plan: &'a JobPlan,
     job: JobId,
     phase: Phase,
     seen: Vec<Seen>,
@@ -60,7 +60,7 @@ pub(super) async fn supervise(
     processes: &mut Processes,
     place: &mut Place,
     job: JobId,
-    (args, plan): (&RunArgs, &Plan),
+    (args, plan): (&RunArgs, &JobPlan),
     signals: &mut Signals,
     output: &mut oneshot::Receiver<std::io::Result<()>>,
     failed: Option<Seen>,
@@ -115,7 +115,7 @@ pub(super) async fn supervise(
     }
     watch.last_words().await;
     // Open MPI's mpirun does not tell.
-    let in_mpi = watch.processes.in_mpi() || plan.mpi.library.as_ref().is_some_and(|l| l.kind == Kind::OpenMpi);
+    let in_mpi = watch.processes.in_mpi() || plan.mpi.library.as_ref().is_some_and(|l| l.kind == LibraryKind::OpenMpi);
     if watch.cause.is_none() {
         watch.cause = unattached::at_the_end(watch.place, job, (args, plan), in_mpi).await.map(Cause::Unattached);
     }

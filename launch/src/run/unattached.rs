@@ -1,7 +1,7 @@
 //! Jobs of which nothing reaches the network: an MPI library that sends its messages another way, or a program that uses
 //! neither OpenSHMEM nor MPI although something was asked of the network.
 
-use super::options::{Check, Clock, Plan, RunArgs};
+use super::options::{Check, Clock, JobPlan, RunArgs};
 use super::place::Place;
 use super::spawn::descendants;
 use crate::mpi::reach;
@@ -11,7 +11,7 @@ use angara_protocol::msg::{Path, Request};
 
 /// Returns what is wrong with the MPI library that a process of the job has loaded, if the program's file did not name
 /// it. A process that enters MPI has done so.
-pub(super) fn library(plan: &Plan, spare: Option<u32>) -> Option<Failed> {
+pub(super) fn library(plan: &JobPlan, spare: Option<u32>) -> Option<Failed> {
     if plan.mpi.kind.is_some() || plan.mpi.elsewhere {
         return None;
     }
@@ -25,7 +25,7 @@ pub(super) fn library(plan: &Plan, spare: Option<u32>) -> Option<Failed> {
 pub(super) async fn at_the_end(
     place: &mut Place,
     job: JobId,
-    (args, plan): (&RunArgs, &Plan),
+    (args, plan): (&RunArgs, &JobPlan),
     in_mpi: bool,
 ) -> Option<Failed> {
     let mpi = plan.mpi.kind.filter(|_| in_mpi && !plan.mpi.elsewhere);

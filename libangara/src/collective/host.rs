@@ -21,7 +21,7 @@ const SPINS: u32 = 400;
 
 /// How PEs are spread over cores.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Core {
+struct CoreGroup {
     /// Number of my core among those used.
     index: usize,
     /// PEs bound to it.
@@ -35,7 +35,7 @@ struct Core {
 pub(crate) struct Host {
     /// A barrier has been left, so every PE has said where it lives.
     met: AtomicBool,
-    core: OnceLock<Option<Core>>,
+    core: OnceLock<Option<CoreGroup>>,
 }
 
 /// Says which core this PE is bound to. Before its first barrier.
@@ -48,7 +48,7 @@ pub(crate) fn announce(adapter: &Adapter) {
 
 /// Where PE `me` gathers, given each PE's home (core + 1); `None` if some PE has none, or there are
 /// more cores than counters.
-fn core_of(me: usize, homes: &[u32]) -> Option<Core> {
+fn core_of(me: usize, homes: &[u32]) -> Option<CoreGroup> {
     let mut pes: BTreeMap<u32, u32> = BTreeMap::new();
     for home in homes {
         *pes.entry(*home).or_default() += 1;
@@ -57,7 +57,7 @@ fn core_of(me: usize, homes: &[u32]) -> Option<Core> {
         return None;
     }
     let index = pes.keys().position(|home| *home == homes[me])?;
-    Some(Core { index, pes: pes[&homes[me]], cores: pes.len() as u32 })
+    Some(CoreGroup { index, pes: pes[&homes[me]], cores: pes.len() as u32 })
 }
 
 impl Host {
@@ -119,8 +119,8 @@ mod tests {
 
     #[test]
     fn pes_gather_by_core() {
-        assert_eq!(core_of(3, &[5, 9, 5, 9, 5]), Some(Core { index: 1, pes: 2, cores: 2 }));
-        assert_eq!(core_of(4, &[5, 9, 5, 9, 5]), Some(Core { index: 0, pes: 3, cores: 2 }));
+        assert_eq!(core_of(3, &[5, 9, 5, 9, 5]), Some(CoreGroup { index: 1, pes: 2, cores: 2 }));
+        assert_eq!(core_of(4, &[5, 9, 5, 9, 5]), Some(CoreGroup { index: 0, pes: 3, cores: 2 }));
         assert_eq!(core_of(0, &[5, 0, 5]), None);
         let many: Vec<u32> = (1..=SyncPage::CORES as u32 + 1).collect();
         assert_eq!(core_of(0, &many), None);

@@ -72,7 +72,7 @@ struct Sum {
 
 /// All counts start at 0 when the daemon loads the tree, and so do its own in the status page.
 #[derive(Default)]
-struct State {
+struct TreeState {
     /// Reduce packets posted.
     sent: u64,
     /// The latest of them, as far as they are not known to be finished.
@@ -85,16 +85,16 @@ struct State {
 }
 
 /// State of each tree, as this PE knows it.
-pub(crate) struct Trees([Mutex<State>; TREES]);
+pub(crate) struct Trees([Mutex<TreeState>; TREES]);
 
 impl Default for Trees {
     fn default() -> Trees {
-        Trees(std::array::from_fn(|_| Mutex::new(State::default())))
+        Trees(std::array::from_fn(|_| Mutex::new(TreeState::default())))
     }
 }
 
 impl Trees {
-    fn lock(&self, id: u8) -> MutexGuard<'_, State> {
+    fn lock(&self, id: u8) -> MutexGuard<'_, TreeState> {
         self.0[id as usize].lock().unwrap_or_else(|e| e.into_inner())
     }
 
@@ -105,7 +105,7 @@ impl Trees {
         let pes = pes.iter().map(|&pe| pe as u32).collect();
         match adapter.ask(&AdapterRequest::TreeOpen { root: root as u32, pes })?.0 {
             AdapterReply::Tree { tree } if (tree as usize) < TREES => {
-                *self.lock(tree) = State { mine: true, ..State::default() };
+                *self.lock(tree) = TreeState { mine: true, ..TreeState::default() };
                 Ok(tree)
             }
             other => Err(Error::Daemon(format!("unexpected answer to tree-open: {other:?}"))),
@@ -121,7 +121,7 @@ impl Trees {
         if id as usize >= TREES {
             return Err(Error::invalid(format!("tree {id}: there are {TREES} trees")));
         }
-        let State { mine, .. } = std::mem::take(&mut *self.lock(id));
+        let TreeState { mine, .. } = std::mem::take(&mut *self.lock(id));
         if mine {
             adapter.ask(&AdapterRequest::TreeClose { tree: id })?;
         }
@@ -150,7 +150,7 @@ impl<'a> Tree<'a> {
     fn adapter(&self) -> &'a Adapter {
         &self.job.adapter
     }
-    fn lock(&self) -> MutexGuard<'a, State> {
+    fn lock(&self) -> MutexGuard<'a, TreeState> {
         self.job.trees.lock(self.id)
     }
 
@@ -209,7 +209,7 @@ impl<'a> Tree<'a> {
     /// Posts one reduce packet in its turn.
     fn post(
         &self,
-        state: &mut State,
+        state: &mut TreeState,
         op: ReduceOp,
         elem: ReduceElem,
         to: Option<usize>,
@@ -248,7 +248,7 @@ impl<'a> Tree<'a> {
 
     /// Takes finished reductions out of the window. The status page counts them in sequence,
     /// those included whose result went to another PE.
-    fn progress(&self, state: &mut State) {
+    fn progress(&self, state: &mut TreeState) {
         let Ok(channel) = self.adapter().channel() else { return };
         let now = channel.status_u32(status::TREE_RESULTS + 4 * self.id as usize).load(Ordering::Acquire);
         let first = state.sent - state.window.len() as u64;

@@ -34,12 +34,12 @@ pub(crate) struct Ring {
     /// Something was posted since the last quiet; keeps quiet and fence free on a direct job. Always where time is virtual:
     /// whoever calls them in a loop waits, and time must pass.
     busy: AtomicBool,
-    state: Mutex<State>,
+    state: Mutex<RingState>,
     /// One quiet at a time: the second one must not overlook what the first still waits for.
     quiet: Mutex<()>,
 }
 
-struct State {
+struct RingState {
     /// PEs with puts or atomics on their way, each once.
     touched: Vec<usize>,
     /// By PE: the period of the latest of them, 0 if there are none.
@@ -56,17 +56,18 @@ impl Ring {
 
     pub(crate) fn new(adapter: Arc<Adapter>) -> Ring {
         let touched_in = vec![0; adapter.n_pes()].into();
-        let state = State { touched: Vec::new(), touched_in, period: 1, unfenced: false, bounce: Bounce::default() };
+        let state =
+            RingState { touched: Vec::new(), touched_in, period: 1, unfenced: false, bounce: Bounce::default() };
         let busy = AtomicBool::new(adapter.clock().is_some());
         Ring { adapter, busy, state: Mutex::new(state), quiet: Mutex::new(()) }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, RingState> {
         self.state.lock().unwrap_or_else(|e| e.into_inner())
     }
 
     /// Notes that `pe` has something on its way.
-    fn touch(&self, state: &mut State, pe: usize) {
+    fn touch(&self, state: &mut RingState, pe: usize) {
         self.busy.store(true, Ordering::Relaxed);
         state.unfenced = true;
         if std::mem::replace(&mut state.touched_in[pe], state.period) == 0 {
@@ -82,7 +83,7 @@ impl Ring {
 
     /// # Safety
     /// As [`Ring::put`].
-    unsafe fn put_bounced(&self, state: &mut State, to: Transfer, src: *const u8) -> Result<()> {
+    unsafe fn put_bounced(&self, state: &mut RingState, to: Transfer, src: *const u8) -> Result<()> {
         let Transfer { class, pe, place: dst, len } = to;
         for (at, n) in chunks(len, CHUNK) {
             let (place, end) = state.bounce.take(&self.adapter, n)?;
@@ -256,7 +257,7 @@ impl Engine for Ring {
         let _one_at_a_time = self.quiet.lock().unwrap_or_else(|e| e.into_inner());
         let (touched, idle) = {
             let mut state = self.lock();
-            let State { touched, touched_in, .. } = &mut *state;
+            let RingState { touched, touched_in, .. } = &mut *state;
             let mut take = Vec::new();
             touched.retain(|&pe| {
                 let others = only.is_some_and(|only| only != pe);
@@ -290,7 +291,7 @@ impl Engine for Ring {
 
     fn settle(&self, period: u64) -> Result<()> {
         let mut state = self.lock();
-        let State { touched, touched_in, .. } = &mut *state;
+        let RingState { touched, touched_in, .. } = &mut *state;
         touched.retain(|&pe| {
             let later = touched_in[pe] > period;
             touched_in[pe] *= u64::from(later);

@@ -5,8 +5,8 @@
 
 use super::routers::Routers;
 use super::state::{
-    EJECT_TO_CREDIT, GRANT_TO_ARRIVAL, GRANT_TO_CREDIT, GRANT_TO_SOURCE_CREDIT, Mask, Message, NO_OWNER, Router, State,
-    Wire,
+    ChannelState, EJECT_TO_CREDIT, GRANT_TO_ARRIVAL, GRANT_TO_CREDIT, GRANT_TO_SOURCE_CREDIT, Mask, Message, NO_OWNER,
+    Router, Wire,
 };
 use crate::topology::Topology;
 use angara_fabric::bits::{bits, round_robin};
@@ -72,7 +72,7 @@ impl<const N: usize, const P: usize, const W: usize> Router<N, P, W> {
             let input = self.input(i);
             input.out = o as u16;
             input.turn = o as u16 + 1;
-            input.state = State::Active;
+            input.state = ChannelState::Active;
             let flits = input.flits;
             if credits >= flits {
                 ready.set(i);
@@ -204,7 +204,7 @@ impl<T: Topology, const N: usize, const P: usize, const W: usize> Routers<T, N, 
         let input = router.input(i);
         let flits = input.flits;
         let streams = flits > 1;
-        input.state = if streams { State::Streaming } else { State::Idle };
+        input.state = if streams { ChannelState::Streaming } else { ChannelState::Idle };
         let h = input.queue.pop(&self.pool);
         let more = input.queue.head.is_some();
         let oc = input.out as u32;

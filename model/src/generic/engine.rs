@@ -1,7 +1,7 @@
 //! The `generic` router as an engine that simulates a whole network, and as one part of several.
 
 use super::routers::Routers;
-use super::state::{Block, Message, NO_OWNER, Router, Source, State, WINDOW};
+use super::state::{Block, ChannelState, Message, NO_OWNER, Router, Source, WINDOW};
 use crate::engine::Engine;
 use crate::parallel::Part;
 use crate::topology::Topology;
@@ -129,7 +129,8 @@ impl<T: Topology, const N: usize, const P: usize, const W: usize> Engine for Rou
                     ));
                 }
             }
-            if let Some(i) = router.inputs.iter().position(|i| i.state != State::Idle || i.queue.head.is_some()) {
+            if let Some(i) = router.inputs.iter().position(|i| i.state != ChannelState::Idle || i.queue.head.is_some())
+            {
                 return fail(format!("router {r}, input channel {i} is {:?}", router.inputs[i].state));
             }
         }

@@ -2,8 +2,8 @@
 
 use super::allocators::Scratch;
 use super::state::{
-    Arrived, Bits, Block, Calendar, Clock, EJECT_TO_CREDIT, InVc, Mask, Message, NO_OWNER, OutVc, Port, Router, Soon,
-    Source, State, Wire,
+    Arrived, Bits, Block, Calendar, ChannelState, Clock, EJECT_TO_CREDIT, InVc, Mask, Message, NO_OWNER, OutVc, Port,
+    Router, Soon, Source, Wire,
 };
 use crate::parallel::part_of;
 use crate::pool::{Pool, Queue};
@@ -93,7 +93,7 @@ impl<T: Topology, const N: usize, const P: usize, const W: usize> Routers<T, N, 
     pub(super) fn new(topology: T, p: &Generic, seed: u64, range: &Range) -> Self {
         let here = Range::of(range.cuts, range.part, topology.routers());
         let endpoints = Range::of(range.endpoint_cuts, range.part, topology.endpoints());
-        let idle = InVc { queue: Queue::EMPTY, out: 0, turn: 0, flits: 0, allowed: 0, state: State::Idle };
+        let idle = InVc { queue: Queue::EMPTY, out: 0, turn: 0, flits: 0, allowed: 0, state: ChannelState::Idle };
         let out = OutVc { credits: p.buffer_flits, wanted: 0, owner: NO_OWNER, turn: 0 };
         let mut free = Mask::NONE;
         (0..P as u32).for_each(|q| (0..p.vcs as u32).for_each(|v| free.set(q << Self::PORT | v)));
@@ -241,7 +241,7 @@ impl<T: Topology, const N: usize, const P: usize, const W: usize> Routers<T, N, 
             let router = &mut self.routers[r as usize];
             let input = router.input(i);
             input.queue.push(&mut self.pool, packet);
-            if input.state == State::Idle {
+            if input.state == ChannelState::Idle {
                 router.compete(i % N as u32, &self.pool);
                 self.here.wake(r);
             }
@@ -254,7 +254,7 @@ impl<T: Topology, const N: usize, const P: usize, const W: usize> Routers<T, N, 
         let i = i % N as u32;
         let router = &mut self.routers[r as usize];
         let input = router.input(i);
-        input.state = State::Idle;
+        input.state = ChannelState::Idle;
         let (o, waiting) = (input.out as u32, input.queue.head.is_some());
         router.output(o).owner = NO_OWNER;
         router.free.set(o);

@@ -105,7 +105,7 @@ impl<const W: usize> Mask<W> {
 /// State of an input channel's first packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
-pub(super) enum State {
+pub(super) enum ChannelState {
     /// No packet.
     Idle,
     /// Its head wants an output channel.
@@ -128,7 +128,7 @@ pub(super) struct InVc {
     pub(super) flits: u16,
     /// Channels it may use at the output port.
     pub(super) allowed: u8,
-    pub(super) state: State,
+    pub(super) state: ChannelState,
 }
 
 /// An output virtual channel: what is known of the buffer at the other end.
@@ -209,7 +209,7 @@ impl<const N: usize, const P: usize, const W: usize> Router<N, P, W> {
         input.out = hot.mark as u16;
         input.allowed = (hot.mark >> 16) as u8;
         input.flits = hot.flits;
-        input.state = State::Allocating;
+        input.state = ChannelState::Allocating;
         self.allocating.set(i);
     }
 }

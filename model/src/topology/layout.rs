@@ -6,12 +6,12 @@ pub struct Layout {
     /// Digits of an endpoint number: sizes of the grid, or the tree's arity once per level.
     pub sizes: Vec<u32>,
     /// Meaning of distance.
-    pub kind: Kind,
+    pub kind: LayoutKind,
 }
 
 /// Meaning of distance.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
+pub enum LayoutKind {
     /// Hops on a torus.
     Torus,
     /// Hops on a mesh.
@@ -23,15 +23,15 @@ pub enum Kind {
 impl Layout {
     /// A torus.
     pub fn torus(sizes: &[u32]) -> Layout {
-        Layout { sizes: sizes.to_vec(), kind: Kind::Torus }
+        Layout { sizes: sizes.to_vec(), kind: LayoutKind::Torus }
     }
     /// A mesh.
     pub fn mesh(sizes: &[u32]) -> Layout {
-        Layout { sizes: sizes.to_vec(), kind: Kind::Mesh }
+        Layout { sizes: sizes.to_vec(), kind: LayoutKind::Mesh }
     }
     /// The leaves of a tree.
     pub fn tree(arity: u32, levels: u32) -> Layout {
-        Layout { sizes: vec![arity; levels as usize], kind: Kind::Tree }
+        Layout { sizes: vec![arity; levels as usize], kind: LayoutKind::Tree }
     }
     /// Endpoints.
     pub fn endpoints(&self) -> u32 {
@@ -58,17 +58,19 @@ impl Layout {
         let (a, b) = (self.digits(a), self.digits(b));
         let apart = a.iter().zip(&b).map(|(&a, &b)| a.abs_diff(b));
         match self.kind {
-            Kind::Torus => apart.zip(&self.sizes).map(|(d, &size)| d.min(size - d)).sum(),
-            Kind::Mesh => apart.sum(),
-            Kind::Tree => (0..a.len()).rev().find(|&level| a[level] != b[level]).map_or(0, |level| level as u32 + 1),
+            LayoutKind::Torus => apart.zip(&self.sizes).map(|(d, &size)| d.min(size - d)).sum(),
+            LayoutKind::Mesh => apart.sum(),
+            LayoutKind::Tree => {
+                (0..a.len()).rev().find(|&level| a[level] != b[level]).map_or(0, |level| level as u32 + 1)
+            }
         }
     }
     /// Largest distance between two endpoints.
     pub fn diameter(&self) -> u32 {
         match self.kind {
-            Kind::Torus => self.sizes.iter().map(|s| s / 2).sum(),
-            Kind::Mesh => self.sizes.iter().map(|s| s - 1).sum(),
-            Kind::Tree => self.sizes.len() as u32,
+            LayoutKind::Torus => self.sizes.iter().map(|s| s / 2).sum(),
+            LayoutKind::Mesh => self.sizes.iter().map(|s| s - 1).sum(),
+            LayoutKind::Tree => self.sizes.len() as u32,
         }
     }
 }

@@ -21,6 +21,6 @@ pub use contract::{
 };
 pub use fat_tree::FatTree;
 pub use grid::Grid;
-pub use layout::{Kind, Layout};
+pub use layout::{Layout, LayoutKind};
 
 any::topologies! { Grid, FatTree, Clos, Cayley }

@@ -27,7 +27,7 @@ use std::fmt;
 pub(super) const TIME_MAX: u64 = 86_400_000_000_000_000;
 
 /// A setting, written `NAME=VALUE`.
-pub struct Kind {
+pub struct Setting {
     /// How it begins.
     pub name: &'static str,
     /// A value.
@@ -42,50 +42,50 @@ pub struct Kind {
 const SHARE: &str = "a share from 0 to 100%, such as 1%, 0.01 or 200ppm";
 
 /// Every setting.
-pub const KINDS: [Kind; 7] = [
-    Kind {
+pub const KINDS: [Setting; 7] = [
+    Setting {
         name: "corrupt",
         example: "1%",
         does: "fraction of transmissions corrupted",
         expects: SHARE,
         read: |v| units::share(v).map(|n| Failing::Impaired(Impair::Corrupt(n))),
     },
-    Kind {
+    Setting {
         name: "drop",
         example: "1%",
         does: "fraction lost",
         expects: SHARE,
         read: |v| units::share(v).map(|n| Failing::Impaired(Impair::Drop(n))),
     },
-    Kind {
+    Setting {
         name: "dup",
         example: "1%",
         does: "fraction duplicated",
         expects: SHARE,
         read: |v| units::share(v).map(|n| Failing::Impaired(Impair::Duplicate(n))),
     },
-    Kind {
+    Setting {
         name: "reorder",
         example: "1%",
         does: "fraction overtaken by the next packet",
         expects: SHARE,
         read: |v| units::share(v).map(|n| Failing::Impaired(Impair::Reorder(n))),
     },
-    Kind {
+    Setting {
         name: "delay",
         example: "2us",
         does: "added latency",
         expects: "a delay such as 2us",
         read: |v| time(v).map(|ps| Failing::Impaired(Impair::Delay(ps))),
     },
-    Kind {
+    Setting {
         name: "rate",
         example: "10M",
         does: "most bytes per second",
         expects: "a rate in bytes per second such as 10M",
         read: |v| units::bytes(v).map(|n| Failing::Impaired(Impair::Rate(n))),
     },
-    Kind {
+    Setting {
         name: "seed",
         example: "7",
         does: "seed of the random choices",
@@ -98,7 +98,7 @@ pub const KINDS: [Kind; 7] = [
 ];
 
 /// An example of each of `kinds`: `corrupt=1% drop=1% …`, with something between them.
-pub fn examples<'k>(kinds: impl Iterator<Item = &'k Kind>, between: &str) -> String {
+pub fn examples<'k>(kinds: impl Iterator<Item = &'k Setting>, between: &str) -> String {
     kinds.map(|k| format!("{}={}", k.name, k.example)).collect::<Vec<_>>().join(between)
 }
 

@@ -7,8 +7,8 @@ use crate::abi::constants::*;
 use crate::abi::ops::*;
 use crate::abi::structs::{AtomicAttr, MsgAtomic};
 use crate::atomics::{self, Shape};
-use crate::core::{Access, AtomicCall};
-use crate::process::core;
+use crate::process::provider;
+use crate::provider::{Access, AtomicCall};
 
 type Ep = *mut FidEp;
 type Src = *const c_void;
@@ -76,7 +76,7 @@ unsafe fn call(ep: Ep, flags: Option<u64>, what: What, make: impl FnOnce() -> Ou
         let Parts { mut access, compare, result } = make()?;
         access.flags |= flags.unwrap_or_else(|| object.tx_flags());
         let What { datatype, op } = what;
-        core().atomic(object.id, AtomicCall { access, datatype, op, compare, result }).map(|()| 0)
+        provider().atomic(object.id, AtomicCall { access, datatype, op, compare, result }).map(|()| 0)
     })
 }
 

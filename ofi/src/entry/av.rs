@@ -6,8 +6,8 @@ use crate::abi::constants::*;
 use crate::abi::ops::*;
 use crate::abi::structs::*;
 use crate::address::{Address, Name};
-use crate::core::objects::{Addresses, Target};
-use crate::process::{core, wait_for};
+use crate::process::{provider, wait_for};
+use crate::provider::objects::{Addresses, Target};
 use angara::mailbox::Peer;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
@@ -63,7 +63,7 @@ pub(super) unsafe extern "C" fn open(
         }
         // SAFETY: libfabric has callers pass open objects and valid buffers.
         let domain = unsafe { super::domain::DomainObject::of(domain) };
-        let id = core().state.avs.insert(Addresses::default());
+        let id = provider().state.avs.insert(Addresses::default());
         let fid = FidAv { fid: Fid { fclass: CLASS_AV, context, ops: &AV_FI }, ops: &AV_OPS };
         let tells = attr.is_some_and(|attr| attr.flags & COMPLETION != 0);
         let (form, eq, users, _domain) = (domain.form, OnceLock::new(), Users::default(), domain.users.clone());
@@ -79,7 +79,7 @@ unsafe extern "C" fn close(fid: *mut Fid) -> c_int {
         unsafe { AvObject::of(fid.cast()) }.users.none()?;
         // SAFETY: made by `open`, and closed once.
         let object = unsafe { Box::from_raw(fid.cast::<AvObject>()) };
-        core().state.avs.remove(object.id);
+        provider().state.avs.remove(object.id);
         Ok(())
     })
 }
@@ -102,12 +102,12 @@ unsafe extern "C" fn bind(fid: *mut Fid, other: *mut Fid, _: u64) -> c_int {
 fn find(address: Address) -> Outcome<(Peer, u32)> {
     match address {
         Address::Endpoint { job, seat, generation, ep } => {
-            let core = core();
-            if job != core.state.job_name {
+            let provider = provider();
+            if job != provider.state.job_name {
                 crate::log::warn(&format!("{address} is an address of another job"));
                 return Err(errno::EINVAL);
             }
-            let is_seat = (seat as usize) < core.state.job.n_pes();
+            let is_seat = (seat as usize) < provider.state.job.n_pes();
             if is_seat { Ok((Peer { seat, generation }, ep)) } else { Err(errno::EINVAL) }
         }
         Address::Name(name) => find_name(name),
@@ -118,13 +118,13 @@ fn find_name(name: Name) -> Outcome<(Peer, u32)> {
     // Nobody ever takes a name without a service.
     let end = Instant::now() + if name.service == 0 { Duration::ZERO } else { NAMED };
     loop {
-        if let Some(found) = core().state.resolve_name(name) {
+        if let Some(found) = provider().state.resolve_name(name) {
             return Ok(found);
         }
         if Instant::now() >= end {
             break;
         }
-        if wait_for(Some(AGAIN), |core| core.state.broken.is_some().then_some(())).is_some() {
+        if wait_for(Some(AGAIN), |provider| provider.state.broken.is_some().then_some(())).is_some() {
             return Err(errno::EIO);
         }
     }
@@ -150,7 +150,7 @@ unsafe fn insert_all(
     let object = unsafe { AvObject::of(av) };
     for (i, address) in all.enumerate() {
         let number = address.ok_or(errno::EINVAL).and_then(find).and_then(|(peer, ep)| {
-            let state = &mut core().state;
+            let state = &mut provider().state;
             let target = Target { peer, ep, source: state.sources.number(peer, ep) };
             state.avs.get_mut(object.id).map(|av| av.insert(target)).ok_or(errno::EINVAL)
         });
@@ -231,8 +231,8 @@ unsafe extern "C" fn remove(av: *mut FidAv, addresses: *mut u64, count: usize, _
     guarded(|| {
         // SAFETY: libfabric has callers pass open objects and valid buffers.
         let (id, addresses) = unsafe { (AvObject::of(av).id, std::slice::from_raw_parts(addresses, count)) };
-        let mut core = core();
-        let av = core.state.avs.get_mut(id).ok_or(errno::EINVAL)?;
+        let mut provider = provider();
+        let av = provider.state.avs.get_mut(id).ok_or(errno::EINVAL)?;
         let removed = addresses.iter().filter(|address| av.remove(**address)).count();
         if removed == count { Ok(()) } else { Err(errno::EINVAL) }
     })
@@ -242,10 +242,10 @@ unsafe extern "C" fn lookup(av: *mut FidAv, address: u64, out: *mut c_void, len:
     guarded(|| {
         // SAFETY: libfabric has callers pass open objects and valid buffers.
         let object = unsafe { AvObject::of(av) };
-        let core = core();
-        let target = core.state.avs.get(object.id).and_then(|av| av.target(address)).ok_or(errno::EINVAL)?;
+        let provider = provider();
+        let target = provider.state.avs.get(object.id).and_then(|av| av.target(address)).ok_or(errno::EINVAL)?;
         let Peer { seat, generation } = target.peer;
-        let address = Address::Endpoint { job: core.state.job_name, seat, generation, ep: target.ep };
+        let address = Address::Endpoint { job: provider.state.job_name, seat, generation, ep: target.ep };
         // SAFETY: libfabric has callers pass valid buffers: `out` has as many bytes as `len` says. What does not fit
         // is left out.
         match unsafe { object.form.give(address, out, len) } {

@@ -4,9 +4,9 @@ use super::*;
 use crate::abi::constants::*;
 use crate::abi::ops::*;
 use crate::abi::structs::*;
-use crate::core::Core;
-use crate::core::objects::Counter;
-use crate::process::{core, wait_for};
+use crate::process::{provider, wait_for};
+use crate::provider::Provider;
+use crate::provider::objects::Counter;
 use std::time::Duration;
 
 #[repr(C)]
@@ -43,7 +43,7 @@ pub(super) unsafe extern "C" fn open(
         if let Some(attr) = unsafe { attr.as_ref() } {
             super::cq::check_wait(attr.wait_obj)?;
         }
-        let id = core().state.counters.insert(Counter::default());
+        let id = provider().state.counters.insert(Counter::default());
         let fid = FidCntr { fid: Fid { fclass: CLASS_CNTR, context, ops: &CNTR_FI }, ops: &CNTR_OPS };
         // SAFETY: libfabric has callers pass open objects and valid buffers.
         let domain = unsafe { super::domain::DomainObject::of(domain) }.users.clone();
@@ -60,7 +60,7 @@ unsafe extern "C" fn close(fid: *mut Fid) -> c_int {
         unsafe { CntrObject::of(fid.cast()) }.users.none()?;
         // SAFETY: made by `open`, and closed once.
         let object = unsafe { Box::from_raw(fid.cast::<CntrObject>()) };
-        core().state.counters.remove(object.id);
+        provider().state.counters.remove(object.id);
         Ok(())
     })
 }
@@ -72,11 +72,11 @@ unsafe fn with(cntr: *mut FidCntr, progress: bool, f: impl FnOnce(&mut Counter) 
     guarded(|| {
         // SAFETY: the caller promises what the callee asks for.
         let id = unsafe { CntrObject::of(cntr) }.id;
-        let mut core = core();
+        let mut provider = provider();
         if progress {
-            core.progress();
+            provider.progress();
         }
-        value = core.state.counters.get_mut(id).map_or(0, f);
+        value = provider.state.counters.get_mut(id).map_or(0, f);
         Ok(())
     });
     value
@@ -131,12 +131,12 @@ unsafe extern "C" fn wait(cntr: *mut FidCntr, threshold: u64, timeout: c_int) ->
         // SAFETY: libfabric has callers pass open objects and valid buffers.
         let id = unsafe { CntrObject::of(cntr) }.id;
         let limit = u64::try_from(timeout).ok().map(Duration::from_millis);
-        let before = core().state.counters.get(id).map_or(0, |counter| counter.errors);
-        let ready = |core: &mut Core| {
-            if core.state.broken.is_some() {
+        let before = provider().state.counters.get(id).map_or(0, |counter| counter.errors);
+        let ready = |provider: &mut Provider| {
+            if provider.state.broken.is_some() {
                 return Some(Err(errno::EIO));
             }
-            match core.state.counters.get(id) {
+            match provider.state.counters.get(id) {
                 None => Some(Err(errno::EINVAL)),
                 Some(counter) if counter.value >= threshold => Some(Ok(())),
                 Some(counter) if counter.errors != before => Some(Err(errno::EAVAIL)),

@@ -4,9 +4,9 @@ use super::*;
 use crate::abi::constants::*;
 use crate::abi::ops::*;
 use crate::abi::structs::*;
-use crate::core::Core;
-use crate::core::objects::{Done, Queue};
-use crate::process::{core, wait_for};
+use crate::process::{provider, wait_for};
+use crate::provider::Provider;
+use crate::provider::objects::{Done, Queue};
 use std::time::Duration;
 
 #[repr(C)]
@@ -62,7 +62,7 @@ pub(super) unsafe extern "C" fn open(
             _ => return Err(errno::ENOSYS),
         };
         attr.format = format;
-        let id = core().state.queues.insert(Queue::default());
+        let id = provider().state.queues.insert(Queue::default());
         let fid = FidCq { fid: Fid { fclass: CLASS_CQ, context, ops: &CQ_FI }, ops: &CQ_OPS };
         let threshold = attr.wait_cond == CQ_COND_THRESHOLD;
         let (users, api_version, _domain) = (Users::default(), domain.api_version, domain.users.clone());
@@ -79,7 +79,7 @@ unsafe extern "C" fn close(fid: *mut Fid) -> c_int {
         unsafe { CqObject::of(fid.cast()) }.users.none()?;
         // SAFETY: made by `open`, and closed once.
         let object = unsafe { Box::from_raw(fid.cast::<CqObject>()) };
-        core().state.queues.remove(object.id);
+        provider().state.queues.remove(object.id);
         Ok(())
     })
 }
@@ -98,8 +98,8 @@ impl CqObject {
     /// # Safety
     /// `out` has room as it says.
     #[inline]
-    unsafe fn take(&self, core: &mut Core, out: &Out) -> Option<Outcome<isize>> {
-        let Some(queue) = core.state.queues.get_mut(self.id) else { return Some(Err(errno::EINVAL)) };
+    unsafe fn take(&self, provider: &mut Provider, out: &Out) -> Option<Outcome<isize>> {
+        let Some(queue) = provider.state.queues.get_mut(self.id) else { return Some(Err(errno::EINVAL)) };
         if !queue.failed.is_empty() {
             return Some(Err(errno::EAVAIL));
         }
@@ -119,7 +119,7 @@ impl CqObject {
             }
             taken += 1;
         }
-        core.state.vain = 0;
+        provider.state.vain = 0;
         Some(Ok(taken as isize))
     }
 
@@ -155,14 +155,14 @@ unsafe fn read_now(cq: *mut FidCq, out: Out) -> isize {
         // SAFETY: the caller promises what the callee asks for.
         unsafe {
             let object = CqObject::of(cq);
-            let mut core = core();
+            let mut provider = provider();
             // An empty read is still progress.
-            if core.state.queues.get(object.id).is_none_or(|queue| queue.ready.is_empty()) || out.count == 0 {
-                core.progress();
+            if provider.state.queues.get(object.id).is_none_or(|queue| queue.ready.is_empty()) || out.count == 0 {
+                provider.progress();
             }
-            match object.take(&mut core, &out) {
+            match object.take(&mut provider, &out) {
                 Some(taken) => taken,
-                None if core.state.broken.is_some() => Err(errno::EIO),
+                None if provider.state.broken.is_some() => Err(errno::EIO),
                 None => Err(errno::EAGAIN),
             }
         }
@@ -177,16 +177,16 @@ unsafe fn read_waiting(cq: *mut FidCq, out: Out, cond: *const c_void, timeout: c
         let object = unsafe { CqObject::of(cq) };
         let least = if object.threshold { (cond as usize).clamp(1, out.count.max(1)) } else { 1 };
         let limit = u64::try_from(timeout).ok().map(Duration::from_millis);
-        let ready = |core: &mut Core| {
-            let queue = core.state.queues.get_mut(object.id)?;
+        let ready = |provider: &mut Provider| {
+            let queue = provider.state.queues.get_mut(object.id)?;
             if std::mem::take(&mut queue.signalled) {
                 return Some(Err(errno::EAGAIN));
             }
             if queue.failed.is_empty() && queue.ready.len() < least {
-                return core.state.broken.is_some().then_some(Err(errno::EIO));
+                return provider.state.broken.is_some().then_some(Err(errno::EIO));
             }
             // SAFETY: the caller promises what the callee asks for.
-            unsafe { object.take(core, &out) }
+            unsafe { object.take(provider, &out) }
         };
         wait_for(limit, ready).unwrap_or(Err(errno::EAGAIN))
     })
@@ -229,11 +229,11 @@ unsafe extern "C" fn readerr(cq: *mut FidCq, out: *mut CqErrEntry, _flags: u64) 
     guard(|| {
         // SAFETY: libfabric has callers pass open objects and valid buffers.
         let object = unsafe { CqObject::of(cq) };
-        let mut core = core();
-        let queue = core.state.queues.get_mut(object.id).ok_or(errno::EINVAL)?;
+        let mut provider = provider();
+        let queue = provider.state.queues.get_mut(object.id).ok_or(errno::EINVAL)?;
         let failed = queue.failed.pop_front().ok_or(errno::EAGAIN)?;
         if failed.fault.error != errno::ENOMSG {
-            core.state.vain = 0;
+            provider.state.vain = 0;
         }
         let done = failed.done;
         // SAFETY: libfabric has callers pass valid buffers: The last field came with 1.5.
@@ -259,7 +259,7 @@ unsafe extern "C" fn signal(cq: *mut FidCq) -> c_int {
     guarded(|| {
         // SAFETY: libfabric has callers pass open objects and valid buffers.
         let id = unsafe { CqObject::of(cq) }.id;
-        core().state.queues.get_mut(id).ok_or(errno::EINVAL)?.signalled = true;
+        provider().state.queues.get_mut(id).ok_or(errno::EINVAL)?.signalled = true;
         Ok(())
     })
 }

@@ -5,8 +5,8 @@ use super::*;
 use crate::abi::constants::*;
 use crate::abi::ops::*;
 use crate::abi::structs::*;
-use crate::core::objects::{Domain, Registered};
-use crate::process::{attach, core};
+use crate::process::{attach, provider};
+use crate::provider::objects::{Domain, Registered};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::JoinHandle;
@@ -92,7 +92,7 @@ pub(super) unsafe extern "C" fn open(
         })?;
         let auto = attr.is_some_and(|a| a.control_progress == PROGRESS_AUTO || a.data_progress == PROGRESS_AUTO);
         let helper = if auto { Some(Helper::start()?) } else { None };
-        let id = core().state.domains.insert(Domain { next_key: 1, ..Domain::default() });
+        let id = provider().state.domains.insert(Domain { next_key: 1, ..Domain::default() });
         let fid = Fid { fclass: CLASS_DOMAIN, context, ops: &DOMAIN_FI };
         let fid = FidDomain { fid, ops: &DOMAIN_OPS, mr: &MR_OPS };
         let (users, eq) = (Users::default(), OnceLock::new());
@@ -141,9 +141,9 @@ unsafe extern "C" fn close(fid: *mut Fid) -> c_int {
             ends.store(true, Ordering::Relaxed);
             let _ = thread.join();
         }
-        let mut core = core();
-        core.state.domains.remove(object.id);
-        crate::process::settle(&mut core);
+        let mut provider = provider();
+        provider.state.domains.remove(object.id);
+        crate::process::settle(&mut provider);
         Ok(())
     })
 }
@@ -173,8 +173,8 @@ unsafe fn register(domain: *mut Fid, memory: UserMemory, wish: Wish, out: *mut *
     let object = unsafe { DomainObject::of(domain.cast()) };
     let basic = object.mr_mode == MR_BASIC;
     let by_address = basic || object.mr_mode & MR_VIRT_ADDR != 0;
-    let mut core = core();
-    let domain = core.state.domains.get_mut(object.id).ok_or(errno::EINVAL)?;
+    let mut provider = provider();
+    let domain = provider.state.domains.get_mut(object.id).ok_or(errno::EINVAL)?;
     let key = if basic || object.mr_mode & MR_PROV_KEY != 0 {
         domain.next_key += 1;
         domain.next_key
@@ -187,7 +187,7 @@ unsafe fn register(domain: *mut Fid, memory: UserMemory, wish: Wish, out: *mut *
     // Until 1.5 no access was all access.
     let access = if wish.access == 0 { REMOTE_READ | REMOTE_WRITE } else { wish.access };
     domain.keys.insert(key, Registered { memory, access, by_address, counters: Vec::new() });
-    drop(core);
+    drop(provider);
     let fid = Fid { fclass: CLASS_MR, context: wish.context, ops: &MR_FI };
     let fid = FidMr { fid, mem_desc: std::ptr::null_mut(), key };
     let object = MrObject { fid, domain: object.id, _domain: object.users.clone(), bound: Mutex::default() };
@@ -246,9 +246,9 @@ unsafe extern "C" fn mr_close(fid: *mut Fid) -> c_int {
     guarded(|| {
         // SAFETY: made by `register`, and closed once.
         let object = unsafe { Box::from_raw(fid.cast::<MrObject>()) };
-        let mut core = core();
-        if core.close_region(object.domain, object.fid.key) {
-            crate::process::settle(&mut core);
+        let mut provider = provider();
+        if provider.close_region(object.domain, object.fid.key) {
+            crate::process::settle(&mut provider);
         }
         Ok(())
     })
@@ -266,8 +266,8 @@ unsafe extern "C" fn mr_bind(fid: *mut Fid, other: *mut Fid, flags: u64) -> c_in
         }
         // SAFETY: libfabric has callers pass open objects; the class says which kind it is.
         let counter = unsafe { super::cntr::CntrObject::of(other.cast()) };
-        let mut core = core();
-        let domain = core.state.domains.get_mut(object.domain).ok_or(errno::EINVAL)?;
+        let mut provider = provider();
+        let domain = provider.state.domains.get_mut(object.domain).ok_or(errno::EINVAL)?;
         let region = domain.keys.get_mut(&object.fid.key).ok_or(errno::EINVAL)?;
         region.counters.push((counter.id, flags & (REMOTE_READ | REMOTE_WRITE)));
         object.bound.lock().unwrap_or_else(|e| e.into_inner()).push(counter.users.clone());

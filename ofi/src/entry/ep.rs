@@ -6,8 +6,8 @@ use crate::abi::constants::*;
 use crate::abi::ops::*;
 use crate::abi::structs::*;
 use crate::address::{Address, Name};
-use crate::core::objects::{Binding, Endpoint, Side};
-use crate::process::core;
+use crate::process::provider;
+use crate::provider::objects::{Binding, Endpoint, Side};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -85,16 +85,16 @@ pub(super) unsafe extern "C" fn open(
         let form = Form::of(info.addr_format);
         // SAFETY: libfabric has callers pass valid buffers: as many bytes as is said.
         let name = own_name(unsafe { form.read_within(info.src_addr, info.src_addrlen) })?;
-        let mut core = core();
-        if core.state.eps.is_full() {
+        let mut provider = provider();
+        if provider.state.eps.is_full() {
             return Err(errno::EMFILE);
         }
-        let id = core.state.eps.insert(Endpoint::new(domain.id, directed));
-        if let Err(e) = core.state.publish(id, name) {
-            core.close_endpoint(id);
+        let id = provider.state.eps.insert(Endpoint::new(domain.id, directed));
+        if let Err(e) = provider.state.publish(id, name) {
+            provider.close_endpoint(id);
             return Err(e);
         }
-        drop(core);
+        drop(provider);
         let fid = Fid { fclass: CLASS_EP, context, ops: &EP_FI };
         let fid = FidEp {
             fid,
@@ -133,9 +133,9 @@ unsafe extern "C" fn close(fid: *mut Fid) -> c_int {
     guarded(|| {
         // SAFETY: made by `open`, and closed once.
         let object = unsafe { Box::from_raw(fid.cast::<EpObject>()) };
-        let mut core = core();
-        core.close_endpoint(object.id);
-        crate::process::settle(&mut core);
+        let mut provider = provider();
+        provider.close_endpoint(object.id);
+        crate::process::settle(&mut provider);
         Ok(())
     })
 }
@@ -144,8 +144,8 @@ unsafe extern "C" fn bind(fid: *mut Fid, other: *mut Fid, flags: u64) -> c_int {
     guarded(|| {
         // SAFETY: libfabric has callers pass open objects and valid buffers.
         let (object, class) = unsafe { (EpObject::of(fid.cast()), (*other).fclass) };
-        let mut core = core();
-        let ep = core.state.eps.get_mut(object.id).ok_or(errno::EINVAL)?;
+        let mut provider = provider();
+        let ep = provider.state.eps.get_mut(object.id).ok_or(errno::EINVAL)?;
         let users = match class {
             CLASS_CQ => {
                 // SAFETY: libfabric has callers pass open objects; the class says which kind it is.
@@ -192,15 +192,15 @@ unsafe extern "C" fn control(fid: *mut Fid, command: c_int, arg: *mut c_void) ->
         let object = unsafe { EpObject::of(fid.cast()) };
         match command {
             CONTROL_ENABLE => {
-                let mut core = core();
-                let ep = core.state.eps.get_mut(object.id).ok_or(errno::EINVAL)?;
+                let mut provider = provider();
+                let ep = provider.state.eps.get_mut(object.id).ok_or(errno::EINVAL)?;
                 if ep.av.is_none() {
                     return Err(errno::ENOAV);
                 }
                 if ep.tx.is_none() && ep.rx.is_none() && ep.counters.iter().all(Option::is_none) {
                     return Err(errno::ENOCQ);
                 }
-                core.state.enable(object.id);
+                provider.state.enable(object.id);
             }
             CONTROL_GETOPSFLAG | CONTROL_SETOPSFLAG => {
                 // SAFETY: libfabric's contract: a number of flags, of which one says for which side.
@@ -225,7 +225,7 @@ unsafe extern "C" fn cancel(fid: *mut Fid, context: *mut c_void) -> isize {
     guard(|| {
         // SAFETY: libfabric has callers pass open objects and valid buffers.
         let id = unsafe { EpObject::of(fid.cast()) }.id;
-        core().cancel(id, context as usize).map(|()| 0)
+        provider().cancel(id, context as usize).map(|()| 0)
     })
 }
 
@@ -234,7 +234,7 @@ unsafe extern "C" fn getopt(fid: *mut Fid, level: c_int, name: c_int, value: *mu
         // SAFETY: libfabric has callers pass open objects and valid buffers.
         let (id, room) = unsafe { (EpObject::of(fid.cast()).id, *len) };
         let answer = match (level, name) {
-            (OPT_ENDPOINT, OPT_MIN_MULTI_RECV) => core().state.eps.get(id).ok_or(errno::EINVAL)?.min_multi,
+            (OPT_ENDPOINT, OPT_MIN_MULTI_RECV) => provider().state.eps.get(id).ok_or(errno::EINVAL)?.min_multi,
             (OPT_ENDPOINT, OPT_CM_DATA_SIZE) => 0,
             _ => return Err(errno::ENOPROTOOPT),
         };
@@ -262,7 +262,7 @@ unsafe extern "C" fn setopt(fid: *mut Fid, level: c_int, name: c_int, value: *co
         }
         // SAFETY: as many bytes as `len` says.
         let value = unsafe { value.cast::<usize>().read_unaligned() };
-        core().state.eps.get_mut(id).ok_or(errno::EINVAL)?.min_multi = value;
+        provider().state.eps.get_mut(id).ok_or(errno::EINVAL)?.min_multi = value;
         Ok(())
     })
 }
@@ -285,7 +285,7 @@ unsafe extern "C" fn setname(fid: *mut Fid, name: *mut c_void, len: usize) -> c_
             let object = EpObject::of(fid.cast());
             (object, object.form.read_within(name, len))
         };
-        core().state.publish(object.id, own_name(address)?)
+        provider().state.publish(object.id, own_name(address)?)
     })
 }
 
@@ -293,9 +293,9 @@ unsafe extern "C" fn getname(fid: *mut Fid, out: *mut c_void, len: *mut usize) -
     guarded(|| {
         // SAFETY: libfabric has callers pass open objects and valid buffers.
         let object = unsafe { EpObject::of(fid.cast()) };
-        let core = core();
-        let angara::mailbox::Peer { seat, generation } = core.state.me;
-        let address = Address::Endpoint { job: core.state.job_name, seat, generation, ep: object.id };
+        let provider = provider();
+        let angara::mailbox::Peer { seat, generation } = provider.state.me;
+        let address = Address::Endpoint { job: provider.state.job_name, seat, generation, ep: object.id };
         // SAFETY: as many bytes as `len` says.
         unsafe { object.form.give(address, out, len) }
     })

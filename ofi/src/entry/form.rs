@@ -5,7 +5,7 @@
 use crate::ADDRESS_BYTES;
 use crate::abi::constants::{ADDR_STR, errno};
 use crate::address::Address;
-use crate::core::Outcome;
+use crate::provider::Outcome;
 use libc::{c_char, c_void};
 use std::ffi::{CStr, CString};
 

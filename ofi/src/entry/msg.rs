@@ -5,8 +5,8 @@ use super::*;
 use crate::abi::constants::*;
 use crate::abi::ops::*;
 use crate::abi::structs::Msg;
-use crate::core::{Receive, Send};
-use crate::process::core;
+use crate::process::provider;
+use crate::provider::{Receive, SendCall};
 
 type Ep = *mut FidEp;
 type Src = *const c_void;
@@ -19,7 +19,7 @@ pub(super) static OPS: OpsMsg =
 /// # Safety
 /// See the module.
 #[inline(always)]
-pub(super) unsafe fn send_it(ep: Ep, flags: Option<u64>, make: impl FnOnce() -> Outcome<Send>) -> isize {
+pub(super) unsafe fn send_it(ep: Ep, flags: Option<u64>, make: impl FnOnce() -> Outcome<SendCall>) -> isize {
     guard(|| {
         // SAFETY: the caller promises what the callee asks for.
         let object = unsafe { EpObject::of(ep) };
@@ -28,7 +28,7 @@ pub(super) unsafe fn send_it(ep: Ep, flags: Option<u64>, make: impl FnOnce() -> 
         if call.flags & INJECT != 0 && call.memory.len() > crate::INJECT_MAX {
             return Err(errno::EMSGSIZE);
         }
-        core().send(object.id, call).map(|()| 0)
+        provider().send(object.id, call).map(|()| 0)
     })
 }
 
@@ -41,7 +41,7 @@ pub(super) unsafe fn receive_it(ep: Ep, flags: Option<u64>, make: impl FnOnce() 
         let object = unsafe { EpObject::of(ep) };
         let mut call = make()?;
         call.flags |= flags.unwrap_or_else(|| object.rx_flags());
-        core().receive(object.id, call).map(|()| 0)
+        provider().receive(object.id, call).map(|()| 0)
     })
 }
 
@@ -50,10 +50,10 @@ pub(super) unsafe fn receive_it(ep: Ep, flags: Option<u64>, make: impl FnOnce() 
 /// # Safety
 /// See the module.
 #[inline(always)]
-pub(super) unsafe fn plain(buf: Src, len: usize, to: u64, context: Ptr) -> Send {
+pub(super) unsafe fn plain(buf: Src, len: usize, to: u64, context: Ptr) -> SendCall {
     // SAFETY: passed on. It is only read.
     let memory = unsafe { UserMemory::new(buf.cast_mut().cast(), len) };
-    Send { memory, to, tag: None, data: None, context: context as usize, flags: 0, silent: false }
+    SendCall { memory, to, tag: None, data: None, context: context as usize, flags: 0, silent: false }
 }
 
 unsafe extern "C" fn recv(ep: Ep, buf: Ptr, len: usize, _: Ptr, from: u64, context: Ptr) -> isize {
@@ -94,7 +94,9 @@ unsafe extern "C" fn send(ep: Ep, buf: Src, len: usize, _: Ptr, to: u64, context
 
 unsafe extern "C" fn sendv(ep: Ep, iov: *const iovec, _: Desc, count: usize, to: u64, context: Ptr) -> isize {
     // SAFETY: libfabric has callers pass open objects and valid buffers.
-    unsafe { send_it(ep, None, || Ok(Send { memory: pieces(iov, count)?, ..plain(std::ptr::null(), 0, to, context) })) }
+    unsafe {
+        send_it(ep, None, || Ok(SendCall { memory: pieces(iov, count)?, ..plain(std::ptr::null(), 0, to, context) }))
+    }
 }
 
 unsafe extern "C" fn sendmsg(ep: Ep, msg: *const Msg, flags: u64) -> isize {
@@ -104,26 +106,26 @@ unsafe extern "C" fn sendmsg(ep: Ep, msg: *const Msg, flags: u64) -> isize {
             let msg = &*msg;
             let memory = pieces(msg.msg_iov, msg.iov_count)?;
             let data = (flags & REMOTE_CQ_DATA != 0).then_some(msg.data);
-            Ok(Send { memory, data, ..plain(std::ptr::null(), 0, msg.addr, msg.context) })
+            Ok(SendCall { memory, data, ..plain(std::ptr::null(), 0, msg.addr, msg.context) })
         })
     }
 }
 
 unsafe extern "C" fn inject(ep: Ep, buf: Src, len: usize, to: u64) -> isize {
     // SAFETY: libfabric has callers pass open objects and valid buffers.
-    unsafe { send_it(ep, Some(INJECT), || Ok(Send { silent: true, ..plain(buf, len, to, std::ptr::null_mut()) })) }
+    unsafe { send_it(ep, Some(INJECT), || Ok(SendCall { silent: true, ..plain(buf, len, to, std::ptr::null_mut()) })) }
 }
 
 unsafe extern "C" fn senddata(ep: Ep, buf: Src, len: usize, _: Ptr, data: u64, to: u64, context: Ptr) -> isize {
     // SAFETY: libfabric has callers pass open objects and valid buffers.
-    unsafe { send_it(ep, None, || Ok(Send { data: Some(data), ..plain(buf, len, to, context) })) }
+    unsafe { send_it(ep, None, || Ok(SendCall { data: Some(data), ..plain(buf, len, to, context) })) }
 }
 
 unsafe extern "C" fn injectdata(ep: Ep, buf: Src, len: usize, data: u64, to: u64) -> isize {
     // SAFETY: libfabric has callers pass open objects and valid buffers.
     unsafe {
         send_it(ep, Some(INJECT), || {
-            Ok(Send { data: Some(data), silent: true, ..plain(buf, len, to, std::ptr::null_mut()) })
+            Ok(SendCall { data: Some(data), silent: true, ..plain(buf, len, to, std::ptr::null_mut()) })
         })
     }
 }

@@ -5,7 +5,7 @@ use super::cq::CqObject;
 use super::*;
 use crate::abi::constants::*;
 use crate::abi::ops::*;
-use crate::process::core;
+use crate::process::provider;
 use std::sync::Mutex;
 
 /// Object that a poll set looks at.
@@ -57,9 +57,9 @@ unsafe extern "C" fn poll(set: *mut FidPoll, contexts: *mut *mut c_void, count: 
         // SAFETY: libfabric has callers pass open objects and valid buffers.
         let object = unsafe { &*set.cast::<PollObject>() };
         let mut members = object.members.lock().unwrap_or_else(|e| e.into_inner());
-        let mut core = core();
-        core.progress();
-        let state = &core.state;
+        let mut provider = provider();
+        provider.progress();
+        let state = &provider.state;
         let mut found = 0;
         for member in members.iter_mut() {
             let is_new = match &mut member.watched {

@@ -5,8 +5,8 @@ use super::*;
 use crate::abi::constants::*;
 use crate::abi::ops::*;
 use crate::abi::structs::MsgRma;
-use crate::core::Access;
-use crate::process::core;
+use crate::process::provider;
+use crate::provider::Access;
 
 type Ep = *mut FidEp;
 type Src = *const c_void;
@@ -27,8 +27,8 @@ unsafe fn access(ep: Ep, flags: Option<u64>, writes: bool, make: impl FnOnce() -
         if call.flags & INJECT != 0 && call.memory.len() > crate::INJECT_MAX {
             return Err(errno::EMSGSIZE);
         }
-        let mut core = core();
-        if writes { core.write(object.id, call) } else { core.read(object.id, call) }.map(|()| 0)
+        let mut provider = provider();
+        if writes { provider.write(object.id, call) } else { provider.read(object.id, call) }.map(|()| 0)
     })
 }
 

@@ -5,7 +5,7 @@ use super::*;
 use crate::abi::constants::*;
 use crate::abi::ops::*;
 use crate::abi::structs::MsgTagged;
-use crate::core::{Receive, Send, Tagged};
+use crate::provider::{Receive, SendCall, Tagged};
 
 type Ep = *mut FidEp;
 type Src = *const c_void;
@@ -67,7 +67,7 @@ unsafe extern "C" fn recvmsg(ep: Ep, msg: *const MsgTagged, flags: u64) -> isize
 
 unsafe extern "C" fn send(ep: Ep, buf: Src, len: usize, _: Ptr, to: u64, tag: u64, context: Ptr) -> isize {
     // SAFETY: libfabric has callers pass open objects and valid buffers.
-    unsafe { send_it(ep, None, || Ok(Send { tag: Some(tag), ..plain(buf, len, to, context) })) }
+    unsafe { send_it(ep, None, || Ok(SendCall { tag: Some(tag), ..plain(buf, len, to, context) })) }
 }
 
 #[rustfmt::skip]
@@ -77,7 +77,7 @@ unsafe extern "C" fn sendv(
     // SAFETY: libfabric has callers pass open objects and valid buffers.
     unsafe {
         send_it(ep, None, || {
-            Ok(Send { memory: pieces(iov, count)?, tag: Some(tag), ..plain(std::ptr::null(), 0, to, context) })
+            Ok(SendCall { memory: pieces(iov, count)?, tag: Some(tag), ..plain(std::ptr::null(), 0, to, context) })
         })
     }
 }
@@ -89,7 +89,7 @@ unsafe extern "C" fn sendmsg(ep: Ep, msg: *const MsgTagged, flags: u64) -> isize
             let msg = &*msg;
             let memory = pieces(msg.msg_iov, msg.iov_count)?;
             let data = (flags & REMOTE_CQ_DATA != 0).then_some(msg.data);
-            Ok(Send { memory, data, tag: Some(msg.tag), ..plain(std::ptr::null(), 0, msg.addr, msg.context) })
+            Ok(SendCall { memory, data, tag: Some(msg.tag), ..plain(std::ptr::null(), 0, msg.addr, msg.context) })
         })
     }
 }
@@ -98,7 +98,7 @@ unsafe extern "C" fn inject(ep: Ep, buf: Src, len: usize, to: u64, tag: u64) -> 
     // SAFETY: libfabric has callers pass open objects and valid buffers.
     unsafe {
         send_it(ep, Some(INJECT), || {
-            Ok(Send { tag: Some(tag), silent: true, ..plain(buf, len, to, std::ptr::null_mut()) })
+            Ok(SendCall { tag: Some(tag), silent: true, ..plain(buf, len, to, std::ptr::null_mut()) })
         })
     }
 }
@@ -108,14 +108,14 @@ unsafe extern "C" fn senddata(
     ep: Ep, buf: Src, len: usize, _: Ptr, data: u64, to: u64, tag: u64, context: Ptr,
 ) -> isize {
     // SAFETY: libfabric has callers pass open objects and valid buffers.
-    unsafe { send_it(ep, None, || Ok(Send { tag: Some(tag), data: Some(data), ..plain(buf, len, to, context) })) }
+    unsafe { send_it(ep, None, || Ok(SendCall { tag: Some(tag), data: Some(data), ..plain(buf, len, to, context) })) }
 }
 
 unsafe extern "C" fn injectdata(ep: Ep, buf: Src, len: usize, data: u64, to: u64, tag: u64) -> isize {
     // SAFETY: libfabric has callers pass open objects and valid buffers.
     unsafe {
         send_it(ep, Some(INJECT), || {
-            Ok(Send { tag: Some(tag), data: Some(data), silent: true, ..plain(buf, len, to, std::ptr::null_mut()) })
+            Ok(SendCall { tag: Some(tag), data: Some(data), silent: true, ..plain(buf, len, to, std::ptr::null_mut()) })
         })
     }
 }

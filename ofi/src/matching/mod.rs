@@ -2,7 +2,7 @@
 //!
 //! A message has a source and a tag. A receive wants one source or any, and a tag of which it may ignore some bits. A message
 //! goes to the receive posted first among those that want it; a receive takes the message that arrived first among those it
-//! wants. Few are looked at one by one. Many are found by hash, one table for each [`Kind`] of receive, so that a million may
+//! wants. Few are looked at one by one. Many are found by hash, one table for each [`Wildcards`] of receive, so that a million may
 //! wait and be received in any order: MPI libraries ignore bits of every tag, but the same ones again and again.
 
 mod list;
@@ -43,15 +43,15 @@ type Key = (u64, Source);
 
 /// Class of receives that are told apart by the rest of the tag, and by the source if that counts.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Kind {
+struct Wildcards {
     ignore: u64,
     from_anybody: bool,
 }
 
-impl Kind {
+impl Wildcards {
     #[inline]
-    fn of(want: &Want) -> Kind {
-        Kind { ignore: want.ignore, from_anybody: want.source.is_none() }
+    fn of(want: &Want) -> Wildcards {
+        Wildcards { ignore: want.ignore, from_anybody: want.source.is_none() }
     }
     #[inline]
     fn key(&self, source: Source, tag: u64) -> Key {
@@ -74,7 +74,7 @@ struct Posted<R> {
 
 /// Posted receives of one kind.
 struct Group {
-    kind: Kind,
+    kind: Wildcards,
     table: Table<Key>,
 }
 
@@ -87,7 +87,7 @@ struct Unexpected<U> {
 
 /// All waiting messages as receives of one kind look for them.
 struct View {
-    kind: Kind,
+    kind: Wildcards,
     table: Table<Key>,
     chains: Chains,
 }
@@ -149,7 +149,7 @@ impl<R, U> Matching<R, U> {
     #[inline(always)]
     pub(crate) fn post(&mut self, want: Want, receive: R) {
         self.order += 1;
-        let group = if self.few_len < FEW { None } else { self.group(Kind::of(&want)) };
+        let group = if self.few_len < FEW { None } else { self.group(Wildcards::of(&want)) };
         let number = group.unwrap_or(KINDS) as u8;
         let posted = Posted { want, order: self.order, group: number, links: Links::NONE, receive };
         let at = self.posted.insert(posted);
@@ -168,7 +168,7 @@ impl<R, U> Matching<R, U> {
 
     /// The group of a kind, which is made if there is room for one more.
     #[inline(never)]
-    fn group(&mut self, kind: Kind) -> Option<usize> {
+    fn group(&mut self, kind: Wildcards) -> Option<usize> {
         self.steps(1);
         if let Some(at) = self.groups.iter().position(|group| group.kind == kind) {
             return Some(at);
@@ -267,7 +267,7 @@ impl<R, U> Matching<R, U> {
 
     #[inline(never)]
     fn find_waiting(&mut self, want: &Want) -> Option<Handle> {
-        let kind = Kind::of(want);
+        let kind = Wildcards::of(want);
         let known = self.views.iter().position(|view| view.kind == kind);
         if let Some(at) = known {
             return self.views[at].table.first(&kind.key(want.source.unwrap_or(ANY), want.tag));
@@ -290,7 +290,7 @@ impl<R, U> Matching<R, U> {
     }
 
     /// A table for receives of one more kind.
-    fn look_by(&mut self, kind: Kind) -> &Table<Key> {
+    fn look_by(&mut self, kind: Wildcards) -> &Table<Key> {
         let mut view = View { kind, table: Table::default(), chains: Chains::default() };
         let mut at = self.arrived.first();
         while let Some(here) = at {

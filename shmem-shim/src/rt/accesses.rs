@@ -4,7 +4,7 @@
 //! Only memory that other PEs can reach counts, and buffers that are lent to a transfer. Between two calls of the
 //! library the order of accesses does not matter, so each thread sums them up, and the next call notes them.
 
-use super::{State, check, lock, try_state};
+use super::{Runtime, check, lock, try_state};
 use angara_abi::desc::{Place, Region};
 use angara_protocol::calls::{Action, Memory};
 use std::collections::HashSet;
@@ -94,7 +94,7 @@ pub(super) fn give_back() {
 }
 
 /// The program knows the address of `place` of another PE.
-pub(super) fn reach(s: &State, pe: usize, place: Place, address: usize) {
+pub(super) fn reach(s: &Runtime, pe: usize, place: Place, address: usize) {
     if !WATCHED.load(Ordering::Relaxed) || place.region != Region::Heap || pe == s.me {
         return;
     }
@@ -107,12 +107,12 @@ pub(super) fn reach(s: &State, pe: usize, place: Place, address: usize) {
 }
 
 /// Where offsets of the heap end.
-fn heap_end(s: &State) -> usize {
+fn heap_end(s: &Runtime) -> usize {
     s.job.heap() as usize - s.job.internal() as usize + s.job.heap_len()
 }
 
 /// Whose memory an address is; `None` if nobody else can reach it and it is not lent.
-fn owner(s: &State, address: usize) -> Option<(usize, Memory)> {
+fn owner(s: &Runtime, address: usize) -> Option<(usize, Memory)> {
     if let Some(place) = s.job.locate(address as *const u8, 1) {
         return Some((s.me, Memory::Symmetric(place)));
     }
@@ -199,7 +199,7 @@ impl Log {
 }
 
 /// All accesses since the last time, of all threads: where the code is, and what it did.
-pub(super) fn take_all(s: &State) -> Vec<(usize, Action)> {
+pub(super) fn take_all(s: &Runtime) -> Vec<(usize, Action)> {
     if !WATCHED.load(Ordering::Relaxed) {
         return Vec::new();
     }

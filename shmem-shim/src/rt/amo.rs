@@ -2,7 +2,7 @@
 
 use super::record::{call, context};
 use super::team::CTX_DEFAULT;
-use super::{State, ok, rma::aligned, untold_state};
+use super::{Runtime, ok, rma::aligned, untold_state};
 use crate::ctypes::*;
 use angara::Amo;
 use angara_abi::account::Class;
@@ -80,7 +80,7 @@ fn amo_any<T: Word>(
     fetch: bool,
     pe: int,
 ) -> u64 {
-    let noted = |s: &State, &(_, target): &(u64, usize)| Action::Atomic {
+    let noted = |s: &Runtime, &(_, target): &(u64, usize)| Action::Atomic {
         ctx: context(ctx),
         pe: target as u32,
         remote: s.memory(at.cast()),
@@ -91,7 +91,7 @@ fn amo_any<T: Word>(
         operand: bits.0,
         stores: op == AmoOp::Swap,
     };
-    let body = |s: &'static State| {
+    let body = |s: &'static Runtime| {
         let pe = s.target(name, ctx, pe);
         let place = aligned(s, name, at.cast(), size_of::<T>(), op != AmoOp::Fetch);
         (ok(name, Some(pe), s.job.ctx().amo(Class::Amo, pe, place, word::<T>(op, bits, fetch))), pe)

@@ -9,7 +9,7 @@
 //! [`caller`] finds the line of the program that called the library, for every message.
 
 use super::team::Group;
-use super::{State, die, lock, streams};
+use super::{Runtime, die, lock, streams};
 use crate::ctypes::Name;
 use angara_abi::desc::{Place, Region};
 use std::collections::BTreeMap;
@@ -105,7 +105,7 @@ fn short(path: &Path) -> String {
 }
 
 /// A place as a reader knows it: `heap+0x40`, `static+0x10`.
-pub(crate) fn shown(s: &State, p: *const u8) -> String {
+pub(crate) fn shown(s: &Runtime, p: *const u8) -> String {
     match s.job.locate(p, 1) {
         Some(Place { region: Region::Heap, .. }) => {
             format!("heap+{:#x}", (p as usize).wrapping_sub(s.job.heap() as usize))
@@ -115,7 +115,7 @@ pub(crate) fn shown(s: &State, p: *const u8) -> String {
     }
 }
 
-impl State {
+impl Runtime {
     /// Ends the job if `len` bytes at `p` lie in the heap but not inside one live block.
     pub(crate) fn check_block(&self, name: Name, p: *const u8, len: usize) {
         let offset = (p as usize).wrapping_sub(self.job.heap() as usize);

@@ -7,7 +7,7 @@
 //! swaps the home word back to 0 if nobody came, else clears the waiting bit of the next PE.
 
 use super::record::call;
-use super::{State, ok, rma::aligned};
+use super::{Runtime, ok, rma::aligned};
 use crate::ctypes::*;
 use angara::{Amo, AmoOp, Class, Place};
 use angara_protocol::calls::Action;
@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 const WAITING: u32 = 1 << 31;
 
 struct Lock<'a> {
-    s: &'a State,
+    s: &'a Runtime,
     name: Name,
     home: usize,
     tail: Place,
@@ -28,7 +28,7 @@ struct Lock<'a> {
 impl<'a> Lock<'a> {
     /// # Safety
     /// `lock` points to a live `long`.
-    unsafe fn at(s: &'a State, name: Name, lock: *mut long) -> Lock<'a> {
+    unsafe fn at(s: &'a Runtime, name: Name, lock: *mut long) -> Lock<'a> {
         let tail = aligned(s, name, lock.cast(), 8, true);
         // Neighbouring locks get different homes.
         let home = (tail.offset as usize / 8) % s.n;
@@ -104,7 +104,7 @@ impl<'a> Lock<'a> {
 /// # Safety
 /// `lock` points to a live `long`.
 pub(crate) unsafe fn set(name: Name, lock: *mut long) {
-    let noted = |s: &State, (): &()| Action::Lock { at: s.memory(lock.cast()), taken: true };
+    let noted = |s: &Runtime, (): &()| Action::Lock { at: s.memory(lock.cast()), taken: true };
     // SAFETY: the caller promises what the callee asks for.
     call(name, noted, |s| unsafe { Lock::at(s, name, lock) }.set());
 }
@@ -112,7 +112,7 @@ pub(crate) unsafe fn set(name: Name, lock: *mut long) {
 /// # Safety
 /// As [`set`].
 pub(crate) unsafe fn test(name: Name, lock: *mut long) -> int {
-    let noted = |s: &State, &busy: &bool| Action::Lock { at: s.memory(lock.cast()), taken: !busy };
+    let noted = |s: &Runtime, &busy: &bool| Action::Lock { at: s.memory(lock.cast()), taken: !busy };
     // SAFETY: the caller promises what the callee asks for.
     call(name, noted, |s| unsafe { Lock::at(s, name, lock) }.test()) as int
 }

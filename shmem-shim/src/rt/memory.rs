@@ -2,7 +2,7 @@
 
 use super::check::{list, shown};
 use super::record::{call, moved};
-use super::{State, accesses, collective, die, heap, lock, ok, state};
+use super::{Runtime, accesses, collective, die, heap, lock, ok, state};
 use crate::ctypes::*;
 use angara_protocol::calls::{Action, Meeting, Memory};
 use std::fmt::Display;
@@ -17,7 +17,7 @@ fn prefault() -> bool {
     *SET.get_or_init(|| std::env::var("SHMEM_PREFAULT").is_ok_and(|v| v != "0" && !v.is_empty()))
 }
 
-impl State {
+impl Runtime {
     fn allocate(&self, size: usize, align: usize) -> Option<*mut u8> {
         let offset = lock(&self.heap).alloc(size, align)?;
         // SAFETY: the allocator hands out offsets inside the heap.
@@ -69,7 +69,7 @@ impl State {
 }
 
 fn allocate(name: Name, size: usize, align: usize) -> *mut void {
-    let body = |s: &'static State| {
+    let body = |s: &'static Runtime| {
         if size == 0 {
             return std::ptr::null_mut();
         }
@@ -82,7 +82,7 @@ fn allocate(name: Name, size: usize, align: usize) -> *mut void {
 }
 
 /// Returns what is noted of a routine that gives out or takes back memory, which it does together if it does it at all.
-fn noted(s: &State, what: Option<(*mut void, usize)>) -> Action {
+fn noted(s: &Runtime, what: Option<(*mut void, usize)>) -> Action {
     match what {
         Some((p, len)) => {
             moved(Meeting::Memory, &s.world(), 0, (s.memory(p.cast()), len as u64), (Memory::Private(0), 0))
@@ -102,7 +102,7 @@ pub(crate) fn malloc_with_hints(name: Name, size: usize, _hints: long) -> *mut v
 
 pub(crate) fn calloc(name: Name, count: usize, size: usize) -> *mut void {
     let len = count.checked_mul(size).filter(|n| *n > 0);
-    let body = |s: &'static State| {
+    let body = |s: &'static Runtime| {
         let Some(len) = len else { return std::ptr::null_mut() };
         let p = s.allocate(len, 1);
         if let Some(p) = p {
@@ -138,7 +138,7 @@ pub(crate) fn realloc(name: Name, ptr: *mut void, size: usize) -> *mut void {
 }
 
 pub(crate) fn free(name: Name, ptr: *mut void) {
-    let body = |s: &'static State| {
+    let body = |s: &'static Runtime| {
         if ptr.is_null() {
             return None;
         }

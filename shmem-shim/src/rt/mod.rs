@@ -33,7 +33,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use team::{Group, Members};
 
 /// A started job.
-pub(crate) struct State {
+pub(crate) struct Runtime {
     pub(crate) job: Job,
     pub(crate) me: usize,
     pub(crate) n: usize,
@@ -57,16 +57,16 @@ pub(crate) struct State {
 }
 
 /// The job between init and the last finalize. After that its state is kept until the next init: a thread may still use it.
-static STATE: AtomicPtr<State> = AtomicPtr::new(std::ptr::null_mut());
+static STATE: AtomicPtr<Runtime> = AtomicPtr::new(std::ptr::null_mut());
 
 /// [`STATE`] of a job that is told of every call: because its time is virtual (reports say what routines cost, and what a
 /// program computes between calls may take time), or because calls are noted. Whoever finds no other looks here, so that
 /// others pay nothing for it.
-static TOLD: AtomicPtr<State> = AtomicPtr::new(std::ptr::null_mut());
+static TOLD: AtomicPtr<Runtime> = AtomicPtr::new(std::ptr::null_mut());
 
 /// The job, or the end of the program when there is none.
 #[inline]
-pub(crate) fn state(name: Name) -> &'static State {
+pub(crate) fn state(name: Name) -> &'static Runtime {
     match untold_state() {
         Some(s) => s,
         None => told_state(name),
@@ -75,13 +75,13 @@ pub(crate) fn state(name: Name) -> &'static State {
 
 /// The job, if init has been called and finalize has not, and no call need be told.
 #[inline]
-pub(crate) fn untold_state() -> Option<&'static State> {
+pub(crate) fn untold_state() -> Option<&'static Runtime> {
     // SAFETY: null, or a box stored by init, which lives until the init after the next finalize.
     unsafe { STATE.load(Ordering::Acquire).as_ref() }
 }
 
 #[cold]
-fn told_state(name: Name) -> &'static State {
+fn told_state(name: Name) -> &'static Runtime {
     match try_state() {
         Some(s) => {
             ok(name, None, s.job.called(name));
@@ -92,17 +92,17 @@ fn told_state(name: Name) -> &'static State {
 }
 
 /// The job, if init has been called and finalize has not.
-pub(crate) fn try_state() -> Option<&'static State> {
+pub(crate) fn try_state() -> Option<&'static Runtime> {
     // SAFETY: null, or a box stored by init, which lives until the init after the next finalize.
     untold_state().or_else(|| unsafe { TOLD.load(Ordering::Acquire).as_ref() })
 }
 
 /// The job, for the duration of a collective.
-pub(crate) struct Collective(&'static State, u64);
+pub(crate) struct Collective(&'static Runtime, u64);
 
 impl std::ops::Deref for Collective {
-    type Target = State;
-    fn deref(&self) -> &State {
+    type Target = Runtime;
+    fn deref(&self) -> &Runtime {
         self.0
     }
 }
@@ -117,19 +117,19 @@ impl Drop for Collective {
 }
 
 /// The job for a collective of all PEs.
-pub(crate) fn collective(s: &'static State, name: Name) -> Collective {
+pub(crate) fn collective(s: &'static Runtime, name: Name) -> Collective {
     enter(name, s, streams::WORLD)
 }
 
 /// The job for a collective of a group.
-pub(crate) fn collective_of(s: &'static State, name: Name, of: impl Members) -> (Collective, Group) {
+pub(crate) fn collective_of(s: &'static Runtime, name: Name, of: impl Members) -> (Collective, Group) {
     let group = of.group(s, name);
     (enter(name, s, group.stream), group)
 }
 
 /// In each team a PE can be in one collective at a time: two threads would take each other's signals,
 /// which is refused rather than left to chance.
-fn enter(name: Name, s: &'static State, stream: u64) -> Collective {
+fn enter(name: Name, s: &'static Runtime, stream: u64) -> Collective {
     s.job.entering(name);
     let free = match stream {
         streams::WORLD => !s.in_collective.swap(true, Ordering::Acquire),
@@ -174,7 +174,7 @@ pub(crate) fn die(name: Name, target: Option<usize>, why: impl Display) -> ! {
 }
 
 /// "node 1,0,0" of `pe`.
-fn node(s: &State, pe: usize) -> String {
+fn node(s: &Runtime, pe: usize) -> String {
     let coords = s.job.pe_entry(pe).coords;
     let dims = s.job.geometry().shape.dims().len();
     let text: Vec<String> = coords.0[..dims].iter().map(u8::to_string).collect();
@@ -200,7 +200,7 @@ fn fail(name: Name, pe: Option<usize>, error: Error) -> ! {
     die(name, pe, error)
 }
 
-impl State {
+impl Runtime {
     /// How PEs talk in collectives. There from the first barrier of init on.
     #[inline]
     pub(crate) fn p2p(&self) -> &p2p::P2p {
@@ -221,7 +221,7 @@ impl State {
         }
     }
 
-    /// [`State::place`] of bytes that shall be written.
+    /// [`Runtime::place`] of bytes that shall be written.
     #[inline]
     pub(crate) fn place_to(&self, name: Name, p: *const u8, len: usize) -> Place {
         let place = self.place(name, p, len);

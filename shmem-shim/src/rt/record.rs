@@ -5,7 +5,7 @@
 
 use super::team::Group;
 use super::transfer::Transfer;
-use super::{State, accesses, check, lock, told_state, untold_state};
+use super::{Runtime, accesses, check, lock, told_state, untold_state};
 use crate::ctypes::*;
 use angara::Comparison;
 use angara_protocol::calls::{
@@ -44,8 +44,8 @@ struct Recorder {
 #[inline(always)]
 pub(crate) fn call<R>(
     name: Name,
-    what: impl FnOnce(&State, &R) -> Action,
-    body: impl FnOnce(&'static State) -> R,
+    what: impl FnOnce(&Runtime, &R) -> Action,
+    body: impl FnOnce(&'static Runtime) -> R,
 ) -> R {
     match untold_state() {
         Some(s) => body(s),
@@ -55,7 +55,7 @@ pub(crate) fn call<R>(
 
 #[cold]
 #[inline(never)]
-fn told<R>(name: Name, what: impl FnOnce(&State, &R) -> Action, body: impl FnOnce(&'static State) -> R) -> R {
+fn told<R>(name: Name, what: impl FnOnce(&Runtime, &R) -> Action, body: impl FnOnce(&'static Runtime) -> R) -> R {
     let s = told_state(name);
     match RECORDER.get() {
         Some(recorder) => recorder.around(s, name, what, || body(s)),
@@ -123,7 +123,7 @@ pub(crate) fn now(job: &angara::Job) -> u64 {
 }
 
 /// Notes the routine that has started the job since `begun`, if calls are noted.
-pub(crate) fn started(s: &State, name: Name, begun: u64) {
+pub(crate) fn started(s: &Runtime, name: Name, begun: u64) {
     if let Some(recorder) = RECORDER.get() {
         recorder.note(name, 0, (begun, now(&s.job)), met(Meeting::Barrier, &s.world()));
     }
@@ -139,7 +139,13 @@ fn thread() -> u16 {
 }
 
 impl Recorder {
-    fn around<R>(&self, s: &State, name: Name, what: impl FnOnce(&State, &R) -> Action, body: impl FnOnce() -> R) -> R {
+    fn around<R>(
+        &self,
+        s: &Runtime,
+        name: Name,
+        what: impl FnOnce(&Runtime, &R) -> Action,
+        body: impl FnOnce() -> R,
+    ) -> R {
         let depth = DEPTH.get();
         if self.sites && depth == 0 {
             self.note_accesses(s);
@@ -171,7 +177,7 @@ impl Recorder {
     }
 
     /// Notes what the program has done to memory itself since its last call.
-    fn note_accesses(&self, s: &State) {
+    fn note_accesses(&self, s: &Runtime) {
         let all = accesses::take_all(s);
         let (thread, now) = (thread(), now(&s.job));
         let mut notes = lock(&self.notes);
@@ -210,7 +216,7 @@ fn site(notes: &mut CallFile, address: usize) -> std::io::Result<u32> {
     notes.text(address, || check::line_of(address as *mut _))
 }
 
-impl State {
+impl Runtime {
     /// Memory that a call names.
     pub(crate) fn memory(&self, p: *const u8) -> Memory {
         match self.job.locate(p, 1) {
@@ -237,12 +243,12 @@ pub(crate) struct Moved {
 
 impl Moved {
     /// PE of the job that the transfer was with; it was checked by the transfer.
-    fn pe(&self, s: &State, name: Name) -> u32 {
+    fn pe(&self, s: &Runtime, name: Name) -> u32 {
         s.target(name, self.ctx, self.pe) as u32
     }
 
     /// As a put.
-    pub(crate) fn put(self, s: &State, name: Name) -> Action {
+    pub(crate) fn put(self, s: &Runtime, name: Name) -> Action {
         let Moved { ctx, dest, source, blocks, blocking, .. } = self;
         let value = match (blocks.count, blocks.block) {
             // SAFETY: the source of a put that was made is readable, here and below.
@@ -256,7 +262,7 @@ impl Moved {
     }
 
     /// As a get.
-    pub(crate) fn get(self, s: &State, name: Name) -> Action {
+    pub(crate) fn get(self, s: &Runtime, name: Name) -> Action {
         let Moved { ctx, dest, source, blocks, blocking, .. } = self;
         let (remote, local) = (s.memory(source), s.memory(dest));
         Action::Get { ctx: context(ctx), pe: self.pe(s, name), remote, local, blocks, blocking }
@@ -282,7 +288,7 @@ impl Answer {
 
 /// A wait for, or a test of, `count` variables from `at` on.
 pub(crate) fn waited(
-    s: &State,
+    s: &Runtime,
     at: *const u8,
     count: usize,
     comparison: Comparison,
@@ -311,7 +317,7 @@ pub(crate) fn moved(
 
 /// A collective of `what`, of which every PE has so many blocks at its destination and at its source.
 pub(crate) fn exchanged(
-    s: &State,
+    s: &Runtime,
     (meeting, group, root): (Meeting, &Group, int),
     what: Transfer,
     (there, here): (usize, usize),

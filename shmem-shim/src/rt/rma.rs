@@ -3,7 +3,7 @@
 use super::record::{Moved, call, compound, context};
 use super::team::CTX_DEFAULT;
 use super::transfer::{Strides, Transfer};
-use super::{State, bytes, die, ok, untold_state};
+use super::{Runtime, bytes, die, ok, untold_state};
 use crate::ctypes::*;
 use angara::{Amo, Strided};
 use angara_abi::account::Class;
@@ -18,7 +18,7 @@ pub(crate) const SIGNAL_ADD: int = 1;
 
 /// The job, if `ctx` is its default context: only then there is a short path.
 #[inline(always)]
-fn default_of(ctx: shmem_ctx_t) -> Option<&'static State> {
+fn default_of(ctx: shmem_ctx_t) -> Option<&'static Runtime> {
     if ctx == CTX_DEFAULT { untold_state() } else { None }
 }
 
@@ -273,7 +273,7 @@ fn blocks(name: Name, block: Transfer, apart: Strides, nblocks: usize) -> Option
 /// # Safety
 /// The source is readable for the elements the strides reach.
 pub(crate) unsafe fn ibput(name: Name, ctx: shmem_ctx_t, block: Transfer, apart: Strides, nblocks: usize, pe: int) {
-    let body = |s: &'static State| {
+    let body = |s: &'static Runtime| {
         let pe = s.target(name, ctx, pe);
         let blocks = blocks(name, block, apart, nblocks)?;
         let place = s.place_to(name, block.dest, blocks.to_extent());
@@ -289,7 +289,7 @@ pub(crate) unsafe fn ibput(name: Name, ctx: shmem_ctx_t, block: Transfer, apart:
 /// # Safety
 /// The destination is writable for the elements the strides reach.
 pub(crate) unsafe fn ibget(name: Name, ctx: shmem_ctx_t, block: Transfer, apart: Strides, nblocks: usize, pe: int) {
-    let body = |s: &'static State| {
+    let body = |s: &'static Runtime| {
         let pe = s.target(name, ctx, pe);
         let blocks = blocks(name, block, apart, nblocks)?;
         let place = s.place(name, block.source, blocks.from_extent());
@@ -343,7 +343,7 @@ pub(crate) unsafe fn put_signal(name: Name, ctx: shmem_ctx_t, what: Transfer, th
 
 /// Sets or adds to a signal word.
 pub(crate) fn signal(name: Name, ctx: shmem_ctx_t, sig_addr: *mut u64, value: u64, sig_op: int, pe: int) {
-    let noted = |s: &State, &target: &usize| Action::Atomic {
+    let noted = |s: &Runtime, &target: &usize| Action::Atomic {
         ctx: context(ctx),
         pe: target as u32,
         remote: s.memory(sig_addr.cast()),
@@ -375,7 +375,7 @@ pub(crate) fn signal(name: Name, ctx: shmem_ctx_t, sig_addr: *mut u64, value: u6
 
 /// The place of one word of `width` bytes, which must be symmetric and aligned.
 #[inline]
-pub(crate) fn aligned(s: &State, name: Name, p: *mut u8, width: usize, written: bool) -> Place {
+pub(crate) fn aligned(s: &Runtime, name: Name, p: *mut u8, width: usize, written: bool) -> Place {
     if !(p as usize).is_multiple_of(width) {
         die(name, None, format_args!("the address {p:p} is not aligned to the {width} bytes of its type"));
     }
@@ -413,7 +413,7 @@ pub(crate) fn quiet(name: Name, ctx: shmem_ctx_t) {
 /// # Safety
 /// `target_pes` is readable for `npes` elements.
 pub(crate) unsafe fn pe_quiet(name: Name, ctx: shmem_ctx_t, target_pes: *const int, npes: usize) {
-    let body = |s: &'static State| {
+    let body = |s: &'static Runtime| {
         if !s.teams.is_live(s, name, ctx) {
             return None;
         }

@@ -7,7 +7,7 @@
 
 use super::record::{call, compound, met};
 use super::team::Group;
-use super::{State, collective, collective_of, die, lock, ok, state};
+use super::{Runtime, collective, collective_of, die, lock, ok, state};
 use crate::ctypes::*;
 use angara::tree::{Arrival, PendingRaw, ReduceElem, ReduceOp};
 use angara_net::torus::{Coords, Direction};
@@ -56,7 +56,7 @@ pub(crate) fn compute(name: Name, nanoseconds: u64) {
 
 /// Every PE has entered, and data sent before has been received everywhere.
 pub(crate) fn half_barrier_all(name: Name) {
-    let body = |s: &'static State| {
+    let body = |s: &'static Runtime| {
         let s = collective(s, name);
         s.agree(name, &s.world(), String::new);
         ok(name, None, s.job.barrier(true));
@@ -135,7 +135,7 @@ pub(crate) unsafe fn link_traffic(
 
 /// Opens a tree over the team, rooted at PE `root` of it; -1 if all trees are taken. Collective.
 pub(crate) fn tree_open(name: Name, team: shmem_team_t, root: int) -> int {
-    let body = |s: &'static State| {
+    let body = |s: &'static Runtime| {
         let (s, group) = collective_of(s, name, team);
         (open_tree(&s, name, &group, root), group)
     };
@@ -143,7 +143,7 @@ pub(crate) fn tree_open(name: Name, team: shmem_team_t, root: int) -> int {
 }
 
 /// Opens a tree over `group`: its first PE asks for one, and tells the others.
-fn open_tree(s: &State, name: Name, group: &Group, root: int) -> int {
+fn open_tree(s: &Runtime, name: Name, group: &Group, root: int) -> int {
     let Some(root) = group.pe(root) else { die(name, None, format_args!("the team has no PE {root}")) };
     s.agree(name, group, || format!("root {root}"));
     if group.world(0) != s.me {
@@ -165,7 +165,7 @@ fn open_tree(s: &State, name: Name, group: &Group, root: int) -> int {
 
 /// Gives a tree back; nothing may be under way on it. Collective over the team that opened it.
 pub(crate) fn tree_close(name: Name, team: shmem_team_t, tree: int) {
-    let body = |s: &'static State| {
+    let body = |s: &'static Runtime| {
         let (s, group) = collective_of(s, name, team);
         let tree = tree_id(name, tree);
         s.group_sync(name, &group);
@@ -201,7 +201,7 @@ pub(crate) unsafe fn tree_reduce_nb(
 /// # Safety
 /// As [`tree_reduce_nb`].
 unsafe fn start_reduce(
-    s: &'static State,
+    s: &'static Runtime,
     name: Name,
     tree: int,
     (op, elem): (int, int),
@@ -231,7 +231,7 @@ pub(crate) unsafe fn tree_broadcast_nb(
     nelems: usize,
     pe: int,
 ) -> long {
-    let body = |s: &'static State| {
+    let body = |s: &'static Runtime| {
         let Some(from) = usize::try_from(pe).ok().filter(|pe| *pe < s.n) else {
             die(name, None, format_args!("PE {pe} does not exist: the job has PEs 0 to {}", s.n - 1))
         };

@@ -7,7 +7,7 @@
 
 use super::check::list;
 use super::record::{call, met};
-use super::{State, collective_of, die, lock, memory, state, streams};
+use super::{Runtime, collective_of, die, lock, memory, state, streams};
 use crate::ctypes::*;
 use angara_protocol::calls::{Action, Meeting};
 use std::sync::Mutex;
@@ -162,7 +162,7 @@ impl Table {
     }
 
     /// The group of a team, for a collective.
-    pub(crate) fn of_team(&self, s: &State, name: Name, team: shmem_team_t) -> Group {
+    pub(crate) fn of_team(&self, s: &Runtime, name: Name, team: shmem_team_t) -> Group {
         match self.team(team) {
             Some(t) if team == TEAM_SHARED => Group { stream: s.stream(streams::SHARED), ..t.group },
             Some(t) => t.group,
@@ -173,7 +173,7 @@ impl Table {
     }
 
     /// True for a context, false for `SHMEM_CTX_INVALID`, on which ordering and sessions do nothing.
-    pub(crate) fn is_live(&self, s: &State, name: Name, ctx: shmem_ctx_t) -> bool {
+    pub(crate) fn is_live(&self, s: &Runtime, name: Name, ctx: shmem_ctx_t) -> bool {
         if ctx > CTX_DEFAULT {
             self.of_context(s, name, ctx);
         }
@@ -181,7 +181,7 @@ impl Table {
     }
 
     /// The group a context numbers its PEs in.
-    pub(crate) fn of_context(&self, _s: &State, name: Name, ctx: shmem_ctx_t) -> Group {
+    pub(crate) fn of_context(&self, _s: &Runtime, name: Name, ctx: shmem_ctx_t) -> Group {
         match ctx {
             CTX_DEFAULT => self.world,
             _ => match lock(&self.contexts).get(ctx, FIRST_CTX) {
@@ -203,9 +203,9 @@ pub(crate) trait Members: Copy {
     /// All is well.
     const DONE: Self::Answer;
     /// The group, which must include this PE.
-    fn group(self, s: &State, name: Name) -> Group;
+    fn group(self, s: &Runtime, name: Name) -> Group;
     /// Completes what is noted of the collective with what only these members know.
-    fn noted(self, _s: &State, action: Action) -> Action {
+    fn noted(self, _s: &Runtime, action: Action) -> Action {
         action
     }
 }
@@ -213,7 +213,7 @@ pub(crate) trait Members: Copy {
 impl Members for shmem_team_t {
     type Answer = int;
     const DONE: int = 0;
-    fn group(self, s: &State, name: Name) -> Group {
+    fn group(self, s: &Runtime, name: Name) -> Group {
         s.teams.of_team(s, name, self)
     }
 }
@@ -237,7 +237,7 @@ impl Set {
 impl Members for Set {
     type Answer = ();
     const DONE: () = ();
-    fn noted(self, s: &State, action: Action) -> Action {
+    fn noted(self, s: &Runtime, action: Action) -> Action {
         match action {
             Action::Meet { meeting, members, root, dest, dest_len, source, source_len, .. } => {
                 let work = s.job.locate(self.work.cast(), 1);
@@ -246,7 +246,7 @@ impl Members for Set {
             other => other,
         }
     }
-    fn group(self, s: &State, name: Name) -> Group {
+    fn group(self, s: &Runtime, name: Name) -> Group {
         let world = Group { stream: s.stream(streams::ACTIVE_SETS), ..s.world() };
         let stride = match self.size {
             // One PE is no distance from the next.
@@ -314,7 +314,7 @@ pub(crate) struct NewTeam {
 
 /// # Safety
 /// The configuration of `new` is null or readable, its handle writable.
-unsafe fn create(s: &State, group: Group, new: NewTeam) -> int {
+unsafe fn create(s: &Runtime, group: Group, new: NewTeam) -> int {
     let mut team = Team { group, config: shmem_team_config_t::default() };
     if new.mask & NUM_CONTEXTS != 0 && !new.config.is_null() {
         // SAFETY: the caller's contract.
@@ -334,7 +334,7 @@ unsafe fn create(s: &State, group: Group, new: NewTeam) -> int {
 pub(crate) unsafe fn split_strided(name: Name, parent: shmem_team_t, members: Triplet, new: NewTeam) -> int {
     // SAFETY: the caller's contract.
     unsafe { new.team.write(TEAM_INVALID) };
-    let body = |s: &'static State| {
+    let body = |s: &'static Runtime| {
         if s.teams.team(parent).is_none() {
             return -1;
         }
@@ -352,7 +352,7 @@ pub(crate) unsafe fn split_strided(name: Name, parent: shmem_team_t, members: Tr
 }
 
 /// Returns what is noted of a split of `parent`.
-fn split(s: &State, parent: shmem_team_t) -> Action {
+fn split(s: &Runtime, parent: shmem_team_t) -> Action {
     s.teams.team(parent).map_or(Action::Other, |team| met(Meeting::Other, &team.group))
 }
 
@@ -373,7 +373,7 @@ pub(crate) unsafe fn split_2d(name: Name, parent: shmem_team_t, xrange: int, x: 
 /// # Safety
 /// As [`split_2d`].
 unsafe fn split_rows(
-    s: &'static State,
+    s: &'static Runtime,
     name: Name,
     parent: shmem_team_t,
     xrange: int,

@@ -1,7 +1,7 @@
 //! Cores of wait and test: one comparison on one or several symmetric variables of this PE.
 
 use super::record::{Answer, call, waited};
-use super::{State, die, ok};
+use super::{Runtime, die, ok};
 use crate::ctypes::*;
 use angara::Comparison;
 use angara_protocol::calls::Action;
@@ -67,7 +67,7 @@ fn sign(cmp: int) -> &'static str {
 }
 
 /// Nothing can ever change a variable peers cannot reach: waiting for it would never end.
-fn check<T>(s: &State, name: Name, p: *mut T) {
+fn check<T>(s: &Runtime, name: Name, p: *mut T) {
     if !(p as usize).is_multiple_of(size_of::<T>()) {
         die(name, None, format_args!("the address {p:p} is not aligned to the {} bytes of its type", size_of::<T>()));
     }
@@ -94,7 +94,7 @@ pub(crate) unsafe fn until<T: Waitable>(name: Name, ivar: *mut T, cmp: int, valu
 /// # Safety
 /// As [`until`].
 #[inline(never)]
-unsafe fn wait_for<T: Waitable>(s: &State, name: Name, ivar: *mut T, cmp: int, value: T) {
+unsafe fn wait_for<T: Waitable>(s: &Runtime, name: Name, ivar: *mut T, cmp: int, value: T) {
     check(s, name, ivar);
     let what = || {
         // SAFETY: the caller promises what the callee asks for.
@@ -112,7 +112,7 @@ static FAILED: AtomicU32 = AtomicU32::new(0);
 
 /// Before a test. Where time is virtual it takes some.
 #[inline]
-fn look(s: &State) {
+fn look(s: &Runtime) {
     if s.timed {
         // Where the job has ended the next call that communicates says so.
         let _ = s.job.look();
@@ -120,7 +120,7 @@ fn look(s: &State) {
 }
 
 #[inline]
-fn tested(s: &State, success: bool) -> bool {
+fn tested(s: &Runtime, success: bool) -> bool {
     if success {
         FAILED.store(0, Ordering::Relaxed);
     } else if !s.timed {
@@ -136,7 +136,8 @@ fn tested(s: &State, success: bool) -> bool {
 /// # Safety
 /// As [`until`].
 pub(crate) unsafe fn test<T: Waitable>(name: Name, ivar: *mut T, cmp: int, value: T) -> int {
-    let noted = |s: &State, &found: &bool| waited(s, ivar.cast(), 1, T::comparison(cmp, value), Answer::tested(found));
+    let noted =
+        |s: &Runtime, &found: &bool| waited(s, ivar.cast(), 1, T::comparison(cmp, value), Answer::tested(found));
     let found = call(name, noted, |s| {
         look(s);
         // SAFETY: the caller's contract.
@@ -219,7 +220,7 @@ impl<T: Waitable> Group<T> {
         n
     }
     /// Returns what is noted of a call with this group.
-    fn noted(&self, s: &State, answer: Answer) -> Action {
+    fn noted(&self, s: &Runtime, answer: Answer) -> Action {
         let value = match self.values {
             Values::One(value) => Some(value),
             // SAFETY: the caller's array has as many values as there are variables.
@@ -235,7 +236,7 @@ impl<T: Waitable> Group<T> {
     ///
     /// # Safety
     /// As [`Group::members`].
-    unsafe fn wait(&self, s: &State, mut ready: impl FnMut() -> bool) -> bool {
+    unsafe fn wait(&self, s: &Runtime, mut ready: impl FnMut() -> bool) -> bool {
         // SAFETY: the caller's array has as many values as there are variables.
         if unsafe { self.members().next() }.is_none() {
             return false;
@@ -345,7 +346,7 @@ pub(crate) unsafe fn test_any<T: Waitable>(
     values: Values<T>,
 ) -> usize {
     let g = Group { name, ivars, nelems, status, cmp, values };
-    let noted = |s: &State, found: &Option<usize>| g.noted(s, Answer::tested(found.is_some()));
+    let noted = |s: &Runtime, found: &Option<usize>| g.noted(s, Answer::tested(found.is_some()));
     let found = call(name, noted, |s| {
         look(s);
         // SAFETY: the caller's contract.
@@ -386,7 +387,7 @@ pub(crate) unsafe fn test_some<T: Waitable>(
 pub(crate) unsafe fn signal_fetch(name: Name, sig_addr: *const u64) -> u64 {
     // The fetch is noted as a test for the value it saw.
     let noted =
-        |s: &State, seen: &u64| waited(s, sig_addr.cast(), 1, u64::comparison(CMP_EQ, *seen), Answer::tested(true));
+        |s: &Runtime, seen: &u64| waited(s, sig_addr.cast(), 1, u64::comparison(CMP_EQ, *seen), Answer::tested(true));
     call(name, noted, |s| {
         look(s);
         // SAFETY: the caller's contract.
@@ -399,7 +400,7 @@ pub(crate) unsafe fn signal_fetch(name: Name, sig_addr: *const u64) -> u64 {
 /// # Safety
 /// As [`until`].
 pub(crate) unsafe fn signal_until(name: Name, sig_addr: *mut u64, cmp: int, value: u64) -> u64 {
-    let noted = |s: &State, _: &u64| waited(s, sig_addr.cast(), 1, u64::comparison(cmp, value), Answer::WAITED);
+    let noted = |s: &Runtime, _: &u64| waited(s, sig_addr.cast(), 1, u64::comparison(cmp, value), Answer::WAITED);
     call(name, noted, |s| {
         let mut seen = 0;
         let mut ready = || {

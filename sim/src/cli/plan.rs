@@ -19,11 +19,11 @@ use std::path::PathBuf;
 #[derive(Args, Debug)]
 pub struct PlanArgs {
     #[command(subcommand)]
-    what: Plan,
+    what: PlanCommand,
 }
 
 #[derive(Subcommand, Debug)]
-enum Plan {
+enum PlanCommand {
     /// Which barrier is fastest on which torus (cost formulas of paper 001)
     Barrier(BarrierArgs),
     /// What a matrix multiplication demands from a hierarchical network (paper 003)
@@ -187,10 +187,10 @@ struct TreeArgs {
 /// A parameter outside the model, or a file that cannot be written.
 pub fn plan(args: PlanArgs) -> Result<(), Error> {
     match args.what {
-        Plan::Barrier(args) => barrier(args),
-        Plan::Matmul(args) => matmul(args),
-        Plan::Routes(args) => routes_report(args),
-        Plan::Tree(args) => tree_report(args),
+        PlanCommand::Barrier(args) => barrier(args),
+        PlanCommand::Matmul(args) => matmul(args),
+        PlanCommand::Routes(args) => routes_report(args),
+        PlanCommand::Tree(args) => tree_report(args),
     }
 }
 

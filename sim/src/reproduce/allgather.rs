@@ -6,7 +6,7 @@
 //! `allgather_oracle` computes them anew and compares.
 
 use super::{Claim, Job, Judgement, values};
-use crate::workload::collective::{Collective, Method, Plan, measure};
+use crate::workload::collective::{Collective, CollectivePlan, Method, measure};
 use angara_fabric::Config;
 
 const ORACLE: &str = include_str!("../../data/allgather.csv");
@@ -47,7 +47,7 @@ pub fn references() -> Vec<Reference> {
 /// See [`measure`].
 pub fn simulate(r: &Reference) -> Result<f64, crate::Error> {
     let config = Config { payload: false, ..Config::new(r.torus.parse().expect("a torus")) };
-    let plan = Plan { what: Collective::AllGather, how: Method::PointToPoint, bytes: r.bytes };
+    let plan = CollectivePlan { what: Collective::AllGather, how: Method::PointToPoint, bytes: r.bytes };
     Ok(measure(config, plan, r.sw_ns)?.time as f64 / 1000.0)
 }
 

@@ -3,7 +3,7 @@
 use super::{Claim, Job, Judgement, Values, values};
 use crate::Error;
 use crate::plan::barrier::{Costs, Criterion, Cube, Mode};
-use crate::workload::barrier::{Plan, formula_ns, measure};
+use crate::workload::barrier::{BarrierPlan, formula_ns, measure};
 use angara_fabric::{BarrierFamily, Config};
 
 /// Tori n^dim with the known times in µs: all-to-all with the printed and the exact load, multiphase
@@ -68,7 +68,7 @@ pub(super) fn timed(family: BarrierFamily, half: bool, shape: String) -> Job {
     let nodes = config(&shape).shape.nodes() as f64;
     let seconds = if family == BarrierFamily::AllToAll { nodes * nodes / 1e5 } else { nodes / 500.0 };
     Job::call(format!("{family} barrier {shape} {half}"), seconds.max(0.05), move || {
-        let plan = Plan::empty(family, half);
+        let plan = BarrierPlan::empty(family, half);
         let formula = formula_ns(&config(&shape), &plan).expect("these families have formulas");
         let ran = measure(config(&shape), plan)?;
         Ok(values(&[("ns", ran.time as f64 / 1000.0), ("formula", formula)]))
@@ -119,8 +119,8 @@ fn all_to_all(n: u32, dim: u32) -> Claim {
 fn loaded(short_by: u32) -> Result<Values, Error> {
     let (mut late, mut early, mut left) = (0, 0, 0);
     for seed in 1..=8 {
-        let base = Plan::empty(BarrierFamily::Multiphase, true);
-        let plan = Plan { packets: 12, skew_ns: 3000.0, short_by, seed, ..base };
+        let base = BarrierPlan::empty(BarrierFamily::Multiphase, true);
+        let plan = BarrierPlan { packets: 12, skew_ns: 3000.0, short_by, seed, ..base };
         let barriers = measure(config("8"), plan)?.barriers;
         (late, early, left) = (late + barriers.late, early + barriers.early, left + barriers.left);
     }

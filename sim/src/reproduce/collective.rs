@@ -2,7 +2,7 @@
 
 use super::{Claim, Job, Judgement, Results, Verdict, values};
 use crate::plan::barrier::Costs;
-use crate::workload::collective::{Collective, Method, Plan, measure, torus_4d};
+use crate::workload::collective::{Collective, CollectivePlan, Method, measure, torus_4d};
 use crate::workload::heat;
 use angara_fabric::{Config, FlitTime};
 
@@ -64,7 +64,7 @@ pub(super) fn timed(what: Collective, how: Method, nodes: usize, sw: f64, hop_ns
         // On trees the software acts once, not per step.
         let ran = measure(
             machine(nodes, hop_ns),
-            Plan { what, how, bytes: BYTES },
+            CollectivePlan { what, how, bytes: BYTES },
             if how == Method::Trees { 0.0 } else { sw },
         )?;
         Ok(values(&[("ns", ran.time as f64 / 1000.0)]))
@@ -78,7 +78,7 @@ fn heads(what: Collective, how: Method, nodes: usize, hop_ns: f64) -> Job {
         let mut config = machine(nodes, hop_ns);
         let instant = FlitTime { num: 1, den: 1 };
         (config.params.link_flit, config.params.core_flit) = (instant, instant);
-        Ok(values(&[("ns", measure(config, Plan { what, how, bytes: BYTES }, 0.0)?.time as f64 / 1000.0)]))
+        Ok(values(&[("ns", measure(config, CollectivePlan { what, how, bytes: BYTES }, 0.0)?.time as f64 / 1000.0)]))
     })
 }
 

@@ -44,12 +44,12 @@ const FOLLOW_MAX: u64 = 100_000;
 /// The network cannot be built.
 pub fn run(experiment: &Experiment, watch: &mut Watch<'_>) -> Result<Outcome, Error> {
     let started = Instant::now();
-    let mut state = State::new(experiment)?;
+    let mut state = DriverState::new(experiment)?;
     let mut warmup = Batches::default();
     let mut saturated = false;
     // Settling by itself gets half of the time at most, a given warm-up all it needs.
     let limit = experiment.schedule.warmup.unwrap_or(experiment.schedule.cycles_max / 2);
-    let done = |state: &State, batches: &Batches, saturated: bool| match saturated {
+    let done = |state: &DriverState, batches: &Batches, saturated: bool| match saturated {
         true => state.cycle >= experiment.schedule.warmup.unwrap_or(SATURATED_MIN),
         false => state.warm(batches),
     };
@@ -94,7 +94,7 @@ pub fn run(experiment: &Experiment, watch: &mut Watch<'_>) -> Result<Outcome, Er
     Ok(outcome)
 }
 
-struct State<'a> {
+struct DriverState<'a> {
     experiment: &'a Experiment,
     network: Network,
     sources: Vec<Source>,
@@ -127,12 +127,12 @@ struct Probing {
     max: u64,
 }
 
-impl<'a> State<'a> {
-    fn new(experiment: &'a Experiment) -> Result<State<'a>, Error> {
+impl<'a> DriverState<'a> {
+    fn new(experiment: &'a Experiment) -> Result<DriverState<'a>, Error> {
         let network = experiment.build()?;
         let ranks = experiment.placement.len() as u32;
         let source = |rank| Source::new(experiment.seed, rank, experiment.process, experiment.rate);
-        let mut state = State {
+        let mut state = DriverState {
             sources: (0..ranks).map(source).collect(),
             calendar: vec![Vec::new(); CALENDAR as usize],
             outstanding: vec![0; ranks as usize],

@@ -2,7 +2,7 @@
 
 use crate::Error;
 use crate::rng::{Purpose, Stream};
-use angara_model::topology::{Kind, Layout};
+use angara_model::topology::{Layout, LayoutKind};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::fmt;
@@ -196,7 +196,7 @@ impl Pattern {
             }
             Pattern::Hotspot { node, share } => Prepared::Hotspot { node, share },
             Pattern::Local { radius: 0, .. } => return refuse("give a radius of at least 1".into()),
-            Pattern::Local { radius, share } if layout.kind == Kind::Tree => {
+            Pattern::Local { radius, share } if layout.kind == LayoutKind::Tree => {
                 let leaves = layout.sizes.iter().take(radius as usize).product();
                 Prepared::Subtree { share, leaves }
             }
@@ -230,7 +230,7 @@ fn sphere(layout: &Layout, radius: u32) -> Vec<Vec<i32>> {
     for &size in &layout.sizes {
         let reach = |size: u32| match layout.kind {
             // Both ways round, meeting half way: −⌊(n−1)/2⌋ ..= ⌊n/2⌋.
-            Kind::Torus => (-((size as i32 - 1) / 2), size as i32 / 2),
+            LayoutKind::Torus => (-((size as i32 - 1) / 2), size as i32 / 2),
             _ => (1 - size as i32, size as i32 - 1),
         };
         let (low, high) = reach(size);
@@ -299,7 +299,7 @@ fn near(layout: &Layout, offsets: &[Vec<i32>], from: u32, stream: &mut Stream) -
         for ((&digit, &o), &size) in digits.iter().zip(offset).zip(&layout.sizes) {
             let moved = digit as i32 + o;
             match layout.kind {
-                Kind::Torus => to.push(moved.rem_euclid(size as i32) as u32),
+                LayoutKind::Torus => to.push(moved.rem_euclid(size as i32) as u32),
                 _ if (0..size as i32).contains(&moved) => to.push(moved as u32),
                 _ => break,
             }

@@ -60,13 +60,13 @@ impl Rate {
 /// The creation times of one node's messages.
 #[derive(Clone, Debug)]
 pub struct Arrivals {
-    kind: Kind,
+    kind: ProcessKind,
     stream: Stream,
     next: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Kind {
+enum ProcessKind {
     Silent,
     Bernoulli { p: f64 },
     Poisson { gap: f64, time: f64 },
@@ -78,15 +78,17 @@ impl Arrivals {
     /// The arrivals of `process` with mean `rate`, drawn from `stream`.
     pub fn new(process: Process, rate: Rate, stream: Stream) -> Arrivals {
         let kind = match process {
-            _ if rate.0 == 0.0 => Kind::Silent,
-            Process::Bernoulli => Kind::Bernoulli { p: rate.0 },
-            Process::Poisson => Kind::Poisson { gap: 1.0 / rate.0, time: 0.0 },
-            Process::BatchPoisson(size) => Kind::Batch { gap: size / rate.0, time: 0.0, size, left: 0 },
+            _ if rate.0 == 0.0 => ProcessKind::Silent,
+            Process::Bernoulli => ProcessKind::Bernoulli { p: rate.0 },
+            Process::Poisson => ProcessKind::Poisson { gap: 1.0 / rate.0, time: 0.0 },
+            Process::BatchPoisson(size) => ProcessKind::Batch { gap: size / rate.0, time: 0.0, size, left: 0 },
             // Rounded, the largest rate may come to a little more than one message per cycle.
-            Process::OnOff { on, off } => Kind::OnOff { p: (rate.0 / process.rate_max()).min(1.0), on, off, until: 0 },
+            Process::OnOff { on, off } => {
+                ProcessKind::OnOff { p: (rate.0 / process.rate_max()).min(1.0), on, off, until: 0 }
+            }
         };
         let mut arrivals = Arrivals { kind, stream, next: 0 };
-        if let Kind::OnOff { on, off, .. } = arrivals.kind
+        if let ProcessKind::OnOff { on, off, .. } = arrivals.kind
             && !arrivals.stream.chance(on / (on + off))
         {
             arrivals.next = arrivals.stream.geometric(on);
@@ -112,13 +114,13 @@ impl Arrivals {
     #[inline]
     fn step(&mut self, first: bool) {
         match &mut self.kind {
-            Kind::Silent => self.next = u64::MAX,
-            Kind::Bernoulli { p } => self.next += self.stream.geometric(*p) + u64::from(!first),
-            Kind::Poisson { gap, time } => {
+            ProcessKind::Silent => self.next = u64::MAX,
+            ProcessKind::Bernoulli { p } => self.next += self.stream.geometric(*p) + u64::from(!first),
+            ProcessKind::Poisson { gap, time } => {
                 *time += self.stream.exponential(*gap);
                 self.next = *time as u64;
             }
-            Kind::Batch { gap, time, size, left } => {
+            ProcessKind::Batch { gap, time, size, left } => {
                 if *left == 0 {
                     *time += self.stream.exponential(*gap);
                     *left = 1 + self.stream.geometric(1.0 / *size);
@@ -126,7 +128,7 @@ impl Arrivals {
                 *left -= 1;
                 self.next = *time as u64;
             }
-            Kind::OnOff { p, on, off, until } => {
+            ProcessKind::OnOff { p, on, off, until } => {
                 let mut at = self.next + u64::from(!first);
                 if first {
                     *until = at + 1 + self.stream.geometric(*off);

@@ -4,14 +4,14 @@
 //! rank is everybody's first destination.
 
 use super::closed::{Closed, packets_for};
-use super::{Kind, Report, Shows, Watch, Workload, numbers};
+use super::{Report, Shows, Watch, Workload, WorkloadKind, numbers};
 use crate::Error;
 use crate::run::Experiment;
 use crate::table::number;
 use angara_model::{Injection, TrafficClass};
 use std::sync::Arc;
 
-pub(super) const KIND: Kind = Kind {
+pub(super) const KIND: WorkloadKind = WorkloadKind {
     name: "all-to-all",
     form: "all-to-all:BYTES",
     about: "every rank sends BYTES to every other one; time until all have arrived",

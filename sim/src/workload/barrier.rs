@@ -8,7 +8,7 @@
 
 use super::collective::report_time;
 use super::script::{Chip, JOB, Program, Ran, Stage, Step, chip, ns};
-use super::{Kind, Report, Shows, Watch, Workload};
+use super::{Report, Shows, Watch, Workload, WorkloadKind};
 use crate::Error;
 use crate::plan::barrier::{Costs, ShapeBound};
 use crate::run::Experiment;
@@ -25,7 +25,7 @@ const PACKET_BYTES: u32 = 256;
 
 /// A barrier run.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Plan {
+pub struct BarrierPlan {
     /// How.
     pub family: BarrierFamily,
     /// Half or full.
@@ -40,10 +40,10 @@ pub struct Plan {
     pub seed: u64,
 }
 
-impl Plan {
+impl BarrierPlan {
     /// One barrier on an empty network, everybody entering at once.
-    pub fn empty(family: BarrierFamily, half: bool) -> Plan {
-        Plan { family, half, packets: 0, skew_ns: 0.0, short_by: 0, seed: 1 }
+    pub fn empty(family: BarrierFamily, half: bool) -> BarrierPlan {
+        BarrierPlan { family, half, packets: 0, skew_ns: 0.0, short_by: 0, seed: 1 }
     }
 
     fn program(&self, me: u32, nodes: u32) -> Program {
@@ -66,11 +66,11 @@ impl Plan {
 ///
 /// # Errors
 /// If the plan cannot be run.
-pub fn measure(config: Config, plan: Plan) -> Result<Ran, Error> {
+pub fn measure(config: Config, plan: BarrierPlan) -> Result<Ran, Error> {
     measure_watched(config.into(), plan, &mut |_| ControlFlow::Continue(()))
 }
 
-fn measure_watched(chip: Chip, plan: Plan, watch: &mut Watch<'_>) -> Result<Ran, Error> {
+fn measure_watched(chip: Chip, plan: BarrierPlan, watch: &mut Watch<'_>) -> Result<Ran, Error> {
     let mut stage = Stage::new(chip, 0)?;
     stage.set_barrier(plan.family)?;
     stage.fabric().shorten_barrier(JOB, plan.short_by);
@@ -81,7 +81,7 @@ fn measure_watched(chip: Chip, plan: Plan, watch: &mut Watch<'_>) -> Result<Ran,
 
 /// Returns what the cost model of paper 001 says of an empty network, ns: for multiphase the time itself, for
 /// all-to-all the exact bound. `None` for families it has no formula for.
-pub fn formula_ns(config: &Config, plan: &Plan) -> Option<f64> {
+pub fn formula_ns(config: &Config, plan: &BarrierPlan) -> Option<f64> {
     let p = &config.params;
     let two_flits = |t: angara_fabric::FlitTime| t.of(2) as f64 / 1000.0;
     let ns = |t: u64| t as f64 / 1000.0;
@@ -107,10 +107,10 @@ pub fn formula_ns(config: &Config, plan: &Plan) -> Option<f64> {
 
 #[derive(Debug)]
 struct Barrier {
-    plan: Plan,
+    plan: BarrierPlan,
 }
 
-pub(super) const KIND: Kind = Kind {
+pub(super) const KIND: WorkloadKind = WorkloadKind {
     name: "barrier",
     form: "barrier:multiphase|all-to-all|tree|hypercube|master|counting[,half|full[,PACKETS[,SKEW]]]",
     about: "barriers on an empty network, or after PACKETS random packets per node",
@@ -131,7 +131,7 @@ pub(super) const KIND: Kind = Kind {
         if let Some(more) = parts.next() {
             return Err(bad(more, "that is one argument too many"));
         }
-        Ok(Arc::new(Barrier { plan: Plan { packets, skew_ns, ..Plan::empty(family, half) } }))
+        Ok(Arc::new(Barrier { plan: BarrierPlan { packets, skew_ns, ..BarrierPlan::empty(family, half) } }))
     },
 };
 
@@ -161,7 +161,7 @@ impl Workload for Barrier {
     fn run(&self, experiment: &Experiment, watch: &mut Watch<'_>) -> Result<Report, Error> {
         let started = Instant::now();
         let chip = chip(experiment)?;
-        let plan = Plan { seed: experiment.seed, ..self.plan };
+        let plan = BarrierPlan { seed: experiment.seed, ..self.plan };
         let idle = plan.packets == 0 && plan.skew_ns == 0.0 && chip.faults.is_empty();
         let formula = formula_ns(&chip.config, &plan).filter(|_| idle);
         let ran = measure_watched(chip, plan, watch)?;
@@ -200,14 +200,14 @@ mod tests {
     fn an_empty_network_takes_the_formulas_time() {
         for shape in ["2x2x2", "4x4x4", "8x4", "mesh:5"] {
             for half in [true, false] {
-                let plan = Plan::empty(BarrierFamily::Multiphase, half);
+                let plan = BarrierPlan::empty(BarrierFamily::Multiphase, half);
                 let ratio = measure(config(shape), plan).unwrap().time as f64
                     / 1000.0
                     / formula_ns(&config(shape), &plan).unwrap();
                 assert!((ratio - 1.0).abs() < 1e-9, "{shape} {half}: {ratio}");
                 // Formula (1) lets the last packet go the longest way; a node that sends to the far ones
                 // first is a packet or two faster.
-                let plan = Plan::empty(BarrierFamily::AllToAll, half);
+                let plan = BarrierPlan::empty(BarrierFamily::AllToAll, half);
                 let ratio = measure(config(shape), plan).unwrap().time as f64
                     / 1000.0
                     / formula_ns(&config(shape), &plan).unwrap();
@@ -218,8 +218,13 @@ mod tests {
 
     #[test]
     fn loaded_networks_keep_the_guarantee_unless_a_phase_is_left_out() {
-        let plan =
-            |family, short_by, seed| Plan { packets: 12, skew_ns: 3000.0, short_by, seed, ..Plan::empty(family, true) };
+        let plan = |family, short_by, seed| BarrierPlan {
+            packets: 12,
+            skew_ns: 3000.0,
+            short_by,
+            seed,
+            ..BarrierPlan::empty(family, true)
+        };
         for family in BarrierFamily::ALL {
             let ran = measure(config("4x4"), plan(family, 0, 3)).unwrap();
             assert!(ran.barriers.held() && ran.barriers.left == 64, "{family}: {:?}", ran.barriers);

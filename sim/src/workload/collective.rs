@@ -8,7 +8,7 @@
 //! Where an idle network allows it a closed form stands beside the simulated time.
 
 use super::script::{Chip, Program, Ran, Stage, Step, chip, ns, tree_packets};
-use super::{Kind, Report, Shows, Watch, Workload};
+use super::{Report, Shows, Watch, Workload, WorkloadKind};
 use crate::Error;
 use crate::run::Experiment;
 use crate::run::outcome::peak_rss_bytes;
@@ -119,9 +119,9 @@ fn ring(me: usize, n: usize, rounds: usize, bytes: u32, at: &dyn Fn(usize) -> No
     (0..rounds).flat_map(|r| [Step::Send { to, bytes, tag: r as u16 }, Step::Receive(r as u16)]).collect()
 }
 
-/// Steps of a collective; see [`Plan::program`].
+/// Steps of a collective; see [`CollectivePlan::program`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Plan {
+pub struct CollectivePlan {
     /// What.
     pub what: Collective,
     /// How.
@@ -130,7 +130,7 @@ pub struct Plan {
     pub bytes: u64,
 }
 
-impl Plan {
+impl CollectivePlan {
     /// Trees it uses on `n` nodes.
     pub fn trees(&self, n: usize) -> usize {
         match (self.how, self.what) {
@@ -258,13 +258,13 @@ impl Plan {
 ///
 /// # Errors
 /// If the plan cannot be run, or if the user interrupts it.
-pub fn measure(chip: impl Into<Chip>, plan: Plan, overhead_ns: f64) -> Result<Ran, Error> {
+pub fn measure(chip: impl Into<Chip>, plan: CollectivePlan, overhead_ns: f64) -> Result<Ran, Error> {
     measure_at(chip.into(), plan, ns(overhead_ns), &|rank| rank as NodeId, &mut |_| ControlFlow::Continue(()))
 }
 
 pub(super) fn measure_at(
     chip: Chip,
-    plan: Plan,
+    plan: CollectivePlan,
     overhead: Tick,
     at: &dyn Fn(usize) -> NodeId,
     watch: &mut Watch<'_>,
@@ -292,7 +292,7 @@ pub fn torus_4d(nodes: usize) -> Shape {
 
 #[derive(Debug)]
 struct Scripted {
-    plan: Plan,
+    plan: CollectivePlan,
     overhead_ns: f64,
 }
 
@@ -300,7 +300,7 @@ fn parse(what: Collective, arguments: &str) -> Result<Arc<dyn Workload>, Error> 
     let (bytes, rest) = arguments.split_once(',').unwrap_or((arguments, "trees"));
     let bytes = bytes.trim().parse().map_err(|_| Error::invalid("workload", bytes, "give a number of bytes"))?;
     let (how, overhead_ns) = method(what, rest)?;
-    Ok(Arc::new(Scripted { plan: Plan { what, how, bytes }, overhead_ns }))
+    Ok(Arc::new(Scripted { plan: CollectivePlan { what, how, bytes }, overhead_ns }))
 }
 
 /// Reads `METHOD[,SW]`.
@@ -322,25 +322,25 @@ pub(super) fn method(what: Collective, arguments: &str) -> Result<(Method, f64),
     }
 }
 
-pub(super) const BROADCAST: Kind = Kind {
+pub(super) const BROADCAST: WorkloadKind = WorkloadKind {
     name: "broadcast",
     form: "broadcast:BYTES[,trees|p2p[,SW]]",
     about: "rank 0 sends BYTES to everybody",
     parse: |a| parse(Collective::Broadcast, a),
 };
-pub(super) const REDUCE: Kind = Kind {
+pub(super) const REDUCE: WorkloadKind = WorkloadKind {
     name: "reduce",
     form: "reduce:BYTES[,trees|p2p[,SW]]",
     about: "rank 0 gets the sum of everybody's BYTES",
     parse: |a| parse(Collective::Reduce, a),
 };
-pub(super) const ALL_REDUCE: Kind = Kind {
+pub(super) const ALL_REDUCE: WorkloadKind = WorkloadKind {
     name: "allreduce",
     form: "allreduce:BYTES[,trees|p2p|reduce-broadcast|ring[,SW]]",
     about: "everybody gets the sum of everybody's BYTES",
     parse: |a| parse(Collective::AllReduce, a),
 };
-pub(super) const ALL_GATHER: Kind = Kind {
+pub(super) const ALL_GATHER: WorkloadKind = WorkloadKind {
     name: "allgather",
     form: "allgather:BYTES[,trees|p2p|ring[,SW]]",
     about: "everybody gets everybody's BYTES",
@@ -367,7 +367,7 @@ impl Workload for Scripted {
         let at = |rank: usize| experiment.placement[rank];
         let closed = self.plan.closed_form(&chip.config, overhead, &at).filter(|_| chip.faults.is_empty());
         let ran = measure_at(chip, self.plan, overhead, &at, watch)?;
-        let Plan { what, how, bytes } = self.plan;
+        let CollectivePlan { what, how, bytes } = self.plan;
         let title = format!(
             "{} · {}, {bytes} bytes, {}, {} ns of software",
             experiment.title(),
@@ -410,7 +410,7 @@ mod tests {
 
     fn time(shape: &str, what: Collective, how: Method, bytes: u64, sw: f64) -> f64 {
         let config = Config { payload: false, ..Config::new(shape.parse().unwrap()) };
-        measure(config, Plan { what, how, bytes }, sw).unwrap().time as f64 / 1000.0
+        measure(config, CollectivePlan { what, how, bytes }, sw).unwrap().time as f64 / 1000.0
     }
 
     #[test]
@@ -426,7 +426,7 @@ mod tests {
                 (AllReduce, ReduceBroadcast, 0.01),
             ] {
                 for sw in [0, 700] {
-                    let plan = Plan { what, how, bytes: 8 };
+                    let plan = CollectivePlan { what, how, bytes: 8 };
                     let closed = plan.closed_form(&config, sw * 1000, &|r| r as u32).unwrap() as f64 / 1000.0;
                     let took = time(shape, what, how, 8, sw as f64);
                     assert!(
@@ -469,7 +469,7 @@ mod tests {
     fn everybody_hears_all_of_an_all_gather() {
         for how in [Trees, PointToPoint, Ring] {
             let config = Config { payload: false, ..Config::new("4x4".parse().unwrap()) };
-            let ran = measure(config, Plan { what: AllGather, how, bytes: 600 }, 0.0).unwrap();
+            let ran = measure(config, CollectivePlan { what: AllGather, how, bytes: 600 }, 0.0).unwrap();
             // 600 bytes are 3 packets; on trees everybody also hears itself. Doubling sends 1, 2, 4, 8
             // times 600 bytes in 3, 5, 10 and 19 packets.
             let packets = match how {
@@ -494,7 +494,7 @@ mod tests {
         {
             assert!(time("3x3", what, how, 64, 0.0) > 0.0);
         }
-        let odd = Plan { what: AllReduce, how: PointToPoint, bytes: 8 }.check(9).unwrap_err().to_string();
+        let odd = CollectivePlan { what: AllReduce, how: PointToPoint, bytes: 8 }.check(9).unwrap_err().to_string();
         assert!(odd.contains("power of two"), "{odd}");
     }
 

@@ -9,9 +9,9 @@
 //! given by the node's speed, as the paper measured it on a processor; T_max is simulated alone, and
 //! the whole step once more.
 
-use super::collective::{Collective, Method, Plan, measure_at, report_time};
+use super::collective::{Collective, CollectivePlan, Method, measure_at, report_time};
 use super::script::{Chip, Program, Ran, Stage, Step, chip, ns};
-use super::{Kind, Report, Shows, Watch, Workload};
+use super::{Report, Shows, Watch, Workload, WorkloadKind};
 use crate::Error;
 use crate::run::Experiment;
 use crate::table::number;
@@ -45,7 +45,7 @@ pub fn speed(cells: u64, nodes: usize, all_reduce_s: f64) -> f64 {
 /// # Errors
 /// See [`measure`].
 pub fn all_reduce(chip: Chip, how: Method, overhead_ns: f64, watch: &mut Watch<'_>) -> Result<Ran, Error> {
-    let plan = Plan { what: Collective::AllReduce, how, bytes: CELL_BYTES };
+    let plan = CollectivePlan { what: Collective::AllReduce, how, bytes: CELL_BYTES };
     measure_at(chip, plan, ns(overhead_ns), &|rank| rank as NodeId, watch)
 }
 
@@ -83,7 +83,7 @@ struct Heat {
     overhead_ns: f64,
 }
 
-pub(super) const KIND: Kind = Kind {
+pub(super) const KIND: WorkloadKind = WorkloadKind {
     name: "heat",
     form: "heat:CELLS[,trees|p2p|reduce-broadcast|ring[,SW]]",
     about: "one time step of the heat equation on CELLS cells: compute, exchange rims, all-reduce",
@@ -97,8 +97,8 @@ pub(super) const KIND: Kind = Kind {
 };
 
 impl Heat {
-    fn plan(&self) -> Plan {
-        Plan { what: Collective::AllReduce, how: self.how, bytes: CELL_BYTES }
+    fn plan(&self) -> CollectivePlan {
+        CollectivePlan { what: Collective::AllReduce, how: self.how, bytes: CELL_BYTES }
     }
 
     fn step(&self, chip: Chip, at: &dyn Fn(usize) -> NodeId, watch: &mut Watch<'_>) -> Result<Ran, Error> {

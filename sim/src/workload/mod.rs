@@ -80,7 +80,7 @@ pub const TRAFFIC_KEYS: [&str; 9] =
     ["length", "load", "pattern", "process", "probe", "warmup", "cycles", "precision", "cycles-max"];
 
 /// A kind of workload.
-pub struct Kind {
+pub struct WorkloadKind {
     /// Name, written before the colon.
     pub name: &'static str,
     /// How it is written, with its arguments.
@@ -92,7 +92,7 @@ pub struct Kind {
 }
 
 /// Every kind.
-pub const KINDS: &[Kind] = &[
+pub const KINDS: &[WorkloadKind] = &[
     open_loop::KIND,
     all_to_all::KIND,
     request_reply::KIND,

@@ -1,11 +1,11 @@
 //! Open-loop traffic: every node sends what its arrival process creates, whatever the network does.
 
-use super::{Kind, Report, Shows, TRAFFIC_KEYS, Watch, Workload};
+use super::{Report, Shows, TRAFFIC_KEYS, Watch, Workload, WorkloadKind};
 use crate::Error;
 use crate::run::{Experiment, driver};
 use std::sync::Arc;
 
-pub(super) const KIND: Kind = Kind {
+pub(super) const KIND: WorkloadKind = WorkloadKind {
     name: "open-loop",
     form: "open-loop",
     about: "messages by --pattern, --process and --load; the default",

@@ -4,7 +4,7 @@
 //! (`--probe` measures a pair under the load of everybody else.)
 
 use super::closed::{Closed, packets_for};
-use super::{Kind, Report, Shows, Watch, Workload, numbers};
+use super::{Report, Shows, Watch, Workload, WorkloadKind, numbers};
 use crate::Error;
 use crate::plot::Chart;
 use crate::run::Experiment;
@@ -13,7 +13,7 @@ use angara_model::{Injection, TrafficClass};
 use serde_json::json;
 use std::sync::Arc;
 
-pub(super) const KIND: Kind = Kind {
+pub(super) const KIND: WorkloadKind = WorkloadKind {
     name: "pair-probe",
     form: "pair-probe:FROM,TO",
     about: "messages of 8 B to 1 MiB between two ranks, nobody else sends; latency and bandwidth",

@@ -5,7 +5,7 @@
 //! without that, buffers full of requests that wait for replies would stop everything.
 
 use super::closed::Closed;
-use super::{Kind, Report, Shows, Watch, Workload, numbers};
+use super::{Report, Shows, Watch, Workload, WorkloadKind, numbers};
 use crate::Error;
 use crate::rng::{Purpose, Stream};
 use crate::run::Experiment;
@@ -14,7 +14,7 @@ use crate::table::number;
 use angara_model::{Injection, TrafficClass};
 use std::sync::Arc;
 
-pub(super) const KIND: Kind = Kind {
+pub(super) const KIND: WorkloadKind = WorkloadKind {
     name: "request-reply",
     form: "request-reply:WINDOW,REQUEST_FLITS,REPLY_FLITS",
     about: "every rank keeps WINDOW requests open, to ranks by --pattern; round trips measured",

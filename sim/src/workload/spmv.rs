@@ -9,9 +9,9 @@
 //! twice as many packets per part; both times are reported, and the whole follows from them as a
 //! straight line: a long all-gather moves one packet of every part in a time of its own.
 
-use super::collective::{Collective, Method, Plan, measure_at, report_time};
+use super::collective::{Collective, CollectivePlan, Method, measure_at, report_time};
 use super::script::{Chip, Ran, chip, ns};
-use super::{Kind, Report, Watch, Workload};
+use super::{Report, Watch, Workload, WorkloadKind};
 use crate::Error;
 use crate::run::Experiment;
 use crate::table::number;
@@ -70,7 +70,7 @@ pub fn gather(
     let nodes = chip.config.shape.nodes();
     let whole = part_packets(nodes);
     let mut run = |packets: u64| {
-        let plan = Plan { what: Collective::AllGather, how, bytes: packets * PACKET_BYTES };
+        let plan = CollectivePlan { what: Collective::AllGather, how, bytes: packets * PACKET_BYTES };
         let ran = measure_at(chip.clone(), plan, ns(overhead_ns), &|rank| rank as NodeId, watch)?;
         Ok::<_, Error>((ran.time as f64 / 1e12, ran))
     };
@@ -91,7 +91,7 @@ struct Spmv {
     packets: Option<u64>,
 }
 
-pub(super) const KIND: Kind = Kind {
+pub(super) const KIND: WorkloadKind = WorkloadKind {
     name: "spmv",
     form: "spmv[:trees|p2p|ring[,SW[,PACKETS]]]",
     about: "sparse matrix times vector, 20.48 million rows: compute, all-gather",
@@ -120,7 +120,7 @@ impl Workload for Spmv {
             let why = format!("a whole part has {} packets; give at most half of that", part_packets(nodes));
             return Err(Error::invalid("workload", experiment.settings.workload.to_string(), why));
         }
-        Plan { what: Collective::AllGather, how: self.how, bytes: PACKET_BYTES }.check(nodes)
+        CollectivePlan { what: Collective::AllGather, how: self.how, bytes: PACKET_BYTES }.check(nodes)
     }
 
     fn run(&self, experiment: &Experiment, watch: &mut Watch<'_>) -> Result<Report, Error> {
@@ -160,7 +160,7 @@ mod tests {
         for how in [Method::Trees, Method::PointToPoint] {
             let short = gather(&config.clone().into(), how, 0.0, Some(20), &mut |_| ControlFlow::Continue(())).unwrap();
             let (v, t) = (short.simulated[0], short.simulated[1]);
-            let plan = Plan { what: Collective::AllGather, how, bytes: 120 * PACKET_BYTES };
+            let plan = CollectivePlan { what: Collective::AllGather, how, bytes: 120 * PACKET_BYTES };
             let long = measure(config.clone(), plan, 0.0).unwrap().time as f64 / 1e12;
             let foretold = v.1 + (t.1 - v.1) / 20.0 * 100.0;
             assert!((foretold / long - 1.0).abs() < 0.03, "{how:?}: {foretold} s foretold, {long} s simulated");

@@ -13,7 +13,7 @@
 use super::session::Session;
 use super::{Association, Event};
 use crate::clock::{Nanos, nanos};
-use crate::frame::{HEADER, HELLO, Header, Hello, Kind, TAG};
+use crate::frame::{FrameKind, HEADER, HELLO, Header, Hello, TAG};
 use crate::keys::{Nonces, Random};
 use crate::rtt::MILLIS;
 use crate::stats::Refused;
@@ -32,7 +32,7 @@ pub(super) struct Handshake {
     next: Nanos,
     interval: Nanos,
     /// Kind of the answer to send, and its echo.
-    answer: Option<(Kind, [u8; 16])>,
+    answer: Option<(FrameKind, [u8; 16])>,
 }
 
 impl Handshake {
@@ -70,21 +70,21 @@ impl Association {
         let confirmed = self.session.as_ref().is_some_and(|s| s.confirmed);
         match header.kind {
             // We are up by what the peer sent, but it has not heard so. Later it is an old one played again.
-            Kind::Init if from_this_session && confirmed => return Err(Refused::Replay),
-            Kind::Init if from_this_session => self.handshake.answer = Some((Kind::Proof, hello.nonce)),
-            Kind::Init => self.handshake.answer = Some((Kind::Challenge, hello.nonce)),
-            Kind::Challenge if of_this_session && !confirmed => {
-                self.handshake.answer = Some((Kind::Proof, hello.nonce));
+            FrameKind::Init if from_this_session && confirmed => return Err(Refused::Replay),
+            FrameKind::Init if from_this_session => self.handshake.answer = Some((FrameKind::Proof, hello.nonce)),
+            FrameKind::Init => self.handshake.answer = Some((FrameKind::Challenge, hello.nonce)),
+            FrameKind::Challenge if of_this_session && !confirmed => {
+                self.handshake.answer = Some((FrameKind::Proof, hello.nonce));
             }
-            Kind::Proof if of_this_session => match &mut self.session {
+            FrameKind::Proof if of_this_session => match &mut self.session {
                 Some(session) if !session.acknowledged => session.ping(),
                 _ => return Err(Refused::Replay),
             },
-            Kind::Challenge if self.session.is_none() && hello.echo == self.handshake.nonce => {
+            FrameKind::Challenge if self.session.is_none() && hello.echo == self.handshake.nonce => {
                 self.begin(now, header, &hello);
-                self.handshake.answer = Some((Kind::Proof, hello.nonce));
+                self.handshake.answer = Some((FrameKind::Proof, hello.nonce));
             }
-            Kind::Proof if hello.echo == self.handshake.nonce => self.begin(now, header, &hello),
+            FrameKind::Proof if hello.echo == self.handshake.nonce => self.begin(now, header, &hello),
             _ => return Err(Refused::Replay),
         }
         Ok(())
@@ -118,17 +118,17 @@ impl Association {
         } else if self.closed || self.handshake.next > now {
             return None;
         } else if let Some(nonces) = unconfirmed {
-            (Kind::Proof, nonces.peer)
+            (FrameKind::Proof, nonces.peer)
         } else if self.session.is_none() {
-            (Kind::Init, [0; 16])
+            (FrameKind::Init, [0; 16])
         } else {
             return None;
         };
         // A proof belongs to the session that has begun, the others to the next one.
-        let current = self.session.as_ref().map(|s| *s.nonces()).filter(|_| kind == Kind::Proof);
+        let current = self.session.as_ref().map(|s| *s.nonces()).filter(|_| kind == FrameKind::Proof);
         let (nonce, session) =
             current.map_or((self.handshake.nonce, self.handshake.next_session), |n| (n.local, n.session));
-        if kind != Kind::Challenge {
+        if kind != FrameKind::Challenge {
             self.handshake.wait(now);
         }
         let start = out.len();

@@ -7,7 +7,7 @@ mod session;
 
 use crate::clock::{Clock, Nanos};
 use crate::config::{Config, ConfigError, RECORD_MAX};
-use crate::frame::{Header, Kind};
+use crate::frame::{FrameKind, Header};
 use crate::impair::Impaired;
 use crate::keys::{KeyRing, Keys, Random};
 use crate::stats::{Refused, Stats};
@@ -171,7 +171,7 @@ impl Association {
         if !self.address.keys.knows(header.key) {
             return Err(Refused::Key(header.key));
         }
-        if header.kind != Kind::Session {
+        if header.kind != FrameKind::Session {
             return self.handle_hello(now, &header, datagram);
         }
         let Some(session) = self.session.as_mut().filter(|s| s.nonces().session == header.session) else {

@@ -18,7 +18,7 @@ const OVERTAKEN: u64 = 3;
 const SENT_MAX: usize = 8_192;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum State {
+enum SegmentState {
     /// May still be acknowledged.
     UnderWay,
     /// Acknowledged, declared lost, or never to be acknowledged.
@@ -32,7 +32,7 @@ struct Sent {
     data: Range<u64>,
     /// Bytes that count against the window.
     size: u32,
-    state: State,
+    state: SegmentState,
 }
 
 #[derive(Debug)]
@@ -165,13 +165,13 @@ impl Sender {
         let size = if data.is_empty() { 0 } else { size };
         self.in_flight += size;
         self.open_or_close(window);
-        let state = if eliciting { State::UnderWay } else { State::Settled };
+        let state = if eliciting { SegmentState::UnderWay } else { SegmentState::Settled };
         self.sent.push_back(Sent { at: now, data, size: size as u32, state });
         self.forget_settled();
     }
 
     fn forget_settled(&mut self) {
-        while self.sent.front().is_some_and(|s| s.state == State::Settled) {
+        while self.sent.front().is_some_and(|s| s.state == SegmentState::Settled) {
             self.sent.pop_front();
             self.first += 1;
         }
@@ -203,10 +203,10 @@ impl Sender {
             let range = range.start.max(self.first)..range.end;
             for number in range {
                 let sent = &mut self.sent[(number - self.first) as usize];
-                if sent.state != State::UnderWay {
+                if sent.state != SegmentState::UnderWay {
                     continue;
                 }
-                sent.state = State::Settled;
+                sent.state = SegmentState::Settled;
                 self.in_flight -= sent.size as usize;
                 self.eliciting -= 1;
                 progress = true;
@@ -242,7 +242,7 @@ impl Sender {
             if number >= self.largest {
                 break;
             }
-            if sent.state != State::UnderWay {
+            if sent.state != SegmentState::UnderWay {
                 continue;
             }
             if number + OVERTAKEN > self.largest && sent.at + late > now {
@@ -250,7 +250,7 @@ impl Sender {
                 self.lost_at = Some(self.lost_at.map_or(at, |already| already.min(at)));
                 continue;
             }
-            sent.state = State::Settled;
+            sent.state = SegmentState::Settled;
             self.in_flight -= sent.size as usize;
             self.eliciting -= 1;
             if !sent.data.is_empty() {
@@ -295,7 +295,7 @@ impl Sender {
         self.last_eliciting = now;
         self.probes = 2;
         // The oldest bytes are what the peer waits for.
-        let oldest = self.sent.iter().filter(|s| s.state == State::UnderWay && s.data.end > self.start).take(2);
+        let oldest = self.sent.iter().filter(|s| s.state == SegmentState::UnderWay && s.data.end > self.start).take(2);
         for data in oldest.map(|s| s.data.start.max(self.start)..s.data.end).collect::<Vec<_>>() {
             self.again.insert(data);
         }

@@ -4,7 +4,7 @@ use super::receive::{Receiver, Urgency};
 use super::send::Sender;
 use crate::clock::{Nanos, nanos};
 use crate::config::Config;
-use crate::frame::{self, ACK_NOW, Block, Blocks, DATA, HEADER, Header, Kind, TAG};
+use crate::frame::{self, ACK_NOW, Block, Blocks, DATA, FrameKind, HEADER, Header, TAG};
 use crate::keys::{FrameKeys, Keys, Nonces};
 use crate::mtu::Mtu;
 use crate::rtt::Rtt;
@@ -74,7 +74,7 @@ pub(super) struct Session {
 }
 
 /// Content of the next frame.
-struct Plan {
+struct NextFrame {
     data: Option<(std::ops::Range<u64>, bool)>,
     probe: Option<usize>,
 }
@@ -211,13 +211,13 @@ impl Session {
     }
 
     /// Decides about the next frame of a batch whose frames have `segment` bytes (0: none yet).
-    fn plan(&mut self, now: Nanos, segment: usize, limit: usize) -> Option<Plan> {
+    fn plan(&mut self, now: Nanos, segment: usize, limit: usize) -> Option<NextFrame> {
         if segment == 0 {
             if self.goodbyes > 0 || self.ping {
-                return Some(Plan { data: None, probe: None });
+                return Some(NextFrame { data: None, probe: None });
             }
             if let Some(probe) = self.mtu.due(now) {
-                return Some(Plan { data: None, probe: Some(probe) });
+                return Some(NextFrame { data: None, probe: Some(probe) });
             }
         }
         let head = HEADER + TAG + DATA;
@@ -227,11 +227,11 @@ impl Session {
         if data.is_some() {
             self.release = self.window.release(now, &self.rtt);
             if self.release <= now || self.send.probes > 0 {
-                return Some(Plan { data, probe: None });
+                return Some(NextFrame { data, probe: None });
             }
         }
         let ack_due = segment == 0 && self.receive.ack_at().is_some_and(|at| at <= now);
-        ack_due.then_some(Plan { data: None, probe: None })
+        ack_due.then_some(NextFrame { data: None, probe: None })
     }
 
     /// Bytes an acknowledgement would take in the next frame.
@@ -239,11 +239,19 @@ impl Session {
         if self.receive.owes() { frame::ACK + self.receive.extra_ranges() * frame::ACK_RANGE } else { 0 }
     }
 
-    fn emit(&mut self, address: &Address, plan: Plan, limit: usize, now: Nanos, stats: &mut Stats, out: &mut Vec<u8>) {
+    fn emit(
+        &mut self,
+        address: &Address,
+        plan: NextFrame,
+        limit: usize,
+        now: Nanos,
+        stats: &mut Stats,
+        out: &mut Vec<u8>,
+    ) {
         let start = out.len();
         let number = self.send.number();
         Header {
-            kind: Kind::Session,
+            kind: FrameKind::Session,
             key: address.keys.active(),
             from: address.local,
             to: address.peer,

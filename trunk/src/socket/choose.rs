@@ -1,6 +1,6 @@
 //! Which engine is faster on this machine: measured once per process, in a few milliseconds, on loopback.
 
-use super::{Kind, open};
+use super::{SocketKind, open};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::OnceLock;
@@ -11,16 +11,18 @@ const ROUNDS: usize = 60;
 const PATIENCE: Duration = Duration::from_millis(100);
 
 /// System calls unless io_uring works and is clearly faster.
-pub(super) fn faster() -> Kind {
-    static CHOICE: OnceLock<Kind> = OnceLock::new();
+pub(super) fn faster() -> SocketKind {
+    static CHOICE: OnceLock<SocketKind> = OnceLock::new();
     *CHOICE.get_or_init(|| {
-        let (Ok(plain), Ok(ring)) = (measure(Kind::Syscall), measure(Kind::Uring)) else { return Kind::Syscall };
-        if ring.as_nanos() * 20 < plain.as_nanos() * 19 { Kind::Uring } else { Kind::Syscall }
+        let (Ok(plain), Ok(ring)) = (measure(SocketKind::Syscall), measure(SocketKind::Uring)) else {
+            return SocketKind::Syscall;
+        };
+        if ring.as_nanos() * 20 < plain.as_nanos() * 19 { SocketKind::Uring } else { SocketKind::Syscall }
     })
 }
 
 /// Time to move a small datagram and a large batch from one socket to another.
-fn measure(kind: Kind) -> io::Result<Duration> {
+fn measure(kind: SocketKind) -> io::Result<Duration> {
     let local = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     let (mut from, mut to) = (open(local, kind)?, open(local, kind)?);
     let target = to.local_addr();

@@ -6,7 +6,7 @@
 //! [`Work::Sealed`] adds what a trunk of a daemon cannot leave out: the bytes are copied from memory that others may change,
 //! sealed as trunks seal them, and at the other end opened and copied to where they belong.
 
-use super::{Kind, Socket, open};
+use super::{Socket, SocketKind, open};
 use aws_lc_rs::aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -130,7 +130,7 @@ pub fn bind_to(core: usize) {
 }
 
 /// Two connected sockets on `address`, each with the address of the other.
-pub fn pair(kind: Kind, address: IpAddr) -> io::Result<[(Box<dyn Socket>, SocketAddr); 2]> {
+pub fn pair(kind: SocketKind, address: IpAddr) -> io::Result<[(Box<dyn Socket>, SocketAddr); 2]> {
     let any = SocketAddr::new(address, 0);
     let (mut a, mut b) = (open(any, kind)?, open(any, kind)?);
     let (to_a, to_b) = (a.local_addr(), b.local_addr());
@@ -184,7 +184,7 @@ fn answer(socket: &mut dyn Socket, worker: &mut Worker, known: &mut u64) -> io::
 
 /// Runs `client` against a server on another core.
 fn against_server(
-    kind: Kind,
+    kind: SocketKind,
     address: IpAddr,
     work: Work,
     client: impl FnOnce(&mut dyn Socket, SocketAddr, Worker) -> io::Result<f64> + Send,
@@ -209,7 +209,7 @@ fn against_server(
 }
 
 /// Microseconds for a datagram and its echo, both sides polling.
-pub fn round_trip(kind: Kind, address: IpAddr) -> io::Result<f64> {
+pub fn round_trip(kind: SocketKind, address: IpAddr) -> io::Result<f64> {
     against_server(kind, address, Work::None, |socket, to, mut worker| {
         let (mut known, mut echoes) = (0, Samples::new());
         for _ in 0..ECHOES {
@@ -223,7 +223,7 @@ pub fn round_trip(kind: Kind, address: IpAddr) -> io::Result<f64> {
 
 /// Microseconds for the same on behalf of a third thread, which shares the client's core and speaks with it through
 /// memory, as a program does with its daemon.
-pub fn relayed(kind: Kind, address: IpAddr, work: Work) -> io::Result<f64> {
+pub fn relayed(kind: SocketKind, address: IpAddr, work: Work) -> io::Result<f64> {
     against_server(kind, address, work, |socket, to, mut worker| {
         let (asked, answered) = (AtomicU64::new(0), AtomicU64::new(0));
         thread::scope(|scope| {
@@ -263,7 +263,7 @@ pub fn relayed(kind: Kind, address: IpAddr, work: Work) -> io::Result<f64> {
 }
 
 /// Bytes per nanosecond (GB/s) of batches of datagrams of `segment` bytes, counted by the receiver.
-pub fn bandwidth(kind: Kind, address: IpAddr, segment: usize, work: Work) -> io::Result<f64> {
+pub fn bandwidth(kind: SocketKind, address: IpAddr, segment: usize, work: Work) -> io::Result<f64> {
     against_server(kind, address, work, |socket, to, mut worker| {
         let mut batch = vec![3; (65_000 / segment).clamp(1, 64) * segment];
         let carried = (batch.len() / segment * (segment - worker.sealed(0))) as u64;
@@ -292,11 +292,11 @@ mod tests {
     #[test]
     fn floors_are_measured() {
         let here = IpAddr::from([127, 0, 0, 1]);
-        assert!((0.0..1e6).contains(&round_trip(Kind::Syscall, here).unwrap()));
+        assert!((0.0..1e6).contains(&round_trip(SocketKind::Syscall, here).unwrap()));
         for work in [Work::None, Work::Sealed] {
-            let figure = relayed(Kind::Syscall, here, work).unwrap();
+            let figure = relayed(SocketKind::Syscall, here, work).unwrap();
             assert!(figure > 0.0 && figure < 1e6, "{figure} us");
-            assert!(bandwidth(Kind::Syscall, here, 8_188, work).unwrap() > 0.0);
+            assert!(bandwidth(SocketKind::Syscall, here, 8_188, work).unwrap() > 0.0);
         }
     }
 }

@@ -36,12 +36,12 @@ pub trait Socket: Send {
     fn receive_buffer(&self) -> usize;
 
     /// Which engine this is.
-    fn kind(&self) -> Kind;
+    fn kind(&self) -> SocketKind;
 }
 
 /// Which engine moves the datagrams.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
+pub enum SocketKind {
     /// Whichever is faster here.
     Auto,
     /// `sendmsg` and `recvmmsg`.
@@ -50,24 +50,24 @@ pub enum Kind {
     Uring,
 }
 
-impl std::str::FromStr for Kind {
+impl std::str::FromStr for SocketKind {
     type Err = String;
 
-    fn from_str(name: &str) -> Result<Kind, String> {
+    fn from_str(name: &str) -> Result<SocketKind, String> {
         match name {
-            "auto" => Ok(Kind::Auto),
-            "syscall" => Ok(Kind::Syscall),
-            "uring" => Ok(Kind::Uring),
+            "auto" => Ok(SocketKind::Auto),
+            "syscall" => Ok(SocketKind::Syscall),
+            "uring" => Ok(SocketKind::Uring),
             _ => Err(format!("{name:?} is not a UDP engine; there are auto, syscall and uring")),
         }
     }
 }
 
 /// Opens a socket bound to `addr`.
-pub fn open(addr: SocketAddr, kind: Kind) -> io::Result<Box<dyn Socket>> {
+pub fn open(addr: SocketAddr, kind: SocketKind) -> io::Result<Box<dyn Socket>> {
     match kind {
-        Kind::Auto => open(addr, choose::faster()),
-        Kind::Syscall => Ok(Box::new(syscall::Plain::open(addr)?)),
-        Kind::Uring => Ok(Box::new(uring::Uring::open(addr)?)),
+        SocketKind::Auto => open(addr, choose::faster()),
+        SocketKind::Syscall => Ok(Box::new(syscall::Plain::open(addr)?)),
+        SocketKind::Uring => Ok(Box::new(uring::Uring::open(addr)?)),
     }
 }

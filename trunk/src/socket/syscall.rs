@@ -3,7 +3,7 @@
 #![allow(unsafe_code)] // message headers, which point to other memory
 
 use super::lines::{Control, Lines, decode_segment, encode, encode_segment, is_loss};
-use super::{Kind, Socket};
+use super::{Socket, SocketKind};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::io;
@@ -199,7 +199,7 @@ impl Socket for Plain {
         self.lines.receive_buffer()
     }
 
-    fn kind(&self) -> Kind {
-        Kind::Syscall
+    fn kind(&self) -> SocketKind {
+        SocketKind::Syscall
     }
 }

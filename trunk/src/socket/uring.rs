@@ -7,7 +7,7 @@
 #![allow(unsafe_code)] // memory shared with the kernel, and requests that point to ours
 
 use super::lines::{Control, Lines, decode_segment, encode, encode_segment, is_loss};
-use super::{Kind, Socket};
+use super::{Socket, SocketKind};
 use io_uring::types::{BufRingEntry, CancelBuilder, Fd, RecvMsgOut, SubmitArgs, Timespec};
 use io_uring::{IoUring, cqueue, opcode, squeue};
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
@@ -322,8 +322,8 @@ impl Socket for Uring {
         self.lines.receive_buffer()
     }
 
-    fn kind(&self) -> Kind {
-        Kind::Uring
+    fn kind(&self) -> SocketKind {
+        SocketKind::Uring
     }
 }
 

@@ -1,6 +1,6 @@
 //! Two associations over real sockets on this machine.
 
-use angara_trunk::socket::{Kind, Socket, open};
+use angara_trunk::socket::{Socket, SocketKind, open};
 use angara_trunk::{Association, Config, Event, Impairment, KeyRing};
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
@@ -32,7 +32,7 @@ impl End {
     }
 }
 
-fn pair(address: &str, kind: Kind) -> Option<[End; 2]> {
+fn pair(address: &str, kind: SocketKind) -> Option<[End; 2]> {
     let address: SocketAddr = address.parse().unwrap();
     let sockets = [open(address, kind), open(address, kind)];
     let [a, b] = match sockets {
@@ -61,7 +61,7 @@ fn record(i: u32) -> Vec<u8> {
     record
 }
 
-fn echo(address: &str, kind: Kind, what: Impairment) {
+fn echo(address: &str, kind: SocketKind, what: Impairment) {
     const RECORDS: u32 = 2_000;
     let Some(mut ends) = pair(address, kind) else { return };
     ends.iter_mut().for_each(|e| e.association.impair(what));
@@ -107,18 +107,18 @@ fn echo(address: &str, kind: Kind, what: Impairment) {
 
 #[test]
 fn records_come_back_over_ipv4() {
-    echo("127.0.0.1:0", Kind::Syscall, Impairment::default());
+    echo("127.0.0.1:0", SocketKind::Syscall, Impairment::default());
 }
 
 #[test]
 fn records_come_back_over_ipv6() {
-    echo("[::1]:0", Kind::Syscall, Impairment::default());
+    echo("[::1]:0", SocketKind::Syscall, Impairment::default());
 }
 
 #[test]
 fn records_come_back_through_io_uring() {
-    echo("127.0.0.1:0", Kind::Uring, Impairment::default());
-    echo("[::1]:0", Kind::Uring, Impairment::default());
+    echo("127.0.0.1:0", SocketKind::Uring, Impairment::default());
+    echo("[::1]:0", SocketKind::Uring, Impairment::default());
 }
 
 #[test]
@@ -126,12 +126,12 @@ fn records_come_back_through_a_bad_line() {
     let what =
         Impairment { drop: 50_000, corrupt: 20_000, duplicate: 50_000, reorder: 50_000, ..Impairment::default() };
     let what = Impairment { seed: Some(1), ..what };
-    echo("127.0.0.1:0", Kind::Syscall, what);
+    echo("127.0.0.1:0", SocketKind::Syscall, what);
 }
 
 #[test]
 fn there_is_always_an_engine() {
-    echo("127.0.0.1:0", Kind::Auto, Impairment::default());
+    echo("127.0.0.1:0", SocketKind::Auto, Impairment::default());
 }
 
 /// A socket of its own per peer, or one for all; to be woken by a datagram, by a doorbell, or by the time limit.
@@ -140,8 +140,12 @@ fn a_sleeper_is_woken_by_datagrams_and_doorbells() {
     use rustix::event::{EventfdFlags, eventfd};
     let (soon, late) = (Duration::from_millis(2), Duration::from_secs(20));
     let doorbell = eventfd(0, EventfdFlags::NONBLOCK).unwrap();
-    for (kind, connected) in [(Kind::Syscall, false), (Kind::Syscall, true), (Kind::Uring, false), (Kind::Uring, true)]
-    {
+    for (kind, connected) in [
+        (SocketKind::Syscall, false),
+        (SocketKind::Syscall, true),
+        (SocketKind::Uring, false),
+        (SocketKind::Uring, true),
+    ] {
         let any: SocketAddr = "127.0.0.1:0".parse().unwrap();
         let (Ok(mut a), Ok(mut b)) = (open(any, kind), open(any, kind)) else {
             eprintln!("skipped: the kernel has no {kind:?}");

@@ -6,7 +6,7 @@
 mod check;
 mod places;
 
-use crate::install::{Content, Item, Plan, cannot, put};
+use crate::install::{Content, InstallPlan, Item, cannot, put};
 use crate::notices::{self, Notices};
 use places::{MULTIARCH, PACKAGES};
 use std::collections::BTreeMap;
@@ -102,7 +102,7 @@ impl Packages {
         make_dir(&debian)?;
         write(&debian.join("control"), &self.source("control")?, 0o644)?;
         write(&debian.join("changelog"), &self.changelog()?, 0o644)?;
-        let plan = Plan {
+        let plan = InstallPlan {
             root: self.root.clone(),
             from: self.from.clone(),
             prefix: "/usr".into(),

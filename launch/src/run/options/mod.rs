@@ -314,7 +314,7 @@ fn assignment(s: &str) -> Result<(OsString, OsString), String> {
 }
 
 /// A job that makes sense, not yet tied to a daemon.
-pub struct Plan {
+pub struct JobPlan {
     /// Shape the user named; a daemon must then have exactly this one.
     pub wanted: Option<Shape>,
     /// Shape of a private daemon.
@@ -328,7 +328,7 @@ pub struct Plan {
     /// The program's file, found and executable.
     pub program: PathBuf,
     /// What it needs if it is an MPI program.
-    pub mpi: mpi::Plan,
+    pub mpi: mpi::MpiPlan,
     /// Environment on top of the launcher's own.
     pub env: Vec<(OsString, OsString)>,
     /// Commands that start the program of some PEs.
@@ -356,9 +356,9 @@ fn check_capture(args: &RunArgs) -> Result<(), Failed> {
     Ok(())
 }
 
-impl Plan {
+impl JobPlan {
     /// Checks what can be checked without a daemon.
-    pub fn new(args: &RunArgs) -> Result<Plan, Failed> {
+    pub fn new(args: &RunArgs) -> Result<JobPlan, Failed> {
         check_capture(args)?;
         let mut machine = machine::changed(args.machine.clone(), &args.set)?;
         if args.seed.is_some() && machine.params().is_ok_and(|p| p.jitter_ps == 0) {
@@ -383,7 +383,7 @@ impl Plan {
             return Err(Failed::usage(why, "give a smaller --torus, or leave routes=balanced out"));
         }
         let program = find_program(&args.command[0], std::env::var_os("PATH"))?;
-        let mpi = mpi::Plan::new(args, &program)?;
+        let mpi = mpi::MpiPlan::new(args, &program)?;
         if args.check.contains(&Check::Races) && mpi.kind.is_some() {
             let why = "--check=races looks at calls of OpenSHMEM, and this is an MPI program";
             return Err(Failed::usage(why, "leave it out"));
@@ -430,7 +430,7 @@ impl Plan {
             env.push((ENV_COMPUTE.into(), compute.to_string().into()));
             env.extend(what_else_is_virtual(args));
         }
-        Ok(Plan {
+        Ok(JobPlan {
             wanted,
             shape,
             changes,

@@ -12,7 +12,7 @@ use crate::rt::check::{list, shown};
 use crate::rt::record::{call, exchanged, met};
 use crate::rt::team::{Group, Members, Set, TEAM_INVALID};
 use crate::rt::transfer::{Strides, Transfer};
-use crate::rt::{Collective, State, bytes, collective, collective_of, die, ok};
+use crate::rt::{Collective, Runtime, bytes, collective, collective_of, die, ok};
 use angara::Place;
 use angara_protocol::calls::{Action, Meeting};
 use std::sync::atomic::Ordering;
@@ -24,7 +24,7 @@ fn shift(place: Place, by: usize) -> Place {
     Place { offset: place.offset + by as u64, ..place }
 }
 
-impl State {
+impl Runtime {
     /// My number in a group I am in.
     pub(crate) fn my_index(&self, name: Name, group: &Group) -> usize {
         match group.index(self.me) {
@@ -77,7 +77,7 @@ impl State {
         });
     }
 
-    /// True if the PEs of `group` can [`State::meet`].
+    /// True if the PEs of `group` can [`Runtime::meet`].
     pub(crate) fn can_meet(&self, group: &Group) -> bool {
         self.is_world(group) && self.job.can_meet()
     }
@@ -88,7 +88,7 @@ impl State {
         self.can_meet(group) && self.job.geometry().crowded
     }
 
-    /// A barrier of all PEs, the last of which to arrive runs `last`. Only if [`State::can_meet`].
+    /// A barrier of all PEs, the last of which to arrive runs `last`. Only if [`Runtime::can_meet`].
     pub(crate) fn meet(&self, name: Name, last: impl FnOnce()) {
         let last = || {
             last();
@@ -303,7 +303,7 @@ pub(crate) fn sync_all(name: Name) {
 }
 
 pub(crate) fn sync<M: Members>(name: Name, of: M) -> M::Answer {
-    let body = |s: &'static State| {
+    let body = |s: &'static Runtime| {
         let (s, group) = collective_of(s, name, of);
         s.agree(name, &group, String::new);
         s.group_sync(name, &group);
@@ -320,7 +320,7 @@ pub(crate) fn team_sync(name: Name, team: shmem_team_t) -> int {
 /// # Safety
 /// `dest`, and at the root `source`, are valid for the elements.
 pub(crate) unsafe fn broadcast(name: Name, team: shmem_team_t, what: Transfer, root: int) -> int {
-    let body = |s: &'static State| {
+    let body = |s: &'static Runtime| {
         let (s, group, root) = broadcasting(s, name, team, what, root);
         let (Transfer { dest, source, .. }, len) = (what, what.len(name));
         if group.world(root) == s.me {
@@ -348,7 +348,7 @@ pub(crate) unsafe fn broadcast(name: Name, team: shmem_team_t, what: Transfer, r
 }
 
 /// Returns what is noted of a broadcast; `own`: the root's destination is written, too.
-fn broadcast_noted(s: &State, name: Name, of: impl Members, what: Transfer, (root, own): (int, bool)) -> Action {
+fn broadcast_noted(s: &Runtime, name: Name, of: impl Members, what: Transfer, (root, own): (int, bool)) -> Action {
     let group = of.group(s, name);
     let is_root = group.pe(root) == Some(s.me);
     let action = exchanged(s, (Meeting::Broadcast, &group, root), what, ((own || !is_root) as usize, is_root as usize));
@@ -358,7 +358,7 @@ fn broadcast_noted(s: &State, name: Name, of: impl Members, what: Transfer, (roo
 /// [`collective_of`] for a broadcast, and its root.
 #[inline]
 fn broadcasting(
-    s: &'static State,
+    s: &'static Runtime,
     name: Name,
     of: impl Members,
     what: Transfer,
@@ -377,7 +377,7 @@ fn broadcasting(
 /// # Safety
 /// `source` is valid for the elements, `dest` for those of all PEs.
 pub(crate) unsafe fn fcollect<M: Members>(name: Name, of: M, what: Transfer) -> M::Answer {
-    let body = |s: &'static State| {
+    let body = |s: &'static Runtime| {
         let (s, group) = collective_of(s, name, of);
         s.agree_on_gather(name, &group, what.dest, Some(what.nelems));
         // SAFETY: the caller's contract.
@@ -385,7 +385,7 @@ pub(crate) unsafe fn fcollect<M: Members>(name: Name, of: M, what: Transfer) -> 
         group
     };
     let noted =
-        |s: &State, group: &Group| of.noted(s, exchanged(s, (Meeting::Collect, group, 0), what, (group.size, 1)));
+        |s: &Runtime, group: &Group| of.noted(s, exchanged(s, (Meeting::Collect, group, 0), what, (group.size, 1)));
     call(name, noted, body);
     M::DONE
 }
@@ -393,7 +393,7 @@ pub(crate) unsafe fn fcollect<M: Members>(name: Name, of: M, what: Transfer) -> 
 /// # Safety
 /// As [`fcollect`].
 pub(crate) unsafe fn collect<M: Members>(name: Name, of: M, what: Transfer) -> M::Answer {
-    let body = |s: &'static State| {
+    let body = |s: &'static Runtime| {
         let (s, group) = collective_of(s, name, of);
         s.agree_on_gather(name, &group, what.dest, None);
         // SAFETY: the caller's contract.
@@ -401,7 +401,7 @@ pub(crate) unsafe fn collect<M: Members>(name: Name, of: M, what: Transfer) -> M
         group
     };
     // How much the others bring is not noted.
-    let noted = |s: &State, group: &Group| of.noted(s, exchanged(s, (Meeting::Collect, group, 0), what, (0, 1)));
+    let noted = |s: &Runtime, group: &Group| of.noted(s, exchanged(s, (Meeting::Collect, group, 0), what, (0, 1)));
     call(name, noted, body);
     M::DONE
 }
@@ -416,14 +416,14 @@ pub(crate) unsafe fn alltoall<M: Members>(name: Name, of: M, what: Transfer) -> 
 /// # Safety
 /// Both arrays hold the elements of every PE, as far apart.
 pub(crate) unsafe fn alltoalls<M: Members>(name: Name, of: M, what: Transfer, apart: Strides) -> M::Answer {
-    let body = |s: &'static State| {
+    let body = |s: &'static Runtime| {
         let (s, group) = collective_of(s, name, of);
         s.agree_on_exchange(name, &group, what, apart);
         // SAFETY: the caller's contract.
         unsafe { s.exchange(name, &group, what, apart) };
         group
     };
-    let noted = |s: &State, group: &Group| {
+    let noted = |s: &Runtime, group: &Group| {
         let all = |stride: isize| stride.max(1) as usize * group.size;
         of.noted(s, exchanged(s, (Meeting::Alltoall, group, 0), what, (all(apart.dst), all(apart.sst))))
     };
@@ -432,7 +432,7 @@ pub(crate) unsafe fn alltoalls<M: Members>(name: Name, of: M, what: Transfer, ap
 }
 
 pub(crate) fn set_barrier(name: Name, set: Set) {
-    let body = |s: &'static State| {
+    let body = |s: &'static Runtime| {
         let (s, group) = collective_of(s, name, set);
         s.agree(name, &group, String::new);
         s.all_done(name, &group);
@@ -443,7 +443,7 @@ pub(crate) fn set_barrier(name: Name, set: Set) {
 /// # Safety
 /// As [`broadcast`]; the root's destination stays as it is.
 pub(crate) unsafe fn set_broadcast(name: Name, set: Set, what: Transfer, root: int) {
-    let body = |s: &'static State| {
+    let body = |s: &'static Runtime| {
         let (s, group, root) = broadcasting(s, name, set, what, root);
         let len = what.len(name);
         if len > 0 {

@@ -14,7 +14,7 @@
 
 use super::streams::{self, Streams};
 use crate::ctypes::Name;
-use crate::rt::{State, ok};
+use crate::rt::{Runtime, ok};
 use angara::{Class, Comparison, INTERNAL_FREE, Place, Region};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -133,7 +133,7 @@ impl P2p {
     }
 }
 
-impl State {
+impl Runtime {
     /// A word of this PE's internal area.
     pub(crate) fn word(&self, offset: usize) -> &AtomicU64 {
         debug_assert!(offset.is_multiple_of(8) && offset + 8 <= INTERNAL_FREE);
@@ -188,7 +188,7 @@ impl State {
     }
 
     /// Tells `pe` that this PE got here. Everything put to `pe` before is ordered before it only
-    /// after [`State::order`].
+    /// after [`Runtime::order`].
     pub(crate) fn signal(&self, name: Name, team: u64, pe: usize) {
         let p2p = self.p2p();
         if let Some(streams) = p2p.stream(team) {

@@ -14,14 +14,14 @@ use crate::rt::check::{list, shown};
 use crate::rt::record::{call, exchanged};
 use crate::rt::team::{Group, Members, Set};
 use crate::rt::transfer::Transfer;
-use crate::rt::{State, collective_of, die, ok};
+use crate::rt::{Runtime, collective_of, die, ok};
 use angara::{Class, Place};
 use angara_protocol::calls::Meeting;
 
 /// Bytes combined at a time in the sliced algorithm.
 const CHUNK: usize = 32 * 1024;
 
-impl State {
+impl Runtime {
     /// Looks at the arguments of a reduction or prefix sum; returns how many bytes each vector has.
     #[inline]
     fn check_vectors(&self, name: Name, group: &Group, what: Transfer) -> usize {
@@ -68,7 +68,7 @@ impl State {
     /// The last PE to arrive reads everybody's source, in order, and writes everybody's destination.
     ///
     /// # Safety
-    /// As [`State::reduce`].
+    /// As [`Runtime::reduce`].
     unsafe fn by_last(&self, name: Name, group: &Group, what: Transfer, op: &Op) {
         let Transfer { dest, source, nelems: n, size } = what;
         let len = n * size;
@@ -152,7 +152,7 @@ impl State {
     /// Works in place: nobody else reads the slice a PE writes.
     ///
     /// # Safety
-    /// As [`State::reduce`].
+    /// As [`Runtime::reduce`].
     unsafe fn sliced(&self, name: Name, group: &Group, what: Transfer, op: &Op) {
         let Transfer { dest, source, nelems, size } = what;
         let (n, me, len) = (group.size, self.my_index(name, group), nelems * size);
@@ -190,7 +190,7 @@ impl State {
     /// Prefix combination, chunk by chunk: in round k each PE hands what it has to PE me + 2^k.
     ///
     /// # Safety
-    /// As [`State::reduce`].
+    /// As [`Runtime::reduce`].
     unsafe fn prefix(&self, name: Name, group: &Group, what: Transfer, op: &Op, inclusive: bool) {
         let (n, me) = (group.size, self.my_index(name, group));
         self.check_vectors(name, group, what);
@@ -242,20 +242,20 @@ impl State {
 }
 
 /// # Safety
-/// As [`State::reduce`].
+/// As [`Runtime::reduce`].
 unsafe fn of_group(name: Name, of: impl Members, what: Transfer, op: &'static Op) {
-    let body = |s: &'static State| {
+    let body = |s: &'static Runtime| {
         let (s, group) = collective_of(s, name, of);
         // SAFETY: the caller promises what the callee asks for.
         unsafe { s.reduce(name, &group, what, op) };
         group
     };
-    let noted = |s: &State, group: &Group| of.noted(s, exchanged(s, (Meeting::Reduce, group, 0), what, (1, 1)));
+    let noted = |s: &Runtime, group: &Group| of.noted(s, exchanged(s, (Meeting::Reduce, group, 0), what, (1, 1)));
     call(name, noted, body);
 }
 
 /// # Safety
-/// As [`State::reduce`].
+/// As [`Runtime::reduce`].
 pub(crate) unsafe fn team(name: Name, team: shmem_team_t, what: Transfer, op: &'static Op) -> int {
     // SAFETY: the caller promises what the callee asks for.
     unsafe { of_group(name, team, what, op) };
@@ -283,7 +283,7 @@ pub(crate) unsafe fn active_set(
 /// # Safety
 /// As [`team`].
 pub(crate) unsafe fn scan(name: Name, team: shmem_team_t, what: Transfer, op: &'static Op, inclusive: bool) -> int {
-    let body = |s: &'static State| {
+    let body = |s: &'static Runtime| {
         let (s, group) = collective_of(s, name, team);
         // SAFETY: the caller promises what the callee asks for.
         unsafe { s.prefix(name, &group, what, op, inclusive) };

@@ -15,7 +15,7 @@
 use super::ops;
 use super::p2p::SLOTS;
 use crate::ctypes::Name;
-use crate::rt::{State, lock, ok, team::Group};
+use crate::rt::{Runtime, lock, ok, team::Group};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -38,7 +38,7 @@ const RECORD_MAX: usize = 4096;
 
 /// Kind of a record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Kind {
+enum RecordKind {
     /// A signal.
     Signal,
     /// A message, which follows.
@@ -52,15 +52,17 @@ enum Kind {
 /// A record to be posted.
 struct Record {
     team: u64,
-    kind: Kind,
+    kind: RecordKind,
     /// The message, of `len` bytes.
     data: *const u8,
     len: usize,
 }
 
-impl Kind {
-    fn of(bits: u32) -> Option<Kind> {
-        [Kind::Signal, Kind::Mail, Kind::Read, Kind::Entered].into_iter().find(|k| *k as u32 == bits)
+impl RecordKind {
+    fn of(bits: u32) -> Option<RecordKind> {
+        [RecordKind::Signal, RecordKind::Mail, RecordKind::Read, RecordKind::Entered]
+            .into_iter()
+            .find(|k| *k as u32 == bits)
     }
 }
 
@@ -152,7 +154,7 @@ impl Streams {
     /// Takes out every record that has come, then asks `take` about team and PE.
     fn look<R>(
         &self,
-        s: &State,
+        s: &Runtime,
         name: Name,
         team: u64,
         pe: usize,
@@ -182,7 +184,7 @@ impl Streams {
     }
 
     /// Notes what a record says; returns the team it is for.
-    fn sort(&self, s: &State, inbox: &mut Inbox, from: usize, count: u64) -> u64 {
+    fn sort(&self, s: &Runtime, inbox: &mut Inbox, from: usize, count: u64) -> u64 {
         let mut head = [0u8; HEAD];
         // SAFETY: a slot inside the internal area, written before the count that announced it.
         let slot = unsafe { s.job.internal().add(self.layout.slot(from, count)) };
@@ -190,18 +192,18 @@ impl Streams {
         unsafe { angara_abi::copy::load(head.as_mut_ptr(), slot, HEAD) };
         let team = u64::from_le_bytes([head[0], head[1], head[2], head[3], head[4], head[5], head[6], head[7]]);
         let number = |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
-        let (kind, len) = (Kind::of(number(8)), (number(12) as usize).min(self.message_max()));
+        let (kind, len) = (RecordKind::of(number(8)), (number(12) as usize).min(self.message_max()));
         match kind {
-            Some(Kind::Signal) => inbox.peer(team, from).signals += 1,
-            Some(Kind::Entered) => inbox.peer(team, from).entered += 1,
-            Some(Kind::Mail) => {
+            Some(RecordKind::Signal) => inbox.peer(team, from).signals += 1,
+            Some(RecordKind::Entered) => inbox.peer(team, from).entered += 1,
+            Some(RecordKind::Mail) => {
                 let mut message = vec![0u8; len];
                 // SAFETY: `HEAD` + `len` bytes lie in the slot.
                 unsafe { angara_abi::copy::load(message.as_mut_ptr(), slot.add(HEAD), len) };
                 inbox.peer(team, from).mail.push_back(message);
             }
             // Nothing else comes for a team that this PE has destroyed, and then nobody waits for it.
-            Some(Kind::Read) => {
+            Some(RecordKind::Read) => {
                 if let Some(peer) = inbox.teams.get_mut(&team).and_then(|pes| pes.get_mut(&from)) {
                     peer.unread = peer.unread.saturating_sub(1);
                 }
@@ -214,7 +216,7 @@ impl Streams {
     /// Waits until `take` finds what it looks for.
     fn wait<R>(
         &self,
-        s: &State,
+        s: &Runtime,
         name: Name,
         team: u64,
         pe: usize,
@@ -234,7 +236,7 @@ impl Streams {
     ///
     /// # Safety
     /// The message of `what` is readable.
-    unsafe fn post(&self, s: &State, name: Name, pe: usize, what: Record) {
+    unsafe fn post(&self, s: &Runtime, name: Name, pe: usize, what: Record) {
         let Record { team, kind, data, len } = what;
         let mut posted = lock(&self.posted[pe]);
         *posted += 1;
@@ -258,45 +260,45 @@ impl Streams {
         s.put_word(name, pe, layout.posted(s.me), count);
     }
 
-    fn tell(&self, s: &State, name: Name, team: u64, pe: usize, kind: Kind) {
+    fn tell(&self, s: &Runtime, name: Name, team: u64, pe: usize, kind: RecordKind) {
         // SAFETY: no bytes.
         unsafe { self.post(s, name, pe, Record { team, kind, data: std::ptr::null(), len: 0 }) }
     }
 
-    pub(crate) fn signal(&self, s: &State, name: Name, team: u64, pe: usize) {
-        self.tell(s, name, team, pe, Kind::Signal);
+    pub(crate) fn signal(&self, s: &Runtime, name: Name, team: u64, pe: usize) {
+        self.tell(s, name, team, pe, RecordKind::Signal);
     }
 
-    pub(crate) fn await_signal(&self, s: &State, name: Name, team: u64, pe: usize) {
+    pub(crate) fn await_signal(&self, s: &Runtime, name: Name, team: u64, pe: usize) {
         self.wait(s, name, team, pe, "a signal of", |peer| {
             peer.signals = peer.signals.checked_sub(1)?;
             Some(())
         })
     }
 
-    pub(crate) fn enter(&self, s: &State, name: Name, team: u64, root: usize) {
-        self.tell(s, name, team, root, Kind::Entered);
+    pub(crate) fn enter(&self, s: &Runtime, name: Name, team: u64, root: usize) {
+        self.tell(s, name, team, root, RecordKind::Entered);
     }
 
-    pub(crate) fn await_entered(&self, s: &State, name: Name, team: u64, pe: usize, count: u64) {
+    pub(crate) fn await_entered(&self, s: &Runtime, name: Name, team: u64, pe: usize, count: u64) {
         self.wait(s, name, team, pe, super::p2p::ENTRY, |peer| (peer.entered >= count).then_some(()))
     }
 
     /// # Safety
     /// `data` is readable for `len` bytes, no more than [`Streams::message_max`].
-    pub(crate) unsafe fn send(&self, s: &State, name: Name, team: u64, pe: usize, data: *const u8, len: usize) {
+    pub(crate) unsafe fn send(&self, s: &Runtime, name: Name, team: u64, pe: usize, data: *const u8, len: usize) {
         self.wait(s, name, team, pe, "two messages to be read by", |peer| {
             peer.unread = (peer.unread < SLOTS).then_some(peer.unread + 1)?;
             Some(())
         });
         // SAFETY: the caller promises what the callee asks for.
-        unsafe { self.post(s, name, pe, Record { team, kind: Kind::Mail, data, len }) }
+        unsafe { self.post(s, name, pe, Record { team, kind: RecordKind::Mail, data, len }) }
     }
 
     /// The next message of `pe`.
-    pub(crate) fn receive(&self, s: &State, name: Name, team: u64, pe: usize) -> Vec<u8> {
+    pub(crate) fn receive(&self, s: &Runtime, name: Name, team: u64, pe: usize) -> Vec<u8> {
         let message = self.wait(s, name, team, pe, "a message of", |peer| peer.mail.pop_front());
-        self.tell(s, name, team, pe, Kind::Read);
+        self.tell(s, name, team, pe, RecordKind::Read);
         message
     }
 }
@@ -315,7 +317,7 @@ pub(crate) fn shown(team: u64) -> String {
 #[derive(Default)]
 pub(crate) struct Names(AtomicU64);
 
-impl State {
+impl Runtime {
     /// Teams have names of their own.
     fn names_teams(&self) -> bool {
         self.checking || self.p2p().streams().is_some()

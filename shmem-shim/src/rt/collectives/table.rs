@@ -16,7 +16,7 @@
 //! where none suffices, the last. An algorithm that cannot be used (the routers know no floating point)
 //! gives way to the point-to-point one. All PEs must read the same table.
 
-use crate::rt::{State, team::Group};
+use crate::rt::{Runtime, team::Group};
 use angara::Profile;
 use std::path::PathBuf;
 
@@ -132,7 +132,7 @@ fn parse_row(line: &str) -> Result<(&str, Row), String> {
     Ok((path, Row { what, pes: number(pes)?, bytes: number(bytes)?, how: *how }))
 }
 
-impl State {
+impl Runtime {
     /// The algorithm for `bytes` bytes of each PE of `group`.
     pub(crate) fn choose(&self, what: What, group: &Group, bytes: usize) -> Option<How> {
         self.table.choose(what, group.size, bytes)

@@ -6,7 +6,7 @@
 
 use super::{p2p::word, table::How};
 use crate::ctypes::Name;
-use crate::rt::{State, team::Group};
+use crate::rt::{Runtime, team::Group};
 use angara::tree::Tree;
 use angara_abi::job::Collectives;
 use std::sync::OnceLock;
@@ -17,7 +17,7 @@ pub(crate) struct Trees {
     world: OnceLock<Option<u8>>,
 }
 
-impl State {
+impl Runtime {
     /// Opens the world tree. Collective, at the end of init.
     pub(crate) fn open_tree(&self, name: Name) {
         let world = self.world();

@@ -13,7 +13,7 @@
 use super::{elf, exit, fork, statics};
 use crate::ctypes::*;
 use crate::rt::collectives::{coll, p2p, streams, table, trees};
-use crate::rt::{STATE, State, TOLD, check, die, lock, memory, ok, record, shmemx, state, team, try_state};
+use crate::rt::{Runtime, STATE, TOLD, check, die, lock, memory, ok, record, shmemx, state, team, try_state};
 use angara::{Job, Reach};
 use angara_protocol::calls::Meeting;
 use angara_protocol::env;
@@ -40,7 +40,7 @@ enum Boot {
     /// The job is in [`STATE`].
     Taken,
     /// Finalized: the last life's state.
-    Resting(Box<State>),
+    Resting(Box<Runtime>),
 }
 
 static BOOT: Mutex<Boot> = Mutex::new(Boot::Later);
@@ -178,7 +178,7 @@ fn start(name: Name, level: int) -> Result<(), String> {
     }
     let (me, n) = (job.my_pe(), job.n_pes());
     let shared: Vec<usize> = (0..n).filter(|pe| job.ctx().reach(*pe) == Reach::Direct).collect();
-    let state = Box::leak(Box::new(State {
+    let state = Box::leak(Box::new(Runtime {
         heap: Mutex::new(memory::heap_of(&job)),
         checking,
         timed: job.adapter().virtual_now().is_some(),
@@ -214,7 +214,7 @@ fn start(name: Name, level: int) -> Result<(), String> {
 }
 
 /// `SHMEM_VERSION` and `SHMEM_INFO` print at start.
-fn greet(s: &State) {
+fn greet(s: &Runtime) {
     if env::shmem_is_set("VERSION") {
         show(&format!("{VENDOR}, OpenSHMEM {MAJOR}.{MINOR}\n"));
     }
@@ -281,12 +281,12 @@ pub(crate) fn finalize(name: Name) {
         state(name);
         return;
     }
-    let noted = |s: &State, (): &()| record::met(Meeting::Barrier, &s.world());
+    let noted = |s: &Runtime, (): &()| record::met(Meeting::Barrier, &s.world());
     record::call(name, noted, |s| leave(s, name));
 }
 
 /// One finalize less to come; with the last one the job ends.
-fn leave(s: &'static State, name: Name) {
+fn leave(s: &'static Runtime, name: Name) {
     if s.inits.fetch_sub(1, Ordering::Relaxed) > 1 {
         return coll::barrier_all(name);
     }

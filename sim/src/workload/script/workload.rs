@@ -6,7 +6,7 @@ use crate::Error;
 use crate::run::Experiment;
 use crate::table::{Table, number};
 use crate::workload::collective::report_time;
-use crate::workload::{Kind, Report, Shows, Watch, Workload};
+use crate::workload::{Report, Shows, Watch, Workload, WorkloadKind};
 use angara_fabric::Tick;
 use angara_net::torus::NodeId;
 use serde_json::json;
@@ -22,7 +22,7 @@ struct Programs {
     script: Script,
 }
 
-pub(in crate::workload) const KIND: Kind = Kind {
+pub(in crate::workload) const KIND: WorkloadKind = WorkloadKind {
     name: "script",
     form: "script:FILE",
     about: "the programs of a file: puts, gets, atomics, waits, barriers, and when each step ends",

@@ -16,13 +16,13 @@ mod waits;
 pub(crate) use names::Names;
 pub(crate) use post::{Receive, Tagged};
 pub(crate) use rma::{Access, AtomicCall};
-pub(crate) use send::Send;
+pub(crate) use send::SendCall;
 
 use crate::abi::constants::errno;
 use crate::matching::Source;
 use crate::memory::UserMemory;
 use crate::slots::Slots;
-use crate::wire::{HEAD_MAX, Head, Kind, Reader};
+use crate::wire::{HEAD_MAX, Head, MessageKind, Reader};
 use angara::mailbox::{Mailbox, Message, Peer, SendError};
 use angara::{Job, Reach};
 use angara_protocol::mpi::MpiCosts;
@@ -101,12 +101,12 @@ impl Sources {
     }
 }
 
-pub(crate) struct Core {
+pub(crate) struct Provider {
     pub(crate) mailbox: Mailbox,
-    pub(crate) state: State,
+    pub(crate) state: ProviderState,
 }
 
-pub(crate) struct State {
+pub(crate) struct ProviderState {
     pub(crate) job: Arc<Job>,
     pub(crate) me: Peer,
     /// Names the job in addresses.
@@ -156,8 +156,8 @@ pub(crate) struct State {
     by_ring: bool,
 }
 
-impl Core {
-    pub(crate) fn new(job: Arc<Job>, mailbox: Mailbox, job_name: u64, names: Names, window: Window) -> Core {
+impl Provider {
+    pub(crate) fn new(job: Arc<Job>, mailbox: Mailbox, job_name: u64, names: Names, window: Window) -> Provider {
         let me = mailbox.me();
         // A machine's parameter where time is virtual, which has not begun yet.
         let limit = MpiCosts::from_env().map_or(usize::MAX, |costs| costs.eager as usize + HEAD_MAX);
@@ -168,7 +168,7 @@ impl Core {
         let busy = job.n_pes() + usize::from(by_ring);
         let crowded = std::thread::available_parallelism().is_ok_and(|cores| busy > cores.get());
         let messages = noted::Messages::begin(&job);
-        let state = State {
+        let state = ProviderState {
             job,
             me,
             job_name,
@@ -202,13 +202,13 @@ impl Core {
             spin: SPIN[usize::from(crowded)],
             by_ring,
         };
-        Core { mailbox, state }
+        Provider { mailbox, state }
     }
 
     /// Takes what has arrived and sends what had no room. True if something came.
     #[inline]
     pub(crate) fn progress(&mut self) -> bool {
-        let Core { mailbox, state } = self;
+        let Provider { mailbox, state } = self;
         let came = match mailbox.receive(BATCH, &mut |peer, message| state.arrived(peer, message)) {
             Ok(count) => count > 0,
             Err(e) => {
@@ -259,7 +259,7 @@ impl Core {
             return;
         }
         self.state.vain = 0;
-        let Core { mailbox, state } = self;
+        let Provider { mailbox, state } = self;
         match mailbox.stand(&|| state.under_way().unwrap_or_else(|| waits::NOTHING.into())) {
             Err(e @ angara::Error::Deadlock { .. }) if state.in_doubt => state.waits_in_vain(&e),
             Err(angara::Error::Deadlock { .. }) => state.in_doubt = true,
@@ -283,7 +283,7 @@ impl Core {
             return;
         }
         // Messages sent before a peer left are still received.
-        let Core { mailbox, state } = self;
+        let Provider { mailbox, state } = self;
         while let Ok(1..) = mailbox.receive(BATCH, &mut |peer, message| state.arrived(peer, message)) {}
         gone.into_iter().for_each(|peer| self.state.lose(peer));
     }
@@ -348,7 +348,7 @@ impl Core {
     }
 
     fn flush(&mut self) {
-        let Core { mailbox, state } = self;
+        let Provider { mailbox, state } = self;
         for seat in std::mem::take(&mut state.full) {
             let known = &mut state.peers[seat as usize];
             let peer = Peer { seat, generation: known.generation };
@@ -422,7 +422,7 @@ impl Core {
     }
 }
 
-impl State {
+impl ProviderState {
     /// Makes the acquaintance of a peer, or finds that it is not the one who sits there. One that has sent something has
     /// come, whether this host knows of it yet or not.
     #[inline]
@@ -622,7 +622,7 @@ impl State {
             return crate::log::warn(&format!("seat {} sends nonsense", peer.seat));
         };
         let understood = match head.kind {
-            Kind::Send => {
+            MessageKind::Send => {
                 self.message(peer, &head, message, len);
                 Some(())
             }
@@ -640,28 +640,28 @@ impl State {
             return Some(());
         }
         match head.kind {
-            Kind::Send => None,
-            Kind::SendRts => self.on_send_rts(peer, head, message, at),
-            Kind::Done => self.request_done(peer, head, message, at),
-            Kind::Cts => self.on_cts(peer, head, message, at),
-            Kind::Fragment => self.on_fragment(peer, head, message, at),
-            Kind::FragmentDone => self.on_fragment_done(peer, head),
-            Kind::Fin => self.on_fin(peer, head, message, at),
-            Kind::Write => self.write_came(peer, head, message, at),
-            Kind::WriteRts => self.on_write_rts(peer, head, message, at),
-            Kind::Read => self.read_came(peer, head, message, at),
-            Kind::Reply => self.reply_came(peer, head, message, at),
-            Kind::ReplyRts => self.on_reply_rts(peer, head, message, at),
-            Kind::Atomic => self.atomic_came(peer, head, message, at),
-            Kind::Revoked => self.revoked(peer, head, message, at),
-            Kind::Xoff => {
+            MessageKind::Send => None,
+            MessageKind::SendRts => self.on_send_rts(peer, head, message, at),
+            MessageKind::Done => self.request_done(peer, head, message, at),
+            MessageKind::Cts => self.on_cts(peer, head, message, at),
+            MessageKind::Fragment => self.on_fragment(peer, head, message, at),
+            MessageKind::FragmentDone => self.on_fragment_done(peer, head),
+            MessageKind::Fin => self.on_fin(peer, head, message, at),
+            MessageKind::Write => self.write_came(peer, head, message, at),
+            MessageKind::WriteRts => self.on_write_rts(peer, head, message, at),
+            MessageKind::Read => self.read_came(peer, head, message, at),
+            MessageKind::Reply => self.reply_came(peer, head, message, at),
+            MessageKind::ReplyRts => self.on_reply_rts(peer, head, message, at),
+            MessageKind::Atomic => self.atomic_came(peer, head, message, at),
+            MessageKind::Revoked => self.revoked(peer, head, message, at),
+            MessageKind::Xoff => {
                 let xoff = &mut self.peers[peer.seat as usize].xoff;
                 if !xoff.contains(&head.src) && xoff.len() < 1024 {
                     xoff.push(head.src);
                 }
                 Some(())
             }
-            Kind::Xon => {
+            MessageKind::Xon => {
                 self.peers[peer.seat as usize].xoff.retain(|ep| *ep != head.src);
                 Some(())
             }

@@ -2,11 +2,11 @@
 
 use super::objects::*;
 use super::receive::{Envelope, Landing, Payload, done_of};
-use super::{Core, Outcome, State};
+use super::{Outcome, Provider, ProviderState};
 use crate::abi::constants::*;
 use crate::matching::{Source, Want};
 use crate::memory::UserMemory;
-use crate::wire::{Head, Kind};
+use crate::wire::{Head, MessageKind};
 
 /// Which messages a tagged receive wants.
 #[derive(Clone, Copy)]
@@ -37,7 +37,7 @@ const KNOWN: u64 = COMPLETION
     | RECV
     | AFFINITY;
 
-impl Core {
+impl Provider {
     /// Posts a receive, or gives it a message that waits. Its sender is told at once: who finds a message for every receive
     /// need not call anything that makes progress.
     pub(crate) fn receive(&mut self, id: u32, call: Receive) -> Outcome {
@@ -137,7 +137,7 @@ impl Core {
     }
 }
 
-impl State {
+impl ProviderState {
     /// Whoever has this number has made acquaintance, and is not lost.
     #[inline]
     fn is_known(&self, source: Source) -> bool {
@@ -270,11 +270,11 @@ impl State {
     pub(super) fn give_back(&mut self, id: u32, incoming: &Incoming, fault: Fault) {
         let (bytes, len) = fault.encode();
         if incoming.wants_done != 0 {
-            let head = Head::new(Kind::Done, incoming.from, id, incoming.wants_done);
+            let head = Head::new(MessageKind::Done, incoming.from, id, incoming.wants_done);
             self.post(incoming.peer, &head, &bytes[..len]);
         }
         if let Body::Rts(rts) = &incoming.body {
-            let head = Head::new(Kind::Fin, incoming.from, id, rts.id);
+            let head = Head::new(MessageKind::Fin, incoming.from, id, rts.id);
             self.post(incoming.peer, &head, &bytes[..len]);
         }
     }

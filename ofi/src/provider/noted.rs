@@ -1,6 +1,6 @@
 //! Notes of messages, for timelines ([`angara_protocol::calls::mpi`]).
 
-use super::State;
+use super::ProviderState;
 use angara::Job;
 use angara::mailbox::Peer;
 use angara_protocol::calls::Step;
@@ -42,7 +42,7 @@ impl Messages {
     }
 }
 
-impl State {
+impl ProviderState {
     /// A message is about to be sent, for the first time or again. It is noted before its receiver can have it.
     #[inline]
     pub(super) fn note_sending(&mut self, peer: Peer, len: usize) {

@@ -8,7 +8,7 @@ use crate::memory::UserMemory;
 use crate::wire::Remote;
 
 struct Alone {
-    core: Core,
+    provider: Provider,
     ep: u32,
     queue: u32,
     domain: u32,
@@ -24,8 +24,8 @@ impl Alone {
         let mailbox = Mailbox::open(job.clone(), at).expect("a mailbox");
         let (names, front) = (Names::new(at.offset + len as u64), len + Names::BYTES);
         let window = Window::new(at.offset + front as u64, job.heap_len() - front);
-        let mut core = Core::new(job, mailbox, 1, names, window);
-        let state = &mut core.state;
+        let mut provider = Provider::new(job, mailbox, 1, names, window);
+        let state = &mut provider.state;
         let domain = state.domains.insert(Domain::default());
         let queue = state.queues.insert(Queue::default());
         let mut endpoint = Endpoint::new(domain, true);
@@ -37,35 +37,35 @@ impl Alone {
         let me = av.insert(Target { peer: state.me, ep, source: state.sources.number(state.me, ep) });
         let av = state.avs.insert(av);
         state.eps.get_mut(ep).expect("it is open").av = Some(av);
-        Alone { core, ep, queue, domain, me }
+        Alone { provider, ep, queue, domain, me }
     }
 
     fn send(&mut self, bytes: &[u8], tag: Option<u64>, flags: u64) -> Outcome {
         let memory = UserMemory::owned(bytes.into());
-        let call = Send { memory, to: self.me, tag, data: None, context: 1, flags, silent: false };
-        self.core.send(self.ep, call)
+        let call = SendCall { memory, to: self.me, tag, data: None, context: 1, flags, silent: false };
+        self.provider.send(self.ep, call)
     }
 
     /// Posts a receive into memory that the caller keeps.
     fn receive(&mut self, memory: &UserMemory, tag: Option<u64>, context: usize, flags: u64) -> Outcome {
         let tagged = tag.map(|tag| Tagged { tag, ignore: 0 });
         let memory = memory.part(0, memory.len());
-        self.core.receive(self.ep, Receive { memory, from: self.me, tagged, context, flags })
+        self.provider.receive(self.ep, Receive { memory, from: self.me, tagged, context, flags })
     }
 
     /// Returns what is under way, as it is said when somebody asks.
     fn waits(&self) -> String {
-        self.core.state.under_way().unwrap_or_default()
+        self.provider.state.under_way().unwrap_or_default()
     }
 
     fn progress(&mut self) {
         for _ in 0..50 {
-            self.core.progress();
+            self.provider.progress();
         }
     }
 
     fn queue(&mut self) -> &mut Queue {
-        self.core.state.queues.get_mut(self.queue).expect("it is open")
+        self.provider.state.queues.get_mut(self.queue).expect("it is open")
     }
 }
 
@@ -82,10 +82,10 @@ fn whoever_sent_a_message_that_waited_is_told_when_it_is_received() {
         // A large message to oneself may go through the window, which takes some looks.
         for _ in 0..50 {
             if alone.queue().ready.is_empty() {
-                alone.core.progress();
+                alone.provider.progress();
             }
         }
-        assert_eq!(alone.core.unsent(), 0);
+        assert_eq!(alone.provider.unsent(), 0);
         alone.progress();
         let ended: Vec<usize> = alone.queue().ready.drain(..).map(|done| done.context).collect();
         assert_eq!(ended, [2, 1], "the receive and the send");
@@ -110,7 +110,7 @@ fn a_message_is_delivered_without_a_receive_and_matched_by_one() {
             let mut all = [ended_before, &ended(&mut alone)[..]].concat();
             all.sort_unstable();
             assert_eq!(all, [1, 2], "{len} bytes, {flags:#x}");
-            assert!(bytes(&memory) == pattern(len) && alone.core.state.requests.len() == 0);
+            assert!(bytes(&memory) == pattern(len) && alone.provider.state.requests.len() == 0);
         }
     }
 }
@@ -119,15 +119,15 @@ fn a_message_is_delivered_without_a_receive_and_matched_by_one() {
 fn a_match_that_an_endpoint_waits_with_fails_when_that_is_closed() {
     let mut alone = Alone::new();
     let (other, to) = disabled(&mut alone);
-    alone.core.state.enable(other);
+    alone.provider.state.enable(other);
     for (context, flags) in [(1, MATCH_COMPLETE), (2, DELIVERY_COMPLETE)] {
         let memory = UserMemory::owned(pattern(30).into());
         let flags = flags | COMPLETION;
-        let call = Send { memory, to, tag: None, data: None, context, flags, silent: false };
-        alone.core.send(alone.ep, call).expect("sent");
+        let call = SendCall { memory, to, tag: None, data: None, context, flags, silent: false };
+        alone.provider.send(alone.ep, call).expect("sent");
     }
     alone.progress();
-    alone.core.close_endpoint(other);
+    alone.provider.close_endpoint(other);
     alone.progress();
     let failed: Vec<_> = alone.queue().failed.drain(..).map(|f| (f.done.context, f.fault.error)).collect();
     let ended: Vec<usize> = alone.queue().ready.drain(..).map(|done| done.context).collect();
@@ -160,9 +160,16 @@ fn messages_of_any_size_arrive_whether_they_are_awaited_or_not() {
             // The payload of a long message stays with the sender: it has to live.
             let source = UserMemory::owned(sent.clone().into());
             let part = source.part(0, len);
-            let call =
-                Send { memory: part, to: alone.me, tag: Some(9), data: Some(3), context: 1, flags: 0, silent: false };
-            alone.core.send(alone.ep, call).expect("sent");
+            let call = SendCall {
+                memory: part,
+                to: alone.me,
+                tag: Some(9),
+                data: Some(3),
+                context: 1,
+                flags: 0,
+                silent: false,
+            };
+            alone.provider.send(alone.ep, call).expect("sent");
             alone.progress();
             if !early {
                 alone.receive(&memory, Some(9), 5, 0).expect("posted");
@@ -175,7 +182,7 @@ fn messages_of_any_size_arrive_whether_they_are_awaited_or_not() {
             assert!(alone.queue().ready.is_empty(), "sends are reported only where that is asked for");
         }
     }
-    assert_eq!((alone.core.state.outbound.len(), alone.core.state.inbound.len()), (0, 0));
+    assert_eq!((alone.provider.state.outbound.len(), alone.provider.state.inbound.len()), (0, 0));
 }
 
 #[test]
@@ -190,13 +197,13 @@ fn errors_are_reported_with_what_did_not_fit() {
     assert_eq!(bytes(&memory), pattern(10));
     assert_eq!(alone.queue().ready.pop_front().map(|done| done.flags), Some(SEND | MSG));
     alone.receive(&memory, Some(1), 6, 0).expect("posted");
-    assert_eq!(alone.core.cancel(alone.ep, 6), Ok(()));
-    assert_eq!(alone.core.cancel(alone.ep, 6), Err(errno::ENOENT));
+    assert_eq!(alone.provider.cancel(alone.ep, 6), Ok(()));
+    assert_eq!(alone.provider.cancel(alone.ep, 6), Err(errno::ENOENT));
     assert_eq!(alone.queue().failed.pop_front().map(|failed| failed.fault.error), Some(errno::ECANCELED));
     assert_eq!(alone.send(&[], None, 1 << 40), Err(errno::EBADFLAGS));
     let to = alone.me + 1;
-    let call = Send { memory: room(0), to, tag: None, data: None, context: 1, flags: 0, silent: false };
-    assert_eq!(alone.core.send(alone.ep, call), Err(errno::EINVAL), "nobody has that address");
+    let call = SendCall { memory: room(0), to, tag: None, data: None, context: 1, flags: 0, silent: false };
+    assert_eq!(alone.provider.send(alone.ep, call), Err(errno::EINVAL), "nobody has that address");
 }
 
 #[test]
@@ -213,7 +220,7 @@ fn a_buffer_for_several_messages_is_given_back_once() {
     assert_eq!(done.iter().map(|d| d.flags & MULTI_RECV != 0).collect::<Vec<_>>(), [false, false, true]);
     assert_eq!(done.iter().map(|d| d.buf - memory.address()).collect::<Vec<_>>(), [0, 60, 120]);
     assert_eq!(bytes(&memory)[..180], pattern(180));
-    assert_eq!(alone.core.state.multis.len(), 0);
+    assert_eq!(alone.provider.state.multis.len(), 0);
 }
 
 #[test]
@@ -230,7 +237,7 @@ fn a_look_keeps_or_drops_what_it_sees() {
     assert_eq!(alone.queue().ready.pop_front().map(|done| done.context), Some(8));
     alone.receive(&memory, Some(4), 7, CLAIM).expect("received");
     assert_eq!(bytes(&memory), b"abcde");
-    assert_eq!(alone.core.state.eps.get(alone.ep).map(|ep| ep.held), Some(0));
+    assert_eq!(alone.provider.state.eps.get(alone.ep).map(|ep| ep.held), Some(0));
 }
 
 #[test]
@@ -239,56 +246,56 @@ fn who_never_receives_keeps_bounded_memory_and_loses_nothing() {
     let (len, mut sent) = (16_000, 0usize);
     let source = UserMemory::owned(pattern(len).into());
     // More than an endpoint holds, and then many that wait at their sender.
-    while alone.core.state.outbound.len() < 20_000 {
+    while alone.provider.state.outbound.len() < 20_000 {
         let (memory, me) = (source.part(0, len), alone.me);
-        let call = Send { memory, to: me, tag: Some(sent as u64), data: None, context: 1, flags: 0, silent: false };
-        match alone.core.send(alone.ep, call) {
+        let call = SendCall { memory, to: me, tag: Some(sent as u64), data: None, context: 1, flags: 0, silent: false };
+        match alone.provider.send(alone.ep, call) {
             Ok(()) => sent += 1,
             Err(e) => assert_eq!(e, errno::EAGAIN),
         }
-        alone.core.progress();
+        alone.provider.progress();
     }
-    let held = alone.core.state.eps.get(alone.ep).map_or(0, |ep| ep.held);
+    let held = alone.provider.state.eps.get(alone.ep).map_or(0, |ep| ep.held);
     assert!(held <= HELD_MAX + (1 << 20), "{held} bytes are kept");
     let memory = room(len);
     for tag in (0..sent).rev() {
         alone.receive(&memory, Some(tag as u64), tag, 0).expect("posted");
         while alone.queue().ready.is_empty() {
-            alone.core.progress();
+            alone.provider.progress();
         }
         assert_eq!(alone.queue().ready.pop_front().map(|done| (done.context, done.len)), Some((tag, len)));
     }
     // The fetched messages are reported through a ring with room for a few.
     (0..200).for_each(|_| alone.progress());
-    assert_eq!(alone.core.state.outbound.len(), 0);
-    assert!(alone.core.state.peers[0].xoff.is_empty(), "payload is taken again");
+    assert_eq!(alone.provider.state.outbound.len(), 0);
+    assert!(alone.provider.state.peers[0].xoff.is_empty(), "payload is taken again");
 }
 
 #[test]
 fn what_was_injected_is_kept_a_million_times_and_reads_go_on_beside_that() {
     let mut alone = Alone::new();
     // The receiver has said that it takes no payload any more.
-    let (me, ep) = (alone.core.state.me, alone.ep);
-    alone.core.state.peers[me.seat as usize].xoff.push(ep);
+    let (me, ep) = (alone.provider.state.me, alone.ep);
+    alone.provider.state.peers[me.seat as usize].xoff.push(ep);
     let mut sent = 0;
     loop {
         match alone.send(&[7; 1], Some(sent), INJECT) {
             Ok(()) => sent += 1,
             Err(e) => {
-                assert_eq!((e, alone.core.state.copies), (errno::EAGAIN, 1 << 20));
+                assert_eq!((e, alone.provider.state.copies), (errno::EAGAIN, 1 << 20));
                 break;
             }
         }
-        alone.core.progress();
+        alone.provider.progress();
     }
     let (memory, back) = (room(50_000), room(50_000));
     let all =
         Registered { memory: memory.part(0, 50_000), access: REMOTE_READ, by_address: false, counters: Vec::new() };
-    alone.core.state.domains.get_mut(alone.domain).expect("it is open").keys.insert(77, all);
+    alone.provider.state.domains.get_mut(alone.domain).expect("it is open").keys.insert(77, all);
     let remotes = vec![Remote { addr: 0, len: 50_000, key: 77 }];
     let to = alone.me;
     let read = Access { memory: back, to, remotes, data: None, context: 2, flags: COMPLETION, silent: false };
-    alone.core.read(alone.ep, read).expect("begun");
+    alone.provider.read(alone.ep, read).expect("begun");
     alone.progress();
     assert_eq!(alone.queue().ready.pop_front().map(|done| done.context), Some(2), "{:?}", alone.queue().failed);
     // One that is received makes room for one more.
@@ -296,14 +303,14 @@ fn what_was_injected_is_kept_a_million_times_and_reads_go_on_beside_that() {
     alone.progress();
     assert_eq!(alone.queue().ready.pop_front().map(|done| (done.context, done.len)), Some((5, 1)));
     assert_eq!(alone.send(&[7; 1], Some(sent), INJECT), Ok(()));
-    alone.core.close_endpoint(ep);
-    assert_eq!((alone.core.state.copies, alone.core.state.outbound.len()), (0, 0));
+    alone.provider.close_endpoint(ep);
+    assert_eq!((alone.provider.state.copies, alone.provider.state.outbound.len()), (0, 0));
 }
 
 #[test]
 fn registered_memory_is_written_read_and_changed() {
     let mut alone = Alone::new();
-    let counter = alone.core.state.counters.insert(Counter::default());
+    let counter = alone.provider.state.counters.insert(Counter::default());
     let (memory, access) = (room(100_000), REMOTE_READ | REMOTE_WRITE);
     let registered = Registered {
         memory: memory.part(0, 100_000),
@@ -311,7 +318,7 @@ fn registered_memory_is_written_read_and_changed() {
         by_address: false,
         counters: vec![(counter, REMOTE_WRITE)],
     };
-    alone.core.state.domains.get_mut(alone.domain).expect("it is open").keys.insert(77, registered);
+    alone.provider.state.domains.get_mut(alone.domain).expect("it is open").keys.insert(77, registered);
     let call = |alone: &Alone, memory: UserMemory, addr: u64, key: u64| {
         let remotes = vec![Remote { addr, len: memory.len() as u64, key }];
         Access { memory, to: alone.me, remotes, data: None, context: 2, flags: COMPLETION, silent: false }
@@ -319,19 +326,19 @@ fn registered_memory_is_written_read_and_changed() {
     for len in [8, 10_000, 90_000] {
         let (source, back) = (UserMemory::owned(pattern(len).into()), room(len));
         let write = call(&alone, source.part(0, len), 5, 77);
-        alone.core.write(alone.ep, write).expect("written");
+        alone.provider.write(alone.ep, write).expect("written");
         alone.progress();
         let read = call(&alone, back.part(0, len), 5, 77);
-        alone.core.read(alone.ep, read).expect("read");
+        alone.provider.read(alone.ep, read).expect("read");
         alone.progress();
         assert!(bytes(&back) == pattern(len), "{len}");
         let flags: Vec<u64> = alone.queue().ready.drain(..).map(|done| done.flags).collect();
         assert_eq!(flags, [RMA | WRITE, RMA | READ]);
     }
-    assert_eq!(alone.core.state.counters.get(counter).map(|counter| counter.value), Some(3));
+    assert_eq!(alone.provider.state.counters.get(counter).map(|counter| counter.value), Some(3));
     for (addr, key, error) in [(0, 78, errno::ENOKEY), (99_999, 77, errno::EFAULT)] {
         let write = call(&alone, room(2), addr, key);
-        alone.core.write(alone.ep, write).expect("sent");
+        alone.provider.write(alone.ep, write).expect("sent");
         alone.progress();
         assert_eq!(alone.queue().failed.pop_front().map(|failed| failed.fault.error), Some(error));
     }
@@ -340,7 +347,7 @@ fn registered_memory_is_written_read_and_changed() {
     let access = call(&alone, operand, 0, 77);
     let add =
         AtomicCall { access, datatype: 7, op: 2, compare: UserMemory::nothing(), result: Some(result.part(0, 8)) };
-    alone.core.atomic(alone.ep, add).expect("sent");
+    alone.provider.atomic(alone.ep, add).expect("sent");
     alone.progress();
     assert_eq!((bytes(&result), &bytes(&memory)[..8]), (40u64.to_ne_bytes().to_vec(), 42u64.to_ne_bytes().as_slice()));
 }
@@ -348,17 +355,17 @@ fn registered_memory_is_written_read_and_changed() {
 #[test]
 fn a_generation_that_is_not_there_is_refused() {
     let mut alone = Alone::new();
-    let state = &mut alone.core.state;
+    let state = &mut alone.provider.state;
     let stale = Peer { generation: state.me.generation + 1, ..state.me };
     let target = Target { peer: stale, ep: alone.ep, source: state.sources.number(stale, alone.ep) };
     let av = state.eps.get(alone.ep).and_then(|ep| ep.av).expect("it is bound");
     let to = state.avs.get_mut(av).expect("it is open").insert(target);
-    let call = Send { memory: room(1), to, tag: None, data: None, context: 1, flags: 0, silent: false };
-    assert_eq!(alone.core.send(alone.ep, call), Err(errno::ECONNREFUSED));
+    let call = SendCall { memory: room(1), to, tag: None, data: None, context: 1, flags: 0, silent: false };
+    assert_eq!(alone.provider.send(alone.ep, call), Err(errno::ECONNREFUSED));
     // Nor is it waited for, as long as the program likes to.
     let tagged = Some(Tagged { tag: 1, ignore: 0 });
     let call = Receive { memory: room(1), from: to, tagged, context: 2, flags: 0 };
-    assert_eq!(alone.core.receive(alone.ep, call), Ok(()));
+    assert_eq!(alone.provider.receive(alone.ep, call), Ok(()));
     let failed = alone.queue().failed.pop_front().expect("an end");
     assert_eq!((failed.done.context, failed.fault.error), (2, errno::ECONNREFUSED));
     assert_eq!(alone.waits(), "");
@@ -366,7 +373,7 @@ fn a_generation_that_is_not_there_is_refused() {
 
 /// A second endpoint, not enabled yet, and its address.
 fn disabled(alone: &mut Alone) -> (u32, u64) {
-    let state = &mut alone.core.state;
+    let state = &mut alone.provider.state;
     let binding = Some(Binding { queue: alone.queue, selective: false });
     let mut endpoint = Endpoint::new(alone.domain, false);
     (endpoint.tx, endpoint.rx) = (binding, binding);
@@ -388,26 +395,26 @@ fn what_comes_before_an_endpoint_is_enabled_waits_for_that() {
         by_address: false,
         counters: Vec::new(),
     };
-    alone.core.state.domains.get_mut(alone.domain).expect("it is open").keys.insert(77, all);
+    alone.provider.state.domains.get_mut(alone.domain).expect("it is open").keys.insert(77, all);
     // A message, one whose end the sender wants to know, one that is fetched, and a write.
     let sent = [pattern(30), pattern(31), pattern(100_000)];
     for (i, (bytes, flags)) in sent.iter().zip([0, DELIVERY_COMPLETE | COMPLETION, COMPLETION]).enumerate() {
         let memory = UserMemory::owned(bytes.clone().into());
-        let call = Send { memory, to, tag: None, data: None, context: 10 + i, flags, silent: false };
-        alone.core.send(alone.ep, call).expect("sent");
+        let call = SendCall { memory, to, tag: None, data: None, context: 10 + i, flags, silent: false };
+        alone.provider.send(alone.ep, call).expect("sent");
     }
     let operand = UserMemory::owned(Box::new(*b"written!"));
     let remotes = vec![Remote { addr: 0, len: 8, key: 77 }];
     let write = Access { memory: operand, to, remotes, data: None, context: 13, flags: COMPLETION, silent: false };
-    alone.core.write(alone.ep, write).expect("sent");
+    alone.provider.write(alone.ep, write).expect("sent");
     alone.progress();
     assert!(alone.queue().ready.is_empty() && alone.queue().failed.is_empty(), "nothing has ended");
     assert_eq!(bytes(&memory), [0; 8]);
-    alone.core.state.enable(late);
+    alone.provider.state.enable(late);
     for bytes_sent in &sent {
         let memory = room(100_000);
         let call = Receive { memory: memory.part(0, 100_000), from: ADDR_UNSPEC, tagged: None, context: 20, flags: 0 };
-        alone.core.receive(late, call).expect("posted");
+        alone.provider.receive(late, call).expect("posted");
         alone.progress();
         assert!(bytes(&memory)[..bytes_sent.len()] == **bytes_sent, "{} bytes, in order", bytes_sent.len());
     }
@@ -416,7 +423,7 @@ fn what_comes_before_an_endpoint_is_enabled_waits_for_that() {
     let mut ended: Vec<usize> = alone.queue().ready.drain(..).map(|done| done.context).collect();
     ended.sort_unstable();
     assert_eq!(ended, [11, 12, 13, 20, 20, 20]);
-    assert_eq!(alone.core.state.eps.get(late).map(|ep| ep.held), Some(0));
+    assert_eq!(alone.provider.state.eps.get(late).map(|ep| ep.held), Some(0));
 }
 
 #[test]
@@ -425,11 +432,11 @@ fn what_came_for_an_endpoint_that_is_closed_before_it_is_enabled_fails() {
     let (late, to) = disabled(&mut alone);
     for (len, flags) in [(30, DELIVERY_COMPLETE | COMPLETION), (100_000, COMPLETION)] {
         let memory = UserMemory::owned(pattern(len).into());
-        let call = Send { memory, to, tag: None, data: None, context: len, flags, silent: false };
-        alone.core.send(alone.ep, call).expect("sent");
+        let call = SendCall { memory, to, tag: None, data: None, context: len, flags, silent: false };
+        alone.provider.send(alone.ep, call).expect("sent");
     }
     alone.progress();
-    alone.core.close_endpoint(late);
+    alone.provider.close_endpoint(late);
     alone.progress();
     let failed: Vec<_> = alone.queue().failed.drain(..).map(|f| (f.done.context, f.fault.error)).collect();
     assert_eq!(failed, [(30, errno::ECONNREFUSED), (100_000, errno::ECONNREFUSED)]);
@@ -442,8 +449,8 @@ fn a_payload_that_cannot_be_read_is_an_error_that_says_why_on_both_sides() {
     alone.receive(&target, None, 5, 0).expect("posted");
     // SAFETY: it is never touched by this process: the kernel finds that nothing is there.
     let memory = unsafe { UserMemory::new(std::ptr::without_provenance_mut(8), 20_000) };
-    let call = Send { memory, to: alone.me, tag: None, data: None, context: 1, flags: COMPLETION, silent: false };
-    alone.core.send(alone.ep, call).expect("sent");
+    let call = SendCall { memory, to: alone.me, tag: None, data: None, context: 1, flags: COMPLETION, silent: false };
+    alone.provider.send(alone.ep, call).expect("sent");
     alone.progress();
     let failed: Vec<_> = alone.queue().failed.drain(..).map(|failed| (failed.done.context, failed.fault)).collect();
     assert_eq!(failed, [(5, Fault::io(errno::EFAULT)), (1, Fault::io(errno::EFAULT))]);
@@ -465,9 +472,9 @@ fn a_peer_that_has_sent_something_is_there_before_this_host_knows_of_it() {
 #[test]
 fn a_name_leads_to_its_endpoint_as_long_as_that_has_it() {
     let mut alone = Alone::new();
-    let (me, ep) = (alone.core.state.me, alone.ep);
+    let (me, ep) = (alone.provider.state.me, alone.ep);
     let named = |service| Name { host: None, service };
-    let state = &mut alone.core.state;
+    let state = &mut alone.provider.state;
     assert_eq!(state.resolve_name(named(9228)), None);
     assert_eq!(state.publish(ep, named(9228)), Ok(()));
     assert_eq!(state.publish(ep, named(80)), Ok(()));
@@ -476,7 +483,7 @@ fn a_name_leads_to_its_endpoint_as_long_as_that_has_it() {
     let nowhere = Some("192.0.2.7".parse().expect("an address"));
     assert_eq!(state.publish(ep, Name { host: nowhere, service: 7 }), Err(errno::EADDRNOTAVAIL));
     let (late, _) = disabled(&mut alone);
-    let state = &mut alone.core.state;
+    let state = &mut alone.provider.state;
     assert_eq!(state.publish(late, named(81)), Ok(()));
     assert_eq!(
         [80, 81, 9228, 0, 82].map(|service| state.resolve_name(named(service))),
@@ -486,8 +493,8 @@ fn a_name_leads_to_its_endpoint_as_long_as_that_has_it() {
     if let Some(host) = crate::lookup::own_hosts().first() {
         assert_eq!(state.resolve_name(Name { host: Some(*host), service: 80 }), Some((me, ep)));
     }
-    alone.core.close_endpoint(ep);
-    let state = &mut alone.core.state;
+    alone.provider.close_endpoint(ep);
+    let state = &mut alone.provider.state;
     assert_eq!([80, 81, 9228].map(|service| state.resolve_name(named(service))), [None, Some((me, late)), None]);
 }
 

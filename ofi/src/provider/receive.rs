@@ -2,11 +2,11 @@
 
 use super::objects::*;
 use super::transfer::InboundEnd;
-use super::{State, rest};
+use super::{ProviderState, rest};
 use crate::abi::constants::*;
 use crate::matching::Source;
 use crate::memory::UserMemory;
-use crate::wire::{Head, Kind, Reader, Rts};
+use crate::wire::{Head, MessageKind, Reader, Rts};
 use angara::mailbox::{Message, Peer};
 use angara_protocol::calls::Step;
 
@@ -65,7 +65,7 @@ pub(super) struct Envelope {
     pub(super) number: u64,
 }
 
-impl State {
+impl ProviderState {
     /// The number of the sender of a message.
     #[inline]
     fn source(&mut self, peer: Peer, from: u32) -> Source {
@@ -132,7 +132,7 @@ impl State {
     /// Tells a peer that its request is done.
     pub(super) fn answer(&mut self, peer: Peer, head: &Head, fault: impl Into<Fault>) {
         let (bytes, len) = fault.into().encode();
-        self.post(peer, &Head::new(Kind::Done, head.src, head.dst, head.aux), &bytes[..len]);
+        self.post(peer, &Head::new(MessageKind::Done, head.src, head.dst, head.aux), &bytes[..len]);
     }
 
     /// The posted receive that a message goes to.
@@ -234,7 +234,7 @@ impl State {
         self.pay_to_receive(done.len);
         self.note(Step::Received, envelope.peer, envelope.number, done.len);
         if envelope.wants_done != 0 {
-            let head = Head::new(Kind::Done, envelope.from, done.ep, envelope.wants_done);
+            let head = Head::new(MessageKind::Done, envelope.from, done.ep, envelope.wants_done);
             self.post(envelope.peer, &head, &0i32.to_le_bytes());
         }
         if multi == 0 && excess == 0 {
@@ -280,7 +280,7 @@ impl State {
         let known = &mut self.peers[peer.seat as usize];
         if !known.told.contains(&id) {
             known.told.push(id);
-            self.post(peer, &Head::new(Kind::Xoff, from, id, 0), &[]);
+            self.post(peer, &Head::new(MessageKind::Xoff, from, id, 0), &[]);
         }
     }
 
@@ -297,7 +297,7 @@ impl State {
             if known.told.contains(&id) {
                 known.told.retain(|told| *told != id);
                 let peer = Peer { seat: seat as u32, generation: known.generation };
-                self.post(peer, &Head::new(Kind::Xon, 0, id, 0), &[]);
+                self.post(peer, &Head::new(MessageKind::Xon, 0, id, 0), &[]);
             }
         }
     }

@@ -1,12 +1,12 @@
 //! Messages for an endpoint before it is enabled: it has its address from the beginning, so others may know it already.
 
 use super::objects::*;
-use super::{State, rest};
+use super::{ProviderState, rest};
 use crate::abi::constants::errno;
-use crate::wire::{Head, Kind};
+use crate::wire::{Head, MessageKind};
 use angara::mailbox::{Message, Peer};
 
-impl State {
+impl ProviderState {
     /// The endpoint that a message is for is open, but not enabled yet.
     pub(super) fn is_too_early(&self, head: &Head) -> bool {
         self.eps.get(head.dst).is_some_and(|ep| !ep.enabled)
@@ -16,7 +16,7 @@ impl State {
     /// may then fail. The payload of the program's messages stays with their senders then.
     pub(super) fn hold(&mut self, peer: Peer, head: &Head, message: &Message<'_>) -> bool {
         let Some(ep) = self.eps.get_mut(head.dst) else { return false };
-        let is_message = matches!(head.kind, Kind::Send | Kind::SendRts);
+        let is_message = matches!(head.kind, MessageKind::Send | MessageKind::SendRts);
         if ep.held > HELD_MAX && !is_message {
             return false;
         }

@@ -2,11 +2,11 @@
 
 use super::objects::*;
 use super::transfer::{InboundEnd, Outbound, Purpose};
-use super::{Core, Outcome, Request, State, fault_of, rest};
+use super::{Outcome, Provider, ProviderState, Request, fault_of, rest};
 use crate::abi::constants::*;
 use crate::atomics;
 use crate::memory::{PIECES, UserMemory};
-use crate::wire::{HEAD_MAX, Head, Kind, Reader, Remote, Rts};
+use crate::wire::{HEAD_MAX, Head, MessageKind, Reader, Remote, Rts};
 use angara::mailbox::{Message, Peer};
 
 /// A call that writes or reads.
@@ -44,7 +44,7 @@ impl Written {
     }
 }
 
-impl Core {
+impl Provider {
     fn request(&self, id: u32, call: &Access, side: Side, flags: u64, target: Target) -> Outcome<Request> {
         let ep = self.state.eps.get(id).ok_or(errno::EINVAL)?;
         let done = Done {
@@ -69,10 +69,10 @@ impl Core {
 
     pub(crate) fn write(&mut self, id: u32, call: Access) -> Outcome {
         let target = self.begin(id, call.to, call.flags)?;
-        Core::check(&call, call.memory.len())?;
+        Provider::check(&call, call.memory.len())?;
         self.room_to_access(id)?;
         let request = self.request(id, &call, Side::Write, RMA | WRITE, target)?;
-        let mut head = Head { data: call.data, ..Head::new(Kind::Write, target.ep, id, 0) };
+        let mut head = Head { data: call.data, ..Head::new(MessageKind::Write, target.ep, id, 0) };
         head.count = call.remotes.len() as u8;
         let mut body = Vec::with_capacity(PIECES * Remote::BYTES + Rts::BYTES);
         Remote::encode_all(&call.remotes, &mut body);
@@ -81,7 +81,7 @@ impl Core {
         }
         let outbound = Outbound::new(target.peer, (id, target.ep), call.memory, Purpose::Write);
         let rts = self.state.outbound.insert(outbound);
-        head.kind = Kind::WriteRts;
+        head.kind = MessageKind::WriteRts;
         body.extend(self.state.describe(rts));
         let sent = self.send_request(head, request, &body, &UserMemory::nothing());
         if sent.is_err() {
@@ -92,11 +92,11 @@ impl Core {
 
     pub(crate) fn read(&mut self, id: u32, call: Access) -> Outcome {
         let target = self.begin(id, call.to, call.flags)?;
-        Core::check(&call, call.memory.len())?;
+        Provider::check(&call, call.memory.len())?;
         self.room_to_access(id)?;
         let mut request = self.request(id, &call, Side::Read, RMA | READ, target)?;
         request.result = call.memory;
-        let head = Head { count: call.remotes.len() as u8, ..Head::new(Kind::Read, target.ep, id, 0) };
+        let head = Head { count: call.remotes.len() as u8, ..Head::new(MessageKind::Read, target.ep, id, 0) };
         let mut body = Vec::with_capacity(PIECES * Remote::BYTES);
         Remote::encode_all(&call.remotes, &mut body);
         self.send_request(head, request, &body, &UserMemory::nothing())
@@ -111,7 +111,7 @@ impl Core {
             return Err(errno::EOPNOTSUPP);
         }
         let len = access.remotes.iter().map(|remote| remote.len as usize).sum::<usize>();
-        Core::check(&access, len)?;
+        Provider::check(&access, len)?;
         let wrong = |memory: &UserMemory| memory.len() != len;
         if (shape != atomics::Shape::Read && wrong(&access.memory))
             || (shape == atomics::Shape::Compare && wrong(&compare))
@@ -134,13 +134,13 @@ impl Core {
             compare.read(0, &mut body[at..]);
         }
         request.result = result.unwrap_or_else(UserMemory::nothing);
-        let head = Head { data: access.data, ..Head::new(Kind::Atomic, target.ep, id, 0) };
+        let head = Head { data: access.data, ..Head::new(MessageKind::Atomic, target.ep, id, 0) };
         let operand = if shape == atomics::Shape::Read { UserMemory::nothing() } else { access.memory };
         self.send_request(head, request, &body, &operand)
     }
 }
 
-impl State {
+impl ProviderState {
     /// Memory of the endpoint's domain that a peer names.
     fn resolve(&self, head: &Head, remotes: &[Remote], access: u64) -> Outcome<UserMemory> {
         let ep = self.eps.get(head.dst).filter(|ep| ep.enabled).ok_or(errno::ECONNREFUSED)?;
@@ -235,7 +235,7 @@ impl State {
         if HEAD_MAX + len <= self.eager_max {
             let mut bytes = vec![0; len];
             memory.read(0, &mut bytes);
-            self.post(peer, &Head::new(Kind::Reply, head.src, head.dst, head.aux), &bytes);
+            self.post(peer, &Head::new(MessageKind::Reply, head.src, head.dst, head.aux), &bytes);
         } else if self.outbound.is_full() {
             self.answer(peer, head, errno::ENOMEM);
             return Some(());
@@ -243,7 +243,7 @@ impl State {
             let purpose = Purpose::Answer(remotes.as_slice().into());
             let rts = self.outbound.insert(Outbound::new(peer, (head.dst, head.src), memory, purpose));
             let body = self.describe(rts);
-            self.post(peer, &Head::new(Kind::ReplyRts, head.src, head.dst, head.aux), &body);
+            self.post(peer, &Head::new(MessageKind::ReplyRts, head.src, head.dst, head.aux), &body);
         }
         self.accessed(&Head { data: None, ..*head }, &remotes, Side::RemoteRead, len);
         Some(())
@@ -330,7 +330,7 @@ impl State {
         let side = if fetch && shape == atomics::Shape::Read { Side::RemoteRead } else { Side::RemoteWrite };
         self.accessed(head, &remotes, side, len);
         if fetch {
-            self.post(peer, &Head::new(Kind::Reply, head.src, head.dst, head.aux), &old);
+            self.post(peer, &Head::new(MessageKind::Reply, head.src, head.dst, head.aux), &old);
         } else {
             self.answer(peer, head, 0);
         }

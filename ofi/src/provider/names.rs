@@ -9,7 +9,7 @@
 //!
 //! Nothing is asked of the one that is looked for: whoever wants a name gets the pages of those who are there.
 
-use super::{Outcome, State};
+use super::{Outcome, ProviderState};
 use crate::abi::constants::errno;
 use crate::address::{Name, host_bytes, host_of};
 use crate::memory::UserMemory;
@@ -67,7 +67,7 @@ enum Where {
     Anywhere,
 }
 
-impl State {
+impl ProviderState {
     /// Writes a word of this process's own page.
     fn write_name(&self, at: usize, word: u64) -> angara::Result<()> {
         let swap = Amo { op: AmoOp::Swap, width: 8, operand: word, comparand: 0, fetch: false };

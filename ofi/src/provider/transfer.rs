@@ -11,10 +11,10 @@
 //! be getting a fragment at that moment, so no chunk is reused before its answer.
 
 use super::objects::{Done, Fault};
-use super::{State, fault_of, rest};
+use super::{ProviderState, fault_of, rest};
 use crate::abi::constants::errno;
 use crate::memory::{UserMemory, read_process};
-use crate::wire::{Head, Kind, Pieces, Reader, Remote, Rts};
+use crate::wire::{Head, MessageKind, Pieces, Reader, Remote, Rts};
 use angara::mailbox::{Message, Peer};
 use angara::{Place, Region};
 use angara_protocol::calls::Step;
@@ -78,7 +78,7 @@ pub(super) struct Outbound {
     pub(super) ep: u32,
     to: u32,
     memory: UserMemory,
-    /// The memory is a copy of the program's; [`State::copies`] counts and limits them.
+    /// The memory is a copy of the program's; [`ProviderState::copies`] counts and limits them.
     pub(super) is_copy: bool,
     purpose: Purpose,
     staging: Option<Box<Staging>>,
@@ -150,7 +150,7 @@ pub(super) enum InboundEnd {
     Answered { request: u64 },
 }
 
-impl State {
+impl ProviderState {
     /// Encodes the RTS of an outbound payload.
     pub(super) fn describe(&self, id: u64) -> Vec<u8> {
         let mut out = Vec::with_capacity(Rts::BYTES);
@@ -229,7 +229,7 @@ impl State {
                 // a CTS, which is answered with a revocation.
                 continue;
             };
-            let (peer, head) = (outbound.peer, Head::new(Kind::Revoked, outbound.to, outbound.ep, inbound));
+            let (peer, head) = (outbound.peer, Head::new(MessageKind::Revoked, outbound.to, outbound.ep, inbound));
             let (bytes, len) = REVOKED.encode();
             self.post(peer, &head, &bytes[..len]);
         }
@@ -275,7 +275,7 @@ impl State {
                     rts.is_ahead().filter(|(chunk, bytes)| *chunk < self.window.chunks && *bytes <= self.window.chunk);
                 if ahead.is_none_or(|(_, bytes)| bytes < len) {
                     let body = [id.to_le_bytes().as_slice(), &(len as u64).to_le_bytes()].concat();
-                    self.post(peer, &Head::new(Kind::Cts, from, ep, rts.id), &body);
+                    self.post(peer, &Head::new(MessageKind::Cts, from, ep, rts.id), &body);
                 }
                 if let Some((chunk, bytes)) = ahead {
                     self.get_fragment(id, chunk, bytes.min(len));
@@ -337,7 +337,7 @@ impl State {
     /// Tells a peer that nobody will fetch the payload of its RTS.
     pub(super) fn refuse(&mut self, peer: Peer, from: u32, rts: &Rts, error: i32) {
         let (bytes, len) = Fault::from(error).encode();
-        self.post(peer, &Head::new(Kind::Fin, from, 0, rts.id), &bytes[..len]);
+        self.post(peer, &Head::new(MessageKind::Fin, from, 0, rts.id), &bytes[..len]);
     }
 
     pub(super) fn inbound_ends(&mut self, id: u64, fault: Fault) {
@@ -348,7 +348,7 @@ impl State {
 
     fn inbound_is_over(&mut self, inbound: Inbound, fault: Fault) {
         let (bytes, len) = fault.encode();
-        let head = Head::new(Kind::Fin, inbound.from, inbound.ep, inbound.rts);
+        let head = Head::new(MessageKind::Fin, inbound.from, inbound.ep, inbound.rts);
         self.post(inbound.peer, &head, &bytes[..len]);
         match inbound.end {
             InboundEnd::Received { done, excess, multi, number } => {
@@ -370,7 +370,7 @@ impl State {
         let (inbound, len) = (reader.u64()?, usize::try_from(reader.u64()?).ok()?);
         let Some(outbound) = self.outbound.get_mut(head.aux).filter(|outbound| outbound.peer == peer) else {
             let (bytes, len) = REVOKED.encode();
-            self.post(peer, &Head::new(Kind::Revoked, head.src, head.dst, inbound), &bytes[..len]);
+            self.post(peer, &Head::new(MessageKind::Revoked, head.src, head.dst, inbound), &bytes[..len]);
             return Some(());
         };
         let none = || Box::new(Staging { cts: None, staged: 0, chunks: Vec::new(), waits_for_chunk: false });
@@ -379,7 +379,7 @@ impl State {
         }
         if matches!(outbound.purpose, Purpose::Revoked) {
             let (bytes, len) = REVOKED.encode();
-            self.post(peer, &Head::new(Kind::Revoked, head.src, head.dst, inbound), &bytes[..len]);
+            self.post(peer, &Head::new(MessageKind::Revoked, head.src, head.dst, inbound), &bytes[..len]);
             return Some(());
         }
         if len < outbound.memory.len() {
@@ -393,7 +393,7 @@ impl State {
     fn feed(&mut self, id: u64) {
         while let Some((chunk, len)) = self.stage(id) {
             let Some(Outbound { peer, ep, to, staging: Some(staging), .. }) = self.outbound.get(id) else { return };
-            let (peer, head) = (*peer, Head::new(Kind::Fragment, *to, *ep, staging.cts.unwrap_or(0)));
+            let (peer, head) = (*peer, Head::new(MessageKind::Fragment, *to, *ep, staging.cts.unwrap_or(0)));
             self.post(peer, &head, &[chunk.to_le_bytes(), (len as u32).to_le_bytes()].concat());
         }
     }
@@ -463,7 +463,7 @@ impl State {
             }
             Ok(()) if is_over => self.inbound_ends(id, Fault::NONE),
             Ok(()) => {
-                let done = Head { tag: Some(u64::from(chunk)), ..Head::new(Kind::FragmentDone, from, ep, rts) };
+                let done = Head { tag: Some(u64::from(chunk)), ..Head::new(MessageKind::FragmentDone, from, ep, rts) };
                 self.post(peer, &done, &[]);
             }
         }

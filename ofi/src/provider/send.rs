@@ -2,10 +2,10 @@
 
 use super::objects::*;
 use super::transfer::{Outbound, Purpose};
-use super::{Core, Outcome, Request, State};
+use super::{Outcome, Provider, ProviderState, Request};
 use crate::abi::constants::*;
 use crate::memory::UserMemory;
-use crate::wire::{HEAD_MAX, Head, Kind};
+use crate::wire::{HEAD_MAX, Head, MessageKind};
 
 /// Most writes, reads and atomics of an endpoint that are under way. Their targets end each of them in their next call. Messages
 /// are not counted: which receive is posted first must not decide whether the next one may be sent.
@@ -16,7 +16,7 @@ const ACCESSES_MAX: usize = 4096;
 const COPIES_MAX: usize = 1 << 20;
 
 /// A call that sends.
-pub(crate) struct Send {
+pub(crate) struct SendCall {
     pub(crate) memory: UserMemory,
     pub(crate) to: u64,
     pub(crate) tag: Option<u64>,
@@ -46,7 +46,7 @@ pub(super) const KNOWN: u64 = COMPLETION
     | WRITE
     | AFFINITY;
 
-impl State {
+impl ProviderState {
     /// Where time is virtual: what the library takes to send so many bytes passes, once for each message.
     #[inline]
     fn pay_to_send(&mut self, len: usize) {
@@ -69,7 +69,7 @@ impl State {
     }
 }
 
-impl Core {
+impl Provider {
     /// Returns whom an operation goes to, if it may begin.
     #[inline]
     pub(super) fn begin(&mut self, id: u32, to: u64, flags: u64) -> Outcome<Target> {
@@ -118,7 +118,7 @@ impl Core {
         self.unless(|state| state.eps.get(id).is_none_or(|ep| ep.accesses >= ACCESSES_MAX))
     }
 
-    fn unless(&mut self, is_full: impl Fn(&State) -> bool) -> Outcome {
+    fn unless(&mut self, is_full: impl Fn(&ProviderState) -> bool) -> Outcome {
         if is_full(&self.state) {
             self.progress();
         }
@@ -126,7 +126,7 @@ impl Core {
     }
 
     #[inline]
-    pub(crate) fn send(&mut self, id: u32, call: Send) -> Outcome {
+    pub(crate) fn send(&mut self, id: u32, call: SendCall) -> Outcome {
         let target = self.begin(id, call.to, call.flags)?;
         let ep = self.state.eps.get(id).ok_or(errno::EINVAL)?;
         let is_counted = ep.counters[Side::Send as usize].is_some();
@@ -142,7 +142,7 @@ impl Core {
             source: ADDR_NOTAVAIL,
             report: !call.silent && Endpoint::reports(ep.tx, call.flags),
         };
-        let mut head = Head::new(Kind::Send, target.ep, id, 0);
+        let mut head = Head::new(MessageKind::Send, target.ep, id, 0);
         (head.tag, head.data) = (call.tag, call.data);
         self.state.pay_to_send(call.memory.len());
         self.state.note_sending(target.peer, done.len);
@@ -155,7 +155,7 @@ impl Core {
     }
 
     #[inline]
-    fn send_to(&mut self, target: Target, mut head: Head, call: Send, (done, is_counted): (Done, bool)) -> Outcome {
+    fn send_to(&mut self, target: Target, mut head: Head, call: SendCall, (done, is_counted): (Done, bool)) -> Outcome {
         let xoff = &self.state.peers[target.peer.seat as usize].xoff;
         if call.memory.len() + HEAD_MAX > self.state.eager_max || (!xoff.is_empty() && xoff.contains(&target.ep)) {
             return self.send_rts(target, head, call, done);
@@ -197,7 +197,7 @@ impl Core {
     }
 
     /// Keeps the payload until the receiver fetches it.
-    fn send_rts(&mut self, target: Target, mut head: Head, call: Send, done: Done) -> Outcome {
+    fn send_rts(&mut self, target: Target, mut head: Head, call: SendCall, done: Done) -> Outcome {
         self.room()?;
         let is_injected = call.flags & INJECT != 0;
         if is_injected {
@@ -207,7 +207,7 @@ impl Core {
         let mut outbound = Outbound::new(target.peer, (done.ep, target.ep), memory, Purpose::Message(done));
         outbound.is_copy = is_injected;
         let id = self.state.outbound.insert(outbound);
-        head.kind = Kind::SendRts;
+        head.kind = MessageKind::SendRts;
         self.state.stage_ahead(id);
         let body = self.state.describe(id);
         if let Err(e) = self.try_send(target.peer, &head, &body, &UserMemory::nothing()) {

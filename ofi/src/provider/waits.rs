@@ -2,7 +2,7 @@
 
 use super::objects::*;
 use super::transfer::InboundEnd;
-use super::{Core, State};
+use super::{Provider, ProviderState};
 use crate::abi::constants::*;
 use crate::matching::{Source, Want};
 use angara::mailbox::Peer;
@@ -29,7 +29,7 @@ pub(super) struct Quiet {
     written: Option<Instant>,
 }
 
-impl Core {
+impl Provider {
     /// Nothing has come at a look that others were far before. Leaves a note if that lasts.
     pub(super) fn stays_quiet(&mut self, now: Instant) {
         let quiet = self.state.quiet.get_or_insert(Quiet { since: now, written: None });
@@ -44,7 +44,7 @@ impl Core {
     }
 }
 
-impl State {
+impl ProviderState {
     /// Something has come.
     #[cold]
     pub(super) fn quiet_is_over(&mut self) {
