@@ -100,10 +100,12 @@ impl Posted {
 
     /// The network reports completion; the others end when their packets are injected.
     pub(super) fn is_answered(&self) -> bool {
-        match self.op {
-            None | Some(Op::Write { .. }) => false,
-            Some(Op::Amo { result, .. }) => result.is_some(),
-            Some(_) => true,
+        let Some(op) = self.op else { return false };
+        match op {
+            Op::Write { .. } => false,
+            Op::Amo { result, .. } => result.is_some(),
+            Op::Read { .. } | Op::Flush { .. } => true,
+            Op::Fence | Op::Barrier { .. } | Op::Reduce { .. } | Op::Bcast { .. } => true,
         }
     }
 }

@@ -13,7 +13,7 @@
 //!
 //! Bits no field owns must be zero, so that a later version can give them a meaning.
 
-use crate::account::{Class, READ_MAX};
+use crate::account::{Class, READ_MAX, Traffic};
 use crate::packet::{ReduceElem, ReduceOp, Vc};
 use crate::{PAYLOAD_MAX, REDUCES, TREES};
 use angara_net::torus::Coords;
@@ -80,6 +80,19 @@ impl Op {
     pub fn from_bits(bits: u8) -> Option<Op> {
         use Op::*;
         [Nop, Put, PutInline, Get, Amo, Fence, Barrier, Reduce, Bcast].get(bits as usize).copied()
+    }
+    /// Returns what messages call it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Op::Nop => "nop",
+            Op::Put | Op::PutInline => "put",
+            Op::Get => "get",
+            Op::Amo => "atomic",
+            Op::Fence => "fence",
+            Op::Barrier => "barrier",
+            Op::Reduce => "reduce",
+            Op::Bcast => "broadcast",
+        }
     }
 }
 
@@ -196,6 +209,21 @@ impl Descriptor {
             elem: ReduceElem::I64,
             operand: 0,
             comparand: 0,
+        }
+    }
+}
+
+impl Descriptor {
+    /// Returns what it puts on the network; `None` if a driver does not count it for its target.
+    pub fn traffic(&self) -> Option<Traffic> {
+        match self.op {
+            Op::Put | Op::PutInline => Some(Traffic::put(self.len as usize)),
+            Op::Get => Some(Traffic::get(self.len as usize)),
+            Op::Amo => {
+                let fetch = self.local.is_some();
+                Some(Traffic::amo(self.width as usize, self.amo.is_native() && !fetch, fetch))
+            }
+            Op::Nop | Op::Fence | Op::Barrier | Op::Reduce | Op::Bcast => None,
         }
     }
 }

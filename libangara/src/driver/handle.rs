@@ -156,13 +156,7 @@ impl Adapter {
         let mut d = Descriptor { dst: entry.coords, endpoint: entry.endpoint, ..*descriptor };
         let slot = if answered(&d) { Some(self.wait_slot()?) } else { None };
         d.completion = slot.map(Slot::completion).or(d.completion);
-        let traffic = match d.op {
-            Op::Put | Op::PutInline => Traffic::put(d.len as usize),
-            Op::Get => Traffic::get(d.len as usize),
-            Op::Amo => Traffic::amo(d.width as usize, d.amo.is_native() && d.local.is_none(), d.local.is_some()),
-            _ => Traffic::default(),
-        };
-        if traffic.ops != 0 {
+        if let Some(traffic) = d.traffic() {
             self.count(pe, d.class, traffic);
         }
         let seq = self.post(&d, pe)?;

@@ -83,22 +83,12 @@ impl Slot {
 impl Adapter {
     /// Posts a descriptor and returns its sequence number; waits while the queue is full.
     pub(crate) fn post(&self, d: &Descriptor, pe: usize) -> Result<u32> {
-        let what = match d.op {
-            Op::Nop => "nop",
-            Op::Put | Op::PutInline => "put",
-            Op::Get => "get",
-            Op::Amo => "atomic",
-            Op::Fence => "fence",
-            Op::Barrier => "barrier",
-            Op::Reduce => "reduce",
-            Op::Bcast => "broadcast",
-        };
         let words = d.encode();
         let len = if d.op == Op::Amo { d.width as u32 } else { d.len };
         if let Some(clock) = self.clock().filter(|_| d.flags & flags::FLUSH == 0) {
             clock.carries(len);
         }
-        self.push(Note { what, pe: pe as u32, len }, |p, c| p.post(c, words))
+        self.push(Note { what: d.op.name(), pe: pe as u32, len }, |p, c| p.post(c, words))
     }
 
     /// Puts a packet into the injection ring; waits while the ring is full.
