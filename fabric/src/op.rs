@@ -1,6 +1,7 @@
 //! Operations: what a port posts. All that differs between them and needs no network stands here.
 
 use crate::types::Port;
+use angara_abi::PAYLOAD_MAX;
 use angara_abi::desc::{AmoOp, Place};
 use angara_abi::packet::{ReduceElem, ReduceOp, Vc};
 
@@ -165,6 +166,14 @@ impl<S> Op<S> {
         }
     }
 
+    /// TreeId of a reduction or broadcast.
+    pub(crate) fn tree(&self) -> Option<u8> {
+        match *self {
+            Op::Reduce { tree, .. } | Op::Bcast { tree, .. } => Some(tree),
+            _ => None,
+        }
+    }
+
     /// Bytes that it moves, given how many its source has.
     pub(crate) fn len(&self, of_source: impl FnOnce(&S) -> u32) -> u32 {
         match self {
@@ -194,5 +203,32 @@ impl<S> Op<S> {
     /// True if it brings data back into memory of its port.
     pub fn is_read(&self) -> bool {
         matches!(self, Op::Read { .. } | Op::Flush { .. })
+    }
+}
+
+impl Op<Source<'_>> {
+    /// Checks all that can be said of the operation without a network.
+    #[inline]
+    pub(crate) fn check(&self) -> Result<(), &'static str> {
+        let wrong = match self {
+            Op::Write { vc, .. } if !matches!(vc, Vc::Request | Vc::Response) => "a write goes on vc0 or vc1",
+            Op::Write { source, .. }
+                if source.is_empty() || matches!(source, Source::Inline(b) if b.len() > PAYLOAD_MAX) =>
+            {
+                "a write needs at least 1 byte, and at most 256 inline"
+            }
+            Op::Read { len: 0, .. } => "a read needs at least 1 byte",
+            Op::Amo { width, .. } if *width != 4 && *width != 8 => "an atomic is 4 or 8 bytes wide",
+            Op::Reduce { source, .. } | Op::Bcast { source, .. }
+                if source.is_empty() || source.len() > PAYLOAD_MAX as u32 =>
+            {
+                "a collective packet carries 1 to 256 bytes"
+            }
+            Op::Reduce { elem, source, .. } if !(source.len() as usize).is_multiple_of(elem.bytes()) => {
+                "a reduction needs whole elements"
+            }
+            _ => return Ok(()),
+        };
+        Err(wrong)
     }
 }

@@ -5,9 +5,7 @@ use crate::adapter::OpRecord;
 use crate::chip::EventKind;
 use crate::op::{Op, Source};
 use crate::types::*;
-use angara_abi::PAYLOAD_MAX;
 use angara_abi::account::Class;
-use angara_abi::packet::Vc;
 use angara_net::torus::NodeId;
 
 impl Fabric {
@@ -28,49 +26,14 @@ impl Fabric {
             // Nobody would hear of an answer given up in another fabric before routes change again.
             if self.adapters.chip.split && op.is_answered() { reach(to.node, from.node) } else { Ok(()) }
         };
-        let sourced = |source: &Source| match source {
-            Source::Length(_) if self.adapters.chip.carry => {
-                Err(InjectError::Invalid("a length without bytes needs a fabric without payload"))
-            }
-            _ => Ok(()),
-        };
-        let small = |source: &Source| match source.len() {
-            1..=256 => Ok(()),
-            _ => Err(InjectError::Invalid("a collective packet carries 1 to 256 bytes")),
-        };
-        match *op {
-            Op::Write { to, source, vc, .. } => {
-                if !matches!(vc, Vc::Request | Vc::Response) {
-                    return Err(InjectError::Invalid("a write goes on vc0 or vc1"));
-                }
-                if source.is_empty() || matches!(source, Source::Inline(b) if b.len() > PAYLOAD_MAX) {
-                    return Err(InjectError::Invalid("a write needs at least 1 byte, and at most 256 inline"));
-                }
-                sourced(&source)?;
-                target(to)
-            }
-            Op::Read { len: 0, .. } => Err(InjectError::Invalid("a read needs at least 1 byte")),
-            Op::Read { to, .. } | Op::Flush { to, .. } => target(to),
-            Op::Amo { width, .. } if width != 4 && width != 8 => {
-                Err(InjectError::Invalid("an atomic is 4 or 8 bytes wide"))
-            }
-            Op::Amo { to, .. } => target(to),
-            Op::Fence | Op::Barrier { .. } => Ok(()),
-            Op::Reduce { tree, elem, to, source, .. } => {
-                sourced(&source)?;
-                small(&source)?;
-                if !(source.len() as usize).is_multiple_of(elem.bytes()) {
-                    return Err(InjectError::Invalid("a reduction needs whole elements"));
-                }
-                self.trees.check_tree(&self.adapters, tree, job, from)?;
-                to.map_or(Ok(()), target)
-            }
-            Op::Bcast { tree, source, .. } => {
-                sourced(&source)?;
-                small(&source)?;
-                self.trees.check_tree(&self.adapters, tree, job, from)
-            }
+        op.check().map_err(InjectError::Invalid)?;
+        if self.adapters.chip.carry && matches!(op.source(), Some(Source::Length(_))) {
+            return Err(InjectError::Invalid("a length without bytes needs a fabric without payload"));
         }
+        if let Some(tree) = op.tree() {
+            self.trees.check_tree(&self.adapters, tree, job, from)?;
+        }
+        op.target().map_or(Ok(()), target)
     }
 
     /// Posts an operation on port `from` at `issue` (a time in the past counts as now).
