@@ -1,26 +1,31 @@
 //! The loop of a simulation: create messages, let the network run, look at what arrives.
 //!
-//! Time is cut into batches. Until the mean latency of successive batches stops drifting the run
-//! warms up; then it measures until the confidence interval is as narrow as asked. A network whose
-//! backlog keeps growing is saturated; that is said as soon as it is clear, and the rest of the
-//! run measures how much it accepts.
+//! Time is cut into batches. A network that starts empty needs a while until its latency has settled,
+//! and how long is known only when it has: unless the user gives the times, one record is kept from
+//! the first cycle on, and its beginning is left out afterwards ([`Record::warmup`]). A run ends when
+//! the time measured is long against the fluctuations seen and the interval is as narrow as asked.
+//! A network whose backlog keeps growing is saturated; that is said as soon as it is clear, and the rest of
+//! the run measures how much it accepts.
 
 use super::Progress;
+use super::balance::{Balance, Mark, Overload, Ports};
 use super::experiment::Experiment;
 use super::outcome::{Outcome, Percentiles, ProbeOutcome, peak_rss_bytes};
-use super::stats::{Batch, Batches, Histogram};
-use super::verdict::{BATCHES_MIN, growing, settled};
+use super::stats::{Batch, Batches, FINE, Histogram, Interval};
+use super::verdict::{BATCHES_MIN, PARTS, growing, settled};
 use crate::Error;
 use crate::observe::{Follower, Links, Observed};
 use crate::traffic::Source;
 use crate::workload::Watch;
-use angara_model::{Injection, Network, TrafficClass};
+use angara_model::{Injection, Network, Profile, TrafficClass};
 use std::time::Instant;
 
 /// Cycles between two looks at the network; sources are served this far ahead.
 const STEP: u64 = 16;
 /// Cycles the calendar of sources covers; later ones are filed again.
 const CALENDAR: u64 = 1024;
+/// Router cycle of the angara profile, ps.
+const ANGARA_CYCLE_PS: f64 = 2000.0;
 /// Cycles before saturation by growth is concluded.
 const CYCLES_MIN: u64 = 2000;
 /// Cycles a saturated network warms up and is measured at least: what it accepts falls for a while,
@@ -28,6 +33,11 @@ const CYCLES_MIN: u64 = 2000;
 const SATURATED_MIN: u64 = 5000;
 /// Share of the created flits that a network which is not saturated accepts.
 const CARRIED: f64 = 0.98;
+/// The warm-up is at least this part of the whole run.
+const WARMUP_PART: usize = 16;
+/// Between two attempts to end, a run becomes longer by this factor: the more often one looks, the
+/// likelier the interval is narrow by chance.
+const LOOK_AGAIN: f64 = 1.2;
 /// Messages a source may have under way; a source with more is hopelessly behind, and creates no
 /// more until some arrive, so that a saturated run does not eat all memory.
 const OUTSTANDING_MAX: u32 = 2000;
@@ -45,53 +55,73 @@ const FOLLOW_MAX: u64 = 100_000;
 pub fn run(experiment: &Experiment, watch: &mut Watch<'_>) -> Result<Outcome, Error> {
     let started = Instant::now();
     let mut state = DriverState::new(experiment)?;
-    let mut warmup = Batches::default();
-    let mut saturated = false;
-    // Settling by itself gets half of the time at most, a given warm-up all it needs.
-    let limit = experiment.schedule.warmup.unwrap_or(experiment.schedule.cycles_max / 2);
-    let done = |state: &DriverState, batches: &Batches, saturated: bool| match saturated {
-        true => state.cycle >= experiment.schedule.warmup.unwrap_or(SATURATED_MIN),
-        false => state.warm(batches),
-    };
-    while state.cycle < limit && !done(&state, &warmup, saturated) {
-        warmup.push(state.batch(experiment.schedule.warmup.map(|end| end - state.cycle)));
-        saturated |= state.saturated(&warmup);
-        if watch(state.progress(true, saturated, None)).is_break() {
-            return Err(Error::Interrupted("nothing was measured yet"));
-        }
+    let schedule = &experiment.schedule;
+    if schedule.warmup.is_some() || schedule.measure.is_some() {
+        state.warm_up(watch)?;
+        state.begin();
     }
-    let warmup_cycles = state.cycle;
-    state.steady = true;
-    if experiment.observe.links {
-        state.network.count_links();
-        state.links_before = Some(Links::collect(&state.network, &experiment.network, state.cycle));
-    }
-    state.histogram = Histogram::default();
-    let mut measured = Batches::default();
     let mut interrupted = false;
-    while !state.measured_enough(&measured, warmup_cycles, saturated) {
-        let left = experiment.schedule.measure.map(|cycles| warmup_cycles + cycles - state.cycle);
-        measured.push(state.batch(left));
-        saturated |= state.saturated(&measured);
-        if watch(state.progress(false, saturated, Some((&measured, warmup_cycles)))).is_break() {
+    while !state.finished() {
+        let left = schedule.measure.map(|cycles| state.record.begin + cycles - state.cycle);
+        state.measure(left);
+        if watch(state.progress()).is_break() {
+            if state.warming_up() {
+                return Err(Error::Interrupted("nothing was measured yet"));
+            }
             interrupted = true;
             break;
         }
     }
-    // A network may only have been slow to fill: what it accepted in the end decides.
-    let total = measured.total();
-    saturated &= state.held
-        || total.flits as f64 + total.lost as f64 * experiment.lengths.mean() < CARRIED * total.created_flits as f64;
     let wall_s = started.elapsed().as_secs_f64();
-    let mut outcome = state.outcome(&measured, warmup_cycles, wall_s);
+    let mut outcome = state.outcome(wall_s);
     outcome.interrupted = interrupted;
-    outcome.saturated = saturated;
-    if saturated {
-        outcome.saturated_because = Some(state.why_saturated(&outcome));
-    }
-    outcome.observed = state.observed(outcome.measured_cycles);
+    state.judge(&mut outcome);
+    outcome.observed = state.observed(outcome.warmup_cycles);
     outcome.links = outcome.observed.links.as_ref().map(Links::summary);
     Ok(outcome)
+}
+
+/// What happened from some cycle on, so kept that its beginning can be left out later.
+struct Record {
+    /// Cycle in which it begins.
+    begin: u64,
+    batches: Batches,
+    /// Latencies by the number of bits of their batch's number: entry 0 those of batch 0, entry b > 0
+    /// those of batches 2^(b−1) to 2^b − 1.
+    histograms: Vec<Histogram>,
+    /// Other state at the beginning of those entries that may still become the end of the warm-up.
+    marks: Vec<Start>,
+}
+
+/// State at the beginning of a batch.
+struct Start {
+    batch: usize,
+    accounts: Mark,
+    links: Option<Links>,
+    /// Sum over time of the messages under way.
+    under_way: u128,
+}
+
+impl Record {
+    fn new(begin: u64) -> Record {
+        Record { begin, batches: Batches::default(), histograms: vec![Histogram::default()], marks: Vec::new() }
+    }
+    /// Latencies of the present batch belong here.
+    fn histogram(&mut self) -> &mut Histogram {
+        self.histograms.last_mut().expect("there is one from the beginning")
+    }
+    /// Batches that are left out if the latency had settled after `settled` of them: as many, rounded up to a power of
+    /// two, and not less than a 16th of the whole.
+    fn warmup(&self, settled: usize) -> usize {
+        settled.max(self.batches.pushed() / WARMUP_PART).next_power_of_two()
+    }
+    /// Latencies from batch `first` on, 0 or a power of two.
+    fn latencies(&self, first: usize) -> Histogram {
+        let from = (usize::BITS - first.leading_zeros()) as usize;
+        let mut all = Histogram::default();
+        self.histograms.iter().skip(from).for_each(|h| all.add(h));
+        all
+    }
 }
 
 struct DriverState<'a> {
@@ -100,23 +130,30 @@ struct DriverState<'a> {
     sources: Vec<Source>,
     /// Ranks by the cycle of their next message, modulo [`CALENDAR`].
     calendar: Vec<Vec<u32>>,
-    /// Messages under way per endpoint.
-    outstanding: Vec<u32>,
+    balance: Balance,
+    ports: Ports,
     backlog: u64,
+    /// Sum of the backlog over all cycles so far, taken every [`STEP`] cycles.
+    backlog_cycles: u128,
     /// A source was held back.
     held: bool,
     /// Every cycle before this one has happened.
     cycle: u64,
     batch_cycles: u64,
-    histogram: Histogram,
+    record: Record,
+    /// Batches of the record after which the latency had settled; 0 if the user gave the times.
+    settled: Option<usize>,
+    saturated: bool,
+    /// Batches of the record with which the run may end at the earliest.
+    next_look: usize,
+    /// The interval at the last look, and that everything was as it should be.
+    last_look: Option<(Interval, bool)>,
     probe: Probing,
     /// Packets created.
     created: u64,
-    /// Warm-up is over.
+    /// The latency has settled.
     steady: bool,
     follower: Follower,
-    /// Loads of the links when measuring began.
-    links_before: Option<Links>,
 }
 
 #[derive(Default)]
@@ -135,22 +172,167 @@ impl<'a> DriverState<'a> {
         let mut state = DriverState {
             sources: (0..ranks).map(source).collect(),
             calendar: vec![Vec::new(); CALENDAR as usize],
-            outstanding: vec![0; ranks as usize],
+            balance: Balance::new(ranks as usize),
+            ports: ports(experiment),
             backlog: 0,
+            backlog_cycles: 0,
             held: false,
             cycle: 0,
             batch_cycles: batch_cycles(experiment),
-            histogram: Histogram::default(),
+            record: Record::new(0),
+            settled: None,
+            saturated: false,
+            next_look: 0,
+            last_look: None,
             probe: Probing { min: u64::MAX, ..Probing::default() },
             created: 0,
             steady: false,
             follower: Follower::new(experiment.observe.packets.as_ref()),
-            links_before: None,
             network,
             experiment,
         };
         (0..ranks).for_each(|rank| state.file(rank));
+        if experiment.observe.links {
+            state.network.count_links();
+        }
+        state.mark();
         Ok(state)
+    }
+
+    /// Lets the user's warm-up pass, or waits until the latency has settled.
+    fn warm_up(&mut self, watch: &mut Watch<'_>) -> Result<(), Error> {
+        let schedule = &self.experiment.schedule;
+        // Settling by itself gets half of the time at most, a given warm-up all it needs.
+        let limit = schedule.warmup.unwrap_or(schedule.cycles_max / 2);
+        while self.cycle < limit {
+            let done = match (schedule.warmup, self.saturated) {
+                (Some(end), _) => self.cycle >= end,
+                (None, true) => self.cycle >= SATURATED_MIN,
+                (None, false) => settled(&self.record.batches.coarse(PARTS)),
+            };
+            if done {
+                break;
+            }
+            self.measure(schedule.warmup.map(|end| end - self.cycle));
+            if watch(self.progress()).is_break() {
+                return Err(Error::Interrupted("nothing was measured yet"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Measuring begins here: nothing earlier counts.
+    fn begin(&mut self) {
+        self.record = Record::new(self.cycle);
+        self.settled = Some(0);
+        self.steady = true;
+        self.mark();
+    }
+
+    /// Keeps what must be subtracted later if measuring begins here.
+    fn mark(&mut self) {
+        let batch = self.record.batches.pushed();
+        let links = self.experiment.observe.links.then(|| self.links(0));
+        self.record.marks.retain(|start| start.batch == 0 || start.batch * WARMUP_PART >= batch);
+        let (accounts, under_way) = (self.balance.mark(), self.backlog_cycles);
+        self.record.marks.push(Start { batch, accounts, links, under_way });
+    }
+
+    fn links(&self, cycles: u64) -> Links {
+        Links::collect(&self.network, &self.experiment.network, cycles)
+    }
+
+    /// Batches of the record that are not measured.
+    fn skipped(&self) -> usize {
+        match self.settled {
+            Some(0) => 0,
+            settled => self.record.warmup(settled.unwrap_or(self.record.batches.pushed())),
+        }
+    }
+
+    /// State at the beginning of the time measured.
+    fn start(&self) -> &Start {
+        let skipped = self.skipped();
+        let marks = &self.record.marks;
+        marks
+            .iter()
+            .find(|start| start.batch == skipped)
+            .unwrap_or_else(|| marks.last().expect("one from the beginning"))
+    }
+
+    /// Cycle in which measuring began.
+    fn measured_from(&self) -> u64 {
+        (self.record.begin + self.skipped() as u64 * self.batch_cycles).min(self.cycle)
+    }
+
+    /// True if nothing measured is left when the warm-up is taken away.
+    fn warming_up(&self) -> bool {
+        self.measured_from() >= self.cycle
+    }
+
+    /// Simulates one batch, or `limit` cycles if that is less, and records it.
+    fn measure(&mut self, limit: Option<u64>) {
+        let batch = self.batch(limit);
+        self.record.batches.push(batch);
+        self.balance.tick();
+        let pushed = self.record.batches.pushed();
+        if pushed.is_power_of_two() {
+            self.record.histograms.push(Histogram::default());
+            self.mark();
+        }
+        self.saturated |= self.held || self.cycle >= CYCLES_MIN && growing(&self.record.batches.coarse(PARTS));
+        if self.settled.is_none() {
+            // Settling gets half of the time at most.
+            let late = self.cycle >= self.experiment.schedule.cycles_max / 2;
+            let hopeless = self.saturated && self.cycle >= SATURATED_MIN;
+            if late || hopeless || settled(&self.record.batches.coarse(PARTS)) {
+                self.settled = Some(if late { 1 << pushed.ilog2() } else { pushed });
+                self.steady = true;
+            }
+        }
+        if pushed >= self.next_look {
+            self.look();
+        }
+    }
+
+    /// Looks whether enough has been measured.
+    fn look(&mut self) {
+        let pushed = self.record.batches.pushed();
+        self.next_look = (pushed as f64 * LOOK_AGAIN) as usize + 1;
+        let Some(_) = self.settled else { return };
+        let skipped = self.skipped();
+        let measured = self.record.batches.after(skipped);
+        let Some(interval) = measured.latency() else { return };
+        let cycles = self.cycle - self.measured_from();
+        // A window shorter than a few latencies would see the fast messages of its beginning only.
+        let long = cycles as f64 * self.network.cycle() as f64 > 5.0 * interval.mean;
+        let narrow = interval.half_width <= self.experiment.schedule.precision * interval.mean;
+        let overload = self.overload();
+        self.saturated |= overload.is_some_and(|o| o.sure());
+        let enough = long && narrow && interval.reliable() && overload.is_none();
+        self.last_look = Some((interval, enough && measured.pushed() >= FINE));
+    }
+
+    /// The endpoint that seems to be asked for more than it gets.
+    fn overload(&self) -> Option<Overload> {
+        self.balance.overload(&self.start().accounts, self.cycle - self.measured_from(), self.ports)
+    }
+
+    /// True if the run may end.
+    fn finished(&self) -> bool {
+        let schedule = &self.experiment.schedule;
+        let measured = self.cycle - self.measured_from();
+        if let Some(cycles) = schedule.measure {
+            return measured >= cycles;
+        }
+        if self.cycle >= schedule.cycles_max && measured > 0 {
+            return true;
+        }
+        if self.saturated {
+            let warm = schedule.warmup.is_some() || self.measured_from() >= SATURATED_MIN;
+            return warm && measured >= SATURATED_MIN && measured / self.batch_cycles >= BATCHES_MIN as u64;
+        }
+        self.last_look.is_some_and(|(_, enough)| enough)
     }
 
     /// Puts `rank` where its next message will be found, or as far ahead as the calendar goes.
@@ -169,11 +351,13 @@ impl<'a> DriverState<'a> {
         let mut batch = Batch::default();
         while self.cycle < end {
             let until = (self.cycle + STEP).min(end);
+            let cycles = u128::from(until - self.cycle);
             while self.cycle < until {
                 self.create(&mut batch);
             }
             self.network.advance(until * self.network.cycle() - 1);
             self.collect(&mut batch);
+            self.backlog_cycles += u128::from(self.backlog) * cycles;
         }
         batch.backlog = self.backlog;
         batch
@@ -208,7 +392,7 @@ impl<'a> DriverState<'a> {
         let experiment = self.experiment;
         let from = experiment.placement[rank as usize];
         while self.sources[rank as usize].next_cycle() <= now {
-            if self.outstanding[from as usize] >= OUTSTANDING_MAX || self.backlog >= OUTSTANDING_TOTAL {
+            if self.balance.waiting(from) >= OUTSTANDING_MAX || self.backlog >= OUTSTANDING_TOTAL {
                 self.held = true;
                 return;
             }
@@ -216,9 +400,10 @@ impl<'a> DriverState<'a> {
             let Some(message) = source.take(&experiment.destinations, &experiment.lengths) else { continue };
             batch.created += 1;
             batch.created_flits += u64::from(message.flits);
-            self.outstanding[from as usize] += 1;
             self.backlog += 1;
-            self.inject(from, experiment.placement[message.to as usize], message.flits, at, 0);
+            let to = experiment.placement[message.to as usize];
+            self.balance.created(from, to, message.flits);
+            self.inject(from, to, message.flits, at, 0);
         }
     }
 
@@ -246,13 +431,13 @@ impl<'a> DriverState<'a> {
                 (p.min, p.max) = (p.min.min(latency), p.max.max(latency));
                 continue;
             }
-            self.outstanding[d.src as usize] -= 1;
+            self.balance.arrived(d.src, d.dst, d.flits);
             self.backlog -= 1;
             batch.arrived += 1;
             batch.flits += u64::from(d.flits);
             batch.latency += u128::from(latency);
             batch.routers += u64::from(d.routers);
-            self.histogram.record(latency.div_ceil(cycle));
+            self.record.histogram().record(latency.div_ceil(cycle));
         }
     }
 
@@ -260,79 +445,52 @@ impl<'a> DriverState<'a> {
     fn collect_lost(&mut self, batch: &mut Batch) {
         while let Some(lost) = self.network.poll_lost() {
             if lost.tag & PROBE == 0 {
-                self.outstanding[lost.src as usize] -= 1;
+                self.balance.lost(lost.src, lost.dst);
                 self.backlog -= 1;
                 batch.lost += 1;
             }
         }
     }
 
-    /// Warm-up is over.
-    fn warm(&self, batches: &Batches) -> bool {
-        match self.experiment.schedule.warmup {
-            Some(end) => self.cycle >= end,
-            None => settled(&batches.complete().iter().filter_map(Batch::mean).collect::<Vec<_>>()),
-        }
-    }
-
-    fn measured_enough(&self, batches: &Batches, from: u64, saturated: bool) -> bool {
+    fn progress(&self) -> Progress {
         let schedule = &self.experiment.schedule;
-        let measured = self.cycle - from;
-        if let Some(cycles) = schedule.measure {
-            return measured >= cycles;
-        }
-        if self.cycle >= schedule.cycles_max && measured > 0 {
-            return true;
-        }
-        if saturated {
-            return batches.len() >= BATCHES_MIN && measured >= SATURATED_MIN;
-        }
-        let Some(interval) = batches.latency() else { return false };
-        // A window shorter than a few latencies would see the fast messages of its beginning only.
-        let long = measured as f64 * self.network.cycle() as f64 > 5.0 * interval.mean;
-        long && batches.len() >= BATCHES_MIN && interval.half_width <= schedule.precision * interval.mean
-    }
-
-    /// The backlog grows without end.
-    fn saturated(&self, batches: &Batches) -> bool {
-        self.held || self.cycle >= CYCLES_MIN && growing(batches.complete())
-    }
-
-    fn progress(&self, warming_up: bool, saturated: bool, measured: Option<(&Batches, u64)>) -> Progress {
-        let schedule = &self.experiment.schedule;
-        let expected = match (measured, schedule.warmup, schedule.measure) {
-            (_, Some(warmup), Some(measure)) => warmup + measure,
-            (Some((_, from)), _, Some(measure)) => from + measure,
-            (Some((batches, from)), _, None) => {
+        let expected = match (self.last_look, schedule.measure) {
+            (_, Some(measure)) if self.settled == Some(0) => self.record.begin + measure,
+            (Some((interval, _)), None) => {
                 // The interval narrows with the square root of the time measured.
-                let wider = batches.latency().map_or(2.0, |i| i.half_width / (schedule.precision * i.mean));
-                let measured = (self.cycle - from) as f64;
-                from + (measured * wider.powi(2).max(1.0)) as u64
+                let wider = interval.half_width / (schedule.precision * interval.mean);
+                let from = self.measured_from();
+                from + ((self.cycle - from) as f64 * wider.powi(2).max(1.0)) as u64
             }
-            (None, ..) => 3 * self.cycle,
+            _ => schedule.warmup.map_or(3 * self.cycle, |warmup| warmup + schedule.measure.unwrap_or(2 * warmup)),
         };
-        let doing = match (saturated, warming_up) {
+        let doing = match (self.saturated, self.settled) {
             (true, _) => "saturated",
-            (_, true) => "warming up",
+            (_, None) => "warming up",
             _ => "measuring",
         };
         Progress { doing, done: self.cycle, of: expected.min(schedule.cycles_max).max(self.cycle) }
     }
 
-    fn outcome(&self, batches: &Batches, warmup_cycles: u64, wall_s: f64) -> Outcome {
+    fn outcome(&self, wall_s: f64) -> Outcome {
+        let (skipped, warmup_cycles, start) = (self.skipped(), self.measured_from(), self.start());
+        let batches = self.record.batches.after(skipped);
         let total = batches.total();
         let cycle = self.network.cycle();
         let cycles = |ps: f64| ps / cycle as f64;
         let measured_cycles = self.cycle - warmup_cycles;
-        let per_node = |flits: u64| flits as f64 / (self.outstanding.len() as f64 * measured_cycles.max(1) as f64);
-        let h = &self.histogram;
+        let nodes = self.experiment.placement.len() as f64;
+        let per_node = |flits: u64| flits as f64 / (nodes * measured_cycles.max(1) as f64);
+        let h = self.record.latencies(skipped);
         let percentile = |q| h.quantile(q) as f64;
         let counters = self.network.counters();
         let p = &self.probe;
+        let interval = batches.latency();
         Outcome {
             settings: self.experiment.settings.clone(),
             packet_latency_cycles: total.mean().map(cycles),
-            confidence: batches.latency().map(|i| cycles(i.half_width)),
+            confidence: interval.map(|i| cycles(i.half_width)),
+            correlation: interval.map(|i| i.correlation),
             packet_latency_ns: total.mean().map(|ps| ps / 1000.0),
             latency_percentiles_cycles: Percentiles {
                 p50: percentile(0.5),
@@ -342,11 +500,16 @@ impl<'a> DriverState<'a> {
             },
             accepted_flits_per_node_cycle: per_node(total.flits),
             offered_flits_per_node_cycle: per_node(total.created_flits),
+            sources: self.balance.fairness(&start.accounts, measured_cycles),
             mean_routers_visited: (total.arrived > 0).then(|| total.routers as f64 / total.arrived as f64),
             saturated: false,
             saturated_because: None,
+            undecided: None,
             interrupted: false,
             packets: total.arrived,
+            created: total.created,
+            under_way: self.backlog,
+            mean_under_way: (self.backlog_cycles - start.under_way) as f64 / measured_cycles.max(1) as f64,
             unreachable: total.lost,
             probe: (p.messages > 0).then(|| ProbeOutcome {
                 messages: p.messages,
@@ -365,31 +528,40 @@ impl<'a> DriverState<'a> {
             flit_hops_per_s: counters.flit_hops as f64 / wall_s,
             peak_rss_bytes: peak_rss_bytes(),
             model_bytes: self.network.memory_bytes() as u64,
-            histogram: h.clone(),
+            histogram: h,
             links: None,
             observed: Observed::default(),
         }
     }
 
-    /// Returns what showed that the load is too high, and what could be done.
-    fn why_saturated(&self, outcome: &Outcome) -> String {
-        let accepted = outcome.accepted_flits_per_node_cycle;
-        let seen = match self.held {
-            true => format!("a source had {OUTSTANDING_MAX} messages waiting, so none were created for a while"),
-            false => format!("messages pile up, {} at the end", self.backlog),
+    /// Says whether the network carries its load, and what shows that it does not.
+    fn judge(&self, outcome: &mut Outcome) {
+        let total = self.record.batches.after(self.skipped()).total();
+        // A network may only have been slow to fill: what it accepted in the end decides.
+        let lost = total.lost as f64 * self.experiment.lengths.mean();
+        let behind = total.flits as f64 + lost < CARRIED * total.created_flits as f64;
+        let overload = self.overload();
+        let seen = match (self.held, overload.filter(Overload::sure)) {
+            (true, _) => format!("a source had {OUTSTANDING_MAX} messages waiting, so none were created for a while"),
+            _ if self.saturated && behind => format!("messages pile up, {} at the end", self.backlog),
+            (_, Some(overload)) => overload.to_string(),
+            _ => {
+                outcome.undecided = overload.map(|o| o.to_string());
+                return;
+            }
         };
-        format!(
-            "{seen}; {accepted:.4} flits per node and cycle of the {:.4} asked for arrive; a lower load may carry more \
-             (angara sim sweep tries several), or change routing, buffers or pattern",
-            self.experiment.settings.load
-        )
+        outcome.saturated = true;
+        outcome.saturated_because = Some(format!(
+            "{seen}; {:.4} flits per node and cycle of the {:.4} asked for arrive; a lower load may carry more \
+             (angara sim run --find-saturation), or change routing, buffers or pattern",
+            outcome.accepted_flits_per_node_cycle, self.experiment.settings.load
+        ));
     }
 
     /// Lets followed packets arrive and gathers what was watched.
-    fn observed(mut self, measured_cycles: u64) -> Observed {
-        let setup = &self.experiment.network;
-        let count = |before: &Links| Links::collect(&self.network, setup, measured_cycles).since(before);
-        let links = self.links_before.as_ref().map(count);
+    fn observed(mut self, warmup_cycles: u64) -> Observed {
+        let before = self.start().links.clone();
+        let links = before.map(|before| self.links(self.cycle - warmup_cycles).since(&before));
         let end = self.cycle + FOLLOW_MAX;
         while self.follower.open() && self.cycle < end && self.network.next_event().is_some() {
             self.cycle += STEP;
@@ -406,7 +578,22 @@ impl<'a> DriverState<'a> {
 fn batch_cycles(experiment: &Experiment) -> u64 {
     let per_cycle = experiment.rate.per_cycle() * experiment.placement.len() as f64;
     let cycles = if per_cycle > 0.0 { (1000.0 / per_cycle) as u64 } else { u64::MAX };
-    cycles.clamp(100, 10_000)
+    // A short run has some batches, too.
+    cycles.clamp(100, 10_000).min((experiment.schedule.cycles_max / 64).max(1))
+}
+
+/// Flits per cycle that an endpoint sends and receives at most, and how the load fluctuates.
+fn ports(experiment: &Experiment) -> Ports {
+    let takes = match &experiment.network.profile {
+        Profile::Generic(_) => [1.0, 1.0],
+        Profile::Angara(a) => {
+            let rate = |rate: angara_model::Rate| ANGARA_CYCLE_PS * f64::from(rate.den) / f64::from(rate.num);
+            // Nearly everything that arrives has the rate of the links it came over.
+            [rate(a.flit_internal), rate(a.flit_internal.slower(a.flit_link))].map(|r| r * f64::from(a.channels))
+        }
+    };
+    let dispersion = experiment.process.dispersion(experiment.rate) * experiment.lengths.dispersion();
+    Ports { takes, dispersion }
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 //! run until it has settled, measures until the mean latency is known well enough, and says so
 //! early when the network is saturated; [`outcome`] is what comes out.
 
+mod balance;
 pub mod driver;
 pub mod experiment;
 pub mod keys;
@@ -13,6 +14,7 @@ pub mod presets;
 pub mod stats;
 mod verdict;
 
+pub use balance::Fairness;
 pub use experiment::Experiment;
 pub use keys::Keys;
 pub use outcome::Outcome;

@@ -1,5 +1,6 @@
 //! Measurements of a simulation.
 
+use super::Fairness;
 use super::experiment::Settings;
 use super::stats::Histogram;
 use crate::observe::{Observed, links};
@@ -19,6 +20,9 @@ pub struct Outcome {
     pub packet_latency_cycles: Option<f64>,
     /// Half-width of its 95 % confidence interval, router cycles.
     pub confidence: Option<f64>,
+    /// Correlation of neighbouring 32nds of the time measured, -1 to 1. Above 0.15 the run was too short
+    /// for the confidence interval to be relied on.
+    pub correlation: Option<f64>,
     /// Mean latency, ns.
     pub packet_latency_ns: Option<f64>,
     /// Half, 95 % and 99 % of the latencies are at most this, and the largest; router cycles.
@@ -27,6 +31,8 @@ pub struct Outcome {
     pub accepted_flits_per_node_cycle: f64,
     /// Flits that were created per node and cycle.
     pub offered_flits_per_node_cycle: f64,
+    /// How evenly the sources were served.
+    pub sources: Option<Fairness>,
     /// Routers a packet passed, those of source and destination included.
     pub mean_routers_visited: Option<f64>,
     /// The network does not carry the offered load: latency has no limit and only says how long
@@ -35,10 +41,19 @@ pub struct Outcome {
     /// Evidence of saturation, and what to do.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub saturated_because: Option<String>,
+    /// An endpoint seems to be asked for more than it can do, but that may be chance.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub undecided: Option<String>,
     /// The user ended the run before it was as precise as asked.
     pub interrupted: bool,
-    /// Messages measured.
+    /// Messages that arrived in the time measured.
     pub packets: u64,
+    /// Messages created in the time measured.
+    pub created: u64,
+    /// Messages under way at the end, waiting at their sources included.
+    pub under_way: u64,
+    /// Mean of the messages under way over the time measured, taken every 16 cycles.
+    pub mean_under_way: f64,
     /// Messages dropped because faults had left no route.
     pub unreachable: u64,
     /// Latency of the probe's messages, router cycles.

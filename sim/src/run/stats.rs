@@ -27,6 +27,15 @@ impl Histogram {
         self.max = self.max.max(value);
     }
 
+    /// Counts everything `other` has counted.
+    pub fn add(&mut self, other: &Histogram) {
+        let buckets = self.counts.len().max(other.counts.len());
+        self.counts.resize(buckets, 0);
+        self.counts.iter_mut().zip(&other.counts).for_each(|(mine, theirs)| *mine += theirs);
+        self.total += other.total;
+        self.max = self.max.max(other.max);
+    }
+
     /// Largest value.
     pub fn max(&self) -> u64 {
         self.max
@@ -122,18 +131,37 @@ pub struct Interval {
     pub mean: f64,
     /// Half-width of the 95 % confidence interval.
     pub half_width: f64,
+    /// Correlation of neighbours when the time measured is cut into [`FINE`] parts, -1 to 1. A value
+    /// near 1 means that the time measured is short against the fluctuations, and that the
+    /// half-width is too small.
+    pub correlation: f64,
 }
 
-/// Most batches that are kept apart; with more, neighbours are merged so that a batch becomes long
-/// against the time over which latencies are correlated.
-const BATCHES_MAX: usize = 40;
+impl Interval {
+    /// True if the time measured is long against the fluctuations, so that the half-width can be
+    /// relied on.
+    pub fn reliable(&self) -> bool {
+        self.correlation <= CORRELATION_MAX
+    }
+}
+
+/// Most batches that are kept apart; with more, neighbours are merged.
+const BATCHES_MAX: usize = 512;
+/// Parts whose neighbours are compared, to find out how long fluctuations last.
+pub const FINE: usize = 32;
+/// Parts whose differences say how well the mean is known.
+const COARSE: usize = 8;
+/// Largest correlation of neighbouring parts with which an interval counts as reliable. Of a process whose
+/// correlation falls exponentially, parts of three correlation times have 0.16.
+const CORRELATION_MAX: f64 = 0.15;
 
 /// Consecutive batches of equal length.
 #[derive(Clone, Debug, Default)]
 pub struct Batches {
     merged: Vec<Batch>,
-    /// Pushed batches per merged one.
+    /// Pushed batches per merged one, a power of two.
     factor: usize,
+    /// Pushed batches that do not make a merged one yet, as a sum, and their number.
     partial: Option<(Batch, usize)>,
 }
 
@@ -156,19 +184,24 @@ impl Batches {
         }
     }
 
-    /// Complete batches, merged ones counted once.
-    pub fn len(&self) -> usize {
-        self.merged.len()
+    /// Batches pushed.
+    pub fn pushed(&self) -> usize {
+        self.merged.len() * self.factor + self.partial.map_or(0, |(_, count)| count)
     }
 
-    /// No complete batch yet.
-    pub fn is_empty(&self) -> bool {
-        self.merged.is_empty()
+    /// These batches without the first `count` of those pushed, rounded down to merged ones.
+    pub fn after(&self, count: usize) -> Batches {
+        let first = (count / self.factor.max(1)).min(self.merged.len());
+        Batches { merged: self.merged[first..].to_vec(), ..*self }
     }
 
-    /// The complete batches.
-    pub fn complete(&self) -> &[Batch] {
-        &self.merged
+    /// At most `parts` batches of equal length, the latest ones.
+    pub fn coarse(&self, parts: usize) -> Vec<Batch> {
+        let each = (self.merged.len() / parts).max(1);
+        let rest = self.merged.len() % each;
+        let spare = rest + (self.merged.len() / each).saturating_sub(parts) * each;
+        let sum = |group: &[Batch]| group[1..].iter().fold(group[0], |sum, b| sum.then(b));
+        self.merged[spare..].chunks(each).map(sum).collect()
     }
 
     /// Everything pushed.
@@ -177,19 +210,45 @@ impl Batches {
         all.fold(Batch::default(), |sum, b| sum.then(b))
     }
 
-    /// Mean latency in ps with its confidence interval; `None` with fewer than two batches that
-    /// received something.
+    /// Mean latency in ps with its confidence interval; `None` with fewer than two batches, or if nothing arrived.
+    ///
+    /// The mean is a quotient, sum of latencies by number of messages; its error is that of the sums
+    /// of latency − mean over [`COARSE`] consecutive parts.
     pub fn latency(&self) -> Option<Interval> {
-        let means: Vec<f64> = self.merged.iter().filter_map(Batch::mean).collect();
-        let n = means.len();
-        if n < 2 {
+        let mean = self.total().mean()?;
+        let deviations = |parts: usize| -> Vec<f64> {
+            self.coarse(parts).iter().map(|b| b.latency as f64 - mean * b.arrived as f64).collect()
+        };
+        let parts = deviations(COARSE);
+        if parts.len() < 2 {
             return None;
         }
-        let centre = means.iter().sum::<f64>() / n as f64;
-        let variance = means.iter().map(|m| (m - centre).powi(2)).sum::<f64>() / (n - 1) as f64;
-        let half_width = student_95(n - 1) * (variance / n as f64).sqrt();
-        self.total().mean().map(|mean| Interval { mean, half_width })
+        let n = parts.len() as f64;
+        let arrived: u64 = self.coarse(COARSE).iter().map(|b| b.arrived).sum();
+        let centre = parts.iter().sum::<f64>() / n;
+        let variance = parts.iter().map(|d| (d - centre).powi(2)).sum::<f64>() / (n - 1.0);
+        // Neighbours that still go together make the sum less certain.
+        let together = correlation(&parts).clamp(0.0, 0.9);
+        let wider = ((1.0 + together) / (1.0 - together)).sqrt();
+        let half_width = student_95(parts.len() - 1) * (variance * n).sqrt() * wider / arrived as f64;
+        Some(Interval { mean, half_width, correlation: correlation(&deviations(FINE)) })
     }
+}
+
+/// Correlation of neighbours in `values`; 0 if all are equal.
+fn correlation(values: &[f64]) -> f64 {
+    let centre = values.iter().sum::<f64>() / values.len() as f64;
+    let all: f64 = values.iter().map(|v| (v - centre).powi(2)).sum();
+    let pairs: f64 = values.windows(2).map(|w| (w[0] - centre) * (w[1] - centre)).sum();
+    if all > 0.0 { pairs / all } else { 0.0 }
+}
+
+/// Mean of `values` by its standard error; infinite if all are the same and not 0.
+pub(super) fn student_t(values: &[f64]) -> f64 {
+    let n = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / n;
+    let variance = values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / (n - 1.0);
+    if mean == 0.0 { 0.0 } else { mean / (variance / n).sqrt() }
 }
 
 /// Two-sided 95 % quantile of Student's t distribution with `freedom` degrees of freedom.
@@ -241,9 +300,53 @@ mod tests {
         for i in 0..1003u64 {
             batches.push(Batch { arrived: 1, latency: u128::from(i), created: 2, backlog: i, ..Batch::default() });
         }
-        assert!(batches.len() < BATCHES_MAX && batches.len() >= BATCHES_MAX / 2 - 1);
+        assert!(batches.merged.len() < BATCHES_MAX && batches.merged.len() >= BATCHES_MAX / 2 - 1);
         let total = batches.total();
         assert_eq!((total.arrived, total.latency, total.created, total.backlog), (1003, 1003 * 501, 2006, 1002));
+    }
+
+    #[test]
+    fn correlated_batches_are_seen_and_widen_the_interval() {
+        // An autoregression: each batch is 0.97 of the one before and a new part.
+        let run = |batches: usize, seed| {
+            let mut stream = Stream::new(23, seed, Purpose::Length);
+            let (mut all, mut level) = (Batches::default(), 0.0);
+            for _ in 0..batches {
+                level = 0.97 * level + stream.exponential(100.0) - 100.0;
+                all.push(Batch { arrived: 1, latency: (100_000.0 + 100.0 * level) as u128, ..Batch::default() });
+            }
+            all.latency().unwrap()
+        };
+        assert!(run(64, 1).correlation > 0.3, "{:?}", run(64, 1));
+        let long: Vec<Interval> = (0..200).map(|seed| run(8000, seed)).filter(Interval::reliable).collect();
+        let covered = long.iter().filter(|i| (i.mean - 100_000.0).abs() <= i.half_width).count();
+        assert!(long.len() > 120, "{}", long.len());
+        let share = covered as f64 / long.len() as f64;
+        assert!((0.91..=0.99).contains(&share), "{covered} of {}", long.len());
+    }
+
+    #[test]
+    fn what_is_left_out_is_the_beginning() {
+        for pushed in [40, 511, 512, 5000usize] {
+            let mut batches = Batches::default();
+            (0..pushed).for_each(|i| batches.push(Batch { arrived: 1, latency: i as u128, ..Batch::default() }));
+            assert_eq!(batches.pushed(), pushed);
+            let first = (pushed / 16).next_power_of_two();
+            let rest = batches.after(first).total();
+            let sum: usize = (first..pushed).sum();
+            assert_eq!((rest.arrived, rest.latency), ((pushed - first) as u64, sum as u128), "{pushed}");
+        }
+    }
+
+    #[test]
+    fn coarse_parts_are_the_latest_and_equally_long() {
+        for n in [1, 7, 8, 9, 33, 100, 511] {
+            let mut batches = Batches::default();
+            (0..n).for_each(|i| batches.push(Batch { arrived: 1, backlog: i, ..Batch::default() }));
+            let parts = batches.coarse(8);
+            assert!(parts.len() == 8.min(n as usize) && parts.iter().all(|p| p.arrived == parts[0].arrived), "{n}");
+            assert_eq!(parts.last().unwrap().backlog, n - 1);
+        }
     }
 
     #[test]

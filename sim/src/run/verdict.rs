@@ -4,10 +4,13 @@ use super::stats::Batch;
 
 /// Batches before anything is concluded.
 pub(super) const BATCHES_MIN: usize = 10;
+/// Parts into which a run is cut for these verdicts, at most.
+pub(super) const PARTS: usize = 40;
 
-/// The latter half of `means` shows no trend: its two halves differ by no more than chance allows,
+/// The mean latency of the latter half of `batches` shows no trend: its two halves differ by no more than chance allows,
 /// or by less than 1 %.
-pub(super) fn settled(means: &[f64]) -> bool {
+pub(super) fn settled(batches: &[Batch]) -> bool {
+    let means: Vec<f64> = batches.iter().filter_map(Batch::mean).collect();
     if means.len() < BATCHES_MIN {
         return false;
     }
@@ -39,9 +42,12 @@ mod tests {
 
     #[test]
     fn verdicts() {
-        assert!(!settled(&[1.0; 5]), "too few");
-        assert!(settled(&[1.0; 20]));
-        assert!(!settled(&(0..20).map(f64::from).collect::<Vec<_>>()), "drifting");
+        let means = |means: &[u64]| -> Vec<Batch> {
+            means.iter().map(|&m| Batch { arrived: 1, latency: m.into(), ..Batch::default() }).collect()
+        };
+        assert!(!settled(&means(&[1; 5])), "too few");
+        assert!(settled(&means(&[1; 20])));
+        assert!(!settled(&means(&(0..20).collect::<Vec<_>>())), "drifting");
         let batch = |backlog| Batch { created: 1000, backlog, ..Batch::default() };
         assert!(growing(&(0..20).map(|i| batch(100 * i)).collect::<Vec<_>>()));
         assert!(!growing(&(0..20).map(|i| batch(10 * i)).collect::<Vec<_>>()), "1 %");

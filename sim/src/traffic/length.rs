@@ -27,6 +27,11 @@ impl Lengths {
     pub fn mean(&self) -> f64 {
         self.0.iter().map(|&(flits, share)| f64::from(flits) * share).sum()
     }
+    /// Mean of the squared length by the mean length, flits: what lengths add to the fluctuations of a
+    /// load.
+    pub fn dispersion(&self) -> f64 {
+        self.0.iter().map(|&(flits, share)| f64::from(flits).powi(2) * share).sum::<f64>() / self.mean()
+    }
     /// Longest message, flits.
     pub fn max(&self) -> u16 {
         self.0.iter().map(|&(flits, _)| flits).max().unwrap_or(1)

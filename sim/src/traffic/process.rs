@@ -149,6 +149,20 @@ impl Arrivals {
 }
 
 impl Process {
+    /// Variance of the number of messages in a long time by its mean; 1 for a Poisson process.
+    pub fn dispersion(self, rate: Rate) -> f64 {
+        match self {
+            // At a destination, where the messages of many sources mix.
+            Process::Bernoulli | Process::Poisson => 1.0,
+            Process::BatchPoisson(size) => 2.0 * size - 1.0,
+            Process::OnOff { on, off } => {
+                let (p, share) = (rate.0 / self.rate_max(), on / (on + off));
+                // The state of one cycle predicts that of the k-th after it with weight (1 − on − off)^k.
+                let memory = (1.0 - on - off) / (on + off);
+                (1.0 - rate.0 + 2.0 * p * (1.0 - share) * memory).max(1.0)
+            }
+        }
+    }
     /// Most messages per cycle: one in each cycle in which it creates any.
     pub fn rate_max(self) -> f64 {
         match self {
