@@ -34,10 +34,11 @@ mod parallel;
 mod pool;
 pub mod setup;
 pub mod topology;
+mod wormhole;
 
 pub use angara_fabric::raw::{
     Delivery, Inconsistent, Injection, LinkLoad, Lost, Stage, Totals, TraceEvent, TrafficClass,
 };
 pub use network::{Listener, Network};
-pub use setup::{Angara, Generic, Profile, Rate, Setup, SetupError};
+pub use setup::{Angara, Generic, Profile, Rate, Setup, SetupError, Switching};
 pub use topology::{AnyTopology, Topology};

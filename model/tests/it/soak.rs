@@ -62,7 +62,13 @@ fn configuration(d: &mut Dice) -> (Setup, Vec<u16>) {
     let lengths = d.pick(&[&[1][..], &[1, 2, 3], &[4, 32], &[16], &[1, 9, 10]]).to_vec();
     let longest = *lengths.iter().max().unwrap();
     let buffer = longest + d.pick(&[0, 0, 1, 8]);
-    let g = Generic { vcs: d.pick(&[2, 4, 6, 8]), buffer_flits: buffer, packet_flits_max: longest, cycle: 2000 };
+    let g = Generic {
+        vcs: d.pick(&[2, 4, 6, 8]),
+        buffer_flits: buffer,
+        packet_flits_max: longest,
+        cycle: 2000,
+        ..Generic::default()
+    };
     (Setup { shape, profile: Profile::Generic(g), seed, faults: Vec::new() }, lengths)
 }
 
