@@ -1,7 +1,7 @@
 //! The two allocators of a wormhole router and what a flit sets in motion that passes the switch.
 //!
 //! Both are those of [`crate::generic`]: output channels first, then the switch, input side first, round robin with
-//! pointers that move only with a grant. `docs/explain/model.md`, section 4.
+//! pointers that move only with a grant. `docs/explain/model.md`, "Wormhole switching".
 
 use super::routers::Routers;
 use super::state::{ChannelState, Message, Router};
