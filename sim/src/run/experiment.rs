@@ -150,6 +150,17 @@ fn named(shape: &Shape) -> AnyTopology {
 /// An error and the setting it is about.
 type Blamed<T> = Result<T, (Error, &'static str)>;
 
+/// When packets leave a router, and whether they keep the switch meanwhile: as settings, where there is a choice.
+fn switching_of(profile: &Profile) -> (Option<Switching>, Option<bool>) {
+    match profile {
+        Profile::Angara(_) => (None, None),
+        Profile::Generic(g) => match g.switching {
+            model::Switching::CutThrough => (Some(Switching::CutThrough), None),
+            model::Switching::Wormhole { hold } => (Some(Switching::Wormhole), Some(hold)),
+        },
+    }
+}
+
 fn blame<T>(result: Result<T, Error>, key: &'static str) -> Blamed<T> {
     result.map_err(|e| (e, key))
 }
@@ -181,13 +192,7 @@ impl Keys {
                 return Err((Error::invalid(key, &machine.name, why), key));
             }
         };
-        let (switching, hold_switch) = match &profile {
-            Profile::Angara(_) => (None, None),
-            Profile::Generic(g) => match g.switching {
-                model::Switching::CutThrough => (Some(Switching::CutThrough), None),
-                model::Switching::Wormhole { hold } => (Some(Switching::Wormhole), Some(hold)),
-            },
-        };
+        let (switching, hold_switch) = switching_of(&profile);
         let seed = self.seed.unwrap_or(1);
         let faults = self.faults(&shape, router)?;
         let network = Setup { shape: shape.clone(), profile, seed, faults: faults.clone() };
